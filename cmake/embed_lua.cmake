@@ -1,0 +1,63 @@
+# cmake -DSCRIPTS=<list> -DROOT=<lua> -DOUT=<directory> -P embed_lua.cmake
+# Writes lua_scripts.c and lua_scripts.h: each lua/<kind>/<verb>.lua as a struct rlock__script with its bytes and the
+# SHA-1 that Redis will compute of them. Comment lines and blank lines stay at home.
+set(declared "")
+set(defined "")
+set(table "")
+
+foreach(script IN LISTS SCRIPTS)
+    cmake_path(RELATIVE_PATH script BASE_DIRECTORY ${ROOT} OUTPUT_VARIABLE name)
+    string(REGEX REPLACE "\\.lua$" "" name ${name})
+    string(MAKE_C_IDENTIFIER ${name} id)
+
+    file(READ ${script} text)
+    if(text MATCHES "--\\[=*\\[")
+        message(FATAL_ERROR "${script}: a block comment cannot be stripped; use lines that start with --")
+    endif()
+    string(REGEX REPLACE "\n[ \t]*--[^\n]*" "" text "\n${text}")
+    string(REGEX REPLACE "\n([ \t]*\n)+" "\n" text "${text}")
+    string(REGEX REPLACE "^\n" "" text "${text}")
+
+    set(stripped ${OUT}/lua/${name}.lua)
+    file(WRITE ${stripped} "${text}")
+    file(SIZE ${stripped} size)
+    file(SHA1 ${stripped} sha1)
+    file(READ ${stripped} bytes HEX)
+    string(REGEX REPLACE "(................................)" "\\1\n    " bytes "${bytes}")
+    string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
+
+    string(APPEND declared "extern const struct rlock__script rlock__script_${id};\n")
+    string(APPEND table "    &rlock__script_${id},\n")
+    string(APPEND defined "
+static const unsigned char body_${id}[] = {
+    ${bytes}0x00,
+};
+const struct rlock__script rlock__script_${id} = {
+    .name = \"${name}\",
+    .body = (const char *)body_${id},
+    .size = ${size},
+    .sha1 = \"${sha1}\",
+};
+")
+endforeach()
+
+set(note "/* Written by cmake/embed_lua.cmake from lua/; do not edit. */\n")
+file(WRITE ${OUT}/lua_scripts.h "${note}#ifndef RLOCK__LUA_SCRIPTS_H
+#define RLOCK__LUA_SCRIPTS_H
+
+#include \"base/script.h\"
+
+${declared}
+/* All of them, ended by NULL. */
+extern const struct rlock__script *const rlock__scripts[];
+
+#endif
+")
+file(WRITE ${OUT}/lua_scripts.c "${note}#include \"lua_scripts.h\"
+
+#include <stddef.h>
+${defined}
+const struct rlock__script *const rlock__scripts[] = {
+${table}    NULL,
+};
+")

@@ -1,0 +1,25 @@
+-- Gives up levels of a lock with one hash: makes the owner's count so; 0 ends the hold, whatever its count, and
+-- announces it.
+-- KEYS[1] the lock's hash
+-- ARGV[1] owner; ARGV[2] the count to make so; ARGV[3] lease in ms that a level that stays asks for, 0 none;
+-- ARGV[4] PUBLISH or SPUBLISH; ARGV[5] channel
+-- Replies {1, receivers} done (receivers -1: the announcement was refused); {-1, 1 or 0} not held (1: by another).
+-- Atomic because the deletion and its announcement must be one. One hash slot: key, and channel by its tag.
+-- The first write is one that a full server still allows; the announcement comes last, and may fail.
+local key, owner, count, lease = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+if count > 0 then
+  local held = redis.call('hget', key, owner)
+  if not held then
+    return {-1, redis.call('exists', key)}
+  end
+  redis.call('pexpire', key, math.max(redis.call('pttl', key), lease))
+  if tonumber(held) > count then
+    redis.call('hset', key, owner, count)
+  end
+  return {1, 0}
+end
+if redis.call('hdel', key, owner) == 0 then
+  return {-1, redis.call('exists', key)}
+end
+local receivers = redis.pcall(ARGV[4], ARGV[5], '0')
+return {1, type(receivers) == 'number' and receivers or -1}

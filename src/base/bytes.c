@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/bytes.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static bool reserve(struct rlock__buf *buf, size_t more)
+{
+    size_t cap = buf->cap != 0 ? buf->cap : 128;
+    char *data;
+
+    if (buf->failed) {
+        return false;
+    }
+    if (more <= buf->cap - buf->len) {
+        return true;
+    }
+    while (cap - buf->len < more) {
+        cap *= 2;
+    }
+    data = realloc(buf->data, cap);
+    if (data == NULL) {
+        buf->failed = true;
+        return false;
+    }
+    buf->data = data;
+    buf->cap = cap;
+    return true;
+}
+
+bool rlock__buf_add(struct rlock__buf *buf, const void *bytes, size_t len)
+{
+    if (!reserve(buf, len)) {
+        return false;
+    }
+    if (len != 0) {
+        memcpy(buf->data + buf->len, bytes, len);
+        buf->len += len;
+    }
+    return true;
+}
+
+bool rlock__buf_addf(struct rlock__buf *buf, const char *format, ...)
+{
+    va_list args;
+    int n;
+
+    va_start(args, format);
+    n = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    if (n < 0 || !reserve(buf, (size_t)n + 1)) {
+        buf->failed = true;
+        return false;
+    }
+    va_start(args, format);
+    (void)vsnprintf(buf->data + buf->len, (size_t)n + 1, format, args);
+    va_end(args);
+    buf->len += (size_t)n;
+    return true;
+}
+
+bool rlock__buf_add_bulk(struct rlock__buf *buf, struct rlock__bytes bytes)
+{
+    char head[32];
+    int n = snprintf(head, sizeof(head), "$%zu\r\n", bytes.len);
+
+    return rlock__buf_add(buf, head, (size_t)n) && rlock__buf_add(buf, bytes.at, bytes.len) &&
+           rlock__buf_add(buf, "\r\n", 2);
+}
+
+void rlock__buf_clear(struct rlock__buf *buf)
+{
+    buf->len = 0;
+    buf->failed = false;
+}
+
+void rlock__buf_fini(struct rlock__buf *buf)
+{
+    free(buf->data);
+    *buf = (struct rlock__buf){0};
+}
+
+const char *rlock__text(struct rlock__bytes bytes, char *out, size_t size)
+{
+    size_t used = 0;
+
+    for (size_t i = 0; i < bytes.len; i++) {
+        unsigned char c = (unsigned char)bytes.at[i];
+
+        if (used + 8 > size) { /* room for \xNN, "..." and the NUL */
+            memcpy(out + used, "...", 3);
+            used += 3;
+            break;
+        }
+        if (c >= 32 && c < 127) {
+            out[used++] = (char)c;
+        } else {
+            used += (size_t)snprintf(out + used, 5, "\\x%02x", c);
+        }
+    }
+    out[used] = '\0';
+    return out;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Borrowed bytes, and a growable buffer of owned ones. */
+#ifndef RLOCK_BASE_BYTES_H
+#define RLOCK_BASE_BYTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Bytes that somebody else owns. Names and keys may hold any byte. */
+struct rlock__bytes {
+    const char *at;
+    size_t len;
+};
+
+static inline struct rlock__bytes rlock__bytes(const void *at, size_t len)
+{
+    return (struct rlock__bytes){(const char *)at, len};
+}
+
+static inline struct rlock__bytes rlock__bytes_of(const char *text)
+{
+    return rlock__bytes(text, strlen(text));
+}
+
+static inline bool rlock__bytes_equal(struct rlock__bytes a, struct rlock__bytes b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.at, b.at, a.len) == 0);
+}
+
+/* A growable buffer. All zero is a valid, empty one. */
+struct rlock__buf {
+    char *data;
+    size_t len, cap;
+    bool failed; /* an addition found no memory: what is there is not whole */
+};
+
+/* Appends bytes. Returns false and sets .failed when there is no memory, or when an earlier addition failed. */
+bool rlock__buf_add(struct rlock__buf *buf, const void *bytes, size_t len);
+/* Appends printf text. */
+bool rlock__buf_addf(struct rlock__buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Appends one bulk string of the Redis protocol: $len CRLF bytes CRLF. */
+bool rlock__buf_add_bulk(struct rlock__buf *buf, struct rlock__bytes bytes);
+/* Empties it, keeping the memory. */
+void rlock__buf_clear(struct rlock__buf *buf);
+/* Frees its memory; the buffer is empty then. */
+void rlock__buf_fini(struct rlock__buf *buf);
+
+/*
+ * Writes bytes as one line of plain text into out: control characters and bytes from 127 on as \xNN, cut with
+ * "..." where longer than fits. For logs and messages, where a name must not forge a line. Returns out.
+ */
+const char *rlock__text(struct rlock__bytes bytes, char *out, size_t size);
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/flight.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+/* ---- Commands ---- */
+
+void rlock__cmd_key(struct rlock__cmd *cmd, struct rlock__bytes key)
+{
+    (void)rlock__buf_add_bulk(&cmd->keys, key);
+    cmd->n_keys++;
+}
+
+void rlock__cmd_arg(struct rlock__cmd *cmd, struct rlock__bytes arg)
+{
+    (void)rlock__buf_add_bulk(&cmd->args, arg);
+    cmd->n_args++;
+}
+
+void rlock__cmd_num(struct rlock__cmd *cmd, int64_t number)
+{
+    char text[24];
+    int n = snprintf(text, sizeof(text), "%lld", (long long)number);
+
+    rlock__cmd_arg(cmd, rlock__bytes(text, (size_t)n));
+}
+
+void rlock__cmd_fini(struct rlock__cmd *cmd)
+{
+    rlock__buf_fini(&cmd->keys);
+    rlock__buf_fini(&cmd->args);
+}
+
+bool rlock__cmd_encode(const struct rlock__cmd *cmd, bool whole, struct rlock__buf *out)
+{
+    const struct rlock__script *script = cmd->script;
+    char count[16];
+    int n = snprintf(count, sizeof(count), "%u", cmd->n_keys);
+
+    if (script == NULL) {
+        (void)rlock__buf_addf(out, "*%u\r\n", cmd->n_args);
+    } else {
+        (void)rlock__buf_addf(out, "*%u\r\n", 3 + cmd->n_keys + cmd->n_args);
+        (void)rlock__buf_add_bulk(out, rlock__bytes_of(whole ? "EVAL" : "EVALSHA"));
+        (void)rlock__buf_add_bulk(out, whole ? rlock__bytes(script->body, script->size)
+                                             : rlock__bytes(script->sha1, 40));
+        (void)rlock__buf_add_bulk(out, rlock__bytes(count, (size_t)n));
+    }
+    (void)rlock__buf_add(out, cmd->keys.data, cmd->keys.len);
+    (void)rlock__buf_add(out, cmd->args.data, cmd->args.len);
+    return !out->failed && !cmd->keys.failed && !cmd->args.failed;
+}
+
+struct rlock__request *rlock__request_free(struct rlock__request *request)
+{
+    if (request != NULL) {
+        rlock__cmd_fini(&request->cmd);
+        free(request);
+    }
+    return NULL;
+}
+
+/* ---- The queue ---- */
+
+/* Puts a copy of the request behind all others. Without memory the link is of no use any more. */
+static void send_copy(struct rlock__flight *flight, struct rlock__request *request, bool whole, int64_t now)
+{
+    request->copies++;
+    request->gen = flight->gen;
+    request->t0 = now;
+    request->sent = true;
+    DL_APPEND(flight->sent, request);
+    if (!rlock__cmd_encode(&request->cmd, whole, &flight->out)) {
+        flight->close = true;
+    }
+}
+
+void rlock__flight_submit(struct rlock__flight *flight, struct rlock__request *request, int64_t now)
+{
+    if (flight->up) {
+        send_copy(flight, request, false, now);
+    } else {
+        request->sent = false;
+        DL_APPEND(flight->waiting, request);
+    }
+}
+
+void rlock__flight_withdraw(struct rlock__flight *flight, struct rlock__request *request)
+{
+    DL_DELETE(flight->waiting, request);
+}
+
+void rlock__flight_up(struct rlock__flight *flight, uint64_t gen, uint64_t fenced_below, int64_t now)
+{
+    struct rlock__request *request, *after, *waiting = flight->waiting;
+
+    rlock__flight_down(flight, flight->gen, now);
+    flight->gen = gen;
+    flight->fenced_below = fenced_below;
+    flight->up = true;
+    flight->close = false;
+    flight->waiting = NULL;
+    DL_FOREACH_SAFE(waiting, request, after) {
+        send_copy(flight, request, false, now);
+    }
+}
+
+void rlock__flight_down(struct rlock__flight *flight, uint64_t gen, int64_t now)
+{
+    struct rlock__request *request, *after, *sent = flight->sent, *unanswered = NULL;
+
+    if (!flight->up || gen != flight->gen) {
+        return;
+    }
+    flight->up = false;
+    flight->sent = NULL;
+    rlock__buf_clear(&flight->out);
+    DL_FOREACH_SAFE(sent, request, after) {
+        DL_DELETE(sent, request);
+        request->sent = false;
+        request->lost_gen = gen;
+        if (request->resend == RLOCK__RESEND) {
+            DL_APPEND(flight->waiting, request);
+        } else {
+            DL_APPEND(unanswered, request);
+        }
+    }
+    DL_FOREACH_SAFE(unanswered, request, after) {
+        DL_DELETE(unanswered, request);
+        request->answer(request, NULL, now);
+    }
+}
+
+static bool is_noscript(const struct rlock__reply *reply)
+{
+    return rlock__reply_is_error(reply) && reply->v[0].len >= 8 && memcmp(reply->v[0].str, "NOSCRIPT", 8) == 0;
+}
+
+void rlock__flight_reply(struct rlock__flight *flight, uint64_t gen, const struct rlock__reply *reply, int64_t now)
+{
+    struct rlock__request *request = flight->sent;
+
+    if (!flight->up || gen != flight->gen) {
+        return;
+    }
+    if (request == NULL) { /* a reply to nothing: the stream cannot be trusted */
+        flight->close = true;
+        return;
+    }
+    DL_DELETE(flight->sent, request);
+    request->sent = false;
+    if (is_noscript(reply) && request->cmd.script != NULL && request->resend != RLOCK__DROP) {
+        request->copies--; /* that one certainly did not run */
+        send_copy(flight, request, true, now);
+        return;
+    }
+    flight->rtt = flight->rtt == 0 ? now - request->t0 : (7 * flight->rtt + (now - request->t0)) / 8;
+    request->answer(request, reply, now);
+}
+
+int64_t rlock__flight_overdue_at(const struct rlock__flight *flight)
+{
+    return flight->sent != NULL ? rlock__later(flight->sent->t0, flight->op_timeout) : RLOCK__NEVER;
+}
+
+void rlock__flight_check(struct rlock__flight *flight, int64_t now)
+{
+    if (flight->up && (flight->close || now >= rlock__flight_overdue_at(flight))) {
+        rlock__flight_down(flight, flight->gen, now);
+        flight->close = true;
+    }
+}
+
+bool rlock__flight_is_fenced(const struct rlock__flight *flight, uint64_t gen)
+{
+    return gen < flight->fenced_below;
+}
+
+void rlock__flight_fini(struct rlock__flight *flight)
+{
+    struct rlock__request *request, *after;
+
+    flight->up = false;
+    DL_CONCAT(flight->waiting, flight->sent);
+    flight->sent = NULL;
+    DL_FOREACH_SAFE(flight->waiting, request, after) {
+        DL_DELETE(flight->waiting, request);
+        request->answer(request, NULL, 0);
+    }
+    rlock__buf_fini(&flight->out);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A server's reply as the core sees it: scalars in a row, borrowed from whoever parsed them. */
+#ifndef RLOCK_BASE_REPLY_H
+#define RLOCK_BASE_REPLY_H
+
+#include "base/bytes.h"
+
+enum rlock__reply_type {
+    RLOCK__REPLY_NIL,
+    RLOCK__REPLY_INT,
+    RLOCK__REPLY_STR,
+    RLOCK__REPLY_STATUS,
+    RLOCK__REPLY_ERROR,
+};
+
+struct rlock__value {
+    enum rlock__reply_type type;
+    int64_t num;     /* INT */
+    const char *str; /* STR, STATUS, ERROR; not NUL-terminated */
+    size_t len;
+};
+
+/* Nested arrays are flattened in their order; a scalar is one value with is_array false. */
+struct rlock__reply {
+    const struct rlock__value *v;
+    size_t n;
+    bool is_array;
+};
+
+/* Whether the whole reply is an error of the server. */
+static inline bool rlock__reply_is_error(const struct rlock__reply *reply)
+{
+    return reply->n == 1 && !reply->is_array && reply->v[0].type == RLOCK__REPLY_ERROR;
+}
+
+/* The integer at index i, or none where there is none: scripts' replies are checked by what they say, not trusted. */
+static inline int64_t rlock__reply_int(const struct rlock__reply *reply, size_t i, int64_t none)
+{
+    return i < reply->n && reply->v[i].type == RLOCK__REPLY_INT ? reply->v[i].num : none;
+}
+
+/* The string at index i; empty where there is none. */
+static inline struct rlock__bytes rlock__reply_str(const struct rlock__reply *reply, size_t i)
+{
+    if (i < reply->n && reply->v[i].type >= RLOCK__REPLY_STR) {
+        return rlock__bytes(reply->v[i].str, reply->v[i].len);
+    }
+    return rlock__bytes("", 0);
+}
+
+#endif

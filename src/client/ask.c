@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/ask.h"
+
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+
+/* Waits until the connection is ready for something, or until the deadline. */
+static int wait_ready(const struct rlock__conn *conn, short events, int64_t deadline)
+{
+    struct pollfd fd = {.fd = rlock__conn_fd(conn), .events = events};
+    int64_t left = deadline - rlock__now_us();
+
+    if (left <= 0) {
+        return rlock__fail(RLOCK_ECONN, "server %s: no answer", rlock__conn_peer(conn));
+    }
+    (void)poll(&fd, 1, (int)rlock__min(rlock__ms_up(left), 60000));
+    return 0;
+}
+
+int rlock__asker_init(struct rlock__asker *asker, struct rlock_client *client)
+{
+    int code = rlock__conn_new(&client->conn_opts, &asker->conn);
+
+    asker->timeout_us = client->core.op_timeout_us;
+    if (code != 0) {
+        return rlock__fail(code, "no memory");
+    }
+    code = rlock__conn_start(asker->conn, NULL, 0, rlock__now_us());
+    while (code == 0 && !rlock__conn_is_up(asker->conn)) {
+        int64_t deadline = rlock__conn_deadline(asker->conn);
+
+        (void)wait_ready(asker->conn, rlock__conn_events(asker->conn), deadline);
+        code = rlock__conn_step(asker->conn, rlock__now_us());
+    }
+    if (code != 0) {
+        return rlock__fail(code, "%s", rlock__conn_error(asker->conn));
+    }
+    rlock__conn_set_reply_cap(asker->conn, RLOCK__REPLY_CAP_LARGE);
+    return 0;
+}
+
+void rlock__asker_fini(struct rlock__asker *asker)
+{
+    asker->conn = rlock__conn_free(asker->conn);
+}
+
+static int send_all(struct rlock__asker *asker, const struct rlock__buf *buf, int64_t deadline)
+{
+    size_t sent = 0;
+    int code = 0;
+
+    while (code == 0 && sent < buf->len) {
+        ssize_t n = rlock__conn_write(asker->conn, buf->data + sent, buf->len - sent);
+
+        if (n < 0) {
+            return rlock__fail((int)n, "%s", rlock__conn_error(asker->conn));
+        }
+        sent += (size_t)n;
+        code = n == 0 ? wait_ready(asker->conn, POLLOUT, deadline) : 0;
+    }
+    return code;
+}
+
+static int receive(struct rlock__asker *asker, struct rlock__reply *ret_reply, int64_t deadline)
+{
+    for (;;) {
+        int n = rlock__conn_next(asker->conn, ret_reply);
+
+        if (n == 0) {
+            n = rlock__conn_read(asker->conn);
+            if (n == 0 && wait_ready(asker->conn, POLLIN, deadline) != 0) {
+                return RLOCK_ECONN;
+            }
+        } else if (n > 0) {
+            return 0;
+        }
+        if (n < 0) {
+            return rlock__fail(n, "%s", rlock__conn_error(asker->conn));
+        }
+    }
+}
+
+int rlock__asker_ask(struct rlock__asker *asker, struct rlock__cmd *cmd, struct rlock__reply *ret_reply)
+{
+    struct rlock__buf out = {0};
+    int64_t deadline = rlock__now_us() + asker->timeout_us;
+    int code = RLOCK_ENOMEM;
+
+    if (rlock__cmd_encode(cmd, true, &out)) {
+        code = send_all(asker, &out, deadline);
+    }
+    rlock__buf_fini(&out);
+    rlock__cmd_fini(cmd);
+    return code == 0 ? receive(asker, ret_reply, deadline) : code;
+}
+
+int rlock__asker_words(struct rlock__asker *asker, struct rlock__reply *ret_reply, ...)
+{
+    struct rlock__cmd cmd = {0};
+    const char *word;
+    va_list words;
+
+    va_start(words, ret_reply);
+    while ((word = va_arg(words, const char *)) != NULL) {
+        rlock__cmd_arg(&cmd, rlock__bytes_of(word));
+    }
+    va_end(words);
+    return rlock__asker_ask(asker, &cmd, ret_reply);
+}
+
+/* ---- Where a holder lives: its connections are named rlock:<uuid>:<host>:<pid> ---- */
+
+static void parse_address(const char *at, const char *end, struct rlock_info *info)
+{
+    const char *colon = memchr(at, ':', (size_t)(end - at));
+
+    if (colon != NULL) {
+        (void)snprintf(info->host, sizeof(info->host), "%.*s", (int)rlock__min(colon - at, 127), at);
+        info->pid = strtoll(colon + 1, NULL, 10);
+    }
+}
+
+void rlock__holder_address(struct rlock_client *client, struct rlock_info *info)
+{
+    struct rlock__asker asker = {0};
+    struct rlock__reply reply;
+    struct rlock__bytes list;
+    char name[64];
+    const char *at;
+
+    (void)snprintf(name, sizeof(name), "name=rlock:%.36s:", info->holder);
+    if (rlock__asker_init(&asker, client) == 0 &&
+        rlock__asker_words(&asker, &reply, "CLIENT", "LIST", "TYPE", "normal", NULL) == 0 &&
+        !rlock__reply_is_error(&reply)) {
+        list = rlock__reply_str(&reply, 0);
+        at = memmem(list.at, list.len, name, strlen(name));
+        if (at != NULL) {
+            const char *end = memchr(at, '\n', (size_t)(list.at + list.len - at));
+
+            parse_address(at + strlen(name), end != NULL ? end : list.at + list.len, info);
+        }
+    }
+    rlock__asker_fini(&asker);
+    rlock__detail_clear(); /* not knowing is no failure */
+}

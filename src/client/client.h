@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A client as its threads see it: the core behind one mutex, the link behind another, and the roles around them.
+ *
+ * Who does what:
+ *   - A calling thread hands its call to the core and sends what the core wants sent. If nobody keeps watch, it does
+ *     so itself until its call is complete: it polls the link, reads for all, and fires the core's timers. Else it
+ *     parks. The keeper hands the watch on when its own call is complete.
+ *   - The service thread makes connections, reads the subscriber connection, and keeps watch when no caller does.
+ *   - The dispatcher thread runs the user's callbacks and does nothing else.
+ *
+ * Mutexes: link.turn before mutex, never the other way round. No thread ever holds two clients' mutexes.
+ */
+#ifndef RLOCK_CLIENT_CLIENT_H
+#define RLOCK_CLIENT_CLIENT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "client/park.h"
+#include "client/uri.h"
+#include "lock/core.h"
+#include "net/conn.h"
+
+#define RLOCK__UNFENCED_MAX 16
+
+/* The connection for commands. */
+struct rlock__link {
+    pthread_mutex_t turn; /* protects the link; whoever has it sends for all */
+    struct rlock__conn *conn;
+    uint64_t gen;         /* of the connection while it is up; 0 else */
+    struct rlock__buf out; /* taken from the core, part of it sent */
+    size_t sent;
+    uint64_t unfenced[RLOCK__UNFENCED_MAX]; /* client ids of broken connections that may still run something */
+    size_t n_unfenced;
+    bool unfenceable;     /* one is not in that list: no link can be fenced any more */
+    uint64_t fenced_below;
+    char run_id[64];      /* of the server, where it tells; "" unknown */
+    bool connecting;
+    int64_t retry_at;
+    unsigned failures;
+    atomic_int fd;        /* to poll, for those without the turn; -1 down */
+    atomic_bool stuck;    /* the socket is full: poll for writing too */
+};
+
+/* The connection for messages. The service thread's own. */
+struct rlock__sub {
+    struct rlock__conn *conn;
+    struct rlock__buf out;
+    size_t sent;
+    bool connecting, up;
+    int64_t retry_at, pinged_at, heard_at;
+    unsigned failures;
+};
+
+struct rlock_client {
+    struct rlock__core core; /* first: the core's client is found by it */
+    pthread_mutex_t mutex;   /* protects core and what follows up to the blank line */
+    struct rlock__parker *keeper; /* the caller that keeps watch; NULL: the service thread */
+    struct rlock__parker *parked; /* callers that could */
+    int64_t keeper_until, service_until; /* when they wake by themselves; 0: they are awake */
+    pthread_cond_t news;     /* for the dispatcher: core.lost, core.notes; and for close: settled */
+    bool stop_service, stop_dispatcher;
+
+    atomic_uint refs;
+    atomic_bool closed;
+    unsigned fork_generation;
+    atomic_ullong owners;
+    struct rlock_client_opts opts;
+    struct rlock__uri uri;
+    struct rlock__tls *tls;
+    struct rlock__conn_opts conn_opts;
+    char name[160];    /* of our connections */
+    char address[300]; /* for texts */
+
+    struct rlock__link link;
+    atomic_bool send_wanted; /* the core has something for the link */
+    struct rlock__sub sub;
+    int wake_fd;       /* wakes the service thread */
+    int keeper_fd;     /* wakes the keeper */
+    int cancel_fd;     /* epoll of the cancel signals in use */
+    pthread_t service, dispatcher;
+    bool has_service, has_dispatcher;
+    struct rlock_client *registered_prev, *registered_next;
+};
+
+static inline struct rlock_client *rlock__client_of(struct rlock__core *core)
+{
+    return (struct rlock_client *)(void *)core;
+}
+
+/* ---- drive.c: entering the core, and carrying out what it wants ---- */
+
+void rlock__enter(struct rlock_client *client);
+/* Leaves the core, waking whom it completed and who has to look earlier than planned. */
+void rlock__leave(struct rlock_client *client);
+/* Sends what the core wants sent. Without any mutex held. */
+void rlock__drive(struct rlock_client *client);
+/* The turn on the link. Giving it up sends what came to be wanted meanwhile. */
+void rlock__take_turn(struct rlock_client *client);
+void rlock__give_turn(struct rlock_client *client);
+/* Reads what is there on the link and hands it to the core. */
+void rlock__drive_read(struct rlock_client *client);
+/* The link broke; with the turn held. */
+void rlock__link_broke(struct rlock_client *client, int code, const char *text);
+void rlock__wake_service(const struct rlock_client *client);
+void rlock__wake_keeper(struct rlock_client *client);
+/* Runs a call to its completion. */
+int rlock__run(struct rlock_client *client, struct rlock__call *call, const struct rlock_cancel *cancel);
+
+/* ---- service.c ---- */
+
+void *rlock__service_main(void *client);
+
+/* ---- dispatch.c ---- */
+
+void *rlock__dispatcher_main(void *client);
+/* Whether the calling thread is a dispatcher: it must not wait. */
+bool rlock__is_dispatcher(void);
+
+/* ---- open.c ---- */
+
+struct rlock_client *rlock__client_ref(struct rlock_client *client);
+void rlock__client_unref(struct rlock_client *client);
+/* 0, or why a call on the client cannot begin: forked, closed. */
+int rlock__client_check(struct rlock_client *client);
+
+/* ---- process.c: what the process has once: fork generation, thread numbers, what ends with a thread ---- */
+
+void rlock__process_init(void);
+void rlock__process_register(struct rlock_client *client);
+void rlock__process_unregister(struct rlock_client *client);
+unsigned rlock__fork_generation(void);
+/* The calling thread's number, never reused in this process. 0 without memory. */
+uint64_t rlock__thread_number(void);
+/* The calling thread's own list of holds: adds (taking over the reference), and finds. */
+void rlock__thread_add(struct rlock__claim *claim);
+const struct rlock__claim *rlock__thread_find(const struct rlock__spec *spec);
+/* Takes out those that are over. */
+void rlock__thread_prune(void);
+
+/* ---- cancel.c ---- */
+
+/* Names the signal in core calls; 0 for NULL. */
+const void *rlock__cancel_id(const struct rlock_cancel *cancel);
+bool rlock__cancel_is_fired(const struct rlock_cancel *cancel);
+/* Lets the client's service thread hear of it. */
+int rlock__cancel_watch(struct rlock_client *client, const struct rlock_cancel *cancel);
+
+#endif

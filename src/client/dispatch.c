@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The dispatcher thread: runs the user's callbacks, one after the other, with no mutex held. */
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "client/client.h"
+
+static _Thread_local bool is_dispatcher;
+
+bool rlock__is_dispatcher(void)
+{
+    return is_dispatcher;
+}
+
+static void tell_lost(const struct rlock_client *client, struct rlock__loss *loss)
+{
+    const struct rlock__spec *spec = loss->spec;
+    struct rlock_loss told = {.size = sizeof(told),
+                              .name = spec->name.at,
+                              .name_len = spec->name.len,
+                              .kind = spec->ops->kind,
+                              .owner = loss->owner,
+                              .reason = loss->reason};
+
+    if (client->opts.on_lost != NULL) {
+        client->opts.on_lost(&told, client->opts.payload);
+    }
+    (void)rlock__loss_free(loss);
+}
+
+static void tell(const struct rlock_client *client, struct rlock__loss *lost, struct rlock__note *notes)
+{
+    struct rlock__loss *loss, *loss_after;
+    struct rlock__note *note, *note_after;
+
+    LL_FOREACH_SAFE(notes, note, note_after) {
+        if (client->opts.on_log != NULL) {
+            client->opts.on_log(note->level, note->text, client->opts.payload);
+        }
+        free(note);
+    }
+    LL_FOREACH_SAFE(lost, loss, loss_after) {
+        tell_lost(client, loss);
+    }
+}
+
+void *rlock__dispatcher_main(void *arg)
+{
+    struct rlock_client *client = arg;
+    struct rlock__core *core = &client->core;
+
+    is_dispatcher = true;
+    (void)pthread_mutex_lock(&client->mutex);
+    for (;;) {
+        struct rlock__loss *lost = core->lost;
+        struct rlock__note *notes = core->notes;
+
+        if (lost == NULL && notes == NULL) {
+            if (client->stop_dispatcher) {
+                break;
+            }
+            (void)pthread_cond_wait(&client->news, &client->mutex);
+            continue;
+        }
+        core->lost = NULL;
+        core->notes = NULL;
+        (void)pthread_mutex_unlock(&client->mutex);
+        tell(client, lost, notes);
+        (void)pthread_mutex_lock(&client->mutex);
+    }
+    (void)pthread_mutex_unlock(&client->mutex);
+    return NULL;
+}

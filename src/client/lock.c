@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Locks as their users see them: arguments checked, calls run, holds noted for the thread. */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "client/lock.h"
+
+#define NAME_MAX_LEN 65536
+#define LEASE_MIN_MS 10
+#define TIME_MAX_MS (INT64_C(100) * 366 * 24 * 3600 * 1000) /* a hundred years: sums of microseconds still fit */
+
+struct rlock_client *rlock__lock_client(const struct rlock *lock)
+{
+    return rlock__client_of(lock->spec->core);
+}
+
+/* ---- Handles ---- */
+
+static int new_lock(struct rlock_client *client, const struct rlock_ops *ops, const char *name,
+                    const struct rlock_opts *opts, struct rlock **ret_lock)
+{
+    struct rlock_opts copy = {.size = sizeof(copy)};
+    struct rlock *lock;
+    size_t len;
+
+    rlock__detail_clear();
+    if (client == NULL || name == NULL || ret_lock == NULL) {
+        return rlock__fail(RLOCK_EINVAL, "client, name or ret_lock is NULL");
+    }
+    if (rlock__client_check(client) != 0) {
+        return client->fork_generation != rlock__fork_generation() ? RLOCK_EFORKED : RLOCK_ECLOSED;
+    }
+    if (opts != NULL && (opts->size < sizeof(size_t) || opts->size > sizeof(copy))) {
+        return rlock__fail(RLOCK_EINVAL, "the options' size is not set, or of a newer library");
+    }
+    if (opts != NULL) {
+        memcpy(&copy, opts, opts->size);
+    }
+    len = copy.name_len != 0 ? copy.name_len : strlen(name);
+    if (len == 0 || len > NAME_MAX_LEN || copy.max_hold_ms < 0 || copy.max_hold_ms > TIME_MAX_MS) {
+        return rlock__fail(RLOCK_EINVAL, "a name has 1 to %d bytes, max_hold_ms is not negative", NAME_MAX_LEN);
+    }
+    lock = calloc(1, sizeof(*lock));
+    if (lock != NULL) {
+        lock->spec = rlock__spec_new(&client->core, ops, rlock__bytes(name, len));
+    }
+    if (lock == NULL || lock->spec == NULL) {
+        free(lock);
+        return rlock__fail(RLOCK_ENOMEM, "no memory");
+    }
+    (void)rlock__client_ref(client); /* the spec's */
+    lock->max_hold_us = copy.max_hold_ms * RLOCK__MS;
+    *ret_lock = lock;
+    return 0;
+}
+
+int rlock_reentrant_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
+                        struct rlock **ret_lock)
+{
+    return new_lock(client, &rlock__reentrant_ops, name, opts, ret_lock);
+}
+
+struct rlock *rlock_free(struct rlock *lock)
+{
+    if (lock != NULL) {
+        (void)rlock__spec_unref(lock->spec);
+        free(lock);
+    }
+    return NULL;
+}
+
+const char *rlock_name(const struct rlock *lock, size_t *ret_len)
+{
+    if (ret_len != NULL) {
+        *ret_len = lock->spec->name.len;
+    }
+    return lock->spec->name.at;
+}
+
+const char *rlock_kind(const struct rlock *lock)
+{
+    return lock->spec->ops->kind;
+}
+
+/* ---- Taking ---- */
+
+int rlock__lock_begin(const struct rlock *lock)
+{
+    rlock__detail_clear();
+    if (lock == NULL) {
+        return rlock__fail(RLOCK_EINVAL, "lock is NULL");
+    }
+    return rlock__client_check(rlock__lock_client(lock));
+}
+
+static int owner_of(uint64_t id, struct rlock__owner *ret_owner)
+{
+    *ret_owner = (struct rlock__owner){.id = id != 0 ? id : rlock__thread_number(), .given = id != 0};
+    return ret_owner->id != 0 ? 0 : rlock__fail(RLOCK_ENOMEM, "no memory");
+}
+
+static int check_take(const struct rlock_take *take, struct rlock_take *ret_take)
+{
+    struct rlock_take copy = {.size = sizeof(copy)};
+
+    if (take != NULL && (take->size < sizeof(size_t) || take->size > sizeof(copy))) {
+        return rlock__fail(RLOCK_EINVAL, "the take's size is not set, or of a newer library");
+    }
+    if (take != NULL) {
+        memcpy(&copy, take, take->size);
+    }
+    if (copy.wait_ms < RLOCK_FOREVER || copy.wait_ms > TIME_MAX_MS) {
+        return rlock__fail(RLOCK_EINVAL, "wait_ms is 0, positive, or RLOCK_FOREVER");
+    }
+    if (copy.lease_ms != 0 && (copy.lease_ms < LEASE_MIN_MS || copy.lease_ms > TIME_MAX_MS)) {
+        return rlock__fail(RLOCK_EINVAL, "lease_ms is 0, or at least %d", LEASE_MIN_MS);
+    }
+    if (copy.wait_ms != 0 && rlock__is_dispatcher()) {
+        return rlock__fail(RLOCK_EDEADLOCK, "a callback must not wait; try instead");
+    }
+    *ret_take = copy;
+    return 0;
+}
+
+/* A grant as the caller's version of the struct has it. */
+static void put_grant(const struct rlock__call *call, struct rlock_grant *ret_grant)
+{
+    struct rlock_grant grant = {.size = sizeof(grant),
+                                .token = call->token,
+                                .lease_ms = call->lease_granted_us / RLOCK__MS,
+                                .valid_ms = rlock__max(0, call->valid_until - rlock__now_us()) / RLOCK__MS};
+    size_t size = ret_grant->size;
+
+    memcpy(ret_grant, &grant, size);
+    ret_grant->size = size;
+}
+
+static int take_lock(struct rlock *lock, const struct rlock_take *take, struct rlock_grant *ret_grant)
+{
+    struct rlock_client *client = rlock__lock_client(lock);
+    struct rlock__call call = {.kind = RLOCK__ACQUIRE, .spec = lock->spec, .max_hold_us = lock->max_hold_us};
+    int code = owner_of(take->owner, &call.owner);
+
+    call.wait_us = take->wait_ms * RLOCK__MS;
+    call.lease_us = take->lease_ms * RLOCK__MS;
+    if (code == 0 && take->cancel != NULL) {
+        code = rlock__cancel_watch(client, take->cancel);
+    }
+    if (code == 0) {
+        code = rlock__run(client, &call, take->cancel);
+    }
+    if (code != 0) {
+        return code;
+    }
+    if (call.owner.given) {
+        (void)rlock__claim_unref(call.claim);
+    } else {
+        rlock__thread_add(call.claim);
+    }
+    if (ret_grant != NULL) {
+        put_grant(&call, ret_grant);
+    }
+    return 0;
+}
+
+int rlock_lock_with(struct rlock *lock, const struct rlock_take *take, struct rlock_grant *ret_grant)
+{
+    struct rlock_take checked;
+    int code = rlock__lock_begin(lock);
+
+    if (code == 0 && ret_grant != NULL &&
+        (ret_grant->size < sizeof(size_t) || ret_grant->size > sizeof(struct rlock_grant))) {
+        code = rlock__fail(RLOCK_EINVAL, "the grant's size is not set, or of a newer library");
+    }
+    if (code == 0) {
+        code = check_take(take, &checked);
+    }
+    return code == 0 ? take_lock(lock, &checked, ret_grant) : code;
+}
+
+int rlock_lock(struct rlock *lock)
+{
+    return rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER), NULL);
+}
+
+int rlock_try_lock(struct rlock *lock)
+{
+    return rlock_lock_with(lock, NULL, NULL);
+}
+
+/* ---- Giving up ---- */
+
+int rlock_unlock_as(struct rlock *lock, uint64_t owner)
+{
+    struct rlock__call call = {.kind = RLOCK__RELEASE};
+    int code = rlock__lock_begin(lock);
+
+    if (code == 0) {
+        call.spec = lock->spec;
+        code = owner_of(owner, &call.owner);
+    }
+    if (code == 0) {
+        code = rlock__run(rlock__lock_client(lock), &call, NULL);
+        rlock__thread_prune();
+    }
+    return code;
+}
+
+int rlock_unlock(struct rlock *lock)
+{
+    return rlock_unlock_as(lock, 0);
+}
+
+struct rlock_guard rlock_guard_take(struct rlock *lock, const struct rlock_take *take)
+{
+    struct rlock_guard guard = {.lock = lock, .owner = take != NULL ? take->owner : 0};
+
+    guard.code = take != NULL ? rlock_lock_with(lock, take, NULL) : rlock_lock(lock);
+    if (guard.code != 0) {
+        guard.lock = NULL;
+    }
+    return guard;
+}
+
+int rlock_guard_end(struct rlock_guard *guard)
+{
+    struct rlock *lock = guard->lock;
+
+    guard->lock = NULL;
+    return lock != NULL ? rlock_unlock_as(lock, guard->owner) : 0;
+}
+
+/* ---- What is known without asking ---- */
+
+static bool is_ours(const struct rlock *lock)
+{
+    return lock != NULL && rlock__lock_client(lock)->fork_generation == rlock__fork_generation();
+}
+
+static int64_t valid_until(const struct rlock *lock)
+{
+    const struct rlock__claim *claim = is_ours(lock) ? rlock__thread_find(lock->spec) : NULL;
+
+    return claim != NULL ? atomic_load(&claim->valid_until) : 0;
+}
+
+bool rlock_is_valid(const struct rlock *lock)
+{
+    int64_t until = valid_until(lock);
+
+    return until != 0 && rlock__now_us() < until;
+}
+
+int64_t rlock_valid_ms(const struct rlock *lock)
+{
+    int64_t until = valid_until(lock);
+
+    return until != 0 ? rlock__max(0, until - rlock__now_us()) / RLOCK__MS : 0;
+}
+
+uint32_t rlock_hold_count(const struct rlock *lock)
+{
+    const struct rlock__claim *claim = is_ours(lock) ? rlock__thread_find(lock->spec) : NULL;
+
+    return claim != NULL ? atomic_load(&claim->count) : 0;
+}
+
+bool rlock_is_valid_as(const struct rlock *lock, uint64_t owner)
+{
+    struct rlock_client *client;
+    int64_t until;
+
+    if (owner == 0) {
+        return rlock_is_valid(lock);
+    }
+    if (!is_ours(lock)) {
+        return false;
+    }
+    client = rlock__lock_client(lock);
+    rlock__enter(client);
+    until = rlock__core_valid_until(&client->core, lock->spec, (struct rlock__owner){.id = owner, .given = true});
+    (void)pthread_mutex_unlock(&client->mutex);
+    return until != 0 && rlock__now_us() < until;
+}

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening and closing a client: wires the rooms together. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <signal.h>
+#include <uuid/uuid.h>
+
+#include "base/clock.h"
+#include "client/client.h"
+#include "lock/internal.h"
+#include "net/tls.h"
+
+/* ---- References ---- */
+
+struct rlock_client *rlock__client_ref(struct rlock_client *client)
+{
+    (void)atomic_fetch_add_explicit(&client->refs, 1, memory_order_relaxed);
+    return client;
+}
+
+static void close_fd(int fd)
+{
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
+static void wipe(const char *secret)
+{
+    if (secret != NULL) {
+        explicit_bzero((char *)(uintptr_t)secret, strlen(secret));
+        free((char *)(uintptr_t)secret);
+    }
+}
+
+void rlock__client_unref(struct rlock_client *client)
+{
+    if (atomic_fetch_sub_explicit(&client->refs, 1, memory_order_acq_rel) != 1) {
+        return;
+    }
+    client->link.conn = rlock__conn_free(client->link.conn);
+    client->sub.conn = rlock__conn_free(client->sub.conn);
+    rlock__buf_fini(&client->link.out);
+    rlock__buf_fini(&client->sub.out);
+    client->tls = rlock__tls_free(client->tls);
+    rlock__uri_fini(&client->uri);
+    wipe(client->opts.password);
+    wipe(client->opts.user);
+    free((char *)(uintptr_t)client->core.prefix.at);
+    close_fd(client->wake_fd);
+    close_fd(client->keeper_fd);
+    close_fd(client->cancel_fd);
+    (void)pthread_cond_destroy(&client->news);
+    (void)pthread_mutex_destroy(&client->mutex);
+    (void)pthread_mutex_destroy(&client->link.turn);
+    free(client);
+}
+
+static void unref_core(struct rlock__core *core)
+{
+    rlock__client_unref(rlock__client_of(core));
+}
+
+int rlock__client_check(struct rlock_client *client)
+{
+    if (client->fork_generation != rlock__fork_generation()) {
+        return rlock__fail(RLOCK_EFORKED, "the client was opened by the parent process; open one in this process");
+    }
+    if (atomic_load(&client->closed)) {
+        return rlock__fail(RLOCK_ECLOSED, "the client is closed");
+    }
+    return 0;
+}
+
+/* ---- Options ---- */
+
+static int64_t or_default(int64_t value, int64_t fallback)
+{
+    return value != 0 ? value : fallback;
+}
+
+static int check_opts(struct rlock_client_opts *opts)
+{
+    static const int64_t year_ms = INT64_C(366) * 24 * 3600 * 1000;
+    const struct {
+        const char *name;
+        int64_t *value, fallback, least, most;
+    } numbers[] = {
+        {"connect_timeout_ms", &opts->connect_timeout_ms, 1000, 1, 3600 * 1000},
+        {"op_timeout_ms", &opts->op_timeout_ms, 1000, 1, 3600 * 1000},
+        {"renewed_lease_ms", &opts->renewed_lease_ms, 30000, 30, year_ms},
+        {"safety_margin_ms", &opts->safety_margin_ms, 0, 0, year_ms},
+    };
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        *numbers[i].value = or_default(*numbers[i].value, numbers[i].fallback);
+        if (*numbers[i].value < numbers[i].least || *numbers[i].value > numbers[i].most) {
+            return rlock__fail(RLOCK_EINVAL, "%s is %lld, must be %lld to %lld", numbers[i].name,
+                               (long long)*numbers[i].value, (long long)numbers[i].least,
+                               (long long)numbers[i].most);
+        }
+    }
+    if (opts->safety_margin_ms >= opts->renewed_lease_ms / 2) {
+        return rlock__fail(RLOCK_EINVAL, "safety_margin_ms must be less than half of renewed_lease_ms");
+    }
+    if ((opts->cert_file == NULL) != (opts->key_file == NULL)) {
+        return rlock__fail(RLOCK_EINVAL, "cert_file and key_file go together");
+    }
+    if (opts->log_level == 0) {
+        opts->log_level = RLOCK_LOG_WARNING;
+    }
+    return 0;
+}
+
+/* The user's options, whatever version of the struct they were compiled with. */
+static int copy_opts(const struct rlock_client_opts *opts, struct rlock_client_opts *ret_opts)
+{
+    struct rlock_client_opts copy = {.size = sizeof(copy)};
+
+    if (opts != NULL) {
+        if (opts->size < sizeof(size_t) || opts->size > sizeof(copy)) {
+            return rlock__fail(RLOCK_EINVAL, "the options' size is not set, or of a newer library");
+        }
+        memcpy(&copy, opts, opts->size);
+    }
+    *ret_opts = copy;
+    return check_opts(ret_opts);
+}
+
+static int parse_url(struct rlock_client *client)
+{
+    const char *url = client->opts.url != NULL ? client->opts.url : "redis://localhost:6379";
+    char error[RLOCK__DETAIL_SIZE];
+    int code = rlock__uri_parse(url, &client->uri, error, sizeof(error));
+
+    if (code != 0) {
+        return rlock__fail(code, "%s", error);
+    }
+    (void)rlock__uri_redacted(url, client->address, sizeof(client->address));
+    return 0;
+}
+
+/* Secrets and prefix are ours; file names are read at open and kept by the TLS context. */
+static int copy_strings(struct rlock_client *client)
+{
+    struct rlock_client_opts *opts = &client->opts;
+    const char *user = opts->user != NULL ? opts->user : client->uri.user;
+    const char *password = opts->password != NULL ? opts->password : client->uri.password;
+    const char *prefix = opts->key_prefix != NULL ? opts->key_prefix : "";
+
+    opts->user = user != NULL ? strdup(user) : NULL;
+    opts->password = password != NULL ? strdup(password) : NULL;
+    client->core.prefix = rlock__bytes(strdup(prefix), strlen(prefix));
+    opts->url = opts->key_prefix = NULL;
+    if (client->core.prefix.at == NULL || (user != NULL && opts->user == NULL) ||
+        (password != NULL && opts->password == NULL)) {
+        return rlock__fail(RLOCK_ENOMEM, "no memory");
+    }
+    return 0;
+}
+
+/* ---- Parts ---- */
+
+static int init_identity(struct rlock_client *client)
+{
+    static atomic_ullong serials;
+    uuid_t uuid;
+    char host[HOST_NAME_MAX + 1] = "";
+
+    if (getrandom(&client->core.random, sizeof(client->core.random), 0) != sizeof(client->core.random)) {
+        return rlock__fail(RLOCK_ERESOURCE, "no random numbers");
+    }
+    uuid_generate_random(uuid);
+    uuid_unparse_lower(uuid, client->core.uuid);
+    client->core.serial = atomic_fetch_add(&serials, 1) + 1;
+    (void)gethostname(host, sizeof(host) - 1);
+    for (char *c = host; *c != '\0'; c++) { /* connection names have neither blanks nor control characters */
+        *c = *c > ' ' && *c < 127 && *c != ':' ? *c : '_';
+    }
+    (void)snprintf(client->name, sizeof(client->name), "rlock:%s:%.64s:%ld", client->core.uuid, host,
+                   (long)getpid());
+    return 0;
+}
+
+static void init_core(struct rlock_client *client)
+{
+    struct rlock__core *core = &client->core;
+    const struct rlock_client_opts *opts = &client->opts;
+
+    core->op_timeout_us = opts->op_timeout_ms * RLOCK__MS;
+    core->renewed_lease_us = opts->renewed_lease_ms * RLOCK__MS;
+    core->margin_us = opts->safety_margin_ms * RLOCK__MS;
+    core->log_level = opts->on_log != NULL ? opts->log_level : 0;
+    core->address = client->address;
+    core->unref = unref_core;
+    rlock__core_init(core);
+}
+
+static int init_net(struct rlock_client *client)
+{
+    const struct rlock__uri *uri = &client->uri;
+    const struct rlock_client_opts *opts = &client->opts;
+    char error[RLOCK__DETAIL_SIZE] = "";
+    int code;
+
+    if (uri->tls) {
+        code = rlock__tls_new(opts->ca_file, opts->cert_file, opts->key_file, &client->tls, error, sizeof(error));
+        if (code != 0) {
+            return rlock__fail(code, "server %s: %s", client->address, error);
+        }
+    }
+    client->conn_opts = (struct rlock__conn_opts){
+        .kind = uri->path != NULL ? RLOCK__CONN_UNIX : RLOCK__CONN_TCP,
+        .host = uri->host,
+        .port = uri->port,
+        .path = uri->path,
+        .db = uri->db,
+        .user = opts->user,
+        .password = opts->password,
+        .tls = client->tls,
+        .client_name = client->name,
+        .connect_timeout_us = opts->connect_timeout_ms * RLOCK__MS,
+        .want_info = true,
+    };
+    code = rlock__conn_new(&client->conn_opts, &client->link.conn);
+    if (code == 0) {
+        code = rlock__conn_new(&client->conn_opts, &client->sub.conn);
+    }
+    return code == 0 ? 0 : rlock__fail(code, "no memory");
+}
+
+static int init_fds(struct rlock_client *client)
+{
+    client->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    client->keeper_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    client->cancel_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (client->wake_fd < 0 || client->keeper_fd < 0 || client->cancel_fd < 0) {
+        return rlock__fail(RLOCK_ERESOURCE, "no file descriptors: %s", strerror(errno));
+    }
+    return 0;
+}
+
+/* A thread of ours, which no signal of the program reaches. */
+static int start_thread(pthread_t *thread, void *(*main)(void *), struct rlock_client *client)
+{
+    sigset_t all, before;
+    int error;
+
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(thread, NULL, main, client);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error == 0 ? 0 : rlock__fail(RLOCK_ERESOURCE, "no thread: %s", strerror(error));
+}
+
+static int start_threads(struct rlock_client *client)
+{
+    int code = 0;
+
+    if (client->opts.on_lost != NULL || client->opts.on_log != NULL) {
+        code = start_thread(&client->dispatcher, rlock__dispatcher_main, client);
+        client->has_dispatcher = code == 0;
+    }
+    if (code == 0) {
+        code = start_thread(&client->service, rlock__service_main, client);
+        client->has_service = code == 0;
+    }
+    return code;
+}
+
+static void stop_threads(struct rlock_client *client)
+{
+    rlock__enter(client);
+    client->stop_service = true;
+    rlock__leave(client);
+    rlock__wake_service(client);
+    if (client->has_service) {
+        (void)pthread_join(client->service, NULL);
+    }
+    rlock__enter(client);
+    client->stop_dispatcher = true;
+    (void)pthread_cond_broadcast(&client->news);
+    (void)pthread_mutex_unlock(&client->mutex);
+    if (client->has_dispatcher) {
+        (void)pthread_join(client->dispatcher, NULL);
+    }
+}
+
+/* ---- Open and close ---- */
+
+static int init(struct rlock_client *client, const struct rlock_client_opts *opts)
+{
+    int code = copy_opts(opts, &client->opts);
+
+    code = code == 0 ? parse_url(client) : code;
+    code = code == 0 ? copy_strings(client) : code;
+    code = code == 0 ? init_identity(client) : code;
+    code = code == 0 ? init_net(client) : code;
+    code = code == 0 ? init_fds(client) : code;
+    if (code == 0) {
+        init_core(client);
+        rlock__process_register(client);
+        code = start_threads(client);
+    }
+    if (code != 0 && client->has_dispatcher) {
+        stop_threads(client);
+    }
+    return code;
+}
+
+static struct rlock_client *alloc(void)
+{
+    struct rlock_client *client = calloc(1, sizeof(*client));
+    pthread_condattr_t attr;
+
+    if (client == NULL) {
+        return NULL;
+    }
+    client->wake_fd = client->keeper_fd = client->cancel_fd = -1;
+    atomic_init(&client->link.fd, -1);
+    atomic_init(&client->refs, 1);
+    client->uri = RLOCK__URI_NULL;
+    client->fork_generation = rlock__fork_generation();
+    (void)pthread_mutex_init(&client->mutex, NULL);
+    (void)pthread_mutex_init(&client->link.turn, NULL);
+    (void)pthread_condattr_init(&attr);
+    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&client->news, &attr);
+    (void)pthread_condattr_destroy(&attr);
+    return client;
+}
+
+int rlock_client_open(const struct rlock_client_opts *opts, struct rlock_client **ret_client)
+{
+    struct rlock_client *client;
+    int code;
+
+    rlock__detail_clear();
+    if (ret_client == NULL) {
+        return rlock__fail(RLOCK_EINVAL, "ret_client is NULL");
+    }
+    rlock__process_init();
+    client = alloc();
+    if (client == NULL) {
+        return rlock__fail(RLOCK_ENOMEM, "no memory");
+    }
+    code = init(client, opts);
+    if (code != 0) {
+        if (client->cancel_fd >= 0) {
+            rlock__process_unregister(client);
+        }
+        rlock__core_fini(&client->core);
+        rlock__client_unref(client);
+        return code;
+    }
+    *ret_client = client;
+    return 0;
+}
+
+/* Waits until every release is answered, at most the op timeout; says what stays. */
+static void wait_settled(struct rlock_client *client)
+{
+    struct timespec until;
+    int64_t deadline_ns;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    deadline_ns = until.tv_nsec + (client->opts.op_timeout_ms % 1000) * 1000000;
+    until.tv_sec += client->opts.op_timeout_ms / 1000 + deadline_ns / 1000000000;
+    until.tv_nsec = deadline_ns % 1000000000;
+    rlock__enter(client);
+    while (!rlock__core_is_settled(&client->core)) {
+        if (pthread_cond_timedwait(&client->news, &client->mutex, &until) == ETIMEDOUT) {
+            rlock__core_note_rest(&client->core, rlock__now_us());
+            break;
+        }
+    }
+    rlock__leave(client);
+}
+
+struct rlock_client *rlock_client_close(struct rlock_client *client)
+{
+    rlock__detail_clear();
+    if (client == NULL || rlock__client_check(client) != 0) {
+        return NULL;
+    }
+    if (rlock__is_dispatcher()) {
+        (void)rlock__fail(RLOCK_EDEADLOCK, "a client cannot be closed in a callback");
+        return client;
+    }
+    atomic_store(&client->closed, true);
+    rlock__enter(client);
+    rlock__core_close(&client->core, rlock__now_us());
+    rlock__leave(client);
+    rlock__drive(client);
+    rlock__wake_service(client); /* to read the answers */
+    wait_settled(client);
+    stop_threads(client);
+    rlock__process_unregister(client);
+    rlock__enter(client);
+    rlock__core_fini(&client->core);
+    rlock__leave(client);
+    (void)pthread_mutex_lock(&client->link.turn);
+    client->link.gen = 0;
+    atomic_store(&client->link.fd, -1);
+    rlock__conn_close(client->link.conn);
+    (void)pthread_mutex_unlock(&client->link.turn);
+    rlock__conn_close(client->sub.conn);
+    rlock__client_unref(client);
+    return NULL;
+}
+
+const char *rlock_client_uuid(const struct rlock_client *client)
+{
+    return client != NULL ? client->core.uuid : "";
+}
+
+uint64_t rlock_owner_new(struct rlock_client *client)
+{
+    return client != NULL ? atomic_fetch_add(&client->owners, 1) + (UINT64_C(1) << 62) : 0;
+}

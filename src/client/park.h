@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where a calling thread waits: a futex of its own, so that waking one wakes no other. */
+#ifndef RLOCK_CLIENT_PARK_H
+#define RLOCK_CLIENT_PARK_H
+
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct rlock__parker {
+    atomic_int signal; /* enum rlock__park */
+    struct rlock__parker *prev, *next; /* in client.parked */
+    bool listed;
+};
+
+enum rlock__park {
+    RLOCK__PARK_NONE,
+    RLOCK__PARK_KEEP, /* keep watch from now on */
+    RLOCK__PARK_DONE, /* the call is complete */
+};
+
+/* Waits until there is a signal. */
+static inline void rlock__park(struct rlock__parker *parker)
+{
+    while (atomic_load_explicit(&parker->signal, memory_order_acquire) == RLOCK__PARK_NONE) {
+        (void)syscall(SYS_futex, &parker->signal, FUTEX_WAIT_PRIVATE, RLOCK__PARK_NONE, NULL, NULL, 0);
+    }
+}
+
+/*
+ * Signals. Once this says DONE, the parker may be gone: the wake-up that follows touches its address only, which
+ * wakes at most somebody else for nothing.
+ */
+static inline void rlock__unpark(struct rlock__parker *parker, enum rlock__park signal)
+{
+    atomic_int *word = &parker->signal;
+
+    atomic_store_explicit(word, (int)signal, memory_order_release);
+    (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+#endif

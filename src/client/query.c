@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Asking the server about a lock, and forcing one open. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "client/ask.h"
+#include "client/lock.h"
+
+/* What a command's reader is given, and gives back. */
+struct query {
+    const struct rlock *lock;
+    struct rlock_info info;
+    bool opened;
+};
+
+static struct query *query_of(struct rlock__call *call)
+{
+    return call->reader;
+}
+
+static int read_info(struct rlock__call *call, const struct rlock__reply *reply)
+{
+    struct query *query = query_of(call);
+
+    return query->lock->spec->ops->read_inspect(reply, &query->info) ? 0 : RLOCK_EREFUSED;
+}
+
+static int read_force(struct rlock__call *call, const struct rlock__reply *reply)
+{
+    struct query *query = query_of(call);
+    struct rlock__answer answer = query->lock->spec->ops->read_release(reply);
+
+    query->opened = answer.outcome == RLOCK__DONE;
+    return answer.outcome == RLOCK__GARBLED ? RLOCK_EREFUSED : 0;
+}
+
+static bool is_mine(const struct rlock_client *client, const char *holder)
+{
+    return strncmp(holder, client->core.uuid, RLOCK__UUID_LEN) == 0 && holder[RLOCK__UUID_LEN] == ':';
+}
+
+static int inspect(const struct rlock *lock, struct query *query)
+{
+    struct rlock__call call = {.kind = RLOCK__COMMAND, .read = read_info, .reader = query};
+    int code;
+
+    query->lock = lock;
+    lock->spec->ops->inspect(lock->spec, &call.cmd);
+    code = rlock__run(rlock__lock_client(lock), &call, NULL);
+    query->info.mine = code == 0 && is_mine(rlock__lock_client(lock), query->info.holder);
+    return code;
+}
+
+int rlock_inspect(struct rlock *lock, struct rlock_info *ret_info)
+{
+    struct query query = {.info = RLOCK_INFO_INIT};
+    int code = rlock__lock_begin(lock);
+    size_t size;
+
+    if (code == 0 && (ret_info == NULL || ret_info->size < sizeof(size_t) || ret_info->size > sizeof(*ret_info))) {
+        code = rlock__fail(RLOCK_EINVAL, "ret_info is NULL, or its size is not set");
+    }
+    if (code == 0) {
+        code = inspect(lock, &query);
+    }
+    if (code != 0) {
+        return code;
+    }
+    if (query.info.locked) {
+        rlock__holder_address(rlock__lock_client(lock), &query.info);
+    }
+    size = ret_info->size;
+    memcpy(ret_info, &query.info, size);
+    ret_info->size = size;
+    return 0;
+}
+
+/* Tells the core of a hold of ours that is no more. */
+static void forced(struct rlock_client *client, const char *holder)
+{
+    uint64_t number = strtoull(holder + RLOCK__UUID_LEN + 1, NULL, 10);
+
+    rlock__enter(client);
+    rlock__core_forced(&client->core, number, rlock__now_us());
+    rlock__leave(client);
+    rlock__drive(client);
+}
+
+static int force(const struct rlock *lock, struct query *query)
+{
+    struct rlock_client *client = rlock__lock_client(lock);
+    struct rlock__call call = {.kind = RLOCK__COMMAND, .read = read_force, .reader = query, .once = true};
+    struct rlock__ask ask = {.owner = rlock__bytes_of(query->info.holder), .publish = "PUBLISH"};
+    int code;
+
+    lock->spec->ops->force(lock->spec, &ask, &call.cmd);
+    code = rlock__run(client, &call, NULL);
+    if (code == 0 && !query->opened) {
+        return rlock__fail(RLOCK_EBUSY, "lock %s: its holder changed meanwhile", lock->spec->name.at);
+    }
+    if (code == 0 && query->info.mine) {
+        forced(client, query->info.holder);
+    }
+    return code;
+}
+
+int rlock_force_unlock(struct rlock *lock, bool *ret_was_locked)
+{
+    struct query query = {.info = RLOCK_INFO_INIT};
+    int code = rlock__lock_begin(lock);
+
+    if (code == 0) {
+        code = inspect(lock, &query);
+    }
+    if (code == 0 && query.info.locked) {
+        code = force(lock, &query);
+    }
+    if (code == 0 && ret_was_locked != NULL) {
+        *ret_was_locked = query.info.locked;
+    }
+    return code;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The locks there are: every hash whose fields look like owners. */
+#include <stdlib.h>
+
+#include "client/ask.h"
+#include "lock/internal.h"
+#include "lock/plain.h"
+
+static bool is_hex(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+}
+
+/* Whether a field is "uuid:number", or the write side's "uuid:number:write". */
+static bool is_owner(const char *field)
+{
+    size_t i = 0;
+
+    for (; i < RLOCK__UUID_LEN; i++) {
+        bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+
+        if (dash ? field[i] != '-' : !is_hex(field[i])) {
+            return false;
+        }
+    }
+    if (field[i++] != ':' || field[i] < '0' || field[i] > '9') {
+        return false;
+    }
+    i += strspn(field + i, "0123456789");
+    return field[i] == '\0' || strcmp(field + i, ":write") == 0;
+}
+
+/* One page of a scan: its keys are copied, since each is asked for in turn. */
+struct page {
+    struct rlock__buf bytes;
+    struct rlock__buf lengths; /* size_t each */
+    char cursor[32];
+};
+
+static int read_page(struct rlock__asker *asker, const char *pattern, struct page *page)
+{
+    struct rlock__reply reply;
+    struct rlock__bytes cursor;
+    int code = rlock__asker_words(asker, &reply, "SCAN", page->cursor, "MATCH", pattern, "COUNT", "200", "TYPE",
+                                  "hash", NULL);
+
+    if (code != 0) {
+        return code;
+    }
+    if (rlock__reply_is_error(&reply)) {
+        struct rlock__class class = rlock__classify(&reply);
+
+        return rlock__fail(class.code, "%.*s", (int)reply.v[0].len, reply.v[0].str);
+    }
+    cursor = rlock__reply_str(&reply, 0);
+    memset(page->cursor, 0, sizeof(page->cursor));
+    memcpy(page->cursor, cursor.at, (size_t)rlock__min((int64_t)cursor.len, sizeof(page->cursor) - 1));
+    rlock__buf_clear(&page->bytes);
+    rlock__buf_clear(&page->lengths);
+    for (size_t i = 1; i < reply.n; i++) {
+        struct rlock__bytes key = rlock__reply_str(&reply, i);
+
+        (void)rlock__buf_add(&page->bytes, key.at, key.len);
+        (void)rlock__buf_add(&page->lengths, &key.len, sizeof(key.len));
+    }
+    return page->bytes.failed || page->lengths.failed ? rlock__fail(RLOCK_ENOMEM, "no memory") : 0;
+}
+
+static int show_key(struct rlock__asker *asker, struct rlock_client *client, struct rlock__bytes key,
+                    rlock_scan_fn *fn, void *payload)
+{
+    const struct rlock__spec spec = {.key = key};
+    struct rlock_info info = RLOCK_INFO_INIT;
+    struct rlock__cmd cmd = {0};
+    struct rlock__reply reply;
+    int code;
+
+    rlock__plain_inspect(&spec, &cmd);
+    code = rlock__asker_ask(asker, &cmd, &reply);
+    if (code != 0) {
+        return code;
+    }
+    if (rlock__reply_is_error(&reply) || !rlock__plain_read_inspect(&reply, &info) || !is_owner(info.holder)) {
+        return 0; /* gone meanwhile, or not a lock */
+    }
+    info.mine = strncmp(info.holder, client->core.uuid, RLOCK__UUID_LEN) == 0;
+    return fn(key.at, key.len, &info, payload);
+}
+
+static int show_page(struct rlock__asker *asker, struct rlock_client *client, const struct page *page,
+                     rlock_scan_fn *fn, void *payload)
+{
+    const char *at = page->bytes.data;
+    int code = 0;
+
+    for (size_t i = 0; code == 0 && i < page->lengths.len; i += sizeof(size_t)) {
+        size_t len;
+
+        memcpy(&len, page->lengths.data + i, sizeof(len));
+        code = show_key(asker, client, rlock__bytes(at, len), fn, payload);
+        at += len;
+    }
+    return code;
+}
+
+/* The client's prefix, taken literally, and the user's pattern. */
+static bool full_pattern(const struct rlock_client *client, const char *pattern, struct rlock__buf *ret_pattern)
+{
+    struct rlock__bytes prefix = client->core.prefix;
+
+    for (size_t i = 0; i < prefix.len; i++) {
+        (void)rlock__buf_add(ret_pattern, "\\", strchr("*?[]\\^-", prefix.at[i]) != NULL ? 1 : 0);
+        (void)rlock__buf_add(ret_pattern, prefix.at + i, 1);
+    }
+    return rlock__buf_addf(ret_pattern, "%s", pattern != NULL ? pattern : "*") && rlock__buf_add(ret_pattern, "", 1);
+}
+
+static int scan(struct rlock_client *client, const char *pattern, rlock_scan_fn *fn, void *payload)
+{
+    struct rlock__asker asker = {0};
+    struct page page = {.cursor = "0"};
+    int code = rlock__asker_init(&asker, client);
+
+    while (code == 0) {
+        code = read_page(&asker, pattern, &page);
+        if (code == 0) {
+            code = show_page(&asker, client, &page, fn, payload);
+        }
+        if (strcmp(page.cursor, "0") == 0) {
+            break;
+        }
+    }
+    rlock__buf_fini(&page.bytes);
+    rlock__buf_fini(&page.lengths);
+    rlock__asker_fini(&asker);
+    return code;
+}
+
+int rlock_client_scan(struct rlock_client *client, const char *pattern, rlock_scan_fn *fn, void *payload)
+{
+    struct rlock__buf full = {0};
+    int code;
+
+    rlock__detail_clear();
+    if (client == NULL || fn == NULL) {
+        return rlock__fail(RLOCK_EINVAL, "client or fn is NULL");
+    }
+    code = rlock__client_check(client);
+    if (code == 0 && !full_pattern(client, pattern, &full)) {
+        code = rlock__fail(RLOCK_ENOMEM, "no memory");
+    }
+    if (code == 0) {
+        code = scan(client, full.data, fn, payload);
+    }
+    rlock__buf_fini(&full);
+    return code;
+}

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The service thread: makes the connections, reads the subscriber connection, hears of cancellations, and keeps
+ * watch over the link and the core's timers when no caller does.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+
+#include "base/clock.h"
+#include "client/client.h"
+#include "lock/internal.h"
+
+#define PING_US (10 * RLOCK__SECOND) /* a connection that has been silent for so long is tried */
+
+/* The pause before the next try to connect. */
+static int64_t retry_pause(struct rlock_client *client, unsigned failures)
+{
+    int64_t pause;
+
+    rlock__enter(client);
+    pause = rlock__backoff(&client->core, failures);
+    (void)pthread_mutex_unlock(&client->mutex);
+    return pause;
+}
+
+/* ---- The link ---- */
+
+static void link_failed(struct rlock_client *client, int code)
+{
+    struct rlock__link *link = &client->link;
+
+    rlock__link_broke(client, code, rlock__conn_error(link->conn));
+    link->retry_at = rlock__now_us() + retry_pause(client, link->failures++);
+}
+
+static void link_up(struct rlock_client *client)
+{
+    struct rlock__link *link = &client->link;
+    static atomic_ullong generations;
+
+    link->connecting = false;
+    link->failures = 0;
+    link->gen = atomic_fetch_add(&generations, 1) + 1;
+    if (rlock__conn_fenced(link->conn) && !link->unfenceable) {
+        link->fenced_below = link->gen;
+        link->n_unfenced = 0;
+    }
+    (void)snprintf(link->run_id, sizeof(link->run_id), "%s", rlock__conn_run_id(link->conn));
+    atomic_store(&link->fd, rlock__conn_fd(link->conn));
+    rlock__enter(client);
+    rlock__core_link_up(&client->core, link->gen, link->fenced_below, rlock__now_us());
+    rlock__leave(client);
+    rlock__wake_keeper(client); /* it has a new socket to poll */
+}
+
+/* Moves the link on: connects when it is time, goes on with a handshake. */
+static void serve_link(struct rlock_client *client, int64_t now)
+{
+    struct rlock__link *link = &client->link;
+    int code = 0;
+
+    rlock__take_turn(client);
+    if (link->gen == 0 && !link->connecting && now >= link->retry_at) {
+        link->connecting = true;
+        code = rlock__conn_start(link->conn, link->unfenced, link->n_unfenced, now);
+    } else if (link->connecting) {
+        code = rlock__conn_step(link->conn, now);
+    }
+    if (code != 0) {
+        link_failed(client, code);
+    } else if (link->connecting && rlock__conn_is_up(link->conn)) {
+        link_up(client);
+    }
+    rlock__give_turn(client);
+}
+
+/* ---- The subscriber connection ---- */
+
+static void sub_failed(struct rlock_client *client)
+{
+    struct rlock__sub *sub = &client->sub;
+    bool was_up = sub->up;
+    int64_t now = rlock__now_us();
+
+    rlock__enter(client);
+    sub->up = false;
+    if (was_up) {
+        rlock__core_sub_down(&client->core, now);
+    }
+    rlock__leave(client);
+    rlock__conn_close(sub->conn);
+    rlock__buf_clear(&sub->out);
+    sub->sent = 0;
+    sub->connecting = false;
+    sub->retry_at = was_up ? now : now + retry_pause(client, sub->failures++);
+}
+
+static void sub_up(struct rlock_client *client)
+{
+    struct rlock__sub *sub = &client->sub;
+    int64_t now = rlock__now_us();
+
+    sub->connecting = false;
+    sub->failures = 0;
+    sub->heard_at = now;
+    sub->pinged_at = 0;
+    rlock__enter(client);
+    sub->up = true;
+    rlock__core_sub_up(&client->core, now);
+    rlock__leave(client);
+}
+
+/* Sends what the core has for the subscriber connection. */
+static int sub_flush(struct rlock_client *client)
+{
+    struct rlock__sub *sub = &client->sub;
+    ssize_t n;
+
+    rlock__enter(client);
+    (void)rlock__buf_add(&sub->out, client->core.server.sub_out.data, client->core.server.sub_out.len);
+    rlock__buf_clear(&client->core.server.sub_out);
+    (void)pthread_mutex_unlock(&client->mutex);
+    if (sub->out.failed) {
+        return RLOCK_ENOMEM;
+    }
+    if (sub->sent < sub->out.len) {
+        n = rlock__conn_write(sub->conn, sub->out.data + sub->sent, sub->out.len - sub->sent);
+        if (n < 0) {
+            return (int)n;
+        }
+        sub->sent += (size_t)n;
+    }
+    if (sub->sent == sub->out.len) {
+        rlock__buf_clear(&sub->out);
+        sub->sent = 0;
+    }
+    return 0;
+}
+
+static int sub_read(struct rlock_client *client, int64_t now)
+{
+    struct rlock__sub *sub = &client->sub;
+    struct rlock__reply reply;
+    int got, n = rlock__conn_read(sub->conn);
+
+    if (n <= 0) {
+        return n;
+    }
+    sub->heard_at = now;
+    sub->pinged_at = 0;
+    rlock__enter(client);
+    while ((got = rlock__conn_next(sub->conn, &reply)) > 0) {
+        rlock__core_sub_reply(&client->core, &reply, rlock__now_us());
+    }
+    rlock__leave(client);
+    return got;
+}
+
+/* A connection without a FIN looks alive: only an answer proves it. */
+static int sub_ping(struct rlock_client *client, int64_t now)
+{
+    struct rlock__sub *sub = &client->sub;
+
+    if (sub->pinged_at != 0 && now >= sub->pinged_at + client->core.op_timeout_us) {
+        return RLOCK_ECONN;
+    }
+    if (sub->pinged_at == 0 && now >= sub->heard_at + PING_US) {
+        sub->pinged_at = now;
+        (void)rlock__buf_add(&sub->out, "*1\r\n$4\r\nPING\r\n", 14);
+    }
+    return 0;
+}
+
+/* A message counts only if it comes from the server that the commands go to. */
+static bool sub_is_elsewhere(struct rlock_client *client)
+{
+    struct rlock__link *link = &client->link;
+    bool elsewhere = false;
+
+    rlock__take_turn(client);
+    if (link->gen != 0) {
+        const char *run_id = rlock__conn_run_id(client->sub.conn);
+
+        elsewhere = strcmp(rlock__conn_peer(link->conn), rlock__conn_peer(client->sub.conn)) != 0 ||
+                    (run_id[0] != '\0' && link->run_id[0] != '\0' && strcmp(run_id, link->run_id) != 0);
+    }
+    rlock__give_turn(client);
+    return elsewhere;
+}
+
+static void serve_sub(struct rlock_client *client, short revents, int64_t now)
+{
+    struct rlock__sub *sub = &client->sub;
+    bool wanted;
+    int code = 0;
+
+    rlock__enter(client);
+    wanted = client->core.channels != NULL && !client->core.closed;
+    (void)pthread_mutex_unlock(&client->mutex);
+    if (!sub->up && !sub->connecting && wanted && now >= sub->retry_at) {
+        sub->connecting = true;
+        code = rlock__conn_start(sub->conn, NULL, 0, now);
+    } else if (sub->connecting) {
+        code = rlock__conn_step(sub->conn, now);
+    }
+    if (code == 0 && sub->connecting && rlock__conn_is_up(sub->conn)) {
+        sub_up(client);
+    }
+    if (code == 0 && sub->up) {
+        code = (revents & ~POLLOUT) != 0 ? sub_read(client, now) : 0;
+        code = code == 0 ? sub_ping(client, now) : code;
+        code = code == 0 ? sub_flush(client) : code;
+        code = code == 0 && sub_is_elsewhere(client) ? RLOCK_ECONN : code;
+    }
+    if (code < 0) {
+        sub_failed(client);
+    }
+    rlock__drive(client);
+}
+
+static int64_t sub_due(const struct rlock_client *client)
+{
+    const struct rlock__sub *sub = &client->sub;
+
+    if (sub->connecting) {
+        return rlock__conn_deadline(sub->conn);
+    }
+    if (sub->up) {
+        return sub->pinged_at != 0 ? sub->pinged_at + client->core.op_timeout_us : sub->heard_at + PING_US;
+    }
+    return sub->retry_at;
+}
+
+/* ---- Cancellations ---- */
+
+static void serve_cancels(struct rlock_client *client)
+{
+    struct epoll_event events[16];
+    int n = epoll_wait(client->cancel_fd, events, 16, 0);
+
+    for (int i = 0; i < n; i++) {
+        rlock__enter(client);
+        rlock__core_cancel(&client->core, (const void *)(uintptr_t)events[i].data.u64, rlock__now_us());
+        rlock__leave(client);
+    }
+    rlock__drive(client);
+}
+
+/* ---- The thread ---- */
+
+enum { WAKE, LINK, SUB, CANCEL, N_FDS };
+
+/* What to poll for, and until when. Returns false when the thread is to end. */
+static bool plan(struct rlock_client *client, struct pollfd fds[static N_FDS], int64_t *ret_until)
+{
+    struct rlock__link *link = &client->link;
+    struct rlock__sub *sub = &client->sub;
+    int64_t until = RLOCK__NEVER;
+    bool watching, wanted, stop;
+
+    fds[WAKE] = (struct pollfd){.fd = client->wake_fd, .events = POLLIN};
+    fds[CANCEL] = (struct pollfd){.fd = client->cancel_fd, .events = POLLIN};
+    fds[SUB] = (struct pollfd){.fd = rlock__conn_fd(sub->conn), .events = POLLIN};
+    rlock__take_turn(client);
+    fds[LINK] = (struct pollfd){.fd = rlock__conn_fd(link->conn), .events = POLLRDHUP};
+    if (link->connecting) {
+        fds[LINK].events = rlock__conn_events(link->conn);
+        until = rlock__conn_deadline(link->conn);
+    } else if (link->gen == 0) {
+        until = link->retry_at;
+    }
+    rlock__give_turn(client);
+    if (sub->connecting) {
+        fds[SUB].events = rlock__conn_events(sub->conn);
+    } else if (sub->sent < sub->out.len) {
+        fds[SUB].events |= POLLOUT;
+    }
+    rlock__enter(client);
+    stop = client->stop_service;
+    watching = client->keeper == NULL;
+    wanted = client->core.channels != NULL;
+    if (watching) {
+        until = rlock__min(until, rlock__core_next(&client->core));
+    }
+    if (wanted || sub->up || sub->connecting) {
+        until = rlock__min(until, sub_due(client));
+    }
+    if (watching && client->core.server.flight.sent != NULL && fds[LINK].events == POLLRDHUP) {
+        fds[LINK].events = POLLIN | POLLRDHUP;
+        fds[LINK].events |= atomic_load(&link->stuck) ? POLLOUT : 0;
+    }
+    client->service_until = until;
+    (void)pthread_mutex_unlock(&client->mutex);
+    *ret_until = until;
+    return !stop;
+}
+
+static void tick(struct rlock_client *client, int64_t now)
+{
+    rlock__enter(client);
+    client->service_until = 0;
+    if (client->keeper == NULL && rlock__core_next(&client->core) <= now) {
+        rlock__core_tick(&client->core, now);
+    }
+    rlock__leave(client);
+    rlock__drive(client);
+}
+
+void *rlock__service_main(void *arg)
+{
+    struct rlock_client *client = arg;
+    struct pollfd fds[N_FDS];
+    int64_t until;
+    uint64_t pokes;
+
+    while (plan(client, fds, &until)) {
+        int64_t now = rlock__now_us();
+        int64_t pause = until == RLOCK__NEVER ? -1 : rlock__min(rlock__ms_up(rlock__max(0, until - now)), 60000);
+
+        (void)poll(fds, N_FDS, (int)pause);
+        now = rlock__now_us();
+        tick(client, now);
+        if ((fds[WAKE].revents & POLLIN) != 0) {
+            (void)!read(client->wake_fd, &pokes, sizeof(pokes));
+        }
+        if (fds[LINK].revents != 0 && atomic_load(&client->link.fd) == fds[LINK].fd) {
+            rlock__drive_read(client);
+        }
+        serve_link(client, now);
+        serve_sub(client, fds[SUB].revents, now);
+        if (fds[CANCEL].revents != 0) {
+            serve_cancels(client);
+        }
+    }
+    return NULL;
+}

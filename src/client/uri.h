@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * URLs of servers:
+ *
+ *     redis://[user:password@]host[:port][/db]       rediss:// the same, with TLS
+ *     unix://[user:password@]/path[?db=n]
+ *
+ * User, password, host and path may be percent-encoded, an IPv6 address stands in brackets. The
+ * user may be empty (the default user), and so may the password (an option of the client may supply
+ * it).
+ */
+#ifndef RLOCK_CLIENT_URI_H
+#define RLOCK_CLIENT_URI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RLOCK__URI_PORT 6379
+
+struct rlock__uri {
+    bool tls;
+    char *host; /* TCP: without brackets; NULL for a unix socket */
+    uint16_t port;
+    char *path; /* unix socket; NULL for TCP */
+    int db;
+    char *user;     /* NULL: none, or the default user */
+    char *password; /* NULL: none */
+};
+
+/* A parsed URL of nothing: may be ended. */
+#define RLOCK__URI_NULL ((struct rlock__uri){.port = RLOCK__URI_PORT})
+
+/*
+ * Parses a URL. Outputs are written only on success.
+ * Returns RLOCK_EINVAL, RLOCK_ENOTSUP (Sentinel and cluster, not yet) or RLOCK_ENOMEM, with the
+ * reason in err. The reason repeats nothing of the URL: in a URL that is wrong, anything may be the
+ * password.
+ */
+int rlock__uri_parse(const char *url, struct rlock__uri *ret_uri, char *err, size_t err_size);
+/*
+ * Writes a URL for texts: "redis://user:***@host:6379/0"; of a wrong one only the scheme. Cut where
+ * longer. Returns out.
+ */
+const char *rlock__uri_redacted(const char *url, char *out, size_t size);
+/* Frees what it holds, and wipes the password; it is RLOCK__URI_NULL then. */
+void rlock__uri_fini(struct rlock__uri *uri);
+
+#endif

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What all calls share: their beginning, their completion, and small things of the core. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "lock/internal.h"
+
+void rlock__call_complete(struct rlock__call *call, int code, const char *format, ...)
+{
+    struct rlock__core *core = call->core;
+    va_list args;
+
+    call->code = code;
+    if (format != NULL) {
+        va_start(args, format);
+        (void)vsnprintf(call->detail, sizeof(call->detail), format, args);
+        va_end(args);
+    }
+    rlock__timer_unset(&core->timers, &call->timer);
+    call->step = RLOCK__COMPLETE;
+    DL_DELETE2(core->calls, call, all_prev, all_next);
+    DL_APPEND(core->done, call);
+}
+
+static void on_timer(struct rlock__timer *timer, int64_t now)
+{
+    struct rlock__call *call = (struct rlock__call *)(void *)((char *)timer - offsetof(struct rlock__call, timer));
+
+    switch (call->kind) {
+    case RLOCK__ACQUIRE:
+        rlock__acquire_timer(call, now);
+        break;
+    case RLOCK__RELEASE:
+        rlock__release_timer(call, now);
+        break;
+    case RLOCK__COMMAND:
+        rlock__command_timer(call, now);
+        break;
+    }
+}
+
+void rlock__call_begin(struct rlock__core *core, struct rlock__call *call, int64_t now)
+{
+    call->core = core;
+    call->step = RLOCK__NEW;
+    call->timer.fire = on_timer;
+    DL_APPEND2(core->calls, call, all_prev, all_next);
+    if (core->closed) {
+        rlock__call_complete(call, RLOCK_ECLOSED, "the client is closed");
+        return;
+    }
+    switch (call->kind) {
+    case RLOCK__ACQUIRE:
+        rlock__acquire_begin(call, now);
+        break;
+    case RLOCK__RELEASE:
+        rlock__release_begin(call, now);
+        break;
+    case RLOCK__COMMAND:
+        rlock__command_begin(call, now);
+        break;
+    }
+}
+
+void rlock__call_give_up(struct rlock__call *call, int code, int64_t now)
+{
+    switch (call->kind) {
+    case RLOCK__ACQUIRE:
+        rlock__acquire_give_up(call, code, now);
+        break;
+    case RLOCK__RELEASE:
+        rlock__release_give_up(call, code, now);
+        break;
+    case RLOCK__COMMAND:
+        rlock__command_give_up(call, code, now);
+        break;
+    }
+}
+
+const char *rlock__spec_text(const struct rlock__spec *spec, char out[static 96])
+{
+    return rlock__text(spec->name, out, 96);
+}
+
+void rlock__note(struct rlock__core *core, enum rlock_level level, const char *format, ...)
+{
+    struct rlock__note *note;
+    va_list args;
+
+    if (level > core->log_level) {
+        return;
+    }
+    note = calloc(1, sizeof(*note));
+    if (note == NULL) {
+        return; /* a log line is not worth failing for */
+    }
+    note->level = level;
+    va_start(args, format);
+    (void)vsnprintf(note->text, sizeof(note->text), format, args);
+    va_end(args);
+    LL_APPEND(core->notes, note);
+}
+
+/* xorshift64* (Vigna 2014): jitter, not secrets; seeded by the driver so that a simulation repeats. */
+int64_t rlock__random(struct rlock__core *core, int64_t n)
+{
+    uint64_t x = core->random;
+
+    x ^= x >> 12;
+    x ^= x << 25;
+    x ^= x >> 27;
+    core->random = x;
+    return n > 0 ? (int64_t)((x * 0x2545F4914F6CDD1DULL >> 1) % (uint64_t)n) : 0;
+}
+
+int64_t rlock__backoff(struct rlock__core *core, unsigned failures)
+{
+    int64_t top = failures < 7 ? RLOCK__BACKOFF_US << failures : RLOCK__BACKOFF_MAX_US;
+
+    return RLOCK__BACKOFF_US + rlock__random(core, rlock__min(top, RLOCK__BACKOFF_MAX_US));
+}
+
+struct rlock__bytes rlock__owner_text(const struct rlock__core *core, uint64_t number,
+                                      char out[static RLOCK__OWNER_SIZE])
+{
+    int n = snprintf(out, RLOCK__OWNER_SIZE, "%s:%llu", core->uuid, (unsigned long long)number);
+
+    return rlock__bytes(out, (size_t)n);
+}
+
+struct rlock__request *rlock__request_new(rlock__answer_fn *answer, void *subject)
+{
+    struct rlock__request *request = calloc(1, sizeof(*request));
+
+    if (request != NULL) {
+        request->answer = answer;
+        request->subject = subject;
+    }
+    return request;
+}
+
+int64_t rlock__valid_until(const struct rlock__core *core, int64_t t0, int64_t lease_us)
+{
+    return t0 + lease_us - rlock__max(2 * RLOCK__MS, lease_us / 100) - core->margin_us;
+}

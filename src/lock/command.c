@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A plain command of the front: asked within the deadline, again after errors that pass. */
+#include <stdio.h>
+
+#include "lock/internal.h"
+
+static void on_answer(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
+{
+    struct rlock__call *call = request->subject;
+    struct rlock__class class;
+    char text[200];
+
+    if (call == NULL || reply == NULL || !rlock__reply_is_error(reply)) {
+        (void)rlock__request_free(request);
+        if (call != NULL) {
+            call->request = NULL;
+            call->code = reply != NULL ? call->read(call, reply) : RLOCK_EINDOUBT;
+            rlock__call_complete(call, call->code, NULL);
+        }
+        return;
+    }
+    class = rlock__classify(reply);
+    (void)snprintf(call->detail, sizeof(call->detail), "server %s: %s: %s", call->core->address,
+                   rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)), class.hint);
+    if (class.way == RLOCK__RETRY) {
+        call->error = class.code;
+        call->step = RLOCK__SLEEPING;
+        rlock__timer_set(&call->core->timers, &call->timer,
+                         rlock__min(call->deadline, now + rlock__backoff(call->core, call->failures++)));
+        return;
+    }
+    call->request = NULL;
+    (void)rlock__request_free(request);
+    rlock__call_complete(call, class.code, NULL);
+}
+
+void rlock__command_begin(struct rlock__call *call, int64_t now)
+{
+    struct rlock__request *request = rlock__request_new(on_answer, call);
+
+    call->deadline = now + call->core->op_timeout_us;
+    if (request == NULL) {
+        rlock__cmd_fini(&call->cmd);
+        rlock__call_complete(call, RLOCK_ENOMEM, "no memory");
+        return;
+    }
+    request->cmd = call->cmd;
+    call->cmd = (struct rlock__cmd){0};
+    request->resend = call->once ? RLOCK__ONCE : RLOCK__RESEND;
+    call->request = request;
+    call->step = RLOCK__ASKING;
+    rlock__timer_set(&call->core->timers, &call->timer, call->deadline);
+    rlock__flight_submit(&call->core->server.flight, request, now);
+}
+
+void rlock__command_give_up(struct rlock__call *call, int code, int64_t now)
+{
+    struct rlock__request *request = call->request;
+    bool ran = request->copies > 0 && call->step == RLOCK__ASKING;
+
+    (void)now;
+    call->request = NULL;
+    request->subject = NULL;
+    if (request->sent) {
+        request->resend = RLOCK__DROP;
+    } else {
+        if (call->step == RLOCK__ASKING) {
+            rlock__flight_withdraw(&call->core->server.flight, request);
+        }
+        (void)rlock__request_free(request);
+    }
+    if (code == RLOCK_ETIMEDOUT) {
+        code = call->error != 0 ? call->error : ran && call->once ? RLOCK_EINDOUBT : RLOCK_ECONN;
+    }
+    if (call->error == 0) {
+        const struct rlock__server *server = &call->core->server;
+
+        (void)snprintf(call->detail, sizeof(call->detail), "server %s: %s", call->core->address,
+                       server->link_code != 0 ? server->link_error : "no answer");
+    }
+    rlock__call_complete(call, code, NULL);
+}
+
+void rlock__command_timer(struct rlock__call *call, int64_t now)
+{
+    if (now >= call->deadline) {
+        rlock__command_give_up(call, RLOCK_ETIMEDOUT, now);
+        return;
+    }
+    call->step = RLOCK__ASKING;
+    call->error = 0;
+    rlock__timer_set(&call->core->timers, &call->timer, call->deadline);
+    rlock__flight_submit(&call->core->server.flight, call->request, now);
+}

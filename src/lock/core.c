@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The events: each changes state, then settles what the change made due. */
+#include "lock/core.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "lock/internal.h"
+
+static void on_overdue(struct rlock__timer *timer, int64_t now)
+{
+    struct rlock__core *core = (struct rlock__core *)(void *)((char *)timer - offsetof(struct rlock__core, overdue));
+
+    rlock__flight_check(&core->server.flight, now);
+}
+
+void rlock__core_init(struct rlock__core *core)
+{
+    core->overdue.fire = on_overdue;
+    core->server.flight.op_timeout = core->op_timeout_us;
+    if (core->random == 0) {
+        core->random = 1; /* xorshift's one fixed point */
+    }
+}
+
+void rlock__core_fini(struct rlock__core *core)
+{
+    struct rlock__loss *loss, *loss_after;
+    struct rlock__note *note, *note_after;
+
+    rlock__orphans_fini(core);
+    rlock__holds_fini(core);
+    rlock__places_fini(core);
+    rlock__flight_fini(&core->server.flight);
+    rlock__buf_fini(&core->server.sub_out);
+    rlock__buf_fini(&core->scratch);
+    LL_FOREACH_SAFE(core->lost, loss, loss_after) {
+        (void)rlock__loss_free(loss);
+    }
+    LL_FOREACH_SAFE(core->notes, note, note_after) {
+        free(note);
+    }
+    core->lost = NULL;
+    core->notes = NULL;
+}
+
+/* The end of each event. */
+static void settle(struct rlock__core *core, int64_t now)
+{
+    struct rlock__flight *flight = &core->server.flight;
+    int64_t overdue;
+
+    rlock__renew_flush(core, now);
+    rlock__flight_check(flight, now);
+    overdue = rlock__flight_overdue_at(flight);
+    if (!core->overdue.set || core->overdue.at != overdue) {
+        rlock__timer_set(&core->timers, &core->overdue, overdue);
+    }
+}
+
+void rlock__core_link_up(struct rlock__core *core, uint64_t gen, uint64_t fenced_below, int64_t now)
+{
+    core->server.link_code = 0;
+    core->server.link_final = false;
+    rlock__flight_up(&core->server.flight, gen, fenced_below, now);
+    rlock__orphans_link_up(core, now);
+    rlock__renew_link_up(core, now);
+    settle(core, now);
+}
+
+/* Calls that nothing was sent for need not wait for a link that will not come. */
+static void fail_waiting(struct rlock__core *core, int64_t now)
+{
+    struct rlock__call *call, *after;
+
+    DL_FOREACH_SAFE2(core->calls, call, after, all_next) {
+        if (call->step == RLOCK__ASKING && call->request != NULL && !call->request->sent &&
+            call->request->copies == 0 && call->kind != RLOCK__RELEASE) {
+            rlock__call_give_up(call, core->server.link_code, now);
+        }
+    }
+}
+
+void rlock__core_link_down(struct rlock__core *core, uint64_t gen, int code, bool final, const char *text,
+                           int64_t now)
+{
+    if (core->server.flight.up && gen < core->server.flight.gen) {
+        return;
+    }
+    rlock__flight_down(&core->server.flight, gen, now);
+    core->server.link_code = code;
+    core->server.link_final = final;
+    (void)snprintf(core->server.link_error, sizeof(core->server.link_error), "%s", text);
+    if (final) {
+        fail_waiting(core, now);
+    }
+    settle(core, now);
+}
+
+void rlock__core_reply(struct rlock__core *core, uint64_t gen, const struct rlock__reply *reply, int64_t now)
+{
+    rlock__flight_reply(&core->server.flight, gen, reply, now);
+    settle(core, now);
+}
+
+void rlock__core_tick(struct rlock__core *core, int64_t now)
+{
+    rlock__timers_fire(&core->timers, now);
+    settle(core, now);
+}
+
+int64_t rlock__core_next(const struct rlock__core *core)
+{
+    return rlock__timers_next(&core->timers);
+}
+
+void rlock__core_begin(struct rlock__core *core, struct rlock__call *call, int64_t now)
+{
+    rlock__call_begin(core, call, now);
+    if (core->server.link_final && !core->server.flight.up) {
+        fail_waiting(core, now);
+    }
+    settle(core, now);
+}
+
+void rlock__core_cancel(struct rlock__core *core, const void *cancel, int64_t now)
+{
+    struct rlock__call *call, *after;
+
+    DL_FOREACH_SAFE2(core->calls, call, after, all_next) {
+        if (call->cancel == cancel && call->kind == RLOCK__ACQUIRE && call->step != RLOCK__GIVING_UP &&
+            call->step != RLOCK__COMPLETE) {
+            rlock__acquire_give_up(call, RLOCK_ECANCELED, now);
+        }
+    }
+    settle(core, now);
+}
+
+void rlock__core_close(struct rlock__core *core, int64_t now)
+{
+    core->closed = true;
+    while (core->calls != NULL) {
+        rlock__call_give_up(core->calls, RLOCK_ECLOSED, now);
+    }
+    rlock__holds_close(core, now);
+    settle(core, now);
+}
+
+bool rlock__core_is_settled(const struct rlock__core *core)
+{
+    return core->orphans == NULL && core->holds == NULL;
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of holds. A row is one owner on one lock. Its states:
+ *   NONE  only calls of this owner are here; the row goes with the last of them
+ *   HELD  the server granted it, and it is within its validity as far as anybody has looked
+ *   LOST  it ended before its unlock; nothing brings it back; it waits for as many unlocks as it had levels
+ * Calls on a row take turns, unlocks as well as acquisitions.
+ */
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "lock/internal.h"
+
+/* Builds the row's key in the core's scratch buffer; NULL without memory. */
+static struct rlock__bytes hold_key(struct rlock__core *core, const struct rlock__spec *spec,
+                                    struct rlock__owner owner)
+{
+    struct rlock__buf *buf = &core->scratch;
+
+    rlock__buf_clear(buf);
+    (void)rlock__buf_add(buf, &owner.id, sizeof(owner.id));
+    (void)rlock__buf_add(buf, owner.given ? "g" : "t", 1);
+    (void)rlock__buf_add(buf, &spec->ops->side, 1);
+    (void)rlock__buf_add(buf, spec->key.at, spec->key.len);
+    return rlock__bytes(buf->failed ? NULL : buf->data, buf->len);
+}
+
+struct rlock__hold *rlock__hold_find(struct rlock__core *core, const struct rlock__spec *spec,
+                                     struct rlock__owner owner)
+{
+    struct rlock__bytes key = hold_key(core, spec, owner);
+    struct rlock__hold *hold = NULL;
+
+    if (key.at != NULL) {
+        HASH_FIND(hh, core->holds, key.at, key.len, hold);
+    }
+    return hold;
+}
+
+void rlock__hold_free(struct rlock__hold *hold)
+{
+    struct rlock__core *core = hold->core;
+
+    rlock__timer_unset(&core->timers, &hold->timer);
+    if (hold->batch_entry != NULL) {
+        *hold->batch_entry = NULL;
+    }
+    if (hold->is_due) {
+        LL_DELETE2(core->due, hold, due_next);
+    }
+    if (hold->hh.tbl != NULL) {
+        HASH_DEL(core->holds, hold);
+    }
+    if (hold->claim != NULL) {
+        atomic_store(&hold->claim->valid_until, 0);
+        hold->claim = rlock__claim_unref(hold->claim);
+    }
+    hold->loss = rlock__loss_free(hold->loss);
+    hold->spec = rlock__spec_unref(hold->spec);
+    free(hold->key);
+    free(hold);
+}
+
+/* A row with all that a grant and a loss will need: once granted, nothing can fail for want of memory. */
+static struct rlock__hold *hold_new(struct rlock__core *core, struct rlock__spec *spec, struct rlock__owner owner,
+                                    struct rlock__bytes key)
+{
+    struct rlock__hold *hold = calloc(1, sizeof(*hold));
+
+    if (hold == NULL) {
+        return NULL;
+    }
+    hold->core = core;
+    hold->spec = rlock__spec_ref(spec);
+    hold->timer.fire = rlock__renew_timer;
+    hold->owner = owner;
+    hold->key = malloc(key.len);
+    hold->claim = calloc(1, sizeof(*hold->claim));
+    hold->loss = calloc(1, sizeof(*hold->loss));
+    if (hold->claim != NULL) {
+        hold->claim->spec = rlock__spec_ref(spec);
+        atomic_init(&hold->claim->refs, 1);
+    }
+    if (hold->loss != NULL) {
+        hold->loss->spec = rlock__spec_ref(spec);
+        hold->loss->owner = owner.given ? owner.id : 0;
+    }
+    if (hold->key != NULL && hold->claim != NULL && hold->loss != NULL) {
+        memcpy(hold->key, key.at, key.len);
+        HASH_ADD_KEYPTR(hh, core->holds, hold->key, key.len, hold);
+    }
+    if (hold->hh.tbl == NULL) {
+        rlock__hold_free(hold);
+        return NULL;
+    }
+    return hold;
+}
+
+struct rlock__hold *rlock__hold_get(struct rlock__core *core, struct rlock__spec *spec, struct rlock__owner owner)
+{
+    struct rlock__hold *hold = rlock__hold_find(core, spec, owner);
+    struct rlock__bytes key = rlock__bytes(core->scratch.data, core->scratch.len);
+
+    if (hold != NULL || core->scratch.failed) {
+        return hold;
+    }
+    return hold_new(core, spec, owner, key);
+}
+
+bool rlock__hold_enter(struct rlock__hold *hold, struct rlock__call *call)
+{
+    call->hold = hold;
+    if (hold->busy) {
+        call->step = RLOCK__LINED_UP;
+        DL_APPEND(hold->line, call);
+        return false;
+    }
+    hold->busy = true;
+    hold->turn = call;
+    return true;
+}
+
+void rlock__hold_unline(struct rlock__call *call)
+{
+    DL_DELETE(call->hold->line, call);
+    call->hold = NULL;
+}
+
+void rlock__hold_leave(struct rlock__hold *hold, int64_t now)
+{
+    struct rlock__call *call = hold->line;
+
+    hold->busy = false;
+    hold->turn = NULL;
+    if (call == NULL) {
+        if (hold->state == RLOCK__HOLD_NONE) {
+            rlock__hold_free(hold);
+        }
+        return;
+    }
+    DL_DELETE(hold->line, call);
+    hold->busy = true;
+    hold->turn = call;
+    if (call->kind == RLOCK__ACQUIRE) {
+        rlock__acquire_turn(call, now);
+    } else {
+        rlock__release_turn(call, now);
+    }
+}
+
+bool rlock__hold_is_renewed(const struct rlock__hold *hold)
+{
+    return hold->renewed_from != 0 && hold->renewed_from <= hold->count;
+}
+
+void rlock__hold_plan(struct rlock__hold *hold)
+{
+    int64_t at = hold->valid_until;
+
+    if (hold->state != RLOCK__HOLD_HELD || hold->releasing) {
+        at = hold->releasing ? hold->free_by : RLOCK__NEVER;
+    } else if (rlock__hold_is_renewed(hold) && hold->batch_entry == NULL && !hold->is_due) {
+        at = rlock__min(at, hold->due);
+    }
+    rlock__timer_set(&hold->core->timers, &hold->timer, at);
+}
+
+void rlock__hold_set_count(struct rlock__hold *hold, uint32_t count)
+{
+    hold->count = count;
+    atomic_store_explicit(&hold->claim->count, count, memory_order_relaxed);
+}
+
+void rlock__hold_set_valid(struct rlock__hold *hold, int64_t t0, int64_t lease_us)
+{
+    int64_t until = rlock__valid_until(hold->core, t0, lease_us);
+
+    hold->valid_until = rlock__max(hold->valid_until, until);
+    hold->free_by = rlock__max(hold->free_by, t0 + lease_us);
+    atomic_store(&hold->claim->valid_until, hold->valid_until);
+}
+
+void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *call, int64_t t0, int64_t lease_us)
+{
+    if (hold->state == RLOCK__HOLD_NONE) {
+        hold->state = RLOCK__HOLD_HELD;
+        hold->number = call->number;
+        hold->token = call->token;
+        hold->renewed_from = 0;
+        hold->lease_us = 0;
+        hold->held_until = call->max_hold_us != 0 ? rlock__later(t0, call->max_hold_us) : RLOCK__NEVER;
+    }
+    hold->lost_gen = call->lost_gen > hold->lost_gen ? call->lost_gen : hold->lost_gen;
+    hold->lease_us = rlock__max(hold->lease_us, lease_us);
+    if (call->lease_us == 0 && !rlock__hold_is_renewed(hold)) {
+        hold->renewed_from = call->target;
+        hold->due = rlock__renew_due(hold->core, t0, lease_us);
+    }
+    rlock__hold_set_count(hold, call->target);
+    rlock__hold_set_valid(hold, t0, lease_us);
+    rlock__hold_plan(hold);
+}
+
+void rlock__hold_ended(struct rlock__hold *hold, int64_t now)
+{
+    bool open = hold->lost_gen != 0 && !rlock__flight_is_fenced(&hold->core->server.flight, hold->lost_gen);
+    struct rlock__open_copies copies = {hold->lost_gen, hold->lost_gen, now};
+
+    if (open) { /* a copy of the acquire may still run, and would find the lock free */
+        rlock__orphan_new(hold->spec, hold->number, 0, copies, hold->lease_us, NULL, now);
+    }
+    hold->state = RLOCK__HOLD_NONE;
+    hold->releasing = false;
+    rlock__hold_set_count(hold, 0);
+    hold->lost_gen = 0;
+    hold->valid_until = hold->free_by = 0;
+    atomic_store(&hold->claim->valid_until, 0);
+    if (hold->batch_entry != NULL) {
+        *hold->batch_entry = NULL;
+        hold->batch_entry = NULL;
+    }
+    rlock__hold_plan(hold);
+    rlock__place_wake(hold->core, hold->spec, now);
+}
+
+static void report(struct rlock__hold *hold, enum rlock_reason reason)
+{
+    struct rlock__core *core = hold->core;
+    char name[96];
+
+    rlock__note(core, RLOCK_LOG_WARNING, "lock %s: lost: %s (server %s)", rlock__spec_text(hold->spec, name),
+                rlock_reason_text(reason), core->address);
+    if (hold->loss != NULL) {
+        hold->loss->reason = reason;
+        LL_APPEND(core->lost, hold->loss);
+        hold->loss = NULL;
+    }
+}
+
+void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_t now)
+{
+    struct rlock__core *core = hold->core;
+    struct rlock__open_copies copies = {core->server.flight.gen, hold->lost_gen, now};
+
+    if (hold->state != RLOCK__HOLD_HELD) {
+        return;
+    }
+    hold->state = RLOCK__HOLD_LOST;
+    hold->valid_until = 0;
+    atomic_store(&hold->claim->valid_until, 0);
+    report(hold, reason);
+    if (reason == RLOCK_LOST_EXPIRED || reason == RLOCK_LOST_CLOSED) {
+        /* The server may have it still, or renew it when a late copy runs: give it back. */
+        rlock__orphan_new(hold->spec, hold->number, 0, copies, hold->lease_us, NULL, now);
+    }
+    rlock__hold_plan(hold);
+    rlock__place_wake(core, hold->spec, now);
+}
+
+enum rlock_reason rlock__reason_gone(const struct rlock__answer *answer)
+{
+    return answer->taken ? RLOCK_LOST_TAKEN : RLOCK_LOST_DELETED;
+}
+
+void rlock__holds_close(struct rlock__core *core, int64_t now)
+{
+    struct rlock__hold *hold, *after;
+
+    HASH_ITER(hh, core->holds, hold, after) {
+        if (!hold->releasing) {
+            rlock__hold_lose(hold, RLOCK_LOST_CLOSED, now);
+        }
+        if (!hold->busy) {
+            rlock__hold_free(hold);
+        }
+    }
+}
+
+void rlock__core_thread_exit(struct rlock__core *core, uint64_t thread, int64_t now)
+{
+    struct rlock__hold *hold, *after;
+
+    HASH_ITER(hh, core->holds, hold, after) {
+        if (!hold->owner.given && hold->owner.id == thread) {
+            rlock__hold_lose(hold, RLOCK_LOST_THREAD_EXITED, now);
+            if (!hold->busy) {
+                rlock__hold_free(hold);
+            }
+        }
+    }
+}
+
+void rlock__core_forced(struct rlock__core *core, uint64_t number, int64_t now)
+{
+    struct rlock__hold *hold, *after;
+
+    HASH_ITER(hh, core->holds, hold, after) {
+        if (hold->number == number) {
+            rlock__hold_lose(hold, RLOCK_LOST_FORCED, now);
+        }
+    }
+}
+
+int64_t rlock__core_valid_until(struct rlock__core *core, const struct rlock__spec *spec, struct rlock__owner owner)
+{
+    struct rlock__hold *hold = rlock__hold_find(core, spec, owner);
+
+    return hold != NULL ? atomic_load(&hold->claim->valid_until) : 0;
+}
+
+void rlock__holds_fini(struct rlock__core *core)
+{
+    struct rlock__hold *hold, *after;
+
+    HASH_ITER(hh, core->holds, hold, after) {
+        if (hold->release != NULL) {
+            hold->release->subject = NULL;
+        }
+        rlock__hold_free(hold);
+    }
+}

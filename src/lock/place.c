@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who waits here for a lock, in the order of arrival, and the channels that wake them. Of one lock's line only the
+ * head asks the server, so that 500 local waiters cost one attempt per wake-up.
+ *
+ * A channel is live from the acknowledgement of its SUBSCRIBE on. Acknowledgements come in the order of the
+ * commands, so a channel counts those it still expects: an early one of a subscription that was given up and taken
+ * up again must not pass for the present one.
+ */
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "lock/internal.h"
+
+struct rlock__place {
+    UT_hash_handle hh;
+    struct rlock__bytes key;
+    struct rlock__call *line;
+    char bytes[];
+};
+
+struct rlock__channel {
+    UT_hash_handle hh;
+    struct rlock__bytes name;
+    struct rlock__call *waiters;
+    unsigned expected; /* acknowledgements */
+    bool wanted;       /* the last command was SUBSCRIBE */
+    bool live;
+    char bytes[];
+};
+
+/* ---- The line ---- */
+
+static struct rlock__place *place_find(struct rlock__core *core, struct rlock__bytes key)
+{
+    struct rlock__place *place = NULL;
+
+    HASH_FIND(hh, core->places, key.at, key.len, place);
+    return place;
+}
+
+bool rlock__place_join(struct rlock__call *call)
+{
+    struct rlock__core *core = call->core;
+    struct rlock__bytes key = call->spec->key;
+    struct rlock__place *place = place_find(core, key);
+
+    if (place == NULL) {
+        place = calloc(1, sizeof(*place) + key.len);
+        if (place == NULL) {
+            return false;
+        }
+        memcpy(place->bytes, key.at, key.len);
+        place->key = rlock__bytes(place->bytes, key.len);
+        HASH_ADD_KEYPTR(hh, core->places, place->bytes, key.len, place);
+        if (place->hh.tbl == NULL) {
+            free(place);
+            return false;
+        }
+    }
+    call->place = place;
+    DL_APPEND(place->line, call);
+    return true;
+}
+
+bool rlock__place_is_head(const struct rlock__call *call)
+{
+    return call->place->line == call;
+}
+
+void rlock__place_leave(struct rlock__call *call, int64_t granted_until, int64_t now)
+{
+    struct rlock__place *place = call->place;
+    bool was_head = place->line == call;
+
+    DL_DELETE(place->line, call);
+    call->place = NULL;
+    if (place->line == NULL) {
+        HASH_DEL(call->core->places, place);
+        free(place);
+    } else if (was_head) {
+        rlock__acquire_head(place->line, granted_until, now);
+    }
+}
+
+void rlock__place_wake(struct rlock__core *core, const struct rlock__spec *spec, int64_t now)
+{
+    struct rlock__place *place = place_find(core, spec->key);
+
+    if (place != NULL) {
+        rlock__acquire_wake(place->line, now);
+    }
+}
+
+/* ---- Channels ---- */
+
+static void tell(struct rlock__core *core, struct rlock__channel *channel, const char *command)
+{
+    struct rlock__buf *out = &core->server.sub_out;
+
+    channel->wanted = command[0] == 'S';
+    channel->expected++;
+    (void)rlock__buf_add(out, "*2\r\n", 4);
+    (void)rlock__buf_add_bulk(out, rlock__bytes_of(command));
+    (void)rlock__buf_add_bulk(out, channel->name);
+}
+
+static void channel_free_unused(struct rlock__core *core, struct rlock__channel *channel)
+{
+    if (channel->waiters == NULL && channel->expected == 0) {
+        HASH_DEL(core->channels, channel);
+        free(channel);
+    }
+}
+
+static struct rlock__channel *channel_get(struct rlock__core *core, struct rlock__bytes name)
+{
+    struct rlock__channel *channel = NULL;
+
+    HASH_FIND(hh, core->channels, name.at, name.len, channel);
+    if (channel != NULL) {
+        return channel;
+    }
+    channel = calloc(1, sizeof(*channel) + name.len);
+    if (channel == NULL) {
+        return NULL;
+    }
+    memcpy(channel->bytes, name.at, name.len);
+    channel->name = rlock__bytes(channel->bytes, name.len);
+    HASH_ADD_KEYPTR(hh, core->channels, channel->bytes, name.len, channel);
+    if (channel->hh.tbl == NULL) {
+        free(channel);
+        return NULL;
+    }
+    return channel;
+}
+
+bool rlock__channel_join(struct rlock__call *call)
+{
+    struct rlock__core *core = call->core;
+    struct rlock__channel *channel = channel_get(core, call->spec->channel);
+
+    if (channel == NULL) {
+        return false;
+    }
+    call->channel = channel;
+    DL_APPEND2(channel->waiters, call, wait_prev, wait_next);
+    if (core->server.sub_up && !channel->wanted) {
+        tell(core, channel, "SUBSCRIBE");
+    }
+    return true;
+}
+
+void rlock__channel_leave(struct rlock__call *call)
+{
+    struct rlock__core *core = call->core;
+    struct rlock__channel *channel = call->channel;
+
+    call->channel = NULL;
+    DL_DELETE2(channel->waiters, call, wait_prev, wait_next);
+    if (channel->waiters == NULL && channel->wanted) {
+        channel->live = false;
+        tell(core, channel, "UNSUBSCRIBE");
+    }
+    channel_free_unused(core, channel);
+}
+
+bool rlock__channel_is_live(const struct rlock__call *call)
+{
+    return call->channel != NULL && call->channel->live;
+}
+
+/* Each waiter looks again. expected is held so that the channel outlives its waiters meanwhile. */
+static void wake_all(struct rlock__core *core, struct rlock__channel *channel, int64_t now)
+{
+    struct rlock__call *call, *after;
+
+    channel->expected++;
+    DL_FOREACH_SAFE2(channel->waiters, call, after, wait_next) {
+        rlock__acquire_wake(call, now);
+    }
+    channel->expected--;
+    channel_free_unused(core, channel);
+}
+
+static void on_ack(struct rlock__core *core, struct rlock__channel *channel, bool subscribed, int64_t now)
+{
+    if (channel->expected > 0) {
+        channel->expected--;
+    }
+    if (subscribed && channel->wanted && channel->expected == 0 && !channel->live) {
+        channel->live = true;
+        wake_all(core, channel, now);
+        return;
+    }
+    channel_free_unused(core, channel);
+}
+
+/* The server refuses a subscription, and does not say which: waiters poll until they can subscribe. */
+static void on_refusal(struct rlock__core *core, const struct rlock__reply *reply)
+{
+    struct rlock__channel *channel, *after;
+    char text[160];
+
+    rlock__note(core, RLOCK_LOG_WARNING, "server %s refuses a subscription, waiters ask every %d ms instead: %s",
+                core->address, (int)(RLOCK__POLL_US / 1000),
+                rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)));
+    HASH_ITER(hh, core->channels, channel, after) {
+        if (!channel->live) {
+            channel->expected = 0;
+            channel->wanted = false;
+            channel_free_unused(core, channel);
+        }
+    }
+}
+
+void rlock__core_sub_reply(struct rlock__core *core, const struct rlock__reply *reply, int64_t now)
+{
+    struct rlock__bytes what = rlock__reply_str(reply, 0), name = rlock__reply_str(reply, 1);
+    struct rlock__channel *channel = NULL;
+
+    if (rlock__reply_is_error(reply)) {
+        on_refusal(core, reply);
+        return;
+    }
+    HASH_FIND(hh, core->channels, name.at, name.len, channel);
+    if (channel == NULL) {
+        return;
+    }
+    if (rlock__bytes_equal(what, rlock__bytes_of("message"))) {
+        wake_all(core, channel, now);
+    } else if (rlock__bytes_equal(what, rlock__bytes_of("subscribe"))) {
+        on_ack(core, channel, true, now);
+    } else if (rlock__bytes_equal(what, rlock__bytes_of("unsubscribe"))) {
+        on_ack(core, channel, false, now);
+    }
+}
+
+void rlock__core_sub_up(struct rlock__core *core, int64_t now)
+{
+    struct rlock__channel *channel, *after;
+
+    rlock__core_sub_down(core, now);
+    core->server.sub_up = true;
+    HASH_ITER(hh, core->channels, channel, after) {
+        tell(core, channel, "SUBSCRIBE");
+    }
+}
+
+void rlock__core_sub_down(struct rlock__core *core, int64_t now)
+{
+    struct rlock__channel *channel, *after;
+
+    core->server.sub_up = false;
+    rlock__buf_clear(&core->server.sub_out);
+    HASH_ITER(hh, core->channels, channel, after) {
+        channel->expected = 0;
+        channel->live = channel->wanted = false;
+        if (channel->waiters != NULL) {
+            rlock__acquire_unheard(channel->waiters, now);
+        }
+        channel_free_unused(core, channel);
+    }
+}
+
+void rlock__places_fini(struct rlock__core *core)
+{
+    struct rlock__channel *channel, *after;
+
+    HASH_ITER(hh, core->channels, channel, after) {
+        HASH_DEL(core->channels, channel);
+        free(channel);
+    }
+}

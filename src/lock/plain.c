@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lock/plain.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <lua_scripts.h>
+
+void rlock__plain_channel(struct rlock__bytes key, struct rlock__buf *ret_channel)
+{
+    rlock__channel_name("redisson_lock__channel", key, ret_channel);
+}
+
+void rlock__plain_release(const struct rlock__spec *spec, const struct rlock__ask *ask, struct rlock__cmd *ret_cmd)
+{
+    ret_cmd->script = &rlock__script_plain_release;
+    rlock__cmd_key(ret_cmd, spec->key);
+    rlock__cmd_arg(ret_cmd, ask->owner);
+    rlock__cmd_num(ret_cmd, ask->count);
+    rlock__cmd_num(ret_cmd, ask->lease_ms);
+    rlock__cmd_arg(ret_cmd, rlock__bytes_of(ask->publish));
+    rlock__cmd_arg(ret_cmd, spec->channel);
+}
+
+void rlock__plain_renew(const struct rlock__spec *spec, const struct rlock__ask *ask, struct rlock__cmd *batch)
+{
+    batch->script = &rlock__script_plain_renew;
+    rlock__cmd_key(batch, spec->key);
+    rlock__cmd_arg(batch, ask->owner);
+    rlock__cmd_num(batch, ask->lease_ms);
+}
+
+void rlock__plain_inspect(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd)
+{
+    ret_cmd->script = &rlock__script_plain_inspect;
+    rlock__cmd_key(ret_cmd, spec->key);
+}
+
+void rlock__plain_force(const struct rlock__spec *spec, const struct rlock__ask *ask, struct rlock__cmd *ret_cmd)
+{
+    ret_cmd->script = &rlock__script_plain_force;
+    rlock__cmd_key(ret_cmd, spec->key);
+    rlock__cmd_arg(ret_cmd, ask->owner);
+    rlock__cmd_arg(ret_cmd, rlock__bytes_of(ask->publish));
+    rlock__cmd_arg(ret_cmd, spec->channel);
+}
+
+struct rlock__answer rlock__plain_read_acquire(const struct rlock__reply *reply)
+{
+    switch (rlock__reply_int(reply, 0, INT64_MIN)) {
+    case 1:
+        return (struct rlock__answer){.outcome = RLOCK__DONE};
+    case 0:
+        return (struct rlock__answer){.outcome = RLOCK__BUSY,
+                                      .ttl_ms = rlock__reply_int(reply, 1, -1),
+                                      .holder = rlock__reply_str(reply, 2)};
+    case -1:
+        return (struct rlock__answer){.outcome = RLOCK__GONE, .taken = rlock__reply_int(reply, 1, 0) == 1};
+    default:
+        return (struct rlock__answer){.outcome = RLOCK__GARBLED};
+    }
+}
+
+struct rlock__answer rlock__plain_read_release(const struct rlock__reply *reply)
+{
+    switch (rlock__reply_int(reply, 0, INT64_MIN)) {
+    case 1:
+        return (struct rlock__answer){.outcome = RLOCK__DONE, .unheard = rlock__reply_int(reply, 1, 0) < 0};
+    case -1:
+        return (struct rlock__answer){.outcome = RLOCK__GONE, .taken = rlock__reply_int(reply, 1, 0) == 1};
+    default:
+        return (struct rlock__answer){.outcome = RLOCK__GARBLED};
+    }
+}
+
+bool rlock__plain_read_inspect(const struct rlock__reply *reply, struct rlock_info *ret_info)
+{
+    struct rlock__bytes holder = rlock__reply_str(reply, 2), count = rlock__reply_str(reply, 3);
+    char digits[24];
+
+    if (!reply->is_array || reply->n < 2) {
+        return false;
+    }
+    ret_info->ttl_ms = rlock__reply_int(reply, 0, -2);
+    ret_info->holders = (uint32_t)rlock__reply_int(reply, 1, 0);
+    ret_info->locked = ret_info->holders > 0;
+    (void)snprintf(ret_info->holder, sizeof(ret_info->holder), "%.*s",
+                   (int)(holder.len < 127 ? holder.len : 127), holder.at);
+    (void)snprintf(digits, sizeof(digits), "%.*s", (int)(count.len < 20 ? count.len : 20), count.at);
+    ret_info->count = strtoll(digits, NULL, 10);
+    return true;
+}

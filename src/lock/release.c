@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The release of one level. The call has a deadline; the release itself goes on without it, until the server
+ * answered or the lease has ended anyway, and keeps the hold's turn: a new acquisition by the same owner waits.
+ */
+#include <stdio.h>
+
+#include "lock/internal.h"
+
+struct rlock__request *rlock__release_request(struct rlock__spec *spec, uint64_t number, uint32_t count,
+                                              int64_t lease_us, rlock__answer_fn *answer, void *subject)
+{
+    struct rlock__request *request = rlock__request_new(answer, subject);
+    char owner[RLOCK__OWNER_SIZE];
+    struct rlock__ask ask = {.owner = rlock__owner_text(spec->core, number, owner),
+                             .count = count,
+                             .lease_ms = rlock__ms_up(lease_us),
+                             .publish = "PUBLISH"};
+
+    if (request != NULL) {
+        spec->ops->release(spec, &ask, &request->cmd);
+    }
+    return request;
+}
+
+static void say(struct rlock__call *call, int code, const char *more)
+{
+    char name[96];
+
+    (void)snprintf(call->detail, sizeof(call->detail), "lock %s: %s%s (server %s)",
+                   rlock__spec_text(call->spec, name), rlock_strerror(code), more, call->core->address);
+}
+
+/* Ends the turn, and the call if it still waits. */
+static void end(struct rlock__hold *hold, int code, int64_t now)
+{
+    struct rlock__call *call = hold->turn;
+
+    if (call != NULL) {
+        call->count = hold->count;
+        if (code != 0 && call->detail[0] == '\0') {
+            say(call, code, "");
+        }
+        rlock__call_complete(call, code, NULL);
+    }
+    rlock__hold_leave(hold, now);
+}
+
+/* One unlock of a hold that is lost: no I/O. */
+static void end_lost(struct rlock__hold *hold, int64_t now)
+{
+    rlock__hold_set_count(hold, hold->count - 1);
+    if (hold->count == 0) {
+        hold->state = RLOCK__HOLD_NONE;
+    }
+    end(hold, RLOCK_ELOST, now);
+}
+
+static void on_gone(struct rlock__hold *hold, const struct rlock__answer *answer, bool resent, int64_t now)
+{
+    uint32_t target = hold->count - 1;
+
+    if (resent && target == 0 && now < hold->valid_until) { /* an earlier copy did it */
+        rlock__hold_ended(hold, now);
+        end(hold, 0, now);
+        return;
+    }
+    hold->releasing = false;
+    rlock__hold_lose(hold, rlock__reason_gone(answer), now);
+    end_lost(hold, now);
+}
+
+static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer, int64_t t0, int64_t now)
+{
+    struct rlock__core *core = hold->core;
+    char name[96];
+
+    if (answer->unheard) {
+        rlock__note(core, RLOCK_LOG_WARNING, "lock %s: released, but its waiters were not told: %s (server %s)",
+                    rlock__spec_text(hold->spec, name), "no permission to publish on its channel", core->address);
+    }
+    if (hold->count > 1) {
+        rlock__hold_set_count(hold, hold->count - 1);
+        if (hold->renewed_from > hold->count) {
+            hold->renewed_from = 0;
+        }
+        if (rlock__hold_is_renewed(hold) && hold->state == RLOCK__HOLD_HELD && now < hold->valid_until) {
+            rlock__hold_set_valid(hold, t0, core->renewed_lease_us);
+        }
+        rlock__hold_plan(hold);
+    } else {
+        rlock__hold_ended(hold, now);
+    }
+    end(hold, 0, now);
+}
+
+/* The server refused: nothing was changed. The hold stays, and is not renewed any more if it was to end. */
+static void on_refused(struct rlock__hold *hold, const struct rlock__reply *reply, int64_t now)
+{
+    struct rlock__class class = rlock__classify(reply);
+    struct rlock__call *call = hold->turn;
+    char name[96], text[160];
+
+    if (call != NULL) {
+        (void)snprintf(call->detail, sizeof(call->detail), "lock %s: server %s: %s: %s",
+                       rlock__spec_text(hold->spec, name), hold->core->address,
+                       rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)), class.hint);
+    }
+    if (class.way == RLOCK__RETRY && call != NULL) {
+        call->step = RLOCK__SLEEPING;
+        call->error = class.code;
+        rlock__timer_set(&hold->core->timers, &call->timer,
+                         rlock__min(call->deadline, now + rlock__backoff(hold->core, call->failures++)));
+        return;
+    }
+    if (hold->releasing) {
+        hold->releasing = false;
+        hold->renewed_from = 0;
+        atomic_store(&hold->claim->valid_until, hold->valid_until);
+        rlock__hold_plan(hold);
+    }
+    end(hold, class.code, now);
+}
+
+static void on_answer(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
+{
+    struct rlock__hold *hold = request->subject;
+    bool resent = request->copies > 1;
+    int64_t t0 = request->t0;
+    struct rlock__answer answer;
+
+    (void)rlock__request_free(request);
+    if (hold == NULL || reply == NULL) {
+        return;
+    }
+    hold->release = NULL;
+    if (rlock__reply_is_error(reply)) {
+        on_refused(hold, reply, now);
+        return;
+    }
+    answer = hold->spec->ops->read_release(reply);
+    if (answer.outcome == RLOCK__DONE) {
+        on_done(hold, &answer, t0, now);
+    } else if (answer.outcome == RLOCK__GONE) {
+        on_gone(hold, &answer, resent, now);
+    } else {
+        end(hold, RLOCK_EREFUSED, now);
+    }
+}
+
+/* ---- The call ---- */
+
+static void send(struct rlock__call *call, int64_t now)
+{
+    struct rlock__hold *hold = call->hold;
+    struct rlock__core *core = call->core;
+    uint32_t target = hold->count - 1;
+    bool renewed = hold->renewed_from != 0 && hold->renewed_from <= target;
+    struct rlock__request *request = rlock__release_request(hold->spec, hold->number, target,
+                                                            renewed ? core->renewed_lease_us : 0, on_answer, hold);
+
+    if (request == NULL) {
+        end(hold, RLOCK_ENOMEM, now);
+        return;
+    }
+    call->step = RLOCK__ASKING;
+    hold->release = request;
+    if (target == 0) { /* first of all: no renewal may follow it */
+        hold->releasing = true;
+        atomic_store(&hold->claim->valid_until, 0);
+        rlock__hold_plan(hold);
+    }
+    rlock__timer_set(&core->timers, &call->timer, call->deadline);
+    rlock__flight_submit(&core->server.flight, request, now);
+}
+
+void rlock__release_begin(struct rlock__call *call, int64_t now)
+{
+    struct rlock__hold *hold = rlock__hold_find(call->core, call->spec, call->owner);
+
+    call->deadline = now + call->core->op_timeout_us;
+    if (hold == NULL) {
+        say(call, RLOCK_ENOTOWNER, "");
+        rlock__call_complete(call, RLOCK_ENOTOWNER, NULL);
+        return;
+    }
+    if (hold->releasing && hold->turn == NULL) { /* in doubt until now: wait for the same release's answer */
+        call->hold = hold;
+        call->step = RLOCK__ASKING;
+        hold->turn = call;
+        rlock__timer_set(&call->core->timers, &call->timer, call->deadline);
+    } else if (rlock__hold_enter(hold, call)) {
+        rlock__release_turn(call, now);
+    } else {
+        rlock__timer_set(&call->core->timers, &call->timer, call->deadline);
+    }
+}
+
+void rlock__release_turn(struct rlock__call *call, int64_t now)
+{
+    struct rlock__hold *hold = call->hold;
+
+    if (hold->state == RLOCK__HOLD_HELD && now >= hold->valid_until) {
+        rlock__hold_lose(hold, RLOCK_LOST_EXPIRED, now);
+    }
+    if (call->core->closed) {
+        end(hold, RLOCK_ECLOSED, now);
+    } else if (hold->state == RLOCK__HOLD_NONE) {
+        end(hold, RLOCK_ENOTOWNER, now);
+    } else if (hold->state == RLOCK__HOLD_LOST) {
+        end_lost(hold, now);
+    } else {
+        int64_t validity = hold->valid_until - now;
+
+        call->deadline = rlock__min(call->deadline, now + validity + call->core->op_timeout_us / 2);
+        send(call, now);
+    }
+}
+
+void rlock__release_give_up(struct rlock__call *call, int code, int64_t now)
+{
+    struct rlock__hold *hold = call->hold;
+    char more[64];
+
+    if (call->step == RLOCK__LINED_UP) {
+        rlock__hold_unline(call);
+        say(call, code, "");
+        rlock__call_complete(call, code, NULL);
+        return;
+    }
+    if (hold->release == NULL) { /* between two tries: nothing is in flight */
+        hold->releasing = false;
+        hold->renewed_from = 0;
+        rlock__hold_plan(hold);
+        end(hold, code == RLOCK_EINDOUBT ? call->error : code, now);
+        return;
+    }
+    (void)snprintf(more, sizeof(more), "; it is free in %lld ms",
+                   (long long)rlock__ms_up(rlock__max(0, hold->free_by - now)));
+    say(call, code, more);
+    hold->turn = NULL; /* the release goes on */
+    rlock__call_complete(call, code, NULL);
+}
+
+void rlock__release_timer(struct rlock__call *call, int64_t now)
+{
+    if (now >= call->deadline) {
+        bool lined_up = call->step == RLOCK__LINED_UP;
+
+        rlock__release_give_up(call, lined_up ? RLOCK_ETIMEDOUT : RLOCK_EINDOUBT, now);
+    } else {
+        send(call, now);
+    }
+}
+
+void rlock__release_expired(struct rlock__hold *hold, int64_t now)
+{
+    struct rlock__request *request = hold->release;
+
+    if (request != NULL) {
+        request->subject = NULL;
+        request->resend = RLOCK__DROP;
+        if (!request->sent) {
+            rlock__flight_withdraw(&hold->core->server.flight, request);
+            (void)rlock__request_free(request);
+        }
+        hold->release = NULL;
+    }
+    rlock__hold_ended(hold, now);
+    end(hold, RLOCK_EINDOUBT, now);
+}

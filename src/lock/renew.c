@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Renewal: each hold is due a third of its lease after its last success. What falls due together goes in one script
+ * call. A renewal that failed is tried again until the hold's validity ends; "not yours" ends it at once. Nothing is
+ * renewed past its validity, and nothing brings back what was lost.
+ */
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "lock/internal.h"
+
+struct batch {
+    struct rlock__core *core;
+    size_t n;
+    struct rlock__hold *holds[RLOCK__BATCH]; /* NULL: ended meanwhile */
+    int64_t lease_us[RLOCK__BATCH];
+};
+
+/* Due times lie on a grid of a hundredth of the period, so that neighbours share a batch. */
+int64_t rlock__renew_due(const struct rlock__core *core, int64_t t0, int64_t lease_us)
+{
+    int64_t grid = rlock__max(core->renewed_lease_us / 300, RLOCK__MS);
+    int64_t due = t0 + lease_us / 3;
+
+    return rlock__max(due - due % grid, t0 + lease_us / 6);
+}
+
+/* What a renewal now asks for: never past max_hold. */
+static int64_t lease_of(const struct rlock__hold *hold, int64_t now)
+{
+    return rlock__min(hold->core->renewed_lease_us, hold->held_until - now);
+}
+
+/* Whether a renewal now would extend the lease; if not, when it is due instead. */
+static bool is_worth(struct rlock__hold *hold, int64_t now)
+{
+    if (now + lease_of(hold, now) > hold->free_by) {
+        return true;
+    }
+    hold->due = hold->held_until <= hold->free_by ? RLOCK__NEVER
+                                                  : hold->free_by - 2 * (hold->core->renewed_lease_us / 3);
+    return false;
+}
+
+void rlock__renew_timer(struct rlock__timer *timer, int64_t now)
+{
+    struct rlock__hold *hold = (struct rlock__hold *)(void *)((char *)timer - offsetof(struct rlock__hold, timer));
+    struct rlock__core *core = hold->core;
+
+    if (hold->releasing) {
+        rlock__release_expired(hold, now);
+        return;
+    }
+    if (now >= hold->valid_until) {
+        rlock__hold_lose(hold, RLOCK_LOST_EXPIRED, now);
+        return;
+    }
+    if (is_worth(hold, now)) {
+        hold->is_due = true;
+        LL_APPEND2(core->due, hold, due_next);
+    }
+    rlock__hold_plan(hold);
+}
+
+void rlock__renew_link_up(struct rlock__core *core, int64_t now)
+{
+    struct rlock__hold *hold, *after;
+
+    HASH_ITER(hh, core->holds, hold, after) {
+        if (hold->state == RLOCK__HOLD_HELD && rlock__hold_is_renewed(hold) && hold->failures > 0) {
+            hold->due = now;
+            rlock__hold_plan(hold);
+        }
+    }
+}
+
+/* ---- Answers ---- */
+
+static void again(struct rlock__hold *hold, int64_t now)
+{
+    hold->due = now + rlock__backoff(hold->core, hold->failures++);
+    rlock__hold_plan(hold);
+}
+
+static void on_hold_answer(struct rlock__hold *hold, int64_t status, bool stepped, int64_t t0, int64_t lease_us,
+                           int64_t now)
+{
+    if (hold->state != RLOCK__HOLD_HELD || hold->releasing) {
+        return;
+    }
+    if (now >= hold->valid_until) { /* too late to count */
+        rlock__hold_lose(hold, RLOCK_LOST_EXPIRED, now);
+    } else if (status == 1) {
+        hold->failures = 0;
+        rlock__hold_set_valid(hold, t0, lease_us);
+        hold->due = rlock__renew_due(hold->core, t0, lease_us);
+        rlock__hold_plan(hold);
+    } else if (status == 0 || status == -1) {
+        enum rlock_reason gone = status == -1 ? RLOCK_LOST_TAKEN : RLOCK_LOST_DELETED;
+
+        rlock__hold_lose(hold, stepped ? RLOCK_LOST_CLOCK_STEPPED : gone, now);
+    } else {
+        again(hold, now);
+    }
+}
+
+/* Compares the server's clock with ours: returns whether it was set forward since the last renewal. */
+static bool clock_stepped(struct rlock__core *core, const struct rlock__reply *reply, int64_t t0, int64_t now)
+{
+    int64_t server = rlock__reply_int(reply, 0, 0) * RLOCK__SECOND + rlock__reply_int(reply, 1, 0);
+    int64_t offset = server - now, step = offset - core->server.clock_offset;
+    int64_t margin = RLOCK__SECOND / 2 + (now - t0);
+    bool known = core->server.clock_offset != 0;
+
+    core->server.clock_offset = offset;
+    if (!known || (step <= margin && step >= -margin)) {
+        return false;
+    }
+    rlock__note(core, RLOCK_LOG_WARNING, "server %s: its clock was set by %lld ms: leases ended earlier or later",
+                core->address, (long long)(step / RLOCK__MS));
+    return step > margin;
+}
+
+static void on_answer(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
+{
+    struct batch *batch = request->subject;
+    struct rlock__core *core = batch->core;
+    bool good = reply != NULL && reply->is_array && reply->n == batch->n + 2;
+    bool stepped = good && clock_stepped(core, reply, request->t0, now);
+    char text[160];
+
+    if (reply != NULL && rlock__reply_is_error(reply)) {
+        rlock__note(core, RLOCK_LOG_WARNING, "server %s: renewal failed, trying again: %s", core->address,
+                    rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)));
+    }
+    for (size_t i = 0; i < batch->n; i++) {
+        struct rlock__hold *hold = batch->holds[i];
+
+        if (hold == NULL) {
+            continue;
+        }
+        hold->batch_entry = NULL;
+        on_hold_answer(hold, good ? rlock__reply_int(reply, i + 2, 2) : 2, stepped, request->t0, batch->lease_us[i],
+                       now);
+    }
+    free(batch);
+    (void)rlock__request_free(request);
+}
+
+/* ---- Batches ---- */
+
+static void add(struct batch *batch, struct rlock__request *request, struct rlock__hold *hold, int64_t now)
+{
+    struct rlock__core *core = hold->core;
+    char owner[RLOCK__OWNER_SIZE];
+    struct rlock__ask ask = {.owner = rlock__owner_text(core, hold->number, owner),
+                             .count = hold->count,
+                             .lease_ms = rlock__ms_up(lease_of(hold, now))};
+
+    LL_DELETE2(core->due, hold, due_next);
+    hold->is_due = false;
+    batch->lease_us[batch->n] = lease_of(hold, now);
+    batch->holds[batch->n] = hold;
+    hold->batch_entry = &batch->holds[batch->n++];
+    hold->spec->ops->renew(hold->spec, &ask, &request->cmd);
+    rlock__hold_plan(hold);
+}
+
+/* One batch of the holds that share the first one's script. Returns false without memory. */
+static bool send_batch(struct rlock__core *core, int64_t now)
+{
+    const struct rlock_ops *ops = core->due->spec->ops;
+    struct batch *batch = calloc(1, sizeof(*batch));
+    struct rlock__request *request = rlock__request_new(on_answer, batch);
+    struct rlock__hold *hold, *after;
+
+    if (batch == NULL || request == NULL) {
+        free(batch);
+        (void)rlock__request_free(request);
+        return false;
+    }
+    batch->core = core;
+    request->resend = RLOCK__ONCE;
+    LL_FOREACH_SAFE2(core->due, hold, after, due_next) {
+        if (hold->spec->ops->renew == ops->renew && batch->n < RLOCK__BATCH) {
+            add(batch, request, hold, now);
+        }
+    }
+    rlock__flight_submit(&core->server.flight, request, now);
+    return true;
+}
+
+/* A hold may have ended between coming due and here; only those that are held are sent. */
+static void drop_ended(struct rlock__core *core)
+{
+    struct rlock__hold *hold, *after;
+
+    LL_FOREACH_SAFE2(core->due, hold, after, due_next) {
+        if (hold->state != RLOCK__HOLD_HELD || hold->releasing || !rlock__hold_is_renewed(hold)) {
+            LL_DELETE2(core->due, hold, due_next);
+            hold->is_due = false;
+        }
+    }
+}
+
+void rlock__renew_flush(struct rlock__core *core, int64_t now)
+{
+    drop_ended(core);
+    while (core->due != NULL) {
+        if (!core->server.flight.up || !send_batch(core, now)) {
+            struct rlock__hold *hold = core->due;
+
+            LL_DELETE2(core->due, hold, due_next);
+            hold->is_due = false;
+            again(hold, now);
+        }
+    }
+}

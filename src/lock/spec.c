@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a lock is, and what its owner may know without the mutex: both shared and counted. */
+#include <stdlib.h>
+
+#include "lock/core.h"
+
+struct rlock__spec *rlock__spec_ref(struct rlock__spec *spec)
+{
+    (void)atomic_fetch_add_explicit(&spec->refs, 1, memory_order_relaxed);
+    return spec;
+}
+
+struct rlock__spec *rlock__spec_unref(struct rlock__spec *spec)
+{
+    if (spec != NULL && atomic_fetch_sub_explicit(&spec->refs, 1, memory_order_acq_rel) == 1) {
+        struct rlock__core *core = spec->core;
+
+        free(spec);
+        core->unref(core);
+    }
+    return NULL;
+}
+
+static struct rlock__bytes place_bytes(char **at, struct rlock__bytes a, struct rlock__bytes b)
+{
+    struct rlock__bytes placed = {*at, a.len + b.len};
+
+    memcpy(*at, a.at, a.len);
+    memcpy(*at + a.len, b.at, b.len);
+    *at += placed.len;
+    *(*at)++ = '\0';
+    return placed;
+}
+
+struct rlock__spec *rlock__spec_new(struct rlock__core *core, const struct rlock_ops *ops, struct rlock__bytes name)
+{
+    const struct rlock__bytes none = {"", 0};
+    struct rlock__buf key = {0}, channel = {0};
+    struct rlock__spec *spec = NULL;
+    char *at;
+
+    (void)rlock__buf_add(&key, core->prefix.at, core->prefix.len);
+    (void)rlock__buf_add(&key, name.at, name.len);
+    if (!key.failed) {
+        ops->channel(rlock__bytes(key.data, key.len), &channel);
+    }
+    if (!key.failed && !channel.failed) {
+        spec = calloc(1, sizeof(*spec) + name.len + key.len + channel.len + 3);
+    }
+    if (spec != NULL) {
+        at = (char *)(spec + 1);
+        spec->ops = ops;
+        spec->core = core;
+        spec->client = core->serial;
+        spec->name = place_bytes(&at, name, none);
+        spec->key = place_bytes(&at, rlock__bytes(key.data, key.len), none);
+        spec->channel = place_bytes(&at, rlock__bytes(channel.data, channel.len), none);
+        atomic_init(&spec->refs, 1);
+    }
+    rlock__buf_fini(&key);
+    rlock__buf_fini(&channel);
+    return spec;
+}
+
+bool rlock__spec_equal(const struct rlock__spec *a, const struct rlock__spec *b)
+{
+    return a == b || (a->client == b->client && a->ops->side == b->ops->side && rlock__bytes_equal(a->key, b->key));
+}
+
+struct rlock__claim *rlock__claim_ref(struct rlock__claim *claim)
+{
+    (void)atomic_fetch_add_explicit(&claim->refs, 1, memory_order_relaxed);
+    return claim;
+}
+
+struct rlock__claim *rlock__claim_unref(struct rlock__claim *claim)
+{
+    if (claim != NULL && atomic_fetch_sub_explicit(&claim->refs, 1, memory_order_acq_rel) == 1) {
+        (void)rlock__spec_unref(claim->spec);
+        free(claim);
+    }
+    return NULL;
+}
+
+struct rlock__loss *rlock__loss_free(struct rlock__loss *loss)
+{
+    if (loss != NULL) {
+        (void)rlock__spec_unref(loss->spec);
+        free(loss);
+    }
+    return NULL;
+}
+
+void rlock__channel_name(const char *prefix, struct rlock__bytes key, struct rlock__buf *ret_channel)
+{
+    bool tagged = memchr(key.at, '{', key.len) != NULL; /* Redisson's test: any opening brace */
+
+    (void)rlock__buf_addf(ret_channel, "%s:%s", prefix, tagged ? "" : "{");
+    (void)rlock__buf_add(ret_channel, key.at, key.len);
+    (void)rlock__buf_add(ret_channel, "}", tagged ? 0 : 1);
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/conn.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/conn_state.h"
+
+/* ---- Failing ---- */
+
+void rlock__conn_where(const struct rlock__conn *conn, char *out, size_t size)
+{
+    const struct rlock__conn_opts *opts = conn->opts;
+    bool bare = opts->kind == RLOCK__CONN_TCP && strchr(opts->host, ':') == NULL;
+    char asked[RLOCK__CONN_PEER_SIZE];
+
+    if (opts->kind == RLOCK__CONN_UNIX) {
+        (void)snprintf(out, size, "%s", opts->path);
+        return;
+    }
+    (void)snprintf(asked, sizeof(asked), "%s%.100s%s:%u", bare ? "" : "[", opts->host,
+                   bare ? "" : "]", (unsigned)opts->port);
+    if (strcmp(asked, conn->peer) == 0 || conn->peer[0] == '\0') {
+        (void)snprintf(out, size, "%s", asked);
+    } else {
+        (void)snprintf(out, size, "%s (%s)", asked, conn->peer);
+    }
+}
+
+int rlock__conn_fail(struct rlock__conn *conn, int code, const char *format, ...)
+{
+    size_t used;
+    va_list args;
+
+    rlock__conn_where(conn, conn->error, sizeof(conn->error) - 2);
+    used = strlen(conn->error);
+    memcpy(conn->error + used, ": ", 3);
+    used += 2;
+    va_start(args, format);
+    (void)vsnprintf(conn->error + used, sizeof(conn->error) - used, format, args);
+    va_end(args);
+    conn->code = code;
+    conn->state = RLOCK__CONN_FAILED;
+    return code;
+}
+
+/* What somebody who does not speak Redis' protocol might be, by the first byte. */
+static const char *guess(const struct rlock__conn *conn)
+{
+    if (conn->first == 'H' || conn->first == '<') {
+        return "not a Redis server: it answers HTTP";
+    }
+    if ((conn->first == 0x15 || conn->first == 0x16) && conn->session == NULL) {
+        return "it speaks RLOCK__CONN_TLS: use rediss://";
+    }
+    return rlock__resp_error(conn->resp);
+}
+
+/* ---- Bytes ---- */
+
+static int fail_io(struct rlock__conn *conn, int error)
+{
+    if (error == 0) {
+        return rlock__conn_fail(conn, RLOCK_ECONN, "closed by the server%s",
+                                conn->heard ? "" : " without a word");
+    }
+    return rlock__conn_fail(conn, RLOCK_ECONN, "connection lost: %s", strerror(error));
+}
+
+static ssize_t send_some(struct rlock__conn *conn, const char *bytes, size_t len)
+{
+    ssize_t n;
+
+    if (conn->session != NULL) {
+        n = rlock__session_write(conn->session, bytes, len);
+        return n >= 0 ? n : rlock__conn_fail(conn, (int)n, "%s", rlock__session_why(conn->session));
+    }
+    n = rlock__sock_send(conn->fd, bytes, len);
+    if (n == -EAGAIN || n == -EWOULDBLOCK) {
+        return 0;
+    }
+    return n >= 0 ? n : fail_io(conn, (int)-n);
+}
+
+static ssize_t receive_some(struct rlock__conn *conn)
+{
+    ssize_t n;
+
+    if (conn->session != NULL) {
+        n = rlock__session_read(conn->session, conn->in, sizeof(conn->in));
+        return n >= 0 ? n : rlock__conn_fail(conn, (int)n, "%s", rlock__session_why(conn->session));
+    }
+    n = rlock__sock_recv(conn->fd, conn->in, sizeof(conn->in));
+    if (n == -EAGAIN || n == -EWOULDBLOCK) {
+        return 0;
+    }
+    return n > 0 ? n : fail_io(conn, (int)-n);
+}
+
+ssize_t rlock__conn_send(struct rlock__conn *conn, const char *bytes, size_t len)
+{
+    size_t sent = 0;
+
+    while (sent < len) {
+        ssize_t n = send_some(conn, bytes + sent, len - sent);
+
+        if (n < 0) {
+            return n;
+        }
+        if (n == 0) {
+            break;
+        }
+        sent += (size_t)n;
+    }
+    conn->want_out = sent < len;
+    return (ssize_t)sent;
+}
+
+int rlock__conn_receive(struct rlock__conn *conn)
+{
+    ssize_t n = receive_some(conn);
+    int r;
+
+    if (n <= 0) {
+        return (int)n;
+    }
+    if (!conn->heard) {
+        conn->heard = true;
+        conn->first = conn->in[0];
+    }
+    r = rlock__resp_feed(conn->resp, conn->in, (size_t)n);
+    return r == 0 ? (int)n : rlock__conn_fail(conn, r, "%s", rlock__resp_error(conn->resp));
+}
+
+int rlock__conn_take(struct rlock__conn *conn, struct rlock__reply *ret_reply)
+{
+    int r = rlock__resp_next(conn->resp, ret_reply);
+
+    return r >= 0 ? r : rlock__conn_fail(conn, r, "%s", guess(conn));
+}
+
+ssize_t rlock__conn_write(struct rlock__conn *conn, const char *bytes, size_t len)
+{
+    return conn->state == RLOCK__CONN_UP ? rlock__conn_send(conn, bytes, len) : RLOCK_ECONN;
+}
+
+int rlock__conn_read(struct rlock__conn *conn)
+{
+    return conn->state == RLOCK__CONN_UP ? rlock__conn_receive(conn) : RLOCK_ECONN;
+}
+
+int rlock__conn_next(struct rlock__conn *conn, struct rlock__reply *ret_reply)
+{
+    return conn->state == RLOCK__CONN_UP ? rlock__conn_take(conn, ret_reply) : RLOCK_ECONN;
+}
+
+/* ---- Beginning, end, and questions ---- */
+
+int rlock__conn_new(const struct rlock__conn_opts *opts, struct rlock__conn **ret_conn)
+{
+    struct rlock__conn *conn = calloc(1, sizeof(*conn));
+
+    if (conn == NULL) {
+        return RLOCK_ENOMEM;
+    }
+    conn->opts = opts;
+    conn->fd = -1;
+    conn->deadline = RLOCK__NEVER;
+    rlock__conn_where(conn, conn->peer, sizeof(conn->peer));
+    *ret_conn = conn;
+    return 0;
+}
+
+void rlock__conn_close(struct rlock__conn *conn)
+{
+    if (conn->state == RLOCK__CONN_UP && conn->session != NULL) {
+        rlock__session_bye(conn->session);
+    }
+    conn->session = rlock__session_free(conn->session);
+    rlock__hello_fini(&conn->hello);
+    if (conn->addrs != NULL) {
+        freeaddrinfo(conn->addrs);
+    }
+    conn->addrs = conn->next = NULL;
+    conn->fd = rlock__sock_close(conn->fd);
+    conn->state = RLOCK__CONN_CLOSED;
+}
+
+struct rlock__conn *rlock__conn_free(struct rlock__conn *conn)
+{
+    if (conn != NULL) {
+        rlock__conn_close(conn);
+        rlock__resp_free(conn->resp);
+        free(conn);
+    }
+    return NULL;
+}
+
+void rlock__conn_abandon(struct rlock__conn *conn)
+{
+    conn->fd = rlock__sock_close(conn->fd);
+    conn->state = RLOCK__CONN_CLOSED;
+}
+
+int rlock__conn_fd(const struct rlock__conn *conn)
+{
+    return conn->fd;
+}
+
+short rlock__conn_events(const struct rlock__conn *conn)
+{
+    switch (conn->state) {
+    case RLOCK__CONN_CONNECTING:
+        return POLLOUT;
+    case RLOCK__CONN_TLS:
+        return rlock__session_events(conn->session);
+    case RLOCK__CONN_HELLO:
+    case RLOCK__CONN_UP:
+        return (short)(POLLIN | (conn->want_out ? POLLOUT : 0));
+    case RLOCK__CONN_CLOSED:
+    case RLOCK__CONN_FAILED:
+        break;
+    }
+    return 0;
+}
+
+int64_t rlock__conn_deadline(const struct rlock__conn *conn)
+{
+    if (conn->state == RLOCK__CONN_CLOSED || conn->state == RLOCK__CONN_UP ||
+        conn->state == RLOCK__CONN_FAILED) {
+        return RLOCK__NEVER;
+    }
+    if (conn->state == RLOCK__CONN_CONNECTING && conn->next != NULL) {
+        return rlock__min(conn->deadline, conn->address_deadline);
+    }
+    return conn->deadline;
+}
+
+bool rlock__conn_is_up(const struct rlock__conn *conn)
+{
+    return conn->state == RLOCK__CONN_UP;
+}
+
+const char *rlock__conn_error(const struct rlock__conn *conn)
+{
+    return conn->error;
+}
+
+const char *rlock__conn_peer(const struct rlock__conn *conn)
+{
+    return conn->peer;
+}
+
+uint64_t rlock__conn_client_id(const struct rlock__conn *conn)
+{
+    return conn->hello.client_id;
+}
+
+bool rlock__conn_fenced(const struct rlock__conn *conn)
+{
+    return conn->hello.fenced;
+}
+
+const char *rlock__conn_run_id(const struct rlock__conn *conn)
+{
+    return conn->hello.run_id;
+}
+
+int64_t rlock__conn_uptime_s(const struct rlock__conn *conn)
+{
+    return conn->hello.uptime_s;
+}
+
+void rlock__conn_set_reply_cap(struct rlock__conn *conn, size_t bytes)
+{
+    if (conn->resp != NULL) {
+        rlock__resp_set_cap(conn->resp, bytes);
+    }
+}
+
+bool rlock__conn_error_is_final(int code)
+{
+    return code == RLOCK_EAUTH || code == RLOCK_ETLS || code == RLOCK_EPERM ||
+           code == RLOCK_EREFUSED || code == RLOCK_EINVAL;
+}

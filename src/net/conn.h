@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One non-blocking connection to one server, for commands or as the subscriber.
+ *
+ * States, and what holds in each:
+ *   closed      no socket; what rlock__conn_error() says is of the last try
+ *   connecting  a socket whose connect() is under way; further addresses may follow
+ *   tls         connected; the TLS handshake is under way
+ *   hello       bytes can be exchanged; the server's answers to our greeting are awaited (hello.h)
+ *   up          greeted, authenticated, in its database: bytes belong to the caller
+ *   failed      the socket is still there, so that whoever polls it does not poll somebody else's,
+ *               but nothing is read or written any more; it waits for rlock__conn_close()
+ *
+ * Nothing here blocks, but for getaddrinfo() in rlock__conn_start(). Waiting is the caller's: poll
+ * rlock__conn_fd() for rlock__conn_events() until rlock__conn_deadline(), then rlock__conn_step();
+ * ask for all three anew after each step, since a step may go on to the next address with another
+ * socket.
+ *
+ * Threads: none and no mutex of its own; one caller at a time.
+ * Fork: in a child only rlock__conn_abandon() may be called.
+ */
+#ifndef RLOCK_NET_CONN_H
+#define RLOCK_NET_CONN_H
+
+#include <rlock/rlock.h>
+#include <sys/types.h>
+
+#include "base/reply.h"
+
+struct rlock__tls;
+
+enum rlock__conn_kind { RLOCK__CONN_TCP, RLOCK__CONN_UNIX };
+
+/* What replies may hold at most: those of locks, and those of scans and cluster maps. */
+#define RLOCK__REPLY_CAP ((size_t)64 * 1024)
+#define RLOCK__REPLY_CAP_LARGE ((size_t)1024 * 1024)
+
+/* How to reach a server. Immutable, shared by its connections, lives longer than they. */
+struct rlock__conn_opts {
+    enum rlock__conn_kind kind;
+    const char *host; /* TCP: a name or an address, without brackets */
+    uint16_t port;
+    const char *path; /* UNIX */
+    int db;
+    const char *user;             /* NULL: the default user, if there is a password */
+    const char *password;         /* NULL: none; without user and password no authentication */
+    const struct rlock__tls *tls; /* NULL: plain */
+    const char *client_name;      /* "rlock:<uuid>:<host>:<pid>"; NULL: none */
+    int64_t connect_timeout_us;   /* of the whole handshake */
+    bool want_info;               /* ask for the server's run id and uptime in the handshake */
+};
+
+struct rlock__conn;
+
+/* Makes a closed connection. Returns RLOCK_ENOMEM. */
+int rlock__conn_new(const struct rlock__conn_opts *opts, struct rlock__conn **ret_conn);
+/* Closes and frees it. Returns NULL; NULL is ok. */
+struct rlock__conn *rlock__conn_free(struct rlock__conn *conn);
+
+/*
+ * Closes what was there and starts anew: resolves the host's name, connects, and goes on as far as
+ * that goes without waiting. unfenced: client ids of earlier connections of ours, to be killed in
+ * the handshake; copied. An id of 0 cannot be killed. Returns 0 when it is under way or up, else as
+ * rlock__conn_step().
+ */
+int rlock__conn_start(struct rlock__conn *conn, const uint64_t *unfenced, size_t n, int64_t now);
+/*
+ * Goes on with the handshake as far as that goes without waiting; harmless at any time.
+ * Returns 0 (under way, or up), or what it failed with, the text in rlock__conn_error():
+ *   RLOCK_ECONN: refused, unreachable, timed out, closed by the server, not a Redis server, server
+ * not ready; RLOCK_ETLS: the peer's certificate, ours, or a peer that does not speak TLS;
+ *   RLOCK_EAUTH, RLOCK_EPERM, RLOCK_EREFUSED: the server's own answers; RLOCK_ERESOURCE,
+ * RLOCK_ENOMEM: ours.
+ */
+int rlock__conn_step(struct rlock__conn *conn, int64_t now);
+/* Whether trying again will not help, with the same options and certificates, until somebody
+ * changes something. */
+bool rlock__conn_error_is_final(int code);
+
+/* The socket; -1 when closed. */
+int rlock__conn_fd(const struct rlock__conn *conn);
+/* What it waits for: POLLIN, POLLOUT; 0 when closed or failed. */
+short rlock__conn_events(const struct rlock__conn *conn);
+/* When rlock__conn_step() is due even without an event; RLOCK__NEVER when no handshake is under
+ * way. */
+int64_t rlock__conn_deadline(const struct rlock__conn *conn);
+bool rlock__conn_is_up(const struct rlock__conn *conn);
+/* One line: the server, and why it failed last; never a secret. "" if it never did. */
+const char *rlock__conn_error(const struct rlock__conn *conn);
+/* The server's address as "127.0.0.1:6379", "[::1]:6379" or a path; as in the options until it is
+ * resolved. */
+const char *rlock__conn_peer(const struct rlock__conn *conn);
+
+/* What the handshake brought; meaningful when up. */
+uint64_t rlock__conn_client_id(const struct rlock__conn *conn); /* 0: the server did not tell */
+bool rlock__conn_fenced(const struct rlock__conn *conn);        /* none of `unfenced` lives on */
+const char *rlock__conn_run_id(const struct rlock__conn *conn); /* "": not asked, or not told */
+int64_t rlock__conn_uptime_s(const struct rlock__conn *conn);   /* -1: not asked, or not told */
+
+/*
+ * Sends as much as goes now. Returns how much that was (0: nothing now, wait for POLLOUT), or
+ * RLOCK_ECONN. After a short write the next one must begin with the rest, the same bytes and at
+ * least as many: TLS may have encrypted them already. They may lie elsewhere in memory.
+ */
+ssize_t rlock__conn_write(struct rlock__conn *conn, const char *bytes, size_t len);
+/* Reads once, up to 16 KiB, for rlock__conn_next(). Returns how much, 0 when nothing is there now,
+ * or RLOCK_ECONN, ENOMEM. */
+int rlock__conn_read(struct rlock__conn *conn);
+/*
+ * Takes the next whole reply of what was read; call it until it returns 0 before reading again.
+ * Returns 1 with a reply that is borrowed until the next call on the connection, 0 when none is
+ * complete, or RLOCK_ECONN (not the Redis protocol, or longer than the cap), ENOMEM.
+ */
+int rlock__conn_next(struct rlock__conn *conn, struct rlock__reply *ret_reply);
+/* Sets how long a reply may be; RLOCK__REPLY_CAP until then, and again after a new start. */
+void rlock__conn_set_reply_cap(struct rlock__conn *conn, size_t bytes);
+
+/* Closes it, with a goodbye where TLS has one. Harmless when closed. */
+void rlock__conn_close(struct rlock__conn *conn);
+/* Closes the inherited socket in a child of fork, telling nobody; its memory is not freed. */
+void rlock__conn_abandon(struct rlock__conn *conn);
+
+#endif

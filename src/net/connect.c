@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a connection comes up: the states from closed to up, see conn.h. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "net/conn_state.h"
+
+/* Each step returns 1 when there is more to do now, 0 when it waits, or a negative code. */
+
+static int opened(struct rlock__conn *conn, int fd, bool under_way)
+{
+    conn->fd = fd;
+    conn->state = under_way                 ? RLOCK__CONN_CONNECTING
+                  : conn->opts->tls != NULL ? RLOCK__CONN_TLS
+                                            : RLOCK__CONN_HELLO;
+    return 1;
+}
+
+static size_t addresses_left(const struct rlock__conn *conn)
+{
+    size_t n = 0;
+
+    for (const struct addrinfo *addr = conn->next; addr != NULL; addr = addr->ai_next) {
+        n++;
+    }
+    return n;
+}
+
+/* Tries addresses until one does not fail at once; error: of the one before. */
+static int try_next(struct rlock__conn *conn, int error, int64_t now)
+{
+    while (conn->next != NULL) {
+        const struct addrinfo *addr = conn->next;
+        bool under_way = false;
+        int fd;
+
+        /* A share of the time for each: an address that swallows packets must not eat it all. */
+        conn->address_deadline = now + (conn->deadline - now) / (int64_t)addresses_left(conn);
+        conn->next = addr->ai_next;
+        conn->fd = rlock__sock_close(conn->fd);
+        rlock__sock_name(addr->ai_addr, addr->ai_addrlen, conn->peer);
+        fd = rlock__sock_connect(addr->ai_addr, addr->ai_addrlen, &under_way);
+        if (fd >= 0) {
+            return opened(conn, fd, under_way);
+        }
+        error = -fd;
+    }
+    return rlock__conn_fail(conn, rlock__sock_code(error), "cannot connect: %s", strerror(error));
+}
+
+static int step_connecting(struct rlock__conn *conn, int64_t now)
+{
+    int error = rlock__sock_connected(conn->fd);
+
+    if (error == 0) {
+        return opened(conn, conn->fd, false);
+    }
+    if (error != EINPROGRESS) {
+        return try_next(conn, error, now);
+    }
+    return conn->next != NULL && now >= conn->address_deadline ? try_next(conn, ETIMEDOUT, now) : 0;
+}
+
+static int step_tls(struct rlock__conn *conn)
+{
+    char why[RLOCK__CONN_ERROR_SIZE] = "";
+    int r = 0;
+
+    if (conn->session == NULL) {
+        r = rlock__session_new(conn->opts->tls, conn->fd, conn->opts->host, &conn->session, why,
+                               sizeof(why));
+    }
+    if (r == 0) {
+        r = rlock__session_handshake(conn->session);
+    }
+    if (r < 0) {
+        return rlock__conn_fail(conn, r, "%s",
+                                conn->session != NULL ? rlock__session_why(conn->session) : why);
+    }
+    if (r == 1) {
+        conn->state = RLOCK__CONN_HELLO;
+    }
+    return r;
+}
+
+static int take_replies(struct rlock__conn *conn)
+{
+    struct rlock__reply reply;
+    bool more = false;
+    int r = rlock__conn_take(conn, &reply);
+
+    while (r == 1) {
+        r = rlock__hello_reply(&conn->hello, &reply, &more);
+        if (r < 0) {
+            return rlock__conn_fail(conn, r, "%s", conn->hello.why);
+        }
+        if (r == 1) {
+            rlock__hello_fini(&conn->hello);
+            conn->state = RLOCK__CONN_UP;
+            conn->want_out = false;
+            return 0;
+        }
+        if (more) {
+            conn->said = 0;
+        }
+        r = rlock__conn_take(conn, &reply);
+    }
+    return r < 0 ? r : 1;
+}
+
+static int step_hello(struct rlock__conn *conn)
+{
+    struct rlock__buf *out = &conn->hello.out;
+    ssize_t sent = rlock__conn_send(conn, out->data + conn->said, out->len - conn->said);
+    int got;
+
+    conn->said += sent > 0 ? (size_t)sent : 0;
+    /* Also when sending failed: a server that has no room for us says so and closes, unasked. */
+    got = rlock__conn_receive(conn);
+    if (got > 0) {
+        return take_replies(conn);
+    }
+    return got < 0 ? got : (int)(sent < 0 ? sent : 0);
+}
+
+static int step_once(struct rlock__conn *conn, int64_t now)
+{
+    switch (conn->state) {
+    case RLOCK__CONN_CONNECTING:
+        return step_connecting(conn, now);
+    case RLOCK__CONN_TLS:
+        return step_tls(conn);
+    case RLOCK__CONN_HELLO:
+        return step_hello(conn);
+    case RLOCK__CONN_FAILED:
+        return conn->code;
+    case RLOCK__CONN_CLOSED:
+    case RLOCK__CONN_UP:
+        break;
+    }
+    return 0;
+}
+
+static int fail_timeout(struct rlock__conn *conn)
+{
+    const char *what = "no answer";
+
+    if (conn->state == RLOCK__CONN_CONNECTING) {
+        what = "not connected";
+    } else if (conn->state == RLOCK__CONN_TLS) {
+        /* A plain Redis server takes the handshake for a command that does not end. */
+        what = "no answer to the TLS handshake (does it speak TLS?)";
+    }
+    return rlock__conn_fail(conn, RLOCK_ECONN, "%s within %lld ms", what,
+                            (long long)(conn->opts->connect_timeout_us / RLOCK__MS));
+}
+
+int rlock__conn_step(struct rlock__conn *conn, int64_t now)
+{
+    int r;
+
+    do {
+        r = step_once(conn, now);
+    } while (r > 0);
+    return r == 0 && now >= rlock__conn_deadline(conn) ? fail_timeout(conn) : r;
+}
+
+static int begin(struct rlock__conn *conn, int64_t now)
+{
+    const struct rlock__conn_opts *opts = conn->opts;
+    const char *why = "";
+    bool under_way = false;
+    int r;
+
+    if (opts->kind == RLOCK__CONN_UNIX) {
+        r = rlock__sock_connect_unix(opts->path, &under_way);
+        (void)snprintf(conn->peer, sizeof(conn->peer), "%s", opts->path);
+        return r >= 0 ? opened(conn, r, under_way)
+                      : rlock__conn_fail(conn, rlock__sock_code(-r), "cannot connect: %s",
+                                         strerror(-r));
+    }
+    r = rlock__sock_resolve(opts->host, opts->port, &conn->addrs, &why);
+    if (r != 0) {
+        return rlock__conn_fail(conn, r, "name not resolved: %s", why);
+    }
+    conn->next = conn->addrs;
+    return try_next(conn, 0, now);
+}
+
+int rlock__conn_start(struct rlock__conn *conn, const uint64_t *unfenced, size_t n, int64_t now)
+{
+    int r;
+
+    rlock__conn_close(conn);
+    conn->deadline = conn->address_deadline = rlock__later(now, conn->opts->connect_timeout_us);
+    conn->heard = conn->want_out = false;
+    conn->said = 0;
+    conn->peer[0] = '\0';
+    rlock__conn_where(conn, conn->peer, sizeof(conn->peer));
+    conn->resp = rlock__resp_free(conn->resp);
+    r = rlock__resp_new(RLOCK__REPLY_CAP, &conn->resp);
+    if (r == 0) {
+        r = rlock__hello_begin(&conn->hello, conn->opts, unfenced, n);
+    }
+    if (r != 0) {
+        return rlock__conn_fail(conn, r, "no memory");
+    }
+    r = begin(conn, now);
+    return r < 0 ? r : rlock__conn_step(conn, now);
+}

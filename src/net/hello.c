@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/hello.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/time.h"
+
+enum step { HELLO, AUTH, SETNAME, ID, KILL, SELECT, INFO };
+
+/* Steps besides the kills; bytes that a command has besides its arguments, and that a kill has in
+ * all. */
+#define STEPS_MAX 6
+#define COMMAND_ROOM 256
+#define KILL_ROOM 64
+
+/* ---- Commands ---- */
+
+/* Appends a command of n arguments, and the step that takes its reply. */
+static void say(struct rlock__hello *hello, enum step step, size_t n, const char *const *args)
+{
+    (void)rlock__buf_addf(&hello->out, "*%zu\r\n", n);
+    for (size_t i = 0; i < n; i++) {
+        (void)rlock__buf_add_bulk(&hello->out, rlock__bytes_of(args[i]));
+    }
+    hello->steps[hello->n_steps++] = (unsigned char)step;
+}
+
+#define SAY(hello, step, ...)                                                                      \
+    say(hello, step, sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *),                       \
+        (const char *[]){__VA_ARGS__})
+
+static void say_hello(struct rlock__hello *hello)
+{
+    const struct rlock__conn_opts *opts = hello->opts;
+    const char *args[7] = {"HELLO", "2"};
+    size_t n = 2;
+
+    if (opts->password != NULL || opts->user != NULL) {
+        args[n++] = "AUTH";
+        args[n++] = opts->user != NULL ? opts->user : "default";
+        args[n++] = opts->password != NULL ? opts->password : "";
+    }
+    if (opts->client_name != NULL) {
+        args[n++] = "SETNAME";
+        args[n++] = opts->client_name;
+    }
+    say(hello, HELLO, n, args);
+}
+
+/* What HELLO does at once, for servers and proxies that do not know it. */
+static void say_hello_in_parts(struct rlock__hello *hello)
+{
+    const struct rlock__conn_opts *opts = hello->opts;
+
+    if (opts->user != NULL) {
+        SAY(hello, AUTH, "AUTH", opts->user, opts->password != NULL ? opts->password : "");
+    } else if (opts->password != NULL) {
+        SAY(hello, AUTH, "AUTH", opts->password);
+    }
+    if (opts->client_name != NULL) {
+        SAY(hello, SETNAME, "CLIENT", "SETNAME", opts->client_name);
+    }
+    SAY(hello, ID, "CLIENT", "ID");
+}
+
+/*
+ * Ids only grow while a server runs. One that is not below ours belonged to a server that has
+ * ended, and so has the connection; killing it would hit somebody else who got the same number
+ * since.
+ */
+static bool is_gone(const struct rlock__hello *hello, uint64_t id)
+{
+    return hello->client_id != 0 && id >= hello->client_id;
+}
+
+static void say_kill(struct rlock__hello *hello, uint64_t id)
+{
+    char text[24];
+
+    (void)snprintf(text, sizeof(text), "%" PRIu64, id);
+    SAY(hello, KILL, "CLIENT", "KILL", "ID", text);
+}
+
+static void say_rest(struct rlock__hello *hello)
+{
+    char db[16];
+
+    hello->introduced = true;
+    for (size_t i = 0; i < hello->n_unfenced; i++) {
+        if (hello->unfenced[i] == 0) {
+            hello->fenced = false;
+        } else if (!is_gone(hello, hello->unfenced[i])) {
+            say_kill(hello, hello->unfenced[i]);
+        }
+    }
+    if (hello->opts->db != 0) {
+        (void)snprintf(db, sizeof(db), "%d", hello->opts->db);
+        SAY(hello, SELECT, "SELECT", db);
+    }
+    if (hello->opts->want_info) {
+        SAY(hello, INFO, "INFO", "server");
+    }
+}
+
+/* ---- What the server refuses ---- */
+
+static bool begins(struct rlock__bytes text, const char *with)
+{
+    size_t len = strlen(with);
+
+    return text.len >= len && memcmp(text.at, with, len) == 0;
+}
+
+static int refusal_code(struct rlock__bytes error)
+{
+    static const struct {
+        const char *begin;
+        int code;
+    } table[] = {
+        {"WRONGPASS", RLOCK_EAUTH},
+        {"NOAUTH", RLOCK_EAUTH},
+        {"ERR invalid password", RLOCK_EAUTH},
+        {"ERR AUTH ", RLOCK_EAUTH},
+        {"ERR Client sent AUTH", RLOCK_EAUTH},
+        {"NOPERM", RLOCK_EPERM},
+        {"DENIED", RLOCK_EPERM}, /* protected mode */
+        {"LOADING", RLOCK_ECONN},
+        {"BUSY", RLOCK_ECONN},
+        {"MASTERDOWN", RLOCK_ECONN},
+        {"ERR max number of clients", RLOCK_ECONN},
+    };
+
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        if (begins(error, table[i].begin)) {
+            return table[i].code;
+        }
+    }
+    return RLOCK_EREFUSED;
+}
+
+static bool contains(struct rlock__bytes text, const char *part)
+{
+    return part != NULL && part[0] != '\0' && memmem(text.at, text.len, part, strlen(part)) != NULL;
+}
+
+/* Keeps the server's words, unless they repeat what we said: "unknown command …, with args
+ * beginning with: …". */
+static int refused(struct rlock__hello *hello, const struct rlock__reply *reply)
+{
+    struct rlock__bytes error = rlock__reply_str(reply, 0);
+
+    if (begins(error, "NOAUTH")) {
+        (void)snprintf(hello->why, sizeof(hello->why), "the server wants a password");
+    } else if (contains(error, hello->opts->password) || contains(error, "with args")) {
+        (void)snprintf(hello->why, sizeof(hello->why), "refused by the server");
+    } else {
+        (void)rlock__text(error, hello->why, sizeof(hello->why));
+    }
+    return refusal_code(error);
+}
+
+/* ---- Replies; each takes one and returns 0 or a negative code ---- */
+
+static int not_redis(struct rlock__hello *hello)
+{
+    (void)snprintf(hello->why, sizeof(hello->why), "not a Redis server: unexpected reply");
+    return RLOCK_ECONN;
+}
+
+static bool is_text(const struct rlock__reply *reply, size_t i, const char *text)
+{
+    return rlock__bytes_equal(rlock__reply_str(reply, i), rlock__bytes_of(text));
+}
+
+/* The fields of HELLO's reply are name and value in turn; ours come before "modules", whose value
+ * is a list. */
+static int take_fields(struct rlock__hello *hello, const struct rlock__reply *reply)
+{
+    bool has_proto = false;
+
+    for (size_t i = 0; i + 1 < reply->n && !is_text(reply, i, "modules"); i += 2) {
+        if (is_text(reply, i, "proto")) {
+            has_proto = rlock__reply_int(reply, i + 1, 0) == 2;
+        } else if (is_text(reply, i, "id")) {
+            hello->client_id = (uint64_t)rlock__max(0, rlock__reply_int(reply, i + 1, 0));
+        }
+    }
+    /* An echo service, or a socket connected to itself, would send our own command back. */
+    return has_proto ? 0 : not_redis(hello);
+}
+
+static int take_hello(struct rlock__hello *hello, const struct rlock__reply *reply)
+{
+    struct rlock__bytes error = rlock__reply_str(reply, 0);
+
+    if (!rlock__reply_is_error(reply)) {
+        return take_fields(hello, reply);
+    }
+    if (begins(error, "ERR unknown command") || begins(error, "NOPERM") ||
+        begins(error, "NOPROTO")) {
+        explicit_bzero(hello->out.data, hello->out.len);
+        rlock__buf_clear(&hello->out);
+        say_hello_in_parts(hello);
+        return 0;
+    }
+    return refused(hello, reply);
+}
+
+static int take_kill(struct rlock__hello *hello, const struct rlock__reply *reply)
+{
+    int64_t killed = rlock__reply_int(reply, 0, -1);
+
+    /* Not permitted, for example: the connection is of use all the same, and what it lacks is told.
+     */
+    if (killed != 0 && killed != 1) {
+        hello->fenced = false;
+    }
+    return 0;
+}
+
+static int take_ok(struct rlock__hello *hello, const struct rlock__reply *reply)
+{
+    if (rlock__reply_is_error(reply)) {
+        return refused(hello, reply);
+    }
+    return is_text(reply, 0, "OK") ? 0 : not_redis(hello);
+}
+
+/* Finds "name:value\r\n"; empty where there is none. */
+static struct rlock__bytes info_field(struct rlock__bytes info, const char *name)
+{
+    const char *at = memmem(info.at, info.len, name, strlen(name));
+    const char *end;
+
+    if (at == NULL) {
+        return rlock__bytes("", 0);
+    }
+    at += strlen(name);
+    end = memchr(at, '\r', info.len - (size_t)(at - info.at));
+    return end != NULL ? rlock__bytes(at, (size_t)(end - at)) : rlock__bytes("", 0);
+}
+
+static int take_info(struct rlock__hello *hello, const struct rlock__reply *reply)
+{
+    struct rlock__bytes info = rlock__reply_str(reply, 0);
+    struct rlock__bytes run_id = info_field(info, "\nrun_id:");
+    struct rlock__bytes uptime = info_field(info, "\nuptime_in_seconds:");
+
+    if (rlock__reply_is_error(reply) || run_id.len >= sizeof(hello->run_id)) {
+        return 0;
+    }
+    memcpy(hello->run_id, run_id.at, run_id.len);
+    hello->run_id[run_id.len] = '\0';
+    if (uptime.len != 0) {
+        hello->uptime_s = strtoll(uptime.at, NULL, 10); /* ends at the \r that info_field() found */
+    }
+    return 0;
+}
+
+static int take(struct rlock__hello *hello, enum step step, const struct rlock__reply *reply)
+{
+    switch (step) {
+    case HELLO:
+        return take_hello(hello, reply);
+    case ID:
+        hello->client_id = (uint64_t)rlock__max(0, rlock__reply_int(reply, 0, 0));
+        return 0;
+    case KILL:
+        return take_kill(hello, reply);
+    case INFO:
+        return take_info(hello, reply);
+    case AUTH:
+    case SELECT:
+        return take_ok(hello, reply);
+    case SETNAME: /* without a name `rlock info` shows less; that is all */
+        return 0;
+    }
+    return 0;
+}
+
+/* ---- The handshake ---- */
+
+static int prepare(struct rlock__hello *hello, size_t n)
+{
+    const struct rlock__conn_opts *opts = hello->opts;
+    size_t room = COMMAND_ROOM + KILL_ROOM * n;
+
+    room += opts->user != NULL ? strlen(opts->user) : 0;
+    room += opts->password != NULL ? strlen(opts->password) : 0;
+    room += opts->client_name != NULL ? strlen(opts->client_name) : 0;
+    hello->out.data =
+        malloc(room); /* all there will be: growing would leave copies of the password behind */
+    hello->unfenced = calloc(n + 1, sizeof(*hello->unfenced));
+    hello->steps = calloc(n + STEPS_MAX, 1);
+    if (hello->out.data == NULL || hello->unfenced == NULL || hello->steps == NULL) {
+        return RLOCK_ENOMEM;
+    }
+    hello->out.cap = room;
+    return 0;
+}
+
+int rlock__hello_begin(struct rlock__hello *hello, const struct rlock__conn_opts *opts,
+                       const uint64_t *unfenced, size_t n)
+{
+    rlock__hello_fini(hello);
+    *hello = (struct rlock__hello){.opts = opts, .fenced = true, .uptime_s = -1};
+    if (prepare(hello, n) != 0) {
+        (void)snprintf(hello->why, sizeof(hello->why), "no memory");
+        return RLOCK_ENOMEM;
+    }
+    if (n != 0) {
+        memcpy(hello->unfenced, unfenced, n * sizeof(*unfenced));
+    }
+    hello->n_unfenced = n;
+    say_hello(hello);
+    return 0;
+}
+
+int rlock__hello_reply(struct rlock__hello *hello, const struct rlock__reply *reply, bool *ret_more)
+{
+    size_t before = hello->n_steps;
+    int r = take(hello, (enum step)hello->steps[hello->at++], reply);
+
+    if (r == 0 && hello->at == hello->n_steps && !hello->introduced) {
+        explicit_bzero(hello->out.data, hello->out.len);
+        rlock__buf_clear(&hello->out);
+        say_rest(hello);
+    }
+    if (r == 0 && hello->out.failed) {
+        (void)snprintf(hello->why, sizeof(hello->why), "no memory");
+        return RLOCK_ENOMEM;
+    }
+    *ret_more = hello->n_steps != before;
+    return r != 0 ? r : hello->at == hello->n_steps;
+}
+
+void rlock__hello_fini(struct rlock__hello *hello)
+{
+    if (hello->out.data != NULL) {
+        explicit_bzero(hello->out.data, hello->out.cap);
+    }
+    rlock__buf_fini(&hello->out);
+    free(hello->unfenced);
+    free(hello->steps);
+    hello->unfenced = NULL;
+    hello->steps = NULL;
+    hello->n_steps = hello->at = 0;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is said when a connection begins: who we are, our password, our name; the kill of earlier
+ * connections of ours; the database. HELLO does most of it; where it is unknown or forbidden, AUTH,
+ * CLIENT SETNAME and CLIENT ID do. Commands come out as bytes, replies go in one by one; it knows
+ * no socket and no clock. Threads: one caller at a time.
+ */
+#ifndef RLOCK_NET_HELLO_H
+#define RLOCK_NET_HELLO_H
+
+#include "net/conn.h"
+
+/* All zero is a valid one that has not begun. */
+struct rlock__hello {
+    const struct rlock__conn_opts *opts;
+    struct rlock__buf out; /* bytes to send; they hold the password, see rlock__hello_fini() */
+    uint64_t *unfenced;
+    size_t n_unfenced;
+    unsigned char *steps; /* the commands whose replies are awaited, from at on */
+    size_t n_steps, at;
+    bool introduced; /* who we are is settled, the rest is under way */
+    uint64_t client_id;
+    bool fenced;
+    int64_t uptime_s;
+    char run_id[48];
+    char why[192]; /* it failed */
+};
+
+/* Puts the first commands into hello->out. Returns RLOCK_ENOMEM. */
+int rlock__hello_begin(struct rlock__hello *hello, const struct rlock__conn_opts *opts,
+                       const uint64_t *unfenced, size_t n);
+/*
+ * Takes the next reply. Returns 1 when the connection is up, 0 when it goes on, or a negative code
+ * with hello->why. When it goes on and *ret_more is true, hello->out holds new commands in place of
+ * those before, all of it to be sent.
+ */
+int rlock__hello_reply(struct rlock__hello *hello, const struct rlock__reply *reply,
+                       bool *ret_more);
+/* Wipes and frees what need not live on; what was learnt stays. */
+void rlock__hello_fini(struct rlock__hello *hello);
+
+#endif

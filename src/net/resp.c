@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/resp.h"
+
+#include <hiredis/read.h>
+#include <rlock/rlock.h>
+#include <stdlib.h>
+
+/* No value, and no array, takes fewer bytes than this on the wire: ":0\r\n", "*0\r\n". */
+#define WIRE_MIN 4
+
+struct rlock__resp {
+    redisReader *reader;
+    redisReplyObjectFunctions build; /* hiredis wants a table that it could write to */
+    size_t cap;
+    struct rlock__value *values; /* a string's num is its offset in text until the reply is whole */
+    size_t n, n_cap;
+    struct rlock__buf text;
+    size_t weight; /* lower bound of what the reply in progress took on the wire */
+    bool is_array;
+    bool whole; /* the last reply was given out: the next begins with empty arrays */
+    const char *error;
+    int code;
+};
+
+/* ---- What hiredis calls for each part of a reply; NULL ends the parsing ---- */
+
+static void *too_long(struct rlock__resp *resp)
+{
+    resp->code = RLOCK_ECONN;
+    resp->error = "reply longer than allowed";
+    return NULL;
+}
+
+static bool fits(struct rlock__resp *resp, size_t more)
+{
+    return resp->weight + more <= resp->cap || too_long(resp) != NULL;
+}
+
+static bool weigh(struct rlock__resp *resp, size_t bytes)
+{
+    resp->weight += WIRE_MIN + bytes;
+    return fits(resp, 0);
+}
+
+static void *out_of_memory(struct rlock__resp *resp)
+{
+    resp->code = RLOCK_ENOMEM;
+    resp->error = "no memory for the reply";
+    return NULL;
+}
+
+static bool grow(struct rlock__resp *resp)
+{
+    size_t cap = resp->n_cap != 0 ? 2 * resp->n_cap : 16;
+    struct rlock__value *values = realloc(resp->values, cap * sizeof(*values));
+
+    if (values == NULL) {
+        return out_of_memory(resp) != NULL;
+    }
+    resp->values = values;
+    resp->n_cap = cap;
+    return true;
+}
+
+static void *add(struct rlock__resp *resp, struct rlock__value value)
+{
+    if (!weigh(resp, value.len) || (resp->n == resp->n_cap && !grow(resp))) {
+        return NULL;
+    }
+    resp->values[resp->n++] = value;
+    return resp; /* stands for the object: anything but NULL */
+}
+
+static void *add_string(const redisReadTask *task, char *str, size_t len)
+{
+    struct rlock__resp *resp = task->privdata;
+    struct rlock__value value = {RLOCK__REPLY_STR, (int64_t)resp->text.len, NULL, len};
+
+    if (task->type == REDIS_REPLY_ERROR) {
+        value.type = RLOCK__REPLY_ERROR;
+    } else if (task->type == REDIS_REPLY_STATUS) {
+        value.type = RLOCK__REPLY_STATUS;
+    }
+    if (!rlock__buf_add(&resp->text, str, len)) {
+        return out_of_memory(resp);
+    }
+    return add(resp, value);
+}
+
+static void *add_array(const redisReadTask *task, size_t elements)
+{
+    struct rlock__resp *resp = task->privdata;
+
+    if (task->parent == NULL) {
+        resp->is_array = true;
+    }
+    /* The elements are only announced; each is weighed when it comes. */
+    return elements <= resp->cap / WIRE_MIN && weigh(resp, 0) ? resp : too_long(resp);
+}
+
+static void *add_integer(const redisReadTask *task, long long num)
+{
+    return add(task->privdata, (struct rlock__value){RLOCK__REPLY_INT, num, NULL, 0});
+}
+
+static void *add_double(const redisReadTask *task, double num, char *str, size_t len)
+{
+    (void)num;
+    return add_string(task, str, len);
+}
+
+static void *add_nil(const redisReadTask *task)
+{
+    return add(task->privdata, (struct rlock__value){RLOCK__REPLY_NIL, 0, NULL, 0});
+}
+
+static void *add_bool(const redisReadTask *task, int num)
+{
+    return add_integer(task, num);
+}
+
+/* ---- The reader ---- */
+
+int rlock__resp_new(size_t cap, struct rlock__resp **ret_resp)
+{
+    struct rlock__resp *resp = calloc(1, sizeof(*resp));
+
+    if (resp == NULL) {
+        return RLOCK_ENOMEM;
+    }
+    resp->build = (redisReplyObjectFunctions){
+        .createString = add_string,
+        .createArray = add_array,
+        .createInteger = add_integer,
+        .createDouble = add_double,
+        .createNil = add_nil,
+        .createBool = add_bool,
+    };
+    resp->error = "";
+    resp->whole = true;
+    resp->reader = redisReaderCreateWithFunctions(&resp->build);
+    if (resp->reader == NULL) {
+        free(resp);
+        return RLOCK_ENOMEM;
+    }
+    resp->reader->privdata = resp;
+    resp->cap = cap;
+    *ret_resp = resp;
+    return 0;
+}
+
+struct rlock__resp *rlock__resp_free(struct rlock__resp *resp)
+{
+    if (resp != NULL) {
+        redisReaderFree(resp->reader);
+        rlock__buf_fini(&resp->text);
+        free(resp->values);
+        free(resp);
+    }
+    return NULL;
+}
+
+void rlock__resp_set_cap(struct rlock__resp *resp, size_t cap)
+{
+    resp->cap = cap;
+}
+
+int rlock__resp_feed(struct rlock__resp *resp, const char *bytes, size_t len)
+{
+    if (redisReaderFeed(resp->reader, bytes, len) != REDIS_OK && resp->code == 0) {
+        (void)out_of_memory(resp);
+    }
+    return resp->code;
+}
+
+static int fail(struct rlock__resp *resp)
+{
+    if (resp->code == 0 && resp->reader->err == REDIS_ERR_OOM) {
+        (void)out_of_memory(resp);
+    }
+    if (resp->code == 0) {
+        resp->code = RLOCK_ECONN;
+        resp->error = "not a reply of the Redis protocol";
+    }
+    return resp->code;
+}
+
+/* The bytes of strings stay where they are from now on. */
+static void settle(struct rlock__resp *resp)
+{
+    for (size_t i = 0; i < resp->n; i++) {
+        struct rlock__value *value = &resp->values[i];
+
+        if (value->type >= RLOCK__REPLY_STR) {
+            value->str = value->len != 0 ? resp->text.data + value->num : "";
+            value->num = 0;
+        }
+    }
+    resp->whole = true;
+}
+
+static void begin(struct rlock__resp *resp)
+{
+    resp->n = 0;
+    resp->weight = 0;
+    resp->is_array = false;
+    resp->whole = false;
+    rlock__buf_clear(&resp->text);
+}
+
+int rlock__resp_next(struct rlock__resp *resp, struct rlock__reply *ret_reply)
+{
+    void *done = NULL;
+
+    if (resp->code != 0) {
+        return resp->code;
+    }
+    if (resp->whole) {
+        begin(resp);
+    }
+    if (redisReaderGetReply(resp->reader, &done) != REDIS_OK) {
+        return fail(resp);
+    }
+    if (done == NULL) {
+        return fits(resp, resp->reader->len - resp->reader->pos) ? 0 : resp->code;
+    }
+    settle(resp);
+    *ret_reply = (struct rlock__reply){resp->values, resp->n, resp->is_array};
+    return 1;
+}
+
+const char *rlock__resp_error(const struct rlock__resp *resp)
+{
+    return resp->error;
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/session.h"
+
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+#include <poll.h>
+#include <rlock/rlock.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/sock.h"
+
+#define HOST_SIZE 256
+#define WHY_SIZE 200
+
+struct rlock__session {
+    SSL *ssl;
+    int fd;
+    int io_error; /* errno of the last call on the socket that failed; 0 at the end of the stream */
+    bool established;
+    bool heard; /* bytes came from the server: it has accepted us */
+    short events;
+    char host[HOST_SIZE];
+    char why[WHY_SIZE];
+};
+
+/* ---- The socket as OpenSSL sees it; its own way of sending raises SIGPIPE in the caller ---- */
+
+static int bio_result(BIO *bio, ssize_t n, int retry)
+{
+    struct rlock__session *session = BIO_get_data(bio);
+
+    BIO_clear_retry_flags(bio);
+    if (n == -EAGAIN || n == -EWOULDBLOCK) {
+        BIO_set_flags(bio, retry | BIO_FLAGS_SHOULD_RETRY);
+        return -1;
+    }
+    if (n < 0) {
+        session->io_error = (int)-n;
+        return -1;
+    }
+    return (int)n;
+}
+
+static int bio_write(BIO *bio, const char *bytes, int len)
+{
+    const struct rlock__session *session = BIO_get_data(bio);
+
+    return bio_result(bio, rlock__sock_send(session->fd, bytes, (size_t)len), BIO_FLAGS_WRITE);
+}
+
+static int bio_read(BIO *bio, char *bytes, int len)
+{
+    const struct rlock__session *session = BIO_get_data(bio);
+
+    return bio_result(bio, rlock__sock_recv(session->fd, bytes, (size_t)len), BIO_FLAGS_READ);
+}
+
+static long bio_ctrl(BIO *bio, int command, long num, void *arg)
+{
+    (void)bio;
+    (void)num;
+    (void)arg;
+    return command == BIO_CTRL_FLUSH; /* nothing is kept back */
+}
+
+BIO_METHOD *rlock__session_method(void)
+{
+    BIO_METHOD *method = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "rlock socket");
+
+    if (method == NULL || !BIO_meth_set_write(method, bio_write) ||
+        !BIO_meth_set_read(method, bio_read) || !BIO_meth_set_ctrl(method, bio_ctrl)) {
+        BIO_meth_free(method);
+        return NULL;
+    }
+    return method;
+}
+
+/* ---- Failing ---- */
+
+static int fail(struct rlock__session *session, int code, const char *what, const char *detail)
+{
+    (void)snprintf(session->why, sizeof(session->why), "%s%s", what, detail);
+    return code;
+}
+
+static int fail_verification(struct rlock__session *session, long result)
+{
+    bool other = result == X509_V_ERR_HOSTNAME_MISMATCH || result == X509_V_ERR_IP_ADDRESS_MISMATCH;
+
+    (void)snprintf(session->why, sizeof(session->why), "certificate refused: %s%s%.100s",
+                   X509_verify_cert_error_string(result), other ? ", it is not for " : "",
+                   other ? session->host : "");
+    return RLOCK_ETLS;
+}
+
+static int fail_io(struct rlock__session *session)
+{
+    if (session->io_error != 0) {
+        return fail(session, RLOCK_ECONN, "connection lost: ", strerror(session->io_error));
+    }
+    return fail(session, RLOCK_ECONN, "closed by the server",
+                session->established ? "" : " during the TLS handshake");
+}
+
+/* What is no TLS record at all looks to OpenSSL like one of a strange version or length. */
+static bool is_plain(int reason)
+{
+    return reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_HTTP_REQUEST ||
+           reason == SSL_R_PACKET_LENGTH_TOO_LONG;
+}
+
+static int fail_protocol(struct rlock__session *session)
+{
+    unsigned long error = ERR_peek_error();
+    const char *text = ERR_reason_error_string(error);
+
+    if (!session->established && is_plain(ERR_GET_REASON(error))) {
+        return fail(session, RLOCK_ETLS, "the server does not speak TLS", "");
+    }
+    /* Once it has talked to us, whatever comes is an accident of this connection, not a refusal. */
+    return fail(session, session->heard ? RLOCK_ECONN : RLOCK_ETLS,
+                "TLS: ", text != NULL ? text : "unknown reason");
+}
+
+/* Returns 0 when OpenSSL only waits for the socket. */
+static int result(struct rlock__session *session, int r)
+{
+    long verified = SSL_get_verify_result(session->ssl);
+    int code = 0;
+
+    switch (SSL_get_error(session->ssl, r)) {
+    case SSL_ERROR_WANT_READ:
+        session->events = POLLIN;
+        return 0;
+    case SSL_ERROR_WANT_WRITE:
+        session->events = POLLOUT;
+        return 0;
+    case SSL_ERROR_SSL:
+        code =
+            verified != X509_V_OK ? fail_verification(session, verified) : fail_protocol(session);
+        break;
+    default:
+        code = fail_io(session);
+        break;
+    }
+    ERR_clear_error();
+    return code;
+}
+
+static void begin_call(struct rlock__session *session)
+{
+    session->io_error = 0;
+    ERR_clear_error(); /* other libraries' errors in this thread would be taken for ours */
+}
+
+/* ---- Sessions ---- */
+
+/* Has the peer's certificate checked for the host, and the host named to the peer if it is a name.
+ */
+static bool expect_host(SSL *ssl, char *host)
+{
+    X509_VERIFY_PARAM *param = SSL_get0_param(ssl);
+
+    X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    if (X509_VERIFY_PARAM_set1_ip_asc(param, host) == 1) {
+        return true;
+    }
+    return X509_VERIFY_PARAM_set1_host(param, host, 0) == 1 &&
+           SSL_set_tlsext_host_name(ssl, host) == 1;
+}
+
+/* The dot that ends an absolute name is not part of the names in certificates. */
+static bool set_host(struct rlock__session *session, const char *host)
+{
+    size_t len = strlen(host);
+
+    len -= len > 1 && host[len - 1] == '.';
+    if (len >= sizeof(session->host)) {
+        return false;
+    }
+    memcpy(session->host, host, len);
+    return true;
+}
+
+static bool set_up(struct rlock__session *session, const struct rlock__tls *tls, SSL_CTX *ctx)
+{
+    BIO *bio;
+
+    session->ssl = SSL_new(ctx); /* keeps the context */
+    if (session->ssl == NULL || !expect_host(session->ssl, session->host)) {
+        return false;
+    }
+    bio = BIO_new(rlock__tls_socket(tls));
+    if (bio == NULL) {
+        return false;
+    }
+    BIO_set_data(bio, session);
+    BIO_set_init(bio, 1);
+    SSL_set_bio(session->ssl, bio, bio);
+    SSL_set_connect_state(session->ssl);
+    return true;
+}
+
+int rlock__session_new(const struct rlock__tls *tls, int fd, const char *host,
+                       struct rlock__session **ret_session, char *err, size_t err_size)
+{
+    SSL_CTX *ctx = NULL;
+    struct rlock__session *session;
+    int r = rlock__tls_context(tls, &ctx, err, err_size);
+
+    if (r != 0) {
+        return r;
+    }
+    session = calloc(1, sizeof(*session));
+    if (session != NULL) {
+        session->fd = fd;
+        session->events = POLLOUT;
+    }
+    if (session == NULL || !set_host(session, host) || !set_up(session, tls, ctx)) {
+        rlock__session_free(session);
+        SSL_CTX_free(ctx);
+        ERR_clear_error();
+        (void)snprintf(err, err_size, "TLS cannot be set up for this host");
+        return RLOCK_ENOMEM;
+    }
+    SSL_CTX_free(ctx);
+    *ret_session = session;
+    return 0;
+}
+
+struct rlock__session *rlock__session_free(struct rlock__session *session)
+{
+    if (session != NULL) {
+        SSL_free(session->ssl);
+        free(session);
+    }
+    return NULL;
+}
+
+int rlock__session_handshake(struct rlock__session *session)
+{
+    int r;
+
+    begin_call(session);
+    r = SSL_do_handshake(session->ssl);
+    if (r == 1) {
+        session->established = true;
+        return 1;
+    }
+    return result(session, r);
+}
+
+ssize_t rlock__session_write(struct rlock__session *session, const void *bytes, size_t len)
+{
+    size_t n = 0;
+    int r;
+
+    begin_call(session);
+    r = SSL_write_ex(session->ssl, bytes, len, &n);
+    return r == 1 ? (ssize_t)n : result(session, r);
+}
+
+ssize_t rlock__session_read(struct rlock__session *session, void *bytes, size_t len)
+{
+    size_t n = 0;
+    int r;
+
+    begin_call(session);
+    r = SSL_read_ex(session->ssl, bytes, len, &n);
+    if (r == 1) {
+        session->heard = true;
+        return (ssize_t)n;
+    }
+    return result(session, r);
+}
+
+short rlock__session_events(const struct rlock__session *session)
+{
+    return session->events;
+}
+
+const char *rlock__session_why(const struct rlock__session *session)
+{
+    return session->why;
+}
+
+void rlock__session_bye(struct rlock__session *session)
+{
+    begin_call(session);
+    (void)SSL_shutdown(session->ssl);
+    ERR_clear_error();
+}

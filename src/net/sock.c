@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/sock.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <rlock/rlock.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/*
+ * A peer that vanished without a word is noticed by the system within about 20 s on an idle
+ * connection, and within USER_TIMEOUT when something was sent. Calls have deadlines of their own;
+ * this ends what nobody waits for.
+ */
+#define KEEPALIVE_IDLE_S 10
+#define KEEPALIVE_INTERVAL_S 3
+#define KEEPALIVE_PROBES 3
+/* Longer than the retransmissions of one lost packet, shorter than the leases that a dead link
+ * endangers. */
+#define USER_TIMEOUT_MS 5000
+
+/* ---- Names and addresses ---- */
+
+static int resolve(const char *host, const char *service, int flags, struct addrinfo **ret_addrs)
+{
+    struct addrinfo hints = {
+        .ai_family = AF_UNSPEC,
+        .ai_socktype = SOCK_STREAM,
+        .ai_flags = AI_NUMERICSERV | flags,
+    };
+
+    return getaddrinfo(host, service, &hints, ret_addrs);
+}
+
+static int resolve_code(int error)
+{
+    if (error == EAI_MEMORY) {
+        return RLOCK_ENOMEM;
+    }
+    return error == EAI_SYSTEM ? rlock__sock_code(errno) : RLOCK_ECONN;
+}
+
+int rlock__sock_resolve(const char *host, uint16_t port, struct addrinfo **ret_addrs,
+                        const char **ret_why)
+{
+    char service[8];
+    int r, code;
+
+    (void)snprintf(service, sizeof(service), "%u", (unsigned)port);
+    r = resolve(host, service, AI_NUMERICHOST, ret_addrs);
+    if (r == EAI_NONAME) {
+        r = resolve(host, service, 0, ret_addrs);
+    }
+    if (r == 0) {
+        return 0;
+    }
+    code = resolve_code(r);
+    *ret_why = r == EAI_SYSTEM ? strerror(errno) : gai_strerror(r);
+    return code;
+}
+
+void rlock__sock_name(const struct sockaddr *addr, socklen_t len,
+                      char out[static RLOCK__SOCK_NAME_SIZE])
+{
+    char host[RLOCK__SOCK_NAME_SIZE - 10] = "?", port[8] = "?";
+    bool bare = addr->sa_family != AF_INET6;
+
+    (void)getnameinfo(addr, len, host, sizeof(host), port, sizeof(port),
+                      NI_NUMERICHOST | NI_NUMERICSERV);
+    (void)snprintf(out, RLOCK__SOCK_NAME_SIZE, "%s%s%s:%s", bare ? "" : "[", host, bare ? "" : "]",
+                   port);
+}
+
+/* ---- Sockets ---- */
+
+static void set(int fd, int level, int option, int value)
+{
+    /* What cannot be set is missed only when a peer vanishes, and then the callers' deadlines still
+     * hold. */
+    (void)setsockopt(fd, level, option, &value, sizeof(value));
+}
+
+static void set_tcp_options(int fd)
+{
+    set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
+    set(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
+    set(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES);
+    set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, USER_TIMEOUT_MS);
+}
+
+int rlock__sock_connect(const struct sockaddr *addr, socklen_t len, bool *ret_under_way)
+{
+    int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int error;
+
+    if (fd < 0) {
+        return -errno;
+    }
+    if (addr->sa_family != AF_UNIX) {
+        set_tcp_options(fd);
+    }
+    error = connect(fd, addr, len) == 0 ? 0 : errno;
+    /* An interrupted connect() goes on by itself, as one in progress; calling it again would be an
+     * error. */
+    *ret_under_way = error == EINPROGRESS || error == EINTR;
+    if (error != 0 && !*ret_under_way) {
+        (void)rlock__sock_close(fd);
+        return -error;
+    }
+    return fd;
+}
+
+int rlock__sock_connect_unix(const char *path, bool *ret_under_way)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    size_t len = strlen(path);
+
+    if (len >= sizeof(addr.sun_path)) {
+        return -ENAMETOOLONG;
+    }
+    memcpy(addr.sun_path, path, len + 1);
+    return rlock__sock_connect((const struct sockaddr *)&addr, sizeof(addr), ret_under_way);
+}
+
+int rlock__sock_connected(int fd)
+{
+    struct pollfd pfd = {.fd = fd, .events = POLLOUT};
+    socklen_t len = sizeof(int);
+    int error = 0;
+
+    if (poll(&pfd, 1, 0) <= 0) {
+        return EINPROGRESS;
+    }
+    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 ? error : errno;
+}
+
+int rlock__sock_close(int fd)
+{
+    int saved = errno;
+
+    if (fd >= 0) {
+        (void)close(fd); /* not repeated after EINTR: Linux has released the descriptor by then */
+    }
+    errno = saved;
+    return -1;
+}
+
+ssize_t rlock__sock_send(int fd, const void *bytes, size_t len)
+{
+    ssize_t n;
+
+    do {
+        n = send(fd, bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+    } while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : n;
+}
+
+ssize_t rlock__sock_recv(int fd, void *bytes, size_t len)
+{
+    ssize_t n;
+
+    do {
+        n = recv(fd, bytes, len, MSG_DONTWAIT);
+    } while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : n;
+}
+
+int rlock__sock_code(int error)
+{
+    switch (error) {
+    case EMFILE:
+    case ENFILE:
+    case ENOBUFS:
+    case EADDRNOTAVAIL: /* no port is left */
+        return RLOCK_ERESOURCE;
+    case ENOMEM:
+        return RLOCK_ENOMEM;
+    case ENAMETOOLONG:
+        return RLOCK_EINVAL;
+    default:
+        return RLOCK_ECONN;
+    }
+}

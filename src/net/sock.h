@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sockets and addresses: what a connection needs of the system. Nothing blocks, but for
+ * rlock__sock_resolve(). */
+#ifndef RLOCK_NET_SOCK_H
+#define RLOCK_NET_SOCK_H
+
+#include <netdb.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+/* Enough for "[address%interface]:port". */
+#define RLOCK__SOCK_NAME_SIZE 96
+
+/*
+ * Finds a host's addresses, in the order in which to try them; literal addresses ask no name
+ * server. Returns RLOCK_ECONN, RLOCK_ERESOURCE or RLOCK_ENOMEM, with the reason, static or of the C
+ * library, in ret_why.
+ */
+int rlock__sock_resolve(const char *host, uint16_t port, struct addrinfo **ret_addrs,
+                        const char **ret_why);
+/* Writes "127.0.0.1:6379" or "[::1]:6379". */
+void rlock__sock_name(const struct sockaddr *addr, socklen_t len,
+                      char out[static RLOCK__SOCK_NAME_SIZE]);
+
+/*
+ * Makes a socket and begins to connect it. Returns it, or a negative errno; *ret_under_way says
+ * whether it must still become writable.
+ */
+int rlock__sock_connect(const struct sockaddr *addr, socklen_t len, bool *ret_under_way);
+int rlock__sock_connect_unix(const char *path, bool *ret_under_way);
+/* Returns 0 when it is connected, EINPROGRESS, or the errno with which connecting failed. */
+int rlock__sock_connected(int fd);
+/* Closes it; -1 is ok. Returns -1. */
+int rlock__sock_close(int fd);
+
+/* send() and recv() that never wait and never raise SIGPIPE; a negative errno where they fail. */
+ssize_t rlock__sock_send(int fd, const void *bytes, size_t len);
+ssize_t rlock__sock_recv(int fd, void *bytes, size_t len);
+
+/* What an errno of connecting means for the caller. */
+int rlock__sock_code(int error);
+
+#endif
