@@ -2,10 +2,10 @@
 /*
  * rlock: distributed locks on Redis and Valkey, byte-compatible with Redisson.
  *
- * A client is this process's handle on one deployment. A lock is a handle for one name and one kind. A hold is
- * what an owner has between a successful lock call and its unlock: the server keeps it for its lease, this process
- * may rely on it until its validity ends, which is always earlier. An owner is the calling thread, or an id that
- * the caller gives.
+ * A client is this process's handle on one deployment. A lock is a handle for one name and one
+ * kind. A hold is what an owner has between a successful lock call and its unlock: the server keeps
+ * it for its lease, this process may rely on it until its validity ends, which is always earlier.
+ * An owner is the calling thread, or an id that the caller gives.
  *
  * Calling sequence:
  *
@@ -19,12 +19,12 @@
  *     rlock_free(lock);
  *     rlock_client_close(client);
  *
- * Functions return 0 or a negative enum rlock_code, unless they say otherwise. Outputs are written only on
- * success. Times are in milliseconds. Zero is always the documented default of an option.
+ * Functions return 0 or a negative enum rlock_code, unless they say otherwise. Outputs are written
+ * only on success. Times are in milliseconds. Zero is always the documented default of an option.
  *
  * Threads: every function may be called from any thread at any time, unless it says otherwise.
- * Fork: in a child of fork(2) every call on an inherited client or lock returns RLOCK_EFORKED, no hold is valid,
- * and nothing is sent; the parent is not affected. Open a new client in the child.
+ * Fork: in a child of fork(2) every call on an inherited client or lock returns RLOCK_EFORKED, no
+ * hold is valid, and nothing is sent; the parent is not affected. Open a new client in the child.
  */
 #ifndef RLOCK_RLOCK_H
 #define RLOCK_RLOCK_H
@@ -45,7 +45,9 @@ extern "C" {
 /* Wait without end: a value for rlock_take.wait_ms. */
 #define RLOCK_FOREVER (-1)
 
-/* ---- Codes ------------------------------------------------------------------------------------------------ */
+/* ---- Codes
+ * ------------------------------------------------------------------------------------------------
+ */
 
 /*
  * Every code with its number and text. A code exists where a caller acts differently; the text of
@@ -76,7 +78,8 @@ extern "C" {
     X(ENOMEM, -21, "no memory")                                                                    \
     X(ERESOURCE, -22, "no resources")
 
-/* What a call returns: RLOCK_OK is 0, all others are negative. See RLOCK_CODES for their meanings. */
+/* What a call returns: RLOCK_OK is 0, all others are negative. See RLOCK_CODES for their meanings.
+ */
 enum rlock_code {
 #define RLOCK_CODE_ENTRY(name, number, text) RLOCK_##name = (number),
     RLOCK_CODES(RLOCK_CODE_ENTRY)
@@ -90,15 +93,18 @@ RLOCK_API const char *rlock_strerror(int code);
 RLOCK_API const char *rlock_code_name(int code);
 
 /*
- * Returns one line about the last call that failed in this thread: the lock, the server and, where known, the
- * holder. For logs only; decide by the code. Never NULL. Valid until this thread's next call.
+ * Returns one line about the last call that failed in this thread: the lock, the server and, where
+ * known, the holder. For logs only; decide by the code. Never NULL. Valid until this thread's next
+ * call.
  */
 RLOCK_API const char *rlock_detail(void);
 
 /* Returns the version of the library that is linked, as "0.1.0". */
 RLOCK_API const char *rlock_version(void);
 
-/* ---- Client ----------------------------------------------------------------------------------------------- */
+/* ---- Client
+ * -----------------------------------------------------------------------------------------------
+ */
 
 /*
  * The process's handle on one deployment, with one UUID of its own.
@@ -108,9 +114,9 @@ struct rlock_client;
 
 /* Why a hold was lost. */
 enum rlock_reason {
-    RLOCK_LOST_EXPIRED = 1,    /* not renewed in time: its validity ended */
-    RLOCK_LOST_TAKEN,          /* the server says that somebody else holds it */
-    RLOCK_LOST_DELETED,        /* the server has no such lock: deleted, evicted, or its data are lost */
+    RLOCK_LOST_EXPIRED = 1, /* not renewed in time: its validity ended */
+    RLOCK_LOST_TAKEN,       /* the server says that somebody else holds it */
+    RLOCK_LOST_DELETED, /* the server has no such lock: deleted, evicted, or its data are lost */
     RLOCK_LOST_NOT_REPLICATED, /* too few replicas confirmed the renewals */
     RLOCK_LOST_CLOCK_STEPPED,  /* the server's clock was set */
     RLOCK_LOST_FORKED,         /* asked in a child of fork */
@@ -125,17 +131,17 @@ RLOCK_API const char *rlock_reason_text(enum rlock_reason reason);
 /* A lost hold. Borrowed: valid during the callback. */
 struct rlock_loss {
     size_t size;
-    const char *name;         /* the lock's name, with a NUL byte after name_len bytes */
+    const char *name; /* the lock's name, with a NUL byte after name_len bytes */
     size_t name_len;
-    const char *kind;         /* "reentrant", … */
-    uint64_t owner;           /* the id that was given, 0 for a thread */
+    const char *kind; /* "reentrant", … */
+    uint64_t owner;   /* the id that was given, 0 for a thread */
     enum rlock_reason reason;
 };
 
 /*
  * Called once for every hold that is lost, within 50 ms.
- * Threads: runs on the client's dispatcher thread, with no lock of the library held. It may unlock and try; calls
- * that wait, and closing the client, return RLOCK_EDEADLOCK there.
+ * Threads: runs on the client's dispatcher thread, with no lock of the library held. It may unlock
+ * and try; calls that wait, and closing the client, return RLOCK_EDEADLOCK there.
  */
 typedef void rlock_lost_fn(const struct rlock_loss *loss, void *payload);
 
@@ -153,64 +159,73 @@ struct rlock_client_opts {
     size_t size;
     /*
      * Where the server is; default "redis://localhost:6379".
-     * redis://[user:password@]host[:port][/db] and rediss:// (TLS), unix://[user:password@]/path[?db=n];
-     * percent-encoding and [::1] are understood.
+     * redis://[user:password@]host[:port][/db] and rediss:// (TLS),
+     * unix://[user:password@]/path[?db=n]; percent-encoding and [::1] are understood.
      */
     const char *url;
     int64_t connect_timeout_ms; /* for the whole handshake with the server; default 1000 */
-    int64_t op_timeout_ms;      /* deadline of each call that has no wait of its own; default 1000 */
-    int64_t renewed_lease_ms;   /* lease of a hold that is renewed, renewed every third of it; default 30000 */
-    int64_t safety_margin_ms;   /* a hold's validity ends this much earlier; default 0 */
-    const char *key_prefix;     /* the Redis key is this prefix and the name; default none */
-    const char *user;           /* user and password override the URL's; default none */
+    int64_t op_timeout_ms;    /* deadline of each call that has no wait of its own; default 1000 */
+    int64_t renewed_lease_ms; /* lease of a hold that is renewed, renewed every third of it; default
+                                 30000 */
+    int64_t safety_margin_ms; /* a hold's validity ends this much earlier; default 0 */
+    const char *key_prefix;   /* the Redis key is this prefix and the name; default none */
+    const char *user;         /* user and password override the URL's; default none */
     const char *password;
-    const char *ca_file;        /* PEM file of the authorities to trust; default the system's */
-    const char *cert_file;      /* PEM files of a client certificate and its key; default none */
+    const char *ca_file;   /* PEM file of the authorities to trust; default the system's */
+    const char *cert_file; /* PEM files of a client certificate and its key; default none */
     const char *key_file;
-    rlock_lost_fn *on_lost;     /* default none */
-    rlock_log_fn *on_log;       /* default none */
-    enum rlock_level log_level; /* least important level that is logged; default RLOCK_LOG_WARNING */
-    void *payload;              /* handed to on_lost and on_log; must live until the client is closed */
+    rlock_lost_fn *on_lost; /* default none */
+    rlock_log_fn *on_log;   /* default none */
+    enum rlock_level
+        log_level; /* least important level that is logged; default RLOCK_LOG_WARNING */
+    void *payload; /* handed to on_lost and on_log; must live until the client is closed */
 };
 
 /* Options of a client by name, the others default: RLOCK_CLIENT_OPTS(.url = "…"). C only. */
-#define RLOCK_CLIENT_OPTS(...) ((struct rlock_client_opts){.size = sizeof(struct rlock_client_opts), __VA_ARGS__})
+#define RLOCK_CLIENT_OPTS(...)                                                                     \
+    ((struct rlock_client_opts){.size = sizeof(struct rlock_client_opts), __VA_ARGS__})
 
 /*
- * Opens a client: checks the options, reads the TLS files and starts connecting. Does not wait for the server: a
- * server that is down shows at the first call.
- * opts: NULL for all defaults.
- * Returns RLOCK_EINVAL (URL or an option), RLOCK_ETLS (a TLS file), RLOCK_ENOMEM, RLOCK_ERESOURCE.
- * Owns: *ret_client is the caller's, to be ended with rlock_client_close().
+ * Opens a client: checks the options, reads the TLS files and starts connecting. Does not wait for
+ * the server: a server that is down shows at the first call. opts: NULL for all defaults. Returns
+ * RLOCK_EINVAL (URL or an option), RLOCK_ETLS (a TLS file), RLOCK_ENOMEM, RLOCK_ERESOURCE. Owns:
+ * *ret_client is the caller's, to be ended with rlock_client_close().
  */
-RLOCK_API int rlock_client_open(const struct rlock_client_opts *opts, struct rlock_client **ret_client);
+RLOCK_API int rlock_client_open(const struct rlock_client_opts *opts,
+                                struct rlock_client **ret_client);
 
 /*
- * Closes a client: releases its holds, wakes its waiters (RLOCK_ECLOSED), ends its threads. Waits for the server's
- * answers at most op_timeout_ms, then logs what stays and until when. Locks of the client answer RLOCK_ECLOSED
- * from then on and must still be freed. Returns NULL; NULL is ok. Not in a callback.
+ * Closes a client: releases its holds, wakes its waiters (RLOCK_ECLOSED), ends its threads. Waits
+ * for the server's answers at most op_timeout_ms, then logs what stays and until when. Locks of the
+ * client answer RLOCK_ECLOSED from then on and must still be freed. Returns NULL; NULL is ok. Not
+ * in a callback.
  */
 RLOCK_API struct rlock_client *rlock_client_close(struct rlock_client *client);
 
 /* Returns the client's UUID, 36 characters: the first part of its owners' names on the server. */
 RLOCK_API const char *rlock_client_uuid(const struct rlock_client *client);
 
-/* Returns an owner id that this client gives to nobody else: for pools, tasks, and hand-over between threads. */
+/* Returns an owner id that this client gives to nobody else: for pools, tasks, and hand-over
+ * between threads. */
 RLOCK_API uint64_t rlock_owner_new(struct rlock_client *client);
 
-/* ---- Locks ------------------------------------------------------------------------------------------------ */
+/* ---- Locks
+ * ------------------------------------------------------------------------------------------------
+ */
 
 /*
- * A handle for one name and one kind. Making and freeing it does no I/O. Holds belong to the client, not to the
- * handle: any handle of the same name and kind can unlock. Keeps its client's memory alive.
+ * A handle for one name and one kind. Making and freeing it does no I/O. Holds belong to the
+ * client, not to the handle: any handle of the same name and kind can unlock. Keeps its client's
+ * memory alive.
  */
 struct rlock;
 
 /* Options of a lock. Everything is copied. Set with RLOCK_OPTS(). */
 struct rlock_opts {
     size_t size;
-    size_t name_len;     /* length of the name in bytes, for names with NUL bytes; default its strlen */
-    int64_t max_hold_ms; /* a renewed hold is renewed no longer than this after its acquisition; default no end */
+    size_t name_len; /* length of the name in bytes, for names with NUL bytes; default its strlen */
+    int64_t max_hold_ms; /* a renewed hold is renewed no longer than this after its acquisition;
+                            default no end */
 };
 
 /* Options of a lock by name, the others default: RLOCK_OPTS(.max_hold_ms = 60000). C only. */
@@ -222,24 +237,28 @@ struct rlock_opts {
  * Returns RLOCK_EINVAL, RLOCK_ENOMEM, RLOCK_ECLOSED, RLOCK_EFORKED.
  * Owns: *ret_lock is the caller's, to be freed with rlock_free().
  */
-RLOCK_API int rlock_reentrant_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
-                                  struct rlock **ret_lock);
+RLOCK_API int rlock_reentrant_new(struct rlock_client *client, const char *name,
+                                  const struct rlock_opts *opts, struct rlock **ret_lock);
 
-/* Frees a handle. Never unlocks. Returns NULL; NULL is ok. The caller sees that nobody uses the handle any more. */
+/* Frees a handle. Never unlocks. Returns NULL; NULL is ok. The caller sees that nobody uses the
+ * handle any more. */
 RLOCK_API struct rlock *rlock_free(struct rlock *lock);
 
-/* Returns the lock's name, with a NUL byte behind it; ret_len (may be NULL) gets its length. Borrowed. */
+/* Returns the lock's name, with a NUL byte behind it; ret_len (may be NULL) gets its length.
+ * Borrowed. */
 RLOCK_API const char *rlock_name(const struct rlock *lock, size_t *ret_len);
 
 /* Returns the lock's kind, as "reentrant": static. */
 RLOCK_API const char *rlock_kind(const struct rlock *lock);
 
 /*
- * A signal to stop waiting, for any number of calls. Threads: fire from any thread and from signal handlers.
+ * A signal to stop waiting, for any number of calls. Threads: fire from any thread and from signal
+ * handlers.
  */
 struct rlock_cancel;
 
-/* Makes a cancel signal. Returns RLOCK_ENOMEM, RLOCK_ERESOURCE. Owns: to be freed with rlock_cancel_free(). */
+/* Makes a cancel signal. Returns RLOCK_ENOMEM, RLOCK_ERESOURCE. Owns: to be freed with
+ * rlock_cancel_free(). */
 RLOCK_API int rlock_cancel_new(struct rlock_cancel **ret_cancel);
 
 /* Frees a cancel signal that no call uses any more. Returns NULL; NULL is ok. */
@@ -257,7 +276,8 @@ struct rlock_take {
     struct rlock_cancel *cancel; /* ends the wait; must live until the call returns; default none */
 };
 
-/* A way to take a lock by name, the rest default: RLOCK_TAKE(.wait_ms = 500, .lease_ms = 10000). C only. */
+/* A way to take a lock by name, the rest default: RLOCK_TAKE(.wait_ms = 500, .lease_ms = 10000). C
+ * only. */
 #define RLOCK_TAKE(...) (&(struct rlock_take){.size = sizeof(struct rlock_take), __VA_ARGS__})
 
 /* What was granted. Set .size (RLOCK_GRANT_INIT) before the call. */
@@ -280,26 +300,29 @@ struct rlock_grant {
  */
 RLOCK_API int rlock_lock(struct rlock *lock);
 
-/* Tries once to take the lock, with a renewed lease. I/O: one round trip. Returns what rlock_lock_with() does. */
+/* Tries once to take the lock, with a renewed lease. I/O: one round trip. Returns what
+ * rlock_lock_with() does. */
 RLOCK_API int rlock_try_lock(struct rlock *lock);
 
 /*
  * Takes the lock as told. take: NULL for one attempt with a renewed lease. ret_grant: may be NULL.
  * Blocks at most wait_ms, with wait 0 at most the client's op_timeout_ms, and 50 ms more.
  * Returns
- *   RLOCK_EBUSY (wait 0) or RLOCK_ETIMEDOUT: somebody else holds it, and nothing of this call is left behind;
- *   RLOCK_ECONN, ETLS, EAUTH: the server could not be reached, and nothing of this call was sent;
- *   RLOCK_EINDOUBT: no answer; if the server did grant it, it is free again by the time in rlock_detail();
- *   RLOCK_ELOST: this owner's outer hold is lost; it must be unlocked before a new one can be taken;
- *   RLOCK_EPERM, EWRONGTYPE, EREFUSED: the server will not;
- *   RLOCK_ECANCELED, ECLOSED, EFORKED, EDEADLOCK (waiting in a callback), EINVAL, ENOMEM.
+ *   RLOCK_EBUSY (wait 0) or RLOCK_ETIMEDOUT: somebody else holds it, and nothing of this call is
+ * left behind; RLOCK_ECONN, ETLS, EAUTH: the server could not be reached, and nothing of this call
+ * was sent; RLOCK_EINDOUBT: no answer; if the server did grant it, it is free again by the time in
+ * rlock_detail(); RLOCK_ELOST: this owner's outer hold is lost; it must be unlocked before a new
+ * one can be taken; RLOCK_EPERM, EWRONGTYPE, EREFUSED: the server will not; RLOCK_ECANCELED,
+ * ECLOSED, EFORKED, EDEADLOCK (waiting in a callback), EINVAL, ENOMEM.
  */
-RLOCK_API int rlock_lock_with(struct rlock *lock, const struct rlock_take *take, struct rlock_grant *ret_grant);
+RLOCK_API int rlock_lock_with(struct rlock *lock, const struct rlock_take *take,
+                              struct rlock_grant *ret_grant);
 
 /*
  * Gives up one level of the calling thread's hold. I/O: one round trip, within op_timeout_ms.
- * Returns RLOCK_ENOTOWNER (not held; harmless), RLOCK_ELOST (the hold had ended; no I/O when that is known),
- * RLOCK_EINDOUBT (no answer; free by the time in rlock_detail()), RLOCK_EPERM, ECLOSED, EFORKED.
+ * Returns RLOCK_ENOTOWNER (not held; harmless), RLOCK_ELOST (the hold had ended; no I/O when that
+ * is known), RLOCK_EINDOUBT (no answer; free by the time in rlock_detail()), RLOCK_EPERM, ECLOSED,
+ * EFORKED.
  */
 RLOCK_API int rlock_unlock(struct rlock *lock);
 
@@ -307,39 +330,42 @@ RLOCK_API int rlock_unlock(struct rlock *lock);
 RLOCK_API int rlock_unlock_as(struct rlock *lock, uint64_t owner);
 
 /*
- * Opens the lock, whoever holds it: reads who holds, and deletes if exactly they still do. A hold of this process
- * is lost by it (RLOCK_LOST_FORCED). I/O: two round trips.
- * Returns 0 with *ret_was_locked (may be NULL), RLOCK_EBUSY when the holder changed meanwhile, RLOCK_EINDOUBT,
+ * Opens the lock, whoever holds it: reads who holds, and deletes if exactly they still do. A hold
+ * of this process is lost by it (RLOCK_LOST_FORCED). I/O: two round trips. Returns 0 with
+ * *ret_was_locked (may be NULL), RLOCK_EBUSY when the holder changed meanwhile, RLOCK_EINDOUBT,
  * ECONN, EPERM, ECLOSED, EFORKED.
  */
 RLOCK_API int rlock_force_unlock(struct rlock *lock, bool *ret_was_locked);
 
 /*
- * Returns whether the calling thread holds the lock and may rely on it now. Local: no I/O, no mutex. Errs towards
- * false: false from the end of the validity on, whatever any thread of the library got to do.
+ * Returns whether the calling thread holds the lock and may rely on it now. Local: no I/O, no
+ * mutex. Errs towards false: false from the end of the validity on, whatever any thread of the
+ * library got to do.
  */
 RLOCK_API bool rlock_is_valid(const struct rlock *lock);
 
 /* rlock_is_valid() for an owner that was given by id. May take a mutex. */
 RLOCK_API bool rlock_is_valid_as(const struct rlock *lock, uint64_t owner);
 
-/* Returns for how many ms the calling thread may rely on the lock; 0 is not held, or lost. Local, no I/O. */
+/* Returns for how many ms the calling thread may rely on the lock; 0 is not held, or lost. Local,
+ * no I/O. */
 RLOCK_API int64_t rlock_valid_ms(const struct rlock *lock);
 
-/* Returns how often the calling thread holds the lock, by this process's count; 0 is not. Local, no I/O. */
+/* Returns how often the calling thread holds the lock, by this process's count; 0 is not. Local, no
+ * I/O. */
 RLOCK_API uint32_t rlock_hold_count(const struct rlock *lock);
 
 /* What the server says of a lock. Set .size (RLOCK_INFO_INIT) before the call. */
 struct rlock_info {
     size_t size;
-    bool locked;        /* somebody holds it */
-    bool mine;          /* the holder is an owner of this client */
-    int64_t ttl_ms;     /* what remains of the lease; -1 the key has no end, -2 there is no lock */
-    uint32_t holders;   /* how many owners hold it */
-    int64_t count;      /* hold count of the first holder */
-    char holder[128];   /* the first holder, as "uuid:number"; cut where longer; "" when free */
-    char host[128];     /* the holder's machine, where the server lets us know; else "" */
-    int64_t pid;        /* the holder's process there, 0 unknown */
+    bool locked;      /* somebody holds it */
+    bool mine;        /* the holder is an owner of this client */
+    int64_t ttl_ms;   /* what remains of the lease; -1 the key has no end, -2 there is no lock */
+    uint32_t holders; /* how many owners hold it */
+    int64_t count;    /* hold count of the first holder */
+    char holder[128]; /* the first holder, as "uuid:number"; cut where longer; "" when free */
+    char host[128];   /* the holder's machine, where the server lets us know; else "" */
+    int64_t pid;      /* the holder's process there, 0 unknown */
 };
 
 /* An empty answer to be filled. */
@@ -348,32 +374,42 @@ struct rlock_info {
         .size = sizeof(struct rlock_info)                                                          \
     }
 
-/* Asks the server about the lock. I/O: within op_timeout_ms. Returns RLOCK_ECONN, EPERM, EWRONGTYPE, ECLOSED, … */
+/* Asks the server about the lock. I/O: within op_timeout_ms. Returns RLOCK_ECONN, EPERM,
+ * EWRONGTYPE, ECLOSED, … */
 RLOCK_API int rlock_inspect(struct rlock *lock, struct rlock_info *ret_info);
 
-/* ---- Locks there are, and the server's fitness -------------------------------------------------------------- */
+/* ---- Locks there are, and the server's fitness
+ * -------------------------------------------------------------- */
 
-/* One lock that was found. Borrowed: valid during the callback. Return other than 0 ends the scan with that value. */
-typedef int rlock_scan_fn(const char *key, size_t key_len, const struct rlock_info *info, void *payload);
+/* One lock that was found. Borrowed: valid during the callback. Return other than 0 ends the scan
+ * with that value. */
+typedef int rlock_scan_fn(const char *key, size_t key_len, const struct rlock_info *info,
+                          void *payload);
 
 /*
- * Calls fn for every key that looks like a lock (by the shape of its fields, with SCAN). pattern: as in SCAN MATCH,
- * NULL for all. Runs fn in the calling thread, outside any lock of the library. I/O: many round trips.
- * Returns what fn returned if that was not 0, or RLOCK_ECONN, EPERM, …
+ * Calls fn for every key that looks like a lock (by the shape of its fields, with SCAN). pattern:
+ * as in SCAN MATCH, NULL for all. Runs fn in the calling thread, outside any lock of the library.
+ * I/O: many round trips. Returns what fn returned if that was not 0, or RLOCK_ECONN, EPERM, …
  */
-RLOCK_API int rlock_client_scan(struct rlock_client *client, const char *pattern, rlock_scan_fn *fn, void *payload);
+RLOCK_API int rlock_client_scan(struct rlock_client *client, const char *pattern, rlock_scan_fn *fn,
+                                void *payload);
 
-/* One finding about the server: level says how bad it is, subject is a short word, text what it means for locks. */
-typedef void rlock_finding_fn(enum rlock_level level, const char *subject, const char *text, void *payload);
+/* One finding about the server: level says how bad it is, subject is a short word, text what it
+ * means for locks. */
+typedef void rlock_finding_fn(enum rlock_level level, const char *subject, const char *text,
+                              void *payload);
 
 /*
- * Tries what locks need on the server: reaching it, every script on a probe key, pub/sub, permissions, settings that
- * endanger locks. Calls fn in the calling thread for each finding.
+ * Tries what locks need on the server: reaching it, every script on a probe key, pub/sub,
+ * permissions, settings that endanger locks. Calls fn in the calling thread for each finding.
  * Returns 0 when locks will work, else the code of the first finding that prevents them.
  */
-RLOCK_API int rlock_client_diagnose(struct rlock_client *client, rlock_finding_fn *fn, void *payload);
+RLOCK_API int rlock_client_diagnose(struct rlock_client *client, rlock_finding_fn *fn,
+                                    void *payload);
 
-/* ---- Guard ------------------------------------------------------------------------------------------------- */
+/* ---- Guard
+ * -------------------------------------------------------------------------------------------------
+ */
 
 /*
  * A hold that ends with its scope:
@@ -383,7 +419,8 @@ RLOCK_API int rlock_client_diagnose(struct rlock_client *client, rlock_finding_f
  *         return guard.code;
  *     }
  *
- * The end of the scope drops the code of the unlock; where that matters, unlock with rlock_guard_end().
+ * The end of the scope drops the code of the unlock; where that matters, unlock with
+ * rlock_guard_end().
  */
 struct rlock_guard {
     struct rlock *lock; /* NULL: nothing to unlock */
@@ -391,10 +428,12 @@ struct rlock_guard {
     int code; /* what taking it returned */
 };
 
-/* Takes the lock (take: NULL waits for ever with a renewed lease) and returns the guard; see its .code. Blocks. */
+/* Takes the lock (take: NULL waits for ever with a renewed lease) and returns the guard; see its
+ * .code. Blocks. */
 RLOCK_API struct rlock_guard rlock_guard_take(struct rlock *lock, const struct rlock_take *take);
 
-/* Ends a guard now: unlocks if it holds. Returns the unlock's code, 0 if there was nothing to unlock. */
+/* Ends a guard now: unlocks if it holds. Returns the unlock's code, 0 if there was nothing to
+ * unlock. */
 RLOCK_API int rlock_guard_end(struct rlock_guard *guard);
 
 /* The type of a guard variable that ends with its scope (gcc and clang). */

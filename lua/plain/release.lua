@@ -12,7 +12,11 @@ if count > 0 then
   if not held then
     return {-1, redis.call('exists', key)}
   end
-  redis.call('pexpire', key, math.max(redis.call('pttl', key), lease))
+  -- never pexpire 0: that deletes the key, and the next write would make one without an end
+  local ttl = redis.call('pttl', key)
+  if ttl >= 0 or lease > 0 then
+    redis.call('pexpire', key, math.max(ttl, lease, 1))
+  end
   if tonumber(held) > count then
     redis.call('hset', key, owner, count)
   end

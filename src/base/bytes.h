@@ -36,10 +36,12 @@ struct rlock__buf {
     bool failed; /* an addition found no memory: what is there is not whole */
 };
 
-/* Appends bytes. Returns false and sets .failed when there is no memory, or when an earlier addition failed. */
+/* Appends bytes. Returns false and sets .failed when there is no memory, or when an earlier
+ * addition failed. */
 bool rlock__buf_add(struct rlock__buf *buf, const void *bytes, size_t len);
 /* Appends printf text. */
-bool rlock__buf_addf(struct rlock__buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool rlock__buf_addf(struct rlock__buf *buf, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 /* Appends one bulk string of the Redis protocol: $len CRLF bytes CRLF. */
 bool rlock__buf_add_bulk(struct rlock__buf *buf, struct rlock__bytes bytes);
 /* Empties it, keeping the memory. */
@@ -48,8 +50,10 @@ void rlock__buf_clear(struct rlock__buf *buf);
 void rlock__buf_fini(struct rlock__buf *buf);
 
 /*
- * Writes bytes as one line of plain text into out: control characters and bytes from 127 on as \xNN, cut with
- * "..." where longer than fits. For logs and messages, where a name must not forge a line. Returns out.
+ * Writes bytes as one line of plain text into out: control characters and bytes from 127 on as
+ * \xNN, cut with
+ * "..." where longer than fits. For logs and messages, where a name must not forge a line. Returns
+ * out.
  */
 const char *rlock__text(struct rlock__bytes bytes, char *out, size_t size);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The process's clock: CLOCK_BOOTTIME, because CLOCK_MONOTONIC stands still while a machine sleeps and a lease does
- * not. The core never asks it: times come to it with its events.
+ * The process's clock: CLOCK_BOOTTIME, because CLOCK_MONOTONIC stands still while a machine sleeps
+ * and a lease does not. The core never asks it: times come to it with its events.
  */
 #ifndef RLOCK_BASE_CLOCK_H
 #define RLOCK_BASE_CLOCK_H

@@ -65,7 +65,8 @@ struct rlock__request *rlock__request_free(struct rlock__request *request)
 /* ---- The queue ---- */
 
 /* Puts a copy of the request behind all others. Without memory the link is of no use any more. */
-static void send_copy(struct rlock__flight *flight, struct rlock__request *request, bool whole, int64_t now)
+static void send_copy(struct rlock__flight *flight, struct rlock__request *request, bool whole,
+                      int64_t now)
 {
     request->copies++;
     request->gen = flight->gen;
@@ -92,7 +93,8 @@ void rlock__flight_withdraw(struct rlock__flight *flight, struct rlock__request 
     DL_DELETE(flight->waiting, request);
 }
 
-void rlock__flight_up(struct rlock__flight *flight, uint64_t gen, uint64_t fenced_below, int64_t now)
+void rlock__flight_up(struct rlock__flight *flight, uint64_t gen, uint64_t fenced_below,
+                      int64_t now)
 {
     struct rlock__request *request, *after, *waiting = flight->waiting;
 
@@ -135,10 +137,12 @@ void rlock__flight_down(struct rlock__flight *flight, uint64_t gen, int64_t now)
 
 static bool is_noscript(const struct rlock__reply *reply)
 {
-    return rlock__reply_is_error(reply) && reply->v[0].len >= 8 && memcmp(reply->v[0].str, "NOSCRIPT", 8) == 0;
+    return rlock__reply_is_error(reply) && reply->v[0].len >= 8 &&
+           memcmp(reply->v[0].str, "NOSCRIPT", 8) == 0;
 }
 
-void rlock__flight_reply(struct rlock__flight *flight, uint64_t gen, const struct rlock__reply *reply, int64_t now)
+void rlock__flight_reply(struct rlock__flight *flight, uint64_t gen,
+                         const struct rlock__reply *reply, int64_t now)
 {
     struct rlock__request *request = flight->sent;
 
@@ -156,7 +160,8 @@ void rlock__flight_reply(struct rlock__flight *flight, uint64_t gen, const struc
         send_copy(flight, request, true, now);
         return;
     }
-    flight->rtt = flight->rtt == 0 ? now - request->t0 : (7 * flight->rtt + (now - request->t0)) / 8;
+    flight->rtt =
+        flight->rtt == 0 ? now - request->t0 : (7 * flight->rtt + (now - request->t0)) / 8;
     request->answer(request, reply, now);
 }
 

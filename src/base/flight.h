@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The queue of requests in flight on one link: which requests wait for the link, which were sent and in what order
- * their replies come, and what became of copies that went down with an earlier link.
+ * The queue of requests in flight on one link: which requests wait for the link, which were sent
+ * and in what order their replies come, and what became of copies that went down with an earlier
+ * link.
  *
- * A link lives in generations: each connection that came up is one. A copy of a request is accounted for when its
- * reply was read, or when its generation is fenced: a later connection sent CLIENT KILL for it and read the answer,
- * so that the server cannot run it any more. (A stopped server runs what lies in a broken connection's buffer when
- * it goes on; only the kill prevents it.)
+ * A link lives in generations: each connection that came up is one. A copy of a request is
+ * accounted for when its reply was read, or when its generation is fenced: a later connection sent
+ * CLIENT KILL for it and read the answer, so that the server cannot run it any more. (A stopped
+ * server runs what lies in a broken connection's buffer when it goes on; only the kill prevents
+ * it.)
  *
  * Threads: none of its own; used under the client's mutex. It knows no socket and no clock.
  */
@@ -18,7 +20,8 @@
 #include "base/script.h"
 #include "base/time.h"
 
-/* A command as it goes onto the wire: a script with keys and arguments, or a plain command (script NULL, no keys). */
+/* A command as it goes onto the wire: a script with keys and arguments, or a plain command (script
+ * NULL, no keys). */
 struct rlock__cmd {
     const struct rlock__script *script;
     struct rlock__buf keys, args; /* bulk strings */
@@ -29,22 +32,26 @@ void rlock__cmd_key(struct rlock__cmd *cmd, struct rlock__bytes key);
 void rlock__cmd_arg(struct rlock__cmd *cmd, struct rlock__bytes arg);
 void rlock__cmd_num(struct rlock__cmd *cmd, int64_t number);
 void rlock__cmd_fini(struct rlock__cmd *cmd);
-/* Appends it to out: a script by its digest, or whole, where the server may not have it. False without memory. */
+/* Appends it to out: a script by its digest, or whole, where the server may not have it. False
+ * without memory. */
 bool rlock__cmd_encode(const struct rlock__cmd *cmd, bool whole, struct rlock__buf *out);
 
 struct rlock__flight;
 struct rlock__request;
 
 /*
- * Takes a request's outcome, and the request with it. Runs exactly once, unless the request was withdrawn.
- * reply: NULL when no reply will come: the copies that were sent, if any, went down with their link.
+ * Takes a request's outcome, and the request with it. Runs exactly once, unless the request was
+ * withdrawn. reply: NULL when no reply will come: the copies that were sent, if any, went down with
+ * their link.
  */
-typedef void rlock__answer_fn(struct rlock__request *request, const struct rlock__reply *reply, int64_t now);
+typedef void rlock__answer_fn(struct rlock__request *request, const struct rlock__reply *reply,
+                              int64_t now);
 
 /* What becomes of a request whose link breaks before its reply. */
 enum rlock__resend {
     RLOCK__RESEND, /* it is sent again on the next link, once that is fenced */
-    RLOCK__ONCE,   /* it has no answer; only a copy that certainly did not run (NOSCRIPT) is sent again */
+    RLOCK__ONCE,   /* it has no answer; only a copy that certainly did not run (NOSCRIPT) is sent
+                      again */
     RLOCK__DROP,   /* it has no answer, and is never sent again: nobody wants it any more */
 };
 
@@ -52,13 +59,13 @@ struct rlock__request {
     struct rlock__request *prev, *next; /* in sent or waiting */
     struct rlock__cmd cmd;
     rlock__answer_fn *answer;
-    void *subject;             /* the answer's own */
+    void *subject; /* the answer's own */
     enum rlock__resend resend;
-    bool sent;                 /* which of the two lists it is in */
-    unsigned copies;           /* how many went out and may have run */
-    uint64_t gen;              /* generation of the latest copy */
-    uint64_t lost_gen;         /* latest generation that broke with a copy on it; 0 none */
-    int64_t t0;                /* when the latest copy was appended for sending */
+    bool sent;         /* which of the two lists it is in */
+    unsigned copies;   /* how many went out and may have run */
+    uint64_t gen;      /* generation of the latest copy */
+    uint64_t lost_gen; /* latest generation that broke with a copy on it; 0 none */
+    int64_t t0;        /* when the latest copy was appended for sending */
 };
 
 struct rlock__flight {
@@ -68,23 +75,26 @@ struct rlock__flight {
     uint64_t gen;                   /* of the link that is up, or was last */
     uint64_t fenced_below;          /* generations below it are accounted for */
     bool up;
-    bool close;                     /* the driver must close generation gen; what it held is settled already */
-    int64_t op_timeout;             /* a reply that takes longer breaks the link */
-    int64_t rtt;                    /* the usual round trip, smoothed; 0 unknown */
+    bool close;         /* the driver must close generation gen; what it held is settled already */
+    int64_t op_timeout; /* a reply that takes longer breaks the link */
+    int64_t rtt;        /* the usual round trip, smoothed; 0 unknown */
 };
 
 /* Answers what is left with NULL; their subjects must be gone, or able to take it. */
 void rlock__flight_fini(struct rlock__flight *flight);
 /* Sends a request, or keeps it until the link is up. */
-void rlock__flight_submit(struct rlock__flight *flight, struct rlock__request *request, int64_t now);
+void rlock__flight_submit(struct rlock__flight *flight, struct rlock__request *request,
+                          int64_t now);
 /* Withdraws a request that waits for the link: no answer will come; the caller owns it again. */
 void rlock__flight_withdraw(struct rlock__flight *flight, struct rlock__request *request);
 /* The link is up as a new generation; what waits goes out. */
-void rlock__flight_up(struct rlock__flight *flight, uint64_t gen, uint64_t fenced_below, int64_t now);
+void rlock__flight_up(struct rlock__flight *flight, uint64_t gen, uint64_t fenced_below,
+                      int64_t now);
 /* The link of this generation is down; ignored unless it is the present one. */
 void rlock__flight_down(struct rlock__flight *flight, uint64_t gen, int64_t now);
 /* A reply was read on this generation; ignored unless it is the present one, and up. */
-void rlock__flight_reply(struct rlock__flight *flight, uint64_t gen, const struct rlock__reply *reply, int64_t now);
+void rlock__flight_reply(struct rlock__flight *flight, uint64_t gen,
+                         const struct rlock__reply *reply, int64_t now);
 /* When the oldest reply is overdue; RLOCK__NEVER if none is awaited. */
 int64_t rlock__flight_overdue_at(const struct rlock__flight *flight);
 /* Breaks the link if its oldest reply is overdue. */

@@ -33,7 +33,8 @@ static inline bool rlock__reply_is_error(const struct rlock__reply *reply)
     return reply->n == 1 && !reply->is_array && reply->v[0].type == RLOCK__REPLY_ERROR;
 }
 
-/* The integer at index i, or none where there is none: scripts' replies are checked by what they say, not trusted. */
+/* The integer at index i, or none where there is none: scripts' replies are checked by what they
+ * say, not trusted. */
 static inline int64_t rlock__reply_int(const struct rlock__reply *reply, size_t i, int64_t none)
 {
     return i < reply->n && reply->v[i].type == RLOCK__REPLY_INT ? reply->v[i].num : none;

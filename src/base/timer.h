@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Timers in a pairing heap (Fredman, Sedgewick, Sleator, Tarjan 1986): intrusive, so that setting one never fails.
- * Equal times fire in the order in which they were set, so that a run can be repeated exactly.
+ * Timers in a pairing heap (Fredman, Sedgewick, Sleator, Tarjan 1986): intrusive, so that setting
+ * one never fails. Equal times fire in the order in which they were set, so that a run can be
+ * repeated exactly.
  */
 #ifndef RLOCK_BASE_TIMER_H
 #define RLOCK_BASE_TIMER_H
@@ -21,8 +22,9 @@ typedef void rlock__timer_fn(struct rlock__timer *timer, int64_t now);
 struct rlock__timer {
     rlock__timer_fn *fire;
     int64_t at;
-    uint64_t order;                            /* of setting: breaks ties */
-    struct rlock__timer *child, *next, *prev;  /* prev: the left sibling, or the parent of a leftmost child */
+    uint64_t order; /* of setting: breaks ties */
+    struct rlock__timer *child, *next,
+        *prev; /* prev: the left sibling, or the parent of a leftmost child */
     bool set;
 };
 
@@ -37,7 +39,8 @@ void rlock__timer_set(struct rlock__timers *timers, struct rlock__timer *timer, 
 void rlock__timer_unset(struct rlock__timers *timers, struct rlock__timer *timer);
 /* When the earliest fires; RLOCK__NEVER if none is set. */
 int64_t rlock__timers_next(const struct rlock__timers *timers);
-/* Fires those that are due at now, each once; what they set for now or earlier waits for the next call. */
+/* Fires those that are due at now, each once; what they set for now or earlier waits for the next
+ * call. */
 void rlock__timers_fire(struct rlock__timers *timers, int64_t now);
 
 #endif

@@ -84,7 +84,8 @@ static int receive(struct rlock__asker *asker, struct rlock__reply *ret_reply, i
     }
 }
 
-int rlock__asker_ask(struct rlock__asker *asker, struct rlock__cmd *cmd, struct rlock__reply *ret_reply)
+int rlock__asker_ask(struct rlock__asker *asker, struct rlock__cmd *cmd,
+                     struct rlock__reply *ret_reply)
 {
     struct rlock__buf out = {0};
     int64_t deadline = rlock__now_us() + asker->timeout_us;
@@ -119,7 +120,8 @@ static void parse_address(const char *at, const char *end, struct rlock_info *in
     const char *colon = memchr(at, ':', (size_t)(end - at));
 
     if (colon != NULL) {
-        (void)snprintf(info->host, sizeof(info->host), "%.*s", (int)rlock__min(colon - at, 127), at);
+        (void)snprintf(info->host, sizeof(info->host), "%.*s", (int)rlock__min(colon - at, 127),
+                       at);
         info->pid = strtoll(colon + 1, NULL, 10);
     }
 }

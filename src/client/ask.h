@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection of one call's own, for questions about the server rather than about a lock: their replies may be
- * long, and must not stand in the way of locks. The calling thread does all the work.
+ * A connection of one call's own, for questions about the server rather than about a lock: their
+ * replies may be long, and must not stand in the way of locks. The calling thread does all the
+ * work.
  */
 #ifndef RLOCK_CLIENT_ASK_H
 #define RLOCK_CLIENT_ASK_H
@@ -13,13 +14,17 @@ struct rlock__asker {
     int64_t timeout_us; /* of each question */
 };
 
-/* Connects, within the client's connect timeout. End with rlock__asker_fini(), whatever it returns. */
+/* Connects, within the client's connect timeout. End with rlock__asker_fini(), whatever it returns.
+ */
 int rlock__asker_init(struct rlock__asker *asker, struct rlock_client *client);
 void rlock__asker_fini(struct rlock__asker *asker);
-/* Asks, taking over cmd. The reply, maybe an error of the server, is borrowed until the next question. */
-int rlock__asker_ask(struct rlock__asker *asker, struct rlock__cmd *cmd, struct rlock__reply *ret_reply);
+/* Asks, taking over cmd. The reply, maybe an error of the server, is borrowed until the next
+ * question. */
+int rlock__asker_ask(struct rlock__asker *asker, struct rlock__cmd *cmd,
+                     struct rlock__reply *ret_reply);
 /* The same with words: NULL ends them. */
-int rlock__asker_words(struct rlock__asker *asker, struct rlock__reply *ret_reply, ...) __attribute__((sentinel));
+int rlock__asker_words(struct rlock__asker *asker, struct rlock__reply *ret_reply, ...)
+    __attribute__((sentinel));
 /* Fills in where the holder lives, if it is one of ours and the server lets us know. */
 void rlock__holder_address(struct rlock_client *client, struct rlock_info *info);
 

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A client as its threads see it: the core behind one mutex, the link behind another, and the roles around them.
+ * A client as its threads see it: the core behind one mutex, the link behind another, and the roles
+ * around them.
  *
  * Who does what:
- *   - A calling thread hands its call to the core and sends what the core wants sent. If nobody keeps watch, it does
- *     so itself until its call is complete: it polls the link, reads for all, and fires the core's timers. Else it
- *     parks. The keeper hands the watch on when its own call is complete.
- *   - The service thread makes connections, reads the subscriber connection, and keeps watch when no caller does.
+ *   - A calling thread hands its call to the core and sends what the core wants sent. If nobody
+ * keeps watch, it does so itself until its call is complete: it polls the link, reads for all, and
+ * fires the core's timers. Else it parks. The keeper hands the watch on when its own call is
+ * complete.
+ *   - The service thread makes connections, reads the subscriber connection, and keeps watch when
+ * no caller does.
  *   - The dispatcher thread runs the user's callbacks and does nothing else.
  *
- * Mutexes: link.turn before mutex, never the other way round. No thread ever holds two clients' mutexes.
+ * Mutexes: link.turn before mutex, never the other way round. No thread ever holds two clients'
+ * mutexes.
  */
 #ifndef RLOCK_CLIENT_CLIENT_H
 #define RLOCK_CLIENT_CLIENT_H
@@ -28,19 +32,20 @@
 struct rlock__link {
     pthread_mutex_t turn; /* protects the link; whoever has it sends for all */
     struct rlock__conn *conn;
-    uint64_t gen;         /* of the connection while it is up; 0 else */
+    uint64_t gen;          /* of the connection while it is up; 0 else */
     struct rlock__buf out; /* taken from the core, part of it sent */
     size_t sent;
-    uint64_t unfenced[RLOCK__UNFENCED_MAX]; /* client ids of broken connections that may still run something */
+    uint64_t unfenced[RLOCK__UNFENCED_MAX]; /* client ids of broken connections that may still run
+                                               something */
     size_t n_unfenced;
-    bool unfenceable;     /* one is not in that list: no link can be fenced any more */
+    bool unfenceable; /* one is not in that list: no link can be fenced any more */
     uint64_t fenced_below;
-    char run_id[64];      /* of the server, where it tells; "" unknown */
+    char run_id[64]; /* of the server, where it tells; "" unknown */
     bool connecting;
     int64_t retry_at;
     unsigned failures;
-    atomic_int fd;        /* to poll, for those without the turn; -1 down */
-    atomic_bool stuck;    /* the socket is full: poll for writing too */
+    atomic_int fd;     /* to poll, for those without the turn; -1 down */
+    atomic_bool stuck; /* the socket is full: poll for writing too */
 };
 
 /* The connection for messages. The service thread's own. */
@@ -54,12 +59,12 @@ struct rlock__sub {
 };
 
 struct rlock_client {
-    struct rlock__core core; /* first: the core's client is found by it */
-    pthread_mutex_t mutex;   /* protects core and what follows up to the blank line */
-    struct rlock__parker *keeper; /* the caller that keeps watch; NULL: the service thread */
-    struct rlock__parker *parked; /* callers that could */
+    struct rlock__core core;             /* first: the core's client is found by it */
+    pthread_mutex_t mutex;               /* protects core and what follows up to the blank line */
+    struct rlock__parker *keeper;        /* the caller that keeps watch; NULL: the service thread */
+    struct rlock__parker *parked;        /* callers that could */
     int64_t keeper_until, service_until; /* when they wake by themselves; 0: they are awake */
-    pthread_cond_t news;     /* for the dispatcher: core.lost, core.notes; and for close: settled */
+    pthread_cond_t news; /* for the dispatcher: core.lost, core.notes; and for close: settled */
     bool stop_service, stop_dispatcher;
 
     atomic_uint refs;
@@ -76,9 +81,9 @@ struct rlock_client {
     struct rlock__link link;
     atomic_bool send_wanted; /* the core has something for the link */
     struct rlock__sub sub;
-    int wake_fd;       /* wakes the service thread */
-    int keeper_fd;     /* wakes the keeper */
-    int cancel_fd;     /* epoll of the cancel signals in use */
+    int wake_fd;   /* wakes the service thread */
+    int keeper_fd; /* wakes the keeper */
+    int cancel_fd; /* epoll of the cancel signals in use */
     pthread_t service, dispatcher;
     bool has_service, has_dispatcher;
     struct rlock_client *registered_prev, *registered_next;
@@ -106,7 +111,8 @@ void rlock__link_broke(struct rlock_client *client, int code, const char *text);
 void rlock__wake_service(const struct rlock_client *client);
 void rlock__wake_keeper(struct rlock_client *client);
 /* Runs a call to its completion. */
-int rlock__run(struct rlock_client *client, struct rlock__call *call, const struct rlock_cancel *cancel);
+int rlock__run(struct rlock_client *client, struct rlock__call *call,
+               const struct rlock_cancel *cancel);
 
 /* ---- service.c ---- */
 
@@ -125,7 +131,8 @@ void rlock__client_unref(struct rlock_client *client);
 /* 0, or why a call on the client cannot begin: forked, closed. */
 int rlock__client_check(struct rlock_client *client);
 
-/* ---- process.c: what the process has once: fork generation, thread numbers, what ends with a thread ---- */
+/* ---- process.c: what the process has once: fork generation, thread numbers, what ends with a
+ * thread ---- */
 
 void rlock__process_init(void);
 void rlock__process_register(struct rlock_client *client);

@@ -15,10 +15,11 @@ struct diagnosis {
     int code; /* of the first finding that prevents locks */
 };
 
-static void find(struct diagnosis *d, enum rlock_level level, const char *subject, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+static void find(struct diagnosis *d, enum rlock_level level, const char *subject,
+                 const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-static void find(struct diagnosis *d, enum rlock_level level, const char *subject, const char *format, ...)
+static void find(struct diagnosis *d, enum rlock_level level, const char *subject,
+                 const char *format, ...)
 {
     char text[RLOCK__DETAIL_SIZE];
     va_list args;
@@ -58,7 +59,8 @@ static void look_at_server(struct diagnosis *d)
         return;
     }
     if (rlock__reply_is_error(&reply)) {
-        find(d, RLOCK_LOG_INFO, "server", "INFO is not permitted: its version and role are not known");
+        find(d, RLOCK_LOG_INFO, "server",
+             "INFO is not permitted: its version and role are not known");
         return;
     }
     info_value(rlock__reply_str(&reply, 0), "redis_version:", version);
@@ -70,7 +72,8 @@ static void look_at_server(struct diagnosis *d)
     }
 }
 
-static void look_at_setting(struct diagnosis *d, const char *name, const char *good, const char *meaning)
+static void look_at_setting(struct diagnosis *d, const char *name, const char *good,
+                            const char *meaning)
 {
     struct rlock__reply reply;
     struct rlock__bytes value;
@@ -90,10 +93,12 @@ static void try_kill(struct diagnosis *d)
 {
     struct rlock__reply reply;
 
-    if (rlock__asker_words(&d->asker, &reply, "CLIENT", "KILL", "ID", "9223372036854775807", NULL) == 0 &&
+    if (rlock__asker_words(&d->asker, &reply, "CLIENT", "KILL", "ID", "9223372036854775807",
+                           NULL) == 0 &&
         rlock__reply_is_error(&reply)) {
         find(d, RLOCK_LOG_WARNING, "fencing",
-             "CLIENT KILL is not permitted (+client|kill): after a broken connection some answers are \"in doubt\"");
+             "CLIENT KILL is not permitted (+client|kill): after a broken connection some answers "
+             "are \"in doubt\"");
     }
 }
 
@@ -102,11 +107,14 @@ static void try_subscribe(struct diagnosis *d, const struct rlock *lock)
     struct rlock__buf channel = {0};
     struct rlock__reply reply;
 
-    rlock__channel_name("redisson_lock__channel", rlock__bytes_of(rlock_name(lock, NULL)), &channel);
+    rlock__channel_name("redisson_lock__channel", rlock__bytes_of(rlock_name(lock, NULL)),
+                        &channel);
     (void)rlock__buf_add(&channel, "", 1);
-    if (!channel.failed && rlock__asker_words(&d->asker, &reply, "SUBSCRIBE", channel.data, NULL) == 0 &&
+    if (!channel.failed &&
+        rlock__asker_words(&d->asker, &reply, "SUBSCRIBE", channel.data, NULL) == 0 &&
         rlock__reply_is_error(&reply)) {
-        find(d, RLOCK_LOG_WARNING, "subscribe", "not permitted: waiters ask every %d ms instead of being woken",
+        find(d, RLOCK_LOG_WARNING, "subscribe",
+             "not permitted: waiters ask every %d ms instead of being woken",
              (int)(RLOCK__POLL_US / RLOCK__MS));
     }
     rlock__buf_fini(&channel);
@@ -150,7 +158,8 @@ static void look_at_all(struct diagnosis *d)
     char name[64];
 
     look_at_server(d);
-    look_at_setting(d, "maxmemory-policy", "noeviction", "a full server may drop locks; set noeviction");
+    look_at_setting(d, "maxmemory-policy", "noeviction",
+                    "a full server may drop locks; set noeviction");
     look_at_setting(d, "appendonly", "yes", "a crash of the server forgets its locks");
     try_kill(d);
     (void)snprintf(name, sizeof(name), "rlock-doctor:%s", d->client->core.uuid);

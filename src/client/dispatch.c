@@ -28,7 +28,8 @@ static void tell_lost(const struct rlock_client *client, struct rlock__loss *los
     (void)rlock__loss_free(loss);
 }
 
-static void tell(const struct rlock_client *client, struct rlock__loss *lost, struct rlock__note *notes)
+static void tell(const struct rlock_client *client, struct rlock__loss *lost,
+                 struct rlock__note *notes)
 {
     struct rlock__loss *loss, *loss_after;
     struct rlock__note *note, *note_after;

@@ -38,7 +38,8 @@ void rlock__enter(struct rlock_client *client)
     (void)pthread_mutex_lock(&client->mutex);
 }
 
-/* Threads of complete calls go on. The keeper polls, the others are parked or have not parked yet. */
+/* Threads of complete calls go on. The keeper polls, the others are parked or have not parked yet.
+ */
 static void wake_done(struct rlock_client *client)
 {
     struct rlock__call *call, *after;
@@ -74,7 +75,8 @@ static void wake_watch(struct rlock_client *client)
         client->keeper_until = 0;
         poke(client->keeper_fd);
     }
-    if ((client->keeper == NULL && next < client->service_until) || (subscribe && client->service_until != 0)) {
+    if ((client->keeper == NULL && next < client->service_until) ||
+        (subscribe && client->service_until != 0)) {
         client->service_until = 0;
         rlock__wake_service(client);
     }
@@ -132,7 +134,8 @@ void rlock__link_broke(struct rlock_client *client, int code, const char *text)
     rlock__wake_service(client);
 }
 
-/* Takes what the core wants sent. Returns whether there is something; closes the link if the core wants that. */
+/* Takes what the core wants sent. Returns whether there is something; closes the link if the core
+ * wants that. */
 static bool take(struct rlock_client *client)
 {
     struct rlock__link *link = &client->link;
@@ -166,7 +169,8 @@ static void flush(struct rlock_client *client)
     struct rlock__link *link = &client->link;
 
     while (link->gen != 0 && take(client)) {
-        ssize_t n = rlock__conn_write(link->conn, link->out.data + link->sent, link->out.len - link->sent);
+        ssize_t n =
+            rlock__conn_write(link->conn, link->out.data + link->sent, link->out.len - link->sent);
 
         if (n < 0) {
             rlock__link_broke(client, (int)n, rlock__conn_error(link->conn));
@@ -181,8 +185,8 @@ static void flush(struct rlock_client *client)
 }
 
 /*
- * Whoever has the turn sends for all: a thread that does not get it leaves its bytes to the one who has, who looks
- * again after giving it up. So the turn must be given up by rlock__give_turn() only.
+ * Whoever has the turn sends for all: a thread that does not get it leaves its bytes to the one who
+ * has, who looks again after giving it up. So the turn must be given up by rlock__give_turn() only.
  */
 void rlock__drive(struct rlock_client *client)
 {
@@ -347,7 +351,8 @@ static void wait_for(struct rlock_client *client, struct rlock__parker *parker)
     }
 }
 
-int rlock__run(struct rlock_client *client, struct rlock__call *call, const struct rlock_cancel *cancel)
+int rlock__run(struct rlock_client *client, struct rlock__call *call,
+               const struct rlock_cancel *cancel)
 {
     struct rlock__parker parker = {0};
 
@@ -355,7 +360,8 @@ int rlock__run(struct rlock_client *client, struct rlock__call *call, const stru
     call->cancel = rlock__cancel_id(cancel);
     rlock__enter(client);
     rlock__core_begin(&client->core, call, rlock__now_us());
-    if (cancel != NULL && rlock__cancel_is_fired(cancel)) { /* before the service thread could find this call */
+    if (cancel != NULL &&
+        rlock__cancel_is_fired(cancel)) { /* before the service thread could find this call */
         rlock__core_cancel(&client->core, call->cancel, rlock__now_us());
     }
     rlock__leave(client);

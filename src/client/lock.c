@@ -7,7 +7,8 @@
 
 #define NAME_MAX_LEN 65536
 #define LEASE_MIN_MS 10
-#define TIME_MAX_MS (INT64_C(100) * 366 * 24 * 3600 * 1000) /* a hundred years: sums of microseconds still fit */
+#define TIME_MAX_MS                                                                                \
+    (INT64_C(100) * 366 * 24 * 3600 * 1000) /* a hundred years: sums of microseconds still fit */
 
 struct rlock_client *rlock__lock_client(const struct rlock *lock)
 {
@@ -38,7 +39,8 @@ static int new_lock(struct rlock_client *client, const struct rlock_ops *ops, co
     }
     len = copy.name_len != 0 ? copy.name_len : strlen(name);
     if (len == 0 || len > NAME_MAX_LEN || copy.max_hold_ms < 0 || copy.max_hold_ms > TIME_MAX_MS) {
-        return rlock__fail(RLOCK_EINVAL, "a name has 1 to %d bytes, max_hold_ms is not negative", NAME_MAX_LEN);
+        return rlock__fail(RLOCK_EINVAL, "a name has 1 to %d bytes, max_hold_ms is not negative",
+                           NAME_MAX_LEN);
     }
     lock = calloc(1, sizeof(*lock));
     if (lock != NULL) {
@@ -54,8 +56,8 @@ static int new_lock(struct rlock_client *client, const struct rlock_ops *ops, co
     return 0;
 }
 
-int rlock_reentrant_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
-                        struct rlock **ret_lock)
+int rlock_reentrant_new(struct rlock_client *client, const char *name,
+                        const struct rlock_opts *opts, struct rlock **ret_lock)
 {
     return new_lock(client, &rlock__reentrant_ops, name, opts, ret_lock);
 }
@@ -95,7 +97,8 @@ int rlock__lock_begin(const struct rlock *lock)
 
 static int owner_of(uint64_t id, struct rlock__owner *ret_owner)
 {
-    *ret_owner = (struct rlock__owner){.id = id != 0 ? id : rlock__thread_number(), .given = id != 0};
+    *ret_owner =
+        (struct rlock__owner){.id = id != 0 ? id : rlock__thread_number(), .given = id != 0};
     return ret_owner->id != 0 ? 0 : rlock__fail(RLOCK_ENOMEM, "no memory");
 }
 
@@ -128,17 +131,20 @@ static void put_grant(const struct rlock__call *call, struct rlock_grant *ret_gr
     struct rlock_grant grant = {.size = sizeof(grant),
                                 .token = call->token,
                                 .lease_ms = call->lease_granted_us / RLOCK__MS,
-                                .valid_ms = rlock__max(0, call->valid_until - rlock__now_us()) / RLOCK__MS};
+                                .valid_ms =
+                                    rlock__max(0, call->valid_until - rlock__now_us()) / RLOCK__MS};
     size_t size = ret_grant->size;
 
     memcpy(ret_grant, &grant, size);
     ret_grant->size = size;
 }
 
-static int take_lock(struct rlock *lock, const struct rlock_take *take, struct rlock_grant *ret_grant)
+static int take_lock(struct rlock *lock, const struct rlock_take *take,
+                     struct rlock_grant *ret_grant)
 {
     struct rlock_client *client = rlock__lock_client(lock);
-    struct rlock__call call = {.kind = RLOCK__ACQUIRE, .spec = lock->spec, .max_hold_us = lock->max_hold_us};
+    struct rlock__call call = {
+        .kind = RLOCK__ACQUIRE, .spec = lock->spec, .max_hold_us = lock->max_hold_us};
     int code = owner_of(take->owner, &call.owner);
 
     call.wait_us = take->wait_ms * RLOCK__MS;
@@ -163,7 +169,8 @@ static int take_lock(struct rlock *lock, const struct rlock_take *take, struct r
     return 0;
 }
 
-int rlock_lock_with(struct rlock *lock, const struct rlock_take *take, struct rlock_grant *ret_grant)
+int rlock_lock_with(struct rlock *lock, const struct rlock_take *take,
+                    struct rlock_grant *ret_grant)
 {
     struct rlock_take checked;
     int code = rlock__lock_begin(lock);
@@ -278,7 +285,8 @@ bool rlock_is_valid_as(const struct rlock *lock, uint64_t owner)
     }
     client = rlock__lock_client(lock);
     rlock__enter(client);
-    until = rlock__core_valid_until(&client->core, lock->spec, (struct rlock__owner){.id = owner, .given = true});
+    until = rlock__core_valid_until(&client->core, lock->spec,
+                                    (struct rlock__owner){.id = owner, .given = true});
     (void)pthread_mutex_unlock(&client->mutex);
     return until != 0 && rlock__now_us() < until;
 }

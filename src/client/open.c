@@ -3,12 +3,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
-#include <signal.h>
 #include <uuid/uuid.h>
 
 #include "base/clock.h"
@@ -70,7 +70,8 @@ static void unref_core(struct rlock__core *core)
 int rlock__client_check(struct rlock_client *client)
 {
     if (client->fork_generation != rlock__fork_generation()) {
-        return rlock__fail(RLOCK_EFORKED, "the client was opened by the parent process; open one in this process");
+        return rlock__fail(RLOCK_EFORKED,
+                           "the client was opened by the parent process; open one in this process");
     }
     if (atomic_load(&client->closed)) {
         return rlock__fail(RLOCK_ECLOSED, "the client is closed");
@@ -107,7 +108,8 @@ static int check_opts(struct rlock_client_opts *opts)
         }
     }
     if (opts->safety_margin_ms >= opts->renewed_lease_ms / 2) {
-        return rlock__fail(RLOCK_EINVAL, "safety_margin_ms must be less than half of renewed_lease_ms");
+        return rlock__fail(RLOCK_EINVAL,
+                           "safety_margin_ms must be less than half of renewed_lease_ms");
     }
     if ((opts->cert_file == NULL) != (opts->key_file == NULL)) {
         return rlock__fail(RLOCK_EINVAL, "cert_file and key_file go together");
@@ -173,18 +175,20 @@ static int init_identity(struct rlock_client *client)
     uuid_t uuid;
     char host[HOST_NAME_MAX + 1] = "";
 
-    if (getrandom(&client->core.random, sizeof(client->core.random), 0) != sizeof(client->core.random)) {
+    if (getrandom(&client->core.random, sizeof(client->core.random), 0) !=
+        sizeof(client->core.random)) {
         return rlock__fail(RLOCK_ERESOURCE, "no random numbers");
     }
     uuid_generate_random(uuid);
     uuid_unparse_lower(uuid, client->core.uuid);
     client->core.serial = atomic_fetch_add(&serials, 1) + 1;
     (void)gethostname(host, sizeof(host) - 1);
-    for (char *c = host; *c != '\0'; c++) { /* connection names have neither blanks nor control characters */
+    for (char *c = host; *c != '\0';
+         c++) { /* connection names have neither blanks nor control characters */
         *c = *c > ' ' && *c < 127 && *c != ':' ? *c : '_';
     }
-    (void)snprintf(client->name, sizeof(client->name), "rlock:%s:%.64s:%ld", client->core.uuid, host,
-                   (long)getpid());
+    (void)snprintf(client->name, sizeof(client->name), "rlock:%s:%.64s:%ld", client->core.uuid,
+                   host, (long)getpid());
     return 0;
 }
 
@@ -210,7 +214,8 @@ static int init_net(struct rlock_client *client)
     int code;
 
     if (uri->tls) {
-        code = rlock__tls_new(opts->ca_file, opts->cert_file, opts->key_file, &client->tls, error, sizeof(error));
+        code = rlock__tls_new(opts->ca_file, opts->cert_file, opts->key_file, &client->tls, error,
+                              sizeof(error));
         if (code != 0) {
             return rlock__fail(code, "server %s: %s", client->address, error);
         }

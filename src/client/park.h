@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 struct rlock__parker {
-    atomic_int signal; /* enum rlock__park */
+    atomic_int signal;                 /* enum rlock__park */
     struct rlock__parker *prev, *next; /* in client.parked */
     bool listed;
 };
@@ -25,13 +25,14 @@ enum rlock__park {
 static inline void rlock__park(struct rlock__parker *parker)
 {
     while (atomic_load_explicit(&parker->signal, memory_order_acquire) == RLOCK__PARK_NONE) {
-        (void)syscall(SYS_futex, &parker->signal, FUTEX_WAIT_PRIVATE, RLOCK__PARK_NONE, NULL, NULL, 0);
+        (void)syscall(SYS_futex, &parker->signal, FUTEX_WAIT_PRIVATE, RLOCK__PARK_NONE, NULL, NULL,
+                      0);
     }
 }
 
 /*
- * Signals. Once this says DONE, the parker may be gone: the wake-up that follows touches its address only, which
- * wakes at most somebody else for nothing.
+ * Signals. Once this says DONE, the parker may be gone: the wake-up that follows touches its
+ * address only, which wakes at most somebody else for nothing.
  */
 static inline void rlock__unpark(struct rlock__parker *parker, enum rlock__park signal)
 {

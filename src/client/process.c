@@ -30,13 +30,15 @@ static void after_fork_in_parent(void)
     (void)pthread_mutex_unlock(&registry_mutex);
 }
 
-/* The child has no threads of ours and must not touch what they left: it only drops its copies of the sockets. */
+/* The child has no threads of ours and must not touch what they left: it only drops its copies of
+ * the sockets. */
 static void after_fork_in_child(void)
 {
     struct rlock_client *client;
 
     (void)atomic_fetch_add(&fork_generation, 1);
-    DL_FOREACH2(registry, client, registered_next) {
+    DL_FOREACH2(registry, client, registered_next)
+    {
         rlock__conn_abandon(client->link.conn);
         rlock__conn_abandon(client->sub.conn);
         (void)close(client->wake_fd);
@@ -77,7 +79,8 @@ static void on_thread_exit(void *unused)
     LL_FOREACH_SAFE(self.claims, claim, after) {
         struct rlock_client *client = rlock__client_of(claim->spec->core);
 
-        if (atomic_load(&claim->count) != 0 && client->fork_generation == rlock__fork_generation()) {
+        if (atomic_load(&claim->count) != 0 &&
+            client->fork_generation == rlock__fork_generation()) {
             rlock__enter(client);
             rlock__core_thread_exit(&client->core, self.number, rlock__now_us());
             rlock__leave(client);
@@ -138,7 +141,8 @@ const struct rlock__claim *rlock__thread_find(const struct rlock__spec *spec)
     const struct rlock__claim *claim;
 
     LL_FOREACH(self.claims, claim) {
-        if (rlock__spec_equal(claim->spec, spec) && atomic_load_explicit(&claim->count, memory_order_relaxed) != 0) {
+        if (rlock__spec_equal(claim->spec, spec) &&
+            atomic_load_explicit(&claim->count, memory_order_relaxed) != 0) {
             return claim;
         }
     }

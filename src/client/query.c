@@ -37,7 +37,8 @@ static int read_force(struct rlock__call *call, const struct rlock__reply *reply
 
 static bool is_mine(const struct rlock_client *client, const char *holder)
 {
-    return strncmp(holder, client->core.uuid, RLOCK__UUID_LEN) == 0 && holder[RLOCK__UUID_LEN] == ':';
+    return strncmp(holder, client->core.uuid, RLOCK__UUID_LEN) == 0 &&
+           holder[RLOCK__UUID_LEN] == ':';
 }
 
 static int inspect(const struct rlock *lock, struct query *query)
@@ -58,7 +59,8 @@ int rlock_inspect(struct rlock *lock, struct rlock_info *ret_info)
     int code = rlock__lock_begin(lock);
     size_t size;
 
-    if (code == 0 && (ret_info == NULL || ret_info->size < sizeof(size_t) || ret_info->size > sizeof(*ret_info))) {
+    if (code == 0 && (ret_info == NULL || ret_info->size < sizeof(size_t) ||
+                      ret_info->size > sizeof(*ret_info))) {
         code = rlock__fail(RLOCK_EINVAL, "ret_info is NULL, or its size is not set");
     }
     if (code == 0) {
@@ -90,14 +92,16 @@ static void forced(struct rlock_client *client, const char *holder)
 static int force(const struct rlock *lock, struct query *query)
 {
     struct rlock_client *client = rlock__lock_client(lock);
-    struct rlock__call call = {.kind = RLOCK__COMMAND, .read = read_force, .reader = query, .once = true};
+    struct rlock__call call = {
+        .kind = RLOCK__COMMAND, .read = read_force, .reader = query, .once = true};
     struct rlock__ask ask = {.owner = rlock__bytes_of(query->info.holder), .publish = "PUBLISH"};
     int code;
 
     lock->spec->ops->force(lock->spec, &ask, &call.cmd);
     code = rlock__run(client, &call, NULL);
     if (code == 0 && !query->opened) {
-        return rlock__fail(RLOCK_EBUSY, "lock %s: its holder changed meanwhile", lock->spec->name.at);
+        return rlock__fail(RLOCK_EBUSY, "lock %s: its holder changed meanwhile",
+                           lock->spec->name.at);
     }
     if (code == 0 && query->info.mine) {
         forced(client, query->info.holder);

@@ -41,8 +41,8 @@ static int read_page(struct rlock__asker *asker, const char *pattern, struct pag
 {
     struct rlock__reply reply;
     struct rlock__bytes cursor;
-    int code = rlock__asker_words(asker, &reply, "SCAN", page->cursor, "MATCH", pattern, "COUNT", "200", "TYPE",
-                                  "hash", NULL);
+    int code = rlock__asker_words(asker, &reply, "SCAN", page->cursor, "MATCH", pattern, "COUNT",
+                                  "200", "TYPE", "hash", NULL);
 
     if (code != 0) {
         return code;
@@ -54,7 +54,8 @@ static int read_page(struct rlock__asker *asker, const char *pattern, struct pag
     }
     cursor = rlock__reply_str(&reply, 0);
     memset(page->cursor, 0, sizeof(page->cursor));
-    memcpy(page->cursor, cursor.at, (size_t)rlock__min((int64_t)cursor.len, sizeof(page->cursor) - 1));
+    memcpy(page->cursor, cursor.at,
+           (size_t)rlock__min((int64_t)cursor.len, sizeof(page->cursor) - 1));
     rlock__buf_clear(&page->bytes);
     rlock__buf_clear(&page->lengths);
     for (size_t i = 1; i < reply.n; i++) {
@@ -66,8 +67,8 @@ static int read_page(struct rlock__asker *asker, const char *pattern, struct pag
     return page->bytes.failed || page->lengths.failed ? rlock__fail(RLOCK_ENOMEM, "no memory") : 0;
 }
 
-static int show_key(struct rlock__asker *asker, struct rlock_client *client, struct rlock__bytes key,
-                    rlock_scan_fn *fn, void *payload)
+static int show_key(struct rlock__asker *asker, struct rlock_client *client,
+                    struct rlock__bytes key, rlock_scan_fn *fn, void *payload)
 {
     const struct rlock__spec spec = {.key = key};
     struct rlock_info info = RLOCK_INFO_INIT;
@@ -80,15 +81,16 @@ static int show_key(struct rlock__asker *asker, struct rlock_client *client, str
     if (code != 0) {
         return code;
     }
-    if (rlock__reply_is_error(&reply) || !rlock__plain_read_inspect(&reply, &info) || !is_owner(info.holder)) {
+    if (rlock__reply_is_error(&reply) || !rlock__plain_read_inspect(&reply, &info) ||
+        !is_owner(info.holder)) {
         return 0; /* gone meanwhile, or not a lock */
     }
     info.mine = strncmp(info.holder, client->core.uuid, RLOCK__UUID_LEN) == 0;
     return fn(key.at, key.len, &info, payload);
 }
 
-static int show_page(struct rlock__asker *asker, struct rlock_client *client, const struct page *page,
-                     rlock_scan_fn *fn, void *payload)
+static int show_page(struct rlock__asker *asker, struct rlock_client *client,
+                     const struct page *page, rlock_scan_fn *fn, void *payload)
 {
     const char *at = page->bytes.data;
     int code = 0;
@@ -104,7 +106,8 @@ static int show_page(struct rlock__asker *asker, struct rlock_client *client, co
 }
 
 /* The client's prefix, taken literally, and the user's pattern. */
-static bool full_pattern(const struct rlock_client *client, const char *pattern, struct rlock__buf *ret_pattern)
+static bool full_pattern(const struct rlock_client *client, const char *pattern,
+                         struct rlock__buf *ret_pattern)
 {
     struct rlock__bytes prefix = client->core.prefix;
 
@@ -112,7 +115,8 @@ static bool full_pattern(const struct rlock_client *client, const char *pattern,
         (void)rlock__buf_add(ret_pattern, "\\", strchr("*?[]\\^-", prefix.at[i]) != NULL ? 1 : 0);
         (void)rlock__buf_add(ret_pattern, prefix.at + i, 1);
     }
-    return rlock__buf_addf(ret_pattern, "%s", pattern != NULL ? pattern : "*") && rlock__buf_add(ret_pattern, "", 1);
+    return rlock__buf_addf(ret_pattern, "%s", pattern != NULL ? pattern : "*") &&
+           rlock__buf_add(ret_pattern, "", 1);
 }
 
 static int scan(struct rlock_client *client, const char *pattern, rlock_scan_fn *fn, void *payload)
@@ -136,7 +140,8 @@ static int scan(struct rlock_client *client, const char *pattern, rlock_scan_fn 
     return code;
 }
 
-int rlock_client_scan(struct rlock_client *client, const char *pattern, rlock_scan_fn *fn, void *payload)
+int rlock_client_scan(struct rlock_client *client, const char *pattern, rlock_scan_fn *fn,
+                      void *payload)
 {
     struct rlock__buf full = {0};
     int code;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The service thread: makes the connections, reads the subscriber connection, hears of cancellations, and keeps
- * watch over the link and the core's timers when no caller does.
+ * The service thread: makes the connections, reads the subscriber connection, hears of
+ * cancellations, and keeps watch over the link and the core's timers when no caller does.
  */
 #include <errno.h>
 #include <poll.h>
@@ -119,7 +119,8 @@ static int sub_flush(struct rlock_client *client)
     ssize_t n;
 
     rlock__enter(client);
-    (void)rlock__buf_add(&sub->out, client->core.server.sub_out.data, client->core.server.sub_out.len);
+    (void)rlock__buf_add(&sub->out, client->core.server.sub_out.data,
+                         client->core.server.sub_out.len);
     rlock__buf_clear(&client->core.server.sub_out);
     (void)pthread_mutex_unlock(&client->mutex);
     if (sub->out.failed) {
@@ -183,8 +184,9 @@ static bool sub_is_elsewhere(struct rlock_client *client)
     if (link->gen != 0) {
         const char *run_id = rlock__conn_run_id(client->sub.conn);
 
-        elsewhere = strcmp(rlock__conn_peer(link->conn), rlock__conn_peer(client->sub.conn)) != 0 ||
-                    (run_id[0] != '\0' && link->run_id[0] != '\0' && strcmp(run_id, link->run_id) != 0);
+        elsewhere =
+            strcmp(rlock__conn_peer(link->conn), rlock__conn_peer(client->sub.conn)) != 0 ||
+            (run_id[0] != '\0' && link->run_id[0] != '\0' && strcmp(run_id, link->run_id) != 0);
     }
     rlock__give_turn(client);
     return elsewhere;
@@ -228,7 +230,8 @@ static int64_t sub_due(const struct rlock_client *client)
         return rlock__conn_deadline(sub->conn);
     }
     if (sub->up) {
-        return sub->pinged_at != 0 ? sub->pinged_at + client->core.op_timeout_us : sub->heard_at + PING_US;
+        return sub->pinged_at != 0 ? sub->pinged_at + client->core.op_timeout_us
+                                   : sub->heard_at + PING_US;
     }
     return sub->retry_at;
 }
@@ -242,7 +245,8 @@ static void serve_cancels(struct rlock_client *client)
 
     for (int i = 0; i < n; i++) {
         rlock__enter(client);
-        rlock__core_cancel(&client->core, (const void *)(uintptr_t)events[i].data.u64, rlock__now_us());
+        rlock__core_cancel(&client->core, (const void *)(uintptr_t)events[i].data.u64,
+                           rlock__now_us());
         rlock__leave(client);
     }
     rlock__drive(client);
@@ -317,7 +321,9 @@ void *rlock__service_main(void *arg)
 
     while (plan(client, fds, &until)) {
         int64_t now = rlock__now_us();
-        int64_t pause = until == RLOCK__NEVER ? -1 : rlock__min(rlock__ms_up(rlock__max(0, until - now)), 60000);
+        int64_t pause = until == RLOCK__NEVER
+                            ? -1
+                            : rlock__min(rlock__ms_up(rlock__max(0, until - now)), 60000);
 
         (void)poll(fds, N_FDS, (int)pause);
         now = rlock__now_us();

@@ -5,11 +5,11 @@
  *   QUEUED       in the local line; only its head asks the server
  *   ASKING       an attempt waits for the link, or for its reply
  *   SUBSCRIBING  busy; the channel is not live yet, and will wake it; a timer too
- *   SLEEPING     busy; a message will wake it; a timer too: when the holder's lease ends, or to look again
- *   GIVING_UP    ended with an attempt's outcome open: a release went out behind it, a short grace runs
- *   COMPLETE
- * Every step has a timer; nobody sleeps on a message alone. "Not acquired" is answered only when every copy that was
- * sent is accounted for; else the answer is "in doubt".
+ *   SLEEPING     busy; a message will wake it; a timer too: when the holder's lease ends, or to
+ * look again GIVING_UP    ended with an attempt's outcome open: a release went out behind it, a
+ * short grace runs COMPLETE Every step has a timer; nobody sleeps on a message alone. "Not
+ * acquired" is answered only when every copy that was sent is accounted for; else the answer is "in
+ * doubt".
  */
 #include <stdio.h>
 
@@ -71,17 +71,19 @@ static void say(struct rlock__call *call, int code, int64_t now)
     if (code == RLOCK_EINDOUBT) {
         int64_t left = rlock__max(0, call->sent_at + lease_of(call) - now);
 
-        (void)snprintf(call->detail, sizeof(call->detail),
-                       "lock %s: no answer from server %s; if it was granted, it is free again in %lld ms", name,
-                       address, (long long)rlock__ms_up(left));
+        (void)snprintf(
+            call->detail, sizeof(call->detail),
+            "lock %s: no answer from server %s; if it was granted, it is free again in %lld ms",
+            name, address, (long long)rlock__ms_up(left));
     } else if (code == RLOCK_ECONN || code == RLOCK_EAUTH || code == RLOCK_ETLS) {
         (void)snprintf(call->detail, sizeof(call->detail), "lock %s: server %s: %s", name, address,
                        server->link_code != 0 ? server->link_error : "not connected yet");
     } else if (call->contended) {
-        (void)snprintf(call->detail, sizeof(call->detail), "lock %s: held by %s (server %s)", name, holder, address);
+        (void)snprintf(call->detail, sizeof(call->detail), "lock %s: held by %s (server %s)", name,
+                       holder, address);
     } else {
-        (void)snprintf(call->detail, sizeof(call->detail), "lock %s: %s (server %s)", name, rlock_strerror(code),
-                       address);
+        (void)snprintf(call->detail, sizeof(call->detail), "lock %s: %s (server %s)", name,
+                       rlock_strerror(code), address);
     }
 }
 
@@ -95,7 +97,8 @@ static void wait_for_orphan(struct rlock__call *call, int code, int64_t now)
     call->code = code;
     withdraw(call, 0, now);
     rlock__timer_set(&call->core->timers, &call->timer, now + grace);
-    rlock__orphan_new(call->spec, call->number, outer, open_copies(call), lease_of(call), call, now);
+    rlock__orphan_new(call->spec, call->number, outer, open_copies(call), lease_of(call), call,
+                      now);
 }
 
 /* Not acquired, with nothing in flight: says so, if no broken link may still carry a copy. */
@@ -112,7 +115,8 @@ static void refuse(struct rlock__call *call, int code, int64_t now)
 
 static bool may_try_again(const struct rlock__call *call, int64_t now)
 {
-    return call->attempts == 0 || rlock__later(now, call->core->server.flight.rtt) <= call->deadline;
+    return call->attempts == 0 ||
+           rlock__later(now, call->core->server.flight.rtt) <= call->deadline;
 }
 
 /* Sleeps until a time, a message, or the deadline. */
@@ -127,14 +131,16 @@ static int64_t poll_pause(struct rlock__core *core)
     return RLOCK__POLL_US - rlock__random(core, RLOCK__POLL_US / 4);
 }
 
-/* Attempt failed for now: sleeps, at most until the holder's lease ends. ttl_ms: as PTTL says it. */
+/* Attempt failed for now: sleeps, at most until the holder's lease ends. ttl_ms: as PTTL says it.
+ */
 static void sleep_busy(struct rlock__call *call, int64_t ttl_ms, int64_t now)
 {
     bool live = rlock__channel_is_live(call);
     int64_t pause = live ? RLOCK__RECHECK_US : poll_pause(call->core);
 
     if (ttl_ms >= 0) { /* a key is gone in the millisecond after its PTTL reached 0 */
-        pause = rlock__min(pause, rlock__min(ttl_ms, RLOCK__RECHECK_US / 1000) * RLOCK__MS + 2 * RLOCK__MS);
+        pause = rlock__min(pause, rlock__min(ttl_ms, RLOCK__RECHECK_US / 1000) * RLOCK__MS +
+                                      2 * RLOCK__MS);
     }
     sleep_until(call, live ? RLOCK__SLEEPING : RLOCK__SUBSCRIBING, now + pause);
 }
@@ -144,24 +150,33 @@ static void on_busy(struct rlock__call *call, const struct rlock__answer *answer
     bool joined = call->channel != NULL;
 
     call->contended = true;
-    (void)snprintf(call->holder, sizeof(call->holder), "%.*s", (int)rlock__min((int64_t)answer->holder.len, 127),
-                   answer->holder.at);
+    (void)snprintf(call->holder, sizeof(call->holder), "%.*s",
+                   (int)rlock__min((int64_t)answer->holder.len, 127), answer->holder.at);
     say(call, RLOCK_EBUSY, now);
     if (call->wait_us == 0) {
         refuse(call, RLOCK_EBUSY, now);
     } else if (!joined && !rlock__channel_join(call)) {
         refuse(call, RLOCK_ENOMEM, now);
-    } else if ((call->stale || (!joined && rlock__channel_is_live(call))) && may_try_again(call, now)) {
-        attempt(call, now); /* the lock was released after that attempt, or may have been, unheard */
+    } else if ((call->stale || (!joined && rlock__channel_is_live(call))) &&
+               may_try_again(call, now)) {
+        attempt(call,
+                now); /* the lock was released after that attempt, or may have been, unheard */
     } else {
         sleep_busy(call, answer->ttl_ms, now);
     }
 }
 
-static void on_granted(struct rlock__call *call, const struct rlock__answer *answer, int64_t t0, int64_t now)
+static void on_granted(struct rlock__call *call, const struct rlock__answer *answer, int64_t t0,
+                       int64_t now)
 {
     int64_t lease = lease_of(call);
 
+    if (call->target > 1 &&
+        call->hold->state != RLOCK__HOLD_HELD) { /* lost meanwhile, and lost it stays */
+        say(call, RLOCK_ELOST, now);
+        end(call, RLOCK_ELOST, now);
+        return;
+    }
     if (now >= rlock__valid_until(call->core, t0, lease)) { /* granted, and over already */
         say(call, RLOCK_ETIMEDOUT, now);
         if (call->target > 1 || now >= call->deadline || call->wait_us == 0) {
@@ -207,13 +222,15 @@ static void on_lost_outer(struct rlock__call *call, const struct rlock__answer *
     refuse(call, RLOCK_ELOST, now);
 }
 
-/* The answer to an attempt whose call gave up: "busy" settles it; a grant is undone by the release behind it. */
+/* The answer to an attempt whose call gave up: "busy" settles it; a grant is undone by the release
+ * behind it. */
 static void on_late_answer(struct rlock__call *call, const struct rlock__reply *reply, int64_t now)
 {
     if (reply == NULL || !is_fenced(call, call->lost_gen)) {
         return;
     }
-    if (rlock__reply_is_error(reply) || call->spec->ops->read_acquire(reply).outcome == RLOCK__BUSY) {
+    if (rlock__reply_is_error(reply) ||
+        call->spec->ops->read_acquire(reply).outcome == RLOCK__BUSY) {
         rlock__orphan_forget(call->core, call);
         rlock__acquire_settled(call, now);
     }
@@ -362,14 +379,16 @@ void rlock__acquire_head(struct rlock__call *call, int64_t granted_until, int64_
     }
     live = rlock__channel_is_live(call);
     sleep_until(call, live ? RLOCK__SLEEPING : RLOCK__SUBSCRIBING,
-                rlock__min(now + (live ? RLOCK__RECHECK_US : poll_pause(call->core)), granted_until + RLOCK__MS));
+                rlock__min(now + (live ? RLOCK__RECHECK_US : poll_pause(call->core)),
+                           granted_until + RLOCK__MS));
 }
 
 void rlock__acquire_wake(struct rlock__call *call, int64_t now)
 {
     if (call->step == RLOCK__ASKING) {
         call->stale = true;
-    } else if ((call->step == RLOCK__SLEEPING || call->step == RLOCK__SUBSCRIBING) && may_try_again(call, now)) {
+    } else if ((call->step == RLOCK__SLEEPING || call->step == RLOCK__SUBSCRIBING) &&
+               may_try_again(call, now)) {
         attempt(call, now);
     }
 }
@@ -378,7 +397,8 @@ void rlock__acquire_unheard(struct rlock__call *first, int64_t now)
 {
     for (struct rlock__call *call = first; call != NULL; call = call->wait_next) {
         if (call->step == RLOCK__SLEEPING) {
-            sleep_until(call, RLOCK__SUBSCRIBING, rlock__min(call->timer.at, now + poll_pause(call->core)));
+            sleep_until(call, RLOCK__SUBSCRIBING,
+                        rlock__min(call->timer.at, now + poll_pause(call->core)));
         }
     }
 }
@@ -456,8 +476,10 @@ void rlock__acquire_give_up(struct rlock__call *call, int code, int64_t now)
         }
         wait_for_orphan(call, code, now);
     }
-    if (code == RLOCK_ECLOSED && call->step == RLOCK__GIVING_UP) { /* the client's end waits for orphans itself */
+    if (code == RLOCK_ECLOSED &&
+        call->step == RLOCK__GIVING_UP) { /* the client's end waits for orphans itself */
         rlock__orphan_forget(call->core, call);
+        call->code = code;
         rlock__acquire_settled(call, now);
     }
 }

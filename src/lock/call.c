@@ -26,7 +26,8 @@ void rlock__call_complete(struct rlock__call *call, int code, const char *format
 
 static void on_timer(struct rlock__timer *timer, int64_t now)
 {
-    struct rlock__call *call = (struct rlock__call *)(void *)((char *)timer - offsetof(struct rlock__call, timer));
+    struct rlock__call *call =
+        (struct rlock__call *)(void *)((char *)timer - offsetof(struct rlock__call, timer));
 
     switch (call->kind) {
     case RLOCK__ACQUIRE:
@@ -103,7 +104,8 @@ void rlock__note(struct rlock__core *core, enum rlock_level level, const char *f
     LL_APPEND(core->notes, note);
 }
 
-/* xorshift64* (Vigna 2014): jitter, not secrets; seeded by the driver so that a simulation repeats. */
+/* xorshift64* (Vigna 2014): jitter, not secrets; seeded by the driver so that a simulation repeats.
+ */
 int64_t rlock__random(struct rlock__core *core, int64_t n)
 {
     uint64_t x = core->random;

@@ -36,7 +36,8 @@ static const struct {
     {"nknown Redis command", {RLOCK_ENOTSUP, RLOCK__GIVE_UP, "the server lacks a command"}},
 };
 
-/* Whether the text has the word at its start, or inside behind a blank or a dash: scripts wrap errors. */
+/* Whether the text has the word at its start, or inside behind a blank or a dash: scripts wrap
+ * errors. */
 static bool has_word(const char *text, size_t len, const char *word)
 {
     size_t n = strlen(word);

@@ -25,8 +25,9 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     if (class.way == RLOCK__RETRY) {
         call->error = class.code;
         call->step = RLOCK__SLEEPING;
-        rlock__timer_set(&call->core->timers, &call->timer,
-                         rlock__min(call->deadline, now + rlock__backoff(call->core, call->failures++)));
+        rlock__timer_set(
+            &call->core->timers, &call->timer,
+            rlock__min(call->deadline, now + rlock__backoff(call->core, call->failures++)));
         return;
     }
     call->request = NULL;

@@ -10,7 +10,8 @@
 
 static void on_overdue(struct rlock__timer *timer, int64_t now)
 {
-    struct rlock__core *core = (struct rlock__core *)(void *)((char *)timer - offsetof(struct rlock__core, overdue));
+    struct rlock__core *core =
+        (struct rlock__core *)(void *)((char *)timer - offsetof(struct rlock__core, overdue));
 
     rlock__flight_check(&core->server.flight, now);
 }
@@ -74,7 +75,8 @@ static void fail_waiting(struct rlock__core *core, int64_t now)
 {
     struct rlock__call *call, *after;
 
-    DL_FOREACH_SAFE2(core->calls, call, after, all_next) {
+    DL_FOREACH_SAFE2(core->calls, call, after, all_next)
+    {
         if (call->step == RLOCK__ASKING && call->request != NULL && !call->request->sent &&
             call->request->copies == 0 && call->kind != RLOCK__RELEASE) {
             rlock__call_give_up(call, core->server.link_code, now);
@@ -82,8 +84,8 @@ static void fail_waiting(struct rlock__core *core, int64_t now)
     }
 }
 
-void rlock__core_link_down(struct rlock__core *core, uint64_t gen, int code, bool final, const char *text,
-                           int64_t now)
+void rlock__core_link_down(struct rlock__core *core, uint64_t gen, int code, bool final,
+                           const char *text, int64_t now)
 {
     if (core->server.flight.up && gen < core->server.flight.gen) {
         return;
@@ -98,7 +100,8 @@ void rlock__core_link_down(struct rlock__core *core, uint64_t gen, int code, boo
     settle(core, now);
 }
 
-void rlock__core_reply(struct rlock__core *core, uint64_t gen, const struct rlock__reply *reply, int64_t now)
+void rlock__core_reply(struct rlock__core *core, uint64_t gen, const struct rlock__reply *reply,
+                       int64_t now)
 {
     rlock__flight_reply(&core->server.flight, gen, reply, now);
     settle(core, now);
@@ -128,9 +131,10 @@ void rlock__core_cancel(struct rlock__core *core, const void *cancel, int64_t no
 {
     struct rlock__call *call, *after;
 
-    DL_FOREACH_SAFE2(core->calls, call, after, all_next) {
-        if (call->cancel == cancel && call->kind == RLOCK__ACQUIRE && call->step != RLOCK__GIVING_UP &&
-            call->step != RLOCK__COMPLETE) {
+    DL_FOREACH_SAFE2(core->calls, call, after, all_next)
+    {
+        if (call->cancel == cancel && call->kind == RLOCK__ACQUIRE &&
+            call->step != RLOCK__GIVING_UP && call->step != RLOCK__COMPLETE) {
             rlock__acquire_give_up(call, RLOCK_ECANCELED, now);
         }
     }
@@ -145,6 +149,15 @@ void rlock__core_close(struct rlock__core *core, int64_t now)
     }
     rlock__holds_close(core, now);
     settle(core, now);
+}
+
+void rlock__core_abandon(struct rlock__core *core)
+{
+    core->closed = true;
+    while (core->calls != NULL) {
+        rlock__call_give_up(core->calls, RLOCK_ECLOSED, 0);
+    }
+    core->done = NULL;
 }
 
 bool rlock__core_is_settled(const struct rlock__core *core)

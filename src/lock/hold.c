@@ -3,8 +3,8 @@
  * The table of holds. A row is one owner on one lock. Its states:
  *   NONE  only calls of this owner are here; the row goes with the last of them
  *   HELD  the server granted it, and it is within its validity as far as anybody has looked
- *   LOST  it ended before its unlock; nothing brings it back; it waits for as many unlocks as it had levels
- * Calls on a row take turns, unlocks as well as acquisitions.
+ *   LOST  it ended before its unlock; nothing brings it back; it waits for as many unlocks as it
+ * had levels Calls on a row take turns, unlocks as well as acquisitions.
  */
 #include <stdlib.h>
 #include <utlist.h>
@@ -61,9 +61,10 @@ void rlock__hold_free(struct rlock__hold *hold)
     free(hold);
 }
 
-/* A row with all that a grant and a loss will need: once granted, nothing can fail for want of memory. */
-static struct rlock__hold *hold_new(struct rlock__core *core, struct rlock__spec *spec, struct rlock__owner owner,
-                                    struct rlock__bytes key)
+/* A row with all that a grant and a loss will need: once granted, nothing can fail for want of
+ * memory. */
+static struct rlock__hold *hold_new(struct rlock__core *core, struct rlock__spec *spec,
+                                    struct rlock__owner owner, struct rlock__bytes key)
 {
     struct rlock__hold *hold = calloc(1, sizeof(*hold));
 
@@ -96,7 +97,8 @@ static struct rlock__hold *hold_new(struct rlock__core *core, struct rlock__spec
     return hold;
 }
 
-struct rlock__hold *rlock__hold_get(struct rlock__core *core, struct rlock__spec *spec, struct rlock__owner owner)
+struct rlock__hold *rlock__hold_get(struct rlock__core *core, struct rlock__spec *spec,
+                                    struct rlock__owner owner)
 {
     struct rlock__hold *hold = rlock__hold_find(core, spec, owner);
     struct rlock__bytes key = rlock__bytes(core->scratch.data, core->scratch.len);
@@ -133,7 +135,10 @@ void rlock__hold_leave(struct rlock__hold *hold, int64_t now)
     hold->busy = false;
     hold->turn = NULL;
     if (call == NULL) {
-        if (hold->state == RLOCK__HOLD_NONE) {
+        if (hold->core->closed) {
+            rlock__hold_lose(hold, RLOCK_LOST_CLOSED, now);
+        }
+        if (hold->state == RLOCK__HOLD_NONE || hold->core->closed) {
             rlock__hold_free(hold);
         }
         return;
@@ -180,7 +185,8 @@ void rlock__hold_set_valid(struct rlock__hold *hold, int64_t t0, int64_t lease_u
     atomic_store(&hold->claim->valid_until, hold->valid_until);
 }
 
-void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *call, int64_t t0, int64_t lease_us)
+void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *call, int64_t t0,
+                         int64_t lease_us)
 {
     if (hold->state == RLOCK__HOLD_NONE) {
         hold->state = RLOCK__HOLD_HELD;
@@ -188,7 +194,8 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
         hold->token = call->token;
         hold->renewed_from = 0;
         hold->lease_us = 0;
-        hold->held_until = call->max_hold_us != 0 ? rlock__later(t0, call->max_hold_us) : RLOCK__NEVER;
+        hold->held_until =
+            call->max_hold_us != 0 ? rlock__later(t0, call->max_hold_us) : RLOCK__NEVER;
     }
     hold->lost_gen = call->lost_gen > hold->lost_gen ? call->lost_gen : hold->lost_gen;
     hold->lease_us = rlock__max(hold->lease_us, lease_us);
@@ -203,7 +210,8 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
 
 void rlock__hold_ended(struct rlock__hold *hold, int64_t now)
 {
-    bool open = hold->lost_gen != 0 && !rlock__flight_is_fenced(&hold->core->server.flight, hold->lost_gen);
+    bool open =
+        hold->lost_gen != 0 && !rlock__flight_is_fenced(&hold->core->server.flight, hold->lost_gen);
     struct rlock__open_copies copies = {hold->lost_gen, hold->lost_gen, now};
 
     if (open) { /* a copy of the acquire may still run, and would find the lock free */
@@ -228,8 +236,8 @@ static void report(struct rlock__hold *hold, enum rlock_reason reason)
     struct rlock__core *core = hold->core;
     char name[96];
 
-    rlock__note(core, RLOCK_LOG_WARNING, "lock %s: lost: %s (server %s)", rlock__spec_text(hold->spec, name),
-                rlock_reason_text(reason), core->address);
+    rlock__note(core, RLOCK_LOG_WARNING, "lock %s: lost: %s (server %s)",
+                rlock__spec_text(hold->spec, name), rlock_reason_text(reason), core->address);
     if (hold->loss != NULL) {
         hold->loss->reason = reason;
         LL_APPEND(core->lost, hold->loss);
@@ -301,7 +309,8 @@ void rlock__core_forced(struct rlock__core *core, uint64_t number, int64_t now)
     }
 }
 
-int64_t rlock__core_valid_until(struct rlock__core *core, const struct rlock__spec *spec, struct rlock__owner owner)
+int64_t rlock__core_valid_until(struct rlock__core *core, const struct rlock__spec *spec,
+                                struct rlock__owner owner)
 {
     struct rlock__hold *hold = rlock__hold_find(core, spec, owner);
 

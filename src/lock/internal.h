@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the core say to each other. All of it runs inside an event, under the client's mutex. */
+/* What the files of the core say to each other. All of it runs inside an event, under the client's
+ * mutex. */
 #ifndef RLOCK_LOCK_INTERNAL_H
 #define RLOCK_LOCK_INTERNAL_H
 
@@ -8,7 +9,8 @@
 /* ---- call.c ---- */
 
 void rlock__call_begin(struct rlock__core *core, struct rlock__call *call, int64_t now);
-/* Ends a call before its time: its deadline, a cancellation, the client's end. It completes now, or after a grace. */
+/* Ends a call before its time: its deadline, a cancellation, the client's end. It completes now, or
+ * after a grace. */
 void rlock__call_give_up(struct rlock__call *call, int code, int64_t now);
 /* Completes a call with a code, and text (NULL: none, or set already) that says why. */
 void rlock__call_complete(struct rlock__call *call, int code, const char *format, ...)
@@ -19,7 +21,8 @@ void rlock__note(struct rlock__core *core, enum rlock_level level, const char *f
     __attribute__((format(printf, 3, 4)));
 /* A random number below n. */
 int64_t rlock__random(struct rlock__core *core, int64_t n);
-/* The pause after so many failures in a row: doubling, capped, with full jitter above the first step. */
+/* The pause after so many failures in a row: doubling, capped, with full jitter above the first
+ * step. */
 int64_t rlock__backoff(struct rlock__core *core, unsigned failures);
 /* Writes "uuid:number". */
 struct rlock__bytes rlock__owner_text(const struct rlock__core *core, uint64_t number,
@@ -33,7 +36,8 @@ int64_t rlock__valid_until(const struct rlock__core *core, int64_t t0, int64_t l
 struct rlock__hold *rlock__hold_find(struct rlock__core *core, const struct rlock__spec *spec,
                                      struct rlock__owner owner);
 /* Finds or makes; NULL without memory. */
-struct rlock__hold *rlock__hold_get(struct rlock__core *core, struct rlock__spec *spec, struct rlock__owner owner);
+struct rlock__hold *rlock__hold_get(struct rlock__core *core, struct rlock__spec *spec,
+                                    struct rlock__owner owner);
 /* Gives the call its turn on the hold, now (true) or after those before it. */
 bool rlock__hold_enter(struct rlock__hold *hold, struct rlock__call *call);
 /* Takes a call out of the line. */
@@ -41,7 +45,8 @@ void rlock__hold_unline(struct rlock__call *call);
 /* The turn is over: the next call in line goes on; a hold without state and calls is freed. */
 void rlock__hold_leave(struct rlock__hold *hold, int64_t now);
 /* The server granted the call its count and lease at t0. */
-void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *call, int64_t t0, int64_t lease_us);
+void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *call, int64_t t0,
+                         int64_t lease_us);
 /* The hold is over: unlocked. Its row stays while calls are on it. */
 void rlock__hold_ended(struct rlock__hold *hold, int64_t now);
 /* The hold is lost, for good. Harmless unless it is held. */
@@ -49,7 +54,8 @@ void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_
 /* Whether any level asked for renewal. */
 bool rlock__hold_is_renewed(const struct rlock__hold *hold);
 void rlock__hold_set_count(struct rlock__hold *hold, uint32_t count);
-/* The server's lease ends no earlier than lease_us after t0. Validity never moves backwards here. */
+/* The server's lease ends no earlier than lease_us after t0. Validity never moves backwards here.
+ */
 void rlock__hold_set_valid(struct rlock__hold *hold, int64_t t0, int64_t lease_us);
 /* Sets the timer to what comes next: renewal or end of validity. */
 void rlock__hold_plan(struct rlock__hold *hold);
@@ -66,7 +72,8 @@ void rlock__acquire_begin(struct rlock__call *call, int64_t now);
 void rlock__acquire_turn(struct rlock__call *call, int64_t now);
 /* The channel is live, or spoke: look at the lock again. */
 void rlock__acquire_wake(struct rlock__call *call, int64_t now);
-/* The call is the head of its line now; granted_until: until when the one before it may hold, 0 if it does not. */
+/* The call is the head of its line now; granted_until: until when the one before it may hold, 0 if
+ * it does not. */
 void rlock__acquire_head(struct rlock__call *call, int64_t granted_until, int64_t now);
 void rlock__acquire_timer(struct rlock__call *call, int64_t now);
 void rlock__acquire_give_up(struct rlock__call *call, int code, int64_t now);
@@ -82,8 +89,9 @@ void rlock__release_give_up(struct rlock__call *call, int code, int64_t now);
 /* The lease of a hold whose last release has no answer has ended: forget it. */
 void rlock__release_expired(struct rlock__hold *hold, int64_t now);
 /* Builds the release of a number to a count. NULL without memory. */
-struct rlock__request *rlock__release_request(struct rlock__spec *spec, uint64_t number, uint32_t count,
-                                              int64_t lease_us, rlock__answer_fn *answer, void *subject);
+struct rlock__request *rlock__release_request(struct rlock__spec *spec, uint64_t number,
+                                              uint32_t count, int64_t lease_us,
+                                              rlock__answer_fn *answer, void *subject);
 
 void rlock__command_begin(struct rlock__call *call, int64_t now);
 void rlock__command_timer(struct rlock__call *call, int64_t now);
@@ -95,8 +103,8 @@ void rlock__command_give_up(struct rlock__call *call, int code, int64_t now);
 bool rlock__place_join(struct rlock__call *call);
 bool rlock__place_is_head(const struct rlock__call *call);
 /*
- * Leaves the line. A new head goes on: at once, or, where the one who left was granted the lock, when that lease
- * ends or the channel speaks.
+ * Leaves the line. A new head goes on: at once, or, where the one who left was granted the lock,
+ * when that lease ends or the channel speaks.
  */
 void rlock__place_leave(struct rlock__call *call, int64_t granted_until, int64_t now);
 /* A hold of this process on the lock ended: its head may try. */
@@ -119,11 +127,12 @@ struct rlock__open_copies {
 };
 
 /*
- * Releases the number (to a count: 0, or what the outer levels hold) until every copy is accounted for. call: waits
- * for that; may be NULL.
+ * Releases the number (to a count: 0, or what the outer levels hold) until every copy is accounted
+ * for. call: waits for that; may be NULL.
  */
-void rlock__orphan_new(struct rlock__spec *spec, uint64_t number, uint32_t count, struct rlock__open_copies copies,
-                       int64_t lease_us, struct rlock__call *call, int64_t now);
+void rlock__orphan_new(struct rlock__spec *spec, uint64_t number, uint32_t count,
+                       struct rlock__open_copies copies, int64_t lease_us, struct rlock__call *call,
+                       int64_t now);
 /* The call does not wait any longer. */
 void rlock__orphan_forget(struct rlock__core *core, const struct rlock__call *call);
 /* The link is up again: what it may have fenced is settled with one more release. */
@@ -136,7 +145,8 @@ void rlock__orphans_fini(struct rlock__core *core);
 void rlock__renew_timer(struct rlock__timer *timer, int64_t now);
 /* Sends the renewals that this event made due. */
 void rlock__renew_flush(struct rlock__core *core, int64_t now);
-/* When a hold that was granted or renewed at t0 is due: after a third of its lease, with others of its time. */
+/* When a hold that was granted or renewed at t0 is due: after a third of its lease, with others of
+ * its time. */
 int64_t rlock__renew_due(const struct rlock__core *core, int64_t t0, int64_t lease_us);
 /* The link is up again: what came due meanwhile is due now. */
 void rlock__renew_link_up(struct rlock__core *core, int64_t now);
@@ -148,7 +158,8 @@ struct rlock__class {
     int code;
     enum {
         RLOCK__GIVE_UP, /* it will not pass */
-        RLOCK__RETRY,   /* it passes soon: a call of one attempt tries again too, until its deadline */
+        RLOCK__RETRY,   /* it passes soon: a call of one attempt tries again too, until its deadline
+                         */
         RLOCK__WAIT,    /* it may pass: only a call that waits tries again */
     } way;
     const char *hint; /* what to do, for texts */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The interface that every kind of lock implements. A kind supplies one attempt: which script, its keys and
- * arguments, and how to read the reply. It never waits, retries, sends, or takes a mutex: waiting, back-off,
- * wake-up, renewal, counts and loss live once, in this room.
+ * The interface that every kind of lock implements. A kind supplies one attempt: which script, its
+ * keys and arguments, and how to read the reply. It never waits, retries, sends, or takes a mutex:
+ * waiting, back-off, wake-up, renewal, counts and loss live once, in this room.
  */
 #ifndef RLOCK_LOCK_OPS_H
 #define RLOCK_LOCK_OPS_H
@@ -21,8 +21,8 @@ enum rlock__caps {
 };
 
 /*
- * What a lock is: kind, name, key and channel. Immutable, shared by handles, holds and requests, reference counted;
- * keeps the client's memory alive.
+ * What a lock is: kind, name, key and channel. Immutable, shared by handles, holds and requests,
+ * reference counted; keeps the client's memory alive.
  */
 struct rlock__spec {
     const struct rlock_ops *ops;
@@ -60,26 +60,32 @@ struct rlock__answer {
 };
 
 /*
- * One kind. All members but caps are required unless they say otherwise; each runs under the client's mutex, must
- * not block, keeps no state, and may run any number of times for one call.
+ * One kind. All members but caps are required unless they say otherwise; each runs under the
+ * client's mutex, must not block, keeps no state, and may run any number of times for one call.
  */
 struct rlock_ops {
     const char *kind; /* "reentrant" */
     unsigned caps;    /* enum rlock__caps */
-    char side;        /* holds of one key and owner differ by it: 'x', and the two sides of a read/write lock */
+    char side; /* holds of one key and owner differ by it: 'x', and the two sides of a read/write
+                  lock */
 
     /* Appends the channel's name for this key. */
     void (*channel)(struct rlock__bytes key, struct rlock__buf *ret_channel);
     /* One attempt to make the owner's count ask->count; creates the hold only for a count of 1. */
-    void (*acquire)(const struct rlock__spec *spec, const struct rlock__ask *ask, struct rlock__cmd *ret_cmd);
+    void (*acquire)(const struct rlock__spec *spec, const struct rlock__ask *ask,
+                    struct rlock__cmd *ret_cmd);
     /* Makes the owner's count ask->count; 0 ends the hold, whatever its count, and announces it. */
-    void (*release)(const struct rlock__spec *spec, const struct rlock__ask *ask, struct rlock__cmd *ret_cmd);
-    /* Appends one hold to a batch of renewals: exactly one integer of the reply answers it (1, 0 absent, -1 taken). */
-    void (*renew)(const struct rlock__spec *spec, const struct rlock__ask *ask, struct rlock__cmd *batch);
+    void (*release)(const struct rlock__spec *spec, const struct rlock__ask *ask,
+                    struct rlock__cmd *ret_cmd);
+    /* Appends one hold to a batch of renewals: exactly one integer of the reply answers it (1, 0
+     * absent, -1 taken). */
+    void (*renew)(const struct rlock__spec *spec, const struct rlock__ask *ask,
+                  struct rlock__cmd *batch);
     /* Asks who holds. */
     void (*inspect)(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd);
     /* Deletes the lock if exactly ask->owner still holds it, and announces it. */
-    void (*force)(const struct rlock__spec *spec, const struct rlock__ask *ask, struct rlock__cmd *ret_cmd);
+    void (*force)(const struct rlock__spec *spec, const struct rlock__ask *ask,
+                  struct rlock__cmd *ret_cmd);
 
     /* Read the replies of acquire, of release and force, and of inspect (false: garbled). */
     struct rlock__answer (*read_acquire)(const struct rlock__reply *reply);
@@ -90,6 +96,7 @@ struct rlock_ops {
 extern const struct rlock_ops rlock__reentrant_ops;
 
 /* The channel of most kinds: the prefix, and the key in braces unless it has one itself. */
-void rlock__channel_name(const char *prefix, struct rlock__bytes key, struct rlock__buf *ret_channel);
+void rlock__channel_name(const char *prefix, struct rlock__bytes key,
+                         struct rlock__buf *ret_channel);
 
 #endif

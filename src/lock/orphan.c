@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers that nobody here holds, of which copies may still run: an attempt that was given up, a hold that expired.
- * Each is released behind its last copy on the same link, and after a break again on the next one, until the answer
- * proves that no copy can run any more: read on the link of the last copy, or with that link fenced. Where the
- * server does not let us fence, it is released again with each renewal tick until its lease has ended.
+ * Numbers that nobody here holds, of which copies may still run: an attempt that was given up, a
+ * hold that expired. Each is released behind its last copy on the same link, and after a break
+ * again on the next one, until the answer proves that no copy can run any more: read on the link of
+ * the last copy, or with that link fenced. Where the server does not let us fence, it is released
+ * again with each renewal tick until a lease after the last copy.
  */
 #include <stdlib.h>
 #include <utlist.h>
@@ -42,16 +43,12 @@ static void on_timer(struct rlock__timer *timer, int64_t now)
     struct rlock__orphan *orphan =
         (struct rlock__orphan *)(void *)((char *)timer - offsetof(struct rlock__orphan, timer));
 
-    if (now >= orphan->free_by) {
-        orphan_free(orphan); /* its lease has ended; a call that waits has its own timer */
-    } else {
-        send(orphan, now);
-    }
+    send(orphan, now);
 }
 
 static void plan(struct rlock__orphan *orphan, int64_t at)
 {
-    rlock__timer_set(&orphan->core->timers, &orphan->timer, rlock__min(at, orphan->free_by));
+    rlock__timer_set(&orphan->core->timers, &orphan->timer, at);
 }
 
 static bool is_settled(const struct rlock__orphan *orphan, uint64_t gen)
@@ -81,8 +78,12 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
         plan(orphan, now + rlock__backoff(orphan->core, orphan->failures++));
         return;
     }
-    if (!is_settled(orphan, gen)) {
-        plan(orphan, now + orphan->core->renewed_lease_us / 3);
+    if (!is_settled(orphan, gen) && now < orphan->free_by) {
+        plan(orphan, rlock__min(now + orphan->core->renewed_lease_us / 3, orphan->free_by));
+        return;
+    }
+    if (!is_settled(orphan, gen)) { /* its lease has ended, as far as we can know */
+        orphan_free(orphan);
         return;
     }
     call = orphan->call;
@@ -96,11 +97,11 @@ static void send(struct rlock__orphan *orphan, int64_t now)
 {
     struct rlock__core *core = orphan->core;
 
-    plan(orphan, orphan->free_by);
     if (!core->server.flight.up || orphan->request != NULL) {
         return;
     }
-    orphan->request = rlock__release_request(orphan->spec, orphan->number, orphan->count, 0, on_answer, orphan);
+    orphan->request =
+        rlock__release_request(orphan->spec, orphan->number, orphan->count, 0, on_answer, orphan);
     if (orphan->request == NULL) {
         plan(orphan, now + rlock__backoff(core, orphan->failures++));
         return;
@@ -109,14 +110,16 @@ static void send(struct rlock__orphan *orphan, int64_t now)
     rlock__flight_submit(&core->server.flight, orphan->request, now);
 }
 
-void rlock__orphan_new(struct rlock__spec *spec, uint64_t number, uint32_t count, struct rlock__open_copies copies,
-                       int64_t lease_us, struct rlock__call *call, int64_t now)
+void rlock__orphan_new(struct rlock__spec *spec, uint64_t number, uint32_t count,
+                       struct rlock__open_copies copies, int64_t lease_us, struct rlock__call *call,
+                       int64_t now)
 {
     struct rlock__orphan *orphan = calloc(1, sizeof(*orphan));
     char name[96];
 
     if (orphan == NULL) { /* the lease ends by itself; a call that waits says "in doubt" */
-        rlock__note(spec->core, RLOCK_LOG_ERROR, "lock %s: no memory to release it", rlock__spec_text(spec, name));
+        rlock__note(spec->core, RLOCK_LOG_ERROR, "lock %s: no memory to release it",
+                    rlock__spec_text(spec, name));
         return;
     }
     orphan->core = spec->core;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who waits here for a lock, in the order of arrival, and the channels that wake them. Of one lock's line only the
- * head asks the server, so that 500 local waiters cost one attempt per wake-up.
+ * Who waits here for a lock, in the order of arrival, and the channels that wake them. Of one
+ * lock's line only the head asks the server, so that 500 local waiters cost one attempt per
+ * wake-up.
  *
- * A channel is live from the acknowledgement of its SUBSCRIBE on. Acknowledgements come in the order of the
- * commands, so a channel counts those it still expects: an early one of a subscription that was given up and taken
- * up again must not pass for the present one.
+ * A channel is live from the acknowledgement of its SUBSCRIBE on. Acknowledgements come in the
+ * order of the commands, so a channel counts those it still expects: an early one of a subscription
+ * that was given up and taken up again must not pass for the present one.
  */
 #include <stdlib.h>
 #include <utlist.h>
@@ -176,14 +177,16 @@ static void wake_all(struct rlock__core *core, struct rlock__channel *channel, i
     struct rlock__call *call, *after;
 
     channel->expected++;
-    DL_FOREACH_SAFE2(channel->waiters, call, after, wait_next) {
+    DL_FOREACH_SAFE2(channel->waiters, call, after, wait_next)
+    {
         rlock__acquire_wake(call, now);
     }
     channel->expected--;
     channel_free_unused(core, channel);
 }
 
-static void on_ack(struct rlock__core *core, struct rlock__channel *channel, bool subscribed, int64_t now)
+static void on_ack(struct rlock__core *core, struct rlock__channel *channel, bool subscribed,
+                   int64_t now)
 {
     if (channel->expected > 0) {
         channel->expected--;
@@ -196,13 +199,15 @@ static void on_ack(struct rlock__core *core, struct rlock__channel *channel, boo
     channel_free_unused(core, channel);
 }
 
-/* The server refuses a subscription, and does not say which: waiters poll until they can subscribe. */
+/* The server refuses a subscription, and does not say which: waiters poll until they can subscribe.
+ */
 static void on_refusal(struct rlock__core *core, const struct rlock__reply *reply)
 {
     struct rlock__channel *channel, *after;
     char text[160];
 
-    rlock__note(core, RLOCK_LOG_WARNING, "server %s refuses a subscription, waiters ask every %d ms instead: %s",
+    rlock__note(core, RLOCK_LOG_WARNING,
+                "server %s refuses a subscription, waiters ask every %d ms instead: %s",
                 core->address, (int)(RLOCK__POLL_US / 1000),
                 rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)));
     HASH_ITER(hh, core->channels, channel, after) {

@@ -11,7 +11,8 @@ void rlock__plain_channel(struct rlock__bytes key, struct rlock__buf *ret_channe
     rlock__channel_name("redisson_lock__channel", key, ret_channel);
 }
 
-void rlock__plain_release(const struct rlock__spec *spec, const struct rlock__ask *ask, struct rlock__cmd *ret_cmd)
+void rlock__plain_release(const struct rlock__spec *spec, const struct rlock__ask *ask,
+                          struct rlock__cmd *ret_cmd)
 {
     ret_cmd->script = &rlock__script_plain_release;
     rlock__cmd_key(ret_cmd, spec->key);
@@ -22,7 +23,8 @@ void rlock__plain_release(const struct rlock__spec *spec, const struct rlock__as
     rlock__cmd_arg(ret_cmd, spec->channel);
 }
 
-void rlock__plain_renew(const struct rlock__spec *spec, const struct rlock__ask *ask, struct rlock__cmd *batch)
+void rlock__plain_renew(const struct rlock__spec *spec, const struct rlock__ask *ask,
+                        struct rlock__cmd *batch)
 {
     batch->script = &rlock__script_plain_renew;
     rlock__cmd_key(batch, spec->key);
@@ -36,7 +38,8 @@ void rlock__plain_inspect(const struct rlock__spec *spec, struct rlock__cmd *ret
     rlock__cmd_key(ret_cmd, spec->key);
 }
 
-void rlock__plain_force(const struct rlock__spec *spec, const struct rlock__ask *ask, struct rlock__cmd *ret_cmd)
+void rlock__plain_force(const struct rlock__spec *spec, const struct rlock__ask *ask,
+                        struct rlock__cmd *ret_cmd)
 {
     ret_cmd->script = &rlock__script_plain_force;
     rlock__cmd_key(ret_cmd, spec->key);
@@ -55,7 +58,8 @@ struct rlock__answer rlock__plain_read_acquire(const struct rlock__reply *reply)
                                       .ttl_ms = rlock__reply_int(reply, 1, -1),
                                       .holder = rlock__reply_str(reply, 2)};
     case -1:
-        return (struct rlock__answer){.outcome = RLOCK__GONE, .taken = rlock__reply_int(reply, 1, 0) == 1};
+        return (struct rlock__answer){.outcome = RLOCK__GONE,
+                                      .taken = rlock__reply_int(reply, 1, 0) == 1};
     default:
         return (struct rlock__answer){.outcome = RLOCK__GARBLED};
     }
@@ -65,9 +69,11 @@ struct rlock__answer rlock__plain_read_release(const struct rlock__reply *reply)
 {
     switch (rlock__reply_int(reply, 0, INT64_MIN)) {
     case 1:
-        return (struct rlock__answer){.outcome = RLOCK__DONE, .unheard = rlock__reply_int(reply, 1, 0) < 0};
+        return (struct rlock__answer){.outcome = RLOCK__DONE,
+                                      .unheard = rlock__reply_int(reply, 1, 0) < 0};
     case -1:
-        return (struct rlock__answer){.outcome = RLOCK__GONE, .taken = rlock__reply_int(reply, 1, 0) == 1};
+        return (struct rlock__answer){.outcome = RLOCK__GONE,
+                                      .taken = rlock__reply_int(reply, 1, 0) == 1};
     default:
         return (struct rlock__answer){.outcome = RLOCK__GARBLED};
     }
@@ -86,7 +92,8 @@ bool rlock__plain_read_inspect(const struct rlock__reply *reply, struct rlock_in
     ret_info->locked = ret_info->holders > 0;
     (void)snprintf(ret_info->holder, sizeof(ret_info->holder), "%.*s",
                    (int)(holder.len < 127 ? holder.len : 127), holder.at);
-    (void)snprintf(digits, sizeof(digits), "%.*s", (int)(count.len < 20 ? count.len : 20), count.at);
+    (void)snprintf(digits, sizeof(digits), "%.*s", (int)(count.len < 20 ? count.len : 20),
+                   count.at);
     ret_info->count = strtoll(digits, NULL, 10);
     return true;
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reentrant lock: Redisson's RLock. One hash per lock, one field: the owner, its value the hold count. */
+/* The reentrant lock: Redisson's RLock. One hash per lock, one field: the owner, its value the hold
+ * count. */
 #include <stdio.h>
 
 #include "lock/plain.h"
 
 #include <lua_scripts.h>
 
-static void acquire(const struct rlock__spec *spec, const struct rlock__ask *ask, struct rlock__cmd *ret_cmd)
+static void acquire(const struct rlock__spec *spec, const struct rlock__ask *ask,
+                    struct rlock__cmd *ret_cmd)
 {
     ret_cmd->script = &rlock__script_reentrant_acquire;
     rlock__cmd_key(ret_cmd, spec->key);

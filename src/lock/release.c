@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The release of one level. The call has a deadline; the release itself goes on without it, until the server
- * answered or the lease has ended anyway, and keeps the hold's turn: a new acquisition by the same owner waits.
+ * The release of one level. The call has a deadline; the release itself goes on without it, until
+ * the server answered or the lease has ended anyway, and keeps the hold's turn: a new acquisition
+ * by the same owner waits.
  */
 #include <stdio.h>
 
 #include "lock/internal.h"
 
-struct rlock__request *rlock__release_request(struct rlock__spec *spec, uint64_t number, uint32_t count,
-                                              int64_t lease_us, rlock__answer_fn *answer, void *subject)
+struct rlock__request *rlock__release_request(struct rlock__spec *spec, uint64_t number,
+                                              uint32_t count, int64_t lease_us,
+                                              rlock__answer_fn *answer, void *subject)
 {
     struct rlock__request *request = rlock__request_new(answer, subject);
     char owner[RLOCK__OWNER_SIZE];
@@ -28,7 +30,8 @@ static void say(struct rlock__call *call, int code, const char *more)
     char name[96];
 
     (void)snprintf(call->detail, sizeof(call->detail), "lock %s: %s%s (server %s)",
-                   rlock__spec_text(call->spec, name), rlock_strerror(code), more, call->core->address);
+                   rlock__spec_text(call->spec, name), rlock_strerror(code), more,
+                   call->core->address);
 }
 
 /* Ends the turn, and the call if it still waits. */
@@ -56,7 +59,8 @@ static void end_lost(struct rlock__hold *hold, int64_t now)
     end(hold, RLOCK_ELOST, now);
 }
 
-static void on_gone(struct rlock__hold *hold, const struct rlock__answer *answer, bool resent, int64_t now)
+static void on_gone(struct rlock__hold *hold, const struct rlock__answer *answer, bool resent,
+                    int64_t now)
 {
     uint32_t target = hold->count - 1;
 
@@ -70,21 +74,25 @@ static void on_gone(struct rlock__hold *hold, const struct rlock__answer *answer
     end_lost(hold, now);
 }
 
-static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer, int64_t t0, int64_t now)
+static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer, int64_t t0,
+                    int64_t now)
 {
     struct rlock__core *core = hold->core;
     char name[96];
 
     if (answer->unheard) {
-        rlock__note(core, RLOCK_LOG_WARNING, "lock %s: released, but its waiters were not told: %s (server %s)",
-                    rlock__spec_text(hold->spec, name), "no permission to publish on its channel", core->address);
+        rlock__note(core, RLOCK_LOG_WARNING,
+                    "lock %s: released, but its waiters were not told: %s (server %s)",
+                    rlock__spec_text(hold->spec, name), "no permission to publish on its channel",
+                    core->address);
     }
     if (hold->count > 1) {
         rlock__hold_set_count(hold, hold->count - 1);
         if (hold->renewed_from > hold->count) {
             hold->renewed_from = 0;
         }
-        if (rlock__hold_is_renewed(hold) && hold->state == RLOCK__HOLD_HELD && now < hold->valid_until) {
+        if (rlock__hold_is_renewed(hold) && hold->state == RLOCK__HOLD_HELD &&
+            now < hold->valid_until) {
             rlock__hold_set_valid(hold, t0, core->renewed_lease_us);
         }
         rlock__hold_plan(hold);
@@ -94,7 +102,8 @@ static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer
     end(hold, 0, now);
 }
 
-/* The server refused: nothing was changed. The hold stays, and is not renewed any more if it was to end. */
+/* The server refused: nothing was changed. The hold stays, and is not renewed any more if it was to
+ * end. */
 static void on_refused(struct rlock__hold *hold, const struct rlock__reply *reply, int64_t now)
 {
     struct rlock__class class = rlock__classify(reply);
@@ -109,8 +118,9 @@ static void on_refused(struct rlock__hold *hold, const struct rlock__reply *repl
     if (class.way == RLOCK__RETRY && call != NULL) {
         call->step = RLOCK__SLEEPING;
         call->error = class.code;
-        rlock__timer_set(&hold->core->timers, &call->timer,
-                         rlock__min(call->deadline, now + rlock__backoff(hold->core, call->failures++)));
+        rlock__timer_set(
+            &hold->core->timers, &call->timer,
+            rlock__min(call->deadline, now + rlock__backoff(hold->core, call->failures++)));
         return;
     }
     if (hold->releasing) {
@@ -156,8 +166,8 @@ static void send(struct rlock__call *call, int64_t now)
     struct rlock__core *core = call->core;
     uint32_t target = hold->count - 1;
     bool renewed = hold->renewed_from != 0 && hold->renewed_from <= target;
-    struct rlock__request *request = rlock__release_request(hold->spec, hold->number, target,
-                                                            renewed ? core->renewed_lease_us : 0, on_answer, hold);
+    struct rlock__request *request = rlock__release_request(
+        hold->spec, hold->number, target, renewed ? core->renewed_lease_us : 0, on_answer, hold);
 
     if (request == NULL) {
         end(hold, RLOCK_ENOMEM, now);
@@ -184,7 +194,8 @@ void rlock__release_begin(struct rlock__call *call, int64_t now)
         rlock__call_complete(call, RLOCK_ENOTOWNER, NULL);
         return;
     }
-    if (hold->releasing && hold->turn == NULL) { /* in doubt until now: wait for the same release's answer */
+    if (hold->releasing &&
+        hold->turn == NULL) { /* in doubt until now: wait for the same release's answer */
         call->hold = hold;
         call->step = RLOCK__ASKING;
         hold->turn = call;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Renewal: each hold is due a third of its lease after its last success. What falls due together goes in one script
- * call. A renewal that failed is tried again until the hold's validity ends; "not yours" ends it at once. Nothing is
- * renewed past its validity, and nothing brings back what was lost.
+ * Renewal: each hold is due a third of its lease after its last success. What falls due together
+ * goes in one script call. A renewal that failed is tried again until the hold's validity ends;
+ * "not yours" ends it at once. Nothing is renewed past its validity, and nothing brings back what
+ * was lost.
  */
 #include <stdlib.h>
 #include <utlist.h>
@@ -37,14 +38,16 @@ static bool is_worth(struct rlock__hold *hold, int64_t now)
     if (now + lease_of(hold, now) > hold->free_by) {
         return true;
     }
-    hold->due = hold->held_until <= hold->free_by ? RLOCK__NEVER
-                                                  : hold->free_by - 2 * (hold->core->renewed_lease_us / 3);
+    hold->due = hold->held_until <= hold->free_by
+                    ? RLOCK__NEVER
+                    : hold->free_by - 2 * (hold->core->renewed_lease_us / 3);
     return false;
 }
 
 void rlock__renew_timer(struct rlock__timer *timer, int64_t now)
 {
-    struct rlock__hold *hold = (struct rlock__hold *)(void *)((char *)timer - offsetof(struct rlock__hold, timer));
+    struct rlock__hold *hold =
+        (struct rlock__hold *)(void *)((char *)timer - offsetof(struct rlock__hold, timer));
     struct rlock__core *core = hold->core;
 
     if (hold->releasing) {
@@ -82,8 +85,8 @@ static void again(struct rlock__hold *hold, int64_t now)
     rlock__hold_plan(hold);
 }
 
-static void on_hold_answer(struct rlock__hold *hold, int64_t status, bool stepped, int64_t t0, int64_t lease_us,
-                           int64_t now)
+static void on_hold_answer(struct rlock__hold *hold, int64_t status, bool stepped, int64_t t0,
+                           int64_t lease_us, int64_t now)
 {
     if (hold->state != RLOCK__HOLD_HELD || hold->releasing) {
         return;
@@ -104,8 +107,10 @@ static void on_hold_answer(struct rlock__hold *hold, int64_t status, bool steppe
     }
 }
 
-/* Compares the server's clock with ours: returns whether it was set forward since the last renewal. */
-static bool clock_stepped(struct rlock__core *core, const struct rlock__reply *reply, int64_t t0, int64_t now)
+/* Compares the server's clock with ours: returns whether it was set forward since the last renewal.
+ */
+static bool clock_stepped(struct rlock__core *core, const struct rlock__reply *reply, int64_t t0,
+                          int64_t now)
 {
     int64_t server = rlock__reply_int(reply, 0, 0) * RLOCK__SECOND + rlock__reply_int(reply, 1, 0);
     int64_t offset = server - now, step = offset - core->server.clock_offset;
@@ -116,7 +121,8 @@ static bool clock_stepped(struct rlock__core *core, const struct rlock__reply *r
     if (!known || (step <= margin && step >= -margin)) {
         return false;
     }
-    rlock__note(core, RLOCK_LOG_WARNING, "server %s: its clock was set by %lld ms: leases ended earlier or later",
+    rlock__note(core, RLOCK_LOG_WARNING,
+                "server %s: its clock was set by %lld ms: leases ended earlier or later",
                 core->address, (long long)(step / RLOCK__MS));
     return step > margin;
 }
@@ -130,8 +136,8 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     char text[160];
 
     if (reply != NULL && rlock__reply_is_error(reply)) {
-        rlock__note(core, RLOCK_LOG_WARNING, "server %s: renewal failed, trying again: %s", core->address,
-                    rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)));
+        rlock__note(core, RLOCK_LOG_WARNING, "server %s: renewal failed, trying again: %s",
+                    core->address, rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)));
     }
     for (size_t i = 0; i < batch->n; i++) {
         struct rlock__hold *hold = batch->holds[i];
@@ -140,8 +146,8 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
             continue;
         }
         hold->batch_entry = NULL;
-        on_hold_answer(hold, good ? rlock__reply_int(reply, i + 2, 2) : 2, stepped, request->t0, batch->lease_us[i],
-                       now);
+        on_hold_answer(hold, good ? rlock__reply_int(reply, i + 2, 2) : 2, stepped, request->t0,
+                       batch->lease_us[i], now);
     }
     free(batch);
     (void)rlock__request_free(request);
@@ -149,7 +155,8 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
 
 /* ---- Batches ---- */
 
-static void add(struct batch *batch, struct rlock__request *request, struct rlock__hold *hold, int64_t now)
+static void add(struct batch *batch, struct rlock__request *request, struct rlock__hold *hold,
+                int64_t now)
 {
     struct rlock__core *core = hold->core;
     char owner[RLOCK__OWNER_SIZE];
@@ -181,7 +188,8 @@ static bool send_batch(struct rlock__core *core, int64_t now)
     }
     batch->core = core;
     request->resend = RLOCK__ONCE;
-    LL_FOREACH_SAFE2(core->due, hold, after, due_next) {
+    LL_FOREACH_SAFE2(core->due, hold, after, due_next)
+    {
         if (hold->spec->ops->renew == ops->renew && batch->n < RLOCK__BATCH) {
             add(batch, request, hold, now);
         }
@@ -195,7 +203,8 @@ static void drop_ended(struct rlock__core *core)
 {
     struct rlock__hold *hold, *after;
 
-    LL_FOREACH_SAFE2(core->due, hold, after, due_next) {
+    LL_FOREACH_SAFE2(core->due, hold, after, due_next)
+    {
         if (hold->state != RLOCK__HOLD_HELD || hold->releasing || !rlock__hold_is_renewed(hold)) {
             LL_DELETE2(core->due, hold, due_next);
             hold->is_due = false;

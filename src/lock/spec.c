@@ -32,7 +32,8 @@ static struct rlock__bytes place_bytes(char **at, struct rlock__bytes a, struct 
     return placed;
 }
 
-struct rlock__spec *rlock__spec_new(struct rlock__core *core, const struct rlock_ops *ops, struct rlock__bytes name)
+struct rlock__spec *rlock__spec_new(struct rlock__core *core, const struct rlock_ops *ops,
+                                    struct rlock__bytes name)
 {
     const struct rlock__bytes none = {"", 0};
     struct rlock__buf key = {0}, channel = {0};
@@ -64,7 +65,8 @@ struct rlock__spec *rlock__spec_new(struct rlock__core *core, const struct rlock
 
 bool rlock__spec_equal(const struct rlock__spec *a, const struct rlock__spec *b)
 {
-    return a == b || (a->client == b->client && a->ops->side == b->ops->side && rlock__bytes_equal(a->key, b->key));
+    return a == b || (a->client == b->client && a->ops->side == b->ops->side &&
+                      rlock__bytes_equal(a->key, b->key));
 }
 
 struct rlock__claim *rlock__claim_ref(struct rlock__claim *claim)
@@ -91,7 +93,8 @@ struct rlock__loss *rlock__loss_free(struct rlock__loss *loss)
     return NULL;
 }
 
-void rlock__channel_name(const char *prefix, struct rlock__bytes key, struct rlock__buf *ret_channel)
+void rlock__channel_name(const char *prefix, struct rlock__bytes key,
+                         struct rlock__buf *ret_channel)
 {
     bool tagged = memchr(key.at, '{', key.len) != NULL; /* Redisson's test: any opening brace */
 

@@ -55,7 +55,7 @@ static const char *guess(const struct rlock__conn *conn)
         return "not a Redis server: it answers HTTP";
     }
     if ((conn->first == 0x15 || conn->first == 0x16) && conn->session == NULL) {
-        return "it speaks RLOCK__CONN_TLS: use rediss://";
+        return "it speaks TLS: use rediss://";
     }
     return rlock__resp_error(conn->resp);
 }
@@ -280,6 +280,37 @@ void rlock__conn_set_reply_cap(struct rlock__conn *conn, size_t bytes)
     if (conn->resp != NULL) {
         rlock__resp_set_cap(conn->resp, bytes);
     }
+}
+
+/* ---- Codes ---- */
+
+int rlock__conn_refusal_code(struct rlock__bytes error)
+{
+    static const struct {
+        const char *begin;
+        int code;
+    } table[] = {
+        {"WRONGPASS", RLOCK_EAUTH},
+        {"NOAUTH", RLOCK_EAUTH},
+        {"ERR invalid password", RLOCK_EAUTH},
+        {"ERR AUTH ", RLOCK_EAUTH},
+        {"ERR Client sent AUTH", RLOCK_EAUTH},
+        {"NOPERM", RLOCK_EPERM},
+        {"DENIED", RLOCK_EPERM}, /* protected mode */
+        {"LOADING", RLOCK_ECONN},
+        {"BUSY", RLOCK_ECONN},
+        {"MASTERDOWN", RLOCK_ECONN},
+        {"ERR max number of clients", RLOCK_ECONN},
+    };
+
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        size_t len = strlen(table[i].begin);
+
+        if (error.len >= len && memcmp(error.at, table[i].begin, len) == 0) {
+            return table[i].code;
+        }
+    }
+    return RLOCK_EREFUSED;
 }
 
 bool rlock__conn_error_is_final(int code)

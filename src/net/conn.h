@@ -67,28 +67,28 @@ int rlock__conn_start(struct rlock__conn *conn, const uint64_t *unfenced, size_t
 /*
  * Goes on with the handshake as far as that goes without waiting; harmless at any time.
  * Returns 0 (under way, or up), or what it failed with, the text in rlock__conn_error():
- *   RLOCK_ECONN: refused, unreachable, timed out, closed by the server, not a Redis server, server
- * not ready; RLOCK_ETLS: the peer's certificate, ours, or a peer that does not speak TLS;
- *   RLOCK_EAUTH, RLOCK_EPERM, RLOCK_EREFUSED: the server's own answers; RLOCK_ERESOURCE,
- * RLOCK_ENOMEM: ours.
+ *   RLOCK_ECONN: refused, unreachable, timed out, closed by the server, not a Redis server,
+ *                or a server that is not ready;
+ *   RLOCK_ETLS:  the peer's certificate, ours, or a peer that does not speak TLS;
+ *   RLOCK_EAUTH, RLOCK_EPERM, RLOCK_EREFUSED: the server's own answers;
+ *   RLOCK_ERESOURCE, RLOCK_ENOMEM: this process's lacks; RLOCK_EINVAL: the path is too long.
  */
 int rlock__conn_step(struct rlock__conn *conn, int64_t now);
-/* Whether trying again will not help, with the same options and certificates, until somebody
- * changes something. */
+/* What an error reply means when it comes in a handshake. */
+int rlock__conn_refusal_code(struct rlock__bytes error);
+/* Whether trying again will not help before somebody changes an option, a file or the server. */
 bool rlock__conn_error_is_final(int code);
 
 /* The socket; -1 when closed. */
 int rlock__conn_fd(const struct rlock__conn *conn);
 /* What it waits for: POLLIN, POLLOUT; 0 when closed or failed. */
 short rlock__conn_events(const struct rlock__conn *conn);
-/* When rlock__conn_step() is due even without an event; RLOCK__NEVER when no handshake is under
- * way. */
+/* When rlock__conn_step() is due without an event; RLOCK__NEVER when no handshake is under way. */
 int64_t rlock__conn_deadline(const struct rlock__conn *conn);
 bool rlock__conn_is_up(const struct rlock__conn *conn);
 /* One line: the server, and why it failed last; never a secret. "" if it never did. */
 const char *rlock__conn_error(const struct rlock__conn *conn);
-/* The server's address as "127.0.0.1:6379", "[::1]:6379" or a path; as in the options until it is
- * resolved. */
+/* Its address: "127.0.0.1:6379", "[::1]:6379", a path; until it is resolved, as in the options. */
 const char *rlock__conn_peer(const struct rlock__conn *conn);
 
 /* What the handshake brought; meaningful when up. */
@@ -103,8 +103,10 @@ int64_t rlock__conn_uptime_s(const struct rlock__conn *conn);   /* -1: not asked
  * least as many: TLS may have encrypted them already. They may lie elsewhere in memory.
  */
 ssize_t rlock__conn_write(struct rlock__conn *conn, const char *bytes, size_t len);
-/* Reads once, up to 16 KiB, for rlock__conn_next(). Returns how much, 0 when nothing is there now,
- * or RLOCK_ECONN, ENOMEM. */
+/*
+ * Reads once, up to 16 KiB, for rlock__conn_next(). Returns how much, 0 when nothing is there now,
+ * or RLOCK_ECONN, ENOMEM.
+ */
 int rlock__conn_read(struct rlock__conn *conn);
 /*
  * Takes the next whole reply of what was read; call it until it returns 0 before reading again.

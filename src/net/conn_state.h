@@ -49,8 +49,7 @@ struct rlock__conn {
 
 /* Writes the server's place for texts: "redis.example:6379 (10.0.0.7:6379)". */
 void rlock__conn_where(const struct rlock__conn *conn, char *out, size_t size);
-/* Keeps why the connection failed, and returns code. The last reason counts: it is the most
- * particular one. */
+/* Keeps why the connection failed, and returns code. The last reason counts: it says the most. */
 int rlock__conn_fail(struct rlock__conn *conn, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

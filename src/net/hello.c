@@ -7,13 +7,16 @@
 
 #include "base/time.h"
 
-enum step { HELLO, AUTH, SETNAME, ID, KILL, SELECT, INFO };
+enum step { HELLO, AUTH, SETNAME, ID, LOOK, KILL, SELECT, INFO };
 
-/* Steps besides the kills; bytes that a command has besides its arguments, and that a kill has in
- * all. */
+/* Steps besides those for each earlier connection. */
 #define STEPS_MAX 6
+/* Bytes that commands have besides their arguments, and that the one for an earlier connection has.
+ */
 #define COMMAND_ROOM 256
 #define KILL_ROOM 64
+/* In place of the id of an earlier connection that is no more. */
+#define GONE UINT64_MAX
 
 /* ---- Commands ---- */
 
@@ -72,35 +75,71 @@ static void say_hello_in_parts(struct rlock__hello *hello)
  */
 static bool is_gone(const struct rlock__hello *hello, uint64_t id)
 {
-    return hello->client_id != 0 && id >= hello->client_id;
+    return id == GONE || (hello->client_id != 0 && id >= hello->client_id);
 }
 
-static void say_kill(struct rlock__hello *hello, uint64_t id)
+/* Drops the earlier connections that are known to be gone. */
+static void drop_gone(struct rlock__hello *hello)
 {
-    char text[24];
+    size_t n = 0;
 
-    (void)snprintf(text, sizeof(text), "%" PRIu64, id);
-    SAY(hello, KILL, "CLIENT", "KILL", "ID", text);
+    for (size_t i = 0; i < hello->n_unfenced; i++) {
+        if (hello->unfenced[i] == 0) {
+            hello->fenced = false;
+        } else if (!is_gone(hello, hello->unfenced[i])) {
+            hello->unfenced[n++] = hello->unfenced[i];
+        }
+    }
+    hello->n_unfenced = n;
+}
+
+/* Says "CLIENT verb ID n" for each earlier connection. */
+static void say_each(struct rlock__hello *hello, enum step step, const char *verb)
+{
+    char id[24];
+
+    for (size_t i = 0; i < hello->n_unfenced; i++) {
+        (void)snprintf(id, sizeof(id), "%" PRIu64, hello->unfenced[i]);
+        SAY(hello, step, "CLIENT", verb, "ID", id);
+    }
+}
+
+/* Asks whether the ids are still ours: a server that was started anew gives them to others. */
+static void say_look(struct rlock__hello *hello)
+{
+    drop_gone(hello);
+    if (hello->named) {
+        say_each(hello, LOOK, "LIST");
+    }
 }
 
 static void say_rest(struct rlock__hello *hello)
 {
     char db[16];
 
-    hello->introduced = true;
-    for (size_t i = 0; i < hello->n_unfenced; i++) {
-        if (hello->unfenced[i] == 0) {
-            hello->fenced = false;
-        } else if (!is_gone(hello, hello->unfenced[i])) {
-            say_kill(hello, hello->unfenced[i]);
-        }
-    }
+    drop_gone(hello);
+    say_each(hello, KILL, "KILL");
     if (hello->opts->db != 0) {
         (void)snprintf(db, sizeof(db), "%d", hello->opts->db);
         SAY(hello, SELECT, "SELECT", db);
     }
     if (hello->opts->want_info) {
         SAY(hello, INFO, "INFO", "server");
+    }
+}
+
+/* Goes on to what is said next, until something is, or all is said. */
+static void say_more(struct rlock__hello *hello)
+{
+    while (hello->at == hello->n_steps && hello->phase != RLOCK__HELLO_REST) {
+        explicit_bzero(hello->out.data, hello->out.len);
+        rlock__buf_clear(&hello->out);
+        hello->phase++;
+        if (hello->phase == RLOCK__HELLO_LOOK) {
+            say_look(hello);
+        } else {
+            say_rest(hello);
+        }
     }
 }
 
@@ -111,33 +150,6 @@ static bool begins(struct rlock__bytes text, const char *with)
     size_t len = strlen(with);
 
     return text.len >= len && memcmp(text.at, with, len) == 0;
-}
-
-static int refusal_code(struct rlock__bytes error)
-{
-    static const struct {
-        const char *begin;
-        int code;
-    } table[] = {
-        {"WRONGPASS", RLOCK_EAUTH},
-        {"NOAUTH", RLOCK_EAUTH},
-        {"ERR invalid password", RLOCK_EAUTH},
-        {"ERR AUTH ", RLOCK_EAUTH},
-        {"ERR Client sent AUTH", RLOCK_EAUTH},
-        {"NOPERM", RLOCK_EPERM},
-        {"DENIED", RLOCK_EPERM}, /* protected mode */
-        {"LOADING", RLOCK_ECONN},
-        {"BUSY", RLOCK_ECONN},
-        {"MASTERDOWN", RLOCK_ECONN},
-        {"ERR max number of clients", RLOCK_ECONN},
-    };
-
-    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        if (begins(error, table[i].begin)) {
-            return table[i].code;
-        }
-    }
-    return RLOCK_EREFUSED;
 }
 
 static bool contains(struct rlock__bytes text, const char *part)
@@ -158,7 +170,7 @@ static int refused(struct rlock__hello *hello, const struct rlock__reply *reply)
     } else {
         (void)rlock__text(error, hello->why, sizeof(hello->why));
     }
-    return refusal_code(error);
+    return rlock__conn_refusal_code(error);
 }
 
 /* ---- Replies; each takes one and returns 0 or a negative code ---- */
@@ -196,6 +208,7 @@ static int take_hello(struct rlock__hello *hello, const struct rlock__reply *rep
     struct rlock__bytes error = rlock__reply_str(reply, 0);
 
     if (!rlock__reply_is_error(reply)) {
+        hello->named = hello->opts->client_name != NULL;
         return take_fields(hello, reply);
     }
     if (begins(error, "ERR unknown command") || begins(error, "NOPERM") ||
@@ -206,6 +219,28 @@ static int take_hello(struct rlock__hello *hello, const struct rlock__reply *rep
         return 0;
     }
     return refused(hello, reply);
+}
+
+/*
+ * Somebody else's by its name: ours is gone. Where the server does not tell, the kill is worth more
+ * than the connection of somebody else that it might hit.
+ */
+static int take_look(struct rlock__hello *hello, const struct rlock__reply *reply)
+{
+    struct rlock__bytes text = rlock__reply_str(reply, 0);
+    uint64_t *id = &hello->unfenced[hello->looked++];
+
+    if (!rlock__reply_is_error(reply) && !contains(text, hello->opts->client_name)) {
+        *id = GONE;
+    }
+    return 0;
+}
+
+static int take_setname(struct rlock__hello *hello, const struct rlock__reply *reply)
+{
+    /* Without a name `rlock info` shows less; that is all. */
+    hello->named = !rlock__reply_is_error(reply);
+    return 0;
 }
 
 static int take_kill(struct rlock__hello *hello, const struct rlock__reply *reply)
@@ -259,8 +294,20 @@ static int take_info(struct rlock__hello *hello, const struct rlock__reply *repl
     return 0;
 }
 
+/*
+ * Whatever was asked: without the password nothing works, and a server that is busy or loading will
+ * answer later what it must, such as a kill.
+ */
+static bool is_fatal(struct rlock__bytes error)
+{
+    return begins(error, "NOAUTH") || rlock__conn_refusal_code(error) == RLOCK_ECONN;
+}
+
 static int take(struct rlock__hello *hello, enum step step, const struct rlock__reply *reply)
 {
+    if (rlock__reply_is_error(reply) && is_fatal(rlock__reply_str(reply, 0))) {
+        return refused(hello, reply);
+    }
     switch (step) {
     case HELLO:
         return take_hello(hello, reply);
@@ -274,8 +321,10 @@ static int take(struct rlock__hello *hello, enum step step, const struct rlock__
     case AUTH:
     case SELECT:
         return take_ok(hello, reply);
-    case SETNAME: /* without a name `rlock info` shows less; that is all */
-        return 0;
+    case SETNAME:
+        return take_setname(hello, reply);
+    case LOOK:
+        return take_look(hello, reply);
     }
     return 0;
 }
@@ -293,7 +342,7 @@ static int prepare(struct rlock__hello *hello, size_t n)
     hello->out.data =
         malloc(room); /* all there will be: growing would leave copies of the password behind */
     hello->unfenced = calloc(n + 1, sizeof(*hello->unfenced));
-    hello->steps = calloc(n + STEPS_MAX, 1);
+    hello->steps = calloc(2 * n + STEPS_MAX, 1);
     if (hello->out.data == NULL || hello->unfenced == NULL || hello->steps == NULL) {
         return RLOCK_ENOMEM;
     }
@@ -323,10 +372,8 @@ int rlock__hello_reply(struct rlock__hello *hello, const struct rlock__reply *re
     size_t before = hello->n_steps;
     int r = take(hello, (enum step)hello->steps[hello->at++], reply);
 
-    if (r == 0 && hello->at == hello->n_steps && !hello->introduced) {
-        explicit_bzero(hello->out.data, hello->out.len);
-        rlock__buf_clear(&hello->out);
-        say_rest(hello);
+    if (r == 0) {
+        say_more(hello);
     }
     if (r == 0 && hello->out.failed) {
         (void)snprintf(hello->why, sizeof(hello->why), "no memory");

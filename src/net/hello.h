@@ -13,12 +13,13 @@
 /* All zero is a valid one that has not begun. */
 struct rlock__hello {
     const struct rlock__conn_opts *opts;
-    struct rlock__buf out; /* bytes to send; they hold the password, see rlock__hello_fini() */
-    uint64_t *unfenced;
-    size_t n_unfenced;
-    unsigned char *steps; /* the commands whose replies are awaited, from at on */
+    struct rlock__buf out;     /* bytes to send; they hold the password, see rlock__hello_fini() */
+    uint64_t *unfenced;        /* connections that may still be there */
+    size_t n_unfenced, looked; /* looked: how many of them were looked up */
+    unsigned char *steps;      /* the commands whose replies are awaited, from at on */
     size_t n_steps, at;
-    bool introduced; /* who we are is settled, the rest is under way */
+    enum { RLOCK__HELLO_WHO, RLOCK__HELLO_LOOK, RLOCK__HELLO_REST } phase;
+    bool named; /* the server knows our name */
     uint64_t client_id;
     bool fenced;
     int64_t uptime_s;

@@ -22,10 +22,14 @@ struct rlock__tls {
 /* OpenSSL's reason for what just failed, and its list of errors empty for the next one. */
 static const char *reason(void)
 {
-    const char *text = ERR_reason_error_string(ERR_peek_last_error());
+    unsigned long error = ERR_peek_error();
+    const char *text = ERR_reason_error_string(error);
 
     ERR_clear_error();
-    return text != NULL ? text : "unknown reason";
+    if (ERR_GET_REASON(error) == ERR_R_INTERRUPTED_OR_CANCELLED) { /* by no_passphrase() */
+        return "keys with a passphrase are not supported";
+    }
+    return text != NULL ? text : "not a valid PEM file";
 }
 
 static int fail_file(char *err, size_t err_size, const char *path, const char *why)
@@ -90,7 +94,8 @@ static int load_identity(SSL_CTX *ctx, const struct rlock__tls *tls, char *err, 
     }
     if (SSL_CTX_use_PrivateKey_file(ctx, tls->key_file, SSL_FILETYPE_PEM) != 1 ||
         SSL_CTX_check_private_key(ctx) != 1) {
-        return fail_file(err, err_size, tls->key_file, reason());
+        (void)snprintf(err, err_size, "%s: no usable private key: %s", tls->key_file, reason());
+        return RLOCK_ETLS;
     }
     return 0;
 }
