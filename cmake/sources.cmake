@@ -1,0 +1,83 @@
+# The files that rlock consists of, listed once. scripts/check fails on a file that is missing here.
+set(RLOCK_SOURCES
+    src/base/bytes.c
+    src/base/error.c
+    src/base/flight.c
+    src/base/timer.c
+    src/client/ask.c
+    src/client/cancel.c
+    src/client/diagnose.c
+    src/client/dispatch.c
+    src/client/drive.c
+    src/client/lock.c
+    src/client/open.c
+    src/client/process.c
+    src/client/query.c
+    src/client/scan.c
+    src/client/service.c
+    src/client/uri.c
+    src/lock/acquire.c
+    src/lock/call.c
+    src/lock/classify.c
+    src/lock/command.c
+    src/lock/core.c
+    src/lock/hold.c
+    src/lock/orphan.c
+    src/lock/place.c
+    src/lock/plain.c
+    src/lock/reentrant.c
+    src/lock/release.c
+    src/lock/renew.c
+    src/lock/spec.c
+    src/net/conn.c
+    src/net/connect.c
+    src/net/hello.c
+    src/net/resp.c
+    src/net/session.c
+    src/net/sock.c
+    src/net/tls.c
+)
+
+set(RLOCK_LUA
+    lua/plain/force.lua
+    lua/plain/inspect.lua
+    lua/plain/release.lua
+    lua/plain/renew.lua
+    lua/reentrant/acquire.lua
+)
+
+set(RLOCK_CLI_SOURCES
+    cli/child.c
+    cli/client.c
+    cli/doctor.c
+    cli/duration.c
+    cli/ls.c
+    cli/main.c
+    cli/options.c
+    cli/query.c
+    cli/run.c
+    cli/say.c
+    cli/secret.c
+    cli/show.c
+    cli/signals.c
+    cli/terminal.c
+    cli/text.c
+    cli/watch.c
+)
+
+# One program per file.
+set(RLOCK_EXAMPLES
+    examples/orders.c
+)
+
+foreach(list IN ITEMS RLOCK_SOURCES RLOCK_LUA RLOCK_CLI_SOURCES RLOCK_EXAMPLES)
+    set(present "")
+    foreach(file IN LISTS ${list})
+        if(EXISTS ${PROJECT_SOURCE_DIR}/${file})
+            list(APPEND present ${PROJECT_SOURCE_DIR}/${file})
+        else()
+            message(STATUS "not there yet: ${file}")
+        endif()
+    endforeach()
+    set(${list} ${present})
+endforeach()

@@ -1,0 +1,58 @@
+# Installs the build into a prefix of its own and builds a program against it: shared and static by find_package,
+# shared by pkg-config. Each must run and say the version.
+set(top ${BUILD}/test_install)
+set(prefix ${top}/prefix)
+file(REMOVE_RECURSE ${top})
+
+function(run)
+    execute_process(COMMAND ${ARGV} OUTPUT_VARIABLE out ERROR_VARIABLE out RESULT_VARIABLE status)
+    if(NOT status EQUAL 0)
+        message(FATAL_ERROR "failed (${status}): ${ARGV}\n${out}")
+    endif()
+    set(out "${out}" PARENT_SCOPE)
+endfunction()
+
+file(WRITE ${top}/src/main.c [[
+#include <rlock/rlock.h>
+#include <rlock/version.h>
+#include <stdio.h>
+
+/* A program may have a hiredis of its own. */
+int redisReaderGetReply(void)
+{
+    return 1;
+}
+
+int main(void)
+{
+    printf("%s, %s\n", RLOCK_VERSION, rlock_strerror(0));
+    return 0;
+}
+]])
+file(WRITE ${top}/src/CMakeLists.txt [[
+cmake_minimum_required(VERSION 3.25)
+project(consumer LANGUAGES C)
+find_package(rlock 0.1 REQUIRED)
+add_executable(shared main.c)
+target_link_libraries(shared PRIVATE rlock::rlock)
+add_executable(static main.c)
+target_link_libraries(static PRIVATE rlock::rlock_static)
+]])
+
+run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix})
+run(${CMAKE_COMMAND} -G Ninja -S ${top}/src -B ${top}/build -DCMAKE_C_COMPILER=${CC}
+    -DCMAKE_PREFIX_PATH=${prefix})
+run(${CMAKE_COMMAND} --build ${top}/build)
+
+set(ENV{PKG_CONFIG_PATH} ${prefix}/${LIBDIR}/pkgconfig)
+run(${PKG_CONFIG} --cflags --libs rlock)
+separate_arguments(pc UNIX_COMMAND "${out}")
+run(${CC} ${top}/src/main.c ${pc} -o ${top}/build/pc)
+
+set(ENV{LD_LIBRARY_PATH} ${prefix}/${LIBDIR})
+foreach(program IN ITEMS shared static pc)
+    run(${top}/build/${program})
+    if(NOT out MATCHES "^${VERSION}, ")
+        message(FATAL_ERROR "${program} said: ${out}")
+    endif()
+endforeach()

@@ -1,0 +1,57 @@
+# Tests: one ctest entry per cmocka case, and the test of what is installed.
+pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
+
+set(RLOCK_TEST_ENVIRONMENT
+    ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1
+    UBSAN_OPTIONS=print_stacktrace=1
+    TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+    RLOCK_REDIS_SERVER=${PROJECT_SOURCE_DIR}/.deps/bin/redis-server
+    RLOCK_VALKEY_SERVER=${PROJECT_SOURCE_DIR}/.deps/bin/valkey-server
+    RLOCK_COMMAND=${PROJECT_BINARY_DIR}/rlock
+)
+
+# rlock_add_cmocka(<name> SOURCES <file>... [LABELS <label>...] [LIBRARIES <target>...] [TIMEOUT <seconds>])
+# Builds one executable that sees the library's inner symbols, and registers each case that its sources mention in
+# cmocka_unit_test*(case, ...) as the test <name>.<case>. Its main calls cmocka_set_test_filter(argv[1]).
+function(rlock_add_cmocka name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;LABELS;LIBRARIES")
+    if(NOT arg_TIMEOUT)
+        set(arg_TIMEOUT 60)
+    endif()
+
+    add_executable(${name} ${arg_SOURCES})
+    rlock_options(${name})
+    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/tests)
+    target_link_libraries(${name} PRIVATE rlock_objects PkgConfig::CMOCKA ${arg_LIBRARIES})
+
+    set(tests "")
+    foreach(source IN LISTS arg_SOURCES)
+        file(READ ${source} text)
+        string(REGEX MATCHALL "cmocka_unit_test[a-z_]*\\([ \n]*[A-Za-z0-9_]+" cases "${text}")
+        foreach(case IN LISTS cases)
+            string(REGEX REPLACE ".*[^A-Za-z0-9_]" "" case "${case}")
+            add_test(NAME ${name}.${case} COMMAND ${name} ${case})
+            list(APPEND tests ${name}.${case})
+        endforeach()
+    endforeach()
+    if(NOT tests)
+        message(FATAL_ERROR "${name}: no cmocka_unit_test(...) in ${arg_SOURCES}")
+    endif()
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${arg_SOURCES})
+    set_tests_properties(${tests} PROPERTIES
+        LABELS "${arg_LABELS}"
+        TIMEOUT ${arg_TIMEOUT}
+        ENVIRONMENT "${RLOCK_TEST_ENVIRONMENT}"
+        SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]"
+        FAIL_REGULAR_EXPRESSION "Running 0 test"
+    )
+endfunction()
+
+# What is installed serves a program, by find_package and by pkg-config.
+if(NOT instrument)
+    add_test(NAME install.consumer COMMAND ${CMAKE_COMMAND}
+        -DBUILD=${PROJECT_BINARY_DIR} -DLIBDIR=${CMAKE_INSTALL_LIBDIR} -DVERSION=${PROJECT_VERSION}
+        -DCC=${CMAKE_C_COMPILER} -DPKG_CONFIG=${PKG_CONFIG_EXECUTABLE}
+        -P ${PROJECT_SOURCE_DIR}/cmake/test_install.cmake)
+    set_tests_properties(install.consumer PROPERTIES LABELS unit TIMEOUT 120)
+endif()
