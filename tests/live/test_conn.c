@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "live/dial.h"
+#include "support/run.h"
+
+#include <cmocka.h>
+
+static const char *const no_conf[] = {NULL};
+
+static struct test_server *start(enum test_transport transport, const char *const *conf)
+{
+    struct test_server_opts opts = {.transport = transport, .conf = conf};
+
+    return test_server_start(&opts);
+}
+
+static void assert_listed(struct test_server *server, const struct dial *dial, const char *part)
+{
+    char *text = test_server_cmd(server, "client list id %llu",
+                                 (unsigned long long)rlock__conn_client_id(dial->conn));
+
+    if (strstr(text, part) == NULL) {
+        fail_msg("no \"%s\" in \"%s\"", part, text);
+    }
+    free(text);
+}
+
+static void comes_up_over(enum test_transport transport)
+{
+    struct test_server *server = start(transport, no_conf);
+    struct dial dial;
+
+    dial_init(&dial, test_server_url(server));
+    dial_works(&dial);
+    assert_listed(server, &dial, " name=" DIAL_NAME " ");
+    assert_listed(server, &dial, " db=0 ");
+    assert_true(rlock__conn_fenced(dial.conn));
+    assert_string_equal(rlock__conn_run_id(dial.conn), "");
+    assert_int_equal(rlock__conn_uptime_s(dial.conn), -1);
+    dial_ping(&dial);
+    dial_fini(&dial);
+    assert_true(TEST_EVENTUALLY(test_server_clients(server) == 0, 2000));
+    test_server_stop(server);
+}
+
+static void comes_up_over_a_unix_socket(void **state)
+{
+    (void)state;
+    comes_up_over(TEST_UNIX);
+}
+
+static void comes_up_over_tcp(void **state)
+{
+    (void)state;
+    comes_up_over(TEST_TCP);
+}
+
+static void all_addresses_of_a_name_are_tried(void **state)
+{
+    struct test_server *server = start(TEST_TCP, no_conf);
+    char url[64], peer[64];
+    struct dial dial;
+
+    (void)state;
+    /* Where localhost is ::1 as well, that one refuses: the server listens on 127.0.0.1 alone. */
+    (void)snprintf(url, sizeof(url), "redis://localhost:%d", test_server_port(server));
+    (void)snprintf(peer, sizeof(peer), "127.0.0.1:%d", test_server_port(server));
+    dial_init(&dial, url);
+    dial_works(&dial);
+    assert_string_equal(rlock__conn_peer(dial.conn), peer);
+    dial_fini(&dial);
+    test_server_stop(server);
+}
+
+static void the_database_is_selected(void **state)
+{
+    struct test_server *server = start(TEST_UNIX, no_conf);
+    struct dial dial;
+
+    (void)state;
+    dial_init(&dial, test_server_url(server));
+    dial.opts.db = 3;
+    dial_works(&dial);
+    assert_listed(server, &dial, " db=3 ");
+    dial.opts.db = 999;
+    dial_fails(&dial, RLOCK_EREFUSED, "out of range");
+    dial_fini(&dial);
+    test_server_stop(server);
+}
+
+static void run_id_and_uptime_are_told_when_asked(void **state)
+{
+    struct test_server *server = start(TEST_UNIX, no_conf);
+    char *info = test_server_cmd(server, "info server");
+    struct dial dial;
+
+    (void)state;
+    dial_init(&dial, test_server_url(server));
+    dial.opts.want_info = true;
+    dial_works(&dial);
+    assert_int_equal(strlen(rlock__conn_run_id(dial.conn)), 40);
+    assert_non_null(strstr(info, rlock__conn_run_id(dial.conn)));
+    assert_in_range(rlock__conn_uptime_s(dial.conn), 0, 600);
+    free(info);
+    dial_fini(&dial);
+    test_server_stop(server);
+}
+
+static void a_connection_can_be_started_again(void **state)
+{
+    struct test_server *server = start(TEST_UNIX, no_conf);
+    struct rlock__reply reply;
+    struct dial dial;
+
+    (void)state;
+    dial_init(&dial, test_server_url(server));
+    dial_works(&dial);
+    test_server_kill(server);
+    assert_int_equal(dial_next(&dial, &reply), RLOCK_ECONN);
+    assert_non_null(strstr(rlock__conn_error(dial.conn), "closed by the server"));
+    assert_int_equal(rlock__conn_write(dial.conn, "x", 1), RLOCK_ECONN);
+    dial_fails(&dial, RLOCK_ECONN, "cannot connect");
+    test_server_restart(server, false);
+    dial_works(&dial);
+    dial_ping(&dial);
+    dial_fini(&dial);
+    test_server_stop(server);
+}
+
+/* ---- Earlier connections ---- */
+
+static void earlier_connections_are_killed(void **state)
+{
+    struct test_server *server = start(TEST_UNIX, no_conf);
+    struct dial earlier, gone, dial;
+    struct rlock__reply reply;
+    uint64_t ids[3];
+
+    (void)state;
+    dial_init(&earlier, test_server_url(server));
+    dial_init(&gone, test_server_url(server));
+    dial_init(&dial, test_server_url(server));
+    dial_works(&earlier);
+    dial_works(&gone);
+    ids[0] = rlock__conn_client_id(gone.conn);
+    ids[1] = rlock__conn_client_id(earlier.conn);
+    ids[2] = (uint64_t)1 << 62; /* of a server that has ended: not ours to kill */
+    dial_fini(&gone);
+    assert_int_equal(dial_start_fencing(&dial, ids, 3), 0);
+    assert_true(rlock__conn_fenced(dial.conn));
+    assert_int_equal(dial_next(&earlier, &reply), RLOCK_ECONN);
+    dial_ping(&dial);
+    dial_fini(&earlier);
+    dial_fini(&dial);
+    test_server_stop(server);
+}
+
+static void a_connection_that_only_has_the_number_of_an_earlier_one_is_spared(void **state)
+{
+    struct test_server *server = start(TEST_UNIX, no_conf);
+    struct dial other, dial;
+    uint64_t id;
+
+    (void)state;
+    dial_init(&other, test_server_url(server));
+    dial_init(&dial, test_server_url(server));
+    other.opts.client_name = "somebody-else";
+    dial_works(&other);
+    id = rlock__conn_client_id(other.conn);
+    assert_int_equal(dial_start_fencing(&dial, &id, 1), 0);
+    assert_true(rlock__conn_fenced(dial.conn));
+    dial_ping(&other);
+    dial_ping(&dial);
+    dial_fini(&other);
+    dial_fini(&dial);
+    test_server_stop(server);
+}
+
+static void earlier_connections_are_killed_unseen_where_they_cannot_be_listed(void **state)
+{
+    static const char *const conf[] = {"user meek on >s3cret +@all -client|list ~* &*", NULL};
+    struct test_server *server = start(TEST_UNIX, conf);
+    struct rlock__reply reply;
+    struct dial earlier, dial;
+    uint64_t id;
+
+    (void)state;
+    dial_init(&earlier, test_server_url(server));
+    dial_init(&dial, test_server_url(server));
+    dial_works(&earlier);
+    id = rlock__conn_client_id(earlier.conn);
+    dial.opts.user = "meek";
+    dial.opts.password = "s3cret";
+    assert_int_equal(dial_start_fencing(&dial, &id, 1), 0);
+    assert_true(rlock__conn_fenced(dial.conn));
+    assert_int_equal(dial_next(&earlier, &reply), RLOCK_ECONN);
+    dial_fini(&earlier);
+    dial_fini(&dial);
+    test_server_stop(server);
+}
+
+static void an_earlier_connection_that_may_not_be_killed_is_told(void **state)
+{
+    static const char *const conf[] = {"user meek on >s3cret +@all -client|kill ~* &*", NULL};
+    struct test_server *server = start(TEST_UNIX, conf);
+    struct dial earlier, dial;
+    uint64_t id = 0;
+
+    (void)state;
+    dial_init(&earlier, test_server_url(server));
+    dial_init(&dial, test_server_url(server));
+    dial_works(&earlier);
+    assert_int_equal(dial_start_fencing(&dial, &id, 1), 0);
+    assert_false(rlock__conn_fenced(dial.conn)); /* its id is not known */
+    dial.opts.user = "meek";
+    dial.opts.password = "s3cret";
+    id = rlock__conn_client_id(earlier.conn);
+    assert_int_equal(dial_start_fencing(&dial, &id, 1), 0);
+    assert_false(rlock__conn_fenced(dial.conn));
+    dial_ping(&dial);
+    dial_ping(&earlier);
+    dial_fini(&earlier);
+    dial_fini(&dial);
+    test_server_stop(server);
+}
+
+/* ---- Authentication ---- */
+
+static void a_password_is_needed_and_checked(const char *const *conf)
+{
+    struct test_server *server = start(TEST_UNIX, conf);
+    struct dial dial;
+
+    dial_init(&dial, test_server_url(server));
+    dial_fails(&dial, RLOCK_EAUTH, "password");
+    dial.opts.password = "wrong-s3cret";
+    dial_fails(&dial, RLOCK_EAUTH, "WRONGPASS");
+    assert_true(rlock__conn_error_is_final(RLOCK_EAUTH));
+    dial.opts.password = "s3cret";
+    dial_works(&dial);
+    assert_listed(server, &dial, " name=" DIAL_NAME " ");
+    assert_listed(server, &dial, " user=default ");
+    dial.opts.user = "alice";
+    dial_fails(&dial, RLOCK_EAUTH, "WRONGPASS");
+    dial.opts.password = "wonderland";
+    dial_works(&dial);
+    assert_listed(server, &dial, " user=alice ");
+    dial_fini(&dial);
+    test_server_stop(server);
+}
+
+static void passwords_are_checked_by_hello(void **state)
+{
+    static const char *const conf[] = {"requirepass s3cret",
+                                       "user alice on >wonderland +@all ~* &*", NULL};
+
+    (void)state;
+    a_password_is_needed_and_checked(conf);
+}
+
+static void passwords_are_checked_where_hello_is_unknown(void **state)
+{
+    static const char *const conf[] = {"requirepass s3cret",
+                                       "user alice on >wonderland +@all ~* &*",
+                                       "rename-command HELLO \"\"", NULL};
+
+    (void)state;
+    a_password_is_needed_and_checked(conf);
+}
+
+static void a_server_that_repeats_a_password_is_not_quoted(void **state)
+{
+    struct peer peer = {.says =
+                            "-ERR unknown command 'HELLO', with args beginning with: '2'\r\n"
+                            "-ERR unknown command 'AUTH', with args beginning with: 's3cret'\r\n"};
+    struct peer echo = {.says = "-ERR what do you mean by s3cret?\r\n"};
+    struct dial dial;
+
+    (void)state;
+    peer_start(&peer);
+    dial_init(&dial, peer_url(&peer, "redis"));
+    dial.opts.password = "s3cret";
+    dial_fails(&dial, RLOCK_EREFUSED, "refused by the server");
+    dial_fini(&dial);
+    peer_stop(&peer);
+    peer_start(&echo);
+    dial_init(&dial, peer_url(&echo, "redis"));
+    dial.opts.password = "s3cret";
+    dial_fails(&dial, RLOCK_EREFUSED, "refused by the server");
+    dial_fini(&dial);
+    peer_stop(&echo);
+}
+
+static void without_client_commands_it_comes_up_without_id(void **state)
+{
+    static const char *const conf[] = {"user meek on >s3cret +@all -client ~* &*",
+                                       "rename-command HELLO \"\"", NULL};
+    struct test_server *server = start(TEST_UNIX, conf);
+    struct dial dial;
+
+    (void)state;
+    dial_init(&dial, test_server_url(server));
+    dial.opts.user = "meek";
+    dial.opts.password = "s3cret";
+    dial_works(&dial);
+    assert_int_equal(rlock__conn_client_id(dial.conn), 0);
+    dial_ping(&dial);
+    dial_fini(&dial);
+    test_server_stop(server);
+}
+
+static void a_forbidden_database_is_a_matter_of_permission(void **state)
+{
+    static const char *const conf[] = {"user meek on >s3cret +@all -select ~* &*", NULL};
+    struct test_server *server = start(TEST_UNIX, conf);
+    struct dial dial;
+
+    (void)state;
+    dial_init(&dial, test_server_url(server));
+    dial.opts.user = "meek";
+    dial.opts.password = "s3cret";
+    dial.opts.db = 1;
+    dial_fails(&dial, RLOCK_EPERM, "NOPERM");
+    dial_fini(&dial);
+    test_server_stop(server);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(comes_up_over_a_unix_socket),
+        cmocka_unit_test(comes_up_over_tcp),
+        cmocka_unit_test(all_addresses_of_a_name_are_tried),
+        cmocka_unit_test(the_database_is_selected),
+        cmocka_unit_test(run_id_and_uptime_are_told_when_asked),
+        cmocka_unit_test(a_connection_can_be_started_again),
+        cmocka_unit_test(earlier_connections_are_killed),
+        cmocka_unit_test(a_connection_that_only_has_the_number_of_an_earlier_one_is_spared),
+        cmocka_unit_test(earlier_connections_are_killed_unseen_where_they_cannot_be_listed),
+        cmocka_unit_test(an_earlier_connection_that_may_not_be_killed_is_told),
+        cmocka_unit_test(passwords_are_checked_by_hello),
+        cmocka_unit_test(passwords_are_checked_where_hello_is_unknown),
+        cmocka_unit_test(a_server_that_repeats_a_password_is_not_quoted),
+        cmocka_unit_test(without_client_commands_it_comes_up_without_id),
+        cmocka_unit_test(a_forbidden_database_is_a_matter_of_permission),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests_name("conn", tests, NULL, NULL);
+}

@@ -1,0 +1,128 @@
+/* The part of server.h that asks the server questions. */
+#include "run.h"
+#include "server_files.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *vcmd(struct test_server *server, const char *fmt, va_list ap)
+    __attribute__((format(printf, 2, 0)));
+
+static char *vcmd(struct test_server *server, const char *fmt, va_list ap)
+{
+    char *command = NULL;
+    char *line = NULL;
+
+    test_must(vasprintf(&command, fmt, ap), "vasprintf");
+    const int len = test_must(asprintf(&line, "%s\r\n", command), "asprintf");
+    char *reply = server_call(server, line, (size_t)len);
+    free(command);
+    free(line);
+    return reply;
+}
+
+char *test_server_cmd(struct test_server *server, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    char *reply = vcmd(server, fmt, ap);
+    va_end(ap);
+    return reply;
+}
+
+long long test_server_int(struct test_server *server, const char *fmt, ...)
+{
+    va_list ap;
+    char *end = NULL;
+
+    va_start(ap, fmt);
+    char *reply = vcmd(server, fmt, ap);
+    va_end(ap);
+    const long long value = strtoll(reply, &end, 10);
+    if (end == reply || *end != '\0') {
+        test_die("no number in answer to %s: %s", fmt, reply);
+    }
+    free(reply);
+    return value;
+}
+
+bool test_server_says(struct test_server *server, const char *expected, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    char *reply = vcmd(server, fmt, ap);
+    va_end(ap);
+    const bool is_same = strcmp(reply, expected) == 0;
+    free(reply);
+    return is_same;
+}
+
+char *test_server_argv(struct test_server *server, const char *const *argv)
+{
+    char *command = NULL;
+    size_t len = 0;
+    int n = 0;
+    FILE *out = open_memstream(&command, &len);
+
+    TEST_CHECK(out != NULL);
+    while (argv[n] != NULL) {
+        n++;
+    }
+    fprintf(out, "*%d\r\n", n);
+    for (int i = 0; i < n; i++) {
+        fprintf(out, "$%zu\r\n%s\r\n", strlen(argv[i]), argv[i]);
+    }
+    fclose(out);
+    char *reply = server_call(server, command, len);
+    free(command);
+    return reply;
+}
+
+bool test_server_has_command(struct test_server *server, const char *name)
+{
+    return !test_server_says(server, "", "COMMAND INFO %s", name);
+}
+
+long long test_server_clients(struct test_server *server)
+{
+    char *list = test_server_cmd(server, "CLIENT LIST");
+    char *rest = list;
+    long long n = 0;
+
+    for (char *line = strsep(&rest, "\n"); line != NULL; line = strsep(&rest, "\n")) {
+        n += line[0] != '\0' && strstr(line, " name=test-side ") == NULL;
+    }
+    free(list);
+    return n;
+}
+
+static bool is_clean(struct test_server *server)
+{
+    return test_server_int(server, "DBSIZE") == 0 &&
+           test_server_says(server, "", "PUBSUB CHANNELS") &&
+           (!test_server_has_command(server, "SPUBLISH") ||
+            test_server_says(server, "", "PUBSUB SHARDCHANNELS"));
+}
+
+static void show(struct test_server *server, const char *command)
+{
+    char *reply = test_server_cmd(server, "%s", command);
+
+    fprintf(stderr, "%s: %s\n", command, reply);
+    free(reply);
+}
+
+void test_server_assert_clean(struct test_server *server)
+{
+    if (TEST_EVENTUALLY(is_clean(server), 2000)) {
+        return;
+    }
+    show(server, "KEYS *");
+    show(server, "PUBSUB CHANNELS");
+    show(server, "PUBSUB SHARDCHANNELS");
+    test_die("the server is not clean");
+}
