@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What goes wrong, one thing at a time, several at once. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "world.h"
+
+static struct sim_client *any_client(struct sim_world *world)
+{
+    return world->clients[sim_random(world, world->config.n_clients)];
+}
+
+static void disturb_all(struct sim_world *world, int64_t until)
+{
+    for (unsigned i = 0; i < world->config.n_clients; i++) {
+        struct sim_client *client = world->clients[i];
+
+        client->disturbed = rlock__max(client->disturbed, until);
+    }
+}
+
+static void break_link(struct sim_world *world)
+{
+    struct sim_client *client = any_client(world);
+    struct sim_link *link = sim_chance(world, 700) ? &client->link : &client->sub;
+
+    if (link->state == SIM_UP && !sim_is_paused(client)) {
+        sim_link_break(client, link, "cut");
+        sim_pump(client);
+    }
+}
+
+static void pause_client(struct sim_world *world)
+{
+    struct sim_client *client = any_client(world);
+
+    client->paused_until = world->now + sim_random(world, 2 * world->config.lease);
+    client->disturbed = rlock__max(client->disturbed, client->paused_until);
+    sim_trace(world, "client %u pauses until %.3f", client->index,
+              (double)client->paused_until / 1000);
+}
+
+static void kill_client(struct sim_world *world)
+{
+    struct sim_client *client = any_client(world);
+    unsigned index = client->index;
+
+    sim_client_kill(client);
+    (void)sim_client_new(world, index);
+}
+
+static void pause_server(struct sim_world *world)
+{
+    world->server_paused_until = world->now + sim_random(world, 2 * world->config.lease);
+    disturb_all(world, world->server_paused_until);
+    sim_trace(world, "server stops until %.3f", (double)world->server_paused_until / 1000);
+}
+
+static void on_restart(struct rlock__timer *timer, int64_t now)
+{
+    struct sim_world *world =
+        (struct sim_world *)(void *)((char *)timer - offsetof(struct sim_world, restart));
+
+    (void)now;
+    sim_trace(world, "server is back");
+    world->server_down = false;
+}
+
+static void restart_server(struct sim_world *world)
+{
+    bool keep = sim_chance(world, 500);
+
+    if (world->server_down) {
+        return;
+    }
+    sim_trace(world, "server dies, will be back %s", keep ? "with its data" : "empty");
+    sim_server_restart(world->server, keep);
+    world->server_life++;
+    world->server_down = true;
+    if (!keep) {
+        sim_doom(world, -1);
+    }
+    sim_check_server(world);
+    world->restart.fire = on_restart;
+    rlock__timer_set(&world->timers, &world->restart,
+                     world->now + sim_random(world, world->config.lease));
+    disturb_all(world, world->restart.at + RLOCK__SECOND);
+}
+
+/* Somebody deletes a lock by hand. */
+static void delete_key(struct sim_world *world)
+{
+    unsigned key = (unsigned)sim_random(world, world->config.n_keys);
+    uint64_t conn = sim_server_connect(world->server);
+    char command[64];
+    int n = snprintf(command, sizeof(command), "*2\r\n$3\r\nDEL\r\n$%zu\r\n%s\r\n",
+                     strlen(world->keys[key]), world->keys[key]);
+
+    sim_trace(world, "somebody deletes %s", world->keys[key]);
+    (void)sim_server_command(world->server, conn, command, (size_t)n);
+    sim_server_disconnect(world->server, conn);
+    sim_doom(world, (int)key);
+    sim_check_server(world);
+}
+
+static void flush_scripts(struct sim_world *world)
+{
+    sim_server_script_flush(world->server);
+}
+
+void sim_fault(struct sim_world *world)
+{
+    static const struct {
+        int64_t weight;
+        void (*strike)(struct sim_world *world);
+    } faults[] = {
+        {50, break_link},    {15, pause_client}, {8, kill_client},    {6, pause_server},
+        {3, restart_server}, {3, delete_key},    {10, flush_scripts},
+    };
+    int64_t dice = sim_random(world, 95);
+
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+        if (dice < faults[i].weight) {
+            faults[i].strike(world);
+            return;
+        }
+        dice -= faults[i].weight;
+    }
+}
+
+void sim_heal(struct sim_world *world)
+{
+    world->healed = true;
+    world->server_down = false;
+    world->server_paused_until = 0;
+    rlock__timer_unset(&world->timers, &world->restart);
+    for (unsigned i = 0; i < world->config.n_clients; i++) {
+        world->clients[i]->paused_until = 0;
+    }
+}

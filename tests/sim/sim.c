@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sim [--seed N] [--seeds COUNT] [--steps N] [--jobs N] [--trace]
+ * Runs seeds from N on. A seed that fails prints itself; `sim --seed N --seeds 1 --trace` replays
+ * it exactly.
+ */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "world.h"
+
+struct options {
+    uint64_t seed, seeds, steps;
+    unsigned jobs;
+    bool trace;
+};
+
+static int run_share(const struct options *options, unsigned job)
+{
+    struct sim_world *world = calloc(1, sizeof(*world));
+    uint64_t grants = 0, losses = 0, doubts = 0, steps = 0;
+    int failed = 0;
+
+    world->trace = options->trace;
+    for (uint64_t i = job; i < options->seeds && failed == 0; i += options->jobs) {
+        if (!sim_run(world, options->seed + i, options->steps)) {
+            printf("seed %llu fails after %llu steps: %s\n",
+                   (unsigned long long)(options->seed + i), (unsigned long long)world->steps,
+                   world->violation);
+            failed = 1;
+        }
+        grants += world->grants;
+        losses += world->losses;
+        doubts += world->doubts;
+        steps += world->steps;
+    }
+    printf("job %u: %llu steps, %llu grants, %llu losses, %llu in doubt, %s\n", job,
+           (unsigned long long)steps, (unsigned long long)grants, (unsigned long long)losses,
+           (unsigned long long)doubts, failed ? "FAILED" : "ok");
+    world->server = sim_server_free(world->server);
+    free(world);
+    return failed;
+}
+
+static int run_jobs(const struct options *options)
+{
+    int failed = 0, status;
+
+    (void)fflush(stdout);
+    for (unsigned job = 0; job < options->jobs; job++) {
+        pid_t pid = fork();
+
+        if (pid == 0) {
+            exit(run_share(options, job));
+        }
+        failed |= pid < 0;
+    }
+    while (wait(&status) > 0) {
+        failed |= !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+    }
+    return failed;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option longs[] = {
+        {"seed", required_argument, NULL, 's'},  {"seeds", required_argument, NULL, 'n'},
+        {"steps", required_argument, NULL, 't'}, {"jobs", required_argument, NULL, 'j'},
+        {"trace", no_argument, NULL, 'v'},       {NULL, 0, NULL, 0},
+    };
+    struct options options = {.seed = 1, .seeds = 1000, .steps = 600, .jobs = 1};
+    int c;
+
+    while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+        switch (c) {
+        case 's':
+            options.seed = strtoull(optarg, NULL, 10);
+            break;
+        case 'n':
+            options.seeds = strtoull(optarg, NULL, 10);
+            break;
+        case 't':
+            options.steps = strtoull(optarg, NULL, 10);
+            break;
+        case 'j':
+            options.jobs = (unsigned)strtoul(optarg, NULL, 10);
+            break;
+        case 'v':
+            options.trace = true;
+            break;
+        default:
+            return 64;
+        }
+    }
+    return options.jobs > 1 ? run_jobs(&options) : run_share(&options, 0);
+}

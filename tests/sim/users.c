@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The users: each takes and gives up locks at random, one call at a time. */
+#include <stdio.h>
+
+#include "world.h"
+
+static void plan(struct sim_user *user, int64_t pause)
+{
+    rlock__timer_set(&user->client->world->timers, &user->act, user->client->world->now + pause);
+}
+
+static void begin(struct sim_user *user)
+{
+    struct sim_client *client = user->client;
+
+    user->calling = true;
+    user->began = sim_clock(client);
+    user->began_at = client->world->now;
+    user->call.owner = user->owner;
+    user->call.payload = user;
+    user->call.cancel = user;
+    user->call.spec = client->specs[user->key];
+    rlock__core_begin(&client->core, &user->call, user->began);
+    sim_pump(client);
+}
+
+static void take(struct sim_user *user)
+{
+    struct sim_world *world = user->client->world;
+    int64_t lease = world->config.lease;
+    int64_t dice = sim_random(world, 10);
+
+    user->call = (struct rlock__call){.kind = RLOCK__ACQUIRE};
+    if (user->depth == 0) {
+        user->key = (unsigned)sim_random(world, world->config.n_keys);
+    }
+    if (dice >= 3) {
+        user->call.wait_us = dice >= 8 ? -1 : 1 + sim_random(world, 3 * lease);
+    }
+    if (sim_chance(world, 400)) {
+        user->call.lease_us = 20 * RLOCK__MS + sim_random(world, lease);
+    }
+    if (sim_chance(world, 50)) {
+        user->call.max_hold_us = lease / 2 + sim_random(world, 3 * lease);
+    }
+    begin(user);
+}
+
+static void release(struct sim_user *user)
+{
+    user->call = (struct rlock__call){.kind = RLOCK__RELEASE};
+    begin(user);
+}
+
+/* The thread ends; another takes its place. */
+static void thread_exit(struct sim_user *user)
+{
+    struct sim_client *client = user->client;
+    uint64_t old = user->owner.id;
+
+    sim_trace(client->world, "client %u: thread %llu ends", client->index, (unsigned long long)old);
+    user->owner.id += 100;
+    user->depth = 0;
+    rlock__core_thread_exit(&client->core, old, sim_clock(client));
+    user->claim = rlock__claim_unref(user->claim);
+    sim_pump(client);
+    plan(user, RLOCK__MS);
+}
+
+static void on_act(struct rlock__timer *timer, int64_t now)
+{
+    struct sim_user *user =
+        (struct sim_user *)(void *)((char *)timer - offsetof(struct sim_user, act));
+    struct sim_client *client = user->client;
+    struct sim_world *world = client->world;
+
+    (void)now;
+    if (sim_is_paused(client)) {
+        rlock__timer_set(&world->timers, timer, client->paused_until + 1);
+    } else if (client->closed) {
+        return;
+    } else if (user->calling) { /* it waits long: now and then it is cancelled */
+        if (sim_chance(world, 300)) {
+            sim_trace(world, "client %u user %llu: cancel", client->index,
+                      (unsigned long long)user->owner.id);
+            rlock__core_cancel(&client->core, user, sim_clock(client));
+            sim_pump(client);
+        } else {
+            plan(user, sim_random(world, world->config.lease));
+        }
+    } else if (user->depth == 0) {
+        take(user);
+    } else if (!user->owner.given && world->config.faults != 0 && sim_chance(world, 20)) {
+        thread_exit(user);
+    } else if (user->depth < 3 && sim_chance(world, 250)) {
+        take(user);
+    } else {
+        release(user);
+    }
+}
+
+static void on_taken(struct sim_user *user)
+{
+    struct sim_world *world = user->client->world;
+    struct rlock__call *call = &user->call;
+
+    world->grants++;
+    if (user->depth == 0) {
+        user->claim = rlock__claim_unref(user->claim);
+        user->claim = call->claim;
+        user->number = call->number;
+        user->doomed = user->fuzzy = user->lost = false;
+    } else {
+        (void)rlock__claim_unref(call->claim);
+    }
+    user->depth = call->count;
+}
+
+void sim_user_done(struct sim_user *user)
+{
+    struct sim_client *client = user->client;
+    struct sim_world *world = client->world;
+    struct rlock__call *call = &user->call;
+    bool taking = call->kind == RLOCK__ACQUIRE;
+
+    user->calling = false;
+    sim_trace(world, "client %u user %llu: %s %s: %s, count %u, number %llu %s", client->index,
+              (unsigned long long)user->owner.id, taking ? "take" : "release",
+              world->keys[user->key], rlock_code_name(call->code), call->count,
+              (unsigned long long)call->number, call->detail);
+    if (call->code == 0 && taking) {
+        on_taken(user);
+    } else if (!taking && (call->code == 0 || call->code == RLOCK_ELOST)) {
+        user->depth = call->count;
+    } else if (!taking && call->code == RLOCK_ENOTOWNER) {
+        user->depth = 0;
+    }
+    world->doubts += call->code == RLOCK_EINDOUBT;
+    sim_check_done(user);
+    if (!taking && call->code == RLOCK_EINDOUBT) {
+        user->depth = user->depth > 1 ? user->depth - 1 : 0;
+        user->fuzzy = true;
+    }
+    if (user->depth == 0) {
+        user->claim = rlock__claim_unref(user->claim);
+    }
+    if (!client->closed) {
+        plan(user, 1 + sim_random(world, sim_chance(world, 100) ? 2 * world->config.lease
+                                                                : 50 * RLOCK__MS));
+    }
+}
+
+void sim_user_lost(struct sim_client *client, const struct rlock__loss *loss)
+{
+    client->world->losses++;
+    for (unsigned i = 0; i < client->n_users; i++) {
+        struct sim_user *user = &client->users[i];
+
+        if (user->depth != 0 && client->specs[user->key] == loss->spec &&
+            (loss->owner != 0 ? user->owner.given && user->owner.id == loss->owner
+                              : !user->owner.given) &&
+            (user->claim == NULL || atomic_load(&user->claim->valid_until) == 0)) {
+            sim_trace(client->world, "client %u user %llu: lost %s: %s", client->index,
+                      (unsigned long long)user->owner.id, client->world->keys[user->key],
+                      rlock_reason_text(loss->reason));
+            user->lost = true;
+        }
+    }
+}
+
+void sim_users_start(struct sim_client *client)
+{
+    struct sim_world *world = client->world;
+
+    client->n_users = world->config.n_users;
+    for (unsigned i = 0; i < client->n_users; i++) {
+        struct sim_user *user = &client->users[i];
+
+        user->client = client;
+        user->owner = (struct rlock__owner){.id = i + 1, .given = sim_chance(world, 300)};
+        user->act.fire = on_act;
+        plan(user, sim_random(world, 20 * RLOCK__MS));
+    }
+}

@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The network, and each client's two connections: what src/net and src/client do for real. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "world.h"
+
+#define CONNECT_TIMEOUT (500 * RLOCK__MS)
+
+static int64_t delay(struct sim_world *world)
+{
+    const struct sim_config *config = &world->config;
+    int64_t us = config->delay_min + sim_random(world, config->delay_max - config->delay_min + 1);
+
+    /* now and then something takes much longer */
+    return config->faults != 0 && !world->healed && sim_chance(world, 5)
+               ? us + sim_random(world, RLOCK__SECOND)
+               : us;
+}
+
+/* ---- Messages ---- */
+
+static void message_free(struct sim_message *message)
+{
+    struct sim_conn *conn = message->conn;
+
+    rlock__timer_unset(&conn->world->timers, &message->timer);
+    DL_DELETE(conn->under_way, message);
+    free(message);
+}
+
+static void conn_free(struct sim_conn *conn)
+{
+    struct sim_message *message, *after;
+
+    DL_FOREACH_SAFE(conn->under_way, message, after) {
+        message_free(message);
+    }
+    rlock__timer_unset(&conn->world->timers, &conn->end);
+    DL_DELETE(conn->world->conns, conn);
+    free(conn);
+}
+
+static void on_server_end(struct rlock__timer *timer, int64_t now)
+{
+    struct sim_conn *conn =
+        (struct sim_conn *)(void *)((char *)timer - offsetof(struct sim_conn, end));
+
+    (void)now;
+    sim_server_disconnect(conn->world->server, conn->id);
+    conn_free(conn);
+}
+
+/* What a command or reply says, on one line. */
+static void trace_frame(const struct sim_conn *conn, const char *what, const char *bytes,
+                        size_t len)
+{
+    char line[400];
+    size_t n = 0;
+
+    if (!conn->world->trace) {
+        return;
+    }
+    for (size_t i = 0; i < len && n < sizeof(line) - 1; i++) {
+        if (bytes[i] == '\r' || bytes[i] == '\n') {
+            line[n] = ' ';
+            n += n > 0 && line[n - 1] != ' ';
+        } else {
+            line[n++] = bytes[i];
+        }
+    }
+    line[n] = '\0';
+    sim_trace(conn->world, "  conn %llu %s %s", (unsigned long long)conn->id, what, line);
+}
+
+static void at_server(struct sim_message *message)
+{
+    struct sim_conn *conn = message->conn;
+    struct sim_world *world = conn->world;
+
+    if (world->now < world->server_paused_until || world->server_down) {
+        rlock__timer_set(&world->timers, &message->timer,
+                         rlock__max(world->server_paused_until, world->now + RLOCK__MS));
+        return;
+    }
+    if (!message->is_end) {
+        trace_frame(conn, "runs", message->bytes, message->len);
+        (void)sim_server_command(world->server, conn->id, message->bytes, message->len);
+        sim_check_server(world);
+    }
+    message_free(message);
+}
+
+static void hear(struct sim_conn *conn, const char *bytes, size_t len);
+
+static void at_client(struct sim_message *message)
+{
+    struct sim_conn *conn = message->conn;
+    struct sim_client *client = conn->client;
+
+    if (client != NULL && conn->open && sim_is_paused(client)) {
+        rlock__timer_set(&conn->world->timers, &message->timer, client->paused_until);
+        return;
+    }
+    if (client != NULL && conn->open && message->is_end) {
+        sim_link_break(client, conn->is_sub ? &client->sub : &client->link, "the server closed it");
+        sim_pump(client);
+        return; /* conn and message may be gone */
+    }
+    if (client != NULL && conn->open) {
+        char *bytes = malloc(message->len);
+        size_t len = message->len;
+
+        memcpy(bytes, message->bytes, len);
+        message_free(message);
+        hear(conn, bytes, len);
+        free(bytes);
+        return;
+    }
+    message_free(message);
+}
+
+/* The eldest of its connection and direction. */
+static struct sim_message *first_of(struct sim_message *message)
+{
+    struct sim_message *first;
+
+    DL_FOREACH(message->conn->under_way, first) {
+        if (first->to_server == message->to_server) {
+            break;
+        }
+    }
+    return first;
+}
+
+static void on_arrival(struct rlock__timer *timer, int64_t now)
+{
+    struct sim_message *message =
+        (struct sim_message *)(void *)((char *)timer - offsetof(struct sim_message, timer));
+
+    struct sim_message *head = first_of(message);
+
+    (void)now;
+    if (head != message) { /* delays must not reorder: the eldest arrives now, this one when that
+                              would have */
+        rlock__timer_set(&message->conn->world->timers, timer, rlock__max(head->timer.at, now));
+        rlock__timer_unset(&message->conn->world->timers, &head->timer);
+        message = head;
+    }
+    if (message->to_server) {
+        at_server(message);
+    } else {
+        at_client(message);
+    }
+}
+
+static void post(struct sim_conn *conn, bool to_server, const char *bytes, size_t len, bool is_end)
+{
+    struct sim_world *world = conn->world;
+    int64_t *last = to_server ? &conn->last_up : &conn->last_down;
+    struct sim_message *message = calloc(1, sizeof(*message) + len);
+
+    *last = rlock__max(*last, world->now + delay(world));
+    message->timer.fire = on_arrival;
+    message->conn = conn;
+    message->to_server = to_server;
+    message->is_end = is_end;
+    message->len = len;
+    if (len != 0) {
+        memcpy(message->bytes, bytes, len);
+    }
+    DL_APPEND(conn->under_way, message);
+    rlock__timer_set(&world->timers, &message->timer, *last);
+}
+
+static void say(struct sim_conn *conn, const char *bytes, size_t len)
+{
+    while (len != 0) {
+        int64_t n = sim_resp_frame_len(bytes, len);
+
+        if (n <= 0) {
+            sim_violate(conn->world, "the core sends what is not RESP");
+            return;
+        }
+        post(conn, true, bytes, (size_t)n, false);
+        bytes += n;
+        len -= (size_t)n;
+    }
+}
+
+/* ---- The server's side ---- */
+
+static struct sim_conn *find_conn(struct sim_world *world, uint64_t id)
+{
+    struct sim_conn *conn;
+
+    DL_FOREACH(world->conns, conn) {
+        if (conn->id == id) {
+            return conn;
+        }
+    }
+    return NULL;
+}
+
+static void on_frame(void *payload, uint64_t id, const char *bytes, size_t len, bool is_push)
+{
+    struct sim_world *world = payload;
+    struct sim_conn *conn = find_conn(world, id);
+    bool is_message = is_push && len > 12 && memcmp(bytes, "*3\r\n$7\r\nmessage", 15) == 0;
+
+    if (conn == NULL ||
+        (is_message && !world->healed && sim_chance(world, world->config.drop_messages * 10))) {
+        return;
+    }
+    trace_frame(conn, "answers", bytes, len);
+    post(conn, false, bytes, len, false);
+    if (is_message && world->config.faults != 0 && sim_chance(world, 50)) {
+        post(conn, false, bytes, len, false);
+    }
+}
+
+static void on_close(void *payload, uint64_t id)
+{
+    struct sim_world *world = payload;
+    struct sim_conn *conn = find_conn(world, id);
+    struct sim_message *message, *after;
+
+    if (conn == NULL) {
+        return;
+    }
+    DL_FOREACH_SAFE(conn->under_way, message, after) {
+        if (message->to_server) { /* unread input dies with the connection */
+            message->is_end = true;
+        }
+    }
+    post(conn, false, NULL, 0, true);
+}
+
+void sim_wire_server(struct sim_world *world)
+{
+    struct sim_events events = {.on_frame = on_frame, .on_close = on_close, .payload = world};
+
+    sim_server_set_events(world->server, &events);
+}
+
+void sim_conns_fini(struct sim_world *world)
+{
+    while (world->conns != NULL) {
+        conn_free(world->conns);
+    }
+}
+
+/* ---- The clients' side ---- */
+
+/* What is under way may still run: some time passes until the server has read it all and sees the
+ * end. */
+static void let_go(struct sim_conn *conn)
+{
+    struct sim_world *world = conn->world;
+    struct sim_message *message, *after;
+    bool late = world->config.faults != 0 && sim_chance(world, 500);
+    int64_t more = late ? sim_random(world, 2 * world->config.lease) : 0;
+
+    conn->open = false;
+    conn->client = NULL;
+    DL_FOREACH_SAFE(conn->under_way, message, after) {
+        if (!message->to_server || (!late && sim_chance(world, 300))) {
+            message_free(message);
+        } else {
+            rlock__timer_set(&world->timers, &message->timer,
+                             rlock__max(message->timer.at, world->now) + more);
+        }
+    }
+    conn->end.fire = on_server_end;
+    rlock__timer_set(&world->timers, &conn->end, rlock__max(conn->last_up, world->now) + more + 1);
+}
+
+static void retry(struct sim_link *link, struct sim_world *world)
+{
+    rlock__timer_set(&world->timers, &link->timer,
+                     world->now + 5 * RLOCK__MS + sim_random(world, 50 * RLOCK__MS));
+}
+
+void sim_link_break(struct sim_client *client, struct sim_link *link, const char *why)
+{
+    struct sim_world *world = client->world;
+    enum sim_link_state state = link->state;
+    bool is_sub = link == &client->sub;
+
+    if (link->conn != NULL) {
+        sim_trace(world, "client %u: %s breaks: %s", client->index, is_sub ? "sub" : "link", why);
+        let_go(link->conn);
+        link->conn = NULL;
+    }
+    if (!is_sub && link->client_id != 0 && link->n_unfenced < SIM_UNFENCED) {
+        link->unfenced[link->n_unfenced++] = link->client_id;
+    }
+    link->state = SIM_DOWN;
+    link->client_id = 0;
+    client->disturbed = rlock__max(client->disturbed, world->now);
+    if (why == NULL) {
+        return;
+    }
+    retry(link, world);
+    if (is_sub && state == SIM_UP) {
+        rlock__core_sub_down(&client->core, sim_clock(client));
+    } else if (!is_sub) {
+        rlock__core_link_down(&client->core, state == SIM_UP ? link->gen : 0, RLOCK_ECONN, false,
+                              why, sim_clock(client));
+    }
+}
+
+static void handshake_step(struct sim_client *client, struct sim_link *link);
+
+static void begin_hello(struct sim_client *client, struct sim_link *link)
+{
+    struct sim_world *world = client->world;
+    struct sim_conn *conn = calloc(1, sizeof(*conn));
+    char command[80];
+
+    conn->world = world;
+    conn->client = client;
+    conn->is_sub = link == &client->sub;
+    conn->open = true;
+    conn->id = sim_server_connect(world->server);
+    DL_APPEND(world->conns, conn);
+    link->conn = conn;
+    link->state = SIM_HELLO;
+    link->fenced = true;
+    link->answers_due = 1;
+    if (link->server_life !=
+        world->server_life) { /* another process: what the old one had, died with it */
+        link->n_unfenced = 0;
+        link->server_life = world->server_life;
+    }
+    say(conn, "*2\r\n$6\r\nCLIENT\r\n$2\r\nID\r\n", 24);
+    for (size_t i = 0; i < link->n_unfenced && client->may_kill && !conn->is_sub; i++) {
+        char id[24];
+        int n = snprintf(id, sizeof(id), "%llu", (unsigned long long)link->unfenced[i]);
+
+        n = snprintf(command, sizeof(command),
+                     "*4\r\n$6\r\nCLIENT\r\n$4\r\nKILL\r\n$2\r\nID\r\n$%d\r\n%s\r\n", n, id);
+        say(conn, command, (size_t)n);
+        link->answers_due++;
+    }
+    if (!client->may_kill && link->n_unfenced != 0) {
+        link->fenced = false;
+    }
+    rlock__timer_set(&world->timers, &link->timer, world->now + CONNECT_TIMEOUT);
+}
+
+static void on_link_timer(struct rlock__timer *timer, int64_t now)
+{
+    struct sim_link *link =
+        (struct sim_link *)(void *)((char *)timer - offsetof(struct sim_link, timer));
+    struct sim_client *client = link->client;
+    struct sim_world *world = client->world;
+
+    (void)now;
+    if (sim_is_paused(client)) {
+        rlock__timer_set(&world->timers, timer, client->paused_until);
+    } else if (link->state == SIM_DOWN && world->server_down) {
+        rlock__core_link_down(&client->core, 0, RLOCK_ECONN, false, "refused", sim_clock(client));
+        retry(link, world);
+        sim_pump(client);
+    } else if (link->state == SIM_DOWN) {
+        link->state = SIM_CONNECTING;
+        rlock__timer_set(&world->timers, timer, world->now + 2 * delay(world));
+    } else if (link->state == SIM_CONNECTING) {
+        begin_hello(client, link);
+    } else if (link->state == SIM_HELLO) {
+        sim_link_break(client, link, "no answer to the greeting");
+        sim_pump(client);
+    }
+}
+
+static void handshake_step(struct sim_client *client, struct sim_link *link)
+{
+    if (--link->answers_due != 0) {
+        return;
+    }
+    rlock__timer_unset(&client->world->timers, &link->timer);
+    link->state = SIM_UP;
+    if (link == &client->sub) {
+        rlock__core_sub_up(&client->core, sim_clock(client));
+        return;
+    }
+    link->gen = ++client->last_gen;
+    if (link->fenced) {
+        link->fenced_below = link->gen;
+        link->n_unfenced = 0;
+    }
+    sim_trace(client->world, "client %u: link up, generation %llu%s", client->index,
+              (unsigned long long)link->gen, link->fenced ? "" : ", not fenced");
+    rlock__core_link_up(&client->core, link->gen, link->fenced_below, sim_clock(client));
+}
+
+static size_t flatten(const struct sim_resp *node, struct rlock__value *values, size_t n)
+{
+    static const enum rlock__reply_type types[] = {
+        [SIM_RESP_STATUS] = RLOCK__REPLY_STATUS, [SIM_RESP_ERROR] = RLOCK__REPLY_ERROR,
+        [SIM_RESP_INTEGER] = RLOCK__REPLY_INT,   [SIM_RESP_BULK] = RLOCK__REPLY_STR,
+        [SIM_RESP_NIL] = RLOCK__REPLY_NIL,
+    };
+
+    if (node->type == SIM_RESP_ARRAY) {
+        for (size_t i = 0; i < node->n_items; i++) {
+            n = flatten(&node->items[i], values, n);
+        }
+        return n;
+    }
+    values[n] =
+        (struct rlock__value){types[node->type], node->integer, node->text.data, node->text.len};
+    return n + 1;
+}
+
+static void hear(struct sim_conn *conn, const char *bytes, size_t len)
+{
+    struct sim_client *client = conn->client;
+    struct sim_link *link = conn->is_sub ? &client->sub : &client->link;
+    struct rlock__value values[2 * RLOCK__BATCH + 8];
+    struct sim_resp *tree = sim_resp_read(bytes, len);
+    struct rlock__reply reply = {.v = values, .is_array = tree->type == SIM_RESP_ARRAY};
+
+    reply.n = flatten(tree, values, 0);
+    if (link->state == SIM_HELLO) {
+        if (link->client_id == 0) {
+            link->client_id = (uint64_t)reply.v[0].num;
+        }
+        handshake_step(client, link);
+    } else if (conn->is_sub) {
+        rlock__core_sub_reply(&client->core, &reply, sim_clock(client));
+    } else {
+        rlock__core_reply(&client->core, link->gen, &reply, sim_clock(client));
+    }
+    (void)sim_resp_free(tree);
+    sim_pump(client);
+}
+
+void sim_wire_pump(struct sim_client *client)
+{
+    struct rlock__server *server = &client->core.server;
+
+    if (server->flight.close && client->link.state == SIM_UP &&
+        client->link.gen == server->flight.gen) {
+        server->flight.close = false;
+        sim_link_break(client, &client->link, "overdue");
+    }
+    if (client->link.state == SIM_UP && server->flight.up) {
+        say(client->link.conn, server->flight.out.data, server->flight.out.len);
+        rlock__buf_clear(&server->flight.out);
+    }
+    if (client->sub.state == SIM_UP) {
+        say(client->sub.conn, server->sub_out.data, server->sub_out.len);
+        rlock__buf_clear(&server->sub_out);
+    } else if (client->sub.state == SIM_DOWN && !client->sub.timer.set &&
+               client->core.channels != NULL) {
+        rlock__timer_set(&client->world->timers, &client->sub.timer, client->world->now);
+    }
+}
+
+void sim_wire_client(struct sim_client *client)
+{
+    client->link.client = client->sub.client = client;
+    client->link.timer.fire = client->sub.timer.fire = on_link_timer;
+    client->link.server_life = client->world->server_life;
+    rlock__timer_set(&client->world->timers, &client->link.timer, client->world->now);
+}

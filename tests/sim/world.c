@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "world.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+int64_t sim_random(struct sim_world *world, int64_t n)
+{
+    uint64_t z =
+        (world->random += 0x9E3779B97F4A7C15ULL); /* splitmix64 (Steele, Lea, Flood 2014) */
+
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+    return n > 0 ? (int64_t)(((z ^ (z >> 31)) >> 1) % (uint64_t)n) : 0;
+}
+
+bool sim_chance(struct sim_world *world, int64_t per_mille)
+{
+    return sim_random(world, 1000) < per_mille;
+}
+
+void sim_trace(const struct sim_world *world, const char *format, ...)
+{
+    va_list args;
+
+    if (!world->trace) {
+        return;
+    }
+    printf("%10.3f ms  ", (double)world->now / 1000);
+    va_start(args, format);
+    (void)vprintf(format, args);
+    va_end(args);
+    printf("\n");
+}
+
+void sim_violate(struct sim_world *world, const char *format, ...)
+{
+    va_list args;
+
+    if (world->violation[0] != '\0') {
+        return;
+    }
+    va_start(args, format);
+    (void)vsnprintf(world->violation, sizeof(world->violation), format, args);
+    va_end(args);
+    sim_trace(world, "VIOLATION: %s", world->violation);
+}
+
+/* ---- Clients ---- */
+
+int64_t sim_clock(const struct sim_client *client)
+{
+    int64_t now = client->world->now;
+
+    return now + now / 1000000 * client->ppm + now % 1000000 * client->ppm / 1000000 +
+           client->offset;
+}
+
+bool sim_is_paused(const struct sim_client *client)
+{
+    return client->world->now < client->paused_until;
+}
+
+/* When the world's clock will have brought the client's to a time; never earlier. */
+static int64_t world_time(const struct sim_client *client, int64_t at)
+{
+    int64_t left = at - sim_clock(client);
+
+    return left <= 0 ? client->world->now
+                     : client->world->now + left * 1000000 / (1000000 + client->ppm) + 1;
+}
+
+static void on_tick(struct rlock__timer *timer, int64_t now)
+{
+    struct sim_client *client =
+        (struct sim_client *)(void *)((char *)timer - offsetof(struct sim_client, tick));
+
+    (void)now;
+    if (sim_is_paused(client)) {
+        rlock__timer_set(&client->world->timers, timer, client->paused_until);
+        return;
+    }
+    rlock__core_tick(&client->core, sim_clock(client));
+    sim_pump(client);
+}
+
+static void on_unref(struct rlock__core *core)
+{
+    (void)core; /* the world owns the client */
+}
+
+struct sim_client *sim_client_new(struct sim_world *world, unsigned index)
+{
+    struct sim_client *client = calloc(1, sizeof(*client));
+    static const char *const address = "simulated";
+
+    client->world = world;
+    client->index = index;
+    client->alive = true;
+    client->may_kill = world->config.faults == 0 || !sim_chance(world, 150);
+    client->ppm = world->config.drift ? sim_random(world, 8001) - 4000 : 0;
+    client->offset = 1 + sim_random(world, RLOCK__SECOND);
+    client->tick.fire = on_tick;
+    (void)snprintf(client->core.uuid, sizeof(client->core.uuid),
+                   "00000000-0000-4000-8000-%04u%08llx", index % 10000,
+                   (unsigned long long)sim_random(world, 0xffffffff));
+    client->core.serial = index + 1;
+    client->core.random = (uint64_t)sim_random(world, INT64_MAX) | 1;
+    client->core.renewed_lease_us = world->config.lease;
+    client->core.op_timeout_us = world->config.op_timeout;
+    client->core.prefix = rlock__bytes("", 0);
+    client->core.address = address;
+    client->core.unref = on_unref;
+    client->core.log_level = world->trace ? RLOCK_LOG_DEBUG : 0;
+    rlock__core_init(&client->core);
+    for (unsigned i = 0; i < world->config.n_keys; i++) {
+        client->specs[i] =
+            rlock__spec_new(&client->core, &rlock__reentrant_ops, rlock__bytes_of(world->keys[i]));
+    }
+    world->clients[index] = client;
+    sim_wire_client(client);
+    sim_users_start(client);
+    return client;
+}
+
+static void client_free(struct sim_client *client)
+{
+    struct rlock__timers *timers = &client->world->timers;
+
+    for (unsigned i = 0; i < client->n_users; i++) {
+        client->users[i].claim = rlock__claim_unref(client->users[i].claim);
+        rlock__timer_unset(timers, &client->users[i].act);
+        if (client->users[i].calling && client->users[i].call.request != NULL) {
+            client->users[i].call.request->subject = NULL;
+        }
+    }
+    rlock__timer_unset(timers, &client->tick);
+    rlock__timer_unset(timers, &client->link.timer);
+    rlock__timer_unset(timers, &client->sub.timer);
+    rlock__core_abandon(&client->core);
+    rlock__core_fini(&client->core);
+    for (unsigned i = 0; i < SIM_KEYS; i++) {
+        (void)rlock__spec_unref(client->specs[i]);
+    }
+    client->world->clients[client->index] = NULL;
+    free(client);
+}
+
+void sim_client_kill(struct sim_client *client)
+{
+    sim_trace(client->world, "client %u dies", client->index);
+    sim_link_break(client, &client->link, NULL);
+    sim_link_break(client, &client->sub, NULL);
+    client_free(client);
+}
+
+void sim_pump(struct sim_client *client)
+{
+    struct rlock__core *core = &client->core;
+
+    while (core->done != NULL || core->lost != NULL) {
+        struct rlock__call *call = core->done;
+        struct rlock__loss *loss = core->lost;
+
+        if (loss != NULL) { /* first: a loss is known before the call that met it returns */
+            LL_DELETE(core->lost, loss);
+            sim_user_lost(client, loss);
+            (void)rlock__loss_free(loss);
+            continue;
+        }
+        DL_DELETE(core->done, call);
+        sim_user_done((struct sim_user *)call->payload);
+    }
+    while (core->notes != NULL) {
+        struct rlock__note *note = core->notes;
+
+        LL_DELETE(core->notes, note);
+        sim_trace(client->world, "client %u notes: %s", client->index, note->text);
+        free(note);
+    }
+    sim_wire_pump(client);
+    rlock__timer_set(&client->world->timers, &client->tick,
+                     rlock__core_next(core) == RLOCK__NEVER
+                         ? RLOCK__NEVER
+                         : world_time(client, rlock__core_next(core)));
+}
+
+/* ---- A run ---- */
+
+static void configure(struct sim_world *world)
+{
+    struct sim_config *config = &world->config;
+    static const int64_t leases[] = {300, 1000, 3000};
+    static const int64_t delays[] = {1, 5, 40};
+
+    config->n_clients = 2 + (unsigned)sim_random(world, SIM_MAX_CLIENTS - 1);
+    config->n_users = 1 + (unsigned)sim_random(world, SIM_MAX_USERS);
+    config->n_keys = 1 + (unsigned)sim_random(world, SIM_KEYS);
+    config->delay_min = 20;
+    config->delay_max = config->delay_min + delays[sim_random(world, 3)] * RLOCK__MS;
+    config->lease = leases[sim_random(world, 3)] * RLOCK__MS;
+    config->op_timeout = (200 + sim_random(world, 800)) * RLOCK__MS;
+    config->faults = sim_chance(world, 250) ? 0 : 1 + (unsigned)sim_random(world, 40);
+    config->drop_messages =
+        config->faults != 0 && sim_chance(world, 500) ? (unsigned)sim_random(world, 101) : 0;
+    config->drift = config->faults != 0;
+    for (unsigned i = 0; i < SIM_KEYS; i++) {
+        (void)snprintf(world->keys[i], sizeof(world->keys[i]), "lock-%u", i);
+        world->free_since[i] = 0;
+    }
+}
+
+static void step(struct sim_world *world)
+{
+    struct rlock__timer *timer = world->timers.root;
+
+    world->now = rlock__max(world->now, timer->at);
+    sim_server_set_time(world->server, world->now);
+    rlock__timer_unset(&world->timers, timer);
+    timer->fire(timer, world->now);
+    world->steps++;
+    sim_check_step(world);
+}
+
+static bool all_settled(const struct sim_world *world)
+{
+    for (unsigned i = 0; i < world->config.n_clients; i++) {
+        const struct sim_client *client = world->clients[i];
+
+        if (client != NULL &&
+            (!rlock__core_is_settled(&client->core) || client->core.calls != NULL)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* No more faults; every client closes; what is left is counted. */
+static void finish(struct sim_world *world)
+{
+    int64_t limit;
+
+    sim_heal(world);
+    for (unsigned i = 0; i < world->config.n_clients; i++) {
+        struct sim_client *client = world->clients[i];
+
+        client->closed = true;
+        rlock__core_close(&client->core, sim_clock(client));
+        sim_pump(client);
+    }
+    limit = world->now + 10 * RLOCK__SECOND;
+    while (world->violation[0] == '\0' && !all_settled(world) && world->timers.root != NULL &&
+           world->timers.root->at < limit) {
+        step(world);
+    }
+    if (world->violation[0] == '\0') {
+        sim_check_end(world);
+    }
+}
+
+static void clear(struct sim_world *world)
+{
+    struct sim_dead *dead, *after;
+
+    for (unsigned i = 0; i < SIM_MAX_CLIENTS; i++) {
+        if (world->clients[i] != NULL) {
+            client_free(world->clients[i]);
+        }
+    }
+    sim_conns_fini(world);
+    rlock__timer_unset(&world->timers, &world->restart);
+    HASH_ITER(hh, world->dead, dead, after) {
+        HASH_DEL(world->dead, dead);
+        free(dead);
+    }
+}
+
+bool sim_run(struct sim_world *world, uint64_t seed, uint64_t steps)
+{
+    struct sim_server *server = world->server != NULL ? world->server : sim_server_new(seed);
+    bool trace = world->trace;
+
+    *world = (struct sim_world){
+        .seed = seed, .random = seed, .server = server, .trace = trace, .server_life = 1};
+    sim_server_reset(server, seed);
+    configure(world);
+    sim_wire_server(world);
+    for (unsigned i = 0; i < world->config.n_clients; i++) {
+        (void)sim_client_new(world, i);
+    }
+    while (world->steps < steps && world->violation[0] == '\0') {
+        if (world->config.faults != 0 && sim_chance(world, world->config.faults)) {
+            sim_fault(world);
+        }
+        step(world);
+    }
+    if (world->violation[0] == '\0') {
+        finish(world);
+    }
+    clear(world);
+    return world->violation[0] == '\0';
+}

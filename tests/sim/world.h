@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A world of clients, a server and a network between them, on one thread and one virtual clock,
+ * decided by one seed. The clients are the library's real core, the server runs its real scripts;
+ * only the network, the clock and the users are ours.
+ *
+ * What the network does is what TCP allows: on one connection everything arrives once and in order,
+ * or the connection breaks. A break loses what is under way, or not yet: what lies in the server's
+ * socket buffer runs later, unless the server closed the connection first. Messages of pub/sub may
+ * be lost and doubled as well: servers drop them.
+ */
+#ifndef RLOCK_TESTS_SIM_WORLD_H
+#define RLOCK_TESTS_SIM_WORLD_H
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#include "base/timer.h"
+#include "lock/core.h"
+#include "server.h"
+
+#define SIM_MAX_CLIENTS 8
+#define SIM_MAX_USERS 3
+#define SIM_KEYS 3
+#define SIM_UNFENCED 64
+
+struct sim_world;
+struct sim_client;
+
+/* One direction's frame, under way. */
+struct sim_message {
+    struct rlock__timer timer;
+    struct sim_conn *conn;
+    struct sim_message *prev, *next; /* of its connection */
+    bool to_server, is_end;          /* is_end: the peer closed */
+    size_t len;
+    char bytes[];
+};
+
+struct sim_conn {
+    struct sim_world *world;
+    struct sim_client *client; /* NULL: gone */
+    struct sim_conn *prev, *next;
+    uint64_t id; /* at the server; 0 not connected yet */
+    bool is_sub;
+    bool open; /* as the client sees it */
+    struct sim_message *under_way;
+    int64_t last_up, last_down; /* arrival of the latest frame, each way */
+    struct rlock__timer end;    /* the server notices that the client closed */
+};
+
+enum sim_link_state { SIM_DOWN, SIM_CONNECTING, SIM_HELLO, SIM_UP };
+
+struct sim_link {
+    struct sim_client *client;
+    enum sim_link_state state;
+    struct sim_conn *conn;
+    uint64_t gen, client_id;
+    unsigned answers_due; /* of the handshake */
+    bool fenced;
+    uint64_t unfenced[SIM_UNFENCED];
+    size_t n_unfenced;
+    unsigned server_life; /* in which those ids are */
+    uint64_t fenced_below;
+    struct rlock__timer timer; /* connect, retry, handshake deadline */
+};
+
+/* A user: one thread, or one given id, that takes and gives up locks, one call at a time. */
+struct sim_user {
+    struct sim_client *client;
+    struct rlock__owner owner;
+    unsigned key;
+    uint32_t depth; /* levels that it believes to hold */
+    bool calling;
+    bool forcing;
+    struct rlock__call call;
+    int64_t began; /* client's clock */
+    struct rlock__timer act;
+    struct rlock__claim *claim;
+    /* the present hold, for the checker */
+    uint64_t number;
+    bool doomed; /* the server lost it, or an admin took it: only its loss is demanded */
+    int64_t doomed_valid;
+    bool fuzzy;       /* a nested level is in doubt: the server's count may be one more */
+    bool lost;        /* reported */
+    bool doomed_call; /* the server lost its data while the call was on its way */
+    int64_t began_at; /* world clock */
+};
+
+struct sim_client {
+    struct rlock__core core;
+    struct sim_world *world;
+    unsigned index;
+    bool alive, closed;
+    bool may_kill;        /* the server lets it fence */
+    int64_t ppm, offset;  /* its clock */
+    int64_t paused_until; /* world's clock */
+    int64_t disturbed;    /* until when it could not work freely */
+    struct sim_link link, sub;
+    uint64_t last_gen;
+    struct rlock__timer tick;
+    struct sim_user users[SIM_MAX_USERS];
+    unsigned n_users;
+    struct rlock__spec *specs[SIM_KEYS];
+};
+
+/* What the seed chose. */
+struct sim_config {
+    unsigned n_clients, n_users, n_keys;
+    int64_t delay_min, delay_max; /* one way */
+    int64_t lease, op_timeout;
+    unsigned faults;        /* per mille of steps; 0 a perfect network */
+    unsigned drop_messages; /* percent of pub/sub messages */
+    bool drift;
+};
+
+/* An owner that must not be on the server any more. */
+struct sim_dead {
+    UT_hash_handle hh;
+    char why[24];
+    char owner[RLOCK__OWNER_SIZE];
+};
+
+struct sim_world {
+    uint64_t seed, random;
+    int64_t now;
+    uint64_t steps;
+    struct sim_config config;
+    struct rlock__timers timers;
+    struct sim_server *server;
+    unsigned server_life;
+    int64_t server_paused_until;
+    bool server_down;
+    struct sim_conn *conns;
+    struct sim_client *clients[SIM_MAX_CLIENTS];
+    struct sim_dead *dead;
+    char keys[SIM_KEYS][16];
+    int64_t free_since[SIM_KEYS]; /* RLOCK__NEVER: taken */
+    struct rlock__timer restart;
+    bool healed; /* no more faults: the end */
+    bool trace;
+    char violation[256]; /* "" none */
+    uint64_t grants, losses, doubts;
+};
+
+/* ---- world.c ---- */
+
+/* Runs one seed. Returns whether all went well; world.violation says what did not. */
+bool sim_run(struct sim_world *world, uint64_t seed, uint64_t steps);
+int64_t sim_random(struct sim_world *world, int64_t n);
+bool sim_chance(struct sim_world *world, int64_t per_mille);
+void sim_trace(const struct sim_world *world, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void sim_violate(struct sim_world *world, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* The client's clock. */
+int64_t sim_clock(const struct sim_client *client);
+bool sim_is_paused(const struct sim_client *client);
+struct sim_client *sim_client_new(struct sim_world *world, unsigned index);
+/* The process dies: nobody says goodbye. */
+void sim_client_kill(struct sim_client *client);
+/* After each event of its core: does what the core wants. */
+void sim_pump(struct sim_client *client);
+
+/* ---- wire.c ---- */
+
+void sim_wire_client(struct sim_client *client);
+void sim_wire_pump(struct sim_client *client);
+void sim_wire_server(struct sim_world *world);
+/* The client's side of a connection breaks. */
+void sim_link_break(struct sim_client *client, struct sim_link *link, const char *why);
+void sim_conns_fini(struct sim_world *world);
+bool sim_link_is_quiet(const struct sim_client *client);
+
+/* ---- users.c ---- */
+
+void sim_users_start(struct sim_client *client);
+void sim_user_done(struct sim_user *user);
+void sim_user_lost(struct sim_client *client, const struct rlock__loss *loss);
+
+/* ---- faults.c ---- */
+
+void sim_fault(struct sim_world *world);
+void sim_heal(struct sim_world *world);
+
+/* ---- check.c ---- */
+
+void sim_check_step(struct sim_world *world);
+void sim_check_server(struct sim_world *world);
+void sim_check_done(struct sim_user *user);
+void sim_check_end(struct sim_world *world);
+/* The server has no memory of what was before, for one key or all (-1). */
+void sim_doom(struct sim_world *world, int key);
+/* The number must not be seen on the server again. */
+void sim_declare_dead(struct sim_world *world, const struct sim_client *client, uint64_t number,
+                      const char *why);
+
+#endif
