@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client.h"
+
+#include "say.h"
+#include "secret.h"
+
+#include <stddef.h>
+#include <unistd.h>
+
+/* Runs on the dispatcher thread: whether anything is to be done about it is for the watching thread
+ * to see. */
+static void on_lost(const struct rlock_loss *loss, void *payload)
+{
+    struct cli_sink *sink = payload;
+    const uint64_t one = 1;
+    int none = 0;
+
+    (void)atomic_compare_exchange_strong(&sink->reason, &none, (int)loss->reason);
+    if (sink->lost_fd >= 0) {
+        (void)!write(sink->lost_fd, &one, sizeof(one));
+    }
+}
+
+static void on_log(enum rlock_level level, const char *text, void *payload)
+{
+    static const char *const names[] = {"", "error", "warning", "info", "debug"};
+    const struct cli_sink *sink = payload;
+
+    cli_say(sink->opts, NULL, "%s: %s", names[level], text);
+}
+
+static void forget_secrets(struct cli_options *opts)
+{
+    cli_secret_free(opts->url);
+    cli_secret_free(opts->password);
+    opts->url = NULL;
+    opts->password = NULL;
+}
+
+int cli_client_open(struct cli_options *opts, struct cli_sink *sink,
+                    struct rlock_client **ret_client)
+{
+    const struct rlock_client_opts client_opts =
+        RLOCK_CLIENT_OPTS(.url = opts->url, .password = opts->password, .key_prefix = opts->prefix,
+                          .ca_file = opts->ca_file, .cert_file = opts->cert_file,
+                          .key_file = opts->key_file, .renewed_lease_ms = opts->renewed_lease_ms,
+                          .on_lost = on_lost, .on_log = opts->verbose ? on_log : NULL,
+                          .log_level = RLOCK_LOG_DEBUG, .payload = sink);
+    const int code = rlock_client_open(&client_opts, ret_client);
+
+    forget_secrets(opts);
+    return code == 0 ? 0 : cli_fail(opts, NULL, code);
+}
+
+int cli_lock_make(const struct cli_options *opts, struct rlock_client *client, const char *name,
+                  struct rlock **ret_lock)
+{
+    const struct rlock_opts lock_opts = RLOCK_OPTS(.max_hold_ms = opts->max_hold_ms);
+    const int code = opts->kind->make(client, name, &lock_opts, ret_lock);
+
+    return code == 0 ? 0 : cli_fail(opts, name, code);
+}

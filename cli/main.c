@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rlock: the distributed flock(1). Picks the command; --help is made of the same tables. */
+#include "say.h"
+#include "verbs.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct verb {
+    enum cli_verb verb;
+    const char *name;
+    cli_verb_fn *run;
+    const char *synopsis;
+    int least, most; /* operands; most -1: any number */
+    const char *help;
+    const char *examples;
+};
+
+static const struct verb verbs[] = {
+    {CLI_RUN, "run", cli_run, "[options] NAME -- COMMAND [ARGUMENT...]", 1, 1,
+     "Takes the lock, runs the command while holding it, and releases it.\n"
+     "The command is stopped before the hold ends when it cannot be renewed.\n",
+     "  rlock run nightly-report -- ./report.sh\n"
+     "  rlock run --wait 0 backup -- pg_dump shop      exits 123 if somebody holds it\n"
+     "  rlock run --wait 30s --lease 10m import -- make import\n"},
+    {CLI_INFO, "info", cli_info, "[options] NAME...", 1, -1,
+     "Says whether each lock is held, by whom and for how long.\n",
+     "  rlock info nightly-report\n"
+     "  rlock info --json nightly-report | jq .ttl_ms\n"},
+    {CLI_LS, "ls", cli_ls, "[options] [PATTERN]", 0, 1,
+     "Lists the keys that look like locks; PATTERN is as in SCAN MATCH.\n",
+     "  rlock ls 'order:*'\n"},
+    {CLI_BREAK, "break", cli_break, "[options] NAME", 1, 1,
+     "Opens the lock, whoever holds it. The holder is not stopped: it learns it later.\n",
+     "  rlock break nightly-report\n"},
+    {CLI_DOCTOR, "doctor", cli_doctor, "[options]", 0, 0,
+     "Tries on the server what locks need, and says what is wrong.\n",
+     "  rlock doctor --url rediss://locks.example:6380 --cacert ca.pem\n"},
+};
+
+#define N_VERBS (sizeof(verbs) / sizeof(verbs[0]))
+
+static const char *const epilogue =
+    "\nA TIME is 300ms, 2s, 1m, 1h, or a bare number of seconds.\n"
+    "\nExit status: that of the command that ran (128+N when signal N killed it), or\n"
+    "   64 usage    65 refused by the server    69 server unreachable, outcome in doubt\n"
+    "  122 lost    123 busy    124 timed out   125 rlock's own failure\n"
+    "  126 command not executable             127 command not found\n"
+    "\nrlock(1) tells the rest.\n";
+
+static int help(void)
+{
+    (void)fputs("rlock: distributed locks on Redis and Valkey\n\n", stdout);
+    for (size_t i = 0; i < N_VERBS; i++) {
+        printf("  rlock %s %s\n", verbs[i].name, verbs[i].synopsis);
+    }
+    (void)fputs("  rlock --help | --version;  rlock COMMAND --help for its options\n\nExamples:\n",
+                stdout);
+    for (size_t i = 0; i < N_VERBS; i++) {
+        (void)fputs(verbs[i].examples, stdout);
+    }
+    (void)fputs(epilogue, stdout);
+    return CLI_EXIT_OK;
+}
+
+static int help_on(const struct verb *verb)
+{
+    printf("Usage: rlock %s %s\n%s\nOptions:\n", verb->name, verb->synopsis, verb->help);
+    cli_options_describe(verb->verb);
+    printf("\nExamples:\n%s%s", verb->examples, epilogue);
+    return CLI_EXIT_OK;
+}
+
+static int check_operands(const struct verb *verb, const struct cli_options *opts)
+{
+    if (opts->n_operands < verb->least) {
+        return cli_usage("usage: rlock %s %s", verb->name, verb->synopsis);
+    }
+    if (verb->verb == CLI_RUN && (opts->command == NULL || opts->command[0] == NULL)) {
+        return cli_usage("what to run stands behind --: rlock %s %s", verb->name, verb->synopsis);
+    }
+    if (verb->most >= 0 && opts->n_operands > verb->most) {
+        return cli_usage("'%s' is too much: rlock %s %s", opts->operands[verb->most], verb->name,
+                         verb->synopsis);
+    }
+    return CLI_EXIT_OK;
+}
+
+static int run_verb(const struct verb *verb, int argc, char **argv)
+{
+    struct cli_options opts;
+    int status = cli_options_parse(&opts, verb->verb, argc, argv);
+
+    if (status == CLI_EXIT_OK && opts.help) {
+        status = help_on(verb);
+    } else if (status == CLI_EXIT_OK) {
+        status = check_operands(verb, &opts);
+        status = status == CLI_EXIT_OK ? verb->run(&opts) : status;
+    }
+    cli_options_fini(&opts);
+    return status;
+}
+
+static int dispatch(int argc, char **argv)
+{
+    if (argc < 2) {
+        return cli_usage("which command? run, info, ls, break or doctor");
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
+        return help();
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("rlock %s\n", rlock_version());
+        return CLI_EXIT_OK;
+    }
+    for (size_t i = 0; i < N_VERBS; i++) {
+        if (strcmp(argv[1], verbs[i].name) == 0) {
+            return run_verb(&verbs[i], argc - 2, argv + 2);
+        }
+    }
+    return cli_usage("'%s' is not a command: run, info, ls, break or doctor", argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+    const int status = dispatch(argc, argv);
+
+    if (fflush(stdout) != 0 || ferror(stdout) != 0) { /* a full disk must not look like an answer */
+        (void)fputs("rlock: cannot write to standard output\n", stderr);
+        return status == CLI_EXIT_OK ? CLI_EXIT_OWN : status;
+    }
+    return status;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the command line asks for, and the one table of options that parsing and help both read. */
+#ifndef RLOCK_CLI_OPTIONS_H
+#define RLOCK_CLI_OPTIONS_H
+
+#include <rlock/rlock.h>
+
+/* The commands, as bits: an option says which of them know it. */
+enum cli_verb {
+    CLI_RUN = 1,
+    CLI_INFO = 2,
+    CLI_LS = 4,
+    CLI_BREAK = 8,
+    CLI_DOCTOR = 16,
+    CLI_ALL = 31
+};
+
+/* A kind of lock that --kind may name. */
+struct cli_kind {
+    const char *name;
+    int (*make)(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
+                struct rlock **ret_lock);
+};
+
+struct cli_options {
+    char *url;      /* with its password: erased as soon as the client has it */
+    char *password; /* from --password-file: likewise */
+    char *server;   /* the URL for messages, its password as *** */
+    const char *prefix;
+    const char *ca_file;
+    const char *cert_file;
+    const char *key_file;
+    const struct cli_kind *kind;
+    int64_t wait_ms;
+    int64_t lease_ms;         /* 0: renewed */
+    int64_t renewed_lease_ms; /* 0: the library's default */
+    int64_t max_hold_ms;
+    bool quiet;
+    bool verbose;
+    bool json;
+    bool help;
+    char **operands; /* names, or a pattern */
+    int n_operands;
+    char **command; /* what to run, ending with NULL; NULL when there was no -- */
+};
+
+/* Fills *opts from the words after the command's name; hides passwords in argv on the way. Returns
+ * 0 or 64. */
+int cli_options_parse(struct cli_options *opts, enum cli_verb verb, int argc, char **argv);
+
+/* Erases what is secret, and frees. */
+void cli_options_fini(struct cli_options *opts);
+
+/* Prints the options that the command knows, one per line. */
+void cli_options_describe(enum cli_verb verb);
+
+#endif

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rlock info and rlock break: one lock, asked or opened. */
+#include "client.h"
+#include "say.h"
+#include "show.h"
+#include "text.h"
+#include "verbs.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void print_info(const struct cli_options *opts, const char *name,
+                       const struct rlock_info *info)
+{
+    if (opts->json) {
+        cli_show_json(stdout, "name", name, strlen(name), info);
+        (void)puts("}");
+        return;
+    }
+    (void)cli_put_text(stdout, name, strlen(name));
+    if (!info->locked) {
+        (void)puts(": free");
+        return;
+    }
+    (void)fputs(": held by ", stdout);
+    cli_show_holder(stdout, info);
+    (void)printf(", count %lld, ", (long long)info->count);
+    cli_show_ttl(stdout, info);
+    (void)putchar('\n');
+}
+
+static int inform(struct cli_options *opts, struct rlock_client *client, const char *name)
+{
+    struct rlock_info info = RLOCK_INFO_INIT;
+    struct rlock *lock = NULL;
+    int status = cli_lock_make(opts, client, name, &lock);
+
+    if (status == CLI_EXIT_OK) {
+        const int code = rlock_inspect(lock, &info);
+
+        status = code == 0 ? CLI_EXIT_OK : cli_fail(opts, name, code);
+    }
+    if (status == CLI_EXIT_OK) {
+        print_info(opts, name, &info);
+    }
+    (void)rlock_free(lock);
+    return status;
+}
+
+int cli_info(struct cli_options *opts)
+{
+    struct cli_sink sink = {.opts = opts, .lost_fd = -1};
+    struct rlock_client *client = NULL;
+    int status = cli_client_open(opts, &sink, &client);
+
+    if (status == CLI_EXIT_OK) {
+        for (int i = 0; i < opts->n_operands; i++) { /* the first failure is what counts */
+            const int one = inform(opts, client, opts->operands[i]);
+
+            status = status == CLI_EXIT_OK ? one : status;
+        }
+    }
+    (void)rlock_client_close(client);
+    return status;
+}
+
+static void print_broken(const struct cli_options *opts, const char *name,
+                         const struct rlock_info *info, bool broken)
+{
+    if (opts->json) {
+        cli_show_json(stdout, "name", name, strlen(name), info);
+        (void)printf(",\"broken\":%s}\n", broken ? "true" : "false");
+        return;
+    }
+    (void)cli_put_text(stdout, name, strlen(name));
+    if (!broken) {
+        (void)puts(": was free");
+        return;
+    }
+    (void)fputs(": broken, was held by ", stdout);
+    cli_show_holder(stdout, info);
+    (void)putchar('\n');
+}
+
+static int break_lock(struct cli_options *opts, struct rlock *lock, const char *name)
+{
+    struct rlock_info info = RLOCK_INFO_INIT;
+    bool broken = false;
+    int code = rlock_inspect(lock, &info);
+
+    if (code == 0) {
+        code = rlock_force_unlock(lock, &broken);
+    }
+    if (code != 0) {
+        return cli_fail(opts, name, code);
+    }
+    print_broken(opts, name, &info, broken);
+    return CLI_EXIT_OK;
+}
+
+int cli_break(struct cli_options *opts)
+{
+    struct cli_sink sink = {.opts = opts, .lost_fd = -1};
+    const char *name = opts->operands[0];
+    struct rlock_client *client = NULL;
+    struct rlock *lock = NULL;
+    int status = cli_client_open(opts, &sink, &client);
+
+    if (status == CLI_EXIT_OK) {
+        status = cli_lock_make(opts, client, name, &lock);
+    }
+    if (status == CLI_EXIT_OK) {
+        status = break_lock(opts, lock, name);
+    }
+    (void)rlock_free(lock);
+    (void)rlock_client_close(client);
+    return status;
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rlock run: takes the lock, runs the command, releases. The order of things matters: signals
+ * cancel the wait until the lock is taken, are blocked before the command starts, and belong to the
+ * command from then on.
+ */
+#include "child.h"
+#include "client.h"
+#include "say.h"
+#include "signals.h"
+#include "verbs.h"
+#include "watch.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct run {
+    struct cli_options *opts;
+    const char *name;
+    struct cli_sink sink;
+    struct cli_signals signals;
+    struct rlock_cancel *cancel;
+    struct rlock_client *client;
+    struct rlock *lock;
+    struct rlock_grant grant;
+    struct cli_child child;
+};
+
+static int fail_own(const struct run *run, const char *what, int error)
+{
+    cli_say(run->opts, run->name, "%s: %s", what, strerror(error));
+    return CLI_EXIT_OWN;
+}
+
+static int prepare(struct run *run)
+{
+    int status;
+
+    run->sink.lost_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (run->sink.lost_fd < 0) {
+        return fail_own(run, "eventfd", errno);
+    }
+    if (rlock_cancel_new(&run->cancel) != 0) {
+        return fail_own(run, "cancel", errno);
+    }
+    cli_signals_catch(&run->signals, run->cancel);
+    status = cli_client_open(run->opts, &run->sink, &run->client);
+    return status != 0 ? status : cli_lock_make(run->opts, run->client, run->name, &run->lock);
+}
+
+/* Takes the lock and blocks the signals. A signal that came until then counts, also when the lock
+ * was granted. */
+static int take(struct run *run)
+{
+    const struct rlock_take *how =
+        RLOCK_TAKE(.wait_ms = run->opts->wait_ms, .lease_ms = run->opts->lease_ms,
+                   .cancel = run->cancel);
+    const int code = rlock_lock_with(run->lock, how, &run->grant);
+    const bool blocked = cli_signals_block(&run->signals);
+
+    if (code != 0 && code != RLOCK_ECANCELED) {
+        return cli_fail(run->opts, run->name, code);
+    }
+    if (cli_signals_caught() == 0 && blocked) {
+        return CLI_EXIT_OK;
+    }
+    if (code == 0) {
+        (void)rlock_unlock(run->lock);
+    }
+    return blocked ? CLI_EXIT_SIGNAL + cli_signals_caught() : fail_own(run, "signalfd", errno);
+}
+
+/* Tells the command which lock it runs under. Returns 0 or an errno. */
+static int export_lock(const struct run *run)
+{
+    char token[32];
+
+    if (setenv("RLOCK_NAME", run->name, 1) != 0 || unsetenv("RLOCK_TOKEN") != 0) {
+        return errno;
+    }
+    if (run->grant.token == 0) {
+        return 0;
+    }
+    (void)snprintf(token, sizeof(token), "%" PRIu64, run->grant.token);
+    return setenv("RLOCK_TOKEN", token, 1) == 0 ? 0 : errno;
+}
+
+static int status_of_child(const struct run *run, int exec_error)
+{
+    const int status = run->child.status;
+
+    if (exec_error != 0) {
+        cli_say(run->opts, run->name, "cannot run %s: %s", run->opts->command[0],
+                strerror(exec_error));
+        return exec_error == ENOENT ? CLI_EXIT_NOT_FOUND : CLI_EXIT_NOT_EXECUTABLE;
+    }
+    return WIFSIGNALED(status) ? CLI_EXIT_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* Says that the hold was lost, why if the library has told yet, and what became of the command. */
+static void say_lost(const struct run *run, enum cli_stage stage)
+{
+    static const char *const fates[] = {
+        [CLI_RUNNING] = "before the command had ended",
+        [CLI_TOLD] = "while the command was told to stop",
+        [CLI_KILLED] = "while the command ran, which was killed",
+    };
+    const int reason = atomic_load(&run->sink.reason);
+
+    cli_say(run->opts, run->name, "lost%s%s%s %s (server %s)", reason != 0 ? " (" : "",
+            reason != 0 ? rlock_reason_text((enum rlock_reason)reason) : "", reason != 0 ? ")" : "",
+            fates[stage], run->opts->server);
+}
+
+/* Releases the lock; the command's own status stands unless it ran without the lock, or was
+ * stopped. */
+static int release(const struct run *run, enum cli_stage stage, int status)
+{
+    const int code = rlock_unlock(run->lock);
+    const bool lost = code == RLOCK_ELOST || code == RLOCK_ENOTOWNER;
+
+    if (lost) {
+        say_lost(run, stage);
+    } else if (code != 0) {
+        (void)cli_fail(run->opts, run->name, code);
+    } else if (stage != CLI_RUNNING) {
+        cli_say(run->opts, run->name, "could not be kept: the command was stopped (server %s)",
+                run->opts->server);
+    }
+    return lost || stage != CLI_RUNNING ? CLI_EXIT_LOST : status;
+}
+
+static int hold(struct run *run)
+{
+    const struct cli_watch watch = {.opts = run->opts,
+                                    .lock = run->lock,
+                                    .name = run->name,
+                                    .lease_ms = run->grant.lease_ms,
+                                    .child = &run->child,
+                                    .signals = &run->signals,
+                                    .lost_fd = run->sink.lost_fd};
+    enum cli_stage stage = CLI_RUNNING;
+    int error = export_lock(run);
+    int status;
+
+    if (!rlock_is_valid(run->lock)) { /* a lease that is shorter than a few round trips */
+        cli_say(run->opts, run->name, "the hold ended before the command could start");
+        return release(run, CLI_KILLED, CLI_EXIT_LOST);
+    }
+    if (error == 0) {
+        error = cli_child_start(&run->child, run->opts->command, &run->signals);
+    }
+    if (error != 0) {
+        status = fail_own(run, "cannot start the command", error);
+    } else {
+        stage = cli_watch(&watch);
+        status = status_of_child(run, cli_child_finish(&run->child));
+    }
+    return release(run, stage, status);
+}
+
+static void finish(struct run *run)
+{
+    (void)rlock_free(run->lock);
+    (void)rlock_client_close(run->client);
+    (void)rlock_cancel_free(run->cancel);
+    (void)close(run->sink.lost_fd);
+}
+
+int cli_run(struct cli_options *opts)
+{
+    struct run run = {.opts = opts,
+                      .name = opts->operands[0],
+                      .sink = {.opts = opts, .lost_fd = -1},
+                      .signals = {.fd = -1},
+                      .grant = RLOCK_GRANT_INIT,
+                      .child = CLI_CHILD_NULL};
+    int status = prepare(&run);
+
+    if (status == CLI_EXIT_OK) {
+        status = take(&run);
+    }
+    if (status == CLI_EXIT_OK) {
+        status = hold(&run);
+    }
+    finish(&run);
+    return status;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "say.h"
+
+#include "secret.h"
+#include "text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int cli_exit_of(int code)
+{
+    switch (code) {
+    case RLOCK_OK:
+        return CLI_EXIT_OK;
+    case RLOCK_EINVAL:
+    case RLOCK_ENOTSUP:
+        return CLI_EXIT_USAGE;
+    case RLOCK_EWRONGTYPE:
+    case RLOCK_EPERM:
+    case RLOCK_EREFUSED:
+    case RLOCK_EAUTH:
+    case RLOCK_ETLS:
+        return CLI_EXIT_REFUSED;
+    case RLOCK_ECONN:
+    case RLOCK_EINDOUBT:
+    case RLOCK_ENOQUORUM:
+    case RLOCK_ENOTREPLICATED:
+        return CLI_EXIT_UNREACHABLE;
+    case RLOCK_ELOST:
+        return CLI_EXIT_LOST;
+    case RLOCK_EBUSY:
+        return CLI_EXIT_BUSY;
+    case RLOCK_ETIMEDOUT:
+        return CLI_EXIT_TIMED_OUT;
+    default:
+        return CLI_EXIT_OWN;
+    }
+}
+
+/* Formats a text that is fit to be shown; NULL without memory. */
+__attribute__((format(printf, 1, 0))) static char *make_text(const char *format, va_list args)
+{
+    char *text;
+
+    if (vasprintf(&text, format, args) < 0) {
+        return NULL;
+    }
+    cli_text_redact(text);
+    return text;
+}
+
+/* One write, so that lines of several processes do not mix. */
+static void put_line(const char *name, const char *text)
+{
+    char *line = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&line, &len);
+
+    if (out == NULL) {
+        return;
+    }
+    (void)fputs("rlock: ", out);
+    if (name != NULL) {
+        (void)cli_put_text(out, name, strlen(name));
+        (void)fputs(": ", out);
+    }
+    (void)cli_put_text(out, text, strlen(text));
+    (void)fputc('\n', out);
+    if (fclose(out) == 0) {
+        (void)fputs(line, stderr);
+    }
+    free(line);
+}
+
+void cli_say(const struct cli_options *opts, const char *name, const char *format, ...)
+{
+    va_list args;
+    char *text;
+
+    if (opts->quiet) {
+        return;
+    }
+    va_start(args, format);
+    text = make_text(format, args);
+    va_end(args);
+    if (text != NULL) {
+        put_line(name, text);
+        free(text);
+    }
+}
+
+/* The library's "lock NAME: reason" without its first part, which is said already. */
+static const char *skip_name(const char *detail, const char *name)
+{
+    const size_t len = name != NULL ? strlen(name) : 0;
+
+    if (len > 0 && strncmp(detail, "lock ", 5) == 0 && strncmp(detail + 5, name, len) == 0 &&
+        strncmp(detail + 5 + len, ": ", 2) == 0) {
+        return detail + 5 + len + 2;
+    }
+    return detail;
+}
+
+int cli_fail(const struct cli_options *opts, const char *name, int code)
+{
+    const char *detail = skip_name(rlock_detail(), name);
+    const char *reason = detail[0] != '\0' ? detail : rlock_strerror(code);
+
+    if (strstr(reason, "server ") != NULL) {
+        cli_say(opts, name, "%s", reason);
+    } else {
+        cli_say(opts, name, "%s (server %s)", reason, opts->server);
+    }
+    return cli_exit_of(code);
+}
+
+int cli_usage(const char *format, ...)
+{
+    va_list args;
+    char *text;
+
+    va_start(args, format);
+    text = make_text(format, args);
+    va_end(args);
+    if (text != NULL) {
+        put_line(NULL, text);
+        free(text);
+    }
+    (void)fputs("Try 'rlock --help'.\n", stderr);
+    return CLI_EXIT_USAGE;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "show.h"
+
+#include "text.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+void cli_show_holder(FILE *out, const struct rlock_info *info)
+{
+    (void)cli_put_text(out, info->holder, strlen(info->holder));
+    if (info->host[0] != '\0') {
+        (void)fputs(" on ", out);
+        (void)cli_put_text(out, info->host, strlen(info->host));
+    }
+    if (info->pid != 0) {
+        (void)fprintf(out, " (process %" PRId64 ")", info->pid);
+    }
+    if (info->holders > 1) {
+        (void)fprintf(out, " and %" PRIu32 " more", info->holders - 1);
+    }
+}
+
+void cli_show_ttl(FILE *out, const struct rlock_info *info)
+{
+    if (info->ttl_ms < 0) {
+        (void)fputs("never expires", out);
+    } else {
+        (void)fputs("expires in ", out);
+        cli_put_ms(out, info->ttl_ms);
+    }
+}
+
+/* Writes the text, or null for an empty one. */
+static void put_member(FILE *out, const char *label, const char *text)
+{
+    (void)fprintf(out, ",\"%s\":", label);
+    if (text[0] == '\0') {
+        (void)fputs("null", out);
+    } else {
+        cli_put_json(out, text, strlen(text));
+    }
+}
+
+void cli_show_json(FILE *out, const char *label, const char *name, size_t len,
+                   const struct rlock_info *info)
+{
+    (void)fprintf(out, "{\"%s\":", label);
+    cli_put_json(out, name, len);
+    (void)fprintf(out, ",\"locked\":%s", info->locked ? "true" : "false");
+    put_member(out, "holder", info->holder);
+    put_member(out, "host", info->host);
+    if (info->pid != 0) {
+        (void)fprintf(out, ",\"pid\":%" PRId64, info->pid);
+    } else {
+        (void)fputs(",\"pid\":null", out);
+    }
+    (void)fprintf(out, ",\"holders\":%" PRIu32 ",\"count\":%" PRId64 ",\"ttl_ms\":%" PRId64,
+                  info->holders, info->count, info->ttl_ms);
+}

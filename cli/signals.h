@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The signals that rlock run passes on. Until the command runs, those that would end rlock cancel
+ * the wait instead; from then on all of them are blocked and read from a descriptor. What was
+ * ignored at the start stays ignored, as nohup(1) wants it.
+ */
+#ifndef RLOCK_CLI_SIGNALS_H
+#define RLOCK_CLI_SIGNALS_H
+
+#include <rlock/rlock.h>
+#include <signal.h>
+
+struct cli_signals {
+    sigset_t inherited_mask;
+    struct sigaction inherited_pipe; /* what SIGPIPE did */
+    sigset_t watched;                /* read from fd: those passed on, and SIGCHLD */
+    int fd;
+};
+
+/* Lets the ending signals fire `cancel` from now on. */
+void cli_signals_catch(struct cli_signals *signals, struct rlock_cancel *cancel);
+
+/* Returns the signal that was caught, 0 for none. */
+int cli_signals_caught(void);
+
+/* Blocks them; from now on they are read from signals->fd. Returns false without a descriptor. */
+bool cli_signals_block(struct cli_signals *signals);
+
+/* In a child, before exec: everything as rlock found it. Async-signal-safe. */
+void cli_signals_restore(const struct cli_signals *signals);
+
+#endif

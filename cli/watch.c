@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "watch.h"
+
+#include "say.h"
+
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#define TOLD_LEAST_MS 200
+#define TOLD_MOST_MS 5000
+#define KILL_MS 50
+#define NAP_MS 10
+
+struct work {
+    const struct cli_watch *watch;
+    enum cli_stage stage;
+    int64_t told_ms; /* validity that is left when the command is told */
+    int64_t kill_ms; /* … and when it is killed */
+    int timer_fd;
+};
+
+/* The times to tell and to kill: a fifth of the lease within limits, but never more than half of
+ * it. */
+static void plan(struct work *work)
+{
+    const int64_t lease_ms = work->watch->lease_ms;
+    int64_t told_ms = lease_ms / 5;
+
+    told_ms = told_ms < TOLD_LEAST_MS ? TOLD_LEAST_MS : told_ms;
+    told_ms = told_ms > TOLD_MOST_MS ? TOLD_MOST_MS : told_ms;
+    told_ms = told_ms > lease_ms / 2 ? lease_ms / 2 : told_ms;
+    work->told_ms = told_ms;
+    work->kill_ms = KILL_MS < told_ms / 2 ? KILL_MS : told_ms / 2;
+}
+
+static void kill_command(struct work *work)
+{
+    if (work->stage != CLI_KILLED) {
+        cli_child_signal(work->watch->child, SIGKILL);
+        work->stage = CLI_KILLED;
+    }
+}
+
+static void tell_command(struct work *work, int64_t valid_ms)
+{
+    const struct cli_watch *watch = work->watch;
+
+    cli_child_signal(watch->child, SIGTERM);
+    cli_child_signal(watch->child, SIGCONT); /* a stopped one could not end itself */
+    work->stage = CLI_TOLD;
+    cli_say(watch->opts, watch->name,
+            "valid for %lld ms more and not renewed: stopping the command", (long long)valid_ms);
+}
+
+/* What must happen by now, for a command that still runs. */
+static void keep_deadlines(struct work *work)
+{
+    const int64_t valid_ms = rlock_valid_ms(work->watch->lock);
+
+    if (valid_ms <= work->kill_ms) {
+        kill_command(work);
+    } else if (valid_ms <= work->told_ms && work->stage == CLI_RUNNING) {
+        tell_command(work, valid_ms);
+    }
+}
+
+/* The timer follows CLOCK_BOOTTIME as the validity does: it also runs while the machine sleeps. */
+static void set_timer(const struct work *work)
+{
+    const int64_t margin_ms = work->stage == CLI_RUNNING ? work->told_ms : work->kill_ms;
+    const int64_t left_ms = rlock_valid_ms(work->watch->lock) - margin_ms;
+    const int64_t pause_ms = work->stage == CLI_KILLED ? 0 : (left_ms < 1 ? 1 : left_ms);
+    const struct itimerspec spec = {
+        .it_value = {.tv_sec = pause_ms / 1000, .tv_nsec = pause_ms % 1000 * 1000000}};
+
+    (void)timerfd_settime(work->timer_fd, 0, &spec, NULL);
+}
+
+static void drain(int fd)
+{
+    uint64_t count;
+
+    (void)!read(fd, &count, sizeof(count));
+}
+
+/*
+ * The command was stopped by the terminal: stop with it, and our group too, so that the shell sees
+ * it. What comes after the stop is nothing but the wake-up of cli_watch(), which looks at the
+ * validity first. Our own SIGCONT is for where nobody could continue us, in an orphaned group: such
+ * stops are ignored. It merges into the shell's if there is one.
+ */
+static void stop_too(const struct work *work)
+{
+    const struct cli_child *child = work->watch->child;
+
+    cli_terminal_take_back(&child->terminal, child->pid, false);
+    (void)kill(0, SIGTSTP);
+    (void)kill(getpid(), SIGCONT);
+}
+
+static void pass_on(const struct work *work, const struct signalfd_siginfo *info)
+{
+    const struct cli_child *child = work->watch->child;
+
+    if (info->ssi_signo == SIGCONT && cli_terminal_is_ours(&child->terminal)) {
+        cli_terminal_lend(&child->terminal, child->pid);
+    } else if (info->ssi_signo == SIGCONT && info->ssi_pid == (uint32_t)getpid()) {
+        return; /* in the background the terminal would only stop it again */
+    }
+    cli_child_signal(child, (int)info->ssi_signo);
+}
+
+/* Handles the signals that have arrived. Returns whether the command has ended. */
+static bool take_signals(const struct work *work)
+{
+    struct signalfd_siginfo info;
+    bool ended = false;
+
+    while (!ended && read(work->watch->signals->fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        if (info.ssi_signo != SIGCHLD) {
+            pass_on(work, &info);
+            continue;
+        }
+        ended = cli_child_reap(work->watch->child);
+        if (work->watch->child->stopped_by_terminal) {
+            stop_too(work);
+            break;
+        }
+    }
+    return ended;
+}
+
+static void await_event(const struct work *work)
+{
+    struct pollfd fds[] = {{.fd = work->watch->signals->fd, .events = POLLIN},
+                           {.fd = work->watch->lost_fd, .events = POLLIN},
+                           {.fd = work->timer_fd, .events = POLLIN}};
+
+    (void)poll(fds, sizeof(fds) / sizeof(fds[0]), -1);
+}
+
+/*
+ * The command was told and has ended: what it has started may still be ending. Waits for the whole
+ * group, as long as the hold allows; a group has no descriptor to wait for, hence the short naps.
+ */
+static void await_group(struct work *work)
+{
+    while (work->stage == CLI_TOLD && cli_child_group_lives(work->watch->child)) {
+        (void)poll(NULL, 0, NAP_MS);
+        keep_deadlines(work);
+    }
+}
+
+enum cli_stage cli_watch(const struct cli_watch *watch)
+{
+    struct work work = {.watch = watch, .stage = CLI_RUNNING};
+
+    plan(&work);
+    work.timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (work.timer_fd < 0) { /* without a clock the command must not run */
+        kill_command(&work);
+    }
+    do {
+        keep_deadlines(&work);
+        set_timer(&work);
+        await_event(&work);
+        if (!rlock_is_valid(watch->lock)) { /* before anything else: we may have been stopped */
+            kill_command(&work);
+        }
+        drain(watch->lost_fd);
+        drain(work.timer_fd);
+    } while (!take_signals(&work));
+    await_group(&work);
+    (void)close(work.timer_fd);
+    return work.stage;
+}

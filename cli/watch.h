@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Watches a running command while its lock is held, so that it never runs past the hold's validity.
+ *
+ * Stages, which only go forward:
+ *   running   the hold is valid for longer than the time that the command gets to end by itself
+ *   told      the validity is about to end: the group has been sent SIGTERM
+ *   killed    it has ended, or will in a moment: the group has been sent SIGKILL
+ */
+#ifndef RLOCK_CLI_WATCH_H
+#define RLOCK_CLI_WATCH_H
+
+#include "child.h"
+#include "options.h"
+#include "signals.h"
+
+enum cli_stage { CLI_RUNNING, CLI_TOLD, CLI_KILLED };
+
+struct cli_watch {
+    const struct cli_options *opts;
+    const struct rlock *lock;
+    const char *name;
+    int64_t lease_ms;
+    struct cli_child *child;
+    const struct cli_signals *signals;
+    int lost_fd; /* readable when a hold was lost */
+};
+
+/* Returns when the command has ended, with the stage it had come to. */
+enum cli_stage cli_watch(const struct cli_watch *watch);
+
+#endif
