@@ -65,9 +65,13 @@ set(RLOCK_CLI_SOURCES
     cli/watch.c
 )
 
-# One program per file.
+# One program per file, and what else it is made of.
 set(RLOCK_EXAMPLES
     examples/orders.c
+)
+set(RLOCK_EXAMPLE_orders
+    examples/orders/server.c
+    examples/orders/worker.c
 )
 
 foreach(list IN ITEMS RLOCK_SOURCES RLOCK_LUA RLOCK_CLI_SOURCES RLOCK_EXAMPLES)

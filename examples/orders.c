@@ -8,68 +8,29 @@
  * The counters lie in memory that the processes share, so what is seen is the locks at work and no
  * database's. With --kill workers are killed in the middle of it all and started again.
  */
-#include <rlock/rlock.h>
+#include "orders/orders.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
-#include <libgen.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#define MOST 64       /* processes, threads of each, and counters of each thing */
-#define THINGS 3      /* order, product, shelf: in the order of their names */
-#define DELIVERY 1000 /* units, when a product or a shelf is sold out */
-#define LEASE_MS 600  /* with --kill: how soon a dead worker's locks are free */
 #define KILL_EVERY_US 1000000
 
-struct counter {
-    volatile int64_t value;   /* what the shop believes; plain on purpose */
-    _Atomic int64_t happened; /* what is true */
-};
-
-/* What one thread of one process is doing. */
-struct slot {
-    _Atomic int64_t orders, units, longest_us;
-    atomic_bool waits;
-    atomic_bool writes; /* is between the first and the last of these changes */
-    struct counter *counters[THINGS];
-    int64_t changes[THINGS];
-};
-
-static struct shop {
-    atomic_bool open;
-    bool locked;
-    struct counter counters[THINGS][MOST];
-    struct slot slots[MOST][MOST]; /* of process and thread */
-} * shop;
-
-static const char *const things[THINGS] = {"order", "product", "shelf"};
-static int things_there_are[THINGS] = {MOST, 8, 4};
-static int seconds = 4, processes = 4, threads = 4;
-static bool killing, failed;
-static volatile sig_atomic_t interrupted;
+struct shop *shop;
+struct settings settings = {.seconds = 4, .processes = 4, .threads = 4, .things = {MOST, 8, 4}};
 
 static pid_t workers[MOST];
-static struct rlock *locks[THINGS][MOST]; /* a worker process's handles */
+static bool failed;
+static volatile sig_atomic_t interrupted;
 
-static struct {
-    pid_t pid;
-    char dir[32], socket[48], url[64];
-} server;
-
-static int64_t now_us(void)
+int64_t now_us(void)
 {
     struct timespec now;
 
@@ -77,15 +38,14 @@ static int64_t now_us(void)
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-static void nap_us(long us)
+void nap_us(long us)
 {
     const struct timespec nap = {.tv_nsec = us * 1000};
 
     (void)nanosleep(&nap, NULL);
 }
 
-/* Forks a child that dies with us. */
-static pid_t fork_bound(void)
+pid_t fork_bound(void)
 {
     const pid_t parent = getpid();
     const pid_t pid = fork();
@@ -94,229 +54,6 @@ static pid_t fork_bound(void)
         _exit(EXIT_FAILURE);
     }
     return pid;
-}
-
-/* ---- An order ------------------------------------------------------------------------------ */
-
-/* Unlocks the first n. Returns the first code that is not 0. */
-static int release(struct rlock *const *held, int n)
-{
-    int code = 0;
-
-    while (n-- > 0) {
-        const int one = rlock_unlock(held[n]);
-
-        if (one != RLOCK_ELOST || !killing) { /* a short lease may end on a busy machine */
-            code = code == 0 ? one : code;
-        }
-    }
-    return code;
-}
-
-/* Locks all, in the order in which everybody does: so nobody deadlocks. */
-static int take(struct rlock *const *wanted, struct slot *slot)
-{
-    const int64_t start_us = now_us();
-    int code = 0;
-    int n = 0;
-
-    atomic_store(&slot->waits, true);
-    while (n < THINGS && (code = rlock_lock(wanted[n])) == 0) {
-        n++;
-    }
-    atomic_store(&slot->waits, false);
-    if (now_us() - start_us > atomic_load(&slot->longest_us)) {
-        atomic_store(&slot->longest_us, now_us() - start_us);
-    }
-    if (code != 0) {
-        (void)release(wanted, n);
-    }
-    return code;
-}
-
-/* Asking for the validity costs nothing, so it is asked just before the write. */
-static bool may_write(struct rlock *const *held)
-{
-    bool valid = true;
-
-    for (int i = 0; i < THINGS && shop->locked; i++) {
-        valid = valid && rlock_is_valid(held[i]);
-    }
-    return valid;
-}
-
-/* Reads, thinks, writes back: right only for whoever holds all three. */
-static void sell(struct slot *slot, int64_t units, struct rlock *const *held)
-{
-    int64_t values[THINGS];
-
-    for (int i = 0; i < THINGS; i++) {
-        values[i] = slot->counters[i]->value;
-        slot->changes[i] = i == 0 ? units : -units + (values[i] < units ? DELIVERY : 0);
-    }
-    nap_us(20);
-    if (!may_write(held)) {
-        return;
-    }
-    atomic_store(&slot->writes, true);
-    for (int i = 0; i < THINGS; i++) {
-        slot->counters[i]->value = values[i] + slot->changes[i];
-        atomic_fetch_add(&slot->counters[i]->happened, slot->changes[i]);
-    }
-    atomic_store(&slot->writes, false);
-    atomic_fetch_add(&slot->orders, 1);
-    atomic_fetch_add(&slot->units, units);
-}
-
-static int place_order(struct slot *slot, unsigned *seed)
-{
-    struct rlock *wanted[THINGS];
-    int code = 0;
-
-    for (int i = 0; i < THINGS; i++) {
-        const int which = rand_r(seed) % things_there_are[i];
-
-        wanted[i] = locks[i][which];
-        slot->counters[i] = &shop->counters[i][which];
-    }
-    if (shop->locked && (code = take(wanted, slot)) != 0) {
-        return code;
-    }
-    sell(slot, 1 + rand_r(seed) % 3, wanted);
-    return shop->locked ? release(wanted, THINGS) : 0;
-}
-
-/* ---- A worker process ---------------------------------------------------------------------- */
-
-/* A thread's life. Returns NULL, or something else after a failure. */
-static void *work(void *payload)
-{
-    struct slot *slot = payload;
-    unsigned seed = (unsigned)(now_us() + (slot - &shop->slots[0][0]) * 7919);
-    int code = 0;
-
-    while (code == 0 && atomic_load(&shop->open)) {
-        code = place_order(slot, &seed);
-    }
-    if (code != 0) {
-        (void)fprintf(stderr, "orders: %s: %s\n", rlock_code_name(code), rlock_detail());
-    }
-    return code == 0 ? NULL : slot;
-}
-
-static int open_locks(struct rlock_client **ret_client)
-{
-    const struct rlock_client_opts opts =
-        RLOCK_CLIENT_OPTS(.url = server.url, .renewed_lease_ms = killing ? LEASE_MS : 0);
-    int code = rlock_client_open(&opts, ret_client);
-
-    for (int i = 0; i < THINGS * MOST && code == 0; i++) {
-        char name[32];
-
-        (void)snprintf(name, sizeof(name), "%s:%d", things[i / MOST], i % MOST);
-        code = rlock_reentrant_new(*ret_client, name, NULL, &locks[i / MOST][i % MOST]);
-    }
-    return code;
-}
-
-static void close_locks(struct rlock_client *client)
-{
-    for (int i = 0; i < THINGS * MOST; i++) {
-        (void)rlock_free(locks[i / MOST][i % MOST]);
-    }
-    (void)rlock_client_close(client);
-}
-
-_Noreturn static void be_worker(int process)
-{
-    struct rlock_client *client = NULL;
-    pthread_t ids[MOST];
-    bool trouble = shop->locked && open_locks(&client) != 0;
-    int n = 0;
-
-    (void)signal(SIGINT, SIG_IGN); /* ^C reaches us all: the parent closes the shop */
-    while (!trouble && n < threads) {
-        trouble = pthread_create(&ids[n], NULL, work, &shop->slots[process][n]) != 0;
-        n += trouble ? 0 : 1;
-    }
-    while (n-- > 0) {
-        void *failure;
-
-        (void)pthread_join(ids[n], &failure);
-        trouble = trouble || failure != NULL;
-    }
-    close_locks(client);
-    _exit(trouble ? EXIT_FAILURE : EXIT_SUCCESS);
-}
-
-/* ---- A private server ---------------------------------------------------------------------- */
-
-/* Becomes the server that the environment names, that scripts/setup put here, or the system's. */
-_Noreturn static void be_server(void)
-{
-    const char *binary = getenv("RLOCK_REDIS_SERVER");
-    char here[2048] = "";
-    char path[2100];
-
-    (void)!readlink("/proc/self/exe", here, sizeof(here) - 1);
-    (void)snprintf(path, sizeof(path), "%s/../.deps/bin/redis-server", dirname(here));
-    if (binary == NULL) {
-        binary = access(path, X_OK) == 0 ? path : "redis-server";
-    }
-    (void)dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDOUT_FILENO);
-    (void)setpgid(0, 0); /* ^C is not for the server */
-    (void)execlp(binary, "redis-server", "--port", "0", "--unixsocket", server.socket, "--save", "",
-                 "--appendonly", "no", "--dir", server.dir, (char *)NULL);
-    (void)fprintf(stderr, "orders: %s: %s; RLOCK_REDIS_SERVER names another\n", binary,
-                  strerror(errno));
-    _exit(EXIT_FAILURE);
-}
-
-/* Sends a command. Returns the number in the answer, 0 for other answers, -1 without one. */
-static long ask_server(const char *command)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    char answer[128] = "";
-    ssize_t len = -1;
-
-    (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", server.socket);
-    if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 &&
-        write(fd, command, strlen(command)) > 0) {
-        len = read(fd, answer, sizeof(answer) - 1);
-    }
-    (void)close(fd);
-    return len > 0 ? strtol(answer + 1, NULL, 10) : -1;
-}
-
-static bool start_server(void)
-{
-    (void)snprintf(server.dir, sizeof(server.dir), "/tmp/rlock-orders-XXXXXX");
-    if (mkdtemp(server.dir) == NULL) {
-        return false;
-    }
-    (void)snprintf(server.socket, sizeof(server.socket), "%s/socket", server.dir);
-    (void)snprintf(server.url, sizeof(server.url), "unix://%s", server.socket);
-    server.pid = fork_bound();
-    if (server.pid == 0) {
-        be_server();
-    }
-    for (int i = 0; i < 500 && !interrupted && waitpid(server.pid, NULL, WNOHANG) == 0; i++) {
-        if (ask_server("PING\r\n") == 0) {
-            return true;
-        }
-        nap_us(10000);
-    }
-    return false;
-}
-
-static void stop_server(void)
-{
-    if (server.pid > 0 && kill(server.pid, SIGTERM) == 0) {
-        (void)waitpid(server.pid, NULL, 0);
-    }
-    (void)unlink(server.socket);
-    (void)rmdir(server.dir);
 }
 
 /* ---- The table ----------------------------------------------------------------------------- */
@@ -331,8 +68,8 @@ static struct totals count(void)
 {
     struct totals sum = {0};
 
-    for (int i = 0; i < processes * threads; i++) {
-        struct slot *slot = &shop->slots[i / threads][i % threads];
+    for (int i = 0; i < settings.processes * settings.threads; i++) {
+        struct slot *slot = &shop->slots[i / settings.threads][i % settings.threads];
         const int64_t longest_us = atomic_load(&slot->longest_us);
 
         sum.orders += atomic_load(&slot->orders);
@@ -383,7 +120,7 @@ static void spawn(int process)
  */
 static void settle(int process)
 {
-    for (int i = 0; i < threads; i++) {
+    for (int i = 0; i < settings.threads; i++) {
         struct slot *slot = &shop->slots[process][i];
 
         atomic_store(&slot->waits, false);
@@ -401,7 +138,7 @@ static void settle(int process)
 static void kill_somebody(void)
 {
     static unsigned seed = 1;
-    const int process = rand_r(&seed) % processes;
+    const int process = rand_r(&seed) % settings.processes;
 
     (void)kill(workers[process], SIGKILL);
     (void)waitpid(workers[process], NULL, 0);
@@ -415,7 +152,7 @@ static void close_shop(void)
     const int64_t patience_us = now_us() + 5000000;
 
     atomic_store(&shop->open, false);
-    for (int i = 0; i < processes; i++) {
+    for (int i = 0; i < settings.processes; i++) {
         int status = 0;
         pid_t gone;
 
@@ -439,7 +176,7 @@ static void open_shop(bool locked)
     }
     shop->locked = locked;
     atomic_store(&shop->open, true);
-    for (int i = 0; i < processes && !failed; i++) {
+    for (int i = 0; i < settings.processes && !failed; i++) {
         spawn(i);
     }
 }
@@ -454,8 +191,8 @@ static int64_t sell_all_day(bool locked)
     struct totals now = {0};
 
     open_shop(locked);
-    while (now_us() < start_us + seconds * INT64_C(1000000) && !interrupted && !failed) {
-        if (locked && killing && now_us() >= next_kill_us) {
+    while (now_us() < start_us + settings.seconds * INT64_C(1000000) && !interrupted && !failed) {
+        if (locked && settings.killing && now_us() >= next_kill_us) {
             kill_somebody();
             next_kill_us += KILL_EVERY_US;
         }
@@ -481,7 +218,7 @@ static long leftovers(void)
     const int64_t end_us = now_us() + LEASE_MS * 1000 + 2000000;
     long keys;
 
-    while ((keys = ask_server("DBSIZE\r\n")) != 0 && now_us() < end_us) {
+    while ((keys = server_ask("DBSIZE\r\n")) != 0 && now_us() < end_us) {
         nap_us(10000);
     }
     return keys;
@@ -505,8 +242,9 @@ static int run(void)
     int64_t wrong_without;
     int64_t wrong_with;
 
-    printf("%d processes x %d threads, %d products%s\n\n", processes, threads, things_there_are[1],
-           killing ? "; with locks, workers are killed and started again" : "");
+    printf("%d processes x %d threads, %d products%s\n\n", settings.processes, settings.threads,
+           settings.things[1],
+           settings.killing ? "; with locks, workers are killed and started again" : "");
     printf("%-13s %9s %10s %10s %9s %9s %8s %12s\n", "", "orders/s", "orders", "units", "oversold",
            "lost", "waiting", "longest wait");
     wrong_without = sell_all_day(false);
@@ -526,8 +264,8 @@ static int usage(int status)
 {
     (void)fputs(
         "usage: orders [--seconds N] [--processes N] [--threads N] [--products N] [--kill]\n"
-        "Takes orders without locks, then with locks, each for N seconds (4), by N processes\n"
-        "(4) of N threads (4). Exits 1 if with locks a single unit is wrong.\n"
+        "Takes orders without locks, then with locks, each for N seconds (4), by N processes (4)\n"
+        "of N threads (4). Exits 1 if with locks a single unit is wrong.\n"
         "--kill: kills a worker every second while there are locks.\n",
         status == EXIT_SUCCESS ? stdout : stderr);
     return status;
@@ -554,14 +292,14 @@ static bool read_options(int argc, char **argv)
 
     while (good && (option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (option == 'k') {
-            killing = true;
+            settings.killing = true;
             continue;
         }
         good = option != '?' && read_number(optarg, option == 's' ? 3600 : MOST,
-                                            option == 's'   ? &seconds
-                                            : option == 'p' ? &processes
-                                            : option == 't' ? &threads
-                                                            : &things_there_are[1]);
+                                            option == 's'   ? &settings.seconds
+                                            : option == 'p' ? &settings.processes
+                                            : option == 't' ? &settings.threads
+                                                            : &settings.things[1]);
     }
     return good && optind == argc;
 }
@@ -584,9 +322,9 @@ int main(int argc, char **argv)
     }
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
-    if (start_server()) {
+    if (server_start()) {
         status = run();
     }
-    stop_server();
+    server_stop();
     return interrupted ? 128 + interrupted : status;
 }

@@ -6,14 +6,13 @@
 
 static _Thread_local char detail[RLOCK__DETAIL_SIZE];
 
-int rlock__fail(int code, const char *format, ...)
+void rlock__detail(const char *format, ...)
 {
     va_list args;
 
     va_start(args, format);
     (void)vsnprintf(detail, sizeof(detail), format, args);
     va_end(args);
-    return code;
 }
 
 void rlock__detail_clear(void)

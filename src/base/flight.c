@@ -103,6 +103,7 @@ void rlock__flight_up(struct rlock__flight *flight, uint64_t gen, uint64_t fence
     flight->fenced_below = fenced_below;
     flight->up = true;
     flight->close = false;
+    flight->heard_at = now;
     flight->waiting = NULL;
     DL_FOREACH_SAFE(waiting, request, after) {
         send_copy(flight, request, false, now);
@@ -160,6 +161,7 @@ void rlock__flight_reply(struct rlock__flight *flight, uint64_t gen,
         send_copy(flight, request, true, now);
         return;
     }
+    flight->heard_at = now;
     flight->rtt =
         flight->rtt == 0 ? now - request->t0 : (7 * flight->rtt + (now - request->t0)) / 8;
     request->answer(request, reply, now);

@@ -77,6 +77,7 @@ struct rlock__flight {
     bool up;
     bool close;         /* the driver must close generation gen; what it held is settled already */
     int64_t op_timeout; /* a reply that takes longer breaks the link */
+    int64_t heard_at;   /* when the latest reply came, or the link */
     int64_t rtt;        /* the usual round trip, smoothed; 0 unknown */
 };
 

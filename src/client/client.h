@@ -116,11 +116,11 @@ int rlock__run(struct rlock_client *client, struct rlock__call *call,
 
 /* ---- service.c ---- */
 
-void *rlock__service_main(void *client);
+void *rlock__service_main(void *arg); /* the client */
 
 /* ---- dispatch.c ---- */
 
-void *rlock__dispatcher_main(void *client);
+void *rlock__dispatcher_main(void *arg); /* the client */
 /* Whether the calling thread is a dispatcher: it must not wait. */
 bool rlock__is_dispatcher(void);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <utlist.h>
@@ -140,6 +141,7 @@ static bool take(struct rlock_client *client)
 {
     struct rlock__link *link = &client->link;
     struct rlock__flight *flight = &client->core.server.flight;
+    char why[RLOCK__DETAIL_SIZE];
     bool close;
 
     atomic_store(&client->send_wanted, false);
@@ -158,7 +160,8 @@ static bool take(struct rlock_client *client)
     }
     (void)pthread_mutex_unlock(&client->mutex);
     if (close && link->gen != 0) {
-        rlock__link_broke(client, RLOCK_ECONN, "no answer in time");
+        (void)snprintf(why, sizeof(why), "%s: no answer in time", rlock__conn_peer(link->conn));
+        rlock__link_broke(client, RLOCK_ECONN, why);
         return false;
     }
     return link->out.len != 0;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/sized.h"
 #include "client/lock.h"
 
 #define NAME_MAX_LEN 65536
@@ -31,11 +32,8 @@ static int new_lock(struct rlock_client *client, const struct rlock_ops *ops, co
     if (rlock__client_check(client) != 0) {
         return client->fork_generation != rlock__fork_generation() ? RLOCK_EFORKED : RLOCK_ECLOSED;
     }
-    if (opts != NULL && (opts->size < sizeof(size_t) || opts->size > sizeof(copy))) {
+    if (!rlock__sized_take(&copy, sizeof(copy), opts)) {
         return rlock__fail(RLOCK_EINVAL, "the options' size is not set, or of a newer library");
-    }
-    if (opts != NULL) {
-        memcpy(&copy, opts, opts->size);
     }
     len = copy.name_len != 0 ? copy.name_len : strlen(name);
     if (len == 0 || len > NAME_MAX_LEN || copy.max_hold_ms < 0 || copy.max_hold_ms > TIME_MAX_MS) {
@@ -106,11 +104,8 @@ static int check_take(const struct rlock_take *take, struct rlock_take *ret_take
 {
     struct rlock_take copy = {.size = sizeof(copy)};
 
-    if (take != NULL && (take->size < sizeof(size_t) || take->size > sizeof(copy))) {
+    if (!rlock__sized_take(&copy, sizeof(copy), take)) {
         return rlock__fail(RLOCK_EINVAL, "the take's size is not set, or of a newer library");
-    }
-    if (take != NULL) {
-        memcpy(&copy, take, take->size);
     }
     if (copy.wait_ms < RLOCK_FOREVER || copy.wait_ms > TIME_MAX_MS) {
         return rlock__fail(RLOCK_EINVAL, "wait_ms is 0, positive, or RLOCK_FOREVER");
@@ -133,10 +128,8 @@ static void put_grant(const struct rlock__call *call, struct rlock_grant *ret_gr
                                 .lease_ms = call->lease_granted_us / RLOCK__MS,
                                 .valid_ms =
                                     rlock__max(0, call->valid_until - rlock__now_us()) / RLOCK__MS};
-    size_t size = ret_grant->size;
 
-    memcpy(ret_grant, &grant, size);
-    ret_grant->size = size;
+    rlock__sized_give(ret_grant, &grant);
 }
 
 static int take_lock(struct rlock *lock, const struct rlock_take *take,
@@ -175,8 +168,7 @@ int rlock_lock_with(struct rlock *lock, const struct rlock_take *take,
     struct rlock_take checked;
     int code = rlock__lock_begin(lock);
 
-    if (code == 0 && ret_grant != NULL &&
-        (ret_grant->size < sizeof(size_t) || ret_grant->size > sizeof(struct rlock_grant))) {
+    if (code == 0 && ret_grant != NULL && !rlock__sized_is_valid(ret_grant, sizeof(*ret_grant))) {
         code = rlock__fail(RLOCK_EINVAL, "the grant's size is not set, or of a newer library");
     }
     if (code == 0) {

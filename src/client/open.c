@@ -12,6 +12,7 @@
 #include <uuid/uuid.h>
 
 #include "base/clock.h"
+#include "base/sized.h"
 #include "client/client.h"
 #include "lock/internal.h"
 #include "net/tls.h"
@@ -125,11 +126,8 @@ static int copy_opts(const struct rlock_client_opts *opts, struct rlock_client_o
 {
     struct rlock_client_opts copy = {.size = sizeof(copy)};
 
-    if (opts != NULL) {
-        if (opts->size < sizeof(size_t) || opts->size > sizeof(copy)) {
-            return rlock__fail(RLOCK_EINVAL, "the options' size is not set, or of a newer library");
-        }
-        memcpy(&copy, opts, opts->size);
+    if (!rlock__sized_take(&copy, sizeof(copy), opts)) {
+        return rlock__fail(RLOCK_EINVAL, "the options' size is not set, or of a newer library");
     }
     *ret_opts = copy;
     return check_opts(ret_opts);
@@ -185,7 +183,9 @@ static int init_identity(struct rlock_client *client)
     (void)gethostname(host, sizeof(host) - 1);
     for (char *c = host; *c != '\0';
          c++) { /* connection names have neither blanks nor control characters */
-        *c = *c > ' ' && *c < 127 && *c != ':' ? *c : '_';
+        if (*c <= ' ' || *c >= 127 || *c == ':') {
+            *c = '_';
+        }
     }
     (void)snprintf(client->name, sizeof(client->name), "rlock:%s:%.64s:%ld", client->core.uuid,
                    host, (long)getpid());

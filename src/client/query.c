@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/sized.h"
 #include "client/ask.h"
 #include "client/lock.h"
 
@@ -57,10 +58,8 @@ int rlock_inspect(struct rlock *lock, struct rlock_info *ret_info)
 {
     struct query query = {.info = RLOCK_INFO_INIT};
     int code = rlock__lock_begin(lock);
-    size_t size;
 
-    if (code == 0 && (ret_info == NULL || ret_info->size < sizeof(size_t) ||
-                      ret_info->size > sizeof(*ret_info))) {
+    if (code == 0 && (ret_info == NULL || !rlock__sized_is_valid(ret_info, sizeof(*ret_info)))) {
         code = rlock__fail(RLOCK_EINVAL, "ret_info is NULL, or its size is not set");
     }
     if (code == 0) {
@@ -72,9 +71,7 @@ int rlock_inspect(struct rlock *lock, struct rlock_info *ret_info)
     if (query.info.locked) {
         rlock__holder_address(rlock__lock_client(lock), &query.info);
     }
-    size = ret_info->size;
-    memcpy(ret_info, &query.info, size);
-    ret_info->size = size;
+    rlock__sized_give(ret_info, &query.info);
     return 0;
 }
 

@@ -363,7 +363,11 @@ static void write_redacted(const char *scheme, const struct rlock__uri *uri, cha
     write_login(uri, login, sizeof(login));
     if (uri->path != NULL) {
         (void)rlock__text(rlock__bytes_of(uri->path), path, sizeof(path));
-        (void)snprintf(out, size, "%s://%s%s?db=%d", scheme, login, path, uri->db);
+        int n = snprintf(out, size, "%s://%s%s", scheme, login, path);
+
+        if (uri->db != 0 && n > 0 && (size_t)n < size) {
+            (void)snprintf(out + n, size - (size_t)n, "?db=%d", uri->db);
+        }
     } else if (strchr(uri->host, ':') != NULL) {
         (void)snprintf(out, size, "%s://%s[%s]:%d/%d", scheme, login, uri->host, uri->port,
                        uri->db);

@@ -76,8 +76,9 @@ static void say(struct rlock__call *call, int code, int64_t now)
             "lock %s: no answer from server %s; if it was granted, it is free again in %lld ms",
             name, address, (long long)rlock__ms_up(left));
     } else if (code == RLOCK_ECONN || code == RLOCK_EAUTH || code == RLOCK_ETLS) {
-        (void)snprintf(call->detail, sizeof(call->detail), "lock %s: server %s: %s", name, address,
-                       server->link_code != 0 ? server->link_error : "not connected yet");
+        (void)snprintf(call->detail, sizeof(call->detail), "lock %s: server %s%s", name,
+                       server->link_code != 0 ? server->link_error : address,
+                       server->link_code != 0 ? "" : ": not connected yet");
     } else if (call->contended) {
         (void)snprintf(call->detail, sizeof(call->detail), "lock %s: held by %s (server %s)", name,
                        holder, address);

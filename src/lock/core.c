@@ -16,9 +16,37 @@ static void on_overdue(struct rlock__timer *timer, int64_t now)
     rlock__flight_check(&core->server.flight, now);
 }
 
+static void on_pong(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
+{
+    (void)reply;
+    (void)now;
+    (void)rlock__request_free(request);
+}
+
+/* A link without a FIN looks alive: only an answer proves it. Without one it is overdue, and
+ * breaks. */
+static void on_idle(struct rlock__timer *timer, int64_t now)
+{
+    struct rlock__core *core =
+        (struct rlock__core *)(void *)((char *)timer - offsetof(struct rlock__core, idle));
+    struct rlock__flight *flight = &core->server.flight;
+    struct rlock__request *ping;
+
+    if (flight->up && flight->sent == NULL && now >= flight->heard_at + RLOCK__IDLE_US) {
+        ping = rlock__request_new(on_pong, NULL);
+        if (ping != NULL) {
+            ping->resend = RLOCK__DROP;
+            rlock__cmd_arg(&ping->cmd, rlock__bytes_of("PING"));
+            rlock__flight_submit(flight, ping, now);
+        }
+    }
+    rlock__timer_set(&core->timers, timer, now + RLOCK__IDLE_US);
+}
+
 void rlock__core_init(struct rlock__core *core)
 {
     core->overdue.fire = on_overdue;
+    core->idle.fire = on_idle;
     core->server.flight.op_timeout = core->op_timeout_us;
     if (core->random == 0) {
         core->random = 1; /* xorshift's one fixed point */
@@ -65,6 +93,7 @@ void rlock__core_link_up(struct rlock__core *core, uint64_t gen, uint64_t fenced
     core->server.link_code = 0;
     core->server.link_final = false;
     rlock__flight_up(&core->server.flight, gen, fenced_below, now);
+    rlock__timer_set(&core->timers, &core->idle, now + RLOCK__IDLE_US);
     rlock__orphans_link_up(core, now);
     rlock__renew_link_up(core, now);
     settle(core, now);

@@ -34,7 +34,8 @@
 #define RLOCK__BACKOFF_US                                                                          \
     (10 * RLOCK__MS) /* first pause after an error that passes; doubles, with jitter */
 #define RLOCK__BACKOFF_MAX_US RLOCK__SECOND
-#define RLOCK__BATCH 100 /* renewals in one script call */
+#define RLOCK__IDLE_US (10 * RLOCK__SECOND) /* a link that is silent for so long is tried */
+#define RLOCK__BATCH 100                    /* renewals in one script call */
 
 struct rlock__hold;
 struct rlock__place;
@@ -164,6 +165,7 @@ struct rlock__hold {
     struct rlock__owner owner;
     char *key; /* in the table: owner, side and Redis key */
     enum rlock__hold_state state;
+    enum rlock_reason reason; /* LOST: why */
     uint64_t number, token;
     uint32_t count;
     uint32_t renewed_from; /* the lowest level that asked for renewal; 0 none */
@@ -223,6 +225,7 @@ struct rlock__core {
 
     struct rlock__server server;
     struct rlock__timers timers;
+    struct rlock__timer idle;    /* a link that is silent for long is tried */
     struct rlock__timer overdue; /* of the oldest reply */
     uint64_t random;             /* xorshift; seeded by the driver */
     uint64_t last_number;

@@ -254,6 +254,7 @@ void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_
         return;
     }
     hold->state = RLOCK__HOLD_LOST;
+    hold->reason = reason;
     hold->valid_until = 0;
     atomic_store(&hold->claim->valid_until, 0);
     report(hold, reason);

@@ -52,6 +52,12 @@ static void end(struct rlock__hold *hold, int code, int64_t now)
 /* One unlock of a hold that is lost: no I/O. */
 static void end_lost(struct rlock__hold *hold, int64_t now)
 {
+    char more[64];
+
+    (void)snprintf(more, sizeof(more), ": %s", rlock_reason_text(hold->reason));
+    if (hold->turn != NULL) {
+        say(hold->turn, RLOCK_ELOST, more);
+    }
     rlock__hold_set_count(hold, hold->count - 1);
     if (hold->count == 0) {
         hold->state = RLOCK__HOLD_NONE;

@@ -180,6 +180,7 @@ static void a_restart_forgets_all_but_the_keys(void **state)
     (void)state;
     sim_server_connect(server);
     ask("SET k v PX 5000");
+    ask("SCRIPT LOAD |return 1|");
     ask("SUBSCRIBE c");
     set_time_ms(3999);
     snprintf(before, sizeof(before), "%s", ask_on(2, "INFO server"));
@@ -194,6 +195,8 @@ static void a_restart_forgets_all_but_the_keys(void **state)
     assert_string_equal(ask("PTTL k"), "3<:1001\r\n");
     assert_non_null(strstr(ask("INFO server"), "uptime_in_seconds:0\r\n"));
     assert_null(strstr(ask("INFO server"), strstr(before, "run_id:")));
+    assert_string_equal(ask("SCRIPT EXISTS e0e1f9fabfc9d4800c877a703b823ac0578ff8db"),
+                        "3<*1\r\n:0\r\n");
 }
 
 static void a_restart_can_lose_the_keys(void **state)

@@ -198,6 +198,7 @@ static bool same(const struct sim_resp *a, const struct sim_resp *b, unsigned ru
         return same_number(a->integer, b->integer, rules);
     case SIM_RESP_ARRAY:
         return same_items(a, b, rules);
+    case SIM_RESP_NIL:
     default:
         return true;
     }

@@ -128,10 +128,10 @@ static struct sim_message *first_of(struct sim_message *message)
 
     DL_FOREACH(message->conn->under_way, first) {
         if (first->to_server == message->to_server) {
-            break;
+            return first;
         }
     }
-    return first;
+    return message;
 }
 
 static void on_arrival(struct rlock__timer *timer, int64_t now)

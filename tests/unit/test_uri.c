@@ -55,9 +55,9 @@ static const struct good {
      "rediss://u:***@[fe80::1%eth0]:7/3"},
     {"unix:///run/r.sock",
      {false, NULL, 6379, "/run/r.sock", 0, NULL, NULL},
-     "unix:///run/r.sock?db=0"},
+     "unix:///run/r.sock"},
     {"unix:///a%20b/@?db=3", {false, NULL, 6379, "/a b/@", 3, NULL, NULL}, "unix:///a b/@?db=3"},
-    {"unix://u:s3cr@/r", {false, NULL, 6379, "/r", 0, "u", "s3cr"}, "unix://u:***@/r?db=0"},
+    {"unix://u:s3cr@/r", {false, NULL, 6379, "/r", 0, "u", "s3cr"}, "unix://u:***@/r"},
     {"unix://:s3cr@/r?db=1", {false, NULL, 6379, "/r", 1, NULL, "s3cr"}, "unix://:***@/r?db=1"},
 };
 

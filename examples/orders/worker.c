@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One worker process: its threads take orders, each under three locks. */
+#include "orders.h"
+
+#include <rlock/rlock.h>
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static const char *const things[THINGS] = {"order", "product", "shelf"};
+static struct rlock *locks[THINGS][MOST];
+
+/* ---- An order ------------------------------------------------------------------------------ */
+
+/* Unlocks the first n. Returns the first code that is not 0. */
+static int release(struct rlock *const *held, int n)
+{
+    int code = 0;
+
+    while (n-- > 0) {
+        const int one = rlock_unlock(held[n]);
+
+        if (one != RLOCK_ELOST || !settings.killing) { /* a short lease may end on a busy machine */
+            code = code == 0 ? one : code;
+        }
+    }
+    return code;
+}
+
+/* Locks all, in the order in which everybody does: so nobody deadlocks. */
+static int take(struct rlock *const *wanted, struct slot *slot)
+{
+    const int64_t start_us = now_us();
+    int code = 0;
+    int n = 0;
+
+    atomic_store(&slot->waits, true);
+    while (n < THINGS && (code = rlock_lock(wanted[n])) == 0) {
+        n++;
+    }
+    atomic_store(&slot->waits, false);
+    if (now_us() - start_us > atomic_load(&slot->longest_us)) {
+        atomic_store(&slot->longest_us, now_us() - start_us);
+    }
+    if (code != 0) {
+        (void)release(wanted, n);
+    }
+    return code;
+}
+
+/* Asking for the validity costs nothing, so it is asked just before the write. */
+static bool may_write(struct rlock *const *held)
+{
+    bool valid = true;
+
+    for (int i = 0; i < THINGS && shop->locked; i++) {
+        valid = valid && rlock_is_valid(held[i]);
+    }
+    return valid;
+}
+
+/* Reads, thinks, writes back: right only for whoever holds all three. */
+static void sell(struct slot *slot, int64_t units, struct rlock *const *held)
+{
+    int64_t values[THINGS];
+
+    for (int i = 0; i < THINGS; i++) {
+        values[i] = slot->counters[i]->value;
+        slot->changes[i] = i == 0 ? units : -units + (values[i] < units ? DELIVERY : 0);
+    }
+    nap_us(20);
+    if (!may_write(held)) {
+        return;
+    }
+    atomic_store(&slot->writes, true);
+    for (int i = 0; i < THINGS; i++) {
+        slot->counters[i]->value = values[i] + slot->changes[i];
+        atomic_fetch_add(&slot->counters[i]->happened, slot->changes[i]);
+    }
+    atomic_store(&slot->writes, false);
+    atomic_fetch_add(&slot->orders, 1);
+    atomic_fetch_add(&slot->units, units);
+}
+
+static int place_order(struct slot *slot, unsigned *seed)
+{
+    struct rlock *wanted[THINGS];
+    int code = 0;
+
+    for (int i = 0; i < THINGS; i++) {
+        const int which = rand_r(seed) % settings.things[i];
+
+        wanted[i] = locks[i][which];
+        slot->counters[i] = &shop->counters[i][which];
+    }
+    if (shop->locked && (code = take(wanted, slot)) != 0) {
+        return code;
+    }
+    sell(slot, 1 + rand_r(seed) % 3, wanted);
+    return shop->locked ? release(wanted, THINGS) : 0;
+}
+
+/* ---- A worker process ---------------------------------------------------------------------- */
+
+/* A thread's life. Returns NULL, or something else after a failure. */
+static void *work(void *payload)
+{
+    struct slot *slot = payload;
+    unsigned seed = (unsigned)(now_us() + (slot - &shop->slots[0][0]) * 7919);
+    int code = 0;
+
+    while (code == 0 && atomic_load(&shop->open)) {
+        code = place_order(slot, &seed);
+    }
+    if (code != 0) {
+        (void)fprintf(stderr, "orders: %s: %s\n", rlock_code_name(code), rlock_detail());
+    }
+    return code == 0 ? NULL : slot;
+}
+
+static int open_locks(struct rlock_client **ret_client)
+{
+    const struct rlock_client_opts opts =
+        RLOCK_CLIENT_OPTS(.url = server_url(), .renewed_lease_ms = settings.killing ? LEASE_MS : 0);
+    int code = rlock_client_open(&opts, ret_client);
+
+    for (int i = 0; i < THINGS * MOST && code == 0; i++) {
+        char name[32];
+
+        (void)snprintf(name, sizeof(name), "%s:%d", things[i / MOST], i % MOST);
+        code = rlock_reentrant_new(*ret_client, name, NULL, &locks[i / MOST][i % MOST]);
+    }
+    return code;
+}
+
+static void close_locks(struct rlock_client *client)
+{
+    for (int i = 0; i < THINGS * MOST; i++) {
+        (void)rlock_free(locks[i / MOST][i % MOST]);
+    }
+    (void)rlock_client_close(client);
+}
+
+_Noreturn void be_worker(int process)
+{
+    struct rlock_client *client = NULL;
+    pthread_t ids[MOST];
+    bool trouble = shop->locked && open_locks(&client) != 0;
+    int n = 0;
+
+    (void)signal(SIGINT, SIG_IGN); /* ^C reaches us all: the parent closes the shop */
+    while (!trouble && n < settings.threads) {
+        trouble = pthread_create(&ids[n], NULL, work, &shop->slots[process][n]) != 0;
+        n += trouble ? 0 : 1;
+    }
+    while (n-- > 0) {
+        void *failure;
+
+        (void)pthread_join(ids[n], &failure);
+        trouble = trouble || failure != NULL;
+    }
+    close_locks(client);
+    _exit(trouble ? EXIT_FAILURE : EXIT_SUCCESS);
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MOST_WORDS 32
+#define WAIT_MS 10000
+
+/* The binary under test: $RLOCK_COMMAND, else rlock beside this executable or above it. */
+static const char *binary(void)
+{
+    static char path[4096];
+    const char *given = getenv("RLOCK_COMMAND");
+    char here[4000] = "";
+
+    if (given != NULL) {
+        return given;
+    }
+    (void)!readlink("/proc/self/exe", here, sizeof(here) - 1);
+    for (const char *dir = dirname(here); strcmp(dir, "/") != 0; dir = dirname(here)) {
+        (void)snprintf(path, sizeof(path), "%s/rlock", dir);
+        if (access(path, X_OK) == 0) {
+            return path;
+        }
+    }
+    test_die("no rlock command: set RLOCK_COMMAND");
+}
+
+/* Of those that the test runner may ignore or block, the command gets what an interactive shell
+ * gives. */
+static void default_signals(void)
+{
+    static const int signals[] = {SIGINT, SIGQUIT, SIGHUP, SIGTERM, SIGPIPE};
+    sigset_t none;
+
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+        (void)signal(signals[i], SIG_DFL);
+    }
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static int open_output(const char *path)
+{
+    return test_must(open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), path);
+}
+
+_Noreturn static void become(const struct command *command, const char *const *words, pid_t parent)
+{
+    char *argv[MOST_WORDS] = {strdup(binary())};
+
+    for (size_t i = 0; words[i] != NULL && i < MOST_WORDS - 2; i++) {
+        argv[i + 1] = strdup(words[i]);
+    }
+    test_die_with_parent(parent);
+    (void)dup2(open_output(command->out), STDOUT_FILENO);
+    (void)dup2(open_output(command->err), STDERR_FILENO);
+    default_signals();
+    (void)execv(argv[0], argv);
+    _exit(99);
+}
+
+static struct command new_command(void)
+{
+    static int count;
+    struct command command = {.pid = -1};
+
+    count++;
+    (void)snprintf(command.out, sizeof(command.out), "%s/out-%d", test_dir(), count);
+    (void)snprintf(command.err, sizeof(command.err), "%s/err-%d", test_dir(), count);
+    return command;
+}
+
+struct command command_start(const char *const *words)
+{
+    const pid_t parent = getpid();
+    struct command command = new_command();
+
+    command.pid = test_must(fork(), "fork");
+    if (command.pid == 0) {
+        become(&command, words, parent);
+    }
+    return command;
+}
+
+struct command command_start_on_terminal(const char *const *words, int *ret_master)
+{
+    const int master = test_must(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC), "posix_openpt");
+    const pid_t parent = getpid();
+    struct command command = new_command();
+
+    (void)test_must(grantpt(master), "grantpt");
+    (void)test_must(unlockpt(master), "unlockpt");
+    command.pid = test_must(fork(), "fork");
+    if (command.pid == 0) {
+        (void)setsid();
+        (void)dup2(test_must(open(ptsname(master), O_RDWR), "pts"), STDIN_FILENO);
+        (void)test_must(ioctl(STDIN_FILENO, TIOCSCTTY, 0), "TIOCSCTTY");
+        become(&command, words, parent);
+    }
+    *ret_master = master;
+    return command;
+}
+
+int command_wait(const struct command *command, int64_t timeout_ms)
+{
+    const int64_t deadline_us = test_deadline_us(timeout_ms);
+    int status = 0;
+
+    while (waitpid(command->pid, &status, WNOHANG) == 0) {
+        if (!test_pause_until(deadline_us)) {
+            (void)kill(command->pid, SIGKILL);
+            (void)waitpid(command->pid, &status, 0);
+            return -1;
+        }
+    }
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int command_status(struct command command)
+{
+    return command_wait(&command, WAIT_MS);
+}
+
+const char *file_text(const char *path)
+{
+    static char texts[4][65536];
+    static unsigned next;
+    char *text = texts[next++ % 4];
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t len = fd >= 0 ? read(fd, text, sizeof(texts[0]) - 1) : 0;
+
+    text[len > 0 ? len : 0] = '\0';
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return text;
+}
+
+const char *in_dir(const char *name)
+{
+    static char paths[4][256];
+    static unsigned next;
+    char *path = paths[next++ % 4];
+
+    (void)snprintf(path, sizeof(paths[0]), "%s/%s", test_dir(), name);
+    return path;
+}
+
+pid_t pid_in_file(const char *path)
+{
+    TEST_CHECK(TEST_EVENTUALLY(strchr(file_text(path), '\n') != NULL, WAIT_MS));
+    return (pid_t)strtol(file_text(path), NULL, 10);
+}
+
+bool process_lives(pid_t pid)
+{
+    char path[64];
+    const char *text;
+    const char *name_end;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    text = file_text(path);
+    name_end = strrchr(text, ')');
+    return name_end != NULL && name_end[1] == ' ' && name_end[2] != 'Z' && name_end[2] != 'X';
+}
+
+/* ---- JSON, RFC 8259 without limits on what numbers mean ---- */
+
+static bool skip_value(const char **at);
+
+static bool skip_string(const char **at)
+{
+    if (*(*at)++ != '"') {
+        return false;
+    }
+    while (**at != '"') {
+        if ((unsigned char)**at < 0x20) {
+            return false;
+        }
+        if (*(*at)++ == '\\') {
+            if (**at == '\0' || strchr("\"\\/bfnrtu", **at) == NULL) {
+                return false;
+            }
+            *at += **at == 'u' ? 5 : 1;
+        }
+    }
+    (*at)++;
+    return true;
+}
+
+static bool skip_object(const char **at)
+{
+    for (bool first = true; **at != '}' || first; first = false) {
+        if (*(*at)++ != (first ? '{' : ',') || !skip_string(at) || *(*at)++ != ':' ||
+            !skip_value(at)) {
+            return false;
+        }
+    }
+    (*at)++;
+    return true;
+}
+
+static bool skip_word(const char **at)
+{
+    static const char *const words[] = {"true", "false", "null"};
+
+    for (size_t i = 0; i < 3; i++) {
+        if (strncmp(*at, words[i], strlen(words[i])) == 0) {
+            *at += strlen(words[i]);
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool skip_value(const char **at)
+{
+    if (**at == '{') {
+        return skip_object(at);
+    }
+    if (**at == '"') {
+        return skip_string(at);
+    }
+    if (**at == '-' || (**at >= '0' && **at <= '9')) {
+        char *end;
+
+        (void)strtod(*at, &end);
+        *at = end;
+        return true;
+    }
+    return skip_word(at);
+}
+
+bool is_json_lines(const char *text)
+{
+    while (*text != '\0') {
+        if (!skip_value(&text) || *text++ != '\n') {
+            return false;
+        }
+    }
+    return true;
+}

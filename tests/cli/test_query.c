@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The rlock command apart from run: its usage, its secrets, and what it tells of locks. */
+#include "fixture.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <rlock/version.h>
+
+#include <cmocka.h>
+
+/* ---- usage and failures ---- */
+
+static void wrong_usage_is_64(void **state)
+{
+    (void)state;
+    assert_int_equal(COMMAND_STATUS("run", "--wait", "soon", "a", "--", "true"), 64);
+    assert_int_equal(COMMAND_STATUS("run", "--no-such-option", "a", "--", "true"), 64);
+    assert_int_equal(COMMAND_STATUS("run", "--kind", "odd", "a", "--", "true"), 64);
+    assert_int_equal(COMMAND_STATUS("run", "a", "true"), 64);
+    assert_int_equal(COMMAND_STATUS("run", "--", "true"), 64);
+    assert_int_equal(COMMAND_STATUS("run", "", "--", "true"), 64);
+    assert_int_equal(COMMAND_STATUS("run", "--url", "nonsense", "a", "--", "true"), 64);
+    assert_int_equal(COMMAND_STATUS("info"), 64);
+    assert_int_equal(COMMAND_STATUS("info", "--wait", "1", "a"), 64);
+    assert_int_equal(COMMAND_STATUS("walk"), 64);
+}
+
+static void help_and_version_are_there(void **state)
+{
+    struct command command;
+
+    (void)state;
+    command = COMMAND("--help");
+    assert_int_equal(command_wait(&command, 10000), 0);
+    assert_contains(file_text(command.out), "Examples:");
+    command = COMMAND("run", "--help");
+    assert_int_equal(command_wait(&command, 10000), 0);
+    assert_contains(file_text(command.out), "--lease TIME");
+    command = COMMAND("--version");
+    assert_int_equal(command_wait(&command, 10000), 0);
+    assert_contains(file_text(command.out), "rlock " RLOCK_VERSION "\n");
+}
+
+static void a_key_of_another_type_is_refused(void **state)
+{
+    (void)state;
+    assert_true(test_server_says(fixture_server(), "OK", "SET a text"));
+    assert_int_equal(COMMAND_STATUS("run", "a", "--", "true"), 65);
+    assert_int_equal(COMMAND_STATUS("info", "a"), 65);
+}
+
+static void a_server_that_is_not_there_is_69(void **state)
+{
+    (void)state;
+    test_server_kill(fixture_server());
+    assert_int_equal(COMMAND_STATUS("run", "--wait", "200ms", "a", "--", "true"), 69);
+    assert_int_equal(COMMAND_STATUS("run", "--wait", "0", "a", "--", "true"), 69);
+    assert_int_equal(COMMAND_STATUS("info", "a"), 69);
+    assert_int_equal(COMMAND_STATUS("doctor"), 69);
+}
+
+/* ---- secrets ---- */
+
+static const char *const with_password[] = {"user default on >s3cret ~* &* +@all", NULL};
+
+/* The server's unix URL with this userinfo. */
+static const char *url_with(const char *userinfo)
+{
+    static char url[512];
+
+    (void)snprintf(url, sizeof(url), "unix://%s@%s", userinfo,
+                   test_server_unix_url(fixture_server()) + strlen("unix://"));
+    return url;
+}
+
+static void a_password_on_the_command_line_is_out_of_sight(void **state)
+{
+    struct command command;
+    char path[64];
+
+    (void)state;
+    fixture_restart_with(with_password);
+    command = COMMAND("run", "--verbose", "--url", url_with("default:s3cret"), "a", "--", "sh",
+                      "-c", "echo $$ >\"$0\"; exec sleep 60", in_dir("pid"));
+    (void)pid_in_file(in_dir("pid"));
+    (void)snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)command.pid);
+    assert_null(memmem(file_text(path), 4096, "s3cret", 6));
+    end_command(&command);
+    assert_null(strstr(file_text(command.err), "s3cret"));
+}
+
+static void a_wrong_password_is_refused_and_not_repeated(void **state)
+{
+    struct command command;
+
+    (void)state;
+    fixture_restart_with(with_password);
+    command = COMMAND("info", "--verbose", "--url", url_with("default:wr0ng"), "a");
+    assert_int_equal(command_wait(&command, 10000), 65);
+    assert_null(strstr(file_text(command.err), "wr0ng"));
+    assert_int_equal(COMMAND_STATUS("info", "a"), 65); /* none at all */
+}
+
+static void a_mistyped_option_does_not_repeat_its_secret(void **state)
+{
+    struct command command;
+
+    (void)state;
+    command = COMMAND("info", "--ulr=redis://:s3cret@localhost", "a");
+    assert_int_equal(command_wait(&command, 10000), 64);
+    assert_null(strstr(file_text(command.err), "s3cret"));
+}
+
+static void a_password_file_must_be_its_owners_alone(void **state)
+{
+    (void)state;
+    fixture_restart_with(with_password);
+    write_file(in_dir("password"), "s3cret\n", 0600);
+    assert_int_equal(COMMAND_STATUS("info", "--password-file", in_dir("password"), "a"), 0);
+    assert_int_equal(chmod(in_dir("password"), 0640), 0);
+    assert_int_equal(COMMAND_STATUS("info", "--password-file", in_dir("password"), "a"), 64);
+}
+
+static void tls_takes_its_files_from_options(void **state)
+{
+    (void)state;
+    fixture_restart_with_tls();
+    assert_int_equal(COMMAND_STATUS("info", "--cacert", test_server_cacert(fixture_server()),
+                                    "--cert", test_server_cert(fixture_server()), "--key",
+                                    test_server_key(fixture_server()), "a"),
+                     0);
+    assert_int_equal(COMMAND_STATUS("info", "a"), 65); /* nobody vouches for the server */
+    assert_int_equal(COMMAND_STATUS("info", "--cacert", in_dir("none"), "a"), 65);
+}
+
+/* ---- info, ls, break, doctor ---- */
+
+static void info_tells_who_holds(void **state)
+{
+    struct command holder, info;
+
+    (void)state;
+    holder = hold_a("30s");
+    info = COMMAND("info", "a", "b");
+    assert_int_equal(command_wait(&info, 10000), 0);
+    assert_contains(file_text(info.out), "a: held by ");
+    assert_contains(file_text(info.out), "b: free\n");
+    info = COMMAND("info", "--json", "a", "b");
+    assert_int_equal(command_wait(&info, 10000), 0);
+    assert_true(is_json_lines(file_text(info.out)));
+    assert_contains(file_text(info.out), "{\"name\":\"a\",\"locked\":true,\"holder\":\"");
+    assert_contains(file_text(info.out), "{\"name\":\"b\",\"locked\":false,\"holder\":null");
+    end_command(&holder);
+}
+
+static void odd_names_are_escaped(void **state)
+{
+    struct command command;
+
+    (void)state;
+    command = COMMAND("info", "--json", "a\"\\\n\xff\xc3\xa4");
+    assert_int_equal(command_wait(&command, 10000), 0);
+    assert_true(is_json_lines(file_text(command.out)));
+    assert_contains(file_text(command.out), "\"a\\\"\\\\\\u000a\\u00ff\xc3\xa4\"");
+    command = COMMAND("info", "a\033[2J\nrlock: b");
+    assert_int_equal(command_wait(&command, 10000), 0);
+    assert_string_equal(file_text(command.out), "a\\x1b[2J\\x0arlock: b: free\n");
+}
+
+static void ls_lists_locks_and_nothing_else(void **state)
+{
+    struct command holder, ls;
+
+    (void)state;
+    holder = hold_a("30s");
+    assert_int_equal(test_server_int(fixture_server(), "HSET other field value"), 1);
+    ls = COMMAND("ls", "--json");
+    assert_int_equal(command_wait(&ls, 10000), 0);
+    assert_true(is_json_lines(file_text(ls.out)));
+    assert_contains(file_text(ls.out), "{\"key\":\"a\",\"locked\":true,");
+    assert_null(strstr(file_text(ls.out), "other"));
+    ls = COMMAND("ls", "b*");
+    assert_int_equal(command_wait(&ls, 10000), 0);
+    assert_null(strchr(file_text(ls.out), ':'));
+    end_command(&holder);
+}
+
+static void break_opens_the_lock_and_its_holder_learns_it(void **state)
+{
+    struct command holder, command;
+
+    (void)state;
+    holder = hold_a("1500ms");
+    command = COMMAND("break", "a");
+    assert_int_equal(command_wait(&command, 10000), 0);
+    assert_contains(file_text(command.out), "a: broken, was held by ");
+    assert_int_equal(command_wait(&holder, 10000), 122);
+    command = COMMAND("break", "--json", "a");
+    assert_int_equal(command_wait(&command, 10000), 0);
+    assert_true(is_json_lines(file_text(command.out)));
+    assert_contains(file_text(command.out), "\"broken\":false");
+}
+
+static void doctor_finds_a_good_server_good(void **state)
+{
+    struct command command;
+
+    (void)state;
+    command = COMMAND("doctor", "--json");
+    assert_int_equal(command_wait(&command, 10000), 0);
+    assert_true(is_json_lines(file_text(command.out)));
+    assert_contains(file_text(command.out), "\"level\":");
+    test_server_assert_clean(fixture_server());
+}
+
+static void doctor_finds_what_is_forbidden(void **state)
+{
+    static const char *const conf[] = {"user default on nopass ~* &* +@all -evalsha -eval", NULL};
+
+    (void)state;
+    fixture_restart_with(conf);
+    assert_int_equal(COMMAND_STATUS("doctor"), 65);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(wrong_usage_is_64, fixture_start, fixture_stop),
+        cmocka_unit_test_setup_teardown(help_and_version_are_there, fixture_start, fixture_stop),
+        cmocka_unit_test_setup_teardown(a_key_of_another_type_is_refused, fixture_start,
+                                        fixture_stop),
+        cmocka_unit_test_setup_teardown(a_server_that_is_not_there_is_69, fixture_start,
+                                        fixture_stop),
+        cmocka_unit_test_setup_teardown(a_password_on_the_command_line_is_out_of_sight,
+                                        fixture_start, fixture_stop),
+        cmocka_unit_test_setup_teardown(a_wrong_password_is_refused_and_not_repeated, fixture_start,
+                                        fixture_stop),
+        cmocka_unit_test_setup_teardown(a_mistyped_option_does_not_repeat_its_secret, fixture_start,
+                                        fixture_stop),
+        cmocka_unit_test_setup_teardown(a_password_file_must_be_its_owners_alone, fixture_start,
+                                        fixture_stop),
+        cmocka_unit_test_setup_teardown(tls_takes_its_files_from_options, fixture_start,
+                                        fixture_stop),
+        cmocka_unit_test_setup_teardown(info_tells_who_holds, fixture_start, fixture_stop),
+        cmocka_unit_test_setup_teardown(odd_names_are_escaped, fixture_start, fixture_stop),
+        cmocka_unit_test_setup_teardown(ls_lists_locks_and_nothing_else, fixture_start,
+                                        fixture_stop),
+        cmocka_unit_test_setup_teardown(break_opens_the_lock_and_its_holder_learns_it,
+                                        fixture_start, fixture_stop),
+        cmocka_unit_test_setup_teardown(doctor_finds_a_good_server_good, fixture_start,
+                                        fixture_stop),
+        cmocka_unit_test_setup_teardown(doctor_finds_what_is_forbidden, fixture_start,
+                                        fixture_stop),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rlock run, as its users run it: on a server of its own, seen from outside. */
+#include "fixture.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define SHORT_LEASE "1500ms"
+#define SHORT_LEASE_MS 1500
+
+/* ---- run: what the command sees and what comes of it ---- */
+
+static void processes_exclude_each_other_on_one_name(void **state)
+{
+    struct command commands[8];
+
+    (void)state;
+    for (size_t i = 0; i < 8; i++) {
+        commands[i] = COMMAND("run", "a", "--", "sh", "-c",
+                              "mkdir \"$0\" && sleep 0.05 && rmdir \"$0\"", in_dir("inside"));
+    }
+    for (size_t i = 0; i < 8; i++) {
+        assert_int_equal(command_wait(&commands[i], 20000), 0);
+    }
+    test_server_assert_clean(fixture_server());
+}
+
+static void the_exit_status_is_that_of_the_command(void **state)
+{
+    (void)state;
+    assert_int_equal(COMMAND_STATUS("run", "a", "--", "sh", "-c", "exit 7"), 7);
+    assert_int_equal(COMMAND_STATUS("run", "a", "--", "sh", "-c", "kill -9 $$"), 137);
+    test_server_assert_clean(fixture_server());
+}
+
+static void the_command_runs_while_the_lock_is_held_and_knows_its_name(void **state)
+{
+    static const char script[] = "test \"$RLOCK_NAME\" = 'a b' && test -z \"$RLOCK_TOKEN\" && "
+                                 "test -n \"$RLOCK_URL\"";
+
+    (void)state;
+    (void)setenv("RLOCK_TOKEN", "from somewhere else", 1);
+    assert_int_equal(COMMAND_STATUS("run", "a b", "--", "sh", "-c", script), 0);
+    (void)unsetenv("RLOCK_TOKEN");
+}
+
+static void a_command_that_is_not_there_is_127_and_frees_the_lock(void **state)
+{
+    (void)state;
+    assert_int_equal(COMMAND_STATUS("run", "a", "--", "no-such-command-here"), 127);
+    test_server_assert_clean(fixture_server());
+}
+
+static void a_command_that_is_not_executable_is_126_and_frees_the_lock(void **state)
+{
+    (void)state;
+    write_file(in_dir("plain"), "", 0600);
+    assert_int_equal(COMMAND_STATUS("run", "a", "--", in_dir("plain")), 126);
+    test_server_assert_clean(fixture_server());
+}
+
+static void the_key_has_the_prefix(void **state)
+{
+    struct command command;
+
+    (void)state;
+    command = COMMAND("run", "--prefix", "locks:", "a", "--", "sleep", "60");
+    assert_true(TEST_EVENTUALLY(is_held("locks:a"), 10000));
+    end_command(&command);
+}
+
+/* ---- run: not getting it ---- */
+
+static void a_held_lock_is_busy_when_tried_once(void **state)
+{
+    struct command holder, command;
+
+    (void)state;
+    holder = hold_a("30s");
+    command = COMMAND("run", "--wait", "0", "a", "--", "touch", in_dir("ran"));
+    assert_int_equal(command_wait(&command, 10000), 123);
+    assert_int_not_equal(access(in_dir("ran"), F_OK), 0);
+    assert_contains(file_text(command.err), "rlock: a: ");
+    end_command(&holder);
+}
+
+static void a_held_lock_times_out(void **state)
+{
+    const int64_t start_us = test_now_us();
+    struct command holder;
+
+    (void)state;
+    holder = hold_a("30s");
+    assert_int_equal(COMMAND_STATUS("run", "--wait=300ms", "a", "--", "true"), 124);
+    assert_true(test_elapsed_us(start_us) >= 300000);
+    end_command(&holder);
+}
+
+static bool somebody_waits_for(const char *name)
+{
+    char expected[64];
+
+    (void)snprintf(expected, sizeof(expected), "redisson_lock__channel:{%s}\n1", name);
+    return test_server_says(fixture_server(), expected, "PUBSUB NUMSUB redisson_lock__channel:{%s}",
+                            name);
+}
+
+static void a_waiting_command_ends_on_a_signal(void **state)
+{
+    struct command holder, waiter;
+
+    (void)state;
+    holder = hold_a("30s");
+    waiter = COMMAND("run", "a", "--", "touch", in_dir("ran"));
+    assert_true(TEST_EVENTUALLY(somebody_waits_for("a"), 10000));
+    (void)kill(waiter.pid, SIGINT);
+    assert_int_equal(command_wait(&waiter, 10000), 128 + SIGINT);
+    end_command(&holder);
+    assert_int_not_equal(access(in_dir("ran"), F_OK), 0);
+    test_server_assert_clean(fixture_server());
+}
+
+static void quiet_says_nothing(void **state)
+{
+    struct command command;
+
+    (void)state;
+    command = COMMAND("run", "--quiet", "a", "--", "no-such-command-here");
+    assert_int_equal(command_wait(&command, 10000), 127);
+    assert_string_equal(file_text(command.err), "");
+}
+
+/* ---- run: keeping the lock, and losing it ---- */
+
+static void a_killed_rlock_takes_its_command_along_and_frees_within_a_lease(void **state)
+{
+    struct command holder;
+    pid_t child;
+    int64_t start_us;
+
+    (void)state;
+    holder = hold_a(SHORT_LEASE);
+    child = pid_in_file(in_dir("pid"));
+    (void)kill(holder.pid, SIGKILL);
+    start_us = test_now_us();
+    assert_int_equal(command_wait(&holder, 10000), 128 + SIGKILL);
+    assert_true(TEST_EVENTUALLY(!process_lives(child), 1000));
+    assert_int_equal(COMMAND_STATUS("run", "a", "--", "true"), 0);
+    assert_true(test_elapsed_us(start_us) < (SHORT_LEASE_MS + 500) * 1000 * (int64_t)test_slack());
+}
+
+static void a_stopped_rlock_kills_its_command_when_it_goes_on_too_late(void **state)
+{
+    struct command holder;
+    pid_t child;
+
+    (void)state;
+    holder = hold_a(SHORT_LEASE);
+    child = pid_in_file(in_dir("pid"));
+    test_freeze(holder.pid);
+    assert_true(TEST_EVENTUALLY(!is_held("a"), 10000));
+    assert_true(process_lives(child)); /* nobody is there to stop it: see rlock(1) */
+    (void)kill(holder.pid, SIGCONT);
+    assert_int_equal(command_wait(&holder, 10000), 122);
+    assert_false(process_lives(child));
+}
+
+static void a_deleted_key_ends_the_command(void **state)
+{
+    struct command holder;
+    pid_t child;
+
+    (void)state;
+    holder = hold_a(SHORT_LEASE);
+    child = pid_in_file(in_dir("pid"));
+    assert_int_equal(test_server_int(fixture_server(), "DEL a"), 1);
+    assert_int_equal(command_wait(&holder, SHORT_LEASE_MS), 122);
+    assert_false(process_lives(child));
+    assert_contains(file_text(holder.err), "lost");
+}
+
+static void a_silent_server_ends_the_command_before_the_lease(void **state)
+{
+    struct command holder;
+    pid_t child;
+    int64_t start_us;
+
+    (void)state;
+    holder = hold_a(SHORT_LEASE);
+    child = pid_in_file(in_dir("pid"));
+    start_us = test_now_us();
+    test_server_freeze(fixture_server());
+    assert_true(TEST_EVENTUALLY(!process_lives(child), SHORT_LEASE_MS));
+    assert_true(test_elapsed_us(start_us) < SHORT_LEASE_MS * 1000 * (int64_t)test_slack());
+    assert_int_equal(command_wait(&holder, 10000), 122);
+}
+
+static void a_fixed_lease_gives_time_to_end_and_then_kills(void **state)
+{
+    const int64_t start_us = test_now_us();
+    struct command command;
+
+    (void)state;
+    command = COMMAND("run", "--lease", SHORT_LEASE, "a", "--", "sh", "-c",
+                      "trap 'echo told' TERM; while :; do sleep 0.02; done");
+    assert_int_equal(command_wait(&command, 10000), 122);
+    assert_true(test_elapsed_us(start_us) < SHORT_LEASE_MS * 1000 * (int64_t)test_slack());
+    assert_string_equal(file_text(command.out), "told\n");
+}
+
+static void a_renewed_lease_outlives_itself(void **state)
+{
+    (void)state;
+    assert_int_equal(COMMAND_STATUS("run", "--renewed-lease", "600ms", "a", "--", "sleep", "2"), 0);
+    test_server_assert_clean(fixture_server());
+}
+
+static void a_hold_longer_than_its_maximum_ends_the_command(void **state)
+{
+    (void)state;
+    assert_int_equal(COMMAND_STATUS("run", "--renewed-lease", "600ms", "--max-hold", "1s", "a",
+                                    "--", "sleep", "30"),
+                     122);
+}
+
+/* ---- run: signals and the terminal ---- */
+
+static void signals_reach_the_whole_group(void **state)
+{
+    static const char script[] = "trap 'wait; echo outer; exit 3' USR1; "
+                                 "sh -c 'trap \"echo inner; exit\" USR1; echo $$ >\"$0\"; "
+                                 "while :; do sleep 0.02; done' \"$0\" & "
+                                 "while :; do sleep 0.02; done";
+    struct command command;
+
+    (void)state;
+    command = COMMAND("run", "a", "--", "sh", "-c", script, in_dir("pid"));
+    (void)pid_in_file(in_dir("pid"));
+    (void)kill(command.pid, SIGUSR1);
+    assert_int_equal(command_wait(&command, 10000), 3);
+    assert_string_equal(file_text(command.out), "inner\nouter\n");
+}
+
+static void the_terminal_belongs_to_the_command(void **state)
+{
+    const char *const words[] = {
+        "run", "a", "--", "sh", "-c", "echo $$ >\"$0\"; exec sleep 60", in_dir("pid"), NULL};
+    struct command command;
+    int master;
+
+    (void)state;
+    command = command_start_on_terminal(words, &master);
+    assert_int_equal(tcgetpgrp(master), pid_in_file(in_dir("pid")));
+    assert_int_equal(write(master, "\003", 1), 1);
+    assert_int_equal(command_wait(&command, 10000), 128 + SIGINT);
+    (void)close(master);
+    test_server_assert_clean(fixture_server());
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(processes_exclude_each_other_on_one_name, fixture_start,
+                                        fixture_stop),
+        cmocka_unit_test_setup_teardown(the_exit_status_is_that_of_the_command, fixture_start,
+                                        fixture_stop),
+        cmocka_unit_test_setup_teardown(the_command_runs_while_the_lock_is_held_and_knows_its_name,
+                                        fixture_start, fixture_stop),
+        cmocka_unit_test_setup_teardown(a_command_that_is_not_there_is_127_and_frees_the_lock,
+                                        fixture_start, fixture_stop),
+        cmocka_unit_test_setup_teardown(a_command_that_is_not_executable_is_126_and_frees_the_lock,
+                                        fixture_start, fixture_stop),
+        cmocka_unit_test_setup_teardown(the_key_has_the_prefix, fixture_start, fixture_stop),
+        cmocka_unit_test_setup_teardown(a_held_lock_is_busy_when_tried_once, fixture_start,
+                                        fixture_stop),
+        cmocka_unit_test_setup_teardown(a_held_lock_times_out, fixture_start, fixture_stop),
+        cmocka_unit_test_setup_teardown(a_waiting_command_ends_on_a_signal, fixture_start,
+                                        fixture_stop),
+        cmocka_unit_test_setup_teardown(quiet_says_nothing, fixture_start, fixture_stop),
+        cmocka_unit_test_setup_teardown(
+            a_killed_rlock_takes_its_command_along_and_frees_within_a_lease, fixture_start,
+            fixture_stop),
+        cmocka_unit_test_setup_teardown(a_stopped_rlock_kills_its_command_when_it_goes_on_too_late,
+                                        fixture_start, fixture_stop),
+        cmocka_unit_test_setup_teardown(a_deleted_key_ends_the_command, fixture_start,
+                                        fixture_stop),
+        cmocka_unit_test_setup_teardown(a_silent_server_ends_the_command_before_the_lease,
+                                        fixture_start, fixture_stop),
+        cmocka_unit_test_setup_teardown(a_fixed_lease_gives_time_to_end_and_then_kills,
+                                        fixture_start, fixture_stop),
+        cmocka_unit_test_setup_teardown(a_renewed_lease_outlives_itself, fixture_start,
+                                        fixture_stop),
+        cmocka_unit_test_setup_teardown(a_hold_longer_than_its_maximum_ends_the_command,
+                                        fixture_start, fixture_stop),
+        cmocka_unit_test_setup_teardown(signals_reach_the_whole_group, fixture_start, fixture_stop),
+        cmocka_unit_test_setup_teardown(the_terminal_belongs_to_the_command, fixture_start,
+                                        fixture_stop),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command's small parts without a server: durations, escapes, passwords in URLs. */
+#include "cli/duration.h"
+#include "cli/secret.h"
+#include "cli/text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void durations_have_units_and_default_to_seconds(void **state)
+{
+    static const struct {
+        const char *text;
+        int64_t ms;
+    } good[] = {{"0", 0},         {"300ms", 300},    {"2s", 2000},
+                {"1m", 60000},    {"1h", 3600000},   {"5", 5000},
+                {"0.5", 500},     {".5s", 500},      {"1.5m", 90000},
+                {"0.0001", 1},    {"0.1ms", 1},      {"2.", 2000},
+                {"1.0010", 1001}, {"0.00000001", 1}, {"876000h", 3153600000000}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        int64_t ms = -1;
+
+        assert_true(cli_duration_parse(good[i].text, &ms));
+        assert_int_equal(ms, good[i].ms);
+    }
+}
+
+static void what_is_no_duration_is_refused(void **state)
+{
+    static const char *const bad[] = {"",    "s",     ".",   "-1",      "+1",
+                                      "1d",  "1 s",   "1s ", "0x10",    "1e3",
+                                      "inf", "1.2.3", "1ss", "876001h", "99999999999999999999999",
+                                      "..5", "ms"};
+    int64_t ms = -1;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_false(cli_duration_parse(bad[i], &ms));
+    }
+    assert_int_equal(ms, -1);
+}
+
+typedef void put_fn(FILE *out, const char *bytes, size_t len);
+
+static void put_text(FILE *out, const char *bytes, size_t len)
+{
+    (void)cli_put_text(out, bytes, len);
+}
+
+static void assert_shown(put_fn *put, const char *bytes, const char *expected)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+
+    assert_non_null(out);
+    put(out, bytes, strlen(bytes));
+    assert_int_equal(fclose(out), 0);
+    assert_string_equal(text, expected);
+    free(text);
+}
+
+static void text_for_people_cannot_act_on_a_terminal(void **state)
+{
+    (void)state;
+    assert_shown(put_text, "plain \xc3\xa4 \xe2\x82\xac \xf0\x9f\x94\x92",
+                 "plain \xc3\xa4 \xe2\x82\xac \xf0\x9f\x94\x92");
+    assert_shown(put_text, "\033[2J\r\n\t\x7f", "\\x1b[2J\\x0d\\x0a\\x09\\x7f");
+    assert_shown(put_text,
+                 "\xc2\x9b"
+                 "2J",
+                 "\\xc2\\x9b2J"); /* C1's control sequence introducer */
+}
+
+static void bytes_that_are_not_utf8_are_escaped(void **state)
+{
+    static const struct {
+        const char *bytes;
+        const char *shown;
+    } cases[] = {{"\xff", "\\xff"},
+                 {"\xc3", "\\xc3"},
+                 {"\xc0\xaf", "\\xc0\\xaf"},
+                 {"\xe0\x80\xaf", "\\xe0\\x80\\xaf"},
+                 {"\xed\xa0\x80", "\\xed\\xa0\\x80"},
+                 {"\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"},
+                 {"\xe2\x82", "\\xe2\\x82"},
+                 {"\xe2\x82x", "\\xe2\\x82x"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_shown(put_text, cases[i].bytes, cases[i].shown);
+    }
+}
+
+static void json_strings_are_valid_whatever_the_bytes(void **state)
+{
+    (void)state;
+    assert_shown(cli_put_json, "a\"b\\c\n\xc3\xa4", "\"a\\\"b\\\\c\\u000a\xc3\xa4\"");
+    assert_shown(cli_put_json, "\xff\xc3", "\"\\u00ff\\u00c3\"");
+}
+
+static void assert_redacted(const char *text, const char *expected)
+{
+    char *copy = strdup(text);
+
+    assert_non_null(copy);
+    cli_text_redact(copy);
+    assert_string_equal(copy, expected);
+    free(copy);
+}
+
+static void passwords_in_urls_are_redacted_in_any_text(void **state)
+{
+    (void)state;
+    assert_redacted("redis://u:pass@h:1/2", "redis://u:***@h:1/2");
+    assert_redacted("see redis://:p@h and rediss://u:longer@i now",
+                    "see redis://:*@h and rediss://u:***@i now");
+    assert_redacted("redis://u:p@ss/w:rd@h", "redis://u:***@h");
+    assert_redacted("redis://h:6379/0", "redis://h:6379/0");
+    assert_redacted("redis://user@h", "redis://user@h");
+    assert_redacted("unix:///run/redis.sock", "unix:///run/redis.sock");
+    assert_redacted("no url: a@b", "no url: a@b");
+    assert_redacted("://", "://");
+}
+
+static void a_hidden_password_leaves_no_byte(void **state)
+{
+    char url[] = "redis://u:secret@h:1";
+
+    (void)state;
+    cli_url_hide_password(url);
+    assert_string_equal(url, "redis://u:******@h:1");
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(durations_have_units_and_default_to_seconds),
+        cmocka_unit_test(what_is_no_duration_is_refused),
+        cmocka_unit_test(text_for_people_cannot_act_on_a_terminal),
+        cmocka_unit_test(bytes_that_are_not_utf8_are_escaped),
+        cmocka_unit_test(json_strings_are_valid_whatever_the_bytes),
+        cmocka_unit_test(passwords_in_urls_are_redacted_in_any_text),
+        cmocka_unit_test(a_hidden_password_leaves_no_byte),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
