@@ -14,6 +14,9 @@
 /* One line per kind of lock. */
 static const struct cli_kind kinds[] = {
     {"reentrant", rlock_reentrant_new},
+    {"non-reentrant", rlock_nonreentrant_new},
+    {"spin", rlock_spin_new},
+    {"fenced", rlock_fenced_new},
 };
 
 /* Takes the option's value, NULL if it has none. Returns NULL, or what is wrong with the value. */
@@ -67,7 +70,7 @@ static const char *set_kind(struct cli_options *opts, char *value)
             return NULL;
         }
     }
-    return "is not a kind of lock (reentrant)";
+    return "is not a kind of lock (reentrant, non-reentrant, spin, fenced)";
 }
 
 static const char *set_url(struct cli_options *opts, char *value)
@@ -147,7 +150,7 @@ static const struct option options[] = {
     {"renewed-lease", "TIME", CLI_RUN, set_renewed_lease,
      "renew a lease of TIME: how soon a crash frees the lock (default: 30s)"},
     {"max-hold", "TIME", CLI_RUN, set_max_hold, "stop renewing after TIME"},
-    {"kind", "KIND", NAMES, set_kind, "kind of lock: reentrant (the default)"},
+    {"kind", "KIND", NAMES, set_kind, "reentrant (the default), non-reentrant, spin, fenced"},
     {"url", "URL", CLI_ALL, set_url,
      "redis:// rediss:// or unix:// (default: $RLOCK_URL, else " DEFAULT_URL ")"},
     {"password-file", "FILE", CLI_ALL, set_password_file,

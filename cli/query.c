@@ -26,6 +26,9 @@ static void print_info(const struct cli_options *opts, const char *name,
     cli_show_holder(stdout, info);
     (void)printf(", count %lld, ", (long long)info->count);
     cli_show_ttl(stdout, info);
+    if (info->token != 0) {
+        (void)printf(", token %llu", (unsigned long long)info->token);
+    }
     (void)putchar('\n');
 }
 

@@ -55,6 +55,8 @@ void cli_show_json(FILE *out, const char *label, const char *name, size_t len,
     } else {
         (void)fputs(",\"pid\":null", out);
     }
-    (void)fprintf(out, ",\"holders\":%" PRIu32 ",\"count\":%" PRId64 ",\"ttl_ms\":%" PRId64,
-                  info->holders, info->count, info->ttl_ms);
+    (void)fprintf(out,
+                  ",\"holders\":%" PRIu32 ",\"count\":%" PRId64 ",\"ttl_ms\":%" PRId64
+                  ",\"token\":%" PRIu64,
+                  info->holders, info->count, info->ttl_ms, info->token);
 }

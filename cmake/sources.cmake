@@ -21,7 +21,9 @@ set(RLOCK_SOURCES
     src/lock/classify.c
     src/lock/command.c
     src/lock/core.c
+    src/lock/fenced.c
     src/lock/hold.c
+    src/lock/nonreentrant.c
     src/lock/orphan.c
     src/lock/place.c
     src/lock/plain.c
@@ -29,6 +31,7 @@ set(RLOCK_SOURCES
     src/lock/release.c
     src/lock/renew.c
     src/lock/spec.c
+    src/lock/spin.c
     src/net/conn.c
     src/net/connect.c
     src/net/hello.c
@@ -39,11 +42,12 @@ set(RLOCK_SOURCES
 )
 
 set(RLOCK_LUA
+    lua/fenced/acquire.lua
+    lua/plain/acquire.lua
     lua/plain/force.lua
     lua/plain/inspect.lua
     lua/plain/release.lua
     lua/plain/renew.lua
-    lua/reentrant/acquire.lua
 )
 
 set(RLOCK_CLI_SOURCES

@@ -224,8 +224,11 @@ struct rlock;
 struct rlock_opts {
     size_t size;
     size_t name_len; /* length of the name in bytes, for names with NUL bytes; default its strlen */
-    int64_t max_hold_ms; /* a renewed hold is renewed no longer than this after its acquisition;
-                            default no end */
+    int64_t max_hold_ms;     /* a renewed hold is renewed no longer than this after its acquisition;
+                                default no end */
+    int64_t spin_initial_ms; /* spin: the first pause; default 1 */
+    int64_t spin_max_ms;     /* spin: the longest pause; default 128 */
+    int64_t spin_multiplier; /* spin: how pauses grow, 1 not at all; default 2 */
 };
 
 /* Options of a lock by name, the others default: RLOCK_OPTS(.max_hold_ms = 60000). C only. */
@@ -239,6 +242,31 @@ struct rlock_opts {
  */
 RLOCK_API int rlock_reentrant_new(struct rlock_client *client, const char *name,
                                   const struct rlock_opts *opts, struct rlock **ret_lock);
+
+/*
+ * Makes a non-reentrant lock: its owner gets RLOCK_EREACQUIRE for taking it again. Redisson's
+ * NonReentrantLock. Arguments, returns and ownership as rlock_reentrant_new().
+ */
+RLOCK_API int rlock_nonreentrant_new(struct rlock_client *client, const char *name,
+                                     const struct rlock_opts *opts, struct rlock **ret_lock);
+
+/*
+ * Makes a spin lock: a reentrant lock whose waiters hear no channel but look again after growing
+ * pauses (spin_* of the options), for servers without pub/sub and locks that are held for moments.
+ * Redisson's RSpinLock. Arguments, returns and ownership as rlock_reentrant_new().
+ */
+RLOCK_API int rlock_spin_new(struct rlock_client *client, const char *name,
+                             const struct rlock_opts *opts, struct rlock **ret_lock);
+
+/*
+ * Makes a fenced lock: a reentrant lock whose every grant carries a token larger than all before
+ * (rlock_grant.token), the same for nested levels, growing also when the server lost its data. A
+ * resource that refuses smaller tokens than the largest it has seen is safe from holders that were
+ * stopped beyond their lease. Redisson's RFencedLock. Arguments, returns and ownership as
+ * rlock_reentrant_new().
+ */
+RLOCK_API int rlock_fenced_new(struct rlock_client *client, const char *name,
+                               const struct rlock_opts *opts, struct rlock **ret_lock);
 
 /* Frees a handle. Never unlocks. Returns NULL; NULL is ok. The caller sees that nobody uses the
  * handle any more. */
@@ -283,7 +311,8 @@ struct rlock_take {
 /* What was granted. Set .size (RLOCK_GRANT_INIT) before the call. */
 struct rlock_grant {
     size_t size;
-    uint64_t token;   /* the fencing number; 0 for kinds that have none */
+    uint64_t
+        token; /* the fencing number of a fenced lock, the same on re-entry; 0 for other kinds */
     int64_t lease_ms; /* what the server was asked for */
     int64_t valid_ms; /* how long from now this process may rely on it, unless renewed */
 };
@@ -366,6 +395,7 @@ struct rlock_info {
     char holder[128]; /* the first holder, as "uuid:number"; cut where longer; "" when free */
     char host[128];   /* the holder's machine, where the server lets us know; else "" */
     int64_t pid;      /* the holder's process there, 0 unknown */
+    uint64_t token;    /* fenced: the latest token given; 0 none */
 };
 
 /* An empty answer to be filled. */

@@ -107,8 +107,8 @@ static void try_subscribe(struct diagnosis *d, const struct rlock *lock)
     struct rlock__buf channel = {0};
     struct rlock__reply reply;
 
-    rlock__channel_name("redisson_lock__channel", rlock__bytes_of(rlock_name(lock, NULL)),
-                        &channel);
+    rlock__prefixed_name("redisson_lock__channel", rlock__bytes_of(rlock_name(lock, NULL)),
+                         &channel);
     (void)rlock__buf_add(&channel, "", 1);
     if (!channel.failed &&
         rlock__asker_words(&d->asker, &reply, "SUBSCRIBE", channel.data, NULL) == 0 &&

@@ -18,38 +18,74 @@ struct rlock_client *rlock__lock_client(const struct rlock *lock)
 
 /* ---- Handles ---- */
 
+static bool is_time(int64_t ms)
+{
+    return ms >= 0 && ms <= TIME_MAX_MS;
+}
+
+static bool read_tuning(const struct rlock_opts *opts, struct rlock__tuning *ret_tuning)
+{
+    if (!is_time(opts->max_hold_ms) || !is_time(opts->spin_initial_ms) ||
+        !is_time(opts->spin_max_ms) || opts->spin_multiplier < 0 || opts->spin_multiplier > 1000) {
+        return false;
+    }
+    *ret_tuning = (struct rlock__tuning){
+        .max_hold_us = opts->max_hold_ms * RLOCK__MS,
+        .spin_initial_us = opts->spin_initial_ms * RLOCK__MS,
+        .spin_max_us = opts->spin_max_ms * RLOCK__MS,
+        .spin_multiplier = opts->spin_multiplier,
+    };
+    return true;
+}
+
+static struct rlock *alloc_lock(struct rlock_client *client, const struct rlock_ops *ops,
+                                struct rlock__bytes name, const struct rlock__tuning *tuning)
+{
+    struct rlock *lock = calloc(1, sizeof(*lock));
+
+    if (lock == NULL) {
+        return NULL;
+    }
+    lock->spec = rlock__spec_new(&client->core, ops, name, tuning);
+    if (lock->spec == NULL) {
+        free(lock);
+        return NULL;
+    }
+    (void)rlock__client_ref(client); /* the spec's */
+    return lock;
+}
+
 static int new_lock(struct rlock_client *client, const struct rlock_ops *ops, const char *name,
                     const struct rlock_opts *opts, struct rlock **ret_lock)
 {
     struct rlock_opts copy = {.size = sizeof(copy)};
+    struct rlock__tuning tuning;
     struct rlock *lock;
     size_t len;
+    int code;
 
     rlock__detail_clear();
     if (client == NULL || name == NULL || ret_lock == NULL) {
         return rlock__fail(RLOCK_EINVAL, "client, name or ret_lock is NULL");
     }
-    if (rlock__client_check(client) != 0) {
-        return client->fork_generation != rlock__fork_generation() ? RLOCK_EFORKED : RLOCK_ECLOSED;
+    code = rlock__client_check(client);
+    if (code != 0) {
+        return code;
     }
     if (!rlock__sized_take(&copy, sizeof(copy), opts)) {
         return rlock__fail(RLOCK_EINVAL, "the options' size is not set, or of a newer library");
     }
     len = copy.name_len != 0 ? copy.name_len : strlen(name);
-    if (len == 0 || len > NAME_MAX_LEN || copy.max_hold_ms < 0 || copy.max_hold_ms > TIME_MAX_MS) {
-        return rlock__fail(RLOCK_EINVAL, "a name has 1 to %d bytes, max_hold_ms is not negative",
-                           NAME_MAX_LEN);
+    if (len == 0 || len > NAME_MAX_LEN) {
+        return rlock__fail(RLOCK_EINVAL, "a name has 1 to %d bytes", NAME_MAX_LEN);
     }
-    lock = calloc(1, sizeof(*lock));
-    if (lock != NULL) {
-        lock->spec = rlock__spec_new(&client->core, ops, rlock__bytes(name, len));
+    if (!read_tuning(&copy, &tuning)) {
+        return rlock__fail(RLOCK_EINVAL, "an option of the lock is negative, or too large");
     }
-    if (lock == NULL || lock->spec == NULL) {
-        free(lock);
+    lock = alloc_lock(client, ops, rlock__bytes(name, len), &tuning);
+    if (lock == NULL) {
         return rlock__fail(RLOCK_ENOMEM, "no memory");
     }
-    (void)rlock__client_ref(client); /* the spec's */
-    lock->max_hold_us = copy.max_hold_ms * RLOCK__MS;
     *ret_lock = lock;
     return 0;
 }
@@ -58,6 +94,24 @@ int rlock_reentrant_new(struct rlock_client *client, const char *name,
                         const struct rlock_opts *opts, struct rlock **ret_lock)
 {
     return new_lock(client, &rlock__reentrant_ops, name, opts, ret_lock);
+}
+
+int rlock_nonreentrant_new(struct rlock_client *client, const char *name,
+                           const struct rlock_opts *opts, struct rlock **ret_lock)
+{
+    return new_lock(client, &rlock__nonreentrant_ops, name, opts, ret_lock);
+}
+
+int rlock_spin_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
+                   struct rlock **ret_lock)
+{
+    return new_lock(client, &rlock__spin_ops, name, opts, ret_lock);
+}
+
+int rlock_fenced_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
+                     struct rlock **ret_lock)
+{
+    return new_lock(client, &rlock__fenced_ops, name, opts, ret_lock);
 }
 
 struct rlock *rlock_free(struct rlock *lock)
@@ -136,8 +190,7 @@ static int take_lock(struct rlock *lock, const struct rlock_take *take,
                      struct rlock_grant *ret_grant)
 {
     struct rlock_client *client = rlock__lock_client(lock);
-    struct rlock__call call = {
-        .kind = RLOCK__ACQUIRE, .spec = lock->spec, .max_hold_us = lock->max_hold_us};
+    struct rlock__call call = {.kind = RLOCK__ACQUIRE, .spec = lock->spec};
     int code = owner_of(take->owner, &call.owner);
 
     call.wait_us = take->wait_ms * RLOCK__MS;

@@ -7,7 +7,6 @@
 
 struct rlock {
     struct rlock__spec *spec;
-    int64_t max_hold_us;
 };
 
 struct rlock_client *rlock__lock_client(const struct rlock *lock);

@@ -12,6 +12,7 @@
 struct query {
     const struct rlock *lock;
     struct rlock_info info;
+    struct rlock__buf seen; /* who holds, as the kind says it */
     bool opened;
 };
 
@@ -24,7 +25,8 @@ static int read_info(struct rlock__call *call, const struct rlock__reply *reply)
 {
     struct query *query = query_of(call);
 
-    return query->lock->spec->ops->read_inspect(reply, &query->info) ? 0 : RLOCK_EREFUSED;
+    return query->lock->spec->ops->read_inspect(reply, &query->info, &query->seen) ? 0
+                                                                                   : RLOCK_EREFUSED;
 }
 
 static int read_force(struct rlock__call *call, const struct rlock__reply *reply)
@@ -65,6 +67,7 @@ int rlock_inspect(struct rlock *lock, struct rlock_info *ret_info)
     if (code == 0) {
         code = inspect(lock, &query);
     }
+    rlock__buf_fini(&query.seen);
     if (code != 0) {
         return code;
     }
@@ -91,7 +94,8 @@ static int force(const struct rlock *lock, struct query *query)
     struct rlock_client *client = rlock__lock_client(lock);
     struct rlock__call call = {
         .kind = RLOCK__COMMAND, .read = read_force, .reader = query, .once = true};
-    struct rlock__ask ask = {.owner = rlock__bytes_of(query->info.holder), .publish = "PUBLISH"};
+    struct rlock__ask ask = {.seen = rlock__bytes(query->seen.data, query->seen.len),
+                             .publish = "PUBLISH"};
     int code;
 
     lock->spec->ops->force(lock->spec, &ask, &call.cmd);
@@ -120,5 +124,6 @@ int rlock_force_unlock(struct rlock *lock, bool *ret_was_locked)
     if (code == 0 && ret_was_locked != NULL) {
         *ret_was_locked = query.info.locked;
     }
+    rlock__buf_fini(&query.seen);
     return code;
 }

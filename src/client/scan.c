@@ -81,7 +81,7 @@ static int show_key(struct rlock__asker *asker, struct rlock_client *client,
     if (code != 0) {
         return code;
     }
-    if (rlock__reply_is_error(&reply) || !rlock__plain_read_inspect(&reply, &info) ||
+    if (rlock__reply_is_error(&reply) || !rlock__plain_read_inspect(&reply, &info, NULL) ||
         !is_owner(info.holder)) {
         return 0; /* gone meanwhile, or not a lock */
     }

@@ -12,14 +12,23 @@
  * doubt".
  */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "lock/internal.h"
 
 static void attempt(struct rlock__call *call, int64_t now);
 
-static bool is_fenced(const struct rlock__call *call, uint64_t gen)
+/*
+ * "Busy" says that this number is not there now: with the links of its earlier copies fenced none
+ * of them can put it there any more. Nothing else proves that: an error tells of the last copy
+ * only.
+ */
+static void account_busy(struct rlock__call *call)
 {
-    return gen == 0 || rlock__flight_is_fenced(&call->core->server.flight, gen);
+    if (call->lost_gen != 0 &&
+        rlock__flight_is_fenced(&call->core->server.flight, call->lost_gen)) {
+        call->lost_gen = 0;
+    }
 }
 
 static struct rlock__open_copies open_copies(const struct rlock__call *call)
@@ -34,7 +43,8 @@ static int64_t lease_of(const struct rlock__call *call)
     if (call->lease_us != 0) {
         return call->lease_us;
     }
-    return call->max_hold_us != 0 ? rlock__min(renewed, call->max_hold_us) : renewed;
+    return call->spec->tuning.max_hold_us != 0 ? rlock__min(renewed, call->spec->tuning.max_hold_us)
+                                               : renewed;
 }
 
 /* Leaves everything that the call is in, except its turn on the hold. */
@@ -52,6 +62,12 @@ static void withdraw(struct rlock__call *call, int64_t granted_until, int64_t no
 static void end(struct rlock__call *call, int code, int64_t now)
 {
     struct rlock__hold *hold = call->hold;
+
+    if (code != 0 && call->enqueued) { /* leaves the queue on the server: nobody waits for that */
+        call->enqueued = false;
+        rlock__orphan_new(call->spec, call->number, 0, open_copies(call), lease_of(call), NULL,
+                          now);
+    }
 
     withdraw(call, code == 0 ? call->valid_until : 0, now);
     rlock__call_complete(call, code, NULL);
@@ -96,16 +112,18 @@ static void wait_for_orphan(struct rlock__call *call, int code, int64_t now)
 
     call->step = RLOCK__GIVING_UP;
     call->code = code;
+    call->enqueued = false; /* the release takes it out of the queue too */
     withdraw(call, 0, now);
     rlock__timer_set(&call->core->timers, &call->timer, now + grace);
     rlock__orphan_new(call->spec, call->number, outer, open_copies(call), lease_of(call), call,
                       now);
 }
 
-/* Not acquired, with nothing in flight: says so, if no broken link may still carry a copy. */
+/* Not acquired, with nothing in flight: says so, if no earlier copy may have taken it, or may yet.
+ */
 static void refuse(struct rlock__call *call, int code, int64_t now)
 {
-    if (is_fenced(call, call->lost_gen)) {
+    if (call->lost_gen == 0) {
         end(call, code, now);
     } else {
         wait_for_orphan(call, code, now);
@@ -134,16 +152,39 @@ static int64_t poll_pause(struct rlock__core *core)
 
 /* Attempt failed for now: sleeps, at most until the holder's lease ends. ttl_ms: as PTTL says it.
  */
-static void sleep_busy(struct rlock__call *call, int64_t ttl_ms, int64_t now)
+static void sleep_busy(struct rlock__call *call, const struct rlock__answer *answer, int64_t now)
 {
     bool live = rlock__channel_is_live(call);
     int64_t pause = live ? RLOCK__RECHECK_US : poll_pause(call->core);
 
-    if (ttl_ms >= 0) { /* a key is gone in the millisecond after its PTTL reached 0 */
-        pause = rlock__min(pause, rlock__min(ttl_ms, RLOCK__RECHECK_US / 1000) * RLOCK__MS +
+    if (answer->recheck_ms != 0) {
+        pause = rlock__min(pause, answer->recheck_ms * RLOCK__MS);
+    }
+    if (answer->ttl_ms >= 0) { /* a key is gone in the millisecond after its PTTL reached 0 */
+        pause = rlock__min(pause, rlock__min(answer->ttl_ms, RLOCK__RECHECK_US / 1000) * RLOCK__MS +
                                       2 * RLOCK__MS);
     }
     sleep_until(call, live ? RLOCK__SLEEPING : RLOCK__SUBSCRIBING, now + pause);
+}
+
+/*
+ * The pause before a spinning call looks again: growing by the multiplier up to the maximum, then
+ * jitter of a millisecond for each look, as Redisson's back-off options have it.
+ */
+static int64_t spin_pause(struct rlock__call *call)
+{
+    const struct rlock__tuning *tuning = &call->spec->tuning;
+    int64_t most = tuning->spin_max_us != 0 ? tuning->spin_max_us : 128 * RLOCK__MS;
+    int64_t factor = tuning->spin_multiplier != 0 ? tuning->spin_multiplier : 2;
+    int64_t pause = tuning->spin_initial_us != 0 ? tuning->spin_initial_us : RLOCK__MS;
+
+    for (unsigned i = 0; i < call->spins && pause < most && factor > 1; i++) {
+        pause *= factor;
+    }
+    pause = rlock__min(pause, most) +
+            rlock__random(call->core, rlock__min((int64_t)call->spins * RLOCK__MS, most) + 1);
+    call->spins++;
+    return pause;
 }
 
 static void on_busy(struct rlock__call *call, const struct rlock__answer *answer, int64_t now)
@@ -156,6 +197,8 @@ static void on_busy(struct rlock__call *call, const struct rlock__answer *answer
     say(call, RLOCK_EBUSY, now);
     if (call->wait_us == 0) {
         refuse(call, RLOCK_EBUSY, now);
+    } else if ((call->spec->ops->caps & RLOCK__CAP_SPINS) != 0) {
+        sleep_until(call, RLOCK__SLEEPING, now + spin_pause(call));
     } else if (!joined && !rlock__channel_join(call)) {
         refuse(call, RLOCK_ENOMEM, now);
     } else if ((call->stale || (!joined && rlock__channel_is_live(call))) &&
@@ -163,7 +206,7 @@ static void on_busy(struct rlock__call *call, const struct rlock__answer *answer
         attempt(call,
                 now); /* the lock was released after that attempt, or may have been, unheard */
     } else {
-        sleep_busy(call, answer->ttl_ms, now);
+        sleep_busy(call, answer, now);
     }
 }
 
@@ -185,6 +228,10 @@ static void on_granted(struct rlock__call *call, const struct rlock__answer *ans
             return;
         }
         rlock__orphan_new(call->spec, call->number, 0, open_copies(call), lease, NULL, now);
+        if (call->channel != NULL) { /* it may be the old number's own */
+            rlock__channel_leave(call);
+        }
+        call->enqueued = false;
         call->number = ++call->core->last_number; /* the old one is retired by its release */
         call->lost_gen = 0;
         attempt(call, now);
@@ -227,11 +274,14 @@ static void on_lost_outer(struct rlock__call *call, const struct rlock__answer *
  * behind it. */
 static void on_late_answer(struct rlock__call *call, const struct rlock__reply *reply, int64_t now)
 {
-    if (reply == NULL || !is_fenced(call, call->lost_gen)) {
-        return;
+    bool refused = reply != NULL && rlock__reply_is_error(reply);
+
+    if (reply != NULL && !refused &&
+        call->spec->ops->read_acquire(reply, call->memo, now).outcome == RLOCK__BUSY) {
+        account_busy(call);
+        refused = true;
     }
-    if (rlock__reply_is_error(reply) ||
-        call->spec->ops->read_acquire(reply).outcome == RLOCK__BUSY) {
+    if (refused && call->lost_gen == 0) {
         rlock__orphan_forget(call->core, call);
         rlock__acquire_settled(call, now);
     }
@@ -263,12 +313,13 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
         return;
     }
     call->failures = 0;
-    answer = call->spec->ops->read_acquire(reply);
+    answer = call->spec->ops->read_acquire(reply, call->memo, now);
     switch (answer.outcome) {
     case RLOCK__DONE:
         on_granted(call, &answer, t0, now);
         break;
     case RLOCK__BUSY:
+        account_busy(call);
         on_busy(call, &answer, now);
         break;
     case RLOCK__GONE:
@@ -281,21 +332,42 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     }
 }
 
+/* This owner's hold on the other side of a read/write lock, as the server names it; empty none. */
+static struct rlock__bytes other_hold(const struct rlock__call *call,
+                                      char out[static RLOCK__OWNER_SIZE])
+{
+    const struct rlock__hold *hold =
+        call->spec->ops->other_side == 0
+            ? NULL
+            : rlock__hold_find_side(call->core, call->spec, call->owner,
+                                    call->spec->ops->other_side);
+
+    if (hold == NULL || hold->state != RLOCK__HOLD_HELD) {
+        return rlock__bytes("", 0);
+    }
+    return rlock__owner_text(call->core, hold->number, out);
+}
+
 static void attempt(struct rlock__call *call, int64_t now)
 {
     struct rlock__core *core = call->core;
     struct rlock__request *request = rlock__request_new(on_answer, call);
-    char owner[RLOCK__OWNER_SIZE];
+    char owner[RLOCK__OWNER_SIZE], other[RLOCK__OWNER_SIZE];
     struct rlock__ask ask = {.owner = rlock__owner_text(core, call->number, owner),
                              .count = call->target,
                              .lease_ms = rlock__ms_up(lease_of(call)),
-                             .publish = "PUBLISH"};
+                             .publish = "PUBLISH",
+                             .other = other_hold(call, other),
+                             .waits = call->channel != NULL,
+                             .memo = call->memo,
+                             .now = now};
 
     if (request == NULL) {
         refuse(call, RLOCK_ENOMEM, now);
         return;
     }
     call->spec->ops->acquire(call->spec, &ask, &request->cmd);
+    call->enqueued |= ask.waits && (call->spec->ops->caps & RLOCK__CAP_QUEUES) != 0;
     call->request = request;
     call->step = RLOCK__ASKING;
     call->stale = false;
@@ -313,7 +385,10 @@ void rlock__acquire_begin(struct rlock__call *call, int64_t now)
     struct rlock__hold *hold = rlock__hold_get(core, call->spec, call->owner);
 
     call->deadline = call->wait_us < 0 ? RLOCK__NEVER : rlock__later(now, wait);
-    if (hold == NULL) {
+    if (call->spec->ops->memo_size != 0) {
+        call->memo = calloc(1, call->spec->ops->memo_size);
+    }
+    if (hold == NULL || (call->spec->ops->memo_size != 0 && call->memo == NULL)) {
         rlock__call_complete(call, RLOCK_ENOMEM, "no memory");
         return;
     }
@@ -335,7 +410,8 @@ static void turn_nested(struct rlock__call *call, int64_t now)
     if (hold->state == RLOCK__HOLD_LOST) {
         say(call, RLOCK_ELOST, now);
         end(call, RLOCK_ELOST, now);
-    } else if ((call->spec->ops->caps & RLOCK__CAP_REENTRANT) == 0) {
+    } else if ((call->spec->ops->caps & RLOCK__CAP_REENTRANT) == 0 ||
+               call->spec->tuning.no_reentry) {
         say(call, RLOCK_EREACQUIRE, now);
         end(call, RLOCK_EREACQUIRE, now);
     } else {
@@ -345,12 +421,41 @@ static void turn_nested(struct rlock__call *call, int64_t now)
     }
 }
 
+/* Whether the owner's other holds under this name stand against it: 0, or the code. */
+static int conflict(const struct rlock__call *call)
+{
+    const struct rlock_ops *ops = call->spec->ops;
+    const struct rlock__hold *hold = call->hold;
+
+    if (hold->state != RLOCK__HOLD_NONE && hold->spec->ops != ops) {
+        return RLOCK_EINVAL;
+    }
+    for (const char *side = "xrw"; *side != '\0'; side++) {
+        const struct rlock__hold *other =
+            *side == ops->side ? NULL
+                               : rlock__hold_find_side(call->core, call->spec, call->owner, *side);
+
+        if (other == NULL || other->state != RLOCK__HOLD_HELD) {
+            continue;
+        }
+        if (*side != ops->other_side) {
+            return RLOCK_EINVAL;
+        }
+        if ((ops->caps & RLOCK__CAP_NO_UPGRADE) != 0 && hold->state == RLOCK__HOLD_NONE) {
+            return RLOCK_EDEADLOCK; /* it would wait for itself */
+        }
+    }
+    return 0;
+}
+
 void rlock__acquire_turn(struct rlock__call *call, int64_t now)
 {
     struct rlock__core *core = call->core;
+    int code = core->closed ? RLOCK_ECLOSED : conflict(call);
 
-    if (core->closed) {
-        end(call, RLOCK_ECLOSED, now);
+    if (code != 0) {
+        say(call, code, now);
+        end(call, code, now);
         return;
     }
     if (call->hold->state != RLOCK__HOLD_NONE) {
@@ -359,7 +464,7 @@ void rlock__acquire_turn(struct rlock__call *call, int64_t now)
     }
     call->number = ++core->last_number;
     call->target = 1;
-    if (call->wait_us == 0) {
+    if (call->wait_us == 0 || (call->spec->ops->caps & RLOCK__CAP_LOCAL_LINE) == 0) {
         attempt(call, now);
     } else if (!rlock__place_join(call)) {
         end(call, RLOCK_ENOMEM, now);
@@ -374,6 +479,10 @@ void rlock__acquire_head(struct rlock__call *call, int64_t granted_until, int64_
 {
     bool live;
 
+    if (granted_until != 0 && (call->spec->ops->caps & RLOCK__CAP_SPINS) != 0) {
+        sleep_until(call, RLOCK__SLEEPING, now + spin_pause(call));
+        return;
+    }
     if (granted_until == 0 || !rlock__channel_join(call)) {
         attempt(call, now);
         return;
@@ -445,7 +554,7 @@ static bool take_back(struct rlock__call *call)
     struct rlock__request *request = call->request;
 
     if (request == NULL) {
-        return !is_fenced(call, call->lost_gen);
+        return call->lost_gen != 0;
     }
     call->sent_at = request->t0;
     call->gen = request->gen;
@@ -457,7 +566,7 @@ static bool take_back(struct rlock__call *call)
     call->request = NULL;
     rlock__flight_withdraw(&call->core->server.flight, request);
     (void)rlock__request_free(request);
-    return !is_fenced(call, call->lost_gen);
+    return call->lost_gen != 0;
 }
 
 void rlock__acquire_give_up(struct rlock__call *call, int code, int64_t now)

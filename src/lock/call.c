@@ -19,6 +19,8 @@ void rlock__call_complete(struct rlock__call *call, int code, const char *format
         va_end(args);
     }
     rlock__timer_unset(&core->timers, &call->timer);
+    free(call->memo);
+    call->memo = NULL;
     call->step = RLOCK__COMPLETE;
     DL_DELETE2(core->calls, call, all_prev, all_next);
     DL_APPEND(core->done, call);

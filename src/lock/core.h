@@ -58,9 +58,9 @@ struct rlock__claim *rlock__claim_ref(struct rlock__claim *claim);
 struct rlock__claim *rlock__claim_unref(struct rlock__claim *claim);
 struct rlock__spec *rlock__spec_ref(struct rlock__spec *spec);
 struct rlock__spec *rlock__spec_unref(struct rlock__spec *spec);
-/* NULL without memory. key = prefix + name. */
+/* NULL without memory. key = prefix + name. tuning: NULL all default. */
 struct rlock__spec *rlock__spec_new(struct rlock__core *core, const struct rlock_ops *ops,
-                                    struct rlock__bytes name);
+                                    struct rlock__bytes name, const struct rlock__tuning *tuning);
 /* Whether two mean the same lock of the same client. */
 bool rlock__spec_equal(const struct rlock__spec *a, const struct rlock__spec *b);
 
@@ -98,7 +98,6 @@ struct rlock__call {
     struct rlock__owner owner;
     int64_t wait_us;       /* ACQUIRE: 0 one attempt, negative for ever */
     int64_t lease_us;      /* ACQUIRE: 0 renewed */
-    int64_t max_hold_us;   /* ACQUIRE: 0 none */
     const void *cancel;    /* names the signal that cancels it */
     struct rlock__cmd cmd; /* COMMAND: what to send; the call takes it over */
     bool once;             /* COMMAND: must not be sent twice */
@@ -134,6 +133,9 @@ struct rlock__call {
     int64_t sent_at;   /* latest copy of an attempt */
     unsigned attempts, failures;
     int error;      /* the latest answer was an error that passes: its code */
+    void *memo;     /* the kind's own; NULL none */
+    unsigned spins; /* looks without a channel so far */
+    bool enqueued;  /* an attempt may have queued it on the server */
     bool stale;     /* a wake-up came while an attempt was in flight */
     bool contended; /* its latest attempt was answered: busy */
     char holder[RLOCK__HOLDER_SIZE];

@@ -13,28 +13,34 @@
 
 /* Builds the row's key in the core's scratch buffer; NULL without memory. */
 static struct rlock__bytes hold_key(struct rlock__core *core, const struct rlock__spec *spec,
-                                    struct rlock__owner owner)
+                                    struct rlock__owner owner, char side)
 {
     struct rlock__buf *buf = &core->scratch;
 
     rlock__buf_clear(buf);
     (void)rlock__buf_add(buf, &owner.id, sizeof(owner.id));
     (void)rlock__buf_add(buf, owner.given ? "g" : "t", 1);
-    (void)rlock__buf_add(buf, &spec->ops->side, 1);
+    (void)rlock__buf_add(buf, &side, 1);
     (void)rlock__buf_add(buf, spec->key.at, spec->key.len);
     return rlock__bytes(buf->failed ? NULL : buf->data, buf->len);
 }
 
-struct rlock__hold *rlock__hold_find(struct rlock__core *core, const struct rlock__spec *spec,
-                                     struct rlock__owner owner)
+struct rlock__hold *rlock__hold_find_side(struct rlock__core *core, const struct rlock__spec *spec,
+                                          struct rlock__owner owner, char side)
 {
-    struct rlock__bytes key = hold_key(core, spec, owner);
+    struct rlock__bytes key = hold_key(core, spec, owner, side);
     struct rlock__hold *hold = NULL;
 
     if (key.at != NULL) {
         HASH_FIND(hh, core->holds, key.at, key.len, hold);
     }
     return hold;
+}
+
+struct rlock__hold *rlock__hold_find(struct rlock__core *core, const struct rlock__spec *spec,
+                                     struct rlock__owner owner)
+{
+    return rlock__hold_find_side(core, spec, owner, spec->ops->side);
 }
 
 void rlock__hold_free(struct rlock__hold *hold)
@@ -194,8 +200,9 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
         hold->token = call->token;
         hold->renewed_from = 0;
         hold->lease_us = 0;
-        hold->held_until =
-            call->max_hold_us != 0 ? rlock__later(t0, call->max_hold_us) : RLOCK__NEVER;
+        hold->held_until = call->spec->tuning.max_hold_us != 0
+                               ? rlock__later(t0, call->spec->tuning.max_hold_us)
+                               : RLOCK__NEVER;
     }
     hold->lost_gen = call->lost_gen > hold->lost_gen ? call->lost_gen : hold->lost_gen;
     hold->lease_us = rlock__max(hold->lease_us, lease_us);

@@ -35,6 +35,8 @@ int64_t rlock__valid_until(const struct rlock__core *core, int64_t t0, int64_t l
 
 struct rlock__hold *rlock__hold_find(struct rlock__core *core, const struct rlock__spec *spec,
                                      struct rlock__owner owner);
+struct rlock__hold *rlock__hold_find_side(struct rlock__core *core, const struct rlock__spec *spec,
+                                          struct rlock__owner owner, char side);
 /* Finds or makes; NULL without memory. */
 struct rlock__hold *rlock__hold_get(struct rlock__core *core, struct rlock__spec *spec,
                                     struct rlock__owner owner);

@@ -16,8 +16,22 @@ struct rlock__core;
 
 /* What a kind can do: data, read in one place each. */
 enum rlock__caps {
-    RLOCK__CAP_REENTRANT = 1 << 0, /* the owner may take it again */
-    RLOCK__CAP_EXCLUSIVE = 1 << 1, /* per process only the head of the local line asks the server */
+    RLOCK__CAP_REENTRANT = 1 << 0, /* the owner may take it again, unless told otherwise */
+    RLOCK__CAP_LOCAL_LINE =
+        1 << 1, /* per process only the head of the local line asks the server */
+    RLOCK__CAP_QUEUES =
+        1 << 2, /* waiters queue on the server: each has its own channel, and leaves */
+    RLOCK__CAP_SPINS = 1 << 3, /* waiters hear no channel: they look again after growing pauses */
+    RLOCK__CAP_NO_UPGRADE = 1 << 4, /* refused while its owner holds the other side */
+};
+
+/* What a handle's options say to its kind; zero is the default of each. */
+struct rlock__tuning {
+    int64_t max_hold_us;
+    int64_t spin_initial_us, spin_max_us;
+    int64_t spin_multiplier;
+    int64_t fair_slot_ms;
+    bool prefer_writers, no_reentry;
 };
 
 /*
@@ -31,6 +45,7 @@ struct rlock__spec {
     struct rlock__bytes name;    /* the user's, with a NUL behind it */
     struct rlock__bytes key;     /* the Redis key: prefix and name */
     struct rlock__bytes channel; /* where releases are announced */
+    struct rlock__tuning tuning;
     atomic_uint refs;
 };
 
@@ -40,6 +55,12 @@ struct rlock__ask {
     uint32_t count;            /* the hold count to make so */
     int64_t lease_ms;          /* asked for; 0 leaves what remains */
     const char *publish;       /* PUBLISH or SPUBLISH */
+    struct rlock__bytes
+        other;   /* acquire: this owner's hold on the other side, "uuid:number"; empty none */
+    bool waits;  /* acquire: the call waits, and hears its channel: it may enqueue */
+    void *memo;  /* acquire: what the kind keeps for this call, .memo_size bytes, zero at first */
+    int64_t now; /* acquire: the client's clock, for the memo */
+    struct rlock__bytes seen; /* force: who was seen to hold, as read_inspect said it */
 };
 
 enum rlock__outcome {
@@ -57,6 +78,7 @@ struct rlock__answer {
     bool taken;                 /* GONE: somebody else holds it */
     bool unheard;               /* DONE, of a release: the announcement was refused */
     uint64_t token;             /* DONE, of an acquire: the fencing number, 0 none */
+    int64_t recheck_ms;         /* BUSY: look again no later than this; 0 as usual */
 };
 
 /*
@@ -66,8 +88,9 @@ struct rlock__answer {
 struct rlock_ops {
     const char *kind; /* "reentrant" */
     unsigned caps;    /* enum rlock__caps */
-    char side; /* holds of one key and owner differ by it: 'x', and the two sides of a read/write
-                  lock */
+    char side;        /* holds of one key and owner differ by it: 'x', or the sides 'r' and 'w' */
+    char other_side;  /* of a read/write lock; 0 none */
+    size_t memo_size; /* what the kind keeps for a call between its attempts; 0 nothing */
 
     /* Appends the channel's name for this key. */
     void (*channel)(struct rlock__bytes key, struct rlock__buf *ret_channel);
@@ -83,20 +106,28 @@ struct rlock_ops {
                   struct rlock__cmd *batch);
     /* Asks who holds. */
     void (*inspect)(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd);
-    /* Deletes the lock if exactly ask->owner still holds it, and announces it. */
+    /* Deletes the lock if exactly those of ask->seen still hold it, and announces it. */
     void (*force)(const struct rlock__spec *spec, const struct rlock__ask *ask,
                   struct rlock__cmd *ret_cmd);
 
-    /* Read the replies of acquire, of release and force, and of inspect (false: garbled). */
-    struct rlock__answer (*read_acquire)(const struct rlock__reply *reply);
+    /*
+     * Read the replies of acquire, of release and force, and of inspect (false: garbled). memo: as
+     * in rlock__ask. ret_seen: who holds, for force; kept as it is, may be NULL.
+     */
+    struct rlock__answer (*read_acquire)(const struct rlock__reply *reply, void *memo, int64_t now);
     struct rlock__answer (*read_release)(const struct rlock__reply *reply);
-    bool (*read_inspect)(const struct rlock__reply *reply, struct rlock_info *ret_info);
+    bool (*read_inspect)(const struct rlock__reply *reply, struct rlock_info *ret_info,
+                         struct rlock__buf *ret_seen);
 };
 
 extern const struct rlock_ops rlock__reentrant_ops;
+extern const struct rlock_ops rlock__nonreentrant_ops;
+extern const struct rlock_ops rlock__spin_ops;
+extern const struct rlock_ops rlock__fenced_ops;
 
-/* The channel of most kinds: the prefix, and the key in braces unless it has one itself. */
-void rlock__channel_name(const char *prefix, struct rlock__bytes key,
-                         struct rlock__buf *ret_channel);
+/* Redisson's two forms of a derived name, by whether the key has a brace: prefix:{key}, and
+ * {key}:suffix. */
+void rlock__prefixed_name(const char *prefix, struct rlock__bytes key, struct rlock__buf *ret_name);
+void rlock__suffixed_name(struct rlock__bytes key, const char *suffix, struct rlock__buf *ret_name);
 
 #endif

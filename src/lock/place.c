@@ -136,10 +136,25 @@ static struct rlock__channel *channel_get(struct rlock__core *core, struct rlock
     return channel;
 }
 
+/* Where the call is woken: the lock's channel, or in a queue on the server one of its own. */
+static struct rlock__bytes channel_name(const struct rlock__call *call)
+{
+    struct rlock__buf *buf = &call->core->scratch;
+    char owner[RLOCK__OWNER_SIZE];
+
+    if ((call->spec->ops->caps & RLOCK__CAP_QUEUES) == 0) {
+        return call->spec->channel;
+    }
+    rlock__buf_clear(buf);
+    (void)rlock__buf_add(buf, call->spec->channel.at, call->spec->channel.len);
+    (void)rlock__buf_addf(buf, ":%s", rlock__owner_text(call->core, call->number, owner).at);
+    return rlock__bytes(buf->data, buf->failed ? 0 : buf->len);
+}
+
 bool rlock__channel_join(struct rlock__call *call)
 {
     struct rlock__core *core = call->core;
-    struct rlock__channel *channel = channel_get(core, call->spec->channel);
+    struct rlock__channel *channel = channel_get(core, channel_name(call));
 
     if (channel == NULL) {
         return false;

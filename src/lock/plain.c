@@ -8,7 +8,17 @@
 
 void rlock__plain_channel(struct rlock__bytes key, struct rlock__buf *ret_channel)
 {
-    rlock__channel_name("redisson_lock__channel", key, ret_channel);
+    rlock__prefixed_name("redisson_lock__channel", key, ret_channel);
+}
+
+void rlock__plain_acquire(const struct rlock__spec *spec, const struct rlock__ask *ask,
+                          struct rlock__cmd *ret_cmd)
+{
+    ret_cmd->script = &rlock__script_plain_acquire;
+    rlock__cmd_key(ret_cmd, spec->key);
+    rlock__cmd_arg(ret_cmd, ask->owner);
+    rlock__cmd_num(ret_cmd, ask->lease_ms);
+    rlock__cmd_num(ret_cmd, ask->count);
 }
 
 void rlock__plain_release(const struct rlock__spec *spec, const struct rlock__ask *ask,
@@ -43,16 +53,20 @@ void rlock__plain_force(const struct rlock__spec *spec, const struct rlock__ask 
 {
     ret_cmd->script = &rlock__script_plain_force;
     rlock__cmd_key(ret_cmd, spec->key);
-    rlock__cmd_arg(ret_cmd, ask->owner);
+    rlock__cmd_arg(ret_cmd, ask->seen);
     rlock__cmd_arg(ret_cmd, rlock__bytes_of(ask->publish));
     rlock__cmd_arg(ret_cmd, spec->channel);
 }
 
-struct rlock__answer rlock__plain_read_acquire(const struct rlock__reply *reply)
+struct rlock__answer rlock__plain_read_acquire(const struct rlock__reply *reply, void *memo,
+                                               int64_t now)
 {
+    (void)memo;
+    (void)now;
     switch (rlock__reply_int(reply, 0, INT64_MIN)) {
     case 1:
-        return (struct rlock__answer){.outcome = RLOCK__DONE};
+        return (struct rlock__answer){.outcome = RLOCK__DONE,
+                                      .token = (uint64_t)rlock__reply_int(reply, 1, 0)};
     case 0:
         return (struct rlock__answer){.outcome = RLOCK__BUSY,
                                       .ttl_ms = rlock__reply_int(reply, 1, -1),
@@ -79,7 +93,8 @@ struct rlock__answer rlock__plain_read_release(const struct rlock__reply *reply)
     }
 }
 
-bool rlock__plain_read_inspect(const struct rlock__reply *reply, struct rlock_info *ret_info)
+bool rlock__plain_read_inspect(const struct rlock__reply *reply, struct rlock_info *ret_info,
+                               struct rlock__buf *ret_seen)
 {
     struct rlock__bytes holder = rlock__reply_str(reply, 2), count = rlock__reply_str(reply, 3);
     char digits[24];
@@ -90,6 +105,10 @@ bool rlock__plain_read_inspect(const struct rlock__reply *reply, struct rlock_in
     ret_info->ttl_ms = rlock__reply_int(reply, 0, -2);
     ret_info->holders = (uint32_t)rlock__reply_int(reply, 1, 0);
     ret_info->locked = ret_info->holders > 0;
+    ret_info->token = (uint64_t)rlock__reply_int(reply, 4, 0);
+    if (ret_seen != NULL) {
+        (void)rlock__buf_add(ret_seen, holder.at, holder.len);
+    }
     (void)snprintf(ret_info->holder, sizeof(ret_info->holder), "%.*s",
                    (int)(holder.len < 127 ? holder.len : 127), holder.at);
     (void)snprintf(digits, sizeof(digits), "%.*s", (int)(count.len < 20 ? count.len : 20),

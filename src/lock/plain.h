@@ -6,6 +6,9 @@
 #include "lock/ops.h"
 
 void rlock__plain_channel(struct rlock__bytes key, struct rlock__buf *ret_channel);
+/* The reentrant acquire: kinds that differ in their waiting only use it as it is. */
+void rlock__plain_acquire(const struct rlock__spec *spec, const struct rlock__ask *ask,
+                          struct rlock__cmd *ret_cmd);
 void rlock__plain_release(const struct rlock__spec *spec, const struct rlock__ask *ask,
                           struct rlock__cmd *ret_cmd);
 void rlock__plain_renew(const struct rlock__spec *spec, const struct rlock__ask *ask,
@@ -13,8 +16,10 @@ void rlock__plain_renew(const struct rlock__spec *spec, const struct rlock__ask 
 void rlock__plain_inspect(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd);
 void rlock__plain_force(const struct rlock__spec *spec, const struct rlock__ask *ask,
                         struct rlock__cmd *ret_cmd);
-struct rlock__answer rlock__plain_read_acquire(const struct rlock__reply *reply);
+struct rlock__answer rlock__plain_read_acquire(const struct rlock__reply *reply, void *memo,
+                                               int64_t now);
 struct rlock__answer rlock__plain_read_release(const struct rlock__reply *reply);
-bool rlock__plain_read_inspect(const struct rlock__reply *reply, struct rlock_info *ret_info);
+bool rlock__plain_read_inspect(const struct rlock__reply *reply, struct rlock_info *ret_info,
+                               struct rlock__buf *ret_seen);
 
 #endif

@@ -195,7 +195,7 @@ void rlock__release_begin(struct rlock__call *call, int64_t now)
     struct rlock__hold *hold = rlock__hold_find(call->core, call->spec, call->owner);
 
     call->deadline = now + call->core->op_timeout_us;
-    if (hold == NULL) {
+    if (hold == NULL || hold->spec->ops != call->spec->ops) {
         say(call, RLOCK_ENOTOWNER, "");
         rlock__call_complete(call, RLOCK_ENOTOWNER, NULL);
         return;

@@ -33,7 +33,7 @@ static struct rlock__bytes place_bytes(char **at, struct rlock__bytes a, struct 
 }
 
 struct rlock__spec *rlock__spec_new(struct rlock__core *core, const struct rlock_ops *ops,
-                                    struct rlock__bytes name)
+                                    struct rlock__bytes name, const struct rlock__tuning *tuning)
 {
     const struct rlock__bytes none = {"", 0};
     struct rlock__buf key = {0}, channel = {0};
@@ -56,6 +56,7 @@ struct rlock__spec *rlock__spec_new(struct rlock__core *core, const struct rlock
         spec->name = place_bytes(&at, name, none);
         spec->key = place_bytes(&at, rlock__bytes(key.data, key.len), none);
         spec->channel = place_bytes(&at, rlock__bytes(channel.data, channel.len), none);
+        spec->tuning = tuning != NULL ? *tuning : (struct rlock__tuning){0};
         atomic_init(&spec->refs, 1);
     }
     rlock__buf_fini(&key);
@@ -65,8 +66,8 @@ struct rlock__spec *rlock__spec_new(struct rlock__core *core, const struct rlock
 
 bool rlock__spec_equal(const struct rlock__spec *a, const struct rlock__spec *b)
 {
-    return a == b || (a->client == b->client && a->ops->side == b->ops->side &&
-                      rlock__bytes_equal(a->key, b->key));
+    return a == b ||
+           (a->client == b->client && a->ops == b->ops && rlock__bytes_equal(a->key, b->key));
 }
 
 struct rlock__claim *rlock__claim_ref(struct rlock__claim *claim)
@@ -93,12 +94,25 @@ struct rlock__loss *rlock__loss_free(struct rlock__loss *loss)
     return NULL;
 }
 
-void rlock__channel_name(const char *prefix, struct rlock__bytes key,
-                         struct rlock__buf *ret_channel)
+static bool is_tagged(struct rlock__bytes key)
 {
-    bool tagged = memchr(key.at, '{', key.len) != NULL; /* Redisson's test: any opening brace */
+    return memchr(key.at, '{', key.len) != NULL; /* Redisson's test: any opening brace */
+}
 
-    (void)rlock__buf_addf(ret_channel, "%s:%s", prefix, tagged ? "" : "{");
-    (void)rlock__buf_add(ret_channel, key.at, key.len);
-    (void)rlock__buf_add(ret_channel, "}", tagged ? 0 : 1);
+void rlock__prefixed_name(const char *prefix, struct rlock__bytes key, struct rlock__buf *ret_name)
+{
+    bool tagged = is_tagged(key);
+
+    (void)rlock__buf_addf(ret_name, "%s:%s", prefix, tagged ? "" : "{");
+    (void)rlock__buf_add(ret_name, key.at, key.len);
+    (void)rlock__buf_add(ret_name, "}", tagged ? 0 : 1);
+}
+
+void rlock__suffixed_name(struct rlock__bytes key, const char *suffix, struct rlock__buf *ret_name)
+{
+    bool tagged = is_tagged(key);
+
+    (void)rlock__buf_add(ret_name, "{", tagged ? 0 : 1);
+    (void)rlock__buf_add(ret_name, key.at, key.len);
+    (void)rlock__buf_addf(ret_name, "%s:%s", tagged ? "" : "}", suffix);
 }

@@ -125,7 +125,9 @@ static int64_t patience(const struct sim_world *world)
 {
     if (world->config.faults ==
         0) { /* the message, the attempt, its reply; and as much again for whom it beat */
-        return 8 * world->config.delay_max + 20 * RLOCK__MS;
+        int64_t spin = (world->config.kind->caps & RLOCK__CAP_SPINS) != 0 ? 2 * 128 * RLOCK__MS : 0;
+
+        return 8 * world->config.delay_max + 20 * RLOCK__MS + spin;
     }
     return RLOCK__RECHECK_US + 2 * RLOCK__SECOND;
 }
@@ -253,11 +255,29 @@ static void check_refused(struct sim_user *user)
     sim_check_server(client->world);
 }
 
+/* Tokens grow with every hold, and stay within one. */
+static void check_token(struct sim_user *user)
+{
+    struct sim_world *world = user->client->world;
+    uint64_t token = user->call.token, *last = &world->last_token[user->key];
+
+    if (world->config.kind != &rlock__fenced_ops || user->call.kind != RLOCK__ACQUIRE) {
+        return;
+    }
+    if (user->call.count == 1 ? token <= *last && !user->doomed_call : token != user->token) {
+        sim_violate(world, "client %u: token %llu of %s after %llu", user->client->index,
+                    (unsigned long long)token, world->keys[user->key], (unsigned long long)*last);
+    }
+    user->token = token;
+    *last = token > *last ? token : *last;
+}
+
 static void check_granted(struct sim_user *user)
 {
     struct sim_client *client = user->client;
     long count = server_count(user);
 
+    check_token(user);
     if (user->doomed_call && count == 0 &&
         !user->doomed) { /* granted, then lost before the answer came */
         user->doomed = true;
@@ -297,8 +317,14 @@ void sim_check_done(struct sim_user *user)
     case RLOCK_EINDOUBT:
         user->fuzzy = true;
         if (client->world->config.faults == 0 &&
-            4 * client->world->config.delay_max < RLOCK__CANCEL_GRACE_US) {
+            8 * client->world->config.delay_max < RLOCK__CANCEL_GRACE_US) {
             sim_violate(client->world, "client %u: in doubt on a perfect network", client->index);
+        }
+        break;
+    case RLOCK_EREACQUIRE:
+        if (client->world->config.kind != &rlock__nonreentrant_ops || user->depth == 0) {
+            sim_violate(client->world, "client %u: refused as if it held %s already", client->index,
+                        client->world->keys[user->key]);
         }
         break;
     case RLOCK_ELOST:
@@ -313,12 +339,26 @@ void sim_check_done(struct sim_user *user)
     user->doomed_call = false;
 }
 
+/* The next key that must not stay; tokens stay for ever. */
+static bool next_lock_key(const struct sim_world *world, struct sim_key_info *info)
+{
+    static const char token[] = "redisson_lock_token:";
+
+    while (sim_server_next_key(world->server, info)) {
+        if (info->name.len < sizeof(token) ||
+            memcmp(info->name.data, token, sizeof(token) - 1) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void sim_check_end(struct sim_world *world)
 {
     struct sim_key_info info = {0};
     int64_t left = 0;
 
-    while (sim_server_next_key(world->server, &info)) {
+    while (next_lock_key(world, &info)) {
         left = rlock__max(left, info.pttl_ms);
         if (world->config.faults == 0) {
             sim_violate(world, "%.*s is left at the end, held by %.*s", (int)info.name.len,
@@ -336,7 +376,7 @@ void sim_check_end(struct sim_world *world)
     world->now += (left + 2) * RLOCK__MS;
     sim_server_set_time(world->server, world->now);
     info = (struct sim_key_info){0};
-    if (left > 2 * world->config.lease / RLOCK__MS || sim_server_next_key(world->server, &info)) {
+    if (left > 2 * world->config.lease / RLOCK__MS || next_lock_key(world, &info)) {
         sim_violate(world, "%.*s is left one lease after the end", (int)info.name.len,
                     info.name.data);
     }

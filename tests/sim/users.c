@@ -40,9 +40,6 @@ static void take(struct sim_user *user)
     if (sim_chance(world, 400)) {
         user->call.lease_us = 20 * RLOCK__MS + sim_random(world, lease);
     }
-    if (sim_chance(world, 50)) {
-        user->call.max_hold_us = lease / 2 + sim_random(world, 3 * lease);
-    }
     begin(user);
 }
 

@@ -116,8 +116,8 @@ struct sim_client *sim_client_new(struct sim_world *world, unsigned index)
     client->core.log_level = world->trace ? RLOCK_LOG_DEBUG : 0;
     rlock__core_init(&client->core);
     for (unsigned i = 0; i < world->config.n_keys; i++) {
-        client->specs[i] =
-            rlock__spec_new(&client->core, &rlock__reentrant_ops, rlock__bytes_of(world->keys[i]));
+        client->specs[i] = rlock__spec_new(&client->core, world->config.kind,
+                                           rlock__bytes_of(world->keys[i]), NULL);
     }
     world->clients[index] = client;
     sim_wire_client(client);
@@ -192,9 +192,13 @@ void sim_pump(struct sim_client *client)
 static void configure(struct sim_world *world)
 {
     struct sim_config *config = &world->config;
+    static const struct rlock_ops *const kinds[] = {&rlock__reentrant_ops, &rlock__reentrant_ops,
+                                                    &rlock__nonreentrant_ops, &rlock__spin_ops,
+                                                    &rlock__fenced_ops};
     static const int64_t leases[] = {300, 1000, 3000};
     static const int64_t delays[] = {1, 5, 40};
 
+    config->kind = kinds[sim_random(world, sizeof(kinds) / sizeof(kinds[0]))];
     config->n_clients = 2 + (unsigned)sim_random(world, SIM_MAX_CLIENTS - 1);
     config->n_users = 1 + (unsigned)sim_random(world, SIM_MAX_USERS);
     config->n_keys = 1 + (unsigned)sim_random(world, SIM_KEYS);

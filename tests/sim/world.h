@@ -78,7 +78,7 @@ struct sim_user {
     struct rlock__timer act;
     struct rlock__claim *claim;
     /* the present hold, for the checker */
-    uint64_t number;
+    uint64_t number, token;
     bool doomed; /* the server lost it, or an admin took it: only its loss is demanded */
     int64_t doomed_valid;
     bool fuzzy;       /* a nested level is in doubt: the server's count may be one more */
@@ -106,6 +106,7 @@ struct sim_client {
 
 /* What the seed chose. */
 struct sim_config {
+    const struct rlock_ops *kind;
     unsigned n_clients, n_users, n_keys;
     int64_t delay_min, delay_max; /* one way */
     int64_t lease, op_timeout;
@@ -136,6 +137,7 @@ struct sim_world {
     struct sim_dead *dead;
     char keys[SIM_KEYS][16];
     int64_t free_since[SIM_KEYS]; /* RLOCK__NEVER: taken */
+    uint64_t last_token[SIM_KEYS];
     struct rlock__timer restart;
     bool healed; /* no more faults: the end */
     bool trace;

@@ -1,0 +1,40 @@
+-- Takes a fenced lock, or one level more of it: as plain/acquire, and each new hold gets a token.
+-- KEYS[1] the lock's hash; KEYS[2] the token
+-- ARGV[1] owner "uuid:number"; ARGV[2] lease in ms; ARGV[3] the count to make so
+-- Replies {1, token} granted (of a nested level: the hold's token is known to its client); {0, PTTL, a holder} busy;
+-- {-1, 1 or 0} a nested level whose hold is gone (1: taken by another).
+-- Atomic because a token belongs to one grant. Both keys in one hash slot by the name's tag.
+-- The token is the larger of the last one plus 1 and the server's clock in microseconds: it grows also when the server
+-- lost its data. Below 2^53, so exact in Lua's numbers, but never printed by %.17g.
+local key, owner, lease, count = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local last = tonumber(redis.call('get', KEYS[2]) or 0) or 0
+if redis.call('exists', key) == 0 then
+  if count > 1 then
+    return {-1, 0}
+  end
+  local now = redis.call('time')
+  local token = math.max(last + 1, tonumber(now[1]) * 1000000 + tonumber(now[2]))
+  redis.call('hset', key, owner, 1)
+  local leased = redis.pcall('pexpire', key, lease)
+  local fenced = redis.pcall('set', KEYS[2], string.format('%.0f', token))
+  for _, done in ipairs({leased, fenced}) do
+    if type(done) == 'table' and done.err then
+      redis.pcall('hdel', key, owner)
+      return done
+    end
+  end
+  return {1, token}
+end
+local held = redis.call('hget', key, owner)
+local ttl = redis.call('pttl', key)
+if held then
+  redis.call('pexpire', key, math.max(ttl, lease))
+  if tonumber(held) < count then
+    redis.call('hset', key, owner, count)
+  end
+  return {1, last}
+end
+if count > 1 then
+  return {-1, 1}
+end
+return {0, ttl, redis.call('hkeys', key)[1]}

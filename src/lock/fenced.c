@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The fenced lock: Redisson's RFencedLock. A reentrant lock whose every grant has a number larger
+ * than all before it, so that a resource can refuse what comes from an older holder. The number
+ * belongs to the hold: the same on re-entry, returned from memory, never read again from the
+ * server, where a newer holder's would stand.
+ */
+#include "lock/plain.h"
+
+#include <lua_scripts.h>
+
+static void add_token_key(const struct rlock__spec *spec, struct rlock__cmd *cmd)
+{
+    struct rlock__buf name = {0};
+
+    rlock__prefixed_name("redisson_lock_token", spec->key, &name);
+    rlock__cmd_key(cmd, rlock__bytes(name.data, name.len));
+    cmd->keys.failed |= name.failed;
+    rlock__buf_fini(&name);
+}
+
+static void acquire(const struct rlock__spec *spec, const struct rlock__ask *ask,
+                    struct rlock__cmd *ret_cmd)
+{
+    rlock__plain_acquire(spec, ask, ret_cmd);
+    ret_cmd->script = &rlock__script_fenced_acquire;
+    add_token_key(spec, ret_cmd);
+}
+
+static void inspect(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd)
+{
+    rlock__plain_inspect(spec, ret_cmd);
+    add_token_key(spec, ret_cmd);
+}
+
+const struct rlock_ops rlock__fenced_ops = {
+    .kind = "fenced",
+    .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_LOCAL_LINE,
+    .side = 'x',
+    .channel = rlock__plain_channel,
+    .acquire = acquire,
+    .release = rlock__plain_release,
+    .renew = rlock__plain_renew,
+    .inspect = inspect,
+    .force = rlock__plain_force,
+    .read_acquire = rlock__plain_read_acquire,
+    .read_release = rlock__plain_read_release,
+    .read_inspect = rlock__plain_read_inspect,
+};
