@@ -5,6 +5,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+int64_t rlock__bytes_number(struct rlock__bytes bytes, int64_t none)
+{
+    bool negative = bytes.len > 0 && bytes.at[0] == '-';
+    int64_t number = 0;
+    size_t i = negative ? 1 : 0, first = i;
+
+    for (; i < bytes.len && bytes.at[i] >= '0' && bytes.at[i] <= '9'; i++) {
+        if (number > (INT64_MAX - 9) / 10) {
+            return none;
+        }
+        number = 10 * number + (bytes.at[i] - '0');
+    }
+    if (i == first) {
+        return none;
+    }
+    return negative ? -number : number;
+}
+
 static bool reserve(struct rlock__buf *buf, size_t more)
 {
     size_t cap = buf->cap != 0 ? buf->cap : 128;

@@ -29,6 +29,10 @@ static inline bool rlock__bytes_equal(struct rlock__bytes a, struct rlock__bytes
     return a.len == b.len && (a.len == 0 || memcmp(a.at, b.at, a.len) == 0);
 }
 
+/* The decimal number that bytes begin with; none without one, or where it is too large. They need
+ * no end mark. */
+int64_t rlock__bytes_number(struct rlock__bytes bytes, int64_t none);
+
 /* A growable buffer. All zero is a valid, empty one. */
 struct rlock__buf {
     char *data;

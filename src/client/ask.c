@@ -122,7 +122,7 @@ static void parse_address(const char *at, const char *end, struct rlock_info *in
     if (colon != NULL) {
         (void)snprintf(info->host, sizeof(info->host), "%.*s", (int)rlock__min(colon - at, 127),
                        at);
-        info->pid = strtoll(colon + 1, NULL, 10);
+        info->pid = rlock__bytes_number(rlock__bytes(colon + 1, (size_t)(end - colon - 1)), 0);
     }
 }
 

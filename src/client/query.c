@@ -81,10 +81,10 @@ int rlock_inspect(struct rlock *lock, struct rlock_info *ret_info)
 /* Tells the core of a hold of ours that is no more. */
 static void forced(struct rlock_client *client, const char *holder)
 {
-    uint64_t number = strtoull(holder + RLOCK__UUID_LEN + 1, NULL, 10);
+    int64_t number = rlock__bytes_number(rlock__bytes_of(holder + RLOCK__UUID_LEN + 1), 0);
 
     rlock__enter(client);
-    rlock__core_forced(&client->core, number, rlock__now_us());
+    rlock__core_forced(&client->core, (uint64_t)number, rlock__now_us());
     rlock__leave(client);
     rlock__drive(client);
 }

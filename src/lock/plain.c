@@ -97,7 +97,6 @@ bool rlock__plain_read_inspect(const struct rlock__reply *reply, struct rlock_in
                                struct rlock__buf *ret_seen)
 {
     struct rlock__bytes holder = rlock__reply_str(reply, 2), count = rlock__reply_str(reply, 3);
-    char digits[24];
 
     if (!reply->is_array || reply->n < 2) {
         return false;
@@ -111,8 +110,6 @@ bool rlock__plain_read_inspect(const struct rlock__reply *reply, struct rlock_in
     }
     (void)snprintf(ret_info->holder, sizeof(ret_info->holder), "%.*s",
                    (int)(holder.len < 127 ? holder.len : 127), holder.at);
-    (void)snprintf(digits, sizeof(digits), "%.*s", (int)(count.len < 20 ? count.len : 20),
-                   count.at);
-    ret_info->count = strtoll(digits, NULL, 10);
+    ret_info->count = rlock__bytes_number(count, 0);
     return true;
 }

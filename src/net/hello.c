@@ -288,9 +288,7 @@ static int take_info(struct rlock__hello *hello, const struct rlock__reply *repl
     }
     memcpy(hello->run_id, run_id.at, run_id.len);
     hello->run_id[run_id.len] = '\0';
-    if (uptime.len != 0) {
-        hello->uptime_s = strtoll(uptime.at, NULL, 10); /* ends at the \r that info_field() found */
-    }
+    hello->uptime_s = rlock__bytes_number(uptime, hello->uptime_s);
     return 0;
 }
 

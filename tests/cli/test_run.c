@@ -258,7 +258,7 @@ static void the_terminal_belongs_to_the_command(void **state)
 
     (void)state;
     command = command_start_on_terminal(words, &master);
-    assert_int_equal(tcgetpgrp(master), pid_in_file(in_dir("pid")));
+    assert_true(TEST_EVENTUALLY(tcgetpgrp(master) == pid_in_file(in_dir("pid")), 5000));
     assert_int_equal(write(master, "\003", 1), 1);
     assert_int_equal(command_wait(&command, 10000), 128 + SIGINT);
     (void)close(master);
