@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The checks that docs/fencing.md gives to resources, taken from the page itself, against a stale
+ * holder. */
+#include <rlock/rlock.h>
+#include <setjmp.h>
+#include <sqlite3.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "support/run.h"
+#include "support/server.h"
+
+static struct test_server *server;
+static struct rlock_client *client;
+static struct rlock *lock;
+
+static int start(void **state)
+{
+    struct rlock_client_opts opts;
+
+    (void)state;
+    server = test_server_start(NULL);
+    opts = RLOCK_CLIENT_OPTS(.url = test_server_unix_url(server));
+    assert_int_equal(rlock_client_open(&opts, &client), 0);
+    assert_int_equal(rlock_fenced_new(client, "stock", NULL, &lock), 0);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    lock = rlock_free(lock);
+    client = rlock_client_close(client);
+    server = test_server_stop(server);
+    return 0;
+}
+
+/* The first block of the page in this language. */
+static void block(const char *language, char *out, size_t size)
+{
+    char path[512], line[512], mark[32];
+    bool inside = false;
+    FILE *page;
+
+    test_text(path, sizeof(path), "%s/docs/fencing.md", test_root());
+    test_text(mark, sizeof(mark), "```%s\n", language);
+    page = fopen(path, "r");
+    assert_non_null(page);
+    out[0] = '\0';
+    while (fgets(line, sizeof(line), page) != NULL) {
+        if (inside && strcmp(line, "```\n") == 0) {
+            break;
+        }
+        if (inside) {
+            assert_true(strlen(out) + strlen(line) < size);
+            (void)strcat(out, line);
+        }
+        inside = inside || strcmp(line, mark) == 0;
+    }
+    (void)fclose(page);
+    assert_true(out[0] != '\0');
+}
+
+/* Takes the lock for a moment that ends without its holder; returns the token. */
+static uint64_t hold_and_lose(void)
+{
+    struct rlock_grant grant = RLOCK_GRANT_INIT;
+
+    assert_int_equal(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 5000, .lease_ms = 20), &grant), 0);
+    assert_true(TEST_EVENTUALLY(!rlock_is_valid(lock), 5000));
+    assert_int_equal(rlock_unlock(lock), RLOCK_ELOST);
+    return grant.token;
+}
+
+static void a_stale_holder_is_refused_by_a_script(void **state)
+{
+    uint64_t stale = hold_and_lose(), fresh = hold_and_lose();
+    char script[1024], tokens[2][24];
+
+    (void)state;
+    assert_true(fresh > stale);
+    block("lua", script, sizeof(script));
+    test_text(tokens[0], sizeof(tokens[0]), "%llu", (unsigned long long)stale);
+    test_text(tokens[1], sizeof(tokens[1]), "%llu", (unsigned long long)fresh);
+    for (int late = 0; late < 2; late++) {
+        const char *const words[] = {"EVAL",
+                                     script,
+                                     "2",
+                                     "units",
+                                     "units:fence",
+                                     tokens[1 - late],
+                                     late == 0 ? "new" : "old",
+                                     NULL};
+        char *answer = test_server_argv(server, words);
+
+        assert_string_equal(answer, late == 0 ? "1" : "0");
+        free(answer);
+    }
+    assert_true(test_server_says(server, "new", "GET units"));
+}
+
+static int update(sqlite3 *db, const char *sql, int units, uint64_t token)
+{
+    sqlite3_stmt *statement = NULL;
+
+    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &statement, NULL), SQLITE_OK);
+    (void)sqlite3_bind_int(statement, 1, units);
+    (void)sqlite3_bind_int64(statement, 2, (sqlite3_int64)token);
+    (void)sqlite3_bind_text(statement, 3, "apple", -1, SQLITE_STATIC);
+    assert_int_equal(sqlite3_step(statement), SQLITE_DONE);
+    (void)sqlite3_finalize(statement);
+    return sqlite3_changes(db);
+}
+
+static void a_stale_holder_is_refused_by_a_table(void **state)
+{
+    uint64_t stale = hold_and_lose(), fresh = hold_and_lose();
+    sqlite3 *db = NULL;
+    char sql[1024];
+
+    (void)state;
+    block("sql", sql, sizeof(sql));
+    assert_int_equal(sqlite3_open(":memory:", &db), SQLITE_OK);
+    assert_int_equal(
+        sqlite3_exec(db,
+                     "CREATE TABLE stock (item TEXT, units INT, fence BIGINT DEFAULT 0);"
+                     "INSERT INTO stock (item, units) VALUES ('apple', 10)",
+                     NULL, NULL, NULL),
+        SQLITE_OK);
+    assert_int_equal(update(db, sql, 9, fresh), 1);
+    assert_int_equal(update(db, sql, 8, fresh), 1);
+    assert_int_equal(update(db, sql, 7, stale), 0);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+static void tokens_grow_when_the_server_forgot_them(void **state)
+{
+    uint64_t before = hold_and_lose();
+    char *answer = test_server_cmd(server, "FLUSHALL");
+
+    (void)state;
+    free(answer);
+    assert_true(hold_and_lose() > before);
+}
+
+static void a_nested_level_has_the_token_of_its_hold(void **state)
+{
+    struct rlock_grant outer = RLOCK_GRANT_INIT, inner = RLOCK_GRANT_INIT;
+    struct rlock_info info = RLOCK_INFO_INIT;
+
+    (void)state;
+    assert_int_equal(rlock_lock_with(lock, NULL, &outer), 0);
+    assert_int_equal(rlock_lock_with(lock, NULL, &inner), 0);
+    assert_int_equal(outer.token, inner.token);
+    assert_int_equal(rlock_inspect(lock, &info), 0);
+    assert_int_equal(info.token, outer.token);
+    assert_int_equal(rlock_unlock(lock), 0);
+    assert_int_equal(rlock_unlock(lock), 0);
+    assert_true(test_server_says(server, "-1", "PTTL redisson_lock_token:{stock}"));
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_stale_holder_is_refused_by_a_script, start, stop),
+        cmocka_unit_test_setup_teardown(a_stale_holder_is_refused_by_a_table, start, stop),
+        cmocka_unit_test_setup_teardown(tokens_grow_when_the_server_forgot_them, start, stop),
+        cmocka_unit_test_setup_teardown(a_nested_level_has_the_token_of_its_hold, start, stop),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
