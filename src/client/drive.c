@@ -271,6 +271,9 @@ static void watch(struct rlock_client *client, int64_t until)
         fds[1].events = POLLIN | POLLOUT;
     }
     (void)poll(fds, 2, timeout_ms(until, rlock__now_us()));
+    rlock__enter(client);
+    client->keeper_until = 0; /* awake: nobody need wake it */
+    (void)pthread_mutex_unlock(&client->mutex);
     if ((fds[0].revents & POLLIN) != 0) {
         (void)!read(client->keeper_fd, &pokes, sizeof(pokes));
     }
@@ -318,9 +321,6 @@ static void keep_watch(struct rlock_client *client, struct rlock__parker *parker
         client->keeper_until = until;
         (void)pthread_mutex_unlock(&client->mutex);
         watch(client, until);
-        rlock__enter(client);
-        client->keeper_until = 0;
-        (void)pthread_mutex_unlock(&client->mutex);
     }
 }
 
@@ -358,10 +358,15 @@ int rlock__run(struct rlock_client *client, struct rlock__call *call,
                const struct rlock_cancel *cancel)
 {
     struct rlock__parker parker = {0};
+    bool keeper;
 
     call->payload = &parker;
     call->cancel = rlock__cancel_id(cancel);
     rlock__enter(client);
+    keeper = client->keeper == NULL; /* from the start, so that the service thread sleeps on */
+    if (keeper) {
+        client->keeper = &parker;
+    }
     rlock__core_begin(&client->core, call, rlock__now_us());
     if (cancel != NULL &&
         rlock__cancel_is_fired(cancel)) { /* before the service thread could find this call */
@@ -369,6 +374,9 @@ int rlock__run(struct rlock_client *client, struct rlock__call *call,
     }
     rlock__leave(client);
     rlock__drive(client);
+    if (keeper) {
+        keep_watch(client, &parker);
+    }
     while (atomic_load_explicit(&parker.signal, memory_order_acquire) != RLOCK__PARK_DONE) {
         wait_for(client, &parker);
     }
