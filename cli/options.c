@@ -13,10 +13,10 @@
 
 /* One line per kind of lock. */
 static const struct cli_kind kinds[] = {
-    {"reentrant", rlock_reentrant_new},
-    {"non-reentrant", rlock_nonreentrant_new},
-    {"spin", rlock_spin_new},
-    {"fenced", rlock_fenced_new},
+    {"reentrant", rlock_reentrant_new}, {"non-reentrant", rlock_nonreentrant_new},
+    {"spin", rlock_spin_new},           {"fenced", rlock_fenced_new},
+    {"fair", rlock_fair_new},           {"read", rlock_read_new},
+    {"write", rlock_write_new},
 };
 
 /* Takes the option's value, NULL if it has none. Returns NULL, or what is wrong with the value. */
@@ -70,7 +70,22 @@ static const char *set_kind(struct cli_options *opts, char *value)
             return NULL;
         }
     }
-    return "is not a kind of lock (reentrant, non-reentrant, spin, fenced)";
+    return "is not a kind of lock (reentrant, non-reentrant, spin, fenced, fair, read, write)";
+}
+
+/* The library's limit again. */
+static const char *set_fair_slot(struct cli_options *opts, char *value)
+{
+    const char *wrong = set_duration(&opts->fair_slot_ms, value);
+
+    return wrong == NULL && opts->fair_slot_ms < 1000 ? "is too short; 1s at least" : wrong;
+}
+
+static const char *set_no_reentry(struct cli_options *opts, char *value)
+{
+    (void)value;
+    opts->no_reentry = true;
+    return NULL;
 }
 
 static const char *set_url(struct cli_options *opts, char *value)
@@ -150,7 +165,11 @@ static const struct option options[] = {
     {"renewed-lease", "TIME", CLI_RUN, set_renewed_lease,
      "renew a lease of TIME: how soon a crash frees the lock (default: 30s)"},
     {"max-hold", "TIME", CLI_RUN, set_max_hold, "stop renewing after TIME"},
-    {"kind", "KIND", NAMES, set_kind, "reentrant (the default), non-reentrant, spin, fenced"},
+    {"kind", "KIND", NAMES, set_kind,
+     "reentrant (the default), non-reentrant, spin, fenced, fair, read, write"},
+    {"fair-slot", "TIME", CLI_RUN, set_fair_slot,
+     "fair: the queue's slot, the same for all (default: 300s)"},
+    {"no-reentry", NULL, CLI_RUN, set_no_reentry, "refuse to be taken twice by one owner"},
     {"url", "URL", CLI_ALL, set_url,
      "redis:// rediss:// or unix:// (default: $RLOCK_URL, else " DEFAULT_URL ")"},
     {"password-file", "FILE", CLI_ALL, set_password_file,

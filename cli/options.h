@@ -35,6 +35,8 @@ struct cli_options {
     int64_t lease_ms;         /* 0: renewed */
     int64_t renewed_lease_ms; /* 0: the library's default */
     int64_t max_hold_ms;
+    int64_t fair_slot_ms; /* 0: the library's default */
+    bool no_reentry;
     bool quiet;
     bool verbose;
     bool json;

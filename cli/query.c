@@ -6,20 +6,30 @@
 #include "text.h"
 #include "verbs.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+static void print_waiters(const struct rlock_info *info)
+{
+    if (info->waiters != 0) {
+        (void)printf(", %" PRIu32 " waiting", info->waiters);
+    }
+    (void)putchar('\n');
+}
 
 static void print_info(const struct cli_options *opts, const char *name,
                        const struct rlock_info *info)
 {
     if (opts->json) {
         cli_show_json(stdout, "name", name, strlen(name), info);
-        (void)puts("}");
+        (void)printf(",\"waiters\":%" PRIu32 "}\n", info->waiters);
         return;
     }
     (void)cli_put_text(stdout, name, strlen(name));
     if (!info->locked) {
-        (void)puts(": free");
+        (void)fputs(": free", stdout);
+        print_waiters(info);
         return;
     }
     (void)fputs(": held by ", stdout);
@@ -29,7 +39,7 @@ static void print_info(const struct cli_options *opts, const char *name,
     if (info->token != 0) {
         (void)printf(", token %llu", (unsigned long long)info->token);
     }
-    (void)putchar('\n');
+    print_waiters(info);
 }
 
 static int inform(struct cli_options *opts, struct rlock_client *client, const char *name)

@@ -16,6 +16,7 @@ set(RLOCK_SOURCES
     src/client/scan.c
     src/client/service.c
     src/client/uri.c
+    src/fair/fair.c
     src/lock/acquire.c
     src/lock/call.c
     src/lock/classify.c
@@ -23,6 +24,7 @@ set(RLOCK_SOURCES
     src/lock/core.c
     src/lock/fenced.c
     src/lock/hold.c
+    src/lock/look.c
     src/lock/nonreentrant.c
     src/lock/orphan.c
     src/lock/place.c
@@ -39,15 +41,29 @@ set(RLOCK_SOURCES
     src/net/session.c
     src/net/sock.c
     src/net/tls.c
+    src/rw/read.c
+    src/rw/rw.c
+    src/rw/write.c
 )
 
 set(RLOCK_LUA
+    lua/fair/acquire.lua
+    lua/fair/force.lua
+    lua/fair/inspect.lua
+    lua/fair/release.lua
     lua/fenced/acquire.lua
     lua/plain/acquire.lua
     lua/plain/force.lua
     lua/plain/inspect.lua
     lua/plain/release.lua
     lua/plain/renew.lua
+    lua/rw/force.lua
+    lua/rw/inspect.lua
+    lua/rw/read_acquire.lua
+    lua/rw/read_release.lua
+    lua/rw/read_renew.lua
+    lua/rw/write_acquire.lua
+    lua/rw/write_release.lua
 )
 
 set(RLOCK_CLI_SOURCES

@@ -229,6 +229,12 @@ struct rlock_opts {
     int64_t spin_initial_ms; /* spin: the first pause; default 1 */
     int64_t spin_max_ms;     /* spin: the longest pause; default 128 */
     int64_t spin_multiplier; /* spin: how pauses grow, 1 not at all; default 2 */
+    int64_t fair_slot_ms;    /* fair: how long an entry of the queue counts, beyond those before it;
+                                must equal that of all others who use the lock (Redisson's
+                                fairLockWaitTimeout), at least 1000; default 300000 */
+    bool no_reentry;     /* its owner gets RLOCK_EREACQUIRE for taking it again; default false */
+    bool prefer_writers; /* read and write: readers stand back while a writer waits, if both
+                            sides have it; default off */
 };
 
 /* Options of a lock by name, the others default: RLOCK_OPTS(.max_hold_ms = 60000). C only. */
@@ -267,6 +273,43 @@ RLOCK_API int rlock_spin_new(struct rlock_client *client, const char *name,
  */
 RLOCK_API int rlock_fenced_new(struct rlock_client *client, const char *name,
                                const struct rlock_opts *opts, struct rlock **ret_lock);
+
+/*
+ * Makes a fair lock: a reentrant lock that goes to its waiters in the order in which the server saw
+ * them queue. Redisson's FairLock; with the option no_reentry its NonReentrantFairLock.
+ * A waiter that gives up leaves the queue. One that died is passed over: within 2 s of a release by
+ * this library where its process was killed, 5 s where its machine is silent, and 5 s later where
+ * whoever released the lock is gone too; one that does not answer within these times, because its
+ * process was stopped or its connection was down, goes to the end of the queue.
+ * A call with wait 0 does not queue, and gets RLOCK_EBUSY while anybody queues, also when the lock
+ * is free: it never goes past those who wait, and may never find a moment without them.
+ * Arguments, returns and ownership as rlock_reentrant_new().
+ */
+RLOCK_API int rlock_fair_new(struct rlock_client *client, const char *name,
+                             const struct rlock_opts *opts, struct rlock **ret_lock);
+
+/*
+ * Makes the read side of a read/write lock: any number of owners read at a time, while nobody
+ * writes. Redisson's RReadWriteLock, readLock(). Each owner's lease is its own, so that a reader
+ * that died keeps writers out no longer than that. An owner that writes may read as well, and may
+ * keep reading when it gives up writing; while it reads alone, rlock_write_new()'s lock answers
+ * RLOCK_EDEADLOCK to it at once, since it would wait for itself. The two sides are locks of their
+ * own to every function here: counts, validity and losses are per side, and rlock_inspect() and
+ * rlock_force_unlock() speak of readers alone. Readers come in past writers that wait, unless both
+ * have the option prefer_writers. Arguments, returns and ownership as rlock_reentrant_new().
+ */
+RLOCK_API int rlock_read_new(struct rlock_client *client, const char *name,
+                             const struct rlock_opts *opts, struct rlock **ret_lock);
+
+/*
+ * Makes the write side of a read/write lock: one owner, while nobody else reads or writes.
+ * Redisson's RReadWriteLock, writeLock(). See rlock_read_new(). rlock_force_unlock() ends the
+ * writer's own reads too. With the option prefer_writers a writer that waits keeps readers that
+ * have it too from coming in, for 5 s at the most after it died. Arguments, returns and ownership
+ * as rlock_reentrant_new().
+ */
+RLOCK_API int rlock_write_new(struct rlock_client *client, const char *name,
+                              const struct rlock_opts *opts, struct rlock **ret_lock);
 
 /* Frees a handle. Never unlocks. Returns NULL; NULL is ok. The caller sees that nobody uses the
  * handle any more. */
@@ -342,7 +385,8 @@ RLOCK_API int rlock_try_lock(struct rlock *lock);
  * was sent; RLOCK_EINDOUBT: no answer; if the server did grant it, it is free again by the time in
  * rlock_detail(); RLOCK_ELOST: this owner's outer hold is lost; it must be unlocked before a new
  * one can be taken; RLOCK_EPERM, EWRONGTYPE, EREFUSED: the server will not; RLOCK_ECANCELED,
- * ECLOSED, EFORKED, EDEADLOCK (waiting in a callback), EINVAL, ENOMEM.
+ * ECLOSED, EFORKED, EDEADLOCK (waiting in a callback; writing while this owner reads), EINVAL,
+ * ENOMEM.
  */
 RLOCK_API int rlock_lock_with(struct rlock *lock, const struct rlock_take *take,
                               struct rlock_grant *ret_grant);
@@ -387,7 +431,7 @@ RLOCK_API uint32_t rlock_hold_count(const struct rlock *lock);
 /* What the server says of a lock. Set .size (RLOCK_INFO_INIT) before the call. */
 struct rlock_info {
     size_t size;
-    bool locked;      /* somebody holds it */
+    bool locked;      /* somebody holds it; of a read/write lock, the side that was asked */
     bool mine;        /* the holder is an owner of this client */
     int64_t ttl_ms;   /* what remains of the lease; -1 the key has no end, -2 there is no lock */
     uint32_t holders; /* how many owners hold it */
@@ -395,7 +439,10 @@ struct rlock_info {
     char holder[128]; /* the first holder, as "uuid:number"; cut where longer; "" when free */
     char host[128];   /* the holder's machine, where the server lets us know; else "" */
     int64_t pid;      /* the holder's process there, 0 unknown */
-    uint64_t token;    /* fenced: the latest token given; 0 none */
+    uint64_t token;   /* fenced: the latest token given; 0 none */
+    uint32_t waiters; /* fair: how many stand in the queue, dead ones too; 0 for other kinds */
+    char
+        mode[8]; /* read/write, whichever side was asked: "read" or "write"; "" free, other kinds */
 };
 
 /* An empty answer to be filled. */

@@ -29,6 +29,7 @@ int rlock__asker_init(struct rlock__asker *asker, struct rlock_client *client)
     if (code != 0) {
         return rlock__fail(code, "no memory");
     }
+    rlock__process_add_asker(asker);
     code = rlock__conn_start(asker->conn, NULL, 0, rlock__now_us());
     while (code == 0 && !rlock__conn_is_up(asker->conn)) {
         int64_t deadline = rlock__conn_deadline(asker->conn);
@@ -45,7 +46,10 @@ int rlock__asker_init(struct rlock__asker *asker, struct rlock_client *client)
 
 void rlock__asker_fini(struct rlock__asker *asker)
 {
-    asker->conn = rlock__conn_free(asker->conn);
+    if (asker->conn != NULL) {
+        rlock__process_remove_asker(asker);
+        asker->conn = rlock__conn_free(asker->conn);
+    }
 }
 
 static int send_all(struct rlock__asker *asker, const struct rlock__buf *buf, int64_t deadline)

@@ -11,6 +11,7 @@
 
 struct rlock__asker {
     struct rlock__conn *conn;
+    struct rlock__asker *prev, *next; /* of the process: a child of fork closes their sockets */
     int64_t timeout_us; /* of each question */
 };
 

@@ -42,8 +42,9 @@ struct rlock__link {
     uint64_t fenced_below;
     char run_id[64]; /* of the server, where it tells; "" unknown */
     bool connecting;
-    int64_t retry_at;
-    unsigned failures;
+    int64_t retry_at, up_at;
+    unsigned failures; /* connections in a row that came to nothing */
+    bool heard;        /* something was read since it is up */
     atomic_int fd;     /* to poll, for those without the turn; -1 down */
     atomic_bool stuck; /* the socket is full: poll for writing too */
 };
@@ -54,8 +55,9 @@ struct rlock__sub {
     struct rlock__buf out;
     size_t sent;
     bool connecting, up;
-    int64_t retry_at, pinged_at, heard_at;
-    unsigned failures;
+    int64_t retry_at, up_at, pinged_at, heard_at;
+    unsigned failures; /* as the link's */
+    bool heard;
 };
 
 struct rlock_client {
@@ -106,6 +108,9 @@ void rlock__take_turn(struct rlock_client *client);
 void rlock__give_turn(struct rlock_client *client);
 /* Reads what is there on the link and hands it to the core. */
 void rlock__drive_read(struct rlock_client *client);
+/* The pause before a broken connection is made again: none if it was of use, so that one that
+ * breaks as soon as it is up or used is not made again at once, each time. With the mutex held. */
+int64_t rlock__retry_pause(struct rlock_client *client, bool of_use, unsigned *failures);
 /* The link broke; with the turn held. */
 void rlock__link_broke(struct rlock_client *client, int code, const char *text);
 void rlock__wake_service(const struct rlock_client *client);
@@ -137,6 +142,9 @@ int rlock__client_check(struct rlock_client *client);
 void rlock__process_init(void);
 void rlock__process_register(struct rlock_client *client);
 void rlock__process_unregister(struct rlock_client *client);
+struct rlock__asker;
+void rlock__process_add_asker(struct rlock__asker *asker);
+void rlock__process_remove_asker(struct rlock__asker *asker);
 unsigned rlock__fork_generation(void);
 /* The calling thread's number, never reused in this process. 0 without memory. */
 uint64_t rlock__thread_number(void);

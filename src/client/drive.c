@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "client/client.h"
+#include "lock/internal.h"
 
 /* ---- The core's mutex ---- */
 
@@ -111,6 +112,15 @@ static void remember_unfenced(struct rlock__link *link)
     }
 }
 
+int64_t rlock__retry_pause(struct rlock_client *client, bool of_use, unsigned *failures)
+{
+    if (of_use) {
+        *failures = 0;
+        return 0;
+    }
+    return rlock__backoff(&client->core, (*failures)++);
+}
+
 void rlock__link_broke(struct rlock_client *client, int code, const char *text)
 {
     struct rlock__link *link = &client->link;
@@ -128,10 +138,13 @@ void rlock__link_broke(struct rlock_client *client, int code, const char *text)
     rlock__buf_clear(&link->out);
     rlock__enter(client);
     rlock__core_link_down(&client->core, gen, code, final, text, now);
+    link->retry_at =
+        now + rlock__retry_pause(client,
+                                 gen != 0 && (link->heard || now >= link->up_at + RLOCK__SECOND),
+                                 &link->failures);
     rlock__leave(client);
     rlock__conn_close(link->conn);
     link->connecting = false;
-    link->retry_at = now;
     rlock__wake_service(client);
 }
 
@@ -244,6 +257,7 @@ void rlock__drive_read(struct rlock_client *client)
         if (n < 0 || (n > 0 && !deliver(client))) {
             rlock__link_broke(client, n < 0 ? n : RLOCK_ECONN, rlock__conn_error(link->conn));
         } else {
+            link->heard = link->heard || n > 0;
             flush(client);
         }
     }

@@ -5,9 +5,12 @@
 #include "base/clock.h"
 #include "base/sized.h"
 #include "client/lock.h"
+#include "lock/internal.h"
+#include "rw/rw.h"
 
 #define NAME_MAX_LEN 65536
 #define LEASE_MIN_MS 10
+#define SLOT_MIN_MS 1000 /* of a fair lock: it must bear a slow network between two looks */
 #define TIME_MAX_MS                                                                                \
     (INT64_C(100) * 366 * 24 * 3600 * 1000) /* a hundred years: sums of microseconds still fit */
 
@@ -29,11 +32,18 @@ static bool read_tuning(const struct rlock_opts *opts, struct rlock__tuning *ret
         !is_time(opts->spin_max_ms) || opts->spin_multiplier < 0 || opts->spin_multiplier > 1000) {
         return false;
     }
+    if (opts->fair_slot_ms != 0 &&
+        (opts->fair_slot_ms < SLOT_MIN_MS || !is_time(opts->fair_slot_ms))) {
+        return false;
+    }
     *ret_tuning = (struct rlock__tuning){
         .max_hold_us = opts->max_hold_ms * RLOCK__MS,
         .spin_initial_us = opts->spin_initial_ms * RLOCK__MS,
         .spin_max_us = opts->spin_max_ms * RLOCK__MS,
         .spin_multiplier = opts->spin_multiplier,
+        .fair_slot_ms = opts->fair_slot_ms,
+        .no_reentry = opts->no_reentry,
+        .prefer_writers = opts->prefer_writers,
     };
     return true;
 }
@@ -80,7 +90,7 @@ static int new_lock(struct rlock_client *client, const struct rlock_ops *ops, co
         return rlock__fail(RLOCK_EINVAL, "a name has 1 to %d bytes", NAME_MAX_LEN);
     }
     if (!read_tuning(&copy, &tuning)) {
-        return rlock__fail(RLOCK_EINVAL, "an option of the lock is negative, or too large");
+        return rlock__fail(RLOCK_EINVAL, "an option of the lock is out of its range");
     }
     lock = alloc_lock(client, ops, rlock__bytes(name, len), &tuning);
     if (lock == NULL) {
@@ -112,6 +122,24 @@ int rlock_fenced_new(struct rlock_client *client, const char *name, const struct
                      struct rlock **ret_lock)
 {
     return new_lock(client, &rlock__fenced_ops, name, opts, ret_lock);
+}
+
+int rlock_fair_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
+                   struct rlock **ret_lock)
+{
+    return new_lock(client, &rlock__fair_ops, name, opts, ret_lock);
+}
+
+int rlock_read_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
+                   struct rlock **ret_lock)
+{
+    return new_lock(client, &rlock__read_ops, name, opts, ret_lock);
+}
+
+int rlock_write_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
+                    struct rlock **ret_lock)
+{
+    return new_lock(client, &rlock__write_ops, name, opts, ret_lock);
 }
 
 struct rlock *rlock_free(struct rlock *lock)
@@ -195,6 +223,9 @@ static int take_lock(struct rlock *lock, const struct rlock_take *take,
 
     call.wait_us = take->wait_ms * RLOCK__MS;
     call.lease_us = take->lease_ms * RLOCK__MS;
+    if (call.lease_us != 0 && rlock__valid_until(&client->core, 0, call.lease_us) <= 0) {
+        return rlock__fail(RLOCK_EINVAL, "lease_ms lies within the client's safety margin");
+    }
     if (code == 0 && take->cancel != NULL) {
         code = rlock__cancel_watch(client, take->cancel);
     }

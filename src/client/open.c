@@ -416,6 +416,7 @@ struct rlock_client *rlock_client_close(struct rlock_client *client)
     rlock__conn_close(client->link.conn);
     (void)pthread_mutex_unlock(&client->link.turn);
     rlock__conn_close(client->sub.conn);
+    rlock__thread_prune();
     rlock__client_unref(client);
     return NULL;
 }

@@ -4,14 +4,16 @@
 #include <utlist.h>
 
 #include "base/clock.h"
+#include "client/ask.h"
 #include "client/client.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t exit_key;
 static atomic_uint fork_generation;
 static atomic_ullong last_thread;
-static pthread_mutex_t registry_mutex = PTHREAD_MUTEX_INITIALIZER; /* protects registry */
+static pthread_mutex_t registry_mutex = PTHREAD_MUTEX_INITIALIZER; /* protects both */
 static struct rlock_client *registry;
+static struct rlock__asker *askers;
 
 static _Thread_local struct {
     uint64_t number;
@@ -35,6 +37,7 @@ static void after_fork_in_parent(void)
 static void after_fork_in_child(void)
 {
     struct rlock_client *client;
+    struct rlock__asker *asker;
 
     (void)atomic_fetch_add(&fork_generation, 1);
     DL_FOREACH2(registry, client, registered_next)
@@ -46,6 +49,10 @@ static void after_fork_in_child(void)
         (void)close(client->cancel_fd);
     }
     registry = NULL;
+    DL_FOREACH(askers, asker) {
+        rlock__conn_abandon(asker->conn);
+    }
+    askers = NULL;
     (void)pthread_mutex_unlock(&registry_mutex);
 }
 
@@ -65,6 +72,20 @@ void rlock__process_unregister(struct rlock_client *client)
 {
     (void)pthread_mutex_lock(&registry_mutex);
     DL_DELETE2(registry, client, registered_prev, registered_next);
+    (void)pthread_mutex_unlock(&registry_mutex);
+}
+
+void rlock__process_add_asker(struct rlock__asker *asker)
+{
+    (void)pthread_mutex_lock(&registry_mutex);
+    DL_APPEND(askers, asker);
+    (void)pthread_mutex_unlock(&registry_mutex);
+}
+
+void rlock__process_remove_asker(struct rlock__asker *asker)
+{
+    (void)pthread_mutex_lock(&registry_mutex);
+    DL_DELETE(askers, asker);
     (void)pthread_mutex_unlock(&registry_mutex);
 }
 

@@ -44,6 +44,17 @@ static bool is_mine(const struct rlock_client *client, const char *holder)
            holder[RLOCK__UUID_LEN] == ':';
 }
 
+/* Runs a query; why it failed names the lock. */
+static int run(const struct rlock *lock, struct rlock__call *call)
+{
+    int code = rlock__run(rlock__lock_client(lock), call, NULL);
+    char name[96];
+
+    return code == 0 ? 0
+                     : rlock__fail(code, "lock %s: %s",
+                                   rlock__text(lock->spec->name, name, sizeof(name)), call->detail);
+}
+
 static int inspect(const struct rlock *lock, struct query *query)
 {
     struct rlock__call call = {.kind = RLOCK__COMMAND, .read = read_info, .reader = query};
@@ -51,7 +62,7 @@ static int inspect(const struct rlock *lock, struct query *query)
 
     query->lock = lock;
     lock->spec->ops->inspect(lock->spec, &call.cmd);
-    code = rlock__run(rlock__lock_client(lock), &call, NULL);
+    code = run(lock, &call);
     query->info.mine = code == 0 && is_mine(rlock__lock_client(lock), query->info.holder);
     return code;
 }
@@ -78,13 +89,24 @@ int rlock_inspect(struct rlock *lock, struct rlock_info *ret_info)
     return 0;
 }
 
-/* Tells the core of a hold of ours that is no more. */
-static void forced(struct rlock_client *client, const char *holder)
+/* Tells the core of those holds of ours that are no more: each is named by our UUID, a colon, and
+ * its number. */
+static void forced(struct rlock_client *client, struct rlock__bytes seen)
 {
-    int64_t number = rlock__bytes_number(rlock__bytes_of(holder + RLOCK__UUID_LEN + 1), 0);
+    const char *uuid = client->core.uuid, *end = seen.at + seen.len;
+    const char *at = memmem(seen.at, seen.len, uuid, RLOCK__UUID_LEN);
 
     rlock__enter(client);
-    rlock__core_forced(&client->core, (uint64_t)number, rlock__now_us());
+    while (at != NULL) {
+        at += RLOCK__UUID_LEN;
+        if (at < end && *at == ':') {
+            struct rlock__bytes rest = rlock__bytes(at + 1, (size_t)(end - at) - 1);
+
+            rlock__core_forced(&client->core, (uint64_t)rlock__bytes_number(rest, 0),
+                               rlock__now_us());
+        }
+        at = memmem(at, (size_t)(end - at), uuid, RLOCK__UUID_LEN);
+    }
     rlock__leave(client);
     rlock__drive(client);
 }
@@ -99,13 +121,13 @@ static int force(const struct rlock *lock, struct query *query)
     int code;
 
     lock->spec->ops->force(lock->spec, &ask, &call.cmd);
-    code = rlock__run(client, &call, NULL);
+    code = run(lock, &call);
     if (code == 0 && !query->opened) {
         return rlock__fail(RLOCK_EBUSY, "lock %s: its holder changed meanwhile",
                            lock->spec->name.at);
     }
-    if (code == 0 && query->info.mine) {
-        forced(client, query->info.holder);
+    if (code == 0) {
+        forced(client, ask.seen);
     }
     return code;
 }

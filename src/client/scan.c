@@ -4,7 +4,7 @@
 
 #include "client/ask.h"
 #include "lock/internal.h"
-#include "lock/plain.h"
+#include "rw/rw.h"
 
 static bool is_hex(char c)
 {
@@ -70,18 +70,17 @@ static int read_page(struct rlock__asker *asker, const char *pattern, struct pag
 static int show_key(struct rlock__asker *asker, struct rlock_client *client,
                     struct rlock__bytes key, rlock_scan_fn *fn, void *payload)
 {
-    const struct rlock__spec spec = {.key = key};
     struct rlock_info info = RLOCK_INFO_INIT;
     struct rlock__cmd cmd = {0};
     struct rlock__reply reply;
     int code;
 
-    rlock__plain_inspect(&spec, &cmd);
+    rlock__rw_inspect(key, "any", NULL, &cmd);
     code = rlock__asker_ask(asker, &cmd, &reply);
     if (code != 0) {
         return code;
     }
-    if (rlock__reply_is_error(&reply) || !rlock__plain_read_inspect(&reply, &info, NULL) ||
+    if (rlock__reply_is_error(&reply) || !rlock__rw_read_inspect(&reply, &info, NULL) ||
         !is_owner(info.holder)) {
         return 0; /* gone meanwhile, or not a lock */
     }

@@ -14,26 +14,7 @@
 
 #define PING_US (10 * RLOCK__SECOND) /* a connection that has been silent for so long is tried */
 
-/* The pause before the next try to connect. */
-static int64_t retry_pause(struct rlock_client *client, unsigned failures)
-{
-    int64_t pause;
-
-    rlock__enter(client);
-    pause = rlock__backoff(&client->core, failures);
-    (void)pthread_mutex_unlock(&client->mutex);
-    return pause;
-}
-
 /* ---- The link ---- */
-
-static void link_failed(struct rlock_client *client, int code)
-{
-    struct rlock__link *link = &client->link;
-
-    rlock__link_broke(client, code, rlock__conn_error(link->conn));
-    link->retry_at = rlock__now_us() + retry_pause(client, link->failures++);
-}
 
 static void link_up(struct rlock_client *client)
 {
@@ -41,7 +22,8 @@ static void link_up(struct rlock_client *client)
     static atomic_ullong generations;
 
     link->connecting = false;
-    link->failures = 0;
+    link->heard = false;
+    link->up_at = rlock__now_us();
     link->gen = atomic_fetch_add(&generations, 1) + 1;
     if (rlock__conn_fenced(link->conn) && !link->unfenceable) {
         link->fenced_below = link->gen;
@@ -69,7 +51,7 @@ static void serve_link(struct rlock_client *client, int64_t now)
         code = rlock__conn_step(link->conn, now);
     }
     if (code != 0) {
-        link_failed(client, code);
+        rlock__link_broke(client, code, rlock__conn_error(link->conn));
     } else if (link->connecting && rlock__conn_is_up(link->conn)) {
         link_up(client);
     }
@@ -89,12 +71,14 @@ static void sub_failed(struct rlock_client *client)
     if (was_up) {
         rlock__core_sub_down(&client->core, now);
     }
+    sub->retry_at = now + rlock__retry_pause(
+                              client, was_up && (sub->heard || now >= sub->up_at + RLOCK__SECOND),
+                              &sub->failures);
     rlock__leave(client);
     rlock__conn_close(sub->conn);
     rlock__buf_clear(&sub->out);
     sub->sent = 0;
     sub->connecting = false;
-    sub->retry_at = was_up ? now : now + retry_pause(client, sub->failures++);
 }
 
 static void sub_up(struct rlock_client *client)
@@ -103,8 +87,8 @@ static void sub_up(struct rlock_client *client)
     int64_t now = rlock__now_us();
 
     sub->connecting = false;
-    sub->failures = 0;
-    sub->heard_at = now;
+    sub->heard = false;
+    sub->up_at = sub->heard_at = now;
     sub->pinged_at = 0;
     rlock__enter(client);
     sub->up = true;
@@ -149,6 +133,7 @@ static int sub_read(struct rlock_client *client, int64_t now)
     if (n <= 0) {
         return n;
     }
+    sub->heard = true;
     sub->heard_at = now;
     sub->pinged_at = 0;
     rlock__enter(client);

@@ -95,6 +95,9 @@ static void say(struct rlock__call *call, int code, int64_t now)
         (void)snprintf(call->detail, sizeof(call->detail), "lock %s: server %s%s", name,
                        server->link_code != 0 ? server->link_error : address,
                        server->link_code != 0 ? "" : ": not connected yet");
+    } else if (call->contended && holder[0] == '\0') {
+        (void)snprintf(call->detail, sizeof(call->detail),
+                       "lock %s: others wait for it (server %s)", name, address);
     } else if (call->contended) {
         (void)snprintf(call->detail, sizeof(call->detail), "lock %s: held by %s (server %s)", name,
                        holder, address);
@@ -167,26 +170,6 @@ static void sleep_busy(struct rlock__call *call, const struct rlock__answer *ans
     sleep_until(call, live ? RLOCK__SLEEPING : RLOCK__SUBSCRIBING, now + pause);
 }
 
-/*
- * The pause before a spinning call looks again: growing by the multiplier up to the maximum, then
- * jitter of a millisecond for each look, as Redisson's back-off options have it.
- */
-static int64_t spin_pause(struct rlock__call *call)
-{
-    const struct rlock__tuning *tuning = &call->spec->tuning;
-    int64_t most = tuning->spin_max_us != 0 ? tuning->spin_max_us : 128 * RLOCK__MS;
-    int64_t factor = tuning->spin_multiplier != 0 ? tuning->spin_multiplier : 2;
-    int64_t pause = tuning->spin_initial_us != 0 ? tuning->spin_initial_us : RLOCK__MS;
-
-    for (unsigned i = 0; i < call->spins && pause < most && factor > 1; i++) {
-        pause *= factor;
-    }
-    pause = rlock__min(pause, most) +
-            rlock__random(call->core, rlock__min((int64_t)call->spins * RLOCK__MS, most) + 1);
-    call->spins++;
-    return pause;
-}
-
 static void on_busy(struct rlock__call *call, const struct rlock__answer *answer, int64_t now)
 {
     bool joined = call->channel != NULL;
@@ -198,7 +181,7 @@ static void on_busy(struct rlock__call *call, const struct rlock__answer *answer
     if (call->wait_us == 0) {
         refuse(call, RLOCK_EBUSY, now);
     } else if ((call->spec->ops->caps & RLOCK__CAP_SPINS) != 0) {
-        sleep_until(call, RLOCK__SLEEPING, now + spin_pause(call));
+        sleep_until(call, RLOCK__SLEEPING, now + rlock__spin_pause(call));
     } else if (!joined && !rlock__channel_join(call)) {
         refuse(call, RLOCK_ENOMEM, now);
     } else if ((call->stale || (!joined && rlock__channel_is_live(call))) &&
@@ -435,7 +418,7 @@ static int conflict(const struct rlock__call *call)
             *side == ops->side ? NULL
                                : rlock__hold_find_side(call->core, call->spec, call->owner, *side);
 
-        if (other == NULL || other->state != RLOCK__HOLD_HELD) {
+        if (other == NULL || other->state != RLOCK__HOLD_HELD || other->releasing) {
             continue;
         }
         if (*side != ops->other_side) {
@@ -479,8 +462,11 @@ void rlock__acquire_head(struct rlock__call *call, int64_t granted_until, int64_
 {
     bool live;
 
+    if (call->core->closed) { /* it ends next */
+        return;
+    }
     if (granted_until != 0 && (call->spec->ops->caps & RLOCK__CAP_SPINS) != 0) {
-        sleep_until(call, RLOCK__SLEEPING, now + spin_pause(call));
+        sleep_until(call, RLOCK__SLEEPING, now + rlock__spin_pause(call));
         return;
     }
     if (granted_until == 0 || !rlock__channel_join(call)) {

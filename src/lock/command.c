@@ -15,6 +15,11 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
         if (call != NULL) {
             call->request = NULL;
             call->code = reply != NULL ? call->read(call, reply) : RLOCK_EINDOUBT;
+            if (reply == NULL) {
+                (void)snprintf(call->detail, sizeof(call->detail),
+                               "server %s: the connection broke before its answer",
+                               call->core->address);
+            }
             rlock__call_complete(call, call->code, NULL);
         }
         return;

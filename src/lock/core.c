@@ -59,6 +59,7 @@ void rlock__core_fini(struct rlock__core *core)
     struct rlock__note *note, *note_after;
 
     rlock__orphans_fini(core);
+    rlock__looks_fini(core);
     rlock__holds_fini(core);
     rlock__places_fini(core);
     rlock__flight_fini(&core->server.flight);
@@ -177,6 +178,7 @@ void rlock__core_close(struct rlock__core *core, int64_t now)
         rlock__call_give_up(core->calls, RLOCK_ECLOSED, now);
     }
     rlock__holds_close(core, now);
+    rlock__looks_fini(core);
     settle(core, now);
 }
 

@@ -41,6 +41,7 @@ struct rlock__hold;
 struct rlock__place;
 struct rlock__channel;
 struct rlock__orphan;
+struct rlock__look;
 
 /* ---- What a thread may know of its holds without the mutex ---- */
 
@@ -196,11 +197,14 @@ struct rlock__hold {
 struct rlock__server {
     struct rlock__flight flight;
     bool sub_up;
+    bool sub_refused;             /* a subscription was, and was logged */
+    struct rlock__channel *asked; /* what SUBSCRIBE and UNSUBSCRIBE asked for, in that order */
     struct rlock__buf sub_out;
     int link_code;   /* why the link is down; 0 it is up, or nobody has tried */
     bool link_final; /* trying again will not help */
     char link_error[RLOCK__DETAIL_SIZE];
     int64_t clock_offset; /* the server's clock less ours, at the last renewal; 0 unknown */
+    int64_t clock_slack;  /* how far off that may be: what the renewal took */
 };
 
 /* A line for the log. */
@@ -237,6 +241,7 @@ struct rlock__core {
     struct rlock__place *places;
     struct rlock__channel *channels;
     struct rlock__orphan *orphans;
+    struct rlock__look *looks;
     struct rlock__call *calls; /* all that are not complete */
     struct rlock__buf scratch;
 };

@@ -59,6 +59,7 @@ void rlock__hold_free(struct rlock__hold *hold)
     }
     if (hold->claim != NULL) {
         atomic_store(&hold->claim->valid_until, 0);
+        atomic_store(&hold->claim->count, 0); /* its thread may forget it */
         hold->claim = rlock__claim_unref(hold->claim);
     }
     hold->loss = rlock__loss_free(hold->loss);
@@ -215,7 +216,7 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
     rlock__hold_plan(hold);
 }
 
-void rlock__hold_ended(struct rlock__hold *hold, int64_t now)
+void rlock__hold_ended(struct rlock__hold *hold, bool wake, int64_t now)
 {
     bool open =
         hold->lost_gen != 0 && !rlock__flight_is_fenced(&hold->core->server.flight, hold->lost_gen);
@@ -235,7 +236,9 @@ void rlock__hold_ended(struct rlock__hold *hold, int64_t now)
         hold->batch_entry = NULL;
     }
     rlock__hold_plan(hold);
-    rlock__place_wake(hold->core, hold->spec, now);
+    if (wake) {
+        rlock__place_wake(hold->core, hold->spec, now);
+    }
 }
 
 static void report(struct rlock__hold *hold, enum rlock_reason reason)

@@ -49,8 +49,9 @@ void rlock__hold_leave(struct rlock__hold *hold, int64_t now);
 /* The server granted the call its count and lease at t0. */
 void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *call, int64_t t0,
                          int64_t lease_us);
-/* The hold is over: unlocked. Its row stays while calls are on it. */
-void rlock__hold_ended(struct rlock__hold *hold, int64_t now);
+/* The hold is over: unlocked. Its row stays while calls are on it. wake: who waits here looks at
+ * the lock. */
+void rlock__hold_ended(struct rlock__hold *hold, bool wake, int64_t now);
 /* The hold is lost, for good. Harmless unless it is held. */
 void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_t now);
 /* Whether any level asked for renewal. */
@@ -109,7 +110,7 @@ bool rlock__place_is_head(const struct rlock__call *call);
  * when that lease ends or the channel speaks.
  */
 void rlock__place_leave(struct rlock__call *call, int64_t granted_until, int64_t now);
-/* A hold of this process on the lock ended: its head may try. */
+/* A hold of this process on the lock ended: its head may try, and who waits without a line. */
 void rlock__place_wake(struct rlock__core *core, const struct rlock__spec *spec, int64_t now);
 void rlock__places_fini(struct rlock__core *core);
 
@@ -118,6 +119,11 @@ bool rlock__channel_join(struct rlock__call *call);
 void rlock__channel_leave(struct rlock__call *call);
 /* Whether the server acknowledged the subscription that the call counts on. */
 bool rlock__channel_is_live(const struct rlock__call *call);
+
+/* ---- spin.c ---- */
+
+/* How long a call of a spin lock sleeps before it looks again. */
+int64_t rlock__spin_pause(struct rlock__call *call);
 
 /* ---- orphan.c: numbers that nobody here holds, with copies that may still run ---- */
 
@@ -140,6 +146,13 @@ void rlock__orphan_forget(struct rlock__core *core, const struct rlock__call *ca
 /* The link is up again: what it may have fenced is settled with one more release. */
 void rlock__orphans_link_up(struct rlock__core *core, int64_t now);
 void rlock__orphans_fini(struct rlock__core *core);
+
+/* ---- look.c ---- */
+
+/* The server answered a release: where its kind's queue goes on with somebody else, looks whether
+ * it does. */
+void rlock__look_after(struct rlock__spec *spec, const struct rlock__reply *reply, int64_t now);
+void rlock__looks_fini(struct rlock__core *core);
 
 /* ---- renew.c ---- */
 

@@ -77,8 +77,9 @@ struct rlock__answer {
     struct rlock__bytes holder; /* BUSY: one holder */
     bool taken;                 /* GONE: somebody else holds it */
     bool unheard;               /* DONE, of a release: the announcement was refused */
-    uint64_t token;             /* DONE, of an acquire: the fencing number, 0 none */
-    int64_t recheck_ms;         /* BUSY: look again no later than this; 0 as usual */
+    bool shared;    /* DONE, of a release: others hold it still, so that nobody here need look */
+    uint64_t token; /* DONE, of an acquire: the fencing number, 0 none */
+    int64_t recheck_ms; /* BUSY: look again no later than this; 0 as usual */
 };
 
 /*
@@ -104,6 +105,12 @@ struct rlock_ops {
      * absent, -1 taken). */
     void (*renew)(const struct rlock__spec *spec, const struct rlock__ask *ask,
                   struct rlock__cmd *batch);
+    /*
+     * Kinds that queue on the server, NULL for others. Looks after the queue some time after a
+     * release: tells its head once more, and takes out whom ask->memo proves to be dead.
+     */
+    void (*look)(const struct rlock__spec *spec, const struct rlock__ask *ask,
+                 struct rlock__cmd *ret_cmd);
     /* Asks who holds. */
     void (*inspect)(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd);
     /* Deletes the lock if exactly those of ask->seen still hold it, and announces it. */
@@ -116,6 +123,9 @@ struct rlock_ops {
      */
     struct rlock__answer (*read_acquire)(const struct rlock__reply *reply, void *memo, int64_t now);
     struct rlock__answer (*read_release)(const struct rlock__reply *reply);
+    /* Reads the reply of release or look: in how many ms to look, or look again; 0 need not be.
+     * memo: the look's own; NULL only asks. NULL where look is. */
+    int64_t (*read_look)(const struct rlock__reply *reply, void *memo, int64_t now);
     bool (*read_inspect)(const struct rlock__reply *reply, struct rlock_info *ret_info,
                          struct rlock__buf *ret_seen);
 };
@@ -124,6 +134,7 @@ extern const struct rlock_ops rlock__reentrant_ops;
 extern const struct rlock_ops rlock__nonreentrant_ops;
 extern const struct rlock_ops rlock__spin_ops;
 extern const struct rlock_ops rlock__fenced_ops;
+extern const struct rlock_ops rlock__fair_ops;
 
 /* Redisson's two forms of a derived name, by whether the key has a brace: prefix:{key}, and
  * {key}:suffix. */

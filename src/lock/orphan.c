@@ -74,10 +74,16 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     if (reply == NULL) { /* the link broke: it goes on when the next one is up */
         return;
     }
-    if (rlock__reply_is_error(reply)) {
-        plan(orphan, now + rlock__backoff(orphan->core, orphan->failures++));
+    if (rlock__reply_is_error(reply) && now < orphan->free_by) {
+        plan(orphan,
+             rlock__min(now + rlock__backoff(orphan->core, orphan->failures++), orphan->free_by));
         return;
     }
+    if (rlock__reply_is_error(reply)) { /* not permitted, say; its lease has ended */
+        orphan_free(orphan);
+        return;
+    }
+    rlock__look_after(orphan->spec, reply, now);
     if (!is_settled(orphan, gen) && now < orphan->free_by) {
         plan(orphan, rlock__min(now + orphan->core->renewed_lease_us / 3, orphan->free_by));
         return;

@@ -4,9 +4,10 @@
  * lock's line only the head asks the server, so that 500 local waiters cost one attempt per
  * wake-up.
  *
- * A channel is live from the acknowledgement of its SUBSCRIBE on. Acknowledgements come in the
- * order of the commands, so a channel counts those it still expects: an early one of a subscription
- * that was given up and taken up again must not pass for the present one.
+ * A channel is live from the acknowledgement of its SUBSCRIBE on. A refusal does not say what it
+ * refuses, but answers come in the order of the commands: those that are awaited stand in a line,
+ * and each channel has at most one of them; what changed meanwhile is asked for when it was
+ * answered.
  */
 #include <stdlib.h>
 #include <utlist.h>
@@ -23,10 +24,11 @@ struct rlock__place {
 struct rlock__channel {
     UT_hash_handle hh;
     struct rlock__bytes name;
+    struct rlock__channel *asked_prev, *asked_next; /* in server.asked */
     struct rlock__call *waiters;
-    unsigned expected; /* acknowledgements */
-    bool wanted;       /* the last command was SUBSCRIBE */
-    bool live;
+    enum { NOTHING, SUBSCRIBE, UNSUBSCRIBE } asked; /* what was asked for, and is not answered */
+    bool live;                                      /* subscribed, as the server said */
+    bool busy;                                      /* its waiters are being woken */
     char bytes[];
 };
 
@@ -84,31 +86,25 @@ void rlock__place_leave(struct rlock__call *call, int64_t granted_until, int64_t
     }
 }
 
-void rlock__place_wake(struct rlock__core *core, const struct rlock__spec *spec, int64_t now)
-{
-    struct rlock__place *place = place_find(core, spec->key);
-
-    if (place != NULL) {
-        rlock__acquire_wake(place->line, now);
-    }
-}
-
 /* ---- Channels ---- */
 
-static void tell(struct rlock__core *core, struct rlock__channel *channel, const char *command)
+/* Asks the server for what the waiters need, unless a question is open; frees a channel that needs
+ * nothing. */
+static void channel_settle(struct rlock__core *core, struct rlock__channel *channel)
 {
     struct rlock__buf *out = &core->server.sub_out;
+    bool wanted = channel->waiters != NULL;
 
-    channel->wanted = command[0] == 'S';
-    channel->expected++;
-    (void)rlock__buf_add(out, "*2\r\n", 4);
-    (void)rlock__buf_add_bulk(out, rlock__bytes_of(command));
-    (void)rlock__buf_add_bulk(out, channel->name);
-}
-
-static void channel_free_unused(struct rlock__core *core, struct rlock__channel *channel)
-{
-    if (channel->waiters == NULL && channel->expected == 0) {
+    if (channel->busy || channel->asked != NOTHING) {
+        return;
+    }
+    if (core->server.sub_up && wanted != channel->live) {
+        channel->asked = wanted ? SUBSCRIBE : UNSUBSCRIBE;
+        DL_APPEND2(core->server.asked, channel, asked_prev, asked_next);
+        (void)rlock__buf_add(out, "*2\r\n", 4);
+        (void)rlock__buf_add_bulk(out, rlock__bytes_of(wanted ? "SUBSCRIBE" : "UNSUBSCRIBE"));
+        (void)rlock__buf_add_bulk(out, channel->name);
+    } else if (!wanted) {
         HASH_DEL(core->channels, channel);
         free(channel);
     }
@@ -161,75 +157,99 @@ bool rlock__channel_join(struct rlock__call *call)
     }
     call->channel = channel;
     DL_APPEND2(channel->waiters, call, wait_prev, wait_next);
-    if (core->server.sub_up && !channel->wanted) {
-        tell(core, channel, "SUBSCRIBE");
-    }
+    channel_settle(core, channel);
     return true;
 }
 
 void rlock__channel_leave(struct rlock__call *call)
 {
-    struct rlock__core *core = call->core;
     struct rlock__channel *channel = call->channel;
 
     call->channel = NULL;
     DL_DELETE2(channel->waiters, call, wait_prev, wait_next);
-    if (channel->waiters == NULL && channel->wanted) {
-        channel->live = false;
-        tell(core, channel, "UNSUBSCRIBE");
-    }
-    channel_free_unused(core, channel);
+    channel_settle(call->core, channel);
 }
 
 bool rlock__channel_is_live(const struct rlock__call *call)
 {
-    return call->channel != NULL && call->channel->live;
+    return call->channel != NULL && call->channel->live && call->channel->asked == NOTHING;
 }
 
-/* Each waiter looks again. expected is held so that the channel outlives its waiters meanwhile. */
-static void wake_all(struct rlock__core *core, struct rlock__channel *channel, int64_t now)
+/* Each waiter looks again, or each that is in no line. */
+static void wake(struct rlock__core *core, struct rlock__channel *channel, bool lined_up,
+                 int64_t now)
 {
     struct rlock__call *call, *after;
 
-    channel->expected++;
+    channel->busy = true; /* outlives its waiters meanwhile */
     DL_FOREACH_SAFE2(channel->waiters, call, after, wait_next)
     {
-        rlock__acquire_wake(call, now);
+        if (lined_up || call->place == NULL) {
+            rlock__acquire_wake(call, now);
+        }
     }
-    channel->expected--;
-    channel_free_unused(core, channel);
+    channel->busy = false;
+    channel_settle(core, channel);
+}
+
+/* The channel whose command is answered next, taken out of the line. */
+static struct rlock__channel *answered(struct rlock__core *core)
+{
+    struct rlock__channel *channel = core->server.asked;
+
+    if (channel != NULL) {
+        DL_DELETE2(core->server.asked, channel, asked_prev, asked_next);
+    }
+    return channel;
+}
+
+void rlock__place_wake(struct rlock__core *core, const struct rlock__spec *spec, int64_t now)
+{
+    struct rlock__place *place = place_find(core, spec->key);
+    struct rlock__channel *channel = NULL;
+
+    if (place != NULL) {
+        rlock__acquire_wake(place->line, now);
+    }
+    HASH_FIND(hh, core->channels, spec->channel.at, spec->channel.len, channel);
+    if (channel != NULL) {
+        wake(core, channel, false, now);
+    }
 }
 
 static void on_ack(struct rlock__core *core, struct rlock__channel *channel, bool subscribed,
                    int64_t now)
 {
-    if (channel->expected > 0) {
-        channel->expected--;
+    if (channel->asked == NOTHING || answered(core) != channel) {
+        return; /* nobody asked */
     }
-    if (subscribed && channel->wanted && channel->expected == 0 && !channel->live) {
-        channel->live = true;
-        wake_all(core, channel, now);
-        return;
+    channel->asked = NOTHING;
+    channel->live = subscribed;
+    core->server.sub_refused = core->server.sub_refused && !subscribed;
+    if (subscribed) {
+        wake(core, channel, true, now);
+    } else {
+        channel_settle(core, channel);
     }
-    channel_free_unused(core, channel);
 }
 
-/* The server refuses a subscription, and does not say which: waiters poll until they can subscribe.
- */
+/* The waiters of the channel poll, until somebody asks for it anew. */
 static void on_refusal(struct rlock__core *core, const struct rlock__reply *reply)
 {
-    struct rlock__channel *channel, *after;
+    struct rlock__channel *channel = answered(core);
     char text[160];
 
-    rlock__note(core, RLOCK_LOG_WARNING,
-                "server %s refuses a subscription, waiters ask every %d ms instead: %s",
-                core->address, (int)(RLOCK__POLL_US / 1000),
-                rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)));
-    HASH_ITER(hh, core->channels, channel, after) {
-        if (!channel->live) {
-            channel->expected = 0;
-            channel->wanted = false;
-            channel_free_unused(core, channel);
+    if (!core->server.sub_refused) {
+        rlock__note(core, RLOCK_LOG_WARNING,
+                    "server %s refuses a subscription, waiters ask every %d ms instead: %s",
+                    core->address, (int)(RLOCK__POLL_US / 1000),
+                    rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)));
+    }
+    core->server.sub_refused = true;
+    if (channel != NULL) {
+        channel->asked = NOTHING;
+        if (channel->waiters == NULL) {
+            channel_settle(core, channel);
         }
     }
 }
@@ -248,7 +268,7 @@ void rlock__core_sub_reply(struct rlock__core *core, const struct rlock__reply *
         return;
     }
     if (rlock__bytes_equal(what, rlock__bytes_of("message"))) {
-        wake_all(core, channel, now);
+        wake(core, channel, true, now);
     } else if (rlock__bytes_equal(what, rlock__bytes_of("subscribe"))) {
         on_ack(core, channel, true, now);
     } else if (rlock__bytes_equal(what, rlock__bytes_of("unsubscribe"))) {
@@ -263,7 +283,7 @@ void rlock__core_sub_up(struct rlock__core *core, int64_t now)
     rlock__core_sub_down(core, now);
     core->server.sub_up = true;
     HASH_ITER(hh, core->channels, channel, after) {
-        tell(core, channel, "SUBSCRIBE");
+        channel_settle(core, channel);
     }
 }
 
@@ -272,14 +292,15 @@ void rlock__core_sub_down(struct rlock__core *core, int64_t now)
     struct rlock__channel *channel, *after;
 
     core->server.sub_up = false;
+    core->server.asked = NULL;
     rlock__buf_clear(&core->server.sub_out);
     HASH_ITER(hh, core->channels, channel, after) {
-        channel->expected = 0;
-        channel->live = channel->wanted = false;
+        channel->asked = NOTHING;
+        channel->live = false;
         if (channel->waiters != NULL) {
             rlock__acquire_unheard(channel->waiters, now);
         }
-        channel_free_unused(core, channel);
+        channel_settle(core, channel);
     }
 }
 

@@ -71,7 +71,7 @@ static void on_gone(struct rlock__hold *hold, const struct rlock__answer *answer
     uint32_t target = hold->count - 1;
 
     if (resent && target == 0 && now < hold->valid_until) { /* an earlier copy did it */
-        rlock__hold_ended(hold, now);
+        rlock__hold_ended(hold, true, now);
         end(hold, 0, now);
         return;
     }
@@ -103,7 +103,7 @@ static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer
         }
         rlock__hold_plan(hold);
     } else {
-        rlock__hold_ended(hold, now);
+        rlock__hold_ended(hold, !answer->shared, now);
     }
     end(hold, 0, now);
 }
@@ -154,6 +154,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
         on_refused(hold, reply, now);
         return;
     }
+    rlock__look_after(hold->spec, reply, now);
     answer = hold->spec->ops->read_release(reply);
     if (answer.outcome == RLOCK__DONE) {
         on_done(hold, &answer, t0, now);
@@ -283,6 +284,6 @@ void rlock__release_expired(struct rlock__hold *hold, int64_t now)
         }
         hold->release = NULL;
     }
-    rlock__hold_ended(hold, now);
+    rlock__hold_ended(hold, true, now);
     end(hold, RLOCK_EINDOUBT, now);
 }

@@ -79,9 +79,12 @@ void rlock__renew_link_up(struct rlock__core *core, int64_t now)
 
 /* ---- Answers ---- */
 
+/* Soon enough for several tries more in what is left of its validity. */
 static void again(struct rlock__hold *hold, int64_t now)
 {
-    hold->due = now + rlock__backoff(hold->core, hold->failures++);
+    int64_t most = rlock__max((hold->valid_until - now) / 4, RLOCK__MS);
+
+    hold->due = now + rlock__min(rlock__backoff(hold->core, hold->failures++), most);
     rlock__hold_plan(hold);
 }
 
@@ -114,10 +117,11 @@ static bool clock_stepped(struct rlock__core *core, const struct rlock__reply *r
 {
     int64_t server = rlock__reply_int(reply, 0, 0) * RLOCK__SECOND + rlock__reply_int(reply, 1, 0);
     int64_t offset = server - now, step = offset - core->server.clock_offset;
-    int64_t margin = RLOCK__SECOND / 2 + (now - t0);
+    int64_t margin = RLOCK__SECOND / 2 + (now - t0) + core->server.clock_slack;
     bool known = core->server.clock_offset != 0;
 
     core->server.clock_offset = offset;
+    core->server.clock_slack = now - t0;
     if (!known || (step <= margin && step >= -margin)) {
         return false;
     }

@@ -3,7 +3,28 @@
  * The spin lock: Redisson's RSpinLock. Waiters hear no channel; they look again after growing
  * pauses. Its release is announced all the same, for other kinds' waiters under the same name.
  */
+#include "lock/internal.h"
 #include "lock/plain.h"
+
+/*
+ * The pause before a spinning call looks again: growing by the multiplier up to the maximum, then
+ * jitter of a millisecond for each look, as Redisson's back-off options have it.
+ */
+int64_t rlock__spin_pause(struct rlock__call *call)
+{
+    const struct rlock__tuning *tuning = &call->spec->tuning;
+    int64_t most = tuning->spin_max_us != 0 ? tuning->spin_max_us : 128 * RLOCK__MS;
+    int64_t factor = tuning->spin_multiplier != 0 ? tuning->spin_multiplier : 2;
+    int64_t pause = tuning->spin_initial_us != 0 ? tuning->spin_initial_us : RLOCK__MS;
+
+    for (unsigned i = 0; i < call->spins && pause < most && factor > 1; i++) {
+        pause *= factor;
+    }
+    pause = rlock__min(pause, most) +
+            rlock__random(call->core, rlock__min((int64_t)call->spins * RLOCK__MS, most) + 1);
+    call->spins++;
+    return pause;
+}
 
 const struct rlock_ops rlock__spin_ops = {
     .kind = "spin",

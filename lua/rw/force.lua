@@ -1,0 +1,35 @@
+-- Opens one side of a read/write lock, if exactly those that were seen still hold it. The write side takes the writer's
+-- own reads with it; the read side of a writer's lock ends these alone.
+-- KEYS[1] the lock's hash; KEYS[2] what the keys of its readers' levels begin with
+-- ARGV[1] 'read' or 'write'; ARGV[2] the digest of what was seen; ARGV[3] PUBLISH or SPUBLISH; ARGV[4] channel
+-- Replies {1, receivers} opened (receivers -1: the announcement was refused); {-1, 1 or 0} others hold it now (0: nobody).
+-- Atomic because a lock that changed hands must not be opened. One hash slot by the name's tag.
+local key, side = KEYS[1], ARGV[1]
+local mode = redis.call('hget', key, 'mode')
+local fields, names = redis.call('hgetall', key), redis.call('hkeys', key)
+table.sort(names)
+if not mode or ARGV[2] ~= redis.sha1hex(mode .. '\n' .. table.concat(names, '\n')) then
+  return {-1, redis.call('exists', key)}
+end
+if side == 'write' and mode ~= 'write' then
+  return {-1, 1}
+end
+if mode == side then
+  redis.call('del', key)
+end
+for f = 1, #fields, 2 do
+  local field, n = fields[f], string.match(fields[f + 1], '^%d+$') and tonumber(fields[f + 1]) or 0
+  if field ~= 'mode' and string.sub(field, -6) ~= ':write' then
+    if mode ~= side then
+      redis.call('hdel', key, field)
+    end
+    for i = 1, math.min(n, 1000) do
+      redis.call('del', KEYS[2] .. field .. ':rwlock_timeout:' .. i)
+    end
+  end
+end
+if mode ~= side then
+  return {1, 0}
+end
+local receivers = redis.pcall(ARGV[3], ARGV[4], side == 'write' and '1' or '0')
+return {1, type(receivers) == 'number' and receivers or -1}

@@ -1,0 +1,36 @@
+-- Says who holds a read/write lock, on one side or on either; of a lock without sides, who holds it.
+-- KEYS[1] the lock's hash; KEYS[2] what the keys of its readers' levels begin with
+-- ARGV[1] 'read', 'write' or 'any': whose holders; ARGV[2] the UUID of the client that asks, or ''
+-- Replies {PTTL, number of holders, one holder, its count, mode, digest, fields of the client that asks...}; '' where there
+-- is none. The digest is of all fields and the mode: who would open the lock by force says it again.
+-- Atomic so that the parts belong together. One hash slot by the name's tag.
+-- A reader none of whose levels lives does not count.
+local key, side = KEYS[1], ARGV[1]
+local ttl, mode = redis.call('pttl', key), redis.call('hget', key, 'mode')
+if mode ~= 'read' and mode ~= 'write' then
+  local one = side == 'any' and redis.call('hlen', key) == 1 and redis.call('hgetall', key) or {}
+  return {ttl, #one / 2, one[1] or '', one[2] or '', '', ''}
+end
+local fields = redis.call('hgetall', key)
+local holders, first, count, names, own = 0, '', '', {}, {}
+for f = 1, #fields, 2 do
+  local field, n = fields[f], string.match(fields[f + 1], '^%d+$') and tonumber(fields[f + 1]) or 1e9
+  local writer = string.sub(field, -6) == ':write'
+  local lives = writer or n > 1000
+  for i = lives and 0 or n, 1, -1 do
+    lives = lives or redis.call('pttl', KEYS[2] .. field .. ':rwlock_timeout:' .. i) ~= -2
+  end
+  if field ~= 'mode' and lives and (side == 'any' or writer == (side == 'write')) then
+    holders = holders + 1
+    if first == '' or writer then
+      first, count = field, fields[f + 1]
+    end
+  end
+  -- what opening that side by force takes from the client that asks: a writer's own reads go with it
+  if (side == 'write' or not writer) and string.sub(field, 1, #ARGV[2] + 1) == ARGV[2] .. ':' and #own < 1000 then
+    own[#own + 1] = field
+  end
+  names[#names + 1] = field
+end
+table.sort(names)
+return {ttl, holders, first, count, mode, redis.sha1hex(mode .. '\n' .. table.concat(names, '\n')), unpack(own)}

@@ -1,0 +1,67 @@
+-- Takes the read side of a read/write lock, or one level more of it: makes the owner's count so, and never adds.
+-- KEYS[1] the lock's hash; KEYS[2] what the keys of its readers' levels begin with; KEYS[3] where a writer that waits asks
+-- readers to stand back, or none
+-- ARGV[1] owner "uuid:number"; ARGV[2] lease in ms; ARGV[3] the count to make so; ARGV[4] the field of this owner's write
+-- hold, or ''
+-- Replies {1} granted; {0, PTTL, a holder} busy; {-1, 1 or 0} a nested level whose hold is gone (1: a writer has the lock).
+-- Atomic because the look and the taking must be one. One hash slot by the name's tag.
+-- A level i is a key of its own, KEYS[2]owner:rwlock_timeout:i, whose TTL is that level's lease: a hold lives while one of
+-- its levels does, and the hash as long as the last of its holds. Levels beyond the 1000th are not looked into.
+local key, owner, lease, count = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local level = KEYS[2] .. owner .. ':rwlock_timeout:'
+local mode, held = redis.call('hget', key, 'mode'), redis.call('hget', key, owner)
+local ttl = redis.call('pttl', key)
+local writing = mode == 'write'
+if held then
+  local found = math.min(tonumber(held) or 1, 1000)
+  local lives = count == 1
+  for i = found, 1, -1 do
+    lives = lives or redis.call('pttl', level .. i) ~= -2
+  end
+  if not lives then
+    return {-1, writing and 1 or 0}
+  end
+  redis.call('pexpire', key, math.max(ttl, lease))
+  for i = 1, math.max(found, count) do
+    local ms = math.max(redis.call('pttl', level .. i), lease)
+    if redis.call('pexpire', level .. i, ms) == 0 then
+      redis.call('set', level .. i, 1, 'px', ms)
+    end
+  end
+  if found < count then
+    redis.call('hset', key, owner, count)
+  end
+  return {1}
+end
+if count > 1 then
+  return {-1, writing and 1 or 0}
+end
+local own = writing and ARGV[4] ~= '' and redis.call('hexists', key, ARGV[4]) == 1
+if ttl ~= -2 and mode ~= 'read' and not own then
+  local holder = ''
+  for _, field in ipairs(redis.call('hkeys', key)) do
+    if not writing or string.sub(field, -6) == ':write' then
+      holder = field
+    end
+  end
+  return {0, ttl, holder}
+end
+if KEYS[3] and not own and redis.call('exists', KEYS[3]) == 1 then
+  -- who asked may be gone without a word: look again soon
+  return {0, math.min(redis.call('pttl', KEYS[3]), 1000), redis.call('get', KEYS[3])}
+end
+if mode then
+  redis.call('hset', key, owner, 1)
+else
+  redis.call('hset', key, 'mode', 'read', owner, 1)
+end
+-- a lock without an end would be worse than none: undo it where the server does not permit the lease
+for _, done in ipairs({redis.pcall('pexpire', key, math.max(ttl, lease)),
+                       redis.pcall('set', level .. 1, 1, 'px', lease)}) do
+  if type(done) == 'table' and done.err then
+    redis.pcall('hdel', key, owner, not mode and 'mode' or owner)
+    redis.pcall('del', level .. 1)
+    return done
+  end
+end
+return {1}

@@ -1,0 +1,93 @@
+-- Gives up levels of the read side of a read/write lock: makes the owner's count so; 0 ends the hold, whatever its count.
+-- The last reader frees the lock and announces it. One after which the rest ends sooner says so too. Under its owner's
+-- write hold the lock stays a writer's.
+-- KEYS[1] the lock's hash; KEYS[2] what the keys of its readers' levels begin with
+-- ARGV[1] owner; ARGV[2] the count to make so; ARGV[3] lease in ms that a level that stays asks for, 0 none;
+-- ARGV[4] PUBLISH or SPUBLISH; ARGV[5] channel
+-- Replies {1, receivers, 1 or 0} done (receivers -1: the announcement was refused; 1: others hold it still); {-1, 1 or 0}
+-- not held (1: a writer has it).
+-- Atomic because the look at who is left, the deletion and its announcement must be one. One hash slot by the name's tag.
+-- The first write is one that a full server still allows; the announcement comes last, and may fail.
+local key, owner, count, lease = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local level = KEYS[2] .. owner .. ':rwlock_timeout:'
+local held = redis.call('hget', key, owner)
+local ttl = redis.call('pttl', key)
+local writing = redis.call('hget', key, 'mode') == 'write'
+if not held then
+  return {-1, writing and 1 or 0}
+end
+local found = math.min(tonumber(held) or 1, 1000)
+local longest = -2
+for i = found, 1, -1 do
+  longest = math.max(longest, redis.call('pttl', level .. i))
+end
+if count > 0 then
+  if longest == -2 then
+    return {-1, writing and 1 or 0}
+  end
+  -- never pexpire 0: that deletes the key, and the next write would make one without an end
+  if longest >= 0 or lease > 0 then
+    redis.call('pexpire', key, math.max(ttl, longest, lease, 1))
+  end
+  for i = 1, found do
+    local left = redis.call('pttl', level .. i)
+    if i > count then
+      redis.call('del', level .. i)
+    elseif i == count and longest >= 0 then -- the hold's lease is that of its longest level: the highest one inherits it
+      redis.call('set', level .. i, 1, 'px', math.max(longest, lease, 1))
+    elseif left >= 0 and lease > left then
+      redis.call('pexpire', level .. i, lease)
+    end
+  end
+  if found > count then
+    redis.call('hset', key, owner, count)
+  end
+  return {1, 0, 1}
+end
+redis.call('hdel', key, owner)
+for i = 1, found do
+  redis.call('del', level .. i)
+end
+if writing then
+  return {1, 0, 1}
+end
+-- Only where this hold was the longest can the rest end sooner than the hash; then the rest is looked at.
+local left, dead = ttl, {}
+if longest >= ttl then
+  left = -2
+  local fields = redis.call('hgetall', key)
+  for f = 1, #fields, 2 do
+    local field, n = fields[f], string.match(fields[f + 1], '^%d+$') and tonumber(fields[f + 1]) or 1e9
+    if field ~= 'mode' then
+      local its = -2
+      if n > 1000 or string.sub(field, -6) == ':write' then
+        its = ttl -- not ours to judge: it lives as long as the hash
+      end
+      for i = n > 1000 and 0 or n, 1, -1 do
+        its = math.max(its, redis.call('pttl', KEYS[2] .. field .. ':rwlock_timeout:' .. i))
+      end
+      if its == -2 and #dead < 16 then
+        dead[#dead + 1] = field
+      end
+      left = math.max(left, its)
+    end
+  end
+elseif redis.call('hlen', key) == 1 then
+  left = -2
+end
+if left == -2 then
+  redis.call('del', key)
+  local receivers = redis.pcall(ARGV[4], ARGV[5], '0')
+  return {1, type(receivers) == 'number' and receivers or -1, 0}
+end
+if #dead > 0 then
+  redis.call('hdel', key, unpack(dead))
+end
+local receivers = 0
+if left >= 0 and (left < ttl or ttl == -1) then
+  redis.call('pexpire', key, math.max(left, 1))
+  if left < 5000 then -- the end is nearer than writers were told, and they would not look before it
+    receivers = redis.pcall(ARGV[4], ARGV[5], '0')
+  end
+end
+return {1, type(receivers) == 'number' and receivers or -1, 1}
