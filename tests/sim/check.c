@@ -22,64 +22,76 @@ static struct sim_view view_of(const char *text)
     return (struct sim_view){text, strlen(text)};
 }
 
-static void owner_name(const struct sim_client *client, uint64_t number,
-                       char out[static RLOCK__OWNER_SIZE])
+/* The field of a number's hold. */
+static void owner_name(const struct sim_client *client, unsigned side, uint64_t number,
+                       char out[static RLOCK__OWNER_SIZE + 6])
 {
-    (void)snprintf(out, RLOCK__OWNER_SIZE, "%s:%llu", client->core.uuid,
-                   (unsigned long long)number);
+    (void)snprintf(out, RLOCK__OWNER_SIZE + 6, "%s:%llu%s", client->core.uuid,
+                   (unsigned long long)number, side == 1 ? ":write" : "");
 }
 
-/* The owner's count on the server; 0 it is not there. */
-static long server_count(const struct sim_user *user)
+/* The owner's count on the server; 0 it is not there, or nothing keeps it there. */
+static long server_count(const struct sim_user *user, unsigned side)
 {
     struct sim_world *world = user->client->world;
-    char owner[RLOCK__OWNER_SIZE], digits[24];
-    struct sim_view value;
+    struct sim_view value, key = view_of(world->keys[user->key]);
+    char owner[RLOCK__OWNER_SIZE + 6], digits[24];
+    long count;
 
-    owner_name(user->client, user->number, owner);
-    if (!sim_server_find_field(world->server, view_of(world->keys[user->key]), view_of(owner),
-                               &value)) {
+    owner_name(user->client, side, user->holds[side].number, owner);
+    if (!sim_server_find_field(world->server, key, view_of(owner), &value)) {
         return 0;
     }
     (void)snprintf(digits, sizeof(digits), "%.*s", (int)value.len, value.data);
-    return strtol(digits, NULL, 10);
+    count = strtol(digits, NULL, 10);
+    if (world->config.other != NULL && side == 0 &&
+        sim_reader_ttl(world, key, view_of(owner), count) == -2) {
+        return 0;
+    }
+    return count;
 }
 
-static int64_t valid_until(const struct sim_user *user)
+static int64_t valid_until(const struct sim_hold *hold)
 {
-    return user->claim != NULL ? atomic_load(&user->claim->valid_until) : 0;
+    return hold->claim != NULL ? atomic_load(&hold->claim->valid_until) : 0;
+}
+
+static struct sim_hold *hold_of(struct sim_user *user)
+{
+    return &user->holds[user->side];
 }
 
 /* ---- Holds ---- */
 
-static void check_hold(struct sim_user *user)
+static void check_hold(struct sim_user *user, unsigned side)
 {
+    const struct sim_hold *hold = &user->holds[side];
     struct sim_client *client = user->client;
     struct sim_world *world = client->world;
-    int64_t now = sim_clock(client), until = valid_until(user);
+    int64_t now = sim_clock(client), until = valid_until(hold);
 
-    if (user->depth == 0) {
+    if (hold->depth == 0) {
         return;
     }
-    if (user->lost && until != 0) {
+    if (hold->lost && until != 0) {
         sim_violate(world, "client %u: a lost hold of %s is valid again", client->index,
                     world->keys[user->key]);
     }
-    if (user->doomed) {
-        if (until > user->doomed_valid) {
+    if (hold->doomed) {
+        if (until > hold->doomed_valid) {
             sim_violate(world, "client %u: a hold of %s that the server lost was prolonged",
                         client->index, world->keys[user->key]);
         }
         return;
     }
-    if (until > now && server_count(user) == 0) {
+    if (until > now && server_count(user, side) == 0) {
         sim_violate(
             world,
             "client %u user %llu: believes to hold %s for %lld us more, the server disagrees",
             client->index, (unsigned long long)user->owner.id, world->keys[user->key],
             (long long)(until - now));
     }
-    if (until != 0 && !user->lost && !sim_is_paused(client) && now > until + SLACK &&
+    if (until != 0 && !hold->lost && !sim_is_paused(client) && now > until + SLACK &&
         client->disturbed < world->now) {
         sim_violate(world, "client %u: the loss of %s was not reported", client->index,
                     world->keys[user->key]);
@@ -100,8 +112,20 @@ static void check_call(struct sim_user *user)
     }
 }
 
+static void doom(const struct sim_user *user, struct sim_hold *hold)
+{
+    if (hold->depth != 0 && !hold->doomed) {
+        hold->doomed = true;
+        hold->doomed_valid =
+            sim_clock(user->client) + user->client->world->config.lease + 20 * RLOCK__MS;
+    }
+}
+
 void sim_doom(struct sim_world *world, int key)
 {
+    if (key < 0) {
+        memset(world->queues, 0, sizeof(world->queues));
+    }
     for (unsigned i = 0; i < world->config.n_clients; i++) {
         struct sim_client *client = world->clients[i];
 
@@ -110,10 +134,8 @@ void sim_doom(struct sim_world *world, int key)
 
             if (key < 0 || user->key == (unsigned)key) {
                 user->doomed_call = user->calling;
-                if (user->depth != 0 && !user->doomed) {
-                    user->doomed = true;
-                    user->doomed_valid = sim_clock(client) + world->config.lease + 20 * RLOCK__MS;
-                }
+                doom(user, &user->holds[0]);
+                doom(user, &user->holds[1]);
             }
         }
     }
@@ -126,14 +148,19 @@ static int64_t patience(const struct sim_world *world)
     if (world->config.faults ==
         0) { /* the message, the attempt, its reply; and as much again for whom it beat */
         int64_t spin = (world->config.kind->caps & RLOCK__CAP_SPINS) != 0 ? 2 * 128 * RLOCK__MS : 0;
+        int64_t yield = world->config.prefer_writers ? RLOCK__SECOND : 0;
 
-        return 8 * world->config.delay_max + 20 * RLOCK__MS + spin;
+        return 8 * world->config.delay_max + 20 * RLOCK__MS + spin + yield;
+    }
+    if ((world->config.kind->caps & RLOCK__CAP_QUEUES) != 0) { /* and until the dead are known */
+        return RLOCK__RECHECK_US + 5 * RLOCK__SECOND;
     }
     return RLOCK__RECHECK_US + 2 * RLOCK__SECOND;
 }
 
-/* Whether somebody who could take the key sleeps; and until when that was excused. */
-static bool somebody_waits(const struct sim_world *world, unsigned key, int64_t *ret_excused)
+/* Whether somebody who could take that side of the key sleeps; and until when that was excused. */
+static bool somebody_waits(const struct sim_world *world, unsigned side, unsigned key,
+                           int64_t *ret_excused)
 {
     bool waits = false;
 
@@ -147,7 +174,8 @@ static bool somebody_waits(const struct sim_world *world, unsigned key, int64_t 
             bool asleep = user->call.step == RLOCK__SLEEPING ||
                           user->call.step == RLOCK__SUBSCRIBING || user->call.step == RLOCK__QUEUED;
 
-            if (user->calling && user->key == key && user->call.kind == RLOCK__ACQUIRE && asleep) {
+            if (user->calling && user->key == key && user->side == side &&
+                user->call.kind == RLOCK__ACQUIRE && asleep) {
                 waits = true;
                 *ret_excused = rlock__max(*ret_excused, user->began_at);
             }
@@ -156,14 +184,14 @@ static bool somebody_waits(const struct sim_world *world, unsigned key, int64_t 
     return waits;
 }
 
-static void check_waiters(struct sim_world *world, unsigned key)
+static void check_waiters(struct sim_world *world, unsigned side, unsigned key)
 {
-    int64_t excused, since = world->free_since[key];
+    int64_t excused, since = world->free_since[side][key];
 
     if (since != RLOCK__NEVER && world->now - since > patience(world) &&
-        somebody_waits(world, key, &excused) && world->now - excused > patience(world)) {
-        sim_violate(world, "%s is free for %lld us, and somebody sleeps", world->keys[key],
-                    (long long)(world->now - since));
+        somebody_waits(world, side, key, &excused) && world->now - excused > patience(world)) {
+        sim_violate(world, "%s is free for %lld us, and somebody sleeps%s", world->keys[key],
+                    (long long)(world->now - since), side == 1 ? " who would write" : "");
     }
 }
 
@@ -183,21 +211,31 @@ static void check_dead(struct sim_world *world, const struct sim_key_info *key)
     }
 }
 
+void sim_note_free(struct sim_world *world, unsigned side, unsigned key, bool is_free)
+{
+    int64_t *since = &world->free_since[side][key];
+
+    *since = !is_free ? RLOCK__NEVER : *since == RLOCK__NEVER ? world->now : *since;
+}
+
 static void look(struct sim_world *world, unsigned key)
 {
     struct sim_key_info info;
 
+    if (world->config.other != NULL) {
+        sim_look_at_sides(world, key);
+    } else {
+        bool is_free = !sim_server_find_key(world->server, view_of(world->keys[key]), &info);
+
+        sim_note_free(world, 0, key, is_free);
+    }
     if (!sim_server_find_key(world->server, view_of(world->keys[key]), &info)) {
-        if (world->free_since[key] == RLOCK__NEVER) {
-            world->free_since[key] = world->now;
-        }
         return;
     }
-    world->free_since[key] = RLOCK__NEVER;
     if (info.pttl_ms < 0 || info.pttl_ms > 2 * world->config.lease / RLOCK__MS) {
         sim_violate(world, "%s has a TTL of %lld ms", world->keys[key], (long long)info.pttl_ms);
     }
-    if (info.n_items != 1) {
+    if (info.n_items != 1 && world->config.other == NULL) {
         sim_violate(world, "%s has %zu holders", world->keys[key], info.n_items);
     }
     check_dead(world, &info);
@@ -207,6 +245,7 @@ void sim_check_server(struct sim_world *world)
 {
     for (unsigned i = 0; i < world->config.n_keys; i++) {
         look(world, i);
+        sim_check_queue(world, i);
     }
 }
 
@@ -214,27 +253,32 @@ void sim_check_step(struct sim_world *world)
 {
     for (unsigned i = 0; i < world->config.n_keys; i++) {
         look(world, i);
-        check_waiters(world, i);
+        check_waiters(world, 0, i);
+        check_waiters(world, 1, i);
     }
     for (unsigned i = 0; i < world->config.n_clients; i++) {
         struct sim_client *client = world->clients[i];
 
         for (unsigned j = 0; j < client->n_users; j++) {
-            check_hold(&client->users[j]);
+            check_hold(&client->users[j], 0);
+            check_hold(&client->users[j], 1);
             check_call(&client->users[j]);
         }
+    }
+    if (world->config.other != NULL) {
+        sim_check_sides(world);
     }
 }
 
 /* ---- Calls ---- */
 
-void sim_declare_dead(struct sim_world *world, const struct sim_client *client, uint64_t number,
-                      const char *why)
+void sim_declare_dead(struct sim_world *world, const struct sim_client *client, unsigned side,
+                      uint64_t number, const char *why)
 {
     struct sim_dead *dead = calloc(1, sizeof(*dead));
     struct sim_dead *old = NULL;
 
-    owner_name(client, number, dead->owner);
+    owner_name(client, side, number, dead->owner);
     (void)snprintf(dead->why, sizeof(dead->why), "%s", why);
     HASH_FIND_STR(world->dead, dead->owner, old);
     if (old != NULL) {
@@ -249,8 +293,8 @@ static void check_refused(struct sim_user *user)
     struct sim_client *client = user->client;
     const struct rlock__call *call = &user->call;
 
-    if (user->depth == 0 && call->number != 0) {
-        sim_declare_dead(client->world, client, call->number, "refused");
+    if (hold_of(user)->depth == 0 && call->number != 0) {
+        sim_declare_dead(client->world, client, user->side, call->number, "refused");
     }
     sim_check_server(client->world);
 }
@@ -259,33 +303,35 @@ static void check_refused(struct sim_user *user)
 static void check_token(struct sim_user *user)
 {
     struct sim_world *world = user->client->world;
+    struct sim_hold *hold = hold_of(user);
     uint64_t token = user->call.token, *last = &world->last_token[user->key];
 
     if (world->config.kind != &rlock__fenced_ops || user->call.kind != RLOCK__ACQUIRE) {
         return;
     }
-    if (user->call.count == 1 ? token <= *last && !user->doomed_call : token != user->token) {
+    if (user->call.count == 1 ? token <= *last && !user->doomed_call : token != hold->token) {
         sim_violate(world, "client %u: token %llu of %s after %llu", user->client->index,
                     (unsigned long long)token, world->keys[user->key], (unsigned long long)*last);
     }
-    user->token = token;
+    hold->token = token;
     *last = token > *last ? token : *last;
 }
 
 static void check_granted(struct sim_user *user)
 {
     struct sim_client *client = user->client;
-    long count = server_count(user);
+    struct sim_hold *hold = hold_of(user);
+    long count = server_count(user, user->side);
 
     check_token(user);
     if (user->doomed_call && count == 0 &&
-        !user->doomed) { /* granted, then lost before the answer came */
-        user->doomed = true;
-        user->doomed_valid = valid_until(user);
+        !hold->doomed) { /* granted, then lost before the answer came */
+        hold->doomed = true;
+        hold->doomed_valid = valid_until(hold);
         return;
     }
-    if (!user->doomed_call && !user->doomed && !user->fuzzy && client->may_kill &&
-        count != (long)user->call.count && valid_until(user) > sim_clock(client)) {
+    if (!user->doomed_call && !hold->doomed && !hold->fuzzy && client->may_kill &&
+        count != (long)user->call.count && valid_until(hold) > sim_clock(client)) {
         sim_violate(client->world, "client %u: count %u of %s returned, the server has %ld",
                     client->index, user->call.count, client->world->keys[user->key], count);
     }
@@ -295,14 +341,18 @@ void sim_check_done(struct sim_user *user)
 {
     struct sim_client *client = user->client;
     const struct rlock__call *call = &user->call;
+    struct sim_hold *hold = hold_of(user);
     bool taking = call->kind == RLOCK__ACQUIRE;
 
+    if (client->world->config.other != NULL && taking) {
+        sim_check_taken_side(user);
+    }
     switch (call->code) {
     case RLOCK_OK:
-        if (taking || user->depth != 0) {
+        if (taking || hold->depth != 0) {
             check_granted(user);
         } else if (client->may_kill) {
-            sim_declare_dead(client->world, client, user->number, "released");
+            sim_declare_dead(client->world, client, user->side, hold->number, "released");
             sim_check_server(client->world);
         }
         break;
@@ -315,20 +365,22 @@ void sim_check_done(struct sim_user *user)
         }
         break;
     case RLOCK_EINDOUBT:
-        user->fuzzy = true;
+        hold->fuzzy = true;
         if (client->world->config.faults == 0 &&
             8 * client->world->config.delay_max < RLOCK__CANCEL_GRACE_US) {
             sim_violate(client->world, "client %u: in doubt on a perfect network", client->index);
         }
         break;
     case RLOCK_EREACQUIRE:
-        if (client->world->config.kind != &rlock__nonreentrant_ops || user->depth == 0) {
+        if ((client->world->config.kind != &rlock__nonreentrant_ops &&
+             !client->world->config.no_reentry) ||
+            hold->depth == 0) {
             sim_violate(client->world, "client %u: refused as if it held %s already", client->index,
                         client->world->keys[user->key]);
         }
         break;
     case RLOCK_ELOST:
-        if (!user->doomed && !user->lost && !user->doomed_call && valid_until(user) != 0) {
+        if (!hold->doomed && !hold->lost && !user->doomed_call && valid_until(hold) != 0) {
             sim_violate(client->world, "client %u: lost %s, which nobody took", client->index,
                         client->world->keys[user->key]);
         }
@@ -339,14 +391,22 @@ void sim_check_done(struct sim_user *user)
     user->doomed_call = false;
 }
 
-/* The next key that must not stay; tokens stay for ever. */
+static bool begins(struct sim_view name, const char *prefix)
+{
+    return name.len > strlen(prefix) && memcmp(name.data, prefix, strlen(prefix)) == 0;
+}
+
+/* The next key that must not stay; tokens stay for ever, what a waiting writer asks for 5 s. */
 static bool next_lock_key(const struct sim_world *world, struct sim_key_info *info)
 {
-    static const char token[] = "redisson_lock_token:";
-
     while (sim_server_next_key(world->server, info)) {
-        if (info->name.len < sizeof(token) ||
-            memcmp(info->name.data, token, sizeof(token) - 1) != 0) {
+        bool queue = begins(info->name, "redisson_lock_queue:") ||
+                     begins(info->name, "redisson_lock_timeout:");
+        bool asks = begins(info->name, "rlock_writer_waits:") && info->pttl_ms >= 0 &&
+                    info->pttl_ms <= 5000;
+
+        if (!begins(info->name, "redisson_lock_token:") && !asks &&
+            !(queue && world->config.faults != 0 && sim_queue_is_settled(world, info))) {
             return true;
         }
     }
@@ -365,6 +425,10 @@ void sim_check_end(struct sim_world *world)
                         info.name.data, (int)sim_key_item(&info, 0).name.len,
                         sim_key_item(&info, 0).name.data);
         }
+    }
+    if (world->config.faults == 0 && sim_server_n_channels(world->server) != 0) {
+        sim_violate(world, "%zu channels are left at the end",
+                    sim_server_n_channels(world->server));
     }
     for (unsigned i = 0; i < world->config.n_clients; i++) {
         struct sim_client *client = world->clients[i];

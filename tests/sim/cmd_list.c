@@ -164,9 +164,31 @@ static void cmd_lrem(struct sim_call *call)
     sim_resp_integer(call->reply, removed);
 }
 
+/* The RANK, COUNT and MAXLEN of redis are not there. */
+static void cmd_lpos(struct sim_call *call)
+{
+    struct sim_key *key;
+    size_t at;
+
+    if (call->argc > 3) {
+        sim_reply_unsupported_option(call, 3);
+        return;
+    }
+    if (!sim_typed_key(call, 1, SIM_LIST, &key)) {
+        return;
+    }
+    at = key ? sim_item_find(key, call->argv[2], 0) : 0;
+    if (key && at < key->n_items) {
+        sim_resp_integer(call->reply, (int64_t)at);
+    } else {
+        sim_resp_nil(call->reply);
+    }
+}
+
 const struct sim_command sim_commands_list[] = {
     {"rpush", -3, 0, cmd_rpush, NULL},  {"lpush", -3, 0, cmd_lpush, NULL},
     {"lpop", -2, 0, cmd_lpop, NULL},    {"llen", 2, 0, cmd_llen, NULL},
     {"lindex", 3, 0, cmd_lindex, NULL}, {"lrange", 4, 0, cmd_lrange, NULL},
-    {"lrem", 4, 0, cmd_lrem, NULL},     {NULL, 0, 0, NULL, NULL},
+    {"lrem", 4, 0, cmd_lrem, NULL},     {"lpos", -3, 0, cmd_lpos, NULL},
+    {NULL, 0, 0, NULL, NULL},
 };

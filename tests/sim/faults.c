@@ -87,19 +87,72 @@ static void restart_server(struct sim_world *world)
     disturb_all(world, world->restart.at + RLOCK__SECOND);
 }
 
-/* Somebody deletes a lock by hand. */
+/* Somebody does something by hand. words: of the command, the last one NULL. */
+static void by_hand(struct sim_world *world, const char *const *words)
+{
+    uint64_t conn = sim_server_connect(world->server);
+    char command[400], what[300] = "";
+    size_t n_words = 0;
+    int n;
+
+    while (words[n_words] != NULL) {
+        n_words++;
+    }
+    n = snprintf(command, sizeof(command), "*%zu\r\n", n_words);
+    for (size_t i = 0; i < n_words; i++) {
+        n += snprintf(command + n, sizeof(command) - (size_t)n, "$%zu\r\n%s\r\n", strlen(words[i]),
+                      words[i]);
+        (void)strncat(what, words[i], 80);
+        (void)strcat(what, " ");
+    }
+    sim_trace(world, "somebody does: %s", what);
+    (void)sim_server_command(world->server, conn, command, (size_t)n);
+    sim_server_disconnect(world->server, conn);
+}
+
 static void delete_key(struct sim_world *world)
 {
     unsigned key = (unsigned)sim_random(world, world->config.n_keys);
-    uint64_t conn = sim_server_connect(world->server);
-    char command[64];
-    int n = snprintf(command, sizeof(command), "*2\r\n$3\r\nDEL\r\n$%zu\r\n%s\r\n",
-                     strlen(world->keys[key]), world->keys[key]);
 
-    sim_trace(world, "somebody deletes %s", world->keys[key]);
-    (void)sim_server_command(world->server, conn, command, (size_t)n);
-    sim_server_disconnect(world->server, conn);
+    by_hand(world, (const char *const[]){"DEL", world->keys[key], NULL});
     sim_doom(world, (int)key);
+    sim_check_server(world);
+}
+
+/* A queue and its scores come apart. */
+static void meddle(struct sim_world *world)
+{
+    unsigned key = (unsigned)sim_random(world, world->config.n_keys);
+    struct sim_queue *queue = &world->queues[key];
+    const char *head = queue->n != 0 ? queue->names[0] : "nobody:1";
+    char list[64], scores[64];
+
+    if ((world->config.kind->caps & RLOCK__CAP_QUEUES) == 0) {
+        return;
+    }
+    (void)snprintf(list, sizeof(list), "redisson_lock_queue:{%s}", world->keys[key]);
+    (void)snprintf(scores, sizeof(scores), "redisson_lock_timeout:{%s}", world->keys[key]);
+    queue->meddled = true;
+    switch (sim_random(world, 6)) {
+    case 0:
+        by_hand(world, (const char *const[]){"DEL", scores, NULL});
+        break;
+    case 1:
+        by_hand(world, (const char *const[]){"DEL", list, NULL});
+        break;
+    case 2:
+        by_hand(world, (const char *const[]){"ZREM", scores, head, NULL});
+        break;
+    case 3:
+        by_hand(world, (const char *const[]){"LREM", list, "0", head, NULL});
+        break;
+    case 4:
+        by_hand(world, (const char *const[]){"LPUSH", list, "ghost:1", NULL});
+        break;
+    default:
+        by_hand(world, (const char *const[]){"ZADD", scores, "1800000000000", "ghost:1", NULL});
+        break;
+    }
     sim_check_server(world);
 }
 
@@ -115,9 +168,9 @@ void sim_fault(struct sim_world *world)
         void (*strike)(struct sim_world *world);
     } faults[] = {
         {50, break_link},    {15, pause_client}, {8, kill_client},    {6, pause_server},
-        {3, restart_server}, {3, delete_key},    {10, flush_scripts},
+        {3, restart_server}, {3, delete_key},    {10, flush_scripts}, {2, meddle},
     };
-    int64_t dice = sim_random(world, 95);
+    int64_t dice = sim_random(world, 97);
 
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
         if (dice < faults[i].weight) {

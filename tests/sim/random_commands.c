@@ -73,6 +73,7 @@ static const struct form forms[] = {
     {"lrem %k %i %f", 0},
     {"lrem %k 0 %f", 0},
     {"lrem %k -1 %f", 0},
+    {"lpos %k %f", 0},
     {"llen %k", 0},
     {"zadd %k %d %f", 0},
     {"zadd %k %d %f %d %f", 0},

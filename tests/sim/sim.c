@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sim [--seed N] [--seeds COUNT] [--steps N] [--jobs N] [--trace]
+ * sim [--seed N] [--seeds COUNT] [--steps N] [--jobs N] [--kind KIND] [--trace]
  * Runs seeds from N on. A seed that fails prints itself; `sim --seed N --seeds 1 --trace` replays
  * it exactly.
  */
@@ -15,16 +15,18 @@
 struct options {
     uint64_t seed, seeds, steps;
     unsigned jobs;
+    const char *kind;
     bool trace;
 };
 
 static int run_share(const struct options *options, unsigned job)
 {
     struct sim_world *world = calloc(1, sizeof(*world));
-    uint64_t grants = 0, losses = 0, doubts = 0, steps = 0;
+    uint64_t grants = 0, losses = 0, doubts = 0, passed = 0, steps = 0;
     int failed = 0;
 
     world->trace = options->trace;
+    world->only = options->kind;
     for (uint64_t i = job; i < options->seeds && failed == 0; i += options->jobs) {
         if (!sim_run(world, options->seed + i, options->steps)) {
             printf("seed %llu fails after %llu steps: %s\n",
@@ -35,11 +37,12 @@ static int run_share(const struct options *options, unsigned job)
         grants += world->grants;
         losses += world->losses;
         doubts += world->doubts;
+        passed += world->passed;
         steps += world->steps;
     }
-    printf("job %u: %llu steps, %llu grants, %llu losses, %llu in doubt, %s\n", job,
-           (unsigned long long)steps, (unsigned long long)grants, (unsigned long long)losses,
-           (unsigned long long)doubts, failed ? "FAILED" : "ok");
+    printf("job %u: %llu steps, %llu grants, %llu losses, %llu in doubt, %llu passed over, %s\n",
+           job, (unsigned long long)steps, (unsigned long long)grants, (unsigned long long)losses,
+           (unsigned long long)doubts, (unsigned long long)passed, failed ? "FAILED" : "ok");
     world->server = sim_server_free(world->server);
     free(world);
     return failed;
@@ -67,9 +70,13 @@ static int run_jobs(const struct options *options)
 int main(int argc, char **argv)
 {
     static const struct option longs[] = {
-        {"seed", required_argument, NULL, 's'},  {"seeds", required_argument, NULL, 'n'},
-        {"steps", required_argument, NULL, 't'}, {"jobs", required_argument, NULL, 'j'},
-        {"trace", no_argument, NULL, 'v'},       {NULL, 0, NULL, 0},
+        {"seed", required_argument, NULL, 's'},
+        {"seeds", required_argument, NULL, 'n'},
+        {"steps", required_argument, NULL, 't'},
+        {"jobs", required_argument, NULL, 'j'},
+        {"kind", required_argument, NULL, 'k'},
+        {"trace", no_argument, NULL, 'v'},
+        {NULL, 0, NULL, 0},
     };
     struct options options = {.seed = 1, .seeds = 1000, .steps = 600, .jobs = 1};
     int c;
@@ -87,6 +94,9 @@ int main(int argc, char **argv)
             break;
         case 'j':
             options.jobs = (unsigned)strtoul(optarg, NULL, 10);
+            break;
+        case 'k':
+            options.kind = optarg;
             break;
         case 'v':
             options.trace = true;

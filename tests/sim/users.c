@@ -19,9 +19,25 @@ static void begin(struct sim_user *user)
     user->call.owner = user->owner;
     user->call.payload = user;
     user->call.cancel = user;
-    user->call.spec = client->specs[user->key];
+    user->call.spec = client->specs[user->side][user->key];
     rlock__core_begin(&client->core, &user->call, user->began);
     sim_pump(client);
+}
+
+bool sim_user_holds(const struct sim_user *user)
+{
+    return user->holds[0].depth + user->holds[1].depth != 0;
+}
+
+/* Which side to take: mostly the first, and mostly the one that is held already. */
+static unsigned choose_side(const struct sim_user *user)
+{
+    struct sim_world *world = user->client->world;
+
+    if (world->config.other == NULL) {
+        return 0;
+    }
+    return sim_chance(world, user->holds[1].depth != 0 ? 500 : sim_user_holds(user) ? 100 : 400);
 }
 
 static void take(struct sim_user *user)
@@ -31,9 +47,10 @@ static void take(struct sim_user *user)
     int64_t dice = sim_random(world, 10);
 
     user->call = (struct rlock__call){.kind = RLOCK__ACQUIRE};
-    if (user->depth == 0) {
+    if (!sim_user_holds(user)) {
         user->key = (unsigned)sim_random(world, world->config.n_keys);
     }
+    user->side = choose_side(user);
     if (dice >= 3) {
         user->call.wait_us = dice >= 8 ? -1 : 1 + sim_random(world, 3 * lease);
     }
@@ -45,8 +62,22 @@ static void take(struct sim_user *user)
 
 static void release(struct sim_user *user)
 {
+    bool both = user->holds[0].depth != 0 && user->holds[1].depth != 0;
+
     user->call = (struct rlock__call){.kind = RLOCK__RELEASE};
+    user->side = both ? sim_chance(user->client->world, 500) : user->holds[1].depth != 0;
     begin(user);
+}
+
+static void drop_claims(struct sim_user *user)
+{
+    for (unsigned side = 0; side < SIM_SIDES; side++) {
+        struct sim_hold *hold = &user->holds[side];
+
+        if (hold->depth == 0) {
+            hold->claim = rlock__claim_unref(hold->claim);
+        }
+    }
 }
 
 /* The thread ends; another takes its place. */
@@ -57,9 +88,9 @@ static void thread_exit(struct sim_user *user)
 
     sim_trace(client->world, "client %u: thread %llu ends", client->index, (unsigned long long)old);
     user->owner.id += 100;
-    user->depth = 0;
+    user->holds[0].depth = user->holds[1].depth = 0;
     rlock__core_thread_exit(&client->core, old, sim_clock(client));
-    user->claim = rlock__claim_unref(user->claim);
+    drop_claims(user);
     sim_pump(client);
     plan(user, RLOCK__MS);
 }
@@ -85,11 +116,11 @@ static void on_act(struct rlock__timer *timer, int64_t now)
         } else {
             plan(user, sim_random(world, world->config.lease));
         }
-    } else if (user->depth == 0) {
+    } else if (!sim_user_holds(user)) {
         take(user);
     } else if (!user->owner.given && world->config.faults != 0 && sim_chance(world, 20)) {
         thread_exit(user);
-    } else if (user->depth < 3 && sim_chance(world, 250)) {
+    } else if (user->holds[0].depth + user->holds[1].depth < 3 && sim_chance(world, 250)) {
         take(user);
     } else {
         release(user);
@@ -100,17 +131,18 @@ static void on_taken(struct sim_user *user)
 {
     struct sim_world *world = user->client->world;
     struct rlock__call *call = &user->call;
+    struct sim_hold *hold = &user->holds[user->side];
 
     world->grants++;
-    if (user->depth == 0) {
-        user->claim = rlock__claim_unref(user->claim);
-        user->claim = call->claim;
-        user->number = call->number;
-        user->doomed = user->fuzzy = user->lost = false;
+    if (hold->depth == 0) {
+        hold->claim = rlock__claim_unref(hold->claim);
+        hold->claim = call->claim;
+        hold->number = call->number;
+        hold->doomed = hold->fuzzy = hold->lost = false;
     } else {
         (void)rlock__claim_unref(call->claim);
     }
-    user->depth = call->count;
+    hold->depth = call->count;
 }
 
 void sim_user_done(struct sim_user *user)
@@ -118,29 +150,28 @@ void sim_user_done(struct sim_user *user)
     struct sim_client *client = user->client;
     struct sim_world *world = client->world;
     struct rlock__call *call = &user->call;
+    struct sim_hold *hold = &user->holds[user->side];
     bool taking = call->kind == RLOCK__ACQUIRE;
 
     user->calling = false;
-    sim_trace(world, "client %u user %llu: %s %s: %s, count %u, number %llu %s", client->index,
+    sim_trace(world, "client %u user %llu: %s %s (%s): %s, count %u, number %llu %s", client->index,
               (unsigned long long)user->owner.id, taking ? "take" : "release",
-              world->keys[user->key], rlock_code_name(call->code), call->count,
-              (unsigned long long)call->number, call->detail);
+              world->keys[user->key], call->spec->ops->kind, rlock_code_name(call->code),
+              call->count, (unsigned long long)call->number, call->detail);
     if (call->code == 0 && taking) {
         on_taken(user);
     } else if (!taking && (call->code == 0 || call->code == RLOCK_ELOST)) {
-        user->depth = call->count;
+        hold->depth = call->count;
     } else if (!taking && call->code == RLOCK_ENOTOWNER) {
-        user->depth = 0;
+        hold->depth = 0;
     }
     world->doubts += call->code == RLOCK_EINDOUBT;
     sim_check_done(user);
     if (!taking && call->code == RLOCK_EINDOUBT) {
-        user->depth = user->depth > 1 ? user->depth - 1 : 0;
-        user->fuzzy = true;
+        hold->depth = hold->depth > 1 ? hold->depth - 1 : 0;
+        hold->fuzzy = true;
     }
-    if (user->depth == 0) {
-        user->claim = rlock__claim_unref(user->claim);
-    }
+    drop_claims(user);
     if (!client->closed) {
         plan(user, 1 + sim_random(world, sim_chance(world, 100) ? 2 * world->config.lease
                                                                 : 50 * RLOCK__MS));
@@ -150,17 +181,19 @@ void sim_user_done(struct sim_user *user)
 void sim_user_lost(struct sim_client *client, const struct rlock__loss *loss)
 {
     client->world->losses++;
-    for (unsigned i = 0; i < client->n_users; i++) {
-        struct sim_user *user = &client->users[i];
+    for (unsigned i = 0; i < client->n_users * SIM_SIDES; i++) {
+        struct sim_user *user = &client->users[i / SIM_SIDES];
+        unsigned side = i % SIM_SIDES;
+        struct sim_hold *hold = &user->holds[side];
 
-        if (user->depth != 0 && client->specs[user->key] == loss->spec &&
+        if (hold->depth != 0 && client->specs[side][user->key] == loss->spec &&
             (loss->owner != 0 ? user->owner.given && user->owner.id == loss->owner
                               : !user->owner.given) &&
-            (user->claim == NULL || atomic_load(&user->claim->valid_until) == 0)) {
-            sim_trace(client->world, "client %u user %llu: lost %s: %s", client->index,
+            (hold->claim == NULL || atomic_load(&hold->claim->valid_until) == 0)) {
+            sim_trace(client->world, "client %u user %llu: lost %s (%s): %s", client->index,
                       (unsigned long long)user->owner.id, client->world->keys[user->key],
-                      rlock_reason_text(loss->reason));
-            user->lost = true;
+                      loss->spec->ops->kind, rlock_reason_text(loss->reason));
+            hold->lost = true;
         }
     }
 }

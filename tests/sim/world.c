@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "world.h"
 
+#include "rw/rw.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,6 +93,24 @@ static void on_unref(struct rlock__core *core)
     (void)core; /* the world owns the client */
 }
 
+static void make_specs(struct sim_client *client)
+{
+    const struct sim_world *world = client->world;
+    const struct rlock__tuning tuning = {.fair_slot_ms = world->config.slot_ms,
+                                         .no_reentry = world->config.no_reentry,
+                                         .prefer_writers = world->config.prefer_writers};
+
+    for (unsigned i = 0; i < world->config.n_keys; i++) {
+        struct rlock__bytes name = rlock__bytes_of(world->keys[i]);
+
+        client->specs[0][i] = rlock__spec_new(&client->core, world->config.kind, name, &tuning);
+        if (world->config.other != NULL) {
+            client->specs[1][i] =
+                rlock__spec_new(&client->core, world->config.other, name, &tuning);
+        }
+    }
+}
+
 struct sim_client *sim_client_new(struct sim_world *world, unsigned index)
 {
     struct sim_client *client = calloc(1, sizeof(*client));
@@ -115,10 +135,7 @@ struct sim_client *sim_client_new(struct sim_world *world, unsigned index)
     client->core.unref = on_unref;
     client->core.log_level = world->trace ? RLOCK_LOG_DEBUG : 0;
     rlock__core_init(&client->core);
-    for (unsigned i = 0; i < world->config.n_keys; i++) {
-        client->specs[i] = rlock__spec_new(&client->core, world->config.kind,
-                                           rlock__bytes_of(world->keys[i]), NULL);
-    }
+    make_specs(client);
     world->clients[index] = client;
     sim_wire_client(client);
     sim_users_start(client);
@@ -130,7 +147,11 @@ static void client_free(struct sim_client *client)
     struct rlock__timers *timers = &client->world->timers;
 
     for (unsigned i = 0; i < client->n_users; i++) {
-        client->users[i].claim = rlock__claim_unref(client->users[i].claim);
+        for (unsigned side = 0; side < SIM_SIDES; side++) {
+            struct sim_hold *hold = &client->users[i].holds[side];
+
+            hold->claim = rlock__claim_unref(hold->claim);
+        }
         rlock__timer_unset(timers, &client->users[i].act);
         if (client->users[i].calling && client->users[i].call.request != NULL) {
             client->users[i].call.request->subject = NULL;
@@ -141,8 +162,8 @@ static void client_free(struct sim_client *client)
     rlock__timer_unset(timers, &client->sub.timer);
     rlock__core_abandon(&client->core);
     rlock__core_fini(&client->core);
-    for (unsigned i = 0; i < SIM_KEYS; i++) {
-        (void)rlock__spec_unref(client->specs[i]);
+    for (unsigned i = 0; i < SIM_SIDES * SIM_KEYS; i++) {
+        (void)rlock__spec_unref(client->specs[i / SIM_KEYS][i % SIM_KEYS]);
     }
     client->world->clients[client->index] = NULL;
     free(client);
@@ -192,13 +213,19 @@ void sim_pump(struct sim_client *client)
 static void configure(struct sim_world *world)
 {
     struct sim_config *config = &world->config;
-    static const struct rlock_ops *const kinds[] = {&rlock__reentrant_ops, &rlock__reentrant_ops,
-                                                    &rlock__nonreentrant_ops, &rlock__spin_ops,
-                                                    &rlock__fenced_ops};
+    static const struct rlock_ops *const kinds[] = {
+        &rlock__reentrant_ops, &rlock__reentrant_ops, &rlock__nonreentrant_ops,
+        &rlock__spin_ops,      &rlock__fenced_ops,    &rlock__fair_ops,
+        &rlock__fair_ops,      &rlock__read_ops,      &rlock__read_ops};
     static const int64_t leases[] = {300, 1000, 3000};
     static const int64_t delays[] = {1, 5, 40};
 
     config->kind = kinds[sim_random(world, sizeof(kinds) / sizeof(kinds[0]))];
+    for (size_t i = 0; world->only != NULL && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        config->kind = strcmp(kinds[i]->kind, world->only) == 0 ? kinds[i] : config->kind;
+    }
+    config->other = config->kind == &rlock__read_ops ? &rlock__write_ops : NULL;
+    config->prefer_writers = config->other != NULL && sim_chance(world, 400);
     config->n_clients = 2 + (unsigned)sim_random(world, SIM_MAX_CLIENTS - 1);
     config->n_users = 1 + (unsigned)sim_random(world, SIM_MAX_USERS);
     config->n_keys = 1 + (unsigned)sim_random(world, SIM_KEYS);
@@ -210,9 +237,10 @@ static void configure(struct sim_world *world)
     config->drop_messages =
         config->faults != 0 && sim_chance(world, 500) ? (unsigned)sim_random(world, 101) : 0;
     config->drift = config->faults != 0;
+    config->slot_ms = sim_chance(world, 300) ? 3000 : 300000;
+    config->no_reentry = config->kind == &rlock__fair_ops && sim_chance(world, 200);
     for (unsigned i = 0; i < SIM_KEYS; i++) {
         (void)snprintf(world->keys[i], sizeof(world->keys[i]), "lock-%u", i);
-        world->free_since[i] = 0;
     }
 }
 
@@ -230,11 +258,18 @@ static void step(struct sim_world *world)
 
 static bool all_settled(const struct sim_world *world)
 {
+    const struct sim_conn *conn;
+
     for (unsigned i = 0; i < world->config.n_clients; i++) {
         const struct sim_client *client = world->clients[i];
 
         if (client != NULL &&
             (!rlock__core_is_settled(&client->core) || client->core.calls != NULL)) {
+            return false;
+        }
+    }
+    DL_FOREACH(world->conns, conn) { /* a release whose lease ended is forgotten, and runs yet */
+        if (conn->under_way != NULL && conn->client != NULL) {
             return false;
         }
     }
@@ -256,6 +291,11 @@ static void finish(struct sim_world *world)
     }
     limit = world->now + 10 * RLOCK__SECOND;
     while (world->violation[0] == '\0' && !all_settled(world) && world->timers.root != NULL &&
+           world->timers.root->at < limit) {
+        step(world);
+    }
+    limit = world->now + 4 * world->config.delay_max; /* what is under way arrives */
+    while (world->violation[0] == '\0' && world->timers.root != NULL &&
            world->timers.root->at < limit) {
         step(world);
     }
@@ -284,10 +324,13 @@ static void clear(struct sim_world *world)
 bool sim_run(struct sim_world *world, uint64_t seed, uint64_t steps)
 {
     struct sim_server *server = world->server != NULL ? world->server : sim_server_new(seed);
-    bool trace = world->trace;
 
-    *world = (struct sim_world){
-        .seed = seed, .random = seed, .server = server, .trace = trace, .server_life = 1};
+    *world = (struct sim_world){.seed = seed,
+                                .random = seed,
+                                .server = server,
+                                .trace = world->trace,
+                                .only = world->only,
+                                .server_life = 1};
     sim_server_reset(server, seed);
     configure(world);
     sim_wire_server(world);

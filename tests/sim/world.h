@@ -22,7 +22,10 @@
 #define SIM_MAX_CLIENTS 8
 #define SIM_MAX_USERS 3
 #define SIM_KEYS 3
+#define SIM_SIDES 2 /* of a read/write lock: reading, writing */
 #define SIM_UNFENCED 64
+#define SIM_QUEUE 160
+#define SIM_OWNER_SIZE 64
 
 struct sim_world;
 struct sim_client;
@@ -65,24 +68,29 @@ struct sim_link {
     struct rlock__timer timer; /* connect, retry, handshake deadline */
 };
 
+/* What a user has of a lock, or of one side of it. */
+struct sim_hold {
+    uint32_t depth; /* levels that the user believes to hold */
+    struct rlock__claim *claim;
+    /* for the checker */
+    uint64_t number, token;
+    bool doomed; /* the server lost it, or an admin took it: only its loss is demanded */
+    int64_t doomed_valid;
+    bool fuzzy; /* a nested level is in doubt: the server's count may be one more */
+    bool lost;  /* reported */
+};
+
 /* A user: one thread, or one given id, that takes and gives up locks, one call at a time. */
 struct sim_user {
     struct sim_client *client;
     struct rlock__owner owner;
     unsigned key;
-    uint32_t depth; /* levels that it believes to hold */
+    struct sim_hold holds[SIM_SIDES]; /* of that key */
+    unsigned side;                    /* of the call */
     bool calling;
-    bool forcing;
     struct rlock__call call;
     int64_t began; /* client's clock */
     struct rlock__timer act;
-    struct rlock__claim *claim;
-    /* the present hold, for the checker */
-    uint64_t number, token;
-    bool doomed; /* the server lost it, or an admin took it: only its loss is demanded */
-    int64_t doomed_valid;
-    bool fuzzy;       /* a nested level is in doubt: the server's count may be one more */
-    bool lost;        /* reported */
     bool doomed_call; /* the server lost its data while the call was on its way */
     int64_t began_at; /* world clock */
 };
@@ -101,25 +109,39 @@ struct sim_client {
     struct rlock__timer tick;
     struct sim_user users[SIM_MAX_USERS];
     unsigned n_users;
-    struct rlock__spec *specs[SIM_KEYS];
+    struct rlock__spec *specs[SIM_SIDES][SIM_KEYS];
 };
 
 /* What the seed chose. */
 struct sim_config {
-    const struct rlock_ops *kind;
+    const struct rlock_ops *kind, *other; /* other: the second side; NULL a lock without sides */
+    bool prefer_writers;
     unsigned n_clients, n_users, n_keys;
     int64_t delay_min, delay_max; /* one way */
     int64_t lease, op_timeout;
     unsigned faults;        /* per mille of steps; 0 a perfect network */
     unsigned drop_messages; /* percent of pub/sub messages */
     bool drift;
+    int64_t slot_ms; /* of a fair lock */
+    bool no_reentry;
+};
+
+/* A lock's queue on the server as it was last seen. */
+struct sim_queue {
+    size_t n;
+    size_t longest;
+    bool agrees;  /* list and scores have the same members */
+    bool meddled; /* somebody changed it by hand */
+    char holder[SIM_OWNER_SIZE];
+    char names[SIM_QUEUE][SIM_OWNER_SIZE];
+    double scores[SIM_QUEUE];
 };
 
 /* An owner that must not be on the server any more. */
 struct sim_dead {
     UT_hash_handle hh;
     char why[24];
-    char owner[RLOCK__OWNER_SIZE];
+    char owner[RLOCK__OWNER_SIZE + 6];
 };
 
 struct sim_world {
@@ -136,13 +158,15 @@ struct sim_world {
     struct sim_client *clients[SIM_MAX_CLIENTS];
     struct sim_dead *dead;
     char keys[SIM_KEYS][16];
-    int64_t free_since[SIM_KEYS]; /* RLOCK__NEVER: taken */
+    int64_t free_since[SIM_SIDES][SIM_KEYS]; /* RLOCK__NEVER: taken */
     uint64_t last_token[SIM_KEYS];
+    struct sim_queue queues[SIM_KEYS];
     struct rlock__timer restart;
     bool healed; /* no more faults: the end */
     bool trace;
+    const char *only;    /* kind of lock in every seed; NULL as the seed says */
     char violation[256]; /* "" none */
-    uint64_t grants, losses, doubts;
+    uint64_t grants, losses, doubts, passed;
 };
 
 /* ---- world.c ---- */
@@ -177,6 +201,8 @@ bool sim_link_is_quiet(const struct sim_client *client);
 /* ---- users.c ---- */
 
 void sim_users_start(struct sim_client *client);
+/* Whether the user believes to hold anything. */
+bool sim_user_holds(const struct sim_user *user);
 void sim_user_done(struct sim_user *user);
 void sim_user_lost(struct sim_client *client, const struct rlock__loss *loss);
 
@@ -189,12 +215,28 @@ void sim_heal(struct sim_world *world);
 
 void sim_check_step(struct sim_world *world);
 void sim_check_server(struct sim_world *world);
+/* The queue of a fair lock, after a command. */
+void sim_check_queue(struct sim_world *world, unsigned key);
+/* Whether a queue or its scores may stay as they are at the end. */
+bool sim_queue_is_settled(const struct sim_world *world, const struct sim_key_info *key);
 void sim_check_done(struct sim_user *user);
 void sim_check_end(struct sim_world *world);
+void sim_note_free(struct sim_world *world, unsigned side, unsigned key, bool is_free);
 /* The server has no memory of what was before, for one key or all (-1). */
 void sim_doom(struct sim_world *world, int key);
-/* The number must not be seen on the server again. */
-void sim_declare_dead(struct sim_world *world, const struct sim_client *client, uint64_t number,
-                      const char *why);
+/* The number must not be seen on that side of the server's locks again. */
+void sim_declare_dead(struct sim_world *world, const struct sim_client *client, unsigned side,
+                      uint64_t number, const char *why);
+
+/* ---- check_sides.c: locks with two sides ---- */
+
+/* After every step: who believes what of whom. */
+void sim_check_sides(struct sim_world *world);
+/* What the server has under the key, and who could take it. */
+void sim_look_at_sides(struct sim_world *world, unsigned key);
+void sim_check_taken_side(const struct sim_user *user);
+/* What remains of a reader's lease, the longest of its levels'; -2 it is dead. */
+int64_t sim_reader_ttl(const struct sim_world *world, struct sim_view key, struct sim_view owner,
+                       long count);
 
 #endif

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The cases, one row each: CASE(name, what a kind needs for it). Every kind runs every case it can;
+ * CMake reads this list as well, and makes each pair of kind and case a test of its own. The cases
+ * stand in the file that the comment above them names.
+ *
+ * LONG(…) is for one that waits a third of a second and more: under a sanitizer it counts as slow
+ * for every kind but the first. CROWD(…) keeps all processors busy and runs alone. SLOW(…) takes
+ * seconds: it is labelled slow always, and runs alone.
+ */
+#ifndef RLOCK_TEST_CONFORMANCE_CASES_H
+#define RLOCK_TEST_CONFORMANCE_CASES_H
+
+#include "world.h"
+
+typedef void conf_fn(struct world *w);
+
+#define CONF_CASES(CASE, LONG, CROWD, SLOW)                                                        \
+    /* basic.c */                                                                                  \
+    CASE(lock_and_unlock_twice, 0)                                                                 \
+    CASE(each_level_needs_its_unlock, CAN_NEST)                                                    \
+    CASE(hold_count_follows_each_step, 0)                                                          \
+    CASE(a_thousand_levels_are_a_thousand_unlocks, CAN_NEST)                                       \
+    CASE(it_is_locked_from_lock_to_unlock, CAN_BE_ASKED)                                           \
+    CASE(another_thread_sees_it_locked, CAN_BE_ASKED)                                              \
+    CASE(only_the_thread_that_took_it_holds_it, 0)                                                 \
+    CASE(unlock_by_another_thread_is_refused, 0)                                                   \
+    CASE(unlock_by_another_client_is_refused, 0)                                                   \
+    CASE(unlock_after_a_refused_try_does_no_harm, 0)                                               \
+    CASE(a_second_unlock_does_no_harm, 0)                                                          \
+    CASE(any_handle_of_the_name_can_unlock, 0)                                                     \
+    CASE(names_do_not_disturb_each_other, 0)                                                       \
+    CASE(force_unlock_opens_it_for_all, CAN_BE_ASKED)                                              \
+    CASE(force_unlock_from_elsewhere_is_found_by_the_unlock, CAN_BE_ASKED)                         \
+    CASE(force_unlock_wakes_a_waiter, CAN_BE_ASKED)                                                \
+    CASE(a_second_take_by_its_owner_is_refused, REFUSES_AGAIN)                                     \
+    CASE(each_grant_has_a_larger_token, HAS_TOKEN)                                                 \
+    CASE(a_token_grows_when_the_data_are_lost, HAS_TOKEN)                                          \
+    CASE(the_grant_says_what_was_granted, 0)                                                       \
+    CASE(a_grant_of_an_older_program_is_filled_as_far_as_it_goes, 0)                               \
+    CASE(a_guard_unlocks_at_the_end_of_its_scope, 0)                                               \
+    CASE(a_guard_can_be_ended_before, 0)                                                           \
+    CASE(wrong_takes_are_refused, 0)                                                               \
+    CASE(the_shortest_lease_is_ten_ms, 0)                                                          \
+    CASE(a_lease_within_the_safety_margin_is_refused, 0)                                           \
+    CASE(wrong_locks_are_refused, 0)                                                               \
+    /* owners.c */                                                                                 \
+    CASE(given_owners_exclude_each_other, 0)                                                       \
+    CASE(a_waiting_given_owner_gets_it_next, 0)                                                    \
+    CASE(a_given_owner_may_move_between_threads, 0)                                                \
+    CASE(a_given_owner_is_not_the_thread_of_that_number, 0)                                        \
+    CASE(a_given_owners_calls_take_turns, CAN_NEST)                                                \
+    CASE(owner_ids_are_given_once, 0)                                                              \
+    CASE(a_loss_names_the_given_owner, 0)                                                          \
+    CASE(an_unlock_behind_a_waiting_take_ends_in_time, 0)                                          \
+    /* waits.c */                                                                                  \
+    CASE(a_try_on_a_held_lock_is_refused_at_once, 0)                                               \
+    LONG(a_timed_wait_ends_in_time, 0)                                                             \
+    CASE(a_release_elsewhere_wakes_a_waiter, 0)                                                    \
+    CASE(a_release_by_a_thread_of_this_process_wakes_a_waiter, 0)                                  \
+    LONG(a_waiter_gets_it_when_the_lease_ends, 0)                                                  \
+    LONG(a_waiter_of_the_same_process_gets_it_when_the_lease_ends, 0)                              \
+    CASE(signals_do_not_end_a_wait, 0)                                                             \
+    CASE(each_short_wait_in_a_row_gets_it, 0)                                                      \
+    CASE(waiters_of_one_process_all_get_it, 0)                                                     \
+    CASE(a_waiter_behind_others_times_out_in_time, 0)                                              \
+    CASE(a_try_does_not_subscribe, COSTS_TWO_SCRIPTS)                                              \
+    CASE(a_forged_message_grants_nothing, LISTENS)                                                 \
+    CASE(a_waiter_survives_broken_connections, 0)                                                  \
+    CASE(a_lock_without_an_end_is_waited_for_within_bounds, IS_PLAIN_HASH)                         \
+    SLOW(a_release_that_nobody_announced_is_found, IS_PLAIN_HASH)                                  \
+    /* cancels.c */                                                                                \
+    CASE(a_cancel_ends_a_wait_at_once, 0)                                                          \
+    CASE(a_cancel_from_a_signal_handler_ends_a_wait, 0)                                            \
+    CASE(a_fired_cancel_lets_no_call_begin, 0)                                                     \
+    CASE(one_cancel_ends_all_its_waits, 0)                                                         \
+    CASE(a_cancelled_waiter_lets_those_behind_it_go_on, 0)                                         \
+    CASE(a_cancel_ends_the_wait_for_another_take_of_the_same_owner, 0)                             \
+    CASE(a_cancelled_take_leaves_nothing, 0)                                                       \
+    CASE(a_cancel_of_an_attempt_without_an_answer_is_in_doubt_at_once, 0)                          \
+    CASE(a_cancel_that_is_not_fired_changes_nothing, 0)                                            \
+    /* leases.c */                                                                                 \
+    CASE(the_ttl_is_the_lease, CAN_BE_ASKED)                                                       \
+    CASE(a_renewed_lease_is_the_clients_option, CAN_BE_ASKED)                                      \
+    CASE(nested_leases_keep_the_longest, CAN_NEST | CAN_BE_ASKED)                                  \
+    CASE(a_partial_unlock_leaves_the_lease_that_was_given, CAN_NEST | CAN_BE_ASKED)                \
+    LONG(a_renewed_hold_outlives_its_lease, CAN_BE_ASKED)                                          \
+    LONG(a_renewed_lease_never_falls_below_a_third, IS_PLAIN_HASH)                                 \
+    CASE(a_fixed_lease_is_not_renewed, CAN_BE_ASKED)                                               \
+    LONG(a_hold_is_renewed_while_any_level_is, CAN_NEST)                                           \
+    LONG(max_hold_ends_a_renewed_hold, CAN_BE_ASKED)                                               \
+    CASE(max_hold_shorter_than_the_lease_is_the_lease, CAN_BE_ASKED)                               \
+    LONG(renewal_does_not_depend_on_the_holding_thread, 0)                                         \
+    LONG(anothers_unlock_does_not_end_my_renewal, 0)                                               \
+    CASE(validity_ends_without_any_thread_of_the_library, 0)                                       \
+    CASE(valid_ms_counts_down, 0)                                                                  \
+    CASE(a_safety_margin_shortens_validity_and_not_the_lease, CAN_BE_ASKED)                        \
+    /* losses.c */                                                                                 \
+    CASE(a_deleted_lock_is_lost, IS_PLAIN_HASH)                                                    \
+    CASE(a_lock_whose_server_lost_its_data_is_lost, 0)                                             \
+    CASE(a_stolen_lock_is_lost, IS_PLAIN_HASH)                                                     \
+    CASE(an_unlock_that_finds_it_taken_says_lost, IS_PLAIN_HASH)                                   \
+    CASE(an_ended_lease_is_told_at_the_end_of_its_validity, 0)                                     \
+    CASE(a_lost_hold_is_lost_for_good, IS_PLAIN_HASH | CAN_NEST)                                   \
+    CASE(every_level_of_a_lost_hold_wants_its_unlock, CAN_NEST)                                    \
+    CASE(a_nested_take_finds_the_loss, CAN_NEST)                                                   \
+    CASE(a_partial_unlock_finds_the_loss, CAN_NEST)                                                \
+    CASE(unlock_of_a_lost_hold_asks_nobody, 0)                                                     \
+    LONG(losing_one_leaves_the_others, IS_PLAIN_HASH)                                              \
+    CASE(a_loss_lets_a_waiter_of_this_process_in, 0)                                               \
+    CASE(a_thread_that_ends_loses_what_it_holds, 0)                                                \
+    LONG(a_given_owners_hold_outlives_its_thread, 0)                                               \
+    /* faults.c */                                                                                 \
+    LONG(without_a_server_a_call_says_so_in_time, 0)                                               \
+    CASE(a_server_that_comes_back_ends_the_wait, 0)                                                \
+    LONG(a_frozen_server_keeps_no_call_past_its_deadline, 0)                                       \
+    LONG(after_a_restart_the_next_lock_is_renewed_again, CAN_BE_ASKED)                             \
+    CASE(scripts_that_the_server_forgot_are_sent_whole, 0)                                         \
+    CASE(a_key_of_another_type_is_refused_and_kept, IS_PLAIN_HASH)                                 \
+    LONG(a_hold_survives_its_connections, 0)                                                       \
+    CASE(a_broken_connection_is_no_reason_to_fail, 0)                                              \
+    /* closing.c */                                                                                \
+    CASE(close_wakes_its_waiters, 0)                                                               \
+    CASE(close_gives_its_holds_back, 0)                                                            \
+    CASE(close_gives_back_every_level, CAN_NEST)                                                   \
+    CASE(calls_after_close_say_closed, CAN_BE_ASKED)                                               \
+    LONG(close_against_a_frozen_server_is_bounded, 0)                                              \
+    CASE(close_without_a_server_is_bounded, 0)                                                     \
+    CROWD(close_in_full_swing_leaves_nothing, 0)                                                   \
+    /* names.c */                                                                                  \
+    CASE(names_may_hold_any_byte, 0)                                                               \
+    CASE(a_name_may_have_64_KiB, 0)                                                                \
+    CASE(a_key_prefix_keeps_lives_apart, 0)                                                        \
+    /* wire.c */                                                                                   \
+    CASE(the_wire_is_redissons_step_by_step, IS_PLAIN_HASH | ANNOUNCES)                            \
+    CASE(the_wire_counts_levels_as_redisson_does, IS_PLAIN_HASH | ANNOUNCES | CAN_NEST)            \
+    CASE(force_is_announced, IS_PLAIN_HASH | ANNOUNCES)                                            \
+    CASE(a_channel_has_braces_unless_the_name_has_one, IS_PLAIN_HASH | ANNOUNCES)                  \
+    CASE(a_key_prefix_is_redissons_name_mapper, IS_PLAIN_HASH | ANNOUNCES)                         \
+    CASE(a_java_holder_is_respected, IS_PLAIN_HASH | ANNOUNCES)                                    \
+    CASE(a_java_holder_can_be_forced, IS_PLAIN_HASH)                                               \
+    CASE(odd_hashes_are_somebody_elses, IS_PLAIN_HASH)                                             \
+    /* crowds.c */                                                                                 \
+    CROWD(threads_of_one_client_exclude_each_other, 0)                                             \
+    CROWD(sixteen_clients_exclude_each_other, 0)                                                   \
+    CROWD(a_hundred_clients_once_each, 0)                                                          \
+    CROWD(a_storm_of_tries_never_lets_two_in, 0)                                                   \
+    CROWD(threads_on_five_names_leave_no_channel, 0)                                               \
+    SLOW(sixteen_clients_for_long, 0)                                                              \
+    SLOW(a_long_storm_of_tries, 0)                                                                 \
+    /* costs.c */                                                                                  \
+    CASE(a_pair_is_two_scripts_and_nothing_else, COSTS_TWO_SCRIPTS)                                \
+    CASE(each_level_is_a_script, CAN_NEST | COSTS_TWO_SCRIPTS)                                     \
+    CASE(local_answers_cost_nothing, COSTS_TWO_SCRIPTS)                                            \
+    LONG(idle_waiters_are_silent, LISTENS | LINES_UP)                                              \
+    SLOW(idle_waiters_look_again_once_per_recheck, LISTENS | LINES_UP)                             \
+    CASE(cancelling_a_whole_line_asks_nobody, LISTENS | LINES_UP)                                  \
+    CASE(closing_with_a_line_asks_nobody, LISTENS | LINES_UP)                                      \
+    LONG(thousands_of_relocks_cause_no_renewal, 0)                                                 \
+    LONG(renewals_of_many_holds_share_scripts, 0)                                                  \
+    CROWD(hundreds_of_local_waiters_cost_two_attempts_per_grant, LINES_UP)                         \
+    /* processes.c */                                                                              \
+    LONG(a_killed_holders_lock_is_free_after_its_lease, 0)                                         \
+    CASE(a_killed_waiter_leaves_nothing, 0)                                                        \
+    LONG(a_paused_holder_wakes_up_without_its_lock, 0)                                             \
+    /* chaos.c */                                                                                  \
+    CROWD(seconds_of_cuts_and_kills, EXCLUDES_ITSELF)                                              \
+    SLOW(a_minute_of_cuts_and_kills, EXCLUDES_ITSELF)
+#define CONF_DECLARE(name, needs) conf_fn name;
+CONF_CASES(CONF_DECLARE, CONF_DECLARE, CONF_DECLARE, CONF_DECLARE)
+#undef CONF_DECLARE
+
+#endif

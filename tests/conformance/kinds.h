@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The kinds of lock, one row each. A new kind gets every test of cases.h by its row here; CMake
+ * reads this list as well.
+ */
+#ifndef RLOCK_TEST_CONFORMANCE_KINDS_H
+#define RLOCK_TEST_CONFORMANCE_KINDS_H
+
+#include <rlock/rlock.h>
+
+/* Makes a lock of a kind; the same shape as the library's constructors. */
+typedef int conf_new_fn(struct rlock_client *client, const char *name,
+                        const struct rlock_opts *opts, struct rlock **ret_lock);
+
+/* What a kind can do. A case that needs more than its kind has is skipped, with the reason. */
+enum conf_can {
+    CAN_NEST = 1 << 0,          /* its owner may take it again */
+    REFUSES_AGAIN = 1 << 1,     /* its owner may not, and is told so */
+    EXCLUDES_ITSELF = 1 << 2,   /* two of its kind exclude each other */
+    CAN_BE_ASKED = 1 << 3,      /* inspect and force_unlock */
+    IS_PLAIN_HASH = 1 << 4,     /* a hash under the lock's own name, its one field the owner */
+    ANNOUNCES = 1 << 5,         /* a release is published on redisson_lock__channel */
+    LISTENS = 1 << 6,           /* its waiters hear that, and are silent meanwhile */
+    LINES_UP = 1 << 7,          /* of a process only the head of the line asks the server */
+    COSTS_TWO_SCRIPTS = 1 << 8, /* one to lock, one to unlock, and nothing else */
+    HAS_TOKEN = 1 << 9          /* each grant has a number, kept under redisson_lock_token */
+};
+
+/* What the kinds of one hash have in common. */
+#define CONF_PLAIN                                                                                 \
+    (EXCLUDES_ITSELF | CAN_BE_ASKED | IS_PLAIN_HASH | ANNOUNCES | LINES_UP | COSTS_TWO_SCRIPTS)
+
+/*
+ * A row is name, constructor, constructor of a rival, what it can. A rival on the same name
+ * excludes the lock and other rivals: the same constructor for most, the writer's for readers.
+ */
+#define CONF_KINDS(X)                                                                              \
+    X(reentrant, rlock_reentrant_new, rlock_reentrant_new, CONF_PLAIN | CAN_NEST | LISTENS)        \
+    X(nonreentrant, rlock_nonreentrant_new, rlock_nonreentrant_new,                                \
+      CONF_PLAIN | REFUSES_AGAIN | LISTENS)                                                        \
+    X(spin, rlock_spin_new, rlock_spin_new, CONF_PLAIN | CAN_NEST)                                 \
+    X(fenced, rlock_fenced_new, rlock_fenced_new, CONF_PLAIN | CAN_NEST | LISTENS | HAS_TOKEN)     \
+    X(fair, rlock_fair_new, rlock_fair_new,                                                        \
+      CAN_NEST | EXCLUDES_ITSELF | CAN_BE_ASKED | IS_PLAIN_HASH | LISTENS | COSTS_TWO_SCRIPTS)     \
+    X(write, rlock_write_new, rlock_write_new,                                                     \
+      CAN_NEST | EXCLUDES_ITSELF | CAN_BE_ASKED | LISTENS | LINES_UP | COSTS_TWO_SCRIPTS)          \
+    X(read, rlock_read_new, rlock_write_new, CAN_NEST | CAN_BE_ASKED | LISTENS | COSTS_TWO_SCRIPTS)
+
+/* A row of the table. */
+struct conf_kind {
+    const char *name;
+    conf_new_fn *make, *make_rival;
+    unsigned int can;
+};
+
+#endif

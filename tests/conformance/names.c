@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names of any bytes, and what is made of them. */
+#include "cases.h"
+
+struct name {
+    const char *at;
+    size_t len;
+};
+
+#define NAME_OF(text) ((struct name){text, sizeof(text) - 1})
+
+static void excludes_by_name(struct world *w, struct rlock_client *clients[2], struct name name)
+{
+    struct rlock *lock = NULL, *same = NULL, *shorter = NULL;
+    size_t len = 0;
+
+    assert_code(conf_kind(w)->make(clients[0], name.at, &RLOCK_OPTS(.name_len = name.len), &lock),
+                0);
+    assert_code(
+        conf_kind(w)->make_rival(clients[1], name.at, &RLOCK_OPTS(.name_len = name.len), &same), 0);
+    assert_code(conf_kind(w)->make_rival(clients[1], name.at, &RLOCK_OPTS(.name_len = name.len - 1),
+                                         &shorter),
+                0);
+    assert_memory_equal(rlock_name(lock, &len), name.at, name.len);
+    assert_int_equal(len, name.len);
+    assert_int_equal(rlock_name(lock, NULL)[name.len], '\0');
+    assert_code(rlock_lock(lock), 0);
+    assert_code(rlock_try_lock(same), RLOCK_EBUSY);
+    assert_null(strpbrk(rlock_detail(), "\r\n"));
+    assert_code(TAKE(same, .wait_ms = 5), RLOCK_ETIMEDOUT);
+    assert_code(rlock_try_lock(shorter), 0);
+    assert_code(rlock_unlock(shorter), 0);
+    assert_code(rlock_unlock(lock), 0);
+    assert_code(rlock_try_lock(same), 0);
+    assert_code(rlock_unlock(same), 0);
+    assert_null(rlock_free(lock));
+    assert_null(rlock_free(same));
+    assert_null(rlock_free(shorter));
+}
+
+void names_may_hold_any_byte(struct world *w)
+{
+    const struct name names[] = {
+        NAME_OF("a\0b"),
+        NAME_OF("two\r\n$3\r\nlines"),
+        NAME_OF("{}x"),
+        NAME_OF("a{b}c"),
+        NAME_OF("a{b"),
+        NAME_OF("x}y"),
+        NAME_OF("}{"),
+        NAME_OF("\xff\xfe\x80"),
+        NAME_OF(" blanks and \"quotes\""),
+        NAME_OF("%s%n"),
+        NAME_OF("\0\0"),
+        NAME_OF("a:b:{c}:d"),
+        NAME_OF("\xc3\xa4\xc3"),
+    };
+    struct rlock_client *clients[2] = {conf_client(w), conf_client(w)};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        excludes_by_name(w, clients, names[i]);
+    }
+}
+
+void a_name_may_have_64_KiB(struct world *w)
+{
+    enum { LEN = 65536 };
+    struct rlock_client *clients[2] = {conf_client(w), conf_client(w)};
+    char *name = malloc(LEN + 1);
+
+    assert_non_null(name);
+    memset(name, 'n', LEN + 1);
+    excludes_by_name(w, clients, (struct name){name, LEN});
+    free(name);
+}
+
+void a_key_prefix_keeps_lives_apart(struct world *w)
+{
+    const struct rlock_client_opts staging = RLOCK_CLIENT_OPTS(.key_prefix = "staging:");
+    struct rlock_client *plain = conf_client(w);
+    struct rlock_client *prefixed[2] = {conf_client_with(w, &staging),
+                                        conf_client_with(w, &staging)};
+    struct rlock *lock = conf_lock(w, prefixed[0]), *same = conf_rival(w, prefixed[1]);
+    struct rlock *other = conf_rival(w, plain);
+
+    assert_string_equal(rlock_name(lock, NULL), NAME);
+    assert_code(rlock_lock(lock), 0);
+    assert_code(rlock_try_lock(other), 0);
+    assert_code(rlock_try_lock(same), RLOCK_EBUSY);
+    assert_code(rlock_unlock(other), 0);
+    assert_code(rlock_unlock(lock), 0);
+}

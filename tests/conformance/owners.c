@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Owners that are given by id. */
+#include "cases.h"
+
+#include <pthread.h>
+
+#include "client/client.h"
+
+enum { THREADS = 8, ROUNDS = 50 };
+
+void given_owners_exclude_each_other(struct world *w)
+{
+    struct rlock_client *client = conf_client(w);
+    struct rlock *lock = conf_lock(w, client), *rival = conf_rival(w, client);
+
+    assert_code(TAKE(lock, .owner = 1), 0);
+    assert_true(rlock_is_valid_as(lock, 1));
+    assert_false(rlock_is_valid_as(lock, 2));
+    assert_false(rlock_is_valid(lock));
+    assert_int_equal(rlock_hold_count(lock), 0);
+    assert_code(TAKE(rival, .owner = 2), RLOCK_EBUSY);
+    assert_code(rlock_unlock_as(lock, 2), RLOCK_ENOTOWNER);
+    assert_code(rlock_unlock(lock), RLOCK_ENOTOWNER);
+    assert_code(rlock_unlock_as(lock, 1), 0);
+    assert_code(TAKE(rival, .owner = 2), 0);
+    assert_false(rlock_is_valid_as(lock, 1));
+    assert_true(rlock_is_valid_as(rival, 2));
+    assert_code(rlock_unlock_as(rival, 2), 0);
+}
+
+void a_waiting_given_owner_gets_it_next(struct world *w)
+{
+    struct rlock_client *client = conf_client(w);
+    struct rlock *lock = conf_lock(w, client), *rival = conf_rival(w, client);
+    struct actor *waiter = conf_actor(w);
+
+    assert_code(TAKE(rival, .owner = 1), 0);
+    actor_begin(waiter, act_take, lock, RLOCK_TAKE(.owner = 2, .wait_ms = RLOCK_FOREVER));
+    conf_await_waiting(client, 1);
+    assert_code(rlock_unlock_as(rival, 1), 0);
+    assert_code(actor_end(waiter), 0);
+    assert_code(rlock_unlock_as(lock, 2), 0);
+}
+
+void a_given_owner_may_move_between_threads(struct world *w)
+{
+    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct actor *taker = conf_actor(w);
+
+    assert_code(actor_do(taker, act_take, lock, RLOCK_TAKE(.owner = 7)), 0);
+    assert_true(rlock_is_valid_as(lock, 7));
+    assert_false(actor_do(taker, act_is_valid, lock, NULL));
+    assert_code(rlock_unlock_as(lock, 7), 0);
+}
+
+void a_given_owner_is_not_the_thread_of_that_number(struct world *w)
+{
+    struct rlock_client *client = conf_client(w);
+    struct rlock *lock = conf_lock(w, client), *rival = conf_rival(w, client);
+    const uint64_t number = rlock__thread_number();
+
+    assert_code(rlock_lock(lock), 0);
+    assert_false(rlock_is_valid_as(lock, number));
+    assert_code(TAKE(rival, .owner = number), RLOCK_EBUSY);
+    assert_code(rlock_unlock_as(lock, number), RLOCK_ENOTOWNER);
+    assert_true(rlock_is_valid(lock));
+    assert_code(rlock_unlock(lock), 0);
+}
+
+/* Takes and gives up what others of the same owner take and give up at the same time. */
+static int act_nest_and_unlock(struct rlock *lock, const struct rlock_take *take)
+{
+    int code = 0;
+
+    for (int i = 0; i < ROUNDS && code == 0; i++) {
+        code = rlock_lock_with(lock, take, NULL);
+        TEST_CHECK(code != 0 || rlock_is_valid_as(lock, take->owner));
+        code = code == 0 ? rlock_unlock_as(lock, take->owner) : code;
+    }
+    return code;
+}
+
+void a_given_owners_calls_take_turns(struct world *w)
+{
+    struct rlock_client *client = conf_client(w);
+    struct rlock *lock = conf_lock(w, client);
+    struct actor *threads[THREADS];
+
+    for (int i = 0; i < THREADS; i++) {
+        threads[i] = conf_actor(w);
+        actor_begin(threads[i], act_nest_and_unlock, lock,
+                    RLOCK_TAKE(.owner = 7, .wait_ms = RLOCK_FOREVER));
+    }
+    for (int i = 0; i < THREADS; i++) {
+        assert_code(actor_end(threads[i]), 0);
+    }
+    assert_false(rlock_is_valid_as(lock, 7));
+    assert_code(rlock_unlock_as(lock, 7), RLOCK_ENOTOWNER); /* as many unlocks as takes */
+    assert_code(rlock_try_lock(lock), 0);
+    assert_code(rlock_unlock(lock), 0);
+}
+
+static struct rlock_client *drawing_from;
+static uint64_t drawn[THREADS][ROUNDS];
+
+/* For the row that take->wait_ms says. */
+static int act_draw_owners(struct rlock *lock, const struct rlock_take *take)
+{
+    (void)lock;
+    for (int i = 0; i < ROUNDS; i++) {
+        drawn[take->wait_ms][i] = rlock_owner_new(drawing_from);
+    }
+    return 0;
+}
+
+static int compare(const void *left, const void *right)
+{
+    const uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+
+    return (a > b) - (a < b);
+}
+
+void owner_ids_are_given_once(struct world *w)
+{
+    struct actor *threads[THREADS];
+    uint64_t *ids = drawn[0];
+
+    drawing_from = conf_client(w);
+    for (int i = 0; i < THREADS; i++) {
+        threads[i] = conf_actor(w);
+        actor_begin(threads[i], act_draw_owners, NULL, RLOCK_TAKE(.wait_ms = i));
+    }
+    for (int i = 0; i < THREADS; i++) {
+        (void)actor_end(threads[i]);
+    }
+    qsort(ids, (size_t)THREADS * ROUNDS, sizeof(ids[0]), compare);
+    assert_true(ids[0] != 0);
+    for (int i = 1; i < THREADS * ROUNDS; i++) {
+        assert_true(ids[i - 1] != ids[i]);
+    }
+}
+
+void a_loss_names_the_given_owner(struct world *w)
+{
+    struct rlock_client *client = conf_client(w);
+    struct rlock *lock = conf_lock(w, client);
+    const uint64_t owner = rlock_owner_new(client);
+
+    assert_code(TAKE(lock, .owner = owner, .lease_ms = conf_ms(50)), 0);
+    (void)expect_loss(w, RLOCK_LOST_EXPIRED);
+    assert_true(conf_last_loss(w)->owner == owner);
+    assert_string_equal(conf_last_loss(w)->kind, rlock_kind(lock));
+    assert_int_equal(conf_last_loss(w)->name_len, strlen(NAME));
+    assert_code(rlock_unlock_as(lock, owner), RLOCK_ELOST);
+}
+
+/* Nobody knows yet whether there will be anything to unlock. */
+void an_unlock_behind_a_waiting_take_ends_in_time(struct world *w)
+{
+    const int64_t timeout_ms = 80 * test_slack();
+    struct rlock_client *client =
+        conf_client_with(w, &RLOCK_CLIENT_OPTS(.op_timeout_ms = timeout_ms));
+    struct rlock *lock = conf_lock(w, client), *rival = conf_rival(w, conf_client(w));
+    struct actor *taker = conf_actor(w);
+    int64_t since_us;
+
+    assert_code(rlock_lock(rival), 0);
+    actor_begin(taker, act_take, lock, RLOCK_TAKE(.owner = 7, .wait_ms = RLOCK_FOREVER));
+    conf_await_waiting(client, 1);
+    since_us = test_now_us();
+    assert_code(rlock_unlock_as(lock, 7), RLOCK_ETIMEDOUT);
+    assert_true(test_elapsed_us(since_us) <= (timeout_ms + LATE_MS * test_slack()) * 1000);
+    assert_code(rlock_unlock(rival), 0);
+    assert_code(actor_end(taker), 0);
+    assert_code(rlock_unlock_as(lock, 7), 0);
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a Redisson peer sees of a lock that is one hash: every key, field, value and message. */
+#include "cases.h"
+
+#include <ctype.h>
+#include <unistd.h>
+
+#include "support/raw.h"
+
+/* Whether the text is a version 4 UUID as Java prints it. */
+static bool is_uuid(const char *text)
+{
+    static const char form[] = "xxxxxxxx-xxxx-4xxx-yxxx-xxxxxxxxxxxx";
+
+    for (size_t i = 0; i < strlen(form); i++) {
+        const bool is_hex = isdigit((unsigned char)text[i]) || (text[i] >= 'a' && text[i] <= 'f');
+
+        if ((form[i] == 'x' && !is_hex) || (form[i] == 'y' && strchr("89ab", text[i]) == NULL) ||
+            (strchr("-4", form[i]) != NULL && text[i] != form[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The hash under the lock's name has one field, uuid:number, and this value. Returns the number. */
+static long long owner_with(struct world *w, const struct rlock_client *client, const char *count)
+{
+    char *field = test_server_cmd(conf_server(w), "HKEYS " NAME);
+    const char *uuid = rlock_client_uuid(client);
+    char *end = NULL;
+    long long number;
+
+    assert_int_equal(conf_keys(w), 1);
+    assert_true(test_server_says(conf_server(w), "hash", "TYPE " NAME));
+    assert_int_equal(test_server_int(conf_server(w), "HLEN " NAME), 1);
+    assert_true(is_uuid(uuid));
+    assert_memory_equal(field, uuid, 36);
+    assert_int_equal(field[36], ':');
+    number = strtoll(field + 37, &end, 10);
+    assert_true(number > 0 && *end == '\0');
+    assert_true(isdigit((unsigned char)field[37]) && field[37] != '0');
+    assert_true(test_server_says(conf_server(w), count, "HGET " NAME " %s", field));
+    free(field);
+    return number;
+}
+
+static void ttl_lies_within(struct world *w, int64_t least_ms, int64_t most_ms)
+{
+    assert_in_range(test_server_int(conf_server(w), "PTTL " NAME), least_ms - 1000 * test_slack(),
+                    most_ms);
+}
+
+/* Somebody of another language listens. */
+static int listen_to(struct world *w, const char *channel)
+{
+    const int fd = raw_dial(test_server_unix_url(conf_server(w)));
+    char text[256];
+
+    assert_true(fd >= 0);
+    test_text(text, sizeof(text), "SUBSCRIBE %s\r\n", channel);
+    raw_say(fd, text);
+    test_text(text, sizeof(text), "*3\r\n$9\r\nsubscribe\r\n$%zu\r\n%s\r\n:1\r\n", strlen(channel),
+              channel);
+    assert_true(raw_hears(fd, text));
+    return fd;
+}
+
+static bool hears_release(int fd, const char *channel)
+{
+    char text[256];
+
+    test_text(text, sizeof(text), "*3\r\n$7\r\nmessage\r\n$%zu\r\n%s\r\n$1\r\n0\r\n",
+              strlen(channel), channel);
+    return raw_hears(fd, text);
+}
+
+static bool hears_nothing(int fd)
+{
+    return raw_hear_within(fd, 20)[0] == '\0';
+}
+
+static const char channel[] = "redisson_lock__channel:{" NAME "}";
+
+void the_wire_is_redissons_step_by_step(struct world *w)
+{
+    struct rlock_client *client = conf_client(w);
+    struct rlock *lock = conf_lock(w, client);
+    const int fd = listen_to(w, channel);
+    long long number;
+
+    assert_code(TAKE(lock, .lease_ms = 20000), 0);
+    number = owner_with(w, client, "1");
+    ttl_lies_within(w, 20000, 20000);
+    assert_code(rlock_unlock(lock), 0);
+    assert_false(conf_has_key(w, NAME));
+    assert_true(hears_release(fd, channel));
+
+    assert_code(rlock_lock(lock), 0);
+    assert_true(owner_with(w, client, "1") != number); /* a fresh one for every acquisition */
+    ttl_lies_within(w, 30000, 30000);
+    assert_code(rlock_unlock(lock), 0);
+    assert_true(hears_release(fd, channel));
+    assert_true(hears_nothing(fd));
+    (void)close(fd);
+}
+
+void the_wire_counts_levels_as_redisson_does(struct world *w)
+{
+    struct rlock_client *client = conf_client(w);
+    struct rlock *lock = conf_lock(w, client);
+    const int fd = listen_to(w, channel);
+    long long number;
+
+    assert_code(TAKE(lock, .lease_ms = 20000), 0);
+    number = owner_with(w, client, "1");
+    assert_code(TAKE(lock, .lease_ms = 10000), 0);
+    assert_int_equal(owner_with(w, client, "2"), number);
+    ttl_lies_within(w, 20000, 20000);
+    assert_code(TAKE(lock, .lease_ms = 50000), 0);
+    assert_int_equal(owner_with(w, client, "3"), number);
+    ttl_lies_within(w, 50000, 50000);
+    assert_code(rlock_unlock(lock), 0);
+    assert_int_equal(owner_with(w, client, "2"), number);
+    assert_code(rlock_unlock(lock), 0);
+    assert_int_equal(owner_with(w, client, "1"), number);
+    ttl_lies_within(w, 50000, 50000);
+    assert_true(hears_nothing(fd)); /* only the last one is announced */
+    assert_code(rlock_unlock(lock), 0);
+    assert_false(conf_has_key(w, NAME));
+    assert_true(hears_release(fd, channel));
+    (void)close(fd);
+}
+
+void force_is_announced(struct world *w)
+{
+    struct rlock *lock = conf_lock(w, conf_client(w));
+    const int fd = listen_to(w, channel);
+
+    assert_code(rlock_lock(lock), 0);
+    assert_code(rlock_force_unlock(lock, NULL), 0);
+    assert_false(conf_has_key(w, NAME));
+    assert_true(hears_release(fd, channel));
+    (void)expect_loss(w, RLOCK_LOST_FORCED);
+    assert_code(rlock_unlock(lock), RLOCK_ELOST);
+    assert_code(rlock_force_unlock(lock, NULL), 0); /* nothing to force, nothing to announce */
+    assert_true(hears_nothing(fd));
+    (void)close(fd);
+}
+
+void a_channel_has_braces_unless_the_name_has_one(struct world *w)
+{
+    static const char *const names[][2] = {
+        {"plain", "redisson_lock__channel:{plain}"}, {"a{b}c", "redisson_lock__channel:a{b}c"},
+        {"{}x", "redisson_lock__channel:{}x"},       {"a{b", "redisson_lock__channel:a{b"},
+        {"x}y", "redisson_lock__channel:{x}y}"},
+    };
+    struct rlock_client *client = conf_client(w);
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct rlock *lock = conf_lock_named(w, client, names[i][0]);
+        const int fd = listen_to(w, names[i][1]);
+
+        assert_code(rlock_lock(lock), 0);
+        assert_true(conf_has_key(w, names[i][0]));
+        assert_code(rlock_unlock(lock), 0);
+        assert_true(hears_release(fd, names[i][1]));
+        (void)close(fd);
+    }
+}
+
+void a_key_prefix_is_redissons_name_mapper(struct world *w)
+{
+    struct rlock_client *client = conf_client_with(w, &RLOCK_CLIENT_OPTS(.key_prefix = "{app}:"));
+    struct rlock *lock = conf_lock(w, client);
+    const int fd = listen_to(w, "redisson_lock__channel:{app}:" NAME);
+
+    assert_code(rlock_lock(lock), 0);
+    assert_true(conf_has_key(w, "{app}:" NAME));
+    assert_false(conf_has_key(w, NAME));
+    assert_code(rlock_unlock(lock), 0);
+    assert_true(hears_release(fd, "redisson_lock__channel:{app}:" NAME));
+    (void)close(fd);
+}
+
+#define JAVA "285475da-9152-4c83-822a-67ee2f116a79:52"
+
+void a_java_holder_is_respected(struct world *w)
+{
+    struct rlock_client *client = conf_client(w);
+    struct rlock *lock = conf_lock(w, client);
+    struct test_server *server = conf_server(w);
+    struct actor *waiter = conf_actor(w);
+    struct rlock_info info = RLOCK_INFO_INIT;
+
+    assert_int_equal(test_server_int(server, "HSET " NAME " " JAVA " 2"), 1);
+    assert_int_equal(test_server_int(server, "PEXPIRE " NAME " 30000"), 1);
+    assert_code(rlock_try_lock(lock), RLOCK_EBUSY);
+    assert_non_null(strstr(rlock_detail(), JAVA));
+    assert_code(rlock_inspect(lock, &info), 0);
+    assert_string_equal(info.holder, JAVA);
+    assert_int_equal(info.count, 2);
+    assert_false(info.mine);
+    actor_begin(waiter, act_pass_through, lock, NULL);
+    conf_await_waiting(client, 1);
+    assert_int_equal(test_server_int(server, "DEL " NAME), 1);
+    assert_int_equal(test_server_int(server, "PUBLISH %s 0", channel), conf_can(w, LISTENS));
+    assert_code(actor_end(waiter), 0);
+}
+
+void a_java_holder_can_be_forced(struct world *w)
+{
+    struct rlock *lock = conf_lock(w, conf_client(w));
+    bool was_locked = false;
+
+    assert_int_equal(test_server_int(conf_server(w), "HSET " NAME " " JAVA " 1"), 1);
+    assert_code(rlock_force_unlock(lock, &was_locked), 0);
+    assert_true(was_locked);
+    assert_false(conf_has_key(w, NAME));
+}
+
+/* What a Redisson with another client's fields, or none of sense, might leave behind. */
+void odd_hashes_are_somebody_elses(struct world *w)
+{
+    static const char *const odd[] = {
+        "HSET " NAME " " JAVA " -1",    "HSET " NAME " " JAVA " 0",
+        "HSET " NAME " x nonsense",     "HSET " NAME " a:1 1 b:2 1 c:3 99999999999999999999",
+        "HSET " NAME " \"\" \"\"",      "HSET " NAME " mode write " JAVA ":write 1",
+        "HSET " NAME " \"a\\r\\nb\" 1",
+    };
+    struct rlock *lock = conf_lock(w, conf_client(w));
+
+    for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+        struct rlock_info info = RLOCK_INFO_INIT;
+
+        free(test_server_cmd(conf_server(w), "%s", odd[i]));
+        assert_code(rlock_try_lock(lock), RLOCK_EBUSY);
+        assert_null(strpbrk(rlock_detail(), "\r\n"));
+        assert_code(rlock_unlock(lock), RLOCK_ENOTOWNER);
+        assert_code(rlock_inspect(lock, &info), 0);
+        assert_true(info.locked && !info.mine);
+        assert_int_equal(test_server_int(conf_server(w), "DEL " NAME), 1);
+    }
+}

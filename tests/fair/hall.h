@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the tests of the fair lock share, beyond the world of the conformance tests: the queue as
+ * the server has it, peers who are not ours, and what the server was seen to do, in its order.
+ */
+#ifndef RLOCK_TEST_FAIR_HALL_H
+#define RLOCK_TEST_FAIR_HALL_H
+
+#include "conformance/world.h"
+
+#define QUEUE "redisson_lock_queue:{" NAME "}"
+#define SCORES "redisson_lock_timeout:{" NAME "}"
+#define CHANNEL "redisson_lock__channel:{" NAME "}"
+#define SLOT_MS 300000LL
+
+/* cmocka's setup and teardown: a world whose locks are fair ones. */
+int hall_set_up(void **state);
+int hall_tear_down(void **state);
+
+/* ---- the queue ---- */
+
+enum { HALL_OWNER_SIZE = 80, HALL_MOST = 600 };
+
+/* The owners that wait, the head first. */
+struct hall_queue {
+    size_t n;
+    char owners[HALL_MOST][HALL_OWNER_SIZE];
+};
+
+void hall_queue(struct world *w, struct hall_queue *ret_queue);
+size_t hall_queued(struct world *w);
+/* Waits until so many queue, dead ones too. */
+void hall_await_queued(struct world *w, size_t n);
+/* Who holds, "" nobody. Valid until the next call. */
+const char *hall_holder(struct world *w);
+/* The score of an owner; dies when it has none. */
+long long hall_score(struct world *w, const char *owner);
+/* The server's clock in ms. */
+long long hall_clock(struct world *w);
+/* How many hear an owner's channel. */
+long long hall_listeners(struct world *w, const char *owner);
+
+/* Waiters that queue one after the other, so that the i-th actor is the i-th in the queue. */
+void hall_line_up(struct world *w, struct actor *const *actors, struct rlock *const *locks,
+                  size_t n, act_fn *fn, const struct rlock_take *take);
+
+/* ---- peers ---- */
+
+/* Runs one of the scripts of peer.h with the server's clock; its answer as test_server_cmd() has
+ * it. */
+bool peer_takes(struct world *w, const char *owner, long long lease_ms, long long wait_ms);
+/* Whether it has queued, or waits in the queue already. */
+bool peer_queues(struct world *w, const char *owner, long long wait_ms);
+void peer_leaves(struct world *w, const char *owner, long long wait_ms);
+bool peer_releases(struct world *w, const char *owner);
+/* Subscribes to the owner's own channel: the connection. */
+int peer_listens(struct world *w, const char *owner);
+/* Waits for one message there. */
+void peer_hears(int fd, const char *owner);
+
+/* ---- what the server did ---- */
+
+struct chronicle;
+
+/* Writes down from here on who queued, who was granted the lock and who left. One at a time. */
+struct chronicle *chronicle_begin(struct world *w);
+/*
+ * Ends it, and says whether the grants went to those who were queued in the order in which they
+ * queued, the first in front, but for those who left. grants, leavers: how many there were, may be
+ * NULL.
+ */
+bool chronicle_end(struct chronicle *chronicle, size_t *ret_grants, size_t *ret_leavers);
+
+#endif

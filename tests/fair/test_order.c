@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* First come, first served: the order of the grants is that of the queue, and nobody is kept
+ * waiting by who has left. */
+#include <stdatomic.h>
+
+#include "fair/hall.h"
+
+static const struct rlock_take for_ever = {.size = sizeof(for_ever), .wait_ms = RLOCK_FOREVER};
+
+/* ---- Crowds ---- */
+
+/* What the threads of a crowd share; one crowd at a time. */
+static struct {
+    struct witness *witness;
+    int rounds;
+    bool in_haste; /* half of the calls give up soon */
+    atomic_uint_least64_t ids, visits, failures;
+} crowd;
+
+static void visit(struct rlock *lock, uint64_t id, int wait_ms)
+{
+    int code = TAKE(lock, .wait_ms = wait_ms);
+
+    if (code == 0) {
+        witness_enter(crowd.witness, 0, id);
+        atomic_fetch_add(&crowd.visits, 1);
+        witness_leave(crowd.witness, 0, id);
+        TEST_CHECK(rlock_unlock(lock) == 0);
+    } else {
+        TEST_CHECK(code == RLOCK_ETIMEDOUT && wait_ms > 0);
+        atomic_fetch_add(&crowd.failures, 1);
+    }
+}
+
+static int act_visit(struct rlock *lock, const struct rlock_take *take)
+{
+    uint64_t id = atomic_fetch_add(&crowd.ids, 1) + 1;
+
+    (void)take;
+    for (int i = 0; i < crowd.rounds; i++) {
+        bool hurries = crowd.in_haste && ((uint64_t)i + id) % 2 == 0;
+
+        visit(lock, id, hurries ? 1 + (int)((id * 7 + (uint64_t)i) % 23) : RLOCK_FOREVER);
+    }
+    return 0;
+}
+
+/* n threads, spread over the clients, each rounds times; what the server did was in order. */
+static void let_in(struct world *w, size_t n_clients, size_t n, int rounds, bool in_haste)
+{
+    struct rlock **locks = calloc(n_clients, sizeof(*locks));
+    struct actor **actors = calloc(n, sizeof(*actors));
+    struct chronicle *chronicle = chronicle_begin(w);
+    size_t grants, leavers;
+
+    crowd.witness = witness_new(1);
+    crowd.rounds = rounds;
+    crowd.in_haste = in_haste;
+    crowd.ids = crowd.visits = crowd.failures = 0;
+    for (size_t i = 0; i < n_clients; i++) {
+        locks[i] = conf_lock(w, conf_client(w));
+    }
+    for (size_t i = 0; i < n; i++) {
+        actors[i] = conf_actor(w);
+    }
+    for (size_t i = 0; i < n; i++) {
+        actor_begin(actors[i], act_visit, locks[i % n_clients], NULL);
+    }
+    for (size_t i = 0; i < n; i++) {
+        (void)actor_end(actors[i]);
+    }
+    hall_await_queued(w, 0);
+    assert_true(chronicle_end(chronicle, &grants, &leavers));
+    assert_int_equal(crowd.visits + crowd.failures, n * (size_t)rounds);
+    assert_true(grants >= crowd.visits && (in_haste || grants == crowd.visits));
+    assert_true(leavers <= crowd.failures);
+    assert_true(witness_is_clean(crowd.witness, stderr));
+    crowd.witness = witness_free(crowd.witness);
+    free(actors);
+    free(locks);
+}
+
+static void threads_of_one_client_are_served_in_order(void **state)
+{
+    let_in(*state, 1, 24, 10, false);
+}
+
+static void sixteen_clients_are_served_in_order(void **state)
+{
+    let_in(*state, 16, 16, 25, false);
+}
+
+static void a_hundred_clients_once_each(void **state)
+{
+    let_in(*state, 100, 100, 1, false);
+}
+
+static void those_who_give_up_do_not_disturb_the_order(void **state)
+{
+    let_in(*state, 8, 24, 30, true);
+}
+
+/* ---- One after the other ---- */
+
+enum { N = 8 };
+
+static void arrival_decides(void **state)
+{
+    struct world *w = *state;
+    struct rlock *locks[N], *first = conf_lock(w, conf_client(w));
+    struct actor *actors[N];
+    struct hall_queue queue;
+
+    for (size_t i = 0; i < N; i++) {
+        locks[i] = conf_lock(w, conf_client(w));
+        actors[i] = conf_actor(w);
+    }
+    assert_code(rlock_lock(first), 0);
+    hall_line_up(w, actors, locks, N, act_take, &for_ever);
+    hall_queue(w, &queue);
+    assert_code(rlock_unlock(first), 0);
+    for (size_t i = 0; i < N; i++) {
+        assert_code(actor_end(actors[i]), 0);
+        assert_string_equal(hall_holder(w), queue.owners[i]);
+        assert_int_equal(hall_queued(w), N - i - 1);
+        assert_code(actor_do(actors[i], act_unlock, locks[i], NULL), 0);
+    }
+}
+
+/* Nobody unlocks: each lease ends, and the next one is let in. */
+static void expiry_alone_advances_the_queue(void **state)
+{
+    enum { LEASE_MS = 300 };
+    struct world *w = *state;
+    struct rlock *locks[N], *first = conf_lock(w, conf_client(w));
+    struct actor *actors[N];
+    int64_t began_us;
+
+    for (size_t i = 0; i < N; i++) {
+        locks[i] = conf_lock(w, conf_client(w));
+        actors[i] = conf_actor(w);
+    }
+    assert_code(TAKE(first, .lease_ms = 2000), 0);
+    hall_line_up(w, actors, locks, N, act_take,
+                 RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .lease_ms = LEASE_MS));
+    assert_code(rlock_unlock(first), 0);
+    began_us = test_now_us();
+    for (size_t i = 0; i < N; i++) {
+        assert_code(actor_end(actors[i]), 0);
+        assert_true(i == 0 || actor_ended_us(actors[i]) > actor_ended_us(actors[i - 1]));
+    }
+    assert_took(test_elapsed_us(began_us), (N - 1) * (LEASE_MS - 10), N * (LEASE_MS + 60));
+    assert_true(TEST_EVENTUALLY(conf_losses(w) == N, 2000));
+    conf_forgive_losses(w);
+    for (size_t i = 0; i < N; i++) {
+        assert_code(actor_do(actors[i], act_unlock, locks[i], NULL), RLOCK_ELOST);
+    }
+}
+
+static void an_expired_lease_lets_the_head_in_at_once(void **state)
+{
+    struct world *w = *state;
+    struct rlock *first = conf_lock(w, conf_client(w)), *second = conf_lock(w, conf_client(w));
+    int64_t began_us = test_now_us();
+
+    assert_code(TAKE(first, .lease_ms = 500), 0);
+    assert_code(rlock_lock(second), 0);
+    assert_took(test_elapsed_us(began_us), 490, 540);
+    assert_code(rlock_unlock(first), RLOCK_ELOST);
+    expect_loss(w, RLOCK_LOST_EXPIRED);
+    assert_code(rlock_unlock(second), 0);
+}
+
+static void who_has_left_does_not_delay_the_next(void **state)
+{
+    struct world *w = *state;
+    struct rlock *first = conf_lock(w, conf_client(w)), *second = conf_lock(w, conf_client(w));
+
+    assert_code(rlock_lock(first), 0);
+    assert_code(TAKE(second, .wait_ms = 200), RLOCK_ETIMEDOUT);
+    assert_code(rlock_unlock(first), 0);
+    assert_code(rlock_try_lock(second), 0);
+    assert_code(rlock_unlock(second), 0);
+}
+
+static void a_timed_try_waits_as_long_as_it_was_told(void **state)
+{
+    struct world *w = *state;
+    struct rlock *first = conf_lock(w, conf_client(w)), *second = conf_lock(w, conf_client(w));
+    int64_t began_us;
+
+    assert_code(rlock_lock(first), 0);
+    began_us = test_now_us();
+    assert_code(TAKE(second, .wait_ms = 1000), RLOCK_ETIMEDOUT);
+    assert_took(test_elapsed_us(began_us), 990, 1050);
+    assert_non_null(strstr(rlock_detail(), "held by"));
+    assert_code(rlock_unlock(first), 0);
+}
+
+/* A holder, and calls that come and go for a while: scores stay where the places put them. */
+static void scores_do_not_drift(void **state)
+{
+    struct world *w = *state;
+    struct rlock *first = conf_lock(w, conf_client(w));
+    struct actor *actors[3];
+    struct rlock *locks[3];
+    long long most = 0;
+
+    crowd = (typeof(crowd)){.rounds = 40, .in_haste = true, .witness = witness_new(1)};
+    assert_code(TAKE(first, .lease_ms = 30000), 0);
+    for (size_t i = 0; i < 3; i++) {
+        locks[i] = conf_lock(w, conf_client(w));
+        actors[i] = conf_actor(w);
+        actor_begin(actors[i], act_visit, locks[i], NULL);
+    }
+    for (int64_t end_us = test_now_us() + 600000; test_now_us() < end_us;) {
+        char *last = test_server_cmd(conf_server(w), "ZRANGE " SCORES " -1 -1 WITHSCORES");
+        const char *score = strchr(last, '\n');
+        long long left = score != NULL ? strtoll(score + 1, NULL, 10) - hall_clock(w) : 0;
+
+        most = left > most ? left : most;
+        free(last);
+    }
+    assert_in_range(most, SLOT_MS, 30000 + 3 * SLOT_MS);
+    assert_code(rlock_unlock(first), 0);
+    for (size_t i = 0; i < 3; i++) {
+        assert_code(actor_end(actors[i]), 0);
+    }
+    assert_true(witness_is_clean(crowd.witness, stderr));
+    crowd.witness = witness_free(crowd.witness);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(threads_of_one_client_are_served_in_order, hall_set_up,
+                                        hall_tear_down),
+        cmocka_unit_test_setup_teardown(sixteen_clients_are_served_in_order, hall_set_up,
+                                        hall_tear_down),
+        cmocka_unit_test_setup_teardown(a_hundred_clients_once_each, hall_set_up, hall_tear_down),
+        cmocka_unit_test_setup_teardown(those_who_give_up_do_not_disturb_the_order, hall_set_up,
+                                        hall_tear_down),
+        cmocka_unit_test_setup_teardown(arrival_decides, hall_set_up, hall_tear_down),
+        cmocka_unit_test_setup_teardown(expiry_alone_advances_the_queue, hall_set_up,
+                                        hall_tear_down),
+        cmocka_unit_test_setup_teardown(an_expired_lease_lets_the_head_in_at_once, hall_set_up,
+                                        hall_tear_down),
+        cmocka_unit_test_setup_teardown(who_has_left_does_not_delay_the_next, hall_set_up,
+                                        hall_tear_down),
+        cmocka_unit_test_setup_teardown(a_timed_try_waits_as_long_as_it_was_told, hall_set_up,
+                                        hall_tear_down),
+        cmocka_unit_test_setup_teardown(scores_do_not_drift, hall_set_up, hall_tear_down),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests_name("fair_order", tests, NULL, NULL);
+}

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What stands on the server: key by key, field by field, score by score. */
+#include <unistd.h>
+
+#include "fair/hall.h"
+#include "support/raw.h"
+
+enum { N = 3 };
+
+/* A holder and waiters, each of a client of its own, in the order in which they queued. */
+struct line {
+    struct rlock_client *clients[N + 1];
+    struct rlock *locks[N + 1]; /* the last one is the holder's */
+    struct actor *actors[N];
+    struct hall_queue queue;
+    long long held_at;
+};
+
+static void line_up(struct world *w, struct line *line, size_t n, const struct rlock_take *hold,
+                    const struct rlock_take *wait)
+{
+    for (size_t i = 0; i <= N; i++) {
+        line->clients[i] = conf_client(w);
+        line->locks[i] = conf_lock(w, line->clients[i]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        line->actors[i] = conf_actor(w);
+    }
+    assert_code(rlock_lock_with(line->locks[N], hold, NULL), 0);
+    line->held_at = hall_clock(w);
+    hall_line_up(w, line->actors, line->locks, n, act_take, wait);
+    hall_queue(w, &line->queue);
+}
+
+/* Each waiter gets it in turn. */
+static void let_go(struct line *line, size_t from, size_t n)
+{
+    assert_code(rlock_unlock(line->locks[N]), 0);
+    for (size_t i = from; i < n; i++) {
+        assert_code(actor_end(line->actors[i]), 0);
+        assert_code(actor_do(line->actors[i], act_unlock, line->locks[i], NULL), 0);
+    }
+}
+
+static const struct rlock_take *for_ever(void)
+{
+    static const struct rlock_take take = {.size = sizeof(take), .wait_ms = RLOCK_FOREVER};
+
+    return &take;
+}
+
+#define assert_near(value, expected, ms) assert_in_range((value) - (expected) + (ms), 0, 2 * (ms))
+
+static void an_uncontended_lock_is_one_hash(void **state)
+{
+    struct world *w = *state;
+    struct rlock_client *client = conf_client(w);
+    struct rlock *lock = conf_lock(w, client);
+    char owner[HALL_OWNER_SIZE];
+
+    assert_code(rlock_lock(lock), 0);
+    test_text(owner, sizeof(owner), "%s:1\n1", rlock_client_uuid(client));
+    assert_true(test_server_says(conf_server(w), owner, "HGETALL " NAME));
+    assert_near(conf_ttl(lock), 30000, 1000);
+    assert_int_equal(test_server_int(conf_server(w), "DBSIZE"), 1);
+    assert_true(test_server_says(conf_server(w), "", "PUBSUB CHANNELS"));
+    assert_code(rlock_unlock(lock), 0);
+    assert_int_equal(test_server_int(conf_server(w), "DBSIZE"), 0);
+}
+
+/* Trace 5 of the wire facts: the first waiter at the end of the lease and a slot, the second a slot
+ * behind it. */
+static void scores_are_redissons_sums(void **state)
+{
+    struct world *w = *state;
+    struct line line;
+    char all[400];
+
+    line_up(w, &line, 2, RLOCK_TAKE(.lease_ms = 30000), for_ever());
+    assert_int_equal(line.queue.n, 2);
+    assert_memory_equal(line.queue.owners[0], rlock_client_uuid(line.clients[0]), 36);
+    assert_memory_equal(line.queue.owners[1], rlock_client_uuid(line.clients[1]), 36);
+    assert_near(hall_score(w, line.queue.owners[0]), line.held_at + 30000 + SLOT_MS, 50);
+    assert_int_equal(hall_score(w, line.queue.owners[1]) - hall_score(w, line.queue.owners[0]),
+                     SLOT_MS);
+    test_text(all, sizeof(all), "%s\n%s", line.queue.owners[0], line.queue.owners[1]);
+    assert_true(test_server_says(conf_server(w), all, "ZRANGE " SCORES " 0 -1"));
+    assert_true(test_server_says(conf_server(w), "list", "TYPE " QUEUE));
+    assert_true(test_server_says(conf_server(w), "zset", "TYPE " SCORES));
+    assert_int_equal(test_server_int(conf_server(w), "PTTL " QUEUE), -1);
+    assert_int_equal(hall_listeners(w, line.queue.owners[0]), 1);
+    assert_int_equal(hall_listeners(w, line.queue.owners[1]), 1);
+    let_go(&line, 0, 2);
+}
+
+/* Trace 6: the head is told, on its own channel alone; its grant lowers the others by a slot. */
+static void a_release_wakes_the_head_alone(void **state)
+{
+    struct world *w = *state;
+    struct line line;
+    long long before;
+    int fd = raw_dial(test_server_unix_url(conf_server(w)));
+    char message[300];
+
+    line_up(w, &line, 2, RLOCK_TAKE(.lease_ms = 30000), for_ever());
+    raw_say(fd, "PSUBSCRIBE redisson_lock__channel*\r\n");
+    assert_true(
+        raw_hears(fd, "*3\r\n$10\r\npsubscribe\r\n$23\r\nredisson_lock__channel*\r\n:1\r\n"));
+    before = hall_score(w, line.queue.owners[1]);
+    assert_code(rlock_unlock(line.locks[N]), 0);
+    assert_code(actor_end(line.actors[0]), 0);
+    assert_string_equal(hall_holder(w), line.queue.owners[0]);
+    assert_int_equal(hall_score(w, line.queue.owners[1]), before - SLOT_MS);
+    assert_int_equal(hall_queued(w), 1);
+    test_text(message, sizeof(message),
+              "*4\r\n$8\r\npmessage\r\n$23\r\nredisson_lock__channel*\r\n$%zu\r\n" CHANNEL
+              ":%s\r\n$1\r\n0\r\n",
+              strlen(CHANNEL) + 1 + strlen(line.queue.owners[0]), line.queue.owners[0]);
+    assert_true(raw_hears(fd, message));
+    assert_string_equal(raw_hear_within(fd, 50), "");
+    assert_code(actor_do(line.actors[0], act_unlock, line.locks[0], NULL), 0);
+    assert_code(actor_end(line.actors[1]), 0);
+    assert_code(actor_do(line.actors[1], act_unlock, line.locks[1], NULL), 0);
+    close(fd);
+}
+
+static void who_gives_up_takes_its_slot_along(void **state)
+{
+    struct world *w = *state;
+    struct line line;
+    struct hall_queue after;
+    long long first, third;
+
+    line_up(w, &line, 1, RLOCK_TAKE(.lease_ms = 30000), for_ever());
+    actor_begin(line.actors[1] = conf_actor(w), act_take, line.locks[1],
+                RLOCK_TAKE(.wait_ms = 700));
+    hall_await_queued(w, 2);
+    actor_begin(line.actors[2] = conf_actor(w), act_take, line.locks[2], for_ever());
+    hall_await_queued(w, 3);
+    hall_queue(w, &line.queue);
+    first = hall_score(w, line.queue.owners[0]);
+    third = hall_score(w, line.queue.owners[2]);
+    assert_code(actor_end(line.actors[1]), RLOCK_ETIMEDOUT);
+    hall_await_queued(w, 2);
+    hall_queue(w, &after);
+    assert_string_equal(after.owners[1], line.queue.owners[2]);
+    assert_int_equal(hall_score(w, line.queue.owners[0]), first);
+    assert_int_equal(hall_score(w, line.queue.owners[2]), third - SLOT_MS);
+    assert_int_equal(hall_listeners(w, line.queue.owners[1]), 0);
+    assert_code(rlock_unlock(line.locks[N]), 0);
+    assert_code(actor_end(line.actors[0]), 0);
+    assert_code(actor_do(line.actors[0], act_unlock, line.locks[0], NULL), 0);
+    assert_code(actor_end(line.actors[2]), 0);
+    assert_code(actor_do(line.actors[2], act_unlock, line.locks[2], NULL), 0);
+}
+
+static void when_all_have_left_nothing_is_left(void **state)
+{
+    struct world *w = *state;
+    struct line line;
+
+    line_up(w, &line, N, RLOCK_TAKE(.lease_ms = 30000), RLOCK_TAKE(.wait_ms = 300));
+    for (size_t i = 0; i < N; i++) {
+        assert_code(actor_end(line.actors[i]), RLOCK_ETIMEDOUT);
+    }
+    assert_true(TEST_EVENTUALLY(test_server_int(conf_server(w), "DBSIZE") == 1, 1000));
+    assert_code(rlock_unlock(line.locks[N]), 0);
+}
+
+static void a_waiter_that_does_not_queue_yet_is_not_there(void **state)
+{
+    struct world *w = *state;
+    struct line line;
+
+    line_up(w, &line, 0, RLOCK_TAKE(.lease_ms = 30000), NULL);
+    assert_code(rlock_try_lock(line.locks[0]), RLOCK_EBUSY);
+    assert_int_equal(test_server_int(conf_server(w), "DBSIZE"), 1);
+    assert_non_null(strstr(rlock_detail(), "held by"));
+    assert_code(rlock_unlock(line.locks[N]), 0);
+}
+
+/* S19: a free lock with a queue is not for those who do not queue. */
+static void a_try_does_not_go_past_the_queue(void **state)
+{
+    struct world *w = *state;
+    struct rlock *lock = conf_lock(w, conf_client(w));
+    int fd;
+
+    assert_true(peer_takes(w, "H:1", 30000, SLOT_MS));
+    assert_true(peer_queues(w, "J:1", SLOT_MS));
+    fd = peer_listens(w, "J:1");
+    free(test_server_cmd(conf_server(w), "DEL " NAME));
+    assert_code(rlock_try_lock(lock), RLOCK_EBUSY);
+    assert_non_null(strstr(rlock_detail(), "others wait for it"));
+    peer_hears(fd, "J:1"); /* nobody had told it */
+    assert_int_equal(hall_queued(w), 1);
+    peer_leaves(w, "J:1", SLOT_MS);
+    assert_code(rlock_try_lock(lock), 0);
+    assert_code(rlock_unlock(lock), 0);
+    close(fd);
+}
+
+/* By every peer's rule, and the keys are gone with the last one. */
+static void heads_whose_time_is_over_are_out(void **state)
+{
+    struct world *w = *state;
+    struct rlock *lock = conf_lock(w, conf_client(w));
+    long long now = hall_clock(w);
+
+    free(test_server_cmd(conf_server(w), "RPUSH " QUEUE " J:1 J:2"));
+    free(test_server_cmd(conf_server(w), "ZADD " SCORES " %lld J:1 %lld J:2", now - 1, now - 5));
+    assert_code(rlock_try_lock(lock), 0);
+    assert_int_equal(test_server_int(conf_server(w), "DBSIZE"), 1);
+    assert_code(rlock_unlock(lock), 0);
+    free(test_server_cmd(conf_server(w), "RPUSH " QUEUE " J:1 J:2"));
+    free(test_server_cmd(conf_server(w), "ZADD " SCORES " %lld J:1 %lld J:2", now - 1,
+                         now + 100000));
+    assert_code(rlock_try_lock(lock), RLOCK_EBUSY);
+    assert_true(test_server_says(conf_server(w), "J:2", "LRANGE " QUEUE " 0 -1"));
+    free(test_server_cmd(conf_server(w), "DEL " QUEUE " " SCORES));
+}
+
+/* Trace 10: for a peer it would be there for ever. */
+static void a_head_without_a_score_gets_one(void **state)
+{
+    struct world *w = *state;
+    struct rlock *lock = conf_lock(w, conf_client(w));
+
+    free(test_server_cmd(conf_server(w), "RPUSH " QUEUE " ghost:1"));
+    assert_code(rlock_try_lock(lock), RLOCK_EBUSY);
+    assert_near(hall_score(w, "ghost:1"), hall_clock(w) + SLOT_MS, 100);
+    assert_code(TAKE(lock, .wait_ms = 4000), 0); /* nobody hears it: it is dead */
+    assert_int_equal(test_server_int(conf_server(w), "DBSIZE"), 1);
+    assert_code(rlock_unlock(lock), 0);
+}
+
+/* Trace 11: a peer would take it for queued, and let it starve. */
+static void scores_without_an_entry_do_not_stay(void **state)
+{
+    struct world *w = *state;
+    struct rlock *lock = conf_lock(w, conf_client(w));
+
+    free(test_server_cmd(conf_server(w), "ZADD " SCORES " 1900000000000 ghost:1"));
+    assert_code(rlock_lock(lock), 0);
+    assert_int_equal(test_server_int(conf_server(w), "DBSIZE"), 1);
+    assert_code(rlock_unlock(lock), 0);
+}
+
+/* A waiter mends its own entry, whatever half of it is lost. slot 3 s: it looks every second. */
+static void a_waiter_mends_its_entry(void **state)
+{
+    struct world *w = *state;
+    struct line line;
+    struct rlock *waiting;
+    const struct rlock_opts opts = RLOCK_OPTS(.fair_slot_ms = 3000);
+
+    line_up(w, &line, 0, RLOCK_TAKE(.lease_ms = 60000), NULL);
+    waiting = conf_lock_with(w, line.clients[0], NAME, &opts);
+    actor_begin(line.actors[0] = conf_actor(w), act_take, waiting, for_ever());
+    hall_await_queued(w, 1);
+    hall_queue(w, &line.queue);
+    free(test_server_cmd(conf_server(w), "DEL " SCORES));
+    assert_true(TEST_EVENTUALLY(test_server_int(conf_server(w), "ZCARD " SCORES) == 1, 3000));
+    free(test_server_cmd(conf_server(w), "DEL " QUEUE));
+    assert_true(TEST_EVENTUALLY(hall_queued(w) == 1, 3000));
+    free(test_server_cmd(conf_server(w), "DEL " QUEUE " " SCORES));
+    assert_true(TEST_EVENTUALLY(hall_queued(w) == 1, 3000));
+    assert_int_equal(test_server_int(conf_server(w), "ZCARD " SCORES), 1);
+    assert_true(hall_score(w, line.queue.owners[0]) > hall_clock(w));
+    let_go(&line, 0, 1);
+}
+
+/* Redisson's sums stand still, and put out who waits longer than its slot. */
+static void a_waiter_outlives_its_slot(void **state)
+{
+    struct world *w = *state;
+    const struct rlock_opts opts = RLOCK_OPTS(.fair_slot_ms = 1000);
+    struct rlock_client *client = conf_client_renewing(w, 600);
+    struct rlock *lock = conf_lock_with(w, client, NAME, &opts);
+    struct rlock *other = conf_lock_with(w, conf_client(w), NAME, &opts);
+    struct actor *actor = conf_actor(w);
+    struct hall_queue queue;
+    long long end;
+
+    assert_code(rlock_lock(lock), 0);
+    actor_begin(actor, act_take, other, for_ever());
+    hall_await_queued(w, 1);
+    hall_queue(w, &queue);
+    end = hall_clock(w) + 3000;
+    while (hall_clock(w) < end) {
+        (void)peer_takes(w, "J:1", 1000, SLOT_MS); /* puts out whose time is over */
+        assert_true(hall_score(w, queue.owners[0]) > hall_clock(w));
+    }
+    assert_code(rlock_unlock(lock), 0);
+    assert_code(actor_end(actor), 0);
+    assert_code(actor_do(actor, act_unlock, other, NULL), 0);
+}
+
+static void names_follow_prefix_and_braces(void **state)
+{
+    struct world *w = *state;
+    struct rlock_client *plain = conf_client(w);
+    struct rlock_client *prefixed = conf_client_with(w, &RLOCK_CLIENT_OPTS(.key_prefix = "p:"));
+    struct rlock *locks[] = {conf_lock_named(w, plain, "a"), conf_lock_named(w, prefixed, "a"),
+                             conf_lock_named(w, plain, "x{a}y")};
+    static const char *const queues[] = {"redisson_lock_queue:{a}", "redisson_lock_queue:{p:a}",
+                                         "redisson_lock_queue:x{a}y"};
+    static const char *const scores[] = {"redisson_lock_timeout:{a}", "redisson_lock_timeout:{p:a}",
+                                         "redisson_lock_timeout:x{a}y"};
+
+    for (size_t i = 0; i < 3; i++) {
+        struct actor *actor = conf_actor(w);
+
+        assert_code(rlock_lock(locks[i]), 0);
+        actor_begin(actor, act_take, locks[i], RLOCK_TAKE(.wait_ms = 300));
+        assert_true(TEST_EVENTUALLY(conf_has_key(w, queues[i]), 2000));
+        assert_true(conf_has_key(w, scores[i]));
+        assert_code(actor_end(actor), RLOCK_ETIMEDOUT);
+        assert_code(rlock_unlock(locks[i]), 0);
+    }
+}
+
+static void inspect_says_how_many_wait(void **state)
+{
+    struct world *w = *state;
+    struct line line;
+    struct rlock_info info = RLOCK_INFO_INIT;
+
+    line_up(w, &line, 2, RLOCK_TAKE(.lease_ms = 30000), RLOCK_TAKE(.wait_ms = 1000));
+    assert_code(rlock_inspect(line.locks[0], &info), 0);
+    assert_true(info.locked);
+    assert_false(info.mine);
+    assert_int_equal(info.waiters, 2);
+    assert_memory_equal(info.holder, rlock_client_uuid(line.clients[N]), 36);
+    assert_code(actor_end(line.actors[0]), RLOCK_ETIMEDOUT);
+    assert_code(actor_end(line.actors[1]), RLOCK_ETIMEDOUT);
+    assert_code(rlock_unlock(line.locks[N]), 0);
+    assert_true(TEST_EVENTUALLY(hall_queued(w) == 0, 1000));
+    assert_code(rlock_inspect(line.locks[0], &info), 0);
+    assert_false(info.locked);
+    assert_int_equal(info.waiters, 0);
+}
+
+static void options_have_their_ranges(void **state)
+{
+    struct world *w = *state;
+    struct rlock_client *client = conf_client(w);
+    struct rlock *lock = NULL;
+
+    assert_code(rlock_fair_new(client, NAME, &RLOCK_OPTS(.fair_slot_ms = 999), &lock),
+                RLOCK_EINVAL);
+    assert_code(rlock_fair_new(client, NAME, &RLOCK_OPTS(.fair_slot_ms = -1), &lock), RLOCK_EINVAL);
+    assert_null(lock);
+    assert_string_equal(rlock_kind(conf_lock(w, client)), "fair");
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(an_uncontended_lock_is_one_hash, hall_set_up,
+                                        hall_tear_down),
+        cmocka_unit_test_setup_teardown(scores_are_redissons_sums, hall_set_up, hall_tear_down),
+        cmocka_unit_test_setup_teardown(a_release_wakes_the_head_alone, hall_set_up,
+                                        hall_tear_down),
+        cmocka_unit_test_setup_teardown(who_gives_up_takes_its_slot_along, hall_set_up,
+                                        hall_tear_down),
+        cmocka_unit_test_setup_teardown(when_all_have_left_nothing_is_left, hall_set_up,
+                                        hall_tear_down),
+        cmocka_unit_test_setup_teardown(a_waiter_that_does_not_queue_yet_is_not_there, hall_set_up,
+                                        hall_tear_down),
+        cmocka_unit_test_setup_teardown(a_try_does_not_go_past_the_queue, hall_set_up,
+                                        hall_tear_down),
+        cmocka_unit_test_setup_teardown(heads_whose_time_is_over_are_out, hall_set_up,
+                                        hall_tear_down),
+        cmocka_unit_test_setup_teardown(a_head_without_a_score_gets_one, hall_set_up,
+                                        hall_tear_down),
+        cmocka_unit_test_setup_teardown(scores_without_an_entry_do_not_stay, hall_set_up,
+                                        hall_tear_down),
+        cmocka_unit_test_setup_teardown(a_waiter_mends_its_entry, hall_set_up, hall_tear_down),
+        cmocka_unit_test_setup_teardown(a_waiter_outlives_its_slot, hall_set_up, hall_tear_down),
+        cmocka_unit_test_setup_teardown(names_follow_prefix_and_braces, hall_set_up,
+                                        hall_tear_down),
+        cmocka_unit_test_setup_teardown(inspect_says_how_many_wait, hall_set_up, hall_tear_down),
+        cmocka_unit_test_setup_teardown(options_have_their_ranges, hall_set_up, hall_tear_down),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests_name("fair_state", tests, NULL, NULL);
+}

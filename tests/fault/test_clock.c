@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Clocks: the wall clock has no say, a machine that slept has lost what it held, and what is silent
+ * for long is looked at again.
+ */
+#include "fault/clock.h"
+#include "fault/scene.h"
+#include "fault/verbs.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define HOUR_MS INT64_C(3600000)
+/* A connection that is silent for so long is tried. */
+#define IDLE_MS 10000
+/* The longest sleep of a waiter that is subscribed. */
+#define RECHECK_MS 5000
+
+static const struct rlock_take patient = {.size = sizeof(patient), .wait_ms = HOUR_MS};
+
+static struct rlock_client_opts unhurried(void)
+{
+    return RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000 * test_slack(),
+                             .connect_timeout_ms = 1000 * test_slack());
+}
+
+/* ---- The wall clock ---- */
+
+static void the_wall_clock_may_jump(void **state)
+{
+    struct scene scene;
+    struct actor actor, rival;
+    const int64_t lease_ms = scene_ms(300);
+    struct crew crew = {.actor = &actor, .take = &patient};
+    struct crew others = {.actor = &rival, .take = &patient};
+    struct rlock *other;
+    size_t reads;
+
+    (void)state;
+    /* plain: TLS asks for the date, and must */
+    scene_open(&scene, &(struct scene_opts){.server.transport = TEST_TCP});
+    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms,
+                                                 .op_timeout_ms = 1000 * test_slack()));
+    actor_open_direct(&rival, &scene);
+    other = actor_lock(&actor, "b");
+    assert_code(actor_visit(&rival, NULL), 0);
+    reads = clock_wall_reads();
+    assert_code(rlock_try_lock(other), 0);
+    crew_start(&crew, 3);
+    crew_start(&others, 1);
+    for (int i = 0; i < 8; i++) {
+        size_t visits = atomic_load(&crew.visits);
+
+        clock_set_wall_ms(i % 2 == 0 ? HOUR_MS : -HOUR_MS);
+        assert_true(TEST_EVENTUALLY(atomic_load(&crew.visits) > visits + 10, 5000));
+        assert_true(TEST_EVENTUALLY(test_server_int(scene.server, "PTTL b") < lease_ms * 9 / 10,
+                                    5000));
+        assert_true(rlock_is_valid(other));
+    }
+    crew_stop(&crew);
+    crew_stop(&others);
+    clock_set_wall_ms(0);
+    assert_int_equal(clock_wall_reads(), reads);
+    assert_code(rlock_unlock(other), 0);
+    assert_int_equal(actor_losses(&actor) + actor_losses(&rival), 0);
+    assert_int_equal(actor_logged(&actor, ""), 0);
+    other = rlock_free(other);
+    actor_close(&actor);
+    actor_close(&rival);
+    scene_close(&scene);
+}
+
+/* Finds the shared library that was built with this program. */
+static bool find_library(char *ret_path, size_t size)
+{
+    char self[256];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+    for (int up = 0; up < 2 && n > 0; up++) {
+        self[n] = '\0';
+        *strrchr(self, '/') = '\0';
+        n = (ssize_t)strlen(self);
+    }
+    test_text(ret_path, size, "%s/librlock.so", self);
+    return access(ret_path, R_OK) == 0;
+}
+
+static void the_library_asks_nobody_for_the_wall_clock(void **state)
+{
+    static const char *const banned[] = {"time",         "gettimeofday", "timespec_get",
+                                         "ftime",        "clock",        "sleep",
+                                         "nanosleep",    "localtime",    "timer_settime"};
+    char library[300], log[300], line[512];
+    const char *argv[] = {"/bin/sh", "-c", "command -v nm >/dev/null || exit 0; nm -D -u \"$0\"",
+                          library, NULL};
+    size_t found = 0;
+    FILE *file;
+
+    (void)state;
+    if (!find_library(library, sizeof(library))) {
+        print_message("no shared library here\n");
+        skip();
+    }
+    test_text(log, sizeof(log), "%s/nm", test_dir());
+    test_run("/", log, argv);
+    file = fopen(log, "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file) != NULL) {
+        char name[128] = "";
+
+        (void)sscanf(line, " %*s %127[^@ \n]", name);
+        found += strcmp(name, "clock_gettime") == 0;
+        for (size_t i = 0; i < sizeof(banned) / sizeof(banned[0]); i++) {
+            assert_string_not_equal(name, banned[i]);
+        }
+    }
+    (void)fclose(file);
+    if (found == 0) {
+        print_message("no nm here\n");
+        skip();
+    }
+}
+
+/* ---- A machine that slept ---- */
+
+static void a_hold_is_lost_when_the_machine_slept_past_it(void **state)
+{
+    struct scene scene;
+    struct actor actor, rival;
+    const int64_t lease_ms = scene_ms(900);
+    struct proxy_rule rule;
+    int64_t woke_us;
+    int renewals;
+
+    (void)state;
+    scene_open(&scene, &(struct scene_opts){.proxied = true});
+    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms,
+                                                 .op_timeout_ms = 1000 * test_slack()));
+    assert_code(rlock_try_lock(actor.lock), 0);
+    assert_true(scene_wait_renewed(&scene, lease_ms));
+    rule = (struct proxy_rule){.act = PROXY_PASS, .contains = script_digest("renew")};
+    assert_true(rlock_is_valid(actor.lock));
+    renewals = proxy_add(scene.proxy, &rule);
+    clock_suspend_ms(HOUR_MS);
+    assert_false(rlock_is_valid(actor.lock)); /* before anybody else got to run */
+    assert_int_equal(rlock_valid_ms(actor.lock), 0);
+    woke_us = test_now_us();
+    assert_int_equal(actor_wait_loss(&actor, 1), RLOCK_LOST_EXPIRED);
+    assert_within(woke_us, lease_ms / 3);
+    assert_int_equal(proxy_fired(scene.proxy, renewals), 0);
+    assert_code(rlock_unlock(actor.lock), RLOCK_ELOST);
+    /* the server slept as well, or did not: what it has is given back */
+    actor_open_direct(&rival, &scene);
+    assert_code(actor_visit(&rival, &patient), 0);
+    assert_code(actor_visit(&actor, &patient), 0);
+    assert_int_equal(proxy_fired(scene.proxy, renewals), 0);
+    assert_int_equal(actor_losses(&actor), 1);
+    actor_close(&actor);
+    actor_close(&rival);
+    scene_close(&scene);
+}
+
+static void each_call_after_the_sleep_says_lost(void **state)
+{
+    struct scene scene;
+    struct actor actor;
+
+    (void)state;
+    scene_open(&scene, NULL);
+    actor_open(&actor, &scene, unhurried());
+    for (int i = 0; i < 3; i++) {
+        assert_code(rlock_lock_with(actor.lock, RLOCK_TAKE(.lease_ms = 60000), NULL), 0);
+        assert_code(rlock_lock_with(actor.lock, RLOCK_TAKE(.lease_ms = 60000), NULL), 0);
+        clock_suspend_ms(HOUR_MS);
+        if (i == 1) {
+            assert_code(rlock_try_lock(actor.lock), RLOCK_ELOST);
+        } else if (i == 2) {
+            assert_code(rlock_lock_with(actor.lock, &patient, NULL), RLOCK_ELOST);
+        }
+        assert_code(rlock_unlock(actor.lock), RLOCK_ELOST);
+        assert_code(rlock_unlock(actor.lock), RLOCK_ELOST);
+        assert_code(rlock_unlock(actor.lock), RLOCK_ENOTOWNER);
+        assert_int_equal(actor_wait_loss(&actor, (size_t)i + 1), RLOCK_LOST_EXPIRED);
+        assert_true(scene_wait_held(&scene, false)); /* given back */
+    }
+    actor_close(&actor);
+    scene_close(&scene);
+}
+
+static void a_waiter_goes_on_waiting_after_the_sleep(void **state)
+{
+    struct scene scene;
+    struct actor actor;
+    struct waiter waiter, timed;
+
+    (void)state;
+    scene_open(&scene, NULL);
+    scene_take_by_hand(&scene, 0);
+    actor_open(&actor, &scene, unhurried());
+    waiter_start(&timed, &actor, RLOCK_TAKE(.wait_ms = 30 * 60000));
+    waiter_start(&waiter, &actor, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER));
+    assert_true(scene_wait_waiters(&scene, 1));
+    clock_suspend_ms(HOUR_MS);
+    clock_skip_ms(RECHECK_MS); /* whoever slept meanwhile sleeps on, so long at most */
+    assert_int_equal(waiter_join(&timed), RLOCK_ETIMEDOUT);
+    free(test_server_cmd(scene.server, "DEL " SCENE_NAME));
+    free(test_server_cmd(scene.server, "PUBLISH " SCENE_CHANNEL " 0"));
+    assert_int_equal(waiter_join(&waiter), 0);
+    actor_close(&actor);
+    scene_close(&scene);
+}
+
+/* ---- Silence ---- */
+
+static void a_waiter_looks_again_after_five_seconds_without_a_message(void **state)
+{
+    struct scene scene;
+    struct actor actor;
+    struct waiter waiter;
+    long long calls;
+
+    (void)state;
+    scene_open(&scene, NULL);
+    scene_take_by_hand(&scene, 0);
+    actor_open(&actor, &scene, unhurried());
+    waiter_start(&waiter, &actor, &patient);
+    assert_true(scene_wait_waiters(&scene, 1));
+    for (int i = 0; i < 3; i++) { /* each time in vain */
+        calls = scene_info(&scene, "commandstats", "cmdstat_evalsha:calls");
+        clock_skip_ms(RECHECK_MS);
+        assert_true(TEST_EVENTUALLY(
+            scene_info(&scene, "commandstats", "cmdstat_evalsha:calls") > calls, 5000));
+    }
+    free(test_server_cmd(scene.server, "DEL " SCENE_NAME)); /* in silence */
+    clock_skip_ms(RECHECK_MS);
+    assert_int_equal(waiter_join(&waiter), 0);
+    actor_close(&actor);
+    scene_close(&scene);
+}
+
+static void every_message_may_be_lost(void **state)
+{
+    struct scene scene;
+    struct actor actor, rival;
+    struct waiter waiter;
+
+    (void)state;
+    scene_open(&scene, &(struct scene_opts){.proxied = true});
+    proxy_drop_messages(scene.proxy, 100, 1);
+    actor_open(&actor, &scene, unhurried());
+    actor_open_direct(&rival, &scene);
+    for (int i = 0; i < 5; i++) {
+        assert_code(rlock_lock_with(rival.lock, RLOCK_TAKE(.lease_ms = HOUR_MS), NULL), 0);
+        waiter_start(&waiter, &actor, &patient);
+        assert_true(scene_wait_waiters(&scene, 1));
+        assert_true(actor_step(&rival));
+        assert_code(rlock_unlock(rival.lock), 0);
+        clock_skip_ms(RECHECK_MS);
+        assert_int_equal(waiter_join(&waiter), 0);
+        assert_true(scene_wait_waiters(&scene, 0));
+    }
+    assert_true(proxy_stats(scene.proxy).dropped_messages >= 5);
+    actor_close(&actor);
+    actor_close(&rival);
+    scene_close(&scene);
+}
+
+static bool accepts(const struct scene *scene, uint64_t more_than)
+{
+    return proxy_stats(scene->proxy).accepted > more_than;
+}
+
+/* Lets the time pass that it takes to try a silent connection and to give it up. */
+static bool is_found_out(const struct scene *scene, uint64_t accepted)
+{
+    clock_skip_ms(IDLE_MS);
+    for (int i = 0; i < 3 && !accepts(scene, accepted); i++) {
+        (void)TEST_EVENTUALLY(accepts(scene, accepted), 200);
+        clock_skip_ms(IDLE_MS);
+    }
+    return accepts(scene, accepted);
+}
+
+static void an_idle_connection_whose_peer_vanished_is_found_out(void **state)
+{
+    struct scene scene;
+    struct actor actor;
+    uint64_t accepted;
+
+    (void)state;
+    scene_open(&scene, &(struct scene_opts){.proxied = true});
+    actor_open(&actor, &scene, unhurried());
+    assert_code(actor_visit(&actor, NULL), 0);
+    for (int i = 0; i < 3; i++) {
+        accepted = proxy_stats(scene.proxy).accepted;
+        proxy_black_hole(scene.proxy, PROXY_ANY, true);
+        proxy_black_hole(scene.proxy, PROXY_ANY, false);
+        assert_true(is_found_out(&scene, accepted));
+        assert_code(actor_visit(&actor, NULL), 0);
+    }
+    actor_close(&actor);
+    scene.proxy = proxy_stop(scene.proxy); /* the vanished connections are still open behind it */
+    scene_close(&scene);
+}
+
+static void a_subscriber_whose_peer_vanished_is_found_out(void **state)
+{
+    struct scene scene;
+    struct actor actor;
+    struct waiter waiter;
+    uint64_t accepted;
+
+    (void)state;
+    scene_open(&scene, &(struct scene_opts){.proxied = true});
+    scene_take_by_hand(&scene, 0);
+    actor_open(&actor, &scene, unhurried());
+    waiter_start(&waiter, &actor, &patient);
+    assert_true(scene_wait_waiters(&scene, 1));
+    accepted = proxy_stats(scene.proxy).accepted;
+    proxy_black_hole(scene.proxy, PROXY_SUBSCRIBERS, true);
+    proxy_black_hole(scene.proxy, PROXY_SUBSCRIBERS, false);
+    assert_true(is_found_out(&scene, accepted));
+    assert_true(scene_wait_waiters(&scene, 2)); /* the vanished one is still subscribed */
+    free(test_server_cmd(scene.server, "DEL " SCENE_NAME));
+    free(test_server_cmd(scene.server, "PUBLISH " SCENE_CHANNEL " 0"));
+    assert_int_equal(waiter_join(&waiter), 0);
+    actor_close(&actor);
+    scene.proxy = proxy_stop(scene.proxy);
+    scene_close(&scene);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_wall_clock_may_jump),
+        cmocka_unit_test(the_library_asks_nobody_for_the_wall_clock),
+        cmocka_unit_test(a_hold_is_lost_when_the_machine_slept_past_it),
+        cmocka_unit_test(each_call_after_the_sleep_says_lost),
+        cmocka_unit_test(a_waiter_goes_on_waiting_after_the_sleep),
+        cmocka_unit_test(a_waiter_looks_again_after_five_seconds_without_a_message),
+        cmocka_unit_test(every_message_may_be_lost),
+        cmocka_unit_test(an_idle_connection_whose_peer_vanished_is_found_out),
+        cmocka_unit_test(a_subscriber_whose_peer_vanished_is_found_out),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests_name("fault_clock", tests, NULL, NULL);
+}

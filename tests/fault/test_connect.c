@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Servers that cannot be reached, or have no room: what calls say, and that waiters outlast it. */
+#include "fault/scene.h"
+
+#include <arpa/inet.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define OP_MS 300
+
+/* Timeouts are those of a user who wants to know soon; not stretched, since nothing answers. */
+#define HASTY(...)                                                                                 \
+    RLOCK_CLIENT_OPTS(.op_timeout_ms = OP_MS, .connect_timeout_ms = OP_MS / 2, __VA_ARGS__)
+
+/* Every sort of call fails with ECONN, in its time. */
+static void nothing_goes(const struct actor *actor, const char *why)
+{
+    struct rlock_info info = RLOCK_INFO_INIT;
+    int64_t began_us = test_now_us();
+
+    assert_code(rlock_try_lock(actor->lock), RLOCK_ECONN);
+    assert_detail(why);
+    assert_within(began_us, OP_MS);
+    began_us = test_now_us();
+    assert_code(rlock_lock_with(actor->lock, RLOCK_TAKE(.wait_ms = 100), NULL), RLOCK_ECONN);
+    assert_within(began_us, 100);
+    began_us = test_now_us();
+    assert_code(rlock_inspect(actor->lock, &info), RLOCK_ECONN);
+    assert_within(began_us, OP_MS);
+    began_us = test_now_us();
+    assert_code(rlock_force_unlock(actor->lock, NULL), RLOCK_ECONN);
+    assert_within(began_us, OP_MS);
+    assert_code(rlock_unlock(actor->lock), RLOCK_ENOTOWNER);
+}
+
+static void a_refused_connection_fails_calls_and_not_waiters(void **state)
+{
+    struct scene scene;
+    struct actor actor;
+    struct waiter waiter;
+
+    (void)state;
+    scene_open(&scene, &(struct scene_opts){.proxied = true});
+    proxy_refuse(scene.proxy, true);
+    actor_open(&actor, &scene, HASTY(.renewed_lease_ms = 500));
+    nothing_goes(&actor, "cannot connect");
+    waiter_start(&waiter, &actor, RLOCK_TAKE(.wait_ms = 20000));
+    proxy_refuse(scene.proxy, false);
+    assert_int_equal(waiter_join(&waiter), 0);
+    assert_int_equal(waiter.unlock_code, 0);
+    actor_close(&actor);
+    scene_close(&scene);
+}
+
+static void a_hold_outlives_a_time_of_refused_connections(void **state)
+{
+    struct scene scene;
+    struct actor actor, rival;
+    const int64_t lease_ms = scene_ms(600);
+    uint64_t accepted;
+
+    (void)state;
+    scene_open(&scene, &(struct scene_opts){.proxied = true});
+    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms));
+    actor_open_direct(&rival, &scene);
+    assert_code(rlock_try_lock(actor.lock), 0);
+    accepted = proxy_stats(scene.proxy).accepted;
+    proxy_refuse(scene.proxy, true);
+    proxy_cut_all(scene.proxy, PROXY_ANY);
+    assert_code(rlock_try_lock(rival.lock), RLOCK_EBUSY);
+    assert_true(actor_step(&actor));
+    proxy_refuse(scene.proxy, false);
+    assert_true(TEST_EVENTUALLY(proxy_stats(scene.proxy).accepted > accepted, 2000));
+    assert_true(scene_wait_renewed(&scene, lease_ms));
+    assert_true(scene_wait_renewed(&scene, lease_ms));
+    assert_true(actor_step(&actor));
+    assert_code(rlock_try_lock(rival.lock), RLOCK_EBUSY);
+    assert_code(rlock_unlock(actor.lock), 0);
+    assert_code(actor_visit(&rival, NULL), 0);
+    assert_int_equal(actor_losses(&actor), 0);
+    actor_close(&actor);
+    actor_close(&rival);
+    scene_close(&scene);
+}
+
+/* A listener with a full queue: packets to it are dropped, as a firewall would. */
+struct hole {
+    int listener, fill[4];
+    char url[64];
+};
+
+static void hole_open(struct hole *hole)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t len = sizeof(addr);
+
+    hole->listener = test_must(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket");
+    test_must(bind(hole->listener, (struct sockaddr *)&addr, len), "bind");
+    test_must(listen(hole->listener, 0), "listen");
+    test_must(getsockname(hole->listener, (struct sockaddr *)&addr, &len), "getsockname");
+    for (size_t i = 0; i < sizeof(hole->fill) / sizeof(hole->fill[0]); i++) {
+        hole->fill[i] =
+            test_must(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), "socket");
+        (void)connect(hole->fill[i], (struct sockaddr *)&addr, len);
+    }
+    (void)snprintf(hole->url, sizeof(hole->url), "redis://127.0.0.1:%d", ntohs(addr.sin_port));
+}
+
+static void hole_close(const struct hole *hole)
+{
+    for (size_t i = 0; i < sizeof(hole->fill) / sizeof(hole->fill[0]); i++) {
+        (void)close(hole->fill[i]);
+    }
+    (void)close(hole->listener);
+}
+
+static void a_connection_into_a_black_hole_fails_in_time_and_hinders_nobody(void **state)
+{
+    struct scene scene;
+    struct actor lost, well;
+    struct waiter waiter;
+    struct hole hole;
+    int64_t began_us;
+
+    (void)state;
+    scene_open(&scene, NULL);
+    hole_open(&hole);
+    actor_open(&lost, &scene, HASTY(.url = hole.url));
+    actor_open_direct(&well, &scene);
+    waiter_start(&waiter, &lost, RLOCK_TAKE(.wait_ms = 20000));
+    for (int i = 0; i < 100; i++) {
+        assert_code(actor_visit(&well, NULL), 0);
+    }
+    nothing_goes(&lost, "not connected");
+    began_us = test_now_us();
+    lost.client = rlock_client_close(lost.client);
+    assert_within(began_us, OP_MS);
+    assert_int_equal(waiter_join(&waiter), RLOCK_ECLOSED);
+    actor_close(&lost);
+    actor_close(&well);
+    hole_close(&hole);
+    scene_close(&scene);
+}
+
+static void a_stopped_server_accepts_connections_and_proves_nothing(void **state)
+{
+    struct scene scene;
+    struct actor actor;
+    struct waiter waiter;
+
+    (void)state;
+    scene_open(&scene, NULL);
+    test_server_freeze(scene.server);
+    actor_open(&actor, &scene, HASTY(.renewed_lease_ms = 500));
+    nothing_goes(&actor, "no answer");
+    waiter_start(&waiter, &actor, RLOCK_TAKE(.wait_ms = 20000));
+    test_server_thaw(scene.server);
+    assert_int_equal(waiter_join(&waiter), 0);
+    assert_int_equal(waiter.unlock_code, 0);
+    actor_close(&actor);
+    scene_close(&scene);
+}
+
+static void connections_reset_when_they_are_accepted_are_tried_again(void **state)
+{
+    struct scene scene;
+    struct actor actor;
+
+    (void)state;
+    scene_open(&scene, &(struct scene_opts){.proxied = true});
+    proxy_cut_accepts(scene.proxy, 3);
+    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = 2000 * test_slack()));
+    assert_code(actor_visit(&actor, NULL), 0);
+    actor_close(&actor);
+    scene_close(&scene);
+}
+
+/* ---- A server without room ---- */
+
+/* Leaves room for so many connections besides the test's own. */
+static void leave_room(const struct scene *scene, int n)
+{
+    long long all = scene_info(scene, "clients", "connected_clients");
+    long long ours = test_server_clients(scene->server);
+
+    free(test_server_cmd(scene->server, "CONFIG SET maxclients %lld", all - ours + n));
+}
+
+static void a_full_server_is_asked_again_without_a_storm(void **state)
+{
+    struct scene scene;
+    struct actor actor;
+    struct waiter waiter;
+    int64_t began_us;
+
+    (void)state;
+    scene_open(&scene, &(struct scene_opts){.server.transport = TEST_TCP}); /* TLS is told nothing */
+    leave_room(&scene, 0);
+    actor_open(&actor, &scene, HASTY(.renewed_lease_ms = 500));
+    nothing_goes(&actor, "max number of clients");
+    began_us = test_now_us();
+    waiter_start(&waiter, &actor, RLOCK_TAKE(.wait_ms = 20000));
+    assert_true(TEST_EVENTUALLY(scene_info(&scene, "stats", "rejected_connections") >= 8, 10000));
+    /* pauses double from 10 ms on, with jitter: eight tries take 100 ms at the very least */
+    assert_true(test_elapsed_us(began_us) + 3 * OP_MS * 1000 > 100000);
+    assert_in_range(scene_info(&scene, "stats", "rejected_connections"), 8, 40);
+    leave_room(&scene, 5);
+    assert_int_equal(waiter_join(&waiter), 0);
+    actor_close(&actor);
+    scene_close(&scene);
+}
+
+static void without_room_for_a_subscriber_waiters_poll(void **state)
+{
+    struct scene scene;
+    struct actor actor;
+    struct waiter waiter;
+    int64_t released_us;
+
+    (void)state;
+    scene_open(&scene, NULL);
+    scene_take_by_hand(&scene, 0);
+    leave_room(&scene, 1);
+    actor_open(&actor, &scene,
+               RLOCK_CLIENT_OPTS(.renewed_lease_ms = 500 * test_slack(),
+                                 .op_timeout_ms = 1000 * test_slack()));
+    waiter_start(&waiter, &actor, RLOCK_TAKE(.wait_ms = 20000));
+    assert_true(TEST_EVENTUALLY(scene_info(&scene, "stats", "rejected_connections") > 0, 5000));
+    released_us = test_now_us();
+    free(test_server_cmd(scene.server, "DEL " SCENE_NAME));
+    assert_int_equal(waiter_join(&waiter), 0);
+    assert_within(released_us, 250);
+    actor_close(&actor);
+    scene_close(&scene);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_refused_connection_fails_calls_and_not_waiters),
+        cmocka_unit_test(a_hold_outlives_a_time_of_refused_connections),
+        cmocka_unit_test(a_connection_into_a_black_hole_fails_in_time_and_hinders_nobody),
+        cmocka_unit_test(a_stopped_server_accepts_connections_and_proves_nothing),
+        cmocka_unit_test(connections_reset_when_they_are_accepted_are_tried_again),
+        cmocka_unit_test(a_full_server_is_asked_again_without_a_storm),
+        cmocka_unit_test(without_room_for_a_subscriber_waiters_poll),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests_name("fault_connect", tests, NULL, NULL);
+}

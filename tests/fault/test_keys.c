@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Keys that others lay hands on: of another type, without an end, deleted, renamed, restored, taken.
+ */
+#include "fault/scene.h"
+#include "fault/verbs.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define LEASE_MS scene_ms(300)
+
+static void open_pair(struct scene *scene, struct actor *actor, struct actor *rival)
+{
+    scene_open(scene, NULL);
+    verbs_load(scene);
+    actor_open(actor, scene,
+               RLOCK_CLIENT_OPTS(.renewed_lease_ms = LEASE_MS,
+                                 .op_timeout_ms = 1000 * test_slack()));
+    actor_open_direct(rival, scene);
+}
+
+static void close_pair(struct scene *scene, struct actor *actor, struct actor *rival)
+{
+    actor_close(actor);
+    actor_close(rival);
+    scene_close(scene);
+}
+
+static void say(const struct scene *scene, const char *command)
+{
+    free(test_server_cmd(scene->server, "%s", command));
+}
+
+/* ---- Another type ---- */
+
+/* Each call refuses at once, also one that would wait, and the key stays as it was. */
+static void is_left_alone(const struct scene *scene, const struct actor *actor)
+{
+    struct rlock_info info = RLOCK_INFO_INIT;
+    char *before = test_server_cmd(scene->server, "DUMP " SCENE_NAME);
+    char *after;
+    int64_t began_us = test_now_us();
+
+    assert_code(rlock_try_lock(actor->lock), RLOCK_EWRONGTYPE);
+    assert_detail("lock " SCENE_NAME);
+    assert_code(rlock_lock_with(actor->lock, RLOCK_TAKE(.wait_ms = 20000), NULL),
+                RLOCK_EWRONGTYPE);
+    assert_code(rlock_inspect(actor->lock, &info), RLOCK_EWRONGTYPE);
+    assert_code(rlock_force_unlock(actor->lock, NULL), RLOCK_EWRONGTYPE);
+    assert_code(rlock_unlock(actor->lock), RLOCK_ENOTOWNER);
+    assert_within(began_us, 1000);
+    after = test_server_cmd(scene->server, "DUMP " SCENE_NAME);
+    assert_string_equal(before, after);
+    assert_int_equal(scene_ttl(scene), -1);
+    free(before);
+    free(after);
+}
+
+static void a_key_of_another_type_is_no_lock_and_stays(void **state)
+{
+    static const char *const makers[] = {"SET a text", "RPUSH a x", "SADD a x", "ZADD a 1 x",
+                                         "XADD a * f v"};
+    struct scene scene;
+    struct actor actor, rival;
+
+    (void)state;
+    open_pair(&scene, &actor, &rival);
+    for (size_t i = 0; i < sizeof(makers) / sizeof(makers[0]); i++) {
+        say(&scene, makers[i]);
+        is_left_alone(&scene, &actor);
+        say(&scene, "DEL a");
+        assert_code(actor_visit(&actor, NULL), 0);
+    }
+    close_pair(&scene, &actor, &rival);
+}
+
+static void a_waiter_learns_that_the_key_became_another_type(void **state)
+{
+    struct scene scene;
+    struct actor actor, rival;
+    struct waiter waiter;
+
+    (void)state;
+    open_pair(&scene, &actor, &rival);
+    scene_take_by_hand(&scene, 300);
+    waiter_start(&waiter, &actor, RLOCK_TAKE(.wait_ms = 20000));
+    assert_true(scene_wait_waiters(&scene, 1));
+    say(&scene, "SET a text");
+    assert_int_equal(waiter_join(&waiter), RLOCK_EWRONGTYPE);
+    say(&scene, "DEL a");
+    close_pair(&scene, &actor, &rival);
+}
+
+#define NEIGHBOURS 50
+
+static void a_spoilt_key_is_lost_and_its_neighbours_are_renewed(void **state)
+{
+    struct scene scene;
+    struct actor actor, rival;
+    struct rlock *others[NEIGHBOURS];
+    char name[16];
+
+    (void)state;
+    open_pair(&scene, &actor, &rival);
+    for (int i = 0; i < NEIGHBOURS; i++) { /* all renewed together */
+        (void)snprintf(name, sizeof(name), "n%d", i);
+        others[i] = actor_lock(&actor, name);
+        assert_code(rlock_try_lock(others[i]), 0);
+    }
+    assert_code(rlock_try_lock(actor.lock), 0);
+    say(&scene, "SET a text");
+    assert_int_equal(actor_wait_loss(&actor, 1), RLOCK_LOST_EXPIRED);
+    for (int i = 0; i < 3; i++) {
+        long long ttl = test_server_int(scene.server, "PTTL n0");
+
+        assert_true(TEST_EVENTUALLY(test_server_int(scene.server, "PTTL n0") < ttl, 5000));
+        ttl = test_server_int(scene.server, "PTTL n0");
+        assert_true(TEST_EVENTUALLY(test_server_int(scene.server, "PTTL n0") > ttl, 5000));
+    }
+    assert_int_equal(actor_losses(&actor), 1);
+    for (int i = 0; i < NEIGHBOURS; i++) {
+        assert_true(rlock_is_valid(others[i]));
+        assert_code(rlock_unlock(others[i]), 0);
+        others[i] = rlock_free(others[i]);
+    }
+    assert_code(rlock_unlock(actor.lock), RLOCK_ELOST);
+    assert_true(test_server_says(scene.server, "text", "GET a"));
+    say(&scene, "DEL a");
+    close_pair(&scene, &actor, &rival);
+}
+
+/* ---- Without an end ---- */
+
+static void a_key_without_an_end_does_not_hold_waiters_for_ever(void **state)
+{
+    struct scene scene;
+    struct actor actor, rival;
+    struct rlock_info info = RLOCK_INFO_INIT;
+    int64_t began_us;
+
+    (void)state;
+    open_pair(&scene, &actor, &rival);
+    scene_take_by_hand(&scene, 0);
+    began_us = test_now_us();
+    assert_code(rlock_lock_with(actor.lock, RLOCK_TAKE(.wait_ms = 200), NULL), RLOCK_ETIMEDOUT);
+    assert_detail("held by somebody:1");
+    assert_within(began_us, 200);
+    assert_code(rlock_try_lock(actor.lock), RLOCK_EBUSY);
+    assert_code(rlock_inspect(actor.lock, &info), 0);
+    assert_int_equal(info.ttl_ms, -1);
+    assert_int_equal(scene_ttl(&scene), -1); /* nobody repairs what is not his */
+    say(&scene, "DEL a");
+    close_pair(&scene, &actor, &rival);
+}
+
+static void a_hold_whose_end_was_taken_away_goes_on_as_any(void **state)
+{
+    struct scene scene;
+    struct actor actor, rival;
+
+    (void)state;
+    open_pair(&scene, &actor, &rival);
+    for (int lease_ms = 0; lease_ms <= 60000; lease_ms += 60000) { /* renewed, and fixed */
+        const struct rlock_take take = {.size = sizeof(take), .lease_ms = lease_ms};
+
+        assert_code(rlock_lock_with(actor.lock, &take, NULL), 0);
+        assert_int_equal(test_server_int(scene.server, "PERSIST a"), 1);
+        assert_code(rlock_lock_with(actor.lock, &take, NULL), 0);
+        assert_true(scene_ttl(&scene) > 0);
+        (void)test_server_int(scene.server, "PERSIST a");
+        assert_code(rlock_lock_with(actor.lock, &take, NULL), 0);
+        (void)test_server_int(scene.server, "PERSIST a");
+        assert_code(rlock_unlock(actor.lock), 0);
+        assert_int_equal(scene_count(&scene), 2);
+        assert_code(rlock_try_lock(rival.lock), RLOCK_EBUSY);
+        assert_true(actor_step(&actor));
+        assert_code(rlock_unlock(actor.lock), 0);
+        assert_code(rlock_unlock(actor.lock), 0);
+        assert_code(actor_visit(&rival, NULL), 0);
+    }
+    assert_code(rlock_try_lock(actor.lock), 0);
+    assert_int_equal(test_server_int(scene.server, "PERSIST a"), 1);
+    assert_true(TEST_EVENTUALLY(scene_ttl(&scene) > 0, 5000)); /* a renewal gives it one again */
+    assert_code(rlock_unlock(actor.lock), 0);
+    assert_int_equal(actor_losses(&actor), 0);
+    close_pair(&scene, &actor, &rival);
+}
+
+/* ---- Gone ---- */
+
+static void a_deleted_key_is_lost_at_the_next_renewal(void **state)
+{
+    struct scene scene;
+    struct actor actor, rival;
+
+    (void)state;
+    open_pair(&scene, &actor, &rival);
+    assert_code(rlock_try_lock(actor.lock), 0);
+    assert_true(actor_step(&actor));
+    say(&scene, "DEL a");
+    assert_int_equal(actor_wait_loss(&actor, 1), RLOCK_LOST_DELETED);
+    assert_false(rlock_is_valid(actor.lock));
+    assert_code(actor_visit(&rival, NULL), 0);
+    assert_code(rlock_try_lock(actor.lock), RLOCK_ELOST); /* until it is unlocked */
+    assert_code(rlock_unlock(actor.lock), RLOCK_ELOST);
+    assert_code(actor_visit(&actor, NULL), 0);
+    assert_int_equal(actor_losses(&actor), 1);
+    close_pair(&scene, &actor, &rival);
+}
+
+static void a_key_taken_by_another_is_lost_and_stays_his(void **state)
+{
+    struct scene scene;
+    struct actor actor, rival;
+
+    (void)state;
+    open_pair(&scene, &actor, &rival);
+    assert_code(rlock_try_lock(actor.lock), 0);
+    say(&scene, "DEL a");
+    assert_code(rlock_try_lock(rival.lock), 0);
+    assert_int_equal(actor_wait_loss(&actor, 1), RLOCK_LOST_TAKEN);
+    assert_true(actor_step(&rival));
+    assert_code(rlock_unlock(actor.lock), RLOCK_ELOST);
+    assert_int_equal(scene_count(&scene), 1);
+    assert_true(actor_step(&rival));
+    assert_code(rlock_unlock(rival.lock), 0);
+    close_pair(&scene, &actor, &rival);
+}
+
+static void a_hold_that_is_gone_is_found_by_each_command(void **state)
+{
+    struct scene scene;
+    struct actor actor, rival;
+
+    (void)state;
+    open_pair(&scene, &actor, &rival);
+    for (int i = 0; i < 2; i++) {
+        const struct rlock_take take = {.size = sizeof(take), .lease_ms = 60000};
+
+        assert_code(rlock_lock_with(actor.lock, &take, NULL), 0);
+        assert_code(rlock_lock_with(actor.lock, &take, NULL), 0);
+        say(&scene, "DEL a");
+        if (i == 0) {
+            assert_code(rlock_lock_with(actor.lock, &take, NULL), RLOCK_ELOST);
+        }
+        assert_code(rlock_unlock(actor.lock), RLOCK_ELOST);
+        assert_false(rlock_is_valid(actor.lock));
+        assert_false(scene_is_held(&scene));
+        assert_code(rlock_unlock(actor.lock), RLOCK_ELOST);
+        assert_code(rlock_unlock(actor.lock), RLOCK_ENOTOWNER);
+        assert_int_equal(actor_wait_loss(&actor, (size_t)i + 1), RLOCK_LOST_DELETED);
+    }
+    close_pair(&scene, &actor, &rival);
+}
+
+static void a_renamed_key_that_comes_back_stays_lost(void **state)
+{
+    struct scene scene;
+    struct actor actor, rival;
+    long long ttl;
+
+    (void)state;
+    open_pair(&scene, &actor, &rival);
+    assert_code(rlock_try_lock(actor.lock), 0);
+    say(&scene, "RENAME a z");
+    assert_int_equal(actor_wait_loss(&actor, 1), RLOCK_LOST_DELETED);
+    say(&scene, "PEXPIRE z 400");
+    say(&scene, "RENAME z a");
+    assert_false(rlock_is_valid(actor.lock));
+    assert_code(rlock_unlock(actor.lock), RLOCK_ELOST);
+    ttl = scene_ttl(&scene);
+    assert_true(ttl > 0);
+    assert_code(rlock_try_lock(rival.lock), RLOCK_EBUSY);
+    while (scene_is_held(&scene)) { /* nobody renews it */
+        assert_true(scene_ttl(&scene) <= ttl);
+    }
+    assert_code(actor_visit(&actor, NULL), 0);
+    assert_int_equal(actor_losses(&actor), 1);
+    close_pair(&scene, &actor, &rival);
+}
+
+static void a_key_restored_from_a_dump_does_not_bring_a_hold_back(void **state)
+{
+    static const char restore[] = "return redis.call('restore', 'a', 400, redis.call('get', 'z'))";
+    static const char dump[] = "return redis.call('set', 'z', redis.call('dump', 'a'))";
+    const char *save[] = {"EVAL", dump, "0", NULL};
+    const char *load[] = {"EVAL", restore, "0", NULL};
+    struct scene scene;
+    struct actor actor, rival;
+
+    (void)state;
+    open_pair(&scene, &actor, &rival);
+    assert_code(rlock_try_lock(actor.lock), 0);
+    free(test_server_argv(scene.server, save));
+    say(&scene, "DEL a");
+    assert_int_equal(actor_wait_loss(&actor, 1), RLOCK_LOST_DELETED);
+    free(test_server_argv(scene.server, load));
+    assert_int_equal(scene_count(&scene), 1);
+    assert_false(rlock_is_valid(actor.lock));
+    assert_code(rlock_try_lock(actor.lock), RLOCK_ELOST);
+    assert_code(rlock_unlock(actor.lock), RLOCK_ELOST);
+    assert_true(scene_wait_held(&scene, false));
+    assert_code(actor_visit(&rival, NULL), 0);
+    assert_int_equal(actor_losses(&actor), 1);
+    say(&scene, "DEL z");
+    close_pair(&scene, &actor, &rival);
+}
+
+/* ---- Strange contents ---- */
+
+static void strange_contents_are_somebody_elses_lock(void **state)
+{
+    static const char *const makers[] = {"HSET a x y", "HSET a somebody:1 -7",
+                                         "HSET a somebody:1 99999999999999999999",
+                                         "HSET a one:1 1 two:2 2 three:3 nan",
+                                         "HSET a \"\" \"\" \"\\x00\\xff\" \"\\r\\n\""};
+    struct scene scene;
+    struct actor actor, rival;
+    struct rlock_info info = RLOCK_INFO_INIT;
+
+    (void)state;
+    open_pair(&scene, &actor, &rival);
+    for (size_t i = 0; i < sizeof(makers) / sizeof(makers[0]); i++) {
+        bool was_locked = false;
+
+        say(&scene, makers[i]);
+        assert_code(rlock_try_lock(actor.lock), RLOCK_EBUSY);
+        assert_code(rlock_lock_with(actor.lock, RLOCK_TAKE(.wait_ms = 20), NULL), RLOCK_ETIMEDOUT);
+        assert_code(rlock_inspect(actor.lock, &info), 0);
+        assert_true(info.locked);
+        assert_false(info.mine);
+        assert_code(rlock_force_unlock(actor.lock, &was_locked), 0);
+        assert_true(was_locked);
+        assert_false(scene_is_held(&scene));
+    }
+    assert_code(rlock_try_lock(actor.lock), 0); /* ours, with guests and a count that is not ours */
+    say(&scene, "HSET a somebody:1 1");
+    assert_true(scene_wait_renewed(&scene, LEASE_MS));
+    assert_code(rlock_unlock(actor.lock), 0);
+    assert_true(test_server_says(scene.server, "somebody:1", "HKEYS a"));
+    say(&scene, "DEL a");
+    close_pair(&scene, &actor, &rival);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_key_of_another_type_is_no_lock_and_stays),
+        cmocka_unit_test(a_waiter_learns_that_the_key_became_another_type),
+        cmocka_unit_test(a_spoilt_key_is_lost_and_its_neighbours_are_renewed),
+        cmocka_unit_test(a_key_without_an_end_does_not_hold_waiters_for_ever),
+        cmocka_unit_test(a_hold_whose_end_was_taken_away_goes_on_as_any),
+        cmocka_unit_test(a_deleted_key_is_lost_at_the_next_renewal),
+        cmocka_unit_test(a_key_taken_by_another_is_lost_and_stays_his),
+        cmocka_unit_test(a_hold_that_is_gone_is_found_by_each_command),
+        cmocka_unit_test(a_renamed_key_that_comes_back_stays_lost),
+        cmocka_unit_test(a_key_restored_from_a_dump_does_not_bring_a_hold_back),
+        cmocka_unit_test(strange_contents_are_somebody_elses_lock),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests_name("fault_keys", tests, NULL, NULL);
+}

@@ -1,0 +1,606 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the process around the library does: threads that end, fork, exec, close, signals. */
+#include "fault/scene.h"
+#include "fault/verbs.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define LEASE_MS scene_ms(300)
+
+static const struct rlock_take patient = {.size = sizeof(patient), .wait_ms = 60000};
+
+static struct rlock_client_opts unhurried(void)
+{
+    return RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack(),
+                             .connect_timeout_ms = 5000 * test_slack());
+}
+
+/* ---- Threads that end ---- */
+
+static void *lock_and_end(void *arg)
+{
+    const struct actor *actor = arg;
+
+    TEST_CHECK(rlock_try_lock(actor->lock) == 0);
+    TEST_CHECK(rlock_try_lock(actor->lock) == 0);
+    return NULL;
+}
+
+static void run_to_its_end(void *(*entry)(void *), void *arg)
+{
+    pthread_t thread;
+
+    TEST_CHECK(pthread_create(&thread, NULL, entry, arg) == 0);
+    TEST_CHECK(pthread_join(thread, NULL) == 0);
+}
+
+static void a_thread_that_ends_with_a_hold_has_lost_it(void **state)
+{
+    struct scene scene;
+    struct actor actor, rival;
+    int64_t ended_us;
+
+    (void)state;
+    scene_open(&scene, NULL);
+    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.renewed_lease_ms = LEASE_MS));
+    actor_open_direct(&rival, &scene);
+    for (size_t i = 1; i <= 3; i++) {
+        run_to_its_end(lock_and_end, &actor);
+        ended_us = test_now_us();
+        assert_int_equal(actor_wait_loss(&actor, i), RLOCK_LOST_THREAD_EXITED);
+        assert_code(rlock_unlock(actor.lock), RLOCK_ENOTOWNER); /* nobody else's */
+        assert_code(actor_visit(&rival, &patient), 0);          /* renewed no more */
+        assert_within(ended_us, LEASE_MS);
+    }
+    assert_int_equal(actor_losses(&actor), 3);
+    actor_close(&actor);
+    actor_close(&rival);
+    scene_close(&scene);
+}
+
+struct given {
+    const struct actor *actor;
+    uint64_t owner;
+};
+
+static void *lock_as_given(void *arg)
+{
+    const struct given *given = arg;
+
+    TEST_CHECK(rlock_lock_with(given->actor->lock, RLOCK_TAKE(.owner = given->owner), NULL) == 0);
+    return NULL;
+}
+
+static void a_hold_of_a_given_owner_outlives_the_thread(void **state)
+{
+    struct scene scene;
+    struct actor actor;
+    struct given given = {.actor = &actor};
+
+    (void)state;
+    scene_open(&scene, NULL);
+    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.renewed_lease_ms = LEASE_MS));
+    given.owner = rlock_owner_new(actor.client);
+    run_to_its_end(lock_as_given, &given);
+    assert_true(scene_wait_renewed(&scene, LEASE_MS));
+    assert_true(rlock_is_valid_as(actor.lock, given.owner));
+    assert_code(rlock_unlock_as(actor.lock, given.owner), 0);
+    assert_int_equal(actor_losses(&actor), 0);
+    actor_close(&actor);
+    scene_close(&scene);
+}
+
+static void a_thread_may_outlive_its_client(void **state)
+{
+    struct scene scene;
+    struct actor actor;
+
+    (void)state;
+    scene_open(&scene, NULL);
+    for (int i = 0; i < 3; i++) {
+        actor_open(&actor, &scene, unhurried());
+        assert_code(rlock_try_lock(actor.lock), 0);
+        actor_close(&actor); /* this thread goes on with what it knows of the hold */
+        assert_false(scene_is_held(&scene));
+    }
+    scene_close(&scene);
+}
+
+/* ---- fork ---- */
+
+static bool is_socket(int fd)
+{
+    char path[64], target[64] = "";
+
+    test_text(path, sizeof(path), "/proc/self/fd/%d", fd);
+    return readlink(path, target, sizeof(target) - 1) > 0 && strncmp(target, "socket:", 7) == 0;
+}
+
+/* Marks which descriptors are sockets. */
+static void note_sockets(bool sockets[static 256])
+{
+    for (int fd = 0; fd < 256; fd++) {
+        sockets[fd] = is_socket(fd);
+    }
+}
+
+static int ignore_key(const char *key, size_t len, const struct rlock_info *info, void *payload)
+{
+    (void)key;
+    (void)len;
+    (void)info;
+    (void)payload;
+    return 0;
+}
+
+/* In the child: nothing goes, at once, and nothing of the parent's connections is left. */
+static void child_can_do_nothing(const struct actor *actor, const bool sockets[static 256])
+{
+    struct rlock_info info = RLOCK_INFO_INIT;
+    struct rlock *lock;
+
+    for (int fd = 0; fd < 256; fd++) {
+        TEST_CHECK(sockets[fd] || !is_socket(fd));
+    }
+    TEST_CHECK(!rlock_is_valid(actor->lock));
+    TEST_CHECK(!rlock_is_valid_as(actor->lock, 7));
+    TEST_CHECK(rlock_valid_ms(actor->lock) == 0);
+    TEST_CHECK(rlock_hold_count(actor->lock) == 0);
+    TEST_CHECK(rlock_unlock(actor->lock) == RLOCK_EFORKED);
+    TEST_CHECK(rlock_try_lock(actor->lock) == RLOCK_EFORKED);
+    TEST_CHECK(rlock_lock(actor->lock) == RLOCK_EFORKED);
+    TEST_CHECK(rlock_inspect(actor->lock, &info) == RLOCK_EFORKED);
+    TEST_CHECK(rlock_force_unlock(actor->lock, NULL) == RLOCK_EFORKED);
+    TEST_CHECK(rlock_reentrant_new(actor->client, "b", NULL, &lock) == RLOCK_EFORKED);
+    TEST_CHECK(rlock_client_scan(actor->client, NULL, ignore_key, NULL) == RLOCK_EFORKED);
+    TEST_CHECK(rlock_client_close(actor->client) == NULL);
+}
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define MAY_START_THREADS false /* a sanitizer does not allow that after fork */
+#else
+#define MAY_START_THREADS true
+#endif
+
+/* A client of the child's own is another client. */
+static void child_opens_its_own(const struct actor *parent)
+{
+    struct actor actor;
+
+    actor_open(&actor, parent->scene, unhurried());
+    TEST_CHECK(strcmp(rlock_client_uuid(actor.client), rlock_client_uuid(parent->client)) != 0);
+    TEST_CHECK(actor_visit(&actor, &patient) == 0);
+    actor_close(&actor);
+}
+
+static void wait_child(pid_t pid)
+{
+    int status = -1;
+
+    if (!TEST_EVENTUALLY(test_must(waitpid(pid, &status, WNOHANG), "waitpid") == pid, 20000)) {
+        test_must(kill(pid, SIGKILL), "kill");
+        fail_msg("the child hangs");
+    }
+    assert_int_equal(status, 0);
+}
+
+static void fork_under_load(bool opens_its_own)
+{
+    struct scene scene;
+    struct actor actor, rival;
+    struct crew crew = {.actor = &actor, .take = &patient};
+    struct crew others = {.actor = &rival, .take = &patient};
+    struct rlock *other;
+    bool sockets[256];
+
+    scene_open(&scene, NULL);
+    note_sockets(sockets);
+    actor_open(&actor, &scene, unhurried());
+    actor_open(&rival, &scene, unhurried());
+    other = actor_lock(&actor, "b");
+    assert_code(rlock_try_lock(other), 0);
+    crew_start(&crew, 3);
+    crew_start(&others, 2);
+    for (int i = 0; i < 20; i++) {
+        size_t visits = atomic_load(&crew.visits);
+        pid_t pid;
+
+        assert_true(TEST_EVENTUALLY(atomic_load(&crew.visits) > visits + 3, 20000));
+        pid = test_must(fork(), "fork");
+        if (pid == 0) {
+            TEST_CHECK(!rlock_is_valid(other));
+            child_can_do_nothing(&actor, sockets);
+            if (opens_its_own) {
+                child_opens_its_own(&actor);
+            }
+            _exit(0);
+        }
+        wait_child(pid);
+    }
+    crew_stop(&crew);
+    crew_stop(&others);
+    assert_true(rlock_is_valid(other));
+    assert_code(rlock_unlock(other), 0);
+    assert_int_equal(actor_losses(&actor) + actor_losses(&rival), 0);
+    other = rlock_free(other);
+    actor_close(&actor);
+    actor_close(&rival);
+    scene_close(&scene);
+}
+
+static void a_child_forked_under_load_can_do_nothing_and_disturbs_nobody(void **state)
+{
+    (void)state;
+    fork_under_load(false);
+}
+
+static void a_child_forked_under_load_may_open_a_client_of_its_own(void **state)
+{
+    (void)state;
+    if (!MAY_START_THREADS) {
+        print_message("no threads after fork under a sanitizer\n");
+        skip();
+    }
+    fork_under_load(true);
+}
+
+static void *inspect_once(void *arg)
+{
+    const struct actor *actor = arg;
+    struct rlock_info info = RLOCK_INFO_INIT;
+
+    TEST_CHECK(rlock_inspect(actor->lock, &info) == 0);
+    return NULL;
+}
+
+static void a_child_forked_during_an_inspect_has_none_of_its_connections(void **state)
+{
+    struct scene scene;
+    struct actor actor;
+    struct proxy_rule rule = {.act = PROXY_DELAY_REPLY,
+                              .command = "CLIENT",
+                              .contains = "LIST",
+                              .delay_us = 300000};
+    bool sockets[256];
+    pthread_t thread;
+    int number;
+    pid_t pid;
+
+    (void)state;
+    scene_open(&scene, NULL);
+    scene_start_proxy(&scene);
+    scene_take_by_hand(&scene, 0);
+    actor_open(&actor, &scene, unhurried());
+    number = proxy_add(scene.proxy, &rule);
+    TEST_CHECK(pthread_create(&thread, NULL, inspect_once, &actor) == 0);
+    assert_true(proxy_wait_fired(scene.proxy, number, 1, 5000));
+    note_sockets(sockets);
+    pid = test_must(fork(), "fork");
+    if (pid == 0) {
+        int open = 0, before = 0;
+
+        for (int fd = 0; fd < 256; fd++) {
+            open += is_socket(fd);
+            before += sockets[fd];
+        }
+        TEST_CHECK(open == before - 2); /* the link, and the one that asks */
+        _exit(0);
+    }
+    wait_child(pid);
+    TEST_CHECK(pthread_join(thread, NULL) == 0);
+    free(test_server_cmd(scene.server, "DEL " SCENE_NAME));
+    actor_close(&actor);
+    scene_close(&scene);
+}
+
+/* ---- exec ---- */
+
+/* Sockets, and what epoll and eventfd give. */
+static size_t descriptors_after_exec(void)
+{
+    static const char *const argv[] = {
+        "/bin/sh", "-c", "ls -l /proc/self/fd | grep -cE 'socket:|anon_inode:' || true", NULL};
+    char log[300], text[32] = "";
+    FILE *file;
+
+    test_text(log, sizeof(log), "%s/fds", test_dir());
+    test_run("/", log, argv);
+    file = fopen(log, "r");
+    assert_non_null(file);
+    assert_non_null(fgets(text, sizeof(text), file));
+    (void)fclose(file);
+    (void)unlink(log);
+    return strtoul(text, NULL, 10);
+}
+
+static void a_program_that_is_executed_inherits_nothing(void **state)
+{
+    struct scene scene;
+    struct actor actor;
+    struct waiter waiter;
+    struct rlock_cancel *cancel;
+    struct rlock *other;
+    size_t before;
+
+    (void)state;
+    scene_open(&scene, NULL);
+    before = descriptors_after_exec();
+    actor_open(&actor, &scene, unhurried());
+    other = actor_lock(&actor, "b");
+    assert_code(rlock_cancel_new(&cancel), 0);
+    assert_code(rlock_try_lock(other), 0);
+    scene_take_by_hand(&scene, 0);
+    waiter_start(&waiter, &actor, RLOCK_TAKE(.wait_ms = 60000, .cancel = cancel));
+    assert_true(scene_wait_waiters(&scene, 1));
+    assert_int_equal(descriptors_after_exec(), before);
+    for (int i = 0; i < 20; i++) { /* while connections are made anew */
+        free(test_server_cmd(scene.server, "CLIENT KILL TYPE normal SKIPME yes"));
+        free(test_server_cmd(scene.server, "CLIENT KILL TYPE pubsub"));
+        assert_int_equal(descriptors_after_exec(), before);
+    }
+    rlock_cancel_fire(cancel);
+    assert_int_equal(waiter_join(&waiter), RLOCK_ECANCELED);
+    free(test_server_cmd(scene.server, "DEL " SCENE_NAME));
+    assert_code(rlock_unlock(other), 0);
+    cancel = rlock_cancel_free(cancel);
+    other = rlock_free(other);
+    actor_close(&actor);
+    scene_close(&scene);
+}
+
+/* ---- close ---- */
+
+#define CLOSE_WAITERS 5
+
+/* Waiters wait, three holds are held, then the client is closed. */
+static void close_amid(struct scene *scene, struct actor *actor, int64_t most_ms)
+{
+    struct waiter waiters[CLOSE_WAITERS];
+    struct rlock *locks[3];
+    static const char *const names[] = {"b", "c", "d"};
+    int64_t began_us;
+
+    scene_take_by_hand(scene, 0);
+    for (size_t i = 0; i < 3; i++) {
+        locks[i] = actor_lock(actor, names[i]);
+        assert_code(rlock_try_lock(locks[i]), 0);
+    }
+    for (size_t i = 0; i < CLOSE_WAITERS; i++) {
+        waiter_start(&waiters[i], actor, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER));
+    }
+    assert_true(scene_wait_waiters(scene, 1));
+    if (scene->proxy != NULL) {
+        proxy_black_hole(scene->proxy, PROXY_ANY, true);
+    }
+    began_us = test_now_us();
+    actor->client = rlock_client_close(actor->client);
+    assert_within(began_us, most_ms);
+    for (size_t i = 0; i < CLOSE_WAITERS; i++) {
+        assert_int_equal(waiter_join(&waiters[i]), RLOCK_ECLOSED);
+        assert_true(waiters[i].answered_us - began_us <= (int64_t)100000 * test_slack());
+    }
+    for (size_t i = 0; i < 3; i++) {
+        assert_code(rlock_unlock(locks[i]), RLOCK_ECLOSED);
+        assert_code(rlock_try_lock(locks[i]), RLOCK_ECLOSED);
+        assert_false(rlock_is_valid(locks[i]));
+        locks[i] = rlock_free(locks[i]);
+    }
+    assert_int_equal(actor_losses(actor), 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(actor->diary.reasons[i], RLOCK_LOST_CLOSED);
+    }
+    free(test_server_cmd(scene->server, "DEL " SCENE_NAME));
+}
+
+static void close_releases_holds_and_wakes_waiters(void **state)
+{
+    struct scene scene;
+    struct actor actor;
+
+    (void)state;
+    scene_open(&scene, NULL);
+    actor_open(&actor, &scene, unhurried());
+    close_amid(&scene, &actor, 0);
+    assert_int_equal(test_server_int(scene.server, "DBSIZE"), 0);
+    assert_int_equal(actor_logged(&actor, "not released"), 0);
+    actor_close(&actor);
+    scene_close(&scene);
+}
+
+static void close_does_not_wait_longer_for_a_server_that_vanished(void **state)
+{
+    struct scene scene;
+    struct actor actor;
+
+    (void)state;
+    scene_open(&scene, &(struct scene_opts){.proxied = true});
+    actor_open(&actor, &scene,
+               RLOCK_CLIENT_OPTS(.op_timeout_ms = 300, .connect_timeout_ms = 300));
+    close_amid(&scene, &actor, 300);
+    /* what it holds, and what the waiter that asks for all of them may have asked just then */
+    assert_in_range(actor_logged(&actor, "not released, free in "), 3, 4);
+    free(test_server_cmd(scene.server, "DEL b c d"));
+    actor_close(&actor);
+    scene.proxy = proxy_stop(scene.proxy);
+    scene_close(&scene);
+}
+
+static void clients_may_be_closed_under_load(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, NULL);
+    for (int i = 0; i < 15; i++) {
+        struct actor actor;
+        struct crew crew = {.actor = &actor, .take = &patient, .allowed = ALLOW(RLOCK_ECLOSED)};
+
+        actor_open(&actor, &scene, unhurried());
+        crew_start(&crew, 4);
+        assert_true(TEST_EVENTUALLY(atomic_load(&crew.visits) > 5, 20000));
+        actor.client = rlock_client_close(actor.client);
+        assert_true(TEST_EVENTUALLY(atomic_load(&crew.failures) > 0, 20000));
+        crew_stop(&crew);
+        assert_false(scene_is_held(&scene));
+        actor_close(&actor);
+    }
+    scene_close(&scene);
+}
+
+/* ---- Signals ---- */
+
+static _Atomic int alarms;
+
+static void on_alarm(int signal)
+{
+    (void)signal;
+    (void)atomic_fetch_add(&alarms, 1);
+}
+
+static void catch(int signal)
+{
+    struct sigaction action = {.sa_handler = on_alarm}; /* calls are interrupted, not restarted */
+
+    (void)sigemptyset(&action.sa_mask);
+    test_must(sigaction(signal, &action, NULL), "sigaction");
+}
+
+static void signals_at_a_thousand_a_second_have_no_effect(void **state)
+{
+    const struct itimerval often = {{0, 1000}, {0, 1000}}, never = {{0, 0}, {0, 0}};
+    struct scene scene;
+    struct actor actor, rival;
+    struct crew crew = {.actor = &actor, .take = &patient};
+    struct crew others = {.actor = &rival, .take = &patient};
+
+    (void)state;
+    scene_open(&scene, NULL);
+    catch(SIGALRM);
+    test_must(setitimer(ITIMER_REAL, &often, NULL), "setitimer");
+    actor_open(&actor, &scene, unhurried());
+    actor_open_direct(&rival, &scene);
+    crew_start(&crew, 4);
+    crew_start(&others, 2);
+    assert_true(TEST_EVENTUALLY(atomic_load(&alarms) >= 500 && atomic_load(&crew.visits) >= 200 &&
+                                    atomic_load(&others.visits) > 0,
+                                20000));
+    crew_stop(&crew);
+    crew_stop(&others);
+    test_must(setitimer(ITIMER_REAL, &never, NULL), "setitimer");
+    assert_int_equal(actor_losses(&actor) + actor_losses(&rival), 0);
+    actor_close(&actor);
+    actor_close(&rival);
+    scene_close(&scene);
+}
+
+static void a_waiter_that_is_signalled_waits_on(void **state)
+{
+    struct scene scene;
+    struct actor actor;
+    struct waiter waiter, parked;
+
+    (void)state;
+    scene_open(&scene, NULL);
+    catch(SIGUSR1);
+    scene_take_by_hand(&scene, 0);
+    actor_open(&actor, &scene, unhurried());
+    waiter_start(&waiter, &actor, &patient);
+    assert_true(scene_wait_waiters(&scene, 1));
+    waiter_start(&parked, &actor, &patient);
+    for (int i = 0; i < 300; i++) {
+        int before = atomic_load(&alarms);
+
+        TEST_CHECK(pthread_kill(waiter.thread, SIGUSR1) == 0);
+        TEST_CHECK(pthread_kill(parked.thread, SIGUSR1) == 0);
+        assert_true(TEST_EVENTUALLY(atomic_load(&alarms) == before + 2, 5000));
+        assert_false(atomic_load(&waiter.done) || atomic_load(&parked.done));
+    }
+    free(test_server_cmd(scene.server, "DEL " SCENE_NAME));
+    free(test_server_cmd(scene.server, "PUBLISH " SCENE_CHANNEL " 0"));
+    assert_int_equal(waiter_join(&waiter), 0);
+    assert_int_equal(waiter_join(&parked), 0);
+    actor_close(&actor);
+    scene_close(&scene);
+}
+
+/* The signals that a thread blocks, as proc(5) shows them. */
+static unsigned long long blocked_by(const char *thread)
+{
+    char path[300], line[128];
+    unsigned long long mask = 0;
+    FILE *file;
+
+    test_text(path, sizeof(path), "/proc/self/task/%s/status", thread);
+    file = fopen(path, "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file) != NULL) {
+        (void)sscanf(line, "SigBlk: %llx", &mask);
+    }
+    (void)fclose(file);
+    return mask;
+}
+
+static void the_librarys_threads_block_every_signal(void **state)
+{
+    static const int signals[] = {SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGALRM, SIGTERM,
+                                  SIGUSR1, SIGUSR2, SIGCHLD, SIGPROF, SIGWINCH};
+    struct scene scene;
+    struct actor actor;
+    size_t blocking = 0;
+    unsigned long long all = 0;
+    struct dirent *entry;
+    DIR *tasks;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+        all |= 1ULL << (signals[i] - 1);
+    }
+    scene_open(&scene, NULL);
+    actor_open(&actor, &scene, unhurried());
+    assert_code(actor_visit(&actor, NULL), 0);
+    tasks = opendir("/proc/self/task");
+    assert_non_null(tasks);
+    while ((entry = readdir(tasks)) != NULL) {
+        blocking += entry->d_name[0] != '.' && (blocked_by(entry->d_name) & all) == all;
+    }
+    (void)closedir(tasks);
+    assert_true(blocking >= 2); /* the one that serves, and the one that calls back */
+    actor_close(&actor);
+    scene_close(&scene);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_thread_that_ends_with_a_hold_has_lost_it),
+        cmocka_unit_test(a_hold_of_a_given_owner_outlives_the_thread),
+        cmocka_unit_test(a_thread_may_outlive_its_client),
+        cmocka_unit_test(a_child_forked_under_load_can_do_nothing_and_disturbs_nobody),
+        cmocka_unit_test(a_child_forked_under_load_may_open_a_client_of_its_own),
+        cmocka_unit_test(a_child_forked_during_an_inspect_has_none_of_its_connections),
+        cmocka_unit_test(a_program_that_is_executed_inherits_nothing),
+        cmocka_unit_test(close_releases_holds_and_wakes_waiters),
+        cmocka_unit_test(close_does_not_wait_longer_for_a_server_that_vanished),
+        cmocka_unit_test(clients_may_be_closed_under_load),
+        cmocka_unit_test(signals_at_a_thousand_a_second_have_no_effect),
+        cmocka_unit_test(a_waiter_that_is_signalled_waits_on),
+        cmocka_unit_test(the_librarys_threads_block_every_signal),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests_name("fault_process", tests, NULL, NULL);
+}

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * TLS that fails, as a user of locks sees it: the code and the text of each call, no hesitation
+ * where waiting would not help, and patience where it does.
+ */
+#include "fault/scene.h"
+#include "fault/verbs.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const struct rlock_take patient = {.size = sizeof(patient), .wait_ms = 60000};
+
+static void open_tls(struct scene *scene, enum test_cert cert, bool auth_clients, bool proxied)
+{
+    scene_open(scene, &(struct scene_opts){.tls_proxied = proxied,
+                                           .server = {.transport = TEST_TLS,
+                                                      .cert = cert,
+                                                      .tls_auth_clients = auth_clients}});
+}
+
+static struct rlock_client_opts unhurried(void)
+{
+    return RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack(),
+                             .connect_timeout_ms = 5000 * test_slack());
+}
+
+/* Every call fails with ETLS, at once, and says why; nobody hammers at the door. */
+static void is_refused(const struct scene *scene, const struct actor *actor, const char *why)
+{
+    struct rlock_info info = RLOCK_INFO_INIT;
+    long long tries = scene_info(scene, "stats", "total_connections_received");
+    int64_t began_us = test_now_us();
+
+    assert_code(rlock_lock_with(actor->lock, &patient, NULL), RLOCK_ETLS);
+    assert_detail("lock " SCENE_NAME);
+    assert_detail("localhost");
+    assert_detail(why);
+    assert_code(rlock_try_lock(actor->lock), RLOCK_ETLS);
+    assert_detail(why);
+    assert_code(rlock_inspect(actor->lock, &info), RLOCK_ETLS);
+    assert_detail(why);
+    assert_code(rlock_force_unlock(actor->lock, NULL), RLOCK_ETLS);
+    assert_code(rlock_unlock(actor->lock), RLOCK_ENOTOWNER);
+    assert_within(began_us, 100);
+    tries = scene_info(scene, "stats", "total_connections_received") - tries;
+    assert_in_range(tries, 0, 10);
+}
+
+static void certificate_is_refused(enum test_cert cert, const char *why)
+{
+    struct scene scene;
+    struct actor actor;
+    int64_t began_us;
+
+    open_tls(&scene, cert, false, false);
+    actor_open(&actor, &scene, unhurried());
+    is_refused(&scene, &actor, why);
+    began_us = test_now_us();
+    actor_close(&actor);
+    assert_within(began_us, 0);
+    scene_close(&scene);
+}
+
+static void an_expired_certificate_fails_every_call(void **state)
+{
+    (void)state;
+    certificate_is_refused(TEST_CERT_EXPIRED, "certificate has expired");
+}
+
+static void a_certificate_of_the_future_fails_every_call(void **state)
+{
+    (void)state;
+    certificate_is_refused(TEST_CERT_NOT_YET, "not yet valid");
+}
+
+static void a_self_signed_certificate_fails_every_call(void **state)
+{
+    (void)state;
+    certificate_is_refused(TEST_CERT_SELF_SIGNED, "self-signed certificate");
+}
+
+static void a_certificate_by_a_strange_authority_fails_every_call(void **state)
+{
+    (void)state;
+    certificate_is_refused(TEST_CERT_WRONG_CA, "certificate refused");
+}
+
+static void a_certificate_for_another_host_fails_every_call(void **state)
+{
+    (void)state;
+    certificate_is_refused(TEST_CERT_WRONG_HOST, "it is not for localhost");
+}
+
+/* ---- Our own certificate ---- */
+
+static void copy_file(const char *from, const char *to)
+{
+    const char *argv[] = {"/bin/cp", from, to, NULL};
+    char log[300];
+
+    test_text(log, sizeof(log), "%s/cp", test_dir());
+    test_run("/", log, argv);
+}
+
+static void a_certificate_that_is_put_right_is_read_again(void **state)
+{
+    struct scene scene;
+    struct actor actor;
+    struct rlock_client_opts opts = unhurried();
+    char cert[300], key[300];
+
+    (void)state;
+    open_tls(&scene, TEST_CERT_GOOD, true, false);
+    test_text(cert, sizeof(cert), "%s/cert", test_dir());
+    test_text(key, sizeof(key), "%s/key", test_dir());
+    copy_file(test_cert_file(TEST_CERT_WRONG_CA), cert);
+    copy_file(test_cert_key(TEST_CERT_WRONG_CA), key);
+    opts.cert_file = cert;
+    opts.key_file = key;
+    actor_open(&actor, &scene, opts);
+    is_refused(&scene, &actor, "TLS");
+    copy_file(test_cert_file(TEST_CERT_CLIENT), cert);
+    copy_file(test_cert_key(TEST_CERT_CLIENT), key);
+    assert_true(TEST_EVENTUALLY(actor_visit(&actor, &patient) == 0, 5000));
+    actor_close(&actor);
+    (void)unlink(cert);
+    (void)unlink(key);
+    scene_close(&scene);
+}
+
+static void a_server_that_wants_a_certificate_says_so(void **state)
+{
+    struct scene scene;
+    struct actor actor;
+
+    (void)state;
+    open_tls(&scene, TEST_CERT_GOOD, true, false);
+    actor_open(&actor, &scene, unhurried());
+    is_refused(&scene, &actor, "certificate required");
+    actor_close(&actor);
+    scene_close(&scene);
+}
+
+static void files_that_are_no_certificates_fail_at_open(void **state)
+{
+    static const struct {
+        const char *ca, *cert, *key;
+        int code;
+    } cases[] = {{"/nonexistent", NULL, NULL, RLOCK_ETLS},
+                 {"/dev/null", NULL, NULL, RLOCK_ETLS},
+                 {NULL, "/dev/null", "/dev/null", RLOCK_ETLS},
+                 {NULL, "/nonexistent", NULL, RLOCK_EINVAL}};
+    struct rlock_client *client = NULL;
+    size_t threads = test_threads_running();
+    size_t fds = test_fds_open();
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct rlock_client_opts opts = RLOCK_CLIENT_OPTS(.url = "rediss://localhost:1",
+                                                          .ca_file = cases[i].ca,
+                                                          .cert_file = cases[i].cert,
+                                                          .key_file = cases[i].key);
+
+        assert_code(rlock_client_open(&opts, &client), cases[i].code);
+        assert_string_not_equal(rlock_detail(), "");
+    }
+    assert_int_equal(test_threads_running(), threads);
+    assert_int_equal(test_fds_open(), fds);
+}
+
+/* ---- Files, and programs that are executed meanwhile ---- */
+
+/* Stands for a file in which it can be seen how it is opened: whoever reads it waits for us. */
+struct feeder {
+    pthread_t thread;
+    char fifo[300];
+    char text[8192];
+    size_t len;
+    _Atomic bool stop;
+    _Atomic size_t fed, inherited;
+};
+
+/* How many descriptors for the fifo a program would inherit that is executed now. */
+static size_t count_inherited(const struct feeder *feeder)
+{
+    char path[64], target[300];
+    size_t n = 0;
+
+    for (int fd = 3; fd < 256; fd++) {
+        ssize_t len;
+
+        test_text(path, sizeof(path), "/proc/self/fd/%d", fd);
+        len = readlink(path, target, sizeof(target) - 1);
+        target[len > 0 ? len : 0] = '\0';
+        n += strcmp(target, feeder->fifo) == 0 && (fcntl(fd, F_GETFD) & FD_CLOEXEC) == 0;
+    }
+    return n;
+}
+
+static void *feed_main(void *arg)
+{
+    struct feeder *feeder = arg;
+    sigset_t pipe;
+
+    (void)sigemptyset(&pipe);
+    (void)sigaddset(&pipe, SIGPIPE); /* a reader may leave */
+    (void)pthread_sigmask(SIG_BLOCK, &pipe, NULL);
+    while (!atomic_load(&feeder->stop)) {
+        int fd = test_must(open(feeder->fifo, O_WRONLY | O_CLOEXEC), feeder->fifo);
+
+        if (!atomic_load(&feeder->stop) && write(fd, feeder->text, feeder->len) > 0) {
+            atomic_fetch_add(&feeder->inherited, count_inherited(feeder));
+            atomic_fetch_add(&feeder->fed, 1);
+        }
+        (void)close(fd);
+    }
+    return NULL;
+}
+
+static void feeder_start(struct feeder *feeder, const char *from)
+{
+    FILE *file = fopen(from, "re");
+
+    memset(feeder, 0, sizeof(*feeder));
+    assert_non_null(file);
+    feeder->len = fread(feeder->text, 1, sizeof(feeder->text), file);
+    (void)fclose(file);
+    test_text(feeder->fifo, sizeof(feeder->fifo), "%s/fifo", test_dir());
+    test_must(mkfifo(feeder->fifo, 0600), feeder->fifo);
+    TEST_CHECK(pthread_create(&feeder->thread, NULL, feed_main, feeder) == 0);
+}
+
+static void feeder_stop(struct feeder *feeder)
+{
+    int fd;
+
+    atomic_store(&feeder->stop, true);
+    fd = test_must(open(feeder->fifo, O_RDONLY | O_NONBLOCK | O_CLOEXEC), feeder->fifo);
+    TEST_CHECK(pthread_join(feeder->thread, NULL) == 0);
+    (void)close(fd);
+    (void)unlink(feeder->fifo);
+}
+
+static void the_files_of_certificates_are_inherited_by_nobody(void **state)
+{
+    struct scene scene;
+    struct actor actor;
+    struct feeder feeder;
+    struct rlock_client_opts opts = unhurried();
+
+    (void)state;
+    open_tls(&scene, TEST_CERT_GOOD, false, false);
+    feeder_start(&feeder, test_ca());
+    opts.ca_file = feeder.fifo;
+    actor_open(&actor, &scene, opts);
+    assert_code(actor_visit(&actor, NULL), 0); /* read at open, and for the connection */
+    assert_true(atomic_load(&feeder.fed) >= 2);
+    assert_int_equal(atomic_load(&feeder.inherited), 0);
+    actor_close(&actor);
+    feeder_stop(&feeder);
+    scene_close(&scene);
+}
+
+/* ---- Peers that do not speak TLS, or stop in the middle ---- */
+
+static void a_plain_server_is_no_tls_server(void **state)
+{
+    struct scene scene;
+    struct actor actor;
+    char url[64];
+    int64_t began_us;
+
+    (void)state;
+    scene_open(&scene, &(struct scene_opts){.server.transport = TEST_TCP});
+    test_text(url, sizeof(url), "rediss://127.0.0.1:%d", test_server_port(scene.server));
+    actor_open(&actor, &scene,
+               RLOCK_CLIENT_OPTS(.url = url, .ca_file = test_ca(), .op_timeout_ms = 300,
+                                 .connect_timeout_ms = 150));
+    began_us = test_now_us();
+    assert_code(rlock_try_lock(actor.lock), RLOCK_ECONN);
+    assert_detail("does it speak TLS?");
+    assert_within(began_us, 300);
+    actor_close(&actor);
+    scene_close(&scene);
+}
+
+static void a_tls_server_is_no_plain_server(void **state)
+{
+    struct scene scene;
+    struct actor actor;
+    char url[64];
+    int64_t began_us;
+
+    (void)state;
+    open_tls(&scene, TEST_CERT_GOOD, false, false);
+    test_text(url, sizeof(url), "redis://127.0.0.1:%d", test_server_port(scene.server));
+    actor_open(&actor, &scene,
+               RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 300, .connect_timeout_ms = 150));
+    began_us = test_now_us();
+    assert_code(rlock_try_lock(actor.lock), RLOCK_ECONN);
+    assert_within(began_us, 300);
+    actor_close(&actor);
+    scene_close(&scene);
+}
+
+static void a_handshake_that_is_cut_anywhere_is_tried_again(void **state)
+{
+    struct scene scene;
+    struct actor actor;
+
+    (void)state;
+    open_tls(&scene, TEST_CERT_GOOD, false, true);
+    actor_open(&actor, &scene, unhurried());
+    for (size_t at = 0; at < 1600; at += 100) {
+        enum proxy_way way = at % 200 == 0 ? PROXY_TO_CLIENT : PROXY_TO_SERVER;
+
+        proxy_cut_at_byte(scene.proxy, way, at / 2);
+        proxy_cut_all(scene.proxy, PROXY_ANY);
+        assert_code(actor_visit(&actor, &patient), 0);
+    }
+    actor_close(&actor);
+    scene_close(&scene);
+}
+
+static void a_slow_handshake_in_small_pieces_succeeds_within_its_time(void **state)
+{
+    struct scene scene;
+    struct actor actor;
+
+    (void)state;
+    open_tls(&scene, TEST_CERT_GOOD, false, true);
+    proxy_chop(scene.proxy, 100);
+    proxy_delay_us(scene.proxy, 10000);
+    actor_open(&actor, &scene, unhurried());
+    assert_code(actor_visit(&actor, &patient), 0);
+    actor_close(&actor);
+    scene_close(&scene);
+}
+
+static void a_handshake_that_stops_in_the_middle_fails_in_time(void **state)
+{
+    struct scene scene;
+    struct actor actor;
+    int64_t began_us;
+
+    (void)state;
+    open_tls(&scene, TEST_CERT_GOOD, false, true);
+    proxy_delay_way_us(scene.proxy, PROXY_ANY, PROXY_TO_CLIENT, 60000000);
+    actor_open(&actor, &scene,
+               RLOCK_CLIENT_OPTS(.op_timeout_ms = 300, .connect_timeout_ms = 150));
+    began_us = test_now_us();
+    assert_code(rlock_try_lock(actor.lock), RLOCK_ECONN);
+    assert_detail("no answer to the TLS handshake");
+    assert_within(began_us, 300);
+    proxy_delay_way_us(scene.proxy, PROXY_ANY, PROXY_TO_CLIENT, 0);
+    actor_close(&actor);
+    scene.proxy = proxy_stop(scene.proxy);
+    scene_close(&scene);
+}
+
+static void resets_under_load_raise_no_signal(void **state)
+{
+    struct scene scene;
+    struct actor actor, rival;
+    struct crew crew = {.actor = &actor, .take = &patient};
+    struct crew others = {.actor = &rival, .take = &patient};
+
+    (void)state;
+    open_tls(&scene, TEST_CERT_GOOD, false, true);
+    actor_open(&actor, &scene, unhurried());
+    actor_open_direct(&rival, &scene);
+    crew_start(&crew, 3);
+    crew_start(&others, 1);
+    for (int i = 0; i < 60; i++) {
+        size_t visits = atomic_load(&crew.visits);
+
+        assert_true(TEST_EVENTUALLY(atomic_load(&crew.visits) > visits + 2, 20000));
+        proxy_cut_all(scene.proxy, PROXY_ANY);
+    }
+    crew_stop(&crew);
+    crew_stop(&others);
+    assert_int_equal(actor_losses(&actor) + actor_losses(&rival), 0);
+    assert_int_equal(scene_sigpipes(), 0);
+    actor_close(&actor);
+    actor_close(&rival);
+    scene_close(&scene);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_expired_certificate_fails_every_call),
+        cmocka_unit_test(a_certificate_of_the_future_fails_every_call),
+        cmocka_unit_test(a_self_signed_certificate_fails_every_call),
+        cmocka_unit_test(a_certificate_by_a_strange_authority_fails_every_call),
+        cmocka_unit_test(a_certificate_for_another_host_fails_every_call),
+        cmocka_unit_test(a_certificate_that_is_put_right_is_read_again),
+        cmocka_unit_test(a_server_that_wants_a_certificate_says_so),
+        cmocka_unit_test(files_that_are_no_certificates_fail_at_open),
+        cmocka_unit_test(the_files_of_certificates_are_inherited_by_nobody),
+        cmocka_unit_test(a_plain_server_is_no_tls_server),
+        cmocka_unit_test(a_tls_server_is_no_plain_server),
+        cmocka_unit_test(a_handshake_that_is_cut_anywhere_is_tried_again),
+        cmocka_unit_test(a_slow_handshake_in_small_pieces_succeeds_within_its_time),
+        cmocka_unit_test(a_handshake_that_stops_in_the_middle_fails_in_time),
+        cmocka_unit_test(resets_under_load_raise_no_signal),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests_name("fault_tls", tests, NULL, NULL);
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The program's callbacks: what they may do, where they run, and what they are told. */
+#include "conformance/world.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+/* What a callback did, and what it saw. */
+struct scene {
+    struct rlock_client *client;
+    struct rlock *lost, *other;
+    uint64_t owner;
+    int try_code, unlock_code, lost_unlock_code, lock_code, wait_code, wait_other_code;
+    bool close_refused, was_valid, signals_blocked;
+    pthread_t thread;
+    atomic_int calls, inside, most_inside;
+    atomic_bool go_on;
+    char name[64];
+    size_t name_len;
+    char log[64][400];
+    enum rlock_level levels[64];
+    atomic_int n_lines;
+};
+
+static bool all_signals_are_blocked(void)
+{
+    sigset_t set;
+
+    (void)pthread_sigmask(SIG_BLOCK, NULL, &set);
+    return sigismember(&set, SIGINT) == 1 && sigismember(&set, SIGTERM) == 1 &&
+           sigismember(&set, SIGALRM) == 1 && sigismember(&set, SIGPIPE) == 1 &&
+           sigismember(&set, SIGUSR1) == 1;
+}
+
+static void act_in_callback(const struct rlock_loss *loss, void *payload)
+{
+    struct scene *scene = payload;
+
+    scene->thread = pthread_self();
+    scene->signals_blocked = all_signals_are_blocked();
+    scene->name_len = loss->name_len;
+    memcpy(scene->name, loss->name, loss->name_len + 1);
+    scene->was_valid = rlock_is_valid_as(scene->lost, scene->owner);
+    scene->lost_unlock_code = rlock_unlock_as(scene->lost, scene->owner);
+    scene->try_code = rlock_try_lock(scene->other);
+    scene->lock_code = rlock_lock(scene->other);
+    scene->wait_code = TAKE(scene->lost, .wait_ms = 10);
+    scene->wait_other_code = rlock_guard_take(scene->lost, NULL).code;
+    scene->unlock_code = rlock_unlock(scene->other);
+    scene->close_refused =
+        rlock_client_close(scene->client) == scene->client && rlock_detail()[0] != '\0';
+    atomic_fetch_add(&scene->calls, 1);
+}
+
+static void a_callback_may_try_and_unlock_but_not_wait(void **state)
+{
+    struct world *w = *state;
+    struct scene scene = {.owner = 11};
+
+    scene.client =
+        conf_client_with(w, &RLOCK_CLIENT_OPTS(.on_lost = act_in_callback, .payload = &scene));
+    scene.lost = conf_lock_named(w, scene.client, "lost");
+    scene.other = conf_lock_named(w, scene.client, "other");
+    assert_code(TAKE(scene.lost, .owner = scene.owner, .lease_ms = conf_ms(50)), 0);
+    assert_true(TEST_EVENTUALLY(atomic_load(&scene.calls) == 1, 5000));
+    assert_false(scene.was_valid);
+    assert_code(scene.lost_unlock_code, RLOCK_ELOST);
+    assert_code(scene.try_code, 0);
+    assert_code(scene.unlock_code, 0);
+    assert_code(scene.lock_code, RLOCK_EDEADLOCK);
+    assert_code(scene.wait_code, RLOCK_EDEADLOCK);
+    assert_code(scene.wait_other_code, RLOCK_EDEADLOCK);
+    assert_true(scene.close_refused);
+    assert_true(scene.signals_blocked);
+    assert_false(pthread_equal(scene.thread, pthread_self()));
+    assert_string_equal(scene.name, "lost");
+    assert_int_equal(scene.name_len, 4);
+    assert_code(rlock_unlock_as(scene.lost, scene.owner), RLOCK_ENOTOWNER);
+    assert_code(rlock_lock(scene.other), 0); /* the client works as before */
+    assert_code(rlock_unlock(scene.other), 0);
+}
+
+/* Stays in the callback until it may go on. */
+static void dwell(const struct rlock_loss *loss, void *payload)
+{
+    struct scene *scene = payload;
+    const int inside = atomic_fetch_add(&scene->inside, 1) + 1;
+
+    (void)loss;
+    if (inside > atomic_load(&scene->most_inside)) {
+        atomic_store(&scene->most_inside, inside);
+    }
+    while (!atomic_load(&scene->go_on)) {
+        (void)usleep(1000);
+    }
+    atomic_fetch_sub(&scene->inside, 1);
+    atomic_fetch_add(&scene->calls, 1);
+}
+
+static void a_slow_callback_delays_no_lock(void **state)
+{
+    struct world *w = *state;
+    const int64_t lease_ms = conf_ms(300);
+    struct scene scene = {.owner = 0};
+    struct rlock *renewed, *lost[3], *other;
+
+    scene.client = conf_client_with(
+        w, &RLOCK_CLIENT_OPTS(.on_lost = dwell, .payload = &scene, .renewed_lease_ms = lease_ms));
+    renewed = conf_lock_named(w, scene.client, "renewed");
+    other = conf_lock_named(w, scene.client, "other");
+    assert_code(rlock_lock(renewed), 0);
+    for (size_t i = 0; i < 3; i++) {
+        char name[16];
+
+        test_text(name, sizeof(name), "lost-%zu", i);
+        lost[i] = conf_lock_named(w, scene.client, name);
+        assert_code(TAKE(lost[i], .lease_ms = 30), 0);
+    }
+    assert_true(TEST_EVENTUALLY(atomic_load(&scene.inside) == 1, 5000));
+    assert_true(STAYS(rlock_is_valid(renewed), 3 * lease_ms / 2)); /* renewed all the same */
+    assert_code(rlock_lock(other), 0);
+    assert_code(rlock_unlock(other), 0);
+    for (size_t i = 0; i < 3; i++) {
+        assert_false(rlock_is_valid(lost[i]));
+        assert_code(rlock_unlock(lost[i]), RLOCK_ELOST);
+    }
+    atomic_store(&scene.go_on, true);
+    assert_true(TEST_EVENTUALLY(atomic_load(&scene.calls) == 3, 5000));
+    assert_int_equal(atomic_load(&scene.most_inside), 1); /* one after the other */
+    assert_code(rlock_unlock(renewed), 0);
+}
+
+/* ---- Log lines ---- */
+
+static void keep_line(enum rlock_level level, const char *text, void *payload)
+{
+    struct scene *scene = payload;
+    const int n = atomic_load(&scene->n_lines);
+
+    if (n < 64) {
+        test_text(scene->log[n], sizeof(scene->log[n]), "%.390s", text);
+        scene->levels[n] = level;
+        atomic_store(&scene->n_lines, n + 1);
+    }
+}
+
+static void ignore_loss(const struct rlock_loss *loss, void *payload)
+{
+    (void)loss;
+    (void)payload;
+}
+
+/* Loses a lock with a client of this level; how many lines that gave. */
+static int lines_of_a_loss(struct world *w, struct scene *scene, enum rlock_level level)
+{
+    struct rlock_client *client =
+        conf_client_with(w, &RLOCK_CLIENT_OPTS(.on_lost = ignore_loss, .on_log = keep_line,
+                                               .payload = scene, .log_level = level));
+    struct rlock *lock = conf_lock_named(w, client, "line\nbreak");
+    const int before = atomic_load(&scene->n_lines);
+
+    assert_code(TAKE(lock, .lease_ms = 30), 0);
+    assert_true(TEST_EVENTUALLY(!rlock_is_valid(lock), 5000));
+    assert_code(rlock_unlock(lock), RLOCK_ELOST);
+    conf_close(w, client); /* what is to be told is told by now */
+    return atomic_load(&scene->n_lines) - before;
+}
+
+static void log_lines_come_at_their_level(void **state)
+{
+    struct world *w = *state;
+    struct scene scene = {.owner = 0};
+
+    assert_int_equal(lines_of_a_loss(w, &scene, RLOCK_LOG_ERROR), 0);
+    assert_int_equal(lines_of_a_loss(w, &scene, RLOCK_LOG_WARNING), 1);
+    assert_int_equal(lines_of_a_loss(w, &scene, 0), 1); /* warnings are the default */
+    assert_true(lines_of_a_loss(w, &scene, RLOCK_LOG_DEBUG) >= 1);
+    for (int i = 0; i < atomic_load(&scene.n_lines); i++) {
+        assert_null(strpbrk(scene.log[i], "\r\n"));
+        assert_in_range(scene.levels[i], RLOCK_LOG_ERROR, RLOCK_LOG_DEBUG);
+    }
+    assert_int_equal(scene.levels[0], RLOCK_LOG_WARNING);
+    assert_non_null(strstr(scene.log[0], "line\\x0abreak"));
+    assert_non_null(strstr(scene.log[0], "expired"));
+}
+
+static void no_text_holds_a_secret(void **state)
+{
+    struct world *w = *state;
+    struct scene scene = {.owner = 0};
+    struct rlock *lock;
+
+    free(test_server_cmd(conf_server(w), "CONFIG SET requirepass right"));
+    scene.client = conf_client_with(
+        w, &RLOCK_CLIENT_OPTS(.on_lost = ignore_loss, .on_log = keep_line, .payload = &scene,
+                              .log_level = RLOCK_LOG_DEBUG, .password = "s3cr3t"));
+    lock = conf_lock(w, scene.client);
+    assert_code(rlock_lock(lock), RLOCK_EAUTH);
+    assert_null(strstr(rlock_detail(), "s3cr3t"));
+    assert_code(rlock_try_lock(lock), RLOCK_EAUTH);
+    assert_null(strstr(rlock_detail(), "s3cr3t"));
+    conf_close(w, scene.client);
+    for (int i = 0; i < atomic_load(&scene.n_lines); i++) {
+        assert_null(strstr(scene.log[i], "s3cr3t"));
+    }
+    free(test_server_cmd(conf_server(w), "CONFIG SET requirepass \"\""));
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_callback_may_try_and_unlock_but_not_wait, world_set_up,
+                                        world_tear_down),
+        cmocka_unit_test_setup_teardown(a_slow_callback_delays_no_lock, world_set_up,
+                                        world_tear_down),
+        cmocka_unit_test_setup_teardown(log_lines_come_at_their_level, world_set_up,
+                                        world_tear_down),
+        cmocka_unit_test_setup_teardown(no_text_holds_a_secret, world_set_up, world_tear_down),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests_name("lock_callbacks", tests, NULL, NULL);
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What inspect says, and how long it may take to find out. */
+#include "conformance/world.h"
+
+#include <unistd.h>
+
+#include "support/proxy.h"
+
+static void the_holder_has_an_address(void **state)
+{
+    struct world *w = *state;
+    struct rlock_client *client = conf_client(w);
+    struct rlock *lock = conf_lock(w, client), *elsewhere = conf_lock(w, conf_client(w));
+    struct rlock_info info = RLOCK_INFO_INIT;
+    char host[65] = "", holder[64];
+
+    (void)gethostname(host, sizeof(host) - 1);
+    test_text(holder, sizeof(holder), "%s:", rlock_client_uuid(client));
+    assert_code(TAKE(lock, .lease_ms = 60000), 0);
+    assert_code(rlock_inspect(elsewhere, &info), 0);
+    assert_true(info.locked && !info.mine);
+    assert_memory_equal(info.holder, holder, strlen(holder));
+    assert_string_equal(info.host, host);
+    assert_int_equal(info.pid, getpid());
+    assert_in_range(info.ttl_ms, 30000, 60000);
+    assert_code(rlock_unlock(lock), 0);
+}
+
+static void a_free_lock_has_no_holder(void **state)
+{
+    struct world *w = *state;
+    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct rlock_info info = RLOCK_INFO_INIT;
+
+    assert_code(rlock_inspect(lock, &info), 0);
+    assert_int_equal(info.size, sizeof(info));
+    assert_false(info.locked || info.mine);
+    assert_int_equal(info.ttl_ms, -2);
+    assert_int_equal(info.holders + info.count + info.pid, 0);
+    assert_string_equal(info.holder, "");
+    assert_string_equal(info.host, "");
+}
+
+static void wrong_infos_are_refused(void **state)
+{
+    struct world *w = *state;
+    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct rlock_info none = {.size = 0}, newer = {.size = sizeof(newer) + 1};
+    struct rlock_info older = {.size = offsetof(struct rlock_info, ttl_ms), .ttl_ms = 77};
+
+    assert_code(rlock_inspect(lock, NULL), RLOCK_EINVAL);
+    assert_code(rlock_inspect(NULL, &older), RLOCK_EINVAL);
+    assert_code(rlock_inspect(lock, &none), RLOCK_EINVAL);
+    assert_code(rlock_inspect(lock, &newer), RLOCK_EINVAL);
+    assert_code(rlock_lock(lock), 0);
+    assert_code(rlock_inspect(lock, &older), 0); /* as far as it goes */
+    assert_true(older.locked && older.mine);
+    assert_int_equal(older.ttl_ms, 77);
+    assert_code(rlock_unlock(lock), 0);
+}
+
+/* Where the holder lives is asked on a connection of its own, which nobody answers here. */
+static void an_address_that_nobody_tells_delays_nothing(void **state)
+{
+    struct world *w = *state;
+    const int64_t timeout_ms = 100 * test_slack();
+    struct proxy *proxy = proxy_start_unix(test_server_unix_url(conf_server(w)));
+    struct rlock_client *client =
+        conf_client_with(w, &RLOCK_CLIENT_OPTS(.url = proxy_url(proxy), .op_timeout_ms = timeout_ms,
+                                               .connect_timeout_ms = 5 * timeout_ms));
+    struct rlock *lock = conf_lock(w, client);
+    struct rlock_info info = RLOCK_INFO_INIT;
+    int64_t since_us;
+
+    assert_code(rlock_lock(lock), 0);
+    (void)proxy_add(
+        proxy,
+        &(struct proxy_rule){.act = PROXY_DROP_REQUEST, .command = "HELLO", .times = PROXY_ALWAYS});
+    since_us = test_now_us();
+    assert_code(rlock_inspect(lock, &info), 0);
+    assert_true(info.locked && info.mine);
+    assert_string_equal(info.host, "");
+    assert_true(test_elapsed_us(since_us) <= (timeout_ms + LATE_MS * test_slack()) * 1000);
+    assert_code(rlock_unlock(lock), 0);
+    conf_close(w, client);
+    (void)proxy_stop(proxy);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_holder_has_an_address, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(a_free_lock_has_no_holder, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(wrong_infos_are_refused, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(an_address_that_nobody_tells_delays_nothing, world_set_up,
+                                        world_tear_down),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests_name("lock_inspect", tests, NULL, NULL);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Different kinds of lock under one name. */
+#include "conformance/world.h"
+
+/* Those that are one hash under the name. */
+static conf_new_fn *const kinds[] = {rlock_reentrant_new, rlock_nonreentrant_new, rlock_spin_new,
+                                     rlock_fenced_new};
+enum { N = sizeof(kinds) / sizeof(kinds[0]) };
+
+static struct rlock *make(conf_new_fn *kind, struct rlock_client *client)
+{
+    struct rlock *lock = NULL;
+
+    assert_code(kind(client, NAME, NULL, &lock), 0);
+    return lock;
+}
+
+static void kinds_of_one_hash_exclude_each_other(void **state)
+{
+    struct world *w = *state;
+    struct rlock_client *clients[2] = {conf_client(w), conf_client(w)};
+
+    for (size_t i = 0; i < N; i++) {
+        for (size_t j = 0; j < N; j++) {
+            struct rlock *a = make(kinds[i], clients[0]), *b = make(kinds[j], clients[1]);
+
+            assert_code(rlock_lock(a), 0);
+            assert_code(rlock_try_lock(b), RLOCK_EBUSY);
+            assert_code(TAKE(b, .wait_ms = 3), RLOCK_ETIMEDOUT);
+            assert_code(rlock_unlock(a), 0);
+            assert_null(rlock_free(a));
+            assert_null(rlock_free(b));
+        }
+    }
+}
+
+static void a_release_of_any_kind_wakes_waiters_of_all(void **state)
+{
+    struct world *w = *state;
+    struct rlock_client *clients[2] = {conf_client(w), conf_client(w)};
+    struct actor *waiter = conf_actor(w);
+
+    for (size_t i = 0; i < N; i++) {
+        for (size_t j = 0; j < N; j++) {
+            struct rlock *holder = make(kinds[i], clients[0]), *b = make(kinds[j], clients[1]);
+            int64_t unlocked_us;
+
+            assert_code(rlock_lock(holder), 0);
+            actor_begin(waiter, act_pass_through, b, NULL);
+            conf_await_waiting(clients[1], 1);
+            unlocked_us = test_now_us();
+            assert_code(rlock_unlock(holder), 0);
+            assert_code(actor_end(waiter), 0);
+            assert_took(actor_ended_us(waiter) - unlocked_us, 0, 1000);
+            assert_null(rlock_free(holder));
+            assert_null(rlock_free(b));
+        }
+    }
+}
+
+/* An owner that nests another kind under the same name has made a mistake; it must not hang. */
+static void another_kind_under_a_held_name_is_refused(void **state)
+{
+    struct world *w = *state;
+    struct rlock_client *client = conf_client(w);
+
+    for (size_t i = 0; i < N; i++) {
+        for (size_t j = 0; j < N; j++) {
+            struct rlock *held = make(kinds[i], client), *other = make(kinds[j], client);
+
+            assert_code(rlock_lock(held), 0);
+            if (i != j) {
+                assert_code(rlock_lock(other), RLOCK_EINVAL);
+                assert_code(rlock_try_lock(other), RLOCK_EINVAL);
+                assert_string_not_equal(rlock_detail(), "");
+                assert_true(rlock_is_valid(held));
+                assert_int_equal(rlock_hold_count(held), 1);
+            }
+            assert_code(rlock_unlock(held), 0);
+            assert_code(rlock_lock(other), 0); /* nothing stands in its way now */
+            assert_code(rlock_unlock(other), 0);
+            assert_null(rlock_free(held));
+            assert_null(rlock_free(other));
+        }
+    }
+}
+
+static void each_kind_says_what_it_is(void **state)
+{
+    static const char *const names[] = {"reentrant", "non-reentrant", "spin", "fenced"};
+    struct world *w = *state;
+    struct rlock_client *client = conf_client(w);
+
+    for (size_t i = 0; i < N; i++) {
+        struct rlock *lock = make(kinds[i], client);
+
+        assert_string_equal(rlock_kind(lock), names[i]);
+        assert_null(rlock_free(lock));
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(kinds_of_one_hash_exclude_each_other, world_set_up,
+                                        world_tear_down),
+        cmocka_unit_test_setup_teardown(a_release_of_any_kind_wakes_waiters_of_all, world_set_up,
+                                        world_tear_down),
+        cmocka_unit_test_setup_teardown(another_kind_under_a_held_name_is_refused, world_set_up,
+                                        world_tear_down),
+        cmocka_unit_test_setup_teardown(each_kind_says_what_it_is, world_set_up, world_tear_down),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests_name("lock_kinds", tests, NULL, NULL);
+}

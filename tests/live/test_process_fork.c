@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is left of a client in a child, and of the parent's client after it. */
+#include "conformance/world.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Forks; the child's value is what fn returns. */
+static int in_a_child(int (*fn)(struct rlock *lock), struct rlock *lock)
+{
+    const pid_t pid = test_must(fork(), "fork");
+
+    if (pid == 0) {
+        _exit(fn(lock));
+    }
+    return test_reap(pid);
+}
+
+/* Which of the calls did not say that the client is the parent's; 0 none. */
+static int call_everything(struct rlock *lock)
+{
+    struct rlock_info info = RLOCK_INFO_INIT;
+    struct rlock_grant grant = RLOCK_GRANT_INIT;
+    struct rlock_cancel *cancel = NULL;
+    int codes[8] = {
+        rlock_lock(lock),
+        rlock_try_lock(lock),
+        rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 100, .owner = 3), &grant),
+        rlock_unlock(lock),
+        rlock_unlock_as(lock, 3),
+        rlock_force_unlock(lock, NULL),
+        rlock_inspect(lock, &info),
+        rlock_guard_take(lock, NULL).code,
+    };
+
+    for (int i = 0; i < 8; i++) {
+        if (codes[i] != RLOCK_EFORKED) {
+            return i + 1;
+        }
+    }
+    if (strstr(rlock_detail(), "parent") == NULL || rlock_cancel_new(&cancel) != 0) {
+        return 20;
+    }
+    (void)rlock_cancel_free(cancel);
+    return rlock_is_valid(lock) || rlock_is_valid_as(lock, 3) || rlock_valid_ms(lock) != 0 ||
+                   rlock_hold_count(lock) != 0
+               ? 21
+               : 0;
+}
+
+static void in_a_child_every_call_says_forked(void **state)
+{
+    struct world *w = *state;
+    struct rlock *lock = conf_lock(w, conf_client(w));
+
+    assert_code(rlock_lock(lock), 0);
+    assert_code(TAKE(conf_lock(w, conf_client(w)), .owner = 3, .wait_ms = 0), RLOCK_EBUSY);
+    assert_int_equal(in_a_child(call_everything, lock), 0);
+    assert_true(rlock_is_valid(lock));
+    assert_code(rlock_unlock(lock), 0);
+    assert_code(rlock_lock(lock), 0);
+    assert_code(rlock_unlock(lock), 0);
+}
+
+static int ignore_key(const char *key, size_t key_len, const struct rlock_info *info, void *payload)
+{
+    (void)key;
+    (void)key_len;
+    (void)info;
+    (void)payload;
+    return 0;
+}
+
+static struct rlock_client *parents;
+
+static int close_and_free(struct rlock *lock)
+{
+    struct rlock *another = NULL;
+
+    if (rlock_reentrant_new(parents, "x", NULL, &another) != RLOCK_EFORKED ||
+        rlock_client_scan(parents, NULL, ignore_key, NULL) != RLOCK_EFORKED) {
+        return 1;
+    }
+    (void)rlock_client_close(parents);
+    return rlock_free(lock) == NULL ? 0 : 2;
+}
+
+static void a_child_may_close_and_free_what_it_inherited(void **state)
+{
+    struct world *w = *state;
+    struct rlock *lock;
+
+    parents = conf_client(w);
+    lock = conf_lock(w, parents);
+    assert_code(rlock_lock(lock), 0);
+    assert_int_equal(in_a_child(close_and_free, lock), 0);
+    assert_true(rlock_is_valid(lock));
+    assert_true(conf_is_locked(lock));
+    assert_code(rlock_unlock(lock), 0);
+}
+
+static void a_child_sends_nothing(void **state)
+{
+    struct world *w = *state;
+    struct rlock *lock = conf_lock(w, conf_client(w));
+
+    assert_code(rlock_lock(lock), 0);
+    conf_count_from_here(w);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(in_a_child(call_everything, lock), 0);
+    }
+    assert_int_equal(conf_calls(w, "evalsha") + conf_calls(w, "eval") + conf_calls(w, "hello"), 0);
+    assert_int_equal(test_server_clients(conf_server(w)), 1);
+    assert_code(rlock_unlock(lock), 0);
+}
+
+static size_t fds_before;
+
+static int count_descriptors(struct rlock *lock)
+{
+    (void)lock;
+    return (int)test_fds_open() - (int)fds_before;
+}
+
+static void a_child_keeps_no_descriptor_of_a_client(void **state)
+{
+    struct world *w = *state;
+    struct rlock_client *client;
+    struct rlock *lock, *rival;
+    struct actor *waiter = conf_actor(w);
+
+    fds_before = test_fds_open();
+    client = conf_client(w);
+    lock = conf_lock(w, client);
+    rival = conf_rival(w, client);
+    assert_code(rlock_lock(lock), 0);
+    actor_begin(waiter, act_pass_through, rival, NULL);
+    conf_await_waiting(client, 1); /* it has its subscriber connection, too */
+    assert_int_equal(in_a_child(count_descriptors, lock), 0);
+    assert_code(rlock_unlock(lock), 0);
+    assert_code(actor_end(waiter), 0);
+}
+
+static struct world *childs_world;
+
+static int lock_with_a_new_client(struct rlock *lock)
+{
+    struct rlock_client_opts opts = conf_opts(childs_world, NULL);
+    struct rlock_client *client = NULL;
+    struct rlock *mine = NULL;
+    int code = rlock_client_open(&opts, &client);
+
+    (void)lock;
+    code = code == 0 ? rlock_reentrant_new(client, "childs", NULL, &mine) : code;
+    code = code == 0 ? rlock_lock(mine) : code;
+    code = code == 0 && !rlock_is_valid(mine) ? 1 : code;
+    code = code == 0 ? rlock_unlock(mine) : code;
+    (void)rlock_free(mine);
+    (void)rlock_client_close(client);
+    return code;
+}
+
+static void a_child_may_open_a_client_of_its_own(void **state)
+{
+    struct world *w = *state;
+    struct rlock *lock = conf_lock(w, conf_client(w));
+
+#ifdef __SANITIZE_THREAD__
+    skip(); /* it lets no thread begin after a fork of a process with threads */
+#endif
+    childs_world = w;
+    assert_code(rlock_lock(lock), 0);
+    assert_int_equal(in_a_child(lock_with_a_new_client, lock), 0);
+    assert_true(rlock_is_valid(lock));
+    assert_code(rlock_unlock(lock), 0);
+}
+
+/* A holder that forked, and is killed: its child must not keep the lock alive. */
+static int hold_and_fork(struct test_peer *peer, void *payload)
+{
+    struct rlock_client_opts opts =
+        conf_opts(payload, &RLOCK_CLIENT_OPTS(.renewed_lease_ms = conf_ms(300)));
+    struct rlock_client *client = NULL;
+    struct rlock *lock = NULL;
+    const pid_t parent = getpid();
+    pid_t child;
+
+    TEST_CHECK(rlock_client_open(&opts, &client) == 0);
+    TEST_CHECK(rlock_reentrant_new(client, NAME, NULL, &lock) == 0);
+    TEST_CHECK(rlock_lock(lock) == 0);
+    child = test_must(fork(), "fork");
+    if (child == 0) {
+        while (getppid() == parent) {
+            (void)usleep(1000);
+        }
+        (void)usleep((useconds_t)conf_ms(600) * 1000);
+        _exit(0);
+    }
+    test_peer_send(peer, (uint64_t)child);
+    for (;;) {
+        (void)pause();
+    }
+}
+
+static void a_child_renews_nothing(void **state)
+{
+    struct world *w = *state;
+    struct test_child *holder = test_child_spawn(hold_and_fork, w);
+    struct rlock *lock = conf_lock(w, conf_client(w));
+    pid_t child = (pid_t)test_child_recv(holder, 5000);
+    int64_t killed_us;
+
+    assert_code(rlock_try_lock(lock), RLOCK_EBUSY);
+    killed_us = test_now_us();
+    test_child_kill(holder, SIGKILL);
+    assert_int_equal(test_child_wait(holder, 5000), 128 + SIGKILL);
+    assert_code(TAKE(lock, .wait_ms = 5000), 0);
+    assert_took(test_elapsed_us(killed_us), 0, conf_ms(300) + LATE_MS);
+    assert_int_equal(kill(child, SIGKILL), 0); /* it was there all the time */
+    assert_code(rlock_unlock(lock), 0);
+}
+
+/* ---- Forking while threads lock ---- */
+
+struct user {
+    struct rlock *lock;
+    struct witness *witness;
+    uint64_t id;
+    atomic_bool *stop;
+    uint64_t n;
+    pthread_t thread;
+};
+
+static void *use(void *arg)
+{
+    struct user *user = arg;
+
+    while (!atomic_load(user->stop)) {
+        TEST_CHECK(rlock_lock(user->lock) == 0);
+        witness_enter(user->witness, 0, user->id);
+        witness_leave(user->witness, 0, user->id);
+        TEST_CHECK(rlock_unlock(user->lock) == 0);
+        user->n++;
+    }
+    return NULL;
+}
+
+static int try_in_a_child(struct rlock *lock)
+{
+    return rlock_try_lock(lock) == RLOCK_EFORKED && !rlock_is_valid(lock) ? 0 : 1;
+}
+
+static void forks_under_load_leave_the_parent_alone(void **state)
+{
+    enum { THREADS = 4, FORKS = 40 };
+    struct world *w = *state;
+    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct witness *witness = witness_new(1);
+    struct user users[THREADS];
+    atomic_bool stop = false;
+
+    for (uint64_t i = 0; i < THREADS; i++) {
+        users[i] = (struct user){.lock = lock, .witness = witness, .id = i + 1, .stop = &stop};
+        assert_int_equal(pthread_create(&users[i].thread, NULL, use, &users[i]), 0);
+    }
+    for (int i = 0; i < FORKS; i++) {
+        assert_int_equal(in_a_child(try_in_a_child, lock), 0);
+    }
+    atomic_store(&stop, true);
+    for (size_t i = 0; i < THREADS; i++) {
+        (void)pthread_join(users[i].thread, NULL);
+        assert_true(users[i].n > 0);
+    }
+    assert_true(witness_is_clean(witness, stderr));
+    (void)witness_free(witness);
+}
+
+/* ---- Programs ---- */
+
+/* posix_spawn() runs no handlers of fork: what is not close-on-exec is inherited. */
+static void a_program_inherits_no_descriptor_of_a_client(void **state)
+{
+    struct world *w = *state;
+    struct rlock_client *client = conf_client(w);
+    struct rlock *lock = conf_lock(w, client), *rival = conf_rival(w, client);
+    struct actor *waiter = conf_actor(w);
+    char *const argv[] = {(char[]){"sh"}, (char[]){"-c"},
+                          (char[]){"ls -l /proc/$$/fd | grep -E 'socket|event'"}, NULL};
+    int status = 0;
+    pid_t pid;
+
+    assert_code(rlock_lock(lock), 0);
+    actor_begin(waiter, act_pass_through, rival, NULL);
+    conf_await_waiting(client, 1);
+    assert_int_equal(posix_spawnp(&pid, "sh", NULL, NULL, argv, environ), 0);
+    status = test_reap(pid);
+    assert_int_equal(WEXITSTATUS(status), 1); /* grep found none */
+    assert_code(rlock_unlock(lock), 0);
+    assert_code(actor_end(waiter), 0);
+}
+
+static int exit_while_holding(struct test_peer *peer, void *payload)
+{
+    struct rlock_client_opts opts = conf_opts(payload, NULL);
+    struct rlock_client *client = NULL;
+    struct rlock *lock = NULL;
+
+    TEST_CHECK(rlock_client_open(&opts, &client) == 0);
+    TEST_CHECK(rlock_reentrant_new(client, NAME, NULL, &lock) == 0);
+    TEST_CHECK(TAKE(lock, .lease_ms = conf_ms(200)) == 0);
+    test_peer_send(peer, 1);
+    exit(7);
+}
+
+static void exit_with_an_open_client_ends_the_process(void **state)
+{
+    struct world *w = *state;
+    struct test_child *child = test_child_spawn(exit_while_holding, w);
+
+    assert_int_equal(test_child_recv(child, 5000), 1);
+    assert_int_equal(test_child_wait(child, 5000), 7);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(in_a_child_every_call_says_forked, world_set_up,
+                                        world_tear_down),
+        cmocka_unit_test_setup_teardown(a_child_may_close_and_free_what_it_inherited, world_set_up,
+                                        world_tear_down),
+        cmocka_unit_test_setup_teardown(a_child_sends_nothing, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(a_child_keeps_no_descriptor_of_a_client, world_set_up,
+                                        world_tear_down),
+        cmocka_unit_test_setup_teardown(a_child_may_open_a_client_of_its_own, world_set_up,
+                                        world_tear_down),
+        cmocka_unit_test_setup_teardown(a_child_renews_nothing, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(forks_under_load_leave_the_parent_alone, world_set_up,
+                                        world_tear_down),
+        cmocka_unit_test_setup_teardown(a_program_inherits_no_descriptor_of_a_client, world_set_up,
+                                        world_tear_down),
+        cmocka_unit_test_setup_teardown(exit_with_an_open_client_ends_the_process, world_set_up,
+                                        world_tear_down),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests_name("process_fork", tests, NULL, NULL);
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Threads and clients that come and go. */
+#include "conformance/world.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/time.h>
+
+static void *pass_through(void *lock)
+{
+    TEST_CHECK(act_pass_through(lock, NULL) == 0);
+    return NULL;
+}
+
+static void hundreds_of_short_threads_leave_nothing(void **state)
+{
+    struct world *w = *state;
+    struct rlock *lock = conf_lock(w, conf_client(w));
+    const int rounds = test_slack() > 1 ? 50 : 200;
+
+    for (int i = 0; i < rounds; i++) {
+        pthread_t threads[4];
+
+        for (size_t j = 0; j < 4; j++) {
+            assert_int_equal(pthread_create(&threads[j], NULL, pass_through, lock), 0);
+        }
+        for (size_t j = 0; j < 4; j++) {
+            (void)pthread_join(threads[j], NULL);
+        }
+    }
+    assert_code(rlock_try_lock(lock), 0);
+    assert_code(rlock_unlock(lock), 0);
+}
+
+static void *lock_and_end(void *lock)
+{
+    TEST_CHECK(rlock_lock(lock) == 0);
+    return NULL;
+}
+
+static void each_thread_that_ends_with_a_hold_is_told_once(void **state)
+{
+    enum { N = 10 };
+    struct world *w = *state;
+    struct rlock_client *client = conf_client(w);
+    struct rlock *locks[N];
+    pthread_t threads[N];
+
+    for (size_t i = 0; i < N; i++) {
+        char name[16];
+
+        test_text(name, sizeof(name), "ends-%zu", i);
+        locks[i] = conf_lock_named(w, client, name);
+        assert_int_equal(pthread_create(&threads[i], NULL, lock_and_end, locks[i]), 0);
+    }
+    for (size_t i = 0; i < N; i++) {
+        (void)pthread_join(threads[i], NULL);
+        (void)expect_loss(w, RLOCK_LOST_THREAD_EXITED);
+    }
+    for (size_t i = 0; i < N; i++) {
+        assert_code(rlock_force_unlock(locks[i], NULL), 0);
+    }
+}
+
+static void clients_that_come_and_go_leave_nothing(void **state)
+{
+    struct world *w = *state;
+    const size_t fds = test_fds_open();
+    size_t after = 0;
+
+    for (int i = 0; i < 20; i++) {
+        struct rlock_client *client = conf_client(w);
+        struct rlock *lock = NULL;
+
+        assert_code(rlock_reentrant_new(client, NAME, NULL, &lock), 0);
+        if (i % 3 != 0) { /* else it never connects */
+            assert_code(rlock_lock(lock), 0);
+        }
+        if (i % 3 == 1) { /* else it is closed while it holds */
+            assert_code(rlock_unlock(lock), 0);
+        }
+        assert_null(rlock_free(lock));
+        conf_close(w, client);
+        after = test_fds_open();
+    }
+    conf_forgive_losses(w);
+    assert_int_equal(after, fds);
+}
+
+static void handles_may_be_freed_after_their_client(void **state)
+{
+    struct world *w = *state;
+    struct rlock_client *client = conf_client(w);
+    struct rlock *locks[3];
+
+    for (size_t i = 0; i < 3; i++) {
+        assert_code(rlock_reentrant_new(client, NAME, NULL, &locks[i]), 0);
+    }
+    conf_close(w, client);
+    for (size_t i = 0; i < 3; i++) {
+        assert_string_equal(rlock_name(locks[i], NULL), NAME);
+        assert_string_equal(rlock_kind(locks[i]), "reentrant");
+        assert_null(rlock_free(locks[i]));
+    }
+}
+
+/* ---- Signals ---- */
+
+static atomic_int signals;
+
+static void on_alarm(int signal)
+{
+    (void)signal;
+    atomic_fetch_add(&signals, 1);
+}
+
+static void a_thousand_signals_a_second_disturb_nothing(void **state)
+{
+    struct world *w = *state;
+    struct rlock *locks[2] = {conf_lock(w, conf_client(w)), conf_lock(w, conf_client(w))};
+    struct actor *other = conf_actor(w);
+    const struct sigaction action = {.sa_handler = on_alarm};
+    const struct itimerval fast = {{0, 1000}, {0, 1000}}, off = {{0, 0}, {0, 0}};
+    const int64_t end_us = test_now_us() + 300000;
+
+    test_must(sigaction(SIGALRM, &action, NULL), "sigaction");
+    test_must(setitimer(ITIMER_REAL, &fast, NULL), "setitimer");
+    do {
+        actor_begin(other, act_pass_through, locks[1], NULL);
+        assert_code(rlock_lock(locks[0]), 0);
+        assert_code(TAKE(locks[0], .wait_ms = 10), 0);
+        assert_code(rlock_unlock(locks[0]), 0);
+        assert_code(rlock_unlock(locks[0]), 0);
+        assert_code(actor_end(other), 0);
+    } while (test_now_us() < end_us);
+    test_must(setitimer(ITIMER_REAL, &off, NULL), "setitimer");
+    assert_true(atomic_load(&signals) > 10);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(hundreds_of_short_threads_leave_nothing, world_set_up,
+                                        world_tear_down),
+        cmocka_unit_test_setup_teardown(each_thread_that_ends_with_a_hold_is_told_once,
+                                        world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(clients_that_come_and_go_leave_nothing, world_set_up,
+                                        world_tear_down),
+        cmocka_unit_test_setup_teardown(handles_may_be_freed_after_their_client, world_set_up,
+                                        world_tear_down),
+        cmocka_unit_test_setup_teardown(a_thousand_signals_a_second_disturb_nothing, world_set_up,
+                                        world_tear_down),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests_name("threads_many", tests, NULL, NULL);
+}

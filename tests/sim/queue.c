@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The invariants of a queue on the server, looked at after every command that it ran:
+ *   list and scores agree    the same owners, each once
+ *   nobody jumps it          new ones come to its end, the others keep their order
+ *   first come, first served a grant goes to the head; on a perfect network nobody is passed over
+ *   the living stay          who is passed over had died, or did not answer for long
+ *   scores do not drift      none is later than the places in front of it explain
+ * Where somebody meddled with the queue by hand, these hold again when it has been empty.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "world.h"
+
+static struct sim_view view_of(const char *text)
+{
+    return (struct sim_view){text, strlen(text)};
+}
+
+static bool is_named(struct sim_view view, const char *name)
+{
+    return strlen(name) == view.len && memcmp(view.data, name, view.len) == 0;
+}
+
+static void copy(char out[static SIM_OWNER_SIZE], struct sim_view view)
+{
+    (void)snprintf(out, SIM_OWNER_SIZE, "%.*s", (int)view.len, view.data);
+}
+
+static size_t find(const struct sim_queue *queue, const char *name)
+{
+    size_t at = 0;
+
+    while (at < queue->n && strcmp(queue->names[at], name) != 0) {
+        at++;
+    }
+    return at;
+}
+
+static bool find_key(const struct sim_world *world, const char *prefix, unsigned key,
+                     struct sim_key_info *ret_info)
+{
+    char name[64];
+
+    (void)snprintf(name, sizeof(name), "%s:{%s}", prefix, world->keys[key]);
+    return sim_server_find_key(world->server, view_of(name), ret_info);
+}
+
+/* ---- What is there ---- */
+
+static bool score_of(const struct sim_key_info *scores, const char *name, double *ret_score)
+{
+    for (size_t i = 0; i < scores->n_items; i++) {
+        struct sim_item_info item = sim_key_item(scores, i);
+
+        if (is_named(item.name, name)) {
+            *ret_score = item.score;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void read_queue(struct sim_world *world, unsigned key, struct sim_queue *ret_queue)
+{
+    struct sim_key_info list = {0}, scores = {0}, lock;
+
+    (void)find_key(world, "redisson_lock_queue", key, &list);
+    (void)find_key(world, "redisson_lock_timeout", key, &scores);
+    ret_queue->n = list.n_items < SIM_QUEUE ? list.n_items : SIM_QUEUE;
+    ret_queue->agrees = list.n_items == scores.n_items;
+    for (size_t i = 0; i < ret_queue->n; i++) {
+        copy(ret_queue->names[i], sim_key_item(&list, i).name);
+        ret_queue->scores[i] = 0;
+        ret_queue->agrees &= score_of(&scores, ret_queue->names[i], &ret_queue->scores[i]) &&
+                             find(ret_queue, ret_queue->names[i]) == i;
+    }
+    ret_queue->holder[0] = '\0';
+    if (sim_server_find_key(world->server, view_of(world->keys[key]), &lock)) {
+        copy(ret_queue->holder, sim_key_item(&lock, 0).name);
+    }
+}
+
+static const struct sim_client *find_client(const struct sim_world *world, const char *name)
+{
+    for (unsigned i = 0; i < world->config.n_clients; i++) {
+        const struct sim_client *client = world->clients[i];
+
+        if (client != NULL && strncmp(name, client->core.uuid, RLOCK__UUID_LEN) == 0) {
+            return client;
+        }
+    }
+    return NULL;
+}
+
+/* The user that waits as this owner; NULL nobody does any more. */
+static const struct sim_user *find_waiter(const struct sim_client *client, const char *name)
+{
+    for (unsigned i = 0; i < client->n_users; i++) {
+        const struct sim_user *user = &client->users[i];
+
+        if (user->calling && user->call.kind == RLOCK__ACQUIRE && user->call.enqueued &&
+            user->call.number == strtoull(name + RLOCK__UUID_LEN + 1, NULL, 10)) {
+            return user;
+        }
+    }
+    return NULL;
+}
+
+/* ---- What must not be ---- */
+
+/* Somebody who waits was put out, or passed over. */
+static void check_put_out(struct sim_world *world, unsigned key, const char *name)
+{
+    const struct sim_client *client = find_client(world, name);
+    const struct sim_user *user = client != NULL ? find_waiter(client, name) : NULL;
+    bool heard = world->config.drop_messages < 50;
+
+    world->passed += client == NULL || user != NULL;
+    if (user == NULL) {
+        return;
+    }
+    sim_trace(world, "client %u user %llu was passed over", client->index,
+              (unsigned long long)user->owner.id);
+    if (world->config.faults == 0 || (heard && client->disturbed < world->now - 4 * RLOCK__SECOND &&
+                                      client->sub.state == SIM_UP)) {
+        sim_violate(world, "%s: client %u user %llu was put out of the queue", world->keys[key],
+                    client->index, (unsigned long long)user->owner.id);
+    }
+}
+
+static void check_order(struct sim_world *world, unsigned key, const struct sim_queue *before,
+                        const struct sim_queue *after)
+{
+    size_t last = 0;
+
+    for (size_t i = 0; i + 1 < after->n; i++) {
+        size_t was = find(before, after->names[i]);
+
+        if (was == before->n || was < last) {
+            sim_violate(world, "%s: %s jumped the queue", world->keys[key], after->names[i]);
+        }
+        last = was;
+    }
+    if (after->n > 1 && find(before, after->names[after->n - 1]) < last) {
+        check_put_out(world, key, after->names[after->n - 1]); /* it had to queue again */
+    }
+}
+
+static void check_leavers(struct sim_world *world, unsigned key, const struct sim_queue *before,
+                          const struct sim_queue *after)
+{
+    bool granted = after->holder[0] != '\0' && strcmp(after->holder, before->holder) != 0;
+
+    for (size_t i = 0; i < before->n; i++) {
+        bool stays = find(after, before->names[i]) < after->n;
+
+        if (!stays && !(granted && strcmp(after->holder, before->names[i]) == 0)) {
+            check_put_out(world, key, before->names[i]);
+        }
+    }
+    if (granted && find(before, after->holder) == before->n && after->n != 0) {
+        sim_violate(world, "%s: %s took it past the queue", world->keys[key], after->holder);
+    }
+    for (size_t i = 0; granted && i < find(before, after->holder) && i < before->n; i++) {
+        if (find(after, before->names[i]) < after->n) {
+            sim_violate(world, "%s: %s took it before %s", world->keys[key], after->holder,
+                        before->names[i]);
+        }
+    }
+}
+
+static void check_scores(struct sim_world *world, unsigned key, struct sim_queue *after)
+{
+    double now = (double)(sim_server_clock_us(world->server) / 1000);
+    double slot = (double)world->config.slot_ms, lease = (double)world->config.lease / 1000 * 2;
+
+    for (size_t i = 0; i < after->n; i++) {
+        if (after->scores[i] > now + lease + slot * (double)(after->longest + 1) + 1) {
+            sim_violate(world, "%s: the score of %s is %.0f ms from now, in a queue of %zu",
+                        world->keys[key], after->names[i], after->scores[i] - now, after->n);
+        }
+    }
+}
+
+void sim_check_queue(struct sim_world *world, unsigned key)
+{
+    struct sim_queue *before = &world->queues[key];
+    static struct sim_queue after; /* the simulator is one thread, and this is large */
+
+    if ((world->config.kind->caps & RLOCK__CAP_QUEUES) == 0) {
+        return;
+    }
+    read_queue(world, key, &after);
+    after.meddled = before->meddled && (after.n != 0 || !after.agrees);
+    after.longest = after.n > before->longest ? after.n : before->longest;
+    if (!before->meddled && !after.meddled) {
+        if (!after.agrees) {
+            sim_violate(world, "%s: the queue's list and scores differ", world->keys[key]);
+        }
+        check_order(world, key, before, &after);
+        check_leavers(world, key, before, &after);
+        check_scores(world, key, &after);
+    }
+    *before = after;
+}
+
+/* At the end only the dead may be in a queue: nobody came to pass them over. */
+bool sim_queue_is_settled(const struct sim_world *world, const struct sim_key_info *key)
+{
+    for (size_t i = 0; i < key->n_items; i++) {
+        struct sim_item_info item = sim_key_item(key, i);
+
+        for (unsigned j = 0; j < world->config.n_clients; j++) {
+            const struct sim_client *client = world->clients[j];
+
+            if (client->may_kill && item.name.len > RLOCK__UUID_LEN &&
+                memcmp(item.name.data, client->core.uuid, RLOCK__UUID_LEN) == 0) {
+                return false;
+            }
+        }
+    }
+    return true;
+}

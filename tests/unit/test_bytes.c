@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+
+#include <cmocka.h>
+
+#define BYTES(text) rlock__bytes(text, sizeof(text) - 1)
+
+/* ---- A line of text from any bytes ---- */
+
+static void text_is(struct rlock__bytes bytes, size_t size, const char *expected)
+{
+    char *out = malloc(size); /* of its own size, so that a sanitizer sees what goes beyond */
+
+    assert_non_null(out);
+    memset(out, '#', size);
+    assert_ptr_equal(rlock__text(bytes, out, size), out);
+    assert_string_equal(out, expected);
+    free(out);
+}
+
+static void plain_text_stays_as_it_is(void **state)
+{
+    (void)state;
+    text_is(BYTES(""), 20, "");
+    text_is(BYTES("orders"), 20, "orders");
+    text_is(BYTES(" {a}:~\"'\\ "), 40, " {a}:~\"'\\ ");
+}
+
+static void what_could_forge_a_line_is_escaped(void **state)
+{
+    (void)state;
+    text_is(BYTES("a\nb"), 40, "a\\x0ab");
+    text_is(BYTES("\r\n\t\0\x1b"), 40, "\\x0d\\x0a\\x09\\x00\\x1b");
+    text_is(BYTES("\x7f\x80\xff"), 40, "\\x7f\\x80\\xff");
+    text_is(BYTES("\xc3\xa4"), 40, "\\xc3\\xa4");
+}
+
+static void what_is_too_long_is_cut(void **state)
+{
+    (void)state;
+    text_is(BYTES("0123456789"), 12, "01234...");
+    text_is(BYTES("01234"), 12, "01234");
+    text_is(BYTES("\n\n\n\n"), 16, "\\x0a\\x0a\\x0a...");
+    text_is(BYTES("\n\n\n\n"), 8, "\\x0a...");
+}
+
+static void any_bytes_fit_any_size(void **state)
+{
+    char bytes[64];
+    uint32_t seed = 1;
+
+    (void)state;
+    for (int round = 0; round < 20000; round++) {
+        const size_t size = 8 + (size_t)(round % 50), len = (size_t)(round % 64);
+        char *out = malloc(size);
+
+        assert_non_null(out);
+        for (size_t i = 0; i < len; i++) {
+            seed = seed * 1664525U + 1013904223U;
+            bytes[i] = (char)(seed >> 24);
+        }
+        (void)rlock__text(rlock__bytes(bytes, len), out, size);
+        assert_true(strlen(out) < size);
+        for (const char *c = out; *c != '\0'; c++) {
+            assert_true(*c >= 32 && *c < 127);
+        }
+        free(out);
+    }
+}
+
+/* ---- Buffers ---- */
+
+static void a_buffer_grows_as_needed(void **state)
+{
+    struct rlock__buf buf = {0};
+    char expected[5000];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(expected); i++) {
+        expected[i] = (char)i;
+    }
+    for (size_t at = 0; at < sizeof(expected); at += 50) {
+        assert_true(rlock__buf_add(&buf, expected + at, 50));
+    }
+    assert_true(rlock__buf_add(&buf, NULL, 0));
+    assert_int_equal(buf.len, sizeof(expected));
+    assert_memory_equal(buf.data, expected, sizeof(expected));
+    rlock__buf_clear(&buf);
+    assert_int_equal(buf.len, 0);
+    assert_true(rlock__buf_add(&buf, "x", 1));
+    rlock__buf_fini(&buf);
+    assert_null(buf.data);
+    assert_int_equal(buf.len, 0);
+    rlock__buf_fini(&buf);
+}
+
+static void printed_text_is_appended_without_its_end(void **state)
+{
+    struct rlock__buf buf = {0};
+    char longer[300];
+
+    (void)state;
+    memset(longer, 'y', sizeof(longer) - 1);
+    longer[sizeof(longer) - 1] = '\0';
+    assert_true(rlock__buf_addf(&buf, "%s:%d", "a", -7));
+    assert_true(rlock__buf_addf(&buf, "%s", ""));
+    assert_true(rlock__buf_addf(&buf, "%s|", longer)); /* longer than the buffer so far */
+    assert_int_equal(buf.len, 4 + 299 + 1);
+    assert_memory_equal(buf.data, "a:-7yyy", 7);
+    assert_int_equal(buf.data[buf.len - 1], '|');
+    rlock__buf_fini(&buf);
+}
+
+static void a_bulk_string_may_hold_any_byte(void **state)
+{
+    struct rlock__buf buf = {0};
+
+    (void)state;
+    assert_true(rlock__buf_add_bulk(&buf, BYTES("a\r\n\0b")));
+    assert_true(rlock__buf_add_bulk(&buf, BYTES("")));
+    assert_int_equal(buf.len, 4 + 5 + 2 + 4 + 2);
+    assert_memory_equal(buf.data, "$5\r\na\r\n\0b\r\n$0\r\n\r\n", buf.len);
+    rlock__buf_fini(&buf);
+}
+
+static void a_failed_buffer_stays_failed_until_cleared(void **state)
+{
+    struct rlock__buf buf = {0};
+
+    (void)state;
+    assert_true(rlock__buf_add(&buf, "x", 1));
+    buf.failed = true;
+    assert_false(rlock__buf_add(&buf, "y", 1));
+    assert_false(rlock__buf_addf(&buf, "z"));
+    assert_false(rlock__buf_add_bulk(&buf, BYTES("z")));
+    assert_int_equal(buf.len, 1);
+    rlock__buf_clear(&buf);
+    assert_true(rlock__buf_add(&buf, "y", 1));
+    rlock__buf_fini(&buf);
+}
+
+/* ---- Bytes ---- */
+
+static void bytes_are_equal_byte_by_byte(void **state)
+{
+    (void)state;
+    assert_true(rlock__bytes_equal(BYTES("a\0b"), BYTES("a\0b")));
+    assert_false(rlock__bytes_equal(BYTES("a\0b"), BYTES("a\0c")));
+    assert_false(rlock__bytes_equal(BYTES("a"), BYTES("a\0")));
+    assert_true(rlock__bytes_equal(rlock__bytes(NULL, 0), BYTES("")));
+    assert_true(rlock__bytes_equal(rlock__bytes_of("abc"), BYTES("abc")));
+}
+
+static void number_is(struct rlock__bytes bytes, int64_t expected)
+{
+    char *exact = malloc(bytes.len + (bytes.len == 0));
+
+    assert_non_null(exact);
+    memcpy(exact, bytes.at, bytes.len);
+    assert_true(rlock__bytes_number(rlock__bytes(exact, bytes.len), -99) == expected);
+    free(exact);
+}
+
+static void a_number_ends_where_its_digits_end(void **state)
+{
+    (void)state;
+    number_is(BYTES("0"), 0);
+    number_is(BYTES("42"), 42);
+    number_is(BYTES("-42"), -42);
+    number_is(BYTES("007x"), 7);
+    number_is(BYTES("12:34"), 12);
+    number_is(BYTES("999999999999999999"), INT64_C(999999999999999999));
+    number_is(BYTES(""), -99);
+    number_is(BYTES("-"), -99);
+    number_is(BYTES("x1"), -99);
+    number_is(BYTES(" 1"), -99);
+    number_is(BYTES("99999999999999999999"), -99);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plain_text_stays_as_it_is),
+        cmocka_unit_test(what_could_forge_a_line_is_escaped),
+        cmocka_unit_test(what_is_too_long_is_cut),
+        cmocka_unit_test(any_bytes_fit_any_size),
+        cmocka_unit_test(a_buffer_grows_as_needed),
+        cmocka_unit_test(printed_text_is_appended_without_its_end),
+        cmocka_unit_test(a_bulk_string_may_hold_any_byte),
+        cmocka_unit_test(a_failed_buffer_stays_failed_until_cleared),
+        cmocka_unit_test(bytes_are_equal_byte_by_byte),
+        cmocka_unit_test(a_number_ends_where_its_digits_end),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests_name("bytes", tests, NULL, NULL);
+}

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The queue of requests in flight: what goes out, what comes back to whom, and what a break leaves.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/flight.h"
+
+#include <cmocka.h>
+
+static const struct rlock__script script = {.name = "test/script",
+                                            .body = "return 1",
+                                            .size = 8,
+                                            .sha1 = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"};
+
+/* What became of a request. */
+struct fate {
+    int answers;
+    bool had_reply;
+    int64_t number; /* of the reply; -1 an error */
+    unsigned copies;
+    uint64_t gen, lost_gen;
+    int64_t t0;
+};
+
+static void on_answer(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
+{
+    struct fate *fate = request->subject;
+
+    (void)now;
+    fate->answers++;
+    fate->had_reply = reply != NULL;
+    if (reply != NULL) {
+        fate->number = rlock__reply_is_error(reply) ? -1 : rlock__reply_int(reply, 0, -2);
+    }
+    fate->copies = request->copies;
+    fate->gen = request->gen;
+    fate->lost_gen = request->lost_gen;
+    fate->t0 = request->t0;
+    (void)rlock__request_free(request);
+}
+
+static struct rlock__request *request_new(struct fate *fate, enum rlock__resend resend,
+                                          const char *word)
+{
+    struct rlock__request *request = calloc(1, sizeof(*request));
+
+    assert_non_null(request);
+    *fate = (struct fate){.answers = 0};
+    request->answer = on_answer;
+    request->subject = fate;
+    request->resend = resend;
+    rlock__cmd_arg(&request->cmd, rlock__bytes_of(word));
+    return request;
+}
+
+static struct rlock__request *script_new(struct fate *fate, enum rlock__resend resend)
+{
+    struct rlock__request *request = request_new(fate, resend, "arg");
+
+    request->cmd.script = &script;
+    rlock__cmd_key(&request->cmd, rlock__bytes_of("key"));
+    return request;
+}
+
+static void reply_number(struct rlock__flight *flight, uint64_t gen, int64_t number, int64_t now)
+{
+    const struct rlock__value value = {.type = RLOCK__REPLY_INT, .num = number};
+    const struct rlock__reply reply = {&value, 1, false};
+
+    rlock__flight_reply(flight, gen, &reply, now);
+}
+
+static void reply_error(struct rlock__flight *flight, uint64_t gen, const char *text, int64_t now)
+{
+    const struct rlock__value value = {
+        .type = RLOCK__REPLY_ERROR, .str = text, .len = strlen(text)};
+    const struct rlock__reply reply = {&value, 1, false};
+
+    rlock__flight_reply(flight, gen, &reply, now);
+}
+
+/* What is to be sent is exactly this; it is sent. */
+static void sends(struct rlock__flight *flight, const char *expected)
+{
+    assert_int_equal(flight->out.len, strlen(expected));
+    assert_memory_equal(flight->out.data, expected, strlen(expected));
+    rlock__buf_clear(&flight->out);
+}
+
+static struct rlock__flight flight_new(void)
+{
+    return (struct rlock__flight){.op_timeout = 1000};
+}
+
+static void a_request_waits_for_the_link(void **state)
+{
+    struct rlock__flight flight = flight_new();
+    struct fate a, b;
+
+    (void)state;
+    rlock__flight_submit(&flight, request_new(&a, RLOCK__RESEND, "A"), 5);
+    rlock__flight_submit(&flight, request_new(&b, RLOCK__ONCE, "B"), 6);
+    assert_int_equal(flight.out.len, 0);
+    assert_true(rlock__flight_overdue_at(&flight) == RLOCK__NEVER);
+    rlock__flight_up(&flight, 1, 1, 10);
+    sends(&flight, "*1\r\n$1\r\nA\r\n*1\r\n$1\r\nB\r\n");
+    reply_number(&flight, 1, 11, 20);
+    assert_int_equal(a.answers, 1);
+    assert_int_equal(a.number, 11);
+    assert_int_equal(a.t0, 10);
+    assert_int_equal(b.answers, 0);
+    reply_number(&flight, 1, 22, 21);
+    assert_int_equal(b.number, 22);
+    assert_int_equal(b.copies, 1);
+    rlock__flight_fini(&flight);
+}
+
+static void a_script_goes_by_its_digest_and_whole_when_unknown(void **state)
+{
+    struct rlock__flight flight = flight_new();
+    struct fate a, b;
+
+    (void)state;
+    rlock__flight_up(&flight, 1, 1, 0);
+    rlock__flight_submit(&flight, script_new(&a, RLOCK__RESEND), 1);
+    sends(&flight, "*5\r\n$7\r\nEVALSHA\r\n$40\r\ne0e1f9fabfc9d4800c877a703b823ac0578ff8db\r\n"
+                   "$1\r\n1\r\n$3\r\nkey\r\n$3\r\narg\r\n");
+    rlock__flight_submit(&flight, request_new(&b, RLOCK__RESEND, "B"), 2);
+    sends(&flight, "*1\r\n$1\r\nB\r\n");
+    reply_error(&flight, 1, "NOSCRIPT No matching script.", 3);
+    assert_int_equal(a.answers, 0);
+    sends(&flight, "*5\r\n$4\r\nEVAL\r\n$8\r\nreturn 1\r\n$1\r\n1\r\n$3\r\nkey\r\n$3\r\narg\r\n");
+    reply_number(&flight, 1, 2, 4); /* B was before it */
+    assert_int_equal(b.number, 2);
+    reply_number(&flight, 1, 1, 5);
+    assert_int_equal(a.number, 1);
+    assert_int_equal(a.copies, 1); /* only one can have run */
+    assert_int_equal(a.t0, 3);     /* the one whose reply this is */
+    rlock__flight_fini(&flight);
+}
+
+static void an_unknown_script_that_nobody_wants_is_not_sent_again(void **state)
+{
+    struct rlock__flight flight = flight_new();
+    struct fate a, once;
+    struct rlock__request *request = script_new(&a, RLOCK__RESEND);
+
+    (void)state;
+    rlock__flight_up(&flight, 1, 1, 0);
+    rlock__flight_submit(&flight, request, 1);
+    rlock__flight_submit(&flight, script_new(&once, RLOCK__ONCE), 1);
+    rlock__buf_clear(&flight.out);
+    request->resend = RLOCK__DROP;
+    reply_error(&flight, 1, "NOSCRIPT No matching script.", 2);
+    assert_int_equal(a.answers, 1);
+    assert_int_equal(a.number, -1);
+    assert_int_equal(flight.out.len, 0);
+    reply_error(&flight, 1, "NOSCRIPT No matching script.", 2); /* that did certainly not run */
+    assert_int_equal(once.answers, 0);
+    assert_true(flight.out.len > 0);
+    reply_number(&flight, 1, 1, 3);
+    assert_int_equal(once.number, 1);
+    rlock__flight_fini(&flight);
+}
+
+static void a_break_resends_what_is_wanted_and_ends_the_rest(void **state)
+{
+    struct rlock__flight flight = flight_new();
+    struct fate again, once, dropped, late;
+    struct rlock__request *request = request_new(&dropped, RLOCK__RESEND, "D");
+
+    (void)state;
+    rlock__flight_up(&flight, 3, 1, 0);
+    rlock__flight_submit(&flight, request_new(&once, RLOCK__ONCE, "O"), 1);
+    rlock__flight_submit(&flight, request_new(&again, RLOCK__RESEND, "A"), 1);
+    rlock__flight_submit(&flight, request, 1);
+    request->resend = RLOCK__DROP;
+    rlock__buf_clear(&flight.out);
+    rlock__flight_down(&flight, 3, 5);
+    assert_int_equal(once.answers, 1);
+    assert_false(once.had_reply);
+    assert_int_equal(once.lost_gen, 3);
+    assert_int_equal(dropped.answers, 1);
+    assert_false(dropped.had_reply);
+    assert_int_equal(again.answers, 0);
+    rlock__flight_submit(&flight, request_new(&late, RLOCK__RESEND, "L"), 6);
+    assert_int_equal(flight.out.len, 0);
+    rlock__flight_up(&flight, 4, 4, 7);
+    sends(&flight, "*1\r\n$1\r\nA\r\n*1\r\n$1\r\nL\r\n"); /* in their order */
+    reply_number(&flight, 4, 1, 9);
+    assert_int_equal(again.copies, 2);
+    assert_int_equal(again.gen, 4);
+    assert_int_equal(again.lost_gen, 3);
+    assert_int_equal(again.t0, 7);
+    assert_true(rlock__flight_is_fenced(&flight, again.lost_gen));
+    assert_false(rlock__flight_is_fenced(&flight, 4));
+    reply_number(&flight, 4, 2, 9);
+    assert_int_equal(late.copies, 1);
+    assert_int_equal(late.lost_gen, 0);
+    rlock__flight_fini(&flight);
+}
+
+static void an_abandoned_request_is_read_in_its_place(void **state)
+{
+    struct rlock__flight flight = flight_new();
+    struct fate a, b;
+    struct rlock__request *request = request_new(&a, RLOCK__RESEND, "A");
+
+    (void)state;
+    rlock__flight_up(&flight, 1, 1, 0);
+    rlock__flight_submit(&flight, request, 1);
+    rlock__flight_submit(&flight, request_new(&b, RLOCK__RESEND, "B"), 1);
+    request->resend = RLOCK__DROP;
+    reply_number(&flight, 1, 7, 2);
+    assert_int_equal(a.number, 7);
+    assert_int_equal(b.answers, 0);
+    reply_number(&flight, 1, 8, 2);
+    assert_int_equal(b.number, 8);
+    rlock__flight_fini(&flight);
+}
+
+static void a_late_reply_answers_nobody(void **state)
+{
+    struct rlock__flight flight = flight_new();
+    struct fate a;
+
+    (void)state;
+    rlock__flight_up(&flight, 1, 1, 0);
+    rlock__flight_submit(&flight, request_new(&a, RLOCK__RESEND, "A"), 1);
+    rlock__flight_down(&flight, 1, 2);
+    reply_number(&flight, 1, 66, 3); /* it is down */
+    rlock__flight_up(&flight, 2, 2, 4);
+    reply_number(&flight, 1, 66, 5); /* of an earlier link */
+    rlock__flight_down(&flight, 1, 5);
+    assert_int_equal(a.answers, 0);
+    assert_true(flight.up);
+    reply_number(&flight, 2, 1, 6);
+    assert_int_equal(a.number, 1);
+    rlock__flight_fini(&flight);
+}
+
+static void a_reply_to_nothing_breaks_the_link(void **state)
+{
+    struct rlock__flight flight = flight_new();
+
+    (void)state;
+    rlock__flight_up(&flight, 1, 1, 0);
+    assert_false(flight.close);
+    reply_number(&flight, 1, 1, 1);
+    assert_true(flight.close);
+    rlock__flight_check(&flight, 1);
+    assert_false(flight.up);
+    assert_true(flight.close); /* for the driver, until another one is up */
+    rlock__flight_up(&flight, 2, 2, 2);
+    assert_false(flight.close);
+    rlock__flight_fini(&flight);
+}
+
+static void an_overdue_reply_breaks_the_link(void **state)
+{
+    struct rlock__flight flight = flight_new();
+    struct fate a, b;
+
+    (void)state;
+    rlock__flight_up(&flight, 1, 1, 0);
+    rlock__flight_submit(&flight, request_new(&a, RLOCK__ONCE, "A"), 100);
+    rlock__flight_submit(&flight, request_new(&b, RLOCK__RESEND, "B"), 500);
+    assert_int_equal(rlock__flight_overdue_at(&flight), 1100); /* the oldest */
+    rlock__flight_check(&flight, 1099);
+    assert_true(flight.up);
+    reply_number(&flight, 1, 1, 1099);
+    assert_int_equal(rlock__flight_overdue_at(&flight), 1500);
+    rlock__flight_check(&flight, 1500);
+    assert_false(flight.up);
+    assert_true(flight.close);
+    assert_int_equal(b.answers, 0); /* it is sent again */
+    assert_true(rlock__flight_overdue_at(&flight) == RLOCK__NEVER);
+    rlock__flight_up(&flight, 2, 2, 1600);
+    reply_number(&flight, 2, 2, 1601);
+    assert_int_equal(b.copies, 2);
+    rlock__flight_fini(&flight);
+}
+
+static void a_withdrawn_request_has_no_answer(void **state)
+{
+    struct rlock__flight flight = flight_new();
+    struct fate a, b;
+    struct rlock__request *request = request_new(&a, RLOCK__RESEND, "A");
+
+    (void)state;
+    rlock__flight_submit(&flight, request, 1);
+    rlock__flight_submit(&flight, request_new(&b, RLOCK__RESEND, "B"), 1);
+    assert_false(request->sent);
+    rlock__flight_withdraw(&flight, request);
+    assert_null(rlock__request_free(request));
+    rlock__flight_up(&flight, 1, 1, 2);
+    sends(&flight, "*1\r\n$1\r\nB\r\n");
+    assert_int_equal(a.answers, 0);
+    rlock__flight_fini(&flight);
+    assert_int_equal(b.answers, 1); /* the end answers what is left */
+    assert_false(b.had_reply);
+}
+
+static void the_usual_round_trip_is_smoothed(void **state)
+{
+    struct rlock__flight flight = flight_new();
+    struct fate fate;
+
+    (void)state;
+    rlock__flight_up(&flight, 1, 1, 0);
+    for (int64_t i = 0; i < 50; i++) {
+        rlock__flight_submit(&flight, request_new(&fate, RLOCK__RESEND, "A"), 1000 * i);
+        reply_number(&flight, 1, 1, 1000 * i + (i == 0 ? 800 : 80));
+        assert_true(i > 0 || flight.rtt == 800);
+        assert_in_range(flight.rtt, 80, 800);
+    }
+    assert_in_range(flight.rtt, 80, 90);
+    rlock__flight_fini(&flight);
+}
+
+/* ---- At random: whatever happens, each request has one answer, in the order of its sending ----
+ */
+
+static uint64_t seed;
+
+static uint64_t random_below(uint64_t n)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return seed % n;
+}
+
+/* Ends when all have their answer. */
+static void random_step(struct rlock__flight *flight, struct fate *fates, size_t n, size_t *made,
+                        int64_t now)
+{
+    static uint64_t gen;
+
+    switch (random_below(8)) {
+    case 0:
+        rlock__flight_down(flight, flight->gen, now);
+        break;
+    case 1:
+        if (!flight->up) {
+            gen++;
+            rlock__flight_up(flight, gen, gen, now);
+        }
+        break;
+    case 2:
+    case 3:
+    case 4:
+        if (*made < n) {
+            rlock__flight_submit(
+                flight, script_new(&fates[*made], (enum rlock__resend)random_below(2)), now);
+            ++*made;
+        }
+        break;
+    case 5:
+        if (flight->sent != NULL) {
+            reply_error(flight, flight->gen, "NOSCRIPT", now);
+        }
+        break;
+    default:
+        if (flight->sent != NULL) {
+            reply_number(flight, flight->gen, 1, now);
+        }
+    }
+    rlock__flight_check(flight, now);
+}
+
+static void each_request_has_exactly_one_answer(void **state)
+{
+    enum { N = 500 };
+    static struct fate fates[N];
+
+    (void)state;
+    seed = 4711;
+    for (int round = 0; round < 50; round++) {
+        struct rlock__flight flight = flight_new();
+        size_t made = 0;
+
+        for (int64_t now = 0; now < 6000; now++) {
+            random_step(&flight, fates, N, &made, now);
+        }
+        assert_int_equal(made, N);
+        rlock__flight_fini(&flight);
+        for (size_t i = 0; i < N; i++) {
+            assert_int_equal(fates[i].answers, 1);
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_request_waits_for_the_link),
+        cmocka_unit_test(a_script_goes_by_its_digest_and_whole_when_unknown),
+        cmocka_unit_test(an_unknown_script_that_nobody_wants_is_not_sent_again),
+        cmocka_unit_test(a_break_resends_what_is_wanted_and_ends_the_rest),
+        cmocka_unit_test(an_abandoned_request_is_read_in_its_place),
+        cmocka_unit_test(a_late_reply_answers_nobody),
+        cmocka_unit_test(a_reply_to_nothing_breaks_the_link),
+        cmocka_unit_test(an_overdue_reply_breaks_the_link),
+        cmocka_unit_test(a_withdrawn_request_has_no_answer),
+        cmocka_unit_test(the_usual_round_trip_is_smoothed),
+        cmocka_unit_test(each_request_has_exactly_one_answer),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests_name("flight", tests, NULL, NULL);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The public header alone, as C++17 sees it. */
+#include <rlock/rlock.h>
+
+int use_header(rlock_client *client, rlock *lock)
+{
+    rlock_client_opts opts{};
+    rlock_take take{};
+    rlock_grant grant = RLOCK_GRANT_INIT;
+
+    opts.size = sizeof(opts);
+    opts.url = "redis://localhost";
+    take.size = sizeof(take);
+    take.wait_ms = RLOCK_FOREVER;
+    if (rlock_client_open(&opts, &client) != RLOCK_OK) {
+        return RLOCK_ECONN;
+    }
+    RLOCK_GUARD guard = rlock_guard_take(lock, &take);
+    return guard.code == 0 ? rlock_lock_with(lock, &take, &grant) : guard.code;
+}
