@@ -12,7 +12,7 @@
 struct rlock__asker {
     struct rlock__conn *conn;
     struct rlock__asker *prev, *next; /* of the process: a child of fork closes their sockets */
-    int64_t timeout_us; /* of each question */
+    int64_t timeout_us;               /* of each question */
 };
 
 /* Connects, within the client's connect timeout. End with rlock__asker_fini(), whatever it returns.

@@ -4,6 +4,8 @@
  * well, and keep reading when it gives up writing; an owner that reads may not begin to write, as
  * it would wait for itself: that is refused before anything is sent.
  */
+#include <stdio.h>
+
 #include "lock/core.h"
 #include "lock/plain.h"
 #include "rw/rw.h"
@@ -14,9 +16,8 @@ static void add_owner(const struct rlock__ask *ask, struct rlock__cmd *cmd)
 {
     char field[RLOCK__OWNER_SIZE + sizeof(":write")];
 
-    memcpy(field, ask->owner.at, ask->owner.len);
-    memcpy(field + ask->owner.len, ":write", 6);
-    rlock__cmd_arg(cmd, rlock__bytes(field, ask->owner.len + 6));
+    (void)snprintf(field, sizeof(field), "%.*s:write", (int)ask->owner.len, ask->owner.at);
+    rlock__cmd_arg(cmd, rlock__bytes_of(field));
 }
 
 static void acquire(const struct rlock__spec *spec, const struct rlock__ask *ask,

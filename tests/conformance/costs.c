@@ -15,9 +15,11 @@ static void pairs(struct rlock *lock, int n)
 /* What a script of a lock may call by itself; everything else that the server counts was sent. */
 static bool is_inside_a_script(const char *command, size_t len)
 {
-    static const char *const inner[] = {"exists", "hset",    "hget",    "hdel", "hexists",
-                                        "hkeys",  "pexpire", "pttl",    "incr", "set",
-                                        "get",    "del",     "publish", "time", "hincrby"};
+    static const char *const inner[] = {
+        "del",   "exists",  "get",     "hdel",   "hexists", "hget",  "hgetall", "hincrby",
+        "hkeys", "hlen",    "hset",    "incr",   "lindex",  "llen",  "lpop",    "lrange",
+        "lrem",  "pexpire", "psetex",  "pttl",   "publish", "rpush", "set",     "time",
+        "zadd",  "zcard",   "zincrby", "zrange", "zrem",    "zscore"};
 
     for (size_t i = 0; i < sizeof(inner) / sizeof(inner[0]); i++) {
         if (strlen(inner[i]) == len && memcmp(inner[i], command, len) == 0) {

@@ -351,6 +351,20 @@ bool conf_has_key(struct world *w, const char *key)
     return test_server_int(w->server, "EXISTS \"%s\"", key) == 1;
 }
 
+long long conf_publish(struct world *w, const char *message)
+{
+    char *channels = test_server_cmd(w->server, "PUBSUB CHANNELS"), *rest = channels;
+    long long n = 0;
+
+    for (char *line = strsep(&rest, "\n"); line != NULL; line = strsep(&rest, "\n")) {
+        if (line[0] != '\0') {
+            n += test_server_int(w->server, "PUBLISH %s %s", line, message);
+        }
+    }
+    free(channels);
+    return n;
+}
+
 void conf_count_from_here(struct world *w)
 {
     assert_true(test_server_says(w->server, "OK", "CONFIG RESETSTAT"));

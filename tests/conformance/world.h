@@ -144,6 +144,9 @@ long long conf_keys(struct world *w);
 /* Whether a key is there. */
 bool conf_has_key(struct world *w, const char *key);
 
+/* Says something on each channel that anybody listens to; how many listeners heard it. */
+long long conf_publish(struct world *w, const char *message);
+
 /* Counting the server's commands from here on: all those outside of scripts, and one of them. */
 void conf_count_from_here(struct world *w);
 long long conf_calls(struct world *w, const char *command);

@@ -251,11 +251,10 @@ void actor_open(struct actor *actor, struct scene *scene, struct rlock_client_op
 
 void actor_open_direct(struct actor *actor, struct scene *scene)
 {
-    open_client(
-        actor, scene,
-        RLOCK_CLIENT_OPTS(.url = test_server_url(scene->server), .renewed_lease_ms = 500,
-                          .op_timeout_ms = 1000 * test_slack(),
-                          .connect_timeout_ms = 1000 * test_slack()));
+    open_client(actor, scene,
+                RLOCK_CLIENT_OPTS(.url = test_server_url(scene->server), .renewed_lease_ms = 500,
+                                  .op_timeout_ms = 1000 * test_slack(),
+                                  .connect_timeout_ms = 1000 * test_slack()));
 }
 
 void actor_close(struct actor *actor)
@@ -341,7 +340,8 @@ void assert_within(int64_t since_us, int64_t ms)
     int64_t most_us = ms * 1000 + (int64_t)SCENE_LATE_MS * 1000 * test_slack();
 
     if (took_us > most_us) {
-        fail_msg("took %lld ms, %lld at most", (long long)took_us / 1000, (long long)most_us / 1000);
+        fail_msg("took %lld ms, %lld at most", (long long)took_us / 1000,
+                 (long long)most_us / 1000);
     }
 }
 

@@ -57,7 +57,8 @@ struct scene_opts {
 void scene_open(struct scene *scene, const struct scene_opts *opts); /* NULL: all defaults */
 void scene_close(struct scene *scene);
 
-/* Starts the proxy of a scene that opened without: after children were forked, as it is a thread. */
+/* Starts the proxy of a scene that opened without: after children were forked, as it is a thread.
+ */
 void scene_start_proxy(struct scene *scene);
 
 /* The number of SIGPIPE since the first scene opened. */

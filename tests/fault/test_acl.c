@@ -84,8 +84,7 @@ static void a_password_that_changes_ends_waiters_and_in_time_holds(void **state)
 
     (void)state;
     scene_open(&scene, &(struct scene_opts){.server.conf = conf});
-    actor_open(&actor, &scene,
-               RLOCK_CLIENT_OPTS(.password = "good", .renewed_lease_ms = LEASE_MS));
+    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.password = "good", .renewed_lease_ms = LEASE_MS));
     actor_open(&other, &scene, RLOCK_CLIENT_OPTS(.password = "good"));
     assert_code(rlock_try_lock(actor.lock), 0);
     waiter_start(&waiter, &other, RLOCK_TAKE(.wait_ms = 60000));
@@ -111,8 +110,8 @@ static void a_password_that_changes_ends_waiters_and_in_time_holds(void **state)
 
 /* ---- Commands inside scripts ---- */
 
-static void is_denied(const struct scene *scene, const struct actor *actor,
-                      const struct verb *verb, const char *rule)
+static void is_denied(const struct scene *scene, const struct actor *actor, const struct verb *verb,
+                      const char *rule)
 {
     int64_t began_us;
     int code;
@@ -140,15 +139,18 @@ static void denied_inside_a_script(const char *program)
     static const struct {
         const struct verb *verb;
         const char *rule;
-    } cases[] = {
-        {&verb_acquire, "-exists"},  {&verb_acquire, "-hset"},      {&verb_acquire, "-pexpire"},
-        {&verb_acquire, "-evalsha"}, {&verb_acquire, "-@all"},      {&verb_acquire, "resetkeys ~b"},
-        {&verb_nested, "-hget"},     {&verb_nested, "-pexpire"},    {&verb_nested, "-pttl"},
-        {&verb_nested, "-hset"},     {&verb_nested, "resetkeys"},   {&verb_partial, "-hget"},
-        {&verb_partial, "-pexpire"}, {&verb_partial, "-hset"},      {&verb_release, "-hdel"},
-        {&verb_release, "-evalsha"}, {&verb_release, "resetkeys"},  {&verb_force, "-hexists"},
-        {&verb_force, "-del"},       {&verb_inspect, "-hlen"},      {&verb_inspect, "-pttl"},
-        {&verb_inspect, "-hkeys"},   {&verb_inspect, "resetkeys ~b"}};
+    } cases[] = {{&verb_acquire, "-exists"},     {&verb_acquire, "-hset"},
+                 {&verb_acquire, "-pexpire"},    {&verb_acquire, "-evalsha"},
+                 {&verb_acquire, "-@all"},       {&verb_acquire, "resetkeys ~b"},
+                 {&verb_nested, "-hget"},        {&verb_nested, "-pexpire"},
+                 {&verb_nested, "-pttl"},        {&verb_nested, "-hset"},
+                 {&verb_nested, "resetkeys"},    {&verb_partial, "-hget"},
+                 {&verb_partial, "-pexpire"},    {&verb_partial, "-hset"},
+                 {&verb_release, "-hdel"},       {&verb_release, "-evalsha"},
+                 {&verb_release, "resetkeys"},   {&verb_force, "-hexists"},
+                 {&verb_force, "-del"},          {&verb_inspect, "-hlen"},
+                 {&verb_inspect, "-pttl"},       {&verb_inspect, "-hkeys"},
+                 {&verb_inspect, "resetkeys ~b"}};
     struct scene scene;
     struct actor actor;
 
@@ -222,9 +224,9 @@ static void a_release_that_is_not_permitted_is_not_tried_for_ever(void **state)
 
     (void)state;
     scene_open(&scene, NULL);
-    actor_open(&actor, &scene,
-               RLOCK_CLIENT_OPTS(.op_timeout_ms = 3000 * test_slack(),
-                                 .renewed_lease_ms = LEASE_MS));
+    actor_open(
+        &actor, &scene,
+        RLOCK_CLIENT_OPTS(.op_timeout_ms = 3000 * test_slack(), .renewed_lease_ms = LEASE_MS));
     assert_code(rlock_try_lock(actor.lock), 0);
     say(&scene, "ACL SETUSER default -hdel");
     assert_code(rlock_unlock(actor.lock), RLOCK_EPERM);
@@ -389,9 +391,9 @@ static void app_waits(const struct scene *scene, struct rlock *lock, const struc
     app.scene = rival->scene;
     assert_code(rlock_try_lock(theirs), 0);
     waiter_start(&waiter, &app, RLOCK_TAKE(.wait_ms = 60000));
-    assert_true(TEST_EVENTUALLY(test_server_says(scene->server, "redisson_lock__channel:{" APP "}",
-                                                 "PUBSUB CHANNELS"),
-                                5000));
+    assert_true(TEST_EVENTUALLY(
+        test_server_says(scene->server, "redisson_lock__channel:{" APP "}", "PUBSUB CHANNELS"),
+        5000));
     assert_code(rlock_unlock(theirs), 0);
     assert_int_equal(waiter_join(&waiter), 0);
     assert_int_equal(waiter.unlock_code, 0);

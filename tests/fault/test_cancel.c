@@ -65,8 +65,8 @@ static void take_once(struct victim *victim)
 
     TEST_CHECK(rlock_cancel_new(&cancel) == 0);
     atomic_store(&victim->armed, cancel);
-    code = rlock_lock_with(actor->lock, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .cancel = cancel),
-                           NULL);
+    code =
+        rlock_lock_with(actor->lock, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .cancel = cancel), NULL);
     answered_us = test_now_us();
     TEST_CHECK(code == 0 || code == RLOCK_ECANCELED || code == RLOCK_EINDOUBT);
     if (code == 0) {
@@ -232,9 +232,9 @@ static void a_signal_handler_may_cancel_the_thread_it_interrupts(void **state)
         assert_int_equal(waiter_join(&other), RLOCK_ECANCELED); /* one signal for both */
         assert_within(fired_us, 10);
         assert_true(scene_wait_waiters(&scene, 0));
-        assert_code(rlock_lock_with(actor.lock, RLOCK_TAKE(.wait_ms = 1000, .cancel = handled),
-                                    NULL),
-                    RLOCK_ECANCELED); /* it stays fired */
+        assert_code(
+            rlock_lock_with(actor.lock, RLOCK_TAKE(.wait_ms = 1000, .cancel = handled), NULL),
+            RLOCK_ECANCELED); /* it stays fired */
         handled = rlock_cancel_free(handled);
     }
     free(test_server_cmd(scene.server, "DEL " SCENE_NAME));

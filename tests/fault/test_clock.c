@@ -46,8 +46,9 @@ static void the_wall_clock_may_jump(void **state)
     (void)state;
     /* plain: TLS asks for the date, and must */
     scene_open(&scene, &(struct scene_opts){.server.transport = TEST_TCP});
-    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms,
-                                                 .op_timeout_ms = 1000 * test_slack()));
+    actor_open(
+        &actor, &scene,
+        RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms, .op_timeout_ms = 1000 * test_slack()));
     actor_open_direct(&rival, &scene);
     other = actor_lock(&actor, "b");
     assert_code(actor_visit(&rival, NULL), 0);
@@ -60,8 +61,8 @@ static void the_wall_clock_may_jump(void **state)
 
         clock_set_wall_ms(i % 2 == 0 ? HOUR_MS : -HOUR_MS);
         assert_true(TEST_EVENTUALLY(atomic_load(&crew.visits) > visits + 10, 5000));
-        assert_true(TEST_EVENTUALLY(test_server_int(scene.server, "PTTL b") < lease_ms * 9 / 10,
-                                    5000));
+        assert_true(
+            TEST_EVENTUALLY(test_server_int(scene.server, "PTTL b") < lease_ms * 9 / 10, 5000));
         assert_true(rlock_is_valid(other));
     }
     crew_stop(&crew);
@@ -94,9 +95,9 @@ static bool find_library(char *ret_path, size_t size)
 
 static void the_library_asks_nobody_for_the_wall_clock(void **state)
 {
-    static const char *const banned[] = {"time",         "gettimeofday", "timespec_get",
-                                         "ftime",        "clock",        "sleep",
-                                         "nanosleep",    "localtime",    "timer_settime"};
+    static const char *const banned[] = {"time",      "gettimeofday", "timespec_get",
+                                         "ftime",     "clock",        "sleep",
+                                         "nanosleep", "localtime",    "timer_settime"};
     char library[300], log[300], line[512];
     const char *argv[] = {"/bin/sh", "-c", "command -v nm >/dev/null || exit 0; nm -D -u \"$0\"",
                           library, NULL};
@@ -141,8 +142,9 @@ static void a_hold_is_lost_when_the_machine_slept_past_it(void **state)
 
     (void)state;
     scene_open(&scene, &(struct scene_opts){.proxied = true});
-    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms,
-                                                 .op_timeout_ms = 1000 * test_slack()));
+    actor_open(
+        &actor, &scene,
+        RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms, .op_timeout_ms = 1000 * test_slack()));
     assert_code(rlock_try_lock(actor.lock), 0);
     assert_true(scene_wait_renewed(&scene, lease_ms));
     rule = (struct proxy_rule){.act = PROXY_PASS, .contains = script_digest("renew")};

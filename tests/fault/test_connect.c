@@ -201,7 +201,8 @@ static void a_full_server_is_asked_again_without_a_storm(void **state)
     int64_t began_us;
 
     (void)state;
-    scene_open(&scene, &(struct scene_opts){.server.transport = TEST_TCP}); /* TLS is told nothing */
+    scene_open(&scene,
+               &(struct scene_opts){.server.transport = TEST_TCP}); /* TLS is told nothing */
     leave_room(&scene, 0);
     actor_open(&actor, &scene, HASTY(.renewed_lease_ms = 500));
     nothing_goes(&actor, "max number of clients");

@@ -10,6 +10,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -159,6 +160,29 @@ static void a_reset_within_the_greeting_at_any_byte_only_delays(void **state)
         assert_code(actor_visit(&cut.actor, NULL), 0);
         assert_int_equal(proxy_fired(cut.scene.proxy, number), 1);
         proxy_remove(cut.scene.proxy, number);
+    }
+    cut_close(&cut);
+}
+
+/* The reply is lost, and what comes instead to the next copy is an error: the one after it finds
+ * nothing to release, because the first one did. */
+static void a_release_that_met_an_error_after_it_was_done_is_not_lost(void **state)
+{
+    static const char error[] = "-LOADING Redis is loading the dataset in memory\r\n";
+    struct cut cut;
+    struct proxy_rule lost = script_rule("release", PROXY_CUT_REPLY);
+    struct proxy_rule loading = script_rule("release", PROXY_REPLACE_REPLY);
+
+    (void)state;
+    cut_open(&cut, 2000 * test_slack());
+    loading.bytes = error;
+    loading.len = strlen(error);
+    for (int i = 0; i < 3; i++) {
+        assert_code(rlock_try_lock(cut.actor.lock), 0);
+        proxy_add(cut.scene.proxy, &lost);
+        proxy_add(cut.scene.proxy, &loading);
+        assert_code(rlock_unlock(cut.actor.lock), 0);
+        assert_false(scene_is_held(&cut.scene));
     }
     cut_close(&cut);
 }
@@ -340,8 +364,9 @@ static void resets_under_load_break_no_promise(void **state)
 
     (void)state;
     scene_open(&scene, &(struct scene_opts){.proxied = true});
-    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack(),
-                                                 .connect_timeout_ms = 5000 * test_slack()));
+    actor_open(&actor, &scene,
+               RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack(),
+                                 .connect_timeout_ms = 5000 * test_slack()));
     actor_open_direct(&rival, &scene);
     crew_start(&crew, 4);
     crew_start(&others, 2);
@@ -369,6 +394,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_reset_within_the_reply_at_any_byte_leaves_the_count_right),
         cmocka_unit_test(a_reset_within_the_answer_busy_at_any_byte_is_still_busy),
         cmocka_unit_test(a_reset_within_the_greeting_at_any_byte_only_delays),
+        cmocka_unit_test(a_release_that_met_an_error_after_it_was_done_is_not_lost),
         cmocka_unit_test(a_reset_around_a_renewal_leaves_the_hold_renewed),
         cmocka_unit_test(an_acquire_without_any_reply_is_in_doubt),
         cmocka_unit_test(a_nested_acquire_without_any_reply_is_in_doubt_and_its_outer_hold_is_not),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys that others lay hands on: of another type, without an end, deleted, renamed, restored, taken.
+/* Keys that others lay hands on: of another type, without an end, deleted, renamed, restored,
+ * taken.
  */
 #include "fault/scene.h"
 #include "fault/verbs.h"
@@ -18,9 +19,9 @@ static void open_pair(struct scene *scene, struct actor *actor, struct actor *ri
 {
     scene_open(scene, NULL);
     verbs_load(scene);
-    actor_open(actor, scene,
-               RLOCK_CLIENT_OPTS(.renewed_lease_ms = LEASE_MS,
-                                 .op_timeout_ms = 1000 * test_slack()));
+    actor_open(
+        actor, scene,
+        RLOCK_CLIENT_OPTS(.renewed_lease_ms = LEASE_MS, .op_timeout_ms = 1000 * test_slack()));
     actor_open_direct(rival, scene);
 }
 
@@ -48,8 +49,7 @@ static void is_left_alone(const struct scene *scene, const struct actor *actor)
 
     assert_code(rlock_try_lock(actor->lock), RLOCK_EWRONGTYPE);
     assert_detail("lock " SCENE_NAME);
-    assert_code(rlock_lock_with(actor->lock, RLOCK_TAKE(.wait_ms = 20000), NULL),
-                RLOCK_EWRONGTYPE);
+    assert_code(rlock_lock_with(actor->lock, RLOCK_TAKE(.wait_ms = 20000), NULL), RLOCK_EWRONGTYPE);
     assert_code(rlock_inspect(actor->lock, &info), RLOCK_EWRONGTYPE);
     assert_code(rlock_force_unlock(actor->lock, NULL), RLOCK_EWRONGTYPE);
     assert_code(rlock_unlock(actor->lock), RLOCK_ENOTOWNER);
@@ -315,10 +315,9 @@ static void a_key_restored_from_a_dump_does_not_bring_a_hold_back(void **state)
 
 static void strange_contents_are_somebody_elses_lock(void **state)
 {
-    static const char *const makers[] = {"HSET a x y", "HSET a somebody:1 -7",
-                                         "HSET a somebody:1 99999999999999999999",
-                                         "HSET a one:1 1 two:2 2 three:3 nan",
-                                         "HSET a \"\" \"\" \"\\x00\\xff\" \"\\r\\n\""};
+    static const char *const makers[] = {
+        "HSET a x y", "HSET a somebody:1 -7", "HSET a somebody:1 99999999999999999999",
+        "HSET a one:1 1 two:2 2 three:3 nan", "HSET a \"\" \"\" \"\\x00\\xff\" \"\\r\\n\""};
     struct scene scene;
     struct actor actor, rival;
     struct rlock_info info = RLOCK_INFO_INIT;

@@ -248,9 +248,9 @@ static void late_open(struct scene *scene, struct actor *actor, struct actor *ri
 
     scene_open(scene, &opts);
     verbs_load(scene);
-    actor_open(actor, scene,
-               RLOCK_CLIENT_OPTS(.op_timeout_ms = scene_ms(100),
-                                 .renewed_lease_ms = scene_ms(1000)));
+    actor_open(
+        actor, scene,
+        RLOCK_CLIENT_OPTS(.op_timeout_ms = scene_ms(100), .renewed_lease_ms = scene_ms(1000)));
     actor_open_direct(rival, scene);
     rule = script_rule("acquire", PROXY_HOLD);
     proxy_add(scene->proxy, &rule);
@@ -354,8 +354,9 @@ static void eight_threads_share_one_name_over_a_slow_line(void **state)
     (void)state;
     scene_open(&scene, &(struct scene_opts){.proxied = true});
     proxy_delay_us(scene.proxy, 20000);
-    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000 * test_slack(),
-                                                 .renewed_lease_ms = 1000 * test_slack()));
+    actor_open(&actor, &scene,
+               RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000 * test_slack(),
+                                 .renewed_lease_ms = 1000 * test_slack()));
     actor_open_direct(&rival, &scene);
     crew_start(&crew, 8);
     crew_start(&others, 1);

@@ -35,8 +35,8 @@ struct page {
 
 static struct page *page_new(struct scene *scene)
 {
-    struct page *page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE,
-                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct page *page =
+        mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
     TEST_CHECK(page != MAP_FAILED);
     page->scene = scene;
@@ -136,9 +136,9 @@ static int sleeper_main(struct test_peer *peer, void *payload)
 /* ---- Stopped ---- */
 
 /*
- * One child stopped while it holds the lock; meanwhile the rival takes it. Returns how many renewals
- * came after that: one is possible, where the child was stopped between the decision to send it and
- * the sending. It finds another owner and does nothing.
+ * One child stopped while it holds the lock; meanwhile the rival takes it. Returns how many
+ * renewals came after that: one is possible, where the child was stopped between the decision to
+ * send it and the sending. It finds another owner and does nothing.
  */
 static unsigned int stop_once(struct page *page, struct test_child *child,
                               const struct actor *rival, int renewals)
@@ -249,8 +249,8 @@ static void a_process_stopped_at_any_instant_breaks_no_promise(void **state)
         test_freeze(test_child_pid(child));
         inside = !atomic_load(&page->in_step);
         /* at once where the child did not hold it, else when its lease ends */
-        assert_code(rlock_lock_with(rival.lock, RLOCK_TAKE(.wait_ms = 5000, .lease_ms = 5000), NULL),
-                    0);
+        assert_code(
+            rlock_lock_with(rival.lock, RLOCK_TAKE(.wait_ms = 5000, .lease_ms = 5000), NULL), 0);
         if (inside) {
             witness_enter(scene.witness, 0, actor_id());
         }

@@ -269,10 +269,8 @@ static void a_child_forked_during_an_inspect_has_none_of_its_connections(void **
 {
     struct scene scene;
     struct actor actor;
-    struct proxy_rule rule = {.act = PROXY_DELAY_REPLY,
-                              .command = "CLIENT",
-                              .contains = "LIST",
-                              .delay_us = 300000};
+    struct proxy_rule rule = {
+        .act = PROXY_DELAY_REPLY, .command = "CLIENT", .contains = "LIST", .delay_us = 300000};
     bool sockets[256];
     pthread_t thread;
     int number;
@@ -426,8 +424,7 @@ static void close_does_not_wait_longer_for_a_server_that_vanished(void **state)
 
     (void)state;
     scene_open(&scene, &(struct scene_opts){.proxied = true});
-    actor_open(&actor, &scene,
-               RLOCK_CLIENT_OPTS(.op_timeout_ms = 300, .connect_timeout_ms = 300));
+    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = 300, .connect_timeout_ms = 300));
     close_amid(&scene, &actor, 300);
     /* what it holds, and what the waiter that asks for all of them may have asked just then */
     assert_in_range(actor_logged(&actor, "not released, free in "), 3, 4);
@@ -469,7 +466,7 @@ static void on_alarm(int signal)
     (void)atomic_fetch_add(&alarms, 1);
 }
 
-static void catch(int signal)
+static void catch (int signal)
 {
     struct sigaction action = {.sa_handler = on_alarm}; /* calls are interrupted, not restarted */
 
@@ -487,7 +484,7 @@ static void signals_at_a_thousand_a_second_have_no_effect(void **state)
 
     (void)state;
     scene_open(&scene, NULL);
-    catch(SIGALRM);
+    catch (SIGALRM);
     test_must(setitimer(ITIMER_REAL, &often, NULL), "setitimer");
     actor_open(&actor, &scene, unhurried());
     actor_open_direct(&rival, &scene);
@@ -513,7 +510,7 @@ static void a_waiter_that_is_signalled_waits_on(void **state)
 
     (void)state;
     scene_open(&scene, NULL);
-    catch(SIGUSR1);
+    catch (SIGUSR1);
     scene_take_by_hand(&scene, 0);
     actor_open(&actor, &scene, unhurried());
     waiter_start(&waiter, &actor, &patient);
@@ -554,7 +551,7 @@ static unsigned long long blocked_by(const char *thread)
 
 static void the_librarys_threads_block_every_signal(void **state)
 {
-    static const int signals[] = {SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGALRM, SIGTERM,
+    static const int signals[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGPIPE, SIGALRM, SIGTERM,
                                   SIGUSR1, SIGUSR2, SIGCHLD, SIGPROF, SIGWINCH};
     struct scene scene;
     struct actor actor;

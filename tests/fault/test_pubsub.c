@@ -162,9 +162,9 @@ static void a_third_of_the_messages_may_be_lost(void **state)
 
     (void)state;
     pubsub_open(&test);
-    actor_open(&other, &test.scene,
-               RLOCK_CLIENT_OPTS(.renewed_lease_ms = scene_ms(300),
-                                 .op_timeout_ms = 5000 * test_slack()));
+    actor_open(
+        &other, &test.scene,
+        RLOCK_CLIENT_OPTS(.renewed_lease_ms = scene_ms(300), .op_timeout_ms = 5000 * test_slack()));
     proxy_drop_messages(test.scene.proxy, 30, 1);
     crew_start(&crew, 3);
     crew_start(&others, 1);
@@ -204,7 +204,8 @@ static void an_unlock_before_the_subscription_is_acknowledged_is_noticed(void **
     (void)state;
     pubsub_open(&test);
     proxy_delay_way_us(test.scene.proxy, PROXY_SUBSCRIBERS, PROXY_TO_CLIENT, 150000);
-    proxy_drop_messages(test.scene.proxy, 100, 1); /* so that it is the acknowledgement that wakes */
+    proxy_drop_messages(test.scene.proxy, 100,
+                        1); /* so that it is the acknowledgement that wakes */
     assert_code(rlock_lock_with(test.rival.lock, &long_lease, NULL), 0);
     began_us = test_now_us();
     waiter_start(&waiter, &test.actor, &patient);

@@ -129,9 +129,8 @@ static void a_renewal_is_tried_again_up_to_the_end_of_the_lease(void **state)
         number = proxy_add(test.scene.proxy, &rule);
         assert_true(TEST_EVENTUALLY(rlock_valid_ms(holder.lock) <= lease_ms / 8, 5000));
         proxy_remove(test.scene.proxy, number);
-        assert_true(TEST_EVENTUALLY(rlock_valid_ms(holder.lock) > lease_ms / 2 ||
-                                        actor_losses(&holder) > 0,
-                                    5000));
+        assert_true(TEST_EVENTUALLY(
+            rlock_valid_ms(holder.lock) > lease_ms / 2 || actor_losses(&holder) > 0, 5000));
         assert_int_equal(actor_losses(&holder), 0);
     }
     assert_code(rlock_unlock(holder.lock), 0);

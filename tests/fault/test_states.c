@@ -266,8 +266,9 @@ static void a_paused_server_delays_and_loses_nothing(void **state)
 
     (void)state;
     scene_open(&scene, NULL);
-    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = scene_ms(100),
-                                                 .renewed_lease_ms = scene_ms(3000)));
+    actor_open(
+        &actor, &scene,
+        RLOCK_CLIENT_OPTS(.op_timeout_ms = scene_ms(100), .renewed_lease_ms = scene_ms(3000)));
     actor_open_direct(&rival, &scene);
     assert_code(rlock_try_lock(actor.lock), 0);
     say(&scene, test_slack() > 1 ? "CLIENT PAUSE 1500" : "CLIENT PAUSE 500");

@@ -166,10 +166,9 @@ static void files_that_are_no_certificates_fail_at_open(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct rlock_client_opts opts = RLOCK_CLIENT_OPTS(.url = "rediss://localhost:1",
-                                                          .ca_file = cases[i].ca,
-                                                          .cert_file = cases[i].cert,
-                                                          .key_file = cases[i].key);
+        struct rlock_client_opts opts =
+            RLOCK_CLIENT_OPTS(.url = "rediss://localhost:1", .ca_file = cases[i].ca,
+                              .cert_file = cases[i].cert, .key_file = cases[i].key);
 
         assert_code(rlock_client_open(&opts, &client), cases[i].code);
         assert_string_not_equal(rlock_detail(), "");
@@ -356,8 +355,7 @@ static void a_handshake_that_stops_in_the_middle_fails_in_time(void **state)
     (void)state;
     open_tls(&scene, TEST_CERT_GOOD, false, true);
     proxy_delay_way_us(scene.proxy, PROXY_ANY, PROXY_TO_CLIENT, 60000000);
-    actor_open(&actor, &scene,
-               RLOCK_CLIENT_OPTS(.op_timeout_ms = 300, .connect_timeout_ms = 150));
+    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = 300, .connect_timeout_ms = 150));
     began_us = test_now_us();
     assert_code(rlock_try_lock(actor.lock), RLOCK_ECONN);
     assert_detail("no answer to the TLS handshake");

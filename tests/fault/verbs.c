@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <lua_scripts.h>
+#include <cmocka.h>
 
 static int run_try(const struct actor *actor)
 {
@@ -37,36 +37,22 @@ static int run_inspect(const struct actor *actor)
     return code;
 }
 
-const struct verb verb_acquire = {.name = "acquire",
-                                  .script = "acquire",
-                                  .run = run_try,
-                                  .count_after = 1};
-const struct verb verb_nested = {.name = "nested acquire",
-                                 .script = "acquire",
-                                 .held = 1,
-                                 .run = run_try,
-                                 .count_after = 2};
-const struct verb verb_partial = {.name = "partial release",
-                                  .script = "release",
-                                  .held = 2,
-                                  .run = run_unlock,
-                                  .count_after = 1};
-const struct verb verb_release = {.name = "release",
-                                  .script = "release",
-                                  .held = 1,
-                                  .run = run_unlock,
-                                  .count_after = 0};
+const struct verb verb_acquire = {
+    .name = "acquire", .script = "acquire", .run = run_try, .count_after = 1};
+const struct verb verb_nested = {
+    .name = "nested acquire", .script = "acquire", .held = 1, .run = run_try, .count_after = 2};
+const struct verb verb_partial = {
+    .name = "partial release", .script = "release", .held = 2, .run = run_unlock, .count_after = 1};
+const struct verb verb_release = {
+    .name = "release", .script = "release", .held = 1, .run = run_unlock, .count_after = 0};
 const struct verb verb_force = {.name = "force",
                                 .script = "force",
                                 .by_hand = true,
                                 .once = true,
                                 .run = run_force,
                                 .count_after = 0};
-const struct verb verb_inspect = {.name = "inspect",
-                                  .script = "inspect",
-                                  .held = 1,
-                                  .run = run_inspect,
-                                  .count_after = 1};
+const struct verb verb_inspect = {
+    .name = "inspect", .script = "inspect", .held = 1, .run = run_inspect, .count_after = 1};
 
 const struct verb *const verbs[] = {&verb_acquire, &verb_nested,  &verb_partial, &verb_release,
                                     &verb_force,   &verb_inspect, NULL};

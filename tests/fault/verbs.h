@@ -25,7 +25,8 @@ extern const struct verb *const verbs[];
 
 /* Loads every script, so that no EVALSHA of the test meets a server without it. */
 void verbs_load(const struct scene *scene);
-/* The digest of the reentrant lock's script for "acquire", "release", "renew", "force" or "inspect".
+/* The digest of the reentrant lock's script for "acquire", "release", "renew", "force" or
+ * "inspect".
  */
 const char *script_digest(const char *verb);
 /* A rule for the next request that runs this script. */

@@ -1,0 +1,473 @@
+/*
+ * Plays every property between Redisson and rlock, in both directions, and prints a table.
+ *
+ *     interop [--stress <seconds>] [--only <property>] [--kind <kind>] <version>=<directory>...
+ *
+ * The versions are Redisson's; their directories hold what Maven made of java/: classes/, and the
+ * file classpath. Each kind with each version is a job: a process of the driver, with a server and
+ * agents of its own.
+ */
+#include "interop.h"
+
+#include "cells.h"
+
+#include "support/run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { MAX_VERSIONS = 4, MAX_JOBS = 64, JOB_MS = 240000 };
+
+const struct kind interop_kinds[] = {
+    {.name = "reentrant", .channel = "redisson_lock__channel", .is_reentrant = true},
+    {.name = "nonreentrant", .channel = "redisson_lock__channel", .shares_hash = true},
+    {.name = "spin", .is_reentrant = true, .shares_hash = true},
+    {.name = "fenced",
+     .channel = "redisson_lock__channel",
+     .is_reentrant = true,
+     .is_fenced = true,
+     .shares_hash = true},
+};
+const size_t interop_n_kinds = sizeof(interop_kinds) / sizeof(interop_kinds[0]);
+
+static bool is_reentrant(const struct kind *kind)
+{
+    return kind->is_reentrant;
+}
+
+static bool is_nonreentrant(const struct kind *kind)
+{
+    return !kind->is_reentrant;
+}
+
+static bool is_fenced(const struct kind *kind)
+{
+    return kind->is_fenced;
+}
+
+static bool shares_hash(const struct kind *kind)
+{
+    return kind->shares_hash;
+}
+
+static const struct property {
+    const char *name;
+    property_fn *holds;
+    bool (*applies)(const struct kind *kind); /* NULL: to every kind */
+} properties[] = {
+    {"exclusion", interop_exclusion, NULL},
+    {"wake-up", interop_wake_up, NULL},
+    {"crowd", interop_crowd, NULL},
+    {"re-entry", interop_reentry, is_reentrant},
+    {"no re-entry", interop_reacquire, is_nonreentrant},
+    {"tokens", interop_tokens, is_fenced},
+    {"queries", interop_queries, NULL},
+    {"lease expiry", interop_expiry, NULL},
+    {"force-unlock", interop_force, NULL},
+    {"watchdog", interop_watchdog, NULL},
+    {"holder stalled", interop_stall, NULL},
+    {"holder killed", interop_crash, NULL},
+    {"waiter killed", interop_waiter_crash, NULL},
+    {"beside RLock", interop_beside, shares_hash},
+    {"odd names", interop_names, NULL},
+    {"key prefix", interop_prefix, NULL},
+    {"database", interop_database, NULL},
+    {"state", interop_state, NULL},
+};
+enum { N_PROPERTIES = sizeof(properties) / sizeof(properties[0]) };
+
+/* A Redisson, as it was built. */
+struct version {
+    char name[32];
+    char classpath[16384];
+};
+
+static struct {
+    struct version versions[MAX_VERSIONS];
+    size_t n_versions;
+    int64_t stress_seconds;
+    const char *only, *only_kind;
+    char ours[320]; /* the path of our agent */
+} run;
+
+/* How many properties hold and how many do not: of a job, shared with the parent. */
+struct tally {
+    unsigned int passed, failed;
+};
+
+static void count(struct tally *tally, bool holds)
+{
+    tally->passed += holds;
+    tally->failed += !holds;
+}
+
+/* ---- processes ---- */
+
+static const char *const *java_argv(const struct version *version)
+{
+    const char *const argv[] = {"java",
+                                "-Xmx96m",
+                                "-Xss512k",
+                                "-XX:+UseSerialGC",
+                                "-XX:TieredStopAtLevel=1",
+                                "-cp",
+                                version->classpath,
+                                "rlock.interop.Agent",
+                                NULL};
+    const char **copy = calloc(1, sizeof(argv)); /* kept as long as the process runs */
+
+    TEST_CHECK(copy != NULL);
+    memcpy(copy, argv, sizeof(argv));
+    return copy;
+}
+
+static const char *const *our_argv(void)
+{
+    static const char *argv[] = {NULL, NULL};
+
+    argv[0] = run.ours;
+    return argv;
+}
+
+/* Starts Redisson, or rlock where the version is NULL. */
+static struct party party_start(const char *label, const struct version *version,
+                                struct test_server *server)
+{
+    static unsigned int n;
+    char log[320];
+
+    test_text(log, sizeof(log), "%s/agent-%u.log", test_dir(), ++n);
+    return (struct party){
+        .peer = peer_start(label, log, version != NULL ? java_argv(version) : our_argv()),
+        .is_ours = version == NULL,
+        .url = test_server_url(server)};
+}
+
+/* The newest Redisson plays on Valkey, if it is here, the others on Redis, unless told otherwise.
+ */
+static struct test_server *server_for(const struct version *version)
+{
+    const bool is_first = version == &run.versions[0];
+    const char *program =
+        is_first && getenv("RLOCK_TEST_SERVER") == NULL && test_server_available("valkey")
+            ? "valkey"
+            : NULL;
+
+    return test_server_start(&(struct test_server_opts){.program = program, .transport = TEST_TCP});
+}
+
+/* ---- the table ---- */
+
+static const char *const directions[] = {"Redisson holds", "rlock holds"};
+
+static void print_head(const struct version *version, struct test_server *server,
+                       const struct party *java)
+{
+    char *info = test_server_cmd(server, "INFO server");
+    const char *valkey = strstr(info, "valkey_version:");
+    const char *number = valkey != NULL ? valkey + 15 : strstr(info, "redis_version:") + 14;
+    const struct peer_answer jdk =
+        peer_wait(java->peer, peer_tell(java->peer, "long - - - version"), PATIENCE_MS);
+
+    printf("Redisson %s on Java %s, %s %.*s\n", version->name, jdk.text,
+           valkey != NULL ? "valkey" : "redis", (int)strcspn(number, "\r\n"), number);
+    free(info);
+}
+
+/* A cell of the table: "ok", or with the wake-ups' median and worst. */
+static void print_cell(struct pair *pair, bool holds)
+{
+    char text[64] = "FAIL";
+
+    if (holds && pair->n_wakes > 1) {
+        const int64_t worst = test_percentile(pair->wakes_us, pair->n_wakes, 100);
+        test_text(text, sizeof(text), "ok %.1f, %.1f ms",
+                  (double)test_median(pair->wakes_us, pair->n_wakes) / 1000, (double)worst / 1000);
+    } else if (holds) {
+        test_text(text, sizeof(text), "ok");
+    }
+    printf(pair->holder->is_ours ? "%s\n" : "%-20s ", text);
+}
+
+/* ---- a job: one kind with one version ---- */
+
+static bool applies(const struct property *property, const struct kind *kind)
+{
+    return (run.only == NULL || strcmp(run.only, property->name) == 0) &&
+           (property->applies == NULL || property->applies(kind));
+}
+
+static void play(const struct property *property, struct pair *pair, struct tally *tally,
+                 FILE *failures)
+{
+    pair->client = "long";
+    pair->n_wakes = 0;
+    pair_rename(pair);
+    const bool holds = property->holds(pair);
+    count(tally, holds);
+    print_cell(pair, holds);
+    if (!holds) {
+        fprintf(failures, "  %s: %s\n", directions[pair->holder->is_ours ? 1 : 0], pair->failure);
+        test_show_file(peer_log(pair->holder->peer));
+        test_show_file(peer_log(pair->waiter->peer));
+        party_restart(pair->holder); /* whatever it left waiting */
+        party_restart(pair->waiter);
+    }
+}
+
+static void play_both(const struct property *property, struct pair *there, struct pair *back,
+                      struct tally *tally)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *failures = open_memstream(&text, &size);
+
+    TEST_CHECK(failures != NULL);
+    printf("%-13s %-15s ", there->kind->name, property->name);
+    play(property, there, tally, failures);
+    play(property, back, tally, failures);
+    fclose(failures);
+    printf("%s", text);
+    free(text);
+}
+
+/* What two Redissons leave; for the property "state". */
+static struct trace *refer(struct pair *pair, struct tally *tally)
+{
+    pair->client = "long";
+    pair_rename(pair);
+    struct trace *reference = trace_record(pair);
+    if (reference == NULL) {
+        printf("two Redissons: %s\n", pair->failure);
+        count(tally, false);
+    }
+    return reference;
+}
+
+static void play_kind(struct pair *alone, struct pair *there, struct pair *back,
+                      struct tally *tally)
+{
+    struct trace *reference = refer(alone, tally);
+
+    there->reference = back->reference = reference;
+    for (size_t i = 0; i < N_PROPERTIES; i++) {
+        const bool is_possible = properties[i].holds != interop_state || reference != NULL;
+        if (is_possible && applies(&properties[i], there->kind)) {
+            play_both(&properties[i], there, back, tally);
+        }
+    }
+    trace_free(reference);
+}
+
+static void play_job(const struct version *version, const struct kind *kind, struct tally *tally)
+{
+    struct test_server *server = server_for(version);
+    struct party java = party_start("Redisson", version, server);
+    struct party second = party_start("another Redisson", version, server);
+    struct party ours = party_start("rlock", NULL, server);
+    struct pair alone = {.server = server, .kind = kind, .holder = &java, .waiter = &second};
+    struct pair there = {.server = server, .kind = kind, .holder = &java, .waiter = &ours};
+    struct pair back = {.server = server, .kind = kind, .holder = &ours, .waiter = &java};
+
+    party_open(&java);
+    party_open(&second);
+    party_open(&ours);
+    print_head(version, server, &java);
+    if (party_has(&java, "long", kind->name)) {
+        play_kind(&alone, &there, &back, tally);
+    } else {
+        printf("%-13s %-15s %-20s n/a\n", kind->name, "(all)", "n/a");
+    }
+    peer_free(java.peer);
+    peer_free(second.peer);
+    peer_free(ours.peer);
+    test_server_stop(server);
+}
+
+/* ---- the stress ---- */
+
+static bool play_stress(struct tally *tally)
+{
+    struct test_server *server =
+        test_server_start(&(struct test_server_opts){.transport = TEST_TCP});
+    struct party parties[CELLS_SLOTS];
+    char labels[CELLS_SLOTS][48];
+    const struct stress_opts opts = {.parties = parties, .seconds = run.stress_seconds};
+
+    for (size_t i = 0; i < CELLS_SLOTS; i++) {
+        const struct version *version = &run.versions[i == 0 ? 0 : run.n_versions - 1];
+        test_text(labels[i], sizeof(labels[i]), i < 2 ? "Redisson %s" : "rlock", version->name);
+        parties[i] = party_start(labels[i], i < 2 ? version : NULL, server);
+    }
+    const bool is_witnessed = interop_stress_is_witnessed(&opts);
+    for (size_t i = 0; i < CELLS_SLOTS; i++) {
+        peer_restart(parties[i].peer);
+    }
+    const bool is_clean = interop_stress(&opts);
+    count(tally, is_witnessed);
+    count(tally, is_clean);
+    printf("%-30s %s\n%-30s %s\n", "stress without locks is seen", is_witnessed ? "ok" : "FAIL",
+           "stress", is_clean ? "ok" : "FAIL");
+    for (size_t i = 0; i < CELLS_SLOTS; i++) {
+        peer_free(parties[i].peer);
+    }
+    test_server_stop(server);
+    return is_witnessed && is_clean;
+}
+
+/* ---- running jobs ---- */
+
+struct job {
+    const struct version *version;
+    const struct kind *kind;
+    struct tally *tally; /* in memory that the child shares */
+    FILE *out;
+    struct test_child *child;
+};
+
+static int job_main(struct test_peer *peer, void *payload)
+{
+    struct job *job = payload;
+
+    (void)peer;
+    test_must(dup2(fileno(job->out), STDOUT_FILENO), "dup2");
+    play_job(job->version, job->kind, job->tally);
+    return 0;
+}
+
+static void job_start(struct job *job)
+{
+    job->out = tmpfile();
+    TEST_CHECK(job->out != NULL);
+    job->child = test_child_spawn(job_main, job);
+}
+
+/* Prints what the job printed; its head only when it differs from the last one. */
+static void job_print(const struct job *job)
+{
+    static char head[256];
+    char line[4096];
+    bool is_first = true;
+
+    rewind(job->out);
+    while (fgets(line, sizeof(line), job->out) != NULL) {
+        if (!is_first) {
+            printf("%s", line);
+        } else if (strcmp(head, line) != 0) {
+            test_text(head, sizeof(head), "%s", line);
+            printf("\n%s%-13s %-15s %-20s %s\n", head, "kind", "property", directions[0],
+                   directions[1]);
+        }
+        is_first = false;
+    }
+    fflush(stdout);
+}
+
+static void job_finish(struct job *job)
+{
+    const int status = test_child_wait(job->child, JOB_MS);
+
+    job_print(job);
+    if (status != 0) {
+        printf("%s with Redisson %s: the driver ended with %d\n", job->kind->name,
+               job->version->name, status);
+        count(job->tally, false);
+    }
+    fclose(job->out);
+}
+
+/* The jobs to be done; how many. */
+static size_t list_jobs(struct job *ret_jobs)
+{
+    struct tally *tallies = mmap(NULL, MAX_JOBS * sizeof(*tallies), PROT_READ | PROT_WRITE,
+                                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    size_t n = 0;
+
+    TEST_CHECK(tallies != MAP_FAILED && run.n_versions * interop_n_kinds <= MAX_JOBS);
+    for (size_t i = 0; i < run.n_versions * interop_n_kinds; i++) {
+        const struct kind *kind = &interop_kinds[i % interop_n_kinds];
+        if (run.only_kind == NULL || strcmp(run.only_kind, kind->name) == 0) {
+            ret_jobs[n] = (struct job){
+                .version = &run.versions[i / interop_n_kinds], .kind = kind, .tally = &tallies[n]};
+            n++;
+        }
+    }
+    return n;
+}
+
+/* Some at a time: most of their time they wait for leases to end. */
+static void play_jobs(struct tally *total)
+{
+    enum { AT_A_TIME = 3 };
+    struct job jobs[MAX_JOBS];
+    const size_t n = list_jobs(jobs);
+
+    for (size_t i = 0; i < n + AT_A_TIME - 1; i++) {
+        if (i < n) {
+            job_start(&jobs[i]);
+        }
+        if (i + 1 >= AT_A_TIME) {
+            struct job *job = &jobs[i + 1 - AT_A_TIME];
+            job_finish(job);
+            total->passed += job->tally->passed;
+            total->failed += job->tally->failed;
+        }
+    }
+}
+
+/* ---- main ---- */
+
+static void add_version(const char *argument)
+{
+    const char *equals = strchr(argument, '=');
+    char path[1024];
+    char paths[15000];
+
+    if (equals == NULL || run.n_versions == MAX_VERSIONS) {
+        test_die("%s: a Redisson version, = and its directory", argument);
+    }
+    struct version *version = &run.versions[run.n_versions++];
+    test_text(version->name, sizeof(version->name), "%.*s", (int)(equals - argument), argument);
+    test_text(path, sizeof(path), "%s/classpath", equals + 1);
+    FILE *file = fopen(path, "re");
+    if (file == NULL || fgets(paths, sizeof(paths), file) == NULL) {
+        test_die("%s: not built", path);
+    }
+    fclose(file);
+    paths[strcspn(paths, "\n")] = '\0';
+    test_text(version->classpath, sizeof(version->classpath), "%s/classes:%s", equals + 1, paths);
+}
+
+static void read_arguments(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--stress") == 0 && i + 1 < argc) {
+            run.stress_seconds = strtoll(argv[++i], NULL, 10);
+        } else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
+            run.only = argv[++i];
+        } else if (strcmp(argv[i], "--kind") == 0 && i + 1 < argc) {
+            run.only_kind = argv[++i];
+        } else {
+            add_version(argv[i]);
+        }
+    }
+    const char *slash = strrchr(argv[0], '/');
+    test_text(run.ours, sizeof(run.ours), "%.*sinterop_agent",
+              slash != NULL ? (int)(slash + 1 - argv[0]) : 0, argv[0]);
+}
+
+int main(int argc, char **argv)
+{
+    struct tally total = {0};
+
+    read_arguments(argc, argv);
+    play_jobs(&total);
+    if (run.stress_seconds > 0) {
+        play_stress(&total);
+    }
+    printf("\n%u passed, %u failed\n", total.passed, total.failed);
+    return total.failed == 0 && total.passed > 0 ? 0 : 1;
+}

@@ -1,0 +1,146 @@
+/*
+ * The scenarios: properties that must hold between a Redisson process and one of ours. Each is
+ * written once, for one who holds and one who waits, and run in both directions, for every kind.
+ */
+#ifndef RLOCK_INTEROP_INTEROP_H
+#define RLOCK_INTEROP_INTEROP_H
+
+#include "peer.h"
+
+#include "support/server.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    LONG_MS = 30000,    /* renewed lease of the client "long" */
+    SHORT_MS = 1500,    /* of "short", where leases are waited for */
+    PROMPT_MS = 500,    /* a message arrived: far below any lease of "long" */
+    PATIENCE_MS = 10000 /* for an answer that nothing holds up */
+};
+
+/* A kind of lock, a row each: what both sides call it, and what decides which steps it has. */
+struct kind {
+    const char *name;
+    const char *channel; /* where its waiters listen, without the name; NULL: they poll */
+    bool is_reentrant;
+    bool is_fenced;
+    bool shares_hash; /* with the reentrant lock: excluded by it under the same name */
+};
+
+extern const struct kind interop_kinds[];
+extern const size_t interop_n_kinds;
+
+/* One side: a process with its clients "long" and "short". */
+struct party {
+    struct peer *peer;
+    bool is_ours;
+    const char *url;
+    char uuid_long[40], uuid_short[40];
+};
+
+enum { MAX_WAKES = 128 };
+
+/* Who plays a property, and how it went. */
+struct pair {
+    struct test_server *server;
+    const struct kind *kind;
+    struct party *holder, *waiter;
+    const char *client; /* the one that is used, "long" at first */
+    char name[128];     /* of the lock: new for each property */
+    struct peer_answer last;
+    char failure[8192];          /* why the property does not hold */
+    int64_t wakes_us[MAX_WAKES]; /* from the unlock's sending to the waiter's answer */
+    size_t n_wakes;
+    struct trace *reference; /* what Redisson leaves (state.c) */
+};
+
+/* Whether it holds; if not, `failure` says why. */
+typedef bool property_fn(struct pair *pair);
+
+property_fn interop_exclusion, interop_reentry, interop_queries, interop_expiry, interop_force;
+property_fn interop_reacquire, interop_beside, interop_tokens;
+property_fn interop_wake_up, interop_crowd, interop_names, interop_prefix, interop_database;
+property_fn interop_watchdog, interop_stall, interop_crash, interop_waiter_crash;
+property_fn interop_state;
+
+/* ---- steps ---- */
+
+/* Whether this process, asked through an open client, has the kind. */
+bool party_has(struct party *side, const char *client, const char *kind);
+/* Opens the clients "long" and "short" of a process that has just been started. */
+void party_open(struct party *side);
+/* Opens another, with a renewed lease of LONG_MS. Returns whether it could. */
+bool party_open_client(struct party *side, const char *client, const char *url, const char *prefix);
+/* Kills and starts anew, with its clients. */
+void party_restart(struct party *side);
+
+/* A fresh name, for a second round. */
+void pair_rename(struct pair *pair);
+
+/* Tells an owner of the pair's client what to do with the pair's lock; gives the request's id. */
+int pair_tell(struct pair *pair, const struct party *side, const char *owner, const char *what);
+struct peer_answer pair_wait(struct pair *pair, const struct party *side, int id,
+                             int64_t timeout_ms);
+/* Both, for what nothing holds up. */
+struct peer_answer pair_ask(struct pair *pair, const struct party *side, const char *owner,
+                            const char *what);
+
+/* Whether it was done; whether its answer is that; whether it said that the lock is not held. */
+bool pair_does(struct pair *pair, const struct party *side, const char *owner, const char *what);
+bool pair_says(struct pair *pair, const struct party *side, const char *owner, const char *what,
+               const char *answer);
+bool pair_refuses(struct pair *pair, const struct party *side, const char *owner, const char *what);
+bool answer_is_not_yours(const struct peer_answer *answer);
+
+/* The answer is a number, else INT64_MIN. */
+int64_t pair_number(struct pair *pair, const struct party *side, const char *owner,
+                    const char *what);
+
+/* The lock's hash on the server. */
+bool pair_is_free(struct pair *pair);
+int64_t pair_ttl(struct pair *pair);
+/* The first field, as "uuid:number"; "" when there is none. The next call overwrites it. */
+const char *pair_field(struct pair *pair);
+
+/* Waits until a process, or as many, listen on the lock's channel; true at once where the kind has
+ * none. */
+bool pair_is_awaited(struct pair *pair);
+bool pair_is_awaited_by(struct pair *pair, long processes);
+
+/* Whether the side was told of the loss of the pair's lock, with one of the reasons in "A B".
+ * Redisson never tells: true for it. */
+bool pair_lost(struct pair *pair, const struct party *side, const char *reasons,
+               int64_t timeout_ms);
+
+/* Notes what failed, with the last answer. Returns false. */
+bool pair_failed(struct pair *pair, const char *file, int line, const char *what);
+
+/* Ends a property_fn unless the condition is true. */
+#define EXPECT(pair, condition)                                                                    \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            return pair_failed((pair), __FILE__, __LINE__, #condition);                            \
+        }                                                                                          \
+    } while (0)
+
+/* ---- state and stress ---- */
+
+/* What two Redissons leave after each step of the kind's script; NULL, and the pair's failure, when
+ * they did not go through it. */
+struct trace *trace_record(struct pair *pair);
+struct trace *trace_free(struct trace *trace); /* NULL ok */
+
+/* The four processes of the stress. */
+struct stress_opts {
+    struct party *parties; /* CELLS_SLOTS, in the order of slots */
+    int64_t seconds;
+};
+
+/* Runs it, prints what was counted; whether exclusion held, and nobody erred or was stuck. */
+bool interop_stress(const struct stress_opts *opts);
+/* The same processes without locks for a moment: whether the cells catch it. */
+bool interop_stress_is_witnessed(const struct stress_opts *opts);
+
+#endif

@@ -1,0 +1,105 @@
+package rlock.interop;
+
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import org.redisson.Redisson;
+import org.redisson.api.RLock;
+import org.redisson.api.RedissonClient;
+import org.redisson.config.Config;
+import org.redisson.config.SingleServerConfig;
+
+/** The Redisson clients of this process, by the driver's names for them, and their locks. */
+final class Clients {
+    private final Map<String, RedissonClient> clients = new ConcurrentHashMap<>();
+    private final Map<String, RLock> locks = new ConcurrentHashMap<>();
+
+    /** Returns the client's id, the first part of its owners' names on the server. */
+    String open(String label, String url, long watchdogMs, String prefix) throws Exception {
+        Config config = new Config();
+        config.setLockWatchdogTimeout(watchdogMs);
+        config.setThreads(8).setNettyThreads(4);
+
+        int slash = url.indexOf('/', "redis://".length());
+        SingleServerConfig server = config.useSingleServer();
+        server.setAddress(slash < 0 ? url : url.substring(0, slash));
+        server.setDatabase(slash < 0 ? 0 : Integer.parseInt(url.substring(slash + 1)));
+        server.setConnectionMinimumIdleSize(2).setConnectionPoolSize(16);
+        if (!prefix.isEmpty()) {
+            mapNames(server, prefix);
+        }
+
+        RedissonClient client = Redisson.create(config);
+        clients.put(label, client);
+        return client.getId();
+    }
+
+    /** A NameMapper that puts a prefix in front. Its interface has moved between the versions. */
+    private static void mapNames(SingleServerConfig server, String prefix) throws Exception {
+        for (Method method : SingleServerConfig.class.getMethods()) {
+            if (method.getName().equals("setNameMapper")) {
+                Class<?> mapper = method.getParameterTypes()[0];
+                method.invoke(server, Proxy.newProxyInstance(mapper.getClassLoader(),
+                        new Class<?>[] {mapper}, (self, asked, args) -> {
+                            String name = (String) args[0];
+                            return asked.getName().equals("map") ? prefix + name
+                                    : name.substring(prefix.length());
+                        }));
+                return;
+            }
+        }
+        throw new UnsupportedOperationException("setNameMapper");
+    }
+
+    String close(String label) {
+        clients.remove(label).shutdown();
+        locks.keySet().removeIf(key -> key.startsWith(label + ' '));
+        return "";
+    }
+
+    /** The same object each time, as in a field of a Java program: it remembers leases. */
+    RLock lock(String label, String kind, String name) throws Exception {
+        String key = label + ' ' + kind + ' ' + name;
+        RLock lock = locks.get(key);
+
+        if (lock == null) {
+            lock = make(clients.get(label), kind, name);
+            RLock earlier = locks.putIfAbsent(key, lock);
+            lock = earlier != null ? earlier : lock;
+        }
+        return lock;
+    }
+
+    /** The kinds: a row each. */
+    private static RLock make(RedissonClient client, String kind, String name) throws Exception {
+        switch (kind) {
+            case "reentrant":
+                return client.getLock(name);
+            case "spin":
+                return client.getSpinLock(name);
+            case "nonreentrant":
+                return newer(client, "getNonReentrantLock", name);
+            case "fenced":
+                return newer(client, "getFencedLock", name);
+            case "fair":
+                return client.getFairLock(name);
+            case "read":
+                return client.getReadWriteLock(name).readLock();
+            case "write":
+                return client.getReadWriteLock(name).writeLock();
+            default:
+                throw new UnsupportedOperationException(kind);
+        }
+    }
+
+    /** A kind that older versions lack. */
+    private static RLock newer(RedissonClient client, String getter, String name) throws Exception {
+        try {
+            return (RLock) RedissonClient.class.getMethod(getter, String.class)
+                    .invoke(client, name);
+        } catch (NoSuchMethodException e) {
+            throw new UnsupportedOperationException(getter, e);
+        }
+    }
+}

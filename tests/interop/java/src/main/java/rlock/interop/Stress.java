@@ -1,0 +1,133 @@
+package rlock.interop;
+
+import static java.util.concurrent.TimeUnit.MILLISECONDS;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.redisson.Redisson;
+import org.redisson.api.RLock;
+import rlock.interop.Cells.Score;
+
+/** The Java half of the mixed stress; tests/interop/agent_stress.c is the other. */
+final class Stress {
+    private static final int THREADS = 8;
+    /** A tryLock that waits is not what it should be in this line: docs/interop.md says how. */
+    private static final boolean TRIES_BADLY =
+            Redisson.class.getPackage().getImplementationVersion().startsWith("3.16.");
+
+    private final AtomicInteger traces = new AtomicInteger();
+    private final Clients clients;
+    private String client;
+    private long leaseMs;
+    private Cells cells;
+    private List<String> kinds;
+
+    Stress(Clients clients) {
+        this.clients = clients;
+    }
+
+    /** Arguments: file of the cells, slot, lease, then the kinds of each cell's lock. */
+    String run(String client, List<String> args) throws Exception {
+        int slot = Integer.parseInt(args.get(1));
+        List<Thread> threads = new ArrayList<>();
+
+        this.client = client;
+        cells = new Cells(args.get(0), slot);
+        leaseMs = Long.parseLong(args.get(2));
+        kinds = args.subList(3, args.size());
+        for (int i = 0; i < THREADS; i++) {
+            long id = 100L * (slot + 1) + i;
+            Thread thread = new Thread(() -> work(id));
+            thread.start();
+            threads.add(thread);
+        }
+        for (Thread thread : threads) {
+            thread.join();
+        }
+        return "";
+    }
+
+    private void work(long id) {
+        while (!cells.isStopped()) {
+            try {
+                turn(id);
+                Thread.sleep(ThreadLocalRandom.current().nextInt(3));
+            } catch (InterruptedException e) {
+                return;
+            } catch (Exception e) {
+                cells.count(Score.ERRORS);
+                Agent.say("* error " + id + ' ' + e);
+                if (traces.incrementAndGet() <= 3) {
+                    e.printStackTrace();
+                }
+            }
+        }
+    }
+
+    private void turn(long id) throws Exception {
+        ThreadLocalRandom random = ThreadLocalRandom.current();
+        int cell = random.nextInt(kinds.size());
+        if (kinds.get(cell).equals("-")) { // not in this version
+            return;
+        }
+        String[] offered = kinds.get(cell).split("\\+");
+        String kind = offered[random.nextInt(offered.length)];
+        RLock lock = kind.equals("none") ? null : clients.lock(client, kind, "stress-" + cell);
+
+        long since = System.nanoTime();
+        if (!take(lock, random.nextInt(TRIES_BADLY ? 3 : 4))) {
+            cells.count(Score.REFUSED);
+            return;
+        }
+        cells.waited((System.nanoTime() - since) / 1000);
+        cells.count(Score.GRANTS);
+        boolean nests = lock != null && !kind.equals("nonreentrant") && random.nextInt(8) == 0;
+        if (nests) {
+            lock.lock();
+            cells.count(Score.NESTED);
+        }
+
+        cells.enter(cell, id, kind.equals("read"));
+        if (kind.equals("fenced")) {
+            cells.fence(cell, Verbs.fenced(lock, "getToken"));
+        }
+        if (random.nextInt(4) == 0) {
+            Thread.sleep(0, random.nextInt(900_000));
+        }
+        cells.leave(cell, id, kind.equals("read"));
+        give(lock);
+        if (nests) {
+            give(lock);
+        }
+    }
+
+    private boolean take(RLock lock, int way) throws InterruptedException {
+        if (lock == null) {
+            return true;
+        }
+        switch (way) {
+            case 0:
+                lock.lock();
+                return true;
+            case 1:
+                lock.lock(leaseMs, MILLISECONDS);
+                return true;
+            case 2:
+                return lock.tryLock();
+            default:
+                return lock.tryLock(100, MILLISECONDS);
+        }
+    }
+
+    private void give(RLock lock) {
+        try {
+            if (lock != null) {
+                lock.unlock();
+            }
+        } catch (IllegalMonitorStateException e) {
+            cells.count(Score.LOST);
+        }
+    }
+}

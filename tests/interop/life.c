@@ -1,0 +1,119 @@
+/* Properties of leases that are renewed, and of processes that stop renewing. */
+#include "interop.h"
+
+#include "support/run.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Watches the lease through the other side's eyes for `ms`: how often it went up, and its least. */
+static int count_renewals(struct pair *pair, int64_t ms, int64_t *ret_least_ttl_ms)
+{
+    const int64_t end_us = test_now_us() + ms * 1000;
+    int64_t earlier = pair_number(pair, pair->waiter, "b", "ttl");
+    int rises = 0;
+
+    *ret_least_ttl_ms = earlier;
+    while (test_pause_until(end_us)) {
+        const int64_t ttl = pair_number(pair, pair->waiter, "b", "ttl");
+        rises += ttl > earlier + 100;
+        earlier = ttl;
+        *ret_least_ttl_ms = ttl < *ret_least_ttl_ms ? ttl : *ret_least_ttl_ms;
+        usleep(10000);
+    }
+    return rises;
+}
+
+bool interop_watchdog(struct pair *pair)
+{
+    int64_t least_ms = 0;
+
+    pair->client = "short";
+    EXPECT(pair, pair_does(pair, pair->holder, "a", "lock 0"));
+    const int waiting = pair_tell(pair, pair->waiter, "a", "lock 0");
+    const int rises = count_renewals(pair, 3 * SHORT_MS / 2, &least_ms);
+    EXPECT(pair, rises >= 3);
+    EXPECT(pair, least_ms > SHORT_MS / 3);
+    EXPECT(pair, !peer_has_answered(pair->waiter->peer, waiting));
+    EXPECT(pair, pair_says(pair, pair->holder, "a", "held", "true"));
+    EXPECT(pair, pair_does(pair, pair->holder, "a", "unlock"));
+    EXPECT(pair, pair_wait(pair, pair->waiter, waiting, PROMPT_MS).ok);
+    EXPECT(pair, pair_does(pair, pair->waiter, "a", "unlock"));
+    /* and nobody renews any more: a lease that is taken now runs down */
+    EXPECT(pair, pair_says(pair, pair->waiter, "a", "try 0 1200", "true"));
+    EXPECT(pair, count_renewals(pair, SHORT_MS / 2, &least_ms) == 0);
+    EXPECT(pair, pair_does(pair, pair->waiter, "a", "unlock"));
+    return true;
+}
+
+/* The holder renews no more since `since_us`; the waiter gets the lock when the lease ends. */
+static bool inherits(struct pair *pair, int waiting, int64_t since_us)
+{
+    EXPECT(pair, pair_wait(pair, pair->waiter, waiting, SHORT_MS + PROMPT_MS).ok);
+    const int64_t took_us = pair->last.at_us - since_us;
+    EXPECT(pair, took_us > SHORT_MS * 1000 / 3 && took_us < (SHORT_MS + PROMPT_MS) * 1000);
+    return true;
+}
+
+bool interop_stall(struct pair *pair)
+{
+    char field[256];
+
+    pair->client = "short";
+    EXPECT(pair, pair_does(pair, pair->holder, "a", "lock 0"));
+    const int waiting = pair_tell(pair, pair->waiter, "a", "lock 0");
+    EXPECT(pair, pair_is_awaited(pair));
+    const int64_t since_us = test_now_us();
+    test_freeze(peer_pid(pair->holder->peer));
+    const bool is_inherited = inherits(pair, waiting, since_us);
+    test_text(field, sizeof(field), "%s", pair_field(pair));
+    test_thaw(peer_pid(pair->holder->peer));
+    if (!is_inherited) {
+        return false;
+    }
+    EXPECT(pair, pair_says(pair, pair->holder, "a", "held", "false"));
+    EXPECT(pair, pair_lost(pair, pair->holder, "EXPIRED TAKEN", PROMPT_MS));
+    EXPECT(pair, pair_refuses(pair, pair->holder, "a", "unlock"));
+    EXPECT(pair, strcmp(pair_field(pair), field) == 0);
+    EXPECT(pair, pair_does(pair, pair->waiter, "a", "unlock") && pair_is_free(pair));
+    return true;
+}
+
+bool interop_crash(struct pair *pair)
+{
+    pair->client = "short";
+    EXPECT(pair, pair_does(pair, pair->holder, "a", "lock 0"));
+    if (pair->kind->is_reentrant) {
+        EXPECT(pair, pair_does(pair, pair->holder, "a", "lock 0"));
+    }
+    const int waiting = pair_tell(pair, pair->waiter, "a", "lock 0");
+    EXPECT(pair, pair_is_awaited(pair));
+    const int64_t since_us = test_now_us();
+    peer_kill(pair->holder->peer);
+    const bool is_inherited = inherits(pair, waiting, since_us);
+    party_restart(pair->holder);
+    if (!is_inherited) {
+        return false;
+    }
+    EXPECT(pair, pair_says(pair, pair->holder, "a", "try 0 0", "false"));
+    EXPECT(pair, pair_does(pair, pair->waiter, "a", "unlock") && pair_is_free(pair));
+    return true;
+}
+
+/* A waiter that is killed leaves nothing behind. */
+bool interop_waiter_crash(struct pair *pair)
+{
+    EXPECT(pair, pair_does(pair, pair->holder, "a", "lock 30000"));
+    pair_tell(pair, pair->waiter, "a", "lock 30000");
+    EXPECT(pair, pair_is_awaited(pair));
+    const int waiting = pair_tell(pair, pair->holder, "b", "lock 30000");
+    peer_kill(pair->waiter->peer);
+    EXPECT(pair, pair_does(pair, pair->holder, "a", "unlock"));
+    EXPECT(pair, pair_wait(pair, pair->holder, waiting, PROMPT_MS).ok);
+    EXPECT(pair, pair_does(pair, pair->holder, "b", "unlock") && pair_is_free(pair));
+    party_restart(pair->waiter);
+    EXPECT(pair, pair_says(pair, pair->waiter, "a", "try 0 0", "true"));
+    EXPECT(pair, pair_does(pair, pair->waiter, "a", "unlock") && pair_is_free(pair));
+    return true;
+}

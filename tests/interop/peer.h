@@ -1,0 +1,63 @@
+/*
+ * A process that takes and gives locks as it is told: Redisson in Java, or rlock in C. Both speak
+ * one protocol, so a scenario does not know which it has.
+ *
+ * Requests, a line each, of words with percent signs for spaces and the like:
+ *
+ *     <id> <client> <owner> <kind> <name> <verb> [argument…]
+ *
+ * Each owner of a client is a thread that carries out its requests in turn. Verbs of a lock; times
+ * are in ms, lease 0 is a renewed one:
+ *     lock <lease>   try <wait> <lease>   unlock   force   locked   held   count   ttl
+ *     who            C only: the first holder and its count, as "uuid:number=count"
+ * Verbs of a client, with - for kind and name:
+ *     open <url> <renewed lease> [<key prefix>]   its value is the client's UUID
+ *     version   stress … (agent_stress.c)
+ *
+ * Answers come when they are known, in any order: "<id> ok [<value>]" or "<id> fail <code> <text>".
+ * Lines that start with * are events: "* lost <name> <reason>", "* overlap …", "* error …".
+ *
+ * Threads: one.
+ */
+#ifndef RLOCK_INTEROP_PEER_H
+#define RLOCK_INTEROP_PEER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct peer;
+
+/* An answer; its value, or code and text of a failure. Without an answer in time, or of a process
+ * that has ended, `ok` is false and the text says so. */
+struct peer_answer {
+    bool ok;
+    char text[256];
+    int64_t at_us; /* when it was read, by test_now_us() */
+};
+
+/* Starts the program; its standard error goes to the file `log`. argv[0] is looked up in PATH. */
+struct peer *peer_start(const char *label, const char *log, const char *const *argv);
+/* SIGKILL, waited for. It answers nothing until it is started again. NULL ok; returns NULL. */
+void peer_kill(struct peer *peer);
+void peer_restart(struct peer *peer);
+struct peer *peer_free(struct peer *peer);
+
+const char *peer_label(const struct peer *peer);
+const char *peer_log(const struct peer *peer);
+pid_t peer_pid(const struct peer *peer);
+
+/* Sends a request without its id; gives the id. */
+int peer_tell(struct peer *peer, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+struct peer_answer peer_wait(struct peer *peer, int id, int64_t timeout_ms);
+/* Whether the answer has come. */
+bool peer_has_answered(struct peer *peer, int id);
+
+/* The first event that begins with `start` and was not taken yet: what follows, for good until the
+ * next call, or NULL after the time. */
+const char *peer_event(struct peer *peer, const char *start, int64_t timeout_ms);
+
+/* A word for a request, valid until the fourth call from now. */
+const char *peer_word(const char *text);
+
+#endif

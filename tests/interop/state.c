@@ -1,0 +1,379 @@
+/*
+ * What is in Redis after each step of a script, and what was said on the channels: recorded of two
+ * Redissons, then compared with a Redisson and one of ours.
+ *
+ * Names of owners are made equal (the holder's are H:n, the waiter's W:n), and so is the lock's.
+ * A TTL may be longer than Redisson's, never shorter: where Redisson's unlock of a nested level, or
+ * a nested lock with a shorter lease, shortens the lease of the outer hold, ours keeps it. Also
+ * different on purpose, and not compared: the values of fencing tokens; the message by which ours
+ * says that a fixed lease has ended; and that of a spin lock's release, which Redisson leaves out.
+ */
+#include "interop.h"
+
+#include "support/raw.h"
+#include "support/resp.h"
+#include "support/run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { MAX_STEPS = 40, MAX_KEYS = 8, TOLERANCE_MS = 700 };
+
+/* ASK: to be answered at once. TELL: will wait; the step ends when it listens. WAKE: sets the
+ * waiter going, so that what is there is only looked at with the next. COLLECT: the waiter's
+ * answer. END: the lease is over. */
+enum way { ASK, TELL, WAKE, COLLECT, END };
+
+struct step {
+    bool by_waiter;
+    const char *owner;
+    const char *what;
+    enum way way;
+    bool nests; /* only for kinds that are reentrant */
+};
+
+static const struct step steps[] = {
+    {.owner = "a", .what = "lock 30000"},
+    {.owner = "a", .what = "lock 20000", .nests = true},
+    {.by_waiter = true, .owner = "a", .what = "try 0 30000"},
+    {.by_waiter = true, .owner = "a", .what = "unlock"},
+    {.owner = "b", .what = "unlock"},
+    {.owner = "a", .what = "unlock", .nests = true},
+    {.owner = "a", .what = "unlock"},
+    {.owner = "a", .what = "unlock"},
+    {.owner = "a", .what = "lock 0"},
+    {.owner = "a", .what = "lock 0", .nests = true},
+    {.owner = "a", .what = "unlock", .nests = true},
+    {.by_waiter = true, .owner = "a", .what = "lock 25000", .way = TELL},
+    {.owner = "a", .what = "unlock", .way = WAKE},
+    {.by_waiter = true, .owner = "a", .what = "lock 25000", .way = COLLECT},
+    {.owner = "b", .what = "try 50 30000"},
+    {.by_waiter = true, .owner = "a", .what = "unlock"},
+    {.owner = "a", .what = "try 0 0"},
+    {.by_waiter = true, .owner = "b", .what = "try 5000 0", .way = TELL},
+    {.by_waiter = true, .owner = "a", .what = "force", .way = WAKE},
+    {.by_waiter = true, .owner = "b", .what = "try 5000 0", .way = COLLECT},
+    {.owner = "a", .what = "unlock"},
+    {.owner = "a", .what = "force"},
+    {.owner = "a", .what = "force"},
+    {.by_waiter = true, .owner = "b", .what = "unlock"},
+    {.owner = "a", .what = "lock 300"},
+    {.owner = "a", .what = "lock 300", .way = END},
+    {.owner = "a", .what = "unlock"},
+};
+enum { N_STEPS = sizeof(steps) / sizeof(steps[0]) };
+
+/* What there is after a step. */
+struct moment {
+    char *text; /* answer, keys with their values, messages; NULL: the step was left out */
+    int64_t ttl_ms[MAX_KEYS];
+    size_t n_keys;
+};
+
+struct trace {
+    struct moment moments[MAX_STEPS];
+};
+
+/* A recording: who listens to everything, and the request that waits. */
+struct recorder {
+    struct pair *pair;
+    int fd;
+    char heard[16384];
+    size_t n_heard;
+    int waiting;
+};
+
+struct trace *trace_free(struct trace *trace)
+{
+    for (size_t i = 0; trace != NULL && i < MAX_STEPS; i++) {
+        free(trace->moments[i].text);
+    }
+    free(trace);
+    return NULL;
+}
+
+/* Replaces every `from`, and with it the number that follows, if it is an owner's. */
+static char *replaced(char *text, const char *from, const char *to, bool is_owner)
+{
+    char *out = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&out, &size);
+    const char *at = text;
+
+    TEST_CHECK(file != NULL);
+    for (const char *hit = strstr(at, from); *from != '\0' && hit != NULL; hit = strstr(at, from)) {
+        fprintf(file, "%.*s%s", (int)(hit - at), at, to);
+        at = hit + strlen(from);
+        if (is_owner && *at == ':') {
+            fputs(":n", file);
+            at += 1 + strspn(at + 1, "0123456789");
+        }
+    }
+    fputs(at, file);
+    fclose(file);
+    free(text);
+    return out;
+}
+
+static char *normalised(const struct pair *pair, char *text)
+{
+    text = replaced(text, pair->holder->uuid_long, "H", true);
+    text = replaced(text, pair->waiter->uuid_long, "W", true);
+    return replaced(text, pair->name, "NAME", false);
+}
+
+static int compare_lines(const void *left, const void *right)
+{
+    return strcmp(*(char *const *)left, *(char *const *)right);
+}
+
+/* Splits the text at its newlines into at most `n` sorted lines. */
+static size_t sort_lines(char *text, char **ret_lines, size_t n)
+{
+    size_t count = 0;
+
+    for (char *line = strsep(&text, "\n"); line != NULL && count < n; line = strsep(&text, "\n")) {
+        if (line[0] != '\0') {
+            ret_lines[count++] = line;
+        }
+    }
+    qsort(ret_lines, count, sizeof(*ret_lines), compare_lines);
+    return count;
+}
+
+/* Prints fields as "field = value", sorted. */
+static void print_hash(FILE *out, char *reply)
+{
+    char *lines[MAX_KEYS];
+    char *joined = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&joined, &size);
+    char *rest = reply;
+
+    TEST_CHECK(file != NULL);
+    for (char *field = strsep(&rest, "\n"); field != NULL && rest != NULL;
+         field = strsep(&rest, "\n")) {
+        fprintf(file, "%s = %s\n", field, strsep(&rest, "\n"));
+    }
+    fclose(file);
+    const size_t n = sort_lines(joined, lines, MAX_KEYS);
+    for (size_t i = 0; i < n; i++) {
+        fprintf(out, "    %s\n", lines[i]);
+    }
+    free(joined);
+}
+
+static void print_key(FILE *out, struct pair *pair, const char *key)
+{
+    char *type = test_server_cmd(pair->server, "TYPE %s", key);
+
+    fprintf(out, "  %s %s\n", type, key);
+    if (strncmp(key, "redisson_lock_token:", 20) == 0) {
+        free(type);
+        return;
+    }
+    char *value = strcmp(type, "hash") == 0   ? test_server_cmd(pair->server, "HGETALL %s", key)
+                  : strcmp(type, "list") == 0 ? test_server_cmd(pair->server, "LRANGE %s 0 -1", key)
+                  : strcmp(type, "zset") == 0 ? test_server_cmd(pair->server, "ZRANGE %s 0 -1", key)
+                                              : test_server_cmd(pair->server, "GET %s", key);
+    if (strcmp(type, "hash") == 0) {
+        print_hash(out, value);
+    } else {
+        fprintf(out, "    %s\n", value);
+    }
+    free(value);
+    free(type);
+}
+
+/* All keys that have to do with the lock, but Redisson's latches, by which it remembers for a while
+ * that an unlock was carried out: no peer looks at them. */
+static void print_keys(FILE *out, struct pair *pair, struct moment *moment)
+{
+    char *keys[MAX_KEYS * 4];
+    char *reply = test_server_cmd(pair->server, "KEYS *%s*", pair->name);
+    const size_t n = sort_lines(reply, keys, MAX_KEYS * 4);
+
+    for (size_t i = 0; i < n; i++) {
+        if (strncmp(keys[i], "redisson_unlock_latch:", 22) == 0) {
+            continue;
+        }
+        TEST_CHECK(moment->n_keys < MAX_KEYS);
+        moment->ttl_ms[moment->n_keys++] = test_server_int(pair->server, "PTTL %s", keys[i]);
+        print_key(out, pair, keys[i]);
+    }
+    free(reply);
+}
+
+static void hear(struct recorder *recorder)
+{
+    const ssize_t n = recv(recorder->fd, recorder->heard + recorder->n_heard,
+                           sizeof(recorder->heard) - recorder->n_heard, MSG_DONTWAIT);
+
+    if (n > 0) {
+        recorder->n_heard += (size_t)n;
+    }
+}
+
+static bool same(struct resp_bytes word, const char *text)
+{
+    return word.len == strlen(text) && memcmp(word.data, text, word.len) == 0;
+}
+
+/* Prints messages of the lock's channels until the mark; true when that was there. */
+static bool print_messages(struct recorder *recorder, FILE *out)
+{
+    struct resp_bytes rest = {recorder->heard, recorder->n_heard};
+    bool is_marked = false;
+
+    for (long n = resp_frame_len(rest); n > 0; n = resp_frame_len(rest)) {
+        const struct resp_bytes frame = {rest.data, (size_t)n};
+        const struct resp_bytes channel = resp_word(frame, 2);
+        is_marked = is_marked || same(channel, "interop-mark");
+        if (recorder->pair->kind->channel != NULL &&
+            memmem(channel.data, channel.len, recorder->pair->name, strlen(recorder->pair->name)) !=
+                NULL &&
+            resp_is(resp_word(frame, 0), "pmessage")) {
+            const struct resp_bytes payload = resp_word(frame, 3);
+            fprintf(out, "  message %.*s: %.*s\n", (int)channel.len, channel.data, (int)payload.len,
+                    payload.data);
+        }
+        rest.data += n;
+        rest.len -= (size_t)n;
+    }
+    memmove(recorder->heard, rest.data, rest.len);
+    recorder->n_heard = rest.len;
+    return is_marked;
+}
+
+static void print_heard(struct recorder *recorder, FILE *out, bool counts)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *heard = open_memstream(&text, &size);
+
+    TEST_CHECK(heard != NULL);
+    free(test_server_cmd(recorder->pair->server, "PUBLISH interop-mark 0"));
+    TEST_CHECK(TEST_EVENTUALLY((hear(recorder), print_messages(recorder, heard)), 5000));
+    fclose(heard);
+    if (counts) {
+        fputs(text, out);
+    }
+    free(text);
+}
+
+static void print_listeners(FILE *out, struct pair *pair)
+{
+    char *channels = test_server_cmd(pair->server, "PUBSUB CHANNELS *%s*", pair->name);
+
+    fprintf(out, "  listening on %s\n", channels);
+    free(channels);
+}
+
+static const char *outcome(const struct peer_answer *answer)
+{
+    return answer->ok ? answer->text : answer_is_not_yours(answer) ? "not yours" : "failed";
+}
+
+static bool go(struct recorder *recorder, const struct step *step)
+{
+    struct pair *pair = recorder->pair;
+    const struct party *side = step->by_waiter ? pair->waiter : pair->holder;
+
+    switch (step->way) {
+    case TELL:
+        recorder->waiting = pair_tell(pair, side, step->owner, step->what);
+        return pair_is_awaited(pair);
+    case COLLECT:
+        return pair_wait(pair, side, recorder->waiting, PATIENCE_MS).ok;
+    case END:
+        return TEST_EVENTUALLY(pair_is_free(pair), PATIENCE_MS);
+    case ASK:
+    case WAKE:
+    default:
+        pair_ask(pair, side, step->owner, step->what);
+        return true;
+    }
+}
+
+static bool record_step(struct recorder *recorder, const struct step *step, struct moment *moment)
+{
+    struct pair *pair = recorder->pair;
+    size_t size = 0;
+    FILE *out = open_memstream(&moment->text, &size);
+
+    TEST_CHECK(out != NULL);
+    const bool went = go(recorder, step);
+    fprintf(out, "%s %s: %s\n", step->by_waiter ? "W" : "H", step->what,
+            step->way != TELL && step->way != END ? outcome(&pair->last) : "");
+    if (step->way != WAKE) {
+        print_keys(out, pair, moment);
+        print_heard(recorder, out, step->way != END);
+    }
+    if (step->way == TELL) {
+        print_listeners(out, pair);
+    }
+    fclose(out);
+    moment->text = normalised(pair, moment->text);
+    return went;
+}
+
+struct trace *trace_record(struct pair *pair)
+{
+    struct recorder recorder = {.pair = pair, .fd = raw_dial(test_server_unix_url(pair->server))};
+    struct trace *trace = calloc(1, sizeof(*trace));
+    bool went = true;
+
+    TEST_CHECK(trace != NULL && recorder.fd >= 0);
+    raw_say(recorder.fd, "PSUBSCRIBE *\r\n");
+    for (size_t i = 0; went && i < N_STEPS; i++) {
+        if (!steps[i].nests || pair->kind->is_reentrant) {
+            went = record_step(&recorder, &steps[i], &trace->moments[i]);
+        }
+    }
+    close(recorder.fd);
+    if (!went) {
+        pair_failed(pair, __FILE__, __LINE__, "the steps go on");
+        return trace_free(trace);
+    }
+    return trace;
+}
+
+static bool ttls_fit(const struct moment *of_redisson, const struct moment *mixed)
+{
+    for (size_t i = 0; i < mixed->n_keys; i++) {
+        const int64_t least = of_redisson->ttl_ms[i];
+        const int64_t ttl = mixed->ttl_ms[i];
+        if (least < 0 ? ttl != least : ttl < least - TOLERANCE_MS || ttl > LONG_MS) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool agrees(struct pair *pair, const struct moment *of_redisson, const struct moment *mixed)
+{
+    if (strcmp(of_redisson->text, mixed->text) == 0 && ttls_fit(of_redisson, mixed)) {
+        return true;
+    }
+    snprintf(pair->failure, sizeof(pair->failure),
+             "state differs; two Redissons (first TTL %lld):\n%swith ours (first TTL %lld):\n%s",
+             (long long)of_redisson->ttl_ms[0], of_redisson->text, (long long)mixed->ttl_ms[0],
+             mixed->text);
+    return false;
+}
+
+bool interop_state(struct pair *pair)
+{
+    struct trace *trace = trace_record(pair);
+    bool is_same = trace != NULL;
+
+    for (size_t i = 0; is_same && i < N_STEPS; i++) {
+        is_same = trace->moments[i].text == NULL ||
+                  agrees(pair, &pair->reference->moments[i], &trace->moments[i]);
+    }
+    trace_free(trace);
+    return is_same;
+}
