@@ -380,13 +380,14 @@ RLOCK_API int rlock_try_lock(struct rlock *lock);
  * Takes the lock as told. take: NULL for one attempt with a renewed lease. ret_grant: may be NULL.
  * Blocks at most wait_ms, with wait 0 at most the client's op_timeout_ms, and 50 ms more.
  * Returns
- *   RLOCK_EBUSY (wait 0) or RLOCK_ETIMEDOUT: somebody else holds it, and nothing of this call is
- * left behind; RLOCK_ECONN, ETLS, EAUTH: the server could not be reached, and nothing of this call
- * was sent; RLOCK_EINDOUBT: no answer; if the server did grant it, it is free again by the time in
- * rlock_detail(); RLOCK_ELOST: this owner's outer hold is lost; it must be unlocked before a new
- * one can be taken; RLOCK_EPERM, EWRONGTYPE, EREFUSED: the server will not; RLOCK_ECANCELED,
- * ECLOSED, EFORKED, EDEADLOCK (waiting in a callback; writing while this owner reads), EINVAL,
- * ENOMEM.
+ *   RLOCK_EBUSY (wait 0) or RLOCK_ETIMEDOUT: somebody else holds it, nothing of this call is left;
+ *   RLOCK_ECONN, ETLS, EAUTH: the server could not be reached, nothing of this call is left;
+ *   RLOCK_EINDOUBT: no answer; if it was granted, it is free again by the time in rlock_detail();
+ *   RLOCK_ELOST: this owner's outer hold is lost; unlock it before taking a new one;
+ *   RLOCK_EDEADLOCK: waiting in a callback, or reading already (write lock);
+ *   RLOCK_EREACQUIRE: held by this owner, and not reentrant;
+ *   RLOCK_EPERM, EWRONGTYPE, EREFUSED: the server will not;
+ *   RLOCK_ECANCELED, ECLOSED, EFORKED, EINVAL, ENOMEM.
  */
 RLOCK_API int rlock_lock_with(struct rlock *lock, const struct rlock_take *take,
                               struct rlock_grant *ret_grant);

@@ -116,8 +116,7 @@ if waits then
   else
     local last = redis.call('lindex', queue, -1)
     local sum = (last and tonumber(redis.call('zscore', scores, last)) or now + ttl) + slot
-    local far = sum > least + slot or sum < least - slot / 2
-    redis.call('zadd', scores, far and least or sum, owner)
+    redis.call('zadd', scores, math.abs(sum - least) > slot / 2 and least or sum, owner)
     redis.call('rpush', queue, owner)
   end
 end

@@ -24,6 +24,7 @@ static int wait_ready(const struct rlock__conn *conn, short events, int64_t dead
 int rlock__asker_init(struct rlock__asker *asker, struct rlock_client *client)
 {
     int code = rlock__conn_new(&client->conn_opts, &asker->conn);
+    int64_t deadline = rlock__now_us() + client->core.op_timeout_us;
 
     asker->timeout_us = client->core.op_timeout_us;
     if (code != 0) {
@@ -32,13 +33,17 @@ int rlock__asker_init(struct rlock__asker *asker, struct rlock_client *client)
     rlock__process_add_asker(asker);
     code = rlock__conn_start(asker->conn, NULL, 0, rlock__now_us());
     while (code == 0 && !rlock__conn_is_up(asker->conn)) {
-        int64_t deadline = rlock__conn_deadline(asker->conn);
+        int64_t until = rlock__min(rlock__conn_deadline(asker->conn), deadline);
 
-        (void)wait_ready(asker->conn, rlock__conn_events(asker->conn), deadline);
-        code = rlock__conn_step(asker->conn, rlock__now_us());
+        code = wait_ready(asker->conn, rlock__conn_events(asker->conn), until);
+        if (rlock__now_us() < deadline) {
+            code = rlock__conn_step(asker->conn, rlock__now_us());
+        }
     }
     if (code != 0) {
-        return rlock__fail(code, "%s", rlock__conn_error(asker->conn));
+        const char *why = rlock__conn_error(asker->conn);
+
+        return why[0] != '\0' ? rlock__fail(code, "%s", why) : code;
     }
     rlock__conn_set_reply_cap(asker->conn, RLOCK__REPLY_CAP_LARGE);
     return 0;

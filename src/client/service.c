@@ -276,6 +276,9 @@ static bool plan(struct rlock_client *client, struct pollfd fds[static N_FDS], i
     if (wanted || sub->up || sub->connecting) {
         until = rlock__min(until, sub_due(client));
     }
+    if (sub->up && client->core.server.sub_out.len != 0) { /* came up while this thread was awake */
+        until = 0;
+    }
     if (watching && client->core.server.flight.sent != NULL && fds[LINK].events == POLLRDHUP) {
         fds[LINK].events = POLLIN | POLLRDHUP;
         fds[LINK].events |= atomic_load(&link->stuck) ? POLLOUT : 0;

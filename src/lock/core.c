@@ -157,16 +157,28 @@ void rlock__core_begin(struct rlock__core *core, struct rlock__call *call, int64
     settle(core, now);
 }
 
+static bool is_cancelled_by(const struct rlock__call *call, const void *cancel)
+{
+    return call->cancel == cancel && call->kind == RLOCK__ACQUIRE &&
+           call->step != RLOCK__GIVING_UP && call->step != RLOCK__COMPLETE;
+}
+
+/* From the last call on, so that none becomes the head of its line, and asks, to be cancelled next.
+ */
 void rlock__core_cancel(struct rlock__core *core, const void *cancel, int64_t now)
 {
-    struct rlock__call *call, *after;
+    struct rlock__call *call = core->calls != NULL ? core->calls->all_prev : NULL;
 
-    DL_FOREACH_SAFE2(core->calls, call, after, all_next)
-    {
-        if (call->cancel == cancel && call->kind == RLOCK__ACQUIRE &&
-            call->step != RLOCK__GIVING_UP && call->step != RLOCK__COMPLETE) {
+    while (call != NULL) {
+        struct rlock__call *before = call == core->calls ? NULL : call->all_prev;
+
+        if (is_cancelled_by(call, cancel)) {
             rlock__acquire_give_up(call, RLOCK_ECANCELED, now);
         }
+        if (before != NULL && before->step == RLOCK__COMPLETE) { /* by that: start anew */
+            before = core->calls != NULL ? core->calls->all_prev : NULL;
+        }
+        call = before;
     }
     settle(core, now);
 }

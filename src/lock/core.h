@@ -188,6 +188,7 @@ struct rlock__hold {
     bool busy; /* a call has the turn; it may have returned in doubt */
     struct rlock__call *turn, *line;
     bool releasing; /* its last release is under way: not renewed any more */
+    bool resent;    /* an earlier copy of the release under way may have been done */
     struct rlock__request *release;
 };
 

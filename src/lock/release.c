@@ -150,6 +150,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
         return;
     }
     hold->release = NULL;
+    hold->resent = hold->resent || resent;
     if (rlock__reply_is_error(reply)) {
         on_refused(hold, reply, now);
         return;
@@ -159,7 +160,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     if (answer.outcome == RLOCK__DONE) {
         on_done(hold, &answer, t0, now);
     } else if (answer.outcome == RLOCK__GONE) {
-        on_gone(hold, &answer, resent, now);
+        on_gone(hold, &answer, hold->resent, now);
     } else {
         end(hold, RLOCK_EREFUSED, now);
     }
@@ -231,6 +232,7 @@ void rlock__release_turn(struct rlock__call *call, int64_t now)
         int64_t validity = hold->valid_until - now;
 
         call->deadline = rlock__min(call->deadline, now + validity + call->core->op_timeout_us / 2);
+        hold->resent = false;
         send(call, now);
     }
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <rlock/rlock.h>
 #include <stdio.h>
@@ -55,49 +56,56 @@ static int check_key_file(const char *path, char *err, size_t err_size)
     return 0;
 }
 
-static int check_readable(const char *path, char *err, size_t err_size)
+/* Opened by us: a program that is executed meanwhile must not inherit the key. NULL with err set.
+ */
+static BIO *open_file(const char *path, char *err, size_t err_size)
 {
     FILE *file = fopen(path, "re");
+    BIO *bio = file != NULL ? BIO_new_fp(file, BIO_CLOSE) : NULL;
 
-    if (file == NULL) {
-        return fail_file(err, err_size, path, strerror(errno));
+    if (bio == NULL) {
+        (void)fail_file(err, err_size, path, strerror(errno));
+        if (file != NULL) {
+            (void)fclose(file);
+        }
     }
-    (void)fclose(file);
-    return 0;
+    return bio;
+}
+
+/* Adds every certificate and every revocation list in the file; false if there is none. */
+static bool add_authorities(SSL_CTX *ctx, BIO *bio)
+{
+    X509_STORE *store = SSL_CTX_get_cert_store(ctx);
+    STACK_OF(X509_INFO) *infos = PEM_X509_INFO_read_bio(bio, NULL, NULL, NULL);
+    int n = infos != NULL ? sk_X509_INFO_num(infos) : 0, added = 0;
+
+    for (int i = 0; i < n; i++) {
+        const X509_INFO *info = sk_X509_INFO_value(infos, i);
+
+        added += info->x509 != NULL && X509_STORE_add_cert(store, info->x509) == 1;
+        added += info->crl != NULL && X509_STORE_add_crl(store, info->crl) == 1;
+    }
+    sk_X509_INFO_pop_free(infos, X509_INFO_free);
+    return added != 0;
 }
 
 static int load_authorities(SSL_CTX *ctx, const char *path, char *err, size_t err_size)
 {
+    BIO *bio;
+    bool added;
+
     if (path == NULL) {
         return SSL_CTX_set_default_verify_paths(ctx) == 1
                    ? 0
                    : fail_file(err, err_size, "the system's authorities", reason());
     }
-    if (check_readable(path, err, err_size) != 0) {
+    bio = open_file(path, err, err_size);
+    if (bio == NULL) {
         return RLOCK_ETLS;
     }
-    return SSL_CTX_load_verify_file(ctx, path) == 1 ? 0 : fail_file(err, err_size, path, reason());
-}
-
-static int load_identity(SSL_CTX *ctx, const struct rlock__tls *tls, char *err, size_t err_size)
-{
-    if (tls->cert_file == NULL) {
-        return 0;
-    }
-    if (check_readable(tls->cert_file, err, err_size) != 0 ||
-        check_key_file(tls->key_file, err, err_size) != 0 ||
-        check_readable(tls->key_file, err, err_size) != 0) {
-        return RLOCK_ETLS;
-    }
-    if (SSL_CTX_use_certificate_chain_file(ctx, tls->cert_file) != 1) {
-        return fail_file(err, err_size, tls->cert_file, reason());
-    }
-    if (SSL_CTX_use_PrivateKey_file(ctx, tls->key_file, SSL_FILETYPE_PEM) != 1 ||
-        SSL_CTX_check_private_key(ctx) != 1) {
-        (void)snprintf(err, err_size, "%s: no usable private key: %s", tls->key_file, reason());
-        return RLOCK_ETLS;
-    }
-    return 0;
+    added = add_authorities(ctx, bio);
+    BIO_free(bio);
+    return added ? 0 : fail_file(err, err_size, path, reason());
 }
 
 /* A key with a passphrase would have OpenSSL ask for it on the terminal. */
@@ -108,6 +116,64 @@ static int no_passphrase(char *buf, int size, int rwflag, void *payload)
     (void)rwflag;
     (void)payload;
     return -1;
+}
+
+/* The certificate, and those that lead from it to its authority. */
+static bool use_chain(SSL_CTX *ctx, BIO *bio)
+{
+    X509 *cert = PEM_read_bio_X509_AUX(bio, NULL, no_passphrase, NULL);
+    bool used = cert != NULL && SSL_CTX_use_certificate(ctx, cert) == 1;
+
+    X509_free(cert);
+    while (used && (cert = PEM_read_bio_X509(bio, NULL, no_passphrase, NULL)) != NULL) {
+        used = SSL_CTX_add0_chain_cert(ctx, cert) == 1;
+        if (!used) {
+            X509_free(cert);
+        }
+    }
+    if (used) {
+        ERR_clear_error(); /* the end of the file */
+    }
+    return used;
+}
+
+static bool use_key(SSL_CTX *ctx, BIO *bio)
+{
+    EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, no_passphrase, NULL);
+    bool used = key != NULL && SSL_CTX_use_PrivateKey(ctx, key) == 1;
+
+    EVP_PKEY_free(key);
+    return used && SSL_CTX_check_private_key(ctx) == 1;
+}
+
+static int load_identity(SSL_CTX *ctx, const struct rlock__tls *tls, char *err, size_t err_size)
+{
+    BIO *bio;
+    bool used;
+
+    if (tls->cert_file == NULL) {
+        return 0;
+    }
+    bio = open_file(tls->cert_file, err, err_size);
+    if (bio == NULL) {
+        return RLOCK_ETLS;
+    }
+    used = use_chain(ctx, bio);
+    BIO_free(bio);
+    if (!used) {
+        return fail_file(err, err_size, tls->cert_file, reason());
+    }
+    if (check_key_file(tls->key_file, err, err_size) != 0 ||
+        (bio = open_file(tls->key_file, err, err_size)) == NULL) {
+        return RLOCK_ETLS;
+    }
+    used = use_key(ctx, bio);
+    BIO_free(bio);
+    if (!used) {
+        (void)snprintf(err, err_size, "%s: no usable private key: %s", tls->key_file, reason());
+        return RLOCK_ETLS;
+    }
+    return 0;
 }
 
 static SSL_CTX *bare_context(void)

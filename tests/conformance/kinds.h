@@ -23,7 +23,8 @@ enum conf_can {
     LISTENS = 1 << 6,           /* its waiters hear that, and are silent meanwhile */
     LINES_UP = 1 << 7,          /* of a process only the head of the line asks the server */
     COSTS_TWO_SCRIPTS = 1 << 8, /* one to lock, one to unlock, and nothing else */
-    HAS_TOKEN = 1 << 9          /* each grant has a number, kept under redisson_lock_token */
+    HAS_TOKEN = 1 << 9,         /* each grant has a number, kept under redisson_lock_token */
+    QUEUES = 1 << 10            /* its waiters queue on the server, where dead ones stay a while */
 };
 
 /* What the kinds of one hash have in common. */
@@ -41,7 +42,8 @@ enum conf_can {
     X(spin, rlock_spin_new, rlock_spin_new, CONF_PLAIN | CAN_NEST)                                 \
     X(fenced, rlock_fenced_new, rlock_fenced_new, CONF_PLAIN | CAN_NEST | LISTENS | HAS_TOKEN)     \
     X(fair, rlock_fair_new, rlock_fair_new,                                                        \
-      CAN_NEST | EXCLUDES_ITSELF | CAN_BE_ASKED | IS_PLAIN_HASH | LISTENS | COSTS_TWO_SCRIPTS)     \
+      CAN_NEST | EXCLUDES_ITSELF | CAN_BE_ASKED | IS_PLAIN_HASH | LISTENS | COSTS_TWO_SCRIPTS |    \
+          QUEUES)                                                                                  \
     X(write, rlock_write_new, rlock_write_new,                                                     \
       CAN_NEST | EXCLUDES_ITSELF | CAN_BE_ASKED | LISTENS | LINES_UP | COSTS_TWO_SCRIPTS)          \
     X(read, rlock_read_new, rlock_write_new, CAN_NEST | CAN_BE_ASKED | LISTENS | COSTS_TWO_SCRIPTS)

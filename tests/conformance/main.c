@@ -37,6 +37,7 @@ static const struct {
     {LINES_UP, "lets all its waiters ask the server"},
     {COSTS_TWO_SCRIPTS, "costs other than two scripts"},
     {HAS_TOKEN, "has no token"},
+    {QUEUES, "has no queue on the server"},
 };
 
 struct chosen {

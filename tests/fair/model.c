@@ -2,6 +2,7 @@
 #include "fair/model.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int64_t max(int64_t a, int64_t b)
@@ -159,7 +160,7 @@ static void stand_in_queue(struct model *m, const char *name)
     if (at < m->n) {
         m->queue[at].score = max(m->queue[at].score, least);
     } else {
-        append(m, name, sum > least + m->slot || 2 * sum < 2 * least - m->slot ? least : sum);
+        append(m, name, 2 * llabs(sum - least) > m->slot ? least : sum);
     }
 }
 
@@ -196,6 +197,17 @@ bool model_acquire(struct model *m, const char *name, int64_t lease, int64_t cou
         watch->n = 0;
     }
     return false;
+}
+
+void model_watch_head(struct model *m, struct model_watch *watch)
+{
+    *watch = (struct model_watch){.n = model_ttl(m) == -2 && m->n > 0};
+    if (watch->n != 0) {
+        set_name(watch->ones[0].name, m->queue[0].name);
+        watch->ones[0].heard = m->hear(m->payload, m->queue[0].name);
+        watch->ones[0].since = watch->head_since = m->now;
+        watch->head_score = m->queue[0].score;
+    }
 }
 
 void model_look(struct model *m, struct model_watch *watch)

@@ -51,7 +51,9 @@ size_t model_place(const struct model *m, const char *name);
 /* An attempt of ours, to become the holder or to hold one level more; whether it was granted. */
 bool model_acquire(struct model *m, const char *name, int64_t lease, int64_t count, bool waits,
                    struct model_watch *watch);
-/* A look after a release. */
+/* What a release shows: the head that it wakes, if the lock is free. */
+void model_watch_head(struct model *m, struct model_watch *watch);
+/* A look some time after it. */
 void model_look(struct model *m, struct model_watch *watch);
 /* Ours gives up the lock, or its place. Whether it had the lock. */
 bool model_release(struct model *m, const char *name);

@@ -17,6 +17,14 @@ static struct {
     atomic_uint_least64_t ids, visits, failures;
 } crowd;
 
+static void begin_crowd(int rounds, bool in_haste)
+{
+    crowd.witness = witness_new(1);
+    crowd.rounds = rounds;
+    crowd.in_haste = in_haste;
+    crowd.ids = crowd.visits = crowd.failures = 0;
+}
+
 static void visit(struct rlock *lock, uint64_t id, int wait_ms)
 {
     int code = TAKE(lock, .wait_ms = wait_ms);
@@ -53,10 +61,7 @@ static void let_in(struct world *w, size_t n_clients, size_t n, int rounds, bool
     struct chronicle *chronicle = chronicle_begin(w);
     size_t grants, leavers;
 
-    crowd.witness = witness_new(1);
-    crowd.rounds = rounds;
-    crowd.in_haste = in_haste;
-    crowd.ids = crowd.visits = crowd.failures = 0;
+    begin_crowd(rounds, in_haste);
     for (size_t i = 0; i < n_clients; i++) {
         locks[i] = conf_lock(w, conf_client(w));
     }
@@ -206,7 +211,7 @@ static void scores_do_not_drift(void **state)
     struct rlock *locks[3];
     long long most = 0;
 
-    crowd = (typeof(crowd)){.rounds = 40, .in_haste = true, .witness = witness_new(1)};
+    begin_crowd(40, true);
     assert_code(TAKE(first, .lease_ms = 30000), 0);
     for (size_t i = 0; i < 3; i++) {
         locks[i] = conf_lock(w, conf_client(w));

@@ -221,6 +221,7 @@ static void a_signal_handler_may_cancel_the_thread_it_interrupts(void **state)
     actor_open(&actor, &scene, unhurried());
     for (int i = 0; i < 20; i++) {
         int64_t fired_us;
+        int code;
 
         assert_code(rlock_cancel_new(&handled), 0);
         waiter_start(&waiter, &actor, RLOCK_TAKE(.wait_ms = 60000, .cancel = handled));
@@ -228,13 +229,15 @@ static void a_signal_handler_may_cancel_the_thread_it_interrupts(void **state)
         waiter_start(&other, &actor, RLOCK_TAKE(.wait_ms = 60000, .cancel = handled));
         fired_us = test_now_us();
         TEST_CHECK(pthread_kill(waiter.thread, SIGUSR1) == 0);
-        assert_int_equal(waiter_join(&waiter), RLOCK_ECANCELED);
+        code = waiter_join(&waiter); /* who may be asking just now */
+        assert_true(code == RLOCK_ECANCELED || code == RLOCK_EINDOUBT);
         assert_int_equal(waiter_join(&other), RLOCK_ECANCELED); /* one signal for both */
         assert_within(fired_us, 10);
         assert_true(scene_wait_waiters(&scene, 0));
-        assert_code(
-            rlock_lock_with(actor.lock, RLOCK_TAKE(.wait_ms = 1000, .cancel = handled), NULL),
-            RLOCK_ECANCELED); /* it stays fired */
+        waiter_start(&waiter, &actor, RLOCK_TAKE(.wait_ms = 60000, .cancel = handled));
+        code = waiter_join(&waiter); /* it stays fired */
+        assert_true(code == RLOCK_ECANCELED || code == RLOCK_EINDOUBT);
+        assert_true(waiter.took_us <= (int64_t)100000 * test_slack());
         handled = rlock_cancel_free(handled);
     }
     free(test_server_cmd(scene.server, "DEL " SCENE_NAME));

@@ -339,13 +339,15 @@ static void a_connection_that_breaks_at_every_command_is_not_made_again_at_once(
 {
     struct cut cut;
     struct proxy_rule rule = script_rule("acquire", PROXY_CUT_REQUEST);
-    int number;
+    int number, code;
 
     (void)state;
     cut_open(&cut, 200);
     rule.times = PROXY_ALWAYS;
     number = proxy_add(cut.scene.proxy, &rule);
-    assert_code(rlock_lock_with(cut.actor.lock, RLOCK_TAKE(.wait_ms = 500), NULL), RLOCK_EINDOUBT);
+    code = rlock_lock_with(cut.actor.lock, RLOCK_TAKE(.wait_ms = 500), NULL);
+    assert_true(code == RLOCK_EINDOUBT ||
+                code == RLOCK_ECONN); /* where its last release got through */
     assert_in_range(proxy_fired(cut.scene.proxy, number), 3, 100);
     proxy_remove(cut.scene.proxy, number);
     assert_code(actor_visit(&cut.actor, RLOCK_TAKE(.wait_ms = 5000)), 0);

@@ -168,9 +168,16 @@ static void child_can_do_nothing(const struct actor *actor, const bool sockets[s
     TEST_CHECK(rlock_client_close(actor->client) == NULL);
 }
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define MAY_START_THREADS false /* a sanitizer does not allow that after fork */
-#else
+/* A sanitizer does not allow that after fork. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define MAY_START_THREADS false
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define MAY_START_THREADS false
+#endif
+#ifndef MAY_START_THREADS
 #define MAY_START_THREADS true
 #endif
 

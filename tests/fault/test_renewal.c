@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#define LEASE_MS scene_ms(400)
+#define LEASE_MS scene_ms(500)
 
 struct renewal {
     struct scene scene;
@@ -76,15 +76,11 @@ static void a_renewal_without_an_answer_is_tried_again_within_the_lease(void **s
 static void errors_that_pass_do_not_end_renewal(void **state)
 {
     static const char *const errors[] = {
-        "-LOADING Redis is loading the dataset in memory\r\n",
         "-BUSY Redis is busy running a script.\r\n",
         "-OOM command not allowed when used memory > 'maxmemory'.\r\n",
-        "-MASTERDOWN Link with MASTER is down\r\n",
         "-NOPERM this user has no permissions\r\n",
-        "-ERR what is this\r\n",
         ":1\r\n",
         "*0\r\n",
-        "$-1\r\n",
     };
     struct renewal test;
     struct proxy_rule rule = script_rule("renew", PROXY_REPLACE_REPLY);

@@ -189,8 +189,9 @@ struct feeder {
     _Atomic size_t fed, inherited;
 };
 
-/* How many descriptors for the fifo a program would inherit that is executed now. */
-static size_t count_inherited(const struct feeder *feeder)
+/* How many descriptors for the fifo there are, or of these, that a program would inherit that is
+ * executed now. */
+static size_t count_open(const struct feeder *feeder, bool inherited)
 {
     char path[64], target[300];
     size_t n = 0;
@@ -201,7 +202,8 @@ static size_t count_inherited(const struct feeder *feeder)
         test_text(path, sizeof(path), "/proc/self/fd/%d", fd);
         len = readlink(path, target, sizeof(target) - 1);
         target[len > 0 ? len : 0] = '\0';
-        n += strcmp(target, feeder->fifo) == 0 && (fcntl(fd, F_GETFD) & FD_CLOEXEC) == 0;
+        n += strcmp(target, feeder->fifo) == 0 &&
+             (!inherited || (fcntl(fd, F_GETFD) & FD_CLOEXEC) == 0);
     }
     return n;
 }
@@ -218,10 +220,12 @@ static void *feed_main(void *arg)
         int fd = test_must(open(feeder->fifo, O_WRONLY | O_CLOEXEC), feeder->fifo);
 
         if (!atomic_load(&feeder->stop) && write(fd, feeder->text, feeder->len) > 0) {
-            atomic_fetch_add(&feeder->inherited, count_inherited(feeder));
+            atomic_fetch_add(&feeder->inherited, count_open(feeder, true));
             atomic_fetch_add(&feeder->fed, 1);
         }
         (void)close(fd);
+        TEST_CHECK(TEST_EVENTUALLY(atomic_load(&feeder->stop) || count_open(feeder, false) == 0,
+                                   5000)); /* read to its end */
     }
     return NULL;
 }
