@@ -4,9 +4,8 @@
  * CMake reads this list as well, and makes each pair of kind and case a test of its own. The cases
  * stand in the file that the comment above them names.
  *
- * LONG(…) is for one that waits a third of a second and more: under a sanitizer it counts as slow
- * for every kind but the first. CROWD(…) keeps all processors busy and runs alone. SLOW(…) takes
- * seconds: it is labelled slow always, and runs alone.
+ * CROWD(…) keeps all processors busy and runs alone. SLOW(…) takes seconds: it is labelled slow,
+ * and runs alone.
  */
 #ifndef RLOCK_TEST_CONFORMANCE_CASES_H
 #define RLOCK_TEST_CONFORMANCE_CASES_H
@@ -15,7 +14,7 @@
 
 typedef void conf_fn(struct world *w);
 
-#define CONF_CASES(CASE, LONG, CROWD, SLOW)                                                        \
+#define CONF_CASES(CASE, CROWD, SLOW)                                                              \
     /* basic.c */                                                                                  \
     CASE(lock_and_unlock_twice, 0)                                                                 \
     CASE(each_level_needs_its_unlock, CAN_NEST)                                                    \
@@ -55,11 +54,11 @@ typedef void conf_fn(struct world *w);
     CASE(an_unlock_behind_a_waiting_take_ends_in_time, 0)                                          \
     /* waits.c */                                                                                  \
     CASE(a_try_on_a_held_lock_is_refused_at_once, 0)                                               \
-    LONG(a_timed_wait_ends_in_time, 0)                                                             \
+    CASE(a_timed_wait_ends_in_time, 0)                                                             \
     CASE(a_release_elsewhere_wakes_a_waiter, 0)                                                    \
     CASE(a_release_by_a_thread_of_this_process_wakes_a_waiter, 0)                                  \
-    LONG(a_waiter_gets_it_when_the_lease_ends, 0)                                                  \
-    LONG(a_waiter_of_the_same_process_gets_it_when_the_lease_ends, 0)                              \
+    CASE(a_waiter_gets_it_when_the_lease_ends, 0)                                                  \
+    CASE(a_waiter_of_the_same_process_gets_it_when_the_lease_ends, 0)                              \
     CASE(signals_do_not_end_a_wait, 0)                                                             \
     CASE(each_short_wait_in_a_row_gets_it, 0)                                                      \
     CASE(waiters_of_one_process_all_get_it, 0)                                                     \
@@ -84,14 +83,14 @@ typedef void conf_fn(struct world *w);
     CASE(a_renewed_lease_is_the_clients_option, CAN_BE_ASKED)                                      \
     CASE(nested_leases_keep_the_longest, CAN_NEST | CAN_BE_ASKED)                                  \
     CASE(a_partial_unlock_leaves_the_lease_that_was_given, CAN_NEST | CAN_BE_ASKED)                \
-    LONG(a_renewed_hold_outlives_its_lease, CAN_BE_ASKED)                                          \
-    LONG(a_renewed_lease_never_falls_below_a_third, IS_PLAIN_HASH)                                 \
+    CASE(a_renewed_hold_outlives_its_lease, CAN_BE_ASKED)                                          \
+    CASE(a_renewed_lease_never_falls_below_a_third, IS_PLAIN_HASH)                                 \
     CASE(a_fixed_lease_is_not_renewed, CAN_BE_ASKED)                                               \
-    LONG(a_hold_is_renewed_while_any_level_is, CAN_NEST)                                           \
-    LONG(max_hold_ends_a_renewed_hold, CAN_BE_ASKED)                                               \
+    CASE(a_hold_is_renewed_while_any_level_is, CAN_NEST)                                           \
+    CASE(max_hold_ends_a_renewed_hold, CAN_BE_ASKED)                                               \
     CASE(max_hold_shorter_than_the_lease_is_the_lease, CAN_BE_ASKED)                               \
-    LONG(renewal_does_not_depend_on_the_holding_thread, 0)                                         \
-    LONG(anothers_unlock_does_not_end_my_renewal, 0)                                               \
+    CASE(renewal_does_not_depend_on_the_holding_thread, 0)                                         \
+    CASE(anothers_unlock_does_not_end_my_renewal, 0)                                               \
     CASE(validity_ends_without_any_thread_of_the_library, 0)                                       \
     CASE(valid_ms_counts_down, 0)                                                                  \
     CASE(a_safety_margin_shortens_validity_and_not_the_lease, CAN_BE_ASKED)                        \
@@ -106,25 +105,25 @@ typedef void conf_fn(struct world *w);
     CASE(a_nested_take_finds_the_loss, CAN_NEST)                                                   \
     CASE(a_partial_unlock_finds_the_loss, CAN_NEST)                                                \
     CASE(unlock_of_a_lost_hold_asks_nobody, 0)                                                     \
-    LONG(losing_one_leaves_the_others, IS_PLAIN_HASH)                                              \
+    CASE(losing_one_leaves_the_others, IS_PLAIN_HASH)                                              \
     CASE(a_loss_lets_a_waiter_of_this_process_in, 0)                                               \
     CASE(a_thread_that_ends_loses_what_it_holds, 0)                                                \
-    LONG(a_given_owners_hold_outlives_its_thread, 0)                                               \
+    CASE(a_given_owners_hold_outlives_its_thread, 0)                                               \
     /* faults.c */                                                                                 \
-    LONG(without_a_server_a_call_says_so_in_time, 0)                                               \
+    CASE(without_a_server_a_call_says_so_in_time, 0)                                               \
     CASE(a_server_that_comes_back_ends_the_wait, 0)                                                \
-    LONG(a_frozen_server_keeps_no_call_past_its_deadline, 0)                                       \
-    LONG(after_a_restart_the_next_lock_is_renewed_again, CAN_BE_ASKED)                             \
+    CASE(a_frozen_server_keeps_no_call_past_its_deadline, 0)                                       \
+    CASE(after_a_restart_the_next_lock_is_renewed_again, CAN_BE_ASKED)                             \
     CASE(scripts_that_the_server_forgot_are_sent_whole, 0)                                         \
     CASE(a_key_of_another_type_is_refused_and_kept, IS_PLAIN_HASH)                                 \
-    LONG(a_hold_survives_its_connections, 0)                                                       \
+    CASE(a_hold_survives_its_connections, 0)                                                       \
     CASE(a_broken_connection_is_no_reason_to_fail, 0)                                              \
     /* closing.c */                                                                                \
     CASE(close_wakes_its_waiters, 0)                                                               \
     CASE(close_gives_its_holds_back, 0)                                                            \
     CASE(close_gives_back_every_level, CAN_NEST)                                                   \
     CASE(calls_after_close_say_closed, CAN_BE_ASKED)                                               \
-    LONG(close_against_a_frozen_server_is_bounded, 0)                                              \
+    CASE(close_against_a_frozen_server_is_bounded, 0)                                              \
     CASE(close_without_a_server_is_bounded, 0)                                                     \
     CROWD(close_in_full_swing_leaves_nothing, 0)                                                   \
     /* names.c */                                                                                  \
@@ -152,22 +151,22 @@ typedef void conf_fn(struct world *w);
     CASE(a_pair_is_two_scripts_and_nothing_else, COSTS_TWO_SCRIPTS)                                \
     CASE(each_level_is_a_script, CAN_NEST | COSTS_TWO_SCRIPTS)                                     \
     CASE(local_answers_cost_nothing, COSTS_TWO_SCRIPTS)                                            \
-    LONG(idle_waiters_are_silent, LISTENS | LINES_UP)                                              \
+    CASE(idle_waiters_are_silent, LISTENS | LINES_UP)                                              \
     SLOW(idle_waiters_look_again_once_per_recheck, LISTENS | LINES_UP)                             \
     CASE(cancelling_a_whole_line_asks_nobody, LISTENS | LINES_UP)                                  \
     CASE(closing_with_a_line_asks_nobody, LISTENS | LINES_UP)                                      \
-    LONG(thousands_of_relocks_cause_no_renewal, 0)                                                 \
-    LONG(renewals_of_many_holds_share_scripts, 0)                                                  \
+    CASE(thousands_of_relocks_cause_no_renewal, 0)                                                 \
+    CASE(renewals_of_many_holds_share_scripts, 0)                                                  \
     CROWD(hundreds_of_local_waiters_cost_two_attempts_per_grant, LINES_UP)                         \
     /* processes.c */                                                                              \
-    LONG(a_killed_holders_lock_is_free_after_its_lease, 0)                                         \
+    CASE(a_killed_holders_lock_is_free_after_its_lease, 0)                                         \
     CASE(a_killed_waiter_leaves_nothing, 0)                                                        \
-    LONG(a_paused_holder_wakes_up_without_its_lock, 0)                                             \
+    CASE(a_paused_holder_wakes_up_without_its_lock, 0)                                             \
     /* chaos.c */                                                                                  \
     CROWD(seconds_of_cuts_and_kills, EXCLUDES_ITSELF)                                              \
     SLOW(a_minute_of_cuts_and_kills, EXCLUDES_ITSELF)
 #define CONF_DECLARE(name, needs) conf_fn name;
-CONF_CASES(CONF_DECLARE, CONF_DECLARE, CONF_DECLARE, CONF_DECLARE)
+CONF_CASES(CONF_DECLARE, CONF_DECLARE, CONF_DECLARE)
 #undef CONF_DECLARE
 
 #endif

@@ -14,7 +14,7 @@ struct row {
 };
 
 #define ROW(name, needs) {#name, name, needs},
-static const struct row cases[] = {CONF_CASES(ROW, ROW, ROW, ROW)};
+static const struct row cases[] = {CONF_CASES(ROW, ROW, ROW)};
 #undef ROW
 
 #define ROW(name, make, make_rival, can) {#name, make, make_rival, can},

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Signals that reach the process: they are the program's, and disturb no call. */
+#include "fault/scene.h"
+#include "fault/verbs.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const struct rlock_take patient = {.size = sizeof(patient), .wait_ms = 60000};
+
+static struct rlock_client_opts unhurried(void)
+{
+    return RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack(),
+                             .connect_timeout_ms = 5000 * test_slack());
+}
+
+/* ---- Signals ---- */
+
+static _Atomic int alarms;
+
+static void on_alarm(int signal)
+{
+    (void)signal;
+    (void)atomic_fetch_add(&alarms, 1);
+}
+
+static void catch (int signal)
+{
+    struct sigaction action = {.sa_handler = on_alarm}; /* calls are interrupted, not restarted */
+
+    (void)sigemptyset(&action.sa_mask);
+    test_must(sigaction(signal, &action, NULL), "sigaction");
+}
+
+static void signals_at_a_thousand_a_second_have_no_effect(void **state)
+{
+    const struct itimerval often = {{0, 1000}, {0, 1000}}, never = {{0, 0}, {0, 0}};
+    struct scene scene;
+    struct actor actor, rival;
+    struct crew crew = {.actor = &actor, .take = &patient};
+    struct crew others = {.actor = &rival, .take = &patient};
+
+    (void)state;
+    scene_open(&scene, NULL);
+    catch (SIGALRM);
+    test_must(setitimer(ITIMER_REAL, &often, NULL), "setitimer");
+    actor_open(&actor, &scene, unhurried());
+    actor_open_direct(&rival, &scene);
+    crew_start(&crew, 4);
+    crew_start(&others, 2);
+    assert_true(TEST_EVENTUALLY(atomic_load(&alarms) >= 500 && atomic_load(&crew.visits) >= 200 &&
+                                    atomic_load(&others.visits) > 0,
+                                20000));
+    crew_stop(&crew);
+    crew_stop(&others);
+    test_must(setitimer(ITIMER_REAL, &never, NULL), "setitimer");
+    assert_int_equal(actor_losses(&actor) + actor_losses(&rival), 0);
+    actor_close(&actor);
+    actor_close(&rival);
+    scene_close(&scene);
+}
+
+static void a_waiter_that_is_signalled_waits_on(void **state)
+{
+    struct scene scene;
+    struct actor actor;
+    struct waiter waiter, parked;
+
+    (void)state;
+    scene_open(&scene, NULL);
+    catch (SIGUSR1);
+    scene_take_by_hand(&scene, 0);
+    actor_open(&actor, &scene, unhurried());
+    waiter_start(&waiter, &actor, &patient);
+    assert_true(scene_wait_waiters(&scene, 1));
+    waiter_start(&parked, &actor, &patient);
+    for (int i = 0; i < 300; i++) {
+        int before = atomic_load(&alarms);
+
+        TEST_CHECK(pthread_kill(waiter.thread, SIGUSR1) == 0);
+        TEST_CHECK(pthread_kill(parked.thread, SIGUSR1) == 0);
+        assert_true(TEST_EVENTUALLY(atomic_load(&alarms) == before + 2, 5000));
+        assert_false(atomic_load(&waiter.done) || atomic_load(&parked.done));
+    }
+    free(test_server_cmd(scene.server, "DEL " SCENE_NAME));
+    free(test_server_cmd(scene.server, "PUBLISH " SCENE_CHANNEL " 0"));
+    assert_int_equal(waiter_join(&waiter), 0);
+    assert_int_equal(waiter_join(&parked), 0);
+    actor_close(&actor);
+    scene_close(&scene);
+}
+
+/* The signals that a thread blocks, as proc(5) shows them. */
+static unsigned long long blocked_by(const char *thread)
+{
+    char path[300], line[128];
+    unsigned long long mask = 0;
+    FILE *file;
+
+    test_text(path, sizeof(path), "/proc/self/task/%s/status", thread);
+    file = fopen(path, "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file) != NULL) {
+        (void)sscanf(line, "SigBlk: %llx", &mask);
+    }
+    (void)fclose(file);
+    return mask;
+}
+
+static void the_librarys_threads_block_every_signal(void **state)
+{
+    static const int signals[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGPIPE, SIGALRM, SIGTERM,
+                                  SIGUSR1, SIGUSR2, SIGCHLD, SIGPROF, SIGWINCH};
+    struct scene scene;
+    struct actor actor;
+    size_t blocking = 0;
+    unsigned long long all = 0;
+    struct dirent *entry;
+    DIR *tasks;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+        all |= 1ULL << (signals[i] - 1);
+    }
+    scene_open(&scene, NULL);
+    actor_open(&actor, &scene, unhurried());
+    assert_code(actor_visit(&actor, NULL), 0);
+    tasks = opendir("/proc/self/task");
+    assert_non_null(tasks);
+    while ((entry = readdir(tasks)) != NULL) {
+        blocking += entry->d_name[0] != '.' && (blocked_by(entry->d_name) & all) == all;
+    }
+    (void)closedir(tasks);
+    assert_true(blocking >= 2); /* the one that serves, and the one that calls back */
+    actor_close(&actor);
+    scene_close(&scene);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(signals_at_a_thousand_a_second_have_no_effect),
+        cmocka_unit_test(a_waiter_that_is_signalled_waits_on),
+        cmocka_unit_test(the_librarys_threads_block_every_signal),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests_name("fault_signals", tests, NULL, NULL);
+}
