@@ -442,8 +442,7 @@ struct rlock_info {
     int64_t pid;      /* the holder's process there, 0 unknown */
     uint64_t token;   /* fenced: the latest token given; 0 none */
     uint32_t waiters; /* fair: how many stand in the queue, dead ones too; 0 for other kinds */
-    char
-        mode[8]; /* read/write, whichever side was asked: "read" or "write"; "" free, other kinds */
+    char mode[8];     /* read/write, either side: "read" or "write"; "" free, or another kind */
 };
 
 /* An empty answer to be filled. */

@@ -8,19 +8,20 @@ local key, side = KEYS[1], ARGV[1]
 local mode = redis.call('hget', key, 'mode')
 local fields, names = redis.call('hgetall', key), redis.call('hkeys', key)
 table.sort(names)
-if not mode or ARGV[2] ~= redis.sha1hex(mode .. '\n' .. table.concat(names, '\n')) then
+if ARGV[2] ~= redis.sha1hex((mode or '') .. '\n' .. table.concat(names, '\n')) then
   return {-1, redis.call('exists', key)}
 end
-if side == 'write' and mode ~= 'write' then
+if side == 'write' and mode == 'read' then
   return {-1, 1}
 end
-if mode == side then
+local all = side == mode or mode ~= 'write' -- of the two sides, or what has none
+if all then
   redis.call('del', key)
 end
 for f = 1, #fields, 2 do
   local field, n = fields[f], string.match(fields[f + 1], '^%d+$') and tonumber(fields[f + 1]) or 0
   if field ~= 'mode' and string.sub(field, -6) ~= ':write' then
-    if mode ~= side then
+    if not all then
       redis.call('hdel', key, field)
     end
     for i = 1, math.min(n, 1000) do
@@ -28,7 +29,7 @@ for f = 1, #fields, 2 do
     end
   end
 end
-if mode ~= side then
+if not all then
   return {1, 0}
 end
 local receivers = redis.pcall(ARGV[3], ARGV[4], side == 'write' and '1' or '0')

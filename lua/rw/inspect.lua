@@ -2,14 +2,19 @@
 -- KEYS[1] the lock's hash; KEYS[2] what the keys of its readers' levels begin with
 -- ARGV[1] 'read', 'write' or 'any': whose holders; ARGV[2] the UUID of the client that asks, or ''
 -- Replies {PTTL, number of holders, one holder, its count, mode, digest, fields of the client that asks...}; '' where there
--- is none. The digest is of all fields and the mode: who would open the lock by force says it again.
+-- is none, or the lock has no sides. The digest is of all fields and the mode: who would open the lock by force says it again.
 -- Atomic so that the parts belong together. One hash slot by the name's tag.
 -- A reader none of whose levels lives does not count.
 local key, side = KEYS[1], ARGV[1]
 local ttl, mode = redis.call('pttl', key), redis.call('hget', key, 'mode')
-if mode ~= 'read' and mode ~= 'write' then
-  local one = side == 'any' and redis.call('hlen', key) == 1 and redis.call('hgetall', key) or {}
-  return {ttl, #one / 2, one[1] or '', one[2] or '', '', ''}
+if mode ~= 'read' and mode ~= 'write' then -- somebody else's; a large hash is no lock, and is not looked into
+  local n = redis.call('hlen', key)
+  local names = n <= (side == 'any' and 1 or 100) and redis.call('hkeys', key) or {}
+  local first = names[1] or ''
+  local count = redis.call('hget', key, first) or ''
+  table.sort(names)
+  local digest = #names > 0 and redis.sha1hex((mode or '') .. '\n' .. table.concat(names, '\n')) or ''
+  return {ttl, side == 'any' and #names or n, first, count, '', digest}
 end
 local fields = redis.call('hgetall', key)
 local holders, first, count, names, own = 0, '', '', {}, {}
@@ -31,6 +36,9 @@ for f = 1, #fields, 2 do
     own[#own + 1] = field
   end
   names[#names + 1] = field
+end
+if mode == 'write' and side ~= 'read' and holders == 0 then
+  holders = 1 -- nobody's, and taken all the same
 end
 table.sort(names)
 return {ttl, holders, first, count, mode, redis.sha1hex(mode .. '\n' .. table.concat(names, '\n')), unpack(own)}

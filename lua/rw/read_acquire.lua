@@ -22,11 +22,11 @@ if held then
     return {-1, writing and 1 or 0}
   end
   redis.call('pexpire', key, math.max(ttl, lease))
-  for i = 1, math.max(found, count) do
-    local ms = math.max(redis.call('pttl', level .. i), lease)
-    if redis.call('pexpire', level .. i, ms) == 0 then
-      redis.call('set', level .. i, 1, 'px', ms)
-    end
+  for i = 1, found do
+    redis.call('set', level .. i, 1, 'px', math.max(redis.call('pttl', level .. i), lease))
+  end
+  for i = found + 1, count do
+    redis.call('set', level .. i, 1, 'px', lease)
   end
   if found < count then
     redis.call('hset', key, owner, count)

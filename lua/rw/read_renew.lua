@@ -17,10 +17,7 @@ for k = 1, #KEYS, 2 do
   if lives then
     redis.call('pexpire', key, math.max(redis.call('pttl', key), lease))
     for i = 1, found do
-      local ms = math.max(redis.call('pttl', level .. i), lease)
-      if redis.call('pexpire', level .. i, ms) == 0 then
-        redis.call('set', level .. i, 1, 'px', ms)
-      end
+      redis.call('set', level .. i, 1, 'px', math.max(redis.call('pttl', level .. i), lease))
     end
     reply[#reply + 1] = 1
   elseif type(held) == 'table' then

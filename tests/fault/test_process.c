@@ -394,7 +394,8 @@ static void close_amid(struct scene *scene, struct actor *actor, int64_t most_ms
     assert_within(began_us, most_ms);
     for (size_t i = 0; i < CLOSE_WAITERS; i++) {
         assert_int_equal(waiter_join(&waiters[i]), RLOCK_ECLOSED);
-        assert_true(waiters[i].answered_us - began_us <= (int64_t)100000 * test_slack());
+        assert_true(waiters[i].answered_us - began_us <=
+                    (int64_t)SCENE_LATE_MS * 1000 * test_slack());
     }
     for (size_t i = 0; i < 3; i++) {
         assert_code(rlock_unlock(locks[i]), RLOCK_ECLOSED);
