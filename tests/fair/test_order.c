@@ -162,7 +162,7 @@ static void expiry_alone_advances_the_queue(void **state)
     }
 }
 
-/* Two locks that have been taken and given up before: connected, and the server knows the scripts. */
+/* Two locks that have been taken and given up before: the server knows their scripts. */
 static void make_two(struct world *w, struct rlock **ret_first, struct rlock **ret_second)
 {
     *ret_first = conf_lock(w, conf_client(w));
