@@ -18,6 +18,8 @@ set(RLOCK_SOURCES
     src/client/uri.c
     src/fair/fair.c
     src/lock/acquire.c
+    src/lock/acquire_end.c
+    src/lock/acquire_wait.c
     src/lock/call.c
     src/lock/classify.c
     src/lock/command.c

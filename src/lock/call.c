@@ -145,6 +145,11 @@ struct rlock__request *rlock__request_new(rlock__answer_fn *answer, void *subjec
     return request;
 }
 
+int64_t rlock__free_by(int64_t now, int64_t lease_us)
+{
+    return now + lease_us + rlock__max(2 * RLOCK__MS, lease_us / 100);
+}
+
 int64_t rlock__valid_until(const struct rlock__core *core, int64_t t0, int64_t lease_us)
 {
     return t0 + lease_us - rlock__max(2 * RLOCK__MS, lease_us / 100) - core->margin_us;

@@ -137,6 +137,24 @@ void rlock__core_reply(struct rlock__core *core, uint64_t gen, const struct rloc
     settle(core, now);
 }
 
+void rlock__core_sub_up(struct rlock__core *core, int64_t now)
+{
+    rlock__channels_up(core, now);
+    settle(core, now);
+}
+
+void rlock__core_sub_down(struct rlock__core *core, int64_t now)
+{
+    rlock__channels_down(core, now);
+    settle(core, now);
+}
+
+void rlock__core_sub_reply(struct rlock__core *core, const struct rlock__reply *reply, int64_t now)
+{
+    rlock__channels_reply(core, reply, now);
+    settle(core, now);
+}
+
 void rlock__core_tick(struct rlock__core *core, int64_t now)
 {
     rlock__timers_fire(&core->timers, now);

@@ -68,6 +68,19 @@ void rlock__hold_free(struct rlock__hold *hold)
     free(hold);
 }
 
+bool rlock__hold_prepare(struct rlock__hold *hold)
+{
+    if (hold->loss == NULL) {
+        hold->loss = calloc(1, sizeof(*hold->loss));
+        if (hold->loss == NULL) {
+            return false;
+        }
+        hold->loss->spec = rlock__spec_ref(hold->spec);
+        hold->loss->owner = hold->owner.given ? hold->owner.id : 0;
+    }
+    return true;
+}
+
 /* A row with all that a grant and a loss will need: once granted, nothing can fail for want of
  * memory. */
 static struct rlock__hold *hold_new(struct rlock__core *core, struct rlock__spec *spec,
@@ -84,16 +97,11 @@ static struct rlock__hold *hold_new(struct rlock__core *core, struct rlock__spec
     hold->owner = owner;
     hold->key = malloc(key.len);
     hold->claim = calloc(1, sizeof(*hold->claim));
-    hold->loss = calloc(1, sizeof(*hold->loss));
     if (hold->claim != NULL) {
         hold->claim->spec = rlock__spec_ref(spec);
         atomic_init(&hold->claim->refs, 1);
     }
-    if (hold->loss != NULL) {
-        hold->loss->spec = rlock__spec_ref(spec);
-        hold->loss->owner = owner.given ? owner.id : 0;
-    }
-    if (hold->key != NULL && hold->claim != NULL && hold->loss != NULL) {
+    if (hold->key != NULL && hold->claim != NULL && rlock__hold_prepare(hold)) {
         memcpy(hold->key, key.at, key.len);
         HASH_ADD_KEYPTR(hh, core->holds, hold->key, key.len, hold);
     }
@@ -169,8 +177,11 @@ void rlock__hold_plan(struct rlock__hold *hold)
 {
     int64_t at = hold->valid_until;
 
-    if (hold->state != RLOCK__HOLD_HELD || hold->releasing) {
-        at = hold->releasing ? hold->free_by : RLOCK__NEVER;
+    if (hold->releasing) { /* without an answer; one that is refused is tried again */
+        at = hold->release == NULL && hold->turn == NULL ? rlock__min(hold->due, hold->free_by)
+                                                         : hold->free_by;
+    } else if (hold->state != RLOCK__HOLD_HELD) {
+        at = RLOCK__NEVER;
     } else if (rlock__hold_is_renewed(hold) && hold->batch_entry == NULL && !hold->is_due) {
         at = rlock__min(at, hold->due);
     }
@@ -183,17 +194,17 @@ void rlock__hold_set_count(struct rlock__hold *hold, uint32_t count)
     atomic_store_explicit(&hold->claim->count, count, memory_order_relaxed);
 }
 
-void rlock__hold_set_valid(struct rlock__hold *hold, int64_t t0, int64_t lease_us)
+void rlock__hold_set_valid(struct rlock__hold *hold, int64_t t0, int64_t lease_us, int64_t now)
 {
     int64_t until = rlock__valid_until(hold->core, t0, lease_us);
 
     hold->valid_until = rlock__max(hold->valid_until, until);
-    hold->free_by = rlock__max(hold->free_by, t0 + lease_us);
+    hold->free_by = rlock__max(hold->free_by, rlock__free_by(now, lease_us));
     atomic_store(&hold->claim->valid_until, hold->valid_until);
 }
 
 void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *call, int64_t t0,
-                         int64_t lease_us)
+                         int64_t lease_us, int64_t now)
 {
     if (hold->state == RLOCK__HOLD_NONE) {
         hold->state = RLOCK__HOLD_HELD;
@@ -212,7 +223,7 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
         hold->due = rlock__renew_due(hold->core, t0, lease_us);
     }
     rlock__hold_set_count(hold, call->target);
-    rlock__hold_set_valid(hold, t0, lease_us);
+    rlock__hold_set_valid(hold, t0, lease_us, now);
     rlock__hold_plan(hold);
 }
 

@@ -28,6 +28,8 @@ int64_t rlock__backoff(struct rlock__core *core, unsigned failures);
 struct rlock__bytes rlock__owner_text(const struct rlock__core *core, uint64_t number,
                                       char out[static RLOCK__OWNER_SIZE]);
 struct rlock__request *rlock__request_new(rlock__answer_fn *answer, void *subject);
+/* When a lease that the server began by now has ended, whatever its clock's rate. */
+int64_t rlock__free_by(int64_t now, int64_t lease_us);
 /* When a hold ends for its owner: t0 + lease − max(2 ms, 1 %) − margin. */
 int64_t rlock__valid_until(const struct rlock__core *core, int64_t t0, int64_t lease_us);
 
@@ -40,6 +42,8 @@ struct rlock__hold *rlock__hold_find_side(struct rlock__core *core, const struct
 /* Finds or makes; NULL without memory. */
 struct rlock__hold *rlock__hold_get(struct rlock__core *core, struct rlock__spec *spec,
                                     struct rlock__owner owner);
+/* Makes sure that a row that was lost before can be lost again; false without memory. */
+bool rlock__hold_prepare(struct rlock__hold *hold);
 /* Gives the call its turn on the hold, now (true) or after those before it. */
 bool rlock__hold_enter(struct rlock__hold *hold, struct rlock__call *call);
 /* Takes a call out of the line. */
@@ -48,7 +52,7 @@ void rlock__hold_unline(struct rlock__call *call);
 void rlock__hold_leave(struct rlock__hold *hold, int64_t now);
 /* The server granted the call its count and lease at t0. */
 void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *call, int64_t t0,
-                         int64_t lease_us);
+                         int64_t lease_us, int64_t now);
 /* The hold is over: unlocked. Its row stays while calls are on it. wake: who waits here looks at
  * the lock. */
 void rlock__hold_ended(struct rlock__hold *hold, bool wake, int64_t now);
@@ -57,9 +61,9 @@ void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_
 /* Whether any level asked for renewal. */
 bool rlock__hold_is_renewed(const struct rlock__hold *hold);
 void rlock__hold_set_count(struct rlock__hold *hold, uint32_t count);
-/* The server's lease ends no earlier than lease_us after t0. Validity never moves backwards here.
- */
-void rlock__hold_set_valid(struct rlock__hold *hold, int64_t t0, int64_t lease_us);
+/* The server's lease ends no earlier than lease_us after t0, and no later than that after now.
+ * Validity never moves backwards here. */
+void rlock__hold_set_valid(struct rlock__hold *hold, int64_t t0, int64_t lease_us, int64_t now);
 /* Sets the timer to what comes next: renewal or end of validity. */
 void rlock__hold_plan(struct rlock__hold *hold);
 /* Frees a row without calls. */
@@ -89,6 +93,8 @@ void rlock__release_begin(struct rlock__call *call, int64_t now);
 void rlock__release_turn(struct rlock__call *call, int64_t now);
 void rlock__release_timer(struct rlock__call *call, int64_t now);
 void rlock__release_give_up(struct rlock__call *call, int code, int64_t now);
+/* The last release was refused, and its caller has gone: tries again. */
+void rlock__release_again(struct rlock__hold *hold, int64_t now);
 /* The lease of a hold whose last release has no answer has ended: forget it. */
 void rlock__release_expired(struct rlock__hold *hold, int64_t now);
 /* Builds the release of a number to a count. NULL without memory. */
@@ -120,6 +126,11 @@ void rlock__channel_leave(struct rlock__call *call);
 /* Whether the server acknowledged the subscription that the call counts on. */
 bool rlock__channel_is_live(const struct rlock__call *call);
 
+/* The subscriber connection's events. */
+void rlock__channels_up(struct rlock__core *core, int64_t now);
+void rlock__channels_down(struct rlock__core *core, int64_t now);
+void rlock__channels_reply(struct rlock__core *core, const struct rlock__reply *reply, int64_t now);
+
 /* ---- spin.c ---- */
 
 /* How long a call of a spin lock sleeps before it looks again. */
@@ -141,6 +152,9 @@ struct rlock__open_copies {
 void rlock__orphan_new(struct rlock__spec *spec, uint64_t number, uint32_t count,
                        struct rlock__open_copies copies, int64_t lease_us, struct rlock__call *call,
                        int64_t now);
+/* A nested attempt asks for the very level that orphans of its number would undo: it takes over
+ * what they have to account for. */
+void rlock__orphan_supersede(struct rlock__call *call);
 /* The call does not wait any longer. */
 void rlock__orphan_forget(struct rlock__core *core, const struct rlock__call *call);
 /* The link is up again: what it may have fenced is settled with one more release. */

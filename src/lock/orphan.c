@@ -57,7 +57,7 @@ static bool is_settled(const struct rlock__orphan *orphan, uint64_t gen)
     uint64_t lost = orphan->copies.lost_gen;
 
     return (orphan->copies.gen == gen || rlock__flight_is_fenced(flight, orphan->copies.gen)) &&
-           (lost == 0 || rlock__flight_is_fenced(flight, lost));
+           (lost == 0 || lost == gen || rlock__flight_is_fenced(flight, lost));
 }
 
 static void on_answer(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
@@ -74,13 +74,14 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     if (reply == NULL) { /* the link broke: it goes on when the next one is up */
         return;
     }
-    if (rlock__reply_is_error(reply) && now < orphan->free_by) {
-        plan(orphan,
-             rlock__min(now + rlock__backoff(orphan->core, orphan->failures++), orphan->free_by));
-        return;
-    }
-    if (rlock__reply_is_error(reply)) { /* not permitted, say; its lease has ended */
-        orphan_free(orphan);
+    if (rlock__reply_is_error(reply)) {
+        bool passes = rlock__classify(reply).way != RLOCK__GIVE_UP;
+
+        if (!passes && now >= orphan->free_by) { /* not permitted, say; its lease has ended */
+            orphan_free(orphan);
+            return;
+        }
+        plan(orphan, now + rlock__backoff(orphan->core, orphan->failures++));
         return;
     }
     rlock__look_after(orphan->spec, reply, now);
@@ -138,6 +139,25 @@ void rlock__orphan_new(struct rlock__spec *spec, uint64_t number, uint32_t count
     orphan->timer.fire = on_timer;
     DL_APPEND(spec->core->orphans, orphan);
     send(orphan, now);
+}
+
+void rlock__orphan_supersede(struct rlock__call *call)
+{
+    struct rlock__orphan *orphan, *after;
+
+    DL_FOREACH_SAFE(call->core->orphans, orphan, after) {
+        uint64_t gen = orphan->copies.gen > orphan->copies.lost_gen ? orphan->copies.gen
+                                                                    : orphan->copies.lost_gen;
+
+        if (orphan->number != call->number) {
+            continue;
+        }
+        if (orphan->request != NULL) { /* behind a NOSCRIPT it would run after the attempt */
+            orphan->request->resend = RLOCK__DROP;
+        }
+        call->lost_gen = gen > call->lost_gen ? gen : call->lost_gen;
+        orphan_free(orphan);
+    }
 }
 
 void rlock__orphan_forget(struct rlock__core *core, const struct rlock__call *call)

@@ -254,7 +254,7 @@ static void on_refusal(struct rlock__core *core, const struct rlock__reply *repl
     }
 }
 
-void rlock__core_sub_reply(struct rlock__core *core, const struct rlock__reply *reply, int64_t now)
+void rlock__channels_reply(struct rlock__core *core, const struct rlock__reply *reply, int64_t now)
 {
     struct rlock__bytes what = rlock__reply_str(reply, 0), name = rlock__reply_str(reply, 1);
     struct rlock__channel *channel = NULL;
@@ -276,18 +276,18 @@ void rlock__core_sub_reply(struct rlock__core *core, const struct rlock__reply *
     }
 }
 
-void rlock__core_sub_up(struct rlock__core *core, int64_t now)
+void rlock__channels_up(struct rlock__core *core, int64_t now)
 {
     struct rlock__channel *channel, *after;
 
-    rlock__core_sub_down(core, now);
+    rlock__channels_down(core, now);
     core->server.sub_up = true;
     HASH_ITER(hh, core->channels, channel, after) {
         channel_settle(core, channel);
     }
 }
 
-void rlock__core_sub_down(struct rlock__core *core, int64_t now)
+void rlock__channels_down(struct rlock__core *core, int64_t now)
 {
     struct rlock__channel *channel, *after;
 

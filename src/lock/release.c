@@ -99,7 +99,7 @@ static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer
         }
         if (rlock__hold_is_renewed(hold) && hold->state == RLOCK__HOLD_HELD &&
             now < hold->valid_until) {
-            rlock__hold_set_valid(hold, t0, core->renewed_lease_us);
+            rlock__hold_set_valid(hold, t0, core->renewed_lease_us, now);
         }
         rlock__hold_plan(hold);
     } else {
@@ -108,8 +108,36 @@ static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer
     end(hold, 0, now);
 }
 
-/* The server refused: nothing was changed. The hold stays, and is not renewed any more if it was to
- * end. */
+/* The caller is told that the outcome is not known; the release goes on without it. */
+static void leave_in_doubt(struct rlock__hold *hold, int code, int64_t now)
+{
+    struct rlock__call *call = hold->turn;
+    char more[64];
+
+    (void)snprintf(more, sizeof(more), "; it is free in %lld ms",
+                   (long long)rlock__ms_up(rlock__max(0, hold->free_by - now)));
+    say(call, code, more);
+    hold->turn = NULL;
+    hold->due = now;
+    rlock__hold_plan(hold);
+    rlock__call_complete(call, code, NULL);
+}
+
+/* The server changed nothing, this time: the hold stays, and is not renewed any more. */
+static void restore(struct rlock__hold *hold, int64_t now)
+{
+    hold->releasing = false;
+    hold->renewed_from = 0;
+    if (now >= hold->valid_until) {
+        rlock__hold_lose(hold, RLOCK_LOST_EXPIRED, now);
+        return;
+    }
+    atomic_store(&hold->claim->valid_until, hold->valid_until);
+    rlock__hold_plan(hold);
+}
+
+/* The server refused: this copy changed nothing. Unless an earlier one may have, or the caller has
+ * gone, the hold stays; else the release goes on. */
 static void on_refused(struct rlock__hold *hold, const struct rlock__reply *reply, int64_t now)
 {
     struct rlock__class class = rlock__classify(reply);
@@ -129,11 +157,16 @@ static void on_refused(struct rlock__hold *hold, const struct rlock__reply *repl
             rlock__min(call->deadline, now + rlock__backoff(hold->core, call->failures++)));
         return;
     }
-    if (hold->releasing) {
-        hold->releasing = false;
-        hold->renewed_from = 0;
-        atomic_store(&hold->claim->valid_until, hold->valid_until);
+    if (hold->releasing && (hold->resent || call == NULL)) {
+        if (call != NULL) {
+            leave_in_doubt(hold, RLOCK_EINDOUBT, now);
+        }
+        hold->due = now + rlock__backoff(hold->core, hold->failures++);
         rlock__hold_plan(hold);
+        return;
+    }
+    if (hold->releasing) {
+        restore(hold, now);
     }
     end(hold, class.code, now);
 }
@@ -168,28 +201,46 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
 
 /* ---- The call ---- */
 
-static void send(struct rlock__call *call, int64_t now)
+static bool send(struct rlock__hold *hold, int64_t now)
 {
-    struct rlock__hold *hold = call->hold;
-    struct rlock__core *core = call->core;
+    struct rlock__core *core = hold->core;
     uint32_t target = hold->count - 1;
     bool renewed = hold->renewed_from != 0 && hold->renewed_from <= target;
     struct rlock__request *request = rlock__release_request(
         hold->spec, hold->number, target, renewed ? core->renewed_lease_us : 0, on_answer, hold);
 
     if (request == NULL) {
-        end(hold, RLOCK_ENOMEM, now);
-        return;
+        return false;
     }
-    call->step = RLOCK__ASKING;
     hold->release = request;
     if (target == 0) { /* first of all: no renewal may follow it */
         hold->releasing = true;
         atomic_store(&hold->claim->valid_until, 0);
+        if (hold->batch_entry != NULL) { /* but one is under way, and may run yet */
+            hold->free_by = rlock__max(hold->free_by, rlock__free_by(now, core->renewed_lease_us));
+        }
         rlock__hold_plan(hold);
     }
-    rlock__timer_set(&core->timers, &call->timer, call->deadline);
     rlock__flight_submit(&core->server.flight, request, now);
+    return true;
+}
+
+static void ask(struct rlock__call *call, int64_t now)
+{
+    if (!send(call->hold, now)) {
+        end(call->hold, RLOCK_ENOMEM, now);
+        return;
+    }
+    call->step = RLOCK__ASKING;
+    rlock__timer_set(&call->core->timers, &call->timer, call->deadline);
+}
+
+void rlock__release_again(struct rlock__hold *hold, int64_t now)
+{
+    if (hold->release == NULL && !send(hold, now)) {
+        hold->due = now + rlock__backoff(hold->core, hold->failures++);
+    }
+    rlock__hold_plan(hold);
 }
 
 void rlock__release_begin(struct rlock__call *call, int64_t now)
@@ -233,14 +284,13 @@ void rlock__release_turn(struct rlock__call *call, int64_t now)
 
         call->deadline = rlock__min(call->deadline, now + validity + call->core->op_timeout_us / 2);
         hold->resent = false;
-        send(call, now);
+        ask(call, now);
     }
 }
 
 void rlock__release_give_up(struct rlock__call *call, int code, int64_t now)
 {
     struct rlock__hold *hold = call->hold;
-    char more[64];
 
     if (call->step == RLOCK__LINED_UP) {
         rlock__hold_unline(call);
@@ -248,18 +298,15 @@ void rlock__release_give_up(struct rlock__call *call, int code, int64_t now)
         rlock__call_complete(call, code, NULL);
         return;
     }
-    if (hold->release == NULL) { /* between two tries: nothing is in flight */
-        hold->releasing = false;
-        hold->renewed_from = 0;
-        rlock__hold_plan(hold);
+    if (hold->release == NULL &&
+        !(hold->releasing && hold->resent)) { /* between two tries: nothing is in flight */
+        if (hold->releasing) {
+            restore(hold, now);
+        }
         end(hold, code == RLOCK_EINDOUBT ? call->error : code, now);
         return;
     }
-    (void)snprintf(more, sizeof(more), "; it is free in %lld ms",
-                   (long long)rlock__ms_up(rlock__max(0, hold->free_by - now)));
-    say(call, code, more);
-    hold->turn = NULL; /* the release goes on */
-    rlock__call_complete(call, code, NULL);
+    leave_in_doubt(hold, code, now);
 }
 
 void rlock__release_timer(struct rlock__call *call, int64_t now)
@@ -269,7 +316,7 @@ void rlock__release_timer(struct rlock__call *call, int64_t now)
 
         rlock__release_give_up(call, lined_up ? RLOCK_ETIMEDOUT : RLOCK_EINDOUBT, now);
     } else {
-        send(call, now);
+        ask(call, now);
     }
 }
 

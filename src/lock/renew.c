@@ -32,15 +32,15 @@ static int64_t lease_of(const struct rlock__hold *hold, int64_t now)
     return rlock__min(hold->core->renewed_lease_us, hold->held_until - now);
 }
 
-/* Whether a renewal now would extend the lease; if not, when it is due instead. */
+/* Whether a renewal now would extend the hold; if not, when it is due instead. */
 static bool is_worth(struct rlock__hold *hold, int64_t now)
 {
-    if (now + lease_of(hold, now) > hold->free_by) {
+    if (rlock__valid_until(hold->core, now, lease_of(hold, now)) > hold->valid_until) {
         return true;
     }
-    hold->due = hold->held_until <= hold->free_by
+    hold->due = hold->held_until <= hold->valid_until
                     ? RLOCK__NEVER
-                    : hold->free_by - 2 * (hold->core->renewed_lease_us / 3);
+                    : hold->valid_until - 2 * (hold->core->renewed_lease_us / 3);
     return false;
 }
 
@@ -50,6 +50,10 @@ void rlock__renew_timer(struct rlock__timer *timer, int64_t now)
         (struct rlock__hold *)(void *)((char *)timer - offsetof(struct rlock__hold, timer));
     struct rlock__core *core = hold->core;
 
+    if (hold->releasing && now < hold->free_by) {
+        rlock__release_again(hold, now);
+        return;
+    }
     if (hold->releasing) {
         rlock__release_expired(hold, now);
         return;
@@ -98,7 +102,7 @@ static void on_hold_answer(struct rlock__hold *hold, int64_t status, bool steppe
         rlock__hold_lose(hold, RLOCK_LOST_EXPIRED, now);
     } else if (status == 1) {
         hold->failures = 0;
-        rlock__hold_set_valid(hold, t0, lease_us);
+        rlock__hold_set_valid(hold, t0, rlock__min(lease_us, hold->held_until - t0), now);
         hold->due = rlock__renew_due(hold->core, t0, lease_us);
         rlock__hold_plan(hold);
     } else if (status == 0 || status == -1) {
@@ -150,6 +154,11 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
             continue;
         }
         hold->batch_entry = NULL;
+        if (reply == NULL) { /* it may have run */
+            int64_t free_by = rlock__free_by(now, batch->lease_us[i]);
+
+            hold->free_by = rlock__max(hold->free_by, free_by);
+        }
         on_hold_answer(hold, good ? rlock__reply_int(reply, i + 2, 2) : 2, stepped, request->t0,
                        batch->lease_us[i], now);
     }

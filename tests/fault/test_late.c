@@ -235,6 +235,40 @@ static void a_silent_server_loses_the_hold_at_the_end_of_its_validity(void **sta
     scene_close(&scene);
 }
 
+/* Where the holder lives is asked on a connection of its own: worth no waiting. */
+static void an_inspect_does_not_wait_longer_for_the_holders_address(void **state)
+{
+    static const struct proxy_rule faults[] = {{.act = PROXY_DROP_REPLY, .command = "HELLO"},
+                                               {.act = PROXY_DROP_REPLY, .contains = "LIST"}};
+    struct scene scene;
+    struct actor actor;
+
+    (void)state;
+    scene_open(&scene, &(struct scene_opts){.proxied = true});
+    scene_take_by_hand(&scene, 0);
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+        struct rlock_info info = RLOCK_INFO_INIT;
+        struct proxy_rule slow = script_rule("inspect", PROXY_DELAY_REPLY);
+        int64_t began_us;
+        int rule;
+
+        actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = 600));
+        assert_code(rlock_inspect(actor.lock, &info), 0);
+        slow.delay_us = 400000;
+        (void)proxy_add(scene.proxy, &slow);
+        rule = proxy_add(scene.proxy, &faults[i]);
+        began_us = test_now_us();
+        assert_code(rlock_inspect(actor.lock, &info), 0);
+        assert_within(began_us, 600);
+        assert_int_equal(proxy_fired(scene.proxy, rule), 1);
+        assert_string_equal(info.holder, "somebody:1");
+        assert_string_equal(info.host, "");
+        actor_close(&actor);
+    }
+    free(test_server_cmd(scene.server, "DEL " SCENE_NAME));
+    scene_close(&scene);
+}
+
 /* ---- Late copies ---- */
 
 static const char *const no_kill[] = {"user default on nopass ~* &* +@all -client|kill", NULL};
@@ -377,6 +411,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_vanished_peer_is_found_out_by_a_call_that_waits),
         cmocka_unit_test(a_hold_outlives_a_peer_that_vanished),
         cmocka_unit_test(a_silent_server_loses_the_hold_at_the_end_of_its_validity),
+        cmocka_unit_test(an_inspect_does_not_wait_longer_for_the_holders_address),
         cmocka_unit_test(a_late_copy_of_a_fenced_connection_leaves_no_orphan),
         cmocka_unit_test(busy_is_said_once_the_late_copy_is_fenced),
         cmocka_unit_test(a_late_copy_that_nobody_may_kill_is_in_doubt_and_released_again),

@@ -16,7 +16,7 @@ struct stress {
     size_t slot;
     int64_t lease_ms;
     size_t n_cells;
-    const char *const *kinds; /* of each cell's lock, as "reentrant" or "read+write" */
+    const char *const *kinds; /* of each cell's lock, as "reentrant" or "read|write" */
 };
 
 struct user {
@@ -42,17 +42,17 @@ static void failed(const struct user *user, int code)
                 rlock_detail());
 }
 
-/* One of the kinds in "a+b". */
+/* One of the kinds in "a|b". */
 static void choose_kind(struct user *user, const char *offered, char *ret_kind, size_t size)
 {
-    const char *plus = strchr(offered, '+');
+    const char *bar = strchr(offered, '|');
 
-    if (plus == NULL) {
+    if (bar == NULL) {
         test_text(ret_kind, size, "%s", offered);
     } else if (any(user, 2) == 0) {
-        test_text(ret_kind, size, "%.*s", (int)(plus - offered), offered);
+        test_text(ret_kind, size, "%.*s", (int)(bar - offered), offered);
     } else {
-        test_text(ret_kind, size, "%s", plus + 1);
+        test_text(ret_kind, size, "%s", bar + 1);
     }
 }
 

@@ -13,6 +13,7 @@ enum { MAX_CLIENTS = 8 };
 struct agent_client {
     char label[32];
     struct rlock_client *client;
+    int64_t slot_ms; /* of its fair locks */
 };
 
 /* Handles by client, kind and name; kept until the process ends. */
@@ -34,10 +35,10 @@ static const struct {
     const char *name;
     new_fn *make;
 } kinds[] = {
-    {"reentrant", rlock_reentrant_new},
-    {"nonreentrant", rlock_nonreentrant_new},
-    {"spin", rlock_spin_new},
-    {"fenced", rlock_fenced_new},
+    {"reentrant", rlock_reentrant_new}, {"nonreentrant", rlock_nonreentrant_new},
+    {"spin", rlock_spin_new},           {"fenced", rlock_fenced_new},
+    {"fair", rlock_fair_new},           {"read", rlock_read_new},
+    {"write", rlock_write_new},
 };
 
 static const char *reason_word(enum rlock_reason reason)
@@ -71,14 +72,14 @@ static void on_log(enum rlock_level level, const char *text, void *payload)
     fprintf(stderr, "log %d: %s\n", (int)level, text);
 }
 
-static struct rlock_client **place_of(const char *label)
+static struct agent_client *place_of(const char *label)
 {
     for (size_t i = 0; i < MAX_CLIENTS; i++) {
         if (clients[i].label[0] == '\0') {
             test_text(clients[i].label, sizeof(clients[i].label), "%s", label);
         }
         if (strcmp(clients[i].label, label) == 0) {
-            return &clients[i].client;
+            return &clients[i];
         }
     }
     test_die("too many clients");
@@ -86,11 +87,13 @@ static struct rlock_client **place_of(const char *label)
 
 static struct rlock *make(const char *client, const char *kind, const char *name)
 {
+    const struct agent_client *place = place_of(client);
+    const struct rlock_opts opts = RLOCK_OPTS(.fair_slot_ms = place->slot_ms);
     struct rlock *lock = NULL;
 
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         if (strcmp(kinds[i].name, kind) == 0) {
-            TEST_CHECK(kinds[i].make(*place_of(client), name, NULL, &lock) == 0);
+            TEST_CHECK(kinds[i].make(place->client, name, &opts, &lock) == 0);
         }
     }
     return lock;
@@ -124,7 +127,7 @@ static void open_client(const struct agent_request *request)
     struct rlock_client_opts opts =
         RLOCK_CLIENT_OPTS(.url = args[0], .renewed_lease_ms = agent_number(request, 1),
                           .on_lost = on_lost, .on_log = on_log,
-                          .key_prefix = request->n_args > 2 ? args[2] : NULL);
+                          .key_prefix = request->n_args > 3 ? args[3] : NULL);
     struct rlock_client *client = NULL;
     const int code = rlock_client_open(&opts, &client);
 
@@ -133,7 +136,8 @@ static void open_client(const struct agent_request *request)
         return;
     }
     pthread_mutex_lock(&mutex);
-    *place_of(agent_client(request)) = client;
+    place_of(agent_client(request))->client = client;
+    place_of(agent_client(request))->slot_ms = agent_number(request, 2);
     pthread_mutex_unlock(&mutex);
     agent_ok(request, "%s", rlock_client_uuid(client));
 }

@@ -16,6 +16,7 @@
 enum {
     LONG_MS = 30000,    /* renewed lease of the client "long" */
     SHORT_MS = 1500,    /* of "short", where leases are waited for */
+    SLOT_MS = 300000,   /* of fair locks, Redisson's default */
     PROMPT_MS = 500,    /* a message arrived: far below any lease of "long" */
     PATIENCE_MS = 10000 /* for an answer that nothing holds up */
 };
@@ -23,9 +24,15 @@ enum {
 /* A kind of lock, a row each: what both sides call it, and what decides which steps it has. */
 struct kind {
     const char *name;
-    const char *channel; /* where its waiters listen, without the name; NULL: they poll */
+    const char *channel;  /* where its waiters listen, without the name; NULL: they poll */
+    const char *waits_as; /* what the waiter takes, where that is another kind */
+    const char *label;    /* what the table calls it; NULL: the name */
     bool is_reentrant;
+    bool is_shared; /* owners of one kind hold it together */
+    bool is_fair;   /* each waiter has a channel of its own: the kind's, the name's and its own */
     bool is_fenced;
+    bool is_lenient;  /* Redisson's unlock succeeds, or is announced, also when the lock is free */
+    bool is_missed;   /* Redisson may miss a writer's release before it sleeps: docs/interop.md */
     bool shares_hash; /* with the reentrant lock: excluded by it under the same name */
 };
 
@@ -48,6 +55,7 @@ struct pair {
     const struct kind *kind;
     struct party *holder, *waiter;
     const char *client; /* the one that is used, "long" at first */
+    const char *as;     /* the kind that is taken, NULL: as the pair's kind says */
     char name[128];     /* of the lock: new for each property */
     struct peer_answer last;
     char failure[8192];          /* why the property does not hold */
@@ -63,6 +71,7 @@ property_fn interop_exclusion, interop_reentry, interop_queries, interop_expiry,
 property_fn interop_reacquire, interop_beside, interop_tokens;
 property_fn interop_wake_up, interop_crowd, interop_names, interop_prefix, interop_database;
 property_fn interop_watchdog, interop_stall, interop_crash, interop_waiter_crash;
+property_fn interop_order, interop_readers, interop_downgrade, interop_reader_crash;
 property_fn interop_state;
 
 /* ---- steps ---- */
@@ -71,15 +80,21 @@ property_fn interop_state;
 bool party_has(struct party *side, const char *client, const char *kind);
 /* Opens the clients "long" and "short" of a process that has just been started. */
 void party_open(struct party *side);
-/* Opens another, with a renewed lease of LONG_MS. Returns whether it could. */
-bool party_open_client(struct party *side, const char *client, const char *url, const char *prefix);
+/* Opens another; zero is the party's URL, LONG_MS, SLOT_MS, no prefix. Returns its answer. */
+struct client_opts {
+    const char *url, *prefix;
+    int lease_ms, slot_ms;
+};
+struct peer_answer party_open_client(struct party *side, const char *client,
+                                     const struct client_opts *opts);
 /* Kills and starts anew, with its clients. */
 void party_restart(struct party *side);
 
 /* A fresh name, for a second round. */
 void pair_rename(struct pair *pair);
 
-/* Tells an owner of the pair's client what to do with the pair's lock; gives the request's id. */
+/* Tells an owner of the pair's client what to do with the pair's lock; gives the request's id. The
+ * waiter takes what the kind waits as, and forces what the holder took. */
 int pair_tell(struct pair *pair, const struct party *side, const char *owner, const char *what);
 struct peer_answer pair_wait(struct pair *pair, const struct party *side, int id,
                              int64_t timeout_ms);
@@ -101,13 +116,16 @@ int64_t pair_number(struct pair *pair, const struct party *side, const char *own
 /* The lock's hash on the server. */
 bool pair_is_free(struct pair *pair);
 int64_t pair_ttl(struct pair *pair);
-/* The first field, as "uuid:number"; "" when there is none. The next call overwrites it. */
-const char *pair_field(struct pair *pair);
+/* Its first owner, as "uuid:number", "" when there is none; and that one's count. The next call
+ * overwrites it. */
+const char *pair_owner(struct pair *pair);
+int pair_count(struct pair *pair);
 
-/* Waits until a process, or as many, listen on the lock's channel; true at once where the kind has
- * none. */
+/* Waits until a process, or as many, listen on the lock's channel (of a fair lock: until so many
+ * wait), and where a release could be missed a moment more. True at once where the kind has none.
+ */
 bool pair_is_awaited(struct pair *pair);
-bool pair_is_awaited_by(struct pair *pair, long processes);
+bool pair_is_awaited_by(struct pair *pair, size_t listeners);
 
 /* Whether the side was told of the loss of the pair's lock, with one of the reasons in "A B".
  * Redisson never tells: true for it. */

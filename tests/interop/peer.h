@@ -11,7 +11,7 @@
  *     lock <lease>   try <wait> <lease>   unlock   force   locked   held   count   ttl
  *     who            C only: the first holder and its count, as "uuid:number=count"
  * Verbs of a client, with - for kind and name:
- *     open <url> <renewed lease> [<key prefix>]   its value is the client's UUID
+ *     open <url> <renewed lease> <fair slot> [<key prefix>]   its value is the client's UUID
  *     version   stress … (agent_stress.c)
  *
  * Answers come when they are known, in any order: "<id> ok [<value>]" or "<id> fail <code> <text>".

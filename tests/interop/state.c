@@ -6,7 +6,10 @@
  * A TTL may be longer than Redisson's, never shorter: where Redisson's unlock of a nested level, or
  * a nested lock with a shorter lease, shortens the lease of the outer hold, ours keeps it. Also
  * different on purpose, and not compared: the values of fencing tokens; the message by which ours
- * says that a fixed lease has ended; and that of a spin lock's release, which Redisson leaves out.
+ * says that a fixed lease has ended; that of a spin lock's release, which Redisson leaves out; that
+ * of an unlock of a read/write lock that nobody holds; and that such an unlock, as that of a fair
+ * lock, may succeed with Redisson. Its writers add the leases of their levels up: ours need not. A
+ * 0 right after a 1 on the same channel says nothing new to Redisson.
  */
 #include "interop.h"
 
@@ -20,7 +23,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { MAX_STEPS = 40, MAX_KEYS = 8, TOLERANCE_MS = 700 };
+enum { MAX_STEPS = 40, MAX_KEYS = 16, TOLERANCE_MS = 1500 };
 
 /* ASK: to be answered at once. TELL: will wait; the step ends when it listens. WAKE: sets the
  * waiter going, so that what is there is only looked at with the next. COLLECT: the waiter's
@@ -188,6 +191,33 @@ static void print_key(FILE *out, struct pair *pair, const char *key)
     free(type);
 }
 
+/* The key's TTL; and of a fair queue's scores, which are moments of time, how far the last is. */
+static void note_time(struct pair *pair, struct moment *moment, const char *key)
+{
+    TEST_CHECK(moment->n_keys + 2 <= MAX_KEYS);
+    moment->ttl_ms[moment->n_keys++] = test_server_int(pair->server, "PTTL %s", key);
+    if (strncmp(key, "redisson_lock_timeout:", 22) == 0) {
+        char *last = test_server_cmd(pair->server, "ZRANGE %s -1 -1 WITHSCORES", key);
+        char *time = test_server_cmd(pair->server, "TIME");
+        const char *score = strchr(last, '\n');
+        moment->ttl_ms[moment->n_keys++] =
+            score == NULL ? 0 : strtoll(score + 1, NULL, 10) - strtoll(time, NULL, 10) * 1000;
+        free(last);
+        free(time);
+    }
+}
+
+/* A level's key of a reader that is not there any more: Redisson's forceUnlock() leaves it. */
+static bool is_left_over(struct pair *pair, const char *key)
+{
+    const char *owner = strchr(key, '}');
+    const char *end = strstr(key, ":rwlock_timeout:");
+
+    return owner != NULL && end != NULL &&
+           test_server_int(pair->server, "HEXISTS %s %.*s", pair->name, (int)(end - owner - 2),
+                           owner + 2) == 0;
+}
+
 /* All keys that have to do with the lock, but Redisson's latches, by which it remembers for a while
  * that an unlock was carried out: no peer looks at them. */
 static void print_keys(FILE *out, struct pair *pair, struct moment *moment)
@@ -197,11 +227,10 @@ static void print_keys(FILE *out, struct pair *pair, struct moment *moment)
     const size_t n = sort_lines(reply, keys, MAX_KEYS * 4);
 
     for (size_t i = 0; i < n; i++) {
-        if (strncmp(keys[i], "redisson_unlock_latch:", 22) == 0) {
+        if (strncmp(keys[i], "redisson_unlock_latch:", 22) == 0 || is_left_over(pair, keys[i])) {
             continue;
         }
-        TEST_CHECK(moment->n_keys < MAX_KEYS);
-        moment->ttl_ms[moment->n_keys++] = test_server_int(pair->server, "PTTL %s", keys[i]);
+        note_time(pair, moment, keys[i]);
         print_key(out, pair, keys[i]);
     }
     free(reply);
@@ -222,23 +251,34 @@ static bool same(struct resp_bytes word, const char *text)
     return word.len == strlen(text) && memcmp(word.data, text, word.len) == 0;
 }
 
-/* Prints messages of the lock's channels until the mark; true when that was there. */
+/* Prints a message of the lock's channels; `before` is the payload of the one before it. */
+static void print_message(FILE *out, struct resp_bytes frame, char *before)
+{
+    const struct resp_bytes channel = resp_word(frame, 2);
+    const struct resp_bytes payload = resp_word(frame, 3);
+
+    if (*before != '1' || !same(payload, "0")) {
+        fprintf(out, "  message %.*s: %.*s\n", (int)channel.len, channel.data, (int)payload.len,
+                payload.data);
+    }
+    *before = payload.len == 1 ? payload.data[0] : ' ';
+}
+
+/* Prints messages until the mark; true when that was there. */
 static bool print_messages(struct recorder *recorder, FILE *out)
 {
+    const struct pair *pair = recorder->pair;
     struct resp_bytes rest = {recorder->heard, recorder->n_heard};
     bool is_marked = false;
+    char before = ' ';
 
     for (long n = resp_frame_len(rest); n > 0; n = resp_frame_len(rest)) {
         const struct resp_bytes frame = {rest.data, (size_t)n};
         const struct resp_bytes channel = resp_word(frame, 2);
         is_marked = is_marked || same(channel, "interop-mark");
-        if (recorder->pair->kind->channel != NULL &&
-            memmem(channel.data, channel.len, recorder->pair->name, strlen(recorder->pair->name)) !=
-                NULL &&
-            resp_is(resp_word(frame, 0), "pmessage")) {
-            const struct resp_bytes payload = resp_word(frame, 3);
-            fprintf(out, "  message %.*s: %.*s\n", (int)channel.len, channel.data, (int)payload.len,
-                    payload.data);
+        if (pair->kind->channel != NULL && resp_is(resp_word(frame, 0), "pmessage") &&
+            memmem(channel.data, channel.len, pair->name, strlen(pair->name)) != NULL) {
+            print_message(out, frame, &before);
         }
         rest.data += n;
         rest.len -= (size_t)n;
@@ -305,12 +345,17 @@ static bool record_step(struct recorder *recorder, const struct step *step, stru
     FILE *out = open_memstream(&moment->text, &size);
 
     TEST_CHECK(out != NULL);
+    /* where Redisson is lenient, what it does with a free lock is not to be followed */
+    const bool is_idle =
+        pair->kind->is_lenient && strcmp(step->what, "unlock") == 0 && pair_is_free(pair);
     const bool went = go(recorder, step);
     fprintf(out, "%s %s: %s\n", step->by_waiter ? "W" : "H", step->what,
-            step->way != TELL && step->way != END ? outcome(&pair->last) : "");
+            is_idle                                 ? "not yours"
+            : step->way != TELL && step->way != END ? outcome(&pair->last)
+                                                    : "");
     if (step->way != WAKE) {
         print_keys(out, pair, moment);
-        print_heard(recorder, out, step->way != END);
+        print_heard(recorder, out, step->way != END && !is_idle);
     }
     if (step->way == TELL) {
         print_listeners(out, pair);
@@ -344,9 +389,10 @@ struct trace *trace_record(struct pair *pair)
 static bool ttls_fit(const struct moment *of_redisson, const struct moment *mixed)
 {
     for (size_t i = 0; i < mixed->n_keys; i++) {
-        const int64_t least = of_redisson->ttl_ms[i];
+        const int64_t theirs = of_redisson->ttl_ms[i];
+        const int64_t least = (theirs < LONG_MS ? theirs : LONG_MS) - TOLERANCE_MS;
         const int64_t ttl = mixed->ttl_ms[i];
-        if (least < 0 ? ttl != least : ttl < least - TOLERANCE_MS || ttl > LONG_MS) {
+        if (theirs < 0 ? ttl != theirs : ttl < least || ttl > 2 * LONG_MS + SLOT_MS) {
             return false;
         }
     }

@@ -20,11 +20,11 @@ enum {
     WITNESS_MS = 20000   /* without locks, much less will do */
 };
 
-/* The locks, by the kinds under which all use them: a row each. "read+write" is one or the other.
+/* The locks, by the kinds under which all use them: a row each. "read|write" is one or the other.
  */
 static const char *const locks[] = {
-    "reentrant", "reentrant",    "reentrant",    "reentrant", "spin",
-    "spin",      "nonreentrant", "nonreentrant", "fenced",    "fenced",
+    "reentrant", "reentrant", "reentrant", "nonreentrant", "spin",
+    "fenced",    "fair",      "fair",      "read|write",   "read|write",
 };
 enum { N_LOCKS = sizeof(locks) / sizeof(locks[0]) };
 
@@ -41,7 +41,7 @@ struct stress {
 /* Whether the process has all kinds of a row. */
 static bool has_all(struct party *party, const char *row)
 {
-    const size_t len = strcspn(row, "+");
+    const size_t len = strcspn(row, "|");
     char first[32];
 
     test_text(first, sizeof(first), "%.*s", (int)len, row);
@@ -69,9 +69,7 @@ static void begin(struct stress *stress, size_t slot)
     struct party *party = &stress->opts->parties[slot];
     char kinds[512];
 
-    const int opened =
-        peer_tell(party->peer, "stress - - - open %s %d", peer_word(party->url), LEASE_MS);
-    TEST_CHECK(peer_wait(party->peer, opened, PATIENCE_MS).ok);
+    TEST_CHECK(party_open_client(party, "stress", &(struct client_opts){.lease_ms = LEASE_MS}).ok);
     list_kinds(stress, party, kinds, sizeof(kinds));
     stress->running[slot] = peer_tell(party->peer, "stress - - - stress %s %zu %d%s",
                                       peer_word(stress->path), slot, LEASE_MS, kinds);

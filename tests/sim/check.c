@@ -31,7 +31,7 @@ static void owner_name(const struct sim_client *client, unsigned side, uint64_t 
 }
 
 /* The owner's count on the server; 0 it is not there, or nothing keeps it there. */
-static long server_count(const struct sim_user *user, unsigned side)
+long sim_server_count(const struct sim_user *user, unsigned side)
 {
     struct sim_world *world = user->client->world;
     struct sim_view value, key = view_of(world->keys[user->key]);
@@ -51,11 +51,6 @@ static long server_count(const struct sim_user *user, unsigned side)
     return count;
 }
 
-static int64_t valid_until(const struct sim_hold *hold)
-{
-    return hold->claim != NULL ? atomic_load(&hold->claim->valid_until) : 0;
-}
-
 static struct sim_hold *hold_of(struct sim_user *user)
 {
     return &user->holds[user->side];
@@ -68,7 +63,7 @@ static void check_hold(struct sim_user *user, unsigned side)
     const struct sim_hold *hold = &user->holds[side];
     struct sim_client *client = user->client;
     struct sim_world *world = client->world;
-    int64_t now = sim_clock(client), until = valid_until(hold);
+    int64_t now = sim_clock(client), until = sim_valid_until(hold);
 
     if (hold->depth == 0) {
         return;
@@ -79,13 +74,13 @@ static void check_hold(struct sim_user *user, unsigned side)
     }
     if (hold->doomed) {
         /* unfenced, a late copy of its acquire may have taken it again */
-        if (until > hold->doomed_valid && (client->may_kill || server_count(user, side) == 0)) {
+        if (until > hold->doomed_valid && (client->may_kill || sim_server_count(user, side) == 0)) {
             sim_violate(world, "client %u: a hold of %s that the server lost was prolonged",
                         client->index, world->keys[user->key]);
         }
         return;
     }
-    if (until > now && server_count(user, side) == 0) {
+    if (until > now && sim_server_count(user, side) == 0) {
         sim_violate(
             world,
             "client %u user %llu: believes to hold %s for %lld us more, the server disagrees",
@@ -102,14 +97,12 @@ static void check_hold(struct sim_user *user, unsigned side)
 static void check_call(struct sim_user *user)
 {
     struct sim_client *client = user->client;
-    const struct rlock__call *call = &user->call;
-    int64_t now = sim_clock(client);
+    int64_t now = sim_clock(client), due = sim_user_due(user);
 
     if (user->calling && !sim_is_paused(client) && client->disturbed < client->world->now - SLACK &&
-        call->deadline != RLOCK__NEVER && call->deadline != 0 &&
-        now > call->deadline + SLACK + RLOCK__MS) {
+        due != RLOCK__NEVER && now > due + SLACK + RLOCK__MS) {
         sim_violate(client->world, "client %u: a call is %lld us past its deadline", client->index,
-                    (long long)(now - call->deadline));
+                    (long long)(now - due));
     }
 }
 
@@ -139,6 +132,24 @@ void sim_doom(struct sim_world *world, int key)
                 doom(user, &user->holds[1]);
             }
         }
+    }
+}
+
+void sim_doom_owner(struct sim_world *world, const char *owner)
+{
+    char name[RLOCK__OWNER_SIZE + 6];
+
+    for (unsigned i = 0; i < world->config.n_clients * SIM_MAX_USERS; i++) {
+        struct sim_client *client = world->clients[i / SIM_MAX_USERS];
+        struct sim_user *user = &client->users[i % SIM_MAX_USERS];
+
+        owner_name(client, 0, user->holds[0].number, name);
+        if (user->holds[0].depth != 0 && !user->holds[0].doomed && strcmp(name, owner) == 0) {
+            user->holds[0].doomed = true;
+            user->holds[0].doomed_valid = RLOCK__NEVER;
+        }
+        owner_name(client, 0, user->call.number, name);
+        user->seized |= user->calling && strcmp(name, owner) == 0;
     }
 }
 
@@ -173,7 +184,8 @@ static bool somebody_waits(const struct sim_world *world, unsigned side, unsigne
         for (unsigned j = 0; j < client->n_users; j++) {
             const struct sim_user *user = &client->users[j];
             bool asleep = user->call.step == RLOCK__SLEEPING ||
-                          user->call.step == RLOCK__SUBSCRIBING || user->call.step == RLOCK__QUEUED;
+                          user->call.step == RLOCK__SUBSCRIBING ||
+                          user->call.step == RLOCK__QUEUED || user->call.step == RLOCK__LINED_UP;
 
             if (user->calling && user->key == key && user->side == side &&
                 user->call.kind == RLOCK__ACQUIRE && asleep) {
@@ -247,6 +259,7 @@ void sim_check_server(struct sim_world *world)
     for (unsigned i = 0; i < world->config.n_keys; i++) {
         look(world, i);
         sim_check_queue(world, i);
+        sim_rely_key(world, i);
     }
 }
 
@@ -254,6 +267,7 @@ void sim_check_step(struct sim_world *world)
 {
     for (unsigned i = 0; i < world->config.n_keys; i++) {
         look(world, i);
+        sim_rely_key(world, i);
         check_waiters(world, 0, i);
         check_waiters(world, 1, i);
     }
@@ -264,8 +278,10 @@ void sim_check_step(struct sim_world *world)
             check_hold(&client->users[j], 0);
             check_hold(&client->users[j], 1);
             check_call(&client->users[j]);
+            sim_rely(&client->users[j]);
         }
     }
+    sim_rely_links(world);
     if (world->config.other != NULL) {
         sim_check_sides(world);
     }
@@ -310,7 +326,8 @@ static void check_token(struct sim_user *user)
     if (world->config.kind != &rlock__fenced_ops || user->call.kind != RLOCK__ACQUIRE) {
         return;
     }
-    if (user->call.count == 1 ? token <= *last && !user->doomed_call : token != hold->token) {
+    if (user->call.count == 1 ? token <= *last && !user->doomed_call && !user->seized
+                              : token != hold->token) {
         sim_violate(world, "client %u: token %llu of %s after %llu", user->client->index,
                     (unsigned long long)token, world->keys[user->key], (unsigned long long)*last);
     }
@@ -322,17 +339,21 @@ static void check_granted(struct sim_user *user)
 {
     struct sim_client *client = user->client;
     struct sim_hold *hold = hold_of(user);
-    long count = server_count(user, user->side);
+    long count = sim_server_count(user, user->side);
 
     check_token(user);
+    if (user->seized) {
+        hold->doomed = true;
+        hold->doomed_valid = RLOCK__NEVER;
+    }
     if (user->doomed_call && count == 0 &&
         !hold->doomed) { /* granted, then lost before the answer came */
         hold->doomed = true;
-        hold->doomed_valid = valid_until(hold);
+        hold->doomed_valid = sim_valid_until(hold);
         return;
     }
     if (!user->doomed_call && !hold->doomed && !hold->fuzzy && client->may_kill &&
-        count != (long)user->call.count && valid_until(hold) > sim_clock(client)) {
+        count != (long)user->call.count && sim_valid_until(hold) > sim_clock(client)) {
         sim_violate(client->world, "client %u: count %u of %s returned, the server has %ld",
                     client->index, user->call.count, client->world->keys[user->key], count);
     }
@@ -361,13 +382,14 @@ void sim_check_done(struct sim_user *user)
     case RLOCK_ETIMEDOUT:
     case RLOCK_ECANCELED:
     case RLOCK_ECONN:
+    case RLOCK_EREFUSED:
         if (taking) {
             check_refused(user);
         }
         break;
     case RLOCK_EINDOUBT:
         hold->fuzzy = true;
-        if (client->world->config.faults == 0 &&
+        if (client->world->config.faults == 0 && taking &&
             8 * client->world->config.delay_max < RLOCK__CANCEL_GRACE_US) {
             sim_violate(client->world, "client %u: in doubt on a perfect network", client->index);
         }
@@ -381,7 +403,7 @@ void sim_check_done(struct sim_user *user)
         }
         break;
     case RLOCK_ELOST:
-        if (!hold->doomed && !hold->lost && !user->doomed_call && valid_until(hold) != 0) {
+        if (!hold->doomed && !hold->lost && !user->doomed_call && sim_valid_until(hold) != 0) {
             sim_violate(client->world, "client %u: lost %s, which nobody took", client->index,
                         client->world->keys[user->key]);
         }
@@ -389,6 +411,7 @@ void sim_check_done(struct sim_user *user)
     default:
         break;
     }
+    sim_rely_done(user);
     user->doomed_call = false;
 }
 

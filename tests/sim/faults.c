@@ -34,7 +34,9 @@ static void pause_client(struct sim_world *world)
 {
     struct sim_client *client = any_client(world);
 
-    client->paused_until = world->now + sim_random(world, 2 * world->config.lease);
+    int64_t until = world->now + sim_random(world, 2 * world->config.lease);
+
+    client->paused_until = rlock__max(client->paused_until, until);
     client->disturbed = rlock__max(client->disturbed, client->paused_until);
     sim_trace(world, "client %u pauses until %.3f", client->index,
               (double)client->paused_until / 1000);
@@ -156,6 +158,33 @@ static void meddle(struct sim_world *world)
     sim_check_server(world);
 }
 
+/* A connection goes silent: nothing passes, nobody is told. */
+static void mute_link(struct sim_world *world)
+{
+    struct sim_client *client = any_client(world);
+
+    if (client->link.state == SIM_UP && !sim_is_paused(client)) {
+        client->link.conn->mute = true;
+        client->hampered = rlock__max(client->hampered, world->now + world->config.op_timeout);
+        sim_trace(world, "client %u: link goes silent", client->index);
+    }
+}
+
+/* The server refuses to run scripts, for a moment. */
+static void refuse_scripts(struct sim_world *world)
+{
+    static const char *const errors[] = {
+        "-LOADING Redis is loading the dataset in memory\r\n",
+        "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN.\r\n",
+        "-MISCONF Redis is configured to save RDB snapshots, but it cannot\r\n",
+    };
+    int64_t most = rlock__min(world->config.lease / 10, 100 * RLOCK__MS);
+
+    world->refusal = errors[sim_random(world, 3)];
+    world->refuses_until = world->now + sim_random(world, most);
+    sim_trace(world, "server refuses scripts until %.3f", (double)world->refuses_until / 1000);
+}
+
 static void flush_scripts(struct sim_world *world)
 {
     sim_server_script_flush(world->server);
@@ -167,10 +196,11 @@ void sim_fault(struct sim_world *world)
         int64_t weight;
         void (*strike)(struct sim_world *world);
     } faults[] = {
-        {50, break_link},    {15, pause_client}, {8, kill_client},    {6, pause_server},
-        {3, restart_server}, {3, delete_key},    {10, flush_scripts}, {2, meddle},
+        {50, break_link},    {15, pause_client},   {8, kill_client},    {6, pause_server},
+        {3, restart_server}, {3, delete_key},      {10, flush_scripts}, {2, meddle},
+        {5, mute_link},      {10, refuse_scripts},
     };
-    int64_t dice = sim_random(world, 97);
+    int64_t dice = sim_random(world, 112);
 
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
         if (dice < faults[i].weight) {
@@ -185,7 +215,7 @@ void sim_heal(struct sim_world *world)
 {
     world->healed = true;
     world->server_down = false;
-    world->server_paused_until = 0;
+    world->server_paused_until = rlock__min(world->server_paused_until, world->now);
     rlock__timer_unset(&world->timers, &world->restart);
     for (unsigned i = 0; i < world->config.n_clients; i++) {
         world->clients[i]->paused_until = 0;

@@ -115,16 +115,19 @@ static void check_put_out(struct sim_world *world, unsigned key, const char *nam
 {
     const struct sim_client *client = find_client(world, name);
     const struct sim_user *user = client != NULL ? find_waiter(client, name) : NULL;
-    bool heard = world->config.drop_messages < 50;
+    bool heard = world->config.drop_messages < 20;
+    int64_t hampered = 0;
 
     world->passed += client == NULL || user != NULL;
     if (user == NULL) {
         return;
     }
+    hampered = rlock__max(client->hampered, client->disturbed);
     sim_trace(world, "client %u user %llu was passed over", client->index,
               (unsigned long long)user->owner.id);
-    if (world->config.faults == 0 || (heard && client->disturbed < world->now - 4 * RLOCK__SECOND &&
-                                      client->sub.state == SIM_UP)) {
+    if (world->config.faults == 0 ||
+        (heard && client->may_listen && hampered < world->now - 4 * RLOCK__SECOND &&
+         client->sub.state == SIM_UP)) {
         sim_violate(world, "%s: client %u user %llu was put out of the queue", world->keys[key],
                     client->index, (unsigned long long)user->owner.id);
     }

@@ -4,18 +4,20 @@
 
 #include "world.h"
 
-static void plan(struct sim_user *user, int64_t pause)
+void sim_user_plan(struct sim_user *user, int64_t pause)
 {
     rlock__timer_set(&user->client->world->timers, &user->act, user->client->world->now + pause);
 }
 
-static void begin(struct sim_user *user)
+void sim_user_begin(struct sim_user *user)
 {
     struct sim_client *client = user->client;
 
     user->calling = true;
     user->began = sim_clock(client);
     user->began_at = client->world->now;
+    user->cancelled = 0;
+    user->seized = false;
     user->call.owner = user->owner;
     user->call.payload = user;
     user->call.cancel = user;
@@ -57,7 +59,7 @@ static void take(struct sim_user *user)
     if (sim_chance(world, 400)) {
         user->call.lease_us = 20 * RLOCK__MS + sim_random(world, lease);
     }
-    begin(user);
+    sim_user_begin(user);
 }
 
 static void release(struct sim_user *user)
@@ -66,7 +68,8 @@ static void release(struct sim_user *user)
 
     user->call = (struct rlock__call){.kind = RLOCK__RELEASE};
     user->side = both ? sim_chance(user->client->world, 500) : user->holds[1].depth != 0;
-    begin(user);
+    user->gone = sim_server_count(user, user->side) == 0;
+    sim_user_begin(user);
 }
 
 static void drop_claims(struct sim_user *user)
@@ -84,15 +87,26 @@ static void drop_claims(struct sim_user *user)
 static void thread_exit(struct sim_user *user)
 {
     struct sim_client *client = user->client;
-    uint64_t old = user->owner.id;
+    bool held[SIM_SIDES];
 
-    sim_trace(client->world, "client %u: thread %llu ends", client->index, (unsigned long long)old);
-    user->owner.id += 100;
-    user->holds[0].depth = user->holds[1].depth = 0;
-    rlock__core_thread_exit(&client->core, old, sim_clock(client));
-    drop_claims(user);
+    sim_trace(client->world, "client %u: thread %llu ends", client->index,
+              (unsigned long long)user->owner.id);
+    for (unsigned side = 0; side < SIM_SIDES; side++) {
+        held[side] = user->holds[side].depth != 0 && sim_valid_until(&user->holds[side]) != 0;
+        client->left[client->n_left++ % SIM_LEFT] = user->holds[side].number;
+    }
+    rlock__core_thread_exit(&client->core, user->owner.id, sim_clock(client));
     sim_pump(client);
-    plan(user, RLOCK__MS);
+    for (unsigned side = 0; side < SIM_SIDES; side++) {
+        if (held[side] && (!user->holds[side].lost || sim_valid_until(&user->holds[side]) != 0)) {
+            sim_violate(client->world, "client %u: a thread that holds %s ended, nobody is told",
+                        client->index, client->world->keys[user->key]);
+        }
+        user->holds[side].depth = 0;
+    }
+    user->owner.id += 100;
+    drop_claims(user);
+    sim_user_plan(user, RLOCK__MS);
 }
 
 static void on_act(struct rlock__timer *timer, int64_t now)
@@ -111,11 +125,16 @@ static void on_act(struct rlock__timer *timer, int64_t now)
         if (sim_chance(world, 300)) {
             sim_trace(world, "client %u user %llu: cancel", client->index,
                       (unsigned long long)user->owner.id);
+            user->cancelled = sim_clock(client);
             rlock__core_cancel(&client->core, user, sim_clock(client));
             sim_pump(client);
         } else {
-            plan(user, sim_random(world, world->config.lease));
+            sim_user_plan(user, sim_random(world, world->config.lease));
         }
+    } else if (user->forcing) {
+        sim_force_open(user);
+    } else if (!sim_user_holds(user) && world->config.faults != 0 && sim_chance(world, 20)) {
+        sim_force_look(user);
     } else if (!sim_user_holds(user)) {
         take(user);
     } else if (!user->owner.given && world->config.faults != 0 && sim_chance(world, 20)) {
@@ -138,7 +157,9 @@ static void on_taken(struct sim_user *user)
         hold->claim = rlock__claim_unref(hold->claim);
         hold->claim = call->claim;
         hold->number = call->number;
-        hold->doomed = hold->fuzzy = hold->lost = false;
+        hold->doomed = hold->fuzzy = hold->half = hold->lost = hold->over = hold->expired = false;
+        hold->renewed = 0;
+        hold->held_until = 0;
     } else {
         (void)rlock__claim_unref(call->claim);
     }
@@ -154,6 +175,10 @@ void sim_user_done(struct sim_user *user)
     bool taking = call->kind == RLOCK__ACQUIRE;
 
     user->calling = false;
+    if (call->kind == RLOCK__COMMAND) {
+        sim_force_done(user);
+        return;
+    }
     sim_trace(world, "client %u user %llu: %s %s (%s): %s, count %u, number %llu %s", client->index,
               (unsigned long long)user->owner.id, taking ? "take" : "release",
               world->keys[user->key], call->spec->ops->kind, rlock_code_name(call->code),
@@ -173,8 +198,8 @@ void sim_user_done(struct sim_user *user)
     }
     drop_claims(user);
     if (!client->closed) {
-        plan(user, 1 + sim_random(world, sim_chance(world, 100) ? 2 * world->config.lease
-                                                                : 50 * RLOCK__MS));
+        sim_user_plan(user, 1 + sim_random(world, sim_chance(world, 100) ? 2 * world->config.lease
+                                                                         : 50 * RLOCK__MS));
     }
 }
 
@@ -186,14 +211,15 @@ void sim_user_lost(struct sim_client *client, const struct rlock__loss *loss)
         unsigned side = i % SIM_SIDES;
         struct sim_hold *hold = &user->holds[side];
 
-        if (hold->depth != 0 && client->specs[side][user->key] == loss->spec &&
+        if (hold->depth != 0 && !hold->lost && client->specs[side][user->key] == loss->spec &&
             (loss->owner != 0 ? user->owner.given && user->owner.id == loss->owner
                               : !user->owner.given) &&
-            (hold->claim == NULL || atomic_load(&hold->claim->valid_until) == 0)) {
+            !sim_user_is_held(user, side)) {
             sim_trace(client->world, "client %u user %llu: lost %s (%s): %s", client->index,
                       (unsigned long long)user->owner.id, client->world->keys[user->key],
                       loss->spec->ops->kind, rlock_reason_text(loss->reason));
             hold->lost = true;
+            sim_rely_lost(user, side, loss->reason);
         }
     }
 }
@@ -209,6 +235,6 @@ void sim_users_start(struct sim_client *client)
         user->client = client;
         user->owner = (struct rlock__owner){.id = i + 1, .given = sim_chance(world, 300)};
         user->act.fire = on_act;
-        plan(user, sim_random(world, 20 * RLOCK__MS));
+        sim_user_plan(user, sim_random(world, 20 * RLOCK__MS));
     }
 }

@@ -8,15 +8,19 @@
 
 #define CONNECT_TIMEOUT (500 * RLOCK__MS)
 
-static int64_t delay(struct sim_world *world)
+static int64_t delay(struct sim_client *client, struct sim_world *world)
 {
     const struct sim_config *config = &world->config;
     int64_t us = config->delay_min + sim_random(world, config->delay_max - config->delay_min + 1);
 
     /* now and then something takes much longer */
-    return config->faults != 0 && !world->healed && sim_chance(world, 5)
-               ? us + sim_random(world, RLOCK__SECOND)
-               : us;
+    if (config->faults != 0 && !world->healed && sim_chance(world, 5)) {
+        us += sim_random(world, RLOCK__SECOND);
+        if (client != NULL) {
+            client->hampered = rlock__max(client->hampered, world->now + us);
+        }
+    }
+    return us;
 }
 
 /* ---- Messages ---- */
@@ -74,6 +78,27 @@ static void trace_frame(const struct sim_conn *conn, const char *what, const cha
     sim_trace(conn->world, "  conn %llu %s %s", (unsigned long long)conn->id, what, line);
 }
 
+/* What the server answers instead of running it; NULL it runs it. */
+static const char *refusal(const struct sim_message *message)
+{
+    const struct sim_conn *conn = message->conn;
+    const struct sim_world *world = conn->world;
+
+    if (conn->is_sub) {
+        bool subscribes = memmem(message->bytes, message->len, "\nSUBSCRIBE", 10) != NULL;
+
+        return subscribes && conn->client != NULL && !conn->client->may_listen
+                   ? "-NOPERM this user has no permissions to access one of the channels\r\n"
+                   : NULL;
+    }
+    return world->now < world->refuses_until &&
+                   memmem(message->bytes, message->len < 20 ? message->len : 20, "EVAL", 4) != NULL
+               ? world->refusal
+               : NULL;
+}
+
+static void post(struct sim_conn *conn, bool to_server, const char *bytes, size_t len, bool is_end);
+
 static void at_server(struct sim_message *message)
 {
     struct sim_conn *conn = message->conn;
@@ -84,7 +109,14 @@ static void at_server(struct sim_message *message)
                          rlock__max(world->server_paused_until, world->now + RLOCK__MS));
         return;
     }
-    if (!message->is_end) {
+    if (conn->mute) {
+        message_free(message);
+        return;
+    }
+    if (!message->is_end && refusal(message) != NULL) {
+        trace_frame(conn, "is refused", message->bytes, message->len);
+        post(conn, false, refusal(message), strlen(refusal(message)), false);
+    } else if (!message->is_end) {
         trace_frame(conn, "runs", message->bytes, message->len);
         (void)sim_server_command(world->server, conn->id, message->bytes, message->len);
         sim_check_server(world);
@@ -101,6 +133,10 @@ static void at_client(struct sim_message *message)
 
     if (client != NULL && conn->open && sim_is_paused(client)) {
         rlock__timer_set(&conn->world->timers, &message->timer, client->paused_until);
+        return;
+    }
+    if (conn->mute) {
+        message_free(message);
         return;
     }
     if (client != NULL && conn->open && message->is_end) {
@@ -161,7 +197,7 @@ static void post(struct sim_conn *conn, bool to_server, const char *bytes, size_
     int64_t *last = to_server ? &conn->last_up : &conn->last_down;
     struct sim_message *message = calloc(1, sizeof(*message) + len);
 
-    *last = rlock__max(*last, world->now + delay(world));
+    *last = rlock__max(*last, world->now + delay(conn->client, world));
     message->timer.fire = on_arrival;
     message->conn = conn;
     message->to_server = to_server;
@@ -366,7 +402,7 @@ static void on_link_timer(struct rlock__timer *timer, int64_t now)
         sim_pump(client);
     } else if (link->state == SIM_DOWN) {
         link->state = SIM_CONNECTING;
-        rlock__timer_set(&world->timers, timer, world->now + 2 * delay(world));
+        rlock__timer_set(&world->timers, timer, world->now + 2 * delay(client, world));
     } else if (link->state == SIM_CONNECTING) {
         begin_hello(client, link);
     } else if (link->state == SIM_HELLO) {

@@ -95,11 +95,14 @@ static void on_unref(struct rlock__core *core)
 
 static void make_specs(struct sim_client *client)
 {
-    const struct sim_world *world = client->world;
-    const struct rlock__tuning tuning = {.fair_slot_ms = world->config.slot_ms,
-                                         .no_reentry = world->config.no_reentry,
-                                         .prefer_writers = world->config.prefer_writers};
+    struct sim_world *world = client->world;
+    struct rlock__tuning tuning = {.fair_slot_ms = world->config.slot_ms,
+                                   .no_reentry = world->config.no_reentry,
+                                   .prefer_writers = world->config.prefer_writers};
 
+    if (world->config.other == NULL && sim_chance(world, 100)) {
+        tuning.max_hold_us = world->config.lease / 2 + sim_random(world, 3 * world->config.lease);
+    }
     for (unsigned i = 0; i < world->config.n_keys; i++) {
         struct rlock__bytes name = rlock__bytes_of(world->keys[i]);
 
@@ -120,6 +123,7 @@ struct sim_client *sim_client_new(struct sim_world *world, unsigned index)
     client->index = index;
     client->alive = true;
     client->may_kill = world->config.faults == 0 || !sim_chance(world, 150);
+    client->may_listen = world->config.faults == 0 || !sim_chance(world, 50);
     client->ppm = world->config.drift ? sim_random(world, 8001) - 4000 : 0;
     client->offset = 1 + sim_random(world, RLOCK__SECOND);
     client->tick.fire = on_tick;
@@ -201,6 +205,7 @@ void sim_pump(struct sim_client *client)
         sim_trace(client->world, "client %u notes: %s", client->index, note->text);
         free(note);
     }
+    client->slowest = rlock__max(client->slowest, core->server.flight.rtt);
     sim_wire_pump(client);
     rlock__timer_set(&client->world->timers, &client->tick,
                      rlock__core_next(core) == RLOCK__NEVER
@@ -217,7 +222,7 @@ static void configure(struct sim_world *world)
         &rlock__reentrant_ops, &rlock__reentrant_ops, &rlock__nonreentrant_ops,
         &rlock__spin_ops,      &rlock__fenced_ops,    &rlock__fair_ops,
         &rlock__fair_ops,      &rlock__read_ops,      &rlock__read_ops};
-    static const int64_t leases[] = {300, 1000, 3000};
+    static const int64_t leases[] = {300, 1000, 3000, 10000};
     static const int64_t delays[] = {1, 5, 40};
 
     config->kind = kinds[sim_random(world, sizeof(kinds) / sizeof(kinds[0]))];
@@ -231,7 +236,7 @@ static void configure(struct sim_world *world)
     config->n_keys = 1 + (unsigned)sim_random(world, SIM_KEYS);
     config->delay_min = 20;
     config->delay_max = config->delay_min + delays[sim_random(world, 3)] * RLOCK__MS;
-    config->lease = leases[sim_random(world, 3)] * RLOCK__MS;
+    config->lease = leases[sim_random(world, 4)] * RLOCK__MS;
     config->op_timeout = (200 + sim_random(world, 800)) * RLOCK__MS;
     config->faults = sim_chance(world, 250) ? 0 : 1 + (unsigned)sim_random(world, 40);
     config->drop_messages =
@@ -289,7 +294,7 @@ static void finish(struct sim_world *world)
         rlock__core_close(&client->core, sim_clock(client));
         sim_pump(client);
     }
-    limit = world->now + 10 * RLOCK__SECOND;
+    limit = world->now + 10 * RLOCK__SECOND + 2 * world->config.lease;
     while (world->violation[0] == '\0' && !all_settled(world) && world->timers.root != NULL &&
            world->timers.root->at < limit) {
         step(world);

@@ -24,6 +24,7 @@
 #define SIM_KEYS 3
 #define SIM_SIDES 2 /* of a read/write lock: reading, writing */
 #define SIM_UNFENCED 64
+#define SIM_LEFT 8
 #define SIM_QUEUE 160
 #define SIM_OWNER_SIZE 64
 
@@ -47,6 +48,7 @@ struct sim_conn {
     uint64_t id; /* at the server; 0 not connected yet */
     bool is_sub;
     bool open; /* as the client sees it */
+    bool mute; /* it swallows everything, and nobody is told */
     struct sim_message *under_way;
     int64_t last_up, last_down; /* arrival of the latest frame, each way */
     struct rlock__timer end;    /* the server notices that the client closed */
@@ -76,8 +78,13 @@ struct sim_hold {
     uint64_t number, token;
     bool doomed; /* the server lost it, or an admin took it: only its loss is demanded */
     int64_t doomed_valid;
-    bool fuzzy; /* a nested level is in doubt: the server's count may be one more */
-    bool lost;  /* reported */
+    bool fuzzy;         /* a nested level is in doubt: the server's count may be one more */
+    bool half;          /* a level may have been released though that was refused */
+    bool lost;          /* reported */
+    bool over;          /* its validity was seen to end */
+    bool expired;       /* on the server, by its clock */
+    unsigned renewed;   /* a bit for each level that is to be renewed */
+    int64_t held_until; /* client's clock: max_hold allows no longer; 0 any time */
 };
 
 /* A user: one thread, or one given id, that takes and gives up locks, one call at a time. */
@@ -89,10 +96,15 @@ struct sim_user {
     unsigned side;                    /* of the call */
     bool calling;
     struct rlock__call call;
-    int64_t began; /* client's clock */
+    int64_t began, cancelled; /* client's clock; 0 not cancelled */
     struct rlock__timer act;
     bool doomed_call; /* the server lost its data while the call was on its way */
     int64_t began_at; /* world clock */
+    bool gone;        /* it was not on the server when its release began */
+    /* opening a lock by force */
+    bool forcing, opened;
+    bool seized;                  /* somebody else opens what the call is granted, maybe */
+    char seen[RLOCK__OWNER_SIZE]; /* who holds it */
 };
 
 struct sim_client {
@@ -101,15 +113,20 @@ struct sim_client {
     unsigned index;
     bool alive, closed;
     bool may_kill;        /* the server lets it fence */
+    bool may_listen;      /* the server lets it subscribe */
     int64_t ppm, offset;  /* its clock */
     int64_t paused_until; /* world's clock */
     int64_t disturbed;    /* until when it could not work freely */
+    int64_t hampered;     /* until when something takes longer than it should */
+    int64_t slowest;      /* round trip that it knew */
     struct sim_link link, sub;
     uint64_t last_gen;
     struct rlock__timer tick;
     struct sim_user users[SIM_MAX_USERS];
     unsigned n_users;
     struct rlock__spec *specs[SIM_SIDES][SIM_KEYS];
+    uint64_t left[SIM_LEFT]; /* numbers of threads that ended, the latest */
+    unsigned n_left;
 };
 
 /* What the seed chose. */
@@ -154,12 +171,18 @@ struct sim_world {
     unsigned server_life;
     int64_t server_paused_until;
     bool server_down;
+    int64_t refuses_until; /* the server refuses every script */
+    const char *refusal;
     struct sim_conn *conns;
     struct sim_client *clients[SIM_MAX_CLIENTS];
     struct sim_dead *dead;
     char keys[SIM_KEYS][16];
     int64_t free_since[SIM_SIDES][SIM_KEYS]; /* RLOCK__NEVER: taken */
     uint64_t last_token[SIM_KEYS];
+    char holder[SIM_KEYS][SIM_OWNER_SIZE]; /* of a lock that has one */
+    int64_t holder_ends[SIM_KEYS];         /* its lease has ended by then */
+    char stray[SIM_KEYS][SIM_OWNER_SIZE];  /* a holder that its client does not know */
+    int64_t stray_since[SIM_KEYS];
     struct sim_queue queues[SIM_KEYS];
     struct rlock__timer restart;
     bool healed; /* no more faults: the end */
@@ -206,6 +229,31 @@ bool sim_user_holds(const struct sim_user *user);
 void sim_user_done(struct sim_user *user);
 void sim_user_lost(struct sim_client *client, const struct rlock__loss *loss);
 
+/* ---- force.c ---- */
+
+/* Looks who holds a lock; and opens it, if that one still does. */
+void sim_force_look(struct sim_user *user);
+void sim_force_open(struct sim_user *user);
+void sim_force_done(struct sim_user *user);
+void sim_user_begin(struct sim_user *user);
+void sim_user_plan(struct sim_user *user, int64_t pause);
+
+/* ---- rely.c ---- */
+
+int64_t sim_valid_until(const struct sim_hold *hold);
+/* Whether its client thinks that the user holds. */
+bool sim_user_is_held(const struct sim_user *user, unsigned side);
+/* When its call must be back, by its client's clock. */
+int64_t sim_user_due(const struct sim_user *user);
+/* What a user may rely on: after each step, at the end of a call, when a loss is reported. */
+void sim_rely(struct sim_user *user);
+void sim_rely_done(struct sim_user *user);
+void sim_rely_lost(const struct sim_user *user, unsigned side, enum rlock_reason reason);
+/* What the server has under the key belongs to somebody. */
+void sim_rely_key(struct sim_world *world, unsigned key);
+/* The link is alive, and who believes to hear a channel hears it. */
+void sim_rely_links(struct sim_world *world);
+
 /* ---- faults.c ---- */
 
 void sim_fault(struct sim_world *world);
@@ -224,6 +272,10 @@ void sim_check_end(struct sim_world *world);
 void sim_note_free(struct sim_world *world, unsigned side, unsigned key, bool is_free);
 /* The server has no memory of what was before, for one key or all (-1). */
 void sim_doom(struct sim_world *world, int key);
+/* The same for what one owner has, maybe. */
+void sim_doom_owner(struct sim_world *world, const char *owner);
+/* The owner's count on the server; 0 it is not there, or nothing keeps it there. */
+long sim_server_count(const struct sim_user *user, unsigned side);
 /* The number must not be seen on that side of the server's locks again. */
 void sim_declare_dead(struct sim_world *world, const struct sim_client *client, unsigned side,
                       uint64_t number, const char *why);

@@ -70,7 +70,7 @@ public final class Agent {
         switch (verb) {
             case "open":
                 return clients.open(client, args.get(0), Long.parseLong(args.get(1)),
-                        args.size() > 2 ? args.get(2) : "");
+                        Long.parseLong(args.get(2)), args.size() > 3 ? args.get(3) : "");
             case "close":
                 return clients.close(client);
             case "version":

@@ -16,10 +16,16 @@ final class Clients {
     private final Map<String, RLock> locks = new ConcurrentHashMap<>();
 
     /** Returns the client's id, the first part of its owners' names on the server. */
-    String open(String label, String url, long watchdogMs, String prefix) throws Exception {
+    String open(String label, String url, long watchdogMs, long slotMs, String prefix)
+            throws Exception {
         Config config = new Config();
         config.setLockWatchdogTimeout(watchdogMs);
         config.setThreads(8).setNettyThreads(4);
+        for (Method method : Config.class.getMethods()) {
+            if (method.getName().equals("setFairLockWaitTimeout")) { // fixed in older versions
+                method.invoke(config, slotMs);
+            }
+        }
 
         int slash = url.indexOf('/', "redis://".length());
         SingleServerConfig server = config.useSingleServer();

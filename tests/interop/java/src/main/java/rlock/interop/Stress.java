@@ -72,7 +72,7 @@ final class Stress {
         if (kinds.get(cell).equals("-")) { // not in this version
             return;
         }
-        String[] offered = kinds.get(cell).split("\\+");
+        String[] offered = kinds.get(cell).split("\\|");
         String kind = offered[random.nextInt(offered.length)];
         RLock lock = kind.equals("none") ? null : clients.lock(client, kind, "stress-" + cell);
 

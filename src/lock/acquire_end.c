@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How an acquisition ends: granted, refused, given up; with an attempt's outcome open, in doubt. */
+#include <stdio.h>
+
+#include "lock/acquire.h"
+
+void rlock__acquire_account_busy(struct rlock__call *call)
+{
+    if (call->lost_gen != 0 &&
+        rlock__flight_is_fenced(&call->core->server.flight, call->lost_gen)) {
+        call->lost_gen = 0;
+    }
+}
+
+struct rlock__open_copies rlock__acquire_copies(const struct rlock__call *call)
+{
+    return (struct rlock__open_copies){call->gen, call->lost_gen, call->sent_at};
+}
+
+/* Leaves everything that the call is in, except its turn on the hold. */
+static void withdraw(struct rlock__call *call, int64_t granted_until, int64_t now)
+{
+    if (call->place != NULL) {
+        rlock__place_leave(call, granted_until, now);
+    }
+    if (call->channel != NULL) {
+        rlock__channel_leave(call);
+    }
+}
+
+void rlock__acquire_end(struct rlock__call *call, int code, int64_t now)
+{
+    struct rlock__hold *hold = call->hold;
+
+    if (code != 0 && call->enqueued) { /* leaves the queue on the server: nobody waits for that */
+        call->enqueued = false;
+        rlock__orphan_new(call->spec, call->number, 0, rlock__acquire_copies(call),
+                          rlock__acquire_lease(call), NULL, now);
+    }
+
+    withdraw(call, code == 0 ? call->valid_until : 0, now);
+    rlock__call_complete(call, code, NULL);
+    if (hold != NULL) {
+        rlock__hold_leave(hold, now);
+    }
+}
+
+void rlock__acquire_say(struct rlock__call *call, int code, int64_t now)
+{
+    const struct rlock__server *server = &call->core->server;
+    const char *address = call->core->address;
+    char name[96], holder[2 * RLOCK__HOLDER_SIZE];
+
+    (void)rlock__spec_text(call->spec, name);
+    (void)rlock__text(rlock__bytes_of(call->holder), holder, sizeof(holder));
+    if (code == RLOCK_EINDOUBT) {
+        int64_t left = rlock__max(0, call->sent_at + rlock__acquire_lease(call) - now);
+
+        (void)snprintf(
+            call->detail, sizeof(call->detail),
+            "lock %s: no answer from server %s; if it was granted, it is free again in %lld ms",
+            name, address, (long long)rlock__ms_up(left));
+    } else if (code == RLOCK_ECONN || code == RLOCK_EAUTH || code == RLOCK_ETLS) {
+        (void)snprintf(call->detail, sizeof(call->detail), "lock %s: server %s%s", name,
+                       server->link_code != 0 ? server->link_error : address,
+                       server->link_code != 0 ? "" : ": not connected yet");
+    } else if (call->contended && holder[0] == '\0') {
+        (void)snprintf(call->detail, sizeof(call->detail),
+                       "lock %s: others wait for it (server %s)", name, address);
+    } else if (call->contended) {
+        (void)snprintf(call->detail, sizeof(call->detail), "lock %s: held by %s (server %s)", name,
+                       holder, address);
+    } else {
+        (void)snprintf(call->detail, sizeof(call->detail), "lock %s: %s (server %s)", name,
+                       rlock_strerror(code), address);
+    }
+}
+
+void rlock__acquire_undo(struct rlock__call *call, int code, int64_t now)
+{
+    int64_t grace = code == RLOCK_ECANCELED ? RLOCK__CANCEL_GRACE_US : RLOCK__GRACE_US;
+    uint32_t outer = call->target - 1;
+
+    call->step = RLOCK__GIVING_UP;
+    call->code = code;
+    call->enqueued = false; /* the release takes it out of the queue too */
+    withdraw(call, 0, now);
+    if (call->target > 1) { /* it may have extended the lease of the outer levels */
+        int64_t free_by = rlock__free_by(now, rlock__acquire_lease(call));
+
+        call->hold->free_by = rlock__max(call->hold->free_by, free_by);
+    }
+    rlock__timer_set(&call->core->timers, &call->timer, now + grace);
+    rlock__orphan_new(call->spec, call->number, outer, rlock__acquire_copies(call),
+                      rlock__acquire_lease(call), call, now);
+}
+
+void rlock__acquire_refuse(struct rlock__call *call, int code, int64_t now)
+{
+    if (call->lost_gen == 0) {
+        rlock__acquire_end(call, code, now);
+    } else {
+        rlock__acquire_undo(call, code, now);
+    }
+}
+
+void rlock__acquire_late_answer(struct rlock__call *call, const struct rlock__reply *reply,
+                                int64_t now)
+{
+    bool refused = reply != NULL && rlock__reply_is_error(reply);
+
+    if (reply != NULL && !refused &&
+        call->spec->ops->read_acquire(reply, call->memo, now).outcome == RLOCK__BUSY) {
+        rlock__acquire_account_busy(call);
+        refused = true;
+    }
+    if (refused && call->lost_gen == 0) {
+        rlock__orphan_forget(call->core, call);
+        rlock__acquire_settled(call, now);
+    }
+}
+
+/* Takes back the attempt. Returns whether a copy of it may have run, or may yet. */
+static bool take_back(struct rlock__call *call)
+{
+    struct rlock__request *request = call->request;
+
+    if (request == NULL) {
+        return call->lost_gen != 0;
+    }
+    call->sent_at = request->t0;
+    call->gen = request->gen;
+    call->lost_gen = request->lost_gen > call->lost_gen ? request->lost_gen : call->lost_gen;
+    if (request->sent) {
+        request->resend = RLOCK__DROP; /* its reply is read in its place */
+        return true;
+    }
+    call->request = NULL;
+    rlock__flight_withdraw(&call->core->server.flight, request);
+    (void)rlock__request_free(request);
+    return call->lost_gen != 0;
+}
+
+void rlock__acquire_give_up(struct rlock__call *call, int code, int64_t now)
+{
+    enum rlock__step step = call->step;
+
+    if (step == RLOCK__LINED_UP) {
+        rlock__hold_unline(call);
+    }
+    if (step != RLOCK__GIVING_UP) {
+        if (code != RLOCK_ETIMEDOUT || !call->contended) {
+            rlock__acquire_say(call, code, now);
+        }
+        if (!take_back(call)) {
+            rlock__acquire_end(call, code, now);
+            return;
+        }
+        rlock__acquire_undo(call, code, now);
+    }
+    if (code == RLOCK_ECLOSED &&
+        call->step == RLOCK__GIVING_UP) { /* the client's end waits for orphans itself */
+        rlock__orphan_forget(call->core, call);
+        call->code = code;
+        rlock__acquire_settled(call, now);
+    }
+}
+
+void rlock__acquire_settled(struct rlock__call *call, int64_t now)
+{
+    if (call->request != NULL) {
+        call->request->subject = NULL;
+        call->request = NULL;
+    }
+    rlock__acquire_end(call, call->code, now);
+}

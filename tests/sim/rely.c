@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What each user may rely on, whatever happens:
+ *   a hold that ended is told, and stays ended; one that is renewed is not lost while the network
+ * works calls are back by the deadline that their arguments say nobody sleeps longer than it may
+ * every holder on the server is known to its client
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lock/internal.h"
+#include "world.h"
+
+#define SLACK (50 * RLOCK__MS)
+
+int64_t sim_valid_until(const struct sim_hold *hold)
+{
+    return hold->claim != NULL ? atomic_load(&hold->claim->valid_until) : 0;
+}
+
+static const struct rlock__hold *find_hold(const struct sim_client *client, uint64_t number)
+{
+    const struct rlock__hold *hold = client->core.holds;
+
+    while (hold != NULL && hold->number != number) {
+        hold = hold->hh.next;
+    }
+    return hold;
+}
+
+bool sim_user_is_held(const struct sim_user *user, unsigned side)
+{
+    const struct rlock__hold *hold = find_hold(user->client, user->holds[side].number);
+
+    return hold != NULL && hold->state == RLOCK__HOLD_HELD;
+}
+
+int64_t sim_user_due(const struct sim_user *user)
+{
+    const struct rlock__call *call = &user->call;
+    bool takes = call->kind == RLOCK__ACQUIRE;
+    int64_t wait =
+        takes && call->wait_us != 0 ? call->wait_us : user->client->world->config.op_timeout;
+    int64_t due = wait < 0 ? RLOCK__NEVER : user->began + wait;
+
+    return takes && user->cancelled != 0 ? rlock__min(due, user->cancelled) : due;
+}
+
+/* Whether the link, the server and the client did their work freely for so long. */
+static bool is_free_for(const struct sim_client *client, int64_t long_us)
+{
+    return rlock__max(client->hampered, client->disturbed) < client->world->now - long_us;
+}
+
+static bool has_one_holder(const struct sim_world *world)
+{
+    return world->config.other == NULL && (world->config.kind->caps & RLOCK__CAP_QUEUES) == 0;
+}
+
+/* ---- Sleeping ---- */
+
+/* The lease of the holder that the call was told of ends before the call looks again. */
+static bool outlives_holder(const struct sim_user *user)
+{
+    const struct sim_client *client = user->client;
+    const struct sim_world *world = client->world;
+    int64_t now = sim_clock(client), left = world->holder_ends[user->key] - world->now;
+
+    return has_one_holder(world) && user->call.error == 0 && user->call.contended &&
+           strcmp(user->call.holder, world->holder[user->key]) == 0 &&
+           user->call.timer.at - now > left + world->config.delay_max + 30 * RLOCK__MS &&
+           is_free_for(client, now - user->call.sent_at + 2 * world->config.delay_max);
+}
+
+static void check_sleep(const struct sim_user *user)
+{
+    const struct sim_client *client = user->client;
+    const struct rlock__call *call = &user->call;
+    int64_t now = sim_clock(client);
+    bool hears = client->sub.state == SIM_UP && client->may_listen;
+    int64_t longest = call->error != 0 ? RLOCK__BACKOFF_US + RLOCK__BACKOFF_MAX_US
+                                       : (hears ? RLOCK__RECHECK_US : RLOCK__POLL_US);
+
+    if (!user->calling || call->kind != RLOCK__ACQUIRE ||
+        (call->step != RLOCK__SLEEPING && call->step != RLOCK__SUBSCRIBING)) {
+        return;
+    }
+    if (call->target > 1 && call->error == 0) {
+        sim_violate(client->world, "client %u: waits for a level of its own hold of %s",
+                    client->index, client->world->keys[user->key]);
+    } else if ((call->spec->ops->caps & RLOCK__CAP_SPINS) != 0 ||
+               (call->deadline - now < client->slowest && call->timer.set)) {
+        return; /* by its own rules; and who has no time for another look waits for the end */
+    } else if (!call->timer.set || call->timer.at - now > longest) {
+        sim_violate(client->world, "client %u: sleeps longer than %lld us", client->index,
+                    (long long)longest);
+    } else if (outlives_holder(user)) {
+        sim_violate(client->world, "client %u: sleeps past the lease that holds %s", client->index,
+                    client->world->keys[user->key]);
+    }
+}
+
+/* ---- Holds ---- */
+
+/* At rest the server counts as many levels as the client. */
+static void check_count(const struct sim_user *user, unsigned side)
+{
+    const struct sim_client *client = user->client;
+    const struct sim_hold *mine = &user->holds[side];
+    const struct rlock__hold *hold = find_hold(client, mine->number);
+
+    if (hold != NULL && hold->state == RLOCK__HOLD_HELD && !hold->busy && client->may_kill &&
+        client->core.orphans == NULL && !mine->doomed && !mine->half &&
+        sim_valid_until(mine) > sim_clock(client) &&
+        sim_server_count(user, side) != (long)hold->count) {
+        sim_violate(client->world, "client %u: %u levels of %s, the server has %ld", client->index,
+                    hold->count, client->world->keys[user->key], sim_server_count(user, side));
+    }
+}
+
+static void check_hold(struct sim_user *user, unsigned side)
+{
+    struct sim_client *client = user->client;
+    struct sim_world *world = client->world;
+    struct sim_hold *hold = &user->holds[side];
+    const char *key = world->keys[user->key];
+    int64_t now = sim_clock(client), until = sim_valid_until(hold);
+    bool giving = user->calling && user->call.kind == RLOCK__RELEASE && user->side == side;
+
+    if (hold->depth == 0) {
+        return;
+    }
+    check_count(user, side);
+    if (until == 0 && !hold->lost && !giving && !client->closed) {
+        sim_violate(world, "client %u: a hold of %s ended, and nobody is told", client->index, key);
+    }
+    if (until > now && hold->over) {
+        sim_violate(world, "client %u: a hold of %s is valid again", client->index, key);
+    }
+    hold->over |= until != 0 && until <= now;
+    if (hold->held_until != 0 && until > hold->held_until) {
+        sim_violate(world, "client %u: holds %s longer than its max_hold", client->index, key);
+    }
+    if (hold->lost && user->calling && user->side == side && user->call.request != NULL &&
+        user->began_at == world->now) {
+        sim_violate(world, "client %u: asks the server about a lost hold of %s", client->index,
+                    key);
+    }
+}
+
+void sim_rely(struct sim_user *user)
+{
+    check_sleep(user);
+    check_hold(user, 0);
+    check_hold(user, 1);
+}
+
+/* After a call: until when the hold may be believed in, and which levels are to be renewed. */
+static void note_levels(const struct sim_user *user, struct sim_hold *hold)
+{
+    const struct sim_client *client = user->client;
+    const struct rlock__call *call = &user->call;
+    int64_t most = call->spec->tuning.max_hold_us, now = sim_clock(client);
+    int64_t lease = client->world->config.lease;
+
+    if (call->kind == RLOCK__ACQUIRE && call->code == 0) {
+        hold->renewed |= (call->lease_us == 0 ? 1U : 0U) << hold->depth;
+        lease = hold->depth == 1 ? rlock__max(most, call->lease_us) : call->lease_granted_us;
+    } else if (call->kind == RLOCK__RELEASE && call->code == 0) {
+        hold->renewed &= (2U << hold->depth) - 1;
+        hold->half = false;
+    } else if (call->kind == RLOCK__RELEASE) { /* not renewed any more, or released later, maybe */
+        hold->renewed = 0;
+        hold->half = true;
+        lease = RLOCK__NEVER - now;
+    }
+    hold->held_until = most != 0 ? rlock__max(hold->held_until, now + lease) : 0;
+}
+
+void sim_rely_done(struct sim_user *user)
+{
+    struct sim_client *client = user->client;
+    struct sim_world *world = client->world;
+    struct sim_hold *hold = &user->holds[user->side];
+    const char *key = world->keys[user->key];
+    bool takes = user->call.kind == RLOCK__ACQUIRE, good = user->call.code == 0;
+
+    if (takes && good && sim_valid_until(hold) <= sim_clock(client)) {
+        sim_violate(world, "client %u: is granted %s, which is over", client->index, key);
+    }
+    if (takes && good && hold->depth > 1 && world->config.kind == &rlock__nonreentrant_ops) {
+        sim_violate(world, "client %u: holds %s twice", client->index, key);
+    }
+    if (takes && hold->depth != 0 && user->call.code == RLOCK_EBUSY && !hold->fuzzy) {
+        sim_violate(world, "client %u: a level of its own hold of %s is busy", client->index, key);
+    }
+    if (!takes && good && user->gone && client->may_kill && !hold->fuzzy &&
+        client->disturbed < user->began_at) { /* sent once */
+        sim_violate(world, "client %u: released %s, which it did not hold", client->index, key);
+    }
+    if (!takes && good && hold->depth == 0 && hold->expired && !hold->doomed && client->may_kill) {
+        sim_violate(world, "client %u: released %s, which had expired", client->index, key);
+    }
+    note_levels(user, hold);
+}
+
+/* On a network that works nothing that is renewed is ever lost; on a bad one it does not expire
+ * unless something stood in the way during the last lease. */
+void sim_rely_lost(const struct sim_user *user, unsigned side, enum rlock_reason reason)
+{
+    const struct sim_client *client = user->client;
+    const struct sim_world *world = client->world;
+    const struct sim_hold *hold = &user->holds[side];
+    int64_t lease = world->config.lease;
+
+    if ((reason == RLOCK_LOST_TAKEN || reason == RLOCK_LOST_DELETED) && client->may_kill &&
+        sim_server_count(user, side) != 0) {
+        sim_violate(client->world, "client %u: a hold of %s is lost, and is there", client->index,
+                    world->keys[user->key]);
+    }
+    if ((hold->renewed & ((2U << hold->depth) - 1)) == 0 || client->closed ||
+        client->specs[side][user->key]->tuning.max_hold_us != 0) {
+        return;
+    }
+    if (world->config.faults == 0 ||
+        (reason == RLOCK_LOST_EXPIRED && lease > 20 * world->config.delay_max &&
+         is_free_for(client, lease))) {
+        sim_violate(client->world, "client %u: a renewed hold of %s is lost: %s", client->index,
+                    world->keys[user->key], rlock_reason_text(reason));
+    }
+}
+
+/* ---- The server ---- */
+
+/* Whether the client knows what it has under this number, or may have. */
+static bool knows(const struct sim_client *client, uint64_t number)
+{
+    const struct rlock__hold *hold = find_hold(client, number);
+    bool known = client->core.orphans != NULL || (hold != NULL && hold->state == RLOCK__HOLD_HELD);
+
+    for (const struct rlock__call *call = client->core.calls; call != NULL; call = call->all_next) {
+        known |= call->number == number;
+    }
+    for (unsigned i = 0; i < SIM_LEFT; i++) {
+        known |= client->left[i] == number;
+    }
+    return known;
+}
+
+/* Its client lives, is let fence, and does not know it. until: when that was excused. */
+static bool is_stray(const struct sim_world *world, const char *holder, int64_t *ret_excused)
+{
+    for (unsigned i = 0; i < world->config.n_clients; i++) {
+        const struct sim_client *client = world->clients[i];
+
+        if (client != NULL && strncmp(holder, client->core.uuid, RLOCK__UUID_LEN) == 0) {
+            *ret_excused = rlock__max(client->hampered, client->disturbed);
+            return client->may_kill &&
+                   !knows(client, strtoull(holder + RLOCK__UUID_LEN + 1, NULL, 10));
+        }
+    }
+    return false;
+}
+
+/* Every holder is somebody's, but for the time that commands take and clocks differ. */
+static void check_known(struct sim_world *world, unsigned key, struct sim_view name)
+{
+    int64_t grace = SLACK + 2 * world->config.delay_max + world->config.lease / 100, excused = 0;
+    char holder[SIM_OWNER_SIZE];
+
+    (void)snprintf(holder, sizeof(holder), "%.*s", (int)name.len, name.data);
+    if (!is_stray(world, holder, &excused)) {
+        if (strcmp(holder, world->stray[key]) == 0) {
+            world->stray[key][0] = '\0';
+        }
+        return;
+    }
+    if (world->stray[key][0] == '\0') {
+        (void)snprintf(world->stray[key], SIM_OWNER_SIZE, "%s", holder);
+        world->stray_since[key] = world->now;
+    }
+    excused = rlock__max(excused, world->stray_since[key]);
+    if (world->server_paused_until != 0) { /* what was on its way ran later than anybody expects */
+        excused = rlock__max(excused, world->server_paused_until + 2 * world->config.lease);
+    }
+    if (strcmp(holder, world->stray[key]) == 0 && world->now - excused > grace) {
+        sim_violate(world, "%s holds %s on the server, and nobody knows", holder, world->keys[key]);
+    }
+}
+
+/* Notes who holds the key, and from whom the server's clock took it. */
+static void note_holder(struct sim_world *world, unsigned key, struct sim_view holder,
+                        int64_t pttl_ms)
+{
+    char *last = world->holder[key], name[SIM_OWNER_SIZE];
+    bool same = strlen(last) == holder.len && memcmp(last, holder.data, holder.len) == 0;
+
+    for (unsigned i = 0; !same && last[0] != '\0' && world->now > world->holder_ends[key] &&
+                         i < world->config.n_clients * SIM_MAX_USERS;
+         i++) {
+        struct sim_client *client = world->clients[i / SIM_MAX_USERS];
+        struct sim_hold *hold = &client->users[i % SIM_MAX_USERS].holds[0];
+
+        (void)snprintf(name, sizeof(name), "%s:%llu", client->core.uuid,
+                       (unsigned long long)hold->number);
+        hold->expired |= strcmp(name, last) == 0;
+    }
+    (void)snprintf(last, SIM_OWNER_SIZE, "%.*s", (int)holder.len, holder.data);
+    world->holder_ends[key] = world->now + (pttl_ms + 1) * RLOCK__MS;
+}
+
+void sim_rely_key(struct sim_world *world, unsigned key)
+{
+    struct sim_view name = {world->keys[key], strlen(world->keys[key])}, none = {"", 0};
+    struct sim_key_info info;
+
+    if (world->config.other != NULL) {
+        return;
+    }
+    if (!sim_server_find_key(world->server, name, &info)) {
+        note_holder(world, key, none, 0);
+        world->stray[key][0] = '\0';
+        return;
+    }
+    note_holder(world, key, sim_key_item(&info, 0).name, info.pttl_ms);
+    check_known(world, key, sim_key_item(&info, 0).name);
+}
+
+/* ---- Links ---- */
+
+/* A reply that is overdue breaks its link: nothing else tells that it is dead. */
+static void check_overdue(struct sim_client *client)
+{
+    const struct rlock__flight *flight = &client->core.server.flight;
+
+    if (flight->up && flight->sent != NULL && client->disturbed < client->world->now - SLACK &&
+        sim_clock(client) > flight->sent->t0 + flight->op_timeout + SLACK) {
+        sim_violate(client->world, "client %u: a link is kept whose reply is overdue",
+                    client->index);
+    }
+}
+
+/* Who believes to hear the channel hears it: with nothing broken, all that listen are there. */
+static void check_ears(struct sim_world *world, unsigned key)
+{
+    struct rlock__bytes channel = world->clients[0]->specs[0][key]->channel;
+    size_t believing = 0;
+
+    for (unsigned i = 0; i < world->config.n_clients; i++) {
+        bool believes = false;
+
+        for (unsigned j = 0; j < world->clients[i]->n_users; j++) {
+            const struct sim_user *user = &world->clients[i]->users[j];
+
+            believes |= user->calling && user->key == key && rlock__channel_is_live(&user->call);
+        }
+        believing += believes;
+    }
+    if (sim_server_n_subscribers(world->server, (struct sim_view){channel.at, channel.len}, false) <
+        believing) {
+        sim_violate(world, "somebody believes to hear the channel of %s, and does not",
+                    world->keys[key]);
+    }
+}
+
+void sim_rely_links(struct sim_world *world)
+{
+    for (unsigned i = 0; i < world->config.n_clients; i++) {
+        check_overdue(world->clients[i]);
+    }
+    for (unsigned i = 0;
+         world->config.faults == 0 && has_one_holder(world) && i < world->config.n_keys; i++) {
+        check_ears(world, i);
+    }
+}
