@@ -6,12 +6,12 @@
  *   QUEUED       in the local line; only its head asks the server
  *   ASKING       an attempt waits for the link, or for its reply
  *   SUBSCRIBING  busy; the channel is not live yet, and will wake it; a timer too
- *   SLEEPING     busy; a message will wake it; a timer too: when the holder's lease ends, or to look again
- *   GIVING_UP    ended with an attempt's outcome open: a release went out behind it, a short grace runs
+ *   SLEEPING     busy; a message will wake it, or a timer: the end of a lease, or to look again
+ *   GIVING_UP    ended with an attempt open: a release went out behind it, a short grace runs
  *   COMPLETE
  *
- * Every step has a timer; nobody sleeps on a message alone. "Not acquired" is answered only when every
- * copy that was sent is accounted for; else the answer is "in doubt".
+ * Every step has a timer; nobody sleeps on a message alone. "Not acquired" is answered only when
+ * every copy that was sent is accounted for; else the answer is "in doubt".
  *
  * Here: the turns and the attempts. acquire_wait.c sleeps and wakes, acquire_end.c ends.
  */

@@ -24,8 +24,9 @@ void rlock__acquire_busy(struct rlock__call *call, const struct rlock__answer *a
 /* ---- acquire_end.c ---- */
 
 /*
- * "Busy" says that this number is not there now: with the links of its earlier copies fenced none of them
- * can put it there any more. Nothing else proves that: an error tells of the last copy only.
+ * "Busy" says that this number is not there now: with the links of its earlier copies fenced
+ * none of them can put it there any more. Nothing else proves that: an error tells of the last
+ * copy only.
  */
 void rlock__acquire_account_busy(struct rlock__call *call);
 struct rlock__open_copies rlock__acquire_copies(const struct rlock__call *call);
