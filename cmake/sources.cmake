@@ -6,6 +6,8 @@ set(RLOCK_SOURCES
     src/base/timer.c
     src/client/ask.c
     src/client/cancel.c
+    src/client/composite.c
+    src/client/composite_new.c
     src/client/diagnose.c
     src/client/dispatch.c
     src/client/drive.c
@@ -36,6 +38,8 @@ set(RLOCK_SOURCES
     src/lock/renew.c
     src/lock/spec.c
     src/lock/spin.c
+    src/multi/composite.c
+    src/multi/multi.c
     src/net/conn.c
     src/net/connect.c
     src/net/hello.c
@@ -43,6 +47,7 @@ set(RLOCK_SOURCES
     src/net/session.c
     src/net/sock.c
     src/net/tls.c
+    src/redlock/redlock.c
     src/rw/read.c
     src/rw/rw.c
     src/rw/write.c

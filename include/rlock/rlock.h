@@ -76,7 +76,8 @@ extern "C" {
     X(EINVAL, -19, "invalid argument")                                                             \
     X(ENOTSUP, -20, "not supported")                                                               \
     X(ENOMEM, -21, "no memory")                                                                    \
-    X(ERESOURCE, -22, "no resources")
+    X(ERESOURCE, -22, "no resources")                                                              \
+    X(ERESTARTED, -23, "the server restarted too recently to count")
 
 /* What a call returns: RLOCK_OK is 0, all others are negative. See RLOCK_CODES for their meanings.
  */
@@ -122,7 +123,8 @@ enum rlock_reason {
     RLOCK_LOST_FORKED,         /* asked in a child of fork */
     RLOCK_LOST_CLOSED,         /* the client was closed while it was held */
     RLOCK_LOST_THREAD_EXITED,  /* the thread that owned it ended without unlocking */
-    RLOCK_LOST_FORCED          /* this process forced the lock open */
+    RLOCK_LOST_FORCED,         /* this process forced the lock open */
+    RLOCK_LOST_RESTARTED /* member of a RedLock: its server restarted, and may have forgotten it */
 };
 
 /* Returns a short text for a reason: static, never NULL. */
@@ -232,7 +234,11 @@ struct rlock_opts {
     int64_t fair_slot_ms;    /* fair: how long an entry of the queue counts, beyond those before it;
                                 must equal that of all others who use the lock (Redisson's
                                 fairLockWaitTimeout), at least 1000; default 300000 */
-    bool no_reentry;     /* its owner gets RLOCK_EREACQUIRE for taking it again; default false */
+    bool no_reentry; /* its owner gets RLOCK_EREACQUIRE for taking it again; default false */
+    int64_t
+        max_lease_ms;    /* RedLock: a server that started less than this ago does not count for new
+                             grants; equal for all who use the lock; negative: off, for servers that
+                             lose nothing (fsync always); default 30000 */
     bool prefer_writers; /* read and write: readers stand back while a writer waits, if both
                             sides have it; default off */
 };
@@ -310,6 +316,37 @@ RLOCK_API int rlock_read_new(struct rlock_client *client, const char *name,
  */
 RLOCK_API int rlock_write_new(struct rlock_client *client, const char *name,
                               const struct rlock_opts *opts, struct rlock **ret_lock);
+
+/*
+ * Makes a multi-lock: one lock that is held while all of its members are. Redisson's
+ * RedissonMultiLock. Whoever takes it gets all of them or none, in any order that they are named
+ * in; it waits for one while holding those before it, and gives all back at its deadline. The
+ * members' holds are the owner's own: it may take a member once more. Losing one loses the whole,
+ * once, and gives the others back. members: n from 1 to 64, of any kinds and clients, multi-locks
+ * too; each lock once, and not both sides of one read/write lock. They need not live on. opts:
+ * NULL, or all default. A grant's token is 0. A fixed lease is renewed until the last member is
+ * taken; then at least two thirds of it remain, see rlock_grant.valid_ms. on_lost and the log are
+ * those of the first member's client. Returns RLOCK_EINVAL, RLOCK_ENOTSUP (a RedLock as a
+ * member), RLOCK_ENOMEM, RLOCK_EFORKED, RLOCK_ECLOSED. Owns: *ret_lock is the caller's, to be
+ * freed with rlock_free().
+ */
+RLOCK_API int rlock_multi_new(struct rlock *const *members, size_t n, const struct rlock_opts *opts,
+                              struct rlock **ret_lock);
+
+/*
+ * Makes a RedLock: a lock that is held while most of its members are, each on a server of its own
+ * that knows nothing of the others. Survives the loss of any minority of them; relies on clocks
+ * that run at about the same rate, and on restarted servers staying out of new grants for
+ * max_lease_ms: after a start of all of them nobody gets it for that long (RLOCK_ENOQUORUM,
+ * rlock_detail() says how long). After the Redlock algorithm of the Redis documentation. members:
+ * n from 1 to 64, each of another client, one per server; an even n tolerates no more than n - 1
+ * would. Neither composites nor fenced locks. opts: max_lease_ms, or NULL. All servers are asked
+ * at once; the answer comes as soon as it is certain. Nested levels are counted by this process
+ * alone. A longer lease than max_lease_ms is RLOCK_EINVAL. Returns as rlock_multi_new(),
+ * RLOCK_ENOTSUP for a member that it cannot have.
+ */
+RLOCK_API int rlock_redlock_new(struct rlock *const *members, size_t n,
+                                const struct rlock_opts *opts, struct rlock **ret_lock);
 
 /* Frees a handle. Never unlocks. Returns NULL; NULL is ok. The caller sees that nobody uses the
  * handle any more. */
@@ -451,9 +488,31 @@ struct rlock_info {
         .size = sizeof(struct rlock_info)                                                          \
     }
 
-/* Asks the server about the lock. I/O: within op_timeout_ms. Returns RLOCK_ECONN, EPERM,
- * EWRONGTYPE, ECLOSED, … */
+/* Asks the server about the lock. Of a multi-lock or RedLock: its members, one after the other;
+ * what the first that is held says, holders: how many of them are held. I/O: within
+ * op_timeout_ms. Returns RLOCK_ECONN, EPERM, EWRONGTYPE, ECLOSED, … */
 RLOCK_API int rlock_inspect(struct rlock *lock, struct rlock_info *ret_info);
+
+/* What one member of a multi-lock or RedLock said. Borrowed: valid during the callback. */
+struct rlock_member {
+    size_t size;
+    const char *name; /* the member's name, with a NUL byte after name_len bytes */
+    size_t name_len;
+    const char *kind;
+    const char *server; /* its server's address */
+    bool held;          /* granted, and kept */
+    int code;           /* 0, or why not: RLOCK_EBUSY, ETIMEDOUT, ECONN, ERESTARTED, … */
+    const char *detail; /* one line about that, naming the holder where known; "" if it is held */
+};
+
+/* Receives the members one after the other, in the calling thread. */
+typedef void rlock_member_fn(const struct rlock_member *member, void *payload);
+
+/*
+ * Calls fn with what each member of a multi-lock or RedLock said in the latest call that ended on
+ * this handle: threads that share a handle see each other's. Local, no I/O. Returns RLOCK_EINVAL.
+ */
+RLOCK_API int rlock_members(const struct rlock *lock, rlock_member_fn *fn, void *payload);
 
 /* ---- Locks there are, and the server's fitness
  * -------------------------------------------------------------- */

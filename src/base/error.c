@@ -72,6 +72,8 @@ const char *rlock_reason_text(enum rlock_reason reason)
         return "thread exited";
     case RLOCK_LOST_FORCED:
         return "forced";
+    case RLOCK_LOST_RESTARTED:
+        return "server restarted";
     default:
         return "unknown";
     }

@@ -59,6 +59,11 @@ const void *rlock__cancel_id(const struct rlock_cancel *cancel)
     return cancel != NULL ? (const void *)cancel->id : NULL;
 }
 
+int rlock__cancel_fd(const struct rlock_cancel *cancel)
+{
+    return cancel->fd;
+}
+
 bool rlock__cancel_is_fired(const struct rlock_cancel *cancel)
 {
     return atomic_load(&cancel->fired);

@@ -18,6 +18,7 @@
 #ifndef RLOCK_CLIENT_CLIENT_H
 #define RLOCK_CLIENT_CLIENT_H
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -115,6 +116,13 @@ int64_t rlock__retry_pause(struct rlock_client *client, bool of_use, unsigned *f
 void rlock__link_broke(struct rlock_client *client, int code, const char *text);
 void rlock__wake_service(const struct rlock_client *client);
 void rlock__wake_keeper(struct rlock_client *client);
+/* What a keeper does in each round, with fds polled in between: plans until when, and reacts. */
+int64_t rlock__watch_plan(struct rlock_client *client, struct pollfd fds[static 2]);
+void rlock__watch_react(struct rlock_client *client, const struct pollfd fds[static 2],
+                        int64_t until);
+/* Gives the watch to a parked caller, or to the service thread. With the mutex held. */
+void rlock__watch_end(struct rlock_client *client);
+int rlock__timeout_ms(int64_t until, int64_t now);
 /* Runs a call to its completion. */
 int rlock__run(struct rlock_client *client, struct rlock__call *call,
                const struct rlock_cancel *cancel);
@@ -158,6 +166,8 @@ void rlock__thread_prune(void);
 
 /* Names the signal in core calls; 0 for NULL. */
 const void *rlock__cancel_id(const struct rlock_cancel *cancel);
+/* To poll: readable for good once it is fired. */
+int rlock__cancel_fd(const struct rlock_cancel *cancel);
 bool rlock__cancel_is_fired(const struct rlock_cancel *cancel);
 /* Lets the client's service thread hear of it. */
 int rlock__cancel_watch(struct rlock_client *client, const struct rlock_cancel *cancel);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-#include "client/client.h"
+#include "client/composite.h"
 
 static _Thread_local bool is_dispatcher;
 
@@ -15,14 +15,15 @@ bool rlock__is_dispatcher(void)
 static void tell_lost(const struct rlock_client *client, struct rlock__loss *loss)
 {
     const struct rlock__spec *spec = loss->spec;
+    struct rlock__bytes name = loss->kind != NULL ? loss->name : spec->name;
     struct rlock_loss told = {.size = sizeof(told),
-                              .name = spec->name.at,
-                              .name_len = spec->name.len,
-                              .kind = spec->ops->kind,
+                              .name = name.at,
+                              .name_len = name.len,
+                              .kind = loss->kind != NULL ? loss->kind : spec->ops->kind,
                               .owner = loss->owner,
                               .reason = loss->reason};
 
-    if (client->opts.on_lost != NULL) {
+    if (rlock__composites_lost(loss) && client->opts.on_lost != NULL) {
         client->opts.on_lost(&told, client->opts.payload);
     }
     (void)rlock__loss_free(loss);

@@ -44,13 +44,15 @@ void rlock__enter(struct rlock_client *client)
  */
 static void wake_done(struct rlock_client *client)
 {
-    struct rlock__call *call, *after;
+    struct rlock__call *call;
 
-    DL_FOREACH_SAFE(client->core.done, call, after) {
+    while ((call = client->core.done) != NULL) {
         struct rlock__parker *parker = call->payload;
 
         DL_DELETE(client->core.done, call);
-        if (parker == client->keeper) {
+        if (call->finish != NULL) {
+            call->finish(call); /* which may begin another */
+        } else if (parker == client->keeper) {
             atomic_store_explicit(&parker->signal, RLOCK__PARK_DONE, memory_order_release);
             if (client->keeper_until != 0) {
                 client->keeper_until = 0;
@@ -266,25 +268,35 @@ void rlock__drive_read(struct rlock_client *client)
 
 /* ---- Calls ---- */
 
-static int timeout_ms(int64_t until, int64_t now)
+int rlock__timeout_ms(int64_t until, int64_t now)
 {
     int64_t ms = until == RLOCK__NEVER ? -1 : rlock__ms_up(rlock__max(0, until - now));
 
     return (int)rlock__min(ms, 3600 * 1000);
 }
 
-/* One round of keeping watch: polls the link until something comes or is due. */
-static void watch(struct rlock_client *client, int64_t until)
+int64_t rlock__watch_plan(struct rlock_client *client, struct pollfd fds[static 2])
 {
-    struct pollfd fds[2] = {{.fd = client->keeper_fd, .events = POLLIN},
-                            {.fd = atomic_load(&client->link.fd), .events = POLLIN}};
-    uint64_t pokes;
-    int64_t now;
+    int64_t until;
 
+    rlock__enter(client);
+    until = rlock__core_next(&client->core);
+    client->keeper_until = until;
+    (void)pthread_mutex_unlock(&client->mutex);
+    fds[0] = (struct pollfd){.fd = client->keeper_fd, .events = POLLIN};
+    fds[1] = (struct pollfd){.fd = atomic_load(&client->link.fd), .events = POLLIN};
     if (atomic_load(&client->link.stuck)) {
         fds[1].events = POLLIN | POLLOUT;
     }
-    (void)poll(fds, 2, timeout_ms(until, rlock__now_us()));
+    return until;
+}
+
+void rlock__watch_react(struct rlock_client *client, const struct pollfd fds[static 2],
+                        int64_t until)
+{
+    uint64_t pokes;
+    int64_t now;
+
     rlock__enter(client);
     client->keeper_until = 0; /* awake: nobody need wake it */
     (void)pthread_mutex_unlock(&client->mutex);
@@ -303,8 +315,7 @@ static void watch(struct rlock_client *client, int64_t until)
     }
 }
 
-/* Gives the watch to a parked caller, or to the service thread. With the mutex held. */
-static void resign(struct rlock_client *client)
+void rlock__watch_end(struct rlock_client *client)
 {
     struct rlock__parker *next = client->parked;
 
@@ -322,20 +333,20 @@ static void resign(struct rlock_client *client)
 
 static void keep_watch(struct rlock_client *client, struct rlock__parker *parker)
 {
-    for (;;) {
-        int64_t until;
+    struct pollfd fds[2];
 
-        rlock__enter(client);
-        if (atomic_load(&parker->signal) == RLOCK__PARK_DONE) {
-            resign(client);
-            rlock__leave(client);
-            return;
+    while (atomic_load_explicit(&parker->signal, memory_order_acquire) != RLOCK__PARK_DONE) {
+        int64_t until = rlock__watch_plan(client, fds);
+
+        /* who completes the call from here on pokes this thread; before, the signal says it */
+        if (atomic_load(&parker->signal) != RLOCK__PARK_DONE) {
+            (void)poll(fds, 2, rlock__timeout_ms(until, rlock__now_us()));
         }
-        until = rlock__core_next(&client->core);
-        client->keeper_until = until;
-        (void)pthread_mutex_unlock(&client->mutex);
-        watch(client, until);
+        rlock__watch_react(client, fds, until);
     }
+    rlock__enter(client);
+    rlock__watch_end(client);
+    rlock__leave(client);
 }
 
 static void wait_for(struct rlock_client *client, struct rlock__parker *parker)

@@ -4,8 +4,9 @@
 
 #include "base/clock.h"
 #include "base/sized.h"
-#include "client/lock.h"
+#include "client/composite.h"
 #include "lock/internal.h"
+#include "multi/composite.h"
 #include "rw/rw.h"
 
 #define NAME_MAX_LEN 65536
@@ -146,6 +147,8 @@ struct rlock *rlock_free(struct rlock *lock)
 {
     if (lock != NULL) {
         (void)rlock__spec_unref(lock->spec);
+        (void)rlock__composite_unref(lock->composite);
+        free(lock->results);
         free(lock);
     }
     return NULL;
@@ -153,15 +156,17 @@ struct rlock *rlock_free(struct rlock *lock)
 
 const char *rlock_name(const struct rlock *lock, size_t *ret_len)
 {
+    struct rlock__bytes name = lock->composite != NULL ? lock->composite->name : lock->spec->name;
+
     if (ret_len != NULL) {
-        *ret_len = lock->spec->name.len;
+        *ret_len = name.len;
     }
-    return lock->spec->name.at;
+    return name.at;
 }
 
 const char *rlock_kind(const struct rlock *lock)
 {
-    return lock->spec->ops->kind;
+    return lock->composite != NULL ? lock->composite->ops->kind : lock->spec->ops->kind;
 }
 
 /* ---- Taking ---- */
@@ -221,6 +226,9 @@ static int take_lock(struct rlock *lock, const struct rlock_take *take,
     struct rlock__call call = {.kind = RLOCK__ACQUIRE, .spec = lock->spec};
     int code = owner_of(take->owner, &call.owner);
 
+    if (code == 0 && lock->composite != NULL) {
+        return rlock__composite_take(lock, take, call.owner, ret_grant);
+    }
     call.wait_us = take->wait_ms * RLOCK__MS;
     call.lease_us = take->lease_ms * RLOCK__MS;
     if (call.lease_us != 0 && rlock__valid_until(&client->core, 0, call.lease_us) <= 0) {
@@ -282,6 +290,9 @@ int rlock_unlock_as(struct rlock *lock, uint64_t owner)
         call.spec = lock->spec;
         code = owner_of(owner, &call.owner);
     }
+    if (code == 0 && lock->composite != NULL) {
+        return rlock__composite_leave(lock, call.owner);
+    }
     if (code == 0) {
         code = rlock__run(rlock__lock_client(lock), &call, NULL);
         rlock__thread_prune();
@@ -320,10 +331,27 @@ static bool is_ours(const struct rlock *lock)
     return lock != NULL && rlock__lock_client(lock)->fork_generation == rlock__fork_generation();
 }
 
+/* Of a composite, for an owner (id 0: the calling thread). */
+static int64_t composite_valid_until(const struct rlock *lock, uint64_t id, uint32_t *ret_count)
+{
+    struct rlock__owner owner;
+
+    *ret_count = 0;
+    return owner_of(id, &owner) == 0 ? rlock__composite_valid_until(lock, owner, ret_count) : 0;
+}
+
 static int64_t valid_until(const struct rlock *lock)
 {
-    const struct rlock__claim *claim = is_ours(lock) ? rlock__thread_find(lock->spec) : NULL;
+    const struct rlock__claim *claim;
+    uint32_t count;
 
+    if (!is_ours(lock)) {
+        return 0;
+    }
+    if (lock->composite != NULL) {
+        return composite_valid_until(lock, 0, &count);
+    }
+    claim = rlock__thread_find(lock->spec);
     return claim != NULL ? atomic_load(&claim->valid_until) : 0;
 }
 
@@ -343,8 +371,17 @@ int64_t rlock_valid_ms(const struct rlock *lock)
 
 uint32_t rlock_hold_count(const struct rlock *lock)
 {
-    const struct rlock__claim *claim = is_ours(lock) ? rlock__thread_find(lock->spec) : NULL;
+    const struct rlock__claim *claim;
+    uint32_t count = 0;
 
+    if (!is_ours(lock)) {
+        return 0;
+    }
+    if (lock->composite != NULL) {
+        (void)composite_valid_until(lock, 0, &count);
+        return count;
+    }
+    claim = rlock__thread_find(lock->spec);
     return claim != NULL ? atomic_load(&claim->count) : 0;
 }
 
@@ -352,12 +389,16 @@ bool rlock_is_valid_as(const struct rlock *lock, uint64_t owner)
 {
     struct rlock_client *client;
     int64_t until;
+    uint32_t count;
 
     if (owner == 0) {
         return rlock_is_valid(lock);
     }
     if (!is_ours(lock)) {
         return false;
+    }
+    if (lock->composite != NULL) {
+        return rlock__now_us() < composite_valid_until(lock, owner, &count);
     }
     client = rlock__lock_client(lock);
     rlock__enter(client);

@@ -5,8 +5,19 @@
 
 #include "client/client.h"
 
+struct rlock__composite;
+
+/* What a member said in the latest call. */
+struct rlock__result {
+    bool held;
+    int code;
+    char detail[RLOCK__DETAIL_SIZE];
+};
+
 struct rlock {
-    struct rlock__spec *spec;
+    struct rlock__spec *spec;           /* of a composite: its first member's */
+    struct rlock__composite *composite; /* NULL: a lock of its own */
+    struct rlock__result *results;      /* of a composite: one for each member */
 };
 
 struct rlock_client *rlock__lock_client(const struct rlock *lock);

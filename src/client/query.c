@@ -7,6 +7,7 @@
 #include "base/sized.h"
 #include "client/ask.h"
 #include "client/lock.h"
+#include "multi/composite.h"
 
 /* What a command's reader is given, and gives back. */
 struct query {
@@ -67,25 +68,61 @@ static int inspect(const struct rlock *lock, struct query *query)
     return code;
 }
 
-int rlock_inspect(struct rlock *lock, struct rlock_info *ret_info)
+static int inspect_one(const struct rlock *lock, struct rlock_info *ret_info)
 {
     struct query query = {.info = RLOCK_INFO_INIT};
+    int code = inspect(lock, &query);
+
+    rlock__buf_fini(&query.seen);
+    if (code == 0 && query.info.locked) {
+        rlock__holder_address(rlock__lock_client(lock), &query.info);
+    }
+    *ret_info = query.info;
+    return code;
+}
+
+/* The first member that somebody holds speaks for the whole. A member that cannot be asked
+ * counts as held, as it would for who takes it. */
+static int inspect_members(const struct rlock *lock, struct rlock_info *ret_info)
+{
+    const struct rlock__composite *composite = lock->composite;
+    size_t spare = composite->ops->counts_alone ? composite->n - composite->quorum : 0;
+    size_t held = 0, failed = 0;
+    int code = 0;
+
+    *ret_info = (struct rlock_info){.size = sizeof(*ret_info), .ttl_ms = -2};
+    for (size_t i = 0; i < composite->n; i++) {
+        const struct rlock member = {.spec = composite->members[i]};
+        struct rlock_info info;
+        int result = inspect_one(&member, &info);
+
+        if (result != 0) {
+            code = result;
+            failed++;
+        } else if (info.locked && held++ == 0) {
+            *ret_info = info;
+        }
+    }
+    ret_info->holders = (uint32_t)held;
+    ret_info->locked = held + failed > spare;
+    return failed > spare ? code : 0;
+}
+
+int rlock_inspect(struct rlock *lock, struct rlock_info *ret_info)
+{
+    struct rlock_info info;
     int code = rlock__lock_begin(lock);
 
     if (code == 0 && (ret_info == NULL || !rlock__sized_is_valid(ret_info, sizeof(*ret_info)))) {
         code = rlock__fail(RLOCK_EINVAL, "ret_info is NULL, or its size is not set");
     }
     if (code == 0) {
-        code = inspect(lock, &query);
+        code = lock->composite != NULL ? inspect_members(lock, &info) : inspect_one(lock, &info);
     }
-    rlock__buf_fini(&query.seen);
     if (code != 0) {
         return code;
     }
-    if (query.info.locked) {
-        rlock__holder_address(rlock__lock_client(lock), &query.info);
-    }
-    rlock__sized_give(ret_info, &query.info);
+    rlock__sized_give(ret_info, &info);
     return 0;
 }
 
@@ -136,20 +173,50 @@ static int force(const struct rlock *lock, struct query *query)
     return code;
 }
 
-int rlock_force_unlock(struct rlock *lock, bool *ret_was_locked)
+static int force_one(const struct rlock *lock, bool *ret_was_locked)
 {
     struct query query = {.info = RLOCK_INFO_INIT};
-    int code = rlock__lock_begin(lock);
+    int code = inspect(lock, &query);
 
-    if (code == 0) {
-        code = inspect(lock, &query);
-    }
     if (code == 0 && query.info.locked) {
         code = force(lock, &query);
     }
-    if (code == 0 && ret_was_locked != NULL) {
-        *ret_was_locked = query.info.locked;
-    }
+    *ret_was_locked = code == 0 && query.info.locked;
     rlock__buf_fini(&query.seen);
+    return code;
+}
+
+/* All that can be opened are; the first error is the whole's. */
+static int force_members(const struct rlock *lock, bool *ret_was_locked)
+{
+    int code = 0;
+
+    *ret_was_locked = false;
+    for (size_t i = 0; i < lock->composite->n; i++) {
+        const struct rlock member = {.spec = lock->composite->members[i]};
+        bool was_locked;
+        int result = force_one(&member, &was_locked);
+
+        if (result == RLOCK_EBUSY) { /* it may have been left with the one before */
+            result = force_one(&member, &was_locked);
+        }
+        code = code == 0 ? result : code;
+        *ret_was_locked |= was_locked;
+    }
+    return code;
+}
+
+int rlock_force_unlock(struct rlock *lock, bool *ret_was_locked)
+{
+    bool was_locked = false;
+    int code = rlock__lock_begin(lock);
+
+    if (code == 0) {
+        code = lock->composite != NULL ? force_members(lock, &was_locked)
+                                       : force_one(lock, &was_locked);
+    }
+    if (code == 0 && ret_was_locked != NULL) {
+        *ret_was_locked = was_locked;
+    }
     return code;
 }

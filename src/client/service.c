@@ -20,19 +20,25 @@ static void link_up(struct rlock_client *client)
 {
     struct rlock__link *link = &client->link;
     static atomic_ullong generations;
+    const char *run_id = rlock__conn_run_id(link->conn);
+    int64_t uptime_s = rlock__conn_uptime_s(link->conn), now = rlock__now_us();
+    bool restarted;
 
     link->connecting = false;
     link->heard = false;
-    link->up_at = rlock__now_us();
+    link->up_at = now;
     link->gen = atomic_fetch_add(&generations, 1) + 1;
     if (rlock__conn_fenced(link->conn) && !link->unfenceable) {
         link->fenced_below = link->gen;
         link->n_unfenced = 0;
     }
-    (void)snprintf(link->run_id, sizeof(link->run_id), "%s", rlock__conn_run_id(link->conn));
+    restarted = link->run_id[0] != '\0' && strcmp(link->run_id, run_id) != 0;
+    (void)snprintf(link->run_id, sizeof(link->run_id), "%s", run_id);
     atomic_store(&link->fd, rlock__conn_fd(link->conn));
     rlock__enter(client);
-    rlock__core_link_up(&client->core, link->gen, link->fenced_below, rlock__now_us());
+    rlock__core_server(&client->core, uptime_s < 0 ? 0 : now - uptime_s * RLOCK__SECOND, restarted,
+                       now);
+    rlock__core_link_up(&client->core, link->gen, link->fenced_below, now);
     rlock__leave(client);
     rlock__wake_keeper(client); /* it has a new socket to poll */
 }

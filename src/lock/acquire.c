@@ -31,6 +31,14 @@ int64_t rlock__acquire_lease(const struct rlock__call *call)
                                                : renewed;
 }
 
+/* Whether the server started too late to count for a new hold: it may have forgotten an old one. */
+static bool is_too_young(const struct rlock__call *call, int64_t now)
+{
+    int64_t started_at = call->core->server.started_at;
+
+    return call->min_uptime_us != 0 && started_at != 0 && now < started_at + call->min_uptime_us;
+}
+
 static void on_granted(struct rlock__call *call, const struct rlock__answer *answer, int64_t t0,
                        int64_t now)
 {
@@ -43,6 +51,11 @@ static void on_granted(struct rlock__call *call, const struct rlock__answer *ans
         call->hold->state != RLOCK__HOLD_HELD) { /* lost meanwhile, and lost it stays */
         rlock__acquire_say(call, RLOCK_ELOST, now);
         rlock__acquire_end(call, RLOCK_ELOST, now);
+        return;
+    }
+    if (call->target == 1 && is_too_young(call, now)) {
+        rlock__acquire_say(call, RLOCK_ERESTARTED, now);
+        rlock__acquire_undo(call, RLOCK_ERESTARTED, now);
         return;
     }
     if (now >= rlock__valid_until(call->core, t0, lease)) { /* granted, and over already */
@@ -189,7 +202,8 @@ void rlock__acquire_attempt(struct rlock__call *call, int64_t now)
 void rlock__acquire_begin(struct rlock__call *call, int64_t now)
 {
     struct rlock__core *core = call->core;
-    int64_t wait = call->wait_us == 0 ? core->op_timeout_us : call->wait_us;
+    int64_t once = call->timeout_us != 0 ? call->timeout_us : core->op_timeout_us;
+    int64_t wait = call->wait_us == 0 ? once : call->wait_us;
     struct rlock__hold *hold = rlock__hold_get(core, call->spec, call->owner);
 
     call->deadline = call->wait_us < 0 ? RLOCK__NEVER : rlock__later(now, wait);
@@ -277,6 +291,11 @@ void rlock__acquire_turn(struct rlock__call *call, int64_t now)
     }
     call->number = ++core->last_number;
     call->target = 1;
+    if (core->server.flight.up && is_too_young(call, now)) {
+        rlock__acquire_say(call, RLOCK_ERESTARTED, now);
+        rlock__acquire_end(call, RLOCK_ERESTARTED, now);
+        return;
+    }
     if (call->wait_us == 0 || (call->spec->ops->caps & RLOCK__CAP_LOCAL_LINE) == 0) {
         rlock__acquire_attempt(call, now);
     } else if (!rlock__place_join(call)) {

@@ -60,6 +60,10 @@ void rlock__acquire_say(struct rlock__call *call, int code, int64_t now)
             call->detail, sizeof(call->detail),
             "lock %s: no answer from server %s; if it was granted, it is free again in %lld ms",
             name, address, (long long)rlock__ms_up(left));
+    } else if (code == RLOCK_ERESTARTED) {
+        (void)snprintf(call->detail, sizeof(call->detail),
+                       "lock %s: server %s restarted; it counts in %lld ms", name, address,
+                       (long long)rlock__ms_up(server->started_at + call->min_uptime_us - now));
     } else if (code == RLOCK_ECONN || code == RLOCK_EAUTH || code == RLOCK_ETLS) {
         (void)snprintf(call->detail, sizeof(call->detail), "lock %s: server %s%s", name,
                        server->link_code != 0 ? server->link_error : address,

@@ -108,15 +108,20 @@ void rlock__note(struct rlock__core *core, enum rlock_level level, const char *f
 
 /* xorshift64* (Vigna 2014): jitter, not secrets; seeded by the driver so that a simulation repeats.
  */
-int64_t rlock__random(struct rlock__core *core, int64_t n)
+int64_t rlock__random_below(uint64_t *state, int64_t n)
 {
-    uint64_t x = core->random;
+    uint64_t x = *state;
 
     x ^= x >> 12;
     x ^= x << 25;
     x ^= x >> 27;
-    core->random = x;
+    *state = x;
     return n > 0 ? (int64_t)((x * 0x2545F4914F6CDD1DULL >> 1) % (uint64_t)n) : 0;
+}
+
+int64_t rlock__random(struct rlock__core *core, int64_t n)
+{
+    return rlock__random_below(&core->random, n);
 }
 
 int64_t rlock__backoff(struct rlock__core *core, unsigned failures)

@@ -100,6 +100,15 @@ void rlock__core_link_up(struct rlock__core *core, uint64_t gen, uint64_t fenced
     settle(core, now);
 }
 
+void rlock__core_server(struct rlock__core *core, int64_t started_at, bool restarted, int64_t now)
+{
+    core->server.started_at = started_at;
+    if (restarted) {
+        rlock__holds_restarted(core, now);
+    }
+    settle(core, now);
+}
+
 /* Calls that nothing was sent for need not wait for a link that will not come. */
 static void fail_waiting(struct rlock__core *core, int64_t now)
 {
@@ -171,6 +180,14 @@ void rlock__core_begin(struct rlock__core *core, struct rlock__call *call, int64
     rlock__call_begin(core, call, now);
     if (core->server.link_final && !core->server.flight.up) {
         fail_waiting(core, now);
+    }
+    settle(core, now);
+}
+
+void rlock__core_give_up(struct rlock__core *core, struct rlock__call *call, int code, int64_t now)
+{
+    if (call->step != RLOCK__COMPLETE) {
+        rlock__call_give_up(call, code, now);
     }
     settle(core, now);
 }

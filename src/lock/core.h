@@ -18,13 +18,10 @@
 #define HASH_NONFATAL_OOM 1 /* a failed insertion leaves .hh.tbl NULL */
 #include <uthash.h>
 
-#include "base/error.h"
-#include "base/timer.h"
-#include "lock/ops.h"
+#include "lock/call.h"
 
 #define RLOCK__UUID_LEN 36
 #define RLOCK__OWNER_SIZE (RLOCK__UUID_LEN + 1 + 20 + 1) /* "uuid:number" and a NUL */
-#define RLOCK__HOLDER_SIZE 128
 
 #define RLOCK__RECHECK_US (5 * RLOCK__SECOND) /* longest sleep of a waiter that is subscribed */
 #define RLOCK__POLL_US (250 * RLOCK__MS)      /* longest sleep of one that cannot subscribe */
@@ -37,110 +34,8 @@
 #define RLOCK__IDLE_US (10 * RLOCK__SECOND) /* a link that is silent for so long is tried */
 #define RLOCK__BATCH 100                    /* renewals in one script call */
 
-struct rlock__hold;
-struct rlock__place;
-struct rlock__channel;
 struct rlock__orphan;
 struct rlock__look;
-
-/* ---- What a thread may know of its holds without the mutex ---- */
-
-/* The part of a hold that its owner reads without the mutex. Reference counted: the hold has one,
- * the owner another. */
-struct rlock__claim {
-    struct rlock__spec *spec;
-    struct rlock__claim *next; /* in the owning thread's own list */
-    atomic_llong valid_until;  /* 0: not valid any more */
-    atomic_uint count;
-    atomic_uint refs;
-};
-
-struct rlock__claim *rlock__claim_ref(struct rlock__claim *claim);
-struct rlock__claim *rlock__claim_unref(struct rlock__claim *claim);
-struct rlock__spec *rlock__spec_ref(struct rlock__spec *spec);
-struct rlock__spec *rlock__spec_unref(struct rlock__spec *spec);
-/* NULL without memory. key = prefix + name. tuning: NULL all default. */
-struct rlock__spec *rlock__spec_new(struct rlock__core *core, const struct rlock_ops *ops,
-                                    struct rlock__bytes name, const struct rlock__tuning *tuning);
-/* Whether two mean the same lock of the same client. */
-bool rlock__spec_equal(const struct rlock__spec *a, const struct rlock__spec *b);
-
-/* Who holds: a thread by its number, or an id that the caller gave. Thread 7 and given id 7 are
- * different owners. */
-struct rlock__owner {
-    uint64_t id;
-    bool given;
-};
-
-/* ---- Calls ---- */
-
-enum rlock__call_kind { RLOCK__ACQUIRE, RLOCK__RELEASE, RLOCK__COMMAND };
-
-/* Where a call stands. */
-enum rlock__step {
-    RLOCK__NEW,
-    RLOCK__LINED_UP,    /* behind another call of the same owner on the same lock */
-    RLOCK__QUEUED,      /* in the local line, not its head */
-    RLOCK__ASKING,      /* a request of it waits for the link, or for its reply */
-    RLOCK__SUBSCRIBING, /* head of the line, waits until the channel is live */
-    RLOCK__SLEEPING,    /* waits for a message, or for its timer */
-    RLOCK__GIVING_UP,   /* its attempt's outcome is still open; its answer is not */
-    RLOCK__COMPLETE,
-};
-
-/*
- * One call of a user, from its begin to its completion. The caller owns the memory and leaves it in
- * place until the call is in core.done. Set: the inputs; zero: all others.
- */
-struct rlock__call {
-    /* inputs */
-    enum rlock__call_kind kind;
-    struct rlock__spec *spec; /* not for COMMAND */
-    struct rlock__owner owner;
-    int64_t wait_us;       /* ACQUIRE: 0 one attempt, negative for ever */
-    int64_t lease_us;      /* ACQUIRE: 0 renewed */
-    const void *cancel;    /* names the signal that cancels it */
-    struct rlock__cmd cmd; /* COMMAND: what to send; the call takes it over */
-    bool once;             /* COMMAND: must not be sent twice */
-    /* COMMAND: takes the reply, under the mutex; returns the call's code */
-    int (*read)(struct rlock__call *call, const struct rlock__reply *reply);
-    void *reader;  /* read's own */
-    void *payload; /* the driver's own */
-
-    /* results */
-    int code;
-    int64_t valid_until, lease_granted_us;
-    uint64_t token;
-    uint32_t count;             /* the hold count that the call leaves */
-    struct rlock__claim *claim; /* ACQUIRE: a reference for the owner */
-    char detail[RLOCK__DETAIL_SIZE];
-
-    /* the core's */
-    struct rlock__call *prev, *next;         /* in the hold's line, the place's line, or done */
-    struct rlock__call *all_prev, *all_next; /* in core.calls */
-    struct rlock__core *core;
-    enum rlock__step step;
-    struct rlock__timer timer;
-    int64_t deadline;
-    struct rlock__hold *hold;
-    struct rlock__place *place;
-    struct rlock__channel *channel;
-    struct rlock__call *wait_prev, *wait_next; /* in the channel's waiters */
-    struct rlock__request *request;
-    uint64_t number;   /* on the wire */
-    uint32_t target;   /* the count that is asked for */
-    uint64_t gen;      /* generation of its latest copy */
-    uint64_t lost_gen; /* latest generation that broke with a copy of this number on it */
-    int64_t sent_at;   /* latest copy of an attempt */
-    unsigned attempts, failures;
-    int error;      /* the latest answer was an error that passes: its code */
-    void *memo;     /* the kind's own; NULL none */
-    unsigned spins; /* looks without a channel so far */
-    bool enqueued;  /* an attempt may have queued it on the server */
-    bool stale;     /* a wake-up came while an attempt was in flight */
-    bool contended; /* its latest attempt was answered: busy */
-    char holder[RLOCK__HOLDER_SIZE];
-};
 
 /* ---- Holds ---- */
 
@@ -154,7 +49,11 @@ enum rlock__hold_state {
 struct rlock__loss {
     struct rlock__loss *next;
     struct rlock__spec *spec;
-    uint64_t owner; /* the given id, 0 a thread */
+    const char *kind;         /* of a composite; NULL: the spec's */
+    struct rlock__bytes name; /* the same */
+    uint64_t owner;           /* the given id, 0 a thread */
+    uint64_t owner_id;
+    uint32_t own; /* levels that were lost and no composite's */
     enum rlock_reason reason;
 };
 
@@ -171,8 +70,14 @@ struct rlock__hold {
     enum rlock_reason reason; /* LOST: why */
     uint64_t number, token;
     uint32_t count;
+    uint32_t members;      /* levels of composites */
+    bool member_leaves;    /* the release under way is of such a one */
     uint32_t renewed_from; /* the lowest level that asked for renewal; 0 none */
-    int64_t lease_us;      /* the longest that any level asked for */
+    uint32_t
+        kept_from;    /* the level that is renewed with its own lease until it is sealed; 0 none */
+    int64_t kept_us;  /* that lease */
+    bool is_guarded;  /* a restart of the server ends it */
+    int64_t lease_us; /* the longest that any level asked for */
     int64_t valid_until;
     int64_t held_until; /* renewal stops here (max_hold); RLOCK__NEVER none */
     int64_t due;        /* next renewal */
@@ -204,6 +109,7 @@ struct rlock__server {
     int link_code;   /* why the link is down; 0 it is up, or nobody has tried */
     bool link_final; /* trying again will not help */
     char link_error[RLOCK__DETAIL_SIZE];
+    int64_t started_at;   /* by our clock, no earlier than it did; 0 not known */
     int64_t clock_offset; /* the server's clock less ours, at the last renewal; 0 unknown */
     int64_t clock_slack;  /* how far off that may be: what the renewal took */
 };
@@ -252,6 +158,11 @@ void rlock__core_init(struct rlock__core *core);
 void rlock__core_fini(struct rlock__core *core);
 void rlock__core_link_up(struct rlock__core *core, uint64_t gen, uint64_t fenced_below,
                          int64_t now);
+/*
+ * Before the link is up: when the server started, by our clock (0 not known), and whether it is
+ * known to be another one than before, or the same started anew.
+ */
+void rlock__core_server(struct rlock__core *core, int64_t started_at, bool restarted, int64_t now);
 /* The link broke, or could not be made: code and text say why. final: trying again will not help
  * the callers. */
 void rlock__core_link_down(struct rlock__core *core, uint64_t gen, int code, bool final,
@@ -268,6 +179,11 @@ int64_t rlock__core_next(const struct rlock__core *core);
 void rlock__core_begin(struct rlock__core *core, struct rlock__call *call, int64_t now);
 /* Cancels the calls that wait with this signal. */
 void rlock__core_cancel(struct rlock__core *core, const void *cancel, int64_t now);
+/* Ends a call before its time. */
+void rlock__core_give_up(struct rlock__core *core, struct rlock__call *call, int code, int64_t now);
+/* What was kept until here is renewed no longer: it ends with its lease. */
+void rlock__core_seal(struct rlock__core *core, const struct rlock__spec *spec,
+                      struct rlock__owner owner);
 /* A thread ended: what it holds is lost. */
 void rlock__core_thread_exit(struct rlock__core *core, uint64_t thread, int64_t now);
 /* A hold of this client with this number was forced open by this client. */

@@ -77,6 +77,7 @@ bool rlock__hold_prepare(struct rlock__hold *hold)
         }
         hold->loss->spec = rlock__spec_ref(hold->spec);
         hold->loss->owner = hold->owner.given ? hold->owner.id : 0;
+        hold->loss->owner_id = hold->owner.id;
     }
     return true;
 }
@@ -212,16 +213,24 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
         hold->token = call->token;
         hold->renewed_from = 0;
         hold->lease_us = 0;
+        hold->kept_from = 0;
+        hold->members = 0;
+        hold->is_guarded = call->min_uptime_us != 0;
         hold->held_until = call->spec->tuning.max_hold_us != 0
                                ? rlock__later(t0, call->spec->tuning.max_hold_us)
                                : RLOCK__NEVER;
     }
     hold->lost_gen = call->lost_gen > hold->lost_gen ? call->lost_gen : hold->lost_gen;
     hold->lease_us = rlock__max(hold->lease_us, lease_us);
-    if (call->lease_us == 0 && !rlock__hold_is_renewed(hold)) {
+    if (call->kept && !rlock__hold_is_renewed(hold)) {
+        hold->kept_from = call->target;
+        hold->kept_us = lease_us;
+    }
+    if ((call->lease_us == 0 || call->kept) && !rlock__hold_is_renewed(hold)) {
         hold->renewed_from = call->target;
         hold->due = rlock__renew_due(hold->core, t0, lease_us);
     }
+    hold->members += call->member;
     rlock__hold_set_count(hold, call->target);
     rlock__hold_set_valid(hold, t0, lease_us, now);
     rlock__hold_plan(hold);
@@ -261,6 +270,7 @@ static void report(struct rlock__hold *hold, enum rlock_reason reason)
                 rlock__spec_text(hold->spec, name), rlock_reason_text(reason), core->address);
     if (hold->loss != NULL) {
         hold->loss->reason = reason;
+        hold->loss->own = hold->count - hold->members;
         LL_APPEND(core->lost, hold->loss);
         hold->loss = NULL;
     }
@@ -279,7 +289,8 @@ void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_
     hold->valid_until = 0;
     atomic_store(&hold->claim->valid_until, 0);
     report(hold, reason);
-    if (reason == RLOCK_LOST_EXPIRED || reason == RLOCK_LOST_CLOSED) {
+    if (reason == RLOCK_LOST_EXPIRED || reason == RLOCK_LOST_CLOSED ||
+        reason == RLOCK_LOST_RESTARTED) {
         /* The server may have it still, or renew it when a late copy runs: give it back. */
         rlock__orphan_new(hold->spec, hold->number, 0, copies, hold->lease_us, NULL, now);
     }
@@ -290,6 +301,29 @@ void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_
 enum rlock_reason rlock__reason_gone(const struct rlock__answer *answer)
 {
     return answer->taken ? RLOCK_LOST_TAKEN : RLOCK_LOST_DELETED;
+}
+
+void rlock__holds_restarted(struct rlock__core *core, int64_t now)
+{
+    struct rlock__hold *hold, *after;
+
+    HASH_ITER(hh, core->holds, hold, after) {
+        if (hold->is_guarded) {
+            rlock__hold_lose(hold, RLOCK_LOST_RESTARTED, now);
+        }
+    }
+}
+
+void rlock__core_seal(struct rlock__core *core, const struct rlock__spec *spec,
+                      struct rlock__owner owner)
+{
+    struct rlock__hold *hold = rlock__hold_find(core, spec, owner);
+
+    if (hold != NULL && hold->kept_from != 0) {
+        hold->renewed_from = hold->renewed_from == hold->kept_from ? 0 : hold->renewed_from;
+        hold->kept_from = 0;
+        rlock__hold_plan(hold);
+    }
 }
 
 void rlock__holds_close(struct rlock__core *core, int64_t now)

@@ -19,7 +19,8 @@ void rlock__call_complete(struct rlock__call *call, int code, const char *format
 const char *rlock__spec_text(const struct rlock__spec *spec, char out[static 96]);
 void rlock__note(struct rlock__core *core, enum rlock_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* A random number below n. */
+/* A random number below n, from a state that the driver seeded. */
+int64_t rlock__random_below(uint64_t *state, int64_t n);
 int64_t rlock__random(struct rlock__core *core, int64_t n);
 /* The pause after so many failures in a row: doubling, capped, with full jitter above the first
  * step. */
@@ -68,6 +69,8 @@ void rlock__hold_set_valid(struct rlock__hold *hold, int64_t t0, int64_t lease_u
 void rlock__hold_plan(struct rlock__hold *hold);
 /* Frees a row without calls. */
 void rlock__hold_free(struct rlock__hold *hold);
+/* The server started anew: what must not outlive that is lost. */
+void rlock__holds_restarted(struct rlock__core *core, int64_t now);
 void rlock__holds_close(struct rlock__core *core, int64_t now);
 void rlock__holds_fini(struct rlock__core *core);
 /* Why a hold is gone that the server does not know. */

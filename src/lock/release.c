@@ -94,6 +94,7 @@ static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer
     }
     if (hold->count > 1) {
         rlock__hold_set_count(hold, hold->count - 1);
+        hold->members -= hold->member_leaves;
         if (hold->renewed_from > hold->count) {
             hold->renewed_from = 0;
         }
@@ -284,6 +285,7 @@ void rlock__release_turn(struct rlock__call *call, int64_t now)
 
         call->deadline = rlock__min(call->deadline, now + validity + call->core->op_timeout_us / 2);
         hold->resent = false;
+        hold->member_leaves = call->member && hold->members > 0;
         ask(call, now);
     }
 }

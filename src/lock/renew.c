@@ -26,10 +26,17 @@ int64_t rlock__renew_due(const struct rlock__core *core, int64_t t0, int64_t lea
     return rlock__max(due - due % grid, t0 + lease_us / 6);
 }
 
+static int64_t whole_lease(const struct rlock__hold *hold)
+{
+    return hold->kept_from != 0 && hold->kept_from == hold->renewed_from
+               ? hold->kept_us
+               : hold->core->renewed_lease_us;
+}
+
 /* What a renewal now asks for: never past max_hold. */
 static int64_t lease_of(const struct rlock__hold *hold, int64_t now)
 {
-    return rlock__min(hold->core->renewed_lease_us, hold->held_until - now);
+    return rlock__min(whole_lease(hold), hold->held_until - now);
 }
 
 /* Whether a renewal now would extend the hold; if not, when it is due instead. */
@@ -40,7 +47,7 @@ static bool is_worth(struct rlock__hold *hold, int64_t now)
     }
     hold->due = hold->held_until <= hold->valid_until
                     ? RLOCK__NEVER
-                    : hold->valid_until - 2 * (hold->core->renewed_lease_us / 3);
+                    : hold->valid_until - 2 * (whole_lease(hold) / 3);
     return false;
 }
 

@@ -68,14 +68,14 @@ static void what_is_no_code_is_unknown(void **state)
 static void each_reason_has_its_text(void **state)
 {
     (void)state;
-    for (enum rlock_reason i = RLOCK_LOST_EXPIRED; i <= RLOCK_LOST_FORCED; i++) {
+    for (enum rlock_reason i = RLOCK_LOST_EXPIRED; i <= RLOCK_LOST_RESTARTED; i++) {
         assert_string_not_equal(rlock_reason_text(i), "unknown");
-        for (enum rlock_reason j = i + 1; j <= RLOCK_LOST_FORCED; j++) {
+        for (enum rlock_reason j = i + 1; j <= RLOCK_LOST_RESTARTED; j++) {
             assert_string_not_equal(rlock_reason_text(i), rlock_reason_text(j));
         }
     }
     assert_string_equal(rlock_reason_text(0), "unknown");
-    assert_string_equal(rlock_reason_text(RLOCK_LOST_FORCED + 1), "unknown");
+    assert_string_equal(rlock_reason_text(RLOCK_LOST_RESTARTED + 1), "unknown");
 }
 
 static void a_detail_is_kept_until_the_next_call(void **state)

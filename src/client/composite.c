@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Drives the parties of multi-locks and RedLocks. The calling thread begins its members' calls in
+ * their clients, keeps watch over all of those that nobody watches, and carries out what the
+ * party wishes; who completes a member's call, in whichever thread, tells the party under its one
+ * mutex. That mutex is a leaf: it is taken with or without one client's mutex held, and nothing
+ * is taken under it.
+ *
+ * A call that completes when nobody drives its party any more is settled on the spot: what it
+ * needs then, its own release or its seal, concerns its own client alone.
+ */
+#include "client/composite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <utlist.h>
+
+#include "base/clock.h"
+#include "base/sized.h"
+#include "lock/internal.h"
+#include "multi/composite.h"
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects all parties */
+static pthread_cond_t idle = PTHREAD_COND_INITIALIZER;    /* some party has no effort under way */
+static struct rlock__party *parties;
+static uint64_t random_state;
+
+/* A thread that drives a party. */
+struct waiter {
+    struct rlock__party *party;
+    int fd;      /* rings when its party has changed while it sleeps */
+    bool asleep; /* protected by the mutex */
+    size_t n_kept;
+    struct rlock_client *kept[RLOCK__MEMBERS_MAX]; /* those it keeps watch over */
+    struct rlock__parker parker;
+};
+
+/* How often a thread that waits for another's effort looks whether it is cancelled. */
+#define TURN_US (20 * RLOCK__MS)
+
+struct wish {
+    struct rlock__slot *slot;
+    bool begin, seal;
+};
+
+static void finish(struct rlock__call *call);
+
+/* ---- Wishes ---- */
+
+/* Takes a slot's wishes, to be carried out without the mutex. Returns whether there are any. */
+static bool take_wish(struct rlock__slot *slot, struct wish *ret_wish)
+{
+    bool wished = slot->wish != RLOCK__WISH_NONE || slot->seal;
+
+    *ret_wish = (struct wish){slot, slot->wish == RLOCK__WISH_BEGIN, slot->seal};
+    if (ret_wish->begin) {
+        slot->call.finish = finish;
+        slot->call.payload = slot;
+    }
+    slot->wish = RLOCK__WISH_NONE;
+    slot->seal = false;
+    return wished;
+}
+
+static size_t take_wishes(struct rlock__party *party, struct wish wishes[static RLOCK__MEMBERS_MAX])
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < party->composite->n; i++) {
+        n += take_wish(&party->slots[i], &wishes[n]);
+    }
+    return n;
+}
+
+/* With the client's mutex held. A call that was given up may have completed meanwhile, and its
+ * place been taken by a release: that goes on. */
+static void carry_out(struct rlock_client *client, const struct wish *wish)
+{
+    struct rlock__call *call = &wish->slot->call;
+    int64_t now = rlock__now_us();
+
+    if (wish->begin) {
+        rlock__core_begin(&client->core, call, now);
+    } else if (wish->seal) {
+        rlock__core_seal(&client->core, wish->slot->spec, wish->slot->party->owner);
+    } else if (call->kind == RLOCK__ACQUIRE) {
+        rlock__core_give_up(&client->core, call, RLOCK_ECANCELED, now);
+    }
+}
+
+/* Begins and gives up members' calls; waiter (NULL none) keeps watch where nobody does. */
+static void carry_out_all(const struct wish *wishes, size_t n, struct waiter *waiter)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct rlock_client *client = rlock__client_of(wishes[i].slot->spec->core);
+
+        rlock__enter(client);
+        if (waiter != NULL && client->keeper == NULL) {
+            client->keeper = &waiter->parker;
+            waiter->kept[waiter->n_kept++] = client;
+        }
+        carry_out(client, &wishes[i]);
+        rlock__leave(client);
+        rlock__drive(client);
+    }
+}
+
+/* ---- Parties ---- */
+
+static void drop_if_over(struct rlock__party *party)
+{
+    if (party->users == 0 && rlock__party_is_over(party)) {
+        DL_DELETE(parties, party);
+        rlock__party_free(party);
+    }
+}
+
+static struct rlock__party *find(const struct rlock__composite *composite,
+                                 struct rlock__owner owner)
+{
+    struct rlock__party *party;
+
+    DL_FOREACH(parties, party) {
+        if (party->owner.id == owner.id && party->owner.given == owner.given &&
+            rlock__composite_equal(party->composite, composite)) {
+            return party;
+        }
+    }
+    return NULL;
+}
+
+/* A member's call is complete: under its client's mutex. */
+static void finish(struct rlock__call *call)
+{
+    struct rlock__slot *slot = call->payload;
+    struct rlock__party *party = slot->party;
+    struct waiter *waiter;
+    struct wish wish = {0};
+    bool wished = false;
+
+    (void)pthread_mutex_lock(&mutex);
+    rlock__party_done(slot, rlock__now_us());
+    waiter = party->waiter;
+    if (waiter == NULL) {
+        wished = take_wish(slot, &wish);
+    } else if (waiter->asleep) {
+        const uint64_t one = 1;
+
+        waiter->asleep = false;
+        (void)!write(waiter->fd, &one, sizeof(one));
+    }
+    if (wished) {
+        party->users++;
+    }
+    drop_if_over(party);
+    (void)pthread_mutex_unlock(&mutex);
+    if (wished) {
+        carry_out(rlock__client_of(slot->spec->core), &wish);
+        (void)pthread_mutex_lock(&mutex);
+        party->users--;
+        drop_if_over(party);
+        (void)pthread_mutex_unlock(&mutex);
+    }
+}
+
+/* Reports a loss: on the dispatcher of the first member's client. */
+static void report(struct rlock__loss *loss)
+{
+    struct rlock_client *client;
+    char name[96];
+
+    if (loss == NULL) {
+        return;
+    }
+    client = rlock__client_of(loss->spec->core);
+    rlock__enter(client);
+    rlock__note(&client->core, RLOCK_LOG_WARNING, "lock %s: lost: %s",
+                rlock__text(loss->name, name, sizeof(name)), rlock_reason_text(loss->reason));
+    LL_APPEND(client->core.lost, loss);
+    rlock__leave(client);
+}
+
+/* ---- Driving ---- */
+
+/* Sleeps until the party or a watched client has something to do. */
+static void sleep_once(struct waiter *waiter, int64_t until, const struct rlock_cancel *cancel)
+{
+    struct pollfd fds[2 * RLOCK__MEMBERS_MAX + 2];
+    int64_t untils[RLOCK__MEMBERS_MAX];
+    bool asleep;
+    uint64_t rings;
+
+    for (size_t i = 0; i < waiter->n_kept; i++) {
+        untils[i] = rlock__watch_plan(waiter->kept[i], &fds[2 + 2 * i]);
+        until = rlock__min(until, untils[i]);
+    }
+    fds[0] = (struct pollfd){.fd = waiter->fd, .events = POLLIN};
+    fds[1] =
+        (struct pollfd){.fd = cancel != NULL ? rlock__cancel_fd(cancel) : -1, .events = POLLIN};
+    (void)pthread_mutex_lock(&mutex);
+    asleep = waiter->asleep;
+    (void)pthread_mutex_unlock(&mutex);
+    if (asleep) {
+        (void)poll(fds, 2 + 2 * waiter->n_kept, rlock__timeout_ms(until, rlock__now_us()));
+    }
+    if ((fds[0].revents & POLLIN) != 0) {
+        (void)!read(waiter->fd, &rings, sizeof(rings));
+    }
+    for (size_t i = 0; i < waiter->n_kept; i++) {
+        rlock__watch_react(waiter->kept[i], &fds[2 + 2 * i], untils[i]);
+    }
+}
+
+static void drive(struct waiter *waiter, const struct rlock_cancel *cancel)
+{
+    struct rlock__party *party = waiter->party;
+    struct wish wishes[RLOCK__MEMBERS_MAX];
+    bool complete = false;
+
+    while (!complete) {
+        struct rlock__loss *loss;
+        int64_t timer_at;
+        size_t n;
+
+        (void)pthread_mutex_lock(&mutex);
+        if (cancel != NULL && rlock__cancel_is_fired(cancel)) {
+            rlock__party_cancel(party);
+        }
+        rlock__party_timer(party, rlock__now_us());
+        n = take_wishes(party, wishes);
+        complete = party->complete;
+        party->waiter = complete ? NULL : waiter;
+        waiter->asleep = !complete && n == 0;
+        loss = party->untold;
+        party->untold = NULL;
+        timer_at = party->timer_at;
+        (void)pthread_mutex_unlock(&mutex);
+        report(loss);
+        carry_out_all(wishes, n, waiter);
+        if (!complete && n == 0) {
+            sleep_once(waiter, timer_at, cancel);
+        }
+    }
+    while (waiter->n_kept > 0) {
+        struct rlock_client *client = waiter->kept[--waiter->n_kept];
+
+        rlock__enter(client);
+        rlock__watch_end(client);
+        rlock__leave(client);
+    }
+}
+
+/* ---- Calls ---- */
+
+/* Keeps what the members said, for rlock_members(). With the mutex held. */
+static void note_results(struct rlock *lock, const struct rlock__party *party)
+{
+    for (size_t i = 0; i < party->composite->n; i++) {
+        const struct rlock__slot *slot = &party->slots[i];
+        struct rlock__result *result = &lock->results[i];
+        bool waits = slot->state == RLOCK__SLOT_TAKING;
+
+        result->held = slot->state == RLOCK__SLOT_HELD;
+        result->code = waits ? RLOCK_ETIMEDOUT : result->held ? 0 : slot->code;
+        (void)snprintf(result->detail, sizeof(result->detail), "%s",
+                       result->held ? ""
+                       : waits      ? "no answer yet"
+                                    : slot->call.detail);
+    }
+}
+
+/* What one call is about. */
+struct call {
+    struct rlock *lock;
+    struct rlock__owner owner;
+    int64_t deadline;
+    const struct rlock_cancel *cancel;
+};
+
+/* Waits a little for another thread's effort on the same owner's hold. */
+static int wait_for_turn(const struct call *call)
+{
+    int64_t now = rlock__now_us(), until;
+    struct timespec ts;
+
+    if (call->cancel != NULL && rlock__cancel_is_fired(call->cancel)) {
+        return RLOCK_ECANCELED;
+    }
+    if (now >= call->deadline) {
+        return RLOCK_ETIMEDOUT;
+    }
+    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
+    until = rlock__min(call->deadline - now, TURN_US) + ts.tv_nsec / 1000;
+    ts.tv_sec += until / RLOCK__SECOND;
+    ts.tv_nsec = (long)(until % RLOCK__SECOND) * 1000;
+    (void)pthread_cond_clockwait(&idle, &mutex, CLOCK_MONOTONIC, &ts);
+    return 0;
+}
+
+/* The party of this owner, once no other effort is under way on it. With the mutex held. */
+static int enter(const struct call *call, struct rlock__party **ret_party)
+{
+    struct rlock__party *party = find(call->lock->composite, call->owner);
+    int code = 0;
+
+    if (party == NULL) {
+        random_state = random_state != 0 ? random_state : call->lock->spec->core->random;
+        party = rlock__party_new(call->lock->composite, call->owner, &random_state);
+        if (party == NULL) {
+            return RLOCK_ENOMEM;
+        }
+        DL_APPEND(parties, party);
+    }
+    party->users++;
+    while (party->busy && code == 0) {
+        code = wait_for_turn(call);
+    }
+    if (code != 0) {
+        party->users--;
+        return code;
+    }
+    party->busy = true;
+    *ret_party = party;
+    return 0;
+}
+
+static void leave(struct rlock__party *party)
+{
+    party->busy = false;
+    party->users--;
+    drop_if_over(party);
+    (void)pthread_cond_broadcast(&idle);
+}
+
+/* Runs one effort; begin starts it. Returns its code, with what it says; ret: its grant, or
+ * NULL. */
+static int run(const struct call *call, const struct rlock__effort *effort, struct rlock_grant *ret)
+{
+    struct waiter waiter = {.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    char detail[RLOCK__DETAIL_SIZE];
+    int code;
+
+    if (waiter.fd < 0) {
+        return rlock__fail(RLOCK_ERESOURCE, "no file descriptor to wait with");
+    }
+    (void)pthread_mutex_lock(&mutex);
+    code = enter(call, &waiter.party);
+    if (code == 0) {
+        if (effort != NULL) {
+            rlock__party_take(waiter.party, effort, rlock__now_us());
+        } else {
+            rlock__party_leave(waiter.party, rlock__now_us());
+        }
+        (void)pthread_mutex_unlock(&mutex);
+        drive(&waiter, call->cancel);
+        (void)pthread_mutex_lock(&mutex);
+        code = waiter.party->code;
+        (void)snprintf(detail, sizeof(detail), "%s", waiter.party->detail);
+        if (ret != NULL) {
+            ret->lease_ms = waiter.party->lease_granted_us / RLOCK__MS;
+            ret->valid_ms =
+                rlock__max(0, rlock__party_valid_until(waiter.party) - rlock__now_us()) / RLOCK__MS;
+        }
+        note_results(call->lock, waiter.party);
+        leave(waiter.party);
+    } else {
+        (void)snprintf(detail, sizeof(detail), "lock %s: %s", call->lock->composite->name.at,
+                       rlock_strerror(code));
+    }
+    (void)pthread_mutex_unlock(&mutex);
+    (void)close(waiter.fd);
+    return code == 0 ? 0 : rlock__fail(code, "%s", detail);
+}
+
+/* What the members' clients have in common. */
+static int read_clients(const struct rlock *lock, const struct rlock_take *take,
+                        struct rlock__effort *inout_effort)
+{
+    const struct rlock__composite *composite = lock->composite;
+
+    inout_effort->op_timeout_us = inout_effort->renewed_lease_us = RLOCK__NEVER;
+    for (size_t i = 0; i < composite->n; i++) {
+        struct rlock_client *client = rlock__client_of(composite->members[i]->core);
+        const struct rlock__core *core = &client->core;
+        int code = rlock__client_check(client);
+
+        if (code == 0 && take->cancel != NULL) {
+            code = rlock__cancel_watch(client, take->cancel);
+        }
+        if (code != 0) {
+            return code;
+        }
+        if (inout_effort->lease_us != 0 &&
+            rlock__valid_until(core, 0, inout_effort->lease_us) <= 0) {
+            return rlock__fail(RLOCK_EINVAL, "lease_ms lies within a client's safety margin");
+        }
+        inout_effort->op_timeout_us = rlock__min(inout_effort->op_timeout_us, core->op_timeout_us);
+        inout_effort->renewed_lease_us =
+            rlock__min(inout_effort->renewed_lease_us, core->renewed_lease_us);
+    }
+    return 0;
+}
+
+int rlock__composite_take(struct rlock *lock, const struct rlock_take *take,
+                          struct rlock__owner owner, struct rlock_grant *ret_grant)
+{
+    struct rlock__effort effort = {.wait_us = take->wait_ms * RLOCK__MS,
+                                   .lease_us = take->lease_ms * RLOCK__MS,
+                                   .cancel = rlock__cancel_id(take->cancel)};
+    struct rlock_grant grant = {.size = sizeof(grant)};
+    struct call call = {.lock = lock, .owner = owner, .cancel = take->cancel};
+    int64_t max_lease = lock->composite->max_lease_us, wait;
+    int code = read_clients(lock, take, &effort);
+
+    if (code != 0) {
+        return code;
+    }
+    if (max_lease != 0 && rlock__max(effort.lease_us, effort.lease_us == 0 ? effort.renewed_lease_us
+                                                                           : 0) > max_lease) {
+        return rlock__fail(RLOCK_EINVAL, "the lease is longer than the RedLock's max_lease_ms");
+    }
+    wait = effort.wait_us == 0 ? effort.op_timeout_us : effort.wait_us;
+    call.deadline = effort.wait_us < 0 ? RLOCK__NEVER : rlock__later(rlock__now_us(), wait);
+    code = run(&call, &effort, &grant);
+    if (code == 0 && ret_grant != NULL) {
+        rlock__sized_give(ret_grant, &grant);
+    }
+    return code;
+}
+
+int rlock__composite_leave(struct rlock *lock, struct rlock__owner owner)
+{
+    const struct rlock__core *core = lock->spec->core;
+
+    return run(&(struct call){.lock = lock,
+                              .owner = owner,
+                              .deadline = rlock__later(rlock__now_us(), core->op_timeout_us)},
+               NULL, NULL);
+}
+
+int64_t rlock__composite_valid_until(const struct rlock *lock, struct rlock__owner owner,
+                                     uint32_t *ret_count)
+{
+    const struct rlock__party *party;
+    int64_t until;
+
+    (void)pthread_mutex_lock(&mutex);
+    party = find(lock->composite, owner);
+    until = party != NULL ? rlock__party_valid_until(party) : 0;
+    *ret_count = party != NULL && !party->lost ? party->count : 0;
+    (void)pthread_mutex_unlock(&mutex);
+    return until;
+}
+
+/* ---- Losses ---- */
+
+/* Whether a party has levels of the hold that was lost. */
+static bool is_hit(const struct rlock__party *party, const struct rlock__loss *loss)
+{
+    if (party->owner.id != loss->owner_id || party->owner.given != (loss->owner != 0)) {
+        return false;
+    }
+    for (size_t i = 0; i < party->composite->n; i++) {
+        if (party->slots[i].levels > 0 && rlock__spec_equal(party->slots[i].spec, loss->spec)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Lets a party give back its other members, if nobody drives it. */
+static void settle(struct rlock__party *party)
+{
+    struct wish wishes[RLOCK__MEMBERS_MAX];
+    struct rlock__loss *loss = party->untold;
+    size_t n = party->waiter == NULL ? take_wishes(party, wishes) : 0;
+
+    party->untold = NULL;
+    party->users++;
+    (void)pthread_mutex_unlock(&mutex);
+    report(loss);
+    carry_out_all(wishes, n, NULL);
+    (void)pthread_mutex_lock(&mutex);
+    party->users--;
+}
+
+bool rlock__composites_lost(const struct rlock__loss *loss)
+{
+    struct rlock__party *party, *after;
+
+    if (loss->kind != NULL) {
+        return true;
+    }
+    (void)pthread_mutex_lock(&mutex);
+    DL_FOREACH(parties, party) {
+        if (is_hit(party, loss)) {
+            rlock__party_member_lost(party, loss->reason, rlock__now_us());
+        }
+    }
+    for (party = parties; party != NULL; party = after) {
+        if (party->untold != NULL) {
+            settle(party);
+        }
+        after = party->next;
+        drop_if_over(party);
+    }
+    (void)pthread_mutex_unlock(&mutex);
+    return loss->own > 0;
+}
+
+/* ---- What the members said ---- */
+
+int rlock_members(const struct rlock *lock, rlock_member_fn *fn, void *payload)
+{
+    const struct rlock__composite *composite = lock != NULL ? lock->composite : NULL;
+
+    rlock__detail_clear();
+    if (composite == NULL || fn == NULL) {
+        return rlock__fail(RLOCK_EINVAL, "lock is no multi-lock or RedLock, or fn is NULL");
+    }
+    for (size_t i = 0; i < composite->n; i++) {
+        const struct rlock__spec *spec = composite->members[i];
+        struct rlock__result result;
+        struct rlock_member member = {.size = sizeof(member),
+                                      .name = spec->name.at,
+                                      .name_len = spec->name.len,
+                                      .kind = spec->ops->kind,
+                                      .server = spec->core->address};
+
+        (void)pthread_mutex_lock(&mutex);
+        result = lock->results[i];
+        (void)pthread_mutex_unlock(&mutex);
+        member.code = result.code;
+        member.held = result.held;
+        member.detail = result.detail;
+        fn(&member, payload);
+    }
+    return 0;
+}

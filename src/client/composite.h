@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Multi-locks and RedLocks as their users see them: the driver of their parties. */
+#ifndef RLOCK_CLIENT_COMPOSITE_H
+#define RLOCK_CLIENT_COMPOSITE_H
+
+#include "client/lock.h"
+
+/* Take and give up; arguments were checked. */
+int rlock__composite_take(struct rlock *lock, const struct rlock_take *take,
+                          struct rlock__owner owner, struct rlock_grant *ret_grant);
+int rlock__composite_leave(struct rlock *lock, struct rlock__owner owner);
+/* Until when the owner may rely on it, 0 not at all; its levels. */
+int64_t rlock__composite_valid_until(const struct rlock *lock, struct rlock__owner owner,
+                                     uint32_t *ret_count);
+/* A hold was lost: tells the composites that it is part of. Returns whether it is its owner's as
+ * well, to whom it is to be reported. On a dispatcher thread, without a mutex. */
+bool rlock__composites_lost(const struct rlock__loss *loss);
+
+#endif

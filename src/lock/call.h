@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A call of a user, what it leaves with its thread, and who holds. */
+#ifndef RLOCK_LOCK_CALL_H
+#define RLOCK_LOCK_CALL_H
+
+#include "base/error.h"
+#include "base/timer.h"
+#include "lock/ops.h"
+
+#define RLOCK__HOLDER_SIZE 128
+
+struct rlock__core;
+struct rlock__hold;
+struct rlock__place;
+struct rlock__channel;
+
+/* ---- What a thread may know of its holds without the mutex ---- */
+
+/* The part of a hold that its owner reads without the mutex. Reference counted: the hold has one,
+ * the owner another. */
+struct rlock__claim {
+    struct rlock__spec *spec;
+    struct rlock__claim *next; /* in the owning thread's own list */
+    atomic_llong valid_until;  /* 0: not valid any more */
+    atomic_uint count;
+    atomic_uint refs;
+};
+
+struct rlock__claim *rlock__claim_ref(struct rlock__claim *claim);
+struct rlock__claim *rlock__claim_unref(struct rlock__claim *claim);
+struct rlock__spec *rlock__spec_ref(struct rlock__spec *spec);
+struct rlock__spec *rlock__spec_unref(struct rlock__spec *spec);
+/* NULL without memory. key = prefix + name. tuning: NULL all default. */
+struct rlock__spec *rlock__spec_new(struct rlock__core *core, const struct rlock_ops *ops,
+                                    struct rlock__bytes name, const struct rlock__tuning *tuning);
+/* Whether two mean the same lock of the same client. */
+bool rlock__spec_equal(const struct rlock__spec *a, const struct rlock__spec *b);
+
+/* Who holds: a thread by its number, or an id that the caller gave. Thread 7 and given id 7 are
+ * different owners. */
+struct rlock__owner {
+    uint64_t id;
+    bool given;
+};
+
+/* ---- Calls ---- */
+
+enum rlock__call_kind { RLOCK__ACQUIRE, RLOCK__RELEASE, RLOCK__COMMAND };
+
+/* Where a call stands. */
+enum rlock__step {
+    RLOCK__NEW,
+    RLOCK__LINED_UP,    /* behind another call of the same owner on the same lock */
+    RLOCK__QUEUED,      /* in the local line, not its head */
+    RLOCK__ASKING,      /* a request of it waits for the link, or for its reply */
+    RLOCK__SUBSCRIBING, /* head of the line, waits until the channel is live */
+    RLOCK__SLEEPING,    /* waits for a message, or for its timer */
+    RLOCK__GIVING_UP,   /* its attempt's outcome is still open; its answer is not */
+    RLOCK__COMPLETE,
+};
+
+/*
+ * One call of a user, from its begin to its completion. The caller owns the memory and leaves it in
+ * place until the call is in core.done. Set: the inputs; zero: all others.
+ */
+struct rlock__call {
+    /* inputs */
+    enum rlock__call_kind kind;
+    struct rlock__spec *spec; /* not for COMMAND */
+    struct rlock__owner owner;
+    int64_t wait_us;       /* ACQUIRE: 0 one attempt, negative for ever */
+    int64_t lease_us;      /* ACQUIRE: 0 renewed */
+    int64_t timeout_us;    /* ACQUIRE of one attempt: its own deadline; 0 the client's */
+    int64_t min_uptime_us; /* ACQUIRE: a server that started later does not count; 0 any */
+    bool kept;             /* ACQUIRE with a lease: renewed with it until it is sealed */
+    bool member;           /* one level of a composite, which answers for it to its owner */
+    const void *cancel;    /* names the signal that cancels it */
+    struct rlock__cmd cmd; /* COMMAND: what to send; the call takes it over */
+    bool once;             /* COMMAND: must not be sent twice */
+    /* COMMAND: takes the reply, under the mutex; returns the call's code */
+    int (*read)(struct rlock__call *call, const struct rlock__reply *reply);
+    void *reader; /* read's own */
+    /* the driver's own: what to do with it once it is complete, under the mutex; may be NULL */
+    void (*finish)(struct rlock__call *call);
+    void *payload;
+
+    /* results */
+    int code;
+    int64_t valid_until, lease_granted_us;
+    uint64_t token;
+    uint32_t count;             /* the hold count that the call leaves */
+    struct rlock__claim *claim; /* ACQUIRE: a reference for the owner */
+    char detail[RLOCK__DETAIL_SIZE];
+
+    /* the core's */
+    struct rlock__call *prev, *next;         /* in the hold's line, the place's line, or done */
+    struct rlock__call *all_prev, *all_next; /* in core.calls */
+    struct rlock__core *core;
+    enum rlock__step step;
+    struct rlock__timer timer;
+    int64_t deadline;
+    struct rlock__hold *hold;
+    struct rlock__place *place;
+    struct rlock__channel *channel;
+    struct rlock__call *wait_prev, *wait_next; /* in the channel's waiters */
+    struct rlock__request *request;
+    uint64_t number;   /* on the wire */
+    uint32_t target;   /* the count that is asked for */
+    uint64_t gen;      /* generation of its latest copy */
+    uint64_t lost_gen; /* latest generation that broke with a copy of this number on it */
+    int64_t sent_at;   /* latest copy of an attempt */
+    unsigned attempts, failures;
+    int error;      /* the latest answer was an error that passes: its code */
+    void *memo;     /* the kind's own; NULL none */
+    unsigned spins; /* looks without a channel so far */
+    bool enqueued;  /* an attempt may have queued it on the server */
+    bool stale;     /* a wake-up came while an attempt was in flight */
+    bool contended; /* its latest attempt was answered: busy */
+    char holder[RLOCK__HOLDER_SIZE];
+};
+
+#endif

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Locks made of locks: what the multi-lock and the RedLock share. Sans-I/O like the core: a party
+ * is driven by events (a call begins, a member's call is complete, a member's hold is lost, a
+ * timer) and answers with wishes, which its driver carries out after it dropped the mutex that
+ * protects the party:
+ *
+ *   slot.wish        a member's call is to be begun, or given up
+ *   slot.seal        a member's hold is to be renewed no longer
+ *   party.untold     the whole was lost, and that is to be reported
+ *   party.complete   the effort is over: party.code, party.detail
+ *   party.timer_at   when rlock__party_timer() is due
+ *
+ * The members' holds are ordinary holds of the same owner in their own clients.
+ */
+#ifndef RLOCK_MULTI_COMPOSITE_H
+#define RLOCK_MULTI_COMPOSITE_H
+
+#include "lock/core.h"
+
+#define RLOCK__MEMBERS_MAX 64
+
+struct rlock__party;
+struct rlock__slot;
+
+/* How a kind of composite goes about it. Each runs under the mutex that protects the party. */
+struct rlock__composite_ops {
+    const char *kind; /* "multi" */
+    /* A new effort to take it begins, or goes on after a pause: wishes for the first calls. */
+    void (*take)(struct rlock__party *party, int64_t now);
+    /* A member's call is complete, of this effort or (not .tried) an earlier one: goes on,
+     * succeeds, or backs out. */
+    void (*moved)(struct rlock__party *party, struct rlock__slot *slot, int64_t now);
+    /* What to say when it is not taken: for certain, or (late) by the deadline. Code, and text. */
+    int (*verdict)(struct rlock__party *party, bool late);
+    /* Whether the effort may go on after a back-out, and when; RLOCK__NEVER it may not. */
+    int64_t (*again_at)(struct rlock__party *party, int64_t now);
+    /* One more level of a hold. */
+    void (*nest)(struct rlock__party *party, int64_t now);
+    /* Until when the members that are held make the whole valid. */
+    int64_t (*valid_until)(const struct rlock__party *party);
+    /* Whether a release is done, and with which code; the slots say how theirs went. */
+    bool (*left)(const struct rlock__party *party, int *ret_code);
+    /* Whether so many members without a known outcome leave that of the whole open. */
+    bool (*in_doubt)(const struct rlock__party *party, size_t n);
+    bool counts_alone; /* levels are counted here alone: its members know of one */
+};
+
+/* What a composite is. Immutable, shared by handles and parties, reference counted. */
+struct rlock__composite {
+    const struct rlock__composite_ops *ops;
+    size_t n, quorum;
+    struct rlock__spec *first; /* as they were given: its client speaks for the whole */
+    int64_t max_lease_us;     /* RedLock: a server that started less than this ago does not count */
+    struct rlock__bytes name; /* the members' names, with commas; a NUL behind it */
+    atomic_uint refs;
+    struct rlock__spec *members[]; /* in canonical order */
+};
+
+/* One member of a party. */
+struct rlock__slot {
+    struct rlock__party *party;
+    struct rlock__spec *spec; /* the composite's */
+    enum {
+        RLOCK__SLOT_OUT,     /* nothing of this party is at the member, as far as is known */
+        RLOCK__SLOT_TAKING,  /* an acquisition runs */
+        RLOCK__SLOT_HELD,    /* levels > 0 */
+        RLOCK__SLOT_LEAVING, /* a release runs */
+    } state;
+    enum { RLOCK__WISH_NONE, RLOCK__WISH_BEGIN, RLOCK__WISH_GIVE_UP } wish;
+    bool seal, running; /* running: the call is the member's core's, or about to be */
+    bool tried;         /* the call is of this round */
+    uint32_t levels;
+    int code; /* of its latest call */
+    struct rlock__call call;
+    struct rlock__claim *claim; /* of its hold */
+};
+
+/* How it is to be taken. */
+struct rlock__effort {
+    int64_t wait_us;  /* 0 one attempt, negative for ever */
+    int64_t lease_us; /* 0 renewed */
+    const void *cancel;
+    int64_t op_timeout_us, renewed_lease_us; /* the least of the members' clients' */
+};
+
+/* One owner's hold of a composite, and the effort under way. One effort at a time. */
+struct rlock__party {
+    struct rlock__composite *composite;
+    struct rlock__owner owner;
+    uint32_t count;             /* levels that are held */
+    bool lost;                  /* for good, until as many unlocks */
+    struct rlock__loss *untold; /* its loss, to be reported: the driver takes it over */
+    struct rlock__loss *loss;   /* the next one */
+    enum rlock_reason reason;
+    enum {
+        RLOCK__PARTY_IDLE,
+        RLOCK__PARTY_TAKING,
+        RLOCK__PARTY_BACKING_OUT, /* what was taken is given back */
+        RLOCK__PARTY_PAUSING,     /* before the next round */
+        RLOCK__PARTY_LEAVING,
+    } phase;
+    struct rlock__effort effort;
+    int64_t began_at, deadline, timer_at;
+    uint64_t *random; /* the driver's: jitter */
+    unsigned rounds;
+    bool contended; /* a round failed because others hold it */
+    bool hurried;   /* the last round's members had less time than a call usually has */
+    bool complete;  /* the effort is */
+    int code;
+    int64_t lease_granted_us;
+    char detail[RLOCK__DETAIL_SIZE];
+    /* the driver's own */
+    struct rlock__party *prev, *next;
+    unsigned users;
+    bool busy; /* a thread has its turn */
+    void *waiter;
+    struct rlock__slot slots[];
+};
+
+/* Makes a composite of leaf locks: orders them, and takes references. NULL without memory. */
+struct rlock__composite *rlock__composite_new(const struct rlock__composite_ops *ops,
+                                              struct rlock__spec *const *members, size_t n);
+struct rlock__composite *rlock__composite_ref(struct rlock__composite *composite);
+struct rlock__composite *rlock__composite_unref(struct rlock__composite *composite);
+/* Whether two are the same lock. */
+bool rlock__composite_equal(const struct rlock__composite *a, const struct rlock__composite *b);
+
+struct rlock__party *rlock__party_new(struct rlock__composite *composite, struct rlock__owner owner,
+                                      uint64_t *random);
+/* Of a party that rlock__party_is_over(). */
+void rlock__party_free(struct rlock__party *party);
+/* Whether nothing is held, nothing under way. */
+bool rlock__party_is_over(const struct rlock__party *party);
+
+/* Events. rlock__party_done: slot->call is complete, and slot->running still set. */
+void rlock__party_take(struct rlock__party *party, const struct rlock__effort *effort, int64_t now);
+void rlock__party_leave(struct rlock__party *party, int64_t now);
+void rlock__party_done(struct rlock__slot *slot, int64_t now);
+void rlock__party_timer(struct rlock__party *party, int64_t now);
+void rlock__party_cancel(struct rlock__party *party);
+/* A member's hold was lost: the whole is lost by that, or not. */
+void rlock__party_member_lost(struct rlock__party *party, enum rlock_reason reason, int64_t now);
+/* Until when the owner may rely on it; 0 it is not held, or lost. */
+int64_t rlock__party_valid_until(const struct rlock__party *party);
+
+/* ---- For the kinds ---- */
+
+/* Wishes for an acquisition of a member; wait_us: 0 one attempt, RLOCK__NEVER for ever. kept: until
+ * the whole is taken a fixed lease is renewed. */
+void rlock__slot_take(struct rlock__slot *slot, int64_t wait_us, bool kept, int64_t now);
+/* Whether no member's call runs. */
+bool rlock__party_is_still(const struct rlock__party *party);
+/* Ends the effort well: the members that are held are the hold. */
+void rlock__party_taken(struct rlock__party *party, int64_t now);
+/* Gives back what was taken; the effort ends with the code then, or goes on. */
+void rlock__party_back_out(struct rlock__party *party, int code, int64_t now);
+/* The code and text of a member's failure become the party's. */
+void rlock__party_blame(struct rlock__party *party, const struct rlock__slot *slot);
+/* A random number below n. */
+int64_t rlock__party_random(const struct rlock__party *party, int64_t n);
+/* What remains of the wait; 0 of one attempt, RLOCK__NEVER for ever. */
+int64_t rlock__party_remains(const struct rlock__party *party, int64_t now);
+
+extern const struct rlock__composite_ops rlock__multi_ops;
+extern const struct rlock__composite_ops rlock__redlock_ops;
+
+#endif

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The RedLock on real servers: its quorum, its members, its losses. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "composite/fleet.h"
+
+#include <cmocka.h>
+
+#define OFF (-1) /* no delayed restarts: the tests' servers have just started */
+
+static const struct rlock_client_opts usual = {.size = sizeof(usual)};
+
+/* A server is out of reach, or back. */
+static void reach(const struct fleet *fleet, size_t i, bool reachable)
+{
+    proxy_refuse(fleet->proxies[i], !reachable);
+    if (!reachable) {
+        proxy_cut_all(fleet->proxies[i], PROXY_ANY);
+    }
+}
+
+static void reach_only(const struct fleet *fleet, unsigned int mask)
+{
+    for (size_t i = 0; i < fleet->n; i++) {
+        reach(fleet, i, (mask >> i & 1) != 0);
+    }
+}
+
+/* ---- Taking and giving back ---- */
+
+static void it_excludes_and_leaves_nothing(void **state)
+{
+    struct fleet fleet;
+    struct crew one, two;
+
+    (void)state;
+    fleet_open(&fleet, &(struct fleet_opts){.n = 5});
+    crew_open(&one, &fleet, usual, OFF);
+    crew_open(&two, &fleet, usual, OFF);
+    for (int i = 0; i < 100; i++) {
+        assert_code(rlock_try_lock(one.lock), 0);
+        witness_enter(fleet.witness, 0, 1);
+        assert_true(rlock_is_valid(one.lock));
+        assert_code(rlock_try_lock(two.lock), RLOCK_EBUSY);
+        assert_false(rlock_is_valid(two.lock));
+        witness_leave(fleet.witness, 0, 1);
+        assert_code(rlock_unlock(one.lock), 0);
+        assert_false(rlock_is_valid(one.lock));
+        assert_code(rlock_lock_with(two.lock, RLOCK_TAKE(.wait_ms = 1000), NULL), 0);
+        assert_code(rlock_unlock(two.lock), 0);
+    }
+    assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 0, 2000));
+    crew_close(&one);
+    crew_close(&two);
+    fleet_close(&fleet);
+}
+
+/* The first try may go down with the links that it was sent on: nobody can know then. */
+static int try_twice(const struct crew *crew)
+{
+    int code = rlock_try_lock(crew->lock);
+
+    return code == RLOCK_EINDOUBT ? rlock_try_lock(crew->lock) : code;
+}
+
+static void each_subset_of_dead_servers_follows_the_majority(void **state)
+{
+    struct fleet fleet;
+    struct crew crew;
+
+    (void)state;
+    fleet_open(&fleet, &(struct fleet_opts){.n = 5, .proxied = true});
+    crew_open(&crew, &fleet, RLOCK_CLIENT_OPTS(.op_timeout_ms = 300), OFF);
+    for (unsigned int mask = 0; mask < 32; mask++) {
+        bool most = __builtin_popcount(mask) >= 3;
+
+        reach_only(&fleet, mask);
+        if (most) {
+            assert_code(rlock_lock_with(crew.lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+            assert_true(rlock_is_valid(crew.lock));
+            assert_code(rlock_unlock(crew.lock), 0);
+        } else {
+            assert_code(try_twice(&crew), RLOCK_ENOQUORUM);
+            assert_non_null(strstr(rlock_detail(), "3 needed"));
+        }
+        reach_only(&fleet, 31);
+        assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 0, 5000));
+    }
+    assert_int_equal(crew_losses(&crew), 0);
+    crew_close(&crew);
+    fleet_close(&fleet);
+}
+
+static void who_answers_late_joins(void **state)
+{
+    struct fleet fleet;
+    struct crew crew;
+    int64_t began_us;
+
+    (void)state;
+    fleet_open(&fleet, &(struct fleet_opts){.n = 5, .proxied = true});
+    crew_open(&crew, &fleet, usual, OFF);
+    assert_code(rlock_lock_with(crew.lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+    assert_code(rlock_unlock(crew.lock), 0);
+    assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 0, 2000));
+    for (size_t i = 0; i < 2; i++) {
+        proxy_delay_us(fleet.proxies[i], 300000);
+    }
+    began_us = test_now_us();
+    assert_code(rlock_try_lock(crew.lock), 0);
+    assert_true(test_elapsed_us(began_us) < 300000 * test_slack());
+    assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 5, 5000));
+    for (size_t i = 2; i < 4; i++) { /* without those that came late, this would be the end */
+        reach(&fleet, i, false);
+        assert_int_equal(test_server_int(fleet.servers[i], "DEL a"), 1);
+    }
+    assert_true(rlock_is_valid(crew.lock));
+    for (size_t i = 2; i < 4; i++) {
+        reach(&fleet, i, true);
+    }
+    assert_code(rlock_unlock(crew.lock), 0);
+    assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 0, 5000));
+    crew_close(&crew);
+    fleet_close(&fleet);
+}
+
+static void who_answers_after_the_unlock_is_left(void **state)
+{
+    struct fleet fleet;
+    struct crew crew;
+
+    (void)state;
+    fleet_open(&fleet, &(struct fleet_opts){.n = 3, .proxied = true});
+    crew_open(&crew, &fleet, usual, OFF);
+    assert_code(rlock_lock_with(crew.lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+    assert_code(rlock_unlock(crew.lock), 0);
+    proxy_delay_us(fleet.proxies[1], 200000);
+    for (int i = 0; i < 3; i++) {
+        assert_code(rlock_lock_with(crew.lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+        assert_code(rlock_unlock(crew.lock), 0);
+    }
+    assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 0, 5000));
+    proxy_delay_us(fleet.proxies[1], 0);
+    crew_close(&crew);
+    fleet_close(&fleet);
+}
+
+static void a_frozen_server_costs_nothing(void **state)
+{
+    struct fleet fleet;
+    struct crew crew;
+    int64_t began_us;
+
+    (void)state;
+    fleet_open(&fleet, &(struct fleet_opts){.n = 3});
+    crew_open(&crew, &fleet, RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000), OFF);
+    assert_code(rlock_lock_with(crew.lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+    assert_code(rlock_unlock(crew.lock), 0);
+    test_server_freeze(fleet.servers[1]);
+    began_us = test_now_us();
+    assert_code(rlock_try_lock(crew.lock), 0);
+    assert_code(rlock_unlock(crew.lock), 0);
+    assert_true(test_elapsed_us(began_us) < 300000 * test_slack());
+    test_server_thaw(fleet.servers[1]);
+    assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 0, 5000));
+    crew_close(&crew);
+    fleet_close(&fleet);
+}
+
+static void levels_are_counted_here_alone(void **state)
+{
+    struct fleet fleet;
+    struct crew crew;
+
+    (void)state;
+    fleet_open(&fleet, &(struct fleet_opts){.n = 3});
+    crew_open(&crew, &fleet, usual, OFF);
+    for (uint32_t i = 1; i <= 3; i++) {
+        assert_code(rlock_lock_with(crew.lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+        assert_int_equal(rlock_hold_count(crew.lock), i);
+    }
+    assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 3, 2000));
+    assert_true(test_server_says(fleet.servers[0], "1", "HVALS a"));
+    for (uint32_t i = 3; i > 0; i--) {
+        assert_true(rlock_is_valid(crew.lock));
+        assert_code(rlock_unlock(crew.lock), 0);
+        assert_int_equal(rlock_hold_count(crew.lock), i - 1);
+    }
+    assert_code(rlock_unlock(crew.lock), RLOCK_ENOTOWNER);
+    assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 0, 2000));
+    crew_close(&crew);
+    fleet_close(&fleet);
+}
+
+/* ---- Nobody is helped to a second quorum ---- */
+
+static void two_that_reach_different_minorities_both_fail(void **state)
+{
+    struct fleet fleet;
+    struct crew one, two;
+
+    (void)state;
+    fleet_open(&fleet, &(struct fleet_opts){.n = 5, .proxied = true});
+    crew_open(&one, &fleet, usual, OFF);
+    reach_only(&fleet, 3);
+    assert_code(rlock_try_lock(one.lock), RLOCK_ENOQUORUM);
+    crew_close(&one);
+    reach_only(&fleet, 28 & ~4U);
+    crew_open(&two, &fleet, usual, OFF);
+    assert_code(rlock_try_lock(two.lock), RLOCK_ENOQUORUM);
+    reach_only(&fleet, 31);
+    crew_close(&two);
+    assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 0, 2000));
+    fleet_close(&fleet);
+}
+
+/* One holds on servers 0 to 2, the other reaches 2 to 4; server 2 restarts empty in between. */
+static int second_taker(struct fleet *fleet, struct crew *one, struct crew *two,
+                        int64_t max_lease_ms)
+{
+    int code;
+
+    crew_open(one, fleet, RLOCK_CLIENT_OPTS(.renewed_lease_ms = 2000), max_lease_ms);
+    crew_open(two, fleet, RLOCK_CLIENT_OPTS(.renewed_lease_ms = 2000), max_lease_ms);
+    /* as if nobody could reach the last two: they are free for the other */
+    assert_code(rlock_lock_with(one->lock, RLOCK_TAKE(.wait_ms = 20000), NULL), 0);
+    assert_true(TEST_EVENTUALLY(fleet_holding(fleet, "a") == 5, 5000));
+    for (size_t i = 3; i < 5; i++) {
+        assert_int_equal(test_server_int(fleet->servers[i], "DEL a"), 1);
+    }
+    test_server_restart(fleet->servers[2], false);
+    code = rlock_lock_with(two->lock, RLOCK_TAKE(.wait_ms = 500), NULL);
+    return code;
+}
+
+static void a_restarted_server_does_not_help_to_a_second_quorum(void **state)
+{
+    struct fleet fleet;
+    struct crew one, two;
+    int codes[FLEET_MAX];
+
+    (void)state;
+    fleet_open(&fleet, &(struct fleet_opts){.n = 5});
+    assert_code(second_taker(&fleet, &one, &two, 2000), RLOCK_ETIMEDOUT);
+    crew_codes(&two, codes);
+    assert_int_equal(codes[0], RLOCK_EBUSY);
+    assert_int_equal(codes[2], RLOCK_ERESTARTED);
+    assert_true(TEST_EVENTUALLY(crew_losses(&one) == 1, 5000)); /* it has 0 and 1 left */
+    assert_code(rlock_unlock(one.lock), RLOCK_ELOST);
+    assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 0, 5000));
+    crew_close(&one);
+    crew_close(&two);
+    fleet_close(&fleet);
+}
+
+static void without_delayed_restarts_it_does(void **state)
+{
+    struct fleet fleet;
+    struct crew one, two;
+
+    (void)state;
+    fleet_open(&fleet, &(struct fleet_opts){.n = 5});
+    assert_code(second_taker(&fleet, &one, &two, OFF), 0);
+    assert_code(rlock_unlock(two.lock), 0);
+    assert_true(TEST_EVENTUALLY(crew_losses(&one) == 1, 5000));
+    assert_code(rlock_unlock(one.lock), RLOCK_ELOST);
+    assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 0, 5000));
+    crew_close(&one);
+    crew_close(&two);
+    fleet_close(&fleet);
+}
+
+/* ---- Losses ---- */
+
+/* Whether the lease on the last server was extended since the last look. */
+static bool is_renewed(const struct fleet *fleet, long long *inout_ttl)
+{
+    long long last = *inout_ttl;
+
+    *inout_ttl = test_server_int(fleet->servers[fleet->n - 1], "PTTL a");
+    return *inout_ttl > last;
+}
+
+static void losing_a_minority_leaves_it_valid_losing_more_is_told_once(void **state)
+{
+    struct fleet fleet;
+    struct crew crew;
+
+    (void)state;
+    fleet_open(&fleet, &(struct fleet_opts){.n = 5});
+    crew_open(&crew, &fleet, RLOCK_CLIENT_OPTS(.renewed_lease_ms = 600), OFF);
+    assert_code(rlock_lock_with(crew.lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+    assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 5, 5000));
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(test_server_int(fleet.servers[i], "DEL a"), 1);
+    }
+    assert_true(TEST_EVENTUALLY(strstr(crew.log, "deleted") != NULL, 5000));
+    for (int i = 0; i < 3; i++) { /* renewals go on */
+        long long ttl = test_server_int(fleet.servers[4], "PTTL a");
+
+        assert_true(TEST_EVENTUALLY(is_renewed(&fleet, &ttl), 5000));
+    }
+    assert_true(rlock_is_valid(crew.lock));
+    assert_int_equal(crew_losses(&crew), 0);
+    assert_int_equal(test_server_int(fleet.servers[2], "DEL a"), 1);
+    assert_true(TEST_EVENTUALLY(crew_losses(&crew) == 1, 5000));
+    assert_false(rlock_is_valid(crew.lock));
+    assert_string_equal(crew.kind, "redlock");
+    assert_string_equal(crew.name, "a");
+    assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 0, 5000)); /* the others are free */
+    assert_code(rlock_unlock(crew.lock), RLOCK_ELOST);
+    assert_code(rlock_unlock(crew.lock), RLOCK_ENOTOWNER);
+    assert_int_equal(crew_losses(&crew), 1);
+    assert_code(rlock_lock_with(crew.lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+    assert_code(rlock_unlock(crew.lock), 0);
+    assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 0, 5000));
+    crew_close(&crew);
+    fleet_close(&fleet);
+}
+
+/* ---- Arguments ---- */
+
+static void members_that_it_cannot_have_are_refused(void **state)
+{
+    struct fleet fleet;
+    struct crew crew;
+    struct rlock *fenced, *twice, *made;
+    struct rlock_take take = {.size = sizeof(take), .lease_ms = 3001};
+
+    (void)state;
+    fleet_open(&fleet, &(struct fleet_opts){.n = 2});
+    crew_open(&crew, &fleet, RLOCK_CLIENT_OPTS(.renewed_lease_ms = 1000), 3000);
+    assert_non_null(strstr(crew.log[0] != '\0' ? crew.log : "survives", "survives"));
+    assert_code(rlock_fenced_new(crew.clients[0], "f", NULL, &fenced), 0);
+    assert_code(rlock_redlock_new(&fenced, 1, NULL, &made), RLOCK_ENOTSUP);
+    assert_code(rlock_redlock_new(&crew.lock, 1, NULL, &made), RLOCK_ENOTSUP);
+    twice = crew_lock(&crew, 0, "b");
+    assert_code(rlock_redlock_new((struct rlock *[]){twice, crew.members[0]}, 2, NULL, &made),
+                RLOCK_EINVAL);
+    assert_code(rlock_redlock_new(NULL, 1, NULL, &made), RLOCK_EINVAL);
+    assert_code(rlock_redlock_new(crew.members, 0, NULL, &made), RLOCK_EINVAL);
+    assert_code(rlock_lock_with(crew.lock, &take, NULL), RLOCK_EINVAL);
+    fenced = rlock_free(fenced);
+    twice = rlock_free(twice);
+    crew_close(&crew);
+    fleet_close(&fleet);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_excludes_and_leaves_nothing),
+        cmocka_unit_test(each_subset_of_dead_servers_follows_the_majority),
+        cmocka_unit_test(who_answers_late_joins),
+        cmocka_unit_test(who_answers_after_the_unlock_is_left),
+        cmocka_unit_test(a_frozen_server_costs_nothing),
+        cmocka_unit_test(levels_are_counted_here_alone),
+        cmocka_unit_test(two_that_reach_different_minorities_both_fail),
+        cmocka_unit_test(a_restarted_server_does_not_help_to_a_second_quorum),
+        cmocka_unit_test(without_delayed_restarts_it_does),
+        cmocka_unit_test(losing_a_minority_leaves_it_valid_losing_more_is_told_once),
+        cmocka_unit_test(members_that_it_cannot_have_are_refused),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests_name("redlock", tests, NULL, NULL);
+}
