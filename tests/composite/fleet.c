@@ -109,6 +109,16 @@ unsigned int crew_losses(struct crew *crew)
     return n;
 }
 
+bool crew_logged(struct crew *crew, const char *text)
+{
+    bool found;
+
+    (void)pthread_mutex_lock(&crew->mutex);
+    found = strstr(crew->log, text) != NULL;
+    (void)pthread_mutex_unlock(&crew->mutex);
+    return found;
+}
+
 struct rlock *crew_lock(const struct crew *crew, size_t server, const char *name)
 {
     struct rlock *lock;

@@ -58,6 +58,8 @@ void crew_open(struct crew *crew, struct fleet *fleet, struct rlock_client_opts 
                int64_t max_lease_ms);
 void crew_close(struct crew *crew);
 unsigned int crew_losses(struct crew *crew);
+/* Whether its log has a text. */
+bool crew_logged(struct crew *crew, const char *text);
 /* One more handle, to be freed. */
 struct rlock *crew_lock(const struct crew *crew, size_t server, const char *name);
 /* The code of each member in the latest call on the lock, in the servers' order. */
