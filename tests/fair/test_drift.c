@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Scores do not drift: whoever comes, is let in, gives up or dies, the n-th of the queue counts for
- * a lease and n slots from now, and no longer. What Redisson's ...Drift... tests assert of the times
- * that its waiters are told, here of the scores they come from, and at every moment meanwhile.
+ * a lease and n slots from now, and no longer. What Redisson's ...Drift... tests assert of the
+ * times that its waiters are told, here of the scores they come from, and at every moment.
  */
 #include <signal.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long a waiter of a spin lock pauses: Redisson's back-off (LockOptionsTest), pause by pause. */
+/* How long a waiter of a spin lock pauses: Redisson's back-off (LockOptionsTest). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
