@@ -41,7 +41,12 @@ extern struct settings {
     int seconds, processes, threads;
     int things[THINGS]; /* how many there are of each */
     bool killing;
+    const char *kind; /* of the locks */
 } settings;
+
+/* Whether orders can be taken under locks of that kind: those that exclude everybody else. */
+bool kind_exists(const char *kind);
+#define KINDS "reentrant, non-reentrant, fair, write, fenced, spin"
 
 int64_t now_us(void);
 void nap_us(long us);
