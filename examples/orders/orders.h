@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of the order flow share: the shop in shared memory, its workers, and its server.
- */
+/* What the parts of the order flow share: the shop in shared memory, its workers, and its
+ * server. */
 #ifndef RLOCK_EXAMPLES_ORDERS_H
 #define RLOCK_EXAMPLES_ORDERS_H
 

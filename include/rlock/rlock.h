@@ -45,9 +45,7 @@ extern "C" {
 /* Wait without end: a value for rlock_take.wait_ms. */
 #define RLOCK_FOREVER (-1)
 
-/* ---- Codes
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- Codes ---- */
 
 /*
  * Every code with its number and text. A code exists where a caller acts differently; the text of
@@ -78,8 +76,8 @@ extern "C" {
     X(ENOMEM, -21, "no memory")                                                                    \
     X(ERESOURCE, -22, "no resources")
 
-/* What a call returns: RLOCK_OK is 0, all others are negative. See RLOCK_CODES for their meanings.
- */
+/* What a call returns: RLOCK_OK is 0, all others are negative. See RLOCK_CODES for their
+ * meanings. */
 enum rlock_code {
 #define RLOCK_CODE_ENTRY(name, number, text) RLOCK_##name = (number),
     RLOCK_CODES(RLOCK_CODE_ENTRY)
@@ -102,9 +100,7 @@ RLOCK_API const char *rlock_detail(void);
 /* Returns the version of the library that is linked, as "0.1.0". */
 RLOCK_API const char *rlock_version(void);
 
-/* ---- Client
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- Client ---- */
 
 /*
  * The process's handle on one deployment, with one UUID of its own.
@@ -141,7 +137,7 @@ struct rlock_loss {
 /*
  * Called once for every hold that is lost, within 50 ms.
  * Threads: runs on the client's dispatcher thread, with no lock of the library held. It may unlock
- * and try; calls that wait, and closing the client, return RLOCK_EDEADLOCK there.
+ * and try; calls that wait return RLOCK_EDEADLOCK there, and the client cannot be closed.
  */
 typedef void rlock_lost_fn(const struct rlock_loss *loss, void *payload);
 
@@ -165,19 +161,20 @@ struct rlock_client_opts {
     const char *url;
     int64_t connect_timeout_ms; /* for the whole handshake with the server; default 1000 */
     int64_t op_timeout_ms;    /* deadline of each call that has no wait of its own; default 1000 */
-    int64_t renewed_lease_ms; /* lease of a hold that is renewed, renewed every third of it; default
-                                 30000 */
-    int64_t safety_margin_ms; /* a hold's validity ends this much earlier; default 0 */
+    int64_t renewed_lease_ms; /* lease of a hold that is renewed, renewed every third of it; at
+                                 least 30; default 30000 */
+    int64_t safety_margin_ms; /* a hold's validity ends this much earlier; less than half of
+                                 renewed_lease_ms; default 0 */
     const char *key_prefix;   /* the Redis key is this prefix and the name; default none */
-    const char *user;         /* user and password override the URL's; default none */
-    const char *password;
-    const char *ca_file;   /* PEM file of the authorities to trust; default the system's */
-    const char *cert_file; /* PEM files of a client certificate and its key; default none */
-    const char *key_file;
-    rlock_lost_fn *on_lost; /* default none */
-    rlock_log_fn *on_log;   /* default none */
-    enum rlock_level
-        log_level; /* least important level that is logged; default RLOCK_LOG_WARNING */
+    const char *user;         /* overrides the URL's; default none */
+    const char *password;     /* the same; default none */
+    const char *ca_file;      /* PEM file of the authorities to trust; default the system's */
+    const char *cert_file;    /* PEM file of a client certificate, with key_file; default none */
+    const char *key_file;     /* PEM file of its key; default none */
+    rlock_lost_fn *on_lost;   /* default none */
+    rlock_log_fn *on_log;     /* default none */
+    enum rlock_level log_level; /* least important level that is logged; default
+                                   RLOCK_LOG_WARNING */
     void *payload; /* handed to on_lost and on_log; must live until the client is closed */
 };
 
@@ -187,36 +184,37 @@ struct rlock_client_opts {
 
 /*
  * Opens a client: checks the options, reads the TLS files and starts connecting. Does not wait for
- * the server: a server that is down shows at the first call. opts: NULL for all defaults. Returns
- * RLOCK_EINVAL (URL or an option), RLOCK_ETLS (a TLS file), RLOCK_ENOMEM, RLOCK_ERESOURCE. Owns:
- * *ret_client is the caller's, to be ended with rlock_client_close().
+ * the server: a server that is down shows at the first call. opts: NULL for all defaults.
+ * Returns RLOCK_EINVAL (URL or an option), RLOCK_ETLS (a TLS file), RLOCK_ENOMEM, RLOCK_ERESOURCE.
+ * Owns: *ret_client is the caller's, to be ended with rlock_client_close().
  */
 RLOCK_API int rlock_client_open(const struct rlock_client_opts *opts,
                                 struct rlock_client **ret_client);
 
 /*
- * Closes a client: releases its holds, wakes its waiters (RLOCK_ECLOSED), ends its threads. Waits
- * for the server's answers at most op_timeout_ms, then logs what stays and until when. Locks of the
- * client answer RLOCK_ECLOSED from then on and must still be freed. Returns NULL; NULL is ok. Not
- * in a callback.
+ * Closes a client: releases its holds, wakes its waiters (RLOCK_ECLOSED), ends its threads, and
+ * ends the handle. Blocks for the server's answers at most op_timeout_ms, then logs what stays and
+ * until when. Locks of the client answer RLOCK_ECLOSED from then on and must still be freed.
+ * Returns NULL; NULL is ok. In a callback it closes nothing and returns the client.
+ * Threads: once, by one thread, when no other is about to use the client itself.
  */
 RLOCK_API struct rlock_client *rlock_client_close(struct rlock_client *client);
 
-/* Returns the client's UUID, 36 characters: the first part of its owners' names on the server. */
+/* Returns the client's UUID, 36 characters: the first part of its owners' names on the server.
+ * Borrowed: valid until the client is closed. */
 RLOCK_API const char *rlock_client_uuid(const struct rlock_client *client);
 
-/* Returns an owner id that this client gives to nobody else: for pools, tasks, and hand-over
- * between threads. */
+/* Returns an owner id, never 0, that this client gives to nobody else: for pools, tasks, and
+ * hand-over between threads. */
 RLOCK_API uint64_t rlock_owner_new(struct rlock_client *client);
 
-/* ---- Locks
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- Locks ---- */
 
 /*
  * A handle for one name and one kind. Making and freeing it does no I/O. Holds belong to the
  * client, not to the handle: any handle of the same name and kind can unlock. Keeps its client's
- * memory alive.
+ * memory alive. docs/choosing.md says what each kind promises.
+ * Threads: may be shared by all threads.
  */
 struct rlock;
 
@@ -232,8 +230,9 @@ struct rlock_opts {
     int64_t fair_slot_ms;    /* fair: how long an entry of the queue counts, beyond those before it;
                                 must equal that of all others who use the lock (Redisson's
                                 fairLockWaitTimeout), at least 1000; default 300000 */
-    bool no_reentry;     /* its owner gets RLOCK_EREACQUIRE for taking it again; default false */
-    bool prefer_writers; /* read and write: readers stand back while a writer waits, if both
+    bool no_reentry;         /* its owner gets RLOCK_EREACQUIRE for taking it again; every kind;
+                            default off */
+    bool prefer_writers;     /* read and write: readers stand back while a writer waits, if both
                             sides have it; default off */
 };
 
@@ -268,8 +267,8 @@ RLOCK_API int rlock_spin_new(struct rlock_client *client, const char *name,
  * Makes a fenced lock: a reentrant lock whose every grant carries a token larger than all before
  * (rlock_grant.token), the same for nested levels, growing also when the server lost its data. A
  * resource that refuses smaller tokens than the largest it has seen is safe from holders that were
- * stopped beyond their lease. Redisson's RFencedLock. Arguments, returns and ownership as
- * rlock_reentrant_new().
+ * stopped beyond their lease. Redisson's RFencedLock.
+ * Arguments, returns and ownership as rlock_reentrant_new().
  */
 RLOCK_API int rlock_fenced_new(struct rlock_client *client, const char *name,
                                const struct rlock_opts *opts, struct rlock **ret_lock);
@@ -316,15 +315,15 @@ RLOCK_API int rlock_write_new(struct rlock_client *client, const char *name,
 RLOCK_API struct rlock *rlock_free(struct rlock *lock);
 
 /* Returns the lock's name, with a NUL byte behind it; ret_len (may be NULL) gets its length.
- * Borrowed. */
+ * Borrowed: valid until the lock is freed. */
 RLOCK_API const char *rlock_name(const struct rlock *lock, size_t *ret_len);
 
 /* Returns the lock's kind, as "reentrant": static. */
 RLOCK_API const char *rlock_kind(const struct rlock *lock);
 
 /*
- * A signal to stop waiting, for any number of calls. Threads: fire from any thread and from signal
- * handlers.
+ * A signal to stop waiting, for any number of calls. Once fired it stays so.
+ * Threads: fire from any thread and from signal handlers.
  */
 struct rlock_cancel;
 
@@ -342,7 +341,8 @@ RLOCK_API void rlock_cancel_fire(struct rlock_cancel *cancel);
 struct rlock_take {
     size_t size;
     int64_t wait_ms;  /* how long to wait; 0 is one attempt, RLOCK_FOREVER is for ever; default 0 */
-    int64_t lease_ms; /* a fixed lease, at least 10; 0 is renewed until unlock; default 0 */
+    int64_t lease_ms; /* a fixed lease, at least 10 and beyond the client's safety_margin_ms; 0 is
+                         renewed until unlock; default 0 */
     uint64_t owner;   /* who holds: an id, 0 is the calling thread; default 0 */
     struct rlock_cancel *cancel; /* ends the wait; must live until the call returns; default none */
 };
@@ -354,8 +354,8 @@ struct rlock_take {
 /* What was granted. Set .size (RLOCK_GRANT_INIT) before the call. */
 struct rlock_grant {
     size_t size;
-    uint64_t
-        token; /* the fencing number of a fenced lock, the same on re-entry; 0 for other kinds */
+    uint64_t token;   /* the fencing number of a fenced lock, the same on re-entry; 0 for other
+                         kinds */
     int64_t lease_ms; /* what the server was asked for */
     int64_t valid_ms; /* how long from now this process may rely on it, unless renewed */
 };
@@ -387,16 +387,22 @@ RLOCK_API int rlock_try_lock(struct rlock *lock);
  *   RLOCK_EDEADLOCK: waiting in a callback, or reading already (write lock);
  *   RLOCK_EREACQUIRE: held by this owner, and not reentrant;
  *   RLOCK_EPERM, EWRONGTYPE, EREFUSED: the server will not;
- *   RLOCK_ECANCELED, ECLOSED, EFORKED, EINVAL, ENOMEM.
+ *   RLOCK_EINVAL: an argument, or this owner holds another kind of lock under the name;
+ *   RLOCK_ECANCELED, ECLOSED, EFORKED, ENOMEM, ERESOURCE.
  */
 RLOCK_API int rlock_lock_with(struct rlock *lock, const struct rlock_take *take,
                               struct rlock_grant *ret_grant);
 
 /*
  * Gives up one level of the calling thread's hold. I/O: one round trip, within op_timeout_ms.
- * Returns RLOCK_ENOTOWNER (not held; harmless), RLOCK_ELOST (the hold had ended; no I/O when that
- * is known), RLOCK_EINDOUBT (no answer; free by the time in rlock_detail()), RLOCK_EPERM, ECLOSED,
- * EFORKED.
+ * Returns
+ *   RLOCK_ENOTOWNER: not held; harmless;
+ *   RLOCK_ELOST: the hold had ended; no I/O when that is known;
+ *   RLOCK_EINDOUBT: no answer; free by the time in rlock_detail();
+ *   RLOCK_EPERM, EREFUSED, ECONN: the server did nothing: the hold stays until its validity ends,
+ *     is not renewed any more, and may be unlocked again;
+ *   RLOCK_ETIMEDOUT: another call of this owner was not done in time, and nothing was tried;
+ *   RLOCK_ECLOSED, EFORKED, EINVAL, ENOMEM.
  */
 RLOCK_API int rlock_unlock(struct rlock *lock);
 
@@ -405,9 +411,11 @@ RLOCK_API int rlock_unlock_as(struct rlock *lock, uint64_t owner);
 
 /*
  * Opens the lock, whoever holds it: reads who holds, and deletes if exactly they still do. A hold
- * of this process is lost by it (RLOCK_LOST_FORCED). I/O: two round trips. Returns 0 with
- * *ret_was_locked (may be NULL), RLOCK_EBUSY when the holder changed meanwhile, RLOCK_EINDOUBT,
- * ECONN, EPERM, ECLOSED, EFORKED.
+ * of this process is lost by it (RLOCK_LOST_FORCED); another process finds out at its next renewal.
+ * Of a read/write lock it opens the side that is asked. I/O: two round trips, each within
+ * op_timeout_ms. ret_was_locked: may be NULL.
+ * Returns 0 (open now), RLOCK_EBUSY when the holder changed meanwhile, RLOCK_EINDOUBT (no answer),
+ * RLOCK_ECONN, EPERM, EWRONGTYPE, EREFUSED, ECLOSED, EFORKED, EINVAL, ENOMEM.
  */
 RLOCK_API int rlock_force_unlock(struct rlock *lock, bool *ret_was_locked);
 
@@ -418,11 +426,11 @@ RLOCK_API int rlock_force_unlock(struct rlock *lock, bool *ret_was_locked);
  */
 RLOCK_API bool rlock_is_valid(const struct rlock *lock);
 
-/* rlock_is_valid() for an owner that was given by id. May take a mutex. */
+/* rlock_is_valid() for an owner that was given by id; 0 is the calling thread. May take a mutex. */
 RLOCK_API bool rlock_is_valid_as(const struct rlock *lock, uint64_t owner);
 
-/* Returns for how many ms the calling thread may rely on the lock; 0 is not held, or lost. Local,
- * no I/O. */
+/* Returns for how many ms the calling thread may rely on the lock, unless renewed; 0 is not held,
+ * or lost. Local, no I/O. */
 RLOCK_API int64_t rlock_valid_ms(const struct rlock *lock);
 
 /* Returns how often the calling thread holds the lock, by this process's count; 0 is not. Local, no
@@ -435,7 +443,7 @@ struct rlock_info {
     bool locked;      /* somebody holds it; of a read/write lock, the side that was asked */
     bool mine;        /* the holder is an owner of this client */
     int64_t ttl_ms;   /* what remains of the lease; -1 the key has no end, -2 there is no lock */
-    uint32_t holders; /* how many owners hold it */
+    uint32_t holders; /* how many owners hold it; of the read side, how many read */
     int64_t count;    /* hold count of the first holder */
     char holder[128]; /* the first holder, as "uuid:number"; cut where longer; "" when free */
     char host[128];   /* the holder's machine, where the server lets us know; else "" */
@@ -451,22 +459,27 @@ struct rlock_info {
         .size = sizeof(struct rlock_info)                                                          \
     }
 
-/* Asks the server about the lock. I/O: within op_timeout_ms. Returns RLOCK_ECONN, EPERM,
- * EWRONGTYPE, ECLOSED, … */
+/*
+ * Asks the server about the lock; true when the answer was given. I/O: one or two round trips, each
+ * within op_timeout_ms; the second one finds out the holder's machine.
+ * Returns RLOCK_ECONN, EPERM, EWRONGTYPE, EREFUSED, ECLOSED, EFORKED, EINVAL, ENOMEM.
+ */
 RLOCK_API int rlock_inspect(struct rlock *lock, struct rlock_info *ret_info);
 
-/* ---- Locks there are, and the server's fitness
- * -------------------------------------------------------------- */
+/* ---- Locks there are, and the server's fitness ---- */
 
-/* One lock that was found. Borrowed: valid during the callback. Return other than 0 ends the scan
- * with that value. */
+/* One lock that was found, info as of whoever holds it. Borrowed: valid during the callback. A
+ * return other than 0 ends the scan with that value. */
 typedef int rlock_scan_fn(const char *key, size_t key_len, const struct rlock_info *info,
                           void *payload);
 
 /*
  * Calls fn for every key that looks like a lock (by the shape of its fields, with SCAN). pattern:
- * as in SCAN MATCH, NULL for all. Runs fn in the calling thread, outside any lock of the library.
- * I/O: many round trips. Returns what fn returned if that was not 0, or RLOCK_ECONN, EPERM, …
+ * as in SCAN MATCH, for what follows the client's key_prefix; NULL for all. Runs fn in the calling
+ * thread, outside any lock of the library; it may see a key twice. I/O: many round trips, each
+ * within op_timeout_ms.
+ * Returns what fn returned if that was not 0, or RLOCK_ECONN, EAUTH, ETLS, EPERM, EREFUSED,
+ * ECLOSED, EFORKED, EINVAL, ENOMEM.
  */
 RLOCK_API int rlock_client_scan(struct rlock_client *client, const char *pattern, rlock_scan_fn *fn,
                                 void *payload);
@@ -479,14 +492,13 @@ typedef void rlock_finding_fn(enum rlock_level level, const char *subject, const
 /*
  * Tries what locks need on the server: reaching it, every script on a probe key, pub/sub,
  * permissions, settings that endanger locks. Calls fn in the calling thread for each finding.
+ * Blocks. I/O: many round trips, each within op_timeout_ms.
  * Returns 0 when locks will work, else the code of the first finding that prevents them.
  */
 RLOCK_API int rlock_client_diagnose(struct rlock_client *client, rlock_finding_fn *fn,
                                     void *payload);
 
-/* ---- Guard
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- Guard ---- */
 
 /*
  * A hold that ends with its scope:
@@ -498,11 +510,12 @@ RLOCK_API int rlock_client_diagnose(struct rlock_client *client, rlock_finding_f
  *
  * The end of the scope drops the code of the unlock; where that matters, unlock with
  * rlock_guard_end().
+ * Threads: ended by the thread that took it, unless an owner was given.
  */
 struct rlock_guard {
     struct rlock *lock; /* NULL: nothing to unlock */
-    uint64_t owner;
-    int code; /* what taking it returned */
+    uint64_t owner;     /* as it was taken */
+    int code;           /* what taking it returned */
 };
 
 /* Takes the lock (take: NULL waits for ever with a renewed lease) and returns the guard; see its
