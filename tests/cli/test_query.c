@@ -320,6 +320,57 @@ static void break_opens_the_lock_and_its_holder_learns_it(void **state)
     assert_contains(file_text(command.out), "\"broken\":false");
 }
 
+/* The user that docs/server.md gives: the line for a server's configuration. */
+static const char *user_of_the_page(void)
+{
+    static char line[2048];
+    char path[512], text[512];
+    FILE *page;
+
+    test_text(path, sizeof(path), "%s/docs/server.md", test_root());
+    page = fopen(path, "r");
+    assert_non_null(page);
+    test_text(line, sizeof(line), "user locker on >s3cret");
+    while (fgets(text, sizeof(text), page) != NULL && strstr(text, "ACL SETUSER") == NULL) {
+    }
+    assert_non_null(strstr(text, " resetchannels"));
+    memmove(text, strstr(text, " resetchannels"), strlen(strstr(text, " resetchannels")) + 1);
+    do {
+        text[strcspn(text, "\n")] = '\0';
+        assert_true(strlen(line) + strlen(text) < sizeof(line));
+        (void)strcat(line, text);
+    } while (fgets(text, sizeof(text), page) != NULL && text[0] == ' ');
+    (void)fclose(page);
+    return line;
+}
+
+static void the_rights_of_the_page_suffice_for_every_kind(void **state)
+{
+    const char *const conf[] = {user_of_the_page(), NULL};
+    char url[512];
+
+    (void)state;
+    fixture_restart_with(conf);
+    test_text(url, sizeof(url), "%s", url_with("locker:s3cret"));
+    for (size_t i = 0; i < KINDS; i++) {
+        const char *rival = strcmp(kinds[i], "read") == 0 ? "write" : kinds[i];
+        struct command holder = COMMAND("run", "--verbose", "--url", url, "--renewed-lease",
+                                        "300ms", "--kind", kinds[i], "app:a", "--", "sleep", "1");
+        struct command waiter;
+
+        assert_true(TEST_EVENTUALLY(is_held("app:a"), 10000));
+        waiter = COMMAND("run", "--verbose", "--url", url, "--kind", rival, "app:a", "--", "true");
+        assert_int_equal(COMMAND_STATUS("info", "--url", url, "app:a"), 0);
+        assert_int_equal(command_wait(&holder, 10000), 0);
+        assert_int_equal(command_wait(&waiter, 10000), 0);
+        assert_null(strstr(file_text(holder.err), "NOPERM"));
+        assert_null(strstr(file_text(holder.err), "warning: "));
+        assert_null(strstr(file_text(waiter.err), "NOPERM"));
+        assert_null(strstr(file_text(waiter.err), "warning: "));
+    }
+    assert_int_equal(COMMAND_STATUS("run", "--url", url, "other", "--", "true"), 65);
+}
+
 /* Without being told: those who wait for it come in, as they do after a release. */
 static void break_opens_every_kind(void **state)
 {
@@ -400,6 +451,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(break_opens_the_lock_and_its_holder_learns_it,
                                         fixture_start, fixture_stop),
         cmocka_unit_test_setup_teardown(break_opens_every_kind, fixture_start, fixture_stop),
+        cmocka_unit_test_setup_teardown(the_rights_of_the_page_suffice_for_every_kind,
+                                        fixture_start, fixture_stop),
         cmocka_unit_test_setup_teardown(doctor_finds_a_good_server_good, fixture_start,
                                         fixture_stop),
         cmocka_unit_test_setup_teardown(doctor_finds_what_is_forbidden, fixture_start,
