@@ -58,7 +58,8 @@ int cli_lock_make(const struct cli_options *opts, struct rlock_client *client, c
     const struct rlock_opts lock_opts =
         RLOCK_OPTS(.max_hold_ms = opts->max_hold_ms, .fair_slot_ms = opts->fair_slot_ms,
                    .no_reentry = opts->no_reentry);
-    const int code = opts->kind->make(client, name, &lock_opts, ret_lock);
+    cli_new_fn *make = opts->kind != NULL ? opts->kind->make : rlock_reentrant_new;
+    const int code = make(client, name, &lock_opts, ret_lock);
 
     return code == 0 ? 0 : cli_fail(opts, name, code);
 }

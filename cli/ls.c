@@ -104,6 +104,7 @@ static void print_row(const struct entry *entry, size_t width)
         (void)printf("%8.1f s  ", (double)entry->info.ttl_ms / 1000);
     }
     cli_show_holder(stdout, &entry->info);
+    cli_show_mode(stdout, &entry->info);
     (void)putchar('\n');
 }
 

@@ -155,8 +155,6 @@ static const char *set_help(struct cli_options *opts, char *value)
     return NULL;
 }
 
-/* --kind is for the commands that make a lock; ls and doctor look at the server as a whole. */
-#define NAMES (CLI_RUN | CLI_INFO | CLI_BREAK)
 #define ANSWERS (CLI_INFO | CLI_LS | CLI_BREAK | CLI_DOCTOR)
 
 static const struct option options[] = {
@@ -165,8 +163,10 @@ static const struct option options[] = {
     {"renewed-lease", "TIME", CLI_RUN, set_renewed_lease,
      "renew a lease of TIME: how soon a crash frees the lock (default: 30s)"},
     {"max-hold", "TIME", CLI_RUN, set_max_hold, "stop renewing after TIME"},
-    {"kind", "KIND", NAMES, set_kind,
+    {"kind", "KIND", CLI_RUN, set_kind,
      "reentrant (the default), non-reentrant, spin, fenced, fair, read, write"},
+    {"kind", "KIND", CLI_INFO | CLI_BREAK, set_kind,
+     "the same; as the server has it by default; of a read/write lock that side"},
     {"fair-slot", "TIME", CLI_RUN, set_fair_slot,
      "fair: the queue's slot, the same for all (default: 300s)"},
     {"no-reentry", NULL, CLI_RUN, set_no_reentry, "refuse to be taken twice by one owner"},
@@ -281,7 +281,7 @@ int cli_options_parse(struct cli_options *opts, enum cli_verb verb, int argc, ch
 {
     int status;
 
-    *opts = (struct cli_options){.wait_ms = RLOCK_FOREVER, .kind = &kinds[0]};
+    *opts = (struct cli_options){.wait_ms = RLOCK_FOREVER};
     status = parse_words(opts, verb, argv);
     if (status == 0 && verb != CLI_RUN && opts->command != NULL) { /* names that start with - */
         const int rest = argc - (int)(opts->command - argv);

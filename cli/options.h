@@ -15,11 +15,14 @@ enum cli_verb {
     CLI_ALL = 31
 };
 
+/* Makes a lock of a kind, as the library's constructors do. */
+typedef int cli_new_fn(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
+                       struct rlock **ret_lock);
+
 /* A kind of lock that --kind may name. */
 struct cli_kind {
     const char *name;
-    int (*make)(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
-                struct rlock **ret_lock);
+    cli_new_fn *make;
 };
 
 struct cli_options {
@@ -30,7 +33,7 @@ struct cli_options {
     const char *ca_file;
     const char *cert_file;
     const char *key_file;
-    const struct cli_kind *kind;
+    const struct cli_kind *kind; /* NULL: not told */
     int64_t wait_ms;
     int64_t lease_ms;         /* 0: renewed */
     int64_t renewed_lease_ms; /* 0: the library's default */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rlock info and rlock break: one lock, asked or opened. */
 #include "client.h"
+#include "find.h"
 #include "say.h"
 #include "show.h"
 #include "text.h"
@@ -10,8 +11,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static void print_waiters(const struct rlock_info *info)
+/* What kinds have of their own. */
+static void print_rest(const struct rlock_info *info)
 {
+    cli_show_mode(stdout, info);
+    if (info->token != 0) {
+        (void)printf(", token %" PRIu64, info->token);
+    }
     if (info->waiters != 0) {
         (void)printf(", %" PRIu32 " waiting", info->waiters);
     }
@@ -29,30 +35,22 @@ static void print_info(const struct cli_options *opts, const char *name,
     (void)cli_put_text(stdout, name, strlen(name));
     if (!info->locked) {
         (void)fputs(": free", stdout);
-        print_waiters(info);
+        print_rest(info);
         return;
     }
     (void)fputs(": held by ", stdout);
     cli_show_holder(stdout, info);
     (void)printf(", count %lld, ", (long long)info->count);
     cli_show_ttl(stdout, info);
-    if (info->token != 0) {
-        (void)printf(", token %llu", (unsigned long long)info->token);
-    }
-    print_waiters(info);
+    print_rest(info);
 }
 
 static int inform(struct cli_options *opts, struct rlock_client *client, const char *name)
 {
     struct rlock_info info = RLOCK_INFO_INIT;
     struct rlock *lock = NULL;
-    int status = cli_lock_make(opts, client, name, &lock);
+    const int status = cli_lock_find(opts, client, name, &lock, &info);
 
-    if (status == CLI_EXIT_OK) {
-        const int code = rlock_inspect(lock, &info);
-
-        status = code == 0 ? CLI_EXIT_OK : cli_fail(opts, name, code);
-    }
     if (status == CLI_EXIT_OK) {
         print_info(opts, name, &info);
     }
@@ -95,37 +93,34 @@ static void print_broken(const struct cli_options *opts, const char *name,
     (void)putchar('\n');
 }
 
-static int break_lock(struct cli_options *opts, struct rlock *lock, const char *name)
+static int break_lock(struct cli_options *opts, struct rlock_client *client, const char *name)
 {
     struct rlock_info info = RLOCK_INFO_INIT;
+    struct rlock *lock = NULL;
     bool broken = false;
-    int code = rlock_inspect(lock, &info);
+    int status = cli_lock_find(opts, client, name, &lock, &info);
 
-    if (code == 0) {
-        code = rlock_force_unlock(lock, &broken);
+    if (status == CLI_EXIT_OK) {
+        const int code = rlock_force_unlock(lock, &broken);
+
+        status = code == 0 ? CLI_EXIT_OK : cli_fail(opts, name, code);
     }
-    if (code != 0) {
-        return cli_fail(opts, name, code);
+    if (status == CLI_EXIT_OK) {
+        print_broken(opts, name, &info, broken);
     }
-    print_broken(opts, name, &info, broken);
-    return CLI_EXIT_OK;
+    (void)rlock_free(lock);
+    return status;
 }
 
 int cli_break(struct cli_options *opts)
 {
     struct cli_sink sink = {.opts = opts, .lost_fd = -1};
-    const char *name = opts->operands[0];
     struct rlock_client *client = NULL;
-    struct rlock *lock = NULL;
     int status = cli_client_open(opts, &sink, &client);
 
     if (status == CLI_EXIT_OK) {
-        status = cli_lock_make(opts, client, name, &lock);
+        status = break_lock(opts, client, opts->operands[0]);
     }
-    if (status == CLI_EXIT_OK) {
-        status = break_lock(opts, lock, name);
-    }
-    (void)rlock_free(lock);
     (void)rlock_client_close(client);
     return status;
 }

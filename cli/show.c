@@ -31,6 +31,13 @@ void cli_show_ttl(FILE *out, const struct rlock_info *info)
     }
 }
 
+void cli_show_mode(FILE *out, const struct rlock_info *info)
+{
+    if (info->mode[0] != '\0') {
+        (void)fprintf(out, ", mode %s", info->mode);
+    }
+}
+
 /* Writes the text, or null for an empty one. */
 static void put_member(FILE *out, const char *label, const char *text)
 {
@@ -59,4 +66,5 @@ void cli_show_json(FILE *out, const char *label, const char *name, size_t len,
                   ",\"holders\":%" PRIu32 ",\"count\":%" PRId64 ",\"ttl_ms\":%" PRId64
                   ",\"token\":%" PRIu64,
                   info->holders, info->count, info->ttl_ms, info->token);
+    put_member(out, "mode", info->mode);
 }

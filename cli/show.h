@@ -12,6 +12,9 @@ void cli_show_holder(FILE *out, const struct rlock_info *info);
 /* Writes how long the lease has to go. */
 void cli_show_ttl(FILE *out, const struct rlock_info *info);
 
+/* Writes ", mode read" or ", mode write" of a read/write lock, else nothing. */
+void cli_show_mode(FILE *out, const struct rlock_info *info);
+
 /* Writes {"<label>":"<name>","locked":…,"holder":… without the closing brace, so that more can
  * follow. */
 void cli_show_json(FILE *out, const char *label, const char *name, size_t len,

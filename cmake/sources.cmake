@@ -78,6 +78,7 @@ set(RLOCK_CLI_SOURCES
     cli/client.c
     cli/doctor.c
     cli/duration.c
+    cli/find.c
     cli/ls.c
     cli/main.c
     cli/options.c

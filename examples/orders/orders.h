@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of the order flow share: the shop in shared memory, its workers, and its server.
- */
+/* What the parts of the order flow share: the shop in shared memory, its workers, and its
+ * server. */
 #ifndef RLOCK_EXAMPLES_ORDERS_H
 #define RLOCK_EXAMPLES_ORDERS_H
 
@@ -41,7 +41,12 @@ extern struct settings {
     int seconds, processes, threads;
     int things[THINGS]; /* how many there are of each */
     bool killing;
+    const char *kind; /* of the locks */
 } settings;
+
+/* Whether orders can be taken under locks of that kind: those that exclude everybody else. */
+bool kind_exists(const char *kind);
+#define KINDS "reentrant, non-reentrant, fair, write, fenced, spin"
 
 int64_t now_us(void);
 void nap_us(long us);

@@ -8,7 +8,18 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+
+static const struct kind {
+    const char *name;
+    int (*make)(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
+                struct rlock **ret_lock);
+} kinds[] = {
+    {"reentrant", rlock_reentrant_new}, {"non-reentrant", rlock_nonreentrant_new},
+    {"fair", rlock_fair_new},           {"write", rlock_write_new},
+    {"fenced", rlock_fenced_new},       {"spin", rlock_spin_new},
+};
 
 static const char *const things[THINGS] = {"order", "product", "shelf"};
 static struct rlock *locks[THINGS][MOST];
@@ -121,6 +132,21 @@ static void *work(void *payload)
     return code == 0 ? NULL : slot;
 }
 
+static const struct kind *find_kind(const char *name)
+{
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (strcmp(kinds[i].name, name) == 0) {
+            return &kinds[i];
+        }
+    }
+    return NULL;
+}
+
+bool kind_exists(const char *kind)
+{
+    return find_kind(kind) != NULL;
+}
+
 static int open_locks(struct rlock_client **ret_client)
 {
     const struct rlock_client_opts opts =
@@ -131,7 +157,7 @@ static int open_locks(struct rlock_client **ret_client)
         char name[32];
 
         (void)snprintf(name, sizeof(name), "%s:%d", things[i / MOST], i % MOST);
-        code = rlock_reentrant_new(*ret_client, name, NULL, &locks[i / MOST][i % MOST]);
+        code = find_kind(settings.kind)->make(*ret_client, name, NULL, &locks[i / MOST][i % MOST]);
     }
     return code;
 }

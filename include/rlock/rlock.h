@@ -45,9 +45,7 @@ extern "C" {
 /* Wait without end: a value for rlock_take.wait_ms. */
 #define RLOCK_FOREVER (-1)
 
-/* ---- Codes
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- Codes ---- */
 
 /*
  * Every code with its number and text. A code exists where a caller acts differently; the text of
@@ -79,8 +77,7 @@ extern "C" {
     X(ERESOURCE, -22, "no resources")                                                              \
     X(ERESTARTED, -23, "the server restarted too recently to count")
 
-/* What a call returns: RLOCK_OK is 0, all others are negative. See RLOCK_CODES for their meanings.
- */
+/* What a call returns: RLOCK_OK is 0, all others are negative; see RLOCK_CODES. */
 enum rlock_code {
 #define RLOCK_CODE_ENTRY(name, number, text) RLOCK_##name = (number),
     RLOCK_CODES(RLOCK_CODE_ENTRY)
@@ -103,9 +100,7 @@ RLOCK_API const char *rlock_detail(void);
 /* Returns the version of the library that is linked, as "0.1.0". */
 RLOCK_API const char *rlock_version(void);
 
-/* ---- Client
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- Client ---- */
 
 /*
  * The process's handle on one deployment, with one UUID of its own.
@@ -143,7 +138,7 @@ struct rlock_loss {
 /*
  * Called once for every hold that is lost, within 50 ms.
  * Threads: runs on the client's dispatcher thread, with no lock of the library held. It may unlock
- * and try; calls that wait, and closing the client, return RLOCK_EDEADLOCK there.
+ * and try; calls that wait return RLOCK_EDEADLOCK there, and the client cannot be closed.
  */
 typedef void rlock_lost_fn(const struct rlock_loss *loss, void *payload);
 
@@ -167,19 +162,20 @@ struct rlock_client_opts {
     const char *url;
     int64_t connect_timeout_ms; /* for the whole handshake with the server; default 1000 */
     int64_t op_timeout_ms;    /* deadline of each call that has no wait of its own; default 1000 */
-    int64_t renewed_lease_ms; /* lease of a hold that is renewed, renewed every third of it; default
-                                 30000 */
-    int64_t safety_margin_ms; /* a hold's validity ends this much earlier; default 0 */
+    int64_t renewed_lease_ms; /* lease of a hold that is renewed, renewed every third of it; at
+                                 least 30; default 30000 */
+    int64_t safety_margin_ms; /* a hold's validity ends this much earlier; less than half of
+                                 renewed_lease_ms; default 0 */
     const char *key_prefix;   /* the Redis key is this prefix and the name; default none */
-    const char *user;         /* user and password override the URL's; default none */
-    const char *password;
-    const char *ca_file;   /* PEM file of the authorities to trust; default the system's */
-    const char *cert_file; /* PEM files of a client certificate and its key; default none */
-    const char *key_file;
-    rlock_lost_fn *on_lost; /* default none */
-    rlock_log_fn *on_log;   /* default none */
-    enum rlock_level
-        log_level; /* least important level that is logged; default RLOCK_LOG_WARNING */
+    const char *user;         /* overrides the URL's; default none */
+    const char *password;     /* the same; default none */
+    const char *ca_file;      /* PEM file of the authorities to trust; default the system's */
+    const char *cert_file;    /* PEM file of a client certificate, with key_file; default none */
+    const char *key_file;     /* PEM file of its key; default none */
+    rlock_lost_fn *on_lost;   /* default none */
+    rlock_log_fn *on_log;     /* default none */
+    enum rlock_level log_level; /* least important level that is logged; default
+                                   RLOCK_LOG_WARNING */
     void *payload; /* handed to on_lost and on_log; must live until the client is closed */
 };
 
@@ -189,36 +185,37 @@ struct rlock_client_opts {
 
 /*
  * Opens a client: checks the options, reads the TLS files and starts connecting. Does not wait for
- * the server: a server that is down shows at the first call. opts: NULL for all defaults. Returns
- * RLOCK_EINVAL (URL or an option), RLOCK_ETLS (a TLS file), RLOCK_ENOMEM, RLOCK_ERESOURCE. Owns:
- * *ret_client is the caller's, to be ended with rlock_client_close().
+ * the server: a server that is down shows at the first call. opts: NULL for all defaults.
+ * Returns RLOCK_EINVAL (URL or an option), RLOCK_ETLS (a TLS file), RLOCK_ENOMEM, RLOCK_ERESOURCE.
+ * Owns: *ret_client is the caller's, to be ended with rlock_client_close().
  */
 RLOCK_API int rlock_client_open(const struct rlock_client_opts *opts,
                                 struct rlock_client **ret_client);
 
 /*
- * Closes a client: releases its holds, wakes its waiters (RLOCK_ECLOSED), ends its threads. Waits
- * for the server's answers at most op_timeout_ms, then logs what stays and until when. Locks of the
- * client answer RLOCK_ECLOSED from then on and must still be freed. Returns NULL; NULL is ok. Not
- * in a callback.
+ * Closes a client: releases its holds, wakes its waiters (RLOCK_ECLOSED), ends its threads, and
+ * ends the handle. Blocks for the server's answers at most op_timeout_ms, then logs what stays and
+ * until when. Locks of the client answer RLOCK_ECLOSED from then on and must still be freed.
+ * Returns NULL; NULL is ok. In a callback it closes nothing and returns the client.
+ * Threads: once, by one thread, when no other is about to use the client itself.
  */
 RLOCK_API struct rlock_client *rlock_client_close(struct rlock_client *client);
 
-/* Returns the client's UUID, 36 characters: the first part of its owners' names on the server. */
+/* Returns the client's UUID, 36 characters: the first part of its owners' names on the server.
+ * Borrowed: valid until the client is closed. */
 RLOCK_API const char *rlock_client_uuid(const struct rlock_client *client);
 
-/* Returns an owner id that this client gives to nobody else: for pools, tasks, and hand-over
- * between threads. */
+/* Returns an owner id, never 0, that this client gives to nobody else: for pools, tasks, and
+ * hand-over between threads. */
 RLOCK_API uint64_t rlock_owner_new(struct rlock_client *client);
 
-/* ---- Locks
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- Locks ---- */
 
 /*
  * A handle for one name and one kind. Making and freeing it does no I/O. Holds belong to the
  * client, not to the handle: any handle of the same name and kind can unlock. Keeps its client's
- * memory alive.
+ * memory alive. docs/choosing.md says what each kind promises.
+ * Threads: may be shared by all threads.
  */
 struct rlock;
 
@@ -234,13 +231,14 @@ struct rlock_opts {
     int64_t fair_slot_ms;    /* fair: how long an entry of the queue counts, beyond those before it;
                                 must equal that of all others who use the lock (Redisson's
                                 fairLockWaitTimeout), at least 1000; default 300000 */
-    bool no_reentry; /* its owner gets RLOCK_EREACQUIRE for taking it again; default false */
-    int64_t
-        max_lease_ms;    /* RedLock: a server that started less than this ago does not count for new
-                             grants; equal for all who use the lock; negative: off, for servers that
-                             lose nothing (fsync always); default 30000 */
-    bool prefer_writers; /* read and write: readers stand back while a writer waits, if both
+    bool no_reentry;         /* its owner gets RLOCK_EREACQUIRE for taking it again; every kind
+                                but multi-locks and RedLocks; default off */
+    bool prefer_writers;     /* read and write: readers stand back while a writer waits, if both
                             sides have it; default off */
+    int64_t max_lease_ms;    /* RedLock: a server that started less than this ago does not count for
+                                * new grants; equal for all who use the lock; negative: off, for
+                                * servers
+                                that lose nothing (fsync always); default 30000 */
 };
 
 /* Options of a lock by name, the others default: RLOCK_OPTS(.max_hold_ms = 60000). C only. */
@@ -274,8 +272,8 @@ RLOCK_API int rlock_spin_new(struct rlock_client *client, const char *name,
  * Makes a fenced lock: a reentrant lock whose every grant carries a token larger than all before
  * (rlock_grant.token), the same for nested levels, growing also when the server lost its data. A
  * resource that refuses smaller tokens than the largest it has seen is safe from holders that were
- * stopped beyond their lease. Redisson's RFencedLock. Arguments, returns and ownership as
- * rlock_reentrant_new().
+ * stopped beyond their lease. Redisson's RFencedLock.
+ * Arguments, returns and ownership as rlock_reentrant_new().
  */
 RLOCK_API int rlock_fenced_new(struct rlock_client *client, const char *name,
                                const struct rlock_opts *opts, struct rlock **ret_lock);
@@ -322,13 +320,13 @@ RLOCK_API int rlock_write_new(struct rlock_client *client, const char *name,
  * RedissonMultiLock. Whoever takes it gets all of them or none, in any order that they are named
  * in; it waits for one while holding those before it, and gives all back at its deadline. The
  * members' holds are the owner's own: it may take a member once more. Losing one loses the whole,
- * once, and gives the others back. members: n from 1 to 64, of any kinds and clients, multi-locks
- * too; each lock once, and not both sides of one read/write lock. They need not live on. opts:
- * NULL, or all default. A grant's token is 0. A fixed lease is renewed until the last member is
- * taken; then at least two thirds of it remain, see rlock_grant.valid_ms. on_lost and the log are
- * those of the first member's client. Returns RLOCK_EINVAL, RLOCK_ENOTSUP (a RedLock as a
- * member), RLOCK_ENOMEM, RLOCK_EFORKED, RLOCK_ECLOSED. Owns: *ret_lock is the caller's, to be
- * freed with rlock_free().
+ * once, and gives the others back; the first member's client reports it. A grant's token is 0. A
+ * fixed lease is renewed until the last member is taken; then at least two thirds of it remain, see
+ * rlock_grant.valid_ms.
+ * members: n from 1 to 64, of any kinds and clients, multi-locks too; each lock once, and not both
+ * sides of one read/write lock. They need not live on. opts: NULL, or all default.
+ * Returns RLOCK_EINVAL, RLOCK_ENOTSUP (a RedLock as a member), RLOCK_ENOMEM, RLOCK_EFORKED,
+ * RLOCK_ECLOSED. Owns: *ret_lock is the caller's, to be freed with rlock_free().
  */
 RLOCK_API int rlock_multi_new(struct rlock *const *members, size_t n, const struct rlock_opts *opts,
                               struct rlock **ret_lock);
@@ -338,12 +336,12 @@ RLOCK_API int rlock_multi_new(struct rlock *const *members, size_t n, const stru
  * that knows nothing of the others. Survives the loss of any minority of them; relies on clocks
  * that run at about the same rate, and on restarted servers staying out of new grants for
  * max_lease_ms: after a start of all of them nobody gets it for that long (RLOCK_ENOQUORUM,
- * rlock_detail() says how long). After the Redlock algorithm of the Redis documentation. members:
- * n from 1 to 64, each of another client, one per server; an even n tolerates no more than n - 1
- * would. Neither composites nor fenced locks. opts: max_lease_ms, or NULL. All servers are asked
- * at once; the answer comes as soon as it is certain. Nested levels are counted by this process
- * alone. A longer lease than max_lease_ms is RLOCK_EINVAL. Returns as rlock_multi_new(),
- * RLOCK_ENOTSUP for a member that it cannot have.
+ * rlock_detail() says how long). All servers are asked at once; the answer comes as soon as it is
+ * certain. Nested levels are counted by this process alone. A longer lease than max_lease_ms is
+ * RLOCK_EINVAL. After the Redlock algorithm of the Redis documentation.
+ * members: n from 1 to 64, each of another client, one per server, neither composites nor fenced
+ * locks; an even n tolerates no more than n - 1 would. opts: max_lease_ms, or NULL.
+ * Returns as rlock_multi_new(), RLOCK_ENOTSUP for a member that it cannot have.
  */
 RLOCK_API int rlock_redlock_new(struct rlock *const *members, size_t n,
                                 const struct rlock_opts *opts, struct rlock **ret_lock);
@@ -353,15 +351,15 @@ RLOCK_API int rlock_redlock_new(struct rlock *const *members, size_t n,
 RLOCK_API struct rlock *rlock_free(struct rlock *lock);
 
 /* Returns the lock's name, with a NUL byte behind it; ret_len (may be NULL) gets its length.
- * Borrowed. */
+ * Borrowed: valid until the lock is freed. */
 RLOCK_API const char *rlock_name(const struct rlock *lock, size_t *ret_len);
 
 /* Returns the lock's kind, as "reentrant": static. */
 RLOCK_API const char *rlock_kind(const struct rlock *lock);
 
 /*
- * A signal to stop waiting, for any number of calls. Threads: fire from any thread and from signal
- * handlers.
+ * A signal to stop waiting, for any number of calls. Once fired it stays so.
+ * Threads: fire from any thread and from signal handlers.
  */
 struct rlock_cancel;
 
@@ -379,7 +377,8 @@ RLOCK_API void rlock_cancel_fire(struct rlock_cancel *cancel);
 struct rlock_take {
     size_t size;
     int64_t wait_ms;  /* how long to wait; 0 is one attempt, RLOCK_FOREVER is for ever; default 0 */
-    int64_t lease_ms; /* a fixed lease, at least 10; 0 is renewed until unlock; default 0 */
+    int64_t lease_ms; /* a fixed lease, at least 10 and beyond the client's safety_margin_ms; 0 is
+                         renewed until unlock; default 0 */
     uint64_t owner;   /* who holds: an id, 0 is the calling thread; default 0 */
     struct rlock_cancel *cancel; /* ends the wait; must live until the call returns; default none */
 };
@@ -391,8 +390,8 @@ struct rlock_take {
 /* What was granted. Set .size (RLOCK_GRANT_INIT) before the call. */
 struct rlock_grant {
     size_t size;
-    uint64_t
-        token; /* the fencing number of a fenced lock, the same on re-entry; 0 for other kinds */
+    uint64_t token;   /* the fencing number of a fenced lock, the same on re-entry; 0 for other
+                         kinds */
     int64_t lease_ms; /* what the server was asked for */
     int64_t valid_ms; /* how long from now this process may rely on it, unless renewed */
 };
@@ -424,16 +423,22 @@ RLOCK_API int rlock_try_lock(struct rlock *lock);
  *   RLOCK_EDEADLOCK: waiting in a callback, or reading already (write lock);
  *   RLOCK_EREACQUIRE: held by this owner, and not reentrant;
  *   RLOCK_EPERM, EWRONGTYPE, EREFUSED: the server will not;
- *   RLOCK_ECANCELED, ECLOSED, EFORKED, EINVAL, ENOMEM.
+ *   RLOCK_EINVAL: an argument, or this owner holds another kind of lock under the name;
+ *   RLOCK_ECANCELED, ECLOSED, EFORKED, ENOMEM, ERESOURCE.
  */
 RLOCK_API int rlock_lock_with(struct rlock *lock, const struct rlock_take *take,
                               struct rlock_grant *ret_grant);
 
 /*
  * Gives up one level of the calling thread's hold. I/O: one round trip, within op_timeout_ms.
- * Returns RLOCK_ENOTOWNER (not held; harmless), RLOCK_ELOST (the hold had ended; no I/O when that
- * is known), RLOCK_EINDOUBT (no answer; free by the time in rlock_detail()), RLOCK_EPERM, ECLOSED,
- * EFORKED.
+ * Returns
+ *   RLOCK_ENOTOWNER: not held; harmless;
+ *   RLOCK_ELOST: the hold had ended; no I/O when that is known;
+ *   RLOCK_EINDOUBT: no answer; free by the time in rlock_detail();
+ *   RLOCK_EPERM, EREFUSED, ECONN: the server did nothing: the hold stays until its validity ends,
+ *     is not renewed any more, and may be unlocked again;
+ *   RLOCK_ETIMEDOUT: another call of this owner was not done in time, and nothing was tried;
+ *   RLOCK_ECLOSED, EFORKED, EINVAL, ENOMEM.
  */
 RLOCK_API int rlock_unlock(struct rlock *lock);
 
@@ -442,9 +447,11 @@ RLOCK_API int rlock_unlock_as(struct rlock *lock, uint64_t owner);
 
 /*
  * Opens the lock, whoever holds it: reads who holds, and deletes if exactly they still do. A hold
- * of this process is lost by it (RLOCK_LOST_FORCED). I/O: two round trips. Returns 0 with
- * *ret_was_locked (may be NULL), RLOCK_EBUSY when the holder changed meanwhile, RLOCK_EINDOUBT,
- * ECONN, EPERM, ECLOSED, EFORKED.
+ * of this process is lost by it (RLOCK_LOST_FORCED); another process finds out at its next renewal.
+ * Of a read/write lock it opens the side that is asked. I/O: two round trips, each within
+ * op_timeout_ms. ret_was_locked: may be NULL.
+ * Returns 0 (open now), RLOCK_EBUSY when the holder changed meanwhile, RLOCK_EINDOUBT (no answer),
+ * RLOCK_ECONN, EPERM, EWRONGTYPE, EREFUSED, ECLOSED, EFORKED, EINVAL, ENOMEM.
  */
 RLOCK_API int rlock_force_unlock(struct rlock *lock, bool *ret_was_locked);
 
@@ -455,11 +462,11 @@ RLOCK_API int rlock_force_unlock(struct rlock *lock, bool *ret_was_locked);
  */
 RLOCK_API bool rlock_is_valid(const struct rlock *lock);
 
-/* rlock_is_valid() for an owner that was given by id. May take a mutex. */
+/* rlock_is_valid() for an owner that was given by id; 0 is the calling thread. May take a mutex. */
 RLOCK_API bool rlock_is_valid_as(const struct rlock *lock, uint64_t owner);
 
-/* Returns for how many ms the calling thread may rely on the lock; 0 is not held, or lost. Local,
- * no I/O. */
+/* Returns for how many ms the calling thread may rely on the lock, unless renewed; 0 is not held,
+ * or lost. Local, no I/O. */
 RLOCK_API int64_t rlock_valid_ms(const struct rlock *lock);
 
 /* Returns how often the calling thread holds the lock, by this process's count; 0 is not. Local, no
@@ -472,7 +479,7 @@ struct rlock_info {
     bool locked;      /* somebody holds it; of a read/write lock, the side that was asked */
     bool mine;        /* the holder is an owner of this client */
     int64_t ttl_ms;   /* what remains of the lease; -1 the key has no end, -2 there is no lock */
-    uint32_t holders; /* how many owners hold it */
+    uint32_t holders; /* how many owners hold it; of the read side, how many read */
     int64_t count;    /* hold count of the first holder */
     char holder[128]; /* the first holder, as "uuid:number"; cut where longer; "" when free */
     char host[128];   /* the holder's machine, where the server lets us know; else "" */
@@ -488,9 +495,13 @@ struct rlock_info {
         .size = sizeof(struct rlock_info)                                                          \
     }
 
-/* Asks the server about the lock. Of a multi-lock or RedLock: its members, one after the other;
- * what the first that is held says, holders: how many of them are held. I/O: within
- * op_timeout_ms. Returns RLOCK_ECONN, EPERM, EWRONGTYPE, ECLOSED, … */
+/*
+ * Asks the server about the lock; true when the answer was given. Of a multi-lock or RedLock it
+ * asks its members, one after the other: what the first that is held says, holders: how many are
+ * held. I/O: one or two round trips, each within op_timeout_ms; the second one finds out the
+ * holder's machine. Returns RLOCK_ECONN, EPERM, EWRONGTYPE, EREFUSED, ECLOSED, EFORKED, EINVAL,
+ * ENOMEM.
+ */
 RLOCK_API int rlock_inspect(struct rlock *lock, struct rlock_info *ret_info);
 
 /* What one member of a multi-lock or RedLock said. Borrowed: valid during the callback. */
@@ -514,18 +525,20 @@ typedef void rlock_member_fn(const struct rlock_member *member, void *payload);
  */
 RLOCK_API int rlock_members(const struct rlock *lock, rlock_member_fn *fn, void *payload);
 
-/* ---- Locks there are, and the server's fitness
- * -------------------------------------------------------------- */
+/* ---- Locks there are, and the server's fitness ---- */
 
-/* One lock that was found. Borrowed: valid during the callback. Return other than 0 ends the scan
- * with that value. */
+/* One lock that was found, info as of whoever holds it. Borrowed: valid during the callback. A
+ * return other than 0 ends the scan with that value. */
 typedef int rlock_scan_fn(const char *key, size_t key_len, const struct rlock_info *info,
                           void *payload);
 
 /*
  * Calls fn for every key that looks like a lock (by the shape of its fields, with SCAN). pattern:
- * as in SCAN MATCH, NULL for all. Runs fn in the calling thread, outside any lock of the library.
- * I/O: many round trips. Returns what fn returned if that was not 0, or RLOCK_ECONN, EPERM, …
+ * as in SCAN MATCH, for what follows the client's key_prefix; NULL for all. Runs fn in the calling
+ * thread, outside any lock of the library; it may see a key twice. I/O: many round trips, each
+ * within op_timeout_ms.
+ * Returns what fn returned if that was not 0, or RLOCK_ECONN, EAUTH, ETLS, EPERM, EREFUSED,
+ * ECLOSED, EFORKED, EINVAL, ENOMEM.
  */
 RLOCK_API int rlock_client_scan(struct rlock_client *client, const char *pattern, rlock_scan_fn *fn,
                                 void *payload);
@@ -538,14 +551,13 @@ typedef void rlock_finding_fn(enum rlock_level level, const char *subject, const
 /*
  * Tries what locks need on the server: reaching it, every script on a probe key, pub/sub,
  * permissions, settings that endanger locks. Calls fn in the calling thread for each finding.
+ * Blocks. I/O: many round trips, each within op_timeout_ms.
  * Returns 0 when locks will work, else the code of the first finding that prevents them.
  */
 RLOCK_API int rlock_client_diagnose(struct rlock_client *client, rlock_finding_fn *fn,
                                     void *payload);
 
-/* ---- Guard
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- Guard ---- */
 
 /*
  * A hold that ends with its scope:
@@ -557,11 +569,12 @@ RLOCK_API int rlock_client_diagnose(struct rlock_client *client, rlock_finding_f
  *
  * The end of the scope drops the code of the unlock; where that matters, unlock with
  * rlock_guard_end().
+ * Threads: ended by the thread that took it, unless an owner was given.
  */
 struct rlock_guard {
     struct rlock *lock; /* NULL: nothing to unlock */
-    uint64_t owner;
-    int code; /* what taking it returned */
+    uint64_t owner;     /* as it was taken */
+    int code;           /* what taking it returned */
 };
 
 /* Takes the lock (take: NULL waits for ever with a renewed lease) and returns the guard; see its

@@ -55,9 +55,8 @@ void rlock__buf_fini(struct rlock__buf *buf);
 
 /*
  * Writes bytes as one line of plain text into out: control characters and bytes from 127 on as
- * \xNN, cut with
- * "..." where longer than fits. For logs and messages, where a name must not forge a line. Returns
- * out.
+ * \xNN, cut with "..." where longer than fits. For logs and messages, where a name must not forge
+ * a line. Returns out.
  */
 const char *rlock__text(struct rlock__bytes bytes, char *out, size_t size);
 

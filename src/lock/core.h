@@ -6,11 +6,14 @@
  *
  * Events are the functions named rlock__core_*, and each carries its time. Actions are what the
  * driver finds afterwards, and carries out after it dropped the mutex that protects the core:
- *   server.flight.out    bytes to send on the link, in this order, while generation flight.gen is
- * up server.flight.close  the link of generation flight.gen is to be closed server.sub_out bytes to
- * send on the subscriber connection done                 calls that are complete: their threads
- * wait lost                 holds that were lost: to be reported notes                lines for the
- * log rlock__core_next()   when rlock__core_tick() is due
+ *   server.flight.out    bytes to send on the link, in this order, while generation flight.gen
+ *                        is up
+ *   server.flight.close  the link of generation flight.gen is to be closed
+ *   server.sub_out       bytes to send on the subscriber connection
+ *   done                 calls that are complete: their threads wait
+ *   lost                 holds that were lost: to be reported
+ *   notes                lines for the log
+ *   rlock__core_next()   when rlock__core_tick() is due
  */
 #ifndef RLOCK_LOCK_CORE_H
 #define RLOCK_LOCK_CORE_H

@@ -10,8 +10,8 @@
 #include "net/session.h"
 #include "net/sock.h"
 
-/* One TLS record at most, so that nothing that was read stays behind in OpenSSL, unseen by poll().
- */
+/* One TLS record at most, so that nothing that was read stays behind in OpenSSL, unseen
+ * by poll(). */
 #define RLOCK__CONN_READ_SIZE 16384
 #define RLOCK__CONN_PEER_SIZE 128
 #define RLOCK__CONN_ERROR_SIZE 320

@@ -11,8 +11,8 @@ enum step { HELLO, AUTH, SETNAME, ID, LOOK, KILL, SELECT, INFO };
 
 /* Steps besides those for each earlier connection. */
 #define STEPS_MAX 6
-/* Bytes that commands have besides their arguments, and that the one for an earlier connection has.
- */
+/* Bytes that commands have besides their arguments, and that the one for an earlier
+ * connection has. */
 #define COMMAND_ROOM 256
 #define KILL_ROOM 64
 /* In place of the id of an earlier connection that is no more. */
@@ -247,8 +247,8 @@ static int take_kill(struct rlock__hello *hello, const struct rlock__reply *repl
 {
     int64_t killed = rlock__reply_int(reply, 0, -1);
 
-    /* Not permitted, for example: the connection is of use all the same, and what it lacks is told.
-     */
+    /* Not permitted, for example: the connection is of use all the same, and what it
+     * lacks is told. */
     if (killed != 0 && killed != 1) {
         hello->fenced = false;
     }

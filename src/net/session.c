@@ -158,8 +158,8 @@ static void begin_call(struct rlock__session *session)
 
 /* ---- Sessions ---- */
 
-/* Has the peer's certificate checked for the host, and the host named to the peer if it is a name.
- */
+/* Has the peer's certificate checked for the host, and the host named to the peer if it
+ * is a name. */
 static bool expect_host(SSL *ssl, char *host)
 {
     X509_VERIFY_PARAM *param = SSL_get0_param(ssl);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sockets and addresses: what a connection needs of the system. Only rlock__sock_resolve() blocks.
- */
+/* Sockets and addresses: what a connection needs of the system. Only
+ * rlock__sock_resolve() blocks. */
 #ifndef RLOCK_NET_SOCK_H
 #define RLOCK_NET_SOCK_H
 

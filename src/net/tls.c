@@ -56,8 +56,8 @@ static int check_key_file(const char *path, char *err, size_t err_size)
     return 0;
 }
 
-/* Opened by us: a program that is executed meanwhile must not inherit the key. NULL with err set.
- */
+/* Opened by us: a program that is executed meanwhile must not inherit the key. NULL with
+ * err set. */
 static BIO *open_file(const char *path, char *err, size_t err_size)
 {
     FILE *file = fopen(path, "re");

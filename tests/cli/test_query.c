@@ -160,6 +160,108 @@ static void info_tells_who_holds(void **state)
     end_command(&holder);
 }
 
+static const char *const kinds[] = {"reentrant", "non-reentrant", "spin", "fenced",
+                                    "fair",      "read",          "write"};
+enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
+
+/* Holds "a" as this kind, as one of several. */
+static struct command hold_as(const char *kind)
+{
+    return COMMAND("run", "--kind", kind, "a", "--", "sleep", "60");
+}
+
+/* What info says of "a", asked without a kind and with it, as text and as JSON. */
+static void assert_info(const char *kind, const char *text, const char *json)
+{
+    for (int i = 0; i < 4; i++) {
+        const char *words[] = {"info", "a", i % 2 == 0 ? NULL : "--json", NULL, NULL, NULL};
+        size_t n = i % 2 == 0 ? 2 : 3;
+        struct command info;
+
+        words[n] = i < 2 ? NULL : "--kind";
+        words[n + 1] = i < 2 ? NULL : kind;
+        info = command_start(words);
+        assert_int_equal(command_wait(&info, 10000), 0);
+        assert_true(i % 2 == 0 || is_json_lines(file_text(info.out)));
+        assert_contains(file_text(info.out), i % 2 == 0 ? text : json);
+    }
+}
+
+static void info_knows_every_kind_told_or_not(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < KINDS; i++) {
+        const bool has_side = strcmp(kinds[i], "read") == 0 || strcmp(kinds[i], "write") == 0;
+        struct command holder = hold_as(kinds[i]);
+        char text[64], json[64];
+
+        assert_true(TEST_EVENTUALLY(is_held("a"), 10000));
+        test_text(text, sizeof(text), has_side ? ", mode %s\n" : ", expires in ", kinds[i]);
+        test_text(json, sizeof(json), has_side ? "\"mode\":\"%s\"" : "\"mode\":null", kinds[i]);
+        assert_info(kinds[i], text, json);
+        test_text(text, sizeof(text), "(process %d), count 1, ", (int)holder.pid);
+        test_text(json, sizeof(json), "\"pid\":%d,\"holders\":1,\"count\":1,", (int)holder.pid);
+        assert_info(kinds[i], text, json);
+        end_command(&holder);
+        assert_info(kinds[i], "a: free", "\"locked\":false,\"holder\":null");
+        assert_true(TEST_EVENTUALLY(!is_held("a"), 10000));
+    }
+}
+
+static void info_tells_a_fenced_locks_token(void **state)
+{
+    struct command holder;
+    char text[64], json[64];
+    long long token;
+
+    (void)state;
+    holder = hold_as("fenced");
+    assert_true(TEST_EVENTUALLY(is_held("a"), 10000));
+    token = test_server_int(fixture_server(), "GET redisson_lock_token:{a}");
+    assert_true(token > 0);
+    test_text(text, sizeof(text), ", token %lld\n", token);
+    test_text(json, sizeof(json), "\"token\":%lld,", token);
+    assert_info("fenced", text, json);
+    end_command(&holder);
+}
+
+static void info_tells_how_many_wait_for_a_fair_lock(void **state)
+{
+    struct command holder, waiters[2];
+
+    (void)state;
+    holder = hold_as("fair");
+    assert_true(TEST_EVENTUALLY(is_held("a"), 10000));
+    for (int i = 0; i < 2; i++) {
+        waiters[i] = hold_as("fair");
+    }
+    assert_true(TEST_EVENTUALLY(
+        test_server_int(fixture_server(), "LLEN redisson_lock_queue:{a}") == 2, 10000));
+    assert_info("fair", ", 2 waiting\n", "\"waiters\":2}");
+    for (int i = 0; i < 2; i++) {
+        end_command(&waiters[i]);
+    }
+    end_command(&holder);
+}
+
+static void info_tells_how_many_read(void **state)
+{
+    struct command readers[3], info;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        readers[i] = hold_as("read");
+    }
+    assert_true(TEST_EVENTUALLY(test_server_int(fixture_server(), "HLEN a") == 4, 10000));
+    assert_info("read", " and 2 more, count 1, ", "\"holders\":3,");
+    info = COMMAND("info", "--kind", "write", "a"); /* nobody has that side */
+    assert_int_equal(command_wait(&info, 10000), 0);
+    assert_string_equal(file_text(info.out), "a: free, mode read\n");
+    for (int i = 0; i < 3; i++) {
+        end_command(&readers[i]);
+    }
+}
+
 static void odd_names_are_escaped(void **state)
 {
     struct command command;
@@ -192,6 +294,16 @@ static void ls_lists_locks_and_nothing_else(void **state)
     end_command(&holder);
 }
 
+/* Whether somebody listens for the release of "a"; those who wait for a spin lock never do. */
+static bool somebody_listens(void)
+{
+    char *channels = test_server_cmd(fixture_server(), "PUBSUB CHANNELS *{a}*");
+    const bool listens = channels[0] != '\0';
+
+    free(channels);
+    return listens;
+}
+
 static void break_opens_the_lock_and_its_holder_learns_it(void **state)
 {
     struct command holder, command;
@@ -206,6 +318,83 @@ static void break_opens_the_lock_and_its_holder_learns_it(void **state)
     assert_int_equal(command_wait(&command, 10000), 0);
     assert_true(is_json_lines(file_text(command.out)));
     assert_contains(file_text(command.out), "\"broken\":false");
+}
+
+/* The user that docs/server.md gives: the line for a server's configuration. */
+static const char *user_of_the_page(void)
+{
+    static char line[2048];
+    char path[512], text[512];
+    FILE *page;
+
+    test_text(path, sizeof(path), "%s/docs/server.md", test_root());
+    page = fopen(path, "r");
+    assert_non_null(page);
+    test_text(line, sizeof(line), "user locker on >s3cret");
+    while (fgets(text, sizeof(text), page) != NULL && strstr(text, "ACL SETUSER") == NULL) {
+    }
+    assert_non_null(strstr(text, " resetchannels"));
+    memmove(text, strstr(text, " resetchannels"), strlen(strstr(text, " resetchannels")) + 1);
+    do {
+        text[strcspn(text, "\n")] = '\0';
+        assert_true(strlen(line) + strlen(text) < sizeof(line));
+        (void)strcat(line, text);
+    } while (fgets(text, sizeof(text), page) != NULL && text[0] == ' ');
+    (void)fclose(page);
+    return line;
+}
+
+static void the_rights_of_the_page_suffice_for_every_kind(void **state)
+{
+    const char *const conf[] = {user_of_the_page(), NULL};
+    char url[512];
+
+    (void)state;
+    fixture_restart_with(conf);
+    test_text(url, sizeof(url), "%s", url_with("locker:s3cret"));
+    for (size_t i = 0; i < KINDS; i++) {
+        const char *rival = strcmp(kinds[i], "read") == 0 ? "write" : kinds[i];
+        struct command holder = COMMAND("run", "--verbose", "--url", url, "--renewed-lease",
+                                        "300ms", "--kind", kinds[i], "app:a", "--", "sleep", "1");
+        struct command waiter;
+
+        assert_true(TEST_EVENTUALLY(is_held("app:a"), 10000));
+        waiter = COMMAND("run", "--verbose", "--url", url, "--kind", rival, "app:a", "--", "true");
+        assert_int_equal(COMMAND_STATUS("info", "--url", url, "app:a"), 0);
+        assert_int_equal(command_wait(&holder, 10000), 0);
+        assert_int_equal(command_wait(&waiter, 10000), 0);
+        assert_null(strstr(file_text(holder.err), "NOPERM"));
+        assert_null(strstr(file_text(holder.err), "warning: "));
+        assert_null(strstr(file_text(waiter.err), "NOPERM"));
+        assert_null(strstr(file_text(waiter.err), "warning: "));
+    }
+    assert_int_equal(COMMAND_STATUS("run", "--url", url, "other", "--", "true"), 65);
+}
+
+/* Without being told: those who wait for it come in, as they do after a release. */
+static void break_opens_every_kind(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < KINDS; i++) {
+        struct command holder, waiter, command;
+        int64_t broken_us;
+
+        holder =
+            COMMAND("run", "--kind", kinds[i], "--renewed-lease", "9s", "a", "--", "sleep", "60");
+        assert_true(TEST_EVENTUALLY(is_held("a"), 10000));
+        waiter = COMMAND("run", "--kind", strcmp(kinds[i], "read") == 0 ? "write" : kinds[i],
+                         "--wait", "20s", "a", "--", "touch", in_dir("ran"));
+        assert_true(strcmp(kinds[i], "spin") == 0 || TEST_EVENTUALLY(somebody_listens(), 10000));
+        command = COMMAND("break", "a");
+        broken_us = test_now_us();
+        assert_int_equal(command_wait(&command, 10000), 0);
+        assert_contains(file_text(command.out), "a: broken, was held by ");
+        assert_int_equal(command_wait(&waiter, 10000), 0);
+        assert_true(test_elapsed_us(broken_us) < 1500000 * test_slack());
+        assert_int_equal(access(in_dir("ran"), F_OK), 0);
+        assert_int_equal(unlink(in_dir("ran")), 0);
+        assert_int_equal(command_wait(&holder, 10000), 122);
+    }
 }
 
 static void doctor_finds_a_good_server_good(void **state)
@@ -249,10 +438,20 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(tls_takes_its_files_from_options, fixture_start,
                                         fixture_stop),
         cmocka_unit_test_setup_teardown(info_tells_who_holds, fixture_start, fixture_stop),
+        cmocka_unit_test_setup_teardown(info_knows_every_kind_told_or_not, fixture_start,
+                                        fixture_stop),
+        cmocka_unit_test_setup_teardown(info_tells_a_fenced_locks_token, fixture_start,
+                                        fixture_stop),
+        cmocka_unit_test_setup_teardown(info_tells_how_many_wait_for_a_fair_lock, fixture_start,
+                                        fixture_stop),
+        cmocka_unit_test_setup_teardown(info_tells_how_many_read, fixture_start, fixture_stop),
         cmocka_unit_test_setup_teardown(odd_names_are_escaped, fixture_start, fixture_stop),
         cmocka_unit_test_setup_teardown(ls_lists_locks_and_nothing_else, fixture_start,
                                         fixture_stop),
         cmocka_unit_test_setup_teardown(break_opens_the_lock_and_its_holder_learns_it,
+                                        fixture_start, fixture_stop),
+        cmocka_unit_test_setup_teardown(break_opens_every_kind, fixture_start, fixture_stop),
+        cmocka_unit_test_setup_teardown(the_rights_of_the_page_suffice_for_every_kind,
                                         fixture_start, fixture_stop),
         cmocka_unit_test_setup_teardown(doctor_finds_a_good_server_good, fixture_start,
                                         fixture_stop),

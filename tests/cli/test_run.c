@@ -92,6 +92,31 @@ static void a_held_lock_is_busy_when_tried_once(void **state)
     end_command(&holder);
 }
 
+static void every_kind_excludes_and_may_refuse_reentry(void **state)
+{
+    static const char *const kinds[] = {"reentrant", "non-reentrant", "spin", "fenced",
+                                        "fair",      "read",          "write"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        const char *rival = strcmp(kinds[i], "read") == 0 ? "write" : kinds[i];
+        struct command holder = COMMAND("run", "--kind", kinds[i], "--no-reentry", "a", "--", "sh",
+                                        "-c", "echo $$ >\"$0\"; exec sleep 60", in_dir("pid"));
+
+        (void)pid_in_file(in_dir("pid"));
+        assert_int_equal(COMMAND_STATUS("run", "--wait", "0", "--kind", rival, "--no-reentry", "a",
+                                        "--", "true"),
+                         123);
+        end_command(&holder);
+        assert_int_equal(unlink(in_dir("pid")), 0);
+        assert_int_equal(COMMAND_STATUS("run", "--kind", kinds[i], "--no-reentry", "a", "--", "sh",
+                                        "-c", "exit 7"),
+                         7);
+    }
+    assert_int_equal(test_server_int(fixture_server(), "DEL redisson_lock_token:{a}"), 1);
+    test_server_assert_clean(fixture_server());
+}
+
 static void a_held_lock_times_out(void **state)
 {
     const int64_t start_us = test_now_us();
@@ -280,6 +305,8 @@ int main(int argc, char **argv)
                                         fixture_start, fixture_stop),
         cmocka_unit_test_setup_teardown(the_key_has_the_prefix, fixture_start, fixture_stop),
         cmocka_unit_test_setup_teardown(a_held_lock_is_busy_when_tried_once, fixture_start,
+                                        fixture_stop),
+        cmocka_unit_test_setup_teardown(every_kind_excludes_and_may_refuse_reentry, fixture_start,
                                         fixture_stop),
         cmocka_unit_test_setup_teardown(a_held_lock_times_out, fixture_start, fixture_stop),
         cmocka_unit_test_setup_teardown(a_waiting_command_ends_on_a_signal, fixture_start,

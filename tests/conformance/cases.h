@@ -83,6 +83,7 @@ typedef void conf_fn(struct world *w);
     CASE(a_renewed_lease_is_the_clients_option, CAN_BE_ASKED)                                      \
     CASE(nested_leases_keep_the_longest, CAN_NEST | CAN_BE_ASKED)                                  \
     CASE(a_partial_unlock_leaves_the_lease_that_was_given, CAN_NEST | CAN_BE_ASKED)                \
+    CASE(anothers_lease_by_the_same_handle_changes_nothing, CAN_NEST | CAN_BE_ASKED)               \
     CASE(a_renewed_hold_outlives_its_lease, CAN_BE_ASKED)                                          \
     CASE(a_renewed_lease_never_falls_below_a_third, IS_PLAIN_HASH)                                 \
     CASE(a_fixed_lease_is_not_renewed, CAN_BE_ASKED)                                               \

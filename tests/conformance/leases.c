@@ -79,6 +79,26 @@ void a_partial_unlock_leaves_the_lease_that_was_given(struct world *w)
     assert_code(rlock_unlock(lock), 0);
 }
 
+/* S1: a lease is the hold's. What another thread asks for by the same handle is nothing to it. */
+void anothers_lease_by_the_same_handle_changes_nothing(struct world *w)
+{
+    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct actor *other = conf_actor(w);
+    const int64_t since_us = test_now_us();
+
+    assert_code(TAKE(lock, .lease_ms = 10000), 0);
+    assert_code(TAKE(lock, .lease_ms = 10000), 0);
+    if (actor_do(other, act_take, lock, RLOCK_TAKE(.lease_ms = 5000)) == 0) { /* shares it */
+        assert_code(actor_do(other, act_unlock, lock, NULL), 0);
+    } else {
+        assert_code(actor_do(other, act_unlock, lock, NULL), RLOCK_ENOTOWNER);
+    }
+    assert_code(rlock_unlock(lock), 0);
+    ttl_is(lock, 10000, since_us);
+    assert_true(rlock_is_valid(lock));
+    assert_code(rlock_unlock(lock), 0);
+}
+
 void a_renewed_hold_outlives_its_lease(struct world *w)
 {
     const int64_t lease_ms = conf_ms(300);

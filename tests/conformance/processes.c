@@ -86,8 +86,8 @@ void a_killed_waiter_leaves_nothing(struct world *w)
     assert_code(rlock_unlock(lock), 0);
 }
 
-/* Holds, and looks all the time; says 2 if after a pause longer than the lease it still believes.
- */
+/* Holds, and looks all the time; says 2 if after a pause longer than the lease it still
+ * believes. */
 static int hold_through_a_pause(struct test_peer *peer, void *payload)
 {
     struct world *w = payload;

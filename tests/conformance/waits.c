@@ -78,8 +78,8 @@ void a_release_by_a_thread_of_this_process_wakes_a_waiter(struct world *w)
     hand_over(w, client, conf_rival(w, client));
 }
 
-/* Rounds of: a rival's lease ends, a waiter gets it; not before the rival stopped believing in it.
- */
+/* Rounds of: a rival's lease ends, a waiter gets it; not before the rival stopped
+ * believing in it. */
 static void take_over(struct world *w, struct rlock_client *client, struct rlock *rival)
 {
     struct rlock *lock = conf_lock(w, client);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads what MONITOR says: every command of every script, in the order in which the server ran it.
- */
+/* Reads what MONITOR says: every command of every script, in the order in which the
+ * server ran it. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/socket.h>

@@ -14,8 +14,8 @@
     "  end\n"                                                                                      \
     "end\n"
 
-/* The queue is empty or begins with me; or I hold it already. Everybody's score falls by my wait.
- */
+/* The queue is empty or begins with me; or I hold it already. Everybody's score falls by
+ * my wait. */
 #define TAKE                                                                                       \
     "local function take(lease, owner, wait)\n"                                                    \
     "  local head = redis.call('lindex', KEYS[2], 0)\n"                                            \

@@ -100,6 +100,12 @@ static void a_hundred_clients_once_each(void **state)
     let_in(*state, 100, 100, 1, false);
 }
 
+/* testMultipleLocks */
+static void five_hundred_threads_get_it_once_each(void **state)
+{
+    let_in(*state, 1, 500, 1, false);
+}
+
 static void those_who_give_up_do_not_disturb_the_order(void **state)
 {
     let_in(*state, 8, 24, 30, true);
@@ -258,6 +264,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(sixteen_clients_are_served_in_order, hall_set_up,
                                         hall_tear_down),
         cmocka_unit_test_setup_teardown(a_hundred_clients_once_each, hall_set_up, hall_tear_down),
+        cmocka_unit_test_setup_teardown(five_hundred_threads_get_it_once_each, hall_set_up,
+                                        hall_tear_down),
         cmocka_unit_test_setup_teardown(those_who_give_up_do_not_disturb_the_order, hall_set_up,
                                         hall_tear_down),
         cmocka_unit_test_setup_teardown(arrival_decides, hall_set_up, hall_tear_down),

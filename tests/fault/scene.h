@@ -57,8 +57,8 @@ struct scene_opts {
 void scene_open(struct scene *scene, const struct scene_opts *opts); /* NULL: all defaults */
 void scene_close(struct scene *scene);
 
-/* Starts the proxy of a scene that opened without: after children were forked, as it is a thread.
- */
+/* Starts the proxy of a scene that opened without: after children were forked, as it is a
+ * thread. */
 void scene_start_proxy(struct scene *scene);
 
 /* The number of SIGPIPE since the first scene opened. */
@@ -73,8 +73,8 @@ long long scene_ttl(const struct scene *scene);
 bool scene_wait_waiters(const struct scene *scene, int n);
 /* Waits until the server has the lock, or has it no more. */
 bool scene_wait_held(const struct scene *scene, bool held);
-/* Waits until the lock was renewed once more: its lease falls below, and rises above, nine tenths.
- */
+/* Waits until the lock was renewed once more: its lease falls below, and rises above,
+ * nine tenths. */
 bool scene_wait_renewed(const struct scene *scene, long long lease_ms);
 /* The server's field of INFO, a number. */
 long long scene_info(const struct scene *scene, const char *section, const char *field);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For the tests of connections: dialling a server to the end, and peers that are no Redis server.
- */
+/* For the tests of connections: dialling a server to the end, and peers that are no Redis
+ * server. */
 #ifndef RLOCK_TEST_DIAL_H
 #define RLOCK_TEST_DIAL_H
 

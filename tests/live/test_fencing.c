@@ -164,6 +164,92 @@ static void a_nested_level_has_the_token_of_its_hold(void **state)
     assert_true(test_server_says(server, "-1", "PTTL redisson_lock_token:{stock}"));
 }
 
+static uint64_t latest_token(void)
+{
+    struct rlock_info info = RLOCK_INFO_INIT;
+
+    assert_int_equal(rlock_inspect(lock, &info), 0);
+    return info.token;
+}
+
+/* testTokenIncrease: by every function and option that takes it. */
+static void tokens_grow_whichever_way_it_is_taken(void **state)
+{
+    const struct rlock_take takes[] = {
+        *RLOCK_TAKE(.wait_ms = 0), *RLOCK_TAKE(.wait_ms = 500), *RLOCK_TAKE(.lease_ms = 60000),
+        *RLOCK_TAKE(.wait_ms = RLOCK_FOREVER), *RLOCK_TAKE(.wait_ms = 500, .lease_ms = 60000)};
+    uint64_t before = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(takes) / sizeof(takes[0]); i++) {
+        struct rlock_grant grant = RLOCK_GRANT_INIT;
+
+        assert_int_equal(rlock_lock_with(lock, &takes[i], &grant), 0);
+        assert_true(grant.token > before && grant.token == latest_token());
+        assert_int_equal(rlock_unlock(lock), 0);
+        before = grant.token;
+    }
+    for (int i = 0; i < 3; i++) {
+        struct rlock_guard guard = {.lock = NULL};
+
+        assert_int_equal(i == 0   ? rlock_lock(lock)
+                         : i == 1 ? rlock_try_lock(lock)
+                                  : (guard = rlock_guard_take(lock, NULL)).code,
+                         0);
+        assert_true(latest_token() > before);
+        before = latest_token();
+        assert_int_equal(i < 2 ? rlock_unlock(lock) : rlock_guard_end(&guard), 0);
+    }
+}
+
+/* S5: whatever ends a hold leaves the counter, and without an end. */
+static void what_ends_a_hold_does_not_touch_the_counter(void **state)
+{
+    uint64_t token = 0;
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        struct rlock_grant grant = RLOCK_GRANT_INIT;
+        char text[24];
+
+        assert_int_equal(rlock_lock_with(lock, RLOCK_TAKE(.lease_ms = i == 0 ? 20 : 5000), &grant),
+                         0);
+        assert_true(grant.token > token);
+        token = grant.token;
+        if (i == 1) {
+            assert_int_equal(rlock_force_unlock(lock, NULL), 0);
+        } else if (i == 2) {
+            free(test_server_cmd(server, "DEL stock"));
+        }
+        assert_true(i != 0 || TEST_EVENTUALLY(!rlock_is_valid(lock), 5000));
+        assert_int_equal(rlock_unlock(lock), i < 3 ? RLOCK_ELOST : 0);
+        test_text(text, sizeof(text), "%llu", (unsigned long long)token);
+        assert_true(test_server_says(server, text, "GET redisson_lock_token:{stock}"));
+        assert_true(test_server_says(server, "-1", "PTTL redisson_lock_token:{stock}"));
+    }
+}
+
+/* S5: what a stale holder knows is its own token, whatever the counter says by then. */
+static void a_stale_holder_is_not_told_the_newer_token(void **state)
+{
+    struct rlock_grant outer = RLOCK_GRANT_INIT, inner = RLOCK_GRANT_INIT;
+    struct rlock_info info = RLOCK_INFO_INIT;
+    const struct rlock_take other = *RLOCK_TAKE(.owner = 9);
+
+    (void)state;
+    assert_int_equal(rlock_lock_with(lock, NULL, &outer), 0);
+    free(test_server_cmd(server, "INCRBY redisson_lock_token:{stock} 1000"));
+    assert_int_equal(rlock_lock_with(lock, NULL, &inner), 0);
+    assert_int_equal(inner.token, outer.token);
+    assert_int_equal(rlock_inspect(lock, &info), 0);
+    assert_int_equal(info.token, outer.token + 1000);
+    assert_int_equal(rlock_unlock(lock), 0);
+    assert_int_equal(rlock_unlock(lock), 0);
+    assert_int_equal(rlock_lock_with(lock, &other, &inner), 0);
+    assert_true(inner.token > outer.token + 1000);
+    assert_int_equal(rlock_unlock_as(lock, 9), 0);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +257,9 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(a_stale_holder_is_refused_by_a_table, start, stop),
         cmocka_unit_test_setup_teardown(tokens_grow_when_the_server_forgot_them, start, stop),
         cmocka_unit_test_setup_teardown(a_nested_level_has_the_token_of_its_hold, start, stop),
+        cmocka_unit_test_setup_teardown(tokens_grow_whichever_way_it_is_taken, start, stop),
+        cmocka_unit_test_setup_teardown(what_ends_a_hold_does_not_touch_the_counter, start, stop),
+        cmocka_unit_test_setup_teardown(a_stale_holder_is_not_told_the_newer_token, start, stop),
     };
 
     if (argc > 1) {

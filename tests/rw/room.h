@@ -43,8 +43,8 @@ size_t room_visits(bool writers);
 
 /* ---- what the server has ---- */
 
-/* The hash, "mode read uuid:1 1", in the order of its fields; "" none. Valid until the next call.
- */
+/* The hash, "mode read uuid:1 1", in the order of its fields; "" none. Valid until the
+ * next call. */
 const char *room_hash(struct world *w);
 #define assert_hash(w, ...) room_assert_hash(w, __FILE__, __LINE__, __VA_ARGS__)
 void room_assert_hash(struct world *w, const char *file, int line, const char *format, ...)

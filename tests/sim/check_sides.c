@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The invariants of a lock with two sides:
- *   many read, or one writes      nobody believes a hold valid while another believes that it
- * writes the mode tells                "write" stands with one writer's field, "read" with none the
- * hash outlives its holds   no level of a reader ends later than the hash no upgrade nobody begins
- * to write while it reads; who writes may read dead readers delay nobody     a writer may enter
- * when no reader's level lives, whatever the hash says
+ *   many read, or one writes     nobody believes a hold valid while another believes that it
+ *                                writes
+ *   the mode tells               "write" stands with one writer's field, "read" with none
+ *   the hash outlives its holds  no level of a reader ends later than the hash
+ *   no upgrade                   nobody begins to write while it reads; who writes may read
+ *   dead readers delay nobody    a writer may enter when no reader's level lives, whatever the
+ *                                hash says
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The invariants of a queue on the server, looked at after every command that it ran:
- *   list and scores agree    the same owners, each once
- *   nobody jumps it          new ones come to its end, the others keep their order
- *   first come, first served a grant goes to the head; on a perfect network nobody is passed over
- *   the living stay          who is passed over had died, or did not answer for long
- *   scores do not drift      none is later than the places in front of it explain
+ *   list and scores agree     the same owners, each once
+ *   nobody jumps it           new ones come to its end, the others keep their order
+ *   first come, first served  a grant goes to the head; on a perfect network nobody is passed over
+ *   the living stay           who is passed over had died, or did not answer for long
+ *   scores do not drift       none is later than the places in front of it explain
  * Where somebody meddled with the queue by hand, these hold again when it has been empty.
  */
 #include <stdio.h>

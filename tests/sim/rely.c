@@ -2,8 +2,10 @@
 /*
  * What each user may rely on, whatever happens:
  *   a hold that ended is told, and stays ended; one that is renewed is not lost while the network
- * works calls are back by the deadline that their arguments say nobody sleeps longer than it may
- * every holder on the server is known to its client
+ *   works
+ *   calls are back by the deadline that their arguments say
+ *   nobody sleeps longer than it may
+ *   every holder on the server is known to its client
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,11 +5,13 @@
  * nothing more is written to it; what it had sent, and then its end, goes on to the other side in
  * order (delayed, held, silenced).
  *
- *   client gone: the server is sent what is queued and then a half-close; its replies are thrown
- * away, and the connection is over when the server closes in turn. So a request whose sender has
- * left still arrives. server gone: queued requests are thrown away; the client is sent what is
- * queued and is then closed. reset:       both closed at once, queues thrown away. over: both
- * closed; the thread frees it.
+ *   client gone  the server is sent what is queued and then a half-close; its replies are thrown
+ *                away, and the connection is over when the server closes in turn. So a request
+ *                whose sender has left still arrives.
+ *   server gone  queued requests are thrown away; the client is sent what is queued and is then
+ *                closed.
+ *   reset        both closed at once, queues thrown away.
+ *   over         both closed; the thread frees it.
  */
 #include "proxy_impl.h"
 #include "run.h"
@@ -269,8 +271,8 @@ static void finish_frame(struct proxy_conn *conn, enum proxy_way way)
     }
 }
 
-/* Writes a piece of the first frame; whether all of it is written and the connection still there.
- */
+/* Writes a piece of the first frame; whether all of it is written and the connection
+ * still there. */
 static bool write_piece(struct proxy_conn *conn, enum proxy_way way)
 {
     struct proxy_flow *flow = &conn->flow[way];

@@ -11,7 +11,9 @@
 enum { MAX_KEPT = 64 };
 
 /*
- * writer: id of the writer inside, 0 = none.   readers: how many are inside.
+ * writer: id of the writer inside, 0 = none.
+ * readers: how many are inside.
+ *
  * A writer swaps itself in and then looks for readers; a reader counts itself in and then looks for
  * a writer. Both are sequentially consistent, so of two that overlap at least one sees the other.
  */

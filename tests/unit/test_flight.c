@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The queue of requests in flight: what goes out, what comes back to whom, and what a break leaves.
- */
+/* The queue of requests in flight: what goes out, what comes back to whom, and what a
+ * break leaves. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -324,8 +324,7 @@ static void the_usual_round_trip_is_smoothed(void **state)
     rlock__flight_fini(&flight);
 }
 
-/* ---- At random: whatever happens, each request has one answer, in the order of its sending ----
- */
+/* ---- At random: each request has one answer, in the order of its sending ---- */
 
 static uint64_t seed;
 

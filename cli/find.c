@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is on the server says only in part which kind a lock is: a read/write lock has its mode, a
+ * fair one those who wait, a fenced one its token; all else is the same. So each is asked for.
+ */
+#include "find.h"
+
+#include "client.h"
+#include "say.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* A handle and what the server says when it is asked by it. */
+struct found {
+    struct rlock *lock;
+    struct rlock_info info;
+};
+
+/* Asks as a lock of another kind would. */
+static struct found ask_as(cli_new_fn *make, struct rlock_client *client, const char *name)
+{
+    struct found found = {.info = RLOCK_INFO_INIT};
+
+    if (make(client, name, NULL, &found.lock) != 0 ||
+        rlock_inspect(found.lock, &found.info) != 0) { /* a user may not have the right to */
+        found.lock = rlock_free(found.lock);
+        found.info = (struct rlock_info)RLOCK_INFO_INIT;
+    }
+    return found;
+}
+
+/* Takes the other one instead, if it is better. */
+static void prefer(struct found *found, struct found other, bool is_better)
+{
+    const struct found worse = is_better ? *found : other;
+
+    *found = is_better ? other : *found;
+    (void)rlock_free(worse.lock);
+}
+
+static void find_kind(struct found *found, struct rlock_client *client, const char *name)
+{
+    struct found other = ask_as(rlock_write_new, client, name);
+    const bool has_sides = other.info.mode[0] != '\0';
+
+    prefer(found, other, has_sides);
+    if (has_sides && strcmp(found->info.mode, "read") == 0) {
+        other = ask_as(rlock_read_new, client, name);
+        prefer(found, other, other.lock != NULL);
+    }
+    if (has_sides) {
+        return;
+    }
+    other = ask_as(rlock_fair_new, client, name);
+    prefer(found, other, other.info.waiters != 0);
+    other = ask_as(rlock_fenced_new, client, name);
+    found->info.token = other.info.token;
+    prefer(found, other, false);
+}
+
+int cli_lock_find(const struct cli_options *opts, struct rlock_client *client, const char *name,
+                  struct rlock **ret_lock, struct rlock_info *ret_info)
+{
+    struct found found = {.info = RLOCK_INFO_INIT};
+    int status = cli_lock_make(opts, client, name, &found.lock);
+
+    if (status == 0) {
+        const int code = rlock_inspect(found.lock, &found.info);
+
+        status = code == 0 ? 0 : cli_fail(opts, name, code);
+    }
+    if (status != 0) {
+        (void)rlock_free(found.lock);
+        return status;
+    }
+    if (opts->kind == NULL) {
+        find_kind(&found, client, name);
+    }
+    *ret_lock = found.lock;
+    *ret_info = found.info;
+    return 0;
+}

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Scores do not drift: whoever comes, is let in, gives up or dies, the n-th of the queue counts for
+ * a lease and n slots from now, and no longer. What Redisson's ...Drift... tests assert of the
+ * times that its waiters are told, here of the scores they come from, and at every moment.
+ */
+#include <signal.h>
+#include <unistd.h>
+
+#include "fair/hall.h"
+#include "support/raw.h"
+
+enum { LEASE_MS = 30000, WAITERS = 3, TRIES = 50, SAYS_OPEN = 1, SHALL_WAIT = 2 };
+
+/* By how much any score is beyond what its place asks for; less than 0 where nobody queues. */
+static const char beyond_script[] =
+    "local time, most = redis.call('time'), -1\n"
+    "local now = time[1] * 1000 + math.floor(time[2] / 1000)\n"
+    "for i, name in ipairs(redis.call('lrange', KEYS[1], 0, -1)) do\n"
+    "  most = math.max(most, redis.call('zscore', KEYS[2], name) - now - i * ARGV[1])\n"
+    "end\n"
+    "return most\n";
+
+static long long beyond_slots(struct world *w, const char *slot_ms)
+{
+    const char *argv[] = {"EVAL", beyond_script, "2", QUEUE, SCORES, slot_ms, NULL};
+    char *reply = test_server_argv(conf_server(w), argv);
+    long long ms = strtoll(reply, NULL, 10);
+
+    assert_null(strstr(reply, "ERR"));
+    free(reply);
+    return ms;
+}
+
+#define assert_no_drift(w) assert_true(beyond_slots(w, "300000") <= LEASE_MS)
+
+/* ---- One who is killed while it waits ---- */
+
+static int wait_to_be_killed(struct test_peer *peer, void *payload)
+{
+    const struct rlock_client_opts opts = conf_opts(payload, &RLOCK_CLIENT_OPTS(.url = NULL));
+    struct rlock_client *client = NULL;
+    struct rlock *lock = NULL;
+
+    TEST_CHECK(test_peer_recv(peer, 30000) == SHALL_WAIT);
+    TEST_CHECK(rlock_client_open(&opts, &client) == 0);
+    TEST_CHECK(rlock_fair_new(client, NAME, NULL, &lock) == 0);
+    test_peer_send(peer, SAYS_OPEN);
+    return rlock_lock(lock); /* never granted: it is killed before */
+}
+
+static void wait_and_die(struct world *w, struct test_child *child)
+{
+    size_t before = hall_queued(w);
+
+    test_child_send(child, SHALL_WAIT);
+    assert_int_equal(test_child_recv(child, 10000), SAYS_OPEN);
+    hall_await_queued(w, before + 1);
+    test_child_kill(child, SIGKILL);
+    assert_int_equal(test_child_wait(child, 5000), 128 + SIGKILL);
+}
+
+/* ---- Those who come and go ---- */
+
+static struct witness *witness;
+
+static int act_try_often(struct rlock *lock, const struct rlock_take *take)
+{
+    uint64_t id = (uint64_t)(uintptr_t)lock; /* each has a lock of its own */
+    int granted = 0;
+
+    for (int i = 0; i < TRIES; i++) {
+        int code = rlock_lock_with(lock, take, NULL);
+
+        if (code == 0) {
+            witness_enter(witness, 0, id);
+            (void)usleep(2000);
+            witness_leave(witness, 0, id);
+            TEST_CHECK(rlock_unlock(lock) == 0);
+            granted++;
+        } else {
+            TEST_CHECK(code == RLOCK_ETIMEDOUT && take->wait_ms >= 0);
+        }
+    }
+    return granted;
+}
+
+/* Several do so at once; no score is ever beyond its place. Returns how often they were let in. */
+static int come_and_go(struct world *w, const struct rlock_take *take)
+{
+    struct actor *actors[WAITERS];
+    int granted = 0;
+
+    for (size_t i = 0; i < WAITERS; i++) {
+        struct rlock *lock = conf_lock(w, conf_client(w));
+
+        (void)conf_is_locked(lock); /* connected now: short waits are for the lock */
+        actors[i] = conf_actor(w);
+        actor_begin(actors[i], act_try_often, lock, take);
+    }
+    for (size_t i = 0; i < WAITERS; i++) {
+        while (actor_is_busy(actors[i])) {
+            assert_no_drift(w);
+        }
+        granted += actor_end(actors[i]);
+    }
+    return granted;
+}
+
+/* One is killed in the queue; its score, and that of the next behind it, are what they would be. */
+static void die_and_be_followed(struct world *w, struct test_child *child)
+{
+    struct rlock *holder = conf_lock(w, conf_client(w)), *next = conf_lock(w, conf_client(w));
+    struct actor *actor = conf_actor(w);
+
+    assert_code(TAKE(holder, .lease_ms = LEASE_MS), 0);
+    wait_and_die(w, child);
+    assert_no_drift(w);
+    actor_begin(actor, act_take, next, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER));
+    hall_await_queued(w, 2);
+    assert_no_drift(w);
+    assert_code(rlock_unlock(holder), 0);
+    assert_code(actor_end(actor), 0);
+    assert_int_equal(hall_queued(w), 0);
+    assert_code(actor_do(actor, act_unlock, next, NULL), 0);
+}
+
+static int set_up(void **state)
+{
+    witness = witness_new(1);
+    return hall_set_up(state);
+}
+
+static int tear_down(void **state)
+{
+    assert_true(witness_is_clean(witness, stderr));
+    witness = witness_free(witness);
+    return hall_tear_down(state);
+}
+
+/* testWaitTimeoutDrift */
+static void waits_that_time_out_leave_no_drift(void **state)
+{
+    struct world *w = *state;
+    struct test_child *child = test_child_spawn(wait_to_be_killed, w);
+    struct rlock *holder = conf_lock(w, conf_client(w));
+    const struct rlock_take *hasty = RLOCK_TAKE(.wait_ms = 5, .lease_ms = LEASE_MS);
+
+    assert_code(TAKE(holder, .lease_ms = LEASE_MS), 0);
+    assert_int_equal(come_and_go(w, hasty), 0);
+    assert_code(rlock_unlock(holder), 0);
+    (void)come_and_go(w, hasty); /* now some are let in, and the others time out */
+    hall_await_queued(w, 0);
+    die_and_be_followed(w, child);
+}
+
+/* testLockAcquiredTimeoutDrift */
+static void grants_leave_no_drift(void **state)
+{
+    struct world *w = *state;
+    struct test_child *child = test_child_spawn(wait_to_be_killed, w);
+    const struct rlock_take *patient = RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .lease_ms = LEASE_MS);
+
+    assert_int_equal(come_and_go(w, patient), WAITERS * TRIES);
+    hall_await_queued(w, 0);
+    die_and_be_followed(w, child);
+}
+
+/* testFirstThreadDeathTimeoutDrift */
+static void a_head_that_died_leaves_no_drift(void **state)
+{
+    struct world *w = *state;
+    struct test_child *child = test_child_spawn(wait_to_be_killed, w);
+    struct rlock *holder = conf_lock(w, conf_client(w)), *last = conf_lock(w, conf_client(w));
+
+    assert_code(TAKE(holder, .lease_ms = LEASE_MS), 0);
+    wait_and_die(w, child);
+    assert_int_equal(come_and_go(w, RLOCK_TAKE(.wait_ms = 5)), 0);
+    hall_await_queued(w, 1); /* the dead one, at its place */
+    assert_no_drift(w);
+    assert_code(rlock_unlock(holder), 0);
+    assert_code(TAKE(last, .wait_ms = 10000), 0);
+    assert_code(rlock_unlock(last), 0);
+}
+
+/* ---- Step by step ---- */
+
+/* A holder and four who may wait, each of a client of its own. */
+struct party {
+    struct rlock *locks[5];
+    struct actor *actors[5];
+    struct hall_queue queue;
+};
+
+static void meet(struct world *w, struct party *party, int64_t slot_ms)
+{
+    for (size_t i = 0; i < 5; i++) {
+        party->locks[i] =
+            conf_lock_with(w, conf_client(w), NAME, &RLOCK_OPTS(.fair_slot_ms = slot_ms));
+        party->actors[i] = conf_actor(w);
+    }
+}
+
+static void join(struct world *w, struct party *party, size_t i, const struct rlock_take *take)
+{
+    size_t before = hall_queued(w);
+
+    actor_begin(party->actors[i], act_take, party->locks[i], take);
+    hall_await_queued(w, before + 1);
+    hall_queue(w, &party->queue);
+}
+
+static void give(struct party *party, size_t i)
+{
+    assert_code(actor_do(party->actors[i], act_unlock, party->locks[i], NULL), 0);
+}
+
+/* The next one is let in, and gives it up. */
+static void turn(struct party *party, size_t i)
+{
+    assert_code(actor_end(party->actors[i]), 0);
+    give(party, i);
+}
+
+#define assert_near(value, expected, ms) assert_in_range((value) - (expected) + (ms), 0, 2 * (ms))
+
+/* testAcquireFailedTimeoutDrift_Descrete */
+static void scores_stand_a_slot_apart_and_close_up_when_one_leaves(void **state)
+{
+    enum { SLOT = 15000 };
+    const struct rlock_take *for_ever = RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .lease_ms = LEASE_MS);
+    struct world *w = *state;
+    struct party p;
+    long long held_at, scores[5];
+    char names[5][HALL_OWNER_SIZE];
+
+    meet(w, &p, SLOT);
+    assert_code(actor_do(p.actors[0], act_take, p.locks[0], RLOCK_TAKE(.lease_ms = LEASE_MS)), 0);
+    held_at = hall_clock(w);
+    for (size_t i = 1; i < 5; i++) {
+        join(w, &p, i, i == 2 ? RLOCK_TAKE(.wait_ms = 700) : for_ever);
+        test_text(names[i], sizeof(names[i]), "%s", p.queue.owners[i - 1]);
+    }
+    for (size_t i = 1; i < 5; i++) {
+        scores[i] = hall_score(w, names[i]);
+        assert_near(scores[i], held_at + LEASE_MS + (long long)i * SLOT, 100);
+    }
+    assert_code(actor_end(p.actors[2]), RLOCK_ETIMEDOUT);
+    hall_await_queued(w, 3);
+    assert_int_equal(hall_score(w, names[1]), scores[1]);
+    assert_int_equal(hall_score(w, names[3]), scores[3] - SLOT);
+    assert_int_equal(hall_score(w, names[4]), scores[4] - SLOT);
+    give(&p, 0);
+    assert_code(actor_end(p.actors[1]), 0);
+    assert_string_equal(hall_holder(w), names[1]);
+    assert_int_equal(hall_score(w, names[3]), scores[3] - 2 * SLOT);
+    assert_int_equal(hall_score(w, names[4]), scores[4] - 2 * SLOT);
+    give(&p, 1);
+    turn(&p, 3);
+    turn(&p, 4);
+}
+
+/* testLockAcquiredTimeoutDrift_Descrete */
+static void a_grant_takes_one_slot_off_and_the_next_stands_one_behind(void **state)
+{
+    enum { SLOT = 15000, LONG_MS = 300000 };
+    const struct rlock_take *for_ever = RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .lease_ms = LONG_MS);
+    struct world *w = *state;
+    struct party p;
+    long long second;
+
+    meet(w, &p, SLOT);
+    assert_code(actor_do(p.actors[0], act_take, p.locks[0], RLOCK_TAKE(.lease_ms = LONG_MS)), 0);
+    join(w, &p, 1, for_ever);
+    join(w, &p, 2, for_ever);
+    second = hall_score(w, p.queue.owners[1]);
+    give(&p, 0);
+    assert_code(actor_end(p.actors[1]), 0);
+    join(w, &p, 3, for_ever);
+    assert_int_equal(p.queue.n, 2);
+    assert_int_equal(hall_score(w, p.queue.owners[0]), second - SLOT);
+    assert_near(hall_score(w, p.queue.owners[1]), second, 100);
+    give(&p, 1);
+    turn(&p, 2);
+    turn(&p, 3);
+}
+
+/* testAbandonedTimeoutDrift_Descrete, testLockAcquiredBooleanTimeoutDrift_Descrete: two in front
+ * have vanished. The shortest slot here is 1 s, Redisson's is 100 ms. */
+static void those_in_front_who_vanished_cost_their_slots_at_most(void **state)
+{
+    enum { SLOT = 1000 };
+    struct world *w = *state;
+    struct party p;
+    int64_t unlocked_us;
+
+    meet(w, &p, SLOT);
+    assert_code(actor_do(p.actors[0], act_take, p.locks[0], RLOCK_TAKE(.lease_ms = LEASE_MS)), 0);
+    assert_true(peer_queues(w, "J:1", SLOT));
+    assert_true(peer_queues(w, "J:2", SLOT));
+    join(w, &p, 3, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER));
+    assert_near(hall_score(w, p.queue.owners[2]) - hall_score(w, "J:1"), 2 * SLOT, 100);
+    unlocked_us = test_now_us();
+    give(&p, 0);
+    assert_code(actor_end(p.actors[3]), 0);
+    assert_took(actor_ended_us(p.actors[3]) - unlocked_us, 0, 2 * SLOT);
+    assert_int_equal(hall_queued(w), 0);
+    give(&p, 3);
+}
+
+/* ---- Whose clock ---- */
+
+/* S13: scores are made of the server's clock, so nobody's may be among what a script is told. */
+static void scripts_are_told_no_time(void **state)
+{
+    struct world *w = *state;
+    struct party p;
+    int fd = raw_dial(test_server_unix_url(conf_server(w)));
+    long long now_s = hall_clock(w) / 1000;
+    size_t scripts = 0, numbers = 0;
+    char *text;
+
+    raw_say(fd, "MONITOR\r\n");
+    assert_true(raw_hears(fd, "+OK\r\n"));
+    meet(w, &p, SLOT_MS);
+    assert_code(actor_do(p.actors[0], act_lock, p.locks[0], NULL), 0);
+    join(w, &p, 1, RLOCK_TAKE(.wait_ms = 100));
+    join(w, &p, 2, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER));
+    assert_code(actor_end(p.actors[1]), RLOCK_ETIMEDOUT);
+    give(&p, 0);
+    turn(&p, 2);
+    text = strdup(raw_hear(fd));
+    assert_non_null(text);
+    for (char *line = strtok(text, "\r\n"); line != NULL; line = strtok(NULL, "\r\n")) {
+        bool ours = strcasestr(line, "\"evalsha\"") != NULL || strcasestr(line, "\"eval\"") != NULL;
+
+        scripts += ours;
+        for (char *word = ours ? strchr(line, '"') : NULL; word != NULL;
+             word = strstr(word + 1, " \"")) {
+            long long number = strtoll(word + (*word == ' ' ? 2 : 1), NULL, 10);
+
+            numbers += number > 0;
+            for (long long unit = 1; unit <= 1000000; unit *= 1000) { /* s, ms, us */
+                assert_not_in_range(number, (now_s - 86400) * unit, (now_s + 86400) * unit);
+            }
+        }
+    }
+    free(text);
+    assert_true(scripts >= 6 && numbers > scripts);
+    close(fd);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(waits_that_time_out_leave_no_drift, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(grants_leave_no_drift, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_head_that_died_leaves_no_drift, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(scores_stand_a_slot_apart_and_close_up_when_one_leaves,
+                                        hall_set_up, hall_tear_down),
+        cmocka_unit_test_setup_teardown(a_grant_takes_one_slot_off_and_the_next_stands_one_behind,
+                                        hall_set_up, hall_tear_down),
+        cmocka_unit_test_setup_teardown(those_in_front_who_vanished_cost_their_slots_at_most,
+                                        hall_set_up, hall_tear_down),
+        cmocka_unit_test_setup_teardown(scripts_are_told_no_time, hall_set_up, hall_tear_down),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests_name("fair_drift", tests, NULL, NULL);
+}
