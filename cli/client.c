@@ -48,7 +48,9 @@ int cli_client_open(struct cli_options *opts, struct cli_sink *sink,
                           .log_level = RLOCK_LOG_DEBUG, .payload = sink);
     const int code = rlock_client_open(&client_opts, ret_client);
 
-    forget_secrets(opts);
+    if (opts->redlock == NULL) { /* else there are more servers to open with them */
+        forget_secrets(opts);
+    }
     return code == 0 ? 0 : cli_fail(opts, NULL, code);
 }
 

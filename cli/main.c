@@ -17,12 +17,14 @@ struct verb {
 };
 
 static const struct verb verbs[] = {
-    {CLI_RUN, "run", cli_run, "[options] NAME -- COMMAND [ARGUMENT...]", 1, 1,
+    {CLI_RUN, "run", cli_run, "[options] NAME -- COMMAND [ARGUMENT...]", 0, 1,
      "Takes the lock, runs the command while holding it, and releases it.\n"
      "The command is stopped before the hold ends when it cannot be renewed.\n",
      "  rlock run nightly-report -- ./report.sh\n"
      "  rlock run --wait 0 backup -- pg_dump shop      exits 123 if somebody holds it\n"
-     "  rlock run --wait 30s --lease 10m import -- make import\n"},
+     "  rlock run --wait 30s --lease 10m import -- make import\n"
+     "  rlock run --multi order:7,stock:3 -- ./ship.sh\n"
+     "  rlock run --redlock redis://a,redis://b,redis://c job -- ./job.sh\n"},
     {CLI_INFO, "info", cli_info, "[options] NAME...", 1, -1,
      "Says whether each lock is held, by whom and for how long.\n",
      "  rlock info nightly-report\n"
@@ -73,7 +75,14 @@ static int help_on(const struct verb *verb)
 
 static int check_operands(const struct verb *verb, const struct cli_options *opts)
 {
-    if (opts->n_operands < verb->least) {
+    if (verb->verb == CLI_RUN && opts->n_names > 0 && opts->is_redlock) {
+        return cli_usage("--redlock takes one NAME, --multi several on one server");
+    }
+    if (verb->verb == CLI_RUN && opts->n_names > 0 && opts->n_operands > 0) {
+        return cli_usage("NAME or --multi and --name, not both");
+    }
+    if (opts->n_operands < verb->least ||
+        (verb->verb == CLI_RUN && opts->n_operands + opts->n_names == 0)) {
         return cli_usage("usage: rlock %s %s", verb->name, verb->synopsis);
     }
     if (verb->verb == CLI_RUN && (opts->command == NULL || opts->command[0] == NULL)) {

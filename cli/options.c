@@ -96,6 +96,42 @@ static const char *set_url(struct cli_options *opts, char *value)
     return opts->url == NULL ? "does not fit into memory" : NULL;
 }
 
+static const char *add_name(struct cli_options *opts, char *value)
+{
+    if (opts->n_names == CLI_MEMBERS_MAX) {
+        return "is one name too many";
+    }
+    opts->names[opts->n_names++] = value;
+    return *value != '\0' ? NULL : "has an empty name";
+}
+
+static const char *set_multi(struct cli_options *opts, char *value)
+{
+    const char *wrong = NULL;
+
+    while (wrong == NULL && value != NULL) {
+        wrong = add_name(opts, strsep(&value, ","));
+    }
+    return wrong;
+}
+
+static const char *set_redlock(struct cli_options *opts, char *value)
+{
+    cli_secret_free(opts->redlock);
+    opts->redlock = strdup(value);
+    opts->is_redlock = true;
+    (void)memset(value, '*', strlen(value)); /* each may have a password */
+    return opts->redlock == NULL ? "does not fit into memory" : NULL;
+}
+
+static const char *set_max_lease(struct cli_options *opts, char *value)
+{
+    const char *wrong = set_duration(&opts->max_lease_ms, value);
+
+    opts->max_lease_ms = opts->max_lease_ms == 0 ? -1 : opts->max_lease_ms;
+    return wrong;
+}
+
 static const char *set_password_file(struct cli_options *opts, char *value)
 {
     cli_secret_free(opts->password);
@@ -170,6 +206,12 @@ static const struct option options[] = {
     {"fair-slot", "TIME", CLI_RUN, set_fair_slot,
      "fair: the queue's slot, the same for all (default: 300s)"},
     {"no-reentry", NULL, CLI_RUN, set_no_reentry, "refuse to be taken twice by one owner"},
+    {"multi", "NAMES", CLI_RUN, set_multi, "take several at once: a,b,c in place of NAME"},
+    {"name", "NAME", CLI_RUN, add_name, "one more of several, for names with commas"},
+    {"redlock", "URLS", CLI_RUN, set_redlock,
+     "take NAME on most of these independent servers: URL,URL,URL"},
+    {"max-lease", "TIME", CLI_RUN, set_max_lease,
+     "RedLock: a server that restarted within TIME does not count; 0 off (default: 30s)"},
     {"url", "URL", CLI_ALL, set_url,
      "redis:// rediss:// or unix:// (default: $RLOCK_URL, else " DEFAULT_URL ")"},
     {"password-file", "FILE", CLI_ALL, set_password_file,
@@ -266,6 +308,10 @@ static int default_server(struct cli_options *opts)
 {
     const char *environment = getenv("RLOCK_URL");
 
+    if (opts->is_redlock) { /* each server says its own name */
+        opts->server = strdup("RedLock");
+        return opts->server != NULL ? 0 : CLI_EXIT_OWN;
+    }
     if (opts->url == NULL) {
         opts->url = strdup(environment != NULL && *environment != '\0' ? environment : DEFAULT_URL);
     }
@@ -296,6 +342,7 @@ void cli_options_fini(struct cli_options *opts)
 {
     cli_secret_free(opts->url);
     cli_secret_free(opts->password);
+    cli_secret_free(opts->redlock);
     free(opts->server);
     *opts = (struct cli_options){0};
 }

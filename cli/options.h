@@ -25,7 +25,14 @@ struct cli_kind {
     cli_new_fn *make;
 };
 
+/* What the library allows for one lock. */
+#define CLI_MEMBERS_MAX 64
+
 struct cli_options {
+    char *redlock; /* --redlock: the list of URLs, erased like url */
+    bool is_redlock;
+    char *names[CLI_MEMBERS_MAX]; /* of --multi and --name, in argv */
+    int n_names;
     char *url;      /* with its password: erased as soon as the client has it */
     char *password; /* from --password-file: likewise */
     char *server;   /* the URL for messages, its password as *** */
@@ -38,6 +45,7 @@ struct cli_options {
     int64_t lease_ms;         /* 0: renewed */
     int64_t renewed_lease_ms; /* 0: the library's default */
     int64_t max_hold_ms;
+    int64_t max_lease_ms; /* RedLock: 0 the library's default, negative off */
     int64_t fair_slot_ms; /* 0: the library's default */
     bool no_reentry;
     bool quiet;

@@ -5,9 +5,9 @@
  * command from then on.
  */
 #include "child.h"
-#include "client.h"
 #include "say.h"
 #include "signals.h"
+#include "team.h"
 #include "verbs.h"
 #include "watch.h"
 
@@ -26,8 +26,8 @@ struct run {
     struct cli_sink sink;
     struct cli_signals signals;
     struct rlock_cancel *cancel;
-    struct rlock_client *client;
-    struct rlock *lock;
+    struct cli_team team;
+    struct rlock *lock; /* the team's */
     struct rlock_grant grant;
     struct cli_child child;
 };
@@ -50,8 +50,10 @@ static int prepare(struct run *run)
         return fail_own(run, "cancel", errno);
     }
     cli_signals_catch(&run->signals, run->cancel);
-    status = cli_client_open(run->opts, &run->sink, &run->client);
-    return status != 0 ? status : cli_lock_make(run->opts, run->client, run->name, &run->lock);
+    status = cli_team_open(&run->team, run->opts, &run->sink);
+    run->lock = run->team.lock;
+    run->name = run->team.name != NULL ? run->team.name : run->name;
+    return status;
 }
 
 /* Takes the lock and blocks the signals. A signal that came until then counts, also when the lock
@@ -167,8 +169,7 @@ static int hold(struct run *run)
 
 static void finish(struct run *run)
 {
-    (void)rlock_free(run->lock);
-    (void)rlock_client_close(run->client);
+    cli_team_close(&run->team);
     (void)rlock_cancel_free(run->cancel);
     (void)close(run->sink.lost_fd);
 }
@@ -176,7 +177,7 @@ static void finish(struct run *run)
 int cli_run(struct cli_options *opts)
 {
     struct run run = {.opts = opts,
-                      .name = opts->operands[0],
+                      .name = opts->n_operands > 0 ? opts->operands[0] : opts->names[0],
                       .sink = {.opts = opts, .lost_fd = -1},
                       .signals = {.fd = -1},
                       .grant = RLOCK_GRANT_INIT,

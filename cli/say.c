@@ -26,6 +26,7 @@ int cli_exit_of(int code)
     case RLOCK_ECONN:
     case RLOCK_EINDOUBT:
     case RLOCK_ENOQUORUM:
+    case RLOCK_ERESTARTED:
     case RLOCK_ENOTREPLICATED:
         return CLI_EXIT_UNREACHABLE;
     case RLOCK_ELOST:

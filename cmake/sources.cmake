@@ -88,6 +88,7 @@ set(RLOCK_CLI_SOURCES
     cli/secret.c
     cli/show.c
     cli/signals.c
+    cli/team.c
     cli/terminal.c
     cli/text.c
     cli/watch.c

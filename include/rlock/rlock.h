@@ -232,13 +232,12 @@ struct rlock_opts {
                                 must equal that of all others who use the lock (Redisson's
                                 fairLockWaitTimeout), at least 1000; default 300000 */
     bool no_reentry;         /* its owner gets RLOCK_EREACQUIRE for taking it again; every kind
-                                but multi-locks and RedLocks; default off */
+                                except composites; default off */
     bool prefer_writers;     /* read and write: readers stand back while a writer waits, if both
                             sides have it; default off */
-    int64_t max_lease_ms;    /* RedLock: a server that started less than this ago does not count for
-                                * new grants; equal for all who use the lock; negative: off, for
-                                * servers
-                                that lose nothing (fsync always); default 30000 */
+    int64_t max_lease_ms;    /* RedLock: a server that started less than this ago does not count
+                                for new grants; equal for all who use the lock; negative: off, for
+                                servers that lose nothing (fsync always); default 30000 */
 };
 
 /* Options of a lock by name, the others default: RLOCK_OPTS(.max_hold_ms = 60000). C only. */
@@ -597,5 +596,4 @@ static inline void rlock_guard_cleanup(struct rlock_guard *guard)
 #ifdef __cplusplus
 }
 #endif
-
 #endif
