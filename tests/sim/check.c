@@ -135,6 +135,15 @@ void sim_doom(struct sim_world *world, int key)
     }
 }
 
+void sim_doom_calls(struct sim_world *world, unsigned key)
+{
+    for (unsigned i = 0; i < world->config.n_clients * SIM_MAX_USERS; i++) {
+        struct sim_user *user = &world->clients[i / SIM_MAX_USERS]->users[i % SIM_MAX_USERS];
+
+        user->doomed_call |= user->calling && user->key == key;
+    }
+}
+
 void sim_doom_owner(struct sim_world *world, const char *owner)
 {
     char name[RLOCK__OWNER_SIZE + 6];

@@ -6,6 +6,8 @@
  *   first come, first served a grant goes to the head; on a perfect network nobody is passed over
  *   the living stay          who is passed over had died, or did not answer for long
  *   scores do not drift      none is later than the places in front of it explain
+ *   scores are sums          a new one is the last one's and a slot; who leaves of itself lowers by
+ *                            a slot those behind, once; who asks may raise its own; else they stand
  * Where somebody meddled with the queue by hand, these hold again when it has been empty.
  */
 #include <stdio.h>
@@ -187,6 +189,76 @@ static void check_scores(struct sim_world *world, unsigned key, struct sim_queue
     }
 }
 
+/* What a place asks for: now, what is left of the holder's lease, a slot for each up to it. */
+static double score_of_place(const struct sim_world *world, unsigned key, size_t place)
+{
+    struct sim_key_info lock = {0};
+    int64_t ttl = sim_server_find_key(world->server, view_of(world->keys[key]), &lock)
+                      ? rlock__max(lock.pttl_ms, 0)
+                      : 0;
+
+    return (double)(sim_server_clock_us(world->server) / 1000 + ttl +
+                    world->config.slot_ms * (int64_t)place);
+}
+
+/* The one that came to the end of the queue. */
+static void check_new_score(struct sim_world *world, unsigned key, const struct sim_queue *after)
+{
+    double place = score_of_place(world, key, after->n), slot = (double)world->config.slot_ms;
+    double sum = after->n > 1 ? after->scores[after->n - 2] + slot : place;
+    double wanted = sum - place > slot / 2 || place - sum > slot / 2 ? place : sum;
+
+    if (after->scores[after->n - 1] != wanted) {
+        sim_violate(world, "%s: %s came with a score %.0f ms from its sum", world->keys[key],
+                    after->names[after->n - 1], after->scores[after->n - 1] - wanted);
+    }
+}
+
+/* How many left of themselves from in front of a place: one that was granted, or gave up; -1 who
+ * left may have been put out. */
+static int left_before(const struct sim_world *world, const struct sim_queue *before,
+                       const struct sim_queue *after, size_t place)
+{
+    bool granted = after->holder[0] != '\0' && strcmp(after->holder, before->holder) != 0;
+    int unknown = 0;
+
+    if (granted && find(before, after->holder) < before->n) {
+        return 1;
+    }
+    for (size_t i = 0; i < place; i++) {
+        const struct sim_client *client = find_client(world, before->names[i]);
+
+        unknown += find(after, before->names[i]) == after->n &&
+                   (client == NULL || find_waiter(client, before->names[i]) == NULL);
+    }
+    return unknown == 0 || world->config.faults == 0 ? unknown : -1;
+}
+
+static void check_changes(struct sim_world *world, unsigned key, const struct sim_queue *before,
+                          const struct sim_queue *after)
+{
+    double slot = (double)world->config.slot_ms;
+    int raised = 0;
+
+    for (size_t i = 0; i < after->n; i++) {
+        size_t was = find(before, after->names[i]);
+        double change = was < before->n ? after->scores[i] - before->scores[was] : 0;
+        int left = was < before->n ? left_before(world, before, after, was) : 0;
+
+        if (was == before->n) {
+            check_new_score(world, key, after);
+        } else if (change > 0) {
+            raised += left == 1 || after->scores[i] != score_of_place(world, key, i + 1) ? 2 : 1;
+        } else if (left < 0 ? change != 0 && change != -slot : change != -slot * left) {
+            sim_violate(world, "%s: the score of %s changes by %.0f, %d left before it",
+                        world->keys[key], after->names[i], change, left);
+        }
+    }
+    if (raised > 1) {
+        sim_violate(world, "%s: scores are raised that are nobody's who asked", world->keys[key]);
+    }
+}
+
 void sim_check_queue(struct sim_world *world, unsigned key)
 {
     struct sim_queue *before = &world->queues[key];
@@ -204,6 +276,7 @@ void sim_check_queue(struct sim_world *world, unsigned key)
         }
         check_order(world, key, before, &after);
         check_leavers(world, key, before, &after);
+        check_changes(world, key, before, &after);
         check_scores(world, key, &after);
     }
     *before = after;

@@ -25,6 +25,7 @@
 #define SIM_SIDES 2 /* of a read/write lock: reading, writing */
 #define SIM_UNFENCED 64
 #define SIM_LEFT 8
+#define SIM_ENDED 16
 #define SIM_QUEUE 160
 #define SIM_OWNER_SIZE 64
 
@@ -85,6 +86,18 @@ struct sim_hold {
     bool expired;       /* on the server, by its clock */
     unsigned renewed;   /* a bit for each level that is to be renewed */
     int64_t held_until; /* client's clock: max_hold allows no longer; 0 any time */
+    int64_t lease;      /* the longest that was granted */
+    /* given up, the server's answer unknown */
+    uint64_t given_up; /* number; 0 none */
+    unsigned given_key;
+    int64_t free_by; /* client's clock: what was promised */
+    int64_t since;   /* world clock */
+};
+
+/* A number that its user has no more, though copies of its acquire may run yet. */
+struct sim_ended {
+    uint64_t number;
+    int64_t until; /* client's clock: so long the client must look after it */
 };
 
 /* A user: one thread, or one given id, that takes and gives up locks, one call at a time. */
@@ -101,6 +114,7 @@ struct sim_user {
     bool doomed_call; /* the server lost its data while the call was on its way */
     int64_t began_at; /* world clock */
     bool gone;        /* it was not on the server when its release began */
+    unsigned spins;   /* pauses that were looked at */
     /* opening a lock by force */
     bool forcing, opened;
     bool seized;                  /* somebody else opens what the call is granted, maybe */
@@ -127,6 +141,8 @@ struct sim_client {
     struct rlock__spec *specs[SIM_SIDES][SIM_KEYS];
     uint64_t left[SIM_LEFT]; /* numbers of threads that ended, the latest */
     unsigned n_left;
+    struct sim_ended ended[SIM_ENDED]; /* the latest */
+    unsigned n_ended;
 };
 
 /* What the seed chose. */
@@ -241,6 +257,8 @@ void sim_user_plan(struct sim_user *user, int64_t pause);
 /* ---- rely.c ---- */
 
 int64_t sim_valid_until(const struct sim_hold *hold);
+/* The client's row; NULL it has none. */
+const struct rlock__hold *sim_find_hold(const struct sim_client *client, uint64_t number);
 /* Whether its client thinks that the user holds. */
 bool sim_user_is_held(const struct sim_user *user, unsigned side);
 /* When its call must be back, by its client's clock. */
@@ -253,6 +271,15 @@ void sim_rely_lost(const struct sim_user *user, unsigned side, enum rlock_reason
 void sim_rely_key(struct sim_world *world, unsigned key);
 /* The link is alive, and who believes to hear a channel hears it. */
 void sim_rely_links(struct sim_world *world);
+
+/* ---- ended.c ---- */
+
+/* After a call: what it leaves behind. */
+void sim_note_ended(struct sim_user *user);
+/* What a user gave up stays given up, and is free when that was said. */
+void sim_check_given_up(struct sim_user *user, unsigned side);
+/* Whether the client must release the number, now and again: it may not fence. */
+bool sim_is_ended(const struct sim_client *client, uint64_t number);
 
 /* ---- faults.c ---- */
 
@@ -272,6 +299,8 @@ void sim_check_end(struct sim_world *world);
 void sim_note_free(struct sim_world *world, unsigned side, unsigned key, bool is_free);
 /* The server has no memory of what was before, for one key or all (-1). */
 void sim_doom(struct sim_world *world, int key);
+/* Only for the calls that are on their way. */
+void sim_doom_calls(struct sim_world *world, unsigned key);
 /* The same for what one owner has, maybe. */
 void sim_doom_owner(struct sim_world *world, const char *owner);
 /* The owner's count on the server; 0 it is not there, or nothing keeps it there. */
