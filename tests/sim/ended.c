@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What becomes of the numbers that their users have no more:
- *   given up stays given up     an unlock in doubt never makes the hold valid again
- *   free when it was said       and by the time that was promised the server has it no more
- *   looked after                where a client may not fence, a late copy keeps the lock for a third
- *                               of a lease at most: so often its number is released
+ *   given up stays given up  an unlock in doubt never makes the hold valid again
+ *   free when it was said    and by the time that was promised the server has it no more
+ *   looked after             where a client may not fence, a late copy keeps the lock for a third
+ *                            of a lease at most: so often its number is released
  */
 #include <stdio.h>
 

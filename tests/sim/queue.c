@@ -4,7 +4,9 @@
  *   list and scores agree    the same owners, each once
  *   nobody jumps it          new ones come to its end, the others keep their order
  *   first come, first served a grant goes to the head; on a perfect network nobody is passed over
- *   the living stay          who is passed over had died, or did not answer for long
+ *   the living stay          who is passed over had died, or did not answer for long: a head that
+ *                            is heard not within 3 s, and nobody while the lock is taken
+ *   the dead go              who is second does not wait for a head that does not come
  *   scores do not drift      none is later than the places in front of it explain
  *   scores are sums          a new one is the last one's and a slot; who leaves of itself lowers by
  *                            a slot those behind, once; who asks may raise its own; else they stand
@@ -14,6 +16,9 @@
 #include <stdlib.h>
 
 #include "world.h"
+
+#define HEAD_SILENT (2900 * RLOCK__MS) /* 3 s, and clocks differ */
+#define HEAD_WAITED_FOR (10 * RLOCK__SECOND)
 
 static struct sim_view view_of(const char *text)
 {
@@ -79,8 +84,10 @@ static void read_queue(struct sim_world *world, unsigned key, struct sim_queue *
                              find(ret_queue, ret_queue->names[i]) == i;
     }
     ret_queue->holder[0] = '\0';
+    ret_queue->free_at = rlock__min(world->queues[key].free_at, world->now);
     if (sim_server_find_key(world->server, view_of(world->keys[key]), &lock)) {
         copy(ret_queue->holder, sim_key_item(&lock, 0).name);
+        ret_queue->free_at = world->now + lock.pttl_ms * RLOCK__MS;
     }
 }
 
@@ -112,9 +119,40 @@ static const struct sim_user *find_waiter(const struct sim_client *client, const
 
 /* ---- What must not be ---- */
 
-/* Somebody who waits was put out, or passed over. */
-static void check_put_out(struct sim_world *world, unsigned key, const char *name)
+/* Whether somebody hears the channel of one who waits. */
+static bool is_heard(const struct sim_world *world, unsigned key, const char *name)
 {
+    char channel[128];
+
+    (void)snprintf(channel, sizeof(channel), "redisson_lock__channel:{%s}:%s", world->keys[key],
+                   name);
+    return sim_server_n_subscribers(world->server, view_of(channel), false) != 0;
+}
+
+/* One was put out, not by its score. */
+static void check_passed_over(struct sim_world *world, unsigned key, const struct sim_queue *before,
+                              size_t place)
+{
+    int64_t since = rlock__max(before->head_since, before->free_at);
+
+    if (before->scores[place] <= (double)(sim_server_clock_us(world->server) / 1000)) {
+        return;
+    }
+    if (world->now < before->free_at) {
+        sim_violate(world, "%s: %s was passed over while the lock was taken", world->keys[key],
+                    before->names[place]);
+    } else if (is_heard(world, key, before->names[place]) &&
+               (place != 0 || world->now - since < HEAD_SILENT)) {
+        sim_violate(world, "%s: %s was passed over, which is heard", world->keys[key],
+                    before->names[place]);
+    }
+}
+
+/* Somebody who waits was put out, or passed over. */
+static void check_put_out(struct sim_world *world, unsigned key, const struct sim_queue *before,
+                          size_t place)
+{
+    const char *name = before->names[place];
     const struct sim_client *client = find_client(world, name);
     const struct sim_user *user = client != NULL ? find_waiter(client, name) : NULL;
     bool heard = world->config.drop_messages < 20;
@@ -127,6 +165,7 @@ static void check_put_out(struct sim_world *world, unsigned key, const char *nam
     hampered = rlock__max(client->hampered, client->disturbed);
     sim_trace(world, "client %u user %llu was passed over", client->index,
               (unsigned long long)user->owner.id);
+    check_passed_over(world, key, before, place);
     if (world->config.faults == 0 ||
         (heard && client->may_listen && hampered < world->now - 4 * RLOCK__SECOND &&
          client->sub.state == SIM_UP)) {
@@ -149,7 +188,8 @@ static void check_order(struct sim_world *world, unsigned key, const struct sim_
         last = was;
     }
     if (after->n > 1 && find(before, after->names[after->n - 1]) < last) {
-        check_put_out(world, key, after->names[after->n - 1]); /* it had to queue again */
+        /* it had to queue again */
+        check_put_out(world, key, before, find(before, after->names[after->n - 1]));
     }
 }
 
@@ -162,7 +202,7 @@ static void check_leavers(struct sim_world *world, unsigned key, const struct si
         bool stays = find(after, before->names[i]) < after->n;
 
         if (!stays && !(granted && strcmp(after->holder, before->names[i]) == 0)) {
-            check_put_out(world, key, before->names[i]);
+            check_put_out(world, key, before, i);
         }
     }
     if (granted && find(before, after->holder) == before->n && after->n != 0) {
@@ -268,6 +308,10 @@ void sim_check_queue(struct sim_world *world, unsigned key)
         return;
     }
     read_queue(world, key, &after);
+    after.head_since =
+        before->n != 0 && after.n != 0 && strcmp(before->names[0], after.names[0]) == 0
+            ? before->head_since
+            : world->now;
     after.meddled = before->meddled && (after.n != 0 || !after.agrees);
     after.longest = after.n > before->longest ? after.n : before->longest;
     if (!before->meddled && !after.meddled) {
@@ -280,6 +324,20 @@ void sim_check_queue(struct sim_world *world, unsigned key)
         check_scores(world, key, &after);
     }
     *before = after;
+}
+
+void sim_check_head(struct sim_world *world, unsigned key)
+{
+    const struct sim_queue *queue = &world->queues[key];
+    int64_t since = rlock__max(queue->head_since, queue->free_at);
+    const struct sim_client *second = queue->n > 1 ? find_client(world, queue->names[1]) : NULL;
+
+    if (second != NULL && !queue->meddled && world->now - since > HEAD_WAITED_FOR &&
+        find_waiter(second, queue->names[1]) != NULL &&
+        rlock__max(second->hampered, second->disturbed) < world->now - HEAD_WAITED_FOR) {
+        sim_violate(world, "%s: is free for %lld us, and its head does not come", world->keys[key],
+                    (long long)(world->now - since));
+    }
 }
 
 /* At the end only the dead may be in a queue: nobody came to pass them over. */

@@ -2,8 +2,10 @@
 /*
  * What each user may rely on, whatever happens:
  *   a hold that ended is told, and stays ended; one that is renewed is not lost while the network
- * works calls are back by the deadline that their arguments say nobody sleeps longer than it may
- * every holder on the server is known to its client
+ *   works
+ *   calls are back by the deadline that their arguments say
+ *   nobody sleeps longer than it may, or without listening; a spinning call's pauses grow
+ *   every holder on the server is known to its client
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -172,6 +174,12 @@ static void check_hold(struct sim_user *user, unsigned side)
 
 void sim_rely(struct sim_user *user)
 {
+    const struct rlock__call *call = &user->call;
+
+    if (user->calling && call->step == RLOCK__ASKING && call->enqueued && call->channel == NULL) {
+        sim_violate(user->client->world, "client %u: queues for %s, and does not listen",
+                    user->client->index, user->client->world->keys[user->key]);
+    }
     check_sleep(user);
     check_hold(user, 0);
     check_hold(user, 1);

@@ -166,6 +166,8 @@ struct sim_queue {
     bool agrees;  /* list and scores have the same members */
     bool meddled; /* somebody changed it by hand */
     char holder[SIM_OWNER_SIZE];
+    int64_t free_at;    /* since when the lock is free, or will be */
+    int64_t head_since; /* since when the first one is that */
     char names[SIM_QUEUE][SIM_OWNER_SIZE];
     double scores[SIM_QUEUE];
 };
@@ -292,6 +294,8 @@ void sim_check_step(struct sim_world *world);
 void sim_check_server(struct sim_world *world);
 /* The queue of a fair lock, after a command. */
 void sim_check_queue(struct sim_world *world, unsigned key);
+/* After every step: a head that does not come is passed over. */
+void sim_check_head(struct sim_world *world, unsigned key);
 /* Whether a queue or its scores may stay as they are at the end. */
 bool sim_queue_is_settled(const struct sim_world *world, const struct sim_key_info *key);
 void sim_check_done(struct sim_user *user);
