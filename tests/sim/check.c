@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The invariants, looked at after every step:
- *   valid means held      a hold that its client believes valid is on the server (so no two are
- *                         valid at once), unless the server lost it, and then the belief is never
- *                         prolonged
- *   lost is told          a hold past its validity is reported lost within 50 ms, and not valid
- *                         again
- *   refused is clean      an owner that was refused, or unlocked, is never on the server again
- *   counts are exact      what a call leaves on the server is the count that it returns
- *   leases end            every lock has an end, no later than the longest lease from now
- *   calls return          by their deadline and 50 ms
- *   free locks are taken  nobody sleeps past a free lock longer than the re-check interval, and on
- *                         a perfect network no longer than some round trips
- *   nothing is left       at the end
+ *   valid means held     a hold that its client believes valid is on the server (so no two are
+ *                        valid at once), unless the server lost it, and then the belief is never
+ *                        prolonged
+ *   lost is told         a hold past its validity is reported lost within 50 ms, and is not valid
+ *                        again
+ *   refused is clean     an owner that was refused, or unlocked, is never on the server again
+ *   counts are exact     what a call leaves on the server is the count that it returns
+ *   leases end           every lock has an end, no later than the longest lease from now
+ *   calls return         by their deadline and 50 ms
+ *   free locks are taken nobody sleeps past a free lock longer than the re-check interval, and on a
+ *                        perfect network no longer than some round trips
+ *   nothing is left      at the end
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -136,6 +136,15 @@ void sim_doom(struct sim_world *world, int key)
                 doom(user, &user->holds[1]);
             }
         }
+    }
+}
+
+void sim_doom_calls(struct sim_world *world, unsigned key)
+{
+    for (unsigned i = 0; i < world->config.n_clients * SIM_MAX_USERS; i++) {
+        struct sim_user *user = &world->clients[i / SIM_MAX_USERS]->users[i % SIM_MAX_USERS];
+
+        user->doomed_call |= user->calling && user->key == key;
     }
 }
 
@@ -274,6 +283,7 @@ void sim_check_step(struct sim_world *world)
         sim_rely_key(world, i);
         check_waiters(world, 0, i);
         check_waiters(world, 1, i);
+        sim_check_head(world, i);
     }
     for (unsigned i = 0; i < world->config.n_clients; i++) {
         struct sim_client *client = world->clients[i];

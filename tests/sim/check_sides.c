@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The invariants of a lock with two sides:
- *   many read, or one writes     nobody believes a hold valid while another believes that it
- *                                writes
- *   the mode tells               "write" stands with one writer's field, "read" with none
- *   the hash outlives its holds  no level of a reader ends later than the hash
- *   no upgrade                   nobody begins to write while it reads; who writes may read
- *   dead readers delay nobody    a writer may enter when no reader's level lives, whatever the
- *                                hash says
+ *   many read, or one writes  nobody believes a hold valid while another believes that it writes
+ *   the mode tells            "write" stands with one writer's field, "read" with none
+ *   the hash ends with them   no level of a reader ends later than the hash; and that of readers
+ *                             alone ends with the last of their levels
+ *   no upgrade                nobody begins to write while it reads; who writes may read
+ *   dead readers delay nobody a writer may enter when no reader's level lives, whatever the hash
+ *                             says
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,6 +80,11 @@ void sim_check_taken_side(const struct sim_user *user)
 
     if (writing && call->code == 0 && call->count == 1 && believes(user, 0)) {
         sim_violate(world, "client %u: began to write %s while it reads", user->client->index,
+                    world->keys[user->key]);
+    }
+    if (writing && call->count == 0 && call->number != 0 && user->holds[1].depth == 0 &&
+        believes(user, 0)) {
+        sim_violate(world, "client %u: asks to write %s while it reads", user->client->index,
                     world->keys[user->key]);
     }
     if (call->code == RLOCK_EDEADLOCK &&
@@ -174,6 +179,10 @@ void sim_look_at_sides(struct sim_world *world, unsigned key)
         if (sides.readers_ttl > info.pttl_ms) {
             sim_violate(world, "%s ends in %lld ms, a reader's lease in %lld", world->keys[key],
                         (long long)info.pttl_ms, (long long)sides.readers_ttl);
+        }
+        if (sides.mode == 'r' && rlock__max(sides.readers_ttl, 0) < info.pttl_ms - 2) {
+            sim_violate(world, "%s ends in %lld ms, its last reader's lease in %lld",
+                        world->keys[key], (long long)info.pttl_ms, (long long)sides.readers_ttl);
         }
     }
     sim_note_free(world, 0, key, sides.mode != 'w' && !readers_stand_back(world, key));

@@ -115,7 +115,14 @@ static void by_hand(struct sim_world *world, const char *const *words)
 static void delete_key(struct sim_world *world)
 {
     unsigned key = (unsigned)sim_random(world, world->config.n_keys);
+    char token[64];
 
+    (void)snprintf(token, sizeof(token), "redisson_lock_token:{%s}", world->keys[key]);
+    if (sim_chance(world, 500)) { /* a token that is gone is not missed: the clock goes on */
+        by_hand(world, (const char *const[]){"DEL", token, NULL});
+        sim_doom_calls(world, key);
+        return;
+    }
     by_hand(world, (const char *const[]){"DEL", world->keys[key], NULL});
     sim_doom(world, (int)key);
     sim_check_server(world);

@@ -4,7 +4,7 @@
  *   a hold that ended is told, and stays ended; one that is renewed is not lost while the network
  *   works
  *   calls are back by the deadline that their arguments say
- *   nobody sleeps longer than it may
+ *   nobody sleeps longer than it may, or without listening; a spinning call's pauses grow
  *   every holder on the server is known to its client
  */
 #include <stdio.h>
@@ -20,7 +20,7 @@ int64_t sim_valid_until(const struct sim_hold *hold)
     return hold->claim != NULL ? atomic_load(&hold->claim->valid_until) : 0;
 }
 
-static const struct rlock__hold *find_hold(const struct sim_client *client, uint64_t number)
+const struct rlock__hold *sim_find_hold(const struct sim_client *client, uint64_t number)
 {
     const struct rlock__hold *hold = client->core.holds;
 
@@ -32,7 +32,7 @@ static const struct rlock__hold *find_hold(const struct sim_client *client, uint
 
 bool sim_user_is_held(const struct sim_user *user, unsigned side)
 {
-    const struct rlock__hold *hold = find_hold(user->client, user->holds[side].number);
+    const struct rlock__hold *hold = sim_find_hold(user->client, user->holds[side].number);
 
     return hold != NULL && hold->state == RLOCK__HOLD_HELD;
 }
@@ -74,7 +74,25 @@ static bool outlives_holder(const struct sim_user *user)
            is_free_for(client, now - user->call.sent_at + 2 * world->config.delay_max);
 }
 
-static void check_sleep(const struct sim_user *user)
+/* A spinning call looks again after pauses that double, with a jitter that grows. */
+static void check_spin(struct sim_user *user)
+{
+    const struct rlock__call *call = &user->call;
+    int64_t pause = call->timer.at - sim_clock(user->client), nth = (int64_t)call->spins - 1;
+    int64_t least = rlock__min(RLOCK__MS << rlock__min(nth, 7), 128 * RLOCK__MS);
+
+    if (call->spins == user->spins) {
+        return;
+    }
+    user->spins = call->spins;
+    if (call->timer.at != call->deadline &&
+        (pause < least || pause > least + rlock__min(nth, 128) * RLOCK__MS)) {
+        sim_violate(user->client->world, "client %u: pause %lld of its spinning is %lld us",
+                    user->client->index, (long long)nth + 1, (long long)pause);
+    }
+}
+
+static void check_sleep(struct sim_user *user)
 {
     const struct sim_client *client = user->client;
     const struct rlock__call *call = &user->call;
@@ -90,9 +108,12 @@ static void check_sleep(const struct sim_user *user)
     if (call->target > 1 && call->error == 0) {
         sim_violate(client->world, "client %u: waits for a level of its own hold of %s",
                     client->index, client->world->keys[user->key]);
-    } else if ((call->spec->ops->caps & RLOCK__CAP_SPINS) != 0 ||
-               (call->deadline - now < client->slowest && call->timer.set)) {
-        return; /* by its own rules; and who has no time for another look waits for the end */
+    } else if ((call->spec->ops->caps & RLOCK__CAP_SPINS) != 0) {
+        check_spin(user);
+    } else if (call->error == 0 && call->channel == NULL) {
+        sim_violate(client->world, "client %u: sleeps, and does not listen", client->index);
+    } else if (call->deadline - now < client->slowest && call->timer.set) {
+        return; /* who has no time for another look waits for the end */
     } else if (!call->timer.set || call->timer.at - now > longest) {
         sim_violate(client->world, "client %u: sleeps longer than %lld us", client->index,
                     (long long)longest);
@@ -109,7 +130,7 @@ static void check_count(const struct sim_user *user, unsigned side)
 {
     const struct sim_client *client = user->client;
     const struct sim_hold *mine = &user->holds[side];
-    const struct rlock__hold *hold = find_hold(client, mine->number);
+    const struct rlock__hold *hold = sim_find_hold(client, mine->number);
 
     if (hold != NULL && hold->state == RLOCK__HOLD_HELD && !hold->busy && client->may_kill &&
         client->core.orphans == NULL && !mine->doomed && !mine->half &&
@@ -129,6 +150,7 @@ static void check_hold(struct sim_user *user, unsigned side)
     int64_t now = sim_clock(client), until = sim_valid_until(hold);
     bool giving = user->calling && user->call.kind == RLOCK__RELEASE && user->side == side;
 
+    sim_check_given_up(user, side);
     if (hold->depth == 0) {
         return;
     }
@@ -143,7 +165,7 @@ static void check_hold(struct sim_user *user, unsigned side)
     if (hold->held_until != 0 && until > hold->held_until) {
         sim_violate(world, "client %u: holds %s longer than its max_hold", client->index, key);
     }
-    if (hold->lost && user->calling && user->side == side && user->call.request != NULL &&
+    if (hold->lost && user->calling && user->side == side && user->call.step == RLOCK__ASKING &&
         user->began_at == world->now) {
         sim_violate(world, "client %u: asks the server about a lost hold of %s", client->index,
                     key);
@@ -152,6 +174,12 @@ static void check_hold(struct sim_user *user, unsigned side)
 
 void sim_rely(struct sim_user *user)
 {
+    const struct rlock__call *call = &user->call;
+
+    if (user->calling && call->step == RLOCK__ASKING && call->enqueued && call->channel == NULL) {
+        sim_violate(user->client->world, "client %u: queues for %s, and does not listen",
+                    user->client->index, user->client->world->keys[user->key]);
+    }
     check_sleep(user);
     check_hold(user, 0);
     check_hold(user, 1);
@@ -237,7 +265,7 @@ void sim_rely_lost(const struct sim_user *user, unsigned side, enum rlock_reason
 /* Whether the client knows what it has under this number, or may have. */
 static bool knows(const struct sim_client *client, uint64_t number)
 {
-    const struct rlock__hold *hold = find_hold(client, number);
+    const struct rlock__hold *hold = sim_find_hold(client, number);
     bool known = client->core.orphans != NULL || (hold != NULL && hold->state == RLOCK__HOLD_HELD);
 
     for (const struct rlock__call *call = client->core.calls; call != NULL; call = call->all_next) {
@@ -249,16 +277,25 @@ static bool knows(const struct sim_client *client, uint64_t number)
     return known;
 }
 
-/* Its client lives, is let fence, and does not know it. until: when that was excused. */
-static bool is_stray(const struct sim_world *world, const char *holder, int64_t *ret_excused)
+/* Its client lives, and does not know it or look after it. ret_excused: until when it may;
+ * ret_grace: what is added to the time after that. */
+static bool is_stray(const struct sim_world *world, const char *holder, int64_t *ret_excused,
+                     int64_t *ret_grace)
 {
     for (unsigned i = 0; i < world->config.n_clients; i++) {
         const struct sim_client *client = world->clients[i];
 
         if (client != NULL && strncmp(holder, client->core.uuid, RLOCK__UUID_LEN) == 0) {
+            uint64_t number = strtoull(holder + RLOCK__UUID_LEN + 1, NULL, 10);
+
             *ret_excused = rlock__max(client->hampered, client->disturbed);
-            return client->may_kill &&
-                   !knows(client, strtoull(holder + RLOCK__UUID_LEN + 1, NULL, 10));
+            if (client->may_kill) {
+                return !knows(client, number);
+            }
+            /* it cannot know whether a copy runs: it releases the number every third of a lease */
+            *ret_excused = rlock__max(*ret_excused, world->refuses_until + RLOCK__SECOND);
+            *ret_grace += world->config.lease / 3;
+            return sim_is_ended(client, number);
         }
     }
     return false;
@@ -271,7 +308,7 @@ static void check_known(struct sim_world *world, unsigned key, struct sim_view n
     char holder[SIM_OWNER_SIZE];
 
     (void)snprintf(holder, sizeof(holder), "%.*s", (int)name.len, name.data);
-    if (!is_stray(world, holder, &excused)) {
+    if (!is_stray(world, holder, &excused, &grace)) {
         if (strcmp(holder, world->stray[key]) == 0) {
             world->stray[key][0] = '\0';
         }

@@ -18,6 +18,7 @@ void sim_user_begin(struct sim_user *user)
     user->began_at = client->world->now;
     user->cancelled = 0;
     user->seized = false;
+    user->spins = 0;
     user->call.owner = user->owner;
     user->call.payload = user;
     user->call.cancel = user;
@@ -59,6 +60,7 @@ static void take(struct sim_user *user)
     if (sim_chance(world, 400)) {
         user->call.lease_us = 20 * RLOCK__MS + sim_random(world, lease);
     }
+    sim_user_plan(user, sim_random(world, 3 * lease)); /* it may be cancelled then */
     sim_user_begin(user);
 }
 
@@ -159,11 +161,12 @@ static void on_taken(struct sim_user *user)
         hold->number = call->number;
         hold->doomed = hold->fuzzy = hold->half = hold->lost = hold->over = hold->expired = false;
         hold->renewed = 0;
-        hold->held_until = 0;
+        hold->held_until = hold->lease = 0;
     } else {
         (void)rlock__claim_unref(call->claim);
     }
     hold->depth = call->count;
+    hold->lease = rlock__max(hold->lease, call->lease_granted_us);
 }
 
 void sim_user_done(struct sim_user *user)
@@ -196,6 +199,7 @@ void sim_user_done(struct sim_user *user)
         hold->depth = hold->depth > 1 ? hold->depth - 1 : 0;
         hold->fuzzy = true;
     }
+    sim_note_ended(user);
     drop_claims(user);
     if (!client->closed) {
         sim_user_plan(user, 1 + sim_random(world, sim_chance(world, 100) ? 2 * world->config.lease

@@ -23,6 +23,28 @@ static int64_t delay(struct sim_client *client, struct sim_world *world)
     return us;
 }
 
+/* Now and then a command arrives in the last millisecond of a lease: how long that takes; 0 not
+ * this one. */
+static int64_t until_a_lease_ends(struct sim_conn *conn)
+{
+    struct sim_world *world = conn->world;
+    struct sim_key_info lock;
+    const char *key;
+
+    if (world->config.faults == 0 || world->healed || conn->is_sub || conn->client == NULL ||
+        !sim_chance(world, 3)) {
+        return 0;
+    }
+    key = world->keys[sim_random(world, world->config.n_keys)];
+    if (!sim_server_find_key(world->server, (struct sim_view){key, strlen(key)}, &lock) ||
+        lock.pttl_ms <= 0 || lock.pttl_ms > 2000) {
+        return 0;
+    }
+    conn->client->hampered =
+        rlock__max(conn->client->hampered, world->now + lock.pttl_ms * RLOCK__MS);
+    return lock.pttl_ms * RLOCK__MS;
+}
+
 /* ---- Messages ---- */
 
 static void message_free(struct sim_message *message)
@@ -198,6 +220,9 @@ static void post(struct sim_conn *conn, bool to_server, const char *bytes, size_
     struct sim_message *message = calloc(1, sizeof(*message) + len);
 
     *last = rlock__max(*last, world->now + delay(conn->client, world));
+    if (to_server) {
+        *last = rlock__max(*last, world->now + until_a_lease_ends(conn));
+    }
     message->timer.fire = on_arrival;
     message->conn = conn;
     message->to_server = to_server;

@@ -25,6 +25,7 @@
 #define SIM_SIDES 2 /* of a read/write lock: reading, writing */
 #define SIM_UNFENCED 64
 #define SIM_LEFT 8
+#define SIM_ENDED 16
 #define SIM_QUEUE 160
 #define SIM_OWNER_SIZE 64
 
@@ -85,6 +86,18 @@ struct sim_hold {
     bool expired;       /* on the server, by its clock */
     unsigned renewed;   /* a bit for each level that is to be renewed */
     int64_t held_until; /* client's clock: max_hold allows no longer; 0 any time */
+    int64_t lease;      /* the longest that was granted */
+    /* given up, the server's answer unknown */
+    uint64_t given_up; /* number; 0 none */
+    unsigned given_key;
+    int64_t free_by; /* client's clock: what was promised */
+    int64_t since;   /* world clock */
+};
+
+/* A number that its user has no more, though copies of its acquire may run yet. */
+struct sim_ended {
+    uint64_t number;
+    int64_t until; /* client's clock: so long the client must look after it */
 };
 
 /* A user: one thread, or one given id, that takes and gives up locks, one call at a time. */
@@ -101,6 +114,7 @@ struct sim_user {
     bool doomed_call; /* the server lost its data while the call was on its way */
     int64_t began_at; /* world clock */
     bool gone;        /* it was not on the server when its release began */
+    unsigned spins;   /* pauses that were looked at */
     /* opening a lock by force */
     bool forcing, opened;
     bool seized;                  /* somebody else opens what the call is granted, maybe */
@@ -127,6 +141,8 @@ struct sim_client {
     struct rlock__spec *specs[SIM_SIDES][SIM_KEYS];
     uint64_t left[SIM_LEFT]; /* numbers of threads that ended, the latest */
     unsigned n_left;
+    struct sim_ended ended[SIM_ENDED]; /* the latest */
+    unsigned n_ended;
 };
 
 /* What the seed chose. */
@@ -150,6 +166,8 @@ struct sim_queue {
     bool agrees;  /* list and scores have the same members */
     bool meddled; /* somebody changed it by hand */
     char holder[SIM_OWNER_SIZE];
+    int64_t free_at;    /* since when the lock is free, or will be */
+    int64_t head_since; /* since when the first one is that */
     char names[SIM_QUEUE][SIM_OWNER_SIZE];
     double scores[SIM_QUEUE];
 };
@@ -238,57 +256,11 @@ void sim_force_done(struct sim_user *user);
 void sim_user_begin(struct sim_user *user);
 void sim_user_plan(struct sim_user *user, int64_t pause);
 
-/* ---- rely.c ---- */
-
-int64_t sim_valid_until(const struct sim_hold *hold);
-/* Whether its client thinks that the user holds. */
-bool sim_user_is_held(const struct sim_user *user, unsigned side);
-/* When its call must be back, by its client's clock. */
-int64_t sim_user_due(const struct sim_user *user);
-/* What a user may rely on: after each step, at the end of a call, when a loss is reported. */
-void sim_rely(struct sim_user *user);
-void sim_rely_done(struct sim_user *user);
-void sim_rely_lost(const struct sim_user *user, unsigned side, enum rlock_reason reason);
-/* What the server has under the key belongs to somebody. */
-void sim_rely_key(struct sim_world *world, unsigned key);
-/* The link is alive, and who believes to hear a channel hears it. */
-void sim_rely_links(struct sim_world *world);
-
 /* ---- faults.c ---- */
 
 void sim_fault(struct sim_world *world);
 void sim_heal(struct sim_world *world);
 
-/* ---- check.c ---- */
-
-void sim_check_step(struct sim_world *world);
-void sim_check_server(struct sim_world *world);
-/* The queue of a fair lock, after a command. */
-void sim_check_queue(struct sim_world *world, unsigned key);
-/* Whether a queue or its scores may stay as they are at the end. */
-bool sim_queue_is_settled(const struct sim_world *world, const struct sim_key_info *key);
-void sim_check_done(struct sim_user *user);
-void sim_check_end(struct sim_world *world);
-void sim_note_free(struct sim_world *world, unsigned side, unsigned key, bool is_free);
-/* The server has no memory of what was before, for one key or all (-1). */
-void sim_doom(struct sim_world *world, int key);
-/* The same for what one owner has, maybe. */
-void sim_doom_owner(struct sim_world *world, const char *owner);
-/* The owner's count on the server; 0 it is not there, or nothing keeps it there. */
-long sim_server_count(const struct sim_user *user, unsigned side);
-/* The number must not be seen on that side of the server's locks again. */
-void sim_declare_dead(struct sim_world *world, const struct sim_client *client, unsigned side,
-                      uint64_t number, const char *why);
-
-/* ---- check_sides.c: locks with two sides ---- */
-
-/* After every step: who believes what of whom. */
-void sim_check_sides(struct sim_world *world);
-/* What the server has under the key, and who could take it. */
-void sim_look_at_sides(struct sim_world *world, unsigned key);
-void sim_check_taken_side(const struct sim_user *user);
-/* What remains of a reader's lease, the longest of its levels'; -2 it is dead. */
-int64_t sim_reader_ttl(const struct sim_world *world, struct sim_view key, struct sim_view owner,
-                       long count);
+#include "checks.h"
 
 #endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files that check a world say to each other, and to those that run it. */
+#ifndef RLOCK_TESTS_SIM_CHECKS_H
+#define RLOCK_TESTS_SIM_CHECKS_H
+
+#include "world.h"
+
+/* ---- rely.c ---- */
+
+int64_t sim_valid_until(const struct sim_hold *hold);
+/* The client's row; NULL it has none. */
+const struct rlock__hold *sim_find_hold(const struct sim_client *client, uint64_t number);
+/* Whether its client thinks that the user holds. */
+bool sim_user_is_held(const struct sim_user *user, unsigned side);
+/* When its call must be back, by its client's clock. */
+int64_t sim_user_due(const struct sim_user *user);
+/* What a user may rely on: after each step, at the end of a call, when a loss is reported. */
+void sim_rely(struct sim_user *user);
+void sim_rely_done(struct sim_user *user);
+void sim_rely_lost(const struct sim_user *user, unsigned side, enum rlock_reason reason);
+/* What the server has under the key belongs to somebody. */
+void sim_rely_key(struct sim_world *world, unsigned key);
+/* The link is alive, and who believes to hear a channel hears it. */
+void sim_rely_links(struct sim_world *world);
+
+/* ---- ended.c ---- */
+
+/* After a call: what it leaves behind. */
+void sim_note_ended(struct sim_user *user);
+/* What a user gave up stays given up, and is free when that was said. */
+void sim_check_given_up(struct sim_user *user, unsigned side);
+/* Whether the client must release the number, now and again: it may not fence. */
+bool sim_is_ended(const struct sim_client *client, uint64_t number);
+
+/* ---- check.c ---- */
+
+void sim_check_step(struct sim_world *world);
+void sim_check_server(struct sim_world *world);
+/* The queue of a fair lock, after a command. */
+void sim_check_queue(struct sim_world *world, unsigned key);
+/* After every step: a head that does not come is passed over. */
+void sim_check_head(struct sim_world *world, unsigned key);
+/* Whether a queue or its scores may stay as they are at the end. */
+bool sim_queue_is_settled(const struct sim_world *world, const struct sim_key_info *key);
+void sim_check_done(struct sim_user *user);
+void sim_check_end(struct sim_world *world);
+void sim_note_free(struct sim_world *world, unsigned side, unsigned key, bool is_free);
+/* The server has no memory of what was before, for one key or all (-1). */
+void sim_doom(struct sim_world *world, int key);
+/* Only for the calls that are on their way. */
+void sim_doom_calls(struct sim_world *world, unsigned key);
+/* The same for what one owner has, maybe. */
+void sim_doom_owner(struct sim_world *world, const char *owner);
+/* The owner's count on the server; 0 it is not there, or nothing keeps it there. */
+long sim_server_count(const struct sim_user *user, unsigned side);
+/* The number must not be seen on that side of the server's locks again. */
+void sim_declare_dead(struct sim_world *world, const struct sim_client *client, unsigned side,
+                      uint64_t number, const char *why);
+
+/* ---- check_sides.c: locks with two sides ---- */
+
+/* After every step: who believes what of whom. */
+void sim_check_sides(struct sim_world *world);
+/* What the server has under the key, and who could take it. */
+void sim_look_at_sides(struct sim_world *world, unsigned key);
+void sim_check_taken_side(const struct sim_user *user);
+/* What remains of a reader's lease, the longest of its levels'; -2 it is dead. */
+int64_t sim_reader_ttl(const struct sim_world *world, struct sim_view key, struct sim_view owner,
+                       long count);
+
+#endif

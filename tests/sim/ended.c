@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What becomes of the numbers that their users have no more:
+ *   given up stays given up  an unlock in doubt never makes the hold valid again
+ *   free when it was said    and by the time that was promised the server has it no more
+ *   looked after             where a client may not fence, a late copy keeps the lock for a third
+ *                            of a lease at most: so often its number is released
+ */
+#include <stdio.h>
+
+#include "world.h"
+
+static void note(struct sim_client *client, uint64_t number, int64_t until)
+{
+    client->ended[client->n_ended++ % SIM_ENDED] = (struct sim_ended){number, until};
+}
+
+void sim_note_ended(struct sim_user *user)
+{
+    struct sim_client *client = user->client;
+    const struct rlock__call *call = &user->call;
+    struct sim_hold *hold = &user->holds[user->side];
+    const struct rlock__hold *row = sim_find_hold(client, hold->number);
+    int64_t lease = call->lease_us != 0 ? call->lease_us : client->world->config.lease;
+
+    if (hold->depth != 0) {
+        return;
+    }
+    if (call->kind == RLOCK__ACQUIRE && call->code == RLOCK_EINDOUBT) {
+        note(client, call->number, call->sent_at + lease);
+    } else if (call->kind == RLOCK__RELEASE && call->code == 0) {
+        note(client, hold->number, sim_clock(client) + hold->lease);
+    } else if (call->kind == RLOCK__RELEASE && call->code == RLOCK_EINDOUBT && row != NULL &&
+               row->releasing) {
+        hold->given_up = hold->number;
+        hold->given_key = user->key;
+        hold->free_by = row->free_by;
+        hold->since = user->began_at;
+    }
+}
+
+static bool is_on_server(const struct sim_user *user, unsigned side, uint64_t number)
+{
+    struct sim_user other = {.client = user->client, .key = user->holds[side].given_key};
+
+    other.holds[side].number = number;
+    return sim_server_count(&other, side) != 0;
+}
+
+void sim_check_given_up(struct sim_user *user, unsigned side)
+{
+    struct sim_client *client = user->client;
+    struct sim_world *world = client->world;
+    struct sim_hold *hold = &user->holds[side];
+    const struct rlock__hold *row;
+
+    if (hold->given_up == 0) {
+        return;
+    }
+    row = sim_find_hold(client, hold->given_up);
+    if (row != NULL && row->state == RLOCK__HOLD_HELD && !row->releasing) {
+        sim_violate(world, "client %u: holds %s again, which it gave up", client->index,
+                    world->keys[hold->given_key]);
+    }
+    if (sim_clock(client) <= hold->free_by + RLOCK__MS) {
+        return;
+    }
+    /* a server that stands still, or what lay on a broken link, may run later than anybody says */
+    if (client->may_kill && client->disturbed < hold->since - world->config.lease &&
+        is_on_server(user, side, hold->given_up)) {
+        sim_violate(world, "client %u: said that %s would be free by now", client->index,
+                    world->keys[hold->given_key]);
+    }
+    hold->given_up = 0;
+}
+
+bool sim_is_ended(const struct sim_client *client, uint64_t number)
+{
+    for (unsigned i = 0; i < SIM_ENDED; i++) {
+        if (client->ended[i].number == number) {
+            return sim_clock(client) < client->ended[i].until;
+        }
+    }
+    return false;
+}
