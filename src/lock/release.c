@@ -80,6 +80,16 @@ static void on_gone(struct rlock__hold *hold, const struct rlock__answer *answer
     end_lost(hold, now);
 }
 
+/* One of several levels is gone. */
+static void drop_level(struct rlock__hold *hold)
+{
+    rlock__hold_set_count(hold, hold->count - 1);
+    hold->members -= hold->member_leaves;
+    if (hold->renewed_from > hold->count) {
+        hold->renewed_from = 0;
+    }
+}
+
 static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer, int64_t t0,
                     int64_t now)
 {
@@ -93,11 +103,7 @@ static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer
                     core->address);
     }
     if (hold->count > 1) {
-        rlock__hold_set_count(hold, hold->count - 1);
-        hold->members -= hold->member_leaves;
-        if (hold->renewed_from > hold->count) {
-            hold->renewed_from = 0;
-        }
+        drop_level(hold);
         if (rlock__hold_is_renewed(hold) && hold->state == RLOCK__HOLD_HELD &&
             now < hold->valid_until) {
             rlock__hold_set_valid(hold, t0, core->renewed_lease_us, now);
@@ -168,6 +174,9 @@ static void on_refused(struct rlock__hold *hold, const struct rlock__reply *repl
     }
     if (hold->releasing) {
         restore(hold, now);
+    } else if (call == NULL) { /* it was given up; the last release takes it along */
+        drop_level(hold);
+        rlock__hold_plan(hold);
     }
     end(hold, class.code, now);
 }
