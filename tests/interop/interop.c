@@ -105,6 +105,7 @@ static const struct property {
     {"no re-entry", interop_reacquire, is_nonreentrant},
     {"tokens", interop_tokens, is_fenced},
     {"order", interop_order, is_fair},
+    {"giving up", interop_giving_up, is_fair},
     {"readers", interop_readers, is_shared},
     {"downgrade", interop_downgrade, is_shared},
     {"reader killed", interop_reader_crash, is_shared},
@@ -133,6 +134,7 @@ static const struct known {
     {"3.16.", "read", "key prefix"},
     {"3.16.", "write", "key prefix"},
     {"", "write", "crowd"},
+    {"", "read", "crowd"}, /* its writers stand in the crowd */
 };
 
 /* A Redisson, as it was built. */

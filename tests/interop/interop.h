@@ -17,8 +17,10 @@ enum {
     LONG_MS = 30000,    /* renewed lease of the client "long" */
     SHORT_MS = 1500,    /* of "short", where leases are waited for */
     SLOT_MS = 300000,   /* of fair locks, Redisson's default */
-    PROMPT_MS = 500,    /* a message arrived: far below any lease of "long" */
-    PATIENCE_MS = 10000 /* for an answer that nothing holds up */
+    PROMPT_MS = 2500,   /* a message arrived, also where the machine is busy: far below any lease
+                           of "long", and half of what ours lets pass before it looks again */
+    FRESH_MS = 20000,   /* what is left of 30 s is more, as long as nobody shortens it */
+    PATIENCE_MS = 15000 /* for an answer that nothing holds up */
 };
 
 /* A kind of lock, a row each: what both sides call it, and what decides which steps it has. */
@@ -71,7 +73,8 @@ property_fn interop_exclusion, interop_reentry, interop_queries, interop_expiry,
 property_fn interop_reacquire, interop_beside, interop_tokens;
 property_fn interop_wake_up, interop_crowd, interop_names, interop_prefix, interop_database;
 property_fn interop_watchdog, interop_stall, interop_crash, interop_waiter_crash;
-property_fn interop_order, interop_readers, interop_downgrade, interop_reader_crash;
+property_fn interop_order, interop_giving_up, interop_readers, interop_downgrade,
+    interop_reader_crash;
 property_fn interop_state;
 
 /* ---- steps ---- */
@@ -126,6 +129,10 @@ int pair_count(struct pair *pair);
  */
 bool pair_is_awaited(struct pair *pair);
 bool pair_is_awaited_by(struct pair *pair, size_t listeners);
+
+/* Waits until as many stand in the queue of a fair lock, with a slot each, and nobody else listens.
+ * For names without braces. */
+bool pair_is_queued(struct pair *pair, size_t n);
 
 /* Whether the side was told of the loss of the pair's lock, with one of the reasons in "A B".
  * Redisson never tells: true for it. */

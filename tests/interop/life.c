@@ -33,26 +33,39 @@ bool interop_watchdog(struct pair *pair)
     EXPECT(pair, pair_does(pair, pair->holder, "a", "lock 0"));
     const int waiting = pair_tell(pair, pair->waiter, "a", "lock 0");
     const int rises = count_renewals(pair, 3 * SHORT_MS / 2, &least_ms);
-    EXPECT(pair, rises >= 3);
-    EXPECT(pair, least_ms > SHORT_MS / 3);
+    EXPECT(pair, rises >= 2); /* four, where nothing is late; without them it had ended */
+    EXPECT(pair, least_ms > 0);
     EXPECT(pair, !peer_has_answered(pair->waiter->peer, waiting));
     EXPECT(pair, pair_says(pair, pair->holder, "a", "held", "true"));
     EXPECT(pair, pair_does(pair, pair->holder, "a", "unlock"));
     EXPECT(pair, pair_wait(pair, pair->waiter, waiting, PROMPT_MS).ok);
     EXPECT(pair, pair_does(pair, pair->waiter, "a", "unlock"));
     /* and nobody renews any more: a lease that is taken now runs down */
-    EXPECT(pair, pair_says(pair, pair->waiter, "a", "try 0 1200", "true"));
+    EXPECT(pair, pair_says(pair, pair->waiter, "a", "try 0 6000", "true"));
     EXPECT(pair, count_renewals(pair, SHORT_MS / 2, &least_ms) == 0);
     EXPECT(pair, pair_does(pair, pair->waiter, "a", "unlock"));
     return true;
 }
 
-/* The holder renews no more since `since_us`; the waiter gets the lock when the lease ends. */
-static bool inherits(struct pair *pair, int waiting, int64_t since_us)
+/* A lease that nobody renews any more: what was left of it, asked for after `since_us`. It may have
+ * been renewed once more since then, so it ends at that time or later. */
+struct remains {
+    int64_t since_us, ttl_ms;
+};
+
+static struct remains remains_of(struct pair *pair)
 {
+    const int64_t since_us = test_now_us();
+
+    return (struct remains){.since_us = since_us, .ttl_ms = pair_ttl(pair)};
+}
+
+/* The waiter gets the lock when the lease ends, not before, and is not left waiting longer. */
+static bool inherits(struct pair *pair, int waiting, struct remains remains)
+{
+    EXPECT(pair, remains.ttl_ms > 0);
     EXPECT(pair, pair_wait(pair, pair->waiter, waiting, SHORT_MS + PROMPT_MS).ok);
-    const int64_t took_us = pair->last.at_us - since_us;
-    EXPECT(pair, took_us > SHORT_MS * 1000 / 3 && took_us < (SHORT_MS + PROMPT_MS) * 1000);
+    EXPECT(pair, pair->last.at_us - remains.since_us >= (remains.ttl_ms - 1) * 1000);
     return true;
 }
 
@@ -64,9 +77,9 @@ bool interop_stall(struct pair *pair)
     EXPECT(pair, pair_does(pair, pair->holder, "a", "lock 0"));
     const int waiting = pair_tell(pair, pair->waiter, "a", "lock 0");
     EXPECT(pair, pair_is_awaited(pair));
-    const int64_t since_us = test_now_us();
+    const struct remains remains = remains_of(pair);
     test_freeze(peer_pid(pair->holder->peer));
-    const bool is_inherited = inherits(pair, waiting, since_us);
+    const bool is_inherited = inherits(pair, waiting, remains);
     test_text(field, sizeof(field), "%s", pair_owner(pair));
     test_thaw(peer_pid(pair->holder->peer));
     if (!is_inherited) {
@@ -89,9 +102,9 @@ bool interop_crash(struct pair *pair)
     }
     const int waiting = pair_tell(pair, pair->waiter, "a", "lock 0");
     EXPECT(pair, pair_is_awaited(pair));
-    const int64_t since_us = test_now_us();
+    const struct remains remains = remains_of(pair);
     peer_kill(pair->holder->peer);
-    const bool is_inherited = inherits(pair, waiting, since_us);
+    const bool is_inherited = inherits(pair, waiting, remains);
     party_restart(pair->holder);
     if (!is_inherited) {
         return false;
@@ -115,7 +128,7 @@ static bool open_brief(struct pair *pair)
  * its slot ends, or until one of ours has seen that nobody is there. */
 bool interop_waiter_crash(struct pair *pair)
 {
-    const int64_t patience_ms = pair->kind->is_fair ? 7000 : PROMPT_MS;
+    const int64_t patience_ms = pair->kind->is_fair ? 15000 : PROMPT_MS;
 
     EXPECT(pair, open_brief(pair));
     EXPECT(pair, pair_does(pair, pair->holder, "a", "lock 0"));

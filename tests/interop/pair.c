@@ -233,9 +233,22 @@ bool pair_is_awaited_by(struct pair *pair, size_t listeners)
     const bool is_awaited =
         TEST_EVENTUALLY(count_listeners(pair, channel) >= listeners, PATIENCE_MS);
     if (pair->kind->is_missed) { /* nothing tells when Redisson's waiter sleeps */
-        usleep(100000);
+        usleep(300000);
     }
     return is_awaited;
+}
+
+bool pair_is_queued(struct pair *pair, size_t n)
+{
+    char channel[512];
+
+    test_text(channel, sizeof(channel), "%s:{%s}", pair->kind->channel, pair->name);
+    return TEST_EVENTUALLY(test_server_int(pair->server, "LLEN redisson_lock_queue:{%s}",
+                                           pair->name) == (long long)n &&
+                               test_server_int(pair->server, "ZCARD redisson_lock_timeout:{%s}",
+                                               pair->name) == (long long)n &&
+                               count_listeners(pair, channel) == n,
+                           PATIENCE_MS);
 }
 
 bool pair_lost(struct pair *pair, const struct party *side, const char *reasons, int64_t timeout_ms)

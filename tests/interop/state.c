@@ -8,8 +8,9 @@
  * different on purpose, and not compared: the values of fencing tokens; the message by which ours
  * says that a fixed lease has ended; that of a spin lock's release, which Redisson leaves out; that
  * of an unlock of a read/write lock that nobody holds; and that such an unlock, as that of a fair
- * lock, may succeed with Redisson. Its writers add the leases of their levels up: ours need not. A
- * 0 right after a 1 on the same channel says nothing new to Redisson.
+ * lock, may succeed with Redisson. Its writers add the leases of their levels up: ours need not. In
+ * a fair queue a tryLock() of its own has a slot as long as it waits, ours a whole one. A 0 right
+ * after a 1 on the same channel says nothing new to Redisson.
  */
 #include "interop.h"
 
@@ -23,7 +24,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { MAX_STEPS = 40, MAX_KEYS = 16, TOLERANCE_MS = 1500 };
+enum { MAX_STEPS = 64, MAX_KEYS = 16, TOLERANCE_MS = 4000 };
 
 /* ASK: to be answered at once. TELL: will wait; the step ends when it listens. WAKE: sets the
  * waiter going, so that what is there is only looked at with the next. COLLECT: the waiter's
@@ -35,21 +36,23 @@ struct step {
     const char *owner;
     const char *what;
     enum way way;
-    bool nests; /* only for kinds that are reentrant */
+    enum { ANY, NESTING, QUEUE, SHARED } only; /* the kinds that can: reentrant, fair, read */
+    const char *as;                            /* of a read/write lock: which side */
+    bool is_our_word;                          /* Redisson says nothing of it, ours does */
 };
 
 static const struct step steps[] = {
     {.owner = "a", .what = "lock 30000"},
-    {.owner = "a", .what = "lock 20000", .nests = true},
+    {.owner = "a", .what = "lock 20000", .only = NESTING},
     {.by_waiter = true, .owner = "a", .what = "try 0 30000"},
     {.by_waiter = true, .owner = "a", .what = "unlock"},
     {.owner = "b", .what = "unlock"},
-    {.owner = "a", .what = "unlock", .nests = true},
+    {.owner = "a", .what = "unlock", .only = NESTING},
     {.owner = "a", .what = "unlock"},
     {.owner = "a", .what = "unlock"},
     {.owner = "a", .what = "lock 0"},
-    {.owner = "a", .what = "lock 0", .nests = true},
-    {.owner = "a", .what = "unlock", .nests = true},
+    {.owner = "a", .what = "lock 0", .only = NESTING},
+    {.owner = "a", .what = "unlock", .only = NESTING},
     {.by_waiter = true, .owner = "a", .what = "lock 25000", .way = TELL},
     {.owner = "a", .what = "unlock", .way = WAKE},
     {.by_waiter = true, .owner = "a", .what = "lock 25000", .way = COLLECT},
@@ -63,9 +66,52 @@ static const struct step steps[] = {
     {.owner = "a", .what = "force"},
     {.owner = "a", .what = "force"},
     {.by_waiter = true, .owner = "b", .what = "unlock"},
-    {.owner = "a", .what = "lock 300"},
-    {.owner = "a", .what = "lock 300", .way = END},
+    {.owner = "a", .what = "lock 1000"},
+    {.owner = "a", .what = "lock 1000", .way = END},
     {.owner = "a", .what = "unlock"},
+
+    /* a queue, of which one gives up */
+    {.owner = "a", .what = "lock 30000", .only = QUEUE},
+    {.by_waiter = true, .owner = "a", .what = "lock 30000", .way = TELL, .only = QUEUE},
+    {.owner = "b", .what = "lock 30000", .way = TELL, .only = QUEUE},
+    {.by_waiter = true, .owner = "b", .what = "try 300 30000", .only = QUEUE},
+    {.owner = "a", .what = "unlock", .way = WAKE, .only = QUEUE},
+    {.by_waiter = true, .owner = "a", .what = "lock 30000", .way = COLLECT, .only = QUEUE},
+    {.by_waiter = true, .owner = "a", .what = "unlock", .way = WAKE, .only = QUEUE},
+    {.owner = "b", .what = "lock 30000", .way = COLLECT, .only = QUEUE},
+    {.owner = "b", .what = "unlock", .only = QUEUE},
+
+    /* readers of both sides, then a writer who becomes one of them */
+    {.owner = "a", .what = "lock 30000", .only = SHARED, .as = "read"},
+    {.by_waiter = true, .owner = "a", .what = "lock 25000", .only = SHARED, .as = "read"},
+    {.owner = "a", .what = "lock 30000", .only = SHARED, .as = "read"},
+    {.by_waiter = true, .owner = "b", .what = "try 0 0", .only = SHARED, .as = "write"},
+    {.owner = "a", .what = "unlock", .only = SHARED, .as = "read"},
+    {.by_waiter = true,
+     .owner = "b",
+     .what = "lock 30000",
+     .way = TELL,
+     .only = SHARED,
+     .as = "write"},
+    {.owner = "a", .what = "unlock", .only = SHARED, .as = "read"},
+    {.by_waiter = true, .owner = "a", .what = "unlock", .way = WAKE, .only = SHARED, .as = "read"},
+    {.by_waiter = true,
+     .owner = "b",
+     .what = "lock 30000",
+     .way = COLLECT,
+     .only = SHARED,
+     .as = "write"},
+    {.by_waiter = true, .owner = "b", .what = "lock 30000", .only = SHARED, .as = "read"},
+    {.owner = "a", .what = "try 0 30000", .only = SHARED, .as = "read"},
+    {.by_waiter = true,
+     .owner = "b",
+     .what = "unlock",
+     .only = SHARED,
+     .as = "write",
+     .is_our_word = true},
+    {.owner = "a", .what = "lock 30000", .only = SHARED, .as = "read"},
+    {.by_waiter = true, .owner = "b", .what = "unlock", .only = SHARED, .as = "read"},
+    {.owner = "a", .what = "unlock", .only = SHARED, .as = "read"},
 };
 enum { N_STEPS = sizeof(steps) / sizeof(steps[0]) };
 
@@ -73,6 +119,7 @@ enum { N_STEPS = sizeof(steps) / sizeof(steps[0]) };
 struct moment {
     char *text; /* answer, keys with their values, messages; NULL: the step was left out */
     int64_t ttl_ms[MAX_KEYS];
+    bool is_score[MAX_KEYS];
     size_t n_keys;
 };
 
@@ -80,13 +127,14 @@ struct trace {
     struct moment moments[MAX_STEPS];
 };
 
-/* A recording: who listens to everything, and the request that waits. */
+/* A recording: who listens to everything, and the requests that wait. */
 struct recorder {
     struct pair *pair;
     int fd;
     char heard[16384];
     size_t n_heard;
-    int waiting;
+    int waiting[2]; /* the request of the holder, and of the waiter, that waits */
+    size_t n_waiting;
 };
 
 struct trace *trace_free(struct trace *trace)
@@ -183,6 +231,7 @@ static void print_key(FILE *out, struct pair *pair, const char *key)
                   : strcmp(type, "zset") == 0 ? test_server_cmd(pair->server, "ZRANGE %s 0 -1", key)
                                               : test_server_cmd(pair->server, "GET %s", key);
     if (strcmp(type, "hash") == 0) {
+        value = normalised(pair, value); /* that is how its lines are sorted */
         print_hash(out, value);
     } else {
         fprintf(out, "    %s\n", value);
@@ -200,6 +249,7 @@ static void note_time(struct pair *pair, struct moment *moment, const char *key)
         char *last = test_server_cmd(pair->server, "ZRANGE %s -1 -1 WITHSCORES", key);
         char *time = test_server_cmd(pair->server, "TIME");
         const char *score = strchr(last, '\n');
+        moment->is_score[moment->n_keys] = true;
         moment->ttl_ms[moment->n_keys++] =
             score == NULL ? 0 : strtoll(score + 1, NULL, 10) - strtoll(time, NULL, 10) * 1000;
         free(last);
@@ -226,12 +276,18 @@ static void print_keys(FILE *out, struct pair *pair, struct moment *moment)
     char *reply = test_server_cmd(pair->server, "KEYS *%s*", pair->name);
     const size_t n = sort_lines(reply, keys, MAX_KEYS * 4);
 
-    for (size_t i = 0; i < n; i++) {
-        if (strncmp(keys[i], "redisson_unlock_latch:", 22) == 0 || is_left_over(pair, keys[i])) {
-            continue;
+    for (size_t i = 0; i < n; i++) { /* the holder's, which is H, before the waiter's */
+        for (size_t j = i + 1; j < n && strstr(keys[i], pair->waiter->uuid_long) != NULL; j++) {
+            if (strstr(keys[j], pair->holder->uuid_long) != NULL) {
+                char *swapped = keys[i];
+                keys[i] = keys[j];
+                keys[j] = swapped;
+            }
         }
-        note_time(pair, moment, keys[i]);
-        print_key(out, pair, keys[i]);
+        if (strncmp(keys[i], "redisson_unlock_latch:", 22) != 0 && !is_left_over(pair, keys[i])) {
+            note_time(pair, moment, keys[i]);
+            print_key(out, pair, keys[i]);
+        }
     }
     free(reply);
 }
@@ -306,9 +362,14 @@ static void print_heard(struct recorder *recorder, FILE *out, bool counts)
 
 static void print_listeners(FILE *out, struct pair *pair)
 {
-    char *channels = test_server_cmd(pair->server, "PUBSUB CHANNELS *%s*", pair->name);
+    char *lines[MAX_KEYS];
+    char *channels =
+        normalised(pair, test_server_cmd(pair->server, "PUBSUB CHANNELS *%s*", pair->name));
+    const size_t n = sort_lines(channels, lines, MAX_KEYS);
 
-    fprintf(out, "  listening on %s\n", channels);
+    for (size_t i = 0; i < n; i++) {
+        fprintf(out, "  listening on %s\n", lines[i]);
+    }
     free(channels);
 }
 
@@ -321,13 +382,18 @@ static bool go(struct recorder *recorder, const struct step *step)
 {
     struct pair *pair = recorder->pair;
     const struct party *side = step->by_waiter ? pair->waiter : pair->holder;
+    int *waiting = &recorder->waiting[step->by_waiter ? 1 : 0];
 
+    pair->as = step->as;
     switch (step->way) {
     case TELL:
-        recorder->waiting = pair_tell(pair, side, step->owner, step->what);
-        return pair_is_awaited(pair);
+        *waiting = pair_tell(pair, side, step->owner, step->what);
+        recorder->n_waiting++;
+        return pair->kind->is_fair ? pair_is_queued(pair, recorder->n_waiting)
+                                   : pair_is_awaited(pair);
     case COLLECT:
-        return pair_wait(pair, side, recorder->waiting, PATIENCE_MS).ok;
+        recorder->n_waiting--;
+        return pair_wait(pair, side, *waiting, PATIENCE_MS).ok;
     case END:
         return TEST_EVENTUALLY(pair_is_free(pair), PATIENCE_MS);
     case ASK:
@@ -355,7 +421,7 @@ static bool record_step(struct recorder *recorder, const struct step *step, stru
                                                     : "");
     if (step->way != WAKE) {
         print_keys(out, pair, moment);
-        print_heard(recorder, out, step->way != END && !is_idle);
+        print_heard(recorder, out, step->way != END && !step->is_our_word && !is_idle);
     }
     if (step->way == TELL) {
         print_listeners(out, pair);
@@ -363,6 +429,21 @@ static bool record_step(struct recorder *recorder, const struct step *step, stru
     fclose(out);
     moment->text = normalised(pair, moment->text);
     return went;
+}
+
+static bool is_possible(const struct step *step, const struct kind *kind)
+{
+    switch (step->only) {
+    case NESTING:
+        return kind->is_reentrant;
+    case QUEUE:
+        return kind->is_fair;
+    case SHARED:
+        return kind->is_shared;
+    case ANY:
+    default:
+        return true;
+    }
 }
 
 struct trace *trace_record(struct pair *pair)
@@ -374,11 +455,12 @@ struct trace *trace_record(struct pair *pair)
     TEST_CHECK(trace != NULL && recorder.fd >= 0);
     raw_say(recorder.fd, "PSUBSCRIBE *\r\n");
     for (size_t i = 0; went && i < N_STEPS; i++) {
-        if (!steps[i].nests || pair->kind->is_reentrant) {
+        if (is_possible(&steps[i], pair->kind)) {
             went = record_step(&recorder, &steps[i], &trace->moments[i]);
         }
     }
     close(recorder.fd);
+    pair->as = NULL;
     if (!went) {
         pair_failed(pair, __FILE__, __LINE__, "the steps go on");
         return trace_free(trace);
@@ -390,9 +472,11 @@ static bool ttls_fit(const struct moment *of_redisson, const struct moment *mixe
 {
     for (size_t i = 0; i < mixed->n_keys; i++) {
         const int64_t theirs = of_redisson->ttl_ms[i];
-        const int64_t least = (theirs < LONG_MS ? theirs : LONG_MS) - TOLERANCE_MS;
+        const bool is_score = mixed->is_score[i];
+        const int64_t least = (theirs < LONG_MS || is_score ? theirs : LONG_MS) - TOLERANCE_MS;
+        const int64_t most = theirs + LONG_MS + TOLERANCE_MS + (is_score ? SLOT_MS : 0);
         const int64_t ttl = mixed->ttl_ms[i];
-        if (theirs < 0 ? ttl != theirs : ttl < least || ttl > 2 * LONG_MS + SLOT_MS) {
+        if (theirs < 0 ? ttl != theirs : ttl < least || ttl > most) {
             return false;
         }
     }

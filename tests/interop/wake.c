@@ -46,8 +46,8 @@ static bool timed(struct pair *pair)
     return true;
 }
 
-/* More than one wait that took longer than a message: looking again now and then, which is as often
- * as each 190 ms, would hide that messages get lost. */
+/* More than now and then a wait that took longer than a message: looking again, as often as each
+ * 190 ms, would hide that messages get lost. A busy machine is slow once or twice. */
 static bool waits_poll(const struct pair *pair)
 {
     size_t slow = 0;
@@ -55,7 +55,7 @@ static bool waits_poll(const struct pair *pair)
     for (size_t i = 0; i < pair->n_wakes; i++) {
         slow += pair->wakes_us[i] > 150000;
     }
-    return slow > 1;
+    return slow > 1 + pair->n_wakes / 20;
 }
 
 bool interop_wake_up(struct pair *pair)
@@ -146,9 +146,7 @@ bool interop_order(struct pair *pair)
     EXPECT(pair, pair_does(pair, pair->holder, "z", "lock 30000"));
     for (size_t i = 0; i < 2 * CROWD; i++) {
         waiting[i % 2][i / 2] = pair_tell(pair, sides[i % 2], owners[i / 2], "lock 30000");
-        EXPECT(pair, TEST_EVENTUALLY(test_server_int(pair->server, "LLEN redisson_lock_queue:{%s}",
-                                                     pair->name) == (long long)i + 1,
-                                     PATIENCE_MS));
+        EXPECT(pair, pair_is_queued(pair, i + 1));
     }
     EXPECT(pair, pair_is_awaited_by(pair, 2 * CROWD));
     EXPECT(pair, pair_does(pair, pair->holder, "z", "unlock"));
@@ -157,6 +155,35 @@ bool interop_order(struct pair *pair)
         EXPECT(pair, pair_does(pair, sides[i % 2], owners[i / 2], "unlock"));
     }
     EXPECT(pair, pair_is_free(pair));
+    return true;
+}
+
+/* Two in the middle of the queue, one of each side, wait no longer: the others move up in order. */
+bool interop_giving_up(struct pair *pair)
+{
+    static const char *const owners[] = {"a", "a", "b", "b", "c"};
+    enum { N = sizeof(owners) / sizeof(owners[0]) };
+    const struct party *const sides[] = {pair->waiter, pair->holder};
+    int waiting[N];
+
+    EXPECT(pair, pair_does(pair, pair->holder, "z", "lock 30000"));
+    for (size_t i = 0; i < N; i++) {
+        const bool gives_up = i == 1 || i == 2;
+        waiting[i] =
+            pair_tell(pair, sides[i % 2], owners[i], gives_up ? "try 3000 30000" : "lock 30000");
+        EXPECT(pair, pair_is_queued(pair, i + 1));
+    }
+    for (size_t i = 1; i <= 2; i++) {
+        EXPECT(pair, pair_wait(pair, sides[i % 2], waiting[i], PATIENCE_MS).ok);
+        EXPECT(pair, strcmp(pair->last.text, "false") == 0);
+    }
+    EXPECT(pair, pair_is_queued(pair, N - 2));
+    EXPECT(pair, pair_does(pair, pair->holder, "z", "unlock"));
+    for (size_t i = 0; i < N; i += i == 0 ? 3 : 1) {
+        EXPECT(pair, pair_wait(pair, sides[i % 2], waiting[i], PROMPT_MS).ok);
+        EXPECT(pair, pair_does(pair, sides[i % 2], owners[i], "unlock"));
+    }
+    EXPECT(pair, pair_is_free(pair) && pair_is_queued(pair, 0));
     return true;
 }
 
