@@ -129,12 +129,15 @@ static const struct known {
     const char *version; /* how it begins; "" is all */
     const char *kind;
     const char *property;
-} known[] = {
-    {"3.16.", "fair", "key prefix"},
-    {"3.16.", "read", "key prefix"},
-    {"3.16.", "write", "key prefix"},
-    {"", "write", "crowd"},
-    {"", "read", "crowd"}, /* its writers stand in the crowd */
+} known
+    [] =
+        {
+            {"3.16.", "fair", "key prefix"},
+            {"3.16.", "fair", "holder killed"}, /* its waiter may sleep until a message that nobody sends */
+            {"3.16.", "read", "key prefix"},
+            {"3.16.", "write", "key prefix"},
+            {"", "write", "crowd"},
+            {"", "read", "crowd"}, /* its writers stand in the crowd */
 };
 
 /* A Redisson, as it was built. */
