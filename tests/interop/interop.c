@@ -133,7 +133,7 @@ static const struct known {
     [] =
         {
             {"3.16.", "fair", "key prefix"},
-            {"3.16.", "fair", "holder killed"}, /* its waiter may sleep until a message that nobody sends */
+            {"3.16.", "fair", "holder killed"}, /* its waiter may sleep until the next message */
             {"3.16.", "read", "key prefix"},
             {"3.16.", "write", "key prefix"},
             {"", "write", "crowd"},
