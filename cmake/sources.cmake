@@ -97,6 +97,7 @@ set(RLOCK_CLI_SOURCES
 # One program per file, and what else it is made of.
 set(RLOCK_EXAMPLES
     examples/orders.c
+    examples/redlock.c
 )
 set(RLOCK_EXAMPLE_orders
     examples/orders/server.c

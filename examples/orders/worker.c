@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One worker process: its threads take orders, each under three locks. */
+/* One worker process: its threads take orders, each under a multi-lock of three. */
 #include "orders.h"
 
 #include <rlock/rlock.h>
@@ -26,55 +26,31 @@ static struct rlock *locks[THINGS][MOST];
 
 /* ---- An order ------------------------------------------------------------------------------ */
 
-/* Unlocks the first n. Returns the first code that is not 0. */
-static int release(struct rlock *const *held, int n)
+static int release(struct rlock *all)
 {
-    int code = 0;
+    const int code = rlock_unlock(all);
 
-    while (n-- > 0) {
-        const int one = rlock_unlock(held[n]);
-
-        if (one != RLOCK_ELOST || !settings.killing) { /* a short lease may end on a busy machine */
-            code = code == 0 ? one : code;
-        }
-    }
-    return code;
+    /* a short lease may end on a busy machine */
+    return code == RLOCK_ELOST && settings.killing ? 0 : code;
 }
 
-/* Locks all, in the order in which everybody does: so nobody deadlocks. */
-static int take(struct rlock *const *wanted, struct slot *slot)
+/* Takes all three or none, whatever their order. */
+static int take(struct rlock *all, struct slot *slot)
 {
     const int64_t start_us = now_us();
-    int code = 0;
-    int n = 0;
+    int code;
 
     atomic_store(&slot->waits, true);
-    while (n < THINGS && (code = rlock_lock(wanted[n])) == 0) {
-        n++;
-    }
+    code = rlock_lock(all);
     atomic_store(&slot->waits, false);
     if (now_us() - start_us > atomic_load(&slot->longest_us)) {
         atomic_store(&slot->longest_us, now_us() - start_us);
     }
-    if (code != 0) {
-        (void)release(wanted, n);
-    }
     return code;
 }
 
-/* Asking for the validity costs nothing, so it is asked just before the write. */
-static bool may_write(struct rlock *const *held)
-{
-    bool valid = true;
-
-    for (int i = 0; i < THINGS && shop->locked; i++) {
-        valid = valid && rlock_is_valid(held[i]);
-    }
-    return valid;
-}
-
 /* Reads, thinks, writes back: right only for whoever holds all three. */
-static void sell(struct slot *slot, int64_t units, struct rlock *const *held)
+static void sell(struct slot *slot, int64_t units, const struct rlock *all)
 {
     int64_t values[THINGS];
 
@@ -83,7 +59,7 @@ static void sell(struct slot *slot, int64_t units, struct rlock *const *held)
         slot->changes[i] = i == 0 ? units : -units + (values[i] < units ? DELIVERY : 0);
     }
     nap_us(20);
-    if (!may_write(held)) {
+    if (shop->locked && !rlock_is_valid(all)) { /* costs nothing, so just before the write */
         return;
     }
     atomic_store(&slot->writes, true);
@@ -98,7 +74,7 @@ static void sell(struct slot *slot, int64_t units, struct rlock *const *held)
 
 static int place_order(struct slot *slot, unsigned *seed)
 {
-    struct rlock *wanted[THINGS];
+    struct rlock *wanted[THINGS], *all = NULL;
     int code = 0;
 
     for (int i = 0; i < THINGS; i++) {
@@ -107,11 +83,16 @@ static int place_order(struct slot *slot, unsigned *seed)
         wanted[i] = locks[i][which];
         slot->counters[i] = &shop->counters[i][which];
     }
-    if (shop->locked && (code = take(wanted, slot)) != 0) {
-        return code;
+    if (shop->locked) {
+        code = rlock_multi_new(wanted, THINGS, NULL, &all);
+        code = code == 0 ? take(all, slot) : code;
     }
-    sell(slot, 1 + rand_r(seed) % 3, wanted);
-    return shop->locked ? release(wanted, THINGS) : 0;
+    if (code == 0) {
+        sell(slot, 1 + rand_r(seed) % 3, all);
+        code = shop->locked ? release(all) : 0;
+    }
+    (void)rlock_free(all);
+    return code;
 }
 
 /* ---- A worker process ---------------------------------------------------------------------- */

@@ -28,6 +28,7 @@
 #include "net/conn.h"
 
 #define RLOCK__UNFENCED_MAX 16
+#define RLOCK__MAX_LEASE_MS 30000 /* of a RedLock, by default */
 
 /* The connection for commands. */
 struct rlock__link {

@@ -7,8 +7,6 @@
 #include "lock/internal.h"
 #include "multi/composite.h"
 
-#define MAX_LEASE_MS 30000
-
 /* The leaves of all members, as they were given. */
 struct leaves {
     size_t n;
@@ -169,6 +167,7 @@ int rlock_redlock_new(struct rlock *const *members, size_t n, const struct rlock
     if (n % 2 == 0) {
         warn_of_even(rlock__client_of(leaves.at[0]->core), n);
     }
-    copy.max_lease_ms = copy.max_lease_ms == 0 ? MAX_LEASE_MS : rlock__max(copy.max_lease_ms, 0);
+    copy.max_lease_ms =
+        copy.max_lease_ms == 0 ? RLOCK__MAX_LEASE_MS : rlock__max(copy.max_lease_ms, 0);
     return make(&rlock__redlock_ops, &leaves, copy.max_lease_ms * RLOCK__MS, ret_lock);
 }

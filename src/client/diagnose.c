@@ -49,10 +49,25 @@ static void info_value(struct rlock__bytes text, const char *name, char out[stat
     out[n] = '\0';
 }
 
+/* A server that has just started may have forgotten what it held. */
+static void look_at_uptime(struct diagnosis *d, const char *text)
+{
+    int64_t uptime_s = rlock__bytes_number(rlock__bytes_of(text), -1);
+    int64_t left_s = RLOCK__MAX_LEASE_MS / 1000 - uptime_s;
+
+    if (uptime_s < 0) {
+        find(d, RLOCK_LOG_INFO, "uptime", "not known: RedLocks cannot tell when it restarted");
+    } else if (left_s > 0) {
+        find(d, RLOCK_LOG_INFO, "uptime",
+             "started %lld s ago: it counts for new RedLocks in %lld s (with max_lease_ms %d)",
+             (long long)uptime_s, (long long)left_s, RLOCK__MAX_LEASE_MS);
+    }
+}
+
 static void look_at_server(struct diagnosis *d)
 {
     struct rlock__reply reply;
-    char version[64], role[64];
+    char version[64], role[64], uptime[64];
 
     if (rlock__asker_words(&d->asker, &reply, "INFO", NULL) != 0) {
         prevent(d, "server", RLOCK_ECONN);
@@ -60,12 +75,14 @@ static void look_at_server(struct diagnosis *d)
     }
     if (rlock__reply_is_error(&reply)) {
         find(d, RLOCK_LOG_INFO, "server",
-             "INFO is not permitted: its version and role are not known");
+             "INFO is not permitted: its version and role are not known, nor when it restarted");
         return;
     }
     info_value(rlock__reply_str(&reply, 0), "redis_version:", version);
     info_value(rlock__reply_str(&reply, 0), "\nrole:", role);
+    info_value(rlock__reply_str(&reply, 0), "\nuptime_in_seconds:", uptime);
     find(d, RLOCK_LOG_INFO, "server", "%s, version %s, role %s", d->client->address, version, role);
+    look_at_uptime(d, uptime);
     if (strcmp(role, "slave") == 0) {
         find(d, RLOCK_LOG_ERROR, "role", "a replica takes no locks: connect to its master");
         d->code = d->code == 0 ? RLOCK_EREFUSED : d->code;

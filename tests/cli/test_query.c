@@ -409,6 +409,15 @@ static void doctor_finds_a_good_server_good(void **state)
     test_server_assert_clean(fixture_server());
 }
 
+static void doctor_says_when_a_server_counts_for_redlocks(void **state)
+{
+    const struct command command = COMMAND("doctor");
+
+    (void)state;
+    assert_int_equal(command_wait(&command, 10000), 0);
+    assert_contains(file_text(command.out), "it counts for new RedLocks in ");
+}
+
 static void doctor_finds_what_is_forbidden(void **state)
 {
     static const char *const conf[] = {"user default on nopass ~* &* +@all -evalsha -eval", NULL};
@@ -455,6 +464,8 @@ int main(int argc, char **argv)
                                         fixture_start, fixture_stop),
         cmocka_unit_test_setup_teardown(doctor_finds_a_good_server_good, fixture_start,
                                         fixture_stop),
+        cmocka_unit_test_setup_teardown(doctor_says_when_a_server_counts_for_redlocks,
+                                        fixture_start, fixture_stop),
         cmocka_unit_test_setup_teardown(doctor_finds_what_is_forbidden, fixture_start,
                                         fixture_stop),
     };
