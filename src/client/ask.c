@@ -21,12 +21,13 @@ static int wait_ready(const struct rlock__conn *conn, short events, int64_t dead
     return 0;
 }
 
-int rlock__asker_init(struct rlock__asker *asker, struct rlock_client *client)
+int rlock__asker_init(struct rlock__asker *asker, struct rlock_client *client, int64_t deadline)
 {
     int code = rlock__conn_new(&client->conn_opts, &asker->conn);
-    int64_t deadline = rlock__now_us() + client->core.op_timeout_us;
 
     asker->timeout_us = client->core.op_timeout_us;
+    asker->deadline = deadline;
+    deadline = rlock__min(deadline, rlock__now_us() + client->core.op_timeout_us);
     if (code != 0) {
         return rlock__fail(code, "no memory");
     }
@@ -97,7 +98,7 @@ int rlock__asker_ask(struct rlock__asker *asker, struct rlock__cmd *cmd,
                      struct rlock__reply *ret_reply)
 {
     struct rlock__buf out = {0};
-    int64_t deadline = rlock__now_us() + asker->timeout_us;
+    int64_t deadline = rlock__min(asker->deadline, rlock__now_us() + asker->timeout_us);
     int code = RLOCK_ENOMEM;
 
     if (rlock__cmd_encode(cmd, true, &out)) {
@@ -135,7 +136,7 @@ static void parse_address(const char *at, const char *end, struct rlock_info *in
     }
 }
 
-void rlock__holder_address(struct rlock_client *client, struct rlock_info *info)
+void rlock__holder_address(struct rlock_client *client, struct rlock_info *info, int64_t deadline)
 {
     struct rlock__asker asker = {0};
     struct rlock__reply reply;
@@ -144,7 +145,7 @@ void rlock__holder_address(struct rlock_client *client, struct rlock_info *info)
     const char *at;
 
     (void)snprintf(name, sizeof(name), "name=rlock:%.36s:", info->holder);
-    if (rlock__asker_init(&asker, client) == 0 &&
+    if (rlock__asker_init(&asker, client, deadline) == 0 &&
         rlock__asker_words(&asker, &reply, "CLIENT", "LIST", "TYPE", "normal", NULL) == 0 &&
         !rlock__reply_is_error(&reply)) {
         list = rlock__reply_str(&reply, 0);

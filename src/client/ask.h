@@ -12,12 +12,12 @@
 struct rlock__asker {
     struct rlock__conn *conn;
     struct rlock__asker *prev, *next; /* of the process: a child of fork closes their sockets */
-    int64_t timeout_us;               /* of each question */
+    int64_t timeout_us, deadline;     /* of each question, and of all together */
 };
 
 /* Connects, within the client's connect timeout. End with rlock__asker_fini(), whatever it returns.
  */
-int rlock__asker_init(struct rlock__asker *asker, struct rlock_client *client);
+int rlock__asker_init(struct rlock__asker *asker, struct rlock_client *client, int64_t deadline);
 void rlock__asker_fini(struct rlock__asker *asker);
 /* Asks, taking over cmd. The reply, maybe an error of the server, is borrowed until the next
  * question. */
@@ -27,6 +27,6 @@ int rlock__asker_ask(struct rlock__asker *asker, struct rlock__cmd *cmd,
 int rlock__asker_words(struct rlock__asker *asker, struct rlock__reply *ret_reply, ...)
     __attribute__((sentinel));
 /* Fills in where the holder lives, if it is one of ours and the server lets us know. */
-void rlock__holder_address(struct rlock_client *client, struct rlock_info *info);
+void rlock__holder_address(struct rlock_client *client, struct rlock_info *info, int64_t deadline);
 
 #endif

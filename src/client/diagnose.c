@@ -203,7 +203,7 @@ int rlock_client_diagnose(struct rlock_client *client, rlock_finding_fn *fn, voi
     if (code != 0) {
         return code;
     }
-    code = rlock__asker_init(&d.asker, client);
+    code = rlock__asker_init(&d.asker, client, RLOCK__NEVER);
     if (code != 0) {
         prevent(&d, "connection", code);
     } else {

@@ -71,11 +71,13 @@ static int inspect(const struct rlock *lock, struct query *query)
 static int inspect_one(const struct rlock *lock, struct rlock_info *ret_info)
 {
     struct query query = {.info = RLOCK_INFO_INIT};
+    struct rlock_client *client = rlock__lock_client(lock);
+    int64_t deadline = rlock__now_us() + client->core.op_timeout_us;
     int code = inspect(lock, &query);
 
     rlock__buf_fini(&query.seen);
     if (code == 0 && query.info.locked) {
-        rlock__holder_address(rlock__lock_client(lock), &query.info);
+        rlock__holder_address(client, &query.info, deadline);
     }
     *ret_info = query.info;
     return code;

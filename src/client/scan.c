@@ -122,7 +122,7 @@ static int scan(struct rlock_client *client, const char *pattern, rlock_scan_fn 
 {
     struct rlock__asker asker = {0};
     struct page page = {.cursor = "0"};
-    int code = rlock__asker_init(&asker, client);
+    int code = rlock__asker_init(&asker, client, RLOCK__NEVER);
 
     while (code == 0) {
         code = read_page(&asker, pattern, &page);
