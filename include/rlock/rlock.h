@@ -497,7 +497,7 @@ struct rlock_info {
 /*
  * Asks the server about the lock; true when the answer was given. Of a multi-lock or RedLock it
  * asks its members, one after the other: what the first that is held says, holders: how many are
- * held. I/O: one or two round trips, each within op_timeout_ms; the second one finds out the
+ * held. I/O: one or two round trips, both within op_timeout_ms; the second one finds out the
  * holder's machine. Returns RLOCK_ECONN, EPERM, EWRONGTYPE, EREFUSED, ECLOSED, EFORKED, EINVAL,
  * ENOMEM.
  */
