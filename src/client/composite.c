@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <utlist.h>
 
 #include "base/clock.h"
@@ -305,7 +306,10 @@ static int enter(const struct call *call, struct rlock__party **ret_party)
     int code = 0;
 
     if (party == NULL) {
-        random_state = random_state != 0 ? random_state : call->lock->spec->core->random;
+        if (random_state == 0) { /* jitter: whatever it gives will do */
+            (void)!getrandom(&random_state, sizeof(random_state), GRND_NONBLOCK);
+            random_state |= 1;
+        }
         party = rlock__party_new(call->lock->composite, call->owner, &random_state);
         if (party == NULL) {
             return RLOCK_ENOMEM;

@@ -172,7 +172,7 @@ static void note_code(const struct rlock_member *member, void *payload)
                               ? proxy_url(codes->crew->fleet->proxies[i])
                               : test_server_url(codes->crew->fleet->servers[i]);
 
-        if (strstr(url, member->server) != NULL) {
+        if (strstr(url, member->server) != NULL || strstr(member->server, url) != NULL) {
             codes->codes[i] = member->code;
         }
     }

@@ -79,7 +79,7 @@ static void check_spin(struct sim_user *user)
 {
     const struct rlock__call *call = &user->call;
     int64_t pause = call->timer.at - sim_clock(user->client), nth = (int64_t)call->spins - 1;
-    int64_t least = rlock__min(RLOCK__MS << rlock__min(nth, 7), 128 * RLOCK__MS);
+    int64_t least = rlock__min(RLOCK__MS << rlock__min(rlock__max(nth, 0), 7), 128 * RLOCK__MS);
 
     if (call->spins == user->spins) {
         return;
