@@ -40,6 +40,7 @@ set(RLOCK_SOURCES
     src/lock/spin.c
     src/multi/composite.c
     src/multi/multi.c
+    src/multi/party.c
     src/net/conn.c
     src/net/connect.c
     src/net/hello.c

@@ -132,13 +132,14 @@ static int open_locks(struct rlock_client **ret_client)
 {
     const struct rlock_client_opts opts =
         RLOCK_CLIENT_OPTS(.url = server_url(), .renewed_lease_ms = settings.killing ? LEASE_MS : 0);
-    int code = rlock_client_open(&opts, ret_client);
+    const struct kind *kind = find_kind(settings.kind);
+    int code = kind != NULL ? rlock_client_open(&opts, ret_client) : RLOCK_EINVAL;
 
     for (int i = 0; i < THINGS * MOST && code == 0; i++) {
         char name[32];
 
         (void)snprintf(name, sizeof(name), "%s:%d", things[i / MOST], i % MOST);
-        code = find_kind(settings.kind)->make(*ret_client, name, NULL, &locks[i / MOST][i % MOST]);
+        code = kind->make(*ret_client, name, NULL, &locks[i / MOST][i % MOST]);
     }
     return code;
 }

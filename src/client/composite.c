@@ -85,7 +85,7 @@ static void carry_out(struct rlock_client *client, const struct wish *wish)
         rlock__core_begin(&client->core, call, now);
     } else if (wish->seal) {
         rlock__core_seal(&client->core, wish->slot->spec, wish->slot->party->owner);
-    } else if (call->kind == RLOCK__ACQUIRE) {
+    } else if (call->kind == RLOCK__ACQUIRE && call->core != NULL) {
         rlock__core_give_up(&client->core, call, RLOCK_ECANCELED, now);
     }
 }
@@ -165,16 +165,30 @@ static void finish(struct rlock__call *call)
     }
 }
 
-/* Reports a loss: on the dispatcher of the first member's client. */
-static void report(struct rlock__loss *loss)
+/* Who reports a party's loss: the first member's client, or another while that one is closed, or
+ * the one that is just being closed; NULL nobody can. */
+static struct rlock_client *reporter(const struct rlock__composite *composite,
+                                     struct rlock_client *closing)
 {
-    struct rlock_client *client;
+    struct rlock_client *client = rlock__client_of(composite->first->core);
+
+    for (size_t i = 0; atomic_load(&client->closed) && i < composite->n; i++) {
+        client = rlock__client_of(composite->members[i]->core);
+    }
+    return atomic_load(&client->closed) ? closing : client;
+}
+
+/* Reports a loss, on a dispatcher. */
+static void report(const struct rlock__composite *composite, struct rlock__loss *loss,
+                   struct rlock_client *closing)
+{
+    struct rlock_client *client = reporter(composite, closing);
     char name[96];
 
-    if (loss == NULL) {
+    if (loss == NULL || client == NULL) {
+        (void)rlock__loss_free(loss);
         return;
     }
-    client = rlock__client_of(loss->spec->core);
     rlock__enter(client);
     rlock__note(&client->core, RLOCK_LOG_WARNING, "lock %s: lost: %s",
                 rlock__text(loss->name, name, sizeof(name)), rlock_reason_text(loss->reason));
@@ -197,8 +211,10 @@ static void sleep_once(struct waiter *waiter, int64_t until, const struct rlock_
         until = rlock__min(until, untils[i]);
     }
     fds[0] = (struct pollfd){.fd = waiter->fd, .events = POLLIN};
-    fds[1] =
-        (struct pollfd){.fd = cancel != NULL ? rlock__cancel_fd(cancel) : -1, .events = POLLIN};
+    fds[1] = (struct pollfd){.fd = -1, .events = POLLIN};
+    if (cancel != NULL && !rlock__cancel_is_fired(cancel)) {
+        fds[1].fd = rlock__cancel_fd(cancel);
+    }
     (void)pthread_mutex_lock(&mutex);
     asleep = waiter->asleep;
     (void)pthread_mutex_unlock(&mutex);
@@ -226,7 +242,7 @@ static void drive(struct waiter *waiter, const struct rlock_cancel *cancel)
 
         (void)pthread_mutex_lock(&mutex);
         if (cancel != NULL && rlock__cancel_is_fired(cancel)) {
-            rlock__party_cancel(party);
+            rlock__party_cancel(party, rlock__now_us());
         }
         rlock__party_timer(party, rlock__now_us());
         n = take_wishes(party, wishes);
@@ -237,7 +253,7 @@ static void drive(struct waiter *waiter, const struct rlock_cancel *cancel)
         party->untold = NULL;
         timer_at = party->timer_at;
         (void)pthread_mutex_unlock(&mutex);
-        report(loss);
+        report(party->composite, loss, NULL);
         carry_out_all(wishes, n, waiter);
         if (!complete && n == 0) {
             sleep_once(waiter, timer_at, cancel);
@@ -265,10 +281,17 @@ static void note_results(struct rlock *lock, const struct rlock__party *party)
         result->held = slot->state == RLOCK__SLOT_HELD;
         result->code = waits ? RLOCK_ETIMEDOUT : result->held ? 0 : slot->code;
         (void)snprintf(result->detail, sizeof(result->detail), "%s",
-                       result->held ? ""
-                       : waits      ? "no answer yet"
-                                    : slot->call.detail);
+                       result->held    ? ""
+                       : slot->running ? "no answer yet"
+                                       : slot->call.detail);
     }
+}
+
+void rlock__composite_result(const struct rlock *lock, size_t i, struct rlock__result *ret)
+{
+    (void)pthread_mutex_lock(&mutex);
+    *ret = lock->results[i];
+    (void)pthread_mutex_unlock(&mutex);
 }
 
 /* What one call is about. */
@@ -329,6 +352,21 @@ static int enter(const struct call *call, struct rlock__party **ret_party)
     return 0;
 }
 
+/* Carries out what came to be wished since it was last driven, or by the loss of a member. With the
+ * mutex held, and the party's turn. */
+static void drain(struct rlock__party *party, struct rlock_client *closing)
+{
+    struct wish wishes[RLOCK__MEMBERS_MAX];
+    struct rlock__loss *loss = party->untold;
+    size_t n = take_wishes(party, wishes);
+
+    party->untold = NULL;
+    (void)pthread_mutex_unlock(&mutex);
+    report(party->composite, loss, closing);
+    carry_out_all(wishes, n, NULL);
+    (void)pthread_mutex_lock(&mutex);
+}
+
 static void leave(struct rlock__party *party)
 {
     party->busy = false;
@@ -352,7 +390,11 @@ static int run(const struct call *call, const struct rlock__effort *effort, stru
     code = enter(call, &waiter.party);
     if (code == 0) {
         if (effort != NULL) {
-            rlock__party_take(waiter.party, effort, rlock__now_us());
+            struct rlock__effort rest = *effort;
+
+            rest.wait_us = effort->wait_us > 0 ? rlock__max(call->deadline - rlock__now_us(), 1)
+                                               : effort->wait_us;
+            rlock__party_take(waiter.party, &rest, rlock__now_us());
         } else {
             rlock__party_leave(waiter.party, rlock__now_us());
         }
@@ -367,8 +409,11 @@ static int run(const struct call *call, const struct rlock__effort *effort, stru
                 rlock__max(0, rlock__party_valid_until(waiter.party) - rlock__now_us()) / RLOCK__MS;
         }
         note_results(call->lock, waiter.party);
+        drain(waiter.party, NULL);
         leave(waiter.party);
     } else {
+        code =
+            code == RLOCK_ETIMEDOUT && effort != NULL && effort->wait_us == 0 ? RLOCK_EBUSY : code;
         (void)snprintf(detail, sizeof(detail), "lock %s: %s", call->lock->composite->name.at,
                        rlock_strerror(code));
     }
@@ -379,7 +424,7 @@ static int run(const struct call *call, const struct rlock__effort *effort, stru
 
 /* What the members' clients have in common. */
 static int read_clients(const struct rlock *lock, const struct rlock_take *take,
-                        struct rlock__effort *inout_effort)
+                        struct rlock__effort *inout_effort, int64_t *ret_longest)
 {
     const struct rlock__composite *composite = lock->composite;
 
@@ -400,6 +445,7 @@ static int read_clients(const struct rlock *lock, const struct rlock_take *take,
             return rlock__fail(RLOCK_EINVAL, "lease_ms lies within a client's safety margin");
         }
         inout_effort->op_timeout_us = rlock__min(inout_effort->op_timeout_us, core->op_timeout_us);
+        *ret_longest = rlock__max(*ret_longest, core->renewed_lease_us);
         inout_effort->renewed_lease_us =
             rlock__min(inout_effort->renewed_lease_us, core->renewed_lease_us);
     }
@@ -414,14 +460,14 @@ int rlock__composite_take(struct rlock *lock, const struct rlock_take *take,
                                    .cancel = rlock__cancel_id(take->cancel)};
     struct rlock_grant grant = {.size = sizeof(grant)};
     struct call call = {.lock = lock, .owner = owner, .cancel = take->cancel};
-    int64_t max_lease = lock->composite->max_lease_us, wait;
-    int code = read_clients(lock, take, &effort);
+    int64_t max_lease = lock->composite->max_lease_us, longest = 0, wait;
+    int code = read_clients(lock, take, &effort, &longest);
 
     if (code != 0) {
         return code;
     }
-    if (max_lease != 0 && rlock__max(effort.lease_us, effort.lease_us == 0 ? effort.renewed_lease_us
-                                                                           : 0) > max_lease) {
+    longest = effort.lease_us != 0 ? effort.lease_us : longest;
+    if (max_lease != 0 && longest > max_lease) {
         return rlock__fail(RLOCK_EINVAL, "the lease is longer than the RedLock's max_lease_ms");
     }
     wait = effort.wait_us == 0 ? effort.op_timeout_us : effort.wait_us;
@@ -473,20 +519,18 @@ static bool is_hit(const struct rlock__party *party, const struct rlock__loss *l
     return false;
 }
 
-/* Lets a party give back its other members, if nobody drives it. */
-static void settle(struct rlock__party *party)
+/* Lets a party give back its other members, if nobody has its turn: who has it does it. */
+static void settle(struct rlock__party *party, struct rlock_client *closing)
 {
-    struct wish wishes[RLOCK__MEMBERS_MAX];
-    struct rlock__loss *loss = party->untold;
-    size_t n = party->waiter == NULL ? take_wishes(party, wishes) : 0;
-
-    party->untold = NULL;
+    if (party->busy) {
+        return;
+    }
+    party->busy = true;
     party->users++;
-    (void)pthread_mutex_unlock(&mutex);
-    report(loss);
-    carry_out_all(wishes, n, NULL);
-    (void)pthread_mutex_lock(&mutex);
+    drain(party, closing);
+    party->busy = false;
     party->users--;
+    (void)pthread_cond_broadcast(&idle);
 }
 
 bool rlock__composites_lost(const struct rlock__loss *loss)
@@ -504,7 +548,7 @@ bool rlock__composites_lost(const struct rlock__loss *loss)
     }
     for (party = parties; party != NULL; party = after) {
         if (party->untold != NULL) {
-            settle(party);
+            settle(party, rlock__client_of(loss->spec->core));
         }
         after = party->next;
         drop_if_over(party);
@@ -513,32 +557,43 @@ bool rlock__composites_lost(const struct rlock__loss *loss)
     return loss->own > 0;
 }
 
-/* ---- What the members said ---- */
-
-int rlock_members(const struct rlock *lock, rlock_member_fn *fn, void *payload)
+void rlock__composites_thread_exit(uint64_t thread)
 {
-    const struct rlock__composite *composite = lock != NULL ? lock->composite : NULL;
+    struct rlock__party *party, *after;
 
-    rlock__detail_clear();
-    if (composite == NULL || fn == NULL) {
-        return rlock__fail(RLOCK_EINVAL, "lock is no multi-lock or RedLock, or fn is NULL");
+    (void)pthread_mutex_lock(&mutex);
+    for (party = parties; party != NULL; party = after) {
+        if (!party->owner.given && party->owner.id == thread) {
+            party->users++;
+            rlock__party_abandon(party, RLOCK_LOST_THREAD_EXITED);
+            (void)pthread_mutex_unlock(&mutex);
+            for (size_t i = 0; i < party->composite->n; i++) {
+                struct rlock_client *client = rlock__client_of(party->composite->members[i]->core);
+
+                rlock__enter(client);
+                rlock__core_thread_exit(&client->core, thread, rlock__now_us());
+                rlock__leave(client);
+                rlock__drive(client);
+            }
+            (void)pthread_mutex_lock(&mutex);
+            settle(party, NULL);
+            party->users--;
+        }
+        after = party->next;
+        drop_if_over(party);
     }
-    for (size_t i = 0; i < composite->n; i++) {
-        const struct rlock__spec *spec = composite->members[i];
-        struct rlock__result result;
-        struct rlock_member member = {.size = sizeof(member),
-                                      .name = spec->name.at,
-                                      .name_len = spec->name.len,
-                                      .kind = spec->ops->kind,
-                                      .server = spec->core->address};
+    (void)pthread_mutex_unlock(&mutex);
+}
 
+void rlock__composites_fork(enum rlock__fork_stage stage)
+{
+    if (stage == RLOCK__BEFORE_FORK) {
         (void)pthread_mutex_lock(&mutex);
-        result = lock->results[i];
-        (void)pthread_mutex_unlock(&mutex);
-        member.code = result.code;
-        member.held = result.held;
-        member.detail = result.detail;
-        fn(&member, payload);
+        return;
     }
-    return 0;
+    if (stage == RLOCK__IN_CHILD) { /* what the parent's threads were doing is nobody's here */
+        parties = NULL;
+        idle = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+    }
+    (void)pthread_mutex_unlock(&mutex);
 }

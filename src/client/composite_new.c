@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handles of multi-locks and RedLocks: which members they may have. */
+/* Handles of multi-locks and RedLocks: which members they may have, and what those said. */
 #include <stdlib.h>
 
 #include "base/sized.h"
@@ -170,4 +170,35 @@ int rlock_redlock_new(struct rlock *const *members, size_t n, const struct rlock
     copy.max_lease_ms =
         copy.max_lease_ms == 0 ? RLOCK__MAX_LEASE_MS : rlock__max(copy.max_lease_ms, 0);
     return make(&rlock__redlock_ops, &leaves, copy.max_lease_ms * RLOCK__MS, ret_lock);
+}
+
+/* ---- What the members said ---- */
+
+int rlock_members(const struct rlock *lock, rlock_member_fn *fn, void *payload)
+{
+    const struct rlock__composite *composite = lock != NULL ? lock->composite : NULL;
+
+    rlock__detail_clear();
+    if (composite == NULL || fn == NULL) {
+        return rlock__fail(RLOCK_EINVAL, "lock is no multi-lock or RedLock, or fn is NULL");
+    }
+    if (rlock__lock_client(lock)->fork_generation != rlock__fork_generation()) {
+        return RLOCK_EFORKED;
+    }
+    for (size_t i = 0; i < composite->n; i++) {
+        const struct rlock__spec *spec = composite->members[i];
+        struct rlock__result result;
+        struct rlock_member member = {.size = sizeof(member),
+                                      .name = spec->name.at,
+                                      .name_len = spec->name.len,
+                                      .kind = spec->ops->kind,
+                                      .server = spec->core->address};
+
+        rlock__composite_result(lock, i, &result);
+        member.code = result.code;
+        member.held = result.held;
+        member.detail = result.detail;
+        fn(&member, payload);
+    }
+    return 0;
 }

@@ -281,17 +281,37 @@ int rlock_try_lock(struct rlock *lock)
 
 /* ---- Giving up ---- */
 
+static bool is_ours(const struct rlock *lock)
+{
+    return lock != NULL && rlock__lock_client(lock)->fork_generation == rlock__fork_generation();
+}
+
+/* The members' clients answer for themselves: one of them may be closed. */
+static int unlock_composite(struct rlock *lock, uint64_t id)
+{
+    struct rlock__owner owner;
+    int code;
+
+    rlock__detail_clear();
+    if (!is_ours(lock)) {
+        return rlock__client_check(rlock__lock_client(lock));
+    }
+    code = owner_of(id, &owner);
+    return code == 0 ? rlock__composite_leave(lock, owner) : code;
+}
+
 int rlock_unlock_as(struct rlock *lock, uint64_t owner)
 {
     struct rlock__call call = {.kind = RLOCK__RELEASE};
-    int code = rlock__lock_begin(lock);
+    int code;
 
+    if (lock != NULL && lock->composite != NULL) {
+        return unlock_composite(lock, owner);
+    }
+    code = rlock__lock_begin(lock);
     if (code == 0) {
         call.spec = lock->spec;
         code = owner_of(owner, &call.owner);
-    }
-    if (code == 0 && lock->composite != NULL) {
-        return rlock__composite_leave(lock, call.owner);
     }
     if (code == 0) {
         code = rlock__run(rlock__lock_client(lock), &call, NULL);
@@ -325,11 +345,6 @@ int rlock_guard_end(struct rlock_guard *guard)
 }
 
 /* ---- What is known without asking ---- */
-
-static bool is_ours(const struct rlock *lock)
-{
-    return lock != NULL && rlock__lock_client(lock)->fork_generation == rlock__fork_generation();
-}
 
 /* Of a composite, for an owner (id 0: the calling thread). */
 static int64_t composite_valid_until(const struct rlock *lock, uint64_t id, uint32_t *ret_count)

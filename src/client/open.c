@@ -266,12 +266,9 @@ static int start_thread(pthread_t *thread, void *(*main)(void *), struct rlock_c
 
 static int start_threads(struct rlock_client *client)
 {
-    int code = 0;
+    int code = start_thread(&client->dispatcher, rlock__dispatcher_main, client);
 
-    if (client->opts.on_lost != NULL || client->opts.on_log != NULL) {
-        code = start_thread(&client->dispatcher, rlock__dispatcher_main, client);
-        client->has_dispatcher = code == 0;
-    }
+    client->has_dispatcher = code == 0; /* also without callbacks: it tells composites of losses */
     if (code == 0) {
         code = start_thread(&client->service, rlock__service_main, client);
         client->has_service = code == 0;

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "client/ask.h"
-#include "client/client.h"
+#include "client/composite.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t exit_key;
@@ -24,12 +24,14 @@ static _Thread_local struct {
 
 static void before_fork(void)
 {
+    rlock__composites_fork(RLOCK__BEFORE_FORK);
     (void)pthread_mutex_lock(&registry_mutex);
 }
 
 static void after_fork_in_parent(void)
 {
     (void)pthread_mutex_unlock(&registry_mutex);
+    rlock__composites_fork(RLOCK__IN_PARENT);
 }
 
 /* The child has no threads of ours and must not touch what they left: it only drops its copies of
@@ -54,6 +56,7 @@ static void after_fork_in_child(void)
     }
     askers = NULL;
     (void)pthread_mutex_unlock(&registry_mutex);
+    rlock__composites_fork(RLOCK__IN_CHILD);
 }
 
 unsigned rlock__fork_generation(void)
@@ -97,6 +100,7 @@ static void on_thread_exit(void *unused)
     struct rlock__claim *claim, *after;
 
     (void)unused;
+    rlock__composites_thread_exit(self.number);
     LL_FOREACH_SAFE(self.claims, claim, after) {
         struct rlock_client *client = rlock__client_of(claim->spec->core);
 

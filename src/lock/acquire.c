@@ -53,7 +53,7 @@ static void on_granted(struct rlock__call *call, const struct rlock__answer *ans
         rlock__acquire_end(call, RLOCK_ELOST, now);
         return;
     }
-    if (call->target == 1 && is_too_young(call, now)) {
+    if (is_too_young(call, now)) {
         rlock__acquire_say(call, RLOCK_ERESTARTED, now);
         rlock__acquire_undo(call, RLOCK_ERESTARTED, now);
         return;
@@ -281,6 +281,11 @@ void rlock__acquire_turn(struct rlock__call *call, int64_t now)
         rlock__acquire_end(call, code, now);
         return;
     }
+    if (core->server.flight.up && is_too_young(call, now)) {
+        rlock__acquire_say(call, RLOCK_ERESTARTED, now);
+        rlock__acquire_end(call, RLOCK_ERESTARTED, now);
+        return;
+    }
     if (call->hold->state != RLOCK__HOLD_NONE) {
         turn_nested(call, now);
         return;
@@ -291,11 +296,6 @@ void rlock__acquire_turn(struct rlock__call *call, int64_t now)
     }
     call->number = ++core->last_number;
     call->target = 1;
-    if (core->server.flight.up && is_too_young(call, now)) {
-        rlock__acquire_say(call, RLOCK_ERESTARTED, now);
-        rlock__acquire_end(call, RLOCK_ERESTARTED, now);
-        return;
-    }
     if (call->wait_us == 0 || (call->spec->ops->caps & RLOCK__CAP_LOCAL_LINE) == 0) {
         rlock__acquire_attempt(call, now);
     } else if (!rlock__place_join(call)) {

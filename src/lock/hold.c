@@ -215,7 +215,7 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
         hold->lease_us = 0;
         hold->kept_from = 0;
         hold->members = 0;
-        hold->is_guarded = call->min_uptime_us != 0;
+        hold->is_guarded = false;
         hold->held_until = call->spec->tuning.max_hold_us != 0
                                ? rlock__later(t0, call->spec->tuning.max_hold_us)
                                : RLOCK__NEVER;
@@ -231,6 +231,7 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
         hold->due = rlock__renew_due(hold->core, t0, lease_us);
     }
     hold->members += call->member;
+    hold->is_guarded |= call->min_uptime_us != 0;
     rlock__hold_set_count(hold, call->target);
     rlock__hold_set_valid(hold, t0, lease_us, now);
     rlock__hold_plan(hold);

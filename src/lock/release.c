@@ -85,6 +85,7 @@ static void drop_level(struct rlock__hold *hold)
 {
     rlock__hold_set_count(hold, hold->count - 1);
     hold->members -= hold->member_leaves;
+    hold->members = hold->members < hold->count ? hold->members : hold->count;
     if (hold->renewed_from > hold->count) {
         hold->renewed_from = 0;
     }
@@ -164,9 +165,9 @@ static void on_refused(struct rlock__hold *hold, const struct rlock__reply *repl
             rlock__min(call->deadline, now + rlock__backoff(hold->core, call->failures++)));
         return;
     }
-    if (hold->releasing && (hold->resent || call == NULL)) {
+    if (hold->releasing && (hold->resent || call == NULL || call->member)) {
         if (call != NULL) {
-            leave_in_doubt(hold, RLOCK_EINDOUBT, now);
+            leave_in_doubt(hold, call->member ? class.code : RLOCK_EINDOUBT, now);
         }
         hold->due = now + rlock__backoff(hold->core, hold->failures++);
         rlock__hold_plan(hold);
@@ -174,7 +175,7 @@ static void on_refused(struct rlock__hold *hold, const struct rlock__reply *repl
     }
     if (hold->releasing) {
         restore(hold, now);
-    } else if (call == NULL) { /* it was given up; the last release takes it along */
+    } else if (call == NULL || call->member) { /* given up; the last release takes it along */
         drop_level(hold);
         rlock__hold_plan(hold);
     }
@@ -310,9 +311,16 @@ void rlock__release_give_up(struct rlock__call *call, int code, int64_t now)
         return;
     }
     if (hold->release == NULL &&
-        !(hold->releasing && hold->resent)) { /* between two tries: nothing is in flight */
+        !(hold->releasing && hold->resent)) {  /* between two tries: nothing is in flight */
+        if (hold->releasing && call->member) { /* it goes on without its composite */
+            leave_in_doubt(hold, code, now);
+            return;
+        }
         if (hold->releasing) {
             restore(hold, now);
+        } else if (call->member) {
+            drop_level(hold);
+            rlock__hold_plan(hold);
         }
         end(hold, code == RLOCK_EINDOUBT ? call->error : code, now);
         return;

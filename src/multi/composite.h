@@ -138,7 +138,10 @@ void rlock__party_take(struct rlock__party *party, const struct rlock__effort *e
 void rlock__party_leave(struct rlock__party *party, int64_t now);
 void rlock__party_done(struct rlock__slot *slot, int64_t now);
 void rlock__party_timer(struct rlock__party *party, int64_t now);
-void rlock__party_cancel(struct rlock__party *party);
+void rlock__party_cancel(struct rlock__party *party, int64_t now);
+/* Its owner is no more, and its members' cores know that: nothing is given back, and nobody will
+ * unlock. */
+void rlock__party_abandon(struct rlock__party *party, enum rlock_reason reason);
 /* A member's hold was lost: the whole is lost by that, or not. */
 void rlock__party_member_lost(struct rlock__party *party, enum rlock_reason reason, int64_t now);
 /* Until when the owner may rely on it; 0 it is not held, or lost. */

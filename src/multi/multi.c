@@ -12,8 +12,8 @@
 static void take_next(struct rlock__party *party, int64_t now)
 {
     for (size_t i = 0; i < party->composite->n; i++) {
-        if (!party->slots[i].tried && party->slots[i].running) {
-            return; /* it is still being left */
+        if (party->slots[i].running) { /* asked, or still being left */
+            return;
         }
         if (!party->slots[i].tried) {
             rlock__slot_take(&party->slots[i], rlock__party_remains(party, now), true, now);

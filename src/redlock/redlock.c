@@ -18,7 +18,9 @@ static size_t held(const struct rlock__party *party)
     size_t n = 0;
 
     for (size_t i = 0; i < party->composite->n; i++) {
-        n += party->slots[i].state == RLOCK__SLOT_HELD;
+        const struct rlock__slot *slot = &party->slots[i];
+
+        n += slot->state == RLOCK__SLOT_HELD && atomic_load(&slot->claim->valid_until) != 0;
     }
     return n;
 }

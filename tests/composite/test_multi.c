@@ -228,6 +228,103 @@ static void a_wait_can_be_cancelled(void **state)
     close_pair(&pair);
 }
 
+static void a_cancel_that_came_first_ends_it_too(void **state)
+{
+    struct pair pair;
+    struct rlock_cancel *cancel;
+    int64_t began_us;
+
+    (void)state;
+    open_pair(&pair, 2, usual);
+    assert_code(rlock_cancel_new(&cancel), 0);
+    rlock_cancel_fire(cancel);
+    assert_code(rlock_try_lock(pair.b[1]), 0);
+    for (int i = 0; i < 3; i++) { /* a signal that was used before rings no more */
+        began_us = test_now_us();
+        assert_code(
+            rlock_lock_with(pair.multi[0], RLOCK_TAKE(.wait_ms = -1, .cancel = cancel), NULL),
+            RLOCK_ECANCELED);
+        assert_true(test_elapsed_us(began_us) < 1000000);
+        assert_true(TEST_EVENTUALLY(fleet_holding(&pair.fleet, "a") == 0, 1000));
+    }
+    assert_code(rlock_unlock(pair.b[1]), 0);
+    cancel = rlock_cancel_free(cancel);
+    close_pair(&pair);
+}
+
+/* ---- Ends that nobody unlocks ---- */
+
+static void *take_and_exit(void *arg)
+{
+    assert_code(rlock_try_lock(arg), 0);
+    return NULL;
+}
+
+static void a_thread_that_exits_loses_it(void **state)
+{
+    struct pair pair;
+    pthread_t thread;
+
+    (void)state;
+    open_pair(&pair, 2, RLOCK_CLIENT_OPTS(.renewed_lease_ms = 600));
+    TEST_CHECK(pthread_create(&thread, NULL, take_and_exit, pair.multi[0]) == 0);
+    TEST_CHECK(pthread_join(thread, NULL) == 0);
+    assert_true(TEST_EVENTUALLY(crew_losses(&pair.one) == 1, 5000));
+    assert_string_equal(pair.one.kind, "multi");
+    assert_int_equal(pair.one.reason, RLOCK_LOST_THREAD_EXITED);
+    assert_code(rlock_lock_with(pair.multi[1], RLOCK_TAKE(.wait_ms = 10000), NULL), 0);
+    assert_code(rlock_unlock(pair.multi[1]), 0);
+    close_pair(&pair);
+}
+
+static void closing_one_client_loses_it_and_leaves_the_others_free(void **state)
+{
+    struct fleet fleet;
+    struct rlock_client *clients[2];
+    struct rlock *members[2], *multi;
+
+    (void)state;
+    fleet_open(&fleet, &(struct fleet_opts){.n = 2});
+    for (size_t i = 0; i < 2;
+         i++) { /* without callbacks: what is lost is given back all the same */
+        assert_code(
+            rlock_client_open(&RLOCK_CLIENT_OPTS(.url = test_server_url(fleet.servers[i]),
+                                                 .ca_file = test_server_cacert(fleet.servers[i])),
+                              &clients[i]),
+            0);
+        assert_code(rlock_reentrant_new(clients[i], "a", NULL, &members[i]), 0);
+    }
+    assert_code(rlock_multi_new(members, 2, NULL, &multi), 0);
+    assert_code(rlock_try_lock(multi), 0);
+    assert_int_equal(fleet_holding(&fleet, "a"), 2);
+    clients[0] = rlock_client_close(clients[0]);
+    assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 0, 5000));
+    assert_false(rlock_is_valid(multi));
+    assert_code(rlock_unlock(multi), RLOCK_ENOTOWNER);
+    multi = rlock_free(multi);
+    members[0] = rlock_free(members[0]);
+    members[1] = rlock_free(members[1]);
+    clients[1] = rlock_client_close(clients[1]);
+    fleet_close(&fleet);
+}
+
+static void a_release_that_is_refused_is_tried_again(void **state)
+{
+    struct pair pair;
+
+    (void)state;
+    open_pair(&pair, 2, RLOCK_CLIENT_OPTS(.op_timeout_ms = 500));
+    assert_code(rlock_try_lock(pair.multi[0]), 0);
+    free(test_server_cmd(pair.fleet.servers[1], "CONFIG SET min-replicas-to-write 1"));
+    assert_int_not_equal(rlock_unlock(pair.multi[0]), 0);
+    assert_int_equal(fleet_holding(&pair.fleet, "b"), 1);
+    free(test_server_cmd(pair.fleet.servers[1], "CONFIG SET min-replicas-to-write 0"));
+    assert_true(TEST_EVENTUALLY(fleet_holding(&pair.fleet, "b") == 0, 10000));
+    assert_code(rlock_lock_with(pair.multi[0], RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+    assert_code(rlock_unlock(pair.multi[0]), 0);
+    close_pair(&pair);
+}
+
 /* ---- Kinds, and multi-locks as members ---- */
 
 static void members_may_be_of_any_kind_and_multis_too(void **state)
@@ -369,6 +466,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(losing_one_loses_all_and_is_told_once),
         cmocka_unit_test(a_fixed_lease_lasts_until_the_last_member_is_there),
         cmocka_unit_test(a_wait_can_be_cancelled),
+        cmocka_unit_test(a_cancel_that_came_first_ends_it_too),
+        cmocka_unit_test(a_thread_that_exits_loses_it),
+        cmocka_unit_test(closing_one_client_loses_it_and_leaves_the_others_free),
+        cmocka_unit_test(a_release_that_is_refused_is_tried_again),
         cmocka_unit_test(members_may_be_of_any_kind_and_multis_too),
         cmocka_unit_test(random_subsets_always_make_progress),
     };

@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A party's life: taken level by level, left level by level, or lost. Whatever ends an effort
+ * badly backs out of what it took; what is under way when nobody waits any more is settled as it
+ * completes.
+ */
+#include "multi/composite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "lock/internal.h"
+
+#define LATE_US (10 * RLOCK__MS) /* beyond its deadline a member's call is not waited for */
+
+/* ---- Parties ---- */
+
+static struct rlock__loss *loss_new(const struct rlock__composite *composite,
+                                    struct rlock__owner owner)
+{
+    struct rlock__loss *loss = calloc(1, sizeof(*loss) + composite->name.len + 1);
+
+    if (loss != NULL) {
+        memcpy(loss + 1, composite->name.at, composite->name.len);
+        loss->spec = rlock__spec_ref(composite->first);
+        loss->kind = composite->ops->kind;
+        loss->name = rlock__bytes((const char *)(loss + 1), composite->name.len);
+        loss->owner = owner.given ? owner.id : 0;
+    }
+    return loss;
+}
+
+struct rlock__party *rlock__party_new(struct rlock__composite *composite, struct rlock__owner owner,
+                                      uint64_t *random)
+{
+    struct rlock__party *party =
+        calloc(1, sizeof(*party) + composite->n * sizeof(struct rlock__slot));
+
+    if (party == NULL) {
+        return NULL;
+    }
+    party->loss = loss_new(composite, owner);
+    if (party->loss == NULL) {
+        free(party);
+        return NULL;
+    }
+    party->composite = rlock__composite_ref(composite);
+    party->owner = owner;
+    party->random = random;
+    party->timer_at = RLOCK__NEVER;
+    for (size_t i = 0; i < composite->n; i++) {
+        party->slots[i].party = party;
+        party->slots[i].spec = composite->members[i];
+    }
+    return party;
+}
+
+void rlock__party_free(struct rlock__party *party)
+{
+    for (size_t i = 0; i < party->composite->n; i++) {
+        (void)rlock__claim_unref(party->slots[i].claim);
+    }
+    (void)rlock__loss_free(party->loss);
+    (void)rlock__composite_unref(party->composite);
+    free(party);
+}
+
+static size_t running(const struct rlock__party *party)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < party->composite->n; i++) {
+        n += party->slots[i].running;
+    }
+    return n;
+}
+
+bool rlock__party_is_still(const struct rlock__party *party)
+{
+    return running(party) == 0;
+}
+
+bool rlock__party_is_over(const struct rlock__party *party)
+{
+    return party->count == 0 && party->phase == RLOCK__PARTY_IDLE && running(party) == 0;
+}
+
+int64_t rlock__party_valid_until(const struct rlock__party *party)
+{
+    return party->count == 0 || party->lost ? 0 : party->composite->ops->valid_until(party);
+}
+
+int64_t rlock__party_random(const struct rlock__party *party, int64_t n)
+{
+    return rlock__random_below(party->random, n);
+}
+
+int64_t rlock__party_remains(const struct rlock__party *party, int64_t now)
+{
+    if (party->effort.wait_us == 0) {
+        return 0;
+    }
+    return party->deadline == RLOCK__NEVER ? RLOCK__NEVER : rlock__max(party->deadline - now, 0);
+}
+
+/* ---- Wishes ---- */
+
+static void begin(struct rlock__slot *slot, const struct rlock__call *call)
+{
+    slot->call = *call;
+    slot->call.spec = slot->spec;
+    slot->call.owner = slot->party->owner;
+    slot->call.member = true;
+    slot->running = true;
+    slot->wish = RLOCK__WISH_BEGIN;
+}
+
+void rlock__slot_take(struct rlock__slot *slot, int64_t wait_us, bool kept, int64_t now)
+{
+    struct rlock__party *party = slot->party;
+    const struct rlock__effort *effort = &party->effort;
+    int64_t lease = effort->lease_us != 0 ? effort->lease_us : effort->renewed_lease_us;
+    int64_t once = rlock__min(effort->op_timeout_us, rlock__max(party->deadline - now, 1));
+
+    if (party->composite->ops->counts_alone) { /* well below the lease */
+        once = rlock__min(once, rlock__max(lease / 4, RLOCK__MS));
+    }
+    party->hurried = once < effort->op_timeout_us;
+    slot->state = RLOCK__SLOT_TAKING;
+    slot->tried = true;
+    slot->code = 0;
+    begin(slot, &(struct rlock__call){.kind = RLOCK__ACQUIRE,
+                                      .wait_us = wait_us == RLOCK__NEVER ? -1 : wait_us,
+                                      .lease_us = effort->lease_us,
+                                      .timeout_us = once,
+                                      .min_uptime_us = party->composite->max_lease_us,
+                                      .kept = kept && effort->lease_us != 0,
+                                      .cancel = effort->cancel});
+}
+
+static void leave(struct rlock__slot *slot)
+{
+    slot->state = RLOCK__SLOT_LEAVING;
+    slot->seal = false;
+    begin(slot, &(struct rlock__call){.kind = RLOCK__RELEASE});
+}
+
+/* A call that was not begun yet is not begun. */
+static void give_up(struct rlock__slot *slot)
+{
+    if (slot->wish == RLOCK__WISH_BEGIN) {
+        slot->wish = RLOCK__WISH_NONE;
+        slot->running = false;
+        slot->state = slot->levels > 0 ? RLOCK__SLOT_HELD : RLOCK__SLOT_OUT;
+        slot->code = RLOCK_ECANCELED;
+    } else {
+        slot->wish = RLOCK__WISH_GIVE_UP;
+    }
+}
+
+/* What the levels that are held have of a member, at most. */
+static uint32_t due_levels(const struct rlock__party *party)
+{
+    if (party->count == 0 || party->lost) {
+        return 0;
+    }
+    return party->composite->ops->counts_alone ? 1 : party->count;
+}
+
+/* Leaves, or gives up, what is more than the levels that are held. */
+static void shed(struct rlock__party *party)
+{
+    for (size_t i = 0; i < party->composite->n; i++) {
+        struct rlock__slot *slot = &party->slots[i];
+
+        if (slot->state == RLOCK__SLOT_TAKING) {
+            give_up(slot);
+        }
+        if (slot->state == RLOCK__SLOT_HELD && slot->levels > due_levels(party)) {
+            leave(slot);
+        }
+    }
+}
+
+/* ---- Ends of an effort ---- */
+
+static void say(struct rlock__party *party, int code)
+{
+    char name[96];
+
+    (void)snprintf(party->detail, sizeof(party->detail), "lock %s: %s",
+                   rlock__text(party->composite->name, name, sizeof(name)), rlock_strerror(code));
+}
+
+static void end(struct rlock__party *party, int code)
+{
+    party->phase = RLOCK__PARTY_IDLE;
+    party->timer_at = RLOCK__NEVER;
+    party->code = code;
+    party->complete = true;
+    if (party->lost) {
+        shed(party);
+    }
+    if (code != 0 && party->detail[0] == '\0') {
+        say(party, code);
+    }
+}
+
+static void lose(struct rlock__party *party, enum rlock_reason reason)
+{
+    party->lost = true;
+    party->reason = reason;
+    if (party->loss != NULL) {
+        party->loss->reason = reason;
+        LL_APPEND(party->untold, party->loss);
+        party->loss = NULL;
+    }
+}
+
+void rlock__party_blame(struct rlock__party *party, const struct rlock__slot *slot)
+{
+    (void)snprintf(party->detail, sizeof(party->detail), "%s", slot->call.detail);
+}
+
+static void seal(struct rlock__party *party)
+{
+    for (size_t i = 0; i < party->composite->n; i++) {
+        struct rlock__slot *slot = &party->slots[i];
+
+        slot->seal = slot->state == RLOCK__SLOT_HELD && slot->call.kept;
+    }
+}
+
+void rlock__party_taken(struct rlock__party *party, int64_t now)
+{
+    party->count++;
+    if (party->count == 1 || !party->composite->ops->counts_alone) {
+        party->lease_granted_us =
+            party->effort.lease_us != 0 ? party->effort.lease_us : party->effort.renewed_lease_us;
+    }
+    if (rlock__party_valid_until(party) <= now) { /* taken, and over already */
+        party->count--;
+        rlock__party_back_out(party, party->count > 0 ? RLOCK_ELOST : RLOCK_ETIMEDOUT, now);
+        return;
+    }
+    seal(party);
+    end(party, 0);
+}
+
+static size_t doubts(const struct rlock__party *party)
+{
+    size_t n = running(party);
+
+    for (size_t i = 0; i < party->composite->n; i++) {
+        n += !party->slots[i].running && party->slots[i].code == RLOCK_EINDOUBT;
+    }
+    return n;
+}
+
+/* A member's outcome is open, and enough of them for that of the whole. */
+static bool is_open(const struct rlock__party *party)
+{
+    return doubts(party) > 0 && party->composite->ops->in_doubt(party, doubts(party));
+}
+
+/* Everything that was taken is given back, or cannot be waited for. */
+static void backed_out(struct rlock__party *party, int64_t now)
+{
+    int64_t at = party->composite->ops->again_at(party, now);
+
+    if (at == RLOCK__NEVER && is_open(party)) {
+        party->detail[0] = '\0';
+        end(party, RLOCK_EINDOUBT);
+    } else if (at == RLOCK__NEVER) {
+        end(party, party->code);
+    } else {
+        party->phase = RLOCK__PARTY_PAUSING;
+        party->timer_at = at;
+    }
+}
+
+void rlock__party_back_out(struct rlock__party *party, int code, int64_t now)
+{
+    int64_t until = rlock__min(party->deadline, now + party->effort.op_timeout_us);
+    bool patient = code != RLOCK_ECANCELED && !party->composite->ops->counts_alone;
+
+    party->phase = RLOCK__PARTY_BACKING_OUT;
+    party->code = code;
+    party->timer_at = rlock__max(now + RLOCK__GRACE_US, patient ? until : 0);
+    shed(party);
+    if (running(party) == 0) {
+        backed_out(party, now);
+    }
+}
+
+/* ---- Events ---- */
+
+void rlock__party_take(struct rlock__party *party, const struct rlock__effort *effort, int64_t now)
+{
+    int64_t wait = effort->wait_us == 0 ? effort->op_timeout_us : effort->wait_us;
+
+    party->effort = *effort;
+    party->complete = false;
+    if (party->loss == NULL) { /* reported, the last time */
+        party->loss = loss_new(party->composite, party->owner);
+    }
+    party->code = 0;
+    party->detail[0] = '\0';
+    party->rounds = 0;
+    party->contended = false;
+    party->began_at = now;
+    party->deadline = effort->wait_us < 0 ? RLOCK__NEVER : rlock__later(now, wait);
+    if (party->loss == NULL) {
+        end(party, RLOCK_ENOMEM);
+        return;
+    }
+    party->phase = RLOCK__PARTY_TAKING;
+    party->timer_at = rlock__later(party->deadline, LATE_US);
+    for (size_t i = 0; i < party->composite->n; i++) {
+        party->slots[i].tried = false;
+    }
+    if (party->count > 0 && !party->lost && rlock__party_valid_until(party) <= now) {
+        lose(party, RLOCK_LOST_EXPIRED);
+        shed(party);
+    }
+    if (party->lost) {
+        end(party, RLOCK_ELOST);
+    } else if (party->count > 0) {
+        party->composite->ops->nest(party, now);
+    } else {
+        party->composite->ops->take(party, now);
+    }
+}
+
+/* The code of an unlock, once its members have been left. */
+static void check_left(struct rlock__party *party)
+{
+    int code = 0;
+
+    if (party->composite->ops->left(party, &code)) {
+        end(party, code);
+    }
+}
+
+static void leave_lost(struct rlock__party *party)
+{
+    party->count--;
+    end(party, RLOCK_ELOST); /* and gives back what is there still */
+    party->lost = party->count > 0;
+}
+
+void rlock__party_leave(struct rlock__party *party, int64_t now)
+{
+    party->complete = false;
+    party->detail[0] = '\0';
+    if (party->count == 0) {
+        end(party, RLOCK_ENOTOWNER);
+        return;
+    }
+    if (!party->lost && rlock__party_valid_until(party) <= now) {
+        lose(party, RLOCK_LOST_EXPIRED);
+        shed(party);
+    }
+    if (party->lost) {
+        leave_lost(party);
+        return;
+    }
+    party->phase = RLOCK__PARTY_LEAVING;
+    party->count--;
+    if (party->count > 0 && party->composite->ops->counts_alone) {
+        end(party, 0);
+        return;
+    }
+    party->timer_at = now + party->effort.op_timeout_us + LATE_US;
+    shed(party);
+    check_left(party);
+}
+
+/* What came of a member's acquisition. */
+static void on_taken(struct rlock__slot *slot)
+{
+    if (slot->call.code == 0) {
+        slot->levels++;
+        (void)rlock__claim_unref(slot->claim);
+        slot->claim = slot->call.claim;
+        slot->call.claim = NULL;
+    }
+    slot->state = slot->levels > 0 ? RLOCK__SLOT_HELD : RLOCK__SLOT_OUT;
+}
+
+/* What came of a member's release: whatever it was, this level is none of ours any more; but one
+ * that never had its turn is tried again. */
+static void on_left(struct rlock__slot *slot)
+{
+    slot->levels -= slot->code != RLOCK_ETIMEDOUT;
+    slot->state = slot->levels > 0 ? RLOCK__SLOT_HELD : RLOCK__SLOT_OUT;
+    if (slot->levels == 0) {
+        slot->claim = rlock__claim_unref(slot->claim);
+    }
+}
+
+/* The effort is over, or never was about this: keeps what belongs to the hold, leaves the rest. */
+static void tidy(struct rlock__slot *slot)
+{
+    if (slot->state == RLOCK__SLOT_HELD && slot->levels > due_levels(slot->party)) {
+        leave(slot);
+    } else if (slot->state == RLOCK__SLOT_HELD && slot->call.kept) {
+        slot->seal = true;
+    }
+}
+
+void rlock__party_done(struct rlock__slot *slot, int64_t now)
+{
+    struct rlock__party *party = slot->party;
+    bool took = slot->state == RLOCK__SLOT_TAKING;
+
+    slot->running = false;
+    slot->wish = RLOCK__WISH_NONE;
+    slot->code = slot->call.code;
+    if (took) {
+        on_taken(slot);
+    } else {
+        on_left(slot);
+    }
+    switch (party->phase) {
+    case RLOCK__PARTY_TAKING:
+        if (!slot->tried) { /* left over from an earlier effort */
+            tidy(slot);
+        }
+        party->composite->ops->moved(party, slot, now);
+        break;
+    case RLOCK__PARTY_BACKING_OUT:
+        tidy(slot);
+        if (running(party) == 0) {
+            backed_out(party, now);
+        }
+        break;
+    case RLOCK__PARTY_LEAVING:
+        tidy(slot);
+        check_left(party);
+        break;
+    case RLOCK__PARTY_IDLE:
+    case RLOCK__PARTY_PAUSING:
+        tidy(slot);
+        break;
+    }
+}
+
+void rlock__party_timer(struct rlock__party *party, int64_t now)
+{
+    if (now < party->timer_at) {
+        return;
+    }
+    party->timer_at = RLOCK__NEVER;
+    if (party->phase == RLOCK__PARTY_LEAVING) {
+        end(party, RLOCK_EINDOUBT);
+    } else if (party->phase == RLOCK__PARTY_TAKING) {
+        rlock__party_back_out(party, party->composite->ops->verdict(party, true), now);
+    } else if (party->phase == RLOCK__PARTY_PAUSING) {
+        party->phase = RLOCK__PARTY_TAKING;
+        party->timer_at = rlock__later(party->deadline, LATE_US);
+        party->composite->ops->take(party, now);
+    } else if (party->phase == RLOCK__PARTY_BACKING_OUT) {
+        backed_out(party, now);
+    }
+}
+
+void rlock__party_cancel(struct rlock__party *party, int64_t now)
+{
+    if (party->phase == RLOCK__PARTY_TAKING) { /* its members' calls may not have begun yet */
+        rlock__party_back_out(party, RLOCK_ECANCELED, now);
+    } else if (party->phase == RLOCK__PARTY_PAUSING) {
+        end(party, is_open(party) ? RLOCK_EINDOUBT : RLOCK_ECANCELED);
+    }
+}
+
+void rlock__party_abandon(struct rlock__party *party, enum rlock_reason reason)
+{
+    if (party->count > 0 && !party->lost) {
+        lose(party, reason);
+    }
+    party->count = 0;
+    party->lost = false;
+    for (size_t i = 0; i < party->composite->n; i++) {
+        struct rlock__slot *slot = &party->slots[i];
+
+        if (slot->state == RLOCK__SLOT_HELD) { /* its core forgets it */
+            slot->levels = 0;
+            slot->state = RLOCK__SLOT_OUT;
+            slot->claim = rlock__claim_unref(slot->claim);
+        }
+    }
+}
+
+void rlock__party_member_lost(struct rlock__party *party, enum rlock_reason reason, int64_t now)
+{
+    if (party->count == 0 || party->lost || rlock__party_valid_until(party) > now) {
+        return;
+    }
+    lose(party, reason);
+    if (reason == RLOCK_LOST_CLOSED) { /* nobody will unlock it */
+        party->count = 0;
+        party->lost = false;
+    }
+    if (party->phase == RLOCK__PARTY_IDLE) { /* the others are given back; nobody waits for that */
+        shed(party);
+    }
+}
