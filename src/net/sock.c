@@ -8,6 +8,7 @@
 #include <rlock/rlock.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -52,8 +53,8 @@ int rlock__sock_resolve(const char *host, uint16_t port, struct addrinfo **ret_a
 
     (void)snprintf(service, sizeof(service), "%u", (unsigned)port);
     r = resolve(host, service, AI_NUMERICHOST, ret_addrs);
-    if (r == EAI_NONAME) {
-        r = resolve(host, service, 0, ret_addrs);
+    if (r == EAI_NONAME) { /* localhost is always here (RFC 6761), also where no file says so */
+        r = resolve(strcasecmp(host, "localhost") == 0 ? NULL : host, service, 0, ret_addrs);
     }
     if (r == 0) {
         return 0;
