@@ -76,6 +76,14 @@ static void prepare_dir(char *dir, const char *names)
     fclose(create(dir, "index.txt"));
 }
 
+static void run(const char *dir, const char *const *argv)
+{
+    char log[320];
+
+    test_text(log, sizeof(log), "%s/openssl.log", dir);
+    test_run(dir, log, argv);
+}
+
 /* Makes key.pem and, signed by it, cert.pem. */
 static void sign_by_itself(const char *dir, const char *subject, const char *extensions)
 {
@@ -101,7 +109,7 @@ static void sign_by_itself(const char *dir, const char *subject, const char *ext
                           extensions,
                           NULL};
 
-    test_run(dir, "openssl.log", argv);
+    run(dir, argv);
 }
 
 static void request_signature(const char *dir, const char *subject)
@@ -124,7 +132,7 @@ static void request_signature(const char *dir, const char *subject)
                           "openssl.cnf",
                           NULL};
 
-    test_run(dir, "openssl.log", argv);
+    run(dir, argv);
 }
 
 /* `openssl ca` because only it takes both dates in every version. */
@@ -139,7 +147,7 @@ static void sign_request(const char *dir, const char *authority, const char *fro
         "openssl",    "ca",       "-batch",   "-notext", "-config",     "openssl.cnf", "-cert",
         cert,         "-keyfile", key,        "-in",     "request.pem", "-out",        "cert.pem",
         "-startdate", from,       "-enddate", to,        "-extensions", "leaf",        NULL};
-    test_run(dir, "openssl.log", argv);
+    run(dir, argv);
 }
 
 static void format_day(char *text, size_t size, int days_from_now)
