@@ -92,7 +92,6 @@ struct rlock__party {
     bool lost;                  /* for good, until as many unlocks */
     struct rlock__loss *untold; /* its loss, to be reported: the driver takes it over */
     struct rlock__loss *loss;   /* the next one */
-    enum rlock_reason reason;
     enum {
         RLOCK__PARTY_IDLE,
         RLOCK__PARTY_TAKING,
@@ -101,7 +100,7 @@ struct rlock__party {
         RLOCK__PARTY_LEAVING,
     } phase;
     struct rlock__effort effort;
-    int64_t began_at, deadline, timer_at;
+    int64_t deadline, timer_at;
     uint64_t *random; /* the driver's: jitter */
     unsigned rounds;
     bool contended; /* a round failed because others hold it */
@@ -152,8 +151,8 @@ int64_t rlock__party_valid_until(const struct rlock__party *party);
 /* Wishes for an acquisition of a member; wait_us: 0 one attempt, RLOCK__NEVER for ever. kept: until
  * the whole is taken a fixed lease is renewed. */
 void rlock__slot_take(struct rlock__slot *slot, int64_t wait_us, bool kept, int64_t now);
-/* Whether no member's call runs. */
-bool rlock__party_is_still(const struct rlock__party *party);
+/* How many members' calls run, or are about to. */
+size_t rlock__party_running(const struct rlock__party *party);
 /* Ends the effort well: the members that are held are the hold. */
 void rlock__party_taken(struct rlock__party *party, int64_t now);
 /* Gives back what was taken; the effort ends with the code then, or goes on. */

@@ -46,7 +46,7 @@ static void moved(struct rlock__party *party, struct rlock__slot *slot, int64_t 
         rlock__party_back_out(party, slot->code, now);
     } else if (party->count == 0) {
         take_next(party, now);
-    } else if (rlock__party_is_still(party)) {
+    } else if (rlock__party_running(party) == 0) {
         rlock__party_taken(party, now);
     }
 }
@@ -86,7 +86,7 @@ static bool left(const struct rlock__party *party, int *ret_code)
     for (size_t i = party->composite->n; i-- > 0;) {
         *ret_code = party->slots[i].code != 0 ? party->slots[i].code : *ret_code;
     }
-    return rlock__party_is_still(party);
+    return rlock__party_running(party) == 0;
 }
 
 static bool in_doubt(const struct rlock__party *party, size_t n)

@@ -66,7 +66,7 @@ void rlock__party_free(struct rlock__party *party)
     free(party);
 }
 
-static size_t running(const struct rlock__party *party)
+size_t rlock__party_running(const struct rlock__party *party)
 {
     size_t n = 0;
 
@@ -76,14 +76,10 @@ static size_t running(const struct rlock__party *party)
     return n;
 }
 
-bool rlock__party_is_still(const struct rlock__party *party)
-{
-    return running(party) == 0;
-}
-
 bool rlock__party_is_over(const struct rlock__party *party)
 {
-    return party->count == 0 && party->phase == RLOCK__PARTY_IDLE && running(party) == 0;
+    return party->count == 0 && party->phase == RLOCK__PARTY_IDLE &&
+           rlock__party_running(party) == 0;
 }
 
 int64_t rlock__party_valid_until(const struct rlock__party *party)
@@ -210,7 +206,6 @@ static void end(struct rlock__party *party, int code)
 static void lose(struct rlock__party *party, enum rlock_reason reason)
 {
     party->lost = true;
-    party->reason = reason;
     if (party->loss != NULL) {
         party->loss->reason = reason;
         LL_APPEND(party->untold, party->loss);
@@ -250,7 +245,7 @@ void rlock__party_taken(struct rlock__party *party, int64_t now)
 
 static size_t doubts(const struct rlock__party *party)
 {
-    size_t n = running(party);
+    size_t n = rlock__party_running(party);
 
     for (size_t i = 0; i < party->composite->n; i++) {
         n += !party->slots[i].running && party->slots[i].code == RLOCK_EINDOUBT;
@@ -289,7 +284,7 @@ void rlock__party_back_out(struct rlock__party *party, int code, int64_t now)
     party->code = code;
     party->timer_at = rlock__max(now + RLOCK__GRACE_US, patient ? until : 0);
     shed(party);
-    if (running(party) == 0) {
+    if (rlock__party_running(party) == 0) {
         backed_out(party, now);
     }
 }
@@ -309,7 +304,6 @@ void rlock__party_take(struct rlock__party *party, const struct rlock__effort *e
     party->detail[0] = '\0';
     party->rounds = 0;
     party->contended = false;
-    party->began_at = now;
     party->deadline = effort->wait_us < 0 ? RLOCK__NEVER : rlock__later(now, wait);
     if (party->loss == NULL) {
         end(party, RLOCK_ENOMEM);
@@ -432,7 +426,7 @@ void rlock__party_done(struct rlock__slot *slot, int64_t now)
         break;
     case RLOCK__PARTY_BACKING_OUT:
         tidy(slot);
-        if (running(party) == 0) {
+        if (rlock__party_running(party) == 0) {
             backed_out(party, now);
         }
         break;

@@ -25,17 +25,6 @@ static size_t held(const struct rlock__party *party)
     return n;
 }
 
-/* Those that are asked and have not answered, or will be asked once they have been left. */
-static size_t open_slots(const struct rlock__party *party)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < party->composite->n; i++) {
-        n += party->slots[i].running;
-    }
-    return n;
-}
-
 static size_t with_code(const struct rlock__party *party, int code)
 {
     size_t n = 0;
@@ -74,7 +63,8 @@ static void say_no_quorum(struct rlock__party *party)
 static int verdict(struct rlock__party *party, bool late)
 {
     const struct rlock__composite *composite = party->composite;
-    size_t working = held(party) + with_code(party, RLOCK_EBUSY) + (late ? 0 : open_slots(party));
+    size_t working =
+        held(party) + with_code(party, RLOCK_EBUSY) + (late ? 0 : rlock__party_running(party));
     bool hurried = party->contended && party->hurried; /* the last round had no time to tell */
 
     for (size_t i = 0; i < composite->n; i++) {
@@ -104,7 +94,7 @@ static void go_on(struct rlock__party *party, int64_t now)
 {
     if (held(party) >= party->composite->quorum) {
         rlock__party_taken(party, now);
-    } else if (held(party) + open_slots(party) < party->composite->quorum) {
+    } else if (held(party) + rlock__party_running(party) < party->composite->quorum) {
         rlock__party_back_out(party, verdict(party, false), now);
     }
 }

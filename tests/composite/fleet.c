@@ -9,15 +9,6 @@
 
 #include <cmocka.h>
 
-void assert_code_at(int code, int expected, const char *call, const char *file, int line)
-{
-    if (code != expected) {
-        print_error("%s: %s, not %s: %s\n", call, rlock_code_name(code), rlock_code_name(expected),
-                    rlock_detail());
-        _fail(file, line);
-    }
-}
-
 /* ---- Fleets ---- */
 
 static void *do_nothing(void *arg)

@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "support/codes.h"
 #include "support/proxy.h"
 #include "support/run.h"
 #include "support/server.h"
@@ -64,8 +65,5 @@ bool crew_logged(struct crew *crew, const char *text);
 struct rlock *crew_lock(const struct crew *crew, size_t server, const char *name);
 /* The code of each member in the latest call on the lock, in the servers' order. */
 void crew_codes(const struct crew *crew, int codes[static FLEET_MAX]);
-
-void assert_code_at(int code, int expected, const char *call, const char *file, int line);
-#define assert_code(call, expected) assert_code_at((call), (expected), #call, __FILE__, __LINE__)
 
 #endif

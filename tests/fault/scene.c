@@ -318,15 +318,6 @@ int actor_visit(const struct actor *actor, const struct rlock_take *take)
 
 /* ---- Codes and times ---- */
 
-void assert_code_at(int code, int expected, const char *call, const char *file, int line)
-{
-    if (code != expected) {
-        print_error("%s: %s (%s), not %s\n", call, rlock_code_name(code), rlock_detail(),
-                    rlock_code_name(expected));
-        _fail(file, line);
-    }
-}
-
 void assert_detail(const char *part)
 {
     if (strstr(rlock_detail(), part) == NULL) {

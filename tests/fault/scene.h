@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "support/codes.h"
 #include "support/proxy.h"
 #include "support/run.h"
 #include "support/server.h"
@@ -128,9 +129,6 @@ int actor_visit(const struct actor *actor, const struct rlock_take *take);
 
 /* ---- Codes and times ---- */
 
-/* Fails unless a call returned this code. */
-void assert_code_at(int code, int expected, const char *call, const char *file, int line);
-#define assert_code(call, expected) assert_code_at((call), (expected), #call, __FILE__, __LINE__)
 /* Fails unless rlock_detail() contains a text. */
 void assert_detail(const char *part);
 /* Fails unless rlock_detail() says in how many ms something is free, and that lies in a range. */
