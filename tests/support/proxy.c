@@ -158,8 +158,7 @@ static void free_conns(struct proxy_conn *first)
 static void close_listener(struct proxy *proxy)
 {
     if (proxy->listener.fd >= 0) {
-        close(proxy->listener.fd);
-        proxy->listener.fd = -1;
+        proxy__close(proxy, &proxy->listener);
     }
 }
 

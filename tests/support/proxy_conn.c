@@ -107,8 +107,7 @@ static void close_end(struct proxy_end *end, bool with_reset)
     if (with_reset) {
         setsockopt(end->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
     }
-    close(end->fd); /* leaves the epoll set by that */
-    end->fd = -1;
+    proxy__close(end->conn->proxy, end);
 }
 
 void proxy__conn_reset(struct proxy_conn *conn)

@@ -131,6 +131,9 @@ struct proxy {
 void *proxy__run(void *payload); /* the proxy */
 void proxy__add(struct proxy *proxy, struct proxy_end *end, int fd);
 void proxy__watch(struct proxy *proxy, struct proxy_end *end, uint32_t events);
+/* Takes the socket out of the epoll set first: closing alone leaves it there while a child that is
+ * between fork and exec has it too, and its events would outlive the end. */
+void proxy__close(struct proxy *proxy, struct proxy_end *end);
 void proxy__listen(struct proxy *proxy);
 void proxy__wake(struct proxy *proxy);
 

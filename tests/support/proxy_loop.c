@@ -32,6 +32,13 @@ void proxy__watch(struct proxy *proxy, struct proxy_end *end, uint32_t events)
     }
 }
 
+void proxy__close(struct proxy *proxy, struct proxy_end *end)
+{
+    test_must(epoll_ctl(proxy->epoll_fd, EPOLL_CTL_DEL, end->fd, NULL), "epoll_ctl");
+    close(end->fd);
+    end->fd = -1;
+}
+
 void proxy__wake(struct proxy *proxy)
 {
     const uint64_t one = 1;

@@ -5,6 +5,7 @@
 #include "server.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -157,6 +158,37 @@ static void one_class_of_connections_is_cut(void **state)
     close(subscriber);
 }
 
+/* As every child has it between fork and exec. */
+static void a_socket_that_a_child_holds_too_is_forgotten_when_it_is_cut(void **state)
+{
+    (void)state;
+    need_server();
+    const int fd = raw_dial(proxy_url(proxy));
+
+    raw_say(fd, "PING\r\n");
+    assert_true(raw_hears(fd, "+PONG\r\n"));
+    const pid_t parent = getpid();
+    const pid_t child = test_must(fork(), "fork");
+    if (child == 0) {
+        test_die_with_parent(parent);
+        for (;;) {
+            pause();
+        }
+    }
+    proxy_cut_all(proxy, PROXY_ANY);
+    assert_true(proxy_wait_open(proxy, 0, 5000));
+    for (int i = 0; i < 10; i++) { /* the child's copy is readable; the proxy's thread turns */
+        raw_say(fd, "PING\r\n");
+        const int other = raw_dial(proxy_url(proxy));
+        raw_say(other, "PING\r\n");
+        assert_true(raw_hears(other, "+PONG\r\n"));
+        close(other);
+    }
+    test_must(kill(child, SIGKILL), "kill");
+    test_reap(child);
+    close(fd);
+}
+
 static void silence_keeps_what_is_sent(void **state)
 {
     (void)state;
@@ -291,6 +323,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(chopped_replies_are_whole_in_the_end, start_both,
                                         stop_both),
         cmocka_unit_test_setup_teardown(one_class_of_connections_is_cut, start_both, stop_both),
+        cmocka_unit_test_setup_teardown(
+            a_socket_that_a_child_holds_too_is_forgotten_when_it_is_cut, start_both, stop_both),
         cmocka_unit_test_setup_teardown(silence_keeps_what_is_sent, start_both, stop_both),
         cmocka_unit_test_setup_teardown(a_black_hole_is_for_ever, start_both, stop_both),
         cmocka_unit_test_setup_teardown(a_refusing_proxy_listens_again_at_its_address, start_both,
