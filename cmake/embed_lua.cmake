@@ -1,15 +1,13 @@
 # cmake -DSCRIPTS=<list> -DROOT=<lua> -DOUT=<directory> -P embed_lua.cmake
 # Writes lua_scripts.c and lua_scripts.h: each lua/<kind>/<verb>.lua as a struct rlock__script with its bytes and the
-# SHA-1 that Redis will compute of them. Comment lines and blank lines stay at home.
+# SHA-1 that Redis will compute of them. Comment lines and blank lines stay at home. A script may have others as
+# functions: include '<kind>/<verb>' is a function of KEYS and ARGV.
 set(declared "")
 set(defined "")
 set(table "")
 
-foreach(script IN LISTS SCRIPTS)
-    cmake_path(RELATIVE_PATH script BASE_DIRECTORY ${ROOT} OUTPUT_VARIABLE name)
-    string(REGEX REPLACE "\\.lua$" "" name ${name})
-    string(MAKE_C_IDENTIFIER ${name} id)
-
+# Reads a script without its comments.
+function(read_script script out)
     file(READ ${script} text)
     if(text MATCHES "--\\[=*\\[")
         message(FATAL_ERROR "${script}: a block comment cannot be stripped; use lines that start with --")
@@ -17,7 +15,20 @@ foreach(script IN LISTS SCRIPTS)
     string(REGEX REPLACE "\n[ \t]*--[^\n]*" "" text "\n${text}")
     string(REGEX REPLACE "\n([ \t]*\n)+" "\n" text "${text}")
     string(REGEX REPLACE "^\n" "" text "${text}")
+    while(text MATCHES "include '([a-z_/]+)'")
+        set(included "${CMAKE_MATCH_1}")
+        read_script(${ROOT}/${included}.lua function)
+        string(REPLACE "include '${included}'" "function(KEYS, ARGV)\n${function}end" text "${text}")
+    endwhile()
+    set(${out} "${text}" PARENT_SCOPE)
+endfunction()
 
+foreach(script IN LISTS SCRIPTS)
+    cmake_path(RELATIVE_PATH script BASE_DIRECTORY ${ROOT} OUTPUT_VARIABLE name)
+    string(REGEX REPLACE "\\.lua$" "" name ${name})
+    string(MAKE_C_IDENTIFIER ${name} id)
+
+    read_script(${script} text)
     set(stripped ${OUT}/lua/${name}.lua)
     file(WRITE ${stripped} "${text}")
     file(SIZE ${stripped} size)

@@ -17,6 +17,7 @@ set(RLOCK_SOURCES
     src/client/query.c
     src/client/scan.c
     src/client/service.c
+    src/client/turn.c
     src/client/uri.c
     src/fair/fair.c
     src/lock/acquire.c
@@ -38,6 +39,7 @@ set(RLOCK_SOURCES
     src/lock/renew.c
     src/lock/spec.c
     src/lock/spin.c
+    src/lock/team.c
     src/multi/composite.c
     src/multi/multi.c
     src/multi/party.c
@@ -60,6 +62,7 @@ set(RLOCK_LUA
     lua/fair/inspect.lua
     lua/fair/release.lua
     lua/fenced/acquire.lua
+    lua/multi/acquire.lua
     lua/plain/acquire.lua
     lua/plain/force.lua
     lua/plain/inspect.lua

@@ -316,12 +316,13 @@ RLOCK_API int rlock_write_new(struct rlock_client *client, const char *name,
 
 /*
  * Makes a multi-lock: one lock that is held while all of its members are. Redisson's
- * RedissonMultiLock. Whoever takes it gets all of them or none, in any order that they are named
- * in; it waits for one while holding those before it, and gives all back at its deadline. The
- * members' holds are the owner's own: it may take a member once more. Losing one loses the whole,
- * once, and gives the others back; the first member's client reports it. A grant's token is 0. A
- * fixed lease is renewed until the last member is taken; then at least two thirds of it remain, see
- * rlock_grant.valid_ms.
+ * RedissonMultiLock. Whoever takes it gets all or none, in any order that they are named in. One
+ * script takes members of one client, none of them fair, and nothing is held while it waits for
+ * one; others, and such as are never free at once for half of the wait or eight rounds, are taken
+ * one by one, and given back at the deadline. The holds are the owner's own: it may take a member
+ * once more. Losing one loses the whole, once, and gives the others back; the first member's client
+ * reports it. A grant's token is 0. A fixed lease is renewed until the last member is taken; then
+ * at least two thirds of it remain, see rlock_grant.valid_ms.
  * members: n from 1 to 64, of any kinds and clients, multi-locks too; each lock once, and not both
  * sides of one read/write lock. They need not live on. opts: NULL, or all default.
  * Returns RLOCK_EINVAL, RLOCK_ENOTSUP (a RedLock as a member), RLOCK_ENOMEM, RLOCK_EFORKED,

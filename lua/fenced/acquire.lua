@@ -1,6 +1,6 @@
 -- Takes a fenced lock, or one level more of it: as plain/acquire, and each new hold gets a token.
 -- KEYS[1] the lock's hash; KEYS[2] the token
--- ARGV[1] owner "uuid:number"; ARGV[2] lease in ms; ARGV[3] the count to make so
+-- ARGV[1] owner "uuid:number"; ARGV[2] lease in ms, 0 only looks; ARGV[3] the count to make so
 -- Replies {1, token} granted (of a nested level: the hold's token is known to its client); {0, PTTL, a holder} busy;
 -- {-1, 1 or 0} a nested level whose hold is gone (1: taken by another).
 -- Atomic because a token belongs to one grant. Both keys in one hash slot by the name's tag.
@@ -11,6 +11,9 @@ local last = tonumber(redis.call('get', KEYS[2]) or 0) or 0
 if redis.call('exists', key) == 0 then
   if count > 1 then
     return {-1, 0}
+  end
+  if lease == 0 then
+    return {1}
   end
   local now = redis.call('time')
   local token = math.max(last + 1, tonumber(now[1]) * 1000000 + tonumber(now[2]))
@@ -28,6 +31,9 @@ end
 local held = redis.call('hget', key, owner)
 local ttl = redis.call('pttl', key)
 if held then
+  if lease == 0 then
+    return {1}
+  end
   redis.call('pexpire', key, math.max(ttl, lease))
   if tonumber(held) < count then
     redis.call('hset', key, owner, count)

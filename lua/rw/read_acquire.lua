@@ -1,7 +1,7 @@
 -- Takes the read side of a read/write lock, or one level more of it: makes the owner's count so, and never adds.
 -- KEYS[1] the lock's hash; KEYS[2] what the keys of its readers' levels begin with; KEYS[3] where a writer that waits asks
 -- readers to stand back, or none
--- ARGV[1] owner "uuid:number"; ARGV[2] lease in ms; ARGV[3] the count to make so; ARGV[4] the field of this owner's write
+-- ARGV[1] owner "uuid:number"; ARGV[2] lease in ms, 0 only looks; ARGV[3] the count to make so; ARGV[4] the field of this owner's write
 -- hold, or ''
 -- Replies {1} granted; {0, PTTL, a holder} busy; {-1, 1 or 0} a nested level whose hold is gone (1: a writer has the lock).
 -- Atomic because the look and the taking must be one. One hash slot by the name's tag.
@@ -20,6 +20,9 @@ if held then
   end
   if not lives then
     return {-1, writing and 1 or 0}
+  end
+  if lease == 0 then
+    return {1}
   end
   redis.call('pexpire', key, math.max(ttl, lease))
   for i = 1, found do
@@ -49,6 +52,9 @@ end
 if KEYS[3] and not own and redis.call('exists', KEYS[3]) == 1 then
   -- who asked may be gone without a word: look again soon
   return {0, math.min(redis.call('pttl', KEYS[3]), 1000), redis.call('get', KEYS[3])}
+end
+if lease == 0 then
+  return {1}
 end
 if mode then
   redis.call('hset', key, owner, 1)

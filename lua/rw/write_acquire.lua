@@ -1,7 +1,7 @@
 -- Takes the write side of a read/write lock, or one level more of it: makes the owner's count so, and never adds.
 -- KEYS[1] the lock's hash; KEYS[2] what the keys of its readers' levels begin with; KEYS[3] where a writer that waits asks
 -- readers to stand back, or none
--- ARGV[1] owner "uuid:number:write"; ARGV[2] lease in ms; ARGV[3] the count to make so; ARGV[4] 1: the call waits
+-- ARGV[1] owner "uuid:number:write"; ARGV[2] lease in ms, 0 only looks; ARGV[3] the count to make so; ARGV[4] 1: the call waits
 -- Replies {1} granted; {0, time to wait, a holder, 1 if readers are asked to stand back} busy; {-1, 1 or 0} a nested level
 -- whose hold is gone (1: taken by another).
 -- Atomic because the look and the taking must be one. One hash slot by the name's tag.
@@ -11,6 +11,9 @@ local key, owner, lease, count = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(A
 local mode, held = redis.call('hget', key, 'mode'), redis.call('hget', key, owner)
 local ttl = redis.call('pttl', key)
 if held then
+  if lease == 0 then
+    return {1}
+  end
   redis.call('pexpire', key, math.max(ttl, lease))
   if tonumber(held) < count then
     redis.call('hset', key, owner, count)
@@ -58,6 +61,9 @@ if left ~= -2 then
     redis.pcall('set', KEYS[3], owner, 'px', 5000)
   end
   return {0, left, holder, asks and 1 or 0}
+end
+if lease == 0 then
+  return {1}
 end
 if mode then
   redis.call('del', key)

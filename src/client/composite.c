@@ -1,274 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Drives the parties of multi-locks and RedLocks. The calling thread begins its members' calls in
- * their clients, keeps watch over all of those that nobody watches, and carries out what the
- * party wishes; who completes a member's call, in whichever thread, tells the party under its one
- * mutex. That mutex is a leaf: it is taken with or without one client's mutex held, and nothing
- * is taken under it.
- *
- * A call that completes when nobody drives its party any more is settled on the spot: what it
- * needs then, its own release or its seal, concerns its own client alone.
- */
+/* What users call on multi-locks and RedLocks: each call is a turn on its owner's party. */
 #include "client/composite.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
-#include <utlist.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/sized.h"
+#include "client/turn.h"
 #include "lock/internal.h"
-#include "multi/composite.h"
-
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects all parties */
-static pthread_cond_t idle = PTHREAD_COND_INITIALIZER;    /* some party has no effort under way */
-static struct rlock__party *parties;
-static uint64_t random_state;
-
-/* A thread that drives a party. */
-struct waiter {
-    struct rlock__party *party;
-    int fd;      /* rings when its party has changed while it sleeps */
-    bool asleep; /* protected by the mutex */
-    size_t n_kept;
-    struct rlock_client *kept[RLOCK__MEMBERS_MAX]; /* those it keeps watch over */
-    struct rlock__parker parker;
-};
-
-/* How often a thread that waits for another's effort looks whether it is cancelled. */
-#define TURN_US (20 * RLOCK__MS)
-
-struct wish {
-    struct rlock__slot *slot;
-    bool begin, seal;
-};
-
-static void finish(struct rlock__call *call);
-
-/* ---- Wishes ---- */
-
-/* Takes a slot's wishes, to be carried out without the mutex. Returns whether there are any. */
-static bool take_wish(struct rlock__slot *slot, struct wish *ret_wish)
-{
-    bool wished = slot->wish != RLOCK__WISH_NONE || slot->seal;
-
-    *ret_wish = (struct wish){slot, slot->wish == RLOCK__WISH_BEGIN, slot->seal};
-    if (ret_wish->begin) {
-        slot->call.finish = finish;
-        slot->call.payload = slot;
-    }
-    slot->wish = RLOCK__WISH_NONE;
-    slot->seal = false;
-    return wished;
-}
-
-static size_t take_wishes(struct rlock__party *party, struct wish wishes[static RLOCK__MEMBERS_MAX])
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < party->composite->n; i++) {
-        n += take_wish(&party->slots[i], &wishes[n]);
-    }
-    return n;
-}
-
-/* With the client's mutex held. A call that was given up may have completed meanwhile, and its
- * place been taken by a release: that goes on. */
-static void carry_out(struct rlock_client *client, const struct wish *wish)
-{
-    struct rlock__call *call = &wish->slot->call;
-    int64_t now = rlock__now_us();
-
-    if (wish->begin) {
-        rlock__core_begin(&client->core, call, now);
-    } else if (wish->seal) {
-        rlock__core_seal(&client->core, wish->slot->spec, wish->slot->party->owner);
-    } else if (call->kind == RLOCK__ACQUIRE && call->core != NULL) {
-        rlock__core_give_up(&client->core, call, RLOCK_ECANCELED, now);
-    }
-}
-
-/* Begins and gives up members' calls; waiter (NULL none) keeps watch where nobody does. */
-static void carry_out_all(const struct wish *wishes, size_t n, struct waiter *waiter)
-{
-    for (size_t i = 0; i < n; i++) {
-        struct rlock_client *client = rlock__client_of(wishes[i].slot->spec->core);
-
-        rlock__enter(client);
-        if (waiter != NULL && client->keeper == NULL) {
-            client->keeper = &waiter->parker;
-            waiter->kept[waiter->n_kept++] = client;
-        }
-        carry_out(client, &wishes[i]);
-        rlock__leave(client);
-        rlock__drive(client);
-    }
-}
-
-/* ---- Parties ---- */
-
-static void drop_if_over(struct rlock__party *party)
-{
-    if (party->users == 0 && rlock__party_is_over(party)) {
-        DL_DELETE(parties, party);
-        rlock__party_free(party);
-    }
-}
-
-static struct rlock__party *find(const struct rlock__composite *composite,
-                                 struct rlock__owner owner)
-{
-    struct rlock__party *party;
-
-    DL_FOREACH(parties, party) {
-        if (party->owner.id == owner.id && party->owner.given == owner.given &&
-            rlock__composite_equal(party->composite, composite)) {
-            return party;
-        }
-    }
-    return NULL;
-}
-
-/* A member's call is complete: under its client's mutex. */
-static void finish(struct rlock__call *call)
-{
-    struct rlock__slot *slot = call->payload;
-    struct rlock__party *party = slot->party;
-    struct waiter *waiter;
-    struct wish wish = {0};
-    bool wished = false;
-
-    (void)pthread_mutex_lock(&mutex);
-    rlock__party_done(slot, rlock__now_us());
-    waiter = party->waiter;
-    if (waiter == NULL) {
-        wished = take_wish(slot, &wish);
-    } else if (waiter->asleep) {
-        const uint64_t one = 1;
-
-        waiter->asleep = false;
-        (void)!write(waiter->fd, &one, sizeof(one));
-    }
-    if (wished) {
-        party->users++;
-    }
-    drop_if_over(party);
-    (void)pthread_mutex_unlock(&mutex);
-    if (wished) {
-        carry_out(rlock__client_of(slot->spec->core), &wish);
-        (void)pthread_mutex_lock(&mutex);
-        party->users--;
-        drop_if_over(party);
-        (void)pthread_mutex_unlock(&mutex);
-    }
-}
-
-/* Who reports a party's loss: the first member's client, or another while that one is closed, or
- * the one that is just being closed; NULL nobody can. */
-static struct rlock_client *reporter(const struct rlock__composite *composite,
-                                     struct rlock_client *closing)
-{
-    struct rlock_client *client = rlock__client_of(composite->first->core);
-
-    for (size_t i = 0; atomic_load(&client->closed) && i < composite->n; i++) {
-        client = rlock__client_of(composite->members[i]->core);
-    }
-    return atomic_load(&client->closed) ? closing : client;
-}
-
-/* Reports a loss, on a dispatcher. */
-static void report(const struct rlock__composite *composite, struct rlock__loss *loss,
-                   struct rlock_client *closing)
-{
-    struct rlock_client *client = reporter(composite, closing);
-    char name[96];
-
-    if (loss == NULL || client == NULL) {
-        (void)rlock__loss_free(loss);
-        return;
-    }
-    rlock__enter(client);
-    rlock__note(&client->core, RLOCK_LOG_WARNING, "lock %s: lost: %s",
-                rlock__text(loss->name, name, sizeof(name)), rlock_reason_text(loss->reason));
-    LL_APPEND(client->core.lost, loss);
-    rlock__leave(client);
-}
-
-/* ---- Driving ---- */
-
-/* Sleeps until the party or a watched client has something to do. */
-static void sleep_once(struct waiter *waiter, int64_t until, const struct rlock_cancel *cancel)
-{
-    struct pollfd fds[2 * RLOCK__MEMBERS_MAX + 2];
-    int64_t untils[RLOCK__MEMBERS_MAX];
-    bool asleep;
-    uint64_t rings;
-
-    for (size_t i = 0; i < waiter->n_kept; i++) {
-        untils[i] = rlock__watch_plan(waiter->kept[i], &fds[2 + 2 * i]);
-        until = rlock__min(until, untils[i]);
-    }
-    fds[0] = (struct pollfd){.fd = waiter->fd, .events = POLLIN};
-    fds[1] = (struct pollfd){.fd = -1, .events = POLLIN};
-    if (cancel != NULL && !rlock__cancel_is_fired(cancel)) {
-        fds[1].fd = rlock__cancel_fd(cancel);
-    }
-    (void)pthread_mutex_lock(&mutex);
-    asleep = waiter->asleep;
-    (void)pthread_mutex_unlock(&mutex);
-    if (asleep) {
-        (void)poll(fds, 2 + 2 * waiter->n_kept, rlock__timeout_ms(until, rlock__now_us()));
-    }
-    if ((fds[0].revents & POLLIN) != 0) {
-        (void)!read(waiter->fd, &rings, sizeof(rings));
-    }
-    for (size_t i = 0; i < waiter->n_kept; i++) {
-        rlock__watch_react(waiter->kept[i], &fds[2 + 2 * i], untils[i]);
-    }
-}
-
-static void drive(struct waiter *waiter, const struct rlock_cancel *cancel)
-{
-    struct rlock__party *party = waiter->party;
-    struct wish wishes[RLOCK__MEMBERS_MAX];
-    bool complete = false;
-
-    while (!complete) {
-        struct rlock__loss *loss;
-        int64_t timer_at;
-        size_t n;
-
-        (void)pthread_mutex_lock(&mutex);
-        if (cancel != NULL && rlock__cancel_is_fired(cancel)) {
-            rlock__party_cancel(party, rlock__now_us());
-        }
-        rlock__party_timer(party, rlock__now_us());
-        n = take_wishes(party, wishes);
-        complete = party->complete;
-        party->waiter = complete ? NULL : waiter;
-        waiter->asleep = !complete && n == 0;
-        loss = party->untold;
-        party->untold = NULL;
-        timer_at = party->timer_at;
-        (void)pthread_mutex_unlock(&mutex);
-        report(party->composite, loss, NULL);
-        carry_out_all(wishes, n, waiter);
-        if (!complete && n == 0) {
-            sleep_once(waiter, timer_at, cancel);
-        }
-    }
-    while (waiter->n_kept > 0) {
-        struct rlock_client *client = waiter->kept[--waiter->n_kept];
-
-        rlock__enter(client);
-        rlock__watch_end(client);
-        rlock__leave(client);
-    }
-}
-
-/* ---- Calls ---- */
 
 /* Keeps what the members said, for rlock_members(). With the mutex held. */
 static void note_results(struct rlock *lock, const struct rlock__party *party)
@@ -289,136 +30,64 @@ static void note_results(struct rlock *lock, const struct rlock__party *party)
 
 void rlock__composite_result(const struct rlock *lock, size_t i, struct rlock__result *ret)
 {
-    (void)pthread_mutex_lock(&mutex);
+    rlock__parties_lock();
     *ret = lock->results[i];
-    (void)pthread_mutex_unlock(&mutex);
+    rlock__parties_unlock();
 }
 
-/* What one call is about. */
-struct call {
-    struct rlock *lock;
-    struct rlock__owner owner;
-    int64_t deadline;
-    const struct rlock_cancel *cancel;
-};
-
-/* Waits a little for another thread's effort on the same owner's hold. */
-static int wait_for_turn(const struct call *call)
+/* One effort on a party whose turn it is: with the mutex held, but while it is driven. */
+static int run_on(struct rlock *lock, struct rlock__party *party, const struct rlock__turn *turn,
+                  const struct rlock__effort *effort, int fd, struct rlock_grant *ret_grant)
 {
-    int64_t now = rlock__now_us(), until;
-    struct timespec ts;
+    int64_t now = rlock__now_us();
 
-    if (call->cancel != NULL && rlock__cancel_is_fired(call->cancel)) {
-        return RLOCK_ECANCELED;
+    if (effort == NULL) {
+        rlock__party_leave(party, now);
+    } else {
+        struct rlock__effort rest = *effort;
+
+        rest.wait_us = rest.wait_us > 0 ? rlock__max(turn->deadline - now, 1) : rest.wait_us;
+        rlock__party_take(party, &rest, now);
     }
-    if (now >= call->deadline) {
-        return RLOCK_ETIMEDOUT;
+    rlock__parties_unlock();
+    rlock__turn_drive(party, fd, turn->cancel);
+    rlock__parties_lock();
+    if (ret_grant != NULL) {
+        now = rlock__now_us();
+        ret_grant->lease_ms = party->lease_granted_us / RLOCK__MS;
+        ret_grant->valid_ms = rlock__max(0, rlock__party_valid_until(party) - now) / RLOCK__MS;
     }
-    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
-    until = rlock__min(call->deadline - now, TURN_US) + ts.tv_nsec / 1000;
-    ts.tv_sec += until / RLOCK__SECOND;
-    ts.tv_nsec = (long)(until % RLOCK__SECOND) * 1000;
-    (void)pthread_cond_clockwait(&idle, &mutex, CLOCK_MONOTONIC, &ts);
-    return 0;
+    note_results(lock, party);
+    return party->code;
 }
 
-/* The party of this owner, once no other effort is under way on it. With the mutex held. */
-static int enter(const struct call *call, struct rlock__party **ret_party)
+/* Runs one effort, NULL an unlock. ret_grant: NULL not wanted. */
+static int run(struct rlock *lock, const struct rlock__turn *turn,
+               const struct rlock__effort *effort, struct rlock_grant *ret_grant)
 {
-    struct rlock__party *party = find(call->lock->composite, call->owner);
-    int code = 0;
-
-    if (party == NULL) {
-        if (random_state == 0) { /* jitter: whatever it gives will do */
-            (void)!getrandom(&random_state, sizeof(random_state), GRND_NONBLOCK);
-            random_state |= 1;
-        }
-        party = rlock__party_new(call->lock->composite, call->owner, &random_state);
-        if (party == NULL) {
-            return RLOCK_ENOMEM;
-        }
-        DL_APPEND(parties, party);
-    }
-    party->users++;
-    while (party->busy && code == 0) {
-        code = wait_for_turn(call);
-    }
-    if (code != 0) {
-        party->users--;
-        return code;
-    }
-    party->busy = true;
-    *ret_party = party;
-    return 0;
-}
-
-/* Carries out what came to be wished since it was last driven, or by the loss of a member. With the
- * mutex held, and the party's turn. */
-static void drain(struct rlock__party *party, struct rlock_client *closing)
-{
-    struct wish wishes[RLOCK__MEMBERS_MAX];
-    struct rlock__loss *loss = party->untold;
-    size_t n = take_wishes(party, wishes);
-
-    party->untold = NULL;
-    (void)pthread_mutex_unlock(&mutex);
-    report(party->composite, loss, closing);
-    carry_out_all(wishes, n, NULL);
-    (void)pthread_mutex_lock(&mutex);
-}
-
-static void leave(struct rlock__party *party)
-{
-    party->busy = false;
-    party->users--;
-    drop_if_over(party);
-    (void)pthread_cond_broadcast(&idle);
-}
-
-/* Runs one effort; begin starts it. Returns its code, with what it says; ret: its grant, or
- * NULL. */
-static int run(const struct call *call, const struct rlock__effort *effort, struct rlock_grant *ret)
-{
-    struct waiter waiter = {.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct rlock__party *party = NULL;
     char detail[RLOCK__DETAIL_SIZE];
     int code;
 
-    if (waiter.fd < 0) {
+    if (fd < 0) {
         return rlock__fail(RLOCK_ERESOURCE, "no file descriptor to wait with");
     }
-    (void)pthread_mutex_lock(&mutex);
-    code = enter(call, &waiter.party);
+    rlock__parties_lock();
+    code = rlock__turn_begin(turn, &party);
     if (code == 0) {
-        if (effort != NULL) {
-            struct rlock__effort rest = *effort;
-
-            rest.wait_us = effort->wait_us > 0 ? rlock__max(call->deadline - rlock__now_us(), 1)
-                                               : effort->wait_us;
-            rlock__party_take(waiter.party, &rest, rlock__now_us());
-        } else {
-            rlock__party_leave(waiter.party, rlock__now_us());
-        }
-        (void)pthread_mutex_unlock(&mutex);
-        drive(&waiter, call->cancel);
-        (void)pthread_mutex_lock(&mutex);
-        code = waiter.party->code;
-        (void)snprintf(detail, sizeof(detail), "%s", waiter.party->detail);
-        if (ret != NULL) {
-            ret->lease_ms = waiter.party->lease_granted_us / RLOCK__MS;
-            ret->valid_ms =
-                rlock__max(0, rlock__party_valid_until(waiter.party) - rlock__now_us()) / RLOCK__MS;
-        }
-        note_results(call->lock, waiter.party);
-        drain(waiter.party, NULL);
-        leave(waiter.party);
+        code = run_on(lock, party, turn, effort, fd, ret_grant);
+        (void)snprintf(detail, sizeof(detail), "%s", party->detail);
+        rlock__turn_end(party);
     } else {
-        code =
-            code == RLOCK_ETIMEDOUT && effort != NULL && effort->wait_us == 0 ? RLOCK_EBUSY : code;
-        (void)snprintf(detail, sizeof(detail), "lock %s: %s", call->lock->composite->name.at,
+        if (code == RLOCK_ETIMEDOUT && effort != NULL && effort->wait_us == 0) {
+            code = RLOCK_EBUSY;
+        }
+        (void)snprintf(detail, sizeof(detail), "lock %s: %s", lock->composite->name.at,
                        rlock_strerror(code));
     }
-    (void)pthread_mutex_unlock(&mutex);
-    (void)close(waiter.fd);
+    rlock__parties_unlock();
+    (void)close(fd);
     return code == 0 ? 0 : rlock__fail(code, "%s", detail);
 }
 
@@ -459,7 +128,8 @@ int rlock__composite_take(struct rlock *lock, const struct rlock_take *take,
                                    .lease_us = take->lease_ms * RLOCK__MS,
                                    .cancel = rlock__cancel_id(take->cancel)};
     struct rlock_grant grant = {.size = sizeof(grant)};
-    struct call call = {.lock = lock, .owner = owner, .cancel = take->cancel};
+    struct rlock__turn turn = {
+        .composite = lock->composite, .owner = owner, .cancel = take->cancel};
     int64_t max_lease = lock->composite->max_lease_us, longest = 0, wait;
     int code = read_clients(lock, take, &effort, &longest);
 
@@ -471,8 +141,8 @@ int rlock__composite_take(struct rlock *lock, const struct rlock_take *take,
         return rlock__fail(RLOCK_EINVAL, "the lease is longer than the RedLock's max_lease_ms");
     }
     wait = effort.wait_us == 0 ? effort.op_timeout_us : effort.wait_us;
-    call.deadline = effort.wait_us < 0 ? RLOCK__NEVER : rlock__later(rlock__now_us(), wait);
-    code = run(&call, &effort, &grant);
+    turn.deadline = effort.wait_us < 0 ? RLOCK__NEVER : rlock__later(rlock__now_us(), wait);
+    code = run(lock, &turn, &effort, &grant);
     if (code == 0 && ret_grant != NULL) {
         rlock__sized_give(ret_grant, &grant);
     }
@@ -482,11 +152,11 @@ int rlock__composite_take(struct rlock *lock, const struct rlock_take *take,
 int rlock__composite_leave(struct rlock *lock, struct rlock__owner owner)
 {
     const struct rlock__core *core = lock->spec->core;
+    struct rlock__turn turn = {.composite = lock->composite,
+                               .owner = owner,
+                               .deadline = rlock__later(rlock__now_us(), core->op_timeout_us)};
 
-    return run(&(struct call){.lock = lock,
-                              .owner = owner,
-                              .deadline = rlock__later(rlock__now_us(), core->op_timeout_us)},
-               NULL, NULL);
+    return run(lock, &turn, NULL, NULL);
 }
 
 int64_t rlock__composite_valid_until(const struct rlock *lock, struct rlock__owner owner,
@@ -495,105 +165,10 @@ int64_t rlock__composite_valid_until(const struct rlock *lock, struct rlock__own
     const struct rlock__party *party;
     int64_t until;
 
-    (void)pthread_mutex_lock(&mutex);
-    party = find(lock->composite, owner);
+    rlock__parties_lock();
+    party = rlock__party_find(lock->composite, owner);
     until = party != NULL ? rlock__party_valid_until(party) : 0;
     *ret_count = party != NULL && !party->lost ? party->count : 0;
-    (void)pthread_mutex_unlock(&mutex);
+    rlock__parties_unlock();
     return until;
-}
-
-/* ---- Losses ---- */
-
-/* Whether a party has levels of the hold that was lost. */
-static bool is_hit(const struct rlock__party *party, const struct rlock__loss *loss)
-{
-    if (party->owner.id != loss->owner_id || party->owner.given != (loss->owner != 0)) {
-        return false;
-    }
-    for (size_t i = 0; i < party->composite->n; i++) {
-        if (party->slots[i].levels > 0 && rlock__spec_equal(party->slots[i].spec, loss->spec)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Lets a party give back its other members, if nobody has its turn: who has it does it. */
-static void settle(struct rlock__party *party, struct rlock_client *closing)
-{
-    if (party->busy) {
-        return;
-    }
-    party->busy = true;
-    party->users++;
-    drain(party, closing);
-    party->busy = false;
-    party->users--;
-    (void)pthread_cond_broadcast(&idle);
-}
-
-bool rlock__composites_lost(const struct rlock__loss *loss)
-{
-    struct rlock__party *party, *after;
-
-    if (loss->kind != NULL) {
-        return true;
-    }
-    (void)pthread_mutex_lock(&mutex);
-    DL_FOREACH(parties, party) {
-        if (is_hit(party, loss)) {
-            rlock__party_member_lost(party, loss->reason, rlock__now_us());
-        }
-    }
-    for (party = parties; party != NULL; party = after) {
-        if (party->untold != NULL) {
-            settle(party, rlock__client_of(loss->spec->core));
-        }
-        after = party->next;
-        drop_if_over(party);
-    }
-    (void)pthread_mutex_unlock(&mutex);
-    return loss->own > 0;
-}
-
-void rlock__composites_thread_exit(uint64_t thread)
-{
-    struct rlock__party *party, *after;
-
-    (void)pthread_mutex_lock(&mutex);
-    for (party = parties; party != NULL; party = after) {
-        if (!party->owner.given && party->owner.id == thread) {
-            party->users++;
-            rlock__party_abandon(party, RLOCK_LOST_THREAD_EXITED);
-            (void)pthread_mutex_unlock(&mutex);
-            for (size_t i = 0; i < party->composite->n; i++) {
-                struct rlock_client *client = rlock__client_of(party->composite->members[i]->core);
-
-                rlock__enter(client);
-                rlock__core_thread_exit(&client->core, thread, rlock__now_us());
-                rlock__leave(client);
-                rlock__drive(client);
-            }
-            (void)pthread_mutex_lock(&mutex);
-            settle(party, NULL);
-            party->users--;
-        }
-        after = party->next;
-        drop_if_over(party);
-    }
-    (void)pthread_mutex_unlock(&mutex);
-}
-
-void rlock__composites_fork(enum rlock__fork_stage stage)
-{
-    if (stage == RLOCK__BEFORE_FORK) {
-        (void)pthread_mutex_lock(&mutex);
-        return;
-    }
-    if (stage == RLOCK__IN_CHILD) { /* what the parent's threads were doing is nobody's here */
-        parties = NULL;
-        idle = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
-    }
-    (void)pthread_mutex_unlock(&mutex);
 }

@@ -60,7 +60,7 @@ static void on_granted(struct rlock__call *call, const struct rlock__answer *ans
     }
     if (now >= rlock__valid_until(call->core, t0, lease)) { /* granted, and over already */
         rlock__acquire_say(call, RLOCK_ETIMEDOUT, now);
-        if (call->target > 1 || now >= call->deadline || call->wait_us == 0) {
+        if (call->target > 1 || now >= call->deadline || call->wait_us == 0 || call->team != NULL) {
             rlock__acquire_undo(call, RLOCK_ETIMEDOUT, now);
             return;
         }
@@ -93,6 +93,10 @@ static void on_error(struct rlock__call *call, const struct rlock__reply *reply,
     (void)snprintf(call->detail, sizeof(call->detail), "lock %s: server %s: %s: %s",
                    rlock__spec_text(call->spec, name), call->core->address,
                    rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)), class.hint);
+    if (call->team != NULL && call->team->partial) {
+        rlock__acquire_undo(call, class.code, now);
+        return;
+    }
     if (!again) {
         rlock__acquire_refuse(call, class.code, now);
         return;
@@ -108,24 +112,24 @@ static void on_lost_outer(struct rlock__call *call, const struct rlock__answer *
     rlock__acquire_refuse(call, RLOCK_ELOST, now);
 }
 
-static void on_answer(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
+void rlock__acquire_note(struct rlock__call *call, const struct rlock__request *request)
 {
-    struct rlock__call *call = request->subject;
-    struct rlock__answer answer = {.outcome = RLOCK__GARBLED};
-    int64_t t0 = request->t0;
+    call->request = NULL;
+    call->sent_at = request->t0;
+    call->gen = request->gen;
+    call->lost_gen = request->lost_gen > call->lost_gen ? request->lost_gen : call->lost_gen;
+}
 
-    if (call != NULL) {
-        call->request = NULL;
-        call->sent_at = t0;
-        call->gen = request->gen;
-        call->lost_gen = request->lost_gen > call->lost_gen ? request->lost_gen : call->lost_gen;
-    }
-    (void)rlock__request_free(request);
-    if (call == NULL) {
-        return;
-    }
+void rlock__acquire_heard(struct rlock__call *call, const struct rlock__reply *reply, int64_t t0,
+                          int64_t now)
+{
+    struct rlock__answer answer = {.outcome = RLOCK__GARBLED};
+
     if (call->step == RLOCK__GIVING_UP) {
         rlock__acquire_late_answer(call, reply, now);
+        return;
+    }
+    if (reply == NULL) { /* dropped: others of its team gave up, and so will it */
         return;
     }
     call->error = 0;
@@ -141,7 +145,11 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
         break;
     case RLOCK__BUSY:
         rlock__acquire_account_busy(call);
-        rlock__acquire_busy(call, &answer, now);
+        if (call->team != NULL) {
+            rlock__team_busy(call, &answer, now);
+        } else {
+            rlock__acquire_busy(call, &answer, now);
+        }
         break;
     case RLOCK__GONE:
         on_lost_outer(call, &answer, now);
@@ -150,6 +158,20 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
         rlock__acquire_say(call, RLOCK_EINDOUBT, now);
         rlock__acquire_undo(call, RLOCK_EREFUSED, now);
         break;
+    }
+}
+
+static void on_answer(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
+{
+    struct rlock__call *call = request->subject;
+    int64_t t0 = request->t0;
+
+    if (call != NULL) {
+        rlock__acquire_note(call, request);
+    }
+    (void)rlock__request_free(request);
+    if (call != NULL) {
+        rlock__acquire_heard(call, reply, t0, now);
     }
 }
 
@@ -169,12 +191,11 @@ static struct rlock__bytes other_hold(const struct rlock__call *call,
     return rlock__owner_text(call->core, hold->number, out);
 }
 
-void rlock__acquire_attempt(struct rlock__call *call, int64_t now)
+void rlock__acquire_asks(struct rlock__call *call, struct rlock__request *request,
+                         struct rlock__cmd *ret_cmd, int64_t now)
 {
-    struct rlock__core *core = call->core;
-    struct rlock__request *request = rlock__request_new(on_answer, call);
     char owner[RLOCK__OWNER_SIZE], other[RLOCK__OWNER_SIZE];
-    struct rlock__ask ask = {.owner = rlock__owner_text(core, call->number, owner),
+    struct rlock__ask ask = {.owner = rlock__owner_text(call->core, call->number, owner),
                              .count = call->target,
                              .lease_ms = rlock__ms_up(rlock__acquire_lease(call)),
                              .publish = "PUBLISH",
@@ -183,16 +204,29 @@ void rlock__acquire_attempt(struct rlock__call *call, int64_t now)
                              .memo = call->memo,
                              .now = now};
 
-    if (request == NULL) {
-        rlock__acquire_refuse(call, RLOCK_ENOMEM, now);
-        return;
-    }
-    call->spec->ops->acquire(call->spec, &ask, &request->cmd);
+    call->spec->ops->acquire(call->spec, &ask, ret_cmd);
     call->enqueued |= ask.waits && (call->spec->ops->caps & RLOCK__CAP_QUEUES) != 0;
     call->request = request;
     call->step = RLOCK__ASKING;
     call->stale = false;
     call->attempts++;
+}
+
+void rlock__acquire_attempt(struct rlock__call *call, int64_t now)
+{
+    struct rlock__core *core = call->core;
+    struct rlock__request *request;
+
+    if (call->team != NULL) {
+        rlock__team_ask(call, now);
+        return;
+    }
+    request = rlock__request_new(on_answer, call);
+    if (request == NULL) {
+        rlock__acquire_refuse(call, RLOCK_ENOMEM, now);
+        return;
+    }
+    rlock__acquire_asks(call, request, &request->cmd, now);
     rlock__timer_set(&core->timers, &call->timer, call->deadline);
     rlock__flight_submit(&core->server.flight, request, now);
 }
@@ -296,7 +330,8 @@ void rlock__acquire_turn(struct rlock__call *call, int64_t now)
     }
     call->number = ++core->last_number;
     call->target = 1;
-    if (call->wait_us == 0 || (call->spec->ops->caps & RLOCK__CAP_LOCAL_LINE) == 0) {
+    if (call->wait_us == 0 || call->team != NULL ||
+        (call->spec->ops->caps & RLOCK__CAP_LOCAL_LINE) == 0) {
         rlock__acquire_attempt(call, now);
     } else if (!rlock__place_join(call)) {
         rlock__acquire_end(call, RLOCK_ENOMEM, now);

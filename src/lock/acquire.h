@@ -11,6 +11,14 @@
 int64_t rlock__acquire_lease(const struct rlock__call *call);
 /* Asks the server, once. */
 void rlock__acquire_attempt(struct rlock__call *call, int64_t now);
+/* The call's part of an attempt: its command, and its step. */
+void rlock__acquire_asks(struct rlock__call *call, struct rlock__request *request,
+                         struct rlock__cmd *ret_cmd, int64_t now);
+/* Takes over which copies of a request went out; it is the call's no more. */
+void rlock__acquire_note(struct rlock__call *call, const struct rlock__request *request);
+/* The answer to an attempt that was sent at t0. reply: NULL there will be none. */
+void rlock__acquire_heard(struct rlock__call *call, const struct rlock__reply *reply, int64_t t0,
+                          int64_t now);
 
 /* ---- acquire_wait.c ---- */
 
@@ -18,6 +26,8 @@ void rlock__acquire_attempt(struct rlock__call *call, int64_t now);
 bool rlock__acquire_may_try(const struct rlock__call *call, int64_t now);
 /* Sleeps until a time, a message, or the deadline. */
 void rlock__acquire_sleep(struct rlock__call *call, enum rlock__step step, int64_t at);
+/* Notes who holds the lock, for texts. */
+void rlock__acquire_hold_up(struct rlock__call *call, const struct rlock__answer *answer);
 /* An attempt found the lock busy, and every copy of it is accounted for that can be. */
 void rlock__acquire_busy(struct rlock__call *call, const struct rlock__answer *answer, int64_t now);
 
@@ -30,6 +40,8 @@ void rlock__acquire_busy(struct rlock__call *call, const struct rlock__answer *a
  */
 void rlock__acquire_account_busy(struct rlock__call *call);
 struct rlock__open_copies rlock__acquire_copies(const struct rlock__call *call);
+/* Leaves line and channel, but not its turn on the hold. */
+void rlock__acquire_withdraw(struct rlock__call *call, int64_t granted_until, int64_t now);
 /* Writes the text that goes with a code. */
 void rlock__acquire_say(struct rlock__call *call, int code, int64_t now);
 /* Completes with a code; its text was written before. */
@@ -44,5 +56,21 @@ void rlock__acquire_undo(struct rlock__call *call, int code, int64_t now);
  * release behind it. */
 void rlock__acquire_late_answer(struct rlock__call *call, const struct rlock__reply *reply,
                                 int64_t now);
+/* The same of an answer that did not grant it, and names no reason of its own. */
+void rlock__acquire_late_refusal(struct rlock__call *call, int64_t now);
+
+/* ---- team.c ---- */
+
+/* A call of a team has its turn, or leads and looks again: asks for all, once all have their turn.
+ */
+void rlock__team_ask(struct rlock__call *call, int64_t now);
+/* The call is the reason why its team was refused. */
+void rlock__team_busy(struct rlock__call *call, const struct rlock__answer *answer, int64_t now);
+/* The team does not try any more: its leader ends as busy. */
+void rlock__team_tire(struct rlock__call *call, int64_t now);
+/* The call is complete. */
+void rlock__team_leave(struct rlock__call *call);
+/* rlock__acquire_note() for all of them. */
+void rlock__team_note(struct rlock__team *team, const struct rlock__request *request);
 
 #endif

@@ -17,8 +17,7 @@ struct rlock__open_copies rlock__acquire_copies(const struct rlock__call *call)
     return (struct rlock__open_copies){call->gen, call->lost_gen, call->sent_at};
 }
 
-/* Leaves everything that the call is in, except its turn on the hold. */
-static void withdraw(struct rlock__call *call, int64_t granted_until, int64_t now)
+void rlock__acquire_withdraw(struct rlock__call *call, int64_t granted_until, int64_t now)
 {
     if (call->place != NULL) {
         rlock__place_leave(call, granted_until, now);
@@ -38,7 +37,14 @@ void rlock__acquire_end(struct rlock__call *call, int code, int64_t now)
                           rlock__acquire_lease(call), NULL, now);
     }
 
-    withdraw(call, code == 0 ? call->valid_until : 0, now);
+    if (call->team != NULL) {
+        call->request = NULL;
+        rlock__team_leave(call);
+    } else if (call->request != NULL) {
+        call->request->subject = NULL;
+        call->request = NULL;
+    }
+    rlock__acquire_withdraw(call, code == 0 ? call->valid_until : 0, now);
     rlock__call_complete(call, code, NULL);
     if (hold != NULL) {
         rlock__hold_leave(hold, now);
@@ -88,7 +94,7 @@ void rlock__acquire_undo(struct rlock__call *call, int code, int64_t now)
     call->step = RLOCK__GIVING_UP;
     call->code = code;
     call->enqueued = false; /* the release takes it out of the queue too */
-    withdraw(call, 0, now);
+    rlock__acquire_withdraw(call, 0, now);
     if (call->target > 1) { /* it may have extended the lease of the outer levels */
         int64_t free_by = rlock__free_by(now, rlock__acquire_lease(call));
 
@@ -118,7 +124,14 @@ void rlock__acquire_late_answer(struct rlock__call *call, const struct rlock__re
         rlock__acquire_account_busy(call);
         refused = true;
     }
-    if (refused && call->lost_gen == 0) {
+    if (refused) {
+        rlock__acquire_late_refusal(call, now);
+    }
+}
+
+void rlock__acquire_late_refusal(struct rlock__call *call, int64_t now)
+{
+    if (call->lost_gen == 0) {
         rlock__orphan_forget(call->core, call);
         rlock__acquire_settled(call, now);
     }
@@ -132,14 +145,15 @@ static bool take_back(struct rlock__call *call)
     if (request == NULL) {
         return call->lost_gen != 0;
     }
-    call->sent_at = request->t0;
-    call->gen = request->gen;
-    call->lost_gen = request->lost_gen > call->lost_gen ? request->lost_gen : call->lost_gen;
+    rlock__acquire_note(call, request);
     if (request->sent) {
+        call->request = request;
         request->resend = RLOCK__DROP; /* its reply is read in its place */
         return true;
     }
-    call->request = NULL;
+    if (call->team != NULL) {
+        rlock__team_note(call->team, request);
+    }
     rlock__flight_withdraw(&call->core->server.flight, request);
     (void)rlock__request_free(request);
     return call->lost_gen != 0;
@@ -172,9 +186,5 @@ void rlock__acquire_give_up(struct rlock__call *call, int code, int64_t now)
 
 void rlock__acquire_settled(struct rlock__call *call, int64_t now)
 {
-    if (call->request != NULL) {
-        call->request->subject = NULL;
-        call->request = NULL;
-    }
     rlock__acquire_end(call, call->code, now);
 }

@@ -12,8 +12,14 @@ bool rlock__acquire_may_try(const struct rlock__call *call, int64_t now)
 
 void rlock__acquire_sleep(struct rlock__call *call, enum rlock__step step, int64_t at)
 {
+    int64_t until = call->deadline;
+
     call->step = step;
-    rlock__timer_set(&call->core->timers, &call->timer, rlock__min(at, call->deadline));
+    if (call->team != NULL) { /* only who leads has a time */
+        until = call->team->leader == call ? rlock__min(until, call->team->until) : RLOCK__NEVER;
+        at = call->team->leader == call ? at : RLOCK__NEVER;
+    }
+    rlock__timer_set(&call->core->timers, &call->timer, rlock__min(at, until));
 }
 
 static int64_t poll_pause(struct rlock__core *core)
@@ -38,13 +44,18 @@ static void sleep_busy(struct rlock__call *call, const struct rlock__answer *ans
     rlock__acquire_sleep(call, live ? RLOCK__SLEEPING : RLOCK__SUBSCRIBING, now + pause);
 }
 
+void rlock__acquire_hold_up(struct rlock__call *call, const struct rlock__answer *answer)
+{
+    call->contended = true;
+    (void)snprintf(call->holder, sizeof(call->holder), "%.*s",
+                   (int)rlock__min((int64_t)answer->holder.len, 127), answer->holder.at);
+}
+
 void rlock__acquire_busy(struct rlock__call *call, const struct rlock__answer *answer, int64_t now)
 {
     bool joined = call->channel != NULL;
 
-    call->contended = true;
-    (void)snprintf(call->holder, sizeof(call->holder), "%.*s",
-                   (int)rlock__min((int64_t)answer->holder.len, 127), answer->holder.at);
+    rlock__acquire_hold_up(call, answer);
     rlock__acquire_say(call, RLOCK_EBUSY, now);
     if (call->wait_us == 0) {
         rlock__acquire_refuse(call, RLOCK_EBUSY, now);
@@ -120,14 +131,12 @@ void rlock__acquire_timer(struct rlock__call *call, int64_t now)
 {
     if (call->step == RLOCK__GIVING_UP) { /* the grace is over */
         rlock__orphan_forget(call->core, call);
-        if (call->request != NULL) {
-            call->request->subject = NULL;
-            call->request = NULL;
-        }
         rlock__acquire_say(call, RLOCK_EINDOUBT, now);
         rlock__acquire_end(call, RLOCK_EINDOUBT, now);
     } else if (now >= call->deadline) {
         rlock__acquire_give_up(call, timeout_code(call), now);
+    } else if (call->team != NULL && now >= call->team->until) {
+        rlock__team_tire(call, now);
     } else if (rlock__acquire_may_try(call, now)) {
         rlock__acquire_attempt(call, now);
     } else {

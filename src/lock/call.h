@@ -45,6 +45,29 @@ struct rlock__owner {
 
 /* ---- Calls ---- */
 
+struct rlock__call;
+struct rlock__request;
+
+/*
+ * Calls of one owner in one client, begun under the mutex all at once, that are taken all or none;
+ * their kinds have RLOCK__CAP_TOGETHER, and their inputs are the same. Who owns the calls owns it.
+ */
+struct rlock__team {
+    /* inputs */
+    size_t n;
+    int64_t until; /* who waits then, or for too many rounds, ends as busy; RLOCK__NEVER none */
+
+    /* the core's; at first zero */
+    size_t ready;
+    unsigned rounds;
+    bool rechecks; /* the attempt under way is not another round */
+    bool partial;  /* the error that is being heard came when a part of them was taken */
+    struct rlock__call *leader;
+    struct rlock__request *request; /* in flight, of all of them */
+
+    struct rlock__call *calls[]; /* an input too; those that are complete leave it */
+};
+
 enum rlock__call_kind { RLOCK__ACQUIRE, RLOCK__RELEASE, RLOCK__COMMAND };
 
 /* Where a call stands. */
@@ -68,15 +91,16 @@ struct rlock__call {
     enum rlock__call_kind kind;
     struct rlock__spec *spec; /* not for COMMAND */
     struct rlock__owner owner;
-    int64_t wait_us;       /* ACQUIRE: 0 one attempt, negative for ever */
-    int64_t lease_us;      /* ACQUIRE: 0 renewed */
-    int64_t timeout_us;    /* ACQUIRE of one attempt: its own deadline; 0 the client's */
-    int64_t min_uptime_us; /* ACQUIRE: a server that started later does not count; 0 any */
-    bool kept;             /* ACQUIRE with a lease: renewed with it until it is sealed */
-    bool member;           /* one level of a composite, which answers for it to its owner */
-    const void *cancel;    /* names the signal that cancels it */
-    struct rlock__cmd cmd; /* COMMAND: what to send; the call takes it over */
-    bool once;             /* COMMAND: must not be sent twice */
+    int64_t wait_us;          /* ACQUIRE: 0 one attempt, negative for ever */
+    int64_t lease_us;         /* ACQUIRE: 0 renewed */
+    int64_t timeout_us;       /* ACQUIRE of one attempt: its own deadline; 0 the client's */
+    int64_t min_uptime_us;    /* ACQUIRE: a server that started later does not count; 0 any */
+    bool kept;                /* ACQUIRE with a lease: renewed with it until it is sealed */
+    bool member;              /* one level of a composite, which answers for it to its owner */
+    struct rlock__team *team; /* ACQUIRE: it is taken together with others; NULL alone */
+    const void *cancel;       /* names the signal that cancels it */
+    struct rlock__cmd cmd;    /* COMMAND: what to send; the call takes it over */
+    bool once;                /* COMMAND: must not be sent twice */
     /* COMMAND: takes the reply, under the mutex; returns the call's code */
     int (*read)(struct rlock__call *call, const struct rlock__reply *reply);
     void *reader; /* read's own */

@@ -114,6 +114,8 @@ void rlock__command_give_up(struct rlock__call *call, int code, int64_t now);
 /* Joins the line of its lock; false without memory. */
 bool rlock__place_join(struct rlock__call *call);
 bool rlock__place_is_head(const struct rlock__call *call);
+/* Whether others stand in the line of its lock. */
+bool rlock__place_has_line(const struct rlock__call *call);
 /*
  * Leaves the line. A new head goes on: at once, or, where the one who left was granted the lock,
  * when that lease ends or the channel speaks.

@@ -23,6 +23,8 @@ enum rlock__caps {
         1 << 2, /* waiters queue on the server: each has its own channel, and leaves */
     RLOCK__CAP_SPINS = 1 << 3, /* waiters hear no channel: they look again after growing pauses */
     RLOCK__CAP_NO_UPGRADE = 1 << 4, /* refused while its owner holds the other side */
+    RLOCK__CAP_TOGETHER = 1 << 5,   /* multi/acquire has its script, so that one script may take
+                                       it together with others */
 };
 
 /* What a handle's options say to its kind; zero is the default of each. */

@@ -71,6 +71,11 @@ bool rlock__place_is_head(const struct rlock__call *call)
     return call->place->line == call;
 }
 
+bool rlock__place_has_line(const struct rlock__call *call)
+{
+    return place_find(call->core, call->spec->key) != NULL;
+}
+
 void rlock__place_leave(struct rlock__call *call, int64_t granted_until, int64_t now)
 {
     struct rlock__place *place = call->place;

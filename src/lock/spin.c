@@ -28,7 +28,7 @@ int64_t rlock__spin_pause(struct rlock__call *call)
 
 const struct rlock_ops rlock__spin_ops = {
     .kind = "spin",
-    .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_LOCAL_LINE | RLOCK__CAP_SPINS,
+    .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_LOCAL_LINE | RLOCK__CAP_SPINS | RLOCK__CAP_TOGETHER,
     .side = 'x',
     .channel = rlock__plain_channel,
     .acquire = rlock__plain_acquire,

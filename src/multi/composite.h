@@ -50,6 +50,7 @@ struct rlock__composite_ops {
 struct rlock__composite {
     const struct rlock__composite_ops *ops;
     size_t n, quorum;
+    bool together;             /* one script may take them all */
     struct rlock__spec *first; /* as they were given: its client speaks for the whole */
     int64_t max_lease_us;     /* RedLock: a server that started less than this ago does not count */
     struct rlock__bytes name; /* the members' names, with commas; a NUL behind it */
@@ -103,9 +104,11 @@ struct rlock__party {
     int64_t deadline, timer_at;
     uint64_t *random; /* the driver's: jitter */
     unsigned rounds;
-    bool contended; /* a round failed because others hold it */
-    bool hurried;   /* the last round's members had less time than a call usually has */
-    bool complete;  /* the effort is */
+    struct rlock__team *team; /* of a round that takes all at once; NULL there is none */
+    bool apart;               /* that did not get on: one after the other */
+    bool contended;           /* a round failed because others hold it */
+    bool hurried;             /* the last round's members had less time than a call usually has */
+    bool complete;            /* the effort is */
     int code;
     int64_t lease_granted_us;
     char detail[RLOCK__DETAIL_SIZE];

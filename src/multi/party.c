@@ -41,7 +41,12 @@ struct rlock__party *rlock__party_new(struct rlock__composite *composite, struct
         return NULL;
     }
     party->loss = loss_new(composite, owner);
-    if (party->loss == NULL) {
+    if (composite->together) {
+        party->team = calloc(1, sizeof(*party->team) + composite->n * sizeof(struct rlock__call *));
+    }
+    if (party->loss == NULL || (composite->together && party->team == NULL)) {
+        (void)rlock__loss_free(party->loss);
+        free(party->team);
         free(party);
         return NULL;
     }
@@ -63,6 +68,7 @@ void rlock__party_free(struct rlock__party *party)
     }
     (void)rlock__loss_free(party->loss);
     (void)rlock__composite_unref(party->composite);
+    free(party->team);
     free(party);
 }
 
@@ -304,6 +310,7 @@ void rlock__party_take(struct rlock__party *party, const struct rlock__effort *e
     party->detail[0] = '\0';
     party->rounds = 0;
     party->contended = false;
+    party->apart = party->team == NULL;
     party->deadline = effort->wait_us < 0 ? RLOCK__NEVER : rlock__later(now, wait);
     if (party->loss == NULL) {
         end(party, RLOCK_ENOMEM);

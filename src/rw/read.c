@@ -56,7 +56,7 @@ static void inspect(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd)
 
 const struct rlock_ops rlock__read_ops = {
     .kind = "read",
-    .caps = RLOCK__CAP_REENTRANT,
+    .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_TOGETHER,
     .side = 'r',
     .other_side = 'w',
     .channel = rlock__rw_channel,

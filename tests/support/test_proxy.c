@@ -323,8 +323,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(chopped_replies_are_whole_in_the_end, start_both,
                                         stop_both),
         cmocka_unit_test_setup_teardown(one_class_of_connections_is_cut, start_both, stop_both),
-        cmocka_unit_test_setup_teardown(
-            a_socket_that_a_child_holds_too_is_forgotten_when_it_is_cut, start_both, stop_both),
+        cmocka_unit_test_setup_teardown(a_socket_that_a_child_holds_too_is_forgotten_when_it_is_cut,
+                                        start_both, stop_both),
         cmocka_unit_test_setup_teardown(silence_keeps_what_is_sent, start_both, stop_both),
         cmocka_unit_test_setup_teardown(a_black_hole_is_for_ever, start_both, stop_both),
         cmocka_unit_test_setup_teardown(a_refusing_proxy_listens_again_at_its_address, start_both,

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A thread's turn on a party: begun when no other effort on it is under way, driven until that is
+ * complete, and ended. */
+#ifndef RLOCK_CLIENT_TURN_H
+#define RLOCK_CLIENT_TURN_H
+
+#include "client/composite.h"
+#include "multi/composite.h"
+
+/* The mutex that protects all parties: a leaf under any client's. */
+void rlock__parties_lock(void);
+void rlock__parties_unlock(void);
+
+/* What a turn is about. */
+struct rlock__turn {
+    struct rlock__composite *composite;
+    struct rlock__owner owner;
+    int64_t deadline;
+    const struct rlock_cancel *cancel;
+};
+
+/* All but rlock__turn_drive() with the mutex held. */
+
+/* NULL: the owner has nothing of it, and nothing under way. */
+struct rlock__party *rlock__party_find(const struct rlock__composite *composite,
+                                       struct rlock__owner owner);
+/* The owner's party, once no other effort on it is under way: 0, or why not. */
+int rlock__turn_begin(const struct rlock__turn *turn, struct rlock__party **ret_party);
+/* Without the mutex: carries out what the party wishes until its effort is complete. fd: an eventfd
+ * of the thread. */
+void rlock__turn_drive(struct rlock__party *party, int fd, const struct rlock_cancel *cancel);
+/* The party may be gone then. */
+void rlock__turn_end(struct rlock__party *party);
+
+#endif
