@@ -54,6 +54,33 @@ void fleet_close(struct fleet *fleet)
     assert_true(TEST_EVENTUALLY(test_threads_running() <= fleet->threads, 2000));
 }
 
+void fleet_view_open(struct fleet *view, const struct fleet *fleet)
+{
+    *view = *fleet;
+    for (size_t i = 0; i < view->n; i++) {
+        view->proxies[i] = proxy_start_unix(test_server_unix_url(view->servers[i]));
+    }
+}
+
+void fleet_view_close(struct fleet *view)
+{
+    for (size_t i = 0; i < view->n; i++) {
+        view->proxies[i] = proxy_stop(view->proxies[i]);
+    }
+}
+
+void fleet_reach_only(const struct fleet *fleet, unsigned int mask)
+{
+    for (size_t i = 0; i < fleet->n; i++) {
+        bool is_reachable = (mask >> i & 1) != 0;
+
+        proxy_refuse(fleet->proxies[i], !is_reachable);
+        if (!is_reachable) {
+            proxy_cut_all(fleet->proxies[i], PROXY_ANY);
+        }
+    }
+}
+
 size_t fleet_holding(const struct fleet *fleet, const char *key)
 {
     size_t n = 0;

@@ -39,6 +39,11 @@ struct fleet_opts {
 void fleet_open(struct fleet *fleet, const struct fleet_opts *opts);
 /* Servers that were killed are started again, empty, to be looked at. */
 void fleet_close(struct fleet *fleet);
+/* The same servers as somebody else reaches them: behind proxies of its own, none of the rest. */
+void fleet_view_open(struct fleet *view, const struct fleet *fleet);
+void fleet_view_close(struct fleet *view);
+/* The proxies of the servers in the mask let everything pass; those of the others refuse. */
+void fleet_reach_only(const struct fleet *fleet, unsigned int mask);
 /* How many of the servers that run have the key. */
 size_t fleet_holding(const struct fleet *fleet, const char *key);
 
