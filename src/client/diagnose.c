@@ -53,7 +53,7 @@ static void info_value(struct rlock__bytes text, const char *name, char out[stat
 static void look_at_uptime(struct diagnosis *d, const char *text)
 {
     int64_t uptime_s = rlock__bytes_number(rlock__bytes_of(text), -1);
-    int64_t left_s = RLOCK__MAX_LEASE_MS / 1000 - uptime_s;
+    int64_t left_s = RLOCK__MAX_LEASE_MS / 1000 + 1 - uptime_s; /* a second of uncertainty */
 
     if (uptime_s < 0) {
         find(d, RLOCK_LOG_INFO, "uptime", "not known: RedLocks cannot tell when it restarted");

@@ -16,12 +16,19 @@
 
 /* ---- The link ---- */
 
+/* No earlier than it did; 0 not known. A server's uptime is the difference of two clocks that show
+ * whole seconds: up to one more than it has run. */
+static int64_t started_at(int64_t uptime_s, int64_t now)
+{
+    return uptime_s < 0 ? 0 : now - rlock__max(uptime_s - 1, 0) * RLOCK__SECOND;
+}
+
 static void link_up(struct rlock_client *client)
 {
     struct rlock__link *link = &client->link;
     static atomic_ullong generations;
     const char *run_id = rlock__conn_run_id(link->conn);
-    int64_t uptime_s = rlock__conn_uptime_s(link->conn), now = rlock__now_us();
+    int64_t now = rlock__now_us();
     bool restarted;
 
     link->connecting = false;
@@ -36,7 +43,7 @@ static void link_up(struct rlock_client *client)
     (void)snprintf(link->run_id, sizeof(link->run_id), "%s", run_id);
     atomic_store(&link->fd, rlock__conn_fd(link->conn));
     rlock__enter(client);
-    rlock__core_server(&client->core, uptime_s < 0 ? 0 : now - uptime_s * RLOCK__SECOND, restarted,
+    rlock__core_server(&client->core, started_at(rlock__conn_uptime_s(link->conn), now), restarted,
                        now);
     rlock__core_link_up(&client->core, link->gen, link->fenced_below, now);
     rlock__leave(client);

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "composite/fleet.h"
 
@@ -178,6 +179,46 @@ static void before_the_grant_it_counts_for_nobody(void **state)
     assert_int_equal(sides.rival.both, 0);
 }
 
+static bool is_late_in_its_second(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return now.tv_nsec > 800000000 && now.tv_nsec < 850000000;
+}
+
+static bool is_up_for_a_second(struct test_server *server)
+{
+    char *info = test_server_cmd(server, "INFO server");
+    bool is = strstr(info, "uptime_in_seconds:0") == NULL;
+
+    free(info);
+    return is;
+}
+
+/* A server says that it is up for a second as soon as the wall clock has another one. */
+static void late_in_a_second_it_counts_for_nobody(void **state)
+{
+    struct sides sides;
+
+    (void)state;
+    sides_open(&sides, FIRST, SECOND, false, 1000, 1000);
+    assert_code(take_one(&sides, 20000), 0);
+    assert_code(rlock_unlock_as(sides.one.lock, OWNER), 0);
+    fleet_reach_only(&sides.views[1], SECOND & ~4U);
+    assert_true(TEST_EVENTUALLY(is_late_in_its_second(), 5000));
+    assert_code(take_one(&sides, 1000), 0);
+    fleet_reach_only(&sides.views[0], 0);
+    test_server_restart(sides.fleet.servers[2], false);
+    assert_true(TEST_EVENTUALLY(is_up_for_a_second(sides.fleet.servers[2]), 2000));
+    rival_start(&sides);
+    fleet_reach_only(&sides.views[1], SECOND);
+    assert_true(TEST_EVENTUALLY(!rlock_is_valid_as(sides.one.lock, OWNER), 5000));
+    (void)rlock_unlock_as(sides.one.lock, OWNER);
+    sides_close(&sides);
+    assert_int_equal(sides.rival.both, 0);
+}
+
 static void *take_one_main(void *arg)
 {
     struct sides *sides = arg;
@@ -300,6 +341,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(after_the_grant_it_helps_nobody),
         cmocka_unit_test(without_delayed_restarts_both_believe),
         cmocka_unit_test(before_the_grant_it_counts_for_nobody),
+        cmocka_unit_test(late_in_a_second_it_counts_for_nobody),
         cmocka_unit_test(during_an_acquisition_it_helps_nobody),
         cmocka_unit_test(one_after_the_other_they_end_it_with_the_majority),
         cmocka_unit_test(with_its_data_it_may_restart_at_any_time),
