@@ -324,7 +324,8 @@ RLOCK_API int rlock_write_new(struct rlock_client *client, const char *name,
  * reports it. A grant's token is 0. A fixed lease is renewed until the last member is taken; then
  * at least two thirds of it remain, see rlock_grant.valid_ms.
  * members: n from 1 to 64, of any kinds and clients, multi-locks too; each lock once, and not both
- * sides of one read/write lock. They need not live on. opts: NULL, or all default.
+ * sides of one read/write lock. They need not live on. opts: NULL, or all default. One lock by two
+ * clients of one server is RLOCK_EINVAL when it is taken.
  * Returns RLOCK_EINVAL, RLOCK_ENOTSUP (a RedLock as a member), RLOCK_ENOMEM, RLOCK_EFORKED,
  * RLOCK_ECLOSED. Owns: *ret_lock is the caller's, to be freed with rlock_free().
  */
@@ -339,9 +340,9 @@ RLOCK_API int rlock_multi_new(struct rlock *const *members, size_t n, const stru
  * rlock_detail() says how long). All servers are asked at once; the answer comes as soon as it is
  * certain. Nested levels are counted by this process alone. A longer lease than max_lease_ms is
  * RLOCK_EINVAL. After the Redlock algorithm of the Redis documentation.
- * members: n from 1 to 64, each of another client, one per server, neither composites nor fenced
- * locks; an even n tolerates no more than n - 1 would. opts: max_lease_ms, or NULL.
- * Returns as rlock_multi_new(), RLOCK_ENOTSUP for a member that it cannot have.
+ * members: n from 1 to 64, each of another client and server, neither composites nor fenced locks;
+ * an even n tolerates no more than n - 1 would. Two on one server: RLOCK_EINVAL when it is taken.
+ * opts: max_lease_ms, or NULL. Returns as rlock_multi_new(), RLOCK_ENOTSUP for such a member.
  */
 RLOCK_API int rlock_redlock_new(struct rlock *const *members, size_t n,
                                 const struct rlock_opts *opts, struct rlock **ret_lock);

@@ -42,7 +42,9 @@ struct rlock__link {
     size_t n_unfenced;
     bool unfenceable; /* one is not in that list: no link can be fenced any more */
     uint64_t fenced_below;
-    char run_id[64]; /* of the server, where it tells; "" unknown */
+    char run_id[64];      /* of the server, where it tells; "" unknown */
+    atomic_ullong server; /* the same while the link is up, as a number that is another for every
+                             server; 0 unknown. For those without the turn. */
     bool connecting;
     int64_t retry_at, up_at;
     unsigned failures; /* connections in a row that came to nothing */

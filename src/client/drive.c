@@ -134,6 +134,7 @@ void rlock__link_broke(struct rlock_client *client, int code, const char *text)
         remember_unfenced(link);
     }
     atomic_store(&link->fd, -1);
+    atomic_store(&link->server, 0);
     atomic_store(&link->stuck, false);
     link->gen = 0;
     link->sent = 0;

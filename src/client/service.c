@@ -23,6 +23,17 @@ static int64_t started_at(int64_t uptime_s, int64_t now)
     return uptime_s < 0 ? 0 : now - rlock__max(uptime_s - 1, 0) * RLOCK__SECOND;
 }
 
+/* FNV-1a; 0 of nothing. */
+static uint64_t server_number(const char *run_id)
+{
+    uint64_t number = run_id[0] == '\0' ? 0 : 14695981039346656037U;
+
+    for (const char *at = run_id; *at != '\0'; at++) {
+        number = (number ^ (unsigned char)*at) * 1099511628211U;
+    }
+    return number;
+}
+
 static void link_up(struct rlock_client *client)
 {
     struct rlock__link *link = &client->link;
@@ -41,6 +52,7 @@ static void link_up(struct rlock_client *client)
     }
     restarted = link->run_id[0] != '\0' && strcmp(link->run_id, run_id) != 0;
     (void)snprintf(link->run_id, sizeof(link->run_id), "%s", run_id);
+    atomic_store(&link->server, server_number(run_id));
     atomic_store(&link->fd, rlock__conn_fd(link->conn));
     rlock__enter(client);
     rlock__core_server(&client->core, started_at(rlock__conn_uptime_s(link->conn), now), restarted,

@@ -255,6 +255,7 @@ void rlock__turn_drive(struct rlock__party *party, int fd, const struct rlock_ca
             rlock__party_cancel(party, rlock__now_us());
         }
         rlock__party_timer(party, rlock__now_us());
+        rlock__composite_refuse_twins(party, rlock__now_us());
         n = take_wishes(party, wishes);
         complete = party->complete;
         party->waiter = complete ? NULL : waiter;

@@ -141,6 +141,8 @@ void rlock__party_leave(struct rlock__party *party, int64_t now);
 void rlock__party_done(struct rlock__slot *slot, int64_t now);
 void rlock__party_timer(struct rlock__party *party, int64_t now);
 void rlock__party_cancel(struct rlock__party *party, int64_t now);
+/* It cannot be taken, as party->detail says. */
+void rlock__party_refuse(struct rlock__party *party, int64_t now);
 /* Its owner is no more, and its members' cores know that: nothing is given back, and nobody will
  * unlock. */
 void rlock__party_abandon(struct rlock__party *party, enum rlock_reason reason);

@@ -476,6 +476,13 @@ void rlock__party_cancel(struct rlock__party *party, int64_t now)
     }
 }
 
+void rlock__party_refuse(struct rlock__party *party, int64_t now)
+{
+    if (party->phase == RLOCK__PARTY_TAKING) {
+        rlock__party_back_out(party, RLOCK_EINVAL, now);
+    }
+}
+
 void rlock__party_abandon(struct rlock__party *party, enum rlock_reason reason)
 {
     if (party->count > 0 && !party->lost) {

@@ -365,6 +365,94 @@ static void members_may_be_of_any_kind_and_multis_too(void **state)
     close_pair(&pair);
 }
 
+/* ---- One server through two clients ---- */
+
+struct twins {
+    struct fleet fleet, view;
+    struct crew one, two; /* which have different addresses for their server */
+    struct rlock *lock;
+};
+
+static void open_twins(struct twins *twins)
+{
+    fleet_open(&twins->fleet, &(struct fleet_opts){.n = 1});
+    fleet_view_open(&twins->view, &twins->fleet);
+    crew_open(&twins->one, &twins->fleet, usual, OFF);
+    crew_open(&twins->two, &twins->view, usual, OFF);
+}
+
+static void close_twins(struct twins *twins)
+{
+    twins->lock = rlock_free(twins->lock);
+    crew_close(&twins->one);
+    crew_close(&twins->two);
+    fleet_view_close(&twins->view);
+    fleet_close(&twins->fleet);
+}
+
+/* It would wait for itself. */
+static void one_name_through_two_clients_of_one_server_is_refused(void **state)
+{
+    struct twins twins;
+    struct rlock *members[2];
+
+    (void)state;
+    open_twins(&twins);
+    members[0] = twins.one.members[0];
+    members[1] = twins.two.members[0];
+    assert_code(rlock_multi_new(members, 2, NULL, &twins.lock), 0);
+    for (int i = 0; i < 2; i++) { /* as soon as both are connected, and then at once */
+        assert_code(rlock_lock(twins.lock), RLOCK_EINVAL);
+        assert_non_null(strstr(rlock_detail(), "lock a: "));
+        assert_non_null(strstr(rlock_detail(), "one server"));
+        assert_int_equal(fleet_holding(&twins.fleet, "a"), 0);
+    }
+    close_twins(&twins);
+}
+
+static void two_names_through_two_clients_of_one_server_are_fine(void **state)
+{
+    struct twins twins;
+    struct rlock *b;
+
+    (void)state;
+    open_twins(&twins);
+    b = crew_lock(&twins.two, 0, "b");
+    assert_code(rlock_multi_new((struct rlock *[]){twins.one.members[0], b}, 2, NULL, &twins.lock),
+                0);
+    assert_code(rlock_lock_with(twins.lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+    assert_int_equal(fleet_holding(&twins.fleet, "b"), 1);
+    assert_code(rlock_unlock(twins.lock), 0);
+    b = rlock_free(b);
+    close_twins(&twins);
+}
+
+static void one_name_in_two_databases_of_one_server_is_fine(void **state)
+{
+    struct fleet fleet;
+    struct rlock_client *clients[2];
+    struct rlock *members[2], *multi;
+
+    (void)state;
+    fleet_open(&fleet, &(struct fleet_opts){.n = 1});
+    for (int i = 0; i < 2; i++) {
+        char url[256];
+
+        test_text(url, sizeof(url), "%s?db=%d", test_server_unix_url(fleet.servers[0]), i + 1);
+        assert_code(rlock_client_open(&RLOCK_CLIENT_OPTS(.url = url), &clients[i]), 0);
+        assert_code(rlock_reentrant_new(clients[i], "a", NULL, &members[i]), 0);
+    }
+    assert_code(rlock_multi_new(members, 2, NULL, &multi), 0);
+    assert_code(rlock_lock_with(multi, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+    assert_code(rlock_unlock(multi), 0);
+    multi = rlock_free(multi);
+    for (int i = 0; i < 2; i++) {
+        members[i] = rlock_free(members[i]);
+        clients[i] = rlock_client_close(clients[i]);
+    }
+    fleet_close(&fleet);
+}
+
 /* ---- Crowds ---- */
 
 enum { NAMES = 10, THREADS = 8 };
@@ -471,6 +559,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(closing_one_client_loses_it_and_leaves_the_others_free),
         cmocka_unit_test(a_release_that_is_refused_is_tried_again),
         cmocka_unit_test(members_may_be_of_any_kind_and_multis_too),
+        cmocka_unit_test(one_name_through_two_clients_of_one_server_is_refused),
+        cmocka_unit_test(two_names_through_two_clients_of_one_server_are_fine),
+        cmocka_unit_test(one_name_in_two_databases_of_one_server_is_fine),
         cmocka_unit_test(random_subsets_always_make_progress),
     };
 

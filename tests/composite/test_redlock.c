@@ -117,7 +117,7 @@ static void each_subset_of_silent_servers_follows_the_majority(void **state)
     each_subset(silence, refused_by_the_silent);
 }
 
-/* Takes it on every server: as soon as each of them is connected, and has run for long enough to count. */
+/* Takes it on every server: as soon as each of them is connected, and counts. */
 static bool takes_all(const struct crew *crew)
 {
     bool all;
@@ -319,6 +319,7 @@ static void two_that_reach_different_minorities_both_fail(void **state)
         if ((one & two) != 0 || __builtin_popcount(one) != 2 || __builtin_popcount(two) != 2) {
             continue;
         }
+        assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 0, 5000));
         fleet_reach_only(&views[0], one);
         fleet_reach_only(&views[1], two);
         both_try(crews, codes);
@@ -449,6 +450,33 @@ static void members_that_it_cannot_have_are_refused(void **state)
     fleet_close(&fleet);
 }
 
+/* The loss of that one would be the loss of two. */
+static void two_members_on_one_server_are_refused(void **state)
+{
+    struct fleet fleet, view;
+    struct crew one, two;
+    struct rlock *b, *made;
+
+    (void)state;
+    fleet_open(&fleet, &(struct fleet_opts){.n = 1});
+    fleet_view_open(&view, &fleet);
+    crew_open(&one, &fleet, usual, OFF);
+    crew_open(&two, &view, usual, OFF);
+    b = crew_lock(&two, 0, "b");
+    assert_code(rlock_redlock_new((struct rlock *[]){one.members[0], b}, 2,
+                                  &RLOCK_OPTS(.max_lease_ms = OFF), &made),
+                0);
+    assert_true(TEST_EVENTUALLY(rlock_try_lock(made) == RLOCK_EINVAL, 5000));
+    assert_non_null(strstr(rlock_detail(), "one server"));
+    assert_int_equal(fleet_holding(&fleet, "a"), 0);
+    made = rlock_free(made);
+    b = rlock_free(b);
+    crew_close(&one);
+    crew_close(&two);
+    fleet_view_close(&view);
+    fleet_close(&fleet);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -464,6 +492,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_restarted_server_does_not_help_to_a_second_quorum),
         cmocka_unit_test(losing_a_minority_leaves_it_valid_losing_more_is_told_once),
         cmocka_unit_test(members_that_it_cannot_have_are_refused),
+        cmocka_unit_test(two_members_on_one_server_are_refused),
     };
 
     if (argc > 1) {
