@@ -323,11 +323,10 @@ RLOCK_API int rlock_write_new(struct rlock_client *client, const char *name,
  * once more. Losing one loses the whole, once, and gives the others back; the first member's client
  * reports it. A grant's token is 0. A fixed lease is renewed until the last member is taken; then
  * at least two thirds of it remain, see rlock_grant.valid_ms.
- * members: n from 1 to 64, of any kinds and clients, multi-locks too; each lock once, and not both
- * sides of one read/write lock. They need not live on. opts: NULL, or all default. One lock by two
- * clients of one server is RLOCK_EINVAL when it is taken.
- * Returns RLOCK_EINVAL, RLOCK_ENOTSUP (a RedLock as a member), RLOCK_ENOMEM, RLOCK_EFORKED,
- * RLOCK_ECLOSED. Owns: *ret_lock is the caller's, to be freed with rlock_free().
+ * members: n from 1 to 64, of any kinds and clients, multi-locks too; each lock once (RLOCK_EINVAL
+ * when it is taken by two clients of one server), not both sides of one read/write lock; they need
+ * not live on. opts: NULL, or all default. Returns RLOCK_EINVAL, ENOTSUP (a RedLock as a member),
+ * ENOMEM, EFORKED, ECLOSED. Owns: *ret_lock is the caller's, to be freed with rlock_free().
  */
 RLOCK_API int rlock_multi_new(struct rlock *const *members, size_t n, const struct rlock_opts *opts,
                               struct rlock **ret_lock);
