@@ -68,6 +68,8 @@ void rlock__team_ask(struct rlock__call *call, int64_t now);
 void rlock__team_busy(struct rlock__call *call, const struct rlock__answer *answer, int64_t now);
 /* The team does not try any more: its leader ends as busy. */
 void rlock__team_tire(struct rlock__call *call, int64_t now);
+/* Their leader ran into its deadline, and so did they. */
+void rlock__team_give_up(struct rlock__team *team, int code, int64_t now);
 /* The call is complete. */
 void rlock__team_leave(struct rlock__call *call);
 /* rlock__acquire_note() for all of them. */

@@ -134,7 +134,13 @@ void rlock__acquire_timer(struct rlock__call *call, int64_t now)
         rlock__acquire_say(call, RLOCK_EINDOUBT, now);
         rlock__acquire_end(call, RLOCK_EINDOUBT, now);
     } else if (now >= call->deadline) {
-        rlock__acquire_give_up(call, timeout_code(call), now);
+        int code = timeout_code(call);
+        struct rlock__team *team = call->team;
+
+        rlock__acquire_give_up(call, code, now);
+        if (team != NULL) {
+            rlock__team_give_up(team, code, now);
+        }
     } else if (call->team != NULL && now >= call->team->until) {
         rlock__team_tire(call, now);
     } else if (rlock__acquire_may_try(call, now)) {

@@ -241,6 +241,15 @@ void rlock__team_busy(struct rlock__call *call, const struct rlock__answer *answ
     }
 }
 
+void rlock__team_give_up(struct rlock__team *team, int code, int64_t now)
+{
+    for (size_t i = 0; i < team->n; i++) {
+        if (team->calls[i] != NULL) {
+            rlock__acquire_give_up(team->calls[i], code, now);
+        }
+    }
+}
+
 void rlock__team_leave(struct rlock__call *call)
 {
     struct rlock__team *team = call->team;
