@@ -206,6 +206,9 @@ void rlock__composite_refuse_twins(struct rlock__party *party, int64_t now)
 {
     struct rlock__spec *const *members = party->composite->members;
 
+    if (party->composite->together) { /* one client */
+        return;
+    }
     for (size_t i = 1; party->phase == RLOCK__PARTY_TAKING && i < party->composite->n; i++) {
         for (size_t j = i; j-- > 0;) {
             if (are_twins(party->composite, members[i], members[j])) {
