@@ -166,6 +166,28 @@ static void each_kind_but_the_fair_may_be_a_member(void **state)
     close_scene(&scene);
 }
 
+static void a_member_that_its_owner_has_is_taken_once_more(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    open_scene(&scene);
+    assert_code(rlock_try_lock(scene.b[0]), 0);
+    assert_code(rlock_try_lock(scene.multi[0]), 0);
+    assert_true(test_server_says(scene.fleet.servers[0], "1", "HVALS a"));
+    assert_true(test_server_says(scene.fleet.servers[0], "2", "HVALS b"));
+    assert_code(rlock_unlock(scene.multi[0]), 0);
+    assert_true(rlock_is_valid(scene.b[0]));
+    assert_int_equal(fleet_holding(&scene.fleet, "a"), 0);
+    free(test_server_cmd(scene.fleet.servers[0], "DEL b"));
+    assert_code(rlock_try_lock(scene.multi[0]), RLOCK_ELOST); /* and not the rest of it */
+    assert_int_equal(fleet_holding(&scene.fleet, "a"), 0);
+    assert_code(rlock_unlock(scene.b[0]), RLOCK_ELOST);
+    assert_code(rlock_try_lock(scene.multi[0]), 0);
+    assert_code(rlock_unlock(scene.multi[0]), 0);
+    close_scene(&scene);
+}
+
 /* ---- Waiting ---- */
 
 static void *lock_and_unlock(void *arg)
@@ -497,6 +519,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(one_script_takes_all_members),
         cmocka_unit_test(one_round_trip_takes_all_and_one_leaves_them),
         cmocka_unit_test(each_kind_but_the_fair_may_be_a_member),
+        cmocka_unit_test(a_member_that_its_owner_has_is_taken_once_more),
         cmocka_unit_test(who_waits_holds_no_part),
         cmocka_unit_test(who_waits_follows_the_member_that_is_busy),
         cmocka_unit_test(members_that_are_never_free_at_once_do_not_starve_it),
