@@ -46,6 +46,7 @@ set(RLOCK_SOURCES
     src/net/conn.c
     src/net/connect.c
     src/net/hello.c
+    src/net/resolve.c
     src/net/resp.c
     src/net/session.c
     src/net/sock.c

@@ -194,6 +194,7 @@ struct rlock__conn *rlock__conn_free(struct rlock__conn *conn)
 {
     if (conn != NULL) {
         rlock__conn_close(conn);
+        (void)rlock__resolver_free(conn->resolver);
         rlock__resp_free(conn->resp);
         free(conn);
     }
@@ -214,6 +215,8 @@ int rlock__conn_fd(const struct rlock__conn *conn)
 short rlock__conn_events(const struct rlock__conn *conn)
 {
     switch (conn->state) {
+    case RLOCK__CONN_RESOLVING:
+        return POLLIN;
     case RLOCK__CONN_CONNECTING:
         return POLLOUT;
     case RLOCK__CONN_TLS:

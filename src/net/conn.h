@@ -4,6 +4,8 @@
  *
  * States, and what holds in each:
  *   closed      no socket; what rlock__conn_error() says is of the last try
+ *   resolving   no socket; the host's addresses are being asked for, and the descriptor is ready
+ *               when they are known
  *   connecting  a socket whose connect() is under way; further addresses may follow
  *   tls         connected; the TLS handshake is under way
  *   hello       bytes can be exchanged; the server's answers to our greeting are awaited (hello.h)
@@ -11,10 +13,9 @@
  *   failed      the socket is still there, so that whoever polls it does not poll somebody else's,
  *               but nothing is read or written any more; it waits for rlock__conn_close()
  *
- * Nothing here blocks, but for getaddrinfo() in rlock__conn_start(). Waiting is the caller's: poll
- * rlock__conn_fd() for rlock__conn_events() until rlock__conn_deadline(), then rlock__conn_step();
- * ask for all three anew after each step, since a step may go on to the next address with another
- * socket.
+ * Nothing here blocks. Waiting is the caller's: poll rlock__conn_fd() for rlock__conn_events()
+ * until rlock__conn_deadline(), then rlock__conn_step(); ask for all three anew after each step,
+ * since a step may go on to the next address with another socket.
  *
  * Threads: none and no mutex of its own; one caller at a time.
  * Fork: in a child only rlock__conn_abandon() may be called.
@@ -58,10 +59,10 @@ int rlock__conn_new(const struct rlock__conn_opts *opts, struct rlock__conn **re
 struct rlock__conn *rlock__conn_free(struct rlock__conn *conn);
 
 /*
- * Closes what was there and starts anew: resolves the host's name, connects, and goes on as far as
- * that goes without waiting. unfenced: client ids of earlier connections of ours, to be killed in
- * the handshake; copied. An id of 0 cannot be killed. Returns 0 when it is under way or up, else as
- * rlock__conn_step().
+ * Closes what was there and starts anew: resolves the host's name (in a thread of its own unless it
+ * is an address or localhost), connects, and goes on as far as that goes without waiting. unfenced:
+ * client ids of earlier connections of ours, to be killed in the handshake; copied. An id of 0
+ * cannot be killed. Returns 0 when it is under way or up, else as rlock__conn_step().
  */
 int rlock__conn_start(struct rlock__conn *conn, const uint64_t *unfenced, size_t n, int64_t now);
 /*
@@ -79,7 +80,7 @@ int rlock__conn_refusal_code(struct rlock__bytes error);
 /* Whether trying again will not help before somebody changes an option, a file or the server. */
 bool rlock__conn_error_is_final(int code);
 
-/* The socket; -1 when closed. */
+/* What to poll: the socket, once there is one; -1 when closed. */
 int rlock__conn_fd(const struct rlock__conn *conn);
 /* What it waits for: POLLIN, POLLOUT; 0 when closed or failed. */
 short rlock__conn_events(const struct rlock__conn *conn);

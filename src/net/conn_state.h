@@ -6,6 +6,7 @@
 #include "base/time.h"
 #include "net/conn.h"
 #include "net/hello.h"
+#include "net/resolve.h"
 #include "net/resp.h"
 #include "net/session.h"
 #include "net/sock.h"
@@ -19,6 +20,7 @@
 /* See conn.h. */
 enum rlock__conn_state {
     RLOCK__CONN_CLOSED,
+    RLOCK__CONN_RESOLVING,
     RLOCK__CONN_CONNECTING,
     RLOCK__CONN_TLS,
     RLOCK__CONN_HELLO,
@@ -30,11 +32,12 @@ struct rlock__conn {
     const struct rlock__conn_opts *opts;
     enum rlock__conn_state state;
     int fd;
-    bool want_out;            /* a write was short */
-    struct addrinfo *addrs;   /* what the host's name stands for */
-    struct addrinfo *next;    /* the address to try after the present one */
-    int64_t deadline;         /* of the handshake */
-    int64_t address_deadline; /* of connecting to the present address */
+    bool want_out;                    /* a write was short */
+    struct rlock__resolver *resolver; /* asked, maybe for an earlier try; NULL none */
+    struct addrinfo *addrs;           /* what the host's name stands for */
+    struct addrinfo *next;            /* the address to try after the present one */
+    int64_t deadline;                 /* of the handshake */
+    int64_t address_deadline;         /* of connecting to the present address */
     struct rlock__session *session;
     struct rlock__hello hello;
     size_t said; /* how much of hello.out was sent */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How a connection comes up: the states from closed to up, see conn.h. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,6 +48,26 @@ static int try_next(struct rlock__conn *conn, int error, int64_t now)
         error = -fd;
     }
     return rlock__conn_fail(conn, rlock__sock_code(error), "cannot connect: %s", strerror(error));
+}
+
+static int resolved(struct rlock__conn *conn, int code, const char *why, int64_t now)
+{
+    conn->next = conn->addrs;
+    return code == 0 ? try_next(conn, 0, now)
+                     : rlock__conn_fail(conn, code, "name not resolved: %s", why);
+}
+
+static int step_resolving(struct rlock__conn *conn, int64_t now)
+{
+    char why[RLOCK__RESOLVE_WHY_SIZE] = "";
+    int code;
+
+    if (!rlock__resolver_is_done(conn->resolver)) {
+        return 0;
+    }
+    code = rlock__resolver_take(conn->resolver, &conn->addrs, why);
+    conn->resolver = rlock__resolver_free(conn->resolver);
+    return resolved(conn, code, why, now);
 }
 
 static int step_connecting(struct rlock__conn *conn, int64_t now)
@@ -127,6 +148,8 @@ static int step_hello(struct rlock__conn *conn)
 static int step_once(struct rlock__conn *conn, int64_t now)
 {
     switch (conn->state) {
+    case RLOCK__CONN_RESOLVING:
+        return step_resolving(conn, now);
     case RLOCK__CONN_CONNECTING:
         return step_connecting(conn, now);
     case RLOCK__CONN_TLS:
@@ -146,7 +169,9 @@ static int fail_timeout(struct rlock__conn *conn)
 {
     const char *what = "no answer";
 
-    if (conn->state == RLOCK__CONN_CONNECTING) {
+    if (conn->state == RLOCK__CONN_RESOLVING) {
+        what = "name not resolved";
+    } else if (conn->state == RLOCK__CONN_CONNECTING) {
         what = "not connected";
     } else if (conn->state == RLOCK__CONN_TLS) {
         /* A plain Redis server takes the handshake for a command that does not end. */
@@ -169,7 +194,7 @@ int rlock__conn_step(struct rlock__conn *conn, int64_t now)
 static int begin(struct rlock__conn *conn, int64_t now)
 {
     const struct rlock__conn_opts *opts = conn->opts;
-    const char *why = "";
+    char why[RLOCK__RESOLVE_WHY_SIZE] = "";
     bool under_way = false;
     int r;
 
@@ -180,12 +205,20 @@ static int begin(struct rlock__conn *conn, int64_t now)
                       : rlock__conn_fail(conn, rlock__sock_code(-r), "cannot connect: %s",
                                          strerror(-r));
     }
-    r = rlock__sock_resolve(opts->host, opts->port, &conn->addrs, &why);
-    if (r != 0) {
-        return rlock__conn_fail(conn, r, "name not resolved: %s", why);
+    r = rlock__resolve_literal(opts->host, opts->port, &conn->addrs, why);
+    if (r <= 0) {
+        return resolved(conn, r, why, now);
     }
-    conn->next = conn->addrs;
-    return try_next(conn, 0, now);
+    /* One without an answer goes on: a silent name server gets one question at a time. */
+    r = conn->resolver != NULL ? 0 : rlock__resolver_new(opts->host, opts->port, &conn->resolver);
+    if (r == 0) {
+        conn->fd = fcntl(rlock__resolver_fd(conn->resolver), F_DUPFD_CLOEXEC, 0);
+    }
+    if (r != 0 || conn->fd < 0) {
+        return rlock__conn_fail(conn, RLOCK_ERESOURCE, "no thread to resolve its name");
+    }
+    conn->state = RLOCK__CONN_RESOLVING;
+    return 0;
 }
 
 int rlock__conn_start(struct rlock__conn *conn, const uint64_t *unfenced, size_t n, int64_t now)

@@ -8,7 +8,6 @@
 #include <rlock/rlock.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -24,45 +23,7 @@
  * endangers. */
 #define USER_TIMEOUT_MS 5000
 
-/* ---- Names and addresses ---- */
-
-static int resolve(const char *host, const char *service, int flags, struct addrinfo **ret_addrs)
-{
-    struct addrinfo hints = {
-        .ai_family = AF_UNSPEC,
-        .ai_socktype = SOCK_STREAM,
-        .ai_flags = AI_NUMERICSERV | flags,
-    };
-
-    return getaddrinfo(host, service, &hints, ret_addrs);
-}
-
-static int resolve_code(int error)
-{
-    if (error == EAI_MEMORY) {
-        return RLOCK_ENOMEM;
-    }
-    return error == EAI_SYSTEM ? rlock__sock_code(errno) : RLOCK_ECONN;
-}
-
-int rlock__sock_resolve(const char *host, uint16_t port, struct addrinfo **ret_addrs,
-                        const char **ret_why)
-{
-    char service[8];
-    int r, code;
-
-    (void)snprintf(service, sizeof(service), "%u", (unsigned)port);
-    r = resolve(host, service, AI_NUMERICHOST, ret_addrs);
-    if (r == EAI_NONAME) { /* localhost is always here (RFC 6761), also where no file says so */
-        r = resolve(strcasecmp(host, "localhost") == 0 ? NULL : host, service, 0, ret_addrs);
-    }
-    if (r == 0) {
-        return 0;
-    }
-    code = resolve_code(r);
-    *ret_why = r == EAI_SYSTEM ? strerror(errno) : gai_strerror(r);
-    return code;
-}
+/* ---- Addresses ---- */
 
 void rlock__sock_name(const struct sockaddr *addr, socklen_t len,
                       char out[static RLOCK__SOCK_NAME_SIZE])

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sockets and addresses: what a connection needs of the system. Only
- * rlock__sock_resolve() blocks. */
+/* Sockets and addresses: what a connection needs of the system. Nothing here blocks. */
 #ifndef RLOCK_NET_SOCK_H
 #define RLOCK_NET_SOCK_H
 
@@ -14,13 +13,6 @@
 /* Enough for "[address%interface]:port". */
 #define RLOCK__SOCK_NAME_SIZE 96
 
-/*
- * Finds a host's addresses, in the order in which to try them; literal addresses ask no name
- * server. Returns RLOCK_ECONN, RLOCK_ERESOURCE or RLOCK_ENOMEM, with the reason, static or of the C
- * library, in ret_why.
- */
-int rlock__sock_resolve(const char *host, uint16_t port, struct addrinfo **ret_addrs,
-                        const char **ret_why);
 /* Writes "127.0.0.1:6379" or "[::1]:6379". */
 void rlock__sock_name(const struct sockaddr *addr, socklen_t len,
                       char out[static RLOCK__SOCK_NAME_SIZE]);

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/resolve.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <rlock/rlock.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "net/sock.h"
+
+struct rlock__resolver {
+    atomic_uint refs; /* the one who asked, and the thread */
+    atomic_bool done; /* what follows is the answer */
+    int code;
+    struct addrinfo *addrs;
+    char why[RLOCK__RESOLVE_WHY_SIZE];
+    int pipe[2];
+    uint16_t port;
+    char host[];
+};
+
+/* The system's answer as a code of ours, with the reason; 1 no such literal. */
+static int look_up(const char *host, uint16_t port, int flags, struct addrinfo **ret_addrs,
+                   char ret_why[static RLOCK__RESOLVE_WHY_SIZE])
+{
+    struct addrinfo hints = {
+        .ai_family = AF_UNSPEC,
+        .ai_socktype = SOCK_STREAM,
+        .ai_flags = AI_NUMERICSERV | flags,
+    };
+    char service[8];
+    int r, error;
+
+    (void)snprintf(service, sizeof(service), "%u", (unsigned)port);
+    r = getaddrinfo(host, service, &hints, ret_addrs);
+    error = errno;
+    if (r == 0) {
+        return 0;
+    }
+    if (r == EAI_NONAME && (flags & AI_NUMERICHOST) != 0) {
+        return 1;
+    }
+    (void)snprintf(ret_why, RLOCK__RESOLVE_WHY_SIZE, "%s",
+                   r == EAI_SYSTEM ? strerror(error) : gai_strerror(r));
+    if (r == EAI_MEMORY) {
+        return RLOCK_ENOMEM;
+    }
+    return r == EAI_SYSTEM ? rlock__sock_code(error) : RLOCK_ECONN;
+}
+
+int rlock__resolve_literal(const char *host, uint16_t port, struct addrinfo **ret_addrs,
+                           char ret_why[static RLOCK__RESOLVE_WHY_SIZE])
+{
+    if (strcasecmp(host, "localhost") ==
+        0) { /* always here (RFC 6761), also where no file says so */
+        return look_up(NULL, port, 0, ret_addrs, ret_why);
+    }
+    return look_up(host, port, AI_NUMERICHOST, ret_addrs, ret_why);
+}
+
+struct rlock__resolver *rlock__resolver_free(struct rlock__resolver *resolver)
+{
+    if (resolver != NULL && atomic_fetch_sub(&resolver->refs, 1) == 1) {
+        if (resolver->addrs != NULL) {
+            freeaddrinfo(resolver->addrs);
+        }
+        (void)close(resolver->pipe[0]);
+        (void)close(resolver->pipe[1]);
+        free(resolver);
+    }
+    return NULL;
+}
+
+static void *run(void *payload)
+{
+    struct rlock__resolver *resolver = payload;
+
+    resolver->code = look_up(resolver->host, resolver->port, 0, &resolver->addrs, resolver->why);
+    atomic_store(&resolver->done, true);
+    (void)!write(resolver->pipe[1], "", 1);
+    (void)rlock__resolver_free(resolver);
+    return NULL;
+}
+
+/* With all signals blocked: they are the program's. */
+static int start(struct rlock__resolver *resolver)
+{
+    pthread_attr_t attr;
+    sigset_t all, before;
+    pthread_t thread;
+    int error;
+
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    (void)pthread_attr_init(&attr);
+    (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    error = pthread_create(&thread, &attr, run, resolver);
+    (void)pthread_attr_destroy(&attr);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+int rlock__resolver_new(const char *host, uint16_t port, struct rlock__resolver **ret_resolver)
+{
+    size_t len = strlen(host);
+    struct rlock__resolver *resolver = calloc(1, sizeof(*resolver) + len + 1);
+
+    if (resolver == NULL) {
+        return RLOCK_ENOMEM;
+    }
+    atomic_init(&resolver->refs, 2);
+    atomic_init(&resolver->done, false);
+    resolver->port = port;
+    memcpy(resolver->host, host, len);
+    if (pipe2(resolver->pipe, O_CLOEXEC | O_NONBLOCK) != 0) {
+        free(resolver);
+        return RLOCK_ERESOURCE;
+    }
+    if (start(resolver) != 0) {
+        atomic_store(&resolver->refs, 1);
+        (void)rlock__resolver_free(resolver);
+        return RLOCK_ERESOURCE;
+    }
+    *ret_resolver = resolver;
+    return 0;
+}
+
+int rlock__resolver_fd(const struct rlock__resolver *resolver)
+{
+    return resolver->pipe[0];
+}
+
+bool rlock__resolver_is_done(const struct rlock__resolver *resolver)
+{
+    return atomic_load(&resolver->done);
+}
+
+int rlock__resolver_take(struct rlock__resolver *resolver, struct addrinfo **ret_addrs,
+                         char ret_why[static RLOCK__RESOLVE_WHY_SIZE])
+{
+    memcpy(ret_why, resolver->why, RLOCK__RESOLVE_WHY_SIZE);
+    *ret_addrs = resolver->addrs;
+    resolver->addrs = NULL;
+    return resolver->code;
+}

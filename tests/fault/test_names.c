@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Hosts' names: asked anew for each connection, and whoever is slow to answer holds up nobody. */
+#include "fault/scene.h"
+
+#include <dlfcn.h>
+#include <netdb.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define HOST "server.example"
+#define LEASE_MS scene_ms(500)
+
+/* The name server: answers at once, never, or when it is allowed to. */
+static struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool silent;
+    const char *address; /* NULL: no such name */
+    unsigned int asked, waiting;
+} names = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static const char *ask_names(void)
+{
+    const char *address;
+
+    (void)pthread_mutex_lock(&names.mutex);
+    names.asked++;
+    names.waiting++;
+    while (names.silent) {
+        (void)pthread_cond_wait(&names.changed, &names.mutex);
+    }
+    names.waiting--;
+    address = names.address;
+    (void)pthread_mutex_unlock(&names.mutex);
+    return address;
+}
+
+/* In the place of the C library's. */
+int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
+                struct addrinfo **ret_addrs)
+{
+    int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+    void *symbol = dlsym(RTLD_NEXT, "getaddrinfo");
+
+    memcpy(&real, &symbol, sizeof(real));
+    if (host != NULL && strcmp(host, HOST) == 0 && (hints->ai_flags & AI_NUMERICHOST) == 0) {
+        host = ask_names();
+        if (host == NULL) {
+            return EAI_NONAME;
+        }
+    }
+    return real(host, service, hints, ret_addrs);
+}
+
+static void names_say(bool silent, const char *address)
+{
+    (void)pthread_mutex_lock(&names.mutex);
+    names.silent = silent;
+    names.address = address;
+    (void)pthread_cond_broadcast(&names.changed);
+    (void)pthread_mutex_unlock(&names.mutex);
+}
+
+static unsigned int names_count(const unsigned int *count)
+{
+    unsigned int n;
+
+    (void)pthread_mutex_lock(&names.mutex);
+    n = *count;
+    (void)pthread_mutex_unlock(&names.mutex);
+    return n;
+}
+
+/* ---- Clients ---- */
+
+struct named {
+    struct scene scene;
+    struct proxy *proxy; /* on TCP: names are asked for there alone */
+    struct rlock_client *client;
+    struct rlock *lock;
+};
+
+static void named_open(struct named *test, int64_t op_timeout_ms)
+{
+    struct rlock_client_opts opts = {.size = sizeof(opts)};
+    char url[128];
+
+    scene_open(&test->scene, NULL);
+    test->proxy = proxy_start(test_server_unix_url(test->scene.server));
+    test_text(url, sizeof(url), "redis://" HOST ":%s", strrchr(proxy_url(test->proxy), ':') + 1);
+    opts.url = url;
+    opts.renewed_lease_ms = LEASE_MS;
+    opts.op_timeout_ms = op_timeout_ms;
+    assert_code(rlock_client_open(&opts, &test->client), 0);
+    assert_code(rlock_reentrant_new(test->client, SCENE_NAME, NULL, &test->lock), 0);
+}
+
+static void named_close(struct named *test)
+{
+    test->lock = rlock_free(test->lock);
+    test->client = rlock_client_close(test->client);
+    names_say(false, "127.0.0.1"); /* whoever waits ends */
+    assert_true(TEST_EVENTUALLY(names_count(&names.waiting) == 0, 5000));
+    test->proxy = proxy_stop(test->proxy);
+    scene_close(&test->scene);
+}
+
+static void a_name_is_asked_for_anew_for_each_connection(void **state)
+{
+    struct named test;
+
+    (void)state;
+    names_say(false, NULL);
+    named_open(&test, 0);
+    assert_code(rlock_lock_with(test.lock, RLOCK_TAKE(.wait_ms = 200), NULL), RLOCK_ECONN);
+    assert_non_null(strstr(rlock_detail(), HOST));
+    assert_non_null(strstr(rlock_detail(), "name not resolved"));
+    names_say(false, "127.0.0.1");
+    assert_code(rlock_lock_with(test.lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+    assert_code(rlock_unlock(test.lock), 0);
+    named_close(&test);
+}
+
+static void names_that_never_come_hold_nobody_past_a_deadline(void **state)
+{
+    struct named test;
+    int64_t began_us;
+
+    (void)state;
+    names_say(true, NULL);
+    named_open(&test, scene_ms(100));
+    for (int i = 0; i < 3; i++) {
+        began_us = test_now_us();
+        assert_code(rlock_lock_with(test.lock, RLOCK_TAKE(.wait_ms = 300), NULL), RLOCK_ECONN);
+        assert_in_range(test_elapsed_us(began_us), 300000,
+                        300000 + SCENE_LATE_MS * 1000 * (unsigned)test_slack());
+    }
+    assert_int_equal(names_count(&names.waiting), 1); /* tried often, asked once */
+    began_us = test_now_us();
+    test.lock = rlock_free(test.lock);
+    test.client = rlock_client_close(test.client);
+    assert_true(test_elapsed_us(began_us) < 1000000 * test_slack());
+    named_close(&test);
+}
+
+static void holds_are_renewed_while_a_name_is_asked_for(void **state)
+{
+    struct named test;
+
+    (void)state;
+    names_say(false, "127.0.0.1");
+    named_open(&test, 0);
+    assert_code(rlock_lock_with(test.lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+    names_say(true, NULL);
+    assert_code(rlock_lock_with(test.lock, /* it subscribes, on a connection of its own */
+                                RLOCK_TAKE(.wait_ms = 50, .owner = rlock_owner_new(test.client)),
+                                NULL),
+                RLOCK_ETIMEDOUT);
+    assert_true(TEST_EVENTUALLY(names_count(&names.waiting) > 0, 5000));
+    for (int i = 0; i < 3; i++) { /* three leases */
+        assert_true(scene_wait_renewed(&test.scene, LEASE_MS));
+        assert_true(rlock_is_valid(test.lock));
+    }
+    assert_code(rlock_unlock(test.lock), 0);
+    named_close(&test);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_name_is_asked_for_anew_for_each_connection),
+        cmocka_unit_test(names_that_never_come_hold_nobody_past_a_deadline),
+        cmocka_unit_test(holds_are_renewed_while_a_name_is_asked_for),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests_name("names", tests, NULL, NULL);
+}
