@@ -55,11 +55,16 @@ static void take(struct rlock__party *party, int64_t now)
     take_next(party, now);
 }
 
-/* A level more of each, all at once: none of them waits for anybody. */
+/* A level more of each, all at once: none of them waits for anybody. But a member may still be
+ * left, by an unlock that ended in doubt. */
 static void nest(struct rlock__party *party, int64_t now)
 {
     for (size_t i = 0; i < party->composite->n; i++) {
-        rlock__slot_take(&party->slots[i], 0, false, now);
+        struct rlock__slot *slot = &party->slots[i];
+
+        if (!slot->running && !slot->tried) {
+            rlock__slot_take(slot, 0, false, now);
+        }
     }
 }
 
@@ -74,8 +79,11 @@ static void moved(struct rlock__party *party, struct rlock__slot *slot, int64_t 
         rlock__party_back_out(party, slot->code, now);
     } else if (party->count == 0) {
         take_next(party, now);
-    } else if (rlock__party_running(party) == 0) {
-        rlock__party_taken(party, now);
+    } else {
+        nest(party, now);
+        if (rlock__party_running(party) == 0) {
+            rlock__party_taken(party, now);
+        }
     }
 }
 
