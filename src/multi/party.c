@@ -473,6 +473,12 @@ void rlock__party_cancel(struct rlock__party *party, int64_t now)
         rlock__party_back_out(party, RLOCK_ECANCELED, now);
     } else if (party->phase == RLOCK__PARTY_PAUSING) {
         end(party, is_open(party) ? RLOCK_EINDOUBT : RLOCK_ECANCELED);
+    } else if (party->phase == RLOCK__PARTY_BACKING_OUT) { /* no round more, and no long wait */
+        if (party->composite->ops->again_at(party, now) != RLOCK__NEVER) {
+            party->code = RLOCK_ECANCELED;
+            party->detail[0] = '\0';
+        }
+        party->timer_at = rlock__min(party->timer_at, now + RLOCK__GRACE_US);
     }
 }
 
