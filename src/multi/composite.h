@@ -72,7 +72,8 @@ struct rlock__slot {
     bool seal, running; /* running: the call is the member's core's, or about to be */
     bool tried;         /* the call is of this round */
     uint32_t levels;
-    int code; /* of its latest call */
+    int code;           /* of its latest call */
+    int64_t open_until; /* an earlier round left something there, maybe: free by then; 0 nothing */
     struct rlock__call call;
     struct rlock__claim *claim; /* of its hold */
 };

@@ -249,20 +249,25 @@ void rlock__party_taken(struct rlock__party *party, int64_t now)
     end(party, 0);
 }
 
-static size_t doubts(const struct rlock__party *party)
+/* Members whose outcome is open: in this round, or since an earlier one. */
+static size_t doubts(const struct rlock__party *party, int64_t now)
 {
     size_t n = rlock__party_running(party);
 
     for (size_t i = 0; i < party->composite->n; i++) {
-        n += !party->slots[i].running && party->slots[i].code == RLOCK_EINDOUBT;
+        const struct rlock__slot *slot = &party->slots[i];
+
+        n += !slot->running && (slot->code == RLOCK_EINDOUBT || now < slot->open_until);
     }
     return n;
 }
 
 /* A member's outcome is open, and enough of them for that of the whole. */
-static bool is_open(const struct rlock__party *party)
+static bool is_open(const struct rlock__party *party, int64_t now)
 {
-    return doubts(party) > 0 && party->composite->ops->in_doubt(party, doubts(party));
+    size_t n = doubts(party, now);
+
+    return n > 0 && party->composite->ops->in_doubt(party, n);
 }
 
 /* Everything that was taken is given back, or cannot be waited for. */
@@ -270,7 +275,7 @@ static void backed_out(struct rlock__party *party, int64_t now)
 {
     int64_t at = party->composite->ops->again_at(party, now);
 
-    if (at == RLOCK__NEVER && is_open(party)) {
+    if (at == RLOCK__NEVER && is_open(party, now)) {
         party->detail[0] = '\0';
         end(party, RLOCK_EINDOUBT);
     } else if (at == RLOCK__NEVER) {
@@ -320,6 +325,7 @@ void rlock__party_take(struct rlock__party *party, const struct rlock__effort *e
     party->timer_at = rlock__later(party->deadline, LATE_US);
     for (size_t i = 0; i < party->composite->n; i++) {
         party->slots[i].tried = false;
+        party->slots[i].open_until = 0;
     }
     if (party->count > 0 && !party->lost && rlock__party_valid_until(party) <= now) {
         lose(party, RLOCK_LOST_EXPIRED);
@@ -411,6 +417,20 @@ static void tidy(struct rlock__slot *slot)
     }
 }
 
+/* What an effort leaves in doubt stays so, whatever a later round says, until the member is had or
+ * its lease has ended. */
+static void note_doubt(struct rlock__slot *slot, bool took, int64_t now)
+{
+    const struct rlock__effort *effort = &slot->party->effort;
+    int64_t lease = effort->lease_us != 0 ? effort->lease_us : effort->renewed_lease_us;
+
+    if (slot->code == RLOCK_EINDOUBT) {
+        slot->open_until = rlock__free_by(now, lease);
+    } else if (took && slot->code == 0) {
+        slot->open_until = 0;
+    }
+}
+
 void rlock__party_done(struct rlock__slot *slot, int64_t now)
 {
     struct rlock__party *party = slot->party;
@@ -419,6 +439,7 @@ void rlock__party_done(struct rlock__slot *slot, int64_t now)
     slot->running = false;
     slot->wish = RLOCK__WISH_NONE;
     slot->code = slot->call.code;
+    note_doubt(slot, took, now);
     if (took) {
         on_taken(slot);
     } else {
@@ -472,7 +493,7 @@ void rlock__party_cancel(struct rlock__party *party, int64_t now)
     if (party->phase == RLOCK__PARTY_TAKING) { /* its members' calls may not have begun yet */
         rlock__party_back_out(party, RLOCK_ECANCELED, now);
     } else if (party->phase == RLOCK__PARTY_PAUSING) {
-        end(party, is_open(party) ? RLOCK_EINDOUBT : RLOCK_ECANCELED);
+        end(party, is_open(party, now) ? RLOCK_EINDOUBT : RLOCK_ECANCELED);
     } else if (party->phase == RLOCK__PARTY_BACKING_OUT) { /* no round more, and no long wait */
         if (party->composite->ops->again_at(party, now) != RLOCK__NEVER) {
             party->code = RLOCK_ECANCELED;
