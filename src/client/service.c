@@ -16,13 +16,6 @@
 
 /* ---- The link ---- */
 
-/* No earlier than it did; 0 not known. A server's uptime is the difference of two clocks that show
- * whole seconds: up to one more than it has run. */
-static int64_t started_at(int64_t uptime_s, int64_t now)
-{
-    return uptime_s < 0 ? 0 : now - rlock__max(uptime_s - 1, 0) * RLOCK__SECOND;
-}
-
 /* FNV-1a; 0 of nothing. */
 static uint64_t server_number(const char *run_id)
 {
@@ -55,8 +48,7 @@ static void link_up(struct rlock_client *client)
     atomic_store(&link->server, server_number(run_id));
     atomic_store(&link->fd, rlock__conn_fd(link->conn));
     rlock__enter(client);
-    rlock__core_server(&client->core, started_at(rlock__conn_uptime_s(link->conn), now), restarted,
-                       now);
+    rlock__core_server(&client->core, rlock__conn_uptime_s(link->conn), restarted, now);
     rlock__core_link_up(&client->core, link->gen, link->fenced_below, now);
     rlock__leave(client);
     rlock__wake_keeper(client); /* it has a new socket to poll */

@@ -100,9 +100,15 @@ void rlock__core_link_up(struct rlock__core *core, uint64_t gen, uint64_t fenced
     settle(core, now);
 }
 
-void rlock__core_server(struct rlock__core *core, int64_t started_at, bool restarted, int64_t now)
+/* Servers take the difference of two times whose seconds are cut off: nearly a second too much. */
+static int64_t start_of(int64_t uptime_s, int64_t now)
 {
-    core->server.started_at = started_at;
+    return uptime_s < 0 ? 0 : now - rlock__max(uptime_s - 1, 0) * RLOCK__SECOND;
+}
+
+void rlock__core_server(struct rlock__core *core, int64_t uptime_s, bool restarted, int64_t now)
+{
+    core->server.started_at = start_of(uptime_s, now);
     if (restarted) {
         rlock__holds_restarted(core, now);
     }

@@ -162,10 +162,10 @@ void rlock__core_fini(struct rlock__core *core);
 void rlock__core_link_up(struct rlock__core *core, uint64_t gen, uint64_t fenced_below,
                          int64_t now);
 /*
- * Before the link is up: when the server started, by our clock (0 not known), and whether it is
- * known to be another one than before, or the same started anew.
+ * Before the link is up: since how many seconds the server runs, as it counts them itself (negative
+ * not known), and whether it is known to be another one than before, or the same started anew.
  */
-void rlock__core_server(struct rlock__core *core, int64_t started_at, bool restarted, int64_t now);
+void rlock__core_server(struct rlock__core *core, int64_t uptime_s, bool restarted, int64_t now);
 /* The link broke, or could not be made: code and text say why. final: trying again will not help
  * the callers. */
 void rlock__core_link_down(struct rlock__core *core, uint64_t gen, int code, bool final,
