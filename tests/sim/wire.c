@@ -223,6 +223,9 @@ static void post(struct sim_conn *conn, bool to_server, const char *bytes, size_
     if (to_server) {
         *last = rlock__max(*last, world->now + until_a_lease_ends(conn));
     }
+    if (conn->client != NULL) {
+        *last = rlock__max(*last, conn->client->cut_until[to_server ? 0 : 1]);
+    }
     message->timer.fire = on_arrival;
     message->conn = conn;
     message->to_server = to_server;
@@ -374,6 +377,17 @@ void sim_link_break(struct sim_client *client, struct sim_link *link, const char
 
 static void handshake_step(struct sim_client *client, struct sim_link *link);
 
+/* As servers count it: the seconds of two times, each cut off. */
+static int64_t uptime_s(const struct sim_world *world)
+{
+    int64_t clock = sim_server_clock_us(world->server) - SIM_EPOCH_US;
+
+    if (world->server_started == 0 || world->server_down) { /* it answers once it is up */
+        return world->server_started == 0 ? -1 : 0;
+    }
+    return clock / RLOCK__SECOND - world->server_started / RLOCK__SECOND;
+}
+
 static void begin_hello(struct sim_client *client, struct sim_link *link)
 {
     struct sim_world *world = client->world;
@@ -385,6 +399,8 @@ static void begin_hello(struct sim_client *client, struct sim_link *link)
     conn->is_sub = link == &client->sub;
     conn->open = true;
     conn->id = sim_server_connect(world->server);
+    conn->server_life = world->server_life;
+    conn->uptime_s = uptime_s(world);
     DL_APPEND(world->conns, conn);
     link->conn = conn;
     link->state = SIM_HELLO;
@@ -438,6 +454,8 @@ static void on_link_timer(struct rlock__timer *timer, int64_t now)
 
 static void handshake_step(struct sim_client *client, struct sim_link *link)
 {
+    bool restarted;
+
     if (--link->answers_due != 0) {
         return;
     }
@@ -454,6 +472,11 @@ static void handshake_step(struct sim_client *client, struct sim_link *link)
     }
     sim_trace(client->world, "client %u: link up, generation %llu%s", client->index,
               (unsigned long long)link->gen, link->fenced ? "" : ", not fenced");
+    restarted = link->known_life != 0 && link->known_life != link->conn->server_life;
+    if (link->conn->uptime_s >= 0) {
+        rlock__core_server(&client->core, link->conn->uptime_s, restarted, sim_clock(client));
+    }
+    link->known_life = link->conn->server_life;
     rlock__core_link_up(&client->core, link->gen, link->fenced_below, sim_clock(client));
 }
 

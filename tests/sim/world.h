@@ -50,6 +50,8 @@ struct sim_conn {
     bool is_sub;
     bool open; /* as the client sees it */
     bool mute; /* it swallows everything, and nobody is told */
+    unsigned server_life;
+    int64_t uptime_s; /* that the server told; -1 nothing */
     struct sim_message *under_way;
     int64_t last_up, last_down; /* arrival of the latest frame, each way */
     struct rlock__timer end;    /* the server notices that the client closed */
@@ -67,6 +69,7 @@ struct sim_link {
     uint64_t unfenced[SIM_UNFENCED];
     size_t n_unfenced;
     unsigned server_life; /* in which those ids are */
+    unsigned known_life;  /* of the server that it was up with; 0 none */
     uint64_t fenced_below;
     struct rlock__timer timer; /* connect, retry, handshake deadline */
 };
@@ -130,6 +133,7 @@ struct sim_client {
     bool may_listen;      /* the server lets it subscribe */
     int64_t ppm, offset;  /* its clock */
     int64_t paused_until; /* world's clock */
+    int64_t cut_until[2]; /* what it sends, and what it is sent, waits so long; world's clock */
     int64_t disturbed;    /* until when it could not work freely */
     int64_t hampered;     /* until when something takes longer than it should */
     int64_t slowest;      /* round trip that it knew */
@@ -189,7 +193,8 @@ struct sim_world {
     unsigned server_life;
     int64_t server_paused_until;
     bool server_down;
-    int64_t refuses_until; /* the server refuses every script */
+    int64_t server_started; /* the server's clock; 0 it does not tell */
+    int64_t refuses_until;  /* the server refuses every script */
     const char *refusal;
     struct sim_conn *conns;
     struct sim_client *clients[SIM_MAX_CLIENTS];
@@ -210,19 +215,26 @@ struct sim_world {
     uint64_t grants, losses, doubts, passed;
 };
 
-/* ---- world.c ---- */
+/* ---- basics.c ---- */
 
-/* Runs one seed. Returns whether all went well; world.violation says what did not. */
-bool sim_run(struct sim_world *world, uint64_t seed, uint64_t steps);
 int64_t sim_random(struct sim_world *world, int64_t n);
 bool sim_chance(struct sim_world *world, int64_t per_mille);
 void sim_trace(const struct sim_world *world, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void sim_violate(struct sim_world *world, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* What a clock says that gains so many parts per million. */
+int64_t sim_drifted(int64_t now, int64_t ppm);
 /* The client's clock. */
 int64_t sim_clock(const struct sim_client *client);
 bool sim_is_paused(const struct sim_client *client);
+/* When the world's clock will have brought the client's to a time; never earlier. */
+int64_t sim_world_time(const struct sim_client *client, int64_t at);
+
+/* ---- world.c ---- */
+
+/* Runs one seed. Returns whether all went well; world.violation says what did not. */
+bool sim_run(struct sim_world *world, uint64_t seed, uint64_t steps);
 struct sim_client *sim_client_new(struct sim_world *world, unsigned index);
 /* The process dies: nobody says goodbye. */
 void sim_client_kill(struct sim_client *client);

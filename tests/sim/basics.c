@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What every simulated world is made of: chance, clocks, and what it says. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "world.h"
+
+int64_t sim_random(struct sim_world *world, int64_t n)
+{
+    uint64_t z =
+        (world->random += 0x9E3779B97F4A7C15ULL); /* splitmix64 (Steele, Lea, Flood 2014) */
+
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+    return n > 0 ? (int64_t)(((z ^ (z >> 31)) >> 1) % (uint64_t)n) : 0;
+}
+
+bool sim_chance(struct sim_world *world, int64_t per_mille)
+{
+    return sim_random(world, 1000) < per_mille;
+}
+
+void sim_trace(const struct sim_world *world, const char *format, ...)
+{
+    va_list args;
+
+    if (!world->trace) {
+        return;
+    }
+    printf("%10.3f ms  ", (double)world->now / 1000);
+    va_start(args, format);
+    (void)vprintf(format, args);
+    va_end(args);
+    printf("\n");
+}
+
+void sim_violate(struct sim_world *world, const char *format, ...)
+{
+    va_list args;
+
+    if (world->violation[0] != '\0') {
+        return;
+    }
+    va_start(args, format);
+    (void)vsnprintf(world->violation, sizeof(world->violation), format, args);
+    va_end(args);
+    sim_trace(world, "VIOLATION: %s", world->violation);
+}
+
+int64_t sim_drifted(int64_t now, int64_t ppm)
+{
+    return now + now / 1000000 * ppm + now % 1000000 * ppm / 1000000;
+}
+
+int64_t sim_clock(const struct sim_client *client)
+{
+    return sim_drifted(client->world->now, client->ppm) + client->offset;
+}
+
+bool sim_is_paused(const struct sim_client *client)
+{
+    return client->world->now < client->paused_until;
+}
+
+int64_t sim_world_time(const struct sim_client *client, int64_t at)
+{
+    int64_t left = at - sim_clock(client);
+
+    return left <= 0 ? client->world->now
+                     : client->world->now + left * 1000000 / (1000000 + client->ppm) + 1;
+}

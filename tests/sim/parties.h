@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Composites in simulated processes: each process has a client of every server, as a real one has,
+ * and owners that take multi-locks or RedLocks with them. The cores, the scripts and the parties
+ * are the library's; a server, its network and its clients' ends are a world of world.h, and all
+ * worlds go by one clock.
+ *
+ *   parties.c        the command, and a run from its seed to its end
+ *   party_process.c  processes: their clients, their clocks, their deaths
+ *   party_drive.c    what src/client/composite.c does for real: carries out what parties wish
+ *   party_owners.c   what owners do: take, nest, hold, give up, leave
+ *   party_faults.c   what goes wrong
+ *   party_check.c    the invariants
+ */
+#ifndef RLOCK_TESTS_SIM_PARTIES_H
+#define RLOCK_TESTS_SIM_PARTIES_H
+
+#include "lock/internal.h"
+#include "multi/composite.h"
+#include "world.h"
+
+#define SIM_SERVERS 5
+#define SIM_PROCESSES 4
+#define SIM_OWNERS 2
+#define SIM_LOCKS 4
+#define SIM_MEMBERS 6
+#define SIM_MARKS 64
+#define SIM_TWO_VALID "is valid while another is" /* the violation of all violations */
+
+struct sim_process;
+struct sim_parties;
+
+/* Where a member is. */
+struct sim_place {
+    unsigned server, key;
+};
+
+/* A composite as the users agree on it; each process names the members in an order of its own. */
+struct sim_lock {
+    size_t n;
+    struct sim_place at[SIM_MEMBERS];
+};
+
+/* What an effort may have put onto a server. */
+struct sim_mark {
+    struct sim_place place;
+    uint64_t number; /* 0 nothing: it never had its turn */
+    int64_t
+        free_by; /* by the world's clock: what a copy that comes later does nobody answers for */
+    /* nobody promised that it goes: its hold ended by itself, or an unlock in doubt has it still */
+    bool excused;
+};
+
+/* Who takes composites: a thread, or a given id; one call at a time. */
+struct sim_owner {
+    struct sim_process *process;
+    struct rlock__owner owner;
+    struct rlock__timer act;   /* what it does next; while it calls: it may cancel */
+    struct rlock__timer drive; /* its thread looks at the party again */
+    unsigned lock;
+    struct rlock__party *party; /* of that lock; NULL none */
+    bool calling, taking, cancelled;
+    struct rlock__effort effort;
+    int64_t due;  /* when the call must be back, by its clock */
+    bool excused; /* something may have taken longer than it should since its call began */
+    /* for the checker */
+    uint32_t depth;                        /* levels that it believes to hold */
+    int64_t cap;                           /* valid no later than that, by its clock */
+    int64_t ended_at, told_at;             /* by the world's clock; RLOCK__NEVER not yet */
+    int64_t free_since;                    /* all that it waits for; by the world\'s clock */
+    unsigned lives[SIM_SERVERS][SIM_KEYS]; /* of the keys, as its hold of each began */
+    bool shared[SIM_SERVERS][SIM_KEYS];    /* it asked for a level more of an earlier hold */
+    struct sim_mark marks[SIM_MARKS];
+    size_t n_marks;
+};
+
+struct sim_process {
+    struct sim_parties *all;
+    unsigned index;
+    struct sim_client *clients[SIM_SERVERS];
+    struct rlock__composite *locks[SIM_LOCKS];
+    struct rlock__party *parties;
+    struct rlock__loss *losses;   /* that wait for the dispatcher */
+    struct rlock__timer dispatch; /* it looks at them */
+    uint64_t jitter;
+    struct sim_owner owners[SIM_OWNERS];
+};
+
+struct sim_party_config {
+    const struct rlock__composite_ops *kind;
+    unsigned n_servers, n_processes, n_owners, n_keys, n_locks;
+    int64_t max_hold;  /* how long owners hold at most; more than a lease */
+    int64_t delay_max; /* one way */
+    int64_t drift;     /* parts per million, of any clock */
+    int64_t lease, op_timeout;
+    int64_t max_lease; /* of a RedLock; 0 servers count as soon as they are up */
+    unsigned faults;   /* per mille of steps; 0 a perfect network */
+    unsigned lags;     /* per mille: threads that wake late */
+};
+
+struct sim_parties {
+    struct sim_party_config config;
+    struct sim_world worlds[SIM_SERVERS];
+    struct sim_process *processes[SIM_PROCESSES];
+    struct sim_lock locks[SIM_LOCKS];
+    const struct rlock_ops *kinds[SIM_SERVERS][SIM_KEYS]; /* of members */
+    unsigned lives[SIM_SERVERS][SIM_KEYS]; /* grows when a key is gone without a release */
+    int64_t server_ppm[SIM_SERVERS];
+    uint64_t steps, steps_at_once;
+    bool healed;
+    /* what the command asked for */
+    const struct rlock__composite_ops *only; /* NULL any */
+    bool no_delay, drift_beyond, trace;
+    /* what came of it */
+    unsigned long grants, losses, refusals, doubts;
+};
+
+/* ---- parties.c ---- */
+
+/* Chance and clock of what is no server's own are the first world's. */
+static inline struct sim_world *sim_home(struct sim_parties *all)
+{
+    return &all->worlds[0];
+}
+
+void sim_server_now(struct sim_parties *all, unsigned server);
+
+/* ---- party_process.c ---- */
+
+struct sim_process *sim_process_new(struct sim_parties *all, unsigned index);
+/* It dies: nobody says goodbye. */
+void sim_process_kill(struct sim_process *process);
+int64_t sim_process_clock(const struct sim_process *process);
+bool sim_process_is_paused(const struct sim_process *process);
+struct sim_process *sim_process_of(const struct rlock__slot *slot);
+struct sim_client *sim_client_of(const struct rlock__slot *slot);
+struct sim_place sim_place_of(const struct rlock__slot *slot);
+
+/* ---- party_drive.c ---- */
+
+/* The owner's call on its party has begun: its thread drives it until it is over. */
+void sim_drive(struct sim_owner *owner);
+void sim_on_drive(struct rlock__timer *timer, int64_t now);
+void sim_on_dispatch(struct rlock__timer *timer, int64_t now);
+/* The party of an owner's lock, made where there is none. */
+struct rlock__party *sim_party_get(struct sim_owner *owner);
+/* Frees a party that nobody uses, once it is over. */
+void sim_party_drop(struct sim_process *process, struct rlock__party *party);
+/* An owner's thread ends. */
+void sim_drive_thread_exit(struct sim_owner *owner);
+
+/* ---- party_owners.c ---- */
+
+void sim_owners_start(struct sim_process *process);
+/* Its call is over. */
+void sim_owner_done(struct sim_owner *owner);
+/* The loss of a party's whole is reported. */
+void sim_owner_told(struct sim_process *process, const struct rlock__party *party,
+                    const struct rlock__loss *loss);
+void sim_owner_plan(struct sim_owner *owner, int64_t pause);
+/* A slot's call begins; and it is complete. */
+void sim_owner_asks(struct rlock__slot *slot);
+void sim_owner_hears(struct rlock__slot *slot);
+
+/* ---- party_faults.c ---- */
+
+void sim_parties_fault(struct sim_parties *all);
+void sim_parties_heal(struct sim_parties *all);
+
+/* ---- party_check.c ---- */
+
+void sim_parties_check(struct sim_parties *all);
+/* The last member that was missing has come, or the effort ended otherwise. */
+void sim_parties_check_taken(const struct sim_owner *owner);
+/* A call of an owner is over; it is as it says. */
+void sim_parties_check_done(const struct sim_owner *owner);
+void sim_parties_check_end(struct sim_parties *all);
+
+#endif

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The invariants of composites, looked at after every step:
+ *   no two are valid       at one instant on one key of one server (multi), or of one RedLock;
+ *                          unless a multi-lock's server lost its data, or was opened by force
+ *   valid means held       a member that counts is on its server; the whole is valid exactly while
+ *                          all members are, or a quorum
+ *   lost is told           once, within 50 ms, and the other members are given back
+ *   leases end             a fixed lease is not renewed once the whole is taken
+ *   calls return           by their deadline and 50 ms
+ *   every holder is known  to its client, on a perfect network: as a hold, or to be released
+ *   free locks are taken   there: nobody sleeps for long while all that it waits for is free
+ * and after a call:
+ *   all or none            who is refused, or has left, and not in doubt, is at no member; at less
+ *                          than a quorum
+ *   taken is worth it      what is granted is valid, and on a perfect network for most of its lease
+ * and at the end:
+ *   nobody waits for ever  with all servers up, and holds that end, every effort came to an end
+ *   nothing is left
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "parties.h"
+
+#define SLACK (50 * RLOCK__MS)
+#define PATIENCE                                                                                   \
+    (400 * RLOCK__MS)        /* a spin lock's longest pause, a pause between rounds, messages */
+#define LAG (10 * RLOCK__MS) /* of threads that wake late, and clocks that differ */
+
+static void violate(const struct sim_owner *owner, const char *what)
+{
+    const struct sim_process *process = owner->process;
+
+    sim_violate(sim_home(process->all), "process %u owner %llu, lock %u: %s", process->index,
+                (unsigned long long)owner->owner.id, owner->lock, what);
+}
+
+static bool is_multi(const struct sim_owner *owner)
+{
+    return owner->process->all->config.kind == &rlock__multi_ops;
+}
+
+static bool counts(const struct rlock__slot *slot, int64_t now)
+{
+    return slot->claim != NULL && atomic_load(&slot->claim->valid_until) > now;
+}
+
+/* Whether the key was taken away from it. */
+static bool is_doomed(const struct sim_owner *owner, struct sim_place place)
+{
+    return owner->lives[place.server][place.key] !=
+           owner->process->all->lives[place.server][place.key];
+}
+
+static bool is_on_server(const struct sim_owner *owner, struct sim_place place, uint64_t number)
+{
+    const struct sim_world *world = &owner->process->all->worlds[place.server];
+    struct sim_view value, key = {world->keys[place.key], strlen(world->keys[place.key])};
+    char name[RLOCK__OWNER_SIZE];
+    struct rlock__bytes field =
+        rlock__owner_text(&owner->process->clients[place.server]->core, number, name);
+
+    return sim_server_find_field(world->server, key, (struct sim_view){field.at, field.len},
+                                 &value);
+}
+
+/* ---- After every step ---- */
+
+/* Whether two hold one key of one server, and both rightly. */
+static bool collide(const struct sim_owner *a, const struct sim_owner *b)
+{
+    const struct rlock__party *one = a->party, *other = b->party;
+
+    if (!is_multi(a)) {
+        return a->lock == b->lock;
+    }
+    for (size_t i = 0; i < one->composite->n; i++) {
+        struct sim_place place = sim_place_of(&one->slots[i]);
+
+        for (size_t j = 0; j < other->composite->n; j++) {
+            struct sim_place there = sim_place_of(&other->slots[j]);
+
+            if (place.server == there.server && place.key == there.key && !is_doomed(a, place) &&
+                !is_doomed(b, place)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void check_pairs(struct sim_owner *const *valid, size_t n)
+{
+    for (size_t i = 1; i < n; i++) {
+        for (size_t j = 0; j < i; j++) {
+            if (collide(valid[i], valid[j])) {
+                violate(valid[i], SIM_TWO_VALID);
+            }
+        }
+    }
+}
+
+/* What the members make of the whole, reckoned anew. */
+static bool is_valid_by_members(const struct rlock__party *party, int64_t now)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < party->composite->n; i++) {
+        n += counts(&party->slots[i], now);
+    }
+    return n >= (party->composite->ops == &rlock__multi_ops ? party->composite->n
+                                                            : party->composite->n / 2 + 1);
+}
+
+static void check_members(struct sim_owner *owner, int64_t now)
+{
+    const struct rlock__party *party = owner->party;
+
+    for (size_t i = 0; i < party->composite->n; i++) {
+        const struct rlock__slot *slot = &party->slots[i];
+        const struct rlock__hold *hold =
+            counts(slot, now) ? rlock__hold_find(slot->spec->core, slot->spec, party->owner) : NULL;
+
+        if (hold != NULL && !is_doomed(owner, sim_place_of(slot)) &&
+            !owner->process->all->drift_beyond &&
+            !is_on_server(owner, sim_place_of(slot), hold->number)) {
+            violate(owner, "counts a member that its server does not know");
+        }
+    }
+    if (party->count > 0 && !party->lost &&
+        (rlock__party_valid_until(party) > now) != is_valid_by_members(party, now)) {
+        violate(owner, "is valid otherwise than by its members");
+    }
+}
+
+static void check_told(struct sim_owner *owner, int64_t now)
+{
+    const struct rlock__party *party = owner->party;
+    struct sim_process *process = owner->process;
+    int64_t world_now = sim_home(process->all)->now;
+    bool over = owner->depth > 0 && !owner->calling && rlock__party_valid_until(party) <= now;
+
+    if (!over || owner->excused) {
+        owner->ended_at = RLOCK__NEVER;
+        owner->excused &= owner->calling || sim_process_is_paused(process);
+        return;
+    }
+    owner->ended_at = rlock__min(owner->ended_at, world_now);
+    if (owner->told_at == RLOCK__NEVER && world_now > owner->ended_at + SLACK + LAG) {
+        violate(owner, "was lost, and is not told");
+    }
+    for (size_t i = 0; world_now > owner->ended_at + SLACK + LAG && i < party->composite->n; i++) {
+        if (party->slots[i].state == RLOCK__SLOT_HELD) {
+            violate(owner, "was lost, and keeps a member");
+        }
+    }
+}
+
+/* Whether nobody else has a member. */
+static bool is_free_for(const struct sim_owner *owner)
+{
+    const struct rlock__party *party = owner->party;
+
+    for (size_t i = 0; i < party->composite->n; i++) {
+        struct sim_place place = sim_place_of(&party->slots[i]);
+        const struct sim_world *world = &owner->process->all->worlds[place.server];
+        struct sim_view name = {world->keys[place.key], strlen(world->keys[place.key])};
+        struct sim_key_info info;
+
+        if (sim_server_find_key(world->server, name, &info) &&
+            !is_on_server(owner, place, party->slots[i].call.number)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void check_waiting(struct sim_owner *owner)
+{
+    const struct sim_parties *all = owner->process->all;
+    int64_t now = sim_home(owner->process->all)->now;
+
+    if (!owner->calling || !owner->taking || !is_free_for(owner)) {
+        owner->free_since = RLOCK__NEVER;
+        return;
+    }
+    owner->free_since = rlock__min(owner->free_since, now);
+    if (now - owner->free_since > PATIENCE + 20 * all->config.delay_max) {
+        violate(owner, "sleeps though all that it waits for is free");
+    }
+}
+
+static void check_owner(struct sim_owner *owner, int64_t now)
+{
+    if (owner->calling && !owner->excused && owner->due != RLOCK__NEVER &&
+        now > owner->due + SLACK + LAG) {
+        violate(owner, "waits for a call past its deadline");
+    }
+    if (owner->party == NULL) {
+        return;
+    }
+    check_members(owner, now);
+    check_told(owner, now);
+    if (owner->process->all->config.faults == 0) {
+        check_waiting(owner);
+    }
+    if (owner->depth > 0 && !owner->calling &&
+        rlock__party_valid_until(owner->party) > owner->cap) {
+        violate(owner, "is valid past its fixed lease");
+    }
+}
+
+/* Whether the client holds, asks for, or looks after a number. */
+static bool knows(const struct sim_client *client, uint64_t number)
+{
+    const struct rlock__hold *hold, *after;
+    const struct rlock__call *call;
+
+    HASH_ITER(hh, client->core.holds, hold, after) {
+        if (hold->number == number) {
+            return true;
+        }
+    }
+    DL_FOREACH2(client->core.calls, call, all_next)
+    {
+        if (call->number == number) {
+            return true;
+        }
+    }
+    return client->core.orphans != NULL;
+}
+
+static void check_known(struct sim_world *world, unsigned key)
+{
+    struct sim_view name = {world->keys[key], strlen(world->keys[key])};
+    char holder[SIM_OWNER_SIZE] = "";
+    struct sim_key_info info;
+
+    if (sim_server_find_key(world->server, name, &info)) {
+        struct sim_view owner = sim_key_item(&info, 0).name;
+
+        (void)snprintf(holder, sizeof(holder), "%.*s", (int)owner.len, owner.data);
+    }
+    for (unsigned i = 0; i < world->config.n_clients; i++) {
+        const struct sim_client *client = world->clients[i];
+
+        if (strncmp(holder, client->core.uuid, RLOCK__UUID_LEN) == 0 &&
+            knows(client, strtoull(holder + RLOCK__UUID_LEN + 1, NULL, 10))) {
+            holder[0] = '\0';
+        }
+    }
+    if (strcmp(holder, world->stray[key]) != 0) {
+        (void)snprintf(world->stray[key], sizeof(world->stray[key]), "%s", holder);
+        world->stray_since[key] = world->now;
+    }
+    if (holder[0] != '\0' &&
+        world->now > world->stray_since[key] + LAG + 2 * world->config.delay_max) {
+        sim_violate(world, "%s holds %s, and its client knows nothing of it", holder,
+                    world->keys[key]);
+    }
+}
+
+void sim_parties_check(struct sim_parties *all)
+{
+    struct sim_owner *valid[SIM_PROCESSES * SIM_OWNERS];
+    size_t n = 0;
+
+    for (unsigned i = 0; i < all->config.n_processes; i++) {
+        struct sim_process *process = all->processes[i];
+        int64_t now = sim_process_clock(process);
+
+        for (unsigned j = 0; j < all->config.n_owners; j++) {
+            struct sim_owner *owner = &process->owners[j];
+
+            check_owner(owner, now);
+            if (owner->party != NULL && rlock__party_valid_until(owner->party) > now) {
+                valid[n++] = owner;
+            }
+        }
+    }
+    check_pairs(valid, n);
+    for (unsigned i = 0; all->config.faults == 0 && i < all->config.n_servers; i++) {
+        for (unsigned key = 0; key < all->config.n_keys; key++) {
+            check_known(&all->worlds[i], key);
+        }
+    }
+}
+
+/* ---- After a call ---- */
+
+/* Whether a later mark is of the same member: and, if so, of one that still has it. */
+static bool is_counted_later(const struct sim_owner *owner, size_t i, bool last)
+{
+    const struct sim_place place = owner->marks[i].place;
+
+    for (size_t j = i + 1; j < owner->n_marks; j++) {
+        const struct sim_mark *mark = &owner->marks[j];
+
+        if (mark->place.server == place.server && mark->place.key == place.key &&
+            (last || is_on_server(owner, place, mark->number))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* How many members still have what the owner took and gave back; last: in its last round alone. */
+static size_t leftovers(const struct sim_owner *owner, bool last)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < owner->n_marks; i++) {
+        const struct sim_mark *mark = &owner->marks[i];
+
+        n += !mark->excused && sim_home(owner->process->all)->now < mark->free_by &&
+             owner->process->clients[mark->place.server]->may_kill &&
+             is_on_server(owner, mark->place, mark->number) && !is_counted_later(owner, i, last);
+    }
+    return n;
+}
+
+void sim_parties_check_taken(const struct sim_owner *owner)
+{
+    const struct sim_party_config *config = &owner->process->all->config;
+    const struct rlock__party *party = owner->party;
+    int64_t left = rlock__party_valid_until(party) - sim_process_clock(owner->process);
+    int64_t lease = owner->effort.lease_us;
+
+    if (!owner->taking || party->code != 0) {
+        return;
+    }
+    if (left <= 0) {
+        violate(owner, "was granted what is over");
+    }
+    if (config->faults == 0 && is_multi(owner) && lease != 0 && lease > 20 * config->delay_max &&
+        party->count == 1 && left < lease / 2) {
+        violate(owner, "was granted less than half of its lease");
+    }
+}
+
+void sim_parties_check_done(const struct sim_owner *owner)
+{
+    const struct rlock__party *party = owner->party;
+    size_t n = party->composite->n, quorum = n / 2 + 1;
+    size_t most = is_multi(owner) ? 0 : owner->taking ? quorum - 1 : n - quorum;
+
+    if (party->code == RLOCK_ENOTOWNER) {
+        violate(owner, "is told that it does not own what it holds");
+    }
+    if (party->count == 0 && party->code != RLOCK_EINDOUBT && party->code != RLOCK_ELOST &&
+        leftovers(owner, !owner->taking) > most) {
+        violate(owner, owner->taking ? "was refused, and is left as a holder"
+                                     : "has left, and is left as a holder");
+    }
+}
+
+/* ---- At the end ---- */
+
+static void check_owner_end(struct sim_owner *owner)
+{
+    if (owner->calling) {
+        violate(owner, owner->taking ? "waits for ever" : "leaves for ever");
+    } else if (owner->party != NULL) {
+        violate(owner, "has something under way at the end");
+    }
+}
+
+/* The locks alone: tokens stay, and in a fair lock's queue the dead until somebody comes. */
+static void check_server_end(struct sim_parties *all, unsigned server)
+{
+    struct sim_world *world = &all->worlds[server];
+    struct sim_key_info info;
+
+    sim_server_now(all, server);
+    for (unsigned key = 0; key < all->config.n_keys; key++) {
+        struct sim_view name = {world->keys[key], strlen(world->keys[key])};
+
+        if (sim_server_find_key(world->server, name, &info)) {
+            sim_violate(sim_home(all), "server %u: %s is left, held by %.*s", server,
+                        world->keys[key], (int)sim_key_item(&info, 0).name.len,
+                        sim_key_item(&info, 0).name.data);
+        }
+    }
+}
+
+void sim_parties_check_end(struct sim_parties *all)
+{
+    for (unsigned i = 0; i < all->config.n_processes * all->config.n_owners; i++) {
+        check_owner_end(
+            &all->processes[i / all->config.n_owners]->owners[i % all->config.n_owners]);
+    }
+    for (unsigned i = 0; i < all->config.n_servers; i++) {
+        check_server_end(all, i);
+    }
+}

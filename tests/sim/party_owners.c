@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What owners do: take composites at random, nest, hold, sometimes for too long, give up, leave. */
+#include "parties.h"
+
+void sim_owner_plan(struct sim_owner *owner, int64_t pause)
+{
+    struct sim_world *home = sim_home(owner->process->all);
+
+    rlock__timer_set(&home->timers, &owner->act, home->now + pause);
+}
+
+static void begin(struct sim_owner *owner)
+{
+    owner->calling = true;
+    owner->cancelled = false;
+    owner->excused = false;
+    owner->free_since = RLOCK__NEVER;
+    owner->party->users++;
+    owner->party->busy = true;
+}
+
+static struct rlock__effort draw_effort(struct sim_parties *all)
+{
+    const struct sim_party_config *config = &all->config;
+    struct sim_world *home = sim_home(all);
+    int64_t dice = sim_random(home, 10);
+    struct rlock__effort effort = {.op_timeout_us = config->op_timeout,
+                                   .renewed_lease_us = config->lease};
+
+    if (dice >= 3) {
+        effort.wait_us = dice >= 7 ? -1 : 1 + sim_random(home, 3 * config->lease);
+    }
+    if (sim_chance(home, 500)) { /* at least what a round trip needs */
+        int64_t least = config->lease / 4;
+
+        effort.lease_us = least + sim_random(home, config->lease - least + 1);
+    }
+    return effort;
+}
+
+static void take(struct sim_owner *owner)
+{
+    struct sim_process *process = owner->process;
+    struct sim_parties *all = process->all;
+    struct sim_world *home = sim_home(all);
+    int64_t now = sim_process_clock(process), wait;
+
+    if (owner->depth == 0) {
+        owner->lock = (unsigned)sim_random(home, all->config.n_locks);
+        owner->n_marks = 0;
+        owner->told_at = RLOCK__NEVER;
+    }
+    owner->party = sim_party_get(owner);
+    owner->effort = draw_effort(all);
+    owner->effort.cancel = owner;
+    owner->taking = true;
+    wait = owner->effort.wait_us == 0 ? all->config.op_timeout : owner->effort.wait_us;
+    owner->due = wait < 0 ? RLOCK__NEVER : now + wait;
+    begin(owner);
+    sim_trace(home, "process %u owner %llu: takes %u%s, wait %lld us, lease %lld us",
+              process->index, (unsigned long long)owner->owner.id, owner->lock,
+              owner->depth > 0 ? " once more" : "", (long long)owner->effort.wait_us,
+              (long long)owner->effort.lease_us);
+    /* it may cancel then */
+    sim_owner_plan(owner, sim_random(home, (sim_chance(home, 300) ? 1 : 6) * all->config.lease));
+    rlock__party_take(owner->party, &owner->effort, now);
+    sim_drive(owner);
+}
+
+static void release(struct sim_owner *owner)
+{
+    struct sim_process *process = owner->process;
+    int64_t now = sim_process_clock(process);
+
+    owner->taking = false;
+    owner->due = now + process->all->config.op_timeout;
+    begin(owner);
+    sim_trace(sim_home(process->all), "process %u owner %llu: leaves %u", process->index,
+              (unsigned long long)owner->owner.id, owner->lock);
+    rlock__party_leave(owner->party, now);
+    sim_drive(owner);
+}
+
+/* As rlock_cancel_fire() does: every client's service thread ends its calls, the owner's thread
+ * the effort; who comes first is chance. */
+static void cancel(struct sim_owner *owner)
+{
+    struct sim_process *process = owner->process;
+    struct sim_world *home = sim_home(process->all);
+    bool first = sim_chance(home, 500);
+
+    owner->cancelled = true;
+    owner->due = rlock__min(owner->due, sim_process_clock(process));
+    sim_trace(home, "process %u owner %llu: cancels", process->index,
+              (unsigned long long)owner->owner.id);
+    if (first) {
+        sim_drive(owner);
+    }
+    for (unsigned i = 0; i < process->all->config.n_servers; i++) {
+        rlock__core_cancel(&process->clients[i]->core, owner, sim_process_clock(process));
+        sim_pump(process->clients[i]);
+    }
+    if (!first && owner->calling) {
+        sim_drive(owner);
+    }
+}
+
+/* Another thread takes its place. */
+static void thread_exit(struct sim_owner *owner)
+{
+    struct sim_world *home = sim_home(owner->process->all);
+
+    sim_trace(home, "process %u: thread %llu ends", owner->process->index,
+              (unsigned long long)owner->owner.id);
+    sim_drive_thread_exit(owner);
+    owner->party = NULL;
+    owner->depth = 0;
+    owner->owner.id += 100;
+    sim_owner_plan(owner, RLOCK__MS);
+}
+
+static void on_act(struct rlock__timer *timer, int64_t now)
+{
+    struct sim_owner *owner =
+        (struct sim_owner *)(void *)((char *)timer - offsetof(struct sim_owner, act));
+    struct sim_parties *all = owner->process->all;
+    struct sim_world *home = sim_home(all);
+
+    (void)now;
+    if (sim_process_is_paused(owner->process)) {
+        sim_owner_plan(owner, owner->process->clients[0]->paused_until - home->now + 1);
+    } else if (owner->calling) {
+        if (owner->taking && !owner->cancelled && !all->healed && sim_chance(home, 300)) {
+            cancel(owner);
+        } else if (!all->healed) {
+            sim_owner_plan(owner, 1 + sim_random(home, all->config.lease));
+        }
+    } else if (owner->depth > 0 && !owner->owner.given && !all->healed && all->config.faults > 0 &&
+               sim_chance(home, 20)) {
+        thread_exit(owner);
+    } else if (owner->depth > 0 && owner->depth < 3 && !all->healed && sim_chance(home, 200)) {
+        take(owner);
+    } else if (owner->depth > 0) {
+        release(owner);
+    } else if (!all->healed) {
+        take(owner);
+    }
+}
+
+/* ---- What it hears ---- */
+
+static struct sim_owner *owner_of(struct sim_process *process, const struct rlock__party *party)
+{
+    for (unsigned i = 0; i < process->all->config.n_owners; i++) {
+        if (process->owners[i].party == party) {
+            return &process->owners[i];
+        }
+    }
+    return NULL;
+}
+
+void sim_owner_asks(struct rlock__slot *slot)
+{
+    struct sim_process *process = sim_process_of(slot);
+    struct sim_owner *owner = owner_of(process, slot->party);
+    struct sim_place place = sim_place_of(slot);
+    const struct rlock__hold *hold =
+        rlock__hold_find(slot->spec->core, slot->spec, slot->party->owner);
+
+    bool fresh = hold == NULL || hold->state == RLOCK__HOLD_NONE;
+
+    if (owner == NULL || slot->call.kind != RLOCK__ACQUIRE) {
+        return;
+    }
+    owner->shared[place.server][place.key] = !fresh && slot->levels == 0;
+    if (fresh) {
+        owner->lives[place.server][place.key] = process->all->lives[place.server][place.key];
+    }
+}
+
+/* The oldest give way: their leases have ended. */
+static void note_mark(struct sim_owner *owner, struct sim_place place, uint64_t number)
+{
+    struct sim_parties *all = owner->process->all;
+
+    if (owner->n_marks == SIM_MARKS) {
+        owner->n_marks--;
+        memmove(&owner->marks[0], &owner->marks[1], owner->n_marks * sizeof(owner->marks[0]));
+    }
+    owner->marks[owner->n_marks++] =
+        (struct sim_mark){.place = place,
+                          .number = number,
+                          .free_by = sim_home(all)->now + all->config.lease,
+                          .excused = owner->shared[place.server][place.key]};
+}
+
+void sim_owner_hears(struct rlock__slot *slot)
+{
+    struct sim_process *process = sim_process_of(slot);
+    struct sim_owner *owner = owner_of(process, slot->party);
+    struct sim_place place = sim_place_of(slot);
+
+    sim_trace(sim_home(process->all),
+              "process %u owner %llu: server %u key %u: %s, %s, number %llu", process->index,
+              (unsigned long long)slot->party->owner.id, place.server, place.key,
+              slot->call.kind == RLOCK__ACQUIRE ? "acquire" : "release",
+              rlock_code_name(slot->call.code), (unsigned long long)slot->call.number);
+    if (owner == NULL) {
+        return;
+    }
+    if (slot->call.kind == RLOCK__ACQUIRE) {
+        note_mark(owner, place, slot->call.number);
+    }
+    for (size_t i = 0; slot->call.code == RLOCK_ELOST && i < owner->n_marks; i++) {
+        struct sim_mark *mark = &owner->marks[i];
+
+        mark->excused |= mark->place.server == place.server && mark->place.key == place.key;
+    }
+}
+
+/* Whether a member's hold began earlier, with a lease of its own: an unlock in doubt had it. */
+static bool shares_a_hold(const struct sim_owner *owner)
+{
+    for (size_t i = 0; i < owner->party->composite->n; i++) {
+        struct sim_place place = sim_place_of(&owner->party->slots[i]);
+
+        if (owner->shared[place.server][place.key]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A nested level extends the leases, also one that was refused by some member. */
+static void note_lease(struct sim_owner *owner, int code)
+{
+    const struct sim_party_config *config = &owner->process->all->config;
+    int64_t lease = owner->effort.lease_us != 0 ? owner->effort.lease_us : config->lease;
+    int64_t end = sim_process_clock(owner->process) + lease + config->op_timeout;
+
+    if ((owner->effort.lease_us == 0 && code == 0) || shares_a_hold(owner)) {
+        end = RLOCK__NEVER;
+    }
+    owner->cap = owner->depth == 0 ? end : rlock__max(owner->cap, end);
+}
+
+void sim_owner_done(struct sim_owner *owner)
+{
+    struct sim_process *process = owner->process;
+    struct sim_parties *all = process->all;
+    struct sim_world *home = sim_home(all);
+    int code = owner->party->code;
+
+    owner->calling = false;
+    sim_trace(home, "process %u owner %llu: %s %u: %s, %u levels", process->index,
+              (unsigned long long)owner->owner.id, owner->taking ? "take" : "leave", owner->lock,
+              rlock_code_name(code), owner->party->count);
+    if (owner->taking) {
+        note_lease(owner, code);
+        all->grants += code == 0;
+    }
+    all->refusals += code == RLOCK_EBUSY || code == RLOCK_ENOQUORUM || code == RLOCK_ETIMEDOUT;
+    all->doubts += code == RLOCK_EINDOUBT;
+    owner->depth = owner->party->count;
+    sim_parties_check_done(owner);
+    owner->ended_at = RLOCK__NEVER;
+    sim_owner_plan(
+        owner, 1 + sim_random(home, sim_chance(home, 100) ? all->config.max_hold : 40 * RLOCK__MS));
+}
+
+void sim_owner_told(struct sim_process *process, const struct rlock__party *party,
+                    const struct rlock__loss *loss)
+{
+    struct sim_owner *owner = owner_of(process, party);
+    struct sim_world *home = sim_home(process->all);
+
+    process->all->losses++;
+    sim_trace(home, "process %u owner %llu: lost: %s", process->index,
+              (unsigned long long)party->owner.id, rlock_reason_text(loss->reason));
+    if (owner == NULL) {
+        return;
+    }
+    if (owner->told_at != RLOCK__NEVER) {
+        sim_violate(home, "process %u owner %llu: is told twice of one loss", process->index,
+                    (unsigned long long)owner->owner.id);
+    }
+    if (owner->depth == 0 && !owner->taking) {
+        sim_violate(home, "process %u owner %llu: is told of a loss, and held nothing",
+                    process->index, (unsigned long long)owner->owner.id);
+    }
+    owner->told_at = home->now;
+}
+
+void sim_owners_start(struct sim_process *process)
+{
+    struct sim_world *home = sim_home(process->all);
+
+    for (unsigned i = 0; i < process->all->config.n_owners; i++) {
+        struct sim_owner *owner = &process->owners[i];
+
+        owner->process = process;
+        owner->owner = (struct rlock__owner){.id = i + 1, .given = sim_chance(home, 300)};
+        owner->act.fire = on_act;
+        owner->drive.fire = sim_on_drive;
+        owner->cap = owner->ended_at = owner->told_at = owner->free_since = RLOCK__NEVER;
+        sim_owner_plan(owner, 1 + sim_random(home, 20 * RLOCK__MS));
+    }
+}
