@@ -273,7 +273,8 @@ static bool is_open(const struct rlock__party *party, int64_t now)
 /* Everything that was taken is given back, or cannot be waited for. */
 static void backed_out(struct rlock__party *party, int64_t now)
 {
-    int64_t at = party->composite->ops->again_at(party, now);
+    bool nested = party->count > 0; /* a level more is asked for once: nobody waits for it */
+    int64_t at = nested ? RLOCK__NEVER : party->composite->ops->again_at(party, now);
 
     if (at == RLOCK__NEVER && is_open(party, now)) {
         party->detail[0] = '\0';
