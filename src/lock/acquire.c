@@ -324,7 +324,7 @@ void rlock__acquire_turn(struct rlock__call *call, int64_t now)
         turn_nested(call, now);
         return;
     }
-    if (!rlock__hold_prepare(call->hold)) {
+    if (!rlock__hold_prepare(call->hold, call->spec)) {
         rlock__acquire_end(call, RLOCK_ENOMEM, now);
         return;
     }

@@ -68,8 +68,38 @@ void rlock__hold_free(struct rlock__hold *hold)
     free(hold);
 }
 
-bool rlock__hold_prepare(struct rlock__hold *hold)
+static struct rlock__claim *claim_new(struct rlock__spec *spec)
 {
+    struct rlock__claim *claim = calloc(1, sizeof(*claim));
+
+    if (claim != NULL) {
+        claim->spec = rlock__spec_ref(spec);
+        atomic_init(&claim->refs, 1);
+    }
+    return claim;
+}
+
+/* The row was of another kind under this name, and outlived that for the calls on it. */
+static bool change_kind(struct rlock__hold *hold, struct rlock__spec *spec)
+{
+    struct rlock__claim *claim = claim_new(spec);
+
+    if (claim == NULL) {
+        return false;
+    }
+    (void)rlock__claim_unref(hold->claim);
+    hold->claim = claim;
+    (void)rlock__spec_unref(hold->spec);
+    hold->spec = rlock__spec_ref(spec);
+    hold->loss = rlock__loss_free(hold->loss);
+    return true;
+}
+
+bool rlock__hold_prepare(struct rlock__hold *hold, struct rlock__spec *spec)
+{
+    if (hold->spec->ops != spec->ops && !change_kind(hold, spec)) {
+        return false;
+    }
     if (hold->loss == NULL) {
         hold->loss = calloc(1, sizeof(*hold->loss));
         if (hold->loss == NULL) {
@@ -97,12 +127,8 @@ static struct rlock__hold *hold_new(struct rlock__core *core, struct rlock__spec
     hold->timer.fire = rlock__renew_timer;
     hold->owner = owner;
     hold->key = malloc(key.len);
-    hold->claim = calloc(1, sizeof(*hold->claim));
-    if (hold->claim != NULL) {
-        hold->claim->spec = rlock__spec_ref(spec);
-        atomic_init(&hold->claim->refs, 1);
-    }
-    if (hold->key != NULL && hold->claim != NULL && rlock__hold_prepare(hold)) {
+    hold->claim = claim_new(spec);
+    if (hold->key != NULL && hold->claim != NULL && rlock__hold_prepare(hold, spec)) {
         memcpy(hold->key, key.at, key.len);
         HASH_ADD_KEYPTR(hh, core->holds, hold->key, key.len, hold);
     }

@@ -43,8 +43,9 @@ struct rlock__hold *rlock__hold_find_side(struct rlock__core *core, const struct
 /* Finds or makes; NULL without memory. */
 struct rlock__hold *rlock__hold_get(struct rlock__core *core, struct rlock__spec *spec,
                                     struct rlock__owner owner);
-/* Makes sure that a row that was lost before can be lost again; false without memory. */
-bool rlock__hold_prepare(struct rlock__hold *hold);
+/* Makes a row without a hold ready for one of this kind, which can be lost as well; false without
+ * memory. */
+bool rlock__hold_prepare(struct rlock__hold *hold, struct rlock__spec *spec);
 /* Gives the call its turn on the hold, now (true) or after those before it. */
 bool rlock__hold_enter(struct rlock__hold *hold, struct rlock__call *call);
 /* Takes a call out of the line. */

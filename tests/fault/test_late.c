@@ -402,6 +402,59 @@ static void eight_threads_share_one_name_over_a_slow_line(void **state)
     scene_close(&scene);
 }
 
+/* ---- What is taken while it is still being given up ---- */
+
+struct giver {
+    struct rlock *lock;
+    uint64_t owner;
+    int code;
+};
+
+static void *give_up_main(void *arg)
+{
+    struct giver *giver = arg;
+
+    giver->code = rlock_unlock_as(giver->lock, giver->owner);
+    return NULL;
+}
+
+static void an_owner_that_waits_for_its_unlock_may_take_another_kind(void **state)
+{
+    struct scene scene;
+    struct actor actor;
+    struct giver giver = {.code = -1};
+    struct proxy_rule slow;
+    pthread_t thread;
+    struct rlock *spin;
+    int rule;
+
+    (void)state;
+    scene_open(&scene, &(struct scene_opts){.proxied = true});
+    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000));
+    verbs_load(&scene);
+    assert_code(rlock_spin_new(actor.client, SCENE_NAME, NULL, &spin), 0);
+    giver.lock = spin;
+    giver.owner = rlock_owner_new(actor.client);
+    for (int i = 0; i < 3; i++) {
+        assert_code(rlock_lock_with(giver.lock, RLOCK_TAKE(.owner = giver.owner), NULL), 0);
+        slow = script_rule("release", PROXY_DELAY_REPLY);
+        slow.delay_us = 200000;
+        rule = proxy_add(scene.proxy, &slow);
+        TEST_CHECK(pthread_create(&thread, NULL, give_up_main, &giver) == 0);
+        assert_true(proxy_wait_fired(scene.proxy, rule, 1, 5000));
+        assert_code(
+            rlock_lock_with(actor.lock, RLOCK_TAKE(.owner = giver.owner, .wait_ms = 5000), NULL),
+            0);
+        TEST_CHECK(pthread_join(thread, NULL) == 0);
+        assert_int_equal(giver.code, 0);
+        assert_true(rlock_is_valid_as(actor.lock, giver.owner));
+        assert_code(rlock_unlock_as(actor.lock, giver.owner), 0);
+    }
+    spin = rlock_free(spin);
+    actor_close(&actor);
+    scene_close(&scene);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -417,6 +470,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_late_copy_that_nobody_may_kill_is_in_doubt_and_released_again),
         cmocka_unit_test(a_late_copy_of_a_hold_that_has_ended_is_released_again),
         cmocka_unit_test(eight_threads_share_one_name_over_a_slow_line),
+        cmocka_unit_test(an_owner_that_waits_for_its_unlock_may_take_another_kind),
     };
 
     if (argc > 1) {
