@@ -16,7 +16,8 @@ struct stress {
     size_t slot;
     int64_t lease_ms;
     size_t n_cells;
-    const char *const *kinds; /* of each cell's lock, as "reentrant" or "read|write" */
+    const char *const *kinds; /* of each cell's lock, as "reentrant", "read|write" or, with names of
+                                 their own, "multi=…|reentrant=…" */
 };
 
 struct user {
@@ -42,18 +43,35 @@ static void failed(const struct user *user, int code)
                 rlock_detail());
 }
 
-/* One of the kinds in "a|b". */
-static void choose_kind(struct user *user, const char *offered, char *ret_kind, size_t size)
-{
-    const char *bar = strchr(offered, '|');
+/* What a turn is about: one of those that are offered for a cell. */
+struct choice {
+    char kind[32];
+    char name[512];
+};
 
-    if (bar == NULL) {
-        test_text(ret_kind, size, "%s", offered);
-    } else if (any(user, 2) == 0) {
-        test_text(ret_kind, size, "%.*s", (int)(bar - offered), offered);
-    } else {
-        test_text(ret_kind, size, "%s", bar + 1);
+static struct choice choose(struct user *user, size_t cell)
+{
+    struct choice choice;
+    char offered[1024];
+    char *rest = offered;
+    size_t n = 1;
+
+    test_text(offered, sizeof(offered), "%s", user->stress->kinds[cell]);
+    for (const char *at = offered; *at != '\0'; at++) {
+        n += *at == '|';
     }
+    const char *name = NULL;
+    for (size_t turn = any(user, n) + 1; turn > 0; turn--) {
+        name = strsep(&rest, "|");
+    }
+    const size_t len = strcspn(name, "=");
+    test_text(choice.kind, sizeof(choice.kind), "%.*s", (int)len, name);
+    if (name[len] == '=') {
+        test_text(choice.name, sizeof(choice.name), "%s", name + len + 1);
+    } else {
+        test_text(choice.name, sizeof(choice.name), "stress-%zu", cell);
+    }
+    return choice;
 }
 
 static int take(struct user *user, struct rlock *lock, struct rlock_grant *ret_grant)
@@ -124,21 +142,18 @@ static void turn(struct user *user)
     const int64_t since_us = test_now_us();
     struct rlock_grant grant = RLOCK_GRANT_INIT;
     struct rlock *lock = NULL;
+    const struct choice choice = choose(user, cell);
     int code = 0;
-    char kind[32];
-    char name[32];
 
-    choose_kind(user, stress->kinds[cell], kind, sizeof(kind));
-    test_text(name, sizeof(name), "stress-%zu", cell);
-    if (strcmp(kind, "none") != 0) {
-        lock = agent_lock(stress->client, kind, name);
+    if (strcmp(choice.kind, "none") != 0) {
+        lock = agent_lock(stress->client, choice.kind, choice.name);
         TEST_CHECK(lock != NULL);
         code = take(user, lock, &grant);
     }
     if (code == 0) {
         cells_waited(stress->cells, stress->slot, test_elapsed_us(since_us));
         count(user, CELLS_GRANTS);
-        hold(user, lock, cell, kind, grant.token);
+        hold(user, lock, cell, choice.kind, grant.token);
     } else if (code == RLOCK_EBUSY || code == RLOCK_ETIMEDOUT) {
         count(user, CELLS_REFUSED);
     } else if (code == RLOCK_EINDOUBT) {

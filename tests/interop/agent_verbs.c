@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_CLIENTS = 8 };
+enum { MAX_CLIENTS = 24, MAX_MEMBERS = 4 };
 
 struct agent_client {
     char label[32];
@@ -99,25 +99,71 @@ static struct rlock *make(const char *client, const char *kind, const char *name
     return lock;
 }
 
+static bool is_composite(const char *kind)
+{
+    return strcmp(kind, "multi") == 0 || strcmp(kind, "redlock") == 0;
+}
+
+/* A lock made of locks; its name lists them, as "client/kind/name,client/kind/name". */
+static struct rlock *compose(const char *kind, const char *name)
+{
+    struct rlock *members[MAX_MEMBERS];
+    struct rlock *lock = NULL;
+    char words[512];
+    char *rest = words;
+    size_t n = 0;
+
+    test_text(words, sizeof(words), "%s", name);
+    for (char *word = strsep(&rest, ","); word != NULL; word = strsep(&rest, ",")) {
+        const char *client = strsep(&word, "/");
+        const char *member_kind = strsep(&word, "/");
+        TEST_CHECK(n < MAX_MEMBERS && word != NULL);
+        members[n++] = agent_lock(client, member_kind, word);
+    }
+    const int code = strcmp(kind, "multi") == 0
+                         ? rlock_multi_new(members, n, NULL, &lock)
+                         : rlock_redlock_new(members, n, &RLOCK_OPTS(.max_lease_ms = -1), &lock);
+    TEST_CHECK(code == 0);
+    return lock;
+}
+
+/* The handle of that key, or NULL. With the mutex. */
+static struct handle *find(const char *key)
+{
+    struct handle *handle = handles;
+
+    while (handle != NULL && strcmp(handle->key, key) != 0) {
+        handle = handle->next;
+    }
+    return handle;
+}
+
+/* A composite's members come this way too, so nothing is made with the mutex held. */
 struct rlock *agent_lock(const char *client, const char *kind, const char *name)
 {
     char key[512];
-    struct handle *handle;
 
     test_text(key, sizeof(key), "%s %s %s", client, kind, name);
     pthread_mutex_lock(&mutex);
-    for (handle = handles; handle != NULL && strcmp(handle->key, key) != 0;) {
-        handle = handle->next;
+    struct handle *handle = find(key);
+    pthread_mutex_unlock(&mutex);
+    if (handle != NULL) {
+        return handle->lock;
     }
+    struct rlock *made = is_composite(kind) ? compose(kind, name) : make(client, kind, name);
+    pthread_mutex_lock(&mutex);
+    handle = find(key);
     if (handle == NULL) {
         handle = calloc(1, sizeof(*handle));
         TEST_CHECK(handle != NULL);
         handle->key = strdup(key);
-        handle->lock = make(client, kind, name);
+        handle->lock = made;
         handle->next = handles;
         handles = handle;
+        made = NULL;
     }
     pthread_mutex_unlock(&mutex);
+    rlock_free(made);
     return handle->lock;
 }
 
@@ -127,7 +173,8 @@ static void open_client(const struct agent_request *request)
     struct rlock_client_opts opts =
         RLOCK_CLIENT_OPTS(.url = args[0], .renewed_lease_ms = agent_number(request, 1),
                           .on_lost = on_lost, .on_log = on_log,
-                          .key_prefix = request->n_args > 3 ? args[3] : NULL);
+                          .op_timeout_ms = agent_number(request, 3),
+                          .key_prefix = request->n_args > 4 ? args[4] : NULL);
     struct rlock_client *client = NULL;
     const int code = rlock_client_open(&opts, &client);
 

@@ -24,7 +24,9 @@ bool interop_exclusion(struct pair *pair)
     const int64_t since_us = test_now_us();
     EXPECT(pair, pair_says(pair, waiter, "a", "try 300 0", "false"));
     const int64_t waited_us = test_elapsed_us(since_us);
-    EXPECT(pair, waited_us > 280000 && waited_us < 300000 + PROMPT_MS * 1000);
+    /* of a RedLock, ours makes no other try that would not be over in time */
+    EXPECT(pair, waited_us > (kind_is_redlock(pair->kind) ? 100000 : 280000));
+    EXPECT(pair, waited_us < 300000 + PROMPT_MS * 1000);
 
     EXPECT(pair, pair_refuses(pair, waiter, "a", "unlock"));
     EXPECT(pair, pair_ttl(pair) > FRESH_MS && pair_says(pair, waiter, "a", "try 0 0", "false"));
@@ -38,19 +40,18 @@ bool interop_exclusion(struct pair *pair)
 
 bool interop_reentry(struct pair *pair)
 {
+    /* the unlock of a nested level shortens the lease, of a composite to twice a wait: interop.md */
+    const int64_t least_ms = kind_is_composite(pair->kind) ? 5000 : 10000;
     const struct party *holder = pair->holder;
-    char number[16];
 
     for (int count = 1; count <= 3; count++) {
         EXPECT(pair, pair_does(pair, holder, "a", count == 2 ? "lock 0" : "lock 20000"));
-        EXPECT(pair, pair_count(pair) == count);
-        test_text(number, sizeof(number), "%d", count);
-        EXPECT(pair, pair_says(pair, holder, "a", "count", number));
+        EXPECT(pair, pair_has_levels(pair, holder, "a", count));
         EXPECT(pair, pair_says(pair, pair->waiter, "a", "try 0 0", "false"));
     }
     for (int count = 2; count >= 1; count--) {
         EXPECT(pair, pair_does(pair, holder, "a", "unlock"));
-        EXPECT(pair, pair_count(pair) == count && pair_ttl(pair) > 10000);
+        EXPECT(pair, pair_has_levels(pair, holder, "a", count) && pair_ttl(pair) > least_ms);
         EXPECT(pair, pair_says(pair, pair->waiter, "a", "try 0 0", "false"));
     }
     EXPECT(pair, pair_does(pair, holder, "a", "unlock") && pair_is_free(pair));
@@ -169,7 +170,7 @@ bool interop_expiry(struct pair *pair)
     test_text(field, sizeof(field), "%s", pair_owner(pair));
 
     EXPECT(pair, pair_lost(pair, pair->holder, "EXPIRED", PROMPT_MS));
-    EXPECT(pair, pair_says(pair, pair->holder, "a", "held", "false"));
+    EXPECT(pair, pair_holds(pair, pair->holder, "a", false));
     EXPECT(pair, pair_refuses(pair, pair->holder, "a", "unlock"));
     EXPECT(pair, is_intact(pair, field, FRESH_MS));
     EXPECT(pair, pair_does(pair, pair->waiter, "a", "unlock") && pair_is_free(pair));
@@ -183,7 +184,7 @@ static bool forced_and_free(struct pair *pair)
     EXPECT(pair, pair_says(pair, pair->waiter, "a", "force", "true") && pair_is_free(pair));
     EXPECT(pair, pair_says(pair, pair->waiter, "a", "force", "false"));
     EXPECT(pair, pair_lost(pair, pair->holder, "DELETED", SHORT_MS + PROMPT_MS));
-    EXPECT(pair, pair_says(pair, pair->holder, "a", "held", "false"));
+    EXPECT(pair, pair_holds(pair, pair->holder, "a", false));
     EXPECT(pair, pair_refuses(pair, pair->holder, "a", "unlock") && pair_is_free(pair));
     return true;
 }
@@ -201,7 +202,7 @@ bool interop_force(struct pair *pair)
     test_text(field, sizeof(field), "%s", pair_owner(pair));
 
     EXPECT(pair, pair_lost(pair, pair->holder, "TAKEN DELETED", SHORT_MS + PROMPT_MS));
-    EXPECT(pair, pair_says(pair, pair->holder, "a", "held", "false"));
+    EXPECT(pair, pair_holds(pair, pair->holder, "a", false));
     EXPECT(pair, pair_refuses(pair, pair->holder, "a", "unlock"));
     EXPECT(pair, is_intact(pair, field, FRESH_MS));
     EXPECT(pair, pair_does(pair, pair->waiter, "b", "unlock"));

@@ -21,43 +21,6 @@
 
 enum { MAX_VERSIONS = 4, MAX_JOBS = 64, JOB_MS = 240000 };
 
-const struct kind interop_kinds[] = {
-    {.name = "reentrant", .channel = "redisson_lock__channel", .is_reentrant = true},
-    {.name = "nonreentrant", .channel = "redisson_lock__channel", .shares_hash = true},
-    {.name = "spin", .is_reentrant = true, .shares_hash = true},
-    {.name = "fenced",
-     .channel = "redisson_lock__channel",
-     .is_reentrant = true,
-     .is_fenced = true,
-     .shares_hash = true},
-    {.name = "fair",
-     .channel = "redisson_lock__channel",
-     .is_reentrant = true,
-     .is_fair = true,
-     .is_lenient = true},
-    {.name = "read",
-     .label = "read, write",
-     .waits_as = "write",
-     .channel = "redisson_rwlock",
-     .is_reentrant = true,
-     .is_shared = true,
-     .is_lenient = true,
-     .is_missed = true},
-    {.name = "write",
-     .label = "write, read",
-     .waits_as = "read",
-     .channel = "redisson_rwlock",
-     .is_reentrant = true,
-     .is_lenient = true,
-     .is_missed = true},
-    {.name = "write",
-     .channel = "redisson_rwlock",
-     .is_reentrant = true,
-     .is_lenient = true,
-     .is_missed = true},
-};
-const size_t interop_n_kinds = sizeof(interop_kinds) / sizeof(interop_kinds[0]);
-
 static const char *label_of(const struct kind *kind)
 {
     return kind->label != NULL ? kind->label : kind->name;
@@ -66,6 +29,16 @@ static const char *label_of(const struct kind *kind)
 static bool is_reentrant(const struct kind *kind)
 {
     return kind->is_reentrant;
+}
+
+static bool is_multi(const struct kind *kind)
+{
+    return kind_is_composite(kind) && !kind_is_redlock(kind);
+}
+
+static bool is_single(const struct kind *kind)
+{
+    return !kind_is_composite(kind);
 }
 
 static bool is_nonreentrant(const struct kind *kind)
@@ -104,22 +77,30 @@ static const struct property {
     {"re-entry", interop_reentry, is_reentrant},
     {"no re-entry", interop_reacquire, is_nonreentrant},
     {"tokens", interop_tokens, is_fenced},
+    {"counter", interop_witness, kind_is_composite},
+    {"opposite order", interop_order_of_members, is_multi},
+    {"member wanted", interop_member, kind_is_composite},
+    {"all or nothing", interop_all_or_nothing, kind_is_composite},
+    {"member forced", interop_member_forced, kind_is_composite},
+    {"taker killed", interop_taker_crash, kind_is_composite},
+    {"minority down", interop_minority, kind_is_redlock},
+    {"no quorum", interop_no_quorum, kind_is_redlock},
     {"order", interop_order, is_fair},
     {"giving up", interop_giving_up, is_fair},
     {"readers", interop_readers, is_shared},
     {"downgrade", interop_downgrade, is_shared},
     {"reader killed", interop_reader_crash, is_shared},
-    {"queries", interop_queries, NULL},
+    {"queries", interop_queries, is_single},
     {"lease expiry", interop_expiry, NULL},
-    {"force-unlock", interop_force, NULL},
+    {"force-unlock", interop_force, is_single},
     {"watchdog", interop_watchdog, NULL},
     {"holder stalled", interop_stall, NULL},
     {"holder killed", interop_crash, NULL},
     {"waiter killed", interop_waiter_crash, NULL},
     {"beside RLock", interop_beside, shares_hash},
-    {"odd names", interop_names, NULL},
-    {"key prefix", interop_prefix, NULL},
-    {"database", interop_database, NULL},
+    {"odd names", interop_names, is_single},
+    {"key prefix", interop_prefix, is_single},
+    {"database", interop_database, is_single},
     {"state", interop_state, NULL},
 };
 enum { N_PROPERTIES = sizeof(properties) / sizeof(properties[0]) };
@@ -195,16 +176,20 @@ static const char *const *our_argv(void)
 
 /* Starts Redisson, or rlock where the version is NULL. */
 static struct party party_start(const char *label, const struct version *version,
-                                struct test_server *server)
+                                struct test_server *const *servers, size_t n_servers)
 {
     static unsigned int n;
     char log[320];
 
     test_text(log, sizeof(log), "%s/agent-%u.log", test_dir(), ++n);
-    return (struct party){
+    struct party party = {
         .peer = peer_start(label, log, version != NULL ? java_argv(version) : our_argv()),
         .is_ours = version == NULL,
-        .url = test_server_url(server)};
+        .n_servers = n_servers};
+    for (size_t i = 0; i < n_servers; i++) {
+        party.urls[i] = test_server_url(servers[i]);
+    }
+    return party;
 }
 
 /* The newest Redisson plays on Valkey, if it is here, the others on Redis, unless told otherwise.
@@ -267,7 +252,7 @@ static void play(const struct property *property, struct pair *pair, struct tall
     pair->client = "long";
     pair->as = NULL;
     pair->n_wakes = 0;
-    pair_rename(pair);
+    pair_rename(pair_whole(pair));
     const bool holds = property->holds(pair);
     count(tally, holds);
     print_cell(pair, holds);
@@ -343,21 +328,54 @@ static void play_kind(const struct version *version, struct pair *alone, struct 
     trace_free(reference);
 }
 
+static struct pair pair_of(struct test_server *const *servers, const struct kind *kind,
+                           struct party *holder, struct party *waiter)
+{
+    struct pair pair = {.server = servers[0], .kind = kind, .holder = holder, .waiter = waiter};
+
+    memcpy(pair.servers, servers, sizeof(pair.servers));
+    return pair;
+}
+
+/* What this Redisson can play of a kind: members that it lacks are left out of composites. False:
+ * nothing. */
+static bool fit_kind(const struct kind *kind, struct party *java, struct kind *ret_kind)
+{
+    *ret_kind = *kind;
+    if (!kind_is_composite(kind)) {
+        return party_has(java, "long", kind->name);
+    }
+    ret_kind->n_members = 0;
+    for (size_t i = 0; i < kind->n_members; i++) {
+        if (party_has(java, "long", kind->members[i].kind)) {
+            ret_kind->members[ret_kind->n_members++] = kind->members[i];
+        }
+    }
+    ret_kind->quorum -= kind->n_members - ret_kind->n_members;
+    return true;
+}
+
 static void play_job(const struct version *version, const struct kind *kind, struct tally *tally)
 {
-    struct test_server *server = server_for(version);
-    struct party java = party_start("Redisson", version, server);
-    struct party second = party_start("another Redisson", version, server);
-    struct party ours = party_start("rlock", NULL, server);
-    struct pair alone = {.server = server, .kind = kind, .holder = &java, .waiter = &second};
-    struct pair there = {.server = server, .kind = kind, .holder = &java, .waiter = &ours};
-    struct pair back = {.server = server, .kind = kind, .holder = &ours, .waiter = &java};
+    const size_t n = kind_servers(kind);
+    struct test_server *servers[MAX_SERVERS] = {NULL};
+
+    for (size_t i = 0; i < n; i++) {
+        servers[i] = server_for(version);
+    }
+    struct party java = party_start("Redisson", version, servers, n);
+    struct party second = party_start("another Redisson", version, servers, n);
+    struct party ours = party_start("rlock", NULL, servers, n);
+    struct kind fit;
+    struct pair alone = pair_of(servers, &fit, &java, &second);
+    struct pair there = pair_of(servers, &fit, &java, &ours);
+    struct pair back = pair_of(servers, &fit, &ours, &java);
 
     party_open(&java);
     party_open(&second);
     party_open(&ours);
-    print_head(version, server, &java);
-    if (party_has(&java, "long", kind->name)) {
+    print_head(version, servers[0], &java);
+    if (fit_kind(kind, &java, &fit)) {
         play_kind(version, &alone, &there, &back, tally);
     } else {
         printf("%-13s %-15s %-20s n/a\n", label_of(kind), "(all)", "n/a");
@@ -365,23 +383,27 @@ static void play_job(const struct version *version, const struct kind *kind, str
     peer_free(java.peer);
     peer_free(second.peer);
     peer_free(ours.peer);
-    test_server_stop(server);
+    for (size_t i = 0; i < n; i++) {
+        test_server_stop(servers[i]);
+    }
 }
 
 /* ---- the stress ---- */
 
 static bool play_stress(struct tally *tally)
 {
-    struct test_server *server =
-        test_server_start(&(struct test_server_opts){.transport = TEST_TCP});
+    struct test_server *servers[MAX_SERVERS];
     struct party parties[CELLS_SLOTS];
     char labels[CELLS_SLOTS][48];
     const struct stress_opts opts = {.parties = parties, .seconds = run.stress_seconds};
 
+    for (size_t i = 0; i < MAX_SERVERS; i++) {
+        servers[i] = test_server_start(&(struct test_server_opts){.transport = TEST_TCP});
+    }
     for (size_t i = 0; i < CELLS_SLOTS; i++) {
         const struct version *version = &run.versions[i == 0 ? 0 : run.n_versions - 1];
         test_text(labels[i], sizeof(labels[i]), i < 2 ? "Redisson %s" : "rlock", version->name);
-        parties[i] = party_start(labels[i], i < 2 ? version : NULL, server);
+        parties[i] = party_start(labels[i], i < 2 ? version : NULL, servers, MAX_SERVERS);
     }
     const bool is_witnessed = interop_stress_is_witnessed(&opts);
     for (size_t i = 0; i < CELLS_SLOTS; i++) {
@@ -395,7 +417,9 @@ static bool play_stress(struct tally *tally)
     for (size_t i = 0; i < CELLS_SLOTS; i++) {
         peer_free(parties[i].peer);
     }
-    test_server_stop(server);
+    for (size_t i = 0; i < MAX_SERVERS; i++) {
+        test_server_stop(servers[i]);
+    }
     return is_witnessed && is_clean;
 }
 

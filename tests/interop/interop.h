@@ -23,6 +23,16 @@ enum {
     PATIENCE_MS = 15000 /* for an answer that nothing holds up */
 };
 
+enum { MAX_SERVERS = 3, MAX_MEMBERS = 4 };
+
+/* One of the locks that a composite is made of. */
+struct member {
+    const char *kind;
+    size_t server;
+    const char *suffix;  /* of the composite's name */
+    const char *against; /* the kind that it excludes; NULL: its own */
+};
+
 /* A kind of lock, a row each: what both sides call it, and what decides which steps it has. */
 struct kind {
     const char *name;
@@ -36,29 +46,51 @@ struct kind {
     bool is_lenient;  /* Redisson's unlock succeeds, or is announced, also when the lock is free */
     bool is_missed;   /* Redisson may miss a writer's release before it sleeps: docs/interop.md */
     bool shares_hash; /* with the reentrant lock: excluded by it under the same name */
+    bool is_silent;   /* Redisson's unlock succeeds whatever happens */
+
+    /* Of a composite; its waiters listen where its members' do, or poll. */
+    struct member members[MAX_MEMBERS];
+    size_t n_members; /* 0: a single lock */
+    size_t quorum;    /* how many of them are the whole */
 };
 
 extern const struct kind interop_kinds[];
 extern const size_t interop_n_kinds;
+const struct kind *interop_kind(const char *name); /* the first of that name */
+size_t kind_servers(const struct kind *kind);
 
-/* One side: a process with its clients "long" and "short". */
+static inline bool kind_is_composite(const struct kind *kind)
+{
+    return kind->n_members > 0;
+}
+static inline bool kind_is_redlock(const struct kind *kind)
+{
+    return kind->quorum < kind->n_members;
+}
+
+/* One side: a process with its clients "long" and "short"; of those for further servers, the names
+ * go on ".1" and ".2". */
 struct party {
     struct peer *peer;
     bool is_ours;
-    const char *url;
-    char uuid_long[40], uuid_short[40];
+    const char *urls[MAX_SERVERS];
+    size_t n_servers;
+    char uuids_long[MAX_SERVERS][40], uuids_short[MAX_SERVERS][40];
 };
 
 enum { MAX_WAKES = 128 };
 
 /* Who plays a property, and how it went. */
 struct pair {
-    struct test_server *server;
+    struct test_server *server; /* where single locks are */
+    struct test_server *servers[MAX_SERVERS];
+    bool is_down[MAX_SERVERS]; /* nobody asks it */
     const struct kind *kind;
     struct party *holder, *waiter;
-    const char *client; /* the one that is used, "long" at first */
-    const char *as;     /* the kind that is taken, NULL: as the pair's kind says */
-    char name[128];     /* of the lock: new for each property */
+    const char *client;          /* the one that is used, "long" at first */
+    const char *as;              /* the kind that is taken, NULL: as the pair's kind says */
+    const struct member *member; /* of a composite, what it is about; NULL: the whole */
+    char name[128];              /* of the lock: new for each property */
     struct peer_answer last;
     char failure[8192];          /* why the property does not hold */
     int64_t wakes_us[MAX_WAKES]; /* from the unlock's sending to the waiter's answer */
@@ -76,6 +108,8 @@ property_fn interop_watchdog, interop_stall, interop_crash, interop_waiter_crash
 property_fn interop_order, interop_giving_up, interop_readers, interop_downgrade,
     interop_reader_crash;
 property_fn interop_state;
+property_fn interop_witness, interop_order_of_members, interop_member, interop_all_or_nothing,
+    interop_member_forced, interop_taker_crash, interop_minority, interop_no_quorum;
 
 /* ---- steps ---- */
 
@@ -83,10 +117,12 @@ property_fn interop_state;
 bool party_has(struct party *side, const char *client, const char *kind);
 /* Opens the clients "long" and "short" of a process that has just been started. */
 void party_open(struct party *side);
-/* Opens another; zero is the party's URL, LONG_MS, SLOT_MS, no prefix. Returns its answer. */
+/* Opens another, on all servers; zero is the party's URLs, LONG_MS, SLOT_MS, the side's own timeouts,
+ * no prefix. Returns the first answer that is a failure, or the last. */
 struct client_opts {
     const char *url, *prefix;
     int lease_ms, slot_ms;
+    int timeout_ms; /* of one attempt to reach a server; Redisson makes no other then */
 };
 struct peer_answer party_open_client(struct party *side, const char *client,
                                      const struct client_opts *opts);
@@ -95,6 +131,13 @@ void party_restart(struct party *side);
 
 /* A fresh name, for a second round. */
 void pair_rename(struct pair *pair);
+
+/* What follows is about one member of the composite, or about the whole again. A member is taken by
+ * a client of its own server as what the member excludes, and asked and forced as what it is. */
+struct pair *pair_member(struct pair *pair, size_t i);
+struct pair *pair_whole(struct pair *pair);
+/* "<kind> <name>" of the pair's lock, with the members in that order or the opposite one. */
+void pair_spell(struct pair *pair, bool is_reversed, char *ret_words, size_t size);
 
 /* Tells an owner of the pair's client what to do with the pair's lock; gives the request's id. The
  * waiter takes what the kind waits as, and forces what the holder took. */
@@ -116,9 +159,12 @@ bool answer_is_not_yours(const struct peer_answer *answer);
 int64_t pair_number(struct pair *pair, const struct party *side, const char *owner,
                     const char *what);
 
-/* The lock's hash on the server. */
+/* The lock's hash on the server. Of a composite: whether no member is held, of a RedLock within a
+ * moment; until when the whole is; and the first member's. */
 bool pair_is_free(struct pair *pair);
 int64_t pair_ttl(struct pair *pair);
+/* How many of the composite's members are held. */
+size_t pair_n_held(struct pair *pair);
 /* Its first owner, as "uuid:number", "" when there is none; and that one's count. The next call
  * overwrites it. */
 const char *pair_owner(struct pair *pair);
@@ -133,6 +179,12 @@ bool pair_is_awaited_by(struct pair *pair, size_t listeners);
 /* Waits until as many stand in the queue of a fair lock, with a slot each, and nobody else listens.
  * For names without braces. */
 bool pair_is_queued(struct pair *pair, size_t n);
+
+/* Whether the owner says so, or is of a Redisson that cannot say it of a composite. */
+bool pair_holds(struct pair *pair, const struct party *side, const char *owner, bool is_held);
+
+/* How often the owner has it: by its own count, where it tells, and by the servers'. */
+bool pair_has_levels(struct pair *pair, const struct party *side, const char *owner, int levels);
 
 /* Whether the side was told of the loss of the pair's lock, with one of the reasons in "A B".
  * Redisson never tells: true for it. */

@@ -9,34 +9,54 @@
 #include <string.h>
 #include <unistd.h>
 
-struct peer_answer party_open_client(struct party *side, const char *client,
-                                     const struct client_opts *opts)
+/* The name of a client for one of the servers. */
+static void name_client(const char *client, size_t server, char *ret_name, size_t size)
 {
-    const int id = peer_tell(side->peer, "%s - - - open %s %d %d %s", client,
-                             peer_word(opts->url != NULL ? opts->url : side->url),
-                             opts->lease_ms != 0 ? opts->lease_ms : LONG_MS,
-                             opts->slot_ms != 0 ? opts->slot_ms : SLOT_MS,
-                             opts->prefix != NULL ? peer_word(opts->prefix) : "");
+    test_text(ret_name, size, server == 0 ? "%s" : "%s.%zu", client, server);
+}
 
+static struct peer_answer open_at(struct party *side, const char *client, size_t server,
+                                  const struct client_opts *opts)
+{
+    char name[48];
+
+    name_client(client, server, name, sizeof(name));
+    const int id = peer_tell(side->peer, "%s - - - open %s %d %d %d %s", name,
+                             peer_word(opts->url != NULL ? opts->url : side->urls[server]),
+                             opts->lease_ms != 0 ? opts->lease_ms : LONG_MS,
+                             opts->slot_ms != 0 ? opts->slot_ms : SLOT_MS, opts->timeout_ms,
+                             opts->prefix != NULL ? peer_word(opts->prefix) : "");
     return peer_wait(side->peer, id, 3 * PATIENCE_MS);
 }
 
-static void open_one(struct party *side, const char *client, int lease_ms, char *ret_uuid)
+struct peer_answer party_open_client(struct party *side, const char *client,
+                                     const struct client_opts *opts)
 {
-    const struct peer_answer answer =
-        party_open_client(side, client, &(struct client_opts){.lease_ms = lease_ms});
+    struct peer_answer answer = {.ok = true};
 
-    if (!answer.ok) {
-        test_show_file(peer_log(side->peer));
-        test_die("%s cannot open a client: %s", peer_label(side->peer), answer.text);
+    for (size_t i = 0; answer.ok && i < side->n_servers; i++) {
+        answer = open_at(side, client, i, opts);
     }
-    test_text(ret_uuid, sizeof(side->uuid_long), "%s", answer.text);
+    return answer;
+}
+
+static void open_one(struct party *side, const char *client, int lease_ms, char (*ret_uuids)[40])
+{
+    for (size_t i = 0; i < side->n_servers; i++) {
+        const struct peer_answer answer =
+            open_at(side, client, i, &(struct client_opts){.lease_ms = lease_ms});
+        if (!answer.ok) {
+            test_show_file(peer_log(side->peer));
+            test_die("%s cannot open a client: %s", peer_label(side->peer), answer.text);
+        }
+        test_text(ret_uuids[i], sizeof(ret_uuids[i]), "%s", answer.text);
+    }
 }
 
 void party_open(struct party *side)
 {
-    open_one(side, "long", LONG_MS, side->uuid_long);
-    open_one(side, "short", SHORT_MS, side->uuid_short);
+    open_one(side, "long", LONG_MS, side->uuids_long);
+    open_one(side, "short", SHORT_MS, side->uuids_short);
 }
 
 bool party_has(struct party *side, const char *client, const char *kind)
@@ -60,20 +80,73 @@ void pair_rename(struct pair *pair)
     test_text(pair->name, sizeof(pair->name), "interop-%04u", ++n);
 }
 
+struct pair *pair_member(struct pair *pair, size_t i)
+{
+    pair->member = &pair->kind->members[i];
+    return pair;
+}
+
+struct pair *pair_whole(struct pair *pair)
+{
+    pair->member = NULL;
+    return pair;
+}
+
+static bool starts(const char *text, const char *start)
+{
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
+static bool asks(const char *what)
+{
+    return starts(what, "force") || starts(what, "ttl") || starts(what, "locked");
+}
+
 static const char *kind_of(const struct pair *pair, const struct party *side, const char *what)
 {
+    const struct member *member = pair->member;
     const bool waits = side == pair->waiter && pair->kind->waits_as != NULL;
 
     if (pair->as != NULL) {
         return pair->as;
     }
+    if (member != NULL) {
+        return member->against != NULL && !asks(what) ? member->against : member->kind;
+    }
     return waits && strcmp(what, "force") != 0 ? pair->kind->waits_as : pair->kind->name;
+}
+
+void pair_spell(struct pair *pair, bool is_reversed, char *ret_words, size_t size)
+{
+    const size_t n = pair->kind->n_members;
+    char names[512] = "";
+    char client[48];
+
+    for (size_t i = 0; i < n; i++) {
+        const struct member *member = &pair->kind->members[is_reversed ? n - 1 - i : i];
+        name_client(pair->client, member->server, client, sizeof(client));
+        const size_t len = strlen(names);
+        test_text(names + len, sizeof(names) - len, "%s%s/%s/%s%s", i > 0 ? "," : "", client,
+                  member->kind, pair->name, member->suffix);
+    }
+    test_text(ret_words, size, "%s %s", pair->kind->name, peer_word(names));
 }
 
 int pair_tell(struct pair *pair, const struct party *side, const char *owner, const char *what)
 {
-    return peer_tell(side->peer, "%s %s %s %s %s", pair->client, owner, kind_of(pair, side, what),
-                     peer_word(pair->name), what);
+    const struct member *member = pair->member;
+    char client[48];
+    char name[160];
+    char words[640];
+
+    name_client(pair->client, member != NULL ? member->server : 0, client, sizeof(client));
+    if (kind_is_composite(pair->kind) && member == NULL) {
+        pair_spell(pair, false, words, sizeof(words));
+    } else {
+        test_text(name, sizeof(name), "%s%s", pair->name, member != NULL ? member->suffix : "");
+        test_text(words, sizeof(words), "%s %s", kind_of(pair, side, what), peer_word(name));
+    }
+    return peer_tell(side->peer, "%s %s %s %s", client, owner, words, what);
 }
 
 struct peer_answer pair_wait(struct pair *pair, const struct party *side, int id,
@@ -102,11 +175,6 @@ bool pair_says(struct pair *pair, const struct party *side, const char *owner, c
     return given.ok && strcmp(given.text, answer) == 0;
 }
 
-static bool starts(const char *text, const char *start)
-{
-    return strncmp(text, start, strlen(start)) == 0;
-}
-
 bool answer_is_not_yours(const struct peer_answer *answer)
 {
     return !answer->ok && (starts(answer->text, "ENOTOWNER ") || starts(answer->text, "ELOST ") ||
@@ -115,7 +183,8 @@ bool answer_is_not_yours(const struct peer_answer *answer)
 
 bool pair_refuses(struct pair *pair, const struct party *side, const char *owner, const char *what)
 {
-    const bool may_lie = pair->kind->is_lenient && !side->is_ours && pair_is_free(pair);
+    const bool may_lie =
+        !side->is_ours && (pair->kind->is_silent || (pair->kind->is_lenient && pair_is_free(pair)));
     const struct peer_answer answer = pair_ask(pair, side, owner, what);
 
     return answer_is_not_yours(&answer) || (answer.ok && may_lie);
@@ -131,138 +200,56 @@ int64_t pair_number(struct pair *pair, const struct party *side, const char *own
     return answer.ok && end != answer.text && *end == '\0' ? value : INT64_MIN;
 }
 
-static char *ask_server(struct pair *pair, const char *verb)
+/* What ours calls the lock. */
+static void pair_title(const struct pair *pair, char *ret_name, size_t size)
 {
-    const char *const argv[] = {verb, pair->name, NULL};
+    const size_t n =
+        pair->member != NULL || kind_is_redlock(pair->kind) ? 0 : pair->kind->n_members;
 
-    return test_server_argv(pair->server, argv);
-}
-
-int64_t pair_ttl(struct pair *pair)
-{
-    char *reply = ask_server(pair, "PTTL");
-    const int64_t ttl = strtoll(reply, NULL, 10);
-
-    free(reply);
-    return ttl;
-}
-
-bool pair_is_free(struct pair *pair)
-{
-    return pair_ttl(pair) == -2;
-}
-
-/* The first owner's field and, if wanted, its value. */
-static void find_owner(struct pair *pair, char *ret_field, size_t size, int *ret_count)
-{
-    char *reply = ask_server(pair, "HGETALL");
-    char *rest = reply;
-
-    ret_field[0] = '\0';
-    *ret_count = 0;
-    for (char *field = strsep(&rest, "\n"); field != NULL && rest != NULL;
-         field = strsep(&rest, "\n")) {
-        const char *value = strsep(&rest, "\n");
-        if (strcmp(field, "mode") != 0) {
-            test_text(ret_field, size, "%s", field);
-            *ret_count = (int)strtol(value, NULL, 10);
-            break;
-        }
+    test_text(ret_name, size, "%s%s", pair->name,
+              pair->member != NULL ? pair->member->suffix
+              : n > 0              ? pair->kind->members[0].suffix
+                                   : "");
+    for (size_t i = 1; i < n; i++) {
+        const size_t len = strlen(ret_name);
+        test_text(ret_name + len, size - len, ",%s%s", pair->name, pair->kind->members[i].suffix);
     }
-    free(reply);
-}
-
-const char *pair_owner(struct pair *pair)
-{
-    static char owner[256];
-    int count;
-
-    find_owner(pair, owner, sizeof(owner), &count);
-    char *suffix = strstr(owner, ":write");
-    if (suffix != NULL) {
-        *suffix = '\0';
-    }
-    return owner;
-}
-
-int pair_count(struct pair *pair)
-{
-    char owner[256];
-    int count;
-
-    find_owner(pair, owner, sizeof(owner), &count);
-    return count;
-}
-
-/* Who listens on the channel; of a fair lock, how many channels there are of which it is the
- * beginning. */
-static size_t count_listeners(struct pair *pair, const char *channel)
-{
-    const char *const numsub[] = {"PUBSUB", "NUMSUB", channel, NULL};
-    const char *const channels[] = {"PUBSUB", "CHANNELS", NULL};
-    char *reply = test_server_argv(pair->server, pair->kind->is_fair ? channels : numsub);
-    char *rest = reply;
-    size_t n = 0;
-
-    if (pair->kind->is_fair) {
-        for (char *line = strsep(&rest, "\n"); line != NULL; line = strsep(&rest, "\n")) {
-            n += starts(line, channel) && line[strlen(channel)] == ':';
-        }
-    } else {
-        n = strtoul(strrchr(reply, '\n') + 1, NULL, 10);
-    }
-    free(reply);
-    return n;
-}
-
-bool pair_is_awaited(struct pair *pair)
-{
-    return pair_is_awaited_by(pair, 1);
-}
-
-bool pair_is_awaited_by(struct pair *pair, size_t listeners)
-{
-    const bool is_tagged = strchr(pair->name, '{') != NULL;
-    char channel[512];
-
-    if (pair->kind->channel == NULL) {
-        return true;
-    }
-    test_text(channel, sizeof(channel), is_tagged ? "%s:%s" : "%s:{%s}", pair->kind->channel,
-              pair->name);
-    const bool is_awaited =
-        TEST_EVENTUALLY(count_listeners(pair, channel) >= listeners, PATIENCE_MS);
-    if (pair->kind->is_missed) { /* nothing tells when Redisson's waiter sleeps */
-        usleep(300000);
-    }
-    return is_awaited;
-}
-
-bool pair_is_queued(struct pair *pair, size_t n)
-{
-    char channel[512];
-
-    test_text(channel, sizeof(channel), "%s:{%s}", pair->kind->channel, pair->name);
-    return TEST_EVENTUALLY(test_server_int(pair->server, "LLEN redisson_lock_queue:{%s}",
-                                           pair->name) == (long long)n &&
-                               test_server_int(pair->server, "ZCARD redisson_lock_timeout:{%s}",
-                                               pair->name) == (long long)n &&
-                               count_listeners(pair, channel) == n,
-                           PATIENCE_MS);
 }
 
 bool pair_lost(struct pair *pair, const struct party *side, const char *reasons, int64_t timeout_ms)
 {
-    char start[512];
+    char start[640];
+    char name[512];
 
     if (!side->is_ours) {
         return true;
     }
-    test_text(start, sizeof(start), "lost %s ", peer_word(pair->name));
+    pair_title(pair, name, sizeof(name));
+    test_text(start, sizeof(start), "lost %s ", peer_word(name));
     const char *reason = peer_event(side->peer, start, timeout_ms);
     snprintf(pair->last.text, sizeof(pair->last.text), "lost: %s",
              reason != NULL ? reason : "not told");
     return reason != NULL && strstr(reasons, reason) != NULL;
+}
+
+bool pair_holds(struct pair *pair, const struct party *side, const char *owner, bool is_held)
+{
+    const struct peer_answer answer = pair_ask(pair, side, owner, "held");
+
+    return answer.ok ? strcmp(answer.text, is_held ? "true" : "false") == 0
+                     : kind_is_composite(pair->kind) && !side->is_ours &&
+                           starts(answer.text, "UnsupportedOperationException ");
+}
+
+bool pair_has_levels(struct pair *pair, const struct party *side, const char *owner, int levels)
+{
+    const bool tells = side->is_ours || !kind_is_composite(pair->kind);
+    const int on_server = kind_is_redlock(pair->kind) && side->is_ours && levels > 1 ? 1 : levels;
+    char number[16];
+
+    test_text(number, sizeof(number), "%d", levels);
+    return pair_count(pair) == on_server &&
+           (!tells || pair_says(pair, side, owner, "count", number));
 }
 
 bool pair_failed(struct pair *pair, const char *file, int line, const char *what)

@@ -6,12 +6,14 @@
  *
  *     <id> <client> <owner> <kind> <name> <verb> [argument…]
  *
- * Each owner of a client is a thread that carries out its requests in turn. Verbs of a lock; times
+ * Each owner of a client is a thread that carries out its requests in turn. A multi or redlock is
+ * named by its members, as "<client>/<kind>/<name>,…". Verbs of a lock; times
  * are in ms, lease 0 is a renewed one:
  *     lock <lease>   try <wait> <lease>   unlock   force   locked   held   count   ttl
  *     who            C only: the first holder and its count, as "uuid:number=count"
  * Verbs of a client, with - for kind and name:
- *     open <url> <renewed lease> <fair slot> [<key prefix>]   its value is the client's UUID
+ *     open <url> <renewed lease> <fair slot> <timeout> [<key prefix>]   its value is the client's
+ *                    UUID; timeout 0 is the side's own
  *     version   stress … (agent_stress.c)
  *
  * Answers come when they are known, in any order: "<id> ok [<value>]" or "<id> fail <code> <text>".

@@ -99,7 +99,7 @@ bool interop_downgrade(struct pair *pair)
 static int64_t reader_ttl(struct pair *pair, const struct party *side)
 {
     char *key = test_server_cmd(pair->server, "KEYS *%s*%s*:rwlock_timeout:1", pair->name,
-                                side->uuid_short);
+                                side->uuids_short[0]);
     const int64_t ttl = test_server_int(pair->server, "PTTL %s", key);
 
     free(key);

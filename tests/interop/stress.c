@@ -1,5 +1,5 @@
 /*
- * The mixed stress: two JVMs and two processes of ours, eight threads each, on ten locks, one of
+ * The mixed stress: two JVMs and two processes of ours, eight threads each, on twelve locks, one of
  * the processes killed now and then. Exclusion is witnessed by cells.h.
  */
 #include "cells.h"
@@ -20,11 +20,21 @@ enum {
     WITNESS_MS = 20000   /* without locks, much less will do */
 };
 
-/* The locks, by the kinds under which all use them: a row each. "read|write" is one or the other.
- */
+/* The locks, by the kinds under which all use them: a row each. "read|write" is one or the other;
+ * composites name their members. */
 static const char *const locks[] = {
-    "reentrant", "reentrant", "reentrant", "nonreentrant", "spin",
-    "fenced",    "fair",      "fair",      "read|write",   "read|write",
+    "reentrant",
+    "reentrant",
+    "reentrant",
+    "nonreentrant",
+    "spin",
+    "fenced",
+    "fair",
+    "fair",
+    "read|write",
+    "read|write",
+    "multi=stress/reentrant/multi.a,stress.1/reentrant/multi.b",
+    "redlock=stress/reentrant/red,stress.1/reentrant/red,stress.2/reentrant/red",
 };
 enum { N_LOCKS = sizeof(locks) / sizeof(locks[0]) };
 
@@ -44,6 +54,9 @@ static bool has_all(struct party *party, const char *row)
     const size_t len = strcspn(row, "|");
     char first[32];
 
+    if (strchr(row, '=') != NULL) { /* composites have all */
+        return true;
+    }
     test_text(first, sizeof(first), "%.*s", (int)len, row);
     return party_has(party, "stress", first) &&
            (row[len] == '\0' || party_has(party, "stress", row + len + 1));
@@ -67,7 +80,7 @@ static void list_kinds(const struct stress *stress, struct party *party, char *r
 static void begin(struct stress *stress, size_t slot)
 {
     struct party *party = &stress->opts->parties[slot];
-    char kinds[512];
+    char kinds[1024];
 
     TEST_CHECK(party_open_client(party, "stress", &(struct client_opts){.lease_ms = LEASE_MS}).ok);
     list_kinds(stress, party, kinds, sizeof(kinds));

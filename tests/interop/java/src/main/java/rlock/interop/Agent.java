@@ -10,6 +10,7 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletionException;
 import java.util.stream.Collectors;
 
 /**
@@ -61,7 +62,8 @@ public final class Agent {
                                     word(words, Word.NAME)),
                             word(words, Word.VERB), args);
             say(id + " ok " + value);
-        } catch (Throwable e) { // whatever it is, the driver is to read it
+        } catch (Throwable thrown) { // whatever it is, the driver is to read it
+            Throwable e = thrown instanceof CompletionException ? thrown.getCause() : thrown;
             say(id + " fail " + e.getClass().getSimpleName() + ' ' + encode("" + e.getMessage()));
         }
     }
@@ -70,7 +72,8 @@ public final class Agent {
         switch (verb) {
             case "open":
                 return clients.open(client, args.get(0), Long.parseLong(args.get(1)),
-                        Long.parseLong(args.get(2)), args.size() > 3 ? args.get(3) : "");
+                        Long.parseLong(args.get(2)), Integer.parseInt(args.get(3)),
+                        args.size() > 4 ? args.get(4) : "");
             case "close":
                 return clients.close(client);
             case "version":

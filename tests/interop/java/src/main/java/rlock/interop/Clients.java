@@ -2,6 +2,8 @@ package rlock.interop;
 
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.redisson.Redisson;
@@ -16,8 +18,8 @@ final class Clients {
     private final Map<String, RLock> locks = new ConcurrentHashMap<>();
 
     /** Returns the client's id, the first part of its owners' names on the server. */
-    String open(String label, String url, long watchdogMs, long slotMs, String prefix)
-            throws Exception {
+    String open(String label, String url, long watchdogMs, long slotMs, int timeoutMs,
+            String prefix) throws Exception {
         Config config = new Config();
         config.setLockWatchdogTimeout(watchdogMs);
         config.setThreads(8).setNettyThreads(4);
@@ -34,6 +36,9 @@ final class Clients {
         server.setConnectionMinimumIdleSize(2).setConnectionPoolSize(16);
         if (!prefix.isEmpty()) {
             mapNames(server, prefix);
+        }
+        if (timeoutMs > 0) { // of a server that may be down: no long retries
+            server.setTimeout(timeoutMs).setConnectTimeout(timeoutMs).setRetryAttempts(0);
         }
 
         RedissonClient client = Redisson.create(config);
@@ -70,11 +75,29 @@ final class Clients {
         RLock lock = locks.get(key);
 
         if (lock == null) {
-            lock = make(clients.get(label), kind, name);
+            lock = isComposite(kind) ? compose(clients.get(label), kind, name)
+                    : make(clients.get(label), kind, name);
             RLock earlier = locks.putIfAbsent(key, lock);
             lock = earlier != null ? earlier : lock;
         }
         return lock;
+    }
+
+    private static boolean isComposite(String kind) {
+        return kind.equals("multi") || kind.equals("redlock");
+    }
+
+    /** A lock made of locks; its name lists them, as "client/kind/name,client/kind/name". */
+    @SuppressWarnings("deprecation") // getRedLock(), in newer versions
+    private RLock compose(RedissonClient client, String kind, String name) throws Exception {
+        List<RLock> members = new ArrayList<>();
+
+        for (String member : name.split(",")) {
+            String[] words = member.split("/");
+            members.add(lock(words[0], words[1], words[2]));
+        }
+        RLock[] locks = members.toArray(new RLock[0]);
+        return kind.equals("multi") ? client.getMultiLock(locks) : client.getRedLock(locks);
     }
 
     /** The kinds: a row each. */

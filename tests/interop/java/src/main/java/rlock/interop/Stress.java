@@ -28,7 +28,10 @@ final class Stress {
         this.clients = clients;
     }
 
-    /** Arguments: file of the cells, slot, lease, then the kinds of each cell's lock. */
+    /**
+     * Arguments: file of the cells, slot, lease, then the kinds of each cell's lock, as "reentrant",
+     * "read|write" or, with names of their own, "multi=…|reentrant=…".
+     */
     String run(String client, List<String> args) throws Exception {
         int slot = Integer.parseInt(args.get(1));
         List<Thread> threads = new ArrayList<>();
@@ -73,8 +76,10 @@ final class Stress {
             return;
         }
         String[] offered = kinds.get(cell).split("\\|");
-        String kind = offered[random.nextInt(offered.length)];
-        RLock lock = kind.equals("none") ? null : clients.lock(client, kind, "stress-" + cell);
+        String[] chosen = offered[random.nextInt(offered.length)].split("=");
+        String kind = chosen[0];
+        String name = chosen.length > 1 ? chosen[1] : "stress-" + cell;
+        RLock lock = kind.equals("none") ? null : clients.lock(client, kind, name);
 
         long since = System.nanoTime();
         if (!take(lock, random.nextInt(TRIES_BADLY ? 3 : 4))) {

@@ -1,0 +1,223 @@
+/* What the servers have of a pair's lock, and who listens to it there. */
+#include "interop.h"
+
+#include "support/run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A hash that the pair's lock is made of: a single lock is one, a composite has one a member. */
+struct place {
+    struct test_server *server;
+    const struct kind *kind;
+    char name[160];
+};
+
+static struct place place_of_member(const struct pair *pair, const struct member *member)
+{
+    struct place place = {.server = pair->servers[member->server],
+                          .kind = interop_kind(member->kind)};
+
+    test_text(place.name, sizeof(place.name), "%s%s", pair->name, member->suffix);
+    return place;
+}
+
+/* All, but those on servers that are down. */
+static size_t list_places(const struct pair *pair, struct place *ret_places)
+{
+    size_t n = 0;
+
+    if (pair->member != NULL) {
+        ret_places[n++] = place_of_member(pair, pair->member);
+    } else if (!kind_is_composite(pair->kind)) {
+        ret_places[n] = (struct place){.server = pair->server, .kind = pair->kind};
+        test_text(ret_places[n].name, sizeof(ret_places[n].name), "%s", pair->name);
+        n++;
+    } else {
+        for (size_t i = 0; i < pair->kind->n_members; i++) {
+            if (!pair->is_down[pair->kind->members[i].server]) {
+                ret_places[n++] = place_of_member(pair, &pair->kind->members[i]);
+            }
+        }
+    }
+    return n;
+}
+
+static char *ask(const struct place *place, const char *verb)
+{
+    const char *const argv[] = {verb, place->name, NULL};
+
+    return test_server_argv(place->server, argv);
+}
+
+/* ---- leases ---- */
+
+static int64_t ttl_of(const struct place *place)
+{
+    char *reply = ask(place, "PTTL");
+    const int64_t ttl = strtoll(reply, NULL, 10);
+
+    free(reply);
+    return ttl;
+}
+
+static int descending(const void *left, const void *right)
+{
+    const int64_t a = *(const int64_t *)left;
+    const int64_t b = *(const int64_t *)right;
+
+    return (a < b) - (a > b);
+}
+
+int64_t pair_ttl(struct pair *pair)
+{
+    struct place places[MAX_MEMBERS];
+    int64_t ttls[MAX_MEMBERS];
+    const size_t n = list_places(pair, places);
+    const size_t enough = pair->member != NULL || pair->kind->quorum == 0 ? 1 : pair->kind->quorum;
+
+    for (size_t i = 0; i < n; i++) {
+        ttls[i] = ttl_of(&places[i]);
+    }
+    qsort(ttls, n, sizeof(ttls[0]), descending);
+    return enough <= n ? ttls[enough - 1] : -2;
+}
+
+size_t pair_n_held(struct pair *pair)
+{
+    struct place places[MAX_MEMBERS];
+    const size_t n = list_places(pair, places);
+    size_t n_held = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        n_held += ttl_of(&places[i]) != -2;
+    }
+    return n_held;
+}
+
+bool pair_is_free(struct pair *pair)
+{
+    return pair_n_held(pair) == 0 ||
+           (kind_is_redlock(pair->kind) && TEST_EVENTUALLY(pair_n_held(pair) == 0, 300));
+}
+
+/* ---- owners ---- */
+
+/* The first owner's field and, if wanted, its value. */
+static void find_owner(struct pair *pair, char *ret_field, size_t size, int *ret_count)
+{
+    struct place places[MAX_MEMBERS];
+
+    ret_field[0] = '\0';
+    *ret_count = 0;
+    if (list_places(pair, places) == 0) {
+        return;
+    }
+    char *reply = ask(&places[0], "HGETALL");
+    char *rest = reply;
+    for (char *field = strsep(&rest, "\n"); field != NULL && rest != NULL;
+         field = strsep(&rest, "\n")) {
+        const char *value = strsep(&rest, "\n");
+        if (strcmp(field, "mode") != 0) {
+            test_text(ret_field, size, "%s", field);
+            *ret_count = (int)strtol(value, NULL, 10);
+            break;
+        }
+    }
+    free(reply);
+}
+
+const char *pair_owner(struct pair *pair)
+{
+    static char owner[256];
+    int count;
+
+    find_owner(pair, owner, sizeof(owner), &count);
+    char *suffix = strstr(owner, ":write");
+    if (suffix != NULL) {
+        *suffix = '\0';
+    }
+    return owner;
+}
+
+int pair_count(struct pair *pair)
+{
+    char owner[256];
+    int count;
+
+    find_owner(pair, owner, sizeof(owner), &count);
+    return count;
+}
+
+/* ---- listeners ---- */
+
+/* Who listens on the channel; of a fair lock, how many channels there are of which it is the
+ * beginning. */
+static size_t count_listeners(const struct place *place)
+{
+    const bool is_tagged = strchr(place->name, '{') != NULL;
+    const char *const channels[] = {"PUBSUB", "CHANNELS", NULL};
+    char channel[512];
+    size_t n = 0;
+
+    test_text(channel, sizeof(channel), is_tagged ? "%s:%s" : "%s:{%s}", place->kind->channel,
+              place->name);
+    const char *const numsub[] = {"PUBSUB", "NUMSUB", channel, NULL};
+    char *reply = test_server_argv(place->server, place->kind->is_fair ? channels : numsub);
+    char *rest = reply;
+    if (place->kind->is_fair) {
+        const size_t len = strlen(channel);
+        for (char *line = strsep(&rest, "\n"); line != NULL; line = strsep(&rest, "\n")) {
+            n += strncmp(line, channel, len) == 0 && line[len] == ':';
+        }
+    } else {
+        n = strtoul(strrchr(reply, '\n') + 1, NULL, 10);
+    }
+    free(reply);
+    return n;
+}
+
+static size_t count_all_listeners(struct pair *pair)
+{
+    struct place places[MAX_MEMBERS];
+    const size_t n = list_places(pair, places);
+    size_t n_listeners = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        n_listeners += count_listeners(&places[i]);
+    }
+    return n_listeners;
+}
+
+bool pair_is_awaited(struct pair *pair)
+{
+    return pair_is_awaited_by(pair, 1);
+}
+
+bool pair_is_awaited_by(struct pair *pair, size_t listeners)
+{
+    struct place places[MAX_MEMBERS];
+
+    const bool is_redlock = pair->member == NULL && kind_is_redlock(pair->kind);
+
+    if (is_redlock || list_places(pair, places) == 0 || places[0].kind->channel == NULL) {
+        return true; /* they poll: of a RedLock, ours does */
+    }
+    const bool is_awaited = TEST_EVENTUALLY(count_all_listeners(pair) >= listeners, PATIENCE_MS);
+    if (places[0].kind->is_missed) { /* nothing tells when Redisson's waiter sleeps */
+        usleep(300000);
+    }
+    return is_awaited;
+}
+
+bool pair_is_queued(struct pair *pair, size_t n)
+{
+    return TEST_EVENTUALLY(test_server_int(pair->server, "LLEN redisson_lock_queue:{%s}",
+                                           pair->name) == (long long)n &&
+                               test_server_int(pair->server, "ZCARD redisson_lock_timeout:{%s}",
+                                               pair->name) == (long long)n &&
+                               count_all_listeners(pair) == n,
+                           PATIENCE_MS);
+}
