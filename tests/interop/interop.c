@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { MAX_VERSIONS = 4, MAX_JOBS = 64, JOB_MS = 240000 };
@@ -25,101 +26,6 @@ static const char *label_of(const struct kind *kind)
 {
     return kind->label != NULL ? kind->label : kind->name;
 }
-
-static bool is_reentrant(const struct kind *kind)
-{
-    return kind->is_reentrant;
-}
-
-static bool is_multi(const struct kind *kind)
-{
-    return kind_is_composite(kind) && !kind_is_redlock(kind);
-}
-
-static bool is_single(const struct kind *kind)
-{
-    return !kind_is_composite(kind);
-}
-
-static bool is_nonreentrant(const struct kind *kind)
-{
-    return !kind->is_reentrant;
-}
-
-static bool is_fenced(const struct kind *kind)
-{
-    return kind->is_fenced;
-}
-
-static bool is_fair(const struct kind *kind)
-{
-    return kind->is_fair;
-}
-
-static bool is_shared(const struct kind *kind)
-{
-    return kind->is_shared;
-}
-
-static bool shares_hash(const struct kind *kind)
-{
-    return kind->shares_hash;
-}
-
-static const struct property {
-    const char *name;
-    property_fn *holds;
-    bool (*applies)(const struct kind *kind); /* NULL: to every kind */
-} properties[] = {
-    {"exclusion", interop_exclusion, NULL},
-    {"wake-up", interop_wake_up, NULL},
-    {"crowd", interop_crowd, NULL},
-    {"re-entry", interop_reentry, is_reentrant},
-    {"no re-entry", interop_reacquire, is_nonreentrant},
-    {"tokens", interop_tokens, is_fenced},
-    {"counter", interop_witness, kind_is_composite},
-    {"opposite order", interop_order_of_members, is_multi},
-    {"member wanted", interop_member, kind_is_composite},
-    {"all or nothing", interop_all_or_nothing, kind_is_composite},
-    {"member forced", interop_member_forced, kind_is_composite},
-    {"taker killed", interop_taker_crash, kind_is_composite},
-    {"minority down", interop_minority, kind_is_redlock},
-    {"no quorum", interop_no_quorum, kind_is_redlock},
-    {"order", interop_order, is_fair},
-    {"giving up", interop_giving_up, is_fair},
-    {"readers", interop_readers, is_shared},
-    {"downgrade", interop_downgrade, is_shared},
-    {"reader killed", interop_reader_crash, is_shared},
-    {"queries", interop_queries, is_single},
-    {"lease expiry", interop_expiry, NULL},
-    {"force-unlock", interop_force, is_single},
-    {"watchdog", interop_watchdog, NULL},
-    {"holder stalled", interop_stall, NULL},
-    {"holder killed", interop_crash, NULL},
-    {"waiter killed", interop_waiter_crash, NULL},
-    {"beside RLock", interop_beside, shares_hash},
-    {"odd names", interop_names, is_single},
-    {"key prefix", interop_prefix, is_single},
-    {"database", interop_database, is_single},
-    {"state", interop_state, NULL},
-};
-enum { N_PROPERTIES = sizeof(properties) / sizeof(properties[0]) };
-
-/* What a Redisson is known not to do, with itself neither: not played. docs/interop.md tells. */
-static const struct known {
-    const char *version; /* how it begins; "" is all */
-    const char *kind;
-    const char *property;
-} known
-    [] =
-        {
-            {"3.16.", "fair", "key prefix"},
-            {"3.16.", "fair", "holder killed"}, /* its waiter may sleep until the next message */
-            {"3.16.", "read", "key prefix"},
-            {"3.16.", "write", "key prefix"},
-            {"", "write", "crowd"},
-            {"", "read", "crowd"}, /* its writers stand in the crowd */
-};
 
 /* A Redisson, as it was built. */
 struct version {
@@ -265,19 +171,6 @@ static void play(const struct property *property, struct pair *pair, struct tall
     }
 }
 
-static bool is_known(const struct version *version, const struct kind *kind,
-                     const struct property *property)
-{
-    bool is = false;
-
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-        is = is || (strncmp(version->name, known[i].version, strlen(known[i].version)) == 0 &&
-                    strcmp(kind->name, known[i].kind) == 0 &&
-                    strcmp(property->name, known[i].property) == 0);
-    }
-    return is;
-}
-
 static void play_both(const struct property *property, struct pair *there, struct pair *back,
                       struct tally *tally)
 {
@@ -314,15 +207,16 @@ static void play_kind(const struct version *version, struct pair *alone, struct 
     struct trace *reference = refer(alone, tally);
 
     there->reference = back->reference = reference;
-    for (size_t i = 0; i < N_PROPERTIES; i++) {
-        const bool is_possible = properties[i].holds != interop_state || reference != NULL;
-        if (!is_possible || !applies(&properties[i], there->kind)) {
+    for (size_t i = 0; i < interop_n_properties; i++) {
+        const struct property *property = &interop_properties[i];
+        const bool is_possible = property->holds != interop_state || reference != NULL;
+        if (!is_possible || !applies(property, there->kind)) {
             continue;
         }
-        if (is_known(version, there->kind, &properties[i])) {
-            printf("%-13s %-15s %-20s n/a\n", label_of(there->kind), properties[i].name, "n/a");
+        if (property_is_known(property, version->name, there->kind)) {
+            printf("%-13s %-15s %-20s n/a\n", label_of(there->kind), property->name, "n/a");
         } else {
-            play_both(&properties[i], there, back, tally);
+            play_both(property, there, back, tally);
         }
     }
     trace_free(reference);
@@ -392,18 +286,19 @@ static void play_job(const struct version *version, const struct kind *kind, str
 
 static bool play_stress(struct tally *tally)
 {
-    struct test_server *servers[MAX_SERVERS];
+    enum { N_SERVERS = 2 }; /* for the multi-lock */
+    struct test_server *servers[N_SERVERS];
     struct party parties[CELLS_SLOTS];
     char labels[CELLS_SLOTS][48];
     const struct stress_opts opts = {.parties = parties, .seconds = run.stress_seconds};
 
-    for (size_t i = 0; i < MAX_SERVERS; i++) {
+    for (size_t i = 0; i < N_SERVERS; i++) {
         servers[i] = test_server_start(&(struct test_server_opts){.transport = TEST_TCP});
     }
     for (size_t i = 0; i < CELLS_SLOTS; i++) {
         const struct version *version = &run.versions[i == 0 ? 0 : run.n_versions - 1];
         test_text(labels[i], sizeof(labels[i]), i < 2 ? "Redisson %s" : "rlock", version->name);
-        parties[i] = party_start(labels[i], i < 2 ? version : NULL, servers, MAX_SERVERS);
+        parties[i] = party_start(labels[i], i < 2 ? version : NULL, servers, N_SERVERS);
     }
     const bool is_witnessed = interop_stress_is_witnessed(&opts);
     for (size_t i = 0; i < CELLS_SLOTS; i++) {
@@ -417,7 +312,7 @@ static bool play_stress(struct tally *tally)
     for (size_t i = 0; i < CELLS_SLOTS; i++) {
         peer_free(parties[i].peer);
     }
-    for (size_t i = 0; i < MAX_SERVERS; i++) {
+    for (size_t i = 0; i < N_SERVERS; i++) {
         test_server_stop(servers[i]);
     }
     return is_witnessed && is_clean;
@@ -431,6 +326,8 @@ struct job {
     struct tally *tally; /* in memory that the child shares */
     FILE *out;
     struct test_child *child;
+    int64_t end_us; /* it is killed then */
+    bool is_running;
 };
 
 static int job_main(struct test_peer *peer, void *payload)
@@ -448,6 +345,17 @@ static void job_start(struct job *job)
     job->out = tmpfile();
     TEST_CHECK(job->out != NULL);
     job->child = test_child_spawn(job_main, job);
+    job->end_us = test_deadline_us(JOB_MS);
+    job->is_running = true;
+}
+
+static bool job_has_ended(const struct job *job)
+{
+    siginfo_t info = {.si_pid = 0};
+    const pid_t pid = test_child_pid(job->child);
+
+    test_must(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT), "waitid");
+    return info.si_pid != 0 || test_now_us() > job->end_us;
 }
 
 /* Prints what the job printed; its head only when it differs from the last one. */
@@ -473,7 +381,7 @@ static void job_print(const struct job *job)
 
 static void job_finish(struct job *job)
 {
-    const int status = test_child_wait(job->child, JOB_MS);
+    const int status = test_child_wait(job->child, 0);
 
     job_print(job);
     if (status != 0) {
@@ -503,19 +411,32 @@ static size_t list_jobs(struct job *ret_jobs)
     return n;
 }
 
-/* Some at a time: most of their time they wait for leases to end. */
+/* How many of the jobs are still under way. */
+static size_t count_running(struct job *jobs, size_t n)
+{
+    size_t n_running = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        jobs[i].is_running = jobs[i].is_running && !job_has_ended(&jobs[i]);
+        n_running += jobs[i].is_running;
+    }
+    return n_running;
+}
+
+/* Some at a time: most of their time they wait for leases to end. Printed in their order. */
 static void play_jobs(struct tally *total)
 {
     enum { AT_A_TIME = 3 };
     struct job jobs[MAX_JOBS];
     const size_t n = list_jobs(jobs);
+    size_t started = 0;
 
-    for (size_t i = 0; i < n + AT_A_TIME - 1; i++) {
-        if (i < n) {
-            job_start(&jobs[i]);
+    for (size_t finished = 0; finished < n; usleep(10000)) {
+        if (count_running(jobs, started) < AT_A_TIME && started < n) {
+            job_start(&jobs[started++]);
         }
-        if (i + 1 >= AT_A_TIME) {
-            struct job *job = &jobs[i + 1 - AT_A_TIME];
+        if (finished < started && !jobs[finished].is_running) {
+            struct job *job = &jobs[finished++];
             job_finish(job);
             total->passed += job->tally->passed;
             total->failed += job->tally->failed;

@@ -111,6 +111,18 @@ property_fn interop_state;
 property_fn interop_witness, interop_order_of_members, interop_member, interop_all_or_nothing,
     interop_member_forced, interop_taker_crash, interop_minority, interop_no_quorum;
 
+struct property {
+    const char *name;
+    property_fn *holds;
+    bool (*applies)(const struct kind *kind); /* NULL: to every kind */
+};
+
+extern const struct property interop_properties[];
+extern const size_t interop_n_properties;
+/* Whether this Redisson is known not to have it, with itself neither. */
+bool property_is_known(const struct property *property, const char *version,
+                       const struct kind *kind);
+
 /* ---- steps ---- */
 
 /* Whether this process, asked through an open client, has the kind. */

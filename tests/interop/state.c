@@ -58,7 +58,7 @@ static const struct step steps[] = {
     {.owner = "b", .what = "unlock"},
     {.owner = "a", .what = "unlock", .only = NESTING},
     {.owner = "a", .what = "unlock"},
-    {.owner = "a", .what = "unlock"},
+    {.owner = "a", .what = "unlock", .only = SINGLE},
     {.owner = "a", .what = "lock 0"},
     {.owner = "a", .what = "lock 0", .only = NESTING},
     {.owner = "a", .what = "unlock", .only = NESTING},
@@ -77,7 +77,7 @@ static const struct step steps[] = {
     {.by_waiter = true, .owner = "b", .what = "unlock", .only = SINGLE},
     {.owner = "a", .what = "lock 1000"},
     {.owner = "a", .what = "lock 1000", .way = END},
-    {.owner = "a", .what = "unlock"},
+    {.owner = "a", .what = "unlock", .only = SINGLE},
 
     /* a queue, of which one gives up */
     {.owner = "a", .what = "lock 30000", .only = QUEUE},

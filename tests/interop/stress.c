@@ -1,5 +1,5 @@
 /*
- * The mixed stress: two JVMs and two processes of ours, eight threads each, on twelve locks, one of
+ * The mixed stress: two JVMs and two processes of ours, eight threads each, on eleven locks, one of
  * the processes killed now and then. Exclusion is witnessed by cells.h.
  */
 #include "cells.h"
@@ -34,7 +34,6 @@ static const char *const locks[] = {
     "read|write",
     "read|write",
     "multi=stress/reentrant/multi.a,stress.1/reentrant/multi.b",
-    "redlock=stress/reentrant/red,stress.1/reentrant/red,stress.2/reentrant/red",
 };
 enum { N_LOCKS = sizeof(locks) / sizeof(locks[0]) };
 

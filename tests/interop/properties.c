@@ -1,0 +1,108 @@
+/* The properties, which kinds they are played with, and what a Redisson is known to lack. */
+#include "interop.h"
+
+#include <string.h>
+
+static bool is_reentrant(const struct kind *kind)
+{
+    return kind->is_reentrant;
+}
+
+static bool is_multi(const struct kind *kind) /* of one sort of members: once will do */
+{
+    return kind_is_composite(kind) && !kind_is_redlock(kind) && kind->label == NULL;
+}
+
+static bool is_single(const struct kind *kind)
+{
+    return !kind_is_composite(kind);
+}
+
+static bool is_nonreentrant(const struct kind *kind)
+{
+    return !kind->is_reentrant;
+}
+
+static bool is_fenced(const struct kind *kind)
+{
+    return kind->is_fenced;
+}
+
+static bool is_fair(const struct kind *kind)
+{
+    return kind->is_fair;
+}
+
+static bool is_shared(const struct kind *kind)
+{
+    return kind->is_shared;
+}
+
+static bool shares_hash(const struct kind *kind)
+{
+    return kind->shares_hash;
+}
+
+const struct property interop_properties[] = {
+    {"exclusion", interop_exclusion, NULL},
+    {"wake-up", interop_wake_up, NULL},
+    {"crowd", interop_crowd, NULL},
+    {"re-entry", interop_reentry, is_reentrant},
+    {"no re-entry", interop_reacquire, is_nonreentrant},
+    {"tokens", interop_tokens, is_fenced},
+    {"counter", interop_witness, kind_is_composite},
+    {"opposite order", interop_order_of_members, is_multi},
+    {"member wanted", interop_member, kind_is_composite},
+    {"all or nothing", interop_all_or_nothing, kind_is_composite},
+    {"member forced", interop_member_forced, kind_is_composite},
+    {"taker killed", interop_taker_crash, kind_is_composite},
+    {"minority down", interop_minority, kind_is_redlock},
+    {"no quorum", interop_no_quorum, kind_is_redlock},
+    {"order", interop_order, is_fair},
+    {"giving up", interop_giving_up, is_fair},
+    {"readers", interop_readers, is_shared},
+    {"downgrade", interop_downgrade, is_shared},
+    {"reader killed", interop_reader_crash, is_shared},
+    {"queries", interop_queries, is_single},
+    {"lease expiry", interop_expiry, NULL},
+    {"force-unlock", interop_force, is_single},
+    {"watchdog", interop_watchdog, NULL},
+    {"holder stalled", interop_stall, NULL},
+    {"holder killed", interop_crash, NULL},
+    {"waiter killed", interop_waiter_crash, NULL},
+    {"beside RLock", interop_beside, shares_hash},
+    {"odd names", interop_names, is_single},
+    {"key prefix", interop_prefix, is_single},
+    {"database", interop_database, is_single},
+    {"state", interop_state, NULL},
+};
+const size_t interop_n_properties = sizeof(interop_properties) / sizeof(interop_properties[0]);
+
+/* What a Redisson is known not to do, with itself neither: not played. docs/interop.md tells. */
+static const struct known {
+    const char *version; /* how it begins; "" is all */
+    const char *kind;
+    const char *property;
+} known
+    [] =
+        {
+            {"3.16.", "fair", "key prefix"},
+            {"3.16.", "fair", "holder killed"}, /* its waiter may sleep until the next message */
+            {"3.16.", "read", "key prefix"},
+            {"3.16.", "write", "key prefix"},
+            {"", "write", "crowd"},
+            {"", "read", "crowd"}, /* its writers stand in the crowd */
+};
+
+bool property_is_known(const struct property *property, const char *version,
+                       const struct kind *kind)
+{
+    bool is = false;
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        is = is || (strncmp(version, known[i].version, strlen(known[i].version)) == 0 &&
+                    strcmp(kind->name, known[i].kind) == 0 &&
+                    strcmp(property->name, known[i].property) == 0);
+    }
+    return is;
+}
