@@ -144,6 +144,9 @@ static bool is_all_or_nothing(struct pair *pair, size_t busy)
     const int64_t waited_us = test_elapsed_us(since_us);
     EXPECT(pair, waited_us > 280000 && waited_us < (300 + PROMPT_MS) * 1000);
     EXPECT(pair, pair_n_held(pair) == 1);
+    const bool is_fair = interop_kind(pair->kind->members[busy].kind)->is_fair;
+    EXPECT(pair, !is_fair || pair_is_queued(pair_member(pair, busy), 0));
+    pair_whole(pair);
 
     const int waiting = pair_tell(pair, pair->waiter, "a", "lock 30000");
     EXPECT(pair, pair_is_awaited(pair_member(pair, busy)));
@@ -198,9 +201,9 @@ bool interop_all_or_nothing(struct pair *pair)
 
 /* ---- members forced open ---- */
 
-/* Somebody forces a member open and takes it. Ours gives the others back and tells; Redisson goes
- * on as if it had it, and its unlock may leave what is behind the lost one: docs/interop.md. Neither
- * touches what is taken. */
+/* Somebody forces a member open and takes it. Ours gives the others back and tells. Redisson keeps
+ * them, and its unlock may leave those behind the lost one: docs/interop.md. Neither touches what is
+ * taken. */
 static bool is_lost_by(struct pair *pair, size_t forced)
 {
     char field[256];

@@ -40,7 +40,7 @@ bool interop_exclusion(struct pair *pair)
 
 bool interop_reentry(struct pair *pair)
 {
-    /* the unlock of a nested level shortens the lease, of a composite to twice a wait: interop.md */
+    /* Redisson's unlock of a nested level shortens the lease, of a composite to twice a wait */
     const int64_t least_ms = kind_is_composite(pair->kind) ? 5000 : 10000;
     const struct party *holder = pair->holder;
 

@@ -129,8 +129,8 @@ bool property_is_known(const struct property *property, const char *version,
 bool party_has(struct party *side, const char *client, const char *kind);
 /* Opens the clients "long" and "short" of a process that has just been started. */
 void party_open(struct party *side);
-/* Opens another, on all servers; zero is the party's URLs, LONG_MS, SLOT_MS, the side's own timeouts,
- * no prefix. Returns the first answer that is a failure, or the last. */
+/* Opens another, on all servers; zero is the party's URLs, LONG_MS, SLOT_MS, the side's own
+ * timeouts, no prefix. Returns the first answer that is a failure, or the last. */
 struct client_opts {
     const char *url, *prefix;
     int lease_ms, slot_ms;
@@ -188,8 +188,8 @@ int pair_count(struct pair *pair);
 bool pair_is_awaited(struct pair *pair);
 bool pair_is_awaited_by(struct pair *pair, size_t listeners);
 
-/* Waits until as many stand in the queue of a fair lock, with a slot each, and nobody else listens.
- * For names without braces. */
+/* Waits until as many stand in the queue of a fair lock or member, with a slot each, and nobody
+ * else listens. For names without braces. */
 bool pair_is_queued(struct pair *pair, size_t n);
 
 /* Whether the owner says so, or is of a Redisson that cannot say it of a composite. */

@@ -7,8 +7,8 @@
  *     <id> <client> <owner> <kind> <name> <verb> [argument…]
  *
  * Each owner of a client is a thread that carries out its requests in turn. A multi or redlock is
- * named by its members, as "<client>/<kind>/<name>,…". Verbs of a lock; times
- * are in ms, lease 0 is a renewed one:
+ * named by its members, as "<client>/<kind>/<name>,…". Verbs of a lock; times are in ms, lease 0 is
+ * a renewed one:
  *     lock <lease>   try <wait> <lease>   unlock   force   locked   held   count   ttl
  *     who            C only: the first holder and its count, as "uuid:number=count"
  * Verbs of a client, with - for kind and name:

@@ -214,10 +214,14 @@ bool pair_is_awaited_by(struct pair *pair, size_t listeners)
 
 bool pair_is_queued(struct pair *pair, size_t n)
 {
-    return TEST_EVENTUALLY(test_server_int(pair->server, "LLEN redisson_lock_queue:{%s}",
-                                           pair->name) == (long long)n &&
-                               test_server_int(pair->server, "ZCARD redisson_lock_timeout:{%s}",
-                                               pair->name) == (long long)n &&
-                               count_all_listeners(pair) == n,
-                           PATIENCE_MS);
+    struct place places[MAX_MEMBERS];
+
+    TEST_CHECK(list_places(pair, places) > 0);
+    struct test_server *server = places[0].server;
+    const char *name = places[0].name;
+    return TEST_EVENTUALLY(
+        test_server_int(server, "LLEN redisson_lock_queue:{%s}", name) == (long long)n &&
+            test_server_int(server, "ZCARD redisson_lock_timeout:{%s}", name) == (long long)n &&
+            count_all_listeners(pair) == n,
+        PATIENCE_MS);
 }
