@@ -75,9 +75,9 @@ bool interop_witness(struct pair *pair)
 
 /* ---- opposite orders ---- */
 
-/* Ours takes the members in the order of their keys, Redisson as they are named: here, backwards. So
- * each may have one that the other waits for. It ends when Redisson gives way, after 1.5 s for each
- * member; but it tries again at once, and may be first. */
+/* Ours takes the members in the order of their keys, Redisson as they are named: here, backwards.
+ * So each may have one that the other waits for. It ends when Redisson gives way, after 1.5 s for
+ * each member; but that one tries again at once, and may be first. */
 bool interop_order_of_members(struct pair *pair)
 {
     const size_t middle = pair->kind->n_members / 2;
@@ -202,8 +202,8 @@ bool interop_all_or_nothing(struct pair *pair)
 /* ---- members forced open ---- */
 
 /* Somebody forces a member open and takes it. Ours gives the others back and tells. Redisson keeps
- * them, and its unlock may leave those behind the lost one: docs/interop.md. Neither touches what is
- * taken. */
+ * them, and its unlock may leave those behind the lost one: docs/interop.md. Neither touches what
+ * is taken. */
 static bool is_lost_by(struct pair *pair, size_t forced)
 {
     char field[256];
