@@ -6,7 +6,8 @@ add_library(rlock SHARED)
 add_library(rlock::rlock ALIAS rlock)
 rlock_options(rlock)
 target_link_libraries(rlock PRIVATE rlock_objects)
-target_link_options(rlock PRIVATE -Wl,--exclude-libs,ALL)
+# A thread's end and a name server's late answer may come when nobody uses the library any more: it stays loaded.
+target_link_options(rlock PRIVATE -Wl,--exclude-libs,ALL -Wl,-z,nodelete)
 if(NOT RLOCK_SANITIZE) # whose runtime is in the program
     target_link_options(rlock PRIVATE -Wl,-z,defs)
 endif()

@@ -33,8 +33,12 @@ local reply = {0}
 for _, member in ipairs(members) do
   local ran, said = pcall(member.take, member.keys, member.args)
   local err = not ran and said or said.err
-  if err then -- the client gives back what came before
-    return {-1, type(err) == 'table' and err.err or err}
+  if err then
+    local text = type(err) == 'table' and err.err or err
+    if #reply == 1 then
+      return {err = text} -- by the first write, or undone by its script: nothing is taken
+    end
+    return {-1, text} -- the client gives back what came before
   end
   reply[#reply + 1] = 1
   reply[#reply + 1] = said[2] or 0

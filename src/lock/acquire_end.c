@@ -117,9 +117,10 @@ void rlock__acquire_refuse(struct rlock__call *call, int code, int64_t now)
 void rlock__acquire_late_answer(struct rlock__call *call, const struct rlock__reply *reply,
                                 int64_t now)
 {
-    bool refused = reply != NULL && rlock__reply_is_error(reply);
+    bool partial = call->team != NULL && call->team->partial;
+    bool refused = reply != NULL && rlock__reply_is_error(reply) && !partial;
 
-    if (reply != NULL && !refused &&
+    if (reply != NULL && !refused && !partial &&
         call->spec->ops->read_acquire(reply, call->memo, now).outcome == RLOCK__BUSY) {
         rlock__acquire_account_busy(call);
         refused = true;

@@ -27,6 +27,18 @@ static bool is_whole(const struct rlock__team *team)
     return true;
 }
 
+/* Whether its owner holds one of them already. Such a team does not wait: it has the turn on that
+ * hold, and others who act for the owner could not give it up meanwhile. */
+static bool is_nested(const struct rlock__team *team)
+{
+    for (size_t i = 0; i < team->n; i++) {
+        if (team->calls[i] != NULL && team->calls[i]->target > 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The call waits for its leader: it has no time of its own. */
 static void stand_aside(struct rlock__call *call)
 {
@@ -82,11 +94,11 @@ static void hear(struct rlock__call *call, const struct rlock__reply *reply, siz
     struct rlock__value value = {.type = RLOCK__REPLY_ERROR, .str = text.at, .len = text.len};
     struct rlock__reply its = {.v = &value, .n = 1};
 
+    call->team->partial = rlock__reply_int(reply, 0, 0) == -1;
     if (rlock__reply_is_error(reply)) {
         rlock__acquire_heard(call, reply, t0, now);
         return;
     }
-    call->team->partial = rlock__reply_int(reply, 0, 0) == -1;
     if (!call->team->partial) {
         its = part(reply, i, call->team->n);
     }
@@ -222,13 +234,14 @@ void rlock__team_tire(struct rlock__call *call, int64_t now)
 void rlock__team_busy(struct rlock__call *call, const struct rlock__answer *answer, int64_t now)
 {
     struct rlock__team *team = call->team;
-    bool queues = call->wait_us != 0 && (call->spec->ops->caps & RLOCK__CAP_LOCAL_LINE) != 0;
+    unsigned caps = call->spec->ops->caps;
+    bool queues = call->wait_us != 0 && (caps & RLOCK__CAP_LOCAL_LINE) != 0;
 
     call->contended = true;
+    team->rounds += !(team->rechecks && team->leader == call);
+    team->rechecks = false;
     lead(call, now);
-    team->rounds += !team->rechecks;
-    team->rechecks = call->channel == NULL; /* it subscribes, and then asks again */
-    if (call->wait_us != 0 && (team->rounds > ROUNDS || now >= team->until)) {
+    if (call->wait_us != 0 && (team->rounds > ROUNDS || now >= team->until || is_nested(team))) {
         rlock__acquire_hold_up(call, answer);
         rlock__team_tire(call, now);
     } else if (queues && call->place == NULL && !rlock__place_join(call)) {
@@ -237,7 +250,8 @@ void rlock__team_busy(struct rlock__call *call, const struct rlock__answer *answ
         rlock__acquire_hold_up(call, answer);
         rlock__acquire_sleep(call, RLOCK__QUEUED, RLOCK__NEVER);
     } else {
-        rlock__acquire_busy(call, answer, now);
+        team->rechecks = call->channel == NULL && (caps & RLOCK__CAP_SPINS) == 0;
+        rlock__acquire_busy(call, answer, now); /* subscribes, and then asks again */
     }
 }
 

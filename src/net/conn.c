@@ -203,6 +203,7 @@ struct rlock__conn *rlock__conn_free(struct rlock__conn *conn)
 
 void rlock__conn_abandon(struct rlock__conn *conn)
 {
+    conn->resolver = rlock__resolver_abandon(conn->resolver);
     conn->fd = rlock__sock_close(conn->fd);
     conn->state = RLOCK__CONN_CLOSED;
 }

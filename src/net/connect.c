@@ -209,6 +209,9 @@ static int begin(struct rlock__conn *conn, int64_t now)
     if (r <= 0) {
         return resolved(conn, r, why, now);
     }
+    if (conn->resolver != NULL && rlock__resolver_is_done(conn->resolver)) { /* of some time ago */
+        conn->resolver = rlock__resolver_free(conn->resolver);
+    }
     /* One without an answer goes on: a silent name server gets one question at a time. */
     r = conn->resolver != NULL ? 0 : rlock__resolver_new(opts->host, opts->port, &conn->resolver);
     if (r == 0) {

@@ -150,3 +150,12 @@ int rlock__resolver_take(struct rlock__resolver *resolver, struct addrinfo **ret
     resolver->addrs = NULL;
     return resolver->code;
 }
+
+struct rlock__resolver *rlock__resolver_abandon(struct rlock__resolver *resolver)
+{
+    if (resolver != NULL) {
+        (void)close(resolver->pipe[0]);
+        (void)close(resolver->pipe[1]);
+    }
+    return NULL;
+}

@@ -34,5 +34,7 @@ int rlock__resolver_take(struct rlock__resolver *resolver, struct addrinfo **ret
                          char ret_why[static RLOCK__RESOLVE_WHY_SIZE]);
 /* Forgets it, answered or not. Returns NULL; NULL is ok. */
 struct rlock__resolver *rlock__resolver_free(struct rlock__resolver *resolver);
+/* Closes what a child of fork inherited of it; its memory is not freed. NULL is ok. */
+struct rlock__resolver *rlock__resolver_abandon(struct rlock__resolver *resolver);
 
 #endif
