@@ -10,7 +10,6 @@
 
 #include <cmocka.h>
 
-#define OFF (-1)
 #define WAITERS 16
 
 /* How often the server read from a socket: what came in one write it reads at once. */
