@@ -338,6 +338,7 @@ static void a_program_that_is_executed_inherits_nothing(void **state)
     struct rlock_cancel *cancel;
     struct rlock *other;
     size_t before;
+    int code;
 
     (void)state;
     scene_open(&scene, NULL);
@@ -356,7 +357,8 @@ static void a_program_that_is_executed_inherits_nothing(void **state)
         assert_int_equal(descriptors_after_exec(), before);
     }
     rlock_cancel_fire(cancel);
-    assert_int_equal(waiter_join(&waiter), RLOCK_ECANCELED);
+    code = waiter_join(&waiter);
+    assert_true(code == RLOCK_ECANCELED || code == RLOCK_EINDOUBT); /* its link may be down */
     free(test_server_cmd(scene.server, "DEL " SCENE_NAME));
     assert_code(rlock_unlock(other), 0);
     cancel = rlock_cancel_free(cancel);
