@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "client/ask.h"
 #include "client/composite.h"
+#include "net/sock.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t exit_key;
@@ -26,10 +27,12 @@ static void before_fork(void)
 {
     rlock__composites_fork(RLOCK__BEFORE_FORK);
     (void)pthread_mutex_lock(&registry_mutex);
+    rlock__sock_changing();
 }
 
 static void after_fork_in_parent(void)
 {
+    rlock__sock_changed();
     (void)pthread_mutex_unlock(&registry_mutex);
     rlock__composites_fork(RLOCK__IN_PARENT);
 }
@@ -55,6 +58,7 @@ static void after_fork_in_child(void)
         rlock__conn_abandon(asker->conn);
     }
     askers = NULL;
+    rlock__sock_changed();
     (void)pthread_mutex_unlock(&registry_mutex);
     rlock__composites_fork(RLOCK__IN_CHILD);
 }

@@ -186,7 +186,9 @@ void rlock__conn_close(struct rlock__conn *conn)
         freeaddrinfo(conn->addrs);
     }
     conn->addrs = conn->next = NULL;
+    rlock__sock_changing();
     conn->fd = rlock__sock_close(conn->fd);
+    rlock__sock_changed();
     conn->state = RLOCK__CONN_CLOSED;
 }
 

@@ -39,9 +39,12 @@ static int try_next(struct rlock__conn *conn, int error, int64_t now)
         /* A share of the time for each: an address that swallows packets must not eat it all. */
         conn->address_deadline = now + (conn->deadline - now) / (int64_t)addresses_left(conn);
         conn->next = addr->ai_next;
-        conn->fd = rlock__sock_close(conn->fd);
         rlock__sock_name(addr->ai_addr, addr->ai_addrlen, conn->peer);
+        rlock__sock_changing();
+        conn->fd = rlock__sock_close(conn->fd);
         fd = rlock__sock_connect(addr->ai_addr, addr->ai_addrlen, &under_way);
+        conn->fd = fd >= 0 ? fd : -1;
+        rlock__sock_changed();
         if (fd >= 0) {
             return opened(conn, fd, under_way);
         }
@@ -199,7 +202,10 @@ static int begin(struct rlock__conn *conn, int64_t now)
     int r;
 
     if (opts->kind == RLOCK__CONN_UNIX) {
+        rlock__sock_changing();
         r = rlock__sock_connect_unix(opts->path, &under_way);
+        conn->fd = r >= 0 ? r : -1;
+        rlock__sock_changed();
         (void)snprintf(conn->peer, sizeof(conn->peer), "%s", opts->path);
         return r >= 0 ? opened(conn, r, under_way)
                       : rlock__conn_fail(conn, rlock__sock_code(-r), "cannot connect: %s",

@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <pthread.h>
 #include <rlock/rlock.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,6 +39,18 @@ void rlock__sock_name(const struct sockaddr *addr, socklen_t len,
 }
 
 /* ---- Sockets ---- */
+
+static pthread_mutex_t changes = PTHREAD_MUTEX_INITIALIZER;
+
+void rlock__sock_changing(void)
+{
+    (void)pthread_mutex_lock(&changes);
+}
+
+void rlock__sock_changed(void)
+{
+    (void)pthread_mutex_unlock(&changes);
+}
 
 static void set(int fd, int level, int option, int value)
 {
