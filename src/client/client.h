@@ -118,7 +118,8 @@ int64_t rlock__retry_pause(struct rlock_client *client, bool of_use, unsigned *f
 /* The link broke; with the turn held. */
 void rlock__link_broke(struct rlock_client *client, int code, const char *text);
 void rlock__wake_service(const struct rlock_client *client);
-void rlock__wake_keeper(struct rlock_client *client);
+/* Has whoever keeps watch look at the link anew. */
+void rlock__wake_watch(struct rlock_client *client);
 /* What a keeper does in each round, with fds polled in between: plans until when, and reacts. */
 int64_t rlock__watch_plan(struct rlock_client *client, struct pollfd fds[static 2]);
 void rlock__watch_react(struct rlock_client *client, const struct pollfd fds[static 2],

@@ -25,12 +25,15 @@ void rlock__wake_service(const struct rlock_client *client)
     poke(client->wake_fd);
 }
 
-void rlock__wake_keeper(struct rlock_client *client)
+void rlock__wake_watch(struct rlock_client *client)
 {
     rlock__enter(client);
     if (client->keeper != NULL && client->keeper_until != 0) {
         client->keeper_until = 0;
         poke(client->keeper_fd);
+    } else if (client->keeper == NULL && client->service_until != 0) {
+        client->service_until = 0;
+        rlock__wake_service(client);
     }
     (void)pthread_mutex_unlock(&client->mutex);
 }
@@ -69,7 +72,7 @@ static void wake_done(struct rlock_client *client)
 }
 
 /* Whoever sleeps longer than the core can wait is woken. */
-static void wake_watch(struct rlock_client *client)
+static void wake_sleepers(struct rlock_client *client)
 {
     const struct rlock__core *core = &client->core;
     int64_t next = rlock__core_next(core);
@@ -91,7 +94,7 @@ void rlock__leave(struct rlock_client *client)
     struct rlock__core *core = &client->core;
 
     wake_done(client);
-    wake_watch(client);
+    wake_sleepers(client);
     if (core->server.flight.out.len != 0 || core->server.flight.close) {
         atomic_store(&client->send_wanted, true);
     }
@@ -198,6 +201,7 @@ static void flush(struct rlock_client *client)
         link->sent += (size_t)n;
         atomic_store(&link->stuck, link->sent < link->out.len);
         if (link->sent < link->out.len) {
+            rlock__wake_watch(client); /* it polls, perhaps, for reading alone */
             return;
         }
     }

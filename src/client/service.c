@@ -51,7 +51,7 @@ static void link_up(struct rlock_client *client)
     rlock__core_server(&client->core, rlock__conn_uptime_s(link->conn), restarted, now);
     rlock__core_link_up(&client->core, link->gen, link->fenced_below, now);
     rlock__leave(client);
-    rlock__wake_keeper(client); /* it has a new socket to poll */
+    rlock__wake_watch(client); /* it has a new socket to poll */
 }
 
 /* Moves the link on: connects when it is time, goes on with a handshake. */

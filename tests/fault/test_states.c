@@ -314,6 +314,43 @@ static void what_a_stopped_server_runs_afterwards_leaves_no_orphan(void **state)
     scene_close(&scene);
 }
 
+/* ---- A socket that is full ---- */
+
+/* One waits and keeps watch, for replies; what another cannot send at once goes on all the same. */
+static void a_request_beyond_what_a_socket_holds_is_sent_on_by_whoever_keeps_watch(void **state)
+{
+    enum { LEN = 65536 }; /* four times in a fair lock's request */
+    struct scene scene;
+    struct actor actor;
+    struct waiter waiter;
+    struct rlock *large = NULL;
+    char *name = malloc(LEN);
+
+    (void)state;
+    scene_open(&scene, NULL);
+    actor_open(&actor, &scene, unhurried());
+    TEST_CHECK(name != NULL);
+    memset(name, 'n', LEN);
+    assert_code(rlock_fair_new(actor.client, name, &RLOCK_OPTS(.name_len = LEN), &large), 0);
+    scene_take_by_hand(&scene, 0);
+    waiter_start(&waiter, &actor, &patient);
+    assert_true(scene_wait_waiters(&scene, 1));
+    for (int i = 0; i < 50; i++) {
+        int64_t began_us = test_now_us();
+
+        assert_code(rlock_try_lock(large), 0);
+        assert_code(rlock_unlock(large), 0);
+        assert_within(began_us, 1000 * test_slack());
+    }
+    say(&scene, "DEL " SCENE_NAME);
+    say(&scene, "PUBLISH " SCENE_CHANNEL " 0");
+    assert_int_equal(waiter_join(&waiter), 0);
+    assert_null(rlock_free(large));
+    free(name);
+    actor_close(&actor);
+    scene_close(&scene);
+}
+
 /* ---- Connections that the server ends ---- */
 
 static void killed_connections_are_replaced_under_load(void **state)
@@ -382,6 +419,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_lock_is_forced_open_on_a_full_server),
         cmocka_unit_test(a_paused_server_delays_and_loses_nothing),
         cmocka_unit_test(what_a_stopped_server_runs_afterwards_leaves_no_orphan),
+        cmocka_unit_test(a_request_beyond_what_a_socket_holds_is_sent_on_by_whoever_keeps_watch),
         cmocka_unit_test(killed_connections_are_replaced_under_load),
         cmocka_unit_test(a_servers_idle_timeout_disturbs_nobody),
     };
