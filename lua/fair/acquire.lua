@@ -3,7 +3,8 @@
 -- KEYS[1] the lock's hash; KEYS[2] the queue, a list of owners; KEYS[3] until when each of them counts, a sorted set
 -- ARGV[1] owner "uuid:number"; ARGV[2] lease in ms; ARGV[3] the count to make so; ARGV[4] slot in ms;
 -- ARGV[5] 1: may enqueue; ARGV[6] PUBLISH or SPUBLISH; ARGV[7] channel, the head's own being this:owner;
--- ARGV[8] the head's score as it was seen; from ARGV[9] on pairs: whom to pass over, and how many heard it then
+-- ARGV[8] the head's score as it was seen, if it is to be passed over; from ARGV[9] on pairs: whom to pass over, and
+-- how many heard it then
 -- Replies {1} granted; {-1, 1 or 0} a nested level whose hold is gone (1: taken by another);
 -- {0, PTTL, a holder or '', place in the queue or 0} busy; the same and {score of the head, ms until then} where the
 -- lock is free under another head, then for the first 16 in front pairs: owner, how many hear it (-1: not known).

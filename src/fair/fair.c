@@ -61,18 +61,26 @@ static void add_keys(const struct rlock__spec *spec, struct rlock__cmd *cmd)
     rlock__buf_fini(&name);
 }
 
-/* Names those that were long enough without a sign of life. */
+/* Whether the i-th in front was long enough without a sign of life. */
+static bool is_dead(const struct front *front, size_t i, int64_t now)
+{
+    const struct one *one = &front->ones[i];
+
+    if (i == front->n || one->len == 0) {
+        return false;
+    }
+    return one->receivers == 0 ? now - one->since >= UNHEARD_US
+                               : i == 0 && now - front->head_since >= SILENT_US;
+}
+
+/* Names the dead, after the head's score by which the script knows that it is still the same. */
 static void add_dead(const struct front *front, int64_t now, struct rlock__cmd *cmd)
 {
-    rlock__cmd_num(cmd, front->head_score);
+    rlock__cmd_num(cmd, is_dead(front, 0, now) ? front->head_score : 0);
     for (size_t i = 0; i < front->n; i++) {
-        const struct one *one = &front->ones[i];
-        bool unheard = one->receivers == 0 && now - one->since >= UNHEARD_US;
-        bool silent = one->receivers != 0 && i == 0 && now - front->head_since >= SILENT_US;
-
-        if (one->len != 0 && (unheard || silent)) {
-            rlock__cmd_arg(cmd, rlock__bytes(one->name, one->len));
-            rlock__cmd_num(cmd, one->receivers);
+        if (is_dead(front, i, now)) {
+            rlock__cmd_arg(cmd, rlock__bytes(front->ones[i].name, front->ones[i].len));
+            rlock__cmd_num(cmd, front->ones[i].receivers);
         }
     }
 }

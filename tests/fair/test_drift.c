@@ -324,7 +324,7 @@ static void scripts_are_told_no_time(void **state)
     assert_true(raw_hears(fd, "+OK\r\n"));
     meet(w, &p, SLOT_MS);
     assert_code(actor_do(p.actors[0], act_lock, p.locks[0], NULL), 0);
-    join(w, &p, 1, RLOCK_TAKE(.wait_ms = 100));
+    join(w, &p, 1, RLOCK_TAKE(.wait_ms = 500));
     join(w, &p, 2, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER));
     assert_code(actor_end(p.actors[1]), RLOCK_ETIMEDOUT);
     give(&p, 0);
