@@ -43,6 +43,7 @@ set(RLOCK_SOURCES
     src/multi/composite.c
     src/multi/multi.c
     src/multi/party.c
+    src/multi/wish.c
     src/net/conn.c
     src/net/connect.c
     src/net/hello.c

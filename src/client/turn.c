@@ -37,79 +37,31 @@ struct waiter {
 /* How often a thread that waits for another's effort looks whether it is cancelled. */
 #define TURN_US (20 * RLOCK__MS)
 
-struct wish {
-    struct rlock_client *client; /* NULL it was carried out */
-    struct rlock__slot *slot;
-    bool begin, seal;
-};
-
 static void finish(struct rlock__call *call);
 
 /* ---- Wishes ---- */
 
-/* Takes a slot's wishes, to be carried out without the mutex. Returns whether there are any. */
-static bool take_wish(struct rlock__slot *slot, struct wish *ret_wish)
-{
-    bool wished = slot->wish != RLOCK__WISH_NONE || slot->seal;
-
-    *ret_wish = (struct wish){.client = rlock__client_of(slot->spec->core),
-                              .slot = slot,
-                              .begin = slot->wish == RLOCK__WISH_BEGIN,
-                              .seal = slot->seal};
-    if (ret_wish->begin) {
-        slot->call.finish = finish;
-        slot->call.payload = slot;
-    }
-    slot->wish = RLOCK__WISH_NONE;
-    slot->seal = false;
-    return wished;
-}
-
-static size_t take_wishes(struct rlock__party *party, struct wish wishes[static RLOCK__MEMBERS_MAX])
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < party->composite->n; i++) {
-        n += take_wish(&party->slots[i], &wishes[n]);
-    }
-    return n;
-}
-
-/* With the client's mutex held. A call that was given up may have completed meanwhile, and its
- * place been taken by a release: that goes on. */
-static void carry_out(struct rlock_client *client, const struct wish *wish)
-{
-    struct rlock__call *call = &wish->slot->call;
-    int64_t now = rlock__now_us();
-
-    if (wish->begin) {
-        rlock__core_begin(&client->core, call, now);
-    } else if (wish->seal) {
-        rlock__core_seal(&client->core, wish->slot->spec, wish->slot->party->owner);
-    } else if (call->kind == RLOCK__ACQUIRE && call->core != NULL) {
-        rlock__core_give_up(&client->core, call, RLOCK_ECANCELED, now);
-    }
-}
-
 /* Begins and gives up members' calls, those of one client in one event and one write; waiter (NULL
  * none) keeps watch where nobody does. */
-static void carry_out_all(struct wish *wishes, size_t n, struct waiter *waiter)
+static void carry_out_all(struct rlock__wish *wishes, size_t n, struct waiter *waiter)
 {
     for (size_t i = 0; i < n; i++) {
-        struct rlock_client *client = wishes[i].client;
+        struct rlock__core *core = wishes[i].core;
+        struct rlock_client *client;
 
-        if (client == NULL) { /* with one before it */
+        if (core == NULL) { /* with one before it */
             continue;
         }
+        client = rlock__client_of(core);
         rlock__enter(client);
         if (waiter != NULL && client->keeper == NULL) {
             client->keeper = &waiter->parker;
             waiter->kept[waiter->n_kept++] = client;
         }
         for (size_t k = i; k < n; k++) {
-            if (wishes[k].client == client) {
-                carry_out(client, &wishes[k]);
-                wishes[k].client = NULL;
+            if (wishes[k].core == core) {
+                rlock__wish_carry_out(&wishes[k], rlock__now_us());
+                wishes[k].core = NULL;
             }
         }
         rlock__leave(client);
@@ -147,14 +99,14 @@ static void finish(struct rlock__call *call)
     struct rlock__slot *slot = call->payload;
     struct rlock__party *party = slot->party;
     struct waiter *waiter;
-    struct wish wish = {0};
+    struct rlock__wish wish = {0};
     bool wished = false;
 
     (void)pthread_mutex_lock(&mutex);
     rlock__party_done(slot, rlock__now_us());
     waiter = party->waiter;
     if (waiter == NULL) {
-        wished = take_wish(slot, &wish);
+        wished = rlock__wish_take(slot, finish, &wish);
     } else if (waiter->asleep) {
         const uint64_t one = 1;
 
@@ -167,7 +119,7 @@ static void finish(struct rlock__call *call)
     drop_if_over(party);
     (void)pthread_mutex_unlock(&mutex);
     if (wished) {
-        carry_out(wish.client, &wish);
+        rlock__wish_carry_out(&wish, rlock__now_us());
         (void)pthread_mutex_lock(&mutex);
         party->users--;
         drop_if_over(party);
@@ -242,7 +194,7 @@ static void sleep_once(struct waiter *waiter, int64_t until, const struct rlock_
 void rlock__turn_drive(struct rlock__party *party, int fd, const struct rlock_cancel *cancel)
 {
     struct waiter all = {.party = party, .fd = fd}, *waiter = &all;
-    struct wish wishes[RLOCK__MEMBERS_MAX];
+    struct rlock__wish wishes[RLOCK__MEMBERS_MAX];
     bool complete = false;
 
     while (!complete) {
@@ -256,7 +208,7 @@ void rlock__turn_drive(struct rlock__party *party, int fd, const struct rlock_ca
         }
         rlock__party_timer(party, rlock__now_us());
         rlock__composite_refuse_twins(party, rlock__now_us());
-        n = take_wishes(party, wishes);
+        n = rlock__wishes_take(party, finish, wishes);
         complete = party->complete;
         party->waiter = complete ? NULL : waiter;
         waiter->asleep = !complete && n == 0;
@@ -344,9 +296,9 @@ int rlock__turn_begin(const struct rlock__turn *turn, struct rlock__party **ret_
  * mutex held, and the party's turn. */
 static void drain(struct rlock__party *party, struct rlock_client *closing)
 {
-    struct wish wishes[RLOCK__MEMBERS_MAX];
+    struct rlock__wish wishes[RLOCK__MEMBERS_MAX];
     struct rlock__loss *loss = party->untold;
-    size_t n = take_wishes(party, wishes);
+    size_t n = rlock__wishes_take(party, finish, wishes);
 
     party->untold = NULL;
     (void)pthread_mutex_unlock(&mutex);

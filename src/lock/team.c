@@ -237,17 +237,15 @@ void rlock__team_busy(struct rlock__call *call, const struct rlock__answer *answ
     unsigned caps = call->spec->ops->caps;
     bool queues = call->wait_us != 0 && (caps & RLOCK__CAP_LOCAL_LINE) != 0;
 
-    call->contended = true;
+    rlock__acquire_hold_up(call, answer);
     team->rounds += !(team->rechecks && team->leader == call);
     team->rechecks = false;
     lead(call, now);
     if (call->wait_us != 0 && (team->rounds > ROUNDS || now >= team->until || is_nested(team))) {
-        rlock__acquire_hold_up(call, answer);
         rlock__team_tire(call, now);
     } else if (queues && call->place == NULL && !rlock__place_join(call)) {
         rlock__acquire_refuse(call, RLOCK_ENOMEM, now);
     } else if (queues && !rlock__place_is_head(call)) {
-        rlock__acquire_hold_up(call, answer);
         rlock__acquire_sleep(call, RLOCK__QUEUED, RLOCK__NEVER);
     } else {
         team->rechecks = call->channel == NULL && (caps & RLOCK__CAP_SPINS) == 0;

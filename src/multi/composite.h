@@ -152,6 +152,26 @@ void rlock__party_member_lost(struct rlock__party *party, enum rlock_reason reas
 /* Until when the owner may rely on it; 0 it is not held, or lost. */
 int64_t rlock__party_valid_until(const struct rlock__party *party);
 
+/* ---- For the driver ---- */
+
+/* A member's call to be begun or given up, or its hold to be sealed. */
+struct rlock__wish {
+    struct rlock__core *core; /* NULL it was carried out */
+    struct rlock__slot *slot;
+    bool begin, seal;
+};
+
+/* Takes a slot's wishes, to be carried out without the mutex. finish: what a call that is begun
+ * does once it is complete. Returns whether there are any. */
+bool rlock__wish_take(struct rlock__slot *slot, void (*finish)(struct rlock__call *call),
+                      struct rlock__wish *ret_wish);
+/* The same of all slots; returns how many. */
+size_t rlock__wishes_take(struct rlock__party *party, void (*finish)(struct rlock__call *call),
+                          struct rlock__wish wishes[static RLOCK__MEMBERS_MAX]);
+/* One event of the member's core, under its mutex. A call that was given up may have completed
+ * meanwhile, and its place been taken by a release: that goes on. */
+void rlock__wish_carry_out(const struct rlock__wish *wish, int64_t now);
+
 /* ---- For the kinds ---- */
 
 /* Wishes for an acquisition of a member; wait_us: 0 one attempt, RLOCK__NEVER for ever. kept: until

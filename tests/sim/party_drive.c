@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Drives parties as src/client/composite.c does, step by step, but on one thread: who completes a
+ * Drives parties as src/client/turn.c does, step by step, but on one thread: who completes a
  * member's call tells the party; the owner's thread, which may wake late, carries out its wishes;
  * what completes when nobody drives is settled on the spot. Losses come from the dispatcher.
  */
@@ -9,74 +9,35 @@
 
 #include "parties.h"
 
-struct wish {
-    struct sim_client *client; /* NULL it was carried out */
-    struct rlock__slot *slot;
-    bool begin, seal;
-};
-
 static void finish(struct rlock__call *call);
 
 /* ---- Wishes ---- */
 
-static bool take_wish(struct rlock__slot *slot, struct wish *ret_wish)
-{
-    bool wished = slot->wish != RLOCK__WISH_NONE || slot->seal;
-
-    *ret_wish = (struct wish){.client = sim_client_of(slot),
-                              .slot = slot,
-                              .begin = slot->wish == RLOCK__WISH_BEGIN,
-                              .seal = slot->seal};
-    if (ret_wish->begin) {
-        slot->call.finish = finish;
-        slot->call.payload = slot;
-    }
-    slot->wish = RLOCK__WISH_NONE;
-    slot->seal = false;
-    return wished;
-}
-
-static size_t take_wishes(struct rlock__party *party, struct wish wishes[static SIM_MEMBERS])
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < party->composite->n; i++) {
-        n += take_wish(&party->slots[i], &wishes[n]);
-    }
-    return n;
-}
-
 /* One event of the member's core; what it brings about is looked at afterwards. */
-static void carry_out(const struct wish *wish)
+static void carry_out(const struct rlock__wish *wish)
 {
     struct sim_client *client = sim_client_of(wish->slot);
-    struct rlock__call *call = &wish->slot->call;
-    int64_t now = sim_clock(client);
 
     if (wish->begin) {
         sim_owner_asks(wish->slot);
-        rlock__core_begin(&client->core, call, now);
-    } else if (wish->seal) {
-        rlock__core_seal(&client->core, wish->slot->spec, wish->slot->party->owner);
-    } else if (call->kind == RLOCK__ACQUIRE && call->core != NULL) {
-        rlock__core_give_up(&client->core, call, RLOCK_ECANCELED, now);
     }
+    rlock__wish_carry_out(wish, sim_clock(client));
 }
 
 /* Those of one client in one event: its core may make one request of them. */
-static void carry_out_all(struct wish *wishes, size_t n)
+static void carry_out_all(struct rlock__wish *wishes, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        struct sim_client *client = wishes[i].client;
+        struct rlock__core *core = wishes[i].core;
 
-        for (size_t j = i; client != NULL && j < n; j++) {
-            if (wishes[j].client == client) {
+        for (size_t j = i; core != NULL && j < n; j++) {
+            if (wishes[j].core == core) {
                 carry_out(&wishes[j]);
-                wishes[j].client = NULL;
+                wishes[j].core = NULL;
             }
         }
-        if (client != NULL) {
-            sim_pump(client);
+        if (core != NULL) {
+            sim_pump(sim_client_of(wishes[i].slot));
         }
     }
 }
@@ -148,7 +109,7 @@ static void finish(struct rlock__call *call)
     struct rlock__party *party = slot->party;
     struct sim_process *process = sim_process_of(slot);
     bool complete = party->complete;
-    struct wish wish;
+    struct rlock__wish wish;
 
     sim_owner_hears(slot);
     rlock__party_done(slot, sim_process_clock(process));
@@ -157,7 +118,7 @@ static void finish(struct rlock__call *call)
     }
     if (party->waiter != NULL) {
         wake(party->waiter);
-    } else if (take_wish(slot, &wish)) {
+    } else if (rlock__wish_take(slot, finish, &wish)) {
         carry_out(&wish);
     }
     sim_party_drop(process, party);
@@ -168,8 +129,8 @@ static void finish(struct rlock__call *call)
 /* What came to be wished since it was last driven, or by the loss of a member. */
 static void drain(struct sim_process *process, struct rlock__party *party)
 {
-    struct wish wishes[SIM_MEMBERS];
-    size_t n = take_wishes(party, wishes);
+    struct rlock__wish wishes[RLOCK__MEMBERS_MAX];
+    size_t n = rlock__wishes_take(party, finish, wishes);
 
     tell(process, party);
     carry_out_all(wishes, n);
@@ -202,7 +163,7 @@ void sim_drive(struct sim_owner *owner)
 {
     struct sim_process *process = owner->process;
     struct rlock__party *party = owner->party;
-    struct wish wishes[SIM_MEMBERS];
+    struct rlock__wish wishes[RLOCK__MEMBERS_MAX];
     bool complete = false;
     size_t n = 1;
 
@@ -211,7 +172,7 @@ void sim_drive(struct sim_owner *owner)
             rlock__party_cancel(party, sim_process_clock(process));
         }
         rlock__party_timer(party, sim_process_clock(process));
-        n = take_wishes(party, wishes);
+        n = rlock__wishes_take(party, finish, wishes);
         complete = party->complete;
         party->waiter = complete ? NULL : owner;
         tell(process, party);

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a driver takes from a party and does in its members' cores. */
+#include "multi/composite.h"
+
+bool rlock__wish_take(struct rlock__slot *slot, void (*finish)(struct rlock__call *call),
+                      struct rlock__wish *ret_wish)
+{
+    bool wished = slot->wish != RLOCK__WISH_NONE || slot->seal;
+
+    *ret_wish = (struct rlock__wish){.core = slot->spec->core,
+                                     .slot = slot,
+                                     .begin = slot->wish == RLOCK__WISH_BEGIN,
+                                     .seal = slot->seal};
+    if (ret_wish->begin) {
+        slot->call.finish = finish;
+        slot->call.payload = slot;
+    }
+    slot->wish = RLOCK__WISH_NONE;
+    slot->seal = false;
+    return wished;
+}
+
+size_t rlock__wishes_take(struct rlock__party *party, void (*finish)(struct rlock__call *call),
+                          struct rlock__wish wishes[static RLOCK__MEMBERS_MAX])
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < party->composite->n; i++) {
+        n += rlock__wish_take(&party->slots[i], finish, &wishes[n]);
+    }
+    return n;
+}
+
+void rlock__wish_carry_out(const struct rlock__wish *wish, int64_t now)
+{
+    struct rlock__call *call = &wish->slot->call;
+
+    if (wish->begin) {
+        rlock__core_begin(wish->core, call, now);
+    } else if (wish->seal) {
+        rlock__core_seal(wish->core, wish->slot->spec, wish->slot->party->owner);
+    } else if (call->kind == RLOCK__ACQUIRE && call->core != NULL) {
+        rlock__core_give_up(wish->core, call, RLOCK_ECANCELED, now);
+    }
+}
