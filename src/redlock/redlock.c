@@ -12,6 +12,7 @@
 
 #define PAUSE_US (5 * RLOCK__MS) /* before another round: up to this, doubling up to the next */
 #define PAUSE_MAX_US (160 * RLOCK__MS)
+#define ROUND_US (10 * RLOCK__MS) /* none is begun with less of the wait left */
 
 static size_t held(const struct rlock__party *party)
 {
@@ -123,14 +124,15 @@ static void moved(struct rlock__party *party, struct rlock__slot *slot, int64_t 
 
 static int64_t again_at(struct rlock__party *party, int64_t now)
 {
-    int64_t most = rlock__min(PAUSE_US << (party->rounds < 8 ? party->rounds : 8), PAUSE_MAX_US);
-    int64_t at = now + RLOCK__MS + rlock__party_random(party, most);
+    int64_t pause = rlock__min(PAUSE_US << (party->rounds < 8 ? party->rounds : 8), PAUSE_MAX_US);
+    int64_t last = party->deadline - ROUND_US;
 
-    if (party->effort.wait_us == 0 || at >= party->deadline ||
+    if (party->effort.wait_us == 0 || now + RLOCK__MS >= last ||
         (party->code != RLOCK_ETIMEDOUT && party->code != RLOCK_ENOQUORUM)) {
         return RLOCK__NEVER;
     }
-    return at;
+    return now + RLOCK__MS +
+           rlock__party_random(party, rlock__min(pause, last - now - RLOCK__MS));
 }
 
 /* Levels are counted here alone: the servers need not know. */

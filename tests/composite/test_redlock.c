@@ -51,6 +51,32 @@ static void it_excludes_and_leaves_nothing(void **state)
     fleet_close(&fleet);
 }
 
+/* The last round is begun as late as it can still be answered. */
+static void a_timed_wait_lasts_to_its_end(void **state)
+{
+    enum { WAIT_MS = 250, ROUND_MS = 15 };
+    struct fleet fleet;
+    struct crew one, two;
+
+    (void)state;
+    fleet_open(&fleet, &(struct fleet_opts){.n = 3});
+    crew_open(&one, &fleet, usual, OFF);
+    crew_open(&two, &fleet, usual, OFF);
+    assert_code(rlock_try_lock(one.lock), 0);
+    assert_code(rlock_try_lock(two.lock), RLOCK_EBUSY); /* connected now */
+    for (int i = 0; i < 8; i++) {
+        int64_t began_us = test_now_us();
+
+        assert_code(rlock_lock_with(two.lock, RLOCK_TAKE(.wait_ms = WAIT_MS), NULL),
+                    RLOCK_ETIMEDOUT);
+        assert_true(test_now_us() - began_us >= (WAIT_MS - ROUND_MS) * 1000);
+    }
+    assert_code(rlock_unlock(one.lock), 0);
+    crew_close(&one);
+    crew_close(&two);
+    fleet_close(&fleet);
+}
+
 static void silence(const struct fleet *fleet, unsigned int mask)
 {
     for (size_t i = 0; i < fleet->n; i++) {
@@ -376,6 +402,7 @@ static void a_restarted_server_does_not_help_to_a_second_quorum(void **state)
     (void)state;
     fleet_open(&fleet, &(struct fleet_opts){.n = 5});
     assert_code(second_taker(&fleet, &one, &two), RLOCK_ETIMEDOUT);
+    assert_code(rlock_try_lock(two.lock), RLOCK_EBUSY);
     crew_codes(&two, codes);
     assert_int_equal(codes[0], RLOCK_EBUSY);
     assert_int_equal(codes[2], RLOCK_ERESTARTED);
@@ -494,6 +521,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_excludes_and_leaves_nothing),
+        cmocka_unit_test(a_timed_wait_lasts_to_its_end),
         cmocka_unit_test(each_subset_of_dead_servers_follows_the_majority),
         cmocka_unit_test(each_subset_of_silent_servers_follows_the_majority),
         cmocka_unit_test(each_subset_that_dies_under_a_hold_follows_the_majority),
