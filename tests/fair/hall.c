@@ -49,6 +49,11 @@ void hall_await_queued(struct world *w, size_t n)
     }
 }
 
+bool hall_gave_up(int code)
+{
+    return code == RLOCK_ETIMEDOUT || code == RLOCK_EINDOUBT;
+}
+
 const char *hall_holder(struct world *w)
 {
     static char holder[HALL_OWNER_SIZE];

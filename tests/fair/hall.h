@@ -31,6 +31,9 @@ void hall_queue(struct world *w, struct hall_queue *ret_queue);
 size_t hall_queued(struct world *w);
 /* Waits until so many queue, dead ones too. */
 void hall_await_queued(struct world *w, size_t n);
+/* Whether a call says that its wait is over. In doubt it may be of an attempt that was not answered
+ * within the grace, on a machine that has other things to do. */
+bool hall_gave_up(int code);
 /* Who holds, "" nobody. Valid until the next call. */
 const char *hall_holder(struct world *w);
 /* The score of an owner; dies when it has none. */
