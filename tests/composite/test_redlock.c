@@ -94,12 +94,18 @@ static void refused_by_the_dead(const struct crew *crew)
     assert_non_null(strstr(rlock_detail(), "3 needed"));
 }
 
-/* What most of them may have granted is in doubt until they speak again. */
+/* What most of them may have granted is in doubt until they speak again; what is released behind
+ * an earlier doubt may keep one of them busy until then. */
 static void refused_by_the_silent(const struct crew *crew)
 {
-    int code = rlock_try_lock(crew->lock);
+    int code = RLOCK_EBUSY;
 
-    assert_true(code == RLOCK_EINDOUBT || code == RLOCK_ENOQUORUM);
+    for (int i = 0; i < 50 && code == RLOCK_EBUSY; i++) {
+        code = rlock_try_lock(crew->lock);
+    }
+    if (code != RLOCK_EINDOUBT) {
+        assert_code(code, RLOCK_ENOQUORUM);
+    }
     assert_false(rlock_is_valid(crew->lock));
 }
 
