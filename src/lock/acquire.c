@@ -144,6 +144,11 @@ void rlock__acquire_heard(struct rlock__call *call, const struct rlock__reply *r
         on_granted(call, &answer, t0, now);
         break;
     case RLOCK__BUSY:
+        if (is_too_young(call, now)) { /* whoever has it there: it would not count */
+            rlock__acquire_say(call, RLOCK_ERESTARTED, now);
+            rlock__acquire_refuse(call, RLOCK_ERESTARTED, now);
+            break;
+        }
         rlock__acquire_account_busy(call);
         if (call->team != NULL) {
             rlock__team_busy(call, &answer, now);
