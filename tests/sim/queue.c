@@ -331,9 +331,10 @@ void sim_check_head(struct sim_world *world, unsigned key)
     const struct sim_queue *queue = &world->queues[key];
     int64_t since = rlock__max(queue->head_since, queue->free_at);
     const struct sim_client *second = queue->n > 1 ? find_client(world, queue->names[1]) : NULL;
+    const struct sim_user *waiter = second != NULL ? find_waiter(second, queue->names[1]) : NULL;
 
-    if (second != NULL && !queue->meddled && world->now - since > HEAD_WAITED_FOR &&
-        find_waiter(second, queue->names[1]) != NULL &&
+    if (waiter != NULL && !queue->meddled &&
+        world->now - rlock__max(since, waiter->began_at) > HEAD_WAITED_FOR &&
         rlock__max(second->hampered, second->disturbed) < world->now - HEAD_WAITED_FOR) {
         sim_violate(world, "%s: is free for %lld us, and its head does not come", world->keys[key],
                     (long long)(world->now - since));
