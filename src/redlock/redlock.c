@@ -131,8 +131,7 @@ static int64_t again_at(struct rlock__party *party, int64_t now)
         (party->code != RLOCK_ETIMEDOUT && party->code != RLOCK_ENOQUORUM)) {
         return RLOCK__NEVER;
     }
-    return now + RLOCK__MS +
-           rlock__party_random(party, rlock__min(pause, last - now - RLOCK__MS));
+    return now + RLOCK__MS + rlock__party_random(party, rlock__min(pause, last - now - RLOCK__MS));
 }
 
 /* Levels are counted here alone: the servers need not know. */

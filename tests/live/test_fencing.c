@@ -213,8 +213,8 @@ static void what_ends_a_hold_does_not_touch_the_counter(void **state)
         char text[24];
 
         assert_int_equal(
-            rlock_lock_with(
-                lock, RLOCK_TAKE(.wait_ms = 10000, .lease_ms = i == 0 ? 50 : 5000), &grant),
+            rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 10000, .lease_ms = i == 0 ? 50 : 5000),
+                            &grant),
             0); /* waits: a grant that comes after its lease is none */
         assert_true(grant.token > token);
         token = grant.token;
