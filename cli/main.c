@@ -45,7 +45,7 @@ static const struct verb verbs[] = {
 static const char *const epilogue =
     "\nA TIME is 300ms, 2s, 1m, 1h, or a bare number of seconds.\n"
     "\nExit status: that of the command that ran (128+N when signal N killed it), or\n"
-    "   64 usage    65 refused by the server    69 server unreachable, outcome in doubt\n"
+    "   64 usage    65 refused by the server    69 server unreachable, no quorum, in doubt\n"
     "  122 lost    123 busy    124 timed out   125 rlock's own failure\n"
     "  126 command not executable             127 command not found\n"
     "\nrlock(1) tells the rest.\n";
@@ -110,23 +110,34 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
     return status;
 }
 
+static const struct verb *find_verb(const char *name)
+{
+    for (size_t i = 0; i < N_VERBS; i++) {
+        if (strcmp(name, verbs[i].name) == 0) {
+            return &verbs[i];
+        }
+    }
+    return NULL;
+}
+
 static int dispatch(int argc, char **argv)
 {
+    const struct verb *verb = argc > 1 ? find_verb(argv[1]) : NULL;
+
     if (argc < 2) {
         return cli_usage("which command? run, info, ls, break or doctor");
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0) {
-        return help();
+        verb = argc > 2 ? find_verb(argv[2]) : NULL;
+        return verb != NULL ? help_on(verb) : help();
     }
     if (strcmp(argv[1], "--version") == 0) {
         printf("rlock %s\n", rlock_version());
         return CLI_EXIT_OK;
     }
-    for (size_t i = 0; i < N_VERBS; i++) {
-        if (strcmp(argv[1], verbs[i].name) == 0) {
-            return run_verb(&verbs[i], argc - 2, argv + 2);
-        }
+    if (verb != NULL) {
+        return run_verb(verb, argc - 2, argv + 2);
     }
     return cli_usage("'%s' is not a command: run, info, ls, break or doctor", argv[1]);
 }

@@ -108,7 +108,11 @@ static const char *add_name(struct cli_options *opts, char *value)
 static const char *set_multi(struct cli_options *opts, char *value)
 {
     const char *wrong = NULL;
+    const size_t len = strlen(value);
 
+    if (len == 0 || value[0] == ',' || value[len - 1] == ',' || strstr(value, ",,") != NULL) {
+        return "has an empty name"; /* before it is taken apart: the message shows all of it */
+    }
     while (wrong == NULL && value != NULL) {
         wrong = add_name(opts, strsep(&value, ","));
     }
@@ -117,6 +121,9 @@ static const char *set_multi(struct cli_options *opts, char *value)
 
 static const char *set_redlock(struct cli_options *opts, char *value)
 {
+    if (*value == '\0') {
+        return "names no server";
+    }
     cli_secret_free(opts->redlock);
     opts->redlock = strdup(value);
     opts->is_redlock = true;
@@ -290,7 +297,9 @@ static int parse_words(struct cli_options *opts, enum cli_verb verb, char **argv
 
     opts->operands = argv;
     for (; *word != NULL && status == 0 && strcmp(*word, "--") != 0; word++) {
-        if (strncmp(*word, "--", 2) == 0) {
+        if (strcmp(*word, "-h") == 0) {
+            opts->help = true;
+        } else if (strncmp(*word, "--", 2) == 0) {
             status = take_option(opts, verb, &word);
         } else if (**word == '-' && (*word)[1] != '\0') {
             status = cli_usage("unknown option %.2s", *word);
@@ -300,6 +309,9 @@ static int parse_words(struct cli_options *opts, enum cli_verb verb, char **argv
     }
     if (status == 0 && *word != NULL) {
         opts->command = word + 1;
+    }
+    if (status == 0 && (opts->cert_file == NULL) != (opts->key_file == NULL)) {
+        return cli_usage("--cert and --key go together");
     }
     return status;
 }

@@ -29,6 +29,7 @@ static void wrong_usage_is_64(void **state)
     assert_int_equal(COMMAND_STATUS("run", "--url", "nonsense", "a", "--", "true"), 64);
     assert_int_equal(COMMAND_STATUS("info"), 64);
     assert_int_equal(COMMAND_STATUS("info", "--wait", "1", "a"), 64);
+    assert_int_equal(COMMAND_STATUS("ls", "--cert", "cert.pem"), 64);
     assert_int_equal(COMMAND_STATUS("walk"), 64);
 }
 
@@ -41,6 +42,12 @@ static void help_and_version_are_there(void **state)
     assert_int_equal(command_wait(&command, 10000), 0);
     assert_contains(file_text(command.out), "Examples:");
     command = COMMAND("run", "--help");
+    assert_int_equal(command_wait(&command, 10000), 0);
+    assert_contains(file_text(command.out), "--lease TIME");
+    command = COMMAND("run", "-h");
+    assert_int_equal(command_wait(&command, 10000), 0);
+    assert_contains(file_text(command.out), "--lease TIME");
+    command = COMMAND("help", "run");
     assert_int_equal(command_wait(&command, 10000), 0);
     assert_contains(file_text(command.out), "--lease TIME");
     command = COMMAND("--version");
@@ -355,7 +362,7 @@ static void the_rights_of_the_page_suffice_for_every_kind(void **state)
     for (size_t i = 0; i < KINDS; i++) {
         const char *rival = strcmp(kinds[i], "read") == 0 ? "write" : kinds[i];
         struct command holder = COMMAND("run", "--verbose", "--url", url, "--renewed-lease",
-                                        "300ms", "--kind", kinds[i], "app:a", "--", "sleep", "1");
+                                        "900ms", "--kind", kinds[i], "app:a", "--", "sleep", "1");
         struct command waiter;
 
         assert_true(TEST_EVENTUALLY(is_held("app:a"), 10000));

@@ -47,6 +47,25 @@ static void sets_that_overlap_exclude_each_other(void **state)
     test_server_assert_clean(fixture_server());
 }
 
+static void a_wrong_list_is_shown_whole(void **state)
+{
+    struct command command = COMMAND("run", "--multi", "a,b,", "--", "true");
+
+    (void)state;
+    assert_int_equal(command_wait(&command, 10000), 64);
+    assert_contains(file_text(command.err), "--multi: 'a,b,' has an empty name");
+    command = COMMAND("run", "--redlock", "", "a", "--", "true");
+    assert_int_equal(command_wait(&command, 10000), 64);
+    assert_contains(file_text(command.err), "--redlock: '' names no server");
+}
+
+static void a_name_may_start_with_a_dash(void **state)
+{
+    (void)state;
+    assert_int_equal(COMMAND_STATUS("run", "--name", "-a", "--", "true"), 0);
+    assert_int_equal(COMMAND_STATUS("info", "--", "-a"), 0);
+}
+
 static void names_and_a_name_do_not_go_together(void **state)
 {
     (void)state;
@@ -160,6 +179,8 @@ int main(int argc, char **argv)
                                         fixture_stop),
         cmocka_unit_test_setup_teardown(sets_that_overlap_exclude_each_other, fixture_start,
                                         fixture_stop),
+        cmocka_unit_test_setup_teardown(a_wrong_list_is_shown_whole, fixture_start, fixture_stop),
+        cmocka_unit_test_setup_teardown(a_name_may_start_with_a_dash, fixture_start, fixture_stop),
         cmocka_unit_test_setup_teardown(names_and_a_name_do_not_go_together, fixture_start,
                                         fixture_stop),
         cmocka_unit_test(a_redlock_survives_a_minority),
