@@ -14,8 +14,9 @@
 #define OFF (-1)
 #define ONE_WAY_US 2000
 #define SLOW_WAY_US 25000
+#define MEMBER_TIMEOUT_MS 1000
 
-enum { ROUNDS = 200 };
+enum { ROUNDS = 200, MEASUREMENTS = 5 };
 
 struct cost {
     int64_t acquire_us, both_us, acquire_p99_us;
@@ -61,7 +62,7 @@ static void open_delayed(struct fleet *fleet, struct crew *crew)
     for (size_t i = 0; i < 5; i++) {
         proxy_delay_us(fleet->proxies[i], ONE_WAY_US);
     }
-    crew_open(crew, fleet, RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000), OFF);
+    crew_open(crew, fleet, RLOCK_CLIENT_OPTS(.op_timeout_ms = MEMBER_TIMEOUT_MS), OFF);
     assert_code(rlock_lock_with(crew->lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
     assert_code(rlock_unlock(crew->lock), 0);
     for (size_t i = 0; i < 5; i++) { /* all are connected */
@@ -80,33 +81,43 @@ static void close_delayed(struct fleet *fleet, struct crew *crew)
     fleet_close(fleet);
 }
 
-/* The bounds are for a busy machine; what is said is for people. */
-static void check(const char *what, const struct crew *crew, int64_t trip_us, double acquire,
-                  double both)
+/*
+ * Whether a measurement meets the bounds, which are what is promised. What a busy machine adds is
+ * not ours: one measurement of several has to be good.
+ */
+static bool is_cheap(const char *what, const struct crew *crew, double acquire, double both)
 {
-    struct cost cost = measure(crew);
+    const int64_t trip_us = round_trip_us(crew->fleet);
+    const struct cost cost = measure(crew);
 
     print_message("%s: round trip %lld us; acquire p50 %.3f of it, p99 %.2f; and release %.3f\n",
                   what, (long long)trip_us, (double)cost.acquire_us / (double)trip_us,
                   (double)cost.acquire_p99_us / (double)trip_us,
                   (double)cost.both_us / (double)trip_us);
-    assert_true((double)cost.acquire_us <= acquire * test_slack() * (double)trip_us);
-    assert_true((double)cost.both_us <= both * test_slack() * (double)trip_us);
-    assert_true(cost.acquire_p99_us < 1000000);
+    assert_true(cost.acquire_p99_us < MEMBER_TIMEOUT_MS * 1000);
+    return (double)cost.acquire_us <= acquire * test_slack() * (double)trip_us &&
+           (double)cost.both_us <= both * test_slack() * (double)trip_us;
+}
+
+static void check(const char *what, const struct crew *crew, double acquire, double both)
+{
+    int n = 1;
+
+    while (!is_cheap(what, crew, acquire, both)) {
+        assert_in_range(++n, 2, MEASUREMENTS);
+    }
 }
 
 static void acquiring_costs_the_quorums_round_trip(void **state)
 {
     struct fleet fleet;
     struct crew crew;
-    int64_t trip_us;
 
     (void)state;
     open_delayed(&fleet, &crew);
-    trip_us = round_trip_us(&fleet);
-    check("equal servers", &crew, trip_us, 1.3, 2.6);
+    check("equal servers", &crew, 1.05, 2.1);
     proxy_delay_us(fleet.proxies[4], SLOW_WAY_US);
-    check("one slow server", &crew, trip_us, 1.3, 2.6);
+    check("one slow server", &crew, 1.05, 2.1);
     close_delayed(&fleet, &crew);
 }
 
@@ -114,14 +125,12 @@ static void one_frozen_and_one_dead_cost_little_more(void **state)
 {
     struct fleet fleet;
     struct crew crew;
-    int64_t trip_us;
 
     (void)state;
     open_delayed(&fleet, &crew);
-    trip_us = round_trip_us(&fleet);
     test_server_freeze(fleet.servers[3]);
     test_server_kill(fleet.servers[4]);
-    check("one frozen, one dead", &crew, trip_us, 1.8, 3.4);
+    check("one frozen, one dead", &crew, 1.5, 3.0);
     test_server_thaw(fleet.servers[3]);
     test_server_restart(fleet.servers[4], false);
     close_delayed(&fleet, &crew);
