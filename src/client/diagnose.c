@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "client/ask.h"
+#include "client/lock.h"
 #include "lock/internal.h"
 
 struct diagnosis {
@@ -121,70 +122,235 @@ static void try_kill(struct diagnosis *d)
 
 static void try_subscribe(struct diagnosis *d, const struct rlock *lock)
 {
-    struct rlock__buf channel = {0};
+    struct rlock__cmd cmd = {0};
     struct rlock__reply reply;
 
-    rlock__prefixed_name("redisson_lock__channel", rlock__bytes_of(rlock_name(lock, NULL)),
-                         &channel);
-    (void)rlock__buf_add(&channel, "", 1);
-    if (!channel.failed &&
-        rlock__asker_words(&d->asker, &reply, "SUBSCRIBE", channel.data, NULL) == 0 &&
-        rlock__reply_is_error(&reply)) {
+    rlock__cmd_arg(&cmd, rlock__bytes_of("SUBSCRIBE"));
+    rlock__cmd_arg(&cmd, lock->spec->channel);
+    if (rlock__asker_ask(&d->asker, &cmd, &reply) == 0 && rlock__reply_is_error(&reply)) {
         find(d, RLOCK_LOG_WARNING, "subscribe",
              "not permitted: waiters ask every %d ms instead of being woken",
              (int)(RLOCK__POLL_US / RLOCK__MS));
     }
-    rlock__buf_fini(&channel);
 }
 
-/* Every script in turn, on a key of its own that nobody else uses. */
-static void try_lock(struct diagnosis *d, struct rlock *lock)
+/* ---- Every script, on keys of its own that nobody else uses ---- */
+
+typedef int new_fn(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
+                   struct rlock **ret_lock);
+
+/* A kind whose scripts are tried. The reentrant lock is what all are made of: the rest may be
+ * forbidden to who does not use it. */
+struct kind {
+    const char *name;
+    new_fn *make, *make_rival; /* what it excludes */
+    int64_t wait_ms;           /* of the rival: long enough to queue, where there is a queue */
+};
+
+static const struct kind basic = {"reentrant", rlock_reentrant_new, rlock_reentrant_new, 0};
+static const struct kind others[] = {
+    {"fenced", rlock_fenced_new, rlock_fenced_new, 0},
+    {"fair", rlock_fair_new, rlock_fair_new, 200},
+    {"read", rlock_read_new, rlock_write_new, 0},
+    {"write", rlock_write_new, rlock_write_new, 0},
+};
+
+#define PROBE RLOCK_TAKE(.lease_ms = 10000)
+
+/* Of a hold that is not there: that costs the same rights, and does nothing. */
+static int try_renew(struct diagnosis *d, const struct rlock *lock)
 {
-    struct rlock_info info = RLOCK_INFO_INIT;
-    bool was_locked = false;
-    int code = rlock_lock_with(lock, RLOCK_TAKE(.lease_ms = 5000), NULL);
+    const struct rlock__ask ask = {.owner = rlock__bytes_of("nobody:0"), .count = 1, .lease_ms = 1};
+    struct rlock__cmd cmd = {0};
+    struct rlock__reply reply;
+    char text[200];
+    int code;
+
+    lock->spec->ops->renew(lock->spec, &ask, &cmd);
+    code = rlock__asker_ask(&d->asker, &cmd, &reply);
+    if (code == 0 && rlock__reply_is_error(&reply)) {
+        code = rlock__fail(rlock__classify(&reply).code, "renewals fail, and holds are lost: %s",
+                           rlock__text(rlock__reply_str(&reply, 0), text, sizeof(text)));
+    }
+    return code;
+}
+
+static int try_rival(struct diagnosis *d, const struct kind *kind, const struct rlock *lock)
+{
+    struct rlock *rival = NULL;
+    int code = kind->make_rival(d->client, rlock_name(lock, NULL), NULL, &rival);
 
     if (code == 0) {
-        code = rlock_try_lock(lock);
+        code = rlock_lock_with(
+            rival, RLOCK_TAKE(.owner = rlock_owner_new(d->client), .wait_ms = kind->wait_ms), NULL);
     }
+    rival = rlock_free(rival);
+    /* in a callback it cannot wait */
+    return code == RLOCK_EBUSY || code == RLOCK_ETIMEDOUT || code == RLOCK_EDEADLOCK ? 0 : code;
+}
+
+static int try_release(struct rlock *lock)
+{
+    int code = rlock_unlock(lock);
+
+    return code == 0 ? rlock_unlock(lock) : code;
+}
+
+static int try_force(struct rlock *lock)
+{
+    int code = rlock_lock_with(lock, PROBE, NULL);
+
+    return code == 0 ? rlock_force_unlock(lock, NULL) : code;
+}
+
+static int try_acquire(struct diagnosis *d, const struct kind *kind, struct rlock *lock)
+{
+    int code = rlock_lock_with(lock, PROBE, NULL);
+
+    code = code == 0 ? rlock_lock_with(lock, PROBE, NULL) : code;
+    return code == 0 ? try_rival(d, kind, lock) : code;
+}
+
+/* Returns the code of the first step that fails, and which that is. */
+static int try_steps(struct diagnosis *d, const struct kind *kind, struct rlock *lock,
+                     const char **ret_step)
+{
+    struct rlock_info info = RLOCK_INFO_INIT;
+    int code = try_acquire(d, kind, lock);
+
+    *ret_step = "acquire";
+    if (code == 0) {
+        *ret_step = "renew";
+        code = try_renew(d, lock);
+    }
+    if (code == 0) {
+        *ret_step = "inspect";
+        code = rlock_inspect(lock, &info);
+    }
+    if (code == 0) {
+        *ret_step = "release";
+        code = try_release(lock);
+    }
+    if (code == 0) {
+        *ret_step = "force";
+        code = try_force(lock);
+    }
+    return code;
+}
+
+/* Numbers of fenced locks have no end, but for this one. */
+static void forget_token(struct diagnosis *d, const struct rlock *lock)
+{
+    struct rlock__buf key = {0};
+    struct rlock__cmd cmd = {0};
+    struct rlock__reply reply;
+
+    rlock__prefixed_name("redisson_lock_token", lock->spec->key, &key);
+    rlock__cmd_arg(&cmd, rlock__bytes_of("DEL"));
+    rlock__cmd_arg(&cmd, rlock__bytes(key.data, key.len));
+    (void)rlock__asker_ask(&d->asker, &cmd, &reply);
+    rlock__buf_fini(&key);
+}
+
+/* What a step that failed has left; and a hold that was forced is lost, and wants its unlock. */
+static void give_back(struct rlock *lock)
+{
+    for (int level = 0; level < 2 && rlock_unlock(lock) != RLOCK_ENOTOWNER; level++) {
+    }
+}
+
+static void try_basic(struct diagnosis *d, struct rlock *lock)
+{
+    const char *step;
+    int code = try_steps(d, &basic, lock, &step);
+
     if (code != 0) {
-        prevent(d, "acquire", code);
-        return;
+        prevent(d, step, code);
     }
-    code = rlock_inspect(lock, &info);
+    give_back(lock);
+}
+
+static void try_other(struct diagnosis *d, const struct kind *kind, struct rlock *lock)
+{
+    const char *step;
+
+    if (try_steps(d, kind, lock, &step) != 0) {
+        find(d, RLOCK_LOG_WARNING, kind->name, "such locks will not work (%s): %s", step,
+             rlock_detail());
+    }
+    give_back(lock);
+}
+
+static struct rlock *make_probe(struct diagnosis *d, const struct kind *kind)
+{
+    struct rlock *lock = NULL;
+    char name[64];
+    int code;
+
+    (void)snprintf(name, sizeof(name), "rlock-doctor:%s:%s", d->client->core.uuid, kind->name);
+    code = kind->make(d->client, name, NULL, &lock);
     if (code != 0) {
-        prevent(d, "inspect", code);
+        prevent(d, kind->name, code);
     }
-    (void)rlock_unlock(lock);
-    code = rlock_unlock(lock);
+    return lock;
+}
+
+static void try_multi(struct diagnosis *d, struct rlock *const members[static 2])
+{
+    struct rlock *lock = NULL;
+    int code = rlock_multi_new(members, 2, NULL, &lock);
+
+    code = code == 0 ? rlock_lock_with(lock, PROBE, NULL) : code;
     if (code != 0) {
-        prevent(d, "release", code);
-    }
-    if (code == 0 && rlock_try_lock(lock) == 0) {
-        code = rlock_force_unlock(lock, &was_locked);
+        find(d, RLOCK_LOG_WARNING, "multi", "such locks will not work: %s", rlock_detail());
+    } else {
         (void)rlock_unlock(lock);
-        if (code != 0 || !was_locked) {
-            prevent(d, "force", code);
-        }
     }
+    (void)rlock_free(lock);
+}
+
+static void try_others(struct diagnosis *d, struct rlock *lock)
+{
+    static const struct kind second = {"multi", rlock_reentrant_new, rlock_reentrant_new, 0};
+    struct rlock *members[2] = {lock, make_probe(d, &second)};
+
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        struct rlock *probe = make_probe(d, &others[i]);
+
+        if (probe != NULL) {
+            try_other(d, &others[i], probe);
+        }
+        if (probe != NULL && others[i].make == rlock_fenced_new) {
+            forget_token(d, probe);
+        }
+        (void)rlock_free(probe);
+    }
+    if (members[1] != NULL) {
+        try_multi(d, members);
+    }
+    (void)rlock_free(members[1]);
 }
 
 static void look_at_all(struct diagnosis *d)
 {
-    struct rlock *lock = NULL;
-    char name[64];
+    struct rlock *lock;
 
     look_at_server(d);
     look_at_setting(d, "maxmemory-policy", "noeviction",
                     "a full server may drop locks; set noeviction");
     look_at_setting(d, "appendonly", "yes", "a crash of the server forgets its locks");
     try_kill(d);
-    (void)snprintf(name, sizeof(name), "rlock-doctor:%s", d->client->core.uuid);
-    if (rlock_reentrant_new(d->client, name, NULL, &lock) == 0) {
-        try_lock(d, lock);
-        try_subscribe(d, lock); /* last: the connection is a subscriber's from here on */
-        lock = rlock_free(lock);
+    lock = make_probe(d, &basic);
+    if (lock != NULL) {
+        try_basic(d, lock);
     }
+    if (d->code == 0) {
+        try_others(d, lock);
+    }
+    if (lock != NULL) {
+        try_subscribe(d, lock); /* last: the connection is a subscriber's from here on */
+    }
+    (void)rlock_free(lock);
     if (d->code == 0) {
         find(d, RLOCK_LOG_INFO, "locks", "work");
     }

@@ -354,6 +354,7 @@ static const char *user_of_the_page(void)
 static void the_rights_of_the_page_suffice_for_every_kind(void **state)
 {
     const char *const conf[] = {user_of_the_page(), NULL};
+    struct command doctor;
     char url[512];
 
     (void)state;
@@ -376,6 +377,10 @@ static void the_rights_of_the_page_suffice_for_every_kind(void **state)
         assert_null(strstr(file_text(waiter.err), "warning: "));
     }
     assert_int_equal(COMMAND_STATUS("run", "--url", url, "other", "--", "true"), 65);
+    doctor = COMMAND("doctor", "--url", url, "--prefix", "app:");
+    assert_int_equal(command_wait(&doctor, 10000), 0);
+    assert_null(strstr(file_text(doctor.out), "will not work"));
+    assert_null(strstr(file_text(doctor.out), "subscribe"));
 }
 
 /* Without being told: those who wait for it come in, as they do after a release. */
@@ -413,6 +418,7 @@ static void doctor_finds_a_good_server_good(void **state)
     assert_int_equal(command_wait(&command, 10000), 0);
     assert_true(is_json_lines(file_text(command.out)));
     assert_contains(file_text(command.out), "\"level\":");
+    assert_null(strstr(file_text(command.out), "will not work"));
     test_server_assert_clean(fixture_server());
 }
 
@@ -432,6 +438,45 @@ static void doctor_finds_what_is_forbidden(void **state)
     (void)state;
     fixture_restart_with(conf);
     assert_int_equal(COMMAND_STATUS("doctor"), 65);
+}
+
+static void doctor_finds_that_renewals_are_forbidden(void **state)
+{
+    static const char *const conf[] = {"user default on nopass ~* &* +@all -time", NULL};
+    struct command command;
+
+    (void)state;
+    fixture_restart_with(conf);
+    command = COMMAND("doctor");
+    assert_int_equal(command_wait(&command, 10000), 65);
+    assert_contains(file_text(command.out), "renewals fail, and holds are lost");
+    test_server_assert_clean(fixture_server());
+}
+
+/* Who does not use a kind need not be allowed what it needs. */
+static void doctor_finds_which_kinds_are_forbidden(void **state)
+{
+    static const struct {
+        const char *conf, *subject;
+    } cases[] = {
+        {"user default on nopass ~* &* +@all -zadd", "fair"},
+        {"user default on nopass resetkeys ~rlock* &* +@all", "fenced"},
+        {"user default on nopass ~* &* +@all -hgetall", "write"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const char *const conf[] = {cases[i].conf, NULL};
+        struct command command;
+        char line[64];
+
+        fixture_restart_with(conf);
+        command = COMMAND("doctor");
+        assert_int_equal(command_wait(&command, 10000), 0);
+        test_text(line, sizeof(line), "warning  %s: such locks will not work", cases[i].subject);
+        assert_contains(file_text(command.out), line);
+        assert_contains(file_text(command.out), "locks: work");
+    }
 }
 
 int main(int argc, char **argv)
@@ -474,6 +519,10 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(doctor_says_when_a_server_counts_for_redlocks,
                                         fixture_start, fixture_stop),
         cmocka_unit_test_setup_teardown(doctor_finds_what_is_forbidden, fixture_start,
+                                        fixture_stop),
+        cmocka_unit_test_setup_teardown(doctor_finds_that_renewals_are_forbidden, fixture_start,
+                                        fixture_stop),
+        cmocka_unit_test_setup_teardown(doctor_finds_which_kinds_are_forbidden, fixture_start,
                                         fixture_stop),
     };
 
