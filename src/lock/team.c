@@ -213,7 +213,8 @@ void rlock__team_ask(struct rlock__call *call, int64_t now)
 
     if (team->leader == NULL) { /* it has its turn */
         stand_aside(call);
-        if (++team->ready < team->n || !is_whole(team) || stands_in_line(team, now)) {
+        if (++team->ready < team->n || !is_whole(team) ||
+            (!is_nested(team) && stands_in_line(team, now))) {
             return;
         }
         lead(call, now);

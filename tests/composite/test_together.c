@@ -145,6 +145,27 @@ static void a_member_that_its_owner_has_is_taken_once_more(void **state)
     close_scene(&scene);
 }
 
+/* They wait for what its owner has: it would wait for itself behind them. */
+static void a_member_that_its_owner_has_is_taken_past_those_who_wait_for_it(void **state)
+{
+    struct scene scene;
+    pthread_t waiter;
+    int64_t began_us;
+
+    (void)state;
+    open_scene(&scene);
+    assert_code(rlock_try_lock(scene.b[0]), 0);
+    TEST_CHECK(pthread_create(&waiter, NULL, lock_and_unlock, scene.b[0]) == 0);
+    assert_true(proxy_wait_subscribers(scene.fleet.proxies[0], 1, 5000));
+    began_us = test_now_us();
+    assert_code(rlock_lock_with(scene.multi[0], RLOCK_TAKE(.wait_ms = 15000), NULL), 0);
+    assert_true(test_elapsed_us(began_us) < 1000000 * test_slack());
+    assert_code(rlock_unlock(scene.multi[0]), 0);
+    assert_code(rlock_unlock(scene.b[0]), 0);
+    TEST_CHECK(pthread_join(waiter, NULL) == 0);
+    close_scene(&scene);
+}
+
 /* ---- Waiting ---- */
 
 static void *lock_for_a_second(void *arg)
@@ -373,6 +394,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(one_round_trip_takes_all_and_one_leaves_them),
         cmocka_unit_test(each_kind_but_the_fair_may_be_a_member),
         cmocka_unit_test(a_member_that_its_owner_has_is_taken_once_more),
+        cmocka_unit_test(a_member_that_its_owner_has_is_taken_past_those_who_wait_for_it),
         cmocka_unit_test(who_waits_holds_no_part),
         cmocka_unit_test(who_waits_follows_the_member_that_is_busy),
         cmocka_unit_test(members_that_are_never_free_at_once_do_not_starve_it),
