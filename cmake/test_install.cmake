@@ -1,5 +1,5 @@
 # Installs the build into a prefix of its own and builds a program against it: shared and static by find_package,
-# shared by pkg-config. Each must run and say the version.
+# shared by pkg-config. Each must run and say the version. The ten lines of C in the README must compile.
 set(top ${BUILD}/test_install)
 set(prefix ${top}/prefix)
 file(REMOVE_RECURSE ${top})
@@ -48,6 +48,11 @@ set(ENV{PKG_CONFIG_PATH} ${prefix}/${LIBDIR}/pkgconfig)
 run(${PKG_CONFIG} --cflags --libs rlock)
 separate_arguments(pc UNIX_COMMAND "${out}")
 run(${CC} ${top}/src/main.c ${pc} -o ${top}/build/pc)
+
+file(READ ${README} text)
+string(REGEX MATCH "```c\n(#include [^\n]*\n)([^`]*)```" text "${text}")
+file(WRITE ${top}/src/readme.c "${CMAKE_MATCH_1}#include <stdio.h>\nextern void sell(void);\nvoid f(void)\n{\n${CMAKE_MATCH_2}}\n")
+run(${CC} -std=c11 -pedantic -Wall -Wextra -Werror -c ${top}/src/readme.c ${pc} -o ${top}/build/readme.o)
 
 set(ENV{LD_LIBRARY_PATH} ${prefix}/${LIBDIR})
 foreach(program IN ITEMS shared static pc)

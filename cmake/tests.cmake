@@ -51,7 +51,7 @@ endfunction()
 if(NOT instrument)
     add_test(NAME install.consumer COMMAND ${CMAKE_COMMAND}
         -DBUILD=${PROJECT_BINARY_DIR} -DLIBDIR=${CMAKE_INSTALL_LIBDIR} -DVERSION=${PROJECT_VERSION}
-        -DCC=${CMAKE_C_COMPILER} -DPKG_CONFIG=${PKG_CONFIG_EXECUTABLE}
+        -DCC=${CMAKE_C_COMPILER} -DREADME=${PROJECT_SOURCE_DIR}/README.md -DPKG_CONFIG=${PKG_CONFIG_EXECUTABLE}
         -P ${PROJECT_SOURCE_DIR}/cmake/test_install.cmake)
     set_tests_properties(install.consumer PROPERTIES LABELS unit TIMEOUT 120)
 endif()
