@@ -74,6 +74,7 @@ struct rlock__slot {
     uint32_t levels;
     int code;           /* of its latest call */
     int64_t open_until; /* an earlier round left something there, maybe: free by then; 0 nothing */
+    bool unheard;       /* nor was anything heard of its server since: it may run it yet */
     struct rlock__call call;
     struct rlock__claim *claim; /* of its hold */
 };

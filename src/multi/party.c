@@ -257,7 +257,8 @@ static size_t doubts(const struct rlock__party *party, int64_t now)
     for (size_t i = 0; i < party->composite->n; i++) {
         const struct rlock__slot *slot = &party->slots[i];
 
-        n += !slot->running && (slot->code == RLOCK_EINDOUBT || now < slot->open_until);
+        n += !slot->running &&
+             (slot->code == RLOCK_EINDOUBT || slot->unheard || now < slot->open_until);
     }
     return n;
 }
@@ -327,6 +328,7 @@ void rlock__party_take(struct rlock__party *party, const struct rlock__effort *e
     for (size_t i = 0; i < party->composite->n; i++) {
         party->slots[i].tried = false;
         party->slots[i].open_until = 0;
+        party->slots[i].unheard = false;
     }
     if (party->count > 0 && !party->lost && rlock__party_valid_until(party) <= now) {
         lose(party, RLOCK_LOST_EXPIRED);
@@ -419,7 +421,7 @@ static void tidy(struct rlock__slot *slot)
 }
 
 /* What an effort leaves in doubt stays so, whatever a later round says, until the member is had or
- * its lease has ended. */
+ * its lease has ended: and that begins no later than when something else is heard of the server. */
 static void note_doubt(struct rlock__slot *slot, bool took, int64_t now)
 {
     const struct rlock__effort *effort = &slot->party->effort;
@@ -427,8 +429,13 @@ static void note_doubt(struct rlock__slot *slot, bool took, int64_t now)
 
     if (slot->code == RLOCK_EINDOUBT) {
         slot->open_until = rlock__free_by(now, lease);
+        slot->unheard = true;
     } else if (took && slot->code == 0) {
         slot->open_until = 0;
+        slot->unheard = false;
+    } else if (slot->unheard && slot->code == RLOCK_EBUSY) { /* it may have run just before that */
+        slot->open_until = rlock__max(slot->open_until, rlock__free_by(now, lease));
+        slot->unheard = false;
     }
 }
 

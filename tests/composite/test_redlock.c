@@ -270,6 +270,28 @@ static void a_frozen_server_costs_nothing(void **state)
     fleet_close(&fleet);
 }
 
+/* However long ago its lease would have ended: what was sent lies in the server's socket. */
+static void what_a_frozen_server_may_yet_run_stays_in_doubt(void **state)
+{
+    const int64_t lease_ms = 50 * test_slack();
+    struct fleet fleet;
+    struct crew crew;
+
+    (void)state;
+    fleet_open(&fleet, &(struct fleet_opts){.n = 1});
+    crew_open(&crew, &fleet, RLOCK_CLIENT_OPTS(.op_timeout_ms = lease_ms), OFF);
+    assert_code(rlock_lock_with(crew.lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+    assert_code(rlock_unlock(crew.lock), 0);
+    test_server_freeze(fleet.servers[0]);
+    assert_code(rlock_lock_with(crew.lock,
+                                RLOCK_TAKE(.wait_ms = 10 * lease_ms, .lease_ms = lease_ms), NULL),
+                RLOCK_EINDOUBT);
+    test_server_thaw(fleet.servers[0]);
+    assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 0, 5000));
+    crew_close(&crew);
+    fleet_close(&fleet);
+}
+
 static void levels_are_counted_here_alone(void **state)
 {
     struct fleet fleet;
@@ -534,6 +556,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(who_answers_late_joins),
         cmocka_unit_test(who_answers_after_the_unlock_is_left),
         cmocka_unit_test(a_frozen_server_costs_nothing),
+        cmocka_unit_test(what_a_frozen_server_may_yet_run_stays_in_doubt),
         cmocka_unit_test(levels_are_counted_here_alone),
         cmocka_unit_test(two_that_reach_different_minorities_both_fail),
         cmocka_unit_test(a_restarted_server_does_not_help_to_a_second_quorum),
