@@ -387,6 +387,39 @@ static void of_many_that_wait_here_one_asks(void **state)
     close_scene(&scene);
 }
 
+static void *come_again(void *arg)
+{
+    for (int i = 0; i < 100; i++) {
+        (void)wait_in_line(arg);
+    }
+    return NULL;
+}
+
+/* Threads that share handles and clients; ThreadSanitizer sees in which order mutexes are taken. */
+static void over_the_same_clients_in_opposite_order_nothing_deadlocks(void **state)
+{
+    struct waiter waiters[4];
+    struct scene scene;
+
+    (void)state;
+    open_scene(&scene);
+    for (size_t i = 0; i < 4; i++) {
+        struct rlock *a = scene.one.members[0], *b = scene.b[1];
+        struct rlock *members[] = {i % 2 == 0 ? a : b, i % 2 == 0 ? b : a};
+
+        waiters[i] = (struct waiter){.witness = scene.fleet.witness, .id = i + 1};
+        assert_code(rlock_multi_new(members, 2, NULL, &waiters[i].multi), 0);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        TEST_CHECK(pthread_create(&waiters[i].thread, NULL, come_again, &waiters[i]) == 0);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        TEST_CHECK(pthread_join(waiters[i].thread, NULL) == 0);
+        waiters[i].multi = rlock_free(waiters[i].multi);
+    }
+    close_scene(&scene);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -401,6 +434,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(lines_of_its_own_process_do_not_starve_it),
         cmocka_unit_test(half_of_a_wait_is_for_one_after_the_other),
         cmocka_unit_test(of_many_that_wait_here_one_asks),
+        cmocka_unit_test(over_the_same_clients_in_opposite_order_nothing_deadlocks),
     };
 
     if (argc > 1) {
