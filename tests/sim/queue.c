@@ -131,11 +131,18 @@ static bool is_heard(const struct sim_world *world, unsigned key, const char *na
 
 /* One was put out, not by its score. */
 static void check_passed_over(struct sim_world *world, unsigned key, const struct sim_queue *before,
-                              size_t place)
+                              const struct sim_queue *after, size_t place)
 {
     int64_t since = rlock__max(before->head_since, before->free_at);
+    int64_t by = sim_server_clock_us(world->server) / 1000;
 
-    if (before->scores[place] <= (double)(sim_server_clock_us(world->server) / 1000)) {
+    for (size_t i = 0; i < place; i++) {
+        if (find(after, before->names[i]) == after->n) {
+            by += world->config.slot_ms; /* who leaves lowers those behind */
+            break;
+        }
+    }
+    if (before->scores[place] <= (double)by) {
         return;
     }
     if (world->now < before->free_at) {
@@ -150,7 +157,7 @@ static void check_passed_over(struct sim_world *world, unsigned key, const struc
 
 /* Somebody who waits was put out, or passed over. */
 static void check_put_out(struct sim_world *world, unsigned key, const struct sim_queue *before,
-                          size_t place)
+                          const struct sim_queue *after, size_t place)
 {
     const char *name = before->names[place];
     const struct sim_client *client = find_client(world, name);
@@ -165,7 +172,7 @@ static void check_put_out(struct sim_world *world, unsigned key, const struct si
     hampered = rlock__max(client->hampered, client->disturbed);
     sim_trace(world, "client %u user %llu was passed over", client->index,
               (unsigned long long)user->owner.id);
-    check_passed_over(world, key, before, place);
+    check_passed_over(world, key, before, after, place);
     if (world->config.faults == 0 ||
         (heard && client->may_listen && hampered < world->now - 4 * RLOCK__SECOND &&
          client->sub.state == SIM_UP)) {
@@ -189,7 +196,7 @@ static void check_order(struct sim_world *world, unsigned key, const struct sim_
     }
     if (after->n > 1 && find(before, after->names[after->n - 1]) < last) {
         /* it had to queue again */
-        check_put_out(world, key, before, find(before, after->names[after->n - 1]));
+        check_put_out(world, key, before, after, find(before, after->names[after->n - 1]));
     }
 }
 
@@ -202,7 +209,7 @@ static void check_leavers(struct sim_world *world, unsigned key, const struct si
         bool stays = find(after, before->names[i]) < after->n;
 
         if (!stays && !(granted && strcmp(after->holder, before->names[i]) == 0)) {
-            check_put_out(world, key, before, i);
+            check_put_out(world, key, before, after, i);
         }
     }
     if (granted && find(before, after->holder) == before->n && after->n != 0) {
