@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whoever sleeps has looked first, and whoever changes what it saw wakes it: threads that send and
+ * do not wait for the answer, sockets that are full, signals that come between look and sleep.
+ */
+#include "fault/scene.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct rlock_take patient = {.size = sizeof(patient), .wait_ms = 60000};
+
+/* ---- A thread that sends and goes ---- */
+
+struct holder {
+    const struct actor *actor;
+    int64_t lease_ms;
+    _Atomic bool has, ends;
+};
+
+static void *hold_and_end(void *arg)
+{
+    struct holder *holder = arg;
+
+    TEST_CHECK(rlock_lock_with(holder->actor->lock,
+                               RLOCK_TAKE(.wait_ms = 60000, .lease_ms = holder->lease_ms),
+                               NULL) == 0);
+    atomic_store(&holder->has, true);
+    TEST_CHECK(TEST_EVENTUALLY(atomic_load(&holder->ends), 10000));
+    return NULL;
+}
+
+/* Who waits asks again when the holder's thread ends: at once, not when the answer is overdue. */
+static void what_the_end_of_a_thread_asks_for_is_sent(void **state)
+{
+    struct scene scene;
+    struct actor actor;
+    struct waiter waiter;
+    struct holder holder = {.actor = &actor, .lease_ms = scene_ms(1500)};
+    pthread_t thread;
+    uint64_t connections;
+
+    (void)state;
+    scene_open(&scene, &(struct scene_opts){.proxied = true});
+    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = scene_ms(700)));
+    TEST_CHECK(pthread_create(&thread, NULL, hold_and_end, &holder) == 0);
+    assert_true(TEST_EVENTUALLY(atomic_load(&holder.has), 5000));
+    waiter_start(&waiter, &actor, &patient);
+    assert_true(scene_wait_waiters(&scene, 1));
+    connections = proxy_stats(scene.proxy).accepted;
+    atomic_store(&holder.ends, true);
+    TEST_CHECK(pthread_join(thread, NULL) == 0);
+    assert_int_equal(waiter_join(&waiter), 0);
+    assert_int_equal(proxy_stats(scene.proxy).accepted, connections);
+    actor_close(&actor);
+    scene_close(&scene);
+}
+
+static bool has_accepted(const struct proxy_stats *stats, void *payload)
+{
+    return stats->accepted >= *(const uint64_t *)payload;
+}
+
+/* A silent server is noticed by the request that nobody's own call sent, like by any other. */
+static void what_the_end_of_a_thread_asks_for_is_overdue_in_time(void **state)
+{
+    struct scene scene;
+    struct actor actor;
+    struct waiter waiter;
+    struct holder holder = {.actor = &actor, .lease_ms = 60000};
+    pthread_t thread;
+    uint64_t connections;
+
+    (void)state;
+    scene_open(&scene, &(struct scene_opts){.proxied = true});
+    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = scene_ms(200)));
+    TEST_CHECK(pthread_create(&thread, NULL, hold_and_end, &holder) == 0);
+    assert_true(TEST_EVENTUALLY(atomic_load(&holder.has), 5000));
+    waiter_start(&waiter, &actor, &patient);
+    assert_true(scene_wait_waiters(&scene, 1));
+    connections = proxy_stats(scene.proxy).accepted + 1;
+    proxy_go_silent(scene.proxy, PROXY_COMMANDS, true);
+    atomic_store(&holder.ends, true);
+    TEST_CHECK(pthread_join(thread, NULL) == 0);
+    assert_true(proxy_wait(scene.proxy, has_accepted, &connections, 2000));
+    proxy_go_silent(scene.proxy, PROXY_COMMANDS, false);
+    free(test_server_cmd(scene.server, "DEL " SCENE_NAME));
+    free(test_server_cmd(scene.server, "PUBLISH " SCENE_CHANNEL " 0"));
+    assert_int_equal(waiter_join(&waiter), 0);
+    actor_close(&actor);
+    scene_close(&scene);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_the_end_of_a_thread_asks_for_is_sent),
+        cmocka_unit_test(what_the_end_of_a_thread_asks_for_is_overdue_in_time),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests_name("fault_watch", tests, NULL, NULL);
+}
