@@ -164,18 +164,17 @@ static bool take(struct rlock_client *client)
     bool close;
 
     atomic_store(&client->send_wanted, false);
-    if (link->sent < link->out.len) {
-        return true;
-    }
-    rlock__buf_clear(&link->out);
-    link->sent = 0;
     rlock__enter(client);
     close = flight->close && flight->gen == link->gen;
-    if (flight->up && flight->gen == link->gen) {
-        struct rlock__buf swap = link->out;
+    if (link->sent == link->out.len) {
+        rlock__buf_clear(&link->out);
+        link->sent = 0;
+        if (flight->up && flight->gen == link->gen) {
+            struct rlock__buf swap = link->out;
 
-        link->out = flight->out;
-        flight->out = swap;
+            link->out = flight->out;
+            flight->out = swap;
+        }
     }
     (void)pthread_mutex_unlock(&client->mutex);
     if (close && link->gen != 0) {
@@ -217,8 +216,7 @@ void rlock__drive(struct rlock_client *client)
         flush(client);
         (void)pthread_mutex_unlock(&client->link.turn);
         atomic_thread_fence(memory_order_seq_cst);
-        if (!atomic_load(&client->send_wanted) || atomic_load(&client->link.fd) < 0 ||
-            atomic_load(&client->link.stuck)) {
+        if (!atomic_load(&client->send_wanted) || atomic_load(&client->link.fd) < 0) {
             return;
         }
     }

@@ -95,11 +95,57 @@ static void what_the_end_of_a_thread_asks_for_is_overdue_in_time(void **state)
     scene_close(&scene);
 }
 
+/* ---- A socket that is full ---- */
+
+enum { LARGE = 65536, CROWD = 48 }; /* a name, four times in a fair lock's request */
+
+static void *try_large(void *arg)
+{
+    struct rlock *lock = arg;
+    const int code = rlock_try_lock(lock);
+
+    TEST_CHECK(code != 0 && code != RLOCK_EBUSY);
+    return NULL;
+}
+
+/* One whose reader has gone to sleep, behind so much that no more fits, is given up like any. */
+static void a_full_link_without_an_answer_is_replaced(void **state)
+{
+    struct scene scene;
+    struct actor actor;
+    struct rlock *locks[CROWD];
+    pthread_t threads[CROWD];
+    char *name = malloc(LARGE);
+
+    (void)state;
+    scene_open(&scene, &(struct scene_opts){.proxied = true});
+    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = scene_ms(300)));
+    assert_code(actor_visit(&actor, NULL), 0); /* connected */
+    proxy_hold_requests(scene.proxy, true);
+    TEST_CHECK(name != NULL);
+    for (size_t i = 0; i < CROWD; i++) {
+        memset(name, 'a' + (int)i, LARGE);
+        assert_code(
+            rlock_fair_new(actor.client, name, &RLOCK_OPTS(.name_len = LARGE), &locks[i]), 0);
+        TEST_CHECK(pthread_create(&threads[i], NULL, try_large, locks[i]) == 0);
+    }
+    for (size_t i = 0; i < CROWD; i++) {
+        TEST_CHECK(pthread_join(threads[i], NULL) == 0);
+        locks[i] = rlock_free(locks[i]);
+    }
+    assert_code(actor_visit(&actor, RLOCK_TAKE(.wait_ms = 2000)), 0);
+    proxy_hold_requests(scene.proxy, false);
+    free(name);
+    actor_close(&actor);
+    scene_close(&scene);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_the_end_of_a_thread_asks_for_is_sent),
         cmocka_unit_test(what_the_end_of_a_thread_asks_for_is_overdue_in_time),
+        cmocka_unit_test(a_full_link_without_an_answer_is_replaced),
     };
 
     if (argc > 1) {
