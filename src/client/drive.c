@@ -71,11 +71,12 @@ static void wake_done(struct rlock_client *client)
     }
 }
 
-/* Whoever sleeps longer than the core can wait is woken. */
+/* Whoever sleeps longer than the core can wait is woken, or without an eye on what comes. */
 static void wake_sleepers(struct rlock_client *client)
 {
     const struct rlock__core *core = &client->core;
     int64_t next = rlock__core_next(core);
+    bool unread = core->server.flight.sent != NULL && !client->service_reads;
     bool subscribe = core->server.sub_out.len != 0 || (core->channels != NULL && !client->sub.up);
 
     if (client->keeper != NULL && next < client->keeper_until) {
@@ -83,7 +84,7 @@ static void wake_sleepers(struct rlock_client *client)
         poke(client->keeper_fd);
     }
     if ((client->keeper == NULL && next < client->service_until) ||
-        (subscribe && client->service_until != 0)) {
+        (((client->keeper == NULL && unread) || subscribe) && client->service_until != 0)) {
         client->service_until = 0;
         rlock__wake_service(client);
     }
