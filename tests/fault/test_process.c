@@ -310,6 +310,60 @@ static void a_child_forked_during_an_inspect_has_none_of_its_connections(void **
     scene_close(&scene);
 }
 
+struct opener {
+    struct scene *scene;
+    _Atomic bool stop;
+};
+
+static void *open_and_close(void *arg)
+{
+    struct opener *opener = arg;
+    struct rlock_info info = RLOCK_INFO_INIT;
+
+    while (!atomic_load(&opener->stop)) {
+        struct actor actor;
+
+        actor_open(&actor, opener->scene, unhurried());
+        TEST_CHECK(rlock_try_lock(actor.lock) == 0);
+        TEST_CHECK(rlock_inspect(actor.lock, &info) == 0);
+        TEST_CHECK(rlock_unlock(actor.lock) == 0);
+        actor_close(&actor);
+    }
+    return NULL;
+}
+
+/* However far opening and closing had come: the server sees the end though the children live. */
+static void children_forked_meanwhile_keep_no_connection_of_a_closed_client(void **state)
+{
+    enum { CHILDREN = 300 };
+    struct scene scene;
+    struct opener opener = {.scene = &scene};
+    pid_t pids[CHILDREN];
+    pthread_t thread;
+    bool gone;
+
+    (void)state;
+    scene_open(&scene, NULL);
+    TEST_CHECK(pthread_create(&thread, NULL, open_and_close, &opener) == 0);
+    for (size_t i = 0; i < CHILDREN; i++) {
+        pids[i] = test_must(fork(), "fork");
+        if (pids[i] == 0) {
+            (void)pause();
+            _exit(0);
+        }
+        (void)usleep(100 + 37 * (useconds_t)i % 500);
+    }
+    atomic_store(&opener.stop, true);
+    TEST_CHECK(pthread_join(thread, NULL) == 0);
+    gone = TEST_EVENTUALLY(test_server_clients(scene.server) == 0, 2000);
+    for (size_t i = 0; i < CHILDREN; i++) {
+        test_must(kill(pids[i], SIGKILL), "kill");
+        (void)test_reap(pids[i]);
+    }
+    assert_true(gone);
+    scene_close(&scene);
+}
+
 /* ---- exec ---- */
 
 /* Sockets, and what epoll and eventfd give. */
@@ -475,6 +529,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_child_forked_under_load_can_do_nothing_and_disturbs_nobody),
         cmocka_unit_test(a_child_forked_under_load_may_open_a_client_of_its_own),
         cmocka_unit_test(a_child_forked_during_an_inspect_has_none_of_its_connections),
+        cmocka_unit_test(children_forked_meanwhile_keep_no_connection_of_a_closed_client),
         cmocka_unit_test(a_program_that_is_executed_inherits_nothing),
         cmocka_unit_test(close_releases_holds_and_wakes_waiters),
         cmocka_unit_test(close_does_not_wait_longer_for_a_server_that_vanished),
