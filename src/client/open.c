@@ -354,7 +354,7 @@ int rlock_client_open(const struct rlock_client_opts *opts, struct rlock_client 
     }
     code = init(client, opts);
     if (code != 0) {
-        if (client->cancel_fd >= 0) {
+        if (client->registered_prev != NULL) {
             rlock__process_unregister(client);
         }
         rlock__core_fini(&client->core);
