@@ -175,6 +175,6 @@ const void *rlock__cancel_id(const struct rlock_cancel *cancel);
 int rlock__cancel_fd(const struct rlock_cancel *cancel);
 bool rlock__cancel_is_fired(const struct rlock_cancel *cancel);
 /* Lets the client's service thread hear of it. */
-int rlock__cancel_watch(struct rlock_client *client, const struct rlock_cancel *cancel);
+int rlock__cancel_watch(struct rlock_client *client, struct rlock_cancel *cancel);
 
 #endif

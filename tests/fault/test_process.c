@@ -168,19 +168,6 @@ static void child_can_do_nothing(const struct actor *actor, const bool sockets[s
     TEST_CHECK(rlock_client_close(actor->client) == NULL);
 }
 
-/* A sanitizer does not allow that after fork. */
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define MAY_START_THREADS false
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define MAY_START_THREADS false
-#endif
-#ifndef MAY_START_THREADS
-#define MAY_START_THREADS true
-#endif
-
 /* A client of the child's own is another client. */
 static void child_opens_its_own(const struct actor *parent)
 {
