@@ -5,10 +5,13 @@
  */
 #include "fault/scene.h"
 
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -202,6 +205,92 @@ static void a_full_link_without_an_answer_is_replaced(void **state)
     scene_close(&scene);
 }
 
+/* ---- A signal between look and sleep ---- */
+
+enum { CANCELED = 16, ROUNDS = 4, GRACE_MS = 50 };
+
+struct canceled {
+    pthread_t thread;
+    struct rlock *lock;
+    unsigned int seed;
+    struct rlock_cancel *cancel;
+    _Atomic bool fired;
+    size_t missed; /* how often it went to sleep for long, and slept on, though it was fired */
+};
+
+static _Thread_local struct canceled *self;
+
+/* The library's poll() is this one. What is given back is waited for, but not for so long. */
+int poll(struct pollfd *fds, nfds_t n, int timeout_ms)
+{
+    const struct timespec pause = {timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
+    const bool fired = self != NULL && atomic_load(&self->fired);
+    const int ready = ppoll(fds, n, timeout_ms < 0 ? NULL : &pause, NULL);
+
+    if (fired && ready == 0 && timeout_ms > GRACE_MS) {
+        self->missed++;
+    }
+    return ready;
+}
+
+static void *fire_later(void *arg)
+{
+    struct canceled *canceled = arg;
+
+    (void)usleep(150000 + (useconds_t)rand_r(&canceled->seed) % 150000);
+    rlock_cancel_fire(canceled->cancel);
+    atomic_store(&canceled->fired, true);
+    return NULL;
+}
+
+static void *wait_in_vain(void *arg)
+{
+    struct canceled *canceled = arg;
+    pthread_t firing;
+
+    self = canceled;
+    for (int i = 0; i < ROUNDS; i++) {
+        int code;
+
+        TEST_CHECK(rlock_cancel_new(&canceled->cancel) == 0);
+        TEST_CHECK(pthread_create(&firing, NULL, fire_later, canceled) == 0);
+        code = rlock_lock_with(canceled->lock,
+                               RLOCK_TAKE(.wait_ms = 60000, .cancel = canceled->cancel), NULL);
+        TEST_CHECK(pthread_join(firing, NULL) == 0);
+        TEST_CHECK(code == RLOCK_ECANCELED || code == RLOCK_EINDOUBT);
+        atomic_store(&canceled->fired, false);
+        canceled->cancel = rlock_cancel_free(canceled->cancel);
+    }
+    return NULL;
+}
+
+/* A RedLock's round has failed, and none of its calls is there to be canceled: up to 160 ms. */
+static void a_pause_between_rounds_is_canceled_at_any_instant(void **state)
+{
+    struct canceled canceled[CANCELED];
+    struct rlock *lock = NULL;
+    struct scene scene;
+    struct actor actor;
+
+    (void)state;
+    scene_open(&scene, NULL);
+    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack()));
+    assert_code(rlock_redlock_new(&actor.lock, 1, &RLOCK_OPTS(.max_lease_ms = -1), &lock), 0);
+    scene_take_by_hand(&scene, 0);
+    for (size_t i = 0; i < CANCELED; i++) {
+        canceled[i] = (struct canceled){.lock = lock, .seed = (unsigned int)i + 1};
+        TEST_CHECK(pthread_create(&canceled[i].thread, NULL, wait_in_vain, &canceled[i]) == 0);
+    }
+    for (size_t i = 0; i < CANCELED; i++) {
+        TEST_CHECK(pthread_join(canceled[i].thread, NULL) == 0);
+        assert_int_equal(canceled[i].missed, 0);
+    }
+    say(&scene, "DEL " SCENE_NAME);
+    lock = rlock_free(lock);
+    actor_close(&actor);
+    scene_close(&scene);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +298,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_the_end_of_a_thread_asks_for_is_overdue_in_time),
         cmocka_unit_test(an_answer_that_no_call_reads_is_read),
         cmocka_unit_test(a_full_link_without_an_answer_is_replaced),
+        cmocka_unit_test(a_pause_between_rounds_is_canceled_at_any_instant),
     };
 
     if (argc > 1) {
