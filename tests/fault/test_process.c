@@ -297,6 +297,57 @@ static void a_child_forked_during_an_inspect_has_none_of_its_connections(void **
     scene_close(&scene);
 }
 
+struct forker {
+    struct scene *scene;
+    _Atomic int status; /* of the child; -1 there is none yet */
+};
+
+/* The child of a dispatcher is no dispatcher: it may wait for locks, and close its client. */
+static void fork_in_a_callback(const struct rlock_loss *loss, void *payload)
+{
+    struct forker *forker = payload;
+    struct actor actor;
+    pid_t pid = test_must(fork(), "fork");
+
+    (void)loss;
+    if (pid == 0) {
+        actor_open(&actor, forker->scene, unhurried());
+        TEST_CHECK(actor_visit(&actor, &patient) == 0);
+        TEST_CHECK(rlock_free(actor.lock) == NULL);
+        TEST_CHECK(rlock_client_close(actor.client) == NULL);
+        _exit(0);
+    }
+    atomic_store(&forker->status, test_reap(pid));
+}
+
+static void a_child_forked_in_a_callback_may_wait_and_close(void **state)
+{
+    struct scene scene;
+    struct forker forker = {.scene = &scene, .status = -1};
+    struct rlock_client *client = NULL;
+    struct rlock *lock = NULL;
+
+    (void)state;
+    if (!MAY_START_THREADS) {
+        print_message("no threads after fork under a sanitizer\n");
+        skip();
+    }
+    scene_open(&scene, NULL);
+    assert_code(
+        rlock_client_open(&RLOCK_CLIENT_OPTS(.url = test_server_unix_url(scene.server),
+                                             .on_lost = fork_in_a_callback, .payload = &forker),
+                          &client),
+        0);
+    assert_code(rlock_reentrant_new(client, "b", NULL, &lock), 0);
+    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.lease_ms = scene_ms(100)), NULL), 0);
+    assert_true(TEST_EVENTUALLY(atomic_load(&forker.status) != -1, 10000));
+    assert_int_equal(atomic_load(&forker.status), 0);
+    assert_code(rlock_unlock(lock), RLOCK_ELOST);
+    lock = rlock_free(lock);
+    assert_null(rlock_client_close(client));
+    scene_close(&scene);
+}
+
 struct opener {
     struct scene *scene;
     _Atomic bool stop;
@@ -516,6 +567,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_child_forked_under_load_can_do_nothing_and_disturbs_nobody),
         cmocka_unit_test(a_child_forked_under_load_may_open_a_client_of_its_own),
         cmocka_unit_test(a_child_forked_during_an_inspect_has_none_of_its_connections),
+        cmocka_unit_test(a_child_forked_in_a_callback_may_wait_and_close),
         cmocka_unit_test(children_forked_meanwhile_keep_no_connection_of_a_closed_client),
         cmocka_unit_test(a_program_that_is_executed_inherits_nothing),
         cmocka_unit_test(close_releases_holds_and_wakes_waiters),
