@@ -359,7 +359,7 @@ RLOCK_API const char *rlock_kind(const struct rlock *lock);
 
 /*
  * A signal to stop waiting, for any number of calls. Once fired it stays so.
- * Threads: fire from any thread and from signal handlers.
+ * Threads: fire from any thread and from signal handlers. Fork: a child's copy is another signal.
  */
 struct rlock_cancel;
 

@@ -53,7 +53,8 @@ int rlock__asker_init(struct rlock__asker *asker, struct rlock_client *client, i
 void rlock__asker_fini(struct rlock__asker *asker)
 {
     if (asker->conn != NULL) {
-        rlock__process_remove_asker(asker);
+        rlock__conn_close(asker->conn);
+        rlock__process_remove_asker(asker); /* not before: a child of fork has to close it, too */
         asker->conn = rlock__conn_free(asker->conn);
     }
 }

@@ -8,7 +8,9 @@
 
 struct rlock_cancel {
     uintptr_t id; /* never reused: an event that comes late names nobody else's signal */
-    int fd;
+    atomic_int fd;
+    _Atomic pid_t
+        process; /* whose descriptor it is: one that was forked shares it until it waits */
     atomic_bool fired;
 };
 
@@ -16,6 +18,7 @@ int rlock_cancel_new(struct rlock_cancel **ret_cancel)
 {
     static atomic_uintptr_t last_id;
     struct rlock_cancel *cancel;
+    int fd;
 
     rlock__detail_clear();
     if (ret_cancel == NULL) {
@@ -25,11 +28,13 @@ int rlock_cancel_new(struct rlock_cancel **ret_cancel)
     if (cancel == NULL) {
         return rlock__fail(RLOCK_ENOMEM, "no memory");
     }
-    cancel->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (cancel->fd < 0) {
+    fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (fd < 0) {
         free(cancel);
         return rlock__fail(RLOCK_ERESOURCE, "eventfd: %s", strerror(errno));
     }
+    atomic_init(&cancel->fd, fd);
+    atomic_init(&cancel->process, getpid());
     cancel->id = atomic_fetch_add(&last_id, 1) + 1;
     *ret_cancel = cancel;
     return 0;
@@ -38,7 +43,7 @@ int rlock_cancel_new(struct rlock_cancel **ret_cancel)
 struct rlock_cancel *rlock_cancel_free(struct rlock_cancel *cancel)
 {
     if (cancel != NULL) {
-        (void)close(cancel->fd); /* leaves every epoll */
+        (void)close(atomic_load(&cancel->fd)); /* leaves every epoll */
         free(cancel);
     }
     return NULL;
@@ -50,7 +55,9 @@ void rlock_cancel_fire(struct rlock_cancel *cancel)
     int saved = errno;
 
     atomic_store(&cancel->fired, true);
-    (void)!write(cancel->fd, &one, sizeof(one));
+    if (atomic_load(&cancel->process) == getpid()) { /* else nobody waits here yet */
+        (void)!write(atomic_load(&cancel->fd), &one, sizeof(one));
+    }
     errno = saved;
 }
 
@@ -61,7 +68,7 @@ const void *rlock__cancel_id(const struct rlock_cancel *cancel)
 
 int rlock__cancel_fd(const struct rlock_cancel *cancel)
 {
-    return cancel->fd;
+    return atomic_load(&cancel->fd);
 }
 
 bool rlock__cancel_is_fired(const struct rlock_cancel *cancel)
@@ -69,11 +76,31 @@ bool rlock__cancel_is_fired(const struct rlock_cancel *cancel)
     return atomic_load(&cancel->fired);
 }
 
-int rlock__cancel_watch(struct rlock_client *client, const struct rlock_cancel *cancel)
+/* In a child of fork: a descriptor of its own, so that neither cancels the other's calls. */
+static bool adopt(struct rlock_cancel *cancel)
+{
+    int shared = atomic_load(&cancel->fd), own;
+
+    if (atomic_load(&cancel->process) == getpid()) {
+        return true;
+    }
+    own = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (own < 0) {
+        return false;
+    }
+    /* another thread of the child may have been faster; the shared one is closed once */
+    (void)close(atomic_compare_exchange_strong(&cancel->fd, &shared, own) ? shared : own);
+    atomic_store(&cancel->process, getpid());
+    return true;
+}
+
+int rlock__cancel_watch(struct rlock_client *client, struct rlock_cancel *cancel)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u64 = cancel->id};
 
-    if (epoll_ctl(client->cancel_fd, EPOLL_CTL_ADD, cancel->fd, &event) != 0 && errno != EEXIST) {
+    if (!adopt(cancel) ||
+        (epoll_ctl(client->cancel_fd, EPOLL_CTL_ADD, atomic_load(&cancel->fd), &event) != 0 &&
+         errno != EEXIST)) {
         return rlock__fail(RLOCK_ERESOURCE, "cannot watch the cancel signal: %s", strerror(errno));
     }
     return 0;

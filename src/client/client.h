@@ -71,6 +71,7 @@ struct rlock_client {
     struct rlock__parker *parked;        /* callers that could */
     int64_t keeper_until, service_until; /* when they wake by themselves; 0: they are awake */
     pthread_cond_t news; /* for the dispatcher: core.lost, core.notes; and for close: settled */
+    bool service_reads;  /* it sleeps with an eye on replies, not on the link's end alone */
     bool stop_service, stop_dispatcher;
 
     atomic_uint refs;
@@ -174,6 +175,6 @@ const void *rlock__cancel_id(const struct rlock_cancel *cancel);
 int rlock__cancel_fd(const struct rlock_cancel *cancel);
 bool rlock__cancel_is_fired(const struct rlock_cancel *cancel);
 /* Lets the client's service thread hear of it. */
-int rlock__cancel_watch(struct rlock_client *client, const struct rlock_cancel *cancel);
+int rlock__cancel_watch(struct rlock_client *client, struct rlock_cancel *cancel);
 
 #endif

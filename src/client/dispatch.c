@@ -6,10 +6,11 @@
 #include "client/composite.h"
 
 static _Thread_local bool is_dispatcher;
+static _Thread_local unsigned generation; /* of the process that it is one in */
 
 bool rlock__is_dispatcher(void)
 {
-    return is_dispatcher;
+    return is_dispatcher && generation == rlock__fork_generation();
 }
 
 static void tell_lost(const struct rlock_client *client, struct rlock__loss *loss)
@@ -52,6 +53,7 @@ void *rlock__dispatcher_main(void *arg)
     struct rlock__core *core = &client->core;
 
     is_dispatcher = true;
+    generation = client->fork_generation;
     (void)pthread_mutex_lock(&client->mutex);
     for (;;) {
         struct rlock__loss *lost = core->lost;

@@ -71,11 +71,12 @@ static void wake_done(struct rlock_client *client)
     }
 }
 
-/* Whoever sleeps longer than the core can wait is woken. */
+/* Whoever sleeps longer than the core can wait is woken, or without an eye on what comes. */
 static void wake_sleepers(struct rlock_client *client)
 {
     const struct rlock__core *core = &client->core;
     int64_t next = rlock__core_next(core);
+    bool unread = core->server.flight.sent != NULL && !client->service_reads;
     bool subscribe = core->server.sub_out.len != 0 || (core->channels != NULL && !client->sub.up);
 
     if (client->keeper != NULL && next < client->keeper_until) {
@@ -83,7 +84,7 @@ static void wake_sleepers(struct rlock_client *client)
         poke(client->keeper_fd);
     }
     if ((client->keeper == NULL && next < client->service_until) ||
-        (subscribe && client->service_until != 0)) {
+        (((client->keeper == NULL && unread) || subscribe) && client->service_until != 0)) {
         client->service_until = 0;
         rlock__wake_service(client);
     }
@@ -164,18 +165,17 @@ static bool take(struct rlock_client *client)
     bool close;
 
     atomic_store(&client->send_wanted, false);
-    if (link->sent < link->out.len) {
-        return true;
-    }
-    rlock__buf_clear(&link->out);
-    link->sent = 0;
     rlock__enter(client);
     close = flight->close && flight->gen == link->gen;
-    if (flight->up && flight->gen == link->gen) {
-        struct rlock__buf swap = link->out;
+    if (link->sent == link->out.len) {
+        rlock__buf_clear(&link->out);
+        link->sent = 0;
+        if (flight->up && flight->gen == link->gen) {
+            struct rlock__buf swap = link->out;
 
-        link->out = flight->out;
-        flight->out = swap;
+            link->out = flight->out;
+            flight->out = swap;
+        }
     }
     (void)pthread_mutex_unlock(&client->mutex);
     if (close && link->gen != 0) {
@@ -217,8 +217,7 @@ void rlock__drive(struct rlock_client *client)
         flush(client);
         (void)pthread_mutex_unlock(&client->link.turn);
         atomic_thread_fence(memory_order_seq_cst);
-        if (!atomic_load(&client->send_wanted) || atomic_load(&client->link.fd) < 0 ||
-            atomic_load(&client->link.stuck)) {
+        if (!atomic_load(&client->send_wanted) || atomic_load(&client->link.fd) < 0) {
             return;
         }
     }

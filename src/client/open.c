@@ -354,7 +354,7 @@ int rlock_client_open(const struct rlock_client_opts *opts, struct rlock_client 
     }
     code = init(client, opts);
     if (code != 0) {
-        if (client->cancel_fd >= 0) {
+        if (client->registered_prev != NULL) {
             rlock__process_unregister(client);
         }
         rlock__core_fini(&client->core);
@@ -403,7 +403,6 @@ struct rlock_client *rlock_client_close(struct rlock_client *client)
     rlock__wake_service(client); /* to read the answers */
     wait_settled(client);
     stop_threads(client);
-    rlock__process_unregister(client);
     rlock__enter(client);
     rlock__core_fini(&client->core);
     rlock__leave(client);
@@ -413,6 +412,7 @@ struct rlock_client *rlock_client_close(struct rlock_client *client)
     rlock__conn_close(client->link.conn);
     (void)pthread_mutex_unlock(&client->link.turn);
     rlock__conn_close(client->sub.conn);
+    rlock__process_unregister(client); /* until then a child of fork has sockets to close */
     rlock__thread_prune();
     rlock__client_unref(client);
     return NULL;

@@ -113,6 +113,7 @@ static void on_thread_exit(void *unused)
             rlock__enter(client);
             rlock__core_thread_exit(&client->core, self.number, rlock__now_us());
             rlock__leave(client);
+            rlock__drive(client);
         }
         (void)rlock__claim_unref(claim);
     }

@@ -300,6 +300,7 @@ static bool plan(struct rlock_client *client, struct pollfd fds[static N_FDS], i
         fds[LINK].events = POLLIN | POLLRDHUP;
         fds[LINK].events |= atomic_load(&link->stuck) ? POLLOUT : 0;
     }
+    client->service_reads = (fds[LINK].events & POLLIN) != 0;
     client->service_until = until;
     (void)pthread_mutex_unlock(&client->mutex);
     *ret_until = until;

@@ -160,7 +160,8 @@ static void report(const struct rlock__composite *composite, struct rlock__loss 
 
 /* ---- Driving ---- */
 
-/* Sleeps until the party or a watched client has something to do. */
+/* Sleeps until the party or a watched client has something to do. cancel: NULL none, or the party
+ * knows that it was fired. */
 static void sleep_once(struct waiter *waiter, int64_t until, const struct rlock_cancel *cancel)
 {
     struct pollfd fds[2 * RLOCK__MEMBERS_MAX + 2];
@@ -174,7 +175,7 @@ static void sleep_once(struct waiter *waiter, int64_t until, const struct rlock_
     }
     fds[0] = (struct pollfd){.fd = waiter->fd, .events = POLLIN};
     fds[1] = (struct pollfd){.fd = -1, .events = POLLIN};
-    if (cancel != NULL && !rlock__cancel_is_fired(cancel)) {
+    if (cancel != NULL) {
         fds[1].fd = rlock__cancel_fd(cancel);
     }
     (void)pthread_mutex_lock(&mutex);
@@ -195,7 +196,7 @@ void rlock__turn_drive(struct rlock__party *party, int fd, const struct rlock_ca
 {
     struct waiter all = {.party = party, .fd = fd}, *waiter = &all;
     struct rlock__wish wishes[RLOCK__MEMBERS_MAX];
-    bool complete = false;
+    bool complete = false, fired;
 
     while (!complete) {
         struct rlock__loss *loss;
@@ -203,7 +204,8 @@ void rlock__turn_drive(struct rlock__party *party, int fd, const struct rlock_ca
         size_t n;
 
         (void)pthread_mutex_lock(&mutex);
-        if (cancel != NULL && rlock__cancel_is_fired(cancel)) {
+        fired = cancel != NULL && rlock__cancel_is_fired(cancel);
+        if (fired) {
             rlock__party_cancel(party, rlock__now_us());
         }
         rlock__party_timer(party, rlock__now_us());
@@ -219,7 +221,7 @@ void rlock__turn_drive(struct rlock__party *party, int fd, const struct rlock_ca
         report(party->composite, loss, NULL);
         carry_out_all(wishes, n, waiter);
         if (!complete && n == 0) {
-            sleep_once(waiter, timer_at, cancel);
+            sleep_once(waiter, timer_at, fired ? NULL : cancel);
         }
     }
     while (waiter->n_kept > 0) {

@@ -224,6 +224,33 @@ void rlock__core_cancel(struct rlock__core *core, const void *cancel, int64_t no
     settle(core, now);
 }
 
+void rlock__core_thread_exit(struct rlock__core *core, uint64_t thread, int64_t now)
+{
+    struct rlock__hold *hold, *after;
+
+    HASH_ITER(hh, core->holds, hold, after) {
+        if (!hold->owner.given && hold->owner.id == thread) {
+            rlock__hold_lose(hold, RLOCK_LOST_THREAD_EXITED, now);
+            if (!hold->busy) {
+                rlock__hold_free(hold);
+            }
+        }
+    }
+    settle(core, now);
+}
+
+void rlock__core_forced(struct rlock__core *core, uint64_t number, int64_t now)
+{
+    struct rlock__hold *hold, *after;
+
+    HASH_ITER(hh, core->holds, hold, after) {
+        if (hold->number == number) {
+            rlock__hold_lose(hold, RLOCK_LOST_FORCED, now);
+        }
+    }
+    settle(core, now);
+}
+
 void rlock__core_close(struct rlock__core *core, int64_t now)
 {
     core->closed = true;

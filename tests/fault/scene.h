@@ -42,6 +42,19 @@ static inline int64_t scene_ms(int64_t ms)
     return test_slack() > 1 ? 3 * ms : ms;
 }
 
+/* In a child of fork: a sanitizer does not allow that. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define MAY_START_THREADS false
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define MAY_START_THREADS false
+#endif
+#ifndef MAY_START_THREADS
+#define MAY_START_THREADS true
+#endif
+
 struct scene {
     struct test_server *server;
     struct proxy *proxy; /* NULL: none */

@@ -245,6 +245,62 @@ static void a_signal_handler_may_cancel_the_thread_it_interrupts(void **state)
     scene_close(&scene);
 }
 
+static void *fire_soon(void *cancel)
+{
+    (void)usleep(20000);
+    rlock_cancel_fire(cancel);
+    return NULL;
+}
+
+/* In a child, with a client of its own and the parent's signal. */
+static void cancel_own_wait(struct scene *scene, struct rlock_cancel *cancel)
+{
+    struct actor actor;
+    pthread_t thread;
+
+    actor_open(&actor, scene, unhurried());
+    TEST_CHECK(pthread_create(&thread, NULL, fire_soon, cancel) == 0);
+    TEST_CHECK(actor_visit(&actor, RLOCK_TAKE(.wait_ms = 60000, .cancel = cancel)) ==
+               RLOCK_ECANCELED);
+    TEST_CHECK(pthread_join(thread, NULL) == 0);
+    actor_close(&actor);
+}
+
+/* As one whose handler of SIGTERM was inherited, and who gets one of its own. */
+static void a_child_of_fork_cancels_nothing_of_its_parent(void **state)
+{
+    struct rlock_cancel *cancel = NULL;
+    struct scene scene;
+    struct actor actor;
+    struct waiter waiter;
+    pid_t pid;
+
+    (void)state;
+    scene_open(&scene, NULL);
+    scene_take_by_hand(&scene, 0);
+    actor_open(&actor, &scene, unhurried());
+    assert_code(rlock_cancel_new(&cancel), 0);
+    waiter_start(&waiter, &actor, RLOCK_TAKE(.wait_ms = 60000, .cancel = cancel));
+    assert_true(scene_wait_waiters(&scene, 1));
+    pid = test_must(fork(), "fork");
+    if (pid == 0) {
+        if (MAY_START_THREADS) {
+            cancel_own_wait(&scene, cancel);
+        } else {
+            rlock_cancel_fire(cancel);
+        }
+        _exit(0);
+    }
+    assert_int_equal(test_reap(pid), 0);
+    free(test_server_cmd(scene.server, "DEL " SCENE_NAME));
+    free(test_server_cmd(scene.server, "PUBLISH " SCENE_CHANNEL " 0"));
+    assert_int_equal(waiter_join(&waiter), 0);
+    assert_code(actor_visit(&actor, RLOCK_TAKE(.wait_ms = 60000, .cancel = cancel)), 0);
+    cancel = rlock_cancel_free(cancel);
+    actor_close(&actor);
+    scene_close(&scene);
+}
+
 static void a_call_that_waits_for_a_connection_is_canceled(void **state)
 {
     struct scene scene;
@@ -310,6 +366,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(cancellations_of_what_is_in_the_air_leave_nothing),
         cmocka_unit_test(cancellations_over_a_slow_line_are_in_doubt_and_leave_nothing),
         cmocka_unit_test(a_signal_handler_may_cancel_the_thread_it_interrupts),
+        cmocka_unit_test(a_child_of_fork_cancels_nothing_of_its_parent),
         cmocka_unit_test(a_call_that_waits_for_a_connection_is_canceled),
         cmocka_unit_test(a_canceled_nested_call_leaves_the_outer_hold),
     };

@@ -3,12 +3,15 @@
 #include "fault/scene.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -242,6 +245,36 @@ static void without_room_for_a_subscriber_waiters_poll(void **state)
     scene_close(&scene);
 }
 
+/* ---- This process's lacks ---- */
+
+static atomic_int eventfds_to_failure; /* 0: none fails */
+
+/* The library's eventfd() is this one. */
+int eventfd(unsigned int count, int flags)
+{
+    if (atomic_load(&eventfds_to_failure) > 0 && atomic_fetch_sub(&eventfds_to_failure, 1) == 1) {
+        errno = EMFILE;
+        return -1;
+    }
+    return (int)syscall(SYS_eventfd2, count, flags);
+}
+
+/* Others open and close meanwhile: what lacked for one descriptor is there for the next. */
+static void a_client_that_lacks_a_descriptor_is_not_opened(void **state)
+{
+    const size_t fds = test_fds_open();
+    struct rlock_client *client = NULL;
+
+    (void)state;
+    for (int i = 1; i <= 2; i++) {
+        atomic_store(&eventfds_to_failure, i);
+        assert_code(rlock_client_open(NULL, &client), RLOCK_ERESOURCE);
+        assert_int_equal(atomic_load(&eventfds_to_failure), 0);
+        assert_null(client);
+        assert_int_equal(test_fds_open(), fds);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -252,6 +285,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(connections_reset_when_they_are_accepted_are_tried_again),
         cmocka_unit_test(a_full_server_is_asked_again_without_a_storm),
         cmocka_unit_test(without_room_for_a_subscriber_waiters_poll),
+        cmocka_unit_test(a_client_that_lacks_a_descriptor_is_not_opened),
     };
 
     if (argc > 1) {

@@ -168,19 +168,6 @@ static void child_can_do_nothing(const struct actor *actor, const bool sockets[s
     TEST_CHECK(rlock_client_close(actor->client) == NULL);
 }
 
-/* A sanitizer does not allow that after fork. */
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define MAY_START_THREADS false
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define MAY_START_THREADS false
-#endif
-#ifndef MAY_START_THREADS
-#define MAY_START_THREADS true
-#endif
-
 /* A client of the child's own is another client. */
 static void child_opens_its_own(const struct actor *parent)
 {
@@ -307,6 +294,111 @@ static void a_child_forked_during_an_inspect_has_none_of_its_connections(void **
     TEST_CHECK(pthread_join(thread, NULL) == 0);
     free(test_server_cmd(scene.server, "DEL " SCENE_NAME));
     actor_close(&actor);
+    scene_close(&scene);
+}
+
+struct forker {
+    struct scene *scene;
+    _Atomic int status; /* of the child; -1 there is none yet */
+};
+
+/* The child of a dispatcher is no dispatcher: it may wait for locks, and close its client. */
+static void fork_in_a_callback(const struct rlock_loss *loss, void *payload)
+{
+    struct forker *forker = payload;
+    struct actor actor;
+    pid_t pid = test_must(fork(), "fork");
+
+    (void)loss;
+    if (pid == 0) {
+        actor_open(&actor, forker->scene, unhurried());
+        TEST_CHECK(actor_visit(&actor, &patient) == 0);
+        TEST_CHECK(rlock_free(actor.lock) == NULL);
+        TEST_CHECK(rlock_client_close(actor.client) == NULL);
+        _exit(0);
+    }
+    atomic_store(&forker->status, test_reap(pid));
+}
+
+static void a_child_forked_in_a_callback_may_wait_and_close(void **state)
+{
+    struct scene scene;
+    struct forker forker = {.scene = &scene, .status = -1};
+    struct rlock_client *client = NULL;
+    struct rlock *lock = NULL;
+
+    (void)state;
+    if (!MAY_START_THREADS) {
+        print_message("no threads after fork under a sanitizer\n");
+        skip();
+    }
+    scene_open(&scene, NULL);
+    assert_code(
+        rlock_client_open(&RLOCK_CLIENT_OPTS(.url = test_server_unix_url(scene.server),
+                                             .on_lost = fork_in_a_callback, .payload = &forker),
+                          &client),
+        0);
+    assert_code(rlock_reentrant_new(client, "b", NULL, &lock), 0);
+    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.lease_ms = scene_ms(100)), NULL), 0);
+    assert_true(TEST_EVENTUALLY(atomic_load(&forker.status) != -1, 10000));
+    assert_int_equal(atomic_load(&forker.status), 0);
+    assert_code(rlock_unlock(lock), RLOCK_ELOST);
+    lock = rlock_free(lock);
+    assert_null(rlock_client_close(client));
+    scene_close(&scene);
+}
+
+struct opener {
+    struct scene *scene;
+    _Atomic bool stop;
+};
+
+static void *open_and_close(void *arg)
+{
+    struct opener *opener = arg;
+    struct rlock_info info = RLOCK_INFO_INIT;
+
+    while (!atomic_load(&opener->stop)) {
+        struct actor actor;
+
+        actor_open(&actor, opener->scene, unhurried());
+        TEST_CHECK(rlock_try_lock(actor.lock) == 0);
+        TEST_CHECK(rlock_inspect(actor.lock, &info) == 0);
+        TEST_CHECK(rlock_unlock(actor.lock) == 0);
+        actor_close(&actor);
+    }
+    return NULL;
+}
+
+/* However far opening and closing had come: the server sees the end though the children live. */
+static void children_forked_meanwhile_keep_no_connection_of_a_closed_client(void **state)
+{
+    enum { CHILDREN = 300 };
+    struct scene scene;
+    struct opener opener = {.scene = &scene};
+    pid_t pids[CHILDREN];
+    pthread_t thread;
+    bool gone;
+
+    (void)state;
+    scene_open(&scene, NULL);
+    TEST_CHECK(pthread_create(&thread, NULL, open_and_close, &opener) == 0);
+    for (size_t i = 0; i < CHILDREN; i++) {
+        pids[i] = test_must(fork(), "fork");
+        if (pids[i] == 0) {
+            (void)pause();
+            _exit(0);
+        }
+        (void)usleep(100 + 37 * (useconds_t)i % 500);
+    }
+    atomic_store(&opener.stop, true);
+    TEST_CHECK(pthread_join(thread, NULL) == 0);
+    gone = TEST_EVENTUALLY(test_server_clients(scene.server) == 0, 2000);
+    for (size_t i = 0; i < CHILDREN; i++) {
+        test_must(kill(pids[i], SIGKILL), "kill");
+        (void)test_reap(pids[i]);
+    }
+    assert_true(gone);
     scene_close(&scene);
 }
 
@@ -475,6 +567,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_child_forked_under_load_can_do_nothing_and_disturbs_nobody),
         cmocka_unit_test(a_child_forked_under_load_may_open_a_client_of_its_own),
         cmocka_unit_test(a_child_forked_during_an_inspect_has_none_of_its_connections),
+        cmocka_unit_test(a_child_forked_in_a_callback_may_wait_and_close),
+        cmocka_unit_test(children_forked_meanwhile_keep_no_connection_of_a_closed_client),
         cmocka_unit_test(a_program_that_is_executed_inherits_nothing),
         cmocka_unit_test(close_releases_holds_and_wakes_waiters),
         cmocka_unit_test(close_does_not_wait_longer_for_a_server_that_vanished),
