@@ -95,6 +95,26 @@ static int check_operands(const struct verb *verb, const struct cli_options *opt
     return CLI_EXIT_OK;
 }
 
+/* An option that would say nothing is a mistake. */
+static int check_options(const struct cli_options *opts)
+{
+    const bool is_fair = opts->kind != NULL && strcmp(opts->kind->name, "fair") == 0;
+
+    if (opts->max_lease_ms != 0 && !opts->is_redlock) {
+        return cli_usage("--max-lease goes with --redlock");
+    }
+    if (opts->fair_slot_ms != 0 && !is_fair) {
+        return cli_usage("--fair-slot goes with --kind fair");
+    }
+    if (opts->lease_ms != 0 && opts->renewed_lease_ms != 0) {
+        return cli_usage("--lease or --renewed-lease, not both: the first is not renewed");
+    }
+    if (opts->lease_ms != 0 && opts->max_hold_ms != 0) {
+        return cli_usage("--lease or --max-hold, not both: a lease is not renewed at all");
+    }
+    return CLI_EXIT_OK;
+}
+
 static int run_verb(const struct verb *verb, int argc, char **argv)
 {
     struct cli_options opts;
@@ -104,6 +124,7 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
         status = help_on(verb);
     } else if (status == CLI_EXIT_OK) {
         status = check_operands(verb, &opts);
+        status = status == CLI_EXIT_OK ? check_options(&opts) : status;
         status = status == CLI_EXIT_OK ? verb->run(&opts) : status;
     }
     cli_options_fini(&opts);

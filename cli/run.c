@@ -20,6 +20,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define FIRST_MS 1000
+
 struct run {
     struct cli_options *opts;
     const char *name;
@@ -56,14 +58,34 @@ static int prepare(struct run *run)
     return status;
 }
 
+/* A RedLock may have no quorum for long, after a start of all its servers above all: that is said
+ * after a second of its wait. */
+static int take_within(struct run *run)
+{
+    const int64_t wait_ms = run->opts->wait_ms;
+    const bool long_wait = run->opts->is_redlock && (wait_ms < 0 || wait_ms > FIRST_MS);
+    struct rlock_take how = {.size = sizeof(how),
+                             .wait_ms = long_wait ? FIRST_MS : wait_ms,
+                             .lease_ms = run->opts->lease_ms,
+                             .cancel = run->cancel};
+    int code = rlock_lock_with(run->lock, &how, &run->grant);
+
+    if (long_wait &&
+        (code == RLOCK_ETIMEDOUT || code == RLOCK_ENOQUORUM || code == RLOCK_EINDOUBT)) {
+        if (code == RLOCK_ENOQUORUM) {
+            cli_say_waiting(run->opts, run->name);
+        }
+        how.wait_ms = wait_ms < 0 ? wait_ms : wait_ms - FIRST_MS;
+        code = rlock_lock_with(run->lock, &how, &run->grant);
+    }
+    return code;
+}
+
 /* Takes the lock and blocks the signals. A signal that came until then counts, also when the lock
  * was granted. */
 static int take(struct run *run)
 {
-    const struct rlock_take *how =
-        RLOCK_TAKE(.wait_ms = run->opts->wait_ms, .lease_ms = run->opts->lease_ms,
-                   .cancel = run->cancel);
-    const int code = rlock_lock_with(run->lock, how, &run->grant);
+    const int code = take_within(run);
     const bool blocked = cli_signals_block(&run->signals);
 
     if (code != 0 && code != RLOCK_ECANCELED) {

@@ -117,6 +117,11 @@ int cli_fail(const struct cli_options *opts, const char *name, int code)
     return cli_exit_of(code);
 }
 
+void cli_say_waiting(const struct cli_options *opts, const char *name)
+{
+    cli_say(opts, name, "waiting: %s", skip_name(rlock_detail(), name));
+}
+
 int cli_usage(const char *format, ...)
 {
     va_list args;

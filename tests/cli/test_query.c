@@ -23,6 +23,12 @@ static void wrong_usage_is_64(void **state)
     assert_int_equal(COMMAND_STATUS("run", "--wait", "soon", "a", "--", "true"), 64);
     assert_int_equal(COMMAND_STATUS("run", "--no-such-option", "a", "--", "true"), 64);
     assert_int_equal(COMMAND_STATUS("run", "--kind", "odd", "a", "--", "true"), 64);
+    assert_int_equal(COMMAND_STATUS("run", "--max-lease", "9s", "a", "--", "true"), 64);
+    assert_int_equal(COMMAND_STATUS("run", "--fair-slot", "9s", "a", "--", "true"), 64);
+    assert_int_equal(
+        COMMAND_STATUS("run", "--lease", "9s", "--renewed-lease", "9s", "a", "--", "true"), 64);
+    assert_int_equal(COMMAND_STATUS("run", "--lease", "9s", "--max-hold", "9s", "a", "--", "true"),
+                     64);
     assert_int_equal(COMMAND_STATUS("run", "a", "true"), 64);
     assert_int_equal(COMMAND_STATUS("run", "--", "true"), 64);
     assert_int_equal(COMMAND_STATUS("run", "", "--", "true"), 64);

@@ -138,6 +138,22 @@ static void after_a_start_of_all_it_says_when_they_count(void **state)
     close_trio(&trio);
 }
 
+static void who_waits_for_a_quorum_is_told_why(void **state)
+{
+    struct trio trio;
+    struct command command;
+
+    (void)state;
+    open_trio(&trio);
+    command = COMMAND("run", "--redlock", trio.urls, "--max-lease", "4s", "--renewed-lease", "4s",
+                      "a", "--", "sh", "-c", "exit 3");
+    assert_true(
+        TEST_EVENTUALLY(strstr(file_text(command.err), "waiting: no quorum") != NULL, 10000));
+    assert_contains(file_text(command.err), "restarted; it counts in");
+    assert_int_equal(command_wait(&command, 20000), 3);
+    close_trio(&trio);
+}
+
 /* Its words, as ps shows them. Valid until the next call. */
 static const char *command_line(const struct command *command)
 {
@@ -185,6 +201,7 @@ int main(int argc, char **argv)
                                         fixture_stop),
         cmocka_unit_test(a_redlock_survives_a_minority),
         cmocka_unit_test(after_a_start_of_all_it_says_when_they_count),
+        cmocka_unit_test(who_waits_for_a_quorum_is_told_why),
         cmocka_unit_test(no_password_of_a_list_is_seen),
     };
 
