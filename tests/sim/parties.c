@@ -89,7 +89,8 @@ static void configure(struct sim_parties *all)
     config->n_keys = 1 + (unsigned)sim_random(home, multi ? SIM_KEYS : 2);
     config->n_locks = multi ? 1 + (unsigned)sim_random(home, SIM_LOCKS) : config->n_keys;
     config->n_processes = 2 + (unsigned)sim_random(home, SIM_PROCESSES - 1);
-    config->n_owners = 1 + (unsigned)sim_random(home, SIM_OWNERS);
+    config->hands = config->n_locks > 1 && multi && sim_chance(home, 500) ? 2 : 1;
+    config->n_owners = config->hands * (1 + (unsigned)sim_random(home, 2));
     config->delay_max = delays[sim_random(home, 3)] * RLOCK__MS;
     config->lease = leases[sim_random(home, 4)] * RLOCK__MS;
     config->op_timeout = (40 + sim_random(home, 200)) * RLOCK__MS;

@@ -7,6 +7,9 @@
  *                          all members are, or a quorum
  *   lost is told           once, within 50 ms, and the other members are given back
  *   leases end             a fixed lease is not renewed once the whole is taken
+ *   levels are exact       a hold has as many as its owner's composites have of it; on a perfect
+ *                          network its server counts as many
+ *   renewed is kept        on a perfect network nothing is lost that any level has renewed
  *   calls return           by their deadline and 50 ms
  *   every holder is known  to its client, on a perfect network: as a hold, or to be released
  *   free locks are taken   there: nobody sleeps for long while all that it waits for is free
@@ -75,6 +78,10 @@ static bool collide(const struct sim_owner *a, const struct sim_owner *b)
 
     if (!is_multi(a)) {
         return a->lock == b->lock;
+    }
+    if (a->process == b->process && a->owner.id == b->owner.id &&
+        a->owner.given == b->owner.given) {
+        return false;
     }
     for (size_t i = 0; i < one->composite->n; i++) {
         struct sim_place place = sim_place_of(&one->slots[i]);
@@ -162,6 +169,7 @@ static void check_told(struct sim_owner *owner, int64_t now)
 static bool is_free_for(const struct sim_owner *owner)
 {
     const struct rlock__party *party = owner->party;
+    const struct sim_owner *twin = sim_twin_next(owner, NULL);
 
     for (size_t i = 0; i < party->composite->n; i++) {
         struct sim_place place = sim_place_of(&party->slots[i]);
@@ -169,12 +177,15 @@ static bool is_free_for(const struct sim_owner *owner)
         struct sim_view name = {world->keys[place.key], strlen(world->keys[place.key])};
         struct sim_key_info info;
 
+        const struct rlock__hold *hold =
+            rlock__hold_find(party->slots[i].spec->core, party->slots[i].spec, party->owner);
+
         if (sim_server_find_key(world->server, name, &info) &&
-            !is_on_server(owner, place, party->slots[i].call.number)) {
+            (hold == NULL || !is_on_server(owner, place, hold->number))) {
             return false;
         }
     }
-    return true;
+    return twin == NULL || !twin->calling;
 }
 
 static void check_waiting(struct sim_owner *owner)
@@ -192,6 +203,37 @@ static void check_waiting(struct sim_owner *owner)
     }
 }
 
+/* Whether its hold has levels that are others', or are being left. */
+static bool has_more(const struct rlock__slot *slot)
+{
+    const struct rlock__hold *hold =
+        rlock__hold_find(slot->spec->core, slot->spec, slot->party->owner);
+
+    return hold != NULL && hold->count > slot->levels;
+}
+
+/* A member that the owner's other composite has as well may be had for longer by that. */
+static void check_lease(struct sim_owner *owner, int64_t now)
+{
+    const struct sim_party_config *config = &owner->process->all->config;
+    int64_t cap = RLOCK__NEVER;
+
+    for (size_t i = 0; i < owner->party->composite->n; i++) {
+        const struct rlock__slot *slot = &owner->party->slots[i];
+        struct sim_place place = sim_place_of(slot);
+        int64_t *stretched = &owner->stretched[place.server][place.key];
+
+        if (sim_twin_has(owner, place) || has_more(slot) ||
+            (owner->calling && *stretched > now)) { /* kept with the longest lease that it had */
+            *stretched = now + config->lease + config->op_timeout;
+        }
+        cap = rlock__min(cap, rlock__max(owner->cap, *stretched));
+    }
+    if (owner->depth > 0 && !owner->calling && rlock__party_valid_until(owner->party) > cap) {
+        violate(owner, "is valid past its fixed lease");
+    }
+}
+
 static void check_owner(struct sim_owner *owner, int64_t now)
 {
     if (owner->calling && !owner->excused && owner->due != RLOCK__NEVER &&
@@ -206,9 +248,60 @@ static void check_owner(struct sim_owner *owner, int64_t now)
     if (owner->process->all->config.faults == 0) {
         check_waiting(owner);
     }
-    if (owner->depth > 0 && !owner->calling &&
-        rlock__party_valid_until(owner->party) > owner->cap) {
-        violate(owner, "is valid past its fixed lease");
+    check_lease(owner, now);
+}
+
+/* The levels of a hold that its owner's composites have of it. */
+static uint32_t levels_of(const struct sim_process *process, const struct rlock__hold *hold)
+{
+    const struct rlock__party *party;
+    uint32_t levels = 0;
+
+    DL_FOREACH(process->parties, party) {
+        bool its = party->owner.id == hold->owner.id && party->owner.given == hold->owner.given;
+
+        for (size_t i = 0; its && i < party->composite->n; i++) {
+            levels += party->slots[i].spec == hold->spec ? party->slots[i].levels : 0;
+        }
+    }
+    return levels;
+}
+
+/* What the server counts; 0 it knows nothing of it. */
+static uint32_t count_on_server(const struct sim_world *world, const struct rlock__hold *hold)
+{
+    struct sim_view value, key = {hold->spec->key.at, hold->spec->key.len};
+    char name[RLOCK__OWNER_SIZE];
+    struct rlock__bytes field = rlock__owner_text(hold->core, hold->number, name);
+
+    return sim_server_find_field(world->server, key, (struct sim_view){field.at, field.len}, &value)
+               ? (uint32_t)rlock__bytes_number(rlock__bytes(value.data, value.len), 0)
+               : 0;
+}
+
+/* Of holds that no call is about. */
+static void check_levels(const struct sim_process *process, struct sim_world *world)
+{
+    const struct rlock__hold *hold, *after;
+
+    HASH_ITER(hh, world->clients[process->index]->core.holds, hold, after) {
+        if (hold->busy || hold->releasing || hold->state != RLOCK__HOLD_HELD) {
+            continue;
+        }
+        if (hold->count != levels_of(process, hold)) {
+            sim_violate(world, "process %u owner %llu: %.*s counts %u levels, its composites %u",
+                        process->index, (unsigned long long)hold->owner.id,
+                        (int)hold->spec->name.len, hold->spec->name.at, hold->count,
+                        levels_of(process, hold));
+        }
+        if (world->config.faults == 0 && !process->all->drift_beyond &&
+            hold->core->orphans == NULL && hold->valid_until > sim_process_clock(process) &&
+            hold->count != count_on_server(world, hold)) {
+            sim_violate(world, "process %u owner %llu: %.*s counts %u levels, its server %u",
+                        process->index, (unsigned long long)hold->owner.id,
+                        (int)hold->spec->name.len, hold->spec->name.at, hold->count,
+                        count_on_server(world, hold));
+        }
     }
 }
 
@@ -279,6 +372,9 @@ void sim_parties_check(struct sim_parties *all)
                 valid[n++] = owner;
             }
         }
+        for (unsigned j = 0; j < all->config.n_servers; j++) {
+            check_levels(process, &all->worlds[j]);
+        }
     }
     check_pairs(valid, n);
     for (unsigned i = 0; all->config.faults == 0 && i < all->config.n_servers; i++) {
@@ -314,7 +410,7 @@ static size_t leftovers(const struct sim_owner *owner, bool last)
     for (size_t i = 0; i < owner->n_marks; i++) {
         const struct sim_mark *mark = &owner->marks[i];
 
-        n += !mark->excused && sim_home(owner->process->all)->now < mark->free_by &&
+        n += !mark->excused && !mark->twins && sim_home(owner->process->all)->now < mark->free_by &&
              owner->process->clients[mark->place.server]->may_kill &&
              is_on_server(owner, mark->place, mark->number) && !is_counted_later(owner, i, last);
     }
