@@ -33,6 +33,7 @@ struct sim_parties;
 /* Where a member is. */
 struct sim_place {
     unsigned server, key;
+    unsigned side; /* of a read/write lock: 0 it is written, 1 read */
 };
 
 /* A composite as the users agree on it; each process names the members in an order of its own. */
@@ -66,15 +67,16 @@ struct sim_owner {
     int64_t due;  /* when the call must be back, by its clock */
     bool excused; /* something may have taken longer than it should since its call began */
     /* for the checker */
-    uint32_t depth;                        /* levels that it believes to hold */
-    int64_t cap;                           /* valid no later than that, by its clock */
-    int64_t ended_at, told_at;             /* by the world's clock; RLOCK__NEVER not yet */
-    uint32_t renewed_from;                 /* its lowest level that is renewed; 0 none */
-    int64_t free_since;                    /* all that it waits for; by the world's clock */
-    unsigned lives[SIM_SERVERS][SIM_KEYS]; /* of the keys, as its hold of each began */
-    bool shared[SIM_SERVERS][SIM_KEYS];    /* it asked for a level more of an earlier hold */
+    uint32_t depth;            /* levels that it believes to hold */
+    int64_t cap;               /* valid no later than that, by its clock */
+    int64_t ended_at, told_at; /* by the world's clock; RLOCK__NEVER not yet */
+    uint32_t renewed_from;     /* its lowest level that is renewed; 0 none */
+    int64_t free_since;        /* all that it waits for; by the world's clock */
+    unsigned lives[SIM_SERVERS][SIM_KEYS][SIM_SIDES]; /* of the keys, as its hold of each began */
+    bool shared[SIM_SERVERS][SIM_KEYS]
+               [SIM_SIDES]; /* it asked for a level more of an earlier hold */
     /* its clock: the other composite of its owner has it so long, and longer than its own lease */
-    int64_t stretched[SIM_SERVERS][SIM_KEYS];
+    int64_t stretched[SIM_SERVERS][SIM_KEYS][SIM_SIDES];
     struct sim_mark marks[SIM_MARKS];
     size_t n_marks;
 };
@@ -141,6 +143,7 @@ bool sim_process_is_paused(const struct sim_process *process);
 struct sim_process *sim_process_of(const struct rlock__slot *slot);
 struct sim_client *sim_client_of(const struct rlock__slot *slot);
 struct sim_place sim_place_of(const struct rlock__slot *slot);
+bool sim_is_rw(const struct sim_parties *all, struct sim_place place);
 
 /* ---- party_drive.c ---- */
 

@@ -2,7 +2,8 @@
 /*
  * The invariants of composites, looked at after every step:
  *   no two are valid       at one instant on one key of one server (multi), or of one RedLock;
- *                          unless a multi-lock's server lost its data, or was opened by force
+ *                          unless a multi-lock's server lost its data, or was opened by force; of a
+ *                          read/write lock's key two may be valid that both read it
  *   valid means held       a member that counts is on its server; the whole is valid exactly while
  *                          all members are, or a quorum
  *   lost is told           once, within 50 ms, and the other members are given back
@@ -26,6 +27,7 @@
 #include <utlist.h>
 
 #include "parties.h"
+#include "rw/rw.h"
 
 #define SLACK (50 * RLOCK__MS)
 #define PATIENCE                                                                                   \
@@ -53,20 +55,45 @@ static bool counts(const struct rlock__slot *slot, int64_t now)
 /* Whether the key was taken away from it. */
 static bool is_doomed(const struct sim_owner *owner, struct sim_place place)
 {
-    return owner->lives[place.server][place.key] !=
+    return owner->lives[place.server][place.key][place.side] !=
            owner->process->all->lives[place.server][place.key];
+}
+
+/* The field of a number, as its kind writes it. */
+static struct sim_view write_field(const struct rlock__core *core, const struct rlock_ops *kind,
+                                   uint64_t number, char out[static SIM_OWNER_SIZE])
+{
+    int n = snprintf(out, SIM_OWNER_SIZE, "%s:%llu%s", core->uuid, (unsigned long long)number,
+                     kind == &rlock__write_ops ? ":write" : "");
+
+    return (struct sim_view){out, (size_t)n};
+}
+
+/* Whether a reader is there: it is dead, though its field stays, once its levels' leases end. */
+static bool is_read(const struct sim_world *world, unsigned key, struct sim_view reader,
+                    struct sim_view count)
+{
+    struct sim_view name = {world->keys[key], strlen(world->keys[key])};
+    long n = rlock__bytes_number(rlock__bytes(count.data, count.len), 0);
+
+    return sim_reader_ttl(world, name, reader, n) != -2;
 }
 
 static bool is_on_server(const struct sim_owner *owner, struct sim_place place, uint64_t number)
 {
     const struct sim_world *world = &owner->process->all->worlds[place.server];
     struct sim_view value, key = {world->keys[place.key], strlen(world->keys[place.key])};
-    char name[RLOCK__OWNER_SIZE];
-    struct rlock__bytes field =
-        rlock__owner_text(&owner->process->clients[place.server]->core, number, name);
+    char name[SIM_OWNER_SIZE];
 
-    return sim_server_find_field(world->server, key, (struct sim_view){field.at, field.len},
-                                 &value);
+    return sim_server_find_field(
+               world->server, key,
+               write_field(&owner->process->clients[place.server]->core,
+                           place.side == 0 ? owner->process->all->kinds[place.server][place.key]
+                                           : NULL,
+                           number, name),
+               &value) &&
+           (place.side == 0 ||
+            is_read(world, place.key, (struct sim_view){name, strlen(name)}, value));
 }
 
 /* ---- After every step ---- */
@@ -89,7 +116,8 @@ static bool collide(const struct sim_owner *a, const struct sim_owner *b)
         for (size_t j = 0; j < other->composite->n; j++) {
             struct sim_place there = sim_place_of(&other->slots[j]);
 
-            if (place.server == there.server && place.key == there.key && !is_doomed(a, place) &&
+            if (place.server == there.server && place.key == there.key &&
+                (place.side == 0 || there.side == 0) && !is_doomed(a, place) &&
                 !is_doomed(b, place)) {
                 return true;
             }
@@ -165,7 +193,15 @@ static void check_told(struct sim_owner *owner, int64_t now)
     }
 }
 
-/* Whether nobody else has a member. */
+static bool is_written(const struct sim_world *world, struct sim_view key)
+{
+    struct sim_view mode;
+
+    return sim_server_find_field(world->server, key, (struct sim_view){"mode", 4}, &mode) &&
+           mode.len == 5;
+}
+
+/* Whether nobody else has a member, or whoever has it reads it as this one would. */
 static bool is_free_for(const struct sim_owner *owner)
 {
     const struct rlock__party *party = owner->party;
@@ -181,6 +217,7 @@ static bool is_free_for(const struct sim_owner *owner)
             rlock__hold_find(party->slots[i].spec->core, party->slots[i].spec, party->owner);
 
         if (sim_server_find_key(world->server, name, &info) &&
+            (place.side == 0 || is_written(world, name)) &&
             (hold == NULL || !is_on_server(owner, place, hold->number))) {
             return false;
         }
@@ -221,7 +258,7 @@ static void check_lease(struct sim_owner *owner, int64_t now)
     for (size_t i = 0; i < owner->party->composite->n; i++) {
         const struct rlock__slot *slot = &owner->party->slots[i];
         struct sim_place place = sim_place_of(slot);
-        int64_t *stretched = &owner->stretched[place.server][place.key];
+        int64_t *stretched = &owner->stretched[place.server][place.key][place.side];
 
         if (sim_twin_has(owner, place) || has_more(slot) ||
             (owner->calling && *stretched > now)) { /* kept with the longest lease that it had */
@@ -271,10 +308,11 @@ static uint32_t levels_of(const struct sim_process *process, const struct rlock_
 static uint32_t count_on_server(const struct sim_world *world, const struct rlock__hold *hold)
 {
     struct sim_view value, key = {hold->spec->key.at, hold->spec->key.len};
-    char name[RLOCK__OWNER_SIZE];
-    struct rlock__bytes field = rlock__owner_text(hold->core, hold->number, name);
+    char name[SIM_OWNER_SIZE];
 
-    return sim_server_find_field(world->server, key, (struct sim_view){field.at, field.len}, &value)
+    return sim_server_find_field(world->server, key,
+                                 write_field(hold->core, hold->spec->ops, hold->number, name),
+                                 &value)
                ? (uint32_t)rlock__bytes_number(rlock__bytes(value.data, value.len), 0)
                : 0;
 }
@@ -325,25 +363,48 @@ static bool knows(const struct sim_client *client, uint64_t number)
     return client->core.orphans != NULL;
 }
 
-static void check_known(struct sim_world *world, unsigned key)
+/* Whether an owner that the server has is unknown to its client. */
+static bool is_unknown(const struct sim_world *world, const char *owner)
 {
-    struct sim_view name = {world->keys[key], strlen(world->keys[key])};
-    char holder[SIM_OWNER_SIZE] = "";
-    struct sim_key_info info;
-
-    if (sim_server_find_key(world->server, name, &info)) {
-        struct sim_view owner = sim_key_item(&info, 0).name;
-
-        (void)snprintf(holder, sizeof(holder), "%.*s", (int)owner.len, owner.data);
-    }
     for (unsigned i = 0; i < world->config.n_clients; i++) {
         const struct sim_client *client = world->clients[i];
 
-        if (strncmp(holder, client->core.uuid, RLOCK__UUID_LEN) == 0 &&
-            knows(client, strtoull(holder + RLOCK__UUID_LEN + 1, NULL, 10))) {
-            holder[0] = '\0';
+        if (strncmp(owner, client->core.uuid, RLOCK__UUID_LEN) == 0) {
+            return !knows(client, strtoull(owner + RLOCK__UUID_LEN + 1, NULL, 10));
         }
     }
+    return true;
+}
+
+/* A holder that nobody knows; "" there is none. Of a lock that is read each holder counts that is
+ * alive. */
+static void find_stray(const struct sim_parties *all, struct sim_place place,
+                       char ret_holder[static SIM_OWNER_SIZE])
+{
+    const struct sim_world *world = &all->worlds[place.server];
+    struct sim_view name = {world->keys[place.key], strlen(world->keys[place.key])};
+    bool rw = sim_is_rw(all, place), read = rw && !is_written(world, name);
+    struct sim_key_info info;
+
+    for (size_t i = 0; sim_server_find_key(world->server, name, &info) && i < info.n_items; i++) {
+        struct sim_item_info item = sim_key_item(&info, i);
+
+        (void)snprintf(ret_holder, SIM_OWNER_SIZE, "%.*s", (int)item.name.len, item.name.data);
+        if (strcmp(ret_holder, "mode") != 0 && is_unknown(world, ret_holder) &&
+            (!read || is_read(world, place.key, item.name, item.value))) {
+            return;
+        }
+    }
+    ret_holder[0] = '\0';
+}
+
+static void check_known(struct sim_parties *all, struct sim_place place)
+{
+    struct sim_world *world = &all->worlds[place.server];
+    unsigned key = place.key;
+    char holder[SIM_OWNER_SIZE] = "";
+
+    find_stray(all, place, holder);
     if (strcmp(holder, world->stray[key]) != 0) {
         (void)snprintf(world->stray[key], sizeof(world->stray[key]), "%s", holder);
         world->stray_since[key] = world->now;
@@ -379,7 +440,7 @@ void sim_parties_check(struct sim_parties *all)
     check_pairs(valid, n);
     for (unsigned i = 0; all->config.faults == 0 && i < all->config.n_servers; i++) {
         for (unsigned key = 0; key < all->config.n_keys; key++) {
-            check_known(&all->worlds[i], key);
+            check_known(all, (struct sim_place){.server = i, .key = key});
         }
     }
 }

@@ -163,6 +163,7 @@ static void delete_key(struct sim_parties *all)
     struct sim_world *world = any_server(all);
     unsigned key = (unsigned)sim_random(world, all->config.n_keys);
     struct sim_key_info info;
+    struct sim_view item;
     uint64_t conn, number;
     char command[64], owner[SIM_OWNER_SIZE];
 
@@ -170,8 +171,9 @@ static void delete_key(struct sim_parties *all)
         !sim_server_find_key(world->server, (struct sim_view){world->keys[key], 6}, &info)) {
         return;
     }
-    (void)snprintf(owner, sizeof(owner), "%.*s", (int)sim_key_item(&info, 0).name.len,
-                   sim_key_item(&info, 0).name.data);
+    item = sim_key_item(&info, (size_t)sim_random(world, (int64_t)info.n_items))
+               .name; /* or the mode */
+    (void)snprintf(owner, sizeof(owner), "%.*s", (int)item.len, item.data);
     sim_trace(world, "somebody opens key %u of server %u by force", key, number_of(all, world));
     conn = sim_server_connect(world->server);
     (void)snprintf(command, sizeof(command), "*2\r\n$3\r\nDEL\r\n$6\r\n%s\r\n", world->keys[key]);

@@ -38,7 +38,7 @@ bool sim_twin_has(const struct sim_owner *owner, struct sim_place place)
             struct rlock__slot *slot = &twin->party->slots[i];
             struct sim_place its = sim_place_of(slot);
 
-            if (its.server == place.server && its.key == place.key &&
+            if (its.server == place.server && its.key == place.key && its.side == place.side &&
                 (slot->levels > 0 || slot->running)) {
                 return true;
             }
@@ -251,10 +251,10 @@ static struct sim_owner *owner_of(struct sim_process *process, const struct rloc
 static void note_life(struct sim_owner *owner, struct sim_place place, bool fresh)
 {
     const struct sim_owner *twin = sim_twin_next(owner, NULL);
-    unsigned *life = &owner->lives[place.server][place.key];
+    unsigned *life = &owner->lives[place.server][place.key][place.side];
 
     if (sim_twin_has(owner, place)) {
-        *life = twin->lives[place.server][place.key];
+        *life = twin->lives[place.server][place.key][place.side];
     } else if (fresh) {
         *life = owner->process->all->lives[place.server][place.key];
     }
@@ -274,7 +274,7 @@ void sim_owner_asks(struct rlock__slot *slot)
         return;
     }
     note_life(owner, place, fresh);
-    owner->shared[place.server][place.key] =
+    owner->shared[place.server][place.key][place.side] =
         !fresh && slot->levels == 0 && !sim_twin_has(owner, place);
 }
 
@@ -291,7 +291,7 @@ static void note_mark(struct sim_owner *owner, struct sim_place place, uint64_t 
         (struct sim_mark){.place = place,
                           .number = number,
                           .free_by = sim_home(all)->now + all->config.lease,
-                          .excused = owner->shared[place.server][place.key]};
+                          .excused = owner->shared[place.server][place.key][place.side]};
 }
 
 void sim_owner_hears(struct rlock__slot *slot)
@@ -327,7 +327,7 @@ static bool shares_a_hold(const struct sim_owner *owner)
     for (size_t i = 0; i < owner->party->composite->n; i++) {
         struct sim_place place = sim_place_of(&owner->party->slots[i]);
 
-        if (owner->shared[place.server][place.key]) {
+        if (owner->shared[place.server][place.key][place.side]) {
             return true;
         }
     }
