@@ -97,7 +97,7 @@ struct rlock__call {
     int64_t min_uptime_us; /* ACQUIRE: a server that started later does not count; 0 any */
     /* of a member. ACQUIRE with a lease: renewed with it until it is sealed; RELEASE: not sealed */
     bool kept;
-    /* of a member. ACQUIRE: the first of its composite's levels that is renewed; RELEASE: that one */
+    /* of a member. ACQUIRE: the first of its composite's levels that is renewed; RELEASE: that */
     bool renewed;
     bool member;              /* one level of a composite, which answers for it to its owner */
     struct rlock__team *team; /* ACQUIRE: it is taken together with others; NULL alone */

@@ -204,7 +204,7 @@ static void end(struct rlock__party *party, int code)
     party->timer_at = RLOCK__NEVER;
     party->code = code;
     party->complete = true;
-    if (party->lost) {
+    if (party->lost || party->count == 0) { /* also by the end of a client, meanwhile */
         shed(party);
     }
     if (code != 0 && party->detail[0] == '\0') {

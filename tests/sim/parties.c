@@ -68,8 +68,8 @@ static void draw_locks(struct sim_parties *all)
     }
 }
 
-/* Of a RedLock all members are plain; of a multi-lock they may be of several kinds. A key that may be
- * written may be read as well. */
+/* Of a RedLock all members are plain; of a multi-lock they may be of several kinds. A key that
+ * may be written may be read as well. */
 static void draw_kinds(struct sim_parties *all)
 {
     static const struct rlock_ops *const kinds[] = {&rlock__reentrant_ops, &rlock__spin_ops,

@@ -473,6 +473,7 @@ static size_t leftovers(const struct sim_owner *owner, bool last)
 
         n += !mark->excused && !mark->twins && sim_home(owner->process->all)->now < mark->free_by &&
              owner->process->clients[mark->place.server]->may_kill &&
+             !owner->process->clients[mark->place.server]->closed &&
              is_on_server(owner, mark->place, mark->number) && !is_counted_later(owner, i, last);
     }
     return n;
@@ -507,7 +508,7 @@ void sim_parties_check_done(const struct sim_owner *owner)
         violate(owner, "is told that it does not own what it holds");
     }
     if (party->count == 0 && party->code != RLOCK_EINDOUBT && party->code != RLOCK_ELOST &&
-        leftovers(owner, !owner->taking) > most) {
+        party->code != RLOCK_ECLOSED && leftovers(owner, !owner->taking) > most) {
         violate(owner, owner->taking ? "was refused, and is left as a holder"
                                      : "has left, and is left as a holder");
     }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What owners do: take composites at random, nest, hold, sometimes for too long, give up, leave. */
+#include <utlist.h>
+
 #include "parties.h"
 
 void sim_owner_plan(struct sim_owner *owner, int64_t pause)
@@ -29,17 +31,21 @@ struct sim_owner *sim_twin_next(const struct sim_owner *owner, const struct sim_
     return NULL;
 }
 
+/* Also by one that it has left, and that is not over yet. */
 bool sim_twin_has(const struct sim_owner *owner, struct sim_place place)
 {
-    struct sim_owner *twin = NULL;
+    const struct rlock__party *party;
 
-    while ((twin = sim_twin_next(owner, twin)) != NULL) {
-        for (size_t i = 0; twin->party != NULL && i < twin->party->composite->n; i++) {
-            struct rlock__slot *slot = &twin->party->slots[i];
-            struct sim_place its = sim_place_of(slot);
+    DL_FOREACH(owner->process->parties, party) {
+        bool its = party != owner->party && party->owner.id == owner->owner.id &&
+                   party->owner.given == owner->owner.given;
 
-            if (its.server == place.server && its.key == place.key && its.side == place.side &&
-                (slot->levels > 0 || slot->running)) {
+        for (size_t i = 0; its && i < party->composite->n; i++) {
+            const struct rlock__slot *slot = &party->slots[i];
+            struct sim_place there = sim_place_of(slot);
+
+            if (there.server == place.server && there.key == place.key &&
+                there.side == place.side && (slot->levels > 0 || slot->running)) {
                 return true;
             }
         }
@@ -253,7 +259,7 @@ static void note_life(struct sim_owner *owner, struct sim_place place, bool fres
     const struct sim_owner *twin = sim_twin_next(owner, NULL);
     unsigned *life = &owner->lives[place.server][place.key][place.side];
 
-    if (sim_twin_has(owner, place)) {
+    if (twin != NULL && sim_twin_has(owner, place)) {
         *life = twin->lives[place.server][place.key][place.side];
     } else if (fresh) {
         *life = owner->process->all->lives[place.server][place.key];
@@ -294,8 +300,22 @@ static void note_mark(struct sim_owner *owner, struct sim_place place, uint64_t 
                           .excused = owner->shared[place.server][place.key][place.side]};
 }
 
+/* Of a member that was lost nobody promised when it goes. */
+static void note_left(struct sim_owner *owner, struct sim_place place, int code)
+{
+    for (size_t i = 0; i < owner->n_marks; i++) {
+        struct sim_mark *mark = &owner->marks[i];
+
+        if (mark->place.server == place.server && mark->place.key == place.key) {
+            mark->excused |= code == RLOCK_ELOST;
+            mark->twins = sim_twin_has(owner, place);
+        }
+    }
+}
+
 void sim_owner_hears(struct rlock__slot *slot)
 {
+    struct sim_owner *twin = NULL;
     struct sim_process *process = sim_process_of(slot);
     struct sim_owner *owner = owner_of(process, slot->party);
     struct sim_place place = sim_place_of(slot);
@@ -311,13 +331,9 @@ void sim_owner_hears(struct rlock__slot *slot)
     if (slot->call.kind == RLOCK__ACQUIRE) {
         note_mark(owner, place, slot->call.number);
     }
-    for (size_t i = 0; i < owner->n_marks; i++) {
-        struct sim_mark *mark = &owner->marks[i];
-
-        if (mark->place.server == place.server && mark->place.key == place.key) {
-            mark->excused |= slot->call.code == RLOCK_ELOST;
-            mark->twins = sim_twin_has(owner, place);
-        }
+    note_left(owner, place, slot->call.code);
+    while (slot->call.code == RLOCK_ELOST && (twin = sim_twin_next(owner, twin)) != NULL) {
+        note_left(twin, place, RLOCK_ELOST);
     }
 }
 
@@ -414,6 +430,9 @@ void sim_owner_told(struct sim_process *process, const struct rlock__party *part
                     process->index, (unsigned long long)owner->owner.id, owner->lock);
     }
     owner->told_at = home->now;
+    if (loss->reason == RLOCK_LOST_CLOSED && !owner->calling) { /* nobody is to unlock it */
+        owner->depth = owner->renewed_from = 0;
+    }
 }
 
 void sim_owners_start(struct sim_process *process)
