@@ -91,11 +91,14 @@ struct rlock__call {
     enum rlock__call_kind kind;
     struct rlock__spec *spec; /* not for COMMAND */
     struct rlock__owner owner;
-    int64_t wait_us;          /* ACQUIRE: 0 one attempt, negative for ever */
-    int64_t lease_us;         /* ACQUIRE: 0 renewed */
-    int64_t timeout_us;       /* ACQUIRE of one attempt: its own deadline; 0 the client's */
-    int64_t min_uptime_us;    /* ACQUIRE: a server that started later does not count; 0 any */
-    bool kept;                /* ACQUIRE with a lease: renewed with it until it is sealed */
+    int64_t wait_us;       /* ACQUIRE: 0 one attempt, negative for ever */
+    int64_t lease_us;      /* ACQUIRE: 0 renewed */
+    int64_t timeout_us;    /* ACQUIRE of one attempt: its own deadline; 0 the client's */
+    int64_t min_uptime_us; /* ACQUIRE: a server that started later does not count; 0 any */
+    /* of a member. ACQUIRE with a lease: renewed with it until it is sealed; RELEASE: not sealed */
+    bool kept;
+    /* of a member. ACQUIRE: the first of its composite's levels that is renewed; RELEASE: that */
+    bool renewed;
     bool member;              /* one level of a composite, which answers for it to its owner */
     struct rlock__team *team; /* ACQUIRE: it is taken together with others; NULL alone */
     const void *cancel;       /* names the signal that cancels it */

@@ -74,11 +74,12 @@ struct rlock__hold {
     uint64_t number, token;
     uint32_t count;
     uint32_t members;      /* levels of composites */
-    bool member_leaves;    /* the release under way is of such a one */
-    uint32_t renewed_from; /* the lowest level that asked for renewal; 0 none */
-    uint32_t
-        kept_from;    /* the level that is renewed with its own lease until it is sealed; 0 none */
-    int64_t kept_us;  /* that lease */
+    uint32_t renewed_from; /* the lowest of its owner's own levels that is renewed; 0 none */
+    uint32_t renewals;     /* composites whose levels are renewed */
+    uint32_t kept;         /* composites that keep it with a lease until they are whole */
+    int64_t kept_us;       /* the longest such lease */
+    /* the release under way: is of a member's level, and what else ends with that */
+    bool member_leaves, renewal_leaves, kept_leaves;
     bool is_guarded;  /* a restart of the server ends it */
     int64_t lease_us; /* the longest that any level asked for */
     int64_t valid_until;

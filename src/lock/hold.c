@@ -197,7 +197,7 @@ void rlock__hold_leave(struct rlock__hold *hold, int64_t now)
 
 bool rlock__hold_is_renewed(const struct rlock__hold *hold)
 {
-    return hold->renewed_from != 0 && hold->renewed_from <= hold->count;
+    return hold->renewed_from != 0 || hold->renewals > 0 || hold->kept > 0;
 }
 
 void rlock__hold_plan(struct rlock__hold *hold)
@@ -230,6 +230,26 @@ void rlock__hold_set_valid(struct rlock__hold *hold, int64_t t0, int64_t lease_u
     atomic_store(&hold->claim->valid_until, hold->valid_until);
 }
 
+/* Which of its levels are renewed. Those of composites end in any order, so each answers for its
+ * own; the owner's own end with the last one first. */
+static void note_renewal(struct rlock__hold *hold, const struct rlock__call *call, int64_t t0,
+                         int64_t lease_us)
+{
+    bool renewed = rlock__hold_is_renewed(hold);
+
+    if (call->kept) {
+        hold->kept_us = hold->kept > 0 ? rlock__max(hold->kept_us, lease_us) : lease_us;
+        hold->kept++;
+    }
+    hold->renewals += call->renewed;
+    if (!call->member && call->lease_us == 0 && hold->renewed_from == 0) {
+        hold->renewed_from = call->target - hold->members;
+    }
+    if (!renewed && rlock__hold_is_renewed(hold)) {
+        hold->due = rlock__renew_due(hold->core, t0, lease_us);
+    }
+}
+
 void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *call, int64_t t0,
                          int64_t lease_us, int64_t now)
 {
@@ -237,9 +257,8 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
         hold->state = RLOCK__HOLD_HELD;
         hold->number = call->number;
         hold->token = call->token;
-        hold->renewed_from = 0;
+        hold->renewed_from = hold->renewals = hold->kept = 0;
         hold->lease_us = 0;
-        hold->kept_from = 0;
         hold->members = 0;
         hold->is_guarded = false;
         hold->held_until = call->spec->tuning.max_hold_us != 0
@@ -248,15 +267,8 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
     }
     hold->lost_gen = call->lost_gen > hold->lost_gen ? call->lost_gen : hold->lost_gen;
     hold->lease_us = rlock__max(hold->lease_us, lease_us);
-    if (call->kept && !rlock__hold_is_renewed(hold)) {
-        hold->kept_from = call->target;
-        hold->kept_us = lease_us;
-    }
-    if ((call->lease_us == 0 || call->kept) && !rlock__hold_is_renewed(hold)) {
-        hold->renewed_from = call->target;
-        hold->due = rlock__renew_due(hold->core, t0, lease_us);
-    }
     hold->members += call->member;
+    note_renewal(hold, call, t0, lease_us);
     hold->is_guarded |= call->min_uptime_us != 0;
     rlock__hold_set_count(hold, call->target);
     rlock__hold_set_valid(hold, t0, lease_us, now);
@@ -346,9 +358,8 @@ void rlock__core_seal(struct rlock__core *core, const struct rlock__spec *spec,
 {
     struct rlock__hold *hold = rlock__hold_find(core, spec, owner);
 
-    if (hold != NULL && hold->kept_from != 0) {
-        hold->renewed_from = hold->renewed_from == hold->kept_from ? 0 : hold->renewed_from;
-        hold->kept_from = 0;
+    if (hold != NULL && hold->kept > 0) {
+        hold->kept--;
         rlock__hold_plan(hold);
     }
 }

@@ -60,7 +60,7 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
 void rlock__hold_ended(struct rlock__hold *hold, bool wake, int64_t now);
 /* The hold is lost, for good. Harmless unless it is held. */
 void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_t now);
-/* Whether any level asked for renewal. */
+/* Whether it is renewed: for a level that asked for that, or a composite that is not whole yet. */
 bool rlock__hold_is_renewed(const struct rlock__hold *hold);
 void rlock__hold_set_count(struct rlock__hold *hold, uint32_t count);
 /* The server's lease ends no earlier than lease_us after t0, and no later than that after now.

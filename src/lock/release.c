@@ -80,13 +80,24 @@ static void on_gone(struct rlock__hold *hold, const struct rlock__answer *answer
     end_lost(hold, now);
 }
 
+/* Whether the release of a level leaves others that are renewed, and so asks for a whole lease. */
+static bool asks_for_renewal(const struct rlock__hold *hold)
+{
+    uint32_t own = hold->count - hold->members - !hold->member_leaves;
+
+    return (hold->renewed_from != 0 && hold->renewed_from <= own) ||
+           hold->renewals > hold->renewal_leaves;
+}
+
 /* One of several levels is gone. */
 static void drop_level(struct rlock__hold *hold)
 {
     rlock__hold_set_count(hold, hold->count - 1);
     hold->members -= hold->member_leaves;
     hold->members = hold->members < hold->count ? hold->members : hold->count;
-    if (hold->renewed_from > hold->count) {
+    hold->renewals -= hold->renewal_leaves && hold->renewals > 0;
+    hold->kept -= hold->kept_leaves && hold->kept > 0;
+    if (hold->renewed_from > hold->count - hold->members) {
         hold->renewed_from = 0;
     }
 }
@@ -104,9 +115,10 @@ static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer
                     core->address);
     }
     if (hold->count > 1) {
+        bool renewed = asks_for_renewal(hold);
+
         drop_level(hold);
-        if (rlock__hold_is_renewed(hold) && hold->state == RLOCK__HOLD_HELD &&
-            now < hold->valid_until) {
+        if (renewed && hold->state == RLOCK__HOLD_HELD && now < hold->valid_until) {
             rlock__hold_set_valid(hold, t0, core->renewed_lease_us, now);
         }
         rlock__hold_plan(hold);
@@ -135,7 +147,7 @@ static void leave_in_doubt(struct rlock__hold *hold, int code, int64_t now)
 static void restore(struct rlock__hold *hold, int64_t now)
 {
     hold->releasing = false;
-    hold->renewed_from = 0;
+    hold->renewed_from = hold->renewals = hold->kept = 0;
     if (now >= hold->valid_until) {
         rlock__hold_lose(hold, RLOCK_LOST_EXPIRED, now);
         return;
@@ -216,7 +228,7 @@ static bool send(struct rlock__hold *hold, int64_t now)
 {
     struct rlock__core *core = hold->core;
     uint32_t target = hold->count - 1;
-    bool renewed = hold->renewed_from != 0 && hold->renewed_from <= target;
+    bool renewed = target > 0 && asks_for_renewal(hold);
     struct rlock__request *request = rlock__release_request(
         hold->spec, hold->number, target, renewed ? core->renewed_lease_us : 0, on_answer, hold);
 
@@ -296,6 +308,8 @@ void rlock__release_turn(struct rlock__call *call, int64_t now)
         call->deadline = rlock__min(call->deadline, now + validity + call->core->op_timeout_us / 2);
         hold->resent = false;
         hold->member_leaves = call->member && hold->members > 0;
+        hold->renewal_leaves = call->renewed;
+        hold->kept_leaves = call->kept;
         ask(call, now);
     }
 }

@@ -28,9 +28,9 @@ int64_t rlock__renew_due(const struct rlock__core *core, int64_t t0, int64_t lea
 
 static int64_t whole_lease(const struct rlock__hold *hold)
 {
-    return hold->kept_from != 0 && hold->kept_from == hold->renewed_from
-               ? hold->kept_us
-               : hold->core->renewed_lease_us;
+    bool renewed = hold->renewed_from != 0 || hold->renewals > 0;
+
+    return renewed ? hold->core->renewed_lease_us : hold->kept_us;
 }
 
 /* What a renewal now asks for: never past max_hold. */

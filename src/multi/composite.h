@@ -72,7 +72,9 @@ struct rlock__slot {
     bool seal, running; /* running: the call is the member's core's, or about to be */
     bool tried;         /* the call is of this round */
     uint32_t levels;
-    int code;           /* of its latest call */
+    uint32_t renewed_from; /* the lowest of them that is renewed; 0 none */
+    bool kept;             /* renewed with its fixed lease, until it is sealed */
+    int code;              /* of its latest call */
     int64_t open_until; /* an earlier round left something there, maybe: free by then; 0 nothing */
     bool unheard;       /* nor was anything heard of its server since: it may run it yet */
     struct rlock__call call;

@@ -138,6 +138,7 @@ void rlock__slot_take(struct rlock__slot *slot, int64_t wait_us, bool kept, int6
                                       .timeout_us = once,
                                       .min_uptime_us = party->composite->max_lease_us,
                                       .kept = kept && effort->lease_us != 0,
+                                      .renewed = effort->lease_us == 0 && slot->renewed_from == 0,
                                       .cancel = effort->cancel});
 }
 
@@ -145,7 +146,9 @@ static void leave(struct rlock__slot *slot)
 {
     slot->state = RLOCK__SLOT_LEAVING;
     slot->seal = false;
-    begin(slot, &(struct rlock__call){.kind = RLOCK__RELEASE});
+    begin(slot, &(struct rlock__call){.kind = RLOCK__RELEASE,
+                                      .kept = slot->kept,
+                                      .renewed = slot->renewed_from == slot->levels});
 }
 
 /* A call that was not begun yet is not begun. */
@@ -201,7 +204,7 @@ static void end(struct rlock__party *party, int code)
     party->timer_at = RLOCK__NEVER;
     party->code = code;
     party->complete = true;
-    if (party->lost) {
+    if (party->lost || party->count == 0) { /* also by the end of a client, meanwhile */
         shed(party);
     }
     if (code != 0 && party->detail[0] == '\0') {
@@ -229,7 +232,7 @@ static void seal(struct rlock__party *party)
     for (size_t i = 0; i < party->composite->n; i++) {
         struct rlock__slot *slot = &party->slots[i];
 
-        slot->seal = slot->state == RLOCK__SLOT_HELD && slot->call.kept;
+        slot->seal = slot->state == RLOCK__SLOT_HELD && slot->kept;
     }
 }
 
@@ -392,6 +395,8 @@ static void on_taken(struct rlock__slot *slot)
 {
     if (slot->call.code == 0) {
         slot->levels++;
+        slot->kept |= slot->call.kept;
+        slot->renewed_from = slot->call.renewed ? slot->levels : slot->renewed_from;
         (void)rlock__claim_unref(slot->claim);
         slot->claim = slot->call.claim;
         slot->call.claim = NULL;
@@ -403,7 +408,11 @@ static void on_taken(struct rlock__slot *slot)
  * that never had its turn is tried again. */
 static void on_left(struct rlock__slot *slot)
 {
-    slot->levels -= slot->code != RLOCK_ETIMEDOUT;
+    if (slot->code != RLOCK_ETIMEDOUT) {
+        slot->levels--;
+        slot->kept = false;
+        slot->renewed_from = slot->renewed_from > slot->levels ? 0 : slot->renewed_from;
+    }
     slot->state = slot->levels > 0 ? RLOCK__SLOT_HELD : RLOCK__SLOT_OUT;
     if (slot->levels == 0) {
         slot->claim = rlock__claim_unref(slot->claim);
@@ -415,7 +424,7 @@ static void tidy(struct rlock__slot *slot)
 {
     if (slot->state == RLOCK__SLOT_HELD && slot->levels > due_levels(slot->party)) {
         leave(slot);
-    } else if (slot->state == RLOCK__SLOT_HELD && slot->call.kept) {
+    } else if (slot->state == RLOCK__SLOT_HELD && slot->kept) {
         slot->seal = true;
     }
 }
@@ -529,7 +538,8 @@ void rlock__party_abandon(struct rlock__party *party, enum rlock_reason reason)
         struct rlock__slot *slot = &party->slots[i];
 
         if (slot->state == RLOCK__SLOT_HELD) { /* its core forgets it */
-            slot->levels = 0;
+            slot->levels = slot->renewed_from = 0;
+            slot->kept = false;
             slot->state = RLOCK__SLOT_OUT;
             slot->claim = rlock__claim_unref(slot->claim);
         }

@@ -16,6 +16,7 @@ bool rlock__wish_take(struct rlock__slot *slot, void (*finish)(struct rlock__cal
         slot->call.payload = slot;
     }
     slot->wish = RLOCK__WISH_NONE;
+    slot->kept = slot->kept && !slot->seal;
     slot->seal = false;
     return wished;
 }

@@ -69,3 +69,21 @@ int64_t sim_world_time(const struct sim_client *client, int64_t at)
     return left <= 0 ? client->world->now
                      : client->world->now + left * 1000000 / (1000000 + client->ppm) + 1;
 }
+
+int64_t sim_reader_ttl(const struct sim_world *world, struct sim_view key, struct sim_view owner,
+                       long count)
+{
+    struct sim_key_info info;
+    int64_t longest = -2;
+    char name[160];
+
+    for (; count > 0; count--) {
+        int n = snprintf(name, sizeof(name), "{%.*s}:%.*s:rwlock_timeout:%ld", (int)key.len,
+                         key.data, (int)owner.len, owner.data, count);
+
+        if (sim_server_find_key(world->server, (struct sim_view){name, (size_t)n}, &info)) {
+            longest = rlock__max(longest, info.pttl_ms < 0 ? RLOCK__NEVER : info.pttl_ms);
+        }
+    }
+    return longest;
+}

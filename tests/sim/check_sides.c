@@ -100,24 +100,6 @@ void sim_check_taken_side(const struct sim_user *user)
 
 /* ---- What the server has ---- */
 
-int64_t sim_reader_ttl(const struct sim_world *world, struct sim_view key, struct sim_view owner,
-                       long count)
-{
-    struct sim_key_info info;
-    int64_t longest = -2;
-    char name[160];
-
-    for (; count > 0; count--) {
-        int n = snprintf(name, sizeof(name), "{%.*s}:%.*s:rwlock_timeout:%ld", (int)key.len,
-                         key.data, (int)owner.len, owner.data, count);
-
-        if (sim_server_find_key(world->server, (struct sim_view){name, (size_t)n}, &info)) {
-            longest = rlock__max(longest, info.pttl_ms < 0 ? RLOCK__NEVER : info.pttl_ms);
-        }
-    }
-    return longest;
-}
-
 static long count_of(struct sim_view value)
 {
     char digits[24];

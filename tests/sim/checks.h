@@ -64,8 +64,5 @@ void sim_check_sides(struct sim_world *world);
 /* What the server has under the key, and who could take it. */
 void sim_look_at_sides(struct sim_world *world, unsigned key);
 void sim_check_taken_side(const struct sim_user *user);
-/* What remains of a reader's lease, the longest of its levels'; -2 it is dead. */
-int64_t sim_reader_ttl(const struct sim_world *world, struct sim_view key, struct sim_view owner,
-                       long count);
 
 #endif

@@ -15,6 +15,7 @@
 #include <utlist.h>
 
 #include "parties.h"
+#include "rw/rw.h"
 
 /* A lease ends a hundredth early for its owner. Two clocks that drift apart as far: a process's,
  * and a server's. */
@@ -40,10 +41,15 @@ static void draw_places(struct sim_parties *all, struct sim_lock *lock)
         unsigned j = (unsigned)sim_random(sim_home(all), i + 1);
 
         places[i] = places[j];
-        places[j] = (struct sim_place){i / config->n_keys, i % config->n_keys};
+        places[j] = (struct sim_place){.server = i / config->n_keys, .key = i % config->n_keys};
     }
     lock->n = (size_t)(1 + sim_random(sim_home(all), rlock__min(n, SIM_MEMBERS)));
     memcpy(lock->at, places, lock->n * sizeof(places[0]));
+    for (size_t i = 0; i < lock->n; i++) {
+        if (sim_is_rw(all, lock->at[i])) {
+            lock->at[i].side = sim_chance(sim_home(all), 600);
+        }
+    }
 }
 
 static void draw_locks(struct sim_parties *all)
@@ -62,16 +68,21 @@ static void draw_locks(struct sim_parties *all)
     }
 }
 
-/* Of a RedLock all members are plain; of a multi-lock they may be of several kinds. */
+/* Of a RedLock all members are plain; of a multi-lock they may be of several kinds. A key that
+ * may be written may be read as well. */
 static void draw_kinds(struct sim_parties *all)
 {
     static const struct rlock_ops *const kinds[] = {&rlock__reentrant_ops, &rlock__spin_ops,
-                                                    &rlock__fair_ops, &rlock__fenced_ops};
+                                                    &rlock__fair_ops, &rlock__fenced_ops,
+                                                    &rlock__write_ops};
     struct sim_world *home = sim_home(all);
-    bool mixed = all->config.kind == &rlock__multi_ops && sim_chance(home, 400);
+    bool multi = all->config.kind == &rlock__multi_ops, mixed = multi && sim_chance(home, 400);
+    bool written = multi && sim_chance(home, 250);
 
     for (unsigned i = 0; i < SIM_SERVERS * SIM_KEYS; i++) {
-        all->kinds[i / SIM_KEYS][i % SIM_KEYS] = kinds[mixed ? sim_random(home, 4) : 0];
+        all->kinds[i / SIM_KEYS][i % SIM_KEYS] = kinds[mixed     ? sim_random(home, 5)
+                                                       : written ? 4
+                                                                 : 0];
     }
 }
 
@@ -89,7 +100,8 @@ static void configure(struct sim_parties *all)
     config->n_keys = 1 + (unsigned)sim_random(home, multi ? SIM_KEYS : 2);
     config->n_locks = multi ? 1 + (unsigned)sim_random(home, SIM_LOCKS) : config->n_keys;
     config->n_processes = 2 + (unsigned)sim_random(home, SIM_PROCESSES - 1);
-    config->n_owners = 1 + (unsigned)sim_random(home, SIM_OWNERS);
+    config->hands = config->n_locks > 1 && multi && sim_chance(home, 500) ? 2 : 1;
+    config->n_owners = config->hands * (1 + (unsigned)sim_random(home, 2));
     config->delay_max = delays[sim_random(home, 3)] * RLOCK__MS;
     config->lease = leases[sim_random(home, 4)] * RLOCK__MS;
     config->op_timeout = (40 + sim_random(home, 200)) * RLOCK__MS;
@@ -144,8 +156,8 @@ static void open_all(struct sim_parties *all, uint64_t seed)
     for (unsigned i = 0; i < all->config.n_servers; i++) {
         open_server(all, i, seed);
     }
-    draw_locks(all);
     draw_kinds(all);
+    draw_locks(all);
     for (unsigned i = 0; i < all->config.n_processes; i++) {
         (void)sim_process_new(all, i);
     }

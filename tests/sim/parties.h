@@ -21,7 +21,7 @@
 
 #define SIM_SERVERS 5
 #define SIM_PROCESSES 4
-#define SIM_OWNERS 2
+#define SIM_OWNERS 4
 #define SIM_LOCKS 4
 #define SIM_MEMBERS 6
 #define SIM_MARKS 64
@@ -33,6 +33,7 @@ struct sim_parties;
 /* Where a member is. */
 struct sim_place {
     unsigned server, key;
+    unsigned side; /* of a read/write lock: 0 it is written, 1 read */
 };
 
 /* A composite as the users agree on it; each process names the members in an order of its own. */
@@ -49,9 +50,11 @@ struct sim_mark {
         free_by; /* by the world's clock: what a copy that comes later does nobody answers for */
     /* nobody promised that it goes: its hold ended by itself, or an unlock in doubt has it still */
     bool excused;
+    bool twins; /* its owner had it by another composite as well */
 };
 
-/* Who takes composites: a thread, or a given id; one call at a time. */
+/* Who takes composites: a thread, or a given id; one call at a time. Two may be one and the same
+ * owner, with a composite each: then a thread still makes one call at a time, an id one of each. */
 struct sim_owner {
     struct sim_process *process;
     struct rlock__owner owner;
@@ -64,12 +67,16 @@ struct sim_owner {
     int64_t due;  /* when the call must be back, by its clock */
     bool excused; /* something may have taken longer than it should since its call began */
     /* for the checker */
-    uint32_t depth;                        /* levels that it believes to hold */
-    int64_t cap;                           /* valid no later than that, by its clock */
-    int64_t ended_at, told_at;             /* by the world's clock; RLOCK__NEVER not yet */
-    int64_t free_since;                    /* all that it waits for; by the world\'s clock */
-    unsigned lives[SIM_SERVERS][SIM_KEYS]; /* of the keys, as its hold of each began */
-    bool shared[SIM_SERVERS][SIM_KEYS];    /* it asked for a level more of an earlier hold */
+    uint32_t depth;            /* levels that it believes to hold */
+    int64_t cap;               /* valid no later than that, by its clock */
+    int64_t ended_at, told_at; /* by the world's clock; RLOCK__NEVER not yet */
+    uint32_t renewed_from;     /* its lowest level that is renewed; 0 none */
+    int64_t free_since;        /* all that it waits for; by the world's clock */
+    unsigned lives[SIM_SERVERS][SIM_KEYS][SIM_SIDES]; /* of the keys, as its hold of each began */
+    bool shared[SIM_SERVERS][SIM_KEYS]
+               [SIM_SIDES]; /* it asked for a level more of an earlier hold */
+    /* its clock: the other composite of its owner has it so long, and longer than its own lease */
+    int64_t stretched[SIM_SERVERS][SIM_KEYS][SIM_SIDES];
     struct sim_mark marks[SIM_MARKS];
     size_t n_marks;
 };
@@ -89,6 +96,7 @@ struct sim_process {
 struct sim_party_config {
     const struct rlock__composite_ops *kind;
     unsigned n_servers, n_processes, n_owners, n_keys, n_locks;
+    unsigned hands;    /* composites that one owner may have at a time */
     int64_t max_hold;  /* how long owners hold at most; more than a lease */
     int64_t delay_max; /* one way */
     int64_t drift;     /* parts per million, of any clock */
@@ -135,6 +143,7 @@ bool sim_process_is_paused(const struct sim_process *process);
 struct sim_process *sim_process_of(const struct rlock__slot *slot);
 struct sim_client *sim_client_of(const struct rlock__slot *slot);
 struct sim_place sim_place_of(const struct rlock__slot *slot);
+bool sim_is_rw(const struct sim_parties *all, struct sim_place place);
 
 /* ---- party_drive.c ---- */
 
@@ -152,6 +161,10 @@ void sim_drive_thread_exit(struct sim_owner *owner);
 /* ---- party_owners.c ---- */
 
 void sim_owners_start(struct sim_process *process);
+/* The next of the same owner, after one that is or NULL; itself is none. */
+struct sim_owner *sim_twin_next(const struct sim_owner *owner, const struct sim_owner *after);
+/* Whether the other composites of an owner have a level of a member. */
+bool sim_twin_has(const struct sim_owner *owner, struct sim_place place);
 /* Its call is over. */
 void sim_owner_done(struct sim_owner *owner);
 /* The loss of a party's whole is reported. */

@@ -2,11 +2,15 @@
 /*
  * The invariants of composites, looked at after every step:
  *   no two are valid       at one instant on one key of one server (multi), or of one RedLock;
- *                          unless a multi-lock's server lost its data, or was opened by force
+ *                          unless a multi-lock's server lost its data, or was opened by force; of a
+ *                          read/write lock's key two may be valid that both read it
  *   valid means held       a member that counts is on its server; the whole is valid exactly while
  *                          all members are, or a quorum
  *   lost is told           once, within 50 ms, and the other members are given back
  *   leases end             a fixed lease is not renewed once the whole is taken
+ *   levels are exact       a hold has as many as its owner's composites have of it; on a perfect
+ *                          network its server counts as many
+ *   renewed is kept        on a perfect network nothing is lost that any level has renewed
  *   calls return           by their deadline and 50 ms
  *   every holder is known  to its client, on a perfect network: as a hold, or to be released
  *   free locks are taken   there: nobody sleeps for long while all that it waits for is free
@@ -23,6 +27,7 @@
 #include <utlist.h>
 
 #include "parties.h"
+#include "rw/rw.h"
 
 #define SLACK (50 * RLOCK__MS)
 #define PATIENCE                                                                                   \
@@ -50,20 +55,45 @@ static bool counts(const struct rlock__slot *slot, int64_t now)
 /* Whether the key was taken away from it. */
 static bool is_doomed(const struct sim_owner *owner, struct sim_place place)
 {
-    return owner->lives[place.server][place.key] !=
+    return owner->lives[place.server][place.key][place.side] !=
            owner->process->all->lives[place.server][place.key];
+}
+
+/* The field of a number, as its kind writes it. */
+static struct sim_view write_field(const struct rlock__core *core, const struct rlock_ops *kind,
+                                   uint64_t number, char out[static SIM_OWNER_SIZE])
+{
+    int n = snprintf(out, SIM_OWNER_SIZE, "%s:%llu%s", core->uuid, (unsigned long long)number,
+                     kind == &rlock__write_ops ? ":write" : "");
+
+    return (struct sim_view){out, (size_t)n};
+}
+
+/* Whether a reader is there: it is dead, though its field stays, once its levels' leases end. */
+static bool is_read(const struct sim_world *world, unsigned key, struct sim_view reader,
+                    struct sim_view count)
+{
+    struct sim_view name = {world->keys[key], strlen(world->keys[key])};
+    long n = rlock__bytes_number(rlock__bytes(count.data, count.len), 0);
+
+    return sim_reader_ttl(world, name, reader, n) != -2;
 }
 
 static bool is_on_server(const struct sim_owner *owner, struct sim_place place, uint64_t number)
 {
     const struct sim_world *world = &owner->process->all->worlds[place.server];
     struct sim_view value, key = {world->keys[place.key], strlen(world->keys[place.key])};
-    char name[RLOCK__OWNER_SIZE];
-    struct rlock__bytes field =
-        rlock__owner_text(&owner->process->clients[place.server]->core, number, name);
+    char name[SIM_OWNER_SIZE];
 
-    return sim_server_find_field(world->server, key, (struct sim_view){field.at, field.len},
-                                 &value);
+    return sim_server_find_field(
+               world->server, key,
+               write_field(&owner->process->clients[place.server]->core,
+                           place.side == 0 ? owner->process->all->kinds[place.server][place.key]
+                                           : NULL,
+                           number, name),
+               &value) &&
+           (place.side == 0 ||
+            is_read(world, place.key, (struct sim_view){name, strlen(name)}, value));
 }
 
 /* ---- After every step ---- */
@@ -76,13 +106,18 @@ static bool collide(const struct sim_owner *a, const struct sim_owner *b)
     if (!is_multi(a)) {
         return a->lock == b->lock;
     }
+    if (a->process == b->process && a->owner.id == b->owner.id &&
+        a->owner.given == b->owner.given) {
+        return false;
+    }
     for (size_t i = 0; i < one->composite->n; i++) {
         struct sim_place place = sim_place_of(&one->slots[i]);
 
         for (size_t j = 0; j < other->composite->n; j++) {
             struct sim_place there = sim_place_of(&other->slots[j]);
 
-            if (place.server == there.server && place.key == there.key && !is_doomed(a, place) &&
+            if (place.server == there.server && place.key == there.key &&
+                (place.side == 0 || there.side == 0) && !is_doomed(a, place) &&
                 !is_doomed(b, place)) {
                 return true;
             }
@@ -158,10 +193,19 @@ static void check_told(struct sim_owner *owner, int64_t now)
     }
 }
 
-/* Whether nobody else has a member. */
+static bool is_written(const struct sim_world *world, struct sim_view key)
+{
+    struct sim_view mode;
+
+    return sim_server_find_field(world->server, key, (struct sim_view){"mode", 4}, &mode) &&
+           mode.len == 5;
+}
+
+/* Whether nobody else has a member, or whoever has it reads it as this one would. */
 static bool is_free_for(const struct sim_owner *owner)
 {
     const struct rlock__party *party = owner->party;
+    const struct sim_owner *twin = sim_twin_next(owner, NULL);
 
     for (size_t i = 0; i < party->composite->n; i++) {
         struct sim_place place = sim_place_of(&party->slots[i]);
@@ -169,12 +213,16 @@ static bool is_free_for(const struct sim_owner *owner)
         struct sim_view name = {world->keys[place.key], strlen(world->keys[place.key])};
         struct sim_key_info info;
 
+        const struct rlock__hold *hold =
+            rlock__hold_find(party->slots[i].spec->core, party->slots[i].spec, party->owner);
+
         if (sim_server_find_key(world->server, name, &info) &&
-            !is_on_server(owner, place, party->slots[i].call.number)) {
+            (place.side == 0 || is_written(world, name)) &&
+            (hold == NULL || !is_on_server(owner, place, hold->number))) {
             return false;
         }
     }
-    return true;
+    return twin == NULL || !twin->calling;
 }
 
 static void check_waiting(struct sim_owner *owner)
@@ -192,6 +240,37 @@ static void check_waiting(struct sim_owner *owner)
     }
 }
 
+/* Whether its hold has levels that are others', or are being left. */
+static bool has_more(const struct rlock__slot *slot)
+{
+    const struct rlock__hold *hold =
+        rlock__hold_find(slot->spec->core, slot->spec, slot->party->owner);
+
+    return hold != NULL && hold->count > slot->levels;
+}
+
+/* A member that the owner's other composite has as well may be had for longer by that. */
+static void check_lease(struct sim_owner *owner, int64_t now)
+{
+    const struct sim_party_config *config = &owner->process->all->config;
+    int64_t cap = RLOCK__NEVER;
+
+    for (size_t i = 0; i < owner->party->composite->n; i++) {
+        const struct rlock__slot *slot = &owner->party->slots[i];
+        struct sim_place place = sim_place_of(slot);
+        int64_t *stretched = &owner->stretched[place.server][place.key][place.side];
+
+        if (sim_twin_has(owner, place) || has_more(slot) ||
+            (owner->calling && *stretched > now)) { /* kept with the longest lease that it had */
+            *stretched = now + config->lease + config->op_timeout;
+        }
+        cap = rlock__min(cap, rlock__max(owner->cap, *stretched));
+    }
+    if (owner->depth > 0 && !owner->calling && rlock__party_valid_until(owner->party) > cap) {
+        violate(owner, "is valid past its fixed lease");
+    }
+}
+
 static void check_owner(struct sim_owner *owner, int64_t now)
 {
     if (owner->calling && !owner->excused && owner->due != RLOCK__NEVER &&
@@ -206,9 +285,61 @@ static void check_owner(struct sim_owner *owner, int64_t now)
     if (owner->process->all->config.faults == 0) {
         check_waiting(owner);
     }
-    if (owner->depth > 0 && !owner->calling &&
-        rlock__party_valid_until(owner->party) > owner->cap) {
-        violate(owner, "is valid past its fixed lease");
+    check_lease(owner, now);
+}
+
+/* The levels of a hold that its owner's composites have of it. */
+static uint32_t levels_of(const struct sim_process *process, const struct rlock__hold *hold)
+{
+    const struct rlock__party *party;
+    uint32_t levels = 0;
+
+    DL_FOREACH(process->parties, party) {
+        bool its = party->owner.id == hold->owner.id && party->owner.given == hold->owner.given;
+
+        for (size_t i = 0; its && i < party->composite->n; i++) {
+            levels += party->slots[i].spec == hold->spec ? party->slots[i].levels : 0;
+        }
+    }
+    return levels;
+}
+
+/* What the server counts; 0 it knows nothing of it. */
+static uint32_t count_on_server(const struct sim_world *world, const struct rlock__hold *hold)
+{
+    struct sim_view value, key = {hold->spec->key.at, hold->spec->key.len};
+    char name[SIM_OWNER_SIZE];
+
+    return sim_server_find_field(world->server, key,
+                                 write_field(hold->core, hold->spec->ops, hold->number, name),
+                                 &value)
+               ? (uint32_t)rlock__bytes_number(rlock__bytes(value.data, value.len), 0)
+               : 0;
+}
+
+/* Of holds that no call is about. */
+static void check_levels(const struct sim_process *process, struct sim_world *world)
+{
+    const struct rlock__hold *hold, *after;
+
+    HASH_ITER(hh, world->clients[process->index]->core.holds, hold, after) {
+        if (hold->busy || hold->releasing || hold->state != RLOCK__HOLD_HELD) {
+            continue;
+        }
+        if (hold->count != levels_of(process, hold)) {
+            sim_violate(world, "process %u owner %llu: %.*s counts %u levels, its composites %u",
+                        process->index, (unsigned long long)hold->owner.id,
+                        (int)hold->spec->name.len, hold->spec->name.at, hold->count,
+                        levels_of(process, hold));
+        }
+        if (world->config.faults == 0 && !process->all->drift_beyond &&
+            hold->core->orphans == NULL && hold->valid_until > sim_process_clock(process) &&
+            hold->count != count_on_server(world, hold)) {
+            sim_violate(world, "process %u owner %llu: %.*s counts %u levels, its server %u",
+                        process->index, (unsigned long long)hold->owner.id,
+                        (int)hold->spec->name.len, hold->spec->name.at, hold->count,
+                        count_on_server(world, hold));
+        }
     }
 }
 
@@ -232,25 +363,48 @@ static bool knows(const struct sim_client *client, uint64_t number)
     return client->core.orphans != NULL;
 }
 
-static void check_known(struct sim_world *world, unsigned key)
+/* Whether an owner that the server has is unknown to its client. */
+static bool is_unknown(const struct sim_world *world, const char *owner)
 {
-    struct sim_view name = {world->keys[key], strlen(world->keys[key])};
-    char holder[SIM_OWNER_SIZE] = "";
-    struct sim_key_info info;
-
-    if (sim_server_find_key(world->server, name, &info)) {
-        struct sim_view owner = sim_key_item(&info, 0).name;
-
-        (void)snprintf(holder, sizeof(holder), "%.*s", (int)owner.len, owner.data);
-    }
     for (unsigned i = 0; i < world->config.n_clients; i++) {
         const struct sim_client *client = world->clients[i];
 
-        if (strncmp(holder, client->core.uuid, RLOCK__UUID_LEN) == 0 &&
-            knows(client, strtoull(holder + RLOCK__UUID_LEN + 1, NULL, 10))) {
-            holder[0] = '\0';
+        if (strncmp(owner, client->core.uuid, RLOCK__UUID_LEN) == 0) {
+            return !knows(client, strtoull(owner + RLOCK__UUID_LEN + 1, NULL, 10));
         }
     }
+    return true;
+}
+
+/* A holder that nobody knows; "" there is none. Of a lock that is read each holder counts that is
+ * alive. */
+static void find_stray(const struct sim_parties *all, struct sim_place place,
+                       char ret_holder[static SIM_OWNER_SIZE])
+{
+    const struct sim_world *world = &all->worlds[place.server];
+    struct sim_view name = {world->keys[place.key], strlen(world->keys[place.key])};
+    bool rw = sim_is_rw(all, place), read = rw && !is_written(world, name);
+    struct sim_key_info info;
+
+    for (size_t i = 0; sim_server_find_key(world->server, name, &info) && i < info.n_items; i++) {
+        struct sim_item_info item = sim_key_item(&info, i);
+
+        (void)snprintf(ret_holder, SIM_OWNER_SIZE, "%.*s", (int)item.name.len, item.name.data);
+        if (strcmp(ret_holder, "mode") != 0 && is_unknown(world, ret_holder) &&
+            (!read || is_read(world, place.key, item.name, item.value))) {
+            return;
+        }
+    }
+    ret_holder[0] = '\0';
+}
+
+static void check_known(struct sim_parties *all, struct sim_place place)
+{
+    struct sim_world *world = &all->worlds[place.server];
+    unsigned key = place.key;
+    char holder[SIM_OWNER_SIZE] = "";
+
+    find_stray(all, place, holder);
     if (strcmp(holder, world->stray[key]) != 0) {
         (void)snprintf(world->stray[key], sizeof(world->stray[key]), "%s", holder);
         world->stray_since[key] = world->now;
@@ -279,11 +433,14 @@ void sim_parties_check(struct sim_parties *all)
                 valid[n++] = owner;
             }
         }
+        for (unsigned j = 0; j < all->config.n_servers; j++) {
+            check_levels(process, &all->worlds[j]);
+        }
     }
     check_pairs(valid, n);
     for (unsigned i = 0; all->config.faults == 0 && i < all->config.n_servers; i++) {
         for (unsigned key = 0; key < all->config.n_keys; key++) {
-            check_known(&all->worlds[i], key);
+            check_known(all, (struct sim_place){.server = i, .key = key});
         }
     }
 }
@@ -314,8 +471,9 @@ static size_t leftovers(const struct sim_owner *owner, bool last)
     for (size_t i = 0; i < owner->n_marks; i++) {
         const struct sim_mark *mark = &owner->marks[i];
 
-        n += !mark->excused && sim_home(owner->process->all)->now < mark->free_by &&
+        n += !mark->excused && !mark->twins && sim_home(owner->process->all)->now < mark->free_by &&
              owner->process->clients[mark->place.server]->may_kill &&
+             !owner->process->clients[mark->place.server]->closed &&
              is_on_server(owner, mark->place, mark->number) && !is_counted_later(owner, i, last);
     }
     return n;
@@ -350,7 +508,7 @@ void sim_parties_check_done(const struct sim_owner *owner)
         violate(owner, "is told that it does not own what it holds");
     }
     if (party->count == 0 && party->code != RLOCK_EINDOUBT && party->code != RLOCK_ELOST &&
-        leftovers(owner, !owner->taking) > most) {
+        party->code != RLOCK_ECLOSED && leftovers(owner, !owner->taking) > most) {
         violate(owner, owner->taking ? "was refused, and is left as a holder"
                                      : "has left, and is left as a holder");
     }

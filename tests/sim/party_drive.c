@@ -218,6 +218,12 @@ static void lost(struct sim_process *process, const struct rlock__loss *loss)
 {
     struct rlock__party *party, *after;
 
+    if (loss->own > 0) {
+        sim_violate(sim_home(process->all),
+                    "process %u owner %llu: %u levels of a composite count "
+                    "as its owner's own",
+                    process->index, (unsigned long long)loss->owner_id, loss->own);
+    }
     DL_FOREACH(process->parties, party) {
         if (is_hit(party, loss)) {
             rlock__party_member_lost(party, loss->reason, sim_process_clock(process));
@@ -252,17 +258,22 @@ void sim_on_dispatch(struct rlock__timer *timer, int64_t now)
 void sim_drive_thread_exit(struct sim_owner *owner)
 {
     struct sim_process *process = owner->process;
-    struct rlock__party *party = owner->party;
+    struct rlock__party *party, *after;
 
-    party->users++;
-    rlock__party_abandon(party, RLOCK_LOST_THREAD_EXITED);
-    for (size_t i = 0; i < party->composite->n; i++) {
-        struct sim_client *client = sim_client_of(&party->slots[i]);
+    for (party = process->parties; party != NULL; party = after) {
+        if (!party->owner.given && party->owner.id == owner->owner.id) {
+            party->users++;
+            rlock__party_abandon(party, RLOCK_LOST_THREAD_EXITED);
+            for (size_t i = 0; i < party->composite->n; i++) {
+                struct sim_client *client = sim_client_of(&party->slots[i]);
 
-        rlock__core_thread_exit(&client->core, owner->owner.id, sim_clock(client));
-        sim_pump(client);
+                rlock__core_thread_exit(&client->core, owner->owner.id, sim_clock(client));
+                sim_pump(client);
+            }
+            settle(process, party);
+            party->users--;
+        }
+        after = party->next;
+        sim_party_drop(process, party);
     }
-    settle(process, party);
-    party->users--;
-    sim_party_drop(process, party);
 }

@@ -91,6 +91,20 @@ static void kill_process(struct sim_parties *all)
     (void)sim_process_new(all, index);
 }
 
+/* It gives up one of its clients, whatever its owners have of it. */
+static void close_client(struct sim_parties *all)
+{
+    struct sim_client *client = any_client(all);
+
+    if (!client->closed && !sim_is_paused(client)) {
+        sim_trace(sim_home(all), "process %u closes its client of server %u", client->index,
+                  number_of(all, client->world));
+        client->closed = true;
+        rlock__core_close(&client->core, sim_clock(client));
+        sim_pump(client);
+    }
+}
+
 static void pause_server(struct sim_parties *all)
 {
     struct sim_world *world = any_server(all);
@@ -163,6 +177,7 @@ static void delete_key(struct sim_parties *all)
     struct sim_world *world = any_server(all);
     unsigned key = (unsigned)sim_random(world, all->config.n_keys);
     struct sim_key_info info;
+    struct sim_view item;
     uint64_t conn, number;
     char command[64], owner[SIM_OWNER_SIZE];
 
@@ -170,8 +185,9 @@ static void delete_key(struct sim_parties *all)
         !sim_server_find_key(world->server, (struct sim_view){world->keys[key], 6}, &info)) {
         return;
     }
-    (void)snprintf(owner, sizeof(owner), "%.*s", (int)sim_key_item(&info, 0).name.len,
-                   sim_key_item(&info, 0).name.data);
+    item = sim_key_item(&info, (size_t)sim_random(world, (int64_t)info.n_items))
+               .name; /* or the mode */
+    (void)snprintf(owner, sizeof(owner), "%.*s", (int)item.len, item.data);
     sim_trace(world, "somebody opens key %u of server %u by force", key, number_of(all, world));
     conn = sim_server_connect(world->server);
     (void)snprintf(command, sizeof(command), "*2\r\n$3\r\nDEL\r\n$6\r\n%s\r\n", world->keys[key]);
@@ -201,11 +217,11 @@ void sim_parties_fault(struct sim_parties *all)
         int64_t weight;
         void (*strike)(struct sim_parties *all);
     } faults[] = {
-        {30, break_link},     {30, part},        {8, mute_link},
-        {15, pause_process},  {6, kill_process}, {5, pause_server},
-        {12, restart_server}, {6, delete_key},   {4, flush_scripts},
+        {30, break_link},   {30, part},        {8, mute_link},       {15, pause_process},
+        {6, kill_process},  {5, pause_server}, {12, restart_server}, {6, delete_key},
+        {4, flush_scripts}, {2, close_client},
     };
-    int64_t dice = sim_random(sim_home(all), 116);
+    int64_t dice = sim_random(sim_home(all), 118);
 
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
         if (dice < faults[i].weight) {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What owners do: take composites at random, nest, hold, sometimes for too long, give up, leave. */
+#include <utlist.h>
+
 #include "parties.h"
 
 void sim_owner_plan(struct sim_owner *owner, int64_t pause)
@@ -8,6 +10,75 @@ void sim_owner_plan(struct sim_owner *owner, int64_t pause)
 
     rlock__timer_set(&home->timers, &owner->act, home->now + pause);
 }
+
+/* ---- One owner's several composites ---- */
+
+static bool is_twin(const struct sim_owner *a, const struct sim_owner *b)
+{
+    return a != b && a->owner.id == b->owner.id && a->owner.given == b->owner.given;
+}
+
+struct sim_owner *sim_twin_next(const struct sim_owner *owner, const struct sim_owner *after)
+{
+    struct sim_process *process = owner->process;
+    size_t i = after == NULL ? 0 : (size_t)(after - process->owners) + 1;
+
+    for (; i < process->all->config.n_owners; i++) {
+        if (is_twin(owner, &process->owners[i])) {
+            return &process->owners[i];
+        }
+    }
+    return NULL;
+}
+
+/* Also by one that it has left, and that is not over yet. */
+bool sim_twin_has(const struct sim_owner *owner, struct sim_place place)
+{
+    const struct rlock__party *party;
+
+    DL_FOREACH(owner->process->parties, party) {
+        bool its = party != owner->party && party->owner.id == owner->owner.id &&
+                   party->owner.given == owner->owner.given;
+
+        for (size_t i = 0; its && i < party->composite->n; i++) {
+            const struct rlock__slot *slot = &party->slots[i];
+            struct sim_place there = sim_place_of(slot);
+
+            if (there.server == place.server && there.key == place.key &&
+                there.side == place.side && (slot->levels > 0 || slot->running)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Its thread is in a call already. */
+static bool is_elsewhere(const struct sim_owner *owner)
+{
+    const struct sim_owner *twin = sim_twin_next(owner, NULL);
+
+    return twin != NULL && !owner->owner.given && twin->calling;
+}
+
+/* Whether a lock is the twin's: that would be a level more. */
+static bool is_twins_lock(const struct sim_owner *owner, unsigned lock)
+{
+    const struct sim_owner *twin = sim_twin_next(owner, NULL);
+
+    return twin != NULL && twin->party != NULL &&
+           rlock__composite_equal(twin->party->composite, owner->process->locks[lock]);
+}
+
+/* Whoever waits while holding must not wait for ever. */
+static bool may_wait_for_ever(const struct sim_owner *owner)
+{
+    const struct sim_owner *twin = sim_twin_next(owner, NULL);
+
+    return twin == NULL || (twin->depth == 0 && !twin->calling);
+}
+
+/* ---- Calls ---- */
 
 static void begin(struct sim_owner *owner)
 {
@@ -19,8 +90,9 @@ static void begin(struct sim_owner *owner)
     owner->party->busy = true;
 }
 
-static struct rlock__effort draw_effort(struct sim_parties *all)
+static struct rlock__effort draw_effort(const struct sim_owner *owner)
 {
+    struct sim_parties *all = owner->process->all;
     const struct sim_party_config *config = &all->config;
     struct sim_world *home = sim_home(all);
     int64_t dice = sim_random(home, 10);
@@ -28,7 +100,8 @@ static struct rlock__effort draw_effort(struct sim_parties *all)
                                    .renewed_lease_us = config->lease};
 
     if (dice >= 3) {
-        effort.wait_us = dice >= 7 ? -1 : 1 + sim_random(home, 3 * config->lease);
+        effort.wait_us =
+            dice >= 7 && may_wait_for_ever(owner) ? -1 : 1 + sim_random(home, 3 * config->lease);
     }
     if (sim_chance(home, 500)) { /* at least what a round trip needs */
         int64_t least = config->lease / 4;
@@ -46,12 +119,18 @@ static void take(struct sim_owner *owner)
     int64_t now = sim_process_clock(process), wait;
 
     if (owner->depth == 0) {
-        owner->lock = (unsigned)sim_random(home, all->config.n_locks);
+        unsigned lock = (unsigned)sim_random(home, all->config.n_locks);
+
+        if (is_twins_lock(owner, lock)) {
+            sim_owner_plan(owner, 1 + sim_random(home, 20 * RLOCK__MS));
+            return;
+        }
+        owner->lock = lock;
         owner->n_marks = 0;
         owner->told_at = RLOCK__NEVER;
     }
     owner->party = sim_party_get(owner);
-    owner->effort = draw_effort(all);
+    owner->effort = draw_effort(owner);
     owner->effort.cancel = owner;
     owner->taking = true;
     wait = owner->effort.wait_us == 0 ? all->config.op_timeout : owner->effort.wait_us;
@@ -105,18 +184,31 @@ static void cancel(struct sim_owner *owner)
     }
 }
 
+static void become_another(struct sim_owner *owner)
+{
+    owner->party = NULL;
+    owner->depth = 0;
+    owner->renewed_from = 0;
+    owner->owner.id += 100;
+    sim_owner_plan(owner, RLOCK__MS);
+}
+
 /* Another thread takes its place. */
 static void thread_exit(struct sim_owner *owner)
 {
     struct sim_world *home = sim_home(owner->process->all);
+    struct sim_owner *twin = sim_twin_next(owner, NULL);
 
     sim_trace(home, "process %u: thread %llu ends", owner->process->index,
               (unsigned long long)owner->owner.id);
     sim_drive_thread_exit(owner);
-    owner->party = NULL;
-    owner->depth = 0;
-    owner->owner.id += 100;
-    sim_owner_plan(owner, RLOCK__MS);
+    while (twin != NULL) {
+        struct sim_owner *next = sim_twin_next(owner, twin);
+
+        become_another(twin);
+        twin = next;
+    }
+    become_another(owner);
 }
 
 static void on_act(struct rlock__timer *timer, int64_t now)
@@ -129,6 +221,8 @@ static void on_act(struct rlock__timer *timer, int64_t now)
     (void)now;
     if (sim_process_is_paused(owner->process)) {
         sim_owner_plan(owner, owner->process->clients[0]->paused_until - home->now + 1);
+    } else if (is_elsewhere(owner)) {
+        sim_owner_plan(owner, 1 + sim_random(home, 5 * RLOCK__MS));
     } else if (owner->calling) {
         if (owner->taking && !owner->cancelled && !all->healed && sim_chance(home, 300)) {
             cancel(owner);
@@ -159,6 +253,19 @@ static struct sim_owner *owner_of(struct sim_process *process, const struct rloc
     return NULL;
 }
 
+/* When the hold began: the other composite of its owner may have asked before. */
+static void note_life(struct sim_owner *owner, struct sim_place place, bool fresh)
+{
+    const struct sim_owner *twin = sim_twin_next(owner, NULL);
+    unsigned *life = &owner->lives[place.server][place.key][place.side];
+
+    if (twin != NULL && sim_twin_has(owner, place)) {
+        *life = twin->lives[place.server][place.key][place.side];
+    } else if (fresh) {
+        *life = owner->process->all->lives[place.server][place.key];
+    }
+}
+
 void sim_owner_asks(struct rlock__slot *slot)
 {
     struct sim_process *process = sim_process_of(slot);
@@ -172,10 +279,9 @@ void sim_owner_asks(struct rlock__slot *slot)
     if (owner == NULL || slot->call.kind != RLOCK__ACQUIRE) {
         return;
     }
-    owner->shared[place.server][place.key] = !fresh && slot->levels == 0;
-    if (fresh) {
-        owner->lives[place.server][place.key] = process->all->lives[place.server][place.key];
-    }
+    note_life(owner, place, fresh);
+    owner->shared[place.server][place.key][place.side] =
+        !fresh && slot->levels == 0 && !sim_twin_has(owner, place);
 }
 
 /* The oldest give way: their leases have ended. */
@@ -191,11 +297,25 @@ static void note_mark(struct sim_owner *owner, struct sim_place place, uint64_t 
         (struct sim_mark){.place = place,
                           .number = number,
                           .free_by = sim_home(all)->now + all->config.lease,
-                          .excused = owner->shared[place.server][place.key]};
+                          .excused = owner->shared[place.server][place.key][place.side]};
+}
+
+/* Of a member that was lost nobody promised when it goes. */
+static void note_left(struct sim_owner *owner, struct sim_place place, int code)
+{
+    for (size_t i = 0; i < owner->n_marks; i++) {
+        struct sim_mark *mark = &owner->marks[i];
+
+        if (mark->place.server == place.server && mark->place.key == place.key) {
+            mark->excused |= code == RLOCK_ELOST;
+            mark->twins = sim_twin_has(owner, place);
+        }
+    }
 }
 
 void sim_owner_hears(struct rlock__slot *slot)
 {
+    struct sim_owner *twin = NULL;
     struct sim_process *process = sim_process_of(slot);
     struct sim_owner *owner = owner_of(process, slot->party);
     struct sim_place place = sim_place_of(slot);
@@ -211,10 +331,9 @@ void sim_owner_hears(struct rlock__slot *slot)
     if (slot->call.kind == RLOCK__ACQUIRE) {
         note_mark(owner, place, slot->call.number);
     }
-    for (size_t i = 0; slot->call.code == RLOCK_ELOST && i < owner->n_marks; i++) {
-        struct sim_mark *mark = &owner->marks[i];
-
-        mark->excused |= mark->place.server == place.server && mark->place.key == place.key;
+    note_left(owner, place, slot->call.code);
+    while (slot->call.code == RLOCK_ELOST && (twin = sim_twin_next(owner, twin)) != NULL) {
+        note_left(twin, place, RLOCK_ELOST);
     }
 }
 
@@ -224,7 +343,7 @@ static bool shares_a_hold(const struct sim_owner *owner)
     for (size_t i = 0; i < owner->party->composite->n; i++) {
         struct sim_place place = sim_place_of(&owner->party->slots[i]);
 
-        if (owner->shared[place.server][place.key]) {
+        if (owner->shared[place.server][place.key][place.side]) {
             return true;
         }
     }
@@ -244,6 +363,22 @@ static void note_lease(struct sim_owner *owner, int code)
     owner->cap = owner->depth == 0 ? end : rlock__max(owner->cap, end);
 }
 
+/* The lowest of its levels that asks for it; an inner one ends first. A RedLock's servers know of
+ * the outermost alone. */
+static void note_renewal(struct sim_owner *owner, int code)
+{
+    uint32_t count = owner->party->count;
+    bool known = count == 1 || !owner->party->composite->ops->counts_alone;
+
+    if (owner->renewed_from > count || count == 0) {
+        owner->renewed_from = 0;
+    }
+    if (owner->taking && code == 0 && known && owner->effort.lease_us == 0 &&
+        owner->renewed_from == 0) {
+        owner->renewed_from = count;
+    }
+}
+
 void sim_owner_done(struct sim_owner *owner)
 {
     struct sim_process *process = owner->process;
@@ -261,6 +396,7 @@ void sim_owner_done(struct sim_owner *owner)
     }
     all->refusals += code == RLOCK_EBUSY || code == RLOCK_ENOQUORUM || code == RLOCK_ETIMEDOUT;
     all->doubts += code == RLOCK_EINDOUBT;
+    note_renewal(owner, code);
     owner->depth = owner->party->count;
     sim_parties_check_done(owner);
     owner->ended_at = RLOCK__NEVER;
@@ -288,18 +424,29 @@ void sim_owner_told(struct sim_process *process, const struct rlock__party *part
         sim_violate(home, "process %u owner %llu: is told of a loss, and held nothing",
                     process->index, (unsigned long long)owner->owner.id);
     }
+    if (process->all->config.faults == 0 && owner->renewed_from != 0 && !owner->calling &&
+        !shares_a_hold(owner)) {
+        sim_violate(home, "process %u owner %llu, lock %u: is renewed, and lost without a cause",
+                    process->index, (unsigned long long)owner->owner.id, owner->lock);
+    }
     owner->told_at = home->now;
+    if (loss->reason == RLOCK_LOST_CLOSED && !owner->calling) { /* nobody is to unlock it */
+        owner->depth = owner->renewed_from = 0;
+    }
 }
 
 void sim_owners_start(struct sim_process *process)
 {
     struct sim_world *home = sim_home(process->all);
+    unsigned hands = process->all->config.hands;
 
     for (unsigned i = 0; i < process->all->config.n_owners; i++) {
         struct sim_owner *owner = &process->owners[i];
 
         owner->process = process;
-        owner->owner = (struct rlock__owner){.id = i + 1, .given = sim_chance(home, 300)};
+        owner->owner = (struct rlock__owner){
+            .id = i / hands + 1,
+            .given = i % hands == 0 ? sim_chance(home, 300) : process->owners[i - 1].owner.given};
         owner->act.fire = on_act;
         owner->drive.fire = sim_on_drive;
         owner->cap = owner->ended_at = owner->told_at = owner->free_since = RLOCK__NEVER;

@@ -5,6 +5,7 @@
 #include <utlist.h>
 
 #include "parties.h"
+#include "rw/rw.h"
 
 int64_t sim_process_clock(const struct sim_process *process)
 {
@@ -41,10 +42,16 @@ struct sim_place sim_place_of(const struct rlock__slot *slot)
     const struct sim_client *client = sim_client_of(slot);
     struct sim_place place = {.server = (unsigned)(client->world - all_of(client)->worlds)};
 
-    while (client->specs[0][place.key] != slot->spec) {
+    while (client->specs[0][place.key] != slot->spec && client->specs[1][place.key] != slot->spec) {
         place.key++;
     }
+    place.side = client->specs[1][place.key] == slot->spec;
     return place;
+}
+
+bool sim_is_rw(const struct sim_parties *all, struct sim_place place)
+{
+    return all->kinds[place.server][place.key] == &rlock__write_ops;
 }
 
 /* ---- A client ---- */
@@ -149,6 +156,10 @@ static struct sim_client *client_new(struct sim_process *process, unsigned serve
     for (unsigned i = 0; i < config->n_keys; i++) {
         client->specs[0][i] = rlock__spec_new(&client->core, process->all->kinds[server][i],
                                               rlock__bytes_of(world->keys[i]), NULL);
+        if (sim_is_rw(process->all, (struct sim_place){.server = server, .key = i})) {
+            client->specs[1][i] = rlock__spec_new(&client->core, &rlock__read_ops,
+                                                  rlock__bytes_of(world->keys[i]), NULL);
+        }
     }
     world->clients[process->index] = client;
     sim_wire_client(client);
@@ -165,6 +176,7 @@ static void client_free(struct sim_client *client)
     rlock__core_fini(&client->core);
     for (unsigned i = 0; i < SIM_KEYS; i++) {
         (void)rlock__spec_unref(client->specs[0][i]);
+        (void)rlock__spec_unref(client->specs[1][i]);
     }
     client->world->clients[client->index] = NULL;
     free(client);
@@ -184,7 +196,7 @@ static struct rlock__composite *composite_new(struct sim_process *process,
         size_t j = (size_t)sim_random(home, (int64_t)i + 1);
 
         specs[i] = specs[j];
-        specs[j] = process->clients[lock->at[i].server]->specs[0][lock->at[i].key];
+        specs[j] = process->clients[lock->at[i].server]->specs[lock->at[i].side][lock->at[i].key];
     }
     composite = rlock__composite_new(process->all->config.kind, specs, lock->n);
     composite->max_lease_us = process->all->config.max_lease;

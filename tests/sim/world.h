@@ -230,6 +230,9 @@ int64_t sim_clock(const struct sim_client *client);
 bool sim_is_paused(const struct sim_client *client);
 /* When the world's clock will have brought the client's to a time; never earlier. */
 int64_t sim_world_time(const struct sim_client *client, int64_t at);
+/* What remains of a reader's lease, the longest of its levels'; -2 it is dead. */
+int64_t sim_reader_ttl(const struct sim_world *world, struct sim_view key, struct sim_view owner,
+                       long count);
 
 /* ---- world.c ---- */
 
