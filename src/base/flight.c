@@ -142,6 +142,14 @@ static bool is_noscript(const struct rlock__reply *reply)
            memcmp(reply->v[0].str, "NOSCRIPT", 8) == 0;
 }
 
+/* Falls at once and rises slowly: one reply that a pause held up says nothing of the next. */
+static void measure(struct rlock__flight *flight, int64_t us)
+{
+    int64_t usual = flight->rtt;
+
+    flight->rtt = us < usual || usual == 0 ? us : usual + (rlock__min(us, 2 * usual) - usual) / 8;
+}
+
 void rlock__flight_reply(struct rlock__flight *flight, uint64_t gen,
                          const struct rlock__reply *reply, int64_t now)
 {
@@ -162,8 +170,7 @@ void rlock__flight_reply(struct rlock__flight *flight, uint64_t gen,
         return;
     }
     flight->heard_at = now;
-    flight->rtt =
-        flight->rtt == 0 ? now - request->t0 : (7 * flight->rtt + (now - request->t0)) / 8;
+    measure(flight, now - request->t0);
     request->answer(request, reply, now);
 }
 

@@ -78,7 +78,7 @@ struct rlock__flight {
     bool close;         /* the driver must close generation gen; what it held is settled already */
     int64_t op_timeout; /* a reply that takes longer breaks the link */
     int64_t heard_at;   /* when the latest reply came, or the link */
-    int64_t rtt;        /* the usual round trip, smoothed; 0 unknown */
+    int64_t rtt;        /* the usual round trip; 0 unknown */
 };
 
 /* Answers what is left with NULL; their subjects must be gone, or able to take it. */

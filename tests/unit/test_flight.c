@@ -307,20 +307,33 @@ static void a_withdrawn_request_has_no_answer(void **state)
     assert_false(b.had_reply);
 }
 
-static void the_usual_round_trip_is_smoothed(void **state)
+/* The reply to a command that is sent now comes after so long. */
+static void round_trip(struct rlock__flight *flight, int64_t us)
+{
+    struct fate fate;
+
+    rlock__flight_submit(flight, request_new(&fate, RLOCK__RESEND, "A"), 1000);
+    reply_number(flight, 1, 1, 1000 + us);
+}
+
+static void the_usual_round_trip_rises_slowly_and_falls_at_once(void **state)
 {
     struct rlock__flight flight = flight_new();
-    struct fate fate;
 
     (void)state;
     rlock__flight_up(&flight, 1, 1, 0);
-    for (int64_t i = 0; i < 50; i++) {
-        rlock__flight_submit(&flight, request_new(&fate, RLOCK__RESEND, "A"), 1000 * i);
-        reply_number(&flight, 1, 1, 1000 * i + (i == 0 ? 800 : 80));
-        assert_true(i > 0 || flight.rtt == 800);
+    round_trip(&flight, 10 * RLOCK__SECOND); /* the process was stopped */
+    assert_int_equal(flight.rtt, 10 * RLOCK__SECOND);
+    round_trip(&flight, 80);
+    assert_int_equal(flight.rtt, 80);
+    round_trip(&flight, 10 * RLOCK__SECOND);
+    assert_int_equal(flight.rtt, 90);
+    round_trip(&flight, 80);
+    for (int i = 0; i < 100; i++) {
+        round_trip(&flight, 800);
         assert_in_range(flight.rtt, 80, 800);
     }
-    assert_in_range(flight.rtt, 80, 90);
+    assert_in_range(flight.rtt, 790, 800);
     rlock__flight_fini(&flight);
 }
 
@@ -408,7 +421,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_reply_to_nothing_breaks_the_link),
         cmocka_unit_test(an_overdue_reply_breaks_the_link),
         cmocka_unit_test(a_withdrawn_request_has_no_answer),
-        cmocka_unit_test(the_usual_round_trip_is_smoothed),
+        cmocka_unit_test(the_usual_round_trip_rises_slowly_and_falls_at_once),
         cmocka_unit_test(each_request_has_exactly_one_answer),
     };
 
