@@ -556,7 +556,7 @@ void rlock__party_member_lost(struct rlock__party *party, enum rlock_reason reas
         party->count = 0;
         party->lost = false;
     }
-    if (party->phase == RLOCK__PARTY_IDLE) { /* the others are given back; nobody waits for that */
-        shed(party);
+    if (party->phase == RLOCK__PARTY_IDLE || party->phase == RLOCK__PARTY_LEAVING) {
+        shed(party); /* the others are given back: an unlock waits for that, else nobody */
     }
 }
