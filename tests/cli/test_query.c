@@ -369,7 +369,7 @@ static void the_rights_of_the_page_suffice_for_every_kind(void **state)
     for (size_t i = 0; i < KINDS; i++) {
         const char *rival = strcmp(kinds[i], "read") == 0 ? "write" : kinds[i];
         struct command holder = COMMAND("run", "--verbose", "--url", url, "--renewed-lease",
-                                        "900ms", "--kind", kinds[i], "app:a", "--", "sleep", "1");
+                                        "2100ms", "--kind", kinds[i], "app:a", "--", "sleep", "1");
         struct command waiter;
 
         assert_true(TEST_EVENTUALLY(is_held("app:a"), 10000));

@@ -202,7 +202,7 @@ static void who_answers_late_joins(void **state)
 
     (void)state;
     fleet_open(&fleet, &(struct fleet_opts){.n = 5, .proxied = true});
-    crew_open(&crew, &fleet, usual, OFF);
+    crew_open(&crew, &fleet, RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000), OFF);
     assert_code(rlock_lock_with(crew.lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
     assert_code(rlock_unlock(crew.lock), 0);
     assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 0, 2000));

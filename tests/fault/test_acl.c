@@ -238,7 +238,7 @@ static void a_release_that_is_not_permitted_is_not_tried_for_ever(void **state)
     assert_true(TEST_EVENTUALLY(test_elapsed_us(began_us) > LEASE_MS * 1100, 5000));
     began_us = test_now_us();
     actor.client = rlock_client_close(actor.client);
-    assert_within(began_us, 0);
+    assert_within(began_us, 1000); /* it does not wait for its op_timeout */
     assert_int_equal(actor_logged(&actor, "not released"), 0);
     actor_close(&actor);
     scene_close(&scene);
