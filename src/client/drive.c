@@ -396,11 +396,9 @@ int rlock__run(struct rlock_client *client, struct rlock__call *call,
     if (keeper) {
         client->keeper = &parker;
     }
+    /* one that is fired from here on is told to the service thread, which finds this call */
+    call->cancelled = cancel != NULL && rlock__cancel_is_fired(cancel);
     rlock__core_begin(&client->core, call, rlock__now_us());
-    if (cancel != NULL &&
-        rlock__cancel_is_fired(cancel)) { /* before the service thread could find this call */
-        rlock__core_cancel(&client->core, call->cancel, rlock__now_us());
-    }
     rlock__leave(client);
     rlock__drive(client);
     if (keeper) {

@@ -243,8 +243,14 @@ void rlock__acquire_begin(struct rlock__call *call, int64_t now)
     struct rlock__core *core = call->core;
     int64_t once = call->timeout_us != 0 ? call->timeout_us : core->op_timeout_us;
     int64_t wait = call->wait_us == 0 ? once : call->wait_us;
-    struct rlock__hold *hold = rlock__hold_get(core, call->spec, call->owner);
+    struct rlock__hold *hold;
 
+    if (call->cancelled) {
+        rlock__acquire_say(call, RLOCK_ECANCELED, now);
+        rlock__call_complete(call, RLOCK_ECANCELED, NULL);
+        return;
+    }
+    hold = rlock__hold_get(core, call->spec, call->owner);
     call->deadline = call->wait_us < 0 ? RLOCK__NEVER : rlock__later(now, wait);
     if (call->spec->ops->memo_size != 0) {
         call->memo = calloc(1, call->spec->ops->memo_size);

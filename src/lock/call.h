@@ -102,6 +102,7 @@ struct rlock__call {
     bool member;              /* one level of a composite, which answers for it to its owner */
     struct rlock__team *team; /* ACQUIRE: it is taken together with others; NULL alone */
     const void *cancel;       /* names the signal that cancels it */
+    bool cancelled;           /* by that, before it began */
     struct rlock__cmd cmd;    /* COMMAND: what to send; the call takes it over */
     bool once;                /* COMMAND: must not be sent twice */
     /* COMMAND: takes the reply, under the mutex; returns the call's code */

@@ -75,6 +75,11 @@ void a_cancel_from_a_signal_handler_ends_a_wait(struct world *w)
     assert_code(rlock_unlock(rival), 0);
 }
 
+static void assert_asks_nobody(struct world *w)
+{
+    assert_int_equal(conf_calls(w, "evalsha") + conf_calls(w, "eval"), 0);
+}
+
 void a_fired_cancel_lets_no_call_begin(struct world *w)
 {
     struct rlock_client *client = conf_client(w);
@@ -84,13 +89,17 @@ void a_fired_cancel_lets_no_call_begin(struct world *w)
 
     rlock_cancel_fire(cancel);
     for (int i = 0; i < ROUNDS; i++) {
+        conf_count_from_here(w);
         assert_code(TAKE(lock, .wait_ms = RLOCK_FOREVER, .cancel = cancel), RLOCK_ECANCELED);
         assert_code(TAKE(lock, .cancel = cancel), RLOCK_ECANCELED);
         assert_false(rlock_is_valid(lock));
+        assert_asks_nobody(w);
         assert_code(rlock_try_lock(rival), 0); /* nothing was left behind */
+        conf_count_from_here(w);
         since_us = test_now_us();
         assert_code(TAKE(lock, .wait_ms = RLOCK_FOREVER, .cancel = cancel), RLOCK_ECANCELED);
         assert_took(test_elapsed_us(since_us), 0, 500);
+        assert_asks_nobody(w);
         assert_code(rlock_unlock(rival), 0);
     }
     assert_null(rlock_cancel_free(cancel));
