@@ -152,6 +152,12 @@ static void a_connection_into_a_black_hole_fails_in_time_and_hinders_nobody(void
     scene_close(&scene);
 }
 
+static bool is_told(const struct actor *actor, const char *why)
+{
+    assert_code(rlock_try_lock(actor->lock), RLOCK_ECONN);
+    return strstr(rlock_detail(), why) != NULL;
+}
+
 static void a_stopped_server_accepts_connections_and_proves_nothing(void **state)
 {
     struct scene scene;
@@ -162,6 +168,7 @@ static void a_stopped_server_accepts_connections_and_proves_nothing(void **state
     scene_open(&scene, NULL);
     test_server_freeze(scene.server);
     actor_open(&actor, &scene, HASTY(.renewed_lease_ms = 500));
+    assert_true(TEST_EVENTUALLY(is_told(&actor, "no answer"), 5000)); /* "not yet", at first */
     nothing_goes(&actor, "no answer");
     waiter_start(&waiter, &actor, RLOCK_TAKE(.wait_ms = 20000));
     test_server_thaw(scene.server);

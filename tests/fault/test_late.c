@@ -252,14 +252,14 @@ static void an_inspect_does_not_wait_longer_for_the_holders_address(void **state
         int64_t began_us;
         int rule;
 
-        actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = 600));
+        actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = scene_ms(600)));
         assert_code(rlock_inspect(actor.lock, &info), 0);
-        slow.delay_us = 400000;
+        slow.delay_us = scene_ms(300) * 1000;
         (void)proxy_add(scene.proxy, &slow);
         rule = proxy_add(scene.proxy, &faults[i]);
         began_us = test_now_us();
         assert_code(rlock_inspect(actor.lock, &info), 0);
-        assert_within(began_us, 600);
+        assert_within(began_us, scene_ms(600));
         assert_int_equal(proxy_fired(scene.proxy, rule), 1);
         assert_string_equal(info.holder, "somebody:1");
         assert_string_equal(info.host, "");
