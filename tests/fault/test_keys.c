@@ -336,7 +336,7 @@ static void strange_contents_are_somebody_elses_lock(void **state)
 
         say(&scene, makers[i]);
         assert_code(rlock_try_lock(actor.lock), RLOCK_EBUSY);
-        assert_code(rlock_lock_with(actor.lock, RLOCK_TAKE(.wait_ms = 20), NULL), RLOCK_ETIMEDOUT);
+        assert_code(rlock_lock_with(actor.lock, RLOCK_TAKE(.wait_ms = 200), NULL), RLOCK_ETIMEDOUT);
         assert_code(rlock_inspect(actor.lock, &info), 0);
         assert_true(info.locked);
         assert_false(info.mine);

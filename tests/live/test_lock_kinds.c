@@ -26,7 +26,7 @@ static void kinds_of_one_hash_exclude_each_other(void **state)
 
             assert_code(rlock_lock(a), 0);
             assert_code(rlock_try_lock(b), RLOCK_EBUSY);
-            assert_code(TAKE(b, .wait_ms = 3), RLOCK_ETIMEDOUT);
+            assert_code(TAKE(b, .wait_ms = 100), RLOCK_ETIMEDOUT);
             assert_code(rlock_unlock(a), 0);
             assert_null(rlock_free(a));
             assert_null(rlock_free(b));

@@ -346,10 +346,10 @@ static void what_a_writer_asked_for_ends_with_it(void **state)
     int64_t since_us;
 
     assert_code(rlock_lock(read), 0);
-    assert_code(TAKE(write, .wait_ms = 100), RLOCK_ETIMEDOUT);
+    assert_code(TAKE(write, .wait_ms = 500), RLOCK_ETIMEDOUT);
     assert_true(conf_has_key(w, ASKS));
     assert_code(rlock_unlock(read), 0);
-    assert_code(TAKE(read, .wait_ms = 20), RLOCK_ETIMEDOUT); /* free, but asked for */
+    assert_code(TAKE(read, .wait_ms = 300), RLOCK_ETIMEDOUT); /* free, but asked for */
     actor_begin(reader, act_visit, read, FOR_EVER);
     conf_await_waiting(client, 1);
     since_us = test_now_us();
