@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { RARELY = 8 }; /* one turn of so many, of those that others get */
+
 struct stress {
     const char *client;
     struct cells *cells;
@@ -17,7 +19,8 @@ struct stress {
     int64_t lease_ms;
     size_t n_cells;
     const char *const *kinds; /* of each cell's lock, as "reentrant", "read|write" or, with names of
-                                 their own, "multi=…|reentrant=…" */
+                                 their own, "multi=…|reentrant=…"; "rarely:…" is wanted
+                                 seldom, and kept for long */
 };
 
 struct user {
@@ -43,6 +46,24 @@ static void failed(const struct user *user, int code)
                 rlock_detail());
 }
 
+static const char rarely[] = "rarely:";
+
+static bool is_rare(const char *kinds)
+{
+    return strncmp(kinds, rarely, strlen(rarely)) == 0;
+}
+
+static size_t choose_cell(struct user *user)
+{
+    const struct stress *stress = user->stress;
+    size_t cell = any(user, stress->n_cells);
+
+    while (is_rare(stress->kinds[cell]) && any(user, RARELY) != 0) {
+        cell = any(user, stress->n_cells);
+    }
+    return cell;
+}
+
 /* What a turn is about: one of those that are offered for a cell. */
 struct choice {
     char kind[32];
@@ -56,7 +77,8 @@ static struct choice choose(struct user *user, size_t cell)
     char *rest = offered;
     size_t n = 1;
 
-    test_text(offered, sizeof(offered), "%s", user->stress->kinds[cell]);
+    const char *kinds = user->stress->kinds[cell];
+    test_text(offered, sizeof(offered), "%s", is_rare(kinds) ? kinds + strlen(rarely) : kinds);
     for (const char *at = offered; *at != '\0'; at++) {
         n += *at == '|';
     }
@@ -109,7 +131,7 @@ static void be_inside(struct user *user, size_t cell, bool shared, uint64_t toke
     if (token != 0 && !cells_fence(user->stress->cells, cell, token)) {
         agent_event("stale token %llu of cell %zu", (unsigned long long)token, cell);
     }
-    if (any(user, 4) == 0) {
+    if (any(user, 4) == 0 || is_rare(user->stress->kinds[cell])) {
         usleep((useconds_t)any(user, 900));
     }
     cells_leave(user->stress->cells, cell, user->id, shared);
@@ -138,7 +160,7 @@ static void hold(struct user *user, struct rlock *lock, size_t cell, const char 
 static void turn(struct user *user)
 {
     const struct stress *stress = user->stress;
-    const size_t cell = any(user, stress->n_cells);
+    const size_t cell = choose_cell(user);
     const int64_t since_us = test_now_us();
     struct rlock_grant grant = RLOCK_GRANT_INIT;
     struct rlock *lock = NULL;

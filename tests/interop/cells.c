@@ -24,6 +24,7 @@ struct score {
 
 /*
  * writer: id of the writer inside, 0 = none.   readers: how many of each slot are inside.
+ * entries: how often each slot came in, to write or to read.
  * A writer swaps itself in and then looks for readers; a reader counts itself in and then looks for
  * a writer: of two that overlap at least one sees the other.
  */
@@ -33,6 +34,7 @@ struct cell {
     _Atomic uint64_t tally;   /* what it should be */
     _Atomic uint64_t token;   /* the last one of a fenced lock */
     _Atomic uint64_t readers[CELLS_SLOTS];
+    _Atomic uint64_t entries[CELLS_SLOTS];
 } __attribute__((aligned(64)));
 
 struct map {
@@ -132,6 +134,7 @@ bool cells_enter(struct cells *cells, size_t cell, uint64_t id, bool shared)
     uint64_t writer;
     uint64_t readers = 0;
 
+    atomic_fetch_add(&entered->entries[slot_of(id)], 1);
     if (shared) {
         atomic_fetch_add(&entered->readers[slot_of(id)], 1);
         writer = atomic_load(&entered->writer);
@@ -168,6 +171,13 @@ bool cells_fence(struct cells *cells, size_t cell, uint64_t token)
         atomic_fetch_add(&cells->map->head.stale_tokens, 1);
     }
     return has_grown;
+}
+
+bool cells_holds(const struct cells *cells, size_t cell, size_t slot)
+{
+    const uint64_t writer = atomic_load(&cell_of(cells, cell)->writer);
+
+    return writer != 0 && slot_of(writer) == slot;
 }
 
 void cells_evict(struct cells *cells, size_t slot)
@@ -207,6 +217,11 @@ void cells_waited(struct cells *cells, size_t slot, int64_t us)
 uint64_t cells_score(const struct cells *cells, size_t slot, enum cells_score score)
 {
     return atomic_load(&cells->map->scores[slot].counts[score]);
+}
+
+uint64_t cells_entries(const struct cells *cells, size_t cell, size_t slot)
+{
+    return atomic_load(&cell_of(cells, cell)->entries[slot]);
 }
 
 uint64_t cells_overlaps(const struct cells *cells)

@@ -5,7 +5,7 @@
  * updates lost in a counter that is deliberately read, kept a while and written back.
  *
  * The file is blocks of 64 bytes of 64-bit words: one head, one score for each slot, then the
- * cells. java/src/main/java/rlock/interop/Cells.java has the same layout.
+ * cells, of two blocks each. java/src/main/java/rlock/interop/Cells.java has the same layout.
  *
  * A slot is a process's place in the stress; when the process is killed another takes its place.
  * The first half of them are Redisson's.
@@ -48,6 +48,9 @@ void cells_leave(struct cells *cells, size_t cell, uint64_t id, bool shared);
 /* A fencing token of who is inside: true if it is larger than all before. */
 bool cells_fence(struct cells *cells, size_t cell, uint64_t token);
 
+/* Whether one of the slot's threads is inside, and not as a reader. */
+bool cells_holds(const struct cells *cells, size_t cell, size_t slot);
+
 /* The slot's process was killed: its threads are inside no more. */
 void cells_evict(struct cells *cells, size_t slot);
 
@@ -57,6 +60,9 @@ bool cells_is_stopped(const struct cells *cells);
 void cells_count(struct cells *cells, size_t slot, enum cells_score score);
 void cells_waited(struct cells *cells, size_t slot, int64_t us);
 uint64_t cells_score(const struct cells *cells, size_t slot, enum cells_score score);
+
+/* How often the slot's threads entered the cell. */
+uint64_t cells_entries(const struct cells *cells, size_t cell, size_t slot);
 
 /* What was seen, and how much of it between Redisson and rlock; lost updates and how many are
  * inside: when everybody has left. */

@@ -286,7 +286,7 @@ static void play_job(const struct version *version, const struct kind *kind, str
 
 static bool play_stress(struct tally *tally)
 {
-    enum { N_SERVERS = 2 }; /* for the multi-lock */
+    enum { N_SERVERS = 5 }; /* two for the multi-lock, three of its own for the RedLock */
     struct test_server *servers[N_SERVERS];
     struct party parties[CELLS_SLOTS];
     char labels[CELLS_SLOTS][48];

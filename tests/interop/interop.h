@@ -23,7 +23,7 @@ enum {
     PATIENCE_MS = 15000 /* for an answer that nothing holds up */
 };
 
-enum { MAX_SERVERS = 3, MAX_MEMBERS = 4 };
+enum { MAX_SERVERS = 5, MAX_MEMBERS = 4 };
 
 /* One of the locks that a composite is made of. */
 struct member {
@@ -69,7 +69,7 @@ static inline bool kind_is_redlock(const struct kind *kind)
 }
 
 /* One side: a process with its clients "long" and "short"; of those for further servers, the names
- * go on ".1" and ".2". */
+ * go on ".1", ".2" and so on. */
 struct party {
     struct peer *peer;
     bool is_ours;

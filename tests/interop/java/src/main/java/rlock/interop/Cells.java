@@ -21,6 +21,8 @@ final class Cells {
     private static final int TALLY = 16;
     private static final int TOKEN = 24;
     private static final int READERS = 32;
+    private static final int ENTRIES = 64;
+    private static final int CELL = 128;
     private static final int SLOTS = 4;
     private static final VarHandle LONG =
             MethodHandles.byteBufferViewVarHandle(long[].class, ByteOrder.nativeOrder());
@@ -48,6 +50,7 @@ final class Cells {
         long writer;
         boolean overlaps;
 
+        LONG.getAndAdd(map, at + ENTRIES + 8 * slot, 1L);
         if (shared) {
             LONG.getAndAdd(map, at + READERS + 8 * slot, 1L);
             writer = (long) LONG.getVolatile(map, at + WRITER);
@@ -121,7 +124,7 @@ final class Cells {
     }
 
     private static int at(int cell) {
-        return BLOCK * (1 + SLOTS + cell);
+        return BLOCK * (1 + SLOTS) + CELL * cell;
     }
 
     private int at(Score score) {

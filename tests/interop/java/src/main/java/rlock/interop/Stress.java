@@ -13,6 +13,9 @@ import rlock.interop.Cells.Score;
 /** The Java half of the mixed stress; tests/interop/agent_stress.c is the other. */
 final class Stress {
     private static final int THREADS = 8;
+    private static final String RARE = "rarely:";
+    /** One turn of so many, of those that others get. */
+    private static final int RARELY = 8;
     /** A tryLock that waits is not what it should be in this line: docs/interop.md says how. */
     private static final boolean TRIES_BADLY =
             Redisson.class.getPackage().getImplementationVersion().startsWith("3.16.");
@@ -30,7 +33,8 @@ final class Stress {
 
     /**
      * Arguments: file of the cells, slot, lease, then the kinds of each cell's lock, as "reentrant",
-     * "read|write" or, with names of their own, "multi=…|reentrant=…".
+     * "read|write" or, with names of their own, "multi=…|reentrant=…"; "rarely:…" is wanted seldom,
+     * and kept for long.
      */
     String run(String client, List<String> args) throws Exception {
         int slot = Integer.parseInt(args.get(1));
@@ -71,11 +75,11 @@ final class Stress {
 
     private void turn(long id) throws Exception {
         ThreadLocalRandom random = ThreadLocalRandom.current();
-        int cell = random.nextInt(kinds.size());
+        int cell = chooseCell(random);
         if (kinds.get(cell).equals("-")) { // not in this version
             return;
         }
-        String[] offered = kinds.get(cell).split("\\|");
+        String[] offered = kinds.get(cell).replace(RARE, "").split("\\|");
         String[] chosen = offered[random.nextInt(offered.length)].split("=");
         String kind = chosen[0];
         String name = chosen.length > 1 ? chosen[1] : "stress-" + cell;
@@ -98,7 +102,7 @@ final class Stress {
         if (kind.equals("fenced")) {
             cells.fence(cell, Verbs.fenced(lock, "getToken"));
         }
-        if (random.nextInt(4) == 0) {
+        if (random.nextInt(4) == 0 || kinds.get(cell).startsWith(RARE)) {
             Thread.sleep(0, random.nextInt(900_000));
         }
         cells.leave(cell, id, kind.equals("read"));
@@ -106,6 +110,15 @@ final class Stress {
         if (nests) {
             give(lock);
         }
+    }
+
+    private int chooseCell(ThreadLocalRandom random) {
+        int cell = random.nextInt(kinds.size());
+
+        while (kinds.get(cell).startsWith(RARE) && random.nextInt(RARELY) != 0) {
+            cell = random.nextInt(kinds.size());
+        }
+        return cell;
     }
 
     private boolean take(RLock lock, int way) throws InterruptedException {
