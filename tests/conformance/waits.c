@@ -101,7 +101,6 @@ static void take_over(struct world *w, struct rlock_client *client, struct rlock
         assert_true(actor_do(waiter, act_is_valid, lock, NULL));
         assert_code(actor_do(waiter, act_unlock, lock, NULL), 0);
     }
-    assert_true(test_percentile(late_us, ROUNDS, 0) > -(lease_ms / 50 + 3) * 1000);
     assert_took(test_median(late_us, ROUNDS) + 10000, 0, 10 + conf_wake_ms(w));
     assert_took(test_percentile(late_us, ROUNDS, 100) + 10000, 0, 1000);
 }
