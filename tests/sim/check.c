@@ -157,8 +157,9 @@ void sim_doom_owner(struct sim_world *world, const char *owner)
         struct sim_user *user = &client->users[i % SIM_MAX_USERS];
 
         owner_name(client, 0, user->holds[0].number, name);
-        if (user->holds[0].depth != 0 && !user->holds[0].doomed && strcmp(name, owner) == 0) {
-            user->holds[0].doomed = true;
+        if (user->holds[0].depth != 0 && strcmp(name, owner) == 0) {
+            user->holds[0].doomed =
+                true; /* maybe not for the first time: a late copy took it again */
             user->holds[0].doomed_valid = RLOCK__NEVER;
         }
         owner_name(client, 0, user->call.number, name);
