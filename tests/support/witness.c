@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -79,8 +78,6 @@ static void report(struct witness *witness, const struct witness_overlap *overla
         witness->kept[i].overlap = *overlap;
         witness->kept[i].overlap.at_us = test_now_us();
         atomic_store(&witness->kept[i].is_written, true);
-        (void)fprintf(stderr, "witness: %" PRIu64 " enters cell %zu, where %" PRIu64 " is\n",
-                      overlap->entered, overlap->cell, overlap->inside);
     }
 }
 
