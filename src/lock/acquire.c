@@ -247,7 +247,7 @@ void rlock__acquire_begin(struct rlock__call *call, int64_t now)
 
     if (call->cancelled) {
         rlock__acquire_say(call, RLOCK_ECANCELED, now);
-        rlock__call_complete(call, RLOCK_ECANCELED, NULL);
+        rlock__acquire_end(call, RLOCK_ECANCELED, now);
         return;
     }
     hold = rlock__hold_get(core, call->spec, call->owner);

@@ -135,10 +135,10 @@ void a_fixed_lease_is_not_renewed(struct world *w)
 
 void a_hold_is_renewed_while_any_level_is(struct world *w)
 {
-    const int64_t lease_ms = conf_ms(300);
+    const int64_t lease_ms = conf_ms(600);
     struct rlock *lock = conf_lock(w, conf_client_renewing(w, lease_ms));
 
-    assert_code(TAKE(lock, .lease_ms = lease_ms), 0);
+    assert_code(TAKE(lock, .lease_ms = lease_ms / 3), 0);
     assert_code(rlock_lock(lock), 0);
     assert_true(STAYS(rlock_is_valid(lock), 3 * lease_ms / 2));
     assert_code(rlock_unlock(lock), 0); /* the renewed level: what is left ends by itself */
@@ -147,7 +147,7 @@ void a_hold_is_renewed_while_any_level_is(struct world *w)
     assert_code(rlock_unlock(lock), RLOCK_ELOST);
 
     assert_code(rlock_lock(lock), 0);
-    assert_code(TAKE(lock, .lease_ms = lease_ms), 0);
+    assert_code(TAKE(lock, .lease_ms = lease_ms / 3), 0);
     assert_code(rlock_unlock(lock), 0);
     assert_true(STAYS(rlock_is_valid(lock), 3 * lease_ms / 2));
     assert_code(rlock_unlock(lock), 0);

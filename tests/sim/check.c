@@ -158,8 +158,8 @@ void sim_doom_owner(struct sim_world *world, const char *owner)
 
         owner_name(client, 0, user->holds[0].number, name);
         if (user->holds[0].depth != 0 && strcmp(name, owner) == 0) {
-            user->holds[0].doomed =
-                true; /* maybe not for the first time: a late copy took it again */
+            /* maybe not for the first time: a late copy may have taken it again */
+            user->holds[0].doomed = true;
             user->holds[0].doomed_valid = RLOCK__NEVER;
         }
         owner_name(client, 0, user->call.number, name);
