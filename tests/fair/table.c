@@ -51,16 +51,7 @@ static void on_unref(struct rlock__core *core)
 
 void table_send_words(struct table *t, uint64_t conn, const char *const *words)
 {
-    struct sim_view views[12];
-    struct sim_buf command = SIM_BUF_NULL;
-    size_t n = 0;
-
-    for (; words[n] != NULL; n++) {
-        views[n] = (struct sim_view){words[n], strlen(words[n])};
-    }
-    sim_resp_command(&command, views, n);
-    assert_true(sim_server_command(t->server, conn, command.data, command.len));
-    sim_buf_fini(&command);
+    assert_true(sim_server_words(t->server, conn, words));
 }
 
 /* Reads the reply to the last command, as the core would. */

@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "sim/reply.h"
+
 /* What the server said, on its way. */
 struct stage_frame {
     struct stage_frame *next;
@@ -50,22 +52,13 @@ static void say(struct stage *stage, uint64_t conn, struct rlock__buf *out)
 static void read_frame(struct stage *stage, struct stage_client *client,
                        const struct stage_frame *frame)
 {
-    static const enum rlock__reply_type types[] = {
-        [SIM_RESP_STATUS] = RLOCK__REPLY_STATUS, [SIM_RESP_ERROR] = RLOCK__REPLY_ERROR,
-        [SIM_RESP_INTEGER] = RLOCK__REPLY_INT,   [SIM_RESP_BULK] = RLOCK__REPLY_STR,
-        [SIM_RESP_NIL] = RLOCK__REPLY_NIL,
-    };
     struct sim_resp *tree = sim_resp_read(frame->bytes, frame->len);
     struct rlock__value values[16];
-    struct rlock__reply reply = {.v = values, .is_array = tree->type == SIM_RESP_ARRAY};
-    const struct sim_resp *nodes = reply.is_array ? tree->items : tree;
+    struct rlock__reply reply;
 
-    reply.n = reply.is_array ? tree->n_items : 1;
-    assert_true(reply.n <= sizeof(values) / sizeof(values[0]));
-    for (size_t i = 0; i < reply.n; i++) {
-        values[i] = (struct rlock__value){types[nodes[i].type], nodes[i].integer,
-                                          nodes[i].text.data, nodes[i].text.len};
-    }
+    assert_true(tree->type != SIM_RESP_ARRAY ||
+                tree->n_items <= sizeof(values) / sizeof(values[0]));
+    reply = sim_reply_of(tree, values);
     if (frame->conn == client->link) {
         rlock__core_reply(&client->core, client->core.server.flight.gen, &reply, stage->now);
     } else {
@@ -205,16 +198,7 @@ void stage_forced(struct stage *stage, size_t client, uint64_t number)
 
 void stage_type(struct stage *stage, const char *const *words)
 {
-    struct sim_view views[8];
-    struct sim_buf command = SIM_BUF_NULL;
-    size_t n = 0;
-
-    for (; words[n] != NULL; n++) {
-        views[n] = (struct sim_view){words[n], strlen(words[n])};
-    }
-    sim_resp_command(&command, views, n);
-    assert_true(sim_server_command(stage->server, stage->hand, command.data, command.len));
-    sim_buf_fini(&command);
+    assert_true(sim_server_words(stage->server, stage->hand, words));
     run(stage);
 }
 

@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include "lock/internal.h"
+
 #define OPERATIONS 100000
 #define LEASE (3 * RLOCK__SECOND) /* of holds that are renewed */
 #define TOKEN "redisson_lock_token:{" STAGE_KEY "}"
@@ -47,14 +49,9 @@ struct trial {
         }                                                                                          \
     } while (0)
 
-/* splitmix64 (Steele, Lea, Flood 2014) */
 static int64_t dice(struct trial *t, int64_t n)
 {
-    uint64_t z = (t->random += 0x9E3779B97F4A7C15ULL);
-
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
-    return (int64_t)((z ^ (z >> 31)) >> 1) % n;
+    return rlock__random_below(&t->random, n);
 }
 
 static void note(struct trial *t, const char *what, size_t owner, int64_t lease, int64_t wait)

@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "sim/reply.h"
+
 static void unref(struct rlock__core *core)
 {
     (void)core;
@@ -25,36 +27,16 @@ static void on_frame(void *payload, uint64_t conn, const char *bytes, size_t len
     }
 }
 
-static size_t flatten(const struct sim_resp *node, struct rlock__value *values, size_t n)
-{
-    static const enum rlock__reply_type types[] = {
-        [SIM_RESP_STATUS] = RLOCK__REPLY_STATUS, [SIM_RESP_ERROR] = RLOCK__REPLY_ERROR,
-        [SIM_RESP_INTEGER] = RLOCK__REPLY_INT,   [SIM_RESP_BULK] = RLOCK__REPLY_STR,
-        [SIM_RESP_NIL] = RLOCK__REPLY_NIL,
-    };
-
-    if (node->type == SIM_RESP_ARRAY) {
-        for (size_t i = 0; i < node->n_items; i++) {
-            n = flatten(&node->items[i], values, n);
-        }
-        return n;
-    }
-    values[n] =
-        (struct rlock__value){types[node->type], node->integer, node->text.data, node->text.len};
-    return n + 1;
-}
-
 static struct rlock__reply send(struct desk *desk, const struct rlock__buf *bytes)
 {
-    struct rlock__reply reply = {.v = desk->values};
+    struct rlock__reply reply;
 
     sim_server_set_time(desk->server, desk->now * RLOCK__MS);
     assert_true(sim_server_command(desk->server, desk->conn, bytes->data, bytes->len));
     desk->tree = sim_resp_free(desk->tree);
     desk->tree = sim_resp_read(desk->frame.data, desk->frame.len);
     assert_non_null(desk->tree);
-    reply.is_array = desk->tree->type == SIM_RESP_ARRAY;
-    reply.n = flatten(desk->tree, desk->values, 0);
+    reply = sim_reply_of(desk->tree, desk->values);
     if (rlock__reply_is_error(&reply)) {
         fail_msg("the server says: %.*s", (int)desk->values[0].len, desk->values[0].str);
     }

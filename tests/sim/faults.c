@@ -93,22 +93,14 @@ static void restart_server(struct sim_world *world)
 static void by_hand(struct sim_world *world, const char *const *words)
 {
     uint64_t conn = sim_server_connect(world->server);
-    char command[400], what[300] = "";
-    size_t n_words = 0;
-    int n;
+    char what[300] = "";
 
-    while (words[n_words] != NULL) {
-        n_words++;
-    }
-    n = snprintf(command, sizeof(command), "*%zu\r\n", n_words);
-    for (size_t i = 0; i < n_words; i++) {
-        n += snprintf(command + n, sizeof(command) - (size_t)n, "$%zu\r\n%s\r\n", strlen(words[i]),
-                      words[i]);
+    for (size_t i = 0; words[i] != NULL; i++) {
         (void)strncat(what, words[i], 80);
         (void)strcat(what, " ");
     }
     sim_trace(world, "somebody does: %s", what);
-    (void)sim_server_command(world->server, conn, command, (size_t)n);
+    (void)sim_server_words(world->server, conn, words);
     sim_server_disconnect(world->server, conn);
 }
 

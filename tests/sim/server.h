@@ -84,6 +84,9 @@ bool sim_server_is_connected(const struct sim_server *server, uint64_t conn);
    closed socket. */
 bool sim_server_command(struct sim_server *server, uint64_t conn, const char *resp, size_t len);
 
+/* The same of words; the last one is NULL. */
+bool sim_server_words(struct sim_server *server, uint64_t conn, const char *const *words);
+
 /* ---- faults ---- */
 
 void sim_server_script_flush(struct sim_server *server);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "reply.h"
 #include "world.h"
 
 #define CONNECT_TIMEOUT (500 * RLOCK__MS)
@@ -480,34 +481,14 @@ static void handshake_step(struct sim_client *client, struct sim_link *link)
     rlock__core_link_up(&client->core, link->gen, link->fenced_below, sim_clock(client));
 }
 
-static size_t flatten(const struct sim_resp *node, struct rlock__value *values, size_t n)
-{
-    static const enum rlock__reply_type types[] = {
-        [SIM_RESP_STATUS] = RLOCK__REPLY_STATUS, [SIM_RESP_ERROR] = RLOCK__REPLY_ERROR,
-        [SIM_RESP_INTEGER] = RLOCK__REPLY_INT,   [SIM_RESP_BULK] = RLOCK__REPLY_STR,
-        [SIM_RESP_NIL] = RLOCK__REPLY_NIL,
-    };
-
-    if (node->type == SIM_RESP_ARRAY) {
-        for (size_t i = 0; i < node->n_items; i++) {
-            n = flatten(&node->items[i], values, n);
-        }
-        return n;
-    }
-    values[n] =
-        (struct rlock__value){types[node->type], node->integer, node->text.data, node->text.len};
-    return n + 1;
-}
-
 static void hear(struct sim_conn *conn, const char *bytes, size_t len)
 {
     struct sim_client *client = conn->client;
     struct sim_link *link = conn->is_sub ? &client->sub : &client->link;
     struct rlock__value values[2 * RLOCK__BATCH + 8];
     struct sim_resp *tree = sim_resp_read(bytes, len);
-    struct rlock__reply reply = {.v = values, .is_array = tree->type == SIM_RESP_ARRAY};
+    struct rlock__reply reply = sim_reply_of(tree, values);
 
-    reply.n = flatten(tree, values, 0);
     if (link->state == SIM_HELLO) {
         if (link->client_id == 0) {
             link->client_id = (uint64_t)reply.v[0].num;
