@@ -1,18 +1,19 @@
 -- Takes a fair lock, or one level more of it; a call that waits and may not have it stands in the queue afterwards.
--- With count 0 it takes nothing: it only looks after the queue.
--- KEYS[1] the lock's hash; KEYS[2] the queue, a list of owners; KEYS[3] until when each of them counts, a sorted set
--- ARGV[1] owner "uuid:number"; ARGV[2] lease in ms; ARGV[3] the count to make so; ARGV[4] slot in ms;
--- ARGV[5] 1: may enqueue; ARGV[6] PUBLISH or SPUBLISH; ARGV[7] channel, the head's own being this:owner;
--- ARGV[8] the head's score as it was seen, if it is to be passed over; from ARGV[9] on pairs: whom to pass over, and
--- how many heard it then
--- Replies {1} granted; {-1, 1 or 0} a nested level whose hold is gone (1: taken by another);
--- {0, PTTL, a holder or '', place in the queue or 0} busy; the same and {score of the head, ms until then} where the
--- lock is free under another head, then for the first 16 in front pairs: owner, how many hear it (-1: not known).
--- Atomic because queue, scores and lock are one state. One hash slot by the name's tag, the channels too.
--- Scores are Redisson's sums by the server's clock: the last one's, or now and the lock's PTTL, and a slot.
-local key, queue, scores = KEYS[1], KEYS[2], KEYS[3]
+-- KEYS[1] the lock's hash; KEYS[2] the queue, a list of owners; KEYS[3] their scores: until when each of them counts,
+-- by Redisson's rule; KEYS[4] the notes: what is known of those who stand in front of a free lock
+-- ARGV[1] owner "uuid:number"; ARGV[2] lease in ms; ARGV[3] the count to make so; ARGV[4] slot in ms, the longest wait
+-- that any peer passes; ARGV[5] 1: may enqueue; ARGV[6] 1: no peer stood in front at the last reply; ARGV[7] PUBLISH
+-- or SPUBLISH; ARGV[8] channel, the head's own being this:owner
+-- Replies {1} granted; {-1, 1 or 0} a nested level whose hold is gone (1: taken by another); {0, PTTL, the holder or
+-- '', place in the queue or 0, peers in front, how many in front may yet come} busy.
+-- Shapes 1 0isiii -i
+-- Atomic because queue, scores, notes and lock are one state. One hash slot by the name's tag, the channels too.
+-- Owners of ours have a UUID of version 8; all others are peers, who add the sum of what stands in front of them to
+-- their score. A score of ours is a slot and one for each peer in front, from the end of the lease on, so that nobody
+-- need change when one of ours leaves. Nobody is put out by time: a peer that is alive may have an old sum.
+local key, queue, scores, notes = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, lease, count, slot = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local waits, channel = ARGV[5] == '1', ARGV[7]
+local waits, alone, publish, channel = ARGV[5] == '1', ARGV[6] == '1', ARGV[7], ARGV[8]
 local held, ttl = redis.call('hget', key, owner), redis.call('pttl', key)
 if held then
   redis.call('pexpire', key, math.max(ttl, lease))
@@ -25,72 +26,176 @@ if count > 1 then
   return {-1, ttl == -2 and 0 or 1}
 end
 
-local free, head, score = ttl == -2, redis.call('lindex', queue, 0), nil
+local free, holder = ttl == -2, ''
+if not free then -- a lock has one field, its owner, or a mode besides; what else is under the key may be large
+  local size = redis.call('hlen', key)
+  local mode = size > 1 and redis.call('hget', key, 'mode')
+  for _, field in ipairs(size <= 16 and redis.call('hkeys', key) or {}) do
+    holder = #field <= 128 and string.find(field, ':%d') and field or holder
+  end
+  if mode ~= 'read' and mode ~= 'write' and (size > 1 or holder == '') then
+    return {err = 'WRONGTYPE the hash under this key is no lock'}
+  end
+end
+local head = redis.call('lindex', queue, 0)
 local time = (head or waits) and redis.call('time') or {0, 0}
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local base = now + math.max(ttl, 0)
 
--- Who is past its time is out, by every peer's rule, unless it is here. A head without a score gets one: else it would
--- be there for ever, for peers too.
-local function find_head()
-  while head do
-    score = tonumber(redis.call('zscore', scores, head))
-    if not score then
-      score = now + math.max(ttl, 0) + slot
-      redis.pcall('zadd', scores, score, head)
+local function ours(name)
+  return name:byte(15) == 56 -- the digit 8
+end
+
+-- Peers behind the head: up by what it was raised by, at most to what their places ask for; and, where one of them was
+-- dead, down to a slot above that.
+local function settle(by, was_dead)
+  local n = ours(head) and 0 or 1
+  for _, name in ipairs(redis.call('lrange', queue, 1, -1)) do
+    if not ours(name) then
+      n = n + 1
+      local place, score = base + slot * n, tonumber(redis.call('zscore', scores, name))
+      local to = score and math.max(score, math.min(score + by, place))
+      to = to and was_dead and math.min(to, place + slot) or to
+      if to ~= score then
+        redis.pcall('zadd', scores, to, name)
+      end
     end
-    if score > now or head == owner then
-      return
-    end
-    redis.call('zrem', scores, head)
-    redis.call('lrem', queue, 0, head)
-    head = redis.call('lindex', queue, 0)
   end
 end
 
--- Takes out of the queue whom the caller has found dead, if they are as they were; returns the others in front.
+-- The head has what its place asks for, if it has much less, or much more under a free lock.
+local function set_head()
+  local score, place = tonumber(redis.call('zscore', scores, head)), base + slot
+  if not score or score < base + slot / 2 or free and score > place + slot then
+    redis.pcall('zadd', scores, place, head)
+    if score and score < place and not ours(head) then
+      settle(place - score, false)
+    end
+  end
+end
+
+-- The notes belong to one standstill, under one head with one score: this is its mark.
+local function mark()
+  return head .. ' ' .. (redis.call('zscore', scores, head) or '')
+end
+
+-- A note is "receivers since asks" of one that nobody hears, or that was asked; and 'a' of one that answered.
+local is_silent, coming, asked, set, dropped = false, 0, {}, {}, {}
+
+local function note(name, receivers, since, asks)
+  set[#set + 1] = name
+  set[#set + 1] = string.format('%d %.0f %d', receivers, since, asks)
+end
+
+local function ask(name, receivers, since, asks)
+  if not asked[name] then
+    asked[name] = true
+    note(name, receivers, since, asks)
+    if name ~= head then
+      redis.pcall(publish, channel .. ':' .. name, '0')
+    end
+  end
+end
+
+-- Whether one in front is dead: unheard for a second, or asked four times in three seconds without an answer. The head
+-- is asked, and when it is silent for a second all of ours are: a process that stands still has many.
+local function is_dead(name, receivers, old)
+  local was, since, asks = old:match('^(-?%d+) (%d+) (%d+)$')
+  local age = tonumber(was) == receivers and now - since
+  if name == head then
+    is_silent = receivers ~= 0 and age and age >= 1000
+  end
+  if receivers == 0 then
+    if not age then
+      note(name, 0, now, 1)
+    end
+    return age and age >= 1000
+  elseif not asked[name] and age and age >= 3000 and tonumber(asks) >= 4 then
+    return true
+  elseif name == head or is_silent and ours(name) and old ~= 'a' then
+    ask(name, receivers, age and since or now, age and asks + 1 or 1)
+    coming = coming + (name == head and (not age or age < 400) and 1 or 0)
+  else
+    coming = coming + 1
+    if old ~= '' and old ~= 'a' then
+      dropped[#dropped + 1] = name
+    end
+  end
+end
+
+-- Takes the dead out of the first in front; true if there were any.
 local function pass_over()
-  local names, channels, seen, others = {}, {}, {}, {}
-  for i, name in ipairs(redis.call('lrange', queue, 0, 15)) do
+  local names, channels, gone, peers = {}, {}, {}, false
+  for i, name in ipairs(redis.call('lrange', queue, 0, 127)) do
     if name == owner then
       break
     end
     names[i], channels[i] = name, channel .. ':' .. name
   end
+  if #names == 0 then
+    return false
+  end
   local heard = redis.pcall('pubsub', 'numsub', unpack(channels))
-  for i = 9, #ARGV, 2 do
-    seen[ARGV[i]] = tonumber(ARGV[i + 1])
-  end
+  local old = redis.call('hmget', notes, unpack(names))
+  coming = 0
   for i, name in ipairs(names) do
-    local n = heard.err and -1 or heard[2 * i]
-    if seen[name] == n and (n == 0 or i == 1 and tonumber(ARGV[8]) == score) then
+    if is_dead(name, heard.err and -1 or heard[2 * i], old[i] or '') then
+      gone[#gone + 1], dropped[#dropped + 1] = name, name
+      peers = peers or not ours(name)
       redis.call('zrem', scores, name)
-      redis.call('lrem', queue, 0, name)
-    else
-      others[#others + 1] = name
-      others[#others + 1] = n
+      redis.call('lrem', queue, 1, name)
     end
   end
-  return others
-end
-
-find_head()
-local others = {}
-if free and head and head ~= owner and (waits or count == 0) then
-  others = pass_over()
   head = redis.call('lindex', queue, 0)
-  find_head()
+  if #gone > 0 and head then
+    set_head()
+    if peers then
+      settle(0, true)
+    end
+  end
+  return #gone > 0
 end
 
+local function write_notes()
+  if #dropped > 0 then
+    redis.pcall('hdel', notes, unpack(dropped))
+  end
+  if #set > 0 then
+    redis.pcall('hset', notes, unpack(set))
+  end
+  set, dropped = {}, {}
+end
+
+local function look()
+  if redis.call('hget', notes, '@') ~= mark() then
+    redis.call('del', notes)
+  end
+  set_head()
+  while head and head ~= owner and pass_over() do
+    write_notes()
+  end
+  write_notes()
+  if head then
+    redis.pcall('hset', notes, '@', mark())
+    redis.pcall('pexpire', notes, 600000)
+  end
+end
+
+if free and head and head ~= owner then
+  look()
+end
 if free and count == 1 and (not head or head == owner) then
-  if head and redis.call('zrem', scores, owner) == 1 then
-    for _, name in ipairs(redis.call('zrange', scores, 0, -1)) do
-      redis.call('zincrby', scores, -slot, name)
-    end
+  local rest = redis.call('zcard', scores) + redis.call('hlen', notes) -- of another type they are not ours to delete
+  if head then
+    redis.call('zrem', scores, owner)
+    redis.call('lrem', queue, 1, owner)
+    head = redis.call('lindex', queue, 0)
   end
   if head then
-    redis.call('lrem', queue, 0, owner)
-  elseif redis.call('exists', scores) == 1 then
-    redis.call('del', scores)
+    free, base = false, now + lease
+    set_head()
+  elseif rest > 0 then
+    redis.call('del', scores, notes)
   end
   redis.call('hset', key, owner, 1)
   -- a lock without an end would be worse than none: undo it where the server does not permit the lease
@@ -102,27 +207,51 @@ if free and count == 1 and (not head or head == owner) then
   return {1}
 end
 
--- A score is raised with each attempt to what the place asks for: sums stand still, and would put out who waits long.
--- So a new sum does not count where it is far from that: a last one that stood still for long, slots of those who were
--- passed over, which would add up.
-local place = 0
+local function count_peers(n)
+  local peers = 0
+  for _, name in ipairs(n > 0 and redis.call('lrange', queue, 0, n - 1) or {}) do
+    peers = peers + (ours(name) and 0 or 1)
+  end
+  return peers
+end
+
+-- Far back the one of ours that came last, half a second ago at most, has left its own count in the note '#': behind it
+-- stand peers. A crowd that comes at once is counted once so.
+local function guess_peers(n)
+  local last, since, peers = (redis.call('hget', notes, '#') or ''):match('^(%S+) (%d+) (%d+)$')
+  local at = last and now - since <= 500 and redis.call('lpos', queue, last, 'RANK', -1, 'MAXLEN', 64)
+  peers = at and math.min(peers + n - 1 - at, n) or count_peers(n)
+  redis.pcall('hset', notes, '#', string.format('%s %.0f %d', owner, at and since or now, peers))
+  if not at then
+    redis.pcall('pexpire', notes, 600000)
+  end
+  return peers
+end
+
+local place, peers = 0, 0
 if waits then
   local at = redis.call('lpos', queue, owner)
-  place = (at or redis.call('llen', queue)) + 1
-  local least = now + math.max(ttl, 0) + slot * place
-  if at then
-    if (tonumber(redis.call('zscore', scores, owner)) or 0) < least then
-      redis.call('zadd', scores, least, owner)
-    end
-  else
-    local last = redis.call('lindex', queue, -1)
-    local sum = (last and tonumber(redis.call('zscore', scores, last)) or now + ttl) + slot
-    redis.call('zadd', scores, math.abs(sum - least) > slot / 2 and least or sum, owner)
+  local front = at or redis.call('llen', queue)
+  place = front + 1
+  if not at then
+    peers = front < 64 and count_peers(front) or guess_peers(front)
+  elseif not alone then -- nobody comes in in front: none stays none
+    peers = count_peers(front)
+  end
+  local needs, score = base + slot * (1 + peers), tonumber(redis.call('zscore', scores, owner))
+  if not at or not score or math.abs(score - needs) > math.min(1000, slot / 4) then
+    redis.call('zadd', scores, needs, owner)
+  end
+  if not at then
     redis.call('rpush', queue, owner)
+  elseif redis.call('hexists', notes, owner) == 1 then
+    redis.pcall('hset', notes, owner, 'a')
   end
 end
-if not (free and head) then
-  return {0, ttl, redis.call('hkeys', key)[1] or '', place}
+if head and not free and head ~= owner then
+  set_head()
 end
-redis.pcall(ARGV[6], channel .. ':' .. head, '0')
-return {0, ttl, '', place, score, score - now, unpack(others)}
+if free and head then
+  redis.pcall(publish, channel .. ':' .. head, '0')
+end
+return {0, ttl, holder, place, peers, coming}

@@ -1,12 +1,20 @@
 -- Says who holds a fair lock, and how many wait.
 -- KEYS[1] the lock's hash; KEYS[2] the queue
 -- ARGV none
--- Replies {PTTL, number of holders, first holder, its count, 0, length of the queue}; '' where it is free.
+-- Replies {PTTL, number of holders, the holder, its count, 0, length of the queue}; '' where it is free.
+-- Shapes iissii
 -- Atomic so that the parts belong together. One hash slot by the name's tag.
 local holders = redis.call('hlen', KEYS[1])
 local first, count = '', ''
 if holders > 0 then
-  first = redis.call('hkeys', KEYS[1])[1]
-  count = redis.call('hget', KEYS[1], first)
+  -- a lock has one field, its owner, or a mode besides; what else is under the key may be large
+  for _, field in ipairs(holders <= 16 and redis.call('hkeys', KEYS[1]) or {}) do
+    first = #field <= 128 and string.find(field, ':%d') and field or first
+  end
+  local mode = redis.call('hget', KEYS[1], 'mode')
+  if mode ~= 'read' and mode ~= 'write' and (holders > 1 or first == '') then
+    return {err = 'WRONGTYPE the hash under this key is no lock'}
+  end
+  count = string.sub(redis.call('hget', KEYS[1], first) or '', 1, 32)
 end
 return {redis.call('pttl', KEYS[1]), holders, first, count, 0, redis.call('llen', KEYS[2])}

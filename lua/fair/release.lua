@@ -1,14 +1,15 @@
 -- Gives up levels of a fair lock: makes the owner's count so; 0 ends the hold, whatever its count, takes the owner out
 -- of the queue, and announces a free lock to the head.
--- KEYS[1] the lock's hash; KEYS[2] the queue; KEYS[3] the queue's scores
+-- KEYS[1] the lock's hash; KEYS[2] the queue; KEYS[3] the queue's scores; KEYS[4] the notes
 -- ARGV[1] owner; ARGV[2] the count to make so; ARGV[3] lease in ms that a level that stays asks for, 0 none;
 -- ARGV[4] slot in ms; ARGV[5] PUBLISH or SPUBLISH; ARGV[6] channel, the head's own being this:owner
 -- Replies {1, receivers} done (receivers -1: the announcement was refused); {-1, 1 or 0} not held (1: by another).
--- Where the lock is free under a head, both go on: {.., '', 0, its score, ms until then, head, how many hear it}.
--- Atomic because queue, scores and lock are one state. One hash slot by the name's tag, the channels too.
+-- Shapes 1i -i
+-- Atomic because queue, scores, notes and lock are one state. One hash slot by the name's tag, the channels too.
 -- The first write is one that a full server still allows; the announcement comes last, and may fail.
-local key, queue, scores = KEYS[1], KEYS[2], KEYS[3]
-local owner, count, lease = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local key, queue, scores, notes = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local owner, count, lease, slot = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local publish, channel = ARGV[5], ARGV[6]
 if count > 0 then
   local held = redis.call('hget', key, owner)
   if not held then
@@ -24,41 +25,67 @@ if count > 0 then
   end
   return {1, 0}
 end
-local done = redis.call('hdel', key, owner)
-
--- those behind give back the slot that this one has added, and once
-local left = redis.call('zrem', scores, owner)
-local at = (left == 1 or done == 0) and redis.call('lpos', queue, owner)
-if at then
-  local behind = left == 1 and redis.call('lrange', queue, at + 1, -1) or {}
-  redis.call('lrem', queue, 0, owner)
-  for _, name in ipairs(behind) do
-    if redis.call('zscore', scores, name) then
-      redis.call('zincrby', scores, -ARGV[4], name)
-    end
-  end
+local done = redis.pcall('hdel', key, owner)
+-- of another type one of the keys is somebody else's: what the owner has under the others is given up all the same
+local leaves, noted = redis.pcall('zrem', scores, owner) == 1 or done ~= 1
+if leaves then -- nobody's score counts on it
+  redis.pcall('lrem', queue, 0, owner)
+  noted = redis.pcall('hdel', notes, owner)
 end
-local taken = redis.call('exists', key)
-local head = taken == 0 and redis.call('lindex', queue, 0)
-if not head then
+if type(done) == 'table' then
+  return done
+end
+local head, taken = redis.pcall('lindex', queue, 0), redis.call('exists', key)
+if type(noted) == 'number' and not head then
+  redis.call('del', notes)
+end
+if type(head) ~= 'string' or taken == 1 then
   return {done == 1 and 1 or -1, done == 1 and 0 or taken}
 end
 
+local function ours(name)
+  return name:byte(15) == 56 -- the digit 8: a UUID of that version
+end
+
+-- The head counts for a slot from now on; if it is a peer whose score had become old, so have those of the peers behind.
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local score = tonumber(redis.call('zscore', scores, head))
-while head and score and score <= now do -- by every peer's rule
-  redis.call('zrem', scores, head)
-  redis.call('lrem', queue, 0, head)
-  head = redis.call('lindex', queue, 0)
-  score = head and tonumber(redis.call('zscore', scores, head))
+local score = redis.pcall('zscore', scores, head)
+score = type(score) == 'string' and tonumber(score)
+if not score or score < now + slot / 2 or score > now + slot * 2 then
+  redis.pcall('zadd', scores, now + slot, head)
+  local by, n = score and now + slot - score or 0, 1
+  for _, name in ipairs(by > 0 and not ours(head) and redis.call('lrange', queue, 1, -1) or {}) do
+    local old = not ours(name) and tonumber(redis.call('zscore', scores, name))
+    n = n + (ours(name) and 0 or 1)
+    if old and old < now + slot * n then
+      redis.call('zadd', scores, math.min(old + by, now + slot * n), name)
+    end
+  end
 end
-if not head then
-  return {done == 1 and 1 or -1, 0}
+
+-- A head that nobody hears is dead: the first of ours behind it that is heard will look, if it is among the next
+-- thousand. Who hears all channels by a pattern is among the receivers, and is nobody.
+local function wake_next()
+  for from = 1, 1016, 127 do
+    local names, channels = redis.call('lrange', queue, from, from + 126), {}
+    for i, name in ipairs(names) do
+      channels[i] = channel .. ':' .. name
+    end
+    local heard = #names > 0 and redis.call('pubsub', 'numsub', unpack(channels))
+    for i, name in ipairs(names) do
+      if heard[2 * i] > 0 and ours(name) then
+        redis.pcall(publish, channels[i], '0')
+        return
+      end
+    end
+  end
 end
-local own = ARGV[6] .. ':' .. head
+
+local own = channel .. ':' .. head
+local receivers = redis.pcall(publish, own, '0')
 local heard = redis.pcall('pubsub', 'numsub', own)
-local receivers = redis.pcall(ARGV[5], own, '0')
-receivers = type(receivers) == 'number' and receivers or -1
-score = score or now
-return {done == 1 and 1 or -1, done == 1 and receivers or 0, '', 0, score, score - now, head, heard.err and -1 or heard[2]}
+if heard[2] == 0 then
+  wake_next()
+end
+return {done == 1 and 1 or -1, done == 0 and 0 or type(receivers) == 'number' and receivers or -1}

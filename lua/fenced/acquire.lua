@@ -3,6 +3,7 @@
 -- ARGV[1] owner "uuid:number"; ARGV[2] lease in ms, 0 only looks; ARGV[3] the count to make so
 -- Replies {1, token} granted (of a nested level: the hold's token is known to its client); {0, PTTL, a holder} busy;
 -- {-1, 1 or 0} a nested level whose hold is gone (1: taken by another).
+-- Shapes 1i 0is -i
 -- Atomic because a token belongs to one grant. Both keys in one hash slot by the name's tag.
 -- The token is the larger of the last one plus 1 and the server's clock in microseconds: it grows also when the server
 -- lost its data. Below 2^53, so exact in Lua's numbers, but never printed by %.17g.
@@ -43,4 +44,12 @@ end
 if count > 1 then
   return {-1, 1}
 end
-return {0, ttl, redis.call('hkeys', key)[1]}
+-- a lock has one field, its owner, or a mode besides; what else is under the key may be large
+local size, mode, holder = redis.call('hlen', key), redis.call('hget', key, 'mode'), ''
+for _, field in ipairs(size <= 16 and redis.call('hkeys', key) or {}) do
+  holder = #field <= 128 and string.find(field, ':%d') and field or holder
+end
+if mode ~= 'read' and mode ~= 'write' and (size > 1 or holder == '') then
+  return {err = 'WRONGTYPE the hash under this key is no lock'}
+end
+return {0, ttl, holder}

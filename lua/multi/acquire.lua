@@ -1,8 +1,10 @@
 -- Takes several locks, or none of them: by the scripts of their kinds, each of which first only looks.
 -- KEYS those of the members' scripts, one after the other
 -- ARGV for each member: the name of its script; how many keys and arguments that has; the arguments, the lease second
--- Replies {0, then for each member 1, and its token or 0} all are granted; {i, then what the i-th member's script says} that
--- one is busy, or a nested level whose hold is gone, and none is taken; {-1, error} a part was taken before that error.
+-- Replies {0, then for each member 1, and its token or 0} all are granted; {i, what the i-th member's script says, made four
+-- values long} that one is busy, or a nested level whose hold is gone, and none is taken; {-1, error} a part was taken
+-- before that error.
+-- Shapes 0*1i niisi -s
 -- Atomic because nobody may see a part of them taken. All keys in one hash slot.
 local take = {
   ['plain/acquire'] = include 'plain/acquire',
@@ -25,8 +27,11 @@ for i, member in ipairs(members) do
   member.args[2] = '0'
   local said = member.take(member.keys, member.args)
   member.args[2] = lease
+  if said.err then
+    return said
+  end
   if said[1] ~= 1 then
-    return {i, unpack(said)}
+    return {i, said[1], said[2], said[3] or '', said[4] or 0}
   end
 end
 local reply = {0}

@@ -2,6 +2,7 @@
 -- KEYS[1] the lock's hash
 -- ARGV[1] owner "uuid:number"; ARGV[2] lease in ms, 0 only looks; ARGV[3] the count to make so
 -- Replies {1} granted; {0, PTTL, a holder} busy; {-1, 1 or 0} a nested level whose hold is gone (1: taken by another).
+-- Shapes 1 0is -i
 -- Atomic because the look and the taking must be one. One key, so one hash slot.
 local key, owner, lease, count = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 if redis.call('exists', key) == 0 then
@@ -35,4 +36,12 @@ end
 if count > 1 then
   return {-1, 1}
 end
-return {0, ttl, redis.call('hkeys', key)[1]}
+-- a lock has one field, its owner, or a mode besides; what else is under the key may be large
+local size, mode, holder = redis.call('hlen', key), redis.call('hget', key, 'mode'), ''
+for _, field in ipairs(size <= 16 and redis.call('hkeys', key) or {}) do
+  holder = #field <= 128 and string.find(field, ':%d') and field or holder
+end
+if mode ~= 'read' and mode ~= 'write' and (size > 1 or holder == '') then
+  return {err = 'WRONGTYPE the hash under this key is no lock'}
+end
+return {0, ttl, holder}

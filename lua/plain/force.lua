@@ -2,6 +2,7 @@
 -- KEYS[1] the lock's hash
 -- ARGV[1] the holder that was seen; ARGV[2] PUBLISH or SPUBLISH; ARGV[3] channel
 -- Replies {1, receivers} opened; {-1, 1 or 0} not held by that one (1: by another).
+-- Shapes 1i -i
 -- Atomic because a lock that changed hands must not be opened. One hash slot.
 local key = KEYS[1]
 if redis.call('hexists', key, ARGV[1]) == 0 then

@@ -3,9 +3,13 @@
 -- KEYS[1] the lock's hash; KEYS[2] what the keys of its readers' levels begin with
 -- ARGV[1] 'read' or 'write'; ARGV[2] the digest of what was seen; ARGV[3] PUBLISH or SPUBLISH; ARGV[4] channel
 -- Replies {1, receivers} opened (receivers -1: the announcement was refused); {-1, 1 or 0} others hold it now (0: nobody).
+-- Shapes 1i -i
 -- Atomic because a lock that changed hands must not be opened. One hash slot by the name's tag.
 local key, side = KEYS[1], ARGV[1]
 local mode = redis.call('hget', key, 'mode')
+if redis.call('hlen', key) > 10000 then
+  return {err = 'WRONGTYPE the hash under this key is no lock'}
+end
 local fields, names = redis.call('hgetall', key), redis.call('hkeys', key)
 table.sort(names)
 if ARGV[2] ~= redis.sha1hex((mode or '') .. '\n' .. table.concat(names, '\n')) then

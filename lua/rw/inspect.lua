@@ -3,18 +3,24 @@
 -- ARGV[1] 'read', 'write' or 'any': whose holders; ARGV[2] the UUID of the client that asks, or ''
 -- Replies {PTTL, number of holders, one holder, its count, mode, digest, fields of the client that asks...}; '' where there
 -- is none, or the lock has no sides. The digest is of all fields and the mode: who would open the lock by force says it again.
+-- Shapes iissss.s
 -- Atomic so that the parts belong together. One hash slot by the name's tag.
 -- A reader none of whose levels lives does not count.
 local key, side = KEYS[1], ARGV[1]
 local ttl, mode = redis.call('pttl', key), redis.call('hget', key, 'mode')
-if mode ~= 'read' and mode ~= 'write' then -- somebody else's; a large hash is no lock, and is not looked into
-  local n = redis.call('hlen', key)
-  local names = n <= (side == 'any' and 1 or 100) and redis.call('hkeys', key) or {}
-  local first = names[1] or ''
-  local count = redis.call('hget', key, first) or ''
-  table.sort(names)
-  local digest = #names > 0 and redis.sha1hex((mode or '') .. '\n' .. table.concat(names, '\n')) or ''
-  return {ttl, side == 'any' and #names or n, first, count, '', digest}
+local size = redis.call('hlen', key)
+if size == 0 then
+  return {ttl, 0, '', '', '', ''}
+end
+if mode ~= 'read' and mode ~= 'write' then -- a lock without sides has one field, its owner; others may be large
+  local first = size == 1 and redis.call('hkeys', key)[1] or ''
+  if #first > 128 or not string.find(first, ':%d') then
+    return {err = 'WRONGTYPE the hash under this key is no lock'}
+  end
+  return {ttl, 1, first, string.sub(redis.call('hget', key, first), 1, 32), '', redis.sha1hex('\n' .. first)}
+end
+if size > 10000 then
+  return {err = 'WRONGTYPE the hash under this key is no lock'}
 end
 local fields = redis.call('hgetall', key)
 local holders, first, count, names, own = 0, '', '', {}, {}
@@ -41,4 +47,4 @@ if mode == 'write' and side ~= 'read' and holders == 0 then
   holders = 1 -- nobody's, and taken all the same
 end
 table.sort(names)
-return {ttl, holders, first, count, mode, redis.sha1hex(mode .. '\n' .. table.concat(names, '\n')), unpack(own)}
+return {ttl, holders, string.sub(first, 1, 128), string.sub(count, 1, 32), mode, redis.sha1hex(mode .. '\n' .. table.concat(names, '\n')), unpack(own)}

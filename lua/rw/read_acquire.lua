@@ -4,6 +4,7 @@
 -- ARGV[1] owner "uuid:number"; ARGV[2] lease in ms, 0 only looks; ARGV[3] the count to make so; ARGV[4] the field of this owner's write
 -- hold, or ''
 -- Replies {1} granted; {0, PTTL, a holder} busy; {-1, 1 or 0} a nested level whose hold is gone (1: a writer has the lock).
+-- Shapes 1 0is -i
 -- Atomic because the look and the taking must be one. One hash slot by the name's tag.
 -- A level i is a key of its own, KEYS[2]owner:rwlock_timeout:i, whose TTL is that level's lease: a hold lives while one of
 -- its levels does, and the hash as long as the last of its holds. Levels beyond the 1000th are not looked into.
@@ -41,17 +42,22 @@ if count > 1 then
 end
 local own = writing and ARGV[4] ~= '' and redis.call('hexists', key, ARGV[4]) == 1
 if ttl ~= -2 and mode ~= 'read' and not own then
+  -- a writer and its own reads, or a lock without sides; what else is under the key may be large
+  local fields = redis.call('hlen', key) <= (writing and 16 or 1) and redis.call('hkeys', key) or {}
   local holder = ''
-  for _, field in ipairs(redis.call('hkeys', key)) do
+  for _, field in ipairs(fields) do
     if not writing or string.sub(field, -6) == ':write' then
       holder = field
     end
+  end
+  if #fields == 0 or #holder > 128 or not (writing or string.find(holder, ':%d')) then
+    return {err = 'WRONGTYPE the hash under this key is no lock'}
   end
   return {0, ttl, holder}
 end
 if KEYS[3] and not own and redis.call('exists', KEYS[3]) == 1 then
   -- who asked may be gone without a word: look again soon
-  return {0, math.min(redis.call('pttl', KEYS[3]), 1000), redis.call('get', KEYS[3])}
+  return {0, math.min(redis.call('pttl', KEYS[3]), 1000), string.sub(redis.call('get', KEYS[3]), 1, 128)}
 end
 if lease == 0 then
   return {1}

@@ -6,6 +6,7 @@
 -- ARGV[4] PUBLISH or SPUBLISH; ARGV[5] channel
 -- Replies {1, receivers, 1 or 0} done (receivers -1: the announcement was refused; 1: others hold it still); {-1, 1 or 0}
 -- not held (1: a writer has it).
+-- Shapes 1ii -i
 -- Atomic because the look at who is left, the deletion and its announcement must be one. One hash slot by the name's tag.
 -- The first write is one that a full server still allows; the announcement comes last, and may fail.
 local key, owner, count, lease = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -51,9 +52,10 @@ end
 if writing then
   return {1, 0, 1}
 end
--- Only where this hold was the longest can the rest end sooner than the hash; then the rest is looked at.
-local left, dead = ttl, {}
-if longest >= ttl then
+-- Only where this hold was the longest can the rest end sooner than the hash; then the rest is looked at, unless there are
+-- more than 1000.
+local left, dead, size = ttl, {}, redis.call('hlen', key)
+if longest >= ttl and size <= 1000 then
   left = -2
   local fields = redis.call('hgetall', key)
   for f = 1, #fields, 2 do
@@ -72,7 +74,7 @@ if longest >= ttl then
       left = math.max(left, its)
     end
   end
-elseif redis.call('hlen', key) == 1 then
+elseif size == 1 then
   left = -2
 end
 if left == -2 then

@@ -3,6 +3,7 @@
 -- ARGV[2i-1] its owner; ARGV[2i] its lease in ms
 -- Replies {seconds, microseconds of the server's clock, then for each hold 1 extended, 0 gone, -1 a writer has the lock,
 -- 2 the server refused to look}.
+-- Shapes ii*i
 -- Atomic because only a hold that lives may be extended, and all of it. All keys in one hash slot.
 -- A hold lives while one of its levels does: what the server let end, nobody brings back.
 local now = redis.call('time')

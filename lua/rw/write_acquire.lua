@@ -4,9 +4,11 @@
 -- ARGV[1] owner "uuid:number:write"; ARGV[2] lease in ms, 0 only looks; ARGV[3] the count to make so; ARGV[4] 1: the call waits
 -- Replies {1} granted; {0, time to wait, a holder, 1 if readers are asked to stand back} busy; {-1, 1 or 0} a nested level
 -- whose hold is gone (1: taken by another).
+-- Shapes 1 0isi -i
 -- Atomic because the look and the taking must be one. One hash slot by the name's tag.
 -- A reader none of whose levels lives is dead, and must not keep the lock from a writer while others come and go: 16 are
--- dropped at a time, all if none lives. The time to wait is that of the last reader's lease, not of the hash.
+-- dropped at a time, all if none lives. The time to wait is that of the last reader's lease, not of the hash. More than
+-- 1000 fields are not looked into: the lock is busy until they are fewer, or the hash ends.
 local key, owner, lease, count = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local mode, held = redis.call('hget', key, 'mode'), redis.call('hget', key, owner)
 local ttl = redis.call('pttl', key)
@@ -23,8 +25,12 @@ end
 if count > 1 then
   return {-1, ttl == -2 and 0 or 1}
 end
+if KEYS[3] then
+  redis.call('get', KEYS[3]) -- of another type it is somebody else's: SET would not mind
+end
 local left, holder, dead = ttl, '', {}
-if mode == 'read' then
+local size = redis.call('hlen', key)
+if mode == 'read' and size <= 1000 then
   left = -2
   local fields = redis.call('hgetall', key)
   for f = 1, #fields, 2 do
@@ -45,11 +51,16 @@ if mode == 'read' then
       left = math.max(left, its)
     end
   end
-elseif ttl ~= -2 then
-  for _, field in ipairs(redis.call('hkeys', key)) do
+elseif ttl ~= -2 and mode ~= 'read' then
+  -- a writer and its own reads, or a lock without sides; what else is under the key may be large
+  local fields = size <= (mode == 'write' and 16 or 1) and redis.call('hkeys', key) or {}
+  for _, field in ipairs(fields) do
     if holder == '' or string.sub(field, -6) == ':write' then
       holder = field
     end
+  end
+  if #fields == 0 or #holder > 128 or not (mode == 'write' or string.find(holder, ':%d')) then
+    return {err = 'WRONGTYPE the hash under this key is no lock'}
   end
 end
 if left ~= -2 then
@@ -60,7 +71,7 @@ if left ~= -2 then
   if asks then
     redis.pcall('set', KEYS[3], owner, 'px', 5000)
   end
-  return {0, left, holder, asks and 1 or 0}
+  return {0, left, string.sub(holder, 1, 128), asks and 1 or 0}
 end
 if lease == 0 then
   return {1}

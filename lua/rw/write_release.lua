@@ -4,6 +4,7 @@
 -- ARGV[1] owner "uuid:number:write"; ARGV[2] the count to make so; ARGV[3] lease in ms that a level that stays asks for,
 -- 0 none; ARGV[4] PUBLISH or SPUBLISH; ARGV[5] channel
 -- Replies {1, receivers, 0} done (receivers -1: the announcement was refused); {-1, 1 or 0} not held (1: by another).
+-- Shapes 1ii -i
 -- Atomic because the end of writing and its announcement must be one. One hash slot by the name's tag.
 -- The first write is one that a full server still allows; the announcement comes last, and may fail.
 local key, owner, count, lease = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])

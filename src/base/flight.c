@@ -33,6 +33,11 @@ void rlock__cmd_fini(struct rlock__cmd *cmd)
     rlock__buf_fini(&cmd->args);
 }
 
+bool rlock__cmd_is_whole(const struct rlock__cmd *cmd)
+{
+    return !cmd->keys.failed && !cmd->args.failed;
+}
+
 bool rlock__cmd_encode(const struct rlock__cmd *cmd, bool whole, struct rlock__buf *out)
 {
     const struct rlock__script *script = cmd->script;
@@ -50,7 +55,7 @@ bool rlock__cmd_encode(const struct rlock__cmd *cmd, bool whole, struct rlock__b
     }
     (void)rlock__buf_add(out, cmd->keys.data, cmd->keys.len);
     (void)rlock__buf_add(out, cmd->args.data, cmd->args.len);
-    return !out->failed && !cmd->keys.failed && !cmd->args.failed;
+    return !out->failed && rlock__cmd_is_whole(cmd);
 }
 
 struct rlock__request *rlock__request_free(struct rlock__request *request)
@@ -64,28 +69,66 @@ struct rlock__request *rlock__request_free(struct rlock__request *request)
 
 /* ---- The queue ---- */
 
-/* Puts a copy of the request behind all others. Without memory the link is of no use any more. */
-static void send_copy(struct rlock__flight *flight, struct rlock__request *request, bool whole,
-                      int64_t now)
+/* Has the driver close the link. */
+static void close_link(struct rlock__flight *flight, const char *why)
+{
+    flight->close = true;
+    flight->why = why;
+}
+
+/* Has the command sent behind all others. Without memory nothing of it is: returns false. */
+static bool encode(struct rlock__flight *flight, const struct rlock__cmd *cmd, bool whole)
+{
+    size_t before = flight->out.len;
+    bool good = rlock__cmd_encode(cmd, whole, &flight->out);
+
+    if (!good) {
+        flight->out.len = before;
+        flight->out.failed = false;
+    }
+    flight->appended += flight->out.len - before;
+    return good;
+}
+
+/* A copy of the request is behind all others. */
+static void note_copy(struct rlock__flight *flight, struct rlock__request *request, int64_t now)
 {
     request->copies++;
     request->gen = flight->gen;
     request->t0 = now;
     request->sent = true;
+    request->end = flight->appended;
     DL_APPEND(flight->sent, request);
-    if (!rlock__cmd_encode(&request->cmd, whole, &flight->out)) {
-        flight->close = true;
+}
+
+/* Sends one that was taken over once more. Without memory that has to wait for another link. */
+static void send_again(struct rlock__flight *flight, struct rlock__request *request, bool whole,
+                       int64_t now)
+{
+    bool good = encode(flight, &request->cmd, whole);
+
+    note_copy(flight, request, now);
+    if (!good) {
+        request->end++; /* that a driver never gets */
+        close_link(flight, "no memory for what is to be sent");
     }
 }
 
-void rlock__flight_submit(struct rlock__flight *flight, struct rlock__request *request, int64_t now)
+bool rlock__flight_submit(struct rlock__flight *flight, struct rlock__request *request, int64_t now)
 {
-    if (flight->up) {
-        send_copy(flight, request, false, now);
-    } else {
+    if (!rlock__cmd_is_whole(&request->cmd)) {
+        return false;
+    }
+    if (!flight->up) {
         request->sent = false;
         DL_APPEND(flight->waiting, request);
+        return true;
     }
+    if (!encode(flight, &request->cmd, false)) {
+        return false;
+    }
+    note_copy(flight, request, now);
+    return true;
 }
 
 void rlock__flight_withdraw(struct rlock__flight *flight, struct rlock__request *request)
@@ -102,12 +145,25 @@ void rlock__flight_up(struct rlock__flight *flight, uint64_t gen, uint64_t fence
     flight->gen = gen;
     flight->fenced_below = fenced_below;
     flight->up = true;
-    flight->close = false;
+    flight->close = flight->lied = false;
+    flight->appended = flight->taken = flight->written = 0;
     flight->heard_at = now;
     flight->waiting = NULL;
     DL_FOREACH_SAFE(waiting, request, after) {
-        send_copy(flight, request, false, now);
+        send_again(flight, request, false, now);
     }
+}
+
+/* Notes that the link of its latest copy broke. Returns whether the request is to be sent again. */
+static bool lose_copy(const struct rlock__flight *flight, struct rlock__request *request)
+{
+    request->sent = false;
+    if (request->end > flight->taken) { /* no driver had all of it: it certainly did not run */
+        request->copies--;
+        return request->resend != RLOCK__DROP;
+    }
+    request->lost_gen = flight->gen;
+    return request->resend == RLOCK__RESEND;
 }
 
 void rlock__flight_down(struct rlock__flight *flight, uint64_t gen, int64_t now)
@@ -122,9 +178,7 @@ void rlock__flight_down(struct rlock__flight *flight, uint64_t gen, int64_t now)
     rlock__buf_clear(&flight->out);
     DL_FOREACH_SAFE(sent, request, after) {
         DL_DELETE(sent, request);
-        request->sent = false;
-        request->lost_gen = gen;
-        if (request->resend == RLOCK__RESEND) {
+        if (lose_copy(flight, request)) {
             DL_APPEND(flight->waiting, request);
         } else {
             DL_APPEND(unanswered, request);
@@ -150,6 +204,55 @@ static void measure(struct rlock__flight *flight, int64_t us)
     flight->rtt = us < usual || usual == 0 ? us : usual + (rlock__min(us, 2 * usual) - usual) / 8;
 }
 
+void rlock__flight_take(struct rlock__flight *flight, struct rlock__buf *swap)
+{
+    struct rlock__buf out = flight->out;
+
+    flight->out = *swap;
+    *swap = out;
+    flight->taken = flight->appended;
+}
+
+void rlock__flight_wrote(struct rlock__flight *flight, size_t n)
+{
+    flight->written += n;
+}
+
+bool rlock__flight_is_quiet(const struct rlock__flight *flight)
+{
+    return flight->sent == NULL || flight->sent->end > flight->written;
+}
+
+void rlock__flight_garbled(struct rlock__flight *flight, uint64_t gen, int64_t now)
+{
+    struct rlock__request *request = rlock__flight_is_quiet(flight) ? NULL : flight->sent;
+
+    if (!flight->up || gen != flight->gen) {
+        return;
+    }
+    if (request != NULL) {
+        DL_DELETE(flight->sent, request);
+        (void)lose_copy(flight, request);
+        request->garbled = true;
+    }
+    flight->lied = true;
+    close_link(flight, request != NULL ? "an answer that makes no sense"
+                                       : "an answer to nothing that was asked");
+    rlock__flight_down(flight, gen, now);
+    if (request != NULL) {
+        request->answer(request, NULL, now);
+    }
+}
+
+/* Whether it is what the request may be answered with. */
+static bool makes_sense(const struct rlock__request *request, const struct rlock__reply *reply)
+{
+    const struct rlock__cmd *cmd = &request->cmd;
+
+    return cmd->script == NULL || rlock__reply_is_error(reply) ||
+           rlock__reply_fits(reply, cmd->script->shapes, cmd->parts);
+}
+
 void rlock__flight_reply(struct rlock__flight *flight, uint64_t gen,
                          const struct rlock__reply *reply, int64_t now)
 {
@@ -158,15 +261,15 @@ void rlock__flight_reply(struct rlock__flight *flight, uint64_t gen,
     if (!flight->up || gen != flight->gen) {
         return;
     }
-    if (request == NULL) { /* a reply to nothing: the stream cannot be trusted */
-        flight->close = true;
+    if (rlock__flight_is_quiet(flight) || !makes_sense(request, reply)) {
+        rlock__flight_garbled(flight, gen, now);
         return;
     }
     DL_DELETE(flight->sent, request);
     request->sent = false;
     if (is_noscript(reply) && request->cmd.script != NULL && request->resend != RLOCK__DROP) {
         request->copies--; /* that one certainly did not run */
-        send_copy(flight, request, true, now);
+        send_again(flight, request, true, now);
         return;
     }
     flight->heard_at = now;
@@ -183,7 +286,9 @@ void rlock__flight_check(struct rlock__flight *flight, int64_t now)
 {
     if (flight->up && (flight->close || now >= rlock__flight_overdue_at(flight))) {
         rlock__flight_down(flight, flight->gen, now);
-        flight->close = true;
+        if (!flight->close) {
+            close_link(flight, "no answer in time");
+        }
     }
 }
 

@@ -26,12 +26,15 @@ struct rlock__cmd {
     const struct rlock__script *script;
     struct rlock__buf keys, args; /* bulk strings */
     unsigned n_keys, n_args;
+    unsigned parts; /* of a script for several things: how many its reply answers for */
 };
 
 void rlock__cmd_key(struct rlock__cmd *cmd, struct rlock__bytes key);
 void rlock__cmd_arg(struct rlock__cmd *cmd, struct rlock__bytes arg);
 void rlock__cmd_num(struct rlock__cmd *cmd, int64_t number);
 void rlock__cmd_fini(struct rlock__cmd *cmd);
+/* Whether all of it is there: without memory it is not. One that is not whole must not be sent. */
+bool rlock__cmd_is_whole(const struct rlock__cmd *cmd);
 /* Appends it to out: a script by its digest, or whole, where the server may not have it. False
  * without memory. */
 bool rlock__cmd_encode(const struct rlock__cmd *cmd, bool whole, struct rlock__buf *out);
@@ -39,11 +42,9 @@ bool rlock__cmd_encode(const struct rlock__cmd *cmd, bool whole, struct rlock__b
 struct rlock__flight;
 struct rlock__request;
 
-/*
- * Takes a request's outcome, and the request with it. Runs exactly once, unless the request was
- * withdrawn. reply: NULL when no reply will come: the copies that were sent, if any, went down with
- * their link.
- */
+/* Takes a request's outcome, and the request with it. Runs exactly once, unless the request was
+ * withdrawn. reply: of a script, an error or what has one of the script's shapes; NULL when no
+ * reply will come: the copies that were sent, if any, went down with their link. */
 typedef void rlock__answer_fn(struct rlock__request *request, const struct rlock__reply *reply,
                               int64_t now);
 
@@ -62,20 +63,27 @@ struct rlock__request {
     void *subject; /* the answer's own */
     enum rlock__resend resend;
     bool sent;         /* which of the two lists it is in */
+    bool garbled;      /* what came in place of its reply was none: it is never sent again */
     unsigned copies;   /* how many went out and may have run */
     uint64_t gen;      /* generation of the latest copy */
     uint64_t lost_gen; /* latest generation that broke with a copy on it; 0 none */
     int64_t t0;        /* when the latest copy was appended for sending */
+    uint64_t end;      /* of the latest copy, in bytes of its generation */
 };
 
 struct rlock__flight {
     struct rlock__request *sent;    /* replies come in this order */
     struct rlock__request *waiting; /* for the link */
     struct rlock__buf out;          /* bytes for the driver to send on generation gen */
+    uint64_t appended;              /* bytes of this generation: all of them, */
+    uint64_t taken;                 /* those that the driver may have sent, */
+    uint64_t written;               /* and those that it says it has */
     uint64_t gen;                   /* of the link that is up, or was last */
     uint64_t fenced_below;          /* generations below it are accounted for */
     bool up;
     bool close;         /* the driver must close generation gen; what it held is settled already */
+    bool lied;          /* something came on it that is no reply, or the reply to nothing */
+    const char *why;    /* close: for texts */
     int64_t op_timeout; /* a reply that takes longer breaks the link */
     int64_t heard_at;   /* when the latest reply came, or the link */
     int64_t rtt;        /* the usual round trip; 0 unknown */
@@ -83,8 +91,9 @@ struct rlock__flight {
 
 /* Answers what is left with NULL; their subjects must be gone, or able to take it. */
 void rlock__flight_fini(struct rlock__flight *flight);
-/* Sends a request, or keeps it until the link is up. */
-void rlock__flight_submit(struct rlock__flight *flight, struct rlock__request *request,
+/* Sends a request, or keeps it until the link is up. False where there was no memory for it, or
+ * now is none to send it: nothing of it is sent, and it is the caller's still. */
+bool rlock__flight_submit(struct rlock__flight *flight, struct rlock__request *request,
                           int64_t now);
 /* Withdraws a request that waits for the link: no answer will come; the caller owns it again. */
 void rlock__flight_withdraw(struct rlock__flight *flight, struct rlock__request *request);
@@ -93,9 +102,22 @@ void rlock__flight_up(struct rlock__flight *flight, uint64_t gen, uint64_t fence
                       int64_t now);
 /* The link of this generation is down; ignored unless it is the present one. */
 void rlock__flight_down(struct rlock__flight *flight, uint64_t gen, int64_t now);
-/* A reply was read on this generation; ignored unless it is the present one, and up. */
+/* Gives out the bytes that are to be sent now, in exchange for an empty buffer. */
+void rlock__flight_take(struct rlock__flight *flight, struct rlock__buf *swap);
+/* So many bytes more of what was taken went out. */
+void rlock__flight_wrote(struct rlock__flight *flight, size_t n);
+/* Whether no reply is awaited: nothing that went out whole is without one. */
+bool rlock__flight_is_quiet(const struct rlock__flight *flight);
+/* A reply was read on this generation; ignored unless it is the present one, and up. One that
+ * nobody awaits, or that is not of its script's shapes, breaks the link as rlock__flight_garbled().
+ * */
 void rlock__flight_reply(struct rlock__flight *flight, uint64_t gen,
                          const struct rlock__reply *reply, int64_t now);
+/*
+ * Something was read on this generation that is no reply. What is awaited next is what it came in
+ * place of: that request has no answer and is never sent again. The others have lost their link.
+ */
+void rlock__flight_garbled(struct rlock__flight *flight, uint64_t gen, int64_t now);
 /* When the oldest reply is overdue; RLOCK__NEVER if none is awaited. */
 int64_t rlock__flight_overdue_at(const struct rlock__flight *flight);
 /* Breaks the link if its oldest reply is overdue. */

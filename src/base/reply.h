@@ -25,6 +25,7 @@ struct rlock__reply {
     const struct rlock__value *v;
     size_t n;
     bool is_array;
+    bool is_nested; /* an array inside it */
 };
 
 /* Whether the whole reply is an error of the server. */
@@ -33,8 +34,18 @@ static inline bool rlock__reply_is_error(const struct rlock__reply *reply)
     return reply->n == 1 && !reply->is_array && reply->v[0].type == RLOCK__REPLY_ERROR;
 }
 
-/* The integer at index i, or none where there is none: scripts' replies are checked by what they
- * say, not trusted. */
+/*
+ * Whether a script's reply is an array of exactly one of these shapes, which are separated by
+ * blanks. A shape has a character for each value:
+ *   0 1 -  the integers 0, 1 and -1     n  an integer from 1 to the number of parts
+ *   i      any integer                  s  a string
+ *   *      what follows it comes once for each part
+ *   .      what follows it comes any number of times
+ * parts: of the command that asked for several things.
+ */
+bool rlock__reply_fits(const struct rlock__reply *reply, const char *shapes, size_t parts);
+
+/* The integer at index i, or none where there is none. */
 static inline int64_t rlock__reply_int(const struct rlock__reply *reply, size_t i, int64_t none)
 {
     return i < reply->n && reply->v[i].type == RLOCK__REPLY_INT ? reply->v[i].num : none;

@@ -9,7 +9,8 @@ struct rlock__script {
     const char *name; /* "reentrant/acquire" */
     const char *body;
     size_t size;
-    char sha1[41]; /* of the body, as the server names it */
+    char sha1[41];      /* of the body, as the server names it */
+    const char *shapes; /* of its replies, as rlock__reply_fits() takes them */
 };
 
 #endif

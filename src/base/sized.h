@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Structs of the interface that lead with their size: a program may have been compiled with an
- * older, shorter version of them. What it does not know is zero, which is the default.
+ * older, shorter version of them, or with a newer, longer one. What an older one does not have is
+ * zero, which is the default; what a newer one has beyond ours must be so, and is given as zero.
  */
 #ifndef RLOCK_BASE_SIZED_H
 #define RLOCK_BASE_SIZED_H
@@ -10,38 +11,57 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Whether a struct's size is set, and not that of a newer library. */
-static inline bool rlock__sized_is_valid(const void *sized, size_t most)
+#define RLOCK__SIZED_MOST 4096 /* more than any version will have: the size was not set */
+
+static inline size_t rlock__sized(const void *sized)
 {
     size_t size;
 
     memcpy(&size, sized, sizeof(size));
-    return size >= sizeof(size) && size <= most;
+    return size;
 }
 
-/* Copies as much of from as to, of the size that it says, has room for; to keeps its size. */
+/* Whether a struct's size is set. */
+static inline bool rlock__sized_is_valid(const void *sized)
+{
+    const size_t size = rlock__sized(sized);
+
+    return size >= sizeof(size) && size <= RLOCK__SIZED_MOST;
+}
+
+/* Copies from, which is of the library's size, over to, as much as that has room for; to keeps its
+ * size, and what it has beyond the library's is zero. */
 static inline void rlock__sized_give(void *to, const void *from)
 {
-    size_t size;
+    const size_t room = rlock__sized(to);
+    const size_t size = rlock__sized(from) < room ? rlock__sized(from) : room;
 
-    memcpy(&size, to, sizeof(size));
     memcpy((char *)to + sizeof(size), (const char *)from + sizeof(size), size - sizeof(size));
+    memset((char *)to + size, 0, room - size);
 }
 
 /* Copies from, NULL for nothing, over to, which is of the library's size. Returns false if from's
- * size is not valid. */
-static inline bool rlock__sized_take(void *to, size_t most, const void *from)
+ * size is not set, or if it asks for something that the library does not know. */
+static inline bool rlock__sized_take(void *to, const void *from)
 {
+    const size_t most = rlock__sized(to);
+    const char *bytes = from;
     size_t size;
 
     if (from == NULL) {
         return true;
     }
-    if (!rlock__sized_is_valid(from, most)) {
+    if (!rlock__sized_is_valid(from)) {
         return false;
     }
-    memcpy(&size, from, sizeof(size));
-    memcpy((char *)to + sizeof(size), (const char *)from + sizeof(size), size - sizeof(size));
+    size = rlock__sized(from);
+    for (size_t i = most; i < size; i++) {
+        if (bytes[i] != 0) {
+            return false;
+        }
+    }
+    size = size < most ? size : most;
+    memcpy((char *)to + sizeof(size), bytes + sizeof(size), size - sizeof(size));
     return true;
 }
 

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #define RLOCK__NEVER INT64_MAX
+#define RLOCK__UNKNOWN INT64_MIN /* of a time that nobody told */
 #define RLOCK__MS INT64_C(1000)
 #define RLOCK__SECOND INT64_C(1000000)
 

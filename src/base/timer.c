@@ -8,75 +8,98 @@ static bool earlier(const struct rlock__timer *a, const struct rlock__timer *b)
     return a->at != b->at ? a->at < b->at : a->order < b->order;
 }
 
-/* Joins two heaps: the later root becomes the leftmost child of the earlier. */
-static struct rlock__timer *meld(struct rlock__timer *a, struct rlock__timer *b)
+/* Where the n-th node hangs, counted from 1 level by level: the bits of n below the highest one are
+ * the turns on the way down. ret_parent: the node that it hangs from; NULL none. */
+static struct rlock__timer **slot_of(struct rlock__timers *timers, size_t n,
+                                     struct rlock__timer **ret_parent)
 {
-    if (a == NULL || b == NULL) {
-        return a != NULL ? a : b;
+    struct rlock__timer **slot = &timers->root;
+    unsigned bits = 0;
+
+    while (n >> (bits + 1) != 0) {
+        bits++;
     }
-    if (earlier(b, a)) {
-        struct rlock__timer *swap = a;
-        a = b;
-        b = swap;
+    *ret_parent = NULL;
+    while (bits-- > 0) {
+        *ret_parent = *slot;
+        slot = &(*slot)->child[n >> bits & 1];
     }
-    b->prev = a;
-    b->next = a->child;
-    if (a->child != NULL) {
-        a->child->prev = b;
-    }
-    a->child = b;
-    return a;
+    return slot;
 }
 
-/* Joins a row of siblings: in pairs from the left, then the pairs from the right. */
-static struct rlock__timer *meld_row(struct rlock__timer *first)
+/* What points to a node. */
+static struct rlock__timer **link_to(struct rlock__timers *timers, const struct rlock__timer *timer)
 {
-    struct rlock__timer *pairs = NULL, *heap = NULL;
+    struct rlock__timer *parent = timer->parent;
 
-    while (first != NULL) {
-        struct rlock__timer *a = first, *b = a->next;
+    return parent == NULL ? &timers->root : &parent->child[parent->child[1] == timer];
+}
 
-        first = b != NULL ? b->next : NULL;
-        a->next = a->prev = NULL;
-        if (b != NULL) {
-            b->next = b->prev = NULL;
+static void adopt(struct rlock__timer *timer, struct rlock__timer *const child[static 2])
+{
+    for (int i = 0; i < 2; i++) {
+        timer->child[i] = child[i];
+        if (child[i] != NULL) {
+            child[i]->parent = timer;
         }
-        a = meld(a, b);
-        a->next = pairs;
-        pairs = a;
     }
-    while (pairs != NULL) {
-        struct rlock__timer *a = pairs;
-
-        pairs = a->next;
-        a->next = NULL;
-        heap = meld(heap, a);
-    }
-    return heap;
 }
 
+/* Puts a node in an old one's place. */
+static void settle(struct rlock__timers *timers, struct rlock__timer *timer,
+                   struct rlock__timer *old)
+{
+    *link_to(timers, old) = timer;
+    adopt(timer, old->child);
+    timer->parent = old->parent; /* last: it may have been the old one's child itself */
+}
+
+/* Lets a node and its parent change places. */
+static void rise(struct rlock__timers *timers, struct rlock__timer *timer)
+{
+    struct rlock__timer *parent = timer->parent, old = *timer;
+    const int side = parent->child[1] == timer;
+
+    settle(timers, timer, parent);
+    timer->child[side] = parent;
+    parent->parent = timer;
+    adopt(parent, old.child);
+}
+
+static void sift(struct rlock__timers *timers, struct rlock__timer *timer)
+{
+    while (timer->parent != NULL && earlier(timer, timer->parent)) {
+        rise(timers, timer);
+    }
+    for (;;) {
+        struct rlock__timer *first = timer->child[0];
+
+        if (timer->child[1] != NULL && earlier(timer->child[1], first)) {
+            first = timer->child[1];
+        }
+        if (first == NULL || earlier(timer, first)) {
+            return;
+        }
+        rise(timers, first);
+    }
+}
+
+/* The last node takes the place of the one that goes. */
 void rlock__timer_unset(struct rlock__timers *timers, struct rlock__timer *timer)
 {
-    struct rlock__timer *rest;
+    struct rlock__timer *parent, *last, **slot;
 
     if (!timer->set) {
         return;
     }
-    rest = meld_row(timer->child);
-    if (timers->root == timer) {
-        timers->root = rest;
-    } else {
-        if (timer->prev->child == timer) {
-            timer->prev->child = timer->next;
-        } else {
-            timer->prev->next = timer->next;
-        }
-        if (timer->next != NULL) {
-            timer->next->prev = timer->prev;
-        }
-        timers->root = meld(timers->root, rest);
+    slot = slot_of(timers, timers->n--, &parent);
+    last = *slot;
+    *slot = NULL;
+    if (last != timer) {
+        settle(timers, last, timer);
+        sift(timers, last);
     }
-    timer->child = timer->next = timer->prev = NULL;
+    timer->parent = timer->child[0] = timer->child[1] = NULL;
     timer->set = false;
 }
 
@@ -89,7 +112,8 @@ void rlock__timer_set(struct rlock__timers *timers, struct rlock__timer *timer, 
     timer->at = at;
     timer->order = ++timers->order;
     timer->set = true;
-    timers->root = meld(timers->root, timer);
+    *slot_of(timers, ++timers->n, &timer->parent) = timer;
+    sift(timers, timer);
 }
 
 int64_t rlock__timers_next(const struct rlock__timers *timers)
@@ -97,14 +121,18 @@ int64_t rlock__timers_next(const struct rlock__timers *timers)
     return timers->root != NULL ? timers->root->at : RLOCK__NEVER;
 }
 
-void rlock__timers_fire(struct rlock__timers *timers, int64_t now)
+size_t rlock__timers_fire(struct rlock__timers *timers, int64_t now, size_t most)
 {
     uint64_t before = timers->order;
+    size_t n = 0;
 
-    while (timers->root != NULL && timers->root->at <= now && timers->root->order <= before) {
+    while (n < most && timers->root != NULL && timers->root->at <= now &&
+           timers->root->order <= before) {
         struct rlock__timer *timer = timers->root;
 
         rlock__timer_unset(timers, timer);
         timer->fire(timer, now);
+        n++;
     }
+    return n;
 }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Timers in a pairing heap (Fredman, Sedgewick, Sleator, Tarjan 1986): intrusive, so that setting
- * one never fails. Equal times fire in the order in which they were set, so that a run can be
- * repeated exactly.
- */
+/* Timers in a binary heap of linked nodes: setting one never fails, and each single operation
+ * takes steps by the logarithm of their number, whatever was done before. Equal times fire in the
+ * order in which they were set, so that a run can be repeated exactly. */
 #ifndef RLOCK_BASE_TIMER_H
 #define RLOCK_BASE_TIMER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/time.h"
@@ -23,13 +22,13 @@ struct rlock__timer {
     rlock__timer_fn *fire;
     int64_t at;
     uint64_t order; /* of setting: breaks ties */
-    struct rlock__timer *child, *next,
-        *prev; /* prev: the left sibling, or the parent of a leftmost child */
+    struct rlock__timer *parent, *child[2];
     bool set;
 };
 
 struct rlock__timers {
     struct rlock__timer *root;
+    size_t n;
     uint64_t order;
 };
 
@@ -39,8 +38,10 @@ void rlock__timer_set(struct rlock__timers *timers, struct rlock__timer *timer, 
 void rlock__timer_unset(struct rlock__timers *timers, struct rlock__timer *timer);
 /* When the earliest fires; RLOCK__NEVER if none is set. */
 int64_t rlock__timers_next(const struct rlock__timers *timers);
-/* Fires those that are due at now, each once; what they set for now or earlier waits for the next
- * call. */
-void rlock__timers_fire(struct rlock__timers *timers, int64_t now);
+/*
+ * Fires those that are due at now, the earliest first, each once, and no more than so many; what
+ * they set for now or earlier waits for the next call. Returns how many fired.
+ */
+size_t rlock__timers_fire(struct rlock__timers *timers, int64_t now, size_t most);
 
 #endif

@@ -3,10 +3,11 @@
  * The acquisition: the whole effort of one lock call. Its steps:
  *
  *   LINED_UP     another call of the same owner on the same lock goes first
- *   QUEUED       in the local line; only its head asks the server
+ *   QUEUED       in the local line; only its head asks the server, if there is time to
  *   ASKING       an attempt waits for the link, or for its reply
  *   SUBSCRIBING  busy; the channel is not live yet, and will wake it; a timer too
  *   SLEEPING     busy; a message will wake it, or a timer: the end of a lease, or to look again
+ *   PAUSING      it might ask, and lets others go first, for a moment
  *   GIVING_UP    ended with an attempt open: a release went out behind it, a short grace runs
  *   COMPLETE
  *
@@ -20,29 +21,44 @@
 
 #include "lock/acquire.h"
 
-int64_t rlock__acquire_lease(const struct rlock__call *call)
+int64_t rlock__acquire_lease(const struct rlock__call *call, int64_t at)
 {
-    int64_t renewed = call->core->renewed_lease_us;
+    int64_t lease = call->lease_us != 0 ? call->lease_us : call->core->renewed_lease_us;
+    int64_t most = call->spec->tuning.max_hold_us;
 
-    if (call->lease_us != 0) {
-        return call->lease_us;
+    if (call->target > 1) {
+        return rlock__hold_cut(call->hold, lease, at);
     }
-    return call->spec->tuning.max_hold_us != 0 ? rlock__min(renewed, call->spec->tuning.max_hold_us)
-                                               : renewed;
+    return most != 0 && call->lease_us == 0 ? rlock__min(lease, most) : lease;
+}
+
+static void note_age_missed(struct rlock__core *core)
+{
+    if (!core->server.is_age_missed) {
+        core->server.is_age_missed = true;
+        rlock__note(core, RLOCK_LOG_WARNING,
+                    "server %s does not tell since when it runs (is INFO permitted?): it counts "
+                    "for RedLocks as soon as it restarts",
+                    core->address);
+    }
 }
 
 /* Whether the server started too late to count for a new hold: it may have forgotten an old one. */
 static bool is_too_young(const struct rlock__call *call, int64_t now)
 {
-    int64_t started_at = call->core->server.started_at;
+    const struct rlock__server *server = &call->core->server;
 
-    return call->min_uptime_us != 0 && started_at != 0 && now < started_at + call->min_uptime_us;
+    if (call->min_uptime_us != 0 && !server->is_age_known) {
+        note_age_missed(call->core);
+        return false;
+    }
+    return call->min_uptime_us != 0 && now < server->started_at + call->min_uptime_us;
 }
 
 static void on_granted(struct rlock__call *call, const struct rlock__answer *answer, int64_t t0,
                        int64_t now)
 {
-    int64_t lease = rlock__acquire_lease(call);
+    int64_t lease = rlock__acquire_lease(call, t0);
 
     if (call->target > 1 && now >= call->hold->valid_until) {
         rlock__hold_lose(call->hold, RLOCK_LOST_EXPIRED, now);
@@ -59,12 +75,14 @@ static void on_granted(struct rlock__call *call, const struct rlock__answer *ans
         return;
     }
     if (now >= rlock__valid_until(call->core, t0, lease)) { /* granted, and over already */
-        rlock__acquire_say(call, RLOCK_ETIMEDOUT, now);
+        int code = call->wait_us == 0 ? RLOCK_ECONN : RLOCK_ETIMEDOUT;
+
+        rlock__acquire_say(call, code, now);
         if (call->target > 1 || now >= call->deadline || call->wait_us == 0 || call->team != NULL) {
-            rlock__acquire_undo(call, RLOCK_ETIMEDOUT, now);
+            rlock__acquire_undo(call, code, now);
             return;
         }
-        rlock__orphan_new(call->spec, call->number, 0, rlock__acquire_copies(call), lease, NULL,
+        rlock__orphan_new(call->hold, call->number, 0, rlock__acquire_copies(call), lease, NULL,
                           now);
         if (call->channel != NULL) { /* it may be the old number's own */
             rlock__channel_leave(call);
@@ -72,7 +90,11 @@ static void on_granted(struct rlock__call *call, const struct rlock__answer *ans
         call->enqueued = false;
         call->number = ++call->core->last_number; /* the old one is retired by its release */
         call->lost_gen = 0;
-        rlock__acquire_attempt(call, now);
+        if (rlock__hold_prepare(call->hold, call->spec)) {
+            rlock__acquire_attempt(call, now);
+        } else {
+            rlock__acquire_starve(call, now);
+        }
         return;
     }
     call->token = call->target == 1 ? answer->token : call->hold->token;
@@ -123,7 +145,7 @@ void rlock__acquire_note(struct rlock__call *call, const struct rlock__request *
 void rlock__acquire_heard(struct rlock__call *call, const struct rlock__reply *reply, int64_t t0,
                           int64_t now)
 {
-    struct rlock__answer answer = {.outcome = RLOCK__GARBLED};
+    struct rlock__answer answer;
 
     if (call->step == RLOCK__GIVING_UP) {
         rlock__acquire_late_answer(call, reply, now);
@@ -138,7 +160,8 @@ void rlock__acquire_heard(struct rlock__call *call, const struct rlock__reply *r
         return;
     }
     call->failures = 0;
-    answer = call->spec->ops->read_acquire(reply, call->memo, now);
+    answer = call->spec->ops->read_acquire(call->spec, reply);
+    call->hint = answer.hint;
     switch (answer.outcome) {
     case RLOCK__DONE:
         on_granted(call, &answer, t0, now);
@@ -159,10 +182,14 @@ void rlock__acquire_heard(struct rlock__call *call, const struct rlock__reply *r
     case RLOCK__GONE:
         on_lost_outer(call, &answer, now);
         break;
-    case RLOCK__GARBLED:
+    }
+}
+
+void rlock__acquire_garbled(struct rlock__call *call, int64_t now)
+{
+    if (call->step != RLOCK__GIVING_UP) {
         rlock__acquire_say(call, RLOCK_EINDOUBT, now);
-        rlock__acquire_undo(call, RLOCK_EREFUSED, now);
-        break;
+        rlock__acquire_undo(call, RLOCK_EINDOUBT, now);
     }
 }
 
@@ -170,12 +197,15 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
 {
     struct rlock__call *call = request->subject;
     int64_t t0 = request->t0;
+    bool garbled = request->garbled;
 
     if (call != NULL) {
         rlock__acquire_note(call, request);
     }
     (void)rlock__request_free(request);
-    if (call != NULL) {
+    if (call != NULL && garbled) {
+        rlock__acquire_garbled(call, now);
+    } else if (call != NULL) {
         rlock__acquire_heard(call, reply, t0, now);
     }
 }
@@ -202,15 +232,13 @@ void rlock__acquire_asks(struct rlock__call *call, struct rlock__request *reques
     char owner[RLOCK__OWNER_SIZE], other[RLOCK__OWNER_SIZE];
     struct rlock__ask ask = {.owner = rlock__owner_text(call->core, call->number, owner),
                              .count = call->target,
-                             .lease_ms = rlock__ms_up(rlock__acquire_lease(call)),
+                             .lease_ms = rlock__ms_up(rlock__acquire_lease(call, now)),
                              .publish = "PUBLISH",
                              .other = other_hold(call, other),
                              .waits = call->channel != NULL,
-                             .memo = call->memo,
-                             .now = now};
+                             .hint = call->hint};
 
     call->spec->ops->acquire(call->spec, &ask, ret_cmd);
-    call->enqueued |= ask.waits && (call->spec->ops->caps & RLOCK__CAP_QUEUES) != 0;
     call->request = request;
     call->step = RLOCK__ASKING;
     call->stale = false;
@@ -228,12 +256,17 @@ void rlock__acquire_attempt(struct rlock__call *call, int64_t now)
     }
     request = rlock__request_new(on_answer, call);
     if (request == NULL) {
-        rlock__acquire_refuse(call, RLOCK_ENOMEM, now);
+        rlock__acquire_starve(call, now);
         return;
     }
     rlock__acquire_asks(call, request, &request->cmd, now);
+    if (!rlock__flight_submit(&core->server.flight, request, now)) {
+        call->request = rlock__request_free(request);
+        rlock__acquire_starve(call, now);
+        return;
+    }
+    call->enqueued |= call->channel != NULL && (call->spec->ops->caps & RLOCK__CAP_QUEUES) != 0;
     rlock__timer_set(&core->timers, &call->timer, call->deadline);
-    rlock__flight_submit(&core->server.flight, request, now);
 }
 
 /* ---- Beginning ---- */
@@ -252,16 +285,14 @@ void rlock__acquire_begin(struct rlock__call *call, int64_t now)
     }
     hold = rlock__hold_get(core, call->spec, call->owner);
     call->deadline = call->wait_us < 0 ? RLOCK__NEVER : rlock__later(now, wait);
-    if (call->spec->ops->memo_size != 0) {
-        call->memo = calloc(1, call->spec->ops->memo_size);
-    }
-    if (hold == NULL || (call->spec->ops->memo_size != 0 && call->memo == NULL)) {
+    if (hold == NULL) {
         rlock__call_complete(call, RLOCK_ENOMEM, "no memory");
         return;
     }
     if (rlock__hold_enter(hold, call)) {
         rlock__acquire_turn(call, now);
     } else {
+        call->behind = call->team == NULL; /* of a team only who leads has a time of its own */
         rlock__timer_set(&core->timers, &call->timer, call->deadline);
     }
 }
@@ -281,6 +312,10 @@ static void turn_nested(struct rlock__call *call, int64_t now)
                call->spec->tuning.no_reentry) {
         rlock__acquire_say(call, RLOCK_EREACQUIRE, now);
         rlock__acquire_end(call, RLOCK_EREACQUIRE, now);
+    } else if (!rlock__acquire_may_try(call, now)) {
+        rlock__acquire_sleep(call, RLOCK__QUEUED, call->deadline);
+    } else if (!rlock__hold_prepare(hold, call->spec)) {
+        rlock__acquire_starve(call, now);
     } else {
         call->number = hold->number;
         call->target = hold->count + 1;
@@ -331,24 +366,30 @@ void rlock__acquire_turn(struct rlock__call *call, int64_t now)
         rlock__acquire_end(call, RLOCK_ERESTARTED, now);
         return;
     }
+    if (call->prompt && rlock__core_is_down(core)) {
+        rlock__acquire_say(call, core->server.link_code, now);
+        rlock__acquire_end(call, core->server.link_code, now);
+        return;
+    }
     if (call->hold->state != RLOCK__HOLD_NONE) {
         turn_nested(call, now);
         return;
     }
     if (!rlock__hold_prepare(call->hold, call->spec)) {
-        rlock__acquire_end(call, RLOCK_ENOMEM, now);
+        rlock__acquire_starve(call, now);
         return;
     }
     call->number = ++core->last_number;
     call->target = 1;
     if (call->wait_us == 0 || call->team != NULL ||
         (call->spec->ops->caps & RLOCK__CAP_LOCAL_LINE) == 0) {
-        rlock__acquire_attempt(call, now);
-    } else if (!rlock__place_join(call)) {
-        rlock__acquire_end(call, RLOCK_ENOMEM, now);
+        rlock__acquire_go(call, now);
+    } else if (!rlock__place_join(call, now)) {
+        rlock__acquire_starve(call, now);
     } else if (rlock__place_is_head(call)) {
-        rlock__acquire_attempt(call, now);
+        rlock__acquire_go(call, now);
     } else {
+        call->behind = true;
         rlock__acquire_sleep(call, RLOCK__QUEUED, call->deadline);
     }
 }

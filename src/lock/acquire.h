@@ -7,8 +7,9 @@
 
 /* ---- acquire.c ---- */
 
-/* The lease that its attempts ask for. */
-int64_t rlock__acquire_lease(const struct rlock__call *call);
+/* The lease that an attempt asks for at that time: a nested level no longer than max_hold leaves
+ * the whole hold. */
+int64_t rlock__acquire_lease(const struct rlock__call *call, int64_t at);
 /* Asks the server, once. */
 void rlock__acquire_attempt(struct rlock__call *call, int64_t now);
 /* The call's part of an attempt: its command, and its step. */
@@ -19,11 +20,15 @@ void rlock__acquire_note(struct rlock__call *call, const struct rlock__request *
 /* The answer to an attempt that was sent at t0. reply: NULL there will be none. */
 void rlock__acquire_heard(struct rlock__call *call, const struct rlock__reply *reply, int64_t t0,
                           int64_t now);
+/* What came in place of the answer was none: nobody knows what became of the attempt. */
+void rlock__acquire_garbled(struct rlock__call *call, int64_t now);
 
 /* ---- acquire_wait.c ---- */
 
-/* Whether there is time for another attempt; the first always has it. */
+/* Whether there is time for an attempt; who found nobody before it always has it for the first. */
 bool rlock__acquire_may_try(const struct rlock__call *call, int64_t now);
+/* Asks the server; after a while where those of its line pause, or where there is no time to. */
+void rlock__acquire_go(struct rlock__call *call, int64_t now);
 /* Sleeps until a time, a message, or the deadline. */
 void rlock__acquire_sleep(struct rlock__call *call, enum rlock__step step, int64_t at);
 /* Notes who holds the lock, for texts. */
@@ -49,6 +54,8 @@ void rlock__acquire_end(struct rlock__call *call, int code, int64_t now);
 /* Not acquired, with nothing in flight: says so, if no earlier copy may have taken it, or may
  * yet. */
 void rlock__acquire_refuse(struct rlock__call *call, int code, int64_t now);
+/* The same for want of memory. */
+void rlock__acquire_starve(struct rlock__call *call, int64_t now);
 /* Undoes what was sent, and waits a short while for that to be settled; the rest of the call is
  * over. */
 void rlock__acquire_undo(struct rlock__call *call, int code, int64_t now);

@@ -33,8 +33,8 @@ void rlock__acquire_end(struct rlock__call *call, int code, int64_t now)
 
     if (code != 0 && call->enqueued) { /* leaves the queue on the server: nobody waits for that */
         call->enqueued = false;
-        rlock__orphan_new(call->spec, call->number, 0, rlock__acquire_copies(call),
-                          rlock__acquire_lease(call), NULL, now);
+        rlock__orphan_new(hold, call->number, 0, rlock__acquire_copies(call),
+                          rlock__acquire_lease(call, call->sent_at), NULL, now);
     }
 
     if (call->team != NULL) {
@@ -51,6 +51,14 @@ void rlock__acquire_end(struct rlock__call *call, int code, int64_t now)
     }
 }
 
+static const char *why_silent(const struct rlock__flight *flight)
+{
+    if (flight->close) {
+        return flight->why;
+    }
+    return flight->up ? "no answer in time" : "not connected yet";
+}
+
 void rlock__acquire_say(struct rlock__call *call, int code, int64_t now)
 {
     const struct rlock__server *server = &call->core->server;
@@ -60,7 +68,8 @@ void rlock__acquire_say(struct rlock__call *call, int code, int64_t now)
     (void)rlock__spec_text(call->spec, name);
     (void)rlock__text(rlock__bytes_of(call->holder), holder, sizeof(holder));
     if (code == RLOCK_EINDOUBT) {
-        int64_t left = rlock__max(0, call->sent_at + rlock__acquire_lease(call) - now);
+        int64_t left =
+            rlock__max(0, call->sent_at + rlock__acquire_lease(call, call->sent_at) - now);
 
         (void)snprintf(
             call->detail, sizeof(call->detail),
@@ -71,18 +80,20 @@ void rlock__acquire_say(struct rlock__call *call, int code, int64_t now)
                        "lock %s: server %s restarted; it counts in %lld ms", name, address,
                        (long long)rlock__ms_up(server->started_at + call->min_uptime_us - now));
     } else if (code == RLOCK_ECONN || code == RLOCK_EAUTH || code == RLOCK_ETLS) {
-        (void)snprintf(call->detail, sizeof(call->detail), "lock %s: server %s%s", name,
-                       server->link_code != 0 ? server->link_error : address,
-                       server->link_code != 0 ? "" : ": not connected yet");
-    } else if (call->contended && holder[0] == '\0') {
-        (void)snprintf(call->detail, sizeof(call->detail),
-                       "lock %s: others wait for it (server %s)", name, address);
-    } else if (call->contended) {
-        (void)snprintf(call->detail, sizeof(call->detail), "lock %s: held by %s (server %s)", name,
-                       holder, address);
-    } else {
+        bool known = server->link_code != 0;
+
+        (void)snprintf(call->detail, sizeof(call->detail), "lock %s: server %s%s%s", name,
+                       known ? server->link_error : address, known ? "" : ": ",
+                       known ? "" : why_silent(&server->flight));
+    } else if (code == RLOCK_ENOMEM || !call->contended) {
         (void)snprintf(call->detail, sizeof(call->detail), "lock %s: %s (server %s)", name,
                        rlock_strerror(code), address);
+    } else if (holder[0] == '\0') {
+        (void)snprintf(call->detail, sizeof(call->detail),
+                       "lock %s: others wait for it (server %s)", name, address);
+    } else {
+        (void)snprintf(call->detail, sizeof(call->detail), "lock %s: held by %s (server %s)", name,
+                       holder, address);
     }
 }
 
@@ -96,13 +107,13 @@ void rlock__acquire_undo(struct rlock__call *call, int code, int64_t now)
     call->enqueued = false; /* the release takes it out of the queue too */
     rlock__acquire_withdraw(call, 0, now);
     if (call->target > 1) { /* it may have extended the lease of the outer levels */
-        int64_t free_by = rlock__free_by(now, rlock__acquire_lease(call));
+        int64_t free_by = rlock__free_by(now, rlock__acquire_lease(call, now));
 
         call->hold->free_by = rlock__max(call->hold->free_by, free_by);
     }
     rlock__timer_set(&call->core->timers, &call->timer, now + grace);
-    rlock__orphan_new(call->spec, call->number, outer, rlock__acquire_copies(call),
-                      rlock__acquire_lease(call), call, now);
+    rlock__orphan_new(call->hold, call->number, outer, rlock__acquire_copies(call),
+                      rlock__acquire_lease(call, call->sent_at), call, now);
 }
 
 void rlock__acquire_refuse(struct rlock__call *call, int code, int64_t now)
@@ -114,6 +125,12 @@ void rlock__acquire_refuse(struct rlock__call *call, int code, int64_t now)
     }
 }
 
+void rlock__acquire_starve(struct rlock__call *call, int64_t now)
+{
+    rlock__acquire_say(call, RLOCK_ENOMEM, now);
+    rlock__acquire_refuse(call, RLOCK_ENOMEM, now);
+}
+
 void rlock__acquire_late_answer(struct rlock__call *call, const struct rlock__reply *reply,
                                 int64_t now)
 {
@@ -121,7 +138,7 @@ void rlock__acquire_late_answer(struct rlock__call *call, const struct rlock__re
     bool refused = reply != NULL && rlock__reply_is_error(reply) && !partial;
 
     if (reply != NULL && !refused && !partial &&
-        call->spec->ops->read_acquire(reply, call->memo, now).outcome == RLOCK__BUSY) {
+        call->spec->ops->read_acquire(call->spec, reply).outcome == RLOCK__BUSY) {
         rlock__acquire_account_busy(call);
         refused = true;
     }
@@ -133,7 +150,7 @@ void rlock__acquire_late_answer(struct rlock__call *call, const struct rlock__re
 void rlock__acquire_late_refusal(struct rlock__call *call, int64_t now)
 {
     if (call->lost_gen == 0) {
-        rlock__orphan_forget(call->core, call);
+        rlock__orphan_forget(call);
         rlock__acquire_settled(call, now);
     }
 }
@@ -160,6 +177,13 @@ static bool take_back(struct rlock__call *call)
     return call->lost_gen != 0;
 }
 
+/* Whether the latest answer of the server, which is the reason for the code, has its text
+ * already. */
+static bool is_said(const struct rlock__call *call, int code)
+{
+    return call->error != 0 ? code == call->error : code == RLOCK_ETIMEDOUT && call->contended;
+}
+
 void rlock__acquire_give_up(struct rlock__call *call, int code, int64_t now)
 {
     enum rlock__step step = call->step;
@@ -168,7 +192,7 @@ void rlock__acquire_give_up(struct rlock__call *call, int code, int64_t now)
         rlock__hold_unline(call);
     }
     if (step != RLOCK__GIVING_UP) {
-        if (code != RLOCK_ETIMEDOUT || !call->contended) {
+        if (!is_said(call, code)) {
             rlock__acquire_say(call, code, now);
         }
         if (!take_back(call)) {
@@ -179,7 +203,7 @@ void rlock__acquire_give_up(struct rlock__call *call, int code, int64_t now)
     }
     if (code == RLOCK_ECLOSED &&
         call->step == RLOCK__GIVING_UP) { /* the client's end waits for orphans itself */
-        rlock__orphan_forget(call->core, call);
+        rlock__orphan_forget(call);
         call->code = code;
         rlock__acquire_settled(call, now);
     }

@@ -4,10 +4,20 @@
 
 #include "lock/acquire.h"
 
+/* How long an answer takes: as usual, or as long as the oldest that is awaited has taken so far. */
+static int64_t round_trip(const struct rlock__flight *flight, int64_t now)
+{
+    return flight->sent != NULL ? rlock__max(flight->rtt, now - flight->sent->t0) : flight->rtt;
+}
+
 bool rlock__acquire_may_try(const struct rlock__call *call, int64_t now)
 {
-    return call->attempts == 0 ||
-           rlock__later(now, call->core->server.flight.rtt) <= call->deadline;
+    const struct rlock__flight *flight = &call->core->server.flight;
+
+    if (call->attempts == 0) {
+        return !call->behind || rlock__later(now, round_trip(flight, now)) < call->deadline;
+    }
+    return rlock__later(now, flight->rtt) <= call->deadline;
 }
 
 void rlock__acquire_sleep(struct rlock__call *call, enum rlock__step step, int64_t at)
@@ -20,6 +30,22 @@ void rlock__acquire_sleep(struct rlock__call *call, enum rlock__step step, int64
         at = call->team->leader == call ? at : RLOCK__NEVER;
     }
     rlock__timer_set(&call->core->timers, &call->timer, rlock__min(at, until));
+}
+
+/* A pause leaves half of what is left of the wait, and time for the attempt in any case. */
+void rlock__acquire_go(struct rlock__call *call, int64_t now)
+{
+    int64_t rest = call->deadline - now;
+    int64_t most = call->deadline - rlock__max(rest / 2, 2 * call->core->server.flight.rtt);
+    int64_t until = rlock__min(rlock__place_paused_until(call), most);
+
+    if (!rlock__acquire_may_try(call, now)) { /* unless the link gets faster */
+        rlock__acquire_sleep(call, RLOCK__QUEUED, now + RLOCK__POLL_US);
+    } else if (until > now) {
+        rlock__acquire_sleep(call, RLOCK__PAUSING, until);
+    } else {
+        rlock__acquire_attempt(call, now);
+    }
 }
 
 static int64_t poll_pause(struct rlock__core *core)
@@ -62,10 +88,10 @@ void rlock__acquire_busy(struct rlock__call *call, const struct rlock__answer *a
     } else if ((call->spec->ops->caps & RLOCK__CAP_SPINS) != 0) {
         rlock__acquire_sleep(call, RLOCK__SLEEPING, now + rlock__spin_pause(call));
     } else if (!joined && !rlock__channel_join(call)) {
-        rlock__acquire_refuse(call, RLOCK_ENOMEM, now);
+        rlock__acquire_starve(call, now);
     } else if ((call->stale || (!joined && rlock__channel_is_live(call))) &&
                rlock__acquire_may_try(call, now)) {
-        rlock__acquire_attempt(
+        rlock__acquire_go(
             call, now); /* the lock was released after that attempt, or may have been, unheard */
     } else {
         sleep_busy(call, answer, now);
@@ -84,7 +110,7 @@ void rlock__acquire_head(struct rlock__call *call, int64_t granted_until, int64_
         return;
     }
     if (granted_until == 0 || !rlock__channel_join(call)) {
-        rlock__acquire_attempt(call, now);
+        rlock__acquire_go(call, now);
         return;
     }
     live = rlock__channel_is_live(call);
@@ -97,9 +123,10 @@ void rlock__acquire_wake(struct rlock__call *call, int64_t now)
 {
     if (call->step == RLOCK__ASKING) {
         call->stale = true;
-    } else if ((call->step == RLOCK__SLEEPING || call->step == RLOCK__SUBSCRIBING) &&
+    } else if ((call->step == RLOCK__SLEEPING || call->step == RLOCK__SUBSCRIBING ||
+                call->step == RLOCK__PAUSING) &&
                rlock__acquire_may_try(call, now)) {
-        rlock__acquire_attempt(call, now);
+        rlock__acquire_go(call, now);
     }
 }
 
@@ -113,10 +140,12 @@ void rlock__acquire_unheard(struct rlock__call *first, int64_t now)
     }
 }
 
-/* What a call that ran into its deadline says. */
+/* What a call that ran into its deadline says. One attempt that was not answered, or not made since
+ * the owner's call before it got no answer, speaks of the server and not of the lock. */
 static int timeout_code(const struct rlock__call *call)
 {
     const struct rlock__server *server = &call->core->server;
+    const struct rlock__call *before = call->step == RLOCK__LINED_UP ? call->hold->turn : NULL;
 
     if (!server->flight.up) {
         return server->link_code != 0 ? server->link_code : RLOCK_ECONN;
@@ -124,13 +153,16 @@ static int timeout_code(const struct rlock__call *call)
     if (call->error != 0) {
         return call->error;
     }
-    return call->wait_us == 0 && call->step == RLOCK__LINED_UP ? RLOCK_EBUSY : RLOCK_ETIMEDOUT;
+    if (call->wait_us != 0 || call->timed) {
+        return RLOCK_ETIMEDOUT;
+    }
+    return before != NULL && before->contended ? RLOCK_EBUSY : RLOCK_ECONN;
 }
 
 void rlock__acquire_timer(struct rlock__call *call, int64_t now)
 {
     if (call->step == RLOCK__GIVING_UP) { /* the grace is over */
-        rlock__orphan_forget(call->core, call);
+        rlock__orphan_forget(call);
         rlock__acquire_say(call, RLOCK_EINDOUBT, now);
         rlock__acquire_end(call, RLOCK_EINDOUBT, now);
     } else if (now >= call->deadline) {
@@ -143,9 +175,11 @@ void rlock__acquire_timer(struct rlock__call *call, int64_t now)
         }
     } else if (call->team != NULL && now >= call->team->until) {
         rlock__team_tire(call, now);
+    } else if (call->step == RLOCK__QUEUED) {
+        rlock__acquire_go(call, now);
     } else if (rlock__acquire_may_try(call, now)) {
         rlock__acquire_attempt(call, now);
-    } else {
-        rlock__acquire_sleep(call, call->step, call->deadline);
+    } else { /* unless the link gets faster */
+        rlock__acquire_sleep(call, call->step, now + RLOCK__POLL_US);
     }
 }

@@ -19,8 +19,6 @@ void rlock__call_complete(struct rlock__call *call, int code, const char *format
         va_end(args);
     }
     rlock__timer_unset(&core->timers, &call->timer);
-    free(call->memo);
-    call->memo = NULL;
     call->step = RLOCK__COMPLETE;
     DL_DELETE2(core->calls, call, all_prev, all_next);
     DL_APPEND(core->done, call);
@@ -40,6 +38,8 @@ static void on_timer(struct rlock__timer *timer, int64_t now)
         break;
     case RLOCK__COMMAND:
         rlock__command_timer(call, now);
+        break;
+    case RLOCK__LISTEN: /* has none */
         break;
     }
 }
@@ -64,6 +64,9 @@ void rlock__call_begin(struct rlock__core *core, struct rlock__call *call, int64
     case RLOCK__COMMAND:
         rlock__command_begin(call, now);
         break;
+    case RLOCK__LISTEN:
+        rlock__listen_begin(call);
+        break;
     }
 }
 
@@ -78,6 +81,9 @@ void rlock__call_give_up(struct rlock__call *call, int code, int64_t now)
         break;
     case RLOCK__COMMAND:
         rlock__command_give_up(call, code, now);
+        break;
+    case RLOCK__LISTEN:
+        rlock__listen_give_up(call, code);
         break;
     }
 }
@@ -103,7 +109,7 @@ void rlock__note(struct rlock__core *core, enum rlock_level level, const char *f
     va_start(args, format);
     (void)vsnprintf(note->text, sizeof(note->text), format, args);
     va_end(args);
-    LL_APPEND(core->notes, note);
+    DL_APPEND(core->notes, note);
 }
 
 /* xorshift64* (Vigna 2014): jitter, not secrets; seeded by the driver so that a simulation repeats.

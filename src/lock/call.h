@@ -13,6 +13,7 @@ struct rlock__core;
 struct rlock__hold;
 struct rlock__place;
 struct rlock__channel;
+struct rlock__orphan;
 
 /* ---- What a thread may know of its holds without the mutex ---- */
 
@@ -20,7 +21,8 @@ struct rlock__channel;
  * the owner another. */
 struct rlock__claim {
     struct rlock__spec *spec;
-    struct rlock__claim *next; /* in the owning thread's own list */
+    unsigned hash;             /* the spec's */
+    struct rlock__claim *next; /* in the owning thread's own table */
     atomic_llong valid_until;  /* 0: not valid any more */
     atomic_uint count;
     atomic_uint refs;
@@ -68,16 +70,17 @@ struct rlock__team {
     struct rlock__call *calls[]; /* an input too; those that are complete leave it */
 };
 
-enum rlock__call_kind { RLOCK__ACQUIRE, RLOCK__RELEASE, RLOCK__COMMAND };
+enum rlock__call_kind { RLOCK__ACQUIRE, RLOCK__RELEASE, RLOCK__COMMAND, RLOCK__LISTEN };
 
 /* Where a call stands. */
 enum rlock__step {
     RLOCK__NEW,
     RLOCK__LINED_UP,    /* behind another call of the same owner on the same lock */
-    RLOCK__QUEUED,      /* in the local line, not its head */
+    RLOCK__QUEUED,      /* in the local line, not its head, or without time to ask */
     RLOCK__ASKING,      /* a request of it waits for the link, or for its reply */
     RLOCK__SUBSCRIBING, /* head of the line, waits until the channel is live */
     RLOCK__SLEEPING,    /* waits for a message, or for its timer */
+    RLOCK__PAUSING,     /* head of the line, lets others go first */
     RLOCK__GIVING_UP,   /* its attempt's outcome is still open; its answer is not */
     RLOCK__COMPLETE,
 };
@@ -94,7 +97,9 @@ struct rlock__call {
     int64_t wait_us;       /* ACQUIRE: 0 one attempt, negative for ever */
     int64_t lease_us;      /* ACQUIRE: 0 renewed */
     int64_t timeout_us;    /* ACQUIRE of one attempt: its own deadline; 0 the client's */
+    bool timed;            /* ACQUIRE of a member: its composite waits, and times out with it */
     int64_t min_uptime_us; /* ACQUIRE: a server that started later does not count; 0 any */
+    bool prompt;           /* ACQUIRE: a server that is known to be down refuses it at once */
     /* of a member. ACQUIRE with a lease: renewed with it until it is sealed; RELEASE: not sealed */
     bool kept;
     /* of a member. ACQUIRE: the first of its composite's levels that is renewed; RELEASE: that */
@@ -108,7 +113,8 @@ struct rlock__call {
     /* COMMAND: takes the reply, under the mutex; returns the call's code */
     int (*read)(struct rlock__call *call, const struct rlock__reply *reply);
     void *reader; /* read's own */
-    /* the driver's own: what to do with it once it is complete, under the mutex; may be NULL */
+    /* the driver's own: what to do with it once it is complete, under the mutex; may be NULL.
+     * LISTEN: also each time that the channel goes live, or speaks */
     void (*finish)(struct rlock__call *call);
     void *payload;
 
@@ -138,9 +144,11 @@ struct rlock__call {
     uint64_t lost_gen; /* latest generation that broke with a copy of this number on it */
     int64_t sent_at;   /* latest copy of an attempt */
     unsigned attempts, failures;
-    int error;      /* the latest answer was an error that passes: its code */
-    void *memo;     /* the kind's own; NULL none */
-    unsigned spins; /* looks without a channel so far */
+    int error;                    /* the latest answer was an error that passes: its code */
+    struct rlock__orphan *orphan; /* what it left, and waits for */
+    int64_t hint;                 /* of its last answer, for its next attempt */
+    unsigned spins;               /* looks without a channel so far */
+    bool behind;    /* it stood behind others here: even its first attempt must come back in time */
     bool enqueued;  /* an attempt may have queued it on the server */
     bool stale;     /* a wake-up came while an attempt was in flight */
     bool contended; /* its latest attempt was answered: busy */

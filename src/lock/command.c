@@ -4,6 +4,16 @@
 
 #include "lock/internal.h"
 
+/* There will be no answer. */
+static void on_none(struct rlock__call *call, bool garbled)
+{
+    const char *why =
+        garbled ? "its answer makes no sense" : "the connection broke before its answer";
+
+    call->code = call->once ? RLOCK_EINDOUBT : RLOCK_ECONN;
+    (void)snprintf(call->detail, sizeof(call->detail), "server %s: %s", call->core->address, why);
+}
+
 static void on_answer(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
 {
     struct rlock__call *call = request->subject;
@@ -11,17 +21,19 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     char text[200];
 
     if (call == NULL || reply == NULL || !rlock__reply_is_error(reply)) {
+        bool garbled = request->garbled;
+
         (void)rlock__request_free(request);
-        if (call != NULL) {
-            call->request = NULL;
-            call->code = reply != NULL ? call->read(call, reply) : RLOCK_EINDOUBT;
-            if (reply == NULL) {
-                (void)snprintf(call->detail, sizeof(call->detail),
-                               "server %s: the connection broke before its answer",
-                               call->core->address);
-            }
-            rlock__call_complete(call, call->code, NULL);
+        if (call == NULL) {
+            return;
         }
+        call->request = NULL;
+        if (reply != NULL) {
+            call->code = call->read(call, reply);
+        } else {
+            on_none(call, garbled);
+        }
+        rlock__call_complete(call, call->code, NULL);
         return;
     }
     class = rlock__classify(reply);
@@ -40,6 +52,17 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     rlock__call_complete(call, class.code, NULL);
 }
 
+static void ask(struct rlock__call *call, int64_t now)
+{
+    if (!rlock__flight_submit(&call->core->server.flight, call->request, now)) {
+        call->request = rlock__request_free(call->request);
+        rlock__call_complete(call, RLOCK_ENOMEM, "no memory");
+        return;
+    }
+    call->step = RLOCK__ASKING;
+    rlock__timer_set(&call->core->timers, &call->timer, call->deadline);
+}
+
 void rlock__command_begin(struct rlock__call *call, int64_t now)
 {
     struct rlock__request *request = rlock__request_new(on_answer, call);
@@ -54,9 +77,7 @@ void rlock__command_begin(struct rlock__call *call, int64_t now)
     call->cmd = (struct rlock__cmd){0};
     request->resend = call->once ? RLOCK__ONCE : RLOCK__RESEND;
     call->request = request;
-    call->step = RLOCK__ASKING;
-    rlock__timer_set(&call->core->timers, &call->timer, call->deadline);
-    rlock__flight_submit(&call->core->server.flight, request, now);
+    ask(call, now);
 }
 
 void rlock__command_give_up(struct rlock__call *call, int code, int64_t now)
@@ -93,8 +114,6 @@ void rlock__command_timer(struct rlock__call *call, int64_t now)
         rlock__command_give_up(call, RLOCK_ETIMEDOUT, now);
         return;
     }
-    call->step = RLOCK__ASKING;
     call->error = 0;
-    rlock__timer_set(&call->core->timers, &call->timer, call->deadline);
-    rlock__flight_submit(&call->core->server.flight, call->request, now);
+    ask(call, now);
 }

@@ -37,7 +37,9 @@ static void on_idle(struct rlock__timer *timer, int64_t now)
         if (ping != NULL) {
             ping->resend = RLOCK__DROP;
             rlock__cmd_arg(&ping->cmd, rlock__bytes_of("PING"));
-            rlock__flight_submit(flight, ping, now);
+        }
+        if (ping != NULL && !rlock__flight_submit(flight, ping, now)) {
+            (void)rlock__request_free(ping);
         }
     }
     rlock__timer_set(&core->timers, timer, now + RLOCK__IDLE_US);
@@ -51,6 +53,9 @@ void rlock__core_init(struct rlock__core *core)
     if (core->random == 0) {
         core->random = 1; /* xorshift's one fixed point */
     }
+    if (core->slice == 0) {
+        core->slice = RLOCK__SLICE;
+    }
 }
 
 void rlock__core_fini(struct rlock__core *core)
@@ -59,20 +64,32 @@ void rlock__core_fini(struct rlock__core *core)
     struct rlock__note *note, *note_after;
 
     rlock__orphans_fini(core);
-    rlock__looks_fini(core);
     rlock__holds_fini(core);
     rlock__places_fini(core);
     rlock__flight_fini(&core->server.flight);
     rlock__buf_fini(&core->server.sub_out);
     rlock__buf_fini(&core->scratch);
-    LL_FOREACH_SAFE(core->lost, loss, loss_after) {
+    DL_FOREACH_SAFE(core->lost, loss, loss_after) {
         (void)rlock__loss_free(loss);
     }
-    LL_FOREACH_SAFE(core->notes, note, note_after) {
+    DL_FOREACH_SAFE(core->notes, note, note_after) {
         free(note);
     }
     core->lost = NULL;
     core->notes = NULL;
+}
+
+/* Does a slice of what holds and orphans need, unless the rest after the last one lasts. */
+static void work(struct rlock__core *core, int64_t now)
+{
+    size_t left = core->slice;
+
+    if (now < core->resume_at) {
+        return;
+    }
+    left -= rlock__holds_sweep(core, left, now);
+    left -= rlock__timers_fire(&core->crowd, now, left);
+    core->resume_at = left > 0 ? 0 : core->closed ? now : now + RLOCK__REST_US;
 }
 
 /* The end of each event. */
@@ -81,49 +98,97 @@ static void settle(struct rlock__core *core, int64_t now)
     struct rlock__flight *flight = &core->server.flight;
     int64_t overdue;
 
+    rlock__orphans_flush(core, now);
     rlock__renew_flush(core, now);
-    rlock__flight_check(flight, now);
+    if (flight->close) { /* that a reply is overdue is for a tick to say, when all was read */
+        rlock__flight_check(flight, now);
+    }
     overdue = rlock__flight_overdue_at(flight);
     if (!core->overdue.set || core->overdue.at != overdue) {
         rlock__timer_set(&core->timers, &core->overdue, overdue);
     }
 }
 
+/* Why the link is down: said where it is news. That a link which was up has broken is not worth a
+ * warning as long as another one can be made. */
+static void note_link_down(struct rlock__core *core, bool was_up, const char *text)
+{
+    struct rlock__server *server = &core->server;
+
+    if (was_up) {
+        rlock__note(core, RLOCK_LOG_INFO, "server %s", text);
+    } else if (!server->link_warned || strcmp(server->link_error, text) != 0) {
+        server->link_warned = true;
+        rlock__note(core, RLOCK_LOG_WARNING, "server %s", text);
+    }
+}
+
 void rlock__core_link_up(struct rlock__core *core, uint64_t gen, uint64_t fenced_below, int64_t now)
 {
+    rlock__note(core, core->server.link_warned ? RLOCK_LOG_WARNING : RLOCK_LOG_INFO,
+                "server %s: connected", core->address);
+    core->server.link_warned = false;
     core->server.link_code = 0;
     core->server.link_final = false;
     rlock__flight_up(&core->server.flight, gen, fenced_below, now);
     rlock__timer_set(&core->timers, &core->idle, now + RLOCK__IDLE_US);
-    rlock__orphans_link_up(core, now);
-    rlock__renew_link_up(core, now);
     settle(core, now);
 }
 
-/* Servers take the difference of two times whose seconds are cut off: nearly a second too much. */
+/*
+ * When the server started, no earlier than it did. It counts its uptime by the wall clock, and
+ * takes the difference of two times whose seconds are cut off: nearly a second too much, and any
+ * number at all once that clock was set.
+ */
 static int64_t start_of(int64_t uptime_s, int64_t now)
 {
-    return uptime_s < 0 ? 0 : now - rlock__max(uptime_s - 1, 0) * RLOCK__SECOND;
+    return uptime_s < 0 ? now : now - rlock__max(uptime_s - 1, 0) * RLOCK__SECOND;
 }
 
+/*
+ * Who saw another run of the server before need not trust its clock: this one has just started. Of
+ * the same run the latest start counts that it ever told, since its clock may have been set
+ * forward; but it was running when it was first seen.
+ */
 void rlock__core_server(struct rlock__core *core, int64_t uptime_s, bool restarted, int64_t now)
 {
-    core->server.started_at = start_of(uptime_s, now);
+    struct rlock__server *server = &core->server;
+
+    if (uptime_s == RLOCK__UNKNOWN) {
+        server->is_age_known = false;
+    } else if (restarted || !server->is_age_known) {
+        server->is_age_known = true;
+        server->seen_at = now;
+        server->started_at = restarted ? now : start_of(uptime_s, now);
+    } else {
+        int64_t start = rlock__max(server->started_at, start_of(uptime_s, now));
+
+        server->started_at = rlock__min(start, server->seen_at);
+    }
     if (restarted) {
-        rlock__holds_restarted(core, now);
+        core->server.life++;
+        core->sweep = core->holds;
+        work(core, now);
     }
     settle(core, now);
 }
 
-/* Calls that nothing was sent for need not wait for a link that will not come. */
+bool rlock__core_is_down(const struct rlock__core *core)
+{
+    return !core->server.flight.up && core->server.link_code != 0;
+}
+
+/* Calls that nothing was sent for need not wait for a link that will not come, and some of them for
+ * none. */
 static void fail_waiting(struct rlock__core *core, int64_t now)
 {
     struct rlock__call *call, *after;
 
     DL_FOREACH_SAFE2(core->calls, call, after, all_next)
     {
-        if (call->step == RLOCK__ASKING && call->request != NULL && !call->request->sent &&
-            call->request->copies == 0 && call->kind != RLOCK__RELEASE) {
+        if ((core->server.link_final || call->prompt) && call->step == RLOCK__ASKING &&
+            call->request != NULL && !call->request->sent && call->request->copies == 0 &&
+            call->kind != RLOCK__RELEASE) {
             rlock__call_give_up(call, core->server.link_code, now);
         }
     }
@@ -135,13 +200,12 @@ void rlock__core_link_down(struct rlock__core *core, uint64_t gen, int code, boo
     if (core->server.flight.up && gen < core->server.flight.gen) {
         return;
     }
+    note_link_down(core, gen != 0, text);
     rlock__flight_down(&core->server.flight, gen, now);
     core->server.link_code = code;
     core->server.link_final = final;
     (void)snprintf(core->server.link_error, sizeof(core->server.link_error), "%s", text);
-    if (final) {
-        fail_waiting(core, now);
-    }
+    fail_waiting(core, now);
     settle(core, now);
 }
 
@@ -149,6 +213,12 @@ void rlock__core_reply(struct rlock__core *core, uint64_t gen, const struct rloc
                        int64_t now)
 {
     rlock__flight_reply(&core->server.flight, gen, reply, now);
+    settle(core, now);
+}
+
+void rlock__core_garbled(struct rlock__core *core, uint64_t gen, int64_t now)
+{
+    rlock__flight_garbled(&core->server.flight, gen, now);
     settle(core, now);
 }
 
@@ -172,13 +242,18 @@ void rlock__core_sub_reply(struct rlock__core *core, const struct rlock__reply *
 
 void rlock__core_tick(struct rlock__core *core, int64_t now)
 {
-    rlock__timers_fire(&core->timers, now);
+    (void)rlock__timers_fire(&core->timers, now, SIZE_MAX);
+    work(core, now);
     settle(core, now);
 }
 
 int64_t rlock__core_next(const struct rlock__core *core)
 {
-    return rlock__timers_next(&core->timers);
+    int64_t crowd = core->sweep != NULL || rlock__renew_is_ready(core)
+                        ? core->resume_at
+                        : rlock__max(rlock__timers_next(&core->crowd), core->resume_at);
+
+    return rlock__min(rlock__timers_next(&core->timers), crowd);
 }
 
 void rlock__core_begin(struct rlock__core *core, struct rlock__call *call, int64_t now)
@@ -224,16 +299,15 @@ void rlock__core_cancel(struct rlock__core *core, const void *cancel, int64_t no
     settle(core, now);
 }
 
-void rlock__core_thread_exit(struct rlock__core *core, uint64_t thread, int64_t now)
+void rlock__core_thread_exit(struct rlock__core *core, const struct rlock__spec *spec,
+                             uint64_t thread, int64_t now)
 {
-    struct rlock__hold *hold, *after;
+    struct rlock__hold *hold = rlock__hold_find(core, spec, (struct rlock__owner){.id = thread});
 
-    HASH_ITER(hh, core->holds, hold, after) {
-        if (!hold->owner.given && hold->owner.id == thread) {
-            rlock__hold_lose(hold, RLOCK_LOST_THREAD_EXITED, now);
-            if (!hold->busy) {
-                rlock__hold_free(hold);
-            }
+    if (hold != NULL) {
+        rlock__hold_lose(hold, RLOCK_LOST_THREAD_EXITED, now);
+        if (!hold->busy) {
+            rlock__hold_free(hold);
         }
     }
     settle(core, now);
@@ -241,12 +315,10 @@ void rlock__core_thread_exit(struct rlock__core *core, uint64_t thread, int64_t 
 
 void rlock__core_forced(struct rlock__core *core, uint64_t number, int64_t now)
 {
-    struct rlock__hold *hold, *after;
+    struct rlock__hold *hold = rlock__hold_by_number(core, number);
 
-    HASH_ITER(hh, core->holds, hold, after) {
-        if (hold->number == number) {
-            rlock__hold_lose(hold, RLOCK_LOST_FORCED, now);
-        }
+    if (hold != NULL) {
+        rlock__hold_lose(hold, RLOCK_LOST_FORCED, now);
     }
     settle(core, now);
 }
@@ -257,8 +329,9 @@ void rlock__core_close(struct rlock__core *core, int64_t now)
     while (core->calls != NULL) {
         rlock__call_give_up(core->calls, RLOCK_ECLOSED, now);
     }
-    rlock__holds_close(core, now);
-    rlock__looks_fini(core);
+    core->sweep = core->holds;
+    core->resume_at = 0;
+    work(core, now);
     settle(core, now);
 }
 

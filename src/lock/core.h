@@ -14,6 +14,10 @@
  *   lost                 holds that were lost: to be reported
  *   notes                lines for the log
  *   rlock__core_next()   when rlock__core_tick() is due
+ *
+ * No event does more than a slice of work, however much there is: what is left over waits for
+ * another tick, after a rest in which calls are served. So is what many holds or orphans need at
+ * one time, and no call waits behind it.
  */
 #ifndef RLOCK_LOCK_CORE_H
 #define RLOCK_LOCK_CORE_H
@@ -26,6 +30,7 @@
 #define RLOCK__UUID_LEN 36
 #define RLOCK__OWNER_SIZE (RLOCK__UUID_LEN + 1 + 20 + 1) /* "uuid:number" and a NUL */
 
+#define RLOCK__TABLES 64 /* that share the rows: to double one takes little time */
 #define RLOCK__RECHECK_US (5 * RLOCK__SECOND) /* longest sleep of a waiter that is subscribed */
 #define RLOCK__POLL_US (250 * RLOCK__MS)      /* longest sleep of one that cannot subscribe */
 #define RLOCK__GRACE_US                                                                            \
@@ -36,9 +41,12 @@
 #define RLOCK__BACKOFF_MAX_US RLOCK__SECOND
 #define RLOCK__IDLE_US (10 * RLOCK__SECOND) /* a link that is silent for so long is tried */
 #define RLOCK__BATCH 100                    /* renewals in one script call */
+#define RLOCK__BATCHES 2         /* calls of that script in flight, on a link without delay */
+#define RLOCK__RELEASES 256      /* releases in flight of what nobody waits for */
+#define RLOCK__SLICE 500         /* holds and orphans that one event attends to */
+#define RLOCK__REST_US RLOCK__MS /* between two slices, for the calls */
 
 struct rlock__orphan;
-struct rlock__look;
 
 /* ---- Holds ---- */
 
@@ -50,7 +58,7 @@ enum rlock__hold_state {
 
 /* A loss to report. Allocated with the hold, so that reporting cannot fail. */
 struct rlock__loss {
-    struct rlock__loss *next;
+    struct rlock__loss *prev, *next;
     struct rlock__spec *spec;
     const char *kind;         /* of a composite; NULL: the spec's */
     struct rlock__bytes name; /* the same */
@@ -64,7 +72,9 @@ struct rlock__loss *rlock__loss_free(struct rlock__loss *loss);
 
 /* One owner on one lock: its hold, and the calls on it, one after the other. */
 struct rlock__hold {
-    UT_hash_handle hh;
+    struct rlock__hold *prev, *next; /* in core.holds */
+    UT_hash_handle hh;               /* in one of core.tables */
+    UT_hash_handle by_number;        /* in one of core.numbers, once granted */
     struct rlock__core *core;
     struct rlock__spec *spec;
     struct rlock__owner owner;
@@ -81,24 +91,27 @@ struct rlock__hold {
     /* the release under way: is of a member's level, and what else ends with that */
     bool member_leaves, renewal_leaves, kept_leaves;
     bool is_guarded;  /* a restart of the server ends it */
+    unsigned life;    /* of the server, when it was granted */
     int64_t lease_us; /* the longest that any level asked for */
     int64_t valid_until;
     int64_t held_until; /* renewal stops here (max_hold); RLOCK__NEVER none */
     int64_t due;        /* next renewal */
+    int64_t leased_at;  /* when the server was last asked for what it then granted */
     int64_t free_by;    /* the server's lease has ended by then */
     uint64_t lost_gen;  /* latest generation that broke with an acquire on it; 0 none */
     unsigned failures;  /* renewals in a row */
     struct rlock__hold **batch_entry; /* its place in a batch in flight; NULL none */
-    bool is_due;                      /* in core.due */
-    struct rlock__hold *due_next;
-    struct rlock__timer timer; /* due, or end of validity */
+    struct rlock__timer timer;        /* in core.crowd: due, or end of validity */
+    struct rlock__timer urgency;      /* in core.due: waits for its renewal to be sent */
     struct rlock__claim *claim;
     struct rlock__loss *loss;
-    bool busy; /* a call has the turn; it may have returned in doubt */
+    struct rlock__orphan *spare; /* what is to be released when nobody waits for it */
+    bool busy;                   /* a call has the turn; it may have returned in doubt */
     struct rlock__call *turn, *line;
     bool releasing; /* its last release is under way: not renewed any more */
     bool resent;    /* an earlier copy of the release under way may have been done */
     struct rlock__request *release;
+    struct rlock__orphan *undone; /* levels of it that were given up, with copies open */
 };
 
 /* ---- The core ---- */
@@ -110,17 +123,23 @@ struct rlock__server {
     bool sub_refused;             /* a subscription was, and was logged */
     struct rlock__channel *asked; /* what SUBSCRIBE and UNSUBSCRIBE asked for, in that order */
     struct rlock__buf sub_out;
-    int link_code;   /* why the link is down; 0 it is up, or nobody has tried */
-    bool link_final; /* trying again will not help */
+    int link_code;    /* why the link is down; 0 it is up, or nobody has tried */
+    bool link_final;  /* trying again will not help */
+    bool link_warned; /* the log has said why it cannot be made, and not that it could */
     char link_error[RLOCK__DETAIL_SIZE];
-    int64_t started_at;   /* by our clock, no earlier than it did; 0 not known */
+    unsigned life;        /* counts its restarts */
+    bool is_age_known;    /* it tells since when it runs */
+    bool is_age_missed;   /* that it does not was logged */
+    int64_t started_at;   /* by our clock, no earlier than it did */
+    int64_t seen_at;      /* when this run of it was first seen */
     int64_t clock_offset; /* the server's clock less ours, at the last renewal; 0 unknown */
     int64_t clock_slack;  /* how far off that may be: what the renewal took */
+    int64_t stepped_at; /* when it was last found to have been set forward, by our clock; 0 never */
 };
 
 /* A line for the log. */
 struct rlock__note {
-    struct rlock__note *next;
+    struct rlock__note *prev, *next;
     enum rlock_level level;
     char text[RLOCK__DETAIL_SIZE];
 };
@@ -132,6 +151,7 @@ struct rlock__core {
     int64_t op_timeout_us, renewed_lease_us, margin_us;
     struct rlock__bytes prefix;
     enum rlock_level log_level;
+    size_t slice;                            /* RLOCK__SLICE, or another number; 0 that */
     const char *address;                     /* of the server, for texts */
     void (*unref)(struct rlock__core *core); /* the last spec is gone */
 
@@ -141,19 +161,26 @@ struct rlock__core {
     struct rlock__note *notes;
 
     struct rlock__server server;
-    struct rlock__timers timers;
+    struct rlock__timers timers; /* of calls, and the core's own: all that are due fire */
+    struct rlock__timers crowd;  /* of holds and orphans: a slice of those that are due fires */
+    int64_t resume_at;           /* a slice was used up: the next one is not before then */
     struct rlock__timer idle;    /* a link that is silent for long is tried */
     struct rlock__timer overdue; /* of the oldest reply */
     uint64_t random;             /* xorshift; seeded by the driver */
     uint64_t last_number;
     bool closed;
-    struct rlock__hold *holds; /* a table */
-    struct rlock__hold *due;   /* to be renewed at the end of this event */
+    struct rlock__hold *holds;                  /* all rows */
+    struct rlock__hold *tables[RLOCK__TABLES];  /* of all rows, by key */
+    struct rlock__hold *numbers[RLOCK__TABLES]; /* of those that were granted, by number */
+    struct rlock__hold *sweep; /* the next row that the sweep looks at; NULL there is none */
+    struct rlock__timers due;  /* holds to be renewed, whose validity ends first in front */
+    unsigned renewing;         /* batches in flight */
     struct rlock__place *places;
     struct rlock__channel *channels;
     struct rlock__orphan *orphans;
-    struct rlock__look *looks;
-    struct rlock__call *calls; /* all that are not complete */
+    struct rlock__orphan *unsent; /* those to be released, in this order */
+    unsigned releasing;           /* orphans whose release is in flight */
+    struct rlock__call *calls;    /* all that are not complete */
     struct rlock__buf scratch;
 };
 
@@ -163,8 +190,9 @@ void rlock__core_fini(struct rlock__core *core);
 void rlock__core_link_up(struct rlock__core *core, uint64_t gen, uint64_t fenced_below,
                          int64_t now);
 /*
- * Before the link is up: since how many seconds the server runs, as it counts them itself (negative
- * not known), and whether it is known to be another one than before, or the same started anew.
+ * Before the link is up: since how many seconds the server runs, as it counts them itself
+ * (RLOCK__UNKNOWN it does not tell), and whether it is known to be another one than before, or the
+ * same started anew.
  */
 void rlock__core_server(struct rlock__core *core, int64_t uptime_s, bool restarted, int64_t now);
 /* The link broke, or could not be made: code and text say why. final: trying again will not help
@@ -173,10 +201,14 @@ void rlock__core_link_down(struct rlock__core *core, uint64_t gen, int code, boo
                            const char *text, int64_t now);
 void rlock__core_reply(struct rlock__core *core, uint64_t gen, const struct rlock__reply *reply,
                        int64_t now);
+/* Something was read on the link that is no reply, or of one that nobody awaits. */
+void rlock__core_garbled(struct rlock__core *core, uint64_t gen, int64_t now);
 void rlock__core_sub_up(struct rlock__core *core, int64_t now);
 void rlock__core_sub_down(struct rlock__core *core, int64_t now);
 /* Something came on the subscriber connection: an acknowledgement, a message, a refusal. */
 void rlock__core_sub_reply(struct rlock__core *core, const struct rlock__reply *reply, int64_t now);
+/* Fires what is due. What had come by then was handed over before: whoever was late itself would
+ * find others late whose answers lie in the socket. */
 void rlock__core_tick(struct rlock__core *core, int64_t now);
 int64_t rlock__core_next(const struct rlock__core *core);
 /* A call begins; its result comes with its completion, maybe at once. */
@@ -188,8 +220,12 @@ void rlock__core_give_up(struct rlock__core *core, struct rlock__call *call, int
 /* What was kept until here is renewed no longer: it ends with its lease. */
 void rlock__core_seal(struct rlock__core *core, const struct rlock__spec *spec,
                       struct rlock__owner owner);
-/* A thread ended: what it holds is lost. */
-void rlock__core_thread_exit(struct rlock__core *core, uint64_t thread, int64_t now);
+/* A composite that had the hold renewed has no level left that wants it. */
+void rlock__core_end_renewal(struct rlock__core *core, const struct rlock__spec *spec,
+                             struct rlock__owner owner);
+/* A thread ended: what it holds of this lock is lost. */
+void rlock__core_thread_exit(struct rlock__core *core, const struct rlock__spec *spec,
+                             uint64_t thread, int64_t now);
 /* A hold of this client with this number was forced open by this client. */
 void rlock__core_forced(struct rlock__core *core, uint64_t number, int64_t now);
 /* Ends all: calls complete as closed, holds are lost and released once. */
@@ -198,10 +234,10 @@ void rlock__core_close(struct rlock__core *core, int64_t now);
 bool rlock__core_is_settled(const struct rlock__core *core);
 /* Forgets its calls, which nobody waits for any more: before fini without a close. */
 void rlock__core_abandon(struct rlock__core *core);
-/* Logs what close could not release. */
+/* There is no more time to close in: ends what is left, and logs what could not be released. */
 void rlock__core_note_rest(struct rlock__core *core, int64_t now);
-/* valid_until of an owner's hold, 0 if there is none. */
+/* valid_until of an owner's hold and how often it is held, 0 if there is none. */
 int64_t rlock__core_valid_until(struct rlock__core *core, const struct rlock__spec *spec,
-                                struct rlock__owner owner);
+                                struct rlock__owner owner, uint32_t *ret_count);
 
 #endif

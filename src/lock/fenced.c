@@ -11,12 +11,7 @@
 
 static void add_token_key(const struct rlock__spec *spec, struct rlock__cmd *cmd)
 {
-    struct rlock__buf name = {0};
-
-    rlock__prefixed_name("redisson_lock_token", spec->key, &name);
-    rlock__cmd_key(cmd, rlock__bytes(name.data, name.len));
-    cmd->keys.failed |= name.failed;
-    rlock__buf_fini(&name);
+    rlock__prefixed_key("redisson_lock_token", spec->key, cmd);
 }
 
 static void acquire(const struct rlock__spec *spec, const struct rlock__ask *ask,

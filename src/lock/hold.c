@@ -6,6 +6,7 @@
  *   LOST  it ended before its unlock; nothing brings it back; it waits for as many unlocks as it
  * had levels Calls on a row take turns, unlocks as well as acquisitions.
  */
+#include <limits.h>
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -25,14 +26,27 @@ static struct rlock__bytes hold_key(struct rlock__core *core, const struct rlock
     return rlock__bytes(buf->failed ? NULL : buf->data, buf->len);
 }
 
+/* By the high bits of the hash: the table itself uses the low ones. */
+static struct rlock__hold **table_of(struct rlock__core *core, unsigned hash)
+{
+    return &core->tables[hash / (UINT_MAX / RLOCK__TABLES + 1)];
+}
+
+static struct rlock__hold **numbers_of(struct rlock__core *core, uint64_t number)
+{
+    return &core->numbers[number % RLOCK__TABLES];
+}
+
 struct rlock__hold *rlock__hold_find_side(struct rlock__core *core, const struct rlock__spec *spec,
                                           struct rlock__owner owner, char side)
 {
     struct rlock__bytes key = hold_key(core, spec, owner, side);
     struct rlock__hold *hold = NULL;
+    unsigned hash;
 
     if (key.at != NULL) {
-        HASH_FIND(hh, core->holds, key.at, key.len, hold);
+        HASH_VALUE(key.at, key.len, hash);
+        HASH_FIND_BYHASHVALUE(hh, *table_of(core, hash), key.at, key.len, hash, hold);
     }
     return hold;
 }
@@ -43,19 +57,46 @@ struct rlock__hold *rlock__hold_find(struct rlock__core *core, const struct rloc
     return rlock__hold_find_side(core, spec, owner, spec->ops->side);
 }
 
+struct rlock__hold *rlock__hold_by_number(struct rlock__core *core, uint64_t number)
+{
+    struct rlock__hold *hold = NULL;
+
+    HASH_FIND(by_number, *numbers_of(core, number), &number, sizeof(number), hold);
+    return hold;
+}
+
+/* Without memory it is in no table, and one that is forced open is told by its renewal alone. */
+static void note_number(struct rlock__hold *hold, uint64_t number)
+{
+    hold->number = number;
+    HASH_ADD(by_number, *numbers_of(hold->core, number), number, sizeof(hold->number), hold);
+}
+
+static void forget_number(struct rlock__hold *hold)
+{
+    if (hold->by_number.tbl != NULL) {
+        HASH_DELETE(by_number, *numbers_of(hold->core, hold->number), hold);
+        hold->by_number.tbl = NULL;
+    }
+}
+
 void rlock__hold_free(struct rlock__hold *hold)
 {
     struct rlock__core *core = hold->core;
 
-    rlock__timer_unset(&core->timers, &hold->timer);
+    rlock__timer_unset(&core->crowd, &hold->timer);
+    rlock__timer_unset(&core->due, &hold->urgency);
     if (hold->batch_entry != NULL) {
         *hold->batch_entry = NULL;
     }
-    if (hold->is_due) {
-        LL_DELETE2(core->due, hold, due_next);
+    forget_number(hold);
+    rlock__orphans_outlive(hold);
+    if (core->sweep == hold) {
+        core->sweep = hold->next;
     }
     if (hold->hh.tbl != NULL) {
-        HASH_DEL(core->holds, hold);
+        HASH_DELETE(hh, *table_of(core, hold->hh.hashv), hold);
+        DL_DELETE(core->holds, hold);
     }
     if (hold->claim != NULL) {
         atomic_store(&hold->claim->valid_until, 0);
@@ -63,6 +104,7 @@ void rlock__hold_free(struct rlock__hold *hold)
         hold->claim = rlock__claim_unref(hold->claim);
     }
     hold->loss = rlock__loss_free(hold->loss);
+    hold->spare = rlock__orphan_unspare(hold->spare);
     hold->spec = rlock__spec_unref(hold->spec);
     free(hold->key);
     free(hold);
@@ -74,6 +116,7 @@ static struct rlock__claim *claim_new(struct rlock__spec *spec)
 
     if (claim != NULL) {
         claim->spec = rlock__spec_ref(spec);
+        claim->hash = spec->hash;
         atomic_init(&claim->refs, 1);
     }
     return claim;
@@ -109,15 +152,19 @@ bool rlock__hold_prepare(struct rlock__hold *hold, struct rlock__spec *spec)
         hold->loss->owner = hold->owner.given ? hold->owner.id : 0;
         hold->loss->owner_id = hold->owner.id;
     }
-    return true;
+    if (hold->spare == NULL) {
+        hold->spare = rlock__orphan_spare();
+    }
+    return hold->spare != NULL;
 }
 
-/* A row with all that a grant and a loss will need: once granted, nothing can fail for want of
- * memory. */
+/* A row with all that a grant, a loss and giving up will need: once an attempt is sent, nothing of
+ * these can fail for want of memory. */
 static struct rlock__hold *hold_new(struct rlock__core *core, struct rlock__spec *spec,
                                     struct rlock__owner owner, struct rlock__bytes key)
 {
     struct rlock__hold *hold = calloc(1, sizeof(*hold));
+    unsigned hash;
 
     if (hold == NULL) {
         return NULL;
@@ -130,12 +177,14 @@ static struct rlock__hold *hold_new(struct rlock__core *core, struct rlock__spec
     hold->claim = claim_new(spec);
     if (hold->key != NULL && hold->claim != NULL && rlock__hold_prepare(hold, spec)) {
         memcpy(hold->key, key.at, key.len);
-        HASH_ADD_KEYPTR(hh, core->holds, hold->key, key.len, hold);
+        HASH_VALUE(hold->key, key.len, hash);
+        HASH_ADD_KEYPTR_BYHASHVALUE(hh, *table_of(core, hash), hold->key, key.len, hash, hold);
     }
     if (hold->hh.tbl == NULL) {
         rlock__hold_free(hold);
         return NULL;
     }
+    DL_APPEND(core->holds, hold);
     return hold;
 }
 
@@ -202,17 +251,21 @@ bool rlock__hold_is_renewed(const struct rlock__hold *hold)
 
 void rlock__hold_plan(struct rlock__hold *hold)
 {
+    struct rlock__core *core = hold->core;
     int64_t at = hold->valid_until;
 
+    if (hold->state != RLOCK__HOLD_HELD || hold->releasing || !rlock__hold_is_renewed(hold)) {
+        rlock__timer_unset(&core->due, &hold->urgency);
+    }
     if (hold->releasing) { /* without an answer; one that is refused is tried again */
         at = hold->release == NULL && hold->turn == NULL ? rlock__min(hold->due, hold->free_by)
                                                          : hold->free_by;
     } else if (hold->state != RLOCK__HOLD_HELD) {
         at = RLOCK__NEVER;
-    } else if (rlock__hold_is_renewed(hold) && hold->batch_entry == NULL && !hold->is_due) {
+    } else if (rlock__hold_is_renewed(hold) && hold->batch_entry == NULL && !hold->urgency.set) {
         at = rlock__min(at, hold->due);
     }
-    rlock__timer_set(&hold->core->timers, &hold->timer, at);
+    rlock__timer_set(&core->crowd, &hold->timer, at);
 }
 
 void rlock__hold_set_count(struct rlock__hold *hold, uint32_t count)
@@ -226,8 +279,16 @@ void rlock__hold_set_valid(struct rlock__hold *hold, int64_t t0, int64_t lease_u
     int64_t until = rlock__valid_until(hold->core, t0, lease_us);
 
     hold->valid_until = rlock__max(hold->valid_until, until);
+    hold->leased_at = rlock__max(hold->leased_at, t0);
     hold->free_by = rlock__max(hold->free_by, rlock__free_by(now, lease_us));
     atomic_store(&hold->claim->valid_until, hold->valid_until);
+}
+
+int64_t rlock__hold_cut(const struct rlock__hold *hold, int64_t lease_us, int64_t at)
+{
+    int64_t end = rlock__max(hold->held_until, hold->valid_until);
+
+    return rlock__min(lease_us, rlock__max(end - at, RLOCK__MS));
 }
 
 /* Which of its levels are renewed. Those of composites end in any order, so each answers for its
@@ -255,7 +316,8 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
 {
     if (hold->state == RLOCK__HOLD_NONE) {
         hold->state = RLOCK__HOLD_HELD;
-        hold->number = call->number;
+        hold->life = hold->core->server.life;
+        note_number(hold, call->number);
         hold->token = call->token;
         hold->renewed_from = hold->renewals = hold->kept = 0;
         hold->lease_us = 0;
@@ -275,28 +337,34 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
     rlock__hold_plan(hold);
 }
 
-void rlock__hold_ended(struct rlock__hold *hold, bool wake, int64_t now)
+/* Whether a copy of its acquire may still run, and would find the lock free. */
+static bool has_open_copy(const struct rlock__hold *hold)
 {
-    bool open =
-        hold->lost_gen != 0 && !rlock__flight_is_fenced(&hold->core->server.flight, hold->lost_gen);
+    return hold->lost_gen != 0 &&
+           !rlock__flight_is_fenced(&hold->core->server.flight, hold->lost_gen);
+}
+
+void rlock__hold_ended(struct rlock__hold *hold, const struct rlock__answer *answer, int64_t now)
+{
     struct rlock__open_copies copies = {hold->lost_gen, hold->lost_gen, now};
 
-    if (open) { /* a copy of the acquire may still run, and would find the lock free */
-        rlock__orphan_new(hold->spec, hold->number, 0, copies, hold->lease_us, NULL, now);
+    if (has_open_copy(hold)) {
+        rlock__orphan_new(hold, hold->number, 0, copies, hold->lease_us, NULL, now);
     }
     hold->state = RLOCK__HOLD_NONE;
+    forget_number(hold);
     hold->releasing = false;
     rlock__hold_set_count(hold, 0);
     hold->lost_gen = 0;
-    hold->valid_until = hold->free_by = 0;
+    hold->valid_until = hold->free_by = hold->leased_at = 0;
     atomic_store(&hold->claim->valid_until, 0);
     if (hold->batch_entry != NULL) {
         *hold->batch_entry = NULL;
         hold->batch_entry = NULL;
     }
     rlock__hold_plan(hold);
-    if (wake) {
-        rlock__place_wake(hold->core, hold->spec, now);
+    if (answer == NULL || !answer->shared) {
+        rlock__place_wake(hold->core, hold->spec, answer != NULL ? answer->receivers : 0, now);
     }
 }
 
@@ -310,9 +378,16 @@ static void report(struct rlock__hold *hold, enum rlock_reason reason)
     if (hold->loss != NULL) {
         hold->loss->reason = reason;
         hold->loss->own = hold->count - hold->members;
-        LL_APPEND(core->lost, hold->loss);
+        DL_APPEND(core->lost, hold->loss);
         hold->loss = NULL;
     }
+}
+
+/* Whether the server may know a hold that was lost so. */
+static bool may_be_there(enum rlock_reason reason)
+{
+    return reason == RLOCK_LOST_EXPIRED || reason == RLOCK_LOST_CLOSED ||
+           reason == RLOCK_LOST_RESTARTED;
 }
 
 void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_t now)
@@ -324,17 +399,18 @@ void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_
         return;
     }
     hold->state = RLOCK__HOLD_LOST;
+    forget_number(hold);
     hold->reason = reason;
     hold->valid_until = 0;
     atomic_store(&hold->claim->valid_until, 0);
     report(hold, reason);
-    if (reason == RLOCK_LOST_EXPIRED || reason == RLOCK_LOST_CLOSED ||
-        reason == RLOCK_LOST_RESTARTED) {
-        /* The server may have it still, or renew it when a late copy runs: give it back. */
-        rlock__orphan_new(hold->spec, hold->number, 0, copies, hold->lease_us, NULL, now);
+    if (reason != RLOCK_LOST_THREAD_EXITED && (may_be_there(reason) || has_open_copy(hold))) {
+        /* The server has it still, or again when a late copy runs: give it back. That of a thread
+         * that ended protects what it left until its lease ends. */
+        rlock__orphan_of_lost(hold, copies, now);
     }
     rlock__hold_plan(hold);
-    rlock__place_wake(core, hold->spec, now);
+    rlock__place_wake(core, hold->spec, 0, now);
 }
 
 enum rlock_reason rlock__reason_gone(const struct rlock__answer *answer)
@@ -342,15 +418,32 @@ enum rlock_reason rlock__reason_gone(const struct rlock__answer *answer)
     return answer->taken ? RLOCK_LOST_TAKEN : RLOCK_LOST_DELETED;
 }
 
-void rlock__holds_restarted(struct rlock__core *core, int64_t now)
+static void sweep(struct rlock__hold *hold, int64_t now)
 {
-    struct rlock__hold *hold, *after;
+    struct rlock__core *core = hold->core;
 
-    HASH_ITER(hh, core->holds, hold, after) {
-        if (hold->is_guarded) {
-            rlock__hold_lose(hold, RLOCK_LOST_RESTARTED, now);
-        }
+    if (core->closed && !hold->releasing) {
+        rlock__hold_lose(hold, RLOCK_LOST_CLOSED, now);
     }
+    if (core->closed && !hold->busy) {
+        rlock__hold_free(hold);
+    } else if (hold->is_guarded && hold->life != core->server.life) {
+        rlock__hold_lose(hold, RLOCK_LOST_RESTARTED, now);
+    }
+}
+
+size_t rlock__holds_sweep(struct rlock__core *core, size_t most, int64_t now)
+{
+    size_t n = 0;
+
+    while (core->sweep != NULL && n < most) {
+        struct rlock__hold *hold = core->sweep;
+
+        core->sweep = hold->next;
+        sweep(hold, now);
+        n++;
+    }
+    return n;
 }
 
 void rlock__core_seal(struct rlock__core *core, const struct rlock__spec *spec,
@@ -364,25 +457,23 @@ void rlock__core_seal(struct rlock__core *core, const struct rlock__spec *spec,
     }
 }
 
-void rlock__holds_close(struct rlock__core *core, int64_t now)
+void rlock__core_end_renewal(struct rlock__core *core, const struct rlock__spec *spec,
+                             struct rlock__owner owner)
 {
-    struct rlock__hold *hold, *after;
+    struct rlock__hold *hold = rlock__hold_find(core, spec, owner);
 
-    HASH_ITER(hh, core->holds, hold, after) {
-        if (!hold->releasing) {
-            rlock__hold_lose(hold, RLOCK_LOST_CLOSED, now);
-        }
-        if (!hold->busy) {
-            rlock__hold_free(hold);
-        }
+    if (hold != NULL && hold->renewals > 0) {
+        hold->renewals--;
+        rlock__hold_plan(hold);
     }
 }
 
 int64_t rlock__core_valid_until(struct rlock__core *core, const struct rlock__spec *spec,
-                                struct rlock__owner owner)
+                                struct rlock__owner owner, uint32_t *ret_count)
 {
     struct rlock__hold *hold = core->closed ? NULL : rlock__hold_find(core, spec, owner);
 
+    *ret_count = hold != NULL ? atomic_load(&hold->claim->count) : 0;
     return hold != NULL ? atomic_load(&hold->claim->valid_until) : 0;
 }
 
@@ -390,7 +481,7 @@ void rlock__holds_fini(struct rlock__core *core)
 {
     struct rlock__hold *hold, *after;
 
-    HASH_ITER(hh, core->holds, hold, after) {
+    DL_FOREACH_SAFE(core->holds, hold, after) {
         if (hold->release != NULL) {
             hold->release->subject = NULL;
         }

@@ -6,6 +6,11 @@
 
 #include "lock/core.h"
 
+/* ---- core.c ---- */
+
+/* Whether the link is down, and was tried since: not one that is made for the first time. */
+bool rlock__core_is_down(const struct rlock__core *core);
+
 /* ---- call.c ---- */
 
 void rlock__call_begin(struct rlock__core *core, struct rlock__call *call, int64_t now);
@@ -40,11 +45,13 @@ struct rlock__hold *rlock__hold_find(struct rlock__core *core, const struct rloc
                                      struct rlock__owner owner);
 struct rlock__hold *rlock__hold_find_side(struct rlock__core *core, const struct rlock__spec *spec,
                                           struct rlock__owner owner, char side);
+/* One that was granted, by its number; NULL none. */
+struct rlock__hold *rlock__hold_by_number(struct rlock__core *core, uint64_t number);
 /* Finds or makes; NULL without memory. */
 struct rlock__hold *rlock__hold_get(struct rlock__core *core, struct rlock__spec *spec,
                                     struct rlock__owner owner);
-/* Makes a row without a hold ready for one of this kind, which can be lost as well; false without
- * memory. */
+/* Makes a row ready for an attempt of this kind, which can be given up, or lost, without memory;
+ * false if there is none now. */
 bool rlock__hold_prepare(struct rlock__hold *hold, struct rlock__spec *spec);
 /* Gives the call its turn on the hold, now (true) or after those before it. */
 bool rlock__hold_enter(struct rlock__hold *hold, struct rlock__call *call);
@@ -55,9 +62,9 @@ void rlock__hold_leave(struct rlock__hold *hold, int64_t now);
 /* The server granted the call its count and lease at t0. */
 void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *call, int64_t t0,
                          int64_t lease_us, int64_t now);
-/* The hold is over: unlocked. Its row stays while calls are on it. wake: who waits here looks at
- * the lock. */
-void rlock__hold_ended(struct rlock__hold *hold, bool wake, int64_t now);
+/* The hold is over: unlocked, as the answer says; NULL: there is none. Its row stays while calls
+ * are on it. */
+void rlock__hold_ended(struct rlock__hold *hold, const struct rlock__answer *answer, int64_t now);
 /* The hold is lost, for good. Harmless unless it is held. */
 void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_t now);
 /* Whether it is renewed: for a level that asked for that, or a composite that is not whole yet. */
@@ -66,18 +73,21 @@ void rlock__hold_set_count(struct rlock__hold *hold, uint32_t count);
 /* The server's lease ends no earlier than lease_us after t0, and no later than that after now.
  * Validity never moves backwards here. */
 void rlock__hold_set_valid(struct rlock__hold *hold, int64_t t0, int64_t lease_us, int64_t now);
+/* What a lease that is asked for at that time comes to: max_hold counts from the first level on,
+ * whatever is nested. It never ends before the hold does. */
+int64_t rlock__hold_cut(const struct rlock__hold *hold, int64_t lease_us, int64_t at);
 /* Sets the timer to what comes next: renewal or end of validity. */
 void rlock__hold_plan(struct rlock__hold *hold);
 /* Frees a row without calls. */
 void rlock__hold_free(struct rlock__hold *hold);
-/* The server started anew: what must not outlive that is lost. */
-void rlock__holds_restarted(struct rlock__core *core, int64_t now);
-void rlock__holds_close(struct rlock__core *core, int64_t now);
+/* Goes on with the sweep, from core.sweep on: ends what must not outlive the server's restart,
+ * or the client. Looks at no more rows than so many; returns at how many. */
+size_t rlock__holds_sweep(struct rlock__core *core, size_t most, int64_t now);
 void rlock__holds_fini(struct rlock__core *core);
 /* Why a hold is gone that the server does not know. */
 enum rlock_reason rlock__reason_gone(const struct rlock__answer *answer);
 
-/* ---- acquire.c, release.c, command.c ---- */
+/* ---- acquire.c, release.c, command.c, listen.c ---- */
 
 void rlock__acquire_begin(struct rlock__call *call, int64_t now);
 void rlock__acquire_turn(struct rlock__call *call, int64_t now);
@@ -101,29 +111,38 @@ void rlock__release_give_up(struct rlock__call *call, int code, int64_t now);
 void rlock__release_again(struct rlock__hold *hold, int64_t now);
 /* The lease of a hold whose last release has no answer has ended: forget it. */
 void rlock__release_expired(struct rlock__hold *hold, int64_t now);
-/* Builds the release of a number to a count. NULL without memory. */
-struct rlock__request *rlock__release_request(struct rlock__spec *spec, uint64_t number,
-                                              uint32_t count, int64_t lease_us,
-                                              rlock__answer_fn *answer, void *subject);
+/* Sends the release of a number to a count. NULL without memory: nothing is sent. */
+struct rlock__request *rlock__release_send(struct rlock__spec *spec, uint64_t number,
+                                           uint32_t count, int64_t lease_us,
+                                           rlock__answer_fn *answer, void *subject, int64_t now);
 
 void rlock__command_begin(struct rlock__call *call, int64_t now);
 void rlock__command_timer(struct rlock__call *call, int64_t now);
 void rlock__command_give_up(struct rlock__call *call, int code, int64_t now);
 
+void rlock__listen_begin(struct rlock__call *call);
+void rlock__listen_give_up(struct rlock__call *call, int code);
+
 /* ---- place.c: the local line of a lock, and the channels ---- */
 
 /* Joins the line of its lock; false without memory. */
-bool rlock__place_join(struct rlock__call *call);
+bool rlock__place_join(struct rlock__call *call, int64_t now);
 bool rlock__place_is_head(const struct rlock__call *call);
-/* Whether others stand in the line of its lock. */
-bool rlock__place_has_line(const struct rlock__call *call);
+/* Whether others stand in the line of its lock, or whoever joins it has to pause. */
+bool rlock__place_is_kept(const struct rlock__call *call);
+/* Until when who stands in this line lets others go first; 0 does not. */
+int64_t rlock__place_paused_until(const struct rlock__call *call);
 /*
  * Leaves the line. A new head goes on: at once, or, where the one who left was granted the lock,
  * when that lease ends or the channel speaks.
  */
 void rlock__place_leave(struct rlock__call *call, int64_t granted_until, int64_t now);
-/* A hold of this process on the lock ended: its head may try, and who waits without a line. */
-void rlock__place_wake(struct rlock__core *core, const struct rlock__spec *spec, int64_t now);
+/* The release of a hold on the lock is sent: until it is answered those in the line pause. */
+void rlock__place_releasing(struct rlock__core *core, const struct rlock__spec *spec, int64_t now);
+/* A hold of this process on the lock ended: its head may try, maybe after a pause, and who waits
+ * without a line. receivers: who heard of it, 0 nobody or not known. */
+void rlock__place_wake(struct rlock__core *core, const struct rlock__spec *spec, int64_t receivers,
+                       int64_t now);
 void rlock__places_fini(struct rlock__core *core);
 
 /* Counts the call among the channel's waiters; false without memory. */
@@ -155,36 +174,36 @@ struct rlock__open_copies {
  * Releases the number (to a count: 0, or what the outer levels hold) until every copy is accounted
  * for. call: waits for that; may be NULL.
  */
-void rlock__orphan_new(struct rlock__spec *spec, uint64_t number, uint32_t count,
+void rlock__orphan_new(struct rlock__hold *hold, uint64_t number, uint32_t count,
                        struct rlock__open_copies copies, int64_t lease_us, struct rlock__call *call,
                        int64_t now);
+/* The same for a hold that was lost: in its turn, where many are. */
+void rlock__orphan_of_lost(struct rlock__hold *hold, struct rlock__open_copies copies, int64_t now);
+/* What one is made of, for when there is no memory: NULL if there is none now. */
+struct rlock__orphan *rlock__orphan_spare(void);
+struct rlock__orphan *rlock__orphan_unspare(struct rlock__orphan *spare);
+/* The row goes before orphans of its levels. */
+void rlock__orphans_outlive(struct rlock__hold *hold);
 /* A nested attempt asks for the very level that orphans of its number would undo: it takes over
  * what they have to account for. */
 void rlock__orphan_supersede(struct rlock__call *call);
 /* The call does not wait any longer. */
-void rlock__orphan_forget(struct rlock__core *core, const struct rlock__call *call);
-/* The link is up again: what it may have fenced is settled with one more release. */
-void rlock__orphans_link_up(struct rlock__core *core, int64_t now);
+void rlock__orphan_forget(struct rlock__call *call);
+/* Releases those whose turn it is, as many as may be in flight. */
+void rlock__orphans_flush(struct rlock__core *core, int64_t now);
 void rlock__orphans_fini(struct rlock__core *core);
-
-/* ---- look.c ---- */
-
-/* The server answered a release: where its kind's queue goes on with somebody else, looks whether
- * it does. */
-void rlock__look_after(struct rlock__spec *spec, const struct rlock__reply *reply, int64_t now);
-void rlock__looks_fini(struct rlock__core *core);
 
 /* ---- renew.c ---- */
 
 /* The hold's timer fired: it is due, or over. */
 void rlock__renew_timer(struct rlock__timer *timer, int64_t now);
-/* Sends the renewals that this event made due. */
+/* Sends renewals that are due, as many as may be in flight. */
 void rlock__renew_flush(struct rlock__core *core, int64_t now);
+/* Whether more could be sent now. */
+bool rlock__renew_is_ready(const struct rlock__core *core);
 /* When a hold that was granted or renewed at t0 is due: after a third of its lease, with others of
  * its time. */
 int64_t rlock__renew_due(const struct rlock__core *core, int64_t t0, int64_t lease_us);
-/* The link is up again: what came due meanwhile is due now. */
-void rlock__renew_link_up(struct rlock__core *core, int64_t now);
 
 /* ---- classify.c ---- */
 

@@ -46,6 +46,7 @@ struct rlock__spec {
     uint64_t client;             /* the client's serial number in this process */
     struct rlock__bytes name;    /* the user's, with a NUL behind it */
     struct rlock__bytes key;     /* the Redis key: prefix and name */
+    unsigned hash;               /* of client and key */
     struct rlock__bytes channel; /* where releases are announced */
     struct rlock__tuning tuning;
     atomic_uint refs;
@@ -58,18 +59,16 @@ struct rlock__ask {
     int64_t lease_ms;          /* asked for; 0 leaves what remains */
     const char *publish;       /* PUBLISH or SPUBLISH */
     struct rlock__bytes
-        other;   /* acquire: this owner's hold on the other side, "uuid:number"; empty none */
-    bool waits;  /* acquire: the call waits, and hears its channel: it may enqueue */
-    void *memo;  /* acquire: what the kind keeps for this call, .memo_size bytes, zero at first */
-    int64_t now; /* acquire: the client's clock, for the memo */
+        other;    /* acquire: this owner's hold on the other side, "uuid:number"; empty none */
+    bool waits;   /* acquire: the call waits, and hears its channel: it may enqueue */
+    int64_t hint; /* acquire: that of the call's last answer; 0 at first */
     struct rlock__bytes seen; /* force: who was seen to hold, as read_inspect said it */
 };
 
 enum rlock__outcome {
-    RLOCK__DONE,    /* granted, released, renewed: the server did what was asked */
-    RLOCK__BUSY,    /* somebody else holds it */
-    RLOCK__GONE,    /* this owner does not hold it */
-    RLOCK__GARBLED, /* the reply makes no sense */
+    RLOCK__DONE, /* granted, released, renewed: the server did what was asked */
+    RLOCK__BUSY, /* somebody else holds it */
+    RLOCK__GONE, /* this owner does not hold it */
 };
 
 /* What a reply says. Borrowed from the reply. */
@@ -79,9 +78,11 @@ struct rlock__answer {
     struct rlock__bytes holder; /* BUSY: one holder */
     bool taken;                 /* GONE: somebody else holds it */
     bool unheard;               /* DONE, of a release: the announcement was refused */
+    int64_t receivers;          /* DONE, of a release: who heard the announcement */
     bool shared;    /* DONE, of a release: others hold it still, so that nobody here need look */
     uint64_t token; /* DONE, of an acquire: the fencing number, 0 none */
     int64_t recheck_ms; /* BUSY: look again no later than this; 0 as usual */
+    int64_t hint;       /* BUSY: what the kind's next attempt may use */
 };
 
 /*
@@ -93,7 +94,6 @@ struct rlock_ops {
     unsigned caps;    /* enum rlock__caps */
     char side;        /* holds of one key and owner differ by it: 'x', or the sides 'r' and 'w' */
     char other_side;  /* of a read/write lock; 0 none */
-    size_t memo_size; /* what the kind keeps for a call between its attempts; 0 nothing */
 
     /* Appends the channel's name for this key. */
     void (*channel)(struct rlock__bytes key, struct rlock__buf *ret_channel);
@@ -107,12 +107,6 @@ struct rlock_ops {
      * absent, -1 taken). */
     void (*renew)(const struct rlock__spec *spec, const struct rlock__ask *ask,
                   struct rlock__cmd *batch);
-    /*
-     * Kinds that queue on the server, NULL for others. Looks after the queue some time after a
-     * release: tells its head once more, and takes out whom ask->memo proves to be dead.
-     */
-    void (*look)(const struct rlock__spec *spec, const struct rlock__ask *ask,
-                 struct rlock__cmd *ret_cmd);
     /* Asks who holds. */
     void (*inspect)(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd);
     /* Deletes the lock if exactly those of ask->seen still hold it, and announces it. */
@@ -120,15 +114,13 @@ struct rlock_ops {
                   struct rlock__cmd *ret_cmd);
 
     /*
-     * Read the replies of acquire, of release and force, and of inspect (false: garbled). memo: as
-     * in rlock__ask. ret_seen: who holds, for force; kept as it is, may be NULL.
+     * Read the replies of acquire, of release and force, and of inspect, which are of the scripts'
+     * shapes. ret_seen: who holds, for force; kept as it is, may be NULL.
      */
-    struct rlock__answer (*read_acquire)(const struct rlock__reply *reply, void *memo, int64_t now);
+    struct rlock__answer (*read_acquire)(const struct rlock__spec *spec,
+                                         const struct rlock__reply *reply);
     struct rlock__answer (*read_release)(const struct rlock__reply *reply);
-    /* Reads the reply of release or look: in how many ms to look, or look again; 0 need not be.
-     * memo: the look's own; NULL only asks. NULL where look is. */
-    int64_t (*read_look)(const struct rlock__reply *reply, void *memo, int64_t now);
-    bool (*read_inspect)(const struct rlock__reply *reply, struct rlock_info *ret_info,
+    void (*read_inspect)(const struct rlock__reply *reply, struct rlock_info *ret_info,
                          struct rlock__buf *ret_seen);
 };
 
@@ -141,6 +133,8 @@ extern const struct rlock_ops rlock__fair_ops;
 /* Redisson's two forms of a derived name, by whether the key has a brace: prefix:{key}, and
  * {key}:suffix. */
 void rlock__prefixed_name(const char *prefix, struct rlock__bytes key, struct rlock__buf *ret_name);
+/* Adds the first form as a key to a command. */
+void rlock__prefixed_key(const char *prefix, struct rlock__bytes key, struct rlock__cmd *cmd);
 void rlock__suffixed_name(struct rlock__bytes key, const char *suffix, struct rlock__buf *ret_name);
 
 #endif

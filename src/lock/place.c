@@ -4,6 +4,14 @@
  * lock's line only the head asks the server, so that 500 local waiters cost one attempt per
  * wake-up.
  *
+ * A line next to the lock would have it for ever: it asks again before others have even heard of a
+ * release. So clients take turns. After a release of ours that others heard, those who wait here
+ * let as many of them go first, and pause for a moment after that release and after each of
+ * theirs. Others may wait without hearing anything: for them the line pauses after some releases
+ * in any case, for no longer than one more hold of ours would have taken. The announcement of our
+ * own release may come before its answer, which says who heard it; so the first pause begins when
+ * the release is sent.
+ *
  * A channel is live from the acknowledgement of its SUBSCRIBE on. A refusal does not say what it
  * refuses, but answers come in the order of the commands: those that are awaited stand in a line,
  * and each channel has at most one of them; what changed meanwhile is asked for when it was
@@ -14,10 +22,21 @@
 
 #include "lock/internal.h"
 
+#define PAUSE_US RLOCK__MS            /* the shortest: a client that hears is there by then */
+#define PAUSE_MORE_US (3 * RLOCK__MS) /* and so much more, at random */
+#define TURNS 8                       /* releases before a pause for those who hear nothing */
+
 struct rlock__place {
     UT_hash_handle hh;
+    struct rlock__core *core;
     struct rlock__bytes key;
     struct rlock__call *line;
+    int64_t paused_until;       /* who waits here asks then; 0 at once */
+    bool own_due;               /* the channel has yet to speak of our own release */
+    int64_t others;             /* so many of those who heard it have not had their turn yet */
+    unsigned turns;             /* releases since the last pause */
+    int64_t turns_since;        /* the first of them counts from then */
+    struct rlock__timer paused; /* the pause is over */
     char bytes[];
 };
 
@@ -42,24 +61,57 @@ static struct rlock__place *place_find(struct rlock__core *core, struct rlock__b
     return place;
 }
 
-bool rlock__place_join(struct rlock__call *call)
+/* Frees a place that nothing needs. */
+static void place_settle(struct rlock__place *place)
 {
-    struct rlock__core *core = call->core;
-    struct rlock__bytes key = call->spec->key;
-    struct rlock__place *place = place_find(core, key);
+    if (place->line == NULL && place->paused_until == 0) {
+        rlock__timer_unset(&place->core->timers, &place->paused);
+        HASH_DEL(place->core->places, place);
+        free(place);
+    }
+}
+
+/* Its head, if it waits for that, has a timer of its own. */
+static void on_paused(struct rlock__timer *timer, int64_t now)
+{
+    struct rlock__place *place =
+        (struct rlock__place *)(void *)((char *)timer - offsetof(struct rlock__place, paused));
+
+    (void)now;
+    place->paused_until = 0;
+    place_settle(place);
+}
+
+static struct rlock__place *place_new(struct rlock__core *core, struct rlock__bytes key,
+                                      int64_t now)
+{
+    struct rlock__place *place = calloc(1, sizeof(*place) + key.len);
 
     if (place == NULL) {
-        place = calloc(1, sizeof(*place) + key.len);
-        if (place == NULL) {
-            return false;
-        }
-        memcpy(place->bytes, key.at, key.len);
-        place->key = rlock__bytes(place->bytes, key.len);
-        HASH_ADD_KEYPTR(hh, core->places, place->bytes, key.len, place);
-        if (place->hh.tbl == NULL) {
-            free(place);
-            return false;
-        }
+        return NULL;
+    }
+    memcpy(place->bytes, key.at, key.len);
+    place->core = core;
+    place->key = rlock__bytes(place->bytes, key.len);
+    place->turns_since = now;
+    place->paused.fire = on_paused;
+    HASH_ADD_KEYPTR(hh, core->places, place->bytes, key.len, place);
+    if (place->hh.tbl == NULL) {
+        free(place);
+        return NULL;
+    }
+    return place;
+}
+
+bool rlock__place_join(struct rlock__call *call, int64_t now)
+{
+    struct rlock__place *place = place_find(call->core, call->spec->key);
+
+    if (place == NULL) {
+        place = place_new(call->core, call->spec->key, now);
+    }
+    if (place == NULL) {
+        return false;
     }
     call->place = place;
     DL_APPEND(place->line, call);
@@ -71,9 +123,14 @@ bool rlock__place_is_head(const struct rlock__call *call)
     return call->place->line == call;
 }
 
-bool rlock__place_has_line(const struct rlock__call *call)
+bool rlock__place_is_kept(const struct rlock__call *call)
 {
     return place_find(call->core, call->spec->key) != NULL;
+}
+
+int64_t rlock__place_paused_until(const struct rlock__call *call)
+{
+    return call->place != NULL ? call->place->paused_until : 0;
 }
 
 void rlock__place_leave(struct rlock__call *call, int64_t granted_until, int64_t now)
@@ -84,8 +141,7 @@ void rlock__place_leave(struct rlock__call *call, int64_t granted_until, int64_t
     DL_DELETE(place->line, call);
     call->place = NULL;
     if (place->line == NULL) {
-        HASH_DEL(call->core->places, place);
-        free(place);
+        place_settle(place);
     } else if (was_head) {
         rlock__acquire_head(place->line, granted_until, now);
     }
@@ -115,11 +171,18 @@ static void channel_settle(struct rlock__core *core, struct rlock__channel *chan
     }
 }
 
-static struct rlock__channel *channel_get(struct rlock__core *core, struct rlock__bytes name)
+static struct rlock__channel *channel_find(struct rlock__core *core, struct rlock__bytes name)
 {
     struct rlock__channel *channel = NULL;
 
     HASH_FIND(hh, core->channels, name.at, name.len, channel);
+    return channel;
+}
+
+static struct rlock__channel *channel_get(struct rlock__core *core, struct rlock__bytes name)
+{
+    struct rlock__channel *channel = channel_find(core, name);
+
     if (channel != NULL) {
         return channel;
     }
@@ -155,7 +218,8 @@ static struct rlock__bytes channel_name(const struct rlock__call *call)
 bool rlock__channel_join(struct rlock__call *call)
 {
     struct rlock__core *core = call->core;
-    struct rlock__channel *channel = channel_get(core, channel_name(call));
+    struct rlock__bytes name = channel_name(call);
+    struct rlock__channel *channel = name.len != 0 ? channel_get(core, name) : NULL;
 
     if (channel == NULL) {
         return false;
@@ -189,7 +253,9 @@ static void wake(struct rlock__core *core, struct rlock__channel *channel, bool 
     channel->busy = true; /* outlives its waiters meanwhile */
     DL_FOREACH_SAFE2(channel->waiters, call, after, wait_next)
     {
-        if (lined_up || call->place == NULL) {
+        if (call->kind == RLOCK__LISTEN) {
+            call->finish(call);
+        } else if (lined_up || call->place == NULL) {
             rlock__acquire_wake(call, now);
         }
     }
@@ -208,17 +274,103 @@ static struct rlock__channel *answered(struct rlock__core *core)
     return channel;
 }
 
-void rlock__place_wake(struct rlock__core *core, const struct rlock__spec *spec, int64_t now)
+static bool takes_turns(const struct rlock__spec *spec)
 {
-    struct rlock__place *place = place_find(core, spec->key);
-    struct rlock__channel *channel = NULL;
+    return (spec->ops->caps & RLOCK__CAP_LOCAL_LINE) != 0;
+}
+
+static void pause_until(struct rlock__place *place, int64_t until)
+{
+    place->paused_until = until;
+    rlock__timer_set(&place->core->timers, &place->paused, until != 0 ? until : RLOCK__NEVER);
+}
+
+void rlock__place_releasing(struct rlock__core *core, const struct rlock__spec *spec, int64_t now)
+{
+    struct rlock__place *place = takes_turns(spec) ? place_find(core, spec->key) : NULL;
+    const struct rlock__channel *channel = channel_find(core, spec->channel);
 
     if (place != NULL) {
-        rlock__acquire_wake(place->line, now);
+        place->own_due = channel != NULL && channel->live;
+        pause_until(place, now + core->op_timeout_us);
     }
-    HASH_FIND(hh, core->channels, spec->channel.at, spec->channel.len, channel);
+}
+
+static int64_t any_pause(struct rlock__core *core)
+{
+    return PAUSE_US + rlock__random(core, PAUSE_MORE_US + 1);
+}
+
+/* How long those who wait here pause after a release: 0 not at all. */
+static int64_t pause_after(struct rlock__place *place, int64_t now)
+{
+    int64_t pause = any_pause(place->core);
+
+    place->turns++;
+    if (place->others == 0 && (place->line == NULL || place->turns < TURNS)) {
+        return 0;
+    }
+    if (place->others == 0) {
+        pause = rlock__min(pause, (now - place->turns_since) / TURNS);
+    }
+    place->turns = 0;
+    place->turns_since = now;
+    return pause;
+}
+
+/* receivers: who heard of the release, with the subscription that may be our own. */
+static struct rlock__place *take_turns(struct rlock__core *core, const struct rlock__spec *spec,
+                                       const struct rlock__channel *channel, int64_t receivers,
+                                       int64_t now)
+{
+    struct rlock__place *place = place_find(core, spec->key);
+    bool own = channel != NULL && (channel->live || channel->asked != NOTHING);
+    int64_t others = rlock__max(receivers - own, 0), pause;
+
+    if (place == NULL && others != 0 && !core->closed) {
+        place = place_new(core, spec->key, now);
+    }
+    if (place != NULL) {
+        place->others = others;
+        pause = pause_after(place, now);
+        pause_until(place, pause != 0 ? now + pause : 0);
+    }
+    return place;
+}
+
+void rlock__place_wake(struct rlock__core *core, const struct rlock__spec *spec, int64_t receivers,
+                       int64_t now)
+{
+    struct rlock__channel *channel = channel_find(core, spec->channel);
+    struct rlock__place *place = takes_turns(spec) ? take_turns(core, spec, channel, receivers, now)
+                                                   : place_find(core, spec->key);
+
+    if (place != NULL && place->line != NULL) {
+        rlock__acquire_wake(place->line, now);
+    } else if (place != NULL) {
+        place_settle(place);
+    }
+    channel = channel_find(core, spec->channel);
     if (channel != NULL) {
         wake(core, channel, false, now);
+    }
+}
+
+/* The channel spoke: of our own release, or of one of others, whose turn is over then. */
+static void note_turn(struct rlock__channel *channel, int64_t now)
+{
+    struct rlock__call *call;
+
+    DL_FOREACH2(channel->waiters, call, wait_next)
+    {
+        struct rlock__place *place = call->place;
+
+        if (place != NULL && place->own_due) {
+            place->own_due = false;
+        } else if (place != NULL) {
+            place->others -= place->others > 0;
+            pause_until(place, place->others > 0 ? now + any_pause(place->core) : 0);
+        }
     }
 }
 
@@ -262,17 +414,18 @@ static void on_refusal(struct rlock__core *core, const struct rlock__reply *repl
 void rlock__channels_reply(struct rlock__core *core, const struct rlock__reply *reply, int64_t now)
 {
     struct rlock__bytes what = rlock__reply_str(reply, 0), name = rlock__reply_str(reply, 1);
-    struct rlock__channel *channel = NULL;
+    struct rlock__channel *channel;
 
     if (rlock__reply_is_error(reply)) {
         on_refusal(core, reply);
         return;
     }
-    HASH_FIND(hh, core->channels, name.at, name.len, channel);
+    channel = channel_find(core, name);
     if (channel == NULL) {
         return;
     }
     if (rlock__bytes_equal(what, rlock__bytes_of("message"))) {
+        note_turn(channel, now);
         wake(core, channel, true, now);
     } else if (rlock__bytes_equal(what, rlock__bytes_of("subscribe"))) {
         on_ack(core, channel, true, now);
@@ -312,7 +465,12 @@ void rlock__channels_down(struct rlock__core *core, int64_t now)
 void rlock__places_fini(struct rlock__core *core)
 {
     struct rlock__channel *channel, *after;
+    struct rlock__place *place, *place_after;
 
+    HASH_ITER(hh, core->places, place, place_after) {
+        place->paused_until = 0;
+        place_settle(place);
+    }
     HASH_ITER(hh, core->channels, channel, after) {
         HASH_DEL(core->channels, channel);
         free(channel);

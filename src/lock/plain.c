@@ -58,12 +58,11 @@ void rlock__plain_force(const struct rlock__spec *spec, const struct rlock__ask 
     rlock__cmd_arg(ret_cmd, spec->channel);
 }
 
-struct rlock__answer rlock__plain_read_acquire(const struct rlock__reply *reply, void *memo,
-                                               int64_t now)
+struct rlock__answer rlock__plain_read_acquire(const struct rlock__spec *spec,
+                                               const struct rlock__reply *reply)
 {
-    (void)memo;
-    (void)now;
-    switch (rlock__reply_int(reply, 0, INT64_MIN)) {
+    (void)spec;
+    switch (rlock__reply_int(reply, 0, 0)) {
     case 1:
         return (struct rlock__answer){.outcome = RLOCK__DONE,
                                       .token = (uint64_t)rlock__reply_int(reply, 1, 0)};
@@ -71,36 +70,28 @@ struct rlock__answer rlock__plain_read_acquire(const struct rlock__reply *reply,
         return (struct rlock__answer){.outcome = RLOCK__BUSY,
                                       .ttl_ms = rlock__reply_int(reply, 1, -1),
                                       .holder = rlock__reply_str(reply, 2)};
-    case -1:
+    default:
         return (struct rlock__answer){.outcome = RLOCK__GONE,
                                       .taken = rlock__reply_int(reply, 1, 0) == 1};
-    default:
-        return (struct rlock__answer){.outcome = RLOCK__GARBLED};
     }
 }
 
 struct rlock__answer rlock__plain_read_release(const struct rlock__reply *reply)
 {
-    switch (rlock__reply_int(reply, 0, INT64_MIN)) {
-    case 1:
+    if (rlock__reply_int(reply, 0, 0) == 1) {
         return (struct rlock__answer){.outcome = RLOCK__DONE,
-                                      .unheard = rlock__reply_int(reply, 1, 0) < 0};
-    case -1:
-        return (struct rlock__answer){.outcome = RLOCK__GONE,
-                                      .taken = rlock__reply_int(reply, 1, 0) == 1};
-    default:
-        return (struct rlock__answer){.outcome = RLOCK__GARBLED};
+                                      .unheard = rlock__reply_int(reply, 1, 0) < 0,
+                                      .receivers = rlock__reply_int(reply, 1, 0)};
     }
+    return (struct rlock__answer){.outcome = RLOCK__GONE,
+                                  .taken = rlock__reply_int(reply, 1, 0) == 1};
 }
 
-bool rlock__plain_read_inspect(const struct rlock__reply *reply, struct rlock_info *ret_info,
+void rlock__plain_read_inspect(const struct rlock__reply *reply, struct rlock_info *ret_info,
                                struct rlock__buf *ret_seen)
 {
     struct rlock__bytes holder = rlock__reply_str(reply, 2), count = rlock__reply_str(reply, 3);
 
-    if (!reply->is_array || reply->n < 2) {
-        return false;
-    }
     ret_info->ttl_ms = rlock__reply_int(reply, 0, -2);
     ret_info->holders = (uint32_t)rlock__reply_int(reply, 1, 0);
     ret_info->locked = ret_info->holders > 0;
@@ -111,5 +102,4 @@ bool rlock__plain_read_inspect(const struct rlock__reply *reply, struct rlock_in
     (void)snprintf(ret_info->holder, sizeof(ret_info->holder), "%.*s",
                    (int)(holder.len < 127 ? holder.len : 127), holder.at);
     ret_info->count = rlock__bytes_number(count, 0);
-    return true;
 }

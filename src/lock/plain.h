@@ -16,10 +16,10 @@ void rlock__plain_renew(const struct rlock__spec *spec, const struct rlock__ask 
 void rlock__plain_inspect(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd);
 void rlock__plain_force(const struct rlock__spec *spec, const struct rlock__ask *ask,
                         struct rlock__cmd *ret_cmd);
-struct rlock__answer rlock__plain_read_acquire(const struct rlock__reply *reply, void *memo,
-                                               int64_t now);
+struct rlock__answer rlock__plain_read_acquire(const struct rlock__spec *spec,
+                                               const struct rlock__reply *reply);
 struct rlock__answer rlock__plain_read_release(const struct rlock__reply *reply);
-bool rlock__plain_read_inspect(const struct rlock__reply *reply, struct rlock_info *ret_info,
+void rlock__plain_read_inspect(const struct rlock__reply *reply, struct rlock_info *ret_info,
                                struct rlock__buf *ret_seen);
 
 #endif

@@ -8,9 +8,9 @@
 
 #include "lock/internal.h"
 
-struct rlock__request *rlock__release_request(struct rlock__spec *spec, uint64_t number,
-                                              uint32_t count, int64_t lease_us,
-                                              rlock__answer_fn *answer, void *subject)
+struct rlock__request *rlock__release_send(struct rlock__spec *spec, uint64_t number,
+                                           uint32_t count, int64_t lease_us,
+                                           rlock__answer_fn *answer, void *subject, int64_t now)
 {
     struct rlock__request *request = rlock__request_new(answer, subject);
     char owner[RLOCK__OWNER_SIZE];
@@ -19,10 +19,13 @@ struct rlock__request *rlock__release_request(struct rlock__spec *spec, uint64_t
                              .lease_ms = rlock__ms_up(lease_us),
                              .publish = "PUBLISH"};
 
-    if (request != NULL) {
-        spec->ops->release(spec, &ask, &request->cmd);
+    if (request == NULL) {
+        return NULL;
     }
-    return request;
+    spec->ops->release(spec, &ask, &request->cmd);
+    return rlock__flight_submit(&spec->core->server.flight, request, now)
+               ? request
+               : rlock__request_free(request);
 }
 
 static void say(struct rlock__call *call, int code, const char *more)
@@ -71,7 +74,7 @@ static void on_gone(struct rlock__hold *hold, const struct rlock__answer *answer
     uint32_t target = hold->count - 1;
 
     if (resent && target == 0 && now < hold->valid_until) { /* an earlier copy did it */
-        rlock__hold_ended(hold, true, now);
+        rlock__hold_ended(hold, NULL, now);
         end(hold, 0, now);
         return;
     }
@@ -119,49 +122,58 @@ static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer
 
         drop_level(hold);
         if (renewed && hold->state == RLOCK__HOLD_HELD && now < hold->valid_until) {
-            rlock__hold_set_valid(hold, t0, core->renewed_lease_us, now);
+            rlock__hold_set_valid(hold, t0, rlock__hold_cut(hold, core->renewed_lease_us, t0), now);
         }
         rlock__hold_plan(hold);
     } else {
-        rlock__hold_ended(hold, !answer->shared, now);
+        rlock__hold_ended(hold, answer, now);
     }
     end(hold, 0, now);
 }
 
-/* The caller is told that the outcome is not known; the release goes on without it. */
-static void leave_in_doubt(struct rlock__hold *hold, int code, int64_t now)
+/* The caller is told why, and goes; the last release, if it is that, goes on without it: the
+ * hold is not valid any more, and not renewed. due: when it is tried again, if nothing is in
+ * flight. */
+static void leave(struct rlock__hold *hold, int code, int64_t due, int64_t now)
 {
     struct rlock__call *call = hold->turn;
     char more[64];
 
     (void)snprintf(more, sizeof(more), "; it is free in %lld ms",
                    (long long)rlock__ms_up(rlock__max(0, hold->free_by - now)));
-    say(call, code, more);
+    hold->due = due;
     hold->turn = NULL;
-    hold->due = now;
     rlock__hold_plan(hold);
-    rlock__call_complete(call, code, NULL);
-}
-
-/* The server changed nothing, this time: the hold stays, and is not renewed any more. */
-static void restore(struct rlock__hold *hold, int64_t now)
-{
-    hold->releasing = false;
-    hold->renewed_from = hold->renewals = hold->kept = 0;
-    if (now >= hold->valid_until) {
-        rlock__hold_lose(hold, RLOCK_LOST_EXPIRED, now);
-        return;
+    if (call != NULL) {
+        if (code == RLOCK_EINDOUBT || call->detail[0] == '\0') {
+            say(call, code, more);
+        }
+        rlock__call_complete(call, code, NULL);
     }
-    atomic_store(&hold->claim->valid_until, hold->valid_until);
-    rlock__hold_plan(hold);
 }
 
-/* The server refused: this copy changed nothing. Unless an earlier one may have, or the caller has
- * gone, the hold stays; else the release goes on. */
+/*
+ * The release of a level, not the last one, was not done, and is not tried again. The hold stays,
+ * and is not renewed any more: its owner may unlock it again. A composite has given its level up
+ * for good, as has a caller that was told that it is in doubt: the last release takes it along.
+ */
+static void keep_level(struct rlock__hold *hold, int code, int64_t now)
+{
+    if (hold->turn == NULL || hold->turn->member || code == RLOCK_EINDOUBT) {
+        drop_level(hold);
+    } else {
+        hold->renewed_from = hold->renewals = hold->kept = 0;
+    }
+    rlock__hold_plan(hold);
+    end(hold, code, now);
+}
+
+/* The server refused: this copy changed nothing; an earlier one may have. */
 static void on_refused(struct rlock__hold *hold, const struct rlock__reply *reply, int64_t now)
 {
     struct rlock__class class = rlock__classify(reply);
     struct rlock__call *call = hold->turn;
+    bool in_doubt = hold->releasing && hold->resent && (call == NULL || !call->member);
     char name[96], text[160];
 
     if (call != NULL) {
@@ -175,83 +187,114 @@ static void on_refused(struct rlock__hold *hold, const struct rlock__reply *repl
         rlock__timer_set(
             &hold->core->timers, &call->timer,
             rlock__min(call->deadline, now + rlock__backoff(hold->core, call->failures++)));
-        return;
+    } else if (hold->releasing) {
+        leave(hold, in_doubt ? RLOCK_EINDOUBT : class.code,
+              now + rlock__backoff(hold->core, hold->failures++), now);
+    } else {
+        keep_level(hold, class.code, now);
     }
-    if (hold->releasing && (hold->resent || call == NULL || call->member)) {
-        if (call != NULL) {
-            leave_in_doubt(hold, call->member ? class.code : RLOCK_EINDOUBT, now);
-        }
-        hold->due = now + rlock__backoff(hold->core, hold->failures++);
-        rlock__hold_plan(hold);
-        return;
-    }
+}
+
+/* What came in place of the answer was none. The release of the last level is sent once more behind
+ * the fence, and where that has cost another link, not soon again. */
+static void on_garbled(struct rlock__hold *hold, int64_t now)
+{
     if (hold->releasing) {
-        restore(hold, now);
-    } else if (call == NULL || call->member) { /* given up; the last release takes it along */
-        drop_level(hold);
-        rlock__hold_plan(hold);
+        int64_t due = hold->turn != NULL ? now : now + hold->core->renewed_lease_us / 3;
+
+        hold->resent = true;
+        leave(hold, RLOCK_EINDOUBT, due, now);
+    } else {
+        keep_level(hold, RLOCK_EINDOUBT, now);
     }
-    end(hold, class.code, now);
 }
 
 static void on_answer(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
 {
     struct rlock__hold *hold = request->subject;
-    bool resent = request->copies > 1;
+    bool resent = request->copies > 1, garbled = request->garbled;
     int64_t t0 = request->t0;
     struct rlock__answer answer;
 
     (void)rlock__request_free(request);
-    if (hold == NULL || reply == NULL) {
+    if (hold == NULL || (reply == NULL && !garbled)) {
         return;
     }
     hold->release = NULL;
     hold->resent = hold->resent || resent;
+    if (garbled) {
+        on_garbled(hold, now);
+        return;
+    }
     if (rlock__reply_is_error(reply)) {
         on_refused(hold, reply, now);
         return;
     }
-    rlock__look_after(hold->spec, reply, now);
     answer = hold->spec->ops->read_release(reply);
     if (answer.outcome == RLOCK__DONE) {
         on_done(hold, &answer, t0, now);
-    } else if (answer.outcome == RLOCK__GONE) {
-        on_gone(hold, &answer, hold->resent, now);
     } else {
-        end(hold, RLOCK_EREFUSED, now);
+        on_gone(hold, &answer, hold->resent, now);
     }
 }
 
 /* ---- The call ---- */
+
+/* The last release has begun: no renewal may follow it, and the hold is not valid any more. */
+static void begin_last(struct rlock__hold *hold, int64_t now)
+{
+    struct rlock__core *core = hold->core;
+
+    hold->releasing = true;
+    atomic_store(&hold->claim->valid_until, 0);
+    if (hold->batch_entry != NULL) { /* but one is under way, and may run yet */
+        hold->free_by = rlock__max(hold->free_by, rlock__free_by(now, core->renewed_lease_us));
+    }
+    rlock__hold_plan(hold);
+    rlock__place_releasing(core, hold->spec, now);
+}
 
 static bool send(struct rlock__hold *hold, int64_t now)
 {
     struct rlock__core *core = hold->core;
     uint32_t target = hold->count - 1;
     bool renewed = target > 0 && asks_for_renewal(hold);
-    struct rlock__request *request = rlock__release_request(
-        hold->spec, hold->number, target, renewed ? core->renewed_lease_us : 0, on_answer, hold);
+    int64_t lease = renewed ? rlock__hold_cut(hold, core->renewed_lease_us, now) : 0;
+    struct rlock__request *request =
+        rlock__release_send(hold->spec, hold->number, target, lease, on_answer, hold, now);
 
     if (request == NULL) {
         return false;
     }
     hold->release = request;
-    if (target == 0) { /* first of all: no renewal may follow it */
-        hold->releasing = true;
-        atomic_store(&hold->claim->valid_until, 0);
-        if (hold->batch_entry != NULL) { /* but one is under way, and may run yet */
-            hold->free_by = rlock__max(hold->free_by, rlock__free_by(now, core->renewed_lease_us));
-        }
-        rlock__hold_plan(hold);
+    if (target == 0) {
+        begin_last(hold, now);
     }
-    rlock__flight_submit(&core->server.flight, request, now);
     return true;
+}
+
+/* Nothing was sent for want of memory. The hold stays as it is, for its owner to unlock it again; a
+ * composite does not: its level goes with the next release, or the last one goes on without it. */
+static void starve(struct rlock__call *call, int64_t now)
+{
+    struct rlock__hold *hold = call->hold;
+
+    if (call->member && hold->count == 1 && !hold->releasing) {
+        begin_last(hold, now);
+    }
+    if (hold->releasing) {
+        leave(hold, RLOCK_ENOMEM, now + rlock__backoff(hold->core, hold->failures++), now);
+    } else if (call->member) {
+        keep_level(hold, RLOCK_ENOMEM, now);
+    } else {
+        end(hold, RLOCK_ENOMEM, now);
+    }
 }
 
 static void ask(struct rlock__call *call, int64_t now)
 {
     if (!send(call->hold, now)) {
-        end(call->hold, RLOCK_ENOMEM, now);
+        starve(call, now);
         return;
     }
     call->step = RLOCK__ASKING;
@@ -266,6 +309,18 @@ void rlock__release_again(struct rlock__hold *hold, int64_t now)
     rlock__hold_plan(hold);
 }
 
+/* The last release goes on without a caller: waits for its answer, and asks at once where
+ * nothing is in flight. */
+static void join_release(struct rlock__call *call, int64_t now)
+{
+    if (call->hold->release == NULL) {
+        ask(call, now);
+        return;
+    }
+    call->step = RLOCK__ASKING;
+    rlock__timer_set(&call->core->timers, &call->timer, call->deadline);
+}
+
 void rlock__release_begin(struct rlock__call *call, int64_t now)
 {
     struct rlock__hold *hold = rlock__hold_find(call->core, call->spec, call->owner);
@@ -276,12 +331,10 @@ void rlock__release_begin(struct rlock__call *call, int64_t now)
         rlock__call_complete(call, RLOCK_ENOTOWNER, NULL);
         return;
     }
-    if (hold->releasing &&
-        hold->turn == NULL) { /* in doubt until now: wait for the same release's answer */
+    if (hold->releasing && hold->turn == NULL) { /* begun already, and not done */
         call->hold = hold;
-        call->step = RLOCK__ASKING;
         hold->turn = call;
-        rlock__timer_set(&call->core->timers, &call->timer, call->deadline);
+        join_release(call, now);
     } else if (rlock__hold_enter(hold, call)) {
         rlock__release_turn(call, now);
     } else {
@@ -324,22 +377,15 @@ void rlock__release_give_up(struct rlock__call *call, int code, int64_t now)
         rlock__call_complete(call, code, NULL);
         return;
     }
-    if (hold->release == NULL &&
-        !(hold->releasing && hold->resent)) {  /* between two tries: nothing is in flight */
-        if (hold->releasing && call->member) { /* it goes on without its composite */
-            leave_in_doubt(hold, code, now);
-            return;
-        }
-        if (hold->releasing) {
-            restore(hold, now);
-        } else if (call->member) {
-            drop_level(hold);
-            rlock__hold_plan(hold);
-        }
-        end(hold, code == RLOCK_EINDOUBT ? call->error : code, now);
-        return;
+    if (hold->release == NULL && call->error != 0 && code == RLOCK_EINDOUBT &&
+        !(hold->releasing && hold->resent)) { /* between two tries: the server did nothing */
+        code = call->error;
     }
-    leave_in_doubt(hold, code, now);
+    if (hold->release == NULL && !hold->releasing) {
+        keep_level(hold, code, now);
+    } else {
+        leave(hold, code, now, now);
+    }
 }
 
 void rlock__release_timer(struct rlock__call *call, int64_t now)
@@ -366,6 +412,6 @@ void rlock__release_expired(struct rlock__hold *hold, int64_t now)
         }
         hold->release = NULL;
     }
-    rlock__hold_ended(hold, true, now);
+    rlock__hold_ended(hold, NULL, now);
     end(hold, RLOCK_EINDOUBT, now);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Renewal: each hold is due a third of its lease after its last success. What falls due together
- * goes in one script call. A renewal that failed is tried again until the hold's validity ends;
- * "not yours" ends it at once. Nothing is renewed past its validity, and nothing brings back what
- * was lost.
+ * Renewal: each hold is due a third of its lease after its last success. What is due goes in
+ * batches, one script call each, those whose validity ends first in front. Few batches are in
+ * flight at a time, so that calls do not wait behind them; without a link what is due waits for
+ * one. A renewal that failed is tried again until the hold's validity ends; "not yours" ends it at
+ * once. Nothing is renewed past its validity, and nothing brings back what was lost.
  */
 #include <stdlib.h>
 #include <utlist.h>
@@ -45,7 +46,7 @@ static bool is_worth(struct rlock__hold *hold, int64_t now)
     if (rlock__valid_until(hold->core, now, lease_of(hold, now)) > hold->valid_until) {
         return true;
     }
-    hold->due = hold->held_until <= hold->valid_until
+    hold->due = lease_of(hold, now) < whole_lease(hold) /* what max_hold leaves grows no more */
                     ? RLOCK__NEVER
                     : hold->valid_until - 2 * (whole_lease(hold) / 3);
     return false;
@@ -70,22 +71,9 @@ void rlock__renew_timer(struct rlock__timer *timer, int64_t now)
         return;
     }
     if (is_worth(hold, now)) {
-        hold->is_due = true;
-        LL_APPEND2(core->due, hold, due_next);
+        rlock__timer_set(&core->due, &hold->urgency, hold->valid_until);
     }
     rlock__hold_plan(hold);
-}
-
-void rlock__renew_link_up(struct rlock__core *core, int64_t now)
-{
-    struct rlock__hold *hold, *after;
-
-    HASH_ITER(hh, core->holds, hold, after) {
-        if (hold->state == RLOCK__HOLD_HELD && rlock__hold_is_renewed(hold) && hold->failures > 0) {
-            hold->due = now;
-            rlock__hold_plan(hold);
-        }
-    }
 }
 
 /* ---- Answers ---- */
@@ -99,8 +87,15 @@ static void again(struct rlock__hold *hold, int64_t now)
     rlock__hold_plan(hold);
 }
 
-static void on_hold_answer(struct rlock__hold *hold, int64_t status, bool stepped, int64_t t0,
-                           int64_t lease_us, int64_t now)
+/* Whether the server's clock was set forward since it gave the hold its lease, which so ended
+ * early. */
+static bool is_overtaken(const struct rlock__hold *hold)
+{
+    return hold->leased_at < hold->core->server.stepped_at;
+}
+
+static void on_hold_answer(struct rlock__hold *hold, int64_t status, int64_t t0, int64_t lease_us,
+                           int64_t now)
 {
     if (hold->state != RLOCK__HOLD_HELD || hold->releasing) {
         return;
@@ -115,16 +110,15 @@ static void on_hold_answer(struct rlock__hold *hold, int64_t status, bool steppe
     } else if (status == 0 || status == -1) {
         enum rlock_reason gone = status == -1 ? RLOCK_LOST_TAKEN : RLOCK_LOST_DELETED;
 
-        rlock__hold_lose(hold, stepped ? RLOCK_LOST_CLOCK_STEPPED : gone, now);
+        rlock__hold_lose(hold, is_overtaken(hold) ? RLOCK_LOST_CLOCK_STEPPED : gone, now);
     } else {
         again(hold, now);
     }
 }
 
-/* Compares the server's clock with ours: returns whether it was set forward since the last renewal.
- */
-static bool clock_stepped(struct rlock__core *core, const struct rlock__reply *reply, int64_t t0,
-                          int64_t now)
+/* Compares the server's clock with ours: notes whether it was set since the last renewal. */
+static void check_clock(struct rlock__core *core, const struct rlock__reply *reply, int64_t t0,
+                        int64_t now)
 {
     int64_t server = rlock__reply_int(reply, 0, 0) * RLOCK__SECOND + rlock__reply_int(reply, 1, 0);
     int64_t offset = server - now, step = offset - core->server.clock_offset;
@@ -134,22 +128,27 @@ static bool clock_stepped(struct rlock__core *core, const struct rlock__reply *r
     core->server.clock_offset = offset;
     core->server.clock_slack = now - t0;
     if (!known || (step <= margin && step >= -margin)) {
-        return false;
+        return;
+    }
+    if (step > margin) {
+        core->server.stepped_at = now;
     }
     rlock__note(core, RLOCK_LOG_WARNING,
                 "server %s: its clock was set by %lld ms: leases ended earlier or later",
                 core->address, (long long)(step / RLOCK__MS));
-    return step > margin;
 }
 
 static void on_answer(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
 {
     struct batch *batch = request->subject;
     struct rlock__core *core = batch->core;
-    bool good = reply != NULL && reply->is_array && reply->n == batch->n + 2;
-    bool stepped = good && clock_stepped(core, reply, request->t0, now);
+    bool good = reply != NULL && !rlock__reply_is_error(reply);
     char text[160];
 
+    core->renewing--;
+    if (good) {
+        check_clock(core, reply, request->t0, now);
+    }
     if (reply != NULL && rlock__reply_is_error(reply)) {
         rlock__note(core, RLOCK_LOG_WARNING, "server %s: renewal failed, trying again: %s",
                     core->address, rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)));
@@ -166,7 +165,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
 
             hold->free_by = rlock__max(hold->free_by, free_by);
         }
-        on_hold_answer(hold, good ? rlock__reply_int(reply, i + 2, 2) : 2, stepped, request->t0,
+        on_hold_answer(hold, good ? rlock__reply_int(reply, i + 2, 2) : 2, request->t0,
                        batch->lease_us[i], now);
     }
     free(batch);
@@ -175,73 +174,112 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
 
 /* ---- Batches ---- */
 
+static struct rlock__hold *most_urgent(const struct rlock__core *core)
+{
+    struct rlock__timer *first = core->due.root;
+
+    return first == NULL ? NULL
+                         : (struct rlock__hold *)(void *)((char *)first -
+                                                          offsetof(struct rlock__hold, urgency));
+}
+
 static void add(struct batch *batch, struct rlock__request *request, struct rlock__hold *hold,
                 int64_t now)
 {
-    struct rlock__core *core = hold->core;
     char owner[RLOCK__OWNER_SIZE];
-    struct rlock__ask ask = {.owner = rlock__owner_text(core, hold->number, owner),
+    int64_t lease = lease_of(hold, now);
+    struct rlock__ask ask = {.owner = rlock__owner_text(hold->core, hold->number, owner),
                              .count = hold->count,
-                             .lease_ms = rlock__ms_up(lease_of(hold, now))};
+                             .lease_ms = rlock__ms_up(lease)};
 
-    LL_DELETE2(core->due, hold, due_next);
-    hold->is_due = false;
-    batch->lease_us[batch->n] = lease_of(hold, now);
+    batch->lease_us[batch->n] = lease;
     batch->holds[batch->n] = hold;
     hold->batch_entry = &batch->holds[batch->n++];
     hold->spec->ops->renew(hold->spec, &ask, &request->cmd);
-    rlock__hold_plan(hold);
+    request->cmd.parts++;
 }
 
-/* One batch of the holds that share the first one's script. Returns false without memory. */
-static bool send_batch(struct rlock__core *core, int64_t now)
+/* Without memory: its holds are due again soon. */
+static void drop_batch(struct batch *batch, int64_t now)
 {
-    const struct rlock_ops *ops = core->due->spec->ops;
-    struct batch *batch = calloc(1, sizeof(*batch));
-    struct rlock__request *request = rlock__request_new(on_answer, batch);
-    struct rlock__hold *hold, *after;
-
-    if (batch == NULL || request == NULL) {
-        free(batch);
-        (void)rlock__request_free(request);
-        return false;
+    for (size_t i = 0; i < batch->n; i++) {
+        batch->holds[i]->batch_entry = NULL;
+        again(batch->holds[i], now);
     }
-    batch->core = core;
-    request->resend = RLOCK__ONCE;
-    LL_FOREACH_SAFE2(core->due, hold, after, due_next)
-    {
-        if (hold->spec->ops->renew == ops->renew && batch->n < RLOCK__BATCH) {
+    free(batch);
+}
+
+/* Takes the most urgent ones: those that share the first one's script into the batch, the others
+ * stay due. */
+static void fill(struct batch *batch, struct rlock__request *request, int64_t now)
+{
+    struct rlock__core *core = batch->core;
+    struct rlock__hold *hold, *others[RLOCK__BATCH];
+    size_t n_others = 0, most = core->slice < RLOCK__BATCH ? core->slice : RLOCK__BATCH;
+
+    for (size_t i = 0; i < most && (hold = most_urgent(core)) != NULL; i++) {
+        rlock__timer_unset(&core->due, &hold->urgency);
+        if (batch->n > 0 && hold->spec->ops->renew != batch->holds[0]->spec->ops->renew) {
+            others[n_others++] = hold;
+            continue;
+        }
+        if (is_worth(hold, now)) { /* still: it may have waited long */
             add(batch, request, hold, now);
         }
+        rlock__hold_plan(hold);
     }
-    rlock__flight_submit(&core->server.flight, request, now);
+    while (n_others > 0) {
+        hold = others[--n_others];
+        rlock__timer_set(&core->due, &hold->urgency, hold->valid_until);
+    }
+}
+
+/* Returns false without memory. */
+static bool send_batch(struct rlock__core *core, int64_t now)
+{
+    struct batch *batch = calloc(1, sizeof(*batch));
+    struct rlock__request *request = rlock__request_new(on_answer, batch);
+
+    if (batch != NULL && request != NULL) {
+        batch->core = core;
+        fill(batch, request, now);
+    }
+    if (batch == NULL || request == NULL || batch->n == 0) {
+        bool good = batch != NULL && request != NULL;
+
+        free(batch);
+        (void)rlock__request_free(request);
+        return good;
+    }
+    request->resend = RLOCK__ONCE;
+    if (!rlock__flight_submit(&core->server.flight, request, now)) {
+        (void)rlock__request_free(request);
+        drop_batch(batch, now);
+        return true;
+    }
+    core->renewing++;
     return true;
 }
 
-/* A hold may have ended between coming due and here; only those that are held are sent. */
-static void drop_ended(struct rlock__core *core)
+/* On a long way more are on it at a time, or the way would say how many holds can live. */
+static unsigned most_batches(const struct rlock__core *core)
 {
-    struct rlock__hold *hold, *after;
+    return RLOCK__BATCHES + (unsigned)rlock__min(core->server.flight.rtt / (4 * RLOCK__MS), 60);
+}
 
-    LL_FOREACH_SAFE2(core->due, hold, after, due_next)
-    {
-        if (hold->state != RLOCK__HOLD_HELD || hold->releasing || !rlock__hold_is_renewed(hold)) {
-            LL_DELETE2(core->due, hold, due_next);
-            hold->is_due = false;
-        }
-    }
+bool rlock__renew_is_ready(const struct rlock__core *core)
+{
+    return core->due.n > 0 && core->server.flight.up && core->renewing < most_batches(core);
 }
 
 void rlock__renew_flush(struct rlock__core *core, int64_t now)
 {
-    drop_ended(core);
-    while (core->due != NULL) {
-        if (!core->server.flight.up || !send_batch(core, now)) {
-            struct rlock__hold *hold = core->due;
-
-            LL_DELETE2(core->due, hold, due_next);
-            hold->is_due = false;
-            again(hold, now);
+    for (int i = 0; i < RLOCK__BATCHES && rlock__renew_is_ready(core); i++) {
+        if (!send_batch(core, now)) {
+            break;
         }
+    }
+    if (rlock__renew_is_ready(core)) {
+        core->resume_at = rlock__max(core->resume_at, now + RLOCK__REST_US);
     }
 }

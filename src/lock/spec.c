@@ -56,6 +56,8 @@ struct rlock__spec *rlock__spec_new(struct rlock__core *core, const struct rlock
         spec->name = place_bytes(&at, name, none);
         spec->key = place_bytes(&at, rlock__bytes(key.data, key.len), none);
         spec->channel = place_bytes(&at, rlock__bytes(channel.data, channel.len), none);
+        HASH_VALUE(spec->key.at, spec->key.len, spec->hash);
+        spec->hash ^= (unsigned)spec->client;
         spec->tuning = tuning != NULL ? *tuning : (struct rlock__tuning){0};
         atomic_init(&spec->refs, 1);
     }
@@ -66,8 +68,8 @@ struct rlock__spec *rlock__spec_new(struct rlock__core *core, const struct rlock
 
 bool rlock__spec_equal(const struct rlock__spec *a, const struct rlock__spec *b)
 {
-    return a == b ||
-           (a->client == b->client && a->ops == b->ops && rlock__bytes_equal(a->key, b->key));
+    return a == b || (a->hash == b->hash && a->client == b->client && a->ops == b->ops &&
+                      rlock__bytes_equal(a->key, b->key));
 }
 
 struct rlock__claim *rlock__claim_ref(struct rlock__claim *claim)
@@ -106,6 +108,16 @@ void rlock__prefixed_name(const char *prefix, struct rlock__bytes key, struct rl
     (void)rlock__buf_addf(ret_name, "%s:%s", prefix, tagged ? "" : "{");
     (void)rlock__buf_add(ret_name, key.at, key.len);
     (void)rlock__buf_add(ret_name, "}", tagged ? 0 : 1);
+}
+
+void rlock__prefixed_key(const char *prefix, struct rlock__bytes key, struct rlock__cmd *cmd)
+{
+    struct rlock__buf name = {0};
+
+    rlock__prefixed_name(prefix, key, &name);
+    rlock__cmd_key(cmd, rlock__bytes(name.data, name.len));
+    cmd->keys.failed |= name.failed;
+    rlock__buf_fini(&name);
 }
 
 void rlock__suffixed_name(struct rlock__bytes key, const char *suffix, struct rlock__buf *ret_name)

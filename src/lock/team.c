@@ -62,8 +62,8 @@ static void lead(struct rlock__call *call, int64_t now)
 
 /* ---- Replies ---- */
 
-/* The i-th call of so many that the reply gives as the reason; n none: all are granted, or it makes
- * no sense. */
+/* The i-th call of so many that the reply gives as the reason; n none: all are granted, or there is
+ * an error. */
 static size_t reason(const struct rlock__reply *reply, size_t n)
 {
     int64_t i = reply == NULL ? 0 : rlock__reply_int(reply, 0, 0);
@@ -74,16 +74,10 @@ static size_t reason(const struct rlock__reply *reply, size_t n)
 /* What the reply says of the i-th call, as its own script would have said it. */
 static struct rlock__reply part(const struct rlock__reply *reply, size_t i, size_t n)
 {
-    struct rlock__reply its = {.is_array = true};
-
     if (reason(reply, n) == i) {
-        its.v = reply->v + 1;
-        its.n = reply->n - 1;
-    } else if (reply->n == 1 + 2 * n && rlock__reply_int(reply, 0, -1) == 0) {
-        its.v = reply->v + 1 + 2 * i;
-        its.n = 2;
+        return (struct rlock__reply){.v = reply->v + 1, .n = reply->n - 1, .is_array = true};
     }
-    return its;
+    return (struct rlock__reply){.v = reply->v + 1 + 2 * i, .n = 2, .is_array = true};
 }
 
 /* What the reply says to the i-th call. */
@@ -121,6 +115,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     struct rlock__team *team = request->subject;
     size_t n = team == NULL ? 0 : team->n, why = reason(reply, n);
     int64_t t0 = request->t0;
+    bool garbled = request->garbled;
 
     if (team != NULL) {
         rlock__team_note(team, request);
@@ -129,7 +124,9 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     for (size_t i = 0; i < n; i++) {
         struct rlock__call *call = team->calls[i];
 
-        if (call != NULL && reply == NULL) {
+        if (call != NULL && garbled) {
+            rlock__acquire_garbled(call, now);
+        } else if (call != NULL && reply == NULL) {
             rlock__acquire_heard(call, NULL, t0, now);
         } else if (call != NULL && why == n) {
             hear(call, reply, i, t0, now);
@@ -164,8 +161,19 @@ static void add(struct rlock__cmd *all, const struct rlock__cmd *one)
     (void)rlock__buf_add(&all->args, one->args.data, one->args.len);
     all->n_keys += one->n_keys;
     all->n_args += one->n_args;
+    all->parts++;
     all->keys.failed |= one->keys.failed;
     all->args.failed |= one->args.failed;
+}
+
+/* The attempt that was being made is not. */
+static void unask(struct rlock__team *team)
+{
+    team->request = NULL;
+    for (size_t i = 0; i < team->n; i++) {
+        team->calls[i]->request = NULL;
+        stand_aside(team->calls[i]);
+    }
 }
 
 static void attempt(struct rlock__team *team, struct rlock__call *leader, int64_t now)
@@ -174,7 +182,7 @@ static void attempt(struct rlock__team *team, struct rlock__call *leader, int64_
     struct rlock__request *request = rlock__request_new(on_answer, team);
 
     if (request == NULL) {
-        rlock__acquire_refuse(leader, RLOCK_ENOMEM, now);
+        rlock__acquire_starve(leader, now);
         return;
     }
     team->request = request;
@@ -187,20 +195,29 @@ static void attempt(struct rlock__team *team, struct rlock__call *leader, int64_
         add(&request->cmd, &cmd);
         rlock__cmd_fini(&cmd);
     }
+    if (!rlock__flight_submit(&core->server.flight, request, now)) {
+        unask(team);
+        (void)rlock__request_free(request);
+        rlock__acquire_starve(leader, now);
+        return;
+    }
     rlock__timer_set(&core->timers, &leader->timer, leader->deadline);
-    rlock__flight_submit(&core->server.flight, request, now);
 }
 
-/* Where others wait here for one of the locks already, the team waits behind them first. */
+/* Where others wait here for one of the locks already, or would pause, the team does so first. */
 static bool stands_in_line(struct rlock__team *team, int64_t now)
 {
     for (size_t i = 0; i < team->n; i++) {
         struct rlock__call *call = team->calls[i];
 
         if (call->wait_us != 0 && (call->spec->ops->caps & RLOCK__CAP_LOCAL_LINE) != 0 &&
-            rlock__place_has_line(call) && rlock__place_join(call)) {
+            rlock__place_is_kept(call) && rlock__place_join(call, now)) {
             lead(call, now);
-            rlock__acquire_sleep(call, RLOCK__QUEUED, RLOCK__NEVER);
+            if (rlock__place_is_head(call)) {
+                rlock__acquire_go(call, now);
+            } else {
+                rlock__acquire_sleep(call, RLOCK__QUEUED, RLOCK__NEVER);
+            }
             return true;
         }
     }
@@ -244,8 +261,8 @@ void rlock__team_busy(struct rlock__call *call, const struct rlock__answer *answ
     lead(call, now);
     if (call->wait_us != 0 && (team->rounds > ROUNDS || now >= team->until || is_nested(team))) {
         rlock__team_tire(call, now);
-    } else if (queues && call->place == NULL && !rlock__place_join(call)) {
-        rlock__acquire_refuse(call, RLOCK_ENOMEM, now);
+    } else if (queues && call->place == NULL && !rlock__place_join(call, now)) {
+        rlock__acquire_starve(call, now);
     } else if (queues && !rlock__place_is_head(call)) {
         rlock__acquire_sleep(call, RLOCK__QUEUED, RLOCK__NEVER);
     } else {

@@ -6,10 +6,11 @@
  * protects the party:
  *
  *   slot.wish        a member's call is to be begun, or given up
+ *   slot.ear_wish    its channel is to be heard, or no more
  *   slot.seal        a member's hold is to be renewed no longer
  *   party.untold     the whole was lost, and that is to be reported
  *   party.complete   the effort is over: party.code, party.detail
- *   party.timer_at   when rlock__party_timer() is due
+ *   party.timer_at   when rlock__party_timer() is due; also after wishes were carried out
  *
  * The members' holds are ordinary holds of the same owner in their own clients.
  */
@@ -31,6 +32,10 @@ struct rlock__composite_ops {
     /* A member's call is complete, of this effort or (not .tried) an earlier one: goes on,
      * succeeds, or backs out. */
     void (*moved)(struct rlock__party *party, struct rlock__slot *slot, int64_t now);
+    /* A member's channel spoke, or is heard from now on. NULL: while it pauses it hears none. */
+    void (*heard)(struct rlock__party *party, int64_t now);
+    /* How long members' calls that run are waited for. NULL: to the effort's deadline. */
+    int64_t (*patience)(const struct rlock__party *party);
     /* What to say when it is not taken: for certain, or (late) by the deadline. Code, and text. */
     int (*verdict)(struct rlock__party *party, bool late);
     /* Whether the effort may go on after a back-out, and when; RLOCK__NEVER it may not. */
@@ -43,7 +48,9 @@ struct rlock__composite_ops {
     bool (*left)(const struct rlock__party *party, int *ret_code);
     /* Whether so many members without a known outcome leave that of the whole open. */
     bool (*in_doubt)(const struct rlock__party *party, size_t n);
-    bool counts_alone; /* levels are counted here alone: its members know of one */
+    /* levels are counted here alone: its members know of one, and of another one while they are
+     * asked for a longer lease, or to be renewed */
+    bool counts_alone;
 };
 
 /* What a composite is. Immutable, shared by handles and parties, reference counted. */
@@ -68,7 +75,12 @@ struct rlock__slot {
         RLOCK__SLOT_HELD,    /* levels > 0 */
         RLOCK__SLOT_LEAVING, /* a release runs */
     } state;
-    enum { RLOCK__WISH_NONE, RLOCK__WISH_BEGIN, RLOCK__WISH_GIVE_UP } wish;
+    enum { RLOCK__WISH_NONE, RLOCK__WISH_BEGIN, RLOCK__WISH_GIVE_UP } wish, ear_wish;
+    bool listening; /* the ear is the member's core's, or about to be */
+    bool spoke;     /* its channel did, since its latest call began */
+    /* what this effort's latest answer said of it: it granted it or was busy, or could not grant */
+    enum { RLOCK__SLOT_UNHEARD, RLOCK__SLOT_WORKS, RLOCK__SLOT_FAILS } answer;
+    bool end_renewal;   /* as seal: the hold is renewed no longer for this composite */
     bool seal, running; /* running: the call is the member's core's, or about to be */
     bool tried;         /* the call is of this round */
     uint32_t levels;
@@ -77,8 +89,11 @@ struct rlock__slot {
     int code;              /* of its latest call */
     int64_t open_until; /* an earlier round left something there, maybe: free by then; 0 nothing */
     bool unheard;       /* nor was anything heard of its server since: it may run it yet */
-    struct rlock__call call;
-    struct rlock__claim *claim; /* of its hold */
+    atomic_llong rtt;   /* its server's usual round trip as the call began; 0 unknown */
+    /* how long the server had left its oldest request unanswered then; 0 none */
+    atomic_llong silent;
+    struct rlock__call call, ear; /* ear: hears its channel between rounds */
+    struct rlock__claim *claim;   /* of its hold */
 };
 
 /* How it is to be taken. */
@@ -94,6 +109,7 @@ struct rlock__party {
     struct rlock__composite *composite;
     struct rlock__owner owner;
     uint32_t count;             /* levels that are held */
+    uint32_t renewed_from;      /* the lowest of them that is renewed; 0 none */
     bool lost;                  /* for good, until as many unlocks */
     struct rlock__loss *untold; /* its loss, to be reported: the driver takes it over */
     struct rlock__loss *loss;   /* the next one */
@@ -106,11 +122,11 @@ struct rlock__party {
     } phase;
     struct rlock__effort effort;
     int64_t deadline, timer_at;
-    uint64_t *random; /* the driver's: jitter */
+    int64_t round_at, answered_at; /* began, and the latest member granted it or was busy */
+    uint64_t *random;              /* the driver's: jitter */
     unsigned rounds;
     struct rlock__team *team; /* of a round that takes all at once; NULL there is none */
     bool apart;               /* that did not get on: one after the other */
-    bool contended;           /* a round failed because others hold it */
     bool hurried;             /* the last round's members had less time than a call usually has */
     bool complete;            /* the effort is */
     int code;
@@ -139,10 +155,11 @@ void rlock__party_free(struct rlock__party *party);
 /* Whether nothing is held, nothing under way. */
 bool rlock__party_is_over(const struct rlock__party *party);
 
-/* Events. rlock__party_done: slot->call is complete, and slot->running still set. */
+/* Events. rlock__party_done: a slot's call is complete, and slot->running still set; or its ear is,
+ * or has heard something. */
 void rlock__party_take(struct rlock__party *party, const struct rlock__effort *effort, int64_t now);
 void rlock__party_leave(struct rlock__party *party, int64_t now);
-void rlock__party_done(struct rlock__slot *slot, int64_t now);
+void rlock__party_done(struct rlock__call *call, int64_t now);
 void rlock__party_timer(struct rlock__party *party, int64_t now);
 void rlock__party_cancel(struct rlock__party *party, int64_t now);
 /* It cannot be taken, as party->detail says. */
@@ -157,11 +174,12 @@ int64_t rlock__party_valid_until(const struct rlock__party *party);
 
 /* ---- For the driver ---- */
 
-/* A member's call to be begun or given up, or its hold to be sealed. */
+/* A member's call to be begun or given up, or its hold to be sealed; and what its ear is to do. */
 struct rlock__wish {
     struct rlock__core *core; /* NULL it was carried out */
     struct rlock__slot *slot;
-    bool begin, seal;
+    bool begin, seal, end_renewal, give_up;
+    bool listen, ignore;
 };
 
 /* Takes a slot's wishes, to be carried out without the mutex. finish: what a call that is begun

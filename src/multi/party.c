@@ -11,6 +11,7 @@
 #include <utlist.h>
 
 #include "lock/internal.h"
+#include "multi/slot.h"
 
 #define LATE_US (10 * RLOCK__MS) /* beyond its deadline a member's call is not waited for */
 
@@ -84,8 +85,13 @@ size_t rlock__party_running(const struct rlock__party *party)
 
 bool rlock__party_is_over(const struct rlock__party *party)
 {
+    bool listening = false;
+
+    for (size_t i = 0; i < party->composite->n; i++) {
+        listening = listening || party->slots[i].listening;
+    }
     return party->count == 0 && party->phase == RLOCK__PARTY_IDLE &&
-           rlock__party_running(party) == 0;
+           rlock__party_running(party) == 0 && !listening;
 }
 
 int64_t rlock__party_valid_until(const struct rlock__party *party)
@@ -106,88 +112,6 @@ int64_t rlock__party_remains(const struct rlock__party *party, int64_t now)
     return party->deadline == RLOCK__NEVER ? RLOCK__NEVER : rlock__max(party->deadline - now, 0);
 }
 
-/* ---- Wishes ---- */
-
-static void begin(struct rlock__slot *slot, const struct rlock__call *call)
-{
-    slot->call = *call;
-    slot->call.spec = slot->spec;
-    slot->call.owner = slot->party->owner;
-    slot->call.member = true;
-    slot->running = true;
-    slot->wish = RLOCK__WISH_BEGIN;
-}
-
-void rlock__slot_take(struct rlock__slot *slot, int64_t wait_us, bool kept, int64_t now)
-{
-    struct rlock__party *party = slot->party;
-    const struct rlock__effort *effort = &party->effort;
-    int64_t lease = effort->lease_us != 0 ? effort->lease_us : effort->renewed_lease_us;
-    int64_t once = rlock__min(effort->op_timeout_us, rlock__max(party->deadline - now, 1));
-
-    if (party->composite->ops->counts_alone) { /* well below the lease */
-        once = rlock__min(once, rlock__max(lease / 4, RLOCK__MS));
-    }
-    party->hurried = once < effort->op_timeout_us;
-    slot->state = RLOCK__SLOT_TAKING;
-    slot->tried = true;
-    slot->code = 0;
-    begin(slot, &(struct rlock__call){.kind = RLOCK__ACQUIRE,
-                                      .wait_us = wait_us == RLOCK__NEVER ? -1 : wait_us,
-                                      .lease_us = effort->lease_us,
-                                      .timeout_us = once,
-                                      .min_uptime_us = party->composite->max_lease_us,
-                                      .kept = kept && effort->lease_us != 0,
-                                      .renewed = effort->lease_us == 0 && slot->renewed_from == 0,
-                                      .cancel = effort->cancel});
-}
-
-static void leave(struct rlock__slot *slot)
-{
-    slot->state = RLOCK__SLOT_LEAVING;
-    slot->seal = false;
-    begin(slot, &(struct rlock__call){.kind = RLOCK__RELEASE,
-                                      .kept = slot->kept,
-                                      .renewed = slot->renewed_from == slot->levels});
-}
-
-/* A call that was not begun yet is not begun. */
-static void give_up(struct rlock__slot *slot)
-{
-    if (slot->wish == RLOCK__WISH_BEGIN) {
-        slot->wish = RLOCK__WISH_NONE;
-        slot->running = false;
-        slot->state = slot->levels > 0 ? RLOCK__SLOT_HELD : RLOCK__SLOT_OUT;
-        slot->code = RLOCK_ECANCELED;
-    } else {
-        slot->wish = RLOCK__WISH_GIVE_UP;
-    }
-}
-
-/* What the levels that are held have of a member, at most. */
-static uint32_t due_levels(const struct rlock__party *party)
-{
-    if (party->count == 0 || party->lost) {
-        return 0;
-    }
-    return party->composite->ops->counts_alone ? 1 : party->count;
-}
-
-/* Leaves, or gives up, what is more than the levels that are held. */
-static void shed(struct rlock__party *party)
-{
-    for (size_t i = 0; i < party->composite->n; i++) {
-        struct rlock__slot *slot = &party->slots[i];
-
-        if (slot->state == RLOCK__SLOT_TAKING) {
-            give_up(slot);
-        }
-        if (slot->state == RLOCK__SLOT_HELD && slot->levels > due_levels(party)) {
-            leave(slot);
-        }
-    }
-}
-
 /* ---- Ends of an effort ---- */
 
 static void say(struct rlock__party *party, int code)
@@ -200,12 +124,16 @@ static void say(struct rlock__party *party, int code)
 
 static void end(struct rlock__party *party, int code)
 {
+    rlock__party_ignore(party);
     party->phase = RLOCK__PARTY_IDLE;
     party->timer_at = RLOCK__NEVER;
     party->code = code;
     party->complete = true;
     if (party->lost || party->count == 0) { /* also by the end of a client, meanwhile */
-        shed(party);
+        rlock__party_shed(party);
+    }
+    for (size_t i = 0; i < party->composite->n; i++) {
+        rlock__slot_settle_renewal(&party->slots[i]);
     }
     if (code != 0 && party->detail[0] == '\0') {
         say(party, code);
@@ -217,7 +145,7 @@ static void lose(struct rlock__party *party, enum rlock_reason reason)
     party->lost = true;
     if (party->loss != NULL) {
         party->loss->reason = reason;
-        LL_APPEND(party->untold, party->loss);
+        DL_APPEND(party->untold, party->loss);
         party->loss = NULL;
     }
 }
@@ -239,17 +167,21 @@ static void seal(struct rlock__party *party)
 void rlock__party_taken(struct rlock__party *party, int64_t now)
 {
     party->count++;
-    if (party->count == 1 || !party->composite->ops->counts_alone) {
-        party->lease_granted_us =
-            party->effort.lease_us != 0 ? party->effort.lease_us : party->effort.renewed_lease_us;
-    }
+    party->lease_granted_us =
+        party->effort.lease_us != 0 ? party->effort.lease_us : party->effort.renewed_lease_us;
     if (rlock__party_valid_until(party) <= now) { /* taken, and over already */
         party->count--;
         rlock__party_back_out(party, party->count > 0 ? RLOCK_ELOST : RLOCK_ETIMEDOUT, now);
         return;
     }
+    if (party->effort.lease_us == 0 && party->renewed_from == 0) {
+        party->renewed_from = party->count;
+    }
     seal(party);
     end(party, 0);
+    if (party->composite->ops->counts_alone) { /* what a level more was asked for is there */
+        rlock__party_shed_levels(party);
+    }
 }
 
 /* Members whose outcome is open: in this round, or since an earlier one. */
@@ -274,6 +206,15 @@ static bool is_open(const struct rlock__party *party, int64_t now)
     return n > 0 && party->composite->ops->in_doubt(party, n);
 }
 
+/* Hears the channels of the members that refused it. */
+static void listen(struct rlock__party *party, int64_t now)
+{
+    rlock__party_listen(party);
+    if (rlock__party_has_spoken(party)) {
+        party->composite->ops->heard(party, now);
+    }
+}
+
 /* Everything that was taken is given back, or cannot be waited for. */
 static void backed_out(struct rlock__party *party, int64_t now)
 {
@@ -288,7 +229,25 @@ static void backed_out(struct rlock__party *party, int64_t now)
     } else {
         party->phase = RLOCK__PARTY_PAUSING;
         party->timer_at = at;
+        listen(party, now);
     }
+}
+
+/* Whether what was taken is given back, as far as anybody need wait for that: a RedLock that goes
+ * on does not wait for what silent members say to being given up. */
+static bool is_back(struct rlock__party *party, int64_t now)
+{
+    const struct rlock__composite_ops *ops = party->composite->ops;
+
+    for (size_t i = 0; i < party->composite->n; i++) {
+        const struct rlock__slot *slot = &party->slots[i];
+
+        if (slot->running && (!ops->counts_alone || slot->state == RLOCK__SLOT_LEAVING)) {
+            return false;
+        }
+    }
+    return rlock__party_running(party) == 0 ||
+           (party->count == 0 && ops->again_at(party, now) != RLOCK__NEVER);
 }
 
 void rlock__party_back_out(struct rlock__party *party, int code, int64_t now)
@@ -299,8 +258,8 @@ void rlock__party_back_out(struct rlock__party *party, int code, int64_t now)
     party->phase = RLOCK__PARTY_BACKING_OUT;
     party->code = code;
     party->timer_at = rlock__max(now + RLOCK__GRACE_US, patient ? until : 0);
-    shed(party);
-    if (rlock__party_running(party) == 0) {
+    rlock__party_shed(party);
+    if (is_back(party, now)) {
         backed_out(party, now);
     }
 }
@@ -319,7 +278,6 @@ void rlock__party_take(struct rlock__party *party, const struct rlock__effort *e
     party->code = 0;
     party->detail[0] = '\0';
     party->rounds = 0;
-    party->contended = false;
     party->apart = party->team == NULL;
     party->deadline = effort->wait_us < 0 ? RLOCK__NEVER : rlock__later(now, wait);
     if (party->loss == NULL) {
@@ -330,12 +288,13 @@ void rlock__party_take(struct rlock__party *party, const struct rlock__effort *e
     party->timer_at = rlock__later(party->deadline, LATE_US);
     for (size_t i = 0; i < party->composite->n; i++) {
         party->slots[i].tried = false;
+        party->slots[i].answer = RLOCK__SLOT_UNHEARD;
         party->slots[i].open_until = 0;
         party->slots[i].unheard = false;
     }
     if (party->count > 0 && !party->lost && rlock__party_valid_until(party) <= now) {
         lose(party, RLOCK_LOST_EXPIRED);
-        shed(party);
+        rlock__party_shed(party);
     }
     if (party->lost) {
         end(party, RLOCK_ELOST);
@@ -356,9 +315,15 @@ static void check_left(struct rlock__party *party)
     }
 }
 
-static void leave_lost(struct rlock__party *party)
+static void drop_level(struct rlock__party *party)
 {
     party->count--;
+    party->renewed_from = party->renewed_from > party->count ? 0 : party->renewed_from;
+}
+
+static void leave_lost(struct rlock__party *party)
+{
+    drop_level(party);
     end(party, RLOCK_ELOST); /* and gives back what is there still */
     party->lost = party->count > 0;
 }
@@ -373,121 +338,76 @@ void rlock__party_leave(struct rlock__party *party, int64_t now)
     }
     if (!party->lost && rlock__party_valid_until(party) <= now) {
         lose(party, RLOCK_LOST_EXPIRED);
-        shed(party);
+        rlock__party_shed(party);
     }
     if (party->lost) {
         leave_lost(party);
         return;
     }
     party->phase = RLOCK__PARTY_LEAVING;
-    party->count--;
+    drop_level(party);
     if (party->count > 0 && party->composite->ops->counts_alone) {
         end(party, 0);
         return;
     }
     party->timer_at = now + party->effort.op_timeout_us + LATE_US;
-    shed(party);
+    rlock__party_shed(party);
     check_left(party);
 }
 
-/* What came of a member's acquisition. */
-static void on_taken(struct rlock__slot *slot)
+static void heard(struct rlock__slot *slot, int64_t now)
 {
-    if (slot->call.code == 0) {
-        slot->levels++;
-        slot->kept |= slot->call.kept;
-        slot->renewed_from = slot->call.renewed ? slot->levels : slot->renewed_from;
-        (void)rlock__claim_unref(slot->claim);
-        slot->claim = slot->call.claim;
-        slot->call.claim = NULL;
-    }
-    slot->state = slot->levels > 0 ? RLOCK__SLOT_HELD : RLOCK__SLOT_OUT;
-}
-
-/* What came of a member's release: whatever it was, this level is none of ours any more; but one
- * that never had its turn is tried again. */
-static void on_left(struct rlock__slot *slot)
-{
-    if (slot->code != RLOCK_ETIMEDOUT) {
-        slot->levels--;
-        slot->kept = false;
-        slot->renewed_from = slot->renewed_from > slot->levels ? 0 : slot->renewed_from;
-    }
-    slot->state = slot->levels > 0 ? RLOCK__SLOT_HELD : RLOCK__SLOT_OUT;
-    if (slot->levels == 0) {
-        slot->claim = rlock__claim_unref(slot->claim);
+    slot->spoke = true;
+    if (slot->ear.step == RLOCK__COMPLETE) {
+        slot->listening = false;
+    } else if (slot->party->phase == RLOCK__PARTY_PAUSING) {
+        slot->party->composite->ops->heard(slot->party, now);
     }
 }
 
-/* The effort is over, or never was about this: keeps what belongs to the hold, leaves the rest. */
-static void tidy(struct rlock__slot *slot)
+void rlock__party_done(struct rlock__call *call, int64_t now)
 {
-    if (slot->state == RLOCK__SLOT_HELD && slot->levels > due_levels(slot->party)) {
-        leave(slot);
-    } else if (slot->state == RLOCK__SLOT_HELD && slot->kept) {
-        slot->seal = true;
-    }
-}
-
-/* What an effort leaves in doubt stays so, whatever a later round says, until the member is had or
- * its lease has ended: and that begins no later than when something else is heard of the server. */
-static void note_doubt(struct rlock__slot *slot, bool took, int64_t now)
-{
-    const struct rlock__effort *effort = &slot->party->effort;
-    int64_t lease = effort->lease_us != 0 ? effort->lease_us : effort->renewed_lease_us;
-
-    if (slot->code == RLOCK_EINDOUBT) {
-        slot->open_until = rlock__free_by(now, lease);
-        slot->unheard = true;
-    } else if (took && slot->code == 0) {
-        slot->open_until = 0;
-        slot->unheard = false;
-    } else if (slot->unheard && slot->code == RLOCK_EBUSY) { /* it may have run just before that */
-        slot->open_until = rlock__max(slot->open_until, rlock__free_by(now, lease));
-        slot->unheard = false;
-    }
-}
-
-void rlock__party_done(struct rlock__slot *slot, int64_t now)
-{
+    struct rlock__slot *slot = call->payload;
     struct rlock__party *party = slot->party;
-    bool took = slot->state == RLOCK__SLOT_TAKING;
 
-    slot->running = false;
-    slot->wish = RLOCK__WISH_NONE;
-    slot->code = slot->call.code;
-    note_doubt(slot, took, now);
-    if (took) {
-        on_taken(slot);
-    } else {
-        on_left(slot);
+    if (call == &slot->ear) {
+        heard(slot, now);
+        return;
     }
+    rlock__slot_done(slot, now);
     switch (party->phase) {
     case RLOCK__PARTY_TAKING:
         if (!slot->tried) { /* left over from an earlier effort */
-            tidy(slot);
+            rlock__slot_tidy(slot);
         }
         party->composite->ops->moved(party, slot, now);
         break;
     case RLOCK__PARTY_BACKING_OUT:
-        tidy(slot);
-        if (rlock__party_running(party) == 0) {
+        rlock__slot_tidy(slot);
+        if (is_back(party, now)) {
             backed_out(party, now);
         }
         break;
     case RLOCK__PARTY_LEAVING:
-        tidy(slot);
+        rlock__slot_tidy(slot);
         check_left(party);
         break;
     case RLOCK__PARTY_IDLE:
-    case RLOCK__PARTY_PAUSING:
-        tidy(slot);
+        rlock__slot_tidy(slot);
+        break;
+    case RLOCK__PARTY_PAUSING: /* which did not wait for a silent member's refusal */
+        rlock__slot_tidy(slot);
+        listen(party, now);
         break;
     }
 }
 
 void rlock__party_timer(struct rlock__party *party, int64_t now)
 {
+    if (party->phase == RLOCK__PARTY_TAKING && party->composite->ops->patience != NULL) {
+        party->timer_at = rlock__min(party->composite->ops->patience(party),
+                                     rlock__later(party->deadline, LATE_US));
+    }
     if (now < party->timer_at) {
         return;
     }
@@ -498,6 +418,7 @@ void rlock__party_timer(struct rlock__party *party, int64_t now)
         rlock__party_back_out(party, party->composite->ops->verdict(party, true), now);
     } else if (party->phase == RLOCK__PARTY_PAUSING) {
         party->phase = RLOCK__PARTY_TAKING;
+        party->detail[0] = '\0'; /* what that says is of the round before */
         party->timer_at = rlock__later(party->deadline, LATE_US);
         party->composite->ops->take(party, now);
     } else if (party->phase == RLOCK__PARTY_BACKING_OUT) {
@@ -510,6 +431,7 @@ void rlock__party_cancel(struct rlock__party *party, int64_t now)
     if (party->phase == RLOCK__PARTY_TAKING) { /* its members' calls may not have begun yet */
         rlock__party_back_out(party, RLOCK_ECANCELED, now);
     } else if (party->phase == RLOCK__PARTY_PAUSING) {
+        party->detail[0] = '\0';
         end(party, is_open(party, now) ? RLOCK_EINDOUBT : RLOCK_ECANCELED);
     } else if (party->phase == RLOCK__PARTY_BACKING_OUT) { /* no round more, and no long wait */
         if (party->composite->ops->again_at(party, now) != RLOCK__NEVER) {
@@ -532,7 +454,7 @@ void rlock__party_abandon(struct rlock__party *party, enum rlock_reason reason)
     if (party->count > 0 && !party->lost) {
         lose(party, reason);
     }
-    party->count = 0;
+    party->count = party->renewed_from = 0;
     party->lost = false;
     for (size_t i = 0; i < party->composite->n; i++) {
         struct rlock__slot *slot = &party->slots[i];
@@ -553,10 +475,11 @@ void rlock__party_member_lost(struct rlock__party *party, enum rlock_reason reas
     }
     lose(party, reason);
     if (reason == RLOCK_LOST_CLOSED) { /* nobody will unlock it */
-        party->count = 0;
+        party->count = party->renewed_from = 0;
         party->lost = false;
     }
     if (party->phase == RLOCK__PARTY_IDLE || party->phase == RLOCK__PARTY_LEAVING) {
-        shed(party); /* the others are given back: an unlock waits for that, else nobody */
+        rlock__party_shed(
+            party); /* the others are given back: an unlock waits for that, else nobody */
     }
 }

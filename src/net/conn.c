@@ -158,6 +158,11 @@ int rlock__conn_next(struct rlock__conn *conn, struct rlock__reply *ret_reply)
     return conn->state == RLOCK__CONN_UP ? rlock__conn_take(conn, ret_reply) : RLOCK_ECONN;
 }
 
+bool rlock__conn_is_drained(const struct rlock__conn *conn)
+{
+    return rlock__resp_is_empty(conn->resp);
+}
+
 /* ---- Beginning, end, and questions ---- */
 
 int rlock__conn_new(const struct rlock__conn_opts *opts, struct rlock__conn **ret_conn)

@@ -32,8 +32,9 @@ struct rlock__tls;
 
 enum rlock__conn_kind { RLOCK__CONN_TCP, RLOCK__CONN_UNIX };
 
-/* What replies may hold at most: those of locks, and those of scans and cluster maps. */
-#define RLOCK__REPLY_CAP ((size_t)64 * 1024)
+/* What replies may hold at most: those of locks, of which a subscription's names a channel, the
+ * longest name of a lock and more; and those of scans and cluster maps. */
+#define RLOCK__REPLY_CAP ((size_t)256 * 1024)
 #define RLOCK__REPLY_CAP_LARGE ((size_t)1024 * 1024)
 
 /* How to reach a server. Immutable, shared by its connections, lives longer than they. */
@@ -96,7 +97,8 @@ const char *rlock__conn_peer(const struct rlock__conn *conn);
 uint64_t rlock__conn_client_id(const struct rlock__conn *conn); /* 0: the server did not tell */
 bool rlock__conn_fenced(const struct rlock__conn *conn);        /* none of `unfenced` lives on */
 const char *rlock__conn_run_id(const struct rlock__conn *conn); /* "": not asked, or not told */
-int64_t rlock__conn_uptime_s(const struct rlock__conn *conn);   /* -1: not asked, or not told */
+int64_t rlock__conn_uptime_s(
+    const struct rlock__conn *conn); /* RLOCK__UNKNOWN: not asked, or not told */
 
 /*
  * Sends as much as goes now. Returns how much that was (0: nothing now, wait for POLLOUT), or
@@ -115,6 +117,8 @@ int rlock__conn_read(struct rlock__conn *conn);
  * complete, or RLOCK_ECONN (not the Redis protocol, or longer than the cap), ENOMEM.
  */
 int rlock__conn_next(struct rlock__conn *conn, struct rlock__reply *ret_reply);
+/* Whether nothing is there of a reply that is not whole yet. */
+bool rlock__conn_is_drained(const struct rlock__conn *conn);
 /* Sets how long a reply may be; RLOCK__REPLY_CAP until then, and again after a new start. */
 void rlock__conn_set_reply_cap(struct rlock__conn *conn, size_t bytes);
 

@@ -352,7 +352,7 @@ int rlock__hello_begin(struct rlock__hello *hello, const struct rlock__conn_opts
                        const uint64_t *unfenced, size_t n)
 {
     rlock__hello_fini(hello);
-    *hello = (struct rlock__hello){.opts = opts, .fenced = true, .uptime_s = -1};
+    *hello = (struct rlock__hello){.opts = opts, .fenced = true, .uptime_s = RLOCK__UNKNOWN};
     if (prepare(hello, n) != 0) {
         (void)snprintf(hello->why, sizeof(hello->why), "no memory");
         return RLOCK_ENOMEM;

@@ -16,7 +16,7 @@ struct rlock__resp {
     size_t n, n_cap;
     struct rlock__buf text;
     size_t weight; /* lower bound of what the reply in progress took on the wire */
-    bool is_array;
+    bool is_array, is_nested;
     bool whole; /* the last reply was given out: the next begins with empty arrays */
     const char *error;
     int code;
@@ -40,6 +40,14 @@ static bool weigh(struct rlock__resp *resp, size_t bytes)
 {
     resp->weight += WIRE_MIN + bytes;
     return fits(resp, 0);
+}
+
+/* We never ask for version 3 of the protocol. */
+static void *of_version_3(struct rlock__resp *resp)
+{
+    resp->code = RLOCK_ECONN;
+    resp->error = "a reply of another version of the protocol";
+    return NULL;
 }
 
 static void *out_of_memory(struct rlock__resp *resp)
@@ -80,6 +88,8 @@ static void *add_string(const redisReadTask *task, char *str, size_t len)
         value.type = RLOCK__REPLY_ERROR;
     } else if (task->type == REDIS_REPLY_STATUS) {
         value.type = RLOCK__REPLY_STATUS;
+    } else if (task->type != REDIS_REPLY_STRING) {
+        return of_version_3(resp);
     }
     if (!rlock__buf_add(&resp->text, str, len)) {
         return out_of_memory(resp);
@@ -91,8 +101,13 @@ static void *add_array(const redisReadTask *task, size_t elements)
 {
     struct rlock__resp *resp = task->privdata;
 
+    if (task->type != REDIS_REPLY_ARRAY) {
+        return of_version_3(resp);
+    }
     if (task->parent == NULL) {
         resp->is_array = true;
+    } else {
+        resp->is_nested = true;
     }
     /* The elements are only announced; each is weighed when it comes. */
     return elements <= resp->cap / WIRE_MIN && weigh(resp, 0) ? resp : too_long(resp);
@@ -106,7 +121,9 @@ static void *add_integer(const redisReadTask *task, long long num)
 static void *add_double(const redisReadTask *task, double num, char *str, size_t len)
 {
     (void)num;
-    return add_string(task, str, len);
+    (void)str;
+    (void)len;
+    return of_version_3(task->privdata);
 }
 
 static void *add_nil(const redisReadTask *task)
@@ -116,7 +133,8 @@ static void *add_nil(const redisReadTask *task)
 
 static void *add_bool(const redisReadTask *task, int num)
 {
-    return add_integer(task, num);
+    (void)num;
+    return of_version_3(task->privdata);
 }
 
 /* ---- The reader ---- */
@@ -203,7 +221,7 @@ static void begin(struct rlock__resp *resp)
 {
     resp->n = 0;
     resp->weight = 0;
-    resp->is_array = false;
+    resp->is_array = resp->is_nested = false;
     resp->whole = false;
     rlock__buf_clear(&resp->text);
 }
@@ -225,8 +243,16 @@ int rlock__resp_next(struct rlock__resp *resp, struct rlock__reply *ret_reply)
         return fits(resp, resp->reader->len - resp->reader->pos) ? 0 : resp->code;
     }
     settle(resp);
-    *ret_reply = (struct rlock__reply){resp->values, resp->n, resp->is_array};
+    *ret_reply = (struct rlock__reply){resp->values, resp->n, resp->is_array, resp->is_nested};
     return 1;
+}
+
+bool rlock__resp_is_empty(const struct rlock__resp *resp)
+{
+    const redisReader *reader = resp->reader;
+    bool begun = reader->ridx > 0 || (reader->ridx == 0 && reader->task[0]->type != -1);
+
+    return !begun && reader->pos == reader->len;
 }
 
 const char *rlock__resp_error(const struct rlock__resp *resp)

@@ -25,6 +25,8 @@ int rlock__resp_feed(struct rlock__resp *resp, const char *bytes, size_t len);
  * cap, or RLOCK_ENOMEM; an error is final.
  */
 int rlock__resp_next(struct rlock__resp *resp, struct rlock__reply *ret_reply);
+/* Whether nothing is there of a reply that is not whole yet. */
+bool rlock__resp_is_empty(const struct rlock__resp *resp);
 /* Why it failed; "" if it did not. */
 const char *rlock__resp_error(const struct rlock__resp *resp);
 

@@ -12,6 +12,9 @@
 
 #define PAUSE_US (5 * RLOCK__MS) /* before another round: up to this, doubling up to the next */
 #define PAUSE_MAX_US (160 * RLOCK__MS)
+#define PATIENCE_US (5 * RLOCK__MS) /* for members that are silent, at least */
+#define RTT_US (RLOCK__MS / 4)      /* a round trip, at least */
+#define TRIPS_MAX 8
 #define ROUND_US (10 * RLOCK__MS) /* none is begun with less of the wait left */
 
 static size_t held(const struct rlock__party *party)
@@ -26,27 +29,61 @@ static size_t held(const struct rlock__party *party)
     return n;
 }
 
-static size_t with_code(const struct rlock__party *party, int code)
+/* What a member's call says of it; nothing, where it had no time to answer. */
+static void note_answer(struct rlock__slot *slot)
+{
+    if (slot->code == 0 || slot->code == RLOCK_EBUSY) {
+        slot->answer = RLOCK__SLOT_WORKS;
+    } else if (slot->code != RLOCK_ETIMEDOUT && slot->code != RLOCK_EINDOUBT &&
+               slot->code != RLOCK_ECANCELED) {
+        slot->answer = RLOCK__SLOT_FAILS;
+    }
+}
+
+/*
+ * How many members could grant it, now or when their holder has gone. Who has not answered in this
+ * round may, if the round is decided early; one that had no time to tell is as it was before.
+ */
+static size_t working(const struct rlock__party *party, bool late)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < party->composite->n; i++) {
+        const struct rlock__slot *slot = &party->slots[i];
+        bool open = slot->running || (slot->code != 0 && slot->code != RLOCK_EBUSY);
+
+        if (!open || (slot->running && !late)) {
+            n += slot->answer != RLOCK__SLOT_FAILS;
+        } else {
+            n += party->hurried && slot->answer == RLOCK__SLOT_WORKS;
+        }
+    }
+    return n;
+}
+
+/* The members that gave a level more what it asks for, or if that is decided early may yet. */
+static size_t extended(const struct rlock__party *party, bool late)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < party->composite->n; i++) {
         const struct rlock__slot *slot = &party->slots[i];
 
-        n += slot->tried && slot->state == RLOCK__SLOT_OUT && slot->code == code;
+        n += slot->running ? !late : slot->tried && slot->code == 0;
     }
     return n;
 }
 
-/* "no quorum: 2 of 5, 3 needed", and why of the first that did not count. */
-static void say_no_quorum(struct rlock__party *party)
+/* "no quorum: 2 of 5, 3 needed", or at most so many where the rest need not be waited for; and
+ * why of the first that did not count. */
+static void say_no_quorum(struct rlock__party *party, size_t n_working, bool late)
 {
     const struct rlock__composite *composite = party->composite;
     char name[96];
     int n = snprintf(party->detail, sizeof(party->detail),
-                     "lock %s: no quorum: %zu of %zu servers can grant it, %zu needed",
-                     rlock__text(composite->name, name, sizeof(name)),
-                     held(party) + with_code(party, RLOCK_EBUSY), composite->n, composite->quorum);
+                     "lock %s: no quorum: %zu of %zu servers can grant it%s, %zu needed",
+                     rlock__text(composite->name, name, sizeof(name)), n_working, composite->n,
+                     late || rlock__party_running(party) == 0 ? "" : " at most", composite->quorum);
 
     for (size_t i = 0; i < composite->n; i++) {
         const struct rlock__slot *slot = &party->slots[i];
@@ -64,9 +101,7 @@ static void say_no_quorum(struct rlock__party *party)
 static int verdict(struct rlock__party *party, bool late)
 {
     const struct rlock__composite *composite = party->composite;
-    size_t working =
-        held(party) + with_code(party, RLOCK_EBUSY) + (late ? 0 : rlock__party_running(party));
-    bool hurried = party->contended && party->hurried; /* the last round had no time to tell */
+    size_t n = party->count > 0 ? extended(party, late) : working(party, late);
 
     for (size_t i = 0; i < composite->n; i++) {
         const struct rlock__slot *slot = &party->slots[i];
@@ -83,12 +118,40 @@ static int verdict(struct rlock__party *party, bool late)
             rlock__party_blame(party, slot);
         }
     }
-    if (working >= composite->quorum || hurried) {
-        party->contended = true;
+    if (n >= composite->quorum) {
         return party->effort.wait_us == 0 ? RLOCK_EBUSY : RLOCK_ETIMEDOUT;
     }
-    say_no_quorum(party);
+    say_no_quorum(party, n, late);
     return RLOCK_ENOQUORUM;
+}
+
+/*
+ * Who holds a minority keeps others out, and is kept out by them: once the others have answered,
+ * silent members are waited for twice as long as the slowest of all usually takes, or took. Not
+ * where they are so many that the outcome would be in doubt, and not for a link that is being made
+ * for the first time. Who was silent already when it was asked is waited for so much less.
+ */
+static int64_t patience(const struct rlock__party *party)
+{
+    int64_t usual = party->answered_at - party->round_at, silent = RLOCK__NEVER, until;
+
+    if (party->count > 0 || held(party) == 0 ||
+        rlock__party_running(party) >= party->composite->quorum) {
+        return RLOCK__NEVER;
+    }
+    for (size_t i = 0; i < party->composite->n; i++) {
+        const struct rlock__slot *slot = &party->slots[i];
+
+        if (slot->running && atomic_load(&slot->rtt) == 0) {
+            return RLOCK__NEVER;
+        }
+        if (slot->running) {
+            usual = rlock__max(usual, atomic_load(&slot->rtt));
+            silent = rlock__min(silent, atomic_load(&slot->silent));
+        }
+    }
+    until = rlock__max(party->round_at + 2 * usual, party->answered_at + PATIENCE_US);
+    return rlock__max(until - silent, party->answered_at);
 }
 
 static void go_on(struct rlock__party *party, int64_t now)
@@ -100,9 +163,19 @@ static void go_on(struct rlock__party *party, int64_t now)
     }
 }
 
+static void go_on_nested(struct rlock__party *party, int64_t now)
+{
+    if (extended(party, true) >= party->composite->quorum) {
+        rlock__party_taken(party, now);
+    } else if (extended(party, false) < party->composite->quorum) {
+        rlock__party_back_out(party, verdict(party, false), now);
+    }
+}
+
 static void take(struct rlock__party *party, int64_t now)
 {
     party->rounds++;
+    party->round_at = party->answered_at = now;
     for (size_t i = 0; i < party->composite->n; i++) {
         struct rlock__slot *slot = &party->slots[i];
 
@@ -116,16 +189,65 @@ static void take(struct rlock__party *party, int64_t now)
 
 static void moved(struct rlock__party *party, struct rlock__slot *slot, int64_t now)
 {
-    if (!slot->tried && !slot->running) {
+    if (slot->tried && !slot->running) {
+        note_answer(slot);
+        party->answered_at =
+            slot->code == 0 || slot->code == RLOCK_EBUSY ? now : party->answered_at;
+    }
+    if (!slot->tried && !slot->running && (party->count == 0 || slot->levels > 0)) {
         rlock__slot_take(slot, 0, false, now);
     }
-    go_on(party, now);
+    if (party->count > 0) {
+        go_on_nested(party, now);
+    } else {
+        go_on(party, now);
+    }
 }
 
+/* How many members may be free: all but those that cannot grant it, and those that were busy and
+ * have not spoken since. */
+static size_t open_to_it(const struct rlock__party *party)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < party->composite->n; i++) {
+        const struct rlock__slot *slot = &party->slots[i];
+
+        n += slot->answer != RLOCK__SLOT_FAILS && (slot->code != RLOCK_EBUSY || slot->spoke);
+    }
+    return n;
+}
+
+/* The longest of the members' usual round trips. */
+static int64_t round_trip(const struct rlock__party *party)
+{
+    int64_t rtt = RTT_US;
+
+    for (size_t i = 0; i < party->composite->n; i++) {
+        rtt = rlock__max(rtt, atomic_load(&party->slots[i].rtt));
+    }
+    return rtt;
+}
+
+/*
+ * Most of a release's messages come together. Not all who wait go at once, lest each gets a part:
+ * within a round trip, and within more of them the more rounds came to nothing.
+ */
+static void heard(struct rlock__party *party, int64_t now)
+{
+    int64_t trips = party->rounds < TRIPS_MAX ? party->rounds : TRIPS_MAX;
+
+    if (open_to_it(party) >= party->composite->quorum) {
+        party->timer_at = rlock__min(party->timer_at,
+                                     now + rlock__party_random(party, trips * round_trip(party)));
+    }
+}
+
+/* No round begins that the usual round trip could not bring back: its outcome would be in doubt. */
 static int64_t again_at(struct rlock__party *party, int64_t now)
 {
     int64_t pause = rlock__min(PAUSE_US << (party->rounds < 8 ? party->rounds : 8), PAUSE_MAX_US);
-    int64_t last = party->deadline - ROUND_US;
+    int64_t last = party->deadline - rlock__max(ROUND_US, 2 * round_trip(party));
 
     if (party->effort.wait_us == 0 || now + RLOCK__MS >= last ||
         (party->code != RLOCK_ETIMEDOUT && party->code != RLOCK_ENOQUORUM)) {
@@ -134,10 +256,24 @@ static int64_t again_at(struct rlock__party *party, int64_t now)
     return now + RLOCK__MS + rlock__party_random(party, rlock__min(pause, last - now - RLOCK__MS));
 }
 
-/* Levels are counted here alone: the servers need not know. */
+/* Levels are counted here alone. Servers are asked for one more, and rid of it again, where it asks
+ * for what they have not given: a longer lease, or to be renewed. */
 static void nest(struct rlock__party *party, int64_t now)
 {
-    rlock__party_taken(party, now);
+    const struct rlock__effort *effort = &party->effort;
+    bool renewal = effort->lease_us == 0 && party->renewed_from == 0;
+
+    party->round_at = party->answered_at = now;
+    if (!renewal && now + effort->lease_us <= rlock__party_valid_until(party)) {
+        rlock__party_taken(party, now);
+        return;
+    }
+    for (size_t i = 0; i < party->composite->n; i++) {
+        if (party->slots[i].state == RLOCK__SLOT_HELD) { /* else once it has left what was more */
+            rlock__slot_take(&party->slots[i], 0, false, now);
+        }
+    }
+    go_on_nested(party, now);
 }
 
 static int descending(const void *left, const void *right)
@@ -187,6 +323,8 @@ const struct rlock__composite_ops rlock__redlock_ops = {
     .take = take,
     .moved = moved,
     .verdict = verdict,
+    .heard = heard,
+    .patience = patience,
     .again_at = again_at,
     .nest = nest,
     .valid_until = valid_until,

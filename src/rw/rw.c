@@ -21,20 +21,15 @@ void rlock__rw_channel(struct rlock__bytes key, struct rlock__buf *ret_channel)
     rlock__prefixed_name("redisson_rwlock", key, ret_channel);
 }
 
-static void add_key(struct rlock__cmd *cmd, struct rlock__buf *name)
-{
-    rlock__cmd_key(cmd, rlock__bytes(name->data, name->len));
-    cmd->keys.failed |= name->failed;
-    rlock__buf_fini(name);
-}
-
 static void add_keys(struct rlock__bytes key, struct rlock__cmd *cmd)
 {
     struct rlock__buf levels = {0};
 
     rlock__cmd_key(cmd, key);
     rlock__suffixed_name(key, "", &levels);
-    add_key(cmd, &levels);
+    rlock__cmd_key(cmd, rlock__bytes(levels.data, levels.len));
+    cmd->keys.failed |= levels.failed;
+    rlock__buf_fini(&levels);
 }
 
 void rlock__rw_keys(const struct rlock__spec *spec, struct rlock__cmd *cmd)
@@ -44,11 +39,8 @@ void rlock__rw_keys(const struct rlock__spec *spec, struct rlock__cmd *cmd)
 
 void rlock__rw_yield_key(const struct rlock__spec *spec, struct rlock__cmd *cmd)
 {
-    struct rlock__buf name = {0};
-
     if (spec->tuning.prefer_writers) {
-        rlock__prefixed_name("rlock_writer_waits", spec->key, &name);
-        add_key(cmd, &name);
+        rlock__prefixed_key("rlock_writer_waits", spec->key, cmd);
     }
 }
 
@@ -74,10 +66,10 @@ void rlock__rw_force(const struct rlock__spec *spec, const struct rlock__ask *as
     rlock__cmd_arg(ret_cmd, spec->channel);
 }
 
-struct rlock__answer rlock__rw_read_acquire(const struct rlock__reply *reply, void *memo,
-                                            int64_t now)
+struct rlock__answer rlock__rw_read_acquire(const struct rlock__spec *spec,
+                                            const struct rlock__reply *reply)
 {
-    struct rlock__answer answer = rlock__plain_read_acquire(reply, memo, now);
+    struct rlock__answer answer = rlock__plain_read_acquire(spec, reply);
 
     if (answer.outcome == RLOCK__BUSY && rlock__reply_int(reply, 3, 0) == 1) {
         answer.recheck_ms = YIELD_RECHECK_MS;
@@ -104,16 +96,13 @@ static void add_seen(const struct rlock__reply *reply, struct rlock__buf *seen)
     }
 }
 
-bool rlock__rw_read_inspect(const struct rlock__reply *reply, struct rlock_info *ret_info,
+void rlock__rw_read_inspect(const struct rlock__reply *reply, struct rlock_info *ret_info,
                             struct rlock__buf *ret_seen)
 {
     static const char suffix[] = ":write";
     struct rlock__bytes holder = rlock__reply_str(reply, 2), count = rlock__reply_str(reply, 3);
     struct rlock__bytes mode = rlock__reply_str(reply, 4);
 
-    if (!reply->is_array || reply->n < 6) {
-        return false;
-    }
     if (holder.len > sizeof(suffix) && /* whose side it is says the mode */
         memcmp(holder.at + holder.len - strlen(suffix), suffix, strlen(suffix)) == 0) {
         holder.len -= strlen(suffix);
@@ -129,5 +118,4 @@ bool rlock__rw_read_inspect(const struct rlock__reply *reply, struct rlock_info 
     if (ret_seen != NULL) {
         add_seen(reply, ret_seen);
     }
-    return true;
 }

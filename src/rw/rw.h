@@ -20,10 +20,10 @@ void rlock__rw_inspect(struct rlock__bytes key, const char *side, const char *uu
                        struct rlock__cmd *ret_cmd);
 void rlock__rw_force(const struct rlock__spec *spec, const struct rlock__ask *ask,
                      struct rlock__cmd *ret_cmd);
-struct rlock__answer rlock__rw_read_acquire(const struct rlock__reply *reply, void *memo,
-                                            int64_t now);
+struct rlock__answer rlock__rw_read_acquire(const struct rlock__spec *spec,
+                                            const struct rlock__reply *reply);
 struct rlock__answer rlock__rw_read_release(const struct rlock__reply *reply);
-bool rlock__rw_read_inspect(const struct rlock__reply *reply, struct rlock_info *ret_info,
+void rlock__rw_read_inspect(const struct rlock__reply *reply, struct rlock_info *ret_info,
                             struct rlock__buf *ret_seen);
 
 #endif
