@@ -5,7 +5,8 @@
  * A client is this process's handle on one deployment. A lock is a handle for one name and one
  * kind. A hold is what an owner has between a successful lock call and its unlock: the server keeps
  * it for its lease, this process may rely on it until its validity ends, which is always earlier.
- * An owner is the calling thread, or an id that the caller gives.
+ * An owner is the calling thread, or an id that the caller gives: where tasks move between threads
+ * (Go without LockOSThread, coroutines, pools), only ids and the functions in _as are right.
  *
  * Calling sequence:
  *
@@ -21,8 +22,11 @@
  *
  * Functions return 0 or a negative enum rlock_code, unless they say otherwise. Outputs are written
  * only on success. Times are in milliseconds. Zero is always the documented default of an option.
+ * Structs that begin with their size may grow: docs/abi.md.
  *
- * Threads: every function may be called from any thread at any time, unless it says otherwise.
+ * Threads: every function may be called from any thread at any time, unless it says otherwise. One
+ * that is stopped in a call makes others' calls 50 ms later at the most; stopped within a mutex of
+ * the library (microseconds), it stops the client. No call is a cancellation point.
  * Fork: in a child of fork(2) every call on an inherited client or lock returns RLOCK_EFORKED, no
  * hold is valid, and nothing is sent; the parent is not affected. Open a new client in the child.
  */
@@ -136,29 +140,25 @@ struct rlock_loss {
 };
 
 /*
- * Called once for every hold that is lost, within 50 ms.
- * Threads: runs on the client's dispatcher thread, with no lock of the library held. It may unlock
- * and try; calls that wait return RLOCK_EDEADLOCK there, and the client cannot be closed.
+ * Called once for every hold that is lost, within 50 ms. Threads: runs on the client's dispatcher
+ * thread, with no lock of the library held. It may unlock and try; calls that wait return
+ * RLOCK_EDEADLOCK there, and the client cannot be closed.
  */
 typedef void rlock_lost_fn(const struct rlock_loss *loss, void *payload);
 
 /* How much a log line matters. */
 enum rlock_level { RLOCK_LOG_ERROR = 1, RLOCK_LOG_WARNING, RLOCK_LOG_INFO, RLOCK_LOG_DEBUG };
 
-/*
- * Receives the client's log lines: one line each, no newline, no secrets. The library never prints.
- * Threads: as rlock_lost_fn.
- */
+/* Receives the client's log lines: one line each, no newline, no secrets. The library never prints.
+ * Threads: as rlock_lost_fn. */
 typedef void rlock_log_fn(enum rlock_level level, const char *text, void *payload);
 
 /* Options of a client. Everything is copied, except payload. Set with RLOCK_CLIENT_OPTS(). */
 struct rlock_client_opts {
     size_t size;
-    /*
-     * Where the server is; default "redis://localhost:6379".
+    /* Where the server is; default "redis://localhost:6379".
      * redis://[user:password@]host[:port][/db] and rediss:// (TLS),
-     * unix://[user:password@]/path[?db=n]; percent-encoding and [::1] are understood.
-     */
+     * unix://[user:password@]/path[?db=n]; percent-encoding and [::1] are understood. */
     const char *url;
     int64_t connect_timeout_ms; /* for the whole handshake with the server; default 1000 */
     int64_t op_timeout_ms;    /* deadline of each call that has no wait of its own; default 1000 */
@@ -223,14 +223,14 @@ struct rlock;
 struct rlock_opts {
     size_t size;
     size_t name_len; /* length of the name in bytes, for names with NUL bytes; default its strlen */
-    int64_t max_hold_ms;     /* a renewed hold is renewed no longer than this after its acquisition;
-                                default no end */
+    int64_t max_hold_ms;     /* neither renewals nor nested levels extend a hold past this after its
+                                first level was taken; default no end */
     int64_t spin_initial_ms; /* spin: the first pause; default 1 */
     int64_t spin_max_ms;     /* spin: the longest pause; default 128 */
     int64_t spin_multiplier; /* spin: how pauses grow, 1 not at all; default 2 */
-    int64_t fair_slot_ms;    /* fair: how long an entry of the queue counts, beyond those before it;
-                                must equal that of all others who use the lock (Redisson's
-                                fairLockWaitTimeout), at least 1000; default 300000 */
+    int64_t fair_slot_ms;    /* fair: the longest wait that any peer passes, Redisson's
+                                fairLockWaitTimeout or more; the same for all who use the lock, at
+                                least 1000; default 300000 */
     bool no_reentry;         /* its owner gets RLOCK_EREACQUIRE for taking it again; every kind
                                 except composites; default off */
     bool prefer_writers;     /* read and write: readers stand back while a writer waits, if both
@@ -277,17 +277,15 @@ RLOCK_API int rlock_spin_new(struct rlock_client *client, const char *name,
 RLOCK_API int rlock_fenced_new(struct rlock_client *client, const char *name,
                                const struct rlock_opts *opts, struct rlock **ret_lock);
 
-/*
- * Makes a fair lock: a reentrant lock that goes to its waiters in the order in which the server saw
- * them queue. Redisson's FairLock; with the option no_reentry its NonReentrantFairLock.
- * A waiter that gives up leaves the queue. One that died is passed over: within 2 s of a release by
- * this library where its process was killed, 5 s where its machine is silent, and 5 s later where
- * whoever released the lock is gone too; one that does not answer within these times, because its
- * process was stopped or its connection was down, goes to the end of the queue.
- * A call with wait 0 does not queue, and gets RLOCK_EBUSY while anybody queues, also when the lock
- * is free: it never goes past those who wait, and may never find a moment without them.
- * Arguments, returns and ownership as rlock_reentrant_new().
- */
+/* Makes a fair lock: a reentrant lock that goes to its waiters in the order in which the server
+ * saw them queue. Redisson's FairLock; with the option no_reentry its NonReentrantFairLock. A
+ * waiter that gives up leaves the queue. One that died is passed over by whoever asks for the free
+ * lock: 2 s after the first who did where its process was killed, 5 s where it was stopped or its
+ * machine is silent, which then queues again. Calls that end before that count: what they saw stays
+ * on the server. Waiters ask 5 s after a release at the latest, at once if nobody hears the next. A
+ * call with wait 0 does not queue, and gets RLOCK_EBUSY while anybody alive queues, though the lock
+ * may be free: it never goes past those who wait, and may never find a moment without them.
+ * Arguments, returns and ownership as rlock_reentrant_new(). */
 RLOCK_API int rlock_fair_new(struct rlock_client *client, const char *name,
                              const struct rlock_opts *opts, struct rlock **ret_lock);
 
@@ -346,8 +344,7 @@ RLOCK_API int rlock_multi_new(struct rlock *const *members, size_t n, const stru
 RLOCK_API int rlock_redlock_new(struct rlock *const *members, size_t n,
                                 const struct rlock_opts *opts, struct rlock **ret_lock);
 
-/* Frees a handle. Never unlocks. Returns NULL; NULL is ok. The caller sees that nobody uses the
- * handle any more. */
+/* Frees a handle that nobody uses any more. Never unlocks. Returns NULL; NULL is ok. */
 RLOCK_API struct rlock *rlock_free(struct rlock *lock);
 
 /* Returns the lock's name, with a NUL byte behind it; ret_len (may be NULL) gets its length.
@@ -357,14 +354,11 @@ RLOCK_API const char *rlock_name(const struct rlock *lock, size_t *ret_len);
 /* Returns the lock's kind, as "reentrant": static. */
 RLOCK_API const char *rlock_kind(const struct rlock *lock);
 
-/*
- * A signal to stop waiting, for any number of calls. Once fired it stays so.
- * Threads: fire from any thread and from signal handlers. Fork: a child's copy is another signal.
- */
+/* A signal to stop waiting, for any number of calls. Once fired it stays so.
+ * Threads: fire from any thread and signal handler. Fork: a child's copy is another signal. */
 struct rlock_cancel;
 
-/* Makes a cancel signal. Returns RLOCK_ENOMEM, RLOCK_ERESOURCE. Owns: to be freed with
- * rlock_cancel_free(). */
+/* Makes a cancel signal, to be freed with rlock_cancel_free(). Returns RLOCK_ENOMEM, ERESOURCE. */
 RLOCK_API int rlock_cancel_new(struct rlock_cancel **ret_cancel);
 
 /* Frees a cancel signal that no call uses any more. Returns NULL; NULL is ok. */
@@ -402,10 +396,8 @@ struct rlock_grant {
         sizeof(struct rlock_grant), 0, 0, 0                                                        \
     }
 
-/*
- * Takes the lock, waiting as long as it takes; the lease is renewed until the unlock.
- * Blocks. Returns what rlock_lock_with() does, except RLOCK_EBUSY and RLOCK_ETIMEDOUT.
- */
+/* Takes the lock, waiting as long as it takes; the lease is renewed until the unlock.
+ * Blocks. Returns what rlock_lock_with() does, except RLOCK_EBUSY and RLOCK_ETIMEDOUT. */
 RLOCK_API int rlock_lock(struct rlock *lock);
 
 /* Tries once to take the lock, with a renewed lease. I/O: one round trip. Returns what
@@ -435,10 +427,10 @@ RLOCK_API int rlock_lock_with(struct rlock *lock, const struct rlock_take *take,
  *   RLOCK_ENOTOWNER: not held; harmless;
  *   RLOCK_ELOST: the hold had ended; no I/O when that is known;
  *   RLOCK_EINDOUBT: no answer; free by the time in rlock_detail();
- *   RLOCK_EPERM, EREFUSED, ECONN: the server did nothing: the hold stays until its validity ends,
- *     is not renewed any more, and may be unlocked again;
- *   RLOCK_ETIMEDOUT: another call of this owner was not done in time, and nothing was tried;
- *   RLOCK_ECLOSED, EFORKED, EINVAL, ENOMEM.
+ *   RLOCK_EPERM, EWRONGTYPE, EREFUSED, ECONN: the server did nothing. The hold is not renewed any
+ *     more, and not valid if this was its last level; it may be unlocked again until it ends;
+ *   RLOCK_ETIMEDOUT (another call of this owner was not done in time), ENOMEM: nothing was tried;
+ *     a multi-lock or RedLock gave back what it could; RLOCK_ECLOSED, EFORKED, EINVAL.
  */
 RLOCK_API int rlock_unlock(struct rlock *lock);
 
@@ -469,9 +461,14 @@ RLOCK_API bool rlock_is_valid_as(const struct rlock *lock, uint64_t owner);
  * or lost. Local, no I/O. */
 RLOCK_API int64_t rlock_valid_ms(const struct rlock *lock);
 
-/* Returns how often the calling thread holds the lock, by this process's count; 0 is not. Local, no
- * I/O. */
+/* rlock_valid_ms() as rlock_is_valid_as(). */
+RLOCK_API int64_t rlock_valid_ms_as(const struct rlock *lock, uint64_t owner);
+
+/* Returns how often the calling thread holds the lock, by this process's count. Local, no I/O. */
 RLOCK_API uint32_t rlock_hold_count(const struct rlock *lock);
+
+/* rlock_hold_count() as rlock_is_valid_as(). */
+RLOCK_API uint32_t rlock_hold_count_as(const struct rlock *lock, uint64_t owner);
 
 /* What the server says of a lock. Set .size (RLOCK_INFO_INIT) before the call. */
 struct rlock_info {
@@ -485,7 +482,7 @@ struct rlock_info {
     char host[128];   /* the holder's machine, where the server lets us know; else "" */
     int64_t pid;      /* the holder's process there, 0 unknown */
     uint64_t token;   /* fenced: the latest token given; 0 none */
-    uint32_t waiters; /* fair: how many stand in the queue, dead ones too; 0 for other kinds */
+    uint32_t waiters; /* fair: how many stand in the queue, dead ones too; 0 not known */
     char mode[8];     /* read/write, either side: "read" or "write"; "" free, or another kind */
 };
 
@@ -575,14 +572,14 @@ struct rlock_guard {
     struct rlock *lock; /* NULL: nothing to unlock */
     uint64_t owner;     /* as it was taken */
     int code;           /* what taking it returned */
+    void *reserved[2];  /* NULL */
 };
 
 /* Takes the lock (take: NULL waits for ever with a renewed lease) and returns the guard; see its
  * .code. Blocks. */
 RLOCK_API struct rlock_guard rlock_guard_take(struct rlock *lock, const struct rlock_take *take);
 
-/* Ends a guard now: unlocks if it holds. Returns the unlock's code, 0 if there was nothing to
- * unlock. */
+/* Ends a guard now. Returns the unlock's code, 0 if there was nothing to unlock. */
 RLOCK_API int rlock_guard_end(struct rlock_guard *guard);
 
 /* The type of a guard variable that ends with its scope (gcc and clang). */

@@ -100,11 +100,9 @@ int rlock__asker_ask(struct rlock__asker *asker, struct rlock__cmd *cmd,
 {
     struct rlock__buf out = {0};
     int64_t deadline = rlock__min(asker->deadline, rlock__now_us() + asker->timeout_us);
-    int code = RLOCK_ENOMEM;
+    int code = rlock__cmd_encode(cmd, true, &out) ? send_all(asker, &out, deadline)
+                                                  : rlock__fail(RLOCK_ENOMEM, "no memory");
 
-    if (rlock__cmd_encode(cmd, true, &out)) {
-        code = send_all(asker, &out, deadline);
-    }
     rlock__buf_fini(&out);
     rlock__cmd_fini(cmd);
     return code == 0 ? receive(asker, ret_reply, deadline) : code;

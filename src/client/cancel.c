@@ -16,6 +16,7 @@ struct rlock_cancel {
 
 int rlock_cancel_new(struct rlock_cancel **ret_cancel)
 {
+    RLOCK__WHOLE;
     static atomic_uintptr_t last_id;
     struct rlock_cancel *cancel;
     int fd;
@@ -42,6 +43,7 @@ int rlock_cancel_new(struct rlock_cancel **ret_cancel)
 
 struct rlock_cancel *rlock_cancel_free(struct rlock_cancel *cancel)
 {
+    RLOCK__WHOLE;
     if (cancel != NULL) {
         (void)close(atomic_load(&cancel->fd)); /* leaves every epoll */
         free(cancel);
@@ -51,6 +53,7 @@ struct rlock_cancel *rlock_cancel_free(struct rlock_cancel *cancel)
 
 void rlock_cancel_fire(struct rlock_cancel *cancel)
 {
+    RLOCK__WHOLE;
     const uint64_t one = 1;
     int saved = errno;
 

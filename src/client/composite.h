@@ -23,6 +23,8 @@ void rlock__composite_result(const struct rlock *lock, size_t i, struct rlock__r
 bool rlock__composites_lost(const struct rlock__loss *loss);
 /* A thread ends: what it holds of composites is lost. */
 void rlock__composites_thread_exit(uint64_t thread);
+/* Once for each process, before the first composite. */
+void rlock__composites_init(void);
 /* Keeps the parties whole over a fork, and forgets them in the child. */
 enum rlock__fork_stage { RLOCK__BEFORE_FORK, RLOCK__IN_PARENT, RLOCK__IN_CHILD };
 void rlock__composites_fork(enum rlock__fork_stage stage);

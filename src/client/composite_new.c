@@ -70,9 +70,9 @@ static int make(const struct rlock__composite_ops *ops, const struct leaves *lea
     struct rlock *lock = calloc(1, sizeof(*lock));
 
     if (lock != NULL) {
+        *lock = rlock__lock_of(rlock__spec_ref(leaves->at[0]));
         lock->composite = rlock__composite_new(ops, leaves->at, leaves->n);
         lock->results = calloc(leaves->n, sizeof(lock->results[0]));
-        lock->spec = rlock__spec_ref(leaves->at[0]);
         if (lock->composite == NULL || lock->results == NULL) {
             (void)rlock_free(lock);
             lock = NULL;
@@ -95,8 +95,10 @@ static int begin(struct rlock *const *members, size_t n, const struct rlock_opts
     if (members == NULL || n == 0 || ret_lock == NULL) {
         return rlock__fail(RLOCK_EINVAL, "members or ret_lock is NULL, or n is 0");
     }
-    if (!rlock__sized_take(ret_opts, sizeof(*ret_opts), opts)) {
-        return rlock__fail(RLOCK_EINVAL, "the options' size is not set, or of a newer library");
+    if (!rlock__sized_take(ret_opts, opts)) {
+        return rlock__fail(
+            RLOCK_EINVAL,
+            "the options' size is not set, or they want what this library does not know");
     }
     return 0;
 }
@@ -229,7 +231,7 @@ int rlock_members(const struct rlock *lock, rlock_member_fn *fn, void *payload)
     if (composite == NULL || fn == NULL) {
         return rlock__fail(RLOCK_EINVAL, "lock is no multi-lock or RedLock, or fn is NULL");
     }
-    if (rlock__lock_client(lock)->fork_generation != rlock__fork_generation()) {
+    if (lock->client->fork_generation != rlock__fork_generation()) {
         return RLOCK_EFORKED;
     }
     for (size_t i = 0; i < composite->n; i++) {

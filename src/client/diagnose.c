@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "client/ask.h"
 #include "client/lock.h"
+#include "client/rights.h"
 #include "lock/internal.h"
 
 struct diagnosis {
@@ -13,7 +13,8 @@ struct diagnosis {
     struct rlock__asker asker;
     rlock_finding_fn *fn;
     void *payload;
-    int code; /* of the first finding that prevents locks */
+    int code;                    /* of the first finding that prevents locks */
+    bool lacks[RLOCK__FOR_EASE]; /* some right, by what it is for */
 };
 
 static void find(struct diagnosis *d, enum rlock_level level, const char *subject,
@@ -37,6 +38,21 @@ static void prevent(struct diagnosis *d, const char *subject, int code)
     d->code = d->code == 0 ? code : d->code;
 }
 
+static void find_lack(enum rlock__use use, const char *right, const char *meaning, void *payload)
+{
+    struct diagnosis *d = payload;
+
+    if (use == RLOCK__FOR_ALL) {
+        find(d, RLOCK_LOG_ERROR, "rights", "%s is not permitted: %s", right, meaning);
+        d->code = d->code == 0 ? RLOCK_EPERM : d->code;
+    } else if (use == RLOCK__FOR_EASE) {
+        find(d, RLOCK_LOG_WARNING, "rights", "%s is not permitted: %s", right, meaning);
+    } else {
+        find(d, RLOCK_LOG_WARNING, meaning, "such locks will not work: %s is not permitted", right);
+        d->lacks[use] = true;
+    }
+}
+
 /* The value of "name:value" in INFO's text, or of CONFIG GET; empty where there is none. */
 static void info_value(struct rlock__bytes text, const char *name, char out[static 64])
 {
@@ -56,33 +72,46 @@ static void look_at_uptime(struct diagnosis *d, const char *text)
     int64_t uptime_s = rlock__bytes_number(rlock__bytes_of(text), -1);
     int64_t left_s = RLOCK__MAX_LEASE_MS / 1000 + 1 - uptime_s; /* a second of uncertainty */
 
-    if (uptime_s < 0) {
-        find(d, RLOCK_LOG_INFO, "uptime", "not known: RedLocks cannot tell when it restarted");
+    if (text[0] == '\0') {
+        find(d, RLOCK_LOG_WARNING, "uptime", "not known: RedLocks cannot tell when it restarted");
+    } else if (uptime_s < 0) {
+        find(d, RLOCK_LOG_WARNING, "uptime",
+             "%lld s: its clock was set back; for RedLocks it starts when a client first sees it",
+             (long long)uptime_s);
     } else if (left_s > 0) {
         find(d, RLOCK_LOG_INFO, "uptime",
              "started %lld s ago: it counts for new RedLocks in %lld s (with max_lease_ms %d)",
              (long long)uptime_s, (long long)left_s, RLOCK__MAX_LEASE_MS);
+    } else {
+        find(d, RLOCK_LOG_INFO, "uptime",
+             "%lld s by its own clock: RedLocks of clients that never saw it before believe it, "
+             "also where that clock was set forward since the start",
+             (long long)uptime_s);
     }
 }
 
 static void look_at_server(struct diagnosis *d)
 {
     struct rlock__reply reply;
-    char version[64], role[64], uptime[64];
+    char version[64], valkey[64], role[64], uptime[64];
+    int code = rlock__asker_words(&d->asker, &reply, "INFO", NULL);
 
-    if (rlock__asker_words(&d->asker, &reply, "INFO", NULL) != 0) {
-        prevent(d, "server", RLOCK_ECONN);
+    if (code != 0) {
+        prevent(d, "server", code);
         return;
     }
     if (rlock__reply_is_error(&reply)) {
         find(d, RLOCK_LOG_INFO, "server",
-             "INFO is not permitted: its version and role are not known, nor when it restarted");
+             "INFO is not permitted: its version and role are not known");
+        find(d, RLOCK_LOG_WARNING, "uptime", "not known: RedLocks cannot tell when it restarted");
         return;
     }
     info_value(rlock__reply_str(&reply, 0), "redis_version:", version);
+    info_value(rlock__reply_str(&reply, 0), "\nvalkey_version:", valkey);
     info_value(rlock__reply_str(&reply, 0), "\nrole:", role);
     info_value(rlock__reply_str(&reply, 0), "\nuptime_in_seconds:", uptime);
-    find(d, RLOCK_LOG_INFO, "server", "%s, version %s, role %s", d->client->address, version, role);
+    find(d, RLOCK_LOG_INFO, "server", "%s, %s %s, role %s", d->client->address,
+         valkey[0] != '\0' ? "Valkey" : "Redis", valkey[0] != '\0' ? valkey : version, role);
     look_at_uptime(d, uptime);
     if (strcmp(role, "slave") == 0) {
         find(d, RLOCK_LOG_ERROR, "role", "a replica takes no locks: connect to its master");
@@ -101,22 +130,10 @@ static void look_at_setting(struct diagnosis *d, const char *name, const char *g
     }
     value = rlock__reply_str(&reply, 1);
     if (rlock__reply_is_error(&reply) || value.len == 0) {
-        find(d, RLOCK_LOG_INFO, name, "not known: CONFIG GET is not permitted");
+        find(d, RLOCK_LOG_WARNING, name,
+             "not known, CONFIG GET is not permitted; if it is not %s: %s", good, meaning);
     } else if (!rlock__bytes_equal(value, rlock__bytes_of(good))) {
         find(d, RLOCK_LOG_WARNING, name, "is %.*s: %s", (int)value.len, value.at, meaning);
-    }
-}
-
-static void try_kill(struct diagnosis *d)
-{
-    struct rlock__reply reply;
-
-    if (rlock__asker_words(&d->asker, &reply, "CLIENT", "KILL", "ID", "9223372036854775807",
-                           NULL) == 0 &&
-        rlock__reply_is_error(&reply)) {
-        find(d, RLOCK_LOG_WARNING, "fencing",
-             "CLIENT KILL is not permitted (+client|kill): after a broken connection some answers "
-             "are \"in doubt\"");
     }
 }
 
@@ -128,8 +145,8 @@ static void try_subscribe(struct diagnosis *d, const struct rlock *lock)
     rlock__cmd_arg(&cmd, rlock__bytes_of("SUBSCRIBE"));
     rlock__cmd_arg(&cmd, lock->spec->channel);
     if (rlock__asker_ask(&d->asker, &cmd, &reply) == 0 && rlock__reply_is_error(&reply)) {
-        find(d, RLOCK_LOG_WARNING, "subscribe",
-             "not permitted: waiters ask every %d ms instead of being woken",
+        find(d, RLOCK_LOG_WARNING, "rights",
+             "+subscribe is not permitted: waiters ask every %d ms instead of being woken",
              (int)(RLOCK__POLL_US / RLOCK__MS));
     }
 }
@@ -145,14 +162,16 @@ struct kind {
     const char *name;
     new_fn *make, *make_rival; /* what it excludes */
     int64_t wait_ms;           /* of the rival: long enough to queue, where there is a queue */
+    enum rlock__use use;
 };
 
-static const struct kind basic = {"reentrant", rlock_reentrant_new, rlock_reentrant_new, 0};
+static const struct kind basic = {"reentrant", rlock_reentrant_new, rlock_reentrant_new, 0,
+                                  RLOCK__FOR_ALL};
 static const struct kind others[] = {
-    {"fenced", rlock_fenced_new, rlock_fenced_new, 0},
-    {"fair", rlock_fair_new, rlock_fair_new, 200},
-    {"read", rlock_read_new, rlock_write_new, 0},
-    {"write", rlock_write_new, rlock_write_new, 0},
+    {"fenced", rlock_fenced_new, rlock_fenced_new, 0, RLOCK__FOR_FENCED},
+    {"fair", rlock_fair_new, rlock_fair_new, 200, RLOCK__FOR_FAIR},
+    {"read", rlock_read_new, rlock_write_new, 0, RLOCK__FOR_RW},
+    {"write", rlock_write_new, rlock_write_new, 0, RLOCK__FOR_RW},
 };
 
 #define PROBE RLOCK_TAKE(.lease_ms = 10000)
@@ -311,11 +330,12 @@ static void try_multi(struct diagnosis *d, struct rlock *const members[static 2]
 
 static void try_others(struct diagnosis *d, struct rlock *lock)
 {
-    static const struct kind second = {"multi", rlock_reentrant_new, rlock_reentrant_new, 0};
+    static const struct kind second = {"multi", rlock_reentrant_new, rlock_reentrant_new, 0,
+                                       RLOCK__FOR_ALL};
     struct rlock *members[2] = {lock, make_probe(d, &second)};
 
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-        struct rlock *probe = make_probe(d, &others[i]);
+        struct rlock *probe = d->lacks[others[i].use] ? NULL : make_probe(d, &others[i]);
 
         if (probe != NULL) {
             try_other(d, &others[i], probe);
@@ -331,6 +351,20 @@ static void try_others(struct diagnosis *d, struct rlock *lock)
     (void)rlock_free(members[1]);
 }
 
+static void try_rights(struct diagnosis *d)
+{
+    static const struct kind nobody = {"rights", rlock_reentrant_new, NULL, 0, RLOCK__FOR_ALL};
+    struct rlock *lock = make_probe(d, &nobody);
+    int code = lock == NULL ? 0
+                            : rlock__rights_try(&d->asker, d->client->core.prefix, lock->spec->key,
+                                                find_lack, d);
+
+    if (code != 0) {
+        prevent(d, "connection", code);
+    }
+    (void)rlock_free(lock);
+}
+
 static void look_at_all(struct diagnosis *d)
 {
     struct rlock *lock;
@@ -339,8 +373,8 @@ static void look_at_all(struct diagnosis *d)
     look_at_setting(d, "maxmemory-policy", "noeviction",
                     "a full server may drop locks; set noeviction");
     look_at_setting(d, "appendonly", "yes", "a crash of the server forgets its locks");
-    try_kill(d);
-    lock = make_probe(d, &basic);
+    try_rights(d);
+    lock = d->code == 0 ? make_probe(d, &basic) : NULL;
     if (lock != NULL) {
         try_basic(d, lock);
     }
@@ -358,6 +392,7 @@ static void look_at_all(struct diagnosis *d)
 
 int rlock_client_diagnose(struct rlock_client *client, rlock_finding_fn *fn, void *payload)
 {
+    RLOCK__WHOLE;
     struct diagnosis d = {.client = client, .fn = fn, .payload = payload};
     int code;
 

@@ -36,13 +36,13 @@ static void tell(const struct rlock_client *client, struct rlock__loss *lost,
     struct rlock__loss *loss, *loss_after;
     struct rlock__note *note, *note_after;
 
-    LL_FOREACH_SAFE(notes, note, note_after) {
+    DL_FOREACH_SAFE(notes, note, note_after) {
         if (client->opts.on_log != NULL) {
             client->opts.on_log(note->level, note->text, client->opts.payload);
         }
         free(note);
     }
-    LL_FOREACH_SAFE(lost, loss, loss_after) {
+    DL_FOREACH_SAFE(lost, loss, loss_after) {
         tell_lost(client, loss);
     }
 }

@@ -3,107 +3,11 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <utlist.h>
 
 #include "base/clock.h"
 #include "client/client.h"
 #include "lock/internal.h"
-
-/* ---- The core's mutex ---- */
-
-static void poke(int fd)
-{
-    const uint64_t one = 1;
-
-    while (write(fd, &one, sizeof(one)) < 0 && errno == EINTR) {
-    }
-}
-
-void rlock__wake_service(const struct rlock_client *client)
-{
-    poke(client->wake_fd);
-}
-
-void rlock__wake_watch(struct rlock_client *client)
-{
-    rlock__enter(client);
-    if (client->keeper != NULL && client->keeper_until != 0) {
-        client->keeper_until = 0;
-        poke(client->keeper_fd);
-    } else if (client->keeper == NULL && client->service_until != 0) {
-        client->service_until = 0;
-        rlock__wake_service(client);
-    }
-    (void)pthread_mutex_unlock(&client->mutex);
-}
-
-void rlock__enter(struct rlock_client *client)
-{
-    (void)pthread_mutex_lock(&client->mutex);
-}
-
-/* Threads of complete calls go on. The keeper polls, the others are parked or have not parked yet.
- */
-static void wake_done(struct rlock_client *client)
-{
-    struct rlock__call *call;
-
-    while ((call = client->core.done) != NULL) {
-        struct rlock__parker *parker = call->payload;
-
-        DL_DELETE(client->core.done, call);
-        if (call->finish != NULL) {
-            call->finish(call); /* which may begin another */
-        } else if (parker == client->keeper) {
-            atomic_store_explicit(&parker->signal, RLOCK__PARK_DONE, memory_order_release);
-            if (client->keeper_until != 0) {
-                client->keeper_until = 0;
-                poke(client->keeper_fd);
-            }
-        } else if (parker->listed) {
-            DL_DELETE(client->parked, parker);
-            parker->listed = false;
-            rlock__unpark(parker, RLOCK__PARK_DONE);
-        } else {
-            atomic_store_explicit(&parker->signal, RLOCK__PARK_DONE, memory_order_release);
-        }
-    }
-}
-
-/* Whoever sleeps longer than the core can wait is woken, or without an eye on what comes. */
-static void wake_sleepers(struct rlock_client *client)
-{
-    const struct rlock__core *core = &client->core;
-    int64_t next = rlock__core_next(core);
-    bool unread = core->server.flight.sent != NULL && !client->service_reads;
-    bool subscribe = core->server.sub_out.len != 0 || (core->channels != NULL && !client->sub.up);
-
-    if (client->keeper != NULL && next < client->keeper_until) {
-        client->keeper_until = 0;
-        poke(client->keeper_fd);
-    }
-    if ((client->keeper == NULL && next < client->service_until) ||
-        (((client->keeper == NULL && unread) || subscribe) && client->service_until != 0)) {
-        client->service_until = 0;
-        rlock__wake_service(client);
-    }
-}
-
-void rlock__leave(struct rlock_client *client)
-{
-    struct rlock__core *core = &client->core;
-
-    wake_done(client);
-    wake_sleepers(client);
-    if (core->server.flight.out.len != 0 || core->server.flight.close) {
-        atomic_store(&client->send_wanted, true);
-    }
-    if (core->lost != NULL || core->notes != NULL || core->closed) {
-        (void)pthread_cond_broadcast(&client->news);
-    }
-    (void)pthread_mutex_unlock(&client->mutex);
-}
 
 /* ---- The link ---- */
 
@@ -131,8 +35,8 @@ void rlock__link_broke(struct rlock_client *client, int code, const char *text)
 {
     struct rlock__link *link = &client->link;
     uint64_t gen = link->gen;
-    bool final = rlock__conn_error_is_final(code);
-    int64_t now = rlock__now_us();
+    bool of_use, final = rlock__conn_error_is_final(code);
+    int64_t pause, now = rlock__now_us();
 
     if (gen != 0) {
         remember_unfenced(link);
@@ -141,69 +45,127 @@ void rlock__link_broke(struct rlock_client *client, int code, const char *text)
     atomic_store(&link->server, 0);
     atomic_store(&link->stuck, false);
     link->gen = 0;
-    link->sent = 0;
+    link->sent = link->unnoted = 0;
     rlock__buf_clear(&link->out);
     rlock__enter(client);
     rlock__core_link_down(&client->core, gen, code, final, text, now);
-    link->retry_at =
-        now + rlock__retry_pause(client,
-                                 gen != 0 && (link->heard || now >= link->up_at + RLOCK__SECOND),
-                                 &link->failures);
-    rlock__leave(client);
+    of_use = gen != 0 && (link->heard || now >= link->up_at + RLOCK__SECOND);
+    pause = rlock__retry_pause(client, of_use, &link->failures);
+    if (gen != 0 && client->core.server.flight.lied) { /* and may do so each time */
+        pause = rlock__max(pause, rlock__backoff(&client->core, 0));
+    }
+    link->retry_at = now + pause;
+    rlock__leave_in_turn(client);
     rlock__conn_close(link->conn);
     link->connecting = false;
-    rlock__wake_service(client);
+    rlock__look_again(client);
 }
 
-/* Takes what the core wants sent. Returns whether there is something; closes the link if the core
- * wants that. */
-static bool take(struct rlock_client *client)
+/* Notes what went out. With the mutex held. */
+static void note_written(struct rlock_client *client)
+{
+    rlock__flight_wrote(&client->core.server.flight, client->link.unnoted);
+    client->link.unnoted = 0;
+}
+
+enum taken { NOTHING, TO_LOOK, TO_SEND };
+
+/* Takes what the core wants sent, or finds that the link must be looked at before; closes it if the
+ * core wants that. */
+static enum taken take(struct rlock_client *client, bool looked)
 {
     struct rlock__link *link = &client->link;
     struct rlock__flight *flight = &client->core.server.flight;
     char why[RLOCK__DETAIL_SIZE];
-    bool close;
+    const char *cause;
+    bool present, close, look = false;
 
     atomic_store(&client->send_wanted, false);
     rlock__enter(client);
-    close = flight->close && flight->gen == link->gen;
+    present = flight->gen == link->gen;
+    close = present && flight->close;
+    cause = flight->why;
+    if (present) {
+        note_written(client);
+    }
     if (link->sent == link->out.len) {
         rlock__buf_clear(&link->out);
         link->sent = 0;
-        if (flight->up && flight->gen == link->gen) {
-            struct rlock__buf swap = link->out;
-
-            link->out = flight->out;
-            flight->out = swap;
+        look = present && flight->up && flight->out.len != 0 && !looked &&
+               rlock__flight_is_quiet(flight);
+        if (present && flight->up && !look) {
+            rlock__flight_take(flight, &link->out);
         }
     }
     (void)pthread_mutex_unlock(&client->mutex);
     if (close && link->gen != 0) {
-        (void)snprintf(why, sizeof(why), "%s: no answer in time", rlock__conn_peer(link->conn));
+        (void)snprintf(why, sizeof(why), "%s: %s", rlock__conn_peer(link->conn), cause);
         rlock__link_broke(client, RLOCK_ECONN, why);
+        return NOTHING;
+    }
+    return look ? TO_LOOK : link->out.len != 0 ? TO_SEND : NOTHING;
+}
+
+/* Before something is sent on a quiet link: what came there unasked would be taken for its answer.
+ * Returns whether nothing is there. */
+static bool is_silent(struct rlock_client *client)
+{
+    struct rlock__link *link = &client->link;
+    int n = rlock__conn_read(link->conn);
+    char why[RLOCK__DETAIL_SIZE];
+
+    if (n == 0) {
+        return true;
+    }
+    if (n < 0) {
+        rlock__link_broke(client, n, rlock__conn_error(link->conn));
         return false;
     }
-    return link->out.len != 0;
+    rlock__enter(client);
+    rlock__core_garbled(&client->core, link->gen, rlock__now_us());
+    (void)snprintf(why, sizeof(why), "%s: %s", rlock__conn_peer(link->conn),
+                   client->core.server.flight.why);
+    rlock__leave_in_turn(client);
+    rlock__link_broke(client, RLOCK_ECONN, why);
+    return false;
 }
 
 static void flush(struct rlock_client *client)
 {
     struct rlock__link *link = &client->link;
+    enum taken taken = NOTHING;
 
-    while (link->gen != 0 && take(client)) {
-        ssize_t n =
-            rlock__conn_write(link->conn, link->out.data + link->sent, link->out.len - link->sent);
+    while (link->gen != 0 && (taken = take(client, taken == TO_LOOK)) != NOTHING) {
+        ssize_t n;
 
+        if (taken == TO_LOOK) {
+            if (!is_silent(client)) {
+                return;
+            }
+            continue;
+        }
+        n = rlock__conn_write(link->conn, link->out.data + link->sent, link->out.len - link->sent);
         if (n < 0) {
             rlock__link_broke(client, (int)n, rlock__conn_error(link->conn));
             return;
         }
         link->sent += (size_t)n;
+        link->unnoted += (size_t)n;
         atomic_store(&link->stuck, link->sent < link->out.len);
         if (link->sent < link->out.len) {
-            rlock__wake_watch(client); /* it polls, perhaps, for reading alone */
+            rlock__look_again(client); /* they poll, perhaps, for reading alone */
             return;
         }
+    }
+}
+
+/* Whoever had the turn wakes those whom what it did concerns. */
+static void unlock_turn(struct rlock_client *client)
+{
+    (void)pthread_mutex_unlock(&client->link.turn);
+    if (atomic_load(&client->wake_wanted)) {
+        rlock__enter(client);
+        rlock__leave(client);
     }
 }
 
@@ -215,7 +177,7 @@ void rlock__drive(struct rlock_client *client)
 {
     while (pthread_mutex_trylock(&client->link.turn) == 0) {
         flush(client);
-        (void)pthread_mutex_unlock(&client->link.turn);
+        unlock_turn(client);
         atomic_thread_fence(memory_order_seq_cst);
         if (!atomic_load(&client->send_wanted) || atomic_load(&client->link.fd) < 0) {
             return;
@@ -230,29 +192,36 @@ void rlock__take_turn(struct rlock_client *client)
 
 void rlock__give_turn(struct rlock_client *client)
 {
-    (void)pthread_mutex_unlock(&client->link.turn);
+    unlock_turn(client);
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load(&client->send_wanted)) {
         rlock__drive(client);
     }
 }
 
-/* Hands every whole reply to the core; false if the stream is broken. */
-static bool deliver(struct rlock_client *client)
+/* Hands every whole reply to the core. Returns 0, or why the stream is broken. */
+static int deliver(struct rlock_client *client)
 {
     struct rlock__link *link = &client->link;
+    struct rlock__core *core = &client->core;
     struct rlock__reply reply;
     int got;
 
     rlock__enter(client);
+    note_written(client);
     while ((got = rlock__conn_next(link->conn, &reply)) > 0) {
-        rlock__core_reply(&client->core, link->gen, &reply, rlock__now_us());
+        rlock__core_reply(core, link->gen, &reply, rlock__now_us());
+        link->heard = link->heard || !core->server.flight.lied;
     }
-    rlock__leave(client);
-    return got == 0;
+    if (got == RLOCK_ECONN || (got == 0 && rlock__flight_is_quiet(&core->server.flight) &&
+                               !rlock__conn_is_drained(link->conn))) {
+        rlock__core_garbled(core, link->gen, rlock__now_us());
+    }
+    rlock__leave_in_turn(client);
+    return got;
 }
 
-void rlock__drive_read(struct rlock_client *client)
+bool rlock__drive_read(struct rlock_client *client)
 {
     struct rlock__link *link = &client->link;
     int n = 0;
@@ -260,14 +229,27 @@ void rlock__drive_read(struct rlock_client *client)
     rlock__take_turn(client);
     if (link->gen != 0) {
         n = rlock__conn_read(link->conn);
-        if (n < 0 || (n > 0 && !deliver(client))) {
-            rlock__link_broke(client, n < 0 ? n : RLOCK_ECONN, rlock__conn_error(link->conn));
+        if (n > 0) {
+            n = deliver(client);
+        }
+        if (n < 0) {
+            rlock__link_broke(client, n, rlock__conn_error(link->conn));
         } else {
-            link->heard = link->heard || n > 0;
             flush(client);
         }
     }
     rlock__give_turn(client);
+    return n > 0;
+}
+
+bool rlock__drive_read_all(struct rlock_client *client)
+{
+    bool any = false;
+
+    while (rlock__drive_read(client)) {
+        any = true;
+    }
+    return any;
 }
 
 /* ---- Calls ---- */
@@ -279,11 +261,36 @@ int rlock__timeout_ms(int64_t until, int64_t now)
     return (int)rlock__min(ms, 3600 * 1000);
 }
 
+bool rlock__is_unwatched(const struct rlock_client *client)
+{
+    return client->keeper == NULL || client->keeper_still;
+}
+
+/* The keeper, or the next one, is not standing still as far as anybody knows. */
+static void note_moved(struct rlock_client *client)
+{
+    client->keeper_until = 0; /* awake: nobody need wake it */
+    client->keeper_moved = true;
+    client->keeper_still = false;
+}
+
+bool rlock__watch_begin(struct rlock_client *client, struct rlock__parker *parker)
+{
+    if (client->keeper != NULL) {
+        return false;
+    }
+    client->keeper = parker;
+    note_moved(client);
+    return true;
+}
+
 int64_t rlock__watch_plan(struct rlock_client *client, struct pollfd fds[static 2])
 {
     int64_t until;
 
     rlock__enter(client);
+    note_moved(client);
+    client->keeper_looks = false;
     until = rlock__core_next(&client->core);
     client->keeper_until = until;
     (void)pthread_mutex_unlock(&client->mutex);
@@ -298,20 +305,22 @@ int64_t rlock__watch_plan(struct rlock_client *client, struct pollfd fds[static 
 void rlock__watch_react(struct rlock_client *client, const struct pollfd fds[static 2],
                         int64_t until)
 {
+    int64_t now = rlock__now_us(); /* before anything is read */
+    bool due = now >= until;
     uint64_t pokes;
-    int64_t now;
 
     rlock__enter(client);
-    client->keeper_until = 0; /* awake: nobody need wake it */
+    note_moved(client);
     (void)pthread_mutex_unlock(&client->mutex);
     if ((fds[0].revents & POLLIN) != 0) {
         (void)!read(client->keeper_fd, &pokes, sizeof(pokes));
     }
-    if (fds[1].revents != 0) {
-        rlock__drive_read(client);
+    if (due) {
+        (void)rlock__drive_read_all(client);
+    } else if (fds[1].revents != 0) {
+        (void)rlock__drive_read(client);
     }
-    now = rlock__now_us();
-    if (now >= until) {
+    if (due) {
         rlock__enter(client);
         rlock__core_tick(&client->core, now);
         rlock__leave(client);
@@ -321,17 +330,10 @@ void rlock__watch_react(struct rlock_client *client, const struct pollfd fds[sta
 
 void rlock__watch_end(struct rlock_client *client)
 {
-    struct rlock__parker *next = client->parked;
-
-    client->keeper = next;
-    client->keeper_until = 0;
-    if (next != NULL) {
-        DL_DELETE(client->parked, next);
-        next->listed = false;
-        rlock__unpark(next, RLOCK__PARK_KEEP);
-    } else if (client->core.server.flight.sent != NULL && client->service_until != 0) {
-        client->service_until = 0;
-        rlock__wake_service(client);
+    client->keeper = client->parked;
+    note_moved(client);
+    if (client->keeper != NULL) {
+        rlock__signal(client, client->keeper, RLOCK__PARK_KEEP);
     }
 }
 
@@ -362,19 +364,17 @@ static void wait_for(struct rlock_client *client, struct rlock__parker *parker)
         rlock__leave(client);
         return;
     }
-    if (client->keeper == NULL) {
-        client->keeper = parker;
+    keeper = rlock__watch_begin(client, parker);
+    if (!keeper) {
+        parker->parked = true;
+        DL_APPEND(client->parked, parker);
         (void)pthread_mutex_unlock(&client->mutex);
-        keep_watch(client, parker);
-        return;
+        rlock__park(parker);
+        rlock__enter(client);
+        rlock__seen(client, parker);
+        keeper = client->keeper == parker; /* and maybe complete as well */
     }
-    parker->listed = true;
-    DL_APPEND(client->parked, parker);
-    (void)pthread_mutex_unlock(&client->mutex);
-    rlock__park(parker);
-    rlock__enter(client);
-    keeper = client->keeper == parker; /* and maybe complete as well */
-    (void)pthread_mutex_unlock(&client->mutex);
+    rlock__leave(client);
     if (keeper) {
         int keep = RLOCK__PARK_KEEP;
 
@@ -392,10 +392,7 @@ int rlock__run(struct rlock_client *client, struct rlock__call *call,
     call->payload = &parker;
     call->cancel = rlock__cancel_id(cancel);
     rlock__enter(client);
-    keeper = client->keeper == NULL; /* from the start, so that the service thread sleeps on */
-    if (keeper) {
-        client->keeper = &parker;
-    }
+    keeper = rlock__watch_begin(client, &parker); /* from the start: so the service thread sleeps */
     /* one that is fired from here on is told to the service thread, which finds this call */
     call->cancelled = cancel != NULL && rlock__cancel_is_fired(cancel);
     rlock__core_begin(&client->core, call, rlock__now_us());

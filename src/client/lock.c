@@ -15,11 +15,6 @@
 #define TIME_MAX_MS                                                                                \
     (INT64_C(100) * 366 * 24 * 3600 * 1000) /* a hundred years: sums of microseconds still fit */
 
-struct rlock_client *rlock__lock_client(const struct rlock *lock)
-{
-    return rlock__client_of(lock->spec->core);
-}
-
 /* ---- Handles ---- */
 
 static bool is_time(int64_t ms)
@@ -53,15 +48,14 @@ static struct rlock *alloc_lock(struct rlock_client *client, const struct rlock_
                                 struct rlock__bytes name, const struct rlock__tuning *tuning)
 {
     struct rlock *lock = calloc(1, sizeof(*lock));
+    struct rlock__spec *spec =
+        lock != NULL ? rlock__spec_new(&client->core, ops, name, tuning) : NULL;
 
-    if (lock == NULL) {
-        return NULL;
-    }
-    lock->spec = rlock__spec_new(&client->core, ops, name, tuning);
-    if (lock->spec == NULL) {
+    if (spec == NULL) {
         free(lock);
         return NULL;
     }
+    *lock = rlock__lock_of(spec);
     (void)rlock__client_ref(client); /* the spec's */
     return lock;
 }
@@ -83,8 +77,10 @@ static int new_lock(struct rlock_client *client, const struct rlock_ops *ops, co
     if (code != 0) {
         return code;
     }
-    if (!rlock__sized_take(&copy, sizeof(copy), opts)) {
-        return rlock__fail(RLOCK_EINVAL, "the options' size is not set, or of a newer library");
+    if (!rlock__sized_take(&copy, opts)) {
+        return rlock__fail(
+            RLOCK_EINVAL,
+            "the options' size is not set, or they want what this library does not know");
     }
     len = copy.name_len != 0 ? copy.name_len : strlen(name);
     if (len == 0 || len > NAME_MAX_LEN) {
@@ -145,6 +141,7 @@ int rlock_write_new(struct rlock_client *client, const char *name, const struct 
 
 struct rlock *rlock_free(struct rlock *lock)
 {
+    RLOCK__WHOLE;
     if (lock != NULL) {
         (void)rlock__spec_unref(lock->spec);
         (void)rlock__composite_unref(lock->composite);
@@ -177,7 +174,7 @@ int rlock__lock_begin(const struct rlock *lock)
     if (lock == NULL) {
         return rlock__fail(RLOCK_EINVAL, "lock is NULL");
     }
-    return rlock__client_check(rlock__lock_client(lock));
+    return rlock__client_check(lock->client);
 }
 
 static int owner_of(uint64_t id, struct rlock__owner *ret_owner)
@@ -191,8 +188,10 @@ static int check_take(const struct rlock_take *take, struct rlock_take *ret_take
 {
     struct rlock_take copy = {.size = sizeof(copy)};
 
-    if (!rlock__sized_take(&copy, sizeof(copy), take)) {
-        return rlock__fail(RLOCK_EINVAL, "the take's size is not set, or of a newer library");
+    if (!rlock__sized_take(&copy, take)) {
+        return rlock__fail(
+            RLOCK_EINVAL,
+            "the take's size is not set, or it wants what this library does not know");
     }
     if (copy.wait_ms < RLOCK_FOREVER || copy.wait_ms > TIME_MAX_MS) {
         return rlock__fail(RLOCK_EINVAL, "wait_ms is 0, positive, or RLOCK_FOREVER");
@@ -222,7 +221,7 @@ static void put_grant(const struct rlock__call *call, struct rlock_grant *ret_gr
 static int take_lock(struct rlock *lock, const struct rlock_take *take,
                      struct rlock_grant *ret_grant)
 {
-    struct rlock_client *client = rlock__lock_client(lock);
+    struct rlock_client *client = lock->client;
     struct rlock__call call = {.kind = RLOCK__ACQUIRE, .spec = lock->spec};
     int code = owner_of(take->owner, &call.owner);
 
@@ -257,11 +256,12 @@ static int take_lock(struct rlock *lock, const struct rlock_take *take,
 int rlock_lock_with(struct rlock *lock, const struct rlock_take *take,
                     struct rlock_grant *ret_grant)
 {
+    RLOCK__WHOLE;
     struct rlock_take checked;
     int code = rlock__lock_begin(lock);
 
-    if (code == 0 && ret_grant != NULL && !rlock__sized_is_valid(ret_grant, sizeof(*ret_grant))) {
-        code = rlock__fail(RLOCK_EINVAL, "the grant's size is not set, or of a newer library");
+    if (code == 0 && ret_grant != NULL && !rlock__sized_is_valid(ret_grant)) {
+        code = rlock__fail(RLOCK_EINVAL, "the grant's size is not set");
     }
     if (code == 0) {
         code = check_take(take, &checked);
@@ -283,7 +283,7 @@ int rlock_try_lock(struct rlock *lock)
 
 static bool is_ours(const struct rlock *lock)
 {
-    return lock != NULL && rlock__lock_client(lock)->fork_generation == rlock__fork_generation();
+    return lock != NULL && lock->client->fork_generation == rlock__fork_generation();
 }
 
 /* The members' clients answer for themselves: one of them may be closed. */
@@ -294,7 +294,7 @@ static int unlock_composite(struct rlock *lock, uint64_t id)
 
     rlock__detail_clear();
     if (!is_ours(lock)) {
-        return rlock__client_check(rlock__lock_client(lock));
+        return rlock__client_check(lock->client);
     }
     code = owner_of(id, &owner);
     return code == 0 ? rlock__composite_leave(lock, owner) : code;
@@ -302,6 +302,7 @@ static int unlock_composite(struct rlock *lock, uint64_t id)
 
 int rlock_unlock_as(struct rlock *lock, uint64_t owner)
 {
+    RLOCK__WHOLE;
     struct rlock__call call = {.kind = RLOCK__RELEASE};
     int code;
 
@@ -314,8 +315,8 @@ int rlock_unlock_as(struct rlock *lock, uint64_t owner)
         code = owner_of(owner, &call.owner);
     }
     if (code == 0) {
-        code = rlock__run(rlock__lock_client(lock), &call, NULL);
-        rlock__thread_prune();
+        code = rlock__run(lock->client, &call, NULL);
+        rlock__thread_forget(lock->spec);
     }
     return code;
 }
@@ -366,7 +367,7 @@ static int64_t valid_until(const struct rlock *lock)
     if (lock->composite != NULL) {
         return composite_valid_until(lock, 0, &count);
     }
-    claim = rlock__thread_find(lock->spec);
+    claim = rlock__thread_find(lock->spec, lock->hash);
     return claim != NULL ? atomic_load(&claim->valid_until) : 0;
 }
 
@@ -377,11 +378,14 @@ bool rlock_is_valid(const struct rlock *lock)
     return until != 0 && rlock__now_us() < until;
 }
 
+static int64_t left_ms(int64_t until)
+{
+    return rlock__max(0, until - rlock__now_us()) / RLOCK__MS;
+}
+
 int64_t rlock_valid_ms(const struct rlock *lock)
 {
-    int64_t until = valid_until(lock);
-
-    return until != 0 ? rlock__max(0, until - rlock__now_us()) / RLOCK__MS : 0;
+    return left_ms(valid_until(lock));
 }
 
 uint32_t rlock_hold_count(const struct rlock *lock)
@@ -396,29 +400,50 @@ uint32_t rlock_hold_count(const struct rlock *lock)
         (void)composite_valid_until(lock, 0, &count);
         return count;
     }
-    claim = rlock__thread_find(lock->spec);
+    claim = rlock__thread_find(lock->spec, lock->hash);
     return claim != NULL ? atomic_load(&claim->count) : 0;
+}
+
+/* Of an owner that was given by id. */
+static int64_t valid_until_as(const struct rlock *lock, uint64_t id, uint32_t *ret_count)
+{
+    struct rlock_client *client;
+    int64_t until;
+
+    *ret_count = 0;
+    if (!is_ours(lock)) {
+        return 0;
+    }
+    if (lock->composite != NULL) {
+        return composite_valid_until(lock, id, ret_count);
+    }
+    client = lock->client;
+    rlock__enter(client);
+    until = rlock__core_valid_until(&client->core, lock->spec,
+                                    (struct rlock__owner){.id = id, .given = true}, ret_count);
+    (void)pthread_mutex_unlock(&client->mutex);
+    return until;
 }
 
 bool rlock_is_valid_as(const struct rlock *lock, uint64_t owner)
 {
-    struct rlock_client *client;
-    int64_t until;
     uint32_t count;
 
-    if (owner == 0) {
-        return rlock_is_valid(lock);
-    }
-    if (!is_ours(lock)) {
-        return false;
-    }
-    if (lock->composite != NULL) {
-        return rlock__now_us() < composite_valid_until(lock, owner, &count);
-    }
-    client = rlock__lock_client(lock);
-    rlock__enter(client);
-    until = rlock__core_valid_until(&client->core, lock->spec,
-                                    (struct rlock__owner){.id = owner, .given = true});
-    (void)pthread_mutex_unlock(&client->mutex);
-    return until != 0 && rlock__now_us() < until;
+    return owner == 0 ? rlock_is_valid(lock)
+                      : rlock__now_us() < valid_until_as(lock, owner, &count);
+}
+
+int64_t rlock_valid_ms_as(const struct rlock *lock, uint64_t owner)
+{
+    uint32_t count;
+
+    return owner == 0 ? rlock_valid_ms(lock) : left_ms(valid_until_as(lock, owner, &count));
+}
+
+uint32_t rlock_hold_count_as(const struct rlock *lock, uint64_t owner)
+{
+    uint32_t count;
+
+    (void)valid_until_as(lock, owner, &count);
+    return owner == 0 ? rlock_hold_count(lock) : count;
 }

@@ -16,11 +16,17 @@ struct rlock__result {
 
 struct rlock {
     struct rlock__spec *spec;           /* of a composite: its first member's */
+    struct rlock_client *client;        /* the spec's; who asks for a hold need not look there */
+    unsigned hash;                      /* the spec's */
     struct rlock__composite *composite; /* NULL: a lock of its own */
     struct rlock__result *results;      /* of a composite: one for each member */
 };
 
-struct rlock_client *rlock__lock_client(const struct rlock *lock);
+static inline struct rlock rlock__lock_of(struct rlock__spec *spec)
+{
+    return (struct rlock){.spec = spec, .client = rlock__client_of(spec->core), .hash = spec->hash};
+}
+
 /* The beginning of every call: forgets the thread's last detail, checks the handle. */
 int rlock__lock_begin(const struct rlock *lock);
 

@@ -126,16 +126,18 @@ static int copy_opts(const struct rlock_client_opts *opts, struct rlock_client_o
 {
     struct rlock_client_opts copy = {.size = sizeof(copy)};
 
-    if (!rlock__sized_take(&copy, sizeof(copy), opts)) {
-        return rlock__fail(RLOCK_EINVAL, "the options' size is not set, or of a newer library");
+    if (!rlock__sized_take(&copy, opts)) {
+        return rlock__fail(
+            RLOCK_EINVAL,
+            "the options' size is not set, or they want what this library does not know");
     }
     *ret_opts = copy;
     return check_opts(ret_opts);
 }
 
-static int parse_url(struct rlock_client *client)
+static int parse_url(struct rlock_client *client, const char *given)
 {
-    const char *url = client->opts.url != NULL ? client->opts.url : "redis://localhost:6379";
+    const char *url = given != NULL ? given : "redis://localhost:6379";
     char error[RLOCK__DETAIL_SIZE];
     int code = rlock__uri_parse(url, &client->uri, error, sizeof(error));
 
@@ -147,13 +149,14 @@ static int parse_url(struct rlock_client *client)
 }
 
 /* Secrets and prefix are ours; file names are read at open and kept by the TLS context. */
-static int copy_strings(struct rlock_client *client)
+static int copy_strings(struct rlock_client *client, const struct rlock_client_opts *given)
 {
     struct rlock_client_opts *opts = &client->opts;
-    const char *user = opts->user != NULL ? opts->user : client->uri.user;
-    const char *password = opts->password != NULL ? opts->password : client->uri.password;
-    const char *prefix = opts->key_prefix != NULL ? opts->key_prefix : "";
+    const char *user = given->user != NULL ? given->user : client->uri.user;
+    const char *password = given->password != NULL ? given->password : client->uri.password;
+    const char *prefix = given->key_prefix != NULL ? given->key_prefix : "";
 
+    *opts = *given;
     opts->user = user != NULL ? strdup(user) : NULL;
     opts->password = password != NULL ? strdup(password) : NULL;
     client->core.prefix = rlock__bytes(strdup(prefix), strlen(prefix));
@@ -178,6 +181,8 @@ static int init_identity(struct rlock_client *client)
         return rlock__fail(RLOCK_ERESOURCE, "no random numbers");
     }
     uuid_generate_random(uuid);
+    uuid[6] =
+        (uuid[6] & 0x0f) | 0x80; /* version 8: fair locks know ours by that, Redisson's are 4 */
     uuid_unparse_lower(uuid, client->core.uuid);
     client->core.serial = atomic_fetch_add(&serials, 1) + 1;
     (void)gethostname(host, sizeof(host) - 1);
@@ -298,10 +303,11 @@ static void stop_threads(struct rlock_client *client)
 
 static int init(struct rlock_client *client, const struct rlock_client_opts *opts)
 {
-    int code = copy_opts(opts, &client->opts);
+    struct rlock_client_opts given;
+    int code = copy_opts(opts, &given);
 
-    code = code == 0 ? parse_url(client) : code;
-    code = code == 0 ? copy_strings(client) : code;
+    code = code == 0 ? parse_url(client, given.url) : code;
+    code = code == 0 ? copy_strings(client, &given) : code;
     code = code == 0 ? init_identity(client) : code;
     code = code == 0 ? init_net(client) : code;
     code = code == 0 ? init_fds(client) : code;
@@ -326,6 +332,7 @@ static struct rlock_client *alloc(void)
     }
     client->wake_fd = client->keeper_fd = client->cancel_fd = -1;
     atomic_init(&client->link.fd, -1);
+    client->tick_at = RLOCK__NEVER;
     atomic_init(&client->refs, 1);
     client->uri = RLOCK__URI_NULL;
     client->fork_generation = rlock__fork_generation();
@@ -340,6 +347,7 @@ static struct rlock_client *alloc(void)
 
 int rlock_client_open(const struct rlock_client_opts *opts, struct rlock_client **ret_client)
 {
+    RLOCK__WHOLE;
     struct rlock_client *client;
     int code;
 
@@ -365,8 +373,7 @@ int rlock_client_open(const struct rlock_client_opts *opts, struct rlock_client 
     return 0;
 }
 
-/* Waits until every release is answered, at most the op timeout; says what stays. */
-static void wait_settled(struct rlock_client *client)
+static struct timespec op_deadline(const struct rlock_client *client)
 {
     struct timespec until;
     int64_t deadline_ns;
@@ -375,9 +382,15 @@ static void wait_settled(struct rlock_client *client)
     deadline_ns = until.tv_nsec + (client->opts.op_timeout_ms % 1000) * 1000000;
     until.tv_sec += client->opts.op_timeout_ms / 1000 + deadline_ns / 1000000000;
     until.tv_nsec = deadline_ns % 1000000000;
+    return until;
+}
+
+/* Waits until every release is answered, or the deadline is there; says what stays. */
+static void wait_settled(struct rlock_client *client, const struct timespec *until)
+{
     rlock__enter(client);
     while (!rlock__core_is_settled(&client->core)) {
-        if (pthread_cond_timedwait(&client->news, &client->mutex, &until) == ETIMEDOUT) {
+        if (pthread_cond_timedwait(&client->news, &client->mutex, until) == ETIMEDOUT) {
             rlock__core_note_rest(&client->core, rlock__now_us());
             break;
         }
@@ -387,6 +400,9 @@ static void wait_settled(struct rlock_client *client)
 
 struct rlock_client *rlock_client_close(struct rlock_client *client)
 {
+    RLOCK__WHOLE;
+    struct timespec until;
+
     rlock__detail_clear();
     if (client == NULL || rlock__client_check(client) != 0) {
         return NULL;
@@ -395,13 +411,14 @@ struct rlock_client *rlock_client_close(struct rlock_client *client)
         (void)rlock__fail(RLOCK_EDEADLOCK, "a client cannot be closed in a callback");
         return client;
     }
+    until = op_deadline(client);
     atomic_store(&client->closed, true);
     rlock__enter(client);
     rlock__core_close(&client->core, rlock__now_us());
     rlock__leave(client);
     rlock__drive(client);
     rlock__wake_service(client); /* to read the answers */
-    wait_settled(client);
+    wait_settled(client, &until);
     stop_threads(client);
     rlock__enter(client);
     rlock__core_fini(&client->core);
@@ -413,7 +430,7 @@ struct rlock_client *rlock_client_close(struct rlock_client *client)
     (void)pthread_mutex_unlock(&client->link.turn);
     rlock__conn_close(client->sub.conn);
     rlock__process_unregister(client); /* until then a child of fork has sockets to close */
-    rlock__thread_prune();
+    rlock__thread_forget_closed();
     rlock__client_unref(client);
     return NULL;
 }

@@ -11,8 +11,8 @@
 
 struct rlock__parker {
     atomic_int signal;                 /* enum rlock__park */
-    struct rlock__parker *prev, *next; /* in client.parked */
-    bool listed;
+    struct rlock__parker *prev, *next; /* in client.parked, or client.woken */
+    bool parked;                       /* in the first of them */
 };
 
 enum rlock__park {
@@ -31,15 +31,12 @@ static inline void rlock__park(struct rlock__parker *parker)
 }
 
 /*
- * Signals. Once this says DONE, the parker may be gone: the wake-up that follows touches its
- * address only, which wakes at most somebody else for nothing.
+ * Wakes whoever is parked at a signal that was set. The parker may be gone by now: this touches its
+ * address only, and wakes at most somebody else for nothing.
  */
-static inline void rlock__unpark(struct rlock__parker *parker, enum rlock__park signal)
+static inline void rlock__unpark(atomic_int *signal)
 {
-    atomic_int *word = &parker->signal;
-
-    atomic_store_explicit(word, (int)signal, memory_order_release);
-    (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    (void)syscall(SYS_futex, signal, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "client/ask.h"
 #include "client/composite.h"
+#include "client/held.h"
 #include "net/sock.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -16,9 +17,13 @@ static pthread_mutex_t registry_mutex = PTHREAD_MUTEX_INITIALIZER; /* protects b
 static struct rlock_client *registry;
 static struct rlock__asker *askers;
 
+static atomic_uint closed_clients;
+
 static _Thread_local struct {
     uint64_t number;
-    struct rlock__claim *claims;
+    bool is_noted;           /* its end is told to us */
+    unsigned closed_clients; /* as of its last sweep */
+    struct rlock__held held;
 } self;
 
 /* ---- Fork ---- */
@@ -98,31 +103,37 @@ void rlock__process_remove_asker(struct rlock__asker *asker)
 
 /* ---- Threads ---- */
 
-/* The thread ends: what it holds, nobody can unlock any more. */
+/*
+ * The thread ends: what it holds, nobody can unlock any more. Destructors of other keys may lock
+ * after this one: then it is noted anew, and runs again in the next round.
+ */
 static void on_thread_exit(void *unused)
 {
-    struct rlock__claim *claim, *after;
+    RLOCK__WHOLE;
+    struct rlock__claim *claim;
+    size_t from = 0;
 
     (void)unused;
+    self.is_noted = false;
     rlock__composites_thread_exit(self.number);
-    LL_FOREACH_SAFE(self.claims, claim, after) {
+    while ((claim = rlock__held_take(&self.held, &from)) != NULL) {
         struct rlock_client *client = rlock__client_of(claim->spec->core);
 
         if (atomic_load(&claim->count) != 0 &&
             client->fork_generation == rlock__fork_generation()) {
             rlock__enter(client);
-            rlock__core_thread_exit(&client->core, self.number, rlock__now_us());
+            rlock__core_thread_exit(&client->core, claim->spec, self.number, rlock__now_us());
             rlock__leave(client);
             rlock__drive(client);
         }
         (void)rlock__claim_unref(claim);
     }
-    self.claims = NULL;
 }
 
 static void init(void)
 {
     (void)pthread_key_create(&exit_key, on_thread_exit);
+    rlock__composites_init();
     (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
@@ -133,48 +144,42 @@ void rlock__process_init(void)
 
 uint64_t rlock__thread_number(void)
 {
-    if (self.number == 0) {
+    if (!self.is_noted) {
         if (pthread_setspecific(exit_key, &self) != 0) {
             return 0;
         }
+        self.is_noted = true;
+    }
+    if (self.number == 0) {
         self.number = atomic_fetch_add(&last_thread, 1) + 1;
     }
     return self.number;
 }
 
-/* Those that are over, and the one that comes again, leave the list. */
-static void prune(const struct rlock__claim *claim)
-{
-    struct rlock__claim *old, *after;
-
-    LL_FOREACH_SAFE(self.claims, old, after) {
-        if (old == claim || atomic_load_explicit(&old->count, memory_order_relaxed) == 0) {
-            LL_DELETE(self.claims, old);
-            (void)rlock__claim_unref(old);
-        }
-    }
-}
-
-void rlock__thread_prune(void)
-{
-    prune(NULL);
-}
-
 void rlock__thread_add(struct rlock__claim *claim)
 {
-    prune(claim);
-    LL_PREPEND(self.claims, claim);
+    rlock__held_add(&self.held, claim);
 }
 
-const struct rlock__claim *rlock__thread_find(const struct rlock__spec *spec)
+const struct rlock__claim *rlock__thread_find(const struct rlock__spec *spec, unsigned hash)
 {
-    const struct rlock__claim *claim;
+    return rlock__held_find(&self.held, spec, hash);
+}
 
-    LL_FOREACH(self.claims, claim) {
-        if (rlock__spec_equal(claim->spec, spec) &&
-            atomic_load_explicit(&claim->count, memory_order_relaxed) != 0) {
-            return claim;
-        }
+void rlock__thread_forget(const struct rlock__spec *spec)
+{
+    unsigned closed = atomic_load_explicit(&closed_clients, memory_order_relaxed);
+
+    if (self.closed_clients != closed) { /* what it had of them keeps their memory */
+        self.closed_clients = closed;
+        rlock__held_sweep(&self.held);
+    } else {
+        rlock__held_forget(&self.held, spec);
     }
-    return NULL;
+}
+
+void rlock__thread_forget_closed(void)
+{
+    (void)atomic_fetch_add(&closed_clients, 1);
+    rlock__held_sweep(&self.held);
 }

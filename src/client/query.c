@@ -26,17 +26,16 @@ static int read_info(struct rlock__call *call, const struct rlock__reply *reply)
 {
     struct query *query = query_of(call);
 
-    return query->lock->spec->ops->read_inspect(reply, &query->info, &query->seen) ? 0
-                                                                                   : RLOCK_EREFUSED;
+    query->lock->spec->ops->read_inspect(reply, &query->info, &query->seen);
+    return query->seen.failed ? RLOCK_ENOMEM : 0;
 }
 
 static int read_force(struct rlock__call *call, const struct rlock__reply *reply)
 {
     struct query *query = query_of(call);
-    struct rlock__answer answer = query->lock->spec->ops->read_release(reply);
 
-    query->opened = answer.outcome == RLOCK__DONE;
-    return answer.outcome == RLOCK__GARBLED ? RLOCK_EREFUSED : 0;
+    query->opened = query->lock->spec->ops->read_release(reply).outcome == RLOCK__DONE;
+    return 0;
 }
 
 static bool is_mine(const struct rlock_client *client, const char *holder)
@@ -48,7 +47,7 @@ static bool is_mine(const struct rlock_client *client, const char *holder)
 /* Runs a query; why it failed names the lock. */
 static int run(const struct rlock *lock, struct rlock__call *call)
 {
-    int code = rlock__run(rlock__lock_client(lock), call, NULL);
+    int code = rlock__run(lock->client, call, NULL);
     char name[96];
 
     return code == 0 ? 0
@@ -64,14 +63,14 @@ static int inspect(const struct rlock *lock, struct query *query)
     query->lock = lock;
     lock->spec->ops->inspect(lock->spec, &call.cmd);
     code = run(lock, &call);
-    query->info.mine = code == 0 && is_mine(rlock__lock_client(lock), query->info.holder);
+    query->info.mine = code == 0 && is_mine(lock->client, query->info.holder);
     return code;
 }
 
 static int inspect_one(const struct rlock *lock, struct rlock_info *ret_info)
 {
     struct query query = {.info = RLOCK_INFO_INIT};
-    struct rlock_client *client = rlock__lock_client(lock);
+    struct rlock_client *client = lock->client;
     int64_t deadline = rlock__now_us() + client->core.op_timeout_us;
     int code = inspect(lock, &query);
 
@@ -94,7 +93,7 @@ static int inspect_members(const struct rlock *lock, struct rlock_info *ret_info
 
     *ret_info = (struct rlock_info){.size = sizeof(*ret_info), .ttl_ms = -2};
     for (size_t i = 0; i < composite->n; i++) {
-        const struct rlock member = {.spec = composite->members[i]};
+        const struct rlock member = rlock__lock_of(composite->members[i]);
         struct rlock_info info;
         int result = inspect_one(&member, &info);
 
@@ -112,10 +111,11 @@ static int inspect_members(const struct rlock *lock, struct rlock_info *ret_info
 
 int rlock_inspect(struct rlock *lock, struct rlock_info *ret_info)
 {
+    RLOCK__WHOLE;
     struct rlock_info info;
     int code = rlock__lock_begin(lock);
 
-    if (code == 0 && (ret_info == NULL || !rlock__sized_is_valid(ret_info, sizeof(*ret_info)))) {
+    if (code == 0 && (ret_info == NULL || !rlock__sized_is_valid(ret_info))) {
         code = rlock__fail(RLOCK_EINVAL, "ret_info is NULL, or its size is not set");
     }
     if (code == 0) {
@@ -156,7 +156,7 @@ static void forced(struct rlock_client *client, struct rlock__bytes seen)
 
 static int force(const struct rlock *lock, struct query *query)
 {
-    struct rlock_client *client = rlock__lock_client(lock);
+    struct rlock_client *client = lock->client;
     struct rlock__call call = {
         .kind = RLOCK__COMMAND, .read = read_force, .reader = query, .once = true};
     struct rlock__ask ask = {.seen = rlock__bytes(query->seen.data, query->seen.len),
@@ -195,7 +195,7 @@ static int force_members(const struct rlock *lock, bool *ret_was_locked)
 
     *ret_was_locked = false;
     for (size_t i = 0; i < lock->composite->n; i++) {
-        const struct rlock member = {.spec = lock->composite->members[i]};
+        const struct rlock member = rlock__lock_of(lock->composite->members[i]);
         bool was_locked;
         int result = force_one(&member, &was_locked);
 
@@ -210,6 +210,7 @@ static int force_members(const struct rlock *lock, bool *ret_was_locked)
 
 int rlock_force_unlock(struct rlock *lock, bool *ret_was_locked)
 {
+    RLOCK__WHOLE;
     bool was_locked = false;
     int code = rlock__lock_begin(lock);
 

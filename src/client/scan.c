@@ -73,16 +73,21 @@ static int show_key(struct rlock__asker *asker, struct rlock_client *client,
     struct rlock_info info = RLOCK_INFO_INIT;
     struct rlock__cmd cmd = {0};
     struct rlock__reply reply;
+    const char *shapes;
     int code;
 
     rlock__rw_inspect(key, "any", NULL, &cmd);
+    shapes = cmd.script->shapes;
     code = rlock__asker_ask(asker, &cmd, &reply);
     if (code != 0) {
         return code;
     }
-    if (rlock__reply_is_error(&reply) || !rlock__rw_read_inspect(&reply, &info, NULL) ||
-        !is_owner(info.holder)) {
+    if (!rlock__reply_fits(&reply, shapes, 0)) {
         return 0; /* gone meanwhile, or not a lock */
+    }
+    rlock__rw_read_inspect(&reply, &info, NULL);
+    if (!is_owner(info.holder)) {
+        return 0;
     }
     info.mine = strncmp(info.holder, client->core.uuid, RLOCK__UUID_LEN) == 0;
     return fn(key.at, key.len, &info, payload);
@@ -142,6 +147,7 @@ static int scan(struct rlock_client *client, const char *pattern, rlock_scan_fn 
 int rlock_client_scan(struct rlock_client *client, const char *pattern, rlock_scan_fn *fn,
                       void *payload)
 {
+    RLOCK__WHOLE;
     struct rlock__buf full = {0};
     int code;
 

@@ -2,6 +2,11 @@
 /*
  * The service thread: makes the connections, reads the subscriber connection, hears of
  * cancellations, and keeps watch over the link and the core's timers when no caller does.
+ *
+ * While a caller does, this thread ticks: it reads what came and does what is due, if that was left
+ * undone, and wakes again whom somebody began to wake. A caller that was found standing still has
+ * its work done here until it moves. The tick costs the callers nothing: the first of many calls
+ * wakes this thread, and a tick after the last it goes to sleep for good.
  */
 #include <errno.h>
 #include <poll.h>
@@ -12,6 +17,9 @@
 #include "client/client.h"
 #include "lock/internal.h"
 
+#define TICK_US (50 * RLOCK__MS) /* how long a caller may stand still and keep others waiting */
+#define IDLE_LINK_US                                                                               \
+    RLOCK__SECOND /* what comes on a link that nobody used for so long is looked at */
 #define PING_US (10 * RLOCK__SECOND) /* a connection that has been silent for so long is tried */
 
 /* ---- The link ---- */
@@ -50,8 +58,8 @@ static void link_up(struct rlock_client *client)
     rlock__enter(client);
     rlock__core_server(&client->core, rlock__conn_uptime_s(link->conn), restarted, now);
     rlock__core_link_up(&client->core, link->gen, link->fenced_below, now);
-    rlock__leave(client);
-    rlock__wake_watch(client); /* it has a new socket to poll */
+    rlock__leave_in_turn(client);
+    rlock__look_again(client); /* there is a new socket to poll */
 }
 
 /* Moves the link on: connects when it is time, goes on with a handshake. */
@@ -117,14 +125,15 @@ static void sub_up(struct rlock_client *client)
 static int sub_flush(struct rlock_client *client)
 {
     struct rlock__sub *sub = &client->sub;
+    struct rlock__buf *wanted = &client->core.server.sub_out;
+    bool whole;
     ssize_t n;
 
     rlock__enter(client);
-    (void)rlock__buf_add(&sub->out, client->core.server.sub_out.data,
-                         client->core.server.sub_out.len);
-    rlock__buf_clear(&client->core.server.sub_out);
+    whole = !wanted->failed && rlock__buf_add(&sub->out, wanted->data, wanted->len);
+    rlock__buf_clear(wanted);
     (void)pthread_mutex_unlock(&client->mutex);
-    if (sub->out.failed) {
+    if (!whole) {
         return RLOCK_ENOMEM;
     }
     if (sub->sent < sub->out.len) {
@@ -150,11 +159,11 @@ static int sub_read(struct rlock_client *client, int64_t now)
     if (n <= 0) {
         return n;
     }
-    sub->heard = true;
     sub->heard_at = now;
     sub->pinged_at = 0;
     rlock__enter(client);
     while ((got = rlock__conn_next(sub->conn, &reply)) > 0) {
+        sub->heard = true;
         rlock__core_sub_reply(&client->core, &reply, rlock__now_us());
     }
     rlock__leave(client);
@@ -194,6 +203,20 @@ static bool sub_is_elsewhere(struct rlock_client *client)
     return elsewhere;
 }
 
+static int64_t sub_due(const struct rlock_client *client)
+{
+    const struct rlock__sub *sub = &client->sub;
+
+    if (sub->connecting) {
+        return rlock__conn_deadline(sub->conn);
+    }
+    if (sub->up) {
+        return sub->pinged_at != 0 ? sub->pinged_at + client->core.op_timeout_us
+                                   : sub->heard_at + PING_US;
+    }
+    return sub->retry_at;
+}
+
 static void serve_sub(struct rlock_client *client, short revents, int64_t now)
 {
     struct rlock__sub *sub = &client->sub;
@@ -213,7 +236,7 @@ static void serve_sub(struct rlock_client *client, short revents, int64_t now)
         sub_up(client);
     }
     if (code == 0 && sub->up) {
-        code = (revents & ~POLLOUT) != 0 ? sub_read(client, now) : 0;
+        code = (revents & ~POLLOUT) != 0 || now >= sub_due(client) ? sub_read(client, now) : 0;
         code = code == 0 ? sub_ping(client, now) : code;
         code = code == 0 ? sub_flush(client) : code;
         code = code == 0 && sub_is_elsewhere(client) ? RLOCK_ECONN : code;
@@ -222,20 +245,6 @@ static void serve_sub(struct rlock_client *client, short revents, int64_t now)
         sub_failed(client);
     }
     rlock__drive(client);
-}
-
-static int64_t sub_due(const struct rlock_client *client)
-{
-    const struct rlock__sub *sub = &client->sub;
-
-    if (sub->connecting) {
-        return rlock__conn_deadline(sub->conn);
-    }
-    if (sub->up) {
-        return sub->pinged_at != 0 ? sub->pinged_at + client->core.op_timeout_us
-                                   : sub->heard_at + PING_US;
-    }
-    return sub->retry_at;
 }
 
 /* ---- Cancellations ---- */
@@ -258,13 +267,70 @@ static void serve_cancels(struct rlock_client *client)
 
 enum { WAKE, LINK, SUB, CANCEL, N_FDS };
 
+/* When to look after the caller that keeps watch, or did since the last tick. With the mutex. */
+static int64_t next_tick(struct rlock_client *client, int64_t now)
+{
+    if (client->keeper == NULL && !client->keeper_moved && client->woken == NULL) {
+        client->tick_at = RLOCK__NEVER;
+    } else if (client->tick_at == RLOCK__NEVER) {
+        client->tick_at = now + TICK_US;
+    }
+    return client->tick_at;
+}
+
+/*
+ * Whether to look for replies on the link, not for its end alone: while no caller does and some are
+ * awaited, and where nobody has used the link for a while, since then nothing may come. ret_until:
+ * no later than when that is due. With the mutex held.
+ */
+static bool reads_link(const struct rlock_client *client, bool watching, int64_t now,
+                       int64_t *ret_until)
+{
+    const struct rlock__flight *flight = &client->core.server.flight;
+    int64_t due = (flight->sent != NULL ? now : flight->heard_at) + IDLE_LINK_US;
+
+    if (!flight->up) {
+        return false;
+    }
+    if (flight->sent != NULL ? watching : now >= due) {
+        return true;
+    }
+    *ret_until = rlock__min(*ret_until, due);
+    return false;
+}
+
+/* Until when to sleep for the core's sake, and whether with an eye on replies. */
+static int64_t plan_core(struct rlock_client *client, struct pollfd *link, int64_t now)
+{
+    const struct rlock__core *core = &client->core;
+    bool watching = rlock__is_unwatched(client);
+    int64_t until = next_tick(client, now);
+
+    if (watching) {
+        until = rlock__min(until, rlock__core_next(core));
+    }
+    if (core->channels != NULL || client->sub.up || client->sub.connecting) {
+        until = rlock__min(until, sub_due(client));
+    }
+    if (client->service_looks || (client->sub.up && core->server.sub_out.len != 0)) {
+        until = 0; /* it came while this thread was awake */
+    }
+    if (link->events == POLLRDHUP && reads_link(client, watching, now, &until)) {
+        link->events = POLLIN | POLLRDHUP;
+        link->events |= atomic_load(&client->link.stuck) ? POLLOUT : 0;
+    }
+    client->service_reads = (link->events & POLLIN) != 0;
+    return until;
+}
+
 /* What to poll for, and until when. Returns false when the thread is to end. */
-static bool plan(struct rlock_client *client, struct pollfd fds[static N_FDS], int64_t *ret_until)
+static bool plan(struct rlock_client *client, struct pollfd fds[static N_FDS], int64_t now,
+                 int64_t *ret_until)
 {
     struct rlock__link *link = &client->link;
     struct rlock__sub *sub = &client->sub;
     int64_t until = RLOCK__NEVER;
-    bool watching, wanted, stop;
+    bool stop;
 
     fds[WAKE] = (struct pollfd){.fd = client->wake_fd, .events = POLLIN};
     fds[CANCEL] = (struct pollfd){.fd = client->cancel_fd, .events = POLLIN};
@@ -285,33 +351,43 @@ static bool plan(struct rlock_client *client, struct pollfd fds[static N_FDS], i
     }
     rlock__enter(client);
     stop = client->stop_service;
-    watching = client->keeper == NULL;
-    wanted = client->core.channels != NULL;
-    if (watching) {
-        until = rlock__min(until, rlock__core_next(&client->core));
-    }
-    if (wanted || sub->up || sub->connecting) {
-        until = rlock__min(until, sub_due(client));
-    }
-    if (sub->up && client->core.server.sub_out.len != 0) { /* came up while this thread was awake */
-        until = 0;
-    }
-    if (watching && client->core.server.flight.sent != NULL && fds[LINK].events == POLLRDHUP) {
-        fds[LINK].events = POLLIN | POLLRDHUP;
-        fds[LINK].events |= atomic_load(&link->stuck) ? POLLOUT : 0;
-    }
-    client->service_reads = (fds[LINK].events & POLLIN) != 0;
+    until = rlock__min(until, plan_core(client, &fds[LINK], now));
     client->service_until = until;
     (void)pthread_mutex_unlock(&client->mutex);
     *ret_until = until;
     return !stop;
 }
 
-static void tick(struct rlock_client *client, int64_t now)
+/* A keeper that left something undone, and did not move, is not to be relied on until it does. */
+static void look_after_keeper(struct rlock_client *client, bool undone, int64_t now)
 {
+    client->keeper_still = client->keeper != NULL && !client->keeper_moved && undone;
+    client->keeper_moved = false;
+    client->untold = client->woken;
+    client->tick_at = now + TICK_US;
+}
+
+/* Reads, and does what is due by now: where no caller does, and at each tick. */
+static void watch(struct rlock_client *client, bool readable, int64_t now)
+{
+    bool ticks, due, came = false;
+
     rlock__enter(client);
-    client->service_until = 0;
-    if (client->keeper == NULL && rlock__core_next(&client->core) <= now) {
+    client->service_until = 0; /* what this thread sees from here on need not be told to it */
+    client->service_looks = false;
+    ticks = now >= client->tick_at;
+    due = (ticks || rlock__is_unwatched(client)) && rlock__core_next(&client->core) <= now;
+    (void)pthread_mutex_unlock(&client->mutex);
+    if (ticks || due) {
+        came = rlock__drive_read_all(client);
+    } else if (readable) {
+        (void)rlock__drive_read(client);
+    }
+    rlock__enter(client);
+    if (ticks) {
+        look_after_keeper(client, came || due, now);
+    }
+    if (due) {
         rlock__core_tick(&client->core, now);
     }
     rlock__leave(client);
@@ -322,29 +398,26 @@ void *rlock__service_main(void *arg)
 {
     struct rlock_client *client = arg;
     struct pollfd fds[N_FDS];
-    int64_t until;
+    int64_t until, now = rlock__now_us();
     uint64_t pokes;
 
-    while (plan(client, fds, &until)) {
-        int64_t now = rlock__now_us();
+    while (plan(client, fds, now, &until)) {
         int64_t pause = until == RLOCK__NEVER
                             ? -1
                             : rlock__min(rlock__ms_up(rlock__max(0, until - now)), 60000);
 
         (void)poll(fds, N_FDS, (int)pause);
-        now = rlock__now_us();
-        tick(client, now);
+        now = rlock__now_us(); /* before anything is read */
         if ((fds[WAKE].revents & POLLIN) != 0) {
             (void)!read(client->wake_fd, &pokes, sizeof(pokes));
         }
-        if (fds[LINK].revents != 0 && atomic_load(&client->link.fd) == fds[LINK].fd) {
-            rlock__drive_read(client);
-        }
+        watch(client, fds[LINK].revents != 0 && atomic_load(&client->link.fd) == fds[LINK].fd, now);
         serve_link(client, now);
         serve_sub(client, fds[SUB].revents, now);
         if (fds[CANCEL].revents != 0) {
             serve_cancels(client);
         }
+        now = rlock__now_us();
     }
     return NULL;
 }

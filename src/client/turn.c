@@ -20,7 +20,7 @@
 #include "lock/internal.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects all parties */
-static pthread_cond_t idle = PTHREAD_COND_INITIALIZER;    /* some party has no effort under way */
+static pthread_cond_t idle; /* some party has no effort under way; waits by CLOCK_MONOTONIC */
 static struct rlock__party *parties;
 static uint64_t random_state;
 
@@ -54,8 +54,7 @@ static void carry_out_all(struct rlock__wish *wishes, size_t n, struct waiter *w
         }
         client = rlock__client_of(core);
         rlock__enter(client);
-        if (waiter != NULL && client->keeper == NULL) {
-            client->keeper = &waiter->parker;
+        if (waiter != NULL && rlock__watch_begin(client, &waiter->parker)) {
             waiter->kept[waiter->n_kept++] = client;
         }
         for (size_t k = i; k < n; k++) {
@@ -93,25 +92,30 @@ struct rlock__party *rlock__party_find(const struct rlock__composite *composite,
     return NULL;
 }
 
-/* A member's call is complete: under its client's mutex. */
+/* Whoever drives the party has something to do. */
+static void ring(struct waiter *waiter)
+{
+    const uint64_t one = 1;
+
+    if (waiter != NULL && waiter->asleep) {
+        waiter->asleep = false;
+        (void)!write(waiter->fd, &one, sizeof(one));
+    }
+}
+
+/* A member's call is complete, or its channel spoke: under its client's mutex. */
 static void finish(struct rlock__call *call)
 {
     struct rlock__slot *slot = call->payload;
     struct rlock__party *party = slot->party;
-    struct waiter *waiter;
     struct rlock__wish wish = {0};
     bool wished = false;
 
     (void)pthread_mutex_lock(&mutex);
-    rlock__party_done(slot, rlock__now_us());
-    waiter = party->waiter;
-    if (waiter == NULL) {
+    rlock__party_done(call, rlock__now_us());
+    ring(party->waiter);
+    if (party->waiter == NULL) {
         wished = rlock__wish_take(slot, finish, &wish);
-    } else if (waiter->asleep) {
-        const uint64_t one = 1;
-
-        waiter->asleep = false;
-        (void)!write(waiter->fd, &one, sizeof(one));
     }
     if (wished) {
         party->users++;
@@ -154,7 +158,7 @@ static void report(const struct rlock__composite *composite, struct rlock__loss 
     rlock__enter(client);
     rlock__note(&client->core, RLOCK_LOG_WARNING, "lock %s: lost: %s",
                 rlock__text(loss->name, name, sizeof(name)), rlock_reason_text(loss->reason));
-    LL_APPEND(client->core.lost, loss);
+    DL_APPEND(client->core.lost, loss);
     rlock__leave(client);
 }
 
@@ -261,7 +265,7 @@ static int wait_for_turn(const struct rlock__turn *turn)
     until = rlock__min(turn->deadline - now, TURN_US) + ts.tv_nsec / 1000;
     ts.tv_sec += until / RLOCK__SECOND;
     ts.tv_nsec = (long)(until % RLOCK__SECOND) * 1000;
-    (void)pthread_cond_clockwait(&idle, &mutex, CLOCK_MONOTONIC, &ts);
+    (void)pthread_cond_timedwait(&idle, &mutex, &ts);
     return 0;
 }
 
@@ -334,10 +338,11 @@ static bool is_hit(const struct rlock__party *party, const struct rlock__loss *l
     return false;
 }
 
-/* Lets a party give back its other members, if nobody has its turn: who has it does it. */
+/* Lets a party give back its other members; if somebody has its turn, lets that one do it. */
 static void settle(struct rlock__party *party, struct rlock_client *closing)
 {
     if (party->busy) {
+        ring(party->waiter);
         return;
     }
     party->busy = true;
@@ -386,7 +391,8 @@ void rlock__composites_thread_exit(uint64_t thread)
                 struct rlock_client *client = rlock__client_of(party->composite->members[i]->core);
 
                 rlock__enter(client);
-                rlock__core_thread_exit(&client->core, thread, rlock__now_us());
+                rlock__core_thread_exit(&client->core, party->composite->members[i], thread,
+                                        rlock__now_us());
                 rlock__leave(client);
                 rlock__drive(client);
             }
@@ -400,6 +406,16 @@ void rlock__composites_thread_exit(uint64_t thread)
     (void)pthread_mutex_unlock(&mutex);
 }
 
+void rlock__composites_init(void)
+{
+    pthread_condattr_t attr;
+
+    (void)pthread_condattr_init(&attr);
+    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&idle, &attr);
+    (void)pthread_condattr_destroy(&attr);
+}
+
 void rlock__composites_fork(enum rlock__fork_stage stage)
 {
     if (stage == RLOCK__BEFORE_FORK) {
@@ -408,7 +424,7 @@ void rlock__composites_fork(enum rlock__fork_stage stage)
     }
     if (stage == RLOCK__IN_CHILD) { /* what the parent's threads were doing is nobody's here */
         parties = NULL;
-        idle = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+        rlock__composites_init();
     }
     (void)pthread_mutex_unlock(&mutex);
 }

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/rights.h"
+
+#include <stdio.h>
+
+#include "lock/internal.h"
+
+/*
+ * Each command in a form that does nothing, since permission is looked at before the arguments: %
+ * is a key that nobody uses, @ a channel.
+ */
+struct right {
+    const char *right;
+    const char *words;
+    enum rlock__use use;
+    const char *meaning;
+};
+
+#define NO_LOCKS "locks will not work"
+#define IN_DOUBT "after a broken connection some answers are \"in doubt\""
+#define FENCED "fenced"
+#define FAIR "fair"
+#define RW "read/write"
+
+static const struct right commands[] = {
+    {"+evalsha", "EVALSHA 0000000000000000000000000000000000000000 0", RLOCK__FOR_ALL, NO_LOCKS},
+    {"+eval", "EVAL return+0 0", RLOCK__FOR_ALL, NO_LOCKS},
+    {"+exists", "EXISTS %", RLOCK__FOR_ALL, NO_LOCKS},
+    {"+hexists", "HEXISTS % field", RLOCK__FOR_ALL, NO_LOCKS},
+    {"+hset", "HSET % field value odd", RLOCK__FOR_ALL, NO_LOCKS},
+    {"+hget", "HGET % field", RLOCK__FOR_ALL, NO_LOCKS},
+    {"+hdel", "HDEL % field", RLOCK__FOR_ALL, NO_LOCKS},
+    {"+hlen", "HLEN %", RLOCK__FOR_ALL, NO_LOCKS},
+    {"+hkeys", "HKEYS %", RLOCK__FOR_ALL, NO_LOCKS},
+    {"+pexpire", "PEXPIRE % 1", RLOCK__FOR_ALL, NO_LOCKS},
+    {"+pttl", "PTTL %", RLOCK__FOR_ALL, NO_LOCKS},
+    {"+del", "DEL %", RLOCK__FOR_ALL, NO_LOCKS},
+    {"+time", "TIME", RLOCK__FOR_ALL, "renewals fail, and holds are lost"},
+    {"+get", "GET %", RLOCK__FOR_FENCED, FENCED},
+    {"+set", "SET % value XX", RLOCK__FOR_FENCED, FENCED},
+    {"+hmget", "HMGET % field", RLOCK__FOR_FAIR, FAIR},
+    {"+lindex", "LINDEX % 0", RLOCK__FOR_FAIR, FAIR},
+    {"+llen", "LLEN %", RLOCK__FOR_FAIR, FAIR},
+    {"+lpos", "LPOS % element", RLOCK__FOR_FAIR, FAIR},
+    {"+lrange", "LRANGE % 0 0", RLOCK__FOR_FAIR, FAIR},
+    {"+lrem", "LREM % 0 element", RLOCK__FOR_FAIR, FAIR},
+    {"+rpush", "RPUSH % element", RLOCK__FOR_FAIR, FAIR}, /* leaves something: DEL is permitted */
+    {"+zadd", "ZADD % no-number member", RLOCK__FOR_FAIR, FAIR},
+    {"+zcard", "ZCARD %", RLOCK__FOR_FAIR, FAIR},
+    {"+zrem", "ZREM % member", RLOCK__FOR_FAIR, FAIR},
+    {"+zscore", "ZSCORE % member", RLOCK__FOR_FAIR, FAIR},
+    {"+get", "GET %", RLOCK__FOR_RW, RW},
+    {"+set", "SET % value XX", RLOCK__FOR_RW, RW},
+    {"+hgetall", "HGETALL %", RLOCK__FOR_RW, RW},
+    {"+publish", "PUBLISH @ 0", RLOCK__FOR_EASE,
+     "waiters of others notice a release only when they look again"},
+    {"+unsubscribe", "UNSUBSCRIBE @", RLOCK__FOR_EASE,
+     "messages about locks that nobody waits for any more go on coming"},
+    {"+ping", "PING", RLOCK__FOR_EASE, "a connection that died in silence is noticed late"},
+    {"+info", "INFO server", RLOCK__FOR_EASE, "a restarted server is not told from a reached one"},
+    {"+client|setname", "CLIENT SETNAME rlock-doctor", RLOCK__FOR_EASE,
+     "nobody can tell on which machine a holder is"},
+    {"+client|id", "CLIENT ID", RLOCK__FOR_EASE, IN_DOUBT},
+    {"+client|kill", "CLIENT KILL ID 9223372036854775807", RLOCK__FOR_EASE, IN_DOUBT},
+    {"+client|list", "CLIENT LIST ID 0", RLOCK__FOR_EASE,
+     "a broken connection's number is killed without a look whose it is now; on which machine a "
+     "holder is stays unknown"},
+    {"+pubsub|numsub", "PUBSUB NUMSUB @", RLOCK__FOR_EASE,
+     "who waits for a fair lock and was killed is passed over later"},
+    {"+scan", "SCAN 0 COUNT 1", RLOCK__FOR_EASE, "rlock ls does not work"},
+};
+
+/* Keys and channels by what stands before the {name}; NULL: the name itself. */
+struct name {
+    const char *before;
+    enum rlock__use use;
+    const char *meaning;
+};
+
+static const struct name keys[] = {
+    {NULL, RLOCK__FOR_ALL, NO_LOCKS},
+    {"redisson_lock_token:", RLOCK__FOR_FENCED, FENCED},
+    {"redisson_lock_queue:", RLOCK__FOR_FAIR, FAIR},
+    {"redisson_lock_timeout:", RLOCK__FOR_FAIR, FAIR},
+    {"rlock_fair:", RLOCK__FOR_FAIR, FAIR},
+    {"", RLOCK__FOR_RW, RW},
+    {"rlock_writer_waits:", RLOCK__FOR_RW, RW},
+};
+
+static const struct name channels[] = {
+    {"redisson_lock__channel:", RLOCK__FOR_EASE,
+     "waiters ask several times a second instead of being woken"},
+    {"redisson_rwlock:", RLOCK__FOR_EASE,
+     "those who wait to read or write ask several times a second instead of being woken"},
+};
+
+struct trial {
+    struct rlock__asker *asker;
+    struct rlock__bytes prefix, key;
+    rlock__lack_fn *fn;
+    void *payload;
+};
+
+enum verdict { PERMITTED, NO_COMMAND, NO_KEY, NO_CHANNEL };
+
+/* Which permission the server's answer says is missing; none that it knows nothing of it. */
+static enum verdict judge(const struct rlock__reply *reply)
+{
+    char text[200];
+
+    if (!rlock__reply_is_error(reply)) {
+        return PERMITTED;
+    }
+    (void)rlock__text(rlock__reply_str(reply, 0), text, sizeof(text));
+    if (strncmp(text, "NOPERM", 6) != 0) {
+        return strncmp(text, "ERR unknown command", 19) == 0 ? NO_COMMAND : PERMITTED;
+    }
+    if (strstr(text, " channel") != NULL) {
+        return NO_CHANNEL;
+    }
+    return strstr(text, " key") != NULL ? NO_KEY : NO_COMMAND;
+}
+
+/* Asks with the words, of which % stands for key and @ for channel; + within a word is a blank. */
+static int ask(const struct trial *trial, const char *words, struct rlock__bytes key,
+               struct rlock__bytes channel, enum verdict *ret_verdict)
+{
+    struct rlock__cmd cmd = {0};
+    struct rlock__reply reply;
+    char copy[128], *rest = copy, *word;
+    int code;
+
+    (void)snprintf(copy, sizeof(copy), "%s", words);
+    while ((word = strsep(&rest, " ")) != NULL) {
+        if (strcmp(word, "%") == 0) {
+            rlock__cmd_arg(&cmd, key);
+        } else if (strcmp(word, "@") == 0) {
+            rlock__cmd_arg(&cmd, channel);
+        } else {
+            for (char *plus = word; (plus = strchr(plus, '+')) != NULL;) {
+                *plus = ' ';
+            }
+            rlock__cmd_arg(&cmd, rlock__bytes_of(word));
+        }
+    }
+    code = rlock__asker_ask(trial->asker, &cmd, &reply);
+    *ret_verdict = code == 0 ? judge(&reply) : PERMITTED;
+    return code;
+}
+
+/* "<before>{<name>}", or the name itself. */
+static struct rlock__bytes full_name(const char *before, struct rlock__bytes name,
+                                     struct rlock__buf *buf)
+{
+    if (before == NULL) {
+        return name;
+    }
+    rlock__buf_clear(buf);
+    (void)rlock__buf_addf(buf, "%s{", before);
+    (void)rlock__buf_add(buf, name.at, name.len);
+    (void)rlock__buf_add(buf, "}", 1);
+    return rlock__bytes(buf->data, buf->len);
+}
+
+/* A pattern as an ACL has it: "~redisson_lock_queue:{app:*". */
+static void report_name(const struct trial *trial, char sign, const struct name *name)
+{
+    char prefix[96], right[200];
+
+    (void)rlock__text(trial->prefix, prefix, sizeof(prefix));
+    (void)snprintf(right, sizeof(right), "%c%s%s%s*", sign,
+                   name->before != NULL ? name->before : "", name->before != NULL ? "{" : "",
+                   prefix);
+    trial->fn(name->use, right, name->meaning, trial->payload);
+}
+
+/* Where no lock will work, the rest does not matter. */
+static int try_commands(const struct trial *trial)
+{
+    const size_t n = sizeof(commands) / sizeof(commands[0]);
+    enum verdict verdict;
+    bool lacks = false;
+    int code = 0;
+
+    for (size_t i = 0; code == 0 && i < n && (!lacks || commands[i].use == RLOCK__FOR_ALL); i++) {
+        code = ask(trial, commands[i].words, trial->key, trial->key, &verdict);
+        if (verdict == NO_COMMAND) {
+            trial->fn(commands[i].use, commands[i].right, commands[i].meaning, trial->payload);
+            lacks = lacks || commands[i].use == RLOCK__FOR_ALL;
+        }
+    }
+    return code == 0 ? ask(trial, "DEL %", trial->key, trial->key, &verdict) : code;
+}
+
+static int try_names(const struct trial *trial, const struct name *names, size_t n, bool are_keys)
+{
+    struct rlock__buf buf = {0};
+    int code = 0;
+
+    for (size_t i = 0; code == 0 && i < n; i++) {
+        const struct rlock__bytes full = full_name(names[i].before, trial->key, &buf);
+        enum verdict verdict;
+
+        code = ask(trial, are_keys ? "EXISTS %" : "PUBLISH @ 0", full, full, &verdict);
+        if (verdict == (are_keys ? NO_KEY : NO_CHANNEL)) {
+            report_name(trial, are_keys ? '~' : '&', &names[i]);
+        }
+    }
+    rlock__buf_fini(&buf);
+    return code;
+}
+
+int rlock__rights_try(struct rlock__asker *asker, struct rlock__bytes prefix,
+                      struct rlock__bytes key, rlock__lack_fn *fn, void *payload)
+{
+    const struct trial trial = {
+        .asker = asker, .prefix = prefix, .key = key, .fn = fn, .payload = payload};
+    int code = try_commands(&trial);
+
+    code = code == 0 ? try_names(&trial, keys, sizeof(keys) / sizeof(keys[0]), true) : code;
+    return code == 0 ? try_names(&trial, channels, sizeof(channels) / sizeof(channels[0]), false)
+                     : code;
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Waking those who sleep: callers that are parked, the keeper, the service thread, the dispatcher.
+ *
+ * It is done without any mutex, and so by a thread that may stand still before it is. What is to be
+ * done therefore stays written down until it has been: a sleeper alone says that it is awake, and
+ * a caller stands in client.woken until it has seen its signal. Whoever leaves the core next, or
+ * the service thread at its tick, wakes it once more.
+ */
+#include <errno.h>
+#include <utlist.h>
+
+#include "client/client.h"
+
+#define BATCH 64 /* callers that are woken before the mutex is taken again */
+
+/* What is to be done once the mutex is dropped. */
+struct wakes {
+    atomic_int *signals[BATCH];
+    size_t n;
+    bool more; /* there are others */
+    bool keeper, service, dispatcher;
+};
+
+static void poke(int fd)
+{
+    const uint64_t one = 1;
+
+    while (write(fd, &one, sizeof(one)) < 0 && errno == EINTR) {
+    }
+}
+
+void rlock__wake_service(const struct rlock_client *client)
+{
+    poke(client->wake_fd);
+}
+
+void rlock__enter(struct rlock_client *client)
+{
+    (void)pthread_mutex_lock(&client->mutex);
+}
+
+/* ---- Callers ---- */
+
+void rlock__signal(struct rlock_client *client, struct rlock__parker *parker,
+                   enum rlock__park signal)
+{
+    if (parker->parked) {
+        DL_DELETE(client->parked, parker);
+        parker->parked = false;
+        DL_APPEND(client->woken, parker);
+        client->untold = client->untold == NULL ? parker : client->untold;
+    }
+    atomic_store_explicit(&parker->signal, (int)signal, memory_order_release);
+}
+
+void rlock__seen(struct rlock_client *client, struct rlock__parker *parker)
+{
+    if (client->untold == parker) {
+        client->untold = parker->next;
+    }
+    DL_DELETE(client->woken, parker);
+}
+
+static void signal_done(struct rlock_client *client)
+{
+    struct rlock__call *call;
+
+    while ((call = client->core.done) != NULL) {
+        DL_DELETE(client->core.done, call);
+        if (call->finish != NULL) {
+            call->finish(call); /* which may begin another */
+        } else {
+            rlock__signal(client, call->payload, RLOCK__PARK_DONE);
+        }
+    }
+}
+
+/* ---- Those who keep watch ---- */
+
+/* Whether the keeper sleeps, and longer than it may. */
+static bool keeper_oversleeps(const struct rlock_client *client)
+{
+    const struct rlock__parker *keeper = client->keeper;
+
+    return keeper != NULL && client->keeper_until != 0 &&
+           (client->keeper_looks || rlock__core_next(&client->core) < client->keeper_until ||
+            atomic_load(&keeper->signal) == RLOCK__PARK_DONE);
+}
+
+/* Whether the service thread sleeps, and longer than it may, or without an eye on what comes. */
+static bool service_oversleeps(const struct rlock_client *client)
+{
+    const struct rlock__core *core = &client->core;
+    bool subscribe = core->server.sub_out.len != 0 || (core->channels != NULL && !client->sub.up);
+    bool unread = core->server.flight.sent != NULL && !client->service_reads;
+    bool unheeded = client->keeper != NULL && client->tick_at == RLOCK__NEVER;
+
+    return client->service_until != 0 &&
+           (client->service_looks || subscribe || unheeded ||
+            (rlock__is_unwatched(client) &&
+             (unread || rlock__core_next(core) < client->service_until)));
+}
+
+void rlock__look_again(struct rlock_client *client)
+{
+    rlock__enter(client);
+    client->keeper_looks = client->service_looks = true;
+    rlock__leave_in_turn(client);
+}
+
+/* ---- Leaving ---- */
+
+static void note(struct rlock_client *client, struct wakes *wakes)
+{
+    const struct rlock__core *core = &client->core;
+    struct rlock__parker *parker = client->untold;
+
+    wakes->n = 0;
+    for (; parker != NULL && wakes->n < BATCH; parker = parker->next) {
+        wakes->signals[wakes->n++] = &parker->signal;
+    }
+    client->untold = parker;
+    wakes->more = parker != NULL;
+    wakes->keeper = keeper_oversleeps(client);
+    wakes->service = service_oversleeps(client);
+    wakes->dispatcher = core->lost != NULL || core->notes != NULL || core->closed;
+}
+
+static void carry_out(struct rlock_client *client, const struct wakes *wakes)
+{
+    for (size_t i = 0; i < wakes->n; i++) {
+        rlock__unpark(wakes->signals[i]);
+    }
+    if (wakes->keeper) {
+        poke(client->keeper_fd);
+    }
+    if (wakes->service) {
+        rlock__wake_service(client);
+    }
+    if (wakes->dispatcher) {
+        (void)pthread_cond_broadcast(&client->news);
+    }
+}
+
+/* What the core wants done is handed to those who do it. */
+static void settle(struct rlock_client *client)
+{
+    const struct rlock__flight *flight = &client->core.server.flight;
+
+    signal_done(client);
+    if (flight->out.len != 0 || flight->close) {
+        atomic_store(&client->send_wanted, true);
+    }
+}
+
+void rlock__leave(struct rlock_client *client)
+{
+    struct wakes wakes;
+
+    settle(client);
+    for (;;) {
+        atomic_store(&client->wake_wanted, false);
+        note(client, &wakes);
+        (void)pthread_mutex_unlock(&client->mutex);
+        carry_out(client, &wakes);
+        if (!wakes.more) {
+            return;
+        }
+        rlock__enter(client);
+    }
+}
+
+void rlock__leave_in_turn(struct rlock_client *client)
+{
+    settle(client);
+    atomic_store(&client->wake_wanted, true);
+    (void)pthread_mutex_unlock(&client->mutex);
+}
