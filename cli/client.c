@@ -3,6 +3,7 @@
 
 #include "say.h"
 #include "secret.h"
+#include "waiting.h"
 
 #include <stddef.h>
 #include <unistd.h>
@@ -26,7 +27,12 @@ static void on_log(enum rlock_level level, const char *text, void *payload)
     static const char *const names[] = {"", "error", "warning", "info", "debug"};
     const struct cli_sink *sink = payload;
 
-    cli_say(sink->opts, NULL, "%s: %s", names[level], text);
+    if (sink->opts->verbose) {
+        cli_say(sink->opts, NULL, "%s: %s", names[level], text);
+    }
+    if (sink->waiting != NULL && level <= RLOCK_LOG_WARNING) {
+        cli_waiting_news(sink->waiting, text);
+    }
 }
 
 static void forget_secrets(struct cli_options *opts)
@@ -44,8 +50,9 @@ int cli_client_open(struct cli_options *opts, struct cli_sink *sink,
         RLOCK_CLIENT_OPTS(.url = opts->url, .password = opts->password, .key_prefix = opts->prefix,
                           .ca_file = opts->ca_file, .cert_file = opts->cert_file,
                           .key_file = opts->key_file, .renewed_lease_ms = opts->renewed_lease_ms,
-                          .on_lost = on_lost, .on_log = opts->verbose ? on_log : NULL,
-                          .log_level = RLOCK_LOG_DEBUG, .payload = sink);
+                          .on_lost = on_lost, .on_log = on_log,
+                          .log_level = opts->verbose ? RLOCK_LOG_DEBUG : RLOCK_LOG_WARNING,
+                          .payload = sink);
     const int code = rlock_client_open(&client_opts, ret_client);
 
     if (opts->redlock == NULL) { /* else there are more servers to open with them */

@@ -10,8 +10,9 @@
 /* Where the client's callbacks write. Must outlive the client. */
 struct cli_sink {
     const struct cli_options *opts;
-    int lost_fd;       /* an eventfd that wakes whoever watches a hold; -1 none */
-    atomic_int reason; /* of the first loss, as enum rlock_reason; 0 none */
+    int lost_fd;                 /* an eventfd that wakes whoever watches a hold; -1 none */
+    atomic_int reason;           /* of the first loss, as enum rlock_reason; 0 none */
+    struct cli_waiting *waiting; /* who is told what is wrong while the command waits; or NULL */
 };
 
 /* Opens the client and erases the options' secrets. Returns as cli_lock_make(). */

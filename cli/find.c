@@ -59,6 +59,21 @@ static void find_kind(struct found *found, struct rlock_client *client, const ch
     prefer(found, other, false);
 }
 
+int cli_holder_ask(struct rlock *lock, struct rlock_client *client, const char *name,
+                   struct rlock_info *ret_info)
+{
+    const int code = rlock_inspect(lock, ret_info);
+
+    if (code == 0 && !ret_info->locked && ret_info->mode[0] != '\0') {
+        const bool is_read = strcmp(ret_info->mode, "read") == 0;
+        struct found other = ask_as(is_read ? rlock_read_new : rlock_write_new, client, name);
+
+        *ret_info = other.info;
+        (void)rlock_free(other.lock);
+    }
+    return code;
+}
+
 int cli_lock_find(const struct cli_options *opts, struct rlock_client *client, const char *name,
                   struct rlock **ret_lock, struct rlock_info *ret_info)
 {

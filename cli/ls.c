@@ -81,7 +81,7 @@ static size_t widest_key(const struct table *table)
     FILE *nowhere = open_memstream(&line, &size);
 
     for (size_t i = 0; nowhere != NULL && i < table->n; i++) {
-        const size_t columns = cli_put_text(nowhere, table->entries[i].key, table->entries[i].len);
+        const size_t columns = cli_put_name(nowhere, table->entries[i].key, table->entries[i].len);
 
         widest = columns > widest ? columns : widest;
     }
@@ -94,7 +94,7 @@ static size_t widest_key(const struct table *table)
 
 static void print_row(const struct entry *entry, size_t width)
 {
-    const size_t columns = cli_put_text(stdout, entry->key, entry->len);
+    const size_t columns = cli_put_name(stdout, entry->key, entry->len);
 
     (void)printf("%*s  %5lld  ", (int)(width > columns ? width - columns : 0), "",
                  (long long)entry->info.count);

@@ -28,6 +28,7 @@ static const struct verb verbs[] = {
     {CLI_INFO, "info", cli_info, "[options] NAME...", 1, -1,
      "Says whether each lock is held, by whom and for how long.\n",
      "  rlock info nightly-report\n"
+     "  rlock info --check nightly-report && echo free\n"
      "  rlock info --json nightly-report | jq .ttl_ms\n"},
     {CLI_LS, "ls", cli_ls, "[options] [PATTERN]", 0, 1,
      "Lists the keys that look like locks; PATTERN is as in SCAN MATCH.\n",
@@ -158,7 +159,7 @@ static int dispatch(int argc, char **argv)
         return CLI_EXIT_OK;
     }
     if (verb != NULL) {
-        return run_verb(verb, argc - 2, argv + 2);
+        return run_verb(verb, argc - 1, argv + 1);
     }
     return cli_usage("'%s' is not a command: run, info, ls, break or doctor", argv[1]);
 }

@@ -5,11 +5,14 @@
 #include "say.h"
 #include "secret.h"
 
+#include <ctype.h>
+#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define DEFAULT_URL "redis://localhost:6379"
+#define NOT_A_TIME "is not a duration (300ms, 2s, 1m, 1h)"
 
 /* One line per kind of lock. */
 static const struct cli_kind kinds[] = {
@@ -19,48 +22,23 @@ static const struct cli_kind kinds[] = {
     {"write", rlock_write_new},
 };
 
-/* Takes the option's value, NULL if it has none. Returns NULL, or what is wrong with the value. */
+/* What an option does with its value. */
+enum does { SETS, GIVES_TEXT, GIVES_TIME, CALLS };
+
+/* Takes the value, NULL if the option has none. Returns NULL, or what is wrong with it. */
 typedef const char *set_fn(struct cli_options *opts, char *value);
 
-struct option {
+struct spec {
     const char *name;
+    char letter;       /* 0: none */
     const char *value; /* what help calls it; NULL: a switch */
     int verbs;
+    enum does does;
+    size_t at;        /* of the member that it sets */
+    int64_t least_ms; /* of a time: the library's limit */
     set_fn *set;
     const char *help;
 };
-
-static const char *set_duration(int64_t *ret_ms, const char *value)
-{
-    return cli_duration_parse(value, ret_ms) ? NULL : "is not a duration (300ms, 2s, 1m, 1h)";
-}
-
-static const char *set_wait(struct cli_options *opts, char *value)
-{
-    return set_duration(&opts->wait_ms, value);
-}
-
-/* The library's limit, in the words of the command line. */
-static const char *set_lease(struct cli_options *opts, char *value)
-{
-    const char *wrong = set_duration(&opts->lease_ms, value);
-
-    return wrong == NULL && opts->lease_ms < 10 ? "is too short; 10ms at least" : wrong;
-}
-
-static const char *set_renewed_lease(struct cli_options *opts, char *value)
-{
-    const char *wrong = set_duration(&opts->renewed_lease_ms, value);
-
-    return wrong == NULL && opts->renewed_lease_ms < 30 ? "is too short; 30ms at least" : wrong;
-}
-
-static const char *set_max_hold(struct cli_options *opts, char *value)
-{
-    const char *wrong = set_duration(&opts->max_hold_ms, value);
-
-    return wrong == NULL && opts->max_hold_ms == 0 ? "is no time at all" : wrong;
-}
 
 static const char *set_kind(struct cli_options *opts, char *value)
 {
@@ -73,18 +51,34 @@ static const char *set_kind(struct cli_options *opts, char *value)
     return "is not a kind of lock (reentrant, non-reentrant, spin, fenced, fair, read, write)";
 }
 
-/* The library's limit again. */
-static const char *set_fair_slot(struct cli_options *opts, char *value)
-{
-    const char *wrong = set_duration(&opts->fair_slot_ms, value);
-
-    return wrong == NULL && opts->fair_slot_ms < 1000 ? "is too short; 1s at least" : wrong;
-}
-
-static const char *set_no_reentry(struct cli_options *opts, char *value)
+static const char *set_shared(struct cli_options *opts, char *value)
 {
     (void)value;
-    opts->no_reentry = true;
+    return set_kind(opts, (char[]){"read"});
+}
+
+static const char *set_exclusive(struct cli_options *opts, char *value)
+{
+    (void)value;
+    return set_kind(opts, (char[]){"write"});
+}
+
+static const char *set_nonblock(struct cli_options *opts, char *value)
+{
+    (void)value;
+    opts->wait_ms = 0;
+    return NULL;
+}
+
+static const char *set_conflict_status(struct cli_options *opts, char *value)
+{
+    char *end;
+    const long status = strtol(value, &end, 10);
+
+    if (!isdigit((unsigned char)value[0]) || *end != '\0' || status > 255) {
+        return "is not an exit status (0 to 255)";
+    }
+    opts->conflict_status = (int)status;
     return NULL;
 }
 
@@ -133,10 +127,11 @@ static const char *set_redlock(struct cli_options *opts, char *value)
 
 static const char *set_max_lease(struct cli_options *opts, char *value)
 {
-    const char *wrong = set_duration(&opts->max_lease_ms, value);
-
+    if (!cli_duration_parse(value, &opts->max_lease_ms)) {
+        return NOT_A_TIME;
+    }
     opts->max_lease_ms = opts->max_lease_ms == 0 ? -1 : opts->max_lease_ms;
-    return wrong;
+    return NULL;
 }
 
 static const char *set_password_file(struct cli_options *opts, char *value)
@@ -146,169 +141,185 @@ static const char *set_password_file(struct cli_options *opts, char *value)
     return cli_password_read(value, &opts->password);
 }
 
-static const char *set_ca_file(struct cli_options *opts, char *value)
-{
-    opts->ca_file = value;
-    return NULL;
-}
-
-static const char *set_cert_file(struct cli_options *opts, char *value)
-{
-    opts->cert_file = value;
-    return NULL;
-}
-
-static const char *set_key_file(struct cli_options *opts, char *value)
-{
-    opts->key_file = value;
-    return NULL;
-}
-
-static const char *set_prefix(struct cli_options *opts, char *value)
-{
-    opts->prefix = value;
-    return NULL;
-}
-
-static const char *set_quiet(struct cli_options *opts, char *value)
-{
-    (void)value;
-    opts->quiet = true;
-    return NULL;
-}
-
-static const char *set_verbose(struct cli_options *opts, char *value)
-{
-    (void)value;
-    opts->verbose = true;
-    return NULL;
-}
-
-static const char *set_json(struct cli_options *opts, char *value)
-{
-    (void)value;
-    opts->json = true;
-    return NULL;
-}
-
-static const char *set_help(struct cli_options *opts, char *value)
-{
-    (void)value;
-    opts->help = true;
-    return NULL;
-}
-
 #define ANSWERS (CLI_INFO | CLI_LS | CLI_BREAK | CLI_DOCTOR)
+#define SWITCH(member) .does = SETS, .at = offsetof(struct cli_options, member)
+#define TEXT(member) .does = GIVES_TEXT, .at = offsetof(struct cli_options, member)
+#define TIME(member, least)                                                                        \
+    .does = GIVES_TIME, .at = offsetof(struct cli_options, member), .least_ms = (least)
+#define CALL(fn) .does = CALLS, .set = (fn)
 
-static const struct option options[] = {
-    {"wait", "TIME", CLI_RUN, set_wait, "give up after TIME; 0 tries once (default: never)"},
-    {"lease", "TIME", CLI_RUN, set_lease, "hold for TIME at most, without renewal"},
-    {"renewed-lease", "TIME", CLI_RUN, set_renewed_lease,
-     "renew a lease of TIME: how soon a crash frees the lock (default: 30s)"},
-    {"max-hold", "TIME", CLI_RUN, set_max_hold, "stop renewing after TIME"},
-    {"kind", "KIND", CLI_RUN, set_kind,
-     "reentrant (the default), non-reentrant, spin, fenced, fair, read, write"},
-    {"kind", "KIND", CLI_INFO | CLI_BREAK, set_kind,
-     "the same; as the server has it by default; of a read/write lock that side"},
-    {"fair-slot", "TIME", CLI_RUN, set_fair_slot,
-     "fair: the queue's slot, the same for all (default: 300s)"},
-    {"no-reentry", NULL, CLI_RUN, set_no_reentry, "refuse to be taken twice by one owner"},
-    {"multi", "NAMES", CLI_RUN, set_multi, "take several at once: a,b,c in place of NAME"},
-    {"name", "NAME", CLI_RUN, add_name, "one more of several, for names with commas"},
-    {"redlock", "URLS", CLI_RUN, set_redlock,
-     "take NAME on most of these independent servers: URL,URL,URL"},
-    {"max-lease", "TIME", CLI_RUN, set_max_lease,
-     "RedLock: a server that restarted within TIME does not count; 0 off (default: 30s)"},
-    {"url", "URL", CLI_ALL, set_url,
-     "redis:// rediss:// or unix:// (default: $RLOCK_URL, else " DEFAULT_URL ")"},
-    {"password-file", "FILE", CLI_ALL, set_password_file,
-     "password in FILE, which only its owner may read"},
-    {"cacert", "FILE", CLI_ALL, set_ca_file, "authorities to trust (default: the system's)"},
-    {"cert", "FILE", CLI_ALL, set_cert_file, "client certificate"},
-    {"key", "FILE", CLI_ALL, set_key_file, "key of the client certificate"},
-    {"prefix", "TEXT", CLI_ALL, set_prefix, "the Redis key is TEXT and the name"},
-    {"json", NULL, ANSWERS, set_json, "one JSON object per line"},
-    {"quiet", NULL, CLI_ALL, set_quiet, "no messages: the exit status says it"},
-    {"verbose", NULL, CLI_ALL, set_verbose, "the library's log to standard error"},
-    {"help", NULL, CLI_ALL, set_help, "this text"},
+static const struct spec specs[] = {
+    {"wait", 'w', "TIME", CLI_RUN, TIME(wait_ms, 0),
+     .help = "give up after TIME; 0 tries once (default: never)"},
+    {"nonblock", 'n', NULL, CLI_RUN, CALL(set_nonblock), .help = "the same as --wait 0"},
+    {"conflict-exit-code", 'E', "N", CLI_RUN, CALL(set_conflict_status),
+     .help = "exit with N when the lock is not had (default: 123, 124)"},
+    {"lease", 0, "TIME", CLI_RUN, TIME(lease_ms, 10),
+     .help = "hold for TIME at most, without renewal"},
+    {"renewed-lease", 0, "TIME", CLI_RUN, TIME(renewed_lease_ms, 30),
+     .help = "renew a lease of TIME: how soon a crash frees the lock (default: 30s)"},
+    {"max-hold", 0, "TIME", CLI_RUN, TIME(max_hold_ms, 1), .help = "stop renewing after TIME"},
+    {"kind", 0, "KIND", CLI_RUN, CALL(set_kind),
+     .help = "reentrant (the default), non-reentrant, spin, fenced, fair, read, write"},
+    {"kind", 0, "KIND", CLI_INFO | CLI_BREAK, CALL(set_kind),
+     .help = "the same; as the server has it by default; of a read/write lock that side"},
+    {"shared", 's', NULL, CLI_RUN, CALL(set_shared), .help = "the same as --kind read"},
+    {"exclusive", 'x', NULL, CLI_RUN, CALL(set_exclusive),
+     .help = "the same as --kind write: what --shared is excluded by"},
+    {"fair-slot", 0, "TIME", CLI_RUN, TIME(fair_slot_ms, 1000),
+     .help = "fair: the longest wait of any, the same for all (default: 300s)"},
+    {"no-reentry", 0, NULL, CLI_RUN, SWITCH(no_reentry),
+     .help = "refuse to be taken twice by one owner"},
+    {"multi", 0, "NAMES", CLI_RUN, CALL(set_multi),
+     .help = "take several at once: a,b,c in place of NAME"},
+    {"name", 0, "NAME", CLI_RUN, CALL(add_name),
+     .help = "one more of several, for names with commas"},
+    {"redlock", 0, "URLS", CLI_RUN, CALL(set_redlock),
+     .help = "take NAME on most of these independent servers: URL,URL,URL"},
+    {"max-lease", 0, "TIME", CLI_RUN, CALL(set_max_lease),
+     .help = "RedLock: a server that restarted within TIME does not count; 0 off (default: 30s)"},
+    {"check", 0, NULL, CLI_INFO, SWITCH(check), .help = "exit with 123 if one of them is held"},
+    {"url", 0, "URL", CLI_ALL, CALL(set_url),
+     .help = "redis:// rediss:// or unix:// (default: $RLOCK_URL, else " DEFAULT_URL ")"},
+    {"password-file", 0, "FILE", CLI_ALL, CALL(set_password_file),
+     .help = "password in FILE, which only its owner may read"},
+    {"cacert", 0, "FILE", CLI_ALL, TEXT(ca_file),
+     .help = "authorities to trust (default: the system's)"},
+    {"cert", 0, "FILE", CLI_ALL, TEXT(cert_file), .help = "client certificate"},
+    {"key", 0, "FILE", CLI_ALL, TEXT(key_file), .help = "key of the client certificate"},
+    {"prefix", 0, "TEXT", CLI_ALL, TEXT(prefix), .help = "the Redis key is TEXT and the name"},
+    {"json", 0, NULL, ANSWERS, SWITCH(json), .help = "one JSON object per line"},
+    {"quiet", 0, NULL, CLI_ALL, SWITCH(quiet), .help = "no messages: the exit status says it"},
+    {"verbose", 0, NULL, CLI_ALL, SWITCH(verbose), .help = "the library's log to standard error"},
+    {"help", 'h', NULL, CLI_ALL, SWITCH(help), .help = "this text"},
 };
 
-#define N_OPTIONS (sizeof(options) / sizeof(options[0]))
+#define N_SPECS (sizeof(specs) / sizeof(specs[0]))
 
 void cli_options_describe(enum cli_verb verb)
 {
-    for (size_t i = 0; i < N_OPTIONS; i++) {
-        const struct option *option = &options[i];
+    for (size_t i = 0; i < N_SPECS; i++) {
+        const struct spec *spec = &specs[i];
+        const char letter[] = {'-', spec->letter, ',', ' ', '\0'};
         char head[64];
 
-        if ((option->verbs & (int)verb) != 0) {
-            (void)snprintf(head, sizeof(head), "--%s %s", option->name,
-                           option->value != NULL ? option->value : "");
-            printf("  %-22s %s\n", head, option->help);
+        if ((spec->verbs & (int)verb) != 0) {
+            (void)snprintf(head, sizeof(head), "%s--%s %s", spec->letter != 0 ? letter : "    ",
+                           spec->name, spec->value != NULL ? spec->value : "");
+            printf("  %-26s %s\n", head, spec->help);
         }
     }
 }
 
-static const struct option *find_option(enum cli_verb verb, const char *name, size_t len)
+static const char *apply(const struct spec *spec, struct cli_options *opts, char *value)
 {
-    for (size_t i = 0; i < N_OPTIONS; i++) {
-        const struct option *option = &options[i];
+    char *member = (char *)opts + spec->at;
+    int64_t ms;
 
-        if ((option->verbs & (int)verb) != 0 && strlen(option->name) == len &&
-            strncmp(option->name, name, len) == 0) {
-            return option;
+    switch (spec->does) {
+    case SETS:
+        *(bool *)(void *)member = true;
+        return NULL;
+    case GIVES_TEXT:
+        *(const char **)(void *)member = value;
+        return NULL;
+    case GIVES_TIME:
+        if (!cli_duration_parse(value, &ms)) {
+            return NOT_A_TIME;
+        }
+        *(int64_t *)(void *)member = ms;
+        return ms < spec->least_ms ? "is too short" : NULL;
+    case CALLS:
+    default:
+        return spec->set(opts, value);
+    }
+}
+
+/* The options of one command, as getopt_long(3) wants them; val is the index in specs and VAL. */
+struct known {
+    struct option longs[N_SPECS + 1];
+    char letters[2 * N_SPECS + 3];
+};
+
+#define VAL 256
+
+/* In the order of the words, whatever the environment says; a missing value is told apart. */
+static void list_known(struct known *known, enum cli_verb verb)
+{
+    char *letter = stpcpy(known->letters, "-:");
+    size_t n = 0;
+
+    for (size_t i = 0; i < N_SPECS; i++) {
+        const int takes = specs[i].value != NULL ? required_argument : no_argument;
+
+        if ((specs[i].verbs & (int)verb) != 0) {
+            known->longs[n++] = (struct option){specs[i].name, takes, NULL, VAL + (int)i};
+            if (specs[i].letter != 0) {
+                *letter++ = specs[i].letter;
+                letter = stpcpy(letter, takes == required_argument ? ":" : "");
+            }
+        }
+    }
+    known->longs[n] = (struct option){0};
+}
+
+static const struct spec *find_spec(int val)
+{
+    for (size_t i = 0; i < N_SPECS; i++) {
+        if (val == VAL + (int)i || (val != 0 && val == specs[i].letter)) {
+            return &specs[i];
         }
     }
     return NULL;
 }
 
-/* Takes the option at *word, and its value, which may be the next word; moves *word to the last one
- * it used. */
-static int take_option(struct cli_options *opts, enum cli_verb verb, char ***word)
+/* What getopt_long did not like. What follows a = may be secret: it is not repeated. */
+static int complain(int sign, const char *word)
 {
-    char *text = **word;
-    char *value = strchr(text, '=');
-    const size_t len = value != NULL ? (size_t)(value - text) : strlen(text);
-    const struct option *option = len > 2 ? find_option(verb, text + 2, len - 2) : NULL;
-    const char *wrong;
+    const struct spec *spec = find_spec(optopt);
 
-    if (option == NULL) { /* what follows a = may be secret: it is not repeated */
-        return cli_usage("unknown option %.*s", (int)len, text);
+    if (sign == ':' && spec != NULL) {
+        return cli_usage("--%s needs a value", spec->name);
     }
-    if ((option->value == NULL) != (value == NULL) && option->value == NULL) {
-        return cli_usage("--%s takes no value", option->name);
+    if (spec != NULL && optopt >= VAL) {
+        return cli_usage("--%s takes no value", spec->name);
     }
-    if (option->value != NULL) {
-        value = value != NULL ? value + 1 : *++*word;
+    if (optopt != 0) {
+        return cli_usage("unknown option -%c", optopt);
     }
-    if (option->value != NULL && value == NULL) {
-        return cli_usage("--%s needs a value", option->name);
-    }
-    wrong = option->set(opts, value);
-    return wrong == NULL ? 0 : cli_usage("--%s: '%s' %s", option->name, value, wrong);
+    return cli_usage("unknown or ambiguous option %.*s", (int)strcspn(word, "="), word);
+}
+
+static int take_option(struct cli_options *opts, const struct spec *spec, char *value)
+{
+    const char *wrong = apply(spec, opts, value);
+
+    return wrong == NULL ? 0 : cli_usage("--%s: '%s' %s", spec->name, value, wrong);
 }
 
 /* Sorts the words: options are taken, operands move to the front of argv, what follows -- stays
  * where it is. */
-static int parse_words(struct cli_options *opts, enum cli_verb verb, char **argv)
+static int parse_words(struct cli_options *opts, enum cli_verb verb, int argc, char **argv)
 {
-    char **word = argv;
+    struct known known;
     int status = 0;
+    int sign;
 
+    list_known(&known, verb);
     opts->operands = argv;
-    for (; *word != NULL && status == 0 && strcmp(*word, "--") != 0; word++) {
-        if (strcmp(*word, "-h") == 0) {
-            opts->help = true;
-        } else if (strncmp(*word, "--", 2) == 0) {
-            status = take_option(opts, verb, &word);
-        } else if (**word == '-' && (*word)[1] != '\0') {
-            status = cli_usage("unknown option %.2s", *word);
+    opterr = 0;
+    while (status == 0 &&
+           (sign = getopt_long(argc, argv, known.letters, known.longs, NULL)) != -1) {
+        if (sign == 1) {
+            opts->operands[opts->n_operands++] = optarg;
+        } else if (sign == '?' || sign == ':') {
+            status = complain(sign, argv[optind - 1]);
         } else {
-            opts->operands[opts->n_operands++] = *word;
+            status = take_option(opts, find_spec(sign), optarg);
         }
     }
-    if (status == 0 && *word != NULL) {
-        opts->command = word + 1;
+    if (status == 0 && strcmp(argv[optind - 1], "--") == 0) {
+        opts->command = argv + optind;
     }
     if (status == 0 && (opts->cert_file == NULL) != (opts->key_file == NULL)) {
         return cli_usage("--cert and --key go together");
@@ -339,8 +350,8 @@ int cli_options_parse(struct cli_options *opts, enum cli_verb verb, int argc, ch
 {
     int status;
 
-    *opts = (struct cli_options){.wait_ms = RLOCK_FOREVER};
-    status = parse_words(opts, verb, argv);
+    *opts = (struct cli_options){.wait_ms = RLOCK_FOREVER, .conflict_status = -1};
+    status = parse_words(opts, verb, argc, argv);
     if (status == 0 && verb != CLI_RUN && opts->command != NULL) { /* names that start with - */
         const int rest = argc - (int)(opts->command - argv);
 

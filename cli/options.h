@@ -47,7 +47,9 @@ struct cli_options {
     int64_t max_hold_ms;
     int64_t max_lease_ms; /* RedLock: 0 the library's default, negative off */
     int64_t fair_slot_ms; /* 0: the library's default */
+    int conflict_status;  /* what to exit with when the lock is not had; -1: as the code says */
     bool no_reentry;
+    bool check;
     bool quiet;
     bool verbose;
     bool json;
@@ -57,8 +59,8 @@ struct cli_options {
     char **command; /* what to run, ending with NULL; NULL when there was no -- */
 };
 
-/* Fills *opts from the words after the command's name; hides passwords in argv on the way. Returns
- * 0 or 64. */
+/* Fills *opts from argv, which begins with the command's name; hides passwords there on the way.
+ * Returns 0 or 64. */
 int cli_options_parse(struct cli_options *opts, enum cli_verb verb, int argc, char **argv);
 
 /* Erases what is secret, and frees. */

@@ -24,15 +24,25 @@ static void print_rest(const struct rlock_info *info)
     (void)putchar('\n');
 }
 
+/* Only a fair lock's waiters are known to the server; without any it looks like another kind. */
+static void print_waiters_json(const struct cli_options *opts, const struct rlock_info *info)
+{
+    if (info->waiters != 0 || (opts->kind != NULL && opts->kind->make == rlock_fair_new)) {
+        (void)printf(",\"waiters\":%" PRIu32 "}\n", info->waiters);
+    } else {
+        (void)puts(",\"waiters\":null}");
+    }
+}
+
 static void print_info(const struct cli_options *opts, const char *name,
                        const struct rlock_info *info)
 {
     if (opts->json) {
         cli_show_json(stdout, "name", name, strlen(name), info);
-        (void)printf(",\"waiters\":%" PRIu32 "}\n", info->waiters);
+        print_waiters_json(opts, info);
         return;
     }
-    (void)cli_put_text(stdout, name, strlen(name));
+    (void)cli_put_name(stdout, name, strlen(name));
     if (!info->locked) {
         (void)fputs(": free", stdout);
         print_rest(info);
@@ -55,7 +65,7 @@ static int inform(struct cli_options *opts, struct rlock_client *client, const c
         print_info(opts, name, &info);
     }
     (void)rlock_free(lock);
-    return status;
+    return status == CLI_EXIT_OK && opts->check && info.locked ? CLI_EXIT_BUSY : status;
 }
 
 int cli_info(struct cli_options *opts)
@@ -83,7 +93,7 @@ static void print_broken(const struct cli_options *opts, const char *name,
         (void)printf(",\"broken\":%s}\n", broken ? "true" : "false");
         return;
     }
-    (void)cli_put_text(stdout, name, strlen(name));
+    (void)cli_put_name(stdout, name, strlen(name));
     if (!broken) {
         (void)puts(": was free");
         return;

@@ -5,10 +5,13 @@
  * command from then on.
  */
 #include "child.h"
+#include "find.h"
 #include "say.h"
+#include "show.h"
 #include "signals.h"
 #include "team.h"
 #include "verbs.h"
+#include "waiting.h"
 #include "watch.h"
 
 #include <errno.h>
@@ -28,6 +31,7 @@ struct run {
     struct cli_sink sink;
     struct cli_signals signals;
     struct rlock_cancel *cancel;
+    struct cli_waiting waiting;
     struct cli_team team;
     struct rlock *lock; /* the team's */
     struct rlock_grant grant;
@@ -51,6 +55,8 @@ static int prepare(struct run *run)
     if (rlock_cancel_new(&run->cancel) != 0) {
         return fail_own(run, "cancel", errno);
     }
+    cli_waiting_init(&run->waiting, run->opts);
+    run->sink.waiting = &run->waiting;
     cli_signals_catch(&run->signals, run->cancel);
     status = cli_team_open(&run->team, run->opts, &run->sink);
     run->lock = run->team.lock;
@@ -58,8 +64,7 @@ static int prepare(struct run *run)
     return status;
 }
 
-/* A RedLock may have no quorum for long, after a start of all its servers above all: that is said
- * after a second of its wait. */
+/* What a RedLock waits for, only its own call knows: hence a first one of a second. */
 static int take_within(struct run *run)
 {
     const int64_t wait_ms = run->opts->wait_ms;
@@ -72,12 +77,41 @@ static int take_within(struct run *run)
 
     if (long_wait &&
         (code == RLOCK_ETIMEDOUT || code == RLOCK_ENOQUORUM || code == RLOCK_EINDOUBT)) {
-        if (code == RLOCK_ENOQUORUM) {
-            cli_say_waiting(run->opts, run->name);
-        }
+        cli_say(run->opts, run->name, "waiting: %s", cli_reason(run->name, code));
         how.wait_ms = wait_ms < 0 ? wait_ms : wait_ms - FIRST_MS;
         code = rlock_lock_with(run->lock, &how, &run->grant);
     }
+    return code;
+}
+
+/* Says that somebody else has the lock, and where he lives, which the failed call did not ask. */
+static int fail_held(const struct run *run, int code)
+{
+    struct rlock_info info = RLOCK_INFO_INIT;
+    char *reason = strdup(cli_reason(run->name, code));
+    const bool known = !run->opts->is_redlock &&
+                       cli_holder_ask(run->lock, run->team.clients[0], run->name, &info) == 0 &&
+                       info.locked;
+    char *holder = known ? cli_holder_text(&info) : NULL;
+
+    if (holder != NULL) {
+        cli_say(run->opts, run->name, "held by %s (server %s)", holder, run->opts->server);
+    } else {
+        cli_say(run->opts, run->name, "%s", reason != NULL ? reason : rlock_strerror(code));
+    }
+    free(holder);
+    free(reason);
+    return run->opts->conflict_status >= 0 ? run->opts->conflict_status : cli_exit_of(code);
+}
+
+static int wait_for_lock(struct run *run)
+{
+    int code;
+
+    cli_waiting_begin(&run->waiting, run->opts->is_redlock ? NULL : run->team.clients[0], run->lock,
+                      run->name);
+    code = take_within(run);
+    cli_waiting_end(&run->waiting);
     return code;
 }
 
@@ -85,9 +119,12 @@ static int take_within(struct run *run)
  * was granted. */
 static int take(struct run *run)
 {
-    const int code = take_within(run);
+    const int code = run->opts->wait_ms == 0 ? take_within(run) : wait_for_lock(run);
     const bool blocked = cli_signals_block(&run->signals);
 
+    if (code == RLOCK_EBUSY || code == RLOCK_ETIMEDOUT) {
+        return fail_held(run, code);
+    }
     if (code != 0 && code != RLOCK_ECANCELED) {
         return cli_fail(run->opts, run->name, code);
     }

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TEXT_MOST 1000
+
 int cli_exit_of(int code)
 {
     switch (code) {
@@ -64,10 +66,10 @@ static void put_line(const char *name, const char *text)
     }
     (void)fputs("rlock: ", out);
     if (name != NULL) {
-        (void)cli_put_text(out, name, strlen(name));
+        (void)cli_put_name(out, name, strlen(name));
         (void)fputs(": ", out);
     }
-    (void)cli_put_text(out, text, strlen(text));
+    (void)cli_put_text(out, text, strnlen(text, TEXT_MOST));
     (void)fputc('\n', out);
     if (fclose(out) == 0) {
         (void)fputs(line, stderr);
@@ -92,22 +94,46 @@ void cli_say(const struct cli_options *opts, const char *name, const char *forma
     }
 }
 
-/* The library's "lock NAME: reason" without its first part, which is said already. */
-static const char *skip_name(const char *detail, const char *name)
+/* Returns what follows "NAME: " in the text, which may show the name escaped and cut; NULL where it
+ * does not begin so. */
+static const char *behind_name(const char *text, const char *name)
 {
-    const size_t len = name != NULL ? strlen(name) : 0;
+    const char *at = text;
+    char escaped[8];
 
-    if (len > 0 && strncmp(detail, "lock ", 5) == 0 && strncmp(detail + 5, name, len) == 0 &&
-        strncmp(detail + 5 + len, ": ", 2) == 0) {
-        return detail + 5 + len + 2;
+    for (; *name != '\0'; name++) {
+        const size_t len =
+            (size_t)snprintf(escaped, sizeof(escaped),
+                             *name >= ' ' && *name < 127 ? "%c" : "\\x%02x", (unsigned char)*name);
+
+        if (strncmp(at, escaped, len) != 0) {
+            break;
+        }
+        at += len;
     }
-    return detail;
+    if (*name != '\0' && strncmp(at, "...", 3) == 0) {
+        at += 3;
+    } else if (*name != '\0') {
+        return NULL;
+    }
+    return strncmp(at, ": ", 2) == 0 ? at + 2 : NULL;
+}
+
+const char *cli_reason(const char *name, int code)
+{
+    const char *detail = rlock_detail();
+    const char *reason = NULL;
+
+    if (name != NULL && strncmp(detail, "lock ", 5) == 0) { /* the name is said already */
+        reason = behind_name(detail + 5, name);
+    }
+    reason = reason != NULL ? reason : detail;
+    return reason[0] != '\0' ? reason : rlock_strerror(code);
 }
 
 int cli_fail(const struct cli_options *opts, const char *name, int code)
 {
-    const char *detail = skip_name(rlock_detail(), name);
-    const char *reason = detail[0] != '\0' ? detail : rlock_strerror(code);
+    const char *reason = cli_reason(name, code);
 
     if (strstr(reason, "server ") != NULL) {
         cli_say(opts, name, "%s", reason);
@@ -115,11 +141,6 @@ int cli_fail(const struct cli_options *opts, const char *name, int code)
         cli_say(opts, name, "%s (server %s)", reason, opts->server);
     }
     return cli_exit_of(code);
-}
-
-void cli_say_waiting(const struct cli_options *opts, const char *name)
-{
-    cli_say(opts, name, "waiting: %s", skip_name(rlock_detail(), name));
 }
 
 int cli_usage(const char *format, ...)

@@ -34,8 +34,8 @@ void cli_say(const struct cli_options *opts, const char *name, const char *forma
  * its code. */
 int cli_fail(const struct cli_options *opts, const char *name, int code);
 
-/* Says why the library's last call on `name` failed, and that the command waits all the same. */
-void cli_say_waiting(const struct cli_options *opts, const char *name);
+/* Returns why the library's last call on `name` (may be NULL) failed. Valid until its next call. */
+const char *cli_reason(const char *name, int code);
 
 /* Says what is wrong with the command line, also with --quiet; returns 64. */
 int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));

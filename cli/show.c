@@ -21,6 +21,19 @@ void cli_show_holder(FILE *out, const struct rlock_info *info)
     }
 }
 
+char *cli_holder_text(const struct rlock_info *info)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    if (out == NULL) {
+        return NULL;
+    }
+    cli_show_holder(out, info);
+    return fclose(out) == 0 ? text : NULL;
+}
+
 void cli_show_ttl(FILE *out, const struct rlock_info *info)
 {
     if (info->ttl_ms < 0) {

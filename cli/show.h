@@ -9,6 +9,9 @@
 /* Writes "8743…:12 on db1 (process 4711)", and how many others. */
 void cli_show_holder(FILE *out, const struct rlock_info *info);
 
+/* The same as a text, which is the caller's to be freed; NULL without memory. */
+char *cli_holder_text(const struct rlock_info *info);
+
 /* Writes how long the lease has to go. */
 void cli_show_ttl(FILE *out, const struct rlock_info *info);
 

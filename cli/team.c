@@ -24,6 +24,16 @@ static char *next_url(const char *list)
     return NULL;
 }
 
+/* Whether the URL is one alone: no server's name has a comma, only a password or a path may. */
+static bool is_one(const char *url)
+{
+    const char *at = strrchr(url, '@');
+    const char *behind = at != NULL ? at : url;
+
+    return strstr(url, "://") != NULL &&
+           (strncmp(url, "unix:", 5) == 0 || strchr(behind, ',') == NULL);
+}
+
 static int open_one(struct cli_team *team, struct cli_options *opts, struct cli_sink *sink)
 {
     return cli_client_open(opts, sink, &team->clients[team->n_clients++]);
@@ -43,6 +53,9 @@ static int open_servers(struct cli_team *team, struct cli_options *opts, struct 
         }
         if (comma != NULL) {
             *comma = '\0';
+        }
+        if (!is_one(url)) {
+            return cli_usage("--redlock: each URL needs its scheme: redis://a,redis://b,redis://c");
         }
         cli_secret_free(opts->url);
         opts->url = strdup(url);

@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#define NAME_MOST 120
+
 /* Returns how many bytes the sequence that `first` leads has by its own account, 0 for none. */
 static size_t announced_len(unsigned char first)
 {
@@ -40,10 +42,30 @@ static size_t utf8_len(const unsigned char *p, size_t len)
     return n;
 }
 
-/* A terminal acts on these: C0, DEL, and C1, which is two bytes in UTF-8. */
-static bool is_control(const unsigned char *p, size_t n)
+/* The code point of a character of n bytes. */
+static unsigned code_point(const unsigned char *p, size_t n)
 {
-    return p[0] < 0x20 || p[0] == 0x7f || (n == 2 && p[0] == 0xc2 && p[1] < 0xa0);
+    unsigned point = n == 1 ? p[0] : p[0] & (0x7fU >> n);
+
+    for (size_t i = 1; i < n; i++) {
+        point = point << 6 | (p[i] & 0x3f);
+    }
+    return point;
+}
+
+/* What acts on a terminal or on the order in which a text is read, and is not to be seen itself:
+ * C0, DEL, C1, ends of lines, and Unicode's marks of direction (UAX 9). */
+static bool is_control(unsigned point)
+{
+    static const unsigned ranges[][2] = {{0, 0x1f},        {0x7f, 0x9f},     {0x61c, 0x61c},
+                                         {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2066, 0x2069}};
+
+    for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
+        if (point >= ranges[i][0] && point <= ranges[i][1]) {
+            return true;
+        }
+    }
+    return false;
 }
 
 size_t cli_put_text(FILE *out, const char *bytes, size_t len)
@@ -55,7 +77,7 @@ size_t cli_put_text(FILE *out, const char *bytes, size_t len)
     while (p < end) {
         const size_t n = utf8_len(p, (size_t)(end - p));
 
-        if (n == 0 || is_control(p, n)) {
+        if (n == 0 || is_control(code_point(p, n))) {
             columns += (size_t)fprintf(out, "\\x%02x", *p++);
         } else {
             (void)fwrite(p, 1, n, out);
@@ -66,6 +88,23 @@ size_t cli_put_text(FILE *out, const char *bytes, size_t len)
     return columns;
 }
 
+size_t cli_put_name(FILE *out, const char *bytes, size_t len)
+{
+    size_t shown = len;
+
+    if (len <= NAME_MOST) {
+        return cli_put_text(out, bytes, len);
+    }
+    for (shown = NAME_MOST; shown > 0 && ((unsigned char)bytes[shown] & 0xc0) == 0x80;) {
+        shown--; /* not in the middle of a character */
+    }
+    return cli_put_text(out, bytes, shown) + (size_t)fprintf(out, "...");
+}
+
+/*
+ * A byte that is no part of a character is written as the half of a surrogate pair, which nothing
+ * else is: U+DC00 and the byte.
+ */
 void cli_put_json(FILE *out, const char *bytes, size_t len)
 {
     const unsigned char *p = (const unsigned char *)bytes;
@@ -75,8 +114,11 @@ void cli_put_json(FILE *out, const char *bytes, size_t len)
     while (p < end) {
         const size_t n = utf8_len(p, (size_t)(end - p));
 
-        if (n == 0 || *p < 0x20) {
-            (void)fprintf(out, "\\u00%02x", *p++);
+        if (n == 0) {
+            (void)fprintf(out, "\\udc%02x", *p++);
+        } else if (is_control(code_point(p, n))) {
+            (void)fprintf(out, "\\u%04x", code_point(p, n));
+            p += n;
         } else {
             if (*p == '"' || *p == '\\') {
                 (void)fputc('\\', out);

@@ -7,11 +7,15 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Writes the bytes for people: UTF-8 as it is, control characters and other bytes as \xNN. Returns
- * the columns. */
+/* Writes the bytes for people: UTF-8 as it is, other bytes and what acts on a terminal as \xNN.
+ * Returns the columns. */
 size_t cli_put_text(FILE *out, const char *bytes, size_t len);
 
-/* Writes the bytes as a JSON string: UTF-8 as it is, a byte that is not as \u00NN. */
+/* The same for a name, of which no more than the beginning is shown. */
+size_t cli_put_name(FILE *out, const char *bytes, size_t len);
+
+/* Writes the bytes as a JSON string: UTF-8 as it is, what acts on a terminal as \uNNNN, a byte that
+ * is not UTF-8 as \udcNN. */
 void cli_put_json(FILE *out, const char *bytes, size_t len);
 
 /* Writes a time for people: "12.3 s", "4.0 min". */

@@ -63,6 +63,15 @@ bool is_held(const char *name)
     return test_server_int(server, "EXISTS %s", name) == 1;
 }
 
+const char *url_with(const char *userinfo)
+{
+    static char url[512];
+
+    (void)snprintf(url, sizeof(url), "unix://%s@%s", userinfo,
+                   test_server_unix_url(server) + strlen("unix://"));
+    return url;
+}
+
 struct command hold_a(const char *renewed_lease)
 {
     const struct command holder = COMMAND("run", "--renewed-lease", renewed_lease, "a", "--", "sh",

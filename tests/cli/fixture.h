@@ -22,6 +22,9 @@ void fixture_restart_with_tls(void);
 
 bool is_held(const char *name);
 
+/* The server's unix URL with this userinfo. Valid until the next call. */
+const char *url_with(const char *userinfo);
+
 /* Starts a command that holds "a" until it is ended; its child's pid stands in the file "pid". */
 struct command hold_a(const char *renewed_lease);
 

@@ -79,6 +79,17 @@ static void the_key_has_the_prefix(void **state)
 
 /* ---- run: not getting it ---- */
 
+/* The process that holds is named as one can find it. */
+static void assert_says_who_holds(const struct command *command, const struct command *holder)
+{
+    char process[64];
+
+    test_text(process, sizeof(process), "(process %d)", (int)holder->pid);
+    assert_contains(file_text(command->err), "rlock: a: held by ");
+    assert_contains(file_text(command->err), process);
+    assert_contains(file_text(command->err), " (server unix://");
+}
+
 static void a_held_lock_is_busy_when_tried_once(void **state)
 {
     struct command holder, command;
@@ -88,7 +99,7 @@ static void a_held_lock_is_busy_when_tried_once(void **state)
     command = COMMAND("run", "--wait", "0", "a", "--", "touch", in_dir("ran"));
     assert_int_equal(command_wait(&command, 10000), 123);
     assert_int_not_equal(access(in_dir("ran"), F_OK), 0);
-    assert_contains(file_text(command.err), "rlock: a: ");
+    assert_says_who_holds(&command, &holder);
     end_command(&holder);
 }
 
@@ -120,12 +131,14 @@ static void every_kind_excludes_and_may_refuse_reentry(void **state)
 static void a_held_lock_times_out(void **state)
 {
     const int64_t start_us = test_now_us();
-    struct command holder;
+    struct command holder, command;
 
     (void)state;
     holder = hold_a("30s");
-    assert_int_equal(COMMAND_STATUS("run", "--wait=300ms", "a", "--", "true"), 124);
+    command = COMMAND("run", "--wait=300ms", "a", "--", "true");
+    assert_int_equal(command_wait(&command, 10000), 124);
     assert_true(test_elapsed_us(start_us) >= 300000);
+    assert_says_who_holds(&command, &holder);
     end_command(&holder);
 }
 
@@ -153,6 +166,61 @@ static void a_waiting_command_ends_on_a_signal(void **state)
     test_server_assert_clean(fixture_server());
 }
 
+/* Whether the command has said so by now. */
+static bool has_said(const struct command *command, const char *text)
+{
+    return strstr(file_text(command->err), text) != NULL;
+}
+
+static void who_waits_is_told_for_whom(void **state)
+{
+    const int64_t start_us = test_now_us();
+    struct command holder, waiter;
+    char process[64];
+
+    (void)state;
+    holder = hold_a("30s");
+    waiter = COMMAND("run", "a", "--", "true");
+    test_text(process, sizeof(process), "(process %d)", (int)holder.pid);
+    assert_true(TEST_EVENTUALLY(has_said(&waiter, "rlock: a: waiting: held by "), 10000));
+    assert_true(test_elapsed_us(start_us) >= 1000000);
+    assert_true(has_said(&waiter, process));
+    test_server_kill(fixture_server()); /* what it waits for is another thing now */
+    assert_true(TEST_EVENTUALLY(has_said(&waiter, "rlock: a: waiting: server unix://"), 10000));
+    test_server_restart(fixture_server(), false);
+    assert_int_equal(command_wait(&waiter, 10000), 0);
+    assert_int_equal(command_wait(&holder, 40000), 122);
+}
+
+static void who_waits_to_write_is_told_who_reads(void **state)
+{
+    struct command reader, waiter;
+    char process[64];
+
+    (void)state;
+    reader = COMMAND("run", "--kind", "read", "a", "--", "sleep", "60");
+    assert_true(TEST_EVENTUALLY(is_held("a"), 10000));
+    waiter = COMMAND("run", "--kind", "write", "a", "--", "true");
+    test_text(process, sizeof(process), "(process %d)", (int)reader.pid);
+    assert_true(TEST_EVENTUALLY(has_said(&waiter, "waiting: held by "), 10000));
+    assert_true(has_said(&waiter, process));
+    end_command(&reader);
+    assert_int_equal(command_wait(&waiter, 10000), 0);
+}
+
+static void a_command_whose_server_is_down_says_why_it_waits(void **state)
+{
+    struct command waiter;
+
+    (void)state;
+    test_server_kill(fixture_server());
+    waiter = COMMAND("run", "a", "--", "touch", in_dir("ran"));
+    assert_true(TEST_EVENTUALLY(has_said(&waiter, "rlock: a: waiting: server unix://"), 10000));
+    test_server_restart(fixture_server(), false);
+    assert_int_equal(command_wait(&waiter, 10000), 0);
+    assert_int_equal(access(in_dir("ran"), F_OK), 0);
+}
+
 static void quiet_says_nothing(void **state)
 {
     struct command command;
@@ -164,6 +232,32 @@ static void quiet_says_nothing(void **state)
 }
 
 /* ---- run: keeping the lock, and losing it ---- */
+
+/* Each try is another process, and is over before the dead waiter's time is. */
+static void short_waits_get_past_a_killed_waiter_of_a_fair_lock(void **state)
+{
+    struct command holder = COMMAND("run", "--kind", "fair", "a", "--", "sh", "-c",
+                                    "echo $$ >\"$0\"; exec sleep 60", in_dir("pid"));
+    struct command waiter;
+    int64_t start_us;
+    int status;
+
+    (void)state;
+    (void)pid_in_file(in_dir("pid"));
+    waiter = COMMAND("run", "--kind", "fair", "a", "--", "true");
+    assert_true(TEST_EVENTUALLY(
+        test_server_int(fixture_server(), "LLEN redisson_lock_queue:{a}") == 1, 10000));
+    (void)kill(waiter.pid, SIGKILL);
+    assert_int_equal(command_wait(&waiter, 10000), 128 + SIGKILL);
+    end_command(&holder);
+    start_us = test_now_us();
+    do {
+        status = COMMAND_STATUS("run", "--kind", "fair", "--wait", "1s", "a", "--", "true");
+    } while (status == 124 && test_elapsed_us(start_us) < 20000000);
+    assert_int_equal(status, 0);
+    assert_in_time(start_us, 3000000);
+    test_server_assert_clean(fixture_server());
+}
 
 static void a_killed_rlock_takes_its_command_along_and_frees_within_a_lease(void **state)
 {
@@ -179,7 +273,7 @@ static void a_killed_rlock_takes_its_command_along_and_frees_within_a_lease(void
     assert_int_equal(command_wait(&holder, 10000), 128 + SIGKILL);
     assert_true(TEST_EVENTUALLY(!process_lives(child), 1000));
     assert_int_equal(COMMAND_STATUS("run", "a", "--", "true"), 0);
-    assert_true(test_elapsed_us(start_us) < (SHORT_LEASE_MS + 500) * 1000 * (int64_t)test_slack());
+    assert_in_time(start_us, (SHORT_LEASE_MS + 500) * 1000 * (int64_t)test_slack());
 }
 
 static void a_stopped_rlock_kills_its_command_when_it_goes_on_too_late(void **state)
@@ -224,7 +318,7 @@ static void a_silent_server_ends_the_command_before_the_lease(void **state)
     start_us = test_now_us();
     test_server_freeze(fixture_server());
     assert_true(TEST_EVENTUALLY(!process_lives(child), SHORT_LEASE_MS));
-    assert_true(test_elapsed_us(start_us) < SHORT_LEASE_MS * 1000 * (int64_t)test_slack());
+    assert_in_time(start_us, SHORT_LEASE_MS * 1000 * (int64_t)test_slack());
     assert_int_equal(command_wait(&holder, 10000), 122);
 }
 
@@ -237,7 +331,7 @@ static void a_fixed_lease_gives_time_to_end_and_then_kills(void **state)
     command = COMMAND("run", "--lease", SHORT_LEASE, "a", "--", "sh", "-c",
                       "trap 'echo told' TERM; while :; do sleep 0.02; done");
     assert_int_equal(command_wait(&command, 10000), 122);
-    assert_true(test_elapsed_us(start_us) < SHORT_LEASE_MS * 1000 * (int64_t)test_slack());
+    assert_in_time(start_us, SHORT_LEASE_MS * 1000 * (int64_t)test_slack());
     assert_string_equal(file_text(command.out), "told\n");
 }
 
@@ -311,7 +405,14 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(a_held_lock_times_out, fixture_start, fixture_stop),
         cmocka_unit_test_setup_teardown(a_waiting_command_ends_on_a_signal, fixture_start,
                                         fixture_stop),
+        cmocka_unit_test_setup_teardown(who_waits_is_told_for_whom, fixture_start, fixture_stop),
+        cmocka_unit_test_setup_teardown(who_waits_to_write_is_told_who_reads, fixture_start,
+                                        fixture_stop),
+        cmocka_unit_test_setup_teardown(a_command_whose_server_is_down_says_why_it_waits,
+                                        fixture_start, fixture_stop),
         cmocka_unit_test_setup_teardown(quiet_says_nothing, fixture_start, fixture_stop),
+        cmocka_unit_test_setup_teardown(short_waits_get_past_a_killed_waiter_of_a_fair_lock,
+                                        fixture_start, fixture_stop),
         cmocka_unit_test_setup_teardown(
             a_killed_rlock_takes_its_command_along_and_frees_within_a_lease, fixture_start,
             fixture_stop),

@@ -54,6 +54,9 @@ static void a_wrong_list_is_shown_whole(void **state)
     (void)state;
     assert_int_equal(command_wait(&command, 10000), 64);
     assert_contains(file_text(command.err), "--multi: 'a,b,' has an empty name");
+    command = COMMAND("run", "--redlock", "redis://127.0.0.1,127.0.0.2", "a", "--", "true");
+    assert_int_equal(command_wait(&command, 10000), 64);
+    assert_contains(file_text(command.err), "each URL needs its scheme");
     command = COMMAND("run", "--redlock", "", "a", "--", "true");
     assert_int_equal(command_wait(&command, 10000), 64);
     assert_contains(file_text(command.err), "--redlock: '' names no server");
@@ -118,7 +121,7 @@ static void a_redlock_survives_a_minority(void **state)
     command = COMMAND("run", "--redlock", trio.urls, "--max-lease", "0", "--wait", "0", "a", "--",
                       "true");
     assert_int_equal(command_wait(&command, 10000), 69);
-    assert_contains(file_text(command.err), "no quorum: 1 of 3 servers can grant it, 2 needed");
+    assert_contains(file_text(command.err), "no quorum: 1 of 3 servers can grant it");
     assert_contains(file_text(command.err), "cannot connect");
     assert_true(TEST_EVENTUALLY(test_server_int(trio.servers[0], "EXISTS a") == 0, 2000));
     close_trio(&trio);
@@ -133,7 +136,8 @@ static void after_a_start_of_all_it_says_when_they_count(void **state)
     open_trio(&trio);
     command = COMMAND("run", "--redlock", trio.urls, "--wait", "0", "a", "--", "true");
     assert_int_equal(command_wait(&command, 10000), 69);
-    assert_contains(file_text(command.err), "no quorum: 0 of 3");
+    assert_contains(file_text(command.err), "no quorum: ");
+    assert_contains(file_text(command.err), "2 needed");
     assert_contains(file_text(command.err), "it counts in ");
     close_trio(&trio);
 }

@@ -102,7 +102,43 @@ static void json_strings_are_valid_whatever_the_bytes(void **state)
 {
     (void)state;
     assert_shown(cli_put_json, "a\"b\\c\n\xc3\xa4", "\"a\\\"b\\\\c\\u000a\xc3\xa4\"");
-    assert_shown(cli_put_json, "\xff\xc3", "\"\\u00ff\\u00c3\"");
+}
+
+static void json_tells_bytes_from_characters(void **state)
+{
+    (void)state;
+    assert_shown(cli_put_json, "\xff\xc3", "\"\\udcff\\udcc3\"");
+    assert_shown(cli_put_json, "\xc3\xbf", "\"\xc3\xbf\"");
+    assert_shown(cli_put_json, "\xed\xb3\xbf", "\"\\udced\\udcb3\\udcbf\""); /* U+DCFF itself */
+}
+
+static void what_acts_on_a_terminal_is_escaped_in_json(void **state)
+{
+    (void)state;
+    assert_shown(cli_put_json, "\x7f\xc2\x9b\xd8\x9c", "\"\\u007f\\u009b\\u061c\"");
+    assert_shown(cli_put_json, "\xe2\x80\xae\xe2\x81\xa6", "\"\\u202e\\u2066\"");
+    assert_shown(put_text, "\xe2\x80\xae", "\\xe2\\x80\\xae");
+}
+
+static void put_name(FILE *out, const char *bytes, size_t len)
+{
+    (void)cli_put_name(out, bytes, len);
+}
+
+static void a_long_name_is_cut_between_characters(void **state)
+{
+    char name[1001], shown[200] = "";
+
+    (void)state;
+    for (size_t i = 0; i < 1000; i++) { /* the limit lies within a character */
+        name[i] = i % 2 == 1 ? '\xc3' : '\xa4';
+    }
+    name[0] = 'a';
+    name[1000] = '\0';
+    memcpy(shown, name, 119);
+    (void)strcpy(shown + 119, "...");
+    assert_shown(put_name, name, shown);
+    assert_shown(put_name, "short", "short");
 }
 
 static void assert_redacted(const char *text, const char *expected)
@@ -146,6 +182,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(text_for_people_cannot_act_on_a_terminal),
         cmocka_unit_test(bytes_that_are_not_utf8_are_escaped),
         cmocka_unit_test(json_strings_are_valid_whatever_the_bytes),
+        cmocka_unit_test(json_tells_bytes_from_characters),
+        cmocka_unit_test(what_acts_on_a_terminal_is_escaped_in_json),
+        cmocka_unit_test(a_long_name_is_cut_between_characters),
         cmocka_unit_test(passwords_in_urls_are_redacted_in_any_text),
         cmocka_unit_test(a_hidden_password_leaves_no_byte),
     };

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rlock doctor, and the rights that docs/server.md asks for. */
+#include "fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const char *const kinds[] = {"reentrant", "non-reentrant", "spin", "fenced",
+                                    "fair",      "read",          "write"};
+enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
+
+/* ---- The rights ---- */
+
+/* The user that docs/server.md gives: the line for a server's configuration. */
+static const char *user_of_the_page(void)
+{
+    static char line[2048];
+    char path[512], text[512];
+    FILE *page;
+
+    test_text(path, sizeof(path), "%s/docs/server.md", test_root());
+    page = fopen(path, "r");
+    assert_non_null(page);
+    test_text(line, sizeof(line), "user locker on >s3cret");
+    while (fgets(text, sizeof(text), page) != NULL && strstr(text, "ACL SETUSER") == NULL) {
+    }
+    assert_non_null(strstr(text, " resetchannels"));
+    memmove(text, strstr(text, " resetchannels"), strlen(strstr(text, " resetchannels")) + 1);
+    do {
+        text[strcspn(text, "\n")] = '\0';
+        assert_true(strlen(line) + strlen(text) < sizeof(line));
+        (void)strcat(line, text);
+    } while (fgets(text, sizeof(text), page) != NULL && text[0] == ' ');
+    (void)fclose(page);
+    return line;
+}
+
+static void the_rights_of_the_page_suffice_for_every_kind(void **state)
+{
+    const char *const conf[] = {user_of_the_page(), NULL};
+    struct command doctor;
+    char url[512];
+
+    (void)state;
+    fixture_restart_with(conf);
+    test_text(url, sizeof(url), "%s", url_with("locker:s3cret"));
+    for (size_t i = 0; i < KINDS; i++) {
+        const char *rival = strcmp(kinds[i], "read") == 0 ? "write" : kinds[i];
+        struct command holder = COMMAND("run", "--verbose", "--url", url, "--renewed-lease",
+                                        "2100ms", "--kind", kinds[i], "app:a", "--", "sleep", "1");
+        struct command waiter;
+
+        assert_true(TEST_EVENTUALLY(is_held("app:a"), 10000));
+        waiter = COMMAND("run", "--verbose", "--url", url, "--kind", rival, "app:a", "--", "true");
+        assert_int_equal(COMMAND_STATUS("info", "--url", url, "app:a"), 0);
+        assert_int_equal(command_wait(&holder, 10000), 0);
+        assert_int_equal(command_wait(&waiter, 10000), 0);
+        assert_null(strstr(file_text(holder.err), "NOPERM"));
+        assert_null(strstr(file_text(holder.err), "warning: "));
+        assert_null(strstr(file_text(waiter.err), "NOPERM"));
+        assert_null(strstr(file_text(waiter.err), "warning: "));
+    }
+    assert_int_equal(COMMAND_STATUS("run", "--url", url, "other", "--", "true"), 65);
+    doctor = COMMAND("doctor", "--url", url, "--prefix", "app:");
+    assert_int_equal(command_wait(&doctor, 10000), 0);
+    assert_null(strstr(file_text(doctor.out), "will not work"));
+    assert_null(strstr(file_text(doctor.out), "subscribe"));
+    assert_null(strstr(file_text(doctor.out), "is not permitted: "));
+}
+
+static void the_user_of_the_page_may_list_locks(void **state)
+{
+    const char *const conf[] = {user_of_the_page(), NULL};
+    struct command holder, ls;
+    char url[512];
+
+    (void)state;
+    fixture_restart_with(conf);
+    test_text(url, sizeof(url), "%s", url_with("locker:s3cret"));
+    holder = COMMAND("run", "--url", url, "--kind", "read", "app:a", "--", "sleep", "60");
+    assert_true(TEST_EVENTUALLY(is_held("app:a"), 10000));
+    ls = COMMAND("ls", "--url", url, "--prefix", "app:");
+    assert_int_equal(command_wait(&ls, 10000), 0);
+    assert_contains(file_text(ls.out), "app:a ");
+    end_command(&holder);
+}
+
+enum { MOST_RIGHTS = 80, AT_A_TIME = 6 };
+
+/* The rights of the page: its words that an ACL adds up. */
+static int rights_of_the_page(const char *rights[static MOST_RIGHTS])
+{
+    static char line[2048];
+    char *rest = line;
+    int n = 0;
+
+    test_text(line, sizeof(line), "%s", user_of_the_page());
+    for (const char *word; (word = strsep(&rest, " ")) != NULL;) {
+        bool known = word[0] == '\0' || strchr("+~&", word[0]) == NULL;
+
+        for (int i = 0; i < n && !known; i++) {
+            known = strcmp(rights[i], word) == 0;
+        }
+        if (!known) {
+            assert_true(n < MOST_RIGHTS);
+            rights[n++] = word;
+        }
+    }
+    return n;
+}
+
+/* Starts doctor as a user who has all rights but one. */
+static struct command doctor_without(const char *const *rights, int n, int without)
+{
+    char rule[2048], user[64], url[512];
+
+    test_text(user, sizeof(user), "locker%d", without);
+    test_text(rule, sizeof(rule), "ACL SETUSER %s on >s3cret resetchannels -@all", user);
+    for (int i = 0; i < n; i++) {
+        assert_true(strlen(rule) + strlen(rights[i]) + 2 < sizeof(rule));
+        if (i != without) {
+            (void)strcat(strcat(rule, " "), rights[i]);
+        }
+    }
+    assert_true(test_server_says(fixture_server(), "OK", "%s", rule));
+    test_text(user, sizeof(user), "locker%d:s3cret", without);
+    test_text(url, sizeof(url), "%s", url_with(user));
+    return COMMAND("doctor", "--url", url, "--prefix", "app:");
+}
+
+static void doctor_names_each_right_of_the_page_that_is_missing(void **state)
+{
+    const char *rights[MOST_RIGHTS];
+    struct command doctors[AT_A_TIME];
+    const int n = rights_of_the_page(rights);
+
+    (void)state;
+    assert_true(n > 30);
+    for (int first = 0; first < n; first += AT_A_TIME) {
+        const int last = first + AT_A_TIME < n ? first + AT_A_TIME : n;
+
+        for (int i = first; i < last; i++) {
+            doctors[i - first] = doctor_without(rights, n, i);
+        }
+        for (int i = first; i < last; i++) {
+            char missing[256];
+
+            (void)command_wait(&doctors[i - first], 20000);
+            test_text(missing, sizeof(missing), "%s is not permitted", rights[i]);
+            assert_contains(file_text(doctors[i - first].out), missing);
+        }
+    }
+    test_server_assert_clean(fixture_server());
+}
+
+static void doctor_does_not_call_unknown_settings_good(void **state)
+{
+    static const char *const conf[] = {"user default on nopass ~* &* +@all -config", NULL};
+    struct command doctor;
+
+    (void)state;
+    fixture_restart_with(conf);
+    doctor = COMMAND("doctor");
+    assert_int_equal(command_wait(&doctor, 10000), 0);
+    assert_contains(file_text(doctor.out), "warning  maxmemory-policy: not known");
+    assert_contains(file_text(doctor.out), "warning  appendonly: not known");
+}
+
+static void doctor_names_the_server_and_its_own_version(void **state)
+{
+    const char *name = getenv("RLOCK_TEST_SERVER");
+    const bool is_valkey = name != NULL && strcmp(name, "valkey") == 0;
+    char *info = test_server_cmd(fixture_server(), "INFO server");
+    const char *field = is_valkey ? "valkey_version:" : "redis_version:";
+    const char *at = strstr(info, field);
+    struct command doctor;
+    char version[64];
+
+    (void)state;
+    assert_non_null(at);
+    test_text(version, sizeof(version), "%s %.*s,", is_valkey ? "Valkey" : "Redis",
+              (int)strcspn(at + strlen(field), "\r\n"), at + strlen(field));
+    free(info);
+    doctor = COMMAND("doctor");
+    assert_int_equal(command_wait(&doctor, 10000), 0);
+    assert_contains(file_text(doctor.out), version);
+}
+
+/* ---- The server ---- */
+
+static void doctor_finds_a_good_server_good(void **state)
+{
+    struct command command;
+
+    (void)state;
+    command = COMMAND("doctor", "--json");
+    assert_int_equal(command_wait(&command, 10000), 0);
+    assert_true(is_json_lines(file_text(command.out)));
+    assert_contains(file_text(command.out), "\"level\":");
+    assert_null(strstr(file_text(command.out), "will not work"));
+    test_server_assert_clean(fixture_server());
+}
+
+static void doctor_says_when_a_server_counts_for_redlocks(void **state)
+{
+    const struct command command = COMMAND("doctor");
+
+    (void)state;
+    assert_int_equal(command_wait(&command, 10000), 0);
+    assert_contains(file_text(command.out), "it counts for new RedLocks in ");
+}
+
+static void doctor_finds_what_is_forbidden(void **state)
+{
+    static const char *const conf[] = {"user default on nopass ~* &* +@all -evalsha -eval", NULL};
+
+    (void)state;
+    fixture_restart_with(conf);
+    assert_int_equal(COMMAND_STATUS("doctor"), 65);
+}
+
+static void doctor_finds_that_renewals_are_forbidden(void **state)
+{
+    static const char *const conf[] = {"user default on nopass ~* &* +@all -time", NULL};
+    struct command command;
+
+    (void)state;
+    fixture_restart_with(conf);
+    command = COMMAND("doctor");
+    assert_int_equal(command_wait(&command, 10000), 65);
+    assert_contains(file_text(command.out), "renewals fail, and holds are lost");
+    test_server_assert_clean(fixture_server());
+}
+
+/* Who does not use a kind need not be allowed what it needs. */
+static void doctor_finds_which_kinds_are_forbidden(void **state)
+{
+    static const struct {
+        const char *conf, *subject;
+    } cases[] = {
+        {"user default on nopass ~* &* +@all -zadd", "fair"},
+        {"user default on nopass resetkeys ~rlock* &* +@all", "fenced"},
+        {"user default on nopass ~* &* +@all -hgetall", "read/write"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const char *const conf[] = {cases[i].conf, NULL};
+        struct command command;
+        char line[64];
+
+        fixture_restart_with(conf);
+        command = COMMAND("doctor");
+        assert_int_equal(command_wait(&command, 10000), 0);
+        test_text(line, sizeof(line), "warning  %s: such locks will not work", cases[i].subject);
+        assert_contains(file_text(command.out), line);
+        assert_contains(file_text(command.out), "locks: work");
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_rights_of_the_page_suffice_for_every_kind,
+                                        fixture_start, fixture_stop),
+        cmocka_unit_test_setup_teardown(the_user_of_the_page_may_list_locks, fixture_start,
+                                        fixture_stop),
+        cmocka_unit_test_setup_teardown(doctor_names_each_right_of_the_page_that_is_missing,
+                                        fixture_start, fixture_stop),
+        cmocka_unit_test_setup_teardown(doctor_does_not_call_unknown_settings_good, fixture_start,
+                                        fixture_stop),
+        cmocka_unit_test_setup_teardown(doctor_names_the_server_and_its_own_version, fixture_start,
+                                        fixture_stop),
+        cmocka_unit_test_setup_teardown(doctor_finds_a_good_server_good, fixture_start,
+                                        fixture_stop),
+        cmocka_unit_test_setup_teardown(doctor_says_when_a_server_counts_for_redlocks,
+                                        fixture_start, fixture_stop),
+        cmocka_unit_test_setup_teardown(doctor_finds_what_is_forbidden, fixture_start,
+                                        fixture_stop),
+        cmocka_unit_test_setup_teardown(doctor_finds_that_renewals_are_forbidden, fixture_start,
+                                        fixture_stop),
+        cmocka_unit_test_setup_teardown(doctor_finds_which_kinds_are_forbidden, fixture_start,
+                                        fixture_stop),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
