@@ -92,7 +92,7 @@ static void check_hold(struct sim_user *user, unsigned side)
             (long long)(until - now));
     }
     if (until != 0 && !hold->lost && !sim_is_paused(client) && now > until + SLACK &&
-        client->disturbed < world->now) {
+        client->disturbed < world->now - SLACK) { /* where it attends to few at a time */
         sim_violate(world, "client %u: the loss of %s was not reported", client->index,
                     world->keys[user->key]);
     }
@@ -199,7 +199,8 @@ static bool somebody_waits(const struct sim_world *world, unsigned side, unsigne
             const struct sim_user *user = &client->users[j];
             bool asleep = user->call.step == RLOCK__SLEEPING ||
                           user->call.step == RLOCK__SUBSCRIBING ||
-                          user->call.step == RLOCK__QUEUED || user->call.step == RLOCK__LINED_UP;
+                          user->call.step == RLOCK__PAUSING || user->call.step == RLOCK__QUEUED ||
+                          user->call.step == RLOCK__LINED_UP;
 
             if (user->calling && user->key == key && user->side == side &&
                 user->call.kind == RLOCK__ACQUIRE && asleep) {
@@ -249,6 +250,11 @@ static void look(struct sim_world *world, unsigned key)
 {
     struct sim_key_info info;
 
+    if (sim_foreign_is_at(world, key)) {
+        sim_note_free(world, 0, key, false);
+        sim_note_free(world, 1, key, false);
+        return;
+    }
     if (world->config.other != NULL) {
         sim_look_at_sides(world, key);
     } else {
@@ -272,8 +278,10 @@ void sim_check_server(struct sim_world *world)
 {
     for (unsigned i = 0; i < world->config.n_keys; i++) {
         look(world, i);
-        sim_check_queue(world, i);
-        sim_rely_key(world, i);
+        if (!sim_foreign_is_at(world, i)) {
+            sim_check_queue(world, i);
+            sim_rely_key(world, i);
+        }
     }
 }
 
@@ -281,7 +289,10 @@ void sim_check_step(struct sim_world *world)
 {
     for (unsigned i = 0; i < world->config.n_keys; i++) {
         look(world, i);
-        sim_rely_key(world, i);
+        if (!sim_foreign_is_at(world, i)) {
+            sim_rely_key(world, i);
+        }
+        sim_turns_key(world, i);
         check_waiters(world, 0, i);
         check_waiters(world, 1, i);
         sim_check_head(world, i);
@@ -294,9 +305,12 @@ void sim_check_step(struct sim_world *world)
             check_hold(&client->users[j], 1);
             check_call(&client->users[j]);
             sim_rely(&client->users[j]);
+            sim_foreign_call(&client->users[j]);
+            sim_turns(&client->users[j]);
         }
     }
     sim_rely_links(world);
+    sim_foreign_check(world);
     if (world->config.other != NULL) {
         sim_check_sides(world);
     }
@@ -329,6 +343,9 @@ static void check_refused(struct sim_user *user)
         sim_declare_dead(client->world, client, user->side, call->number, "refused");
     }
     sim_check_server(client->world);
+    if (call->code == RLOCK_EBUSY || call->code == RLOCK_ETIMEDOUT) {
+        sim_check_refused(user);
+    }
 }
 
 /* Tokens grow with every hold, and stay within one. */
@@ -374,6 +391,20 @@ static void check_granted(struct sim_user *user)
     }
 }
 
+/* Who stood behind others here, and has time for no more, asks nothing: it would not know. */
+static void check_doubt(const struct sim_user *user)
+{
+    const struct rlock__call *call = &user->call;
+    bool was_late = user->client->disturbed >= user->began_at; /* and went on where it should not */
+
+    if (call->attempts == 0 || (call->behind && call->attempts == 1 && call->lost_gen == 0 &&
+                                call->sent_at >= call->deadline && !was_late)) {
+        sim_violate(user->client->world,
+                    "client %u: in doubt of %s, which it had no time to ask for",
+                    user->client->index, user->client->world->keys[user->key]);
+    }
+}
+
 void sim_check_done(struct sim_user *user)
 {
     struct sim_client *client = user->client;
@@ -398,12 +429,16 @@ void sim_check_done(struct sim_user *user)
     case RLOCK_ECANCELED:
     case RLOCK_ECONN:
     case RLOCK_EREFUSED:
+    case RLOCK_EWRONGTYPE:
         if (taking) {
             check_refused(user);
         }
         break;
     case RLOCK_EINDOUBT:
         hold->fuzzy = true;
+        if (taking) {
+            check_doubt(user);
+        }
         if (client->world->config.faults == 0 && taking &&
             8 * client->world->config.delay_max < RLOCK__CANCEL_GRACE_US) {
             sim_violate(client->world, "client %u: in doubt on a perfect network", client->index);
@@ -427,6 +462,7 @@ void sim_check_done(struct sim_user *user)
         break;
     }
     sim_rely_done(user);
+    sim_foreign_done(user);
     user->doomed_call = false;
 }
 
@@ -435,7 +471,8 @@ static bool begins(struct sim_view name, const char *prefix)
     return name.len > strlen(prefix) && memcmp(name.data, prefix, strlen(prefix)) == 0;
 }
 
-/* The next key that must not stay; tokens stay for ever, what a waiting writer asks for 5 s. */
+/* The next key that must not stay; tokens stay for ever, what a waiting writer asks for 5 s, and
+ * notes about the dead 10 min. */
 static bool next_lock_key(const struct sim_world *world, struct sim_key_info *info)
 {
     while (sim_server_next_key(world->server, info)) {
@@ -444,7 +481,10 @@ static bool next_lock_key(const struct sim_world *world, struct sim_key_info *in
         bool asks = begins(info->name, "rlock_writer_waits:") && info->pttl_ms >= 0 &&
                     info->pttl_ms <= 5000;
 
-        if (!begins(info->name, "redisson_lock_token:") && !asks &&
+        bool notes = begins(info->name, "rlock_fair:") && world->config.faults != 0 &&
+                     info->pttl_ms >= 0 && info->pttl_ms <= 600000;
+
+        if (!begins(info->name, "redisson_lock_token:") && !asks && !notes &&
             !(queue && world->config.faults != 0 && sim_queue_is_settled(world, info))) {
             return true;
         }

@@ -27,10 +27,28 @@ void sim_rely_links(struct sim_world *world);
 
 /* After a call: what it leaves behind. */
 void sim_note_ended(struct sim_user *user);
+/* The hold was lost, though a copy of its acquire may run yet. */
+void sim_note_lost(struct sim_user *user, unsigned side);
 /* What a user gave up stays given up, and is free when that was said. */
 void sim_check_given_up(struct sim_user *user, unsigned side);
 /* Whether the client must release the number, now and again: it may not fence. */
 bool sim_is_ended(const struct sim_client *client, uint64_t number);
+
+/* ---- foreign.c ---- */
+
+/* Whether somebody else's key stands under the lock's name, or one beside it. */
+bool sim_foreign_is_at(const struct sim_world *world, unsigned key);
+/* After each step; of a user; and at the end of a call. */
+void sim_foreign_check(struct sim_world *world);
+void sim_foreign_call(const struct sim_user *user);
+void sim_foreign_done(const struct sim_user *user);
+
+/* ---- turns.c ---- */
+
+/* After each step: of a key, of a user; and at the end of a call. */
+void sim_turns_key(struct sim_world *world, unsigned key);
+void sim_turns(struct sim_user *user);
+void sim_turns_done(const struct sim_user *user);
 
 /* ---- check.c ---- */
 
@@ -40,6 +58,8 @@ void sim_check_server(struct sim_world *world);
 void sim_check_queue(struct sim_world *world, unsigned key);
 /* After every step: a head that does not come is passed over. */
 void sim_check_head(struct sim_world *world, unsigned key);
+/* A call was refused, or has timed out: it has looked at the head. */
+void sim_check_refused(const struct sim_user *user);
 /* Whether a queue or its scores may stay as they are at the end. */
 bool sim_queue_is_settled(const struct sim_world *world, const struct sim_key_info *key);
 void sim_check_done(struct sim_user *user);

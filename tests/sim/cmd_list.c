@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server_impl.h"
 
+#include <stdlib.h>
+
 static void push(struct sim_call *call, bool at_head)
 {
     struct sim_key *key = sim_typed_key_or_new(call, 1, SIM_LIST);
@@ -164,25 +166,55 @@ static void cmd_lrem(struct sim_call *call)
     sim_resp_integer(call->reply, removed);
 }
 
-/* The RANK, COUNT and MAXLEN of redis are not there. */
+/* How LPOS looks: which match, from which end, among how many; 0 all. */
+struct lpos {
+    int64_t rank, most;
+};
+
+/* Reads the options behind the element; false after an error. The COUNT of redis is not there. */
+static bool read_lpos(struct sim_call *call, struct lpos *ret_lpos)
+{
+    *ret_lpos = (struct lpos){.rank = 1};
+    for (size_t i = 3; i + 1 < call->argc; i += 2) {
+        bool is_rank = sim_word_is(call->argv[i], "rank");
+
+        if (!is_rank && !sim_word_is(call->argv[i], "maxlen")) {
+            sim_reply_unsupported_option(call, i);
+            return false;
+        }
+        if (!sim_int_arg(call, i + 1, is_rank ? &ret_lpos->rank : &ret_lpos->most)) {
+            return false;
+        }
+    }
+    if (call->argc % 2 == 0 || ret_lpos->rank == 0 || ret_lpos->most < 0) {
+        sim_reply_unsupported_option(call, call->argc - 1);
+        return false;
+    }
+    return true;
+}
+
 static void cmd_lpos(struct sim_call *call)
 {
     struct sim_key *key;
-    size_t at;
+    struct lpos lpos;
+    int64_t left;
+    size_t n;
 
-    if (call->argc > 3) {
-        sim_reply_unsupported_option(call, 3);
+    if (!read_lpos(call, &lpos) || !sim_typed_key(call, 1, SIM_LIST, &key)) {
         return;
     }
-    if (!sim_typed_key(call, 1, SIM_LIST, &key)) {
-        return;
+    left = llabs(lpos.rank);
+    n = key ? key->n_items : 0;
+    for (size_t i = 0; i < n && (lpos.most == 0 || i < (uint64_t)lpos.most); i++) {
+        size_t at = lpos.rank > 0 ? i : n - 1 - i;
+
+        left -= sim_view_equal(sim_view_of(key->items[at].name), call->argv[2]);
+        if (left == 0) {
+            sim_resp_integer(call->reply, (int64_t)at);
+            return;
+        }
     }
-    at = key ? sim_item_find(key, call->argv[2], 0) : 0;
-    if (key && at < key->n_items) {
-        sim_resp_integer(call->reply, (int64_t)at);
-    } else {
-        sim_resp_nil(call->reply);
-    }
+    sim_resp_nil(call->reply);
 }
 
 const struct sim_command sim_commands_list[] = {

@@ -39,6 +39,13 @@ void sim_note_ended(struct sim_user *user)
     }
 }
 
+void sim_note_lost(struct sim_user *user, unsigned side)
+{
+    const struct sim_hold *hold = &user->holds[side];
+
+    note(user->client, hold->number, sim_clock(user->client) + hold->lease);
+}
+
 static bool is_on_server(const struct sim_user *user, unsigned side, uint64_t number)
 {
     struct sim_user other = {.client = user->client, .key = user->holds[side].given_key};

@@ -80,6 +80,7 @@ static void restart_server(struct sim_world *world)
     world->server_life++;
     world->server_down = true;
     if (!keep) {
+        sim_foreign_gone(world, NULL);
         sim_doom(world, -1);
     }
     sim_check_server(world);
@@ -89,8 +90,7 @@ static void restart_server(struct sim_world *world)
     disturb_all(world, world->restart.at + RLOCK__SECOND);
 }
 
-/* Somebody does something by hand. words: of the command, the last one NULL. */
-static void by_hand(struct sim_world *world, const char *const *words)
+void sim_by_hand(struct sim_world *world, const char *const *words)
 {
     uint64_t conn = sim_server_connect(world->server);
     char what[300] = "";
@@ -102,6 +102,9 @@ static void by_hand(struct sim_world *world, const char *const *words)
     sim_trace(world, "somebody does: %s", what);
     (void)sim_server_words(world->server, conn, words);
     sim_server_disconnect(world->server, conn);
+    if (strcmp(words[0], "DEL") == 0) {
+        sim_foreign_gone(world, words[1]);
+    }
 }
 
 static void delete_key(struct sim_world *world)
@@ -111,11 +114,11 @@ static void delete_key(struct sim_world *world)
 
     (void)snprintf(token, sizeof(token), "redisson_lock_token:{%s}", world->keys[key]);
     if (sim_chance(world, 500)) { /* a token that is gone is not missed: the clock goes on */
-        by_hand(world, (const char *const[]){"DEL", token, NULL});
+        sim_by_hand(world, (const char *const[]){"DEL", token, NULL});
         sim_doom_calls(world, key);
         return;
     }
-    by_hand(world, (const char *const[]){"DEL", world->keys[key], NULL});
+    sim_by_hand(world, (const char *const[]){"DEL", world->keys[key], NULL});
     sim_doom(world, (int)key);
     sim_check_server(world);
 }
@@ -136,22 +139,22 @@ static void meddle(struct sim_world *world)
     queue->meddled = true;
     switch (sim_random(world, 6)) {
     case 0:
-        by_hand(world, (const char *const[]){"DEL", scores, NULL});
+        sim_by_hand(world, (const char *const[]){"DEL", scores, NULL});
         break;
     case 1:
-        by_hand(world, (const char *const[]){"DEL", list, NULL});
+        sim_by_hand(world, (const char *const[]){"DEL", list, NULL});
         break;
     case 2:
-        by_hand(world, (const char *const[]){"ZREM", scores, head, NULL});
+        sim_by_hand(world, (const char *const[]){"ZREM", scores, head, NULL});
         break;
     case 3:
-        by_hand(world, (const char *const[]){"LREM", list, "0", head, NULL});
+        sim_by_hand(world, (const char *const[]){"LREM", list, "0", head, NULL});
         break;
     case 4:
-        by_hand(world, (const char *const[]){"LPUSH", list, "ghost:1", NULL});
+        sim_by_hand(world, (const char *const[]){"LPUSH", list, "ghost:1", NULL});
         break;
     default:
-        by_hand(world, (const char *const[]){"ZADD", scores, "1800000000000", "ghost:1", NULL});
+        sim_by_hand(world, (const char *const[]){"ZADD", scores, "1800000000000", "ghost:1", NULL});
         break;
     }
     sim_check_server(world);
@@ -189,6 +192,18 @@ static void flush_scripts(struct sim_world *world)
     sim_server_script_flush(world->server);
 }
 
+/* The server's clock goes back a little, so that leases last longer by that. Tokens must not care.
+ */
+static void set_clock_back(struct sim_world *world)
+{
+    if (world->config.kind != &rlock__fenced_ops || world->clock_offset < -60 * RLOCK__MS) {
+        return;
+    }
+    world->clock_offset -= sim_random(world, 40 * RLOCK__MS);
+    sim_trace(world, "server's clock is set to %lld us", (long long)world->clock_offset);
+    sim_server_set_clock_offset(world->server, world->clock_offset);
+}
+
 void sim_fault(struct sim_world *world)
 {
     static const struct {
@@ -197,9 +212,9 @@ void sim_fault(struct sim_world *world)
     } faults[] = {
         {50, break_link},    {15, pause_client},   {8, kill_client},    {6, pause_server},
         {3, restart_server}, {3, delete_key},      {10, flush_scripts}, {2, meddle},
-        {5, mute_link},      {10, refuse_scripts},
+        {5, mute_link},      {10, refuse_scripts}, {8, set_clock_back},
     };
-    int64_t dice = sim_random(world, 112);
+    int64_t dice = sim_random(world, 120);
 
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
         if (dice < faults[i].weight) {
@@ -213,6 +228,7 @@ void sim_fault(struct sim_world *world)
 void sim_heal(struct sim_world *world)
 {
     world->healed = true;
+    sim_foreign_go(world);
     world->server_down = false;
     world->server_paused_until = rlock__min(world->server_paused_until, world->now);
     rlock__timer_unset(&world->timers, &world->restart);

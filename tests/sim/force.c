@@ -11,11 +11,11 @@ static int read_look(struct rlock__call *call, const struct rlock__reply *reply)
     struct sim_user *user = call->payload;
     struct rlock_info info = {0};
     struct rlock__buf seen = {0};
-    bool good = call->spec->ops->read_inspect(reply, &info, &seen);
 
+    call->spec->ops->read_inspect(reply, &info, &seen);
     (void)snprintf(user->seen, sizeof(user->seen), "%.*s", (int)seen.len, seen.data);
     rlock__buf_fini(&seen);
-    return good && info.locked ? 0 : RLOCK_EBUSY;
+    return info.locked ? 0 : RLOCK_EBUSY;
 }
 
 static int read_force(struct rlock__call *call, const struct rlock__reply *reply)
@@ -37,6 +37,10 @@ void sim_force_look(struct sim_user *user)
     }
     user->side = 0;
     user->key = (unsigned)sim_random(world, world->config.n_keys);
+    if (world->foreign.looks_held && sim_foreign_is_at(world, user->key)) {
+        sim_user_plan(user, RLOCK__MS); /* that would open it, rightly */
+        return;
+    }
     spec = user->client->specs[0][user->key];
     user->call = (struct rlock__call){.kind = RLOCK__COMMAND, .read = read_look};
     spec->ops->inspect(spec, &user->call.cmd);
@@ -49,6 +53,11 @@ void sim_force_open(struct sim_user *user)
     const struct rlock__spec *spec = user->client->specs[0][user->key];
     struct rlock__ask ask = {.seen = rlock__bytes_of(user->seen), .publish = "PUBLISH"};
 
+    if (world->foreign.looks_held && sim_foreign_is_at(world, user->key)) {
+        user->forcing = false;
+        sim_user_plan(user, RLOCK__MS);
+        return;
+    }
     user->opened = false;
     user->call = (struct rlock__call){.kind = RLOCK__COMMAND, .read = read_force, .once = true};
     spec->ops->force(spec, &ask, &user->call.cmd);

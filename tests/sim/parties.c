@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "overrun.h"
 #include "parties.h"
 #include "rw/rw.h"
 
@@ -151,6 +152,7 @@ static void open_all(struct sim_parties *all, uint64_t seed)
     }
     all->steps = 0;
     all->healed = false;
+    all->deceived_until = 0;
     memset(all->lives, 0, sizeof(all->lives));
     configure(all);
     for (unsigned i = 0; i < all->config.n_servers; i++) {
@@ -351,6 +353,7 @@ int main(int argc, char **argv)
         return 64;
     }
     for (uint64_t i = 0; i < options.seeds && good; i++) {
+        sim_overrun_watch(options.seed + i);
         good = run(all, options.seed + i, options.steps);
     }
     must_see = all->no_delay || all->drift_beyond;

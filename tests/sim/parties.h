@@ -10,7 +10,7 @@
  *   party_drive.c    what src/client/composite.c does for real: carries out what parties wish
  *   party_owners.c   what owners do: take, nest, hold, give up, leave
  *   party_faults.c   what goes wrong
- *   party_check.c    the invariants
+ *   party_check.c    the invariants; party_minority.c one of them
  */
 #ifndef RLOCK_TESTS_SIM_PARTIES_H
 #define RLOCK_TESTS_SIM_PARTIES_H
@@ -72,6 +72,9 @@ struct sim_owner {
     int64_t ended_at, told_at; /* by the world's clock; RLOCK__NEVER not yet */
     uint32_t renewed_from;     /* its lowest level that is renewed; 0 none */
     int64_t free_since;        /* all that it waits for; by the world's clock */
+    /* its round: began, and the latest answer came; by its clock */
+    int64_t round_at, answered_at;
+    unsigned round, answers;
     unsigned lives[SIM_SERVERS][SIM_KEYS][SIM_SIDES]; /* of the keys, as its hold of each began */
     bool shared[SIM_SERVERS][SIM_KEYS]
                [SIM_SIDES]; /* it asked for a level more of an earlier hold */
@@ -114,6 +117,8 @@ struct sim_parties {
     const struct rlock_ops *kinds[SIM_SERVERS][SIM_KEYS]; /* of members */
     unsigned lives[SIM_SERVERS][SIM_KEYS]; /* grows when a key is gone without a release */
     int64_t server_ppm[SIM_SERVERS];
+    /* a server tells that it is older than it is, and who never saw it before must believe that */
+    int64_t deceived_until;
     uint64_t steps, steps_at_once;
     bool healed;
     /* what the command asked for */
@@ -142,6 +147,7 @@ int64_t sim_process_clock(const struct sim_process *process);
 bool sim_process_is_paused(const struct sim_process *process);
 struct sim_process *sim_process_of(const struct rlock__slot *slot);
 struct sim_client *sim_client_of(const struct rlock__slot *slot);
+struct sim_parties *sim_parties_of(const struct sim_world *world);
 struct sim_place sim_place_of(const struct rlock__slot *slot);
 bool sim_is_rw(const struct sim_parties *all, struct sim_place place);
 
@@ -183,6 +189,10 @@ void sim_parties_heal(struct sim_parties *all);
 /* ---- party_check.c ---- */
 
 void sim_parties_check(struct sim_parties *all);
+/* In party_minority.c, a part of that. */
+/* Whether somebody refused it, whose message tells it to go. A member may be silent alone. */
+bool sim_parties_hears(const struct sim_owner *owner);
+void sim_parties_check_minority(struct sim_owner *owner, int64_t now);
 /* The last member that was missing has come, or the effort ended otherwise. */
 void sim_parties_check_taken(const struct sim_owner *owner);
 /* A call of an owner is over; it is as it says. */

@@ -14,9 +14,12 @@
  *   calls return           by their deadline and 50 ms
  *   every holder is known  to its client, on a perfect network: as a hold, or to be released
  *   free locks are taken   there: nobody sleeps for long while all that it waits for is free
+ *   a minority is no hold  a RedLock that has some members waits for silent ones no longer than
+ *                          twice what the slowest usually takes, for none that is known to be down
  * and after a call:
  *   all or none            who is refused, or has left, and not in doubt, is at no member; at less
  *                          than a quorum
+ *   text follows code      it speaks of no quorum where the code does, and nowhere else
  *   taken is worth it      what is granted is valid, and on a perfect network for most of its lease
  * and at the end:
  *   nobody waits for ever  with all servers up, and holds that end, every effort came to an end
@@ -158,8 +161,8 @@ static void check_members(struct sim_owner *owner, int64_t now)
         const struct rlock__hold *hold =
             counts(slot, now) ? rlock__hold_find(slot->spec->core, slot->spec, party->owner) : NULL;
 
-        if (hold != NULL && !is_doomed(owner, sim_place_of(slot)) &&
-            !owner->process->all->drift_beyond &&
+        if (hold != NULL && (is_multi(owner) || hold->is_guarded) &&
+            !is_doomed(owner, sim_place_of(slot)) && !owner->process->all->drift_beyond &&
             !is_on_server(owner, sim_place_of(slot), hold->number)) {
             violate(owner, "counts a member that its server does not know");
         }
@@ -235,7 +238,9 @@ static void check_waiting(struct sim_owner *owner)
         return;
     }
     owner->free_since = rlock__min(owner->free_since, now);
-    if (now - owner->free_since > PATIENCE + 20 * all->config.delay_max) {
+    /* a RedLock hears of it, however long it pauses */
+    if (now - owner->free_since >
+        (sim_parties_hears(owner) ? 2 * LAG : PATIENCE) + 20 * all->config.delay_max) {
         violate(owner, "sleeps though all that it waits for is free");
     }
 }
@@ -281,6 +286,7 @@ static void check_owner(struct sim_owner *owner, int64_t now)
         return;
     }
     check_members(owner, now);
+    sim_parties_check_minority(owner, now);
     check_told(owner, now);
     if (owner->process->all->config.faults == 0) {
         check_waiting(owner);
@@ -320,9 +326,9 @@ static uint32_t count_on_server(const struct sim_world *world, const struct rloc
 /* Of holds that no call is about. */
 static void check_levels(const struct sim_process *process, struct sim_world *world)
 {
-    const struct rlock__hold *hold, *after;
+    const struct rlock__hold *hold;
 
-    HASH_ITER(hh, world->clients[process->index]->core.holds, hold, after) {
+    DL_FOREACH(world->clients[process->index]->core.holds, hold) {
         if (hold->busy || hold->releasing || hold->state != RLOCK__HOLD_HELD) {
             continue;
         }
@@ -346,10 +352,10 @@ static void check_levels(const struct sim_process *process, struct sim_world *wo
 /* Whether the client holds, asks for, or looks after a number. */
 static bool knows(const struct sim_client *client, uint64_t number)
 {
-    const struct rlock__hold *hold, *after;
+    const struct rlock__hold *hold;
     const struct rlock__call *call;
 
-    HASH_ITER(hh, client->core.holds, hold, after) {
+    DL_FOREACH(client->core.holds, hold) {
         if (hold->number == number) {
             return true;
         }
@@ -492,10 +498,31 @@ void sim_parties_check_taken(const struct sim_owner *owner)
     if (left <= 0) {
         violate(owner, "was granted what is over");
     }
-    if (config->faults == 0 && is_multi(owner) && lease != 0 && lease > 20 * config->delay_max &&
-        party->count == 1 && left < lease / 2) {
+    if (config->faults == 0 && lease != 0 && lease > 20 * config->delay_max &&
+        (!is_multi(owner) || party->count == 1) && left < lease / 2) {
         violate(owner, "was granted less than half of its lease");
     }
+}
+
+/* How many members of a RedLock said last that they cannot grant it. */
+static size_t failing(const struct rlock__party *party)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < party->composite->n; i++) {
+        n += party->slots[i].answer == RLOCK__SLOT_FAILS;
+    }
+    return n;
+}
+
+static bool keeps_any(const struct rlock__party *party)
+{
+    for (size_t i = 0; i < party->composite->n; i++) {
+        if (party->slots[i].state == RLOCK__SLOT_HELD) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void sim_parties_check_done(const struct sim_owner *owner)
@@ -503,12 +530,23 @@ void sim_parties_check_done(const struct sim_owner *owner)
     const struct rlock__party *party = owner->party;
     size_t n = party->composite->n, quorum = n / 2 + 1;
     size_t most = is_multi(owner) ? 0 : owner->taking ? quorum - 1 : n - quorum;
+    /* taken, and no more: a client was closed before its owner looked, the rest is given back */
+    bool ended = owner->taking && party->code == 0 && !keeps_any(party);
 
+    if (party->code != 0 && party->code != RLOCK_EINDOUBT &&
+        (strstr(party->detail, "no quorum") != NULL) != (party->code == RLOCK_ENOQUORUM)) {
+        violate(owner, "is told another thing by the text than by the code");
+    }
+    if (owner->taking && (party->code == RLOCK_ETIMEDOUT || party->code == RLOCK_EBUSY) &&
+        failing(party) > n - quorum) {
+        violate(owner, "is told to wait for others, and too few servers could grant it");
+    }
     if (party->code == RLOCK_ENOTOWNER) {
         violate(owner, "is told that it does not own what it holds");
     }
-    if (party->count == 0 && party->code != RLOCK_EINDOUBT && party->code != RLOCK_ELOST &&
-        party->code != RLOCK_ECLOSED && leftovers(owner, !owner->taking) > most) {
+    if (party->count == 0 && !ended && party->code != RLOCK_EINDOUBT &&
+        party->code != RLOCK_ELOST && party->code != RLOCK_ECLOSED &&
+        leftovers(owner, !owner->taking) > most) {
         violate(owner, owner->taking ? "was refused, and is left as a holder"
                                      : "has left, and is left as a holder");
     }

@@ -111,8 +111,10 @@ static void finish(struct rlock__call *call)
     bool complete = party->complete;
     struct rlock__wish wish;
 
-    sim_owner_hears(slot);
-    rlock__party_done(slot, sim_process_clock(process));
+    if (call == &slot->call) {
+        sim_owner_hears(slot);
+    }
+    rlock__party_done(call, sim_process_clock(process));
     if (party->complete && !complete && party->waiter != NULL) {
         sim_parties_check_taken(party->waiter);
     }
@@ -139,6 +141,9 @@ static void drain(struct sim_process *process, struct rlock__party *party)
 static void settle(struct sim_process *process, struct rlock__party *party)
 {
     if (party->busy) { /* who has its turn does it */
+        if (party->waiter != NULL) {
+            wake(party->waiter);
+        }
         return;
     }
     party->users++;
@@ -267,7 +272,8 @@ void sim_drive_thread_exit(struct sim_owner *owner)
             for (size_t i = 0; i < party->composite->n; i++) {
                 struct sim_client *client = sim_client_of(&party->slots[i]);
 
-                rlock__core_thread_exit(&client->core, owner->owner.id, sim_clock(client));
+                rlock__core_thread_exit(&client->core, party->slots[i].spec, owner->owner.id,
+                                        sim_clock(client));
                 sim_pump(client);
             }
             settle(process, party);

@@ -86,6 +86,9 @@ static void kill_process(struct sim_parties *all)
     struct sim_process *process = any_process(all);
     unsigned index = process->index;
 
+    if (sim_home(all)->now < all->deceived_until) {
+        return;
+    }
     sim_trace(sim_home(all), "process %u dies", index);
     sim_process_kill(process);
     (void)sim_process_new(all, index);
@@ -130,6 +133,49 @@ static void on_restart(struct rlock__timer *timer, int64_t now)
     begin_life(world);
 }
 
+/* Whether every process has been linked to a server. */
+static bool is_known_to_all(const struct sim_parties *all, const struct sim_world *world)
+{
+    for (unsigned i = 0; i < all->config.n_processes; i++) {
+        if (world->clients[i]->link.known_life == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The clock of a server is set that has come back empty a short while ago: its uptime is negative
+ * then, or of an old server. Only who saw it before can know that it is not. */
+static void on_step(struct rlock__timer *timer, int64_t now)
+{
+    struct sim_world *world =
+        (struct sim_world *)(void *)((char *)timer - offsetof(struct sim_world, restart));
+    struct sim_parties *all = sim_parties_of(world);
+    bool back = !is_known_to_all(all, world) || sim_chance(world, 500);
+    int64_t step = sim_random(world, 4 * all->config.lease);
+
+    if (!back) {
+        all->deceived_until = now + 2 * all->config.lease;
+    }
+    world->clock_offset += back ? -step : step;
+    sim_server_set_clock_offset(world->server, world->clock_offset);
+    sim_trace(world, "server %u: its clock is set by %.3f ms", number_of(all, world),
+              (double)(back ? -step : step) / 1000);
+}
+
+/* Before it counts for anybody: what it has until then is no hold. */
+static void on_restart_before_step(struct rlock__timer *timer, int64_t now)
+{
+    struct sim_world *world =
+        (struct sim_world *)(void *)((char *)timer - offsetof(struct sim_world, restart));
+    int64_t latest = sim_parties_of(world)->config.lease / 2;
+
+    on_restart(timer, now);
+    world->restart.fire = on_step;
+    rlock__timer_set(&world->timers, timer,
+                     now + (sim_chance(world, 500) ? 0 : sim_random(world, latest)));
+}
+
 /* Keys are gone without a release: who held them finds out later. */
 static void doom(struct sim_parties *all, unsigned server, int key)
 {
@@ -155,6 +201,7 @@ static void restart_server(struct sim_parties *all)
 {
     struct sim_world *world = any_server(all);
     bool keep = sim_chance(world, 400);
+    bool steps = !keep && all->config.kind == &rlock__redlock_ops && sim_chance(world, 500);
 
     if (world->server_down) {
         return;
@@ -167,7 +214,7 @@ static void restart_server(struct sim_parties *all)
     if (!keep) {
         doom(all, number_of(all, world), -1);
     }
-    world->restart.fire = on_restart;
+    world->restart.fire = steps ? on_restart_before_step : on_restart;
     rlock__timer_set(&world->timers, &world->restart, world->now + downtime(all, world));
 }
 
@@ -219,9 +266,9 @@ void sim_parties_fault(struct sim_parties *all)
     } faults[] = {
         {30, break_link},   {30, part},        {8, mute_link},       {15, pause_process},
         {6, kill_process},  {5, pause_server}, {12, restart_server}, {6, delete_key},
-        {4, flush_scripts}, {2, close_client},
+        {4, flush_scripts}, {8, close_client},
     };
-    int64_t dice = sim_random(sim_home(all), 118);
+    int64_t dice = sim_random(sim_home(all), 124);
 
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
         if (dice < faults[i].weight) {

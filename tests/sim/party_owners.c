@@ -363,18 +363,15 @@ static void note_lease(struct sim_owner *owner, int code)
     owner->cap = owner->depth == 0 ? end : rlock__max(owner->cap, end);
 }
 
-/* The lowest of its levels that asks for it; an inner one ends first. A RedLock's servers know of
- * the outermost alone. */
+/* The lowest of its levels that asks for it; an inner one ends first. */
 static void note_renewal(struct sim_owner *owner, int code)
 {
     uint32_t count = owner->party->count;
-    bool known = count == 1 || !owner->party->composite->ops->counts_alone;
 
     if (owner->renewed_from > count || count == 0) {
         owner->renewed_from = 0;
     }
-    if (owner->taking && code == 0 && known && owner->effort.lease_us == 0 &&
-        owner->renewed_from == 0) {
+    if (owner->taking && code == 0 && owner->effort.lease_us == 0 && owner->renewed_from == 0) {
         owner->renewed_from = count;
     }
 }
@@ -385,6 +382,7 @@ void sim_owner_done(struct sim_owner *owner)
     struct sim_parties *all = process->all;
     struct sim_world *home = sim_home(all);
     int code = owner->party->code;
+    bool renewed;
 
     owner->calling = false;
     sim_trace(home, "process %u owner %llu: %s %u: %s, %u levels", process->index,
@@ -396,8 +394,16 @@ void sim_owner_done(struct sim_owner *owner)
     }
     all->refusals += code == RLOCK_EBUSY || code == RLOCK_ENOQUORUM || code == RLOCK_ETIMEDOUT;
     all->doubts += code == RLOCK_EINDOUBT;
+    renewed = owner->renewed_from != 0;
     note_renewal(owner, code);
+    if (renewed && owner->renewed_from == 0 && all->config.kind == &rlock__redlock_ops &&
+        !shares_a_hold(owner)) { /* what is left of it ends */
+        owner->cap = sim_process_clock(process) + all->config.lease + all->config.op_timeout;
+    }
     owner->depth = owner->party->count;
+    if (all->config.faults == 0) { /* one that no member was asked for completes here */
+        sim_parties_check_taken(owner);
+    }
     sim_parties_check_done(owner);
     owner->ended_at = RLOCK__NEVER;
     sim_owner_plan(

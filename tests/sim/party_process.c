@@ -30,6 +30,11 @@ static struct sim_parties *all_of(const struct sim_client *client)
     return (struct sim_parties *)(void *)((char *)worlds - offsetof(struct sim_parties, worlds));
 }
 
+struct sim_parties *sim_parties_of(const struct sim_world *world)
+{
+    return all_of(world->clients[0]);
+}
+
 struct sim_process *sim_process_of(const struct rlock__slot *slot)
 {
     const struct sim_client *client = sim_client_of(slot);
@@ -93,7 +98,12 @@ void sim_pump(struct sim_client *client)
         while (core->lost != NULL) {
             struct rlock__loss *loss = core->lost;
 
-            LL_DELETE(core->lost, loss);
+            DL_DELETE(core->lost, loss);
+            if (loss->reason == RLOCK_LOST_RESTARTED && core->orphans == NULL) {
+                sim_violate(client->world,
+                            "process %u: a hold that a restart ended is not given back",
+                            client->index);
+            }
             queue_loss(process, loss);
         }
         while (core->done != NULL) {
@@ -105,7 +115,7 @@ void sim_pump(struct sim_client *client)
         while (core->notes != NULL) {
             struct rlock__note *note = core->notes;
 
-            LL_DELETE(core->notes, note);
+            DL_DELETE(core->notes, note);
             sim_trace(client->world, "process %u: %s", client->index, note->text);
             free(note);
         }
@@ -142,7 +152,7 @@ static struct sim_client *client_new(struct sim_process *process, unsigned serve
     client->may_listen = config->faults == 0 || !sim_chance(world, 50);
     client->tick.fire = on_tick;
     (void)snprintf(client->core.uuid, sizeof(client->core.uuid),
-                   "00000000-0000-4000-8%u%02u-%04u%08llx", server, process->index, 0,
+                   "00000000-0000-8000-8%u%02u-%04u%08llx", server, process->index, 0,
                    (unsigned long long)sim_random(world, 0xffffffff));
     client->core.serial = server * SIM_PROCESSES + process->index + 1;
     client->core.random = (uint64_t)sim_random(world, INT64_MAX) | 1;
@@ -273,12 +283,12 @@ void sim_process_kill(struct sim_process *process)
         sim_link_break(process->clients[i], &process->clients[i]->link, NULL);
         sim_link_break(process->clients[i], &process->clients[i]->sub, NULL);
     }
+    forget_calls(process); /* which may wake an owner */
     for (unsigned i = 0; i < SIM_OWNERS; i++) {
         rlock__timer_unset(timers, &process->owners[i].act);
         rlock__timer_unset(timers, &process->owners[i].drive);
     }
     rlock__timer_unset(timers, &process->dispatch);
-    forget_calls(process);
     forget_parties(process);
     for (unsigned i = 0; i < all->config.n_locks; i++) {
         (void)rlock__composite_unref(process->locks[i]);

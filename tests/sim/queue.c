@@ -4,13 +4,14 @@
  *   list and scores agree    the same owners, each once
  *   nobody jumps it          new ones come to its end, the others keep their order
  *   first come, first served a grant goes to the head; on a perfect network nobody is passed over
- *   the living stay          who is passed over had died, or did not answer for long: a head that
- *                            is heard not within 3 s, and nobody while the lock is taken
- *   the dead go              who is second does not wait for a head that does not come
- *   scores do not drift      none is later than the places in front of it explain
- *   scores are sums          a new one is the last one's and a slot; who leaves of itself lowers by
- *                            a slot those behind, once; who asks may raise its own; else they stand
- * Where somebody meddled with the queue by hand, these hold again when it has been empty.
+ *   the living stay          who is passed over had died, or did not answer for long: nobody while
+ *                            the lock is taken; one that is heard not within 3 s, and asked 4 times
+ *   the dead go              who is second does not wait for a head that does not come, and who
+ *                            comes a second time, a second later, finds no dead head
+ *   scores cost nothing      each is what its place asks for, as it was when its owner last asked;
+ *                            but for the head, and for peers behind it, none is changed by others
+ * Where somebody meddled with the queue by hand, these hold again when it has been empty. Some
+ * clients have a UUID as Redisson's: those count as peers.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,10 @@
 #include "world.h"
 
 #define HEAD_SILENT (2900 * RLOCK__MS) /* 3 s, and clocks differ */
+#define UNHEARD (950 * RLOCK__MS)
 #define HEAD_WAITED_FOR (10 * RLOCK__SECOND)
+#define DEAD_SEEN (1050 * RLOCK__MS) /* 1 s, and clocks differ */
+#define MOST_ASKS 4
 
 static struct sim_view view_of(const char *text)
 {
@@ -28,6 +32,11 @@ static struct sim_view view_of(const char *text)
 static bool is_named(struct sim_view view, const char *name)
 {
     return strlen(name) == view.len && memcmp(view.data, name, view.len) == 0;
+}
+
+static bool is_peer(const char *name)
+{
+    return strlen(name) < 15 || name[14] != '8'; /* the version of a UUID */
 }
 
 static void copy(char out[static SIM_OWNER_SIZE], struct sim_view view)
@@ -69,17 +78,34 @@ static bool score_of(const struct sim_key_info *scores, const char *name, double
     return false;
 }
 
+static void copy_note(const struct sim_key_info *notes, const char *name,
+                      char out[static SIM_OWNER_SIZE])
+{
+    out[0] = '\0';
+    for (size_t i = 0; i < notes->n_items; i++) {
+        struct sim_item_info item = sim_key_item(notes, i);
+
+        if (is_named(item.name, name)) {
+            copy(out, item.value);
+        }
+    }
+}
+
 static void read_queue(struct sim_world *world, unsigned key, struct sim_queue *ret_queue)
 {
-    struct sim_key_info list = {0}, scores = {0}, lock;
+    struct sim_key_info list = {0}, scores = {0}, notes = {0}, lock;
 
+    (void)find_key(world, "rlock_fair", key, &notes);
     (void)find_key(world, "redisson_lock_queue", key, &list);
     (void)find_key(world, "redisson_lock_timeout", key, &scores);
     ret_queue->n = list.n_items < SIM_QUEUE ? list.n_items : SIM_QUEUE;
     ret_queue->agrees = list.n_items == scores.n_items;
+    ret_queue->most_peers = 0;
     for (size_t i = 0; i < ret_queue->n; i++) {
         copy(ret_queue->names[i], sim_key_item(&list, i).name);
         ret_queue->scores[i] = 0;
+        ret_queue->most_peers += is_peer(ret_queue->names[i]);
+        copy_note(&notes, ret_queue->names[i], ret_queue->notes[i]);
         ret_queue->agrees &= score_of(&scores, ret_queue->names[i], &ret_queue->scores[i]) &&
                              find(ret_queue, ret_queue->names[i]) == i;
     }
@@ -129,35 +155,34 @@ static bool is_heard(const struct sim_world *world, unsigned key, const char *na
     return sim_server_n_subscribers(world->server, view_of(channel), false) != 0;
 }
 
-/* One was put out, not by its score. */
-static void check_passed_over(struct sim_world *world, unsigned key, const struct sim_queue *before,
-                              const struct sim_queue *after, size_t place)
+/* How often one was asked without an answer, as the notes say it. */
+static int asks_of(const struct sim_queue *queue, size_t place)
 {
-    int64_t since = rlock__max(before->head_since, before->free_at);
-    int64_t by = sim_server_clock_us(world->server) / 1000;
+    int receivers, asks;
+    long long since;
 
-    for (size_t i = 0; i < place; i++) {
-        if (find(after, before->names[i]) == after->n) {
-            by += world->config.slot_ms; /* who leaves lowers those behind */
-            break;
-        }
-    }
-    if (before->scores[place] <= (double)by) {
-        return;
-    }
+    return sscanf(queue->notes[place], "%d %lld %d", &receivers, &since, &asks) == 3 ? asks : 0;
+}
+
+static void check_passed_over(struct sim_world *world, unsigned key, const struct sim_queue *before,
+                              size_t place)
+{
+    const char *name = before->names[place];
+
     if (world->now < before->free_at) {
         sim_violate(world, "%s: %s was passed over while the lock was taken", world->keys[key],
-                    before->names[place]);
-    } else if (is_heard(world, key, before->names[place]) &&
-               (place != 0 || world->now - since < HEAD_SILENT)) {
-        sim_violate(world, "%s: %s was passed over, which is heard", world->keys[key],
-                    before->names[place]);
+                    name);
+    } else if (world->now - before->free_at < UNHEARD) {
+        sim_violate(world, "%s: %s was passed over at once", world->keys[key], name);
+    } else if (is_heard(world, key, name) &&
+               (world->now - before->free_at < HEAD_SILENT || asks_of(before, place) < MOST_ASKS)) {
+        sim_violate(world, "%s: %s was passed over, which is heard", world->keys[key], name);
     }
 }
 
 /* Somebody who waits was put out, or passed over. */
 static void check_put_out(struct sim_world *world, unsigned key, const struct sim_queue *before,
-                          const struct sim_queue *after, size_t place)
+                          size_t place)
 {
     const char *name = before->names[place];
     const struct sim_client *client = find_client(world, name);
@@ -172,7 +197,7 @@ static void check_put_out(struct sim_world *world, unsigned key, const struct si
     hampered = rlock__max(client->hampered, client->disturbed);
     sim_trace(world, "client %u user %llu was passed over", client->index,
               (unsigned long long)user->owner.id);
-    check_passed_over(world, key, before, after, place);
+    check_passed_over(world, key, before, place);
     if (world->config.faults == 0 ||
         (heard && client->may_listen && hampered < world->now - 4 * RLOCK__SECOND &&
          client->sub.state == SIM_UP)) {
@@ -196,7 +221,7 @@ static void check_order(struct sim_world *world, unsigned key, const struct sim_
     }
     if (after->n > 1 && find(before, after->names[after->n - 1]) < last) {
         /* it had to queue again */
-        check_put_out(world, key, before, after, find(before, after->names[after->n - 1]));
+        check_put_out(world, key, before, find(before, after->names[after->n - 1]));
     }
 }
 
@@ -209,7 +234,7 @@ static void check_leavers(struct sim_world *world, unsigned key, const struct si
         bool stays = find(after, before->names[i]) < after->n;
 
         if (!stays && !(granted && strcmp(after->holder, before->names[i]) == 0)) {
-            check_put_out(world, key, before, after, i);
+            check_put_out(world, key, before, i);
         }
     }
     if (granted && find(before, after->holder) == before->n && after->n != 0) {
@@ -223,87 +248,137 @@ static void check_leavers(struct sim_world *world, unsigned key, const struct si
     }
 }
 
-static void check_scores(struct sim_world *world, unsigned key, struct sim_queue *after)
-{
-    double now = (double)(sim_server_clock_us(world->server) / 1000);
-    double slot = (double)world->config.slot_ms, lease = (double)world->config.lease / 1000 * 2;
+/* ---- Scores ---- */
 
-    for (size_t i = 0; i < after->n; i++) {
-        if (after->scores[i] > now + lease + slot * (double)(after->longest + 1) + 1) {
-            sim_violate(world, "%s: the score of %s is %.0f ms from now, in a queue of %zu",
-                        world->keys[key], after->names[i], after->scores[i] - now, after->n);
-        }
-    }
-}
-
-/* What a place asks for: now, what is left of the holder's lease, a slot for each up to it. */
-static double score_of_place(const struct sim_world *world, unsigned key, size_t place)
+/* What a place asks for, apart from peers: now, what is left of the holder's lease, a slot. */
+static double least_score(const struct sim_world *world, unsigned key)
 {
     struct sim_key_info lock = {0};
     int64_t ttl = sim_server_find_key(world->server, view_of(world->keys[key]), &lock)
                       ? rlock__max(lock.pttl_ms, 0)
                       : 0;
 
-    return (double)(sim_server_clock_us(world->server) / 1000 + ttl +
-                    world->config.slot_ms * (int64_t)place);
+    return (double)(sim_server_clock_us(world->server) / 1000 + ttl + world->config.slot_ms);
 }
 
-/* The one that came to the end of the queue. */
-static void check_new_score(struct sim_world *world, unsigned key, const struct sim_queue *after)
+/* What is known of a score: the one before, -1 none; and how many peers stand in front. */
+struct score {
+    double before, after, now, least, slot;
+    size_t peers;
+    bool is_head, is_peer;
+};
+
+/* Whether its owner has it from its own attempt. */
+static bool is_own(const struct score *score)
 {
-    double place = score_of_place(world, key, after->n), slot = (double)world->config.slot_ms;
-    double sum = after->n > 1 ? after->scores[after->n - 2] + slot : place;
-    double wanted = sum - place > slot / 2 || place - sum > slot / 2 ? place : sum;
-
-    if (after->scores[after->n - 1] != wanted) {
-        sim_violate(world, "%s: %s came with a score %.0f ms from its sum", world->keys[key],
-                    after->names[after->n - 1], after->scores[after->n - 1] - wanted);
-    }
+    return score->after == score->least + score->slot * (double)score->peers;
 }
 
-/* How many left of themselves from in front of a place: one that was granted, or gave up; -1 who
- * left may have been put out. */
-static int left_before(const struct sim_world *world, const struct sim_queue *before,
-                       const struct sim_queue *after, size_t place)
+/* Whether somebody else's command may have made it so. */
+static bool is_given(const struct score *score, bool peer_died)
 {
-    bool granted = after->holder[0] != '\0' && strcmp(after->holder, before->holder) != 0;
-    int unknown = 0;
+    double peers = (double)score->peers;
 
-    if (granted && find(before, after->holder) < before->n) {
-        return 1;
+    if (score->is_head && score->after == score->least) {
+        return true;
     }
-    for (size_t i = 0; i < place; i++) {
-        const struct sim_client *client = find_client(world, before->names[i]);
-
-        unknown += find(after, before->names[i]) == after->n &&
-                   (client == NULL || find_waiter(client, before->names[i]) == NULL);
+    if (!score->is_peer || score->before < 0) {
+        return false;
     }
-    return unknown == 0 || world->config.faults == 0 ? unknown : -1;
+    if (score->after > score->before) {
+        return score->after <= score->least + score->slot * (peers + (peer_died ? 2 : 0));
+    }
+    /* a slot above its place; the one that was granted the lock then may have stood in front */
+    return peer_died && score->after >= score->now + score->slot * (peers + 2) &&
+           score->after <= score->least + score->slot * (peers + 2);
 }
 
+static bool has_lost_a_peer(const struct sim_queue *before, const struct sim_queue *after)
+{
+    for (size_t i = 0; i < before->n; i++) {
+        if (find(after, before->names[i]) == after->n && is_peer(before->names[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Each has the score that it had, or that it asked for, one of them; or a new one was given. */
 static void check_changes(struct sim_world *world, unsigned key, const struct sim_queue *before,
                           const struct sim_queue *after)
 {
-    double slot = (double)world->config.slot_ms;
-    int raised = 0;
+    struct score score = {.now = (double)(sim_server_clock_us(world->server) / 1000),
+                          .least = least_score(world, key),
+                          .slot = (double)world->config.slot_ms};
+    bool peer_died = has_lost_a_peer(before, after);
+    int own = 0;
 
     for (size_t i = 0; i < after->n; i++) {
         size_t was = find(before, after->names[i]);
-        double change = was < before->n ? after->scores[i] - before->scores[was] : 0;
-        int left = was < before->n ? left_before(world, before, after, was) : 0;
 
-        if (was == before->n) {
-            check_new_score(world, key, after);
-        } else if (change > 0) {
-            raised += left == 1 || after->scores[i] != score_of_place(world, key, i + 1) ? 2 : 1;
-        } else if (left < 0 ? change != 0 && change != -slot : change != -slot * left) {
-            sim_violate(world, "%s: the score of %s changes by %.0f, %d left before it",
-                        world->keys[key], after->names[i], change, left);
+        score.is_head = i == 0;
+        score.is_peer = is_peer(after->names[i]);
+        score.before = was < before->n ? before->scores[was] : -1;
+        score.after = after->scores[i];
+        if (score.after != score.before && !is_given(&score, peer_died)) {
+            own += is_own(&score) ? 1 : 2;
+        }
+        if (own > 1) {
+            sim_violate(world, "%s: the score of %s changes from %.0f to %.0f, its place asks %.0f",
+                        world->keys[key], after->names[i], score.before, score.after,
+                        score.least + score.slot * (double)score.peers);
+            return;
+        }
+        score.peers += score.is_peer;
+    }
+}
+
+/* Whether it waits, and nothing has kept it from asking when it was due. */
+static bool is_well(const struct sim_world *world, const char *name)
+{
+    const struct sim_client *client = find_client(world, name);
+
+    return client != NULL && find_waiter(client, name) != NULL &&
+           rlock__max(client->hampered, client->disturbed) < world->now - 4 * RLOCK__SECOND;
+}
+
+/* None is over, or beyond what it may ever have asked for; the next head's is not old. */
+static void check_scores(struct sim_world *world, unsigned key, const struct sim_queue *before,
+                         const struct sim_queue *after)
+{
+    double now = (double)(sim_server_clock_us(world->server) / 1000);
+    double slot = (double)world->config.slot_ms, lease = (double)world->config.lease / 1000 * 2;
+    bool granted = after->holder[0] != '\0' && strcmp(after->holder, before->holder) != 0;
+
+    for (size_t i = 0; i < after->n; i++) {
+        if (after->scores[i] <= now && is_well(world, after->names[i])) {
+            sim_violate(world, "%s: the time of %s is over, and it waits", world->keys[key],
+                        after->names[i]);
+        }
+        if (after->scores[i] > now + lease + slot * (double)(after->most_peers + 2)) {
+            sim_violate(world, "%s: the score of %s is %.0f ms from now, in a queue of %zu",
+                        world->keys[key], after->names[i], after->scores[i] - now, after->n);
         }
     }
-    if (raised > 1) {
-        sim_violate(world, "%s: scores are raised that are nobody's who asked", world->keys[key]);
+    if (granted && after->n != 0 && after->scores[0] < least_score(world, key) - slot / 2) {
+        sim_violate(world, "%s: the score of the next head, %s, is old", world->keys[key],
+                    after->names[0]);
     }
+}
+
+/* ---- After each command, and each step ---- */
+
+/* Since when the head, which has not changed, nobody hears. */
+static void note_head(const struct sim_world *world, unsigned key, const struct sim_queue *before,
+                      struct sim_queue *after)
+{
+    bool same = before->n != 0 && after->n != 0 && strcmp(before->names[0], after->names[0]) == 0;
+    bool still = same && after->holder[0] == '\0' && before->scores[0] == after->scores[0];
+
+    after->head_since = same ? before->head_since : world->now;
+    after->dead_since =
+        still && !is_heard(world, key, after->names[0]) ? before->dead_since : world->now;
+    after->seen_dead = still && after->dead_since != world->now ? before->seen_dead : 0;
 }
 
 void sim_check_queue(struct sim_world *world, unsigned key)
@@ -315,12 +390,11 @@ void sim_check_queue(struct sim_world *world, unsigned key)
         return;
     }
     read_queue(world, key, &after);
-    after.head_since =
-        before->n != 0 && after.n != 0 && strcmp(before->names[0], after.names[0]) == 0
-            ? before->head_since
-            : world->now;
+    note_head(world, key, before, &after);
     after.meddled = before->meddled && (after.n != 0 || !after.agrees);
-    after.longest = after.n > before->longest ? after.n : before->longest;
+    if (after.n != 0 && before->most_peers > after.most_peers) {
+        after.most_peers = before->most_peers;
+    }
     if (!before->meddled && !after.meddled) {
         if (!after.agrees) {
             sim_violate(world, "%s: the queue's list and scores differ", world->keys[key]);
@@ -328,7 +402,7 @@ void sim_check_queue(struct sim_world *world, unsigned key)
         check_order(world, key, before, &after);
         check_leavers(world, key, before, &after);
         check_changes(world, key, before, &after);
-        check_scores(world, key, &after);
+        check_scores(world, key, before, &after);
     }
     *before = after;
 }
@@ -345,6 +419,25 @@ void sim_check_head(struct sim_world *world, unsigned key)
         rlock__max(second->hampered, second->disturbed) < world->now - HEAD_WAITED_FOR) {
         sim_violate(world, "%s: is free for %lld us, and its head does not come", world->keys[key],
                     (long long)(world->now - since));
+    }
+}
+
+/* Whoever comes, and may not have it, has looked at the head: a second look finds no dead one. */
+void sim_check_refused(const struct sim_user *user)
+{
+    struct sim_world *world = user->client->world;
+    struct sim_queue *queue = &world->queues[user->key];
+
+    if ((world->config.kind->caps & RLOCK__CAP_QUEUES) == 0 || queue->n == 0 || queue->meddled ||
+        queue->holder[0] != '\0' || !user->call.contended || user->began_at <= queue->dead_since) {
+        return;
+    }
+    if (queue->seen_dead == 0) {
+        queue->seen_dead = world->now;
+    } else if (user->began_at > queue->seen_dead + DEAD_SEEN) {
+        sim_violate(world, "%s: its head %s is dead for %lld us, and stands there",
+                    world->keys[user->key], queue->names[0],
+                    (long long)(world->now - queue->dead_since));
     }
 }
 

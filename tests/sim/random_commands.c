@@ -74,6 +74,8 @@ static const struct form forms[] = {
     {"lrem %k 0 %f", 0},
     {"lrem %k -1 %f", 0},
     {"lpos %k %f", 0},
+    {"lpos %k %f rank -1 maxlen 2", 0},
+    {"lpos %k %f RANK 2", 0},
     {"llen %k", 0},
     {"zadd %k %d %f", 0},
     {"zadd %k %d %f %d %f", 0},

@@ -25,7 +25,7 @@ const struct rlock__hold *sim_find_hold(const struct sim_client *client, uint64_
     const struct rlock__hold *hold = client->core.holds;
 
     while (hold != NULL && hold->number != number) {
-        hold = hold->hh.next;
+        hold = hold->next;
     }
     return hold;
 }
@@ -45,6 +45,9 @@ int64_t sim_user_due(const struct sim_user *user)
         takes && call->wait_us != 0 ? call->wait_us : user->client->world->config.op_timeout;
     int64_t due = wait < 0 ? RLOCK__NEVER : user->began + wait;
 
+    if (user->call.kind == RLOCK__RELEASE) {
+        return rlock__min(due, user->cut);
+    }
     return takes && user->cancelled != 0 ? rlock__min(due, user->cancelled) : due;
 }
 
@@ -155,7 +158,15 @@ static void check_hold(struct sim_user *user, unsigned side)
         return;
     }
     check_count(user, side);
-    if (until == 0 && !hold->lost && !giving && !client->closed) {
+    if (hold->begun && until != 0) {
+        sim_violate(world, "client %u: a hold of %s is valid after its last unlock", client->index,
+                    key);
+    }
+    if (hold->not_after != 0 && until > hold->not_after) {
+        sim_violate(world, "client %u: a hold of %s is renewed after its unlock", client->index,
+                    key);
+    }
+    if (until == 0 && !hold->lost && !hold->begun && !giving && !client->closed) {
         sim_violate(world, "client %u: a hold of %s ended, and nobody is told", client->index, key);
     }
     if (until > now && hold->over) {
@@ -185,26 +196,36 @@ void sim_rely(struct sim_user *user)
     check_hold(user, 1);
 }
 
+bool sim_is_refusal(int code)
+{
+    return code == RLOCK_ECONN || code == RLOCK_EREFUSED || code == RLOCK_EPERM ||
+           code == RLOCK_EWRONGTYPE;
+}
+
 /* After a call: until when the hold may be believed in, and which levels are to be renewed. */
 static void note_levels(const struct sim_user *user, struct sim_hold *hold)
 {
     const struct sim_client *client = user->client;
     const struct rlock__call *call = &user->call;
-    int64_t most = call->spec->tuning.max_hold_us, now = sim_clock(client);
-    int64_t lease = client->world->config.lease;
+    int64_t most = call->spec->tuning.max_hold_us;
 
     if (call->kind == RLOCK__ACQUIRE && call->code == 0) {
         hold->renewed |= (call->lease_us == 0 ? 1U : 0U) << hold->depth;
-        lease = hold->depth == 1 ? rlock__max(most, call->lease_us) : call->lease_granted_us;
+        hold->not_after = 0;
+        if (hold->depth == 1 && most != 0) { /* from then on, whatever is nested */
+            hold->held_until = sim_clock(client) + rlock__max(most, call->lease_us);
+        }
     } else if (call->kind == RLOCK__RELEASE && call->code == 0) {
         hold->renewed &= (2U << hold->depth) - 1;
         hold->half = false;
     } else if (call->kind == RLOCK__RELEASE) { /* not renewed any more, or released later, maybe */
         hold->renewed = 0;
         hold->half = true;
-        lease = RLOCK__NEVER - now;
+        if (sim_is_refusal(call->code)) { /* a renewal behind it may be sent again as a whole */
+            hold->not_after = sim_clock(client) + 2 * client->world->config.delay_max +
+                              rlock__max(client->world->config.lease, hold->lease);
+        }
     }
-    hold->held_until = most != 0 ? rlock__max(hold->held_until, now + lease) : 0;
 }
 
 void sim_rely_done(struct sim_user *user)
@@ -327,24 +348,29 @@ static void check_known(struct sim_world *world, unsigned key, struct sim_view n
     }
 }
 
-/* Notes who holds the key, and from whom the server's clock took it. */
+/* Notes who holds the key, and from whom the clock of the server took it. It may be set back: then
+ * it is given again what it had not thrown away. */
 static void note_holder(struct sim_world *world, unsigned key, struct sim_view holder,
                         int64_t pttl_ms)
 {
-    char *last = world->holder[key], name[SIM_OWNER_SIZE];
-    bool same = strlen(last) == holder.len && memcmp(last, holder.data, holder.len) == 0;
+    char *last = world->holder[key], name[SIM_OWNER_SIZE], next[SIM_OWNER_SIZE];
+    bool ended = world->now > world->holder_ends[key];
 
-    for (unsigned i = 0; !same && last[0] != '\0' && world->now > world->holder_ends[key] &&
-                         i < world->config.n_clients * SIM_MAX_USERS;
+    (void)snprintf(next, sizeof(next), "%.*s", (int)holder.len, holder.data);
+    for (unsigned i = 0; strcmp(last, next) != 0 && i < world->config.n_clients * SIM_MAX_USERS;
          i++) {
         struct sim_client *client = world->clients[i / SIM_MAX_USERS];
         struct sim_hold *hold = &client->users[i % SIM_MAX_USERS].holds[0];
 
         (void)snprintf(name, sizeof(name), "%s:%llu", client->core.uuid,
                        (unsigned long long)hold->number);
-        hold->expired |= strcmp(name, last) == 0;
+        if (strcmp(name, next) == 0) {
+            hold->expired = false;
+        } else if (strcmp(name, last) == 0) {
+            hold->expired |= ended;
+        }
     }
-    (void)snprintf(last, SIM_OWNER_SIZE, "%.*s", (int)holder.len, holder.data);
+    (void)snprintf(last, SIM_OWNER_SIZE, "%s", next);
     world->holder_ends[key] = world->now + (pttl_ms + 1) * RLOCK__MS;
 }
 

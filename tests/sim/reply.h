@@ -25,12 +25,24 @@ static inline size_t sim_flatten(const struct sim_resp *node, struct rlock__valu
     return n + 1;
 }
 
+static inline bool sim_is_nested(const struct sim_resp *tree)
+{
+    for (size_t i = 0; tree->type == SIM_RESP_ARRAY && i < tree->n_items; i++) {
+        if (tree->items[i].type == SIM_RESP_ARRAY) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* values: with room for all; they and the tree must outlive the reply. */
 static inline struct rlock__reply sim_reply_of(const struct sim_resp *tree,
                                                struct rlock__value *values)
 {
-    return (struct rlock__reply){
-        .v = values, .n = sim_flatten(tree, values, 0), .is_array = tree->type == SIM_RESP_ARRAY};
+    return (struct rlock__reply){.v = values,
+                                 .n = sim_flatten(tree, values, 0),
+                                 .is_array = tree->type == SIM_RESP_ARRAY,
+                                 .is_nested = sim_is_nested(tree)};
 }
 
 #endif

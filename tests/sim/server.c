@@ -259,18 +259,17 @@ bool sim_server_command(struct sim_server *server, uint64_t conn, const char *re
 
 bool sim_server_words(struct sim_server *server, uint64_t conn, const char *const *words)
 {
-    struct sim_view views[12];
+    struct sim_words views = {NULL, 0, 0};
     struct sim_buf command = SIM_BUF_NULL;
-    size_t n = 0;
     bool open;
 
-    for (; words[n] != NULL; n++) {
-        assert(n < sizeof(views) / sizeof(views[0]));
-        views[n] = (struct sim_view){words[n], strlen(words[n])};
+    for (; *words != NULL; words++) {
+        sim_words_add(&views, (struct sim_view){*words, strlen(*words)});
     }
-    sim_resp_command(&command, views, n);
+    sim_resp_command(&command, views.words, views.n);
     open = sim_server_command(server, conn, command.data, command.len);
     sim_buf_fini(&command);
+    sim_words_fini(&views);
     return open;
 }
 

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "overrun.h"
 #include "world.h"
 
 struct options {
@@ -28,6 +29,7 @@ static int run_share(const struct options *options, unsigned job)
     world->trace = options->trace;
     world->only = options->kind;
     for (uint64_t i = job; i < options->seeds && failed == 0; i += options->jobs) {
+        sim_overrun_watch(options->seed + i);
         if (!sim_run(world, options->seed + i, options->steps)) {
             printf("seed %llu fails after %llu steps: %s\n",
                    (unsigned long long)(options->seed + i), (unsigned long long)world->steps,

@@ -384,6 +384,16 @@ static void the_checker_sees_keys_and_items(void **state)
     assert_false(sim_server_find_key(server, SIM_VIEW("dead"), &info));
 }
 
+static void a_command_may_have_many_words(void **state)
+{
+    static const char *const words[] = {"DEL", "1",  "2",  "3",  "4",  "5",  "6",  "7",  "8", "9",
+                                        "10",  "11", "12", "13", "14", "15", "16", "17", NULL};
+
+    (void)state;
+    assert_true(sim_server_words(server, conn, words));
+    assert_string_equal(taken(&sent), "1<:0\r\n");
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -391,6 +401,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(a_dead_key_is_no_key_for_any_command, start, stop),
         cmocka_unit_test_setup_teardown(a_step_of_the_clock_moves_the_end_of_leases, start, stop),
         cmocka_unit_test_setup_teardown(a_script_sees_one_time, start, stop),
+        cmocka_unit_test_setup_teardown(a_command_may_have_many_words, start, stop),
         cmocka_unit_test_setup_teardown(a_flush_of_scripts_makes_them_unknown, start, stop),
         cmocka_unit_test_setup_teardown(a_restart_forgets_all_but_the_keys, start, stop),
         cmocka_unit_test_setup_teardown(a_restart_can_lose_the_keys, start, stop),

@@ -4,6 +4,8 @@
 
 #include "world.h"
 
+#define SHORT_WAIT (50 * RLOCK__MS)
+
 void sim_user_plan(struct sim_user *user, int64_t pause)
 {
     rlock__timer_set(&user->client->world->timers, &user->act, user->client->world->now + pause);
@@ -57,11 +59,25 @@ static void take(struct sim_user *user)
     if (dice >= 3) {
         user->call.wait_us = dice >= 8 ? -1 : 1 + sim_random(world, 3 * lease);
     }
+    if (dice == 3 || dice == 4) { /* one deadline for several, and soon */
+        user->call.wait_us = SHORT_WAIT - sim_clock(user->client) % SHORT_WAIT;
+    }
     if (sim_chance(world, 400)) {
         user->call.lease_us = 20 * RLOCK__MS + sim_random(world, lease);
     }
     sim_user_plan(user, sim_random(world, 3 * lease)); /* it may be cancelled then */
     sim_user_begin(user);
+}
+
+/* A release whose turn comes at once has no more time than the hold is valid, and half of what
+ * calls have. */
+static void note_cut(struct sim_user *user)
+{
+    const struct rlock__hold *row = sim_find_hold(user->client, user->holds[user->side].number);
+
+    user->cut = row != NULL && !row->busy ? rlock__max(row->valid_until, sim_clock(user->client)) +
+                                                user->client->core.op_timeout_us / 2
+                                          : RLOCK__NEVER;
 }
 
 static void release(struct sim_user *user)
@@ -70,7 +86,12 @@ static void release(struct sim_user *user)
 
     user->call = (struct rlock__call){.kind = RLOCK__RELEASE};
     user->side = both ? sim_chance(user->client->world, 500) : user->holds[1].depth != 0;
-    user->gone = sim_server_count(user, user->side) == 0;
+    if (user->holds[0].begun || user->holds[1].begun) {
+        user->side = user->holds[1].begun;
+    }
+    /* one that was refused goes on without its caller, and may be done */
+    user->gone = sim_server_count(user, user->side) == 0 && !user->holds[user->side].begun;
+    note_cut(user);
     sim_user_begin(user);
 }
 
@@ -85,20 +106,41 @@ static void drop_claims(struct sim_user *user)
     }
 }
 
+/* A given id is nobody's thread, though it has the number of one. */
+static void check_given(const struct sim_client *client, const struct sim_user *user,
+                        const bool *valid)
+{
+    for (unsigned i = 0; i < client->n_users; i++) {
+        const struct sim_user *other = &client->users[i];
+
+        if (other != user && valid[i] && sim_valid_until(&other->holds[0]) == 0) {
+            sim_violate(client->world, "client %u: the hold of %llu ended with another's thread",
+                        client->index, (unsigned long long)other->owner.id);
+        }
+    }
+}
+
 /* The thread ends; another takes its place. */
 static void thread_exit(struct sim_user *user)
 {
     struct sim_client *client = user->client;
-    bool held[SIM_SIDES];
+    bool held[SIM_SIDES], valid[SIM_MAX_USERS];
 
+    for (unsigned i = 0; i < client->n_users; i++) {
+        valid[i] = sim_valid_until(&client->users[i].holds[0]) > sim_clock(client);
+    }
     sim_trace(client->world, "client %u: thread %llu ends", client->index,
               (unsigned long long)user->owner.id);
     for (unsigned side = 0; side < SIM_SIDES; side++) {
         held[side] = user->holds[side].depth != 0 && sim_valid_until(&user->holds[side]) != 0;
         client->left[client->n_left++ % SIM_LEFT] = user->holds[side].number;
     }
-    rlock__core_thread_exit(&client->core, user->owner.id, sim_clock(client));
-    sim_pump(client);
+    for (unsigned side = 0; side < SIM_SIDES && client->specs[side][user->key] != NULL; side++) {
+        rlock__core_thread_exit(&client->core, client->specs[side][user->key], user->owner.id,
+                                sim_clock(client));
+        check_given(client, user, valid);
+        sim_pump(client);
+    }
     for (unsigned side = 0; side < SIM_SIDES; side++) {
         if (held[side] && (!user->holds[side].lost || sim_valid_until(&user->holds[side]) != 0)) {
             sim_violate(client->world, "client %u: a thread that holds %s ended, nobody is told",
@@ -135,6 +177,8 @@ static void on_act(struct rlock__timer *timer, int64_t now)
         }
     } else if (user->forcing) {
         sim_force_open(user);
+    } else if (user->holds[0].begun || user->holds[1].begun) {
+        release(user);
     } else if (!sim_user_holds(user) && world->config.faults != 0 && sim_chance(world, 20)) {
         sim_force_look(user);
     } else if (!sim_user_holds(user)) {
@@ -160,6 +204,7 @@ static void on_taken(struct sim_user *user)
         hold->claim = call->claim;
         hold->number = call->number;
         hold->doomed = hold->fuzzy = hold->half = hold->lost = hold->over = hold->expired = false;
+        hold->begun = false;
         hold->renewed = 0;
         hold->held_until = hold->lease = 0;
     } else {
@@ -195,10 +240,14 @@ void sim_user_done(struct sim_user *user)
     }
     world->doubts += call->code == RLOCK_EINDOUBT;
     sim_check_done(user);
+    sim_turns_done(user);
     if (!taking && call->code == RLOCK_EINDOUBT) {
         hold->depth = hold->depth > 1 ? hold->depth - 1 : 0;
         hold->fuzzy = true;
+    } else if (!taking && sim_is_refusal(call->code)) {
+        hold->begun = hold->depth == 1;
     }
+    hold->begun &= hold->depth != 0;
     sim_note_ended(user);
     drop_claims(user);
     if (!client->closed) {
@@ -223,6 +272,9 @@ void sim_user_lost(struct sim_client *client, const struct rlock__loss *loss)
                       (unsigned long long)user->owner.id, client->world->keys[user->key],
                       loss->spec->ops->kind, rlock_reason_text(loss->reason));
             hold->lost = true;
+            if (loss->reason != RLOCK_LOST_THREAD_EXITED) {
+                sim_note_lost(user, side);
+            }
             sim_rely_lost(user, side, loss->reason);
         }
     }
@@ -237,7 +289,8 @@ void sim_users_start(struct sim_client *client)
         struct sim_user *user = &client->users[i];
 
         user->client = client;
-        user->owner = (struct rlock__owner){.id = i + 1, .given = sim_chance(world, 300)};
+        user->owner.given = sim_chance(world, 300);
+        user->owner.id = user->owner.given ? i + 1 : client->n_users - i; /* some are the same */
         user->act.fire = on_act;
         sim_user_plan(user, sim_random(world, 20 * RLOCK__MS));
     }

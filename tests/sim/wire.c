@@ -120,7 +120,8 @@ static const char *refusal(const struct sim_message *message)
                : NULL;
 }
 
-static void post(struct sim_conn *conn, bool to_server, const char *bytes, size_t len, bool is_end);
+static struct sim_message *post(struct sim_conn *conn, bool to_server, const char *bytes,
+                                size_t len, bool is_end);
 
 static void at_server(struct sim_message *message)
 {
@@ -138,7 +139,7 @@ static void at_server(struct sim_message *message)
     }
     if (!message->is_end && refusal(message) != NULL) {
         trace_frame(conn, "is refused", message->bytes, message->len);
-        post(conn, false, refusal(message), strlen(refusal(message)), false);
+        (void)post(conn, false, refusal(message), strlen(refusal(message)), false);
     } else if (!message->is_end) {
         trace_frame(conn, "runs", message->bytes, message->len);
         (void)sim_server_command(world->server, conn->id, message->bytes, message->len);
@@ -149,6 +150,13 @@ static void at_server(struct sim_message *message)
 
 static void hear(struct sim_conn *conn, const char *bytes, size_t len);
 
+/* Whether the client of a connection awaits nothing on it. */
+static bool is_quiet(const struct sim_conn *conn)
+{
+    return conn->client != NULL && conn->client->link.state == SIM_UP &&
+           rlock__flight_is_quiet(&conn->client->core.server.flight);
+}
+
 static void at_client(struct sim_message *message)
 {
     struct sim_conn *conn = message->conn;
@@ -158,7 +166,7 @@ static void at_client(struct sim_message *message)
         rlock__timer_set(&conn->world->timers, &message->timer, client->paused_until);
         return;
     }
-    if (conn->mute) {
+    if (conn->mute || (message->unasked && !is_quiet(conn))) {
         message_free(message);
         return;
     }
@@ -214,7 +222,8 @@ static void on_arrival(struct rlock__timer *timer, int64_t now)
     }
 }
 
-static void post(struct sim_conn *conn, bool to_server, const char *bytes, size_t len, bool is_end)
+static struct sim_message *post(struct sim_conn *conn, bool to_server, const char *bytes,
+                                size_t len, bool is_end)
 {
     struct sim_world *world = conn->world;
     int64_t *last = to_server ? &conn->last_up : &conn->last_down;
@@ -237,6 +246,7 @@ static void post(struct sim_conn *conn, bool to_server, const char *bytes, size_
     }
     DL_APPEND(conn->under_way, message);
     rlock__timer_set(&world->timers, &message->timer, *last);
+    return message;
 }
 
 static void say(struct sim_conn *conn, const char *bytes, size_t len)
@@ -248,7 +258,7 @@ static void say(struct sim_conn *conn, const char *bytes, size_t len)
             sim_violate(conn->world, "the core sends what is not RESP");
             return;
         }
-        post(conn, true, bytes, (size_t)n, false);
+        (void)post(conn, true, bytes, (size_t)n, false);
         bytes += n;
         len -= (size_t)n;
     }
@@ -268,6 +278,35 @@ static struct sim_conn *find_conn(struct sim_world *world, uint64_t id)
     return NULL;
 }
 
+/* Now and then what is between them does not say what the server said: once the greeting is over,
+ * since nothing would tell a wrong client id. */
+static bool is_lied_to(const struct sim_conn *conn)
+{
+    struct sim_world *world = conn->world;
+
+    return !conn->is_sub && conn->client != NULL && conn->client->link.conn == conn &&
+           conn->client->link.state == SIM_UP && world->config.faults != 0 && !world->healed &&
+           sim_chance(world, 2);
+}
+
+/* What no script answers, near as it is to a grant. */
+static void answer_nonsense(struct sim_conn *conn)
+{
+    static const char *const nonsense[] = {
+        ":1\r\n",
+        "+OK\r\n",
+        "$1\r\n1\r\n",
+        "*0\r\n",
+        "*1\r\n$1\r\n1\r\n",
+        "*1\r\n*1\r\n:1\r\n",
+        "*2\r\n:1\r\n+OK\r\n",
+    };
+    const char *bytes = nonsense[sim_random(conn->world, 7)];
+
+    sim_trace(conn->world, "  conn %llu is lied to", (unsigned long long)conn->id);
+    (void)post(conn, false, bytes, strlen(bytes), false);
+}
+
 static void on_frame(void *payload, uint64_t id, const char *bytes, size_t len, bool is_push)
 {
     struct sim_world *world = payload;
@@ -279,9 +318,15 @@ static void on_frame(void *payload, uint64_t id, const char *bytes, size_t len, 
         return;
     }
     trace_frame(conn, "answers", bytes, len);
-    post(conn, false, bytes, len, false);
+    if (is_lied_to(conn)) {
+        answer_nonsense(conn);
+        return;
+    }
+    (void)post(conn, false, bytes, len, false);
     if (is_message && world->config.faults != 0 && sim_chance(world, 50)) {
-        post(conn, false, bytes, len, false);
+        (void)post(conn, false, bytes, len, false);
+    } else if (is_lied_to(conn)) {
+        post(conn, false, bytes, len, false)->unasked = true;
     }
 }
 
@@ -384,7 +429,7 @@ static int64_t uptime_s(const struct sim_world *world)
     int64_t clock = sim_server_clock_us(world->server) - SIM_EPOCH_US;
 
     if (world->server_started == 0 || world->server_down) { /* it answers once it is up */
-        return world->server_started == 0 ? -1 : 0;
+        return world->server_started == 0 ? RLOCK__UNKNOWN : 0;
     }
     return clock / RLOCK__SECOND - world->server_started / RLOCK__SECOND;
 }
@@ -474,7 +519,7 @@ static void handshake_step(struct sim_client *client, struct sim_link *link)
     sim_trace(client->world, "client %u: link up, generation %llu%s", client->index,
               (unsigned long long)link->gen, link->fenced ? "" : ", not fenced");
     restarted = link->known_life != 0 && link->known_life != link->conn->server_life;
-    if (link->conn->uptime_s >= 0) {
+    if (link->conn->uptime_s != RLOCK__UNKNOWN) {
         rlock__core_server(&client->core, link->conn->uptime_s, restarted, sim_clock(client));
     }
     link->known_life = link->conn->server_life;
@@ -513,8 +558,12 @@ void sim_wire_pump(struct sim_client *client)
         sim_link_break(client, &client->link, "overdue");
     }
     if (client->link.state == SIM_UP && server->flight.up) {
-        say(client->link.conn, server->flight.out.data, server->flight.out.len);
-        rlock__buf_clear(&server->flight.out);
+        static struct rlock__buf out;
+
+        rlock__flight_take(&server->flight, &out);
+        rlock__flight_wrote(&server->flight, out.len);
+        say(client->link.conn, out.data, out.len);
+        rlock__buf_clear(&out);
     }
     if (client->sub.state == SIM_UP) {
         say(client->sub.conn, server->sub_out.data, server->sub_out.len);

@@ -63,8 +63,9 @@ struct sim_client *sim_client_new(struct sim_world *world, unsigned index)
     client->offset = 1 + sim_random(world, RLOCK__SECOND);
     client->tick.fire = on_tick;
     (void)snprintf(client->core.uuid, sizeof(client->core.uuid),
-                   "00000000-0000-4000-8000-%04u%08llx", index % 10000,
-                   (unsigned long long)sim_random(world, 0xffffffff));
+                   "00000000-0000-%c000-8000-%04u%08llx",
+                   world->config.some_are_peers && sim_chance(world, 400) ? '4' : '8',
+                   index % 10000, (unsigned long long)sim_random(world, 0xffffffff));
     client->core.serial = index + 1;
     client->core.random = (uint64_t)sim_random(world, INT64_MAX) | 1;
     client->core.renewed_lease_us = world->config.lease;
@@ -73,6 +74,7 @@ struct sim_client *sim_client_new(struct sim_world *world, unsigned index)
     client->core.address = address;
     client->core.unref = on_unref;
     client->core.log_level = world->trace ? RLOCK_LOG_DEBUG : 0;
+    client->core.slice = sim_chance(world, 500) ? 1 + (size_t)sim_random(world, 3) : 0;
     rlock__core_init(&client->core);
     make_specs(client);
     world->clients[index] = client;
@@ -125,7 +127,7 @@ void sim_pump(struct sim_client *client)
         struct rlock__loss *loss = core->lost;
 
         if (loss != NULL) { /* first: a loss is known before the call that met it returns */
-            LL_DELETE(core->lost, loss);
+            DL_DELETE(core->lost, loss);
             sim_user_lost(client, loss);
             (void)rlock__loss_free(loss);
             continue;
@@ -136,7 +138,7 @@ void sim_pump(struct sim_client *client)
     while (core->notes != NULL) {
         struct rlock__note *note = core->notes;
 
-        LL_DELETE(core->notes, note);
+        DL_DELETE(core->notes, note);
         sim_trace(client->world, "client %u notes: %s", client->index, note->text);
         free(note);
     }
@@ -179,6 +181,7 @@ static void configure(struct sim_world *world)
     config->drift = config->faults != 0;
     config->slot_ms = sim_chance(world, 300) ? 3000 : 300000;
     config->no_reentry = config->kind == &rlock__fair_ops && sim_chance(world, 200);
+    config->some_are_peers = config->kind == &rlock__fair_ops && sim_chance(world, 300);
     for (unsigned i = 0; i < SIM_KEYS; i++) {
         (void)snprintf(world->keys[i], sizeof(world->keys[i]), "lock-%u", i);
     }
@@ -277,7 +280,9 @@ bool sim_run(struct sim_world *world, uint64_t seed, uint64_t steps)
     for (unsigned i = 0; i < world->config.n_clients; i++) {
         (void)sim_client_new(world, i);
     }
+    sim_foreign_start(world);
     while (world->steps < steps && world->violation[0] == '\0') {
+        sim_foreign_step(world);
         if (world->config.faults != 0 && sim_chance(world, world->config.faults)) {
             sim_fault(world);
         }

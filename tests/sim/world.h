@@ -17,17 +17,15 @@
 
 #include "base/timer.h"
 #include "lock/core.h"
+#include "seen.h"
 #include "server.h"
 
-#define SIM_MAX_CLIENTS 8
 #define SIM_MAX_USERS 3
 #define SIM_KEYS 3
 #define SIM_SIDES 2 /* of a read/write lock: reading, writing */
 #define SIM_UNFENCED 64
 #define SIM_LEFT 8
 #define SIM_ENDED 16
-#define SIM_QUEUE 160
-#define SIM_OWNER_SIZE 64
 
 struct sim_world;
 struct sim_client;
@@ -38,6 +36,7 @@ struct sim_message {
     struct sim_conn *conn;
     struct sim_message *prev, *next; /* of its connection */
     bool to_server, is_end;          /* is_end: the peer closed */
+    bool unasked;                    /* a reply once more; it comes only where nothing is awaited */
     size_t len;
     char bytes[];
 };
@@ -51,7 +50,7 @@ struct sim_conn {
     bool open; /* as the client sees it */
     bool mute; /* it swallows everything, and nobody is told */
     unsigned server_life;
-    int64_t uptime_s; /* that the server told; -1 nothing */
+    int64_t uptime_s; /* that the server told; RLOCK__UNKNOWN nothing */
     struct sim_message *under_way;
     int64_t last_up, last_down; /* arrival of the latest frame, each way */
     struct rlock__timer end;    /* the server notices that the client closed */
@@ -86,6 +85,8 @@ struct sim_hold {
     bool half;          /* a level may have been released though that was refused */
     bool lost;          /* reported */
     bool over;          /* its validity was seen to end */
+    bool begun;         /* its last release was refused: it may be tried again, and no more */
+    int64_t not_after;  /* client's clock: not renewed beyond, its unlock was refused; 0 any time */
     bool expired;       /* on the server, by its clock */
     unsigned renewed;   /* a bit for each level that is to be renewed */
     int64_t held_until; /* client's clock: max_hold allows no longer; 0 any time */
@@ -114,10 +115,14 @@ struct sim_user {
     struct rlock__call call;
     int64_t began, cancelled; /* client's clock; 0 not cancelled */
     struct rlock__timer act;
-    bool doomed_call; /* the server lost its data while the call was on its way */
-    int64_t began_at; /* world clock */
-    bool gone;        /* it was not on the server when its release began */
-    unsigned spins;   /* pauses that were looked at */
+    bool doomed_call;              /* the server lost its data while the call was on its way */
+    int64_t began_at;              /* world clock */
+    bool gone;                     /* it was not on the server when its release began */
+    int64_t cut;                   /* client's clock: its release has no more time, validity ends */
+    unsigned spins;                /* pauses that were looked at */
+    unsigned attempts;             /* the same */
+    int64_t listens_since;         /* world clock: it hears the channel since then; 0 does not */
+    int64_t listened_at[SIM_KEYS]; /* world clock: it was last on its channel */
     /* opening a lock by force */
     bool forcing, opened;
     bool seized;                  /* somebody else opens what the call is granted, maybe */
@@ -159,28 +164,9 @@ struct sim_config {
     unsigned faults;        /* per mille of steps; 0 a perfect network */
     unsigned drop_messages; /* percent of pub/sub messages */
     bool drift;
-    int64_t slot_ms; /* of a fair lock */
+    int64_t slot_ms;     /* of a fair lock */
+    bool some_are_peers; /* as their UUIDs say */
     bool no_reentry;
-};
-
-/* A lock's queue on the server as it was last seen. */
-struct sim_queue {
-    size_t n;
-    size_t longest;
-    bool agrees;  /* list and scores have the same members */
-    bool meddled; /* somebody changed it by hand */
-    char holder[SIM_OWNER_SIZE];
-    int64_t free_at;    /* since when the lock is free, or will be */
-    int64_t head_since; /* since when the first one is that */
-    char names[SIM_QUEUE][SIM_OWNER_SIZE];
-    double scores[SIM_QUEUE];
-};
-
-/* An owner that must not be on the server any more. */
-struct sim_dead {
-    UT_hash_handle hh;
-    char why[24];
-    char owner[RLOCK__OWNER_SIZE + 6];
 };
 
 struct sim_world {
@@ -194,6 +180,7 @@ struct sim_world {
     int64_t server_paused_until;
     bool server_down;
     int64_t server_started; /* the server's clock; 0 it does not tell */
+    int64_t clock_offset;   /* by how much that clock was set since the beginning */
     int64_t refuses_until;  /* the server refuses every script */
     const char *refusal;
     struct sim_conn *conns;
@@ -207,6 +194,8 @@ struct sim_world {
     char stray[SIM_KEYS][SIM_OWNER_SIZE];  /* a holder that its client does not know */
     int64_t stray_since[SIM_KEYS];
     struct sim_queue queues[SIM_KEYS];
+    struct sim_turns turns[SIM_KEYS];
+    struct sim_foreign foreign;
     struct rlock__timer restart;
     bool healed; /* no more faults: the end */
     bool trace;
@@ -260,6 +249,8 @@ void sim_users_start(struct sim_client *client);
 /* Whether the user believes to hold anything. */
 bool sim_user_holds(const struct sim_user *user);
 void sim_user_done(struct sim_user *user);
+/* Whether a call's code says that the server did nothing. */
+bool sim_is_refusal(int code);
 void sim_user_lost(struct sim_client *client, const struct rlock__loss *loss);
 
 /* ---- force.c ---- */
@@ -275,6 +266,17 @@ void sim_user_plan(struct sim_user *user, int64_t pause);
 
 void sim_fault(struct sim_world *world);
 void sim_heal(struct sim_world *world);
+/* Somebody does something by hand. words: of the command, the last one NULL. */
+void sim_by_hand(struct sim_world *world, const char *const *words);
+
+/* ---- foreign.c ---- */
+
+void sim_foreign_start(struct sim_world *world);
+/* Before each step: it comes, or goes. */
+void sim_foreign_step(struct sim_world *world);
+void sim_foreign_go(struct sim_world *world);
+/* A key was deleted, or all (NULL). */
+void sim_foreign_gone(struct sim_world *world, const char *name);
 
 #include "checks.h"
 

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A seed that does not end says so, and ends the simulator: it has failed. */
+#ifndef RLOCK_TEST_SIM_OVERRUN_H
+#define RLOCK_TEST_SIM_OVERRUN_H
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+enum { SIM_OVERRUN_S = 30 }; /* of the processor's time; a seed takes a hundredth of a second */
+
+static char sim_overrun_text[96];
+
+static inline void sim_overrun(int number)
+{
+    size_t len = 0;
+
+    (void)number;
+    while (sim_overrun_text[len] != '\0') {
+        len++;
+    }
+    (void)!write(STDOUT_FILENO, sim_overrun_text, len);
+    _exit(EXIT_FAILURE);
+}
+
+/* This seed begins now. */
+static inline void sim_overrun_watch(uint64_t seed)
+{
+    const struct itimerval limit = {.it_value = {.tv_sec = SIM_OVERRUN_S}};
+
+    (void)fflush(stdout);
+    (void)snprintf(sim_overrun_text, sizeof(sim_overrun_text),
+                   "seed %" PRIu64 " fails after 0 steps: does not end\n", seed);
+    (void)signal(SIGVTALRM, sim_overrun);
+    (void)setitimer(ITIMER_VIRTUAL, &limit, NULL);
+}
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a RedLock may wait for while it has a part of its members and keeps others out. */
+#include <limits.h>
+
+#include "parties.h"
+
+#define LAG (10 * RLOCK__MS) /* of threads that wake late */
+
+static void violate(const struct sim_owner *owner, const char *what)
+{
+    sim_violate(sim_home(owner->process->all), "process %u owner %llu, lock %u: %s",
+                owner->process->index, (unsigned long long)owner->owner.id, owner->lock, what);
+}
+
+/* Whether a member's call waits for a link that broke, or could not be made, with nothing sent. */
+static bool waits_for_the_dead(const struct rlock__slot *slot)
+{
+    const struct rlock__server *server = &slot->spec->core->server;
+    const struct rlock__request *request = slot->call.request;
+
+    return slot->state == RLOCK__SLOT_TAKING && slot->running && slot->wish == RLOCK__WISH_NONE &&
+           slot->call.core != NULL && slot->call.step == RLOCK__ASKING && request != NULL &&
+           request->copies == 0 && !server->flight.up && server->link_code != 0;
+}
+
+/* How long a RedLock may wait for those of its members that are silent; RLOCK__NEVER for ever. */
+static int64_t patience(const struct sim_owner *owner)
+{
+    const struct rlock__party *party = owner->party;
+    int64_t usual = owner->answered_at - owner->round_at;
+    size_t has = 0, silent = 0;
+
+    for (size_t i = 0; i < party->composite->n; i++) {
+        const struct rlock__slot *slot = &party->slots[i];
+        int64_t rtt = atomic_load(&slot->rtt); /* as its call began */
+
+        has += slot->state == RLOCK__SLOT_HELD && atomic_load(&slot->claim->valid_until) != 0;
+        silent += slot->running;
+        usual = rlock__max(usual, rtt);
+        if (slot->running && rtt == 0) {
+            return RLOCK__NEVER;
+        }
+    }
+    return has == 0 || silent > party->composite->n / 2
+               ? RLOCK__NEVER
+               : rlock__max(owner->round_at + 2 * usual, owner->answered_at + 5 * RLOCK__MS);
+}
+
+bool sim_parties_hears(const struct sim_owner *owner)
+{
+    bool heard = false;
+
+    for (size_t i = 0; i < owner->party->composite->n; i++) {
+        const struct rlock__slot *slot = &owner->party->slots[i];
+
+        heard |= slot->listening && slot->tried && slot->code == RLOCK_EBUSY;
+    }
+    return heard;
+}
+
+void sim_parties_check_minority(struct sim_owner *owner, int64_t now)
+{
+    const struct rlock__party *party = owner->party;
+    unsigned answers = 0;
+
+    if (party->composite->ops != &rlock__redlock_ops || party->phase != RLOCK__PARTY_TAKING ||
+        party->count > 0 || !owner->calling) {
+        owner->round = UINT_MAX; /* none */
+        return;
+    }
+    for (size_t i = 0; i < party->composite->n; i++) {
+        answers += !party->slots[i].running;
+        if (waits_for_the_dead(&party->slots[i])) {
+            violate(owner, "waits for a server that is known to be down");
+        }
+    }
+    owner->round_at = owner->round == party->rounds ? owner->round_at : now;
+    if (owner->round != party->rounds || owner->answers != answers) {
+        owner->answered_at = now;
+    }
+    owner->round = party->rounds;
+    owner->answers = answers;
+    if (!owner->excused && now - LAG > patience(owner)) {
+        violate(owner, "keeps a minority, and waits for servers that are silent");
+    }
+}
