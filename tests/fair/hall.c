@@ -103,60 +103,50 @@ void hall_line_up(struct world *w, struct actor *const *actors, struct rlock *co
 
 /* ---- Peers ---- */
 
-/* Runs a script with the three keys and up to four arguments. */
-static char *run(struct world *w, const char *script, const char *a, const char *b, const char *c,
-                 const char *d)
+/* Runs a script with the server's clock. */
+static char *run(struct world *w, enum peer_verb verb, const char *owner, long long lease_ms,
+                 long long wait_ms)
 {
-    const char *argv[] = {"EVAL", script, "3", NAME, QUEUE, SCORES, a, b, c, d, NULL};
+    const struct peer_values values = {
+        .lock = NAME, .owner = owner, .lease = lease_ms, .wait = wait_ms, .now = hall_clock(w)};
+    struct peer_command command;
 
-    return test_server_argv(conf_server(w), argv);
+    peer_spell(&peer_scripts(PEER_NEW)[verb], &values, &command);
+    return test_server_argv(conf_server(w), command.argv);
 }
 
 /* Runs an acquire; whether it said nil. */
-static bool acquires(struct world *w, const char *script, const char *owner, long long lease_ms,
+static bool acquires(struct world *w, enum peer_verb verb, const char *owner, long long lease_ms,
                      long long wait_ms)
 {
-    char lease[24], wait[24], now[24];
-    char *reply;
-    bool nil;
+    char *reply = run(w, verb, owner, lease_ms, wait_ms);
+    bool nil = reply[0] == '\0';
 
-    test_text(lease, sizeof(lease), "%lld", lease_ms);
-    test_text(wait, sizeof(wait), "%lld", wait_ms);
-    test_text(now, sizeof(now), "%lld", hall_clock(w));
-    reply = run(w, script, lease, owner, wait, now);
     TEST_CHECK(strstr(reply, "ERR") == NULL);
-    nil = reply[0] == '\0';
     free(reply);
     return nil;
 }
 
 bool peer_takes(struct world *w, const char *owner, long long lease_ms, long long wait_ms)
 {
-    return acquires(w, peer_try, owner, lease_ms, wait_ms);
+    return acquires(w, PEER_TRY, owner, lease_ms, wait_ms);
 }
 
 bool peer_queues(struct world *w, const char *owner, long long wait_ms)
 {
-    return !acquires(w, peer_acquire, owner, 30000, wait_ms);
+    return !acquires(w, PEER_ACQUIRE, owner, 30000, wait_ms);
 }
 
 void peer_leaves(struct world *w, const char *owner, long long wait_ms)
 {
-    char wait[24];
-
-    test_text(wait, sizeof(wait), "%lld", wait_ms);
-    free(run(w, peer_give_up, owner, wait, NULL, NULL));
+    free(run(w, PEER_GIVE_UP, owner, 30000, wait_ms));
 }
 
 bool peer_releases(struct world *w, const char *owner)
 {
-    char now[24];
-    char *reply;
-    bool released;
+    char *reply = run(w, PEER_RELEASE, owner, 30000, SLOT_MS);
+    bool released = strcmp(reply, "1") == 0;
 
-    test_text(now, sizeof(now), "%lld", hall_clock(w));
-    reply = run(w, peer_release, owner, "30000", now, CHANNEL);
-    released = strcmp(reply, "1") == 0;
     free(reply);
     return released;
 }

@@ -11,7 +11,7 @@
 /* What a child is told to do; QUEUE comes with a number of threads. */
 enum { TAKE_IT = 1, LEAVE, QUEUE_UP, END };
 
-enum { MOST = 64 };
+enum { MOST = 200 };
 
 /* What all processes of a test know. */
 struct plan {
@@ -207,6 +207,44 @@ static void a_killed_process_with_sixteen_waiters_costs_no_more(void **state)
     assert_took(end_wait(&ours, unlocked_us), 0, 2000);
 }
 
+static void two_hundred_killed_waiters_cost_four_seconds(void **state)
+{
+    struct world *w = *state;
+    struct test_child *child = spawn(w);
+    struct ours ours;
+    int64_t unlocked_us;
+
+    meet(w, &ours);
+    assert_code(rlock_lock(ours.holder), 0);
+    queue_up(w, child, MOST);
+    wait_behind(w, &ours);
+    kill_it(child);
+    unlocked_us = test_now_us();
+    assert_code(rlock_unlock(ours.holder), 0);
+    assert_took(end_wait(&ours, unlocked_us), 0, 4000);
+}
+
+/* What a call has seen stays on the server: calls that are over at once get past a dead one too. */
+static void calls_that_do_not_wait_get_past_a_killed_one(void **state)
+{
+    struct world *w = *state;
+    struct test_child *child = spawn(w);
+    struct ours ours;
+    int64_t seen_us;
+
+    meet(w, &ours);
+    assert_code(rlock_lock(ours.holder), 0);
+    queue_up(w, child, 1);
+    kill_it(child);
+    assert_code(rlock_unlock(ours.holder), 0);
+    seen_us = test_now_us();
+    assert_code(rlock_try_lock(ours.holder), RLOCK_EBUSY);
+    assert_true(TEST_EVENTUALLY(rlock_try_lock(ours.waiting) == 0, 5000));
+    assert_took(test_elapsed_us(seen_us), 990, 2000);
+    assert_code(rlock_unlock(ours.waiting), 0);
+    assert_int_equal(test_server_int(conf_server(w), "DBSIZE"), 0);
+}
+
 /* Those who wait find it out when the lease has ended: a lease, and then as above. */
 static void a_process_that_is_killed_as_holder_and_head_costs_its_lease_more(void **state)
 {
@@ -267,7 +305,7 @@ static void a_releaser_that_is_gone_costs_the_next_look_more(void **state)
 
 /* ---- Stopped ---- */
 
-static void a_stopped_head_costs_five_seconds_and_its_place(void **state)
+static void a_stopped_head_costs_a_look_and_five_seconds_and_its_place(void **state)
 {
     struct world *w = *state;
     struct test_child *child = spawn(w);
@@ -281,7 +319,7 @@ static void a_stopped_head_costs_five_seconds_and_its_place(void **state)
     test_freeze(test_child_pid(child));
     unlocked_us = test_now_us();
     assert_code(rlock_unlock(ours.holder), 0);
-    assert_took(end_wait(&ours, unlocked_us), 2900, 5000);
+    assert_took(end_wait(&ours, unlocked_us), 2900, 5000 + 5000); /* until it looks, and then */
     assert_int_equal(hall_queued(w), 0);
     test_thaw(test_child_pid(child));
     end_it(child); /* it queues again, and gets the lock */
@@ -399,14 +437,18 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(a_killed_head_costs_two_seconds, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_killed_process_with_sixteen_waiters_costs_no_more, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(two_hundred_killed_waiters_cost_four_seconds, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(calls_that_do_not_wait_get_past_a_killed_one, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(
             a_process_that_is_killed_as_holder_and_head_costs_its_lease_more, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_killed_holders_lock_goes_to_the_head_when_its_lease_ends,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_releaser_that_is_gone_costs_the_next_look_more, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(a_stopped_head_costs_five_seconds_and_its_place, set_up,
-                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_stopped_head_costs_a_look_and_five_seconds_and_its_place,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_head_that_comes_back_in_time_keeps_its_place, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(

@@ -5,6 +5,8 @@
 #include "fair/hall.h"
 #include "support/raw.h"
 
+#define assert_near(value, expected, ms) assert_in_range((value) - (expected) + (ms), 0, 2 * (ms))
+
 /* Two waiters of ours. */
 struct pair {
     struct rlock_client *clients[2];
@@ -39,13 +41,14 @@ static void end(struct pair *pair, size_t i)
     assert_code(actor_do(pair->actors[i], act_unlock, pair->locks[i], NULL), 0);
 }
 
-/* Each adds what it waits for, and takes it along when it leaves. */
+/* A peer adds what it waits for to the last one's score, and takes that along from all when it is
+ * let in; ours count a slot, and one for each peer in front. */
 static void peers_and_we_share_a_queue(void **state)
 {
     struct world *w = *state;
     struct pair pair;
     struct hall_queue queue;
-    long long first;
+    long long first, last;
     int fd;
 
     meet(w, &pair);
@@ -57,17 +60,17 @@ static void peers_and_we_share_a_queue(void **state)
     hall_queue(w, &queue);
     first = hall_score(w, queue.owners[0]);
     assert_int_equal(hall_score(w, "J:1"), first + 200000);
-    assert_int_equal(hall_score(w, queue.owners[2]), first + 200000 + SLOT_MS);
+    assert_near(hall_score(w, queue.owners[2]), first + SLOT_MS, 1000);
 
     assert_true(peer_releases(w, "H:1"));
     assert_code(actor_end(pair.actors[0]), 0);
-    assert_int_equal(hall_score(w, "J:1"), first + 200000 - SLOT_MS);
-    assert_int_equal(hall_score(w, queue.owners[2]), first + 200000);
+    assert_int_equal(hall_score(w, "J:1"), first + 200000);
+    last = hall_score(w, queue.owners[2]);
     assert_false(peer_takes(w, "J:1", 30000, 200000));
     assert_code(actor_do(pair.actors[0], act_unlock, pair.locks[0], NULL), 0);
     peer_hears(fd, "J:1");
     assert_true(peer_takes(w, "J:1", 30000, 200000));
-    assert_int_equal(hall_score(w, queue.owners[2]), first);
+    assert_int_equal(hall_score(w, queue.owners[2]), last - 200000);
     assert_true(actor_is_busy(pair.actors[1]));
     assert_true(peer_releases(w, "J:1"));
     end(&pair, 1);
@@ -93,13 +96,14 @@ static void a_peer_that_takes_too_much_along_does_no_harm(void **state)
     peer_leaves(w, "J:1", SLOT_MS);
     assert_true(hall_score(w, queue.owners[1]) < hall_clock(w));
     assert_true(TEST_EVENTUALLY(hall_score(w, queue.owners[1]) > before - 3100, 3000));
+    assert_true(hall_score(w, queue.owners[1]) <= hall_clock(w) + 60000 + 3000);
     assert_int_equal(hall_queued(w), 1);
     assert_true(peer_releases(w, "H:1"));
     assert_code(actor_end(actor), 0);
     assert_code(actor_do(actor, act_unlock, lock, NULL), 0);
 }
 
-static void our_give_up_lowers_peers_behind(void **state)
+static void our_give_up_changes_no_peers_score(void **state)
 {
     struct world *w = *state;
     struct pair pair;
@@ -113,7 +117,7 @@ static void our_give_up_lowers_peers_behind(void **state)
     before = hall_score(w, "J:1");
     assert_code(actor_end(pair.actors[0]), RLOCK_ETIMEDOUT);
     hall_await_queued(w, 1);
-    assert_int_equal(hall_score(w, "J:1"), before - SLOT_MS);
+    assert_int_equal(hall_score(w, "J:1"), before);
     peer_leaves(w, "J:1", SLOT_MS);
     assert_true(peer_releases(w, "H:1"));
 }
@@ -185,7 +189,7 @@ static void a_silent_peer_is_passed_over(void **state)
     unlocked_us = test_now_us();
     assert_code(rlock_unlock(pair.locks[0]), 0);
     assert_code(actor_end(pair.actors[1]), 0);
-    assert_took(actor_ended_us(pair.actors[1]) - unlocked_us, 2900, 5000);
+    assert_took(actor_ended_us(pair.actors[1]) - unlocked_us, 2900, 5000 + 5000);
     assert_int_equal(hall_queued(w), 0);
     assert_code(actor_do(pair.actors[1], act_unlock, pair.locks[1], NULL), 0);
     close(fd);
@@ -279,7 +283,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(peers_and_we_share_a_queue, hall_set_up, hall_tear_down),
         cmocka_unit_test_setup_teardown(a_peer_that_takes_too_much_along_does_no_harm, hall_set_up,
                                         hall_tear_down),
-        cmocka_unit_test_setup_teardown(our_give_up_lowers_peers_behind, hall_set_up,
+        cmocka_unit_test_setup_teardown(our_give_up_changes_no_peers_score, hall_set_up,
                                         hall_tear_down),
         cmocka_unit_test_setup_teardown(releases_are_heard_both_ways, hall_set_up, hall_tear_down),
         cmocka_unit_test_setup_teardown(a_dead_peer_is_passed_over, hall_set_up, hall_tear_down),

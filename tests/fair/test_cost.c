@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a fair lock costs the server, by its own count of commands, however long the queue is. */
+#include "fair/hall.h"
+
+/* All that the server did since its counters were reset, inside scripts too. */
+struct cost {
+    long long commands, script_us;
+};
+
+static struct cost cost_so_far(struct world *w)
+{
+    char *stats = test_server_cmd(conf_server(w), "INFO commandstats");
+    struct cost cost = {0};
+
+    for (const char *at = strstr(stats, "cmdstat_"); at != NULL; at = strstr(at + 1, "cmdstat_")) {
+        const bool is_script = strncmp(at, "cmdstat_evalsha:", 16) == 0;
+        const char *us = strstr(at, "usec=");
+
+        if (strncmp(at, "cmdstat_info:", 13) != 0 && strncmp(at, "cmdstat_config", 14) != 0) {
+            cost.commands += strtoll(strchr(at, '=') + 1, NULL, 10);
+        }
+        cost.script_us += is_script ? strtoll(us + 5, NULL, 10) : 0;
+    }
+    free(stats);
+    return cost;
+}
+
+/* Entries of ours whose processes are somewhere else. */
+static void fill_queue(struct world *w, size_t n)
+{
+    static const char script[] = "for i = 1, ARGV[1] do\n"
+                                 "  local name = '00000000-0000-8000-8000-000000000000:' .. i\n"
+                                 "  redis.call('rpush', KEYS[1], name)\n"
+                                 "  redis.call('zadd', KEYS[2], 1900000000000, name)\n"
+                                 "end\n";
+    char number[24];
+    const char *argv[] = {"EVAL", script, "2", QUEUE, SCORES, number, NULL};
+
+    test_text(number, sizeof(number), "%zu", n);
+    free(test_server_argv(conf_server(w), argv));
+}
+
+/* One waiter comes to the end of a queue of so many, the lock is released, and the head has it. */
+static struct cost cost_of_a_cycle(struct world *w, size_t n)
+{
+    struct rlock *locks[3];
+    struct actor *actors[] = {conf_actor(w), conf_actor(w)};
+    struct cost cost;
+
+    for (size_t i = 0; i < 3; i++) {
+        locks[i] = conf_lock(w, conf_client(w));
+        (void)conf_is_locked(locks[i]); /* connected, scripts known */
+    }
+    assert_code(rlock_lock(locks[0]), 0);
+    hall_line_up(w, actors, locks + 1, 1, act_take, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER));
+    fill_queue(w, n);
+    conf_count_from_here(w);
+    actor_begin(actors[1], act_take, locks[2], RLOCK_TAKE(.wait_ms = 3000));
+    assert_true(TEST_EVENTUALLY(conf_calls(w, "rpush") == 1, 5000));
+    assert_code(rlock_unlock(locks[0]), 0);
+    assert_code(actor_end(actors[0]), 0);
+    cost = cost_so_far(w);
+    assert_int_equal(conf_calls(w, "evalsha"), 4); /* it asks, subscribes, queues; and so on */
+    assert_code(actor_end(actors[1]), RLOCK_ETIMEDOUT);
+    free(test_server_cmd(conf_server(w), "DEL " QUEUE " " SCORES " rlock_fair:{" NAME "}"));
+    assert_code(actor_do(actors[0], act_unlock, locks[1], NULL), 0);
+    return cost;
+}
+
+static void a_grant_costs_as_much_in_a_long_queue_as_in_a_short_one(void **state)
+{
+    struct world *w = *state;
+    const struct cost few = cost_of_a_cycle(w, 8), many = cost_of_a_cycle(w, 512);
+
+    print_message("8 wait: %lld commands, %lld us in scripts; 512 wait: %lld, %lld us\n",
+                  few.commands, few.script_us, many.commands, many.script_us);
+    assert_in_range(many.commands * 10, 0, few.commands * 11);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_grant_costs_as_much_in_a_long_queue_as_in_a_short_one,
+                                        hall_set_up, hall_tear_down),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests_name("fair_cost", tests, NULL, NULL);
+}
