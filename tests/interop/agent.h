@@ -67,4 +67,7 @@ struct rlock *agent_lock(const char *client, const char *kind, const char *name)
 /* The C half of the mixed stress. Returns when it is stopped. */
 void agent_stress(const struct agent_request *request);
 
+/* The verb "loop". */
+void agent_loop(const struct agent_request *request, struct rlock *lock);
+
 #endif

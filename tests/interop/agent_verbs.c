@@ -300,7 +300,7 @@ static const struct {
 } verbs[] = {
     {"lock", do_lock},      {"try", do_try},     {"unlock", do_unlock}, {"force", do_force},
     {"locked", do_inspect}, {"held", do_held},   {"count", do_count},   {"ttl", do_inspect},
-    {"fence", do_fence},    {"who", do_inspect}, {"token", do_inspect},
+    {"fence", do_fence},    {"who", do_inspect}, {"token", do_inspect}, {"loop", agent_loop},
 };
 
 void agent_perform(const struct agent_request *request)

@@ -2,6 +2,11 @@
  * Plays every property between Redisson and rlock, in both directions, and prints a table.
  *
  *     interop [--stress <seconds>] [--only <property>] [--kind <kind>] <version>=<directory>...
+ *     interop --shares half|whole <version>=<directory>...
+ *
+ * The shares are times in sum, so they are a run of their own, beside a witness of the machine's
+ * stalls (support/stall.h); the first form runs it too, with half of the limits, where it has the
+ * stress.
  *
  * The versions are Redisson's; their directories hold what Maven made of java/: classes/, and the
  * file classpath. Each kind with each version is a job: a process of the driver, with a server and
@@ -29,7 +34,9 @@ static const char *label_of(const struct kind *kind)
 
 /* A Redisson, as it was built. */
 struct version {
+    const char *argument;
     char name[32];
+    char directory[512];
     char classpath[16384];
 };
 
@@ -37,8 +44,9 @@ static struct {
     struct version versions[MAX_VERSIONS];
     size_t n_versions;
     int64_t stress_seconds;
-    const char *only, *only_kind;
-    char ours[320]; /* the path of our agent */
+    const char *only, *only_kind, *shares;
+    char programs[256]; /* the directory of this one, and of those that it runs */
+    char ours[320];     /* the path of our agent */
 } run;
 
 /* How many properties hold and how many do not: of a job, shared with the parent. */
@@ -282,6 +290,29 @@ static void play_job(const struct version *version, const struct kind *kind, str
     }
 }
 
+/* ---- a job: the model of the fair lock, with one version's scripts ---- */
+
+static void play_models(const struct version *version, struct tally *tally)
+{
+    struct test_server *server = server_for(version);
+    struct party java = party_start("Redisson", version, &server, 1);
+    char directory[600];
+
+    test_text(directory, sizeof(directory), "%s/scripts", version->directory);
+    party_open(&java);
+    print_head(version, server, &java);
+    const bool is_recorded = interop_record(&java, server, version->name, directory);
+    peer_free(java.peer);
+    test_server_stop(server);
+    count(tally, is_recorded);
+    if (is_recorded) {
+        TEST_CHECK(setenv("RLOCK_REDISSON_SCRIPTS", directory, 1) == 0);
+        TEST_CHECK(nice(10) >= 0); /* it needs a processor, the other jobs prompt answers */
+        count(tally, interop_model(run.programs, "fair_test_peer"));
+        count(tally, interop_model(run.programs, "fair_test_model"));
+    }
+}
+
 /* ---- the stress ---- */
 
 static bool play_stress(struct tally *tally)
@@ -318,12 +349,55 @@ static bool play_stress(struct tally *tally)
     return is_witnessed && is_clean;
 }
 
+/* ---- the shares ---- */
+
+static bool share(const struct version *version)
+{
+    struct test_server *server = server_for(version);
+    struct party parties[SHARES_PARTIES];
+    const struct shares_opts opts = {.parties = parties,
+                                     .is_whole = strcmp(run.shares, "whole") == 0};
+
+    for (size_t i = 0; i < SHARES_PARTIES; i++) {
+        parties[i] =
+            party_start(i == 0 ? "Redisson" : "rlock", i == 0 ? version : NULL, &server, 1);
+        party_open(&parties[i]);
+    }
+    print_head(version, server, &parties[0]);
+    const bool is_good = interop_shares(&opts);
+    for (size_t i = 0; i < SHARES_PARTIES; i++) {
+        peer_free(parties[i].peer);
+    }
+    test_server_stop(server);
+    return is_good;
+}
+
+/* With each version; for stall_run. */
+static int share_all(void)
+{
+    bool is_good = true;
+
+    for (size_t i = 0; i < run.n_versions; i++) {
+        is_good = share(&run.versions[i]) && is_good;
+    }
+    printf("%-30s %s\n", "shares", is_good ? "ok" : "FAIL");
+    return is_good ? 0 : 1;
+}
+
+/* As a run of its own, beside the witness, with the newest alone. argv: ours. */
+static void play_shares(char **argv, struct tally *tally)
+{
+    const char *words[] = {argv[0], "--shares", "half", run.versions[0].argument, NULL};
+
+    count(tally, interop_succeeds(run.programs, words, NULL));
+}
+
 /* ---- running jobs ---- */
 
 struct job {
     const struct version *version;
-    const struct kind *kind;
-    struct tally *tally; /* in memory that the child shares */
+    const struct kind *kind; /* NULL: the model */
+    struct tally *tally;     /* in memory that the child shares */
     FILE *out;
     struct test_child *child;
     int64_t end_us; /* it is killed then */
@@ -336,7 +410,11 @@ static int job_main(struct test_peer *peer, void *payload)
 
     (void)peer;
     test_must(dup2(fileno(job->out), STDOUT_FILENO), "dup2");
-    play_job(job->version, job->kind, job->tally);
+    if (job->kind != NULL) {
+        play_job(job->version, job->kind, job->tally);
+    } else {
+        play_models(job->version, job->tally);
+    }
     return 0;
 }
 
@@ -385,24 +463,34 @@ static void job_finish(struct job *job)
 
     job_print(job);
     if (status != 0) {
-        printf("%s with Redisson %s: the driver ended with %d\n", label_of(job->kind),
-               job->version->name, status);
+        printf("%s with Redisson %s: the driver ended with %d\n",
+               job->kind != NULL ? label_of(job->kind) : "model", job->version->name, status);
         count(job->tally, false);
     }
     fclose(job->out);
 }
 
+static bool is_wanted(const char *kind)
+{
+    return run.only_kind == NULL || strcmp(run.only_kind, kind) == 0;
+}
+
 /* The jobs to be done; how many. */
 static size_t list_jobs(struct job *ret_jobs)
 {
+    const bool has_model = run.only == NULL && is_wanted("model");
     struct tally *tallies = mmap(NULL, MAX_JOBS * sizeof(*tallies), PROT_READ | PROT_WRITE,
                                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     size_t n = 0;
 
-    TEST_CHECK(tallies != MAP_FAILED && run.n_versions * interop_n_kinds <= MAX_JOBS);
+    TEST_CHECK(tallies != MAP_FAILED && run.n_versions * (interop_n_kinds + 1) <= MAX_JOBS);
+    for (size_t i = 0; has_model && i < run.n_versions; i++) {
+        ret_jobs[n] = (struct job){.version = &run.versions[i], .tally = &tallies[n]};
+        n++;
+    }
     for (size_t i = 0; i < run.n_versions * interop_n_kinds; i++) {
         const struct kind *kind = &interop_kinds[i % interop_n_kinds];
-        if (run.only_kind == NULL || strcmp(run.only_kind, kind->name) == 0) {
+        if (is_wanted(kind->name)) {
             ret_jobs[n] = (struct job){
                 .version = &run.versions[i / interop_n_kinds], .kind = kind, .tally = &tallies[n]};
             n++;
@@ -426,7 +514,7 @@ static size_t count_running(struct job *jobs, size_t n)
 /* Some at a time: most of their time they wait for leases to end. Printed in their order. */
 static void play_jobs(struct tally *total)
 {
-    enum { AT_A_TIME = 3 };
+    enum { AT_A_TIME = 4 };
     struct job jobs[MAX_JOBS];
     const size_t n = list_jobs(jobs);
     size_t started = 0;
@@ -456,7 +544,9 @@ static void add_version(const char *argument)
         test_die("%s: a Redisson version, = and its directory", argument);
     }
     struct version *version = &run.versions[run.n_versions++];
+    version->argument = argument;
     test_text(version->name, sizeof(version->name), "%.*s", (int)(equals - argument), argument);
+    test_text(version->directory, sizeof(version->directory), "%s", equals + 1);
     test_text(path, sizeof(path), "%s/classpath", equals + 1);
     FILE *file = fopen(path, "re");
     if (file == NULL || fgets(paths, sizeof(paths), file) == NULL) {
@@ -472,6 +562,8 @@ static void read_arguments(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--stress") == 0 && i + 1 < argc) {
             run.stress_seconds = strtoll(argv[++i], NULL, 10);
+        } else if (strcmp(argv[i], "--shares") == 0 && i + 1 < argc) {
+            run.shares = argv[++i];
         } else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
             run.only = argv[++i];
         } else if (strcmp(argv[i], "--kind") == 0 && i + 1 < argc) {
@@ -481,8 +573,9 @@ static void read_arguments(int argc, char **argv)
         }
     }
     const char *slash = strrchr(argv[0], '/');
-    test_text(run.ours, sizeof(run.ours), "%.*sinterop_agent",
-              slash != NULL ? (int)(slash + 1 - argv[0]) : 0, argv[0]);
+    const int len = slash != NULL ? (int)(slash + 1 - argv[0]) : 0;
+    test_text(run.programs, sizeof(run.programs), "%.*s", len, argv[0]);
+    test_text(run.ours, sizeof(run.ours), "%sinterop_agent", run.programs);
 }
 
 int main(int argc, char **argv)
@@ -490,8 +583,12 @@ int main(int argc, char **argv)
     struct tally total = {0};
 
     read_arguments(argc, argv);
+    if (run.shares != NULL) {
+        return share_all();
+    }
     play_jobs(&total);
     if (run.stress_seconds > 0) {
+        play_shares(argv, &total);
         play_stress(&total);
     }
     printf("\n%u passed, %u failed\n", total.passed, total.failed);

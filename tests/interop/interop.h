@@ -174,6 +174,9 @@ int64_t pair_number(struct pair *pair, const struct party *side, const char *own
 /* The lock's hash on the server. Of a composite: whether no member is held, of a RedLock within a
  * moment; until when the whole is; and the first member's. */
 bool pair_is_free(struct pair *pair);
+/* The same after a holder lost it; but a composite of Redisson's may keep its reader's level, which
+ * its watchdog finds again (docs/interop.md, 10). */
+bool pair_is_left(struct pair *pair);
 int64_t pair_ttl(struct pair *pair);
 /* How many of the composite's members are held. */
 size_t pair_n_held(struct pair *pair);
@@ -214,12 +217,33 @@ bool pair_failed(struct pair *pair, const char *file, int line, const char *what
         }                                                                                          \
     } while (0)
 
-/* ---- state and stress ---- */
+/* ---- state, scripts, shares and stress ---- */
 
 /* What two Redissons leave after each step of the kind's script; NULL, and the pair's failure, when
  * they did not go through it. */
 struct trace *trace_record(struct pair *pair);
 struct trace *trace_free(struct trace *trace); /* NULL ok */
+
+/* Uses a fair lock on a fresh server, and leaves the scripts of it in the directory, for
+ * tests/fair/recorded.h. Returns false after printing why not. */
+bool interop_record(struct party *java, struct test_server *server, const char *version,
+                    const char *directory);
+/* Runs one of the programs of that directory which play the model of the fair lock by those
+ * scripts, and prints what came of it; whether it played all that it has. */
+bool interop_model(const char *programs, const char *name);
+/* Runs a program beside the witness; its output goes to the file `log`, or where ours does. */
+bool interop_succeeds(const char *programs, const char *const *argv, const char *log);
+
+enum { SHARES_PARTIES = 3 };
+
+/* A process of Redisson's, and two of ours. */
+struct shares_opts {
+    struct party *parties; /* SHARES_PARTIES; their clients "long" are open */
+    bool is_whole;         /* the limits are; else half of them will do */
+};
+
+/* Runs threads that want one name all the time, and prints who had it; whether all had enough. */
+bool interop_shares(const struct shares_opts *opts);
 
 /* The four processes of the stress. */
 struct stress_opts {

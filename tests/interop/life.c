@@ -114,7 +114,7 @@ bool interop_stall(struct pair *pair)
     EXPECT(pair, pair_lost(pair, pair->holder, "EXPIRED TAKEN", PROMPT_MS));
     EXPECT(pair, pair_refuses(pair, pair->holder, "a", "unlock"));
     EXPECT(pair, strcmp(pair_owner(pair), field) == 0);
-    EXPECT(pair, pair_does(pair, pair->waiter, "a", "unlock") && pair_is_free(pair));
+    EXPECT(pair, pair_does(pair, pair->waiter, "a", "unlock") && pair_is_left(pair));
     return true;
 }
 

@@ -103,6 +103,14 @@ bool pair_is_free(struct pair *pair)
            (kind_is_redlock(pair->kind) && TEST_EVENTUALLY(pair_n_held(pair) == 0, 300));
 }
 
+bool pair_is_left(struct pair *pair)
+{
+    const bool keeps_reader =
+        pair->kind->is_lenient && kind_is_composite(pair->kind) && !pair->holder->is_ours;
+
+    return pair_is_free(pair) || (keeps_reader && pair_n_held(pair) == 1);
+}
+
 /* ---- owners ---- */
 
 /* The first owner's field and, if wanted, its value. */

@@ -135,6 +135,7 @@ struct recorder {
     size_t n_servers;
     int waiting[2]; /* the request of the holder, and of the waiter, that waits */
     size_t n_waiting;
+    bool is_raced; /* a RedLock was waited for, and is had */
 };
 
 struct trace *trace_free(struct trace *trace)
@@ -206,6 +207,20 @@ static void print_servers(struct recorder *recorder, const struct step *step, bo
     }
 }
 
+/* Who waits for a RedLock goes as soon as most are free, sometimes in vain at first: that it has
+ * most is all that both have in common until it has left. */
+static void print_quorum(struct recorder *recorder, FILE *out)
+{
+    struct pair *pair = recorder->pair;
+    const bool has_most = pair_n_held(pair) >= pair->kind->quorum;
+
+    fprintf(out, "  %s\n", has_most ? "a quorum" : "no quorum");
+    recorder->is_raced = has_most || !TEST_EVENTUALLY(pair_is_free(pair), PROMPT_MS);
+    for (size_t i = 0; i < recorder->n_servers; i++) {
+        look_at_messages(pair, &recorder->ears[i], out, false);
+    }
+}
+
 static bool record_step(struct recorder *recorder, const struct step *step, struct moment *moment)
 {
     struct pair *pair = recorder->pair;
@@ -222,8 +237,11 @@ static bool record_step(struct recorder *recorder, const struct step *step, stru
             is_idle || pair->kind->is_silent        ? "not asked"
             : step->way != TELL && step->way != END ? outcome(&pair->last)
                                                     : "");
-    if (step->way != WAKE) {
-        const bool races = step->way == COLLECT && kind_is_composite(pair->kind);
+    const bool races = step->way == COLLECT && kind_is_composite(pair->kind);
+
+    if (recorder->is_raced || (races && kind_is_redlock(pair->kind))) {
+        print_quorum(recorder, out);
+    } else if (step->way != WAKE) {
         print_servers(recorder, step, step->way != END && !step->is_our_word && !is_idle && !races,
                       out, moment);
     }

@@ -30,6 +30,8 @@ final class Verbs {
                 return "" + fenced(lock, "getToken");
             case "count":
                 return "" + lock.getHoldCount();
+            case "loop":
+                return Loop.run(lock, (int) number(args, 0), number(args, 1), number(args, 2));
             case "ttl":
                 return "" + lock.remainTimeToLive();
             default:
