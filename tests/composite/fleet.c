@@ -103,6 +103,9 @@ static void on_lost(const struct rlock_loss *loss, void *payload)
     test_text(crew->kind, sizeof(crew->kind), "%s", loss->kind);
     test_text(crew->name, sizeof(crew->name), "%s", loss->name);
     (void)pthread_mutex_unlock(&crew->mutex);
+    if (loss->reason == RLOCK_LOST_EXPIRED) {
+        (void)test_expired(crew->lease_us);
+    }
 }
 
 static void on_log(enum rlock_level level, const char *text, void *payload)
@@ -149,6 +152,7 @@ void crew_open(struct crew *crew, struct fleet *fleet, struct rlock_client_opts 
                int64_t max_lease_ms)
 {
     *crew = (struct crew){.fleet = fleet, .mutex = PTHREAD_MUTEX_INITIALIZER};
+    crew->lease_us = (opts.renewed_lease_ms != 0 ? opts.renewed_lease_ms : 30000) * 1000;
     opts.on_lost = on_lost;
     opts.on_log = on_log;
     opts.payload = crew;

@@ -52,6 +52,7 @@ struct crew {
     struct rlock_client *clients[FLEET_MAX];
     struct rlock *members[FLEET_MAX]; /* "a" on each */
     struct rlock *lock;               /* the RedLock of all members */
+    int64_t lease_us;                 /* of renewed holds */
     pthread_mutex_t mutex;            /* protects what follows */
     unsigned int losses;
     enum rlock_reason reason;

@@ -187,7 +187,8 @@ static void count(const struct worker *worker, const char *what, int code)
 {
     struct shared *shared = worker->crowd->shared;
 
-    if (code == RLOCK_EBUSY || code == RLOCK_ETIMEDOUT) {
+    /* ECONN: one attempt that a busy server did not answer in time, and of which nothing is left */
+    if (code == RLOCK_EBUSY || code == RLOCK_ETIMEDOUT || code == RLOCK_ECONN) {
         atomic_fetch_add(&shared->refused, 1);
     } else if (code == RLOCK_ELOST) {
         atomic_fetch_add(&shared->losses, 1);
@@ -376,7 +377,7 @@ static void run(struct crowd *crowd, int64_t ms, int64_t kill_every_ms)
         const uint64_t grants = atomic_load(&crowd->shared->grants);
 
         gap_us = test_elapsed_us(moved_us) > gap_us ? test_elapsed_us(moved_us) : gap_us;
-        assert_true(test_elapsed_us(moved_us) < too_long_us);
+        assert_in_time(moved_us, too_long_us);
         moved_us = grants != seen ? test_now_us() : moved_us;
         seen = grants;
         replace_the_dead(crowd);

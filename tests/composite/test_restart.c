@@ -286,6 +286,78 @@ static void one_after_the_other_they_end_it_with_the_majority(void **state)
     assert_int_equal(sides.rival.both, 0);
 }
 
+/* ---- Servers whose clock was set ---- */
+
+/* What the second one is told of server 2 from here on. */
+static void tell_second(const struct sides *sides, const char *info)
+{
+    char reply[256];
+
+    test_text(reply, sizeof(reply), "$%zu\r\n%s\r\n", strlen(info), info);
+    (void)proxy_add(sides->views[1].proxies[2], &(struct proxy_rule){.act = PROXY_REPLACE_REPLY,
+                                                                     .command = "INFO",
+                                                                     .times = PROXY_ALWAYS,
+                                                                     .bytes = reply,
+                                                                     .len = strlen(reply)});
+}
+
+/* The first one holds, and does not hear that server 2 restarts; the second one is told a lie. */
+static void it_counts_for_nobody(unsigned int second, const char *info)
+{
+    struct sides sides;
+
+    sides_open(&sides, FIRST, second, false, lease_ms(), lease_ms());
+    assert_code(take_one(&sides, 20000), 0);
+    while (!TEST_EVENTUALLY(fleet_holding(&sides.fleet, "a") == 3, 200)) {
+        assert_code(rlock_unlock_as(sides.one.lock, OWNER), 0);
+        assert_code(take_one(&sides, 20000), 0);
+    }
+    rival_start(&sides);
+    let_it_try(&sides);
+    tell_second(&sides, info);
+    fleet_reach_only(&sides.views[0], FIRST & ~4U);
+    test_server_restart(sides.fleet.servers[2], false);
+    fleet_reach_only(&sides.views[1], SECOND);
+    assert_true(TEST_EVENTUALLY(!rlock_is_valid_as(sides.one.lock, OWNER), 5000));
+    (void)rlock_unlock_as(sides.one.lock, OWNER);
+    sides_close(&sides);
+    assert_int_equal(sides.rival.both, 0);
+}
+
+static void set_back_it_has_just_started(void **state)
+{
+    (void)state;
+    it_counts_for_nobody(SECOND & ~4U,
+                         "# Server\r\nrun_id:0123456789abcdef\r\nuptime_in_seconds:-3600\r\n");
+}
+
+static void set_forward_it_deceives_nobody_who_saw_it_before(void **state)
+{
+    (void)state;
+    it_counts_for_nobody(SECOND,
+                         "# Server\r\nrun_id:0123456789abcdef\r\nuptime_in_seconds:3600\r\n");
+}
+
+static void that_a_server_does_not_tell_its_age_is_logged_once(void **state)
+{
+    const char *const text = "does not tell since when it runs";
+    struct sides sides;
+
+    (void)state;
+    sides_open(&sides, FIRST, ALL, false, lease_ms(), lease_ms());
+    tell_second(&sides, "# Server\r\n");
+    fleet_reach_only(&sides.views[1], 0);
+    fleet_reach_only(&sides.views[1], ALL);
+    for (int i = 0; i < 3; i++) {
+        assert_code(rlock_lock_with(sides.two.lock, RLOCK_TAKE(.wait_ms = 20000), NULL), 0);
+        assert_code(rlock_unlock(sides.two.lock), 0);
+    }
+    assert_true(TEST_EVENTUALLY(crew_logged(&sides.two, text), 5000));
+    assert_null(strstr(strstr(sides.two.log, text) + 1, text));
+    rival_start(&sides);
+    sides_close(&sides);
+}
+
 /* ---- Restarts that keep the data ---- */
 
 static bool is_renewed_since(struct test_server *server, long long *inout_ttl)
@@ -344,6 +416,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(late_in_a_second_it_counts_for_nobody),
         cmocka_unit_test(during_an_acquisition_it_helps_nobody),
         cmocka_unit_test(one_after_the_other_they_end_it_with_the_majority),
+        cmocka_unit_test(set_back_it_has_just_started),
+        cmocka_unit_test(set_forward_it_deceives_nobody_who_saw_it_before),
+        cmocka_unit_test(that_a_server_does_not_tell_its_age_is_logged_once),
         cmocka_unit_test(with_its_data_it_may_restart_at_any_time),
         cmocka_unit_test(with_its_data_it_is_out_for_its_time_all_the_same),
     };

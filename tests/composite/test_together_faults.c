@@ -81,6 +81,25 @@ static void what_a_script_that_failed_late_left_is_in_doubt(void **state)
     close_scene(&scene); /* nothing stays */
 }
 
+/* Its members do not wait, but it does. */
+static void a_level_more_that_is_not_answered_in_time_timed_out(void **state)
+{
+    const int64_t wait_ms = 100 * test_slack();
+    struct scene scene;
+    int code;
+
+    (void)state;
+    open_scene(&scene);
+    assert_code(rlock_lock_with(scene.multi[0], RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+    proxy_add(scene.fleet.proxies[0], &(struct proxy_rule){.act = PROXY_DELAY_REPLY,
+                                                           .command = "EVALSHA",
+                                                           .delay_us = (wait_ms + 10) * 1000});
+    code = rlock_lock_with(scene.multi[0], RLOCK_TAKE(.wait_ms = wait_ms), NULL);
+    assert_true(code == RLOCK_ETIMEDOUT || code == RLOCK_EINDOUBT); /* by when the answer came */
+    assert_code(rlock_unlock(scene.multi[0]), 0);
+    close_scene(&scene);
+}
+
 static void an_error_that_passes_is_waited_out(void **state)
 {
     struct scene scene;
@@ -222,6 +241,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(without_an_answer_nothing_stays),
         cmocka_unit_test(what_a_script_that_failed_left_is_given_back),
         cmocka_unit_test(what_a_script_that_failed_late_left_is_in_doubt),
+        cmocka_unit_test(a_level_more_that_is_not_answered_in_time_timed_out),
         cmocka_unit_test(an_error_that_passes_is_waited_out),
         cmocka_unit_test(one_that_is_of_the_wrong_type_leaves_nothing),
         cmocka_unit_test(a_cancel_ends_the_wait_of_all),

@@ -48,6 +48,7 @@ typedef void conf_fn(struct world *w);
     CASE(a_waiting_given_owner_gets_it_next, 0)                                                    \
     CASE(a_given_owner_may_move_between_threads, 0)                                                \
     CASE(a_given_owner_is_not_the_thread_of_that_number, 0)                                        \
+    CASE(a_given_owner_has_its_own_validity_and_count, 0)                                          \
     CASE(a_given_owners_calls_take_turns, CAN_NEST)                                                \
     CASE(owner_ids_are_given_once, 0)                                                              \
     CASE(a_loss_names_the_given_owner, 0)                                                          \
@@ -89,6 +90,7 @@ typedef void conf_fn(struct world *w);
     CASE(a_fixed_lease_is_not_renewed, CAN_BE_ASKED)                                               \
     CASE(a_hold_is_renewed_while_any_level_is, CAN_NEST)                                           \
     CASE(max_hold_ends_a_renewed_hold, CAN_BE_ASKED)                                               \
+    CASE(max_hold_counts_from_the_first_level, CAN_NEST)                                           \
     CASE(max_hold_shorter_than_the_lease_is_the_lease, CAN_BE_ASKED)                               \
     CASE(renewal_does_not_depend_on_the_holding_thread, 0)                                         \
     CASE(anothers_unlock_does_not_end_my_renewal, 0)                                               \

@@ -206,6 +206,8 @@ void renewals_of_many_holds_share_scripts(struct world *w)
     const int64_t lease_ms = conf_ms(450);
     struct rlock_client *client = conf_client_renewing(w, lease_ms);
     struct rlock *locks[N];
+    int64_t since_us;
+    long long calls;
 
     for (int i = 0; i < N; i++) {
         char name[32];
@@ -216,8 +218,12 @@ void renewals_of_many_holds_share_scripts(struct world *w)
     }
     (void)STAYS(true, lease_ms / 3); /* they have found each other by now */
     conf_count_from_here(w);
+    since_us = test_now_us();
     (void)STAYS(true, lease_ms);
-    assert_in_range(conf_calls(w, "evalsha"), 2, 100); /* of 300 renewals */
+    calls = conf_calls(w, "evalsha");
+    assert_true(calls >= 2);
+    assert_true(calls <= 100 || /* of 300 renewals */
+                test_missed(since_us, test_elapsed_us(since_us) / 10));
     for (int i = 0; i < N; i++) {
         assert_true(rlock_is_valid(locks[i]));
         assert_code(rlock_unlock(locks[i]), 0);

@@ -167,6 +167,27 @@ void max_hold_ends_a_renewed_hold(struct world *w)
     assert_code(rlock_unlock(lock), RLOCK_ELOST);
 }
 
+/* Levels come and go all the while, renewed ones and others. */
+void max_hold_counts_from_the_first_level(struct world *w)
+{
+    const int64_t lease_ms = conf_ms(300), most_ms = conf_ms(450);
+    struct rlock_client *client = conf_client_renewing(w, lease_ms);
+    struct rlock *lock = conf_lock_with(w, client, NAME, &RLOCK_OPTS(.max_hold_ms = most_ms));
+    const int64_t since_us = test_now_us();
+    int64_t over_us = 0;
+
+    assert_code(rlock_lock(lock), 0);
+    while (test_elapsed_us(since_us) < 3 * most_ms * 1000 && over_us == 0) {
+        int code = TAKE(lock, .lease_ms = test_elapsed_us(since_us) % 2 == 0 ? 0 : 4 * most_ms);
+
+        over_us = code == 0 ? 0 : test_elapsed_us(since_us);
+        (void)rlock_unlock(lock);
+    }
+    assert_took(over_us, most_ms - lease_ms, most_ms + LATE_MS);
+    (void)expect_loss(w, RLOCK_LOST_EXPIRED);
+    assert_true(TEST_EVENTUALLY(!conf_is_locked(lock), 100));
+}
+
 void max_hold_shorter_than_the_lease_is_the_lease(struct world *w)
 {
     struct rlock *lock = conf_lock_with(w, conf_client(w), NAME, &RLOCK_OPTS(.max_hold_ms = 20000));

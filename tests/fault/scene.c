@@ -39,7 +39,8 @@ static void *do_nothing(void *arg)
     return arg;
 }
 
-/* ThreadSanitizer starts a thread of its own with the first one. */
+/* ThreadSanitizer starts a thread of its own with the first one. One that was joined may still be
+ * listed for a moment. */
 static void count_from_here(struct scene *scene)
 {
     pthread_t thread;
@@ -48,6 +49,12 @@ static void count_from_here(struct scene *scene)
     TEST_CHECK(pthread_join(thread, NULL) == 0);
     scene->fds = test_fds_open();
     scene->threads = test_threads_running();
+    for (int i = 0; i < 20; i++) {
+        const size_t n = test_threads_running();
+
+        scene->threads = n < scene->threads ? n : scene->threads;
+        (void)usleep(1000);
+    }
 }
 
 static bool leg_wants_unix(void)
@@ -174,6 +181,9 @@ static void on_lost(const struct rlock_loss *loss, void *payload)
     }
     diary->n_losses++;
     pthread_mutex_unlock(&diary->mutex);
+    if (loss->reason == RLOCK_LOST_EXPIRED) {
+        (void)test_expired(diary->lease_us);
+    }
 }
 
 static void on_log(enum rlock_level level, const char *text, void *payload)
@@ -231,6 +241,7 @@ static void open_client(struct actor *actor, struct scene *scene, struct rlock_c
     actor->scene = scene;
     pthread_mutex_init(&actor->diary.mutex, NULL);
     actor->diary.shows = getenv("RLOCK_TEST_LOG") != NULL;
+    actor->diary.lease_us = (opts.renewed_lease_ms != 0 ? opts.renewed_lease_ms : 30000) * 1000;
     opts.on_lost = on_lost;
     opts.on_log = on_log;
     opts.payload = &actor->diary;
@@ -287,7 +298,7 @@ uint64_t actor_id(void)
 bool actor_step(const struct actor *actor)
 {
     if (!rlock_is_valid(actor->lock)) {
-        return false;
+        return test_expired(actor->diary.lease_us);
     }
     witness_enter(actor->scene->witness, 0, actor_id());
     witness_leave(actor->scene->witness, 0, actor_id());
@@ -341,7 +352,7 @@ void assert_within(int64_t since_us, int64_t ms)
     int64_t took_us = test_elapsed_us(since_us);
     int64_t most_us = ms * 1000 + (int64_t)SCENE_LATE_MS * 1000 * test_slack();
 
-    if (took_us > most_us) {
+    if (!test_in_time(since_us, took_us, most_us)) {
         fail_msg("took %lld ms, %lld at most", (long long)took_us / 1000,
                  (long long)most_us / 1000);
     }

@@ -105,6 +105,7 @@ struct diary {
     enum rlock_reason reasons[DIARY_LOSSES];
     int64_t lost_at_us[DIARY_LOSSES];
     size_t n_losses;
+    int64_t lease_us; /* of renewed holds */
     char *log;
     size_t log_len;
     bool shows; /* prints what is logged */

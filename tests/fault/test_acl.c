@@ -81,6 +81,7 @@ static void a_password_that_changes_ends_waiters_and_in_time_holds(void **state)
     struct actor actor, other;
     struct waiter waiter;
     int64_t began_us;
+    int code;
 
     (void)state;
     scene_open(&scene, &(struct scene_opts){.server.conf = conf});
@@ -92,7 +93,10 @@ static void a_password_that_changes_ends_waiters_and_in_time_holds(void **state)
     say(&scene, "CONFIG SET requirepass better");
     free(test_server_cmd(scene.server, "CLIENT KILL TYPE normal SKIPME yes"));
     free(test_server_cmd(scene.server, "CLIENT KILL TYPE pubsub"));
-    assert_int_equal(waiter_join(&waiter), RLOCK_EAUTH);
+    began_us = test_now_us();
+    code = waiter_join(&waiter);
+    assert_within(began_us, LEASE_MS + 1000);
+    assert_true(code == RLOCK_EAUTH || code == RLOCK_EINDOUBT); /* it was just being asked for */
     (void)actor_work(&actor);
     assert_int_equal(actor_wait_loss(&actor, 1), RLOCK_LOST_EXPIRED);
     began_us = test_now_us();
@@ -228,10 +232,13 @@ static void a_release_that_is_not_permitted_is_not_tried_for_ever(void **state)
     assert_code(rlock_try_lock(actor.lock), 0);
     say(&scene, "ACL SETUSER default -hdel");
     assert_code(rlock_unlock(actor.lock), RLOCK_EPERM);
-    assert_int_equal(rlock_hold_count(actor.lock), 1); /* still his, and not renewed any more */
-    assert_int_equal(actor_wait_loss(&actor, 1), RLOCK_LOST_EXPIRED);
-    assert_true(scene_wait_held(&scene, false));
-    assert_code(rlock_unlock(actor.lock), RLOCK_ELOST);
+    assert_false(rlock_is_valid(actor.lock)); /* whatever becomes of its release now */
+    assert_code(rlock_unlock(actor.lock), RLOCK_EPERM);
+    assert_false(rlock_is_valid(actor.lock));
+    assert_int_equal(rlock_hold_count(actor.lock), 1);
+    assert_true(scene_wait_held(&scene, false)); /* it is not renewed */
+    assert_true(TEST_EVENTUALLY(rlock_unlock(actor.lock) == RLOCK_ENOTOWNER, 5000));
+    assert_int_equal(actor_losses(&actor), 0); /* given up is not lost */
     /* The lease has ended on the server, as long ago as it lasted, and a little, since clocks may
      * differ: nothing is left to be done. */
     began_us = test_now_us();
@@ -352,7 +359,7 @@ static void may_not_publish(const char *rule)
     assert_false(rlock_is_valid(actor.lock));
     assert_true(TEST_EVENTUALLY(actor_logged(&actor, "its waiters were not told") == 1, 5000));
     assert_int_equal(waiter_join(&waiter), 0); /* when the lease would have ended */
-    assert_true(waiter.took_us <= (int64_t)500000 * test_slack());
+    assert_true(test_took_at_most(waiter.took_us, 500000 * test_slack()));
     assert_int_equal(actor_losses(&actor), 0);
     actor_close(&actor);
     actor_close(&rival);
@@ -372,8 +379,8 @@ static const char *const recipe[] = {
     "user locker on >" SECRET " -@all +evalsha +eval +script|load +subscribe +unsubscribe"
     " +ssubscribe +sunsubscribe +ping +client|setname +client|id +client|kill +client|list +role"
     " +wait +exists +hexists +hincrby +hset +hget +hdel +hlen +hkeys +pexpire +pttl +get +set +del"
-    " +incr +publish +spublish +time +lindex +lrange +lrem +lpop +rpush +zscore +zadd +zrem +zrange"
-    " +zincrby +pubsub|numsub"
+    " +incr +publish +spublish +time +hmget +lindex +llen +lpos +lrange +lrem +rpush +zscore +zadd"
+    " +zrem +pubsub|numsub ~rlock_fair:{app:*"
     " ~app:* ~redisson_lock_queue:{app:* ~redisson_lock_timeout:{app:* ~redisson_lock_token:{app:*"
     " ~redisson_unlock_latch:{app:* ~{app:*}:*:rwlock_timeout:* ~redisson_lock__channel:{app:*"
     " resetchannels &redisson_lock__channel:{app:*",

@@ -282,6 +282,25 @@ static void a_client_that_lacks_a_descriptor_is_not_opened(void **state)
     }
 }
 
+/* A secret is wiped and freed where it is ours. */
+static void refused_options_are_left_to_the_caller(void **state)
+{
+    char user[] = "somebody", password[] = "secret";
+    struct rlock_client *client;
+
+    (void)state;
+    assert_code(
+        rlock_client_open(
+            &RLOCK_CLIENT_OPTS(.user = user, .password = password, .op_timeout_ms = -1), &client),
+        RLOCK_EINVAL);
+    assert_code(
+        rlock_client_open(&RLOCK_CLIENT_OPTS(.user = user, .password = password, .url = "nonsense"),
+                          &client),
+        RLOCK_EINVAL);
+    assert_string_equal(user, "somebody");
+    assert_string_equal(password, "secret");
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -293,6 +312,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_full_server_is_asked_again_without_a_storm),
         cmocka_unit_test(without_room_for_a_subscriber_waiters_poll),
         cmocka_unit_test(a_client_that_lacks_a_descriptor_is_not_opened),
+        cmocka_unit_test(refused_options_are_left_to_the_caller),
     };
 
     if (argc > 1) {

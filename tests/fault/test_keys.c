@@ -123,7 +123,7 @@ static void a_spoilt_key_is_lost_and_its_neighbours_are_renewed(void **state)
     }
     assert_code(rlock_try_lock(actor.lock), 0);
     say(&scene, "SET a text");
-    assert_int_equal(actor_wait_loss(&actor, 1), RLOCK_LOST_EXPIRED);
+    assert_int_equal(actor_wait_loss(&actor, 1), RLOCK_LOST_DELETED);
     for (int i = 0; i < 3; i++) {
         long long ttl = test_server_int(scene.server, "PTTL n0");
 
@@ -138,6 +138,44 @@ static void a_spoilt_key_is_lost_and_its_neighbours_are_renewed(void **state)
     assert_code(rlock_unlock(actor.lock), RLOCK_ELOST);
     assert_true(test_server_says(scene.server, "text", "GET a"));
     say(&scene, "DEL a");
+    close_pair(&scene, &actor, &rival);
+}
+
+/* What stands beside a lock, and is somebody else's: it stays, and keeps nobody from unlocking. */
+static void a_key_of_another_type_beside_a_lock_stays(void **state)
+{
+    static const struct {
+        const char *name;
+        bool fair; /* the lock that has it; else a writer whom readers let go first */
+    } keys[] = {{"redisson_lock_queue:{a}", true},
+                {"redisson_lock_timeout:{a}", true},
+                {"rlock_fair:{a}", true},
+                {"rlock_writer_waits:{a}", false}};
+    struct scene scene;
+    struct actor actor, rival;
+
+    (void)state;
+    open_pair(&scene, &actor, &rival);
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        struct rlock *lock = NULL;
+
+        assert_code(keys[i].fair ? rlock_fair_new(actor.client, SCENE_NAME, NULL, &lock)
+                                 : rlock_write_new(actor.client, SCENE_NAME,
+                                                   &RLOCK_OPTS(.prefer_writers = true), &lock),
+                    0);
+        assert_code(rlock_try_lock(lock), 0);
+        free(test_server_cmd(scene.server, "SADD %s x", keys[i].name));
+        assert_code(rlock_unlock(lock), 0);
+        assert_false(scene_is_held(&scene));
+        assert_code(rlock_try_lock(lock), RLOCK_EWRONGTYPE);
+        assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 20000), NULL), RLOCK_EWRONGTYPE);
+        assert_true(test_server_says(scene.server, "x", "SMEMBERS %s", keys[i].name));
+        assert_int_equal(test_server_int(scene.server, "PTTL %s", keys[i].name), -1);
+        free(test_server_cmd(scene.server, "DEL %s", keys[i].name));
+        assert_code(rlock_try_lock(lock), 0);
+        assert_code(rlock_unlock(lock), 0);
+        lock = rlock_free(lock);
+    }
     close_pair(&scene, &actor, &rival);
 }
 
@@ -318,13 +356,116 @@ static void a_key_restored_from_a_dump_does_not_bring_a_hold_back(void **state)
     close_pair(&scene, &actor, &rival);
 }
 
+/* ---- Hashes that are no locks ---- */
+
+/* Makes a hash of so many fields, each with so many bytes in its name. */
+static void make_hash(const struct scene *scene, const char *n, const char *bytes)
+{
+    static const char script[] =
+        "for i = 1, tonumber(ARGV[1]) do\n"
+        "  redis.call('hset', KEYS[1], string.rep('x', tonumber(ARGV[2])) .. i, i)\n"
+        "end\n"
+        "return 'made'";
+    const char *words[] = {"EVAL", script, "1", SCENE_NAME, n, bytes, NULL};
+
+    free(test_server_argv(scene->server, words));
+}
+
+/* All kinds refuse it at once, the calls of several members too, and nothing else is disturbed. */
+static void is_no_lock_of_any_kind(const struct actor *actor)
+{
+    int (*const make[])(struct rlock_client *, const char *, const struct rlock_opts *,
+                        struct rlock **) = {
+        rlock_reentrant_new, rlock_nonreentrant_new, rlock_spin_new, rlock_fenced_new,
+        rlock_fair_new,      rlock_read_new,         rlock_write_new};
+    struct rlock *other = actor_lock(actor, "b");
+
+    assert_code(rlock_try_lock(other), 0);
+    for (size_t i = 0; i < sizeof(make) / sizeof(make[0]); i++) {
+        struct rlock *lock = NULL, *both = NULL, *members[2] = {NULL};
+        struct rlock_info info = RLOCK_INFO_INIT;
+
+        assert_code(make[i](actor->client, SCENE_NAME, NULL, &lock), 0);
+        members[0] = lock;
+        members[1] = actor_lock(actor, "c");
+        assert_code(rlock_multi_new(members, 2, NULL, &both), 0);
+        assert_code(rlock_try_lock(lock), RLOCK_EWRONGTYPE);
+        assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 20000), NULL), RLOCK_EWRONGTYPE);
+        assert_code(rlock_inspect(lock, &info), RLOCK_EWRONGTYPE);
+        assert_code(rlock_force_unlock(lock, NULL), RLOCK_EWRONGTYPE);
+        assert_code(rlock_try_lock(both), RLOCK_EWRONGTYPE);
+        both = rlock_free(both);
+        members[1] = rlock_free(members[1]);
+        lock = rlock_free(lock);
+        assert_true(rlock_is_valid(other));
+    }
+    assert_code(rlock_unlock(other), 0);
+    other = rlock_free(other);
+}
+
+static void a_hash_that_is_no_lock_is_refused_whatever_its_size(void **state)
+{
+    static const struct {
+        const char *fields, *bytes;
+    } sizes[] = {{"1", "1"}, {"1", "300"}, {"1", "300000"}, {"2", "5"}, {"20000", "10"}};
+    struct scene scene;
+    struct actor actor, rival;
+
+    (void)state;
+    open_pair(&scene, &actor, &rival);
+    assert_code(actor_visit(&actor, NULL), 0);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        long long connections;
+
+        make_hash(&scene, sizes[i].fields, sizes[i].bytes);
+        connections = scene_info(&scene, "stats", "total_connections_received");
+        is_no_lock_of_any_kind(&actor);
+        /* the look for a number took one itself: the client's link is the one that it was */
+        assert_true(scene_info(&scene, "stats", "total_connections_received") <= connections + 2);
+        say(&scene, "DEL a");
+    }
+    assert_int_equal(actor_losses(&actor), 0);
+    close_pair(&scene, &actor, &rival);
+}
+
+/* What a script does with a large hash does not grow with it. */
+static void a_large_hash_costs_the_server_no_more_than_a_small_one(void **state)
+{
+    static const char *const makers[] = {"HSET a x 1", "HSET a mode read x 1"};
+    struct scene scene;
+    struct actor actor, rival;
+    struct rlock *write = NULL;
+
+    (void)state;
+    open_pair(&scene, &actor, &rival);
+    assert_code(rlock_write_new(actor.client, SCENE_NAME, NULL, &write), 0);
+    for (size_t i = 0; i < sizeof(makers) / sizeof(makers[0]); i++) {
+        char *stats;
+
+        say(&scene, makers[i]);
+        make_hash(&scene, "20000", "10");
+        say(&scene, "CONFIG RESETSTAT");
+        for (int j = 0; j < 3; j++) {
+            assert_true(rlock_try_lock(actor.lock) != 0);
+            assert_true(rlock_try_lock(write) != 0);
+        }
+        stats = test_server_cmd(scene.server, "INFO commandstats");
+        assert_null(strstr(stats, "cmdstat_hkeys:")); /* what lists a hash whole is not called */
+        assert_null(strstr(stats, "cmdstat_hgetall:"));
+        free(stats);
+        say(&scene, "DEL a");
+    }
+    write = rlock_free(write);
+    close_pair(&scene, &actor, &rival);
+}
+
 /* ---- Strange contents ---- */
 
 static void strange_contents_are_somebody_elses_lock(void **state)
 {
     static const char *const makers[] = {
-        "HSET a x y", "HSET a somebody:1 -7", "HSET a somebody:1 99999999999999999999",
-        "HSET a one:1 1 two:2 2 three:3 nan", "HSET a \"\" \"\" \"\\x00\\xff\" \"\\r\\n\""};
+        "HSET a somebody:1 -7", "HSET a somebody:1 99999999999999999999", "HSET a somebody:1 nan",
+        "HSET a mode read one:1 1 two:2 2"};
     struct scene scene;
     struct actor actor, rival;
     struct rlock_info info = RLOCK_INFO_INIT;
@@ -359,6 +500,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_key_of_another_type_is_no_lock_and_stays),
         cmocka_unit_test(a_waiter_learns_that_the_key_became_another_type),
         cmocka_unit_test(a_spoilt_key_is_lost_and_its_neighbours_are_renewed),
+        cmocka_unit_test(a_key_of_another_type_beside_a_lock_stays),
         cmocka_unit_test(a_key_without_an_end_does_not_hold_waiters_for_ever),
         cmocka_unit_test(a_hold_whose_end_was_taken_away_goes_on_as_any),
         cmocka_unit_test(a_deleted_key_is_lost_at_the_next_renewal),
@@ -366,6 +508,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_hold_that_is_gone_is_found_by_each_command),
         cmocka_unit_test(a_renamed_key_that_comes_back_stays_lost),
         cmocka_unit_test(a_key_restored_from_a_dump_does_not_bring_a_hold_back),
+        cmocka_unit_test(a_hash_that_is_no_lock_is_refused_whatever_its_size),
+        cmocka_unit_test(a_large_hash_costs_the_server_no_more_than_a_small_one),
         cmocka_unit_test(strange_contents_are_somebody_elses_lock),
     };
 

@@ -136,14 +136,14 @@ static void names_that_never_come_hold_nobody_past_a_deadline(void **state)
     for (int i = 0; i < 3; i++) {
         began_us = test_now_us();
         assert_code(rlock_lock_with(test.lock, RLOCK_TAKE(.wait_ms = 300), NULL), RLOCK_ECONN);
-        assert_in_range(test_elapsed_us(began_us), 300000,
-                        300000 + SCENE_LATE_MS * 1000 * (unsigned)test_slack());
+        assert_true(test_elapsed_us(began_us) >= 300000);
+        assert_within(began_us, 300);
     }
     assert_int_equal(names_count(&names.waiting), 1); /* tried often, asked once */
     began_us = test_now_us();
     test.lock = rlock_free(test.lock);
     test.client = rlock_client_close(test.client);
-    assert_true(test_elapsed_us(began_us) < 1000000 * test_slack());
+    assert_in_time(began_us, 1000000 * test_slack());
     named_close(&test);
 }
 

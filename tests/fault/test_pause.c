@@ -265,6 +265,96 @@ static void a_process_stopped_at_any_instant_breaks_no_promise(void **state)
     scene_close(&scene);
 }
 
+/* ---- Stopped while its answers come ---- */
+
+enum { ASKERS = 200 }; /* a unix socket takes no more of their requests without a reader */
+
+struct asking {
+    pthread_t thread;
+    struct rlock *lock;
+    bool is_free; /* the lock */
+    int code;
+};
+
+static _Atomic int begun;
+
+/* Long enough for all to have asked, and to be stopped. */
+static int64_t asker_timeout_ms(void)
+{
+    return test_slack() > 1 ? 10000 : 3000;
+}
+
+static void *ask_once(void *arg)
+{
+    struct asking *asking = arg;
+
+    atomic_fetch_add(&begun, 1);
+    asking->code = rlock_try_lock(asking->lock);
+    TEST_CHECK(asking->code != 0 || rlock_unlock(asking->lock) == 0);
+    return NULL;
+}
+
+static int asker_main(struct test_peer *peer, void *payload)
+{
+    static struct asking asking[ASKERS];
+    struct page *page = payload;
+    struct actor actor;
+
+    TEST_CHECK(test_peer_recv(peer, 10000) == 0);
+    actor_open(&actor, page->scene,
+               RLOCK_CLIENT_OPTS(.url = page->url, .op_timeout_ms = asker_timeout_ms()));
+    TEST_CHECK(actor_visit(&actor, RLOCK_TAKE(.wait_ms = 10000)) == 0);
+    test_peer_send(peer, 1);
+    TEST_CHECK(test_peer_recv(peer, 10000) == 1);
+    for (int i = 0; i < ASKERS; i++) {
+        char name[16];
+
+        test_text(name, sizeof(name), "n%d", i);
+        asking[i].is_free = i % 2 == 0;
+        asking[i].lock = actor_lock(&actor, asking[i].is_free ? name : "b");
+        TEST_CHECK(pthread_create(&asking[i].thread, NULL, ask_once, &asking[i]) == 0);
+    }
+    TEST_CHECK(TEST_EVENTUALLY(atomic_load(&begun) == ASKERS, 5000));
+    (void)usleep(100000); /* they have asked, and sleep */
+    test_peer_send(peer, 2);
+    for (int i = 0; i < ASKERS; i++) {
+        TEST_CHECK(pthread_join(asking[i].thread, NULL) == 0);
+        TEST_CHECK(asking[i].code == (asking[i].is_free ? 0 : RLOCK_EBUSY));
+        asking[i].lock = rlock_free(asking[i].lock);
+    }
+    actor_close(&actor);
+    return 0;
+}
+
+/* Its clock says that they are overdue; in its socket they lie, and were there in time. */
+static void a_process_that_was_stopped_hears_its_answers_first(void **state)
+{
+    struct test_child *child;
+    struct scene scene;
+    struct page *page;
+
+    (void)state;
+    scene_open(&scene, NULL);
+    free(test_server_cmd(scene.server, "HSET b %0120d:1 1", 0)); /* refusals of several reads */
+    page = page_new(&scene);
+    child = test_child_spawn(asker_main, page);
+    page_set_url(page);
+    test_child_send(child, 0);
+    TEST_CHECK(test_child_recv(child, 20000) == 1);
+    test_server_freeze(scene.server);
+    test_child_send(child, 1);
+    TEST_CHECK(test_child_recv(child, 20000) == 2);
+    test_freeze(test_child_pid(child));
+    test_server_thaw(scene.server);
+    assert_true(TEST_EVENTUALLY(test_server_int(scene.server, "DBSIZE") == 1 + ASKERS / 2, 5000));
+    (void)usleep((useconds_t)(asker_timeout_ms() + 500) * 1000);
+    test_thaw(test_child_pid(child));
+    assert_int_equal(test_child_wait(child, 20000), 0);
+    free(test_server_cmd(scene.server, "DEL b"));
+    page_free(page);
+    scene_close(&scene);
+}
+
 /* ---- Killed ---- */
 
 #define VICTIMS 12
@@ -402,6 +492,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_process_stopped_past_its_lease_learns_of_its_loss_first),
         cmocka_unit_test(a_process_stopped_at_any_instant_breaks_no_promise),
+        cmocka_unit_test(a_process_that_was_stopped_hears_its_answers_first),
         cmocka_unit_test(a_killed_holder_blocks_others_for_a_lease_at_most),
         cmocka_unit_test(a_killed_waiter_leaves_nothing),
         cmocka_unit_test(processes_killed_at_any_instant_break_no_promise),

@@ -188,7 +188,7 @@ static void flushed_data_are_a_loss_and_waiters_acquire(void **state)
     assert_int_not_equal(actor_wait_loss(&actor, 1), 0);
     assert_code(rlock_unlock(actor.lock), RLOCK_ELOST);
     assert_int_equal(waiter_join(&waiter), 0);
-    assert_true(waiter.took_us <= (int64_t)400000 * test_slack());
+    assert_true(test_took_at_most(waiter.took_us, 400000 * test_slack()));
     actor_close(&actor);
     actor_close(&rival);
     scene_close(&scene);
@@ -314,6 +314,65 @@ static void what_a_stopped_server_runs_afterwards_leaves_no_orphan(void **state)
     scene_close(&scene);
 }
 
+/* ---- Many that ask a server which is stopped ---- */
+
+enum { MANY = 100 };
+
+/* How many of them were answered so. */
+static size_t count_code(const struct waiter *waiters, int code)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < MANY; i++) {
+        n += waiters[i].code == code;
+    }
+    return n;
+}
+
+static void ask_a_stopped_server(struct waiter *waiters, int64_t op_timeout_ms,
+                                 const struct rlock_take *take)
+{
+    struct scene scene;
+    struct actor actor;
+
+    scene_open(&scene, NULL);
+    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = op_timeout_ms));
+    assert_code(actor_visit(&actor, &patient), 0);
+    test_server_freeze(scene.server);
+    for (size_t i = 0; i < MANY; i++) {
+        waiter_start(&waiters[i], &actor, take);
+    }
+    for (size_t i = 0; i < MANY; i++) {
+        (void)waiter_join(&waiters[i]);
+    }
+    test_server_thaw(scene.server);
+    assert_code(actor_visit(&actor, &patient), 0);
+    actor_close(&actor);
+    scene_close(&scene);
+}
+
+/* Their deadlines come one soon after the other; who is first in line by then has no time left. */
+static void of_many_that_wait_for_a_stopped_server_one_is_in_doubt(void **state)
+{
+    struct waiter waiters[MANY];
+
+    (void)state;
+    ask_a_stopped_server(waiters, 60000, RLOCK_TAKE(.wait_ms = scene_ms(700)));
+    assert_int_equal(count_code(waiters, RLOCK_EINDOUBT), 1);
+    assert_int_equal(count_code(waiters, RLOCK_ETIMEDOUT), MANY - 1);
+}
+
+/* The calls of one owner go one after the other, and only the first is sent. */
+static void of_many_tries_of_an_owner_on_a_stopped_server_one_is_in_doubt(void **state)
+{
+    struct waiter waiters[MANY];
+
+    (void)state;
+    ask_a_stopped_server(waiters, scene_ms(700), RLOCK_TAKE(.owner = 7));
+    assert_int_equal(count_code(waiters, RLOCK_EINDOUBT), 1);
+    assert_int_equal(count_code(waiters, RLOCK_ECONN), MANY - 1);
+}
+
 /* ---- A socket that is full ---- */
 
 /* One waits and keeps watch, for replies; what another cannot send at once goes on all the same. */
@@ -419,6 +478,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_lock_is_forced_open_on_a_full_server),
         cmocka_unit_test(a_paused_server_delays_and_loses_nothing),
         cmocka_unit_test(what_a_stopped_server_runs_afterwards_leaves_no_orphan),
+        cmocka_unit_test(of_many_that_wait_for_a_stopped_server_one_is_in_doubt),
+        cmocka_unit_test(of_many_tries_of_an_owner_on_a_stopped_server_one_is_in_doubt),
         cmocka_unit_test(a_request_beyond_what_a_socket_holds_is_sent_on_by_whoever_keeps_watch),
         cmocka_unit_test(killed_connections_are_replaced_under_load),
         cmocka_unit_test(a_servers_idle_timeout_disturbs_nobody),

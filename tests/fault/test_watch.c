@@ -105,6 +105,44 @@ static void what_the_end_of_a_thread_asks_for_is_overdue_in_time(void **state)
     scene_close(&scene);
 }
 
+static const struct actor *late_taker;
+
+static void take_at_the_end(void *unused)
+{
+    (void)unused;
+    TEST_CHECK(rlock_try_lock(late_taker->lock) == 0);
+}
+
+static void *take_and_end(void *arg)
+{
+    TEST_CHECK(pthread_setspecific(*(const pthread_key_t *)arg, arg) == 0);
+    TEST_CHECK(actor_visit(late_taker, NULL) == 0); /* so that the library sees to its end, too */
+    return NULL;
+}
+
+/* The destructor of a key that was made later than the library's runs after it. */
+static void what_a_thread_takes_while_it_ends_ends_with_it(void **state)
+{
+    struct scene scene;
+    struct actor actor;
+    pthread_key_t key;
+    pthread_t thread;
+
+    (void)state;
+    scene_open(&scene, NULL);
+    actor_open(&actor, &scene,
+               RLOCK_CLIENT_OPTS(.op_timeout_ms = 30000, .renewed_lease_ms = scene_ms(500)));
+    late_taker = &actor;
+    TEST_CHECK(pthread_key_create(&key, take_at_the_end) == 0);
+    TEST_CHECK(pthread_create(&thread, NULL, take_and_end, &key) == 0);
+    TEST_CHECK(pthread_join(thread, NULL) == 0);
+    assert_int_equal(actor_wait_loss(&actor, 1), RLOCK_LOST_THREAD_EXITED);
+    assert_true(scene_wait_held(&scene, false)); /* it was renewed no more */
+    TEST_CHECK(pthread_key_delete(key) == 0);
+    actor_close(&actor);
+    scene_close(&scene);
+}
+
 static void *take_both(void *arg)
 {
     TEST_CHECK(rlock_lock_with(arg, &patient, NULL) == 0);
@@ -296,6 +334,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_the_end_of_a_thread_asks_for_is_sent),
         cmocka_unit_test(what_the_end_of_a_thread_asks_for_is_overdue_in_time),
+        cmocka_unit_test(what_a_thread_takes_while_it_ends_ends_with_it),
         cmocka_unit_test(an_answer_that_no_call_reads_is_read),
         cmocka_unit_test(a_full_link_without_an_answer_is_replaced),
         cmocka_unit_test(a_pause_between_rounds_is_canceled_at_any_instant),

@@ -186,6 +186,38 @@ static void log_lines_come_at_their_level(void **state)
     assert_non_null(strstr(scene.log[0], "expired"));
 }
 
+/* How many lines contain the text. */
+static int lines_with(struct scene *scene, const char *text)
+{
+    int n = 0;
+
+    for (int i = 0; i < atomic_load(&scene->n_lines); i++) {
+        n += strstr(scene->log[i], text) != NULL;
+    }
+    return n;
+}
+
+static void a_link_that_cannot_be_made_is_logged_once_and_its_return_too(void **state)
+{
+    struct world *w = *state;
+    struct scene scene = {.owner = 0};
+    struct rlock *lock;
+
+    test_server_kill(conf_server(w));
+    scene.client = conf_client_with(
+        w, &RLOCK_CLIENT_OPTS(.on_lost = ignore_loss, .on_log = keep_line, .payload = &scene));
+    lock = conf_lock(w, scene.client);
+    assert_code(rlock_try_lock(lock), RLOCK_ECONN);
+    assert_code(rlock_try_lock(lock), RLOCK_ECONN); /* tried again and again meanwhile */
+    assert_true(TEST_EVENTUALLY(lines_with(&scene, "server ") == 1, 5000));
+    assert_int_equal(scene.levels[0], RLOCK_LOG_WARNING);
+    assert_int_equal(lines_with(&scene, "connected"), 0);
+    test_server_restart(conf_server(w), false);
+    assert_true(TEST_EVENTUALLY(lines_with(&scene, ": connected") == 1, 10000));
+    assert_code(rlock_try_lock(lock), 0);
+    assert_code(rlock_unlock(lock), 0);
+}
+
 static void no_text_holds_a_secret(void **state)
 {
     struct world *w = *state;
@@ -217,6 +249,9 @@ int main(int argc, char **argv)
                                         world_tear_down),
         cmocka_unit_test_setup_teardown(log_lines_come_at_their_level, world_set_up,
                                         world_tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_link_that_cannot_be_made_is_logged_once_and_its_return_too, world_set_up,
+            world_tear_down),
         cmocka_unit_test_setup_teardown(no_text_holds_a_secret, world_set_up, world_tear_down),
     };
 

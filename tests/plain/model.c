@@ -7,7 +7,8 @@
 #define MS 1000
 #define RECHECK_MS 5000 /* who waits looks at least so often */
 #define SPIN_MOST_MS 256
-#define LATE_MS 3 /* a look after the end of a lease */
+#define PAUSE_MOST_MS 4 /* after a release */
+#define LATE_MS 3       /* a look after the end of a lease */
 
 static int64_t max(int64_t a, int64_t b)
 {
@@ -68,6 +69,11 @@ size_t model_find(const struct model *m, const char *name)
     return owner;
 }
 
+int64_t model_paused_until(const struct model *m)
+{
+    return m->server.free_since + PAUSE_MOST_MS * MS;
+}
+
 int64_t model_taken_by(const struct model *m)
 {
     const struct model_server *server = &m->server;
@@ -76,7 +82,7 @@ int64_t model_taken_by(const struct model *m)
         return server->free_since + (SPIN_MOST_MS + LATE_MS) * MS;
     }
     return server->announced
-               ? server->free_since
+               ? model_paused_until(m)
                : min(server->free_since + RECHECK_MS * MS, server->known_ends_ms * MS) +
                      LATE_MS * MS;
 }

@@ -57,6 +57,8 @@ bool model_is_free(const struct model *m);
 bool model_has(const struct model *m, size_t owner);
 /* Whose hold this is; MODEL_OWNERS nobody's. */
 size_t model_find(const struct model *m, const char *name);
+/* Of a lock that is free: until when who waits may let others go first. */
+int64_t model_paused_until(const struct model *m);
 /* By when one of those who wait has taken a lock that is free. */
 int64_t model_taken_by(const struct model *m);
 /* By when a renewed hold has been extended, or is known to be lost. */

@@ -89,7 +89,7 @@ static void tell(struct stage *stage)
         while (core->lost != NULL) {
             struct rlock__loss *loss = core->lost;
 
-            LL_DELETE(core->lost, loss);
+            DL_DELETE(core->lost, loss);
             stage->events.on_lost(stage->events.payload, i, loss);
             (void)rlock__loss_free(loss);
         }
@@ -123,7 +123,13 @@ static void pump(struct stage *stage)
     for (size_t i = 0; i < STAGE_CLIENTS; i++) {
         struct stage_client *client = &stage->clients[i];
 
-        say(stage, client->link, &client->core.server.flight.out);
+        struct rlock__flight *flight = &client->core.server.flight;
+        struct rlock__buf out = {0};
+
+        rlock__flight_take(flight, &out);
+        rlock__flight_wrote(flight, out.len);
+        say(stage, client->link, &out);
+        rlock__buf_fini(&out);
         say(stage, client->sub, &client->core.server.sub_out);
     }
 }

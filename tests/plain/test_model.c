@@ -116,7 +116,8 @@ static void compare_hold(struct trial *t, size_t owner)
 {
     const struct model_hold *hold = &t->model.holds[owner];
     struct stage_client *client = client_of(t, owner);
-    int64_t valid = rlock__core_valid_until(&client->core, client->spec, identity(owner));
+    int64_t valid =
+        rlock__core_valid_until(&client->core, client->spec, identity(owner), &(uint32_t){0});
 
     if (hold->standing != MODEL_HELD) {
         same(t, "the validity of what is not held", valid, 0);
@@ -273,7 +274,8 @@ static void take(struct trial *t, size_t owner)
                    : how < 9 ? (1 + dice(t, dice(t, 4) == 0 ? 9000 : 300)) * RLOCK__MS
                              : -1;
     bool none = t->model.holds[owner].standing == MODEL_NONE;
-    bool queues = !model_is_free(&t->model) || is_waited_for(t, owner / STAGE_OWNERS);
+    bool queues = !model_is_free(&t->model) || t->model.now < model_paused_until(&t->model) ||
+                  is_waited_for(t, owner / STAGE_OWNERS);
 
     note(t, "a lock", owner, lease, wait);
     begin(t, owner,
@@ -304,7 +306,8 @@ static int read_inspect(struct rlock__call *call, const struct rlock__reply *rep
     struct trial *t = call->reader;
 
     t->seen = (struct rlock_info)RLOCK_INFO_INIT;
-    return call->spec->ops->read_inspect(reply, &t->seen, NULL) ? 0 : RLOCK_EREFUSED;
+    call->spec->ops->read_inspect(reply, &t->seen, NULL);
+    return 0;
 }
 
 static int read_force(struct rlock__call *call, const struct rlock__reply *reply)

@@ -142,7 +142,7 @@ struct rlock__answer desk_acquire(struct desk *desk, const struct rlock__spec *s
 
     side->ops->acquire(side, &ask, &cmd);
     reply = run(desk, &cmd);
-    return side->ops->read_acquire(&reply, NULL, 0);
+    return side->ops->read_acquire(NULL, &reply);
 }
 
 struct rlock__answer desk_release(struct desk *desk, const struct rlock__spec *side, uint64_t owner,
@@ -190,7 +190,7 @@ struct rlock_info desk_inspect(struct desk *desk, const struct rlock__spec *side
 
     side->ops->inspect(side, &cmd);
     reply = run(desk, &cmd);
-    assert_true(side->ops->read_inspect(&reply, &info, ret_seen));
+    side->ops->read_inspect(&reply, &info, ret_seen);
     return info;
 }
 

@@ -165,10 +165,12 @@ static void a_renewal_extends_every_level_of_its_own_and_nobody_elses(void **sta
 static void a_hundred_reads_are_renewed_together(void **state)
 {
     struct world *w = *state;
-    struct rlock_client *client = conf_client_renewing(w, conf_ms(300));
+    struct rlock_client *client = conf_client_renewing(w, conf_ms(3000));
     enum { N = 120 };
     struct rlock *locks[N];
     char name[32];
+    int64_t since_us;
+    long long calls;
 
     for (int i = 0; i < N; i++) {
         test_text(name, sizeof(name), "lock-%d", i);
@@ -176,8 +178,12 @@ static void a_hundred_reads_are_renewed_together(void **state)
         assert_code(rlock_lock(locks[i]), 0);
     }
     conf_count_from_here(w);
-    (void)STAYS(true, conf_ms(700));
-    assert_in_range(conf_calls(w, "evalsha") + conf_calls(w, "eval"), 4, 60);
+    since_us = test_now_us();
+    (void)STAYS(true, conf_ms(2200));
+    calls = conf_calls(w, "evalsha") + conf_calls(w, "eval");
+    assert_true(calls >= 4);
+    assert_true(calls <= 100 || /* of 240 renewals */
+                test_missed(since_us, test_elapsed_us(since_us) / 10));
     for (int i = 0; i < N; i++) {
         assert_true(rlock_is_valid(locks[i]));
         assert_code(rlock_unlock(locks[i]), 0);

@@ -96,6 +96,7 @@ enum proxy_act {
     PROXY_DROP_REPLY,
     PROXY_DELAY_REPLY,   /* by `delay_us`, and so those behind it */
     PROXY_REPLACE_REPLY, /* by `bytes` of `len` */
+    PROXY_ECHO_REPLY,    /* forwards it, and once more `delay_us` later; `at` bytes of it, 0 all */
     PROXY_REPEAT,        /* forward it twice, swallow the second reply */
     PROXY_HOLD /* it and what follows on its connection, until proxy_hold_requests(proxy, false) */
 };
@@ -139,6 +140,7 @@ struct proxy_stats {
     uint64_t messages;  /* the same of pub/sub */
     uint64_t dropped_messages;
     uint64_t swallowed; /* replies that no client saw */
+    uint64_t echoes;    /* that were written to a client */
     uint64_t cuts;      /* connections that were reset here */
     size_t held;        /* requests that wait for their release */
     char command[32];   /* of the last request, cut to fit */

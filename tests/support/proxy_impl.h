@@ -20,7 +20,7 @@
 enum { N_WAYS = 2, N_CLASSES = 3, PAUSE_BYTES = 1 << 20 };
 
 /* What happens when a frame has been written. */
-enum proxy_then { THEN_NOTHING, THEN_RESET, THEN_END };
+enum proxy_then { THEN_NOTHING, THEN_RESET, THEN_END, THEN_COUNT };
 
 struct proxy_frame {
     struct proxy_frame *next;

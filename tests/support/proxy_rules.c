@@ -230,6 +230,12 @@ static bool act_on_reply(struct proxy_conn *conn, const struct proxy_rule *rule,
         delay(&conn->flow[PROXY_TO_CLIENT], proxy__send(conn, PROXY_TO_CLIENT, frame, THEN_NOTHING),
               rule->delay_us);
         return true;
+    case PROXY_ECHO_REPLY:
+        proxy__send(conn, PROXY_TO_CLIENT, frame, THEN_NOTHING);
+        delay(&conn->flow[PROXY_TO_CLIENT],
+              proxy__send(conn, PROXY_TO_CLIENT, rule->at != 0 ? start : frame, THEN_COUNT),
+              rule->delay_us);
+        return true;
     case PROXY_PASS:
     case PROXY_CUT_REQUEST:
     case PROXY_DROP_REQUEST:

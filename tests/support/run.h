@@ -17,6 +17,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "stall.h"
+
 /* Prints the message, removes this process's temporary directory, and aborts. Threads: any. */
 _Noreturn void test_die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
@@ -47,14 +49,22 @@ int64_t test_deadline_us(int64_t timeout_ms);
 bool test_pause_until(int64_t deadline_us);
 
 /* Polls `expr` every millisecond until it is true or the time is over; its value is whether it
- * became true. */
+ * became true. Where the machine stood still meanwhile, it polls for as much longer, to tell what
+ * is late from what never comes: see stall.h. */
 #define TEST_EVENTUALLY(expr, timeout_ms)                                                          \
     __extension__({                                                                                \
+        const int64_t test_began_us_ = test_now_us();                                              \
         const int64_t test_end_us_ = test_deadline_us(timeout_ms);                                 \
         bool test_met_ = false;                                                                    \
         do {                                                                                       \
             test_met_ = (expr);                                                                    \
         } while (!test_met_ && test_pause_until(test_end_us_));                                    \
+        while (!test_met_ && test_pause_stalled(test_began_us_, test_end_us_)) {                   \
+            if (expr) {                                                                            \
+                (void)test_missed(test_began_us_, test_elapsed_us(test_end_us_));                  \
+                break;                                                                             \
+            }                                                                                      \
+        }                                                                                          \
         test_met_;                                                                                 \
     })
 

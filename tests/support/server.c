@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { READY_MS = 5000, PORT_TRIES = 20 };
+enum { READY_MS = 20000, PORT_TRIES = 20 };
 
 struct test_server {
     struct server_files files;

@@ -210,6 +210,20 @@ static void a_reply_is_replaced_dropped_or_late(void **state)
     close(fd);
 }
 
+static void a_reply_comes_once_more(void **state)
+{
+    (void)state;
+    need_server();
+    const int fd = raw_dial(proxy_url(proxy));
+
+    proxy_add(proxy, &(struct proxy_rule){.act = PROXY_ECHO_REPLY, .command = "INCR"});
+    proxy_add(proxy, &(struct proxy_rule){.act = PROXY_ECHO_REPLY, .command = "GET", .at = 3});
+    raw_say(fd, "INCR key\r\nGET key\r\nPING\r\n");
+    assert_true(raw_hears(fd, ":1\r\n:1\r\n$1\r\n1\r\n$1\r+PONG\r\n"));
+    assert_int_equal(proxy_stats(proxy).echoes, 2);
+    close(fd);
+}
+
 static void rules_count_what_they_match(void **state)
 {
     (void)state;
@@ -245,6 +259,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(a_held_request_of_a_killed_connection_never_arrives,
                                         start_both, stop_both),
         cmocka_unit_test_setup_teardown(a_reply_is_replaced_dropped_or_late, start_both, stop_both),
+        cmocka_unit_test_setup_teardown(a_reply_comes_once_more, start_both, stop_both),
         cmocka_unit_test_setup_teardown(rules_count_what_they_match, start_both, stop_both),
     };
 

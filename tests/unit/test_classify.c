@@ -27,7 +27,7 @@ static struct rlock__class classify(const char *text)
 {
     const struct rlock__value value = {
         .type = RLOCK__REPLY_ERROR, .str = text, .len = strlen(text)};
-    const struct rlock__reply reply = {&value, 1, false};
+    const struct rlock__reply reply = {.v = &value, .n = 1};
 
     return rlock__classify(&reply);
 }

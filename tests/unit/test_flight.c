@@ -16,7 +16,8 @@
 static const struct rlock__script script = {.name = "test/script",
                                             .body = "return 1",
                                             .size = 8,
-                                            .sha1 = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"};
+                                            .sha1 = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db",
+                                            .shapes = "i"};
 
 /* What became of a request. */
 struct fate {
@@ -68,11 +69,23 @@ static struct rlock__request *script_new(struct fate *fate, enum rlock__resend r
     return request;
 }
 
+/* All that is to be sent goes out. */
+static void go_out(struct rlock__flight *flight)
+{
+    struct rlock__buf out = {0};
+
+    rlock__flight_take(flight, &out);
+    rlock__flight_wrote(flight, out.len);
+    rlock__buf_fini(&out);
+}
+
+/* The answer to what went out before. */
 static void reply_number(struct rlock__flight *flight, uint64_t gen, int64_t number, int64_t now)
 {
     const struct rlock__value value = {.type = RLOCK__REPLY_INT, .num = number};
-    const struct rlock__reply reply = {&value, 1, false};
+    const struct rlock__reply reply = {.v = &value, .n = 1, .is_array = true};
 
+    go_out(flight);
     rlock__flight_reply(flight, gen, &reply, now);
 }
 
@@ -80,8 +93,9 @@ static void reply_error(struct rlock__flight *flight, uint64_t gen, const char *
 {
     const struct rlock__value value = {
         .type = RLOCK__REPLY_ERROR, .str = text, .len = strlen(text)};
-    const struct rlock__reply reply = {&value, 1, false};
+    const struct rlock__reply reply = {.v = &value, .n = 1};
 
+    go_out(flight);
     rlock__flight_reply(flight, gen, &reply, now);
 }
 
@@ -90,7 +104,7 @@ static void sends(struct rlock__flight *flight, const char *expected)
 {
     assert_int_equal(flight->out.len, strlen(expected));
     assert_memory_equal(flight->out.data, expected, strlen(expected));
-    rlock__buf_clear(&flight->out);
+    go_out(flight);
 }
 
 static struct rlock__flight flight_new(void)
@@ -155,7 +169,7 @@ static void an_unknown_script_that_nobody_wants_is_not_sent_again(void **state)
     rlock__flight_up(&flight, 1, 1, 0);
     rlock__flight_submit(&flight, request, 1);
     rlock__flight_submit(&flight, script_new(&once, RLOCK__ONCE), 1);
-    rlock__buf_clear(&flight.out);
+    go_out(&flight);
     request->resend = RLOCK__DROP;
     reply_error(&flight, 1, "NOSCRIPT No matching script.", 2);
     assert_int_equal(a.answers, 1);
@@ -181,7 +195,7 @@ static void a_break_resends_what_is_wanted_and_ends_the_rest(void **state)
     rlock__flight_submit(&flight, request_new(&again, RLOCK__RESEND, "A"), 1);
     rlock__flight_submit(&flight, request, 1);
     request->resend = RLOCK__DROP;
-    rlock__buf_clear(&flight.out);
+    go_out(&flight);
     rlock__flight_down(&flight, 3, 5);
     assert_int_equal(once.answers, 1);
     assert_false(once.had_reply);
@@ -233,6 +247,7 @@ static void a_late_reply_answers_nobody(void **state)
     (void)state;
     rlock__flight_up(&flight, 1, 1, 0);
     rlock__flight_submit(&flight, request_new(&a, RLOCK__RESEND, "A"), 1);
+    go_out(&flight);
     rlock__flight_down(&flight, 1, 2);
     reply_number(&flight, 1, 66, 3); /* it is down */
     rlock__flight_up(&flight, 2, 2, 4);
@@ -260,6 +275,101 @@ static void a_reply_to_nothing_breaks_the_link(void **state)
     rlock__flight_up(&flight, 2, 2, 2);
     assert_false(flight.close);
     rlock__flight_fini(&flight);
+}
+
+static void a_reply_to_what_has_not_gone_out_breaks_the_link(void **state)
+{
+    const struct rlock__value value = {.type = RLOCK__REPLY_INT, .num = 1};
+    const struct rlock__reply reply = {.v = &value, .n = 1, .is_array = true};
+    struct rlock__flight flight = flight_new();
+    struct fate a, b;
+
+    (void)state;
+    rlock__flight_up(&flight, 1, 1, 0);
+    rlock__flight_submit(&flight, request_new(&a, RLOCK__RESEND, "A"), 1);
+    assert_true(rlock__flight_is_quiet(&flight)); /* so the link is looked at before it goes out */
+    go_out(&flight);
+    assert_false(rlock__flight_is_quiet(&flight));
+    rlock__flight_submit(&flight, request_new(&b, RLOCK__ONCE, "B"), 2);
+    rlock__flight_reply(&flight, 1, &reply, 3);
+    assert_int_equal(a.answers, 1);
+    rlock__flight_reply(&flight, 1, &reply, 3); /* A's, once more, before B is out */
+    assert_false(flight.up);
+    assert_true(flight.close && flight.lied);
+    assert_int_equal(b.answers, 0); /* it cannot have run, and goes out on the next link */
+    rlock__flight_up(&flight, 2, 2, 4);
+    assert_false(flight.lied);
+    reply_number(&flight, 2, 7, 5);
+    assert_int_equal(b.number, 7);
+    assert_int_equal(b.copies, 1);
+    assert_int_equal(b.lost_gen, 0);
+    rlock__flight_fini(&flight);
+}
+
+/* A link with two requests out, of which the first is a script's. */
+static void send_two(struct rlock__flight *flight, struct fate *script_fate, struct fate *other)
+{
+    rlock__flight_up(flight, 1, 1, 0);
+    rlock__flight_submit(flight, script_new(script_fate, RLOCK__RESEND), 1);
+    rlock__flight_submit(flight, request_new(other, RLOCK__RESEND, "B"), 1);
+    go_out(flight);
+}
+
+/* The first has no answer and is not sent again, the second is. */
+static void only_the_second_is_resent(struct rlock__flight *flight, const struct fate *first,
+                                      const struct fate *second)
+{
+    assert_true(flight->close && flight->lied);
+    assert_int_equal(first->answers, 1);
+    assert_false(first->had_reply);
+    assert_int_equal(first->lost_gen, 1);
+    assert_int_equal(first->copies, 1);
+    assert_int_equal(second->answers, 0);
+    rlock__flight_up(flight, 2, 2, 4);
+    sends(flight, "*1\r\n$1\r\nB\r\n");
+    reply_number(flight, 2, 7, 5);
+    assert_int_equal(second->copies, 2);
+    rlock__flight_fini(flight);
+}
+
+static void a_reply_of_another_shape_is_none_and_its_request_is_not_resent(void **state)
+{
+    const struct rlock__value one = {.type = RLOCK__REPLY_INT, .num = 1};
+    const struct rlock__value ok = {.type = RLOCK__REPLY_STATUS, .str = "OK", .len = 2};
+    const struct rlock__value text = {.type = RLOCK__REPLY_STR, .str = "1", .len = 1};
+    const struct rlock__value two[] = {one, one};
+    const struct rlock__reply wrong[] = {
+        {.v = &one, .n = 1},
+        {.v = &ok, .n = 1},
+        {.v = &ok, .n = 1, .is_array = true},
+        {.v = &text, .n = 1, .is_array = true},
+        {.v = two, .n = 2, .is_array = true},
+        {.v = two, .n = 0, .is_array = true},
+        {.v = &one, .n = 1, .is_array = true, .is_nested = true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct rlock__flight flight = flight_new();
+        struct fate a, b;
+
+        send_two(&flight, &a, &b);
+        rlock__flight_reply(&flight, 1, &wrong[i], 3);
+        only_the_second_is_resent(&flight, &a, &b);
+    }
+}
+
+static void what_is_no_reply_counts_for_the_one_that_is_awaited(void **state)
+{
+    struct rlock__flight flight = flight_new();
+    struct fate a, b;
+
+    (void)state;
+    send_two(&flight, &a, &b);
+    rlock__flight_garbled(&flight, 7, 3); /* of another link */
+    assert_true(flight.up);
+    rlock__flight_garbled(&flight, 1, 3);
+    only_the_second_is_resent(&flight, &a, &b);
 }
 
 static void an_overdue_reply_breaks_the_link(void **state)
@@ -419,6 +529,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_abandoned_request_is_read_in_its_place),
         cmocka_unit_test(a_late_reply_answers_nobody),
         cmocka_unit_test(a_reply_to_nothing_breaks_the_link),
+        cmocka_unit_test(a_reply_to_what_has_not_gone_out_breaks_the_link),
+        cmocka_unit_test(a_reply_of_another_shape_is_none_and_its_request_is_not_resent),
+        cmocka_unit_test(what_is_no_reply_counts_for_the_one_that_is_awaited),
         cmocka_unit_test(an_overdue_reply_breaks_the_link),
         cmocka_unit_test(a_withdrawn_request_has_no_answer),
         cmocka_unit_test(the_usual_round_trip_rises_slowly_and_falls_at_once),

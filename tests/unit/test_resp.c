@@ -129,9 +129,6 @@ static const struct sample {
     {"*3\r\n:1\r\n$1\r\na\r\n$-1\r\n", "[1 \"a\" nil]"},
     {"*2\r\n*2\r\n:1\r\n*1\r\n+x\r\n*2\r\n-E y\r\n:2\r\n", "[1 +x -E y 2]"},
     {"*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\n0\r\n", "[\"message\" \"c\" \"0\"]"},
-    {"%1\r\n+k\r\n:1\r\n", "[+k 1]"}, /* RESP3, which nobody should send us */
-    {"~1\r\n,1.5\r\n", "[\"1.5\"]"},
-    {"*3\r\n_\r\n#t\r\n(12345678901234567890\r\n", "[nil 1 \"12345678901234567890\"]"},
 };
 
 #define SAMPLES (sizeof(samples) / sizeof(samples[0]))
@@ -225,6 +222,40 @@ static void what_is_no_redis_protocol_is_refused(void **state)
         feed(*state, garbage[i], strlen(garbage[i]));
         assert_refused(*state, "not a reply");
     }
+}
+
+/* Nobody asks for it; a true that is taken for a 1 would be a grant. */
+static void what_is_of_version_3_of_the_protocol_is_refused(void **state)
+{
+    static const char *const replies[] = {
+        "#t\r\n",       "*1\r\n#t\r\n", "%1\r\n+k\r\n:1\r\n", "~1\r\n:1\r\n",
+        ">1\r\n:1\r\n", ",1.5\r\n",     "(1234567\r\n",       "=5\r\ntxt:a\r\n",
+    };
+
+    for (size_t i = 0; i < sizeof(replies) / sizeof(replies[0]); i++) {
+        feed(*state, replies[i], strlen(replies[i]));
+        assert_refused(*state, "another version of the protocol");
+        restart(*state);
+    }
+}
+
+static void what_is_left_of_a_reply_is_known(void **state)
+{
+    struct fixture *fixture = *state;
+
+    assert_true(rlock__resp_is_empty(fixture->resp));
+    feed(fixture, ":1\r\n*2\r\n:1\r\n", 12);
+    assert_next(fixture, "1");
+    assert_none(fixture);
+    assert_false(rlock__resp_is_empty(fixture->resp));
+    feed(fixture, ":2\r\n:", 5);
+    assert_next(fixture, "[1 2]");
+    assert_none(fixture);
+    assert_false(rlock__resp_is_empty(fixture->resp));
+    feed(fixture, "3\r\n", 3);
+    assert_next(fixture, "3");
+    assert_none(fixture);
+    assert_true(rlock__resp_is_empty(fixture->resp));
 }
 
 static void feed_array_of_ints(struct fixture *fixture, size_t n)
@@ -335,6 +366,9 @@ int main(int argc, char **argv)
                                         tear_down),
         cmocka_unit_test_setup_teardown(an_error_reply_is_one_value, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_no_redis_protocol_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_of_version_3_of_the_protocol_is_refused, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(what_is_left_of_a_reply_is_known, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_reply_as_long_as_allowed_is_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_reply_longer_than_allowed_is_refused_before_its_end,
                                         set_up, tear_down),

@@ -100,7 +100,7 @@ static void fire(int64_t now)
     int expected[MAX_FIRED], n = 0;
 
     n_fired = 0;
-    rlock__timers_fire(&timers, now);
+    (void)rlock__timers_fire(&timers, now, SIZE_MAX);
     for (int i = model_next(); i >= 0 && model[i].at <= now && model[i].order <= before;
          i = model_next()) {
         expected[n++] = i;
@@ -149,7 +149,7 @@ static void an_empty_heap_has_no_next(void **state)
 {
     (void)state;
     assert_true(rlock__timers_next(&timers) == RLOCK__NEVER);
-    rlock__timers_fire(&timers, INT64_MAX - 1);
+    (void)rlock__timers_fire(&timers, INT64_MAX - 1, SIZE_MAX);
     assert_int_equal(n_fired, 0);
 }
 
@@ -160,7 +160,7 @@ static void equal_times_fire_in_the_order_of_setting(void **state)
         rlock__timer_set(&timers, &items[i].timer, 7);
     }
     rlock__timer_set(&timers, &items[30].timer, 7); /* moved to the end */
-    rlock__timers_fire(&timers, 7);
+    (void)rlock__timers_fire(&timers, 7, SIZE_MAX);
     assert_int_equal(n_fired, N);
     assert_int_equal(fired[0], N - 1);
     assert_int_equal(fired[N - 1], 30);
@@ -171,11 +171,24 @@ static void what_a_timer_sets_for_now_waits_for_the_next_time(void **state)
     (void)state;
     items[0].set_again_for = -1;
     rlock__timer_set(&timers, &items[0].timer, 5);
-    rlock__timers_fire(&timers, 5);
+    (void)rlock__timers_fire(&timers, 5, SIZE_MAX);
     assert_int_equal(n_fired, 1);
     assert_true(rlock__timers_next(&timers) == 4);
-    rlock__timers_fire(&timers, 5);
+    (void)rlock__timers_fire(&timers, 5, SIZE_MAX);
     assert_int_equal(n_fired, 2);
+}
+
+static void no_more_fire_than_asked_for(void **state)
+{
+    (void)state;
+    for (int i = N; i-- > 0;) {
+        rlock__timer_set(&timers, &items[i].timer, i / 2);
+    }
+    assert_int_equal(rlock__timers_fire(&timers, N, 10), 10);
+    assert_int_equal(n_fired, 10);
+    assert_true(rlock__timers_next(&timers) == 5);
+    assert_int_equal(rlock__timers_fire(&timers, 5, 10), 2); /* the others are not due */
+    assert_int_equal(rlock__timers_fire(&timers, N, SIZE_MAX), N - 12);
 }
 
 static struct rlock__timer *victim;
@@ -196,7 +209,7 @@ static void a_timer_may_unset_another_that_is_due(void **state)
     for (int i = 0; i < 3; i++) {
         rlock__timer_set(&timers, &items[i].timer, 1);
     }
-    rlock__timers_fire(&timers, 1);
+    (void)rlock__timers_fire(&timers, 1, SIZE_MAX);
     assert_int_equal(n_fired, 2);
     assert_false(victim->set);
     rlock__timer_unset(&timers, victim); /* harmless */
@@ -231,6 +244,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(an_empty_heap_has_no_next, set_up),
         cmocka_unit_test_setup(equal_times_fire_in_the_order_of_setting, set_up),
         cmocka_unit_test_setup(what_a_timer_sets_for_now_waits_for_the_next_time, set_up),
+        cmocka_unit_test_setup(no_more_fire_than_asked_for, set_up),
         cmocka_unit_test_setup(a_timer_may_unset_another_that_is_due, set_up),
         cmocka_unit_test_setup(never_unsets, set_up),
         cmocka_unit_test_setup(sums_stop_at_never, set_up),

@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory that is not there, for one allocation of each story. */
+#include "fault/desk.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static const struct kind kinds[] = {
+    {"reentrant", rlock_reentrant_new, rlock_reentrant_new, true, true, false},
+    {"nonreentrant", rlock_nonreentrant_new, rlock_nonreentrant_new, false, false, false},
+    {"spin", rlock_spin_new, rlock_spin_new, true, false, true},
+    {"fenced", rlock_fenced_new, rlock_fenced_new, true, false, false},
+    {"fair", rlock_fair_new, rlock_fair_new, true, false, true},
+    {"write", rlock_write_new, rlock_write_new, true, true, true},
+    {"read", rlock_read_new, rlock_write_new, true, true, true},
+};
+
+#define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
+#define N_SERVERS 3
+
+/* ---- Stories of one lock ---- */
+
+static void make_one(struct desk *desk)
+{
+    assert_code(desk->kind->make(desk->clients[0], SCENE_NAME, NULL, &desk->lock), 0);
+    assert_code(desk->kind->make(desk->clients[0], "other", NULL, &desk->other), 0);
+}
+
+static void make_one_rival(struct desk *desk)
+{
+    assert_code(desk->kind->make_rival(desk->rival_clients[0], SCENE_NAME, NULL, &desk->rival), 0);
+}
+
+static bool any(const struct kind *kind)
+{
+    (void)kind;
+    return true;
+}
+
+static bool nests(const struct kind *kind)
+{
+    return kind->nests;
+}
+
+static bool renews(const struct kind *kind)
+{
+    return kind->renews;
+}
+
+static bool waits(const struct kind *kind)
+{
+    return kind->waits;
+}
+
+static void play_kinds(const struct story *story, bool (*fits)(const struct kind *kind))
+{
+    struct desk desk;
+
+    desk_open(&desk, 1);
+    for (desk.kind = kinds; desk.kind < kinds + N_KINDS; desk.kind++) {
+        if (fits(desk.kind)) {
+            desk_play(&desk, story, desk.kind->name, make_one, make_one_rival);
+            free(test_server_cmd(desk.servers[0], "DEL redisson_lock_token:{other}"));
+        }
+    }
+    desk_close(&desk);
+}
+
+static int open_visit_and_close(struct desk *desk)
+{
+    int code = desk_open_client(desk, 0, desk->lease_ms, &desk->clients[0]);
+
+    code = code == 0 ? desk->kind->make(desk->clients[0], SCENE_NAME, NULL, &desk->lock) : code;
+    code = code == 0 ? rlock_try_lock(desk->lock) : code;
+    code = code == 0 ? rlock_unlock(desk->lock) : code;
+    if (code == 0) { /* else with memory */
+        desk_close_clients(desk);
+    }
+    return code;
+}
+
+static void closed_with_memory(struct desk *desk, int code)
+{
+    (void)code;
+    desk_close_clients(desk);
+}
+
+static void a_client_opens_and_closes_or_says_no_memory(void **state)
+{
+    (void)state;
+    play_kinds(
+        &(struct story){.run = open_visit_and_close, .check = closed_with_memory, .cold = true},
+        renews);
+}
+
+static int take_and_leave(struct desk *desk)
+{
+    int code = rlock_try_lock(desk->lock);
+
+    return code == 0 ? rlock_unlock(desk->lock) : code;
+}
+
+/* What a call said is so. */
+static void is_held_as_known(struct desk *desk, int code)
+{
+    bool held = rlock_hold_count(desk->lock) > 0;
+
+    assert_true(held == rlock_is_valid(desk->lock));
+    assert_true(code != 0 || !held);
+    if (held) {
+        assert_code(rlock_try_lock(desk->rival), RLOCK_EBUSY);
+    }
+}
+
+static void a_lock_is_taken_and_left_or_there_is_no_memory(void **state)
+{
+    (void)state;
+    play_kinds(&(struct story){.run = take_and_leave, .check = is_held_as_known}, renews);
+}
+
+static void take(struct desk *desk)
+{
+    assert_code(rlock_try_lock(desk->lock), 0);
+}
+
+static void outer_level_stays(struct desk *desk, int code)
+{
+    uint32_t count = rlock_hold_count(desk->lock);
+
+    assert_true(count == 1 || (count == 2 && code == RLOCK_ENOMEM));
+    assert_true(rlock_is_valid(desk->lock));
+    assert_code(rlock_try_lock(desk->rival), RLOCK_EBUSY);
+    for (; count > 0; count--) {
+        assert_code(rlock_unlock(desk->lock), 0);
+    }
+}
+
+static void one_level_more_and_less_leaves_the_outer_one(void **state)
+{
+    (void)state;
+    play_kinds(&(struct story){.prepare = take, .run = take_and_leave, .check = outer_level_stays},
+               nests);
+}
+
+static void rival_takes(struct desk *desk)
+{
+    assert_code(rlock_try_lock(desk->rival), 0);
+}
+
+static int wait_in_vain(struct desk *desk)
+{
+    return rlock_lock_with(desk->lock, RLOCK_TAKE(.wait_ms = 5), NULL);
+}
+
+static void rival_leaves(struct desk *desk, int code)
+{
+    assert_int_not_equal(code, 0);
+    assert_code(rlock_unlock(desk->rival), 0);
+}
+
+static void who_waits_in_vain_leaves_nothing(void **state)
+{
+    (void)state;
+    play_kinds(
+        &(struct story){
+            .prepare = rival_takes, .run = wait_in_vain, .check = rival_leaves, .hurried = true},
+        waits);
+}
+
+struct waiting {
+    struct desk *desk;
+    int code;
+    _Atomic bool done;
+};
+
+static void *wait_and_leave(void *arg)
+{
+    struct waiting *waiting = arg;
+    struct rlock *lock = waiting->desk->lock;
+    const struct rlock_take *take = RLOCK_TAKE(.wait_ms = 1500 * test_slack());
+
+    waiting->code = rlock_lock_with(lock, take, NULL);
+    waiting->code = waiting->code == 0 ? rlock_unlock(lock) : waiting->code;
+    test_text(waiting->desk->detail, sizeof(waiting->desk->detail), "%s", rlock_detail());
+    if (waiting->code != 0 && rlock_hold_count(lock) != 0) { /* by this thread */
+        scarce_spare_me(true);
+        TEST_CHECK(rlock_unlock(lock) == 0 || rlock_unlock(lock) == 0);
+    }
+    atomic_store(&waiting->done, true);
+    return NULL;
+}
+
+static bool is_waited_for(const struct desk *desk, struct waiting *waiting)
+{
+    bool waited_for = atomic_load(&waiting->done);
+
+    for (size_t i = 0; i < desk->n_servers; i++) {
+        waited_for = waited_for || !test_server_says(desk->servers[i], "", "PUBSUB CHANNELS");
+    }
+    return waited_for;
+}
+
+/* The rival leaves when it is waited for; this thread has memory. */
+static int wait_for_rival(struct desk *desk)
+{
+    struct waiting waiting = {.desk = desk};
+    pthread_t thread;
+
+    scarce_spare_me(true);
+    assert_int_equal(pthread_create(&thread, NULL, wait_and_leave, &waiting), 0);
+    (void)TEST_EVENTUALLY(is_waited_for(desk, &waiting),
+                          desk->kind->make == rlock_spin_new ? 5 : 1000);
+    assert_code(rlock_unlock(desk->rival), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    scarce_spare_me(false);
+    return waiting.code;
+}
+
+static void who_waits_gets_it_or_there_is_no_memory(void **state)
+{
+    (void)state;
+    play_kinds(&(struct story){.prepare = rival_takes, .run = wait_for_rival}, waits);
+}
+
+static int renewals(struct desk *desk)
+{
+    bool renewed;
+
+    scarce_spare_me(true);
+    renewed = scene_wait_renewed(&desk->scene, desk->lease_ms);
+    scarce_spare_me(false);
+    assert_true(renewed);
+    return 0;
+}
+
+static void nothing_is_lost(struct desk *desk, int code)
+{
+    (void)code;
+    assert_true(rlock_is_valid(desk->lock));
+    assert_int_equal(atomic_load(&desk->losses), 0);
+    assert_code(rlock_unlock(desk->lock), 0);
+}
+
+static void a_hold_is_renewed_all_the_same(void **state)
+{
+    (void)state;
+    play_kinds(
+        &(struct story){
+            .prepare = take, .run = renewals, .check = nothing_is_lost, .lease_ms = scene_ms(200)},
+        renews);
+}
+
+static int force(struct desk *desk)
+{
+    return rlock_force_unlock(desk->lock, NULL);
+}
+
+static void is_open_if_it_was_said(struct desk *desk, int code)
+{
+    struct rlock_info info = RLOCK_INFO_INIT;
+
+    assert_code(rlock_inspect(desk->rival, &info), 0);
+    assert_true(info.locked == (code != 0) || desk->kind->make == rlock_read_new);
+}
+
+static void a_lock_is_forced_open_or_stays_as_it_is(void **state)
+{
+    (void)state;
+    play_kinds(
+        &(struct story){.prepare = rival_takes, .run = force, .check = is_open_if_it_was_said},
+        any);
+}
+
+static int inspect(struct desk *desk)
+{
+    struct rlock_info info = RLOCK_INFO_INIT;
+    int code = rlock_inspect(desk->lock, &info);
+
+    assert_true(code != 0 || info.locked || desk->kind->make == rlock_read_new);
+    return code;
+}
+
+static void a_lock_is_looked_at_or_there_is_no_memory(void **state)
+{
+    (void)state;
+    play_kinds(&(struct story){.prepare = rival_takes, .run = inspect, .asks = 1}, any);
+}
+
+static int lose(struct desk *desk)
+{
+    bool lost;
+
+    scarce_spare_me(true);
+    for (size_t i = 0; i < desk->n_servers; i++) {
+        free(test_server_cmd(desk->servers[i], "FLUSHALL"));
+    }
+    lost = TEST_EVENTUALLY(atomic_load(&desk->losses) > 0, 1000);
+    scarce_spare_me(false);
+    assert_true(lost);
+    return 0;
+}
+
+static void is_lost_once(struct desk *desk, int code)
+{
+    (void)code;
+    assert_false(rlock_is_valid(desk->lock));
+    assert_code(rlock_unlock(desk->lock), RLOCK_ELOST);
+    assert_int_equal(atomic_load(&desk->losses), 1);
+}
+
+static void a_loss_is_told_once(void **state)
+{
+    (void)state;
+    play_kinds(
+        &(struct story){
+            .prepare = take, .run = lose, .check = is_lost_once, .lease_ms = scene_ms(60)},
+        renews);
+}
+
+/* ---- Locks made of locks ---- */
+
+static void make_multi_of(struct rlock_client *client, make_fn *second, struct rlock **ret_lock)
+{
+    struct rlock *members[2];
+
+    assert_code(rlock_reentrant_new(client, SCENE_NAME, NULL, &members[0]), 0);
+    assert_code(second(client, "b", NULL, &members[1]), 0);
+    assert_code(rlock_multi_new(members, 2, NULL, ret_lock), 0);
+    (void)rlock_free(members[0]);
+    (void)rlock_free(members[1]);
+}
+
+static void make_multi(struct desk *desk)
+{
+    make_multi_of(desk->clients[0], desk->kind->make, &desk->lock);
+    assert_code(rlock_reentrant_new(desk->clients[0], "other", NULL, &desk->other), 0);
+}
+
+static void make_multi_rival(struct desk *desk)
+{
+    make_multi_of(desk->rival_clients[0], desk->kind->make, &desk->rival);
+}
+
+static void make_redlock_of(struct rlock_client *const *clients, struct rlock **ret_lock)
+{
+    struct rlock *members[N_SERVERS];
+
+    for (size_t i = 0; i < N_SERVERS; i++) {
+        assert_code(rlock_reentrant_new(clients[i], SCENE_NAME, NULL, &members[i]), 0);
+    }
+    assert_code(rlock_redlock_new(members, N_SERVERS, &RLOCK_OPTS(.max_lease_ms = -1), ret_lock),
+                0);
+    for (size_t i = 0; i < N_SERVERS; i++) {
+        (void)rlock_free(members[i]);
+    }
+}
+
+static void make_redlock(struct desk *desk)
+{
+    make_redlock_of(desk->clients, &desk->lock);
+    assert_code(rlock_reentrant_new(desk->clients[0], "other", NULL, &desk->other), 0);
+}
+
+static void make_redlock_rival(struct desk *desk)
+{
+    make_redlock_of(desk->rival_clients, &desk->rival);
+}
+
+/* Members of one client, which are taken together, and such with a fair one, which are not. */
+static void play_multis(const struct story *story)
+{
+    static const struct kind seconds[] = {{.name = "together", .make = rlock_write_new},
+                                          {.name = "apart", .make = rlock_fair_new}};
+    struct desk desk;
+
+    desk_open(&desk, 1);
+    for (desk.kind = seconds; desk.kind < seconds + 2; desk.kind++) {
+        desk_play(&desk, story, desk.kind->name, make_multi, make_multi_rival);
+    }
+    desk_close(&desk);
+}
+
+static void play_composites(const struct story *story)
+{
+    struct desk desk;
+
+    play_multis(story);
+    desk_open(&desk, N_SERVERS);
+    desk.kind = kinds;
+    desk_play(&desk, story, "redlock", make_redlock, make_redlock_rival);
+    desk_close(&desk);
+}
+
+static void a_lock_of_locks_is_taken_and_left_or_there_is_no_memory(void **state)
+{
+    (void)state;
+    play_composites(&(struct story){.run = take_and_leave, .check = is_held_as_known});
+}
+
+static void one_level_of_a_multi_lock_leaves_the_outer_one(void **state)
+{
+    (void)state;
+    play_multis(
+        &(struct story){.prepare = take, .run = take_and_leave, .check = outer_level_stays});
+}
+
+static void who_waits_in_vain_for_a_lock_of_locks_leaves_nothing(void **state)
+{
+    (void)state;
+    play_composites(&(struct story){
+        .prepare = rival_takes, .run = wait_in_vain, .check = rival_leaves, .hurried = true});
+}
+
+static void who_waits_for_a_lock_of_locks_gets_it_or_there_is_no_memory(void **state)
+{
+    (void)state;
+    play_composites(&(struct story){.prepare = rival_takes, .run = wait_for_rival});
+}
+
+static void a_lock_of_locks_is_lost_once(void **state)
+{
+    (void)state;
+    play_composites(&(struct story){
+        .prepare = take, .run = lose, .check = is_lost_once, .lease_ms = scene_ms(60)});
+}
+
+/* ---- The rest ---- */
+
+static int count_keys(const char *key, size_t key_len, const struct rlock_info *info, void *payload)
+{
+    (void)key;
+    (void)key_len;
+    (void)info;
+    (void)payload;
+    return 0;
+}
+
+static int scan(struct desk *desk)
+{
+    return rlock_client_scan(desk->clients[0], NULL, count_keys, NULL);
+}
+
+static void locks_are_looked_for_or_there_is_no_memory(void **state)
+{
+    struct desk desk;
+
+    (void)state;
+    desk_open(&desk, 1);
+    desk.kind = kinds;
+    desk_play(&desk, &(struct story){.prepare = rival_takes, .run = scan, .asks = 1}, "scan",
+              make_one, make_one_rival);
+    desk_close(&desk);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_client_opens_and_closes_or_says_no_memory),
+        cmocka_unit_test(a_lock_is_taken_and_left_or_there_is_no_memory),
+        cmocka_unit_test(one_level_more_and_less_leaves_the_outer_one),
+        cmocka_unit_test(who_waits_in_vain_leaves_nothing),
+        cmocka_unit_test(who_waits_gets_it_or_there_is_no_memory),
+        cmocka_unit_test(a_hold_is_renewed_all_the_same),
+        cmocka_unit_test(a_lock_is_forced_open_or_stays_as_it_is),
+        cmocka_unit_test(a_lock_is_looked_at_or_there_is_no_memory),
+        cmocka_unit_test(a_loss_is_told_once),
+        cmocka_unit_test(a_lock_of_locks_is_taken_and_left_or_there_is_no_memory),
+        cmocka_unit_test(one_level_of_a_multi_lock_leaves_the_outer_one),
+        cmocka_unit_test(who_waits_in_vain_for_a_lock_of_locks_leaves_nothing),
+        cmocka_unit_test(who_waits_for_a_lock_of_locks_gets_it_or_there_is_no_memory),
+        cmocka_unit_test(a_lock_of_locks_is_lost_once),
+        cmocka_unit_test(locks_are_looked_for_or_there_is_no_memory),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests_name("fault_memory", tests, NULL, NULL);
+}

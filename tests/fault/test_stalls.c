@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Threads of the program that stand still inside a call: in a signal handler, or since the
+ * scheduler passes them over. Whoever keeps watch for all may be one of them; the others' calls and
+ * the renewals go on without it.
+ */
+#include "fault/scene.h"
+#include "support/stall.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define K_CHANNEL "redisson_lock__channel:{k}"
+#define STALL_MS 5000 /* how long a thread stands still: what depended on it would take as long */
+#define LEASE_MS 600  /* of holds that are renewed while it does */
+
+static const struct rlock_take patient = {.size = sizeof(patient), .wait_ms = 60000};
+
+static void say(const struct scene *scene, const char *command)
+{
+    free(test_server_cmd(scene->server, "%s", command));
+}
+
+/* ---- A thread that stands still ---- */
+
+static _Atomic int standing; /* threads that do */
+static _Atomic bool goes_on;
+
+static void stand_still(int number)
+{
+    const int64_t until_us = test_now_us() + STALL_MS * 1000;
+
+    (void)number;
+    (void)atomic_fetch_add(&standing, 1);
+    while (!atomic_load(&goes_on) && test_now_us() < until_us) {
+        (void)usleep(1000);
+    }
+    (void)atomic_fetch_sub(&standing, 1);
+}
+
+static void stop_thread(pthread_t thread)
+{
+    const int before = atomic_load(&standing);
+
+    TEST_CHECK(pthread_kill(thread, SIGUSR1) == 0);
+    assert_true(TEST_EVENTUALLY(atomic_load(&standing) == before + 1, 2000));
+}
+
+/* ---- The scene: somebody else has "k", a renewed hold is on "h", others work with "a" ---- */
+
+struct stage {
+    struct scene scene;
+    struct actor actor, on_k;
+    struct rlock *held;
+};
+
+static void stage_open(struct stage *stage)
+{
+    const struct sigaction action = {.sa_handler = stand_still, .sa_flags = SA_RESTART};
+
+    atomic_store(&goes_on, false);
+    test_must(sigaction(SIGUSR1, &action, NULL), "sigaction");
+    scene_open(&stage->scene, NULL);
+    actor_open(&stage->actor, &stage->scene,
+               RLOCK_CLIENT_OPTS(.renewed_lease_ms = scene_ms(LEASE_MS), .op_timeout_ms = 30000));
+    stage->on_k = stage->actor;
+    stage->on_k.lock = actor_lock(&stage->actor, "k");
+    stage->held = actor_lock(&stage->actor, "h");
+    say(&stage->scene, "HSET k somebody:1 1");
+    assert_code(rlock_try_lock(stage->held), 0);
+}
+
+static void free_k(const struct stage *stage)
+{
+    say(&stage->scene, "DEL k");
+    say(&stage->scene, "PUBLISH " K_CHANNEL " 0");
+}
+
+static void stage_close(struct stage *stage)
+{
+    assert_true(rlock_is_valid(stage->held));
+    assert_code(rlock_unlock(stage->held), 0);
+    assert_int_equal(actor_losses(&stage->actor), 0);
+    stage->held = rlock_free(stage->held);
+    stage->on_k.lock = rlock_free(stage->on_k.lock);
+    actor_close(&stage->actor);
+    scene_close(&stage->scene);
+}
+
+/* A thread waits for "k", and has gone to sleep over it. */
+static void wait_for_k(struct stage *stage, struct waiter *waiter, const struct rlock_take *take)
+{
+    waiter_start(waiter, &stage->on_k, take);
+    assert_true(TEST_EVENTUALLY(
+        test_server_says(stage->scene.server, K_CHANNEL, "PUBSUB CHANNELS " K_CHANNEL), 5000));
+    (void)usleep(20000);
+}
+
+/* All of it in much less time than anybody stands still, and so long that a hold needs renewal. */
+static void others_go_on(struct stage *stage)
+{
+    const int64_t since_us = test_now_us();
+    size_t visits = 0;
+
+    while (test_elapsed_us(since_us) < scene_ms(LEASE_MS) * 2000) {
+        const int64_t visit_us = test_now_us();
+
+        assert_code(actor_visit(&stage->actor, NULL), 0);
+        assert_within(visit_us, 1000);
+        assert_true(rlock_is_valid(stage->held) ||
+                    test_missed(visit_us, scene_ms(LEASE_MS) * 1000 / 3));
+        visits++;
+    }
+    assert_true(
+        visits > 50 ||
+        test_missed(since_us,
+                    test_elapsed_us(since_us) /
+                        10)); /* only the first ones waited for the service thread to look */
+    assert_code(rlock_lock_with(stage->on_k.lock, RLOCK_TAKE(.wait_ms = 100), NULL),
+                RLOCK_ETIMEDOUT);
+    assert_within(since_us, scene_ms(LEASE_MS) * 2 + 100 + 1000);
+}
+
+static void whoever_keeps_watch_may_stand_still(void **state)
+{
+    struct stage stage;
+    struct waiter keeper;
+
+    (void)state;
+    stage_open(&stage);
+    wait_for_k(&stage, &keeper, &patient);
+    stop_thread(keeper.thread);
+    others_go_on(&stage);
+    atomic_store(&goes_on, true);
+    free_k(&stage);
+    assert_int_equal(waiter_join(&keeper), 0);
+    stage_close(&stage);
+}
+
+/* ThreadSanitizer lets no signal through to a thread in a system call that it does not know. */
+#ifdef __SANITIZE_THREAD__
+#define SIGNALS_REACH_ALL false
+#else
+#define SIGNALS_REACH_ALL true
+#endif
+
+/* Who was parked is given the watch while it stands still, and so takes notice of nothing. */
+static void whoever_is_given_the_watch_may_stand_still(void **state)
+{
+    struct rlock_cancel *cancel = NULL;
+    struct stage stage;
+    struct waiter keeper, parked;
+
+    (void)state;
+    if (!SIGNALS_REACH_ALL) {
+        skip();
+    }
+    stage_open(&stage);
+    assert_code(rlock_cancel_new(&cancel), 0);
+    wait_for_k(&stage, &keeper, RLOCK_TAKE(.wait_ms = 60000, .cancel = cancel));
+    wait_for_k(&stage, &parked, &patient);
+    stop_thread(parked.thread);
+    rlock_cancel_fire(cancel);
+    assert_int_equal(waiter_join(&keeper), RLOCK_ECANCELED);
+    others_go_on(&stage);
+    atomic_store(&goes_on, true);
+    free_k(&stage);
+    assert_int_equal(waiter_join(&parked), 0);
+    cancel = rlock_cancel_free(cancel);
+    stage_close(&stage);
+}
+
+/* ---- Passed over by the scheduler, which is as good as stopped ---- */
+
+struct spinner {
+    pthread_t thread;
+    _Atomic bool stop;
+};
+
+static void *spin(void *arg)
+{
+    struct spinner *spinner = arg;
+
+    while (!atomic_load(&spinner->stop)) {
+    }
+    return NULL;
+}
+
+static void *wait_idly(void *arg)
+{
+    struct waiter *waiter = arg;
+    const struct sched_param param = {0};
+    cpu_set_t one;
+
+    CPU_ZERO(&one);
+    CPU_SET(0, &one);
+    TEST_CHECK(pthread_setaffinity_np(pthread_self(), sizeof(one), &one) == 0);
+    TEST_CHECK(sched_setscheduler(0, SCHED_IDLE, &param) == 0);
+    waiter->code = rlock_lock_with(waiter->actor->lock, &waiter->take, NULL);
+    TEST_CHECK(waiter->code != 0 || rlock_unlock(waiter->actor->lock) == 0);
+    return NULL;
+}
+
+static void whoever_keeps_watch_may_be_passed_over(void **state)
+{
+    struct stage stage;
+    struct waiter keeper = {.actor = &stage.on_k, .take = patient};
+    struct spinner spinners[4];
+
+    (void)state;
+    stage_open(&stage);
+    TEST_CHECK(pthread_create(&keeper.thread, NULL, wait_idly, &keeper) == 0);
+    assert_true(TEST_EVENTUALLY(
+        test_server_says(stage.scene.server, K_CHANNEL, "PUBSUB CHANNELS " K_CHANNEL), 5000));
+    for (size_t i = 0; i < 4; i++) {
+        cpu_set_t one;
+
+        CPU_ZERO(&one);
+        CPU_SET(0, &one);
+        atomic_init(&spinners[i].stop, false);
+        TEST_CHECK(pthread_create(&spinners[i].thread, NULL, spin, &spinners[i]) == 0);
+        TEST_CHECK(pthread_setaffinity_np(spinners[i].thread, sizeof(one), &one) == 0);
+    }
+    others_go_on(&stage);
+    for (size_t i = 0; i < 4; i++) {
+        atomic_store(&spinners[i].stop, true);
+        TEST_CHECK(pthread_join(spinners[i].thread, NULL) == 0);
+    }
+    free_k(&stage);
+    TEST_CHECK(pthread_join(keeper.thread, NULL) == 0);
+    assert_int_equal(keeper.code, 0);
+    stage_close(&stage);
+}
+
+/* ---- What it costs ---- */
+
+static _Atomic bool counts;
+static _Atomic size_t polls; /* of the threads of the library */
+static pthread_t caller;
+
+/* The library's poll() is this one. */
+int poll(struct pollfd *fds, nfds_t n, int timeout_ms)
+{
+    const struct timespec pause = {timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
+
+    if (atomic_load(&counts) && !pthread_equal(pthread_self(), caller)) {
+        (void)atomic_fetch_add(&polls, 1);
+    }
+    return ppoll(fds, n, timeout_ms < 0 ? NULL : &pause, NULL);
+}
+
+/* The service thread looks after the keeper every 50 ms, not at every command, and not for ever. */
+static void looking_after_the_keeper_wakes_nobody_for_each_command(void **state)
+{
+    struct scene scene;
+    struct actor actor;
+    int64_t since_us;
+
+    (void)state;
+    scene_open(&scene, NULL);
+    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.renewed_lease_ms = 60000));
+    assert_code(actor_visit(&actor, NULL), 0);
+    caller = pthread_self();
+    since_us = test_now_us();
+    atomic_store(&counts, true);
+    for (int i = 0; i < 1000; i++) {
+        assert_code(actor_visit(&actor, NULL), 0);
+    }
+    assert_true(atomic_load(&polls) <= 20 + (size_t)test_elapsed_us(since_us) / 25000);
+    (void)usleep(200000); /* there is no event to wait for: it goes to sleep */
+    atomic_store(&polls, 0);
+    (void)usleep(500000);
+    assert_true(atomic_load(&polls) <= 1);
+    atomic_store(&counts, false);
+    actor_close(&actor);
+    scene_close(&scene);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(whoever_keeps_watch_may_stand_still),
+        cmocka_unit_test(whoever_is_given_the_watch_may_stand_still),
+        cmocka_unit_test(whoever_keeps_watch_may_be_passed_over),
+        cmocka_unit_test(looking_after_the_keeper_wakes_nobody_for_each_command),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests_name("fault_stalls", tests, NULL, NULL);
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Processes take turns: owners of several clients want one lock all the time, each for a while, and
+ * what is counted is who had it how often, and how long it was free.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "lock/internal.h"
+#include "plain/stage.h"
+
+#include <cmocka.h>
+
+#define HOLD RLOCK__MS
+
+struct player {
+    struct crowd *crowd;
+    struct rlock__call call;
+    size_t client;
+    int64_t leaves; /* when it unlocks; 0 it has not got the lock */
+};
+
+struct crowd {
+    struct stage stage;
+    struct player players[STAGE_CLIENTS * STAGE_OWNERS];
+    int64_t grants[STAGE_CLIENTS];
+    size_t had_last;        /* the client */
+    int64_t in_a_row, most; /* of one client's grants */
+    int64_t free_since, gap, longest_gap;
+};
+
+static void begin(struct player *player, enum rlock__call_kind kind, int64_t wait)
+{
+    size_t owner = (size_t)(player - player->crowd->players);
+
+    player->leaves = 0;
+    player->call = (struct rlock__call){.kind = kind,
+                                        .wait_us = wait,
+                                        .owner = {.id = owner + 1, .given = true},
+                                        .payload = player};
+    stage_begin(&player->crowd->stage, player->client, &player->call);
+}
+
+static void on_done(void *payload, struct rlock__call *call)
+{
+    struct crowd *crowd = payload;
+    struct player *player = call->payload;
+    int64_t now = crowd->stage.now;
+
+    assert_int_equal(call->code, 0);
+    (void)rlock__claim_unref(call->claim);
+    call->claim = NULL;
+    if (call->kind == RLOCK__RELEASE) {
+        crowd->free_since = now;
+        return;
+    }
+    player->leaves = now + HOLD;
+    crowd->grants[player->client]++;
+    crowd->in_a_row = player->client == crowd->had_last ? crowd->in_a_row + 1 : 1;
+    crowd->most = rlock__max(crowd->most, crowd->in_a_row);
+    crowd->had_last = player->client;
+    crowd->gap = now - crowd->free_since;
+    crowd->longest_gap = rlock__max(crowd->longest_gap, crowd->gap);
+}
+
+static void on_lost(void *payload, size_t client, const struct rlock__loss *loss)
+{
+    (void)payload;
+    (void)client;
+    (void)loss;
+    fail_msg("a lock is lost");
+}
+
+static void nothing(void *payload)
+{
+    (void)payload;
+}
+
+static void open_crowd(struct crowd *crowd)
+{
+    const struct stage_events events = {.on_done = on_done,
+                                        .on_lost = on_lost,
+                                        .on_time = nothing,
+                                        .on_rest = nothing,
+                                        .payload = crowd};
+
+    *crowd = (struct crowd){.had_last = STAGE_CLIENTS};
+    stage_open(&crowd->stage, &rlock__reentrant_ops, RLOCK__SECOND, &events);
+    crowd->free_since = crowd->stage.now;
+}
+
+static void join(struct crowd *crowd, size_t client, size_t owner)
+{
+    struct player *player = &crowd->players[client * STAGE_OWNERS + owner];
+
+    player->crowd = crowd;
+    player->client = client;
+    begin(player, RLOCK__ACQUIRE, -1);
+}
+
+/* Who has it gives it back when its time has come, and wants it again at once. */
+static void play(struct crowd *crowd, int64_t long_us)
+{
+    int64_t end = crowd->stage.now + long_us;
+
+    while (crowd->stage.now < end) {
+        struct player *holder = NULL;
+
+        for (size_t i = 0; i < STAGE_CLIENTS * STAGE_OWNERS; i++) {
+            holder = crowd->players[i].leaves != 0 ? &crowd->players[i] : holder;
+        }
+        stage_wait(&crowd->stage, holder != NULL ? holder->leaves : crowd->stage.now + 100);
+        if (holder != NULL) {
+            begin(holder, RLOCK__RELEASE, 0);
+            begin(holder, RLOCK__ACQUIRE, -1);
+        }
+    }
+}
+
+static void processes_have_a_lock_in_rotation(void **state)
+{
+    struct crowd crowd;
+    int64_t all = 0;
+
+    (void)state;
+    open_crowd(&crowd);
+    for (size_t i = 0; i < STAGE_CLIENTS * STAGE_OWNERS; i++) {
+        join(&crowd, i / STAGE_OWNERS, i % STAGE_OWNERS);
+    }
+    play(&crowd, RLOCK__SECOND);
+    for (size_t i = 0; i < STAGE_CLIENTS; i++) {
+        all += crowd.grants[i];
+    }
+    assert_true(all > 900);
+    for (size_t i = 0; i < STAGE_CLIENTS; i++) {
+        assert_in_range(crowd.grants[i] * STAGE_CLIENTS, all * 9 / 10, all * 11 / 10);
+    }
+    assert_int_equal(crowd.most, 1);
+    stage_close(&crowd.stage);
+}
+
+/* One that is there, and does not take the lock when it could, holds up the others for moments. */
+static void who_does_not_come_is_not_waited_for(void **state)
+{
+    struct crowd crowd;
+
+    (void)state;
+    open_crowd(&crowd);
+    stage_type(&crowd.stage,
+               (const char *const[]){"SUBSCRIBE", "redisson_lock__channel:{" STAGE_KEY "}", NULL});
+    join(&crowd, 0, 0);
+    join(&crowd, 0, 1);
+    play(&crowd, RLOCK__SECOND);
+    assert_in_range(crowd.longest_gap, RLOCK__MS, 4 * RLOCK__MS);
+    assert_true(crowd.grants[0] > 200);
+    stage_close(&crowd.stage);
+}
+
+/* For those who hear nothing of a release: a line that has the lock for itself leaves it, for no
+ * longer than another hold would take, after every eighth. */
+static void a_line_leaves_a_gap_after_eight_grants(void **state)
+{
+    struct crowd crowd;
+    int64_t gaps = 0, grants;
+
+    (void)state;
+    open_crowd(&crowd);
+    for (size_t i = 0; i < STAGE_OWNERS; i++) {
+        join(&crowd, 0, i);
+    }
+    for (grants = crowd.grants[0]; grants < 200; grants = crowd.grants[0]) {
+        play(&crowd, 1);
+        gaps += crowd.grants[0] != grants && crowd.gap != 0;
+    }
+    assert_in_range(gaps, 23, 25);
+    assert_in_range(crowd.longest_gap, 1, HOLD + HOLD / 4);
+    stage_close(&crowd.stage);
+}
+
+static void who_is_alone_never_pauses(void **state)
+{
+    struct crowd crowd;
+
+    (void)state;
+    open_crowd(&crowd);
+    join(&crowd, 0, 0);
+    play(&crowd, RLOCK__SECOND);
+    assert_int_equal(crowd.longest_gap, 0);
+    assert_true(crowd.grants[0] >= 1000);
+    stage_close(&crowd.stage);
+}
+
+static void who_does_not_wait_asks_at_once(void **state)
+{
+    struct crowd crowd;
+    struct player *other;
+
+    (void)state;
+    open_crowd(&crowd);
+    join(&crowd, 0, 0);
+    join(&crowd, 1, 0);
+    stage_wait(&crowd.stage, crowd.stage.now + HOLD);
+    stage_type(&crowd.stage,
+               (const char *const[]){"SUBSCRIBE", "redisson_lock__channel:{" STAGE_KEY "}", NULL});
+    begin(&crowd.players[0], RLOCK__RELEASE, 0);
+    stage_wait(&crowd.stage, crowd.players[STAGE_OWNERS].leaves);
+    begin(&crowd.players[STAGE_OWNERS], RLOCK__RELEASE, 0);
+    other = &crowd.players[STAGE_OWNERS + 1]; /* of the client that pauses now */
+    other->crowd = &crowd;
+    other->client = 1;
+    begin(other, RLOCK__ACQUIRE, 0);
+    assert_int_not_equal(other->leaves, 0);
+    stage_close(&crowd.stage);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(processes_have_a_lock_in_rotation),
+        cmocka_unit_test(who_does_not_come_is_not_waited_for),
+        cmocka_unit_test(a_line_leaves_a_gap_after_eight_grants),
+        cmocka_unit_test(who_is_alone_never_pauses),
+        cmocka_unit_test(who_does_not_wait_asks_at_once),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests_name("turns", tests, NULL, NULL);
+}

@@ -1,0 +1,227 @@
+/* The witness of stalls and the runner, seen from inside a test that it runs, and from outside. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "support/run.h"
+#include "support/stall_table.h"
+
+/* What a run of the runner came to: its exit, and how often it ran the program. */
+struct outcome {
+    int status;
+    int runs;
+};
+
+/* Runs this program's helper of that name beside a witness of its own. */
+static struct outcome run(const char *helper)
+{
+    char path[300], command[1000], line[8] = "";
+    struct outcome outcome;
+    FILE *file;
+
+    test_text(path, sizeof(path), "%s/runs", test_dir());
+    (void)remove(path);
+    test_text(command, sizeof(command),
+              "RLOCK_TEST_RUNS=%s RLOCK_TEST_STALLED= '%s' '%s' %s 2>/dev/null", path,
+              getenv("RLOCK_STALL_RUN"), getenv("RLOCK_SELF"), helper);
+    outcome.status = system(command);
+    outcome.status = WEXITSTATUS(outcome.status);
+    file = fopen(path, "r");
+    assert_non_null(file);
+    for (outcome.runs = 0; fgets(line, sizeof(line), file) != NULL; outcome.runs++) {
+    }
+    (void)fclose(file);
+    return outcome;
+}
+
+/* ---- What is run: each notes that it was, and returns whether its assertion held ---- */
+
+static int count_run(void)
+{
+    FILE *file = fopen(getenv("RLOCK_TEST_RUNS"), "a");
+    int n;
+
+    TEST_CHECK(file != NULL);
+    (void)fputs("run\n", file);
+    (void)fclose(file);
+    file = fopen(getenv("RLOCK_TEST_RUNS"), "r");
+    for (n = 0; fgetc(file) != EOF; n++) {
+    }
+    (void)fclose(file);
+    return n / 4;
+}
+
+/* As if a processor had stood still for the last 200 ms. */
+static void stall(void)
+{
+    struct stall_table *table = test_stalls_table();
+
+    TEST_CHECK(table != NULL);
+    atomic_store(&table->processors[0].late_us[(test_now_us() - table->began_us) / STALL_BUCKET_US],
+                 200000);
+}
+
+static int helper(const char *name)
+{
+    const int64_t began_us = test_now_us();
+    const int times = count_run();
+
+    if (strcmp(name, "plain") == 0) {
+        return 1;
+    }
+    if (strcmp(name, "late") == 0) {
+        return !test_in_time(began_us, 60000000, 1000);
+    }
+    if (strcmp(name, "stalled") == 0) {
+        stall();
+        return !test_in_time(began_us, 150000, 1000);
+    }
+    if (strcmp(name, "stalled_once") == 0 && times == 1) {
+        stall();
+        return !test_in_time(began_us, 150000, 1000);
+    }
+    if (strcmp(name, "stalled_and_late") == 0) {
+        stall();
+        (void)test_in_time(began_us, 150000, 1000);
+        return !test_in_time(began_us, 60000000, 1000);
+    }
+    if (strcmp(name, "expired_once") == 0 && times == 1) {
+        stall();
+        return !test_expired(500000);
+    }
+    if (strcmp(name, "expired") == 0) {
+        stall();
+        return !test_expired(700000);
+    }
+    if (strcmp(name, "endless") == 0) {
+        (void)pause();
+    }
+    if (strcmp(name, "never") == 0) {
+        stall();
+        return !TEST_EVENTUALLY(false, 10);
+    }
+    return 0;
+}
+
+/* ---- Tests ---- */
+
+static void a_failure_that_is_no_matter_of_time_is_not_run_again(void **state)
+{
+    const struct outcome outcome = run("plain");
+
+    (void)state;
+    assert_int_equal(outcome.status, 1);
+    assert_int_equal(outcome.runs, 1);
+}
+
+static void what_is_late_by_more_than_the_stalls_has_failed(void **state)
+{
+    const struct outcome outcome = run("late");
+
+    (void)state;
+    assert_int_equal(outcome.status, 1);
+    assert_int_equal(outcome.runs, 1);
+}
+
+static void what_the_stalls_excuse_is_run_again_three_times_and_then_has_failed(void **state)
+{
+    const struct outcome outcome = run("stalled");
+
+    (void)state;
+    assert_int_equal(outcome.status, 1);
+    assert_int_equal(outcome.runs, 4);
+}
+
+static void the_last_run_counts(void **state)
+{
+    const struct outcome outcome = run("stalled_once");
+
+    (void)state;
+    assert_int_equal(outcome.status, 0);
+    assert_int_equal(outcome.runs, 2);
+}
+
+static void an_excuse_covers_no_other_failure(void **state)
+{
+    const struct outcome outcome = run("stalled_and_late");
+
+    (void)state;
+    assert_int_equal(outcome.status, 1);
+    assert_int_equal(outcome.runs, 1);
+}
+
+static void a_stall_of_a_third_of_the_lease_excuses_its_end(void **state)
+{
+    const struct outcome once = run("expired_once");
+    const struct outcome longer = run("expired");
+
+    (void)state;
+    assert_int_equal(once.status, 0);
+    assert_int_equal(once.runs, 2);
+    assert_int_equal(longer.status, 1);
+    assert_int_equal(longer.runs, 1);
+}
+
+static void a_test_that_does_not_end_is_killed(void **state)
+{
+    struct outcome outcome;
+
+    (void)state;
+    assert_int_equal(setenv("RLOCK_TEST_LIMIT_S", "1", 1), 0);
+    outcome = run("endless");
+    assert_int_equal(unsetenv("RLOCK_TEST_LIMIT_S"), 0);
+    assert_int_equal(outcome.status, 124);
+    assert_int_equal(outcome.runs, 1);
+}
+
+static void what_never_comes_is_not_late(void **state)
+{
+    const struct outcome outcome = run("never");
+
+    (void)state;
+    assert_int_equal(outcome.status, 1);
+    assert_int_equal(outcome.runs, 1);
+}
+
+/* A program that does not sleep is no stall of the machine: the witness comes in beside it. */
+static void the_witness_sees_stalls_of_the_machine_alone(void **state)
+{
+    const int64_t began_us = test_now_us();
+
+    (void)state;
+    while (test_elapsed_us(began_us) < 200000) {
+    }
+    assert_true(test_stalls_us(began_us) < 150000 || test_missed(began_us, 1));
+    assert_true(test_stalls_us(test_now_us() + 1000000) == 0 || test_missed(began_us, 1));
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_failure_that_is_no_matter_of_time_is_not_run_again),
+        cmocka_unit_test(what_is_late_by_more_than_the_stalls_has_failed),
+        cmocka_unit_test(what_the_stalls_excuse_is_run_again_three_times_and_then_has_failed),
+        cmocka_unit_test(the_last_run_counts),
+        cmocka_unit_test(an_excuse_covers_no_other_failure),
+        cmocka_unit_test(a_stall_of_a_third_of_the_lease_excuses_its_end),
+        cmocka_unit_test(a_test_that_does_not_end_is_killed),
+        cmocka_unit_test(what_never_comes_is_not_late),
+        cmocka_unit_test(the_witness_sees_stalls_of_the_machine_alone),
+    };
+
+    if (getenv("RLOCK_TEST_RUNS") != NULL) {
+        return helper(argv[1]);
+    }
+    (void)setenv("RLOCK_SELF", argv[0], 1);
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests_name("stall", tests, NULL, NULL);
+}

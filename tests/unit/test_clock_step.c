@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What holds that a step of the server's clock ended are told: each of them the same, whatever
+ * their kind, and in whatever batch they are renewed. And when a server started whose clock is
+ * set. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "rw/rw.h"
+#include "unit/alone.h"
+
+#include <cmocka.h>
+
+enum { PLAIN = 150, SIDED = 2, HOLDS = PLAIN + 2 * SIDED }; /* more than one batch */
+
+#define LEASE_US (3 * RLOCK__SECOND)
+#define STEP_US (100 * RLOCK__SECOND)
+
+struct scene {
+    struct rlock__core core;
+    struct rlock__spec *specs[HOLDS];
+    struct rlock__call calls[HOLDS];
+    size_t n;
+    int64_t now, step; /* the server's clock is so far ahead */
+};
+
+/* Answers what is sent until nothing more is: this to each hold that it is about. */
+static void answer(struct scene *scene, int64_t status)
+{
+    struct rlock__flight *flight = &scene->core.server.flight;
+
+    while (flight->sent != NULL) {
+        struct rlock__value values[RLOCK__BATCH + 2] = {{.type = RLOCK__REPLY_INT, .num = status}};
+        struct rlock__reply reply = {.v = values, .n = 1, .is_array = true};
+        int64_t clock = scene->now + scene->step;
+
+        alone_carry(flight);
+        if (flight->sent->cmd.parts != 0) {
+            reply.n = flight->sent->cmd.parts + 2;
+            for (size_t i = 2; i < reply.n; i++) {
+                values[i] = values[0];
+            }
+            values[0].num = clock / RLOCK__SECOND;
+            values[1] =
+                (struct rlock__value){.type = RLOCK__REPLY_INT, .num = clock % RLOCK__SECOND};
+        }
+        rlock__core_reply(&scene->core, flight->gen, &reply, scene->now);
+    }
+}
+
+static void take(struct scene *scene, const struct rlock_ops *kind)
+{
+    size_t i = scene->n++;
+    char name[16];
+
+    (void)snprintf(name, sizeof(name), "n%zu", i);
+    scene->specs[i] = rlock__spec_new(&scene->core, kind, rlock__bytes_of(name), NULL);
+    scene->calls[i] = (struct rlock__call){
+        .kind = RLOCK__ACQUIRE, .spec = scene->specs[i], .owner = {.id = 1, .given = true}};
+    rlock__core_begin(&scene->core, &scene->calls[i], scene->now);
+    answer(scene, 1);
+    assert_int_equal(scene->calls[i].code, 0);
+    (void)rlock__claim_unref(scene->calls[i].claim);
+}
+
+/* Goes on to when the next renewals go out. */
+static void wait_for_renewals(struct scene *scene)
+{
+    for (int i = 0; scene->core.server.flight.sent == NULL; i++) {
+        assert_true(i < 100);
+        scene->now = rlock__max(scene->now, rlock__core_next(&scene->core));
+        rlock__core_tick(&scene->core, scene->now);
+    }
+}
+
+static void open(struct scene *scene)
+{
+    *scene = (struct scene){.now = 1000 * RLOCK__SECOND, .step = 7 * RLOCK__SECOND};
+    scene->core.renewed_lease_us = LEASE_US;
+    scene->core.op_timeout_us = RLOCK__SECOND;
+    scene->core.address = "simulated";
+    scene->core.unref = alone_unref;
+    scene->core.log_level = RLOCK_LOG_ERROR;
+    rlock__core_init(&scene->core);
+    rlock__core_link_up(&scene->core, 1, 1, scene->now);
+    for (size_t i = 0; i < PLAIN; i++) {
+        take(scene, &rlock__reentrant_ops);
+    }
+    for (size_t i = 0; i < SIDED; i++) {
+        take(scene, &rlock__read_ops);
+        take(scene, &rlock__write_ops);
+    }
+}
+
+/* Fails unless that many were lost, each for this reason; forgets them. */
+static void assert_lost(struct scene *scene, size_t n, enum rlock_reason reason)
+{
+    struct rlock__loss *loss, *after;
+
+    LL_FOREACH_SAFE(scene->core.lost, loss, after) {
+        assert_int_equal(loss->reason, reason);
+        (void)rlock__loss_free(loss);
+        n--;
+    }
+    scene->core.lost = NULL;
+    assert_int_equal(n, 0);
+}
+
+static void shut(struct scene *scene)
+{
+    rlock__core_abandon(&scene->core);
+    rlock__core_fini(&scene->core);
+    for (size_t i = 0; i < scene->n; i++) {
+        (void)rlock__spec_unref(scene->specs[i]);
+    }
+}
+
+static void all_that_a_step_of_the_servers_clock_ended_say_so(void **state)
+{
+    static struct scene scene;
+
+    (void)state;
+    open(&scene);
+    wait_for_renewals(&scene);
+    answer(&scene, 1);
+    scene.step += STEP_US;
+    wait_for_renewals(
+        &scene); /* four batches: two of plain holds, one of readers, one of writers */
+    answer(&scene, 0);
+    assert_lost(&scene, HOLDS, RLOCK_LOST_CLOCK_STEPPED);
+    shut(&scene);
+}
+
+static void what_goes_without_a_step_or_was_taken_after_it_is_deleted(void **state)
+{
+    static struct scene scene;
+
+    (void)state;
+    open(&scene);
+    wait_for_renewals(&scene);
+    answer(&scene, 1);
+    scene.step += STEP_US;
+    while (scene.core.server.stepped_at == 0) {
+        wait_for_renewals(&scene);
+        answer(&scene, 1); /* they outlived it */
+    }
+    while (scene.now < scene.core.server.stepped_at + LEASE_US) {
+        wait_for_renewals(&scene);
+        answer(&scene, 1);
+    }
+    assert_null(scene.core.lost);
+    wait_for_renewals(&scene);
+    answer(&scene, 0);
+    assert_lost(&scene, HOLDS, RLOCK_LOST_DELETED);
+    shut(&scene);
+}
+
+/* A run of the server was first seen when it told 10 s; whatever it tells later, it has started no
+ * sooner than that, and no later than when it was seen. */
+static void of_one_run_the_latest_start_counts_that_it_told(void **state)
+{
+    static struct scene scene;
+    struct rlock__core *core = &scene.core;
+    const int64_t seen = 1000 * RLOCK__SECOND, told = seen - 9 * RLOCK__SECOND;
+
+    (void)state;
+    open(&scene);
+    rlock__core_server(core, 10, false, seen);
+    assert_int_equal(core->server.started_at, told);
+    rlock__core_server(core, 100000, false, seen + RLOCK__SECOND); /* its clock was set forward */
+    assert_int_equal(core->server.started_at, told);
+    rlock__core_server(core, 5, false, seen + RLOCK__SECOND);
+    assert_int_equal(core->server.started_at, seen - 3 * RLOCK__SECOND);
+    rlock__core_server(core, -50, false, seen + RLOCK__SECOND); /* and far back */
+    assert_int_equal(core->server.started_at, seen);
+    rlock__core_server(core, 100000, true, seen + 2 * RLOCK__SECOND); /* another run */
+    assert_int_equal(core->server.started_at, seen + 2 * RLOCK__SECOND);
+    shut(&scene);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_that_a_step_of_the_servers_clock_ended_say_so),
+        cmocka_unit_test(what_goes_without_a_step_or_was_taken_after_it_is_deleted),
+        cmocka_unit_test(of_one_run_the_latest_start_counts_that_it_told),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

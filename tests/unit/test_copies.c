@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A hold of which a copy of the acquire lies on a broken link still, where the server does not let
+ * us fence: the copy may run once the lock is free, and take it for nobody. However the hold ends,
+ * its number is released.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "unit/alone.h"
+
+#include <cmocka.h>
+
+#define NOW (1000 * RLOCK__SECOND)
+
+/* The server grants what was asked for on the second link. */
+static void grant(struct rlock__core *core)
+{
+    const struct rlock__value value = {.type = RLOCK__REPLY_INT, .num = 1};
+    const struct rlock__reply reply = {.v = &value, .n = 1, .is_array = true};
+
+    rlock__core_reply(core, 2, &reply, NOW);
+}
+
+static void open_core(struct rlock__core *core, struct rlock__call *call)
+{
+    *core = (struct rlock__core){.op_timeout_us = RLOCK__SECOND,
+                                 .renewed_lease_us = 30 * RLOCK__SECOND,
+                                 .address = "here",
+                                 .unref = alone_unref};
+    rlock__core_init(core);
+    call->spec = rlock__spec_new(core, &rlock__reentrant_ops, rlock__bytes_of("a"), NULL);
+}
+
+static void close_core(struct rlock__core *core, const struct rlock__call *call)
+{
+    core->done = NULL;
+    rlock__core_fini(core);
+    (void)rlock__spec_unref(call->spec);
+}
+
+/* What is sent on the second link, once the hold that was granted there is forced open; fenced: the
+ * first link can run nothing any more. NULL nothing. */
+static const char *sent_after_force(bool fenced)
+{
+    static struct rlock__core core;
+    struct rlock__call call = {.kind = RLOCK__ACQUIRE, .owner = {.id = 1, .given = true}};
+    const char *sent;
+
+    open_core(&core, &call);
+    rlock__core_link_up(&core, 1, 0, NOW);
+    rlock__core_begin(&core, &call, NOW);
+    alone_carry(&core.server.flight);
+    rlock__core_link_down(&core, 1, RLOCK_ECONN, false, "cut", NOW);
+    rlock__core_link_up(&core, 2, fenced ? 2 : 0, NOW);
+    alone_carry(&core.server.flight);
+    grant(&core); /* to the copy that was sent again */
+    assert_int_equal(call.step, RLOCK__COMPLETE);
+    assert_int_equal(call.code, 0);
+    (void)rlock__claim_unref(call.claim);
+    rlock__core_forced(&core, call.number, NOW);
+    assert_non_null(core.lost);
+    sent = core.server.flight.sent != NULL ? core.server.flight.sent->cmd.script->name : NULL;
+    close_core(&core, &call);
+    return sent;
+}
+
+static void a_hold_that_is_gone_is_released_while_a_copy_may_take_it_again(void **state)
+{
+    const char *sent = sent_after_force(false);
+
+    (void)state;
+    assert_non_null(sent);
+    assert_string_equal(sent, "plain/release");
+}
+
+static void a_hold_that_is_gone_is_not_released_once_all_copies_are_accounted_for(void **state)
+{
+    (void)state;
+    assert_null(sent_after_force(true));
+}
+
+/* With a wait without end it would hang for ever. */
+static void who_lost_a_copy_is_in_doubt_once_the_server_turns_us_away(void **state)
+{
+    static struct rlock__core core;
+    struct rlock__call call = {
+        .kind = RLOCK__ACQUIRE, .owner = {.id = 1, .given = true}, .wait_us = -1};
+
+    (void)state;
+    open_core(&core, &call);
+    rlock__core_link_up(&core, 1, 0, NOW);
+    rlock__core_begin(&core, &call, NOW);
+    alone_carry(&core.server.flight);
+    rlock__core_link_down(&core, 1, RLOCK_ECONN, false, "cut", NOW);
+    assert_int_equal(call.step, RLOCK__ASKING);
+    rlock__core_link_down(&core, 0, RLOCK_EAUTH, true, "WRONGPASS", NOW);
+    while (rlock__core_next(&core) <= NOW + RLOCK__SECOND) {
+        rlock__core_tick(&core, rlock__core_next(&core));
+    }
+    assert_int_equal(call.step, RLOCK__COMPLETE);
+    assert_int_equal(call.code, RLOCK_EINDOUBT);
+    rlock__core_link_up(&core, 2, 0, NOW + RLOCK__SECOND); /* what may have been granted goes */
+    assert_non_null(core.server.flight.sent);
+    assert_string_equal(core.server.flight.sent->cmd.script->name, "plain/release");
+    close_core(&core, &call);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_hold_that_is_gone_is_released_while_a_copy_may_take_it_again),
+        cmocka_unit_test(a_hold_that_is_gone_is_not_released_once_all_copies_are_accounted_for),
+        cmocka_unit_test(who_lost_a_copy_is_in_doubt_once_the_server_turns_us_away),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests_name("copies", tests, NULL, NULL);
+}

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Many holds at once: however many need something at one time, an event does a slice of it, and
+ * says that there is more. Counted, not timed. The server is this test: it grants and renews all,
+ * when it answers.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "unit/alone.h"
+
+#include <cmocka.h>
+
+enum { N = 3000, SLICE = 50, LEASE_MS = 30000 };
+
+struct crowd {
+    struct rlock__core core;
+    int64_t now;
+    uint64_t gen;
+    size_t told; /* losses */
+    struct rlock__spec *specs[N];
+    struct rlock__call calls[N];
+};
+
+/* Takes what an event reports, and sends what it wants sent. */
+static void take(struct crowd *crowd)
+{
+    struct rlock__core *core = &crowd->core;
+    struct rlock__call *call, *call_after;
+    struct rlock__loss *loss, *loss_after;
+
+    DL_FOREACH_SAFE(core->done, call, call_after) {
+        assert_int_equal(call->code, 0);
+        call->claim = rlock__claim_unref(call->claim);
+    }
+    DL_FOREACH_SAFE(core->lost, loss, loss_after) {
+        crowd->told++;
+        (void)rlock__loss_free(loss);
+    }
+    core->done = NULL;
+    core->lost = NULL;
+    alone_carry(&core->server.flight);
+}
+
+/* The server answers the oldest request: yes, to as many as it asks for. */
+static void answer(struct crowd *crowd)
+{
+    const struct rlock__request *request = crowd->core.server.flight.sent;
+    struct rlock__value values[RLOCK__BATCH + 2];
+    struct rlock__reply reply = {.v = values, .n = 1, .is_array = true};
+
+    for (size_t i = 0; i < RLOCK__BATCH + 2; i++) {
+        values[i] = (struct rlock__value){.type = RLOCK__REPLY_INT, .num = 1};
+    }
+    if (strcmp(request->cmd.script->name, "plain/renew") == 0) {
+        reply.n = 2 + request->cmd.n_keys;
+        values[0].num = crowd->now / RLOCK__SECOND;
+        values[1].num = crowd->now % RLOCK__SECOND;
+    } else if (strcmp(request->cmd.script->name, "plain/release") == 0) {
+        reply.n = 2;
+    }
+    rlock__core_reply(&crowd->core, crowd->gen, &reply, crowd->now);
+}
+
+static size_t in_flight(const struct crowd *crowd)
+{
+    const struct rlock__request *request;
+    size_t n = 0;
+
+    DL_COUNT(crowd->core.server.flight.sent, request, n);
+    return n;
+}
+
+static void link_up(struct crowd *crowd)
+{
+    crowd->gen++;
+    rlock__core_link_up(&crowd->core, crowd->gen, crowd->gen, crowd->now);
+    take(crowd);
+}
+
+static void link_down(struct crowd *crowd)
+{
+    rlock__core_link_down(&crowd->core, crowd->gen, RLOCK_ECONN, false, "cut", crowd->now);
+    take(crowd);
+}
+
+/* The i-th takes its lock: the later, the longer it is valid. */
+static void take_all(struct crowd *crowd, int64_t min_uptime_us)
+{
+    for (size_t i = 0; i < N; i++) {
+        crowd->calls[i] = (struct rlock__call){.kind = RLOCK__ACQUIRE,
+                                               .spec = crowd->specs[i],
+                                               .owner = {.id = 1, .given = true},
+                                               .min_uptime_us = min_uptime_us};
+        rlock__core_begin(&crowd->core, &crowd->calls[i], crowd->now);
+        take(crowd);
+        answer(crowd);
+        take(crowd);
+        crowd->now += 10;
+    }
+}
+
+static int set_up(void **state)
+{
+    struct crowd *crowd = calloc(1, sizeof(*crowd));
+
+    crowd->now = 1000 * RLOCK__SECOND;
+    crowd->core.op_timeout_us = RLOCK__SECOND;
+    crowd->core.renewed_lease_us = LEASE_MS * RLOCK__MS;
+    crowd->core.slice = SLICE;
+    crowd->core.address = "here";
+    crowd->core.unref = alone_unref;
+    rlock__core_init(&crowd->core);
+    for (size_t i = 0; i < N; i++) {
+        char name[16];
+
+        (void)snprintf(name, sizeof(name), "lock-%zu", i);
+        crowd->specs[i] =
+            rlock__spec_new(&crowd->core, &rlock__reentrant_ops, rlock__bytes_of(name), NULL);
+    }
+    link_up(crowd);
+    *state = crowd;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct crowd *crowd = *state;
+
+    take(crowd);
+    rlock__core_fini(&crowd->core);
+    for (size_t i = 0; i < N; i++) {
+        (void)rlock__spec_unref(crowd->specs[i]);
+    }
+    free(crowd);
+    return 0;
+}
+
+/* Ticks whenever the core wants it, for that time; each tick tells of no more than a slice. */
+static void tick_until(struct crowd *crowd, int64_t until)
+{
+    while (rlock__core_next(&crowd->core) <= until) {
+        size_t before = crowd->told;
+
+        crowd->now = rlock__max(crowd->now, rlock__core_next(&crowd->core));
+        rlock__core_tick(&crowd->core, crowd->now);
+        take(crowd);
+        assert_true(crowd->told - before <= SLICE);
+    }
+    crowd->now = rlock__max(crowd->now, until);
+}
+
+static void all_that_end_at_one_time_are_told_slice_by_slice(void **state)
+{
+    struct crowd *crowd = *state;
+    int64_t since;
+
+    take_all(crowd, 0);
+    link_down(crowd);
+    since = crowd->now += 2 * LEASE_MS * RLOCK__MS; /* this process was stopped, say */
+    tick_until(crowd, since + RLOCK__SECOND);
+    assert_int_equal(crowd->told, N);
+}
+
+/* A table doubles in one event: each has its share of the rows, and none has many. */
+static void a_crowd_is_spread_over_many_tables(void **state)
+{
+    struct crowd *crowd = *state;
+
+    take_all(crowd, 0);
+    for (size_t i = 0; i < RLOCK__TABLES; i++) {
+        const struct rlock__hold *by_key = crowd->core.tables[i];
+        const struct rlock__hold *by_number = crowd->core.numbers[i];
+
+        assert_in_range(HASH_COUNT(by_key), 1, 2 * N / RLOCK__TABLES);
+        assert_in_range(HASH_CNT(by_number, by_number), 1, 2 * N / RLOCK__TABLES);
+    }
+}
+
+static void calls_end_in_time_while_a_crowd_ends(void **state)
+{
+    struct crowd *crowd = *state;
+    struct rlock__call call = {
+        .kind = RLOCK__ACQUIRE, .spec = crowd->specs[0], .owner = {.id = 2, .given = true}};
+
+    take_all(crowd, 0);
+    link_down(crowd);
+    crowd->now += (LEASE_MS - 500) * RLOCK__MS;
+    rlock__core_begin(&crowd->core, &call, crowd->now);
+    crowd->now += RLOCK__SECOND;
+    rlock__core_tick(&crowd->core, crowd->now);
+    assert_int_equal(call.step, RLOCK__COMPLETE);
+    crowd->core.done = NULL;
+    assert_true(crowd->core.holds->next != NULL);
+}
+
+static void renewals_after_a_break_go_few_at_a_time_and_the_most_urgent_first(void **state)
+{
+    struct crowd *crowd = *state;
+    int64_t before = 0;
+
+    take_all(crowd, 0);
+    link_down(crowd);
+    tick_until(crowd, crowd->now + LEASE_MS / 2 * RLOCK__MS);
+    assert_int_equal(crowd->core.server.flight.out.len, 0);
+    for (int i = 0; i < 3; i++) { /* and breaks again */
+        link_up(crowd);
+        link_down(crowd);
+    }
+    tick_until(crowd, crowd->now + 2 * RLOCK__SECOND);
+    link_up(crowd);
+    assert_int_equal(in_flight(crowd), RLOCK__BATCHES);
+    while (crowd->core.due.n > 0) {
+        const struct rlock__hold *first =
+            (const struct rlock__hold *)(const void *)((const char *)crowd->core.due.root -
+                                                       offsetof(struct rlock__hold, urgency));
+        int64_t urgent = first->valid_until;
+
+        assert_true(urgent >= before);
+        before = urgent;
+        answer(crowd);
+        take(crowd);
+        assert_true(in_flight(crowd) <= RLOCK__BATCHES);
+    }
+    while (in_flight(crowd) > 0) {
+        answer(crowd);
+        take(crowd);
+    }
+    for (size_t i = 0; i < N; i++) {
+        uint32_t count;
+
+        assert_true(rlock__core_valid_until(&crowd->core, crowd->specs[i],
+                                            (struct rlock__owner){.id = 1, .given = true},
+                                            &count) > crowd->now + LEASE_MS * 9 / 10 * RLOCK__MS);
+    }
+    assert_int_equal(crowd->told, 0);
+}
+
+/* What max_hold leaves is less than it has: nothing is due until its end. */
+static void a_renewal_of_no_use_is_not_due_again_and_again(void **state)
+{
+    struct crowd *crowd = *state;
+    int64_t end = crowd->now + 160 * RLOCK__MS;
+    unsigned ticks = 0;
+
+    crowd->core.renewed_lease_us = 150 * RLOCK__MS;
+    crowd->specs[0]->tuning.max_hold_us = 160 * RLOCK__MS;
+    crowd->calls[0] = (struct rlock__call){
+        .kind = RLOCK__ACQUIRE, .spec = crowd->specs[0], .owner = {.id = 1, .given = true}};
+    rlock__core_begin(&crowd->core, &crowd->calls[0], crowd->now);
+    take(crowd);
+    answer(crowd);
+    while (rlock__core_next(&crowd->core) < end && ticks < 100) {
+        crowd->now = rlock__max(crowd->now, rlock__core_next(&crowd->core));
+        rlock__core_tick(&crowd->core, crowd->now);
+        ticks++;
+        take(crowd);
+        while (in_flight(crowd) > 0) {
+            answer(crowd);
+            take(crowd);
+        }
+    }
+    assert_in_range(ticks, 1, 20);
+}
+
+static void what_was_lost_is_given_back_few_at_a_time(void **state)
+{
+    struct crowd *crowd = *state;
+
+    take_all(crowd, 0);
+    link_down(crowd);
+    tick_until(crowd, crowd->now + 2 * LEASE_MS * RLOCK__MS);
+    assert_int_equal(crowd->told, N);
+    link_up(crowd);
+    assert_int_equal(in_flight(crowd), RLOCK__RELEASES);
+    while (in_flight(crowd) > 0) {
+        assert_true(in_flight(crowd) <= RLOCK__RELEASES);
+        answer(crowd);
+        take(crowd);
+    }
+    assert_null(crowd->core.orphans);
+}
+
+static void close_gives_a_crowd_back_slice_by_slice(void **state)
+{
+    struct crowd *crowd = *state;
+
+    take_all(crowd, 0);
+    rlock__core_close(&crowd->core, crowd->now);
+    take(crowd);
+    assert_int_equal(crowd->told, SLICE);
+    while (!rlock__core_is_settled(&crowd->core)) {
+        if (in_flight(crowd) > 0) {
+            answer(crowd);
+            take(crowd);
+        }
+        tick_until(crowd, crowd->now);
+    }
+    assert_int_equal(crowd->told, N);
+}
+
+static void what_close_could_not_give_back_is_one_line(void **state)
+{
+    struct crowd *crowd = *state;
+    const struct rlock__note *note;
+
+    take_all(crowd, 0);
+    link_down(crowd);
+    rlock__core_close(&crowd->core, crowd->now);
+    crowd->core.log_level = RLOCK_LOG_WARNING;
+    while (crowd->core.sweep != NULL) {
+        (void)rlock__holds_sweep(&crowd->core, SIZE_MAX, crowd->now);
+    }
+    take(crowd);
+    assert_int_equal(crowd->told, N);
+    note = crowd->core.notes->prev; /* behind the losses' */
+    assert_non_null(strstr(note->text, "lost"));
+    rlock__core_note_rest(&crowd->core, crowd->now);
+    assert_ptr_equal(note->next, crowd->core.notes->prev);
+    assert_string_equal(note->next->text,
+                        "3000 locks: not released, the last is free in 30001 ms (server here)");
+}
+
+static void a_restart_ends_a_crowd_slice_by_slice(void **state)
+{
+    struct crowd *crowd = *state;
+
+    take_all(crowd, RLOCK__SECOND);
+    link_down(crowd);
+    rlock__core_server(&crowd->core, 1000, true, crowd->now);
+    take(crowd);
+    assert_int_equal(crowd->told, SLICE);
+    link_up(crowd);
+    tick_until(crowd, crowd->now + RLOCK__SECOND);
+    assert_int_equal(crowd->told, N);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(all_that_end_at_one_time_are_told_slice_by_slice, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_crowd_is_spread_over_many_tables, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(calls_end_in_time_while_a_crowd_ends, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            renewals_after_a_break_go_few_at_a_time_and_the_most_urgent_first, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_renewal_of_no_use_is_not_due_again_and_again, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(what_was_lost_is_given_back_few_at_a_time, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(close_gives_a_crowd_back_slice_by_slice, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_close_could_not_give_back_is_one_line, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_restart_ends_a_crowd_slice_by_slice, set_up, tear_down),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests_name("crowd", tests, NULL, NULL);
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a thread holds: found whatever else is held, and at the same cost. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "client/held.h"
+#include "lock/core.h"
+
+#include <cmocka.h>
+
+enum { MANY = 100000, FEW = 10 };
+
+static void forget_core(struct rlock__core *core)
+{
+    (void)core;
+}
+
+static struct rlock__core core = {.serial = 1, .prefix = {"", 0}, .unref = forget_core};
+static struct rlock__spec *specs[MANY];
+
+static void make_specs(size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        char name[24];
+        int len = snprintf(name, sizeof(name), "lock-%zu", i);
+
+        specs[i] =
+            rlock__spec_new(&core, &rlock__reentrant_ops, rlock__bytes(name, (size_t)len), NULL);
+        assert_non_null(specs[i]);
+    }
+}
+
+static void free_specs(size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        specs[i] = rlock__spec_unref(specs[i]);
+    }
+}
+
+static struct rlock__claim *claim_new(struct rlock__spec *spec)
+{
+    struct rlock__claim *claim = calloc(1, sizeof(*claim));
+
+    assert_non_null(claim);
+    claim->spec = rlock__spec_ref(spec);
+    claim->hash = spec->hash;
+    atomic_init(&claim->refs, 1);
+    atomic_init(&claim->count, 1);
+    return claim;
+}
+
+static const struct rlock__claim *find(const struct rlock__held *held,
+                                       const struct rlock__spec *spec)
+{
+    return rlock__held_find(held, spec, spec->hash);
+}
+
+/* Another thread ends it. */
+static void end(const struct rlock__held *held, const struct rlock__spec *spec)
+{
+    struct rlock__claim *claim = (struct rlock__claim *)(uintptr_t)find(held, spec);
+
+    assert_non_null(claim);
+    atomic_store(&claim->count, 0);
+}
+
+static void empty(struct rlock__held *held)
+{
+    struct rlock__claim *claim;
+    size_t from = 0;
+
+    while ((claim = rlock__held_take(held, &from)) != NULL) {
+        (void)rlock__claim_unref(claim);
+    }
+    assert_int_equal(held->n, 0);
+}
+
+static void what_is_held_is_found_until_it_is_over(void **state)
+{
+    struct rlock__held held = {0};
+    struct rlock__claim *again;
+
+    (void)state;
+    make_specs(1000);
+    for (size_t i = 0; i < 1000; i++) {
+        assert_null(find(&held, specs[i]));
+        rlock__held_add(&held, claim_new(specs[i]));
+    }
+    for (size_t i = 0; i < 1000; i++) {
+        assert_ptr_equal(find(&held, specs[i])->spec, specs[i]);
+    }
+    again = claim_new(specs[7]);
+    rlock__held_add(&held, again);
+    assert_ptr_equal(find(&held, specs[7]), again);
+    assert_int_equal(held.n, 1000);
+    end(&held, specs[7]);
+    assert_null(find(&held, specs[7]));
+    rlock__held_forget(&held, specs[7]);
+    rlock__held_forget(&held, specs[8]); /* which is not over */
+    assert_int_equal(held.n, 999);
+    assert_non_null(find(&held, specs[8]));
+    empty(&held);
+    free_specs(1000);
+}
+
+/* Nobody of this thread unlocks them; they do not pile up. */
+static void what_others_ended_is_swept_out(void **state)
+{
+    struct rlock__held held = {0};
+
+    (void)state;
+    make_specs(MANY);
+    for (size_t i = 0; i < MANY; i++) {
+        rlock__held_add(&held, claim_new(specs[i]));
+        end(&held, specs[i]);
+        assert_true(held.n <= 64);
+    }
+    empty(&held);
+    free_specs(MANY);
+}
+
+/* Of asking 200 000 times at random among so many. */
+static double ask(const struct rlock__held *held, size_t n)
+{
+    struct timespec from, to;
+    uint32_t x = 1;
+    size_t found = 0;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &from);
+    for (int i = 0; i < 200000; i++) {
+        x = x * 1664525 + 1013904223;
+        found += find(held, specs[(x >> 8) % n]) != NULL;
+    }
+    (void)clock_gettime(CLOCK_MONOTONIC, &to);
+    assert_int_equal(found, 200000);
+    return (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) / 1e9;
+}
+
+/* A table whose chains grow with it would take thousands of times as long, and minutes to fill. */
+static void asking_costs_the_same_whatever_is_held(void **state)
+{
+    struct rlock__held held = {0};
+    double few, many;
+
+    (void)state;
+    make_specs(MANY);
+    for (size_t i = 0; i < FEW; i++) {
+        rlock__held_add(&held, claim_new(specs[i]));
+    }
+    few = ask(&held, FEW);
+    for (size_t i = FEW; i < MANY; i++) {
+        rlock__held_add(&held, claim_new(specs[i]));
+    }
+    many = ask(&held, MANY);
+    print_message("%.0f ns with %d, %.0f ns with %d\n", few * 5000, FEW, many * 5000, MANY);
+    assert_true(many < 100 * few);
+    empty(&held);
+    free_specs(MANY);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_held_is_found_until_it_is_over),
+        cmocka_unit_test(what_others_ended_is_swept_out),
+        cmocka_unit_test(asking_costs_the_same_whatever_is_held),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests_name("held", tests, NULL, NULL);
+}
