@@ -1,7 +1,8 @@
 # cmake -DSCRIPTS=<list> -DROOT=<lua> -DOUT=<directory> -P embed_lua.cmake
 # Writes lua_scripts.c and lua_scripts.h: each lua/<kind>/<verb>.lua as a struct rlock__script with its bytes and the
-# SHA-1 that Redis will compute of them. Comment lines and blank lines stay at home. A script may have others as
-# functions: include '<kind>/<verb>' is a function of KEYS and ARGV.
+# SHA-1 that Redis will compute of them, and the shapes of its replies, from its comment "-- Shapes …" (base/reply.h).
+# Comment lines and blank lines stay at home. A script may have others as functions: include '<kind>/<verb>' is a function
+# of KEYS and ARGV.
 set(declared "")
 set(defined "")
 set(table "")
@@ -28,6 +29,11 @@ foreach(script IN LISTS SCRIPTS)
     string(REGEX REPLACE "\\.lua$" "" name ${name})
     string(MAKE_C_IDENTIFIER ${name} id)
 
+    file(STRINGS ${script} shapes REGEX "^-- Shapes ")
+    if(NOT shapes MATCHES "^-- Shapes ([-01nis*. ]+)$")
+        message(FATAL_ERROR "${script}: its head must say the shapes of its replies, in one line: -- Shapes …")
+    endif()
+    set(shapes "${CMAKE_MATCH_1}")
     read_script(${script} text)
     set(stripped ${OUT}/lua/${name}.lua)
     file(WRITE ${stripped} "${text}")
@@ -48,6 +54,7 @@ const struct rlock__script rlock__script_${id} = {
     .body = (const char *)body_${id},
     .size = ${size},
     .sha1 = \"${sha1}\",
+    .shapes = \"${shapes}\",
 };
 ")
 endforeach()

@@ -1,20 +1,25 @@
-# librlock.so and librlock.a, both with hiredis inside and nothing but rlock_* to be seen from outside: a program may
-# link another hiredis.
+# librlock.so and librlock.a, with nothing but rlock_* to be seen from outside: a bundled hiredis does not meet another
+# one that the program links.
 set(symbols ${PROJECT_SOURCE_DIR}/src/librlock.sym)
+set(RLOCK_LIBRARIES rlock_static)
 
-add_library(rlock SHARED)
-add_library(rlock::rlock ALIAS rlock)
-rlock_options(rlock)
-target_link_libraries(rlock PRIVATE rlock_objects)
-# A thread's end and a name server's late answer may come when nobody uses the library any more: it stays loaded.
-target_link_options(rlock PRIVATE -Wl,--exclude-libs,ALL -Wl,-z,nodelete)
-if(NOT RLOCK_SANITIZE) # whose runtime is in the program
-    target_link_options(rlock PRIVATE -Wl,-z,defs)
-endif()
-set_target_properties(rlock PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINKER_LANGUAGE C)
-if(EXISTS ${symbols})
-    target_link_options(rlock PRIVATE -Wl,--version-script=${symbols})
-    set_target_properties(rlock PROPERTIES LINK_DEPENDS ${symbols})
+if(RLOCK_BUILD_SHARED)
+    list(APPEND RLOCK_LIBRARIES rlock)
+    add_library(rlock SHARED)
+    add_library(rlock::rlock ALIAS rlock)
+    rlock_options(rlock)
+    target_link_libraries(rlock PRIVATE rlock_objects)
+    # A thread's end and a name server's late answer may come when nobody uses the library any more: it stays loaded.
+    target_link_options(rlock PRIVATE -Wl,--version-script=${symbols} -Wl,--exclude-libs,ALL -Wl,-z,nodelete)
+    if(NOT RLOCK_SANITIZE) # whose runtime is in the program
+        target_link_options(rlock PRIVATE -Wl,-z,defs)
+    endif()
+    set(RLOCK_SOVERSION ${PROJECT_VERSION_MAJOR}) # docs/abi.md
+    if(PROJECT_VERSION VERSION_LESS 1.0)
+        set(RLOCK_SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+    endif()
+    set_target_properties(rlock PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${RLOCK_SOVERSION} LINKER_LANGUAGE C
+        LINK_DEPENDS ${symbols})
 endif()
 
 # An archive cannot hide what its members share, so it holds one relocatable object whose inner symbols are local.
@@ -31,9 +36,13 @@ add_custom_command(
 add_library(rlock_static STATIC ${bundle})
 add_library(rlock::rlock_static ALIAS rlock_static)
 set_target_properties(rlock_static PROPERTIES OUTPUT_NAME rlock LINKER_LANGUAGE C)
-target_link_libraries(rlock_static PRIVATE OpenSSL::SSL OpenSSL::Crypto ${UUID_LIBRARIES} Threads::Threads)
+target_link_libraries(rlock_static PRIVATE ${RLOCK_HIREDIS_LIBRARY} OpenSSL::SSL OpenSSL::Crypto ${UUID_LIBRARIES} Threads::Threads)
 
-foreach(library IN ITEMS rlock rlock_static)
+if(NOT TARGET rlock::rlock)
+    add_library(rlock::rlock ALIAS rlock_static)
+endif()
+
+foreach(library IN LISTS RLOCK_LIBRARIES)
     target_include_directories(${library} INTERFACE
         $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${RLOCK_BUILD_INCLUDE}>
         $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)

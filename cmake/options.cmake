@@ -3,7 +3,7 @@ include(CheckCCompilerFlag)
 
 set(RLOCK_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread")
 option(RLOCK_COVERAGE "Count the lines that tests execute" OFF)
-option(RLOCK_WERROR "Take warnings for errors" ${PROJECT_IS_TOP_LEVEL})
+option(RLOCK_WERROR "Take warnings for errors" OFF)
 check_c_compiler_flag(-fcf-protection RLOCK_HAS_CF_PROTECTION)
 
 set(warnings -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wundef -Wvla -Wformat=2 -Wcast-qual -Wwrite-strings

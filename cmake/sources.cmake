@@ -3,6 +3,7 @@ set(RLOCK_SOURCES
     src/base/bytes.c
     src/base/error.c
     src/base/flight.c
+    src/base/reply.c
     src/base/timer.c
     src/client/ask.c
     src/client/cancel.c
@@ -11,14 +12,17 @@ set(RLOCK_SOURCES
     src/client/diagnose.c
     src/client/dispatch.c
     src/client/drive.c
+    src/client/held.c
     src/client/lock.c
     src/client/open.c
     src/client/process.c
     src/client/query.c
+    src/client/rights.c
     src/client/scan.c
     src/client/service.c
     src/client/turn.c
     src/client/uri.c
+    src/client/wake.c
     src/fair/fair.c
     src/lock/acquire.c
     src/lock/acquire_end.c
@@ -29,7 +33,7 @@ set(RLOCK_SOURCES
     src/lock/core.c
     src/lock/fenced.c
     src/lock/hold.c
-    src/lock/look.c
+    src/lock/listen.c
     src/lock/nonreentrant.c
     src/lock/orphan.c
     src/lock/place.c
@@ -43,6 +47,7 @@ set(RLOCK_SOURCES
     src/multi/composite.c
     src/multi/multi.c
     src/multi/party.c
+    src/multi/slot.c
     src/multi/wish.c
     src/net/conn.c
     src/net/connect.c
@@ -97,6 +102,7 @@ set(RLOCK_CLI_SOURCES
     cli/team.c
     cli/terminal.c
     cli/text.c
+    cli/waiting.c
     cli/watch.c
 )
 
@@ -111,13 +117,5 @@ set(RLOCK_EXAMPLE_orders
 )
 
 foreach(list IN ITEMS RLOCK_SOURCES RLOCK_LUA RLOCK_CLI_SOURCES RLOCK_EXAMPLES)
-    set(present "")
-    foreach(file IN LISTS ${list})
-        if(EXISTS ${PROJECT_SOURCE_DIR}/${file})
-            list(APPEND present ${PROJECT_SOURCE_DIR}/${file})
-        else()
-            message(STATUS "not there yet: ${file}")
-        endif()
-    endforeach()
-    set(${list} ${present})
+    list(TRANSFORM ${list} PREPEND ${PROJECT_SOURCE_DIR}/)
 endforeach()

@@ -1,5 +1,5 @@
-# Installs the build into a prefix of its own and builds a program against it: shared and static by find_package,
-# shared by pkg-config. Each must run and say the version. The ten lines of C in the README must compile.
+# Installs the build into a prefix of its own and builds a program against it, in C and in C++: shared and static by
+# find_package, shared by pkg-config. Each must run and say the version. The ten lines of C in the README must compile.
 set(top ${BUILD}/test_install)
 set(prefix ${top}/prefix)
 file(REMOVE_RECURSE ${top})
@@ -29,33 +29,38 @@ int main(void)
     return 0;
 }
 ]])
+file(COPY_FILE ${top}/src/main.c ${top}/src/main.cpp)
 file(WRITE ${top}/src/CMakeLists.txt [[
 cmake_minimum_required(VERSION 3.25)
-project(consumer LANGUAGES C)
+project(consumer LANGUAGES C CXX)
 find_package(rlock 0.1 REQUIRED)
-add_executable(shared main.c)
-target_link_libraries(shared PRIVATE rlock::rlock)
-add_executable(static main.c)
-target_link_libraries(static PRIVATE rlock::rlock_static)
+foreach(language IN ITEMS c cpp)
+    add_executable(shared_${language} main.${language})
+    target_link_libraries(shared_${language} PRIVATE rlock::rlock)
+    add_executable(static_${language} main.${language})
+    target_link_libraries(static_${language} PRIVATE rlock::rlock_static)
+endforeach()
 ]])
 
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix})
-run(${CMAKE_COMMAND} -G Ninja -S ${top}/src -B ${top}/build -DCMAKE_C_COMPILER=${CC}
+run(${CMAKE_COMMAND} -G Ninja -S ${top}/src -B ${top}/build -DCMAKE_C_COMPILER=${CC} -DCMAKE_CXX_COMPILER=${CXX}
     -DCMAKE_PREFIX_PATH=${prefix})
 run(${CMAKE_COMMAND} --build ${top}/build)
 
-set(ENV{PKG_CONFIG_PATH} ${prefix}/${LIBDIR}/pkgconfig)
+set(ENV{PKG_CONFIG_PATH} ${prefix}/${LIBDIR}/pkgconfig:$ENV{PKG_CONFIG_PATH})
 run(${PKG_CONFIG} --cflags --libs rlock)
 separate_arguments(pc UNIX_COMMAND "${out}")
-run(${CC} ${top}/src/main.c ${pc} -o ${top}/build/pc)
+run(${CC} ${top}/src/main.c ${pc} -o ${top}/build/pc_c)
+run(${CXX} ${top}/src/main.cpp ${pc} -o ${top}/build/pc_cpp)
 
 file(READ ${README} text)
 string(REGEX MATCH "```c\n(#include [^\n]*\n)([^`]*)```" text "${text}")
 file(WRITE ${top}/src/readme.c "${CMAKE_MATCH_1}#include <stdio.h>\nextern void sell(void);\nvoid f(void)\n{\n${CMAKE_MATCH_2}}\n")
-run(${CC} -std=c11 -pedantic -Wall -Wextra -Werror -c ${top}/src/readme.c ${pc} -o ${top}/build/readme.o)
+run(${CC} -std=c11 -pedantic -Wall -Wextra -Werror -fsyntax-only ${top}/src/readme.c
+    -I${prefix}/include)
 
-set(ENV{LD_LIBRARY_PATH} ${prefix}/${LIBDIR})
-foreach(program IN ITEMS shared static pc)
+set(ENV{LD_LIBRARY_PATH} ${prefix}/${LIBDIR}:$ENV{LD_LIBRARY_PATH})
+foreach(program IN ITEMS shared_c shared_cpp static_c static_cpp pc_c pc_cpp)
     run(${top}/build/${program})
     if(NOT out MATCHES "^${VERSION}, ")
         message(FATAL_ERROR "${program} said: ${out}")

@@ -38,10 +38,9 @@ static struct shared {
     struct times whole, minority_down;
 } * shared;
 
-static struct {
-    pid_t pid;
-    char socket[64], url[80];
-} servers[SERVERS];
+static pid_t servers[SERVERS];
+static char sockets[SERVERS][64];
+static char urls[SERVERS][80];
 
 static char dir[] = "/tmp/rlock-redlock-XXXXXX";
 
@@ -77,14 +76,14 @@ static void start_server(int i)
 {
     const char *binary = getenv("RLOCK_REDIS_SERVER");
 
-    (void)unlink(servers[i].socket);
-    servers[i].pid = fork_bound();
-    if (servers[i].pid == 0) {
+    (void)unlink(sockets[i]);
+    servers[i] = fork_bound();
+    if (servers[i] == 0) {
         (void)dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDOUT_FILENO);
         (void)setpgid(0, 0); /* ^C is not for the server */
         (void)execlp(binary != NULL ? binary : "redis-server", "redis-server", "--port", "0",
-                     "--unixsocket", servers[i].socket, "--save", "", "--appendonly", "no", "--dir",
-                     dir, (char *)NULL);
+                     "--unixsocket", sockets[i], "--save", "", "--appendonly", "no", "--dir", dir,
+                     (char *)NULL);
         (void)fprintf(stderr, "redlock: redis-server: %s; RLOCK_REDIS_SERVER names another\n",
                       strerror(errno));
         _exit(EXIT_FAILURE);
@@ -93,8 +92,8 @@ static void start_server(int i)
 
 static void kill_server(int i)
 {
-    if (kill(servers[i].pid, SIGKILL) == 0) {
-        (void)waitpid(servers[i].pid, NULL, 0);
+    if (kill(servers[i], SIGKILL) == 0) {
+        (void)waitpid(servers[i], NULL, 0);
     }
 }
 
@@ -107,8 +106,7 @@ static int open_lock(struct rlock_client *clients[SERVERS], struct rlock **ret_l
 
     for (int i = 0; i < SERVERS && code == 0; i++) {
         code = rlock_client_open(
-            &RLOCK_CLIENT_OPTS(.url = servers[i].url, .renewed_lease_ms = MAX_LEASE_MS),
-            &clients[i]);
+            &RLOCK_CLIENT_OPTS(.url = urls[i], .renewed_lease_ms = MAX_LEASE_MS), &clients[i]);
         code = code == 0 ? rlock_reentrant_new(clients[i], "counter", NULL, &members[i]) : code;
     }
     if (code == 0) {
@@ -222,8 +220,8 @@ int main(int argc, char **argv)
         return EXIT_FAILURE;
     }
     for (int i = 0; i < SERVERS; i++) {
-        (void)snprintf(servers[i].socket, sizeof(servers[i].socket), "%s/%d", dir, i);
-        (void)snprintf(servers[i].url, sizeof(servers[i].url), "unix://%s", servers[i].socket);
+        (void)snprintf(sockets[i], sizeof(sockets[i]), "%s/%d", dir, i);
+        (void)snprintf(urls[i], sizeof(urls[i]), "unix://%s", sockets[i]);
         start_server(i);
     }
     printf("%d servers, %d workers; a server counts when it has run for %d ms\n", SERVERS, WORKERS,
@@ -253,7 +251,7 @@ int main(int argc, char **argv)
     say_times("a minority is dead", &shared->minority_down);
     for (int i = 0; i < SERVERS; i++) {
         kill_server(i);
-        (void)unlink(servers[i].socket);
+        (void)unlink(sockets[i]);
     }
     (void)rmdir(dir);
     return lost == 0 && atomic_load(&shared->counted) > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
