@@ -178,17 +178,18 @@ bool rlock__core_is_down(const struct rlock__core *core)
     return !core->server.flight.up && core->server.link_code != 0;
 }
 
-/* Calls that nothing was sent for need not wait for a link that will not come, and some of them for
- * none. */
+/* Nobody waits for a link that will not come, whether or not a copy may have run; some whose copies
+ * certainly did not run wait for none. */
 static void fail_waiting(struct rlock__core *core, int64_t now)
 {
     struct rlock__call *call, *after;
 
     DL_FOREACH_SAFE2(core->calls, call, after, all_next)
     {
-        if ((core->server.link_final || call->prompt) && call->step == RLOCK__ASKING &&
-            call->request != NULL && !call->request->sent && call->request->copies == 0 &&
-            call->kind != RLOCK__RELEASE) {
+        const struct rlock__request *request = call->request;
+
+        if (call->step == RLOCK__ASKING && call->kind != RLOCK__RELEASE && request != NULL &&
+            !request->sent && (core->server.link_final || (call->prompt && request->copies == 0))) {
             rlock__call_give_up(call, core->server.link_code, now);
         }
     }
