@@ -113,15 +113,12 @@ struct command command_start_on_terminal(const char *const *words, int *ret_mast
 
 int command_wait(const struct command *command, int64_t timeout_ms)
 {
-    const int64_t deadline_us = test_deadline_us(timeout_ms);
     int status = 0;
 
-    while (waitpid(command->pid, &status, WNOHANG) == 0) {
-        if (!test_pause_until(deadline_us)) {
-            (void)kill(command->pid, SIGKILL);
-            (void)waitpid(command->pid, &status, 0);
-            return -1;
-        }
+    if (!TEST_EVENTUALLY(waitpid(command->pid, &status, WNOHANG) != 0, timeout_ms)) {
+        (void)kill(command->pid, SIGKILL);
+        (void)waitpid(command->pid, &status, 0);
+        return -1;
     }
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }

@@ -24,6 +24,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "run.h"
+#include "stall.h"
 #include "stall_table.h"
 
 #define AGAIN 3
@@ -31,7 +33,6 @@
 #define TOO_LONG 124
 
 static struct stall_table *table;
-static atomic_llong late_us[STALL_PROCESSORS]; /* all that each processor was late by */
 
 static void die(const char *what)
 {
@@ -85,7 +86,6 @@ static void *watch(void *arg)
         atomic_store(&table->processors[processor].due_us, 0);
         if (woke_us - due_us > SLEEP_US) { /* less is how late everybody wakes */
             note(processor, due_us, woke_us);
-            atomic_fetch_add(&late_us[processor], woke_us - due_us);
         }
         clear_next(processor, woke_us);
     }
@@ -129,43 +129,26 @@ static void open_table(void)
     if (fd < 0 || ftruncate(fd, sizeof(*table)) != 0) {
         die("memfd_create");
     }
-    table = mmap(NULL, sizeof(*table), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (table == MAP_FAILED) {
+    (void)snprintf(text, sizeof(text), "%d", fd);
+    (void)setenv("RLOCK_TEST_STALLS", text, 1);
+    table = test_stalls_table();
+    if (table == NULL) {
         die("mmap");
     }
     table->began_us = now_us();
-    (void)snprintf(text, sizeof(text), "%d", fd);
-    (void)setenv("RLOCK_TEST_STALLS", text, 1);
-}
-
-static long long late_by_now(unsigned processor)
-{
-    const long long due_us = atomic_load(&table->processors[processor].due_us);
-    const long long late = due_us != 0 ? now_us() - due_us : 0;
-
-    return atomic_load(&late_us[processor]) + (late > SLEEP_US ? late : 0);
 }
 
 /* Waits until it ends, or has taken too long; 0 no limit. Returns whether it has ended. */
 static bool wait_for_end(pid_t pid, int64_t limit_us)
 {
     struct pollfd ended = {.fd = pidfd_open(pid, 0), .events = POLLIN};
-    const int64_t began_us = now_us();
-    long long before[STALL_PROCESSORS], stalls_us = 0;
+    const int64_t began_us = test_now_us();
 
     if (ended.fd < 0) {
         die("pidfd_open");
     }
-    for (unsigned p = 0; p < table->n_processors; p++) {
-        before[p] = late_by_now(p);
-    }
     while (poll(&ended, 1, 100) == 0 &&
-           (limit_us == 0 || now_us() - began_us - stalls_us < limit_us)) {
-        for (unsigned p = 0; p < table->n_processors; p++) {
-            const long long late = late_by_now(p) - before[p];
-
-            stalls_us = late > stalls_us ? late : stalls_us;
-        }
+           (limit_us == 0 || test_elapsed_us(began_us) - test_stalls_us(began_us) < limit_us)) {
     }
     (void)close(ended.fd);
     return (ended.revents & POLLIN) != 0;
