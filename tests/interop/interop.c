@@ -106,17 +106,25 @@ static struct party party_start(const char *label, const struct version *version
     return party;
 }
 
-/* The newest Redisson plays on Valkey, if it is here, the others on Redis, unless told otherwise.
- */
-static struct test_server *server_for(const struct version *version)
+/* The newest Redisson plays on Valkey, where it is, the others on Redis, unless told otherwise. */
+static void start_servers(const struct version *version, struct test_server **ret_servers, size_t n)
 {
     const bool is_first = version == &run.versions[0];
-    const char *program =
-        is_first && getenv("RLOCK_TEST_SERVER") == NULL && test_server_available("valkey")
-            ? "valkey"
-            : NULL;
+    const bool on_valkey =
+        is_first && getenv("RLOCK_TEST_SERVER") == NULL && test_server_available("valkey");
+    const struct test_server_opts opts = {.program = on_valkey ? "valkey" : NULL,
+                                          .transport = TEST_TCP};
 
-    return test_server_start(&(struct test_server_opts){.program = program, .transport = TEST_TCP});
+    for (size_t i = 0; i < n; i++) {
+        ret_servers[i] = test_server_start(&opts);
+    }
+}
+
+static void stop_servers(struct test_server **servers, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        test_server_stop(servers[i]);
+    }
 }
 
 /* ---- the table ---- */
@@ -262,9 +270,7 @@ static void play_job(const struct version *version, const struct kind *kind, str
     const size_t n = kind_servers(kind);
     struct test_server *servers[MAX_SERVERS] = {NULL};
 
-    for (size_t i = 0; i < n; i++) {
-        servers[i] = server_for(version);
-    }
+    start_servers(version, servers, n);
     struct party java = party_start("Redisson", version, servers, n);
     struct party second = party_start("another Redisson", version, servers, n);
     struct party ours = party_start("rlock", NULL, servers, n);
@@ -285,19 +291,18 @@ static void play_job(const struct version *version, const struct kind *kind, str
     peer_free(java.peer);
     peer_free(second.peer);
     peer_free(ours.peer);
-    for (size_t i = 0; i < n; i++) {
-        test_server_stop(servers[i]);
-    }
+    stop_servers(servers, n);
 }
 
 /* ---- a job: the model of the fair lock, with one version's scripts ---- */
 
 static void play_models(const struct version *version, struct tally *tally)
 {
-    struct test_server *server = server_for(version);
-    struct party java = party_start("Redisson", version, &server, 1);
     char directory[600];
+    struct test_server *server;
 
+    start_servers(version, &server, 1);
+    struct party java = party_start("Redisson", version, &server, 1);
     test_text(directory, sizeof(directory), "%s/scripts", version->directory);
     party_open(&java);
     print_head(version, server, &java);
@@ -343,9 +348,7 @@ static bool play_stress(struct tally *tally)
     for (size_t i = 0; i < CELLS_SLOTS; i++) {
         peer_free(parties[i].peer);
     }
-    for (size_t i = 0; i < N_SERVERS; i++) {
-        test_server_stop(servers[i]);
-    }
+    stop_servers(servers, N_SERVERS);
     return is_witnessed && is_clean;
 }
 
@@ -353,22 +356,23 @@ static bool play_stress(struct tally *tally)
 
 static bool share(const struct version *version)
 {
-    struct test_server *server = server_for(version);
+    struct test_server *servers[SHARES_SERVERS];
     struct party parties[SHARES_PARTIES];
     const struct shares_opts opts = {.parties = parties,
                                      .is_whole = strcmp(run.shares, "whole") == 0};
 
+    start_servers(version, servers, SHARES_SERVERS);
     for (size_t i = 0; i < SHARES_PARTIES; i++) {
-        parties[i] =
-            party_start(i == 0 ? "Redisson" : "rlock", i == 0 ? version : NULL, &server, 1);
+        parties[i] = party_start(i == 0 ? "Redisson" : "rlock", i == 0 ? version : NULL, servers,
+                                 SHARES_SERVERS);
         party_open(&parties[i]);
     }
-    print_head(version, server, &parties[0]);
+    print_head(version, servers[0], &parties[0]);
     const bool is_good = interop_shares(&opts);
     for (size_t i = 0; i < SHARES_PARTIES; i++) {
         peer_free(parties[i].peer);
     }
-    test_server_stop(server);
+    stop_servers(servers, SHARES_SERVERS);
     return is_good;
 }
 

@@ -234,7 +234,7 @@ bool interop_model(const char *programs, const char *name);
 /* Runs a program beside the witness; its output goes to the file `log`, or where ours does. */
 bool interop_succeeds(const char *programs, const char *const *argv, const char *log);
 
-enum { SHARES_PARTIES = 3 };
+enum { SHARES_PARTIES = 3, SHARES_SERVERS = 3 };
 
 /* A process of Redisson's, and two of ours. */
 struct shares_opts {
