@@ -129,7 +129,7 @@ static void on_error(struct rlock__call *call, const struct rlock__reply *reply,
 
 static void on_lost_outer(struct rlock__call *call, const struct rlock__answer *answer, int64_t now)
 {
-    rlock__hold_lose(call->hold, rlock__reason_gone(answer), now);
+    rlock__hold_gone(call->hold, answer->taken, now);
     rlock__acquire_say(call, RLOCK_ELOST, now);
     rlock__acquire_refuse(call, RLOCK_ELOST, now);
 }

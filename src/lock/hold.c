@@ -413,9 +413,16 @@ void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_
     rlock__place_wake(core, hold->spec, 0, now);
 }
 
-enum rlock_reason rlock__reason_gone(const struct rlock__answer *answer)
+void rlock__hold_gone(struct rlock__hold *hold, bool taken, int64_t now)
 {
-    return answer->taken ? RLOCK_LOST_TAKEN : RLOCK_LOST_DELETED;
+    enum rlock_reason reason = taken ? RLOCK_LOST_TAKEN : RLOCK_LOST_DELETED;
+
+    if (now >= hold->valid_until) { /* its end came before the answer, and needed nobody's help */
+        reason = RLOCK_LOST_EXPIRED;
+    } else if (hold->leased_at < hold->core->server.stepped_at) { /* its lease ended early */
+        reason = RLOCK_LOST_CLOCK_STEPPED;
+    }
+    rlock__hold_lose(hold, reason, now);
 }
 
 static void sweep(struct rlock__hold *hold, int64_t now)

@@ -67,6 +67,9 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
 void rlock__hold_ended(struct rlock__hold *hold, const struct rlock__answer *answer, int64_t now);
 /* The hold is lost, for good. Harmless unless it is held. */
 void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_t now);
+/* The server answered that it has no such hold; whether somebody else has the lock. It is lost, for
+ * the reason that explains it. */
+void rlock__hold_gone(struct rlock__hold *hold, bool taken, int64_t now);
 /* Whether it is renewed: for a level that asked for that, or a composite that is not whole yet. */
 bool rlock__hold_is_renewed(const struct rlock__hold *hold);
 void rlock__hold_set_count(struct rlock__hold *hold, uint32_t count);
@@ -84,8 +87,6 @@ void rlock__hold_free(struct rlock__hold *hold);
  * or the client. Looks at no more rows than so many; returns at how many. */
 size_t rlock__holds_sweep(struct rlock__core *core, size_t most, int64_t now);
 void rlock__holds_fini(struct rlock__core *core);
-/* Why a hold is gone that the server does not know. */
-enum rlock_reason rlock__reason_gone(const struct rlock__answer *answer);
 
 /* ---- acquire.c, release.c, command.c, listen.c ---- */
 

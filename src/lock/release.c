@@ -79,7 +79,7 @@ static void on_gone(struct rlock__hold *hold, const struct rlock__answer *answer
         return;
     }
     hold->releasing = false;
-    rlock__hold_lose(hold, rlock__reason_gone(answer), now);
+    rlock__hold_gone(hold, answer->taken, now);
     end_lost(hold, now);
 }
 

@@ -87,13 +87,6 @@ static void again(struct rlock__hold *hold, int64_t now)
     rlock__hold_plan(hold);
 }
 
-/* Whether the server's clock was set forward since it gave the hold its lease, which so ended
- * early. */
-static bool is_overtaken(const struct rlock__hold *hold)
-{
-    return hold->leased_at < hold->core->server.stepped_at;
-}
-
 static void on_hold_answer(struct rlock__hold *hold, int64_t status, int64_t t0, int64_t lease_us,
                            int64_t now)
 {
@@ -108,9 +101,7 @@ static void on_hold_answer(struct rlock__hold *hold, int64_t status, int64_t t0,
         hold->due = rlock__renew_due(hold->core, t0, lease_us);
         rlock__hold_plan(hold);
     } else if (status == 0 || status == -1) {
-        enum rlock_reason gone = status == -1 ? RLOCK_LOST_TAKEN : RLOCK_LOST_DELETED;
-
-        rlock__hold_lose(hold, is_overtaken(hold) ? RLOCK_LOST_CLOCK_STEPPED : gone, now);
+        rlock__hold_gone(hold, status == -1, now);
     } else {
         again(hold, now);
     }

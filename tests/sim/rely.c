@@ -173,6 +173,7 @@ static void check_hold(struct sim_user *user, unsigned side)
         sim_violate(world, "client %u: a hold of %s is valid again", client->index, key);
     }
     hold->over |= until != 0 && until <= now;
+    hold->until = until != 0 ? until : hold->until;
     if (hold->held_until != 0 && until > hold->held_until) {
         sim_violate(world, "client %u: holds %s longer than its max_hold", client->index, key);
     }
@@ -268,6 +269,12 @@ void sim_rely_lost(const struct sim_user *user, unsigned side, enum rlock_reason
         sim_server_count(user, side) != 0) {
         sim_violate(client->world, "client %u: a hold of %s is lost, and is there", client->index,
                     world->keys[user->key]);
+    }
+    if ((reason == RLOCK_LOST_TAKEN || reason == RLOCK_LOST_DELETED) &&
+        hold->until <= sim_clock(client)) {
+        sim_violate(client->world,
+                    "client %u: a hold of %s has expired, and is told to be gone: %s",
+                    client->index, world->keys[user->key], rlock_reason_text(reason));
     }
     if ((hold->renewed & ((2U << hold->depth) - 1)) == 0 || client->closed ||
         client->specs[side][user->key]->tuning.max_hold_us != 0) {

@@ -85,6 +85,7 @@ struct sim_hold {
     bool half;          /* a level may have been released though that was refused */
     bool lost;          /* reported */
     bool over;          /* its validity was seen to end */
+    int64_t until;      /* client's clock: what its validity last was, while it had one */
     bool begun;         /* its last release was refused: it may be tried again, and no more */
     int64_t not_after;  /* client's clock: not renewed beyond, its unlock was refused; 0 any time */
     bool expired;       /* on the server, by its clock */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What holds that a step of the server's clock ended are told: each of them the same, whatever
- * their kind, and in whatever batch they are renewed. And when a server started whose clock is
- * set. */
+ * their kind, and in whatever batch they are renewed. What those are told that time ended. And when
+ * a server started whose clock is set. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,14 +28,16 @@ struct scene {
     int64_t now, step; /* the server's clock is so far ahead */
 };
 
-/* Answers what is sent until nothing more is: this to each hold that it is about. */
+/* Answers what is sent until nothing more is: this to each hold that it is about; below 0 it is
+ * gone, and nobody has the lock. */
 static void answer(struct scene *scene, int64_t status)
 {
     struct rlock__flight *flight = &scene->core.server.flight;
 
     while (flight->sent != NULL) {
-        struct rlock__value values[RLOCK__BATCH + 2] = {{.type = RLOCK__REPLY_INT, .num = status}};
-        struct rlock__reply reply = {.v = values, .n = 1, .is_array = true};
+        struct rlock__value values[RLOCK__BATCH + 2] = {{.type = RLOCK__REPLY_INT, .num = status},
+                                                        {.type = RLOCK__REPLY_INT}};
+        struct rlock__reply reply = {.v = values, .n = status < 0 ? 2 : 1, .is_array = true};
         int64_t clock = scene->now + scene->step;
 
         alone_carry(flight);
@@ -159,6 +161,38 @@ static void what_goes_without_a_step_or_was_taken_after_it_is_deleted(void **sta
     shut(&scene);
 }
 
+/* Has the owner of the first lock begin this, and answers after that time that the hold is gone. */
+static int find_gone(struct scene *scene, enum rlock__call_kind kind, int64_t after_us)
+{
+    struct rlock__call call = {
+        .kind = kind, .spec = scene->specs[0], .owner = scene->calls[0].owner};
+
+    rlock__core_begin(&scene->core, &call, scene->now);
+    scene->now += after_us;
+    answer(scene, -1);
+    return call.code;
+}
+
+/* Its end lay between the question and the answer: nobody deleted it. */
+static void what_is_found_gone_after_its_end_has_expired(void **state)
+{
+    static struct scene scene;
+
+    (void)state;
+    for (int nested = 0; nested < 2; nested++) {
+        open(&scene);
+        assert_int_equal(find_gone(&scene, nested ? RLOCK__ACQUIRE : RLOCK__RELEASE, LEASE_US),
+                         RLOCK_ELOST);
+        assert_lost(&scene, 1, RLOCK_LOST_EXPIRED);
+        shut(&scene);
+        open(&scene);
+        assert_int_equal(find_gone(&scene, nested ? RLOCK__ACQUIRE : RLOCK__RELEASE, LEASE_US / 2),
+                         RLOCK_ELOST);
+        assert_lost(&scene, 1, RLOCK_LOST_DELETED);
+        shut(&scene);
+    }
+}
+
 /* A run of the server was first seen when it told 10 s; whatever it tells later, it has started no
  * sooner than that, and no later than when it was seen. */
 static void of_one_run_the_latest_start_counts_that_it_told(void **state)
@@ -187,6 +221,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_that_a_step_of_the_servers_clock_ended_say_so),
         cmocka_unit_test(what_goes_without_a_step_or_was_taken_after_it_is_deleted),
+        cmocka_unit_test(what_is_found_gone_after_its_end_has_expired),
         cmocka_unit_test(of_one_run_the_latest_start_counts_that_it_told),
     };
 
