@@ -94,14 +94,40 @@ static bool inherits(struct pair *pair, int waiting, struct remains remains)
     return true;
 }
 
+/*
+ * Has the holder take so many levels, and the other side wait for it, all before the first renewal.
+ * A fair waiter of an old Redisson that looks again while a renewed lease has still to run waits
+ * for a message alone (docs/interop.md), and no holder that stands still sends one. Where the
+ * machine was too slow for that both give it back, and begin anew; the last time they go on as it
+ * is.
+ */
+static bool is_awaited_unrenewed(struct pair *pair, int levels, int *ret_waiting)
+{
+    for (int tries = 20;; tries--) {
+        const int64_t since_us = test_now_us();
+        for (int i = 0; i < levels; i++) {
+            EXPECT(pair, pair_does(pair, pair->holder, "a", "lock 0"));
+        }
+        *ret_waiting = pair_tell(pair, pair->waiter, "a", "lock 0");
+        EXPECT(pair, pair_is_awaited(pair));
+        if (tries == 0 || test_elapsed_us(since_us) < SHORT_MS * 1000 / 4) {
+            return true;
+        }
+        for (int i = 0; i < levels; i++) {
+            EXPECT(pair, pair_does(pair, pair->holder, "a", "unlock"));
+        }
+        EXPECT(pair, pair_wait(pair, pair->waiter, *ret_waiting, PROMPT_MS).ok);
+        EXPECT(pair, pair_does(pair, pair->waiter, "a", "unlock"));
+    }
+}
+
 bool interop_stall(struct pair *pair)
 {
     char field[256];
+    int waiting;
 
     pair->client = "short";
-    EXPECT(pair, pair_does(pair, pair->holder, "a", "lock 0"));
-    const int waiting = pair_tell(pair, pair->waiter, "a", "lock 0");
-    EXPECT(pair, pair_is_awaited(pair));
+    EXPECT(pair, is_awaited_unrenewed(pair, 1, &waiting));
     const struct remains remains = remains_of(pair);
     test_freeze(peer_pid(pair->holder->peer));
     const bool is_inherited = inherits(pair, waiting, remains);
@@ -120,13 +146,11 @@ bool interop_stall(struct pair *pair)
 
 bool interop_crash(struct pair *pair)
 {
+    const bool nests = pair->kind->is_reentrant && strcmp(pair->kind->name, "write") != 0;
+    int waiting; /* a write lock of Redisson's adds the leases of its levels up */
+
     pair->client = "short";
-    EXPECT(pair, pair_does(pair, pair->holder, "a", "lock 0"));
-    if (pair->kind->is_reentrant && strcmp(pair->kind->name, "write") != 0) { /* adds leases up */
-        EXPECT(pair, pair_does(pair, pair->holder, "a", "lock 0"));
-    }
-    const int waiting = pair_tell(pair, pair->waiter, "a", "lock 0");
-    EXPECT(pair, pair_is_awaited(pair));
+    EXPECT(pair, is_awaited_unrenewed(pair, nests ? 2 : 1, &waiting));
     const struct remains remains = remains_of(pair);
     peer_kill(pair->holder->peer);
     const bool is_inherited = inherits(pair, waiting, remains);
