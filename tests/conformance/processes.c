@@ -64,7 +64,7 @@ static int wait_until_killed(struct test_peer *peer, void *payload)
 
     TEST_CHECK(test_peer_recv(peer, 5000) == SAYS_GO);
     actor_begin(waiter, act_lock, lock, NULL);
-    TEST_CHECK(TEST_EVENTUALLY(conf_waiting(client) == 1, 5000));
+    TEST_CHECK(TEST_EVENTUALLY(test_waiting(client) == 1, 5000));
     test_peer_send(peer, SAYS_READY);
     for (;;) {
         (void)pause();

@@ -2,7 +2,6 @@
 #include "world.h"
 
 #include <pthread.h>
-#include <utlist.h>
 
 #include "client/lock.h"
 #include "world_impl.h"
@@ -313,24 +312,9 @@ void conf_assert_usually_took(int64_t *us, size_t n, int64_t usual_ms, int64_t m
 
 /* ---- What is known ---- */
 
-size_t conf_waiting(struct rlock_client *client)
-{
-    const struct rlock__call *call;
-    size_t n = 0;
-
-    rlock__enter(client);
-    DL_FOREACH2(client->core.calls, call, all_next)
-    {
-        n += call->step == RLOCK__LINED_UP || call->step == RLOCK__QUEUED ||
-             call->step == RLOCK__SLEEPING;
-    }
-    rlock__leave(client);
-    return n;
-}
-
 void conf_await_waiting(struct rlock_client *client, size_t n)
 {
-    assert_true(TEST_EVENTUALLY(conf_waiting(client) == n, 10000));
+    assert_true(TEST_EVENTUALLY(test_waiting(client) == n, 10000));
 }
 
 static struct rlock_info inspect(struct rlock *lock)

@@ -24,6 +24,7 @@
 
 #include "support/run.h"
 #include "support/server.h"
+#include "support/waiting.h"
 #include "support/witness.h"
 
 #include <cmocka.h>
@@ -130,8 +131,6 @@ act_fn act_pass_through;
 
 /* ---- what is known ---- */
 
-/* How many calls of this client wait for a lock, settled: nothing of them is in flight. */
-size_t conf_waiting(struct rlock_client *client);
 /* Waits until that many do. */
 void conf_await_waiting(struct rlock_client *client, size_t n);
 

@@ -6,6 +6,7 @@
 #include "fault/clock.h"
 #include "fault/scene.h"
 #include "fault/verbs.h"
+#include "support/waiting.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,6 +30,12 @@ static struct rlock_client_opts unhurried(void)
 {
     return RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000 * test_slack(),
                              .connect_timeout_ms = 1000 * test_slack());
+}
+
+/* Waits until so many of the actor's calls wait for a lock, and nothing of them is in flight. */
+static bool is_settled(const struct actor *actor, size_t n)
+{
+    return TEST_EVENTUALLY(test_waiting(actor->client) == n, 5000);
 }
 
 /* ---- The wall clock ---- */
@@ -208,7 +215,7 @@ static void a_waiter_goes_on_waiting_after_the_sleep(void **state)
     actor_open(&actor, &scene, unhurried());
     waiter_start(&timed, &actor, RLOCK_TAKE(.wait_ms = 30 * 60000));
     waiter_start(&waiter, &actor, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER));
-    assert_true(scene_wait_waiters(&scene, 1));
+    assert_true(is_settled(&actor, 2));
     clock_suspend_ms(HOUR_MS);
     clock_skip_ms(RECHECK_MS); /* whoever slept meanwhile sleeps on, so long at most */
     assert_int_equal(waiter_join(&timed), RLOCK_ETIMEDOUT);
@@ -233,13 +240,14 @@ static void a_waiter_looks_again_after_five_seconds_without_a_message(void **sta
     scene_take_by_hand(&scene, 0);
     actor_open(&actor, &scene, unhurried());
     waiter_start(&waiter, &actor, &patient);
-    assert_true(scene_wait_waiters(&scene, 1));
     for (int i = 0; i < 3; i++) { /* each time in vain */
+        assert_true(is_settled(&actor, 1));
         calls = scene_info(&scene, "commandstats", "cmdstat_evalsha:calls");
         clock_skip_ms(RECHECK_MS);
         assert_true(TEST_EVENTUALLY(
             scene_info(&scene, "commandstats", "cmdstat_evalsha:calls") > calls, 5000));
     }
+    assert_true(is_settled(&actor, 1));
     free(test_server_cmd(scene.server, "DEL " SCENE_NAME)); /* in silence */
     clock_skip_ms(RECHECK_MS);
     assert_int_equal(waiter_join(&waiter), 0);
@@ -261,7 +269,7 @@ static void every_message_may_be_lost(void **state)
     for (int i = 0; i < 5; i++) {
         assert_code(rlock_lock_with(rival.lock, RLOCK_TAKE(.lease_ms = HOUR_MS), NULL), 0);
         waiter_start(&waiter, &actor, &patient);
-        assert_true(scene_wait_waiters(&scene, 1));
+        assert_true(is_settled(&actor, 1));
         assert_true(actor_step(&rival));
         assert_code(rlock_unlock(rival.lock), 0);
         clock_skip_ms(RECHECK_MS);
@@ -324,7 +332,7 @@ static void a_subscriber_whose_peer_vanished_is_found_out(void **state)
     scene_take_by_hand(&scene, 0);
     actor_open(&actor, &scene, unhurried());
     waiter_start(&waiter, &actor, &patient);
-    assert_true(scene_wait_waiters(&scene, 1));
+    assert_true(is_settled(&actor, 1));
     accepted = proxy_stats(scene.proxy).accepted;
     proxy_black_hole(scene.proxy, PROXY_SUBSCRIBERS, true);
     proxy_black_hole(scene.proxy, PROXY_SUBSCRIBERS, false);
