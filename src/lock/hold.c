@@ -417,9 +417,10 @@ void rlock__hold_gone(struct rlock__hold *hold, bool taken, int64_t now)
 {
     enum rlock_reason reason = taken ? RLOCK_LOST_TAKEN : RLOCK_LOST_DELETED;
 
-    if (now >= hold->valid_until) { /* its end came before the answer, and needed nobody's help */
+    if (now >= hold->valid_until) { /* it had ended before the answer came */
         reason = RLOCK_LOST_EXPIRED;
-    } else if (hold->leased_at < hold->core->server.stepped_at) { /* its lease ended early */
+    } else if (hold->leased_at < hold->core->server.stepped_at) {
+        /* the clock was set forward since then, so the lease ended early */
         reason = RLOCK_LOST_CLOCK_STEPPED;
     }
     rlock__hold_lose(hold, reason, now);

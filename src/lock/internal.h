@@ -67,8 +67,8 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
 void rlock__hold_ended(struct rlock__hold *hold, const struct rlock__answer *answer, int64_t now);
 /* The hold is lost, for good. Harmless unless it is held. */
 void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_t now);
-/* The server answered that it has no such hold; whether somebody else has the lock. It is lost, for
- * the reason that explains it. */
+/* The server answered that it has no such hold; taken: somebody else has the lock. The hold is
+ * lost: it has expired, the server's clock was set, or it was taken or deleted. */
 void rlock__hold_gone(struct rlock__hold *hold, bool taken, int64_t now);
 /* Whether it is renewed: for a level that asked for that, or a composite that is not whole yet. */
 bool rlock__hold_is_renewed(const struct rlock__hold *hold);

@@ -200,8 +200,8 @@ void thousands_of_relocks_cause_no_renewal(struct world *w)
     assert_int_equal(renewals(w, 0), 0);
 }
 
-/* Those that fall due within a three-hundredth of the lease share a script, and go on together: as
- * many groups as the taking took such times. */
+/* Holds that fall due within the same three-hundredth of a lease share a script, and stay together
+ * from then on. So there are no more groups than three-hundredths passed while they were taken. */
 void renewals_of_many_holds_share_scripts(struct world *w)
 {
     enum { N = 100 };
@@ -225,7 +225,7 @@ void renewals_of_many_holds_share_scripts(struct world *w)
     (void)STAYS(true, lease_ms);
     calls = conf_calls(w, "evalsha");
     periods = test_elapsed_us(since_us) * 3 / (lease_ms * 1000) + 1;
-    assert_in_range(calls, 2, groups * periods); /* of 300 renewals, and more on a slow machine */
+    assert_in_range(calls, 2, groups * periods); /* of 300 renewals or more */
     for (int i = 0; i < N; i++) {
         assert_true(rlock_is_valid(locks[i]));
         assert_code(rlock_unlock(locks[i]), 0);

@@ -95,11 +95,11 @@ static bool inherits(struct pair *pair, int waiting, struct remains remains)
 }
 
 /*
- * Has the holder take so many levels, and the other side wait for it, all before the first renewal.
+ * The holder takes so many levels, and the other side waits for it, all before the first renewal.
  * A fair waiter of an old Redisson that looks again while a renewed lease has still to run waits
  * for a message alone (docs/interop.md), and no holder that stands still sends one. Where the
- * machine was too slow for that both give it back, and begin anew; the last time they go on as it
- * is.
+ * machine was too slow for that, both give it back and begin anew. The last attempt counts however
+ * long it took.
  */
 static bool is_awaited_unrenewed(struct pair *pair, int levels, int *ret_waiting)
 {
@@ -146,8 +146,9 @@ bool interop_stall(struct pair *pair)
 
 bool interop_crash(struct pair *pair)
 {
+    /* a write lock adds up the leases of its levels, so it has one */
     const bool nests = pair->kind->is_reentrant && strcmp(pair->kind->name, "write") != 0;
-    int waiting; /* a write lock of Redisson's adds the leases of its levels up */
+    int waiting;
 
     pair->client = "short";
     EXPECT(pair, is_awaited_unrenewed(pair, nests ? 2 : 1, &waiting));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What holds that a step of the server's clock ended are told: each of them the same, whatever
- * their kind, and in whatever batch they are renewed. What those are told that time ended. And when
- * a server started whose clock is set. */
+ * their kind, and in whatever batch they are renewed. What holds are told that ended by
+ * themselves. And when a server started whose clock is set. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
