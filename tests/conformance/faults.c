@@ -131,6 +131,7 @@ void a_hold_survives_its_connections(struct world *w)
     do {
         free(test_server_cmd(conf_server(w), "CLIENT KILL TYPE normal"));
         assert_true(STAYS(rlock_is_valid(lock), 50));
+        assert_true(conf_is_locked(lock)); /* connected again, however long that takes here */
     } while (test_now_us() < end_us);
     assert_code(rlock_unlock(lock), 0);
 }

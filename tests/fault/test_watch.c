@@ -222,7 +222,7 @@ static void a_full_link_without_an_answer_is_replaced(void **state)
 
     (void)state;
     scene_open(&scene, &(struct scene_opts){.proxied = true});
-    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = scene_ms(500)));
+    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = scene_ms(1000)));
     assert_code(actor_visit(&actor, NULL), 0); /* connected */
     proxy_hold_requests(scene.proxy, true);
     TEST_CHECK(name != NULL);

@@ -19,3 +19,21 @@ size_t test_waiting(struct rlock_client *client)
     rlock__leave(client);
     return n;
 }
+
+size_t test_asked(struct rlock_client *client)
+{
+    const struct rlock__call *call;
+    bool written;
+    size_t n = 0;
+
+    rlock__take_turn(client);
+    rlock__enter(client);
+    DL_FOREACH2(client->core.calls, call, all_next)
+    {
+        n += call->step == RLOCK__ASKING && call->request != NULL && call->request->sent;
+    }
+    written = client->core.server.flight.out.len == 0 && client->link.sent == client->link.out.len;
+    rlock__leave_in_turn(client);
+    rlock__give_turn(client);
+    return written ? n : 0;
+}

@@ -9,5 +9,7 @@ struct rlock_client;
 
 /* How many calls of this client wait for a lock, settled: nothing of them is in flight. */
 size_t test_waiting(struct rlock_client *client);
+/* How many have sent a request, and wait for its reply; 0 while anything is still to be written. */
+size_t test_asked(struct rlock_client *client);
 
 #endif
