@@ -224,12 +224,14 @@ static int deliver(struct rlock_client *client)
 bool rlock__drive_read(struct rlock_client *client)
 {
     struct rlock__link *link = &client->link;
-    int n = 0;
+    bool any = false;
+    int n;
 
     rlock__take_turn(client);
     if (link->gen != 0) {
         n = rlock__conn_read(link->conn);
-        if (n > 0) {
+        any = n > 0;
+        if (any) {
             n = deliver(client);
         }
         if (n < 0) {
@@ -239,15 +241,35 @@ bool rlock__drive_read(struct rlock_client *client)
         }
     }
     rlock__give_turn(client);
-    return n > 0;
+    return any;
+}
+
+/* Whether an answer is awaited to what was asked before this byte of the link. */
+static bool awaits(struct rlock_client *client, uint64_t end)
+{
+    const struct rlock__request *oldest;
+    bool awaited;
+
+    rlock__enter(client);
+    oldest = client->core.server.flight.sent;
+    awaited = oldest != NULL && oldest->end <= end;
+    (void)pthread_mutex_unlock(&client->mutex);
+    return awaited;
 }
 
 bool rlock__drive_read_all(struct rlock_client *client)
 {
     bool any = false;
+    uint64_t end;
 
+    rlock__enter(client);
+    end = client->core.server.flight.appended;
+    (void)pthread_mutex_unlock(&client->mutex);
     while (rlock__drive_read(client)) {
         any = true;
+        if (!awaits(client, end)) { /* what comes now, others have asked for meanwhile */
+            break;
+        }
     }
     return any;
 }
