@@ -244,7 +244,7 @@ bool rlock__drive_read(struct rlock_client *client)
     return any;
 }
 
-/* Whether an answer is awaited to what was asked before this byte of the link. */
+/* Whether a request that ends before this offset of the link's bytes still waits for its answer. */
 static bool awaits(struct rlock_client *client, uint64_t end)
 {
     const struct rlock__request *oldest;
@@ -267,7 +267,7 @@ bool rlock__drive_read_all(struct rlock_client *client)
     (void)pthread_mutex_unlock(&client->mutex);
     while (rlock__drive_read(client)) {
         any = true;
-        if (!awaits(client, end)) { /* what comes now, others have asked for meanwhile */
+        if (!awaits(client, end)) { /* the rest answers what was sent meanwhile */
             break;
         }
     }

@@ -331,8 +331,8 @@ static void a_process_that_was_stopped_hears_its_answers_first(void **state)
     struct page *page;
 
     (void)state;
-    /* by TCP: a unix socket takes 167 requests sent one by one, and refusals of several reads are
-     * meant */
+    /* A unix socket holds no more than 167 requests that are sent one by one, so TCP. There must be
+     * more refusals than the client takes in one read. */
     scene_open(&scene, &(struct scene_opts){.server.transport = TEST_TCP});
     free(test_server_cmd(scene.server, "HSET b %0120d:1 1", 0));
     page = page_new(&scene);

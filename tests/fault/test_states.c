@@ -88,13 +88,13 @@ static void a_restart_that_keeps_the_data_keeps_the_hold(void **state)
     struct scene scene;
     struct actor actor, rival;
     struct waiter waiter;
+    struct rlock_client_opts opts = unhurried();
     const int64_t lease_ms = scene_ms(2000);
 
     (void)state;
     scene_open(&scene, &(struct scene_opts){.server.aof = true});
-    actor_open(
-        &actor, &scene,
-        RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms, .op_timeout_ms = 5000 * test_slack()));
+    opts.renewed_lease_ms = lease_ms;
+    actor_open(&actor, &scene, opts);
     actor_open_direct(&rival, &scene);
     assert_code(rlock_try_lock(actor.lock), 0);
     waiter_start(&waiter, &rival, &patient);
