@@ -1,6 +1,6 @@
 # cmake -DSCRIPTS=<list> -DROOT=<lua> -DOUT=<directory> -P embed_lua.cmake
 # Writes lua_scripts.c and lua_scripts.h: each lua/<kind>/<verb>.lua as a struct rlock__script with its bytes and the
-# SHA-1 that Redis will compute of them, and the shapes of its replies, from its comment "-- Shapes …" (base/reply.h).
+# SHA-1 that Redis will compute of them, and the shapes of its replies, from its comment "-- Shapes …" (wire/reply.h).
 # Comment lines and blank lines stay at home. A script may have others as functions: include '<kind>/<verb>' is a function
 # of KEYS and ARGV.
 set(declared "")
@@ -63,7 +63,7 @@ set(note "/* Written by cmake/embed_lua.cmake from lua/; do not edit. */\n")
 file(WRITE ${OUT}/lua_scripts.h "${note}#ifndef RLOCK__LUA_SCRIPTS_H
 #define RLOCK__LUA_SCRIPTS_H
 
-#include \"base/script.h\"
+#include \"wire/script.h\"
 
 ${declared}
 /* All of them, ended by NULL. */

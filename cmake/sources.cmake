@@ -2,8 +2,6 @@
 set(RLOCK_SOURCES
     src/base/bytes.c
     src/base/error.c
-    src/base/flight.c
-    src/base/reply.c
     src/base/timer.c
     src/client/ask.c
     src/client/cancel.c
@@ -61,6 +59,8 @@ set(RLOCK_SOURCES
     src/rw/read.c
     src/rw/rw.c
     src/rw/write.c
+    src/wire/flight.c
+    src/wire/reply.c
 )
 
 set(RLOCK_LUA

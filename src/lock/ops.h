@@ -10,7 +10,7 @@
 #include <rlock/rlock.h>
 #include <stdatomic.h>
 
-#include "base/flight.h"
+#include "wire/flight.h"
 
 struct rlock__core;
 

@@ -26,7 +26,7 @@
 #include <rlock/rlock.h>
 #include <sys/types.h>
 
-#include "base/reply.h"
+#include "wire/reply.h"
 
 struct rlock__tls;
 

@@ -7,7 +7,7 @@
 #ifndef RLOCK_NET_RESP_H
 #define RLOCK_NET_RESP_H
 
-#include "base/reply.h"
+#include "wire/reply.h"
 
 struct rlock__resp;
 

@@ -3,8 +3,8 @@
 #ifndef RLOCK_TESTS_SIM_REPLY_H
 #define RLOCK_TESTS_SIM_REPLY_H
 
-#include "base/reply.h"
 #include "resp.h"
+#include "wire/reply.h"
 
 static inline size_t sim_flatten(const struct sim_resp *node, struct rlock__value *values, size_t n)
 {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/flight.h"
+#include "wire/flight.h"
 
 #include <cmocka.h>
 

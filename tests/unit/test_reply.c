@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/reply.h"
+#include "wire/reply.h"
 
 #include <lua_scripts.h>
 #include <cmocka.h>

@@ -12,13 +12,13 @@
  *
  * Threads: none of its own; used under the client's mutex. It knows no socket and no clock.
  */
-#ifndef RLOCK_BASE_FLIGHT_H
-#define RLOCK_BASE_FLIGHT_H
+#ifndef RLOCK_WIRE_FLIGHT_H
+#define RLOCK_WIRE_FLIGHT_H
 
 #include "base/bytes.h"
-#include "base/reply.h"
-#include "base/script.h"
 #include "base/time.h"
+#include "wire/reply.h"
+#include "wire/script.h"
 
 /* A command as it goes onto the wire: a script with keys and arguments, or a plain command (script
  * NULL, no keys). */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A server's reply as the core sees it: scalars in a row, borrowed from whoever parsed them. */
-#ifndef RLOCK_BASE_REPLY_H
-#define RLOCK_BASE_REPLY_H
+#ifndef RLOCK_WIRE_REPLY_H
+#define RLOCK_WIRE_REPLY_H
 
 #include "base/bytes.h"
 

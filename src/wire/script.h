@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A Lua script, embedded at build time from lua/<kind>/<verb>.lua. */
-#ifndef RLOCK_BASE_SCRIPT_H
-#define RLOCK_BASE_SCRIPT_H
+#ifndef RLOCK_WIRE_SCRIPT_H
+#define RLOCK_WIRE_SCRIPT_H
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/flight.h"
+#include "wire/flight.h"
 
 #include <stdio.h>
 #include <stdlib.h>

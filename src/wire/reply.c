@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/reply.h"
+#include "wire/reply.h"
 
 static bool value_fits(const struct rlock__value *value, char what, size_t parts)
 {
