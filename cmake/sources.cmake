@@ -59,6 +59,7 @@ set(RLOCK_SOURCES
     src/rw/read.c
     src/rw/rw.c
     src/rw/write.c
+    src/wire/command.c
     src/wire/flight.c
     src/wire/reply.c
 )
