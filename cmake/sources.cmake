@@ -60,7 +60,7 @@ set(RLOCK_SOURCES
     src/rw/rw.c
     src/rw/write.c
     src/wire/command.c
-    src/wire/flight.c
+    src/wire/pipeline.c
     src/wire/reply.c
 )
 

@@ -51,7 +51,7 @@ void rlock__link_broke(struct rlock_client *client, int code, const char *text)
     rlock__core_link_down(&client->core, gen, code, final, text, now);
     of_use = gen != 0 && (link->heard || now >= link->up_at + RLOCK__SECOND);
     pause = rlock__retry_pause(client, of_use, &link->failures);
-    if (gen != 0 && client->core.server.flight.lied) { /* and may do so each time */
+    if (gen != 0 && client->core.server.pipeline.lied) { /* and may do so each time */
         pause = rlock__max(pause, rlock__backoff(&client->core, 0));
     }
     link->retry_at = now + pause;
@@ -64,7 +64,7 @@ void rlock__link_broke(struct rlock_client *client, int code, const char *text)
 /* Notes what went out. With the mutex held. */
 static void note_written(struct rlock_client *client)
 {
-    rlock__flight_wrote(&client->core.server.flight, client->link.unnoted);
+    rlock__pipeline_wrote(&client->core.server.pipeline, client->link.unnoted);
     client->link.unnoted = 0;
 }
 
@@ -75,26 +75,26 @@ enum taken { NOTHING, TO_LOOK, TO_SEND };
 static enum taken take(struct rlock_client *client, bool looked)
 {
     struct rlock__link *link = &client->link;
-    struct rlock__flight *flight = &client->core.server.flight;
+    struct rlock__pipeline *pipeline = &client->core.server.pipeline;
     char why[RLOCK__DETAIL_SIZE];
     const char *cause;
     bool present, close, look = false;
 
     atomic_store(&client->send_wanted, false);
     rlock__enter(client);
-    present = flight->gen == link->gen;
-    close = present && flight->close;
-    cause = flight->why;
+    present = pipeline->gen == link->gen;
+    close = present && pipeline->close;
+    cause = pipeline->why;
     if (present) {
         note_written(client);
     }
     if (link->sent == link->out.len) {
         rlock__buf_clear(&link->out);
         link->sent = 0;
-        look = present && flight->up && flight->out.len != 0 && !looked &&
-               rlock__flight_is_quiet(flight);
-        if (present && flight->up && !look) {
-            rlock__flight_take(flight, &link->out);
+        look = present && pipeline->up && pipeline->out.len != 0 && !looked &&
+               rlock__pipeline_is_quiet(pipeline);
+        if (present && pipeline->up && !look) {
+            rlock__pipeline_take(pipeline, &link->out);
         }
     }
     (void)pthread_mutex_unlock(&client->mutex);
@@ -124,7 +124,7 @@ static bool is_silent(struct rlock_client *client)
     rlock__enter(client);
     rlock__core_garbled(&client->core, link->gen, rlock__now_us());
     (void)snprintf(why, sizeof(why), "%s: %s", rlock__conn_peer(link->conn),
-                   client->core.server.flight.why);
+                   client->core.server.pipeline.why);
     rlock__leave_in_turn(client);
     rlock__link_broke(client, RLOCK_ECONN, why);
     return false;
@@ -211,9 +211,9 @@ static int deliver(struct rlock_client *client)
     note_written(client);
     while ((got = rlock__conn_next(link->conn, &reply)) > 0) {
         rlock__core_reply(core, link->gen, &reply, rlock__now_us());
-        link->heard = link->heard || !core->server.flight.lied;
+        link->heard = link->heard || !core->server.pipeline.lied;
     }
-    if (got == RLOCK_ECONN || (got == 0 && rlock__flight_is_quiet(&core->server.flight) &&
+    if (got == RLOCK_ECONN || (got == 0 && rlock__pipeline_is_quiet(&core->server.pipeline) &&
                                !rlock__conn_is_drained(link->conn))) {
         rlock__core_garbled(core, link->gen, rlock__now_us());
     }
@@ -251,7 +251,7 @@ static bool awaits(struct rlock_client *client, uint64_t end)
     bool awaited;
 
     rlock__enter(client);
-    oldest = client->core.server.flight.sent;
+    oldest = client->core.server.pipeline.sent;
     awaited = oldest != NULL && oldest->end <= end;
     (void)pthread_mutex_unlock(&client->mutex);
     return awaited;
@@ -263,7 +263,7 @@ bool rlock__drive_read_all(struct rlock_client *client)
     uint64_t end;
 
     rlock__enter(client);
-    end = client->core.server.flight.appended;
+    end = client->core.server.pipeline.appended;
     (void)pthread_mutex_unlock(&client->mutex);
     while (rlock__drive_read(client)) {
         any = true;

@@ -286,13 +286,13 @@ static int64_t next_tick(struct rlock_client *client, int64_t now)
 static bool reads_link(const struct rlock_client *client, bool watching, int64_t now,
                        int64_t *ret_until)
 {
-    const struct rlock__flight *flight = &client->core.server.flight;
-    int64_t due = (flight->sent != NULL ? now : flight->heard_at) + IDLE_LINK_US;
+    const struct rlock__pipeline *pipeline = &client->core.server.pipeline;
+    int64_t due = (pipeline->sent != NULL ? now : pipeline->heard_at) + IDLE_LINK_US;
 
-    if (!flight->up) {
+    if (!pipeline->up) {
         return false;
     }
-    if (flight->sent != NULL ? watching : now >= due) {
+    if (pipeline->sent != NULL ? watching : now >= due) {
         return true;
     }
     *ret_until = rlock__min(*ret_until, due);

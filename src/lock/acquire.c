@@ -260,7 +260,7 @@ void rlock__acquire_attempt(struct rlock__call *call, int64_t now)
         return;
     }
     rlock__acquire_asks(call, request, &request->cmd, now);
-    if (!rlock__flight_submit(&core->server.flight, request, now)) {
+    if (!rlock__pipeline_submit(&core->server.pipeline, request, now)) {
         call->request = rlock__request_free(request);
         rlock__acquire_starve(call, now);
         return;
@@ -361,7 +361,7 @@ void rlock__acquire_turn(struct rlock__call *call, int64_t now)
         rlock__acquire_end(call, code, now);
         return;
     }
-    if (core->server.flight.up && is_too_young(call, now)) {
+    if (core->server.pipeline.up && is_too_young(call, now)) {
         rlock__acquire_say(call, RLOCK_ERESTARTED, now);
         rlock__acquire_end(call, RLOCK_ERESTARTED, now);
         return;

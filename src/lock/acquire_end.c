@@ -7,7 +7,7 @@
 void rlock__acquire_account_busy(struct rlock__call *call)
 {
     if (call->lost_gen != 0 &&
-        rlock__flight_is_fenced(&call->core->server.flight, call->lost_gen)) {
+        rlock__pipeline_is_fenced(&call->core->server.pipeline, call->lost_gen)) {
         call->lost_gen = 0;
     }
 }
@@ -51,12 +51,12 @@ void rlock__acquire_end(struct rlock__call *call, int code, int64_t now)
     }
 }
 
-static const char *why_silent(const struct rlock__flight *flight)
+static const char *why_silent(const struct rlock__pipeline *pipeline)
 {
-    if (flight->close) {
-        return flight->why;
+    if (pipeline->close) {
+        return pipeline->why;
     }
-    return flight->up ? "no answer in time" : "not connected yet";
+    return pipeline->up ? "no answer in time" : "not connected yet";
 }
 
 void rlock__acquire_say(struct rlock__call *call, int code, int64_t now)
@@ -84,7 +84,7 @@ void rlock__acquire_say(struct rlock__call *call, int code, int64_t now)
 
         (void)snprintf(call->detail, sizeof(call->detail), "lock %s: server %s%s%s", name,
                        known ? server->link_error : address, known ? "" : ": ",
-                       known ? "" : why_silent(&server->flight));
+                       known ? "" : why_silent(&server->pipeline));
     } else if (code == RLOCK_ENOMEM || !call->contended) {
         (void)snprintf(call->detail, sizeof(call->detail), "lock %s: %s (server %s)", name,
                        rlock_strerror(code), address);
@@ -172,7 +172,7 @@ static bool take_back(struct rlock__call *call)
     if (call->team != NULL) {
         rlock__team_note(call->team, request);
     }
-    rlock__flight_withdraw(&call->core->server.flight, request);
+    rlock__pipeline_withdraw(&call->core->server.pipeline, request);
     (void)rlock__request_free(request);
     return call->lost_gen != 0;
 }

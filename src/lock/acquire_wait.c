@@ -5,19 +5,20 @@
 #include "lock/acquire.h"
 
 /* How long an answer takes: as usual, or as long as the oldest that is awaited has taken so far. */
-static int64_t round_trip(const struct rlock__flight *flight, int64_t now)
+static int64_t round_trip(const struct rlock__pipeline *pipeline, int64_t now)
 {
-    return flight->sent != NULL ? rlock__max(flight->rtt, now - flight->sent->t0) : flight->rtt;
+    return pipeline->sent != NULL ? rlock__max(pipeline->rtt, now - pipeline->sent->t0)
+                                  : pipeline->rtt;
 }
 
 bool rlock__acquire_may_try(const struct rlock__call *call, int64_t now)
 {
-    const struct rlock__flight *flight = &call->core->server.flight;
+    const struct rlock__pipeline *pipeline = &call->core->server.pipeline;
 
     if (call->attempts == 0) {
-        return !call->behind || rlock__later(now, round_trip(flight, now)) < call->deadline;
+        return !call->behind || rlock__later(now, round_trip(pipeline, now)) < call->deadline;
     }
-    return rlock__later(now, flight->rtt) <= call->deadline;
+    return rlock__later(now, pipeline->rtt) <= call->deadline;
 }
 
 void rlock__acquire_sleep(struct rlock__call *call, enum rlock__step step, int64_t at)
@@ -36,7 +37,7 @@ void rlock__acquire_sleep(struct rlock__call *call, enum rlock__step step, int64
 void rlock__acquire_go(struct rlock__call *call, int64_t now)
 {
     int64_t rest = call->deadline - now;
-    int64_t most = call->deadline - rlock__max(rest / 2, 2 * call->core->server.flight.rtt);
+    int64_t most = call->deadline - rlock__max(rest / 2, 2 * call->core->server.pipeline.rtt);
     int64_t until = rlock__min(rlock__place_paused_until(call), most);
 
     if (!rlock__acquire_may_try(call, now)) { /* unless the link gets faster */
@@ -147,7 +148,7 @@ static int timeout_code(const struct rlock__call *call)
     const struct rlock__server *server = &call->core->server;
     const struct rlock__call *before = call->step == RLOCK__LINED_UP ? call->hold->turn : NULL;
 
-    if (!server->flight.up) {
+    if (!server->pipeline.up) {
         return server->link_code != 0 ? server->link_code : RLOCK_ECONN;
     }
     if (call->error != 0) {

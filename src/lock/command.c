@@ -54,7 +54,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
 
 static void ask(struct rlock__call *call, int64_t now)
 {
-    if (!rlock__flight_submit(&call->core->server.flight, call->request, now)) {
+    if (!rlock__pipeline_submit(&call->core->server.pipeline, call->request, now)) {
         call->request = rlock__request_free(call->request);
         rlock__call_complete(call, RLOCK_ENOMEM, "no memory");
         return;
@@ -92,7 +92,7 @@ void rlock__command_give_up(struct rlock__call *call, int code, int64_t now)
         request->resend = RLOCK__DROP;
     } else {
         if (call->step == RLOCK__ASKING) {
-            rlock__flight_withdraw(&call->core->server.flight, request);
+            rlock__pipeline_withdraw(&call->core->server.pipeline, request);
         }
         (void)rlock__request_free(request);
     }

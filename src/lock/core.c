@@ -13,7 +13,7 @@ static void on_overdue(struct rlock__timer *timer, int64_t now)
     struct rlock__core *core =
         (struct rlock__core *)(void *)((char *)timer - offsetof(struct rlock__core, overdue));
 
-    rlock__flight_check(&core->server.flight, now);
+    rlock__pipeline_check(&core->server.pipeline, now);
 }
 
 static void on_pong(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
@@ -29,16 +29,16 @@ static void on_idle(struct rlock__timer *timer, int64_t now)
 {
     struct rlock__core *core =
         (struct rlock__core *)(void *)((char *)timer - offsetof(struct rlock__core, idle));
-    struct rlock__flight *flight = &core->server.flight;
+    struct rlock__pipeline *pipeline = &core->server.pipeline;
     struct rlock__request *ping;
 
-    if (flight->up && flight->sent == NULL && now >= flight->heard_at + RLOCK__IDLE_US) {
+    if (pipeline->up && pipeline->sent == NULL && now >= pipeline->heard_at + RLOCK__IDLE_US) {
         ping = rlock__request_new(on_pong, NULL);
         if (ping != NULL) {
             ping->resend = RLOCK__DROP;
             rlock__cmd_arg(&ping->cmd, rlock__bytes_of("PING"));
         }
-        if (ping != NULL && !rlock__flight_submit(flight, ping, now)) {
+        if (ping != NULL && !rlock__pipeline_submit(pipeline, ping, now)) {
             (void)rlock__request_free(ping);
         }
     }
@@ -49,7 +49,7 @@ void rlock__core_init(struct rlock__core *core)
 {
     core->overdue.fire = on_overdue;
     core->idle.fire = on_idle;
-    core->server.flight.op_timeout = core->op_timeout_us;
+    core->server.pipeline.op_timeout = core->op_timeout_us;
     if (core->random == 0) {
         core->random = 1; /* xorshift's one fixed point */
     }
@@ -66,7 +66,7 @@ void rlock__core_fini(struct rlock__core *core)
     rlock__orphans_fini(core);
     rlock__holds_fini(core);
     rlock__places_fini(core);
-    rlock__flight_fini(&core->server.flight);
+    rlock__pipeline_fini(&core->server.pipeline);
     rlock__buf_fini(&core->server.sub_out);
     rlock__buf_fini(&core->scratch);
     DL_FOREACH_SAFE(core->lost, loss, loss_after) {
@@ -95,15 +95,15 @@ static void work(struct rlock__core *core, int64_t now)
 /* The end of each event. */
 static void settle(struct rlock__core *core, int64_t now)
 {
-    struct rlock__flight *flight = &core->server.flight;
+    struct rlock__pipeline *pipeline = &core->server.pipeline;
     int64_t overdue;
 
     rlock__orphans_flush(core, now);
     rlock__renew_flush(core, now);
-    if (flight->close) { /* that a reply is overdue is for a tick to say, when all was read */
-        rlock__flight_check(flight, now);
+    if (pipeline->close) { /* that a reply is overdue is for a tick to say, when all was read */
+        rlock__pipeline_check(pipeline, now);
     }
-    overdue = rlock__flight_overdue_at(flight);
+    overdue = rlock__pipeline_overdue_at(pipeline);
     if (!core->overdue.set || core->overdue.at != overdue) {
         rlock__timer_set(&core->timers, &core->overdue, overdue);
     }
@@ -130,7 +130,7 @@ void rlock__core_link_up(struct rlock__core *core, uint64_t gen, uint64_t fenced
     core->server.link_warned = false;
     core->server.link_code = 0;
     core->server.link_final = false;
-    rlock__flight_up(&core->server.flight, gen, fenced_below, now);
+    rlock__pipeline_up(&core->server.pipeline, gen, fenced_below, now);
     rlock__timer_set(&core->timers, &core->idle, now + RLOCK__IDLE_US);
     settle(core, now);
 }
@@ -175,7 +175,7 @@ void rlock__core_server(struct rlock__core *core, int64_t uptime_s, bool restart
 
 bool rlock__core_is_down(const struct rlock__core *core)
 {
-    return !core->server.flight.up && core->server.link_code != 0;
+    return !core->server.pipeline.up && core->server.link_code != 0;
 }
 
 /* Nobody waits for a link that will not come, whether or not a copy may have run; some whose copies
@@ -198,11 +198,11 @@ static void fail_waiting(struct rlock__core *core, int64_t now)
 void rlock__core_link_down(struct rlock__core *core, uint64_t gen, int code, bool final,
                            const char *text, int64_t now)
 {
-    if (core->server.flight.up && gen < core->server.flight.gen) {
+    if (core->server.pipeline.up && gen < core->server.pipeline.gen) {
         return;
     }
     note_link_down(core, gen != 0, text);
-    rlock__flight_down(&core->server.flight, gen, now);
+    rlock__pipeline_down(&core->server.pipeline, gen, now);
     core->server.link_code = code;
     core->server.link_final = final;
     (void)snprintf(core->server.link_error, sizeof(core->server.link_error), "%s", text);
@@ -213,13 +213,13 @@ void rlock__core_link_down(struct rlock__core *core, uint64_t gen, int code, boo
 void rlock__core_reply(struct rlock__core *core, uint64_t gen, const struct rlock__reply *reply,
                        int64_t now)
 {
-    rlock__flight_reply(&core->server.flight, gen, reply, now);
+    rlock__pipeline_reply(&core->server.pipeline, gen, reply, now);
     settle(core, now);
 }
 
 void rlock__core_garbled(struct rlock__core *core, uint64_t gen, int64_t now)
 {
-    rlock__flight_garbled(&core->server.flight, gen, now);
+    rlock__pipeline_garbled(&core->server.pipeline, gen, now);
     settle(core, now);
 }
 
@@ -260,7 +260,7 @@ int64_t rlock__core_next(const struct rlock__core *core)
 void rlock__core_begin(struct rlock__core *core, struct rlock__call *call, int64_t now)
 {
     rlock__call_begin(core, call, now);
-    if (core->server.link_final && !core->server.flight.up) {
+    if (core->server.link_final && !core->server.pipeline.up) {
         fail_waiting(core, now);
     }
     settle(core, now);

@@ -6,14 +6,14 @@
  *
  * Events are the functions named rlock__core_*, and each carries its time. Actions are what the
  * driver finds afterwards, and carries out after it dropped the mutex that protects the core:
- *   server.flight.out    bytes to send on the link, in this order, while generation flight.gen
- *                        is up
- *   server.flight.close  the link of generation flight.gen is to be closed
- *   server.sub_out       bytes to send on the subscriber connection
- *   done                 calls that are complete: their threads wait
- *   lost                 holds that were lost: to be reported
- *   notes                lines for the log
- *   rlock__core_next()   when rlock__core_tick() is due
+ *   server.pipeline.out    bytes to send on the link, in this order, while generation pipeline.gen
+ *                          is up
+ *   server.pipeline.close  the link of generation pipeline.gen is to be closed
+ *   server.sub_out         bytes to send on the subscriber connection
+ *   done                   calls that are complete: their threads wait
+ *   lost                   holds that were lost: to be reported
+ *   notes                  lines for the log
+ *   rlock__core_next()     when rlock__core_tick() is due
  *
  * No event does more than a slice of work, however much there is: what is left over waits for
  * another tick, after a rest in which calls are served. So is what many holds or orphans need at
@@ -118,7 +118,7 @@ struct rlock__hold {
 
 /* What the core knows of one server. */
 struct rlock__server {
-    struct rlock__flight flight;
+    struct rlock__pipeline pipeline;
     bool sub_up;
     bool sub_refused;             /* a subscription was, and was logged */
     struct rlock__channel *asked; /* what SUBSCRIBE and UNSUBSCRIBE asked for, in that order */

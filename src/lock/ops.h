@@ -10,7 +10,7 @@
 #include <rlock/rlock.h>
 #include <stdatomic.h>
 
-#include "wire/flight.h"
+#include "wire/pipeline.h"
 
 struct rlock__core;
 

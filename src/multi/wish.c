@@ -46,10 +46,10 @@ void rlock__wish_carry_out(const struct rlock__wish *wish, int64_t now)
     struct rlock__call *call = &wish->slot->call;
 
     if (wish->begin) {
-        const struct rlock__flight *flight = &wish->core->server.flight;
+        const struct rlock__pipeline *pipeline = &wish->core->server.pipeline;
 
-        atomic_store(&wish->slot->rtt, flight->rtt);
-        atomic_store(&wish->slot->silent, flight->sent != NULL ? now - flight->sent->t0 : 0);
+        atomic_store(&wish->slot->rtt, pipeline->rtt);
+        atomic_store(&wish->slot->silent, pipeline->sent != NULL ? now - pipeline->sent->t0 : 0);
         rlock__core_begin(wish->core, call, now);
     } else if (wish->seal) {
         rlock__core_seal(wish->core, wish->slot->spec, wish->slot->party->owner);

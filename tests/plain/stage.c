@@ -60,7 +60,7 @@ static void read_frame(struct stage *stage, struct stage_client *client,
                 tree->n_items <= sizeof(values) / sizeof(values[0]));
     reply = sim_reply_of(tree, values);
     if (frame->conn == client->link) {
-        rlock__core_reply(&client->core, client->core.server.flight.gen, &reply, stage->now);
+        rlock__core_reply(&client->core, client->core.server.pipeline.gen, &reply, stage->now);
     } else {
         rlock__core_sub_reply(&client->core, &reply, stage->now);
     }
@@ -123,11 +123,11 @@ static void pump(struct stage *stage)
     for (size_t i = 0; i < STAGE_CLIENTS; i++) {
         struct stage_client *client = &stage->clients[i];
 
-        struct rlock__flight *flight = &client->core.server.flight;
+        struct rlock__pipeline *pipeline = &client->core.server.pipeline;
         struct rlock__buf out = {0};
 
-        rlock__flight_take(flight, &out);
-        rlock__flight_wrote(flight, out.len);
+        rlock__pipeline_take(pipeline, &out);
+        rlock__pipeline_wrote(pipeline, out.len);
         say(stage, client->link, &out);
         rlock__buf_fini(&out);
         say(stage, client->sub, &client->core.server.sub_out);

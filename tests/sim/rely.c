@@ -403,10 +403,10 @@ void sim_rely_key(struct sim_world *world, unsigned key)
 /* A reply that is overdue breaks its link: nothing else tells that it is dead. */
 static void check_overdue(struct sim_client *client)
 {
-    const struct rlock__flight *flight = &client->core.server.flight;
+    const struct rlock__pipeline *pipeline = &client->core.server.pipeline;
 
-    if (flight->up && flight->sent != NULL && client->disturbed < client->world->now - SLACK &&
-        sim_clock(client) > flight->sent->t0 + flight->op_timeout + SLACK) {
+    if (pipeline->up && pipeline->sent != NULL && client->disturbed < client->world->now - SLACK &&
+        sim_clock(client) > pipeline->sent->t0 + pipeline->op_timeout + SLACK) {
         sim_violate(client->world, "client %u: a link is kept whose reply is overdue",
                     client->index);
     }

@@ -154,7 +154,7 @@ static void hear(struct sim_conn *conn, const char *bytes, size_t len);
 static bool is_quiet(const struct sim_conn *conn)
 {
     return conn->client != NULL && conn->client->link.state == SIM_UP &&
-           rlock__flight_is_quiet(&conn->client->core.server.flight);
+           rlock__pipeline_is_quiet(&conn->client->core.server.pipeline);
 }
 
 static void at_client(struct sim_message *message)
@@ -552,16 +552,16 @@ void sim_wire_pump(struct sim_client *client)
 {
     struct rlock__server *server = &client->core.server;
 
-    if (server->flight.close && client->link.state == SIM_UP &&
-        client->link.gen == server->flight.gen) {
-        server->flight.close = false;
+    if (server->pipeline.close && client->link.state == SIM_UP &&
+        client->link.gen == server->pipeline.gen) {
+        server->pipeline.close = false;
         sim_link_break(client, &client->link, "overdue");
     }
-    if (client->link.state == SIM_UP && server->flight.up) {
+    if (client->link.state == SIM_UP && server->pipeline.up) {
         static struct rlock__buf out;
 
-        rlock__flight_take(&server->flight, &out);
-        rlock__flight_wrote(&server->flight, out.len);
+        rlock__pipeline_take(&server->pipeline, &out);
+        rlock__pipeline_wrote(&server->pipeline, out.len);
         say(client->link.conn, out.data, out.len);
         rlock__buf_clear(&out);
     }

@@ -32,7 +32,8 @@ size_t test_asked(struct rlock_client *client)
     {
         n += call->step == RLOCK__ASKING && call->request != NULL && call->request->sent;
     }
-    written = client->core.server.flight.out.len == 0 && client->link.sent == client->link.out.len;
+    written =
+        client->core.server.pipeline.out.len == 0 && client->link.sent == client->link.out.len;
     rlock__leave_in_turn(client);
     rlock__give_turn(client);
     return written ? n : 0;

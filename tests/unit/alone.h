@@ -12,12 +12,12 @@ static inline void alone_unref(struct rlock__core *core)
 }
 
 /* Sends what is to be sent. */
-static inline void alone_carry(struct rlock__flight *flight)
+static inline void alone_carry(struct rlock__pipeline *pipeline)
 {
     struct rlock__buf bytes = {0};
 
-    rlock__flight_take(flight, &bytes);
-    rlock__flight_wrote(flight, bytes.len);
+    rlock__pipeline_take(pipeline, &bytes);
+    rlock__pipeline_wrote(pipeline, bytes.len);
     rlock__buf_fini(&bytes);
 }
 

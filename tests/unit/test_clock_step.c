@@ -32,17 +32,17 @@ struct scene {
  * gone, and nobody has the lock. */
 static void answer(struct scene *scene, int64_t status)
 {
-    struct rlock__flight *flight = &scene->core.server.flight;
+    struct rlock__pipeline *pipeline = &scene->core.server.pipeline;
 
-    while (flight->sent != NULL) {
+    while (pipeline->sent != NULL) {
         struct rlock__value values[RLOCK__BATCH + 2] = {{.type = RLOCK__REPLY_INT, .num = status},
                                                         {.type = RLOCK__REPLY_INT}};
         struct rlock__reply reply = {.v = values, .n = status < 0 ? 2 : 1, .is_array = true};
         int64_t clock = scene->now + scene->step;
 
-        alone_carry(flight);
-        if (flight->sent->cmd.parts != 0) {
-            reply.n = flight->sent->cmd.parts + 2;
+        alone_carry(pipeline);
+        if (pipeline->sent->cmd.parts != 0) {
+            reply.n = pipeline->sent->cmd.parts + 2;
             for (size_t i = 2; i < reply.n; i++) {
                 values[i] = values[0];
             }
@@ -50,7 +50,7 @@ static void answer(struct scene *scene, int64_t status)
             values[1] =
                 (struct rlock__value){.type = RLOCK__REPLY_INT, .num = clock % RLOCK__SECOND};
         }
-        rlock__core_reply(&scene->core, flight->gen, &reply, scene->now);
+        rlock__core_reply(&scene->core, pipeline->gen, &reply, scene->now);
     }
 }
 
@@ -72,7 +72,7 @@ static void take(struct scene *scene, const struct rlock_ops *kind)
 /* Goes on to when the next renewals go out. */
 static void wait_for_renewals(struct scene *scene)
 {
-    for (int i = 0; scene->core.server.flight.sent == NULL; i++) {
+    for (int i = 0; scene->core.server.pipeline.sent == NULL; i++) {
         assert_true(i < 100);
         scene->now = rlock__max(scene->now, rlock__core_next(&scene->core));
         rlock__core_tick(&scene->core, scene->now);

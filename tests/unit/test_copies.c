@@ -53,17 +53,17 @@ static const char *sent_after_force(bool fenced)
     open_core(&core, &call);
     rlock__core_link_up(&core, 1, 0, NOW);
     rlock__core_begin(&core, &call, NOW);
-    alone_carry(&core.server.flight);
+    alone_carry(&core.server.pipeline);
     rlock__core_link_down(&core, 1, RLOCK_ECONN, false, "cut", NOW);
     rlock__core_link_up(&core, 2, fenced ? 2 : 0, NOW);
-    alone_carry(&core.server.flight);
+    alone_carry(&core.server.pipeline);
     grant(&core); /* to the copy that was sent again */
     assert_int_equal(call.step, RLOCK__COMPLETE);
     assert_int_equal(call.code, 0);
     (void)rlock__claim_unref(call.claim);
     rlock__core_forced(&core, call.number, NOW);
     assert_non_null(core.lost);
-    sent = core.server.flight.sent != NULL ? core.server.flight.sent->cmd.script->name : NULL;
+    sent = core.server.pipeline.sent != NULL ? core.server.pipeline.sent->cmd.script->name : NULL;
     close_core(&core, &call);
     return sent;
 }
@@ -94,7 +94,7 @@ static void who_lost_a_copy_is_in_doubt_once_the_server_turns_us_away(void **sta
     open_core(&core, &call);
     rlock__core_link_up(&core, 1, 0, NOW);
     rlock__core_begin(&core, &call, NOW);
-    alone_carry(&core.server.flight);
+    alone_carry(&core.server.pipeline);
     rlock__core_link_down(&core, 1, RLOCK_ECONN, false, "cut", NOW);
     assert_int_equal(call.step, RLOCK__ASKING);
     rlock__core_link_down(&core, 0, RLOCK_EAUTH, true, "WRONGPASS", NOW);
@@ -104,8 +104,8 @@ static void who_lost_a_copy_is_in_doubt_once_the_server_turns_us_away(void **sta
     assert_int_equal(call.step, RLOCK__COMPLETE);
     assert_int_equal(call.code, RLOCK_EINDOUBT);
     rlock__core_link_up(&core, 2, 0, NOW + RLOCK__SECOND); /* what may have been granted goes */
-    assert_non_null(core.server.flight.sent);
-    assert_string_equal(core.server.flight.sent->cmd.script->name, "plain/release");
+    assert_non_null(core.server.pipeline.sent);
+    assert_string_equal(core.server.pipeline.sent->cmd.script->name, "plain/release");
     close_core(&core, &call);
 }
 

@@ -45,13 +45,13 @@ static void take(struct crowd *crowd)
     }
     core->done = NULL;
     core->lost = NULL;
-    alone_carry(&core->server.flight);
+    alone_carry(&core->server.pipeline);
 }
 
 /* The server answers the oldest request: yes, to as many as it asks for. */
 static void answer(struct crowd *crowd)
 {
-    const struct rlock__request *request = crowd->core.server.flight.sent;
+    const struct rlock__request *request = crowd->core.server.pipeline.sent;
     struct rlock__value values[RLOCK__BATCH + 2];
     struct rlock__reply reply = {.v = values, .n = 1, .is_array = true};
 
@@ -73,7 +73,7 @@ static size_t in_flight(const struct crowd *crowd)
     const struct rlock__request *request;
     size_t n = 0;
 
-    DL_COUNT(crowd->core.server.flight.sent, request, n);
+    DL_COUNT(crowd->core.server.pipeline.sent, request, n);
     return n;
 }
 
@@ -208,7 +208,7 @@ static void renewals_after_a_break_go_few_at_a_time_and_the_most_urgent_first(vo
     take_all(crowd, 0);
     link_down(crowd);
     tick_until(crowd, crowd->now + LEASE_MS / 2 * RLOCK__MS);
-    assert_int_equal(crowd->core.server.flight.out.len, 0);
+    assert_int_equal(crowd->core.server.pipeline.out.len, 0);
     for (int i = 0; i < 3; i++) { /* and breaks again */
         link_up(crowd);
         link_down(crowd);

@@ -21,7 +21,7 @@ static void tick_until(struct rlock__core *core, int64_t until)
 {
     while (rlock__core_next(core) <= until) {
         rlock__core_tick(core, rlock__core_next(core));
-        alone_carry(&core->server.flight);
+        alone_carry(&core->server.pipeline);
     }
 }
 
@@ -29,7 +29,7 @@ static size_t acquires_sent(const struct rlock__core *core)
 {
     size_t n = 0;
 
-    for (const struct rlock__request *c = core->server.flight.sent; c != NULL; c = c->next) {
+    for (const struct rlock__request *c = core->server.pipeline.sent; c != NULL; c = c->next) {
         n += strcmp(c->cmd.script->name, "plain/acquire") == 0;
     }
     return n;
@@ -80,17 +80,17 @@ static void who_has_no_time_to_ask_asks_once_the_link_is_new(void **state)
     subscribed(&core);
     rlock__core_begin(&core, &first, NOW);
     rlock__core_begin(&core, &second, NOW);
-    alone_carry(&core.server.flight);
+    alone_carry(&core.server.pipeline);
     reply(&core, 1, 1);
     assert_int_equal(first.step, RLOCK__COMPLETE);
     assert_int_equal(first.code, 0);
     rlock__core_begin(&core, &release, NOW);
-    alone_carry(&core.server.flight);
+    alone_carry(&core.server.pipeline);
     tick_until(&core, fired);
     assert_int_equal(acquires_sent(&core), 0); /* an answer has taken 2 s so far, and 1 s is left */
     rlock__core_link_down(&core, 1, RLOCK_ECONN, false, "cut", fired);
     rlock__core_link_up(&core, 2, 2, fired);
-    alone_carry(&core.server.flight);
+    alone_carry(&core.server.pipeline);
     tick_until(&core, fired + RLOCK__POLL_US);
     assert_int_equal(acquires_sent(&core), 1);
     rlock__core_abandon(&core);

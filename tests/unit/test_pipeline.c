@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/flight.h"
+#include "wire/pipeline.h"
 
 #include <cmocka.h>
 
@@ -70,266 +70,269 @@ static struct rlock__request *script_new(struct fate *fate, enum rlock__resend r
 }
 
 /* All that is to be sent goes out. */
-static void go_out(struct rlock__flight *flight)
+static void go_out(struct rlock__pipeline *pipeline)
 {
     struct rlock__buf out = {0};
 
-    rlock__flight_take(flight, &out);
-    rlock__flight_wrote(flight, out.len);
+    rlock__pipeline_take(pipeline, &out);
+    rlock__pipeline_wrote(pipeline, out.len);
     rlock__buf_fini(&out);
 }
 
 /* The answer to what went out before. */
-static void reply_number(struct rlock__flight *flight, uint64_t gen, int64_t number, int64_t now)
+static void reply_number(struct rlock__pipeline *pipeline, uint64_t gen, int64_t number,
+                         int64_t now)
 {
     const struct rlock__value value = {.type = RLOCK__REPLY_INT, .num = number};
     const struct rlock__reply reply = {.v = &value, .n = 1, .is_array = true};
 
-    go_out(flight);
-    rlock__flight_reply(flight, gen, &reply, now);
+    go_out(pipeline);
+    rlock__pipeline_reply(pipeline, gen, &reply, now);
 }
 
-static void reply_error(struct rlock__flight *flight, uint64_t gen, const char *text, int64_t now)
+static void reply_error(struct rlock__pipeline *pipeline, uint64_t gen, const char *text,
+                        int64_t now)
 {
     const struct rlock__value value = {
         .type = RLOCK__REPLY_ERROR, .str = text, .len = strlen(text)};
     const struct rlock__reply reply = {.v = &value, .n = 1};
 
-    go_out(flight);
-    rlock__flight_reply(flight, gen, &reply, now);
+    go_out(pipeline);
+    rlock__pipeline_reply(pipeline, gen, &reply, now);
 }
 
 /* What is to be sent is exactly this; it is sent. */
-static void sends(struct rlock__flight *flight, const char *expected)
+static void sends(struct rlock__pipeline *pipeline, const char *expected)
 {
-    assert_int_equal(flight->out.len, strlen(expected));
-    assert_memory_equal(flight->out.data, expected, strlen(expected));
-    go_out(flight);
+    assert_int_equal(pipeline->out.len, strlen(expected));
+    assert_memory_equal(pipeline->out.data, expected, strlen(expected));
+    go_out(pipeline);
 }
 
-static struct rlock__flight flight_new(void)
+static struct rlock__pipeline pipeline_new(void)
 {
-    return (struct rlock__flight){.op_timeout = 1000};
+    return (struct rlock__pipeline){.op_timeout = 1000};
 }
 
 static void a_request_waits_for_the_link(void **state)
 {
-    struct rlock__flight flight = flight_new();
+    struct rlock__pipeline pipeline = pipeline_new();
     struct fate a, b;
 
     (void)state;
-    rlock__flight_submit(&flight, request_new(&a, RLOCK__RESEND, "A"), 5);
-    rlock__flight_submit(&flight, request_new(&b, RLOCK__ONCE, "B"), 6);
-    assert_int_equal(flight.out.len, 0);
-    assert_true(rlock__flight_overdue_at(&flight) == RLOCK__NEVER);
-    rlock__flight_up(&flight, 1, 1, 10);
-    sends(&flight, "*1\r\n$1\r\nA\r\n*1\r\n$1\r\nB\r\n");
-    reply_number(&flight, 1, 11, 20);
+    rlock__pipeline_submit(&pipeline, request_new(&a, RLOCK__RESEND, "A"), 5);
+    rlock__pipeline_submit(&pipeline, request_new(&b, RLOCK__ONCE, "B"), 6);
+    assert_int_equal(pipeline.out.len, 0);
+    assert_true(rlock__pipeline_overdue_at(&pipeline) == RLOCK__NEVER);
+    rlock__pipeline_up(&pipeline, 1, 1, 10);
+    sends(&pipeline, "*1\r\n$1\r\nA\r\n*1\r\n$1\r\nB\r\n");
+    reply_number(&pipeline, 1, 11, 20);
     assert_int_equal(a.answers, 1);
     assert_int_equal(a.number, 11);
     assert_int_equal(a.t0, 10);
     assert_int_equal(b.answers, 0);
-    reply_number(&flight, 1, 22, 21);
+    reply_number(&pipeline, 1, 22, 21);
     assert_int_equal(b.number, 22);
     assert_int_equal(b.copies, 1);
-    rlock__flight_fini(&flight);
+    rlock__pipeline_fini(&pipeline);
 }
 
 static void a_script_goes_by_its_digest_and_whole_when_unknown(void **state)
 {
-    struct rlock__flight flight = flight_new();
+    struct rlock__pipeline pipeline = pipeline_new();
     struct fate a, b;
 
     (void)state;
-    rlock__flight_up(&flight, 1, 1, 0);
-    rlock__flight_submit(&flight, script_new(&a, RLOCK__RESEND), 1);
-    sends(&flight, "*5\r\n$7\r\nEVALSHA\r\n$40\r\ne0e1f9fabfc9d4800c877a703b823ac0578ff8db\r\n"
-                   "$1\r\n1\r\n$3\r\nkey\r\n$3\r\narg\r\n");
-    rlock__flight_submit(&flight, request_new(&b, RLOCK__RESEND, "B"), 2);
-    sends(&flight, "*1\r\n$1\r\nB\r\n");
-    reply_error(&flight, 1, "NOSCRIPT No matching script.", 3);
+    rlock__pipeline_up(&pipeline, 1, 1, 0);
+    rlock__pipeline_submit(&pipeline, script_new(&a, RLOCK__RESEND), 1);
+    sends(&pipeline, "*5\r\n$7\r\nEVALSHA\r\n$40\r\ne0e1f9fabfc9d4800c877a703b823ac0578ff8db\r\n"
+                     "$1\r\n1\r\n$3\r\nkey\r\n$3\r\narg\r\n");
+    rlock__pipeline_submit(&pipeline, request_new(&b, RLOCK__RESEND, "B"), 2);
+    sends(&pipeline, "*1\r\n$1\r\nB\r\n");
+    reply_error(&pipeline, 1, "NOSCRIPT No matching script.", 3);
     assert_int_equal(a.answers, 0);
-    sends(&flight, "*5\r\n$4\r\nEVAL\r\n$8\r\nreturn 1\r\n$1\r\n1\r\n$3\r\nkey\r\n$3\r\narg\r\n");
-    reply_number(&flight, 1, 2, 4); /* B was before it */
+    sends(&pipeline, "*5\r\n$4\r\nEVAL\r\n$8\r\nreturn 1\r\n$1\r\n1\r\n$3\r\nkey\r\n$3\r\narg\r\n");
+    reply_number(&pipeline, 1, 2, 4); /* B was before it */
     assert_int_equal(b.number, 2);
-    reply_number(&flight, 1, 1, 5);
+    reply_number(&pipeline, 1, 1, 5);
     assert_int_equal(a.number, 1);
     assert_int_equal(a.copies, 1); /* only one can have run */
     assert_int_equal(a.t0, 3);     /* the one whose reply this is */
-    rlock__flight_fini(&flight);
+    rlock__pipeline_fini(&pipeline);
 }
 
 static void an_unknown_script_that_nobody_wants_is_not_sent_again(void **state)
 {
-    struct rlock__flight flight = flight_new();
+    struct rlock__pipeline pipeline = pipeline_new();
     struct fate a, once;
     struct rlock__request *request = script_new(&a, RLOCK__RESEND);
 
     (void)state;
-    rlock__flight_up(&flight, 1, 1, 0);
-    rlock__flight_submit(&flight, request, 1);
-    rlock__flight_submit(&flight, script_new(&once, RLOCK__ONCE), 1);
-    go_out(&flight);
+    rlock__pipeline_up(&pipeline, 1, 1, 0);
+    rlock__pipeline_submit(&pipeline, request, 1);
+    rlock__pipeline_submit(&pipeline, script_new(&once, RLOCK__ONCE), 1);
+    go_out(&pipeline);
     request->resend = RLOCK__DROP;
-    reply_error(&flight, 1, "NOSCRIPT No matching script.", 2);
+    reply_error(&pipeline, 1, "NOSCRIPT No matching script.", 2);
     assert_int_equal(a.answers, 1);
     assert_int_equal(a.number, -1);
-    assert_int_equal(flight.out.len, 0);
-    reply_error(&flight, 1, "NOSCRIPT No matching script.", 2); /* that did certainly not run */
+    assert_int_equal(pipeline.out.len, 0);
+    reply_error(&pipeline, 1, "NOSCRIPT No matching script.", 2); /* that did certainly not run */
     assert_int_equal(once.answers, 0);
-    assert_true(flight.out.len > 0);
-    reply_number(&flight, 1, 1, 3);
+    assert_true(pipeline.out.len > 0);
+    reply_number(&pipeline, 1, 1, 3);
     assert_int_equal(once.number, 1);
-    rlock__flight_fini(&flight);
+    rlock__pipeline_fini(&pipeline);
 }
 
 static void a_break_resends_what_is_wanted_and_ends_the_rest(void **state)
 {
-    struct rlock__flight flight = flight_new();
+    struct rlock__pipeline pipeline = pipeline_new();
     struct fate again, once, dropped, late;
     struct rlock__request *request = request_new(&dropped, RLOCK__RESEND, "D");
 
     (void)state;
-    rlock__flight_up(&flight, 3, 1, 0);
-    rlock__flight_submit(&flight, request_new(&once, RLOCK__ONCE, "O"), 1);
-    rlock__flight_submit(&flight, request_new(&again, RLOCK__RESEND, "A"), 1);
-    rlock__flight_submit(&flight, request, 1);
+    rlock__pipeline_up(&pipeline, 3, 1, 0);
+    rlock__pipeline_submit(&pipeline, request_new(&once, RLOCK__ONCE, "O"), 1);
+    rlock__pipeline_submit(&pipeline, request_new(&again, RLOCK__RESEND, "A"), 1);
+    rlock__pipeline_submit(&pipeline, request, 1);
     request->resend = RLOCK__DROP;
-    go_out(&flight);
-    rlock__flight_down(&flight, 3, 5);
+    go_out(&pipeline);
+    rlock__pipeline_down(&pipeline, 3, 5);
     assert_int_equal(once.answers, 1);
     assert_false(once.had_reply);
     assert_int_equal(once.lost_gen, 3);
     assert_int_equal(dropped.answers, 1);
     assert_false(dropped.had_reply);
     assert_int_equal(again.answers, 0);
-    rlock__flight_submit(&flight, request_new(&late, RLOCK__RESEND, "L"), 6);
-    assert_int_equal(flight.out.len, 0);
-    rlock__flight_up(&flight, 4, 4, 7);
-    sends(&flight, "*1\r\n$1\r\nA\r\n*1\r\n$1\r\nL\r\n"); /* in their order */
-    reply_number(&flight, 4, 1, 9);
+    rlock__pipeline_submit(&pipeline, request_new(&late, RLOCK__RESEND, "L"), 6);
+    assert_int_equal(pipeline.out.len, 0);
+    rlock__pipeline_up(&pipeline, 4, 4, 7);
+    sends(&pipeline, "*1\r\n$1\r\nA\r\n*1\r\n$1\r\nL\r\n"); /* in their order */
+    reply_number(&pipeline, 4, 1, 9);
     assert_int_equal(again.copies, 2);
     assert_int_equal(again.gen, 4);
     assert_int_equal(again.lost_gen, 3);
     assert_int_equal(again.t0, 7);
-    assert_true(rlock__flight_is_fenced(&flight, again.lost_gen));
-    assert_false(rlock__flight_is_fenced(&flight, 4));
-    reply_number(&flight, 4, 2, 9);
+    assert_true(rlock__pipeline_is_fenced(&pipeline, again.lost_gen));
+    assert_false(rlock__pipeline_is_fenced(&pipeline, 4));
+    reply_number(&pipeline, 4, 2, 9);
     assert_int_equal(late.copies, 1);
     assert_int_equal(late.lost_gen, 0);
-    rlock__flight_fini(&flight);
+    rlock__pipeline_fini(&pipeline);
 }
 
 static void an_abandoned_request_is_read_in_its_place(void **state)
 {
-    struct rlock__flight flight = flight_new();
+    struct rlock__pipeline pipeline = pipeline_new();
     struct fate a, b;
     struct rlock__request *request = request_new(&a, RLOCK__RESEND, "A");
 
     (void)state;
-    rlock__flight_up(&flight, 1, 1, 0);
-    rlock__flight_submit(&flight, request, 1);
-    rlock__flight_submit(&flight, request_new(&b, RLOCK__RESEND, "B"), 1);
+    rlock__pipeline_up(&pipeline, 1, 1, 0);
+    rlock__pipeline_submit(&pipeline, request, 1);
+    rlock__pipeline_submit(&pipeline, request_new(&b, RLOCK__RESEND, "B"), 1);
     request->resend = RLOCK__DROP;
-    reply_number(&flight, 1, 7, 2);
+    reply_number(&pipeline, 1, 7, 2);
     assert_int_equal(a.number, 7);
     assert_int_equal(b.answers, 0);
-    reply_number(&flight, 1, 8, 2);
+    reply_number(&pipeline, 1, 8, 2);
     assert_int_equal(b.number, 8);
-    rlock__flight_fini(&flight);
+    rlock__pipeline_fini(&pipeline);
 }
 
 static void a_late_reply_answers_nobody(void **state)
 {
-    struct rlock__flight flight = flight_new();
+    struct rlock__pipeline pipeline = pipeline_new();
     struct fate a;
 
     (void)state;
-    rlock__flight_up(&flight, 1, 1, 0);
-    rlock__flight_submit(&flight, request_new(&a, RLOCK__RESEND, "A"), 1);
-    go_out(&flight);
-    rlock__flight_down(&flight, 1, 2);
-    reply_number(&flight, 1, 66, 3); /* it is down */
-    rlock__flight_up(&flight, 2, 2, 4);
-    reply_number(&flight, 1, 66, 5); /* of an earlier link */
-    rlock__flight_down(&flight, 1, 5);
+    rlock__pipeline_up(&pipeline, 1, 1, 0);
+    rlock__pipeline_submit(&pipeline, request_new(&a, RLOCK__RESEND, "A"), 1);
+    go_out(&pipeline);
+    rlock__pipeline_down(&pipeline, 1, 2);
+    reply_number(&pipeline, 1, 66, 3); /* it is down */
+    rlock__pipeline_up(&pipeline, 2, 2, 4);
+    reply_number(&pipeline, 1, 66, 5); /* of an earlier link */
+    rlock__pipeline_down(&pipeline, 1, 5);
     assert_int_equal(a.answers, 0);
-    assert_true(flight.up);
-    reply_number(&flight, 2, 1, 6);
+    assert_true(pipeline.up);
+    reply_number(&pipeline, 2, 1, 6);
     assert_int_equal(a.number, 1);
-    rlock__flight_fini(&flight);
+    rlock__pipeline_fini(&pipeline);
 }
 
 static void a_reply_to_nothing_breaks_the_link(void **state)
 {
-    struct rlock__flight flight = flight_new();
+    struct rlock__pipeline pipeline = pipeline_new();
 
     (void)state;
-    rlock__flight_up(&flight, 1, 1, 0);
-    assert_false(flight.close);
-    reply_number(&flight, 1, 1, 1);
-    assert_true(flight.close);
-    rlock__flight_check(&flight, 1);
-    assert_false(flight.up);
-    assert_true(flight.close); /* for the driver, until another one is up */
-    rlock__flight_up(&flight, 2, 2, 2);
-    assert_false(flight.close);
-    rlock__flight_fini(&flight);
+    rlock__pipeline_up(&pipeline, 1, 1, 0);
+    assert_false(pipeline.close);
+    reply_number(&pipeline, 1, 1, 1);
+    assert_true(pipeline.close);
+    rlock__pipeline_check(&pipeline, 1);
+    assert_false(pipeline.up);
+    assert_true(pipeline.close); /* for the driver, until another one is up */
+    rlock__pipeline_up(&pipeline, 2, 2, 2);
+    assert_false(pipeline.close);
+    rlock__pipeline_fini(&pipeline);
 }
 
 static void a_reply_to_what_has_not_gone_out_breaks_the_link(void **state)
 {
     const struct rlock__value value = {.type = RLOCK__REPLY_INT, .num = 1};
     const struct rlock__reply reply = {.v = &value, .n = 1, .is_array = true};
-    struct rlock__flight flight = flight_new();
+    struct rlock__pipeline pipeline = pipeline_new();
     struct fate a, b;
 
     (void)state;
-    rlock__flight_up(&flight, 1, 1, 0);
-    rlock__flight_submit(&flight, request_new(&a, RLOCK__RESEND, "A"), 1);
-    assert_true(rlock__flight_is_quiet(&flight)); /* so the link is looked at before it goes out */
-    go_out(&flight);
-    assert_false(rlock__flight_is_quiet(&flight));
-    rlock__flight_submit(&flight, request_new(&b, RLOCK__ONCE, "B"), 2);
-    rlock__flight_reply(&flight, 1, &reply, 3);
+    rlock__pipeline_up(&pipeline, 1, 1, 0);
+    rlock__pipeline_submit(&pipeline, request_new(&a, RLOCK__RESEND, "A"), 1);
+    assert_true(
+        rlock__pipeline_is_quiet(&pipeline)); /* so the link is looked at before it goes out */
+    go_out(&pipeline);
+    assert_false(rlock__pipeline_is_quiet(&pipeline));
+    rlock__pipeline_submit(&pipeline, request_new(&b, RLOCK__ONCE, "B"), 2);
+    rlock__pipeline_reply(&pipeline, 1, &reply, 3);
     assert_int_equal(a.answers, 1);
-    rlock__flight_reply(&flight, 1, &reply, 3); /* A's, once more, before B is out */
-    assert_false(flight.up);
-    assert_true(flight.close && flight.lied);
+    rlock__pipeline_reply(&pipeline, 1, &reply, 3); /* A's, once more, before B is out */
+    assert_false(pipeline.up);
+    assert_true(pipeline.close && pipeline.lied);
     assert_int_equal(b.answers, 0); /* it cannot have run, and goes out on the next link */
-    rlock__flight_up(&flight, 2, 2, 4);
-    assert_false(flight.lied);
-    reply_number(&flight, 2, 7, 5);
+    rlock__pipeline_up(&pipeline, 2, 2, 4);
+    assert_false(pipeline.lied);
+    reply_number(&pipeline, 2, 7, 5);
     assert_int_equal(b.number, 7);
     assert_int_equal(b.copies, 1);
     assert_int_equal(b.lost_gen, 0);
-    rlock__flight_fini(&flight);
+    rlock__pipeline_fini(&pipeline);
 }
 
 /* A link with two requests out, of which the first is a script's. */
-static void send_two(struct rlock__flight *flight, struct fate *script_fate, struct fate *other)
+static void send_two(struct rlock__pipeline *pipeline, struct fate *script_fate, struct fate *other)
 {
-    rlock__flight_up(flight, 1, 1, 0);
-    rlock__flight_submit(flight, script_new(script_fate, RLOCK__RESEND), 1);
-    rlock__flight_submit(flight, request_new(other, RLOCK__RESEND, "B"), 1);
-    go_out(flight);
+    rlock__pipeline_up(pipeline, 1, 1, 0);
+    rlock__pipeline_submit(pipeline, script_new(script_fate, RLOCK__RESEND), 1);
+    rlock__pipeline_submit(pipeline, request_new(other, RLOCK__RESEND, "B"), 1);
+    go_out(pipeline);
 }
 
 /* The first has no answer and is not sent again, the second is. */
-static void only_the_second_is_resent(struct rlock__flight *flight, const struct fate *first,
+static void only_the_second_is_resent(struct rlock__pipeline *pipeline, const struct fate *first,
                                       const struct fate *second)
 {
-    assert_true(flight->close && flight->lied);
+    assert_true(pipeline->close && pipeline->lied);
     assert_int_equal(first->answers, 1);
     assert_false(first->had_reply);
     assert_int_equal(first->lost_gen, 1);
     assert_int_equal(first->copies, 1);
     assert_int_equal(second->answers, 0);
-    rlock__flight_up(flight, 2, 2, 4);
-    sends(flight, "*1\r\n$1\r\nB\r\n");
-    reply_number(flight, 2, 7, 5);
+    rlock__pipeline_up(pipeline, 2, 2, 4);
+    sends(pipeline, "*1\r\n$1\r\nB\r\n");
+    reply_number(pipeline, 2, 7, 5);
     assert_int_equal(second->copies, 2);
-    rlock__flight_fini(flight);
+    rlock__pipeline_fini(pipeline);
 }
 
 static void a_reply_of_another_shape_is_none_and_its_request_is_not_resent(void **state)
@@ -350,101 +353,101 @@ static void a_reply_of_another_shape_is_none_and_its_request_is_not_resent(void 
 
     (void)state;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        struct rlock__flight flight = flight_new();
+        struct rlock__pipeline pipeline = pipeline_new();
         struct fate a, b;
 
-        send_two(&flight, &a, &b);
-        rlock__flight_reply(&flight, 1, &wrong[i], 3);
-        only_the_second_is_resent(&flight, &a, &b);
+        send_two(&pipeline, &a, &b);
+        rlock__pipeline_reply(&pipeline, 1, &wrong[i], 3);
+        only_the_second_is_resent(&pipeline, &a, &b);
     }
 }
 
 static void what_is_no_reply_counts_for_the_one_that_is_awaited(void **state)
 {
-    struct rlock__flight flight = flight_new();
+    struct rlock__pipeline pipeline = pipeline_new();
     struct fate a, b;
 
     (void)state;
-    send_two(&flight, &a, &b);
-    rlock__flight_garbled(&flight, 7, 3); /* of another link */
-    assert_true(flight.up);
-    rlock__flight_garbled(&flight, 1, 3);
-    only_the_second_is_resent(&flight, &a, &b);
+    send_two(&pipeline, &a, &b);
+    rlock__pipeline_garbled(&pipeline, 7, 3); /* of another link */
+    assert_true(pipeline.up);
+    rlock__pipeline_garbled(&pipeline, 1, 3);
+    only_the_second_is_resent(&pipeline, &a, &b);
 }
 
 static void an_overdue_reply_breaks_the_link(void **state)
 {
-    struct rlock__flight flight = flight_new();
+    struct rlock__pipeline pipeline = pipeline_new();
     struct fate a, b;
 
     (void)state;
-    rlock__flight_up(&flight, 1, 1, 0);
-    rlock__flight_submit(&flight, request_new(&a, RLOCK__ONCE, "A"), 100);
-    rlock__flight_submit(&flight, request_new(&b, RLOCK__RESEND, "B"), 500);
-    assert_int_equal(rlock__flight_overdue_at(&flight), 1100); /* the oldest */
-    rlock__flight_check(&flight, 1099);
-    assert_true(flight.up);
-    reply_number(&flight, 1, 1, 1099);
-    assert_int_equal(rlock__flight_overdue_at(&flight), 1500);
-    rlock__flight_check(&flight, 1500);
-    assert_false(flight.up);
-    assert_true(flight.close);
+    rlock__pipeline_up(&pipeline, 1, 1, 0);
+    rlock__pipeline_submit(&pipeline, request_new(&a, RLOCK__ONCE, "A"), 100);
+    rlock__pipeline_submit(&pipeline, request_new(&b, RLOCK__RESEND, "B"), 500);
+    assert_int_equal(rlock__pipeline_overdue_at(&pipeline), 1100); /* the oldest */
+    rlock__pipeline_check(&pipeline, 1099);
+    assert_true(pipeline.up);
+    reply_number(&pipeline, 1, 1, 1099);
+    assert_int_equal(rlock__pipeline_overdue_at(&pipeline), 1500);
+    rlock__pipeline_check(&pipeline, 1500);
+    assert_false(pipeline.up);
+    assert_true(pipeline.close);
     assert_int_equal(b.answers, 0); /* it is sent again */
-    assert_true(rlock__flight_overdue_at(&flight) == RLOCK__NEVER);
-    rlock__flight_up(&flight, 2, 2, 1600);
-    reply_number(&flight, 2, 2, 1601);
+    assert_true(rlock__pipeline_overdue_at(&pipeline) == RLOCK__NEVER);
+    rlock__pipeline_up(&pipeline, 2, 2, 1600);
+    reply_number(&pipeline, 2, 2, 1601);
     assert_int_equal(b.copies, 2);
-    rlock__flight_fini(&flight);
+    rlock__pipeline_fini(&pipeline);
 }
 
 static void a_withdrawn_request_has_no_answer(void **state)
 {
-    struct rlock__flight flight = flight_new();
+    struct rlock__pipeline pipeline = pipeline_new();
     struct fate a, b;
     struct rlock__request *request = request_new(&a, RLOCK__RESEND, "A");
 
     (void)state;
-    rlock__flight_submit(&flight, request, 1);
-    rlock__flight_submit(&flight, request_new(&b, RLOCK__RESEND, "B"), 1);
+    rlock__pipeline_submit(&pipeline, request, 1);
+    rlock__pipeline_submit(&pipeline, request_new(&b, RLOCK__RESEND, "B"), 1);
     assert_false(request->sent);
-    rlock__flight_withdraw(&flight, request);
+    rlock__pipeline_withdraw(&pipeline, request);
     assert_null(rlock__request_free(request));
-    rlock__flight_up(&flight, 1, 1, 2);
-    sends(&flight, "*1\r\n$1\r\nB\r\n");
+    rlock__pipeline_up(&pipeline, 1, 1, 2);
+    sends(&pipeline, "*1\r\n$1\r\nB\r\n");
     assert_int_equal(a.answers, 0);
-    rlock__flight_fini(&flight);
+    rlock__pipeline_fini(&pipeline);
     assert_int_equal(b.answers, 1); /* the end answers what is left */
     assert_false(b.had_reply);
 }
 
 /* The reply to a command that is sent now comes after so long. */
-static void round_trip(struct rlock__flight *flight, int64_t us)
+static void round_trip(struct rlock__pipeline *pipeline, int64_t us)
 {
     struct fate fate;
 
-    rlock__flight_submit(flight, request_new(&fate, RLOCK__RESEND, "A"), 1000);
-    reply_number(flight, 1, 1, 1000 + us);
+    rlock__pipeline_submit(pipeline, request_new(&fate, RLOCK__RESEND, "A"), 1000);
+    reply_number(pipeline, 1, 1, 1000 + us);
 }
 
 static void the_usual_round_trip_rises_slowly_and_falls_at_once(void **state)
 {
-    struct rlock__flight flight = flight_new();
+    struct rlock__pipeline pipeline = pipeline_new();
 
     (void)state;
-    rlock__flight_up(&flight, 1, 1, 0);
-    round_trip(&flight, 10 * RLOCK__SECOND); /* the process was stopped */
-    assert_int_equal(flight.rtt, 10 * RLOCK__SECOND);
-    round_trip(&flight, 80);
-    assert_int_equal(flight.rtt, 80);
-    round_trip(&flight, 10 * RLOCK__SECOND);
-    assert_int_equal(flight.rtt, 90);
-    round_trip(&flight, 80);
+    rlock__pipeline_up(&pipeline, 1, 1, 0);
+    round_trip(&pipeline, 10 * RLOCK__SECOND); /* the process was stopped */
+    assert_int_equal(pipeline.rtt, 10 * RLOCK__SECOND);
+    round_trip(&pipeline, 80);
+    assert_int_equal(pipeline.rtt, 80);
+    round_trip(&pipeline, 10 * RLOCK__SECOND);
+    assert_int_equal(pipeline.rtt, 90);
+    round_trip(&pipeline, 80);
     for (int i = 0; i < 100; i++) {
-        round_trip(&flight, 800);
-        assert_in_range(flight.rtt, 80, 800);
+        round_trip(&pipeline, 800);
+        assert_in_range(pipeline.rtt, 80, 800);
     }
-    assert_in_range(flight.rtt, 790, 800);
-    rlock__flight_fini(&flight);
+    assert_in_range(pipeline.rtt, 790, 800);
+    rlock__pipeline_fini(&pipeline);
 }
 
 /* ---- At random: each request has one answer, in the order of its sending ---- */
@@ -460,41 +463,41 @@ static uint64_t random_below(uint64_t n)
 }
 
 /* Ends when all have their answer. */
-static void random_step(struct rlock__flight *flight, struct fate *fates, size_t n, size_t *made,
-                        int64_t now)
+static void random_step(struct rlock__pipeline *pipeline, struct fate *fates, size_t n,
+                        size_t *made, int64_t now)
 {
     static uint64_t gen;
 
     switch (random_below(8)) {
     case 0:
-        rlock__flight_down(flight, flight->gen, now);
+        rlock__pipeline_down(pipeline, pipeline->gen, now);
         break;
     case 1:
-        if (!flight->up) {
+        if (!pipeline->up) {
             gen++;
-            rlock__flight_up(flight, gen, gen, now);
+            rlock__pipeline_up(pipeline, gen, gen, now);
         }
         break;
     case 2:
     case 3:
     case 4:
         if (*made < n) {
-            rlock__flight_submit(
-                flight, script_new(&fates[*made], (enum rlock__resend)random_below(2)), now);
+            rlock__pipeline_submit(
+                pipeline, script_new(&fates[*made], (enum rlock__resend)random_below(2)), now);
             ++*made;
         }
         break;
     case 5:
-        if (flight->sent != NULL) {
-            reply_error(flight, flight->gen, "NOSCRIPT", now);
+        if (pipeline->sent != NULL) {
+            reply_error(pipeline, pipeline->gen, "NOSCRIPT", now);
         }
         break;
     default:
-        if (flight->sent != NULL) {
-            reply_number(flight, flight->gen, 1, now);
+        if (pipeline->sent != NULL) {
+            reply_number(pipeline, pipeline->gen, 1, now);
         }
     }
-    rlock__flight_check(flight, now);
+    rlock__pipeline_check(pipeline, now);
 }
 
 static void each_request_has_exactly_one_answer(void **state)
@@ -505,14 +508,14 @@ static void each_request_has_exactly_one_answer(void **state)
     (void)state;
     seed = 4711;
     for (int round = 0; round < 50; round++) {
-        struct rlock__flight flight = flight_new();
+        struct rlock__pipeline pipeline = pipeline_new();
         size_t made = 0;
 
         for (int64_t now = 0; now < 6000; now++) {
-            random_step(&flight, fates, N, &made, now);
+            random_step(&pipeline, fates, N, &made, now);
         }
         assert_int_equal(made, N);
-        rlock__flight_fini(&flight);
+        rlock__pipeline_fini(&pipeline);
         for (size_t i = 0; i < N; i++) {
             assert_int_equal(fates[i].answers, 1);
         }
@@ -541,5 +544,5 @@ int main(int argc, char **argv)
     if (argc > 1) {
         cmocka_set_test_filter(argv[1]);
     }
-    return cmocka_run_group_tests_name("flight", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("pipeline", tests, NULL, NULL);
 }

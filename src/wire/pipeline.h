@@ -12,14 +12,14 @@
  *
  * Threads: none of its own; used under the client's mutex. It knows no socket and no clock.
  */
-#ifndef RLOCK_WIRE_FLIGHT_H
-#define RLOCK_WIRE_FLIGHT_H
+#ifndef RLOCK_WIRE_PIPELINE_H
+#define RLOCK_WIRE_PIPELINE_H
 
 #include "base/time.h"
 #include "wire/command.h"
 #include "wire/reply.h"
 
-struct rlock__flight;
+struct rlock__pipeline;
 struct rlock__request;
 
 /* Takes a request's outcome, and the request with it. Runs exactly once, unless the request was
@@ -51,7 +51,7 @@ struct rlock__request {
     uint64_t end;      /* of the latest copy, in bytes of its generation */
 };
 
-struct rlock__flight {
+struct rlock__pipeline {
     struct rlock__request *sent;    /* replies come in this order */
     struct rlock__request *waiting; /* for the link */
     struct rlock__buf out;          /* bytes for the driver to send on generation gen */
@@ -70,40 +70,40 @@ struct rlock__flight {
 };
 
 /* Answers what is left with NULL; their subjects must be gone, or able to take it. */
-void rlock__flight_fini(struct rlock__flight *flight);
+void rlock__pipeline_fini(struct rlock__pipeline *pipeline);
 /* Sends a request, or keeps it until the link is up. False where there was no memory for it, or
  * now is none to send it: nothing of it is sent, and it is the caller's still. */
-bool rlock__flight_submit(struct rlock__flight *flight, struct rlock__request *request,
-                          int64_t now);
+bool rlock__pipeline_submit(struct rlock__pipeline *pipeline, struct rlock__request *request,
+                            int64_t now);
 /* Withdraws a request that waits for the link: no answer will come; the caller owns it again. */
-void rlock__flight_withdraw(struct rlock__flight *flight, struct rlock__request *request);
+void rlock__pipeline_withdraw(struct rlock__pipeline *pipeline, struct rlock__request *request);
 /* The link is up as a new generation; what waits goes out. */
-void rlock__flight_up(struct rlock__flight *flight, uint64_t gen, uint64_t fenced_below,
-                      int64_t now);
+void rlock__pipeline_up(struct rlock__pipeline *pipeline, uint64_t gen, uint64_t fenced_below,
+                        int64_t now);
 /* The link of this generation is down; ignored unless it is the present one. */
-void rlock__flight_down(struct rlock__flight *flight, uint64_t gen, int64_t now);
+void rlock__pipeline_down(struct rlock__pipeline *pipeline, uint64_t gen, int64_t now);
 /* Gives out the bytes that are to be sent now, in exchange for an empty buffer. */
-void rlock__flight_take(struct rlock__flight *flight, struct rlock__buf *swap);
+void rlock__pipeline_take(struct rlock__pipeline *pipeline, struct rlock__buf *swap);
 /* So many bytes more of what was taken went out. */
-void rlock__flight_wrote(struct rlock__flight *flight, size_t n);
+void rlock__pipeline_wrote(struct rlock__pipeline *pipeline, size_t n);
 /* Whether no reply is awaited: nothing that went out whole is without one. */
-bool rlock__flight_is_quiet(const struct rlock__flight *flight);
+bool rlock__pipeline_is_quiet(const struct rlock__pipeline *pipeline);
 /* A reply was read on this generation; ignored unless it is the present one, and up. One that
- * nobody awaits, or that is not of its script's shapes, breaks the link as rlock__flight_garbled().
+ * nobody awaits, or that is not of its script's shapes, breaks the link as rlock__pipeline_garbled().
  * */
-void rlock__flight_reply(struct rlock__flight *flight, uint64_t gen,
-                         const struct rlock__reply *reply, int64_t now);
+void rlock__pipeline_reply(struct rlock__pipeline *pipeline, uint64_t gen,
+                           const struct rlock__reply *reply, int64_t now);
 /*
  * Something was read on this generation that is no reply. What is awaited next is what it came in
  * place of: that request has no answer and is never sent again. The others have lost their link.
  */
-void rlock__flight_garbled(struct rlock__flight *flight, uint64_t gen, int64_t now);
+void rlock__pipeline_garbled(struct rlock__pipeline *pipeline, uint64_t gen, int64_t now);
 /* When the oldest reply is overdue; RLOCK__NEVER if none is awaited. */
-int64_t rlock__flight_overdue_at(const struct rlock__flight *flight);
+int64_t rlock__pipeline_overdue_at(const struct rlock__pipeline *pipeline);
 /* Breaks the link if its oldest reply is overdue. */
-void rlock__flight_check(struct rlock__flight *flight, int64_t now);
+void rlock__pipeline_check(struct rlock__pipeline *pipeline, int64_t now);
 /* Whether a copy that went down with generation gen can run no more. */
-bool rlock__flight_is_fenced(const struct rlock__flight *flight, uint64_t gen);
+bool rlock__pipeline_is_fenced(const struct rlock__pipeline *pipeline, uint64_t gen);
 
 /* Frees a request that no list holds. Returns NULL. */
 struct rlock__request *rlock__request_free(struct rlock__request *request);

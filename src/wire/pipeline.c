@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/pipeline.h"
+
+#include <stdlib.h>
+#include <utlist.h>
+
+struct rlock__request *rlock__request_free(struct rlock__request *request)
+{
+    if (request != NULL) {
+        rlock__cmd_fini(&request->cmd);
+        free(request);
+    }
+    return NULL;
+}
+
+/* ---- The queue ---- */
+
+/* Has the driver close the link. */
+static void close_link(struct rlock__pipeline *pipeline, const char *why)
+{
+    pipeline->close = true;
+    pipeline->why = why;
+}
+
+/* Has the command sent behind all others. Without memory nothing of it is: returns false. */
+static bool encode(struct rlock__pipeline *pipeline, const struct rlock__cmd *cmd, bool whole)
+{
+    size_t before = pipeline->out.len;
+    bool good = rlock__cmd_encode(cmd, whole, &pipeline->out);
+
+    if (!good) {
+        pipeline->out.len = before;
+        pipeline->out.failed = false;
+    }
+    pipeline->appended += pipeline->out.len - before;
+    return good;
+}
+
+/* A copy of the request is behind all others. */
+static void note_copy(struct rlock__pipeline *pipeline, struct rlock__request *request, int64_t now)
+{
+    request->copies++;
+    request->gen = pipeline->gen;
+    request->t0 = now;
+    request->sent = true;
+    request->end = pipeline->appended;
+    DL_APPEND(pipeline->sent, request);
+}
+
+/* Sends one that was taken over once more. Without memory that has to wait for another link. */
+static void send_again(struct rlock__pipeline *pipeline, struct rlock__request *request, bool whole,
+                       int64_t now)
+{
+    bool good = encode(pipeline, &request->cmd, whole);
+
+    note_copy(pipeline, request, now);
+    if (!good) {
+        request->end++; /* that a driver never gets */
+        close_link(pipeline, "no memory for what is to be sent");
+    }
+}
+
+bool rlock__pipeline_submit(struct rlock__pipeline *pipeline, struct rlock__request *request,
+                            int64_t now)
+{
+    if (!rlock__cmd_is_whole(&request->cmd)) {
+        return false;
+    }
+    if (!pipeline->up) {
+        request->sent = false;
+        DL_APPEND(pipeline->waiting, request);
+        return true;
+    }
+    if (!encode(pipeline, &request->cmd, false)) {
+        return false;
+    }
+    note_copy(pipeline, request, now);
+    return true;
+}
+
+void rlock__pipeline_withdraw(struct rlock__pipeline *pipeline, struct rlock__request *request)
+{
+    DL_DELETE(pipeline->waiting, request);
+}
+
+void rlock__pipeline_up(struct rlock__pipeline *pipeline, uint64_t gen, uint64_t fenced_below,
+                        int64_t now)
+{
+    struct rlock__request *request, *after, *waiting = pipeline->waiting;
+
+    rlock__pipeline_down(pipeline, pipeline->gen, now);
+    pipeline->gen = gen;
+    pipeline->fenced_below = fenced_below;
+    pipeline->up = true;
+    pipeline->close = pipeline->lied = false;
+    pipeline->appended = pipeline->taken = pipeline->written = 0;
+    pipeline->heard_at = now;
+    pipeline->waiting = NULL;
+    DL_FOREACH_SAFE(waiting, request, after) {
+        send_again(pipeline, request, false, now);
+    }
+}
+
+/* Notes that the link of its latest copy broke. Returns whether the request is to be sent again. */
+static bool lose_copy(const struct rlock__pipeline *pipeline, struct rlock__request *request)
+{
+    request->sent = false;
+    if (request->end > pipeline->taken) { /* no driver had all of it: it certainly did not run */
+        request->copies--;
+        return request->resend != RLOCK__DROP;
+    }
+    request->lost_gen = pipeline->gen;
+    return request->resend == RLOCK__RESEND;
+}
+
+void rlock__pipeline_down(struct rlock__pipeline *pipeline, uint64_t gen, int64_t now)
+{
+    struct rlock__request *request, *after, *sent = pipeline->sent, *unanswered = NULL;
+
+    if (!pipeline->up || gen != pipeline->gen) {
+        return;
+    }
+    pipeline->up = false;
+    pipeline->sent = NULL;
+    rlock__buf_clear(&pipeline->out);
+    DL_FOREACH_SAFE(sent, request, after) {
+        DL_DELETE(sent, request);
+        if (lose_copy(pipeline, request)) {
+            DL_APPEND(pipeline->waiting, request);
+        } else {
+            DL_APPEND(unanswered, request);
+        }
+    }
+    DL_FOREACH_SAFE(unanswered, request, after) {
+        DL_DELETE(unanswered, request);
+        request->answer(request, NULL, now);
+    }
+}
+
+static bool is_noscript(const struct rlock__reply *reply)
+{
+    return rlock__reply_is_error(reply) && reply->v[0].len >= 8 &&
+           memcmp(reply->v[0].str, "NOSCRIPT", 8) == 0;
+}
+
+/* Falls at once and rises slowly: one reply that a pause held up says nothing of the next. */
+static void measure(struct rlock__pipeline *pipeline, int64_t us)
+{
+    int64_t usual = pipeline->rtt;
+
+    pipeline->rtt = us < usual || usual == 0 ? us : usual + (rlock__min(us, 2 * usual) - usual) / 8;
+}
+
+void rlock__pipeline_take(struct rlock__pipeline *pipeline, struct rlock__buf *swap)
+{
+    struct rlock__buf out = pipeline->out;
+
+    pipeline->out = *swap;
+    *swap = out;
+    pipeline->taken = pipeline->appended;
+}
+
+void rlock__pipeline_wrote(struct rlock__pipeline *pipeline, size_t n)
+{
+    pipeline->written += n;
+}
+
+bool rlock__pipeline_is_quiet(const struct rlock__pipeline *pipeline)
+{
+    return pipeline->sent == NULL || pipeline->sent->end > pipeline->written;
+}
+
+void rlock__pipeline_garbled(struct rlock__pipeline *pipeline, uint64_t gen, int64_t now)
+{
+    struct rlock__request *request = rlock__pipeline_is_quiet(pipeline) ? NULL : pipeline->sent;
+
+    if (!pipeline->up || gen != pipeline->gen) {
+        return;
+    }
+    if (request != NULL) {
+        DL_DELETE(pipeline->sent, request);
+        (void)lose_copy(pipeline, request);
+        request->garbled = true;
+    }
+    pipeline->lied = true;
+    close_link(pipeline, request != NULL ? "an answer that makes no sense"
+                                         : "an answer to nothing that was asked");
+    rlock__pipeline_down(pipeline, gen, now);
+    if (request != NULL) {
+        request->answer(request, NULL, now);
+    }
+}
+
+/* Whether it is what the request may be answered with. */
+static bool makes_sense(const struct rlock__request *request, const struct rlock__reply *reply)
+{
+    const struct rlock__cmd *cmd = &request->cmd;
+
+    return cmd->script == NULL || rlock__reply_is_error(reply) ||
+           rlock__reply_fits(reply, cmd->script->shapes, cmd->parts);
+}
+
+void rlock__pipeline_reply(struct rlock__pipeline *pipeline, uint64_t gen,
+                           const struct rlock__reply *reply, int64_t now)
+{
+    struct rlock__request *request = pipeline->sent;
+
+    if (!pipeline->up || gen != pipeline->gen) {
+        return;
+    }
+    if (rlock__pipeline_is_quiet(pipeline) || !makes_sense(request, reply)) {
+        rlock__pipeline_garbled(pipeline, gen, now);
+        return;
+    }
+    DL_DELETE(pipeline->sent, request);
+    request->sent = false;
+    if (is_noscript(reply) && request->cmd.script != NULL && request->resend != RLOCK__DROP) {
+        request->copies--; /* that one certainly did not run */
+        send_again(pipeline, request, true, now);
+        return;
+    }
+    pipeline->heard_at = now;
+    measure(pipeline, now - request->t0);
+    request->answer(request, reply, now);
+}
+
+int64_t rlock__pipeline_overdue_at(const struct rlock__pipeline *pipeline)
+{
+    return pipeline->sent != NULL ? rlock__later(pipeline->sent->t0, pipeline->op_timeout)
+                                  : RLOCK__NEVER;
+}
+
+void rlock__pipeline_check(struct rlock__pipeline *pipeline, int64_t now)
+{
+    if (pipeline->up && (pipeline->close || now >= rlock__pipeline_overdue_at(pipeline))) {
+        rlock__pipeline_down(pipeline, pipeline->gen, now);
+        if (!pipeline->close) {
+            close_link(pipeline, "no answer in time");
+        }
+    }
+}
+
+bool rlock__pipeline_is_fenced(const struct rlock__pipeline *pipeline, uint64_t gen)
+{
+    return gen < pipeline->fenced_below;
+}
+
+void rlock__pipeline_fini(struct rlock__pipeline *pipeline)
+{
+    struct rlock__request *request, *after;
+
+    pipeline->up = false;
+    DL_CONCAT(pipeline->waiting, pipeline->sent);
+    pipeline->sent = NULL;
+    DL_FOREACH_SAFE(pipeline->waiting, request, after) {
+        DL_DELETE(pipeline->waiting, request);
+        request->answer(request, NULL, 0);
+    }
+    rlock__buf_fini(&pipeline->out);
+}
