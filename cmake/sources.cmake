@@ -4,12 +4,9 @@ set(RLOCK_SOURCES
     src/base/error.c
     src/base/timer.c
     src/client/ask.c
-    src/client/cancel.c
     src/client/composite.c
     src/client/composite_new.c
     src/client/diagnose.c
-    src/client/dispatch.c
-    src/client/drive.c
     src/client/held.c
     src/client/lock.c
     src/client/open.c
@@ -17,10 +14,13 @@ set(RLOCK_SOURCES
     src/client/query.c
     src/client/rights.c
     src/client/scan.c
-    src/client/service.c
-    src/client/turn.c
-    src/client/uri.c
-    src/client/wake.c
+    src/drive/cancel.c
+    src/drive/dispatch.c
+    src/drive/drive.c
+    src/drive/service.c
+    src/drive/turn.c
+    src/drive/twins.c
+    src/drive/wake.c
     src/fair/fair.c
     src/lock/acquire.c
     src/lock/acquire_end.c
@@ -55,6 +55,7 @@ set(RLOCK_SOURCES
     src/net/session.c
     src/net/sock.c
     src/net/tls.c
+    src/net/uri.c
     src/redlock/redlock.c
     src/rw/read.c
     src/rw/rw.c

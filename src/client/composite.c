@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/sized.h"
-#include "client/turn.h"
+#include "drive/turn.h"
 #include "lock/internal.h"
 
 /* Keeps what the members said, for rlock_members(). With the mutex held. */

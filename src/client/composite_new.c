@@ -175,52 +175,6 @@ int rlock_redlock_new(struct rlock *const *members, size_t n, const struct rlock
     return make(&rlock__redlock_ops, &leaves, copy.max_lease_ms * RLOCK__MS, ret_lock);
 }
 
-/* ---- Members that are one ---- */
-
-static uint64_t server_of(const struct rlock__spec *spec)
-{
-    return atomic_load(&rlock__client_of(spec->core)->link.server);
-}
-
-/* Whether two members are one lock, or of a RedLock on one server, as far as is known by now. */
-static bool are_twins(const struct rlock__composite *composite, const struct rlock__spec *a,
-                      const struct rlock__spec *b)
-{
-    bool same = rlock__bytes_equal(a->key, b->key) &&
-                rlock__client_of(a->core)->uri.db == rlock__client_of(b->core)->uri.db;
-
-    return (same || composite->ops == &rlock__redlock_ops) && server_of(a) != 0 &&
-           server_of(a) == server_of(b);
-}
-
-static void refuse(struct rlock__party *party, const struct rlock__spec *a,
-                   const struct rlock__spec *b, int64_t now)
-{
-    char name[96];
-
-    (void)snprintf(party->detail, sizeof(party->detail),
-                   "lock %s: clients of two members are on one server (%s and %s)",
-                   rlock__text(a->name, name, sizeof(name)), a->core->address, b->core->address);
-    rlock__party_refuse(party, now);
-}
-
-void rlock__composite_refuse_twins(struct rlock__party *party, int64_t now)
-{
-    struct rlock__spec *const *members = party->composite->members;
-
-    if (party->composite->together) { /* one client */
-        return;
-    }
-    for (size_t i = 1; party->phase == RLOCK__PARTY_TAKING && i < party->composite->n; i++) {
-        for (size_t j = i; j-- > 0;) {
-            if (are_twins(party->composite, members[i], members[j])) {
-                refuse(party, members[j], members[i], now);
-                return;
-            }
-        }
-    }
-}
-
 /* ---- What the members said ---- */
 
 int rlock_members(const struct rlock *lock, rlock_member_fn *fn, void *payload)

@@ -5,8 +5,8 @@
 
 #include "base/clock.h"
 #include "client/ask.h"
-#include "client/composite.h"
 #include "client/held.h"
+#include "drive/turn.h"
 #include "net/sock.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The core of a client: holds, acquisitions, waiting and renewal, driven by events and answering
- * with actions. It knows no socket, no thread and no clock: the real driver is in src/client,
+ * with actions. It knows no socket, no thread and no clock: the real driver is in src/drive,
  * another one simulates.
  *
  * Events are the functions named rlock__core_*, and each carries its time. Actions are what the

@@ -88,9 +88,11 @@ void rlock__pipeline_take(struct rlock__pipeline *pipeline, struct rlock__buf *s
 void rlock__pipeline_wrote(struct rlock__pipeline *pipeline, size_t n);
 /* Whether no reply is awaited: nothing that went out whole is without one. */
 bool rlock__pipeline_is_quiet(const struct rlock__pipeline *pipeline);
-/* A reply was read on this generation; ignored unless it is the present one, and up. One that
- * nobody awaits, or that is not of its script's shapes, breaks the link as rlock__pipeline_garbled().
- * */
+/*
+ * A reply was read on this generation; ignored unless it is the present one, and up. One that
+ * nobody awaits, or that is not of its script's shapes, breaks the link, as in
+ * rlock__pipeline_garbled().
+ */
 void rlock__pipeline_reply(struct rlock__pipeline *pipeline, uint64_t gen,
                            const struct rlock__reply *reply, int64_t now);
 /*

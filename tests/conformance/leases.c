@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "client/client.h"
+#include "drive/client.h"
 
 enum { HOUR_MS = 3600 * 1000 };
 

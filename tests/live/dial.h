@@ -6,8 +6,8 @@
 
 #include <pthread.h>
 
-#include "client/uri.h"
 #include "net/conn.h"
+#include "net/uri.h"
 #include "support/server.h"
 
 #define DIAL_NAME "rlock:00000000-0000-4000-8000-000000000000:host:1"

@@ -7,7 +7,7 @@
  *
  *   parties.c        the command, and a run from its seed to its end
  *   party_process.c  processes: their clients, their clocks, their deaths
- *   party_drive.c    what src/client/composite.c does for real: carries out what parties wish
+ *   party_drive.c    what src/drive/turn.c does for real: carries out what parties wish
  *   party_owners.c   what owners do: take, nest, hold, give up, leave
  *   party_faults.c   what goes wrong
  *   party_check.c    the invariants; party_minority.c one of them

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Drives parties as src/client/turn.c does, step by step, but on one thread: who completes a
+ * Drives parties as src/drive/turn.c does, step by step, but on one thread: who completes a
  * member's call tells the party; the owner's thread, which may wake late, carries out its wishes;
  * what completes when nobody drives is settled on the spot. Losses come from the dispatcher.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The network, and each client's two connections: what src/net and src/client do for real. */
+/* The network, and each client's two connections: what src/net and src/drive do for real. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <utlist.h>

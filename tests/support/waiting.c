@@ -3,7 +3,7 @@
 
 #include <utlist.h>
 
-#include "client/client.h"
+#include "drive/client.h"
 
 size_t test_waiting(struct rlock_client *client)
 {

@@ -7,7 +7,7 @@
 
 #include <rlock/rlock.h>
 
-#include "client/uri.h"
+#include "net/uri.h"
 
 #include <cmocka.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A thread's turn on a party: begun when no other effort on it is under way, driven until that is
  * complete, and ended. */
-#ifndef RLOCK_CLIENT_TURN_H
-#define RLOCK_CLIENT_TURN_H
+#ifndef RLOCK_DRIVE_TURN_H
+#define RLOCK_DRIVE_TURN_H
 
-#include "client/composite.h"
+#include "drive/client.h"
 #include "multi/composite.h"
 
 /* The mutex that protects all parties: a leaf under any client's. */
@@ -31,5 +31,24 @@ int rlock__turn_begin(const struct rlock__turn *turn, struct rlock__party **ret_
 void rlock__turn_drive(struct rlock__party *party, int fd, const struct rlock_cancel *cancel);
 /* The party may be gone then. */
 void rlock__turn_end(struct rlock__party *party);
+
+/* ---- twins.c ---- */
+
+/* Refuses an effort to take it when two of its members turn out to be one, through two clients of
+ * one server. With the mutex of the parties held. */
+void rlock__twins_refuse(struct rlock__party *party, int64_t now);
+
+/* ---- What concerns all parties; without the mutex ---- */
+
+/* A hold was lost: tells the composites that it is part of. Returns whether it is its owner's as
+ * well, to whom it is to be reported. On a dispatcher thread. */
+bool rlock__composites_lost(const struct rlock__loss *loss);
+/* A thread ends: what it holds of composites is lost. */
+void rlock__composites_thread_exit(uint64_t thread);
+/* Once for each process, before the first composite. */
+void rlock__composites_init(void);
+/* Keeps the parties whole over a fork, and forgets them in the child. */
+enum rlock__fork_stage { RLOCK__BEFORE_FORK, RLOCK__IN_PARENT, RLOCK__IN_CHILD };
+void rlock__composites_fork(enum rlock__fork_stage stage);
 
 #endif

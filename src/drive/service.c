@@ -14,7 +14,7 @@
 #include <sys/epoll.h>
 
 #include "base/clock.h"
-#include "client/client.h"
+#include "drive/client.h"
 #include "lock/internal.h"
 
 #define TICK_US (50 * RLOCK__MS) /* how long a caller may stand still and keep others waiting */

@@ -9,8 +9,8 @@
  * user may be empty (the default user), and so may the password (an option of the client may supply
  * it).
  */
-#ifndef RLOCK_CLIENT_URI_H
-#define RLOCK_CLIENT_URI_H
+#ifndef RLOCK_NET_URI_H
+#define RLOCK_NET_URI_H
 
 #include <stdbool.h>
 #include <stddef.h>

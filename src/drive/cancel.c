@@ -4,7 +4,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
-#include "client/client.h"
+#include "drive/client.h"
 
 struct rlock_cancel {
     uintptr_t id; /* never reused: an event that comes late names nobody else's signal */

@@ -4,8 +4,8 @@
  * does. Each function of the interface that may block, send or close begins with RLOCK__WHOLE; a
  * cancellation (pthread_cancel) that comes meanwhile acts once it has returned.
  */
-#ifndef RLOCK_CLIENT_WHOLE_H
-#define RLOCK_CLIENT_WHOLE_H
+#ifndef RLOCK_BASE_WHOLE_H
+#define RLOCK_BASE_WHOLE_H
 
 #include <pthread.h>
 

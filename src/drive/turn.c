@@ -9,7 +9,7 @@
  * A call that completes when nobody drives its party any more is settled on the spot: what it
  * needs then, its own release or its seal, concerns its own client alone.
  */
-#include "client/turn.h"
+#include "drive/turn.h"
 
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -213,7 +213,7 @@ void rlock__turn_drive(struct rlock__party *party, int fd, const struct rlock_ca
             rlock__party_cancel(party, rlock__now_us());
         }
         rlock__party_timer(party, rlock__now_us());
-        rlock__composite_refuse_twins(party, rlock__now_us());
+        rlock__twins_refuse(party, rlock__now_us());
         n = rlock__wishes_take(party, finish, wishes);
         complete = party->complete;
         party->waiter = complete ? NULL : waiter;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The dispatcher thread: runs the user's callbacks, one after the other, with no mutex held. */
 #include <stdlib.h>
+#include <unistd.h>
 #include <utlist.h>
 
-#include "client/composite.h"
+#include "drive/turn.h"
 
-static _Thread_local bool is_dispatcher;
-static _Thread_local unsigned generation; /* of the process that it is one in */
+static _Thread_local pid_t dispatches_in; /* the process that it is one in; 0 none */
 
 bool rlock__is_dispatcher(void)
 {
-    return is_dispatcher && generation == rlock__fork_generation();
+    return dispatches_in != 0 && dispatches_in == getpid();
 }
 
 static void tell_lost(const struct rlock_client *client, struct rlock__loss *loss)
@@ -52,8 +52,7 @@ void *rlock__dispatcher_main(void *arg)
     struct rlock_client *client = arg;
     struct rlock__core *core = &client->core;
 
-    is_dispatcher = true;
-    generation = client->fork_generation;
+    dispatches_in = getpid();
     (void)pthread_mutex_lock(&client->mutex);
     for (;;) {
         struct rlock__loss *lost = core->lost;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/uri.h"
+#include "net/uri.h"
 
 #include <rlock/rlock.h>
 #include <stdio.h>

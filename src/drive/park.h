@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where a calling thread waits: a futex of its own, so that waking one wakes no other. */
-#ifndef RLOCK_CLIENT_PARK_H
-#define RLOCK_CLIENT_PARK_H
+#ifndef RLOCK_DRIVE_PARK_H
+#define RLOCK_DRIVE_PARK_H
 
 #include <linux/futex.h>
 #include <stdatomic.h>

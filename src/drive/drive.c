@@ -6,7 +6,7 @@
 #include <utlist.h>
 
 #include "base/clock.h"
-#include "client/client.h"
+#include "drive/client.h"
 #include "lock/internal.h"
 
 /* ---- The link ---- */

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <utlist.h>
 
-#include "client/client.h"
+#include "drive/client.h"
 
 #define BATCH 64 /* callers that are woken before the mutex is taken again */
 

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A client as its threads see it: the core behind one mutex, the link behind another, and the roles
+ * around them.
+ *
+ * Who does what:
+ *   - A calling thread hands its call to the core and sends what the core wants sent. If nobody
+ * keeps watch, it does so itself until its call is complete: it polls the link, reads for all, and
+ * fires the core's timers. Else it parks. The keeper hands the watch on when its own call is
+ * complete.
+ *   - The service thread makes connections, reads the subscriber connection, and keeps watch when
+ * no caller does. A caller may stand still at any instant: stopped, starved, in a signal handler.
+ * So while there is a keeper the service thread looks at each tick, and does what is left undone.
+ *   - The dispatcher thread runs the user's callbacks and does nothing else.
+ *
+ * Mutexes: link.turn before mutex, never the other way round. No thread ever holds two clients'
+ * mutexes. Who holds one makes no system call, except to send and receive on the link with its
+ * turn: nobody does what a thread leaves undone that stands still inside.
+ */
+#ifndef RLOCK_DRIVE_CLIENT_H
+#define RLOCK_DRIVE_CLIENT_H
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/whole.h"
+#include "drive/park.h"
+#include "lock/core.h"
+#include "net/conn.h"
+#include "net/uri.h"
+
+#define RLOCK__UNFENCED_MAX 16
+#define RLOCK__MAX_LEASE_MS 30000 /* of a RedLock, by default */
+
+/* The connection for commands. */
+struct rlock__link {
+    pthread_mutex_t turn; /* protects the link; whoever has it sends for all */
+    struct rlock__conn *conn;
+    uint64_t gen;          /* of the connection while it is up; 0 else */
+    struct rlock__buf out; /* taken from the core, part of it sent */
+    size_t sent;
+    size_t unnoted; /* bytes that went out, of which the core does not know yet */
+    uint64_t unfenced[RLOCK__UNFENCED_MAX]; /* client ids of broken connections that may still run
+                                               something */
+    size_t n_unfenced;
+    bool unfenceable; /* one is not in that list: no link can be fenced any more */
+    uint64_t fenced_below;
+    char run_id[64];      /* of the server, where it tells; "" unknown */
+    atomic_ullong server; /* the same while the link is up, as a number that is another for every
+                             server; 0 unknown. For those without the turn. */
+    bool connecting;
+    int64_t retry_at, up_at;
+    unsigned failures; /* connections in a row that came to nothing */
+    bool heard;        /* a reply that made sense was read since it is up */
+    atomic_int fd;     /* to poll, for those without the turn; -1 down */
+    atomic_bool stuck; /* the socket is full: poll for writing too */
+};
+
+/* The connection for messages. The service thread's own. */
+struct rlock__sub {
+    struct rlock__conn *conn;
+    struct rlock__buf out;
+    size_t sent;
+    bool connecting, up;
+    int64_t retry_at, up_at, pinged_at, heard_at;
+    unsigned failures; /* as the link's */
+    bool heard;
+};
+
+struct rlock_client {
+    struct rlock__core core;      /* first: the core's client is found by it */
+    pthread_mutex_t mutex;        /* protects core and what follows up to the blank line */
+    struct rlock__parker *keeper; /* the caller that keeps watch; NULL: the service thread */
+    struct rlock__parker *parked; /* callers that could */
+    struct rlock__parker *woken;  /* those that got a signal, until they have seen it */
+    struct rlock__parker *untold; /* of these the first that nobody has woken since */
+    /* when they wake by themselves; 0: they are awake, and only they say so */
+    int64_t keeper_until, service_until;
+    bool keeper_looks, service_looks; /* what they saw before they fell asleep has changed */
+    bool keeper_moved;                /* there was one since the last tick, and not still */
+    bool keeper_still;  /* it left something undone at the last: the service thread does its work */
+    bool service_reads; /* it sleeps with an eye on replies, not on the link's end alone */
+    int64_t tick_at;    /* when it looks after the keeper; RLOCK__NEVER: there is none */
+    pthread_cond_t news; /* for the dispatcher: core.lost, core.notes; and for close: settled */
+    bool stop_service, stop_dispatcher;
+
+    atomic_uint refs;
+    atomic_bool closed;
+    unsigned fork_generation;
+    atomic_ullong owners;
+    struct rlock_client_opts opts;
+    struct rlock__uri uri;
+    struct rlock__tls *tls;
+    struct rlock__conn_opts conn_opts;
+    char name[160];    /* of our connections */
+    char address[300]; /* for texts */
+
+    struct rlock__link link;
+    atomic_bool send_wanted; /* the core has something for the link */
+    atomic_bool wake_wanted; /* somebody is to be woken by whoever has the turn */
+    struct rlock__sub sub;
+    int wake_fd;   /* wakes the service thread */
+    int keeper_fd; /* wakes the keeper */
+    int cancel_fd; /* epoll of the cancel signals in use */
+    pthread_t service, dispatcher;
+    bool has_service, has_dispatcher;
+    struct rlock_client *registered_prev, *registered_next;
+};
+
+static inline struct rlock_client *rlock__client_of(struct rlock__core *core)
+{
+    return (struct rlock_client *)(void *)core;
+}
+
+/* ---- wake.c: entering the core, and waking those whom that concerns ---- */
+
+void rlock__enter(struct rlock_client *client);
+/* Leaves the core, then wakes whom it completed and who has to look earlier than planned. */
+void rlock__leave(struct rlock_client *client);
+/* The same for who has the turn: the waking waits until that is given up. */
+void rlock__leave_in_turn(struct rlock_client *client);
+void rlock__wake_service(const struct rlock_client *client);
+/* The link is another one, or polled for something else: who sleeps over it looks again. */
+void rlock__look_again(struct rlock_client *client);
+/* Sets the signal of a caller, which is woken once the mutex is dropped. With the mutex held. */
+void rlock__signal(struct rlock_client *client, struct rlock__parker *parker,
+                   enum rlock__park signal);
+/* The caller has seen its signal. With the mutex held. */
+void rlock__seen(struct rlock_client *client, struct rlock__parker *parker);
+
+/* ---- drive.c: carrying out what the core wants ---- */
+
+/* Sends what the core wants sent. Without any mutex held. */
+void rlock__drive(struct rlock_client *client);
+/* The turn on the link. Giving it up sends what came to be wanted meanwhile. */
+void rlock__take_turn(struct rlock_client *client);
+void rlock__give_turn(struct rlock_client *client);
+/* Reads some of what is there on the link and hands it to the core; false if there was nothing. */
+bool rlock__drive_read(struct rlock_client *client);
+/* Reads all of it: before the core ticks, for a time that was read before. */
+bool rlock__drive_read_all(struct rlock_client *client);
+/* The pause before a broken connection is made again: none if it was of use, so that one that
+ * breaks as soon as it is up or used is not made again at once, each time. With the mutex held. */
+int64_t rlock__retry_pause(struct rlock_client *client, bool of_use, unsigned *failures);
+/* The link broke; with the turn held. */
+void rlock__link_broke(struct rlock_client *client, int code, const char *text);
+/* Whether no caller keeps watch, or the one that should stands still. With the mutex held. */
+bool rlock__is_unwatched(const struct rlock_client *client);
+/* The caller keeps watch from now on, unless another one does. With the mutex held. */
+bool rlock__watch_begin(struct rlock_client *client, struct rlock__parker *parker);
+/* What a keeper does in each round, with fds polled in between: plans until when, and reacts. */
+int64_t rlock__watch_plan(struct rlock_client *client, struct pollfd fds[static 2]);
+void rlock__watch_react(struct rlock_client *client, const struct pollfd fds[static 2],
+                        int64_t until);
+/* Gives the watch to a parked caller, or to the service thread. With the mutex held. */
+void rlock__watch_end(struct rlock_client *client);
+int rlock__timeout_ms(int64_t until, int64_t now);
+/* Runs a call to its completion. */
+int rlock__run(struct rlock_client *client, struct rlock__call *call,
+               const struct rlock_cancel *cancel);
+
+/* ---- service.c ---- */
+
+void *rlock__service_main(void *arg); /* the client */
+
+/* ---- dispatch.c ---- */
+
+void *rlock__dispatcher_main(void *arg); /* the client */
+/* Whether the calling thread is a dispatcher: it must not wait. */
+bool rlock__is_dispatcher(void);
+
+/* ---- cancel.c ---- */
+
+/* Names the signal in core calls; 0 for NULL. */
+const void *rlock__cancel_id(const struct rlock_cancel *cancel);
+/* To poll: readable for good once it is fired. */
+int rlock__cancel_fd(const struct rlock_cancel *cancel);
+bool rlock__cancel_is_fired(const struct rlock_cancel *cancel);
+/* Lets the client's service thread hear of it. */
+int rlock__cancel_watch(struct rlock_client *client, struct rlock_cancel *cancel);
+
+#endif
