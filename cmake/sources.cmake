@@ -39,6 +39,7 @@ set(RLOCK_SOURCES
     src/lock/reentrant.c
     src/lock/release.c
     src/lock/renew.c
+    src/lock/server.c
     src/lock/spec.c
     src/lock/spin.c
     src/lock/team.c

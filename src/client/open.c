@@ -206,7 +206,7 @@ static void init_core(struct rlock_client *client)
     core->renewed_lease_us = opts->renewed_lease_ms * RLOCK__MS;
     core->margin_us = opts->safety_margin_ms * RLOCK__MS;
     core->log_level = opts->on_log != NULL ? opts->log_level : 0;
-    core->address = client->address;
+    core->server.address = client->address;
     core->unref = unref_core;
     rlock__core_init(core);
 }

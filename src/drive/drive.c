@@ -48,7 +48,7 @@ void rlock__link_broke(struct rlock_client *client, int code, const char *text)
     link->sent = link->unnoted = 0;
     rlock__buf_clear(&link->out);
     rlock__enter(client);
-    rlock__core_link_down(&client->core, gen, code, final, text, now);
+    rlock__core_link_down(&client->core.server, gen, code, final, text, now);
     of_use = gen != 0 && (link->heard || now >= link->up_at + RLOCK__SECOND);
     pause = rlock__retry_pause(client, of_use, &link->failures);
     if (gen != 0 && client->core.server.pipeline.lied) { /* and may do so each time */
@@ -122,7 +122,7 @@ static bool is_silent(struct rlock_client *client)
         return false;
     }
     rlock__enter(client);
-    rlock__core_garbled(&client->core, link->gen, rlock__now_us());
+    rlock__core_garbled(&client->core.server, link->gen, rlock__now_us());
     (void)snprintf(why, sizeof(why), "%s: %s", rlock__conn_peer(link->conn),
                    client->core.server.pipeline.why);
     rlock__leave_in_turn(client);
@@ -210,12 +210,12 @@ static int deliver(struct rlock_client *client)
     rlock__enter(client);
     note_written(client);
     while ((got = rlock__conn_next(link->conn, &reply)) > 0) {
-        rlock__core_reply(core, link->gen, &reply, rlock__now_us());
+        rlock__core_reply(&core->server, link->gen, &reply, rlock__now_us());
         link->heard = link->heard || !core->server.pipeline.lied;
     }
     if (got == RLOCK_ECONN || (got == 0 && rlock__pipeline_is_quiet(&core->server.pipeline) &&
                                !rlock__conn_is_drained(link->conn))) {
-        rlock__core_garbled(core, link->gen, rlock__now_us());
+        rlock__core_garbled(&core->server, link->gen, rlock__now_us());
     }
     rlock__leave_in_turn(client);
     return got;

@@ -56,8 +56,8 @@ static void link_up(struct rlock_client *client)
     atomic_store(&link->server, server_number(run_id));
     atomic_store(&link->fd, rlock__conn_fd(link->conn));
     rlock__enter(client);
-    rlock__core_server(&client->core, rlock__conn_uptime_s(link->conn), restarted, now);
-    rlock__core_link_up(&client->core, link->gen, link->fenced_below, now);
+    rlock__core_found(&client->core.server, rlock__conn_uptime_s(link->conn), restarted, now);
+    rlock__core_link_up(&client->core.server, link->gen, link->fenced_below, now);
     rlock__leave_in_turn(client);
     rlock__look_again(client); /* there is a new socket to poll */
 }
@@ -94,7 +94,7 @@ static void sub_failed(struct rlock_client *client)
     rlock__enter(client);
     sub->up = false;
     if (was_up) {
-        rlock__core_sub_down(&client->core, now);
+        rlock__core_sub_down(&client->core.server, now);
     }
     sub->retry_at = now + rlock__retry_pause(
                               client, was_up && (sub->heard || now >= sub->up_at + RLOCK__SECOND),
@@ -117,7 +117,7 @@ static void sub_up(struct rlock_client *client)
     sub->pinged_at = 0;
     rlock__enter(client);
     sub->up = true;
-    rlock__core_sub_up(&client->core, now);
+    rlock__core_sub_up(&client->core.server, now);
     rlock__leave(client);
 }
 
@@ -164,7 +164,7 @@ static int sub_read(struct rlock_client *client, int64_t now)
     rlock__enter(client);
     while ((got = rlock__conn_next(sub->conn, &reply)) > 0) {
         sub->heard = true;
-        rlock__core_sub_reply(&client->core, &reply, rlock__now_us());
+        rlock__core_sub_reply(&client->core.server, &reply, rlock__now_us());
     }
     rlock__leave(client);
     return got;

@@ -39,7 +39,7 @@ static void note_age_missed(struct rlock__core *core)
         rlock__note(core, RLOCK_LOG_WARNING,
                     "server %s does not tell since when it runs (is INFO permitted?): it counts "
                     "for RedLocks as soon as it restarts",
-                    core->address);
+                    core->server.address);
     }
 }
 
@@ -113,7 +113,7 @@ static void on_error(struct rlock__call *call, const struct rlock__reply *reply,
     char name[96], text[160];
 
     (void)snprintf(call->detail, sizeof(call->detail), "lock %s: server %s: %s: %s",
-                   rlock__spec_text(call->spec, name), call->core->address,
+                   rlock__spec_text(call->spec, name), call->core->server.address,
                    rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)), class.hint);
     if (call->team != NULL && call->team->partial) {
         rlock__acquire_undo(call, class.code, now);
@@ -366,7 +366,7 @@ void rlock__acquire_turn(struct rlock__call *call, int64_t now)
         rlock__acquire_end(call, RLOCK_ERESTARTED, now);
         return;
     }
-    if (call->prompt && rlock__core_is_down(core)) {
+    if (call->prompt && rlock__server_is_down(&core->server)) {
         rlock__acquire_say(call, core->server.link_code, now);
         rlock__acquire_end(call, core->server.link_code, now);
         return;

@@ -62,7 +62,7 @@ static const char *why_silent(const struct rlock__pipeline *pipeline)
 void rlock__acquire_say(struct rlock__call *call, int code, int64_t now)
 {
     const struct rlock__server *server = &call->core->server;
-    const char *address = call->core->address;
+    const char *address = call->core->server.address;
     char name[96], holder[2 * RLOCK__HOLDER_SIZE];
 
     (void)rlock__spec_text(call->spec, name);

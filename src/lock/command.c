@@ -11,7 +11,8 @@ static void on_none(struct rlock__call *call, bool garbled)
         garbled ? "its answer makes no sense" : "the connection broke before its answer";
 
     call->code = call->once ? RLOCK_EINDOUBT : RLOCK_ECONN;
-    (void)snprintf(call->detail, sizeof(call->detail), "server %s: %s", call->core->address, why);
+    (void)snprintf(call->detail, sizeof(call->detail), "server %s: %s", call->core->server.address,
+                   why);
 }
 
 static void on_answer(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
@@ -37,7 +38,8 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
         return;
     }
     class = rlock__classify(reply);
-    (void)snprintf(call->detail, sizeof(call->detail), "server %s: %s: %s", call->core->address,
+    (void)snprintf(call->detail, sizeof(call->detail), "server %s: %s: %s",
+                   call->core->server.address,
                    rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)), class.hint);
     if (class.way == RLOCK__RETRY) {
         call->error = class.code;
@@ -102,7 +104,8 @@ void rlock__command_give_up(struct rlock__call *call, int code, int64_t now)
     if (call->error == 0) {
         const struct rlock__server *server = &call->core->server;
 
-        (void)snprintf(call->detail, sizeof(call->detail), "server %s: %s", call->core->address,
+        (void)snprintf(call->detail, sizeof(call->detail), "server %s: %s",
+                       call->core->server.address,
                        server->link_code != 0 ? server->link_error : "no answer");
     }
     rlock__call_complete(call, code, NULL);

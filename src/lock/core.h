@@ -26,6 +26,7 @@
 #include <uthash.h>
 
 #include "lock/call.h"
+#include "lock/server.h"
 
 #define RLOCK__UUID_LEN 36
 #define RLOCK__OWNER_SIZE (RLOCK__UUID_LEN + 1 + 20 + 1) /* "uuid:number" and a NUL */
@@ -39,8 +40,7 @@
 #define RLOCK__BACKOFF_US                                                                          \
     (10 * RLOCK__MS) /* first pause after an error that passes; doubles, with jitter */
 #define RLOCK__BACKOFF_MAX_US RLOCK__SECOND
-#define RLOCK__IDLE_US (10 * RLOCK__SECOND) /* a link that is silent for so long is tried */
-#define RLOCK__BATCH 100                    /* renewals in one script call */
+#define RLOCK__BATCH 100         /* renewals in one script call */
 #define RLOCK__BATCHES 2         /* calls of that script in flight, on a link without delay */
 #define RLOCK__RELEASES 256      /* releases in flight of what nobody waits for */
 #define RLOCK__SLICE 500         /* holds and orphans that one event attends to */
@@ -116,27 +116,6 @@ struct rlock__hold {
 
 /* ---- The core ---- */
 
-/* What the core knows of one server. */
-struct rlock__server {
-    struct rlock__pipeline pipeline;
-    bool sub_up;
-    bool sub_refused;             /* a subscription was, and was logged */
-    struct rlock__channel *asked; /* what SUBSCRIBE and UNSUBSCRIBE asked for, in that order */
-    struct rlock__buf sub_out;
-    int link_code;    /* why the link is down; 0 it is up, or nobody has tried */
-    bool link_final;  /* trying again will not help */
-    bool link_warned; /* the log has said why it cannot be made, and not that it could */
-    char link_error[RLOCK__DETAIL_SIZE];
-    unsigned life;        /* counts its restarts */
-    bool is_age_known;    /* it tells since when it runs */
-    bool is_age_missed;   /* that it does not was logged */
-    int64_t started_at;   /* by our clock, no earlier than it did */
-    int64_t seen_at;      /* when this run of it was first seen */
-    int64_t clock_offset; /* the server's clock less ours, at the last renewal; 0 unknown */
-    int64_t clock_slack;  /* how far off that may be: what the renewal took */
-    int64_t stepped_at; /* when it was last found to have been set forward, by our clock; 0 never */
-};
-
 /* A line for the log. */
 struct rlock__note {
     struct rlock__note *prev, *next;
@@ -152,7 +131,6 @@ struct rlock__core {
     struct rlock__bytes prefix;
     enum rlock_level log_level;
     size_t slice;                            /* RLOCK__SLICE, or another number; 0 that */
-    const char *address;                     /* of the server, for texts */
     void (*unref)(struct rlock__core *core); /* the last spec is gone */
 
     /* actions */
@@ -164,8 +142,6 @@ struct rlock__core {
     struct rlock__timers timers; /* of calls, and the core's own: all that are due fire */
     struct rlock__timers crowd;  /* of holds and orphans: a slice of those that are due fires */
     int64_t resume_at;           /* a slice was used up: the next one is not before then */
-    struct rlock__timer idle;    /* a link that is silent for long is tried */
-    struct rlock__timer overdue; /* of the oldest reply */
     uint64_t random;             /* xorshift; seeded by the driver */
     uint64_t last_number;
     bool closed;
@@ -187,26 +163,29 @@ struct rlock__core {
 /* Events. Each leaves the core's actions to be looked at. */
 void rlock__core_init(struct rlock__core *core);
 void rlock__core_fini(struct rlock__core *core);
-void rlock__core_link_up(struct rlock__core *core, uint64_t gen, uint64_t fenced_below,
+/* Of one server: */
+void rlock__core_link_up(struct rlock__server *server, uint64_t gen, uint64_t fenced_below,
                          int64_t now);
 /*
  * Before the link is up: since how many seconds the server runs, as it counts them itself
  * (RLOCK__UNKNOWN it does not tell), and whether it is known to be another one than before, or the
  * same started anew.
  */
-void rlock__core_server(struct rlock__core *core, int64_t uptime_s, bool restarted, int64_t now);
+void rlock__core_found(struct rlock__server *server, int64_t uptime_s, bool restarted, int64_t now);
 /* The link broke, or could not be made: code and text say why. final: trying again will not help
  * the callers. */
-void rlock__core_link_down(struct rlock__core *core, uint64_t gen, int code, bool final,
+void rlock__core_link_down(struct rlock__server *server, uint64_t gen, int code, bool final,
                            const char *text, int64_t now);
-void rlock__core_reply(struct rlock__core *core, uint64_t gen, const struct rlock__reply *reply,
+void rlock__core_reply(struct rlock__server *server, uint64_t gen, const struct rlock__reply *reply,
                        int64_t now);
 /* Something was read on the link that is no reply, or of one that nobody awaits. */
-void rlock__core_garbled(struct rlock__core *core, uint64_t gen, int64_t now);
-void rlock__core_sub_up(struct rlock__core *core, int64_t now);
-void rlock__core_sub_down(struct rlock__core *core, int64_t now);
+void rlock__core_garbled(struct rlock__server *server, uint64_t gen, int64_t now);
+void rlock__core_sub_up(struct rlock__server *server, int64_t now);
+void rlock__core_sub_down(struct rlock__server *server, int64_t now);
 /* Something came on the subscriber connection: an acknowledgement, a message, a refusal. */
-void rlock__core_sub_reply(struct rlock__core *core, const struct rlock__reply *reply, int64_t now);
+void rlock__core_sub_reply(struct rlock__server *server, const struct rlock__reply *reply,
+                           int64_t now);
+/* Of all of them: */
 /* Fires what is due. What had come by then was handed over before: whoever was late itself would
  * find others late whose answers lie in the socket. */
 void rlock__core_tick(struct rlock__core *core, int64_t now);

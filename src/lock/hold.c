@@ -374,7 +374,8 @@ static void report(struct rlock__hold *hold, enum rlock_reason reason)
     char name[96];
 
     rlock__note(core, RLOCK_LOG_WARNING, "lock %s: lost: %s (server %s)",
-                rlock__spec_text(hold->spec, name), rlock_reason_text(reason), core->address);
+                rlock__spec_text(hold->spec, name), rlock_reason_text(reason),
+                core->server.address);
     if (hold->loss != NULL) {
         hold->loss->reason = reason;
         hold->loss->own = hold->count - hold->members;

@@ -6,11 +6,6 @@
 
 #include "lock/core.h"
 
-/* ---- core.c ---- */
-
-/* Whether the link is down, and was tried since: not one that is made for the first time. */
-bool rlock__core_is_down(const struct rlock__core *core);
-
 /* ---- call.c ---- */
 
 void rlock__call_begin(struct rlock__core *core, struct rlock__call *call, int64_t now);

@@ -308,11 +308,11 @@ void rlock__core_note_rest(struct rlock__core *core, int64_t now)
     if (n == 1) {
         rlock__note(core, RLOCK_LOG_WARNING, "lock %s: not released, free in %lld ms (server %s)",
                     rlock__spec_text(core->orphans->spec, name),
-                    (long long)rlock__ms_up(free_by - now), core->address);
+                    (long long)rlock__ms_up(free_by - now), core->server.address);
     } else if (n > 1) {
         rlock__note(core, RLOCK_LOG_WARNING,
                     "%zu locks: not released, the last is free in %lld ms (server %s)", n,
-                    (long long)rlock__ms_up(free_by - now), core->address);
+                    (long long)rlock__ms_up(free_by - now), core->server.address);
     }
 }
 

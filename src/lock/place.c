@@ -399,7 +399,7 @@ static void on_refusal(struct rlock__core *core, const struct rlock__reply *repl
     if (!core->server.sub_refused) {
         rlock__note(core, RLOCK_LOG_WARNING,
                     "server %s refuses a subscription, waiters ask every %d ms instead: %s",
-                    core->address, (int)(RLOCK__POLL_US / 1000),
+                    core->server.address, (int)(RLOCK__POLL_US / 1000),
                     rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)));
     }
     core->server.sub_refused = true;

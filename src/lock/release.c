@@ -34,7 +34,7 @@ static void say(struct rlock__call *call, int code, const char *more)
 
     (void)snprintf(call->detail, sizeof(call->detail), "lock %s: %s%s (server %s)",
                    rlock__spec_text(call->spec, name), rlock_strerror(code), more,
-                   call->core->address);
+                   call->core->server.address);
 }
 
 /* Ends the turn, and the call if it still waits. */
@@ -115,7 +115,7 @@ static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer
         rlock__note(core, RLOCK_LOG_WARNING,
                     "lock %s: released, but its waiters were not told: %s (server %s)",
                     rlock__spec_text(hold->spec, name), "no permission to publish on its channel",
-                    core->address);
+                    core->server.address);
     }
     if (hold->count > 1) {
         bool renewed = asks_for_renewal(hold);
@@ -178,7 +178,7 @@ static void on_refused(struct rlock__hold *hold, const struct rlock__reply *repl
 
     if (call != NULL) {
         (void)snprintf(call->detail, sizeof(call->detail), "lock %s: server %s: %s: %s",
-                       rlock__spec_text(hold->spec, name), hold->core->address,
+                       rlock__spec_text(hold->spec, name), hold->core->server.address,
                        rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)), class.hint);
     }
     if (class.way == RLOCK__RETRY && call != NULL) {

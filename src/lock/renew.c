@@ -126,7 +126,7 @@ static void check_clock(struct rlock__core *core, const struct rlock__reply *rep
     }
     rlock__note(core, RLOCK_LOG_WARNING,
                 "server %s: its clock was set by %lld ms: leases ended earlier or later",
-                core->address, (long long)(step / RLOCK__MS));
+                core->server.address, (long long)(step / RLOCK__MS));
 }
 
 static void on_answer(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
@@ -142,7 +142,8 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     }
     if (reply != NULL && rlock__reply_is_error(reply)) {
         rlock__note(core, RLOCK_LOG_WARNING, "server %s: renewal failed, trying again: %s",
-                    core->address, rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)));
+                    core->server.address,
+                    rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)));
     }
     for (size_t i = 0; i < batch->n; i++) {
         struct rlock__hold *hold = batch->holds[i];

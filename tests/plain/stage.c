@@ -60,9 +60,10 @@ static void read_frame(struct stage *stage, struct stage_client *client,
                 tree->n_items <= sizeof(values) / sizeof(values[0]));
     reply = sim_reply_of(tree, values);
     if (frame->conn == client->link) {
-        rlock__core_reply(&client->core, client->core.server.pipeline.gen, &reply, stage->now);
+        rlock__core_reply(&client->core.server, client->core.server.pipeline.gen, &reply,
+                          stage->now);
     } else {
-        rlock__core_sub_reply(&client->core, &reply, stage->now);
+        rlock__core_sub_reply(&client->core.server, &reply, stage->now);
     }
     (void)sim_resp_free(tree);
 }
@@ -222,14 +223,14 @@ static void client_init(struct stage *stage, struct stage_client *client,
     core->renewed_lease_us = lease_us;
     core->op_timeout_us = RLOCK__SECOND;
     core->prefix = rlock__bytes("", 0);
-    core->address = "simulated";
+    core->server.address = "simulated";
     core->unref = unref;
     rlock__core_init(core);
     client->spec = rlock__spec_new(core, kind, rlock__bytes_of(STAGE_KEY), NULL);
     client->link = sim_server_connect(stage->server);
     client->sub = sim_server_connect(stage->server);
-    rlock__core_link_up(core, 1, 1, stage->now);
-    rlock__core_sub_up(core, stage->now);
+    rlock__core_link_up(&core->server, 1, 1, stage->now);
+    rlock__core_sub_up(&core->server, stage->now);
 }
 
 void stage_open(struct stage *stage, const struct rlock_ops *kind, int64_t lease_us,

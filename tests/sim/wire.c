@@ -414,10 +414,10 @@ void sim_link_break(struct sim_client *client, struct sim_link *link, const char
     }
     retry(link, world);
     if (is_sub && state == SIM_UP) {
-        rlock__core_sub_down(&client->core, sim_clock(client));
+        rlock__core_sub_down(&client->core.server, sim_clock(client));
     } else if (!is_sub) {
-        rlock__core_link_down(&client->core, state == SIM_UP ? link->gen : 0, RLOCK_ECONN, false,
-                              why, sim_clock(client));
+        rlock__core_link_down(&client->core.server, state == SIM_UP ? link->gen : 0, RLOCK_ECONN,
+                              false, why, sim_clock(client));
     }
 }
 
@@ -484,7 +484,8 @@ static void on_link_timer(struct rlock__timer *timer, int64_t now)
     if (sim_is_paused(client)) {
         rlock__timer_set(&world->timers, timer, client->paused_until);
     } else if (link->state == SIM_DOWN && world->server_down) {
-        rlock__core_link_down(&client->core, 0, RLOCK_ECONN, false, "refused", sim_clock(client));
+        rlock__core_link_down(&client->core.server, 0, RLOCK_ECONN, false, "refused",
+                              sim_clock(client));
         retry(link, world);
         sim_pump(client);
     } else if (link->state == SIM_DOWN) {
@@ -508,7 +509,7 @@ static void handshake_step(struct sim_client *client, struct sim_link *link)
     rlock__timer_unset(&client->world->timers, &link->timer);
     link->state = SIM_UP;
     if (link == &client->sub) {
-        rlock__core_sub_up(&client->core, sim_clock(client));
+        rlock__core_sub_up(&client->core.server, sim_clock(client));
         return;
     }
     link->gen = ++client->last_gen;
@@ -520,10 +521,10 @@ static void handshake_step(struct sim_client *client, struct sim_link *link)
               (unsigned long long)link->gen, link->fenced ? "" : ", not fenced");
     restarted = link->known_life != 0 && link->known_life != link->conn->server_life;
     if (link->conn->uptime_s != RLOCK__UNKNOWN) {
-        rlock__core_server(&client->core, link->conn->uptime_s, restarted, sim_clock(client));
+        rlock__core_found(&client->core.server, link->conn->uptime_s, restarted, sim_clock(client));
     }
     link->known_life = link->conn->server_life;
-    rlock__core_link_up(&client->core, link->gen, link->fenced_below, sim_clock(client));
+    rlock__core_link_up(&client->core.server, link->gen, link->fenced_below, sim_clock(client));
 }
 
 static void hear(struct sim_conn *conn, const char *bytes, size_t len)
@@ -540,9 +541,9 @@ static void hear(struct sim_conn *conn, const char *bytes, size_t len)
         }
         handshake_step(client, link);
     } else if (conn->is_sub) {
-        rlock__core_sub_reply(&client->core, &reply, sim_clock(client));
+        rlock__core_sub_reply(&client->core.server, &reply, sim_clock(client));
     } else {
-        rlock__core_reply(&client->core, link->gen, &reply, sim_clock(client));
+        rlock__core_reply(&client->core.server, link->gen, &reply, sim_clock(client));
     }
     (void)sim_resp_free(tree);
     sim_pump(client);

@@ -71,7 +71,7 @@ struct sim_client *sim_client_new(struct sim_world *world, unsigned index)
     client->core.renewed_lease_us = world->config.lease;
     client->core.op_timeout_us = world->config.op_timeout;
     client->core.prefix = rlock__bytes("", 0);
-    client->core.address = address;
+    client->core.server.address = address;
     client->core.unref = on_unref;
     client->core.log_level = world->trace ? RLOCK_LOG_DEBUG : 0;
     client->core.slice = sim_chance(world, 500) ? 1 + (size_t)sim_random(world, 3) : 0;

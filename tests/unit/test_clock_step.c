@@ -50,7 +50,7 @@ static void answer(struct scene *scene, int64_t status)
             values[1] =
                 (struct rlock__value){.type = RLOCK__REPLY_INT, .num = clock % RLOCK__SECOND};
         }
-        rlock__core_reply(&scene->core, pipeline->gen, &reply, scene->now);
+        rlock__core_reply(&scene->core.server, pipeline->gen, &reply, scene->now);
     }
 }
 
@@ -84,11 +84,11 @@ static void open(struct scene *scene)
     *scene = (struct scene){.now = 1000 * RLOCK__SECOND, .step = 7 * RLOCK__SECOND};
     scene->core.renewed_lease_us = LEASE_US;
     scene->core.op_timeout_us = RLOCK__SECOND;
-    scene->core.address = "simulated";
+    scene->core.server.address = "simulated";
     scene->core.unref = alone_unref;
     scene->core.log_level = RLOCK_LOG_ERROR;
     rlock__core_init(&scene->core);
-    rlock__core_link_up(&scene->core, 1, 1, scene->now);
+    rlock__core_link_up(&scene->core.server, 1, 1, scene->now);
     for (size_t i = 0; i < PLAIN; i++) {
         take(scene, &rlock__reentrant_ops);
     }
@@ -203,15 +203,16 @@ static void of_one_run_the_latest_start_counts_that_it_told(void **state)
 
     (void)state;
     open(&scene);
-    rlock__core_server(core, 10, false, seen);
+    rlock__core_found(&core->server, 10, false, seen);
     assert_int_equal(core->server.started_at, told);
-    rlock__core_server(core, 100000, false, seen + RLOCK__SECOND); /* its clock was set forward */
+    rlock__core_found(&core->server, 100000, false,
+                      seen + RLOCK__SECOND); /* its clock was set forward */
     assert_int_equal(core->server.started_at, told);
-    rlock__core_server(core, 5, false, seen + RLOCK__SECOND);
+    rlock__core_found(&core->server, 5, false, seen + RLOCK__SECOND);
     assert_int_equal(core->server.started_at, seen - 3 * RLOCK__SECOND);
-    rlock__core_server(core, -50, false, seen + RLOCK__SECOND); /* and far back */
+    rlock__core_found(&core->server, -50, false, seen + RLOCK__SECOND); /* and far back */
     assert_int_equal(core->server.started_at, seen);
-    rlock__core_server(core, 100000, true, seen + 2 * RLOCK__SECOND); /* another run */
+    rlock__core_found(&core->server, 100000, true, seen + 2 * RLOCK__SECOND); /* another run */
     assert_int_equal(core->server.started_at, seen + 2 * RLOCK__SECOND);
     shut(&scene);
 }

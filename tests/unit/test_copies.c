@@ -22,14 +22,14 @@ static void grant(struct rlock__core *core)
     const struct rlock__value value = {.type = RLOCK__REPLY_INT, .num = 1};
     const struct rlock__reply reply = {.v = &value, .n = 1, .is_array = true};
 
-    rlock__core_reply(core, 2, &reply, NOW);
+    rlock__core_reply(&core->server, 2, &reply, NOW);
 }
 
 static void open_core(struct rlock__core *core, struct rlock__call *call)
 {
     *core = (struct rlock__core){.op_timeout_us = RLOCK__SECOND,
                                  .renewed_lease_us = 30 * RLOCK__SECOND,
-                                 .address = "here",
+                                 .server.address = "here",
                                  .unref = alone_unref};
     rlock__core_init(core);
     call->spec = rlock__spec_new(core, &rlock__reentrant_ops, rlock__bytes_of("a"), NULL);
@@ -51,11 +51,11 @@ static const char *sent_after_force(bool fenced)
     const char *sent;
 
     open_core(&core, &call);
-    rlock__core_link_up(&core, 1, 0, NOW);
+    rlock__core_link_up(&core.server, 1, 0, NOW);
     rlock__core_begin(&core, &call, NOW);
     alone_carry(&core.server.pipeline);
-    rlock__core_link_down(&core, 1, RLOCK_ECONN, false, "cut", NOW);
-    rlock__core_link_up(&core, 2, fenced ? 2 : 0, NOW);
+    rlock__core_link_down(&core.server, 1, RLOCK_ECONN, false, "cut", NOW);
+    rlock__core_link_up(&core.server, 2, fenced ? 2 : 0, NOW);
     alone_carry(&core.server.pipeline);
     grant(&core); /* to the copy that was sent again */
     assert_int_equal(call.step, RLOCK__COMPLETE);
@@ -92,18 +92,19 @@ static void who_lost_a_copy_is_in_doubt_once_the_server_turns_us_away(void **sta
 
     (void)state;
     open_core(&core, &call);
-    rlock__core_link_up(&core, 1, 0, NOW);
+    rlock__core_link_up(&core.server, 1, 0, NOW);
     rlock__core_begin(&core, &call, NOW);
     alone_carry(&core.server.pipeline);
-    rlock__core_link_down(&core, 1, RLOCK_ECONN, false, "cut", NOW);
+    rlock__core_link_down(&core.server, 1, RLOCK_ECONN, false, "cut", NOW);
     assert_int_equal(call.step, RLOCK__ASKING);
-    rlock__core_link_down(&core, 0, RLOCK_EAUTH, true, "WRONGPASS", NOW);
+    rlock__core_link_down(&core.server, 0, RLOCK_EAUTH, true, "WRONGPASS", NOW);
     while (rlock__core_next(&core) <= NOW + RLOCK__SECOND) {
         rlock__core_tick(&core, rlock__core_next(&core));
     }
     assert_int_equal(call.step, RLOCK__COMPLETE);
     assert_int_equal(call.code, RLOCK_EINDOUBT);
-    rlock__core_link_up(&core, 2, 0, NOW + RLOCK__SECOND); /* what may have been granted goes */
+    rlock__core_link_up(&core.server, 2, 0,
+                        NOW + RLOCK__SECOND); /* what may have been granted goes */
     assert_non_null(core.server.pipeline.sent);
     assert_string_equal(core.server.pipeline.sent->cmd.script->name, "plain/release");
     close_core(&core, &call);

@@ -65,7 +65,7 @@ static void answer(struct crowd *crowd)
     } else if (strcmp(request->cmd.script->name, "plain/release") == 0) {
         reply.n = 2;
     }
-    rlock__core_reply(&crowd->core, crowd->gen, &reply, crowd->now);
+    rlock__core_reply(&crowd->core.server, crowd->gen, &reply, crowd->now);
 }
 
 static size_t in_flight(const struct crowd *crowd)
@@ -80,13 +80,13 @@ static size_t in_flight(const struct crowd *crowd)
 static void link_up(struct crowd *crowd)
 {
     crowd->gen++;
-    rlock__core_link_up(&crowd->core, crowd->gen, crowd->gen, crowd->now);
+    rlock__core_link_up(&crowd->core.server, crowd->gen, crowd->gen, crowd->now);
     take(crowd);
 }
 
 static void link_down(struct crowd *crowd)
 {
-    rlock__core_link_down(&crowd->core, crowd->gen, RLOCK_ECONN, false, "cut", crowd->now);
+    rlock__core_link_down(&crowd->core.server, crowd->gen, RLOCK_ECONN, false, "cut", crowd->now);
     take(crowd);
 }
 
@@ -114,7 +114,7 @@ static int set_up(void **state)
     crowd->core.op_timeout_us = RLOCK__SECOND;
     crowd->core.renewed_lease_us = LEASE_MS * RLOCK__MS;
     crowd->core.slice = SLICE;
-    crowd->core.address = "here";
+    crowd->core.server.address = "here";
     crowd->core.unref = alone_unref;
     rlock__core_init(&crowd->core);
     for (size_t i = 0; i < N; i++) {
@@ -333,7 +333,7 @@ static void a_restart_ends_a_crowd_slice_by_slice(void **state)
 
     take_all(crowd, RLOCK__SECOND);
     link_down(crowd);
-    rlock__core_server(&crowd->core, 1000, true, crowd->now);
+    rlock__core_found(&crowd->core.server, 1000, true, crowd->now);
     take(crowd);
     assert_int_equal(crowd->told, SLICE);
     link_up(crowd);

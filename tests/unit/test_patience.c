@@ -39,8 +39,8 @@ static void reply(struct rlock__core *core, uint64_t gen, int64_t num)
 {
     const struct rlock__value value = {.type = RLOCK__REPLY_INT, .num = num};
 
-    rlock__core_reply(core, gen, &(struct rlock__reply){.v = &value, .n = 1, .is_array = true},
-                      NOW);
+    rlock__core_reply(&core->server, gen,
+                      &(struct rlock__reply){.v = &value, .n = 1, .is_array = true}, NOW);
 }
 
 static void subscribed(struct rlock__core *core)
@@ -51,8 +51,9 @@ static void subscribed(struct rlock__core *core)
         {.type = RLOCK__REPLY_STR, .str = channel, .len = sizeof(channel) - 1},
         {.type = RLOCK__REPLY_INT, .num = 1}};
 
-    rlock__core_sub_up(core, NOW);
-    rlock__core_sub_reply(core, &(struct rlock__reply){.v = values, .n = 3, .is_array = true}, NOW);
+    rlock__core_sub_up(&core->server, NOW);
+    rlock__core_sub_reply(&core->server,
+                          &(struct rlock__reply){.v = values, .n = 3, .is_array = true}, NOW);
 }
 
 static void who_has_no_time_to_ask_asks_once_the_link_is_new(void **state)
@@ -69,13 +70,13 @@ static void who_has_no_time_to_ask_asks_once_the_link_is_new(void **state)
     (void)state;
     core = (struct rlock__core){.op_timeout_us = 10 * RLOCK__SECOND,
                                 .renewed_lease_us = 30 * RLOCK__SECOND,
-                                .address = "here",
+                                .server.address = "here",
                                 .unref = alone_unref};
     rlock__core_init(&core);
     first.spec = ear.spec = release.spec = second.spec =
         rlock__spec_new(&core, &rlock__reentrant_ops, rlock__bytes_of("a"), NULL);
     first.wait_us = RLOCK__SECOND; /* it stands in line as well */
-    rlock__core_link_up(&core, 1, 0, NOW);
+    rlock__core_link_up(&core.server, 1, 0, NOW);
     rlock__core_begin(&core, &ear, NOW); /* the channel is there before anybody waits */
     subscribed(&core);
     rlock__core_begin(&core, &first, NOW);
@@ -88,8 +89,8 @@ static void who_has_no_time_to_ask_asks_once_the_link_is_new(void **state)
     alone_carry(&core.server.pipeline);
     tick_until(&core, fired);
     assert_int_equal(acquires_sent(&core), 0); /* an answer has taken 2 s so far, and 1 s is left */
-    rlock__core_link_down(&core, 1, RLOCK_ECONN, false, "cut", fired);
-    rlock__core_link_up(&core, 2, 2, fired);
+    rlock__core_link_down(&core.server, 1, RLOCK_ECONN, false, "cut", fired);
+    rlock__core_link_up(&core.server, 2, 2, fired);
     alone_carry(&core.server.pipeline);
     tick_until(&core, fired + RLOCK__POLL_US);
     assert_int_equal(acquires_sent(&core), 1);
