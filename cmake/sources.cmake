@@ -31,6 +31,7 @@ set(RLOCK_SOURCES
     src/lock/core.c
     src/lock/fenced.c
     src/lock/hold.c
+    src/lock/link.c
     src/lock/listen.c
     src/lock/nonreentrant.c
     src/lock/orphan.c

@@ -45,9 +45,9 @@ void rlock__client_unref(struct rlock_client *client)
     if (atomic_fetch_sub_explicit(&client->refs, 1, memory_order_acq_rel) != 1) {
         return;
     }
-    client->link.conn = rlock__conn_free(client->link.conn);
+    client->io.conn = rlock__conn_free(client->io.conn);
     client->sub.conn = rlock__conn_free(client->sub.conn);
-    rlock__buf_fini(&client->link.out);
+    rlock__buf_fini(&client->io.out);
     rlock__buf_fini(&client->sub.out);
     client->tls = rlock__tls_free(client->tls);
     rlock__uri_fini(&client->uri);
@@ -59,7 +59,7 @@ void rlock__client_unref(struct rlock_client *client)
     close_fd(client->cancel_fd);
     (void)pthread_cond_destroy(&client->news);
     (void)pthread_mutex_destroy(&client->mutex);
-    (void)pthread_mutex_destroy(&client->link.turn);
+    (void)pthread_mutex_destroy(&client->io.turn);
     free(client);
 }
 
@@ -238,7 +238,7 @@ static int init_net(struct rlock_client *client)
         .connect_timeout_us = opts->connect_timeout_ms * RLOCK__MS,
         .want_info = true,
     };
-    code = rlock__conn_new(&client->conn_opts, &client->link.conn);
+    code = rlock__conn_new(&client->conn_opts, &client->io.conn);
     if (code == 0) {
         code = rlock__conn_new(&client->conn_opts, &client->sub.conn);
     }
@@ -331,13 +331,13 @@ static struct rlock_client *alloc(void)
         return NULL;
     }
     client->wake_fd = client->keeper_fd = client->cancel_fd = -1;
-    atomic_init(&client->link.fd, -1);
+    atomic_init(&client->io.fd, -1);
     client->tick_at = RLOCK__NEVER;
     atomic_init(&client->refs, 1);
     client->uri = RLOCK__URI_NULL;
     client->fork_generation = rlock__fork_generation();
     (void)pthread_mutex_init(&client->mutex, NULL);
-    (void)pthread_mutex_init(&client->link.turn, NULL);
+    (void)pthread_mutex_init(&client->io.turn, NULL);
     (void)pthread_condattr_init(&attr);
     (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&client->news, &attr);
@@ -423,11 +423,11 @@ struct rlock_client *rlock_client_close(struct rlock_client *client)
     rlock__enter(client);
     rlock__core_fini(&client->core);
     rlock__leave(client);
-    (void)pthread_mutex_lock(&client->link.turn);
-    client->link.gen = 0;
-    atomic_store(&client->link.fd, -1);
-    rlock__conn_close(client->link.conn);
-    (void)pthread_mutex_unlock(&client->link.turn);
+    (void)pthread_mutex_lock(&client->io.turn);
+    client->io.gen = 0;
+    atomic_store(&client->io.fd, -1);
+    rlock__conn_close(client->io.conn);
+    (void)pthread_mutex_unlock(&client->io.turn);
     rlock__conn_close(client->sub.conn);
     rlock__process_unregister(client); /* until then a child of fork has sockets to close */
     rlock__thread_forget_closed();

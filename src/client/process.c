@@ -52,7 +52,7 @@ static void after_fork_in_child(void)
     (void)atomic_fetch_add(&fork_generation, 1);
     DL_FOREACH2(registry, client, registered_next)
     {
-        rlock__conn_abandon(client->link.conn);
+        rlock__conn_abandon(client->io.conn);
         rlock__conn_abandon(client->sub.conn);
         (void)close(client->wake_fd);
         (void)close(client->keeper_fd);

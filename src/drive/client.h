@@ -13,7 +13,7 @@
  * So while there is a keeper the service thread looks at each tick, and does what is left undone.
  *   - The dispatcher thread runs the user's callbacks and does nothing else.
  *
- * Mutexes: link.turn before mutex, never the other way round. No thread ever holds two clients'
+ * Mutexes: io.turn before mutex, never the other way round. No thread ever holds two clients'
  * mutexes. Who holds one makes no system call, except to send and receive on the link with its
  * turn: nobody does what a thread leaves undone that stands still inside.
  */
@@ -30,31 +30,21 @@
 #include "net/conn.h"
 #include "net/uri.h"
 
-#define RLOCK__UNFENCED_MAX 16
 #define RLOCK__MAX_LEASE_MS 30000 /* of a RedLock, by default */
 
 /* The connection for commands. */
-struct rlock__link {
-    pthread_mutex_t turn; /* protects the link; whoever has it sends for all */
+struct rlock__io {
+    pthread_mutex_t turn; /* protects it; whoever has it sends for all */
     struct rlock__conn *conn;
     uint64_t gen;          /* of the connection while it is up; 0 else */
     struct rlock__buf out; /* taken from the core, part of it sent */
     size_t sent;
     size_t unnoted; /* bytes that went out, of which the core does not know yet */
-    uint64_t unfenced[RLOCK__UNFENCED_MAX]; /* client ids of broken connections that may still run
-                                               something */
-    size_t n_unfenced;
-    bool unfenceable; /* one is not in that list: no link can be fenced any more */
-    uint64_t fenced_below;
-    char run_id[64];      /* of the server, where it tells; "" unknown */
-    atomic_ullong server; /* the same while the link is up, as a number that is another for every
-                             server; 0 unknown. For those without the turn. */
     bool connecting;
-    int64_t retry_at, up_at;
-    unsigned failures; /* connections in a row that came to nothing */
-    bool heard;        /* a reply that made sense was read since it is up */
-    atomic_int fd;     /* to poll, for those without the turn; -1 down */
-    atomic_bool stuck; /* the socket is full: poll for writing too */
+    atomic_ullong server; /* while it is up: a number that is another for every server; 0 unknown.
+                             For those without the turn. */
+    atomic_int fd;        /* to poll, for those without the turn; -1 down */
+    atomic_bool stuck;    /* the socket is full: poll for writing too */
 };
 
 /* The connection for messages. The service thread's own. */
@@ -62,10 +52,9 @@ struct rlock__sub {
     struct rlock__conn *conn;
     struct rlock__buf out;
     size_t sent;
-    bool connecting, up;
-    int64_t retry_at, up_at, pinged_at, heard_at;
-    unsigned failures; /* as the link's */
-    bool heard;
+    struct rlock__tries tries;
+    bool up;
+    int64_t pinged_at, heard_at;
 };
 
 struct rlock_client {
@@ -96,7 +85,7 @@ struct rlock_client {
     char name[160];    /* of our connections */
     char address[300]; /* for texts */
 
-    struct rlock__link link;
+    struct rlock__io io;
     atomic_bool send_wanted; /* the core has something for the link */
     atomic_bool wake_wanted; /* somebody is to be woken by whoever has the turn */
     struct rlock__sub sub;
@@ -140,9 +129,6 @@ void rlock__give_turn(struct rlock_client *client);
 bool rlock__drive_read(struct rlock_client *client);
 /* Reads all of it: before the core ticks, for a time that was read before. */
 bool rlock__drive_read_all(struct rlock_client *client);
-/* The pause before a broken connection is made again: none if it was of use, so that one that
- * breaks as soon as it is up or used is not made again at once, each time. With the mutex held. */
-int64_t rlock__retry_pause(struct rlock_client *client, bool of_use, unsigned *failures);
 /* The link broke; with the turn held. */
 void rlock__link_broke(struct rlock_client *client, int code, const char *text);
 /* Whether no caller keeps watch, or the one that should stands still. With the mutex held. */

@@ -11,61 +11,31 @@
 
 /* ---- The link ---- */
 
-static void remember_unfenced(struct rlock__link *link)
-{
-    uint64_t id = rlock__conn_client_id(link->conn);
-
-    if (id == 0 || link->n_unfenced == RLOCK__UNFENCED_MAX) {
-        link->unfenceable = true;
-    } else {
-        link->unfenced[link->n_unfenced++] = id;
-    }
-}
-
-int64_t rlock__retry_pause(struct rlock_client *client, bool of_use, unsigned *failures)
-{
-    if (of_use) {
-        *failures = 0;
-        return 0;
-    }
-    return rlock__backoff(&client->core, (*failures)++);
-}
-
 void rlock__link_broke(struct rlock_client *client, int code, const char *text)
 {
-    struct rlock__link *link = &client->link;
-    uint64_t gen = link->gen;
-    bool of_use, final = rlock__conn_error_is_final(code);
-    int64_t pause, now = rlock__now_us();
+    struct rlock__io *io = &client->io;
+    uint64_t gen = io->gen;
 
-    if (gen != 0) {
-        remember_unfenced(link);
-    }
-    atomic_store(&link->fd, -1);
-    atomic_store(&link->server, 0);
-    atomic_store(&link->stuck, false);
-    link->gen = 0;
-    link->sent = link->unnoted = 0;
-    rlock__buf_clear(&link->out);
+    atomic_store(&io->fd, -1);
+    atomic_store(&io->server, 0);
+    atomic_store(&io->stuck, false);
+    io->gen = 0;
+    io->sent = io->unnoted = 0;
+    io->connecting = false;
+    rlock__buf_clear(&io->out);
     rlock__enter(client);
-    rlock__core_link_down(&client->core.server, gen, code, final, text, now);
-    of_use = gen != 0 && (link->heard || now >= link->up_at + RLOCK__SECOND);
-    pause = rlock__retry_pause(client, of_use, &link->failures);
-    if (gen != 0 && client->core.server.pipeline.lied) { /* and may do so each time */
-        pause = rlock__max(pause, rlock__backoff(&client->core, 0));
-    }
-    link->retry_at = now + pause;
+    rlock__core_link_down(&client->core.server.link, gen, code, rlock__conn_error_is_final(code),
+                          text, rlock__now_us());
     rlock__leave_in_turn(client);
-    rlock__conn_close(link->conn);
-    link->connecting = false;
+    rlock__conn_close(io->conn);
     rlock__look_again(client);
 }
 
 /* Notes what went out. With the mutex held. */
 static void note_written(struct rlock_client *client)
 {
-    rlock__pipeline_wrote(&client->core.server.pipeline, client->link.unnoted);
-    client->link.unnoted = 0;
+    rlock__pipeline_wrote(&client->core.server.link.pipeline, client->io.unnoted);
+    client->io.unnoted = 0;
 }
 
 enum taken { NOTHING, TO_LOOK, TO_SEND };
@@ -74,57 +44,57 @@ enum taken { NOTHING, TO_LOOK, TO_SEND };
  * core wants that. */
 static enum taken take(struct rlock_client *client, bool looked)
 {
-    struct rlock__link *link = &client->link;
-    struct rlock__pipeline *pipeline = &client->core.server.pipeline;
+    struct rlock__io *io = &client->io;
+    struct rlock__pipeline *pipeline = &client->core.server.link.pipeline;
     char why[RLOCK__DETAIL_SIZE];
     const char *cause;
     bool present, close, look = false;
 
     atomic_store(&client->send_wanted, false);
     rlock__enter(client);
-    present = pipeline->gen == link->gen;
+    present = pipeline->gen == io->gen;
     close = present && pipeline->close;
     cause = pipeline->why;
     if (present) {
         note_written(client);
     }
-    if (link->sent == link->out.len) {
-        rlock__buf_clear(&link->out);
-        link->sent = 0;
+    if (io->sent == io->out.len) {
+        rlock__buf_clear(&io->out);
+        io->sent = 0;
         look = present && pipeline->up && pipeline->out.len != 0 && !looked &&
                rlock__pipeline_is_quiet(pipeline);
         if (present && pipeline->up && !look) {
-            rlock__pipeline_take(pipeline, &link->out);
+            rlock__pipeline_take(pipeline, &io->out);
         }
     }
     (void)pthread_mutex_unlock(&client->mutex);
-    if (close && link->gen != 0) {
-        (void)snprintf(why, sizeof(why), "%s: %s", rlock__conn_peer(link->conn), cause);
+    if (close && io->gen != 0) {
+        (void)snprintf(why, sizeof(why), "%s: %s", rlock__conn_peer(io->conn), cause);
         rlock__link_broke(client, RLOCK_ECONN, why);
         return NOTHING;
     }
-    return look ? TO_LOOK : link->out.len != 0 ? TO_SEND : NOTHING;
+    return look ? TO_LOOK : io->out.len != 0 ? TO_SEND : NOTHING;
 }
 
 /* Before something is sent on a quiet link: what came there unasked would be taken for its answer.
  * Returns whether nothing is there. */
 static bool is_silent(struct rlock_client *client)
 {
-    struct rlock__link *link = &client->link;
-    int n = rlock__conn_read(link->conn);
+    struct rlock__io *io = &client->io;
+    int n = rlock__conn_read(io->conn);
     char why[RLOCK__DETAIL_SIZE];
 
     if (n == 0) {
         return true;
     }
     if (n < 0) {
-        rlock__link_broke(client, n, rlock__conn_error(link->conn));
+        rlock__link_broke(client, n, rlock__conn_error(io->conn));
         return false;
     }
     rlock__enter(client);
-    rlock__core_garbled(&client->core.server, link->gen, rlock__now_us());
-    (void)snprintf(why, sizeof(why), "%s: %s", rlock__conn_peer(link->conn),
-                   client->core.server.pipeline.why);
+    rlock__core_garbled(&client->core.server.link, io->gen, rlock__now_us());
+    (void)snprintf(why, sizeof(why), "%s: %s", rlock__conn_peer(io->conn),
+                   client->core.server.link.pipeline.why);
     rlock__leave_in_turn(client);
     rlock__link_broke(client, RLOCK_ECONN, why);
     return false;
@@ -132,10 +102,10 @@ static bool is_silent(struct rlock_client *client)
 
 static void flush(struct rlock_client *client)
 {
-    struct rlock__link *link = &client->link;
+    struct rlock__io *io = &client->io;
     enum taken taken = NOTHING;
 
-    while (link->gen != 0 && (taken = take(client, taken == TO_LOOK)) != NOTHING) {
+    while (io->gen != 0 && (taken = take(client, taken == TO_LOOK)) != NOTHING) {
         ssize_t n;
 
         if (taken == TO_LOOK) {
@@ -144,15 +114,15 @@ static void flush(struct rlock_client *client)
             }
             continue;
         }
-        n = rlock__conn_write(link->conn, link->out.data + link->sent, link->out.len - link->sent);
+        n = rlock__conn_write(io->conn, io->out.data + io->sent, io->out.len - io->sent);
         if (n < 0) {
-            rlock__link_broke(client, (int)n, rlock__conn_error(link->conn));
+            rlock__link_broke(client, (int)n, rlock__conn_error(io->conn));
             return;
         }
-        link->sent += (size_t)n;
-        link->unnoted += (size_t)n;
-        atomic_store(&link->stuck, link->sent < link->out.len);
-        if (link->sent < link->out.len) {
+        io->sent += (size_t)n;
+        io->unnoted += (size_t)n;
+        atomic_store(&io->stuck, io->sent < io->out.len);
+        if (io->sent < io->out.len) {
             rlock__look_again(client); /* they poll, perhaps, for reading alone */
             return;
         }
@@ -162,7 +132,7 @@ static void flush(struct rlock_client *client)
 /* Whoever had the turn wakes those whom what it did concerns. */
 static void unlock_turn(struct rlock_client *client)
 {
-    (void)pthread_mutex_unlock(&client->link.turn);
+    (void)pthread_mutex_unlock(&client->io.turn);
     if (atomic_load(&client->wake_wanted)) {
         rlock__enter(client);
         rlock__leave(client);
@@ -175,11 +145,11 @@ static void unlock_turn(struct rlock_client *client)
  */
 void rlock__drive(struct rlock_client *client)
 {
-    while (pthread_mutex_trylock(&client->link.turn) == 0) {
+    while (pthread_mutex_trylock(&client->io.turn) == 0) {
         flush(client);
         unlock_turn(client);
         atomic_thread_fence(memory_order_seq_cst);
-        if (!atomic_load(&client->send_wanted) || atomic_load(&client->link.fd) < 0) {
+        if (!atomic_load(&client->send_wanted) || atomic_load(&client->io.fd) < 0) {
             return;
         }
     }
@@ -187,7 +157,7 @@ void rlock__drive(struct rlock_client *client)
 
 void rlock__take_turn(struct rlock_client *client)
 {
-    (void)pthread_mutex_lock(&client->link.turn);
+    (void)pthread_mutex_lock(&client->io.turn);
 }
 
 void rlock__give_turn(struct rlock_client *client)
@@ -202,20 +172,19 @@ void rlock__give_turn(struct rlock_client *client)
 /* Hands every whole reply to the core. Returns 0, or why the stream is broken. */
 static int deliver(struct rlock_client *client)
 {
-    struct rlock__link *link = &client->link;
+    struct rlock__io *io = &client->io;
     struct rlock__core *core = &client->core;
     struct rlock__reply reply;
     int got;
 
     rlock__enter(client);
     note_written(client);
-    while ((got = rlock__conn_next(link->conn, &reply)) > 0) {
-        rlock__core_reply(&core->server, link->gen, &reply, rlock__now_us());
-        link->heard = link->heard || !core->server.pipeline.lied;
+    while ((got = rlock__conn_next(io->conn, &reply)) > 0) {
+        rlock__core_reply(&core->server.link, io->gen, &reply, rlock__now_us());
     }
-    if (got == RLOCK_ECONN || (got == 0 && rlock__pipeline_is_quiet(&core->server.pipeline) &&
-                               !rlock__conn_is_drained(link->conn))) {
-        rlock__core_garbled(&core->server, link->gen, rlock__now_us());
+    if (got == RLOCK_ECONN || (got == 0 && rlock__pipeline_is_quiet(&core->server.link.pipeline) &&
+                               !rlock__conn_is_drained(io->conn))) {
+        rlock__core_garbled(&core->server.link, io->gen, rlock__now_us());
     }
     rlock__leave_in_turn(client);
     return got;
@@ -223,19 +192,19 @@ static int deliver(struct rlock_client *client)
 
 bool rlock__drive_read(struct rlock_client *client)
 {
-    struct rlock__link *link = &client->link;
+    struct rlock__io *io = &client->io;
     bool any = false;
     int n;
 
     rlock__take_turn(client);
-    if (link->gen != 0) {
-        n = rlock__conn_read(link->conn);
+    if (io->gen != 0) {
+        n = rlock__conn_read(io->conn);
         any = n > 0;
         if (any) {
             n = deliver(client);
         }
         if (n < 0) {
-            rlock__link_broke(client, n, rlock__conn_error(link->conn));
+            rlock__link_broke(client, n, rlock__conn_error(io->conn));
         } else {
             flush(client);
         }
@@ -251,7 +220,7 @@ static bool awaits(struct rlock_client *client, uint64_t end)
     bool awaited;
 
     rlock__enter(client);
-    oldest = client->core.server.pipeline.sent;
+    oldest = client->core.server.link.pipeline.sent;
     awaited = oldest != NULL && oldest->end <= end;
     (void)pthread_mutex_unlock(&client->mutex);
     return awaited;
@@ -263,7 +232,7 @@ bool rlock__drive_read_all(struct rlock_client *client)
     uint64_t end;
 
     rlock__enter(client);
-    end = client->core.server.pipeline.appended;
+    end = client->core.server.link.pipeline.appended;
     (void)pthread_mutex_unlock(&client->mutex);
     while (rlock__drive_read(client)) {
         any = true;
@@ -317,8 +286,8 @@ int64_t rlock__watch_plan(struct rlock_client *client, struct pollfd fds[static 
     client->keeper_until = until;
     (void)pthread_mutex_unlock(&client->mutex);
     fds[0] = (struct pollfd){.fd = client->keeper_fd, .events = POLLIN};
-    fds[1] = (struct pollfd){.fd = atomic_load(&client->link.fd), .events = POLLIN};
-    if (atomic_load(&client->link.stuck)) {
+    fds[1] = (struct pollfd){.fd = atomic_load(&client->io.fd), .events = POLLIN};
+    if (atomic_load(&client->io.stuck)) {
         fds[1].events = POLLIN | POLLOUT;
     }
     return until;

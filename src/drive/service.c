@@ -37,47 +37,54 @@ static uint64_t server_number(const char *run_id)
 
 static void link_up(struct rlock_client *client)
 {
-    struct rlock__link *link = &client->link;
-    static atomic_ullong generations;
-    const char *run_id = rlock__conn_run_id(link->conn);
+    struct rlock__io *io = &client->io;
+    struct rlock__server *server = &client->core.server;
+    const char *run_id = rlock__conn_run_id(io->conn);
     int64_t now = rlock__now_us();
-    bool restarted;
 
-    link->connecting = false;
-    link->heard = false;
-    link->up_at = now;
-    link->gen = atomic_fetch_add(&generations, 1) + 1;
-    if (rlock__conn_fenced(link->conn) && !link->unfenceable) {
-        link->fenced_below = link->gen;
-        link->n_unfenced = 0;
-    }
-    restarted = link->run_id[0] != '\0' && strcmp(link->run_id, run_id) != 0;
-    (void)snprintf(link->run_id, sizeof(link->run_id), "%s", run_id);
-    atomic_store(&link->server, server_number(run_id));
-    atomic_store(&link->fd, rlock__conn_fd(link->conn));
+    io->connecting = false;
+    atomic_store(&io->server, server_number(run_id));
+    atomic_store(&io->fd, rlock__conn_fd(io->conn));
     rlock__enter(client);
-    rlock__core_found(&client->core.server, rlock__conn_uptime_s(link->conn), restarted, now);
-    rlock__core_link_up(&client->core.server, link->gen, link->fenced_below, now);
+    rlock__core_found(server, run_id, rlock__conn_uptime_s(io->conn), now);
+    io->gen = rlock__core_link_up(&server->link, rlock__conn_client_id(io->conn),
+                                  rlock__conn_fenced(io->conn), now);
     rlock__leave_in_turn(client);
     rlock__look_again(client); /* there is a new socket to poll */
+}
+
+/* Begins to make the link when it is time. Returns 0, or why it cannot be made. */
+static int begin_link(struct rlock_client *client, int64_t now)
+{
+    struct rlock__io *io = &client->io;
+    struct rlock__link *link = &client->core.server.link;
+    uint64_t unfenced[RLOCK__UNFENCED_MAX];
+    size_t n = 0;
+
+    rlock__enter(client);
+    io->connecting = now >= rlock__link_due(link);
+    if (io->connecting) {
+        n = rlock__link_begin(link, unfenced);
+    }
+    (void)pthread_mutex_unlock(&client->mutex);
+    return io->connecting ? rlock__conn_start(io->conn, unfenced, n, now) : 0;
 }
 
 /* Moves the link on: connects when it is time, goes on with a handshake. */
 static void serve_link(struct rlock_client *client, int64_t now)
 {
-    struct rlock__link *link = &client->link;
+    struct rlock__io *io = &client->io;
     int code = 0;
 
     rlock__take_turn(client);
-    if (link->gen == 0 && !link->connecting && now >= link->retry_at) {
-        link->connecting = true;
-        code = rlock__conn_start(link->conn, link->unfenced, link->n_unfenced, now);
-    } else if (link->connecting) {
-        code = rlock__conn_step(link->conn, now);
+    if (io->connecting) {
+        code = rlock__conn_step(io->conn, now);
+    } else if (io->gen == 0) {
+        code = begin_link(client, now);
     }
     if (code != 0) {
-        rlock__link_broke(client, code, rlock__conn_error(link->conn));
-    } else if (link->connecting && rlock__conn_is_up(link->conn)) {
+        rlock__link_broke(client, code, rlock__conn_error(io->conn));
+    } else if (io->connecting && rlock__conn_is_up(io->conn)) {
         link_up(client);
     }
     rlock__give_turn(client);
@@ -96,14 +103,11 @@ static void sub_failed(struct rlock_client *client)
     if (was_up) {
         rlock__core_sub_down(&client->core.server, now);
     }
-    sub->retry_at = now + rlock__retry_pause(
-                              client, was_up && (sub->heard || now >= sub->up_at + RLOCK__SECOND),
-                              &sub->failures);
+    rlock__tries_down(&sub->tries, &client->core, was_up, now);
     rlock__leave(client);
     rlock__conn_close(sub->conn);
     rlock__buf_clear(&sub->out);
     sub->sent = 0;
-    sub->connecting = false;
 }
 
 static void sub_up(struct rlock_client *client)
@@ -111,12 +115,11 @@ static void sub_up(struct rlock_client *client)
     struct rlock__sub *sub = &client->sub;
     int64_t now = rlock__now_us();
 
-    sub->connecting = false;
-    sub->heard = false;
-    sub->up_at = sub->heard_at = now;
+    sub->heard_at = now;
     sub->pinged_at = 0;
     rlock__enter(client);
     sub->up = true;
+    rlock__tries_up(&sub->tries, now);
     rlock__core_sub_up(&client->core.server, now);
     rlock__leave(client);
 }
@@ -163,7 +166,7 @@ static int sub_read(struct rlock_client *client, int64_t now)
     sub->pinged_at = 0;
     rlock__enter(client);
     while ((got = rlock__conn_next(sub->conn, &reply)) > 0) {
-        sub->heard = true;
+        sub->tries.heard = true;
         rlock__core_sub_reply(&client->core.server, &reply, rlock__now_us());
     }
     rlock__leave(client);
@@ -188,16 +191,16 @@ static int sub_ping(struct rlock_client *client, int64_t now)
 /* A message counts only if it comes from the server that the commands go to. */
 static bool sub_is_elsewhere(struct rlock_client *client)
 {
-    struct rlock__link *link = &client->link;
+    struct rlock__io *io = &client->io;
     bool elsewhere = false;
 
     rlock__take_turn(client);
-    if (link->gen != 0) {
-        const char *run_id = rlock__conn_run_id(client->sub.conn);
+    if (io->gen != 0) {
+        const char *sub = rlock__conn_run_id(client->sub.conn);
+        const char *link = rlock__conn_run_id(io->conn);
 
-        elsewhere =
-            strcmp(rlock__conn_peer(link->conn), rlock__conn_peer(client->sub.conn)) != 0 ||
-            (run_id[0] != '\0' && link->run_id[0] != '\0' && strcmp(run_id, link->run_id) != 0);
+        elsewhere = strcmp(rlock__conn_peer(io->conn), rlock__conn_peer(client->sub.conn)) != 0 ||
+                    (sub[0] != '\0' && link[0] != '\0' && strcmp(sub, link) != 0);
     }
     rlock__give_turn(client);
     return elsewhere;
@@ -207,14 +210,14 @@ static int64_t sub_due(const struct rlock_client *client)
 {
     const struct rlock__sub *sub = &client->sub;
 
-    if (sub->connecting) {
+    if (sub->tries.connecting) {
         return rlock__conn_deadline(sub->conn);
     }
     if (sub->up) {
         return sub->pinged_at != 0 ? sub->pinged_at + client->core.op_timeout_us
                                    : sub->heard_at + PING_US;
     }
-    return sub->retry_at;
+    return sub->tries.retry_at;
 }
 
 static void serve_sub(struct rlock_client *client, short revents, int64_t now)
@@ -226,13 +229,13 @@ static void serve_sub(struct rlock_client *client, short revents, int64_t now)
     rlock__enter(client);
     wanted = client->core.channels != NULL && !client->core.closed;
     (void)pthread_mutex_unlock(&client->mutex);
-    if (!sub->up && !sub->connecting && wanted && now >= sub->retry_at) {
-        sub->connecting = true;
+    if (!sub->up && !sub->tries.connecting && wanted && now >= sub->tries.retry_at) {
+        sub->tries.connecting = true;
         code = rlock__conn_start(sub->conn, NULL, 0, now);
-    } else if (sub->connecting) {
+    } else if (sub->tries.connecting) {
         code = rlock__conn_step(sub->conn, now);
     }
-    if (code == 0 && sub->connecting && rlock__conn_is_up(sub->conn)) {
+    if (code == 0 && sub->tries.connecting && rlock__conn_is_up(sub->conn)) {
         sub_up(client);
     }
     if (code == 0 && sub->up) {
@@ -286,7 +289,7 @@ static int64_t next_tick(struct rlock_client *client, int64_t now)
 static bool reads_link(const struct rlock_client *client, bool watching, int64_t now,
                        int64_t *ret_until)
 {
-    const struct rlock__pipeline *pipeline = &client->core.server.pipeline;
+    const struct rlock__pipeline *pipeline = &client->core.server.link.pipeline;
     int64_t due = (pipeline->sent != NULL ? now : pipeline->heard_at) + IDLE_LINK_US;
 
     if (!pipeline->up) {
@@ -309,7 +312,7 @@ static int64_t plan_core(struct rlock_client *client, struct pollfd *link, int64
     if (watching) {
         until = rlock__min(until, rlock__core_next(core));
     }
-    if (core->channels != NULL || client->sub.up || client->sub.connecting) {
+    if (core->channels != NULL || client->sub.up || client->sub.tries.connecting) {
         until = rlock__min(until, sub_due(client));
     }
     if (client->service_looks || (client->sub.up && core->server.sub_out.len != 0)) {
@@ -317,7 +320,7 @@ static int64_t plan_core(struct rlock_client *client, struct pollfd *link, int64
     }
     if (link->events == POLLRDHUP && reads_link(client, watching, now, &until)) {
         link->events = POLLIN | POLLRDHUP;
-        link->events |= atomic_load(&client->link.stuck) ? POLLOUT : 0;
+        link->events |= atomic_load(&client->io.stuck) ? POLLOUT : 0;
     }
     client->service_reads = (link->events & POLLIN) != 0;
     return until;
@@ -327,7 +330,7 @@ static int64_t plan_core(struct rlock_client *client, struct pollfd *link, int64
 static bool plan(struct rlock_client *client, struct pollfd fds[static N_FDS], int64_t now,
                  int64_t *ret_until)
 {
-    struct rlock__link *link = &client->link;
+    struct rlock__io *io = &client->io;
     struct rlock__sub *sub = &client->sub;
     int64_t until = RLOCK__NEVER;
     bool stop;
@@ -336,21 +339,20 @@ static bool plan(struct rlock_client *client, struct pollfd fds[static N_FDS], i
     fds[CANCEL] = (struct pollfd){.fd = client->cancel_fd, .events = POLLIN};
     fds[SUB] = (struct pollfd){.fd = rlock__conn_fd(sub->conn), .events = POLLIN};
     rlock__take_turn(client);
-    fds[LINK] = (struct pollfd){.fd = rlock__conn_fd(link->conn), .events = POLLRDHUP};
-    if (link->connecting) {
-        fds[LINK].events = rlock__conn_events(link->conn);
-        until = rlock__conn_deadline(link->conn);
-    } else if (link->gen == 0) {
-        until = link->retry_at;
+    fds[LINK] = (struct pollfd){.fd = rlock__conn_fd(io->conn), .events = POLLRDHUP};
+    if (io->connecting) {
+        fds[LINK].events = rlock__conn_events(io->conn);
+        until = rlock__conn_deadline(io->conn);
     }
     rlock__give_turn(client);
-    if (sub->connecting) {
+    if (sub->tries.connecting) {
         fds[SUB].events = rlock__conn_events(sub->conn);
     } else if (sub->sent < sub->out.len) {
         fds[SUB].events |= POLLOUT;
     }
     rlock__enter(client);
     stop = client->stop_service;
+    until = rlock__min(until, rlock__link_due(&client->core.server.link));
     until = rlock__min(until, plan_core(client, &fds[LINK], now));
     client->service_until = until;
     (void)pthread_mutex_unlock(&client->mutex);
@@ -411,7 +413,7 @@ void *rlock__service_main(void *arg)
         if ((fds[WAKE].revents & POLLIN) != 0) {
             (void)!read(client->wake_fd, &pokes, sizeof(pokes));
         }
-        watch(client, fds[LINK].revents != 0 && atomic_load(&client->link.fd) == fds[LINK].fd, now);
+        watch(client, fds[LINK].revents != 0 && atomic_load(&client->io.fd) == fds[LINK].fd, now);
         serve_link(client, now);
         serve_sub(client, fds[SUB].revents, now);
         if (fds[CANCEL].revents != 0) {

@@ -93,7 +93,7 @@ static bool service_oversleeps(const struct rlock_client *client)
 {
     const struct rlock__core *core = &client->core;
     bool subscribe = core->server.sub_out.len != 0 || (core->channels != NULL && !client->sub.up);
-    bool unread = core->server.pipeline.sent != NULL && !client->service_reads;
+    bool unread = core->server.link.pipeline.sent != NULL && !client->service_reads;
     bool unheeded = client->keeper != NULL && client->tick_at == RLOCK__NEVER;
 
     return client->service_until != 0 &&
@@ -146,7 +146,7 @@ static void carry_out(struct rlock_client *client, const struct wakes *wakes)
 /* What the core wants done is handed to those who do it. */
 static void settle(struct rlock_client *client)
 {
-    const struct rlock__pipeline *pipeline = &client->core.server.pipeline;
+    const struct rlock__pipeline *pipeline = &client->core.server.link.pipeline;
 
     signal_done(client);
     if (pipeline->out.len != 0 || pipeline->close) {

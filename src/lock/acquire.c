@@ -260,7 +260,7 @@ void rlock__acquire_attempt(struct rlock__call *call, int64_t now)
         return;
     }
     rlock__acquire_asks(call, request, &request->cmd, now);
-    if (!rlock__pipeline_submit(&core->server.pipeline, request, now)) {
+    if (!rlock__pipeline_submit(&core->server.link.pipeline, request, now)) {
         call->request = rlock__request_free(request);
         rlock__acquire_starve(call, now);
         return;
@@ -361,14 +361,14 @@ void rlock__acquire_turn(struct rlock__call *call, int64_t now)
         rlock__acquire_end(call, code, now);
         return;
     }
-    if (core->server.pipeline.up && is_too_young(call, now)) {
+    if (core->server.link.pipeline.up && is_too_young(call, now)) {
         rlock__acquire_say(call, RLOCK_ERESTARTED, now);
         rlock__acquire_end(call, RLOCK_ERESTARTED, now);
         return;
     }
-    if (call->prompt && rlock__server_is_down(&core->server)) {
-        rlock__acquire_say(call, core->server.link_code, now);
-        rlock__acquire_end(call, core->server.link_code, now);
+    if (call->prompt && rlock__link_is_down(&core->server.link)) {
+        rlock__acquire_say(call, core->server.link.code, now);
+        rlock__acquire_end(call, core->server.link.code, now);
         return;
     }
     if (call->hold->state != RLOCK__HOLD_NONE) {

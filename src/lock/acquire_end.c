@@ -7,7 +7,7 @@
 void rlock__acquire_account_busy(struct rlock__call *call)
 {
     if (call->lost_gen != 0 &&
-        rlock__pipeline_is_fenced(&call->core->server.pipeline, call->lost_gen)) {
+        rlock__pipeline_is_fenced(&call->core->server.link.pipeline, call->lost_gen)) {
         call->lost_gen = 0;
     }
 }
@@ -80,11 +80,11 @@ void rlock__acquire_say(struct rlock__call *call, int code, int64_t now)
                        "lock %s: server %s restarted; it counts in %lld ms", name, address,
                        (long long)rlock__ms_up(server->started_at + call->min_uptime_us - now));
     } else if (code == RLOCK_ECONN || code == RLOCK_EAUTH || code == RLOCK_ETLS) {
-        bool known = server->link_code != 0;
+        bool known = server->link.code != 0;
 
         (void)snprintf(call->detail, sizeof(call->detail), "lock %s: server %s%s%s", name,
-                       known ? server->link_error : address, known ? "" : ": ",
-                       known ? "" : why_silent(&server->pipeline));
+                       known ? server->link.error : address, known ? "" : ": ",
+                       known ? "" : why_silent(&server->link.pipeline));
     } else if (code == RLOCK_ENOMEM || !call->contended) {
         (void)snprintf(call->detail, sizeof(call->detail), "lock %s: %s (server %s)", name,
                        rlock_strerror(code), address);
@@ -172,7 +172,7 @@ static bool take_back(struct rlock__call *call)
     if (call->team != NULL) {
         rlock__team_note(call->team, request);
     }
-    rlock__pipeline_withdraw(&call->core->server.pipeline, request);
+    rlock__pipeline_withdraw(&call->core->server.link.pipeline, request);
     (void)rlock__request_free(request);
     return call->lost_gen != 0;
 }

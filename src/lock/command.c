@@ -56,7 +56,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
 
 static void ask(struct rlock__call *call, int64_t now)
 {
-    if (!rlock__pipeline_submit(&call->core->server.pipeline, call->request, now)) {
+    if (!rlock__pipeline_submit(&call->core->server.link.pipeline, call->request, now)) {
         call->request = rlock__request_free(call->request);
         rlock__call_complete(call, RLOCK_ENOMEM, "no memory");
         return;
@@ -94,7 +94,7 @@ void rlock__command_give_up(struct rlock__call *call, int code, int64_t now)
         request->resend = RLOCK__DROP;
     } else {
         if (call->step == RLOCK__ASKING) {
-            rlock__pipeline_withdraw(&call->core->server.pipeline, request);
+            rlock__pipeline_withdraw(&call->core->server.link.pipeline, request);
         }
         (void)rlock__request_free(request);
     }
@@ -106,7 +106,7 @@ void rlock__command_give_up(struct rlock__call *call, int code, int64_t now)
 
         (void)snprintf(call->detail, sizeof(call->detail), "server %s: %s",
                        call->core->server.address,
-                       server->link_code != 0 ? server->link_error : "no answer");
+                       server->link.code != 0 ? server->link.error : "no answer");
     }
     rlock__call_complete(call, code, NULL);
 }

@@ -57,67 +57,70 @@ static void settle(struct rlock__core *core, int64_t now)
 {
     rlock__orphans_flush(core, now);
     rlock__renew_flush(core, now);
-    rlock__server_settle(&core->server, now);
+    rlock__link_settle(&core->server.link, now);
 }
 
 /* Nobody waits for a link that will not come, whether or not a copy may have run; some whose copies
  * certainly did not run wait for none. */
-static void fail_waiting(struct rlock__server *server, int64_t now)
+static void fail_waiting(struct rlock__link *link, int64_t now)
 {
     struct rlock__call *call, *after;
 
-    DL_FOREACH_SAFE2(server->core->calls, call, after, all_next)
+    DL_FOREACH_SAFE2(link->server->core->calls, call, after, all_next)
     {
         const struct rlock__request *request = call->request;
 
         if (call->step == RLOCK__ASKING && call->kind != RLOCK__RELEASE && request != NULL &&
-            !request->sent && (server->link_final || (call->prompt && request->copies == 0))) {
-            rlock__call_give_up(call, server->link_code, now);
+            !request->sent && (link->final || (call->prompt && request->copies == 0))) {
+            rlock__call_give_up(call, link->code, now);
         }
     }
 }
 
 /* ---- Of one server ---- */
 
-void rlock__core_found(struct rlock__server *server, int64_t uptime_s, bool restarted, int64_t now)
+void rlock__core_found(struct rlock__server *server, const char *run_id, int64_t uptime_s,
+                       int64_t now)
 {
     struct rlock__core *core = server->core;
 
-    rlock__server_note_age(server, uptime_s, restarted, now);
-    if (restarted) {
+    if (rlock__server_found(server, run_id, uptime_s, now)) {
         core->sweep = core->holds;
         work(core, now);
     }
     settle(core, now);
 }
 
-void rlock__core_link_up(struct rlock__server *server, uint64_t gen, uint64_t fenced_below,
-                         int64_t now)
+uint64_t rlock__core_link_up(struct rlock__link *link, uint64_t client_id, bool fenced, int64_t now)
 {
-    rlock__server_up(server, gen, fenced_below, now);
-    settle(server->core, now);
+    struct rlock__core *core = link->server->core;
+
+    rlock__link_up(link, ++core->last_gen, client_id, fenced, now);
+    settle(core, now);
+    return core->last_gen;
 }
 
-void rlock__core_link_down(struct rlock__server *server, uint64_t gen, int code, bool final,
+void rlock__core_link_down(struct rlock__link *link, uint64_t gen, int code, bool final,
                            const char *text, int64_t now)
 {
-    if (rlock__server_down(server, gen, code, final, text, now)) {
-        fail_waiting(server, now);
-        settle(server->core, now);
+    if (rlock__link_down(link, gen, code, final, text, now)) {
+        fail_waiting(link, now);
+        settle(link->server->core, now);
     }
 }
 
-void rlock__core_reply(struct rlock__server *server, uint64_t gen, const struct rlock__reply *reply,
+void rlock__core_reply(struct rlock__link *link, uint64_t gen, const struct rlock__reply *reply,
                        int64_t now)
 {
-    rlock__pipeline_reply(&server->pipeline, gen, reply, now);
-    settle(server->core, now);
+    rlock__pipeline_reply(&link->pipeline, gen, reply, now);
+    link->tries.heard = link->tries.heard || !link->pipeline.lied;
+    settle(link->server->core, now);
 }
 
-void rlock__core_garbled(struct rlock__server *server, uint64_t gen, int64_t now)
+void rlock__core_garbled(struct rlock__link *link, uint64_t gen, int64_t now)
 {
-    rlock__pipeline_garbled(&server->pipeline, gen, now);
-    settle(server->core, now);
+    rlock__pipeline_garbled(&link->pipeline, gen, now);
+    settle(link->server->core, now);
 }
 
 void rlock__core_sub_up(struct rlock__server *server, int64_t now)
@@ -160,8 +163,8 @@ int64_t rlock__core_next(const struct rlock__core *core)
 void rlock__core_begin(struct rlock__core *core, struct rlock__call *call, int64_t now)
 {
     rlock__call_begin(core, call, now);
-    if (core->server.link_final && !core->server.pipeline.up) {
-        fail_waiting(&core->server, now);
+    if (core->server.link.final && !core->server.link.pipeline.up) {
+        fail_waiting(&core->server.link, now);
     }
     settle(core, now);
 }

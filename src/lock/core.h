@@ -6,9 +6,10 @@
  *
  * Events are the functions named rlock__core_*, and each carries its time. Actions are what the
  * driver finds afterwards, and carries out after it dropped the mutex that protects the core:
- *   server.pipeline.out    bytes to send on the link, in this order, while generation pipeline.gen
+ *   link.pipeline.out      bytes to send on the link, in this order, while generation pipeline.gen
  *                          is up
- *   server.pipeline.close  the link of generation pipeline.gen is to be closed
+ *   link.pipeline.close    the link of generation pipeline.gen is to be closed
+ *   rlock__link_due()      when the link is to be made
  *   server.sub_out         bytes to send on the subscriber connection
  *   done                   calls that are complete: their threads wait
  *   lost                   holds that were lost: to be reported
@@ -143,7 +144,7 @@ struct rlock__core {
     struct rlock__timers crowd;  /* of holds and orphans: a slice of those that are due fires */
     int64_t resume_at;           /* a slice was used up: the next one is not before then */
     uint64_t random;             /* xorshift; seeded by the driver */
-    uint64_t last_number;
+    uint64_t last_number, last_gen;
     bool closed;
     struct rlock__hold *holds;                  /* all rows */
     struct rlock__hold *tables[RLOCK__TABLES];  /* of all rows, by key */
@@ -164,22 +165,22 @@ struct rlock__core {
 void rlock__core_init(struct rlock__core *core);
 void rlock__core_fini(struct rlock__core *core);
 /* Of one server: */
-void rlock__core_link_up(struct rlock__server *server, uint64_t gen, uint64_t fenced_below,
-                         int64_t now);
-/*
- * Before the link is up: since how many seconds the server runs, as it counts them itself
- * (RLOCK__UNKNOWN it does not tell), and whether it is known to be another one than before, or the
- * same started anew.
- */
-void rlock__core_found(struct rlock__server *server, int64_t uptime_s, bool restarted, int64_t now);
-/* The link broke, or could not be made: code and text say why. final: trying again will not help
- * the callers. */
-void rlock__core_link_down(struct rlock__server *server, uint64_t gen, int code, bool final,
+/* A new connection learned the server's run id ("" it does not tell) and since how many seconds it
+ * runs, as it counts them itself (RLOCK__UNKNOWN it does not tell); before the link is up. */
+void rlock__core_found(struct rlock__server *server, const char *run_id, int64_t uptime_s,
+                       int64_t now);
+/* The connection that was begun is up. client_id: its own at the server, 0 it does not tell;
+ * fenced: those that it was to kill can run nothing more. Returns its generation. */
+uint64_t rlock__core_link_up(struct rlock__link *link, uint64_t client_id, bool fenced,
+                             int64_t now);
+/* The connection of this generation broke, or (0) could not be made: code and text say why. final:
+ * trying again will not help the callers. */
+void rlock__core_link_down(struct rlock__link *link, uint64_t gen, int code, bool final,
                            const char *text, int64_t now);
-void rlock__core_reply(struct rlock__server *server, uint64_t gen, const struct rlock__reply *reply,
+void rlock__core_reply(struct rlock__link *link, uint64_t gen, const struct rlock__reply *reply,
                        int64_t now);
 /* Something was read on the link that is no reply, or of one that nobody awaits. */
-void rlock__core_garbled(struct rlock__server *server, uint64_t gen, int64_t now);
+void rlock__core_garbled(struct rlock__link *link, uint64_t gen, int64_t now);
 void rlock__core_sub_up(struct rlock__server *server, int64_t now);
 void rlock__core_sub_down(struct rlock__server *server, int64_t now);
 /* Something came on the subscriber connection: an acknowledgement, a message, a refusal. */

@@ -341,7 +341,7 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
 static bool has_open_copy(const struct rlock__hold *hold)
 {
     return hold->lost_gen != 0 &&
-           !rlock__pipeline_is_fenced(&hold->core->server.pipeline, hold->lost_gen);
+           !rlock__pipeline_is_fenced(&hold->core->server.link.pipeline, hold->lost_gen);
 }
 
 void rlock__hold_ended(struct rlock__hold *hold, const struct rlock__answer *answer, int64_t now)
@@ -394,7 +394,7 @@ static bool may_be_there(enum rlock_reason reason)
 void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_t now)
 {
     struct rlock__core *core = hold->core;
-    struct rlock__open_copies copies = {core->server.pipeline.gen, hold->lost_gen, now};
+    struct rlock__open_copies copies = {core->server.link.pipeline.gen, hold->lost_gen, now};
 
     if (hold->state != RLOCK__HOLD_HELD) {
         return;

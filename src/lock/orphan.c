@@ -82,7 +82,7 @@ static void plan(struct rlock__orphan *orphan, int64_t at)
 
 static bool is_settled(const struct rlock__orphan *orphan, uint64_t gen)
 {
-    const struct rlock__pipeline *pipeline = &orphan->core->server.pipeline;
+    const struct rlock__pipeline *pipeline = &orphan->core->server.link.pipeline;
     uint64_t lost = orphan->copies.lost_gen;
 
     return (orphan->copies.gen == gen || rlock__pipeline_is_fenced(pipeline, orphan->copies.gen)) &&
@@ -170,7 +170,7 @@ static void send(struct rlock__orphan *orphan, int64_t now)
 
 static bool is_time(const struct rlock__core *core)
 {
-    return core->server.pipeline.up && core->releasing < RLOCK__RELEASES;
+    return core->server.link.pipeline.up && core->releasing < RLOCK__RELEASES;
 }
 
 void rlock__orphans_flush(struct rlock__core *core, int64_t now)
@@ -237,7 +237,7 @@ void rlock__orphan_new(struct rlock__hold *hold, uint64_t number, uint32_t count
         orphan->hold = hold;
         DL_APPEND2(hold->undone, orphan, undone_prev, undone_next);
     }
-    if (hold->core->server.pipeline.up) {
+    if (hold->core->server.link.pipeline.up) {
         send(orphan, now);
     } else {
         line_up(orphan);

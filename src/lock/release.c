@@ -23,7 +23,7 @@ struct rlock__request *rlock__release_send(struct rlock__spec *spec, uint64_t nu
         return NULL;
     }
     spec->ops->release(spec, &ask, &request->cmd);
-    return rlock__pipeline_submit(&spec->core->server.pipeline, request, now)
+    return rlock__pipeline_submit(&spec->core->server.link.pipeline, request, now)
                ? request
                : rlock__request_free(request);
 }
@@ -407,7 +407,7 @@ void rlock__release_expired(struct rlock__hold *hold, int64_t now)
         request->subject = NULL;
         request->resend = RLOCK__DROP;
         if (!request->sent) {
-            rlock__pipeline_withdraw(&hold->core->server.pipeline, request);
+            rlock__pipeline_withdraw(&hold->core->server.link.pipeline, request);
             (void)rlock__request_free(request);
         }
         hold->release = NULL;

@@ -244,7 +244,7 @@ static bool send_batch(struct rlock__core *core, int64_t now)
         return good;
     }
     request->resend = RLOCK__ONCE;
-    if (!rlock__pipeline_submit(&core->server.pipeline, request, now)) {
+    if (!rlock__pipeline_submit(&core->server.link.pipeline, request, now)) {
         (void)rlock__request_free(request);
         drop_batch(batch, now);
         return true;
@@ -256,12 +256,13 @@ static bool send_batch(struct rlock__core *core, int64_t now)
 /* On a long way more are on it at a time, or the way would say how many holds can live. */
 static unsigned most_batches(const struct rlock__core *core)
 {
-    return RLOCK__BATCHES + (unsigned)rlock__min(core->server.pipeline.rtt / (4 * RLOCK__MS), 60);
+    return RLOCK__BATCHES +
+           (unsigned)rlock__min(core->server.link.pipeline.rtt / (4 * RLOCK__MS), 60);
 }
 
 bool rlock__renew_is_ready(const struct rlock__core *core)
 {
-    return core->due.n > 0 && core->server.pipeline.up && core->renewing < most_batches(core);
+    return core->due.n > 0 && core->server.link.pipeline.up && core->renewing < most_batches(core);
 }
 
 void rlock__renew_flush(struct rlock__core *core, int64_t now)

@@ -195,7 +195,7 @@ static void attempt(struct rlock__team *team, struct rlock__call *leader, int64_
         add(&request->cmd, &cmd);
         rlock__cmd_fini(&cmd);
     }
-    if (!rlock__pipeline_submit(&core->server.pipeline, request, now)) {
+    if (!rlock__pipeline_submit(&core->server.link.pipeline, request, now)) {
         unask(team);
         (void)rlock__request_free(request);
         rlock__acquire_starve(leader, now);

@@ -60,7 +60,7 @@ static void read_frame(struct stage *stage, struct stage_client *client,
                 tree->n_items <= sizeof(values) / sizeof(values[0]));
     reply = sim_reply_of(tree, values);
     if (frame->conn == client->link) {
-        rlock__core_reply(&client->core.server, client->core.server.pipeline.gen, &reply,
+        rlock__core_reply(&client->core.server.link, client->core.server.link.pipeline.gen, &reply,
                           stage->now);
     } else {
         rlock__core_sub_reply(&client->core.server, &reply, stage->now);
@@ -124,7 +124,7 @@ static void pump(struct stage *stage)
     for (size_t i = 0; i < STAGE_CLIENTS; i++) {
         struct stage_client *client = &stage->clients[i];
 
-        struct rlock__pipeline *pipeline = &client->core.server.pipeline;
+        struct rlock__pipeline *pipeline = &client->core.server.link.pipeline;
         struct rlock__buf out = {0};
 
         rlock__pipeline_take(pipeline, &out);
@@ -229,7 +229,7 @@ static void client_init(struct stage *stage, struct stage_client *client,
     client->spec = rlock__spec_new(core, kind, rlock__bytes_of(STAGE_KEY), NULL);
     client->link = sim_server_connect(stage->server);
     client->sub = sim_server_connect(stage->server);
-    rlock__core_link_up(&core->server, 1, 1, stage->now);
+    rlock__core_link_up(&core->server.link, 1, true, stage->now);
     rlock__core_sub_up(&core->server, stage->now);
 }
 

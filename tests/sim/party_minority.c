@@ -20,7 +20,7 @@ static bool waits_for_the_dead(const struct rlock__slot *slot)
 
     return slot->state == RLOCK__SLOT_TAKING && slot->running && slot->wish == RLOCK__WISH_NONE &&
            slot->call.core != NULL && slot->call.step == RLOCK__ASKING && request != NULL &&
-           request->copies == 0 && !server->pipeline.up && server->link_code != 0;
+           request->copies == 0 && !server->link.pipeline.up && server->link.code != 0;
 }
 
 /* How long a RedLock may wait for those of its members that are silent; RLOCK__NEVER for ever. */

@@ -403,7 +403,7 @@ void sim_rely_key(struct sim_world *world, unsigned key)
 /* A reply that is overdue breaks its link: nothing else tells that it is dead. */
 static void check_overdue(struct sim_client *client)
 {
-    const struct rlock__pipeline *pipeline = &client->core.server.pipeline;
+    const struct rlock__pipeline *pipeline = &client->core.server.link.pipeline;
 
     if (pipeline->up && pipeline->sent != NULL && client->disturbed < client->world->now - SLACK &&
         sim_clock(client) > pipeline->sent->t0 + pipeline->op_timeout + SLACK) {

@@ -154,7 +154,7 @@ static void hear(struct sim_conn *conn, const char *bytes, size_t len);
 static bool is_quiet(const struct sim_conn *conn)
 {
     return conn->client != NULL && conn->client->link.state == SIM_UP &&
-           rlock__pipeline_is_quiet(&conn->client->core.server.pipeline);
+           rlock__pipeline_is_quiet(&conn->client->core.server.link.pipeline);
 }
 
 static void at_client(struct sim_message *message)
@@ -388,8 +388,13 @@ static void let_go(struct sim_conn *conn)
 
 static void retry(struct sim_link *link, struct sim_world *world)
 {
+    const struct sim_client *client = link->client;
+    int64_t due = rlock__link_due(&client->core.server.link);
+
     rlock__timer_set(&world->timers, &link->timer,
-                     world->now + 5 * RLOCK__MS + sim_random(world, 50 * RLOCK__MS));
+                     link == &client->link
+                         ? sim_world_time(client, due)
+                         : world->now + 5 * RLOCK__MS + sim_random(world, 50 * RLOCK__MS));
 }
 
 void sim_link_break(struct sim_client *client, struct sim_link *link, const char *why)
@@ -403,22 +408,19 @@ void sim_link_break(struct sim_client *client, struct sim_link *link, const char
         let_go(link->conn);
         link->conn = NULL;
     }
-    if (!is_sub && link->client_id != 0 && link->n_unfenced < SIM_UNFENCED) {
-        link->unfenced[link->n_unfenced++] = link->client_id;
-    }
     link->state = SIM_DOWN;
     link->client_id = 0;
     client->disturbed = rlock__max(client->disturbed, world->now);
     if (why == NULL) {
         return;
     }
-    retry(link, world);
     if (is_sub && state == SIM_UP) {
         rlock__core_sub_down(&client->core.server, sim_clock(client));
     } else if (!is_sub) {
-        rlock__core_link_down(&client->core.server, state == SIM_UP ? link->gen : 0, RLOCK_ECONN,
-                              false, why, sim_clock(client));
+        rlock__core_link_down(&client->core.server.link, state == SIM_UP ? link->gen : 0,
+                              RLOCK_ECONN, false, why, sim_clock(client));
     }
+    retry(link, world);
 }
 
 static void handshake_step(struct sim_client *client, struct sim_link *link);
@@ -452,13 +454,8 @@ static void begin_hello(struct sim_client *client, struct sim_link *link)
     link->state = SIM_HELLO;
     link->fenced = true;
     link->answers_due = 1;
-    if (link->server_life !=
-        world->server_life) { /* another process: what the old one had, died with it */
-        link->n_unfenced = 0;
-        link->server_life = world->server_life;
-    }
     say(conn, "*2\r\n$6\r\nCLIENT\r\n$2\r\nID\r\n", 24);
-    for (size_t i = 0; i < link->n_unfenced && client->may_kill && !conn->is_sub; i++) {
+    for (size_t i = 0; i < link->n_unfenced && client->may_kill; i++) {
         char id[24];
         int n = snprintf(id, sizeof(id), "%llu", (unsigned long long)link->unfenced[i]);
 
@@ -484,12 +481,13 @@ static void on_link_timer(struct rlock__timer *timer, int64_t now)
     if (sim_is_paused(client)) {
         rlock__timer_set(&world->timers, timer, client->paused_until);
     } else if (link->state == SIM_DOWN && world->server_down) {
-        rlock__core_link_down(&client->core.server, 0, RLOCK_ECONN, false, "refused",
-                              sim_clock(client));
-        retry(link, world);
+        sim_link_break(client, link, "refused");
         sim_pump(client);
     } else if (link->state == SIM_DOWN) {
         link->state = SIM_CONNECTING;
+        if (link == &client->link) {
+            link->n_unfenced = rlock__link_begin(&client->core.server.link, link->unfenced);
+        }
         rlock__timer_set(&world->timers, timer, world->now + 2 * delay(client, world));
     } else if (link->state == SIM_CONNECTING) {
         begin_hello(client, link);
@@ -501,7 +499,7 @@ static void on_link_timer(struct rlock__timer *timer, int64_t now)
 
 static void handshake_step(struct sim_client *client, struct sim_link *link)
 {
-    bool restarted;
+    char run_id[RLOCK__RUN_ID_SIZE] = "";
 
     if (--link->answers_due != 0) {
         return;
@@ -512,19 +510,14 @@ static void handshake_step(struct sim_client *client, struct sim_link *link)
         rlock__core_sub_up(&client->core.server, sim_clock(client));
         return;
     }
-    link->gen = ++client->last_gen;
-    if (link->fenced) {
-        link->fenced_below = link->gen;
-        link->n_unfenced = 0;
+    if (link->conn->uptime_s != RLOCK__UNKNOWN) {
+        (void)snprintf(run_id, sizeof(run_id), "%u", link->conn->server_life + 1);
     }
+    rlock__core_found(&client->core.server, run_id, link->conn->uptime_s, sim_clock(client));
+    link->gen = rlock__core_link_up(&client->core.server.link, link->client_id, link->fenced,
+                                    sim_clock(client));
     sim_trace(client->world, "client %u: link up, generation %llu%s", client->index,
               (unsigned long long)link->gen, link->fenced ? "" : ", not fenced");
-    restarted = link->known_life != 0 && link->known_life != link->conn->server_life;
-    if (link->conn->uptime_s != RLOCK__UNKNOWN) {
-        rlock__core_found(&client->core.server, link->conn->uptime_s, restarted, sim_clock(client));
-    }
-    link->known_life = link->conn->server_life;
-    rlock__core_link_up(&client->core.server, link->gen, link->fenced_below, sim_clock(client));
 }
 
 static void hear(struct sim_conn *conn, const char *bytes, size_t len)
@@ -543,7 +536,7 @@ static void hear(struct sim_conn *conn, const char *bytes, size_t len)
     } else if (conn->is_sub) {
         rlock__core_sub_reply(&client->core.server, &reply, sim_clock(client));
     } else {
-        rlock__core_reply(&client->core.server, link->gen, &reply, sim_clock(client));
+        rlock__core_reply(&client->core.server.link, link->gen, &reply, sim_clock(client));
     }
     (void)sim_resp_free(tree);
     sim_pump(client);
@@ -553,16 +546,16 @@ void sim_wire_pump(struct sim_client *client)
 {
     struct rlock__server *server = &client->core.server;
 
-    if (server->pipeline.close && client->link.state == SIM_UP &&
-        client->link.gen == server->pipeline.gen) {
-        server->pipeline.close = false;
+    if (server->link.pipeline.close && client->link.state == SIM_UP &&
+        client->link.gen == server->link.pipeline.gen) {
+        server->link.pipeline.close = false;
         sim_link_break(client, &client->link, "overdue");
     }
-    if (client->link.state == SIM_UP && server->pipeline.up) {
+    if (client->link.state == SIM_UP && server->link.pipeline.up) {
         static struct rlock__buf out;
 
-        rlock__pipeline_take(&server->pipeline, &out);
-        rlock__pipeline_wrote(&server->pipeline, out.len);
+        rlock__pipeline_take(&server->link.pipeline, &out);
+        rlock__pipeline_wrote(&server->link.pipeline, out.len);
         say(client->link.conn, out.data, out.len);
         rlock__buf_clear(&out);
     }
@@ -579,6 +572,5 @@ void sim_wire_client(struct sim_client *client)
 {
     client->link.client = client->sub.client = client;
     client->link.timer.fire = client->sub.timer.fire = on_link_timer;
-    client->link.server_life = client->world->server_life;
     rlock__timer_set(&client->world->timers, &client->link.timer, client->world->now);
 }

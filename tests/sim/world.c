@@ -142,7 +142,7 @@ void sim_pump(struct sim_client *client)
         sim_trace(client->world, "client %u notes: %s", client->index, note->text);
         free(note);
     }
-    client->slowest = rlock__max(client->slowest, core->server.pipeline.rtt);
+    client->slowest = rlock__max(client->slowest, core->server.link.pipeline.rtt);
     sim_wire_pump(client);
     rlock__timer_set(&client->world->timers, &client->tick,
                      rlock__core_next(core) == RLOCK__NEVER

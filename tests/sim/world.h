@@ -23,7 +23,6 @@
 #define SIM_MAX_USERS 3
 #define SIM_KEYS 3
 #define SIM_SIDES 2 /* of a read/write lock: reading, writing */
-#define SIM_UNFENCED 64
 #define SIM_LEFT 8
 #define SIM_ENDED 16
 
@@ -65,11 +64,8 @@ struct sim_link {
     uint64_t gen, client_id;
     unsigned answers_due; /* of the handshake */
     bool fenced;
-    uint64_t unfenced[SIM_UNFENCED];
+    uint64_t unfenced[RLOCK__UNFENCED_MAX]; /* what this connection is to kill */
     size_t n_unfenced;
-    unsigned server_life; /* in which those ids are */
-    unsigned known_life;  /* of the server that it was up with; 0 none */
-    uint64_t fenced_below;
     struct rlock__timer timer; /* connect, retry, handshake deadline */
 };
 
@@ -144,7 +140,6 @@ struct sim_client {
     int64_t hampered;     /* until when something takes longer than it should */
     int64_t slowest;      /* round trip that it knew */
     struct sim_link link, sub;
-    uint64_t last_gen;
     struct rlock__timer tick;
     struct sim_user users[SIM_MAX_USERS];
     unsigned n_users;

@@ -32,7 +32,7 @@ struct scene {
  * gone, and nobody has the lock. */
 static void answer(struct scene *scene, int64_t status)
 {
-    struct rlock__pipeline *pipeline = &scene->core.server.pipeline;
+    struct rlock__pipeline *pipeline = &scene->core.server.link.pipeline;
 
     while (pipeline->sent != NULL) {
         struct rlock__value values[RLOCK__BATCH + 2] = {{.type = RLOCK__REPLY_INT, .num = status},
@@ -50,7 +50,7 @@ static void answer(struct scene *scene, int64_t status)
             values[1] =
                 (struct rlock__value){.type = RLOCK__REPLY_INT, .num = clock % RLOCK__SECOND};
         }
-        rlock__core_reply(&scene->core.server, pipeline->gen, &reply, scene->now);
+        rlock__core_reply(&scene->core.server.link, pipeline->gen, &reply, scene->now);
     }
 }
 
@@ -72,7 +72,7 @@ static void take(struct scene *scene, const struct rlock_ops *kind)
 /* Goes on to when the next renewals go out. */
 static void wait_for_renewals(struct scene *scene)
 {
-    for (int i = 0; scene->core.server.pipeline.sent == NULL; i++) {
+    for (int i = 0; scene->core.server.link.pipeline.sent == NULL; i++) {
         assert_true(i < 100);
         scene->now = rlock__max(scene->now, rlock__core_next(&scene->core));
         rlock__core_tick(&scene->core, scene->now);
@@ -88,7 +88,7 @@ static void open(struct scene *scene)
     scene->core.unref = alone_unref;
     scene->core.log_level = RLOCK_LOG_ERROR;
     rlock__core_init(&scene->core);
-    rlock__core_link_up(&scene->core.server, 1, 1, scene->now);
+    rlock__core_link_up(&scene->core.server.link, 1, true, scene->now);
     for (size_t i = 0; i < PLAIN; i++) {
         take(scene, &rlock__reentrant_ops);
     }
@@ -203,16 +203,16 @@ static void of_one_run_the_latest_start_counts_that_it_told(void **state)
 
     (void)state;
     open(&scene);
-    rlock__core_found(&core->server, 10, false, seen);
+    rlock__core_found(&core->server, "a", 10, seen);
     assert_int_equal(core->server.started_at, told);
-    rlock__core_found(&core->server, 100000, false,
+    rlock__core_found(&core->server, "a", 100000,
                       seen + RLOCK__SECOND); /* its clock was set forward */
     assert_int_equal(core->server.started_at, told);
-    rlock__core_found(&core->server, 5, false, seen + RLOCK__SECOND);
+    rlock__core_found(&core->server, "a", 5, seen + RLOCK__SECOND);
     assert_int_equal(core->server.started_at, seen - 3 * RLOCK__SECOND);
-    rlock__core_found(&core->server, -50, false, seen + RLOCK__SECOND); /* and far back */
+    rlock__core_found(&core->server, "a", -50, seen + RLOCK__SECOND); /* and far back */
     assert_int_equal(core->server.started_at, seen);
-    rlock__core_found(&core->server, 100000, true, seen + 2 * RLOCK__SECOND); /* another run */
+    rlock__core_found(&core->server, "b", 100000, seen + 2 * RLOCK__SECOND); /* another run */
     assert_int_equal(core->server.started_at, seen + 2 * RLOCK__SECOND);
     shut(&scene);
 }

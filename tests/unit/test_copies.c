@@ -22,7 +22,7 @@ static void grant(struct rlock__core *core)
     const struct rlock__value value = {.type = RLOCK__REPLY_INT, .num = 1};
     const struct rlock__reply reply = {.v = &value, .n = 1, .is_array = true};
 
-    rlock__core_reply(&core->server, 2, &reply, NOW);
+    rlock__core_reply(&core->server.link, 2, &reply, NOW);
 }
 
 static void open_core(struct rlock__core *core, struct rlock__call *call)
@@ -51,19 +51,20 @@ static const char *sent_after_force(bool fenced)
     const char *sent;
 
     open_core(&core, &call);
-    rlock__core_link_up(&core.server, 1, 0, NOW);
+    rlock__core_link_up(&core.server.link, 1, false, NOW);
     rlock__core_begin(&core, &call, NOW);
-    alone_carry(&core.server.pipeline);
-    rlock__core_link_down(&core.server, 1, RLOCK_ECONN, false, "cut", NOW);
-    rlock__core_link_up(&core.server, 2, fenced ? 2 : 0, NOW);
-    alone_carry(&core.server.pipeline);
+    alone_carry(&core.server.link.pipeline);
+    rlock__core_link_down(&core.server.link, 1, RLOCK_ECONN, false, "cut", NOW);
+    rlock__core_link_up(&core.server.link, 2, fenced, NOW);
+    alone_carry(&core.server.link.pipeline);
     grant(&core); /* to the copy that was sent again */
     assert_int_equal(call.step, RLOCK__COMPLETE);
     assert_int_equal(call.code, 0);
     (void)rlock__claim_unref(call.claim);
     rlock__core_forced(&core, call.number, NOW);
     assert_non_null(core.lost);
-    sent = core.server.pipeline.sent != NULL ? core.server.pipeline.sent->cmd.script->name : NULL;
+    sent = core.server.link.pipeline.sent != NULL ? core.server.link.pipeline.sent->cmd.script->name
+                                                  : NULL;
     close_core(&core, &call);
     return sent;
 }
@@ -92,21 +93,21 @@ static void who_lost_a_copy_is_in_doubt_once_the_server_turns_us_away(void **sta
 
     (void)state;
     open_core(&core, &call);
-    rlock__core_link_up(&core.server, 1, 0, NOW);
+    rlock__core_link_up(&core.server.link, 1, false, NOW);
     rlock__core_begin(&core, &call, NOW);
-    alone_carry(&core.server.pipeline);
-    rlock__core_link_down(&core.server, 1, RLOCK_ECONN, false, "cut", NOW);
+    alone_carry(&core.server.link.pipeline);
+    rlock__core_link_down(&core.server.link, 1, RLOCK_ECONN, false, "cut", NOW);
     assert_int_equal(call.step, RLOCK__ASKING);
-    rlock__core_link_down(&core.server, 0, RLOCK_EAUTH, true, "WRONGPASS", NOW);
+    rlock__core_link_down(&core.server.link, 0, RLOCK_EAUTH, true, "WRONGPASS", NOW);
     while (rlock__core_next(&core) <= NOW + RLOCK__SECOND) {
         rlock__core_tick(&core, rlock__core_next(&core));
     }
     assert_int_equal(call.step, RLOCK__COMPLETE);
     assert_int_equal(call.code, RLOCK_EINDOUBT);
-    rlock__core_link_up(&core.server, 2, 0,
+    rlock__core_link_up(&core.server.link, 2, false,
                         NOW + RLOCK__SECOND); /* what may have been granted goes */
-    assert_non_null(core.server.pipeline.sent);
-    assert_string_equal(core.server.pipeline.sent->cmd.script->name, "plain/release");
+    assert_non_null(core.server.link.pipeline.sent);
+    assert_string_equal(core.server.link.pipeline.sent->cmd.script->name, "plain/release");
     close_core(&core, &call);
 }
 

@@ -45,13 +45,13 @@ static void take(struct crowd *crowd)
     }
     core->done = NULL;
     core->lost = NULL;
-    alone_carry(&core->server.pipeline);
+    alone_carry(&core->server.link.pipeline);
 }
 
 /* The server answers the oldest request: yes, to as many as it asks for. */
 static void answer(struct crowd *crowd)
 {
-    const struct rlock__request *request = crowd->core.server.pipeline.sent;
+    const struct rlock__request *request = crowd->core.server.link.pipeline.sent;
     struct rlock__value values[RLOCK__BATCH + 2];
     struct rlock__reply reply = {.v = values, .n = 1, .is_array = true};
 
@@ -65,7 +65,7 @@ static void answer(struct crowd *crowd)
     } else if (strcmp(request->cmd.script->name, "plain/release") == 0) {
         reply.n = 2;
     }
-    rlock__core_reply(&crowd->core.server, crowd->gen, &reply, crowd->now);
+    rlock__core_reply(&crowd->core.server.link, crowd->gen, &reply, crowd->now);
 }
 
 static size_t in_flight(const struct crowd *crowd)
@@ -73,20 +73,20 @@ static size_t in_flight(const struct crowd *crowd)
     const struct rlock__request *request;
     size_t n = 0;
 
-    DL_COUNT(crowd->core.server.pipeline.sent, request, n);
+    DL_COUNT(crowd->core.server.link.pipeline.sent, request, n);
     return n;
 }
 
 static void link_up(struct crowd *crowd)
 {
-    crowd->gen++;
-    rlock__core_link_up(&crowd->core.server, crowd->gen, crowd->gen, crowd->now);
+    crowd->gen = rlock__core_link_up(&crowd->core.server.link, crowd->gen + 1, true, crowd->now);
     take(crowd);
 }
 
 static void link_down(struct crowd *crowd)
 {
-    rlock__core_link_down(&crowd->core.server, crowd->gen, RLOCK_ECONN, false, "cut", crowd->now);
+    rlock__core_link_down(&crowd->core.server.link, crowd->gen, RLOCK_ECONN, false, "cut",
+                          crowd->now);
     take(crowd);
 }
 
@@ -208,7 +208,7 @@ static void renewals_after_a_break_go_few_at_a_time_and_the_most_urgent_first(vo
     take_all(crowd, 0);
     link_down(crowd);
     tick_until(crowd, crowd->now + LEASE_MS / 2 * RLOCK__MS);
-    assert_int_equal(crowd->core.server.pipeline.out.len, 0);
+    assert_int_equal(crowd->core.server.link.pipeline.out.len, 0);
     for (int i = 0; i < 3; i++) { /* and breaks again */
         link_up(crowd);
         link_down(crowd);
@@ -331,9 +331,10 @@ static void a_restart_ends_a_crowd_slice_by_slice(void **state)
 {
     struct crowd *crowd = *state;
 
+    rlock__core_found(&crowd->core.server, "a", 1000, crowd->now);
     take_all(crowd, RLOCK__SECOND);
     link_down(crowd);
-    rlock__core_found(&crowd->core.server, 1000, true, crowd->now);
+    rlock__core_found(&crowd->core.server, "b", 1000, crowd->now);
     take(crowd);
     assert_int_equal(crowd->told, SLICE);
     link_up(crowd);

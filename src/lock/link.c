@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lock/link.h"
+
+#include <stdio.h>
+
+#include "lock/internal.h"
+
+/* ---- When a connection is made ---- */
+
+void rlock__tries_up(struct rlock__tries *tries, int64_t now)
+{
+    tries->connecting = tries->heard = false;
+    tries->up_at = now;
+}
+
+void rlock__tries_down(struct rlock__tries *tries, struct rlock__core *core, bool was_up,
+                       int64_t now)
+{
+    int64_t pause = 0;
+
+    if (was_up && (tries->heard || now >= tries->up_at + RLOCK__SECOND)) {
+        tries->failures = 0;
+    } else {
+        pause = rlock__backoff(core, tries->failures++);
+    }
+    tries->connecting = false;
+    tries->retry_at = now + pause;
+}
+
+int64_t rlock__link_due(const struct rlock__link *link)
+{
+    return link->pipeline.up || link->tries.connecting ? RLOCK__NEVER : link->tries.retry_at;
+}
+
+size_t rlock__link_begin(struct rlock__link *link, uint64_t ret_unfenced[RLOCK__UNFENCED_MAX])
+{
+    link->tries.connecting = true;
+    memcpy(ret_unfenced, link->unfenced, sizeof(link->unfenced));
+    return link->n_unfenced;
+}
+
+/* ---- Silence on the link ---- */
+
+static void on_overdue(struct rlock__timer *timer, int64_t now)
+{
+    struct rlock__link *link =
+        (struct rlock__link *)(void *)((char *)timer - offsetof(struct rlock__link, overdue));
+
+    rlock__pipeline_check(&link->pipeline, now);
+}
+
+static void on_pong(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
+{
+    (void)reply;
+    (void)now;
+    (void)rlock__request_free(request);
+}
+
+/* A link without a FIN looks alive: only an answer proves it. Without one it is overdue, and
+ * breaks. */
+static void on_idle(struct rlock__timer *timer, int64_t now)
+{
+    struct rlock__link *link =
+        (struct rlock__link *)(void *)((char *)timer - offsetof(struct rlock__link, idle));
+    struct rlock__pipeline *pipeline = &link->pipeline;
+    struct rlock__request *ping;
+
+    if (pipeline->up && pipeline->sent == NULL && now >= pipeline->heard_at + RLOCK__IDLE_US) {
+        ping = rlock__request_new(on_pong, NULL);
+        if (ping != NULL) {
+            ping->resend = RLOCK__DROP;
+            rlock__cmd_arg(&ping->cmd, rlock__bytes_of("PING"));
+        }
+        if (ping != NULL && !rlock__pipeline_submit(pipeline, ping, now)) {
+            (void)rlock__request_free(ping);
+        }
+    }
+    rlock__timer_set(&link->server->core->timers, timer, now + RLOCK__IDLE_US);
+}
+
+void rlock__link_settle(struct rlock__link *link, int64_t now)
+{
+    int64_t overdue;
+
+    if (link->pipeline
+            .close) { /* that a reply is overdue is for a tick to say, when all was read */
+        rlock__pipeline_check(&link->pipeline, now);
+    }
+    overdue = rlock__pipeline_overdue_at(&link->pipeline);
+    if (!link->overdue.set || link->overdue.at != overdue) {
+        rlock__timer_set(&link->server->core->timers, &link->overdue, overdue);
+    }
+}
+
+/* ---- Up and down ---- */
+
+void rlock__link_init(struct rlock__link *link, struct rlock__server *server)
+{
+    link->server = server;
+    link->overdue.fire = on_overdue;
+    link->idle.fire = on_idle;
+    link->pipeline.op_timeout = server->core->op_timeout_us;
+}
+
+void rlock__link_fini(struct rlock__link *link)
+{
+    rlock__pipeline_fini(&link->pipeline);
+}
+
+/* Why the link is down: said where it is news. That a link which was up has broken is not worth a
+ * warning as long as another one can be made. */
+static void note_down(struct rlock__link *link, bool was_up, const char *text)
+{
+    struct rlock__core *core = link->server->core;
+
+    if (was_up) {
+        rlock__note(core, RLOCK_LOG_INFO, "server %s", text);
+    } else if (!link->warned || strcmp(link->error, text) != 0) {
+        link->warned = true;
+        rlock__note(core, RLOCK_LOG_WARNING, "server %s", text);
+    }
+}
+
+void rlock__link_up(struct rlock__link *link, uint64_t gen, uint64_t client_id, bool fenced,
+                    int64_t now)
+{
+    struct rlock__core *core = link->server->core;
+    bool all = fenced && !link->unfenceable;
+
+    rlock__note(core, link->warned ? RLOCK_LOG_WARNING : RLOCK_LOG_INFO, "server %s: connected",
+                link->server->address);
+    link->warned = link->final = false;
+    link->code = 0;
+    link->client_id = client_id;
+    link->n_unfenced = all ? 0 : link->n_unfenced;
+    rlock__tries_up(&link->tries, now);
+    rlock__pipeline_up(&link->pipeline, gen, all ? gen : link->pipeline.fenced_below, now);
+    rlock__timer_set(&core->timers, &link->idle, now + RLOCK__IDLE_US);
+}
+
+/* The connection that broke may still run something on the server. */
+static void remember_unfenced(struct rlock__link *link)
+{
+    if (link->client_id == 0 || link->n_unfenced == RLOCK__UNFENCED_MAX) {
+        link->unfenceable = true;
+    } else {
+        link->unfenced[link->n_unfenced++] = link->client_id;
+    }
+    link->client_id = 0;
+}
+
+bool rlock__link_down(struct rlock__link *link, uint64_t gen, int code, bool final,
+                      const char *text, int64_t now)
+{
+    struct rlock__core *core = link->server->core;
+
+    if (link->pipeline.up && gen < link->pipeline.gen) {
+        return false;
+    }
+    note_down(link, gen != 0, text);
+    if (gen != 0) {
+        remember_unfenced(link);
+    }
+    rlock__tries_down(&link->tries, core, gen != 0, now);
+    if (gen != 0 && link->pipeline.lied) { /* and may do so each time */
+        link->tries.retry_at = rlock__max(link->tries.retry_at, now + rlock__backoff(core, 0));
+    }
+    rlock__pipeline_down(&link->pipeline, gen, now);
+    link->code = code;
+    link->final = final;
+    (void)snprintf(link->error, sizeof(link->error), "%s", text);
+    return true;
+}
+
+bool rlock__link_is_down(const struct rlock__link *link)
+{
+    return !link->pipeline.up && link->code != 0;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A link: the connection for commands to one server, as it is made again and again. When it is to
+ * be made, what it has to fence, and which copies of a request can run no more, is decided here;
+ * the driver has the socket.
+ */
+#ifndef RLOCK_LOCK_LINK_H
+#define RLOCK_LOCK_LINK_H
+
+#include "base/error.h"
+#include "base/timer.h"
+#include "wire/pipeline.h"
+
+#define RLOCK__UNFENCED_MAX 16
+#define RLOCK__IDLE_US (10 * RLOCK__SECOND) /* a link that is silent for so long is tried */
+
+struct rlock__core;
+struct rlock__server;
+
+/* When a connection is to be made. */
+struct rlock__tries {
+    bool connecting; /* one is being made */
+    bool heard;      /* something that made sense was read since it is up */
+    int64_t up_at;
+    int64_t retry_at;  /* while it is down: the next one is not before then */
+    unsigned failures; /* in a row that came to nothing */
+};
+
+/* It is up. */
+void rlock__tries_up(struct rlock__tries *tries, int64_t now);
+/*
+ * It broke, or could not be made. There is no pause if it was of use, so that one which breaks as
+ * soon as it is up or used is not made again at once, each time.
+ */
+void rlock__tries_down(struct rlock__tries *tries, struct rlock__core *core, bool was_up,
+                       int64_t now);
+
+struct rlock__link {
+    struct rlock__server *server;
+    struct rlock__pipeline pipeline;
+    struct rlock__tries tries;
+    struct rlock__timer idle;    /* it is tried when it is silent for long */
+    struct rlock__timer overdue; /* of the oldest reply */
+    int code;                    /* why it is down; 0 it is up, or nobody has tried */
+    bool final;                  /* trying again will not help */
+    bool warned;                 /* the log has said why it cannot be made, and not that it could */
+    char error[RLOCK__DETAIL_SIZE];
+    uint64_t client_id; /* of the connection that is up, at its server; 0 unknown */
+    /* those of broken connections that may still run something */
+    uint64_t unfenced[RLOCK__UNFENCED_MAX];
+    size_t n_unfenced;
+    bool unfenceable; /* one is not among them: the link can be fenced no more */
+};
+
+void rlock__link_init(struct rlock__link *link, struct rlock__server *server);
+void rlock__link_fini(struct rlock__link *link);
+/* When a connection is to be made; RLOCK__NEVER while one is up or under way. */
+int64_t rlock__link_due(const struct rlock__link *link);
+/* A connection is being made. Returns how many client ids it has to kill, and which. */
+size_t rlock__link_begin(struct rlock__link *link, uint64_t ret_unfenced[RLOCK__UNFENCED_MAX]);
+/* It is up as this generation. fenced: it has killed those ids, and read the answers. */
+void rlock__link_up(struct rlock__link *link, uint64_t gen, uint64_t client_id, bool fenced,
+                    int64_t now);
+/* It broke (gen its generation), or could not be made (0). Returns whether that is news. */
+bool rlock__link_down(struct rlock__link *link, uint64_t gen, int code, bool final,
+                      const char *text, int64_t now);
+/* Whether it is down, and was tried since: not one that is made for the first time. */
+bool rlock__link_is_down(const struct rlock__link *link);
+/* The end of each event: breaks a link that is to be closed, and sees to it that a reply that is
+ * overdue is noticed. */
+void rlock__link_settle(struct rlock__link *link, int64_t now);
+
+#endif
