@@ -43,6 +43,7 @@ set(RLOCK_SOURCES
     src/lock/server.c
     src/lock/spec.c
     src/lock/spin.c
+    src/lock/subscriber.c
     src/lock/team.c
     src/multi/composite.c
     src/multi/multi.c

@@ -52,9 +52,7 @@ struct rlock__sub {
     struct rlock__conn *conn;
     struct rlock__buf out;
     size_t sent;
-    struct rlock__tries tries;
-    bool up;
-    int64_t pinged_at, heard_at;
+    bool connecting, up;
 };
 
 struct rlock_client {

@@ -20,7 +20,6 @@
 #define TICK_US (50 * RLOCK__MS) /* how long a caller may stand still and keep others waiting */
 #define IDLE_LINK_US                                                                               \
     RLOCK__SECOND /* what comes on a link that nobody used for so long is looked at */
-#define PING_US (10 * RLOCK__SECOND) /* a connection that has been silent for so long is tried */
 
 /* ---- The link ---- */
 
@@ -95,32 +94,22 @@ static void serve_link(struct rlock_client *client, int64_t now)
 static void sub_failed(struct rlock_client *client)
 {
     struct rlock__sub *sub = &client->sub;
-    bool was_up = sub->up;
-    int64_t now = rlock__now_us();
 
     rlock__enter(client);
-    sub->up = false;
-    if (was_up) {
-        rlock__core_sub_down(&client->core.server, now);
-    }
-    rlock__tries_down(&sub->tries, &client->core, was_up, now);
+    rlock__core_sub_down(&client->core.server, rlock__now_us());
     rlock__leave(client);
     rlock__conn_close(sub->conn);
     rlock__buf_clear(&sub->out);
     sub->sent = 0;
+    sub->connecting = sub->up = false;
 }
 
 static void sub_up(struct rlock_client *client)
 {
-    struct rlock__sub *sub = &client->sub;
-    int64_t now = rlock__now_us();
-
-    sub->heard_at = now;
-    sub->pinged_at = 0;
+    client->sub.connecting = false;
+    client->sub.up = true;
     rlock__enter(client);
-    sub->up = true;
-    rlock__tries_up(&sub->tries, now);
-    rlock__core_sub_up(&client->core.server, now);
+    rlock__core_sub_up(&client->core.server, rlock__now_us());
     rlock__leave(client);
 }
 
@@ -128,7 +117,7 @@ static void sub_up(struct rlock_client *client)
 static int sub_flush(struct rlock_client *client)
 {
     struct rlock__sub *sub = &client->sub;
-    struct rlock__buf *wanted = &client->core.server.sub_out;
+    struct rlock__buf *wanted = &client->core.server.sub.out;
     bool whole;
     ssize_t n;
 
@@ -153,39 +142,25 @@ static int sub_flush(struct rlock_client *client)
     return 0;
 }
 
-static int sub_read(struct rlock_client *client, int64_t now)
+/* Reads what is there; without an answer for long it is broken. */
+static int sub_read(struct rlock_client *client)
 {
+    struct rlock__server *server = &client->core.server;
     struct rlock__sub *sub = &client->sub;
     struct rlock__reply reply;
-    int got, n = rlock__conn_read(sub->conn);
+    int got = 0, n = rlock__conn_read(sub->conn);
+    bool alive;
 
-    if (n <= 0) {
+    if (n < 0) {
         return n;
     }
-    sub->heard_at = now;
-    sub->pinged_at = 0;
     rlock__enter(client);
-    while ((got = rlock__conn_next(sub->conn, &reply)) > 0) {
-        sub->tries.heard = true;
-        rlock__core_sub_reply(&client->core.server, &reply, rlock__now_us());
+    while (n > 0 && (got = rlock__conn_next(sub->conn, &reply)) > 0) {
+        rlock__core_sub_reply(server, &reply, rlock__now_us());
     }
+    alive = rlock__subscriber_check(server, rlock__now_us());
     rlock__leave(client);
-    return got;
-}
-
-/* A connection without a FIN looks alive: only an answer proves it. */
-static int sub_ping(struct rlock_client *client, int64_t now)
-{
-    struct rlock__sub *sub = &client->sub;
-
-    if (sub->pinged_at != 0 && now >= sub->pinged_at + client->core.op_timeout_us) {
-        return RLOCK_ECONN;
-    }
-    if (sub->pinged_at == 0 && now >= sub->heard_at + PING_US) {
-        sub->pinged_at = now;
-        (void)rlock__buf_add(&sub->out, "*1\r\n$4\r\nPING\r\n", 14);
-    }
-    return 0;
+    return got < 0 || alive ? got : RLOCK_ECONN;
 }
 
 /* A message counts only if it comes from the server that the commands go to. */
@@ -206,41 +181,36 @@ static bool sub_is_elsewhere(struct rlock_client *client)
     return elsewhere;
 }
 
-static int64_t sub_due(const struct rlock_client *client)
+/* What there is to do on the subscriber connection: to make it, or to check it. */
+static bool sub_is_due(struct rlock_client *client, int64_t now, bool *ret_begins)
 {
-    const struct rlock__sub *sub = &client->sub;
+    struct rlock__server *server = &client->core.server;
+    bool due;
 
-    if (sub->tries.connecting) {
-        return rlock__conn_deadline(sub->conn);
-    }
-    if (sub->up) {
-        return sub->pinged_at != 0 ? sub->pinged_at + client->core.op_timeout_us
-                                   : sub->heard_at + PING_US;
-    }
-    return sub->tries.retry_at;
+    rlock__enter(client);
+    due = now >= rlock__subscriber_due(server);
+    *ret_begins = rlock__subscriber_begin(server, now);
+    (void)pthread_mutex_unlock(&client->mutex);
+    return due;
 }
 
 static void serve_sub(struct rlock_client *client, short revents, int64_t now)
 {
     struct rlock__sub *sub = &client->sub;
-    bool wanted;
+    bool begins, due = sub_is_due(client, now, &begins);
     int code = 0;
 
-    rlock__enter(client);
-    wanted = client->core.channels != NULL && !client->core.closed;
-    (void)pthread_mutex_unlock(&client->mutex);
-    if (!sub->up && !sub->tries.connecting && wanted && now >= sub->tries.retry_at) {
-        sub->tries.connecting = true;
+    if (begins) {
+        sub->connecting = true;
         code = rlock__conn_start(sub->conn, NULL, 0, now);
-    } else if (sub->tries.connecting) {
+    } else if (sub->connecting) {
         code = rlock__conn_step(sub->conn, now);
     }
-    if (code == 0 && sub->tries.connecting && rlock__conn_is_up(sub->conn)) {
+    if (code == 0 && sub->connecting && rlock__conn_is_up(sub->conn)) {
         sub_up(client);
     }
     if (code == 0 && sub->up) {
-        code = (revents & ~POLLOUT) != 0 || now >= sub_due(client) ? sub_read(client, now) : 0;
-        code = code == 0 ? sub_ping(client, now) : code;
+        code = (revents & ~POLLOUT) != 0 || due ? sub_read(client) : 0;
         code = code == 0 ? sub_flush(client) : code;
         code = code == 0 && sub_is_elsewhere(client) ? RLOCK_ECONN : code;
     }
@@ -312,10 +282,8 @@ static int64_t plan_core(struct rlock_client *client, struct pollfd *link, int64
     if (watching) {
         until = rlock__min(until, rlock__core_next(core));
     }
-    if (core->channels != NULL || client->sub.up || client->sub.tries.connecting) {
-        until = rlock__min(until, sub_due(client));
-    }
-    if (client->service_looks || (client->sub.up && core->server.sub_out.len != 0)) {
+    until = rlock__min(until, rlock__subscriber_due(&core->server));
+    if (client->service_looks || (client->sub.up && core->server.sub.out.len != 0)) {
         until = 0; /* it came while this thread was awake */
     }
     if (link->events == POLLRDHUP && reads_link(client, watching, now, &until)) {
@@ -345,8 +313,9 @@ static bool plan(struct rlock_client *client, struct pollfd fds[static N_FDS], i
         until = rlock__conn_deadline(io->conn);
     }
     rlock__give_turn(client);
-    if (sub->tries.connecting) {
+    if (sub->connecting) {
         fds[SUB].events = rlock__conn_events(sub->conn);
+        until = rlock__min(until, rlock__conn_deadline(sub->conn));
     } else if (sub->sent < sub->out.len) {
         fds[SUB].events |= POLLOUT;
     }

@@ -92,7 +92,8 @@ static bool keeper_oversleeps(const struct rlock_client *client)
 static bool service_oversleeps(const struct rlock_client *client)
 {
     const struct rlock__core *core = &client->core;
-    bool subscribe = core->server.sub_out.len != 0 || (core->channels != NULL && !client->sub.up);
+    bool subscribe = core->server.sub.out.len != 0 ||
+                     rlock__subscriber_due(&core->server) < client->service_until;
     bool unread = core->server.link.pipeline.sent != NULL && !client->service_reads;
     bool unheeded = client->keeper != NULL && client->tick_at == RLOCK__NEVER;
 

@@ -125,19 +125,20 @@ void rlock__core_garbled(struct rlock__link *link, uint64_t gen, int64_t now)
 
 void rlock__core_sub_up(struct rlock__server *server, int64_t now)
 {
-    rlock__channels_up(server->core, now);
+    rlock__subscriber_up(server, now);
     settle(server->core, now);
 }
 
 void rlock__core_sub_down(struct rlock__server *server, int64_t now)
 {
-    rlock__channels_down(server->core, now);
+    rlock__subscriber_down(server, now);
     settle(server->core, now);
 }
 
 void rlock__core_sub_reply(struct rlock__server *server, const struct rlock__reply *reply,
                            int64_t now)
 {
+    rlock__subscriber_heard(server, now);
     rlock__channels_reply(server->core, reply, now);
     settle(server->core, now);
 }

@@ -10,7 +10,7 @@
  *                          is up
  *   link.pipeline.close    the link of generation pipeline.gen is to be closed
  *   rlock__link_due()      when the link is to be made
- *   server.sub_out         bytes to send on the subscriber connection
+ *   server.sub.out         bytes to send on the subscriber connection
  *   done                   calls that are complete: their threads wait
  *   lost                   holds that were lost: to be reported
  *   notes                  lines for the log
@@ -181,6 +181,7 @@ void rlock__core_reply(struct rlock__link *link, uint64_t gen, const struct rloc
                        int64_t now);
 /* Something was read on the link that is no reply, or of one that nobody awaits. */
 void rlock__core_garbled(struct rlock__link *link, uint64_t gen, int64_t now);
+/* The subscriber connection is up; it broke, or could not be made. */
 void rlock__core_sub_up(struct rlock__server *server, int64_t now);
 void rlock__core_sub_down(struct rlock__server *server, int64_t now);
 /* Something came on the subscriber connection: an acknowledgement, a message, a refusal. */

@@ -43,7 +43,7 @@ struct rlock__place {
 struct rlock__channel {
     UT_hash_handle hh;
     struct rlock__bytes name;
-    struct rlock__channel *asked_prev, *asked_next; /* in server.asked */
+    struct rlock__channel *asked_prev, *asked_next; /* in server.sub.asked */
     struct rlock__call *waiters;
     enum { NOTHING, SUBSCRIBE, UNSUBSCRIBE } asked; /* what was asked for, and is not answered */
     bool live;                                      /* subscribed, as the server said */
@@ -153,15 +153,15 @@ void rlock__place_leave(struct rlock__call *call, int64_t granted_until, int64_t
  * nothing. */
 static void channel_settle(struct rlock__core *core, struct rlock__channel *channel)
 {
-    struct rlock__buf *out = &core->server.sub_out;
+    struct rlock__buf *out = &core->server.sub.out;
     bool wanted = channel->waiters != NULL;
 
     if (channel->busy || channel->asked != NOTHING) {
         return;
     }
-    if (core->server.sub_up && wanted != channel->live) {
+    if (core->server.sub.up && wanted != channel->live) {
         channel->asked = wanted ? SUBSCRIBE : UNSUBSCRIBE;
-        DL_APPEND2(core->server.asked, channel, asked_prev, asked_next);
+        DL_APPEND2(core->server.sub.asked, channel, asked_prev, asked_next);
         (void)rlock__buf_add(out, "*2\r\n", 4);
         (void)rlock__buf_add_bulk(out, rlock__bytes_of(wanted ? "SUBSCRIBE" : "UNSUBSCRIBE"));
         (void)rlock__buf_add_bulk(out, channel->name);
@@ -266,10 +266,10 @@ static void wake(struct rlock__core *core, struct rlock__channel *channel, bool 
 /* The channel whose command is answered next, taken out of the line. */
 static struct rlock__channel *answered(struct rlock__core *core)
 {
-    struct rlock__channel *channel = core->server.asked;
+    struct rlock__channel *channel = core->server.sub.asked;
 
     if (channel != NULL) {
-        DL_DELETE2(core->server.asked, channel, asked_prev, asked_next);
+        DL_DELETE2(core->server.sub.asked, channel, asked_prev, asked_next);
     }
     return channel;
 }
@@ -382,7 +382,7 @@ static void on_ack(struct rlock__core *core, struct rlock__channel *channel, boo
     }
     channel->asked = NOTHING;
     channel->live = subscribed;
-    core->server.sub_refused = core->server.sub_refused && !subscribed;
+    core->server.sub.refused = core->server.sub.refused && !subscribed;
     if (subscribed) {
         wake(core, channel, true, now);
     } else {
@@ -396,13 +396,13 @@ static void on_refusal(struct rlock__core *core, const struct rlock__reply *repl
     struct rlock__channel *channel = answered(core);
     char text[160];
 
-    if (!core->server.sub_refused) {
+    if (!core->server.sub.refused) {
         rlock__note(core, RLOCK_LOG_WARNING,
                     "server %s refuses a subscription, waiters ask every %d ms instead: %s",
                     core->server.address, (int)(RLOCK__POLL_US / 1000),
                     rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)));
     }
-    core->server.sub_refused = true;
+    core->server.sub.refused = true;
     if (channel != NULL) {
         channel->asked = NOTHING;
         if (channel->waiters == NULL) {
@@ -439,7 +439,7 @@ void rlock__channels_up(struct rlock__core *core, int64_t now)
     struct rlock__channel *channel, *after;
 
     rlock__channels_down(core, now);
-    core->server.sub_up = true;
+    core->server.sub.up = true;
     HASH_ITER(hh, core->channels, channel, after) {
         channel_settle(core, channel);
     }
@@ -449,9 +449,9 @@ void rlock__channels_down(struct rlock__core *core, int64_t now)
 {
     struct rlock__channel *channel, *after;
 
-    core->server.sub_up = false;
-    core->server.asked = NULL;
-    rlock__buf_clear(&core->server.sub_out);
+    core->server.sub.up = false;
+    core->server.sub.asked = NULL;
+    rlock__buf_clear(&core->server.sub.out);
     HASH_ITER(hh, core->channels, channel, after) {
         channel->asked = NOTHING;
         channel->live = false;

@@ -14,7 +14,7 @@ void rlock__server_init(struct rlock__server *server, struct rlock__core *core)
 void rlock__server_fini(struct rlock__server *server)
 {
     rlock__link_fini(&server->link);
-    rlock__buf_fini(&server->sub_out);
+    rlock__buf_fini(&server->sub.out);
 }
 
 /* ---- Its age ---- */

@@ -6,9 +6,7 @@
 #ifndef RLOCK_LOCK_SERVER_H
 #define RLOCK_LOCK_SERVER_H
 
-#include "lock/link.h"
-
-struct rlock__channel;
+#include "lock/subscriber.h"
 
 #define RLOCK__RUN_ID_SIZE 64
 
@@ -17,10 +15,7 @@ struct rlock__server {
     struct rlock__core *core;
     const char *address; /* for texts; set by the driver */
     struct rlock__link link;
-    bool sub_up;
-    bool sub_refused;             /* a subscription was, and was logged */
-    struct rlock__channel *asked; /* what SUBSCRIBE and UNSUBSCRIBE asked for, in that order */
-    struct rlock__buf sub_out;
+    struct rlock__subscriber sub;
     char run_id[RLOCK__RUN_ID_SIZE]; /* "" unknown */
     unsigned life;                   /* counts its restarts */
     bool is_age_known;               /* it tells since when it runs */

@@ -131,7 +131,7 @@ static void pump(struct stage *stage)
         rlock__pipeline_wrote(pipeline, out.len);
         say(stage, client->link, &out);
         rlock__buf_fini(&out);
-        say(stage, client->sub, &client->core.server.sub_out);
+        say(stage, client->sub, &client->core.server.sub.out);
     }
 }
 

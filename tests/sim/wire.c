@@ -386,15 +386,18 @@ static void let_go(struct sim_conn *conn)
     rlock__timer_set(&world->timers, &conn->end, rlock__max(conn->last_up, world->now) + more + 1);
 }
 
-static void retry(struct sim_link *link, struct sim_world *world)
+/* When its connection is to be made, or checked, as the core says. */
+static void plan(struct sim_link *link)
 {
     const struct sim_client *client = link->client;
-    int64_t due = rlock__link_due(&client->core.server.link);
+    const struct rlock__server *server = &client->core.server;
+    int64_t due =
+        link == &client->sub ? rlock__subscriber_due(server) : rlock__link_due(&server->link);
 
-    rlock__timer_set(&world->timers, &link->timer,
-                     link == &client->link
-                         ? sim_world_time(client, due)
-                         : world->now + 5 * RLOCK__MS + sim_random(world, 50 * RLOCK__MS));
+    if (link->state == SIM_DOWN || link->state == SIM_UP) {
+        rlock__timer_set(&client->world->timers, &link->timer,
+                         due == RLOCK__NEVER ? due : sim_world_time(client, due));
+    }
 }
 
 void sim_link_break(struct sim_client *client, struct sim_link *link, const char *why)
@@ -414,13 +417,13 @@ void sim_link_break(struct sim_client *client, struct sim_link *link, const char
     if (why == NULL) {
         return;
     }
-    if (is_sub && state == SIM_UP) {
+    if (is_sub) {
         rlock__core_sub_down(&client->core.server, sim_clock(client));
-    } else if (!is_sub) {
+    } else {
         rlock__core_link_down(&client->core.server.link, state == SIM_UP ? link->gen : 0,
                               RLOCK_ECONN, false, why, sim_clock(client));
     }
-    retry(link, world);
+    plan(link);
 }
 
 static void handshake_step(struct sim_client *client, struct sim_link *link);
@@ -470,6 +473,21 @@ static void begin_hello(struct sim_client *client, struct sim_link *link)
     rlock__timer_set(&world->timers, &link->timer, world->now + CONNECT_TIMEOUT);
 }
 
+static void begin_connect(struct sim_link *link)
+{
+    struct sim_client *client = link->client;
+    struct rlock__server *server = &client->core.server;
+
+    if (link == &client->link) {
+        link->n_unfenced = rlock__link_begin(&server->link, link->unfenced);
+    } else if (!rlock__subscriber_begin(server, sim_clock(client))) {
+        return; /* nobody wants it any more */
+    }
+    link->state = SIM_CONNECTING;
+    rlock__timer_set(&client->world->timers, &link->timer,
+                     client->world->now + 2 * delay(client, client->world));
+}
+
 static void on_link_timer(struct rlock__timer *timer, int64_t now)
 {
     struct sim_link *link =
@@ -484,16 +502,17 @@ static void on_link_timer(struct rlock__timer *timer, int64_t now)
         sim_link_break(client, link, "refused");
         sim_pump(client);
     } else if (link->state == SIM_DOWN) {
-        link->state = SIM_CONNECTING;
-        if (link == &client->link) {
-            link->n_unfenced = rlock__link_begin(&client->core.server.link, link->unfenced);
-        }
-        rlock__timer_set(&world->timers, timer, world->now + 2 * delay(client, world));
+        begin_connect(link);
     } else if (link->state == SIM_CONNECTING) {
         begin_hello(client, link);
     } else if (link->state == SIM_HELLO) {
         sim_link_break(client, link, "no answer to the greeting");
         sim_pump(client);
+    } else if (!rlock__subscriber_check(&client->core.server, sim_clock(client))) {
+        sim_link_break(client, link, "silent");
+        sim_pump(client);
+    } else {
+        sim_pump(client); /* that is tried */
     }
 }
 
@@ -560,12 +579,10 @@ void sim_wire_pump(struct sim_client *client)
         rlock__buf_clear(&out);
     }
     if (client->sub.state == SIM_UP) {
-        say(client->sub.conn, server->sub_out.data, server->sub_out.len);
-        rlock__buf_clear(&server->sub_out);
-    } else if (client->sub.state == SIM_DOWN && !client->sub.timer.set &&
-               client->core.channels != NULL) {
-        rlock__timer_set(&client->world->timers, &client->sub.timer, client->world->now);
+        say(client->sub.conn, server->sub.out.data, server->sub.out.len);
+        rlock__buf_clear(&server->sub.out);
     }
+    plan(&client->sub);
 }
 
 void sim_wire_client(struct sim_client *client)

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lock/subscriber.h"
+
+#include "lock/internal.h"
+
+int64_t rlock__subscriber_due(const struct rlock__server *server)
+{
+    const struct rlock__subscriber *sub = &server->sub;
+    const struct rlock__core *core = server->core;
+
+    if (sub->up) {
+        return sub->pinged_at != 0 ? sub->pinged_at + core->op_timeout_us
+                                   : sub->heard_at + RLOCK__IDLE_US;
+    }
+    return core->channels != NULL && !core->closed && !sub->tries.connecting ? sub->tries.retry_at
+                                                                             : RLOCK__NEVER;
+}
+
+bool rlock__subscriber_begin(struct rlock__server *server, int64_t now)
+{
+    if (server->sub.up || now < rlock__subscriber_due(server)) {
+        return false;
+    }
+    server->sub.tries.connecting = true;
+    return true;
+}
+
+void rlock__subscriber_up(struct rlock__server *server, int64_t now)
+{
+    rlock__tries_up(&server->sub.tries, now);
+    server->sub.heard_at = now;
+    server->sub.pinged_at = 0;
+    rlock__channels_up(server->core, now);
+}
+
+void rlock__subscriber_down(struct rlock__server *server, int64_t now)
+{
+    rlock__tries_down(&server->sub.tries, server->core, server->sub.up, now);
+    if (server->sub.up) {
+        rlock__channels_down(server->core, now);
+    }
+}
+
+void rlock__subscriber_heard(struct rlock__server *server, int64_t now)
+{
+    server->sub.tries.heard = true;
+    server->sub.heard_at = now;
+    server->sub.pinged_at = 0;
+}
+
+/* A connection without a FIN looks alive: only an answer proves it. */
+bool rlock__subscriber_check(struct rlock__server *server, int64_t now)
+{
+    struct rlock__subscriber *sub = &server->sub;
+
+    if (!sub->up || now < rlock__subscriber_due(server)) {
+        return true;
+    }
+    if (sub->pinged_at != 0) {
+        return false;
+    }
+    sub->pinged_at = now;
+    return rlock__buf_add(&sub->out, "*1\r\n$4\r\nPING\r\n", 14);
+}
