@@ -71,6 +71,11 @@ static void sleep_busy(struct rlock__call *call, const struct rlock__answer *ans
     rlock__acquire_sleep(call, live ? RLOCK__SLEEPING : RLOCK__SUBSCRIBING, now + pause);
 }
 
+static int64_t spin_pause(struct rlock__call *call)
+{
+    return call->spec->ops->pause(&call->spec->tuning, call->spins++, &call->core->random);
+}
+
 void rlock__acquire_hold_up(struct rlock__call *call, const struct rlock__answer *answer)
 {
     call->contended = true;
@@ -86,8 +91,8 @@ void rlock__acquire_busy(struct rlock__call *call, const struct rlock__answer *a
     rlock__acquire_say(call, RLOCK_EBUSY, now);
     if (call->wait_us == 0) {
         rlock__acquire_refuse(call, RLOCK_EBUSY, now);
-    } else if ((call->spec->ops->caps & RLOCK__CAP_SPINS) != 0) {
-        rlock__acquire_sleep(call, RLOCK__SLEEPING, now + rlock__spin_pause(call));
+    } else if (call->spec->ops->pause != NULL) {
+        rlock__acquire_sleep(call, RLOCK__SLEEPING, now + spin_pause(call));
     } else if (!joined && !rlock__channel_join(call)) {
         rlock__acquire_starve(call, now);
     } else if ((call->stale || (!joined && rlock__channel_is_live(call))) &&
@@ -106,8 +111,8 @@ void rlock__acquire_head(struct rlock__call *call, int64_t granted_until, int64_
     if (call->core->closed) { /* it ends next */
         return;
     }
-    if (granted_until != 0 && (call->spec->ops->caps & RLOCK__CAP_SPINS) != 0) {
-        rlock__acquire_sleep(call, RLOCK__SLEEPING, now + rlock__spin_pause(call));
+    if (granted_until != 0 && call->spec->ops->pause != NULL) {
+        rlock__acquire_sleep(call, RLOCK__SLEEPING, now + spin_pause(call));
         return;
     }
     if (granted_until == 0 || !rlock__channel_join(call)) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all calls share: their beginning, their completion, and small things of the core. */
+/* What all files of the core use: the completion of a call, texts, notes, times, chance. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,70 +22,6 @@ void rlock__call_complete(struct rlock__call *call, int code, const char *format
     call->step = RLOCK__COMPLETE;
     DL_DELETE2(core->calls, call, all_prev, all_next);
     DL_APPEND(core->done, call);
-}
-
-static void on_timer(struct rlock__timer *timer, int64_t now)
-{
-    struct rlock__call *call =
-        (struct rlock__call *)(void *)((char *)timer - offsetof(struct rlock__call, timer));
-
-    switch (call->kind) {
-    case RLOCK__ACQUIRE:
-        rlock__acquire_timer(call, now);
-        break;
-    case RLOCK__RELEASE:
-        rlock__release_timer(call, now);
-        break;
-    case RLOCK__COMMAND:
-        rlock__command_timer(call, now);
-        break;
-    case RLOCK__LISTEN: /* has none */
-        break;
-    }
-}
-
-void rlock__call_begin(struct rlock__core *core, struct rlock__call *call, int64_t now)
-{
-    call->core = core;
-    call->step = RLOCK__NEW;
-    call->timer.fire = on_timer;
-    DL_APPEND2(core->calls, call, all_prev, all_next);
-    if (core->closed) {
-        rlock__call_complete(call, RLOCK_ECLOSED, "the client is closed");
-        return;
-    }
-    switch (call->kind) {
-    case RLOCK__ACQUIRE:
-        rlock__acquire_begin(call, now);
-        break;
-    case RLOCK__RELEASE:
-        rlock__release_begin(call, now);
-        break;
-    case RLOCK__COMMAND:
-        rlock__command_begin(call, now);
-        break;
-    case RLOCK__LISTEN:
-        rlock__listen_begin(call);
-        break;
-    }
-}
-
-void rlock__call_give_up(struct rlock__call *call, int code, int64_t now)
-{
-    switch (call->kind) {
-    case RLOCK__ACQUIRE:
-        rlock__acquire_give_up(call, code, now);
-        break;
-    case RLOCK__RELEASE:
-        rlock__release_give_up(call, code, now);
-        break;
-    case RLOCK__COMMAND:
-        rlock__command_give_up(call, code, now);
-        break;
-    case RLOCK__LISTEN:
-        rlock__listen_give_up(call, code);
-        break;
-    }
 }
 
 const char *rlock__spec_text(const struct rlock__spec *spec, char out[static 96])

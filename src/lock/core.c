@@ -11,6 +11,7 @@
 void rlock__core_init(struct rlock__core *core)
 {
     rlock__server_init(&core->server, core);
+    core->on_hold_due = rlock__renew_timer;
     if (core->random == 0) {
         core->random = 1; /* xorshift's one fixed point */
     }
@@ -38,6 +39,75 @@ void rlock__core_fini(struct rlock__core *core)
     core->lost = NULL;
     core->notes = NULL;
 }
+
+/* ---- Calls, by their kinds ---- */
+
+static void on_call_timer(struct rlock__timer *timer, int64_t now)
+{
+    struct rlock__call *call =
+        (struct rlock__call *)(void *)((char *)timer - offsetof(struct rlock__call, timer));
+
+    switch (call->kind) {
+    case RLOCK__ACQUIRE:
+        rlock__acquire_timer(call, now);
+        break;
+    case RLOCK__RELEASE:
+        rlock__release_timer(call, now);
+        break;
+    case RLOCK__COMMAND:
+        rlock__command_timer(call, now);
+        break;
+    case RLOCK__LISTEN: /* has none */
+        break;
+    }
+}
+
+static void begin(struct rlock__core *core, struct rlock__call *call, int64_t now)
+{
+    call->core = core;
+    call->step = RLOCK__NEW;
+    call->timer.fire = on_call_timer;
+    DL_APPEND2(core->calls, call, all_prev, all_next);
+    if (core->closed) {
+        rlock__call_complete(call, RLOCK_ECLOSED, "the client is closed");
+        return;
+    }
+    switch (call->kind) {
+    case RLOCK__ACQUIRE:
+        rlock__acquire_begin(call, now);
+        break;
+    case RLOCK__RELEASE:
+        rlock__release_begin(call, now);
+        break;
+    case RLOCK__COMMAND:
+        rlock__command_begin(call, now);
+        break;
+    case RLOCK__LISTEN:
+        rlock__listen_begin(call);
+        break;
+    }
+}
+
+/* It completes now, or after a grace. */
+static void give_up(struct rlock__call *call, int code, int64_t now)
+{
+    switch (call->kind) {
+    case RLOCK__ACQUIRE:
+        rlock__acquire_give_up(call, code, now);
+        break;
+    case RLOCK__RELEASE:
+        rlock__release_give_up(call, code, now);
+        break;
+    case RLOCK__COMMAND:
+        rlock__command_give_up(call, code, now);
+        break;
+    case RLOCK__LISTEN:
+        rlock__listen_give_up(call, code);
+        break;
+    }
+}
+
+/* ---- What each event ends with ---- */
 
 /* Does a slice of what holds and orphans need, unless the rest after the last one lasts. */
 static void work(struct rlock__core *core, int64_t now)
@@ -72,7 +142,7 @@ static void fail_waiting(struct rlock__link *link, int64_t now)
 
         if (call->step == RLOCK__ASKING && call->kind != RLOCK__RELEASE && request != NULL &&
             !request->sent && (link->final || (call->prompt && request->copies == 0))) {
-            rlock__call_give_up(call, link->code, now);
+            give_up(call, link->code, now);
         }
     }
 }
@@ -163,7 +233,7 @@ int64_t rlock__core_next(const struct rlock__core *core)
 
 void rlock__core_begin(struct rlock__core *core, struct rlock__call *call, int64_t now)
 {
-    rlock__call_begin(core, call, now);
+    begin(core, call, now);
     if (core->server.link.final && !core->server.link.pipeline.up) {
         fail_waiting(&core->server.link, now);
     }
@@ -173,7 +243,7 @@ void rlock__core_begin(struct rlock__core *core, struct rlock__call *call, int64
 void rlock__core_give_up(struct rlock__core *core, struct rlock__call *call, int code, int64_t now)
 {
     if (call->step != RLOCK__COMPLETE) {
-        rlock__call_give_up(call, code, now);
+        give_up(call, code, now);
     }
     settle(core, now);
 }
@@ -232,7 +302,7 @@ void rlock__core_close(struct rlock__core *core, int64_t now)
 {
     core->closed = true;
     while (core->calls != NULL) {
-        rlock__call_give_up(core->calls, RLOCK_ECLOSED, now);
+        give_up(core->calls, RLOCK_ECLOSED, now);
     }
     core->sweep = core->holds;
     core->resume_at = 0;
@@ -244,9 +314,15 @@ void rlock__core_abandon(struct rlock__core *core)
 {
     core->closed = true;
     while (core->calls != NULL) {
-        rlock__call_give_up(core->calls, RLOCK_ECLOSED, 0);
+        give_up(core->calls, RLOCK_ECLOSED, 0);
     }
     core->done = NULL;
+}
+
+void rlock__core_note_rest(struct rlock__core *core, int64_t now)
+{
+    (void)rlock__holds_sweep(core, SIZE_MAX, now);
+    rlock__orphans_note_rest(core, now);
 }
 
 bool rlock__core_is_settled(const struct rlock__core *core)

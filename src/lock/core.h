@@ -133,6 +133,7 @@ struct rlock__core {
     enum rlock_level log_level;
     size_t slice;                            /* RLOCK__SLICE, or another number; 0 that */
     void (*unref)(struct rlock__core *core); /* the last spec is gone */
+    rlock__timer_fn *on_hold_due;            /* the core's own: what a hold's timer fires */
 
     /* actions */
     struct rlock__call *done;

@@ -171,7 +171,7 @@ static struct rlock__hold *hold_new(struct rlock__core *core, struct rlock__spec
     }
     hold->core = core;
     hold->spec = rlock__spec_ref(spec);
-    hold->timer.fire = rlock__renew_timer;
+    hold->timer.fire = core->on_hold_due;
     hold->owner = owner;
     hold->key = malloc(key.len);
     hold->claim = claim_new(spec);
@@ -291,6 +291,22 @@ int64_t rlock__hold_cut(const struct rlock__hold *hold, int64_t lease_us, int64_
     return rlock__min(lease_us, rlock__max(end - at, RLOCK__MS));
 }
 
+/* When a hold that was granted or renewed at t0 is due: after a third of its lease, on a grid of a
+ * hundredth of the period, so that neighbours share a batch. */
+static int64_t due_at(const struct rlock__core *core, int64_t t0, int64_t lease_us)
+{
+    int64_t grid = rlock__max(core->renewed_lease_us / 300, RLOCK__MS);
+    int64_t due = t0 + lease_us / 3;
+
+    return rlock__max(due - due % grid, t0 + lease_us / 6);
+}
+
+void rlock__hold_next_renewal(struct rlock__hold *hold, int64_t t0, int64_t lease_us)
+{
+    hold->due = due_at(hold->core, t0, lease_us);
+    rlock__hold_plan(hold);
+}
+
 /* Which of its levels are renewed. Those of composites end in any order, so each answers for its
  * own; the owner's own end with the last one first. */
 static void note_renewal(struct rlock__hold *hold, const struct rlock__call *call, int64_t t0,
@@ -307,7 +323,7 @@ static void note_renewal(struct rlock__hold *hold, const struct rlock__call *cal
         hold->renewed_from = call->target - hold->members;
     }
     if (!renewed && rlock__hold_is_renewed(hold)) {
-        hold->due = rlock__renew_due(hold->core, t0, lease_us);
+        hold->due = due_at(hold->core, t0, lease_us);
     }
 }
 

@@ -8,10 +8,6 @@
 
 /* ---- call.c ---- */
 
-void rlock__call_begin(struct rlock__core *core, struct rlock__call *call, int64_t now);
-/* Ends a call before its time: its deadline, a cancellation, the client's end. It completes now, or
- * after a grace. */
-void rlock__call_give_up(struct rlock__call *call, int code, int64_t now);
 /* Completes a call with a code, and text (NULL: none, or set already) that says why. */
 void rlock__call_complete(struct rlock__call *call, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -76,12 +72,21 @@ void rlock__hold_set_valid(struct rlock__hold *hold, int64_t t0, int64_t lease_u
 int64_t rlock__hold_cut(const struct rlock__hold *hold, int64_t lease_us, int64_t at);
 /* Sets the timer to what comes next: renewal or end of validity. */
 void rlock__hold_plan(struct rlock__hold *hold);
+/* It was granted or renewed at t0: plans the next renewal. */
+void rlock__hold_next_renewal(struct rlock__hold *hold, int64_t t0, int64_t lease_us);
 /* Frees a row without calls. */
 void rlock__hold_free(struct rlock__hold *hold);
 /* Goes on with the sweep, from core.sweep on: ends what must not outlive the server's restart,
  * or the client. Looks at no more rows than so many; returns at how many. */
 size_t rlock__holds_sweep(struct rlock__core *core, size_t most, int64_t now);
 void rlock__holds_fini(struct rlock__core *core);
+
+/* ---- spec.c ---- */
+
+/* Sends the release of a number to a count. NULL without memory: nothing is sent. */
+struct rlock__request *rlock__release_send(struct rlock__spec *spec, uint64_t number,
+                                           uint32_t count, int64_t lease_us,
+                                           rlock__answer_fn *answer, void *subject, int64_t now);
 
 /* ---- acquire.c, release.c, command.c, listen.c ---- */
 
@@ -107,11 +112,6 @@ void rlock__release_give_up(struct rlock__call *call, int code, int64_t now);
 void rlock__release_again(struct rlock__hold *hold, int64_t now);
 /* The lease of a hold whose last release has no answer has ended: forget it. */
 void rlock__release_expired(struct rlock__hold *hold, int64_t now);
-/* Sends the release of a number to a count. NULL without memory: nothing is sent. */
-struct rlock__request *rlock__release_send(struct rlock__spec *spec, uint64_t number,
-                                           uint32_t count, int64_t lease_us,
-                                           rlock__answer_fn *answer, void *subject, int64_t now);
-
 void rlock__command_begin(struct rlock__call *call, int64_t now);
 void rlock__command_timer(struct rlock__call *call, int64_t now);
 void rlock__command_give_up(struct rlock__call *call, int code, int64_t now);
@@ -152,11 +152,6 @@ void rlock__channels_up(struct rlock__core *core, int64_t now);
 void rlock__channels_down(struct rlock__core *core, int64_t now);
 void rlock__channels_reply(struct rlock__core *core, const struct rlock__reply *reply, int64_t now);
 
-/* ---- spin.c ---- */
-
-/* How long a call of a spin lock sleeps before it looks again. */
-int64_t rlock__spin_pause(struct rlock__call *call);
-
 /* ---- orphan.c: numbers that nobody here holds, with copies that may still run ---- */
 
 /* Which copies of a number's commands are not accounted for. */
@@ -187,6 +182,8 @@ void rlock__orphan_supersede(struct rlock__call *call);
 void rlock__orphan_forget(struct rlock__call *call);
 /* Releases those whose turn it is, as many as may be in flight. */
 void rlock__orphans_flush(struct rlock__core *core, int64_t now);
+/* Logs what could not be released. */
+void rlock__orphans_note_rest(struct rlock__core *core, int64_t now);
 void rlock__orphans_fini(struct rlock__core *core);
 
 /* ---- renew.c ---- */
@@ -197,9 +194,6 @@ void rlock__renew_timer(struct rlock__timer *timer, int64_t now);
 void rlock__renew_flush(struct rlock__core *core, int64_t now);
 /* Whether more could be sent now. */
 bool rlock__renew_is_ready(const struct rlock__core *core);
-/* When a hold that was granted or renewed at t0 is due: after a third of its lease, with others of
- * its time. */
-int64_t rlock__renew_due(const struct rlock__core *core, int64_t t0, int64_t lease_us);
 
 /* ---- classify.c ---- */
 

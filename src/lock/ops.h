@@ -21,9 +21,8 @@ enum rlock__caps {
         1 << 1, /* per process only the head of the local line asks the server */
     RLOCK__CAP_QUEUES =
         1 << 2, /* waiters queue on the server: each has its own channel, and leaves */
-    RLOCK__CAP_SPINS = 1 << 3, /* waiters hear no channel: they look again after growing pauses */
-    RLOCK__CAP_NO_UPGRADE = 1 << 4, /* refused while its owner holds the other side */
-    RLOCK__CAP_TOGETHER = 1 << 5,   /* multi/acquire has its script, so that one script may take
+    RLOCK__CAP_NO_UPGRADE = 1 << 3, /* refused while its owner holds the other side */
+    RLOCK__CAP_TOGETHER = 1 << 4,   /* multi/acquire has its script, so that one script may take
                                        it together with others */
 };
 
@@ -95,6 +94,9 @@ struct rlock_ops {
     char side;        /* holds of one key and owner differ by it: 'x', or the sides 'r' and 'w' */
     char other_side;  /* of a read/write lock; 0 none */
 
+    /* How long a waiter sleeps before it looks for this time (0 the first). NULL: it hears the
+     * channel instead. */
+    int64_t (*pause)(const struct rlock__tuning *tuning, unsigned looks, uint64_t *random);
     /* Appends the channel's name for this key. */
     void (*channel)(struct rlock__bytes key, struct rlock__buf *ret_channel);
     /* One attempt to make the owner's count ask->count; creates the hold only for a count of 1. */

@@ -293,14 +293,13 @@ void rlock__orphan_forget(struct rlock__call *call)
     }
 }
 
-void rlock__core_note_rest(struct rlock__core *core, int64_t now)
+void rlock__orphans_note_rest(struct rlock__core *core, int64_t now)
 {
     const struct rlock__orphan *orphan;
     int64_t free_by = now;
     size_t n = 0;
     char name[96];
 
-    (void)rlock__holds_sweep(core, SIZE_MAX, now);
     DL_FOREACH(core->orphans, orphan) {
         free_by = rlock__max(free_by, orphan->free_by);
         n++;

@@ -8,26 +8,6 @@
 
 #include "lock/internal.h"
 
-struct rlock__request *rlock__release_send(struct rlock__spec *spec, uint64_t number,
-                                           uint32_t count, int64_t lease_us,
-                                           rlock__answer_fn *answer, void *subject, int64_t now)
-{
-    struct rlock__request *request = rlock__request_new(answer, subject);
-    char owner[RLOCK__OWNER_SIZE];
-    struct rlock__ask ask = {.owner = rlock__owner_text(spec->core, number, owner),
-                             .count = count,
-                             .lease_ms = rlock__ms_up(lease_us),
-                             .publish = "PUBLISH"};
-
-    if (request == NULL) {
-        return NULL;
-    }
-    spec->ops->release(spec, &ask, &request->cmd);
-    return rlock__pipeline_submit(&spec->core->server.link.pipeline, request, now)
-               ? request
-               : rlock__request_free(request);
-}
-
 static void say(struct rlock__call *call, int code, const char *more)
 {
     char name[96];

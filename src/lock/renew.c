@@ -18,15 +18,6 @@ struct batch {
     int64_t lease_us[RLOCK__BATCH];
 };
 
-/* Due times lie on a grid of a hundredth of the period, so that neighbours share a batch. */
-int64_t rlock__renew_due(const struct rlock__core *core, int64_t t0, int64_t lease_us)
-{
-    int64_t grid = rlock__max(core->renewed_lease_us / 300, RLOCK__MS);
-    int64_t due = t0 + lease_us / 3;
-
-    return rlock__max(due - due % grid, t0 + lease_us / 6);
-}
-
 static int64_t whole_lease(const struct rlock__hold *hold)
 {
     bool renewed = hold->renewed_from != 0 || hold->renewals > 0;
@@ -98,8 +89,7 @@ static void on_hold_answer(struct rlock__hold *hold, int64_t status, int64_t t0,
     } else if (status == 1) {
         hold->failures = 0;
         rlock__hold_set_valid(hold, t0, rlock__min(lease_us, hold->held_until - t0), now);
-        hold->due = rlock__renew_due(hold->core, t0, lease_us);
-        rlock__hold_plan(hold);
+        rlock__hold_next_renewal(hold, t0, lease_us);
     } else if (status == 0 || status == -1) {
         rlock__hold_gone(hold, status == -1, now);
     } else {

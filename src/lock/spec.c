@@ -2,7 +2,7 @@
 /* What a lock is, and what its owner may know without the mutex: both shared and counted. */
 #include <stdlib.h>
 
-#include "lock/core.h"
+#include "lock/internal.h"
 
 struct rlock__spec *rlock__spec_ref(struct rlock__spec *spec)
 {
@@ -127,4 +127,24 @@ void rlock__suffixed_name(struct rlock__bytes key, const char *suffix, struct rl
     (void)rlock__buf_add(ret_name, "{", tagged ? 0 : 1);
     (void)rlock__buf_add(ret_name, key.at, key.len);
     (void)rlock__buf_addf(ret_name, "%s:%s", tagged ? "" : "}", suffix);
+}
+
+struct rlock__request *rlock__release_send(struct rlock__spec *spec, uint64_t number,
+                                           uint32_t count, int64_t lease_us,
+                                           rlock__answer_fn *answer, void *subject, int64_t now)
+{
+    struct rlock__request *request = rlock__request_new(answer, subject);
+    char owner[RLOCK__OWNER_SIZE];
+    struct rlock__ask ask = {.owner = rlock__owner_text(spec->core, number, owner),
+                             .count = count,
+                             .lease_ms = rlock__ms_up(lease_us),
+                             .publish = "PUBLISH"};
+
+    if (request == NULL) {
+        return NULL;
+    }
+    spec->ops->release(spec, &ask, &request->cmd);
+    return rlock__pipeline_submit(&spec->core->server.link.pipeline, request, now)
+               ? request
+               : rlock__request_free(request);
 }

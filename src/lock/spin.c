@@ -10,26 +10,24 @@
  * The pause before a spinning call looks again: growing by the multiplier up to the maximum, then
  * jitter of a millisecond for each look, as Redisson's back-off options have it.
  */
-int64_t rlock__spin_pause(struct rlock__call *call)
+static int64_t pause_before(const struct rlock__tuning *tuning, unsigned looks, uint64_t *random)
 {
-    const struct rlock__tuning *tuning = &call->spec->tuning;
     int64_t most = tuning->spin_max_us != 0 ? tuning->spin_max_us : 128 * RLOCK__MS;
     int64_t factor = tuning->spin_multiplier != 0 ? tuning->spin_multiplier : 2;
     int64_t pause = tuning->spin_initial_us != 0 ? tuning->spin_initial_us : RLOCK__MS;
 
-    for (unsigned i = 0; i < call->spins && pause < most && factor > 1; i++) {
+    for (unsigned i = 0; i < looks && pause < most && factor > 1; i++) {
         pause *= factor;
     }
-    pause = rlock__min(pause, most) +
-            rlock__random(call->core, rlock__min((int64_t)call->spins * RLOCK__MS, most) + 1);
-    call->spins++;
-    return pause;
+    return rlock__min(pause, most) +
+           rlock__random_below(random, rlock__min((int64_t)looks * RLOCK__MS, most) + 1);
 }
 
 const struct rlock_ops rlock__spin_ops = {
     .kind = "spin",
-    .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_LOCAL_LINE | RLOCK__CAP_SPINS | RLOCK__CAP_TOGETHER,
+    .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_LOCAL_LINE | RLOCK__CAP_TOGETHER,
     .side = 'x',
+    .pause = pause_before,
     .channel = rlock__plain_channel,
     .acquire = rlock__plain_acquire,
     .release = rlock__plain_release,

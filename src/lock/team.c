@@ -266,7 +266,7 @@ void rlock__team_busy(struct rlock__call *call, const struct rlock__answer *answ
     } else if (queues && !rlock__place_is_head(call)) {
         rlock__acquire_sleep(call, RLOCK__QUEUED, RLOCK__NEVER);
     } else {
-        team->rechecks = call->channel == NULL && (caps & RLOCK__CAP_SPINS) == 0;
+        team->rechecks = call->channel == NULL && call->spec->ops->pause == NULL;
         rlock__acquire_busy(call, answer, now); /* subscribes, and then asks again */
     }
 }

@@ -56,7 +56,7 @@ void rlock__party_listen(struct rlock__party *party)
         struct rlock__slot *slot = &party->slots[i];
 
         if (slot->tried && slot->code == RLOCK_EBUSY && !slot->listening &&
-            (slot->spec->ops->caps & (RLOCK__CAP_QUEUES | RLOCK__CAP_SPINS)) == 0) {
+            (slot->spec->ops->caps & RLOCK__CAP_QUEUES) == 0 && slot->spec->ops->pause == NULL) {
             slot->listening = true;
             slot->ear_wish = RLOCK__WISH_BEGIN;
         }

@@ -173,7 +173,7 @@ static int64_t patience(const struct sim_world *world)
 {
     if (world->config.faults ==
         0) { /* the message, the attempt, its reply; and as much again for whom it beat */
-        int64_t spin = (world->config.kind->caps & RLOCK__CAP_SPINS) != 0 ? 2 * 128 * RLOCK__MS : 0;
+        int64_t spin = world->config.kind->pause != NULL ? 2 * 128 * RLOCK__MS : 0;
         int64_t yield = world->config.prefer_writers ? RLOCK__SECOND : 0;
 
         return 8 * world->config.delay_max + 20 * RLOCK__MS + spin + yield;

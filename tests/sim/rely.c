@@ -111,7 +111,7 @@ static void check_sleep(struct sim_user *user)
     if (call->target > 1 && call->error == 0) {
         sim_violate(client->world, "client %u: waits for a level of its own hold of %s",
                     client->index, client->world->keys[user->key]);
-    } else if ((call->spec->ops->caps & RLOCK__CAP_SPINS) != 0) {
+    } else if (call->spec->ops->pause != NULL) {
         check_spin(user);
     } else if (call->error == 0 && call->channel == NULL) {
         sim_violate(client->world, "client %u: sleeps, and does not listen", client->index);

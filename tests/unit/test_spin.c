@@ -13,8 +13,6 @@
 /* The pauses of a call lie in these ranges, in ms, over and over, whatever the random numbers. */
 static void expect(const struct rlock__tuning *tuning, size_t n, const int64_t (*ranges)[2])
 {
-    struct rlock__core core = {.random = 0};
-    struct rlock__spec spec = {.core = &core, .tuning = *tuning};
     int64_t least[16], most[16];
 
     for (size_t i = 0; i < n; i++) {
@@ -22,11 +20,10 @@ static void expect(const struct rlock__tuning *tuning, size_t n, const int64_t (
         most[i] = 0;
     }
     for (uint64_t seed = 1; seed <= 200; seed++) {
-        struct rlock__call call = {.core = &core, .spec = &spec};
+        uint64_t random = seed * 0x9E3779B97F4A7C15ULL;
 
-        core.random = seed * 0x9E3779B97F4A7C15ULL;
         for (size_t i = 0; i < n; i++) {
-            int64_t pause = rlock__spin_pause(&call);
+            int64_t pause = rlock__spin_ops.pause(tuning, (unsigned)i, &random);
 
             assert_in_range(pause, ranges[i][0] * RLOCK__MS, ranges[i][1] * RLOCK__MS);
             least[i] = pause < least[i] ? pause : least[i];
@@ -72,14 +69,13 @@ static void pauses_are_1_to_128_ms_unless_told(void **state)
 /* However long somebody waits, no pause is longer than twice the longest. */
 static void jitter_is_never_longer_than_the_longest_pause(void **state)
 {
-    struct rlock__core core = {.random = 4711};
-    struct rlock__spec spec = {.core = &core};
-    struct rlock__call call = {.core = &core, .spec = &spec};
+    const struct rlock__tuning tuning = {.spin_initial_us = 0};
+    uint64_t random = 4711;
     int64_t most = 0;
 
     (void)state;
-    for (int i = 0; i < 100000; i++) {
-        int64_t pause = rlock__spin_pause(&call);
+    for (unsigned i = 0; i < 100000; i++) {
+        int64_t pause = rlock__spin_ops.pause(&tuning, i, &random);
 
         most = pause > most ? pause : most;
     }
