@@ -46,7 +46,7 @@ void rlock__acquire_busy(struct rlock__call *call, const struct rlock__answer *a
 void rlock__acquire_account_busy(struct rlock__call *call);
 struct rlock__open_copies rlock__acquire_copies(const struct rlock__call *call);
 /* Leaves line and channel, but not its turn on the hold. */
-void rlock__acquire_withdraw(struct rlock__call *call, int64_t granted_until, int64_t now);
+void rlock__acquire_withdraw(struct rlock__call *call, int64_t granted_until);
 /* Writes the text that goes with a code. */
 void rlock__acquire_say(struct rlock__call *call, int code, int64_t now);
 /* Completes with a code; its text was written before. */

@@ -17,10 +17,10 @@ struct rlock__open_copies rlock__acquire_copies(const struct rlock__call *call)
     return (struct rlock__open_copies){call->gen, call->lost_gen, call->sent_at};
 }
 
-void rlock__acquire_withdraw(struct rlock__call *call, int64_t granted_until, int64_t now)
+void rlock__acquire_withdraw(struct rlock__call *call, int64_t granted_until)
 {
     if (call->place != NULL) {
-        rlock__place_leave(call, granted_until, now);
+        rlock__place_leave(call, granted_until);
     }
     if (call->channel != NULL) {
         rlock__channel_leave(call);
@@ -44,7 +44,7 @@ void rlock__acquire_end(struct rlock__call *call, int code, int64_t now)
         call->request->subject = NULL;
         call->request = NULL;
     }
-    rlock__acquire_withdraw(call, code == 0 ? call->valid_until : 0, now);
+    rlock__acquire_withdraw(call, code == 0 ? call->valid_until : 0);
     rlock__call_complete(call, code, NULL);
     if (hold != NULL) {
         rlock__hold_leave(hold, now);
@@ -105,7 +105,7 @@ void rlock__acquire_undo(struct rlock__call *call, int code, int64_t now)
     call->step = RLOCK__GIVING_UP;
     call->code = code;
     call->enqueued = false; /* the release takes it out of the queue too */
-    rlock__acquire_withdraw(call, 0, now);
+    rlock__acquire_withdraw(call, 0);
     if (call->target > 1) { /* it may have extended the lease of the outer levels */
         int64_t free_by = rlock__free_by(now, rlock__acquire_lease(call, now));
 
@@ -189,7 +189,7 @@ void rlock__acquire_give_up(struct rlock__call *call, int code, int64_t now)
     enum rlock__step step = call->step;
 
     if (step == RLOCK__LINED_UP) {
-        rlock__hold_unline(call);
+        rlock__hold_unline(call, now);
     }
     if (step != RLOCK__GIVING_UP) {
         if (!is_said(call, code)) {

@@ -104,8 +104,9 @@ void rlock__acquire_busy(struct rlock__call *call, const struct rlock__answer *a
     }
 }
 
-void rlock__acquire_head(struct rlock__call *call, int64_t granted_until, int64_t now)
+void rlock__acquire_head(struct rlock__call *call, int64_t now)
 {
+    int64_t granted_until = call->granted_until;
     bool live;
 
     if (call->core->closed) { /* it ends next */
@@ -136,13 +137,11 @@ void rlock__acquire_wake(struct rlock__call *call, int64_t now)
     }
 }
 
-void rlock__acquire_unheard(struct rlock__call *first, int64_t now)
+void rlock__acquire_deaf(struct rlock__call *call, int64_t now)
 {
-    for (struct rlock__call *call = first; call != NULL; call = call->wait_next) {
-        if (call->step == RLOCK__SLEEPING) {
-            rlock__acquire_sleep(call, RLOCK__SUBSCRIBING,
-                                 rlock__min(call->timer.at, now + poll_pause(call->core)));
-        }
+    if (call->step == RLOCK__SLEEPING) {
+        rlock__acquire_sleep(call, RLOCK__SUBSCRIBING,
+                             rlock__min(call->timer.at, now + poll_pause(call->core)));
     }
 }
 

@@ -7,6 +7,22 @@
 
 #include "lock/internal.h"
 
+void rlock__ready(struct rlock__call *call, enum rlock__why why)
+{
+    if (call->why == 0) {
+        DL_APPEND2(call->core->ready, call, ready_prev, ready_next);
+    }
+    call->why |= why;
+}
+
+void rlock__unready(struct rlock__call *call, unsigned why)
+{
+    if (call->why != 0 && (call->why & ~why) == 0) {
+        DL_DELETE2(call->core->ready, call, ready_prev, ready_next);
+    }
+    call->why &= ~why;
+}
+
 void rlock__call_complete(struct rlock__call *call, int code, const char *format, ...)
 {
     struct rlock__core *core = call->core;
@@ -19,6 +35,7 @@ void rlock__call_complete(struct rlock__call *call, int code, const char *format
         va_end(args);
     }
     rlock__timer_unset(&core->timers, &call->timer);
+    rlock__unready(call, ~0U);
     call->step = RLOCK__COMPLETE;
     DL_DELETE2(core->calls, call, all_prev, all_next);
     DL_APPEND(core->done, call);

@@ -72,6 +72,15 @@ struct rlock__team {
 
 enum rlock__call_kind { RLOCK__ACQUIRE, RLOCK__RELEASE, RLOCK__COMMAND, RLOCK__LISTEN };
 
+/* Why a call goes on at the end of the event; bits, looked at in this order. */
+enum rlock__why {
+    RLOCK__SETTLED = 1 << 0, /* nothing of what it gave up is left on the server */
+    RLOCK__TURN = 1 << 1,    /* its owner's call before it has left the hold */
+    RLOCK__HEAD = 1 << 2,    /* it is the head of its lock's line now */
+    RLOCK__DEAF = 1 << 3,    /* nobody hears its channel any more */
+    RLOCK__WOKEN = 1 << 4,   /* its channel is live, or spoke; or the lock was released here */
+};
+
 /* Where a call stands. */
 enum rlock__step {
     RLOCK__NEW,
@@ -136,7 +145,10 @@ struct rlock__call {
     struct rlock__hold *hold;
     struct rlock__place *place;
     struct rlock__channel *channel;
-    struct rlock__call *wait_prev, *wait_next; /* in the channel's waiters */
+    struct rlock__call *wait_prev, *wait_next;   /* in the channel's waiters */
+    struct rlock__call *ready_prev, *ready_next; /* in core.ready */
+    unsigned why;                                /* enum rlock__why; 0 it is not in there */
+    int64_t granted_until; /* HEAD: until when the one before it may hold; 0 it does not */
     struct rlock__request *request;
     uint64_t number;   /* on the wire */
     uint32_t target;   /* the count that is asked for */

@@ -122,9 +122,45 @@ static void work(struct rlock__core *core, int64_t now)
     core->resume_at = left > 0 ? 0 : core->closed ? now : now + RLOCK__REST_US;
 }
 
+/* The call goes on, for one of the reasons why it is ready. */
+static void go_on(struct rlock__call *call, unsigned why, int64_t now)
+{
+    if ((why & RLOCK__SETTLED) != 0) {
+        rlock__acquire_settled(call, now);
+    } else if ((why & RLOCK__TURN) != 0) {
+        rlock__hold_turn(call);
+        if (call->kind == RLOCK__ACQUIRE) {
+            rlock__acquire_turn(call, now);
+        } else {
+            rlock__release_turn(call, now);
+        }
+    } else if ((why & RLOCK__HEAD) != 0) {
+        rlock__acquire_head(call, now);
+    } else if (call->kind == RLOCK__LISTEN) {
+        call->finish(call);
+    } else if ((why & RLOCK__DEAF) != 0) {
+        rlock__acquire_deaf(call, now);
+    } else {
+        rlock__acquire_wake(call, now);
+    }
+}
+
+/* Those that are ready go on, and who gets ready by that. */
+static void drain(struct rlock__core *core, int64_t now)
+{
+    while (core->ready != NULL) {
+        struct rlock__call *call = core->ready;
+        unsigned first = call->why & -call->why;
+
+        rlock__unready(call, first);
+        go_on(call, first, now);
+    }
+}
+
 /* The end of each event. */
 static void settle(struct rlock__core *core, int64_t now)
 {
+    drain(core, now);
     rlock__orphans_flush(core, now);
     rlock__renew_flush(core, now);
     rlock__link_settle(&core->server.link, now);

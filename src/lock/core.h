@@ -159,6 +159,7 @@ struct rlock__core {
     struct rlock__orphan *unsent; /* those to be released, in this order */
     unsigned releasing;           /* orphans whose release is in flight */
     struct rlock__call *calls;    /* all that are not complete */
+    struct rlock__call *ready;    /* those that go on at the end of the event */
     struct rlock__buf scratch;
 };
 

@@ -213,34 +213,38 @@ bool rlock__hold_enter(struct rlock__hold *hold, struct rlock__call *call)
     return true;
 }
 
-void rlock__hold_unline(struct rlock__call *call)
+void rlock__hold_turn(struct rlock__call *call)
 {
     DL_DELETE(call->hold->line, call);
+    call->hold->turn = call;
+}
+
+void rlock__hold_unline(struct rlock__call *call, int64_t now)
+{
+    struct rlock__hold *hold = call->hold;
+    bool next = (call->why & RLOCK__TURN) != 0;
+
+    rlock__unready(call, RLOCK__TURN);
+    DL_DELETE(hold->line, call);
     call->hold = NULL;
+    if (next) {
+        rlock__hold_leave(hold, now);
+    }
 }
 
 void rlock__hold_leave(struct rlock__hold *hold, int64_t now)
 {
-    struct rlock__call *call = hold->line;
-
-    hold->busy = false;
     hold->turn = NULL;
-    if (call == NULL) {
-        if (hold->core->closed) {
-            rlock__hold_lose(hold, RLOCK_LOST_CLOSED, now);
-        }
-        if (hold->state == RLOCK__HOLD_NONE || hold->core->closed) {
-            rlock__hold_free(hold);
-        }
+    if (hold->line != NULL) { /* the row stays busy for it */
+        rlock__ready(hold->line, RLOCK__TURN);
         return;
     }
-    DL_DELETE(hold->line, call);
-    hold->busy = true;
-    hold->turn = call;
-    if (call->kind == RLOCK__ACQUIRE) {
-        rlock__acquire_turn(call, now);
-    } else {
-        rlock__release_turn(call, now);
+    hold->busy = false;
+    if (hold->core->closed) {
+        rlock__hold_lose(hold, RLOCK_LOST_CLOSED, now);
+    }
+    if (hold->state == RLOCK__HOLD_NONE || hold->core->closed) {
+        rlock__hold_free(hold);
     }
 }
 

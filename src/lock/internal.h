@@ -8,6 +8,14 @@
 
 /* ---- call.c ---- */
 
+/*
+ * The call goes on at the end of the event, not now: who says so is in the midst of something, and
+ * lists do not change under a loop.
+ */
+void rlock__ready(struct rlock__call *call, enum rlock__why why);
+/* Not for these reasons any more. */
+void rlock__unready(struct rlock__call *call, unsigned why);
+
 /* Completes a call with a code, and text (NULL: none, or set already) that says why. */
 void rlock__call_complete(struct rlock__call *call, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -46,8 +54,10 @@ struct rlock__hold *rlock__hold_get(struct rlock__core *core, struct rlock__spec
 bool rlock__hold_prepare(struct rlock__hold *hold, struct rlock__spec *spec);
 /* Gives the call its turn on the hold, now (true) or after those before it. */
 bool rlock__hold_enter(struct rlock__hold *hold, struct rlock__call *call);
+/* It is the call's turn. */
+void rlock__hold_turn(struct rlock__call *call);
 /* Takes a call out of the line. */
-void rlock__hold_unline(struct rlock__call *call);
+void rlock__hold_unline(struct rlock__call *call, int64_t now);
 /* The turn is over: the next call in line goes on; a hold without state and calls is freed. */
 void rlock__hold_leave(struct rlock__hold *hold, int64_t now);
 /* The server granted the call its count and lease at t0. */
@@ -94,13 +104,12 @@ void rlock__acquire_begin(struct rlock__call *call, int64_t now);
 void rlock__acquire_turn(struct rlock__call *call, int64_t now);
 /* The channel is live, or spoke: look at the lock again. */
 void rlock__acquire_wake(struct rlock__call *call, int64_t now);
-/* The call is the head of its line now; granted_until: until when the one before it may hold, 0 if
- * it does not. */
-void rlock__acquire_head(struct rlock__call *call, int64_t granted_until, int64_t now);
+/* The call is the head of its line now. */
+void rlock__acquire_head(struct rlock__call *call, int64_t now);
 void rlock__acquire_timer(struct rlock__call *call, int64_t now);
 void rlock__acquire_give_up(struct rlock__call *call, int code, int64_t now);
-/* Nobody hears the channel of these waiters any more: they look again sooner. */
-void rlock__acquire_unheard(struct rlock__call *first, int64_t now);
+/* Nobody hears the call's channel any more: it looks again sooner. */
+void rlock__acquire_deaf(struct rlock__call *call, int64_t now);
 /* The orphan that a call waits for is settled: nothing of the call is left on the server. */
 void rlock__acquire_settled(struct rlock__call *call, int64_t now);
 
@@ -132,7 +141,7 @@ int64_t rlock__place_paused_until(const struct rlock__call *call);
  * Leaves the line. A new head goes on: at once, or, where the one who left was granted the lock,
  * when that lease ends or the channel speaks.
  */
-void rlock__place_leave(struct rlock__call *call, int64_t granted_until, int64_t now);
+void rlock__place_leave(struct rlock__call *call, int64_t granted_until);
 /* The release of a hold on the lock is sent: until it is answered those in the line pause. */
 void rlock__place_releasing(struct rlock__core *core, const struct rlock__spec *spec, int64_t now);
 /* A hold of this process on the lock ended: its head may try, maybe after a pause, and who waits
@@ -148,8 +157,8 @@ void rlock__channel_leave(struct rlock__call *call);
 bool rlock__channel_is_live(const struct rlock__call *call);
 
 /* The subscriber connection's events. */
-void rlock__channels_up(struct rlock__core *core, int64_t now);
-void rlock__channels_down(struct rlock__core *core, int64_t now);
+void rlock__channels_up(struct rlock__core *core);
+void rlock__channels_down(struct rlock__core *core);
 void rlock__channels_reply(struct rlock__core *core, const struct rlock__reply *reply, int64_t now);
 
 /* ---- orphan.c: numbers that nobody here holds, with copies that may still run ---- */

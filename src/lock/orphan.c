@@ -150,7 +150,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     call = orphan->call;
     orphan_free(orphan);
     if (call != NULL) {
-        rlock__acquire_settled(call, now);
+        rlock__ready(call, RLOCK__SETTLED);
     }
 }
 

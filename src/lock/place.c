@@ -47,7 +47,6 @@ struct rlock__channel {
     struct rlock__call *waiters;
     enum { NOTHING, SUBSCRIBE, UNSUBSCRIBE } asked; /* what was asked for, and is not answered */
     bool live;                                      /* subscribed, as the server said */
-    bool busy;                                      /* its waiters are being woken */
     char bytes[];
 };
 
@@ -133,17 +132,19 @@ int64_t rlock__place_paused_until(const struct rlock__call *call)
     return call->place != NULL ? call->place->paused_until : 0;
 }
 
-void rlock__place_leave(struct rlock__call *call, int64_t granted_until, int64_t now)
+void rlock__place_leave(struct rlock__call *call, int64_t granted_until)
 {
     struct rlock__place *place = call->place;
     bool was_head = place->line == call;
 
     DL_DELETE(place->line, call);
+    rlock__unready(call, RLOCK__HEAD);
     call->place = NULL;
     if (place->line == NULL) {
         place_settle(place);
     } else if (was_head) {
-        rlock__acquire_head(place->line, granted_until, now);
+        place->line->granted_until = granted_until;
+        rlock__ready(place->line, RLOCK__HEAD);
     }
 }
 
@@ -156,7 +157,7 @@ static void channel_settle(struct rlock__core *core, struct rlock__channel *chan
     struct rlock__buf *out = &core->server.sub.out;
     bool wanted = channel->waiters != NULL;
 
-    if (channel->busy || channel->asked != NOTHING) {
+    if (channel->asked != NOTHING) {
         return;
     }
     if (core->server.sub.up && wanted != channel->live) {
@@ -245,22 +246,16 @@ bool rlock__channel_is_live(const struct rlock__call *call)
 }
 
 /* Each waiter looks again, or each that is in no line. */
-static void wake(struct rlock__core *core, struct rlock__channel *channel, bool lined_up,
-                 int64_t now)
+static void wake(struct rlock__channel *channel, bool lined_up)
 {
-    struct rlock__call *call, *after;
+    struct rlock__call *call;
 
-    channel->busy = true; /* outlives its waiters meanwhile */
-    DL_FOREACH_SAFE2(channel->waiters, call, after, wait_next)
+    DL_FOREACH2(channel->waiters, call, wait_next)
     {
-        if (call->kind == RLOCK__LISTEN) {
-            call->finish(call);
-        } else if (lined_up || call->place == NULL) {
-            rlock__acquire_wake(call, now);
+        if (call->kind == RLOCK__LISTEN || lined_up || call->place == NULL) {
+            rlock__ready(call, RLOCK__WOKEN);
         }
     }
-    channel->busy = false;
-    channel_settle(core, channel);
 }
 
 /* The channel whose command is answered next, taken out of the line. */
@@ -346,13 +341,13 @@ void rlock__place_wake(struct rlock__core *core, const struct rlock__spec *spec,
                                                    : place_find(core, spec->key);
 
     if (place != NULL && place->line != NULL) {
-        rlock__acquire_wake(place->line, now);
+        rlock__ready(place->line, RLOCK__WOKEN);
     } else if (place != NULL) {
         place_settle(place);
     }
     channel = channel_find(core, spec->channel);
     if (channel != NULL) {
-        wake(core, channel, false, now);
+        wake(channel, false);
     }
 }
 
@@ -374,8 +369,7 @@ static void note_turn(struct rlock__channel *channel, int64_t now)
     }
 }
 
-static void on_ack(struct rlock__core *core, struct rlock__channel *channel, bool subscribed,
-                   int64_t now)
+static void on_ack(struct rlock__core *core, struct rlock__channel *channel, bool subscribed)
 {
     if (channel->asked == NOTHING || answered(core) != channel) {
         return; /* nobody asked */
@@ -384,10 +378,9 @@ static void on_ack(struct rlock__core *core, struct rlock__channel *channel, boo
     channel->live = subscribed;
     core->server.sub.refused = core->server.sub.refused && !subscribed;
     if (subscribed) {
-        wake(core, channel, true, now);
-    } else {
-        channel_settle(core, channel);
+        wake(channel, true);
     }
+    channel_settle(core, channel);
 }
 
 /* The waiters of the channel poll, until somebody asks for it anew. */
@@ -426,28 +419,29 @@ void rlock__channels_reply(struct rlock__core *core, const struct rlock__reply *
     }
     if (rlock__bytes_equal(what, rlock__bytes_of("message"))) {
         note_turn(channel, now);
-        wake(core, channel, true, now);
+        wake(channel, true);
     } else if (rlock__bytes_equal(what, rlock__bytes_of("subscribe"))) {
-        on_ack(core, channel, true, now);
+        on_ack(core, channel, true);
     } else if (rlock__bytes_equal(what, rlock__bytes_of("unsubscribe"))) {
-        on_ack(core, channel, false, now);
+        on_ack(core, channel, false);
     }
 }
 
-void rlock__channels_up(struct rlock__core *core, int64_t now)
+void rlock__channels_up(struct rlock__core *core)
 {
     struct rlock__channel *channel, *after;
 
-    rlock__channels_down(core, now);
+    rlock__channels_down(core);
     core->server.sub.up = true;
     HASH_ITER(hh, core->channels, channel, after) {
         channel_settle(core, channel);
     }
 }
 
-void rlock__channels_down(struct rlock__core *core, int64_t now)
+void rlock__channels_down(struct rlock__core *core)
 {
     struct rlock__channel *channel, *after;
+    struct rlock__call *call;
 
     core->server.sub.up = false;
     core->server.sub.asked = NULL;
@@ -455,8 +449,11 @@ void rlock__channels_down(struct rlock__core *core, int64_t now)
     HASH_ITER(hh, core->channels, channel, after) {
         channel->asked = NOTHING;
         channel->live = false;
-        if (channel->waiters != NULL) {
-            rlock__acquire_unheard(channel->waiters, now);
+        DL_FOREACH2(channel->waiters, call, wait_next)
+        {
+            if (call->kind == RLOCK__ACQUIRE) {
+                rlock__ready(call, RLOCK__DEAF);
+            }
         }
         channel_settle(core, channel);
     }

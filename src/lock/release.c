@@ -352,7 +352,7 @@ void rlock__release_give_up(struct rlock__call *call, int code, int64_t now)
     struct rlock__hold *hold = call->hold;
 
     if (call->step == RLOCK__LINED_UP) {
-        rlock__hold_unline(call);
+        rlock__hold_unline(call, now);
         say(call, code, "");
         rlock__call_complete(call, code, NULL);
         return;

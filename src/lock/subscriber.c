@@ -30,14 +30,14 @@ void rlock__subscriber_up(struct rlock__server *server, int64_t now)
     rlock__tries_up(&server->sub.tries, now);
     server->sub.heard_at = now;
     server->sub.pinged_at = 0;
-    rlock__channels_up(server->core, now);
+    rlock__channels_up(server->core);
 }
 
 void rlock__subscriber_down(struct rlock__server *server, int64_t now)
 {
     rlock__tries_down(&server->sub.tries, server->core, server->sub.up, now);
     if (server->sub.up) {
-        rlock__channels_down(server->core, now);
+        rlock__channels_down(server->core);
     }
 }
 

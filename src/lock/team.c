@@ -46,14 +46,14 @@ static void stand_aside(struct rlock__call *call)
     rlock__timer_unset(&call->core->timers, &call->timer);
 }
 
-static void lead(struct rlock__call *call, int64_t now)
+static void lead(struct rlock__call *call)
 {
     struct rlock__team *team = call->team;
     struct rlock__call *before = team->leader;
 
     team->leader = call;
     if (before != NULL && before != call) {
-        rlock__acquire_withdraw(before, 0, now);
+        rlock__acquire_withdraw(before, 0);
         if (before->step != RLOCK__GIVING_UP) {
             stand_aside(before);
         }
@@ -212,7 +212,7 @@ static bool stands_in_line(struct rlock__team *team, int64_t now)
 
         if (call->wait_us != 0 && (call->spec->ops->caps & RLOCK__CAP_LOCAL_LINE) != 0 &&
             rlock__place_is_kept(call) && rlock__place_join(call, now)) {
-            lead(call, now);
+            lead(call);
             if (rlock__place_is_head(call)) {
                 rlock__acquire_go(call, now);
             } else {
@@ -234,7 +234,7 @@ void rlock__team_ask(struct rlock__call *call, int64_t now)
             (!is_nested(team) && stands_in_line(team, now))) {
             return;
         }
-        lead(call, now);
+        lead(call);
     }
     if (is_whole(team)) {
         attempt(team, call, now);
@@ -258,7 +258,7 @@ void rlock__team_busy(struct rlock__call *call, const struct rlock__answer *answ
     rlock__acquire_hold_up(call, answer);
     team->rounds += !(team->rechecks && team->leader == call);
     team->rechecks = false;
-    lead(call, now);
+    lead(call);
     if (call->wait_us != 0 && (team->rounds > ROUNDS || now >= team->until || is_nested(team))) {
         rlock__team_tire(call, now);
     } else if (queues && call->place == NULL && !rlock__place_join(call, now)) {
