@@ -26,6 +26,7 @@ set(RLOCK_SOURCES
     src/lock/acquire_end.c
     src/lock/acquire_wait.c
     src/lock/call.c
+    src/lock/channel.c
     src/lock/classify.c
     src/lock/command.c
     src/lock/core.c
@@ -35,7 +36,7 @@ set(RLOCK_SOURCES
     src/lock/listen.c
     src/lock/nonreentrant.c
     src/lock/orphan.c
-    src/lock/place.c
+    src/lock/queue.c
     src/lock/plain.c
     src/lock/reentrant.c
     src/lock/release.c

@@ -384,9 +384,9 @@ void rlock__acquire_turn(struct rlock__call *call, int64_t now)
     if (call->wait_us == 0 || call->team != NULL ||
         (call->spec->ops->caps & RLOCK__CAP_LOCAL_LINE) == 0) {
         rlock__acquire_go(call, now);
-    } else if (!rlock__place_join(call, now)) {
+    } else if (!rlock__queue_join(call, now)) {
         rlock__acquire_starve(call, now);
-    } else if (rlock__place_is_head(call)) {
+    } else if (rlock__queue_is_head(call)) {
         rlock__acquire_go(call, now);
     } else {
         call->behind = true;

@@ -3,7 +3,9 @@
 #ifndef RLOCK_LOCK_ACQUIRE_H
 #define RLOCK_LOCK_ACQUIRE_H
 
+#include "lock/channel.h"
 #include "lock/internal.h"
+#include "lock/queue.h"
 
 /* ---- acquire.c ---- */
 

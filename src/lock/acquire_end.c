@@ -19,8 +19,8 @@ struct rlock__open_copies rlock__acquire_copies(const struct rlock__call *call)
 
 void rlock__acquire_withdraw(struct rlock__call *call, int64_t granted_until)
 {
-    if (call->place != NULL) {
-        rlock__place_leave(call, granted_until);
+    if (call->queue != NULL) {
+        rlock__queue_leave(call, granted_until);
     }
     if (call->channel != NULL) {
         rlock__channel_leave(call);

@@ -38,7 +38,7 @@ void rlock__acquire_go(struct rlock__call *call, int64_t now)
 {
     int64_t rest = call->deadline - now;
     int64_t most = call->deadline - rlock__max(rest / 2, 2 * call->core->server.link.pipeline.rtt);
-    int64_t until = rlock__min(rlock__place_paused_until(call), most);
+    int64_t until = rlock__min(rlock__queue_paused_until(call), most);
 
     if (!rlock__acquire_may_try(call, now)) { /* unless the link gets faster */
         rlock__acquire_sleep(call, RLOCK__QUEUED, now + RLOCK__POLL_US);

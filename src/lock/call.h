@@ -11,7 +11,7 @@
 
 struct rlock__core;
 struct rlock__hold;
-struct rlock__place;
+struct rlock__queue;
 struct rlock__channel;
 struct rlock__orphan;
 
@@ -143,7 +143,7 @@ struct rlock__call {
     struct rlock__timer timer;
     int64_t deadline;
     struct rlock__hold *hold;
-    struct rlock__place *place;
+    struct rlock__queue *queue;
     struct rlock__channel *channel;
     struct rlock__call *wait_prev, *wait_next;   /* in the channel's waiters */
     struct rlock__call *ready_prev, *ready_next; /* in core.ready */

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "lock/channel.h"
 #include "lock/internal.h"
+#include "lock/queue.h"
 
 void rlock__core_init(struct rlock__core *core)
 {
@@ -27,7 +29,8 @@ void rlock__core_fini(struct rlock__core *core)
 
     rlock__orphans_fini(core);
     rlock__holds_fini(core);
-    rlock__places_fini(core);
+    rlock__queues_fini(core);
+    rlock__channels_fini(core);
     rlock__server_fini(&core->server);
     rlock__buf_fini(&core->scratch);
     DL_FOREACH_SAFE(core->lost, loss, loss_after) {
@@ -244,8 +247,7 @@ void rlock__core_sub_down(struct rlock__server *server, int64_t now)
 void rlock__core_sub_reply(struct rlock__server *server, const struct rlock__reply *reply,
                            int64_t now)
 {
-    rlock__subscriber_heard(server, now);
-    rlock__channels_reply(server->core, reply, now);
+    rlock__subscriber_heard(server, reply, now);
     settle(server->core, now);
 }
 

@@ -153,7 +153,7 @@ struct rlock__core {
     struct rlock__hold *sweep; /* the next row that the sweep looks at; NULL there is none */
     struct rlock__timers due;  /* holds to be renewed, whose validity ends first in front */
     unsigned renewing;         /* batches in flight */
-    struct rlock__place *places;
+    struct rlock__queue *queues;
     struct rlock__channel *channels;
     struct rlock__orphan *orphans;
     struct rlock__orphan *unsent; /* those to be released, in this order */

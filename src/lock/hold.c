@@ -11,6 +11,7 @@
 #include <utlist.h>
 
 #include "lock/internal.h"
+#include "lock/queue.h"
 
 /* Builds the row's key in the core's scratch buffer; NULL without memory. */
 static struct rlock__bytes hold_key(struct rlock__core *core, const struct rlock__spec *spec,
@@ -384,7 +385,7 @@ void rlock__hold_ended(struct rlock__hold *hold, const struct rlock__answer *ans
     }
     rlock__hold_plan(hold);
     if (answer == NULL || !answer->shared) {
-        rlock__place_wake(hold->core, hold->spec, answer != NULL ? answer->receivers : 0, now);
+        rlock__queue_released(hold->core, hold->spec, answer != NULL ? answer->receivers : 0, now);
     }
 }
 
@@ -431,7 +432,7 @@ void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_
         rlock__orphan_of_lost(hold, copies, now);
     }
     rlock__hold_plan(hold);
-    rlock__place_wake(core, hold->spec, 0, now);
+    rlock__queue_released(core, hold->spec, 0, now);
 }
 
 void rlock__hold_gone(struct rlock__hold *hold, bool taken, int64_t now)

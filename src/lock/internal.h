@@ -128,39 +128,6 @@ void rlock__command_give_up(struct rlock__call *call, int code, int64_t now);
 void rlock__listen_begin(struct rlock__call *call);
 void rlock__listen_give_up(struct rlock__call *call, int code);
 
-/* ---- place.c: the local line of a lock, and the channels ---- */
-
-/* Joins the line of its lock; false without memory. */
-bool rlock__place_join(struct rlock__call *call, int64_t now);
-bool rlock__place_is_head(const struct rlock__call *call);
-/* Whether others stand in the line of its lock, or whoever joins it has to pause. */
-bool rlock__place_is_kept(const struct rlock__call *call);
-/* Until when who stands in this line lets others go first; 0 does not. */
-int64_t rlock__place_paused_until(const struct rlock__call *call);
-/*
- * Leaves the line. A new head goes on: at once, or, where the one who left was granted the lock,
- * when that lease ends or the channel speaks.
- */
-void rlock__place_leave(struct rlock__call *call, int64_t granted_until);
-/* The release of a hold on the lock is sent: until it is answered those in the line pause. */
-void rlock__place_releasing(struct rlock__core *core, const struct rlock__spec *spec, int64_t now);
-/* A hold of this process on the lock ended: its head may try, maybe after a pause, and who waits
- * without a line. receivers: who heard of it, 0 nobody or not known. */
-void rlock__place_wake(struct rlock__core *core, const struct rlock__spec *spec, int64_t receivers,
-                       int64_t now);
-void rlock__places_fini(struct rlock__core *core);
-
-/* Counts the call among the channel's waiters; false without memory. */
-bool rlock__channel_join(struct rlock__call *call);
-void rlock__channel_leave(struct rlock__call *call);
-/* Whether the server acknowledged the subscription that the call counts on. */
-bool rlock__channel_is_live(const struct rlock__call *call);
-
-/* The subscriber connection's events. */
-void rlock__channels_up(struct rlock__core *core);
-void rlock__channels_down(struct rlock__core *core);
-void rlock__channels_reply(struct rlock__core *core, const struct rlock__reply *reply, int64_t now);
-
 /* ---- orphan.c: numbers that nobody here holds, with copies that may still run ---- */
 
 /* Which copies of a number's commands are not accounted for. */

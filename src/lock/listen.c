@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A call that asks for nothing and hears its lock's channel, until it is given up. */
+#include "lock/channel.h"
 #include "lock/internal.h"
 
 void rlock__listen_begin(struct rlock__call *call)

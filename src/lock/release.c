@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "lock/internal.h"
+#include "lock/queue.h"
 
 static void say(struct rlock__call *call, int code, const char *more)
 {
@@ -231,7 +232,7 @@ static void begin_last(struct rlock__hold *hold, int64_t now)
         hold->free_by = rlock__max(hold->free_by, rlock__free_by(now, core->renewed_lease_us));
     }
     rlock__hold_plan(hold);
-    rlock__place_releasing(core, hold->spec, now);
+    rlock__queue_releasing(core, hold->spec, now);
 }
 
 static bool send(struct rlock__hold *hold, int64_t now)

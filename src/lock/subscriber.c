@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lock/subscriber.h"
 
+#include <utlist.h>
+
+#include "lock/channel.h"
 #include "lock/internal.h"
+#include "lock/queue.h"
 
 int64_t rlock__subscriber_due(const struct rlock__server *server)
 {
@@ -41,11 +45,41 @@ void rlock__subscriber_down(struct rlock__server *server, int64_t now)
     }
 }
 
-void rlock__subscriber_heard(struct rlock__server *server, int64_t now)
+static void on_message(struct rlock__channel *channel, int64_t now)
 {
+    struct rlock__call *call;
+
+    DL_FOREACH2(channel->waiters, call, wait_next)
+    {
+        rlock__queue_heard(call, now);
+    }
+    rlock__channel_wake(channel, true);
+}
+
+void rlock__subscriber_heard(struct rlock__server *server, const struct rlock__reply *reply,
+                             int64_t now)
+{
+    struct rlock__bytes what = rlock__reply_str(reply, 0), name = rlock__reply_str(reply, 1);
+    struct rlock__channel *channel;
+
     server->sub.tries.heard = true;
     server->sub.heard_at = now;
     server->sub.pinged_at = 0;
+    if (rlock__reply_is_error(reply)) {
+        rlock__channel_refused(server->core, reply);
+        return;
+    }
+    channel = rlock__channel_find(server->core, name);
+    if (channel == NULL) {
+        return;
+    }
+    if (rlock__bytes_equal(what, rlock__bytes_of("message"))) {
+        on_message(channel, now);
+    } else if (rlock__bytes_equal(what, rlock__bytes_of("subscribe"))) {
+        rlock__channel_acknowledged(server->core, channel, true);
+    } else if (rlock__bytes_equal(what, rlock__bytes_of("unsubscribe"))) {
+        rlock__channel_acknowledged(server->core, channel, false);
+    }
 }
 
 /* A connection without a FIN looks alive: only an answer proves it. */

@@ -211,9 +211,9 @@ static bool stands_in_line(struct rlock__team *team, int64_t now)
         struct rlock__call *call = team->calls[i];
 
         if (call->wait_us != 0 && (call->spec->ops->caps & RLOCK__CAP_LOCAL_LINE) != 0 &&
-            rlock__place_is_kept(call) && rlock__place_join(call, now)) {
+            rlock__queue_is_kept(call) && rlock__queue_join(call, now)) {
             lead(call);
-            if (rlock__place_is_head(call)) {
+            if (rlock__queue_is_head(call)) {
                 rlock__acquire_go(call, now);
             } else {
                 rlock__acquire_sleep(call, RLOCK__QUEUED, RLOCK__NEVER);
@@ -261,9 +261,9 @@ void rlock__team_busy(struct rlock__call *call, const struct rlock__answer *answ
     lead(call);
     if (call->wait_us != 0 && (team->rounds > ROUNDS || now >= team->until || is_nested(team))) {
         rlock__team_tire(call, now);
-    } else if (queues && call->place == NULL && !rlock__place_join(call, now)) {
+    } else if (queues && call->queue == NULL && !rlock__queue_join(call, now)) {
         rlock__acquire_starve(call, now);
-    } else if (queues && !rlock__place_is_head(call)) {
+    } else if (queues && !rlock__queue_is_head(call)) {
         rlock__acquire_sleep(call, RLOCK__QUEUED, RLOCK__NEVER);
     } else {
         team->rechecks = call->channel == NULL && call->spec->ops->pause == NULL;

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "lock/channel.h"
 #include "lock/internal.h"
 #include "world.h"
 

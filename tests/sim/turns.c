@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "lock/channel.h"
 #include "lock/internal.h"
 #include "world.h"
 

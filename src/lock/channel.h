@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The channels that wake waiters, and their subscriptions at the server.
+ *
+ * A channel is live from the acknowledgement of its SUBSCRIBE on. A refusal does not say what it
+ * refuses, but answers come in the order of the commands: those that are awaited stand in a list,
+ * and each channel has at most one of them; what changed meanwhile is asked for when it was
+ * answered.
+ */
+#ifndef RLOCK_LOCK_CHANNEL_H
+#define RLOCK_LOCK_CHANNEL_H
+
+#include "lock/core.h"
+
+struct rlock__channel {
+    UT_hash_handle hh; /* in core.channels */
+    struct rlock__bytes name;
+    struct rlock__channel *asked_prev, *asked_next; /* in subscriber.asked */
+    struct rlock__call *waiters;
+    enum { RLOCK__ASKED_NOTHING, RLOCK__ASKED_SUBSCRIBE, RLOCK__ASKED_UNSUBSCRIBE } asked;
+    bool live; /* subscribed, as the server said */
+    char bytes[];
+};
+
+struct rlock__channel *rlock__channel_find(struct rlock__core *core, struct rlock__bytes name);
+/* Counts the call among the channel's waiters; false without memory. */
+bool rlock__channel_join(struct rlock__call *call);
+void rlock__channel_leave(struct rlock__call *call);
+/* Whether the server acknowledged the subscription that the call counts on. */
+bool rlock__channel_is_live(const struct rlock__call *call);
+/* Each waiter looks again, or (not all) each that is in no queue. */
+void rlock__channel_wake(struct rlock__channel *channel, bool all);
+/* The server acknowledged what was asked for; or refused what is answered next. */
+void rlock__channel_acknowledged(struct rlock__core *core, struct rlock__channel *channel,
+                                 bool subscribed);
+void rlock__channel_refused(struct rlock__core *core, const struct rlock__reply *reply);
+/* The subscriber connection is up, or down: no subscription counts. */
+void rlock__channels_up(struct rlock__core *core);
+void rlock__channels_down(struct rlock__core *core);
+void rlock__channels_fini(struct rlock__core *core);
+
+#endif
