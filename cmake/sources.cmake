@@ -45,6 +45,7 @@ set(RLOCK_SOURCES
     src/lock/spec.c
     src/lock/spin.c
     src/lock/subscriber.c
+    src/lock/table.c
     src/lock/team.c
     src/multi/composite.c
     src/multi/multi.c

@@ -38,7 +38,7 @@ int64_t rlock__free_by(int64_t now, int64_t lease_us);
 /* When a hold ends for its owner: t0 + lease − max(2 ms, 1 %) − margin. */
 int64_t rlock__valid_until(const struct rlock__core *core, int64_t t0, int64_t lease_us);
 
-/* ---- hold.c ---- */
+/* ---- table.c ---- */
 
 struct rlock__hold *rlock__hold_find(struct rlock__core *core, const struct rlock__spec *spec,
                                      struct rlock__owner owner);
@@ -52,6 +52,15 @@ struct rlock__hold *rlock__hold_get(struct rlock__core *core, struct rlock__spec
 /* Makes a row ready for an attempt of this kind, which can be given up, or lost, without memory;
  * false if there is none now. */
 bool rlock__hold_prepare(struct rlock__hold *hold, struct rlock__spec *spec);
+/* From now on it is found by this number; no more. */
+void rlock__hold_number(struct rlock__hold *hold, uint64_t number);
+void rlock__hold_unnumber(struct rlock__hold *hold);
+/* Frees a row without calls. */
+void rlock__hold_free(struct rlock__hold *hold);
+void rlock__holds_fini(struct rlock__core *core);
+
+/* ---- hold.c ---- */
+
 /* Gives the call its turn on the hold, now (true) or after those before it. */
 bool rlock__hold_enter(struct rlock__hold *hold, struct rlock__call *call);
 /* It is the call's turn. */
@@ -84,12 +93,9 @@ int64_t rlock__hold_cut(const struct rlock__hold *hold, int64_t lease_us, int64_
 void rlock__hold_plan(struct rlock__hold *hold);
 /* It was granted or renewed at t0: plans the next renewal. */
 void rlock__hold_next_renewal(struct rlock__hold *hold, int64_t t0, int64_t lease_us);
-/* Frees a row without calls. */
-void rlock__hold_free(struct rlock__hold *hold);
 /* Goes on with the sweep, from core.sweep on: ends what must not outlive the server's restart,
  * or the client. Looks at no more rows than so many; returns at how many. */
 size_t rlock__holds_sweep(struct rlock__core *core, size_t most, int64_t now);
-void rlock__holds_fini(struct rlock__core *core);
 
 /* ---- spec.c ---- */
 
