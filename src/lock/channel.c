@@ -6,6 +6,15 @@
 
 #include "lock/internal.h"
 
+/* What its waiters need is looked at, at the end of the event: one may leave, and the next join. */
+static void unsettle(struct rlock__core *core, struct rlock__channel *channel)
+{
+    if (!channel->unsettled) {
+        channel->unsettled = true;
+        LL_PREPEND2(core->server.sub.unsettled, channel, unsettled_next);
+    }
+}
+
 /* Asks the server for what the waiters need, unless a question is open; frees a channel that needs
  * nothing. */
 static void channel_settle(struct rlock__core *core, struct rlock__channel *channel)
@@ -25,6 +34,17 @@ static void channel_settle(struct rlock__core *core, struct rlock__channel *chan
     } else if (!wanted) {
         HASH_DEL(core->channels, channel);
         free(channel);
+    }
+}
+
+void rlock__channels_settle(struct rlock__core *core)
+{
+    struct rlock__channel *channel;
+
+    while ((channel = core->server.sub.unsettled) != NULL) {
+        core->server.sub.unsettled = channel->unsettled_next;
+        channel->unsettled = false;
+        channel_settle(core, channel);
     }
 }
 
@@ -83,7 +103,7 @@ bool rlock__channel_join(struct rlock__call *call)
     }
     call->channel = channel;
     DL_APPEND2(channel->waiters, call, wait_prev, wait_next);
-    channel_settle(core, channel);
+    unsettle(core, channel);
     return true;
 }
 
@@ -93,7 +113,7 @@ void rlock__channel_leave(struct rlock__call *call)
 
     call->channel = NULL;
     DL_DELETE2(channel->waiters, call, wait_prev, wait_next);
-    channel_settle(call->core, channel);
+    unsettle(call->core, channel);
 }
 
 bool rlock__channel_is_live(const struct rlock__call *call)
@@ -137,7 +157,7 @@ void rlock__channel_acknowledged(struct rlock__core *core, struct rlock__channel
     if (subscribed) {
         rlock__channel_wake(channel, true);
     }
-    channel_settle(core, channel);
+    unsettle(core, channel);
 }
 
 /* The waiters of the channel poll, until somebody asks for it anew. */
@@ -156,7 +176,7 @@ void rlock__channel_refused(struct rlock__core *core, const struct rlock__reply 
     if (channel != NULL) {
         channel->asked = RLOCK__ASKED_NOTHING;
         if (channel->waiters == NULL) {
-            channel_settle(core, channel);
+            unsettle(core, channel);
         }
     }
 }
@@ -168,7 +188,7 @@ void rlock__channels_up(struct rlock__core *core)
     rlock__channels_down(core);
     core->server.sub.up = true;
     HASH_ITER(hh, core->channels, channel, after) {
-        channel_settle(core, channel);
+        unsettle(core, channel);
     }
 }
 
@@ -189,7 +209,7 @@ void rlock__channels_down(struct rlock__core *core)
                 rlock__ready(call, RLOCK__DEAF);
             }
         }
-        channel_settle(core, channel);
+        unsettle(core, channel);
     }
 }
 

@@ -19,6 +19,8 @@ struct rlock__channel {
     struct rlock__call *waiters;
     enum { RLOCK__ASKED_NOTHING, RLOCK__ASKED_SUBSCRIBE, RLOCK__ASKED_UNSUBSCRIBE } asked;
     bool live; /* subscribed, as the server said */
+    bool unsettled;
+    struct rlock__channel *unsettled_next; /* in subscriber.unsettled */
     char bytes[];
 };
 
@@ -37,6 +39,8 @@ void rlock__channel_refused(struct rlock__core *core, const struct rlock__reply 
 /* The subscriber connection is up, or down: no subscription counts. */
 void rlock__channels_up(struct rlock__core *core);
 void rlock__channels_down(struct rlock__core *core);
+/* The end of an event: subscribes to what is waited for now, and to nothing else. */
+void rlock__channels_settle(struct rlock__core *core);
 void rlock__channels_fini(struct rlock__core *core);
 
 #endif

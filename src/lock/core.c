@@ -164,6 +164,7 @@ static void drain(struct rlock__core *core, int64_t now)
 static void settle(struct rlock__core *core, int64_t now)
 {
     drain(core, now);
+    rlock__channels_settle(core);
     rlock__orphans_flush(core, now);
     rlock__renew_flush(core, now);
     rlock__link_settle(&core->server.link, now);

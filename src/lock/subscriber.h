@@ -10,10 +10,11 @@ struct rlock__channel;
 struct rlock__subscriber {
     struct rlock__tries tries;
     bool up;
-    bool refused;                 /* a subscription was, and was logged */
-    struct rlock__channel *asked; /* what SUBSCRIBE and UNSUBSCRIBE asked for, in that order */
-    struct rlock__buf out;        /* bytes for the driver to send */
-    int64_t heard_at, pinged_at;  /* pinged_at: 0 it is not */
+    bool refused;                     /* a subscription was, and was logged */
+    struct rlock__channel *asked;     /* what SUBSCRIBE and UNSUBSCRIBE asked for, in that order */
+    struct rlock__channel *unsettled; /* who waits for them has changed in this event */
+    struct rlock__buf out;            /* bytes for the driver to send */
+    int64_t heard_at, pinged_at;      /* pinged_at: 0 it is not */
 };
 
 /* When the driver has something to do: to make it, or (RLOCK__NEVER while it is being made) to
