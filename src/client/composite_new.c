@@ -195,7 +195,7 @@ int rlock_members(const struct rlock *lock, rlock_member_fn *fn, void *payload)
                                       .name = spec->name.at,
                                       .name_len = spec->name.len,
                                       .kind = spec->ops->kind,
-                                      .server = spec->core->server.address};
+                                      .server = spec->core->address};
 
         rlock__composite_result(lock, i, &result);
         member.code = result.code;

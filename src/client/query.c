@@ -57,7 +57,8 @@ static int run(const struct rlock *lock, struct rlock__call *call)
 
 static int inspect(const struct rlock *lock, struct query *query)
 {
-    struct rlock__call call = {.kind = RLOCK__COMMAND, .read = read_info, .reader = query};
+    struct rlock__call call = {
+        .kind = RLOCK__COMMAND, .spec = lock->spec, .read = read_info, .reader = query};
     int code;
 
     query->lock = lock;
@@ -157,8 +158,11 @@ static void forced(struct rlock_client *client, struct rlock__bytes seen)
 static int force(const struct rlock *lock, struct query *query)
 {
     struct rlock_client *client = lock->client;
-    struct rlock__call call = {
-        .kind = RLOCK__COMMAND, .read = read_force, .reader = query, .once = true};
+    struct rlock__call call = {.kind = RLOCK__COMMAND,
+                               .spec = lock->spec,
+                               .read = read_force,
+                               .reader = query,
+                               .once = true};
     struct rlock__ask ask = {.seen = rlock__bytes(query->seen.data, query->seen.len),
                              .publish = "PUBLISH"};
     int code;

@@ -27,8 +27,7 @@ static void refuse(struct rlock__party *party, const struct rlock__spec *a,
 
     (void)snprintf(party->detail, sizeof(party->detail),
                    "lock %s: clients of two members are on one server (%s and %s)",
-                   rlock__text(a->name, name, sizeof(name)), a->core->server.address,
-                   b->core->server.address);
+                   rlock__text(a->name, name, sizeof(name)), a->core->address, b->core->address);
     rlock__party_refuse(party, now);
 }
 

@@ -46,7 +46,7 @@ void rlock__wish_carry_out(const struct rlock__wish *wish, int64_t now)
     struct rlock__call *call = &wish->slot->call;
 
     if (wish->begin) {
-        const struct rlock__pipeline *pipeline = &wish->core->server.link.pipeline;
+        const struct rlock__pipeline *pipeline = &rlock__route(wish->slot->spec)->pipeline;
 
         atomic_store(&wish->slot->rtt, pipeline->rtt);
         atomic_store(&wish->slot->silent, pipeline->sent != NULL ? now - pipeline->sent->t0 : 0);

@@ -15,12 +15,12 @@ static void violate(const struct sim_owner *owner, const char *what)
 /* Whether a member's call waits for a link that broke, or could not be made, with nothing sent. */
 static bool waits_for_the_dead(const struct rlock__slot *slot)
 {
-    const struct rlock__server *server = &slot->spec->core->server;
+    const struct rlock__server *server = slot->spec->core->servers;
     const struct rlock__request *request = slot->call.request;
 
     return slot->state == RLOCK__SLOT_TAKING && slot->running && slot->wish == RLOCK__WISH_NONE &&
            slot->call.core != NULL && slot->call.step == RLOCK__ASKING && request != NULL &&
-           request->copies == 0 && !server->link.pipeline.up && server->link.code != 0;
+           request->copies == 0 && !server->links[0].pipeline.up && server->links[0].code != 0;
 }
 
 /* How long a RedLock may wait for those of its members that are silent; RLOCK__NEVER for ever. */
