@@ -14,6 +14,7 @@ set(RLOCK_SOURCES
     src/client/query.c
     src/client/rights.c
     src/client/scan.c
+    src/client/single.c
     src/drive/cancel.c
     src/drive/dispatch.c
     src/drive/drive.c

@@ -5,6 +5,9 @@
 
 #include "client/client.h"
 
+/* A hundred years: sums of microseconds still fit. */
+#define RLOCK__TIME_MAX_MS (INT64_C(100) * 366 * 24 * 3600 * 1000)
+
 struct rlock__composite;
 
 /* What a member said in the latest call. */
