@@ -1,22 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What users call on multi-locks and RedLocks: each call is a turn on its owner's party. */
+/* Multi-locks and RedLocks: each call is a turn on its owner's party. */
 #include "client/composite.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/sized.h"
+#include "client/single.h"
 #include "drive/turn.h"
 #include "lock/internal.h"
 
+static const struct rlock__composite_lock *handle_of(const struct rlock *lock)
+{
+    return (const struct rlock__composite_lock *)(const void *)lock;
+}
+
+static const struct rlock__composite *composite_of(const struct rlock *lock)
+{
+    return handle_of(lock)->composite;
+}
+
+/* ---- Taking and leaving ---- */
+
 /* Keeps what the members said, for rlock_members(). With the mutex held. */
-static void note_results(struct rlock *lock, const struct rlock__party *party)
+static void note_results(const struct rlock *lock, const struct rlock__party *party)
 {
     for (size_t i = 0; i < party->composite->n; i++) {
         const struct rlock__slot *slot = &party->slots[i];
-        struct rlock__result *result = &lock->results[i];
+        struct rlock__result *result = &handle_of(lock)->results[i];
         bool waits = slot->state == RLOCK__SLOT_TAKING;
 
         result->held = slot->state == RLOCK__SLOT_HELD;
@@ -28,16 +41,10 @@ static void note_results(struct rlock *lock, const struct rlock__party *party)
     }
 }
 
-void rlock__composite_result(const struct rlock *lock, size_t i, struct rlock__result *ret)
-{
-    rlock__parties_lock();
-    *ret = lock->results[i];
-    rlock__parties_unlock();
-}
-
 /* One effort on a party whose turn it is: with the mutex held, but while it is driven. */
-static int run_on(struct rlock *lock, struct rlock__party *party, const struct rlock__turn *turn,
-                  const struct rlock__effort *effort, int fd, struct rlock_grant *ret_grant)
+static int run_on(const struct rlock *lock, struct rlock__party *party,
+                  const struct rlock__turn *turn, const struct rlock__effort *effort, int fd,
+                  struct rlock_grant *ret_grant)
 {
     int64_t now = rlock__now_us();
 
@@ -62,7 +69,7 @@ static int run_on(struct rlock *lock, struct rlock__party *party, const struct r
 }
 
 /* Runs one effort, NULL an unlock. ret_grant: NULL not wanted. */
-static int run(struct rlock *lock, const struct rlock__turn *turn,
+static int run(const struct rlock *lock, const struct rlock__turn *turn,
                const struct rlock__effort *effort, struct rlock_grant *ret_grant)
 {
     int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -83,8 +90,7 @@ static int run(struct rlock *lock, const struct rlock__turn *turn,
         if (code == RLOCK_ETIMEDOUT && effort != NULL && effort->wait_us == 0) {
             code = RLOCK_EBUSY;
         }
-        (void)snprintf(detail, sizeof(detail), "lock %s: %s", lock->composite->name.at,
-                       rlock_strerror(code));
+        (void)snprintf(detail, sizeof(detail), "lock %s: %s", lock->name.at, rlock_strerror(code));
     }
     rlock__parties_unlock();
     (void)close(fd);
@@ -95,7 +101,7 @@ static int run(struct rlock *lock, const struct rlock__turn *turn,
 static int read_clients(const struct rlock *lock, const struct rlock_take *take,
                         struct rlock__effort *inout_effort, int64_t *ret_longest)
 {
-    const struct rlock__composite *composite = lock->composite;
+    const struct rlock__composite *composite = composite_of(lock);
 
     inout_effort->op_timeout_us = inout_effort->renewed_lease_us = RLOCK__NEVER;
     for (size_t i = 0; i < composite->n; i++) {
@@ -121,16 +127,15 @@ static int read_clients(const struct rlock *lock, const struct rlock_take *take,
     return 0;
 }
 
-int rlock__composite_take(struct rlock *lock, const struct rlock_take *take,
-                          struct rlock__owner owner, struct rlock_grant *ret_grant)
+static int take(const struct rlock *lock, const struct rlock_take *take, struct rlock__owner owner,
+                struct rlock_grant *ret_grant)
 {
     struct rlock__effort effort = {.wait_us = take->wait_ms * RLOCK__MS,
                                    .lease_us = take->lease_ms * RLOCK__MS,
                                    .cancel = rlock__cancel_id(take->cancel)};
-    struct rlock_grant grant = {.size = sizeof(grant)};
     struct rlock__turn turn = {
-        .composite = lock->composite, .owner = owner, .cancel = take->cancel};
-    int64_t max_lease = lock->composite->max_lease_us, longest = 0, wait;
+        .composite = handle_of(lock)->composite, .owner = owner, .cancel = take->cancel};
+    int64_t max_lease = composite_of(lock)->max_lease_us, longest = 0, wait;
     int code = read_clients(lock, take, &effort, &longest);
 
     if (code != 0) {
@@ -142,33 +147,156 @@ int rlock__composite_take(struct rlock *lock, const struct rlock_take *take,
     }
     wait = effort.wait_us == 0 ? effort.op_timeout_us : effort.wait_us;
     turn.deadline = effort.wait_us < 0 ? RLOCK__NEVER : rlock__later(rlock__now_us(), wait);
-    code = run(lock, &turn, &effort, &grant);
-    if (code == 0 && ret_grant != NULL) {
-        rlock__sized_give(ret_grant, &grant);
-    }
-    return code;
+    return run(lock, &turn, &effort, ret_grant);
 }
 
-int rlock__composite_leave(struct rlock *lock, struct rlock__owner owner)
+/* The members' clients answer for themselves: one of them may be closed. */
+static int leave(const struct rlock *lock, struct rlock__owner owner)
 {
-    const struct rlock__core *core = lock->spec->core;
-    struct rlock__turn turn = {.composite = lock->composite,
+    int64_t timeout = lock->client->core.op_timeout_us;
+    struct rlock__turn turn = {.composite = handle_of(lock)->composite,
                                .owner = owner,
-                               .deadline = rlock__later(rlock__now_us(), core->op_timeout_us)};
+                               .deadline = rlock__later(rlock__now_us(), timeout)};
 
     return run(lock, &turn, NULL, NULL);
 }
 
-int64_t rlock__composite_valid_until(const struct rlock *lock, struct rlock__owner owner,
-                                     uint32_t *ret_count)
+/* ---- What is known without asking ---- */
+
+/* Of an owner; NULL nothing. With the mutex held. */
+static const struct rlock__party *find(const struct rlock *lock, uint64_t id)
+{
+    struct rlock__owner owner = {.id = id != 0 ? id : rlock__thread_number(), .given = id != 0};
+
+    return owner.id != 0 ? rlock__party_find(composite_of(lock), owner) : NULL;
+}
+
+static int64_t valid_until(const struct rlock *lock, uint64_t owner)
 {
     const struct rlock__party *party;
     int64_t until;
 
     rlock__parties_lock();
-    party = rlock__party_find(lock->composite, owner);
+    party = find(lock, owner);
     until = party != NULL ? rlock__party_valid_until(party) : 0;
-    *ret_count = party != NULL && !party->lost ? party->count : 0;
     rlock__parties_unlock();
     return until;
+}
+
+static uint32_t hold_count(const struct rlock *lock, uint64_t owner)
+{
+    const struct rlock__party *party;
+    uint32_t count;
+
+    rlock__parties_lock();
+    party = find(lock, owner);
+    count = party != NULL && !party->lost ? party->count : 0;
+    rlock__parties_unlock();
+    return count;
+}
+
+/* ---- Asking the servers ---- */
+
+/* The first member that somebody holds speaks for the whole. A member that cannot be asked
+ * counts as held, as it would for who takes it. */
+static int inspect(const struct rlock *lock, struct rlock_info *ret_info)
+{
+    const struct rlock__composite *composite = composite_of(lock);
+    bool quorum = (lock->caps & RLOCK__CAP_QUORUM) != 0;
+    size_t spare = quorum ? composite->n - composite->quorum : 0, held = 0, failed = 0;
+    int code = 0;
+
+    *ret_info = (struct rlock_info){.size = sizeof(*ret_info), .ttl_ms = -2};
+    for (size_t i = 0; i < composite->n; i++) {
+        struct rlock_info info;
+        int result = rlock__single_inspect(composite->members[i], &info);
+
+        if (result != 0) {
+            code = result;
+            failed++;
+        } else if (info.locked && held++ == 0) {
+            *ret_info = info;
+        }
+    }
+    ret_info->holders = (uint32_t)held;
+    ret_info->locked = held + failed > spare;
+    return failed > spare ? code : 0;
+}
+
+/* All that can be opened are; the first error is the whole's. */
+static int force(const struct rlock *lock, bool *ret_was_locked)
+{
+    const struct rlock__composite *composite = composite_of(lock);
+    int code = 0;
+
+    *ret_was_locked = false;
+    for (size_t i = 0; i < composite->n; i++) {
+        bool was_locked;
+        int result = rlock__single_force(composite->members[i], &was_locked);
+
+        if (result == RLOCK_EBUSY) { /* it may have been left with the one before */
+            result = rlock__single_force(composite->members[i], &was_locked);
+        }
+        code = code == 0 ? result : code;
+        *ret_was_locked |= was_locked;
+    }
+    return code;
+}
+
+/* ---- The handle ---- */
+
+static int each_member(const struct rlock *lock, rlock__member_fn *fn, void *payload)
+{
+    const struct rlock__composite *composite = composite_of(lock);
+    int code = 0;
+
+    for (size_t i = 0; code == 0 && i < composite->n; i++) {
+        struct rlock__result result;
+
+        rlock__parties_lock();
+        result = handle_of(lock)->results[i];
+        rlock__parties_unlock();
+        code = fn(composite->members[i], &result, payload);
+    }
+    return code;
+}
+
+static void free_handle(struct rlock *lock)
+{
+    (void)rlock__composite_unref(handle_of(lock)->composite);
+    free(handle_of(lock)->results);
+    free(lock);
+}
+
+static const struct rlock__vtable vtable = {
+    .take = take,
+    .leave = leave,
+    .valid_until = valid_until,
+    .hold_count = hold_count,
+    .inspect = inspect,
+    .force = force,
+    .each_member = each_member,
+    .free = free_handle,
+};
+
+struct rlock *rlock__composite_lock_new(struct rlock__composite *composite)
+{
+    struct rlock__composite_lock *handle = calloc(1, sizeof(*handle));
+    struct rlock__result *results = calloc(composite->n, sizeof(*results));
+
+    if (handle == NULL || results == NULL) {
+        (void)rlock__composite_unref(composite);
+        free(handle);
+        free(results);
+        return NULL;
+    }
+    *handle =
+        (struct rlock__composite_lock){.lock = {.vtable = &vtable,
+                                                .kind = composite->ops->kind,
+                                                .caps = composite->ops->caps,
+                                                .name = composite->name,
+                                                .client = rlock__client_of(composite->first->core)},
+                                       .composite = composite,
+                                       .results = results};
+    return &handle->lock;
 }

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handles of multi-locks and RedLocks: which members they may have, and what those said. */
-#include <stdio.h>
-#include <stdlib.h>
-
+/* The constructors of multi-locks and RedLocks: which members they may have. */
 #include "base/sized.h"
 #include "client/composite.h"
 #include "lock/internal.h"
@@ -14,10 +11,12 @@ struct leaves {
     struct rlock__spec *at[RLOCK__MEMBERS_MAX];
 };
 
-static int add_leaf(struct leaves *leaves, struct rlock__spec *spec)
+static int add_leaf(struct rlock__spec *spec, const struct rlock__result *result, void *payload)
 {
+    struct leaves *leaves = payload;
     char name[96];
 
+    (void)result;
     if (leaves->n == RLOCK__MEMBERS_MAX) {
         return rlock__fail(RLOCK_EINVAL, "more than %d members", RLOCK__MEMBERS_MAX);
     }
@@ -35,21 +34,13 @@ static int add_leaf(struct leaves *leaves, struct rlock__spec *spec)
 /* The members of a multi-lock count as its own. */
 static int add_member(struct leaves *leaves, const struct rlock *member)
 {
-    int code = 0;
-
     if (member == NULL) {
         return rlock__fail(RLOCK_EINVAL, "a member is NULL");
     }
-    if (member->composite == NULL) {
-        return add_leaf(leaves, member->spec);
-    }
-    if (member->composite->ops != &rlock__multi_ops) {
+    if ((member->caps & RLOCK__CAP_QUORUM) != 0) {
         return rlock__fail(RLOCK_ENOTSUP, "a RedLock cannot be a member");
     }
-    for (size_t i = 0; code == 0 && i < member->composite->n; i++) {
-        code = add_leaf(leaves, member->composite->members[i]);
-    }
-    return code;
+    return member->vtable->each_member(member, add_leaf, leaves);
 }
 
 static int check_clients(const struct leaves *leaves)
@@ -67,21 +58,13 @@ static int check_clients(const struct leaves *leaves)
 static int make(const struct rlock__composite_ops *ops, const struct leaves *leaves,
                 int64_t max_lease_us, struct rlock **ret_lock)
 {
-    struct rlock *lock = calloc(1, sizeof(*lock));
+    struct rlock__composite *composite = rlock__composite_new(ops, leaves->at, leaves->n);
+    struct rlock *lock = composite != NULL ? rlock__composite_lock_new(composite) : NULL;
 
-    if (lock != NULL) {
-        *lock = rlock__lock_of(rlock__spec_ref(leaves->at[0]));
-        lock->composite = rlock__composite_new(ops, leaves->at, leaves->n);
-        lock->results = calloc(leaves->n, sizeof(lock->results[0]));
-        if (lock->composite == NULL || lock->results == NULL) {
-            (void)rlock_free(lock);
-            lock = NULL;
-        }
-    }
     if (lock == NULL) {
         return rlock__fail(RLOCK_ENOMEM, "no memory");
     }
-    lock->composite->max_lease_us = max_lease_us;
+    composite->max_lease_us = max_lease_us;
     *ret_lock = lock;
     return 0;
 }
@@ -125,18 +108,18 @@ static int add_server(struct leaves *leaves, const struct rlock *member)
     if (member == NULL) {
         return rlock__fail(RLOCK_EINVAL, "a member is NULL");
     }
-    if (member->composite != NULL) {
+    if ((member->caps & RLOCK__CAP_MEMBERS) != 0) {
         return rlock__fail(RLOCK_ENOTSUP, "a RedLock has no composite members");
     }
-    if (member->spec->ops == &rlock__fenced_ops) {
+    if ((member->caps & RLOCK__CAP_FENCED) != 0) {
         return rlock__fail(RLOCK_ENOTSUP, "a RedLock's tokens would not grow: no fenced members");
     }
     for (size_t i = 0; i < leaves->n; i++) {
-        if (leaves->at[i]->client == member->spec->client) {
+        if (rlock__client_of(leaves->at[i]->core) == member->client) {
             return rlock__fail(RLOCK_EINVAL, "two members of a RedLock share a client");
         }
     }
-    return add_leaf(leaves, member->spec);
+    return member->vtable->each_member(member, add_leaf, leaves);
 }
 
 static void warn_of_even(struct rlock_client *client, size_t n)
@@ -173,35 +156,4 @@ int rlock_redlock_new(struct rlock *const *members, size_t n, const struct rlock
     copy.max_lease_ms =
         copy.max_lease_ms == 0 ? RLOCK__MAX_LEASE_MS : rlock__max(copy.max_lease_ms, 0);
     return make(&rlock__redlock_ops, &leaves, copy.max_lease_ms * RLOCK__MS, ret_lock);
-}
-
-/* ---- What the members said ---- */
-
-int rlock_members(const struct rlock *lock, rlock_member_fn *fn, void *payload)
-{
-    const struct rlock__composite *composite = lock != NULL ? lock->composite : NULL;
-
-    rlock__detail_clear();
-    if (composite == NULL || fn == NULL) {
-        return rlock__fail(RLOCK_EINVAL, "lock is no multi-lock or RedLock, or fn is NULL");
-    }
-    if (lock->client->fork_generation != rlock__fork_generation()) {
-        return RLOCK_EFORKED;
-    }
-    for (size_t i = 0; i < composite->n; i++) {
-        const struct rlock__spec *spec = composite->members[i];
-        struct rlock__result result;
-        struct rlock_member member = {.size = sizeof(member),
-                                      .name = spec->name.at,
-                                      .name_len = spec->name.len,
-                                      .kind = spec->ops->kind,
-                                      .server = spec->core->server.address};
-
-        rlock__composite_result(lock, i, &result);
-        member.code = result.code;
-        member.held = result.held;
-        member.detail = result.detail;
-        fn(&member, payload);
-    }
-    return 0;
 }

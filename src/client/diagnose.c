@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "client/lock.h"
 #include "client/rights.h"
+#include "client/single.h"
 #include "lock/internal.h"
 
 struct diagnosis {
@@ -143,7 +143,7 @@ static void try_subscribe(struct diagnosis *d, const struct rlock *lock)
     struct rlock__reply reply;
 
     rlock__cmd_arg(&cmd, rlock__bytes_of("SUBSCRIBE"));
-    rlock__cmd_arg(&cmd, lock->spec->channel);
+    rlock__cmd_arg(&cmd, rlock__single_of(lock)->spec->channel);
     if (rlock__asker_ask(&d->asker, &cmd, &reply) == 0 && rlock__reply_is_error(&reply)) {
         find(d, RLOCK_LOG_WARNING, "rights",
              "+subscribe is not permitted: waiters ask every %d ms instead of being woken",
@@ -180,12 +180,13 @@ static const struct kind others[] = {
 static int try_renew(struct diagnosis *d, const struct rlock *lock)
 {
     const struct rlock__ask ask = {.owner = rlock__bytes_of("nobody:0"), .count = 1, .lease_ms = 1};
+    const struct rlock__spec *spec = rlock__single_of(lock)->spec;
     struct rlock__cmd cmd = {0};
     struct rlock__reply reply;
     char text[200];
     int code;
 
-    lock->spec->ops->renew(lock->spec, &ask, &cmd);
+    spec->ops->renew(spec, &ask, &cmd);
     code = rlock__asker_ask(&d->asker, &cmd, &reply);
     if (code == 0 && rlock__reply_is_error(&reply)) {
         code = rlock__fail(rlock__classify(&reply).code, "renewals fail, and holds are lost: %s",
@@ -264,7 +265,7 @@ static void forget_token(struct diagnosis *d, const struct rlock *lock)
     struct rlock__cmd cmd = {0};
     struct rlock__reply reply;
 
-    rlock__prefixed_name("redisson_lock_token", lock->spec->key, &key);
+    rlock__prefixed_name("redisson_lock_token", rlock__single_of(lock)->spec->key, &key);
     rlock__cmd_arg(&cmd, rlock__bytes_of("DEL"));
     rlock__cmd_arg(&cmd, rlock__bytes(key.data, key.len));
     (void)rlock__asker_ask(&d->asker, &cmd, &reply);
@@ -355,10 +356,12 @@ static void try_rights(struct diagnosis *d)
 {
     static const struct kind nobody = {"rights", rlock_reentrant_new, NULL, 0, RLOCK__FOR_ALL};
     struct rlock *lock = make_probe(d, &nobody);
-    int code = lock == NULL ? 0
-                            : rlock__rights_try(&d->asker, d->client->core.prefix, lock->spec->key,
-                                                find_lack, d);
+    int code = 0;
 
+    if (lock != NULL) {
+        code = rlock__rights_try(&d->asker, d->client->core.prefix,
+                                 rlock__single_of(lock)->spec->key, find_lack, d);
+    }
     if (code != 0) {
         prevent(d, "connection", code);
     }

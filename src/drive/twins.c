@@ -15,9 +15,9 @@ static bool are_twins(const struct rlock__composite *composite, const struct rlo
 {
     bool same = rlock__bytes_equal(a->key, b->key) &&
                 rlock__client_of(a->core)->uri.db == rlock__client_of(b->core)->uri.db;
+    bool apart = (composite->ops->caps & RLOCK__CAP_QUORUM) != 0;
 
-    return (same || composite->ops == &rlock__redlock_ops) && server_of(a) != 0 &&
-           server_of(a) == server_of(b);
+    return (same || apart) && server_of(a) != 0 && server_of(a) == server_of(b);
 }
 
 static void refuse(struct rlock__party *party, const struct rlock__spec *a,

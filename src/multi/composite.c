@@ -64,7 +64,7 @@ struct rlock__composite *rlock__composite_new(const struct rlock__composite_ops 
     for (size_t i = 0; i < n; i++) {
         composite->members[i] = rlock__spec_ref(members[i]);
     }
-    composite->together = ops == &rlock__multi_ops && n > 1;
+    composite->together = (ops->caps & RLOCK__CAP_QUORUM) == 0 && n > 1;
     for (size_t i = 0; i < n; i++) {
         composite->together = composite->together && members[i]->core == members[0]->core &&
                               (members[i]->ops->caps & RLOCK__CAP_TOGETHER) != 0;

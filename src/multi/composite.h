@@ -27,6 +27,7 @@ struct rlock__slot;
 /* How a kind of composite goes about it. Each runs under the mutex that protects the party. */
 struct rlock__composite_ops {
     const char *kind; /* "multi" */
+    unsigned caps;    /* enum rlock__caps */
     /* A new effort to take it begins, or goes on after a pause: wishes for the first calls. */
     void (*take)(struct rlock__party *party, int64_t now);
     /* A member's call is complete, of this effort or (not .tried) an earlier one: goes on,

@@ -133,6 +133,7 @@ static bool in_doubt(const struct rlock__party *party, size_t n)
 
 const struct rlock__composite_ops rlock__multi_ops = {
     .kind = "multi",
+    .caps = RLOCK__CAP_MEMBERS,
     .take = take,
     .moved = moved,
     .verdict = verdict,

@@ -320,6 +320,7 @@ static bool in_doubt(const struct rlock__party *party, size_t n)
 
 const struct rlock__composite_ops rlock__redlock_ops = {
     .kind = "redlock",
+    .caps = RLOCK__CAP_MEMBERS | RLOCK__CAP_QUORUM,
     .take = take,
     .moved = moved,
     .verdict = verdict,
