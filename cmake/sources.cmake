@@ -10,6 +10,7 @@ set(RLOCK_SOURCES
     src/client/held.c
     src/client/lock.c
     src/client/open.c
+    src/client/options.c
     src/client/process.c
     src/client/query.c
     src/client/rights.c
