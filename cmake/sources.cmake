@@ -11,6 +11,7 @@ set(RLOCK_SOURCES
     src/client/lock.c
     src/client/open.c
     src/client/options.c
+    src/client/probe.c
     src/client/process.c
     src/client/query.c
     src/client/rights.c
