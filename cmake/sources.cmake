@@ -51,6 +51,7 @@ set(RLOCK_SOURCES
     src/lock/table.c
     src/lock/team.c
     src/multi/composite.c
+    src/multi/effort.c
     src/multi/multi.c
     src/multi/party.c
     src/multi/slot.c

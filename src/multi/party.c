@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A party's life: taken level by level, left level by level, or lost. Whatever ends an effort
- * badly backs out of what it took; what is under way when nobody waits any more is settled as it
- * completes.
+ * A party's life: taken level by level, left level by level, or lost. What is under way when nobody
+ * waits any more is settled as it completes.
  */
 #include "multi/composite.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <utlist.h>
 
 #include "lock/internal.h"
+#include "multi/effort.h"
 #include "multi/slot.h"
 
 #define LATE_US (10 * RLOCK__MS) /* beyond its deadline a member's call is not waited for */
@@ -112,33 +111,7 @@ int64_t rlock__party_remains(const struct rlock__party *party, int64_t now)
     return party->deadline == RLOCK__NEVER ? RLOCK__NEVER : rlock__max(party->deadline - now, 0);
 }
 
-/* ---- Ends of an effort ---- */
-
-static void say(struct rlock__party *party, int code)
-{
-    char name[96];
-
-    (void)snprintf(party->detail, sizeof(party->detail), "lock %s: %s",
-                   rlock__text(party->composite->name, name, sizeof(name)), rlock_strerror(code));
-}
-
-static void end(struct rlock__party *party, int code)
-{
-    rlock__party_ignore(party);
-    party->phase = RLOCK__PARTY_IDLE;
-    party->timer_at = RLOCK__NEVER;
-    party->code = code;
-    party->complete = true;
-    if (party->lost || party->count == 0) { /* also by the end of a client, meanwhile */
-        rlock__party_shed(party);
-    }
-    for (size_t i = 0; i < party->composite->n; i++) {
-        rlock__slot_settle_renewal(&party->slots[i]);
-    }
-    if (code != 0 && party->detail[0] == '\0') {
-        say(party, code);
-    }
-}
+/* ---- Events ---- */
 
 static void lose(struct rlock__party *party, enum rlock_reason reason)
 {
@@ -149,122 +122,6 @@ static void lose(struct rlock__party *party, enum rlock_reason reason)
         party->loss = NULL;
     }
 }
-
-void rlock__party_blame(struct rlock__party *party, const struct rlock__slot *slot)
-{
-    (void)snprintf(party->detail, sizeof(party->detail), "%s", slot->call.detail);
-}
-
-static void seal(struct rlock__party *party)
-{
-    for (size_t i = 0; i < party->composite->n; i++) {
-        struct rlock__slot *slot = &party->slots[i];
-
-        slot->seal = slot->state == RLOCK__SLOT_HELD && slot->kept;
-    }
-}
-
-void rlock__party_taken(struct rlock__party *party, int64_t now)
-{
-    party->count++;
-    party->lease_granted_us =
-        party->effort.lease_us != 0 ? party->effort.lease_us : party->effort.renewed_lease_us;
-    if (rlock__party_valid_until(party) <= now) { /* taken, and over already */
-        party->count--;
-        rlock__party_back_out(party, party->count > 0 ? RLOCK_ELOST : RLOCK_ETIMEDOUT, now);
-        return;
-    }
-    if (party->effort.lease_us == 0 && party->renewed_from == 0) {
-        party->renewed_from = party->count;
-    }
-    seal(party);
-    end(party, 0);
-    if (party->composite->ops->counts_alone) { /* what a level more was asked for is there */
-        rlock__party_shed_levels(party);
-    }
-}
-
-/* Members whose outcome is open: in this round, or since an earlier one. */
-static size_t doubts(const struct rlock__party *party, int64_t now)
-{
-    size_t n = rlock__party_running(party);
-
-    for (size_t i = 0; i < party->composite->n; i++) {
-        const struct rlock__slot *slot = &party->slots[i];
-
-        n += !slot->running &&
-             (slot->code == RLOCK_EINDOUBT || slot->unheard || now < slot->open_until);
-    }
-    return n;
-}
-
-/* A member's outcome is open, and enough of them for that of the whole. */
-static bool is_open(const struct rlock__party *party, int64_t now)
-{
-    size_t n = doubts(party, now);
-
-    return n > 0 && party->composite->ops->in_doubt(party, n);
-}
-
-/* Hears the channels of the members that refused it. */
-static void listen(struct rlock__party *party, int64_t now)
-{
-    rlock__party_listen(party);
-    if (rlock__party_has_spoken(party)) {
-        party->composite->ops->heard(party, now);
-    }
-}
-
-/* Everything that was taken is given back, or cannot be waited for. */
-static void backed_out(struct rlock__party *party, int64_t now)
-{
-    bool nested = party->count > 0; /* a level more is asked for once: nobody waits for it */
-    int64_t at = nested ? RLOCK__NEVER : party->composite->ops->again_at(party, now);
-
-    if (at == RLOCK__NEVER && is_open(party, now)) {
-        party->detail[0] = '\0';
-        end(party, RLOCK_EINDOUBT);
-    } else if (at == RLOCK__NEVER) {
-        end(party, party->code);
-    } else {
-        party->phase = RLOCK__PARTY_PAUSING;
-        party->timer_at = at;
-        listen(party, now);
-    }
-}
-
-/* Whether what was taken is given back, as far as anybody need wait for that: a RedLock that goes
- * on does not wait for what silent members say to being given up. */
-static bool is_back(struct rlock__party *party, int64_t now)
-{
-    const struct rlock__composite_ops *ops = party->composite->ops;
-
-    for (size_t i = 0; i < party->composite->n; i++) {
-        const struct rlock__slot *slot = &party->slots[i];
-
-        if (slot->running && (!ops->counts_alone || slot->state == RLOCK__SLOT_LEAVING)) {
-            return false;
-        }
-    }
-    return rlock__party_running(party) == 0 ||
-           (party->count == 0 && ops->again_at(party, now) != RLOCK__NEVER);
-}
-
-void rlock__party_back_out(struct rlock__party *party, int code, int64_t now)
-{
-    int64_t until = rlock__min(party->deadline, now + party->effort.op_timeout_us);
-    bool patient = code != RLOCK_ECANCELED && !party->composite->ops->counts_alone;
-
-    party->phase = RLOCK__PARTY_BACKING_OUT;
-    party->code = code;
-    party->timer_at = rlock__max(now + RLOCK__GRACE_US, patient ? until : 0);
-    rlock__party_shed(party);
-    if (is_back(party, now)) {
-        backed_out(party, now);
-    }
-}
-
-/* ---- Events ---- */
 
 void rlock__party_take(struct rlock__party *party, const struct rlock__effort *effort, int64_t now)
 {
@@ -281,7 +138,7 @@ void rlock__party_take(struct rlock__party *party, const struct rlock__effort *e
     party->apart = party->team == NULL;
     party->deadline = effort->wait_us < 0 ? RLOCK__NEVER : rlock__later(now, wait);
     if (party->loss == NULL) {
-        end(party, RLOCK_ENOMEM);
+        rlock__effort_end(party, RLOCK_ENOMEM);
         return;
     }
     party->phase = RLOCK__PARTY_TAKING;
@@ -297,7 +154,7 @@ void rlock__party_take(struct rlock__party *party, const struct rlock__effort *e
         rlock__party_shed(party);
     }
     if (party->lost) {
-        end(party, RLOCK_ELOST);
+        rlock__effort_end(party, RLOCK_ELOST);
     } else if (party->count > 0) {
         party->composite->ops->nest(party, now);
     } else {
@@ -311,7 +168,7 @@ static void check_left(struct rlock__party *party)
     int code = 0;
 
     if (party->composite->ops->left(party, &code)) {
-        end(party, code);
+        rlock__effort_end(party, code);
     }
 }
 
@@ -324,7 +181,7 @@ static void drop_level(struct rlock__party *party)
 static void leave_lost(struct rlock__party *party)
 {
     drop_level(party);
-    end(party, RLOCK_ELOST); /* and gives back what is there still */
+    rlock__effort_end(party, RLOCK_ELOST); /* and gives back what is there still */
     party->lost = party->count > 0;
 }
 
@@ -333,7 +190,7 @@ void rlock__party_leave(struct rlock__party *party, int64_t now)
     party->complete = false;
     party->detail[0] = '\0';
     if (party->count == 0) {
-        end(party, RLOCK_ENOTOWNER);
+        rlock__effort_end(party, RLOCK_ENOTOWNER);
         return;
     }
     if (!party->lost && rlock__party_valid_until(party) <= now) {
@@ -347,7 +204,7 @@ void rlock__party_leave(struct rlock__party *party, int64_t now)
     party->phase = RLOCK__PARTY_LEAVING;
     drop_level(party);
     if (party->count > 0 && party->composite->ops->counts_alone) {
-        end(party, 0);
+        rlock__effort_end(party, 0);
         return;
     }
     party->timer_at = now + party->effort.op_timeout_us + LATE_US;
@@ -384,8 +241,8 @@ void rlock__party_done(struct rlock__call *call, int64_t now)
         break;
     case RLOCK__PARTY_BACKING_OUT:
         rlock__slot_tidy(slot);
-        if (is_back(party, now)) {
-            backed_out(party, now);
+        if (rlock__effort_is_back(party, now)) {
+            rlock__effort_backed_out(party, now);
         }
         break;
     case RLOCK__PARTY_LEAVING:
@@ -397,7 +254,7 @@ void rlock__party_done(struct rlock__call *call, int64_t now)
         break;
     case RLOCK__PARTY_PAUSING: /* which did not wait for a silent member's refusal */
         rlock__slot_tidy(slot);
-        listen(party, now);
+        rlock__effort_listen(party, now);
         break;
     }
 }
@@ -413,7 +270,7 @@ void rlock__party_timer(struct rlock__party *party, int64_t now)
     }
     party->timer_at = RLOCK__NEVER;
     if (party->phase == RLOCK__PARTY_LEAVING) {
-        end(party, RLOCK_EINDOUBT);
+        rlock__effort_end(party, RLOCK_EINDOUBT);
     } else if (party->phase == RLOCK__PARTY_TAKING) {
         rlock__party_back_out(party, party->composite->ops->verdict(party, true), now);
     } else if (party->phase == RLOCK__PARTY_PAUSING) {
@@ -422,7 +279,7 @@ void rlock__party_timer(struct rlock__party *party, int64_t now)
         party->timer_at = rlock__later(party->deadline, LATE_US);
         party->composite->ops->take(party, now);
     } else if (party->phase == RLOCK__PARTY_BACKING_OUT) {
-        backed_out(party, now);
+        rlock__effort_backed_out(party, now);
     }
 }
 
@@ -432,7 +289,8 @@ void rlock__party_cancel(struct rlock__party *party, int64_t now)
         rlock__party_back_out(party, RLOCK_ECANCELED, now);
     } else if (party->phase == RLOCK__PARTY_PAUSING) {
         party->detail[0] = '\0';
-        end(party, is_open(party, now) ? RLOCK_EINDOUBT : RLOCK_ECANCELED);
+        rlock__effort_end(party,
+                          rlock__effort_is_open(party, now) ? RLOCK_EINDOUBT : RLOCK_ECANCELED);
     } else if (party->phase == RLOCK__PARTY_BACKING_OUT) { /* no round more, and no long wait */
         if (party->composite->ops->again_at(party, now) != RLOCK__NEVER) {
             party->code = RLOCK_ECANCELED;
