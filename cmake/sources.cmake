@@ -4,9 +4,9 @@ set(RLOCK_SOURCES
     src/base/error.c
     src/base/timer.c
     src/client/ask.c
-    src/client/composite.c
-    src/client/composite_new.c
     src/client/diagnose.c
+    src/client/group.c
+    src/client/group_new.c
     src/client/held.c
     src/client/lock.c
     src/client/open.c
@@ -50,12 +50,12 @@ set(RLOCK_SOURCES
     src/lock/subscriber.c
     src/lock/table.c
     src/lock/team.c
-    src/multi/composite.c
+    src/multi/action.c
     src/multi/effort.c
+    src/multi/group.c
+    src/multi/group_spec.c
+    src/multi/member.c
     src/multi/multi.c
-    src/multi/party.c
-    src/multi/slot.c
-    src/multi/wish.c
     src/net/conn.c
     src/net/connect.c
     src/net/hello.c

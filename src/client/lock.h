@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The handle of a lock, and the table of what it can do. Single locks (single.h) and locks made of
- * locks (composite.h) implement it; the public functions check their arguments and call it.
+ * locks (group.h) implement it; the public functions check their arguments and call it.
  */
 #ifndef RLOCK_CLIENT_LOCK_H
 #define RLOCK_CLIENT_LOCK_H

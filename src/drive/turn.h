@@ -5,7 +5,7 @@
 #define RLOCK_DRIVE_TURN_H
 
 #include "drive/client.h"
-#include "multi/composite.h"
+#include "multi/group.h"
 
 /* The mutex that protects all parties: a leaf under any client's. */
 void rlock__parties_lock(void);

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "multi/slot.h"
+#include "multi/member.h"
 
 static void say(struct rlock__party *party, int code)
 {

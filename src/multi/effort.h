@@ -3,7 +3,7 @@
 #ifndef RLOCK_MULTI_EFFORT_H
 #define RLOCK_MULTI_EFFORT_H
 
-#include "multi/composite.h"
+#include "multi/group.h"
 
 /* Ends it with a code; party->detail says why, or is empty. */
 void rlock__effort_end(struct rlock__party *party, int code);

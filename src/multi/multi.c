@@ -7,7 +7,7 @@
  * ever waits in a circle (resource ordering; E. W. Dijkstra, EWD 310). A fixed lease is renewed
  * until the last member is there.
  */
-#include "multi/composite.h"
+#include "multi/group.h"
 
 #define PAUSE_US (10 * RLOCK__MS)
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "multi/composite.h"
+#include "multi/group.h"
 
 #define PAUSE_US (5 * RLOCK__MS) /* before another round: up to this, doubling up to the next */
 #define PAUSE_MAX_US (160 * RLOCK__MS)

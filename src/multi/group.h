@@ -14,8 +14,8 @@
  *
  * The members' holds are ordinary holds of the same owner in their own clients.
  */
-#ifndef RLOCK_MULTI_COMPOSITE_H
-#define RLOCK_MULTI_COMPOSITE_H
+#ifndef RLOCK_MULTI_GROUP_H
+#define RLOCK_MULTI_GROUP_H
 
 #include "lock/core.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a driver takes from a party and does in its members' cores. */
-#include "multi/composite.h"
+#include "multi/group.h"
 
 bool rlock__wish_take(struct rlock__slot *slot, void (*finish)(struct rlock__call *call),
                       struct rlock__wish *ret_wish)

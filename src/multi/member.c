@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The members of a party: their calls, what comes of them, and their ears. */
-#include "multi/slot.h"
+#include "multi/member.h"
 
 #include "lock/internal.h"
 

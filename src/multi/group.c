@@ -3,14 +3,14 @@
  * A party's life: taken level by level, left level by level, or lost. What is under way when nobody
  * waits any more is settled as it completes.
  */
-#include "multi/composite.h"
+#include "multi/group.h"
 
 #include <stdlib.h>
 #include <utlist.h>
 
 #include "lock/internal.h"
 #include "multi/effort.h"
-#include "multi/slot.h"
+#include "multi/member.h"
 
 #define LATE_US (10 * RLOCK__MS) /* beyond its deadline a member's call is not waited for */
 

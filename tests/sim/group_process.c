@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-#include "parties.h"
+#include "groups.h"
 #include "rw/rw.h"
 
 int64_t sim_process_clock(const struct sim_process *process)

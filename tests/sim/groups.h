@@ -5,18 +5,18 @@
  * are the library's; a server, its network and its clients' ends are a world of world.h, and all
  * worlds go by one clock.
  *
- *   parties.c        the command, and a run from its seed to its end
- *   party_process.c  processes: their clients, their clocks, their deaths
- *   party_drive.c    what src/drive/turn.c does for real: carries out what parties wish
- *   party_owners.c   what owners do: take, nest, hold, give up, leave
- *   party_faults.c   what goes wrong
- *   party_check.c    the invariants; party_minority.c one of them
+ *   groups.c         the command, and a run from its seed to its end
+ *   group_process.c  processes: their clients, their clocks, their deaths
+ *   group_drive.c    what src/drive/turn.c does for real: carries out what parties wish
+ *   group_owners.c   what owners do: take, nest, hold, give up, leave
+ *   group_faults.c   what goes wrong
+ *   group_check.c    the invariants; group_minority.c one of them
  */
-#ifndef RLOCK_TESTS_SIM_PARTIES_H
-#define RLOCK_TESTS_SIM_PARTIES_H
+#ifndef RLOCK_TESTS_SIM_GROUPS_H
+#define RLOCK_TESTS_SIM_GROUPS_H
 
 #include "lock/internal.h"
-#include "multi/composite.h"
+#include "multi/group.h"
 #include "world.h"
 
 #define SIM_SERVERS 5
@@ -128,7 +128,7 @@ struct sim_parties {
     unsigned long grants, losses, refusals, doubts;
 };
 
-/* ---- parties.c ---- */
+/* ---- groups.c ---- */
 
 /* Chance and clock of what is no server's own are the first world's. */
 static inline struct sim_world *sim_home(struct sim_parties *all)
@@ -138,7 +138,7 @@ static inline struct sim_world *sim_home(struct sim_parties *all)
 
 void sim_server_now(struct sim_parties *all, unsigned server);
 
-/* ---- party_process.c ---- */
+/* ---- group_process.c ---- */
 
 struct sim_process *sim_process_new(struct sim_parties *all, unsigned index);
 /* It dies: nobody says goodbye. */
@@ -151,7 +151,7 @@ struct sim_parties *sim_parties_of(const struct sim_world *world);
 struct sim_place sim_place_of(const struct rlock__slot *slot);
 bool sim_is_rw(const struct sim_parties *all, struct sim_place place);
 
-/* ---- party_drive.c ---- */
+/* ---- group_drive.c ---- */
 
 /* The owner's call on its party has begun: its thread drives it until it is over. */
 void sim_drive(struct sim_owner *owner);
@@ -164,7 +164,7 @@ void sim_party_drop(struct sim_process *process, struct rlock__party *party);
 /* An owner's thread ends. */
 void sim_drive_thread_exit(struct sim_owner *owner);
 
-/* ---- party_owners.c ---- */
+/* ---- group_owners.c ---- */
 
 void sim_owners_start(struct sim_process *process);
 /* The next of the same owner, after one that is or NULL; itself is none. */
@@ -181,15 +181,15 @@ void sim_owner_plan(struct sim_owner *owner, int64_t pause);
 void sim_owner_asks(struct rlock__slot *slot);
 void sim_owner_hears(struct rlock__slot *slot);
 
-/* ---- party_faults.c ---- */
+/* ---- group_faults.c ---- */
 
 void sim_parties_fault(struct sim_parties *all);
 void sim_parties_heal(struct sim_parties *all);
 
-/* ---- party_check.c ---- */
+/* ---- group_check.c ---- */
 
 void sim_parties_check(struct sim_parties *all);
-/* In party_minority.c, a part of that. */
+/* In group_minority.c, a part of that. */
 /* Whether somebody refused it, whose message tells it to go. A member may be silent alone. */
 bool sim_parties_hears(const struct sim_owner *owner);
 void sim_parties_check_minority(struct sim_owner *owner, int64_t now);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a composite is made of: its members, in the order that everybody takes them in. */
-#include "multi/composite.h"
+#include "multi/group.h"
 
 #include <stdlib.h>
 

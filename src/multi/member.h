@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a party does with its members. */
-#ifndef RLOCK_MULTI_SLOT_H
-#define RLOCK_MULTI_SLOT_H
+#ifndef RLOCK_MULTI_MEMBER_H
+#define RLOCK_MULTI_MEMBER_H
 
-#include "multi/composite.h"
+#include "multi/group.h"
 
 /* The call is complete: what came of it. */
 void rlock__slot_done(struct rlock__slot *slot, int64_t now);

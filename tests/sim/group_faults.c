@@ -2,7 +2,7 @@
 /* What goes wrong between processes and servers, one thing at a time, several at once. */
 #include <stdio.h>
 
-#include "parties.h"
+#include "groups.h"
 
 static struct sim_process *any_process(struct sim_parties *all)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The constructors of multi-locks and RedLocks: which members they may have. */
 #include "base/sized.h"
-#include "client/composite.h"
+#include "client/group.h"
 #include "lock/internal.h"
-#include "multi/composite.h"
+#include "multi/group.h"
 
 /* The leaves of all members, as they were given. */
 struct leaves {

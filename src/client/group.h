@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The handle of a multi-lock or RedLock. */
-#ifndef RLOCK_CLIENT_COMPOSITE_H
-#define RLOCK_CLIENT_COMPOSITE_H
+#ifndef RLOCK_CLIENT_GROUP_H
+#define RLOCK_CLIENT_GROUP_H
 
 #include "client/lock.h"
 

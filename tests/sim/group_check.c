@@ -29,7 +29,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-#include "parties.h"
+#include "groups.h"
 #include "rw/rw.h"
 
 #define SLACK (50 * RLOCK__MS)

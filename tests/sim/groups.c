@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "groups.h"
 #include "overrun.h"
-#include "parties.h"
 #include "rw/rw.h"
 
 /* A lease ends a hundredth early for its owner. Two clocks that drift apart as far: a process's,

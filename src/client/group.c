@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Multi-locks and RedLocks: each call is a turn on its owner's party. */
-#include "client/composite.h"
+#include "client/group.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /* What a RedLock may wait for while it has a part of its members and keeps others out. */
 #include <limits.h>
 
-#include "parties.h"
+#include "groups.h"
 
 #define LAG (10 * RLOCK__MS) /* of threads that wake late */
 

@@ -2,7 +2,7 @@
 /* What owners do: take composites at random, nest, hold, sometimes for too long, give up, leave. */
 #include <utlist.h>
 
-#include "parties.h"
+#include "groups.h"
 
 void sim_owner_plan(struct sim_owner *owner, int64_t pause)
 {

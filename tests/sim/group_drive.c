@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-#include "parties.h"
+#include "groups.h"
 
 static void finish(struct rlock__call *call);
 
