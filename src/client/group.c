@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Multi-locks and RedLocks: each call is a turn on its owner's party. */
+/* Multi-locks and RedLocks: each call is a turn on its owner's group. */
 #include "client/group.h"
 
 #include <stdio.h>
@@ -25,10 +25,10 @@ static const struct rlock__composite *composite_of(const struct rlock *lock)
 /* ---- Taking and leaving ---- */
 
 /* Keeps what the members said, for rlock_members(). With the mutex held. */
-static void note_results(const struct rlock *lock, const struct rlock__party *party)
+static void note_results(const struct rlock *lock, const struct rlock__group *group)
 {
-    for (size_t i = 0; i < party->composite->n; i++) {
-        const struct rlock__slot *slot = &party->slots[i];
+    for (size_t i = 0; i < group->composite->n; i++) {
+        const struct rlock__slot *slot = &group->slots[i];
         struct rlock__result *result = &handle_of(lock)->results[i];
         bool waits = slot->state == RLOCK__SLOT_TAKING;
 
@@ -41,31 +41,31 @@ static void note_results(const struct rlock *lock, const struct rlock__party *pa
     }
 }
 
-/* One effort on a party whose turn it is: with the mutex held, but while it is driven. */
-static int run_on(const struct rlock *lock, struct rlock__party *party,
+/* One effort on a group whose turn it is: with the mutex held, but while it is driven. */
+static int run_on(const struct rlock *lock, struct rlock__group *group,
                   const struct rlock__turn *turn, const struct rlock__effort *effort, int fd,
                   struct rlock_grant *ret_grant)
 {
     int64_t now = rlock__now_us();
 
     if (effort == NULL) {
-        rlock__party_leave(party, now);
+        rlock__group_leave(group, now);
     } else {
         struct rlock__effort rest = *effort;
 
         rest.wait_us = rest.wait_us > 0 ? rlock__max(turn->deadline - now, 1) : rest.wait_us;
-        rlock__party_take(party, &rest, now);
+        rlock__group_take(group, &rest, now);
     }
-    rlock__parties_unlock();
-    rlock__turn_drive(party, fd, turn->cancel);
-    rlock__parties_lock();
+    rlock__groups_unlock();
+    rlock__turn_drive(group, fd, turn->cancel);
+    rlock__groups_lock();
     if (ret_grant != NULL) {
         now = rlock__now_us();
-        ret_grant->lease_ms = party->lease_granted_us / RLOCK__MS;
-        ret_grant->valid_ms = rlock__max(0, rlock__party_valid_until(party) - now) / RLOCK__MS;
+        ret_grant->lease_ms = group->lease_granted_us / RLOCK__MS;
+        ret_grant->valid_ms = rlock__max(0, rlock__group_valid_until(group) - now) / RLOCK__MS;
     }
-    note_results(lock, party);
-    return party->code;
+    note_results(lock, group);
+    return group->code;
 }
 
 /* Runs one effort, NULL an unlock. ret_grant: NULL not wanted. */
@@ -73,26 +73,26 @@ static int run(const struct rlock *lock, const struct rlock__turn *turn,
                const struct rlock__effort *effort, struct rlock_grant *ret_grant)
 {
     int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    struct rlock__party *party = NULL;
+    struct rlock__group *group = NULL;
     char detail[RLOCK__DETAIL_SIZE];
     int code;
 
     if (fd < 0) {
         return rlock__fail(RLOCK_ERESOURCE, "no file descriptor to wait with");
     }
-    rlock__parties_lock();
-    code = rlock__turn_begin(turn, &party);
+    rlock__groups_lock();
+    code = rlock__turn_begin(turn, &group);
     if (code == 0) {
-        code = run_on(lock, party, turn, effort, fd, ret_grant);
-        (void)snprintf(detail, sizeof(detail), "%s", party->detail);
-        rlock__turn_end(party);
+        code = run_on(lock, group, turn, effort, fd, ret_grant);
+        (void)snprintf(detail, sizeof(detail), "%s", group->detail);
+        rlock__turn_end(group);
     } else {
         if (code == RLOCK_ETIMEDOUT && effort != NULL && effort->wait_us == 0) {
             code = RLOCK_EBUSY;
         }
         (void)snprintf(detail, sizeof(detail), "lock %s: %s", lock->name.at, rlock_strerror(code));
     }
-    rlock__parties_unlock();
+    rlock__groups_unlock();
     (void)close(fd);
     return code == 0 ? 0 : rlock__fail(code, "%s", detail);
 }
@@ -164,34 +164,34 @@ static int leave(const struct rlock *lock, struct rlock__owner owner)
 /* ---- What is known without asking ---- */
 
 /* Of an owner; NULL nothing. With the mutex held. */
-static const struct rlock__party *find(const struct rlock *lock, uint64_t id)
+static const struct rlock__group *find(const struct rlock *lock, uint64_t id)
 {
     struct rlock__owner owner = {.id = id != 0 ? id : rlock__thread_number(), .given = id != 0};
 
-    return owner.id != 0 ? rlock__party_find(composite_of(lock), owner) : NULL;
+    return owner.id != 0 ? rlock__group_find(composite_of(lock), owner) : NULL;
 }
 
 static int64_t valid_until(const struct rlock *lock, uint64_t owner)
 {
-    const struct rlock__party *party;
+    const struct rlock__group *group;
     int64_t until;
 
-    rlock__parties_lock();
-    party = find(lock, owner);
-    until = party != NULL ? rlock__party_valid_until(party) : 0;
-    rlock__parties_unlock();
+    rlock__groups_lock();
+    group = find(lock, owner);
+    until = group != NULL ? rlock__group_valid_until(group) : 0;
+    rlock__groups_unlock();
     return until;
 }
 
 static uint32_t hold_count(const struct rlock *lock, uint64_t owner)
 {
-    const struct rlock__party *party;
+    const struct rlock__group *group;
     uint32_t count;
 
-    rlock__parties_lock();
-    party = find(lock, owner);
-    count = party != NULL && !party->lost ? party->count : 0;
-    rlock__parties_unlock();
+    rlock__groups_lock();
+    group = find(lock, owner);
+    count = group != NULL && !group->lost ? group->count : 0;
+    rlock__groups_unlock();
     return count;
 }
 
@@ -253,9 +253,9 @@ static int each_member(const struct rlock *lock, rlock__member_fn *fn, void *pay
     for (size_t i = 0; code == 0 && i < composite->n; i++) {
         struct rlock__result result;
 
-        rlock__parties_lock();
+        rlock__groups_lock();
         result = handle_of(lock)->results[i];
-        rlock__parties_unlock();
+        rlock__groups_unlock();
         code = fn(composite->members[i], &result, payload);
     }
     return code;

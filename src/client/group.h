@@ -10,7 +10,7 @@ struct rlock__composite;
 struct rlock__composite_lock {
     struct rlock lock;
     struct rlock__composite *composite;
-    struct rlock__result *results; /* one for each member; the parties' mutex protects them */
+    struct rlock__result *results; /* one for each member; the groups' mutex protects them */
 };
 
 /* A handle takes over the reference. NULL without memory, and then the reference is gone too. */

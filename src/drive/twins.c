@@ -20,29 +20,29 @@ static bool are_twins(const struct rlock__composite *composite, const struct rlo
     return (same || apart) && server_of(a) != 0 && server_of(a) == server_of(b);
 }
 
-static void refuse(struct rlock__party *party, const struct rlock__spec *a,
+static void refuse(struct rlock__group *group, const struct rlock__spec *a,
                    const struct rlock__spec *b, int64_t now)
 {
     char name[96];
 
-    (void)snprintf(party->detail, sizeof(party->detail),
+    (void)snprintf(group->detail, sizeof(group->detail),
                    "lock %s: clients of two members are on one server (%s and %s)",
                    rlock__text(a->name, name, sizeof(name)), a->core->server.address,
                    b->core->server.address);
-    rlock__party_refuse(party, now);
+    rlock__group_refuse(group, now);
 }
 
-void rlock__twins_refuse(struct rlock__party *party, int64_t now)
+void rlock__twins_refuse(struct rlock__group *group, int64_t now)
 {
-    struct rlock__spec *const *members = party->composite->members;
+    struct rlock__spec *const *members = group->composite->members;
 
-    if (party->composite->together) { /* one client */
+    if (group->composite->together) { /* one client */
         return;
     }
-    for (size_t i = 1; party->phase == RLOCK__PARTY_TAKING && i < party->composite->n; i++) {
+    for (size_t i = 1; group->phase == RLOCK__GROUP_TAKING && i < group->composite->n; i++) {
         for (size_t j = i; j-- > 0;) {
-            if (are_twins(party->composite, members[i], members[j])) {
-                refuse(party, members[j], members[i], now);
+            if (are_twins(group->composite, members[i], members[j])) {
+                refuse(group, members[j], members[i], now);
                 return;
             }
         }

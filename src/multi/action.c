@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a driver takes from a party and does in its members' cores. */
+/* What a driver takes from a group and does in its members' cores. */
 #include "multi/group.h"
 
 bool rlock__wish_take(struct rlock__slot *slot, void (*finish)(struct rlock__call *call),
@@ -30,13 +30,13 @@ bool rlock__wish_take(struct rlock__slot *slot, void (*finish)(struct rlock__cal
     return wished;
 }
 
-size_t rlock__wishes_take(struct rlock__party *party, void (*finish)(struct rlock__call *call),
+size_t rlock__wishes_take(struct rlock__group *group, void (*finish)(struct rlock__call *call),
                           struct rlock__wish wishes[static RLOCK__MEMBERS_MAX])
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < party->composite->n; i++) {
-        n += rlock__wish_take(&party->slots[i], finish, &wishes[n]);
+    for (size_t i = 0; i < group->composite->n; i++) {
+        n += rlock__wish_take(&group->slots[i], finish, &wishes[n]);
     }
     return n;
 }
@@ -52,12 +52,12 @@ void rlock__wish_carry_out(const struct rlock__wish *wish, int64_t now)
         atomic_store(&wish->slot->silent, pipeline->sent != NULL ? now - pipeline->sent->t0 : 0);
         rlock__core_begin(wish->core, call, now);
     } else if (wish->seal) {
-        rlock__core_seal(wish->core, wish->slot->spec, wish->slot->party->owner);
+        rlock__core_seal(wish->core, wish->slot->spec, wish->slot->group->owner);
     } else if (wish->give_up && call->kind == RLOCK__ACQUIRE && call->core != NULL) {
         rlock__core_give_up(wish->core, call, RLOCK_ECANCELED, now);
     }
     if (wish->end_renewal) {
-        rlock__core_end_renewal(wish->core, wish->slot->spec, wish->slot->party->owner);
+        rlock__core_end_renewal(wish->core, wish->slot->spec, wish->slot->group->owner);
     }
     if (wish->listen) {
         rlock__core_begin(wish->core, &wish->slot->ear, now);

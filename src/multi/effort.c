@@ -6,73 +6,73 @@
 
 #include "multi/member.h"
 
-static void say(struct rlock__party *party, int code)
+static void say(struct rlock__group *group, int code)
 {
     char name[96];
 
-    (void)snprintf(party->detail, sizeof(party->detail), "lock %s: %s",
-                   rlock__text(party->composite->name, name, sizeof(name)), rlock_strerror(code));
+    (void)snprintf(group->detail, sizeof(group->detail), "lock %s: %s",
+                   rlock__text(group->composite->name, name, sizeof(name)), rlock_strerror(code));
 }
 
-void rlock__effort_end(struct rlock__party *party, int code)
+void rlock__effort_end(struct rlock__group *group, int code)
 {
-    rlock__party_ignore(party);
-    party->phase = RLOCK__PARTY_IDLE;
-    party->timer_at = RLOCK__NEVER;
-    party->code = code;
-    party->complete = true;
-    if (party->lost || party->count == 0) { /* also by the end of a client, meanwhile */
-        rlock__party_shed(party);
+    rlock__group_ignore(group);
+    group->phase = RLOCK__GROUP_IDLE;
+    group->timer_at = RLOCK__NEVER;
+    group->code = code;
+    group->complete = true;
+    if (group->lost || group->count == 0) { /* also by the end of a client, meanwhile */
+        rlock__group_shed(group);
     }
-    for (size_t i = 0; i < party->composite->n; i++) {
-        rlock__slot_settle_renewal(&party->slots[i]);
+    for (size_t i = 0; i < group->composite->n; i++) {
+        rlock__slot_settle_renewal(&group->slots[i]);
     }
-    if (code != 0 && party->detail[0] == '\0') {
-        say(party, code);
+    if (code != 0 && group->detail[0] == '\0') {
+        say(group, code);
     }
 }
 
-void rlock__party_blame(struct rlock__party *party, const struct rlock__slot *slot)
+void rlock__group_blame(struct rlock__group *group, const struct rlock__slot *slot)
 {
-    (void)snprintf(party->detail, sizeof(party->detail), "%s", slot->call.detail);
+    (void)snprintf(group->detail, sizeof(group->detail), "%s", slot->call.detail);
 }
 
-static void seal(struct rlock__party *party)
+static void seal(struct rlock__group *group)
 {
-    for (size_t i = 0; i < party->composite->n; i++) {
-        struct rlock__slot *slot = &party->slots[i];
+    for (size_t i = 0; i < group->composite->n; i++) {
+        struct rlock__slot *slot = &group->slots[i];
 
         slot->seal = slot->state == RLOCK__SLOT_HELD && slot->kept;
     }
 }
 
-void rlock__party_taken(struct rlock__party *party, int64_t now)
+void rlock__group_taken(struct rlock__group *group, int64_t now)
 {
-    party->count++;
-    party->lease_granted_us =
-        party->effort.lease_us != 0 ? party->effort.lease_us : party->effort.renewed_lease_us;
-    if (rlock__party_valid_until(party) <= now) { /* taken, and over already */
-        party->count--;
-        rlock__party_back_out(party, party->count > 0 ? RLOCK_ELOST : RLOCK_ETIMEDOUT, now);
+    group->count++;
+    group->lease_granted_us =
+        group->effort.lease_us != 0 ? group->effort.lease_us : group->effort.renewed_lease_us;
+    if (rlock__group_valid_until(group) <= now) { /* taken, and over already */
+        group->count--;
+        rlock__group_back_out(group, group->count > 0 ? RLOCK_ELOST : RLOCK_ETIMEDOUT, now);
         return;
     }
-    if (party->effort.lease_us == 0 && party->renewed_from == 0) {
-        party->renewed_from = party->count;
+    if (group->effort.lease_us == 0 && group->renewed_from == 0) {
+        group->renewed_from = group->count;
     }
-    seal(party);
-    rlock__effort_end(party, 0);
-    if (party->composite->ops->counts_alone) { /* what a level more was asked for is there */
-        rlock__party_shed_levels(party);
+    seal(group);
+    rlock__effort_end(group, 0);
+    if (group->composite->ops->counts_alone) { /* what a level more was asked for is there */
+        rlock__group_shed_levels(group);
     }
 }
 
 /* Members whose outcome is open: in this round, or since an earlier one. */
-static size_t doubts(const struct rlock__party *party, int64_t now)
+static size_t doubts(const struct rlock__group *group, int64_t now)
 {
-    size_t n = rlock__party_running(party);
+    size_t n = rlock__group_running(group);
 
-    for (size_t i = 0; i < party->composite->n; i++) {
-        const struct rlock__slot *slot = &party->slots[i];
+    for (size_t i = 0; i < group->composite->n; i++) {
+        const struct rlock__slot *slot = &group->slots[i];
 
         n += !slot->running &&
              (slot->code == RLOCK_EINDOUBT || slot->unheard || now < slot->open_until);
@@ -80,63 +80,63 @@ static size_t doubts(const struct rlock__party *party, int64_t now)
     return n;
 }
 
-bool rlock__effort_is_open(const struct rlock__party *party, int64_t now)
+bool rlock__effort_is_open(const struct rlock__group *group, int64_t now)
 {
-    size_t n = doubts(party, now);
+    size_t n = doubts(group, now);
 
-    return n > 0 && party->composite->ops->in_doubt(party, n);
+    return n > 0 && group->composite->ops->in_doubt(group, n);
 }
 
-void rlock__effort_listen(struct rlock__party *party, int64_t now)
+void rlock__effort_listen(struct rlock__group *group, int64_t now)
 {
-    rlock__party_listen(party);
-    if (rlock__party_has_spoken(party)) {
-        party->composite->ops->heard(party, now);
+    rlock__group_listen(group);
+    if (rlock__group_has_spoken(group)) {
+        group->composite->ops->heard(group, now);
     }
 }
 
-void rlock__effort_backed_out(struct rlock__party *party, int64_t now)
+void rlock__effort_backed_out(struct rlock__group *group, int64_t now)
 {
-    bool nested = party->count > 0; /* a level more is asked for once: nobody waits for it */
-    int64_t at = nested ? RLOCK__NEVER : party->composite->ops->again_at(party, now);
+    bool nested = group->count > 0; /* a level more is asked for once: nobody waits for it */
+    int64_t at = nested ? RLOCK__NEVER : group->composite->ops->again_at(group, now);
 
-    if (at == RLOCK__NEVER && rlock__effort_is_open(party, now)) {
-        party->detail[0] = '\0';
-        rlock__effort_end(party, RLOCK_EINDOUBT);
+    if (at == RLOCK__NEVER && rlock__effort_is_open(group, now)) {
+        group->detail[0] = '\0';
+        rlock__effort_end(group, RLOCK_EINDOUBT);
     } else if (at == RLOCK__NEVER) {
-        rlock__effort_end(party, party->code);
+        rlock__effort_end(group, group->code);
     } else {
-        party->phase = RLOCK__PARTY_PAUSING;
-        party->timer_at = at;
-        rlock__effort_listen(party, now);
+        group->phase = RLOCK__GROUP_PAUSING;
+        group->timer_at = at;
+        rlock__effort_listen(group, now);
     }
 }
 
-bool rlock__effort_is_back(struct rlock__party *party, int64_t now)
+bool rlock__effort_is_back(struct rlock__group *group, int64_t now)
 {
-    const struct rlock__composite_ops *ops = party->composite->ops;
+    const struct rlock__composite_ops *ops = group->composite->ops;
 
-    for (size_t i = 0; i < party->composite->n; i++) {
-        const struct rlock__slot *slot = &party->slots[i];
+    for (size_t i = 0; i < group->composite->n; i++) {
+        const struct rlock__slot *slot = &group->slots[i];
 
         if (slot->running && (!ops->counts_alone || slot->state == RLOCK__SLOT_LEAVING)) {
             return false;
         }
     }
-    return rlock__party_running(party) == 0 ||
-           (party->count == 0 && ops->again_at(party, now) != RLOCK__NEVER);
+    return rlock__group_running(group) == 0 ||
+           (group->count == 0 && ops->again_at(group, now) != RLOCK__NEVER);
 }
 
-void rlock__party_back_out(struct rlock__party *party, int code, int64_t now)
+void rlock__group_back_out(struct rlock__group *group, int code, int64_t now)
 {
-    int64_t until = rlock__min(party->deadline, now + party->effort.op_timeout_us);
-    bool patient = code != RLOCK_ECANCELED && !party->composite->ops->counts_alone;
+    int64_t until = rlock__min(group->deadline, now + group->effort.op_timeout_us);
+    bool patient = code != RLOCK_ECANCELED && !group->composite->ops->counts_alone;
 
-    party->phase = RLOCK__PARTY_BACKING_OUT;
-    party->code = code;
-    party->timer_at = rlock__max(now + RLOCK__GRACE_US, patient ? until : 0);
-    rlock__party_shed(party);
-    if (rlock__effort_is_back(party, now)) {
-        rlock__effort_backed_out(party, now);
+    group->phase = RLOCK__GROUP_BACKING_OUT;
+    group->code = code;
+    group->timer_at = rlock__max(now + RLOCK__GRACE_US, patient ? until : 0);
+    rlock__group_shed(group);
+    if (rlock__effort_is_back(group, now)) {
+        rlock__effort_backed_out(group, now);
     }
 }

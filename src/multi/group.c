@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A party's life: taken level by level, left level by level, or lost. What is under way when nobody
+ * A group's life: taken level by level, left level by level, or lost. What is under way when nobody
  * waits any more is settled as it completes.
  */
 #include "multi/group.h"
@@ -14,7 +14,7 @@
 
 #define LATE_US (10 * RLOCK__MS) /* beyond its deadline a member's call is not waited for */
 
-/* ---- Parties ---- */
+/* ---- Groups ---- */
 
 static struct rlock__loss *loss_new(const struct rlock__composite *composite,
                                     struct rlock__owner owner)
@@ -31,185 +31,185 @@ static struct rlock__loss *loss_new(const struct rlock__composite *composite,
     return loss;
 }
 
-struct rlock__party *rlock__party_new(struct rlock__composite *composite, struct rlock__owner owner,
+struct rlock__group *rlock__group_new(struct rlock__composite *composite, struct rlock__owner owner,
                                       uint64_t *random)
 {
-    struct rlock__party *party =
-        calloc(1, sizeof(*party) + composite->n * sizeof(struct rlock__slot));
+    struct rlock__group *group =
+        calloc(1, sizeof(*group) + composite->n * sizeof(struct rlock__slot));
 
-    if (party == NULL) {
+    if (group == NULL) {
         return NULL;
     }
-    party->loss = loss_new(composite, owner);
+    group->loss = loss_new(composite, owner);
     if (composite->together) {
-        party->team = calloc(1, sizeof(*party->team) + composite->n * sizeof(struct rlock__call *));
+        group->team = calloc(1, sizeof(*group->team) + composite->n * sizeof(struct rlock__call *));
     }
-    if (party->loss == NULL || (composite->together && party->team == NULL)) {
-        (void)rlock__loss_free(party->loss);
-        free(party->team);
-        free(party);
+    if (group->loss == NULL || (composite->together && group->team == NULL)) {
+        (void)rlock__loss_free(group->loss);
+        free(group->team);
+        free(group);
         return NULL;
     }
-    party->composite = rlock__composite_ref(composite);
-    party->owner = owner;
-    party->random = random;
-    party->timer_at = RLOCK__NEVER;
+    group->composite = rlock__composite_ref(composite);
+    group->owner = owner;
+    group->random = random;
+    group->timer_at = RLOCK__NEVER;
     for (size_t i = 0; i < composite->n; i++) {
-        party->slots[i].party = party;
-        party->slots[i].spec = composite->members[i];
+        group->slots[i].group = group;
+        group->slots[i].spec = composite->members[i];
     }
-    return party;
+    return group;
 }
 
-void rlock__party_free(struct rlock__party *party)
+void rlock__group_free(struct rlock__group *group)
 {
-    for (size_t i = 0; i < party->composite->n; i++) {
-        (void)rlock__claim_unref(party->slots[i].claim);
+    for (size_t i = 0; i < group->composite->n; i++) {
+        (void)rlock__claim_unref(group->slots[i].claim);
     }
-    (void)rlock__loss_free(party->loss);
-    (void)rlock__composite_unref(party->composite);
-    free(party->team);
-    free(party);
+    (void)rlock__loss_free(group->loss);
+    (void)rlock__composite_unref(group->composite);
+    free(group->team);
+    free(group);
 }
 
-size_t rlock__party_running(const struct rlock__party *party)
+size_t rlock__group_running(const struct rlock__group *group)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < party->composite->n; i++) {
-        n += party->slots[i].running;
+    for (size_t i = 0; i < group->composite->n; i++) {
+        n += group->slots[i].running;
     }
     return n;
 }
 
-bool rlock__party_is_over(const struct rlock__party *party)
+bool rlock__group_is_over(const struct rlock__group *group)
 {
     bool listening = false;
 
-    for (size_t i = 0; i < party->composite->n; i++) {
-        listening = listening || party->slots[i].listening;
+    for (size_t i = 0; i < group->composite->n; i++) {
+        listening = listening || group->slots[i].listening;
     }
-    return party->count == 0 && party->phase == RLOCK__PARTY_IDLE &&
-           rlock__party_running(party) == 0 && !listening;
+    return group->count == 0 && group->phase == RLOCK__GROUP_IDLE &&
+           rlock__group_running(group) == 0 && !listening;
 }
 
-int64_t rlock__party_valid_until(const struct rlock__party *party)
+int64_t rlock__group_valid_until(const struct rlock__group *group)
 {
-    return party->count == 0 || party->lost ? 0 : party->composite->ops->valid_until(party);
+    return group->count == 0 || group->lost ? 0 : group->composite->ops->valid_until(group);
 }
 
-int64_t rlock__party_random(const struct rlock__party *party, int64_t n)
+int64_t rlock__group_random(const struct rlock__group *group, int64_t n)
 {
-    return rlock__random_below(party->random, n);
+    return rlock__random_below(group->random, n);
 }
 
-int64_t rlock__party_remains(const struct rlock__party *party, int64_t now)
+int64_t rlock__group_remains(const struct rlock__group *group, int64_t now)
 {
-    if (party->effort.wait_us == 0) {
+    if (group->effort.wait_us == 0) {
         return 0;
     }
-    return party->deadline == RLOCK__NEVER ? RLOCK__NEVER : rlock__max(party->deadline - now, 0);
+    return group->deadline == RLOCK__NEVER ? RLOCK__NEVER : rlock__max(group->deadline - now, 0);
 }
 
 /* ---- Events ---- */
 
-static void lose(struct rlock__party *party, enum rlock_reason reason)
+static void lose(struct rlock__group *group, enum rlock_reason reason)
 {
-    party->lost = true;
-    if (party->loss != NULL) {
-        party->loss->reason = reason;
-        DL_APPEND(party->untold, party->loss);
-        party->loss = NULL;
+    group->lost = true;
+    if (group->loss != NULL) {
+        group->loss->reason = reason;
+        DL_APPEND(group->untold, group->loss);
+        group->loss = NULL;
     }
 }
 
-void rlock__party_take(struct rlock__party *party, const struct rlock__effort *effort, int64_t now)
+void rlock__group_take(struct rlock__group *group, const struct rlock__effort *effort, int64_t now)
 {
     int64_t wait = effort->wait_us == 0 ? effort->op_timeout_us : effort->wait_us;
 
-    party->effort = *effort;
-    party->complete = false;
-    if (party->loss == NULL) { /* reported, the last time */
-        party->loss = loss_new(party->composite, party->owner);
+    group->effort = *effort;
+    group->complete = false;
+    if (group->loss == NULL) { /* reported, the last time */
+        group->loss = loss_new(group->composite, group->owner);
     }
-    party->code = 0;
-    party->detail[0] = '\0';
-    party->rounds = 0;
-    party->apart = party->team == NULL;
-    party->deadline = effort->wait_us < 0 ? RLOCK__NEVER : rlock__later(now, wait);
-    if (party->loss == NULL) {
-        rlock__effort_end(party, RLOCK_ENOMEM);
+    group->code = 0;
+    group->detail[0] = '\0';
+    group->rounds = 0;
+    group->apart = group->team == NULL;
+    group->deadline = effort->wait_us < 0 ? RLOCK__NEVER : rlock__later(now, wait);
+    if (group->loss == NULL) {
+        rlock__effort_end(group, RLOCK_ENOMEM);
         return;
     }
-    party->phase = RLOCK__PARTY_TAKING;
-    party->timer_at = rlock__later(party->deadline, LATE_US);
-    for (size_t i = 0; i < party->composite->n; i++) {
-        party->slots[i].tried = false;
-        party->slots[i].answer = RLOCK__SLOT_UNHEARD;
-        party->slots[i].open_until = 0;
-        party->slots[i].unheard = false;
+    group->phase = RLOCK__GROUP_TAKING;
+    group->timer_at = rlock__later(group->deadline, LATE_US);
+    for (size_t i = 0; i < group->composite->n; i++) {
+        group->slots[i].tried = false;
+        group->slots[i].answer = RLOCK__SLOT_UNHEARD;
+        group->slots[i].open_until = 0;
+        group->slots[i].unheard = false;
     }
-    if (party->count > 0 && !party->lost && rlock__party_valid_until(party) <= now) {
-        lose(party, RLOCK_LOST_EXPIRED);
-        rlock__party_shed(party);
+    if (group->count > 0 && !group->lost && rlock__group_valid_until(group) <= now) {
+        lose(group, RLOCK_LOST_EXPIRED);
+        rlock__group_shed(group);
     }
-    if (party->lost) {
-        rlock__effort_end(party, RLOCK_ELOST);
-    } else if (party->count > 0) {
-        party->composite->ops->nest(party, now);
+    if (group->lost) {
+        rlock__effort_end(group, RLOCK_ELOST);
+    } else if (group->count > 0) {
+        group->composite->ops->nest(group, now);
     } else {
-        party->composite->ops->take(party, now);
+        group->composite->ops->take(group, now);
     }
 }
 
 /* The code of an unlock, once its members have been left. */
-static void check_left(struct rlock__party *party)
+static void check_left(struct rlock__group *group)
 {
     int code = 0;
 
-    if (party->composite->ops->left(party, &code)) {
-        rlock__effort_end(party, code);
+    if (group->composite->ops->left(group, &code)) {
+        rlock__effort_end(group, code);
     }
 }
 
-static void drop_level(struct rlock__party *party)
+static void drop_level(struct rlock__group *group)
 {
-    party->count--;
-    party->renewed_from = party->renewed_from > party->count ? 0 : party->renewed_from;
+    group->count--;
+    group->renewed_from = group->renewed_from > group->count ? 0 : group->renewed_from;
 }
 
-static void leave_lost(struct rlock__party *party)
+static void leave_lost(struct rlock__group *group)
 {
-    drop_level(party);
-    rlock__effort_end(party, RLOCK_ELOST); /* and gives back what is there still */
-    party->lost = party->count > 0;
+    drop_level(group);
+    rlock__effort_end(group, RLOCK_ELOST); /* and gives back what is there still */
+    group->lost = group->count > 0;
 }
 
-void rlock__party_leave(struct rlock__party *party, int64_t now)
+void rlock__group_leave(struct rlock__group *group, int64_t now)
 {
-    party->complete = false;
-    party->detail[0] = '\0';
-    if (party->count == 0) {
-        rlock__effort_end(party, RLOCK_ENOTOWNER);
+    group->complete = false;
+    group->detail[0] = '\0';
+    if (group->count == 0) {
+        rlock__effort_end(group, RLOCK_ENOTOWNER);
         return;
     }
-    if (!party->lost && rlock__party_valid_until(party) <= now) {
-        lose(party, RLOCK_LOST_EXPIRED);
-        rlock__party_shed(party);
+    if (!group->lost && rlock__group_valid_until(group) <= now) {
+        lose(group, RLOCK_LOST_EXPIRED);
+        rlock__group_shed(group);
     }
-    if (party->lost) {
-        leave_lost(party);
+    if (group->lost) {
+        leave_lost(group);
         return;
     }
-    party->phase = RLOCK__PARTY_LEAVING;
-    drop_level(party);
-    if (party->count > 0 && party->composite->ops->counts_alone) {
-        rlock__effort_end(party, 0);
+    group->phase = RLOCK__GROUP_LEAVING;
+    drop_level(group);
+    if (group->count > 0 && group->composite->ops->counts_alone) {
+        rlock__effort_end(group, 0);
         return;
     }
-    party->timer_at = now + party->effort.op_timeout_us + LATE_US;
-    rlock__party_shed(party);
-    check_left(party);
+    group->timer_at = now + group->effort.op_timeout_us + LATE_US;
+    rlock__group_shed(group);
+    check_left(group);
 }
 
 static void heard(struct rlock__slot *slot, int64_t now)
@@ -217,105 +217,105 @@ static void heard(struct rlock__slot *slot, int64_t now)
     slot->spoke = true;
     if (slot->ear.step == RLOCK__COMPLETE) {
         slot->listening = false;
-    } else if (slot->party->phase == RLOCK__PARTY_PAUSING) {
-        slot->party->composite->ops->heard(slot->party, now);
+    } else if (slot->group->phase == RLOCK__GROUP_PAUSING) {
+        slot->group->composite->ops->heard(slot->group, now);
     }
 }
 
-void rlock__party_done(struct rlock__call *call, int64_t now)
+void rlock__group_done(struct rlock__call *call, int64_t now)
 {
     struct rlock__slot *slot = call->payload;
-    struct rlock__party *party = slot->party;
+    struct rlock__group *group = slot->group;
 
     if (call == &slot->ear) {
         heard(slot, now);
         return;
     }
     rlock__slot_done(slot, now);
-    switch (party->phase) {
-    case RLOCK__PARTY_TAKING:
+    switch (group->phase) {
+    case RLOCK__GROUP_TAKING:
         if (!slot->tried) { /* left over from an earlier effort */
             rlock__slot_tidy(slot);
         }
-        party->composite->ops->moved(party, slot, now);
+        group->composite->ops->moved(group, slot, now);
         break;
-    case RLOCK__PARTY_BACKING_OUT:
+    case RLOCK__GROUP_BACKING_OUT:
         rlock__slot_tidy(slot);
-        if (rlock__effort_is_back(party, now)) {
-            rlock__effort_backed_out(party, now);
+        if (rlock__effort_is_back(group, now)) {
+            rlock__effort_backed_out(group, now);
         }
         break;
-    case RLOCK__PARTY_LEAVING:
+    case RLOCK__GROUP_LEAVING:
         rlock__slot_tidy(slot);
-        check_left(party);
+        check_left(group);
         break;
-    case RLOCK__PARTY_IDLE:
+    case RLOCK__GROUP_IDLE:
         rlock__slot_tidy(slot);
         break;
-    case RLOCK__PARTY_PAUSING: /* which did not wait for a silent member's refusal */
+    case RLOCK__GROUP_PAUSING: /* which did not wait for a silent member's refusal */
         rlock__slot_tidy(slot);
-        rlock__effort_listen(party, now);
+        rlock__effort_listen(group, now);
         break;
     }
 }
 
-void rlock__party_timer(struct rlock__party *party, int64_t now)
+void rlock__group_timer(struct rlock__group *group, int64_t now)
 {
-    if (party->phase == RLOCK__PARTY_TAKING && party->composite->ops->patience != NULL) {
-        party->timer_at = rlock__min(party->composite->ops->patience(party),
-                                     rlock__later(party->deadline, LATE_US));
+    if (group->phase == RLOCK__GROUP_TAKING && group->composite->ops->patience != NULL) {
+        group->timer_at = rlock__min(group->composite->ops->patience(group),
+                                     rlock__later(group->deadline, LATE_US));
     }
-    if (now < party->timer_at) {
+    if (now < group->timer_at) {
         return;
     }
-    party->timer_at = RLOCK__NEVER;
-    if (party->phase == RLOCK__PARTY_LEAVING) {
-        rlock__effort_end(party, RLOCK_EINDOUBT);
-    } else if (party->phase == RLOCK__PARTY_TAKING) {
-        rlock__party_back_out(party, party->composite->ops->verdict(party, true), now);
-    } else if (party->phase == RLOCK__PARTY_PAUSING) {
-        party->phase = RLOCK__PARTY_TAKING;
-        party->detail[0] = '\0'; /* what that says is of the round before */
-        party->timer_at = rlock__later(party->deadline, LATE_US);
-        party->composite->ops->take(party, now);
-    } else if (party->phase == RLOCK__PARTY_BACKING_OUT) {
-        rlock__effort_backed_out(party, now);
+    group->timer_at = RLOCK__NEVER;
+    if (group->phase == RLOCK__GROUP_LEAVING) {
+        rlock__effort_end(group, RLOCK_EINDOUBT);
+    } else if (group->phase == RLOCK__GROUP_TAKING) {
+        rlock__group_back_out(group, group->composite->ops->verdict(group, true), now);
+    } else if (group->phase == RLOCK__GROUP_PAUSING) {
+        group->phase = RLOCK__GROUP_TAKING;
+        group->detail[0] = '\0'; /* what that says is of the round before */
+        group->timer_at = rlock__later(group->deadline, LATE_US);
+        group->composite->ops->take(group, now);
+    } else if (group->phase == RLOCK__GROUP_BACKING_OUT) {
+        rlock__effort_backed_out(group, now);
     }
 }
 
-void rlock__party_cancel(struct rlock__party *party, int64_t now)
+void rlock__group_cancel(struct rlock__group *group, int64_t now)
 {
-    if (party->phase == RLOCK__PARTY_TAKING) { /* its members' calls may not have begun yet */
-        rlock__party_back_out(party, RLOCK_ECANCELED, now);
-    } else if (party->phase == RLOCK__PARTY_PAUSING) {
-        party->detail[0] = '\0';
-        rlock__effort_end(party,
-                          rlock__effort_is_open(party, now) ? RLOCK_EINDOUBT : RLOCK_ECANCELED);
-    } else if (party->phase == RLOCK__PARTY_BACKING_OUT) { /* no round more, and no long wait */
-        if (party->composite->ops->again_at(party, now) != RLOCK__NEVER) {
-            party->code = RLOCK_ECANCELED;
-            party->detail[0] = '\0';
+    if (group->phase == RLOCK__GROUP_TAKING) { /* its members' calls may not have begun yet */
+        rlock__group_back_out(group, RLOCK_ECANCELED, now);
+    } else if (group->phase == RLOCK__GROUP_PAUSING) {
+        group->detail[0] = '\0';
+        rlock__effort_end(group,
+                          rlock__effort_is_open(group, now) ? RLOCK_EINDOUBT : RLOCK_ECANCELED);
+    } else if (group->phase == RLOCK__GROUP_BACKING_OUT) { /* no round more, and no long wait */
+        if (group->composite->ops->again_at(group, now) != RLOCK__NEVER) {
+            group->code = RLOCK_ECANCELED;
+            group->detail[0] = '\0';
         }
-        party->timer_at = rlock__min(party->timer_at, now + RLOCK__GRACE_US);
+        group->timer_at = rlock__min(group->timer_at, now + RLOCK__GRACE_US);
     }
 }
 
-void rlock__party_refuse(struct rlock__party *party, int64_t now)
+void rlock__group_refuse(struct rlock__group *group, int64_t now)
 {
-    if (party->phase == RLOCK__PARTY_TAKING) {
-        rlock__party_back_out(party, RLOCK_EINVAL, now);
+    if (group->phase == RLOCK__GROUP_TAKING) {
+        rlock__group_back_out(group, RLOCK_EINVAL, now);
     }
 }
 
-void rlock__party_abandon(struct rlock__party *party, enum rlock_reason reason)
+void rlock__group_abandon(struct rlock__group *group, enum rlock_reason reason)
 {
-    if (party->count > 0 && !party->lost) {
-        lose(party, reason);
+    if (group->count > 0 && !group->lost) {
+        lose(group, reason);
     }
-    party->count = party->renewed_from = 0;
-    party->lost = false;
-    for (size_t i = 0; i < party->composite->n; i++) {
-        struct rlock__slot *slot = &party->slots[i];
+    group->count = group->renewed_from = 0;
+    group->lost = false;
+    for (size_t i = 0; i < group->composite->n; i++) {
+        struct rlock__slot *slot = &group->slots[i];
 
         if (slot->state == RLOCK__SLOT_HELD) { /* its core forgets it */
             slot->levels = slot->renewed_from = 0;
@@ -326,18 +326,18 @@ void rlock__party_abandon(struct rlock__party *party, enum rlock_reason reason)
     }
 }
 
-void rlock__party_member_lost(struct rlock__party *party, enum rlock_reason reason, int64_t now)
+void rlock__group_member_lost(struct rlock__group *group, enum rlock_reason reason, int64_t now)
 {
-    if (party->count == 0 || party->lost || rlock__party_valid_until(party) > now) {
+    if (group->count == 0 || group->lost || rlock__group_valid_until(group) > now) {
         return;
     }
-    lose(party, reason);
+    lose(group, reason);
     if (reason == RLOCK_LOST_CLOSED) { /* nobody will unlock it */
-        party->count = party->renewed_from = 0;
-        party->lost = false;
+        group->count = group->renewed_from = 0;
+        group->lost = false;
     }
-    if (party->phase == RLOCK__PARTY_IDLE || party->phase == RLOCK__PARTY_LEAVING) {
-        rlock__party_shed(
-            party); /* the others are given back: an unlock waits for that, else nobody */
+    if (group->phase == RLOCK__GROUP_IDLE || group->phase == RLOCK__GROUP_LEAVING) {
+        rlock__group_shed(
+            group); /* the others are given back: an unlock waits for that, else nobody */
     }
 }

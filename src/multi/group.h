@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Locks made of locks: what the multi-lock and the RedLock share. Sans-I/O like the core: a party
+ * Locks made of locks: what the multi-lock and the RedLock share. Sans-I/O like the core: a group
  * is driven by events (a call begins, a member's call is complete, a member's hold is lost, a
  * timer) and answers with wishes, which its driver carries out after it dropped the mutex that
- * protects the party:
+ * protects the group:
  *
  *   slot.wish        a member's call is to be begun, or given up
  *   slot.ear_wish    its channel is to be heard, or no more
  *   slot.seal        a member's hold is to be renewed no longer
- *   party.untold     the whole was lost, and that is to be reported
- *   party.complete   the effort is over: party.code, party.detail
- *   party.timer_at   when rlock__party_timer() is due; also after wishes were carried out
+ *   group.untold     the whole was lost, and that is to be reported
+ *   group.complete   the effort is over: group.code, group.detail
+ *   group.timer_at   when rlock__group_timer() is due; also after wishes were carried out
  *
  * The members' holds are ordinary holds of the same owner in their own clients.
  */
@@ -21,40 +21,40 @@
 
 #define RLOCK__MEMBERS_MAX 64
 
-struct rlock__party;
+struct rlock__group;
 struct rlock__slot;
 
-/* How a kind of composite goes about it. Each runs under the mutex that protects the party. */
+/* How a kind of composite goes about it. Each runs under the mutex that protects the group. */
 struct rlock__composite_ops {
     const char *kind; /* "multi" */
     unsigned caps;    /* enum rlock__caps */
     /* A new effort to take it begins, or goes on after a pause: wishes for the first calls. */
-    void (*take)(struct rlock__party *party, int64_t now);
+    void (*take)(struct rlock__group *group, int64_t now);
     /* A member's call is complete, of this effort or (not .tried) an earlier one: goes on,
      * succeeds, or backs out. */
-    void (*moved)(struct rlock__party *party, struct rlock__slot *slot, int64_t now);
+    void (*moved)(struct rlock__group *group, struct rlock__slot *slot, int64_t now);
     /* A member's channel spoke, or is heard from now on. NULL: while it pauses it hears none. */
-    void (*heard)(struct rlock__party *party, int64_t now);
+    void (*heard)(struct rlock__group *group, int64_t now);
     /* How long members' calls that run are waited for. NULL: to the effort's deadline. */
-    int64_t (*patience)(const struct rlock__party *party);
+    int64_t (*patience)(const struct rlock__group *group);
     /* What to say when it is not taken: for certain, or (late) by the deadline. Code, and text. */
-    int (*verdict)(struct rlock__party *party, bool late);
+    int (*verdict)(struct rlock__group *group, bool late);
     /* Whether the effort may go on after a back-out, and when; RLOCK__NEVER it may not. */
-    int64_t (*again_at)(struct rlock__party *party, int64_t now);
+    int64_t (*again_at)(struct rlock__group *group, int64_t now);
     /* One more level of a hold. */
-    void (*nest)(struct rlock__party *party, int64_t now);
+    void (*nest)(struct rlock__group *group, int64_t now);
     /* Until when the members that are held make the whole valid. */
-    int64_t (*valid_until)(const struct rlock__party *party);
+    int64_t (*valid_until)(const struct rlock__group *group);
     /* Whether a release is done, and with which code; the slots say how theirs went. */
-    bool (*left)(const struct rlock__party *party, int *ret_code);
+    bool (*left)(const struct rlock__group *group, int *ret_code);
     /* Whether so many members without a known outcome leave that of the whole open. */
-    bool (*in_doubt)(const struct rlock__party *party, size_t n);
+    bool (*in_doubt)(const struct rlock__group *group, size_t n);
     /* levels are counted here alone: its members know of one, and of another one while they are
      * asked for a longer lease, or to be renewed */
     bool counts_alone;
 };
 
-/* What a composite is. Immutable, shared by handles and parties, reference counted. */
+/* What a composite is. Immutable, shared by handles and groups, reference counted. */
 struct rlock__composite {
     const struct rlock__composite_ops *ops;
     size_t n, quorum;
@@ -66,12 +66,12 @@ struct rlock__composite {
     struct rlock__spec *members[]; /* in canonical order */
 };
 
-/* One member of a party. */
+/* One member of a group. */
 struct rlock__slot {
-    struct rlock__party *party;
+    struct rlock__group *group;
     struct rlock__spec *spec; /* the composite's */
     enum {
-        RLOCK__SLOT_OUT,     /* nothing of this party is at the member, as far as is known */
+        RLOCK__SLOT_OUT,     /* nothing of this group is at the member, as far as is known */
         RLOCK__SLOT_TAKING,  /* an acquisition runs */
         RLOCK__SLOT_HELD,    /* levels > 0 */
         RLOCK__SLOT_LEAVING, /* a release runs */
@@ -106,7 +106,7 @@ struct rlock__effort {
 };
 
 /* One owner's hold of a composite, and the effort under way. One effort at a time. */
-struct rlock__party {
+struct rlock__group {
     struct rlock__composite *composite;
     struct rlock__owner owner;
     uint32_t count;             /* levels that are held */
@@ -115,11 +115,11 @@ struct rlock__party {
     struct rlock__loss *untold; /* its loss, to be reported: the driver takes it over */
     struct rlock__loss *loss;   /* the next one */
     enum {
-        RLOCK__PARTY_IDLE,
-        RLOCK__PARTY_TAKING,
-        RLOCK__PARTY_BACKING_OUT, /* what was taken is given back */
-        RLOCK__PARTY_PAUSING,     /* before the next round */
-        RLOCK__PARTY_LEAVING,
+        RLOCK__GROUP_IDLE,
+        RLOCK__GROUP_TAKING,
+        RLOCK__GROUP_BACKING_OUT, /* what was taken is given back */
+        RLOCK__GROUP_PAUSING,     /* before the next round */
+        RLOCK__GROUP_LEAVING,
     } phase;
     struct rlock__effort effort;
     int64_t deadline, timer_at;
@@ -134,7 +134,7 @@ struct rlock__party {
     int64_t lease_granted_us;
     char detail[RLOCK__DETAIL_SIZE];
     /* the driver's own */
-    struct rlock__party *prev, *next;
+    struct rlock__group *prev, *next;
     unsigned users;
     bool busy; /* a thread has its turn */
     void *waiter;
@@ -149,29 +149,29 @@ struct rlock__composite *rlock__composite_unref(struct rlock__composite *composi
 /* Whether two are the same lock. */
 bool rlock__composite_equal(const struct rlock__composite *a, const struct rlock__composite *b);
 
-struct rlock__party *rlock__party_new(struct rlock__composite *composite, struct rlock__owner owner,
+struct rlock__group *rlock__group_new(struct rlock__composite *composite, struct rlock__owner owner,
                                       uint64_t *random);
-/* Of a party that rlock__party_is_over(). */
-void rlock__party_free(struct rlock__party *party);
+/* Of a group that rlock__group_is_over(). */
+void rlock__group_free(struct rlock__group *group);
 /* Whether nothing is held, nothing under way. */
-bool rlock__party_is_over(const struct rlock__party *party);
+bool rlock__group_is_over(const struct rlock__group *group);
 
-/* Events. rlock__party_done: a slot's call is complete, and slot->running still set; or its ear is,
+/* Events. rlock__group_done: a slot's call is complete, and slot->running still set; or its ear is,
  * or has heard something. */
-void rlock__party_take(struct rlock__party *party, const struct rlock__effort *effort, int64_t now);
-void rlock__party_leave(struct rlock__party *party, int64_t now);
-void rlock__party_done(struct rlock__call *call, int64_t now);
-void rlock__party_timer(struct rlock__party *party, int64_t now);
-void rlock__party_cancel(struct rlock__party *party, int64_t now);
-/* It cannot be taken, as party->detail says. */
-void rlock__party_refuse(struct rlock__party *party, int64_t now);
+void rlock__group_take(struct rlock__group *group, const struct rlock__effort *effort, int64_t now);
+void rlock__group_leave(struct rlock__group *group, int64_t now);
+void rlock__group_done(struct rlock__call *call, int64_t now);
+void rlock__group_timer(struct rlock__group *group, int64_t now);
+void rlock__group_cancel(struct rlock__group *group, int64_t now);
+/* It cannot be taken, as group->detail says. */
+void rlock__group_refuse(struct rlock__group *group, int64_t now);
 /* Its owner is no more, and its members' cores know that: nothing is given back, and nobody will
  * unlock. */
-void rlock__party_abandon(struct rlock__party *party, enum rlock_reason reason);
+void rlock__group_abandon(struct rlock__group *group, enum rlock_reason reason);
 /* A member's hold was lost: the whole is lost by that, or not. */
-void rlock__party_member_lost(struct rlock__party *party, enum rlock_reason reason, int64_t now);
+void rlock__group_member_lost(struct rlock__group *group, enum rlock_reason reason, int64_t now);
 /* Until when the owner may rely on it; 0 it is not held, or lost. */
-int64_t rlock__party_valid_until(const struct rlock__party *party);
+int64_t rlock__group_valid_until(const struct rlock__group *group);
 
 /* ---- For the driver ---- */
 
@@ -188,7 +188,7 @@ struct rlock__wish {
 bool rlock__wish_take(struct rlock__slot *slot, void (*finish)(struct rlock__call *call),
                       struct rlock__wish *ret_wish);
 /* The same of all slots; returns how many. */
-size_t rlock__wishes_take(struct rlock__party *party, void (*finish)(struct rlock__call *call),
+size_t rlock__wishes_take(struct rlock__group *group, void (*finish)(struct rlock__call *call),
                           struct rlock__wish wishes[static RLOCK__MEMBERS_MAX]);
 /* One event of the member's core, under its mutex. A call that was given up may have completed
  * meanwhile, and its place been taken by a release: that goes on. */
@@ -200,17 +200,17 @@ void rlock__wish_carry_out(const struct rlock__wish *wish, int64_t now);
  * the whole is taken a fixed lease is renewed. */
 void rlock__slot_take(struct rlock__slot *slot, int64_t wait_us, bool kept, int64_t now);
 /* How many members' calls run, or are about to. */
-size_t rlock__party_running(const struct rlock__party *party);
+size_t rlock__group_running(const struct rlock__group *group);
 /* Ends the effort well: the members that are held are the hold. */
-void rlock__party_taken(struct rlock__party *party, int64_t now);
+void rlock__group_taken(struct rlock__group *group, int64_t now);
 /* Gives back what was taken; the effort ends with the code then, or goes on. */
-void rlock__party_back_out(struct rlock__party *party, int code, int64_t now);
-/* The code and text of a member's failure become the party's. */
-void rlock__party_blame(struct rlock__party *party, const struct rlock__slot *slot);
+void rlock__group_back_out(struct rlock__group *group, int code, int64_t now);
+/* The code and text of a member's failure become the group's. */
+void rlock__group_blame(struct rlock__group *group, const struct rlock__slot *slot);
 /* A random number below n. */
-int64_t rlock__party_random(const struct rlock__party *party, int64_t n);
+int64_t rlock__group_random(const struct rlock__group *group, int64_t n);
 /* What remains of the wait; 0 of one attempt, RLOCK__NEVER for ever. */
-int64_t rlock__party_remains(const struct rlock__party *party, int64_t now);
+int64_t rlock__group_remains(const struct rlock__group *group, int64_t now);
 
 extern const struct rlock__composite_ops rlock__multi_ops;
 extern const struct rlock__composite_ops rlock__redlock_ops;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The members of a party: their calls, what comes of them, and their ears. */
+/* The members of a group: their calls, what comes of them, and their ears. */
 #include "multi/member.h"
 
 #include "lock/internal.h"
@@ -8,7 +8,7 @@ static void begin(struct rlock__slot *slot, const struct rlock__call *call)
 {
     slot->call = *call;
     slot->call.spec = slot->spec;
-    slot->call.owner = slot->party->owner;
+    slot->call.owner = slot->group->owner;
     slot->call.member = true;
     slot->running = true;
     slot->wish = RLOCK__WISH_BEGIN;
@@ -16,15 +16,15 @@ static void begin(struct rlock__slot *slot, const struct rlock__call *call)
 
 void rlock__slot_take(struct rlock__slot *slot, int64_t wait_us, bool kept, int64_t now)
 {
-    struct rlock__party *party = slot->party;
-    const struct rlock__effort *effort = &party->effort;
+    struct rlock__group *group = slot->group;
+    const struct rlock__effort *effort = &group->effort;
     int64_t lease = effort->lease_us != 0 ? effort->lease_us : effort->renewed_lease_us;
-    int64_t once = rlock__min(effort->op_timeout_us, rlock__max(party->deadline - now, 1));
+    int64_t once = rlock__min(effort->op_timeout_us, rlock__max(group->deadline - now, 1));
 
-    if (party->composite->ops->counts_alone) { /* well below the lease */
+    if (group->composite->ops->counts_alone) { /* well below the lease */
         once = rlock__min(once, rlock__max(lease / 4, RLOCK__MS));
     }
-    party->hurried = once < effort->op_timeout_us;
+    group->hurried = once < effort->op_timeout_us;
     slot->state = RLOCK__SLOT_TAKING;
     slot->tried = true;
     slot->spoke = false;
@@ -33,9 +33,9 @@ void rlock__slot_take(struct rlock__slot *slot, int64_t wait_us, bool kept, int6
                                       .wait_us = wait_us == RLOCK__NEVER ? -1 : wait_us,
                                       .lease_us = effort->lease_us,
                                       .timeout_us = once,
-                                      .timed = party->hurried && effort->wait_us != 0,
-                                      .min_uptime_us = party->composite->max_lease_us,
-                                      .prompt = party->composite->ops->counts_alone,
+                                      .timed = group->hurried && effort->wait_us != 0,
+                                      .min_uptime_us = group->composite->max_lease_us,
+                                      .prompt = group->composite->ops->counts_alone,
                                       .kept = kept && effort->lease_us != 0,
                                       .renewed = effort->lease_us == 0 && slot->renewed_from == 0,
                                       .cancel = effort->cancel});
@@ -50,10 +50,10 @@ static void leave(struct rlock__slot *slot)
                                       .renewed = slot->renewed_from == slot->levels});
 }
 
-void rlock__party_listen(struct rlock__party *party)
+void rlock__group_listen(struct rlock__group *group)
 {
-    for (size_t i = 0; party->composite->ops->heard != NULL && i < party->composite->n; i++) {
-        struct rlock__slot *slot = &party->slots[i];
+    for (size_t i = 0; group->composite->ops->heard != NULL && i < group->composite->n; i++) {
+        struct rlock__slot *slot = &group->slots[i];
 
         if (slot->tried && slot->code == RLOCK_EBUSY && !slot->listening &&
             (slot->spec->ops->caps & RLOCK__CAP_QUEUES) == 0 && slot->spec->ops->pause == NULL) {
@@ -63,10 +63,10 @@ void rlock__party_listen(struct rlock__party *party)
     }
 }
 
-bool rlock__party_has_spoken(const struct rlock__party *party)
+bool rlock__group_has_spoken(const struct rlock__group *group)
 {
-    for (size_t i = 0; i < party->composite->n; i++) {
-        const struct rlock__slot *slot = &party->slots[i];
+    for (size_t i = 0; i < group->composite->n; i++) {
+        const struct rlock__slot *slot = &group->slots[i];
 
         if (slot->tried && slot->code == RLOCK_EBUSY && slot->spoke) {
             return true;
@@ -75,10 +75,10 @@ bool rlock__party_has_spoken(const struct rlock__party *party)
     return false;
 }
 
-void rlock__party_ignore(struct rlock__party *party)
+void rlock__group_ignore(struct rlock__group *group)
 {
-    for (size_t i = 0; i < party->composite->n; i++) {
-        struct rlock__slot *slot = &party->slots[i];
+    for (size_t i = 0; i < group->composite->n; i++) {
+        struct rlock__slot *slot = &group->slots[i];
 
         slot->listening = slot->listening && slot->ear_wish != RLOCK__WISH_BEGIN;
         slot->ear_wish = slot->listening ? RLOCK__WISH_GIVE_UP : RLOCK__WISH_NONE;
@@ -99,41 +99,41 @@ static void give_up(struct rlock__slot *slot)
 }
 
 /* What the levels that are held have of a member, at most. */
-static uint32_t due_levels(const struct rlock__party *party)
+static uint32_t due_levels(const struct rlock__group *group)
 {
-    if (party->count == 0 || party->lost) {
+    if (group->count == 0 || group->lost) {
         return 0;
     }
-    return party->composite->ops->counts_alone ? 1 : party->count;
+    return group->composite->ops->counts_alone ? 1 : group->count;
 }
 
-void rlock__party_shed_levels(struct rlock__party *party)
+void rlock__group_shed_levels(struct rlock__group *group)
 {
-    for (size_t i = 0; i < party->composite->n; i++) {
-        struct rlock__slot *slot = &party->slots[i];
+    for (size_t i = 0; i < group->composite->n; i++) {
+        struct rlock__slot *slot = &group->slots[i];
 
-        if (slot->state == RLOCK__SLOT_HELD && slot->levels > due_levels(party)) {
+        if (slot->state == RLOCK__SLOT_HELD && slot->levels > due_levels(group)) {
             leave(slot);
         }
     }
 }
 
-void rlock__party_shed(struct rlock__party *party)
+void rlock__group_shed(struct rlock__group *group)
 {
-    for (size_t i = 0; i < party->composite->n; i++) {
-        if (party->slots[i].state == RLOCK__SLOT_TAKING) {
-            give_up(&party->slots[i]);
+    for (size_t i = 0; i < group->composite->n; i++) {
+        if (group->slots[i].state == RLOCK__SLOT_TAKING) {
+            give_up(&group->slots[i]);
         }
     }
-    rlock__party_shed_levels(party);
+    rlock__group_shed_levels(group);
 }
 
 void rlock__slot_settle_renewal(struct rlock__slot *slot)
 {
-    const struct rlock__party *party = slot->party;
+    const struct rlock__group *group = slot->group;
     bool stays = slot->levels > (slot->state == RLOCK__SLOT_LEAVING);
 
-    if (party->composite->ops->counts_alone && party->renewed_from == 0 && party->count > 0 &&
+    if (group->composite->ops->counts_alone && group->renewed_from == 0 && group->count > 0 &&
         slot->renewed_from != 0 && stays && slot->state != RLOCK__SLOT_TAKING) {
         slot->renewed_from = 0;
         slot->end_renewal = true;
@@ -147,7 +147,7 @@ static void on_taken(struct rlock__slot *slot)
         slot->levels++;
         slot->kept |= slot->call.kept;
         if (slot->call.renewed) {
-            slot->renewed_from = slot->party->composite->ops->counts_alone ? 1 : slot->levels;
+            slot->renewed_from = slot->group->composite->ops->counts_alone ? 1 : slot->levels;
         }
         (void)rlock__claim_unref(slot->claim);
         slot->claim = slot->call.claim;
@@ -174,7 +174,7 @@ static void on_left(struct rlock__slot *slot)
 void rlock__slot_tidy(struct rlock__slot *slot)
 {
     rlock__slot_settle_renewal(slot);
-    if (slot->state == RLOCK__SLOT_HELD && slot->levels > due_levels(slot->party)) {
+    if (slot->state == RLOCK__SLOT_HELD && slot->levels > due_levels(slot->group)) {
         leave(slot);
     } else if (slot->state == RLOCK__SLOT_HELD && slot->kept) {
         slot->seal = true;
@@ -185,7 +185,7 @@ void rlock__slot_tidy(struct rlock__slot *slot)
  * its lease has ended: and that begins no later than when something else is heard of the server. */
 static void note_doubt(struct rlock__slot *slot, bool took, int64_t now)
 {
-    const struct rlock__effort *effort = &slot->party->effort;
+    const struct rlock__effort *effort = &slot->group->effort;
     int64_t lease = effort->lease_us != 0 ? effort->lease_us : effort->renewed_lease_us;
 
     if (slot->code == RLOCK_EINDOUBT) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a party does with its members. */
+/* What a group does with its members. */
 #ifndef RLOCK_MULTI_MEMBER_H
 #define RLOCK_MULTI_MEMBER_H
 
@@ -9,17 +9,17 @@
 void rlock__slot_done(struct rlock__slot *slot, int64_t now);
 /* The effort is over, or never was about this: keeps what belongs to the hold, leaves the rest. */
 void rlock__slot_tidy(struct rlock__slot *slot);
-/* Where levels are counted by the party alone, a member's one is renewed while any of them is. */
+/* Where levels are counted by the group alone, a member's one is renewed while any of them is. */
 void rlock__slot_settle_renewal(struct rlock__slot *slot);
 /* Leaves what is more than the levels that are held. */
-void rlock__party_shed_levels(struct rlock__party *party);
+void rlock__group_shed_levels(struct rlock__group *group);
 /* The same, and gives up what is asked for. */
-void rlock__party_shed(struct rlock__party *party);
+void rlock__group_shed(struct rlock__group *group);
 
 /* Hears the channels of members that were busy; and none any more. */
-void rlock__party_listen(struct rlock__party *party);
-void rlock__party_ignore(struct rlock__party *party);
+void rlock__group_listen(struct rlock__group *group);
+void rlock__group_ignore(struct rlock__group *group);
 /* Whether one that was busy has spoken since, also while others were given back. */
-bool rlock__party_has_spoken(const struct rlock__party *party);
+bool rlock__group_has_spoken(const struct rlock__group *group);
 
 #endif

@@ -104,7 +104,7 @@ static bool is_on_server(const struct sim_owner *owner, struct sim_place place, 
 /* Whether two hold one key of one server, and both rightly. */
 static bool collide(const struct sim_owner *a, const struct sim_owner *b)
 {
-    const struct rlock__party *one = a->party, *other = b->party;
+    const struct rlock__group *one = a->group, *other = b->group;
 
     if (!is_multi(a)) {
         return a->lock == b->lock;
@@ -141,25 +141,25 @@ static void check_pairs(struct sim_owner *const *valid, size_t n)
 }
 
 /* What the members make of the whole, reckoned anew. */
-static bool is_valid_by_members(const struct rlock__party *party, int64_t now)
+static bool is_valid_by_members(const struct rlock__group *group, int64_t now)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < party->composite->n; i++) {
-        n += counts(&party->slots[i], now);
+    for (size_t i = 0; i < group->composite->n; i++) {
+        n += counts(&group->slots[i], now);
     }
-    return n >= (party->composite->ops == &rlock__multi_ops ? party->composite->n
-                                                            : party->composite->n / 2 + 1);
+    return n >= (group->composite->ops == &rlock__multi_ops ? group->composite->n
+                                                            : group->composite->n / 2 + 1);
 }
 
 static void check_members(struct sim_owner *owner, int64_t now)
 {
-    const struct rlock__party *party = owner->party;
+    const struct rlock__group *group = owner->group;
 
-    for (size_t i = 0; i < party->composite->n; i++) {
-        const struct rlock__slot *slot = &party->slots[i];
+    for (size_t i = 0; i < group->composite->n; i++) {
+        const struct rlock__slot *slot = &group->slots[i];
         const struct rlock__hold *hold =
-            counts(slot, now) ? rlock__hold_find(slot->spec->core, slot->spec, party->owner) : NULL;
+            counts(slot, now) ? rlock__hold_find(slot->spec->core, slot->spec, group->owner) : NULL;
 
         if (hold != NULL && (is_multi(owner) || hold->is_guarded) &&
             !is_doomed(owner, sim_place_of(slot)) && !owner->process->all->drift_beyond &&
@@ -167,18 +167,18 @@ static void check_members(struct sim_owner *owner, int64_t now)
             violate(owner, "counts a member that its server does not know");
         }
     }
-    if (party->count > 0 && !party->lost &&
-        (rlock__party_valid_until(party) > now) != is_valid_by_members(party, now)) {
+    if (group->count > 0 && !group->lost &&
+        (rlock__group_valid_until(group) > now) != is_valid_by_members(group, now)) {
         violate(owner, "is valid otherwise than by its members");
     }
 }
 
 static void check_told(struct sim_owner *owner, int64_t now)
 {
-    const struct rlock__party *party = owner->party;
+    const struct rlock__group *group = owner->group;
     struct sim_process *process = owner->process;
     int64_t world_now = sim_home(process->all)->now;
-    bool over = owner->depth > 0 && !owner->calling && rlock__party_valid_until(party) <= now;
+    bool over = owner->depth > 0 && !owner->calling && rlock__group_valid_until(group) <= now;
 
     if (!over || owner->excused) {
         owner->ended_at = RLOCK__NEVER;
@@ -189,8 +189,8 @@ static void check_told(struct sim_owner *owner, int64_t now)
     if (owner->told_at == RLOCK__NEVER && world_now > owner->ended_at + SLACK + LAG) {
         violate(owner, "was lost, and is not told");
     }
-    for (size_t i = 0; world_now > owner->ended_at + SLACK + LAG && i < party->composite->n; i++) {
-        if (party->slots[i].state == RLOCK__SLOT_HELD) {
+    for (size_t i = 0; world_now > owner->ended_at + SLACK + LAG && i < group->composite->n; i++) {
+        if (group->slots[i].state == RLOCK__SLOT_HELD) {
             violate(owner, "was lost, and keeps a member");
         }
     }
@@ -207,17 +207,17 @@ static bool is_written(const struct sim_world *world, struct sim_view key)
 /* Whether nobody else has a member, or whoever has it reads it as this one would. */
 static bool is_free_for(const struct sim_owner *owner)
 {
-    const struct rlock__party *party = owner->party;
+    const struct rlock__group *group = owner->group;
     const struct sim_owner *twin = sim_twin_next(owner, NULL);
 
-    for (size_t i = 0; i < party->composite->n; i++) {
-        struct sim_place place = sim_place_of(&party->slots[i]);
+    for (size_t i = 0; i < group->composite->n; i++) {
+        struct sim_place place = sim_place_of(&group->slots[i]);
         const struct sim_world *world = &owner->process->all->worlds[place.server];
         struct sim_view name = {world->keys[place.key], strlen(world->keys[place.key])};
         struct sim_key_info info;
 
         const struct rlock__hold *hold =
-            rlock__hold_find(party->slots[i].spec->core, party->slots[i].spec, party->owner);
+            rlock__hold_find(group->slots[i].spec->core, group->slots[i].spec, group->owner);
 
         if (sim_server_find_key(world->server, name, &info) &&
             (place.side == 0 || is_written(world, name)) &&
@@ -230,7 +230,7 @@ static bool is_free_for(const struct sim_owner *owner)
 
 static void check_waiting(struct sim_owner *owner)
 {
-    const struct sim_parties *all = owner->process->all;
+    const struct sim_groups *all = owner->process->all;
     int64_t now = sim_home(owner->process->all)->now;
 
     if (!owner->calling || !owner->taking || !is_free_for(owner)) {
@@ -240,7 +240,7 @@ static void check_waiting(struct sim_owner *owner)
     owner->free_since = rlock__min(owner->free_since, now);
     /* a RedLock hears of it, however long it pauses */
     if (now - owner->free_since >
-        (sim_parties_hears(owner) ? 2 * LAG : PATIENCE) + 20 * all->config.delay_max) {
+        (sim_groups_hears(owner) ? 2 * LAG : PATIENCE) + 20 * all->config.delay_max) {
         violate(owner, "sleeps though all that it waits for is free");
     }
 }
@@ -249,7 +249,7 @@ static void check_waiting(struct sim_owner *owner)
 static bool has_more(const struct rlock__slot *slot)
 {
     const struct rlock__hold *hold =
-        rlock__hold_find(slot->spec->core, slot->spec, slot->party->owner);
+        rlock__hold_find(slot->spec->core, slot->spec, slot->group->owner);
 
     return hold != NULL && hold->count > slot->levels;
 }
@@ -257,11 +257,11 @@ static bool has_more(const struct rlock__slot *slot)
 /* A member that the owner's other composite has as well may be had for longer by that. */
 static void check_lease(struct sim_owner *owner, int64_t now)
 {
-    const struct sim_party_config *config = &owner->process->all->config;
+    const struct sim_group_config *config = &owner->process->all->config;
     int64_t cap = RLOCK__NEVER;
 
-    for (size_t i = 0; i < owner->party->composite->n; i++) {
-        const struct rlock__slot *slot = &owner->party->slots[i];
+    for (size_t i = 0; i < owner->group->composite->n; i++) {
+        const struct rlock__slot *slot = &owner->group->slots[i];
         struct sim_place place = sim_place_of(slot);
         int64_t *stretched = &owner->stretched[place.server][place.key][place.side];
 
@@ -271,7 +271,7 @@ static void check_lease(struct sim_owner *owner, int64_t now)
         }
         cap = rlock__min(cap, rlock__max(owner->cap, *stretched));
     }
-    if (owner->depth > 0 && !owner->calling && rlock__party_valid_until(owner->party) > cap) {
+    if (owner->depth > 0 && !owner->calling && rlock__group_valid_until(owner->group) > cap) {
         violate(owner, "is valid past its fixed lease");
     }
 }
@@ -282,11 +282,11 @@ static void check_owner(struct sim_owner *owner, int64_t now)
         now > owner->due + SLACK + LAG) {
         violate(owner, "waits for a call past its deadline");
     }
-    if (owner->party == NULL) {
+    if (owner->group == NULL) {
         return;
     }
     check_members(owner, now);
-    sim_parties_check_minority(owner, now);
+    sim_groups_check_minority(owner, now);
     check_told(owner, now);
     if (owner->process->all->config.faults == 0) {
         check_waiting(owner);
@@ -297,14 +297,14 @@ static void check_owner(struct sim_owner *owner, int64_t now)
 /* The levels of a hold that its owner's composites have of it. */
 static uint32_t levels_of(const struct sim_process *process, const struct rlock__hold *hold)
 {
-    const struct rlock__party *party;
+    const struct rlock__group *group;
     uint32_t levels = 0;
 
-    DL_FOREACH(process->parties, party) {
-        bool its = party->owner.id == hold->owner.id && party->owner.given == hold->owner.given;
+    DL_FOREACH(process->groups, group) {
+        bool its = group->owner.id == hold->owner.id && group->owner.given == hold->owner.given;
 
-        for (size_t i = 0; its && i < party->composite->n; i++) {
-            levels += party->slots[i].spec == hold->spec ? party->slots[i].levels : 0;
+        for (size_t i = 0; its && i < group->composite->n; i++) {
+            levels += group->slots[i].spec == hold->spec ? group->slots[i].levels : 0;
         }
     }
     return levels;
@@ -384,7 +384,7 @@ static bool is_unknown(const struct sim_world *world, const char *owner)
 
 /* A holder that nobody knows; "" there is none. Of a lock that is read each holder counts that is
  * alive. */
-static void find_stray(const struct sim_parties *all, struct sim_place place,
+static void find_stray(const struct sim_groups *all, struct sim_place place,
                        char ret_holder[static SIM_OWNER_SIZE])
 {
     const struct sim_world *world = &all->worlds[place.server];
@@ -404,7 +404,7 @@ static void find_stray(const struct sim_parties *all, struct sim_place place,
     ret_holder[0] = '\0';
 }
 
-static void check_known(struct sim_parties *all, struct sim_place place)
+static void check_known(struct sim_groups *all, struct sim_place place)
 {
     struct sim_world *world = &all->worlds[place.server];
     unsigned key = place.key;
@@ -422,7 +422,7 @@ static void check_known(struct sim_parties *all, struct sim_place place)
     }
 }
 
-void sim_parties_check(struct sim_parties *all)
+void sim_groups_check(struct sim_groups *all)
 {
     struct sim_owner *valid[SIM_PROCESSES * SIM_OWNERS];
     size_t n = 0;
@@ -435,7 +435,7 @@ void sim_parties_check(struct sim_parties *all)
             struct sim_owner *owner = &process->owners[j];
 
             check_owner(owner, now);
-            if (owner->party != NULL && rlock__party_valid_until(owner->party) > now) {
+            if (owner->group != NULL && rlock__group_valid_until(owner->group) > now) {
                 valid[n++] = owner;
             }
         }
@@ -485,67 +485,67 @@ static size_t leftovers(const struct sim_owner *owner, bool last)
     return n;
 }
 
-void sim_parties_check_taken(const struct sim_owner *owner)
+void sim_groups_check_taken(const struct sim_owner *owner)
 {
-    const struct sim_party_config *config = &owner->process->all->config;
-    const struct rlock__party *party = owner->party;
-    int64_t left = rlock__party_valid_until(party) - sim_process_clock(owner->process);
+    const struct sim_group_config *config = &owner->process->all->config;
+    const struct rlock__group *group = owner->group;
+    int64_t left = rlock__group_valid_until(group) - sim_process_clock(owner->process);
     int64_t lease = owner->effort.lease_us;
 
-    if (!owner->taking || party->code != 0) {
+    if (!owner->taking || group->code != 0) {
         return;
     }
     if (left <= 0) {
         violate(owner, "was granted what is over");
     }
     if (config->faults == 0 && lease != 0 && lease > 20 * config->delay_max &&
-        (!is_multi(owner) || party->count == 1) && left < lease / 2) {
+        (!is_multi(owner) || group->count == 1) && left < lease / 2) {
         violate(owner, "was granted less than half of its lease");
     }
 }
 
 /* How many members of a RedLock said last that they cannot grant it. */
-static size_t failing(const struct rlock__party *party)
+static size_t failing(const struct rlock__group *group)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < party->composite->n; i++) {
-        n += party->slots[i].answer == RLOCK__SLOT_FAILS;
+    for (size_t i = 0; i < group->composite->n; i++) {
+        n += group->slots[i].answer == RLOCK__SLOT_FAILS;
     }
     return n;
 }
 
-static bool keeps_any(const struct rlock__party *party)
+static bool keeps_any(const struct rlock__group *group)
 {
-    for (size_t i = 0; i < party->composite->n; i++) {
-        if (party->slots[i].state == RLOCK__SLOT_HELD) {
+    for (size_t i = 0; i < group->composite->n; i++) {
+        if (group->slots[i].state == RLOCK__SLOT_HELD) {
             return true;
         }
     }
     return false;
 }
 
-void sim_parties_check_done(const struct sim_owner *owner)
+void sim_groups_check_done(const struct sim_owner *owner)
 {
-    const struct rlock__party *party = owner->party;
-    size_t n = party->composite->n, quorum = n / 2 + 1;
+    const struct rlock__group *group = owner->group;
+    size_t n = group->composite->n, quorum = n / 2 + 1;
     size_t most = is_multi(owner) ? 0 : owner->taking ? quorum - 1 : n - quorum;
     /* taken, and no more: a client was closed before its owner looked, the rest is given back */
-    bool ended = owner->taking && party->code == 0 && !keeps_any(party);
+    bool ended = owner->taking && group->code == 0 && !keeps_any(group);
 
-    if (party->code != 0 && party->code != RLOCK_EINDOUBT &&
-        (strstr(party->detail, "no quorum") != NULL) != (party->code == RLOCK_ENOQUORUM)) {
+    if (group->code != 0 && group->code != RLOCK_EINDOUBT &&
+        (strstr(group->detail, "no quorum") != NULL) != (group->code == RLOCK_ENOQUORUM)) {
         violate(owner, "is told another thing by the text than by the code");
     }
-    if (owner->taking && (party->code == RLOCK_ETIMEDOUT || party->code == RLOCK_EBUSY) &&
-        failing(party) > n - quorum) {
+    if (owner->taking && (group->code == RLOCK_ETIMEDOUT || group->code == RLOCK_EBUSY) &&
+        failing(group) > n - quorum) {
         violate(owner, "is told to wait for others, and too few servers could grant it");
     }
-    if (party->code == RLOCK_ENOTOWNER) {
+    if (group->code == RLOCK_ENOTOWNER) {
         violate(owner, "is told that it does not own what it holds");
     }
-    if (party->count == 0 && !ended && party->code != RLOCK_EINDOUBT &&
-        party->code != RLOCK_ELOST && party->code != RLOCK_ECLOSED &&
+    if (group->count == 0 && !ended && group->code != RLOCK_EINDOUBT &&
+        group->code != RLOCK_ELOST && group->code != RLOCK_ECLOSED &&
         leftovers(owner, !owner->taking) > most) {
         violate(owner, owner->taking ? "was refused, and is left as a holder"
                                      : "has left, and is left as a holder");
@@ -558,13 +558,13 @@ static void check_owner_end(struct sim_owner *owner)
 {
     if (owner->calling) {
         violate(owner, owner->taking ? "waits for ever" : "leaves for ever");
-    } else if (owner->party != NULL) {
+    } else if (owner->group != NULL) {
         violate(owner, "has something under way at the end");
     }
 }
 
 /* The locks alone: tokens stay, and in a fair lock's queue the dead until somebody comes. */
-static void check_server_end(struct sim_parties *all, unsigned server)
+static void check_server_end(struct sim_groups *all, unsigned server)
 {
     struct sim_world *world = &all->worlds[server];
     struct sim_key_info info;
@@ -581,7 +581,7 @@ static void check_server_end(struct sim_parties *all, unsigned server)
     }
 }
 
-void sim_parties_check_end(struct sim_parties *all)
+void sim_groups_check_end(struct sim_groups *all)
 {
     for (unsigned i = 0; i < all->config.n_processes * all->config.n_owners; i++) {
         check_owner_end(

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Drives parties as src/drive/turn.c does, step by step, but on one thread: who completes a
- * member's call tells the party; the owner's thread, which may wake late, carries out its wishes;
+ * Drives groups as src/drive/turn.c does, step by step, but on one thread: who completes a
+ * member's call tells the group; the owner's thread, which may wake late, carries out its wishes;
  * what completes when nobody drives is settled on the spot. Losses come from the dispatcher.
  */
 #include <stdlib.h>
@@ -42,47 +42,47 @@ static void carry_out_all(struct rlock__wish *wishes, size_t n)
     }
 }
 
-/* ---- Parties ---- */
+/* ---- Groups ---- */
 
-struct rlock__party *sim_party_get(struct sim_owner *owner)
+struct rlock__group *sim_group_get(struct sim_owner *owner)
 {
     struct sim_process *process = owner->process;
     const struct rlock__composite *composite = process->locks[owner->lock];
-    struct rlock__party *party;
+    struct rlock__group *group;
 
-    DL_FOREACH(process->parties, party) {
-        if (party->owner.id == owner->owner.id && party->owner.given == owner->owner.given &&
-            rlock__composite_equal(party->composite, composite)) {
-            return party;
+    DL_FOREACH(process->groups, group) {
+        if (group->owner.id == owner->owner.id && group->owner.given == owner->owner.given &&
+            rlock__composite_equal(group->composite, composite)) {
+            return group;
         }
     }
-    party = rlock__party_new(process->locks[owner->lock], owner->owner, &process->jitter);
-    DL_APPEND(process->parties, party);
-    return party;
+    group = rlock__group_new(process->locks[owner->lock], owner->owner, &process->jitter);
+    DL_APPEND(process->groups, group);
+    return group;
 }
 
-void sim_party_drop(struct sim_process *process, struct rlock__party *party)
+void sim_group_drop(struct sim_process *process, struct rlock__group *group)
 {
-    if (party->users != 0 || !rlock__party_is_over(party)) {
+    if (group->users != 0 || !rlock__group_is_over(group)) {
         return;
     }
     for (unsigned i = 0; i < SIM_OWNERS; i++) {
-        if (process->owners[i].party == party) {
-            process->owners[i].party = NULL;
+        if (process->owners[i].group == group) {
+            process->owners[i].group = NULL;
         }
     }
-    DL_DELETE(process->parties, party);
-    rlock__party_free(party);
+    DL_DELETE(process->groups, group);
+    rlock__group_free(group);
 }
 
-/* Whoever looks next at the party reports its loss. */
-static void tell(struct sim_process *process, struct rlock__party *party)
+/* Whoever looks next at the group reports its loss. */
+static void tell(struct sim_process *process, struct rlock__group *group)
 {
-    struct rlock__loss *loss = party->untold;
+    struct rlock__loss *loss = group->untold;
 
-    party->untold = NULL;
+    group->untold = NULL;
     if (loss != NULL) {
-        sim_owner_told(process, party, loss);
+        sim_owner_told(process, group, loss);
         (void)rlock__loss_free(loss);
     }
 }
@@ -106,87 +106,87 @@ static void wake(struct sim_owner *owner)
 static void finish(struct rlock__call *call)
 {
     struct rlock__slot *slot = call->payload;
-    struct rlock__party *party = slot->party;
+    struct rlock__group *group = slot->group;
     struct sim_process *process = sim_process_of(slot);
-    bool complete = party->complete;
+    bool complete = group->complete;
     struct rlock__wish wish;
 
     if (call == &slot->call) {
         sim_owner_hears(slot);
     }
-    rlock__party_done(call, sim_process_clock(process));
-    if (party->complete && !complete && party->waiter != NULL) {
-        sim_parties_check_taken(party->waiter);
+    rlock__group_done(call, sim_process_clock(process));
+    if (group->complete && !complete && group->waiter != NULL) {
+        sim_groups_check_taken(group->waiter);
     }
-    if (party->waiter != NULL) {
-        wake(party->waiter);
+    if (group->waiter != NULL) {
+        wake(group->waiter);
     } else if (rlock__wish_take(slot, finish, &wish)) {
         carry_out(&wish);
     }
-    sim_party_drop(process, party);
+    sim_group_drop(process, group);
 }
 
 /* ---- Driving ---- */
 
 /* What came to be wished since it was last driven, or by the loss of a member. */
-static void drain(struct sim_process *process, struct rlock__party *party)
+static void drain(struct sim_process *process, struct rlock__group *group)
 {
     struct rlock__wish wishes[RLOCK__MEMBERS_MAX];
-    size_t n = rlock__wishes_take(party, finish, wishes);
+    size_t n = rlock__wishes_take(group, finish, wishes);
 
-    tell(process, party);
+    tell(process, group);
     carry_out_all(wishes, n);
 }
 
-static void settle(struct sim_process *process, struct rlock__party *party)
+static void settle(struct sim_process *process, struct rlock__group *group)
 {
-    if (party->busy) { /* who has its turn does it */
-        if (party->waiter != NULL) {
-            wake(party->waiter);
+    if (group->busy) { /* who has its turn does it */
+        if (group->waiter != NULL) {
+            wake(group->waiter);
         }
         return;
     }
-    party->users++;
-    drain(process, party);
-    party->users--;
+    group->users++;
+    drain(process, group);
+    group->users--;
 }
 
 static void leave(struct sim_owner *owner)
 {
     struct sim_process *process = owner->process;
-    struct rlock__party *party = owner->party;
+    struct rlock__group *group = owner->group;
 
     rlock__timer_unset(&sim_home(process->all)->timers, &owner->drive);
     sim_owner_done(owner);
-    drain(process, party);
-    party->busy = false;
-    party->users--;
-    sim_party_drop(process, party);
+    drain(process, group);
+    group->busy = false;
+    group->users--;
+    sim_group_drop(process, group);
 }
 
 void sim_drive(struct sim_owner *owner)
 {
     struct sim_process *process = owner->process;
-    struct rlock__party *party = owner->party;
+    struct rlock__group *group = owner->group;
     struct rlock__wish wishes[RLOCK__MEMBERS_MAX];
     bool complete = false;
     size_t n = 1;
 
     while (!complete && n > 0) {
         if (owner->cancelled) {
-            rlock__party_cancel(party, sim_process_clock(process));
+            rlock__group_cancel(group, sim_process_clock(process));
         }
-        rlock__party_timer(party, sim_process_clock(process));
-        n = rlock__wishes_take(party, finish, wishes);
-        complete = party->complete;
-        party->waiter = complete ? NULL : owner;
-        tell(process, party);
+        rlock__group_timer(group, sim_process_clock(process));
+        n = rlock__wishes_take(group, finish, wishes);
+        complete = group->complete;
+        group->waiter = complete ? NULL : owner;
+        tell(process, group);
         carry_out_all(wishes, n);
     }
     if (complete) {
         leave(owner);
-    } else if (party->timer_at != RLOCK__NEVER) {
-        drive_at(owner, sim_world_time(process->clients[0], party->timer_at));
+    } else if (group->timer_at != RLOCK__NEVER) {
+        drive_at(owner, sim_world_time(process->clients[0], group->timer_at));
     }
 }
 
@@ -206,13 +206,13 @@ void sim_on_drive(struct rlock__timer *timer, int64_t now)
 
 /* ---- Losses ---- */
 
-static bool is_hit(const struct rlock__party *party, const struct rlock__loss *loss)
+static bool is_hit(const struct rlock__group *group, const struct rlock__loss *loss)
 {
-    if (party->owner.id != loss->owner_id || party->owner.given != (loss->owner != 0)) {
+    if (group->owner.id != loss->owner_id || group->owner.given != (loss->owner != 0)) {
         return false;
     }
-    for (size_t i = 0; i < party->composite->n; i++) {
-        if (party->slots[i].levels > 0 && rlock__spec_equal(party->slots[i].spec, loss->spec)) {
+    for (size_t i = 0; i < group->composite->n; i++) {
+        if (group->slots[i].levels > 0 && rlock__spec_equal(group->slots[i].spec, loss->spec)) {
             return true;
         }
     }
@@ -221,7 +221,7 @@ static bool is_hit(const struct rlock__party *party, const struct rlock__loss *l
 
 static void lost(struct sim_process *process, const struct rlock__loss *loss)
 {
-    struct rlock__party *party, *after;
+    struct rlock__group *group, *after;
 
     if (loss->own > 0) {
         sim_violate(sim_home(process->all),
@@ -229,16 +229,16 @@ static void lost(struct sim_process *process, const struct rlock__loss *loss)
                     "as its owner's own",
                     process->index, (unsigned long long)loss->owner_id, loss->own);
     }
-    DL_FOREACH(process->parties, party) {
-        if (is_hit(party, loss)) {
-            rlock__party_member_lost(party, loss->reason, sim_process_clock(process));
+    DL_FOREACH(process->groups, group) {
+        if (is_hit(group, loss)) {
+            rlock__group_member_lost(group, loss->reason, sim_process_clock(process));
         }
     }
-    DL_FOREACH_SAFE(process->parties, party, after) {
-        if (party->untold != NULL) {
-            settle(process, party);
+    DL_FOREACH_SAFE(process->groups, group, after) {
+        if (group->untold != NULL) {
+            settle(process, group);
         }
-        sim_party_drop(process, party);
+        sim_group_drop(process, group);
     }
 }
 
@@ -263,23 +263,23 @@ void sim_on_dispatch(struct rlock__timer *timer, int64_t now)
 void sim_drive_thread_exit(struct sim_owner *owner)
 {
     struct sim_process *process = owner->process;
-    struct rlock__party *party, *after;
+    struct rlock__group *group, *after;
 
-    for (party = process->parties; party != NULL; party = after) {
-        if (!party->owner.given && party->owner.id == owner->owner.id) {
-            party->users++;
-            rlock__party_abandon(party, RLOCK_LOST_THREAD_EXITED);
-            for (size_t i = 0; i < party->composite->n; i++) {
-                struct sim_client *client = sim_client_of(&party->slots[i]);
+    for (group = process->groups; group != NULL; group = after) {
+        if (!group->owner.given && group->owner.id == owner->owner.id) {
+            group->users++;
+            rlock__group_abandon(group, RLOCK_LOST_THREAD_EXITED);
+            for (size_t i = 0; i < group->composite->n; i++) {
+                struct sim_client *client = sim_client_of(&group->slots[i]);
 
-                rlock__core_thread_exit(&client->core, party->slots[i].spec, owner->owner.id,
+                rlock__core_thread_exit(&client->core, group->slots[i].spec, owner->owner.id,
                                         sim_clock(client));
                 sim_pump(client);
             }
-            settle(process, party);
-            party->users--;
+            settle(process, group);
+            group->users--;
         }
-        after = party->next;
-        sim_party_drop(process, party);
+        after = group->next;
+        sim_group_drop(process, group);
     }
 }

@@ -4,27 +4,27 @@
 
 #include "groups.h"
 
-static struct sim_process *any_process(struct sim_parties *all)
+static struct sim_process *any_process(struct sim_groups *all)
 {
     return all->processes[sim_random(sim_home(all), all->config.n_processes)];
 }
 
-static struct sim_world *any_server(struct sim_parties *all)
+static struct sim_world *any_server(struct sim_groups *all)
 {
     return &all->worlds[sim_random(sim_home(all), all->config.n_servers)];
 }
 
-static struct sim_client *any_client(struct sim_parties *all)
+static struct sim_client *any_client(struct sim_groups *all)
 {
     return any_process(all)->clients[any_server(all) - all->worlds];
 }
 
-static unsigned number_of(const struct sim_parties *all, const struct sim_world *world)
+static unsigned number_of(const struct sim_groups *all, const struct sim_world *world)
 {
     return (unsigned)(world - all->worlds);
 }
 
-static void break_link(struct sim_parties *all)
+static void break_link(struct sim_groups *all)
 {
     struct sim_client *client = any_client(all);
     struct sim_link *link = sim_chance(sim_home(all), 700) ? &client->link : &client->sub;
@@ -36,7 +36,7 @@ static void break_link(struct sim_parties *all)
 }
 
 /* Between a process and a server nothing passes for a while, one way or both. */
-static void part(struct sim_parties *all)
+static void part(struct sim_groups *all)
 {
     struct sim_client *client = any_client(all);
     struct sim_world *home = sim_home(all);
@@ -55,7 +55,7 @@ static void part(struct sim_parties *all)
                           : "");
 }
 
-static void mute_link(struct sim_parties *all)
+static void mute_link(struct sim_groups *all)
 {
     struct sim_client *client = any_client(all);
 
@@ -66,7 +66,7 @@ static void mute_link(struct sim_parties *all)
     }
 }
 
-static void pause_process(struct sim_parties *all)
+static void pause_process(struct sim_groups *all)
 {
     struct sim_process *process = any_process(all);
     struct sim_world *home = sim_home(all);
@@ -81,7 +81,7 @@ static void pause_process(struct sim_parties *all)
     sim_trace(home, "process %u pauses until %.3f", process->index, (double)until / 1000);
 }
 
-static void kill_process(struct sim_parties *all)
+static void kill_process(struct sim_groups *all)
 {
     struct sim_process *process = any_process(all);
     unsigned index = process->index;
@@ -95,7 +95,7 @@ static void kill_process(struct sim_parties *all)
 }
 
 /* It gives up one of its clients, whatever its owners have of it. */
-static void close_client(struct sim_parties *all)
+static void close_client(struct sim_groups *all)
 {
     struct sim_client *client = any_client(all);
 
@@ -108,7 +108,7 @@ static void close_client(struct sim_parties *all)
     }
 }
 
-static void pause_server(struct sim_parties *all)
+static void pause_server(struct sim_groups *all)
 {
     struct sim_world *world = any_server(all);
 
@@ -134,7 +134,7 @@ static void on_restart(struct rlock__timer *timer, int64_t now)
 }
 
 /* Whether every process has been linked to a server. */
-static bool is_known_to_all(const struct sim_parties *all, const struct sim_world *world)
+static bool is_known_to_all(const struct sim_groups *all, const struct sim_world *world)
 {
     for (unsigned i = 0; i < all->config.n_processes; i++) {
         if (world->clients[i]->core.server.run_id[0] == '\0') {
@@ -150,7 +150,7 @@ static void on_step(struct rlock__timer *timer, int64_t now)
 {
     struct sim_world *world =
         (struct sim_world *)(void *)((char *)timer - offsetof(struct sim_world, restart));
-    struct sim_parties *all = sim_parties_of(world);
+    struct sim_groups *all = sim_groups_of(world);
     bool back = !is_known_to_all(all, world) || sim_chance(world, 500);
     int64_t step = sim_random(world, 4 * all->config.lease);
 
@@ -168,7 +168,7 @@ static void on_restart_before_step(struct rlock__timer *timer, int64_t now)
 {
     struct sim_world *world =
         (struct sim_world *)(void *)((char *)timer - offsetof(struct sim_world, restart));
-    int64_t latest = sim_parties_of(world)->config.lease / 2;
+    int64_t latest = sim_groups_of(world)->config.lease / 2;
 
     on_restart(timer, now);
     world->restart.fire = on_step;
@@ -177,7 +177,7 @@ static void on_restart_before_step(struct rlock__timer *timer, int64_t now)
 }
 
 /* Keys are gone without a release: who held them finds out later. */
-static void doom(struct sim_parties *all, unsigned server, int key)
+static void doom(struct sim_groups *all, unsigned server, int key)
 {
     for (int i = 0; i < SIM_KEYS; i++) {
         all->lives[server][i] += key < 0 || i == key;
@@ -186,7 +186,7 @@ static void doom(struct sim_parties *all, unsigned server, int key)
 
 /* How long it is down: a while, no time at all, or until just before a second of its clock is full,
  * when what it tells of its uptime is most wrong. */
-static int64_t downtime(const struct sim_parties *all, struct sim_world *world)
+static int64_t downtime(const struct sim_groups *all, struct sim_world *world)
 {
     int64_t dice = sim_random(world, 10), most = all->config.lease;
     int64_t rest = RLOCK__SECOND - sim_server_clock_us(world->server) % RLOCK__SECOND;
@@ -197,7 +197,7 @@ static int64_t downtime(const struct sim_parties *all, struct sim_world *world)
     return dice < 7 && rest < most ? rlock__max(rest - RLOCK__MS, 1) : 1 + sim_random(world, most);
 }
 
-static void restart_server(struct sim_parties *all)
+static void restart_server(struct sim_groups *all)
 {
     struct sim_world *world = any_server(all);
     bool keep = sim_chance(world, 400);
@@ -219,7 +219,7 @@ static void restart_server(struct sim_parties *all)
 }
 
 /* Somebody opens a lock by force: by hand, or with a client of his own, which knows at once. */
-static void delete_key(struct sim_parties *all)
+static void delete_key(struct sim_groups *all)
 {
     struct sim_world *world = any_server(all);
     unsigned key = (unsigned)sim_random(world, all->config.n_keys);
@@ -253,16 +253,16 @@ static void delete_key(struct sim_parties *all)
     }
 }
 
-static void flush_scripts(struct sim_parties *all)
+static void flush_scripts(struct sim_groups *all)
 {
     sim_server_script_flush(any_server(all)->server);
 }
 
-void sim_parties_fault(struct sim_parties *all)
+void sim_groups_fault(struct sim_groups *all)
 {
     static const struct {
         int64_t weight;
-        void (*strike)(struct sim_parties *all);
+        void (*strike)(struct sim_groups *all);
     } faults[] = {
         {30, break_link},   {30, part},        {8, mute_link},       {15, pause_process},
         {6, kill_process},  {5, pause_server}, {12, restart_server}, {6, delete_key},
@@ -279,7 +279,7 @@ void sim_parties_fault(struct sim_parties *all)
     }
 }
 
-void sim_parties_heal(struct sim_parties *all)
+void sim_groups_heal(struct sim_groups *all)
 {
     all->healed = true;
     sim_trace(sim_home(all), "all is well from here on");

@@ -26,12 +26,12 @@ static bool waits_for_the_dead(const struct rlock__slot *slot)
 /* How long a RedLock may wait for those of its members that are silent; RLOCK__NEVER for ever. */
 static int64_t patience(const struct sim_owner *owner)
 {
-    const struct rlock__party *party = owner->party;
+    const struct rlock__group *group = owner->group;
     int64_t usual = owner->answered_at - owner->round_at;
     size_t has = 0, silent = 0;
 
-    for (size_t i = 0; i < party->composite->n; i++) {
-        const struct rlock__slot *slot = &party->slots[i];
+    for (size_t i = 0; i < group->composite->n; i++) {
+        const struct rlock__slot *slot = &group->slots[i];
         int64_t rtt = atomic_load(&slot->rtt); /* as its call began */
 
         has += slot->state == RLOCK__SLOT_HELD && atomic_load(&slot->claim->valid_until) != 0;
@@ -41,44 +41,44 @@ static int64_t patience(const struct sim_owner *owner)
             return RLOCK__NEVER;
         }
     }
-    return has == 0 || silent > party->composite->n / 2
+    return has == 0 || silent > group->composite->n / 2
                ? RLOCK__NEVER
                : rlock__max(owner->round_at + 2 * usual, owner->answered_at + 5 * RLOCK__MS);
 }
 
-bool sim_parties_hears(const struct sim_owner *owner)
+bool sim_groups_hears(const struct sim_owner *owner)
 {
     bool heard = false;
 
-    for (size_t i = 0; i < owner->party->composite->n; i++) {
-        const struct rlock__slot *slot = &owner->party->slots[i];
+    for (size_t i = 0; i < owner->group->composite->n; i++) {
+        const struct rlock__slot *slot = &owner->group->slots[i];
 
         heard |= slot->listening && slot->tried && slot->code == RLOCK_EBUSY;
     }
     return heard;
 }
 
-void sim_parties_check_minority(struct sim_owner *owner, int64_t now)
+void sim_groups_check_minority(struct sim_owner *owner, int64_t now)
 {
-    const struct rlock__party *party = owner->party;
+    const struct rlock__group *group = owner->group;
     unsigned answers = 0;
 
-    if (party->composite->ops != &rlock__redlock_ops || party->phase != RLOCK__PARTY_TAKING ||
-        party->count > 0 || !owner->calling) {
+    if (group->composite->ops != &rlock__redlock_ops || group->phase != RLOCK__GROUP_TAKING ||
+        group->count > 0 || !owner->calling) {
         owner->round = UINT_MAX; /* none */
         return;
     }
-    for (size_t i = 0; i < party->composite->n; i++) {
-        answers += !party->slots[i].running;
-        if (waits_for_the_dead(&party->slots[i])) {
+    for (size_t i = 0; i < group->composite->n; i++) {
+        answers += !group->slots[i].running;
+        if (waits_for_the_dead(&group->slots[i])) {
             violate(owner, "waits for a server that is known to be down");
         }
     }
-    owner->round_at = owner->round == party->rounds ? owner->round_at : now;
-    if (owner->round != party->rounds || owner->answers != answers) {
+    owner->round_at = owner->round == group->rounds ? owner->round_at : now;
+    if (owner->round != group->rounds || owner->answers != answers) {
         owner->answered_at = now;
     }
-    owner->round = party->rounds;
+    owner->round = group->rounds;
     owner->answers = answers;
     if (!owner->excused && now - LAG > patience(owner)) {
         violate(owner, "keeps a minority, and waits for servers that are silent");

@@ -34,14 +34,14 @@ struct sim_owner *sim_twin_next(const struct sim_owner *owner, const struct sim_
 /* Also by one that it has left, and that is not over yet. */
 bool sim_twin_has(const struct sim_owner *owner, struct sim_place place)
 {
-    const struct rlock__party *party;
+    const struct rlock__group *group;
 
-    DL_FOREACH(owner->process->parties, party) {
-        bool its = party != owner->party && party->owner.id == owner->owner.id &&
-                   party->owner.given == owner->owner.given;
+    DL_FOREACH(owner->process->groups, group) {
+        bool its = group != owner->group && group->owner.id == owner->owner.id &&
+                   group->owner.given == owner->owner.given;
 
-        for (size_t i = 0; its && i < party->composite->n; i++) {
-            const struct rlock__slot *slot = &party->slots[i];
+        for (size_t i = 0; its && i < group->composite->n; i++) {
+            const struct rlock__slot *slot = &group->slots[i];
             struct sim_place there = sim_place_of(slot);
 
             if (there.server == place.server && there.key == place.key &&
@@ -66,8 +66,8 @@ static bool is_twins_lock(const struct sim_owner *owner, unsigned lock)
 {
     const struct sim_owner *twin = sim_twin_next(owner, NULL);
 
-    return twin != NULL && twin->party != NULL &&
-           rlock__composite_equal(twin->party->composite, owner->process->locks[lock]);
+    return twin != NULL && twin->group != NULL &&
+           rlock__composite_equal(twin->group->composite, owner->process->locks[lock]);
 }
 
 /* Whoever waits while holding must not wait for ever. */
@@ -86,14 +86,14 @@ static void begin(struct sim_owner *owner)
     owner->cancelled = false;
     owner->excused = false;
     owner->free_since = RLOCK__NEVER;
-    owner->party->users++;
-    owner->party->busy = true;
+    owner->group->users++;
+    owner->group->busy = true;
 }
 
 static struct rlock__effort draw_effort(const struct sim_owner *owner)
 {
-    struct sim_parties *all = owner->process->all;
-    const struct sim_party_config *config = &all->config;
+    struct sim_groups *all = owner->process->all;
+    const struct sim_group_config *config = &all->config;
     struct sim_world *home = sim_home(all);
     int64_t dice = sim_random(home, 10);
     struct rlock__effort effort = {.op_timeout_us = config->op_timeout,
@@ -114,7 +114,7 @@ static struct rlock__effort draw_effort(const struct sim_owner *owner)
 static void take(struct sim_owner *owner)
 {
     struct sim_process *process = owner->process;
-    struct sim_parties *all = process->all;
+    struct sim_groups *all = process->all;
     struct sim_world *home = sim_home(all);
     int64_t now = sim_process_clock(process), wait;
 
@@ -129,7 +129,7 @@ static void take(struct sim_owner *owner)
         owner->n_marks = 0;
         owner->told_at = RLOCK__NEVER;
     }
-    owner->party = sim_party_get(owner);
+    owner->group = sim_group_get(owner);
     owner->effort = draw_effort(owner);
     owner->effort.cancel = owner;
     owner->taking = true;
@@ -142,7 +142,7 @@ static void take(struct sim_owner *owner)
               (long long)owner->effort.lease_us);
     /* it may cancel then */
     sim_owner_plan(owner, sim_random(home, (sim_chance(home, 300) ? 1 : 6) * all->config.lease));
-    rlock__party_take(owner->party, &owner->effort, now);
+    rlock__group_take(owner->group, &owner->effort, now);
     sim_drive(owner);
 }
 
@@ -156,7 +156,7 @@ static void release(struct sim_owner *owner)
     begin(owner);
     sim_trace(sim_home(process->all), "process %u owner %llu: leaves %u", process->index,
               (unsigned long long)owner->owner.id, owner->lock);
-    rlock__party_leave(owner->party, now);
+    rlock__group_leave(owner->group, now);
     sim_drive(owner);
 }
 
@@ -186,7 +186,7 @@ static void cancel(struct sim_owner *owner)
 
 static void become_another(struct sim_owner *owner)
 {
-    owner->party = NULL;
+    owner->group = NULL;
     owner->depth = 0;
     owner->renewed_from = 0;
     owner->owner.id += 100;
@@ -215,7 +215,7 @@ static void on_act(struct rlock__timer *timer, int64_t now)
 {
     struct sim_owner *owner =
         (struct sim_owner *)(void *)((char *)timer - offsetof(struct sim_owner, act));
-    struct sim_parties *all = owner->process->all;
+    struct sim_groups *all = owner->process->all;
     struct sim_world *home = sim_home(all);
 
     (void)now;
@@ -243,10 +243,10 @@ static void on_act(struct rlock__timer *timer, int64_t now)
 
 /* ---- What it hears ---- */
 
-static struct sim_owner *owner_of(struct sim_process *process, const struct rlock__party *party)
+static struct sim_owner *owner_of(struct sim_process *process, const struct rlock__group *group)
 {
     for (unsigned i = 0; i < process->all->config.n_owners; i++) {
-        if (process->owners[i].party == party) {
+        if (process->owners[i].group == group) {
             return &process->owners[i];
         }
     }
@@ -269,10 +269,10 @@ static void note_life(struct sim_owner *owner, struct sim_place place, bool fres
 void sim_owner_asks(struct rlock__slot *slot)
 {
     struct sim_process *process = sim_process_of(slot);
-    struct sim_owner *owner = owner_of(process, slot->party);
+    struct sim_owner *owner = owner_of(process, slot->group);
     struct sim_place place = sim_place_of(slot);
     const struct rlock__hold *hold =
-        rlock__hold_find(slot->spec->core, slot->spec, slot->party->owner);
+        rlock__hold_find(slot->spec->core, slot->spec, slot->group->owner);
 
     bool fresh = hold == NULL || hold->state == RLOCK__HOLD_NONE;
 
@@ -287,7 +287,7 @@ void sim_owner_asks(struct rlock__slot *slot)
 /* The oldest give way: their leases have ended. */
 static void note_mark(struct sim_owner *owner, struct sim_place place, uint64_t number)
 {
-    struct sim_parties *all = owner->process->all;
+    struct sim_groups *all = owner->process->all;
 
     if (owner->n_marks == SIM_MARKS) {
         owner->n_marks--;
@@ -317,12 +317,12 @@ void sim_owner_hears(struct rlock__slot *slot)
 {
     struct sim_owner *twin = NULL;
     struct sim_process *process = sim_process_of(slot);
-    struct sim_owner *owner = owner_of(process, slot->party);
+    struct sim_owner *owner = owner_of(process, slot->group);
     struct sim_place place = sim_place_of(slot);
 
     sim_trace(sim_home(process->all),
               "process %u owner %llu: server %u key %u: %s, %s, number %llu", process->index,
-              (unsigned long long)slot->party->owner.id, place.server, place.key,
+              (unsigned long long)slot->group->owner.id, place.server, place.key,
               slot->call.kind == RLOCK__ACQUIRE ? "acquire" : "release",
               rlock_code_name(slot->call.code), (unsigned long long)slot->call.number);
     if (owner == NULL) {
@@ -340,8 +340,8 @@ void sim_owner_hears(struct rlock__slot *slot)
 /* Whether a member's hold began earlier, with a lease of its own: an unlock in doubt had it. */
 static bool shares_a_hold(const struct sim_owner *owner)
 {
-    for (size_t i = 0; i < owner->party->composite->n; i++) {
-        struct sim_place place = sim_place_of(&owner->party->slots[i]);
+    for (size_t i = 0; i < owner->group->composite->n; i++) {
+        struct sim_place place = sim_place_of(&owner->group->slots[i]);
 
         if (owner->shared[place.server][place.key][place.side]) {
             return true;
@@ -353,7 +353,7 @@ static bool shares_a_hold(const struct sim_owner *owner)
 /* A nested level extends the leases, also one that was refused by some member. */
 static void note_lease(struct sim_owner *owner, int code)
 {
-    const struct sim_party_config *config = &owner->process->all->config;
+    const struct sim_group_config *config = &owner->process->all->config;
     int64_t lease = owner->effort.lease_us != 0 ? owner->effort.lease_us : config->lease;
     int64_t end = sim_process_clock(owner->process) + lease + config->op_timeout;
 
@@ -366,7 +366,7 @@ static void note_lease(struct sim_owner *owner, int code)
 /* The lowest of its levels that asks for it; an inner one ends first. */
 static void note_renewal(struct sim_owner *owner, int code)
 {
-    uint32_t count = owner->party->count;
+    uint32_t count = owner->group->count;
 
     if (owner->renewed_from > count || count == 0) {
         owner->renewed_from = 0;
@@ -379,15 +379,15 @@ static void note_renewal(struct sim_owner *owner, int code)
 void sim_owner_done(struct sim_owner *owner)
 {
     struct sim_process *process = owner->process;
-    struct sim_parties *all = process->all;
+    struct sim_groups *all = process->all;
     struct sim_world *home = sim_home(all);
-    int code = owner->party->code;
+    int code = owner->group->code;
     bool renewed;
 
     owner->calling = false;
     sim_trace(home, "process %u owner %llu: %s %u: %s, %u levels", process->index,
               (unsigned long long)owner->owner.id, owner->taking ? "take" : "leave", owner->lock,
-              rlock_code_name(code), owner->party->count);
+              rlock_code_name(code), owner->group->count);
     if (owner->taking) {
         note_lease(owner, code);
         all->grants += code == 0;
@@ -400,25 +400,25 @@ void sim_owner_done(struct sim_owner *owner)
         !shares_a_hold(owner)) { /* what is left of it ends */
         owner->cap = sim_process_clock(process) + all->config.lease + all->config.op_timeout;
     }
-    owner->depth = owner->party->count;
+    owner->depth = owner->group->count;
     if (all->config.faults == 0) { /* one that no member was asked for completes here */
-        sim_parties_check_taken(owner);
+        sim_groups_check_taken(owner);
     }
-    sim_parties_check_done(owner);
+    sim_groups_check_done(owner);
     owner->ended_at = RLOCK__NEVER;
     sim_owner_plan(
         owner, 1 + sim_random(home, sim_chance(home, 100) ? all->config.max_hold : 40 * RLOCK__MS));
 }
 
-void sim_owner_told(struct sim_process *process, const struct rlock__party *party,
+void sim_owner_told(struct sim_process *process, const struct rlock__group *group,
                     const struct rlock__loss *loss)
 {
-    struct sim_owner *owner = owner_of(process, party);
+    struct sim_owner *owner = owner_of(process, group);
     struct sim_world *home = sim_home(process->all);
 
     process->all->losses++;
     sim_trace(home, "process %u owner %llu: lost: %s", process->index,
-              (unsigned long long)party->owner.id, rlock_reason_text(loss->reason));
+              (unsigned long long)group->owner.id, rlock_reason_text(loss->reason));
     if (owner == NULL) {
         return;
     }

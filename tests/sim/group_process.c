@@ -23,14 +23,14 @@ struct sim_client *sim_client_of(const struct rlock__slot *slot)
                                          offsetof(struct sim_client, core));
 }
 
-static struct sim_parties *all_of(const struct sim_client *client)
+static struct sim_groups *all_of(const struct sim_client *client)
 {
     struct sim_world *worlds = client->world - (client->core.serial - 1) / SIM_PROCESSES;
 
-    return (struct sim_parties *)(void *)((char *)worlds - offsetof(struct sim_parties, worlds));
+    return (struct sim_groups *)(void *)((char *)worlds - offsetof(struct sim_groups, worlds));
 }
 
-struct sim_parties *sim_parties_of(const struct sim_world *world)
+struct sim_groups *sim_groups_of(const struct sim_world *world)
 {
     return all_of(world->clients[0]);
 }
@@ -54,7 +54,7 @@ struct sim_place sim_place_of(const struct rlock__slot *slot)
     return place;
 }
 
-bool sim_is_rw(const struct sim_parties *all, struct sim_place place)
+bool sim_is_rw(const struct sim_groups *all, struct sim_place place)
 {
     return all->kinds[place.server][place.key] == &rlock__write_ops;
 }
@@ -141,7 +141,7 @@ static struct sim_client *client_new(struct sim_process *process, unsigned serve
 {
     static const char *const addresses[SIM_SERVERS] = {"server-0", "server-1", "server-2",
                                                        "server-3", "server-4"};
-    const struct sim_party_config *config = &process->all->config;
+    const struct sim_group_config *config = &process->all->config;
     struct sim_world *world = &process->all->worlds[server];
     struct sim_client *client = calloc(1, sizeof(*client));
 
@@ -213,7 +213,7 @@ static struct rlock__composite *composite_new(struct sim_process *process,
     return composite;
 }
 
-struct sim_process *sim_process_new(struct sim_parties *all, unsigned index)
+struct sim_process *sim_process_new(struct sim_groups *all, unsigned index)
 {
     struct sim_process *process = calloc(1, sizeof(*process));
     struct sim_world *home = sim_home(all);
@@ -238,16 +238,16 @@ struct sim_process *sim_process_new(struct sim_parties *all, unsigned index)
     return process;
 }
 
-static void forget_parties(struct sim_process *process)
+static void forget_groups(struct sim_process *process)
 {
-    struct rlock__party *party, *after;
+    struct rlock__group *group, *after;
     struct rlock__loss *loss, *loss_after;
 
-    DL_FOREACH_SAFE(process->parties, party, after) {
-        if (party->untold != NULL) {
-            (void)rlock__loss_free(party->untold);
+    DL_FOREACH_SAFE(process->groups, group, after) {
+        if (group->untold != NULL) {
+            (void)rlock__loss_free(group->untold);
         }
-        rlock__party_free(party);
+        rlock__group_free(group);
     }
     LL_FOREACH_SAFE(process->losses, loss, loss_after) {
         (void)rlock__loss_free(loss);
@@ -257,11 +257,11 @@ static void forget_parties(struct sim_process *process)
 /* Requests whose calls are no more have no subject. */
 static void forget_calls(struct sim_process *process)
 {
-    struct rlock__party *party;
+    struct rlock__group *group;
 
-    DL_FOREACH(process->parties, party) {
-        for (size_t i = 0; i < party->composite->n; i++) {
-            struct rlock__slot *slot = &party->slots[i];
+    DL_FOREACH(process->groups, group) {
+        for (size_t i = 0; i < group->composite->n; i++) {
+            struct rlock__slot *slot = &group->slots[i];
 
             if (slot->running && slot->call.core != NULL && slot->call.step != RLOCK__COMPLETE &&
                 slot->call.request != NULL) {
@@ -276,7 +276,7 @@ static void forget_calls(struct sim_process *process)
 
 void sim_process_kill(struct sim_process *process)
 {
-    struct sim_parties *all = process->all;
+    struct sim_groups *all = process->all;
     struct rlock__timers *timers = &sim_home(all)->timers;
 
     for (unsigned i = 0; i < all->config.n_servers; i++) {
@@ -289,7 +289,7 @@ void sim_process_kill(struct sim_process *process)
         rlock__timer_unset(timers, &process->owners[i].drive);
     }
     rlock__timer_unset(timers, &process->dispatch);
-    forget_parties(process);
+    forget_groups(process);
     for (unsigned i = 0; i < all->config.n_locks; i++) {
         (void)rlock__composite_unref(process->locks[i]);
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * parties [--seed N] [--seeds COUNT] [--steps N] [--kind multi|redlock] [--trace]
+ * groups [--seed N] [--seeds COUNT] [--steps N] [--kind multi|redlock] [--trace]
  *         [--no-delay] [--drift-beyond]
- * Simulates multi-locks and RedLocks from seed N on. A seed that fails prints itself; `parties
+ * Simulates multi-locks and RedLocks from seed N on. A seed that fails prints itself; `groups
  * --seed N --seeds 1 --trace` replays it exactly.
  *
  * --no-delay lets servers count as soon as they restart, --drift-beyond lets clocks drift four
@@ -32,9 +32,9 @@ struct options {
 
 /* ---- A seed's world ---- */
 
-static void draw_places(struct sim_parties *all, struct sim_lock *lock)
+static void draw_places(struct sim_groups *all, struct sim_lock *lock)
 {
-    const struct sim_party_config *config = &all->config;
+    const struct sim_group_config *config = &all->config;
     unsigned n = config->n_servers * config->n_keys;
     struct sim_place places[SIM_SERVERS * SIM_KEYS];
 
@@ -53,7 +53,7 @@ static void draw_places(struct sim_parties *all, struct sim_lock *lock)
     }
 }
 
-static void draw_locks(struct sim_parties *all)
+static void draw_locks(struct sim_groups *all)
 {
     for (unsigned i = 0; i < all->config.n_locks; i++) {
         struct sim_lock *lock = &all->locks[i];
@@ -71,7 +71,7 @@ static void draw_locks(struct sim_parties *all)
 
 /* Of a RedLock all members are plain; of a multi-lock they may be of several kinds. A key that
  * may be written may be read as well. */
-static void draw_kinds(struct sim_parties *all)
+static void draw_kinds(struct sim_groups *all)
 {
     static const struct rlock_ops *const kinds[] = {&rlock__reentrant_ops, &rlock__spin_ops,
                                                     &rlock__fair_ops, &rlock__fenced_ops,
@@ -87,11 +87,11 @@ static void draw_kinds(struct sim_parties *all)
     }
 }
 
-static void configure(struct sim_parties *all)
+static void configure(struct sim_groups *all)
 {
     static const unsigned quorums[] = {3, 3, 3, 5, 5, 1, 2, 4};
     static const int64_t leases[] = {200, 400, 1000, 3000}, delays[] = {1, 4, 15};
-    struct sim_party_config *config = &all->config;
+    struct sim_group_config *config = &all->config;
     struct sim_world *home = sim_home(all);
     bool multi = sim_chance(home, 500);
 
@@ -113,9 +113,9 @@ static void configure(struct sim_parties *all)
     config->drift = all->drift_beyond ? 4 * DRIFT_PPM : config->faults != 0 ? DRIFT_PPM : 0;
 }
 
-static void open_server(struct sim_parties *all, unsigned i, uint64_t seed)
+static void open_server(struct sim_groups *all, unsigned i, uint64_t seed)
 {
-    const struct sim_party_config *config = &all->config;
+    const struct sim_group_config *config = &all->config;
     struct sim_world *world = &all->worlds[i], *home = sim_home(all);
     int64_t ppm = sim_chance(home, 500) ? config->drift : sim_random(home, config->drift);
 
@@ -137,7 +137,7 @@ static void open_server(struct sim_parties *all, unsigned i, uint64_t seed)
     sim_server_now(all, i);
 }
 
-static void open_all(struct sim_parties *all, uint64_t seed)
+static void open_all(struct sim_groups *all, uint64_t seed)
 {
     for (unsigned i = 0; i < SIM_SERVERS; i++) {
         struct sim_server *server = all->worlds[i].server;
@@ -165,7 +165,7 @@ static void open_all(struct sim_parties *all, uint64_t seed)
     }
 }
 
-static void close_all(struct sim_parties *all)
+static void close_all(struct sim_groups *all)
 {
     for (unsigned i = 0; i < all->config.n_processes; i++) {
         sim_process_kill(all->processes[i]);
@@ -179,14 +179,14 @@ static void close_all(struct sim_parties *all)
 /* ---- Its run ---- */
 
 /* A server's own clock. */
-void sim_server_now(struct sim_parties *all, unsigned server)
+void sim_server_now(struct sim_groups *all, unsigned server)
 {
     sim_server_set_time(all->worlds[server].server,
                         sim_drifted(all->worlds[server].now, all->server_ppm[server]));
 }
 
 /* NULL none. */
-static const char *violation(const struct sim_parties *all)
+static const char *violation(const struct sim_groups *all)
 {
     for (unsigned i = 0; i < SIM_SERVERS; i++) {
         if (all->worlds[i].violation[0] != '\0') {
@@ -197,7 +197,7 @@ static const char *violation(const struct sim_parties *all)
 }
 
 /* Whose turn it is: of those with the earliest time the first. */
-static struct sim_world *next_world(struct sim_parties *all)
+static struct sim_world *next_world(struct sim_groups *all)
 {
     struct sim_world *first = sim_home(all);
 
@@ -209,7 +209,7 @@ static struct sim_world *next_world(struct sim_parties *all)
     return first;
 }
 
-static void step(struct sim_parties *all)
+static void step(struct sim_groups *all)
 {
     struct sim_world *world = next_world(all);
     struct rlock__timer *timer = world->timers.root;
@@ -226,7 +226,7 @@ static void step(struct sim_parties *all)
     rlock__timer_unset(&world->timers, timer);
     timer->fire(timer, now);
     all->steps++;
-    sim_parties_check(all);
+    sim_groups_check(all);
 }
 
 /* Whether frames of connections that broke are under way: a server may run them yet. */
@@ -242,7 +242,7 @@ static bool is_under_way(const struct sim_world *world)
     return false;
 }
 
-static bool is_over(const struct sim_parties *all)
+static bool is_over(const struct sim_groups *all)
 {
     for (unsigned i = 0; i < all->config.n_servers; i++) {
         if (is_under_way(&all->worlds[i])) {
@@ -262,7 +262,7 @@ static bool is_over(const struct sim_parties *all)
                 return false;
             }
         }
-        if (process->parties != NULL) {
+        if (process->groups != NULL) {
             return false;
         }
     }
@@ -270,11 +270,11 @@ static bool is_over(const struct sim_parties *all)
 }
 
 /* Nothing goes wrong any more: every effort comes to an end, and nothing is left. */
-static void finish(struct sim_parties *all)
+static void finish(struct sim_groups *all)
 {
     int64_t limit = sim_home(all)->now + END;
 
-    sim_parties_heal(all);
+    sim_groups_heal(all);
     while (violation(all) == NULL && !is_over(all) && sim_home(all)->now < limit) {
         step(all);
     }
@@ -283,18 +283,18 @@ static void finish(struct sim_parties *all)
         step(all);
     }
     if (violation(all) == NULL) {
-        sim_parties_check_end(all);
+        sim_groups_check_end(all);
     }
 }
 
-static bool run(struct sim_parties *all, uint64_t seed, uint64_t steps)
+static bool run(struct sim_groups *all, uint64_t seed, uint64_t steps)
 {
     const char *text;
 
     open_all(all, seed);
     while (all->steps < steps && violation(all) == NULL) {
         if (all->config.faults != 0 && sim_chance(sim_home(all), all->config.faults)) {
-            sim_parties_fault(all);
+            sim_groups_fault(all);
         }
         step(all);
     }
@@ -312,7 +312,7 @@ static bool run(struct sim_parties *all, uint64_t seed, uint64_t steps)
 
 /* ---- The command ---- */
 
-static bool read_options(int argc, char **argv, struct options *options, struct sim_parties *all)
+static bool read_options(int argc, char **argv, struct options *options, struct sim_groups *all)
 {
     static const struct option longs[] = {
         {"seed", required_argument, NULL, 's'},  {"seeds", required_argument, NULL, 'n'},
@@ -344,7 +344,7 @@ static bool read_options(int argc, char **argv, struct options *options, struct 
 
 int main(int argc, char **argv)
 {
-    struct sim_parties *all = calloc(1, sizeof(*all));
+    struct sim_groups *all = calloc(1, sizeof(*all));
     struct options options = {.seed = 1, .seeds = 1000, .steps = 1500};
     bool good = true, must_see, seen;
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Composites in simulated processes: each process has a client of every server, as a real one has,
- * and owners that take multi-locks or RedLocks with them. The cores, the scripts and the parties
+ * and owners that take multi-locks or RedLocks with them. The cores, the scripts and the groups
  * are the library's; a server, its network and its clients' ends are a world of world.h, and all
  * worlds go by one clock.
  *
  *   groups.c         the command, and a run from its seed to its end
  *   group_process.c  processes: their clients, their clocks, their deaths
- *   group_drive.c    what src/drive/turn.c does for real: carries out what parties wish
+ *   group_drive.c    what src/drive/turn.c does for real: carries out what groups wish
  *   group_owners.c   what owners do: take, nest, hold, give up, leave
  *   group_faults.c   what goes wrong
  *   group_check.c    the invariants; group_minority.c one of them
@@ -28,7 +28,7 @@
 #define SIM_TWO_VALID "is valid while another is" /* the violation of all violations */
 
 struct sim_process;
-struct sim_parties;
+struct sim_groups;
 
 /* Where a member is. */
 struct sim_place {
@@ -59,9 +59,9 @@ struct sim_owner {
     struct sim_process *process;
     struct rlock__owner owner;
     struct rlock__timer act;   /* what it does next; while it calls: it may cancel */
-    struct rlock__timer drive; /* its thread looks at the party again */
+    struct rlock__timer drive; /* its thread looks at the group again */
     unsigned lock;
-    struct rlock__party *party; /* of that lock; NULL none */
+    struct rlock__group *group; /* of that lock; NULL none */
     bool calling, taking, cancelled;
     struct rlock__effort effort;
     int64_t due;  /* when the call must be back, by its clock */
@@ -85,18 +85,18 @@ struct sim_owner {
 };
 
 struct sim_process {
-    struct sim_parties *all;
+    struct sim_groups *all;
     unsigned index;
     struct sim_client *clients[SIM_SERVERS];
     struct rlock__composite *locks[SIM_LOCKS];
-    struct rlock__party *parties;
+    struct rlock__group *groups;
     struct rlock__loss *losses;   /* that wait for the dispatcher */
     struct rlock__timer dispatch; /* it looks at them */
     uint64_t jitter;
     struct sim_owner owners[SIM_OWNERS];
 };
 
-struct sim_party_config {
+struct sim_group_config {
     const struct rlock__composite_ops *kind;
     unsigned n_servers, n_processes, n_owners, n_keys, n_locks;
     unsigned hands;    /* composites that one owner may have at a time */
@@ -109,8 +109,8 @@ struct sim_party_config {
     unsigned lags;     /* per mille: threads that wake late */
 };
 
-struct sim_parties {
-    struct sim_party_config config;
+struct sim_groups {
+    struct sim_group_config config;
     struct sim_world worlds[SIM_SERVERS];
     struct sim_process *processes[SIM_PROCESSES];
     struct sim_lock locks[SIM_LOCKS];
@@ -131,36 +131,36 @@ struct sim_parties {
 /* ---- groups.c ---- */
 
 /* Chance and clock of what is no server's own are the first world's. */
-static inline struct sim_world *sim_home(struct sim_parties *all)
+static inline struct sim_world *sim_home(struct sim_groups *all)
 {
     return &all->worlds[0];
 }
 
-void sim_server_now(struct sim_parties *all, unsigned server);
+void sim_server_now(struct sim_groups *all, unsigned server);
 
 /* ---- group_process.c ---- */
 
-struct sim_process *sim_process_new(struct sim_parties *all, unsigned index);
+struct sim_process *sim_process_new(struct sim_groups *all, unsigned index);
 /* It dies: nobody says goodbye. */
 void sim_process_kill(struct sim_process *process);
 int64_t sim_process_clock(const struct sim_process *process);
 bool sim_process_is_paused(const struct sim_process *process);
 struct sim_process *sim_process_of(const struct rlock__slot *slot);
 struct sim_client *sim_client_of(const struct rlock__slot *slot);
-struct sim_parties *sim_parties_of(const struct sim_world *world);
+struct sim_groups *sim_groups_of(const struct sim_world *world);
 struct sim_place sim_place_of(const struct rlock__slot *slot);
-bool sim_is_rw(const struct sim_parties *all, struct sim_place place);
+bool sim_is_rw(const struct sim_groups *all, struct sim_place place);
 
 /* ---- group_drive.c ---- */
 
-/* The owner's call on its party has begun: its thread drives it until it is over. */
+/* The owner's call on its group has begun: its thread drives it until it is over. */
 void sim_drive(struct sim_owner *owner);
 void sim_on_drive(struct rlock__timer *timer, int64_t now);
 void sim_on_dispatch(struct rlock__timer *timer, int64_t now);
-/* The party of an owner's lock, made where there is none. */
-struct rlock__party *sim_party_get(struct sim_owner *owner);
-/* Frees a party that nobody uses, once it is over. */
-void sim_party_drop(struct sim_process *process, struct rlock__party *party);
+/* The group of an owner's lock, made where there is none. */
+struct rlock__group *sim_group_get(struct sim_owner *owner);
+/* Frees a group that nobody uses, once it is over. */
+void sim_group_drop(struct sim_process *process, struct rlock__group *group);
 /* An owner's thread ends. */
 void sim_drive_thread_exit(struct sim_owner *owner);
 
@@ -173,8 +173,8 @@ struct sim_owner *sim_twin_next(const struct sim_owner *owner, const struct sim_
 bool sim_twin_has(const struct sim_owner *owner, struct sim_place place);
 /* Its call is over. */
 void sim_owner_done(struct sim_owner *owner);
-/* The loss of a party's whole is reported. */
-void sim_owner_told(struct sim_process *process, const struct rlock__party *party,
+/* The loss of a group's whole is reported. */
+void sim_owner_told(struct sim_process *process, const struct rlock__group *group,
                     const struct rlock__loss *loss);
 void sim_owner_plan(struct sim_owner *owner, int64_t pause);
 /* A slot's call begins; and it is complete. */
@@ -183,20 +183,20 @@ void sim_owner_hears(struct rlock__slot *slot);
 
 /* ---- group_faults.c ---- */
 
-void sim_parties_fault(struct sim_parties *all);
-void sim_parties_heal(struct sim_parties *all);
+void sim_groups_fault(struct sim_groups *all);
+void sim_groups_heal(struct sim_groups *all);
 
 /* ---- group_check.c ---- */
 
-void sim_parties_check(struct sim_parties *all);
+void sim_groups_check(struct sim_groups *all);
 /* In group_minority.c, a part of that. */
 /* Whether somebody refused it, whose message tells it to go. A member may be silent alone. */
-bool sim_parties_hears(const struct sim_owner *owner);
-void sim_parties_check_minority(struct sim_owner *owner, int64_t now);
+bool sim_groups_hears(const struct sim_owner *owner);
+void sim_groups_check_minority(struct sim_owner *owner, int64_t now);
 /* The last member that was missing has come, or the effort ended otherwise. */
-void sim_parties_check_taken(const struct sim_owner *owner);
+void sim_groups_check_taken(const struct sim_owner *owner);
 /* A call of an owner is over; it is as it says. */
-void sim_parties_check_done(const struct sim_owner *owner);
-void sim_parties_check_end(struct sim_parties *all);
+void sim_groups_check_done(const struct sim_owner *owner);
+void sim_groups_check_end(struct sim_groups *all);
 
 #endif
