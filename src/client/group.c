@@ -28,16 +28,16 @@ static const struct rlock__composite *composite_of(const struct rlock *lock)
 static void note_results(const struct rlock *lock, const struct rlock__group *group)
 {
     for (size_t i = 0; i < group->composite->n; i++) {
-        const struct rlock__slot *slot = &group->slots[i];
+        const struct rlock__member *member = &group->members[i];
         struct rlock__result *result = &handle_of(lock)->results[i];
-        bool waits = slot->state == RLOCK__SLOT_TAKING;
+        bool waits = member->state == RLOCK__MEMBER_TAKING;
 
-        result->held = slot->state == RLOCK__SLOT_HELD;
-        result->code = waits ? RLOCK_ETIMEDOUT : result->held ? 0 : slot->code;
+        result->held = member->state == RLOCK__MEMBER_HELD;
+        result->code = waits ? RLOCK_ETIMEDOUT : result->held ? 0 : member->code;
         (void)snprintf(result->detail, sizeof(result->detail), "%s",
-                       result->held    ? ""
-                       : slot->running ? "no answer yet"
-                                       : slot->call.detail);
+                       result->held      ? ""
+                       : member->running ? "no answer yet"
+                                         : member->call.detail);
     }
 }
 

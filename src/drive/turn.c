@@ -106,8 +106,8 @@ static void ring(struct waiter *waiter)
 /* A member's call is complete, or its channel spoke: under its client's mutex. */
 static void finish(struct rlock__call *call)
 {
-    struct rlock__slot *slot = call->payload;
-    struct rlock__group *group = slot->group;
+    struct rlock__member *member = call->payload;
+    struct rlock__group *group = member->group;
     struct rlock__wish wish = {0};
     bool wished = false;
 
@@ -115,7 +115,7 @@ static void finish(struct rlock__call *call)
     rlock__group_done(call, rlock__now_us());
     ring(group->waiter);
     if (group->waiter == NULL) {
-        wished = rlock__wish_take(slot, finish, &wish);
+        wished = rlock__wish_take(member, finish, &wish);
     }
     if (wished) {
         group->users++;
@@ -331,7 +331,7 @@ static bool is_hit(const struct rlock__group *group, const struct rlock__loss *l
         return false;
     }
     for (size_t i = 0; i < group->composite->n; i++) {
-        if (group->slots[i].levels > 0 && rlock__spec_equal(group->slots[i].spec, loss->spec)) {
+        if (group->members[i].levels > 0 && rlock__spec_equal(group->members[i].spec, loss->spec)) {
             return true;
         }
     }

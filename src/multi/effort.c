@@ -25,24 +25,24 @@ void rlock__effort_end(struct rlock__group *group, int code)
         rlock__group_shed(group);
     }
     for (size_t i = 0; i < group->composite->n; i++) {
-        rlock__slot_settle_renewal(&group->slots[i]);
+        rlock__member_settle_renewal(&group->members[i]);
     }
     if (code != 0 && group->detail[0] == '\0') {
         say(group, code);
     }
 }
 
-void rlock__group_blame(struct rlock__group *group, const struct rlock__slot *slot)
+void rlock__group_blame(struct rlock__group *group, const struct rlock__member *member)
 {
-    (void)snprintf(group->detail, sizeof(group->detail), "%s", slot->call.detail);
+    (void)snprintf(group->detail, sizeof(group->detail), "%s", member->call.detail);
 }
 
 static void seal(struct rlock__group *group)
 {
     for (size_t i = 0; i < group->composite->n; i++) {
-        struct rlock__slot *slot = &group->slots[i];
+        struct rlock__member *member = &group->members[i];
 
-        slot->seal = slot->state == RLOCK__SLOT_HELD && slot->kept;
+        member->seal = member->state == RLOCK__MEMBER_HELD && member->kept;
     }
 }
 
@@ -72,10 +72,10 @@ static size_t doubts(const struct rlock__group *group, int64_t now)
     size_t n = rlock__group_running(group);
 
     for (size_t i = 0; i < group->composite->n; i++) {
-        const struct rlock__slot *slot = &group->slots[i];
+        const struct rlock__member *member = &group->members[i];
 
-        n += !slot->running &&
-             (slot->code == RLOCK_EINDOUBT || slot->unheard || now < slot->open_until);
+        n += !member->running &&
+             (member->code == RLOCK_EINDOUBT || member->unheard || now < member->open_until);
     }
     return n;
 }
@@ -117,9 +117,9 @@ bool rlock__effort_is_back(struct rlock__group *group, int64_t now)
     const struct rlock__composite_ops *ops = group->composite->ops;
 
     for (size_t i = 0; i < group->composite->n; i++) {
-        const struct rlock__slot *slot = &group->slots[i];
+        const struct rlock__member *member = &group->members[i];
 
-        if (slot->running && (!ops->counts_alone || slot->state == RLOCK__SLOT_LEAVING)) {
+        if (member->running && (!ops->counts_alone || member->state == RLOCK__MEMBER_LEAVING)) {
             return false;
         }
     }

@@ -35,7 +35,7 @@ struct rlock__group *rlock__group_new(struct rlock__composite *composite, struct
                                       uint64_t *random)
 {
     struct rlock__group *group =
-        calloc(1, sizeof(*group) + composite->n * sizeof(struct rlock__slot));
+        calloc(1, sizeof(*group) + composite->n * sizeof(struct rlock__member));
 
     if (group == NULL) {
         return NULL;
@@ -55,8 +55,8 @@ struct rlock__group *rlock__group_new(struct rlock__composite *composite, struct
     group->random = random;
     group->timer_at = RLOCK__NEVER;
     for (size_t i = 0; i < composite->n; i++) {
-        group->slots[i].group = group;
-        group->slots[i].spec = composite->members[i];
+        group->members[i].group = group;
+        group->members[i].spec = composite->members[i];
     }
     return group;
 }
@@ -64,7 +64,7 @@ struct rlock__group *rlock__group_new(struct rlock__composite *composite, struct
 void rlock__group_free(struct rlock__group *group)
 {
     for (size_t i = 0; i < group->composite->n; i++) {
-        (void)rlock__claim_unref(group->slots[i].claim);
+        (void)rlock__claim_unref(group->members[i].claim);
     }
     (void)rlock__loss_free(group->loss);
     (void)rlock__composite_unref(group->composite);
@@ -77,7 +77,7 @@ size_t rlock__group_running(const struct rlock__group *group)
     size_t n = 0;
 
     for (size_t i = 0; i < group->composite->n; i++) {
-        n += group->slots[i].running;
+        n += group->members[i].running;
     }
     return n;
 }
@@ -87,7 +87,7 @@ bool rlock__group_is_over(const struct rlock__group *group)
     bool listening = false;
 
     for (size_t i = 0; i < group->composite->n; i++) {
-        listening = listening || group->slots[i].listening;
+        listening = listening || group->members[i].listening;
     }
     return group->count == 0 && group->phase == RLOCK__GROUP_IDLE &&
            rlock__group_running(group) == 0 && !listening;
@@ -144,10 +144,10 @@ void rlock__group_take(struct rlock__group *group, const struct rlock__effort *e
     group->phase = RLOCK__GROUP_TAKING;
     group->timer_at = rlock__later(group->deadline, LATE_US);
     for (size_t i = 0; i < group->composite->n; i++) {
-        group->slots[i].tried = false;
-        group->slots[i].answer = RLOCK__SLOT_UNHEARD;
-        group->slots[i].open_until = 0;
-        group->slots[i].unheard = false;
+        group->members[i].tried = false;
+        group->members[i].answer = RLOCK__MEMBER_UNHEARD;
+        group->members[i].open_until = 0;
+        group->members[i].unheard = false;
     }
     if (group->count > 0 && !group->lost && rlock__group_valid_until(group) <= now) {
         lose(group, RLOCK_LOST_EXPIRED);
@@ -212,48 +212,48 @@ void rlock__group_leave(struct rlock__group *group, int64_t now)
     check_left(group);
 }
 
-static void heard(struct rlock__slot *slot, int64_t now)
+static void heard(struct rlock__member *member, int64_t now)
 {
-    slot->spoke = true;
-    if (slot->ear.step == RLOCK__COMPLETE) {
-        slot->listening = false;
-    } else if (slot->group->phase == RLOCK__GROUP_PAUSING) {
-        slot->group->composite->ops->heard(slot->group, now);
+    member->spoke = true;
+    if (member->ear.step == RLOCK__COMPLETE) {
+        member->listening = false;
+    } else if (member->group->phase == RLOCK__GROUP_PAUSING) {
+        member->group->composite->ops->heard(member->group, now);
     }
 }
 
 void rlock__group_done(struct rlock__call *call, int64_t now)
 {
-    struct rlock__slot *slot = call->payload;
-    struct rlock__group *group = slot->group;
+    struct rlock__member *member = call->payload;
+    struct rlock__group *group = member->group;
 
-    if (call == &slot->ear) {
-        heard(slot, now);
+    if (call == &member->ear) {
+        heard(member, now);
         return;
     }
-    rlock__slot_done(slot, now);
+    rlock__member_done(member, now);
     switch (group->phase) {
     case RLOCK__GROUP_TAKING:
-        if (!slot->tried) { /* left over from an earlier effort */
-            rlock__slot_tidy(slot);
+        if (!member->tried) { /* left over from an earlier effort */
+            rlock__member_tidy(member);
         }
-        group->composite->ops->moved(group, slot, now);
+        group->composite->ops->moved(group, member, now);
         break;
     case RLOCK__GROUP_BACKING_OUT:
-        rlock__slot_tidy(slot);
+        rlock__member_tidy(member);
         if (rlock__effort_is_back(group, now)) {
             rlock__effort_backed_out(group, now);
         }
         break;
     case RLOCK__GROUP_LEAVING:
-        rlock__slot_tidy(slot);
+        rlock__member_tidy(member);
         check_left(group);
         break;
     case RLOCK__GROUP_IDLE:
-        rlock__slot_tidy(slot);
+        rlock__member_tidy(member);
         break;
     case RLOCK__GROUP_PAUSING: /* which did not wait for a silent member's refusal */
-        rlock__slot_tidy(slot);
+        rlock__member_tidy(member);
         rlock__effort_listen(group, now);
         break;
     }
@@ -315,13 +315,13 @@ void rlock__group_abandon(struct rlock__group *group, enum rlock_reason reason)
     group->count = group->renewed_from = 0;
     group->lost = false;
     for (size_t i = 0; i < group->composite->n; i++) {
-        struct rlock__slot *slot = &group->slots[i];
+        struct rlock__member *member = &group->members[i];
 
-        if (slot->state == RLOCK__SLOT_HELD) { /* its core forgets it */
-            slot->levels = slot->renewed_from = 0;
-            slot->kept = false;
-            slot->state = RLOCK__SLOT_OUT;
-            slot->claim = rlock__claim_unref(slot->claim);
+        if (member->state == RLOCK__MEMBER_HELD) { /* its core forgets it */
+            member->levels = member->renewed_from = 0;
+            member->kept = false;
+            member->state = RLOCK__MEMBER_OUT;
+            member->claim = rlock__claim_unref(member->claim);
         }
     }
 }

@@ -5,9 +5,9 @@
  * timer) and answers with wishes, which its driver carries out after it dropped the mutex that
  * protects the group:
  *
- *   slot.wish        a member's call is to be begun, or given up
- *   slot.ear_wish    its channel is to be heard, or no more
- *   slot.seal        a member's hold is to be renewed no longer
+ *   member.wish      a member's call is to be begun, or given up
+ *   member.ear_wish  its channel is to be heard, or no more
+ *   member.seal      a member's hold is to be renewed no longer
  *   group.untold     the whole was lost, and that is to be reported
  *   group.complete   the effort is over: group.code, group.detail
  *   group.timer_at   when rlock__group_timer() is due; also after wishes were carried out
@@ -22,7 +22,7 @@
 #define RLOCK__MEMBERS_MAX 64
 
 struct rlock__group;
-struct rlock__slot;
+struct rlock__member;
 
 /* How a kind of composite goes about it. Each runs under the mutex that protects the group. */
 struct rlock__composite_ops {
@@ -32,7 +32,7 @@ struct rlock__composite_ops {
     void (*take)(struct rlock__group *group, int64_t now);
     /* A member's call is complete, of this effort or (not .tried) an earlier one: goes on,
      * succeeds, or backs out. */
-    void (*moved)(struct rlock__group *group, struct rlock__slot *slot, int64_t now);
+    void (*moved)(struct rlock__group *group, struct rlock__member *member, int64_t now);
     /* A member's channel spoke, or is heard from now on. NULL: while it pauses it hears none. */
     void (*heard)(struct rlock__group *group, int64_t now);
     /* How long members' calls that run are waited for. NULL: to the effort's deadline. */
@@ -45,7 +45,7 @@ struct rlock__composite_ops {
     void (*nest)(struct rlock__group *group, int64_t now);
     /* Until when the members that are held make the whole valid. */
     int64_t (*valid_until)(const struct rlock__group *group);
-    /* Whether a release is done, and with which code; the slots say how theirs went. */
+    /* Whether a release is done, and with which code; the members say how theirs went. */
     bool (*left)(const struct rlock__group *group, int *ret_code);
     /* Whether so many members without a known outcome leave that of the whole open. */
     bool (*in_doubt)(const struct rlock__group *group, size_t n);
@@ -67,20 +67,20 @@ struct rlock__composite {
 };
 
 /* One member of a group. */
-struct rlock__slot {
+struct rlock__member {
     struct rlock__group *group;
     struct rlock__spec *spec; /* the composite's */
     enum {
-        RLOCK__SLOT_OUT,     /* nothing of this group is at the member, as far as is known */
-        RLOCK__SLOT_TAKING,  /* an acquisition runs */
-        RLOCK__SLOT_HELD,    /* levels > 0 */
-        RLOCK__SLOT_LEAVING, /* a release runs */
+        RLOCK__MEMBER_OUT,     /* nothing of this group is on its server, as far as is known */
+        RLOCK__MEMBER_TAKING,  /* an acquisition runs */
+        RLOCK__MEMBER_HELD,    /* levels > 0 */
+        RLOCK__MEMBER_LEAVING, /* a release runs */
     } state;
     enum { RLOCK__WISH_NONE, RLOCK__WISH_BEGIN, RLOCK__WISH_GIVE_UP } wish, ear_wish;
     bool listening; /* the ear is the member's core's, or about to be */
     bool spoke;     /* its channel did, since its latest call began */
     /* what this effort's latest answer said of it: it granted it or was busy, or could not grant */
-    enum { RLOCK__SLOT_UNHEARD, RLOCK__SLOT_WORKS, RLOCK__SLOT_FAILS } answer;
+    enum { RLOCK__MEMBER_UNHEARD, RLOCK__MEMBER_WORKS, RLOCK__MEMBER_FAILS } answer;
     bool end_renewal;   /* as seal: the hold is renewed no longer for this composite */
     bool seal, running; /* running: the call is the member's core's, or about to be */
     bool tried;         /* the call is of this round */
@@ -138,7 +138,7 @@ struct rlock__group {
     unsigned users;
     bool busy; /* a thread has its turn */
     void *waiter;
-    struct rlock__slot slots[];
+    struct rlock__member members[];
 };
 
 /* Makes a composite of leaf locks: orders them, and takes references. NULL without memory. */
@@ -156,8 +156,8 @@ void rlock__group_free(struct rlock__group *group);
 /* Whether nothing is held, nothing under way. */
 bool rlock__group_is_over(const struct rlock__group *group);
 
-/* Events. rlock__group_done: a slot's call is complete, and slot->running still set; or its ear is,
- * or has heard something. */
+/* Events. rlock__group_done: a member's call is complete, and member->running still set; or its
+ * ear is, or has heard something. */
 void rlock__group_take(struct rlock__group *group, const struct rlock__effort *effort, int64_t now);
 void rlock__group_leave(struct rlock__group *group, int64_t now);
 void rlock__group_done(struct rlock__call *call, int64_t now);
@@ -178,16 +178,16 @@ int64_t rlock__group_valid_until(const struct rlock__group *group);
 /* A member's call to be begun or given up, or its hold to be sealed; and what its ear is to do. */
 struct rlock__wish {
     struct rlock__core *core; /* NULL it was carried out */
-    struct rlock__slot *slot;
+    struct rlock__member *member;
     bool begin, seal, end_renewal, give_up;
     bool listen, ignore;
 };
 
-/* Takes a slot's wishes, to be carried out without the mutex. finish: what a call that is begun
+/* Takes a member's wishes, to be carried out without the mutex. finish: what a call that is begun
  * does once it is complete. Returns whether there are any. */
-bool rlock__wish_take(struct rlock__slot *slot, void (*finish)(struct rlock__call *call),
+bool rlock__wish_take(struct rlock__member *member, void (*finish)(struct rlock__call *call),
                       struct rlock__wish *ret_wish);
-/* The same of all slots; returns how many. */
+/* The same of all members; returns how many. */
 size_t rlock__wishes_take(struct rlock__group *group, void (*finish)(struct rlock__call *call),
                           struct rlock__wish wishes[static RLOCK__MEMBERS_MAX]);
 /* One event of the member's core, under its mutex. A call that was given up may have completed
@@ -198,7 +198,7 @@ void rlock__wish_carry_out(const struct rlock__wish *wish, int64_t now);
 
 /* Wishes for an acquisition of a member; wait_us: 0 one attempt, RLOCK__NEVER for ever. kept: until
  * the whole is taken a fixed lease is renewed. */
-void rlock__slot_take(struct rlock__slot *slot, int64_t wait_us, bool kept, int64_t now);
+void rlock__member_take(struct rlock__member *member, int64_t wait_us, bool kept, int64_t now);
 /* How many members' calls run, or are about to. */
 size_t rlock__group_running(const struct rlock__group *group);
 /* Ends the effort well: the members that are held are the hold. */
@@ -206,7 +206,7 @@ void rlock__group_taken(struct rlock__group *group, int64_t now);
 /* Gives back what was taken; the effort ends with the code then, or goes on. */
 void rlock__group_back_out(struct rlock__group *group, int code, int64_t now);
 /* The code and text of a member's failure become the group's. */
-void rlock__group_blame(struct rlock__group *group, const struct rlock__slot *slot);
+void rlock__group_blame(struct rlock__group *group, const struct rlock__member *member);
 /* A random number below n. */
 int64_t rlock__group_random(const struct rlock__group *group, int64_t n);
 /* What remains of the wait; 0 of one attempt, RLOCK__NEVER for ever. */

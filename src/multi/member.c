@@ -4,19 +4,19 @@
 
 #include "lock/internal.h"
 
-static void begin(struct rlock__slot *slot, const struct rlock__call *call)
+static void begin(struct rlock__member *member, const struct rlock__call *call)
 {
-    slot->call = *call;
-    slot->call.spec = slot->spec;
-    slot->call.owner = slot->group->owner;
-    slot->call.member = true;
-    slot->running = true;
-    slot->wish = RLOCK__WISH_BEGIN;
+    member->call = *call;
+    member->call.spec = member->spec;
+    member->call.owner = member->group->owner;
+    member->call.member = true;
+    member->running = true;
+    member->wish = RLOCK__WISH_BEGIN;
 }
 
-void rlock__slot_take(struct rlock__slot *slot, int64_t wait_us, bool kept, int64_t now)
+void rlock__member_take(struct rlock__member *member, int64_t wait_us, bool kept, int64_t now)
 {
-    struct rlock__group *group = slot->group;
+    struct rlock__group *group = member->group;
     const struct rlock__effort *effort = &group->effort;
     int64_t lease = effort->lease_us != 0 ? effort->lease_us : effort->renewed_lease_us;
     int64_t once = rlock__min(effort->op_timeout_us, rlock__max(group->deadline - now, 1));
@@ -25,40 +25,42 @@ void rlock__slot_take(struct rlock__slot *slot, int64_t wait_us, bool kept, int6
         once = rlock__min(once, rlock__max(lease / 4, RLOCK__MS));
     }
     group->hurried = once < effort->op_timeout_us;
-    slot->state = RLOCK__SLOT_TAKING;
-    slot->tried = true;
-    slot->spoke = false;
-    slot->code = 0;
-    begin(slot, &(struct rlock__call){.kind = RLOCK__ACQUIRE,
-                                      .wait_us = wait_us == RLOCK__NEVER ? -1 : wait_us,
-                                      .lease_us = effort->lease_us,
-                                      .timeout_us = once,
-                                      .timed = group->hurried && effort->wait_us != 0,
-                                      .min_uptime_us = group->composite->max_lease_us,
-                                      .prompt = group->composite->ops->counts_alone,
-                                      .kept = kept && effort->lease_us != 0,
-                                      .renewed = effort->lease_us == 0 && slot->renewed_from == 0,
-                                      .cancel = effort->cancel});
+    member->state = RLOCK__MEMBER_TAKING;
+    member->tried = true;
+    member->spoke = false;
+    member->code = 0;
+    begin(member,
+          &(struct rlock__call){.kind = RLOCK__ACQUIRE,
+                                .wait_us = wait_us == RLOCK__NEVER ? -1 : wait_us,
+                                .lease_us = effort->lease_us,
+                                .timeout_us = once,
+                                .timed = group->hurried && effort->wait_us != 0,
+                                .min_uptime_us = group->composite->max_lease_us,
+                                .prompt = group->composite->ops->counts_alone,
+                                .kept = kept && effort->lease_us != 0,
+                                .renewed = effort->lease_us == 0 && member->renewed_from == 0,
+                                .cancel = effort->cancel});
 }
 
-static void leave(struct rlock__slot *slot)
+static void leave(struct rlock__member *member)
 {
-    slot->state = RLOCK__SLOT_LEAVING;
-    slot->seal = false;
-    begin(slot, &(struct rlock__call){.kind = RLOCK__RELEASE,
-                                      .kept = slot->kept,
-                                      .renewed = slot->renewed_from == slot->levels});
+    member->state = RLOCK__MEMBER_LEAVING;
+    member->seal = false;
+    begin(member, &(struct rlock__call){.kind = RLOCK__RELEASE,
+                                        .kept = member->kept,
+                                        .renewed = member->renewed_from == member->levels});
 }
 
 void rlock__group_listen(struct rlock__group *group)
 {
     for (size_t i = 0; group->composite->ops->heard != NULL && i < group->composite->n; i++) {
-        struct rlock__slot *slot = &group->slots[i];
+        struct rlock__member *member = &group->members[i];
 
-        if (slot->tried && slot->code == RLOCK_EBUSY && !slot->listening &&
-            (slot->spec->ops->caps & RLOCK__CAP_QUEUES) == 0 && slot->spec->ops->pause == NULL) {
-            slot->listening = true;
-            slot->ear_wish = RLOCK__WISH_BEGIN;
+        if (member->tried && member->code == RLOCK_EBUSY && !member->listening &&
+            (member->spec->ops->caps & RLOCK__CAP_QUEUES) == 0 &&
+            member->spec->ops->pause == NULL) {
+            member->listening = true;
+            member->ear_wish = RLOCK__WISH_BEGIN;
         }
     }
 }
@@ -66,9 +68,9 @@ void rlock__group_listen(struct rlock__group *group)
 bool rlock__group_has_spoken(const struct rlock__group *group)
 {
     for (size_t i = 0; i < group->composite->n; i++) {
-        const struct rlock__slot *slot = &group->slots[i];
+        const struct rlock__member *member = &group->members[i];
 
-        if (slot->tried && slot->code == RLOCK_EBUSY && slot->spoke) {
+        if (member->tried && member->code == RLOCK_EBUSY && member->spoke) {
             return true;
         }
     }
@@ -78,23 +80,23 @@ bool rlock__group_has_spoken(const struct rlock__group *group)
 void rlock__group_ignore(struct rlock__group *group)
 {
     for (size_t i = 0; i < group->composite->n; i++) {
-        struct rlock__slot *slot = &group->slots[i];
+        struct rlock__member *member = &group->members[i];
 
-        slot->listening = slot->listening && slot->ear_wish != RLOCK__WISH_BEGIN;
-        slot->ear_wish = slot->listening ? RLOCK__WISH_GIVE_UP : RLOCK__WISH_NONE;
+        member->listening = member->listening && member->ear_wish != RLOCK__WISH_BEGIN;
+        member->ear_wish = member->listening ? RLOCK__WISH_GIVE_UP : RLOCK__WISH_NONE;
     }
 }
 
 /* A call that was not begun yet is not begun. */
-static void give_up(struct rlock__slot *slot)
+static void give_up(struct rlock__member *member)
 {
-    if (slot->wish == RLOCK__WISH_BEGIN) {
-        slot->wish = RLOCK__WISH_NONE;
-        slot->running = false;
-        slot->state = slot->levels > 0 ? RLOCK__SLOT_HELD : RLOCK__SLOT_OUT;
-        slot->code = RLOCK_ECANCELED;
+    if (member->wish == RLOCK__WISH_BEGIN) {
+        member->wish = RLOCK__WISH_NONE;
+        member->running = false;
+        member->state = member->levels > 0 ? RLOCK__MEMBER_HELD : RLOCK__MEMBER_OUT;
+        member->code = RLOCK_ECANCELED;
     } else {
-        slot->wish = RLOCK__WISH_GIVE_UP;
+        member->wish = RLOCK__WISH_GIVE_UP;
     }
 }
 
@@ -110,10 +112,10 @@ static uint32_t due_levels(const struct rlock__group *group)
 void rlock__group_shed_levels(struct rlock__group *group)
 {
     for (size_t i = 0; i < group->composite->n; i++) {
-        struct rlock__slot *slot = &group->slots[i];
+        struct rlock__member *member = &group->members[i];
 
-        if (slot->state == RLOCK__SLOT_HELD && slot->levels > due_levels(group)) {
-            leave(slot);
+        if (member->state == RLOCK__MEMBER_HELD && member->levels > due_levels(group)) {
+            leave(member);
         }
     }
 }
@@ -121,96 +123,97 @@ void rlock__group_shed_levels(struct rlock__group *group)
 void rlock__group_shed(struct rlock__group *group)
 {
     for (size_t i = 0; i < group->composite->n; i++) {
-        if (group->slots[i].state == RLOCK__SLOT_TAKING) {
-            give_up(&group->slots[i]);
+        if (group->members[i].state == RLOCK__MEMBER_TAKING) {
+            give_up(&group->members[i]);
         }
     }
     rlock__group_shed_levels(group);
 }
 
-void rlock__slot_settle_renewal(struct rlock__slot *slot)
+void rlock__member_settle_renewal(struct rlock__member *member)
 {
-    const struct rlock__group *group = slot->group;
-    bool stays = slot->levels > (slot->state == RLOCK__SLOT_LEAVING);
+    const struct rlock__group *group = member->group;
+    bool stays = member->levels > (member->state == RLOCK__MEMBER_LEAVING);
 
     if (group->composite->ops->counts_alone && group->renewed_from == 0 && group->count > 0 &&
-        slot->renewed_from != 0 && stays && slot->state != RLOCK__SLOT_TAKING) {
-        slot->renewed_from = 0;
-        slot->end_renewal = true;
+        member->renewed_from != 0 && stays && member->state != RLOCK__MEMBER_TAKING) {
+        member->renewed_from = 0;
+        member->end_renewal = true;
     }
 }
 
 /* What came of a member's acquisition. */
-static void on_taken(struct rlock__slot *slot)
+static void on_taken(struct rlock__member *member)
 {
-    if (slot->call.code == 0) {
-        slot->levels++;
-        slot->kept |= slot->call.kept;
-        if (slot->call.renewed) {
-            slot->renewed_from = slot->group->composite->ops->counts_alone ? 1 : slot->levels;
+    if (member->call.code == 0) {
+        member->levels++;
+        member->kept |= member->call.kept;
+        if (member->call.renewed) {
+            member->renewed_from = member->group->composite->ops->counts_alone ? 1 : member->levels;
         }
-        (void)rlock__claim_unref(slot->claim);
-        slot->claim = slot->call.claim;
-        slot->call.claim = NULL;
+        (void)rlock__claim_unref(member->claim);
+        member->claim = member->call.claim;
+        member->call.claim = NULL;
     }
-    slot->state = slot->levels > 0 ? RLOCK__SLOT_HELD : RLOCK__SLOT_OUT;
+    member->state = member->levels > 0 ? RLOCK__MEMBER_HELD : RLOCK__MEMBER_OUT;
 }
 
 /* What came of a member's release: whatever it was, this level is none of ours any more; but one
  * that never had its turn is tried again. */
-static void on_left(struct rlock__slot *slot)
+static void on_left(struct rlock__member *member)
 {
-    if (slot->code != RLOCK_ETIMEDOUT) {
-        slot->levels--;
-        slot->kept = false;
-        slot->renewed_from = slot->renewed_from > slot->levels ? 0 : slot->renewed_from;
+    if (member->code != RLOCK_ETIMEDOUT) {
+        member->levels--;
+        member->kept = false;
+        member->renewed_from = member->renewed_from > member->levels ? 0 : member->renewed_from;
     }
-    slot->state = slot->levels > 0 ? RLOCK__SLOT_HELD : RLOCK__SLOT_OUT;
-    if (slot->levels == 0) {
-        slot->claim = rlock__claim_unref(slot->claim);
+    member->state = member->levels > 0 ? RLOCK__MEMBER_HELD : RLOCK__MEMBER_OUT;
+    if (member->levels == 0) {
+        member->claim = rlock__claim_unref(member->claim);
     }
 }
 
-void rlock__slot_tidy(struct rlock__slot *slot)
+void rlock__member_tidy(struct rlock__member *member)
 {
-    rlock__slot_settle_renewal(slot);
-    if (slot->state == RLOCK__SLOT_HELD && slot->levels > due_levels(slot->group)) {
-        leave(slot);
-    } else if (slot->state == RLOCK__SLOT_HELD && slot->kept) {
-        slot->seal = true;
+    rlock__member_settle_renewal(member);
+    if (member->state == RLOCK__MEMBER_HELD && member->levels > due_levels(member->group)) {
+        leave(member);
+    } else if (member->state == RLOCK__MEMBER_HELD && member->kept) {
+        member->seal = true;
     }
 }
 
 /* What an effort leaves in doubt stays so, whatever a later round says, until the member is had or
  * its lease has ended: and that begins no later than when something else is heard of the server. */
-static void note_doubt(struct rlock__slot *slot, bool took, int64_t now)
+static void note_doubt(struct rlock__member *member, bool took, int64_t now)
 {
-    const struct rlock__effort *effort = &slot->group->effort;
+    const struct rlock__effort *effort = &member->group->effort;
     int64_t lease = effort->lease_us != 0 ? effort->lease_us : effort->renewed_lease_us;
 
-    if (slot->code == RLOCK_EINDOUBT) {
-        slot->open_until = rlock__free_by(now, lease);
-        slot->unheard = true;
-    } else if (took && slot->code == 0) {
-        slot->open_until = 0;
-        slot->unheard = false;
-    } else if (slot->unheard && slot->code == RLOCK_EBUSY) { /* it may have run just before that */
-        slot->open_until = rlock__max(slot->open_until, rlock__free_by(now, lease));
-        slot->unheard = false;
+    if (member->code == RLOCK_EINDOUBT) {
+        member->open_until = rlock__free_by(now, lease);
+        member->unheard = true;
+    } else if (took && member->code == 0) {
+        member->open_until = 0;
+        member->unheard = false;
+    } else if (member->unheard &&
+               member->code == RLOCK_EBUSY) { /* it may have run just before that */
+        member->open_until = rlock__max(member->open_until, rlock__free_by(now, lease));
+        member->unheard = false;
     }
 }
 
-void rlock__slot_done(struct rlock__slot *slot, int64_t now)
+void rlock__member_done(struct rlock__member *member, int64_t now)
 {
-    bool took = slot->state == RLOCK__SLOT_TAKING;
+    bool took = member->state == RLOCK__MEMBER_TAKING;
 
-    slot->running = false;
-    slot->wish = RLOCK__WISH_NONE;
-    slot->code = slot->call.code;
-    note_doubt(slot, took, now);
+    member->running = false;
+    member->wish = RLOCK__WISH_NONE;
+    member->code = member->call.code;
+    note_doubt(member, took, now);
     if (took) {
-        on_taken(slot);
+        on_taken(member);
     } else {
-        on_left(slot);
+        on_left(member);
     }
 }

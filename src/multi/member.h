@@ -6,11 +6,11 @@
 #include "multi/group.h"
 
 /* The call is complete: what came of it. */
-void rlock__slot_done(struct rlock__slot *slot, int64_t now);
+void rlock__member_done(struct rlock__member *member, int64_t now);
 /* The effort is over, or never was about this: keeps what belongs to the hold, leaves the rest. */
-void rlock__slot_tidy(struct rlock__slot *slot);
+void rlock__member_tidy(struct rlock__member *member);
 /* Where levels are counted by the group alone, a member's one is renewed while any of them is. */
-void rlock__slot_settle_renewal(struct rlock__slot *slot);
+void rlock__member_settle_renewal(struct rlock__member *member);
 /* Leaves what is more than the levels that are held. */
 void rlock__group_shed_levels(struct rlock__group *group);
 /* The same, and gives up what is asked for. */

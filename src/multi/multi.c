@@ -21,26 +21,26 @@ static void take_together(struct rlock__group *group, int64_t now)
     *team = (struct rlock__team){.n = group->composite->n,
                                  .until = patient ? RLOCK__NEVER : now + remains / 2};
     for (size_t i = 0; i < team->n; i++) {
-        rlock__slot_take(&group->slots[i], remains, false, now);
-        group->slots[i].call.team = team;
-        team->calls[i] = &group->slots[i].call;
+        rlock__member_take(&group->members[i], remains, false, now);
+        group->members[i].call.team = team;
+        team->calls[i] = &group->members[i].call;
     }
 }
 
 static void take_next(struct rlock__group *group, int64_t now)
 {
     for (size_t i = 0; i < group->composite->n; i++) {
-        if (group->slots[i].running) { /* asked, or still being left */
+        if (group->members[i].running) { /* asked, or still being left */
             return;
         }
     }
     for (size_t i = 0; i < group->composite->n; i++) {
-        if (!group->slots[i].tried && !group->apart) {
+        if (!group->members[i].tried && !group->apart) {
             take_together(group, now);
             return;
         }
-        if (!group->slots[i].tried) {
-            rlock__slot_take(&group->slots[i], rlock__group_remains(group, now), true, now);
+        if (!group->members[i].tried) {
+            rlock__member_take(&group->members[i], rlock__group_remains(group, now), true, now);
             return;
         }
     }
@@ -50,7 +50,7 @@ static void take_next(struct rlock__group *group, int64_t now)
 static void take(struct rlock__group *group, int64_t now)
 {
     for (size_t i = 0; i < group->composite->n; i++) { /* a round, or an effort */
-        group->slots[i].tried = false;
+        group->members[i].tried = false;
     }
     take_next(group, now);
 }
@@ -60,23 +60,23 @@ static void take(struct rlock__group *group, int64_t now)
 static void nest(struct rlock__group *group, int64_t now)
 {
     for (size_t i = 0; i < group->composite->n; i++) {
-        struct rlock__slot *slot = &group->slots[i];
+        struct rlock__member *member = &group->members[i];
 
-        if (!slot->running && !slot->tried) {
-            rlock__slot_take(slot, 0, false, now);
+        if (!member->running && !member->tried) {
+            rlock__member_take(member, 0, false, now);
         }
     }
 }
 
-static void moved(struct rlock__group *group, struct rlock__slot *slot, int64_t now)
+static void moved(struct rlock__group *group, struct rlock__member *member, int64_t now)
 {
-    if (slot->tried && slot->code == RLOCK_EBUSY && group->effort.wait_us != 0) {
+    if (member->tried && member->code == RLOCK_EBUSY && group->effort.wait_us != 0) {
         group->apart = true;
-        rlock__group_blame(group, slot);
+        rlock__group_blame(group, member);
         rlock__group_back_out(group, RLOCK_ETIMEDOUT, now);
-    } else if (slot->tried && slot->code != 0) {
-        rlock__group_blame(group, slot);
-        rlock__group_back_out(group, slot->code, now);
+    } else if (member->tried && member->code != 0) {
+        rlock__group_blame(group, member);
+        rlock__group_back_out(group, member->code, now);
     } else if (group->count == 0) {
         take_next(group, now);
     } else {
@@ -109,7 +109,7 @@ static int64_t valid_until(const struct rlock__group *group)
     int64_t until = RLOCK__NEVER;
 
     for (size_t i = 0; i < group->composite->n; i++) {
-        const struct rlock__claim *claim = group->slots[i].claim;
+        const struct rlock__claim *claim = group->members[i].claim;
 
         until = rlock__min(until, claim != NULL ? atomic_load(&claim->valid_until) : 0);
     }
@@ -120,7 +120,7 @@ static int64_t valid_until(const struct rlock__group *group)
 static bool left(const struct rlock__group *group, int *ret_code)
 {
     for (size_t i = group->composite->n; i-- > 0;) {
-        *ret_code = group->slots[i].code != 0 ? group->slots[i].code : *ret_code;
+        *ret_code = group->members[i].code != 0 ? group->members[i].code : *ret_code;
     }
     return rlock__group_running(group) == 0;
 }

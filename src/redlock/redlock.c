@@ -22,21 +22,21 @@ static size_t held(const struct rlock__group *group)
     size_t n = 0;
 
     for (size_t i = 0; i < group->composite->n; i++) {
-        const struct rlock__slot *slot = &group->slots[i];
+        const struct rlock__member *member = &group->members[i];
 
-        n += slot->state == RLOCK__SLOT_HELD && atomic_load(&slot->claim->valid_until) != 0;
+        n += member->state == RLOCK__MEMBER_HELD && atomic_load(&member->claim->valid_until) != 0;
     }
     return n;
 }
 
 /* What a member's call says of it; nothing, where it had no time to answer. */
-static void note_answer(struct rlock__slot *slot)
+static void note_answer(struct rlock__member *member)
 {
-    if (slot->code == 0 || slot->code == RLOCK_EBUSY) {
-        slot->answer = RLOCK__SLOT_WORKS;
-    } else if (slot->code != RLOCK_ETIMEDOUT && slot->code != RLOCK_EINDOUBT &&
-               slot->code != RLOCK_ECANCELED) {
-        slot->answer = RLOCK__SLOT_FAILS;
+    if (member->code == 0 || member->code == RLOCK_EBUSY) {
+        member->answer = RLOCK__MEMBER_WORKS;
+    } else if (member->code != RLOCK_ETIMEDOUT && member->code != RLOCK_EINDOUBT &&
+               member->code != RLOCK_ECANCELED) {
+        member->answer = RLOCK__MEMBER_FAILS;
     }
 }
 
@@ -49,13 +49,13 @@ static size_t working(const struct rlock__group *group, bool late)
     size_t n = 0;
 
     for (size_t i = 0; i < group->composite->n; i++) {
-        const struct rlock__slot *slot = &group->slots[i];
-        bool open = slot->running || (slot->code != 0 && slot->code != RLOCK_EBUSY);
+        const struct rlock__member *member = &group->members[i];
+        bool open = member->running || (member->code != 0 && member->code != RLOCK_EBUSY);
 
-        if (!open || (slot->running && !late)) {
-            n += slot->answer != RLOCK__SLOT_FAILS;
+        if (!open || (member->running && !late)) {
+            n += member->answer != RLOCK__MEMBER_FAILS;
         } else {
-            n += group->hurried && slot->answer == RLOCK__SLOT_WORKS;
+            n += group->hurried && member->answer == RLOCK__MEMBER_WORKS;
         }
     }
     return n;
@@ -67,9 +67,9 @@ static size_t extended(const struct rlock__group *group, bool late)
     size_t n = 0;
 
     for (size_t i = 0; i < group->composite->n; i++) {
-        const struct rlock__slot *slot = &group->slots[i];
+        const struct rlock__member *member = &group->members[i];
 
-        n += slot->running ? !late : slot->tried && slot->code == 0;
+        n += member->running ? !late : member->tried && member->code == 0;
     }
     return n;
 }
@@ -86,12 +86,12 @@ static void say_no_quorum(struct rlock__group *group, size_t n_working, bool lat
                      late || rlock__group_running(group) == 0 ? "" : " at most", composite->quorum);
 
     for (size_t i = 0; i < composite->n; i++) {
-        const struct rlock__slot *slot = &group->slots[i];
+        const struct rlock__member *member = &group->members[i];
 
-        if (slot->tried && slot->code != 0 && slot->code != RLOCK_EBUSY &&
-            slot->code != RLOCK_ECANCELED && n > 0 && (size_t)n < sizeof(group->detail)) {
+        if (member->tried && member->code != 0 && member->code != RLOCK_EBUSY &&
+            member->code != RLOCK_ECANCELED && n > 0 && (size_t)n < sizeof(group->detail)) {
             (void)snprintf(group->detail + n, sizeof(group->detail) - (size_t)n, "; %s",
-                           slot->call.detail);
+                           member->call.detail);
             return;
         }
     }
@@ -104,18 +104,18 @@ static int verdict(struct rlock__group *group, bool late)
     size_t n = group->count > 0 ? extended(group, late) : working(group, late);
 
     for (size_t i = 0; i < composite->n; i++) {
-        const struct rlock__slot *slot = &group->slots[i];
+        const struct rlock__member *member = &group->members[i];
 
-        if (!slot->tried) {
+        if (!member->tried) {
             continue;
         }
-        if (slot->code == RLOCK_ECANCELED || slot->code == RLOCK_ECLOSED ||
-            slot->code == RLOCK_EINVAL || slot->code == RLOCK_EDEADLOCK) {
-            rlock__group_blame(group, slot);
-            return slot->code;
+        if (member->code == RLOCK_ECANCELED || member->code == RLOCK_ECLOSED ||
+            member->code == RLOCK_EINVAL || member->code == RLOCK_EDEADLOCK) {
+            rlock__group_blame(group, member);
+            return member->code;
         }
-        if (slot->code == RLOCK_EBUSY) {
-            rlock__group_blame(group, slot);
+        if (member->code == RLOCK_EBUSY) {
+            rlock__group_blame(group, member);
         }
     }
     if (n >= composite->quorum) {
@@ -140,14 +140,14 @@ static int64_t patience(const struct rlock__group *group)
         return RLOCK__NEVER;
     }
     for (size_t i = 0; i < group->composite->n; i++) {
-        const struct rlock__slot *slot = &group->slots[i];
+        const struct rlock__member *member = &group->members[i];
 
-        if (slot->running && atomic_load(&slot->rtt) == 0) {
+        if (member->running && atomic_load(&member->rtt) == 0) {
             return RLOCK__NEVER;
         }
-        if (slot->running) {
-            usual = rlock__max(usual, atomic_load(&slot->rtt));
-            silent = rlock__min(silent, atomic_load(&slot->silent));
+        if (member->running) {
+            usual = rlock__max(usual, atomic_load(&member->rtt));
+            silent = rlock__min(silent, atomic_load(&member->silent));
         }
     }
     until = rlock__max(group->round_at + 2 * usual, group->answered_at + PATIENCE_US);
@@ -177,25 +177,25 @@ static void take(struct rlock__group *group, int64_t now)
     group->rounds++;
     group->round_at = group->answered_at = now;
     for (size_t i = 0; i < group->composite->n; i++) {
-        struct rlock__slot *slot = &group->slots[i];
+        struct rlock__member *member = &group->members[i];
 
-        slot->tried = false;
-        if (!slot->running) { /* else once an earlier effort has left it */
-            rlock__slot_take(slot, 0, false, now);
+        member->tried = false;
+        if (!member->running) { /* else once an earlier effort has left it */
+            rlock__member_take(member, 0, false, now);
         }
     }
     go_on(group, now);
 }
 
-static void moved(struct rlock__group *group, struct rlock__slot *slot, int64_t now)
+static void moved(struct rlock__group *group, struct rlock__member *member, int64_t now)
 {
-    if (slot->tried && !slot->running) {
-        note_answer(slot);
+    if (member->tried && !member->running) {
+        note_answer(member);
         group->answered_at =
-            slot->code == 0 || slot->code == RLOCK_EBUSY ? now : group->answered_at;
+            member->code == 0 || member->code == RLOCK_EBUSY ? now : group->answered_at;
     }
-    if (!slot->tried && !slot->running && (group->count == 0 || slot->levels > 0)) {
-        rlock__slot_take(slot, 0, false, now);
+    if (!member->tried && !member->running && (group->count == 0 || member->levels > 0)) {
+        rlock__member_take(member, 0, false, now);
     }
     if (group->count > 0) {
         go_on_nested(group, now);
@@ -211,9 +211,10 @@ static size_t open_to_it(const struct rlock__group *group)
     size_t n = 0;
 
     for (size_t i = 0; i < group->composite->n; i++) {
-        const struct rlock__slot *slot = &group->slots[i];
+        const struct rlock__member *member = &group->members[i];
 
-        n += slot->answer != RLOCK__SLOT_FAILS && (slot->code != RLOCK_EBUSY || slot->spoke);
+        n +=
+            member->answer != RLOCK__MEMBER_FAILS && (member->code != RLOCK_EBUSY || member->spoke);
     }
     return n;
 }
@@ -224,7 +225,7 @@ static int64_t round_trip(const struct rlock__group *group)
     int64_t rtt = RTT_US;
 
     for (size_t i = 0; i < group->composite->n; i++) {
-        rtt = rlock__max(rtt, atomic_load(&group->slots[i].rtt));
+        rtt = rlock__max(rtt, atomic_load(&group->members[i].rtt));
     }
     return rtt;
 }
@@ -269,8 +270,9 @@ static void nest(struct rlock__group *group, int64_t now)
         return;
     }
     for (size_t i = 0; i < group->composite->n; i++) {
-        if (group->slots[i].state == RLOCK__SLOT_HELD) { /* else once it has left what was more */
-            rlock__slot_take(&group->slots[i], 0, false, now);
+        if (group->members[i].state ==
+            RLOCK__MEMBER_HELD) { /* else once it has left what was more */
+            rlock__member_take(&group->members[i], 0, false, now);
         }
     }
     go_on_nested(group, now);
@@ -290,7 +292,7 @@ static int64_t valid_until(const struct rlock__group *group)
     int64_t untils[RLOCK__MEMBERS_MAX];
 
     for (size_t i = 0; i < n; i++) {
-        const struct rlock__claim *claim = group->slots[i].claim;
+        const struct rlock__claim *claim = group->members[i].claim;
 
         untils[i] = claim != NULL ? atomic_load(&claim->valid_until) : 0;
     }
@@ -304,10 +306,10 @@ static bool left(const struct rlock__group *group, int *ret_code)
     size_t out = 0, pending = 0;
 
     for (size_t i = 0; i < group->composite->n; i++) {
-        const struct rlock__slot *slot = &group->slots[i];
+        const struct rlock__member *member = &group->members[i];
 
-        pending += slot->running;
-        out += !slot->running && slot->code != RLOCK_EINDOUBT;
+        pending += member->running;
+        out += !member->running && member->code != RLOCK_EINDOUBT;
     }
     *ret_code = out >= group->composite->quorum ? 0 : RLOCK_EINDOUBT;
     return out >= group->composite->quorum || pending == 0;

@@ -50,9 +50,9 @@ static bool is_multi(const struct sim_owner *owner)
     return owner->process->all->config.kind == &rlock__multi_ops;
 }
 
-static bool counts(const struct rlock__slot *slot, int64_t now)
+static bool counts(const struct rlock__member *member, int64_t now)
 {
-    return slot->claim != NULL && atomic_load(&slot->claim->valid_until) > now;
+    return member->claim != NULL && atomic_load(&member->claim->valid_until) > now;
 }
 
 /* Whether the key was taken away from it. */
@@ -114,10 +114,10 @@ static bool collide(const struct sim_owner *a, const struct sim_owner *b)
         return false;
     }
     for (size_t i = 0; i < one->composite->n; i++) {
-        struct sim_place place = sim_place_of(&one->slots[i]);
+        struct sim_place place = sim_place_of(&one->members[i]);
 
         for (size_t j = 0; j < other->composite->n; j++) {
-            struct sim_place there = sim_place_of(&other->slots[j]);
+            struct sim_place there = sim_place_of(&other->members[j]);
 
             if (place.server == there.server && place.key == there.key &&
                 (place.side == 0 || there.side == 0) && !is_doomed(a, place) &&
@@ -146,7 +146,7 @@ static bool is_valid_by_members(const struct rlock__group *group, int64_t now)
     size_t n = 0;
 
     for (size_t i = 0; i < group->composite->n; i++) {
-        n += counts(&group->slots[i], now);
+        n += counts(&group->members[i], now);
     }
     return n >= (group->composite->ops == &rlock__multi_ops ? group->composite->n
                                                             : group->composite->n / 2 + 1);
@@ -157,13 +157,14 @@ static void check_members(struct sim_owner *owner, int64_t now)
     const struct rlock__group *group = owner->group;
 
     for (size_t i = 0; i < group->composite->n; i++) {
-        const struct rlock__slot *slot = &group->slots[i];
+        const struct rlock__member *member = &group->members[i];
         const struct rlock__hold *hold =
-            counts(slot, now) ? rlock__hold_find(slot->spec->core, slot->spec, group->owner) : NULL;
+            counts(member, now) ? rlock__hold_find(member->spec->core, member->spec, group->owner)
+                                : NULL;
 
         if (hold != NULL && (is_multi(owner) || hold->is_guarded) &&
-            !is_doomed(owner, sim_place_of(slot)) && !owner->process->all->drift_beyond &&
-            !is_on_server(owner, sim_place_of(slot), hold->number)) {
+            !is_doomed(owner, sim_place_of(member)) && !owner->process->all->drift_beyond &&
+            !is_on_server(owner, sim_place_of(member), hold->number)) {
             violate(owner, "counts a member that its server does not know");
         }
     }
@@ -190,7 +191,7 @@ static void check_told(struct sim_owner *owner, int64_t now)
         violate(owner, "was lost, and is not told");
     }
     for (size_t i = 0; world_now > owner->ended_at + SLACK + LAG && i < group->composite->n; i++) {
-        if (group->slots[i].state == RLOCK__SLOT_HELD) {
+        if (group->members[i].state == RLOCK__MEMBER_HELD) {
             violate(owner, "was lost, and keeps a member");
         }
     }
@@ -211,13 +212,13 @@ static bool is_free_for(const struct sim_owner *owner)
     const struct sim_owner *twin = sim_twin_next(owner, NULL);
 
     for (size_t i = 0; i < group->composite->n; i++) {
-        struct sim_place place = sim_place_of(&group->slots[i]);
+        struct sim_place place = sim_place_of(&group->members[i]);
         const struct sim_world *world = &owner->process->all->worlds[place.server];
         struct sim_view name = {world->keys[place.key], strlen(world->keys[place.key])};
         struct sim_key_info info;
 
         const struct rlock__hold *hold =
-            rlock__hold_find(group->slots[i].spec->core, group->slots[i].spec, group->owner);
+            rlock__hold_find(group->members[i].spec->core, group->members[i].spec, group->owner);
 
         if (sim_server_find_key(world->server, name, &info) &&
             (place.side == 0 || is_written(world, name)) &&
@@ -246,12 +247,12 @@ static void check_waiting(struct sim_owner *owner)
 }
 
 /* Whether its hold has levels that are others', or are being left. */
-static bool has_more(const struct rlock__slot *slot)
+static bool has_more(const struct rlock__member *member)
 {
     const struct rlock__hold *hold =
-        rlock__hold_find(slot->spec->core, slot->spec, slot->group->owner);
+        rlock__hold_find(member->spec->core, member->spec, member->group->owner);
 
-    return hold != NULL && hold->count > slot->levels;
+    return hold != NULL && hold->count > member->levels;
 }
 
 /* A member that the owner's other composite has as well may be had for longer by that. */
@@ -261,11 +262,11 @@ static void check_lease(struct sim_owner *owner, int64_t now)
     int64_t cap = RLOCK__NEVER;
 
     for (size_t i = 0; i < owner->group->composite->n; i++) {
-        const struct rlock__slot *slot = &owner->group->slots[i];
-        struct sim_place place = sim_place_of(slot);
+        const struct rlock__member *member = &owner->group->members[i];
+        struct sim_place place = sim_place_of(member);
         int64_t *stretched = &owner->stretched[place.server][place.key][place.side];
 
-        if (sim_twin_has(owner, place) || has_more(slot) ||
+        if (sim_twin_has(owner, place) || has_more(member) ||
             (owner->calling && *stretched > now)) { /* kept with the longest lease that it had */
             *stretched = now + config->lease + config->op_timeout;
         }
@@ -304,7 +305,7 @@ static uint32_t levels_of(const struct sim_process *process, const struct rlock_
         bool its = group->owner.id == hold->owner.id && group->owner.given == hold->owner.given;
 
         for (size_t i = 0; its && i < group->composite->n; i++) {
-            levels += group->slots[i].spec == hold->spec ? group->slots[i].levels : 0;
+            levels += group->members[i].spec == hold->spec ? group->members[i].levels : 0;
         }
     }
     return levels;
@@ -510,7 +511,7 @@ static size_t failing(const struct rlock__group *group)
     size_t n = 0;
 
     for (size_t i = 0; i < group->composite->n; i++) {
-        n += group->slots[i].answer == RLOCK__SLOT_FAILS;
+        n += group->members[i].answer == RLOCK__MEMBER_FAILS;
     }
     return n;
 }
@@ -518,7 +519,7 @@ static size_t failing(const struct rlock__group *group)
 static bool keeps_any(const struct rlock__group *group)
 {
     for (size_t i = 0; i < group->composite->n; i++) {
-        if (group->slots[i].state == RLOCK__SLOT_HELD) {
+        if (group->members[i].state == RLOCK__MEMBER_HELD) {
             return true;
         }
     }

@@ -16,10 +16,10 @@ static void finish(struct rlock__call *call);
 /* One event of the member's core; what it brings about is looked at afterwards. */
 static void carry_out(const struct rlock__wish *wish)
 {
-    struct sim_client *client = sim_client_of(wish->slot);
+    struct sim_client *client = sim_client_of(wish->member);
 
     if (wish->begin) {
-        sim_owner_asks(wish->slot);
+        sim_owner_asks(wish->member);
     }
     rlock__wish_carry_out(wish, sim_clock(client));
 }
@@ -37,7 +37,7 @@ static void carry_out_all(struct rlock__wish *wishes, size_t n)
             }
         }
         if (core != NULL) {
-            sim_pump(sim_client_of(wishes[i].slot));
+            sim_pump(sim_client_of(wishes[i].member));
         }
     }
 }
@@ -105,14 +105,14 @@ static void wake(struct sim_owner *owner)
 /* A member's call is complete: its core was just told something, and goes on to be looked at. */
 static void finish(struct rlock__call *call)
 {
-    struct rlock__slot *slot = call->payload;
-    struct rlock__group *group = slot->group;
-    struct sim_process *process = sim_process_of(slot);
+    struct rlock__member *member = call->payload;
+    struct rlock__group *group = member->group;
+    struct sim_process *process = sim_process_of(member);
     bool complete = group->complete;
     struct rlock__wish wish;
 
-    if (call == &slot->call) {
-        sim_owner_hears(slot);
+    if (call == &member->call) {
+        sim_owner_hears(member);
     }
     rlock__group_done(call, sim_process_clock(process));
     if (group->complete && !complete && group->waiter != NULL) {
@@ -120,7 +120,7 @@ static void finish(struct rlock__call *call)
     }
     if (group->waiter != NULL) {
         wake(group->waiter);
-    } else if (rlock__wish_take(slot, finish, &wish)) {
+    } else if (rlock__wish_take(member, finish, &wish)) {
         carry_out(&wish);
     }
     sim_group_drop(process, group);
@@ -212,7 +212,7 @@ static bool is_hit(const struct rlock__group *group, const struct rlock__loss *l
         return false;
     }
     for (size_t i = 0; i < group->composite->n; i++) {
-        if (group->slots[i].levels > 0 && rlock__spec_equal(group->slots[i].spec, loss->spec)) {
+        if (group->members[i].levels > 0 && rlock__spec_equal(group->members[i].spec, loss->spec)) {
             return true;
         }
     }
@@ -270,9 +270,9 @@ void sim_drive_thread_exit(struct sim_owner *owner)
             group->users++;
             rlock__group_abandon(group, RLOCK_LOST_THREAD_EXITED);
             for (size_t i = 0; i < group->composite->n; i++) {
-                struct sim_client *client = sim_client_of(&group->slots[i]);
+                struct sim_client *client = sim_client_of(&group->members[i]);
 
-                rlock__core_thread_exit(&client->core, group->slots[i].spec, owner->owner.id,
+                rlock__core_thread_exit(&client->core, group->members[i].spec, owner->owner.id,
                                         sim_clock(client));
                 sim_pump(client);
             }

@@ -13,14 +13,15 @@ static void violate(const struct sim_owner *owner, const char *what)
 }
 
 /* Whether a member's call waits for a link that broke, or could not be made, with nothing sent. */
-static bool waits_for_the_dead(const struct rlock__slot *slot)
+static bool waits_for_the_dead(const struct rlock__member *member)
 {
-    const struct rlock__server *server = &slot->spec->core->server;
-    const struct rlock__request *request = slot->call.request;
+    const struct rlock__server *server = &member->spec->core->server;
+    const struct rlock__request *request = member->call.request;
 
-    return slot->state == RLOCK__SLOT_TAKING && slot->running && slot->wish == RLOCK__WISH_NONE &&
-           slot->call.core != NULL && slot->call.step == RLOCK__ASKING && request != NULL &&
-           request->copies == 0 && !server->link.pipeline.up && server->link.code != 0;
+    return member->state == RLOCK__MEMBER_TAKING && member->running &&
+           member->wish == RLOCK__WISH_NONE && member->call.core != NULL &&
+           member->call.step == RLOCK__ASKING && request != NULL && request->copies == 0 &&
+           !server->link.pipeline.up && server->link.code != 0;
 }
 
 /* How long a RedLock may wait for those of its members that are silent; RLOCK__NEVER for ever. */
@@ -31,13 +32,13 @@ static int64_t patience(const struct sim_owner *owner)
     size_t has = 0, silent = 0;
 
     for (size_t i = 0; i < group->composite->n; i++) {
-        const struct rlock__slot *slot = &group->slots[i];
-        int64_t rtt = atomic_load(&slot->rtt); /* as its call began */
+        const struct rlock__member *member = &group->members[i];
+        int64_t rtt = atomic_load(&member->rtt); /* as its call began */
 
-        has += slot->state == RLOCK__SLOT_HELD && atomic_load(&slot->claim->valid_until) != 0;
-        silent += slot->running;
+        has += member->state == RLOCK__MEMBER_HELD && atomic_load(&member->claim->valid_until) != 0;
+        silent += member->running;
         usual = rlock__max(usual, rtt);
-        if (slot->running && rtt == 0) {
+        if (member->running && rtt == 0) {
             return RLOCK__NEVER;
         }
     }
@@ -51,9 +52,9 @@ bool sim_groups_hears(const struct sim_owner *owner)
     bool heard = false;
 
     for (size_t i = 0; i < owner->group->composite->n; i++) {
-        const struct rlock__slot *slot = &owner->group->slots[i];
+        const struct rlock__member *member = &owner->group->members[i];
 
-        heard |= slot->listening && slot->tried && slot->code == RLOCK_EBUSY;
+        heard |= member->listening && member->tried && member->code == RLOCK_EBUSY;
     }
     return heard;
 }
@@ -69,8 +70,8 @@ void sim_groups_check_minority(struct sim_owner *owner, int64_t now)
         return;
     }
     for (size_t i = 0; i < group->composite->n; i++) {
-        answers += !group->slots[i].running;
-        if (waits_for_the_dead(&group->slots[i])) {
+        answers += !group->members[i].running;
+        if (waits_for_the_dead(&group->members[i])) {
             violate(owner, "waits for a server that is known to be down");
         }
     }

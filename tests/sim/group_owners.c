@@ -41,11 +41,11 @@ bool sim_twin_has(const struct sim_owner *owner, struct sim_place place)
                    group->owner.given == owner->owner.given;
 
         for (size_t i = 0; its && i < group->composite->n; i++) {
-            const struct rlock__slot *slot = &group->slots[i];
-            struct sim_place there = sim_place_of(slot);
+            const struct rlock__member *member = &group->members[i];
+            struct sim_place there = sim_place_of(member);
 
             if (there.server == place.server && there.key == place.key &&
-                there.side == place.side && (slot->levels > 0 || slot->running)) {
+                there.side == place.side && (member->levels > 0 || member->running)) {
                 return true;
             }
         }
@@ -266,22 +266,22 @@ static void note_life(struct sim_owner *owner, struct sim_place place, bool fres
     }
 }
 
-void sim_owner_asks(struct rlock__slot *slot)
+void sim_owner_asks(struct rlock__member *member)
 {
-    struct sim_process *process = sim_process_of(slot);
-    struct sim_owner *owner = owner_of(process, slot->group);
-    struct sim_place place = sim_place_of(slot);
+    struct sim_process *process = sim_process_of(member);
+    struct sim_owner *owner = owner_of(process, member->group);
+    struct sim_place place = sim_place_of(member);
     const struct rlock__hold *hold =
-        rlock__hold_find(slot->spec->core, slot->spec, slot->group->owner);
+        rlock__hold_find(member->spec->core, member->spec, member->group->owner);
 
     bool fresh = hold == NULL || hold->state == RLOCK__HOLD_NONE;
 
-    if (owner == NULL || slot->call.kind != RLOCK__ACQUIRE) {
+    if (owner == NULL || member->call.kind != RLOCK__ACQUIRE) {
         return;
     }
     note_life(owner, place, fresh);
     owner->shared[place.server][place.key][place.side] =
-        !fresh && slot->levels == 0 && !sim_twin_has(owner, place);
+        !fresh && member->levels == 0 && !sim_twin_has(owner, place);
 }
 
 /* The oldest give way: their leases have ended. */
@@ -313,26 +313,26 @@ static void note_left(struct sim_owner *owner, struct sim_place place, int code)
     }
 }
 
-void sim_owner_hears(struct rlock__slot *slot)
+void sim_owner_hears(struct rlock__member *member)
 {
     struct sim_owner *twin = NULL;
-    struct sim_process *process = sim_process_of(slot);
-    struct sim_owner *owner = owner_of(process, slot->group);
-    struct sim_place place = sim_place_of(slot);
+    struct sim_process *process = sim_process_of(member);
+    struct sim_owner *owner = owner_of(process, member->group);
+    struct sim_place place = sim_place_of(member);
 
     sim_trace(sim_home(process->all),
               "process %u owner %llu: server %u key %u: %s, %s, number %llu", process->index,
-              (unsigned long long)slot->group->owner.id, place.server, place.key,
-              slot->call.kind == RLOCK__ACQUIRE ? "acquire" : "release",
-              rlock_code_name(slot->call.code), (unsigned long long)slot->call.number);
+              (unsigned long long)member->group->owner.id, place.server, place.key,
+              member->call.kind == RLOCK__ACQUIRE ? "acquire" : "release",
+              rlock_code_name(member->call.code), (unsigned long long)member->call.number);
     if (owner == NULL) {
         return;
     }
-    if (slot->call.kind == RLOCK__ACQUIRE) {
-        note_mark(owner, place, slot->call.number);
+    if (member->call.kind == RLOCK__ACQUIRE) {
+        note_mark(owner, place, member->call.number);
     }
-    note_left(owner, place, slot->call.code);
-    while (slot->call.code == RLOCK_ELOST && (twin = sim_twin_next(owner, twin)) != NULL) {
+    note_left(owner, place, member->call.code);
+    while (member->call.code == RLOCK_ELOST && (twin = sim_twin_next(owner, twin)) != NULL) {
         note_left(twin, place, RLOCK_ELOST);
     }
 }
@@ -341,7 +341,7 @@ void sim_owner_hears(struct rlock__slot *slot)
 static bool shares_a_hold(const struct sim_owner *owner)
 {
     for (size_t i = 0; i < owner->group->composite->n; i++) {
-        struct sim_place place = sim_place_of(&owner->group->slots[i]);
+        struct sim_place place = sim_place_of(&owner->group->members[i]);
 
         if (owner->shared[place.server][place.key][place.side]) {
             return true;

@@ -17,9 +17,9 @@ bool sim_process_is_paused(const struct sim_process *process)
     return sim_is_paused(process->clients[0]);
 }
 
-struct sim_client *sim_client_of(const struct rlock__slot *slot)
+struct sim_client *sim_client_of(const struct rlock__member *member)
 {
-    return (struct sim_client *)(void *)((char *)slot->spec->core -
+    return (struct sim_client *)(void *)((char *)member->spec->core -
                                          offsetof(struct sim_client, core));
 }
 
@@ -35,22 +35,23 @@ struct sim_groups *sim_groups_of(const struct sim_world *world)
     return all_of(world->clients[0]);
 }
 
-struct sim_process *sim_process_of(const struct rlock__slot *slot)
+struct sim_process *sim_process_of(const struct rlock__member *member)
 {
-    const struct sim_client *client = sim_client_of(slot);
+    const struct sim_client *client = sim_client_of(member);
 
     return all_of(client)->processes[client->index];
 }
 
-struct sim_place sim_place_of(const struct rlock__slot *slot)
+struct sim_place sim_place_of(const struct rlock__member *member)
 {
-    const struct sim_client *client = sim_client_of(slot);
+    const struct sim_client *client = sim_client_of(member);
     struct sim_place place = {.server = (unsigned)(client->world - all_of(client)->worlds)};
 
-    while (client->specs[0][place.key] != slot->spec && client->specs[1][place.key] != slot->spec) {
+    while (client->specs[0][place.key] != member->spec &&
+           client->specs[1][place.key] != member->spec) {
         place.key++;
     }
-    place.side = client->specs[1][place.key] == slot->spec;
+    place.side = client->specs[1][place.key] == member->spec;
     return place;
 }
 
@@ -261,11 +262,11 @@ static void forget_calls(struct sim_process *process)
 
     DL_FOREACH(process->groups, group) {
         for (size_t i = 0; i < group->composite->n; i++) {
-            struct rlock__slot *slot = &group->slots[i];
+            struct rlock__member *member = &group->members[i];
 
-            if (slot->running && slot->call.core != NULL && slot->call.step != RLOCK__COMPLETE &&
-                slot->call.request != NULL) {
-                slot->call.request->subject = NULL;
+            if (member->running && member->call.core != NULL &&
+                member->call.step != RLOCK__COMPLETE && member->call.request != NULL) {
+                member->call.request->subject = NULL;
             }
         }
     }

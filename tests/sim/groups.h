@@ -145,10 +145,10 @@ struct sim_process *sim_process_new(struct sim_groups *all, unsigned index);
 void sim_process_kill(struct sim_process *process);
 int64_t sim_process_clock(const struct sim_process *process);
 bool sim_process_is_paused(const struct sim_process *process);
-struct sim_process *sim_process_of(const struct rlock__slot *slot);
-struct sim_client *sim_client_of(const struct rlock__slot *slot);
+struct sim_process *sim_process_of(const struct rlock__member *member);
+struct sim_client *sim_client_of(const struct rlock__member *member);
 struct sim_groups *sim_groups_of(const struct sim_world *world);
-struct sim_place sim_place_of(const struct rlock__slot *slot);
+struct sim_place sim_place_of(const struct rlock__member *member);
 bool sim_is_rw(const struct sim_groups *all, struct sim_place place);
 
 /* ---- group_drive.c ---- */
@@ -177,9 +177,9 @@ void sim_owner_done(struct sim_owner *owner);
 void sim_owner_told(struct sim_process *process, const struct rlock__group *group,
                     const struct rlock__loss *loss);
 void sim_owner_plan(struct sim_owner *owner, int64_t pause);
-/* A slot's call begins; and it is complete. */
-void sim_owner_asks(struct rlock__slot *slot);
-void sim_owner_hears(struct rlock__slot *slot);
+/* A member's call begins; and it is complete. */
+void sim_owner_asks(struct rlock__member *member);
+void sim_owner_hears(struct rlock__member *member);
 
 /* ---- group_faults.c ---- */
 
