@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Drives the groups of multi-locks and RedLocks. The calling thread begins its members' calls in
- * their clients, keeps watch over all of those that nobody watches, and carries out what the
- * group wishes; who completes a member's call, in whichever thread, tells the group under its one
- * mutex. That mutex is a leaf: it is taken with or without one client's mutex held, and nothing
- * is taken under it.
+ * their clients, keeps watch over all of those that nobody watches, and carries out the group's
+ * actions; who completes a member's call, in whichever thread, tells the group under its one mutex.
+ * That mutex is a leaf: it is taken with or without one client's mutex held, and nothing is taken
+ * under it.
  *
  * A call that completes when nobody drives its group any more is settled on the spot: what it
  * needs then, its own release or its seal, concerns its own client alone.
@@ -39,14 +39,14 @@ struct waiter {
 
 static void finish(struct rlock__call *call);
 
-/* ---- Wishes ---- */
+/* ---- Actions ---- */
 
 /* Begins and gives up members' calls, those of one client in one event and one write; waiter (NULL
  * none) keeps watch where nobody does. */
-static void carry_out_all(struct rlock__wish *wishes, size_t n, struct waiter *waiter)
+static void carry_out_all(struct rlock__action *actions, size_t n, struct waiter *waiter)
 {
     for (size_t i = 0; i < n; i++) {
-        struct rlock__core *core = wishes[i].core;
+        struct rlock__core *core = actions[i].core;
         struct rlock_client *client;
 
         if (core == NULL) { /* with one before it */
@@ -58,9 +58,9 @@ static void carry_out_all(struct rlock__wish *wishes, size_t n, struct waiter *w
             waiter->kept[waiter->n_kept++] = client;
         }
         for (size_t k = i; k < n; k++) {
-            if (wishes[k].core == core) {
-                rlock__wish_carry_out(&wishes[k], rlock__now_us());
-                wishes[k].core = NULL;
+            if (actions[k].core == core) {
+                rlock__action_carry_out(&actions[k], rlock__now_us());
+                actions[k].core = NULL;
             }
         }
         rlock__leave(client);
@@ -108,22 +108,22 @@ static void finish(struct rlock__call *call)
 {
     struct rlock__member *member = call->payload;
     struct rlock__group *group = member->group;
-    struct rlock__wish wish = {0};
-    bool wished = false;
+    struct rlock__action action = {0};
+    bool acts = false;
 
     (void)pthread_mutex_lock(&mutex);
     rlock__group_done(call, rlock__now_us());
     ring(group->waiter);
     if (group->waiter == NULL) {
-        wished = rlock__wish_take(member, finish, &wish);
+        acts = rlock__action_take(member, finish, &action);
     }
-    if (wished) {
+    if (acts) {
         group->users++;
     }
     drop_if_over(group);
     (void)pthread_mutex_unlock(&mutex);
-    if (wished) {
-        rlock__wish_carry_out(&wish, rlock__now_us());
+    if (acts) {
+        rlock__action_carry_out(&action, rlock__now_us());
         (void)pthread_mutex_lock(&mutex);
         group->users--;
         drop_if_over(group);
@@ -199,7 +199,7 @@ static void sleep_once(struct waiter *waiter, int64_t until, const struct rlock_
 void rlock__turn_drive(struct rlock__group *group, int fd, const struct rlock_cancel *cancel)
 {
     struct waiter all = {.group = group, .fd = fd}, *waiter = &all;
-    struct rlock__wish wishes[RLOCK__MEMBERS_MAX];
+    struct rlock__action actions[RLOCK__MEMBERS_MAX];
     bool complete = false, fired;
 
     while (!complete) {
@@ -214,7 +214,7 @@ void rlock__turn_drive(struct rlock__group *group, int fd, const struct rlock_ca
         }
         rlock__group_timer(group, rlock__now_us());
         rlock__twins_refuse(group, rlock__now_us());
-        n = rlock__wishes_take(group, finish, wishes);
+        n = rlock__actions_take(group, finish, actions);
         complete = group->complete;
         group->waiter = complete ? NULL : waiter;
         waiter->asleep = !complete && n == 0;
@@ -223,7 +223,7 @@ void rlock__turn_drive(struct rlock__group *group, int fd, const struct rlock_ca
         timer_at = group->timer_at;
         (void)pthread_mutex_unlock(&mutex);
         report(group->composite, loss, NULL);
-        carry_out_all(wishes, n, waiter);
+        carry_out_all(actions, n, waiter);
         if (!complete && n == 0) {
             sleep_once(waiter, timer_at, fired ? NULL : cancel);
         }
@@ -298,18 +298,18 @@ int rlock__turn_begin(const struct rlock__turn *turn, struct rlock__group **ret_
     return 0;
 }
 
-/* Carries out what came to be wished since it was last driven, or by the loss of a member. With the
+/* Carries out the actions that came since it was last driven, or by the loss of a member. With the
  * mutex held, and the group's turn. */
 static void drain(struct rlock__group *group, struct rlock_client *closing)
 {
-    struct rlock__wish wishes[RLOCK__MEMBERS_MAX];
+    struct rlock__action actions[RLOCK__MEMBERS_MAX];
     struct rlock__loss *loss = group->untold;
-    size_t n = rlock__wishes_take(group, finish, wishes);
+    size_t n = rlock__actions_take(group, finish, actions);
 
     group->untold = NULL;
     (void)pthread_mutex_unlock(&mutex);
     report(group->composite, loss, closing);
-    carry_out_all(wishes, n, NULL);
+    carry_out_all(actions, n, NULL);
     (void)pthread_mutex_lock(&mutex);
 }
 

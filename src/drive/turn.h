@@ -26,7 +26,7 @@ struct rlock__group *rlock__group_find(const struct rlock__composite *composite,
                                        struct rlock__owner owner);
 /* The owner's group, once no other effort on it is under way: 0, or why not. */
 int rlock__turn_begin(const struct rlock__turn *turn, struct rlock__group **ret_group);
-/* Without the mutex: carries out what the group wishes until its effort is complete. fd: an eventfd
+/* Without the mutex: carries out its actions until its effort is complete. fd: an eventfd
  * of the thread. */
 void rlock__turn_drive(struct rlock__group *group, int fd, const struct rlock_cancel *cancel);
 /* The group may be gone then. */

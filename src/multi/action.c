@@ -2,66 +2,67 @@
 /* What a driver takes from a group and does in its members' cores. */
 #include "multi/group.h"
 
-bool rlock__wish_take(struct rlock__member *member, void (*finish)(struct rlock__call *call),
-                      struct rlock__wish *ret_wish)
+bool rlock__action_take(struct rlock__member *member, void (*finish)(struct rlock__call *call),
+                        struct rlock__action *ret_action)
 {
-    bool wished = member->wish != RLOCK__WISH_NONE || member->ear_wish != RLOCK__WISH_NONE ||
-                  member->seal || member->end_renewal;
+    bool acts = member->action != RLOCK__ACTION_NONE || member->ear_action != RLOCK__ACTION_NONE ||
+                member->seal || member->end_renewal;
 
-    *ret_wish = (struct rlock__wish){.core = member->spec->core,
-                                     .member = member,
-                                     .begin = member->wish == RLOCK__WISH_BEGIN,
-                                     .seal = member->seal,
-                                     .end_renewal = member->end_renewal,
-                                     .give_up = member->wish == RLOCK__WISH_GIVE_UP,
-                                     .listen = member->ear_wish == RLOCK__WISH_BEGIN,
-                                     .ignore = member->ear_wish == RLOCK__WISH_GIVE_UP};
-    if (ret_wish->begin) {
+    *ret_action = (struct rlock__action){.core = member->spec->core,
+                                         .member = member,
+                                         .begin = member->action == RLOCK__ACTION_BEGIN,
+                                         .seal = member->seal,
+                                         .end_renewal = member->end_renewal,
+                                         .give_up = member->action == RLOCK__ACTION_GIVE_UP,
+                                         .listen = member->ear_action == RLOCK__ACTION_BEGIN,
+                                         .ignore = member->ear_action == RLOCK__ACTION_GIVE_UP};
+    if (ret_action->begin) {
         member->call.finish = finish;
         member->call.payload = member;
     }
-    if (ret_wish->listen) {
+    if (ret_action->listen) {
         member->ear = (struct rlock__call){
             .kind = RLOCK__LISTEN, .spec = member->spec, .finish = finish, .payload = member};
     }
-    member->wish = member->ear_wish = RLOCK__WISH_NONE;
+    member->action = member->ear_action = RLOCK__ACTION_NONE;
     member->kept = member->kept && !member->seal;
     member->seal = member->end_renewal = false;
-    return wished;
+    return acts;
 }
 
-size_t rlock__wishes_take(struct rlock__group *group, void (*finish)(struct rlock__call *call),
-                          struct rlock__wish wishes[static RLOCK__MEMBERS_MAX])
+size_t rlock__actions_take(struct rlock__group *group, void (*finish)(struct rlock__call *call),
+                           struct rlock__action actions[static RLOCK__MEMBERS_MAX])
 {
     size_t n = 0;
 
     for (size_t i = 0; i < group->composite->n; i++) {
-        n += rlock__wish_take(&group->members[i], finish, &wishes[n]);
+        n += rlock__action_take(&group->members[i], finish, &actions[n]);
     }
     return n;
 }
 
-void rlock__wish_carry_out(const struct rlock__wish *wish, int64_t now)
+void rlock__action_carry_out(const struct rlock__action *action, int64_t now)
 {
-    struct rlock__call *call = &wish->member->call;
+    struct rlock__call *call = &action->member->call;
 
-    if (wish->begin) {
-        const struct rlock__pipeline *pipeline = &wish->core->server.link.pipeline;
+    if (action->begin) {
+        const struct rlock__pipeline *pipeline = &action->core->server.link.pipeline;
 
-        atomic_store(&wish->member->rtt, pipeline->rtt);
-        atomic_store(&wish->member->silent, pipeline->sent != NULL ? now - pipeline->sent->t0 : 0);
-        rlock__core_begin(wish->core, call, now);
-    } else if (wish->seal) {
-        rlock__core_seal(wish->core, wish->member->spec, wish->member->group->owner);
-    } else if (wish->give_up && call->kind == RLOCK__ACQUIRE && call->core != NULL) {
-        rlock__core_give_up(wish->core, call, RLOCK_ECANCELED, now);
+        atomic_store(&action->member->rtt, pipeline->rtt);
+        atomic_store(&action->member->silent,
+                     pipeline->sent != NULL ? now - pipeline->sent->t0 : 0);
+        rlock__core_begin(action->core, call, now);
+    } else if (action->seal) {
+        rlock__core_seal(action->core, action->member->spec, action->member->group->owner);
+    } else if (action->give_up && call->kind == RLOCK__ACQUIRE && call->core != NULL) {
+        rlock__core_give_up(action->core, call, RLOCK_ECANCELED, now);
     }
-    if (wish->end_renewal) {
-        rlock__core_end_renewal(wish->core, wish->member->spec, wish->member->group->owner);
+    if (action->end_renewal) {
+        rlock__core_end_renewal(action->core, action->member->spec, action->member->group->owner);
     }
-    if (wish->listen) {
-        rlock__core_begin(wish->core, &wish->member->ear, now);
-    } else if (wish->ignore) {
-        rlock__core_give_up(wish->core, &wish->member->ear, RLOCK_ECANCELED, now);
+    if (action->listen) {
+        rlock__core_begin(action->core, &action->member->ear, now);
+    } else if (action->ignore) {
+        rlock__core_give_up(action->core, &action->member->ear, RLOCK_ECANCELED, now);
     }
 }

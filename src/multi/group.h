@@ -2,15 +2,15 @@
 /*
  * Locks made of locks: what the multi-lock and the RedLock share. Sans-I/O like the core: a group
  * is driven by events (a call begins, a member's call is complete, a member's hold is lost, a
- * timer) and answers with wishes, which its driver carries out after it dropped the mutex that
+ * timer) and answers with actions, which its driver carries out after it dropped the mutex that
  * protects the group:
  *
- *   member.wish      a member's call is to be begun, or given up
- *   member.ear_wish  its channel is to be heard, or no more
- *   member.seal      a member's hold is to be renewed no longer
- *   group.untold     the whole was lost, and that is to be reported
- *   group.complete   the effort is over: group.code, group.detail
- *   group.timer_at   when rlock__group_timer() is due; also after wishes were carried out
+ *   member.action      a member's call is to be begun, or given up
+ *   member.ear_action  its channel is to be heard, or no more
+ *   member.seal        a member's hold is to be renewed no longer
+ *   group.untold       the whole was lost, and that is to be reported
+ *   group.complete     the effort is over: group.code, group.detail
+ *   group.timer_at     when rlock__group_timer() is due; also after actions were carried out
  *
  * The members' holds are ordinary holds of the same owner in their own clients.
  */
@@ -28,7 +28,7 @@ struct rlock__member;
 struct rlock__composite_ops {
     const char *kind; /* "multi" */
     unsigned caps;    /* enum rlock__caps */
-    /* A new effort to take it begins, or goes on after a pause: wishes for the first calls. */
+    /* A new effort to take it begins, or goes on after a pause: actions for the first calls. */
     void (*take)(struct rlock__group *group, int64_t now);
     /* A member's call is complete, of this effort or (not .tried) an earlier one: goes on,
      * succeeds, or backs out. */
@@ -76,7 +76,7 @@ struct rlock__member {
         RLOCK__MEMBER_HELD,    /* levels > 0 */
         RLOCK__MEMBER_LEAVING, /* a release runs */
     } state;
-    enum { RLOCK__WISH_NONE, RLOCK__WISH_BEGIN, RLOCK__WISH_GIVE_UP } wish, ear_wish;
+    enum { RLOCK__ACTION_NONE, RLOCK__ACTION_BEGIN, RLOCK__ACTION_GIVE_UP } action, ear_action;
     bool listening; /* the ear is the member's core's, or about to be */
     bool spoke;     /* its channel did, since its latest call began */
     /* what this effort's latest answer said of it: it granted it or was busy, or could not grant */
@@ -176,28 +176,28 @@ int64_t rlock__group_valid_until(const struct rlock__group *group);
 /* ---- For the driver ---- */
 
 /* A member's call to be begun or given up, or its hold to be sealed; and what its ear is to do. */
-struct rlock__wish {
+struct rlock__action {
     struct rlock__core *core; /* NULL it was carried out */
     struct rlock__member *member;
     bool begin, seal, end_renewal, give_up;
     bool listen, ignore;
 };
 
-/* Takes a member's wishes, to be carried out without the mutex. finish: what a call that is begun
+/* Takes a member's actions, to be carried out without the mutex. finish: what a call that is begun
  * does once it is complete. Returns whether there are any. */
-bool rlock__wish_take(struct rlock__member *member, void (*finish)(struct rlock__call *call),
-                      struct rlock__wish *ret_wish);
+bool rlock__action_take(struct rlock__member *member, void (*finish)(struct rlock__call *call),
+                        struct rlock__action *ret_action);
 /* The same of all members; returns how many. */
-size_t rlock__wishes_take(struct rlock__group *group, void (*finish)(struct rlock__call *call),
-                          struct rlock__wish wishes[static RLOCK__MEMBERS_MAX]);
+size_t rlock__actions_take(struct rlock__group *group, void (*finish)(struct rlock__call *call),
+                           struct rlock__action actions[static RLOCK__MEMBERS_MAX]);
 /* One event of the member's core, under its mutex. A call that was given up may have completed
  * meanwhile, and its place been taken by a release: that goes on. */
-void rlock__wish_carry_out(const struct rlock__wish *wish, int64_t now);
+void rlock__action_carry_out(const struct rlock__action *action, int64_t now);
 
 /* ---- For the kinds ---- */
 
-/* Wishes for an acquisition of a member; wait_us: 0 one attempt, RLOCK__NEVER for ever. kept: until
- * the whole is taken a fixed lease is renewed. */
+/* Actions for an acquisition of a member; wait_us: 0 one attempt, RLOCK__NEVER for ever. kept:
+ * until the whole is taken a fixed lease is renewed. */
 void rlock__member_take(struct rlock__member *member, int64_t wait_us, bool kept, int64_t now);
 /* How many members' calls run, or are about to. */
 size_t rlock__group_running(const struct rlock__group *group);

@@ -11,7 +11,7 @@ static void begin(struct rlock__member *member, const struct rlock__call *call)
     member->call.owner = member->group->owner;
     member->call.member = true;
     member->running = true;
-    member->wish = RLOCK__WISH_BEGIN;
+    member->action = RLOCK__ACTION_BEGIN;
 }
 
 void rlock__member_take(struct rlock__member *member, int64_t wait_us, bool kept, int64_t now)
@@ -60,7 +60,7 @@ void rlock__group_listen(struct rlock__group *group)
             (member->spec->ops->caps & RLOCK__CAP_QUEUES) == 0 &&
             member->spec->ops->pause == NULL) {
             member->listening = true;
-            member->ear_wish = RLOCK__WISH_BEGIN;
+            member->ear_action = RLOCK__ACTION_BEGIN;
         }
     }
 }
@@ -82,21 +82,21 @@ void rlock__group_ignore(struct rlock__group *group)
     for (size_t i = 0; i < group->composite->n; i++) {
         struct rlock__member *member = &group->members[i];
 
-        member->listening = member->listening && member->ear_wish != RLOCK__WISH_BEGIN;
-        member->ear_wish = member->listening ? RLOCK__WISH_GIVE_UP : RLOCK__WISH_NONE;
+        member->listening = member->listening && member->ear_action != RLOCK__ACTION_BEGIN;
+        member->ear_action = member->listening ? RLOCK__ACTION_GIVE_UP : RLOCK__ACTION_NONE;
     }
 }
 
 /* A call that was not begun yet is not begun. */
 static void give_up(struct rlock__member *member)
 {
-    if (member->wish == RLOCK__WISH_BEGIN) {
-        member->wish = RLOCK__WISH_NONE;
+    if (member->action == RLOCK__ACTION_BEGIN) {
+        member->action = RLOCK__ACTION_NONE;
         member->running = false;
         member->state = member->levels > 0 ? RLOCK__MEMBER_HELD : RLOCK__MEMBER_OUT;
         member->code = RLOCK_ECANCELED;
     } else {
-        member->wish = RLOCK__WISH_GIVE_UP;
+        member->action = RLOCK__ACTION_GIVE_UP;
     }
 }
 
@@ -208,7 +208,7 @@ void rlock__member_done(struct rlock__member *member, int64_t now)
     bool took = member->state == RLOCK__MEMBER_TAKING;
 
     member->running = false;
-    member->wish = RLOCK__WISH_NONE;
+    member->action = RLOCK__ACTION_NONE;
     member->code = member->call.code;
     note_doubt(member, took, now);
     if (took) {

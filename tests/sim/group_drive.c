@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Drives groups as src/drive/turn.c does, step by step, but on one thread: who completes a
- * member's call tells the group; the owner's thread, which may wake late, carries out its wishes;
+ * member's call tells the group; the owner's thread, which may wake late, carries out its actions;
  * what completes when nobody drives is settled on the spot. Losses come from the dispatcher.
  */
 #include <stdlib.h>
@@ -11,33 +11,33 @@
 
 static void finish(struct rlock__call *call);
 
-/* ---- Wishes ---- */
+/* ---- Actions ---- */
 
 /* One event of the member's core; what it brings about is looked at afterwards. */
-static void carry_out(const struct rlock__wish *wish)
+static void carry_out(const struct rlock__action *action)
 {
-    struct sim_client *client = sim_client_of(wish->member);
+    struct sim_client *client = sim_client_of(action->member);
 
-    if (wish->begin) {
-        sim_owner_asks(wish->member);
+    if (action->begin) {
+        sim_owner_asks(action->member);
     }
-    rlock__wish_carry_out(wish, sim_clock(client));
+    rlock__action_carry_out(action, sim_clock(client));
 }
 
 /* Those of one client in one event: its core may make one request of them. */
-static void carry_out_all(struct rlock__wish *wishes, size_t n)
+static void carry_out_all(struct rlock__action *actions, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        struct rlock__core *core = wishes[i].core;
+        struct rlock__core *core = actions[i].core;
 
         for (size_t j = i; core != NULL && j < n; j++) {
-            if (wishes[j].core == core) {
-                carry_out(&wishes[j]);
-                wishes[j].core = NULL;
+            if (actions[j].core == core) {
+                carry_out(&actions[j]);
+                actions[j].core = NULL;
             }
         }
         if (core != NULL) {
-            sim_pump(sim_client_of(wishes[i].member));
+            sim_pump(sim_client_of(actions[i].member));
         }
     }
 }
@@ -109,7 +109,7 @@ static void finish(struct rlock__call *call)
     struct rlock__group *group = member->group;
     struct sim_process *process = sim_process_of(member);
     bool complete = group->complete;
-    struct rlock__wish wish;
+    struct rlock__action action;
 
     if (call == &member->call) {
         sim_owner_hears(member);
@@ -120,22 +120,22 @@ static void finish(struct rlock__call *call)
     }
     if (group->waiter != NULL) {
         wake(group->waiter);
-    } else if (rlock__wish_take(member, finish, &wish)) {
-        carry_out(&wish);
+    } else if (rlock__action_take(member, finish, &action)) {
+        carry_out(&action);
     }
     sim_group_drop(process, group);
 }
 
 /* ---- Driving ---- */
 
-/* What came to be wished since it was last driven, or by the loss of a member. */
+/* The actions that came since it was last driven, or by the loss of a member. */
 static void drain(struct sim_process *process, struct rlock__group *group)
 {
-    struct rlock__wish wishes[RLOCK__MEMBERS_MAX];
-    size_t n = rlock__wishes_take(group, finish, wishes);
+    struct rlock__action actions[RLOCK__MEMBERS_MAX];
+    size_t n = rlock__actions_take(group, finish, actions);
 
     tell(process, group);
-    carry_out_all(wishes, n);
+    carry_out_all(actions, n);
 }
 
 static void settle(struct sim_process *process, struct rlock__group *group)
@@ -168,7 +168,7 @@ void sim_drive(struct sim_owner *owner)
 {
     struct sim_process *process = owner->process;
     struct rlock__group *group = owner->group;
-    struct rlock__wish wishes[RLOCK__MEMBERS_MAX];
+    struct rlock__action actions[RLOCK__MEMBERS_MAX];
     bool complete = false;
     size_t n = 1;
 
@@ -177,11 +177,11 @@ void sim_drive(struct sim_owner *owner)
             rlock__group_cancel(group, sim_process_clock(process));
         }
         rlock__group_timer(group, sim_process_clock(process));
-        n = rlock__wishes_take(group, finish, wishes);
+        n = rlock__actions_take(group, finish, actions);
         complete = group->complete;
         group->waiter = complete ? NULL : owner;
         tell(process, group);
-        carry_out_all(wishes, n);
+        carry_out_all(actions, n);
     }
     if (complete) {
         leave(owner);

@@ -19,7 +19,7 @@ static bool waits_for_the_dead(const struct rlock__member *member)
     const struct rlock__request *request = member->call.request;
 
     return member->state == RLOCK__MEMBER_TAKING && member->running &&
-           member->wish == RLOCK__WISH_NONE && member->call.core != NULL &&
+           member->action == RLOCK__ACTION_NONE && member->call.core != NULL &&
            member->call.step == RLOCK__ASKING && request != NULL && request->copies == 0 &&
            !server->link.pipeline.up && server->link.code != 0;
 }
