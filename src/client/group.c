@@ -12,14 +12,14 @@
 #include "drive/turn.h"
 #include "lock/internal.h"
 
-static const struct rlock__composite_lock *handle_of(const struct rlock *lock)
+static const struct rlock__group_lock *handle_of(const struct rlock *lock)
 {
-    return (const struct rlock__composite_lock *)(const void *)lock;
+    return (const struct rlock__group_lock *)(const void *)lock;
 }
 
-static const struct rlock__composite *composite_of(const struct rlock *lock)
+static const struct rlock__group_spec *spec_of(const struct rlock *lock)
 {
-    return handle_of(lock)->composite;
+    return handle_of(lock)->spec;
 }
 
 /* ---- Taking and leaving ---- */
@@ -27,7 +27,7 @@ static const struct rlock__composite *composite_of(const struct rlock *lock)
 /* Keeps what the members said, for rlock_members(). With the mutex held. */
 static void note_results(const struct rlock *lock, const struct rlock__group *group)
 {
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         const struct rlock__member *member = &group->members[i];
         struct rlock__result *result = &handle_of(lock)->results[i];
         bool waits = member->state == RLOCK__MEMBER_TAKING;
@@ -101,11 +101,11 @@ static int run(const struct rlock *lock, const struct rlock__turn *turn,
 static int read_clients(const struct rlock *lock, const struct rlock_take *take,
                         struct rlock__effort *inout_effort, int64_t *ret_longest)
 {
-    const struct rlock__composite *composite = composite_of(lock);
+    const struct rlock__group_spec *spec = spec_of(lock);
 
     inout_effort->op_timeout_us = inout_effort->renewed_lease_us = RLOCK__NEVER;
-    for (size_t i = 0; i < composite->n; i++) {
-        struct rlock_client *client = rlock__client_of(composite->members[i]->core);
+    for (size_t i = 0; i < spec->n; i++) {
+        struct rlock_client *client = rlock__client_of(spec->members[i]->core);
         const struct rlock__core *core = &client->core;
         int code = rlock__client_check(client);
 
@@ -134,8 +134,8 @@ static int take(const struct rlock *lock, const struct rlock_take *take, struct 
                                    .lease_us = take->lease_ms * RLOCK__MS,
                                    .cancel = rlock__cancel_id(take->cancel)};
     struct rlock__turn turn = {
-        .composite = handle_of(lock)->composite, .owner = owner, .cancel = take->cancel};
-    int64_t max_lease = composite_of(lock)->max_lease_us, longest = 0, wait;
+        .spec = handle_of(lock)->spec, .owner = owner, .cancel = take->cancel};
+    int64_t max_lease = spec_of(lock)->max_lease_us, longest = 0, wait;
     int code = read_clients(lock, take, &effort, &longest);
 
     if (code != 0) {
@@ -154,7 +154,7 @@ static int take(const struct rlock *lock, const struct rlock_take *take, struct 
 static int leave(const struct rlock *lock, struct rlock__owner owner)
 {
     int64_t timeout = lock->client->core.op_timeout_us;
-    struct rlock__turn turn = {.composite = handle_of(lock)->composite,
+    struct rlock__turn turn = {.spec = handle_of(lock)->spec,
                                .owner = owner,
                                .deadline = rlock__later(rlock__now_us(), timeout)};
 
@@ -168,7 +168,7 @@ static const struct rlock__group *find(const struct rlock *lock, uint64_t id)
 {
     struct rlock__owner owner = {.id = id != 0 ? id : rlock__thread_number(), .given = id != 0};
 
-    return owner.id != 0 ? rlock__group_find(composite_of(lock), owner) : NULL;
+    return owner.id != 0 ? rlock__group_find(spec_of(lock), owner) : NULL;
 }
 
 static int64_t valid_until(const struct rlock *lock, uint64_t owner)
@@ -201,15 +201,15 @@ static uint32_t hold_count(const struct rlock *lock, uint64_t owner)
  * counts as held, as it would for who takes it. */
 static int inspect(const struct rlock *lock, struct rlock_info *ret_info)
 {
-    const struct rlock__composite *composite = composite_of(lock);
+    const struct rlock__group_spec *spec = spec_of(lock);
     bool quorum = (lock->caps & RLOCK__CAP_QUORUM) != 0;
-    size_t spare = quorum ? composite->n - composite->quorum : 0, held = 0, failed = 0;
+    size_t spare = quorum ? spec->n - spec->quorum : 0, held = 0, failed = 0;
     int code = 0;
 
     *ret_info = (struct rlock_info){.size = sizeof(*ret_info), .ttl_ms = -2};
-    for (size_t i = 0; i < composite->n; i++) {
+    for (size_t i = 0; i < spec->n; i++) {
         struct rlock_info info;
-        int result = rlock__single_inspect(composite->members[i], &info);
+        int result = rlock__single_inspect(spec->members[i], &info);
 
         if (result != 0) {
             code = result;
@@ -226,16 +226,16 @@ static int inspect(const struct rlock *lock, struct rlock_info *ret_info)
 /* All that can be opened are; the first error is the whole's. */
 static int force(const struct rlock *lock, bool *ret_was_locked)
 {
-    const struct rlock__composite *composite = composite_of(lock);
+    const struct rlock__group_spec *spec = spec_of(lock);
     int code = 0;
 
     *ret_was_locked = false;
-    for (size_t i = 0; i < composite->n; i++) {
+    for (size_t i = 0; i < spec->n; i++) {
         bool was_locked;
-        int result = rlock__single_force(composite->members[i], &was_locked);
+        int result = rlock__single_force(spec->members[i], &was_locked);
 
         if (result == RLOCK_EBUSY) { /* it may have been left with the one before */
-            result = rlock__single_force(composite->members[i], &was_locked);
+            result = rlock__single_force(spec->members[i], &was_locked);
         }
         code = code == 0 ? result : code;
         *ret_was_locked |= was_locked;
@@ -247,23 +247,23 @@ static int force(const struct rlock *lock, bool *ret_was_locked)
 
 static int each_member(const struct rlock *lock, rlock__member_fn *fn, void *payload)
 {
-    const struct rlock__composite *composite = composite_of(lock);
+    const struct rlock__group_spec *spec = spec_of(lock);
     int code = 0;
 
-    for (size_t i = 0; code == 0 && i < composite->n; i++) {
+    for (size_t i = 0; code == 0 && i < spec->n; i++) {
         struct rlock__result result;
 
         rlock__groups_lock();
         result = handle_of(lock)->results[i];
         rlock__groups_unlock();
-        code = fn(composite->members[i], &result, payload);
+        code = fn(spec->members[i], &result, payload);
     }
     return code;
 }
 
 static void free_handle(struct rlock *lock)
 {
-    (void)rlock__composite_unref(handle_of(lock)->composite);
+    (void)rlock__group_spec_unref(handle_of(lock)->spec);
     free(handle_of(lock)->results);
     free(lock);
 }
@@ -279,24 +279,23 @@ static const struct rlock__vtable vtable = {
     .free = free_handle,
 };
 
-struct rlock *rlock__composite_lock_new(struct rlock__composite *composite)
+struct rlock *rlock__group_lock_new(struct rlock__group_spec *spec)
 {
-    struct rlock__composite_lock *handle = calloc(1, sizeof(*handle));
-    struct rlock__result *results = calloc(composite->n, sizeof(*results));
+    struct rlock__group_lock *handle = calloc(1, sizeof(*handle));
+    struct rlock__result *results = calloc(spec->n, sizeof(*results));
 
     if (handle == NULL || results == NULL) {
-        (void)rlock__composite_unref(composite);
+        (void)rlock__group_spec_unref(spec);
         free(handle);
         free(results);
         return NULL;
     }
-    *handle =
-        (struct rlock__composite_lock){.lock = {.vtable = &vtable,
-                                                .kind = composite->ops->kind,
-                                                .caps = composite->ops->caps,
-                                                .name = composite->name,
-                                                .client = rlock__client_of(composite->first->core)},
-                                       .composite = composite,
-                                       .results = results};
+    *handle = (struct rlock__group_lock){.lock = {.vtable = &vtable,
+                                                  .kind = spec->ops->kind,
+                                                  .caps = spec->ops->caps,
+                                                  .name = spec->name,
+                                                  .client = rlock__client_of(spec->first->core)},
+                                         .spec = spec,
+                                         .results = results};
     return &handle->lock;
 }

@@ -5,15 +5,15 @@
 
 #include "client/lock.h"
 
-struct rlock__composite;
+struct rlock__group_spec;
 
-struct rlock__composite_lock {
+struct rlock__group_lock {
     struct rlock lock;
-    struct rlock__composite *composite;
+    struct rlock__group_spec *spec;
     struct rlock__result *results; /* one for each member; the groups' mutex protects them */
 };
 
 /* A handle takes over the reference. NULL without memory, and then the reference is gone too. */
-struct rlock *rlock__composite_lock_new(struct rlock__composite *composite);
+struct rlock *rlock__group_lock_new(struct rlock__group_spec *spec);
 
 #endif

@@ -55,16 +55,16 @@ static int check_clients(const struct leaves *leaves)
     return 0;
 }
 
-static int make(const struct rlock__composite_ops *ops, const struct leaves *leaves,
+static int make(const struct rlock__group_ops *ops, const struct leaves *leaves,
                 int64_t max_lease_us, struct rlock **ret_lock)
 {
-    struct rlock__composite *composite = rlock__composite_new(ops, leaves->at, leaves->n);
-    struct rlock *lock = composite != NULL ? rlock__composite_lock_new(composite) : NULL;
+    struct rlock__group_spec *spec = rlock__group_spec_new(ops, leaves->at, leaves->n);
+    struct rlock *lock = spec != NULL ? rlock__group_lock_new(spec) : NULL;
 
     if (lock == NULL) {
         return rlock__fail(RLOCK_ENOMEM, "no memory");
     }
-    composite->max_lease_us = max_lease_us;
+    spec->max_lease_us = max_lease_us;
     *ret_lock = lock;
     return 0;
 }
@@ -109,7 +109,7 @@ static int add_server(struct leaves *leaves, const struct rlock *member)
         return rlock__fail(RLOCK_EINVAL, "a member is NULL");
     }
     if ((member->caps & RLOCK__CAP_MEMBERS) != 0) {
-        return rlock__fail(RLOCK_ENOTSUP, "a RedLock has no composite members");
+        return rlock__fail(RLOCK_ENOTSUP, "a RedLock has single locks as members");
     }
     if ((member->caps & RLOCK__CAP_FENCED) != 0) {
         return rlock__fail(RLOCK_ENOTSUP, "a RedLock's tokens would not grow: no fenced members");

@@ -173,7 +173,7 @@ static int start_threads(struct rlock_client *client)
 {
     int code = start_thread(&client->dispatcher, rlock__dispatcher_main, client);
 
-    client->has_dispatcher = code == 0; /* also without callbacks: it tells composites of losses */
+    client->has_dispatcher = code == 0; /* also without callbacks: it tells groups of losses */
     if (code == 0) {
         code = start_thread(&client->service, rlock__service_main, client);
         client->has_service = code == 0;

@@ -78,14 +78,14 @@ static void drop_if_over(struct rlock__group *group)
     }
 }
 
-struct rlock__group *rlock__group_find(const struct rlock__composite *composite,
+struct rlock__group *rlock__group_find(const struct rlock__group_spec *spec,
                                        struct rlock__owner owner)
 {
     struct rlock__group *group;
 
     DL_FOREACH(groups, group) {
         if (group->owner.id == owner.id && group->owner.given == owner.given &&
-            rlock__composite_equal(group->composite, composite)) {
+            rlock__group_spec_equal(group->spec, spec)) {
             return group;
         }
     }
@@ -133,22 +133,22 @@ static void finish(struct rlock__call *call)
 
 /* Who reports a group's loss: the first member's client, or another while that one is closed, or
  * the one that is just being closed; NULL nobody can. */
-static struct rlock_client *reporter(const struct rlock__composite *composite,
+static struct rlock_client *reporter(const struct rlock__group_spec *spec,
                                      struct rlock_client *closing)
 {
-    struct rlock_client *client = rlock__client_of(composite->first->core);
+    struct rlock_client *client = rlock__client_of(spec->first->core);
 
-    for (size_t i = 0; atomic_load(&client->closed) && i < composite->n; i++) {
-        client = rlock__client_of(composite->members[i]->core);
+    for (size_t i = 0; atomic_load(&client->closed) && i < spec->n; i++) {
+        client = rlock__client_of(spec->members[i]->core);
     }
     return atomic_load(&client->closed) ? closing : client;
 }
 
 /* Reports a loss, on a dispatcher. */
-static void report(const struct rlock__composite *composite, struct rlock__loss *loss,
+static void report(const struct rlock__group_spec *spec, struct rlock__loss *loss,
                    struct rlock_client *closing)
 {
-    struct rlock_client *client = reporter(composite, closing);
+    struct rlock_client *client = reporter(spec, closing);
     char name[96];
 
     if (loss == NULL || client == NULL) {
@@ -222,7 +222,7 @@ void rlock__turn_drive(struct rlock__group *group, int fd, const struct rlock_ca
         group->untold = NULL;
         timer_at = group->timer_at;
         (void)pthread_mutex_unlock(&mutex);
-        report(group->composite, loss, NULL);
+        report(group->spec, loss, NULL);
         carry_out_all(actions, n, waiter);
         if (!complete && n == 0) {
             sleep_once(waiter, timer_at, fired ? NULL : cancel);
@@ -271,7 +271,7 @@ static int wait_for_turn(const struct rlock__turn *turn)
 
 int rlock__turn_begin(const struct rlock__turn *turn, struct rlock__group **ret_group)
 {
-    struct rlock__group *group = rlock__group_find(turn->composite, turn->owner);
+    struct rlock__group *group = rlock__group_find(turn->spec, turn->owner);
     int code = 0;
 
     if (group == NULL) {
@@ -279,7 +279,7 @@ int rlock__turn_begin(const struct rlock__turn *turn, struct rlock__group **ret_
             (void)!getrandom(&random_state, sizeof(random_state), GRND_NONBLOCK);
             random_state |= 1;
         }
-        group = rlock__group_new(turn->composite, turn->owner, &random_state);
+        group = rlock__group_new(turn->spec, turn->owner, &random_state);
         if (group == NULL) {
             return RLOCK_ENOMEM;
         }
@@ -308,7 +308,7 @@ static void drain(struct rlock__group *group, struct rlock_client *closing)
 
     group->untold = NULL;
     (void)pthread_mutex_unlock(&mutex);
-    report(group->composite, loss, closing);
+    report(group->spec, loss, closing);
     carry_out_all(actions, n, NULL);
     (void)pthread_mutex_lock(&mutex);
 }
@@ -330,7 +330,7 @@ static bool is_hit(const struct rlock__group *group, const struct rlock__loss *l
     if (group->owner.id != loss->owner_id || group->owner.given != (loss->owner != 0)) {
         return false;
     }
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         if (group->members[i].levels > 0 && rlock__spec_equal(group->members[i].spec, loss->spec)) {
             return true;
         }
@@ -353,7 +353,7 @@ static void settle(struct rlock__group *group, struct rlock_client *closing)
     (void)pthread_cond_broadcast(&idle);
 }
 
-bool rlock__composites_lost(const struct rlock__loss *loss)
+bool rlock__groups_lost(const struct rlock__loss *loss)
 {
     struct rlock__group *group, *after;
 
@@ -377,7 +377,7 @@ bool rlock__composites_lost(const struct rlock__loss *loss)
     return loss->own > 0;
 }
 
-void rlock__composites_thread_exit(uint64_t thread)
+void rlock__groups_thread_exit(uint64_t thread)
 {
     struct rlock__group *group, *after;
 
@@ -387,11 +387,11 @@ void rlock__composites_thread_exit(uint64_t thread)
             group->users++;
             rlock__group_abandon(group, RLOCK_LOST_THREAD_EXITED);
             (void)pthread_mutex_unlock(&mutex);
-            for (size_t i = 0; i < group->composite->n; i++) {
-                struct rlock_client *client = rlock__client_of(group->composite->members[i]->core);
+            for (size_t i = 0; i < group->spec->n; i++) {
+                struct rlock_client *client = rlock__client_of(group->spec->members[i]->core);
 
                 rlock__enter(client);
-                rlock__core_thread_exit(&client->core, group->composite->members[i], thread,
+                rlock__core_thread_exit(&client->core, group->spec->members[i], thread,
                                         rlock__now_us());
                 rlock__leave(client);
                 rlock__drive(client);
@@ -406,7 +406,7 @@ void rlock__composites_thread_exit(uint64_t thread)
     (void)pthread_mutex_unlock(&mutex);
 }
 
-void rlock__composites_init(void)
+void rlock__groups_init(void)
 {
     pthread_condattr_t attr;
 
@@ -416,7 +416,7 @@ void rlock__composites_init(void)
     (void)pthread_condattr_destroy(&attr);
 }
 
-void rlock__composites_fork(enum rlock__fork_stage stage)
+void rlock__groups_fork(enum rlock__fork_stage stage)
 {
     if (stage == RLOCK__BEFORE_FORK) {
         (void)pthread_mutex_lock(&mutex);
@@ -424,7 +424,7 @@ void rlock__composites_fork(enum rlock__fork_stage stage)
     }
     if (stage == RLOCK__IN_CHILD) { /* what the parent's threads were doing is nobody's here */
         groups = NULL;
-        rlock__composites_init();
+        rlock__groups_init();
     }
     (void)pthread_mutex_unlock(&mutex);
 }

@@ -13,7 +13,7 @@ void rlock__groups_unlock(void);
 
 /* What a turn is about. */
 struct rlock__turn {
-    struct rlock__composite *composite;
+    struct rlock__group_spec *spec;
     struct rlock__owner owner;
     int64_t deadline;
     const struct rlock_cancel *cancel;
@@ -22,7 +22,7 @@ struct rlock__turn {
 /* All but rlock__turn_drive() with the mutex held. */
 
 /* NULL: the owner has nothing of it, and nothing under way. */
-struct rlock__group *rlock__group_find(const struct rlock__composite *composite,
+struct rlock__group *rlock__group_find(const struct rlock__group_spec *spec,
                                        struct rlock__owner owner);
 /* The owner's group, once no other effort on it is under way: 0, or why not. */
 int rlock__turn_begin(const struct rlock__turn *turn, struct rlock__group **ret_group);
@@ -40,15 +40,15 @@ void rlock__twins_refuse(struct rlock__group *group, int64_t now);
 
 /* ---- What concerns all groups; without the mutex ---- */
 
-/* A hold was lost: tells the composites that it is part of. Returns whether it is its owner's as
+/* A hold was lost: tells the groups that it is part of. Returns whether it is its owner's as
  * well, to whom it is to be reported. On a dispatcher thread. */
-bool rlock__composites_lost(const struct rlock__loss *loss);
-/* A thread ends: what it holds of composites is lost. */
-void rlock__composites_thread_exit(uint64_t thread);
-/* Once for each process, before the first composite. */
-void rlock__composites_init(void);
+bool rlock__groups_lost(const struct rlock__loss *loss);
+/* A thread ends: its groups are lost. */
+void rlock__groups_thread_exit(uint64_t thread);
+/* Once for each process, before the first spec. */
+void rlock__groups_init(void);
 /* Keeps the groups whole over a fork, and forgets them in the child. */
 enum rlock__fork_stage { RLOCK__BEFORE_FORK, RLOCK__IN_PARENT, RLOCK__IN_CHILD };
-void rlock__composites_fork(enum rlock__fork_stage stage);
+void rlock__groups_fork(enum rlock__fork_stage stage);
 
 #endif

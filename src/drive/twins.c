@@ -10,12 +10,12 @@ static uint64_t server_of(const struct rlock__spec *spec)
 }
 
 /* Whether two members are one lock, or of a RedLock on one server, as far as is known by now. */
-static bool are_twins(const struct rlock__composite *composite, const struct rlock__spec *a,
+static bool are_twins(const struct rlock__group_spec *spec, const struct rlock__spec *a,
                       const struct rlock__spec *b)
 {
     bool same = rlock__bytes_equal(a->key, b->key) &&
                 rlock__client_of(a->core)->uri.db == rlock__client_of(b->core)->uri.db;
-    bool apart = (composite->ops->caps & RLOCK__CAP_QUORUM) != 0;
+    bool apart = (spec->ops->caps & RLOCK__CAP_QUORUM) != 0;
 
     return (same || apart) && server_of(a) != 0 && server_of(a) == server_of(b);
 }
@@ -34,14 +34,14 @@ static void refuse(struct rlock__group *group, const struct rlock__spec *a,
 
 void rlock__twins_refuse(struct rlock__group *group, int64_t now)
 {
-    struct rlock__spec *const *members = group->composite->members;
+    struct rlock__spec *const *members = group->spec->members;
 
-    if (group->composite->together) { /* one client */
+    if (group->spec->together) { /* one client */
         return;
     }
-    for (size_t i = 1; group->phase == RLOCK__GROUP_TAKING && i < group->composite->n; i++) {
+    for (size_t i = 1; group->phase == RLOCK__GROUP_TAKING && i < group->spec->n; i++) {
         for (size_t j = i; j-- > 0;) {
-            if (are_twins(group->composite, members[i], members[j])) {
+            if (are_twins(group->spec, members[i], members[j])) {
                 refuse(group, members[j], members[i], now);
                 return;
             }

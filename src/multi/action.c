@@ -35,7 +35,7 @@ size_t rlock__actions_take(struct rlock__group *group, void (*finish)(struct rlo
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         n += rlock__action_take(&group->members[i], finish, &actions[n]);
     }
     return n;

@@ -11,7 +11,7 @@ static void say(struct rlock__group *group, int code)
     char name[96];
 
     (void)snprintf(group->detail, sizeof(group->detail), "lock %s: %s",
-                   rlock__text(group->composite->name, name, sizeof(name)), rlock_strerror(code));
+                   rlock__text(group->spec->name, name, sizeof(name)), rlock_strerror(code));
 }
 
 void rlock__effort_end(struct rlock__group *group, int code)
@@ -24,7 +24,7 @@ void rlock__effort_end(struct rlock__group *group, int code)
     if (group->lost || group->count == 0) { /* also by the end of a client, meanwhile */
         rlock__group_shed(group);
     }
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         rlock__member_settle_renewal(&group->members[i]);
     }
     if (code != 0 && group->detail[0] == '\0') {
@@ -39,7 +39,7 @@ void rlock__group_blame(struct rlock__group *group, const struct rlock__member *
 
 static void seal(struct rlock__group *group)
 {
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         struct rlock__member *member = &group->members[i];
 
         member->seal = member->state == RLOCK__MEMBER_HELD && member->kept;
@@ -61,7 +61,7 @@ void rlock__group_taken(struct rlock__group *group, int64_t now)
     }
     seal(group);
     rlock__effort_end(group, 0);
-    if (group->composite->ops->counts_alone) { /* what a level more was asked for is there */
+    if (group->spec->ops->counts_alone) { /* what a level more was asked for is there */
         rlock__group_shed_levels(group);
     }
 }
@@ -71,7 +71,7 @@ static size_t doubts(const struct rlock__group *group, int64_t now)
 {
     size_t n = rlock__group_running(group);
 
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         const struct rlock__member *member = &group->members[i];
 
         n += !member->running &&
@@ -84,21 +84,21 @@ bool rlock__effort_is_open(const struct rlock__group *group, int64_t now)
 {
     size_t n = doubts(group, now);
 
-    return n > 0 && group->composite->ops->in_doubt(group, n);
+    return n > 0 && group->spec->ops->in_doubt(group, n);
 }
 
 void rlock__effort_listen(struct rlock__group *group, int64_t now)
 {
     rlock__group_listen(group);
     if (rlock__group_has_spoken(group)) {
-        group->composite->ops->heard(group, now);
+        group->spec->ops->heard(group, now);
     }
 }
 
 void rlock__effort_backed_out(struct rlock__group *group, int64_t now)
 {
     bool nested = group->count > 0; /* a level more is asked for once: nobody waits for it */
-    int64_t at = nested ? RLOCK__NEVER : group->composite->ops->again_at(group, now);
+    int64_t at = nested ? RLOCK__NEVER : group->spec->ops->again_at(group, now);
 
     if (at == RLOCK__NEVER && rlock__effort_is_open(group, now)) {
         group->detail[0] = '\0';
@@ -114,9 +114,9 @@ void rlock__effort_backed_out(struct rlock__group *group, int64_t now)
 
 bool rlock__effort_is_back(struct rlock__group *group, int64_t now)
 {
-    const struct rlock__composite_ops *ops = group->composite->ops;
+    const struct rlock__group_ops *ops = group->spec->ops;
 
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         const struct rlock__member *member = &group->members[i];
 
         if (member->running && (!ops->counts_alone || member->state == RLOCK__MEMBER_LEAVING)) {
@@ -130,7 +130,7 @@ bool rlock__effort_is_back(struct rlock__group *group, int64_t now)
 void rlock__group_back_out(struct rlock__group *group, int code, int64_t now)
 {
     int64_t until = rlock__min(group->deadline, now + group->effort.op_timeout_us);
-    bool patient = code != RLOCK_ECANCELED && !group->composite->ops->counts_alone;
+    bool patient = code != RLOCK_ECANCELED && !group->spec->ops->counts_alone;
 
     group->phase = RLOCK__GROUP_BACKING_OUT;
     group->code = code;

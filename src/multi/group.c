@@ -16,58 +16,56 @@
 
 /* ---- Groups ---- */
 
-static struct rlock__loss *loss_new(const struct rlock__composite *composite,
-                                    struct rlock__owner owner)
+static struct rlock__loss *loss_new(const struct rlock__group_spec *spec, struct rlock__owner owner)
 {
-    struct rlock__loss *loss = calloc(1, sizeof(*loss) + composite->name.len + 1);
+    struct rlock__loss *loss = calloc(1, sizeof(*loss) + spec->name.len + 1);
 
     if (loss != NULL) {
-        memcpy(loss + 1, composite->name.at, composite->name.len);
-        loss->spec = rlock__spec_ref(composite->first);
-        loss->kind = composite->ops->kind;
-        loss->name = rlock__bytes((const char *)(loss + 1), composite->name.len);
+        memcpy(loss + 1, spec->name.at, spec->name.len);
+        loss->spec = rlock__spec_ref(spec->first);
+        loss->kind = spec->ops->kind;
+        loss->name = rlock__bytes((const char *)(loss + 1), spec->name.len);
         loss->owner = owner.given ? owner.id : 0;
     }
     return loss;
 }
 
-struct rlock__group *rlock__group_new(struct rlock__composite *composite, struct rlock__owner owner,
+struct rlock__group *rlock__group_new(struct rlock__group_spec *spec, struct rlock__owner owner,
                                       uint64_t *random)
 {
-    struct rlock__group *group =
-        calloc(1, sizeof(*group) + composite->n * sizeof(struct rlock__member));
+    struct rlock__group *group = calloc(1, sizeof(*group) + spec->n * sizeof(struct rlock__member));
 
     if (group == NULL) {
         return NULL;
     }
-    group->loss = loss_new(composite, owner);
-    if (composite->together) {
-        group->team = calloc(1, sizeof(*group->team) + composite->n * sizeof(struct rlock__call *));
+    group->loss = loss_new(spec, owner);
+    if (spec->together) {
+        group->team = calloc(1, sizeof(*group->team) + spec->n * sizeof(struct rlock__call *));
     }
-    if (group->loss == NULL || (composite->together && group->team == NULL)) {
+    if (group->loss == NULL || (spec->together && group->team == NULL)) {
         (void)rlock__loss_free(group->loss);
         free(group->team);
         free(group);
         return NULL;
     }
-    group->composite = rlock__composite_ref(composite);
+    group->spec = rlock__group_spec_ref(spec);
     group->owner = owner;
     group->random = random;
     group->timer_at = RLOCK__NEVER;
-    for (size_t i = 0; i < composite->n; i++) {
+    for (size_t i = 0; i < spec->n; i++) {
         group->members[i].group = group;
-        group->members[i].spec = composite->members[i];
+        group->members[i].spec = spec->members[i];
     }
     return group;
 }
 
 void rlock__group_free(struct rlock__group *group)
 {
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         (void)rlock__claim_unref(group->members[i].claim);
     }
     (void)rlock__loss_free(group->loss);
-    (void)rlock__composite_unref(group->composite);
+    (void)rlock__group_spec_unref(group->spec);
     free(group->team);
     free(group);
 }
@@ -76,7 +74,7 @@ size_t rlock__group_running(const struct rlock__group *group)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         n += group->members[i].running;
     }
     return n;
@@ -86,7 +84,7 @@ bool rlock__group_is_over(const struct rlock__group *group)
 {
     bool listening = false;
 
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         listening = listening || group->members[i].listening;
     }
     return group->count == 0 && group->phase == RLOCK__GROUP_IDLE &&
@@ -95,7 +93,7 @@ bool rlock__group_is_over(const struct rlock__group *group)
 
 int64_t rlock__group_valid_until(const struct rlock__group *group)
 {
-    return group->count == 0 || group->lost ? 0 : group->composite->ops->valid_until(group);
+    return group->count == 0 || group->lost ? 0 : group->spec->ops->valid_until(group);
 }
 
 int64_t rlock__group_random(const struct rlock__group *group, int64_t n)
@@ -130,7 +128,7 @@ void rlock__group_take(struct rlock__group *group, const struct rlock__effort *e
     group->effort = *effort;
     group->complete = false;
     if (group->loss == NULL) { /* reported, the last time */
-        group->loss = loss_new(group->composite, group->owner);
+        group->loss = loss_new(group->spec, group->owner);
     }
     group->code = 0;
     group->detail[0] = '\0';
@@ -143,7 +141,7 @@ void rlock__group_take(struct rlock__group *group, const struct rlock__effort *e
     }
     group->phase = RLOCK__GROUP_TAKING;
     group->timer_at = rlock__later(group->deadline, LATE_US);
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         group->members[i].tried = false;
         group->members[i].answer = RLOCK__MEMBER_UNHEARD;
         group->members[i].open_until = 0;
@@ -156,9 +154,9 @@ void rlock__group_take(struct rlock__group *group, const struct rlock__effort *e
     if (group->lost) {
         rlock__effort_end(group, RLOCK_ELOST);
     } else if (group->count > 0) {
-        group->composite->ops->nest(group, now);
+        group->spec->ops->nest(group, now);
     } else {
-        group->composite->ops->take(group, now);
+        group->spec->ops->take(group, now);
     }
 }
 
@@ -167,7 +165,7 @@ static void check_left(struct rlock__group *group)
 {
     int code = 0;
 
-    if (group->composite->ops->left(group, &code)) {
+    if (group->spec->ops->left(group, &code)) {
         rlock__effort_end(group, code);
     }
 }
@@ -203,7 +201,7 @@ void rlock__group_leave(struct rlock__group *group, int64_t now)
     }
     group->phase = RLOCK__GROUP_LEAVING;
     drop_level(group);
-    if (group->count > 0 && group->composite->ops->counts_alone) {
+    if (group->count > 0 && group->spec->ops->counts_alone) {
         rlock__effort_end(group, 0);
         return;
     }
@@ -218,7 +216,7 @@ static void heard(struct rlock__member *member, int64_t now)
     if (member->ear.step == RLOCK__COMPLETE) {
         member->listening = false;
     } else if (member->group->phase == RLOCK__GROUP_PAUSING) {
-        member->group->composite->ops->heard(member->group, now);
+        member->group->spec->ops->heard(member->group, now);
     }
 }
 
@@ -237,7 +235,7 @@ void rlock__group_done(struct rlock__call *call, int64_t now)
         if (!member->tried) { /* left over from an earlier effort */
             rlock__member_tidy(member);
         }
-        group->composite->ops->moved(group, member, now);
+        group->spec->ops->moved(group, member, now);
         break;
     case RLOCK__GROUP_BACKING_OUT:
         rlock__member_tidy(member);
@@ -261,9 +259,9 @@ void rlock__group_done(struct rlock__call *call, int64_t now)
 
 void rlock__group_timer(struct rlock__group *group, int64_t now)
 {
-    if (group->phase == RLOCK__GROUP_TAKING && group->composite->ops->patience != NULL) {
-        group->timer_at = rlock__min(group->composite->ops->patience(group),
-                                     rlock__later(group->deadline, LATE_US));
+    if (group->phase == RLOCK__GROUP_TAKING && group->spec->ops->patience != NULL) {
+        group->timer_at =
+            rlock__min(group->spec->ops->patience(group), rlock__later(group->deadline, LATE_US));
     }
     if (now < group->timer_at) {
         return;
@@ -272,12 +270,12 @@ void rlock__group_timer(struct rlock__group *group, int64_t now)
     if (group->phase == RLOCK__GROUP_LEAVING) {
         rlock__effort_end(group, RLOCK_EINDOUBT);
     } else if (group->phase == RLOCK__GROUP_TAKING) {
-        rlock__group_back_out(group, group->composite->ops->verdict(group, true), now);
+        rlock__group_back_out(group, group->spec->ops->verdict(group, true), now);
     } else if (group->phase == RLOCK__GROUP_PAUSING) {
         group->phase = RLOCK__GROUP_TAKING;
         group->detail[0] = '\0'; /* what that says is of the round before */
         group->timer_at = rlock__later(group->deadline, LATE_US);
-        group->composite->ops->take(group, now);
+        group->spec->ops->take(group, now);
     } else if (group->phase == RLOCK__GROUP_BACKING_OUT) {
         rlock__effort_backed_out(group, now);
     }
@@ -292,7 +290,7 @@ void rlock__group_cancel(struct rlock__group *group, int64_t now)
         rlock__effort_end(group,
                           rlock__effort_is_open(group, now) ? RLOCK_EINDOUBT : RLOCK_ECANCELED);
     } else if (group->phase == RLOCK__GROUP_BACKING_OUT) { /* no round more, and no long wait */
-        if (group->composite->ops->again_at(group, now) != RLOCK__NEVER) {
+        if (group->spec->ops->again_at(group, now) != RLOCK__NEVER) {
             group->code = RLOCK_ECANCELED;
             group->detail[0] = '\0';
         }
@@ -314,7 +312,7 @@ void rlock__group_abandon(struct rlock__group *group, enum rlock_reason reason)
     }
     group->count = group->renewed_from = 0;
     group->lost = false;
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         struct rlock__member *member = &group->members[i];
 
         if (member->state == RLOCK__MEMBER_HELD) { /* its core forgets it */

@@ -24,8 +24,8 @@
 struct rlock__group;
 struct rlock__member;
 
-/* How a kind of composite goes about it. Each runs under the mutex that protects the group. */
-struct rlock__composite_ops {
+/* How a kind of group goes about it. Each runs under the mutex that protects the group. */
+struct rlock__group_ops {
     const char *kind; /* "multi" */
     unsigned caps;    /* enum rlock__caps */
     /* A new effort to take it begins, or goes on after a pause: actions for the first calls. */
@@ -54,9 +54,9 @@ struct rlock__composite_ops {
     bool counts_alone;
 };
 
-/* What a composite is. Immutable, shared by handles and groups, reference counted. */
-struct rlock__composite {
-    const struct rlock__composite_ops *ops;
+/* What a group is a hold of. Immutable, shared by handles and groups, reference counted. */
+struct rlock__group_spec {
+    const struct rlock__group_ops *ops;
     size_t n, quorum;
     bool together;             /* one script may take them all */
     struct rlock__spec *first; /* as they were given: its client speaks for the whole */
@@ -69,7 +69,7 @@ struct rlock__composite {
 /* One member of a group. */
 struct rlock__member {
     struct rlock__group *group;
-    struct rlock__spec *spec; /* the composite's */
+    struct rlock__spec *spec; /* of the group's spec */
     enum {
         RLOCK__MEMBER_OUT,     /* nothing of this group is on its server, as far as is known */
         RLOCK__MEMBER_TAKING,  /* an acquisition runs */
@@ -81,7 +81,7 @@ struct rlock__member {
     bool spoke;     /* its channel did, since its latest call began */
     /* what this effort's latest answer said of it: it granted it or was busy, or could not grant */
     enum { RLOCK__MEMBER_UNHEARD, RLOCK__MEMBER_WORKS, RLOCK__MEMBER_FAILS } answer;
-    bool end_renewal;   /* as seal: the hold is renewed no longer for this composite */
+    bool end_renewal;   /* as seal: the hold is renewed no longer for this group */
     bool seal, running; /* running: the call is the member's core's, or about to be */
     bool tried;         /* the call is of this round */
     uint32_t levels;
@@ -105,9 +105,9 @@ struct rlock__effort {
     int64_t op_timeout_us, renewed_lease_us; /* the least of the members' clients' */
 };
 
-/* One owner's hold of a composite, and the effort under way. One effort at a time. */
+/* One owner's hold of a spec, and the effort under way. One effort at a time. */
 struct rlock__group {
-    struct rlock__composite *composite;
+    struct rlock__group_spec *spec;
     struct rlock__owner owner;
     uint32_t count;             /* levels that are held */
     uint32_t renewed_from;      /* the lowest of them that is renewed; 0 none */
@@ -141,15 +141,15 @@ struct rlock__group {
     struct rlock__member members[];
 };
 
-/* Makes a composite of leaf locks: orders them, and takes references. NULL without memory. */
-struct rlock__composite *rlock__composite_new(const struct rlock__composite_ops *ops,
-                                              struct rlock__spec *const *members, size_t n);
-struct rlock__composite *rlock__composite_ref(struct rlock__composite *composite);
-struct rlock__composite *rlock__composite_unref(struct rlock__composite *composite);
+/* Makes one of single locks: orders them, and takes references. NULL without memory. */
+struct rlock__group_spec *rlock__group_spec_new(const struct rlock__group_ops *ops,
+                                                struct rlock__spec *const *members, size_t n);
+struct rlock__group_spec *rlock__group_spec_ref(struct rlock__group_spec *spec);
+struct rlock__group_spec *rlock__group_spec_unref(struct rlock__group_spec *spec);
 /* Whether two are the same lock. */
-bool rlock__composite_equal(const struct rlock__composite *a, const struct rlock__composite *b);
+bool rlock__group_spec_equal(const struct rlock__group_spec *a, const struct rlock__group_spec *b);
 
-struct rlock__group *rlock__group_new(struct rlock__composite *composite, struct rlock__owner owner,
+struct rlock__group *rlock__group_new(struct rlock__group_spec *spec, struct rlock__owner owner,
                                       uint64_t *random);
 /* Of a group that rlock__group_is_over(). */
 void rlock__group_free(struct rlock__group *group);
@@ -212,7 +212,7 @@ int64_t rlock__group_random(const struct rlock__group *group, int64_t n);
 /* What remains of the wait; 0 of one attempt, RLOCK__NEVER for ever. */
 int64_t rlock__group_remains(const struct rlock__group *group, int64_t now);
 
-extern const struct rlock__composite_ops rlock__multi_ops;
-extern const struct rlock__composite_ops rlock__redlock_ops;
+extern const struct rlock__group_ops rlock__multi_ops;
+extern const struct rlock__group_ops rlock__redlock_ops;
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a composite is made of: its members, in the order that everybody takes them in. */
+/* The members of a multi-lock or RedLock, in the order that everybody takes them in. */
 #include "multi/group.h"
 
 #include <stdlib.h>
@@ -22,15 +22,15 @@ static int compare(const void *left, const void *right)
     return order != 0 ? order : (a->client > b->client) - (a->client < b->client);
 }
 
-static void write_name(struct rlock__composite *composite, char *out)
+static void write_name(struct rlock__group_spec *spec, char *out)
 {
     size_t len = 0;
 
-    for (size_t i = 0; i < composite->n; i++) {
-        const struct rlock__bytes name = composite->members[i]->name;
+    for (size_t i = 0; i < spec->n; i++) {
+        const struct rlock__bytes name = spec->members[i]->name;
 
-        if (i > 0 && composite->ops->counts_alone &&
-            rlock__bytes_equal(name, composite->members[i - 1]->name)) {
+        if (i > 0 && spec->ops->counts_alone &&
+            rlock__bytes_equal(name, spec->members[i - 1]->name)) {
             continue; /* one name on every server */
         }
         if (len > 0) {
@@ -40,58 +40,58 @@ static void write_name(struct rlock__composite *composite, char *out)
         len += name.len;
     }
     out[len] = '\0';
-    composite->name = rlock__bytes(out, len);
+    spec->name = rlock__bytes(out, len);
 }
 
-struct rlock__composite *rlock__composite_new(const struct rlock__composite_ops *ops,
-                                              struct rlock__spec *const *members, size_t n)
+struct rlock__group_spec *rlock__group_spec_new(const struct rlock__group_ops *ops,
+                                                struct rlock__spec *const *members, size_t n)
 {
-    size_t size = sizeof(struct rlock__composite) + n * sizeof(struct rlock__spec *), names = n;
-    struct rlock__composite *composite;
+    size_t size = sizeof(struct rlock__group_spec) + n * sizeof(struct rlock__spec *), names = n;
+    struct rlock__group_spec *spec;
 
     for (size_t i = 0; i < n; i++) {
         names += members[i]->name.len;
     }
-    composite = calloc(1, size + names);
-    if (composite == NULL) {
+    spec = calloc(1, size + names);
+    if (spec == NULL) {
         return NULL;
     }
-    composite->ops = ops;
-    composite->n = n;
-    composite->quorum = n / 2 + 1;
-    composite->first = members[0];
-    atomic_init(&composite->refs, 1);
+    spec->ops = ops;
+    spec->n = n;
+    spec->quorum = n / 2 + 1;
+    spec->first = members[0];
+    atomic_init(&spec->refs, 1);
     for (size_t i = 0; i < n; i++) {
-        composite->members[i] = rlock__spec_ref(members[i]);
+        spec->members[i] = rlock__spec_ref(members[i]);
     }
-    composite->together = (ops->caps & RLOCK__CAP_QUORUM) == 0 && n > 1;
+    spec->together = (ops->caps & RLOCK__CAP_QUORUM) == 0 && n > 1;
     for (size_t i = 0; i < n; i++) {
-        composite->together = composite->together && members[i]->core == members[0]->core &&
-                              (members[i]->ops->caps & RLOCK__CAP_TOGETHER) != 0;
+        spec->together = spec->together && members[i]->core == members[0]->core &&
+                         (members[i]->ops->caps & RLOCK__CAP_TOGETHER) != 0;
     }
-    qsort(composite->members, n, sizeof(struct rlock__spec *), compare);
-    write_name(composite, (char *)composite + size);
-    return composite;
+    qsort(spec->members, n, sizeof(struct rlock__spec *), compare);
+    write_name(spec, (char *)spec + size);
+    return spec;
 }
 
-struct rlock__composite *rlock__composite_ref(struct rlock__composite *composite)
+struct rlock__group_spec *rlock__group_spec_ref(struct rlock__group_spec *spec)
 {
-    (void)atomic_fetch_add(&composite->refs, 1);
-    return composite;
+    (void)atomic_fetch_add(&spec->refs, 1);
+    return spec;
 }
 
-struct rlock__composite *rlock__composite_unref(struct rlock__composite *composite)
+struct rlock__group_spec *rlock__group_spec_unref(struct rlock__group_spec *spec)
 {
-    if (composite != NULL && atomic_fetch_sub(&composite->refs, 1) == 1) {
-        for (size_t i = 0; i < composite->n; i++) {
-            (void)rlock__spec_unref(composite->members[i]);
+    if (spec != NULL && atomic_fetch_sub(&spec->refs, 1) == 1) {
+        for (size_t i = 0; i < spec->n; i++) {
+            (void)rlock__spec_unref(spec->members[i]);
         }
-        free(composite);
+        free(spec);
     }
     return NULL;
 }
 
-bool rlock__composite_equal(const struct rlock__composite *a, const struct rlock__composite *b)
+bool rlock__group_spec_equal(const struct rlock__group_spec *a, const struct rlock__group_spec *b)
 {
     bool equal = a->ops == b->ops && a->n == b->n;
 

@@ -21,7 +21,7 @@ void rlock__member_take(struct rlock__member *member, int64_t wait_us, bool kept
     int64_t lease = effort->lease_us != 0 ? effort->lease_us : effort->renewed_lease_us;
     int64_t once = rlock__min(effort->op_timeout_us, rlock__max(group->deadline - now, 1));
 
-    if (group->composite->ops->counts_alone) { /* well below the lease */
+    if (group->spec->ops->counts_alone) { /* well below the lease */
         once = rlock__min(once, rlock__max(lease / 4, RLOCK__MS));
     }
     group->hurried = once < effort->op_timeout_us;
@@ -35,8 +35,8 @@ void rlock__member_take(struct rlock__member *member, int64_t wait_us, bool kept
                                 .lease_us = effort->lease_us,
                                 .timeout_us = once,
                                 .timed = group->hurried && effort->wait_us != 0,
-                                .min_uptime_us = group->composite->max_lease_us,
-                                .prompt = group->composite->ops->counts_alone,
+                                .min_uptime_us = group->spec->max_lease_us,
+                                .prompt = group->spec->ops->counts_alone,
                                 .kept = kept && effort->lease_us != 0,
                                 .renewed = effort->lease_us == 0 && member->renewed_from == 0,
                                 .cancel = effort->cancel});
@@ -53,7 +53,7 @@ static void leave(struct rlock__member *member)
 
 void rlock__group_listen(struct rlock__group *group)
 {
-    for (size_t i = 0; group->composite->ops->heard != NULL && i < group->composite->n; i++) {
+    for (size_t i = 0; group->spec->ops->heard != NULL && i < group->spec->n; i++) {
         struct rlock__member *member = &group->members[i];
 
         if (member->tried && member->code == RLOCK_EBUSY && !member->listening &&
@@ -67,7 +67,7 @@ void rlock__group_listen(struct rlock__group *group)
 
 bool rlock__group_has_spoken(const struct rlock__group *group)
 {
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         const struct rlock__member *member = &group->members[i];
 
         if (member->tried && member->code == RLOCK_EBUSY && member->spoke) {
@@ -79,7 +79,7 @@ bool rlock__group_has_spoken(const struct rlock__group *group)
 
 void rlock__group_ignore(struct rlock__group *group)
 {
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         struct rlock__member *member = &group->members[i];
 
         member->listening = member->listening && member->ear_action != RLOCK__ACTION_BEGIN;
@@ -106,12 +106,12 @@ static uint32_t due_levels(const struct rlock__group *group)
     if (group->count == 0 || group->lost) {
         return 0;
     }
-    return group->composite->ops->counts_alone ? 1 : group->count;
+    return group->spec->ops->counts_alone ? 1 : group->count;
 }
 
 void rlock__group_shed_levels(struct rlock__group *group)
 {
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         struct rlock__member *member = &group->members[i];
 
         if (member->state == RLOCK__MEMBER_HELD && member->levels > due_levels(group)) {
@@ -122,7 +122,7 @@ void rlock__group_shed_levels(struct rlock__group *group)
 
 void rlock__group_shed(struct rlock__group *group)
 {
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         if (group->members[i].state == RLOCK__MEMBER_TAKING) {
             give_up(&group->members[i]);
         }
@@ -135,7 +135,7 @@ void rlock__member_settle_renewal(struct rlock__member *member)
     const struct rlock__group *group = member->group;
     bool stays = member->levels > (member->state == RLOCK__MEMBER_LEAVING);
 
-    if (group->composite->ops->counts_alone && group->renewed_from == 0 && group->count > 0 &&
+    if (group->spec->ops->counts_alone && group->renewed_from == 0 && group->count > 0 &&
         member->renewed_from != 0 && stays && member->state != RLOCK__MEMBER_TAKING) {
         member->renewed_from = 0;
         member->end_renewal = true;
@@ -149,7 +149,7 @@ static void on_taken(struct rlock__member *member)
         member->levels++;
         member->kept |= member->call.kept;
         if (member->call.renewed) {
-            member->renewed_from = member->group->composite->ops->counts_alone ? 1 : member->levels;
+            member->renewed_from = member->group->spec->ops->counts_alone ? 1 : member->levels;
         }
         (void)rlock__claim_unref(member->claim);
         member->claim = member->call.claim;

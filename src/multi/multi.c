@@ -18,7 +18,7 @@ static void take_together(struct rlock__group *group, int64_t now)
     int64_t remains = rlock__group_remains(group, now);
     bool patient = remains == 0 || remains == RLOCK__NEVER;
 
-    *team = (struct rlock__team){.n = group->composite->n,
+    *team = (struct rlock__team){.n = group->spec->n,
                                  .until = patient ? RLOCK__NEVER : now + remains / 2};
     for (size_t i = 0; i < team->n; i++) {
         rlock__member_take(&group->members[i], remains, false, now);
@@ -29,12 +29,12 @@ static void take_together(struct rlock__group *group, int64_t now)
 
 static void take_next(struct rlock__group *group, int64_t now)
 {
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         if (group->members[i].running) { /* asked, or still being left */
             return;
         }
     }
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         if (!group->members[i].tried && !group->apart) {
             take_together(group, now);
             return;
@@ -49,7 +49,7 @@ static void take_next(struct rlock__group *group, int64_t now)
 
 static void take(struct rlock__group *group, int64_t now)
 {
-    for (size_t i = 0; i < group->composite->n; i++) { /* a round, or an effort */
+    for (size_t i = 0; i < group->spec->n; i++) { /* a round, or an effort */
         group->members[i].tried = false;
     }
     take_next(group, now);
@@ -59,7 +59,7 @@ static void take(struct rlock__group *group, int64_t now)
  * left, by an unlock that ended in doubt. */
 static void nest(struct rlock__group *group, int64_t now)
 {
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         struct rlock__member *member = &group->members[i];
 
         if (!member->running && !member->tried) {
@@ -108,7 +108,7 @@ static int64_t valid_until(const struct rlock__group *group)
 {
     int64_t until = RLOCK__NEVER;
 
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         const struct rlock__claim *claim = group->members[i].claim;
 
         until = rlock__min(until, claim != NULL ? atomic_load(&claim->valid_until) : 0);
@@ -119,7 +119,7 @@ static int64_t valid_until(const struct rlock__group *group)
 /* All of them; the first error is the whole's. */
 static bool left(const struct rlock__group *group, int *ret_code)
 {
-    for (size_t i = group->composite->n; i-- > 0;) {
+    for (size_t i = group->spec->n; i-- > 0;) {
         *ret_code = group->members[i].code != 0 ? group->members[i].code : *ret_code;
     }
     return rlock__group_running(group) == 0;
@@ -131,7 +131,7 @@ static bool in_doubt(const struct rlock__group *group, size_t n)
     return n > 0;
 }
 
-const struct rlock__composite_ops rlock__multi_ops = {
+const struct rlock__group_ops rlock__multi_ops = {
     .kind = "multi",
     .caps = RLOCK__CAP_MEMBERS,
     .take = take,

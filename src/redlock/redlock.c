@@ -21,7 +21,7 @@ static size_t held(const struct rlock__group *group)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         const struct rlock__member *member = &group->members[i];
 
         n += member->state == RLOCK__MEMBER_HELD && atomic_load(&member->claim->valid_until) != 0;
@@ -48,7 +48,7 @@ static size_t working(const struct rlock__group *group, bool late)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         const struct rlock__member *member = &group->members[i];
         bool open = member->running || (member->code != 0 && member->code != RLOCK_EBUSY);
 
@@ -66,7 +66,7 @@ static size_t extended(const struct rlock__group *group, bool late)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         const struct rlock__member *member = &group->members[i];
 
         n += member->running ? !late : member->tried && member->code == 0;
@@ -78,14 +78,14 @@ static size_t extended(const struct rlock__group *group, bool late)
  * why of the first that did not count. */
 static void say_no_quorum(struct rlock__group *group, size_t n_working, bool late)
 {
-    const struct rlock__composite *composite = group->composite;
+    const struct rlock__group_spec *spec = group->spec;
     char name[96];
     int n = snprintf(group->detail, sizeof(group->detail),
                      "lock %s: no quorum: %zu of %zu servers can grant it%s, %zu needed",
-                     rlock__text(composite->name, name, sizeof(name)), n_working, composite->n,
-                     late || rlock__group_running(group) == 0 ? "" : " at most", composite->quorum);
+                     rlock__text(spec->name, name, sizeof(name)), n_working, spec->n,
+                     late || rlock__group_running(group) == 0 ? "" : " at most", spec->quorum);
 
-    for (size_t i = 0; i < composite->n; i++) {
+    for (size_t i = 0; i < spec->n; i++) {
         const struct rlock__member *member = &group->members[i];
 
         if (member->tried && member->code != 0 && member->code != RLOCK_EBUSY &&
@@ -100,10 +100,10 @@ static void say_no_quorum(struct rlock__group *group, size_t n_working, bool lat
 /* No quorum, for certain: what that says to the caller. */
 static int verdict(struct rlock__group *group, bool late)
 {
-    const struct rlock__composite *composite = group->composite;
+    const struct rlock__group_spec *spec = group->spec;
     size_t n = group->count > 0 ? extended(group, late) : working(group, late);
 
-    for (size_t i = 0; i < composite->n; i++) {
+    for (size_t i = 0; i < spec->n; i++) {
         const struct rlock__member *member = &group->members[i];
 
         if (!member->tried) {
@@ -118,7 +118,7 @@ static int verdict(struct rlock__group *group, bool late)
             rlock__group_blame(group, member);
         }
     }
-    if (n >= composite->quorum) {
+    if (n >= spec->quorum) {
         return group->effort.wait_us == 0 ? RLOCK_EBUSY : RLOCK_ETIMEDOUT;
     }
     say_no_quorum(group, n, late);
@@ -136,10 +136,10 @@ static int64_t patience(const struct rlock__group *group)
     int64_t usual = group->answered_at - group->round_at, silent = RLOCK__NEVER, until;
 
     if (group->count > 0 || held(group) == 0 ||
-        rlock__group_running(group) >= group->composite->quorum) {
+        rlock__group_running(group) >= group->spec->quorum) {
         return RLOCK__NEVER;
     }
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         const struct rlock__member *member = &group->members[i];
 
         if (member->running && atomic_load(&member->rtt) == 0) {
@@ -156,18 +156,18 @@ static int64_t patience(const struct rlock__group *group)
 
 static void go_on(struct rlock__group *group, int64_t now)
 {
-    if (held(group) >= group->composite->quorum) {
+    if (held(group) >= group->spec->quorum) {
         rlock__group_taken(group, now);
-    } else if (held(group) + rlock__group_running(group) < group->composite->quorum) {
+    } else if (held(group) + rlock__group_running(group) < group->spec->quorum) {
         rlock__group_back_out(group, verdict(group, false), now);
     }
 }
 
 static void go_on_nested(struct rlock__group *group, int64_t now)
 {
-    if (extended(group, true) >= group->composite->quorum) {
+    if (extended(group, true) >= group->spec->quorum) {
         rlock__group_taken(group, now);
-    } else if (extended(group, false) < group->composite->quorum) {
+    } else if (extended(group, false) < group->spec->quorum) {
         rlock__group_back_out(group, verdict(group, false), now);
     }
 }
@@ -176,7 +176,7 @@ static void take(struct rlock__group *group, int64_t now)
 {
     group->rounds++;
     group->round_at = group->answered_at = now;
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         struct rlock__member *member = &group->members[i];
 
         member->tried = false;
@@ -210,7 +210,7 @@ static size_t open_to_it(const struct rlock__group *group)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         const struct rlock__member *member = &group->members[i];
 
         n +=
@@ -224,7 +224,7 @@ static int64_t round_trip(const struct rlock__group *group)
 {
     int64_t rtt = RTT_US;
 
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         rtt = rlock__max(rtt, atomic_load(&group->members[i].rtt));
     }
     return rtt;
@@ -238,7 +238,7 @@ static void heard(struct rlock__group *group, int64_t now)
 {
     int64_t trips = group->rounds < TRIPS_MAX ? group->rounds : TRIPS_MAX;
 
-    if (open_to_it(group) >= group->composite->quorum) {
+    if (open_to_it(group) >= group->spec->quorum) {
         group->timer_at = rlock__min(group->timer_at,
                                      now + rlock__group_random(group, trips * round_trip(group)));
     }
@@ -269,7 +269,7 @@ static void nest(struct rlock__group *group, int64_t now)
         rlock__group_taken(group, now);
         return;
     }
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         if (group->members[i].state ==
             RLOCK__MEMBER_HELD) { /* else once it has left what was more */
             rlock__member_take(&group->members[i], 0, false, now);
@@ -288,7 +288,7 @@ static int descending(const void *left, const void *right)
 /* The quorum-th largest of the members' validities. */
 static int64_t valid_until(const struct rlock__group *group)
 {
-    size_t n = group->composite->n;
+    size_t n = group->spec->n;
     int64_t untils[RLOCK__MEMBERS_MAX];
 
     for (size_t i = 0; i < n; i++) {
@@ -297,7 +297,7 @@ static int64_t valid_until(const struct rlock__group *group)
         untils[i] = claim != NULL ? atomic_load(&claim->valid_until) : 0;
     }
     qsort(untils, n, sizeof(untils[0]), descending);
-    return untils[group->composite->quorum - 1];
+    return untils[group->spec->quorum - 1];
 }
 
 /* Enough have let go for nobody else to be kept out; the others follow. */
@@ -305,22 +305,22 @@ static bool left(const struct rlock__group *group, int *ret_code)
 {
     size_t out = 0, pending = 0;
 
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         const struct rlock__member *member = &group->members[i];
 
         pending += member->running;
         out += !member->running && member->code != RLOCK_EINDOUBT;
     }
-    *ret_code = out >= group->composite->quorum ? 0 : RLOCK_EINDOUBT;
-    return out >= group->composite->quorum || pending == 0;
+    *ret_code = out >= group->spec->quorum ? 0 : RLOCK_EINDOUBT;
+    return out >= group->spec->quorum || pending == 0;
 }
 
 static bool in_doubt(const struct rlock__group *group, size_t n)
 {
-    return n >= group->composite->quorum;
+    return n >= group->spec->quorum;
 }
 
-const struct rlock__composite_ops rlock__redlock_ops = {
+const struct rlock__group_ops rlock__redlock_ops = {
     .kind = "redlock",
     .caps = RLOCK__CAP_MEMBERS | RLOCK__CAP_QUORUM,
     .take = take,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The invariants of composites, looked at after every step:
+ * The invariants of groups, looked at after every step:
  *   no two are valid       at one instant on one key of one server (multi), or of one RedLock;
  *                          unless a multi-lock's server lost its data, or was opened by force; of a
  *                          read/write lock's key two may be valid that both read it
@@ -8,7 +8,7 @@
  *                          all members are, or a quorum
  *   lost is told           once, within 50 ms, and the other members are given back
  *   leases end             a fixed lease is not renewed once the whole is taken
- *   levels are exact       a hold has as many as its owner's composites have of it; on a perfect
+ *   levels are exact       a hold has as many as its owner's groups have of it; on a perfect
  *                          network its server counts as many
  *   renewed is kept        on a perfect network nothing is lost that any level has renewed
  *   calls return           by their deadline and 50 ms
@@ -113,10 +113,10 @@ static bool collide(const struct sim_owner *a, const struct sim_owner *b)
         a->owner.given == b->owner.given) {
         return false;
     }
-    for (size_t i = 0; i < one->composite->n; i++) {
+    for (size_t i = 0; i < one->spec->n; i++) {
         struct sim_place place = sim_place_of(&one->members[i]);
 
-        for (size_t j = 0; j < other->composite->n; j++) {
+        for (size_t j = 0; j < other->spec->n; j++) {
             struct sim_place there = sim_place_of(&other->members[j]);
 
             if (place.server == there.server && place.key == there.key &&
@@ -145,18 +145,17 @@ static bool is_valid_by_members(const struct rlock__group *group, int64_t now)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         n += counts(&group->members[i], now);
     }
-    return n >= (group->composite->ops == &rlock__multi_ops ? group->composite->n
-                                                            : group->composite->n / 2 + 1);
+    return n >= (group->spec->ops == &rlock__multi_ops ? group->spec->n : group->spec->n / 2 + 1);
 }
 
 static void check_members(struct sim_owner *owner, int64_t now)
 {
     const struct rlock__group *group = owner->group;
 
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         const struct rlock__member *member = &group->members[i];
         const struct rlock__hold *hold =
             counts(member, now) ? rlock__hold_find(member->spec->core, member->spec, group->owner)
@@ -190,7 +189,7 @@ static void check_told(struct sim_owner *owner, int64_t now)
     if (owner->told_at == RLOCK__NEVER && world_now > owner->ended_at + SLACK + LAG) {
         violate(owner, "was lost, and is not told");
     }
-    for (size_t i = 0; world_now > owner->ended_at + SLACK + LAG && i < group->composite->n; i++) {
+    for (size_t i = 0; world_now > owner->ended_at + SLACK + LAG && i < group->spec->n; i++) {
         if (group->members[i].state == RLOCK__MEMBER_HELD) {
             violate(owner, "was lost, and keeps a member");
         }
@@ -211,7 +210,7 @@ static bool is_free_for(const struct sim_owner *owner)
     const struct rlock__group *group = owner->group;
     const struct sim_owner *twin = sim_twin_next(owner, NULL);
 
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         struct sim_place place = sim_place_of(&group->members[i]);
         const struct sim_world *world = &owner->process->all->worlds[place.server];
         struct sim_view name = {world->keys[place.key], strlen(world->keys[place.key])};
@@ -255,13 +254,13 @@ static bool has_more(const struct rlock__member *member)
     return hold != NULL && hold->count > member->levels;
 }
 
-/* A member that the owner's other composite has as well may be had for longer by that. */
+/* A member that the owner's other group has as well may be had for longer by that. */
 static void check_lease(struct sim_owner *owner, int64_t now)
 {
     const struct sim_group_config *config = &owner->process->all->config;
     int64_t cap = RLOCK__NEVER;
 
-    for (size_t i = 0; i < owner->group->composite->n; i++) {
+    for (size_t i = 0; i < owner->group->spec->n; i++) {
         const struct rlock__member *member = &owner->group->members[i];
         struct sim_place place = sim_place_of(member);
         int64_t *stretched = &owner->stretched[place.server][place.key][place.side];
@@ -295,7 +294,7 @@ static void check_owner(struct sim_owner *owner, int64_t now)
     check_lease(owner, now);
 }
 
-/* The levels of a hold that its owner's composites have of it. */
+/* The levels of a hold that its owner's groups have of it. */
 static uint32_t levels_of(const struct sim_process *process, const struct rlock__hold *hold)
 {
     const struct rlock__group *group;
@@ -304,7 +303,7 @@ static uint32_t levels_of(const struct sim_process *process, const struct rlock_
     DL_FOREACH(process->groups, group) {
         bool its = group->owner.id == hold->owner.id && group->owner.given == hold->owner.given;
 
-        for (size_t i = 0; its && i < group->composite->n; i++) {
+        for (size_t i = 0; its && i < group->spec->n; i++) {
             levels += group->members[i].spec == hold->spec ? group->members[i].levels : 0;
         }
     }
@@ -334,7 +333,7 @@ static void check_levels(const struct sim_process *process, struct sim_world *wo
             continue;
         }
         if (hold->count != levels_of(process, hold)) {
-            sim_violate(world, "process %u owner %llu: %.*s counts %u levels, its composites %u",
+            sim_violate(world, "process %u owner %llu: %.*s counts %u levels, its groups %u",
                         process->index, (unsigned long long)hold->owner.id,
                         (int)hold->spec->name.len, hold->spec->name.at, hold->count,
                         levels_of(process, hold));
@@ -510,7 +509,7 @@ static size_t failing(const struct rlock__group *group)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         n += group->members[i].answer == RLOCK__MEMBER_FAILS;
     }
     return n;
@@ -518,7 +517,7 @@ static size_t failing(const struct rlock__group *group)
 
 static bool keeps_any(const struct rlock__group *group)
 {
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         if (group->members[i].state == RLOCK__MEMBER_HELD) {
             return true;
         }
@@ -529,7 +528,7 @@ static bool keeps_any(const struct rlock__group *group)
 void sim_groups_check_done(const struct sim_owner *owner)
 {
     const struct rlock__group *group = owner->group;
-    size_t n = group->composite->n, quorum = n / 2 + 1;
+    size_t n = group->spec->n, quorum = n / 2 + 1;
     size_t most = is_multi(owner) ? 0 : owner->taking ? quorum - 1 : n - quorum;
     /* taken, and no more: a client was closed before its owner looked, the rest is given back */
     bool ended = owner->taking && group->code == 0 && !keeps_any(group);

@@ -47,12 +47,12 @@ static void carry_out_all(struct rlock__action *actions, size_t n)
 struct rlock__group *sim_group_get(struct sim_owner *owner)
 {
     struct sim_process *process = owner->process;
-    const struct rlock__composite *composite = process->locks[owner->lock];
+    const struct rlock__group_spec *spec = process->locks[owner->lock];
     struct rlock__group *group;
 
     DL_FOREACH(process->groups, group) {
         if (group->owner.id == owner->owner.id && group->owner.given == owner->owner.given &&
-            rlock__composite_equal(group->composite, composite)) {
+            rlock__group_spec_equal(group->spec, spec)) {
             return group;
         }
     }
@@ -211,7 +211,7 @@ static bool is_hit(const struct rlock__group *group, const struct rlock__loss *l
     if (group->owner.id != loss->owner_id || group->owner.given != (loss->owner != 0)) {
         return false;
     }
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         if (group->members[i].levels > 0 && rlock__spec_equal(group->members[i].spec, loss->spec)) {
             return true;
         }
@@ -225,7 +225,7 @@ static void lost(struct sim_process *process, const struct rlock__loss *loss)
 
     if (loss->own > 0) {
         sim_violate(sim_home(process->all),
-                    "process %u owner %llu: %u levels of a composite count "
+                    "process %u owner %llu: %u levels of a group count "
                     "as its owner's own",
                     process->index, (unsigned long long)loss->owner_id, loss->own);
     }
@@ -269,7 +269,7 @@ void sim_drive_thread_exit(struct sim_owner *owner)
         if (!group->owner.given && group->owner.id == owner->owner.id) {
             group->users++;
             rlock__group_abandon(group, RLOCK_LOST_THREAD_EXITED);
-            for (size_t i = 0; i < group->composite->n; i++) {
+            for (size_t i = 0; i < group->spec->n; i++) {
                 struct sim_client *client = sim_client_of(&group->members[i]);
 
                 rlock__core_thread_exit(&client->core, group->members[i].spec, owner->owner.id,

@@ -31,7 +31,7 @@ static int64_t patience(const struct sim_owner *owner)
     int64_t usual = owner->answered_at - owner->round_at;
     size_t has = 0, silent = 0;
 
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         const struct rlock__member *member = &group->members[i];
         int64_t rtt = atomic_load(&member->rtt); /* as its call began */
 
@@ -42,7 +42,7 @@ static int64_t patience(const struct sim_owner *owner)
             return RLOCK__NEVER;
         }
     }
-    return has == 0 || silent > group->composite->n / 2
+    return has == 0 || silent > group->spec->n / 2
                ? RLOCK__NEVER
                : rlock__max(owner->round_at + 2 * usual, owner->answered_at + 5 * RLOCK__MS);
 }
@@ -51,7 +51,7 @@ bool sim_groups_hears(const struct sim_owner *owner)
 {
     bool heard = false;
 
-    for (size_t i = 0; i < owner->group->composite->n; i++) {
+    for (size_t i = 0; i < owner->group->spec->n; i++) {
         const struct rlock__member *member = &owner->group->members[i];
 
         heard |= member->listening && member->tried && member->code == RLOCK_EBUSY;
@@ -64,12 +64,12 @@ void sim_groups_check_minority(struct sim_owner *owner, int64_t now)
     const struct rlock__group *group = owner->group;
     unsigned answers = 0;
 
-    if (group->composite->ops != &rlock__redlock_ops || group->phase != RLOCK__GROUP_TAKING ||
+    if (group->spec->ops != &rlock__redlock_ops || group->phase != RLOCK__GROUP_TAKING ||
         group->count > 0 || !owner->calling) {
         owner->round = UINT_MAX; /* none */
         return;
     }
-    for (size_t i = 0; i < group->composite->n; i++) {
+    for (size_t i = 0; i < group->spec->n; i++) {
         answers += !group->members[i].running;
         if (waits_for_the_dead(&group->members[i])) {
             violate(owner, "waits for a server that is known to be down");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What owners do: take composites at random, nest, hold, sometimes for too long, give up, leave. */
+/* What owners do: take groups at random, nest, hold, sometimes for too long, give up, leave. */
 #include <utlist.h>
 
 #include "groups.h"
@@ -11,7 +11,7 @@ void sim_owner_plan(struct sim_owner *owner, int64_t pause)
     rlock__timer_set(&home->timers, &owner->act, home->now + pause);
 }
 
-/* ---- One owner's several composites ---- */
+/* ---- One owner's several groups ---- */
 
 static bool is_twin(const struct sim_owner *a, const struct sim_owner *b)
 {
@@ -40,7 +40,7 @@ bool sim_twin_has(const struct sim_owner *owner, struct sim_place place)
         bool its = group != owner->group && group->owner.id == owner->owner.id &&
                    group->owner.given == owner->owner.given;
 
-        for (size_t i = 0; its && i < group->composite->n; i++) {
+        for (size_t i = 0; its && i < group->spec->n; i++) {
             const struct rlock__member *member = &group->members[i];
             struct sim_place there = sim_place_of(member);
 
@@ -67,7 +67,7 @@ static bool is_twins_lock(const struct sim_owner *owner, unsigned lock)
     const struct sim_owner *twin = sim_twin_next(owner, NULL);
 
     return twin != NULL && twin->group != NULL &&
-           rlock__composite_equal(twin->group->composite, owner->process->locks[lock]);
+           rlock__group_spec_equal(twin->group->spec, owner->process->locks[lock]);
 }
 
 /* Whoever waits while holding must not wait for ever. */
@@ -253,7 +253,7 @@ static struct sim_owner *owner_of(struct sim_process *process, const struct rloc
     return NULL;
 }
 
-/* When the hold began: the other composite of its owner may have asked before. */
+/* When the hold began: the other group of its owner may have asked before. */
 static void note_life(struct sim_owner *owner, struct sim_place place, bool fresh)
 {
     const struct sim_owner *twin = sim_twin_next(owner, NULL);
@@ -340,7 +340,7 @@ void sim_owner_hears(struct rlock__member *member)
 /* Whether a member's hold began earlier, with a lease of its own: an unlock in doubt had it. */
 static bool shares_a_hold(const struct sim_owner *owner)
 {
-    for (size_t i = 0; i < owner->group->composite->n; i++) {
+    for (size_t i = 0; i < owner->group->spec->n; i++) {
         struct sim_place place = sim_place_of(&owner->group->members[i]);
 
         if (owner->shared[place.server][place.key][place.side]) {

@@ -196,12 +196,12 @@ static void client_free(struct sim_client *client)
 /* ---- A process ---- */
 
 /* Everybody names the members in an order of his own. */
-static struct rlock__composite *composite_new(struct sim_process *process,
-                                              const struct sim_lock *lock)
+static struct rlock__group_spec *lock_spec_new(struct sim_process *process,
+                                               const struct sim_lock *lock)
 {
     struct sim_world *home = sim_home(process->all);
     struct rlock__spec *specs[SIM_MEMBERS];
-    struct rlock__composite *composite;
+    struct rlock__group_spec *spec;
 
     for (size_t i = 0; i < lock->n; i++) {
         size_t j = (size_t)sim_random(home, (int64_t)i + 1);
@@ -209,9 +209,9 @@ static struct rlock__composite *composite_new(struct sim_process *process,
         specs[i] = specs[j];
         specs[j] = process->clients[lock->at[i].server]->specs[lock->at[i].side][lock->at[i].key];
     }
-    composite = rlock__composite_new(process->all->config.kind, specs, lock->n);
-    composite->max_lease_us = process->all->config.max_lease;
-    return composite;
+    spec = rlock__group_spec_new(process->all->config.kind, specs, lock->n);
+    spec->max_lease_us = process->all->config.max_lease;
+    return spec;
 }
 
 struct sim_process *sim_process_new(struct sim_groups *all, unsigned index)
@@ -233,7 +233,7 @@ struct sim_process *sim_process_new(struct sim_groups *all, unsigned index)
         process->clients[i]->offset = offset;
     }
     for (unsigned i = 0; i < all->config.n_locks; i++) {
-        process->locks[i] = composite_new(process, &all->locks[i]);
+        process->locks[i] = lock_spec_new(process, &all->locks[i]);
     }
     sim_owners_start(process);
     return process;
@@ -261,7 +261,7 @@ static void forget_calls(struct sim_process *process)
     struct rlock__group *group;
 
     DL_FOREACH(process->groups, group) {
-        for (size_t i = 0; i < group->composite->n; i++) {
+        for (size_t i = 0; i < group->spec->n; i++) {
             struct rlock__member *member = &group->members[i];
 
             if (member->running && member->call.core != NULL &&
@@ -292,7 +292,7 @@ void sim_process_kill(struct sim_process *process)
     rlock__timer_unset(timers, &process->dispatch);
     forget_groups(process);
     for (unsigned i = 0; i < all->config.n_locks; i++) {
-        (void)rlock__composite_unref(process->locks[i]);
+        (void)rlock__group_spec_unref(process->locks[i]);
     }
     for (unsigned i = 0; i < all->config.n_servers; i++) {
         client_free(process->clients[i]);

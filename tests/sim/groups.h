@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Composites in simulated processes: each process has a client of every server, as a real one has,
+ * Groups in simulated processes: each process has a client of every server, as a real one has,
  * and owners that take multi-locks or RedLocks with them. The cores, the scripts and the groups
  * are the library's; a server, its network and its clients' ends are a world of world.h, and all
  * worlds go by one clock.
@@ -36,7 +36,8 @@ struct sim_place {
     unsigned side; /* of a read/write lock: 0 it is written, 1 read */
 };
 
-/* A composite as the users agree on it; each process names the members in an order of its own. */
+/* A lock made of locks, as the users agree on it; each process names the members in an order of its
+ * own. */
 struct sim_lock {
     size_t n;
     struct sim_place at[SIM_MEMBERS];
@@ -50,11 +51,11 @@ struct sim_mark {
         free_by; /* by the world's clock: what a copy that comes later does nobody answers for */
     /* nobody promised that it goes: its hold ended by itself, or an unlock in doubt has it still */
     bool excused;
-    bool twins; /* its owner had it by another composite as well */
+    bool twins; /* its owner had it by another group as well */
 };
 
-/* Who takes composites: a thread, or a given id; one call at a time. Two may be one and the same
- * owner, with a composite each: then a thread still makes one call at a time, an id one of each. */
+/* Who takes groups: a thread, or a given id; one call at a time. Two may be one and the same
+ * owner, with a group each: then a thread still makes one call at a time, an id one of each. */
 struct sim_owner {
     struct sim_process *process;
     struct rlock__owner owner;
@@ -78,7 +79,7 @@ struct sim_owner {
     unsigned lives[SIM_SERVERS][SIM_KEYS][SIM_SIDES]; /* of the keys, as its hold of each began */
     bool shared[SIM_SERVERS][SIM_KEYS]
                [SIM_SIDES]; /* it asked for a level more of an earlier hold */
-    /* its clock: the other composite of its owner has it so long, and longer than its own lease */
+    /* its clock: the other group of its owner has it so long, and longer than its own lease */
     int64_t stretched[SIM_SERVERS][SIM_KEYS][SIM_SIDES];
     struct sim_mark marks[SIM_MARKS];
     size_t n_marks;
@@ -88,7 +89,7 @@ struct sim_process {
     struct sim_groups *all;
     unsigned index;
     struct sim_client *clients[SIM_SERVERS];
-    struct rlock__composite *locks[SIM_LOCKS];
+    struct rlock__group_spec *locks[SIM_LOCKS];
     struct rlock__group *groups;
     struct rlock__loss *losses;   /* that wait for the dispatcher */
     struct rlock__timer dispatch; /* it looks at them */
@@ -97,9 +98,9 @@ struct sim_process {
 };
 
 struct sim_group_config {
-    const struct rlock__composite_ops *kind;
+    const struct rlock__group_ops *kind;
     unsigned n_servers, n_processes, n_owners, n_keys, n_locks;
-    unsigned hands;    /* composites that one owner may have at a time */
+    unsigned hands;    /* groups that one owner may have at a time */
     int64_t max_hold;  /* how long owners hold at most; more than a lease */
     int64_t delay_max; /* one way */
     int64_t drift;     /* parts per million, of any clock */
@@ -122,7 +123,7 @@ struct sim_groups {
     uint64_t steps, steps_at_once;
     bool healed;
     /* what the command asked for */
-    const struct rlock__composite_ops *only; /* NULL any */
+    const struct rlock__group_ops *only; /* NULL any */
     bool no_delay, drift_beyond, trace;
     /* what came of it */
     unsigned long grants, losses, refusals, doubts;
@@ -169,7 +170,7 @@ void sim_drive_thread_exit(struct sim_owner *owner);
 void sim_owners_start(struct sim_process *process);
 /* The next of the same owner, after one that is or NULL; itself is none. */
 struct sim_owner *sim_twin_next(const struct sim_owner *owner, const struct sim_owner *after);
-/* Whether the other composites of an owner have a level of a member. */
+/* Whether the other groups of an owner have a level of a member. */
 bool sim_twin_has(const struct sim_owner *owner, struct sim_place place);
 /* Its call is over. */
 void sim_owner_done(struct sim_owner *owner);
