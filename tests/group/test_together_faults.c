@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
-#include "composite/together.h"
+#include "group/together.h"
 
 #include <cmocka.h>
 

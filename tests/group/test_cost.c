@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "composite/fleet.h"
+#include "group/fleet.h"
 #include "support/raw.h"
 #include "support/stall.h"
 

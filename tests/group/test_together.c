@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "composite/together.h"
+#include "group/together.h"
 
 #include <cmocka.h>
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "composite/fleet.h"
+#include "group/fleet.h"
 #include "support/stall.h"
 
 #include <cmocka.h>

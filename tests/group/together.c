@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "composite/together.h"
+#include "group/together.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "composite/fleet.h"
+#include "group/fleet.h"
 
 #include <cmocka.h>
 

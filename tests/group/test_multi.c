@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "composite/fleet.h"
+#include "group/fleet.h"
 
 #include <cmocka.h>
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "composite/fleet.h"
+#include "group/fleet.h"
 #include "support/stall.h"
 
 #include <cmocka.h>

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "composite/fleet.h"
+#include "group/fleet.h"
 
 #include <cmocka.h>
 

@@ -3,7 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 
-#include "composite/fleet.h"
+#include "group/fleet.h"
 
 #include <cmocka.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "composite/fleet.h"
+#include "group/fleet.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

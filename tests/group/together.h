@@ -3,7 +3,7 @@
 #ifndef RLOCK_TEST_COMPOSITE_TOGETHER_H
 #define RLOCK_TEST_COMPOSITE_TOGETHER_H
 
-#include "composite/fleet.h"
+#include "group/fleet.h"
 
 /* One server behind a proxy; two clients of it. */
 struct scene {
