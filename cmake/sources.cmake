@@ -17,6 +17,8 @@ set(RLOCK_SOURCES
     src/client/rights.c
     src/client/scan.c
     src/client/single.c
+    src/cluster/map.c
+    src/cluster/slot.c
     src/drive/cancel.c
     src/drive/dispatch.c
     src/drive/drive.c
@@ -32,6 +34,7 @@ set(RLOCK_SOURCES
     src/lock/channel.c
     src/lock/classify.c
     src/lock/command.c
+    src/lock/copies.c
     src/lock/core.c
     src/lock/fenced.c
     src/lock/hold.c

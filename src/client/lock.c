@@ -272,7 +272,7 @@ static int tell_member(struct rlock__spec *spec, const struct rlock__result *res
                                         .name = spec->name.at,
                                         .name_len = spec->name.len,
                                         .kind = spec->ops->kind,
-                                        .server = spec->core->server.address,
+                                        .server = spec->core->address,
                                         .code = result->code,
                                         .held = result->held,
                                         .detail = result->detail};

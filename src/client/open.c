@@ -97,6 +97,11 @@ static int init_identity(struct rlock_client *client)
     return 0;
 }
 
+static struct rlock__server *route(struct rlock__core *core, struct rlock__bytes key)
+{
+    return rlock__map_find(&rlock__client_of(core)->map, key);
+}
+
 static void init_core(struct rlock_client *client)
 {
     struct rlock__core *core = &client->core;
@@ -106,9 +111,12 @@ static void init_core(struct rlock_client *client)
     core->renewed_lease_us = opts->renewed_lease_ms * RLOCK__MS;
     core->margin_us = opts->safety_margin_ms * RLOCK__MS;
     core->log_level = opts->on_log != NULL ? opts->log_level : 0;
-    core->server.address = client->address;
+    core->address = client->server.address = client->address;
     core->unref = unref_core;
+    core->route = route;
+    rlock__map_alone(&client->map, &client->server);
     rlock__core_init(core);
+    rlock__core_add_server(core, &client->server, 1);
 }
 
 static int init_net(struct rlock_client *client)

@@ -55,7 +55,8 @@ static int run(const struct rlock__spec *spec, struct rlock__call *call)
 
 static int inspect(struct rlock__spec *spec, struct query *query)
 {
-    struct rlock__call call = {.kind = RLOCK__COMMAND, .read = read_info, .reader = query};
+    struct rlock__call call = {
+        .kind = RLOCK__COMMAND, .spec = spec, .read = read_info, .reader = query};
     int code;
 
     query->spec = spec;
@@ -109,7 +110,7 @@ static void forced(struct rlock_client *client, struct rlock__bytes seen)
 static int force(struct rlock__spec *spec, struct query *query)
 {
     struct rlock__call call = {
-        .kind = RLOCK__COMMAND, .read = read_force, .reader = query, .once = true};
+        .kind = RLOCK__COMMAND, .spec = spec, .read = read_force, .reader = query, .once = true};
     struct rlock__ask ask = {.seen = rlock__bytes(query->seen.data, query->seen.len),
                              .publish = "PUBLISH"};
     int code;

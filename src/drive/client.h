@@ -25,6 +25,7 @@
 #include <stdatomic.h>
 
 #include "base/whole.h"
+#include "cluster/map.h"
 #include "drive/park.h"
 #include "lock/core.h"
 #include "net/conn.h"
@@ -56,8 +57,10 @@ struct rlock__sub {
 };
 
 struct rlock_client {
-    struct rlock__core core;      /* first: the core's client is found by it */
-    pthread_mutex_t mutex;        /* protects core and what follows up to the blank line */
+    struct rlock__core core; /* first: the core's client is found by it */
+    pthread_mutex_t mutex;   /* protects core and what follows up to the blank line */
+    struct rlock__server server;
+    struct rlock__map map;        /* from a key to its server */
     struct rlock__parker *keeper; /* the caller that keeps watch; NULL: the service thread */
     struct rlock__parker *parked; /* callers that could */
     struct rlock__parker *woken;  /* those that got a signal, until they have seen it */

@@ -27,8 +27,7 @@ static void refuse(struct rlock__group *group, const struct rlock__spec *a,
 
     (void)snprintf(group->detail, sizeof(group->detail),
                    "lock %s: clients of two members are on one server (%s and %s)",
-                   rlock__text(a->name, name, sizeof(name)), a->core->server.address,
-                   b->core->server.address);
+                   rlock__text(a->name, name, sizeof(name)), a->core->address, b->core->address);
     rlock__group_refuse(group, now);
 }
 

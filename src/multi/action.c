@@ -46,7 +46,7 @@ void rlock__action_carry_out(const struct rlock__action *action, int64_t now)
     struct rlock__call *call = &action->member->call;
 
     if (action->begin) {
-        const struct rlock__pipeline *pipeline = &action->core->server.link.pipeline;
+        const struct rlock__pipeline *pipeline = &rlock__route(action->member->spec)->pipeline;
 
         atomic_store(&action->member->rtt, pipeline->rtt);
         atomic_store(&action->member->silent,

@@ -17,7 +17,7 @@ static int compare(const void *left, const void *right)
         order = a->key.len < b->key.len ? -1 : 1;
     }
     if (order == 0) {
-        order = strcmp(a->core->server.address, b->core->server.address);
+        order = strcmp(a->core->address, b->core->address);
     }
     return order != 0 ? order : (a->client > b->client) - (a->client < b->client);
 }

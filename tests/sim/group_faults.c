@@ -137,7 +137,7 @@ static void on_restart(struct rlock__timer *timer, int64_t now)
 static bool is_known_to_all(const struct sim_groups *all, const struct sim_world *world)
 {
     for (unsigned i = 0; i < all->config.n_processes; i++) {
-        if (world->clients[i]->core.server.run_id[0] == '\0') {
+        if (world->clients[i]->core.servers->run_id[0] == '\0') {
             return false;
         }
     }

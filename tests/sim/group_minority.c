@@ -15,13 +15,13 @@ static void violate(const struct sim_owner *owner, const char *what)
 /* Whether a member's call waits for a link that broke, or could not be made, with nothing sent. */
 static bool waits_for_the_dead(const struct rlock__member *member)
 {
-    const struct rlock__server *server = &member->spec->core->server;
+    const struct rlock__server *server = member->spec->core->servers;
     const struct rlock__request *request = member->call.request;
 
     return member->state == RLOCK__MEMBER_TAKING && member->running &&
            member->action == RLOCK__ACTION_NONE && member->call.core != NULL &&
            member->call.step == RLOCK__ASKING && request != NULL && request->copies == 0 &&
-           !server->link.pipeline.up && server->link.code != 0;
+           !server->links[0].pipeline.up && server->links[0].code != 0;
 }
 
 /* How long a RedLock may wait for those of its members that are silent; RLOCK__NEVER for ever. */

@@ -160,10 +160,9 @@ static struct sim_client *client_new(struct sim_process *process, unsigned serve
     client->core.renewed_lease_us = config->lease;
     client->core.op_timeout_us = config->op_timeout;
     client->core.prefix = rlock__bytes("", 0);
-    client->core.server.address = addresses[server];
     client->core.unref = on_unref;
     client->core.log_level = world->trace ? RLOCK_LOG_DEBUG : 0;
-    rlock__core_init(&client->core);
+    alone_init(&client->core, &client->server, addresses[server]);
     for (unsigned i = 0; i < config->n_keys; i++) {
         client->specs[0][i] = rlock__spec_new(&client->core, process->all->kinds[server][i],
                                               rlock__bytes_of(world->keys[i]), NULL);

@@ -404,7 +404,7 @@ void sim_rely_key(struct sim_world *world, unsigned key)
 /* A reply that is overdue breaks its link: nothing else tells that it is dead. */
 static void check_overdue(struct sim_client *client)
 {
-    const struct rlock__pipeline *pipeline = &client->core.server.link.pipeline;
+    const struct rlock__pipeline *pipeline = &alone_link(&client->core)->pipeline;
 
     if (pipeline->up && pipeline->sent != NULL && client->disturbed < client->world->now - SLACK &&
         sim_clock(client) > pipeline->sent->t0 + pipeline->op_timeout + SLACK) {

@@ -154,7 +154,7 @@ static void hear(struct sim_conn *conn, const char *bytes, size_t len);
 static bool is_quiet(const struct sim_conn *conn)
 {
     return conn->client != NULL && conn->client->link.state == SIM_UP &&
-           rlock__pipeline_is_quiet(&conn->client->core.server.link.pipeline);
+           rlock__pipeline_is_quiet(&alone_link(&conn->client->core)->pipeline);
 }
 
 static void at_client(struct sim_message *message)
@@ -390,9 +390,9 @@ static void let_go(struct sim_conn *conn)
 static void plan(struct sim_link *link)
 {
     const struct sim_client *client = link->client;
-    const struct rlock__server *server = &client->core.server;
+    const struct rlock__server *server = client->core.servers;
     int64_t due =
-        link == &client->sub ? rlock__subscriber_due(server) : rlock__link_due(&server->link);
+        link == &client->sub ? rlock__subscriber_due(server) : rlock__link_due(&server->links[0]);
 
     if (link->state == SIM_DOWN || link->state == SIM_UP) {
         rlock__timer_set(&client->world->timers, &link->timer,
@@ -418,9 +418,9 @@ void sim_link_break(struct sim_client *client, struct sim_link *link, const char
         return;
     }
     if (is_sub) {
-        rlock__core_sub_down(&client->core.server, sim_clock(client));
+        rlock__core_sub_down(client->core.servers, sim_clock(client));
     } else {
-        rlock__core_link_down(&client->core.server.link, state == SIM_UP ? link->gen : 0,
+        rlock__core_link_down(alone_link(&client->core), state == SIM_UP ? link->gen : 0,
                               RLOCK_ECONN, false, why, sim_clock(client));
     }
     plan(link);
@@ -476,10 +476,10 @@ static void begin_hello(struct sim_client *client, struct sim_link *link)
 static void begin_connect(struct sim_link *link)
 {
     struct sim_client *client = link->client;
-    struct rlock__server *server = &client->core.server;
+    struct rlock__server *server = client->core.servers;
 
     if (link == &client->link) {
-        link->n_unfenced = rlock__link_begin(&server->link, link->unfenced);
+        link->n_unfenced = rlock__link_begin(&server->links[0], link->unfenced);
     } else if (!rlock__subscriber_begin(server, sim_clock(client))) {
         return; /* nobody wants it any more */
     }
@@ -508,7 +508,7 @@ static void on_link_timer(struct rlock__timer *timer, int64_t now)
     } else if (link->state == SIM_HELLO) {
         sim_link_break(client, link, "no answer to the greeting");
         sim_pump(client);
-    } else if (!rlock__subscriber_check(&client->core.server, sim_clock(client))) {
+    } else if (!rlock__subscriber_check(client->core.servers, sim_clock(client))) {
         sim_link_break(client, link, "silent");
         sim_pump(client);
     } else {
@@ -526,14 +526,14 @@ static void handshake_step(struct sim_client *client, struct sim_link *link)
     rlock__timer_unset(&client->world->timers, &link->timer);
     link->state = SIM_UP;
     if (link == &client->sub) {
-        rlock__core_sub_up(&client->core.server, sim_clock(client));
+        rlock__core_sub_up(client->core.servers, sim_clock(client));
         return;
     }
     if (link->conn->uptime_s != RLOCK__UNKNOWN) {
         (void)snprintf(run_id, sizeof(run_id), "%u", link->conn->server_life + 1);
     }
-    rlock__core_found(&client->core.server, run_id, link->conn->uptime_s, sim_clock(client));
-    link->gen = rlock__core_link_up(&client->core.server.link, link->client_id, link->fenced,
+    rlock__core_found(client->core.servers, run_id, link->conn->uptime_s, sim_clock(client));
+    link->gen = rlock__core_link_up(alone_link(&client->core), link->client_id, link->fenced,
                                     sim_clock(client));
     sim_trace(client->world, "client %u: link up, generation %llu%s", client->index,
               (unsigned long long)link->gen, link->fenced ? "" : ", not fenced");
@@ -553,9 +553,9 @@ static void hear(struct sim_conn *conn, const char *bytes, size_t len)
         }
         handshake_step(client, link);
     } else if (conn->is_sub) {
-        rlock__core_sub_reply(&client->core.server, &reply, sim_clock(client));
+        rlock__core_sub_reply(client->core.servers, &reply, sim_clock(client));
     } else {
-        rlock__core_reply(&client->core.server.link, link->gen, &reply, sim_clock(client));
+        rlock__core_reply(alone_link(&client->core), link->gen, &reply, sim_clock(client));
     }
     (void)sim_resp_free(tree);
     sim_pump(client);
@@ -563,18 +563,18 @@ static void hear(struct sim_conn *conn, const char *bytes, size_t len)
 
 void sim_wire_pump(struct sim_client *client)
 {
-    struct rlock__server *server = &client->core.server;
+    struct rlock__server *server = client->core.servers;
 
-    if (server->link.pipeline.close && client->link.state == SIM_UP &&
-        client->link.gen == server->link.pipeline.gen) {
-        server->link.pipeline.close = false;
+    if (server->links[0].pipeline.close && client->link.state == SIM_UP &&
+        client->link.gen == server->links[0].pipeline.gen) {
+        server->links[0].pipeline.close = false;
         sim_link_break(client, &client->link, "overdue");
     }
-    if (client->link.state == SIM_UP && server->link.pipeline.up) {
+    if (client->link.state == SIM_UP && server->links[0].pipeline.up) {
         static struct rlock__buf out;
 
-        rlock__pipeline_take(&server->link.pipeline, &out);
-        rlock__pipeline_wrote(&server->link.pipeline, out.len);
+        rlock__pipeline_take(&server->links[0].pipeline, &out);
+        rlock__pipeline_wrote(&server->links[0].pipeline, out.len);
         say(client->link.conn, out.data, out.len);
         rlock__buf_clear(&out);
     }

@@ -71,11 +71,10 @@ struct sim_client *sim_client_new(struct sim_world *world, unsigned index)
     client->core.renewed_lease_us = world->config.lease;
     client->core.op_timeout_us = world->config.op_timeout;
     client->core.prefix = rlock__bytes("", 0);
-    client->core.server.address = address;
     client->core.unref = on_unref;
     client->core.log_level = world->trace ? RLOCK_LOG_DEBUG : 0;
     client->core.slice = sim_chance(world, 500) ? 1 + (size_t)sim_random(world, 3) : 0;
-    rlock__core_init(&client->core);
+    alone_init(&client->core, &client->server, address);
     make_specs(client);
     world->clients[index] = client;
     sim_wire_client(client);
@@ -142,7 +141,7 @@ void sim_pump(struct sim_client *client)
         sim_trace(client->world, "client %u notes: %s", client->index, note->text);
         free(note);
     }
-    client->slowest = rlock__max(client->slowest, core->server.link.pipeline.rtt);
+    client->slowest = rlock__max(client->slowest, alone_link(core)->pipeline.rtt);
     sim_wire_pump(client);
     rlock__timer_set(&client->world->timers, &client->tick,
                      rlock__core_next(core) == RLOCK__NEVER

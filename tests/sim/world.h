@@ -19,6 +19,7 @@
 #include "lock/core.h"
 #include "seen.h"
 #include "server.h"
+#include "support/alone.h"
 
 #define SIM_MAX_USERS 3
 #define SIM_KEYS 3
@@ -128,6 +129,7 @@ struct sim_user {
 
 struct sim_client {
     struct rlock__core core;
+    struct rlock__server server;
     struct sim_world *world;
     unsigned index;
     bool alive, closed;
