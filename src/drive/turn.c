@@ -43,9 +43,11 @@ static void finish(struct rlock__call *call);
 
 /* Begins and gives up members' calls, those of one client in one event and one write; waiter (NULL
  * none) keeps watch where nobody does. */
-static void carry_out_all(struct rlock__action *actions, size_t n, struct waiter *waiter)
+static void carry_out(struct rlock__group_step *step, struct waiter *waiter)
 {
-    for (size_t i = 0; i < n; i++) {
+    struct rlock__action *actions = step->actions;
+
+    for (size_t i = 0; i < step->n; i++) {
         struct rlock__core *core = actions[i].core;
         struct rlock_client *client;
 
@@ -57,7 +59,7 @@ static void carry_out_all(struct rlock__action *actions, size_t n, struct waiter
         if (waiter != NULL && rlock__watch_begin(client, &waiter->parker)) {
             waiter->kept[waiter->n_kept++] = client;
         }
-        for (size_t k = i; k < n; k++) {
+        for (size_t k = i; k < step->n; k++) {
             if (actions[k].core == core) {
                 rlock__action_carry_out(&actions[k], rlock__now_us());
                 actions[k].core = NULL;
@@ -115,7 +117,7 @@ static void finish(struct rlock__call *call)
     rlock__group_done(call, rlock__now_us());
     ring(group->waiter);
     if (group->waiter == NULL) {
-        acts = rlock__action_take(member, finish, &action);
+        acts = rlock__action_take(member, &action);
     }
     if (acts) {
         group->users++;
@@ -199,14 +201,10 @@ static void sleep_once(struct waiter *waiter, int64_t until, const struct rlock_
 void rlock__turn_drive(struct rlock__group *group, int fd, const struct rlock_cancel *cancel)
 {
     struct waiter all = {.group = group, .fd = fd}, *waiter = &all;
-    struct rlock__action actions[RLOCK__MEMBERS_MAX];
-    bool complete = false, fired;
+    struct rlock__group_step step = {.complete = false};
+    bool fired;
 
-    while (!complete) {
-        struct rlock__loss *loss;
-        int64_t timer_at;
-        size_t n;
-
+    while (!step.complete) {
         (void)pthread_mutex_lock(&mutex);
         fired = cancel != NULL && rlock__cancel_is_fired(cancel);
         if (fired) {
@@ -214,18 +212,14 @@ void rlock__turn_drive(struct rlock__group *group, int fd, const struct rlock_ca
         }
         rlock__group_timer(group, rlock__now_us());
         rlock__twins_refuse(group, rlock__now_us());
-        n = rlock__actions_take(group, finish, actions);
-        complete = group->complete;
-        group->waiter = complete ? NULL : waiter;
-        waiter->asleep = !complete && n == 0;
-        loss = group->untold;
-        group->untold = NULL;
-        timer_at = group->timer_at;
+        rlock__group_step(group, rlock__now_us(), &step);
+        group->waiter = step.complete ? NULL : waiter;
+        waiter->asleep = !step.complete && step.n == 0;
         (void)pthread_mutex_unlock(&mutex);
-        report(group->spec, loss, NULL);
-        carry_out_all(actions, n, waiter);
-        if (!complete && n == 0) {
-            sleep_once(waiter, timer_at, fired ? NULL : cancel);
+        report(group->spec, step.loss, NULL);
+        carry_out(&step, waiter);
+        if (!step.complete && step.n == 0) {
+            sleep_once(waiter, step.timer_at, fired ? NULL : cancel);
         }
     }
     while (waiter->n_kept > 0) {
@@ -279,7 +273,7 @@ int rlock__turn_begin(const struct rlock__turn *turn, struct rlock__group **ret_
             (void)!getrandom(&random_state, sizeof(random_state), GRND_NONBLOCK);
             random_state |= 1;
         }
-        group = rlock__group_new(turn->spec, turn->owner, &random_state);
+        group = rlock__group_new(turn->spec, turn->owner, finish, &random_state);
         if (group == NULL) {
             return RLOCK_ENOMEM;
         }
@@ -302,14 +296,12 @@ int rlock__turn_begin(const struct rlock__turn *turn, struct rlock__group **ret_
  * mutex held, and the group's turn. */
 static void drain(struct rlock__group *group, struct rlock_client *closing)
 {
-    struct rlock__action actions[RLOCK__MEMBERS_MAX];
-    struct rlock__loss *loss = group->untold;
-    size_t n = rlock__actions_take(group, finish, actions);
+    struct rlock__group_step step;
 
-    group->untold = NULL;
+    rlock__group_step(group, rlock__now_us(), &step);
     (void)pthread_mutex_unlock(&mutex);
-    report(group->spec, loss, closing);
-    carry_out_all(actions, n, NULL);
+    report(group->spec, step.loss, closing);
+    carry_out(&step, NULL);
     (void)pthread_mutex_lock(&mutex);
 }
 

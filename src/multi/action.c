@@ -2,8 +2,7 @@
 /* What a driver takes from a group and does in its members' cores. */
 #include "multi/group.h"
 
-bool rlock__action_take(struct rlock__member *member, void (*finish)(struct rlock__call *call),
-                        struct rlock__action *ret_action)
+bool rlock__action_take(struct rlock__member *member, struct rlock__action *ret_action)
 {
     bool acts = member->action != RLOCK__ACTION_NONE || member->ear_action != RLOCK__ACTION_NONE ||
                 member->seal || member->end_renewal;
@@ -17,12 +16,14 @@ bool rlock__action_take(struct rlock__member *member, void (*finish)(struct rloc
                                          .listen = member->ear_action == RLOCK__ACTION_BEGIN,
                                          .ignore = member->ear_action == RLOCK__ACTION_GIVE_UP};
     if (ret_action->begin) {
-        member->call.finish = finish;
+        member->call.finish = member->group->finish;
         member->call.payload = member;
     }
     if (ret_action->listen) {
-        member->ear = (struct rlock__call){
-            .kind = RLOCK__LISTEN, .spec = member->spec, .finish = finish, .payload = member};
+        member->ear = (struct rlock__call){.kind = RLOCK__LISTEN,
+                                           .spec = member->spec,
+                                           .finish = member->group->finish,
+                                           .payload = member};
     }
     member->action = member->ear_action = RLOCK__ACTION_NONE;
     member->kept = member->kept && !member->seal;
@@ -30,15 +31,17 @@ bool rlock__action_take(struct rlock__member *member, void (*finish)(struct rloc
     return acts;
 }
 
-size_t rlock__actions_take(struct rlock__group *group, void (*finish)(struct rlock__call *call),
-                           struct rlock__action actions[static RLOCK__MEMBERS_MAX])
+void rlock__group_step(struct rlock__group *group, int64_t now, struct rlock__group_step *ret_step)
 {
-    size_t n = 0;
-
+    rlock__group_timer(group, now);
+    ret_step->n = 0;
     for (size_t i = 0; i < group->spec->n; i++) {
-        n += rlock__action_take(&group->members[i], finish, &actions[n]);
+        ret_step->n += rlock__action_take(&group->members[i], &ret_step->actions[ret_step->n]);
     }
-    return n;
+    ret_step->loss = group->untold;
+    group->untold = NULL;
+    ret_step->timer_at = group->timer_at;
+    ret_step->complete = group->complete;
 }
 
 void rlock__action_carry_out(const struct rlock__action *action, int64_t now)

@@ -31,7 +31,7 @@ static struct rlock__loss *loss_new(const struct rlock__group_spec *spec, struct
 }
 
 struct rlock__group *rlock__group_new(struct rlock__group_spec *spec, struct rlock__owner owner,
-                                      uint64_t *random)
+                                      void (*finish)(struct rlock__call *call), uint64_t *random)
 {
     struct rlock__group *group = calloc(1, sizeof(*group) + spec->n * sizeof(struct rlock__member));
 
@@ -50,6 +50,7 @@ struct rlock__group *rlock__group_new(struct rlock__group_spec *spec, struct rlo
     }
     group->spec = rlock__group_spec_ref(spec);
     group->owner = owner;
+    group->finish = finish;
     group->random = random;
     group->timer_at = RLOCK__NEVER;
     for (size_t i = 0; i < spec->n; i++) {

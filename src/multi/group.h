@@ -2,15 +2,10 @@
 /*
  * Locks made of locks: what the multi-lock and the RedLock share. Sans-I/O like the core: a group
  * is driven by events (a call begins, a member's call is complete, a member's hold is lost, a
- * timer) and answers with actions, which its driver carries out after it dropped the mutex that
- * protects the group:
- *
- *   member.action      a member's call is to be begun, or given up
- *   member.ear_action  its channel is to be heard, or no more
- *   member.seal        a member's hold is to be renewed no longer
- *   group.untold       the whole was lost, and that is to be reported
- *   group.complete     the effort is over: group.code, group.detail
- *   group.timer_at     when rlock__group_timer() is due; also after actions were carried out
+ * timer) and answers with a step (rlock__group_step): actions in its members' cores, a loss to be
+ * reported, and when it is due next. Whoever is there takes the step under the mutex that protects
+ * the group, and carries it out after that was dropped: the thread whose call it is, or who was
+ * told of a loss.
  *
  * The members' holds are ordinary holds of the same owner in their own clients.
  */
@@ -124,7 +119,8 @@ struct rlock__group {
     struct rlock__effort effort;
     int64_t deadline, timer_at;
     int64_t round_at, answered_at; /* began, and the latest member granted it or was busy */
-    uint64_t *random;              /* the driver's: jitter */
+    void (*finish)(struct rlock__call *call); /* the driver's */
+    uint64_t *random;                         /* the driver's: jitter */
     unsigned rounds;
     struct rlock__team *team; /* of a round that takes all at once; NULL there is none */
     bool apart;               /* that did not get on: one after the other */
@@ -149,8 +145,9 @@ struct rlock__group_spec *rlock__group_spec_unref(struct rlock__group_spec *spec
 /* Whether two are the same lock. */
 bool rlock__group_spec_equal(const struct rlock__group_spec *a, const struct rlock__group_spec *b);
 
+/* finish: what members' calls do once they are complete, under their cores' mutex. */
 struct rlock__group *rlock__group_new(struct rlock__group_spec *spec, struct rlock__owner owner,
-                                      uint64_t *random);
+                                      void (*finish)(struct rlock__call *call), uint64_t *random);
 /* Of a group that rlock__group_is_over(). */
 void rlock__group_free(struct rlock__group *group);
 /* Whether nothing is held, nothing under way. */
@@ -183,13 +180,19 @@ struct rlock__action {
     bool listen, ignore;
 };
 
-/* Takes a member's actions, to be carried out without the mutex. finish: what a call that is begun
- * does once it is complete. Returns whether there are any. */
-bool rlock__action_take(struct rlock__member *member, void (*finish)(struct rlock__call *call),
-                        struct rlock__action *ret_action);
-/* The same of all members; returns how many. */
-size_t rlock__actions_take(struct rlock__group *group, void (*finish)(struct rlock__call *call),
-                           struct rlock__action actions[static RLOCK__MEMBERS_MAX]);
+/* What is to be done next. The actions of one core are carried out in one event. */
+struct rlock__group_step {
+    struct rlock__loss *loss; /* the whole was lost: to be reported, and then freed; NULL not */
+    size_t n;
+    struct rlock__action actions[RLOCK__MEMBERS_MAX];
+    int64_t timer_at; /* there is another step then, at the latest; and after each event */
+    bool complete;    /* the effort is over: group->code, group->detail */
+};
+
+void rlock__group_step(struct rlock__group *group, int64_t now, struct rlock__group_step *ret_step);
+/* Takes the actions of one member alone: of a group that nobody drives, whose call in that member's
+ * core is complete. Returns whether there are any. */
+bool rlock__action_take(struct rlock__member *member, struct rlock__action *ret_action);
 /* One event of the member's core, under its mutex. A call that was given up may have completed
  * meanwhile, and its place been taken by a release: that goes on. */
 void rlock__action_carry_out(const struct rlock__action *action, int64_t now);

@@ -25,8 +25,11 @@ static void carry_out(const struct rlock__action *action)
 }
 
 /* Those of one client in one event: its core may make one request of them. */
-static void carry_out_all(struct rlock__action *actions, size_t n)
+static void carry_out_all(struct rlock__group_step *step)
 {
+    struct rlock__action *actions = step->actions;
+    size_t n = step->n;
+
     for (size_t i = 0; i < n; i++) {
         struct rlock__core *core = actions[i].core;
 
@@ -56,7 +59,7 @@ struct rlock__group *sim_group_get(struct sim_owner *owner)
             return group;
         }
     }
-    group = rlock__group_new(process->locks[owner->lock], owner->owner, &process->jitter);
+    group = rlock__group_new(process->locks[owner->lock], owner->owner, finish, &process->jitter);
     DL_APPEND(process->groups, group);
     return group;
 }
@@ -75,15 +78,13 @@ void sim_group_drop(struct sim_process *process, struct rlock__group *group)
     rlock__group_free(group);
 }
 
-/* Whoever looks next at the group reports its loss. */
-static void tell(struct sim_process *process, struct rlock__group *group)
+/* Whoever takes the step reports the group's loss. */
+static void tell(struct sim_process *process, struct rlock__group *group,
+                 const struct rlock__group_step *step)
 {
-    struct rlock__loss *loss = group->untold;
-
-    group->untold = NULL;
-    if (loss != NULL) {
-        sim_owner_told(process, group, loss);
-        (void)rlock__loss_free(loss);
+    if (step->loss != NULL) {
+        sim_owner_told(process, group, step->loss);
+        (void)rlock__loss_free(step->loss);
     }
 }
 
@@ -120,7 +121,7 @@ static void finish(struct rlock__call *call)
     }
     if (group->waiter != NULL) {
         wake(group->waiter);
-    } else if (rlock__action_take(member, finish, &action)) {
+    } else if (rlock__action_take(member, &action)) {
         carry_out(&action);
     }
     sim_group_drop(process, group);
@@ -131,11 +132,11 @@ static void finish(struct rlock__call *call)
 /* The actions that came since it was last driven, or by the loss of a member. */
 static void drain(struct sim_process *process, struct rlock__group *group)
 {
-    struct rlock__action actions[RLOCK__MEMBERS_MAX];
-    size_t n = rlock__actions_take(group, finish, actions);
+    struct rlock__group_step step;
 
-    tell(process, group);
-    carry_out_all(actions, n);
+    rlock__group_step(group, sim_process_clock(process), &step);
+    tell(process, group, &step);
+    carry_out_all(&step);
 }
 
 static void settle(struct sim_process *process, struct rlock__group *group)
@@ -168,25 +169,21 @@ void sim_drive(struct sim_owner *owner)
 {
     struct sim_process *process = owner->process;
     struct rlock__group *group = owner->group;
-    struct rlock__action actions[RLOCK__MEMBERS_MAX];
-    bool complete = false;
-    size_t n = 1;
+    struct rlock__group_step step = {.n = 1};
 
-    while (!complete && n > 0) {
+    while (!step.complete && step.n > 0) {
         if (owner->cancelled) {
             rlock__group_cancel(group, sim_process_clock(process));
         }
-        rlock__group_timer(group, sim_process_clock(process));
-        n = rlock__actions_take(group, finish, actions);
-        complete = group->complete;
-        group->waiter = complete ? NULL : owner;
-        tell(process, group);
-        carry_out_all(actions, n);
+        rlock__group_step(group, sim_process_clock(process), &step);
+        group->waiter = step.complete ? NULL : owner;
+        tell(process, group, &step);
+        carry_out_all(&step);
     }
-    if (complete) {
+    if (step.complete) {
         leave(owner);
-    } else if (group->timer_at != RLOCK__NEVER) {
-        drive_at(owner, sim_world_time(process->clients[0], group->timer_at));
+    } else if (step.timer_at != RLOCK__NEVER) {
+        drive_at(owner, sim_world_time(process->clients[0], step.timer_at));
     }
 }
 
