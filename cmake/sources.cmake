@@ -4,16 +4,19 @@ set(RLOCK_SOURCES
     src/base/error.c
     src/base/timer.c
     src/client/ask.c
-    src/client/composite.c
-    src/client/composite_new.c
     src/client/diagnose.c
+    src/client/group.c
+    src/client/group_new.c
     src/client/held.c
     src/client/lock.c
     src/client/open.c
+    src/client/options.c
+    src/client/probe.c
     src/client/process.c
     src/client/query.c
     src/client/rights.c
     src/client/scan.c
+    src/client/single.c
     src/cluster/map.c
     src/cluster/slot.c
     src/drive/cancel.c
@@ -50,11 +53,12 @@ set(RLOCK_SOURCES
     src/lock/subscriber.c
     src/lock/table.c
     src/lock/team.c
-    src/multi/composite.c
+    src/multi/action.c
+    src/multi/effort.c
+    src/multi/group.c
+    src/multi/group_spec.c
+    src/multi/member.c
     src/multi/multi.c
-    src/multi/party.c
-    src/multi/slot.c
-    src/multi/wish.c
     src/net/conn.c
     src/net/connect.c
     src/net/hello.c
@@ -64,6 +68,7 @@ set(RLOCK_SOURCES
     src/net/sock.c
     src/net/tls.c
     src/net/uri.c
+    src/net/uri_pieces.c
     src/redlock/redlock.c
     src/rw/read.c
     src/rw/rw.c

@@ -30,7 +30,7 @@ static _Thread_local struct {
 
 static void before_fork(void)
 {
-    rlock__composites_fork(RLOCK__BEFORE_FORK);
+    rlock__groups_fork(RLOCK__BEFORE_FORK);
     (void)pthread_mutex_lock(&registry_mutex);
     rlock__sock_changing();
 }
@@ -39,7 +39,7 @@ static void after_fork_in_parent(void)
 {
     rlock__sock_changed();
     (void)pthread_mutex_unlock(&registry_mutex);
-    rlock__composites_fork(RLOCK__IN_PARENT);
+    rlock__groups_fork(RLOCK__IN_PARENT);
 }
 
 /* The child has no threads of ours and must not touch what they left: it only drops its copies of
@@ -65,7 +65,7 @@ static void after_fork_in_child(void)
     askers = NULL;
     rlock__sock_changed();
     (void)pthread_mutex_unlock(&registry_mutex);
-    rlock__composites_fork(RLOCK__IN_CHILD);
+    rlock__groups_fork(RLOCK__IN_CHILD);
 }
 
 unsigned rlock__fork_generation(void)
@@ -115,7 +115,7 @@ static void on_thread_exit(void *unused)
 
     (void)unused;
     self.is_noted = false;
-    rlock__composites_thread_exit(self.number);
+    rlock__groups_thread_exit(self.number);
     while ((claim = rlock__held_take(&self.held, &from)) != NULL) {
         struct rlock_client *client = rlock__client_of(claim->spec->core);
 
@@ -133,7 +133,7 @@ static void on_thread_exit(void *unused)
 static void init(void)
 {
     (void)pthread_key_create(&exit_key, on_thread_exit);
-    rlock__composites_init();
+    rlock__groups_init();
     (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Drives the parties of multi-locks and RedLocks. The calling thread begins its members' calls in
- * their clients, keeps watch over all of those that nobody watches, and carries out what the
- * party wishes; who completes a member's call, in whichever thread, tells the party under its one
- * mutex. That mutex is a leaf: it is taken with or without one client's mutex held, and nothing
- * is taken under it.
+ * Drives the groups of multi-locks and RedLocks. The calling thread begins its members' calls in
+ * their clients, keeps watch over all of those that nobody watches, and carries out the group's
+ * actions; who completes a member's call, in whichever thread, tells the group under its one mutex.
+ * That mutex is a leaf: it is taken with or without one client's mutex held, and nothing is taken
+ * under it.
  *
- * A call that completes when nobody drives its party any more is settled on the spot: what it
+ * A call that completes when nobody drives its group any more is settled on the spot: what it
  * needs then, its own release or its seal, concerns its own client alone.
  */
 #include "drive/turn.h"
@@ -19,15 +19,15 @@
 #include "base/clock.h"
 #include "lock/internal.h"
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects all parties */
-static pthread_cond_t idle; /* some party has no effort under way; waits by CLOCK_MONOTONIC */
-static struct rlock__party *parties;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects all groups */
+static pthread_cond_t idle; /* some group has no effort under way; waits by CLOCK_MONOTONIC */
+static struct rlock__group *groups;
 static uint64_t random_state;
 
-/* A thread that drives a party. */
+/* A thread that drives a group. */
 struct waiter {
-    struct rlock__party *party;
-    int fd;      /* rings when its party has changed while it sleeps */
+    struct rlock__group *group;
+    int fd;      /* rings when its group has changed while it sleeps */
     bool asleep; /* protected by the mutex */
     size_t n_kept;
     struct rlock_client *kept[RLOCK__MEMBERS_MAX]; /* those it keeps watch over */
@@ -39,14 +39,16 @@ struct waiter {
 
 static void finish(struct rlock__call *call);
 
-/* ---- Wishes ---- */
+/* ---- Actions ---- */
 
 /* Begins and gives up members' calls, those of one client in one event and one write; waiter (NULL
  * none) keeps watch where nobody does. */
-static void carry_out_all(struct rlock__wish *wishes, size_t n, struct waiter *waiter)
+static void carry_out(struct rlock__group_step *step, struct waiter *waiter)
 {
-    for (size_t i = 0; i < n; i++) {
-        struct rlock__core *core = wishes[i].core;
+    struct rlock__action *actions = step->actions;
+
+    for (size_t i = 0; i < step->n; i++) {
+        struct rlock__core *core = actions[i].core;
         struct rlock_client *client;
 
         if (core == NULL) { /* with one before it */
@@ -57,10 +59,10 @@ static void carry_out_all(struct rlock__wish *wishes, size_t n, struct waiter *w
         if (waiter != NULL && rlock__watch_begin(client, &waiter->parker)) {
             waiter->kept[waiter->n_kept++] = client;
         }
-        for (size_t k = i; k < n; k++) {
-            if (wishes[k].core == core) {
-                rlock__wish_carry_out(&wishes[k], rlock__now_us());
-                wishes[k].core = NULL;
+        for (size_t k = i; k < step->n; k++) {
+            if (actions[k].core == core) {
+                rlock__action_carry_out(&actions[k], rlock__now_us());
+                actions[k].core = NULL;
             }
         }
         rlock__leave(client);
@@ -68,31 +70,31 @@ static void carry_out_all(struct rlock__wish *wishes, size_t n, struct waiter *w
     }
 }
 
-/* ---- Parties ---- */
+/* ---- Groups ---- */
 
-static void drop_if_over(struct rlock__party *party)
+static void drop_if_over(struct rlock__group *group)
 {
-    if (party->users == 0 && rlock__party_is_over(party)) {
-        DL_DELETE(parties, party);
-        rlock__party_free(party);
+    if (group->users == 0 && rlock__group_is_over(group)) {
+        DL_DELETE(groups, group);
+        rlock__group_free(group);
     }
 }
 
-struct rlock__party *rlock__party_find(const struct rlock__composite *composite,
+struct rlock__group *rlock__group_find(const struct rlock__group_spec *spec,
                                        struct rlock__owner owner)
 {
-    struct rlock__party *party;
+    struct rlock__group *group;
 
-    DL_FOREACH(parties, party) {
-        if (party->owner.id == owner.id && party->owner.given == owner.given &&
-            rlock__composite_equal(party->composite, composite)) {
-            return party;
+    DL_FOREACH(groups, group) {
+        if (group->owner.id == owner.id && group->owner.given == owner.given &&
+            rlock__group_spec_equal(group->spec, spec)) {
+            return group;
         }
     }
     return NULL;
 }
 
-/* Whoever drives the party has something to do. */
+/* Whoever drives the group has something to do. */
 static void ring(struct waiter *waiter)
 {
     const uint64_t one = 1;
@@ -106,49 +108,49 @@ static void ring(struct waiter *waiter)
 /* A member's call is complete, or its channel spoke: under its client's mutex. */
 static void finish(struct rlock__call *call)
 {
-    struct rlock__slot *slot = call->payload;
-    struct rlock__party *party = slot->party;
-    struct rlock__wish wish = {0};
-    bool wished = false;
+    struct rlock__member *member = call->payload;
+    struct rlock__group *group = member->group;
+    struct rlock__action action = {0};
+    bool acts = false;
 
     (void)pthread_mutex_lock(&mutex);
-    rlock__party_done(call, rlock__now_us());
-    ring(party->waiter);
-    if (party->waiter == NULL) {
-        wished = rlock__wish_take(slot, finish, &wish);
+    rlock__group_done(call, rlock__now_us());
+    ring(group->waiter);
+    if (group->waiter == NULL) {
+        acts = rlock__action_take(member, &action);
     }
-    if (wished) {
-        party->users++;
+    if (acts) {
+        group->users++;
     }
-    drop_if_over(party);
+    drop_if_over(group);
     (void)pthread_mutex_unlock(&mutex);
-    if (wished) {
-        rlock__wish_carry_out(&wish, rlock__now_us());
+    if (acts) {
+        rlock__action_carry_out(&action, rlock__now_us());
         (void)pthread_mutex_lock(&mutex);
-        party->users--;
-        drop_if_over(party);
+        group->users--;
+        drop_if_over(group);
         (void)pthread_mutex_unlock(&mutex);
     }
 }
 
-/* Who reports a party's loss: the first member's client, or another while that one is closed, or
+/* Who reports a group's loss: the first member's client, or another while that one is closed, or
  * the one that is just being closed; NULL nobody can. */
-static struct rlock_client *reporter(const struct rlock__composite *composite,
+static struct rlock_client *reporter(const struct rlock__group_spec *spec,
                                      struct rlock_client *closing)
 {
-    struct rlock_client *client = rlock__client_of(composite->first->core);
+    struct rlock_client *client = rlock__client_of(spec->first->core);
 
-    for (size_t i = 0; atomic_load(&client->closed) && i < composite->n; i++) {
-        client = rlock__client_of(composite->members[i]->core);
+    for (size_t i = 0; atomic_load(&client->closed) && i < spec->n; i++) {
+        client = rlock__client_of(spec->members[i]->core);
     }
     return atomic_load(&client->closed) ? closing : client;
 }
 
 /* Reports a loss, on a dispatcher. */
-static void report(const struct rlock__composite *composite, struct rlock__loss *loss,
+static void report(const struct rlock__group_spec *spec, struct rlock__loss *loss,
                    struct rlock_client *closing)
 {
-    struct rlock_client *client = reporter(composite, closing);
+    struct rlock_client *client = reporter(spec, closing);
     char name[96];
 
     if (loss == NULL || client == NULL) {
@@ -164,7 +166,7 @@ static void report(const struct rlock__composite *composite, struct rlock__loss 
 
 /* ---- Driving ---- */
 
-/* Sleeps until the party or a watched client has something to do. cancel: NULL none, or the party
+/* Sleeps until the group or a watched client has something to do. cancel: NULL none, or the group
  * knows that it was fired. */
 static void sleep_once(struct waiter *waiter, int64_t until, const struct rlock_cancel *cancel)
 {
@@ -196,36 +198,28 @@ static void sleep_once(struct waiter *waiter, int64_t until, const struct rlock_
     }
 }
 
-void rlock__turn_drive(struct rlock__party *party, int fd, const struct rlock_cancel *cancel)
+void rlock__turn_drive(struct rlock__group *group, int fd, const struct rlock_cancel *cancel)
 {
-    struct waiter all = {.party = party, .fd = fd}, *waiter = &all;
-    struct rlock__wish wishes[RLOCK__MEMBERS_MAX];
-    bool complete = false, fired;
+    struct waiter all = {.group = group, .fd = fd}, *waiter = &all;
+    struct rlock__group_step step = {.complete = false};
+    bool fired;
 
-    while (!complete) {
-        struct rlock__loss *loss;
-        int64_t timer_at;
-        size_t n;
-
+    while (!step.complete) {
         (void)pthread_mutex_lock(&mutex);
         fired = cancel != NULL && rlock__cancel_is_fired(cancel);
         if (fired) {
-            rlock__party_cancel(party, rlock__now_us());
+            rlock__group_cancel(group, rlock__now_us());
         }
-        rlock__party_timer(party, rlock__now_us());
-        rlock__twins_refuse(party, rlock__now_us());
-        n = rlock__wishes_take(party, finish, wishes);
-        complete = party->complete;
-        party->waiter = complete ? NULL : waiter;
-        waiter->asleep = !complete && n == 0;
-        loss = party->untold;
-        party->untold = NULL;
-        timer_at = party->timer_at;
+        rlock__group_timer(group, rlock__now_us());
+        rlock__twins_refuse(group, rlock__now_us());
+        rlock__group_step(group, rlock__now_us(), &step);
+        group->waiter = step.complete ? NULL : waiter;
+        waiter->asleep = !step.complete && step.n == 0;
         (void)pthread_mutex_unlock(&mutex);
-        report(party->composite, loss, NULL);
-        carry_out_all(wishes, n, waiter);
-        if (!complete && n == 0) {
-            sleep_once(waiter, timer_at, fired ? NULL : cancel);
+        report(group->spec, step.loss, NULL);
+        carry_out(&step, waiter);
+        if (!step.complete && step.n == 0) {
+            sleep_once(waiter, step.timer_at, fired ? NULL : cancel);
         }
     }
     while (waiter->n_kept > 0) {
@@ -239,12 +233,12 @@ void rlock__turn_drive(struct rlock__party *party, int fd, const struct rlock_ca
 
 /* ---- Turns ---- */
 
-void rlock__parties_lock(void)
+void rlock__groups_lock(void)
 {
     (void)pthread_mutex_lock(&mutex);
 }
 
-void rlock__parties_unlock(void)
+void rlock__groups_unlock(void)
 {
     (void)pthread_mutex_unlock(&mutex);
 }
@@ -269,144 +263,142 @@ static int wait_for_turn(const struct rlock__turn *turn)
     return 0;
 }
 
-int rlock__turn_begin(const struct rlock__turn *turn, struct rlock__party **ret_party)
+int rlock__turn_begin(const struct rlock__turn *turn, struct rlock__group **ret_group)
 {
-    struct rlock__party *party = rlock__party_find(turn->composite, turn->owner);
+    struct rlock__group *group = rlock__group_find(turn->spec, turn->owner);
     int code = 0;
 
-    if (party == NULL) {
+    if (group == NULL) {
         if (random_state == 0) { /* jitter: whatever it gives will do */
             (void)!getrandom(&random_state, sizeof(random_state), GRND_NONBLOCK);
             random_state |= 1;
         }
-        party = rlock__party_new(turn->composite, turn->owner, &random_state);
-        if (party == NULL) {
+        group = rlock__group_new(turn->spec, turn->owner, finish, &random_state);
+        if (group == NULL) {
             return RLOCK_ENOMEM;
         }
-        DL_APPEND(parties, party);
+        DL_APPEND(groups, group);
     }
-    party->users++;
-    while (party->busy && code == 0) {
+    group->users++;
+    while (group->busy && code == 0) {
         code = wait_for_turn(turn);
     }
     if (code != 0) {
-        party->users--;
+        group->users--;
         return code;
     }
-    party->busy = true;
-    *ret_party = party;
+    group->busy = true;
+    *ret_group = group;
     return 0;
 }
 
-/* Carries out what came to be wished since it was last driven, or by the loss of a member. With the
- * mutex held, and the party's turn. */
-static void drain(struct rlock__party *party, struct rlock_client *closing)
+/* Carries out the actions that came since it was last driven, or by the loss of a member. With the
+ * mutex held, and the group's turn. */
+static void drain(struct rlock__group *group, struct rlock_client *closing)
 {
-    struct rlock__wish wishes[RLOCK__MEMBERS_MAX];
-    struct rlock__loss *loss = party->untold;
-    size_t n = rlock__wishes_take(party, finish, wishes);
+    struct rlock__group_step step;
 
-    party->untold = NULL;
+    rlock__group_step(group, rlock__now_us(), &step);
     (void)pthread_mutex_unlock(&mutex);
-    report(party->composite, loss, closing);
-    carry_out_all(wishes, n, NULL);
+    report(group->spec, step.loss, closing);
+    carry_out(&step, NULL);
     (void)pthread_mutex_lock(&mutex);
 }
 
-void rlock__turn_end(struct rlock__party *party)
+void rlock__turn_end(struct rlock__group *group)
 {
-    drain(party, NULL);
-    party->busy = false;
-    party->users--;
-    drop_if_over(party);
+    drain(group, NULL);
+    group->busy = false;
+    group->users--;
+    drop_if_over(group);
     (void)pthread_cond_broadcast(&idle);
 }
 
 /* ---- Losses ---- */
 
-/* Whether a party has levels of the hold that was lost. */
-static bool is_hit(const struct rlock__party *party, const struct rlock__loss *loss)
+/* Whether a group has levels of the hold that was lost. */
+static bool is_hit(const struct rlock__group *group, const struct rlock__loss *loss)
 {
-    if (party->owner.id != loss->owner_id || party->owner.given != (loss->owner != 0)) {
+    if (group->owner.id != loss->owner_id || group->owner.given != (loss->owner != 0)) {
         return false;
     }
-    for (size_t i = 0; i < party->composite->n; i++) {
-        if (party->slots[i].levels > 0 && rlock__spec_equal(party->slots[i].spec, loss->spec)) {
+    for (size_t i = 0; i < group->spec->n; i++) {
+        if (group->members[i].levels > 0 && rlock__spec_equal(group->members[i].spec, loss->spec)) {
             return true;
         }
     }
     return false;
 }
 
-/* Lets a party give back its other members; if somebody has its turn, lets that one do it. */
-static void settle(struct rlock__party *party, struct rlock_client *closing)
+/* Lets a group give back its other members; if somebody has its turn, lets that one do it. */
+static void settle(struct rlock__group *group, struct rlock_client *closing)
 {
-    if (party->busy) {
-        ring(party->waiter);
+    if (group->busy) {
+        ring(group->waiter);
         return;
     }
-    party->busy = true;
-    party->users++;
-    drain(party, closing);
-    party->busy = false;
-    party->users--;
+    group->busy = true;
+    group->users++;
+    drain(group, closing);
+    group->busy = false;
+    group->users--;
     (void)pthread_cond_broadcast(&idle);
 }
 
-bool rlock__composites_lost(const struct rlock__loss *loss)
+bool rlock__groups_lost(const struct rlock__loss *loss)
 {
-    struct rlock__party *party, *after;
+    struct rlock__group *group, *after;
 
     if (loss->kind != NULL) {
         return true;
     }
     (void)pthread_mutex_lock(&mutex);
-    DL_FOREACH(parties, party) {
-        if (is_hit(party, loss)) {
-            rlock__party_member_lost(party, loss->reason, rlock__now_us());
+    DL_FOREACH(groups, group) {
+        if (is_hit(group, loss)) {
+            rlock__group_member_lost(group, loss->reason, rlock__now_us());
         }
     }
-    for (party = parties; party != NULL; party = after) {
-        if (party->untold != NULL) {
-            settle(party, rlock__client_of(loss->spec->core));
+    for (group = groups; group != NULL; group = after) {
+        if (group->untold != NULL) {
+            settle(group, rlock__client_of(loss->spec->core));
         }
-        after = party->next;
-        drop_if_over(party);
+        after = group->next;
+        drop_if_over(group);
     }
     (void)pthread_mutex_unlock(&mutex);
     return loss->own > 0;
 }
 
-void rlock__composites_thread_exit(uint64_t thread)
+void rlock__groups_thread_exit(uint64_t thread)
 {
-    struct rlock__party *party, *after;
+    struct rlock__group *group, *after;
 
     (void)pthread_mutex_lock(&mutex);
-    for (party = parties; party != NULL; party = after) {
-        if (!party->owner.given && party->owner.id == thread) {
-            party->users++;
-            rlock__party_abandon(party, RLOCK_LOST_THREAD_EXITED);
+    for (group = groups; group != NULL; group = after) {
+        if (!group->owner.given && group->owner.id == thread) {
+            group->users++;
+            rlock__group_abandon(group, RLOCK_LOST_THREAD_EXITED);
             (void)pthread_mutex_unlock(&mutex);
-            for (size_t i = 0; i < party->composite->n; i++) {
-                struct rlock_client *client = rlock__client_of(party->composite->members[i]->core);
+            for (size_t i = 0; i < group->spec->n; i++) {
+                struct rlock_client *client = rlock__client_of(group->spec->members[i]->core);
 
                 rlock__enter(client);
-                rlock__core_thread_exit(&client->core, party->composite->members[i], thread,
+                rlock__core_thread_exit(&client->core, group->spec->members[i], thread,
                                         rlock__now_us());
                 rlock__leave(client);
                 rlock__drive(client);
             }
             (void)pthread_mutex_lock(&mutex);
-            settle(party, NULL);
-            party->users--;
+            settle(group, NULL);
+            group->users--;
         }
-        after = party->next;
-        drop_if_over(party);
+        after = group->next;
+        drop_if_over(group);
     }
     (void)pthread_mutex_unlock(&mutex);
 }
 
-void rlock__composites_init(void)
+void rlock__groups_init(void)
 {
     pthread_condattr_t attr;
 
@@ -416,15 +408,15 @@ void rlock__composites_init(void)
     (void)pthread_condattr_destroy(&attr);
 }
 
-void rlock__composites_fork(enum rlock__fork_stage stage)
+void rlock__groups_fork(enum rlock__fork_stage stage)
 {
     if (stage == RLOCK__BEFORE_FORK) {
         (void)pthread_mutex_lock(&mutex);
         return;
     }
     if (stage == RLOCK__IN_CHILD) { /* what the parent's threads were doing is nobody's here */
-        parties = NULL;
-        rlock__composites_init();
+        groups = NULL;
+        rlock__groups_init();
     }
     (void)pthread_mutex_unlock(&mutex);
 }

@@ -107,14 +107,14 @@ struct rlock__call {
     int64_t wait_us;       /* ACQUIRE: 0 one attempt, negative for ever */
     int64_t lease_us;      /* ACQUIRE: 0 renewed */
     int64_t timeout_us;    /* ACQUIRE of one attempt: its own deadline; 0 the client's */
-    bool timed;            /* ACQUIRE of a member: its composite waits, and times out with it */
+    bool timed;            /* ACQUIRE of a member: its group waits, and times out with it */
     int64_t min_uptime_us; /* ACQUIRE: a server that started later does not count; 0 any */
     bool prompt;           /* ACQUIRE: a server that is known to be down refuses it at once */
     /* of a member. ACQUIRE with a lease: renewed with it until it is sealed; RELEASE: not sealed */
     bool kept;
-    /* of a member. ACQUIRE: the first of its composite's levels that is renewed; RELEASE: that */
+    /* of a member. ACQUIRE: the first of its group's levels that is renewed; RELEASE: that */
     bool renewed;
-    bool member;              /* one level of a composite, which answers for it to its owner */
+    bool member;              /* one level of a group, which answers for it to its owner */
     struct rlock__team *team; /* ACQUIRE: it is taken together with others; NULL alone */
     const void *cancel;       /* names the signal that cancels it */
     bool cancelled;           /* by that, before it began */

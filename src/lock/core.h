@@ -61,11 +61,11 @@ enum rlock__hold_state {
 struct rlock__loss {
     struct rlock__loss *prev, *next;
     struct rlock__spec *spec;
-    const char *kind;         /* of a composite; NULL: the spec's */
+    const char *kind;         /* of a group; NULL: the spec's */
     struct rlock__bytes name; /* the same */
     uint64_t owner;           /* the given id, 0 a thread */
     uint64_t owner_id;
-    uint32_t own; /* levels that were lost and no composite's */
+    uint32_t own; /* levels that were lost and no group's */
     enum rlock_reason reason;
 };
 
@@ -85,10 +85,10 @@ struct rlock__hold {
     enum rlock_reason reason; /* LOST: why */
     uint64_t number, token;
     uint32_t count;
-    uint32_t members;      /* levels of composites */
+    uint32_t members;      /* levels of groups */
     uint32_t renewed_from; /* the lowest of its owner's own levels that is renewed; 0 none */
-    uint32_t renewals;     /* composites whose levels are renewed */
-    uint32_t kept;         /* composites that keep it with a lease until they are whole */
+    uint32_t renewals;     /* groups whose levels are renewed */
+    uint32_t kept;         /* groups that keep it with a lease until they are whole */
     int64_t kept_us;       /* the longest such lease */
     /* the release under way: is of a member's level, and what else ends with that */
     bool member_leaves, renewal_leaves, kept_leaves;
@@ -206,7 +206,7 @@ void rlock__core_give_up(struct rlock__core *core, struct rlock__call *call, int
 /* What was kept until here is renewed no longer: it ends with its lease. */
 void rlock__core_seal(struct rlock__core *core, const struct rlock__spec *spec,
                       struct rlock__owner owner);
-/* A composite that had the hold renewed has no level left that wants it. */
+/* A group that had the hold renewed has no level left that wants it. */
 void rlock__core_end_renewal(struct rlock__core *core, const struct rlock__spec *spec,
                              struct rlock__owner owner);
 /* A thread ended: what it holds of this lock is lost. */

@@ -136,7 +136,7 @@ void rlock__hold_next_renewal(struct rlock__hold *hold, int64_t t0, int64_t leas
     rlock__hold_plan(hold);
 }
 
-/* Which of its levels are renewed. Those of composites end in any order, so each answers for its
+/* Which of its levels are renewed. Those of groups end in any order, so each answers for its
  * own; the owner's own end with the last one first. */
 static void note_renewal(struct rlock__hold *hold, const struct rlock__call *call, int64_t t0,
                          int64_t lease_us)

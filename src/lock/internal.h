@@ -80,7 +80,7 @@ void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_
 /* The server answered that it has no such hold; taken: somebody else has the lock. The hold is
  * lost: it has expired, the server's clock was set, or it was taken or deleted. */
 void rlock__hold_gone(struct rlock__hold *hold, bool taken, int64_t now);
-/* Whether it is renewed: for a level that asked for that, or a composite that is not whole yet. */
+/* Whether it is renewed: for a level that asked for that, or a group that is not whole yet. */
 bool rlock__hold_is_renewed(const struct rlock__hold *hold);
 void rlock__hold_set_count(struct rlock__hold *hold, uint32_t count);
 /* The server's lease ends no earlier than lease_us after t0, and no later than that after now.

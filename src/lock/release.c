@@ -135,7 +135,7 @@ static void leave(struct rlock__hold *hold, int code, int64_t due, int64_t now)
 
 /*
  * The release of a level, not the last one, was not done, and is not tried again. The hold stays,
- * and is not renewed any more: its owner may unlock it again. A composite has given its level up
+ * and is not renewed any more: its owner may unlock it again. A group has given its level up
  * for good, as has a caller that was told that it is in doubt: the last release takes it along.
  */
 static void keep_level(struct rlock__hold *hold, int code, int64_t now)
@@ -256,7 +256,7 @@ static bool send(struct rlock__hold *hold, int64_t now)
 }
 
 /* Nothing was sent for want of memory. The hold stays as it is, for its owner to unlock it again; a
- * composite does not: its level goes with the next release, or the last one goes on without it. */
+ * group does not: its level goes with the next release, or the last one goes on without it. */
 static void starve(struct rlock__call *call, int64_t now)
 {
     struct rlock__hold *hold = call->hold;

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two that want one RedLock and reach different servers, whose only common one restarts: before,
+ * during and after an acquisition, with and without its data. The second tries all the time, and
+ * each time that it has the lock looks whether the first believes in it, too.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "group/fleet.h"
+
+#include <cmocka.h>
+
+#define OFF (-1)    /* no delayed restarts */
+#define OWNER 4711U /* the first one's: known to both */
+#define FIRST 7U    /* the servers that the first one reaches, … */
+#define SECOND 28U  /* … and the second: server 2 is the only common one */
+#define ALL 31U
+
+/* The shortest that lets servers count two seconds after their start. */
+static int64_t lease_ms(void)
+{
+    return test_slack() > 1 ? 2000 : 1000;
+}
+
+/* The second one, which never stops trying. */
+struct rival {
+    pthread_t thread;
+    const struct crew *one, *two;
+    atomic_bool stop;
+    atomic_uint grants, tries, both;
+};
+
+struct sides {
+    struct fleet fleet, views[2];
+    struct crew one, two;
+    struct rival rival;
+};
+
+static void *rival_main(void *arg)
+{
+    struct rival *rival = arg;
+
+    while (!atomic_load(&rival->stop)) {
+        const int code = rlock_lock_with(rival->two->lock, RLOCK_TAKE(.wait_ms = 20), NULL);
+
+        atomic_fetch_add(&rival->tries, 1);
+        if (code == 0) {
+            const bool believes = rlock_is_valid_as(rival->one->lock, OWNER);
+
+            atomic_fetch_add(&rival->both, believes && rlock_is_valid(rival->two->lock));
+            atomic_fetch_add(&rival->grants, 1);
+            (void)rlock_unlock(rival->two->lock);
+        } else if (code != RLOCK_ETIMEDOUT && code != RLOCK_ENOQUORUM && code != RLOCK_EINDOUBT) {
+            test_die("rival: %s: %s", rlock_code_name(code), rlock_detail());
+        }
+    }
+    return NULL;
+}
+
+static void sides_open(struct sides *sides, unsigned int first, unsigned int second, bool aof,
+                       int64_t renewed_lease_ms, int64_t max_lease_ms)
+{
+    const struct rlock_client_opts opts = {
+        .size = sizeof(opts), .renewed_lease_ms = renewed_lease_ms, .op_timeout_ms = 1000};
+
+    fleet_open(&sides->fleet, &(struct fleet_opts){.n = 5, .aof = aof});
+    for (size_t i = 0; i < 2; i++) {
+        fleet_view_open(&sides->views[i], &sides->fleet);
+        fleet_reach_only(&sides->views[i], i == 0 ? first : second);
+    }
+    crew_open(&sides->one, &sides->views[0], opts, max_lease_ms);
+    crew_open(&sides->two, &sides->views[1], opts, max_lease_ms);
+}
+
+static void rival_start(struct sides *sides)
+{
+    sides->rival.one = &sides->one;
+    sides->rival.two = &sides->two;
+    atomic_init(&sides->rival.stop, false);
+    atomic_init(&sides->rival.grants, 0);
+    atomic_init(&sides->rival.tries, 0);
+    atomic_init(&sides->rival.both, 0);
+    TEST_CHECK(pthread_create(&sides->rival.thread, NULL, rival_main, &sides->rival) == 0);
+}
+
+/* The rival gets the lock, once the first one has it no more. */
+static void sides_close(struct sides *sides)
+{
+    assert_true(TEST_EVENTUALLY(atomic_load(&sides->rival.grants) > 0, 10000));
+    atomic_store(&sides->rival.stop, true);
+    TEST_CHECK(pthread_join(sides->rival.thread, NULL) == 0);
+    fleet_reach_only(&sides->views[0], ALL);
+    fleet_reach_only(&sides->views[1], ALL);
+    assert_true(TEST_EVENTUALLY(fleet_holding(&sides->fleet, "a") == 0, 5000));
+    crew_close(&sides->one);
+    crew_close(&sides->two);
+    fleet_view_close(&sides->views[0]);
+    fleet_view_close(&sides->views[1]);
+    fleet_close(&sides->fleet);
+}
+
+static int take_one(struct sides *sides, int64_t wait_ms)
+{
+    return rlock_lock_with(sides->one.lock, RLOCK_TAKE(.wait_ms = wait_ms, .owner = OWNER), NULL);
+}
+
+static void assert_lost_by_restart(struct sides *sides)
+{
+    assert_true(TEST_EVENTUALLY(crew_losses(&sides->one) == 1, 5000));
+    assert_int_equal(sides->one.reason, RLOCK_LOST_RESTARTED);
+    assert_false(rlock_is_valid_as(sides->one.lock, OWNER));
+    assert_code(rlock_unlock_as(sides->one.lock, OWNER), RLOCK_ELOST);
+}
+
+/* A few tries of the rival's that began after this call did. */
+static void let_it_try(struct sides *sides)
+{
+    const unsigned int tries = atomic_load(&sides->rival.tries);
+
+    assert_true(TEST_EVENTUALLY(atomic_load(&sides->rival.tries) > tries + 2, 10000));
+}
+
+/* ---- Empty restarts ---- */
+
+static void after_the_grant_it_helps_nobody(void **state)
+{
+    struct sides sides;
+
+    (void)state;
+    sides_open(&sides, FIRST, SECOND, false, lease_ms(), lease_ms());
+    assert_code(take_one(&sides, 20000), 0);
+    rival_start(&sides);
+    let_it_try(&sides);
+    test_server_restart(sides.fleet.servers[2], false);
+    let_it_try(&sides);
+    assert_lost_by_restart(&sides);
+    sides_close(&sides);
+    assert_int_equal(sides.rival.both, 0);
+}
+
+/* What shows that the others can fail. */
+static void without_delayed_restarts_both_believe(void **state)
+{
+    struct sides sides;
+
+    (void)state;
+    sides_open(&sides, FIRST, SECOND, false, 6000, OFF);
+    assert_code(take_one(&sides, 20000), 0);
+    rival_start(&sides);
+    let_it_try(&sides);
+    assert_int_equal(sides.rival.grants, 0);
+    test_server_restart(sides.fleet.servers[2], false);
+    assert_true(TEST_EVENTUALLY(atomic_load(&sides.rival.both) > 0, 5000));
+    assert_int_equal(rlock_unlock_as(sides.one.lock, OWNER) == RLOCK_EINDOUBT, 0);
+    sides_close(&sides);
+}
+
+static void before_the_grant_it_counts_for_nobody(void **state)
+{
+    struct sides sides;
+
+    (void)state;
+    sides_open(&sides, FIRST, SECOND, false, lease_ms(), lease_ms());
+    assert_code(take_one(&sides, 20000), 0);
+    assert_code(rlock_unlock_as(sides.one.lock, OWNER), 0);
+    test_server_restart(sides.fleet.servers[2], false);
+    rival_start(&sides);
+    assert_code(take_one(&sides, 300), RLOCK_ENOQUORUM);
+    assert_int_equal(sides.rival.grants, 0);
+    assert_code(take_one(&sides, 20000), 0); /* when it has run for long enough */
+    let_it_try(&sides);
+    assert_true(rlock_is_valid_as(sides.one.lock, OWNER));
+    assert_code(rlock_unlock_as(sides.one.lock, OWNER), 0);
+    sides_close(&sides);
+    assert_int_equal(sides.rival.both, 0);
+}
+
+static bool is_late_in_its_second(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return now.tv_nsec > 800000000 && now.tv_nsec < 850000000;
+}
+
+static bool is_up_for_a_second(struct test_server *server)
+{
+    char *info = test_server_cmd(server, "INFO server");
+    bool is = strstr(info, "uptime_in_seconds:0") == NULL;
+
+    free(info);
+    return is;
+}
+
+/* A server says that it is up for a second as soon as the wall clock has another one. */
+static void late_in_a_second_it_counts_for_nobody(void **state)
+{
+    struct sides sides;
+
+    (void)state;
+    sides_open(&sides, FIRST, SECOND, false, 1000, 1000);
+    assert_code(take_one(&sides, 20000), 0);
+    assert_code(rlock_unlock_as(sides.one.lock, OWNER), 0);
+    fleet_reach_only(&sides.views[1], SECOND & ~4U);
+    assert_true(TEST_EVENTUALLY(is_late_in_its_second(), 5000));
+    assert_code(take_one(&sides, 1000), 0);
+    fleet_reach_only(&sides.views[0], 0);
+    test_server_restart(sides.fleet.servers[2], false);
+    assert_true(TEST_EVENTUALLY(is_up_for_a_second(sides.fleet.servers[2]), 2000));
+    rival_start(&sides);
+    fleet_reach_only(&sides.views[1], SECOND);
+    assert_true(TEST_EVENTUALLY(!rlock_is_valid_as(sides.one.lock, OWNER), 5000));
+    (void)rlock_unlock_as(sides.one.lock, OWNER);
+    sides_close(&sides);
+    assert_int_equal(sides.rival.both, 0);
+}
+
+static void *take_one_main(void *arg)
+{
+    struct sides *sides = arg;
+
+    (void)take_one(sides, 0);
+    return NULL;
+}
+
+/* It had granted it, and forgets that before the others have answered. */
+static void during_an_acquisition_it_helps_nobody(void **state)
+{
+    struct sides sides;
+    pthread_t thread;
+
+    (void)state;
+    sides_open(&sides, FIRST, SECOND, false, lease_ms(), lease_ms());
+    assert_code(take_one(&sides, 20000), 0);
+    assert_code(rlock_unlock_as(sides.one.lock, OWNER), 0);
+    assert_true(TEST_EVENTUALLY(fleet_holding(&sides.fleet, "a") == 0, 2000));
+    (void)proxy_add(sides.views[0].proxies[0],
+                    &(struct proxy_rule){.act = PROXY_HOLD, .command = "EVALSHA"});
+    TEST_CHECK(pthread_create(&thread, NULL, take_one_main, &sides) == 0);
+    assert_true(TEST_EVENTUALLY(test_server_int(sides.fleet.servers[2], "EXISTS a") == 1, 5000));
+    test_server_restart(sides.fleet.servers[2], false);
+    rival_start(&sides);
+    proxy_hold_requests(sides.views[0].proxies[0], false);
+    TEST_CHECK(pthread_join(thread, NULL) == 0);
+    let_it_try(&sides);
+    /* whether it was told that it has it or not: soon it knows that it has not */
+    assert_true(TEST_EVENTUALLY(!rlock_is_valid_as(sides.one.lock, OWNER), 5000));
+    (void)rlock_unlock_as(sides.one.lock, OWNER);
+    sides_close(&sides);
+    assert_int_equal(sides.rival.both, 0);
+}
+
+static void forget_log(struct crew *crew)
+{
+    (void)pthread_mutex_lock(&crew->mutex);
+    crew->log[0] = '\0';
+    (void)pthread_mutex_unlock(&crew->mutex);
+}
+
+static void one_after_the_other_they_end_it_with_the_majority(void **state)
+{
+    struct sides sides;
+
+    (void)state;
+    sides_open(&sides, ALL, ALL, false, lease_ms(), lease_ms());
+    assert_code(take_one(&sides, 20000), 0);
+    while (!TEST_EVENTUALLY(fleet_holding(&sides.fleet, "a") == 5, 200)) {
+        assert_code(rlock_unlock_as(sides.one.lock, OWNER), 0);
+        assert_code(take_one(&sides, 20000), 0);
+    }
+    rival_start(&sides);
+    for (size_t i = 0; i < 3; i++) {
+        assert_true(rlock_is_valid_as(sides.one.lock, OWNER));
+        assert_int_equal(crew_losses(&sides.one), 0);
+        forget_log(&sides.one);
+        test_server_restart(sides.fleet.servers[i], false);
+        assert_true(TEST_EVENTUALLY(crew_logged(&sides.one, "server restarted"), 5000));
+        let_it_try(&sides);
+    }
+    assert_lost_by_restart(&sides);
+    sides_close(&sides);
+    assert_int_equal(sides.rival.both, 0);
+}
+
+/* ---- Servers whose clock was set ---- */
+
+/* What the second one is told of server 2 from here on. */
+static void tell_second(const struct sides *sides, const char *info)
+{
+    char reply[256];
+
+    test_text(reply, sizeof(reply), "$%zu\r\n%s\r\n", strlen(info), info);
+    (void)proxy_add(sides->views[1].proxies[2], &(struct proxy_rule){.act = PROXY_REPLACE_REPLY,
+                                                                     .command = "INFO",
+                                                                     .times = PROXY_ALWAYS,
+                                                                     .bytes = reply,
+                                                                     .len = strlen(reply)});
+}
+
+/* The first one holds, and does not hear that server 2 restarts; the second one is told a lie. */
+static void it_counts_for_nobody(unsigned int second, const char *info)
+{
+    struct sides sides;
+
+    sides_open(&sides, FIRST, second, false, lease_ms(), lease_ms());
+    assert_code(take_one(&sides, 20000), 0);
+    while (!TEST_EVENTUALLY(fleet_holding(&sides.fleet, "a") == 3, 200)) {
+        assert_code(rlock_unlock_as(sides.one.lock, OWNER), 0);
+        assert_code(take_one(&sides, 20000), 0);
+    }
+    rival_start(&sides);
+    let_it_try(&sides);
+    tell_second(&sides, info);
+    fleet_reach_only(&sides.views[0], FIRST & ~4U);
+    test_server_restart(sides.fleet.servers[2], false);
+    fleet_reach_only(&sides.views[1], SECOND);
+    assert_true(TEST_EVENTUALLY(!rlock_is_valid_as(sides.one.lock, OWNER), 5000));
+    (void)rlock_unlock_as(sides.one.lock, OWNER);
+    sides_close(&sides);
+    assert_int_equal(sides.rival.both, 0);
+}
+
+static void set_back_it_has_just_started(void **state)
+{
+    (void)state;
+    it_counts_for_nobody(SECOND & ~4U,
+                         "# Server\r\nrun_id:0123456789abcdef\r\nuptime_in_seconds:-3600\r\n");
+}
+
+static void set_forward_it_deceives_nobody_who_saw_it_before(void **state)
+{
+    (void)state;
+    it_counts_for_nobody(SECOND,
+                         "# Server\r\nrun_id:0123456789abcdef\r\nuptime_in_seconds:3600\r\n");
+}
+
+static void that_a_server_does_not_tell_its_age_is_logged_once(void **state)
+{
+    const char *const text = "does not tell since when it runs";
+    struct sides sides;
+
+    (void)state;
+    sides_open(&sides, FIRST, ALL, false, lease_ms(), lease_ms());
+    tell_second(&sides, "# Server\r\n");
+    fleet_reach_only(&sides.views[1], 0);
+    fleet_reach_only(&sides.views[1], ALL);
+    for (int i = 0; i < 3; i++) {
+        assert_code(rlock_lock_with(sides.two.lock, RLOCK_TAKE(.wait_ms = 20000), NULL), 0);
+        assert_code(rlock_unlock(sides.two.lock), 0);
+    }
+    assert_true(TEST_EVENTUALLY(crew_logged(&sides.two, text), 5000));
+    assert_null(strstr(strstr(sides.two.log, text) + 1, text));
+    rival_start(&sides);
+    sides_close(&sides);
+}
+
+/* ---- Restarts that keep the data ---- */
+
+static bool is_renewed_since(struct test_server *server, long long *inout_ttl)
+{
+    const long long last = *inout_ttl;
+
+    *inout_ttl = test_server_int(server, "PTTL a");
+    return *inout_ttl > last;
+}
+
+static void with_its_data_it_may_restart_at_any_time(void **state)
+{
+    struct sides sides;
+
+    (void)state;
+    sides_open(&sides, FIRST, SECOND, true, 3 * lease_ms(), OFF);
+    assert_code(take_one(&sides, 20000), 0);
+    rival_start(&sides);
+    for (size_t i = 3; i-- > 0;) {
+        long long ttl;
+
+        test_server_restart(sides.fleet.servers[i], true);
+        ttl = test_server_int(sides.fleet.servers[i], "PTTL a");
+        let_it_try(&sides);
+        assert_true(TEST_EVENTUALLY(is_renewed_since(sides.fleet.servers[i], &ttl), 5000));
+        assert_true(rlock_is_valid_as(sides.one.lock, OWNER));
+    }
+    assert_int_equal(sides.rival.grants, 0);
+    assert_int_equal(crew_losses(&sides.one), 0);
+    assert_code(rlock_unlock_as(sides.one.lock, OWNER), 0);
+    sides_close(&sides);
+}
+
+/* Nobody can tell that it kept them. */
+static void with_its_data_it_is_out_for_its_time_all_the_same(void **state)
+{
+    struct sides sides;
+
+    (void)state;
+    sides_open(&sides, FIRST, SECOND, true, lease_ms(), lease_ms());
+    assert_code(take_one(&sides, 20000), 0);
+    rival_start(&sides);
+    test_server_restart(sides.fleet.servers[2], true);
+    let_it_try(&sides);
+    assert_lost_by_restart(&sides);
+    sides_close(&sides);
+    assert_int_equal(sides.rival.both, 0);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(after_the_grant_it_helps_nobody),
+        cmocka_unit_test(without_delayed_restarts_both_believe),
+        cmocka_unit_test(before_the_grant_it_counts_for_nobody),
+        cmocka_unit_test(late_in_a_second_it_counts_for_nobody),
+        cmocka_unit_test(during_an_acquisition_it_helps_nobody),
+        cmocka_unit_test(one_after_the_other_they_end_it_with_the_majority),
+        cmocka_unit_test(set_back_it_has_just_started),
+        cmocka_unit_test(set_forward_it_deceives_nobody_who_saw_it_before),
+        cmocka_unit_test(that_a_server_does_not_tell_its_age_is_logged_once),
+        cmocka_unit_test(with_its_data_it_may_restart_at_any_time),
+        cmocka_unit_test(with_its_data_it_is_out_for_its_time_all_the_same),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests_name("redlock_restart", tests, NULL, NULL);
+}
