@@ -84,6 +84,14 @@ static void on_restart(struct rlock__timer *timer, int64_t now)
     world->server_down = false;
 }
 
+/* The counter of tokens is gone: the clock goes on where it stood, unless that was set back. */
+static void forget_token(struct sim_world *world, unsigned key)
+{
+    uint64_t back = (uint64_t)-world->clock_offset, *last = &world->last_token[key];
+
+    *last -= back < *last ? back : *last;
+}
+
 static void restart_server(struct sim_world *world)
 {
     bool keep = sim_chance(world, 500);
@@ -98,6 +106,9 @@ static void restart_server(struct sim_world *world)
     if (!keep) {
         sim_foreign_gone(world, NULL);
         sim_doom(world, -1);
+        for (unsigned key = 0; key < SIM_KEYS; key++) {
+            forget_token(world, key);
+        }
     }
     sim_check_server(world);
     world->restart.fire = on_restart;
@@ -129,7 +140,8 @@ static void delete_key(struct sim_world *world)
     char token[64];
 
     (void)snprintf(token, sizeof(token), "redisson_lock_token:{%s}", world->keys[key]);
-    if (sim_chance(world, 500)) { /* a token that is gone is not missed: the clock goes on */
+    if (sim_chance(world, 500)) {
+        forget_token(world, key);
         sim_by_hand(world, (const char *const[]){"DEL", token, NULL});
         sim_doom_calls(world, key);
         return;
