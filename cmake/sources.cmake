@@ -85,6 +85,10 @@ set(RLOCK_LUA
     lua/fair/release.lua
     lua/fenced/acquire.lua
     lua/multi/acquire.lua
+    lua/parts/holder.lua
+    lua/parts/lower.lua
+    lua/parts/raise.lua
+    lua/parts/undo.lua
     lua/plain/acquire.lua
     lua/plain/force.lua
     lua/plain/inspect.lua

@@ -12,36 +12,14 @@ if redis.call('exists', key) == 0 then
   if lease == 0 then
     return {1}
   end
+  local undo = include 'parts/undo'
   redis.call('hset', key, owner, 1)
-  -- a lock without an end would be worse than none: undo it where the server does not permit the lease
-  local leased = redis.pcall('pexpire', key, lease)
-  if type(leased) == 'table' and leased.err then
-    redis.pcall('hdel', key, owner)
-    return leased
-  end
-  return {1}
+  return undo(redis.pcall('pexpire', key, lease), key, owner) or {1}
 end
-local held = redis.call('hget', key, owner)
-local ttl = redis.call('pttl', key)
-if held then
-  if lease == 0 then
-    return {1}
-  end
-  redis.call('pexpire', key, math.max(ttl, lease))
-  if tonumber(held) < count then
-    redis.call('hset', key, owner, count)
-  end
-  return {1}
+local raise, holder_of = include 'parts/raise', include 'parts/holder'
+local reply, ttl = raise(key, owner, lease, count)
+if reply then
+  return reply
 end
-if count > 1 then
-  return {-1, 1}
-end
--- a lock has one field, its owner, or a mode besides; what else is under the key may be large
-local size, mode, holder = redis.call('hlen', key), redis.call('hget', key, 'mode'), ''
-for _, field in ipairs(size <= 16 and redis.call('hkeys', key) or {}) do
-  holder = #field <= 128 and string.find(field, ':%d') and field or holder
-end
-if mode ~= 'read' and mode ~= 'write' and (size > 1 or holder == '') then
-  return {err = 'WRONGTYPE the hash under this key is no lock'}
-end
-return {0, ttl, holder}
+local holder, wrong = holder_of(key, redis.call('hlen', key))
+return wrong or {0, ttl, holder}
