@@ -189,8 +189,8 @@ if free and count == 1 and (not head or head == owner) then
     redis.call('del', scores, notes)
   end
   local undo = include 'parts/undo'
-  redis.call('hset', key, owner, 1)
-  return undo(redis.pcall('pexpire', key, lease), key, owner) or {1}
+  redis.call('hset', key, owner, '1')
+  return undo(redis.pcall('pexpire', key, ARGV[2]), key, owner) or {1}
 end
 
 local function count_peers(n)

@@ -19,15 +19,16 @@ if redis.call('exists', key) == 0 then
   local now = redis.call('time')
   local token = math.max(last + 1, tonumber(now[1]) * 1000000 + tonumber(now[2]))
   local undo = include 'parts/undo'
-  redis.call('hset', key, owner, 1)
-  return undo(redis.pcall('pexpire', key, lease), key, owner)
+  redis.call('hset', key, owner, '1')
+  return undo(redis.pcall('pexpire', key, ARGV[2]), key, owner)
     or undo(redis.pcall('set', KEYS[2], string.format('%.0f', token)), key, owner) or {1, token}
 end
-local raise, holder_of = include 'parts/raise', include 'parts/holder'
+local raise = include 'parts/raise'
 local reply, ttl = raise(key, owner, lease, count)
 if reply then
   reply[2] = reply[2] or last
   return reply
 end
+local holder_of = include 'parts/holder'
 local holder, wrong = holder_of(key, redis.call('hlen', key))
 return wrong or {0, ttl, holder}

@@ -50,11 +50,11 @@ if lease == 0 then
   return {1}
 end
 if mode then
-  redis.call('hset', key, owner, 1)
+  redis.call('hset', key, owner, '1')
 else
-  redis.call('hset', key, 'mode', 'read', owner, 1)
+  redis.call('hset', key, 'mode', 'read', owner, '1')
 end
 local undo = include 'parts/undo'
 local besides = mode and owner or 'mode' -- the mode goes too, where it came with this hold
 return undo(redis.pcall('pexpire', key, math.max(ttl, lease)), key, owner, besides)
-  or undo(redis.pcall('set', level .. 1, 1, 'px', lease), key, owner, besides) or {1}
+  or undo(redis.pcall('set', level .. '1', '1', 'px', ARGV[2]), key, owner, besides) or {1}

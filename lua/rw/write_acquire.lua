@@ -46,9 +46,9 @@ end
 if mode then
   redis.call('del', key)
 end
-redis.call('hset', key, 'mode', 'write', owner, 1)
+redis.call('hset', key, 'mode', 'write', owner, '1')
 local undo = include 'parts/undo'
-local refused = undo(redis.pcall('pexpire', key, lease), key, 'mode', owner)
+local refused = undo(redis.pcall('pexpire', key, ARGV[2]), key, 'mode', owner)
 if refused then
   return refused
 end
