@@ -85,6 +85,14 @@ set(RLOCK_LUA
     lua/fair/release.lua
     lua/fenced/acquire.lua
     lua/multi/acquire.lua
+    lua/parts/holder.lua
+    lua/parts/holds.lua
+    lua/parts/living.lua
+    lua/parts/longest.lua
+    lua/parts/lower.lua
+    lua/parts/raise.lua
+    lua/parts/undo.lua
+    lua/parts/writer.lua
     lua/plain/acquire.lua
     lua/plain/force.lua
     lua/plain/inspect.lua
