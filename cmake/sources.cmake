@@ -2,6 +2,7 @@
 set(RLOCK_SOURCES
     src/base/bytes.c
     src/base/error.c
+    src/base/table.c
     src/base/timer.c
     src/client/ask.c
     src/client/diagnose.c
