@@ -139,9 +139,7 @@ void rlock__acquire_note(struct rlock__call *call, const struct rlock__request *
     call->request = NULL;
     call->sent_at = request->t0;
     call->gen = request->gen;
-    if (request->lost_gen != 0) {
-        rlock__copies_add(&call->lost, call->link, request->lost_gen);
-    }
+    rlock__copies_add_lost(&call->lost, call->link, request->lost_gen);
 }
 
 void rlock__acquire_heard(struct rlock__call *call, const struct rlock__reply *reply, int64_t t0,
@@ -239,12 +237,13 @@ void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
                              .other = other_hold(call, other),
                              .hint = call->hint};
 
+    call->link = link;
     if (call->channel != NULL && call->channel->server != link->server) {
-        rlock__channel_leave(call); /* it will be announced elsewhere */
+        rlock__channel_leave(call); /* releases are announced elsewhere now */
+        (void)rlock__channel_join(call);
     }
     ask.waits = call->channel != NULL;
     call->spec->ops->acquire(call->spec, &ask, ret_cmd);
-    call->link = link;
     rlock__copies_fence(&call->lost);
     call->request = request;
     call->step = RLOCK__ASKING;

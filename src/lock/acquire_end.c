@@ -14,7 +14,7 @@ struct rlock__copies rlock__acquire_copies(const struct rlock__call *call)
 {
     struct rlock__copies copies = call->lost;
 
-    rlock__copies_add(&copies, call->link, call->gen);
+    rlock__copies_add_sent(&copies, call->link, call->gen);
     return copies;
 }
 

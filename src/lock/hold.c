@@ -236,7 +236,7 @@ void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_
     if (hold->state != RLOCK__HOLD_HELD) {
         return;
     }
-    rlock__copies_add(&copies, hold->link, hold->link->pipeline.gen);
+    rlock__copies_add_sent(&copies, hold->link, hold->link->pipeline.gen);
     hold->state = RLOCK__HOLD_LOST;
     rlock__hold_unnumber(hold);
     hold->reason = reason;

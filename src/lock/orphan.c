@@ -68,7 +68,7 @@ static struct rlock__link *elsewhere(const struct rlock__orphan *orphan,
         struct rlock__link *link = orphan->copies.open[i].link;
 
         if (link != route && link->pipeline.up &&
-            link->pipeline.gen == orphan->copies.open[i].gen) {
+            link->pipeline.gen == orphan->copies.open[i].sent) {
             return link;
         }
     }

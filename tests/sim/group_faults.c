@@ -27,7 +27,7 @@ static unsigned number_of(const struct sim_groups *all, const struct sim_world *
 static void break_link(struct sim_groups *all)
 {
     struct sim_client *client = any_client(all);
-    struct sim_link *link = sim_chance(sim_home(all), 700) ? &client->link : &client->sub;
+    struct sim_link *link = sim_chance(sim_home(all), 700) ? &client->links[0] : &client->subs[0];
 
     if (link->state == SIM_UP && !sim_is_paused(client)) {
         sim_link_break(client, link, "cut");
@@ -59,8 +59,8 @@ static void mute_link(struct sim_groups *all)
 {
     struct sim_client *client = any_client(all);
 
-    if (client->link.state == SIM_UP && !sim_is_paused(client)) {
-        client->link.conn->mute = true;
+    if (client->links[0].state == SIM_UP && !sim_is_paused(client)) {
+        client->links[0].conn->mute = true;
         sim_trace(client->world, "process %u: its link to server %u goes silent", client->index,
                   number_of(all, client->world));
     }

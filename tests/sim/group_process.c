@@ -162,7 +162,7 @@ static struct sim_client *client_new(struct sim_process *process, unsigned serve
     client->core.prefix = rlock__bytes("", 0);
     client->core.unref = on_unref;
     client->core.log_level = world->trace ? RLOCK_LOG_DEBUG : 0;
-    alone_init(&client->core, &client->server, addresses[server]);
+    sim_wire_core(client, addresses[server]);
     for (unsigned i = 0; i < config->n_keys; i++) {
         client->specs[0][i] = rlock__spec_new(&client->core, process->all->kinds[server][i],
                                               rlock__bytes_of(world->keys[i]), NULL);
@@ -181,8 +181,7 @@ static void client_free(struct sim_client *client)
     struct rlock__timers *timers = &client->world->timers;
 
     rlock__timer_unset(timers, &client->tick);
-    rlock__timer_unset(timers, &client->link.timer);
-    rlock__timer_unset(timers, &client->sub.timer);
+    sim_wire_end(client);
     rlock__core_fini(&client->core);
     for (unsigned i = 0; i < SIM_KEYS; i++) {
         (void)rlock__spec_unref(client->specs[0][i]);
@@ -282,8 +281,7 @@ void sim_process_kill(struct sim_process *process)
     struct rlock__timers *timers = &sim_home(all)->timers;
 
     for (unsigned i = 0; i < all->config.n_servers; i++) {
-        sim_link_break(process->clients[i], &process->clients[i]->link, NULL);
-        sim_link_break(process->clients[i], &process->clients[i]->sub, NULL);
+        sim_wire_end(process->clients[i]);
     }
     forget_calls(process); /* which may wake an owner */
     for (unsigned i = 0; i < SIM_OWNERS; i++) {

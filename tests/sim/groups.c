@@ -129,6 +129,7 @@ static void open_server(struct sim_groups *all, unsigned i, uint64_t seed)
     world->config.delay_max = config->delay_max;
     world->config.lease = config->lease;
     world->config.faults = config->faults;
+    world->config.n_nodes = world->config.n_links = 1;
     world->config.drop_messages = config->faults != 0 ? (unsigned)sim_random(home, 30) : 0;
     for (unsigned key = 0; key < SIM_KEYS; key++) {
         (void)snprintf(world->keys[key], sizeof(world->keys[key]), "lock-%u", key);
