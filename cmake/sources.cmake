@@ -2,6 +2,7 @@
 set(RLOCK_SOURCES
     src/base/bytes.c
     src/base/error.c
+    src/base/table.c
     src/base/timer.c
     src/client/ask.c
     src/client/diagnose.c
@@ -22,6 +23,7 @@ set(RLOCK_SOURCES
     src/drive/cancel.c
     src/drive/dispatch.c
     src/drive/drive.c
+    src/drive/home.c
     src/drive/service.c
     src/drive/turn.c
     src/drive/twins.c
@@ -54,9 +56,11 @@ set(RLOCK_SOURCES
     src/lock/table.c
     src/lock/team.c
     src/multi/action.c
+    src/multi/claim.c
     src/multi/effort.c
     src/multi/group.c
     src/multi/group_spec.c
+    src/multi/home.c
     src/multi/member.c
     src/multi/multi.c
     src/net/conn.c

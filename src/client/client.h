@@ -37,5 +37,9 @@ void rlock__thread_add(struct rlock__claim *claim);
 const struct rlock__claim *rlock__thread_find(const struct rlock__spec *spec, unsigned hash);
 void rlock__thread_forget(const struct rlock__spec *spec);
 void rlock__thread_forget_closed(void);
+/* The same of locks made of locks. */
+void rlock__thread_add_group(struct rlock__group_claim *claim);
+const struct rlock__group_claim *rlock__thread_find_group(const struct rlock__group_spec *spec);
+void rlock__thread_forget_group(const struct rlock__group_spec *spec);
 
 #endif

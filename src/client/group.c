@@ -11,6 +11,7 @@
 #include "client/single.h"
 #include "drive/turn.h"
 #include "lock/internal.h"
+#include "multi/claim.h"
 
 static const struct rlock__group_lock *handle_of(const struct rlock *lock)
 {
@@ -43,7 +44,7 @@ static void note_results(const struct rlock *lock, const struct rlock__group *gr
 
 /* One effort on a group whose turn it is: with the mutex held, but while it is driven. */
 static int run_on(const struct rlock *lock, struct rlock__group *group,
-                  const struct rlock__turn *turn, const struct rlock__effort *effort, int fd,
+                  const struct rlock__turn *turn, const struct rlock__effort *effort,
                   struct rlock_grant *ret_grant)
 {
     int64_t now = rlock__now_us();
@@ -56,9 +57,9 @@ static int run_on(const struct rlock *lock, struct rlock__group *group,
         rest.wait_us = rest.wait_us > 0 ? rlock__max(turn->deadline - now, 1) : rest.wait_us;
         rlock__group_take(group, &rest, now);
     }
-    rlock__groups_unlock();
-    rlock__turn_drive(group, fd, turn->cancel);
-    rlock__groups_lock();
+    rlock__groups_unlock(turn->spec);
+    rlock__turn_drive(group, turn);
+    rlock__groups_lock(turn->spec);
     if (ret_grant != NULL) {
         now = rlock__now_us();
         ret_grant->lease_ms = group->lease_granted_us / RLOCK__MS;
@@ -69,31 +70,40 @@ static int run_on(const struct rlock *lock, struct rlock__group *group,
 }
 
 /* Runs one effort, NULL an unlock. ret_grant: NULL not wanted. */
-static int run(const struct rlock *lock, const struct rlock__turn *turn,
+static int run(const struct rlock *lock, struct rlock__turn *turn,
                const struct rlock__effort *effort, struct rlock_grant *ret_grant)
 {
-    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct rlock__group_claim *claim = NULL;
     struct rlock__group *group = NULL;
     char detail[RLOCK__DETAIL_SIZE];
     int code;
 
-    if (fd < 0) {
+    turn->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (turn->fd < 0) {
         return rlock__fail(RLOCK_ERESOURCE, "no file descriptor to wait with");
     }
-    rlock__groups_lock();
+    rlock__groups_lock(turn->spec);
     code = rlock__turn_begin(turn, &group);
     if (code == 0) {
-        code = run_on(lock, group, turn, effort, fd, ret_grant);
+        code = run_on(lock, group, turn, effort, ret_grant);
         (void)snprintf(detail, sizeof(detail), "%s", group->detail);
+        if (code == 0 && effort != NULL && !turn->owner.given) {
+            claim = rlock__group_claim_ref(group->claim);
+        }
         rlock__turn_end(group);
     } else {
+        rlock__groups_unlock(turn->spec);
         if (code == RLOCK_ETIMEDOUT && effort != NULL && effort->wait_us == 0) {
             code = RLOCK_EBUSY;
         }
         (void)snprintf(detail, sizeof(detail), "lock %s: %s", lock->name.at, rlock_strerror(code));
     }
-    rlock__groups_unlock();
-    (void)close(fd);
+    (void)close(turn->fd);
+    if (claim != NULL) {
+        rlock__thread_add_group(claim);
+    } else if (effort == NULL) {
+        rlock__thread_forget_group(turn->spec);
+    }
     return code == 0 ? 0 : rlock__fail(code, "%s", detail);
 }
 
@@ -163,36 +173,44 @@ static int leave(const struct rlock *lock, struct rlock__owner owner)
 
 /* ---- What is known without asking ---- */
 
-/* Of an owner; NULL nothing. With the mutex held. */
-static const struct rlock__group *find(const struct rlock *lock, uint64_t id)
+/* Of an owner that was given by id. */
+static int64_t look_up(const struct rlock *lock, uint64_t id, uint32_t *ret_count)
 {
-    struct rlock__owner owner = {.id = id != 0 ? id : rlock__thread_number(), .given = id != 0};
+    const struct rlock__group_spec *spec = spec_of(lock);
+    const struct rlock__group *group;
+    int64_t until;
 
-    return owner.id != 0 ? rlock__group_find(spec_of(lock), owner) : NULL;
+    rlock__groups_lock(spec);
+    group = rlock__group_find(spec, (struct rlock__owner){.id = id, .given = true});
+    until = group != NULL ? rlock__group_valid_until(group) : 0;
+    *ret_count = group != NULL && !group->lost ? group->count : 0;
+    rlock__groups_unlock(spec);
+    return until;
 }
 
 static int64_t valid_until(const struct rlock *lock, uint64_t owner)
 {
-    const struct rlock__group *group;
-    int64_t until;
+    const struct rlock__group_claim *claim;
+    uint32_t count;
 
-    rlock__groups_lock();
-    group = find(lock, owner);
-    until = group != NULL ? rlock__group_valid_until(group) : 0;
-    rlock__groups_unlock();
-    return until;
+    if (owner != 0) {
+        return look_up(lock, owner, &count);
+    }
+    claim = rlock__thread_find_group(spec_of(lock));
+    return claim != NULL ? rlock__group_claim_valid_until(claim) : 0;
 }
 
 static uint32_t hold_count(const struct rlock *lock, uint64_t owner)
 {
-    const struct rlock__group *group;
-    uint32_t count;
+    const struct rlock__group_claim *claim;
+    uint32_t count = 0;
 
-    rlock__groups_lock();
-    group = find(lock, owner);
-    count = group != NULL && !group->lost ? group->count : 0;
-    rlock__groups_unlock();
-    return count;
+    if (owner != 0) {
+        (void)look_up(lock, owner, &count);
+        return count;
+    }
+    claim = rlock__thread_find_group(spec_of(lock));
+    return claim != NULL ? atomic_load(&claim->count) : 0;
 }
 
 /* ---- Asking the servers ---- */
@@ -253,9 +271,9 @@ static int each_member(const struct rlock *lock, rlock__member_fn *fn, void *pay
     for (size_t i = 0; code == 0 && i < spec->n; i++) {
         struct rlock__result result;
 
-        rlock__groups_lock();
+        rlock__groups_lock(spec);
         result = handle_of(lock)->results[i];
-        rlock__groups_unlock();
+        rlock__groups_unlock(spec);
         code = fn(spec->members[i], &result, payload);
     }
     return code;

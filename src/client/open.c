@@ -48,6 +48,9 @@ void rlock__client_unref(struct rlock_client *client)
     (void)pthread_cond_destroy(&client->news);
     (void)pthread_mutex_destroy(&client->mutex);
     (void)pthread_mutex_destroy(&client->io.turn);
+    (void)pthread_mutex_destroy(&client->home_mutex);
+    rlock__table_fini(&client->home.groups);
+    rlock__table_fini(&client->home.members);
     free(client);
 }
 
@@ -80,6 +83,7 @@ static int init_identity(struct rlock_client *client)
         sizeof(client->core.random)) {
         return rlock__fail(RLOCK_ERESOURCE, "no random numbers");
     }
+    client->home.random = client->core.random | 1;
     uuid_generate_random(uuid);
     uuid[6] =
         (uuid[6] & 0x0f) | 0x80; /* version 8: fair locks know ours by that, Redisson's are 4 */
@@ -243,6 +247,7 @@ static struct rlock_client *alloc(void)
     client->fork_generation = rlock__fork_generation();
     (void)pthread_mutex_init(&client->mutex, NULL);
     (void)pthread_mutex_init(&client->io.turn, NULL);
+    (void)pthread_mutex_init(&client->home_mutex, NULL);
     (void)pthread_condattr_init(&attr);
     (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&client->news, &attr);

@@ -2,8 +2,8 @@
 /*
  * Drives the groups of multi-locks and RedLocks. The calling thread begins its members' calls in
  * their clients, keeps watch over all of those that nobody watches, and carries out the group's
- * actions; who completes a member's call, in whichever thread, tells the group under its one mutex.
- * That mutex is a leaf: it is taken with or without one client's mutex held, and nothing is taken
+ * actions; who completes a member's call, in whichever thread, tells the group under its home's
+ * mutex. That is a leaf: it is taken with or without one client's mutex held, and nothing is taken
  * under it.
  *
  * A call that completes when nobody drives its group any more is settled on the spot: what it
@@ -13,29 +13,21 @@
 
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <utlist.h>
 
 #include "base/clock.h"
 #include "lock/internal.h"
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects all groups */
-static pthread_cond_t idle; /* some group has no effort under way; waits by CLOCK_MONOTONIC */
-static struct rlock__group *groups;
-static uint64_t random_state;
-
-/* A thread that drives a group. */
-struct waiter {
-    struct rlock__group *group;
+/* A thread that drives a group, or waits for that. */
+struct rlock__waiter {
+    struct rlock__waiter *prev, *next; /* in the group's line */
+    bool has_turn;
     int fd;      /* rings when its group has changed while it sleeps */
-    bool asleep; /* protected by the mutex */
+    bool asleep; /* these are protected by the home's mutex */
     size_t n_kept;
     struct rlock_client *kept[RLOCK__MEMBERS_MAX]; /* those it keeps watch over */
     struct rlock__parker parker;
 };
-
-/* How often a thread that waits for another's effort looks whether it is cancelled. */
-#define TURN_US (20 * RLOCK__MS)
 
 static void finish(struct rlock__call *call);
 
@@ -43,7 +35,7 @@ static void finish(struct rlock__call *call);
 
 /* Begins and gives up members' calls, those of one client in one event and one write; waiter (NULL
  * none) keeps watch where nobody does. */
-static void carry_out(struct rlock__group_step *step, struct waiter *waiter)
+static void carry_out(struct rlock__group_step *step, struct rlock__waiter *waiter)
 {
     struct rlock__action *actions = step->actions;
 
@@ -70,32 +62,8 @@ static void carry_out(struct rlock__group_step *step, struct waiter *waiter)
     }
 }
 
-/* ---- Groups ---- */
-
-static void drop_if_over(struct rlock__group *group)
-{
-    if (group->users == 0 && rlock__group_is_over(group)) {
-        DL_DELETE(groups, group);
-        rlock__group_free(group);
-    }
-}
-
-struct rlock__group *rlock__group_find(const struct rlock__group_spec *spec,
-                                       struct rlock__owner owner)
-{
-    struct rlock__group *group;
-
-    DL_FOREACH(groups, group) {
-        if (group->owner.id == owner.id && group->owner.given == owner.given &&
-            rlock__group_spec_equal(group->spec, spec)) {
-            return group;
-        }
-    }
-    return NULL;
-}
-
-/* Whoever drives the group has something to do. */
-static void ring(struct waiter *waiter)
+/* The thread has something to do. */
+static void ring(struct rlock__waiter *waiter)
 {
     const uint64_t one = 1;
 
@@ -113,24 +81,22 @@ static void finish(struct rlock__call *call)
     struct rlock__action action = {0};
     bool acts = false;
 
-    (void)pthread_mutex_lock(&mutex);
+    rlock__groups_lock(group->spec);
     rlock__group_done(call, rlock__now_us());
     ring(group->waiter);
     if (group->waiter == NULL) {
         acts = rlock__action_take(member, &action);
     }
-    if (acts) {
-        group->users++;
+    if (!acts) {
+        rlock__groups_unlock_and_drop(group);
+        return;
     }
-    drop_if_over(group);
-    (void)pthread_mutex_unlock(&mutex);
-    if (acts) {
-        rlock__action_carry_out(&action, rlock__now_us());
-        (void)pthread_mutex_lock(&mutex);
-        group->users--;
-        drop_if_over(group);
-        (void)pthread_mutex_unlock(&mutex);
-    }
+    group->users++;
+    rlock__groups_unlock(group->spec);
+    rlock__action_carry_out(&action, rlock__now_us());
+    rlock__groups_lock(group->spec);
+    group->users--;
+    rlock__groups_unlock_and_drop(group);
 }
 
 /* Who reports a group's loss: the first member's client, or another while that one is closed, or
@@ -168,7 +134,8 @@ static void report(const struct rlock__group_spec *spec, struct rlock__loss *los
 
 /* Sleeps until the group or a watched client has something to do. cancel: NULL none, or the group
  * knows that it was fired. */
-static void sleep_once(struct waiter *waiter, int64_t until, const struct rlock_cancel *cancel)
+static void sleep_once(struct rlock__waiter *waiter, const struct rlock__group_spec *spec,
+                       int64_t until, const struct rlock_cancel *cancel)
 {
     struct pollfd fds[2 * RLOCK__MEMBERS_MAX + 2];
     int64_t untils[RLOCK__MEMBERS_MAX];
@@ -184,9 +151,9 @@ static void sleep_once(struct waiter *waiter, int64_t until, const struct rlock_
     if (cancel != NULL) {
         fds[1].fd = rlock__cancel_fd(cancel);
     }
-    (void)pthread_mutex_lock(&mutex);
+    rlock__groups_lock(spec);
     asleep = waiter->asleep;
-    (void)pthread_mutex_unlock(&mutex);
+    rlock__groups_unlock(spec);
     if (asleep) {
         (void)poll(fds, 2 + 2 * waiter->n_kept, rlock__timeout_ms(until, rlock__now_us()));
     }
@@ -198,15 +165,15 @@ static void sleep_once(struct waiter *waiter, int64_t until, const struct rlock_
     }
 }
 
-void rlock__turn_drive(struct rlock__group *group, int fd, const struct rlock_cancel *cancel)
+void rlock__turn_drive(struct rlock__group *group, const struct rlock__turn *turn)
 {
-    struct waiter all = {.group = group, .fd = fd}, *waiter = &all;
+    struct rlock__waiter all = {.fd = turn->fd}, *waiter = &all;
     struct rlock__group_step step = {.complete = false};
     bool fired;
 
     while (!step.complete) {
-        (void)pthread_mutex_lock(&mutex);
-        fired = cancel != NULL && rlock__cancel_is_fired(cancel);
+        rlock__groups_lock(group->spec);
+        fired = turn->cancel != NULL && rlock__cancel_is_fired(turn->cancel);
         if (fired) {
             rlock__group_cancel(group, rlock__now_us());
         }
@@ -215,11 +182,11 @@ void rlock__turn_drive(struct rlock__group *group, int fd, const struct rlock_ca
         rlock__group_step(group, rlock__now_us(), &step);
         group->waiter = step.complete ? NULL : waiter;
         waiter->asleep = !step.complete && step.n == 0;
-        (void)pthread_mutex_unlock(&mutex);
+        rlock__groups_unlock(group->spec);
         report(group->spec, step.loss, NULL);
         carry_out(&step, waiter);
         if (!step.complete && step.n == 0) {
-            sleep_once(waiter, step.timer_at, fired ? NULL : cancel);
+            sleep_once(waiter, group->spec, step.timer_at, fired ? NULL : turn->cancel);
         }
     }
     while (waiter->n_kept > 0) {
@@ -233,34 +200,56 @@ void rlock__turn_drive(struct rlock__group *group, int fd, const struct rlock_ca
 
 /* ---- Turns ---- */
 
-void rlock__groups_lock(void)
+/* Gives the turn to the next thread that waits for it. */
+static void give(struct rlock__group *group)
 {
-    (void)pthread_mutex_lock(&mutex);
+    struct rlock__waiter *first = group->line;
+
+    group->busy = first != NULL;
+    if (first != NULL) {
+        DL_DELETE(group->line, first);
+        first->has_turn = true;
+        ring(first);
+    }
 }
 
-void rlock__groups_unlock(void)
+/* Waits until the group is this thread's turn: another one's effort on the same owner's hold is
+ * under way. */
+static int wait_for_turn(struct rlock__group *group, const struct rlock__turn *turn)
 {
-    (void)pthread_mutex_unlock(&mutex);
+    struct rlock__waiter me = {.fd = turn->fd}, *waiter = &me;
+    bool cancelled = false, late = false;
+
+    DL_APPEND(group->line, waiter);
+    while (!waiter->has_turn && !cancelled && !late) {
+        waiter->asleep = true;
+        rlock__groups_unlock(group->spec);
+        cancelled = turn->cancel != NULL && rlock__cancel_is_fired(turn->cancel);
+        late = rlock__now_us() >= turn->deadline;
+        if (!cancelled && !late) {
+            sleep_once(waiter, group->spec, turn->deadline, turn->cancel);
+        }
+        rlock__groups_lock(group->spec);
+    }
+    if (waiter->has_turn) {
+        return 0;
+    }
+    DL_DELETE(group->line, waiter);
+    return cancelled ? RLOCK_ECANCELED : RLOCK_ETIMEDOUT;
 }
 
-/* Waits a little for another thread's effort on the same owner's hold. */
-static int wait_for_turn(const struct rlock__turn *turn)
+/* A group whose turn is the calling thread's. */
+static struct rlock__group *begin_new(const struct rlock__turn *turn)
 {
-    int64_t now = rlock__now_us(), until;
-    struct timespec ts;
+    struct rlock__group *group =
+        rlock__group_new(turn->spec, turn->owner, finish, &rlock__home_of(turn->spec)->home.random);
 
-    if (turn->cancel != NULL && rlock__cancel_is_fired(turn->cancel)) {
-        return RLOCK_ECANCELED;
+    if (group != NULL) {
+        group->users = 1;
+        group->busy = true;
+        rlock__group_move_in(group);
     }
-    if (now >= turn->deadline) {
-        return RLOCK_ETIMEDOUT;
-    }
-    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
-    until = rlock__min(turn->deadline - now, TURN_US) + ts.tv_nsec / 1000;
-    ts.tv_sec += until / RLOCK__SECOND;
-    ts.tv_nsec = (long)(until % RLOCK__SECOND) * 1000;
-    (void)pthread_cond_timedwait(&idle, &mutex, &ts);
-    return 0;
+    return group;
 }
 
 int rlock__turn_begin(const struct rlock__turn *turn, struct rlock__group **ret_group)
@@ -269,21 +258,14 @@ int rlock__turn_begin(const struct rlock__turn *turn, struct rlock__group **ret_
     int code = 0;
 
     if (group == NULL) {
-        if (random_state == 0) { /* jitter: whatever it gives will do */
-            (void)!getrandom(&random_state, sizeof(random_state), GRND_NONBLOCK);
-            random_state |= 1;
-        }
-        group = rlock__group_new(turn->spec, turn->owner, finish, &random_state);
-        if (group == NULL) {
-            return RLOCK_ENOMEM;
-        }
-        DL_APPEND(groups, group);
+        *ret_group = begin_new(turn);
+        return *ret_group != NULL ? 0 : RLOCK_ENOMEM;
     }
     group->users++;
-    while (group->busy && code == 0) {
-        code = wait_for_turn(turn);
+    if (group->busy) {
+        code = wait_for_turn(group, turn);
     }
-    if (code != 0) {
+    if (code != 0) { /* whoever has the turn uses it still */
         group->users--;
         return code;
     }
@@ -292,43 +274,28 @@ int rlock__turn_begin(const struct rlock__turn *turn, struct rlock__group **ret_
     return 0;
 }
 
-/* Carries out the actions that came since it was last driven, or by the loss of a member. With the
- * mutex held, and the group's turn. */
+/* Takes a step with what came since it was last driven, or by the loss of a member. With the mutex
+ * held, and the group's turn. */
 static void drain(struct rlock__group *group, struct rlock_client *closing)
 {
     struct rlock__group_step step;
 
     rlock__group_step(group, rlock__now_us(), &step);
-    (void)pthread_mutex_unlock(&mutex);
+    rlock__groups_unlock(group->spec);
     report(group->spec, step.loss, closing);
     carry_out(&step, NULL);
-    (void)pthread_mutex_lock(&mutex);
+    rlock__groups_lock(group->spec);
 }
 
 void rlock__turn_end(struct rlock__group *group)
 {
     drain(group, NULL);
-    group->busy = false;
+    give(group);
     group->users--;
-    drop_if_over(group);
-    (void)pthread_cond_broadcast(&idle);
+    rlock__groups_unlock_and_drop(group);
 }
 
 /* ---- Losses ---- */
-
-/* Whether a group has levels of the hold that was lost. */
-static bool is_hit(const struct rlock__group *group, const struct rlock__loss *loss)
-{
-    if (group->owner.id != loss->owner_id || group->owner.given != (loss->owner != 0)) {
-        return false;
-    }
-    for (size_t i = 0; i < group->spec->n; i++) {
-        if (group->members[i].levels > 0 && rlock__spec_equal(group->members[i].spec, loss->spec)) {
-            return true;
-        }
-    }
-    return false;
-}
 
 /* Lets a group give back its other members; if somebody has its turn, lets that one do it. */
 static void settle(struct rlock__group *group, struct rlock_client *closing)
@@ -340,83 +307,73 @@ static void settle(struct rlock__group *group, struct rlock_client *closing)
     group->busy = true;
     group->users++;
     drain(group, closing);
-    group->busy = false;
+    give(group);
     group->users--;
-    (void)pthread_cond_broadcast(&idle);
+}
+
+/* The members of groups that a loss concerns, each with a reference on its group. */
+static struct rlock__member *hits(struct rlock_client *client, const struct rlock__loss *loss)
+{
+    struct rlock__member *member = NULL, *first = NULL;
+
+    (void)pthread_mutex_lock(&client->home_mutex);
+    while ((member = rlock__home_hit(&client->home, loss, member)) != NULL) {
+        (void)atomic_fetch_add(&member->group->refs, 1);
+        member->next_hit = first;
+        first = member;
+    }
+    (void)pthread_mutex_unlock(&client->home_mutex);
+    return first;
 }
 
 bool rlock__groups_lost(const struct rlock__loss *loss)
 {
-    struct rlock__group *group, *after;
+    struct rlock_client *client = rlock__client_of(loss->spec->core);
+    struct rlock__member *member, *after;
 
     if (loss->kind != NULL) {
         return true;
     }
-    (void)pthread_mutex_lock(&mutex);
-    DL_FOREACH(groups, group) {
-        if (is_hit(group, loss)) {
+    for (member = hits(client, loss); member != NULL; member = after) {
+        struct rlock__group *group = member->group;
+
+        after = member->next_hit;
+        rlock__groups_lock(group->spec);
+        if (member->levels > 0) {
             rlock__group_member_lost(group, loss->reason, rlock__now_us());
         }
-    }
-    for (group = groups; group != NULL; group = after) {
         if (group->untold != NULL) {
-            settle(group, rlock__client_of(loss->spec->core));
+            settle(group, client);
         }
-        after = group->next;
-        drop_if_over(group);
+        rlock__groups_unlock_and_drop(group);
+        rlock__group_unref(group);
     }
-    (void)pthread_mutex_unlock(&mutex);
     return loss->own > 0;
 }
 
-void rlock__groups_thread_exit(uint64_t thread)
+void rlock__groups_thread_exit(const struct rlock__group_spec *spec, uint64_t thread)
 {
-    struct rlock__group *group, *after;
+    struct rlock__group *group;
 
-    (void)pthread_mutex_lock(&mutex);
-    for (group = groups; group != NULL; group = after) {
-        if (!group->owner.given && group->owner.id == thread) {
-            group->users++;
-            rlock__group_abandon(group, RLOCK_LOST_THREAD_EXITED);
-            (void)pthread_mutex_unlock(&mutex);
-            for (size_t i = 0; i < group->spec->n; i++) {
-                struct rlock_client *client = rlock__client_of(group->spec->members[i]->core);
-
-                rlock__enter(client);
-                rlock__core_thread_exit(&client->core, group->spec->members[i], thread,
-                                        rlock__now_us());
-                rlock__leave(client);
-                rlock__drive(client);
-            }
-            (void)pthread_mutex_lock(&mutex);
-            settle(group, NULL);
-            group->users--;
-        }
-        after = group->next;
-        drop_if_over(group);
-    }
-    (void)pthread_mutex_unlock(&mutex);
-}
-
-void rlock__groups_init(void)
-{
-    pthread_condattr_t attr;
-
-    (void)pthread_condattr_init(&attr);
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&idle, &attr);
-    (void)pthread_condattr_destroy(&attr);
-}
-
-void rlock__groups_fork(enum rlock__fork_stage stage)
-{
-    if (stage == RLOCK__BEFORE_FORK) {
-        (void)pthread_mutex_lock(&mutex);
+    rlock__groups_lock(spec);
+    group = rlock__group_find(spec, (struct rlock__owner){.id = thread});
+    if (group == NULL) {
+        rlock__groups_unlock(spec);
         return;
     }
-    if (stage == RLOCK__IN_CHILD) { /* what the parent's threads were doing is nobody's here */
-        groups = NULL;
-        rlock__groups_init();
+    group->users++;
+    rlock__group_abandon(group, RLOCK_LOST_THREAD_EXITED);
+    rlock__groups_unlock(spec);
+    for (size_t i = 0; i < spec->n; i++) {
+        struct rlock_client *client = rlock__client_of(spec->members[i]->core);
+
+        rlock__enter(client);
+        rlock__core_thread_exit(&client->core, spec->members[i], thread, rlock__now_us());
+        rlock__leave(client);
+        rlock__drive(client);
     }
-    (void)pthread_mutex_unlock(&mutex);
+    rlock__groups_lock(spec);
+    settle(group, NULL);
+    group->users--;
+    rlock__groups_unlock_and_drop(group);
 }

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "multi/claim.h"
 #include "multi/member.h"
 
 static void say(struct rlock__group *group, int code)
@@ -59,6 +60,7 @@ void rlock__group_taken(struct rlock__group *group, int64_t now)
     if (group->effort.lease_us == 0 && group->renewed_from == 0) {
         group->renewed_from = group->count;
     }
+    rlock__group_claim_show(group);
     seal(group);
     rlock__effort_end(group, 0);
     if (group->spec->ops->counts_alone) { /* what a level more was asked for is there */

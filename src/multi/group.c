@@ -9,6 +9,7 @@
 #include <utlist.h>
 
 #include "lock/internal.h"
+#include "multi/claim.h"
 #include "multi/effort.h"
 #include "multi/member.h"
 
@@ -66,6 +67,7 @@ void rlock__group_free(struct rlock__group *group)
         (void)rlock__claim_unref(group->members[i].claim);
     }
     (void)rlock__loss_free(group->loss);
+    (void)rlock__group_claim_unref(group->claim);
     (void)rlock__group_spec_unref(group->spec);
     free(group->team);
     free(group);
@@ -94,7 +96,17 @@ bool rlock__group_is_over(const struct rlock__group *group)
 
 int64_t rlock__group_valid_until(const struct rlock__group *group)
 {
-    return group->count == 0 || group->lost ? 0 : group->spec->ops->valid_until(group);
+    int64_t untils[RLOCK__MEMBERS_MAX];
+
+    if (group->count == 0 || group->lost) {
+        return 0;
+    }
+    for (size_t i = 0; i < group->spec->n; i++) {
+        const struct rlock__claim *claim = group->members[i].claim;
+
+        untils[i] = claim != NULL ? atomic_load(&claim->valid_until) : 0;
+    }
+    return group->spec->ops->valid_until(group->spec, untils);
 }
 
 int64_t rlock__group_random(const struct rlock__group *group, int64_t n)
@@ -120,6 +132,7 @@ static void lose(struct rlock__group *group, enum rlock_reason reason)
         DL_APPEND(group->untold, group->loss);
         group->loss = NULL;
     }
+    rlock__group_claim_show(group);
 }
 
 void rlock__group_take(struct rlock__group *group, const struct rlock__effort *effort, int64_t now)
@@ -131,12 +144,16 @@ void rlock__group_take(struct rlock__group *group, const struct rlock__effort *e
     if (group->loss == NULL) { /* reported, the last time */
         group->loss = loss_new(group->spec, group->owner);
     }
+    if (group->count == 0) { /* who has the last one may read it yet */
+        (void)rlock__group_claim_unref(group->claim);
+        group->claim = rlock__group_claim_new(group->spec);
+    }
     group->code = 0;
     group->detail[0] = '\0';
     group->rounds = 0;
     group->apart = group->team == NULL;
     group->deadline = effort->wait_us < 0 ? RLOCK__NEVER : rlock__later(now, wait);
-    if (group->loss == NULL) {
+    if (group->loss == NULL || group->claim == NULL) {
         rlock__effort_end(group, RLOCK_ENOMEM);
         return;
     }
@@ -175,6 +192,7 @@ static void drop_level(struct rlock__group *group)
 {
     group->count--;
     group->renewed_from = group->renewed_from > group->count ? 0 : group->renewed_from;
+    rlock__group_claim_show(group);
 }
 
 static void leave_lost(struct rlock__group *group)
@@ -182,6 +200,7 @@ static void leave_lost(struct rlock__group *group)
     drop_level(group);
     rlock__effort_end(group, RLOCK_ELOST); /* and gives back what is there still */
     group->lost = group->count > 0;
+    rlock__group_claim_show(group);
 }
 
 void rlock__group_leave(struct rlock__group *group, int64_t now)
@@ -231,6 +250,7 @@ void rlock__group_done(struct rlock__call *call, int64_t now)
         return;
     }
     rlock__member_done(member, now);
+    rlock__group_claim_show(group); /* it may be late, and join */
     switch (group->phase) {
     case RLOCK__GROUP_TAKING:
         if (!member->tried) { /* left over from an earlier effort */
@@ -313,6 +333,7 @@ void rlock__group_abandon(struct rlock__group *group, enum rlock_reason reason)
     }
     group->count = group->renewed_from = 0;
     group->lost = false;
+    rlock__group_claim_show(group);
     for (size_t i = 0; i < group->spec->n; i++) {
         struct rlock__member *member = &group->members[i];
 
@@ -334,6 +355,7 @@ void rlock__group_member_lost(struct rlock__group *group, enum rlock_reason reas
     if (reason == RLOCK_LOST_CLOSED) { /* nobody will unlock it */
         group->count = group->renewed_from = 0;
         group->lost = false;
+        rlock__group_claim_show(group);
     }
     if (group->phase == RLOCK__GROUP_IDLE || group->phase == RLOCK__GROUP_LEAVING) {
         rlock__group_shed(

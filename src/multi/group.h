@@ -12,12 +12,16 @@
 #ifndef RLOCK_MULTI_GROUP_H
 #define RLOCK_MULTI_GROUP_H
 
+#include "base/table.h"
 #include "lock/core.h"
 
 #define RLOCK__MEMBERS_MAX 64
 
 struct rlock__group;
+struct rlock__group_claim;
+struct rlock__group_spec;
 struct rlock__member;
+struct rlock__waiter;
 
 /* How a kind of group goes about it. Each runs under the mutex that protects the group. */
 struct rlock__group_ops {
@@ -38,8 +42,9 @@ struct rlock__group_ops {
     int64_t (*again_at)(struct rlock__group *group, int64_t now);
     /* One more level of a hold. */
     void (*nest)(struct rlock__group *group, int64_t now);
-    /* Until when the members that are held make the whole valid. */
-    int64_t (*valid_until)(const struct rlock__group *group);
+    /* Until when the whole is valid, from its members' validities; 0 of one that is not held.
+     * Without the mutex as well. */
+    int64_t (*valid_until)(const struct rlock__group_spec *spec, const int64_t *untils);
     /* Whether a release is done, and with which code; the members say how theirs went. */
     bool (*left)(const struct rlock__group *group, int *ret_code);
     /* Whether so many members without a known outcome leave that of the whole open. */
@@ -57,6 +62,7 @@ struct rlock__group_spec {
     struct rlock__spec *first; /* as they were given: its client speaks for the whole */
     int64_t max_lease_us;     /* RedLock: a server that started less than this ago does not count */
     struct rlock__bytes name; /* the members' names, with commas; a NUL behind it */
+    unsigned hash;            /* of the members */
     atomic_uint refs;
     struct rlock__spec *members[]; /* in canonical order */
 };
@@ -88,8 +94,10 @@ struct rlock__member {
     atomic_llong rtt;   /* its server's usual round trip as the call began; 0 unknown */
     /* how long the server had left its oldest request unanswered then; 0 none */
     atomic_llong silent;
-    struct rlock__call call, ear; /* ear: hears its channel between rounds */
-    struct rlock__claim *claim;   /* of its hold */
+    struct rlock__call call, ear;   /* ear: hears its channel between rounds */
+    struct rlock__claim *claim;     /* of its hold */
+    struct rlock__node node;        /* in its client's home */
+    struct rlock__member *next_hit; /* the driver's: of those that a loss concerns */
 };
 
 /* How it is to be taken. */
@@ -104,11 +112,12 @@ struct rlock__effort {
 struct rlock__group {
     struct rlock__group_spec *spec;
     struct rlock__owner owner;
-    uint32_t count;             /* levels that are held */
-    uint32_t renewed_from;      /* the lowest of them that is renewed; 0 none */
-    bool lost;                  /* for good, until as many unlocks */
-    struct rlock__loss *untold; /* its loss, to be reported: the driver takes it over */
-    struct rlock__loss *loss;   /* the next one */
+    uint32_t count;                   /* levels that are held */
+    uint32_t renewed_from;            /* the lowest of them that is renewed; 0 none */
+    bool lost;                        /* for good, until as many unlocks */
+    struct rlock__loss *untold;       /* its loss, to be reported: the driver takes it over */
+    struct rlock__loss *loss;         /* the next one */
+    struct rlock__group_claim *claim; /* of the hold, or the next one; NULL before the first */
     enum {
         RLOCK__GROUP_IDLE,
         RLOCK__GROUP_TAKING,
@@ -129,11 +138,15 @@ struct rlock__group {
     int code;
     int64_t lease_granted_us;
     char detail[RLOCK__DETAIL_SIZE];
+    struct rlock__node node; /* in its home */
     /* the driver's own */
     struct rlock__group *prev, *next;
+    atomic_uint refs;
     unsigned users;
-    bool busy; /* a thread has its turn */
-    void *waiter;
+    bool at_home;
+    bool busy;                  /* a thread has its turn */
+    struct rlock__waiter *line; /* who waits for that */
+    void *waiter;               /* who drives it */
     struct rlock__member members[];
 };
 

@@ -63,6 +63,7 @@ struct rlock__group_spec *rlock__group_spec_new(const struct rlock__group_ops *o
     atomic_init(&spec->refs, 1);
     for (size_t i = 0; i < n; i++) {
         spec->members[i] = rlock__spec_ref(members[i]);
+        spec->hash += members[i]->hash;
     }
     spec->together = (ops->caps & RLOCK__CAP_QUORUM) == 0 && n > 1;
     for (size_t i = 0; i < n; i++) {
@@ -93,7 +94,7 @@ struct rlock__group_spec *rlock__group_spec_unref(struct rlock__group_spec *spec
 
 bool rlock__group_spec_equal(const struct rlock__group_spec *a, const struct rlock__group_spec *b)
 {
-    bool equal = a->ops == b->ops && a->n == b->n;
+    bool equal = a->hash == b->hash && a->ops == b->ops && a->n == b->n;
 
     for (size_t i = 0; equal && i < a->n; i++) {
         equal = rlock__spec_equal(a->members[i], b->members[i]);

@@ -104,14 +104,12 @@ static int64_t again_at(struct rlock__group *group, int64_t now)
                : RLOCK__NEVER;
 }
 
-static int64_t valid_until(const struct rlock__group *group)
+static int64_t valid_until(const struct rlock__group_spec *spec, const int64_t *untils)
 {
     int64_t until = RLOCK__NEVER;
 
-    for (size_t i = 0; i < group->spec->n; i++) {
-        const struct rlock__claim *claim = group->members[i].claim;
-
-        until = rlock__min(until, claim != NULL ? atomic_load(&claim->valid_until) : 0);
+    for (size_t i = 0; i < spec->n; i++) {
+        until = rlock__min(until, untils[i]);
     }
     return until;
 }

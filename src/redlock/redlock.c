@@ -6,7 +6,6 @@
  * validities that are counted from before the first request.
  */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "multi/group.h"
 
@@ -278,26 +277,20 @@ static void nest(struct rlock__group *group, int64_t now)
     go_on_nested(group, now);
 }
 
-static int descending(const void *left, const void *right)
-{
-    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
-
-    return (a < b) - (a > b);
-}
-
 /* The quorum-th largest of the members' validities. */
-static int64_t valid_until(const struct rlock__group *group)
+static int64_t valid_until(const struct rlock__group_spec *spec, const int64_t *untils)
 {
-    size_t n = group->spec->n;
-    int64_t untils[RLOCK__MEMBERS_MAX];
+    int64_t sorted[RLOCK__MEMBERS_MAX];
 
-    for (size_t i = 0; i < n; i++) {
-        const struct rlock__claim *claim = group->members[i].claim;
+    for (size_t i = 0; i < spec->n; i++) { /* the largest first */
+        size_t at = i;
 
-        untils[i] = claim != NULL ? atomic_load(&claim->valid_until) : 0;
+        for (; at > 0 && sorted[at - 1] < untils[i]; at--) {
+            sorted[at] = sorted[at - 1];
+        }
+        sorted[at] = untils[i];
     }
-    qsort(untils, n, sizeof(untils[0]), descending);
-    return untils[group->spec->quorum - 1];
+    return sorted[spec->quorum - 1];
 }
 
 /* Enough have let go for nobody else to be kept out; the others follow. */

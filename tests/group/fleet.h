@@ -7,8 +7,8 @@
  * A fleet that is closed has seen every crew gone, and checks that nothing is left: no overlap,
  * no key, no channel, no descriptor, no thread.
  */
-#ifndef RLOCK_TEST_COMPOSITE_FLEET_H
-#define RLOCK_TEST_COMPOSITE_FLEET_H
+#ifndef RLOCK_TEST_GROUP_FLEET_H
+#define RLOCK_TEST_GROUP_FLEET_H
 
 #include <rlock/rlock.h>
 

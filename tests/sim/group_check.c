@@ -171,6 +171,10 @@ static void check_members(struct sim_owner *owner, int64_t now)
         (rlock__group_valid_until(group) > now) != is_valid_by_members(group, now)) {
         violate(owner, "is valid otherwise than by its members");
     }
+    if (group->claim != NULL &&
+        rlock__group_claim_valid_until(group->claim) != rlock__group_valid_until(group)) {
+        violate(owner, "tells its thread another validity than it has");
+    }
 }
 
 static void check_told(struct sim_owner *owner, int64_t now)

@@ -50,18 +50,26 @@ static void carry_out_all(struct rlock__group_step *step)
 struct rlock__group *sim_group_get(struct sim_owner *owner)
 {
     struct sim_process *process = owner->process;
-    const struct rlock__group_spec *spec = process->locks[owner->lock];
-    struct rlock__group *group;
+    struct rlock__group_spec *spec = process->locks[owner->lock];
+    struct rlock__group *group = rlock__home_find(&process->home, spec, owner->owner);
 
-    DL_FOREACH(process->groups, group) {
-        if (group->owner.id == owner->owner.id && group->owner.given == owner->owner.given &&
-            rlock__group_spec_equal(group->spec, spec)) {
-            return group;
+    if (group == NULL) {
+        group = rlock__group_new(spec, owner->owner, finish, &process->home.random);
+        DL_APPEND(process->groups, group);
+        rlock__home_add(&process->home, group);
+        for (size_t i = 0; i < spec->n; i++) {
+            rlock__home_join(&process->home, &group->members[i]);
         }
     }
-    group = rlock__group_new(process->locks[owner->lock], owner->owner, finish, &process->jitter);
-    DL_APPEND(process->groups, group);
     return group;
+}
+
+static void leave_home(struct rlock__home *home, struct rlock__group *group)
+{
+    rlock__home_remove(home, group);
+    for (size_t i = 0; i < group->spec->n; i++) {
+        rlock__home_part(home, &group->members[i]);
+    }
 }
 
 void sim_group_drop(struct sim_process *process, struct rlock__group *group)
@@ -75,6 +83,7 @@ void sim_group_drop(struct sim_process *process, struct rlock__group *group)
         }
     }
     DL_DELETE(process->groups, group);
+    leave_home(&process->home, group);
     rlock__group_free(group);
 }
 
@@ -203,21 +212,9 @@ void sim_on_drive(struct rlock__timer *timer, int64_t now)
 
 /* ---- Losses ---- */
 
-static bool is_hit(const struct rlock__group *group, const struct rlock__loss *loss)
-{
-    if (group->owner.id != loss->owner_id || group->owner.given != (loss->owner != 0)) {
-        return false;
-    }
-    for (size_t i = 0; i < group->spec->n; i++) {
-        if (group->members[i].levels > 0 && rlock__spec_equal(group->members[i].spec, loss->spec)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void lost(struct sim_process *process, const struct rlock__loss *loss)
 {
+    struct rlock__member *member = NULL;
     struct rlock__group *group, *after;
 
     if (loss->own > 0) {
@@ -226,9 +223,9 @@ static void lost(struct sim_process *process, const struct rlock__loss *loss)
                     "as its owner's own",
                     process->index, (unsigned long long)loss->owner_id, loss->own);
     }
-    DL_FOREACH(process->groups, group) {
-        if (is_hit(group, loss)) {
-            rlock__group_member_lost(group, loss->reason, sim_process_clock(process));
+    while ((member = rlock__home_hit(&process->home, loss, member)) != NULL) {
+        if (member->levels > 0) {
+            rlock__group_member_lost(member->group, loss->reason, sim_process_clock(process));
         }
     }
     DL_FOREACH_SAFE(process->groups, group, after) {

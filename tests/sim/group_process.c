@@ -221,7 +221,7 @@ struct sim_process *sim_process_new(struct sim_groups *all, unsigned index)
 
     process->all = all;
     process->index = index;
-    process->jitter = (uint64_t)sim_random(home, INT64_MAX) | 1;
+    process->home.random = (uint64_t)sim_random(home, INT64_MAX) | 1;
     process->dispatch.fire = sim_on_dispatch;
     all->processes[index] = process;
     ppm = sim_chance(home, 500) ? -ppm : ppm;
@@ -248,6 +248,8 @@ static void forget_groups(struct sim_process *process)
         }
         rlock__group_free(group);
     }
+    rlock__table_fini(&process->home.groups);
+    rlock__table_fini(&process->home.members);
     LL_FOREACH_SAFE(process->losses, loss, loss_after) {
         (void)rlock__loss_free(loss);
     }

@@ -16,7 +16,8 @@
 #define RLOCK_TESTS_SIM_GROUPS_H
 
 #include "lock/internal.h"
-#include "multi/group.h"
+#include "multi/claim.h"
+#include "multi/home.h"
 #include "world.h"
 
 #define SIM_SERVERS 5
@@ -90,10 +91,10 @@ struct sim_process {
     unsigned index;
     struct sim_client *clients[SIM_SERVERS];
     struct rlock__group_spec *locks[SIM_LOCKS];
+    struct rlock__home home; /* of all its clients */
     struct rlock__group *groups;
     struct rlock__loss *losses;   /* that wait for the dispatcher */
     struct rlock__timer dispatch; /* it looks at them */
-    uint64_t jitter;
     struct sim_owner owners[SIM_OWNERS];
 };
 
