@@ -274,17 +274,23 @@ int rlock__turn_begin(const struct rlock__turn *turn, struct rlock__group **ret_
     return 0;
 }
 
-/* Takes a step with what came since it was last driven, or by the loss of a member. With the mutex
- * held, and the group's turn. */
+/* Takes steps with what came since it was last driven, or by the loss of a member, until there is
+ * nothing more: who came meanwhile left it to this thread. With the mutex held, and the group's
+ * turn. */
 static void drain(struct rlock__group *group, struct rlock_client *closing)
 {
     struct rlock__group_step step;
 
-    rlock__group_step(group, rlock__now_us(), &step);
-    rlock__groups_unlock(group->spec);
-    report(group->spec, step.loss, closing);
-    carry_out(&step, NULL);
-    rlock__groups_lock(group->spec);
+    for (;;) {
+        rlock__group_step(group, rlock__now_us(), &step);
+        if (step.n == 0 && step.loss == NULL) {
+            return;
+        }
+        rlock__groups_unlock(group->spec);
+        report(group->spec, step.loss, closing);
+        carry_out(&step, NULL);
+        rlock__groups_lock(group->spec);
+    }
 }
 
 void rlock__turn_end(struct rlock__group *group)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/uri_pieces.h"
 
-#include <rlock/rlock.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -15,17 +13,6 @@ static const struct rlock__uri_scheme schemes[] = {
     {"redis+cluster", RLOCK__URI_LATER, false},
     {"rediss+cluster", RLOCK__URI_LATER, true},
 };
-
-int rlock__uri_fail(const struct rlock__uri_why *why, int code, const char *text)
-{
-    (void)snprintf(why->at, why->size, "%s", text);
-    return code;
-}
-
-int rlock__uri_invalid(const struct rlock__uri_why *why, const char *text)
-{
-    return rlock__uri_fail(why, RLOCK_EINVAL, text);
-}
 
 struct rlock__bytes rlock__uri_take_until(struct rlock__bytes *text, const char *stops)
 {

@@ -3,7 +3,9 @@
 #ifndef RLOCK_NET_URI_PIECES_H
 #define RLOCK_NET_URI_PIECES_H
 
+#include <rlock/rlock.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "base/bytes.h"
 
@@ -27,8 +29,17 @@ struct rlock__uri_why {
 };
 
 /* Write the reason, and return the code, or RLOCK_EINVAL. */
-int rlock__uri_fail(const struct rlock__uri_why *why, int code, const char *text);
-int rlock__uri_invalid(const struct rlock__uri_why *why, const char *text);
+static inline int rlock__uri_fail(const struct rlock__uri_why *why, int code, const char *text)
+{
+    (void)snprintf(why->at, why->size, "%s", text);
+    return code;
+}
+
+static inline int rlock__uri_invalid(const struct rlock__uri_why *why, const char *text)
+{
+    return rlock__uri_fail(why, RLOCK_EINVAL, text);
+}
+
 /* Takes what stands before the first of some bytes off text; all of it where there is none. */
 struct rlock__bytes rlock__uri_take_until(struct rlock__bytes *text, const char *stops);
 void rlock__uri_skip(struct rlock__bytes *text, size_t n);
