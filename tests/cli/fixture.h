@@ -5,12 +5,14 @@
 
 #include "command.h"
 #include "support/server.h"
+#include "support/test.h"
 
 #include <sys/types.h>
 
 /* cmocka's setup and teardown: a server, and $RLOCK_URL for the commands. */
 int fixture_start(void **state);
 int fixture_stop(void **state);
+#define COMMAND_TEST(name) TEST_BETWEEN(fixture_start, fixture_stop, name)
 
 struct test_server *fixture_server(void);
 

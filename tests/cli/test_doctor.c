@@ -2,14 +2,6 @@
 /* rlock doctor, and the rights that docs/server.md asks for. */
 #include "fixture.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 static const char *const kinds[] = {"reentrant", "non-reentrant", "spin", "fenced",
                                     "fair",      "read",          "write"};
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
@@ -40,13 +32,12 @@ static const char *user_of_the_page(void)
     return line;
 }
 
-static void the_rights_of_the_page_suffice_for_every_kind(void **state)
+COMMAND_TEST(the_rights_of_the_page_suffice_for_every_kind)
 {
     const char *const conf[] = {user_of_the_page(), NULL};
     struct command doctor;
     char url[512];
 
-    (void)state;
     fixture_restart_with(conf);
     test_text(url, sizeof(url), "%s", url_with("locker:s3cret"));
     for (size_t i = 0; i < KINDS; i++) {
@@ -73,13 +64,12 @@ static void the_rights_of_the_page_suffice_for_every_kind(void **state)
     assert_null(strstr(file_text(doctor.out), "is not permitted: "));
 }
 
-static void the_user_of_the_page_may_list_locks(void **state)
+COMMAND_TEST(the_user_of_the_page_may_list_locks)
 {
     const char *const conf[] = {user_of_the_page(), NULL};
     struct command holder, ls;
     char url[512];
 
-    (void)state;
     fixture_restart_with(conf);
     test_text(url, sizeof(url), "%s", url_with("locker:s3cret"));
     holder = COMMAND("run", "--url", url, "--kind", "read", "app:a", "--", "sleep", "60");
@@ -133,13 +123,12 @@ static struct command doctor_without(const char *const *rights, int n, int witho
     return COMMAND("doctor", "--url", url, "--prefix", "app:");
 }
 
-static void doctor_names_each_right_of_the_page_that_is_missing(void **state)
+COMMAND_TEST(doctor_names_each_right_of_the_page_that_is_missing)
 {
     const char *rights[MOST_RIGHTS];
     struct command doctors[AT_A_TIME];
     const int n = rights_of_the_page(rights);
 
-    (void)state;
     assert_true(n > 30);
     for (int first = 0; first < n; first += AT_A_TIME) {
         const int last = first + AT_A_TIME < n ? first + AT_A_TIME : n;
@@ -158,12 +147,11 @@ static void doctor_names_each_right_of_the_page_that_is_missing(void **state)
     test_server_assert_clean(fixture_server());
 }
 
-static void doctor_does_not_call_unknown_settings_good(void **state)
+COMMAND_TEST(doctor_does_not_call_unknown_settings_good)
 {
     static const char *const conf[] = {"user default on nopass ~* &* +@all -config", NULL};
     struct command doctor;
 
-    (void)state;
     fixture_restart_with(conf);
     doctor = COMMAND("doctor");
     assert_int_equal(command_wait(&doctor, 10000), 0);
@@ -171,7 +159,7 @@ static void doctor_does_not_call_unknown_settings_good(void **state)
     assert_contains(file_text(doctor.out), "warning  appendonly: not known");
 }
 
-static void doctor_names_the_server_and_its_own_version(void **state)
+COMMAND_TEST(doctor_names_the_server_and_its_own_version)
 {
     const char *name = getenv("RLOCK_TEST_SERVER");
     const bool is_valkey = name != NULL && strcmp(name, "valkey") == 0;
@@ -181,7 +169,6 @@ static void doctor_names_the_server_and_its_own_version(void **state)
     struct command doctor;
     char version[64];
 
-    (void)state;
     assert_non_null(at);
     test_text(version, sizeof(version), "%s %.*s,", is_valkey ? "Valkey" : "Redis",
               (int)strcspn(at + strlen(field), "\r\n"), at + strlen(field));
@@ -193,11 +180,10 @@ static void doctor_names_the_server_and_its_own_version(void **state)
 
 /* ---- The server ---- */
 
-static void doctor_finds_a_good_server_good(void **state)
+COMMAND_TEST(doctor_finds_a_good_server_good)
 {
     struct command command;
 
-    (void)state;
     command = COMMAND("doctor", "--json");
     assert_int_equal(command_wait(&command, 10000), 0);
     assert_true(is_json_lines(file_text(command.out)));
@@ -206,30 +192,27 @@ static void doctor_finds_a_good_server_good(void **state)
     test_server_assert_clean(fixture_server());
 }
 
-static void doctor_says_when_a_server_counts_for_redlocks(void **state)
+COMMAND_TEST(doctor_says_when_a_server_counts_for_redlocks)
 {
     const struct command command = COMMAND("doctor");
 
-    (void)state;
     assert_int_equal(command_wait(&command, 10000), 0);
     assert_contains(file_text(command.out), "it counts for new RedLocks in ");
 }
 
-static void doctor_finds_what_is_forbidden(void **state)
+COMMAND_TEST(doctor_finds_what_is_forbidden)
 {
     static const char *const conf[] = {"user default on nopass ~* &* +@all -evalsha -eval", NULL};
 
-    (void)state;
     fixture_restart_with(conf);
     assert_int_equal(COMMAND_STATUS("doctor"), 65);
 }
 
-static void doctor_finds_that_renewals_are_forbidden(void **state)
+COMMAND_TEST(doctor_finds_that_renewals_are_forbidden)
 {
     static const char *const conf[] = {"user default on nopass ~* &* +@all -time", NULL};
     struct command command;
 
-    (void)state;
     fixture_restart_with(conf);
     command = COMMAND("doctor");
     assert_int_equal(command_wait(&command, 10000), 65);
@@ -238,7 +221,7 @@ static void doctor_finds_that_renewals_are_forbidden(void **state)
 }
 
 /* Who does not use a kind need not be allowed what it needs. */
-static void doctor_finds_which_kinds_are_forbidden(void **state)
+COMMAND_TEST(doctor_finds_which_kinds_are_forbidden)
 {
     static const struct {
         const char *conf, *subject;
@@ -248,7 +231,6 @@ static void doctor_finds_which_kinds_are_forbidden(void **state)
         {"user default on nopass ~* &* +@all -hgetall", "read/write"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const char *const conf[] = {cases[i].conf, NULL};
         struct command command;
@@ -261,35 +243,4 @@ static void doctor_finds_which_kinds_are_forbidden(void **state)
         assert_contains(file_text(command.out), line);
         assert_contains(file_text(command.out), "locks: work");
     }
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_rights_of_the_page_suffice_for_every_kind,
-                                        fixture_start, fixture_stop),
-        cmocka_unit_test_setup_teardown(the_user_of_the_page_may_list_locks, fixture_start,
-                                        fixture_stop),
-        cmocka_unit_test_setup_teardown(doctor_names_each_right_of_the_page_that_is_missing,
-                                        fixture_start, fixture_stop),
-        cmocka_unit_test_setup_teardown(doctor_does_not_call_unknown_settings_good, fixture_start,
-                                        fixture_stop),
-        cmocka_unit_test_setup_teardown(doctor_names_the_server_and_its_own_version, fixture_start,
-                                        fixture_stop),
-        cmocka_unit_test_setup_teardown(doctor_finds_a_good_server_good, fixture_start,
-                                        fixture_stop),
-        cmocka_unit_test_setup_teardown(doctor_says_when_a_server_counts_for_redlocks,
-                                        fixture_start, fixture_stop),
-        cmocka_unit_test_setup_teardown(doctor_finds_what_is_forbidden, fixture_start,
-                                        fixture_stop),
-        cmocka_unit_test_setup_teardown(doctor_finds_that_renewals_are_forbidden, fixture_start,
-                                        fixture_stop),
-        cmocka_unit_test_setup_teardown(doctor_finds_which_kinds_are_forbidden, fixture_start,
-                                        fixture_stop),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,23 +2,14 @@
 /* rlock run with several locks at once, and with a lock on several servers. */
 #include "fixture.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 /* ---- Several at once ---- */
 
-static void several_names_are_taken_at_once(void **state)
+COMMAND_TEST(several_names_are_taken_at_once)
 {
     const struct command command =
         COMMAND("run", "--multi", "b,c", "--name", "a,x", "--", "sh", "-c",
                 "echo \"$RLOCK_NAME\"; echo $$ > \"$0\"; sleep 60", in_dir("pid"));
 
-    (void)state;
     (void)pid_in_file(in_dir("pid"));
     assert_true(is_held("b"));
     assert_true(is_held("c"));
@@ -31,12 +22,11 @@ static void several_names_are_taken_at_once(void **state)
     test_server_assert_clean(fixture_server());
 }
 
-static void sets_that_overlap_exclude_each_other(void **state)
+COMMAND_TEST(sets_that_overlap_exclude_each_other)
 {
     static const char *const sets[] = {"a,b", "b,c", "c,a", "b,a"};
     struct command commands[8];
 
-    (void)state;
     for (size_t i = 0; i < 8; i++) {
         commands[i] = COMMAND("run", "--multi", sets[i % 4], "--", "sh", "-c",
                               "mkdir \"$0\" && sleep 0.02 && rmdir \"$0\"", in_dir("inside"));
@@ -47,11 +37,10 @@ static void sets_that_overlap_exclude_each_other(void **state)
     test_server_assert_clean(fixture_server());
 }
 
-static void a_wrong_list_is_shown_whole(void **state)
+COMMAND_TEST(a_wrong_list_is_shown_whole)
 {
     struct command command = COMMAND("run", "--multi", "a,b,", "--", "true");
 
-    (void)state;
     assert_int_equal(command_wait(&command, 10000), 64);
     assert_contains(file_text(command.err), "--multi: 'a,b,' has an empty name");
     command = COMMAND("run", "--redlock", "redis://127.0.0.1,127.0.0.2", "a", "--", "true");
@@ -62,16 +51,14 @@ static void a_wrong_list_is_shown_whole(void **state)
     assert_contains(file_text(command.err), "--redlock: '' names no server");
 }
 
-static void a_name_may_start_with_a_dash(void **state)
+COMMAND_TEST(a_name_may_start_with_a_dash)
 {
-    (void)state;
     assert_int_equal(COMMAND_STATUS("run", "--name", "-a", "--", "true"), 0);
     assert_int_equal(COMMAND_STATUS("info", "--", "-a"), 0);
 }
 
-static void names_and_a_name_do_not_go_together(void **state)
+COMMAND_TEST(names_and_a_name_do_not_go_together)
 {
-    (void)state;
     assert_int_equal(COMMAND_STATUS("run", "--multi", "a,b", "c", "--", "true"), 64);
     assert_int_equal(COMMAND_STATUS("run", "--multi", "a,,b", "--", "true"), 64);
     assert_int_equal(COMMAND_STATUS("run", "--multi", "a,a", "--", "true"), 64);
@@ -104,12 +91,11 @@ static void close_trio(struct trio *trio)
     }
 }
 
-static void a_redlock_survives_a_minority(void **state)
+TEST(a_redlock_survives_a_minority)
 {
     struct trio trio;
     struct command command;
 
-    (void)state;
     open_trio(&trio);
     assert_int_equal(
         COMMAND_STATUS("run", "--redlock", trio.urls, "--max-lease", "0", "a", "--", "true"), 0);
@@ -127,12 +113,11 @@ static void a_redlock_survives_a_minority(void **state)
     close_trio(&trio);
 }
 
-static void after_a_start_of_all_it_says_when_they_count(void **state)
+TEST(after_a_start_of_all_it_says_when_they_count)
 {
     struct trio trio;
     struct command command;
 
-    (void)state;
     open_trio(&trio);
     command = COMMAND("run", "--redlock", trio.urls, "--wait", "0", "a", "--", "true");
     assert_int_equal(command_wait(&command, 10000), 69);
@@ -142,12 +127,11 @@ static void after_a_start_of_all_it_says_when_they_count(void **state)
     close_trio(&trio);
 }
 
-static void who_waits_for_a_quorum_is_told_why(void **state)
+TEST(who_waits_for_a_quorum_is_told_why)
 {
     struct trio trio;
     struct command command;
 
-    (void)state;
     open_trio(&trio);
     command = COMMAND("run", "--redlock", trio.urls, "--max-lease", "4s", "--renewed-lease", "4s",
                       "a", "--", "sh", "-c", "exit 3");
@@ -178,11 +162,10 @@ static const char *command_line(const struct command *command)
     return line;
 }
 
-static void no_password_of_a_list_is_seen(void **state)
+TEST(no_password_of_a_list_is_seen)
 {
     struct command command;
 
-    (void)state;
     command =
         COMMAND("run", "--redlock", "redis://u:geheim@127.0.0.1:1,redis://:geheim@127.0.0.1:2",
                 "--wait", "60s", "a", "--", "true");
@@ -190,27 +173,4 @@ static void no_password_of_a_list_is_seen(void **state)
     assert_null(strstr(command_line(&command), "geheim"));
     end_command(&command);
     assert_null(strstr(file_text(command.err), "geheim"));
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(several_names_are_taken_at_once, fixture_start,
-                                        fixture_stop),
-        cmocka_unit_test_setup_teardown(sets_that_overlap_exclude_each_other, fixture_start,
-                                        fixture_stop),
-        cmocka_unit_test_setup_teardown(a_wrong_list_is_shown_whole, fixture_start, fixture_stop),
-        cmocka_unit_test_setup_teardown(a_name_may_start_with_a_dash, fixture_start, fixture_stop),
-        cmocka_unit_test_setup_teardown(names_and_a_name_do_not_go_together, fixture_start,
-                                        fixture_stop),
-        cmocka_unit_test(a_redlock_survives_a_minority),
-        cmocka_unit_test(after_a_start_of_all_it_says_when_they_count),
-        cmocka_unit_test(who_waits_for_a_quorum_is_told_why),
-        cmocka_unit_test(no_password_of_a_list_is_seen),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("cli_several", tests, NULL, NULL);
 }

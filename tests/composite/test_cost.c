@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a RedLock costs, in round trips: five servers behind proxies that delay. It prints what
  * it saw. And how soon a waiter has it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "composite/fleet.h"
 #include "support/raw.h"
 #include "support/stall.h"
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #define OFF (-1)
 #define ONE_WAY_US 2000
@@ -128,12 +124,11 @@ static void check(const char *what, const struct crew *crew, double acquire, dou
     }
 }
 
-static void acquiring_costs_the_quorums_round_trip(void **state)
+TEST(acquiring_costs_the_quorums_round_trip)
 {
     struct fleet fleet;
     struct crew crew;
 
-    (void)state;
     open_delayed(&fleet, &crew);
     check("equal servers", &crew, 1.1, 2.2);
     proxy_delay_us(fleet.proxies[4], SLOW_WAY_US);
@@ -141,12 +136,11 @@ static void acquiring_costs_the_quorums_round_trip(void **state)
     close_delayed(&fleet, &crew);
 }
 
-static void one_frozen_and_one_dead_cost_little_more(void **state)
+TEST(one_frozen_and_one_dead_cost_little_more)
 {
     struct fleet fleet;
     struct crew crew;
 
-    (void)state;
     open_delayed(&fleet, &crew);
     test_server_freeze(fleet.servers[3]);
     test_server_kill(fleet.servers[4]);
@@ -183,14 +177,13 @@ static bool is_heard(const struct fleet *fleet)
 }
 
 /* Its pauses between two rounds are of 80 ms on average, once it waits. */
-static void a_waiter_hears_that_it_is_free(void **state)
+TEST(a_waiter_hears_that_it_is_free)
 {
     enum { TRIES = 8, LIMIT_US = 15000 };
     struct fleet fleet;
     struct crew one, two;
     int64_t began_us = test_now_us(), sum_us = 0;
 
-    (void)state;
     fleet_open(&fleet, &(struct fleet_opts){.n = 3});
     crew_open(&one, &fleet, (struct rlock_client_opts){.size = sizeof(struct rlock_client_opts)},
               OFF);
@@ -212,18 +205,4 @@ static void a_waiter_hears_that_it_is_free(void **state)
     crew_close(&one);
     crew_close(&two);
     fleet_close(&fleet);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(acquiring_costs_the_quorums_round_trip),
-        cmocka_unit_test(one_frozen_and_one_dead_cost_little_more),
-        cmocka_unit_test(a_waiter_hears_that_it_is_free),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("redlock_cost", tests, NULL, NULL);
 }

@@ -5,16 +5,11 @@
  * inside when another comes; whoever was killed inside stays there for a part of its lease, in
  * which nobody may come. Seconds in the ordinary run, a minute with RLOCK_TEST_SECONDS.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "composite/fleet.h"
-
-#include <cmocka.h>
+#include "support/test.h"
 
 enum {
     NAMES = 10,
@@ -493,27 +488,12 @@ static void crowd_on(size_t servers)
     fleet_close(&crowd.fleet);
 }
 
-static void random_subsets_go_on_though_processes_are_killed(void **state)
+TEST(random_subsets_go_on_though_processes_are_killed)
 {
-    (void)state;
     crowd_on(1);
 }
 
-static void random_subsets_of_two_servers_go_on_though_processes_are_killed(void **state)
+TEST(random_subsets_of_two_servers_go_on_though_processes_are_killed)
 {
-    (void)state;
     crowd_on(2);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_subsets_go_on_though_processes_are_killed),
-        cmocka_unit_test(random_subsets_of_two_servers_go_on_though_processes_are_killed),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("crowd", tests, NULL, NULL);
 }

@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The levels of a RedLock, and what one inside may ask for. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "composite/fleet.h"
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #define OFF (-1) /* no delayed restarts: the tests' servers have just started */
 
@@ -33,12 +27,11 @@ static void take_all(const struct crew *crew)
     assert_true(TEST_EVENTUALLY(fleet_holding(crew->fleet, "a") == crew->fleet->n, 5000));
 }
 
-static void levels_are_counted_here_alone(void **state)
+TEST(levels_are_counted_here_alone)
 {
     struct fleet fleet;
     struct crew crew;
 
-    (void)state;
     fleet_open(&fleet, &(struct fleet_opts){.n = 3});
     crew_open(&crew, &fleet, usual, OFF);
     for (uint32_t i = 1; i <= 3; i++) {
@@ -68,13 +61,12 @@ static bool has_left_what_was_more(const struct fleet *fleet)
     return true;
 }
 
-static void a_longer_lease_inside_extends_it(void **state)
+TEST(a_longer_lease_inside_extends_it)
 {
     struct rlock_grant grant = {.size = sizeof(grant)};
     struct fleet fleet;
     struct crew crew;
 
-    (void)state;
     fleet_open(&fleet, &(struct fleet_opts){.n = 3});
     crew_open(&crew, &fleet, usual, OFF);
     assert_code(rlock_lock_with(crew.lock, RLOCK_TAKE(.wait_ms = 5000, .lease_ms = 10000), NULL),
@@ -93,14 +85,13 @@ static void a_longer_lease_inside_extends_it(void **state)
     fleet_close(&fleet);
 }
 
-static void a_fixed_lease_is_renewed_for_a_level_inside(void **state)
+TEST(a_fixed_lease_is_renewed_for_a_level_inside)
 {
     const int64_t lease_ms = 3000;
     struct fleet fleet;
     struct crew crew;
     int64_t since_us;
 
-    (void)state;
     fleet_open(&fleet, &(struct fleet_opts){.n = 3});
     crew_open(&crew, &fleet, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms), OFF);
     assert_code(rlock_lock_with(crew.lock, RLOCK_TAKE(.wait_ms = 5000, .lease_ms = lease_ms), NULL),
@@ -117,12 +108,11 @@ static void a_fixed_lease_is_renewed_for_a_level_inside(void **state)
     fleet_close(&fleet);
 }
 
-static void a_longer_lease_inside_needs_a_quorum(void **state)
+TEST(a_longer_lease_inside_needs_a_quorum)
 {
     struct fleet fleet;
     struct crew crew;
 
-    (void)state;
     fleet_open(&fleet, &(struct fleet_opts){.n = 3, .proxied = true});
     crew_open(&crew, &fleet, usual, OFF);
     take_all(&crew);
@@ -161,7 +151,7 @@ static void *take_more(void *arg)
 
 /* A level more waits for a server that says nothing; meanwhile another member's client is closed,
  * whose connection somebody else reads. */
-static void a_loss_is_told_while_a_level_more_waits(void **state)
+TEST(a_loss_is_told_while_a_level_more_waits)
 {
     const int64_t op_timeout_ms = 10000;
     struct fleet fleet;
@@ -169,7 +159,6 @@ static void a_loss_is_told_while_a_level_more_waits(void **state)
     struct taker reader, taker;
     uint64_t replies;
 
-    (void)state;
     fleet_open(&fleet, &(struct fleet_opts){.n = 2, .proxied = true});
     crew_open(&crew, &fleet, RLOCK_CLIENT_OPTS(.op_timeout_ms = op_timeout_ms), OFF);
     assert_code(rlock_lock_with(crew.lock, RLOCK_TAKE(.wait_ms = 20000, .owner = 7), NULL), 0);
@@ -195,20 +184,4 @@ static void a_loss_is_told_while_a_level_more_waits(void **state)
     assert_int_equal(crew_losses(&crew), 1);
     crew_close(&crew);
     fleet_close(&fleet);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(levels_are_counted_here_alone),
-        cmocka_unit_test(a_longer_lease_inside_extends_it),
-        cmocka_unit_test(a_fixed_lease_is_renewed_for_a_level_inside),
-        cmocka_unit_test(a_longer_lease_inside_needs_a_quorum),
-        cmocka_unit_test(a_loss_is_told_while_a_level_more_waits),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("levels", tests, NULL, NULL);
 }

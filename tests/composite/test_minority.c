@@ -3,16 +3,11 @@
  * What a minority of dead or silent servers costs a RedLock: little. Processes of several threads
  * take one lock on three servers, hold it and pause for up to five milliseconds each.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "composite/fleet.h"
 #include "support/stall.h"
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #define OFF (-1)
 
@@ -151,15 +146,13 @@ static void start_again(struct test_server *server)
     test_server_restart(server, false);
 }
 
-static void a_dead_server_costs_few_grants(void **state)
+TEST(a_dead_server_costs_few_grants)
 {
-    (void)state;
     assert_true(costs_little(test_server_kill, start_again));
 }
 
-static void a_stopped_server_costs_few_grants(void **state)
+TEST(a_stopped_server_costs_few_grants)
 {
-    (void)state;
     assert_true(costs_little(test_server_freeze, test_server_thaw));
 }
 
@@ -178,13 +171,12 @@ static int64_t took_us(const struct crew *crew)
 }
 
 /* One is near, one far, one dead: the second answer decides. */
-static void beside_a_far_server_a_dead_one_costs_nothing(void **state)
+TEST(beside_a_far_server_a_dead_one_costs_nothing)
 {
     struct fleet fleet;
     struct crew crew;
     int64_t least_us = INT64_MAX;
 
-    (void)state;
     fleet_open(&fleet, &(struct fleet_opts){.n = 3, .proxied = true});
     crew_open(&crew, &fleet, RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000), OFF);
     proxy_delay_us(fleet.proxies[1], 25000);
@@ -201,18 +193,4 @@ static void beside_a_far_server_a_dead_one_costs_nothing(void **state)
     proxy_refuse(fleet.proxies[2], false);
     crew_close(&crew);
     fleet_close(&fleet);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_dead_server_costs_few_grants),
-        cmocka_unit_test(a_stopped_server_costs_few_grants),
-        cmocka_unit_test(beside_a_far_server_a_dead_one_costs_nothing),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("minority", tests, NULL, NULL);
 }

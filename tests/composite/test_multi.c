@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The multi-lock on real servers: all or none, in any order, over clients and kinds. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "composite/fleet.h"
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #define OFF (-1)
 
@@ -50,11 +45,10 @@ static void close_pair(struct pair *pair)
     fleet_close(&pair->fleet);
 }
 
-static void all_members_are_held_or_none(void **state)
+TEST(all_members_are_held_or_none)
 {
     struct pair pair;
 
-    (void)state;
     open_pair(&pair, 2, usual);
     assert_string_equal(rlock_name(pair.multi[0], NULL), "a,b");
     assert_string_equal(rlock_name(pair.multi[1], NULL), "a,b");
@@ -78,13 +72,12 @@ static void all_members_are_held_or_none(void **state)
     close_pair(&pair);
 }
 
-static void it_is_looked_at_and_opened_through_its_members(void **state)
+TEST(it_is_looked_at_and_opened_through_its_members)
 {
     struct pair pair;
     struct rlock_info info = RLOCK_INFO_INIT;
     bool was_locked = true;
 
-    (void)state;
     open_pair(&pair, 2, usual);
     assert_code(rlock_inspect(pair.multi[1], &info), 0);
     assert_false(info.locked);
@@ -104,12 +97,11 @@ static void it_is_looked_at_and_opened_through_its_members(void **state)
     close_pair(&pair);
 }
 
-static void a_wait_ends_at_its_deadline_with_nothing_held(void **state)
+TEST(a_wait_ends_at_its_deadline_with_nothing_held)
 {
     struct pair pair;
     int64_t began_us;
 
-    (void)state;
     open_pair(&pair, 2, usual);
     assert_code(rlock_try_lock(pair.b[1]), 0);
     began_us = test_now_us();
@@ -121,11 +113,10 @@ static void a_wait_ends_at_its_deadline_with_nothing_held(void **state)
     close_pair(&pair);
 }
 
-static void its_owner_takes_it_and_its_members_again(void **state)
+TEST(its_owner_takes_it_and_its_members_again)
 {
     struct pair pair;
 
-    (void)state;
     open_pair(&pair, 2, usual);
     assert_code(rlock_try_lock(pair.one.members[0]), 0); /* before, … */
     assert_code(rlock_try_lock(pair.multi[0]), 0);
@@ -144,11 +135,10 @@ static void its_owner_takes_it_and_its_members_again(void **state)
     close_pair(&pair);
 }
 
-static void losing_one_loses_all_and_is_told_once(void **state)
+TEST(losing_one_loses_all_and_is_told_once)
 {
     struct pair pair;
 
-    (void)state;
     open_pair(&pair, 2, RLOCK_CLIENT_OPTS(.renewed_lease_ms = 600));
     assert_code(rlock_try_lock(pair.multi[0]), 0);
     assert_int_equal(test_server_int(pair.fleet.servers[1], "DEL b"), 1);
@@ -166,13 +156,12 @@ static void losing_one_loses_all_and_is_told_once(void **state)
     close_pair(&pair);
 }
 
-static void a_fixed_lease_lasts_until_the_last_member_is_there(void **state)
+TEST(a_fixed_lease_lasts_until_the_last_member_is_there)
 {
     struct pair pair;
     struct rlock_grant grant = RLOCK_GRANT_INIT;
     int64_t began_us = test_now_us();
 
-    (void)state;
     open_pair(&pair, 2, usual);
     assert_code(rlock_lock_with(pair.b[1], RLOCK_TAKE(.lease_ms = 900), NULL), 0);
     assert_code(
@@ -206,13 +195,12 @@ static void *take_main(void *arg)
     return NULL;
 }
 
-static void a_wait_can_be_cancelled(void **state)
+TEST(a_wait_can_be_cancelled)
 {
     struct pair pair;
     struct taker taker;
     struct rlock_cancel *cancel;
 
-    (void)state;
     open_pair(&pair, 2, usual);
     assert_code(rlock_cancel_new(&cancel), 0);
     assert_code(rlock_try_lock(pair.b[1]), 0);
@@ -229,13 +217,12 @@ static void a_wait_can_be_cancelled(void **state)
     close_pair(&pair);
 }
 
-static void a_cancel_that_came_first_ends_it_too(void **state)
+TEST(a_cancel_that_came_first_ends_it_too)
 {
     struct pair pair;
     struct rlock_cancel *cancel;
     int64_t began_us;
 
-    (void)state;
     open_pair(&pair, 2, usual);
     assert_code(rlock_cancel_new(&cancel), 0);
     rlock_cancel_fire(cancel);
@@ -261,12 +248,11 @@ static void *take_and_exit(void *arg)
     return NULL;
 }
 
-static void a_thread_that_exits_loses_it(void **state)
+TEST(a_thread_that_exits_loses_it)
 {
     struct pair pair;
     pthread_t thread;
 
-    (void)state;
     open_pair(&pair, 2, RLOCK_CLIENT_OPTS(.renewed_lease_ms = 600));
     TEST_CHECK(pthread_create(&thread, NULL, take_and_exit, pair.multi[0]) == 0);
     TEST_CHECK(pthread_join(thread, NULL) == 0);
@@ -278,13 +264,12 @@ static void a_thread_that_exits_loses_it(void **state)
     close_pair(&pair);
 }
 
-static void closing_one_client_loses_it_and_leaves_the_others_free(void **state)
+TEST(closing_one_client_loses_it_and_leaves_the_others_free)
 {
     struct fleet fleet;
     struct rlock_client *clients[2];
     struct rlock *members[2], *multi;
 
-    (void)state;
     fleet_open(&fleet, &(struct fleet_opts){.n = 2});
     for (size_t i = 0; i < 2;
          i++) { /* without callbacks: what is lost is given back all the same */
@@ -309,11 +294,10 @@ static void closing_one_client_loses_it_and_leaves_the_others_free(void **state)
     fleet_close(&fleet);
 }
 
-static void a_release_that_is_refused_is_tried_again(void **state)
+TEST(a_release_that_is_refused_is_tried_again)
 {
     struct pair pair;
 
-    (void)state;
     open_pair(&pair, 2, RLOCK_CLIENT_OPTS(.op_timeout_ms = 500));
     assert_code(rlock_try_lock(pair.multi[0]), 0);
     free(test_server_cmd(pair.fleet.servers[1], "CONFIG SET min-replicas-to-write 1"));
@@ -328,13 +312,12 @@ static void a_release_that_is_refused_is_tried_again(void **state)
 
 /* ---- Kinds, and multi-locks as members ---- */
 
-static void members_may_be_of_any_kind_and_multis_too(void **state)
+TEST(members_may_be_of_any_kind_and_multis_too)
 {
     struct pair pair;
     struct rlock *kinds[5], *inner, *outer;
     struct rlock_client *client;
 
-    (void)state;
     open_pair(&pair, 1, usual);
     client = pair.one.clients[0];
     assert_code(rlock_fair_new(client, "f", NULL, &kinds[0]), 0);
@@ -392,12 +375,11 @@ static void close_twins(struct twins *twins)
 }
 
 /* It would wait for itself. */
-static void one_name_through_two_clients_of_one_server_is_refused(void **state)
+TEST(one_name_through_two_clients_of_one_server_is_refused)
 {
     struct twins twins;
     struct rlock *members[2];
 
-    (void)state;
     open_twins(&twins);
     members[0] = twins.one.members[0];
     members[1] = twins.two.members[0];
@@ -411,12 +393,11 @@ static void one_name_through_two_clients_of_one_server_is_refused(void **state)
     close_twins(&twins);
 }
 
-static void two_names_through_two_clients_of_one_server_are_fine(void **state)
+TEST(two_names_through_two_clients_of_one_server_are_fine)
 {
     struct twins twins;
     struct rlock *b;
 
-    (void)state;
     open_twins(&twins);
     b = crew_lock(&twins.two, 0, "b");
     assert_code(rlock_multi_new((struct rlock *[]){twins.one.members[0], b}, 2, NULL, &twins.lock),
@@ -428,13 +409,12 @@ static void two_names_through_two_clients_of_one_server_are_fine(void **state)
     close_twins(&twins);
 }
 
-static void one_name_in_two_databases_of_one_server_is_fine(void **state)
+TEST(one_name_in_two_databases_of_one_server_is_fine)
 {
     struct fleet fleet;
     struct rlock_client *clients[2];
     struct rlock *members[2], *multi;
 
-    (void)state;
     fleet_open(&fleet, &(struct fleet_opts){.n = 1});
     for (int i = 0; i < 2; i++) {
         char url[256];
@@ -521,12 +501,11 @@ static void *member_main(void *arg)
     return NULL;
 }
 
-static void random_subsets_always_make_progress(void **state)
+TEST(random_subsets_always_make_progress)
 {
     struct pair pair;
     struct member members[2 * THREADS];
 
-    (void)state;
     open_pair(&pair, 1, usual);
     for (size_t i = 0; i < 2 * THREADS; i++) {
         members[i] = (struct member){
@@ -543,31 +522,4 @@ static void random_subsets_always_make_progress(void **state)
         assert_true(members[i].rounds > 0);
     }
     close_pair(&pair);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_members_are_held_or_none),
-        cmocka_unit_test(it_is_looked_at_and_opened_through_its_members),
-        cmocka_unit_test(a_wait_ends_at_its_deadline_with_nothing_held),
-        cmocka_unit_test(its_owner_takes_it_and_its_members_again),
-        cmocka_unit_test(losing_one_loses_all_and_is_told_once),
-        cmocka_unit_test(a_fixed_lease_lasts_until_the_last_member_is_there),
-        cmocka_unit_test(a_wait_can_be_cancelled),
-        cmocka_unit_test(a_cancel_that_came_first_ends_it_too),
-        cmocka_unit_test(a_thread_that_exits_loses_it),
-        cmocka_unit_test(closing_one_client_loses_it_and_leaves_the_others_free),
-        cmocka_unit_test(a_release_that_is_refused_is_tried_again),
-        cmocka_unit_test(members_may_be_of_any_kind_and_multis_too),
-        cmocka_unit_test(one_name_through_two_clients_of_one_server_is_refused),
-        cmocka_unit_test(two_names_through_two_clients_of_one_server_are_fine),
-        cmocka_unit_test(one_name_in_two_databases_of_one_server_is_fine),
-        cmocka_unit_test(random_subsets_always_make_progress),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("multi", tests, NULL, NULL);
 }

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Multi-locks of one owner that share a member: each keeps to its own levels of it. */
-#include <setjmp.h>
-#include <stdarg.h>
-
 #include "composite/fleet.h"
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #define LEASE_MS 1000
 
@@ -38,11 +34,10 @@ static void close_overlap(struct overlap *all)
     fleet_close(&all->fleet);
 }
 
-static void they_are_released_in_either_order(void **state)
+TEST(they_are_released_in_either_order)
 {
     struct overlap all;
 
-    (void)state;
     open_overlap(&all);
     for (int i = 0; i < 2; i++) {
         assert_code(rlock_try_lock(all.ab), 0);
@@ -55,12 +50,11 @@ static void they_are_released_in_either_order(void **state)
     close_overlap(&all);
 }
 
-static void a_renewed_one_outlives_one_with_a_lease(void **state)
+TEST(a_renewed_one_outlives_one_with_a_lease)
 {
     struct overlap all;
     int64_t began_us;
 
-    (void)state;
     open_overlap(&all);
     assert_code(rlock_lock_with(all.ab, RLOCK_TAKE(.lease_ms = LEASE_MS), NULL), 0);
     assert_code(rlock_try_lock(all.bc), 0);
@@ -74,12 +68,11 @@ static void a_renewed_one_outlives_one_with_a_lease(void **state)
     close_overlap(&all);
 }
 
-static void one_with_a_lease_is_not_renewed_for_one_that_was(void **state)
+TEST(one_with_a_lease_is_not_renewed_for_one_that_was)
 {
     struct overlap all;
     struct rlock *part; /* "b" alone: nothing but that can end it */
 
-    (void)state;
     open_overlap(&all);
     assert_code(rlock_multi_new(&all.b, 1, NULL, &part), 0);
     assert_code(rlock_try_lock(all.bc), 0);
@@ -91,11 +84,10 @@ static void one_with_a_lease_is_not_renewed_for_one_that_was(void **state)
     close_overlap(&all);
 }
 
-static void losing_the_other_s_own_member_leaves_this_one(void **state)
+TEST(losing_the_other_s_own_member_leaves_this_one)
 {
     struct overlap all;
 
-    (void)state;
     open_overlap(&all);
     assert_code(rlock_try_lock(all.ab), 0);
     assert_code(rlock_try_lock(all.bc), 0);
@@ -107,19 +99,4 @@ static void losing_the_other_s_own_member_leaves_this_one(void **state)
     assert_code(rlock_unlock(all.bc), 0);
     assert_int_equal(crew_losses(&all.crew), 1);
     close_overlap(&all);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(they_are_released_in_either_order),
-        cmocka_unit_test(a_renewed_one_outlives_one_with_a_lease),
-        cmocka_unit_test(one_with_a_lease_is_not_renewed_for_one_that_was),
-        cmocka_unit_test(losing_the_other_s_own_member_leaves_this_one),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("overlap", tests, NULL, NULL);
 }

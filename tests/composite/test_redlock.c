@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The RedLock on real servers: its quorum, its members, its losses. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "composite/fleet.h"
 #include "support/stall.h"
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #define OFF (-1) /* no delayed restarts: the tests' servers have just started */
 
@@ -25,12 +19,11 @@ static void reach(const struct fleet *fleet, size_t i, bool reachable)
 
 /* ---- Taking and giving back ---- */
 
-static void it_excludes_and_leaves_nothing(void **state)
+TEST(it_excludes_and_leaves_nothing)
 {
     struct fleet fleet;
     struct crew one, two;
 
-    (void)state;
     fleet_open(&fleet, &(struct fleet_opts){.n = 5});
     crew_open(&one, &fleet, usual, OFF);
     crew_open(&two, &fleet, usual, OFF);
@@ -53,13 +46,12 @@ static void it_excludes_and_leaves_nothing(void **state)
 }
 
 /* The last round is begun as late as it can still be answered. */
-static void a_timed_wait_lasts_to_its_end(void **state)
+TEST(a_timed_wait_lasts_to_its_end)
 {
     enum { WAIT_MS = 250, ROUND_MS = 15 };
     struct fleet fleet;
     struct crew one, two;
 
-    (void)state;
     fleet_open(&fleet, &(struct fleet_opts){.n = 3});
     crew_open(&one, &fleet, usual, OFF);
     crew_open(&two, &fleet, usual, OFF);
@@ -138,15 +130,13 @@ static void each_subset(void (*only)(const struct fleet *, unsigned int),
     fleet_close(&fleet);
 }
 
-static void each_subset_of_dead_servers_follows_the_majority(void **state)
+TEST(each_subset_of_dead_servers_follows_the_majority)
 {
-    (void)state;
     each_subset(fleet_reach_only, refused_by_the_dead);
 }
 
-static void each_subset_of_silent_servers_follows_the_majority(void **state)
+TEST(each_subset_of_silent_servers_follows_the_majority)
 {
-    (void)state;
     each_subset(silence, refused_by_the_silent);
 }
 
@@ -165,14 +155,13 @@ static void take_all(const struct crew *crew)
  * Under a hold: with most of them it stays valid beyond its lease, with fewer it is lost and told.
  * With three servers, and leases as short as a busy machine allows.
  */
-static void each_subset_that_dies_under_a_hold_follows_the_majority(void **state)
+TEST(each_subset_that_dies_under_a_hold_follows_the_majority)
 {
     const int64_t lease_ms = test_slack() > 1 ? 900 : 400;
     struct fleet fleet;
     struct crew crew;
     unsigned int losses = 0;
 
-    (void)state;
     fleet_open(&fleet, &(struct fleet_opts){.n = 3, .proxied = true});
     crew_open(&crew, &fleet, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms), OFF);
     for (unsigned int mask = 0; mask < 8; mask++) {
@@ -195,13 +184,12 @@ static void each_subset_that_dies_under_a_hold_follows_the_majority(void **state
     fleet_close(&fleet);
 }
 
-static void who_answers_late_joins(void **state)
+TEST(who_answers_late_joins)
 {
     struct fleet fleet;
     struct crew crew;
     int64_t began_us;
 
-    (void)state;
     fleet_open(&fleet, &(struct fleet_opts){.n = 5, .proxied = true});
     crew_open(&crew, &fleet, RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000), OFF);
     assert_code(rlock_lock_with(crew.lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
@@ -233,12 +221,11 @@ static void who_answers_late_joins(void **state)
     fleet_close(&fleet);
 }
 
-static void who_answers_after_the_unlock_is_left(void **state)
+TEST(who_answers_after_the_unlock_is_left)
 {
     struct fleet fleet;
     struct crew crew;
 
-    (void)state;
     fleet_open(&fleet, &(struct fleet_opts){.n = 3, .proxied = true});
     crew_open(&crew, &fleet, usual, OFF);
     assert_code(rlock_lock_with(crew.lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
@@ -254,13 +241,12 @@ static void who_answers_after_the_unlock_is_left(void **state)
     fleet_close(&fleet);
 }
 
-static void a_frozen_server_costs_nothing(void **state)
+TEST(a_frozen_server_costs_nothing)
 {
     struct fleet fleet;
     struct crew crew;
     int64_t began_us;
 
-    (void)state;
     fleet_open(&fleet, &(struct fleet_opts){.n = 3});
     crew_open(&crew, &fleet, RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000), OFF);
     assert_code(rlock_lock_with(crew.lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
@@ -277,13 +263,12 @@ static void a_frozen_server_costs_nothing(void **state)
 }
 
 /* However long ago its lease would have ended: what was sent lies in the server's socket. */
-static void what_a_frozen_server_may_yet_run_stays_in_doubt(void **state)
+TEST(what_a_frozen_server_may_yet_run_stays_in_doubt)
 {
     const int64_t lease_ms = 50 * test_slack();
     struct fleet fleet;
     struct crew crew;
 
-    (void)state;
     fleet_open(&fleet, &(struct fleet_opts){.n = 1});
     crew_open(&crew, &fleet, RLOCK_CLIENT_OPTS(.op_timeout_ms = lease_ms), OFF);
     assert_code(rlock_lock_with(crew.lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
@@ -299,13 +284,12 @@ static void what_a_frozen_server_may_yet_run_stays_in_doubt(void **state)
 }
 
 /* A copy may come after the answer that it is busy, where nobody may kill its connection. */
-static void what_is_busy_after_a_doubt_stays_in_doubt(void **state)
+TEST(what_is_busy_after_a_doubt_stays_in_doubt)
 {
     const int64_t op_ms = 50 * test_slack();
     struct fleet fleet;
     struct crew crew;
 
-    (void)state;
     fleet_open(&fleet, &(struct fleet_opts){.n = 1, .proxied = true});
     free(test_server_cmd(fleet.servers[0], "ACL SETUSER default -client|kill"));
     crew_open(&crew, &fleet,
@@ -358,13 +342,12 @@ static void both_try(const struct crew crews[static 2], int ret_codes[static 2])
 }
 
 /* Every two pairs of servers that have none in common, at the same time. */
-static void two_that_reach_different_minorities_both_fail(void **state)
+TEST(two_that_reach_different_minorities_both_fail)
 {
     struct fleet fleet, views[2];
     struct crew crews[2];
     int codes[2];
 
-    (void)state;
     fleet_open(&fleet, &(struct fleet_opts){.n = 5});
     for (size_t i = 0; i < 2; i++) {
         fleet_view_open(&views[i], &fleet);
@@ -434,13 +417,12 @@ static int second_taker(struct fleet *fleet, struct crew *one, struct crew *two)
     return rlock_lock_with(two->lock, RLOCK_TAKE(.wait_ms = 500), NULL);
 }
 
-static void a_restarted_server_does_not_help_to_a_second_quorum(void **state)
+TEST(a_restarted_server_does_not_help_to_a_second_quorum)
 {
     struct fleet fleet;
     struct crew one, two;
     int codes[FLEET_MAX];
 
-    (void)state;
     fleet_open(&fleet, &(struct fleet_opts){.n = 5});
     assert_code(second_taker(&fleet, &one, &two), RLOCK_ETIMEDOUT);
     assert_code(rlock_try_lock(two.lock), RLOCK_EBUSY);
@@ -466,12 +448,11 @@ static bool is_renewed(const struct fleet *fleet, long long *inout_ttl)
     return *inout_ttl > last;
 }
 
-static void losing_a_minority_leaves_it_valid_losing_more_is_told_once(void **state)
+TEST(losing_a_minority_leaves_it_valid_losing_more_is_told_once)
 {
     struct fleet fleet;
     struct crew crew;
 
-    (void)state;
     fleet_open(&fleet, &(struct fleet_opts){.n = 5});
     crew_open(&crew, &fleet, RLOCK_CLIENT_OPTS(.renewed_lease_ms = 600), OFF);
     assert_code(rlock_lock_with(crew.lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
@@ -505,14 +486,13 @@ static void losing_a_minority_leaves_it_valid_losing_more_is_told_once(void **st
 
 /* ---- Arguments ---- */
 
-static void members_that_it_cannot_have_are_refused(void **state)
+TEST(members_that_it_cannot_have_are_refused)
 {
     struct fleet fleet;
     struct crew crew;
     struct rlock *fenced, *twice, *made;
     struct rlock_take take = {.size = sizeof(take), .lease_ms = 3001};
 
-    (void)state;
     fleet_open(&fleet, &(struct fleet_opts){.n = 2});
     crew_open(&crew, &fleet, RLOCK_CLIENT_OPTS(.renewed_lease_ms = 1000), 3000);
     assert_true(TEST_EVENTUALLY(crew_logged(&crew, "survives the loss of 0"), 5000));
@@ -532,13 +512,12 @@ static void members_that_it_cannot_have_are_refused(void **state)
 }
 
 /* The loss of that one would be the loss of two. */
-static void two_members_on_one_server_are_refused(void **state)
+TEST(two_members_on_one_server_are_refused)
 {
     struct fleet fleet, view;
     struct crew one, two;
     struct rlock *b, *made;
 
-    (void)state;
     fleet_open(&fleet, &(struct fleet_opts){.n = 1});
     fleet_view_open(&view, &fleet);
     crew_open(&one, &fleet, usual, OFF);
@@ -556,30 +535,4 @@ static void two_members_on_one_server_are_refused(void **state)
     crew_close(&two);
     fleet_view_close(&view);
     fleet_close(&fleet);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_excludes_and_leaves_nothing),
-        cmocka_unit_test(a_timed_wait_lasts_to_its_end),
-        cmocka_unit_test(each_subset_of_dead_servers_follows_the_majority),
-        cmocka_unit_test(each_subset_of_silent_servers_follows_the_majority),
-        cmocka_unit_test(each_subset_that_dies_under_a_hold_follows_the_majority),
-        cmocka_unit_test(who_answers_late_joins),
-        cmocka_unit_test(who_answers_after_the_unlock_is_left),
-        cmocka_unit_test(a_frozen_server_costs_nothing),
-        cmocka_unit_test(what_a_frozen_server_may_yet_run_stays_in_doubt),
-        cmocka_unit_test(what_is_busy_after_a_doubt_stays_in_doubt),
-        cmocka_unit_test(two_that_reach_different_minorities_both_fail),
-        cmocka_unit_test(a_restarted_server_does_not_help_to_a_second_quorum),
-        cmocka_unit_test(losing_a_minority_leaves_it_valid_losing_more_is_told_once),
-        cmocka_unit_test(members_that_it_cannot_have_are_refused),
-        cmocka_unit_test(two_members_on_one_server_are_refused),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("redlock", tests, NULL, NULL);
 }

@@ -4,15 +4,10 @@
  * during and after an acquisition, with and without its data. The second tries all the time, and
  * each time that it has the lock looks whether the first believes in it, too.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "composite/fleet.h"
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #define OFF (-1)    /* no delayed restarts */
 #define OWNER 4711U /* the first one's: known to both */
@@ -126,11 +121,10 @@ static void let_it_try(struct sides *sides)
 
 /* ---- Empty restarts ---- */
 
-static void after_the_grant_it_helps_nobody(void **state)
+TEST(after_the_grant_it_helps_nobody)
 {
     struct sides sides;
 
-    (void)state;
     sides_open(&sides, FIRST, SECOND, false, lease_ms(), lease_ms());
     assert_code(take_one(&sides, 20000), 0);
     rival_start(&sides);
@@ -143,11 +137,10 @@ static void after_the_grant_it_helps_nobody(void **state)
 }
 
 /* What shows that the others can fail. */
-static void without_delayed_restarts_both_believe(void **state)
+TEST(without_delayed_restarts_both_believe)
 {
     struct sides sides;
 
-    (void)state;
     sides_open(&sides, FIRST, SECOND, false, 6000, OFF);
     assert_code(take_one(&sides, 20000), 0);
     rival_start(&sides);
@@ -159,11 +152,10 @@ static void without_delayed_restarts_both_believe(void **state)
     sides_close(&sides);
 }
 
-static void before_the_grant_it_counts_for_nobody(void **state)
+TEST(before_the_grant_it_counts_for_nobody)
 {
     struct sides sides;
 
-    (void)state;
     sides_open(&sides, FIRST, SECOND, false, lease_ms(), lease_ms());
     assert_code(take_one(&sides, 20000), 0);
     assert_code(rlock_unlock_as(sides.one.lock, OWNER), 0);
@@ -197,11 +189,10 @@ static bool is_up_for_a_second(struct test_server *server)
 }
 
 /* A server says that it is up for a second as soon as the wall clock has another one. */
-static void late_in_a_second_it_counts_for_nobody(void **state)
+TEST(late_in_a_second_it_counts_for_nobody)
 {
     struct sides sides;
 
-    (void)state;
     sides_open(&sides, FIRST, SECOND, false, 1000, 1000);
     assert_code(take_one(&sides, 20000), 0);
     assert_code(rlock_unlock_as(sides.one.lock, OWNER), 0);
@@ -228,12 +219,11 @@ static void *take_one_main(void *arg)
 }
 
 /* It had granted it, and forgets that before the others have answered. */
-static void during_an_acquisition_it_helps_nobody(void **state)
+TEST(during_an_acquisition_it_helps_nobody)
 {
     struct sides sides;
     pthread_t thread;
 
-    (void)state;
     sides_open(&sides, FIRST, SECOND, false, lease_ms(), lease_ms());
     assert_code(take_one(&sides, 20000), 0);
     assert_code(rlock_unlock_as(sides.one.lock, OWNER), 0);
@@ -261,11 +251,10 @@ static void forget_log(struct crew *crew)
     (void)pthread_mutex_unlock(&crew->mutex);
 }
 
-static void one_after_the_other_they_end_it_with_the_majority(void **state)
+TEST(one_after_the_other_they_end_it_with_the_majority)
 {
     struct sides sides;
 
-    (void)state;
     sides_open(&sides, ALL, ALL, false, lease_ms(), lease_ms());
     assert_code(take_one(&sides, 20000), 0);
     while (!TEST_EVENTUALLY(fleet_holding(&sides.fleet, "a") == 5, 200)) {
@@ -324,26 +313,23 @@ static void it_counts_for_nobody(unsigned int second, const char *info)
     assert_int_equal(sides.rival.both, 0);
 }
 
-static void set_back_it_has_just_started(void **state)
+TEST(set_back_it_has_just_started)
 {
-    (void)state;
     it_counts_for_nobody(SECOND & ~4U,
                          "# Server\r\nrun_id:0123456789abcdef\r\nuptime_in_seconds:-3600\r\n");
 }
 
-static void set_forward_it_deceives_nobody_who_saw_it_before(void **state)
+TEST(set_forward_it_deceives_nobody_who_saw_it_before)
 {
-    (void)state;
     it_counts_for_nobody(SECOND,
                          "# Server\r\nrun_id:0123456789abcdef\r\nuptime_in_seconds:3600\r\n");
 }
 
-static void that_a_server_does_not_tell_its_age_is_logged_once(void **state)
+TEST(that_a_server_does_not_tell_its_age_is_logged_once)
 {
     const char *const text = "does not tell since when it runs";
     struct sides sides;
 
-    (void)state;
     sides_open(&sides, FIRST, ALL, false, lease_ms(), lease_ms());
     tell_second(&sides, "# Server\r\n");
     fleet_reach_only(&sides.views[1], 0);
@@ -368,11 +354,10 @@ static bool is_renewed_since(struct test_server *server, long long *inout_ttl)
     return *inout_ttl > last;
 }
 
-static void with_its_data_it_may_restart_at_any_time(void **state)
+TEST(with_its_data_it_may_restart_at_any_time)
 {
     struct sides sides;
 
-    (void)state;
     sides_open(&sides, FIRST, SECOND, true, 3 * lease_ms(), OFF);
     assert_code(take_one(&sides, 20000), 0);
     rival_start(&sides);
@@ -392,11 +377,10 @@ static void with_its_data_it_may_restart_at_any_time(void **state)
 }
 
 /* Nobody can tell that it kept them. */
-static void with_its_data_it_is_out_for_its_time_all_the_same(void **state)
+TEST(with_its_data_it_is_out_for_its_time_all_the_same)
 {
     struct sides sides;
 
-    (void)state;
     sides_open(&sides, FIRST, SECOND, true, lease_ms(), lease_ms());
     assert_code(take_one(&sides, 20000), 0);
     rival_start(&sides);
@@ -405,26 +389,4 @@ static void with_its_data_it_is_out_for_its_time_all_the_same(void **state)
     assert_lost_by_restart(&sides);
     sides_close(&sides);
     assert_int_equal(sides.rival.both, 0);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(after_the_grant_it_helps_nobody),
-        cmocka_unit_test(without_delayed_restarts_both_believe),
-        cmocka_unit_test(before_the_grant_it_counts_for_nobody),
-        cmocka_unit_test(late_in_a_second_it_counts_for_nobody),
-        cmocka_unit_test(during_an_acquisition_it_helps_nobody),
-        cmocka_unit_test(one_after_the_other_they_end_it_with_the_majority),
-        cmocka_unit_test(set_back_it_has_just_started),
-        cmocka_unit_test(set_forward_it_deceives_nobody_who_saw_it_before),
-        cmocka_unit_test(that_a_server_does_not_tell_its_age_is_logged_once),
-        cmocka_unit_test(with_its_data_it_may_restart_at_any_time),
-        cmocka_unit_test(with_its_data_it_is_out_for_its_time_all_the_same),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("redlock_restart", tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Multi-locks whose members one script takes: one round trip, no part ever held, no starvation. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "composite/together.h"
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #define WAITERS 16
 
@@ -24,12 +19,11 @@ static long long reads(const struct scene *scene)
     return n;
 }
 
-static void one_script_takes_all_members(void **state)
+TEST(one_script_takes_all_members)
 {
     struct scene scene;
     uint64_t before;
 
-    (void)state;
     open_scene(&scene);
     before = requests(&scene);
     assert_code(rlock_try_lock(scene.multi[0]), 0);
@@ -42,7 +36,7 @@ static void one_script_takes_all_members(void **state)
     close_scene(&scene);
 }
 
-static void one_round_trip_takes_all_and_one_leaves_them(void **state)
+TEST(one_round_trip_takes_all_and_one_leaves_them)
 {
     struct fleet fleet;
     struct crew crew;
@@ -50,7 +44,6 @@ static void one_round_trip_takes_all_and_one_leaves_them(void **state)
     struct scene scene;
     long long before;
 
-    (void)state;
     fleet_open(&fleet, &(struct fleet_opts){.n = 1});
     scene.fleet = fleet;
     crew_open(&crew, &fleet, (struct rlock_client_opts){.size = sizeof(struct rlock_client_opts)},
@@ -73,7 +66,7 @@ static void one_round_trip_takes_all_and_one_leaves_them(void **state)
     fleet_close(&fleet);
 }
 
-static void each_kind_but_the_fair_may_be_a_member(void **state)
+TEST(each_kind_but_the_fair_may_be_a_member)
 {
     static int (*const make[])(struct rlock_client *, const char *, const struct rlock_opts *,
                                struct rlock **) = {rlock_reentrant_new, rlock_nonreentrant_new,
@@ -84,7 +77,6 @@ static void each_kind_but_the_fair_may_be_a_member(void **state)
     struct scene scene;
     uint64_t before;
 
-    (void)state;
     open_scene(&scene);
     for (size_t i = 0; i < N; i++) {
         char name[] = {(char)('k' + i), '\0'};
@@ -123,11 +115,10 @@ static void each_kind_but_the_fair_may_be_a_member(void **state)
     close_scene(&scene);
 }
 
-static void a_member_that_its_owner_has_is_taken_once_more(void **state)
+TEST(a_member_that_its_owner_has_is_taken_once_more)
 {
     struct scene scene;
 
-    (void)state;
     open_scene(&scene);
     assert_code(rlock_try_lock(scene.b[0]), 0);
     assert_code(rlock_try_lock(scene.multi[0]), 0);
@@ -146,13 +137,12 @@ static void a_member_that_its_owner_has_is_taken_once_more(void **state)
 }
 
 /* They wait for what its owner has: it would wait for itself behind them. */
-static void a_member_that_its_owner_has_is_taken_past_those_who_wait_for_it(void **state)
+TEST(a_member_that_its_owner_has_is_taken_past_those_who_wait_for_it)
 {
     struct scene scene;
     pthread_t waiter;
     int64_t began_us;
 
-    (void)state;
     open_scene(&scene);
     assert_code(rlock_try_lock(scene.b[0]), 0);
     TEST_CHECK(pthread_create(&waiter, NULL, lock_and_unlock, scene.b[0]) == 0);
@@ -179,13 +169,12 @@ static void *lock_for_a_second(void *arg)
     return NULL;
 }
 
-static void who_waits_holds_no_part(void **state)
+TEST(who_waits_holds_no_part)
 {
     struct scene scene;
     pthread_t waiter;
     uint64_t before;
 
-    (void)state;
     open_scene(&scene);
     assert_code(rlock_try_lock(scene.b[0]), 0);
     TEST_CHECK(pthread_create(&waiter, NULL, lock_and_unlock, scene.multi[1]) == 0);
@@ -205,12 +194,11 @@ static void who_waits_holds_no_part(void **state)
 }
 
 /* Waits for "b", then, when that is free and "a" is not, for "a". */
-static void who_waits_follows_the_member_that_is_busy(void **state)
+TEST(who_waits_follows_the_member_that_is_busy)
 {
     struct scene scene;
     pthread_t waiter;
 
-    (void)state;
     open_scene(&scene);
     assert_code(rlock_try_lock(scene.b[0]), 0);
     TEST_CHECK(pthread_create(&waiter, NULL, lock_and_unlock, scene.multi[1]) == 0);
@@ -253,13 +241,12 @@ static void *keep_hot(void *arg)
     return NULL;
 }
 
-static void members_that_are_never_free_at_once_do_not_starve_it(void **state)
+TEST(members_that_are_never_free_at_once_do_not_starve_it)
 {
     struct scene scene;
     struct hot hot;
     int64_t began_us;
 
-    (void)state;
     open_scene(&scene);
     hot = (struct hot){.a = scene.one.members[0], .b = scene.b[0]};
     for (int i = 0; i < 5; i++) {
@@ -295,7 +282,7 @@ static void *hammer_main(void *arg)
 }
 
 /* Each time that it looks it is another one's turn to be busy. */
-static void lines_of_its_own_process_do_not_starve_it(void **state)
+TEST(lines_of_its_own_process_do_not_starve_it)
 {
     enum { HAMMERS = 8 };
     struct hammer hammers[HAMMERS];
@@ -303,7 +290,6 @@ static void lines_of_its_own_process_do_not_starve_it(void **state)
     struct scene scene;
     int64_t began_us;
 
-    (void)state;
     open_scene(&scene);
     for (size_t i = 0; i < HAMMERS; i++) {
         hammers[i] = (struct hammer){.lock = i % 2 == 0 ? scene.one.members[0] : scene.b[0],
@@ -325,12 +311,11 @@ static void lines_of_its_own_process_do_not_starve_it(void **state)
 }
 
 /* Of a short wait half is for that. */
-static void half_of_a_wait_is_for_one_after_the_other(void **state)
+TEST(half_of_a_wait_is_for_one_after_the_other)
 {
     struct scene scene;
     pthread_t waiter;
 
-    (void)state;
     open_scene(&scene);
     assert_code(rlock_try_lock(scene.b[0]), 0);
     TEST_CHECK(pthread_create(&waiter, NULL, lock_for_a_second, scene.multi[1]) == 0);
@@ -362,13 +347,12 @@ static void *wait_in_line(void *arg)
     return NULL;
 }
 
-static void of_many_that_wait_here_one_asks(void **state)
+TEST(of_many_that_wait_here_one_asks)
 {
     struct waiter waiters[WAITERS];
     struct scene scene;
     uint64_t before;
 
-    (void)state;
     open_scene(&scene);
     assert_code(rlock_try_lock(scene.b[0]), 0);
     before = requests(&scene);
@@ -396,12 +380,11 @@ static void *come_again(void *arg)
 }
 
 /* Threads that share handles and clients; ThreadSanitizer sees in which order mutexes are taken. */
-static void over_the_same_clients_in_opposite_order_nothing_deadlocks(void **state)
+TEST(over_the_same_clients_in_opposite_order_nothing_deadlocks)
 {
     struct waiter waiters[4];
     struct scene scene;
 
-    (void)state;
     open_scene(&scene);
     for (size_t i = 0; i < 4; i++) {
         struct rlock *a = scene.one.members[0], *b = scene.b[1];
@@ -418,27 +401,4 @@ static void over_the_same_clients_in_opposite_order_nothing_deadlocks(void **sta
         waiters[i].multi = rlock_free(waiters[i].multi);
     }
     close_scene(&scene);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_script_takes_all_members),
-        cmocka_unit_test(one_round_trip_takes_all_and_one_leaves_them),
-        cmocka_unit_test(each_kind_but_the_fair_may_be_a_member),
-        cmocka_unit_test(a_member_that_its_owner_has_is_taken_once_more),
-        cmocka_unit_test(a_member_that_its_owner_has_is_taken_past_those_who_wait_for_it),
-        cmocka_unit_test(who_waits_holds_no_part),
-        cmocka_unit_test(who_waits_follows_the_member_that_is_busy),
-        cmocka_unit_test(members_that_are_never_free_at_once_do_not_starve_it),
-        cmocka_unit_test(lines_of_its_own_process_do_not_starve_it),
-        cmocka_unit_test(half_of_a_wait_is_for_one_after_the_other),
-        cmocka_unit_test(of_many_that_wait_here_one_asks),
-        cmocka_unit_test(over_the_same_clients_in_opposite_order_nothing_deadlocks),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("together", tests, NULL, NULL);
 }

@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Multi-locks whose members one script takes, when something breaks or gives up. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
 #include "composite/together.h"
+#include "support/test.h"
 
-#include <cmocka.h>
-
-static void a_cut_before_the_answer_takes_them_once(void **state)
+TEST(a_cut_before_the_answer_takes_them_once)
 {
     struct scene scene;
 
-    (void)state;
     open_scene(&scene);
     proxy_cut_after_requests(scene.fleet.proxies[0], 1);
     assert_code(rlock_lock_with(scene.multi[0], RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
@@ -22,11 +16,10 @@ static void a_cut_before_the_answer_takes_them_once(void **state)
     close_scene(&scene);
 }
 
-static void without_an_answer_nothing_stays(void **state)
+TEST(without_an_answer_nothing_stays)
 {
     struct scene scene;
 
-    (void)state;
     open_scene(&scene);
     proxy_add(scene.fleet.proxies[0],
               &(struct proxy_rule){.act = PROXY_HOLD, .command = "EVALSHA"});
@@ -36,12 +29,11 @@ static void without_an_answer_nothing_stays(void **state)
 }
 
 /* The first member's script does all its work before the second's is refused. */
-static void what_a_script_that_failed_left_is_given_back(void **state)
+TEST(what_a_script_that_failed_left_is_given_back)
 {
     struct rlock *members[2], *multi;
     struct scene scene;
 
-    (void)state;
     open_scene(&scene);
     members[0] = scene.one.members[0];
     assert_code(rlock_fenced_new(scene.one.clients[0], "f", NULL, &members[1]), 0);
@@ -57,13 +49,12 @@ static void what_a_script_that_failed_left_is_given_back(void **state)
 }
 
 /* The error comes when the call has given up already, and the releases behind it do not arrive. */
-static void what_a_script_that_failed_late_left_is_in_doubt(void **state)
+TEST(what_a_script_that_failed_late_left_is_in_doubt)
 {
     struct rlock *members[2], *multi;
     struct scene scene;
     struct proxy *proxy;
 
-    (void)state;
     open_scene(&scene);
     proxy = scene.fleet.proxies[0];
     members[0] = scene.one.members[0];
@@ -82,13 +73,12 @@ static void what_a_script_that_failed_late_left_is_in_doubt(void **state)
 }
 
 /* Its members do not wait, but it does. */
-static void a_level_more_that_is_not_answered_in_time_timed_out(void **state)
+TEST(a_level_more_that_is_not_answered_in_time_timed_out)
 {
     const int64_t wait_ms = 100 * test_slack();
     struct scene scene;
     int code;
 
-    (void)state;
     open_scene(&scene);
     assert_code(rlock_lock_with(scene.multi[0], RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
     proxy_add(scene.fleet.proxies[0], &(struct proxy_rule){.act = PROXY_DELAY_REPLY,
@@ -100,13 +90,12 @@ static void a_level_more_that_is_not_answered_in_time_timed_out(void **state)
     close_scene(&scene);
 }
 
-static void an_error_that_passes_is_waited_out(void **state)
+TEST(an_error_that_passes_is_waited_out)
 {
     struct scene scene;
     pthread_t waiter;
     uint64_t before;
 
-    (void)state;
     open_scene(&scene);
     before = requests(&scene);
     free(test_server_cmd(scene.fleet.servers[0], "CONFIG SET min-replicas-to-write 1"));
@@ -117,11 +106,10 @@ static void an_error_that_passes_is_waited_out(void **state)
     close_scene(&scene);
 }
 
-static void one_that_is_of_the_wrong_type_leaves_nothing(void **state)
+TEST(one_that_is_of_the_wrong_type_leaves_nothing)
 {
     struct scene scene;
 
-    (void)state;
     open_scene(&scene);
     free(test_server_cmd(scene.fleet.servers[0], "SET b text"));
     assert_code(rlock_try_lock(scene.multi[0]), RLOCK_EWRONGTYPE);
@@ -145,13 +133,12 @@ static void *wait_for_a_cancel(void *arg)
     return NULL;
 }
 
-static void a_cancel_ends_the_wait_of_all(void **state)
+TEST(a_cancel_ends_the_wait_of_all)
 {
     struct canceled canceled;
     struct scene scene;
     pthread_t waiter;
 
-    (void)state;
     open_scene(&scene);
     canceled.multi = scene.multi[1];
     assert_code(rlock_cancel_new(&canceled.cancel), 0);
@@ -187,13 +174,12 @@ static void *take_as_owner(void *arg)
     return NULL;
 }
 
-static void one_owner_may_take_multis_that_overlap(void **state)
+TEST(one_owner_may_take_multis_that_overlap)
 {
     struct rlock *c, *other;
     struct twin twins[2];
     struct scene scene;
 
-    (void)state;
     open_scene(&scene);
     c = crew_lock(&scene.one, 0, "c");
     assert_code(rlock_multi_new((struct rlock *[]){c, scene.b[0]}, 2, NULL, &other), 0);
@@ -214,12 +200,11 @@ static void one_owner_may_take_multis_that_overlap(void **state)
 }
 
 /* For a thread that acts for the same owner. */
-static void an_owner_gives_up_a_member_while_it_waits_for_the_rest(void **state)
+TEST(an_owner_gives_up_a_member_while_it_waits_for_the_rest)
 {
     struct scene scene;
     struct twin twin;
 
-    (void)state;
     open_scene(&scene);
     twin = (struct twin){
         .multi = scene.multi[0], .owner = rlock_owner_new(scene.one.clients[0]), .rounds = 1};
@@ -232,25 +217,4 @@ static void an_owner_gives_up_a_member_while_it_waits_for_the_rest(void **state)
     assert_code(rlock_unlock(scene.two.members[0]), 0);
     TEST_CHECK(pthread_join(twin.thread, NULL) == 0);
     close_scene(&scene);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_cut_before_the_answer_takes_them_once),
-        cmocka_unit_test(without_an_answer_nothing_stays),
-        cmocka_unit_test(what_a_script_that_failed_left_is_given_back),
-        cmocka_unit_test(what_a_script_that_failed_late_left_is_in_doubt),
-        cmocka_unit_test(a_level_more_that_is_not_answered_in_time_timed_out),
-        cmocka_unit_test(an_error_that_passes_is_waited_out),
-        cmocka_unit_test(one_that_is_of_the_wrong_type_leaves_nothing),
-        cmocka_unit_test(a_cancel_ends_the_wait_of_all),
-        cmocka_unit_test(one_owner_may_take_multis_that_overlap),
-        cmocka_unit_test(an_owner_gives_up_a_member_while_it_waits_for_the_rest),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("together_faults", tests, NULL, NULL);
 }

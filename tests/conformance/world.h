@@ -12,22 +12,11 @@
 
 #include "kinds.h"
 
-/* cmocka.h wants these before it, and everybody here wants cmocka.h */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "support/run.h"
 #include "support/server.h"
+#include "support/test.h"
 #include "support/waiting.h"
 #include "support/witness.h"
-
-#include <cmocka.h>
 
 #define NAME "lock" /* of the locks that have no other */
 
@@ -39,6 +28,7 @@ void world_stop(struct world *w);
 /* The same for tests of one kind, the first of the table: cmocka's setup and teardown. */
 int world_set_up(void **state);
 int world_tear_down(void **state);
+#define WORLD_TEST(name, w) TEST_WITH(world_set_up, world_tear_down, name, struct world *w)
 
 const struct conf_kind *conf_kind(const struct world *w);
 bool conf_can(const struct world *w, unsigned int what);

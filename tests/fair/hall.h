@@ -16,6 +16,7 @@
 /* cmocka's setup and teardown: a world whose locks are fair ones. */
 int hall_set_up(void **state);
 int hall_tear_down(void **state);
+#define HALL_TEST(name, w) TEST_WITH(hall_set_up, hall_tear_down, name, struct world *w)
 
 /* ---- the queue ---- */
 

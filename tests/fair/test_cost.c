@@ -67,25 +67,11 @@ static struct cost cost_of_a_cycle(struct world *w, size_t n)
     return cost;
 }
 
-static void a_grant_costs_as_much_in_a_long_queue_as_in_a_short_one(void **state)
+HALL_TEST(a_grant_costs_as_much_in_a_long_queue_as_in_a_short_one, w)
 {
-    struct world *w = *state;
     const struct cost few = cost_of_a_cycle(w, 8), many = cost_of_a_cycle(w, 512);
 
     print_message("8 wait: %lld commands, %lld us in scripts; 512 wait: %lld, %lld us\n",
                   few.commands, few.script_us, many.commands, many.script_us);
     assert_in_range(many.commands * 10, 0, few.commands * 11);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_grant_costs_as_much_in_a_long_queue_as_in_a_short_one,
-                                        hall_set_up, hall_tear_down),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fair_cost", tests, NULL, NULL);
 }

@@ -171,11 +171,12 @@ static int tear_down(void **state)
     return hall_tear_down(state);
 }
 
+#define DEAD_TEST(name, w) TEST_WITH(set_up, tear_down, name, struct world *w)
+
 /* ---- Killed ---- */
 
-static void a_killed_head_costs_two_seconds(void **state)
+DEAD_TEST(a_killed_head_costs_two_seconds, w)
 {
-    struct world *w = *state;
     struct test_child *child = spawn(w);
     struct ours ours;
     int64_t unlocked_us;
@@ -190,9 +191,8 @@ static void a_killed_head_costs_two_seconds(void **state)
     assert_took(end_wait(&ours, unlocked_us), 0, 2000);
 }
 
-static void a_killed_process_with_sixteen_waiters_costs_no_more(void **state)
+DEAD_TEST(a_killed_process_with_sixteen_waiters_costs_no_more, w)
 {
-    struct world *w = *state;
     struct test_child *child = spawn(w);
     struct ours ours;
     int64_t unlocked_us;
@@ -207,9 +207,8 @@ static void a_killed_process_with_sixteen_waiters_costs_no_more(void **state)
     assert_took(end_wait(&ours, unlocked_us), 0, 2000);
 }
 
-static void two_hundred_killed_waiters_cost_four_seconds(void **state)
+DEAD_TEST(two_hundred_killed_waiters_cost_four_seconds, w)
 {
-    struct world *w = *state;
     struct test_child *child = spawn(w);
     struct ours ours;
     int64_t unlocked_us;
@@ -225,9 +224,8 @@ static void two_hundred_killed_waiters_cost_four_seconds(void **state)
 }
 
 /* What a call has seen stays on the server: calls that are over at once get past a dead one too. */
-static void calls_that_do_not_wait_get_past_a_killed_one(void **state)
+DEAD_TEST(calls_that_do_not_wait_get_past_a_killed_one, w)
 {
-    struct world *w = *state;
     struct test_child *child = spawn(w);
     struct ours ours;
     int64_t seen_us;
@@ -246,9 +244,8 @@ static void calls_that_do_not_wait_get_past_a_killed_one(void **state)
 }
 
 /* Those who wait find it out when the lease has ended: a lease, and then as above. */
-static void a_process_that_is_killed_as_holder_and_head_costs_its_lease_more(void **state)
+DEAD_TEST(a_process_that_is_killed_as_holder_and_head_costs_its_lease_more, w)
 {
-    struct world *w = *state;
     struct test_child *child;
     struct ours ours;
     int64_t killed_us;
@@ -264,9 +261,8 @@ static void a_process_that_is_killed_as_holder_and_head_costs_its_lease_more(voi
     assert_took(end_wait(&ours, killed_us), 600, 1000 + 2000);
 }
 
-static void a_killed_holders_lock_goes_to_the_head_when_its_lease_ends(void **state)
+DEAD_TEST(a_killed_holders_lock_goes_to_the_head_when_its_lease_ends, w)
 {
-    struct world *w = *state;
     struct test_child *child;
     struct ours ours;
     int64_t killed_us;
@@ -282,9 +278,8 @@ static void a_killed_holders_lock_goes_to_the_head_when_its_lease_ends(void **st
 }
 
 /* Nobody is left who saw the release: the waiter finds out when it looks, here every second. */
-static void a_releaser_that_is_gone_costs_the_next_look_more(void **state)
+DEAD_TEST(a_releaser_that_is_gone_costs_the_next_look_more, w)
 {
-    struct world *w = *state;
     struct test_child *dead, *releaser;
     struct ours ours;
     int64_t left_us;
@@ -305,9 +300,8 @@ static void a_releaser_that_is_gone_costs_the_next_look_more(void **state)
 
 /* ---- Stopped ---- */
 
-static void a_stopped_head_costs_a_look_and_five_seconds_and_its_place(void **state)
+DEAD_TEST(a_stopped_head_costs_a_look_and_five_seconds_and_its_place, w)
 {
-    struct world *w = *state;
     struct test_child *child = spawn(w);
     struct ours ours;
     int64_t unlocked_us;
@@ -326,9 +320,8 @@ static void a_stopped_head_costs_a_look_and_five_seconds_and_its_place(void **st
 }
 
 /* The head stands still for a moment only: it keeps its turn. */
-static void a_head_that_comes_back_in_time_keeps_its_place(void **state)
+DEAD_TEST(a_head_that_comes_back_in_time_keeps_its_place, w)
 {
-    struct world *w = *state;
     struct test_child *child = spawn(w);
     struct chronicle *chronicle;
     struct ours ours;
@@ -381,9 +374,8 @@ static unsigned int draw(unsigned int *seed, uint64_t n)
 
 /* Eight processes queue at once, one of them dies at some moment; the order of the others' grants
  * is that in which the server queued them. */
-static void a_crowd_of_processes_is_served_in_order_though_one_is_killed(void **state)
+DEAD_TEST(a_crowd_of_processes_is_served_in_order_though_one_is_killed, w)
 {
-    struct world *w = *state;
     struct test_child *children[PROCESSES];
     struct chronicle *chronicle;
     struct ours ours;
@@ -429,34 +421,4 @@ static void a_crowd_of_processes_is_served_in_order_though_one_is_killed(void **
     assert_in_range(grants, (PROCESSES - 1) * each + 1, PROCESSES * each + 1);
     assert_in_range(grants + leavers, PROCESSES * each, PROCESSES * each + 1);
     assert_true(witness_is_clean(plan.witness, stderr));
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_killed_head_costs_two_seconds, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_killed_process_with_sixteen_waiters_costs_no_more, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(two_hundred_killed_waiters_cost_four_seconds, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(calls_that_do_not_wait_get_past_a_killed_one, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(
-            a_process_that_is_killed_as_holder_and_head_costs_its_lease_more, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_killed_holders_lock_goes_to_the_head_when_its_lease_ends,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_releaser_that_is_gone_costs_the_next_look_more, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_stopped_head_costs_a_look_and_five_seconds_and_its_place,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_head_that_comes_back_in_time_keeps_its_place, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(
-            a_crowd_of_processes_is_served_in_order_though_one_is_killed, set_up, tear_down),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fair_dead", tests, NULL, NULL);
 }

@@ -138,10 +138,11 @@ static int tear_down(void **state)
     return hall_tear_down(state);
 }
 
+#define WITNESS_TEST(name, w) TEST_WITH(set_up, tear_down, name, struct world *w)
+
 /* testWaitTimeoutDrift */
-static void waits_that_time_out_leave_no_drift(void **state)
+WITNESS_TEST(waits_that_time_out_leave_no_drift, w)
 {
-    struct world *w = *state;
     struct test_child *child = test_child_spawn(wait_to_be_killed, w);
     struct rlock *holder = conf_lock(w, conf_client(w));
     const struct rlock_take *hasty = RLOCK_TAKE(.wait_ms = 5, .lease_ms = LEASE_MS);
@@ -155,9 +156,8 @@ static void waits_that_time_out_leave_no_drift(void **state)
 }
 
 /* testLockAcquiredTimeoutDrift */
-static void grants_leave_no_drift(void **state)
+WITNESS_TEST(grants_leave_no_drift, w)
 {
-    struct world *w = *state;
     struct test_child *child = test_child_spawn(wait_to_be_killed, w);
     const struct rlock_take *patient = RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .lease_ms = LEASE_MS);
 
@@ -167,9 +167,8 @@ static void grants_leave_no_drift(void **state)
 }
 
 /* testFirstThreadDeathTimeoutDrift */
-static void a_head_that_died_leaves_no_drift(void **state)
+WITNESS_TEST(a_head_that_died_leaves_no_drift, w)
 {
-    struct world *w = *state;
     struct test_child *child = test_child_spawn(wait_to_be_killed, w);
     struct rlock *holder = conf_lock(w, conf_client(w)), *last = conf_lock(w, conf_client(w));
 
@@ -225,11 +224,10 @@ static void turn(struct party *party, size_t i)
 #define assert_near(value, expected, ms) assert_in_range((value) - (expected) + (ms), 0, 2 * (ms))
 
 /* testAcquireFailedTimeoutDrift_Descrete */
-static void scores_are_a_slot_beyond_the_lease_whoever_leaves(void **state)
+HALL_TEST(scores_are_a_slot_beyond_the_lease_whoever_leaves, w)
 {
     enum { SLOT = 15000 };
     const struct rlock_take *for_ever = RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .lease_ms = LEASE_MS);
-    struct world *w = *state;
     struct party p;
     long long held_at, scores[5];
     char names[5][HALL_OWNER_SIZE];
@@ -262,11 +260,10 @@ static void scores_are_a_slot_beyond_the_lease_whoever_leaves(void **state)
 }
 
 /* testLockAcquiredTimeoutDrift_Descrete */
-static void a_grant_costs_nobody_and_the_next_head_has_its_slot(void **state)
+HALL_TEST(a_grant_costs_nobody_and_the_next_head_has_its_slot, w)
 {
     enum { SLOT = 15000, LONG_MS = 300000 };
     const struct rlock_take *for_ever = RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .lease_ms = LONG_MS);
-    struct world *w = *state;
     struct party p;
     long long third;
 
@@ -290,10 +287,9 @@ static void a_grant_costs_nobody_and_the_next_head_has_its_slot(void **state)
 
 /* testAbandonedTimeoutDrift_Descrete, testLockAcquiredBooleanTimeoutDrift_Descrete: two in front
  * have vanished. The shortest slot here is 1 s, Redisson's is 100 ms. */
-static void those_in_front_who_vanished_cost_their_slots_at_most(void **state)
+HALL_TEST(those_in_front_who_vanished_cost_their_slots_at_most, w)
 {
     enum { SLOT = 1000 };
-    struct world *w = *state;
     struct party p;
     int64_t unlocked_us;
 
@@ -315,9 +311,8 @@ static void those_in_front_who_vanished_cost_their_slots_at_most(void **state)
 /* ---- Whose clock ---- */
 
 /* S13: scores are made of the server's clock, so nobody's may be among what a script is told. */
-static void scripts_are_told_no_time(void **state)
+HALL_TEST(scripts_are_told_no_time, w)
 {
-    struct world *w = *state;
     struct party p;
     int fd = raw_dial(test_server_unix_url(conf_server(w)));
     long long now_s = hall_clock(w) / 1000;
@@ -352,25 +347,4 @@ static void scripts_are_told_no_time(void **state)
     free(text);
     assert_true(scripts >= 6 && numbers > scripts);
     close(fd);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(waits_that_time_out_leave_no_drift, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(grants_leave_no_drift, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_head_that_died_leaves_no_drift, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(scores_are_a_slot_beyond_the_lease_whoever_leaves,
-                                        hall_set_up, hall_tear_down),
-        cmocka_unit_test_setup_teardown(a_grant_costs_nobody_and_the_next_head_has_its_slot,
-                                        hall_set_up, hall_tear_down),
-        cmocka_unit_test_setup_teardown(those_in_front_who_vanished_cost_their_slots_at_most,
-                                        hall_set_up, hall_tear_down),
-        cmocka_unit_test_setup_teardown(scripts_are_told_no_time, hall_set_up, hall_tear_down),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fair_drift", tests, NULL, NULL);
 }

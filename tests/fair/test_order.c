@@ -86,39 +86,38 @@ static void let_in(struct world *w, size_t n_clients, size_t n, int rounds, bool
     free(locks);
 }
 
-static void threads_of_one_client_are_served_in_order(void **state)
+HALL_TEST(threads_of_one_client_are_served_in_order, w)
 {
-    let_in(*state, 1, 24, 10, false);
+    let_in(w, 1, 24, 10, false);
 }
 
-static void sixteen_clients_are_served_in_order(void **state)
+HALL_TEST(sixteen_clients_are_served_in_order, w)
 {
-    let_in(*state, 16, 16, 25, false);
+    let_in(w, 16, 16, 25, false);
 }
 
-static void a_hundred_clients_once_each(void **state)
+HALL_TEST(a_hundred_clients_once_each, w)
 {
-    let_in(*state, 100, 100, 1, false);
+    let_in(w, 100, 100, 1, false);
 }
 
 /* testMultipleLocks */
-static void five_hundred_threads_get_it_once_each(void **state)
+HALL_TEST(five_hundred_threads_get_it_once_each, w)
 {
-    let_in(*state, 1, 500, 1, false);
+    let_in(w, 1, 500, 1, false);
 }
 
-static void those_who_give_up_do_not_disturb_the_order(void **state)
+HALL_TEST(those_who_give_up_do_not_disturb_the_order, w)
 {
-    let_in(*state, 8, 24, 30, true);
+    let_in(w, 8, 24, 30, true);
 }
 
 /* ---- One after the other ---- */
 
 enum { N = 8 };
 
-static void arrival_decides(void **state)
+HALL_TEST(arrival_decides, w)
 {
-    struct world *w = *state;
     struct rlock *locks[N], *first = conf_lock(w, conf_client(w));
     struct actor *actors[N];
     struct hall_queue queue;
@@ -140,10 +139,9 @@ static void arrival_decides(void **state)
 }
 
 /* Nobody unlocks: each lease ends, and the next one is let in. */
-static void expiry_alone_advances_the_queue(void **state)
+HALL_TEST(expiry_alone_advances_the_queue, w)
 {
     enum { LEASE_MS = 300 };
-    struct world *w = *state;
     struct rlock *locks[N], *first = conf_lock(w, conf_client(w));
     struct actor *actors[N];
     int64_t began_us;
@@ -180,9 +178,8 @@ static void make_two(struct world *w, struct rlock **ret_first, struct rlock **r
     assert_code(rlock_unlock(*ret_second), 0);
 }
 
-static void an_expired_lease_lets_the_head_in_at_once(void **state)
+HALL_TEST(an_expired_lease_lets_the_head_in_at_once, w)
 {
-    struct world *w = *state;
     struct rlock *first, *second;
     int64_t began_us;
 
@@ -196,9 +193,8 @@ static void an_expired_lease_lets_the_head_in_at_once(void **state)
     assert_code(rlock_unlock(second), 0);
 }
 
-static void who_has_left_does_not_delay_the_next(void **state)
+HALL_TEST(who_has_left_does_not_delay_the_next, w)
 {
-    struct world *w = *state;
     struct rlock *first, *second;
 
     make_two(w, &first, &second);
@@ -209,9 +205,8 @@ static void who_has_left_does_not_delay_the_next(void **state)
     assert_code(rlock_unlock(second), 0);
 }
 
-static void a_timed_try_waits_as_long_as_it_was_told(void **state)
+HALL_TEST(a_timed_try_waits_as_long_as_it_was_told, w)
 {
-    struct world *w = *state;
     struct rlock *first, *second;
     int64_t began_us;
 
@@ -225,9 +220,8 @@ static void a_timed_try_waits_as_long_as_it_was_told(void **state)
 }
 
 /* A holder, and calls that come and go for a while: scores stay where the places put them. */
-static void scores_do_not_drift(void **state)
+HALL_TEST(scores_do_not_drift, w)
 {
-    struct world *w = *state;
     struct rlock *first = conf_lock(w, conf_client(w));
     struct actor *actors[3];
     struct rlock *locks[3];
@@ -255,34 +249,4 @@ static void scores_do_not_drift(void **state)
     }
     assert_true(witness_is_clean(crowd.witness, stderr));
     crowd.witness = witness_free(crowd.witness);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(threads_of_one_client_are_served_in_order, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(sixteen_clients_are_served_in_order, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(a_hundred_clients_once_each, hall_set_up, hall_tear_down),
-        cmocka_unit_test_setup_teardown(five_hundred_threads_get_it_once_each, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(those_who_give_up_do_not_disturb_the_order, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(arrival_decides, hall_set_up, hall_tear_down),
-        cmocka_unit_test_setup_teardown(expiry_alone_advances_the_queue, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(an_expired_lease_lets_the_head_in_at_once, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(who_has_left_does_not_delay_the_next, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(a_timed_try_waits_as_long_as_it_was_told, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(scores_do_not_drift, hall_set_up, hall_tear_down),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fair_order", tests, NULL, NULL);
 }

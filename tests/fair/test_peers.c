@@ -43,9 +43,8 @@ static void end(struct pair *pair, size_t i)
 
 /* A peer adds what it waits for to the last one's score, and takes that along from all when it is
  * let in; ours count a slot, and one for each peer in front. */
-static void peers_and_we_share_a_queue(void **state)
+HALL_TEST(peers_and_we_share_a_queue, w)
 {
-    struct world *w = *state;
     struct pair pair;
     struct hall_queue queue;
     long long first, last;
@@ -79,9 +78,8 @@ static void peers_and_we_share_a_queue(void **state)
 
 /* Trace 8: one that added 10 ms takes 10 s along; and the asynchronous one even 300 s. The next
  * look makes good for it. */
-static void a_peer_that_takes_too_much_along_does_no_harm(void **state)
+HALL_TEST(a_peer_that_takes_too_much_along_does_no_harm, w)
 {
-    struct world *w = *state;
     struct rlock_client *client = conf_client(w);
     struct rlock *lock = conf_lock_with(w, client, NAME, &RLOCK_OPTS(.fair_slot_ms = 3000));
     struct actor *actor = conf_actor(w);
@@ -103,9 +101,8 @@ static void a_peer_that_takes_too_much_along_does_no_harm(void **state)
     assert_code(actor_do(actor, act_unlock, lock, NULL), 0);
 }
 
-static void our_give_up_changes_no_peers_score(void **state)
+HALL_TEST(our_give_up_changes_no_peers_score, w)
 {
-    struct world *w = *state;
     struct pair pair;
     long long before;
 
@@ -123,9 +120,8 @@ static void our_give_up_changes_no_peers_score(void **state)
 }
 
 /* A release of ours is heard by a peer at the head, and one of a peer by us: within a moment. */
-static void releases_are_heard_both_ways(void **state)
+HALL_TEST(releases_are_heard_both_ways, w)
 {
-    struct world *w = *state;
     struct pair pair;
     int64_t released_us;
     int fd;
@@ -147,9 +143,8 @@ static void releases_are_heard_both_ways(void **state)
 }
 
 /* The process of the head was killed: nobody hears it. */
-static void a_dead_peer_is_passed_over(void **state)
+HALL_TEST(a_dead_peer_is_passed_over, w)
 {
-    struct world *w = *state;
     struct pair pair;
     int64_t unlocked_us;
     int patterns = raw_dial(test_server_unix_url(conf_server(w)));
@@ -174,9 +169,8 @@ static void a_dead_peer_is_passed_over(void **state)
 }
 
 /* It is heard, as far as the server knows, but does not come. */
-static void a_silent_peer_is_passed_over(void **state)
+HALL_TEST(a_silent_peer_is_passed_over, w)
 {
-    struct world *w = *state;
     struct pair pair;
     int64_t unlocked_us;
     int fd;
@@ -196,9 +190,8 @@ static void a_silent_peer_is_passed_over(void **state)
 }
 
 /* Nobody of ours saw the release: each looks for itself, here every second. */
-static void a_dead_peer_is_passed_over_after_a_peers_release(void **state)
+HALL_TEST(a_dead_peer_is_passed_over_after_a_peers_release, w)
 {
-    struct world *w = *state;
     struct rlock *lock = conf_lock_with(w, conf_client(w), NAME, &RLOCK_OPTS(.fair_slot_ms = 3000));
     struct actor *actor = conf_actor(w);
     int64_t released_us;
@@ -214,9 +207,8 @@ static void a_dead_peer_is_passed_over_after_a_peers_release(void **state)
 }
 
 /* It hears, and comes late, but in time. */
-static void a_slow_peer_keeps_its_turn(void **state)
+HALL_TEST(a_slow_peer_keeps_its_turn, w)
 {
-    struct world *w = *state;
     struct pair pair;
     int64_t unlocked_us;
     int fd;
@@ -236,9 +228,8 @@ static void a_slow_peer_keeps_its_turn(void **state)
 }
 
 /* Redisson's polls here some ten thousand times a second. */
-static void nobody_polls_while_another_is_the_head(void **state)
+HALL_TEST(nobody_polls_while_another_is_the_head, w)
 {
-    struct world *w = *state;
     struct pair pair;
     long long calls;
     int fd;
@@ -262,9 +253,8 @@ static void nobody_polls_while_another_is_the_head(void **state)
 }
 
 /* A lease that nobody renews or gives up ends for peers and for us. */
-static void expiry_advances_a_mixed_queue(void **state)
+HALL_TEST(expiry_advances_a_mixed_queue, w)
 {
-    struct world *w = *state;
     struct pair pair;
     int64_t began_us = test_now_us();
 
@@ -275,29 +265,4 @@ static void expiry_advances_a_mixed_queue(void **state)
     end(&pair, 0);
     assert_took(test_elapsed_us(began_us), 290, 800);
     end(&pair, 1);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(peers_and_we_share_a_queue, hall_set_up, hall_tear_down),
-        cmocka_unit_test_setup_teardown(a_peer_that_takes_too_much_along_does_no_harm, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(our_give_up_changes_no_peers_score, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(releases_are_heard_both_ways, hall_set_up, hall_tear_down),
-        cmocka_unit_test_setup_teardown(a_dead_peer_is_passed_over, hall_set_up, hall_tear_down),
-        cmocka_unit_test_setup_teardown(a_silent_peer_is_passed_over, hall_set_up, hall_tear_down),
-        cmocka_unit_test_setup_teardown(a_dead_peer_is_passed_over_after_a_peers_release,
-                                        hall_set_up, hall_tear_down),
-        cmocka_unit_test_setup_teardown(a_slow_peer_keeps_its_turn, hall_set_up, hall_tear_down),
-        cmocka_unit_test_setup_teardown(nobody_polls_while_another_is_the_head, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(expiry_advances_a_mixed_queue, hall_set_up, hall_tear_down),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fair_peers", tests, NULL, NULL);
 }

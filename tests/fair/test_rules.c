@@ -37,9 +37,8 @@ static void end_turn(struct trio *trio, size_t i)
 static const struct rlock_take for_ever = {.size = sizeof(for_ever), .wait_ms = RLOCK_FOREVER};
 
 /* S2; trace 7: a peer says "released" here. */
-static void unlocking_what_is_not_held_is_no_success(void **state)
+HALL_TEST(unlocking_what_is_not_held_is_no_success, w)
 {
-    struct world *w = *state;
     struct trio trio;
 
     meet(w, &trio);
@@ -54,9 +53,8 @@ static void unlocking_what_is_not_held_is_no_success(void **state)
     assert_code(rlock_unlock(trio.locks[1]), 0);
 }
 
-static void levels_are_counted_and_never_shorten_the_lease(void **state)
+HALL_TEST(levels_are_counted_and_never_shorten_the_lease, w)
 {
-    struct world *w = *state;
     struct trio trio;
 
     meet(w, &trio);
@@ -74,9 +72,8 @@ static void levels_are_counted_and_never_shorten_the_lease(void **state)
 }
 
 /* Others in the queue do not stand between a holder and its next level. */
-static void a_holder_nests_past_the_queue(void **state)
+HALL_TEST(a_holder_nests_past_the_queue, w)
 {
-    struct world *w = *state;
     struct trio trio;
 
     meet(w, &trio);
@@ -92,9 +89,8 @@ static void a_holder_nests_past_the_queue(void **state)
 }
 
 /* Redisson's NonReentrantFairLock. */
-static void without_reentry_the_holder_is_refused(void **state)
+HALL_TEST(without_reentry_the_holder_is_refused, w)
 {
-    struct world *w = *state;
     struct trio trio;
     struct rlock *twin;
     const struct rlock_opts opts = RLOCK_OPTS(.no_reentry = true);
@@ -117,9 +113,8 @@ static void without_reentry_the_holder_is_refused(void **state)
 
 /* The first write of a release is one that a full server allows; a waiter at the head has one to
  * make, too: it leaves the queue. */
-static void a_full_server_lets_go_and_lets_in(void **state)
+HALL_TEST(a_full_server_lets_go_and_lets_in, w)
 {
-    struct world *w = *state;
     struct trio trio;
 
     meet(w, &trio);
@@ -138,9 +133,8 @@ static void a_full_server_lets_go_and_lets_in(void **state)
 }
 
 /* Who may use no channel polls, and the queue goes on. */
-static void without_channels_the_queue_goes_on(void **state)
+HALL_TEST(without_channels_the_queue_goes_on, w)
 {
-    struct world *w = *state;
     struct trio trio;
     int64_t unlocked_us;
 
@@ -157,9 +151,8 @@ static void without_channels_the_queue_goes_on(void **state)
 }
 
 /* Where the server does not say who is heard, everybody may be alive: three seconds. */
-static void unknown_listeners_count_as_listeners(void **state)
+HALL_TEST(unknown_listeners_count_as_listeners, w)
 {
-    struct world *w = *state;
     struct trio trio;
     int64_t began_us = test_now_us();
 
@@ -173,9 +166,8 @@ static void unknown_listeners_count_as_listeners(void **state)
     assert_code(rlock_unlock(trio.locks[0]), 0);
 }
 
-static void force_tells_the_head(void **state)
+HALL_TEST(force_tells_the_head, w)
 {
-    struct world *w = *state;
     struct trio trio;
     bool was_locked = false;
     int64_t forced_us;
@@ -196,9 +188,8 @@ static void force_tells_the_head(void **state)
 }
 
 /* Nobody is told of a DEL; a slot of 3 s makes a waiter look every second. */
-static void a_lock_that_is_deleted_goes_to_the_head(void **state)
+HALL_TEST(a_lock_that_is_deleted_goes_to_the_head, w)
 {
-    struct world *w = *state;
     struct trio trio;
     const struct rlock_opts opts = RLOCK_OPTS(.fair_slot_ms = 3000);
     int64_t deleted_us;
@@ -215,9 +206,8 @@ static void a_lock_that_is_deleted_goes_to_the_head(void **state)
     expect_loss(w, RLOCK_LOST_DELETED);
 }
 
-static void a_cancelled_call_leaves_the_queue(void **state)
+HALL_TEST(a_cancelled_call_leaves_the_queue, w)
 {
-    struct world *w = *state;
     struct trio trio;
     struct rlock_cancel *cancel = NULL;
 
@@ -234,9 +224,8 @@ static void a_cancelled_call_leaves_the_queue(void **state)
     assert_null(rlock_cancel_free(cancel));
 }
 
-static void a_closed_client_leaves_the_queue(void **state)
+HALL_TEST(a_closed_client_leaves_the_queue, w)
 {
-    struct world *w = *state;
     struct trio trio;
 
     meet(w, &trio);
@@ -250,9 +239,8 @@ static void a_closed_client_leaves_the_queue(void **state)
 }
 
 /* Trace 9: the release is announced to a head that gives up. */
-static void a_head_that_gives_up_wakes_the_next(void **state)
+HALL_TEST(a_head_that_gives_up_wakes_the_next, w)
 {
-    struct world *w = *state;
     struct trio trio;
     struct proxy *proxy;
     struct rlock_client *slow;
@@ -281,9 +269,8 @@ static void a_head_that_gives_up_wakes_the_next(void **state)
 }
 
 /* A server that does not write for longer than every timeout, A.2's last row. */
-static void who_timed_out_on_a_silent_server_leaves_too(void **state)
+HALL_TEST(who_timed_out_on_a_silent_server_leaves_too, w)
 {
-    struct world *w = *state;
     struct rlock_client *clients[2];
     struct actor *waiters[] = {conf_actor(w), conf_actor(w)};
     int codes[2];
@@ -301,39 +288,4 @@ static void who_timed_out_on_a_silent_server_leaves_too(void **state)
     }
     hall_await_queued(w, 0);
     assert_true(peer_releases(w, "H:1"));
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(unlocking_what_is_not_held_is_no_success, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(levels_are_counted_and_never_shorten_the_lease, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(a_holder_nests_past_the_queue, hall_set_up, hall_tear_down),
-        cmocka_unit_test_setup_teardown(without_reentry_the_holder_is_refused, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(a_full_server_lets_go_and_lets_in, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(without_channels_the_queue_goes_on, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(unknown_listeners_count_as_listeners, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(force_tells_the_head, hall_set_up, hall_tear_down),
-        cmocka_unit_test_setup_teardown(a_lock_that_is_deleted_goes_to_the_head, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(a_cancelled_call_leaves_the_queue, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(a_closed_client_leaves_the_queue, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(a_head_that_gives_up_wakes_the_next, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(who_timed_out_on_a_silent_server_leaves_too, hall_set_up,
-                                        hall_tear_down),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fair_rules", tests, NULL, NULL);
 }

@@ -51,9 +51,8 @@ static const struct rlock_take *for_ever(void)
 
 #define assert_near(value, expected, ms) assert_in_range((value) - (expected) + (ms), 0, 2 * (ms))
 
-static void an_uncontended_lock_is_one_hash(void **state)
+HALL_TEST(an_uncontended_lock_is_one_hash, w)
 {
-    struct world *w = *state;
     struct rlock_client *client = conf_client(w);
     struct rlock *lock = conf_lock(w, client);
     char owner[HALL_OWNER_SIZE];
@@ -70,9 +69,8 @@ static void an_uncontended_lock_is_one_hash(void **state)
 
 /* Trace 5 of the wire facts: queue, keys and channels are Redisson's, and so is the first one's
  * score; the others' are the same, since none of ours adds to those behind it. */
-static void each_of_ours_counts_for_a_slot_beyond_the_lease(void **state)
+HALL_TEST(each_of_ours_counts_for_a_slot_beyond_the_lease, w)
 {
-    struct world *w = *state;
     struct line line;
     char all[400];
 
@@ -96,9 +94,8 @@ static void each_of_ours_counts_for_a_slot_beyond_the_lease(void **state)
 
 /* Trace 6: the head is told, on its own channel alone. Its grant changes no score but that of the
  * next head, if that is not a slot beyond the new lease. */
-static void a_release_wakes_the_head_alone(void **state)
+HALL_TEST(a_release_wakes_the_head_alone, w)
 {
-    struct world *w = *state;
     struct line line;
     long long before;
     int fd = raw_dial(test_server_unix_url(conf_server(w)));
@@ -126,9 +123,8 @@ static void a_release_wakes_the_head_alone(void **state)
     close(fd);
 }
 
-static void who_gives_up_changes_nobodys_score(void **state)
+HALL_TEST(who_gives_up_changes_nobodys_score, w)
 {
-    struct world *w = *state;
     struct line line;
     struct hall_queue after;
     long long first, third;
@@ -156,9 +152,8 @@ static void who_gives_up_changes_nobodys_score(void **state)
     assert_code(actor_do(line.actors[2], act_unlock, line.locks[2], NULL), 0);
 }
 
-static void when_all_have_left_nothing_is_left(void **state)
+HALL_TEST(when_all_have_left_nothing_is_left, w)
 {
-    struct world *w = *state;
     struct line line;
 
     line_up(w, &line, N, RLOCK_TAKE(.lease_ms = 30000), RLOCK_TAKE(.wait_ms = 300));
@@ -169,9 +164,8 @@ static void when_all_have_left_nothing_is_left(void **state)
     assert_code(rlock_unlock(line.locks[N]), 0);
 }
 
-static void a_waiter_that_does_not_queue_yet_is_not_there(void **state)
+HALL_TEST(a_waiter_that_does_not_queue_yet_is_not_there, w)
 {
-    struct world *w = *state;
     struct line line;
 
     line_up(w, &line, 0, RLOCK_TAKE(.lease_ms = 30000), NULL);
@@ -182,9 +176,8 @@ static void a_waiter_that_does_not_queue_yet_is_not_there(void **state)
 }
 
 /* S19: a free lock with a queue is not for those who do not queue. */
-static void a_try_does_not_go_past_the_queue(void **state)
+HALL_TEST(a_try_does_not_go_past_the_queue, w)
 {
-    struct world *w = *state;
     struct rlock *lock = conf_lock(w, conf_client(w));
     int fd;
 
@@ -204,9 +197,8 @@ static void a_try_does_not_go_past_the_queue(void **state)
 
 /* A peer that is alive may have an old sum: time alone puts nobody out. The keys are gone with the
  * last one. */
-static void heads_whose_time_is_over_stay_until_they_are_seen_dead(void **state)
+HALL_TEST(heads_whose_time_is_over_stay_until_they_are_seen_dead, w)
 {
-    struct world *w = *state;
     struct rlock *lock = conf_lock(w, conf_client(w));
     long long now = hall_clock(w);
     int fd = peer_listens(w, "J:2");
@@ -237,9 +229,8 @@ static int count_locks(const char *name, size_t len, const struct rlock_info *in
 }
 
 /* What is known of those in front stands beside the lock, for ten minutes at most, and is none. */
-static void notes_are_no_lock_and_do_not_stay(void **state)
+HALL_TEST(notes_are_no_lock_and_do_not_stay, w)
 {
-    struct world *w = *state;
     struct rlock_client *client = conf_client(w);
     struct rlock *lock = conf_lock(w, client);
     int locks = 0;
@@ -256,9 +247,8 @@ static void notes_are_no_lock_and_do_not_stay(void **state)
 }
 
 /* Neither a reply nor its cost grows with a hash of somebody else's. */
-static void a_foreign_hash_is_a_wrong_type(void **state)
+HALL_TEST(a_foreign_hash_is_a_wrong_type, w)
 {
-    struct world *w = *state;
     struct rlock *lock = conf_lock(w, conf_client(w));
     struct rlock_info info = RLOCK_INFO_INIT;
     static const char many[] = "for i = 1, 101 do redis.call('hset', KEYS[1], i, 1) end";
@@ -279,9 +269,8 @@ static void a_foreign_hash_is_a_wrong_type(void **state)
 }
 
 /* Trace 10: for a peer it would be there for ever. */
-static void a_head_without_a_score_gets_one(void **state)
+HALL_TEST(a_head_without_a_score_gets_one, w)
 {
-    struct world *w = *state;
     struct rlock *lock = conf_lock(w, conf_client(w));
 
     free(test_server_cmd(conf_server(w), "RPUSH " QUEUE " ghost:1"));
@@ -293,9 +282,8 @@ static void a_head_without_a_score_gets_one(void **state)
 }
 
 /* Trace 11: a peer would take it for queued, and let it starve. */
-static void scores_without_an_entry_do_not_stay(void **state)
+HALL_TEST(scores_without_an_entry_do_not_stay, w)
 {
-    struct world *w = *state;
     struct rlock *lock = conf_lock(w, conf_client(w));
 
     free(test_server_cmd(conf_server(w), "ZADD " SCORES " 1900000000000 ghost:1"));
@@ -305,9 +293,8 @@ static void scores_without_an_entry_do_not_stay(void **state)
 }
 
 /* A waiter mends its own entry, whatever half of it is lost. slot 3 s: it looks every second. */
-static void a_waiter_mends_its_entry(void **state)
+HALL_TEST(a_waiter_mends_its_entry, w)
 {
-    struct world *w = *state;
     struct line line;
     struct rlock *waiting;
     const struct rlock_opts opts = RLOCK_OPTS(.fair_slot_ms = 3000);
@@ -329,9 +316,8 @@ static void a_waiter_mends_its_entry(void **state)
 }
 
 /* Redisson's sums stand still, and put out who waits longer than its slot. */
-static void a_waiter_outlives_its_slot(void **state)
+HALL_TEST(a_waiter_outlives_its_slot, w)
 {
-    struct world *w = *state;
     const struct rlock_opts opts = RLOCK_OPTS(.fair_slot_ms = 1000);
     struct rlock_client *client = conf_client_renewing(w, 600);
     struct rlock *lock = conf_lock_with(w, client, NAME, &opts);
@@ -354,9 +340,8 @@ static void a_waiter_outlives_its_slot(void **state)
     assert_code(actor_do(actor, act_unlock, other, NULL), 0);
 }
 
-static void names_follow_prefix_and_braces(void **state)
+HALL_TEST(names_follow_prefix_and_braces, w)
 {
-    struct world *w = *state;
     struct rlock_client *plain = conf_client(w);
     struct rlock_client *prefixed = conf_client_with(w, &RLOCK_CLIENT_OPTS(.key_prefix = "p:"));
     struct rlock *locks[] = {conf_lock_named(w, plain, "a"), conf_lock_named(w, prefixed, "a"),
@@ -378,9 +363,8 @@ static void names_follow_prefix_and_braces(void **state)
     }
 }
 
-static void inspect_says_how_many_wait(void **state)
+HALL_TEST(inspect_says_how_many_wait, w)
 {
-    struct world *w = *state;
     struct line line;
     struct rlock_info info = RLOCK_INFO_INIT;
 
@@ -399,9 +383,8 @@ static void inspect_says_how_many_wait(void **state)
     assert_int_equal(info.waiters, 0);
 }
 
-static void options_have_their_ranges(void **state)
+HALL_TEST(options_have_their_ranges, w)
 {
-    struct world *w = *state;
     struct rlock_client *client = conf_client(w);
     struct rlock *lock = NULL;
 
@@ -410,45 +393,4 @@ static void options_have_their_ranges(void **state)
     assert_code(rlock_fair_new(client, NAME, &RLOCK_OPTS(.fair_slot_ms = -1), &lock), RLOCK_EINVAL);
     assert_null(lock);
     assert_string_equal(rlock_kind(conf_lock(w, client)), "fair");
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(an_uncontended_lock_is_one_hash, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(each_of_ours_counts_for_a_slot_beyond_the_lease,
-                                        hall_set_up, hall_tear_down),
-        cmocka_unit_test_setup_teardown(a_release_wakes_the_head_alone, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(who_gives_up_changes_nobodys_score, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(when_all_have_left_nothing_is_left, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(a_waiter_that_does_not_queue_yet_is_not_there, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(a_try_does_not_go_past_the_queue, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(heads_whose_time_is_over_stay_until_they_are_seen_dead,
-                                        hall_set_up, hall_tear_down),
-        cmocka_unit_test_setup_teardown(notes_are_no_lock_and_do_not_stay, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(a_foreign_hash_is_a_wrong_type, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(a_head_without_a_score_gets_one, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(scores_without_an_entry_do_not_stay, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(a_waiter_mends_its_entry, hall_set_up, hall_tear_down),
-        cmocka_unit_test_setup_teardown(a_waiter_outlives_its_slot, hall_set_up, hall_tear_down),
-        cmocka_unit_test_setup_teardown(names_follow_prefix_and_braces, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(inspect_says_how_many_wait, hall_set_up, hall_tear_down),
-        cmocka_unit_test_setup_teardown(options_have_their_ranges, hall_set_up, hall_tear_down),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fair_state", tests, NULL, NULL);
 }

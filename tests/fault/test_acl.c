@@ -3,14 +3,7 @@
  * must permit at least. */
 #include "fault/scene.h"
 #include "fault/verbs.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #define SECRET "canary-0815"
 #define LEASE_MS scene_ms(300)
@@ -56,13 +49,12 @@ static void is_turned_away(struct scene *scene, struct rlock_client_opts opts, c
     assert_in_range(tries, 1, 10);
 }
 
-static void a_wrong_password_is_final_and_never_repeated_in_a_text(void **state)
+TEST(a_wrong_password_is_final_and_never_repeated_in_a_text)
 {
     static const char *const conf[] = {"requirepass good", "user off off >good ~* &* +@all", NULL};
     struct scene scene;
     struct actor actor;
 
-    (void)state;
     scene_open(&scene, &(struct scene_opts){.server.conf = conf});
     is_turned_away(&scene, RLOCK_CLIENT_OPTS(.password = NULL), "password");
     is_turned_away(&scene, RLOCK_CLIENT_OPTS(.password = SECRET), "WRONGPASS");
@@ -74,7 +66,7 @@ static void a_wrong_password_is_final_and_never_repeated_in_a_text(void **state)
     scene_close(&scene);
 }
 
-static void a_password_that_changes_ends_waiters_and_in_time_holds(void **state)
+TEST(a_password_that_changes_ends_waiters_and_in_time_holds)
 {
     static const char *const conf[] = {"requirepass good", NULL};
     struct scene scene;
@@ -83,7 +75,6 @@ static void a_password_that_changes_ends_waiters_and_in_time_holds(void **state)
     int64_t began_us;
     int code;
 
-    (void)state;
     scene_open(&scene, &(struct scene_opts){.server.conf = conf});
     actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.password = "good", .renewed_lease_ms = LEASE_MS));
     actor_open(&other, &scene, RLOCK_CLIENT_OPTS(.password = "good"));
@@ -169,24 +160,21 @@ static void denied_inside_a_script(const char *program)
     scene_close(&scene);
 }
 
-static void what_redis_denies_inside_a_script_is_a_matter_of_permission(void **state)
+TEST(what_redis_denies_inside_a_script_is_a_matter_of_permission)
 {
-    (void)state;
     denied_inside_a_script("redis");
 }
 
-static void what_valkey_denies_inside_a_script_is_a_matter_of_permission(void **state)
+TEST(what_valkey_denies_inside_a_script_is_a_matter_of_permission)
 {
-    (void)state;
     denied_inside_a_script("valkey");
 }
 
-static void a_lease_that_is_not_permitted_leaves_no_lock_without_an_end(void **state)
+TEST(a_lease_that_is_not_permitted_leaves_no_lock_without_an_end)
 {
     struct scene scene;
     struct actor actor;
 
-    (void)state;
     scene_open(&scene, NULL);
     actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.url = NULL));
     say(&scene, "ACL SETUSER default -pexpire");
@@ -196,12 +184,11 @@ static void a_lease_that_is_not_permitted_leaves_no_lock_without_an_end(void **s
     scene_close(&scene);
 }
 
-static void a_renewal_that_is_not_permitted_loses_the_hold_in_time(void **state)
+TEST(a_renewal_that_is_not_permitted_loses_the_hold_in_time)
 {
     struct scene scene;
     struct actor actor, rival;
 
-    (void)state;
     scene_open(&scene, NULL);
     actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.renewed_lease_ms = LEASE_MS));
     actor_open_direct(&rival, &scene);
@@ -218,13 +205,12 @@ static void a_renewal_that_is_not_permitted_loses_the_hold_in_time(void **state)
     scene_close(&scene);
 }
 
-static void a_release_that_is_not_permitted_is_not_tried_for_ever(void **state)
+TEST(a_release_that_is_not_permitted_is_not_tried_for_ever)
 {
     struct scene scene;
     struct actor actor;
     int64_t began_us;
 
-    (void)state;
     scene_open(&scene, NULL);
     actor_open(
         &actor, &scene,
@@ -292,26 +278,23 @@ static void may_not_subscribe(const char *rule)
     scene_close(&scene);
 }
 
-static void waiters_that_may_not_subscribe_poll_and_say_so_once(void **state)
+TEST(waiters_that_may_not_subscribe_poll_and_say_so_once)
 {
-    (void)state;
     may_not_subscribe("-subscribe");
 }
 
-static void waiters_that_may_not_use_the_channel_poll_and_say_so_once(void **state)
+TEST(waiters_that_may_not_use_the_channel_poll_and_say_so_once)
 {
-    (void)state;
     may_not_subscribe("resetchannels &other");
 }
 
-static void a_refused_subscription_does_not_disturb_another(void **state)
+TEST(a_refused_subscription_does_not_disturb_another)
 {
     struct scene scene;
     struct actor actor, other, rival;
     struct waiter waiter, refused;
     int64_t released_us;
 
-    (void)state;
     scene_open(&scene, &(struct scene_opts){.proxied = true});
     actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack()));
     actor_open_direct(&rival, &scene);
@@ -366,9 +349,8 @@ static void may_not_publish(const char *rule)
     scene_close(&scene);
 }
 
-static void an_unlock_that_may_not_publish_succeeds_and_says_so(void **state)
+TEST(an_unlock_that_may_not_publish_succeeds_and_says_so)
 {
-    (void)state;
     may_not_publish("-publish");
     may_not_publish("resetchannels &other");
 }
@@ -452,38 +434,12 @@ static void recipe_suffices(const char *program)
     scene_close(&scene);
 }
 
-static void the_recipe_for_a_user_suffices_on_redis(void **state)
+TEST(the_recipe_for_a_user_suffices_on_redis)
 {
-    (void)state;
     recipe_suffices("redis");
 }
 
-static void the_recipe_for_a_user_suffices_on_valkey(void **state)
+TEST(the_recipe_for_a_user_suffices_on_valkey)
 {
-    (void)state;
     recipe_suffices("valkey");
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_wrong_password_is_final_and_never_repeated_in_a_text),
-        cmocka_unit_test(a_password_that_changes_ends_waiters_and_in_time_holds),
-        cmocka_unit_test(what_redis_denies_inside_a_script_is_a_matter_of_permission),
-        cmocka_unit_test(what_valkey_denies_inside_a_script_is_a_matter_of_permission),
-        cmocka_unit_test(a_lease_that_is_not_permitted_leaves_no_lock_without_an_end),
-        cmocka_unit_test(a_renewal_that_is_not_permitted_loses_the_hold_in_time),
-        cmocka_unit_test(a_release_that_is_not_permitted_is_not_tried_for_ever),
-        cmocka_unit_test(waiters_that_may_not_subscribe_poll_and_say_so_once),
-        cmocka_unit_test(waiters_that_may_not_use_the_channel_poll_and_say_so_once),
-        cmocka_unit_test(a_refused_subscription_does_not_disturb_another),
-        cmocka_unit_test(an_unlock_that_may_not_publish_succeeds_and_says_so),
-        cmocka_unit_test(the_recipe_for_a_user_suffices_on_redis),
-        cmocka_unit_test(the_recipe_for_a_user_suffices_on_valkey),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fault_acl", tests, NULL, NULL);
 }

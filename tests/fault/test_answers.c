@@ -3,13 +3,7 @@
  * does not answer. */
 #include "fault/scene.h"
 #include "fault/verbs.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 static void open_pair(struct scene *scene, struct actor *actor, struct actor *rival)
 {
@@ -37,7 +31,7 @@ static int answer_attempts(const struct scene *scene, const char *bytes)
     return proxy_add(scene->proxy, &rule);
 }
 
-static void the_latest_answer_of_the_server_stands_in_the_detail(void **state)
+TEST(the_latest_answer_of_the_server_stands_in_the_detail)
 {
     static const struct {
         const char *bytes, *word, *hint;
@@ -56,7 +50,6 @@ static void the_latest_answer_of_the_server_stands_in_the_detail(void **state)
     struct scene scene;
     struct actor actor, rival;
 
-    (void)state;
     open_pair(&scene, &actor, &rival);
     assert_code(rlock_try_lock(rival.lock), 0);
     for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
@@ -77,12 +70,11 @@ static void the_latest_answer_of_the_server_stands_in_the_detail(void **state)
 }
 
 /* Nothing was waited for, so that nothing can have timed out. */
-static void a_call_that_does_not_wait_never_says_that_it_timed_out(void **state)
+TEST(a_call_that_does_not_wait_never_says_that_it_timed_out)
 {
     struct scene scene;
     struct actor actor, rival;
 
-    (void)state;
     open_pair(&scene, &actor, &rival);
     for (int i = 0; i < 4; i++) {
         struct proxy_rule rule =
@@ -101,7 +93,7 @@ static void a_call_that_does_not_wait_never_says_that_it_timed_out(void **state)
 }
 
 /* The acknowledgement of its channel is as long as that, and more. */
-static void who_waits_for_the_longest_name_keeps_its_connections(void **state)
+TEST(who_waits_for_the_longest_name_keeps_its_connections)
 {
     enum { LEN = 65536 };
     struct scene scene;
@@ -112,7 +104,6 @@ static void who_waits_for_the_longest_name_keeps_its_connections(void **state)
     uint64_t accepted;
     int64_t began_us;
 
-    (void)state;
     assert_non_null(name);
     memset(name, 'n', LEN);
     open_pair(&scene, &actor, &rival);
@@ -132,18 +123,4 @@ static void who_waits_for_the_longest_name_keeps_its_connections(void **state)
     held = rlock_free(held);
     free(name);
     close_pair(&scene, &actor, &rival);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_latest_answer_of_the_server_stands_in_the_detail),
-        cmocka_unit_test(a_call_that_does_not_wait_never_says_that_it_timed_out),
-        cmocka_unit_test(who_waits_for_the_longest_name_keeps_its_connections),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fault_answers", tests, NULL, NULL);
 }

@@ -2,16 +2,10 @@
 /* Calls that are canceled at any instant: they end soon, and nothing of them is left behind. */
 #include "fault/scene.h"
 #include "fault/verbs.h"
+#include "support/test.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define VICTIMS 4
 
@@ -165,21 +159,19 @@ static void canceled_often(struct scene *scene, size_t times, unsigned int most_
     actor_close(&rival);
 }
 
-static void ten_thousand_cancellations_leave_nothing(void **state)
+TEST(ten_thousand_cancellations_leave_nothing)
 {
     struct scene scene;
 
-    (void)state;
     scene_open(&scene, NULL);
     canceled_often(&scene, 10000, 400, 0.1);
     scene_close(&scene);
 }
 
-static void cancellations_of_what_is_in_the_air_leave_nothing(void **state)
+TEST(cancellations_of_what_is_in_the_air_leave_nothing)
 {
     struct scene scene;
 
-    (void)state;
     scene_open(&scene, &(struct scene_opts){.proxied = true});
     proxy_jitter_us(scene.proxy, 2000, 1);
     canceled_often(&scene, 1000, 8000, 0.5);
@@ -187,11 +179,10 @@ static void cancellations_of_what_is_in_the_air_leave_nothing(void **state)
 }
 
 /* Replies take longer than a canceled call waits for them. */
-static void cancellations_over_a_slow_line_are_in_doubt_and_leave_nothing(void **state)
+TEST(cancellations_over_a_slow_line_are_in_doubt_and_leave_nothing)
 {
     struct scene scene;
 
-    (void)state;
     scene_open(&scene, &(struct scene_opts){.proxied = true});
     proxy_delay_us(scene.proxy, 15000);
     canceled_often(&scene, 200, 100000, 1.0);
@@ -208,14 +199,13 @@ static void on_signal(int signal)
     rlock_cancel_fire(handled);
 }
 
-static void a_signal_handler_may_cancel_the_thread_it_interrupts(void **state)
+TEST(a_signal_handler_may_cancel_the_thread_it_interrupts)
 {
     struct sigaction action = {.sa_handler = on_signal};
     struct scene scene;
     struct actor actor;
     struct waiter waiter, other;
 
-    (void)state;
     scene_open(&scene, NULL);
     (void)sigemptyset(&action.sa_mask);
     test_must(sigaction(SIGUSR1, &action, NULL), "sigaction");
@@ -270,7 +260,7 @@ static void cancel_own_wait(struct scene *scene, struct rlock_cancel *cancel)
 }
 
 /* As one whose handler of SIGTERM was inherited, and who gets one of its own. */
-static void a_child_of_fork_cancels_nothing_of_its_parent(void **state)
+TEST(a_child_of_fork_cancels_nothing_of_its_parent)
 {
     struct rlock_cancel *cancel = NULL;
     struct scene scene;
@@ -278,7 +268,6 @@ static void a_child_of_fork_cancels_nothing_of_its_parent(void **state)
     struct waiter waiter;
     pid_t pid;
 
-    (void)state;
     scene_open(&scene, NULL);
     scene_take_by_hand(&scene, 0);
     actor_open(&actor, &scene, unhurried());
@@ -304,7 +293,7 @@ static void a_child_of_fork_cancels_nothing_of_its_parent(void **state)
     scene_close(&scene);
 }
 
-static void a_call_that_waits_for_a_connection_is_canceled(void **state)
+TEST(a_call_that_waits_for_a_connection_is_canceled)
 {
     struct scene scene;
     struct actor actor;
@@ -312,7 +301,6 @@ static void a_call_that_waits_for_a_connection_is_canceled(void **state)
     struct waiter waiter;
     int64_t fired_us;
 
-    (void)state;
     scene_open(&scene, &(struct scene_opts){.proxied = true});
     proxy_refuse(scene.proxy, true);
     actor_open(&actor, &scene, unhurried());
@@ -328,7 +316,7 @@ static void a_call_that_waits_for_a_connection_is_canceled(void **state)
     scene_close(&scene);
 }
 
-static void a_canceled_nested_call_leaves_the_outer_hold(void **state)
+TEST(a_canceled_nested_call_leaves_the_outer_hold)
 {
     struct scene scene;
     struct actor actor;
@@ -336,7 +324,6 @@ static void a_canceled_nested_call_leaves_the_outer_hold(void **state)
     struct proxy_rule rule;
     int code;
 
-    (void)state;
     scene_open(&scene, &(struct scene_opts){.proxied = true});
     verbs_load(&scene);
     actor_open(&actor, &scene, unhurried());
@@ -383,14 +370,13 @@ static void *wait_and_be_ended(void *arg)
 }
 
 /* Its call lies on its stack, and others count on it: it ends after the calls, not within. */
-static void a_thread_that_is_ended_within_a_call_returns_from_it_first(void **state)
+TEST(a_thread_that_is_ended_within_a_call_returns_from_it_first)
 {
     struct ended ended[3];
     struct scene scene;
     struct actor actor;
     struct waiter waiter;
 
-    (void)state;
     scene_open(&scene, NULL);
     actor_open(&actor, &scene, unhurried());
     scene_take_by_hand(&scene, 0);
@@ -418,23 +404,4 @@ static void a_thread_that_is_ended_within_a_call_returns_from_it_first(void **st
     assert_code(actor_visit(&actor, NULL), 0);
     actor_close(&actor);
     scene_close(&scene);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ten_thousand_cancellations_leave_nothing),
-        cmocka_unit_test(cancellations_of_what_is_in_the_air_leave_nothing),
-        cmocka_unit_test(cancellations_over_a_slow_line_are_in_doubt_and_leave_nothing),
-        cmocka_unit_test(a_signal_handler_may_cancel_the_thread_it_interrupts),
-        cmocka_unit_test(a_child_of_fork_cancels_nothing_of_its_parent),
-        cmocka_unit_test(a_call_that_waits_for_a_connection_is_canceled),
-        cmocka_unit_test(a_canceled_nested_call_leaves_the_outer_hold),
-        cmocka_unit_test(a_thread_that_is_ended_within_a_call_returns_from_it_first),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fault_cancel", tests, NULL, NULL);
 }

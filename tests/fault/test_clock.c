@@ -6,17 +6,11 @@
 #include "fault/clock.h"
 #include "fault/scene.h"
 #include "fault/verbs.h"
+#include "support/test.h"
 #include "support/waiting.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define HOUR_MS INT64_C(3600000)
 /* A connection that is silent for so long is tried. */
@@ -40,7 +34,7 @@ static bool is_settled(const struct actor *actor, size_t n)
 
 /* ---- The wall clock ---- */
 
-static void the_wall_clock_may_jump(void **state)
+TEST(the_wall_clock_may_jump)
 {
     struct scene scene;
     struct actor actor, rival;
@@ -50,7 +44,6 @@ static void the_wall_clock_may_jump(void **state)
     struct rlock *other;
     size_t reads;
 
-    (void)state;
     /* plain: TLS asks for the date, and must */
     scene_open(&scene, &(struct scene_opts){.server.transport = TEST_TCP});
     actor_open(
@@ -100,7 +93,7 @@ static bool find_library(char *ret_path, size_t size)
     return access(ret_path, R_OK) == 0;
 }
 
-static void the_library_asks_nobody_for_the_wall_clock(void **state)
+TEST(the_library_asks_nobody_for_the_wall_clock)
 {
     static const char *const banned[] = {"time",      "gettimeofday", "timespec_get",
                                          "ftime",     "clock",        "sleep",
@@ -111,7 +104,6 @@ static void the_library_asks_nobody_for_the_wall_clock(void **state)
     size_t found = 0;
     FILE *file;
 
-    (void)state;
     if (!find_library(library, sizeof(library))) {
         print_message("no shared library here\n");
         skip();
@@ -138,7 +130,7 @@ static void the_library_asks_nobody_for_the_wall_clock(void **state)
 
 /* ---- A machine that slept ---- */
 
-static void a_hold_is_lost_when_the_machine_slept_past_it(void **state)
+TEST(a_hold_is_lost_when_the_machine_slept_past_it)
 {
     struct scene scene;
     struct actor actor, rival;
@@ -147,7 +139,6 @@ static void a_hold_is_lost_when_the_machine_slept_past_it(void **state)
     int64_t woke_us;
     int renewals;
 
-    (void)state;
     scene_open(&scene, &(struct scene_opts){.proxied = true});
     actor_open(
         &actor, &scene,
@@ -176,12 +167,11 @@ static void a_hold_is_lost_when_the_machine_slept_past_it(void **state)
     scene_close(&scene);
 }
 
-static void each_call_after_the_sleep_says_lost(void **state)
+TEST(each_call_after_the_sleep_says_lost)
 {
     struct scene scene;
     struct actor actor;
 
-    (void)state;
     scene_open(&scene, NULL);
     actor_open(&actor, &scene, unhurried());
     for (int i = 0; i < 3; i++) {
@@ -203,13 +193,12 @@ static void each_call_after_the_sleep_says_lost(void **state)
     scene_close(&scene);
 }
 
-static void a_waiter_goes_on_waiting_after_the_sleep(void **state)
+TEST(a_waiter_goes_on_waiting_after_the_sleep)
 {
     struct scene scene;
     struct actor actor;
     struct waiter waiter, timed;
 
-    (void)state;
     scene_open(&scene, NULL);
     scene_take_by_hand(&scene, 0);
     actor_open(&actor, &scene, unhurried());
@@ -228,14 +217,13 @@ static void a_waiter_goes_on_waiting_after_the_sleep(void **state)
 
 /* ---- Silence ---- */
 
-static void a_waiter_looks_again_after_five_seconds_without_a_message(void **state)
+TEST(a_waiter_looks_again_after_five_seconds_without_a_message)
 {
     struct scene scene;
     struct actor actor;
     struct waiter waiter;
     long long calls;
 
-    (void)state;
     scene_open(&scene, NULL);
     scene_take_by_hand(&scene, 0);
     actor_open(&actor, &scene, unhurried());
@@ -255,13 +243,12 @@ static void a_waiter_looks_again_after_five_seconds_without_a_message(void **sta
     scene_close(&scene);
 }
 
-static void every_message_may_be_lost(void **state)
+TEST(every_message_may_be_lost)
 {
     struct scene scene;
     struct actor actor, rival;
     struct waiter waiter;
 
-    (void)state;
     scene_open(&scene, &(struct scene_opts){.proxied = true});
     proxy_drop_messages(scene.proxy, 100, 1);
     actor_open(&actor, &scene, unhurried());
@@ -298,13 +285,12 @@ static bool is_found_out(const struct scene *scene, uint64_t accepted)
     return accepts(scene, accepted);
 }
 
-static void an_idle_connection_whose_peer_vanished_is_found_out(void **state)
+TEST(an_idle_connection_whose_peer_vanished_is_found_out)
 {
     struct scene scene;
     struct actor actor;
     uint64_t accepted;
 
-    (void)state;
     scene_open(&scene, &(struct scene_opts){.proxied = true});
     actor_open(&actor, &scene, unhurried());
     assert_code(actor_visit(&actor, NULL), 0);
@@ -320,14 +306,13 @@ static void an_idle_connection_whose_peer_vanished_is_found_out(void **state)
     scene_close(&scene);
 }
 
-static void a_subscriber_whose_peer_vanished_is_found_out(void **state)
+TEST(a_subscriber_whose_peer_vanished_is_found_out)
 {
     struct scene scene;
     struct actor actor;
     struct waiter waiter;
     uint64_t accepted;
 
-    (void)state;
     scene_open(&scene, &(struct scene_opts){.proxied = true});
     scene_take_by_hand(&scene, 0);
     actor_open(&actor, &scene, unhurried());
@@ -344,24 +329,4 @@ static void a_subscriber_whose_peer_vanished_is_found_out(void **state)
     actor_close(&actor);
     scene.proxy = proxy_stop(scene.proxy);
     scene_close(&scene);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_wall_clock_may_jump),
-        cmocka_unit_test(the_library_asks_nobody_for_the_wall_clock),
-        cmocka_unit_test(a_hold_is_lost_when_the_machine_slept_past_it),
-        cmocka_unit_test(each_call_after_the_sleep_says_lost),
-        cmocka_unit_test(a_waiter_goes_on_waiting_after_the_sleep),
-        cmocka_unit_test(a_waiter_looks_again_after_five_seconds_without_a_message),
-        cmocka_unit_test(every_message_may_be_lost),
-        cmocka_unit_test(an_idle_connection_whose_peer_vanished_is_found_out),
-        cmocka_unit_test(a_subscriber_whose_peer_vanished_is_found_out),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fault_clock", tests, NULL, NULL);
 }

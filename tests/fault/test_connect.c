@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Servers that cannot be reached, or have no room: what calls say, and that waiters outlast it. */
 #include "fault/scene.h"
+#include "support/test.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define OP_MS 300
 
@@ -43,13 +37,12 @@ static void nothing_goes(const struct actor *actor, const char *why)
     assert_code(rlock_unlock(actor->lock), RLOCK_ENOTOWNER);
 }
 
-static void a_refused_connection_fails_calls_and_not_waiters(void **state)
+TEST(a_refused_connection_fails_calls_and_not_waiters)
 {
     struct scene scene;
     struct actor actor;
     struct waiter waiter;
 
-    (void)state;
     scene_open(&scene, &(struct scene_opts){.proxied = true});
     proxy_refuse(scene.proxy, true);
     actor_open(&actor, &scene, HASTY(.renewed_lease_ms = 500));
@@ -62,14 +55,13 @@ static void a_refused_connection_fails_calls_and_not_waiters(void **state)
     scene_close(&scene);
 }
 
-static void a_hold_outlives_a_time_of_refused_connections(void **state)
+TEST(a_hold_outlives_a_time_of_refused_connections)
 {
     struct scene scene;
     struct actor actor, rival;
     const int64_t lease_ms = scene_ms(600);
     uint64_t accepted;
 
-    (void)state;
     scene_open(&scene, &(struct scene_opts){.proxied = true});
     actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms));
     actor_open_direct(&rival, &scene);
@@ -124,7 +116,7 @@ static void hole_close(const struct hole *hole)
     (void)close(hole->listener);
 }
 
-static void a_connection_into_a_black_hole_fails_in_time_and_hinders_nobody(void **state)
+TEST(a_connection_into_a_black_hole_fails_in_time_and_hinders_nobody)
 {
     struct scene scene;
     struct actor lost, well;
@@ -132,7 +124,6 @@ static void a_connection_into_a_black_hole_fails_in_time_and_hinders_nobody(void
     struct hole hole;
     int64_t began_us;
 
-    (void)state;
     scene_open(&scene, NULL);
     hole_open(&hole);
     actor_open(&lost, &scene, HASTY(.url = hole.url));
@@ -158,13 +149,12 @@ static bool is_told(const struct actor *actor, const char *why)
     return strstr(rlock_detail(), why) != NULL;
 }
 
-static void a_stopped_server_accepts_connections_and_proves_nothing(void **state)
+TEST(a_stopped_server_accepts_connections_and_proves_nothing)
 {
     struct scene scene;
     struct actor actor;
     struct waiter waiter;
 
-    (void)state;
     scene_open(&scene, NULL);
     test_server_freeze(scene.server);
     actor_open(&actor, &scene, HASTY(.renewed_lease_ms = 500));
@@ -178,12 +168,11 @@ static void a_stopped_server_accepts_connections_and_proves_nothing(void **state
     scene_close(&scene);
 }
 
-static void connections_reset_when_they_are_accepted_are_tried_again(void **state)
+TEST(connections_reset_when_they_are_accepted_are_tried_again)
 {
     struct scene scene;
     struct actor actor;
 
-    (void)state;
     scene_open(&scene, &(struct scene_opts){.proxied = true});
     proxy_cut_accepts(scene.proxy, 3);
     actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = 2000 * test_slack()));
@@ -203,14 +192,13 @@ static void leave_room(const struct scene *scene, int n)
     free(test_server_cmd(scene->server, "CONFIG SET maxclients %lld", all - ours + n));
 }
 
-static void a_full_server_is_asked_again_without_a_storm(void **state)
+TEST(a_full_server_is_asked_again_without_a_storm)
 {
     struct scene scene;
     struct actor actor;
     struct waiter waiter;
     int64_t began_us;
 
-    (void)state;
     scene_open(&scene,
                &(struct scene_opts){.server.transport = TEST_TCP}); /* TLS is told nothing */
     leave_room(&scene, 0);
@@ -228,14 +216,13 @@ static void a_full_server_is_asked_again_without_a_storm(void **state)
     scene_close(&scene);
 }
 
-static void without_room_for_a_subscriber_waiters_poll(void **state)
+TEST(without_room_for_a_subscriber_waiters_poll)
 {
     struct scene scene;
     struct actor actor;
     struct waiter waiter;
     int64_t released_us;
 
-    (void)state;
     scene_open(&scene, NULL);
     scene_take_by_hand(&scene, 0);
     leave_room(&scene, 1);
@@ -267,12 +254,11 @@ int eventfd(unsigned int count, int flags)
 }
 
 /* Others open and close meanwhile: what lacked for one descriptor is there for the next. */
-static void a_client_that_lacks_a_descriptor_is_not_opened(void **state)
+TEST(a_client_that_lacks_a_descriptor_is_not_opened)
 {
     const size_t fds = test_fds_open();
     struct rlock_client *client = NULL;
 
-    (void)state;
     for (int i = 1; i <= 2; i++) {
         atomic_store(&eventfds_to_failure, i);
         assert_code(rlock_client_open(NULL, &client), RLOCK_ERESOURCE);
@@ -283,12 +269,11 @@ static void a_client_that_lacks_a_descriptor_is_not_opened(void **state)
 }
 
 /* A secret is wiped and freed where it is ours. */
-static void refused_options_are_left_to_the_caller(void **state)
+TEST(refused_options_are_left_to_the_caller)
 {
     char user[] = "somebody", password[] = "secret";
     struct rlock_client *client;
 
-    (void)state;
     assert_code(
         rlock_client_open(
             &RLOCK_CLIENT_OPTS(.user = user, .password = password, .op_timeout_ms = -1), &client),
@@ -299,24 +284,4 @@ static void refused_options_are_left_to_the_caller(void **state)
         RLOCK_EINVAL);
     assert_string_equal(user, "somebody");
     assert_string_equal(password, "secret");
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_refused_connection_fails_calls_and_not_waiters),
-        cmocka_unit_test(a_hold_outlives_a_time_of_refused_connections),
-        cmocka_unit_test(a_connection_into_a_black_hole_fails_in_time_and_hinders_nobody),
-        cmocka_unit_test(a_stopped_server_accepts_connections_and_proves_nothing),
-        cmocka_unit_test(connections_reset_when_they_are_accepted_are_tried_again),
-        cmocka_unit_test(a_full_server_is_asked_again_without_a_storm),
-        cmocka_unit_test(without_room_for_a_subscriber_waiters_poll),
-        cmocka_unit_test(a_client_that_lacks_a_descriptor_is_not_opened),
-        cmocka_unit_test(refused_options_are_left_to_the_caller),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fault_connect", tests, NULL, NULL);
 }

@@ -6,13 +6,7 @@
  */
 #include "fault/scene.h"
 #include "fault/verbs.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #define LEASE_MS 10000
 
@@ -79,23 +73,20 @@ static void every_command_survives(enum proxy_act act)
     cut_close(&cut);
 }
 
-static void a_reset_before_the_request_was_sent_goes_unnoticed(void **state)
+TEST(a_reset_before_the_request_was_sent_goes_unnoticed)
 {
-    (void)state;
     every_command_survives(PROXY_CUT_REQUEST);
 }
 
-static void a_reset_between_request_and_reply_leaves_the_count_right(void **state)
+TEST(a_reset_between_request_and_reply_leaves_the_count_right)
 {
-    (void)state;
     every_command_survives(PROXY_CUT_REPLY);
 }
 
-static void a_request_that_arrives_twice_counts_once(void **state)
+TEST(a_request_that_arrives_twice_counts_once)
 {
     struct cut cut;
 
-    (void)state;
     cut_open(&cut, 2000 * test_slack());
     for (size_t i = 0; verbs[i] != NULL; i++) {
         if (!verbs[i]->once) {
@@ -110,11 +101,10 @@ static void a_request_that_arrives_twice_counts_once(void **state)
 /* Every reply of ours is shorter than this, but for that of inspect. */
 #define REPLY_BYTES 16
 
-static void a_reset_within_the_reply_at_any_byte_leaves_the_count_right(void **state)
+TEST(a_reset_within_the_reply_at_any_byte_leaves_the_count_right)
 {
     struct cut cut;
 
-    (void)state;
     cut_open(&cut, 2000 * test_slack());
     for (size_t i = 0; verbs[i] != NULL; i++) {
         struct proxy_rule rule = script_rule(verbs[i]->script, PROXY_CUT_IN_REPLY);
@@ -126,12 +116,11 @@ static void a_reset_within_the_reply_at_any_byte_leaves_the_count_right(void **s
     cut_close(&cut);
 }
 
-static void a_reset_within_the_answer_busy_at_any_byte_is_still_busy(void **state)
+TEST(a_reset_within_the_answer_busy_at_any_byte_is_still_busy)
 {
     struct cut cut;
     struct proxy_rule rule = script_rule("acquire", PROXY_CUT_IN_REPLY);
 
-    (void)state;
     cut_open(&cut, 2000 * test_slack());
     scene_take_by_hand(&cut.scene, 60000);
     for (rule.at = 0; rule.at <= 40; rule.at++) {
@@ -146,11 +135,10 @@ static void a_reset_within_the_answer_busy_at_any_byte_is_still_busy(void **stat
     cut_close(&cut);
 }
 
-static void a_reset_within_the_greeting_at_any_byte_only_delays(void **state)
+TEST(a_reset_within_the_greeting_at_any_byte_only_delays)
 {
     struct cut cut;
 
-    (void)state;
     cut_open(&cut, 5000 * test_slack());
     for (size_t at = 0; at < 160; at += 8) {
         const struct proxy_rule rule = {.act = PROXY_CUT_IN_REPLY, .command = "HELLO", .at = at};
@@ -166,14 +154,13 @@ static void a_reset_within_the_greeting_at_any_byte_only_delays(void **state)
 
 /* The reply is lost, and what comes instead to the next copy is an error: the one after it finds
  * nothing to release, because the first one did. */
-static void a_release_that_met_an_error_after_it_was_done_is_not_lost(void **state)
+TEST(a_release_that_met_an_error_after_it_was_done_is_not_lost)
 {
     static const char error[] = "-LOADING Redis is loading the dataset in memory\r\n";
     struct cut cut;
     struct proxy_rule lost = script_rule("release", PROXY_CUT_REPLY);
     struct proxy_rule loading = script_rule("release", PROXY_REPLACE_REPLY);
 
-    (void)state;
     cut_open(&cut, 2000 * test_slack());
     loading.bytes = error;
     loading.len = strlen(error);
@@ -189,7 +176,7 @@ static void a_release_that_met_an_error_after_it_was_done_is_not_lost(void **sta
 
 /* ---- Renewals ---- */
 
-static void a_reset_around_a_renewal_leaves_the_hold_renewed(void **state)
+TEST(a_reset_around_a_renewal_leaves_the_hold_renewed)
 {
     static const struct {
         enum proxy_act act;
@@ -201,7 +188,6 @@ static void a_reset_around_a_renewal_leaves_the_hold_renewed(void **state)
     struct cut cut;
     struct actor holder;
 
-    (void)state;
     cut_open(&cut, 2000 * test_slack());
     actor_open(&holder, &cut.scene, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms));
     assert_code(rlock_try_lock(holder.lock), 0);
@@ -271,40 +257,35 @@ static void is_in_doubt(const struct verb *verb, enum proxy_act act)
     cut_close(&cut);
 }
 
-static void an_acquire_without_any_reply_is_in_doubt(void **state)
+TEST(an_acquire_without_any_reply_is_in_doubt)
 {
-    (void)state;
     is_in_doubt(&verb_acquire, PROXY_CUT_REPLY);
     is_in_doubt(&verb_acquire, PROXY_CUT_REQUEST);
 }
 
-static void a_nested_acquire_without_any_reply_is_in_doubt_and_its_outer_hold_is_not(void **state)
+TEST(a_nested_acquire_without_any_reply_is_in_doubt_and_its_outer_hold_is_not)
 {
-    (void)state;
     is_in_doubt(&verb_nested, PROXY_CUT_REPLY);
     is_in_doubt(&verb_nested, PROXY_CUT_REQUEST);
 }
 
-static void a_partial_release_without_any_reply_is_in_doubt_and_goes_on(void **state)
+TEST(a_partial_release_without_any_reply_is_in_doubt_and_goes_on)
 {
-    (void)state;
     is_in_doubt(&verb_partial, PROXY_CUT_REPLY);
     is_in_doubt(&verb_partial, PROXY_CUT_REQUEST);
 }
 
-static void a_release_without_any_reply_is_in_doubt_and_goes_on(void **state)
+TEST(a_release_without_any_reply_is_in_doubt_and_goes_on)
 {
-    (void)state;
     is_in_doubt(&verb_release, PROXY_CUT_REPLY);
     is_in_doubt(&verb_release, PROXY_CUT_REQUEST);
 }
 
-static void a_force_without_any_reply_is_in_doubt_and_never_sent_again(void **state)
+TEST(a_force_without_any_reply_is_in_doubt_and_never_sent_again)
 {
     struct cut cut;
     int rule;
 
-    (void)state;
     cut_open(&cut, 200);
     assert_code(run_cut_off(&cut, &verb_force, PROXY_CUT_REPLY), RLOCK_EINDOUBT);
     assert_detail("lock " SCENE_NAME);
@@ -322,11 +303,10 @@ static void a_force_without_any_reply_is_in_doubt_and_never_sent_again(void **st
     cut_close(&cut);
 }
 
-static void an_inspect_without_any_reply_has_no_connection(void **state)
+TEST(an_inspect_without_any_reply_has_no_connection)
 {
     struct cut cut;
 
-    (void)state;
     cut_open(&cut, 200);
     assert_code(run_cut_off(&cut, &verb_inspect, PROXY_CUT_REPLY), RLOCK_ECONN);
     proxy_refuse(cut.scene.proxy, false);
@@ -335,13 +315,12 @@ static void an_inspect_without_any_reply_has_no_connection(void **state)
     cut_close(&cut);
 }
 
-static void a_connection_that_breaks_at_every_command_is_not_made_again_at_once(void **state)
+TEST(a_connection_that_breaks_at_every_command_is_not_made_again_at_once)
 {
     struct cut cut;
     struct proxy_rule rule = script_rule("acquire", PROXY_CUT_REQUEST);
     int number, code;
 
-    (void)state;
     cut_open(&cut, 200);
     rule.times = PROXY_ALWAYS;
     number = proxy_add(cut.scene.proxy, &rule);
@@ -356,7 +335,7 @@ static void a_connection_that_breaks_at_every_command_is_not_made_again_at_once(
 
 /* ---- Under load ---- */
 
-static void resets_under_load_break_no_promise(void **state)
+TEST(resets_under_load_break_no_promise)
 {
     struct scene scene;
     struct actor actor, rival;
@@ -364,7 +343,6 @@ static void resets_under_load_break_no_promise(void **state)
     struct crew crew = {.actor = &actor, .take = &take};
     struct crew others = {.actor = &rival, .take = &take};
 
-    (void)state;
     scene_open(&scene, &(struct scene_opts){.proxied = true});
     actor_open(&actor, &scene,
                RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack(),
@@ -385,31 +363,4 @@ static void resets_under_load_break_no_promise(void **state)
     actor_close(&actor);
     actor_close(&rival);
     scene_close(&scene);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_reset_before_the_request_was_sent_goes_unnoticed),
-        cmocka_unit_test(a_reset_between_request_and_reply_leaves_the_count_right),
-        cmocka_unit_test(a_request_that_arrives_twice_counts_once),
-        cmocka_unit_test(a_reset_within_the_reply_at_any_byte_leaves_the_count_right),
-        cmocka_unit_test(a_reset_within_the_answer_busy_at_any_byte_is_still_busy),
-        cmocka_unit_test(a_reset_within_the_greeting_at_any_byte_only_delays),
-        cmocka_unit_test(a_release_that_met_an_error_after_it_was_done_is_not_lost),
-        cmocka_unit_test(a_reset_around_a_renewal_leaves_the_hold_renewed),
-        cmocka_unit_test(an_acquire_without_any_reply_is_in_doubt),
-        cmocka_unit_test(a_nested_acquire_without_any_reply_is_in_doubt_and_its_outer_hold_is_not),
-        cmocka_unit_test(a_partial_release_without_any_reply_is_in_doubt_and_goes_on),
-        cmocka_unit_test(a_release_without_any_reply_is_in_doubt_and_goes_on),
-        cmocka_unit_test(a_force_without_any_reply_is_in_doubt_and_never_sent_again),
-        cmocka_unit_test(an_inspect_without_any_reply_has_no_connection),
-        cmocka_unit_test(a_connection_that_breaks_at_every_command_is_not_made_again_at_once),
-        cmocka_unit_test(resets_under_load_break_no_promise),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fault_cut", tests, NULL, NULL);
 }

@@ -4,14 +4,7 @@
  */
 #include "fault/scene.h"
 #include "fault/verbs.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #define LEASE_MS scene_ms(300)
 
@@ -61,14 +54,13 @@ static void is_left_alone(const struct scene *scene, const struct actor *actor)
     free(after);
 }
 
-static void a_key_of_another_type_is_no_lock_and_stays(void **state)
+TEST(a_key_of_another_type_is_no_lock_and_stays)
 {
     static const char *const makers[] = {"SET a text", "RPUSH a x", "SADD a x", "ZADD a 1 x",
                                          "XADD a * f v"};
     struct scene scene;
     struct actor actor, rival;
 
-    (void)state;
     open_pair(&scene, &actor, &rival);
     for (size_t i = 0; i < sizeof(makers) / sizeof(makers[0]); i++) {
         say(&scene, makers[i]);
@@ -79,13 +71,12 @@ static void a_key_of_another_type_is_no_lock_and_stays(void **state)
     close_pair(&scene, &actor, &rival);
 }
 
-static void a_waiter_learns_that_the_key_became_another_type(void **state)
+TEST(a_waiter_learns_that_the_key_became_another_type)
 {
     struct scene scene;
     struct actor actor, rival;
     struct waiter waiter;
 
-    (void)state;
     open_pair(&scene, &actor, &rival);
     scene_take_by_hand(&scene, 300);
     waiter_start(&waiter, &actor, RLOCK_TAKE(.wait_ms = 20000));
@@ -107,14 +98,13 @@ static bool is_renewed(const struct scene *scene, long long *inout_ttl)
     return *inout_ttl > last;
 }
 
-static void a_spoilt_key_is_lost_and_its_neighbours_are_renewed(void **state)
+TEST(a_spoilt_key_is_lost_and_its_neighbours_are_renewed)
 {
     struct scene scene;
     struct actor actor, rival;
     struct rlock *others[NEIGHBOURS];
     char name[16];
 
-    (void)state;
     open_pair(&scene, &actor, &rival);
     for (int i = 0; i < NEIGHBOURS; i++) { /* all renewed together */
         (void)snprintf(name, sizeof(name), "n%d", i);
@@ -142,7 +132,7 @@ static void a_spoilt_key_is_lost_and_its_neighbours_are_renewed(void **state)
 }
 
 /* What stands beside a lock, and is somebody else's: it stays, and keeps nobody from unlocking. */
-static void a_key_of_another_type_beside_a_lock_stays(void **state)
+TEST(a_key_of_another_type_beside_a_lock_stays)
 {
     static const struct {
         const char *name;
@@ -154,7 +144,6 @@ static void a_key_of_another_type_beside_a_lock_stays(void **state)
     struct scene scene;
     struct actor actor, rival;
 
-    (void)state;
     open_pair(&scene, &actor, &rival);
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         struct rlock *lock = NULL;
@@ -181,14 +170,13 @@ static void a_key_of_another_type_beside_a_lock_stays(void **state)
 
 /* ---- Without an end ---- */
 
-static void a_key_without_an_end_does_not_hold_waiters_for_ever(void **state)
+TEST(a_key_without_an_end_does_not_hold_waiters_for_ever)
 {
     struct scene scene;
     struct actor actor, rival;
     struct rlock_info info = RLOCK_INFO_INIT;
     int64_t began_us;
 
-    (void)state;
     open_pair(&scene, &actor, &rival);
     scene_take_by_hand(&scene, 0);
     began_us = test_now_us();
@@ -203,12 +191,11 @@ static void a_key_without_an_end_does_not_hold_waiters_for_ever(void **state)
     close_pair(&scene, &actor, &rival);
 }
 
-static void a_hold_whose_end_was_taken_away_goes_on_as_any(void **state)
+TEST(a_hold_whose_end_was_taken_away_goes_on_as_any)
 {
     struct scene scene;
     struct actor actor, rival;
 
-    (void)state;
     open_pair(&scene, &actor, &rival);
     for (int lease_ms = 0; lease_ms <= 60000; lease_ms += 60000) { /* renewed, and fixed */
         const struct rlock_take take = {.size = sizeof(take), .lease_ms = lease_ms};
@@ -238,12 +225,11 @@ static void a_hold_whose_end_was_taken_away_goes_on_as_any(void **state)
 
 /* ---- Gone ---- */
 
-static void a_deleted_key_is_lost_at_the_next_renewal(void **state)
+TEST(a_deleted_key_is_lost_at_the_next_renewal)
 {
     struct scene scene;
     struct actor actor, rival;
 
-    (void)state;
     open_pair(&scene, &actor, &rival);
     assert_code(rlock_try_lock(actor.lock), 0);
     assert_true(actor_step(&actor));
@@ -258,12 +244,11 @@ static void a_deleted_key_is_lost_at_the_next_renewal(void **state)
     close_pair(&scene, &actor, &rival);
 }
 
-static void a_key_taken_by_another_is_lost_and_stays_his(void **state)
+TEST(a_key_taken_by_another_is_lost_and_stays_his)
 {
     struct scene scene;
     struct actor actor, rival;
 
-    (void)state;
     open_pair(&scene, &actor, &rival);
     assert_code(rlock_try_lock(actor.lock), 0);
     say(&scene, "DEL a");
@@ -277,12 +262,11 @@ static void a_key_taken_by_another_is_lost_and_stays_his(void **state)
     close_pair(&scene, &actor, &rival);
 }
 
-static void a_hold_that_is_gone_is_found_by_each_command(void **state)
+TEST(a_hold_that_is_gone_is_found_by_each_command)
 {
     struct scene scene;
     struct actor actor, rival;
 
-    (void)state;
     open_pair(&scene, &actor, &rival);
     for (int i = 0; i < 2; i++) {
         const struct rlock_take take = {.size = sizeof(take), .lease_ms = 60000};
@@ -303,13 +287,12 @@ static void a_hold_that_is_gone_is_found_by_each_command(void **state)
     close_pair(&scene, &actor, &rival);
 }
 
-static void a_renamed_key_that_comes_back_stays_lost(void **state)
+TEST(a_renamed_key_that_comes_back_stays_lost)
 {
     struct scene scene;
     struct actor actor, rival;
     long long ttl;
 
-    (void)state;
     open_pair(&scene, &actor, &rival);
     assert_code(rlock_try_lock(actor.lock), 0);
     say(&scene, "RENAME a z");
@@ -329,7 +312,7 @@ static void a_renamed_key_that_comes_back_stays_lost(void **state)
     close_pair(&scene, &actor, &rival);
 }
 
-static void a_key_restored_from_a_dump_does_not_bring_a_hold_back(void **state)
+TEST(a_key_restored_from_a_dump_does_not_bring_a_hold_back)
 {
     static const char restore[] = "return redis.call('restore', 'a', 400, redis.call('get', 'z'))";
     static const char dump[] = "return redis.call('set', 'z', redis.call('dump', 'a'))";
@@ -338,7 +321,6 @@ static void a_key_restored_from_a_dump_does_not_bring_a_hold_back(void **state)
     struct scene scene;
     struct actor actor, rival;
 
-    (void)state;
     open_pair(&scene, &actor, &rival);
     assert_code(rlock_try_lock(actor.lock), 0);
     free(test_server_argv(scene.server, save));
@@ -403,7 +385,7 @@ static void is_no_lock_of_any_kind(const struct actor *actor)
     other = rlock_free(other);
 }
 
-static void a_hash_that_is_no_lock_is_refused_whatever_its_size(void **state)
+TEST(a_hash_that_is_no_lock_is_refused_whatever_its_size)
 {
     static const struct {
         const char *fields, *bytes;
@@ -411,7 +393,6 @@ static void a_hash_that_is_no_lock_is_refused_whatever_its_size(void **state)
     struct scene scene;
     struct actor actor, rival;
 
-    (void)state;
     open_pair(&scene, &actor, &rival);
     assert_code(actor_visit(&actor, NULL), 0);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -429,14 +410,13 @@ static void a_hash_that_is_no_lock_is_refused_whatever_its_size(void **state)
 }
 
 /* What a script does with a large hash does not grow with it. */
-static void a_large_hash_costs_the_server_no_more_than_a_small_one(void **state)
+TEST(a_large_hash_costs_the_server_no_more_than_a_small_one)
 {
     static const char *const makers[] = {"HSET a x 1", "HSET a mode read x 1"};
     struct scene scene;
     struct actor actor, rival;
     struct rlock *write = NULL;
 
-    (void)state;
     open_pair(&scene, &actor, &rival);
     assert_code(rlock_write_new(actor.client, SCENE_NAME, NULL, &write), 0);
     for (size_t i = 0; i < sizeof(makers) / sizeof(makers[0]); i++) {
@@ -461,7 +441,7 @@ static void a_large_hash_costs_the_server_no_more_than_a_small_one(void **state)
 
 /* ---- Strange contents ---- */
 
-static void strange_contents_are_somebody_elses_lock(void **state)
+TEST(strange_contents_are_somebody_elses_lock)
 {
     static const char *const makers[] = {
         "HSET a somebody:1 -7", "HSET a somebody:1 99999999999999999999", "HSET a somebody:1 nan",
@@ -470,7 +450,6 @@ static void strange_contents_are_somebody_elses_lock(void **state)
     struct actor actor, rival;
     struct rlock_info info = RLOCK_INFO_INIT;
 
-    (void)state;
     open_pair(&scene, &actor, &rival);
     for (size_t i = 0; i < sizeof(makers) / sizeof(makers[0]); i++) {
         bool was_locked = false;
@@ -492,29 +471,4 @@ static void strange_contents_are_somebody_elses_lock(void **state)
     assert_true(test_server_says(scene.server, "somebody:1", "HKEYS a"));
     say(&scene, "DEL a");
     close_pair(&scene, &actor, &rival);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_key_of_another_type_is_no_lock_and_stays),
-        cmocka_unit_test(a_waiter_learns_that_the_key_became_another_type),
-        cmocka_unit_test(a_spoilt_key_is_lost_and_its_neighbours_are_renewed),
-        cmocka_unit_test(a_key_of_another_type_beside_a_lock_stays),
-        cmocka_unit_test(a_key_without_an_end_does_not_hold_waiters_for_ever),
-        cmocka_unit_test(a_hold_whose_end_was_taken_away_goes_on_as_any),
-        cmocka_unit_test(a_deleted_key_is_lost_at_the_next_renewal),
-        cmocka_unit_test(a_key_taken_by_another_is_lost_and_stays_his),
-        cmocka_unit_test(a_hold_that_is_gone_is_found_by_each_command),
-        cmocka_unit_test(a_renamed_key_that_comes_back_stays_lost),
-        cmocka_unit_test(a_key_restored_from_a_dump_does_not_bring_a_hold_back),
-        cmocka_unit_test(a_hash_that_is_no_lock_is_refused_whatever_its_size),
-        cmocka_unit_test(a_large_hash_costs_the_server_no_more_than_a_small_one),
-        cmocka_unit_test(strange_contents_are_somebody_elses_lock),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fault_keys", tests, NULL, NULL);
 }

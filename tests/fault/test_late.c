@@ -6,13 +6,7 @@
  */
 #include "fault/scene.h"
 #include "fault/verbs.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 /* ---- Late replies ---- */
 
@@ -40,7 +34,7 @@ static void *ask_main(void *arg)
     return NULL;
 }
 
-static void a_late_reply_is_never_taken_for_another_commands(void **state)
+TEST(a_late_reply_is_never_taken_for_another_commands)
 {
     struct scene scene;
     struct actor actor, rival;
@@ -53,7 +47,6 @@ static void a_late_reply_is_never_taken_for_another_commands(void **state)
         .actor = &rival, .take = &take, .allowed = ALLOW(RLOCK_ETIMEDOUT) | ALLOW(RLOCK_ELOST)};
     struct asker asker = {.stop = false};
 
-    (void)state;
     scene_open(&scene, &(struct scene_opts){.proxied = true});
     free(test_server_cmd(scene.server, "HSET b somebody:1 7"));
     actor_open(&actor, &scene,
@@ -96,7 +89,7 @@ static void *cancel_main(void *arg)
     return NULL;
 }
 
-static void the_reply_of_an_abandoned_call_is_read_in_its_place(void **state)
+TEST(the_reply_of_an_abandoned_call_is_read_in_its_place)
 {
     struct scene scene;
     struct actor actor;
@@ -106,7 +99,6 @@ static void the_reply_of_an_abandoned_call_is_read_in_its_place(void **state)
     struct proxy_rule rule;
     int number;
 
-    (void)state;
     scene_open(&scene, &(struct scene_opts){.proxied = true});
     verbs_load(&scene);
     free(test_server_cmd(scene.server, "HSET b somebody:1 7"));
@@ -132,13 +124,12 @@ static void the_reply_of_an_abandoned_call_is_read_in_its_place(void **state)
     scene_close(&scene);
 }
 
-static void a_grant_that_comes_after_its_lease_is_none(void **state)
+TEST(a_grant_that_comes_after_its_lease_is_none)
 {
     struct scene scene;
     struct actor actor;
     struct proxy_rule rule;
 
-    (void)state;
     scene_open(&scene, &(struct scene_opts){.proxied = true});
     verbs_load(&scene);
     actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack()));
@@ -156,13 +147,12 @@ static void a_grant_that_comes_after_its_lease_is_none(void **state)
 
 /* ---- Peers that vanished ---- */
 
-static void a_vanished_peer_is_found_out_by_a_call_that_waits(void **state)
+TEST(a_vanished_peer_is_found_out_by_a_call_that_waits)
 {
     struct scene scene;
     struct actor actor;
     int64_t began_us;
 
-    (void)state;
     scene_open(&scene, &(struct scene_opts){.proxied = true});
     actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = scene_ms(100)));
     assert_code(actor_visit(&actor, NULL), 0);
@@ -176,13 +166,12 @@ static void a_vanished_peer_is_found_out_by_a_call_that_waits(void **state)
     scene_close(&scene);
 }
 
-static void a_hold_outlives_a_peer_that_vanished(void **state)
+TEST(a_hold_outlives_a_peer_that_vanished)
 {
     struct scene scene;
     struct actor actor, rival;
     const int64_t lease_ms = scene_ms(600);
 
-    (void)state;
     scene_open(&scene, &(struct scene_opts){.proxied = true});
     actor_open(&actor, &scene,
                RLOCK_CLIENT_OPTS(.op_timeout_ms = scene_ms(100), .renewed_lease_ms = lease_ms));
@@ -207,13 +196,12 @@ static void a_hold_outlives_a_peer_that_vanished(void **state)
     scene_close(&scene);
 }
 
-static void a_silent_server_loses_the_hold_at_the_end_of_its_validity(void **state)
+TEST(a_silent_server_loses_the_hold_at_the_end_of_its_validity)
 {
     struct scene scene;
     struct actor actor, rival;
     int64_t began_us, lost_us;
 
-    (void)state;
     scene_open(&scene, &(struct scene_opts){.proxied = true});
     actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = 100, .renewed_lease_ms = 400));
     actor_open_direct(&rival, &scene);
@@ -236,14 +224,13 @@ static void a_silent_server_loses_the_hold_at_the_end_of_its_validity(void **sta
 }
 
 /* Where the holder lives is asked on a connection of its own: worth no waiting. */
-static void an_inspect_does_not_wait_longer_for_the_holders_address(void **state)
+TEST(an_inspect_does_not_wait_longer_for_the_holders_address)
 {
     static const struct proxy_rule faults[] = {{.act = PROXY_DROP_REPLY, .command = "HELLO"},
                                                {.act = PROXY_DROP_REPLY, .contains = "LIST"}};
     struct scene scene;
     struct actor actor;
 
-    (void)state;
     scene_open(&scene, &(struct scene_opts){.proxied = true});
     scene_take_by_hand(&scene, 0);
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
@@ -300,12 +287,11 @@ static void late_close(struct scene *scene, struct actor *actor, struct actor *r
     scene_close(scene);
 }
 
-static void a_late_copy_of_a_fenced_connection_leaves_no_orphan(void **state)
+TEST(a_late_copy_of_a_fenced_connection_leaves_no_orphan)
 {
     struct scene scene;
     struct actor actor, rival;
 
-    (void)state;
     late_open(&scene, &actor, &rival, may_kill);
     for (int i = 0; i < 5; i++) {
         struct proxy_rule rule = script_rule("acquire", PROXY_HOLD);
@@ -320,13 +306,12 @@ static void a_late_copy_of_a_fenced_connection_leaves_no_orphan(void **state)
     late_close(&scene, &actor, &rival);
 }
 
-static void busy_is_said_once_the_late_copy_is_fenced(void **state)
+TEST(busy_is_said_once_the_late_copy_is_fenced)
 {
     struct scene scene;
     struct actor actor, rival;
     int64_t began_us;
 
-    (void)state;
     late_open(&scene, &actor, &rival, may_kill);
     assert_code(rlock_try_lock(rival.lock), 0);
     began_us = test_now_us();
@@ -361,25 +346,22 @@ static void check_in_doubt_and_released_again(const char *const *conf)
     late_close(&scene, &actor, &rival);
 }
 
-static void a_late_copy_that_nobody_may_kill_is_in_doubt_and_released_again(void **state)
+TEST(a_late_copy_that_nobody_may_kill_is_in_doubt_and_released_again)
 {
-    (void)state;
     check_in_doubt_and_released_again(no_kill);
 }
 
 /* That none of those whose numbers are known lives on says nothing of it. */
-static void a_late_copy_whose_connection_has_no_number_is_in_doubt_and_released_again(void **state)
+TEST(a_late_copy_whose_connection_has_no_number_is_in_doubt_and_released_again)
 {
-    (void)state;
     check_in_doubt_and_released_again(no_number);
 }
 
-static void a_late_copy_of_a_hold_that_has_ended_is_released_again(void **state)
+TEST(a_late_copy_of_a_hold_that_has_ended_is_released_again)
 {
     struct scene scene;
     struct actor actor, rival;
 
-    (void)state;
     late_open(&scene, &actor, &rival, no_kill);
     assert_code(actor_visit(&actor, RLOCK_TAKE(.wait_ms = 20000)), 0);
     proxy_hold_requests(scene.proxy, false);
@@ -392,7 +374,7 @@ static void a_late_copy_of_a_hold_that_has_ended_is_released_again(void **state)
 
 /* ---- A slow line ---- */
 
-static void eight_threads_share_one_name_over_a_slow_line(void **state)
+TEST(eight_threads_share_one_name_over_a_slow_line)
 {
     struct scene scene;
     struct actor actor, rival;
@@ -400,7 +382,6 @@ static void eight_threads_share_one_name_over_a_slow_line(void **state)
     struct crew crew = {.actor = &actor, .take = &take, .rounds = 2};
     struct crew others = {.actor = &rival, .take = &take, .rounds = 4};
 
-    (void)state;
     scene_open(&scene, &(struct scene_opts){.proxied = true});
     proxy_delay_us(scene.proxy, 20000);
     actor_open(&actor, &scene,
@@ -434,7 +415,7 @@ static void *give_up_main(void *arg)
     return NULL;
 }
 
-static void an_owner_that_waits_for_its_unlock_may_take_another_kind(void **state)
+TEST(an_owner_that_waits_for_its_unlock_may_take_another_kind)
 {
     struct scene scene;
     struct actor actor;
@@ -444,7 +425,6 @@ static void an_owner_that_waits_for_its_unlock_may_take_another_kind(void **stat
     struct rlock *spin;
     int rule;
 
-    (void)state;
     scene_open(&scene, &(struct scene_opts){.proxied = true});
     actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000));
     verbs_load(&scene);
@@ -469,29 +449,4 @@ static void an_owner_that_waits_for_its_unlock_may_take_another_kind(void **stat
     spin = rlock_free(spin);
     actor_close(&actor);
     scene_close(&scene);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_late_reply_is_never_taken_for_another_commands),
-        cmocka_unit_test(the_reply_of_an_abandoned_call_is_read_in_its_place),
-        cmocka_unit_test(a_grant_that_comes_after_its_lease_is_none),
-        cmocka_unit_test(a_vanished_peer_is_found_out_by_a_call_that_waits),
-        cmocka_unit_test(a_hold_outlives_a_peer_that_vanished),
-        cmocka_unit_test(a_silent_server_loses_the_hold_at_the_end_of_its_validity),
-        cmocka_unit_test(an_inspect_does_not_wait_longer_for_the_holders_address),
-        cmocka_unit_test(a_late_copy_of_a_fenced_connection_leaves_no_orphan),
-        cmocka_unit_test(busy_is_said_once_the_late_copy_is_fenced),
-        cmocka_unit_test(a_late_copy_that_nobody_may_kill_is_in_doubt_and_released_again),
-        cmocka_unit_test(a_late_copy_whose_connection_has_no_number_is_in_doubt_and_released_again),
-        cmocka_unit_test(a_late_copy_of_a_hold_that_has_ended_is_released_again),
-        cmocka_unit_test(eight_threads_share_one_name_over_a_slow_line),
-        cmocka_unit_test(an_owner_that_waits_for_its_unlock_may_take_another_kind),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fault_late", tests, NULL, NULL);
 }

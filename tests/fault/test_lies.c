@@ -6,13 +6,7 @@
  */
 #include "fault/scene.h"
 #include "fault/verbs.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 struct lies {
     struct scene scene;
@@ -55,13 +49,12 @@ static void echo_a_release(struct lies *lies, size_t at)
     assert_true(TEST_EVENTUALLY(proxy_stats(lies->scene.proxy).echoes == echoes + 1, 5000));
 }
 
-static void a_reply_that_comes_once_more_answers_nothing_else(void **state)
+TEST(a_reply_that_comes_once_more_answers_nothing_else)
 {
     /* all of it; a part that waits for its end; a part that the next reply would go on with */
     static const size_t parts[] = {0, 1, 5};
     struct lies lies;
 
-    (void)state;
     lies_open(&lies);
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         struct rlock_info info = RLOCK_INFO_INIT;
@@ -84,12 +77,11 @@ static void a_reply_that_comes_once_more_answers_nothing_else(void **state)
 }
 
 /* Nobody calls, and the link is closed all the same: what came on it is no secret for long. */
-static void a_reply_on_a_link_that_nobody_uses_ends_it(void **state)
+TEST(a_reply_on_a_link_that_nobody_uses_ends_it)
 {
     struct lies lies;
     struct proxy_rule rule = script_rule("release", PROXY_ECHO_REPLY);
 
-    (void)state;
     lies_open(&lies);
     rule.delay_us = 10000;
     assert_code(rlock_try_lock(lies.actor.lock), 0);
@@ -136,11 +128,10 @@ static int lie(struct lies *lies, const char *script, const char *bytes)
     return number;
 }
 
-static void an_answer_of_another_shape_grants_nothing_and_is_not_asked_for_again(void **state)
+TEST(an_answer_of_another_shape_grants_nothing_and_is_not_asked_for_again)
 {
     struct lies lies;
 
-    (void)state;
     lies_open(&lies);
     for (size_t i = 0; i < 2 * NONSENSE; i++) {
         bool free = i % 2 == 0;
@@ -165,11 +156,10 @@ static void an_answer_of_another_shape_grants_nothing_and_is_not_asked_for_again
     lies_close(&lies);
 }
 
-static void an_unlock_whose_answer_is_of_another_shape_is_in_doubt(void **state)
+TEST(an_unlock_whose_answer_is_of_another_shape_is_in_doubt)
 {
     struct lies lies;
 
-    (void)state;
     lies_open(&lies);
     for (size_t i = 0; i < NONSENSE; i++) {
         int sent, code;
@@ -191,11 +181,10 @@ static void an_unlock_whose_answer_is_of_another_shape_is_in_doubt(void **state)
     lies_close(&lies);
 }
 
-static void a_level_whose_unlock_has_an_answer_of_another_shape_is_in_doubt(void **state)
+TEST(a_level_whose_unlock_has_an_answer_of_another_shape_is_in_doubt)
 {
     struct lies lies;
 
-    (void)state;
     lies_open(&lies);
     for (size_t i = 0; i < NONSENSE; i++) {
         int sent;
@@ -214,11 +203,10 @@ static void a_level_whose_unlock_has_an_answer_of_another_shape_is_in_doubt(void
     lies_close(&lies);
 }
 
-static void a_look_and_a_forced_unlock_with_answers_of_another_shape_do_not_say_yes(void **state)
+TEST(a_look_and_a_forced_unlock_with_answers_of_another_shape_do_not_say_yes)
 {
     struct lies lies;
 
-    (void)state;
     lies_open(&lies);
     for (size_t i = 0; i < NONSENSE; i++) {
         struct rlock_info info = RLOCK_INFO_INIT;
@@ -236,7 +224,7 @@ static void a_look_and_a_forced_unlock_with_answers_of_another_shape_do_not_say_
 }
 
 /* A link that only lies is not made anew in a loop. */
-static void a_link_that_always_lies_is_remade_with_pauses(void **state)
+TEST(a_link_that_always_lies_is_remade_with_pauses)
 {
     struct lies lies;
     struct proxy_rule rule = {.act = PROXY_REPLACE_REPLY,
@@ -248,7 +236,6 @@ static void a_link_that_always_lies_is_remade_with_pauses(void **state)
     int number, calls = 0;
     int64_t began_us = test_now_us();
 
-    (void)state;
     lies_open(&lies);
     number = proxy_add(lies.scene.proxy, &rule);
     /* what it may have left is released with each renewal tick: a third of the lease */
@@ -266,7 +253,7 @@ static void a_link_that_always_lies_is_remade_with_pauses(void **state)
 }
 
 /* What others asked for on the same link is asked for again on the next. */
-static void a_lie_to_one_call_costs_the_others_nothing(void **state)
+TEST(a_lie_to_one_call_costs_the_others_nothing)
 {
     struct lies lies;
     struct crew crew = {.actor = &lies.actor, .rounds = 60};
@@ -279,7 +266,6 @@ static void a_lie_to_one_call_costs_the_others_nothing(void **state)
                               .times = PROXY_ALWAYS};
     const struct rlock_take take = {.size = sizeof(take), .wait_ms = 20000};
 
-    (void)state;
     lies_open(&lies);
     crew.take = &take;
     liar = actor_lock(&lies.actor, "liar");
@@ -294,23 +280,4 @@ static void a_lie_to_one_call_costs_the_others_nothing(void **state)
     free(test_server_cmd(lies.scene.server, "DEL liar"));
     liar = rlock_free(liar);
     lies_close(&lies);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_reply_that_comes_once_more_answers_nothing_else),
-        cmocka_unit_test(a_reply_on_a_link_that_nobody_uses_ends_it),
-        cmocka_unit_test(an_answer_of_another_shape_grants_nothing_and_is_not_asked_for_again),
-        cmocka_unit_test(an_unlock_whose_answer_is_of_another_shape_is_in_doubt),
-        cmocka_unit_test(a_level_whose_unlock_has_an_answer_of_another_shape_is_in_doubt),
-        cmocka_unit_test(a_look_and_a_forced_unlock_with_answers_of_another_shape_do_not_say_yes),
-        cmocka_unit_test(a_link_that_always_lies_is_remade_with_pauses),
-        cmocka_unit_test(a_lie_to_one_call_costs_the_others_nothing),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fault_lies", tests, NULL, NULL);
 }

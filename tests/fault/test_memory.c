@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that is not there, for one allocation of each story. */
 #include "fault/desk.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 static const struct kind kinds[] = {
     {"reentrant", rlock_reentrant_new, rlock_reentrant_new, true, true, false},
@@ -88,9 +83,8 @@ static void closed_with_memory(struct desk *desk, int code)
     desk_close_clients(desk);
 }
 
-static void a_client_opens_and_closes_or_says_no_memory(void **state)
+TEST(a_client_opens_and_closes_or_says_no_memory)
 {
-    (void)state;
     play_kinds(
         &(struct story){.run = open_visit_and_close, .check = closed_with_memory, .cold = true},
         renews);
@@ -115,9 +109,8 @@ static void is_held_as_known(struct desk *desk, int code)
     }
 }
 
-static void a_lock_is_taken_and_left_or_there_is_no_memory(void **state)
+TEST(a_lock_is_taken_and_left_or_there_is_no_memory)
 {
-    (void)state;
     play_kinds(&(struct story){.run = take_and_leave, .check = is_held_as_known}, renews);
 }
 
@@ -138,9 +131,8 @@ static void outer_level_stays(struct desk *desk, int code)
     }
 }
 
-static void one_level_more_and_less_leaves_the_outer_one(void **state)
+TEST(one_level_more_and_less_leaves_the_outer_one)
 {
-    (void)state;
     play_kinds(&(struct story){.prepare = take, .run = take_and_leave, .check = outer_level_stays},
                nests);
 }
@@ -161,9 +153,8 @@ static void rival_leaves(struct desk *desk, int code)
     assert_code(rlock_unlock(desk->rival), 0);
 }
 
-static void who_waits_in_vain_leaves_nothing(void **state)
+TEST(who_waits_in_vain_leaves_nothing)
 {
-    (void)state;
     play_kinds(
         &(struct story){
             .prepare = rival_takes, .run = wait_in_vain, .check = rival_leaves, .hurried = true},
@@ -219,9 +210,8 @@ static int wait_for_rival(struct desk *desk)
     return waiting.code;
 }
 
-static void who_waits_gets_it_or_there_is_no_memory(void **state)
+TEST(who_waits_gets_it_or_there_is_no_memory)
 {
-    (void)state;
     play_kinds(&(struct story){.prepare = rival_takes, .run = wait_for_rival}, waits);
 }
 
@@ -244,9 +234,8 @@ static void nothing_is_lost(struct desk *desk, int code)
     assert_code(rlock_unlock(desk->lock), 0);
 }
 
-static void a_hold_is_renewed_all_the_same(void **state)
+TEST(a_hold_is_renewed_all_the_same)
 {
-    (void)state;
     play_kinds(
         &(struct story){
             .prepare = take, .run = renewals, .check = nothing_is_lost, .lease_ms = scene_ms(200)},
@@ -266,9 +255,8 @@ static void is_open_if_it_was_said(struct desk *desk, int code)
     assert_true(info.locked == (code != 0) || desk->kind->make == rlock_read_new);
 }
 
-static void a_lock_is_forced_open_or_stays_as_it_is(void **state)
+TEST(a_lock_is_forced_open_or_stays_as_it_is)
 {
-    (void)state;
     play_kinds(
         &(struct story){.prepare = rival_takes, .run = force, .check = is_open_if_it_was_said},
         any);
@@ -283,9 +271,8 @@ static int inspect(struct desk *desk)
     return code;
 }
 
-static void a_lock_is_looked_at_or_there_is_no_memory(void **state)
+TEST(a_lock_is_looked_at_or_there_is_no_memory)
 {
-    (void)state;
     play_kinds(&(struct story){.prepare = rival_takes, .run = inspect, .asks = 1}, any);
 }
 
@@ -311,9 +298,8 @@ static void is_lost_once(struct desk *desk, int code)
     assert_int_equal(atomic_load(&desk->losses), 1);
 }
 
-static void a_loss_is_told_once(void **state)
+TEST(a_loss_is_told_once)
 {
-    (void)state;
     play_kinds(
         &(struct story){
             .prepare = take, .run = lose, .check = is_lost_once, .lease_ms = scene_ms(60)},
@@ -394,35 +380,30 @@ static void play_composites(const struct story *story)
     desk_close(&desk);
 }
 
-static void a_lock_of_locks_is_taken_and_left_or_there_is_no_memory(void **state)
+TEST(a_lock_of_locks_is_taken_and_left_or_there_is_no_memory)
 {
-    (void)state;
     play_composites(&(struct story){.run = take_and_leave, .check = is_held_as_known});
 }
 
-static void one_level_of_a_multi_lock_leaves_the_outer_one(void **state)
+TEST(one_level_of_a_multi_lock_leaves_the_outer_one)
 {
-    (void)state;
     play_multis(
         &(struct story){.prepare = take, .run = take_and_leave, .check = outer_level_stays});
 }
 
-static void who_waits_in_vain_for_a_lock_of_locks_leaves_nothing(void **state)
+TEST(who_waits_in_vain_for_a_lock_of_locks_leaves_nothing)
 {
-    (void)state;
     play_composites(&(struct story){
         .prepare = rival_takes, .run = wait_in_vain, .check = rival_leaves, .hurried = true});
 }
 
-static void who_waits_for_a_lock_of_locks_gets_it_or_there_is_no_memory(void **state)
+TEST(who_waits_for_a_lock_of_locks_gets_it_or_there_is_no_memory)
 {
-    (void)state;
     play_composites(&(struct story){.prepare = rival_takes, .run = wait_for_rival});
 }
 
-static void a_lock_of_locks_is_lost_once(void **state)
+TEST(a_lock_of_locks_is_lost_once)
 {
-    (void)state;
     play_composites(&(struct story){
         .prepare = take, .run = lose, .check = is_lost_once, .lease_ms = scene_ms(60)});
 }
@@ -443,40 +424,13 @@ static int scan(struct desk *desk)
     return rlock_client_scan(desk->clients[0], NULL, count_keys, NULL);
 }
 
-static void locks_are_looked_for_or_there_is_no_memory(void **state)
+TEST(locks_are_looked_for_or_there_is_no_memory)
 {
     struct desk desk;
 
-    (void)state;
     desk_open(&desk, 1);
     desk.kind = kinds;
     desk_play(&desk, &(struct story){.prepare = rival_takes, .run = scan, .asks = 1}, "scan",
               make_one, make_one_rival);
     desk_close(&desk);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_client_opens_and_closes_or_says_no_memory),
-        cmocka_unit_test(a_lock_is_taken_and_left_or_there_is_no_memory),
-        cmocka_unit_test(one_level_more_and_less_leaves_the_outer_one),
-        cmocka_unit_test(who_waits_in_vain_leaves_nothing),
-        cmocka_unit_test(who_waits_gets_it_or_there_is_no_memory),
-        cmocka_unit_test(a_hold_is_renewed_all_the_same),
-        cmocka_unit_test(a_lock_is_forced_open_or_stays_as_it_is),
-        cmocka_unit_test(a_lock_is_looked_at_or_there_is_no_memory),
-        cmocka_unit_test(a_loss_is_told_once),
-        cmocka_unit_test(a_lock_of_locks_is_taken_and_left_or_there_is_no_memory),
-        cmocka_unit_test(one_level_of_a_multi_lock_leaves_the_outer_one),
-        cmocka_unit_test(who_waits_in_vain_for_a_lock_of_locks_leaves_nothing),
-        cmocka_unit_test(who_waits_for_a_lock_of_locks_gets_it_or_there_is_no_memory),
-        cmocka_unit_test(a_lock_of_locks_is_lost_once),
-        cmocka_unit_test(locks_are_looked_for_or_there_is_no_memory),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fault_memory", tests, NULL, NULL);
 }

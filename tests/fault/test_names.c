@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hosts' names: asked anew for each connection, and whoever is slow to answer holds up nobody. */
 #include "fault/scene.h"
+#include "support/test.h"
 
 #include <dlfcn.h>
 #include <netdb.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #define HOST "server.example"
 #define LEASE_MS scene_ms(500)
@@ -109,11 +104,10 @@ static void named_close(struct named *test)
     scene_close(&test->scene);
 }
 
-static void a_name_is_asked_for_anew_for_each_connection(void **state)
+TEST(a_name_is_asked_for_anew_for_each_connection)
 {
     struct named test;
 
-    (void)state;
     names_say(false, NULL);
     named_open(&test, 0);
     assert_code(rlock_lock_with(test.lock, RLOCK_TAKE(.wait_ms = 200), NULL), RLOCK_ECONN);
@@ -125,12 +119,11 @@ static void a_name_is_asked_for_anew_for_each_connection(void **state)
     named_close(&test);
 }
 
-static void names_that_never_come_hold_nobody_past_a_deadline(void **state)
+TEST(names_that_never_come_hold_nobody_past_a_deadline)
 {
     struct named test;
     int64_t began_us;
 
-    (void)state;
     names_say(true, NULL);
     named_open(&test, scene_ms(100));
     for (int i = 0; i < 3; i++) {
@@ -147,11 +140,10 @@ static void names_that_never_come_hold_nobody_past_a_deadline(void **state)
     named_close(&test);
 }
 
-static void holds_are_renewed_while_a_name_is_asked_for(void **state)
+TEST(holds_are_renewed_while_a_name_is_asked_for)
 {
     struct named test;
 
-    (void)state;
     names_say(false, "127.0.0.1");
     named_open(&test, 0);
     assert_code(rlock_lock_with(test.lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
@@ -167,18 +159,4 @@ static void holds_are_renewed_while_a_name_is_asked_for(void **state)
     }
     assert_code(rlock_unlock(test.lock), 0);
     named_close(&test);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_name_is_asked_for_anew_for_each_connection),
-        cmocka_unit_test(names_that_never_come_hold_nobody_past_a_deadline),
-        cmocka_unit_test(holds_are_renewed_while_a_name_is_asked_for),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("names", tests, NULL, NULL);
 }

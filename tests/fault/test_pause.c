@@ -7,18 +7,12 @@
  */
 #include "fault/scene.h"
 #include "fault/verbs.h"
+#include "support/test.h"
 #include "support/waiting.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define LEASE_MS scene_ms(40)
 
@@ -172,7 +166,7 @@ static unsigned int stop_once(struct page *page, struct test_child *child,
     return renewed;
 }
 
-static void a_process_stopped_past_its_lease_learns_of_its_loss_first(void **state)
+TEST(a_process_stopped_past_its_lease_learns_of_its_loss_first)
 {
     struct scene scene;
     struct page *page;
@@ -183,7 +177,6 @@ static void a_process_stopped_past_its_lease_learns_of_its_loss_first(void **sta
     size_t late = 0;
     int renewals;
 
-    (void)state;
     scene_open(&scene, NULL);
     page = page_new(&scene);
     child = test_child_spawn(sleeper_main, page);
@@ -227,14 +220,13 @@ static int busy_main(struct test_peer *peer, void *payload)
     return 0;
 }
 
-static void a_process_stopped_at_any_instant_breaks_no_promise(void **state)
+TEST(a_process_stopped_at_any_instant_breaks_no_promise)
 {
     struct scene scene;
     struct page *page;
     struct test_child *child;
     struct actor rival;
 
-    (void)state;
     scene_open(&scene, NULL);
     page = page_new(&scene);
     child = test_child_spawn(busy_main, page);
@@ -324,13 +316,12 @@ static int asker_main(struct test_peer *peer, void *payload)
 }
 
 /* Its clock says that they are overdue; in its socket they lie, and were there in time. */
-static void a_process_that_was_stopped_hears_its_answers_first(void **state)
+TEST(a_process_that_was_stopped_hears_its_answers_first)
 {
     struct test_child *child;
     struct scene scene;
     struct page *page;
 
-    (void)state;
     /* A unix socket holds no more than 167 requests that are sent one by one, so TCP. There must be
      * more refusals than the client takes in one read. */
     scene_open(&scene, &(struct scene_opts){.server.transport = TEST_TCP});
@@ -375,7 +366,7 @@ static void kill_child(struct test_child *child)
     assert_int_equal(test_child_wait(child, 5000), 128 + SIGKILL);
 }
 
-static void a_killed_holder_blocks_others_for_a_lease_at_most(void **state)
+TEST(a_killed_holder_blocks_others_for_a_lease_at_most)
 {
     struct scene scene;
     struct page *page;
@@ -383,7 +374,6 @@ static void a_killed_holder_blocks_others_for_a_lease_at_most(void **state)
     struct actor rival;
     struct waiter waiter;
 
-    (void)state;
     scene_open(&scene, NULL);
     page = page_new(&scene);
     page->lease_ms = scene_ms(300);
@@ -418,14 +408,13 @@ static int waiter_main(struct test_peer *peer, void *payload)
     return 1;
 }
 
-static void a_killed_waiter_leaves_nothing(void **state)
+TEST(a_killed_waiter_leaves_nothing)
 {
     struct scene scene;
     struct page *page;
     struct test_child *children[3];
     struct actor rival;
 
-    (void)state;
     scene_open(&scene, NULL);
     page = page_new(&scene);
     for (size_t i = 0; i < 3; i++) {
@@ -450,7 +439,7 @@ static void a_killed_waiter_leaves_nothing(void **state)
     scene_close(&scene);
 }
 
-static void processes_killed_at_any_instant_break_no_promise(void **state)
+TEST(processes_killed_at_any_instant_break_no_promise)
 {
     struct scene scene;
     struct page *pages[VICTIMS];
@@ -459,7 +448,6 @@ static void processes_killed_at_any_instant_break_no_promise(void **state)
     const struct rlock_take take = {.size = sizeof(take), .wait_ms = 60000};
     struct crew crew = {.actor = &rival, .take = &take};
 
-    (void)state;
     scene_open(&scene, NULL);
     for (size_t i = 0; i < VICTIMS; i++) {
         pages[i] = page_new(&scene);
@@ -484,21 +472,4 @@ static void processes_killed_at_any_instant_break_no_promise(void **state)
     assert_int_equal(actor_losses(&rival), 0);
     actor_close(&rival);
     scene_close(&scene);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_process_stopped_past_its_lease_learns_of_its_loss_first),
-        cmocka_unit_test(a_process_stopped_at_any_instant_breaks_no_promise),
-        cmocka_unit_test(a_process_that_was_stopped_hears_its_answers_first),
-        cmocka_unit_test(a_killed_holder_blocks_others_for_a_lease_at_most),
-        cmocka_unit_test(a_killed_waiter_leaves_nothing),
-        cmocka_unit_test(processes_killed_at_any_instant_break_no_promise),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fault_pause", tests, NULL, NULL);
 }

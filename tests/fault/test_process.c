@@ -2,20 +2,14 @@
 /* What the process around the library does: threads that end, fork, exec, close. */
 #include "fault/scene.h"
 #include "fault/verbs.h"
+#include "support/test.h"
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define LEASE_MS scene_ms(300)
 
@@ -46,13 +40,12 @@ static void run_to_its_end(void *(*entry)(void *), void *arg)
     TEST_CHECK(pthread_join(thread, NULL) == 0);
 }
 
-static void a_thread_that_ends_with_a_hold_has_lost_it(void **state)
+TEST(a_thread_that_ends_with_a_hold_has_lost_it)
 {
     struct scene scene;
     struct actor actor, rival;
     int64_t ended_us;
 
-    (void)state;
     scene_open(&scene, NULL);
     actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.renewed_lease_ms = LEASE_MS));
     actor_open_direct(&rival, &scene);
@@ -83,13 +76,12 @@ static void *lock_as_given(void *arg)
     return NULL;
 }
 
-static void a_hold_of_a_given_owner_outlives_the_thread(void **state)
+TEST(a_hold_of_a_given_owner_outlives_the_thread)
 {
     struct scene scene;
     struct actor actor;
     struct given given = {.actor = &actor};
 
-    (void)state;
     scene_open(&scene, NULL);
     actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.renewed_lease_ms = LEASE_MS));
     given.owner = rlock_owner_new(actor.client);
@@ -102,12 +94,11 @@ static void a_hold_of_a_given_owner_outlives_the_thread(void **state)
     scene_close(&scene);
 }
 
-static void a_thread_may_outlive_its_client(void **state)
+TEST(a_thread_may_outlive_its_client)
 {
     struct scene scene;
     struct actor actor;
 
-    (void)state;
     scene_open(&scene, NULL);
     for (int i = 0; i < 3; i++) {
         actor_open(&actor, &scene, unhurried());
@@ -234,15 +225,13 @@ static void fork_under_load(bool opens_its_own)
     scene_close(&scene);
 }
 
-static void a_child_forked_under_load_can_do_nothing_and_disturbs_nobody(void **state)
+TEST(a_child_forked_under_load_can_do_nothing_and_disturbs_nobody)
 {
-    (void)state;
     fork_under_load(false);
 }
 
-static void a_child_forked_under_load_may_open_a_client_of_its_own(void **state)
+TEST(a_child_forked_under_load_may_open_a_client_of_its_own)
 {
-    (void)state;
     if (!MAY_START_THREADS) {
         print_message("no threads after fork under a sanitizer\n");
         skip();
@@ -259,7 +248,7 @@ static void *inspect_once(void *arg)
     return NULL;
 }
 
-static void a_child_forked_during_an_inspect_has_none_of_its_connections(void **state)
+TEST(a_child_forked_during_an_inspect_has_none_of_its_connections)
 {
     struct scene scene;
     struct actor actor;
@@ -270,7 +259,6 @@ static void a_child_forked_during_an_inspect_has_none_of_its_connections(void **
     int number;
     pid_t pid;
 
-    (void)state;
     scene_open(&scene, NULL);
     scene_start_proxy(&scene);
     scene_take_by_hand(&scene, 0);
@@ -320,14 +308,13 @@ static void fork_in_a_callback(const struct rlock_loss *loss, void *payload)
     atomic_store(&forker->status, test_reap(pid));
 }
 
-static void a_child_forked_in_a_callback_may_wait_and_close(void **state)
+TEST(a_child_forked_in_a_callback_may_wait_and_close)
 {
     struct scene scene;
     struct forker forker = {.scene = &scene, .status = -1};
     struct rlock_client *client = NULL;
     struct rlock *lock = NULL;
 
-    (void)state;
     if (!MAY_START_THREADS) {
         print_message("no threads after fork under a sanitizer\n");
         skip();
@@ -371,7 +358,7 @@ static void *open_and_close(void *arg)
 }
 
 /* However far opening and closing had come: the server sees the end though the children live. */
-static void children_forked_meanwhile_keep_no_connection_of_a_closed_client(void **state)
+TEST(children_forked_meanwhile_keep_no_connection_of_a_closed_client)
 {
     enum { CHILDREN = 300 };
     struct scene scene;
@@ -380,7 +367,6 @@ static void children_forked_meanwhile_keep_no_connection_of_a_closed_client(void
     pthread_t thread;
     bool gone;
 
-    (void)state;
     scene_open(&scene, NULL);
     TEST_CHECK(pthread_create(&thread, NULL, open_and_close, &opener) == 0);
     for (size_t i = 0; i < CHILDREN; i++) {
@@ -422,7 +408,7 @@ static size_t descriptors_after_exec(void)
     return strtoul(text, NULL, 10);
 }
 
-static void a_program_that_is_executed_inherits_nothing(void **state)
+TEST(a_program_that_is_executed_inherits_nothing)
 {
     struct scene scene;
     struct actor actor;
@@ -432,7 +418,6 @@ static void a_program_that_is_executed_inherits_nothing(void **state)
     size_t before;
     int code;
 
-    (void)state;
     scene_open(&scene, NULL);
     before = descriptors_after_exec();
     actor_open(&actor, &scene, unhurried());
@@ -504,12 +489,11 @@ static void close_amid(struct scene *scene, struct actor *actor, int64_t most_ms
     free(test_server_cmd(scene->server, "DEL " SCENE_NAME));
 }
 
-static void close_releases_holds_and_wakes_waiters(void **state)
+TEST(close_releases_holds_and_wakes_waiters)
 {
     struct scene scene;
     struct actor actor;
 
-    (void)state;
     scene_open(&scene, NULL);
     actor_open(&actor, &scene, unhurried());
     close_amid(&scene, &actor, 0);
@@ -519,12 +503,11 @@ static void close_releases_holds_and_wakes_waiters(void **state)
     scene_close(&scene);
 }
 
-static void close_does_not_wait_longer_for_a_server_that_vanished(void **state)
+TEST(close_does_not_wait_longer_for_a_server_that_vanished)
 {
     struct scene scene;
     struct actor actor;
 
-    (void)state;
     scene_open(&scene, &(struct scene_opts){.proxied = true});
     actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = 300, .connect_timeout_ms = 300));
     close_amid(&scene, &actor, 300);
@@ -537,11 +520,10 @@ static void close_does_not_wait_longer_for_a_server_that_vanished(void **state)
     scene_close(&scene);
 }
 
-static void clients_may_be_closed_under_load(void **state)
+TEST(clients_may_be_closed_under_load)
 {
     struct scene scene;
 
-    (void)state;
     scene_open(&scene, NULL);
     for (int i = 0; i < 15; i++) {
         struct actor actor;
@@ -557,27 +539,4 @@ static void clients_may_be_closed_under_load(void **state)
         actor_close(&actor);
     }
     scene_close(&scene);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_thread_that_ends_with_a_hold_has_lost_it),
-        cmocka_unit_test(a_hold_of_a_given_owner_outlives_the_thread),
-        cmocka_unit_test(a_thread_may_outlive_its_client),
-        cmocka_unit_test(a_child_forked_under_load_can_do_nothing_and_disturbs_nobody),
-        cmocka_unit_test(a_child_forked_under_load_may_open_a_client_of_its_own),
-        cmocka_unit_test(a_child_forked_during_an_inspect_has_none_of_its_connections),
-        cmocka_unit_test(a_child_forked_in_a_callback_may_wait_and_close),
-        cmocka_unit_test(children_forked_meanwhile_keep_no_connection_of_a_closed_client),
-        cmocka_unit_test(a_program_that_is_executed_inherits_nothing),
-        cmocka_unit_test(close_releases_holds_and_wakes_waiters),
-        cmocka_unit_test(close_does_not_wait_longer_for_a_server_that_vanished),
-        cmocka_unit_test(clients_may_be_closed_under_load),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fault_process", tests, NULL, NULL);
 }

@@ -2,14 +2,7 @@
 /* Messages that do not come: no waiter sleeps past a lost one. */
 #include "fault/scene.h"
 #include "fault/verbs.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 /* The longest sleep of a waiter that cannot subscribe. */
 #define POLL_MS 250
@@ -43,12 +36,11 @@ static void pubsub_close(struct pubsub *test)
 
 /* ---- Subscriber connections that end ---- */
 
-static void a_subscriber_that_is_cut_again_and_again_costs_waiters_little(void **state)
+TEST(a_subscriber_that_is_cut_again_and_again_costs_waiters_little)
 {
     struct pubsub test;
     struct waiter waiter;
 
-    (void)state;
     pubsub_open(&test);
     for (int i = 0; i < 8; i++) {
         int64_t released_us;
@@ -68,14 +60,13 @@ static void a_subscriber_that_is_cut_again_and_again_costs_waiters_little(void *
     pubsub_close(&test);
 }
 
-static void a_subscriber_that_is_cut_all_the_time_starves_no_waiter(void **state)
+TEST(a_subscriber_that_is_cut_all_the_time_starves_no_waiter)
 {
     struct pubsub test;
     struct crew crew = {.actor = &test.actor, .take = &patient};
     struct crew others = {.actor = &test.rival, .take = &patient};
     int64_t began_us;
 
-    (void)state;
     pubsub_open(&test);
     crew_start(&crew, 3);
     crew_start(&others, 1);
@@ -93,14 +84,13 @@ static void a_subscriber_that_is_cut_all_the_time_starves_no_waiter(void **state
     pubsub_close(&test);
 }
 
-static void without_a_subscriber_connection_waiters_poll(void **state)
+TEST(without_a_subscriber_connection_waiters_poll)
 {
     struct pubsub test;
     struct waiter waiter;
     int64_t released_us;
     int rule;
 
-    (void)state;
     pubsub_open(&test);
     rule = proxy_add(test.scene.proxy, &(struct proxy_rule){.act = PROXY_CUT_REQUEST,
                                                             .which = PROXY_SUBSCRIBERS,
@@ -118,7 +108,7 @@ static void without_a_subscriber_connection_waiters_poll(void **state)
     pubsub_close(&test);
 }
 
-static void a_subscriber_cut_for_its_full_buffer_is_replaced(void **state)
+TEST(a_subscriber_cut_for_its_full_buffer_is_replaced)
 {
     struct pubsub test;
     struct waiter waiter;
@@ -126,7 +116,6 @@ static void a_subscriber_cut_for_its_full_buffer_is_replaced(void **state)
     const char *publish[] = {"PUBLISH", SCENE_CHANNEL, payload, NULL};
     int64_t released_us;
 
-    (void)state;
     pubsub_open(&test);
     memset(payload, 'x', 16384);
     free(test_server_cmd(test.scene.server,
@@ -153,14 +142,13 @@ static void a_subscriber_cut_for_its_full_buffer_is_replaced(void **state)
 
 /* ---- Messages that are lost, late, or never sent ---- */
 
-static void a_third_of_the_messages_may_be_lost(void **state)
+TEST(a_third_of_the_messages_may_be_lost)
 {
     struct pubsub test;
     struct actor other;
     struct crew crew = {.actor = &other, .take = &patient};
     struct crew others = {.actor = &test.rival, .take = &patient};
 
-    (void)state;
     pubsub_open(&test);
     actor_open(
         &other, &test.scene,
@@ -178,13 +166,12 @@ static void a_third_of_the_messages_may_be_lost(void **state)
     pubsub_close(&test);
 }
 
-static void the_end_of_a_lease_wakes_waiters_without_a_message(void **state)
+TEST(the_end_of_a_lease_wakes_waiters_without_a_message)
 {
     struct pubsub test;
     struct waiter waiter;
     int64_t began_us;
 
-    (void)state;
     pubsub_open(&test);
     scene_take_by_hand(&test.scene, 300);
     began_us = test_now_us();
@@ -195,13 +182,12 @@ static void the_end_of_a_lease_wakes_waiters_without_a_message(void **state)
     pubsub_close(&test);
 }
 
-static void an_unlock_before_the_subscription_is_acknowledged_is_noticed(void **state)
+TEST(an_unlock_before_the_subscription_is_acknowledged_is_noticed)
 {
     struct pubsub test;
     struct waiter waiter;
     int64_t began_us;
 
-    (void)state;
     pubsub_open(&test);
     proxy_delay_way_us(test.scene.proxy, PROXY_SUBSCRIBERS, PROXY_TO_CLIENT, 150000);
     proxy_drop_messages(test.scene.proxy, 100,
@@ -218,13 +204,12 @@ static void an_unlock_before_the_subscription_is_acknowledged_is_noticed(void **
     pubsub_close(&test);
 }
 
-static void an_unlock_before_the_subscription_arrives_is_noticed(void **state)
+TEST(an_unlock_before_the_subscription_arrives_is_noticed)
 {
     struct pubsub test;
     struct waiter waiter;
     int64_t released_us;
 
-    (void)state;
     pubsub_open(&test);
     proxy_add(test.scene.proxy, &(struct proxy_rule){.act = PROXY_HOLD, .command = "SUBSCRIBE"});
     assert_code(rlock_lock_with(test.rival.lock, &long_lease, NULL), 0);
@@ -240,7 +225,7 @@ static void an_unlock_before_the_subscription_arrives_is_noticed(void **state)
 }
 
 /* A message while the attempt is on its way: the answer "busy" is older than it. */
-static void a_message_that_overtakes_the_answer_busy_is_not_forgotten(void **state)
+TEST(a_message_that_overtakes_the_answer_busy_is_not_forgotten)
 {
     struct pubsub test;
     struct waiter waiter;
@@ -248,7 +233,6 @@ static void a_message_that_overtakes_the_answer_busy_is_not_forgotten(void **sta
     int64_t released_us;
     int number;
 
-    (void)state;
     pubsub_open(&test);
     verbs_load(&test.scene);
     assert_code(rlock_lock_with(test.rival.lock, &long_lease, NULL), 0);
@@ -269,13 +253,12 @@ static void a_message_that_overtakes_the_answer_busy_is_not_forgotten(void **sta
 
 /* ---- Messages that lie ---- */
 
-static void forged_messages_cost_an_attempt_each_at_most(void **state)
+TEST(forged_messages_cost_an_attempt_each_at_most)
 {
     struct pubsub test;
     struct waiter waiter;
     long long calls;
 
-    (void)state;
     pubsub_open(&test);
     scene_take_by_hand(&test.scene, 0);
     waiter_start(&waiter, &test.actor, &patient);
@@ -293,25 +276,4 @@ static void forged_messages_cost_an_attempt_each_at_most(void **state)
     free(test_server_cmd(test.scene.server, "PUBLISH " SCENE_CHANNEL " 0"));
     assert_int_equal(waiter_join(&waiter), 0);
     pubsub_close(&test);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_subscriber_that_is_cut_again_and_again_costs_waiters_little),
-        cmocka_unit_test(a_subscriber_that_is_cut_all_the_time_starves_no_waiter),
-        cmocka_unit_test(without_a_subscriber_connection_waiters_poll),
-        cmocka_unit_test(a_subscriber_cut_for_its_full_buffer_is_replaced),
-        cmocka_unit_test(a_third_of_the_messages_may_be_lost),
-        cmocka_unit_test(the_end_of_a_lease_wakes_waiters_without_a_message),
-        cmocka_unit_test(an_unlock_before_the_subscription_is_acknowledged_is_noticed),
-        cmocka_unit_test(an_unlock_before_the_subscription_arrives_is_noticed),
-        cmocka_unit_test(a_message_that_overtakes_the_answer_busy_is_not_forgotten),
-        cmocka_unit_test(forged_messages_cost_an_attempt_each_at_most),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fault_pubsub", tests, NULL, NULL);
 }

@@ -5,14 +5,7 @@
  */
 #include "fault/scene.h"
 #include "fault/verbs.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #define LEASE_MS scene_ms(500)
 
@@ -58,11 +51,10 @@ static int renewal_fault(const struct renewal *test, enum proxy_act act, unsigne
     return proxy_add(test->scene.proxy, &rule);
 }
 
-static void a_renewal_without_an_answer_is_tried_again_within_the_lease(void **state)
+TEST(a_renewal_without_an_answer_is_tried_again_within_the_lease)
 {
     struct renewal test;
 
-    (void)state;
     renewal_open(&test, LEASE_MS, scene_ms(40));
     for (int i = 0; i < 4; i++) {
         int rule = renewal_fault(&test, i % 2 == 0 ? PROXY_DROP_REPLY : PROXY_DROP_REQUEST, 2);
@@ -75,7 +67,7 @@ static void a_renewal_without_an_answer_is_tried_again_within_the_lease(void **s
     renewal_close(&test);
 }
 
-static void errors_that_pass_do_not_end_renewal(void **state)
+TEST(errors_that_pass_do_not_end_renewal)
 {
     static const char *const errors[] = {
         "-BUSY Redis is busy running a script.\r\n",
@@ -87,7 +79,6 @@ static void errors_that_pass_do_not_end_renewal(void **state)
     struct renewal test;
     struct proxy_rule rule = script_rule("renew", PROXY_REPLACE_REPLY);
 
-    (void)state;
     renewal_open(&test, LEASE_MS, 1000 * test_slack());
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
         int number;
@@ -104,14 +95,13 @@ static void errors_that_pass_do_not_end_renewal(void **state)
 }
 
 /* The server answers well again when little of the lease is left: that is not too late. */
-static void a_renewal_is_tried_again_up_to_the_end_of_the_lease(void **state)
+TEST(a_renewal_is_tried_again_up_to_the_end_of_the_lease)
 {
     static const char error[] = "-BUSY Redis is busy running a script.\r\n";
     const int64_t lease_ms = 4000;
     struct renewal test;
     struct actor holder;
 
-    (void)state;
     renewal_open(&test, LEASE_MS, 60000);
     assert_code(rlock_unlock(test.actor.lock), 0);
     actor_open(&holder, &test.scene,
@@ -136,12 +126,11 @@ static void a_renewal_is_tried_again_up_to_the_end_of_the_lease(void **state)
     renewal_close(&test);
 }
 
-static void without_any_renewal_the_hold_ends_with_its_validity(void **state)
+TEST(without_any_renewal_the_hold_ends_with_its_validity)
 {
     struct renewal test;
     int64_t began_us;
 
-    (void)state;
     renewal_open(&test, LEASE_MS, scene_ms(40));
     (void)renewal_fault(&test, PROXY_DROP_REQUEST, PROXY_ALWAYS);
     began_us = test_now_us();
@@ -153,14 +142,13 @@ static void without_any_renewal_the_hold_ends_with_its_validity(void **state)
     renewal_close(&test);
 }
 
-static void a_renewal_answered_not_yours_loses_the_hold_at_once(void **state)
+TEST(a_renewal_answered_not_yours_loses_the_hold_at_once)
 {
     struct renewal test;
     struct proxy_rule rule = script_rule("renew", PROXY_PASS);
     int64_t answered_us;
     int number;
 
-    (void)state;
     renewal_open(&test, LEASE_MS, 1000 * test_slack());
     number = proxy_add(test.scene.proxy, &rule);
     free(test_server_cmd(test.scene.server, "DEL " SCENE_NAME));
@@ -178,13 +166,12 @@ static void a_renewal_answered_not_yours_loses_the_hold_at_once(void **state)
     renewal_close(&test);
 }
 
-static void a_renewal_that_comes_after_the_loss_brings_nothing_back(void **state)
+TEST(a_renewal_that_comes_after_the_loss_brings_nothing_back)
 {
     struct renewal test;
     struct proxy_rule rule = script_rule("renew", PROXY_DELAY_REPLY);
     int number;
 
-    (void)state;
     renewal_open(&test, LEASE_MS, 60000);
     rule.delay_us = (int64_t)LEASE_MS * 1000;
     number = proxy_add(test.scene.proxy, &rule);
@@ -200,7 +187,7 @@ static void a_renewal_that_comes_after_the_loss_brings_nothing_back(void **state
 }
 
 /* A renewal that took long tells little of the server's clock. */
-static void a_slow_renewal_is_no_step_of_the_servers_clock(void **state)
+TEST(a_slow_renewal_is_no_step_of_the_servers_clock)
 {
     struct renewal test;
     struct actor holder;
@@ -208,7 +195,6 @@ static void a_slow_renewal_is_no_step_of_the_servers_clock(void **state)
     const int64_t lease_ms = 3000;
     int number;
 
-    (void)state;
     renewal_open(&test, LEASE_MS, 60000);
     assert_code(rlock_unlock(test.actor.lock), 0);
     actor_open(&holder, &test.scene,
@@ -231,13 +217,12 @@ static void a_slow_renewal_is_no_step_of_the_servers_clock(void **state)
 
 #define MANY 250 /* three batches */
 
-static void many_holds_survive_a_cut_between_their_batches(void **state)
+TEST(many_holds_survive_a_cut_between_their_batches)
 {
     struct renewal test;
     struct rlock *locks[MANY];
     char name[16];
 
-    (void)state;
     renewal_open(&test, 3 * LEASE_MS, 2000 * test_slack()); /* six cuts want time */
     for (int i = 0; i < MANY; i++) {
         (void)snprintf(name, sizeof(name), "m%d", i);
@@ -258,23 +243,4 @@ static void many_holds_survive_a_cut_between_their_batches(void **state)
     assert_code(rlock_unlock(test.actor.lock), 0);
     assert_int_equal(actor_losses(&test.actor), 0);
     renewal_close(&test);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_renewal_without_an_answer_is_tried_again_within_the_lease),
-        cmocka_unit_test(errors_that_pass_do_not_end_renewal),
-        cmocka_unit_test(a_renewal_is_tried_again_up_to_the_end_of_the_lease),
-        cmocka_unit_test(without_any_renewal_the_hold_ends_with_its_validity),
-        cmocka_unit_test(a_renewal_answered_not_yours_loses_the_hold_at_once),
-        cmocka_unit_test(a_renewal_that_comes_after_the_loss_brings_nothing_back),
-        cmocka_unit_test(a_slow_renewal_is_no_step_of_the_servers_clock),
-        cmocka_unit_test(many_holds_survive_a_cut_between_their_batches),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fault_renewal", tests, NULL, NULL);
 }

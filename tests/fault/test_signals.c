@@ -2,20 +2,14 @@
 /* Signals that reach the process: they are the program's, and disturb no call. */
 #include "fault/scene.h"
 #include "fault/verbs.h"
+#include "support/test.h"
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static const struct rlock_take patient = {.size = sizeof(patient), .wait_ms = 60000};
 
@@ -43,7 +37,7 @@ static void catch (int signal)
     test_must(sigaction(signal, &action, NULL), "sigaction");
 }
 
-static void signals_at_a_thousand_a_second_have_no_effect(void **state)
+TEST(signals_at_a_thousand_a_second_have_no_effect)
 {
     const struct itimerval often = {{0, 1000}, {0, 1000}}, never = {{0, 0}, {0, 0}};
     struct scene scene;
@@ -51,7 +45,6 @@ static void signals_at_a_thousand_a_second_have_no_effect(void **state)
     struct crew crew = {.actor = &actor, .take = &patient};
     struct crew others = {.actor = &rival, .take = &patient};
 
-    (void)state;
     scene_open(&scene, NULL);
     catch (SIGALRM);
     test_must(setitimer(ITIMER_REAL, &often, NULL), "setitimer");
@@ -79,13 +72,12 @@ static void signals_at_a_thousand_a_second_have_no_effect(void **state)
 #define AT_ONCE 2
 #endif
 
-static void a_waiter_that_is_signalled_waits_on(void **state)
+TEST(a_waiter_that_is_signalled_waits_on)
 {
     struct scene scene;
     struct actor actor;
     struct waiter waiter, parked;
 
-    (void)state;
     scene_open(&scene, NULL);
     catch (SIGUSR1);
     scene_take_by_hand(&scene, 0);
@@ -126,7 +118,7 @@ static unsigned long long blocked_by(const char *thread)
     return mask;
 }
 
-static void the_librarys_threads_block_every_signal(void **state)
+TEST(the_librarys_threads_block_every_signal)
 {
     static const int signals[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGPIPE, SIGALRM, SIGTERM,
                                   SIGUSR1, SIGUSR2, SIGCHLD, SIGPROF, SIGWINCH};
@@ -137,7 +129,6 @@ static void the_librarys_threads_block_every_signal(void **state)
     struct dirent *entry;
     DIR *tasks;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
         all |= 1ULL << (signals[i] - 1);
     }
@@ -153,18 +144,4 @@ static void the_librarys_threads_block_every_signal(void **state)
     assert_true(blocking >= 2); /* the one that serves, and the one that calls back */
     actor_close(&actor);
     scene_close(&scene);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(signals_at_a_thousand_a_second_have_no_effect),
-        cmocka_unit_test(a_waiter_that_is_signalled_waits_on),
-        cmocka_unit_test(the_librarys_threads_block_every_signal),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fault_signals", tests, NULL, NULL);
 }

@@ -6,17 +6,13 @@
  */
 #include "fault/scene.h"
 #include "support/stall.h"
+#include "support/test.h"
 
 #include <poll.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define K_CHANNEL "redisson_lock__channel:{k}"
 #define STALL_MS 5000 /* how long a thread stands still: what depended on it would take as long */
@@ -129,12 +125,11 @@ static void others_go_on(struct stage *stage)
     assert_within(since_us, scene_ms(LEASE_MS) * 2 + 100 + 1000);
 }
 
-static void whoever_keeps_watch_may_stand_still(void **state)
+TEST(whoever_keeps_watch_may_stand_still)
 {
     struct stage stage;
     struct waiter keeper;
 
-    (void)state;
     stage_open(&stage);
     wait_for_k(&stage, &keeper, &patient);
     stop_thread(keeper.thread);
@@ -153,13 +148,12 @@ static void whoever_keeps_watch_may_stand_still(void **state)
 #endif
 
 /* Who was parked is given the watch while it stands still, and so takes notice of nothing. */
-static void whoever_is_given_the_watch_may_stand_still(void **state)
+TEST(whoever_is_given_the_watch_may_stand_still)
 {
     struct rlock_cancel *cancel = NULL;
     struct stage stage;
     struct waiter keeper, parked;
 
-    (void)state;
     if (!SIGNALS_REACH_ALL) {
         skip();
     }
@@ -209,13 +203,12 @@ static void *wait_idly(void *arg)
     return NULL;
 }
 
-static void whoever_keeps_watch_may_be_passed_over(void **state)
+TEST(whoever_keeps_watch_may_be_passed_over)
 {
     struct stage stage;
     struct waiter keeper = {.actor = &stage.on_k, .take = patient};
     struct spinner spinners[4];
 
-    (void)state;
     stage_open(&stage);
     TEST_CHECK(pthread_create(&keeper.thread, NULL, wait_idly, &keeper) == 0);
     assert_true(TEST_EVENTUALLY(
@@ -258,13 +251,12 @@ int poll(struct pollfd *fds, nfds_t n, int timeout_ms)
 }
 
 /* The service thread looks after the keeper every 50 ms, not at every command, and not for ever. */
-static void looking_after_the_keeper_wakes_nobody_for_each_command(void **state)
+TEST(looking_after_the_keeper_wakes_nobody_for_each_command)
 {
     struct scene scene;
     struct actor actor;
     int64_t since_us;
 
-    (void)state;
     scene_open(&scene, NULL);
     actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.renewed_lease_ms = 60000));
     assert_code(actor_visit(&actor, NULL), 0);
@@ -282,19 +274,4 @@ static void looking_after_the_keeper_wakes_nobody_for_each_command(void **state)
     atomic_store(&counts, false);
     actor_close(&actor);
     scene_close(&scene);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whoever_keeps_watch_may_stand_still),
-        cmocka_unit_test(whoever_is_given_the_watch_may_stand_still),
-        cmocka_unit_test(whoever_keeps_watch_may_be_passed_over),
-        cmocka_unit_test(looking_after_the_keeper_wakes_nobody_for_each_command),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fault_stalls", tests, NULL, NULL);
 }

@@ -5,13 +5,7 @@
  */
 #include "fault/scene.h"
 #include "fault/verbs.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 static const struct rlock_take patient = {.size = sizeof(patient), .wait_ms = 60000};
 
@@ -29,12 +23,11 @@ static struct rlock_client_opts unhurried(void)
 
 /* ---- Scripts ---- */
 
-static void a_flushed_script_is_sent_again_by_every_command(void **state)
+TEST(a_flushed_script_is_sent_again_by_every_command)
 {
     struct scene scene;
     struct actor actor;
 
-    (void)state;
     scene_open(&scene, NULL);
     actor_open(&actor, &scene, unhurried());
     for (size_t i = 0; verbs[i] != NULL; i++) {
@@ -48,7 +41,7 @@ static void a_flushed_script_is_sent_again_by_every_command(void **state)
     scene_close(&scene);
 }
 
-static void scripts_may_be_flushed_all_the_time(void **state)
+TEST(scripts_may_be_flushed_all_the_time)
 {
     struct scene scene;
     struct actor actor, rival, holder;
@@ -56,7 +49,6 @@ static void scripts_may_be_flushed_all_the_time(void **state)
     struct crew others = {.actor = &rival, .take = &patient};
     struct rlock *other;
 
-    (void)state;
     scene_open(&scene, NULL);
     actor_open(&actor, &scene, unhurried());
     actor_open_direct(&rival, &scene);
@@ -83,7 +75,7 @@ static void scripts_may_be_flushed_all_the_time(void **state)
 
 /* ---- Restarts ---- */
 
-static void a_restart_that_keeps_the_data_keeps_the_hold(void **state)
+TEST(a_restart_that_keeps_the_data_keeps_the_hold)
 {
     struct scene scene;
     struct actor actor, rival;
@@ -91,7 +83,6 @@ static void a_restart_that_keeps_the_data_keeps_the_hold(void **state)
     struct rlock_client_opts opts = unhurried();
     const int64_t lease_ms = scene_ms(2000);
 
-    (void)state;
     scene_open(&scene, &(struct scene_opts){.server.aof = true});
     opts.renewed_lease_ms = lease_ms;
     actor_open(&actor, &scene, opts);
@@ -115,14 +106,13 @@ static void a_restart_that_keeps_the_data_keeps_the_hold(void **state)
     scene_close(&scene);
 }
 
-static void restarts_under_load_break_no_promise(void **state)
+TEST(restarts_under_load_break_no_promise)
 {
     struct scene scene;
     struct actor actor, rival;
     struct crew crew = {.actor = &actor, .take = &patient};
     struct crew others = {.actor = &rival, .take = &patient};
 
-    (void)state;
     scene_open(&scene, &(struct scene_opts){.server.aof = true});
     actor_open(&actor, &scene, unhurried());
     actor_open(&rival, &scene, unhurried());
@@ -143,14 +133,13 @@ static void restarts_under_load_break_no_promise(void **state)
     scene_close(&scene);
 }
 
-static void a_restart_without_the_data_is_a_loss_and_waiters_acquire(void **state)
+TEST(a_restart_without_the_data_is_a_loss_and_waiters_acquire)
 {
     struct scene scene;
     struct actor actor, rival;
     struct waiter waiter;
     enum rlock_reason reason;
 
-    (void)state;
     scene_open(&scene, NULL);
     actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.renewed_lease_ms = scene_ms(600)));
     actor_open_direct(&rival, &scene);
@@ -173,13 +162,12 @@ static void a_restart_without_the_data_is_a_loss_and_waiters_acquire(void **stat
     scene_close(&scene);
 }
 
-static void flushed_data_are_a_loss_and_waiters_acquire(void **state)
+TEST(flushed_data_are_a_loss_and_waiters_acquire)
 {
     struct scene scene;
     struct actor actor, rival;
     struct waiter waiter;
 
-    (void)state;
     scene_open(&scene, NULL);
     actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.renewed_lease_ms = scene_ms(300)));
     actor_open_direct(&rival, &scene);
@@ -198,14 +186,13 @@ static void flushed_data_are_a_loss_and_waiters_acquire(void **state)
 
 /* ---- Full ---- */
 
-static void a_full_server_refuses_new_locks_and_lets_go_of_old_ones(void **state)
+TEST(a_full_server_refuses_new_locks_and_lets_go_of_old_ones)
 {
     const int64_t lease_ms = scene_ms(300);
     struct scene scene;
     struct actor actor, rival;
     struct waiter waiter;
 
-    (void)state;
     scene_open(&scene, NULL);
     actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms));
     actor_open_direct(&rival, &scene);
@@ -238,13 +225,12 @@ static void a_full_server_refuses_new_locks_and_lets_go_of_old_ones(void **state
     scene_close(&scene);
 }
 
-static void a_lock_is_forced_open_on_a_full_server(void **state)
+TEST(a_lock_is_forced_open_on_a_full_server)
 {
     struct scene scene;
     struct actor actor;
     bool was_locked = false;
 
-    (void)state;
     scene_open(&scene, NULL);
     actor_open(&actor, &scene, unhurried());
     scene_take_by_hand(&scene, 0);
@@ -258,7 +244,7 @@ static void a_lock_is_forced_open_on_a_full_server(void **state)
 
 /* ---- Paused and stopped ---- */
 
-static void a_paused_server_delays_and_loses_nothing(void **state)
+TEST(a_paused_server_delays_and_loses_nothing)
 {
     struct scene scene;
     struct actor actor, rival;
@@ -266,7 +252,6 @@ static void a_paused_server_delays_and_loses_nothing(void **state)
     int64_t began_us;
     int code;
 
-    (void)state;
     scene_open(&scene, NULL);
     actor_open(
         &actor, &scene,
@@ -292,12 +277,11 @@ static void a_paused_server_delays_and_loses_nothing(void **state)
     scene_close(&scene);
 }
 
-static void what_a_stopped_server_runs_afterwards_leaves_no_orphan(void **state)
+TEST(what_a_stopped_server_runs_afterwards_leaves_no_orphan)
 {
     struct scene scene;
     struct actor actor, rival;
 
-    (void)state;
     scene_open(&scene, NULL);
     actor_open(&actor, &scene,
                RLOCK_CLIENT_OPTS(.op_timeout_ms = scene_ms(30),
@@ -354,22 +338,20 @@ static void ask_a_stopped_server(struct waiter *waiters, int64_t op_timeout_ms,
 }
 
 /* Their deadlines come one soon after the other; who is first in line by then has no time left. */
-static void of_many_that_wait_for_a_stopped_server_one_is_in_doubt(void **state)
+TEST(of_many_that_wait_for_a_stopped_server_one_is_in_doubt)
 {
     struct waiter waiters[MANY];
 
-    (void)state;
     ask_a_stopped_server(waiters, 60000, RLOCK_TAKE(.wait_ms = scene_ms(700)));
     assert_int_equal(count_code(waiters, RLOCK_EINDOUBT), 1);
     assert_int_equal(count_code(waiters, RLOCK_ETIMEDOUT), MANY - 1);
 }
 
 /* The calls of one owner go one after the other, and only the first is sent. */
-static void of_many_tries_of_an_owner_on_a_stopped_server_one_is_in_doubt(void **state)
+TEST(of_many_tries_of_an_owner_on_a_stopped_server_one_is_in_doubt)
 {
     struct waiter waiters[MANY];
 
-    (void)state;
     ask_a_stopped_server(waiters, scene_ms(700), RLOCK_TAKE(.owner = 7));
     assert_int_equal(count_code(waiters, RLOCK_EINDOUBT), 1);
     assert_int_equal(count_code(waiters, RLOCK_ECONN), MANY - 1);
@@ -378,7 +360,7 @@ static void of_many_tries_of_an_owner_on_a_stopped_server_one_is_in_doubt(void *
 /* ---- A socket that is full ---- */
 
 /* One waits and keeps watch, for replies; what another cannot send at once goes on all the same. */
-static void a_request_beyond_what_a_socket_holds_is_sent_on_by_whoever_keeps_watch(void **state)
+TEST(a_request_beyond_what_a_socket_holds_is_sent_on_by_whoever_keeps_watch)
 {
     enum { LEN = 65536 }; /* four times in a fair lock's request */
     struct scene scene;
@@ -387,7 +369,6 @@ static void a_request_beyond_what_a_socket_holds_is_sent_on_by_whoever_keeps_wat
     struct rlock *large = NULL;
     char *name = malloc(LEN);
 
-    (void)state;
     scene_open(&scene, NULL);
     actor_open(&actor, &scene, unhurried());
     TEST_CHECK(name != NULL);
@@ -414,14 +395,13 @@ static void a_request_beyond_what_a_socket_holds_is_sent_on_by_whoever_keeps_wat
 
 /* ---- Connections that the server ends ---- */
 
-static void killed_connections_are_replaced_under_load(void **state)
+TEST(killed_connections_are_replaced_under_load)
 {
     struct scene scene;
     struct actor actor, rival;
     struct crew crew = {.actor = &actor, .take = &patient};
     struct crew others = {.actor = &rival, .take = &patient};
 
-    (void)state;
     scene_open(&scene, NULL);
     actor_open(&actor, &scene, unhurried());
     actor_open(&rival, &scene, unhurried());
@@ -442,14 +422,13 @@ static void killed_connections_are_replaced_under_load(void **state)
     scene_close(&scene);
 }
 
-static void a_servers_idle_timeout_disturbs_nobody(void **state)
+TEST(a_servers_idle_timeout_disturbs_nobody)
 {
     static const char *const conf[] = {"timeout 1", NULL};
     struct scene scene;
     struct actor actor, rival;
     long long connections;
 
-    (void)state;
     scene_open(&scene, &(struct scene_opts){.server.conf = conf});
     actor_open(&actor, &scene, unhurried());
     actor_open_direct(&rival, &scene); /* renews often: is never idle */
@@ -465,30 +444,4 @@ static void a_servers_idle_timeout_disturbs_nobody(void **state)
     actor_close(&actor);
     actor_close(&rival);
     scene_close(&scene);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_flushed_script_is_sent_again_by_every_command),
-        cmocka_unit_test(scripts_may_be_flushed_all_the_time),
-        cmocka_unit_test(a_restart_that_keeps_the_data_keeps_the_hold),
-        cmocka_unit_test(restarts_under_load_break_no_promise),
-        cmocka_unit_test(a_restart_without_the_data_is_a_loss_and_waiters_acquire),
-        cmocka_unit_test(flushed_data_are_a_loss_and_waiters_acquire),
-        cmocka_unit_test(a_full_server_refuses_new_locks_and_lets_go_of_old_ones),
-        cmocka_unit_test(a_lock_is_forced_open_on_a_full_server),
-        cmocka_unit_test(a_paused_server_delays_and_loses_nothing),
-        cmocka_unit_test(what_a_stopped_server_runs_afterwards_leaves_no_orphan),
-        cmocka_unit_test(of_many_that_wait_for_a_stopped_server_one_is_in_doubt),
-        cmocka_unit_test(of_many_tries_of_an_owner_on_a_stopped_server_one_is_in_doubt),
-        cmocka_unit_test(a_request_beyond_what_a_socket_holds_is_sent_on_by_whoever_keeps_watch),
-        cmocka_unit_test(killed_connections_are_replaced_under_load),
-        cmocka_unit_test(a_servers_idle_timeout_disturbs_nobody),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fault_states", tests, NULL, NULL);
 }

@@ -5,18 +5,12 @@
  */
 #include "fault/scene.h"
 #include "fault/verbs.h"
+#include "support/test.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static const struct rlock_take patient = {.size = sizeof(patient), .wait_ms = 60000};
 
@@ -71,33 +65,28 @@ static void certificate_is_refused(enum test_cert cert, const char *why)
     scene_close(&scene);
 }
 
-static void an_expired_certificate_fails_every_call(void **state)
+TEST(an_expired_certificate_fails_every_call)
 {
-    (void)state;
     certificate_is_refused(TEST_CERT_EXPIRED, "certificate has expired");
 }
 
-static void a_certificate_of_the_future_fails_every_call(void **state)
+TEST(a_certificate_of_the_future_fails_every_call)
 {
-    (void)state;
     certificate_is_refused(TEST_CERT_NOT_YET, "not yet valid");
 }
 
-static void a_self_signed_certificate_fails_every_call(void **state)
+TEST(a_self_signed_certificate_fails_every_call)
 {
-    (void)state;
     certificate_is_refused(TEST_CERT_SELF_SIGNED, "self-signed certificate");
 }
 
-static void a_certificate_by_a_strange_authority_fails_every_call(void **state)
+TEST(a_certificate_by_a_strange_authority_fails_every_call)
 {
-    (void)state;
     certificate_is_refused(TEST_CERT_WRONG_CA, "certificate refused");
 }
 
-static void a_certificate_for_another_host_fails_every_call(void **state)
+TEST(a_certificate_for_another_host_fails_every_call)
 {
-    (void)state;
     certificate_is_refused(TEST_CERT_WRONG_HOST, "it is not for localhost");
 }
 
@@ -112,14 +101,13 @@ static void copy_file(const char *from, const char *to)
     test_run("/", log, argv);
 }
 
-static void a_certificate_that_is_put_right_is_read_again(void **state)
+TEST(a_certificate_that_is_put_right_is_read_again)
 {
     struct scene scene;
     struct actor actor;
     struct rlock_client_opts opts = unhurried();
     char cert[300], key[300];
 
-    (void)state;
     open_tls(&scene, TEST_CERT_GOOD, true, false);
     test_text(cert, sizeof(cert), "%s/cert", test_dir());
     test_text(key, sizeof(key), "%s/key", test_dir());
@@ -138,12 +126,11 @@ static void a_certificate_that_is_put_right_is_read_again(void **state)
     scene_close(&scene);
 }
 
-static void a_server_that_wants_a_certificate_says_so(void **state)
+TEST(a_server_that_wants_a_certificate_says_so)
 {
     struct scene scene;
     struct actor actor;
 
-    (void)state;
     open_tls(&scene, TEST_CERT_GOOD, true, false);
     actor_open(&actor, &scene, unhurried());
     is_refused(&scene, &actor, "certificate required");
@@ -151,7 +138,7 @@ static void a_server_that_wants_a_certificate_says_so(void **state)
     scene_close(&scene);
 }
 
-static void files_that_are_no_certificates_fail_at_open(void **state)
+TEST(files_that_are_no_certificates_fail_at_open)
 {
     static const struct {
         const char *ca, *cert, *key;
@@ -164,7 +151,6 @@ static void files_that_are_no_certificates_fail_at_open(void **state)
     size_t threads = test_threads_running();
     size_t fds = test_fds_open();
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct rlock_client_opts opts =
             RLOCK_CLIENT_OPTS(.url = "rediss://localhost:1", .ca_file = cases[i].ca,
@@ -254,14 +240,13 @@ static void feeder_stop(struct feeder *feeder)
     (void)unlink(feeder->fifo);
 }
 
-static void the_files_of_certificates_are_inherited_by_nobody(void **state)
+TEST(the_files_of_certificates_are_inherited_by_nobody)
 {
     struct scene scene;
     struct actor actor;
     struct feeder feeder;
     struct rlock_client_opts opts = unhurried();
 
-    (void)state;
     open_tls(&scene, TEST_CERT_GOOD, false, false);
     feeder_start(&feeder, test_ca());
     opts.ca_file = feeder.fifo;
@@ -276,14 +261,13 @@ static void the_files_of_certificates_are_inherited_by_nobody(void **state)
 
 /* ---- Peers that do not speak TLS, or stop in the middle ---- */
 
-static void a_plain_server_is_no_tls_server(void **state)
+TEST(a_plain_server_is_no_tls_server)
 {
     struct scene scene;
     struct actor actor;
     char url[64];
     int64_t began_us;
 
-    (void)state;
     scene_open(&scene, &(struct scene_opts){.server.transport = TEST_TCP});
     test_text(url, sizeof(url), "rediss://127.0.0.1:%d", test_server_port(scene.server));
     actor_open(&actor, &scene,
@@ -297,14 +281,13 @@ static void a_plain_server_is_no_tls_server(void **state)
     scene_close(&scene);
 }
 
-static void a_tls_server_is_no_plain_server(void **state)
+TEST(a_tls_server_is_no_plain_server)
 {
     struct scene scene;
     struct actor actor;
     char url[64];
     int64_t began_us;
 
-    (void)state;
     open_tls(&scene, TEST_CERT_GOOD, false, false);
     test_text(url, sizeof(url), "redis://127.0.0.1:%d", test_server_port(scene.server));
     actor_open(&actor, &scene,
@@ -316,12 +299,11 @@ static void a_tls_server_is_no_plain_server(void **state)
     scene_close(&scene);
 }
 
-static void a_handshake_that_is_cut_anywhere_is_tried_again(void **state)
+TEST(a_handshake_that_is_cut_anywhere_is_tried_again)
 {
     struct scene scene;
     struct actor actor;
 
-    (void)state;
     open_tls(&scene, TEST_CERT_GOOD, false, true);
     actor_open(&actor, &scene, unhurried());
     for (size_t at = 0; at < 1600; at += 100) {
@@ -335,12 +317,11 @@ static void a_handshake_that_is_cut_anywhere_is_tried_again(void **state)
     scene_close(&scene);
 }
 
-static void a_slow_handshake_in_small_pieces_succeeds_within_its_time(void **state)
+TEST(a_slow_handshake_in_small_pieces_succeeds_within_its_time)
 {
     struct scene scene;
     struct actor actor;
 
-    (void)state;
     open_tls(&scene, TEST_CERT_GOOD, false, true);
     proxy_chop(scene.proxy, 100);
     proxy_delay_us(scene.proxy, 10000);
@@ -350,13 +331,12 @@ static void a_slow_handshake_in_small_pieces_succeeds_within_its_time(void **sta
     scene_close(&scene);
 }
 
-static void a_handshake_that_stops_in_the_middle_fails_in_time(void **state)
+TEST(a_handshake_that_stops_in_the_middle_fails_in_time)
 {
     struct scene scene;
     struct actor actor;
     int64_t began_us;
 
-    (void)state;
     open_tls(&scene, TEST_CERT_GOOD, false, true);
     proxy_delay_way_us(scene.proxy, PROXY_ANY, PROXY_TO_CLIENT, 60000000);
     actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = 300, .connect_timeout_ms = 150));
@@ -370,14 +350,13 @@ static void a_handshake_that_stops_in_the_middle_fails_in_time(void **state)
     scene_close(&scene);
 }
 
-static void resets_under_load_raise_no_signal(void **state)
+TEST(resets_under_load_raise_no_signal)
 {
     struct scene scene;
     struct actor actor, rival;
     struct crew crew = {.actor = &actor, .take = &patient};
     struct crew others = {.actor = &rival, .take = &patient};
 
-    (void)state;
     open_tls(&scene, TEST_CERT_GOOD, false, true);
     actor_open(&actor, &scene, unhurried());
     actor_open_direct(&rival, &scene);
@@ -396,30 +375,4 @@ static void resets_under_load_raise_no_signal(void **state)
     actor_close(&actor);
     actor_close(&rival);
     scene_close(&scene);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_expired_certificate_fails_every_call),
-        cmocka_unit_test(a_certificate_of_the_future_fails_every_call),
-        cmocka_unit_test(a_self_signed_certificate_fails_every_call),
-        cmocka_unit_test(a_certificate_by_a_strange_authority_fails_every_call),
-        cmocka_unit_test(a_certificate_for_another_host_fails_every_call),
-        cmocka_unit_test(a_certificate_that_is_put_right_is_read_again),
-        cmocka_unit_test(a_server_that_wants_a_certificate_says_so),
-        cmocka_unit_test(files_that_are_no_certificates_fail_at_open),
-        cmocka_unit_test(the_files_of_certificates_are_inherited_by_nobody),
-        cmocka_unit_test(a_plain_server_is_no_tls_server),
-        cmocka_unit_test(a_tls_server_is_no_plain_server),
-        cmocka_unit_test(a_handshake_that_is_cut_anywhere_is_tried_again),
-        cmocka_unit_test(a_slow_handshake_in_small_pieces_succeeds_within_its_time),
-        cmocka_unit_test(a_handshake_that_stops_in_the_middle_fails_in_time),
-        cmocka_unit_test(resets_under_load_raise_no_signal),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fault_tls", tests, NULL, NULL);
 }

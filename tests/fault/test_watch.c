@@ -4,16 +4,11 @@
  * do not wait for the answer, sockets that are full, signals that come between look and sleep.
  */
 #include "fault/scene.h"
+#include "support/test.h"
 
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define K_CHANNEL "redisson_lock__channel:{k}"
 
@@ -45,7 +40,7 @@ static void *hold_and_end(void *arg)
 }
 
 /* Who waits asks again when the holder's thread ends: at once, not when the answer is overdue. */
-static void what_the_end_of_a_thread_asks_for_is_sent(void **state)
+TEST(what_the_end_of_a_thread_asks_for_is_sent)
 {
     struct scene scene;
     struct actor actor;
@@ -54,7 +49,6 @@ static void what_the_end_of_a_thread_asks_for_is_sent(void **state)
     pthread_t thread;
     uint64_t connections;
 
-    (void)state;
     scene_open(&scene, &(struct scene_opts){.proxied = true});
     actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = scene_ms(700)));
     TEST_CHECK(pthread_create(&thread, NULL, hold_and_end, &holder) == 0);
@@ -76,7 +70,7 @@ static bool has_accepted(const struct proxy_stats *stats, void *payload)
 }
 
 /* A silent server is noticed by the request that nobody's own call sent, like by any other. */
-static void what_the_end_of_a_thread_asks_for_is_overdue_in_time(void **state)
+TEST(what_the_end_of_a_thread_asks_for_is_overdue_in_time)
 {
     struct scene scene;
     struct actor actor;
@@ -85,7 +79,6 @@ static void what_the_end_of_a_thread_asks_for_is_overdue_in_time(void **state)
     pthread_t thread;
     uint64_t connections;
 
-    (void)state;
     scene_open(&scene, &(struct scene_opts){.proxied = true});
     actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = scene_ms(200)));
     TEST_CHECK(pthread_create(&thread, NULL, hold_and_end, &holder) == 0);
@@ -121,14 +114,13 @@ static void *take_and_end(void *arg)
 }
 
 /* The destructor of a key that was made later than the library's runs after it. */
-static void what_a_thread_takes_while_it_ends_ends_with_it(void **state)
+TEST(what_a_thread_takes_while_it_ends_ends_with_it)
 {
     struct scene scene;
     struct actor actor;
     pthread_key_t key;
     pthread_t thread;
 
-    (void)state;
     scene_open(&scene, NULL);
     actor_open(&actor, &scene,
                RLOCK_CLIENT_OPTS(.op_timeout_ms = 30000, .renewed_lease_ms = scene_ms(500)));
@@ -154,7 +146,7 @@ static void *take_both(void *arg)
  * The answer to what the end of a thread asks for is read, though nobody's call keeps watch: who
  * waits for a multi-lock leaves that to another call, which ends, and so to the service thread.
  */
-static void an_answer_that_no_call_reads_is_read(void **state)
+TEST(an_answer_that_no_call_reads_is_read)
 {
     struct scene scene;
     struct actor actor, other, third;
@@ -164,7 +156,6 @@ static void an_answer_that_no_call_reads_is_read(void **state)
     pthread_t ending, taking;
     int64_t since_us;
 
-    (void)state;
     scene_open(&scene, NULL);
     actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = 30000));
     actor_open(&other, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = 30000));
@@ -212,7 +203,7 @@ static void *try_large(void *arg)
 }
 
 /* One whose reader has gone to sleep, behind so much that no more fits, is given up like any. */
-static void a_full_link_without_an_answer_is_replaced(void **state)
+TEST(a_full_link_without_an_answer_is_replaced)
 {
     struct scene scene;
     struct actor actor;
@@ -220,7 +211,6 @@ static void a_full_link_without_an_answer_is_replaced(void **state)
     pthread_t threads[CROWD];
     char *name = malloc(LARGE);
 
-    (void)state;
     scene_open(&scene, &(struct scene_opts){.proxied = true});
     actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = scene_ms(1000)));
     assert_code(actor_visit(&actor, NULL), 0); /* connected */
@@ -303,14 +293,13 @@ static void *wait_in_vain(void *arg)
 }
 
 /* A RedLock's round has failed, and none of its calls is there to be canceled: up to 160 ms. */
-static void a_pause_between_rounds_is_canceled_at_any_instant(void **state)
+TEST(a_pause_between_rounds_is_canceled_at_any_instant)
 {
     struct canceled canceled[CANCELED];
     struct rlock *lock = NULL;
     struct scene scene;
     struct actor actor;
 
-    (void)state;
     scene_open(&scene, NULL);
     actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack()));
     assert_code(rlock_redlock_new(&actor.lock, 1, &RLOCK_OPTS(.max_lease_ms = -1), &lock), 0);
@@ -327,21 +316,4 @@ static void a_pause_between_rounds_is_canceled_at_any_instant(void **state)
     lock = rlock_free(lock);
     actor_close(&actor);
     scene_close(&scene);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_the_end_of_a_thread_asks_for_is_sent),
-        cmocka_unit_test(what_the_end_of_a_thread_asks_for_is_overdue_in_time),
-        cmocka_unit_test(what_a_thread_takes_while_it_ends_ends_with_it),
-        cmocka_unit_test(an_answer_that_no_call_reads_is_read),
-        cmocka_unit_test(a_full_link_without_an_answer_is_replaced),
-        cmocka_unit_test(a_pause_between_rounds_is_canceled_at_any_instant),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fault_watch", tests, NULL, NULL);
 }

@@ -5,7 +5,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 
 #define OWNER 7
 
@@ -89,9 +88,8 @@ static void call_for(struct crowd *crowd, int64_t ms)
 }
 
 /* All of them come due while the server stands still, and the link breaks. */
-static void a_crowd_of_holds_outlives_a_server_that_stands_still(void **state)
+WORLD_TEST(a_crowd_of_holds_outlives_a_server_that_stands_still, w)
 {
-    struct world *w = *state;
     const int64_t lease_ms = 15000;
     struct crowd crowd;
 
@@ -112,9 +110,8 @@ static void a_crowd_of_holds_outlives_a_server_that_stands_still(void **state)
 
 /* A server that never comes back: each is lost, nearly at one time, and close is short all the
  * same. */
-static void a_crowd_that_is_lost_is_told_and_closed_in_time(void **state)
+WORLD_TEST(a_crowd_that_is_lost_is_told_and_closed_in_time, w)
 {
-    struct world *w = *state;
     struct crowd crowd;
     int64_t since_us;
 
@@ -132,19 +129,4 @@ static void a_crowd_that_is_lost_is_told_and_closed_in_time(void **state)
     crowd_free(&crowd);
     test_server_thaw(conf_server(w));
     flush(w);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_crowd_of_holds_outlives_a_server_that_stands_still,
-                                        world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(a_crowd_that_is_lost_is_told_and_closed_in_time,
-                                        world_set_up, world_tear_down),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("holds_many", tests, NULL, NULL);
 }

@@ -54,9 +54,8 @@ static void act_in_callback(const struct rlock_loss *loss, void *payload)
     atomic_fetch_add(&scene->calls, 1);
 }
 
-static void a_callback_may_try_and_unlock_but_not_wait(void **state)
+WORLD_TEST(a_callback_may_try_and_unlock_but_not_wait, w)
 {
-    struct world *w = *state;
     struct scene scene = {.owner = 11};
 
     scene.client =
@@ -99,9 +98,8 @@ static void dwell(const struct rlock_loss *loss, void *payload)
     atomic_fetch_add(&scene->calls, 1);
 }
 
-static void a_slow_callback_delays_no_lock(void **state)
+WORLD_TEST(a_slow_callback_delays_no_lock, w)
 {
-    struct world *w = *state;
     const int64_t lease_ms = conf_ms(300);
     struct scene scene = {.owner = 0};
     struct rlock *renewed, *lost[3], *other;
@@ -168,9 +166,8 @@ static int lines_of_a_loss(struct world *w, struct scene *scene, enum rlock_leve
     return atomic_load(&scene->n_lines) - before;
 }
 
-static void log_lines_come_at_their_level(void **state)
+WORLD_TEST(log_lines_come_at_their_level, w)
 {
-    struct world *w = *state;
     struct scene scene = {.owner = 0};
 
     assert_int_equal(lines_of_a_loss(w, &scene, RLOCK_LOG_ERROR), 0);
@@ -197,9 +194,8 @@ static int lines_with(struct scene *scene, const char *text)
     return n;
 }
 
-static void a_link_that_cannot_be_made_is_logged_once_and_its_return_too(void **state)
+WORLD_TEST(a_link_that_cannot_be_made_is_logged_once_and_its_return_too, w)
 {
-    struct world *w = *state;
     struct scene scene = {.owner = 0};
     struct rlock *lock;
 
@@ -218,9 +214,8 @@ static void a_link_that_cannot_be_made_is_logged_once_and_its_return_too(void **
     assert_code(rlock_unlock(lock), 0);
 }
 
-static void no_text_holds_a_secret(void **state)
+WORLD_TEST(no_text_holds_a_secret, w)
 {
-    struct world *w = *state;
     struct scene scene = {.owner = 0};
     struct rlock *lock;
 
@@ -238,25 +233,4 @@ static void no_text_holds_a_secret(void **state)
         assert_null(strstr(scene.log[i], "s3cr3t"));
     }
     free(test_server_cmd(conf_server(w), "CONFIG SET requirepass \"\""));
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_callback_may_try_and_unlock_but_not_wait, world_set_up,
-                                        world_tear_down),
-        cmocka_unit_test_setup_teardown(a_slow_callback_delays_no_lock, world_set_up,
-                                        world_tear_down),
-        cmocka_unit_test_setup_teardown(log_lines_come_at_their_level, world_set_up,
-                                        world_tear_down),
-        cmocka_unit_test_setup_teardown(
-            a_link_that_cannot_be_made_is_logged_once_and_its_return_too, world_set_up,
-            world_tear_down),
-        cmocka_unit_test_setup_teardown(no_text_holds_a_secret, world_set_up, world_tear_down),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("lock_callbacks", tests, NULL, NULL);
 }

@@ -6,9 +6,8 @@
 
 #include "support/proxy.h"
 
-static void the_holder_has_an_address(void **state)
+WORLD_TEST(the_holder_has_an_address, w)
 {
-    struct world *w = *state;
     struct rlock_client *client = conf_client(w);
     struct rlock *lock = conf_lock(w, client), *elsewhere = conf_lock(w, conf_client(w));
     struct rlock_info info = RLOCK_INFO_INIT;
@@ -26,9 +25,8 @@ static void the_holder_has_an_address(void **state)
     assert_code(rlock_unlock(lock), 0);
 }
 
-static void a_free_lock_has_no_holder(void **state)
+WORLD_TEST(a_free_lock_has_no_holder, w)
 {
-    struct world *w = *state;
     struct rlock *lock = conf_lock(w, conf_client(w));
     struct rlock_info info = RLOCK_INFO_INIT;
 
@@ -41,9 +39,8 @@ static void a_free_lock_has_no_holder(void **state)
     assert_string_equal(info.host, "");
 }
 
-static void wrong_infos_are_refused(void **state)
+WORLD_TEST(wrong_infos_are_refused, w)
 {
-    struct world *w = *state;
     struct rlock *lock = conf_lock(w, conf_client(w));
     struct rlock_info none = {.size = 0}, wild = {.size = SIZE_MAX};
     struct {
@@ -66,9 +63,8 @@ static void wrong_infos_are_refused(void **state)
 }
 
 /* Where the holder lives is asked on a connection of its own, which nobody answers here. */
-static void an_address_that_nobody_tells_delays_nothing(void **state)
+WORLD_TEST(an_address_that_nobody_tells_delays_nothing, w)
 {
-    struct world *w = *state;
     const int64_t timeout_ms = 100 * test_slack();
     struct proxy *proxy = proxy_start_unix(test_server_unix_url(conf_server(w)));
     struct rlock_client *client =
@@ -90,20 +86,4 @@ static void an_address_that_nobody_tells_delays_nothing(void **state)
     assert_code(rlock_unlock(lock), 0);
     conf_close(w, client);
     (void)proxy_stop(proxy);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_holder_has_an_address, world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(a_free_lock_has_no_holder, world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(wrong_infos_are_refused, world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(an_address_that_nobody_tells_delays_nothing, world_set_up,
-                                        world_tear_down),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("lock_inspect", tests, NULL, NULL);
 }

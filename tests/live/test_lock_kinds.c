@@ -15,9 +15,8 @@ static struct rlock *make(conf_new_fn *kind, struct rlock_client *client)
     return lock;
 }
 
-static void kinds_of_one_hash_exclude_each_other(void **state)
+WORLD_TEST(kinds_of_one_hash_exclude_each_other, w)
 {
-    struct world *w = *state;
     struct rlock_client *clients[2] = {conf_client(w), conf_client(w)};
 
     for (size_t i = 0; i < N; i++) {
@@ -34,9 +33,8 @@ static void kinds_of_one_hash_exclude_each_other(void **state)
     }
 }
 
-static void a_release_of_any_kind_wakes_waiters_of_all(void **state)
+WORLD_TEST(a_release_of_any_kind_wakes_waiters_of_all, w)
 {
-    struct world *w = *state;
     struct rlock_client *clients[2] = {conf_client(w), conf_client(w)};
     struct actor *waiter = conf_actor(w);
 
@@ -59,9 +57,8 @@ static void a_release_of_any_kind_wakes_waiters_of_all(void **state)
 }
 
 /* An owner that nests another kind under the same name has made a mistake; it must not hang. */
-static void another_kind_under_a_held_name_is_refused(void **state)
+WORLD_TEST(another_kind_under_a_held_name_is_refused, w)
 {
-    struct world *w = *state;
     struct rlock_client *client = conf_client(w);
 
     for (size_t i = 0; i < N; i++) {
@@ -85,10 +82,9 @@ static void another_kind_under_a_held_name_is_refused(void **state)
     }
 }
 
-static void each_kind_says_what_it_is(void **state)
+WORLD_TEST(each_kind_says_what_it_is, w)
 {
     static const char *const names[] = {"reentrant", "non-reentrant", "spin", "fenced"};
-    struct world *w = *state;
     struct rlock_client *client = conf_client(w);
 
     for (size_t i = 0; i < N; i++) {
@@ -97,22 +93,4 @@ static void each_kind_says_what_it_is(void **state)
         assert_string_equal(rlock_kind(lock), names[i]);
         assert_null(rlock_free(lock));
     }
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(kinds_of_one_hash_exclude_each_other, world_set_up,
-                                        world_tear_down),
-        cmocka_unit_test_setup_teardown(a_release_of_any_kind_wakes_waiters_of_all, world_set_up,
-                                        world_tear_down),
-        cmocka_unit_test_setup_teardown(another_kind_under_a_held_name_is_refused, world_set_up,
-                                        world_tear_down),
-        cmocka_unit_test_setup_teardown(each_kind_says_what_it_is, world_set_up, world_tear_down),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("lock_kinds", tests, NULL, NULL);
 }

@@ -53,9 +53,8 @@ static int call_everything(struct rlock *lock)
                : 0;
 }
 
-static void in_a_child_every_call_says_forked(void **state)
+WORLD_TEST(in_a_child_every_call_says_forked, w)
 {
-    struct world *w = *state;
     struct rlock *lock = conf_lock(w, conf_client(w));
 
     assert_code(rlock_lock(lock), 0);
@@ -90,9 +89,8 @@ static int close_and_free(struct rlock *lock)
     return rlock_free(lock) == NULL ? 0 : 2;
 }
 
-static void a_child_may_close_and_free_what_it_inherited(void **state)
+WORLD_TEST(a_child_may_close_and_free_what_it_inherited, w)
 {
-    struct world *w = *state;
     struct rlock *lock;
 
     parents = conf_client(w);
@@ -104,9 +102,8 @@ static void a_child_may_close_and_free_what_it_inherited(void **state)
     assert_code(rlock_unlock(lock), 0);
 }
 
-static void a_child_sends_nothing(void **state)
+WORLD_TEST(a_child_sends_nothing, w)
 {
-    struct world *w = *state;
     struct rlock *lock = conf_lock(w, conf_client(w));
 
     assert_code(rlock_lock(lock), 0);
@@ -127,9 +124,8 @@ static int count_descriptors(struct rlock *lock)
     return (int)test_fds_open() - (int)fds_before;
 }
 
-static void a_child_keeps_no_descriptor_of_a_client(void **state)
+WORLD_TEST(a_child_keeps_no_descriptor_of_a_client, w)
 {
-    struct world *w = *state;
     struct rlock_client *client;
     struct rlock *lock, *rival;
     struct actor *waiter = conf_actor(w);
@@ -165,9 +161,8 @@ static int lock_with_a_new_client(struct rlock *lock)
     return code;
 }
 
-static void a_child_may_open_a_client_of_its_own(void **state)
+WORLD_TEST(a_child_may_open_a_client_of_its_own, w)
 {
-    struct world *w = *state;
     struct rlock *lock = conf_lock(w, conf_client(w));
 
 #ifdef __SANITIZE_THREAD__
@@ -207,9 +202,8 @@ static int hold_and_fork(struct test_peer *peer, void *payload)
     }
 }
 
-static void a_child_renews_nothing(void **state)
+WORLD_TEST(a_child_renews_nothing, w)
 {
-    struct world *w = *state;
     struct test_child *holder = test_child_spawn(hold_and_fork, w);
     struct rlock *lock = conf_lock(w, conf_client(w));
     pid_t child = (pid_t)test_child_recv(holder, 5000);
@@ -255,10 +249,9 @@ static int try_in_a_child(struct rlock *lock)
     return rlock_try_lock(lock) == RLOCK_EFORKED && !rlock_is_valid(lock) ? 0 : 1;
 }
 
-static void forks_under_load_leave_the_parent_alone(void **state)
+WORLD_TEST(forks_under_load_leave_the_parent_alone, w)
 {
     enum { THREADS = 4, FORKS = 40 };
-    struct world *w = *state;
     struct rlock *lock = conf_lock(w, conf_client(w));
     struct witness *witness = witness_new(1);
     struct user users[THREADS];
@@ -283,9 +276,8 @@ static void forks_under_load_leave_the_parent_alone(void **state)
 /* ---- Programs ---- */
 
 /* posix_spawn() runs no handlers of fork: what is not close-on-exec is inherited. */
-static void a_program_inherits_no_descriptor_of_a_client(void **state)
+WORLD_TEST(a_program_inherits_no_descriptor_of_a_client, w)
 {
-    struct world *w = *state;
     struct rlock_client *client = conf_client(w);
     struct rlock *lock = conf_lock(w, client), *rival = conf_rival(w, client);
     struct actor *waiter = conf_actor(w);
@@ -317,38 +309,10 @@ static int exit_while_holding(struct test_peer *peer, void *payload)
     exit(7);
 }
 
-static void exit_with_an_open_client_ends_the_process(void **state)
+WORLD_TEST(exit_with_an_open_client_ends_the_process, w)
 {
-    struct world *w = *state;
     struct test_child *child = test_child_spawn(exit_while_holding, w);
 
     assert_int_equal(test_child_recv(child, 5000), 1);
     assert_int_equal(test_child_wait(child, 5000), 7);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(in_a_child_every_call_says_forked, world_set_up,
-                                        world_tear_down),
-        cmocka_unit_test_setup_teardown(a_child_may_close_and_free_what_it_inherited, world_set_up,
-                                        world_tear_down),
-        cmocka_unit_test_setup_teardown(a_child_sends_nothing, world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(a_child_keeps_no_descriptor_of_a_client, world_set_up,
-                                        world_tear_down),
-        cmocka_unit_test_setup_teardown(a_child_may_open_a_client_of_its_own, world_set_up,
-                                        world_tear_down),
-        cmocka_unit_test_setup_teardown(a_child_renews_nothing, world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(forks_under_load_leave_the_parent_alone, world_set_up,
-                                        world_tear_down),
-        cmocka_unit_test_setup_teardown(a_program_inherits_no_descriptor_of_a_client, world_set_up,
-                                        world_tear_down),
-        cmocka_unit_test_setup_teardown(exit_with_an_open_client_ends_the_process, world_set_up,
-                                        world_tear_down),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("process_fork", tests, NULL, NULL);
 }

@@ -13,9 +13,8 @@ static void *pass_through(void *lock)
     return NULL;
 }
 
-static void hundreds_of_short_threads_leave_nothing(void **state)
+WORLD_TEST(hundreds_of_short_threads_leave_nothing, w)
 {
-    struct world *w = *state;
     struct rlock *lock = conf_lock(w, conf_client(w));
     const int rounds = test_slack() > 1 ? 50 : 200;
 
@@ -39,10 +38,9 @@ static void *lock_and_end(void *lock)
     return NULL;
 }
 
-static void each_thread_that_ends_with_a_hold_is_told_once(void **state)
+WORLD_TEST(each_thread_that_ends_with_a_hold_is_told_once, w)
 {
     enum { N = 10 };
-    struct world *w = *state;
     struct rlock_client *client = conf_client(w);
     struct rlock *locks[N];
     pthread_t threads[N];
@@ -63,9 +61,8 @@ static void each_thread_that_ends_with_a_hold_is_told_once(void **state)
     }
 }
 
-static void clients_that_come_and_go_leave_nothing(void **state)
+WORLD_TEST(clients_that_come_and_go_leave_nothing, w)
 {
-    struct world *w = *state;
     const size_t fds = test_fds_open();
     size_t after = 0;
 
@@ -88,9 +85,8 @@ static void clients_that_come_and_go_leave_nothing(void **state)
     assert_int_equal(after, fds);
 }
 
-static void handles_may_be_freed_after_their_client(void **state)
+WORLD_TEST(handles_may_be_freed_after_their_client, w)
 {
-    struct world *w = *state;
     struct rlock_client *client = conf_client(w);
     struct rlock *locks[3];
 
@@ -115,9 +111,8 @@ static void on_alarm(int signal)
     atomic_fetch_add(&signals, 1);
 }
 
-static void a_thousand_signals_a_second_disturb_nothing(void **state)
+WORLD_TEST(a_thousand_signals_a_second_disturb_nothing, w)
 {
-    struct world *w = *state;
     struct rlock *locks[2] = {conf_lock(w, conf_client(w)), conf_lock(w, conf_client(w))};
     struct actor *other = conf_actor(w);
     const struct sigaction action = {.sa_handler = on_alarm};
@@ -136,25 +131,4 @@ static void a_thousand_signals_a_second_disturb_nothing(void **state)
     } while (test_now_us() < end_us);
     test_must(setitimer(ITIMER_REAL, &off, NULL), "setitimer");
     assert_true(atomic_load(&signals) > 10);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(hundreds_of_short_threads_leave_nothing, world_set_up,
-                                        world_tear_down),
-        cmocka_unit_test_setup_teardown(each_thread_that_ends_with_a_hold_is_told_once,
-                                        world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(clients_that_come_and_go_leave_nothing, world_set_up,
-                                        world_tear_down),
-        cmocka_unit_test_setup_teardown(handles_may_be_freed_after_their_client, world_set_up,
-                                        world_tear_down),
-        cmocka_unit_test_setup_teardown(a_thousand_signals_a_second_disturb_nothing, world_set_up,
-                                        world_tear_down),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("threads_many", tests, NULL, NULL);
 }

@@ -15,6 +15,7 @@
 /* cmocka's setup and teardown: a world of read/write locks, and a witness that must be clean. */
 int room_set_up(void **state);
 int room_tear_down(void **state);
+#define ROOM_TEST(name, w) TEST_WITH(room_set_up, room_tear_down, name, struct world *w)
 
 /* ---- taking part, seen by the witness ---- */
 

@@ -28,9 +28,8 @@ static void assert_sides(struct rlock *read, struct rlock *write, const char *mo
     assert_int_equal(writing.holders, writers);
 }
 
-static void each_side_is_locked_for_itself(void **state)
+ROOM_TEST(each_side_is_locked_for_itself, w)
 {
-    struct world *w = *state;
     struct rlock_client *a = conf_client(w), *b = conf_client(w);
     struct rlock *read = conf_lock(w, a), *write = conf_rival(w, a), *other = conf_lock(w, b);
 
@@ -59,9 +58,8 @@ static void each_side_is_locked_for_itself(void **state)
     assert_sides(read, write, "", 0, 0);
 }
 
-static void a_dead_reader_holds_nothing(void **state)
+ROOM_TEST(a_dead_reader_holds_nothing, w)
 {
-    struct world *w = *state;
     struct rlock_client *client = conf_client(w);
     struct rlock *read = conf_lock(w, client), *write = conf_rival(w, client);
 
@@ -75,9 +73,8 @@ static void a_dead_reader_holds_nothing(void **state)
 
 /* ---- By force ---- */
 
-static void force_on_the_other_side_does_nothing(void **state)
+ROOM_TEST(force_on_the_other_side_does_nothing, w)
 {
-    struct world *w = *state;
     struct rlock_client *client = conf_client(w);
     struct rlock *read = conf_lock(w, client), *write = conf_rival(w, client);
     bool was_locked = true;
@@ -95,9 +92,8 @@ static void force_on_the_other_side_does_nothing(void **state)
     assert_code(rlock_unlock(write), 0);
 }
 
-static void force_ends_every_reader_and_tells_those_of_this_process(void **state)
+ROOM_TEST(force_ends_every_reader_and_tells_those_of_this_process, w)
 {
-    struct world *w = *state;
     struct rlock_client *a = conf_client(w), *b = conf_client_renewing(w, conf_ms(300));
     struct rlock *read = conf_lock(w, a), *other = conf_lock(w, b);
     int fd = room_listen(w);
@@ -122,9 +118,8 @@ static void force_ends_every_reader_and_tells_those_of_this_process(void **state
     (void)close(fd);
 }
 
-static void force_of_a_writer_ends_its_reads_and_wakes_who_waits(void **state)
+ROOM_TEST(force_of_a_writer_ends_its_reads_and_wakes_who_waits, w)
 {
-    struct world *w = *state;
     struct rlock_client *a = conf_client(w), *b = conf_client(w);
     struct rlock *read = conf_lock(w, a), *write = conf_rival(w, a), *other = conf_lock(w, b);
     struct actor *waiter = conf_actor(w);
@@ -144,9 +139,8 @@ static void force_of_a_writer_ends_its_reads_and_wakes_who_waits(void **state)
     assert_code(rlock_unlock(read), RLOCK_ELOST);
 }
 
-static void force_of_reads_under_a_write_leaves_the_writer(void **state)
+ROOM_TEST(force_of_reads_under_a_write_leaves_the_writer, w)
 {
-    struct world *w = *state;
     struct rlock_client *client = conf_client(w);
     struct rlock *read = conf_lock(w, client), *write = conf_rival(w, client);
     bool was_locked = false;
@@ -181,9 +175,8 @@ static int act_take_turns(struct rlock *lock, const struct rlock_take *take)
     return 0;
 }
 
-static void force_opens_only_for_those_who_were_seen(void **state)
+ROOM_TEST(force_opens_only_for_those_who_were_seen, w)
 {
-    struct world *w = *state;
     struct rlock *lock = conf_lock(w, conf_client(w));
     struct actor *peers = conf_actor(w);
     int code;
@@ -214,7 +207,7 @@ static void by_hand(struct world *w, const char *fields, long long ttl_ms)
 }
 
 /* What is no reader or writer that we know stands for as long as the key does. */
-static void odd_hashes_are_somebody_elses(void **state)
+ROOM_TEST(odd_hashes_are_somebody_elses, w)
 {
     static const char *const odd[] = {
         "uuid:1 1",                   /* a lock without sides */
@@ -225,7 +218,6 @@ static void odd_hashes_are_somebody_elses(void **state)
         "mode read x:write 1",        /* a writer in the wrong mode */
         "mode read x -1 y 1.5 z 1e9", /* numbers, but not counts */
     };
-    struct world *w = *state;
     struct rlock_client *client = conf_client(w);
     struct rlock *write = conf_rival(w, client);
 
@@ -250,9 +242,8 @@ static void odd_hashes_are_somebody_elses(void **state)
     }
 }
 
-static void a_lock_without_sides_and_one_with_them_exclude_each_other(void **state)
+ROOM_TEST(a_lock_without_sides_and_one_with_them_exclude_each_other, w)
 {
-    struct world *w = *state;
     struct rlock_client *a = conf_client(w), *b = conf_client(w);
     struct rlock *sides[2] = {conf_lock(w, a), conf_rival(w, a)}, *plain = NULL;
 
@@ -268,9 +259,8 @@ static void a_lock_without_sides_and_one_with_them_exclude_each_other(void **sta
     assert_null(rlock_free(plain));
 }
 
-static void a_key_of_another_type_is_refused_and_kept(void **state)
+ROOM_TEST(a_key_of_another_type_is_refused_and_kept, w)
 {
-    struct world *w = *state;
     struct rlock_client *client = conf_client(w);
     struct rlock *read = conf_lock(w, client), *write = conf_rival(w, client);
 
@@ -283,9 +273,8 @@ static void a_key_of_another_type_is_refused_and_kept(void **state)
 }
 
 /* One key that is ruined costs one hold, not those that are renewed with it. */
-static void a_ruined_key_is_one_loss(void **state)
+ROOM_TEST(a_ruined_key_is_one_loss, w)
 {
-    struct world *w = *state;
     struct rlock_client *client = conf_client_renewing(w, 300);
     struct rlock *good = conf_lock(w, client), *bad = conf_lock_named(w, client, "bad");
 
@@ -317,9 +306,8 @@ static int note_found(const char *key, size_t len, const struct rlock_info *info
     return 0;
 }
 
-static void a_scan_finds_both_sides(void **state)
+ROOM_TEST(a_scan_finds_both_sides, w)
 {
-    struct world *w = *state;
     struct rlock_client *client = conf_client(w);
     struct rlock *read = conf_lock(w, client), *write = NULL;
     struct found found = {.w = w};
@@ -333,35 +321,4 @@ static void a_scan_finds_both_sides(void **state)
     assert_code(rlock_unlock(read), 0);
     assert_code(rlock_unlock(write), 0);
     assert_null(rlock_free(write));
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(each_side_is_locked_for_itself, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(a_dead_reader_holds_nothing, room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(force_on_the_other_side_does_nothing, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(force_ends_every_reader_and_tells_those_of_this_process,
-                                        room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(force_of_a_writer_ends_its_reads_and_wakes_who_waits,
-                                        room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(force_of_reads_under_a_write_leaves_the_writer, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(force_opens_only_for_those_who_were_seen, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(odd_hashes_are_somebody_elses, room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(a_lock_without_sides_and_one_with_them_exclude_each_other,
-                                        room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(a_key_of_another_type_is_refused_and_kept, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(a_ruined_key_is_one_loss, room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(a_scan_finds_both_sides, room_set_up, room_tear_down),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("ask", tests, NULL, NULL);
 }

@@ -39,9 +39,9 @@ static void give(struct rlock *lock, uint64_t owner)
 }
 
 /* testWriteLock */
-static void a_writer_nests_and_may_read(void **state)
+ROOM_TEST(a_writer_nests_and_may_read, w)
 {
-    struct sides s = make(*state);
+    struct sides s = make(w);
     struct inside inside;
 
     assert_code(try_as(s.write, ME), 0);
@@ -67,9 +67,9 @@ static void a_writer_nests_and_may_read(void **state)
 }
 
 /* testMultiRead */
-static void a_writer_waits_for_all_readers(void **state)
+ROOM_TEST(a_writer_waits_for_all_readers, w)
 {
-    struct sides s = make(*state);
+    struct sides s = make(w);
     struct inside inside[2];
 
     for (uint64_t i = 0; i < 2; i++) {
@@ -89,9 +89,9 @@ static void a_writer_waits_for_all_readers(void **state)
 }
 
 /* testWR */
-static void a_read_under_a_write_ends_alone(void **state)
+ROOM_TEST(a_read_under_a_write_ends_alone, w)
 {
-    struct sides s = make(*state);
+    struct sides s = make(w);
     struct inside inside;
 
     assert_code(try_as(s.write, ME), 0);
@@ -107,9 +107,9 @@ static void a_read_under_a_write_ends_alone(void **state)
 }
 
 /* testWriteReadReentrancy */
-static void others_read_when_the_writer_only_reads(void **state)
+ROOM_TEST(others_read_when_the_writer_only_reads, w)
 {
-    struct sides s = make(*state);
+    struct sides s = make(w);
     struct inside inside;
 
     assert_code(try_as(s.write, ME), 0);
@@ -130,10 +130,9 @@ static void others_read_when_the_writer_only_reads(void **state)
 }
 
 /* testWriteRead */
-static void waiting_readers_are_let_in_together(void **state)
+ROOM_TEST(waiting_readers_are_let_in_together, w)
 {
     enum { N = 20 };
-    struct world *w = *state;
     struct sides s = make(w), there = make(w);
     struct actor *readers[N];
     struct inside inside;
@@ -159,9 +158,9 @@ static void waiting_readers_are_let_in_together(void **state)
 }
 
 /* testReadLockIsLocked, testIsLocked, testIsLockedOtherThread */
-static void each_side_says_when_it_is_locked(void **state)
+ROOM_TEST(each_side_says_when_it_is_locked, w)
 {
-    struct sides s = make(*state);
+    struct sides s = make(w);
 
     assert_false(conf_is_locked(s.read));
     assert_code(try_as(s.write, ME), 0);
@@ -175,9 +174,8 @@ static void each_side_says_when_it_is_locked(void **state)
 }
 
 /* testForceUnlock */
-static void force_works_on_the_side_that_is_held(void **state)
+ROOM_TEST(force_works_on_the_side_that_is_held, w)
 {
-    struct world *w = *state;
     struct sides s = make(w);
     bool was_locked = true;
 
@@ -200,10 +198,9 @@ static void force_works_on_the_side_that_is_held(void **state)
 }
 
 /* testName */
-static void names_with_braces_and_colons_work(void **state)
+ROOM_TEST(names_with_braces_and_colons_work, w)
 {
     static const char *const names[] = {"bar:{foo}:lock", "{foo}", "a{b", "x}y", "::", "{}z"};
-    struct world *w = *state;
     struct rlock_client *client = conf_client(w);
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -225,9 +222,8 @@ static void names_with_braces_and_colons_work(void **state)
 }
 
 /* testHoldCount, testIsHeldByCurrentThread and its other-thread form */
-static void each_side_counts_for_itself(void **state)
+ROOM_TEST(each_side_counts_for_itself, w)
 {
-    struct world *w = *state;
     struct sides s = make(w);
     struct actor *other = conf_actor(w);
 
@@ -250,9 +246,9 @@ static void each_side_counts_for_itself(void **state)
 }
 
 /* testUnlockFail, testLockUnlock */
-static void only_its_owner_unlocks_a_side(void **state)
+ROOM_TEST(only_its_owner_unlocks_a_side, w)
 {
-    struct sides s = make(*state);
+    struct sides s = make(w);
 
     assert_code(try_as(s.read, ME), 0);
     assert_code(rlock_unlock_as(s.read, OTHER), RLOCK_ENOTOWNER);
@@ -265,9 +261,8 @@ static void only_its_owner_unlocks_a_side(void **state)
 }
 
 /* testReadWriteTTL */
-static void both_sides_are_renewed_and_the_read_after_the_write(void **state)
+ROOM_TEST(both_sides_are_renewed_and_the_read_after_the_write, w)
 {
-    struct world *w = *state;
     const int64_t lease_ms = conf_ms(600);
     struct sides s = sides_of(w, conf_client_renewing(w, lease_ms));
 
@@ -283,10 +278,9 @@ static void both_sides_are_renewed_and_the_read_after_the_write(void **state)
 }
 
 /* testReadLockExpirationRenewal */
-static void fifty_readers_outlive_their_lease(void **state)
+ROOM_TEST(fifty_readers_outlive_their_lease, w)
 {
     enum { N = 50 };
-    struct world *w = *state;
     const int64_t lease_ms = conf_ms(400);
     struct sides s = sides_of(w, conf_client_renewing(w, lease_ms));
     struct inside inside[N];
@@ -306,10 +300,9 @@ static void fifty_readers_outlive_their_lease(void **state)
 }
 
 /* testConcurrency_SingleInstance, ...Loop_MultiInstance, ..._MultiInstance, testReentrancy */
-static void readers_and_writers_of_many_clients_exclude_each_other(void **state)
+ROOM_TEST(readers_and_writers_of_many_clients_exclude_each_other, w)
 {
     enum { CLIENTS = 4, ACTORS = 8 };
-    struct world *w = *state;
     struct sides sides[CLIENTS];
     struct actor *actors[ACTORS];
 
@@ -369,11 +362,11 @@ static int64_t hold_and_die(struct test_child *child)
 }
 
 /* testAutoExpire */
-static void a_killed_writers_lock_is_free_after_its_lease(void **state)
+ROOM_TEST(a_killed_writers_lock_is_free_after_its_lease, w)
 {
-    struct victim victim = {*state, true};
+    struct victim victim = {w, true};
     struct test_child *child = test_child_spawn(hold_until_killed, &victim);
-    struct sides s = make(*state);
+    struct sides s = make(w);
     int64_t killed_us = hold_and_die(child);
 
     assert_code(TAKE(s.read, .wait_ms = 10000), 0);
@@ -382,9 +375,8 @@ static void a_killed_writers_lock_is_free_after_its_lease(void **state)
 }
 
 /* testReadLockExpiration */
-static void a_short_lease_does_not_shorten_a_longer_readers(void **state)
+ROOM_TEST(a_short_lease_does_not_shorten_a_longer_readers, w)
 {
-    struct world *w = *state;
     struct sides s = make(w);
     struct actor *writer = conf_actor(w);
     int64_t since_us = test_now_us();
@@ -404,9 +396,9 @@ static void a_short_lease_does_not_shorten_a_longer_readers(void **state)
  * testReadLockLeaseTimeout: a nested read that is over must not keep the hold longer than its
  * longest level. (Redisson's level has the lease of the outer one there; ours keeps the longest.)
  */
-static void a_nested_read_lengthens_by_no_more_than_its_lease(void **state)
+ROOM_TEST(a_nested_read_lengthens_by_no_more_than_its_lease, w)
 {
-    struct sides s = make(*state);
+    struct sides s = make(w);
     int64_t since_us = test_now_us();
 
     assert_code(TAKE(s.read, .owner = ME, .lease_ms = conf_ms(400)), 0);
@@ -416,14 +408,13 @@ static void a_nested_read_lengthens_by_no_more_than_its_lease(void **state)
     assert_code(TAKE(s.write, .owner = OTHER, .wait_ms = 5000), 0);
     assert_took(test_elapsed_us(since_us), conf_ms(380), conf_ms(400) + LATE_MS);
     give(s.write, OTHER);
-    (void)expect_loss(*state, RLOCK_LOST_EXPIRED);
+    (void)expect_loss(w, RLOCK_LOST_EXPIRED);
     assert_code(rlock_unlock_as(s.read, ME), RLOCK_ELOST);
 }
 
 /* testReadLockLeaseTimeoutDiffThreadsRRW */
-static void anothers_read_does_not_lengthen_mine(void **state)
+ROOM_TEST(anothers_read_does_not_lengthen_mine, w)
 {
-    struct world *w = *state;
     struct sides s = make(w), there = make(w);
     int64_t since_us = test_now_us();
 
@@ -439,9 +430,8 @@ static void anothers_read_does_not_lengthen_mine(void **state)
 }
 
 /* testReadLockLeaseTimeoutDiffThreadsWRR */
-static void readers_come_in_when_a_writers_lease_ends(void **state)
+ROOM_TEST(readers_come_in_when_a_writers_lease_ends, w)
 {
-    struct world *w = *state;
     struct sides s = make(w), there = make(w);
     struct actor *readers[2] = {conf_actor(w), conf_actor(w)};
     int64_t since_us = test_now_us();
@@ -458,9 +448,8 @@ static void readers_come_in_when_a_writers_lease_ends(void **state)
 }
 
 /* testWriteLockExpiration: there nesting adds; here the longest lease counts, and never less. */
-static void a_nested_write_neither_shortens_nor_adds(void **state)
+ROOM_TEST(a_nested_write_neither_shortens_nor_adds, w)
 {
-    struct world *w = *state;
     struct sides s = make(w);
     int64_t since_us = test_now_us();
 
@@ -478,10 +467,8 @@ static void a_nested_write_neither_shortens_nor_adds(void **state)
 }
 
 /* testExpireWrite, testExpireRead */
-static void a_lease_that_ended_lets_others_in_and_its_unlock_is_refused(void **state)
+ROOM_TEST(a_lease_that_ended_lets_others_in_and_its_unlock_is_refused, w)
 {
-    struct world *w = *state;
-
     for (int i = 0; i < 2; i++) {
         struct sides s = make(w), there = make(w);
         struct rlock *held = i == 0 ? s.write : s.read;
@@ -498,11 +485,10 @@ static void a_lease_that_ended_lets_others_in_and_its_unlock_is_refused(void **s
 }
 
 /* testMultiInstanceReadLockZombieCleanup */
-static void a_dead_reader_is_not_kept_by_anothers_renewals(void **state)
+ROOM_TEST(a_dead_reader_is_not_kept_by_anothers_renewals, w)
 {
-    struct victim victim = {*state, false};
+    struct victim victim = {w, false};
     struct test_child *child = test_child_spawn(hold_until_killed, &victim);
-    struct world *w = *state;
     struct sides s = sides_of(w, conf_client_renewing(w, conf_ms(500)));
     int64_t killed_us;
 
@@ -518,9 +504,8 @@ static void a_dead_reader_is_not_kept_by_anothers_renewals(void **state)
 }
 
 /* testMultiInstanceZombieReadLockPerformance, which Redisson has disabled */
-static void many_dead_readers_are_forgotten_at_once(void **state)
+ROOM_TEST(many_dead_readers_are_forgotten_at_once, w)
 {
-    struct world *w = *state;
     struct sides s = make(w);
     const int64_t lease_ms = conf_ms(300);
     int64_t since_us;
@@ -534,56 +519,4 @@ static void many_dead_readers_are_forgotten_at_once(void **state)
     assert_code(TAKE(s.write, .owner = OTHER, .wait_ms = 10000), 0);
     assert_took(test_elapsed_us(since_us), 0, lease_ms + LATE_MS);
     give(s.write, OTHER);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_writer_nests_and_may_read, room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(a_writer_waits_for_all_readers, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(a_read_under_a_write_ends_alone, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(others_read_when_the_writer_only_reads, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(waiting_readers_are_let_in_together, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(each_side_says_when_it_is_locked, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(force_works_on_the_side_that_is_held, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(names_with_braces_and_colons_work, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(each_side_counts_for_itself, room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(only_its_owner_unlocks_a_side, room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(both_sides_are_renewed_and_the_read_after_the_write,
-                                        room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(fifty_readers_outlive_their_lease, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(readers_and_writers_of_many_clients_exclude_each_other,
-                                        room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(a_killed_writers_lock_is_free_after_its_lease, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(a_short_lease_does_not_shorten_a_longer_readers,
-                                        room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(a_nested_read_lengthens_by_no_more_than_its_lease,
-                                        room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(anothers_read_does_not_lengthen_mine, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(readers_come_in_when_a_writers_lease_ends, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(a_nested_write_neither_shortens_nor_adds, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(a_lease_that_ended_lets_others_in_and_its_unlock_is_refused,
-                                        room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(a_dead_reader_is_not_kept_by_anothers_renewals, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(many_dead_readers_are_forgotten_at_once, room_set_up,
-                                        room_tear_down),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("redisson", tests, NULL, NULL);
 }

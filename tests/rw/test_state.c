@@ -23,9 +23,8 @@ static struct pair meet(struct world *w)
 }
 
 /* Traces 12 and 13. */
-static void readers_are_fields_and_each_level_is_a_key(void **state)
+ROOM_TEST(readers_are_fields_and_each_level_is_a_key, w)
 {
-    struct world *w = *state;
     struct pair p = meet(w);
     const char *a = room_owner(p.a, 1), *b = room_owner(p.b, 1);
     int fd = room_listen(w);
@@ -59,9 +58,8 @@ static void readers_are_fields_and_each_level_is_a_key(void **state)
 }
 
 /* Traces 15 and 16. */
-static void a_writer_may_read_and_go_on_reading(void **state)
+ROOM_TEST(a_writer_may_read_and_go_on_reading, w)
 {
-    struct world *w = *state;
     struct pair p = meet(w);
     const char *writer = room_owner(p.a, 1), *reader = room_owner(p.a, 2);
     int fd = room_listen(w);
@@ -89,9 +87,8 @@ static void a_writer_may_read_and_go_on_reading(void **state)
     (void)close(fd);
 }
 
-static void a_read_release_under_a_write_leaves_it_a_write(void **state)
+ROOM_TEST(a_read_release_under_a_write_leaves_it_a_write, w)
 {
-    struct world *w = *state;
     struct pair p = meet(w);
     int fd = room_listen(w);
 
@@ -107,9 +104,8 @@ static void a_read_release_under_a_write_leaves_it_a_write(void **state)
     (void)close(fd);
 }
 
-static void nested_leases_keep_the_longest_and_survive_a_partial_unlock(void **state)
+ROOM_TEST(nested_leases_keep_the_longest_and_survive_a_partial_unlock, w)
 {
-    struct world *w = *state;
     struct pair p = meet(w);
     const char *a = room_owner(p.a, 1);
 
@@ -137,9 +133,8 @@ static void nested_leases_keep_the_longest_and_survive_a_partial_unlock(void **s
 }
 
 /* Trace 22. */
-static void a_renewal_extends_every_level_of_its_own_and_nobody_elses(void **state)
+ROOM_TEST(a_renewal_extends_every_level_of_its_own_and_nobody_elses, w)
 {
-    struct world *w = *state;
     struct rlock_client *client = conf_client_renewing(w, 600);
     struct rlock *lock = conf_lock(w, client);
     const char *mine = room_owner(client, 1);
@@ -162,9 +157,8 @@ static void a_renewal_extends_every_level_of_its_own_and_nobody_elses(void **sta
     assert_code(rlock_unlock(lock), 0);
 }
 
-static void a_hundred_reads_are_renewed_together(void **state)
+ROOM_TEST(a_hundred_reads_are_renewed_together, w)
 {
-    struct world *w = *state;
     struct rlock_client *client = conf_client_renewing(w, conf_ms(3000));
     enum { N = 120 };
     struct rlock *locks[N];
@@ -191,9 +185,8 @@ static void a_hundred_reads_are_renewed_together(void **state)
 }
 
 /* By hand, or because the server's memory was short: the field alone is no hold. */
-static void a_reader_without_any_level_is_lost(void **state)
+ROOM_TEST(a_reader_without_any_level_is_lost, w)
 {
-    struct world *w = *state;
     struct rlock_client *client = conf_client_renewing(w, 300);
     struct rlock *lock = conf_lock(w, client);
 
@@ -207,9 +200,8 @@ static void a_reader_without_any_level_is_lost(void **state)
     assert_hash(w, "%s", "");
 }
 
-static void a_taken_lock_is_lost_to_its_readers(void **state)
+ROOM_TEST(a_taken_lock_is_lost_to_its_readers, w)
 {
-    struct world *w = *state;
     struct rlock_client *client = conf_client_renewing(w, 300);
     struct rlock *lock = conf_lock(w, client);
 
@@ -224,9 +216,8 @@ static void a_taken_lock_is_lost_to_its_readers(void **state)
                          room_owner(client, 1)));
 }
 
-static void a_name_with_braces_is_its_own_tag(void **state)
+ROOM_TEST(a_name_with_braces_is_its_own_tag, w)
 {
-    struct world *w = *state;
     struct rlock_client *client = conf_client(w);
     struct rlock *lock = conf_lock_named(w, client, "a:{b}:c");
     char key[128];
@@ -240,9 +231,8 @@ static void a_name_with_braces_is_its_own_tag(void **state)
 
 /* ---- A server that refuses ---- */
 
-static void a_full_server_lets_go_nests_and_renews(void **state)
+ROOM_TEST(a_full_server_lets_go_nests_and_renews, w)
 {
-    struct world *w = *state;
     struct rlock_client *client = conf_client_renewing(w, conf_ms(300));
     struct rlock *read = conf_lock(w, client), *write = conf_lock_named(w, client, "other");
     struct rlock *other = NULL;
@@ -272,9 +262,8 @@ static void forbid(struct world *w, const char *rule)
 }
 
 /* A lock without an end would be worse than none. */
-static void where_leases_are_forbidden_nothing_is_left(void **state)
+ROOM_TEST(where_leases_are_forbidden_nothing_is_left, w)
 {
-    struct world *w = *state;
     struct pair p = meet(w);
 
     forbid(w, "-pexpire");
@@ -290,9 +279,8 @@ static void where_leases_are_forbidden_nothing_is_left(void **state)
     forbid(w, "+set");
 }
 
-static void a_release_that_may_not_be_announced_is_a_release(void **state)
+ROOM_TEST(a_release_that_may_not_be_announced_is_a_release, w)
 {
-    struct world *w = *state;
     struct pair p = meet(w);
 
     forbid(w, "resetchannels");
@@ -304,39 +292,4 @@ static void a_release_that_may_not_be_announced_is_a_release(void **state)
     assert_code(rlock_unlock(p.read_a), 0);
     assert_int_equal(conf_keys(w), 0);
     forbid(w, "allchannels");
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(readers_are_fields_and_each_level_is_a_key, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(a_writer_may_read_and_go_on_reading, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(a_read_release_under_a_write_leaves_it_a_write, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(nested_leases_keep_the_longest_and_survive_a_partial_unlock,
-                                        room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(a_renewal_extends_every_level_of_its_own_and_nobody_elses,
-                                        room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(a_hundred_reads_are_renewed_together, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(a_reader_without_any_level_is_lost, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(a_taken_lock_is_lost_to_its_readers, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(a_name_with_braces_is_its_own_tag, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(a_full_server_lets_go_nests_and_renews, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(where_leases_are_forbidden_nothing_is_left, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(a_release_that_may_not_be_announced_is_a_release,
-                                        room_set_up, room_tear_down),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("state", tests, NULL, NULL);
 }

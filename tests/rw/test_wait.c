@@ -20,9 +20,8 @@ static struct rlock *writer_with(struct world *w, struct rlock_client *client, c
 
 /* ---- No upgrade, but a downgrade ---- */
 
-static void an_upgrade_is_refused_before_anything_is_sent(void **state)
+ROOM_TEST(an_upgrade_is_refused_before_anything_is_sent, w)
 {
-    struct world *w = *state;
     struct rlock_client *client = conf_client(w);
     struct rlock *read = conf_lock(w, client), *write = conf_rival(w, client);
 
@@ -41,9 +40,8 @@ static void an_upgrade_is_refused_before_anything_is_sent(void **state)
 }
 
 /* The other process's readers, and this one's. */
-static void a_downgrade_lets_waiting_readers_in(void **state)
+ROOM_TEST(a_downgrade_lets_waiting_readers_in, w)
 {
-    struct world *w = *state;
     struct rlock_client *a = conf_client(w), *b = conf_client(w);
     struct rlock *read = conf_lock(w, a), *write = conf_rival(w, a), *other = conf_lock(w, b);
     struct actor *here = conf_actor(w), *there = conf_actor(w);
@@ -65,9 +63,8 @@ static void a_downgrade_lets_waiting_readers_in(void **state)
     assert_code(rlock_unlock(read), 0);
 }
 
-static void a_writer_waits_for_the_last_of_its_own_process_too(void **state)
+ROOM_TEST(a_writer_waits_for_the_last_of_its_own_process_too, w)
 {
-    struct world *w = *state;
     struct rlock_client *client = conf_client(w);
     struct rlock *read = conf_lock(w, client), *write = conf_rival(w, client);
     struct actor *waiter = conf_actor(w);
@@ -93,9 +90,8 @@ static void a_writer_waits_for_the_last_of_its_own_process_too(void **state)
 }
 
 /* Without messages too: who releases wakes those of its own process. */
-static void waiters_of_the_process_need_no_message(void **state)
+ROOM_TEST(waiters_of_the_process_need_no_message, w)
 {
-    struct world *w = *state;
     struct rlock_client *client;
     struct rlock *read, *write;
     struct actor *reader = conf_actor(w), *writer = conf_actor(w);
@@ -122,10 +118,9 @@ static void waiters_of_the_process_need_no_message(void **state)
 }
 
 /* A writer in line, and readers in none, on one name. */
-static void a_line_of_writers_does_not_hold_up_readers(void **state)
+ROOM_TEST(a_line_of_writers_does_not_hold_up_readers, w)
 {
     enum { N = 4 };
-    struct world *w = *state;
     struct rlock_client *client = conf_client(w);
     struct rlock *read = conf_lock(w, client), *write = conf_rival(w, client);
     struct actor *writers[N], *readers[N];
@@ -200,9 +195,8 @@ static void end_visits(struct actor *visitors[VISITORS])
     }
 }
 
-static void a_killed_reader_is_forgotten_when_the_others_leave(void **state)
+ROOM_TEST(a_killed_reader_is_forgotten_when_the_others_leave, w)
 {
-    struct world *w = *state;
     struct test_child *child = test_child_spawn(read_until_killed, w);
     struct rlock_client *client = conf_client(w);
     struct rlock *read = conf_lock(w, client), *write = conf_rival(w, conf_client(w));
@@ -221,9 +215,8 @@ static void a_killed_reader_is_forgotten_when_the_others_leave(void **state)
     assert_took(actor_ended_us(writer) - stopped_us, 0, LATE_MS);
 }
 
-static void a_killed_reader_delays_a_preferred_writer_by_its_lease(void **state)
+ROOM_TEST(a_killed_reader_delays_a_preferred_writer_by_its_lease, w)
 {
-    struct world *w = *state;
     const struct rlock_opts opts = RLOCK_OPTS(.prefer_writers = true);
     struct test_child *child = test_child_spawn(read_until_killed, w);
     struct rlock *read = conf_lock_with(w, conf_client(w), NAME, &opts);
@@ -241,9 +234,8 @@ static void a_killed_reader_delays_a_preferred_writer_by_its_lease(void **state)
 }
 
 /* 60 of them, dropped as they are found; and none that lives. */
-static void a_writer_drops_the_dead_and_spares_the_living(void **state)
+ROOM_TEST(a_writer_drops_the_dead_and_spares_the_living, w)
 {
-    struct world *w = *state;
     struct rlock_client *client = conf_client(w);
     struct rlock *read = conf_lock(w, client), *write = conf_rival(w, conf_client(w));
 
@@ -267,9 +259,8 @@ static void a_writer_drops_the_dead_and_spares_the_living(void **state)
 }
 
 /* One attempt is enough, however many died. */
-static void a_try_is_not_refused_for_the_dead(void **state)
+ROOM_TEST(a_try_is_not_refused_for_the_dead, w)
 {
-    struct world *w = *state;
     struct rlock *write = conf_rival(w, conf_client(w));
 
     free(test_server_cmd(conf_server(w), "HSET " NAME " mode read"));
@@ -282,9 +273,8 @@ static void a_try_is_not_refused_for_the_dead(void **state)
 }
 
 /* The longest lease goes, and with it what a waiting writer was told. */
-static void a_writer_learns_that_the_rest_ends_sooner(void **state)
+ROOM_TEST(a_writer_learns_that_the_rest_ends_sooner, w)
 {
-    struct world *w = *state;
     struct rlock_client *client = conf_client(w);
     struct rlock *read = conf_lock(w, client), *write = conf_rival(w, conf_client(w));
     struct actor *writer = conf_actor(w);
@@ -302,9 +292,8 @@ static void a_writer_learns_that_the_rest_ends_sooner(void **state)
 
 /* ---- Writers first ---- */
 
-static void preferred_writers_go_before_new_readers(void **state)
+ROOM_TEST(preferred_writers_go_before_new_readers, w)
 {
-    struct world *w = *state;
     const struct rlock_opts opts = RLOCK_OPTS(.prefer_writers = true);
     struct rlock_client *a = conf_client(w), *b = conf_client(w);
     struct rlock *read = conf_lock_with(w, a, NAME, &opts), *plain = conf_lock(w, a);
@@ -335,9 +324,8 @@ static void preferred_writers_go_before_new_readers(void **state)
     assert_null(rlock_free(write));
 }
 
-static void what_a_writer_asked_for_ends_with_it(void **state)
+ROOM_TEST(what_a_writer_asked_for_ends_with_it, w)
 {
-    struct world *w = *state;
     const struct rlock_opts opts = RLOCK_OPTS(.prefer_writers = true);
     struct rlock_client *client = conf_client(w);
     struct rlock *read = conf_lock_with(w, client, NAME, &opts);
@@ -359,9 +347,8 @@ static void what_a_writer_asked_for_ends_with_it(void **state)
     assert_null(rlock_free(write));
 }
 
-static void a_long_wait_keeps_asking(void **state)
+ROOM_TEST(a_long_wait_keeps_asking, w)
 {
-    struct world *w = *state;
     const struct rlock_opts opts = RLOCK_OPTS(.prefer_writers = true);
     struct rlock *read = conf_lock_with(w, conf_client(w), NAME, &opts);
     struct rlock *write = writer_with(w, conf_client(w), NAME, &opts);
@@ -374,40 +361,4 @@ static void a_long_wait_keeps_asking(void **state)
     assert_code(rlock_unlock(read), 0);
     assert_code(actor_end(writer), 0);
     assert_null(rlock_free(write));
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(an_upgrade_is_refused_before_anything_is_sent, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(a_downgrade_lets_waiting_readers_in, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(a_writer_waits_for_the_last_of_its_own_process_too,
-                                        room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(waiters_of_the_process_need_no_message, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(a_line_of_writers_does_not_hold_up_readers, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(a_killed_reader_is_forgotten_when_the_others_leave,
-                                        room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(a_killed_reader_delays_a_preferred_writer_by_its_lease,
-                                        room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(a_writer_drops_the_dead_and_spares_the_living, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(a_try_is_not_refused_for_the_dead, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(a_writer_learns_that_the_rest_ends_sooner, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(preferred_writers_go_before_new_readers, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(what_a_writer_asked_for_ends_with_it, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(a_long_wait_keeps_asking, room_set_up, room_tear_down),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("wait", tests, NULL, NULL);
 }

@@ -3,16 +3,10 @@
 #include "raw.h"
 #include "run.h"
 #include "server.h"
+#include "support/test.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static struct test_server *server;
 static struct proxy *proxy;
@@ -36,6 +30,8 @@ static int stop_both(void **state)
     return 0;
 }
 
+#define PROXY_TEST(name) TEST_BETWEEN(start_both, stop_both, name)
+
 static void need_server(void)
 {
     if (server == NULL) {
@@ -44,9 +40,8 @@ static void need_server(void)
     }
 }
 
-static void frames_pass_and_are_counted(void **state)
+PROXY_TEST(frames_pass_and_are_counted)
 {
-    (void)state;
     need_server();
     struct proxy *on_socket = proxy_start_unix(test_server_unix_url(server));
     const int fd = raw_dial(proxy_url(on_socket));
@@ -67,9 +62,8 @@ static void frames_pass_and_are_counted(void **state)
     proxy_stop(on_socket);
 }
 
-static void a_stopped_proxy_leaves_nothing_open(void **state)
+PROXY_TEST(a_stopped_proxy_leaves_nothing_open)
 {
-    (void)state;
     need_server();
     const size_t fds = test_fds_open();
     const size_t threads = test_threads_running();
@@ -86,9 +80,8 @@ static void a_stopped_proxy_leaves_nothing_open(void **state)
     assert_null(proxy_stop(NULL));
 }
 
-static void a_delay_takes_its_time_in_each_direction(void **state)
+PROXY_TEST(a_delay_takes_its_time_in_each_direction)
 {
-    (void)state;
     need_server();
     const int fd = raw_dial(proxy_url(proxy));
     const int64_t before_us = test_now_us();
@@ -104,9 +97,8 @@ static void a_delay_takes_its_time_in_each_direction(void **state)
     close(fd);
 }
 
-static void jitter_keeps_the_order(void **state)
+PROXY_TEST(jitter_keeps_the_order)
 {
-    (void)state;
     need_server();
     char expected[1024] = "";
     const int fd = raw_dial(proxy_url(proxy));
@@ -123,9 +115,8 @@ static void jitter_keeps_the_order(void **state)
     close(fd);
 }
 
-static void chopped_replies_are_whole_in_the_end(void **state)
+PROXY_TEST(chopped_replies_are_whole_in_the_end)
 {
-    (void)state;
     need_server();
     const int fd = raw_dial(proxy_url(proxy));
 
@@ -135,9 +126,8 @@ static void chopped_replies_are_whole_in_the_end(void **state)
     close(fd);
 }
 
-static void one_class_of_connections_is_cut(void **state)
+PROXY_TEST(one_class_of_connections_is_cut)
 {
-    (void)state;
     need_server();
     const int commands = raw_dial(proxy_url(proxy));
     const int subscriber = raw_dial(proxy_url(proxy));
@@ -159,9 +149,8 @@ static void one_class_of_connections_is_cut(void **state)
 }
 
 /* As every child has it between fork and exec. */
-static void a_socket_that_a_child_holds_too_is_forgotten_when_it_is_cut(void **state)
+PROXY_TEST(a_socket_that_a_child_holds_too_is_forgotten_when_it_is_cut)
 {
-    (void)state;
     need_server();
     const int fd = raw_dial(proxy_url(proxy));
 
@@ -189,9 +178,8 @@ static void a_socket_that_a_child_holds_too_is_forgotten_when_it_is_cut(void **s
     close(fd);
 }
 
-static void silence_keeps_what_is_sent(void **state)
+PROXY_TEST(silence_keeps_what_is_sent)
 {
-    (void)state;
     need_server();
     proxy_go_silent(proxy, PROXY_ANY, true);
     const int fd = raw_dial(proxy_url(proxy));
@@ -205,9 +193,8 @@ static void silence_keeps_what_is_sent(void **state)
     close(fd);
 }
 
-static void a_black_hole_is_for_ever(void **state)
+PROXY_TEST(a_black_hole_is_for_ever)
 {
-    (void)state;
     need_server();
     const int fd = raw_dial(proxy_url(proxy));
 
@@ -227,9 +214,8 @@ static void a_black_hole_is_for_ever(void **state)
     assert_true(TEST_EVENTUALLY(test_server_clients(server) == 1, 5000));
 }
 
-static void a_refusing_proxy_listens_again_at_its_address(void **state)
+PROXY_TEST(a_refusing_proxy_listens_again_at_its_address)
 {
-    (void)state;
     need_server();
     proxy_refuse(proxy, true);
     assert_int_equal(raw_dial(proxy_url(proxy)), -1);
@@ -244,9 +230,8 @@ static void a_refusing_proxy_listens_again_at_its_address(void **state)
     close(fd);
 }
 
-static void a_killed_server_closes_and_a_frozen_one_is_silent(void **state)
+PROXY_TEST(a_killed_server_closes_and_a_frozen_one_is_silent)
 {
-    (void)state;
     need_server();
     const int fd = raw_dial(proxy_url(proxy));
 
@@ -266,9 +251,8 @@ static void a_killed_server_closes_and_a_frozen_one_is_silent(void **state)
     close(fd);
 }
 
-static void what_is_not_the_protocol_passes(void **state)
+PROXY_TEST(what_is_not_the_protocol_passes)
 {
-    (void)state;
     need_server();
     const int fd = raw_dial(proxy_url(proxy));
 
@@ -294,9 +278,8 @@ static int ping_by_tls(const struct proxy *through)
     return status;
 }
 
-static void a_tls_handshake_passes_or_is_cut(void **state)
+PROXY_TEST(a_tls_handshake_passes_or_is_cut)
 {
-    (void)state;
     need_server();
     struct test_server *secret =
         test_server_start(&(struct test_server_opts){.transport = TEST_TLS});
@@ -310,33 +293,4 @@ static void a_tls_handshake_passes_or_is_cut(void **state)
     assert_int_equal(ping_by_tls(other), 0);
     proxy_stop(other);
     test_server_stop(secret);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(frames_pass_and_are_counted, start_both, stop_both),
-        cmocka_unit_test_setup_teardown(a_stopped_proxy_leaves_nothing_open, start_both, stop_both),
-        cmocka_unit_test_setup_teardown(a_delay_takes_its_time_in_each_direction, start_both,
-                                        stop_both),
-        cmocka_unit_test_setup_teardown(jitter_keeps_the_order, start_both, stop_both),
-        cmocka_unit_test_setup_teardown(chopped_replies_are_whole_in_the_end, start_both,
-                                        stop_both),
-        cmocka_unit_test_setup_teardown(one_class_of_connections_is_cut, start_both, stop_both),
-        cmocka_unit_test_setup_teardown(a_socket_that_a_child_holds_too_is_forgotten_when_it_is_cut,
-                                        start_both, stop_both),
-        cmocka_unit_test_setup_teardown(silence_keeps_what_is_sent, start_both, stop_both),
-        cmocka_unit_test_setup_teardown(a_black_hole_is_for_ever, start_both, stop_both),
-        cmocka_unit_test_setup_teardown(a_refusing_proxy_listens_again_at_its_address, start_both,
-                                        stop_both),
-        cmocka_unit_test_setup_teardown(a_killed_server_closes_and_a_frozen_one_is_silent,
-                                        start_both, stop_both),
-        cmocka_unit_test_setup_teardown(what_is_not_the_protocol_passes, start_both, stop_both),
-        cmocka_unit_test_setup_teardown(a_tls_handshake_passes_or_is_cut, start_both, stop_both),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

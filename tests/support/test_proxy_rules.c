@@ -3,15 +3,9 @@
 #include "raw.h"
 #include "run.h"
 #include "server.h"
+#include "support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static struct test_server *server;
 static struct proxy *proxy;
@@ -35,6 +29,8 @@ static int stop_both(void **state)
     return 0;
 }
 
+#define PROXY_TEST(name) TEST_BETWEEN(start_both, stop_both, name)
+
 static void need_server(void)
 {
     if (server == NULL) {
@@ -43,9 +39,8 @@ static void need_server(void)
     }
 }
 
-static void a_cut_request_never_arrives(void **state)
+PROXY_TEST(a_cut_request_never_arrives)
 {
-    (void)state;
     need_server();
     const int fd = raw_dial(proxy_url(proxy));
     const int rule = proxy_add(
@@ -60,9 +55,8 @@ static void a_cut_request_never_arrives(void **state)
     close(fd);
 }
 
-static void a_cut_reply_belongs_to_an_executed_request(void **state)
+PROXY_TEST(a_cut_reply_belongs_to_an_executed_request)
 {
-    (void)state;
     need_server();
     const int fd = raw_dial(proxy_url(proxy));
 
@@ -76,11 +70,10 @@ static void a_cut_reply_belongs_to_an_executed_request(void **state)
     close(fd);
 }
 
-static void a_reply_is_cut_after_any_byte(void **state)
+PROXY_TEST(a_reply_is_cut_after_any_byte)
 {
     static const char reply[] = "$3\r\nabc\r\n";
 
-    (void)state;
     need_server();
     for (size_t at = 0; at < sizeof(reply); at++) {
         char part[sizeof(reply)] = "";
@@ -95,9 +88,8 @@ static void a_reply_is_cut_after_any_byte(void **state)
     }
 }
 
-static void a_repeated_request_is_answered_once(void **state)
+PROXY_TEST(a_repeated_request_is_answered_once)
 {
-    (void)state;
     need_server();
     const int fd = raw_dial(proxy_url(proxy));
 
@@ -108,11 +100,10 @@ static void a_repeated_request_is_answered_once(void **state)
     close(fd);
 }
 
-static void a_share_of_messages_is_lost(void **state)
+PROXY_TEST(a_share_of_messages_is_lost)
 {
     static const char message[] = "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\n1\r\n";
 
-    (void)state;
     need_server();
     const int fd = raw_dial(proxy_url(proxy));
     raw_say(fd, "SUBSCRIBE c\r\n");
@@ -133,9 +124,8 @@ static void a_share_of_messages_is_lost(void **state)
     close(fd);
 }
 
-static void a_held_request_comes_after_its_client_has_left(void **state)
+PROXY_TEST(a_held_request_comes_after_its_client_has_left)
 {
-    (void)state;
     need_server();
     const int fd = raw_dial(proxy_url(proxy));
 
@@ -154,9 +144,8 @@ static void a_held_request_comes_after_its_client_has_left(void **state)
     close(other);
 }
 
-static void a_stranded_client_sees_a_reset_and_its_request_arrives(void **state)
+PROXY_TEST(a_stranded_client_sees_a_reset_and_its_request_arrives)
 {
-    (void)state;
     need_server();
     const int fd = raw_dial(proxy_url(proxy));
 
@@ -171,9 +160,8 @@ static void a_stranded_client_sees_a_reset_and_its_request_arrives(void **state)
     close(fd);
 }
 
-static void a_held_request_of_a_killed_connection_never_arrives(void **state)
+PROXY_TEST(a_held_request_of_a_killed_connection_never_arrives)
 {
-    (void)state;
     need_server();
     const int fd = raw_dial(proxy_url(proxy));
 
@@ -190,9 +178,8 @@ static void a_held_request_of_a_killed_connection_never_arrives(void **state)
     close(fd);
 }
 
-static void a_reply_is_replaced_dropped_or_late(void **state)
+PROXY_TEST(a_reply_is_replaced_dropped_or_late)
 {
-    (void)state;
     need_server();
     const int fd = raw_dial(proxy_url(proxy));
 
@@ -210,9 +197,8 @@ static void a_reply_is_replaced_dropped_or_late(void **state)
     close(fd);
 }
 
-static void a_reply_comes_once_more(void **state)
+PROXY_TEST(a_reply_comes_once_more)
 {
-    (void)state;
     need_server();
     const int fd = raw_dial(proxy_url(proxy));
 
@@ -224,9 +210,8 @@ static void a_reply_comes_once_more(void **state)
     close(fd);
 }
 
-static void rules_count_what_they_match(void **state)
+PROXY_TEST(rules_count_what_they_match)
 {
-    (void)state;
     need_server();
     const int fd = raw_dial(proxy_url(proxy));
     const int incr = proxy_add(proxy, &(struct proxy_rule){.command = "INCR", .contains = "key"});
@@ -241,30 +226,4 @@ static void rules_count_what_they_match(void **state)
     assert_true(raw_hears(fd, "+PONG\r\n"));
     assert_int_equal(proxy_fired(proxy, incr), 2);
     close(fd);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_cut_request_never_arrives, start_both, stop_both),
-        cmocka_unit_test_setup_teardown(a_cut_reply_belongs_to_an_executed_request, start_both,
-                                        stop_both),
-        cmocka_unit_test_setup_teardown(a_reply_is_cut_after_any_byte, start_both, stop_both),
-        cmocka_unit_test_setup_teardown(a_repeated_request_is_answered_once, start_both, stop_both),
-        cmocka_unit_test_setup_teardown(a_share_of_messages_is_lost, start_both, stop_both),
-        cmocka_unit_test_setup_teardown(a_held_request_comes_after_its_client_has_left, start_both,
-                                        stop_both),
-        cmocka_unit_test_setup_teardown(a_stranded_client_sees_a_reset_and_its_request_arrives,
-                                        start_both, stop_both),
-        cmocka_unit_test_setup_teardown(a_held_request_of_a_killed_connection_never_arrives,
-                                        start_both, stop_both),
-        cmocka_unit_test_setup_teardown(a_reply_is_replaced_dropped_or_late, start_both, stop_both),
-        cmocka_unit_test_setup_teardown(a_reply_comes_once_more, start_both, stop_both),
-        cmocka_unit_test_setup_teardown(rules_count_what_they_match, start_both, stop_both),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
