@@ -3,12 +3,10 @@
  * it saw. And how soon a waiter has it. */
 #include <unistd.h>
 
-#include "composite/fleet.h"
 #include "support/raw.h"
 #include "support/stall.h"
-#include "support/test.h"
+#include "support/waiter.h"
 
-#define OFF (-1)
 #define ONE_WAY_US 2000
 #define SLOW_WAY_US 25000
 #define MEMBER_TIMEOUT_MS 1000
@@ -25,13 +23,13 @@ struct cost {
 
 /* The round trip of a bare command to as many servers as make the quorum, at once, through the
  * first proxies, whose delay is the quorum's: what no RedLock can go below on this machine. */
-static int64_t round_trip_us(const struct fleet *fleet)
+static int64_t round_trip_us(const struct fixture *f)
 {
     int64_t took_us[ROUNDS];
     int fds[QUORUM];
 
     for (size_t k = 0; k < QUORUM; k++) {
-        fds[k] = raw_dial(proxy_url(fleet->proxies[k]));
+        fds[k] = raw_dial(proxy_url(f->proxies[k]));
         TEST_CHECK(fds[k] >= 0);
     }
     for (size_t i = 0; i < ROUNDS; i++) {
@@ -51,16 +49,16 @@ static int64_t round_trip_us(const struct fleet *fleet)
     return test_percentile(took_us, ROUNDS, QUICK);
 }
 
-static struct cost measure(const struct crew *crew)
+static struct cost measure(const struct user *user)
 {
     int64_t acquire_us[ROUNDS], both_us[ROUNDS];
 
     for (size_t i = 0; i < ROUNDS; i++) {
         int64_t began_us = test_now_us();
 
-        assert_code(rlock_lock_with(crew->lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+        assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
         acquire_us[i] = test_elapsed_us(began_us);
-        assert_code(rlock_unlock(crew->lock), 0);
+        assert_code(rlock_unlock(user->lock), 0);
         both_us[i] = test_elapsed_us(began_us);
     }
     return (struct cost){test_percentile(acquire_us, ROUNDS, QUICK),
@@ -68,40 +66,44 @@ static struct cost measure(const struct crew *crew)
                          test_percentile(acquire_us, ROUNDS, 99)};
 }
 
-static void open_delayed(struct fleet *fleet, struct crew *crew)
+/* Five servers behind proxies that delay, and a user that is connected to all. */
+struct delayed {
+    struct fixture f;
+    struct user *user;
+};
+
+static void open_delayed(struct delayed *d)
 {
-    fleet_open(fleet, &(struct fleet_opts){.n = 5, .proxied = true});
+    fixture_open(&d->f, &(struct fixture_opts){.servers = 5, .proxy = PROXY_ON_UNIX});
     for (size_t i = 0; i < 5; i++) {
-        proxy_delay_us(fleet->proxies[i], ONE_WAY_US);
+        proxy_delay_us(d->f.proxies[i], ONE_WAY_US);
     }
-    crew_open(crew, fleet, RLOCK_CLIENT_OPTS(.op_timeout_ms = MEMBER_TIMEOUT_MS), OFF);
-    assert_code(rlock_lock_with(crew->lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
-    assert_code(rlock_unlock(crew->lock), 0);
-    for (size_t i = 0; i < 5; i++) { /* all are connected */
-        assert_code(rlock_lock_with(crew->members[i], RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
-        assert_code(rlock_unlock(crew->members[i]), 0);
-    }
+    d->user = user_open(&d->f, RLOCK_CLIENT_OPTS(.op_timeout_ms = MEMBER_TIMEOUT_MS));
+    user_take_everywhere(d->user);
+    assert_code(rlock_unlock(d->user->lock), 0);
 }
 
-static void close_delayed(struct fleet *fleet, struct crew *crew)
+static void close_delayed(struct delayed *d)
 {
     for (size_t i = 0; i < 5; i++) {
-        proxy_delay_us(fleet->proxies[i], 0);
+        proxy_delay_us(d->f.proxies[i], 0);
     }
-    assert_true(TEST_EVENTUALLY(fleet_holding(fleet, "a") == 0, 5000));
-    crew_close(crew);
-    fleet_close(fleet);
+    assert_true(TEST_EVENTUALLY(fixture_holding(&d->f, "a") == 0, 5000));
+    fixture_close(&d->f);
 }
+
+#define DELAYED_TEST(name, d)                                                                      \
+    TEST_AROUND(name, struct delayed, d, open_delayed(d), close_delayed(d))
 
 /*
  * Whether a measurement meets the bounds: what is promised, 1.05 and 2.1 of a round trip on a quiet
  * machine, and some more for one that is not. A message too many costs a whole one. One
  * measurement of several has to be good.
  */
-static bool is_cheap(const char *what, const struct crew *crew, double acquire, double both)
+static bool is_cheap(const char *what, const struct user *user, double acquire, double both)
 {
-    const int64_t trip_us = round_trip_us(crew->fleet);
-    const struct cost cost = measure(crew);
+    const int64_t trip_us = round_trip_us(user->f);
+    const struct cost cost = measure(user);
 
     print_message(
         "%s: round trip %lld us; acquire p10 %.3f of it, p50 %.3f, p99 %.2f; and release p10 "
@@ -114,95 +116,60 @@ static bool is_cheap(const char *what, const struct crew *crew, double acquire, 
            (double)cost.both_us <= both * test_slack() * (double)trip_us;
 }
 
-static void check(const char *what, const struct crew *crew, double acquire, double both)
+static void check(const char *what, const struct user *user, double acquire, double both)
 {
     int n = 1;
     const int64_t began_us = test_now_us();
 
-    while (!is_cheap(what, crew, acquire, both)) {
+    while (!is_cheap(what, user, acquire, both)) {
         assert_true(++n <= MEASUREMENTS || test_missed(began_us, test_elapsed_us(began_us) / 10));
     }
 }
 
-TEST(acquiring_costs_the_quorums_round_trip)
+DELAYED_TEST(acquiring_costs_the_quorums_round_trip, d)
 {
-    struct fleet fleet;
-    struct crew crew;
-
-    open_delayed(&fleet, &crew);
-    check("equal servers", &crew, 1.1, 2.2);
-    proxy_delay_us(fleet.proxies[4], SLOW_WAY_US);
-    check("one slow server", &crew, 1.1, 2.2);
-    close_delayed(&fleet, &crew);
+    check("equal servers", d->user, 1.1, 2.2);
+    proxy_delay_us(d->f.proxies[4], SLOW_WAY_US);
+    check("one slow server", d->user, 1.1, 2.2);
 }
 
-TEST(one_frozen_and_one_dead_cost_little_more)
+DELAYED_TEST(one_frozen_and_one_dead_cost_little_more, d)
 {
-    struct fleet fleet;
-    struct crew crew;
-
-    open_delayed(&fleet, &crew);
-    test_server_freeze(fleet.servers[3]);
-    test_server_kill(fleet.servers[4]);
-    check("one frozen, one dead", &crew, 1.5, 3.0);
-    test_server_thaw(fleet.servers[3]);
-    test_server_restart(fleet.servers[4], false);
-    close_delayed(&fleet, &crew);
+    test_server_freeze(d->f.servers[3]);
+    test_server_kill(d->f.servers[4]);
+    check("one frozen, one dead", d->user, 1.5, 3.0);
+    test_server_thaw(d->f.servers[3]);
+    test_server_restart(d->f.servers[4], false);
 }
 
-struct waiter {
-    pthread_t thread;
-    const struct crew *crew;
-    atomic_int_least64_t granted_us;
-};
-
-static void *waiter_main(void *arg)
-{
-    struct waiter *waiter = arg;
-
-    TEST_CHECK(rlock_lock(waiter->crew->lock) == 0);
-    atomic_store(&waiter->granted_us, test_now_us());
-    TEST_CHECK(rlock_unlock(waiter->crew->lock) == 0);
-    return NULL;
-}
-
-static bool is_heard(const struct fleet *fleet)
+static bool is_heard(const struct fixture *f)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < fleet->n; i++) {
-        n += test_server_says(fleet->servers[i], "redisson_lock__channel:{a}", "PUBSUB CHANNELS");
+    for (size_t i = 0; i < f->n; i++) {
+        n += test_server_says(f->servers[i], "redisson_lock__channel:{a}", "PUBSUB CHANNELS");
     }
-    return n >= fleet->n / 2 + 1;
+    return n >= f->n / 2 + 1;
 }
 
 /* Its pauses between two rounds are of 80 ms on average, once it waits. */
-TEST(a_waiter_hears_that_it_is_free)
+FIXTURE_WITH_TEST(a_waiter_hears_that_it_is_free, f, .servers = 3)
 {
+    struct user *one = user_open(f, USUAL), *two = user_open(f, USUAL);
     enum { TRIES = 8, LIMIT_US = 15000 };
-    struct fleet fleet;
-    struct crew one, two;
     int64_t began_us = test_now_us(), sum_us = 0;
 
-    fleet_open(&fleet, &(struct fleet_opts){.n = 3});
-    crew_open(&one, &fleet, (struct rlock_client_opts){.size = sizeof(struct rlock_client_opts)},
-              OFF);
-    crew_open(&two, &fleet, (struct rlock_client_opts){.size = sizeof(struct rlock_client_opts)},
-              OFF);
     for (int i = 0; i < TRIES; i++) {
-        struct waiter waiter = {.crew = &two};
+        struct waiter waiter;
         int64_t now_us;
 
-        assert_code(rlock_lock_with(one.lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
-        TEST_CHECK(pthread_create(&waiter.thread, NULL, waiter_main, &waiter) == 0);
-        assert_true(TEST_EVENTUALLY(is_heard(&fleet), 5000));
+        assert_code(rlock_lock_with(one->lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+        waiter_start(&waiter, two, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER));
+        assert_true(TEST_EVENTUALLY(is_heard(f), 5000));
         now_us = test_now_us();
-        assert_code(rlock_unlock(one.lock), 0);
-        TEST_CHECK(pthread_join(waiter.thread, NULL) == 0);
-        sum_us += atomic_load(&waiter.granted_us) - now_us;
+        assert_code(rlock_unlock(one->lock), 0);
+        waiter_passed(&waiter);
+        sum_us += waiter.answered_us - now_us;
     }
     assert_true(test_in_time(began_us, sum_us, (int64_t)TRIES * LIMIT_US * test_slack()));
-    crew_close(&one);
-    crew_close(&two);
-    fleet_close(&fleet);
 }

@@ -12,19 +12,19 @@ struct trio {
     struct actor *waiters[2];
 };
 
-static void meet_with(struct world *w, struct trio *trio, const struct rlock_opts *opts)
+static void meet_with(struct fixture *f, struct trio *trio, const struct rlock_opts *opts)
 {
     for (size_t i = 0; i < 3; i++) {
-        trio->clients[i] = conf_client(w);
-        trio->locks[i] = conf_lock_with(w, trio->clients[i], NAME, opts);
+        trio->clients[i] = client_open(f);
+        trio->locks[i] = lock_with(f, trio->clients[i], NAME, opts);
     }
-    trio->waiters[0] = conf_actor(w);
-    trio->waiters[1] = conf_actor(w);
+    trio->waiters[0] = actor_open(f);
+    trio->waiters[1] = actor_open(f);
 }
 
-static void meet(struct world *w, struct trio *trio)
+static void meet(struct fixture *f, struct trio *trio)
 {
-    meet_with(w, trio, NULL);
+    meet_with(f, trio, NULL);
 }
 
 /* The i-th waiter was granted the lock, and gives it up. */
@@ -37,15 +37,15 @@ static void end_turn(struct trio *trio, size_t i)
 static const struct rlock_take for_ever = {.size = sizeof(for_ever), .wait_ms = RLOCK_FOREVER};
 
 /* S2; trace 7: a peer says "released" here. */
-HALL_TEST(unlocking_what_is_not_held_is_no_success, w)
+HALL_TEST(unlocking_what_is_not_held_is_no_success, f)
 {
     struct trio trio;
 
-    meet(w, &trio);
+    meet(f, &trio);
     assert_code(rlock_unlock(trio.locks[0]), RLOCK_ENOTOWNER);
     assert_code(TAKE(trio.locks[0], .lease_ms = 50), 0);
-    expect_loss(w, RLOCK_LOST_EXPIRED);
-    assert_true(TEST_EVENTUALLY(!conf_has_key(w, NAME), 2000));
+    expect_loss(f, RLOCK_LOST_EXPIRED);
+    assert_true(TEST_EVENTUALLY(!fixture_has_key(f, NAME), 2000));
     assert_code(rlock_unlock(trio.locks[0]), RLOCK_ELOST);
     assert_code(rlock_lock(trio.locks[1]), 0);
     assert_code(rlock_unlock(trio.locks[0]), RLOCK_ENOTOWNER);
@@ -53,18 +53,18 @@ HALL_TEST(unlocking_what_is_not_held_is_no_success, w)
     assert_code(rlock_unlock(trio.locks[1]), 0);
 }
 
-HALL_TEST(levels_are_counted_and_never_shorten_the_lease, w)
+HALL_TEST(levels_are_counted_and_never_shorten_the_lease, f)
 {
     struct trio trio;
 
-    meet(w, &trio);
+    meet(f, &trio);
     assert_code(TAKE(trio.locks[0], .lease_ms = 20000), 0);
     assert_code(TAKE(trio.locks[0], .lease_ms = 1000), 0);
-    assert_true(conf_ttl(trio.locks[0]) > 18000);
+    assert_true(ttl_of(trio.locks[0]) > 18000);
     assert_int_equal(rlock_hold_count(trio.locks[0]), 2);
     assert_code(rlock_try_lock(trio.locks[1]), RLOCK_EBUSY);
     assert_code(rlock_unlock(trio.locks[0]), 0);
-    assert_true(conf_ttl(trio.locks[0]) > 18000);
+    assert_true(ttl_of(trio.locks[0]) > 18000);
     assert_code(rlock_try_lock(trio.locks[1]), RLOCK_EBUSY);
     assert_code(rlock_unlock(trio.locks[0]), 0);
     assert_code(rlock_try_lock(trio.locks[1]), 0);
@@ -72,15 +72,15 @@ HALL_TEST(levels_are_counted_and_never_shorten_the_lease, w)
 }
 
 /* Others in the queue do not stand between a holder and its next level. */
-HALL_TEST(a_holder_nests_past_the_queue, w)
+HALL_TEST(a_holder_nests_past_the_queue, f)
 {
     struct trio trio;
 
-    meet(w, &trio);
+    meet(f, &trio);
     assert_code(rlock_lock(trio.locks[0]), 0);
-    hall_line_up(w, trio.waiters, trio.locks + 1, 2, act_take, &for_ever);
+    hall_line_up(f, trio.waiters, trio.locks + 1, 2, act_take, &for_ever);
     assert_code(rlock_lock(trio.locks[0]), 0);
-    assert_int_equal(hall_queued(w), 2);
+    assert_int_equal(hall_queued(f), 2);
     assert_code(rlock_unlock(trio.locks[0]), 0);
     assert_true(rlock_is_valid(trio.locks[0]));
     assert_code(rlock_unlock(trio.locks[0]), 0);
@@ -89,23 +89,23 @@ HALL_TEST(a_holder_nests_past_the_queue, w)
 }
 
 /* Redisson's NonReentrantFairLock. */
-HALL_TEST(without_reentry_the_holder_is_refused, w)
+HALL_TEST(without_reentry_the_holder_is_refused, f)
 {
     struct trio trio;
     struct rlock *twin;
     const struct rlock_opts opts = RLOCK_OPTS(.no_reentry = true);
 
-    meet_with(w, &trio, &opts);
-    twin = conf_lock_with(w, trio.clients[0], NAME, &opts);
+    meet_with(f, &trio, &opts);
+    twin = lock_with(f, trio.clients[0], NAME, &opts);
     assert_code(rlock_lock(trio.locks[0]), 0);
     assert_code(rlock_lock(trio.locks[0]), RLOCK_EREACQUIRE);
     assert_code(rlock_try_lock(trio.locks[0]), RLOCK_EREACQUIRE);
     assert_code(TAKE(trio.locks[0], .wait_ms = 100), RLOCK_EREACQUIRE);
     assert_code(rlock_lock(twin), RLOCK_EREACQUIRE);
     assert_int_equal(rlock_hold_count(trio.locks[0]), 1);
-    assert_true(test_server_says(conf_server(w), "1", "HVALS " NAME));
+    assert_true(test_server_says(f->server, "1", "HVALS " NAME));
     actor_begin(trio.waiters[0], act_take, trio.locks[1], &for_ever);
-    hall_await_queued(w, 1);
+    hall_await_queued(f, 1);
     assert_true(STAYS(actor_is_busy(trio.waiters[0]), 300));
     assert_code(rlock_unlock(trio.locks[0]), 0);
     end_turn(&trio, 0);
@@ -113,35 +113,35 @@ HALL_TEST(without_reentry_the_holder_is_refused, w)
 
 /* The first write of a release is one that a full server allows; a waiter at the head has one to
  * make, too: it leaves the queue. */
-HALL_TEST(a_full_server_lets_go_and_lets_in, w)
+HALL_TEST(a_full_server_lets_go_and_lets_in, f)
 {
     struct trio trio;
 
-    meet(w, &trio);
+    meet(f, &trio);
     assert_code(rlock_lock(trio.locks[0]), 0);
     actor_begin(trio.waiters[0], act_take, trio.locks[1], &for_ever);
-    hall_await_queued(w, 1);
+    hall_await_queued(f, 1);
     actor_begin(trio.waiters[1], act_take, trio.locks[2], RLOCK_TAKE(.wait_ms = 500));
-    hall_await_queued(w, 2);
-    free(test_server_cmd(conf_server(w), "CONFIG SET maxmemory 1"));
+    hall_await_queued(f, 2);
+    test_server_do(f->server, "CONFIG SET maxmemory 1");
     assert_code(actor_end(trio.waiters[1]), RLOCK_ETIMEDOUT);
-    hall_await_queued(w, 1);
+    hall_await_queued(f, 1);
     assert_code(rlock_unlock(trio.locks[0]), 0);
     end_turn(&trio, 0);
-    assert_int_equal(hall_queued(w), 0);
-    free(test_server_cmd(conf_server(w), "CONFIG SET maxmemory 0"));
+    assert_int_equal(hall_queued(f), 0);
+    test_server_do(f->server, "CONFIG SET maxmemory 0");
 }
 
 /* Who may use no channel polls, and the queue goes on. */
-HALL_TEST(without_channels_the_queue_goes_on, w)
+HALL_TEST(without_channels_the_queue_goes_on, f)
 {
     struct trio trio;
     int64_t unlocked_us;
 
-    free(test_server_cmd(conf_server(w), "ACL SETUSER default resetchannels"));
-    meet(w, &trio);
+    test_server_do(f->server, "ACL SETUSER default resetchannels");
+    meet(f, &trio);
     assert_code(rlock_lock(trio.locks[0]), 0);
-    hall_line_up(w, trio.waiters, trio.locks + 1, 2, act_pass_through, NULL);
+    hall_line_up(f, trio.waiters, trio.locks + 1, 2, act_pass_through, NULL);
     unlocked_us = test_now_us();
     assert_code(rlock_unlock(trio.locks[0]), 0);
     assert_code(actor_end(trio.waiters[0]), 0);
@@ -151,95 +151,95 @@ HALL_TEST(without_channels_the_queue_goes_on, w)
 }
 
 /* Where the server does not say who is heard, everybody may be alive: three seconds. */
-HALL_TEST(unknown_listeners_count_as_listeners, w)
+HALL_TEST(unknown_listeners_count_as_listeners, f)
 {
     struct trio trio;
     int64_t began_us = test_now_us();
 
-    free(test_server_cmd(conf_server(w), "ACL SETUSER default -pubsub"));
-    meet(w, &trio);
-    assert_true(peer_takes(w, "H:1", 30000, SLOT_MS));
-    assert_true(peer_queues(w, "J:1", SLOT_MS));
-    free(test_server_cmd(conf_server(w), "DEL " NAME));
+    test_server_do(f->server, "ACL SETUSER default -pubsub");
+    meet(f, &trio);
+    assert_true(peer_takes(f, "H:1", 30000, SLOT_MS));
+    assert_true(peer_queues(f, "J:1", SLOT_MS));
+    test_server_do(f->server, "DEL " NAME);
     assert_code(TAKE(trio.locks[0], .wait_ms = 10000 * test_slack()), 0);
     assert_took(test_elapsed_us(began_us), 3000, 5000);
     assert_code(rlock_unlock(trio.locks[0]), 0);
 }
 
-HALL_TEST(force_tells_the_head, w)
+HALL_TEST(force_tells_the_head, f)
 {
     struct trio trio;
     bool was_locked = false;
     int64_t forced_us;
 
-    meet(w, &trio);
+    meet(f, &trio);
     assert_code(rlock_lock(trio.locks[0]), 0);
-    hall_line_up(w, trio.waiters, trio.locks + 1, 2, act_take, &for_ever);
+    hall_line_up(f, trio.waiters, trio.locks + 1, 2, act_take, &for_ever);
     forced_us = test_now_us();
     assert_code(rlock_force_unlock(trio.locks[0], &was_locked), 0);
     assert_true(was_locked);
-    expect_loss(w, RLOCK_LOST_FORCED);
+    expect_loss(f, RLOCK_LOST_FORCED);
     assert_code(actor_end(trio.waiters[0]), 0);
     assert_took(actor_ended_us(trio.waiters[0]) - forced_us, 0, 1000);
-    assert_int_equal(hall_queued(w), 1);
+    assert_int_equal(hall_queued(f), 1);
     assert_code(rlock_unlock(trio.locks[0]), RLOCK_ELOST);
     assert_code(actor_do(trio.waiters[0], act_unlock, trio.locks[1], NULL), 0);
     end_turn(&trio, 1);
 }
 
 /* Nobody is told of a DEL; a slot of 3 s makes a waiter look every second. */
-HALL_TEST(a_lock_that_is_deleted_goes_to_the_head, w)
+HALL_TEST(a_lock_that_is_deleted_goes_to_the_head, f)
 {
     struct trio trio;
     const struct rlock_opts opts = RLOCK_OPTS(.fair_slot_ms = 3000);
     int64_t deleted_us;
 
-    meet_with(w, &trio, &opts);
+    meet_with(f, &trio, &opts);
     assert_code(rlock_lock(trio.locks[0]), 0);
-    hall_line_up(w, trio.waiters, trio.locks + 1, 2, act_take, &for_ever);
-    free(test_server_cmd(conf_server(w), "DEL " NAME));
+    hall_line_up(f, trio.waiters, trio.locks + 1, 2, act_take, &for_ever);
+    test_server_do(f->server, "DEL " NAME);
     deleted_us = test_now_us();
     end_turn(&trio, 0);
     end_turn(&trio, 1);
     assert_took(actor_ended_us(trio.waiters[1]) - deleted_us, 0, 1500);
     assert_code(rlock_unlock(trio.locks[0]), RLOCK_ELOST);
-    expect_loss(w, RLOCK_LOST_DELETED);
+    expect_loss(f, RLOCK_LOST_DELETED);
 }
 
-HALL_TEST(a_cancelled_call_leaves_the_queue, w)
+HALL_TEST(a_cancelled_call_leaves_the_queue, f)
 {
     struct trio trio;
     struct rlock_cancel *cancel = NULL;
 
-    meet(w, &trio);
+    meet(f, &trio);
     assert_code(rlock_cancel_new(&cancel), 0);
     assert_code(rlock_lock(trio.locks[0]), 0);
     actor_begin(trio.waiters[0], act_take, trio.locks[1],
                 RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .cancel = cancel));
-    hall_await_queued(w, 1);
+    hall_await_queued(f, 1);
     rlock_cancel_fire(cancel);
     assert_code(actor_end(trio.waiters[0]), RLOCK_ECANCELED);
-    hall_await_queued(w, 0);
+    hall_await_queued(f, 0);
     assert_code(rlock_unlock(trio.locks[0]), 0);
     assert_null(rlock_cancel_free(cancel));
 }
 
-HALL_TEST(a_closed_client_leaves_the_queue, w)
+HALL_TEST(a_closed_client_leaves_the_queue, f)
 {
     struct trio trio;
 
-    meet(w, &trio);
+    meet(f, &trio);
     assert_code(rlock_lock(trio.locks[0]), 0);
-    hall_line_up(w, trio.waiters, trio.locks + 1, 2, act_take, &for_ever);
-    conf_close(w, trio.clients[1]);
+    hall_line_up(f, trio.waiters, trio.locks + 1, 2, act_take, &for_ever);
+    client_close(f, trio.clients[1]);
     assert_code(actor_end(trio.waiters[0]), RLOCK_ECLOSED);
-    assert_int_equal(hall_queued(w), 1);
+    assert_int_equal(hall_queued(f), 1);
     assert_code(rlock_unlock(trio.locks[0]), 0);
     end_turn(&trio, 1);
 }
 
 /* Trace 9: the release is announced to a head that gives up. */
-HALL_TEST(a_head_that_gives_up_wakes_the_next, w)
+HALL_TEST(a_head_that_gives_up_wakes_the_next, f)
 {
     struct trio trio;
     struct proxy *proxy;
@@ -247,15 +247,15 @@ HALL_TEST(a_head_that_gives_up_wakes_the_next, w)
     struct rlock *lock;
     int64_t passed_us;
 
-    meet(w, &trio);
-    proxy = proxy_start_unix(test_server_unix_url(conf_server(w)));
-    slow = conf_client_with(w, &RLOCK_CLIENT_OPTS(.url = proxy_url(proxy), .op_timeout_ms = 20000));
-    lock = conf_lock(w, slow);
+    meet(f, &trio);
+    proxy = proxy_start_unix(test_server_unix_url(f->server));
+    slow = client_open_with(f, &RLOCK_CLIENT_OPTS(.url = proxy_url(proxy), .op_timeout_ms = 20000));
+    lock = lock_new(f, slow);
     assert_code(rlock_lock(trio.locks[0]), 0);
     actor_begin(trio.waiters[0], act_take, lock, RLOCK_TAKE(.wait_ms = 1000));
-    hall_await_queued(w, 1);
+    hall_await_queued(f, 1);
     actor_begin(trio.waiters[1], act_take, trio.locks[2], &for_ever);
-    hall_await_queued(w, 2);
+    hall_await_queued(f, 2);
     proxy_hold_requests(proxy, true);
     assert_code(rlock_unlock(trio.locks[0]), 0);
     assert_true(proxy_wait_held(proxy, 1, 2000));
@@ -264,28 +264,28 @@ HALL_TEST(a_head_that_gives_up_wakes_the_next, w)
     passed_us = test_now_us();
     end_turn(&trio, 1);
     assert_took(actor_ended_us(trio.waiters[1]) - passed_us, 0, 1000);
-    conf_close(w, slow);
+    client_close(f, slow);
     assert_null(proxy_stop(proxy));
 }
 
 /* A server that does not write for longer than every timeout, A.2's last row. */
-HALL_TEST(who_timed_out_on_a_silent_server_leaves_too, w)
+HALL_TEST(who_timed_out_on_a_silent_server_leaves_too, f)
 {
     struct rlock_client *clients[2];
-    struct actor *waiters[] = {conf_actor(w), conf_actor(w)};
+    struct actor *waiters[] = {actor_open(f), actor_open(f)};
     int codes[2];
 
-    assert_true(peer_takes(w, "H:1", 60000, SLOT_MS));
+    assert_true(peer_takes(f, "H:1", 60000, SLOT_MS));
     for (size_t i = 0; i < 2; i++) {
-        clients[i] = conf_client_with(w, &RLOCK_CLIENT_OPTS(.op_timeout_ms = 200));
-        actor_begin(waiters[i], act_take, conf_lock(w, clients[i]), RLOCK_TAKE(.wait_ms = 900));
-        hall_await_queued(w, i + 1);
+        clients[i] = client_open_with(f, &RLOCK_CLIENT_OPTS(.op_timeout_ms = 200));
+        actor_begin(waiters[i], act_take, lock_new(f, clients[i]), RLOCK_TAKE(.wait_ms = 900));
+        hall_await_queued(f, i + 1);
     }
-    free(test_server_cmd(conf_server(w), "CLIENT PAUSE 1500 WRITE"));
+    test_server_do(f->server, "CLIENT PAUSE 1500 WRITE");
     for (size_t i = 0; i < 2; i++) {
         codes[i] = actor_end(waiters[i]);
         assert_true(codes[i] == RLOCK_ETIMEDOUT || codes[i] == RLOCK_EINDOUBT);
     }
-    hall_await_queued(w, 0);
-    assert_true(peer_releases(w, "H:1"));
+    hall_await_queued(f, 0);
+    assert_true(peer_releases(f, "H:1"));
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that is not there, for one allocation of each story. */
 #include "fault/desk.h"
-#include "support/test.h"
+#include "support/waiter.h"
 
-static const struct kind kinds[] = {
+static const struct desk_kind kinds[] = {
     {"reentrant", rlock_reentrant_new, rlock_reentrant_new, true, true, false},
     {"nonreentrant", rlock_nonreentrant_new, rlock_nonreentrant_new, false, false, false},
     {"spin", rlock_spin_new, rlock_spin_new, true, false, true},
@@ -20,37 +20,37 @@ static const struct kind kinds[] = {
 
 static void make_one(struct desk *desk)
 {
-    assert_code(desk->kind->make(desk->clients[0], SCENE_NAME, NULL, &desk->lock), 0);
+    assert_code(desk->kind->make(desk->clients[0], LOCK_A, NULL, &desk->lock), 0);
     assert_code(desk->kind->make(desk->clients[0], "other", NULL, &desk->other), 0);
 }
 
 static void make_one_rival(struct desk *desk)
 {
-    assert_code(desk->kind->make_rival(desk->rival_clients[0], SCENE_NAME, NULL, &desk->rival), 0);
+    assert_code(desk->kind->make_rival(desk->rival_clients[0], LOCK_A, NULL, &desk->rival), 0);
 }
 
-static bool any(const struct kind *kind)
+static bool any(const struct desk_kind *kind)
 {
     (void)kind;
     return true;
 }
 
-static bool nests(const struct kind *kind)
+static bool nests(const struct desk_kind *kind)
 {
     return kind->nests;
 }
 
-static bool renews(const struct kind *kind)
+static bool renews(const struct desk_kind *kind)
 {
     return kind->renews;
 }
 
-static bool waits(const struct kind *kind)
+static bool waits(const struct desk_kind *kind)
 {
     return kind->waits;
 }
 
-static void play_kinds(const struct story *story, bool (*fits)(const struct kind *kind))
+static void play_kinds(const struct story *story, bool (*fits)(const struct desk_kind *kind))
 {
     struct desk desk;
 
@@ -58,7 +58,7 @@ static void play_kinds(const struct story *story, bool (*fits)(const struct kind
     for (desk.kind = kinds; desk.kind < kinds + N_KINDS; desk.kind++) {
         if (fits(desk.kind)) {
             desk_play(&desk, story, desk.kind->name, make_one, make_one_rival);
-            free(test_server_cmd(desk.servers[0], "DEL redisson_lock_token:{other}"));
+            test_server_do(desk.servers[0], "DEL redisson_lock_token:{other}");
         }
     }
     desk_close(&desk);
@@ -68,7 +68,7 @@ static int open_visit_and_close(struct desk *desk)
 {
     int code = desk_open_client(desk, 0, desk->lease_ms, &desk->clients[0]);
 
-    code = code == 0 ? desk->kind->make(desk->clients[0], SCENE_NAME, NULL, &desk->lock) : code;
+    code = code == 0 ? desk->kind->make(desk->clients[0], LOCK_A, NULL, &desk->lock) : code;
     code = code == 0 ? rlock_try_lock(desk->lock) : code;
     code = code == 0 ? rlock_unlock(desk->lock) : code;
     if (code == 0) { /* else with memory */
@@ -220,7 +220,7 @@ static int renewals(struct desk *desk)
     bool renewed;
 
     scarce_spare_me(true);
-    renewed = scene_wait_renewed(&desk->scene, desk->lease_ms);
+    renewed = fixture_wait_renewed(&desk->f, desk->lease_ms);
     scarce_spare_me(false);
     assert_true(renewed);
     return 0;
@@ -238,7 +238,7 @@ TEST(a_hold_is_renewed_all_the_same)
 {
     play_kinds(
         &(struct story){
-            .prepare = take, .run = renewals, .check = nothing_is_lost, .lease_ms = scene_ms(200)},
+            .prepare = take, .run = renewals, .check = nothing_is_lost, .lease_ms = test_ms(200)},
         renews);
 }
 
@@ -282,7 +282,7 @@ static int lose(struct desk *desk)
 
     scarce_spare_me(true);
     for (size_t i = 0; i < desk->n_servers; i++) {
-        free(test_server_cmd(desk->servers[i], "FLUSHALL"));
+        test_server_do(desk->servers[i], "FLUSHALL");
     }
     lost = TEST_EVENTUALLY(atomic_load(&desk->losses) > 0, 1000);
     scarce_spare_me(false);
@@ -302,17 +302,17 @@ TEST(a_loss_is_told_once)
 {
     play_kinds(
         &(struct story){
-            .prepare = take, .run = lose, .check = is_lost_once, .lease_ms = scene_ms(60)},
+            .prepare = take, .run = lose, .check = is_lost_once, .lease_ms = test_ms(60)},
         renews);
 }
 
 /* ---- Locks made of locks ---- */
 
-static void make_multi_of(struct rlock_client *client, make_fn *second, struct rlock **ret_lock)
+static void make_multi_of(struct rlock_client *client, new_fn *second, struct rlock **ret_lock)
 {
     struct rlock *members[2];
 
-    assert_code(rlock_reentrant_new(client, SCENE_NAME, NULL, &members[0]), 0);
+    assert_code(rlock_reentrant_new(client, LOCK_A, NULL, &members[0]), 0);
     assert_code(second(client, "b", NULL, &members[1]), 0);
     assert_code(rlock_multi_new(members, 2, NULL, ret_lock), 0);
     (void)rlock_free(members[0]);
@@ -335,7 +335,7 @@ static void make_redlock_of(struct rlock_client *const *clients, struct rlock **
     struct rlock *members[N_SERVERS];
 
     for (size_t i = 0; i < N_SERVERS; i++) {
-        assert_code(rlock_reentrant_new(clients[i], SCENE_NAME, NULL, &members[i]), 0);
+        assert_code(rlock_reentrant_new(clients[i], LOCK_A, NULL, &members[i]), 0);
     }
     assert_code(rlock_redlock_new(members, N_SERVERS, &RLOCK_OPTS(.max_lease_ms = -1), ret_lock),
                 0);
@@ -358,8 +358,8 @@ static void make_redlock_rival(struct desk *desk)
 /* Members of one client, which are taken together, and such with a fair one, which are not. */
 static void play_multis(const struct story *story)
 {
-    static const struct kind seconds[] = {{.name = "together", .make = rlock_write_new},
-                                          {.name = "apart", .make = rlock_fair_new}};
+    static const struct desk_kind seconds[] = {{.name = "together", .make = rlock_write_new},
+                                               {.name = "apart", .make = rlock_fair_new}};
     struct desk desk;
 
     desk_open(&desk, 1);
@@ -405,7 +405,7 @@ TEST(who_waits_for_a_lock_of_locks_gets_it_or_there_is_no_memory)
 TEST(a_lock_of_locks_is_lost_once)
 {
     play_composites(&(struct story){
-        .prepare = take, .run = lose, .check = is_lost_once, .lease_ms = scene_ms(60)});
+        .prepare = take, .run = lose, .check = is_lost_once, .lease_ms = test_ms(60)});
 }
 
 /* ---- The rest ---- */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Signals that reach the process: they are the program's, and disturb no call. */
-#include "fault/scene.h"
 #include "fault/verbs.h"
-#include "support/test.h"
+#include "support/waiter.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -37,31 +36,26 @@ static void catch (int signal)
     test_must(sigaction(signal, &action, NULL), "sigaction");
 }
 
-TEST(signals_at_a_thousand_a_second_have_no_effect)
+FIXTURE_TEST(signals_at_a_thousand_a_second_have_no_effect, f)
 {
     const struct itimerval often = {{0, 1000}, {0, 1000}}, never = {{0, 0}, {0, 0}};
-    struct scene scene;
-    struct actor actor, rival;
-    struct crew crew = {.actor = &actor, .take = &patient};
-    struct crew others = {.actor = &rival, .take = &patient};
+    struct user *user, *rival;
+    struct crew crew = {.take = &patient};
+    struct crew others = {.take = &patient};
 
-    scene_open(&scene, NULL);
     catch (SIGALRM);
     test_must(setitimer(ITIMER_REAL, &often, NULL), "setitimer");
-    actor_open(&actor, &scene, unhurried());
-    actor_open_direct(&rival, &scene);
-    crew_start(&crew, 4);
-    crew_start(&others, 2);
+    user = user_open(f, unhurried());
+    rival = user_open_direct(f);
+    crew_start(&crew, user, 4);
+    crew_start(&others, rival, 2);
     assert_true(TEST_EVENTUALLY(atomic_load(&alarms) >= 500 && atomic_load(&crew.visits) >= 200 &&
                                     atomic_load(&others.visits) > 0,
                                 20000));
     crew_stop(&crew);
     crew_stop(&others);
     test_must(setitimer(ITIMER_REAL, &never, NULL), "setitimer");
-    assert_int_equal(actor_losses(&actor) + actor_losses(&rival), 0);
-    actor_close(&actor);
-    actor_close(&rival);
-    scene_close(&scene);
+    assert_int_equal(user_losses(user) + user_losses(rival), 0);
 }
 
 /* ThreadSanitizer keeps a signal that comes before a system call that it does not know, the parked
@@ -72,19 +66,17 @@ TEST(signals_at_a_thousand_a_second_have_no_effect)
 #define AT_ONCE 2
 #endif
 
-TEST(a_waiter_that_is_signalled_waits_on)
+FIXTURE_TEST(a_waiter_that_is_signalled_waits_on, f)
 {
-    struct scene scene;
-    struct actor actor;
+    struct user *user;
     struct waiter waiter, parked;
 
-    scene_open(&scene, NULL);
     catch (SIGUSR1);
-    scene_take_by_hand(&scene, 0);
-    actor_open(&actor, &scene, unhurried());
-    waiter_start(&waiter, &actor, &patient);
-    assert_true(scene_wait_waiters(&scene, 1));
-    waiter_start(&parked, &actor, &patient);
+    fixture_take_by_hand(f, 0);
+    user = user_open(f, unhurried());
+    waiter_start(&waiter, user, &patient);
+    assert_true(fixture_wait_waiters(f, 1));
+    waiter_start(&parked, user, &patient);
     for (int i = 0; i < 300; i++) {
         int before = atomic_load(&alarms);
 
@@ -93,12 +85,10 @@ TEST(a_waiter_that_is_signalled_waits_on)
         assert_true(TEST_EVENTUALLY(atomic_load(&alarms) >= before + AT_ONCE, 5000));
         assert_false(atomic_load(&waiter.done) || atomic_load(&parked.done));
     }
-    free(test_server_cmd(scene.server, "DEL " SCENE_NAME));
-    free(test_server_cmd(scene.server, "PUBLISH " SCENE_CHANNEL " 0"));
+    test_server_do(f->server, "DEL " LOCK_A);
+    test_server_do(f->server, "PUBLISH " CHANNEL_A " 0");
     assert_int_equal(waiter_join(&waiter), 0);
     assert_int_equal(waiter_join(&parked), 0);
-    actor_close(&actor);
-    scene_close(&scene);
 }
 
 /* The signals that a thread blocks, as proc(5) shows them. */
@@ -122,8 +112,8 @@ TEST(the_librarys_threads_block_every_signal)
 {
     static const int signals[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGPIPE, SIGALRM, SIGTERM,
                                   SIGUSR1, SIGUSR2, SIGCHLD, SIGPROF, SIGWINCH};
-    struct scene scene;
-    struct actor actor;
+    struct fixture f;
+    struct user *user;
     size_t blocking = 0;
     unsigned long long all = 0;
     struct dirent *entry;
@@ -132,9 +122,9 @@ TEST(the_librarys_threads_block_every_signal)
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
         all |= 1ULL << (signals[i] - 1);
     }
-    scene_open(&scene, NULL);
-    actor_open(&actor, &scene, unhurried());
-    assert_code(actor_visit(&actor, NULL), 0);
+    fixture_open(&f, NULL);
+    user = user_open(&f, unhurried());
+    assert_code(user_visit(user, NULL), 0);
     tasks = opendir("/proc/self/task");
     assert_non_null(tasks);
     while ((entry = readdir(tasks)) != NULL) {
@@ -142,6 +132,5 @@ TEST(the_librarys_threads_block_every_signal)
     }
     (void)closedir(tasks);
     assert_true(blocking >= 2); /* the one that serves, and the one that calls back */
-    actor_close(&actor);
-    scene_close(&scene);
+    fixture_close(&f);
 }

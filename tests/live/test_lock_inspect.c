@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What inspect says, and how long it may take to find out. */
-#include "conformance/world.h"
+#include "support/clients.h"
 
 #include <unistd.h>
 
 #include "support/proxy.h"
 
-WORLD_TEST(the_holder_has_an_address, w)
+LOCK_TEST(the_holder_has_an_address, f)
 {
-    struct rlock_client *client = conf_client(w);
-    struct rlock *lock = conf_lock(w, client), *elsewhere = conf_lock(w, conf_client(w));
+    struct rlock_client *client = client_open(f);
+    struct rlock *lock = lock_new(f, client), *elsewhere = lock_new(f, client_open(f));
     struct rlock_info info = RLOCK_INFO_INIT;
     char host[65] = "", holder[64];
 
@@ -25,9 +25,9 @@ WORLD_TEST(the_holder_has_an_address, w)
     assert_code(rlock_unlock(lock), 0);
 }
 
-WORLD_TEST(a_free_lock_has_no_holder, w)
+LOCK_TEST(a_free_lock_has_no_holder, f)
 {
-    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f));
     struct rlock_info info = RLOCK_INFO_INIT;
 
     assert_code(rlock_inspect(lock, &info), 0);
@@ -39,9 +39,9 @@ WORLD_TEST(a_free_lock_has_no_holder, w)
     assert_string_equal(info.host, "");
 }
 
-WORLD_TEST(wrong_infos_are_refused, w)
+LOCK_TEST(wrong_infos_are_refused, f)
 {
-    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f));
     struct rlock_info none = {.size = 0}, wild = {.size = SIZE_MAX};
     struct {
         struct rlock_info info;
@@ -63,14 +63,14 @@ WORLD_TEST(wrong_infos_are_refused, w)
 }
 
 /* Where the holder lives is asked on a connection of its own, which nobody answers here. */
-WORLD_TEST(an_address_that_nobody_tells_delays_nothing, w)
+LOCK_TEST(an_address_that_nobody_tells_delays_nothing, f)
 {
     const int64_t timeout_ms = 100 * test_slack();
-    struct proxy *proxy = proxy_start_unix(test_server_unix_url(conf_server(w)));
+    struct proxy *proxy = proxy_start_unix(test_server_unix_url(f->server));
     struct rlock_client *client =
-        conf_client_with(w, &RLOCK_CLIENT_OPTS(.url = proxy_url(proxy), .op_timeout_ms = timeout_ms,
+        client_open_with(f, &RLOCK_CLIENT_OPTS(.url = proxy_url(proxy), .op_timeout_ms = timeout_ms,
                                                .connect_timeout_ms = 5 * timeout_ms));
-    struct rlock *lock = conf_lock(w, client);
+    struct rlock *lock = lock_new(f, client);
     struct rlock_info info = RLOCK_INFO_INIT;
     int64_t since_us;
 
@@ -84,6 +84,6 @@ WORLD_TEST(an_address_that_nobody_tells_delays_nothing, w)
     assert_string_equal(info.host, "");
     assert_in_time(since_us, (timeout_ms + LATE_MS * test_slack()) * 1000);
     assert_code(rlock_unlock(lock), 0);
-    conf_close(w, client);
+    client_close(f, client);
     (void)proxy_stop(proxy);
 }

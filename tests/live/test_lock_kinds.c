@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Different kinds of lock under one name. */
-#include "conformance/world.h"
+#include "support/clients.h"
 
 /* Those that are one hash under the name. */
-static conf_new_fn *const kinds[] = {rlock_reentrant_new, rlock_nonreentrant_new, rlock_spin_new,
-                                     rlock_fenced_new};
+static new_fn *const kinds[] = {rlock_reentrant_new, rlock_nonreentrant_new, rlock_spin_new,
+                                rlock_fenced_new};
 enum { N = sizeof(kinds) / sizeof(kinds[0]) };
 
-static struct rlock *make(conf_new_fn *kind, struct rlock_client *client)
+static struct rlock *make(new_fn *kind, struct rlock_client *client)
 {
     struct rlock *lock = NULL;
 
@@ -15,9 +15,9 @@ static struct rlock *make(conf_new_fn *kind, struct rlock_client *client)
     return lock;
 }
 
-WORLD_TEST(kinds_of_one_hash_exclude_each_other, w)
+LOCK_TEST(kinds_of_one_hash_exclude_each_other, f)
 {
-    struct rlock_client *clients[2] = {conf_client(w), conf_client(w)};
+    struct rlock_client *clients[2] = {client_open(f), client_open(f)};
 
     for (size_t i = 0; i < N; i++) {
         for (size_t j = 0; j < N; j++) {
@@ -33,10 +33,10 @@ WORLD_TEST(kinds_of_one_hash_exclude_each_other, w)
     }
 }
 
-WORLD_TEST(a_release_of_any_kind_wakes_waiters_of_all, w)
+LOCK_TEST(a_release_of_any_kind_wakes_waiters_of_all, f)
 {
-    struct rlock_client *clients[2] = {conf_client(w), conf_client(w)};
-    struct actor *waiter = conf_actor(w);
+    struct rlock_client *clients[2] = {client_open(f), client_open(f)};
+    struct actor *waiter = actor_open(f);
 
     for (size_t i = 0; i < N; i++) {
         for (size_t j = 0; j < N; j++) {
@@ -45,7 +45,7 @@ WORLD_TEST(a_release_of_any_kind_wakes_waiters_of_all, w)
 
             assert_code(rlock_lock(holder), 0);
             actor_begin(waiter, act_pass_through, b, NULL);
-            conf_await_waiting(clients[1], 1);
+            await_waiting(clients[1], 1);
             unlocked_us = test_now_us();
             assert_code(rlock_unlock(holder), 0);
             assert_code(actor_end(waiter), 0);
@@ -57,9 +57,9 @@ WORLD_TEST(a_release_of_any_kind_wakes_waiters_of_all, w)
 }
 
 /* An owner that nests another kind under the same name has made a mistake; it must not hang. */
-WORLD_TEST(another_kind_under_a_held_name_is_refused, w)
+LOCK_TEST(another_kind_under_a_held_name_is_refused, f)
 {
-    struct rlock_client *client = conf_client(w);
+    struct rlock_client *client = client_open(f);
 
     for (size_t i = 0; i < N; i++) {
         for (size_t j = 0; j < N; j++) {
@@ -82,10 +82,10 @@ WORLD_TEST(another_kind_under_a_held_name_is_refused, w)
     }
 }
 
-WORLD_TEST(each_kind_says_what_it_is, w)
+LOCK_TEST(each_kind_says_what_it_is, f)
 {
     static const char *const names[] = {"reentrant", "non-reentrant", "spin", "fenced"};
-    struct rlock_client *client = conf_client(w);
+    struct rlock_client *client = client_open(f);
 
     for (size_t i = 0; i < N; i++) {
         struct rlock *lock = make(kinds[i], client);

@@ -28,10 +28,10 @@ static void assert_sides(struct rlock *read, struct rlock *write, const char *mo
     assert_int_equal(writing.holders, writers);
 }
 
-ROOM_TEST(each_side_is_locked_for_itself, w)
+ROOM_TEST(each_side_is_locked_for_itself, f)
 {
-    struct rlock_client *a = conf_client(w), *b = conf_client(w);
-    struct rlock *read = conf_lock(w, a), *write = conf_rival(w, a), *other = conf_lock(w, b);
+    struct rlock_client *a = client_open(f), *b = client_open(f);
+    struct rlock *read = lock_new(f, a), *write = rival_new(f, a), *other = lock_new(f, b);
 
     assert_sides(read, write, "", 0, 0);
     assert_code(rlock_lock(read), 0);
@@ -58,25 +58,25 @@ ROOM_TEST(each_side_is_locked_for_itself, w)
     assert_sides(read, write, "", 0, 0);
 }
 
-ROOM_TEST(a_dead_reader_holds_nothing, w)
+ROOM_TEST(a_dead_reader_holds_nothing, f)
 {
-    struct rlock_client *client = conf_client(w);
-    struct rlock *read = conf_lock(w, client), *write = conf_rival(w, client);
+    struct rlock_client *client = client_open(f);
+    struct rlock *read = lock_new(f, client), *write = rival_new(f, client);
 
-    free(test_server_cmd(conf_server(w), "HSET " NAME " mode read J:1 2"));
-    free(test_server_cmd(conf_server(w), "PEXPIRE " NAME " 30000"));
+    test_server_do(f->server, "HSET " NAME " mode read J:1 2");
+    test_server_do(f->server, "PEXPIRE " NAME " 30000");
     assert_sides(read, write, "read", 0, 0);
     assert_code(rlock_try_lock(write), 0);
-    assert_hash(w, "mode write %s:write 1", room_owner(client, 1));
+    assert_hash(f, "mode write %s:write 1", room_owner(client, 1));
     assert_code(rlock_unlock(write), 0);
 }
 
 /* ---- By force ---- */
 
-ROOM_TEST(force_on_the_other_side_does_nothing, w)
+ROOM_TEST(force_on_the_other_side_does_nothing, f)
 {
-    struct rlock_client *client = conf_client(w);
-    struct rlock *read = conf_lock(w, client), *write = conf_rival(w, client);
+    struct rlock_client *client = client_open(f);
+    struct rlock *read = lock_new(f, client), *write = rival_new(f, client);
     bool was_locked = true;
 
     assert_code(rlock_lock(read), 0);
@@ -92,11 +92,11 @@ ROOM_TEST(force_on_the_other_side_does_nothing, w)
     assert_code(rlock_unlock(write), 0);
 }
 
-ROOM_TEST(force_ends_every_reader_and_tells_those_of_this_process, w)
+ROOM_TEST(force_ends_every_reader_and_tells_those_of_this_process, f)
 {
-    struct rlock_client *a = conf_client(w), *b = conf_client_renewing(w, conf_ms(300));
-    struct rlock *read = conf_lock(w, a), *other = conf_lock(w, b);
-    int fd = room_listen(w);
+    struct rlock_client *a = client_open(f), *b = client_open_renewing(f, test_ms(300));
+    struct rlock *read = lock_new(f, a), *other = lock_new(f, b);
+    int fd = room_listen(f);
     bool was_locked = false;
 
     assert_code(TAKE(read, .owner = 1), 0);
@@ -106,11 +106,11 @@ ROOM_TEST(force_ends_every_reader_and_tells_those_of_this_process, w)
     assert_code(rlock_force_unlock(read, &was_locked), 0);
     assert_true(was_locked);
     room_hears(fd, "0");
-    assert_int_equal(room_levels(w), 0);
-    (void)expect_loss(w, RLOCK_LOST_FORCED);
-    (void)expect_loss(w, RLOCK_LOST_FORCED);
+    assert_int_equal(room_levels(f), 0);
+    (void)expect_loss(f, RLOCK_LOST_FORCED);
+    (void)expect_loss(f, RLOCK_LOST_FORCED);
     assert_false(rlock_is_valid_as(read, 1) || rlock_is_valid_as(read, 2));
-    (void)expect_loss(w, RLOCK_LOST_DELETED); /* the other finds out at its renewal */
+    (void)expect_loss(f, RLOCK_LOST_DELETED); /* the other finds out at its renewal */
     assert_code(rlock_unlock_as(read, 1), RLOCK_ELOST);
     assert_code(rlock_unlock_as(read, 2), RLOCK_ELOST);
     assert_code(rlock_unlock_as(read, 2), RLOCK_ELOST);
@@ -118,46 +118,46 @@ ROOM_TEST(force_ends_every_reader_and_tells_those_of_this_process, w)
     (void)close(fd);
 }
 
-ROOM_TEST(force_of_a_writer_ends_its_reads_and_wakes_who_waits, w)
+ROOM_TEST(force_of_a_writer_ends_its_reads_and_wakes_who_waits, f)
 {
-    struct rlock_client *a = conf_client(w), *b = conf_client(w);
-    struct rlock *read = conf_lock(w, a), *write = conf_rival(w, a), *other = conf_lock(w, b);
-    struct actor *waiter = conf_actor(w);
+    struct rlock_client *a = client_open(f), *b = client_open(f);
+    struct rlock *read = lock_new(f, a), *write = rival_new(f, a), *other = lock_new(f, b);
+    struct actor *waiter = actor_open(f);
     int64_t opened_us;
 
     assert_code(rlock_lock(write), 0);
     assert_code(rlock_lock(read), 0);
     actor_begin(waiter, act_visit, other, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER));
-    conf_await_waiting(b, 1);
+    await_waiting(b, 1);
     opened_us = test_now_us();
     assert_code(rlock_force_unlock(write, NULL), 0);
     assert_code(actor_end(waiter), 0);
     assert_took(actor_ended_us(waiter) - opened_us, 0, LATE_MS);
-    (void)expect_loss(w, RLOCK_LOST_FORCED);
-    (void)expect_loss(w, RLOCK_LOST_FORCED);
+    (void)expect_loss(f, RLOCK_LOST_FORCED);
+    (void)expect_loss(f, RLOCK_LOST_FORCED);
     assert_code(rlock_unlock(write), RLOCK_ELOST);
     assert_code(rlock_unlock(read), RLOCK_ELOST);
 }
 
-ROOM_TEST(force_of_reads_under_a_write_leaves_the_writer, w)
+ROOM_TEST(force_of_reads_under_a_write_leaves_the_writer, f)
 {
-    struct rlock_client *client = conf_client(w);
-    struct rlock *read = conf_lock(w, client), *write = conf_rival(w, client);
+    struct rlock_client *client = client_open(f);
+    struct rlock *read = lock_new(f, client), *write = rival_new(f, client);
     bool was_locked = false;
 
     assert_code(rlock_lock(write), 0);
     assert_code(rlock_lock(read), 0);
     assert_code(rlock_force_unlock(read, &was_locked), 0);
     assert_true(was_locked);
-    assert_hash(w, "mode write %s:write 1", room_owner(client, 1));
-    assert_int_equal(room_levels(w), 0);
-    (void)expect_loss(w, RLOCK_LOST_FORCED);
+    assert_hash(f, "mode write %s:write 1", room_owner(client, 1));
+    assert_int_equal(room_levels(f), 0);
+    (void)expect_loss(f, RLOCK_LOST_FORCED);
     assert_true(rlock_is_valid(write));
     assert_code(rlock_unlock(read), RLOCK_ELOST);
     assert_code(rlock_unlock(write), 0);
 }
 
-static struct world *the_world;
+static struct fixture *the_fixture;
 static _Atomic bool enough;
 
 /* Peers read in turns, each handing over to the next: never free, never the same ones. */
@@ -169,21 +169,21 @@ static int act_take_turns(struct rlock *lock, const struct rlock_take *take)
     (void)take;
     for (int i = 1; !atomic_load(&enough); i++) {
         test_text(names[i % 2], sizeof(names[0]), "J:%d", i);
-        free(peer_run(the_world, peer_read, names[i % 2], 5000));
-        free(peer_run(the_world, peer_read_release, names[(i + 1) % 2], 5000));
+        free(peer_run(the_fixture, peer_read, names[i % 2], 5000));
+        free(peer_run(the_fixture, peer_read_release, names[(i + 1) % 2], 5000));
     }
     return 0;
 }
 
-ROOM_TEST(force_opens_only_for_those_who_were_seen, w)
+ROOM_TEST(force_opens_only_for_those_who_were_seen, f)
 {
-    struct rlock *lock = conf_lock(w, conf_client(w));
-    struct actor *peers = conf_actor(w);
+    struct rlock *lock = lock_new(f, client_open(f));
+    struct actor *peers = actor_open(f);
     int code;
 
-    the_world = w;
+    the_fixture = f;
     atomic_store(&enough, false);
-    assert_false(conf_is_locked(lock)); /* connected */
+    assert_false(is_locked(lock)); /* connected */
     actor_begin(peers, act_take_turns, lock, NULL);
     do {
         code = rlock_force_unlock(lock, NULL);
@@ -191,23 +191,23 @@ ROOM_TEST(force_opens_only_for_those_who_were_seen, w)
     assert_code(code, RLOCK_EBUSY);
     atomic_store(&enough, true);
     assert_code(actor_end(peers), 0);
-    assert_code(rlock_force_unlock(lock, NULL), 0);   /* now it stands still */
-    free(test_server_cmd(conf_server(w), "FLUSHDB")); /* levels of peers who were stopped midway */
+    assert_code(rlock_force_unlock(lock, NULL), 0); /* now it stands still */
+    test_server_do(f->server, "FLUSHDB");           /* levels of peers who were stopped midway */
 }
 
 /* ---- What others left there ---- */
 
-static void by_hand(struct world *w, const char *fields, long long ttl_ms)
+static void by_hand(struct fixture *f, const char *fields, long long ttl_ms)
 {
-    free(test_server_cmd(conf_server(w), "DEL " NAME));
-    free(test_server_cmd(conf_server(w), "HSET " NAME " %s", fields));
+    test_server_do(f->server, "DEL " NAME);
+    test_server_do(f->server, "HSET " NAME " %s", fields);
     if (ttl_ms > 0) {
-        free(test_server_cmd(conf_server(w), "PEXPIRE " NAME " %lld", ttl_ms));
+        test_server_do(f->server, "PEXPIRE " NAME " %lld", ttl_ms);
     }
 }
 
 /* What is no reader or writer that we know stands for as long as the key does. */
-ROOM_TEST(odd_hashes_are_somebody_elses, w)
+ROOM_TEST(odd_hashes_are_somebody_elses, f)
 {
     static const char *const odd[] = {
         "uuid:1 1",                   /* a lock without sides */
@@ -218,13 +218,13 @@ ROOM_TEST(odd_hashes_are_somebody_elses, w)
         "mode read x:write 1",        /* a writer in the wrong mode */
         "mode read x -1 y 1.5 z 1e9", /* numbers, but not counts */
     };
-    struct rlock_client *client = conf_client(w);
-    struct rlock *write = conf_rival(w, client);
+    struct rlock_client *client = client_open(f);
+    struct rlock *write = rival_new(f, client);
 
     for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
         const int64_t since_us = test_now_us();
 
-        by_hand(w, odd[i], 40);
+        by_hand(f, odd[i], 40);
         assert_code(rlock_try_lock(write), RLOCK_EBUSY);
         assert_took(test_elapsed_us(since_us), 0, 40);
         assert_code(TAKE(write, .wait_ms = 5000), 0);
@@ -234,18 +234,18 @@ ROOM_TEST(odd_hashes_are_somebody_elses, w)
     for (size_t i = 0; i < 3; i++) { /* where a writer may have been it can be opened */
         bool was_locked = false;
 
-        by_hand(w, odd[i], 0);
-        assert_true(conf_is_locked(write));
+        by_hand(f, odd[i], 0);
+        assert_true(is_locked(write));
         assert_code(rlock_force_unlock(write, &was_locked), 0);
         assert_true(was_locked);
-        assert_int_equal(conf_keys(w), 0);
+        assert_int_equal(fixture_keys(f), 0);
     }
 }
 
-ROOM_TEST(a_lock_without_sides_and_one_with_them_exclude_each_other, w)
+ROOM_TEST(a_lock_without_sides_and_one_with_them_exclude_each_other, f)
 {
-    struct rlock_client *a = conf_client(w), *b = conf_client(w);
-    struct rlock *sides[2] = {conf_lock(w, a), conf_rival(w, a)}, *plain = NULL;
+    struct rlock_client *a = client_open(f), *b = client_open(f);
+    struct rlock *sides[2] = {lock_new(f, a), rival_new(f, a)}, *plain = NULL;
 
     assert_code(rlock_reentrant_new(b, NAME, NULL, &plain), 0);
     for (int i = 0; i < 2; i++) {
@@ -259,39 +259,39 @@ ROOM_TEST(a_lock_without_sides_and_one_with_them_exclude_each_other, w)
     assert_null(rlock_free(plain));
 }
 
-ROOM_TEST(a_key_of_another_type_is_refused_and_kept, w)
+ROOM_TEST(a_key_of_another_type_is_refused_and_kept, f)
 {
-    struct rlock_client *client = conf_client(w);
-    struct rlock *read = conf_lock(w, client), *write = conf_rival(w, client);
+    struct rlock_client *client = client_open(f);
+    struct rlock *read = lock_new(f, client), *write = rival_new(f, client);
 
-    free(test_server_cmd(conf_server(w), "SET " NAME " text"));
+    test_server_do(f->server, "SET " NAME " text");
     assert_code(rlock_try_lock(read), RLOCK_EWRONGTYPE);
     assert_code(rlock_try_lock(write), RLOCK_EWRONGTYPE);
     assert_code(rlock_force_unlock(read, NULL), RLOCK_EWRONGTYPE);
-    assert_true(test_server_says(conf_server(w), "text", "GET " NAME));
-    free(test_server_cmd(conf_server(w), "DEL " NAME));
+    assert_true(test_server_says(f->server, "text", "GET " NAME));
+    test_server_do(f->server, "DEL " NAME);
 }
 
 /* One key that is ruined costs one hold, not those that are renewed with it. */
-ROOM_TEST(a_ruined_key_is_one_loss, w)
+ROOM_TEST(a_ruined_key_is_one_loss, f)
 {
-    struct rlock_client *client = conf_client_renewing(w, 300);
-    struct rlock *good = conf_lock(w, client), *bad = conf_lock_named(w, client, "bad");
+    struct rlock_client *client = client_open_renewing(f, 300);
+    struct rlock *good = lock_new(f, client), *bad = lock_named(f, client, "bad");
 
     assert_code(rlock_lock(good), 0);
     assert_code(rlock_lock(bad), 0);
-    free(test_server_cmd(conf_server(w), "SET bad text"));
-    (void)expect_loss(w, RLOCK_LOST_DELETED);
+    test_server_do(f->server, "SET bad text");
+    (void)expect_loss(f, RLOCK_LOST_DELETED);
     (void)STAYS(true, 500);
     assert_true(rlock_is_valid(good));
     assert_code(rlock_unlock(good), 0);
     assert_code(rlock_unlock(bad), RLOCK_ELOST);
-    free(test_server_cmd(conf_server(w), "DEL bad"));
-    free(test_server_cmd(conf_server(w), "DEL {bad}:%s:rwlock_timeout:1", room_owner(client, 2)));
+    test_server_do(f->server, "DEL bad");
+    test_server_do(f->server, "DEL {bad}:%s:rwlock_timeout:1", room_owner(client, 2));
 }
 
 struct found {
-    struct world *w;
+    struct fixture *f;
     int n;
     char modes[2][8];
 };
@@ -306,11 +306,11 @@ static int note_found(const char *key, size_t len, const struct rlock_info *info
     return 0;
 }
 
-ROOM_TEST(a_scan_finds_both_sides, w)
+ROOM_TEST(a_scan_finds_both_sides, f)
 {
-    struct rlock_client *client = conf_client(w);
-    struct rlock *read = conf_lock(w, client), *write = NULL;
-    struct found found = {.w = w};
+    struct rlock_client *client = client_open(f);
+    struct rlock *read = lock_new(f, client), *write = NULL;
+    struct found found = {.f = f};
 
     assert_code(rlock_write_new(client, "other", NULL, &write), 0);
     assert_code(rlock_lock(read), 0);

@@ -48,6 +48,21 @@
     }                                                                                              \
     static void name(parameter)
 
+/* A test of a thing that it is given: a `type` that the expression begin makes, and the expression
+ * end ends, unless the test has failed. Both know it as the pointer `thing`, as the test does. */
+#define TEST_AROUND(name, type, thing, begin, end)                                                 \
+    static void name(type *thing);                                                                 \
+    TEST_LIST(name, NULL, NULL)                                                                    \
+    {                                                                                              \
+        type whole, *const thing = &whole;                                                         \
+                                                                                                   \
+        (void)state;                                                                               \
+        begin;                                                                                     \
+        name(thing);                                                                               \
+        end;                                                                                       \
+    }                                                                                              \
+    static void name(type *thing)
+
 /* Not for tests themselves: lists a test, and begins the function that cmocka runs. */
 #define TEST_LIST(name, set_up, tear_down)                                                         \
     static void name##_run(void **state);                                                          \
