@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rlock doctor, and the rights that docs/server.md asks for. */
-#include "fixture.h"
+#include "command.h"
 
 static const char *const kinds[] = {"reentrant", "non-reentrant", "spin", "fenced",
                                     "fair",      "read",          "write"};
@@ -38,7 +38,7 @@ COMMAND_TEST(the_rights_of_the_page_suffice_for_every_kind)
     struct command doctor;
     char url[512];
 
-    fixture_restart_with(conf);
+    command_restart(conf);
     test_text(url, sizeof(url), "%s", url_with("locker:s3cret"));
     for (size_t i = 0; i < KINDS; i++) {
         const char *rival = strcmp(kinds[i], "read") == 0 ? "write" : kinds[i];
@@ -70,7 +70,7 @@ COMMAND_TEST(the_user_of_the_page_may_list_locks)
     struct command holder, ls;
     char url[512];
 
-    fixture_restart_with(conf);
+    command_restart(conf);
     test_text(url, sizeof(url), "%s", url_with("locker:s3cret"));
     holder = COMMAND("run", "--url", url, "--kind", "read", "app:a", "--", "sleep", "60");
     assert_true(TEST_EVENTUALLY(is_held("app:a"), 10000));
@@ -117,7 +117,7 @@ static struct command doctor_without(const char *const *rights, int n, int witho
             (void)strcat(strcat(rule, " "), rights[i]);
         }
     }
-    assert_true(test_server_says(fixture_server(), "OK", "%s", rule));
+    assert_true(test_server_says(fixture.server, "OK", "%s", rule));
     test_text(user, sizeof(user), "locker%d:s3cret", without);
     test_text(url, sizeof(url), "%s", url_with(user));
     return COMMAND("doctor", "--url", url, "--prefix", "app:");
@@ -144,15 +144,16 @@ COMMAND_TEST(doctor_names_each_right_of_the_page_that_is_missing)
             assert_contains(file_text(doctors[i - first].out), missing);
         }
     }
-    test_server_assert_clean(fixture_server());
+    test_server_assert_clean(fixture.server);
 }
 
-COMMAND_TEST(doctor_does_not_call_unknown_settings_good)
+static const char *const no_config[] = {"user default on nopass ~* &* +@all -config", NULL};
+
+COMMAND_WITH_TEST(doctor_does_not_call_unknown_settings_good,
+                  .server = {.transport = TEST_UNIX, .conf = no_config})
 {
-    static const char *const conf[] = {"user default on nopass ~* &* +@all -config", NULL};
     struct command doctor;
 
-    fixture_restart_with(conf);
     doctor = COMMAND("doctor");
     assert_int_equal(command_wait(&doctor, 10000), 0);
     assert_contains(file_text(doctor.out), "warning  maxmemory-policy: not known");
@@ -163,7 +164,7 @@ COMMAND_TEST(doctor_names_the_server_and_its_own_version)
 {
     const char *name = getenv("RLOCK_TEST_SERVER");
     const bool is_valkey = name != NULL && strcmp(name, "valkey") == 0;
-    char *info = test_server_cmd(fixture_server(), "INFO server");
+    char *info = test_server_cmd(fixture.server, "INFO server");
     const char *field = is_valkey ? "valkey_version:" : "redis_version:";
     const char *at = strstr(info, field);
     struct command doctor;
@@ -189,7 +190,7 @@ COMMAND_TEST(doctor_finds_a_good_server_good)
     assert_true(is_json_lines(file_text(command.out)));
     assert_contains(file_text(command.out), "\"level\":");
     assert_null(strstr(file_text(command.out), "will not work"));
-    test_server_assert_clean(fixture_server());
+    test_server_assert_clean(fixture.server);
 }
 
 COMMAND_TEST(doctor_says_when_a_server_counts_for_redlocks)
@@ -200,24 +201,25 @@ COMMAND_TEST(doctor_says_when_a_server_counts_for_redlocks)
     assert_contains(file_text(command.out), "it counts for new RedLocks in ");
 }
 
-COMMAND_TEST(doctor_finds_what_is_forbidden)
-{
-    static const char *const conf[] = {"user default on nopass ~* &* +@all -evalsha -eval", NULL};
+static const char *const no_scripts[] = {"user default on nopass ~* &* +@all -evalsha -eval", NULL};
 
-    fixture_restart_with(conf);
+COMMAND_WITH_TEST(doctor_finds_what_is_forbidden,
+                  .server = {.transport = TEST_UNIX, .conf = no_scripts})
+{
     assert_int_equal(COMMAND_STATUS("doctor"), 65);
 }
 
-COMMAND_TEST(doctor_finds_that_renewals_are_forbidden)
+static const char *const no_time[] = {"user default on nopass ~* &* +@all -time", NULL};
+
+COMMAND_WITH_TEST(doctor_finds_that_renewals_are_forbidden,
+                  .server = {.transport = TEST_UNIX, .conf = no_time})
 {
-    static const char *const conf[] = {"user default on nopass ~* &* +@all -time", NULL};
     struct command command;
 
-    fixture_restart_with(conf);
     command = COMMAND("doctor");
     assert_int_equal(command_wait(&command, 10000), 65);
     assert_contains(file_text(command.out), "renewals fail, and holds are lost");
-    test_server_assert_clean(fixture_server());
+    test_server_assert_clean(fixture.server);
 }
 
 /* Who does not use a kind need not be allowed what it needs. */
@@ -236,7 +238,7 @@ COMMAND_TEST(doctor_finds_which_kinds_are_forbidden)
         struct command command;
         char line[64];
 
-        fixture_restart_with(conf);
+        command_restart(conf);
         command = COMMAND("doctor");
         assert_int_equal(command_wait(&command, 10000), 0);
         test_text(line, sizeof(line), "warning  %s: such locks will not work", cases[i].subject);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rlock command apart from run: its usage, its secrets, and what it tells of locks. */
-#include "fixture.h"
+#include "command.h"
 
 #include <signal.h>
 #include <sys/stat.h>
@@ -114,14 +114,14 @@ COMMAND_TEST(help_and_version_are_there)
 
 COMMAND_TEST(a_key_of_another_type_is_refused)
 {
-    assert_true(test_server_says(fixture_server(), "OK", "SET a text"));
+    assert_true(test_server_says(fixture.server, "OK", "SET a text"));
     assert_int_equal(COMMAND_STATUS("run", "a", "--", "true"), 65);
     assert_int_equal(COMMAND_STATUS("info", "a"), 65);
 }
 
 COMMAND_TEST(a_server_that_is_not_there_is_69)
 {
-    test_server_kill(fixture_server());
+    test_server_kill(fixture.server);
     assert_int_equal(COMMAND_STATUS("run", "--wait", "200ms", "a", "--", "true"), 69);
     assert_int_equal(COMMAND_STATUS("run", "--wait", "0", "a", "--", "true"), 69);
     assert_int_equal(COMMAND_STATUS("info", "a"), 69);
@@ -132,12 +132,12 @@ COMMAND_TEST(a_server_that_is_not_there_is_69)
 
 static const char *const with_password[] = {"user default on >s3cret ~* &* +@all", NULL};
 
-COMMAND_TEST(a_password_on_the_command_line_is_out_of_sight)
+COMMAND_WITH_TEST(a_password_on_the_command_line_is_out_of_sight,
+                  .server = {.transport = TEST_UNIX, .conf = with_password})
 {
     struct command command;
     char path[64];
 
-    fixture_restart_with(with_password);
     command = COMMAND("run", "--verbose", "--url", url_with("default:s3cret"), "a", "--", "sh",
                       "-c", "echo $$ >\"$0\"; exec sleep 60", in_dir("pid"));
     (void)pid_in_file(in_dir("pid"));
@@ -147,11 +147,11 @@ COMMAND_TEST(a_password_on_the_command_line_is_out_of_sight)
     assert_null(strstr(file_text(command.err), "s3cret"));
 }
 
-COMMAND_TEST(a_wrong_password_is_refused_and_not_repeated)
+COMMAND_WITH_TEST(a_wrong_password_is_refused_and_not_repeated,
+                  .server = {.transport = TEST_UNIX, .conf = with_password})
 {
     struct command command;
 
-    fixture_restart_with(with_password);
     command = COMMAND("info", "--verbose", "--url", url_with("default:wr0ng"), "a");
     assert_int_equal(command_wait(&command, 10000), 65);
     assert_null(strstr(file_text(command.err), "wr0ng"));
@@ -167,21 +167,21 @@ COMMAND_TEST(a_mistyped_option_does_not_repeat_its_secret)
     assert_null(strstr(file_text(command.err), "s3cret"));
 }
 
-COMMAND_TEST(a_password_file_must_be_its_owners_alone)
+COMMAND_WITH_TEST(a_password_file_must_be_its_owners_alone,
+                  .server = {.transport = TEST_UNIX, .conf = with_password})
 {
-    fixture_restart_with(with_password);
     write_file(in_dir("password"), "s3cret\n", 0600);
     assert_int_equal(COMMAND_STATUS("info", "--password-file", in_dir("password"), "a"), 0);
     assert_int_equal(chmod(in_dir("password"), 0640), 0);
     assert_int_equal(COMMAND_STATUS("info", "--password-file", in_dir("password"), "a"), 64);
 }
 
-COMMAND_TEST(tls_takes_its_files_from_options)
+COMMAND_WITH_TEST(tls_takes_its_files_from_options,
+                  .server = {.transport = TEST_TLS, .tls_auth_clients = true})
 {
-    fixture_restart_with_tls();
-    assert_int_equal(COMMAND_STATUS("info", "--cacert", test_server_cacert(fixture_server()),
-                                    "--cert", test_server_cert(fixture_server()), "--key",
-                                    test_server_key(fixture_server()), "a"),
+    assert_int_equal(COMMAND_STATUS("info", "--cacert", test_server_cacert(fixture.server),
+                                    "--cert", test_server_cert(fixture.server), "--key",
+                                    test_server_key(fixture.server), "a"),
                      0);
     assert_int_equal(COMMAND_STATUS("info", "a"), 65); /* nobody vouches for the server */
     assert_int_equal(COMMAND_STATUS("info", "--cacert", in_dir("none"), "a"), 65);
@@ -264,7 +264,7 @@ COMMAND_TEST(info_tells_a_fenced_locks_token)
 
     holder = hold_as("fenced");
     assert_true(TEST_EVENTUALLY(is_held("a"), 10000));
-    token = test_server_int(fixture_server(), "GET redisson_lock_token:{a}");
+    token = test_server_int(fixture.server, "GET redisson_lock_token:{a}");
     assert_true(token > 0);
     test_text(text, sizeof(text), ", token %lld\n", token);
     test_text(json, sizeof(json), "\"token\":%lld,", token);
@@ -282,7 +282,7 @@ COMMAND_TEST(info_tells_how_many_wait_for_a_fair_lock)
         waiters[i] = hold_as("fair");
     }
     assert_true(TEST_EVENTUALLY(
-        test_server_int(fixture_server(), "LLEN redisson_lock_queue:{a}") == 2, 10000));
+        test_server_int(fixture.server, "LLEN redisson_lock_queue:{a}") == 2, 10000));
     assert_info("fair", ", 2 waiting\n", "\"waiters\":2}");
     for (int i = 0; i < 2; i++) {
         end_command(&waiters[i]);
@@ -297,7 +297,7 @@ COMMAND_TEST(info_tells_how_many_read)
     for (int i = 0; i < 3; i++) {
         readers[i] = hold_as("read");
     }
-    assert_true(TEST_EVENTUALLY(test_server_int(fixture_server(), "HLEN a") == 4, 10000));
+    assert_true(TEST_EVENTUALLY(test_server_int(fixture.server, "HLEN a") == 4, 10000));
     assert_info("read", " and 2 more, count 1, ", "\"holders\":3,");
     info = COMMAND("info", "--kind", "write", "a"); /* nobody has that side */
     assert_int_equal(command_wait(&info, 10000), 0);
@@ -330,7 +330,7 @@ COMMAND_TEST(messages_show_a_long_or_odd_name_once_and_in_part)
         (void)memset(name, 'a', 60000);
         name[60000] = '\0';
         memcpy(name, prefixes[i], strlen(prefixes[i]));
-        free(test_server_cmd(fixture_server(), "SET %s text", i == 0 ? name : "other"));
+        free(test_server_cmd(fixture.server, "SET %s text", i == 0 ? name : "other"));
         command = COMMAND("run", "--wait", "0", "--lease", "10ms", name, "--", "true");
         (void)command_wait(&command, 10000);
         assert_true(strlen(file_text(command.err)) < 500);
@@ -351,7 +351,7 @@ COMMAND_TEST(ls_lists_locks_and_nothing_else)
     struct command holder, ls;
 
     holder = hold_a("30s");
-    assert_int_equal(test_server_int(fixture_server(), "HSET other field value"), 1);
+    assert_int_equal(test_server_int(fixture.server, "HSET other field value"), 1);
     ls = COMMAND("ls", "--json");
     assert_int_equal(command_wait(&ls, 10000), 0);
     assert_true(is_json_lines(file_text(ls.out)));
@@ -366,7 +366,7 @@ COMMAND_TEST(ls_lists_locks_and_nothing_else)
 /* Whether somebody listens for the release of "a"; those who wait for a spin lock never do. */
 static bool somebody_listens(void)
 {
-    char *channels = test_server_cmd(fixture_server(), "PUBSUB CHANNELS *{a}*");
+    char *channels = test_server_cmd(fixture.server, "PUBSUB CHANNELS *{a}*");
     const bool listens = channels[0] != '\0';
 
     free(channels);

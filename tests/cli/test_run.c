@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rlock run, as its users run it: on a server of its own, seen from outside. */
-#include "fixture.h"
+#include "command.h"
 
 #include <signal.h>
 #include <sys/stat.h>
@@ -22,14 +22,14 @@ COMMAND_TEST(processes_exclude_each_other_on_one_name)
     for (size_t i = 0; i < 8; i++) {
         assert_int_equal(command_wait(&commands[i], 20000), 0);
     }
-    test_server_assert_clean(fixture_server());
+    test_server_assert_clean(fixture.server);
 }
 
 COMMAND_TEST(the_exit_status_is_that_of_the_command)
 {
     assert_int_equal(COMMAND_STATUS("run", "a", "--", "sh", "-c", "exit 7"), 7);
     assert_int_equal(COMMAND_STATUS("run", "a", "--", "sh", "-c", "kill -9 $$"), 137);
-    test_server_assert_clean(fixture_server());
+    test_server_assert_clean(fixture.server);
 }
 
 COMMAND_TEST(the_command_runs_while_the_lock_is_held_and_knows_its_name)
@@ -45,14 +45,14 @@ COMMAND_TEST(the_command_runs_while_the_lock_is_held_and_knows_its_name)
 COMMAND_TEST(a_command_that_is_not_there_is_127_and_frees_the_lock)
 {
     assert_int_equal(COMMAND_STATUS("run", "a", "--", "no-such-command-here"), 127);
-    test_server_assert_clean(fixture_server());
+    test_server_assert_clean(fixture.server);
 }
 
 COMMAND_TEST(a_command_that_is_not_executable_is_126_and_frees_the_lock)
 {
     write_file(in_dir("plain"), "", 0600);
     assert_int_equal(COMMAND_STATUS("run", "a", "--", in_dir("plain")), 126);
-    test_server_assert_clean(fixture_server());
+    test_server_assert_clean(fixture.server);
 }
 
 COMMAND_TEST(the_key_has_the_prefix)
@@ -109,8 +109,8 @@ COMMAND_TEST(every_kind_excludes_and_may_refuse_reentry)
                                         "-c", "exit 7"),
                          7);
     }
-    assert_int_equal(test_server_int(fixture_server(), "DEL redisson_lock_token:{a}"), 1);
-    test_server_assert_clean(fixture_server());
+    assert_int_equal(test_server_int(fixture.server, "DEL redisson_lock_token:{a}"), 1);
+    test_server_assert_clean(fixture.server);
 }
 
 COMMAND_TEST(a_held_lock_times_out)
@@ -131,7 +131,7 @@ static bool somebody_waits_for(const char *name)
     char expected[64];
 
     (void)snprintf(expected, sizeof(expected), "redisson_lock__channel:{%s}\n1", name);
-    return test_server_says(fixture_server(), expected, "PUBSUB NUMSUB redisson_lock__channel:{%s}",
+    return test_server_says(fixture.server, expected, "PUBSUB NUMSUB redisson_lock__channel:{%s}",
                             name);
 }
 
@@ -146,7 +146,7 @@ COMMAND_TEST(a_waiting_command_ends_on_a_signal)
     assert_int_equal(command_wait(&waiter, 10000), 128 + SIGINT);
     end_command(&holder);
     assert_int_not_equal(access(in_dir("ran"), F_OK), 0);
-    test_server_assert_clean(fixture_server());
+    test_server_assert_clean(fixture.server);
 }
 
 /* Whether the command has said so by now. */
@@ -167,9 +167,9 @@ COMMAND_TEST(who_waits_is_told_for_whom)
     assert_true(TEST_EVENTUALLY(has_said(&waiter, "rlock: a: waiting: held by "), 10000));
     assert_true(test_elapsed_us(start_us) >= 1000000);
     assert_true(has_said(&waiter, process));
-    test_server_kill(fixture_server()); /* what it waits for is another thing now */
+    test_server_kill(fixture.server); /* what it waits for is another thing now */
     assert_true(TEST_EVENTUALLY(has_said(&waiter, "rlock: a: waiting: server unix://"), 10000));
-    test_server_restart(fixture_server(), false);
+    test_server_restart(fixture.server, false);
     assert_int_equal(command_wait(&waiter, 10000), 0);
     assert_int_equal(command_wait(&holder, 40000), 122);
 }
@@ -193,10 +193,10 @@ COMMAND_TEST(a_command_whose_server_is_down_says_why_it_waits)
 {
     struct command waiter;
 
-    test_server_kill(fixture_server());
+    test_server_kill(fixture.server);
     waiter = COMMAND("run", "a", "--", "touch", in_dir("ran"));
     assert_true(TEST_EVENTUALLY(has_said(&waiter, "rlock: a: waiting: server unix://"), 10000));
-    test_server_restart(fixture_server(), false);
+    test_server_restart(fixture.server, false);
     assert_int_equal(command_wait(&waiter, 10000), 0);
     assert_int_equal(access(in_dir("ran"), F_OK), 0);
 }
@@ -224,7 +224,7 @@ COMMAND_TEST(short_waits_get_past_a_killed_waiter_of_a_fair_lock)
     (void)pid_in_file(in_dir("pid"));
     waiter = COMMAND("run", "--kind", "fair", "a", "--", "true");
     assert_true(TEST_EVENTUALLY(
-        test_server_int(fixture_server(), "LLEN redisson_lock_queue:{a}") == 1, 10000));
+        test_server_int(fixture.server, "LLEN redisson_lock_queue:{a}") == 1, 10000));
     (void)kill(waiter.pid, SIGKILL);
     assert_int_equal(command_wait(&waiter, 10000), 128 + SIGKILL);
     end_command(&holder);
@@ -234,7 +234,7 @@ COMMAND_TEST(short_waits_get_past_a_killed_waiter_of_a_fair_lock)
     } while (status == 124 && test_elapsed_us(start_us) < 20000000);
     assert_int_equal(status, 0);
     assert_in_time(start_us, 3000000);
-    test_server_assert_clean(fixture_server());
+    test_server_assert_clean(fixture.server);
 }
 
 COMMAND_TEST(a_killed_rlock_takes_its_command_along_and_frees_within_a_lease)
@@ -275,7 +275,7 @@ COMMAND_TEST(a_deleted_key_ends_the_command)
 
     holder = hold_a(SHORT_LEASE);
     child = pid_in_file(in_dir("pid"));
-    assert_int_equal(test_server_int(fixture_server(), "DEL a"), 1);
+    assert_int_equal(test_server_int(fixture.server, "DEL a"), 1);
     assert_int_equal(command_wait(&holder, SHORT_LEASE_MS), 122);
     assert_false(process_lives(child));
     assert_contains(file_text(holder.err), "lost");
@@ -290,7 +290,7 @@ COMMAND_TEST(a_silent_server_ends_the_command_before_the_lease)
     holder = hold_a(SHORT_LEASE);
     child = pid_in_file(in_dir("pid"));
     start_us = test_now_us();
-    test_server_freeze(fixture_server());
+    test_server_freeze(fixture.server);
     assert_true(TEST_EVENTUALLY(!process_lives(child), SHORT_LEASE_MS));
     assert_in_time(start_us, SHORT_LEASE_MS * 1000 * (int64_t)test_slack());
     assert_int_equal(command_wait(&holder, 10000), 122);
@@ -311,7 +311,7 @@ COMMAND_TEST(a_fixed_lease_gives_time_to_end_and_then_kills)
 COMMAND_TEST(a_renewed_lease_outlives_itself)
 {
     assert_int_equal(COMMAND_STATUS("run", "--renewed-lease", "600ms", "a", "--", "sleep", "2"), 0);
-    test_server_assert_clean(fixture_server());
+    test_server_assert_clean(fixture.server);
 }
 
 COMMAND_TEST(a_hold_longer_than_its_maximum_ends_the_command)
@@ -350,5 +350,5 @@ COMMAND_TEST(the_terminal_belongs_to_the_command)
     assert_int_equal(write(master, "\003", 1), 1);
     assert_int_equal(command_wait(&command, 10000), 128 + SIGINT);
     (void)close(master);
-    test_server_assert_clean(fixture_server());
+    test_server_assert_clean(fixture.server);
 }

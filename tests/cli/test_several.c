@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rlock run with several locks at once, and with a lock on several servers. */
-#include "fixture.h"
+#include "command.h"
 
 /* ---- Several at once ---- */
 
@@ -19,7 +19,7 @@ COMMAND_TEST(several_names_are_taken_at_once)
     assert_false(is_held("d"));
     end_command(&command);
     assert_string_equal(file_text(command.out), "a,x,b,c\n");
-    test_server_assert_clean(fixture_server());
+    test_server_assert_clean(fixture.server);
 }
 
 COMMAND_TEST(sets_that_overlap_exclude_each_other)
@@ -34,7 +34,7 @@ COMMAND_TEST(sets_that_overlap_exclude_each_other)
     for (size_t i = 0; i < 8; i++) {
         assert_int_equal(command_wait(&commands[i], 20000), 0);
     }
-    test_server_assert_clean(fixture_server());
+    test_server_assert_clean(fixture.server);
 }
 
 COMMAND_TEST(a_wrong_list_is_shown_whole)
@@ -70,76 +70,56 @@ COMMAND_TEST(names_and_a_name_do_not_go_together)
 
 /* ---- On several servers ---- */
 
-struct trio {
-    struct test_server *servers[3];
-    char urls[512];
-};
-
-static void open_trio(struct trio *trio)
+/* The URLs of three servers. */
+static const char *all_urls(void)
 {
-    for (size_t i = 0; i < 3; i++) {
-        trio->servers[i] = test_server_start(NULL);
-    }
-    test_text(trio->urls, sizeof(trio->urls), "%s,%s,%s", test_server_unix_url(trio->servers[0]),
-              test_server_unix_url(trio->servers[1]), test_server_unix_url(trio->servers[2]));
+    static char urls[512];
+
+    test_text(urls, sizeof(urls), "%s,%s,%s", test_server_unix_url(fixture.servers[0]),
+              test_server_unix_url(fixture.servers[1]), test_server_unix_url(fixture.servers[2]));
+    return urls;
 }
 
-static void close_trio(struct trio *trio)
+COMMAND_WITH_TEST(a_redlock_survives_a_minority, .servers = 3)
 {
-    for (size_t i = 0; i < 3; i++) {
-        trio->servers[i] = test_server_stop(trio->servers[i]);
-    }
-}
-
-TEST(a_redlock_survives_a_minority)
-{
-    struct trio trio;
     struct command command;
 
-    open_trio(&trio);
     assert_int_equal(
-        COMMAND_STATUS("run", "--redlock", trio.urls, "--max-lease", "0", "a", "--", "true"), 0);
-    test_server_kill(trio.servers[1]);
-    assert_int_equal(COMMAND_STATUS("run", "--redlock", trio.urls, "--max-lease", "0", "--wait",
+        COMMAND_STATUS("run", "--redlock", all_urls(), "--max-lease", "0", "a", "--", "true"), 0);
+    test_server_kill(fixture.servers[1]);
+    assert_int_equal(COMMAND_STATUS("run", "--redlock", all_urls(), "--max-lease", "0", "--wait",
                                     "5s", "a", "--", "sh", "-c", "exit 3"),
                      3);
-    test_server_kill(trio.servers[2]);
-    command = COMMAND("run", "--redlock", trio.urls, "--max-lease", "0", "--wait", "0", "a", "--",
+    test_server_kill(fixture.servers[2]);
+    command = COMMAND("run", "--redlock", all_urls(), "--max-lease", "0", "--wait", "0", "a", "--",
                       "true");
     assert_int_equal(command_wait(&command, 10000), 69);
     assert_contains(file_text(command.err), "no quorum: 1 of 3 servers can grant it");
     assert_contains(file_text(command.err), "cannot connect");
-    assert_true(TEST_EVENTUALLY(test_server_int(trio.servers[0], "EXISTS a") == 0, 2000));
-    close_trio(&trio);
+    assert_true(TEST_EVENTUALLY(test_server_int(fixture.servers[0], "EXISTS a") == 0, 2000));
 }
 
-TEST(after_a_start_of_all_it_says_when_they_count)
+COMMAND_WITH_TEST(after_a_start_of_all_it_says_when_they_count, .servers = 3)
 {
-    struct trio trio;
     struct command command;
 
-    open_trio(&trio);
-    command = COMMAND("run", "--redlock", trio.urls, "--wait", "0", "a", "--", "true");
+    command = COMMAND("run", "--redlock", all_urls(), "--wait", "0", "a", "--", "true");
     assert_int_equal(command_wait(&command, 10000), 69);
     assert_contains(file_text(command.err), "no quorum: ");
     assert_contains(file_text(command.err), "2 needed");
     assert_contains(file_text(command.err), "it counts in ");
-    close_trio(&trio);
 }
 
-TEST(who_waits_for_a_quorum_is_told_why)
+COMMAND_WITH_TEST(who_waits_for_a_quorum_is_told_why, .servers = 3)
 {
-    struct trio trio;
     struct command command;
 
-    open_trio(&trio);
-    command = COMMAND("run", "--redlock", trio.urls, "--max-lease", "4s", "--renewed-lease", "4s",
+    command = COMMAND("run", "--redlock", all_urls(), "--max-lease", "4s", "--renewed-lease", "4s",
                       "a", "--", "sh", "-c", "exit 3");
     assert_true(
         TEST_EVENTUALLY(strstr(file_text(command.err), "waiting: no quorum") != NULL, 10000));
     assert_contains(file_text(command.err), "restarted; it counts in");
     assert_int_equal(command_wait(&command, 20000), 3);
-    close_trio(&trio);
 }
 
 /* Its words, as ps shows them. Valid until the next call. */

@@ -164,6 +164,16 @@ static void forget_tokens(const struct fixture *f)
                               "redis.call('del', key) end\" 0 redisson_lock_token:*");
 }
 
+void fixture_drop(struct fixture *f)
+{
+    stop_proxies(f);
+    for (size_t i = 0; i < f->n; i++) {
+        f->servers[i] = test_server_stop(f->servers[i]);
+    }
+    f->witness = witness_free(f->witness);
+    diary_fini(&f->diary);
+}
+
 void fixture_close(struct fixture *f)
 {
     users_close(f);
@@ -178,12 +188,7 @@ void fixture_close(struct fixture *f)
         test_server_assert_clean(f->servers[i]);
     }
     assert_true(witness_is_clean(f->witness, stderr));
-    stop_proxies(f);
-    for (size_t i = 0; i < f->n; i++) {
-        f->servers[i] = test_server_stop(f->servers[i]);
-    }
-    f->witness = witness_free(f->witness);
-    diary_fini(&f->diary);
+    fixture_drop(f);
     assert_true(TEST_EVENTUALLY(test_fds_open() == f->fds, 2000));
     assert_true(TEST_EVENTUALLY(test_threads_running() == f->threads, 2000));
     assert_int_equal(fixture_sigpipes(), 0);

@@ -89,6 +89,8 @@ struct fixture {
 void fixture_open(struct fixture *f, const struct fixture_opts *opts);
 /* Closes whatever is still open on it. Servers that the test stopped run again. */
 void fixture_close(struct fixture *f);
+/* Ends it without a look at what is left: where processes were killed that had something. */
+void fixture_drop(struct fixture *f);
 
 /* A test between the two, which has the fixture as `f`; options of struct fixture_opts follow. */
 #define FIXTURE_TEST(name, f) FIXTURE_WITH_TEST(name, f, .servers = 1)
