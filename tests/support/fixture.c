@@ -68,9 +68,10 @@ static struct proxy *start_proxy(const struct test_server *server, enum fixture_
     if (proxy == PROXY_OF_BYTES) {
         return proxy_start(test_server_url(server));
     }
-    return proxy == PROXY_ON_UNIX || leg_wants_unix()
-               ? proxy_start_unix(test_server_unix_url(server))
-               : proxy_start(test_server_unix_url(server));
+    if (proxy == PROXY_ON_UNIX || (proxy == PROXY_AS_LEG && leg_wants_unix())) {
+        return proxy_start_unix(test_server_unix_url(server));
+    }
+    return proxy_start(test_server_unix_url(server));
 }
 
 void fixture_start_proxy(struct fixture *f)

@@ -33,7 +33,8 @@ enum fixture_proxy {
     PROXY_NONE,
     PROXY_AS_LEG,  /* on TCP or unix sockets as the leg says; plain: it sees requests and replies */
     PROXY_ON_UNIX, /* plain, on unix sockets in any case */
-    PROXY_OF_BYTES /* on the server's own transport: of TLS it sees bytes alone */
+    PROXY_OF_BYTES, /* on the server's own transport: of TLS it sees bytes alone */
+    PROXY_ON_TCP    /* plain, on TCP in any case */
 };
 
 /* Makes a lock of a kind; the same shape as the library's constructors. */
