@@ -27,7 +27,7 @@ struct diary {
     pthread_mutex_t mutex; /* protects the rest */
     struct told told[DIARY_LOSSES];
     size_t n_told;
-    int64_t lease_us; /* of renewed holds of the client that was opened last */
+    _Atomic int64_t lease_us; /* of renewed holds of the client that was opened last */
     char *log;        /* line after line; NULL: nothing was logged */
     size_t log_len;
     bool shows;
