@@ -2,7 +2,7 @@
 # Writes lua_scripts.c and lua_scripts.h: each lua/<kind>/<verb>.lua as a struct rlock__script with its bytes and the
 # SHA-1 that Redis will compute of them, and the shapes of its replies, from its comment "-- Shapes …" (wire/reply.h).
 # Comment lines and blank lines stay at home. A script may have others as functions: include '<kind>/<verb>' is a function
-# of KEYS and ARGV.
+# of KEYS and ARGV. What stands in lua/parts is no script: include 'parts/<name>' is a function of what it takes.
 set(declared "")
 set(defined "")
 set(table "")
@@ -18,8 +18,12 @@ function(read_script script out)
     string(REGEX REPLACE "^\n" "" text "${text}")
     while(text MATCHES "include '([a-z_/]+)'")
         set(included "${CMAKE_MATCH_1}")
+        set(takes "KEYS, ARGV")
+        if(included MATCHES "^parts/")
+            set(takes "...")
+        endif()
         read_script(${ROOT}/${included}.lua function)
-        string(REPLACE "include '${included}'" "function(KEYS, ARGV)\n${function}end" text "${text}")
+        string(REPLACE "include '${included}'" "function(${takes})\n${function}end" text "${text}")
     endwhile()
     set(${out} "${text}" PARENT_SCOPE)
 endfunction()
@@ -27,6 +31,9 @@ endfunction()
 foreach(script IN LISTS SCRIPTS)
     cmake_path(RELATIVE_PATH script BASE_DIRECTORY ${ROOT} OUTPUT_VARIABLE name)
     string(REGEX REPLACE "\\.lua$" "" name ${name})
+    if(name MATCHES "^parts/")
+        continue()
+    endif()
     string(MAKE_C_IDENTIFIER ${name} id)
 
     file(STRINGS ${script} shapes REGEX "^-- Shapes ")

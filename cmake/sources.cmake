@@ -2,21 +2,28 @@
 set(RLOCK_SOURCES
     src/base/bytes.c
     src/base/error.c
+    src/base/table.c
     src/base/timer.c
     src/client/ask.c
-    src/client/composite.c
-    src/client/composite_new.c
     src/client/diagnose.c
+    src/client/group.c
+    src/client/group_new.c
     src/client/held.c
     src/client/lock.c
     src/client/open.c
+    src/client/options.c
+    src/client/probe.c
     src/client/process.c
     src/client/query.c
     src/client/rights.c
     src/client/scan.c
+    src/client/single.c
+    src/cluster/map.c
+    src/cluster/slot.c
     src/drive/cancel.c
     src/drive/dispatch.c
     src/drive/drive.c
+    src/drive/home.c
     src/drive/service.c
     src/drive/turn.c
     src/drive/twins.c
@@ -29,6 +36,7 @@ set(RLOCK_SOURCES
     src/lock/channel.c
     src/lock/classify.c
     src/lock/command.c
+    src/lock/copies.c
     src/lock/core.c
     src/lock/fenced.c
     src/lock/hold.c
@@ -47,11 +55,14 @@ set(RLOCK_SOURCES
     src/lock/subscriber.c
     src/lock/table.c
     src/lock/team.c
-    src/multi/composite.c
+    src/multi/action.c
+    src/multi/claim.c
+    src/multi/effort.c
+    src/multi/group.c
+    src/multi/group_spec.c
+    src/multi/home.c
+    src/multi/member.c
     src/multi/multi.c
-    src/multi/party.c
-    src/multi/slot.c
-    src/multi/wish.c
     src/net/conn.c
     src/net/connect.c
     src/net/hello.c
@@ -61,6 +72,7 @@ set(RLOCK_SOURCES
     src/net/sock.c
     src/net/tls.c
     src/net/uri.c
+    src/net/uri_pieces.c
     src/redlock/redlock.c
     src/rw/read.c
     src/rw/rw.c
@@ -77,6 +89,14 @@ set(RLOCK_LUA
     lua/fair/release.lua
     lua/fenced/acquire.lua
     lua/multi/acquire.lua
+    lua/parts/holder.lua
+    lua/parts/holds.lua
+    lua/parts/living.lua
+    lua/parts/longest.lua
+    lua/parts/lower.lua
+    lua/parts/raise.lua
+    lua/parts/undo.lua
+    lua/parts/writer.lua
     lua/plain/acquire.lua
     lua/plain/force.lua
     lua/plain/inspect.lua

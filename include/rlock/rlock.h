@@ -232,7 +232,7 @@ struct rlock_opts {
                                 fairLockWaitTimeout or more; the same for all who use the lock, at
                                 least 1000; default 300000 */
     bool no_reentry;         /* its owner gets RLOCK_EREACQUIRE for taking it again; every kind
-                                except composites; default off */
+                                except multi-locks and RedLocks; default off */
     bool prefer_writers;     /* read and write: readers stand back while a writer waits, if both
                             sides have it; default off */
     int64_t max_lease_ms;    /* RedLock: a server that started less than this ago does not count
@@ -337,7 +337,7 @@ RLOCK_API int rlock_multi_new(struct rlock *const *members, size_t n, const stru
  * rlock_detail() says how long). All servers are asked at once; the answer comes as soon as it is
  * certain. Nested levels are counted by this process alone. A longer lease than max_lease_ms is
  * RLOCK_EINVAL. After the Redlock algorithm of the Redis documentation.
- * members: n from 1 to 64, each of another client and server, neither composites nor fenced locks;
+ * members: n from 1 to 64, each of another client and server, single locks that are not fenced;
  * an even n tolerates no more than n - 1 would. Two on one server: RLOCK_EINVAL when it is taken.
  * opts: max_lease_ms, or NULL. Returns as rlock_multi_new(), RLOCK_ENOTSUP for such a member.
  */

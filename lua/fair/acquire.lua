@@ -14,27 +14,18 @@
 local key, queue, scores, notes = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, lease, count, slot = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local waits, alone, publish, channel = ARGV[5] == '1', ARGV[6] == '1', ARGV[7], ARGV[8]
-local held, ttl = redis.call('hget', key, owner), redis.call('pttl', key)
-if held then
-  redis.call('pexpire', key, math.max(ttl, lease))
-  if tonumber(held) < count then
-    redis.call('hset', key, owner, count)
-  end
-  return {1}
-end
-if count > 1 then
-  return {-1, ttl == -2 and 0 or 1}
+local raise = include 'parts/raise'
+local reply, ttl = raise(key, owner, lease, count)
+if reply then
+  return reply
 end
 
-local free, holder = ttl == -2, ''
-if not free then -- a lock has one field, its owner, or a mode besides; what else is under the key may be large
-  local size = redis.call('hlen', key)
-  local mode = size > 1 and redis.call('hget', key, 'mode')
-  for _, field in ipairs(size <= 16 and redis.call('hkeys', key) or {}) do
-    holder = #field <= 128 and string.find(field, ':%d') and field or holder
-  end
-  if mode ~= 'read' and mode ~= 'write' and (size > 1 or holder == '') then
-    return {err = 'WRONGTYPE the hash under this key is no lock'}
+local free, holder, wrong = ttl == -2, ''
+if not free then
+  local holder_of = include 'parts/holder'
+  holder, wrong = holder_of(key, redis.call('hlen', key))
+  if wrong then
+    return wrong
   end
 end
 local head = redis.call('lindex', queue, 0)
@@ -197,14 +188,9 @@ if free and count == 1 and (not head or head == owner) then
   elseif rest > 0 then
     redis.call('del', scores, notes)
   end
-  redis.call('hset', key, owner, 1)
-  -- a lock without an end would be worse than none: undo it where the server does not permit the lease
-  local leased = redis.pcall('pexpire', key, lease)
-  if type(leased) == 'table' and leased.err then
-    redis.pcall('hdel', key, owner)
-    return leased
-  end
-  return {1}
+  local undo = include 'parts/undo'
+  redis.call('hset', key, owner, '1')
+  return undo(redis.pcall('pexpire', key, ARGV[2]), key, owner) or {1}
 end
 
 local function count_peers(n)

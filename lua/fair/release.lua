@@ -11,19 +11,8 @@ local key, queue, scores, notes = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, count, lease, slot = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local publish, channel = ARGV[5], ARGV[6]
 if count > 0 then
-  local held = redis.call('hget', key, owner)
-  if not held then
-    return {-1, redis.call('exists', key)}
-  end
-  -- never pexpire 0: that deletes the key, and the next write would make one without an end
-  local ttl = redis.call('pttl', key)
-  if ttl >= 0 or lease > 0 then
-    redis.call('pexpire', key, math.max(ttl, lease, 1))
-  end
-  if tonumber(held) > count then
-    redis.call('hset', key, owner, count)
-  end
-  return {1, 0}
+  local lower = include 'parts/lower'
+  return lower(key, owner, count, lease)
 end
 local done = redis.pcall('hdel', key, owner)
 -- of another type one of the keys is somebody else's: what the owner has under the others is given up all the same

@@ -18,38 +18,17 @@ if redis.call('exists', key) == 0 then
   end
   local now = redis.call('time')
   local token = math.max(last + 1, tonumber(now[1]) * 1000000 + tonumber(now[2]))
-  redis.call('hset', key, owner, 1)
-  local leased = redis.pcall('pexpire', key, lease)
-  local fenced = redis.pcall('set', KEYS[2], string.format('%.0f', token))
-  for _, done in ipairs({leased, fenced}) do
-    if type(done) == 'table' and done.err then
-      redis.pcall('hdel', key, owner)
-      return done
-    end
-  end
-  return {1, token}
+  local undo = include 'parts/undo'
+  redis.call('hset', key, owner, '1')
+  return undo(redis.pcall('pexpire', key, ARGV[2]), key, owner)
+    or undo(redis.pcall('set', KEYS[2], string.format('%.0f', token)), key, owner) or {1, token}
 end
-local held = redis.call('hget', key, owner)
-local ttl = redis.call('pttl', key)
-if held then
-  if lease == 0 then
-    return {1}
-  end
-  redis.call('pexpire', key, math.max(ttl, lease))
-  if tonumber(held) < count then
-    redis.call('hset', key, owner, count)
-  end
-  return {1, last}
+local raise = include 'parts/raise'
+local reply, ttl = raise(key, owner, lease, count)
+if reply then
+  reply[2] = reply[2] or last
+  return reply
 end
-if count > 1 then
-  return {-1, 1}
-end
--- a lock has one field, its owner, or a mode besides; what else is under the key may be large
-local size, mode, holder = redis.call('hlen', key), redis.call('hget', key, 'mode'), ''
-for _, field in ipairs(size <= 16 and redis.call('hkeys', key) or {}) do
-  holder = #field <= 128 and string.find(field, ':%d') and field or holder
-end
-if mode ~= 'read' and mode ~= 'write' and (size > 1 or holder == '') then
-  return {err = 'WRONGTYPE the hash under this key is no lock'}
-end
-return {0, ttl, holder}
+local holder_of = include 'parts/holder'
+local holder, wrong = holder_of(key, redis.call('hlen', key))
+return wrong or {0, ttl, holder}

@@ -4,6 +4,7 @@
 -- Replies {1} granted; {0, PTTL, a holder} busy; {-1, 1 or 0} a nested level whose hold is gone (1: taken by another).
 -- Shapes 1 0is -i
 -- Atomic because the look and the taking must be one. One key, so one hash slot.
+-- What it hands on as text, '1' and ARGV[2], the server need not print: it prints numbers with 17 digits, and that is slow.
 local key, owner, lease, count = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 if redis.call('exists', key) == 0 then
   if count > 1 then
@@ -12,36 +13,15 @@ if redis.call('exists', key) == 0 then
   if lease == 0 then
     return {1}
   end
-  redis.call('hset', key, owner, 1)
-  -- a lock without an end would be worse than none: undo it where the server does not permit the lease
-  local leased = redis.pcall('pexpire', key, lease)
-  if type(leased) == 'table' and leased.err then
-    redis.pcall('hdel', key, owner)
-    return leased
-  end
-  return {1}
+  local undo = include 'parts/undo'
+  redis.call('hset', key, owner, '1')
+  return undo(redis.pcall('pexpire', key, ARGV[2]), key, owner) or {1}
 end
-local held = redis.call('hget', key, owner)
-local ttl = redis.call('pttl', key)
-if held then
-  if lease == 0 then
-    return {1}
-  end
-  redis.call('pexpire', key, math.max(ttl, lease))
-  if tonumber(held) < count then
-    redis.call('hset', key, owner, count)
-  end
-  return {1}
+local raise = include 'parts/raise'
+local reply, ttl = raise(key, owner, lease, count)
+if reply then
+  return reply
 end
-if count > 1 then
-  return {-1, 1}
-end
--- a lock has one field, its owner, or a mode besides; what else is under the key may be large
-local size, mode, holder = redis.call('hlen', key), redis.call('hget', key, 'mode'), ''
-for _, field in ipairs(size <= 16 and redis.call('hkeys', key) or {}) do
-  holder = #field <= 128 and string.find(field, ':%d') and field or holder
-end
-if mode ~= 'read' and mode ~= 'write' and (size > 1 or holder == '') then
-  return {err = 'WRONGTYPE the hash under this key is no lock'}
-end
-return {0, ttl, holder}
+local holder_of = include 'parts/holder'
+local holder, wrong = holder_of(key, redis.call('hlen', key))
+return wrong or {0, ttl, holder}

@@ -7,13 +7,10 @@
 local holders = redis.call('hlen', KEYS[1])
 local first, count = '', ''
 if holders > 0 then
-  -- a lock has one field, its owner, or a mode besides; what else is under the key may be large
-  for _, field in ipairs(holders <= 16 and redis.call('hkeys', KEYS[1]) or {}) do
-    first = #field <= 128 and string.find(field, ':%d') and field or first
-  end
-  local mode = redis.call('hget', KEYS[1], 'mode')
-  if mode ~= 'read' and mode ~= 'write' and (holders > 1 or first == '') then
-    return {err = 'WRONGTYPE the hash under this key is no lock'}
+  local holder_of, wrong = include 'parts/holder'
+  first, wrong = holder_of(KEYS[1], holders)
+  if wrong then
+    return wrong
   end
   count = string.sub(redis.call('hget', KEYS[1], first) or '', 1, 32)
 end

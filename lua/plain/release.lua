@@ -9,19 +9,8 @@
 -- The first write is one that a full server still allows; the announcement comes last, and may fail.
 local key, owner, count, lease = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 if count > 0 then
-  local held = redis.call('hget', key, owner)
-  if not held then
-    return {-1, redis.call('exists', key)}
-  end
-  -- never pexpire 0: that deletes the key, and the next write would make one without an end
-  local ttl = redis.call('pttl', key)
-  if ttl >= 0 or lease > 0 then
-    redis.call('pexpire', key, math.max(ttl, lease, 1))
-  end
-  if tonumber(held) > count then
-    redis.call('hset', key, owner, count)
-  end
-  return {1, 0}
+  local lower = include 'parts/lower'
+  return lower(key, owner, count, lease)
 end
 if redis.call('hdel', key, owner) == 0 then
   return {-1, redis.call('exists', key)}

@@ -10,7 +10,7 @@ local mode = redis.call('hget', key, 'mode')
 if redis.call('hlen', key) > 10000 then
   return {err = 'WRONGTYPE the hash under this key is no lock'}
 end
-local fields, names = redis.call('hgetall', key), redis.call('hkeys', key)
+local holds, names = include 'parts/holds', redis.call('hkeys', key)
 table.sort(names)
 if ARGV[2] ~= redis.sha1hex((mode or '') .. '\n' .. table.concat(names, '\n')) then
   return {-1, redis.call('exists', key)}
@@ -19,16 +19,12 @@ if side == 'write' and mode == 'read' then
   return {-1, 1}
 end
 local all = side == mode or mode ~= 'write' -- of the two sides, or what has none
-if all then
-  redis.call('del', key)
-end
-for f = 1, #fields, 2 do
-  local field, n = fields[f], string.match(fields[f + 1], '^%d+$') and tonumber(fields[f + 1]) or 0
-  if field ~= 'mode' and string.sub(field, -6) ~= ':write' then
+for field, n in holds(key) do
+  if string.sub(field, -6) ~= ':write' then
     if not all then
       redis.call('hdel', key, field)
     end
-    for i = 1, math.min(n, 1000) do
+    for i = 1, n < math.huge and math.min(n, 1000) or 0 do
       redis.call('del', KEYS[2] .. field .. ':rwlock_timeout:' .. i)
     end
   end
@@ -36,5 +32,6 @@ end
 if not all then
   return {1, 0}
 end
+redis.call('del', key)
 local receivers = redis.pcall(ARGV[3], ARGV[4], side == 'write' and '1' or '0')
 return {1, type(receivers) == 'number' and receivers or -1}

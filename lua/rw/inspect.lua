@@ -12,29 +12,23 @@ local size = redis.call('hlen', key)
 if size == 0 then
   return {ttl, 0, '', '', '', ''}
 end
-if mode ~= 'read' and mode ~= 'write' then -- a lock without sides has one field, its owner; others may be large
-  local first = size == 1 and redis.call('hkeys', key)[1] or ''
-  if #first > 128 or not string.find(first, ':%d') then
-    return {err = 'WRONGTYPE the hash under this key is no lock'}
-  end
-  return {ttl, 1, first, string.sub(redis.call('hget', key, first), 1, 32), '', redis.sha1hex('\n' .. first)}
+if mode ~= 'read' and mode ~= 'write' then
+  local writer_of = include 'parts/writer'
+  local first, wrong = writer_of(key, mode, size)
+  return wrong or {ttl, 1, first, string.sub(redis.call('hget', key, first), 1, 32), '', redis.sha1hex('\n' .. first)}
 end
 if size > 10000 then
   return {err = 'WRONGTYPE the hash under this key is no lock'}
 end
-local fields = redis.call('hgetall', key)
-local holders, first, count, names, own = 0, '', '', {}, {}
-for f = 1, #fields, 2 do
-  local field, n = fields[f], string.match(fields[f + 1], '^%d+$') and tonumber(fields[f + 1]) or 1e9
+local holds, longest = include 'parts/holds', include 'parts/longest'
+local holders, first, count, names, own = 0, '', '', {'mode'}, {}
+for field, n, text in holds(key) do
   local writer = string.sub(field, -6) == ':write'
-  local lives = writer or n > 1000
-  for i = lives and 0 or n, 1, -1 do
-    lives = lives or redis.call('pttl', KEYS[2] .. field .. ':rwlock_timeout:' .. i) ~= -2
-  end
-  if field ~= 'mode' and lives and (side == 'any' or writer == (side == 'write')) then
+  local lives = writer or n > 1000 or longest(KEYS[2], field, n, true) ~= -2
+  if lives and (side == 'any' or writer == (side == 'write')) then
     holders = holders + 1
     if first == '' or writer then
-      first, count = field, fields[f + 1]
+      first, count = field, text
     end
   end
   -- what opening that side by force takes from the client that asks: a writer's own reads go with it

@@ -14,12 +14,8 @@ local mode, held = redis.call('hget', key, 'mode'), redis.call('hget', key, owne
 local ttl = redis.call('pttl', key)
 local writing = mode == 'write'
 if held then
-  local found = math.min(tonumber(held) or 1, 1000)
-  local lives = count == 1
-  for i = found, 1, -1 do
-    lives = lives or redis.call('pttl', level .. i) ~= -2
-  end
-  if not lives then
+  local found, longest = math.min(tonumber(held) or 1, 1000), include 'parts/longest'
+  if count > 1 and longest(KEYS[2], owner, found, true) == -2 then
     return {-1, writing and 1 or 0}
   end
   if lease == 0 then
@@ -42,18 +38,9 @@ if count > 1 then
 end
 local own = writing and ARGV[4] ~= '' and redis.call('hexists', key, ARGV[4]) == 1
 if ttl ~= -2 and mode ~= 'read' and not own then
-  -- a writer and its own reads, or a lock without sides; what else is under the key may be large
-  local fields = redis.call('hlen', key) <= (writing and 16 or 1) and redis.call('hkeys', key) or {}
-  local holder = ''
-  for _, field in ipairs(fields) do
-    if not writing or string.sub(field, -6) == ':write' then
-      holder = field
-    end
-  end
-  if #fields == 0 or #holder > 128 or not (writing or string.find(holder, ':%d')) then
-    return {err = 'WRONGTYPE the hash under this key is no lock'}
-  end
-  return {0, ttl, holder}
+  local writer_of = include 'parts/writer'
+  local holder, wrong = writer_of(key, mode, redis.call('hlen', key))
+  return wrong or {0, ttl, holder}
 end
 if KEYS[3] and not own and redis.call('exists', KEYS[3]) == 1 then
   -- who asked may be gone without a word: look again soon
@@ -63,17 +50,11 @@ if lease == 0 then
   return {1}
 end
 if mode then
-  redis.call('hset', key, owner, 1)
+  redis.call('hset', key, owner, '1')
 else
-  redis.call('hset', key, 'mode', 'read', owner, 1)
+  redis.call('hset', key, 'mode', 'read', owner, '1')
 end
--- a lock without an end would be worse than none: undo it where the server does not permit the lease
-for _, done in ipairs({redis.pcall('pexpire', key, math.max(ttl, lease)),
-                       redis.pcall('set', level .. 1, 1, 'px', lease)}) do
-  if type(done) == 'table' and done.err then
-    redis.pcall('hdel', key, owner, not mode and 'mode' or owner)
-    redis.pcall('del', level .. 1)
-    return done
-  end
-end
-return {1}
+local undo = include 'parts/undo'
+local besides = mode and owner or 'mode' -- the mode goes too, where it came with this hold
+return undo(redis.pcall('pexpire', key, math.max(ttl, lease)), key, owner, besides)
+  or undo(redis.pcall('set', level .. '1', '1', 'px', ARGV[2]), key, owner, besides) or {1}

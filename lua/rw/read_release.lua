@@ -18,10 +18,8 @@ if not held then
   return {-1, writing and 1 or 0}
 end
 local found = math.min(tonumber(held) or 1, 1000)
-local longest = -2
-for i = found, 1, -1 do
-  longest = math.max(longest, redis.call('pttl', level .. i))
-end
+local longest_of = include 'parts/longest'
+local longest = longest_of(KEYS[2], owner, found)
 if count > 0 then
   if longest == -2 then
     return {-1, writing and 1 or 0}
@@ -56,24 +54,8 @@ end
 -- more than 1000.
 local left, dead, size = ttl, {}, redis.call('hlen', key)
 if longest >= ttl and size <= 1000 then
-  left = -2
-  local fields = redis.call('hgetall', key)
-  for f = 1, #fields, 2 do
-    local field, n = fields[f], string.match(fields[f + 1], '^%d+$') and tonumber(fields[f + 1]) or 1e9
-    if field ~= 'mode' then
-      local its = -2
-      if n > 1000 or string.sub(field, -6) == ':write' then
-        its = ttl -- not ours to judge: it lives as long as the hash
-      end
-      for i = n > 1000 and 0 or n, 1, -1 do
-        its = math.max(its, redis.call('pttl', KEYS[2] .. field .. ':rwlock_timeout:' .. i))
-      end
-      if its == -2 and #dead < 16 then
-        dead[#dead + 1] = field
-      end
-      left = math.max(left, its)
-    end
-  end
+  local living = include 'parts/living'
+  left, dead = living(key, KEYS[2], ttl)
 elseif size == 1 then
   left = -2
 end

@@ -6,16 +6,13 @@
 -- Shapes ii*i
 -- Atomic because only a hold that lives may be extended, and all of it. All keys in one hash slot.
 -- A hold lives while one of its levels does: what the server let end, nobody brings back.
-local now = redis.call('time')
+local longest, now = include 'parts/longest', redis.call('time')
 local reply = {tonumber(now[1]), tonumber(now[2])}
 for k = 1, #KEYS, 2 do
   local key, level, lease = KEYS[k], KEYS[k + 1] .. ARGV[k] .. ':rwlock_timeout:', tonumber(ARGV[k + 1])
   local held = redis.pcall('hget', key, ARGV[k])
-  local found, lives = math.min(tonumber(held) or 0, 1000), false
-  for i = found, 1, -1 do
-    lives = lives or redis.call('pttl', level .. i) ~= -2
-  end
-  if lives then
+  local found = math.min(tonumber(held) or 0, 1000)
+  if longest(KEYS[k + 1], ARGV[k], found, true) ~= -2 then
     redis.call('pexpire', key, math.max(redis.call('pttl', key), lease))
     for i = 1, found do
       redis.call('set', level .. i, 1, 'px', math.max(redis.call('pttl', level .. i), lease))

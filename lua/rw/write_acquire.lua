@@ -10,57 +10,24 @@
 -- dropped at a time, all if none lives. The time to wait is that of the last reader's lease, not of the hash. More than
 -- 1000 fields are not looked into: the lock is busy until they are fewer, or the hash ends.
 local key, owner, lease, count = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local mode, held = redis.call('hget', key, 'mode'), redis.call('hget', key, owner)
-local ttl = redis.call('pttl', key)
-if held then
-  if lease == 0 then
-    return {1}
-  end
-  redis.call('pexpire', key, math.max(ttl, lease))
-  if tonumber(held) < count then
-    redis.call('hset', key, owner, count)
-  end
-  return {1}
-end
-if count > 1 then
-  return {-1, ttl == -2 and 0 or 1}
+local raise, mode = include 'parts/raise', redis.call('hget', key, 'mode')
+local reply, ttl = raise(key, owner, lease, count)
+if reply then
+  return reply
 end
 if KEYS[3] then
   redis.call('get', KEYS[3]) -- of another type it is somebody else's: SET would not mind
 end
-local left, holder, dead = ttl, '', {}
+local left, dead, holder = ttl, {}, ''
 local size = redis.call('hlen', key)
 if mode == 'read' and size <= 1000 then
-  left = -2
-  local fields = redis.call('hgetall', key)
-  for f = 1, #fields, 2 do
-    local field, n = fields[f], string.match(fields[f + 1], '^%d+$') and tonumber(fields[f + 1]) or 1e9
-    if field ~= 'mode' then
-      local its = -2
-      if n > 1000 or string.sub(field, -6) == ':write' then
-        its = ttl -- not ours to judge: it lives as long as the hash
-      end
-      for i = n > 1000 and 0 or n, 1, -1 do
-        its = math.max(its, redis.call('pttl', KEYS[2] .. field .. ':rwlock_timeout:' .. i))
-      end
-      if its ~= -2 then
-        holder = field
-      elseif #dead < 16 then
-        dead[#dead + 1] = field
-      end
-      left = math.max(left, its)
-    end
-  end
+  local living = include 'parts/living'
+  left, dead, holder = living(key, KEYS[2], ttl)
 elseif ttl ~= -2 and mode ~= 'read' then
-  -- a writer and its own reads, or a lock without sides; what else is under the key may be large
-  local fields = size <= (mode == 'write' and 16 or 1) and redis.call('hkeys', key) or {}
-  for _, field in ipairs(fields) do
-    if holder == '' or string.sub(field, -6) == ':write' then
-      holder = field
-    end
-  end
-  if #fields == 0 or #holder > 128 or not (mode == 'write' or string.find(holder, ':%d')) then
-    return {err = 'WRONGTYPE the hash under this key is no lock'}
+  local writer_of, wrong = include 'parts/writer'
+  holder, wrong = writer_of(key, mode, size)
+  if wrong then
+    return wrong
   end
 end
 if left ~= -2 then
@@ -79,12 +46,11 @@ end
 if mode then
   redis.call('del', key)
 end
-redis.call('hset', key, 'mode', 'write', owner, 1)
--- a lock without an end would be worse than none: undo it where the server does not permit the lease
-local leased = redis.pcall('pexpire', key, lease)
-if type(leased) == 'table' and leased.err then
-  redis.pcall('hdel', key, 'mode', owner)
-  return leased
+redis.call('hset', key, 'mode', 'write', owner, '1')
+local undo = include 'parts/undo'
+local refused = undo(redis.pcall('pexpire', key, ARGV[2]), key, 'mode', owner)
+if refused then
+  return refused
 end
 if KEYS[3] then
   redis.pcall('del', KEYS[3])

@@ -8,43 +8,30 @@
 -- Atomic because the end of writing and its announcement must be one. One hash slot by the name's tag.
 -- The first write is one that a full server still allows; the announcement comes last, and may fail.
 local key, owner, count, lease = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local held = redis.call('hget', key, owner)
-local ttl = redis.call('pttl', key)
-if not held then
-  return {-1, ttl == -2 and 0 or 1}
-end
 if count > 0 then
-  -- never pexpire 0: that deletes the key, and the next write would make one without an end
-  if ttl >= 0 or lease > 0 then
-    redis.call('pexpire', key, math.max(ttl, lease, 1))
-  end
-  if tonumber(held) > count then
-    redis.call('hset', key, owner, count)
-  end
-  return {1, 0, 0}
+  local lower = include 'parts/lower'
+  local reply = lower(key, owner, count, lease)
+  reply[3] = reply[1] == 1 and 0 or nil
+  return reply
 end
-redis.call('hdel', key, owner)
-local reads, longest = false, ttl
-local fields = redis.call('hgetall', key)
-for f = 1, #fields, 2 do
-  local field, n = fields[f], string.match(fields[f + 1], '^%d+$') and tonumber(fields[f + 1]) or 1e9
-  if field ~= 'mode' then
-    local level = KEYS[2] .. field .. ':rwlock_timeout:'
-    local lives = n > 1000
-    for i = n > 1000 and 0 or n, 1, -1 do
-      lives = lives or redis.call('pttl', level .. i) ~= -2
-    end
-    for i = lives and n <= 1000 and n or 0, 1, -1 do -- what the hash has is theirs alone now
-      longest = math.max(longest, redis.call('pttl', level .. i), 1)
-      redis.call('set', level .. i, 1, 'px', longest)
-    end
-    reads = reads or lives
+local left = redis.call('pttl', key)
+if redis.call('hdel', key, owner) == 0 then
+  return {-1, left == -2 and 0 or 1}
+end
+local holds, longest, reads = include 'parts/holds', include 'parts/longest', false
+for field, n in holds(key) do
+  local level = KEYS[2] .. field .. ':rwlock_timeout:'
+  local lives = n > 1000 or longest(KEYS[2], field, n, true) ~= -2
+  for i = lives and n <= 1000 and n or 0, 1, -1 do -- what the hash has is theirs alone now
+    left = math.max(left, redis.call('pttl', level .. i), 1)
+    redis.call('set', level .. i, 1, 'px', left)
   end
+  reads = reads or lives
 end
 if reads then
   redis.call('hset', key, 'mode', 'read')
-  if longest > 0 then
-    redis.call('pexpire', key, longest)
+  if left > 0 then
+    redis.call('pexpire', key, left)
   end
 else
   redis.call('del', key)

@@ -12,6 +12,13 @@ void rlock__client_unref(struct rlock_client *client);
 /* 0, or why a call on the client cannot begin: forked, closed. */
 int rlock__client_check(struct rlock_client *client);
 
+/* ---- options.c ---- */
+
+/* Checks the options, and copies them into the client. */
+int rlock__opts_take(struct rlock_client *client, const struct rlock_client_opts *opts);
+/* Frees what was copied, also after a failure, and wipes the secrets. */
+void rlock__opts_fini(struct rlock_client *client);
+
 /* ---- process.c: what the process has once: fork generation, thread numbers, what ends with a
  * thread ---- */
 
@@ -30,5 +37,9 @@ void rlock__thread_add(struct rlock__claim *claim);
 const struct rlock__claim *rlock__thread_find(const struct rlock__spec *spec, unsigned hash);
 void rlock__thread_forget(const struct rlock__spec *spec);
 void rlock__thread_forget_closed(void);
+/* The same of locks made of locks. */
+void rlock__thread_add_group(struct rlock__group_claim *claim);
+const struct rlock__group_claim *rlock__thread_find_group(const struct rlock__group_spec *spec);
+void rlock__thread_forget_group(const struct rlock__group_spec *spec);
 
 #endif

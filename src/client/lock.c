@@ -1,181 +1,62 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Locks as their users see them: arguments checked, calls run, holds noted for the thread. */
-#include <stdlib.h>
+/* What users call on a lock: arguments are checked here, the rest is in the handle's table. */
+#include "client/lock.h"
 
 #include "base/clock.h"
 #include "base/sized.h"
-#include "client/composite.h"
-#include "lock/internal.h"
-#include "multi/composite.h"
-#include "rw/rw.h"
 
-#define NAME_MAX_LEN 65536
 #define LEASE_MIN_MS 10
-#define SLOT_MIN_MS 1000 /* of a fair lock: it must bear a slow network between two looks */
-#define TIME_MAX_MS                                                                                \
-    (INT64_C(100) * 366 * 24 * 3600 * 1000) /* a hundred years: sums of microseconds still fit */
 
 /* ---- Handles ---- */
-
-static bool is_time(int64_t ms)
-{
-    return ms >= 0 && ms <= TIME_MAX_MS;
-}
-
-static bool read_tuning(const struct rlock_opts *opts, struct rlock__tuning *ret_tuning)
-{
-    if (!is_time(opts->max_hold_ms) || !is_time(opts->spin_initial_ms) ||
-        !is_time(opts->spin_max_ms) || opts->spin_multiplier < 0 || opts->spin_multiplier > 1000) {
-        return false;
-    }
-    if (opts->fair_slot_ms != 0 &&
-        (opts->fair_slot_ms < SLOT_MIN_MS || !is_time(opts->fair_slot_ms))) {
-        return false;
-    }
-    *ret_tuning = (struct rlock__tuning){
-        .max_hold_us = opts->max_hold_ms * RLOCK__MS,
-        .spin_initial_us = opts->spin_initial_ms * RLOCK__MS,
-        .spin_max_us = opts->spin_max_ms * RLOCK__MS,
-        .spin_multiplier = opts->spin_multiplier,
-        .fair_slot_ms = opts->fair_slot_ms,
-        .no_reentry = opts->no_reentry,
-        .prefer_writers = opts->prefer_writers,
-    };
-    return true;
-}
-
-static struct rlock *alloc_lock(struct rlock_client *client, const struct rlock_ops *ops,
-                                struct rlock__bytes name, const struct rlock__tuning *tuning)
-{
-    struct rlock *lock = calloc(1, sizeof(*lock));
-    struct rlock__spec *spec =
-        lock != NULL ? rlock__spec_new(&client->core, ops, name, tuning) : NULL;
-
-    if (spec == NULL) {
-        free(lock);
-        return NULL;
-    }
-    *lock = rlock__lock_of(spec);
-    (void)rlock__client_ref(client); /* the spec's */
-    return lock;
-}
-
-static int new_lock(struct rlock_client *client, const struct rlock_ops *ops, const char *name,
-                    const struct rlock_opts *opts, struct rlock **ret_lock)
-{
-    struct rlock_opts copy = {.size = sizeof(copy)};
-    struct rlock__tuning tuning;
-    struct rlock *lock;
-    size_t len;
-    int code;
-
-    rlock__detail_clear();
-    if (client == NULL || name == NULL || ret_lock == NULL) {
-        return rlock__fail(RLOCK_EINVAL, "client, name or ret_lock is NULL");
-    }
-    code = rlock__client_check(client);
-    if (code != 0) {
-        return code;
-    }
-    if (!rlock__sized_take(&copy, opts)) {
-        return rlock__fail(
-            RLOCK_EINVAL,
-            "the options' size is not set, or they want what this library does not know");
-    }
-    len = copy.name_len != 0 ? copy.name_len : strlen(name);
-    if (len == 0 || len > NAME_MAX_LEN) {
-        return rlock__fail(RLOCK_EINVAL, "a name has 1 to %d bytes", NAME_MAX_LEN);
-    }
-    if (!read_tuning(&copy, &tuning)) {
-        return rlock__fail(RLOCK_EINVAL, "an option of the lock is out of its range");
-    }
-    lock = alloc_lock(client, ops, rlock__bytes(name, len), &tuning);
-    if (lock == NULL) {
-        return rlock__fail(RLOCK_ENOMEM, "no memory");
-    }
-    *ret_lock = lock;
-    return 0;
-}
-
-int rlock_reentrant_new(struct rlock_client *client, const char *name,
-                        const struct rlock_opts *opts, struct rlock **ret_lock)
-{
-    return new_lock(client, &rlock__reentrant_ops, name, opts, ret_lock);
-}
-
-int rlock_nonreentrant_new(struct rlock_client *client, const char *name,
-                           const struct rlock_opts *opts, struct rlock **ret_lock)
-{
-    return new_lock(client, &rlock__nonreentrant_ops, name, opts, ret_lock);
-}
-
-int rlock_spin_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
-                   struct rlock **ret_lock)
-{
-    return new_lock(client, &rlock__spin_ops, name, opts, ret_lock);
-}
-
-int rlock_fenced_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
-                     struct rlock **ret_lock)
-{
-    return new_lock(client, &rlock__fenced_ops, name, opts, ret_lock);
-}
-
-int rlock_fair_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
-                   struct rlock **ret_lock)
-{
-    return new_lock(client, &rlock__fair_ops, name, opts, ret_lock);
-}
-
-int rlock_read_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
-                   struct rlock **ret_lock)
-{
-    return new_lock(client, &rlock__read_ops, name, opts, ret_lock);
-}
-
-int rlock_write_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
-                    struct rlock **ret_lock)
-{
-    return new_lock(client, &rlock__write_ops, name, opts, ret_lock);
-}
 
 struct rlock *rlock_free(struct rlock *lock)
 {
     RLOCK__WHOLE;
     if (lock != NULL) {
-        (void)rlock__spec_unref(lock->spec);
-        (void)rlock__composite_unref(lock->composite);
-        free(lock->results);
-        free(lock);
+        lock->vtable->free(lock);
     }
     return NULL;
 }
 
 const char *rlock_name(const struct rlock *lock, size_t *ret_len)
 {
-    struct rlock__bytes name = lock->composite != NULL ? lock->composite->name : lock->spec->name;
-
     if (ret_len != NULL) {
-        *ret_len = name.len;
+        *ret_len = lock->name.len;
     }
-    return name.at;
+    return lock->name.at;
 }
 
 const char *rlock_kind(const struct rlock *lock)
 {
-    return lock->composite != NULL ? lock->composite->ops->kind : lock->spec->ops->kind;
+    return lock->kind;
 }
 
-/* ---- Taking ---- */
+/* Whether the handle was made in this process, and not by the one that forked it. */
+static bool is_ours(const struct rlock *lock)
+{
+    return lock != NULL && lock->client->fork_generation == rlock__fork_generation();
+}
 
-int rlock__lock_begin(const struct rlock *lock)
+/* The beginning of every call that talks to servers: forgets the thread's last detail, and checks
+ * the handle. */
+static int begin(const struct rlock *lock)
 {
     rlock__detail_clear();
     if (lock == NULL) {
         return rlock__fail(RLOCK_EINVAL, "lock is NULL");
     }
-    return rlock__client_check(lock->client);
+    return is_ours(lock) ? 0 : rlock__client_check(lock->client);
 }
+
+/* The same where the client must be open as well. */
+static int begin_open(const struct rlock *lock)
+{
+    int code = begin(lock);
+
+    return code == 0 ? rlock__client_check(lock->client) : code;
+}
+
+/* ---- Taking ---- */
 
 static int owner_of(uint64_t id, struct rlock__owner *ret_owner)
 {
@@ -193,10 +74,11 @@ static int check_take(const struct rlock_take *take, struct rlock_take *ret_take
             RLOCK_EINVAL,
             "the take's size is not set, or it wants what this library does not know");
     }
-    if (copy.wait_ms < RLOCK_FOREVER || copy.wait_ms > TIME_MAX_MS) {
+    if (copy.wait_ms < RLOCK_FOREVER || copy.wait_ms > RLOCK__TIME_MAX_MS) {
         return rlock__fail(RLOCK_EINVAL, "wait_ms is 0, positive, or RLOCK_FOREVER");
     }
-    if (copy.lease_ms != 0 && (copy.lease_ms < LEASE_MIN_MS || copy.lease_ms > TIME_MAX_MS)) {
+    if (copy.lease_ms != 0 &&
+        (copy.lease_ms < LEASE_MIN_MS || copy.lease_ms > RLOCK__TIME_MAX_MS)) {
         return rlock__fail(RLOCK_EINVAL, "lease_ms is 0, or at least %d", LEASE_MIN_MS);
     }
     if (copy.wait_ms != 0 && rlock__is_dispatcher()) {
@@ -206,51 +88,20 @@ static int check_take(const struct rlock_take *take, struct rlock_take *ret_take
     return 0;
 }
 
-/* A grant as the caller's version of the struct has it. */
-static void put_grant(const struct rlock__call *call, struct rlock_grant *ret_grant)
-{
-    struct rlock_grant grant = {.size = sizeof(grant),
-                                .token = call->token,
-                                .lease_ms = call->lease_granted_us / RLOCK__MS,
-                                .valid_ms =
-                                    rlock__max(0, call->valid_until - rlock__now_us()) / RLOCK__MS};
-
-    rlock__sized_give(ret_grant, &grant);
-}
-
-static int take_lock(struct rlock *lock, const struct rlock_take *take,
+static int take_lock(const struct rlock *lock, const struct rlock_take *take,
                      struct rlock_grant *ret_grant)
 {
-    struct rlock_client *client = lock->client;
-    struct rlock__call call = {.kind = RLOCK__ACQUIRE, .spec = lock->spec};
-    int code = owner_of(take->owner, &call.owner);
+    struct rlock_grant grant = {.size = sizeof(grant)};
+    struct rlock__owner owner;
+    int code = owner_of(take->owner, &owner);
 
-    if (code == 0 && lock->composite != NULL) {
-        return rlock__composite_take(lock, take, call.owner, ret_grant);
-    }
-    call.wait_us = take->wait_ms * RLOCK__MS;
-    call.lease_us = take->lease_ms * RLOCK__MS;
-    if (call.lease_us != 0 && rlock__valid_until(&client->core, 0, call.lease_us) <= 0) {
-        return rlock__fail(RLOCK_EINVAL, "lease_ms lies within the client's safety margin");
-    }
-    if (code == 0 && take->cancel != NULL) {
-        code = rlock__cancel_watch(client, take->cancel);
-    }
     if (code == 0) {
-        code = rlock__run(client, &call, take->cancel);
+        code = lock->vtable->take(lock, take, owner, ret_grant != NULL ? &grant : NULL);
     }
-    if (code != 0) {
-        return code;
+    if (code == 0 && ret_grant != NULL) {
+        rlock__sized_give(ret_grant, &grant);
     }
-    if (call.owner.given) {
-        (void)rlock__claim_unref(call.claim);
-    } else {
-        rlock__thread_add(call.claim);
-    }
-    if (ret_grant != NULL) {
-        put_grant(&call, ret_grant);
-    }
-    return 0;
+    return code;
 }
 
 int rlock_lock_with(struct rlock *lock, const struct rlock_take *take,
@@ -258,7 +109,7 @@ int rlock_lock_with(struct rlock *lock, const struct rlock_take *take,
 {
     RLOCK__WHOLE;
     struct rlock_take checked;
-    int code = rlock__lock_begin(lock);
+    int code = begin_open(lock);
 
     if (code == 0 && ret_grant != NULL && !rlock__sized_is_valid(ret_grant)) {
         code = rlock__fail(RLOCK_EINVAL, "the grant's size is not set");
@@ -281,44 +132,16 @@ int rlock_try_lock(struct rlock *lock)
 
 /* ---- Giving up ---- */
 
-static bool is_ours(const struct rlock *lock)
-{
-    return lock != NULL && lock->client->fork_generation == rlock__fork_generation();
-}
-
-/* The members' clients answer for themselves: one of them may be closed. */
-static int unlock_composite(struct rlock *lock, uint64_t id)
-{
-    struct rlock__owner owner;
-    int code;
-
-    rlock__detail_clear();
-    if (!is_ours(lock)) {
-        return rlock__client_check(lock->client);
-    }
-    code = owner_of(id, &owner);
-    return code == 0 ? rlock__composite_leave(lock, owner) : code;
-}
-
-int rlock_unlock_as(struct rlock *lock, uint64_t owner)
+int rlock_unlock_as(struct rlock *lock, uint64_t id)
 {
     RLOCK__WHOLE;
-    struct rlock__call call = {.kind = RLOCK__RELEASE};
-    int code;
+    struct rlock__owner owner;
+    int code = begin(lock);
 
-    if (lock != NULL && lock->composite != NULL) {
-        return unlock_composite(lock, owner);
-    }
-    code = rlock__lock_begin(lock);
     if (code == 0) {
-        call.spec = lock->spec;
-        code = owner_of(owner, &call.owner);
+        code = owner_of(id, &owner);
     }
-    if (code == 0) {
-        code = rlock__run(lock->client, &call, NULL);
-        rlock__thread_forget(lock->spec);
-    }
-    return code;
+    return code == 0 ? lock->vtable->leave(lock, owner) : code;
 }
 
 int rlock_unlock(struct rlock *lock)
@@ -347,103 +170,124 @@ int rlock_guard_end(struct rlock_guard *guard)
 
 /* ---- What is known without asking ---- */
 
-/* Of a composite, for an owner (id 0: the calling thread). */
-static int64_t composite_valid_until(const struct rlock *lock, uint64_t id, uint32_t *ret_count)
+static int64_t valid_until(const struct rlock *lock, uint64_t owner)
 {
-    struct rlock__owner owner;
-
-    *ret_count = 0;
-    return owner_of(id, &owner) == 0 ? rlock__composite_valid_until(lock, owner, ret_count) : 0;
+    return is_ours(lock) ? lock->vtable->valid_until(lock, owner) : 0;
 }
 
-static int64_t valid_until(const struct rlock *lock)
+static bool is_valid(const struct rlock *lock, uint64_t owner)
 {
-    const struct rlock__claim *claim;
-    uint32_t count;
-
-    if (!is_ours(lock)) {
-        return 0;
-    }
-    if (lock->composite != NULL) {
-        return composite_valid_until(lock, 0, &count);
-    }
-    claim = rlock__thread_find(lock->spec, lock->hash);
-    return claim != NULL ? atomic_load(&claim->valid_until) : 0;
-}
-
-bool rlock_is_valid(const struct rlock *lock)
-{
-    int64_t until = valid_until(lock);
+    int64_t until = valid_until(lock, owner);
 
     return until != 0 && rlock__now_us() < until;
 }
 
-static int64_t left_ms(int64_t until)
+static int64_t valid_ms(const struct rlock *lock, uint64_t owner)
 {
-    return rlock__max(0, until - rlock__now_us()) / RLOCK__MS;
+    return rlock__max(0, valid_until(lock, owner) - rlock__now_us()) / RLOCK__MS;
 }
 
-int64_t rlock_valid_ms(const struct rlock *lock)
+static uint32_t hold_count(const struct rlock *lock, uint64_t owner)
 {
-    return left_ms(valid_until(lock));
+    return is_ours(lock) ? lock->vtable->hold_count(lock, owner) : 0;
 }
 
-uint32_t rlock_hold_count(const struct rlock *lock)
+bool rlock_is_valid(const struct rlock *lock)
 {
-    const struct rlock__claim *claim;
-    uint32_t count = 0;
-
-    if (!is_ours(lock)) {
-        return 0;
-    }
-    if (lock->composite != NULL) {
-        (void)composite_valid_until(lock, 0, &count);
-        return count;
-    }
-    claim = rlock__thread_find(lock->spec, lock->hash);
-    return claim != NULL ? atomic_load(&claim->count) : 0;
-}
-
-/* Of an owner that was given by id. */
-static int64_t valid_until_as(const struct rlock *lock, uint64_t id, uint32_t *ret_count)
-{
-    struct rlock_client *client;
-    int64_t until;
-
-    *ret_count = 0;
-    if (!is_ours(lock)) {
-        return 0;
-    }
-    if (lock->composite != NULL) {
-        return composite_valid_until(lock, id, ret_count);
-    }
-    client = lock->client;
-    rlock__enter(client);
-    until = rlock__core_valid_until(&client->core, lock->spec,
-                                    (struct rlock__owner){.id = id, .given = true}, ret_count);
-    (void)pthread_mutex_unlock(&client->mutex);
-    return until;
+    return is_valid(lock, 0);
 }
 
 bool rlock_is_valid_as(const struct rlock *lock, uint64_t owner)
 {
-    uint32_t count;
+    return is_valid(lock, owner);
+}
 
-    return owner == 0 ? rlock_is_valid(lock)
-                      : rlock__now_us() < valid_until_as(lock, owner, &count);
+int64_t rlock_valid_ms(const struct rlock *lock)
+{
+    return valid_ms(lock, 0);
 }
 
 int64_t rlock_valid_ms_as(const struct rlock *lock, uint64_t owner)
 {
-    uint32_t count;
+    return valid_ms(lock, owner);
+}
 
-    return owner == 0 ? rlock_valid_ms(lock) : left_ms(valid_until_as(lock, owner, &count));
+uint32_t rlock_hold_count(const struct rlock *lock)
+{
+    return hold_count(lock, 0);
 }
 
 uint32_t rlock_hold_count_as(const struct rlock *lock, uint64_t owner)
 {
-    uint32_t count;
+    return hold_count(lock, owner);
+}
 
-    (void)valid_until_as(lock, owner, &count);
-    return owner == 0 ? rlock_hold_count(lock) : count;
+/* ---- Asking the servers ---- */
+
+int rlock_inspect(struct rlock *lock, struct rlock_info *ret_info)
+{
+    RLOCK__WHOLE;
+    struct rlock_info info = RLOCK_INFO_INIT;
+    int code = begin_open(lock);
+
+    if (code == 0 && (ret_info == NULL || !rlock__sized_is_valid(ret_info))) {
+        code = rlock__fail(RLOCK_EINVAL, "ret_info is NULL, or its size is not set");
+    }
+    if (code == 0) {
+        code = lock->vtable->inspect(lock, &info);
+    }
+    if (code == 0) {
+        rlock__sized_give(ret_info, &info);
+    }
+    return code;
+}
+
+int rlock_force_unlock(struct rlock *lock, bool *ret_was_locked)
+{
+    RLOCK__WHOLE;
+    bool was_locked = false;
+    int code = begin_open(lock);
+
+    if (code == 0) {
+        code = lock->vtable->force(lock, &was_locked);
+    }
+    if (code == 0 && ret_was_locked != NULL) {
+        *ret_was_locked = was_locked;
+    }
+    return code;
+}
+
+/* ---- What the members said ---- */
+
+/* Who wants to hear of the members. */
+struct listener {
+    rlock_member_fn *fn;
+    void *payload;
+};
+
+static int tell_member(struct rlock__spec *spec, const struct rlock__result *result, void *payload)
+{
+    const struct listener *listener = payload;
+    const struct rlock_member member = {.size = sizeof(member),
+                                        .name = spec->name.at,
+                                        .name_len = spec->name.len,
+                                        .kind = spec->ops->kind,
+                                        .server = spec->core->address,
+                                        .code = result->code,
+                                        .held = result->held,
+                                        .detail = result->detail};
+
+    listener->fn(&member, listener->payload);
+    return 0;
+}
+
+int rlock_members(const struct rlock *lock, rlock_member_fn *fn, void *payload)
+{
+    struct listener listener = {.fn = fn, .payload = payload};
+
+    rlock__detail_clear();
+    if (lock == NULL || (lock->caps & RLOCK__CAP_MEMBERS) == 0 || fn == NULL) {
+        return rlock__fail(RLOCK_EINVAL, "lock is no multi-lock or RedLock, or fn is NULL");
+    }
+    return is_ours(lock) ? lock->vtable->each_member(lock, tell_member, &listener) : RLOCK_EFORKED;
 }

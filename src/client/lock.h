@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The handle of a lock. */
+/*
+ * The handle of a lock, and the table of what it can do. Single locks (single.h) and locks made of
+ * locks (group.h) implement it; the public functions check their arguments and call it.
+ */
 #ifndef RLOCK_CLIENT_LOCK_H
 #define RLOCK_CLIENT_LOCK_H
 
 #include "client/client.h"
 
-struct rlock__composite;
+/* A hundred years: sums of microseconds still fit. */
+#define RLOCK__TIME_MAX_MS (INT64_C(100) * 366 * 24 * 3600 * 1000)
 
 /* What a member said in the latest call. */
 struct rlock__result {
@@ -14,20 +18,44 @@ struct rlock__result {
     char detail[RLOCK__DETAIL_SIZE];
 };
 
-struct rlock {
-    struct rlock__spec *spec;           /* of a composite: its first member's */
-    struct rlock_client *client;        /* the spec's; who asks for a hold need not look there */
-    unsigned hash;                      /* the spec's */
-    struct rlock__composite *composite; /* NULL: a lock of its own */
-    struct rlock__result *results;      /* of a composite: one for each member */
+/* Is told of a lock's member. Returns 0 to go on, else what each_member is to return. */
+typedef int rlock__member_fn(struct rlock__spec *spec, const struct rlock__result *result,
+                             void *payload);
+
+/*
+ * What a handle can do. All members are required. Each is called in the process that made the
+ * handle, without any mutex held, and may be called by several threads at a time. An owner's id of
+ * 0 is the calling thread.
+ */
+struct rlock__vtable {
+    /* Takes the lock: waits as long as the take says. Its client is open, and the take was
+     * checked. ret_grant: NULL not wanted; else of the library's size. */
+    int (*take)(const struct rlock *lock, const struct rlock_take *take, struct rlock__owner owner,
+                struct rlock_grant *ret_grant);
+    /* Gives up one level: waits for the servers' answer. Its clients may be closed. */
+    int (*leave)(const struct rlock *lock, struct rlock__owner owner);
+    /* Until when the owner may rely on it, by what is known here; 0 not at all. */
+    int64_t (*valid_until)(const struct rlock *lock, uint64_t owner);
+    /* How many levels the owner holds, by what is known here. */
+    uint32_t (*hold_count)(const struct rlock *lock, uint64_t owner);
+    /* Asks the servers who holds it, and waits for the answer. */
+    int (*inspect)(const struct rlock *lock, struct rlock_info *ret_info);
+    /* Takes it from whoever holds it, and waits for the answer. */
+    int (*force)(const struct rlock *lock, bool *ret_was_locked);
+    /* Tells fn of each member, in canonical order. A single lock is its own only member, and has
+     * no result (NULL). */
+    int (*each_member)(const struct rlock *lock, rlock__member_fn *fn, void *payload);
+    /* Frees the handle. Holds stay. */
+    void (*free)(struct rlock *lock);
 };
 
-static inline struct rlock rlock__lock_of(struct rlock__spec *spec)
-{
-    return (struct rlock){.spec = spec, .client = rlock__client_of(spec->core), .hash = spec->hash};
-}
-
-/* The beginning of every call: forgets the thread's last detail, checks the handle. */
-int rlock__lock_begin(const struct rlock *lock);
+/* What all handles begin with. */
+struct rlock {
+    const struct rlock__vtable *vtable;
+    const char *kind;            /* "reentrant" */
+    unsigned caps;               /* the kind's, enum rlock__caps */
+    struct rlock__bytes name;    /* borrowed from what the handle refers to; a NUL behind it */
+    struct rlock_client *client; /* speaks for it: of a lock made of locks the first member's */
+};
 
 #endif

@@ -12,7 +12,6 @@
 #include <uuid/uuid.h>
 
 #include "base/clock.h"
-#include "base/sized.h"
 #include "client/client.h"
 #include "lock/internal.h"
 #include "net/tls.h"
@@ -32,14 +31,6 @@ static void close_fd(int fd)
     }
 }
 
-static void wipe(const char *secret)
-{
-    if (secret != NULL) {
-        explicit_bzero((char *)(uintptr_t)secret, strlen(secret));
-        free((char *)(uintptr_t)secret);
-    }
-}
-
 void rlock__client_unref(struct rlock_client *client)
 {
     if (atomic_fetch_sub_explicit(&client->refs, 1, memory_order_acq_rel) != 1) {
@@ -50,16 +41,16 @@ void rlock__client_unref(struct rlock_client *client)
     rlock__buf_fini(&client->io.out);
     rlock__buf_fini(&client->sub.out);
     client->tls = rlock__tls_free(client->tls);
-    rlock__uri_fini(&client->uri);
-    wipe(client->opts.password);
-    wipe(client->opts.user);
-    free((char *)(uintptr_t)client->core.prefix.at);
+    rlock__opts_fini(client);
     close_fd(client->wake_fd);
     close_fd(client->keeper_fd);
     close_fd(client->cancel_fd);
     (void)pthread_cond_destroy(&client->news);
     (void)pthread_mutex_destroy(&client->mutex);
     (void)pthread_mutex_destroy(&client->io.turn);
+    (void)pthread_mutex_destroy(&client->home_mutex);
+    rlock__table_fini(&client->home.groups);
+    rlock__table_fini(&client->home.members);
     free(client);
 }
 
@@ -80,94 +71,6 @@ int rlock__client_check(struct rlock_client *client)
     return 0;
 }
 
-/* ---- Options ---- */
-
-static int64_t or_default(int64_t value, int64_t fallback)
-{
-    return value != 0 ? value : fallback;
-}
-
-static int check_opts(struct rlock_client_opts *opts)
-{
-    static const int64_t year_ms = INT64_C(366) * 24 * 3600 * 1000;
-    const struct {
-        const char *name;
-        int64_t *value, fallback, least, most;
-    } numbers[] = {
-        {"connect_timeout_ms", &opts->connect_timeout_ms, 1000, 1, 3600 * 1000},
-        {"op_timeout_ms", &opts->op_timeout_ms, 1000, 1, 3600 * 1000},
-        {"renewed_lease_ms", &opts->renewed_lease_ms, 30000, 30, year_ms},
-        {"safety_margin_ms", &opts->safety_margin_ms, 0, 0, year_ms},
-    };
-
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        *numbers[i].value = or_default(*numbers[i].value, numbers[i].fallback);
-        if (*numbers[i].value < numbers[i].least || *numbers[i].value > numbers[i].most) {
-            return rlock__fail(RLOCK_EINVAL, "%s is %lld, must be %lld to %lld", numbers[i].name,
-                               (long long)*numbers[i].value, (long long)numbers[i].least,
-                               (long long)numbers[i].most);
-        }
-    }
-    if (opts->safety_margin_ms >= opts->renewed_lease_ms / 2) {
-        return rlock__fail(RLOCK_EINVAL,
-                           "safety_margin_ms must be less than half of renewed_lease_ms");
-    }
-    if ((opts->cert_file == NULL) != (opts->key_file == NULL)) {
-        return rlock__fail(RLOCK_EINVAL, "cert_file and key_file go together");
-    }
-    if (opts->log_level == 0) {
-        opts->log_level = RLOCK_LOG_WARNING;
-    }
-    return 0;
-}
-
-/* The user's options, whatever version of the struct they were compiled with. */
-static int copy_opts(const struct rlock_client_opts *opts, struct rlock_client_opts *ret_opts)
-{
-    struct rlock_client_opts copy = {.size = sizeof(copy)};
-
-    if (!rlock__sized_take(&copy, opts)) {
-        return rlock__fail(
-            RLOCK_EINVAL,
-            "the options' size is not set, or they want what this library does not know");
-    }
-    *ret_opts = copy;
-    return check_opts(ret_opts);
-}
-
-static int parse_url(struct rlock_client *client, const char *given)
-{
-    const char *url = given != NULL ? given : "redis://localhost:6379";
-    char error[RLOCK__DETAIL_SIZE];
-    int code = rlock__uri_parse(url, &client->uri, error, sizeof(error));
-
-    if (code != 0) {
-        return rlock__fail(code, "%s", error);
-    }
-    (void)rlock__uri_redacted(url, client->address, sizeof(client->address));
-    return 0;
-}
-
-/* Secrets and prefix are ours; file names are read at open and kept by the TLS context. */
-static int copy_strings(struct rlock_client *client, const struct rlock_client_opts *given)
-{
-    struct rlock_client_opts *opts = &client->opts;
-    const char *user = given->user != NULL ? given->user : client->uri.user;
-    const char *password = given->password != NULL ? given->password : client->uri.password;
-    const char *prefix = given->key_prefix != NULL ? given->key_prefix : "";
-
-    *opts = *given;
-    opts->user = user != NULL ? strdup(user) : NULL;
-    opts->password = password != NULL ? strdup(password) : NULL;
-    client->core.prefix = rlock__bytes(strdup(prefix), strlen(prefix));
-    opts->url = opts->key_prefix = NULL;
-    if (client->core.prefix.at == NULL || (user != NULL && opts->user == NULL) ||
-        (password != NULL && opts->password == NULL)) {
-        return rlock__fail(RLOCK_ENOMEM, "no memory");
-    }
-    return 0;
-}
-
 /* ---- Parts ---- */
 
 static int init_identity(struct rlock_client *client)
@@ -180,6 +83,7 @@ static int init_identity(struct rlock_client *client)
         sizeof(client->core.random)) {
         return rlock__fail(RLOCK_ERESOURCE, "no random numbers");
     }
+    client->home.random = client->core.random | 1;
     uuid_generate_random(uuid);
     uuid[6] =
         (uuid[6] & 0x0f) | 0x80; /* version 8: fair locks know ours by that, Redisson's are 4 */
@@ -197,6 +101,11 @@ static int init_identity(struct rlock_client *client)
     return 0;
 }
 
+static struct rlock__server *route(struct rlock__core *core, struct rlock__bytes key)
+{
+    return rlock__map_find(&rlock__client_of(core)->map, key);
+}
+
 static void init_core(struct rlock_client *client)
 {
     struct rlock__core *core = &client->core;
@@ -206,9 +115,12 @@ static void init_core(struct rlock_client *client)
     core->renewed_lease_us = opts->renewed_lease_ms * RLOCK__MS;
     core->margin_us = opts->safety_margin_ms * RLOCK__MS;
     core->log_level = opts->on_log != NULL ? opts->log_level : 0;
-    core->server.address = client->address;
+    core->address = client->server.address = client->address;
     core->unref = unref_core;
+    core->route = route;
+    rlock__map_alone(&client->map, &client->server);
     rlock__core_init(core);
+    rlock__core_add_server(core, &client->server, 1);
 }
 
 static int init_net(struct rlock_client *client)
@@ -273,7 +185,7 @@ static int start_threads(struct rlock_client *client)
 {
     int code = start_thread(&client->dispatcher, rlock__dispatcher_main, client);
 
-    client->has_dispatcher = code == 0; /* also without callbacks: it tells composites of losses */
+    client->has_dispatcher = code == 0; /* also without callbacks: it tells groups of losses */
     if (code == 0) {
         code = start_thread(&client->service, rlock__service_main, client);
         client->has_service = code == 0;
@@ -303,11 +215,8 @@ static void stop_threads(struct rlock_client *client)
 
 static int init(struct rlock_client *client, const struct rlock_client_opts *opts)
 {
-    struct rlock_client_opts given;
-    int code = copy_opts(opts, &given);
+    int code = rlock__opts_take(client, opts);
 
-    code = code == 0 ? parse_url(client, given.url) : code;
-    code = code == 0 ? copy_strings(client, &given) : code;
     code = code == 0 ? init_identity(client) : code;
     code = code == 0 ? init_net(client) : code;
     code = code == 0 ? init_fds(client) : code;
@@ -338,6 +247,7 @@ static struct rlock_client *alloc(void)
     client->fork_generation = rlock__fork_generation();
     (void)pthread_mutex_init(&client->mutex, NULL);
     (void)pthread_mutex_init(&client->io.turn, NULL);
+    (void)pthread_mutex_init(&client->home_mutex, NULL);
     (void)pthread_condattr_init(&attr);
     (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&client->news, &attr);

@@ -7,6 +7,7 @@
 #include "client/ask.h"
 #include "client/held.h"
 #include "drive/turn.h"
+#include "multi/claim.h"
 #include "net/sock.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -24,13 +25,13 @@ static _Thread_local struct {
     bool is_noted;           /* its end is told to us */
     unsigned closed_clients; /* as of its last sweep */
     struct rlock__held held;
+    struct rlock__table groups; /* their claims */
 } self;
 
 /* ---- Fork ---- */
 
 static void before_fork(void)
 {
-    rlock__composites_fork(RLOCK__BEFORE_FORK);
     (void)pthread_mutex_lock(&registry_mutex);
     rlock__sock_changing();
 }
@@ -39,7 +40,6 @@ static void after_fork_in_parent(void)
 {
     rlock__sock_changed();
     (void)pthread_mutex_unlock(&registry_mutex);
-    rlock__composites_fork(RLOCK__IN_PARENT);
 }
 
 /* The child has no threads of ours and must not touch what they left: it only drops its copies of
@@ -65,7 +65,6 @@ static void after_fork_in_child(void)
     askers = NULL;
     rlock__sock_changed();
     (void)pthread_mutex_unlock(&registry_mutex);
-    rlock__composites_fork(RLOCK__IN_CHILD);
 }
 
 unsigned rlock__fork_generation(void)
@@ -103,6 +102,30 @@ void rlock__process_remove_asker(struct rlock__asker *asker)
 
 /* ---- Threads ---- */
 
+static struct rlock__group_claim *claim_of(struct rlock__node *node)
+{
+    return (struct rlock__group_claim *)(void *)((char *)node -
+                                                 offsetof(struct rlock__group_claim, node));
+}
+
+/* The thread ends: gives up what it holds of locks made of locks. */
+static void leave_groups(void)
+{
+    struct rlock__node *node;
+    size_t from = 0;
+
+    while ((node = rlock__table_take(&self.groups, &from)) != NULL) {
+        struct rlock__group_claim *claim = claim_of(node);
+
+        if (!atomic_load(&claim->over) &&
+            rlock__client_of(claim->spec->first->core)->fork_generation ==
+                rlock__fork_generation()) {
+            rlock__groups_thread_exit(claim->spec, self.number);
+        }
+        (void)rlock__group_claim_unref(claim);
+    }
+}
+
 /*
  * The thread ends: what it holds, nobody can unlock any more. Destructors of other keys may lock
  * after this one: then it is noted anew, and runs again in the next round.
@@ -115,7 +138,7 @@ static void on_thread_exit(void *unused)
 
     (void)unused;
     self.is_noted = false;
-    rlock__composites_thread_exit(self.number);
+    leave_groups();
     while ((claim = rlock__held_take(&self.held, &from)) != NULL) {
         struct rlock_client *client = rlock__client_of(claim->spec->core);
 
@@ -133,7 +156,6 @@ static void on_thread_exit(void *unused)
 static void init(void)
 {
     (void)pthread_key_create(&exit_key, on_thread_exit);
-    rlock__composites_init();
     (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
@@ -166,6 +188,68 @@ const struct rlock__claim *rlock__thread_find(const struct rlock__spec *spec, un
     return rlock__held_find(&self.held, spec, hash);
 }
 
+static struct rlock__group_claim *find_group(const struct rlock__group_spec *spec)
+{
+    struct rlock__node *node = rlock__table_first(&self.groups, spec->hash);
+
+    while (node != NULL && claim_of(node)->spec != spec &&
+           !rlock__group_spec_equal(claim_of(node)->spec, spec)) {
+        node = rlock__table_next(node);
+    }
+    return node != NULL ? claim_of(node) : NULL;
+}
+
+static void drop_group(struct rlock__group_claim *claim)
+{
+    rlock__table_remove(&self.groups, &claim->node);
+    (void)rlock__group_claim_unref(claim);
+}
+
+/* Those that another thread ended: by closing a client, or forcing a lock. */
+static void sweep_groups(void)
+{
+    struct rlock__table kept = {0};
+    struct rlock__node *node;
+    size_t from = 0;
+
+    while ((node = rlock__table_take(&self.groups, &from)) != NULL) {
+        if (atomic_load(&claim_of(node)->over)) {
+            (void)rlock__group_claim_unref(claim_of(node));
+        } else {
+            rlock__table_add(&kept, node, node->hash);
+        }
+    }
+    self.groups = kept;
+}
+
+const struct rlock__group_claim *rlock__thread_find_group(const struct rlock__group_spec *spec)
+{
+    return find_group(spec);
+}
+
+void rlock__thread_add_group(struct rlock__group_claim *claim)
+{
+    struct rlock__group_claim *before = find_group(claim->spec);
+
+    if (before == claim) { /* a level more */
+        (void)rlock__group_claim_unref(claim);
+        return;
+    }
+    if (before != NULL) {
+        drop_group(before);
+    }
+    rlock__table_add(&self.groups, &claim->node, claim->spec->hash);
+}
+
+void rlock__thread_forget_group(const struct rlock__group_spec *spec)
+{
+    struct rlock__group_claim *claim = find_group(spec);
+
+    if (claim != NULL && atomic_load(&claim->over)) {
+        drop_group(claim);
+    }
+}
+
 void rlock__thread_forget(const struct rlock__spec *spec)
 {
     unsigned closed = atomic_load_explicit(&closed_clients, memory_order_relaxed);
@@ -173,6 +257,7 @@ void rlock__thread_forget(const struct rlock__spec *spec)
     if (self.closed_clients != closed) { /* what it had of them keeps their memory */
         self.closed_clients = closed;
         rlock__held_sweep(&self.held);
+        sweep_groups();
     } else {
         rlock__held_forget(&self.held, spec);
     }
@@ -182,4 +267,5 @@ void rlock__thread_forget_closed(void)
 {
     (void)atomic_fetch_add(&closed_clients, 1);
     rlock__held_sweep(&self.held);
+    sweep_groups();
 }

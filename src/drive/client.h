@@ -13,9 +13,11 @@
  * So while there is a keeper the service thread looks at each tick, and does what is left undone.
  *   - The dispatcher thread runs the user's callbacks and does nothing else.
  *
- * Mutexes: io.turn before mutex, never the other way round. No thread ever holds two clients'
- * mutexes. Who holds one makes no system call, except to send and receive on the link with its
- * turn: nobody does what a thread leaves undone that stands still inside.
+ * Mutexes: io.turn before mutex before home_mutex, never the other way round. home_mutex is a leaf:
+ * who completes a member's call in one client tells its group, which may live in another. Else no
+ * thread ever holds mutexes of two clients. Who holds one makes no system call, except to send and
+ * receive on the link with its turn, and to wake a group's thread: nobody does what a thread leaves
+ * undone that stands still inside.
  */
 #ifndef RLOCK_DRIVE_CLIENT_H
 #define RLOCK_DRIVE_CLIENT_H
@@ -25,8 +27,10 @@
 #include <stdatomic.h>
 
 #include "base/whole.h"
+#include "cluster/map.h"
 #include "drive/park.h"
 #include "lock/core.h"
+#include "multi/home.h"
 #include "net/conn.h"
 #include "net/uri.h"
 
@@ -56,8 +60,10 @@ struct rlock__sub {
 };
 
 struct rlock_client {
-    struct rlock__core core;      /* first: the core's client is found by it */
-    pthread_mutex_t mutex;        /* protects core and what follows up to the blank line */
+    struct rlock__core core; /* first: the core's client is found by it */
+    pthread_mutex_t mutex;   /* protects core and what follows up to the blank line */
+    struct rlock__server server;
+    struct rlock__map map;        /* from a key to its server */
     struct rlock__parker *keeper; /* the caller that keeps watch; NULL: the service thread */
     struct rlock__parker *parked; /* callers that could */
     struct rlock__parker *woken;  /* those that got a signal, until they have seen it */
@@ -82,6 +88,9 @@ struct rlock_client {
     struct rlock__conn_opts conn_opts;
     char name[160];    /* of our connections */
     char address[300]; /* for texts */
+
+    pthread_mutex_t home_mutex; /* protects home, and the groups that live there */
+    struct rlock__home home;
 
     struct rlock__io io;
     atomic_bool send_wanted; /* the core has something for the link */

@@ -24,7 +24,7 @@ static void tell_lost(const struct rlock_client *client, struct rlock__loss *los
                               .owner = loss->owner,
                               .reason = loss->reason};
 
-    if (rlock__composites_lost(loss) && client->opts.on_lost != NULL) {
+    if (rlock__groups_lost(loss) && client->opts.on_lost != NULL) {
         client->opts.on_lost(&told, client->opts.payload);
     }
     (void)rlock__loss_free(loss);

@@ -24,7 +24,7 @@ void rlock__link_broke(struct rlock_client *client, int code, const char *text)
     io->connecting = false;
     rlock__buf_clear(&io->out);
     rlock__enter(client);
-    rlock__core_link_down(&client->core.server.link, gen, code, rlock__conn_error_is_final(code),
+    rlock__core_link_down(&client->server.links[0], gen, code, rlock__conn_error_is_final(code),
                           text, rlock__now_us());
     rlock__leave_in_turn(client);
     rlock__conn_close(io->conn);
@@ -34,7 +34,7 @@ void rlock__link_broke(struct rlock_client *client, int code, const char *text)
 /* Notes what went out. With the mutex held. */
 static void note_written(struct rlock_client *client)
 {
-    rlock__pipeline_wrote(&client->core.server.link.pipeline, client->io.unnoted);
+    rlock__pipeline_wrote(&client->server.links[0].pipeline, client->io.unnoted);
     client->io.unnoted = 0;
 }
 
@@ -45,7 +45,7 @@ enum taken { NOTHING, TO_LOOK, TO_SEND };
 static enum taken take(struct rlock_client *client, bool looked)
 {
     struct rlock__io *io = &client->io;
-    struct rlock__pipeline *pipeline = &client->core.server.link.pipeline;
+    struct rlock__pipeline *pipeline = &client->server.links[0].pipeline;
     char why[RLOCK__DETAIL_SIZE];
     const char *cause;
     bool present, close, look = false;
@@ -92,9 +92,9 @@ static bool is_silent(struct rlock_client *client)
         return false;
     }
     rlock__enter(client);
-    rlock__core_garbled(&client->core.server.link, io->gen, rlock__now_us());
+    rlock__core_garbled(&client->server.links[0], io->gen, rlock__now_us());
     (void)snprintf(why, sizeof(why), "%s: %s", rlock__conn_peer(io->conn),
-                   client->core.server.link.pipeline.why);
+                   client->server.links[0].pipeline.why);
     rlock__leave_in_turn(client);
     rlock__link_broke(client, RLOCK_ECONN, why);
     return false;
@@ -173,18 +173,18 @@ void rlock__give_turn(struct rlock_client *client)
 static int deliver(struct rlock_client *client)
 {
     struct rlock__io *io = &client->io;
-    struct rlock__core *core = &client->core;
     struct rlock__reply reply;
     int got;
 
     rlock__enter(client);
     note_written(client);
     while ((got = rlock__conn_next(io->conn, &reply)) > 0) {
-        rlock__core_reply(&core->server.link, io->gen, &reply, rlock__now_us());
+        rlock__core_reply(&client->server.links[0], io->gen, &reply, rlock__now_us());
     }
-    if (got == RLOCK_ECONN || (got == 0 && rlock__pipeline_is_quiet(&core->server.link.pipeline) &&
-                               !rlock__conn_is_drained(io->conn))) {
-        rlock__core_garbled(&core->server.link, io->gen, rlock__now_us());
+    if (got == RLOCK_ECONN ||
+        (got == 0 && rlock__pipeline_is_quiet(&client->server.links[0].pipeline) &&
+         !rlock__conn_is_drained(io->conn))) {
+        rlock__core_garbled(&client->server.links[0], io->gen, rlock__now_us());
     }
     rlock__leave_in_turn(client);
     return got;
@@ -220,7 +220,7 @@ static bool awaits(struct rlock_client *client, uint64_t end)
     bool awaited;
 
     rlock__enter(client);
-    oldest = client->core.server.link.pipeline.sent;
+    oldest = client->server.links[0].pipeline.sent;
     awaited = oldest != NULL && oldest->end <= end;
     (void)pthread_mutex_unlock(&client->mutex);
     return awaited;
@@ -232,7 +232,7 @@ bool rlock__drive_read_all(struct rlock_client *client)
     uint64_t end;
 
     rlock__enter(client);
-    end = client->core.server.link.pipeline.appended;
+    end = client->server.links[0].pipeline.appended;
     (void)pthread_mutex_unlock(&client->mutex);
     while (rlock__drive_read(client)) {
         any = true;

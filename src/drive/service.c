@@ -37,7 +37,7 @@ static uint64_t server_number(const char *run_id)
 static void link_up(struct rlock_client *client)
 {
     struct rlock__io *io = &client->io;
-    struct rlock__server *server = &client->core.server;
+    struct rlock__server *server = &client->server;
     const char *run_id = rlock__conn_run_id(io->conn);
     int64_t now = rlock__now_us();
 
@@ -46,7 +46,7 @@ static void link_up(struct rlock_client *client)
     atomic_store(&io->fd, rlock__conn_fd(io->conn));
     rlock__enter(client);
     rlock__core_found(server, run_id, rlock__conn_uptime_s(io->conn), now);
-    io->gen = rlock__core_link_up(&server->link, rlock__conn_client_id(io->conn),
+    io->gen = rlock__core_link_up(&server->links[0], rlock__conn_client_id(io->conn),
                                   rlock__conn_fenced(io->conn), now);
     rlock__leave_in_turn(client);
     rlock__look_again(client); /* there is a new socket to poll */
@@ -56,7 +56,7 @@ static void link_up(struct rlock_client *client)
 static int begin_link(struct rlock_client *client, int64_t now)
 {
     struct rlock__io *io = &client->io;
-    struct rlock__link *link = &client->core.server.link;
+    struct rlock__link *link = &client->server.links[0];
     uint64_t unfenced[RLOCK__UNFENCED_MAX];
     size_t n = 0;
 
@@ -96,7 +96,7 @@ static void sub_failed(struct rlock_client *client)
     struct rlock__sub *sub = &client->sub;
 
     rlock__enter(client);
-    rlock__core_sub_down(&client->core.server, rlock__now_us());
+    rlock__core_sub_down(&client->server, rlock__now_us());
     rlock__leave(client);
     rlock__conn_close(sub->conn);
     rlock__buf_clear(&sub->out);
@@ -109,7 +109,7 @@ static void sub_up(struct rlock_client *client)
     client->sub.connecting = false;
     client->sub.up = true;
     rlock__enter(client);
-    rlock__core_sub_up(&client->core.server, rlock__now_us());
+    rlock__core_sub_up(&client->server, rlock__now_us());
     rlock__leave(client);
 }
 
@@ -117,7 +117,7 @@ static void sub_up(struct rlock_client *client)
 static int sub_flush(struct rlock_client *client)
 {
     struct rlock__sub *sub = &client->sub;
-    struct rlock__buf *wanted = &client->core.server.sub.out;
+    struct rlock__buf *wanted = &client->server.sub.out;
     bool whole;
     ssize_t n;
 
@@ -145,7 +145,7 @@ static int sub_flush(struct rlock_client *client)
 /* Reads what is there; without an answer for long it is broken. */
 static int sub_read(struct rlock_client *client)
 {
-    struct rlock__server *server = &client->core.server;
+    struct rlock__server *server = &client->server;
     struct rlock__sub *sub = &client->sub;
     struct rlock__reply reply;
     int got = 0, n = rlock__conn_read(sub->conn);
@@ -184,7 +184,7 @@ static bool sub_is_elsewhere(struct rlock_client *client)
 /* What there is to do on the subscriber connection: to make it, or to check it. */
 static bool sub_is_due(struct rlock_client *client, int64_t now, bool *ret_begins)
 {
-    struct rlock__server *server = &client->core.server;
+    struct rlock__server *server = &client->server;
     bool due;
 
     rlock__enter(client);
@@ -259,7 +259,7 @@ static int64_t next_tick(struct rlock_client *client, int64_t now)
 static bool reads_link(const struct rlock_client *client, bool watching, int64_t now,
                        int64_t *ret_until)
 {
-    const struct rlock__pipeline *pipeline = &client->core.server.link.pipeline;
+    const struct rlock__pipeline *pipeline = &client->server.links[0].pipeline;
     int64_t due = (pipeline->sent != NULL ? now : pipeline->heard_at) + IDLE_LINK_US;
 
     if (!pipeline->up) {
@@ -282,8 +282,8 @@ static int64_t plan_core(struct rlock_client *client, struct pollfd *link, int64
     if (watching) {
         until = rlock__min(until, rlock__core_next(core));
     }
-    until = rlock__min(until, rlock__subscriber_due(&core->server));
-    if (client->service_looks || (client->sub.up && core->server.sub.out.len != 0)) {
+    until = rlock__min(until, rlock__subscriber_due(&client->server));
+    if (client->service_looks || (client->sub.up && client->server.sub.out.len != 0)) {
         until = 0; /* it came while this thread was awake */
     }
     if (link->events == POLLRDHUP && reads_link(client, watching, now, &until)) {
@@ -321,7 +321,7 @@ static bool plan(struct rlock_client *client, struct pollfd fds[static N_FDS], i
     }
     rlock__enter(client);
     stop = client->stop_service;
-    until = rlock__min(until, rlock__link_due(&client->core.server.link));
+    until = rlock__min(until, rlock__link_due(&client->server.links[0]));
     until = rlock__min(until, plan_core(client, &fds[LINK], now));
     client->service_until = until;
     (void)pthread_mutex_unlock(&client->mutex);

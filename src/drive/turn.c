@@ -1,52 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Drives the parties of multi-locks and RedLocks. The calling thread begins its members' calls in
- * their clients, keeps watch over all of those that nobody watches, and carries out what the
- * party wishes; who completes a member's call, in whichever thread, tells the party under its one
- * mutex. That mutex is a leaf: it is taken with or without one client's mutex held, and nothing
- * is taken under it.
+ * Drives the groups of multi-locks and RedLocks. The calling thread begins its members' calls in
+ * their clients, keeps watch over all of those that nobody watches, and carries out the group's
+ * actions; who completes a member's call, in whichever thread, tells the group under its home's
+ * mutex. That is a leaf: it is taken with or without one client's mutex held, and nothing is taken
+ * under it.
  *
- * A call that completes when nobody drives its party any more is settled on the spot: what it
+ * A call that completes when nobody drives its group any more is settled on the spot: what it
  * needs then, its own release or its seal, concerns its own client alone.
  */
 #include "drive/turn.h"
 
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <utlist.h>
 
 #include "base/clock.h"
 #include "lock/internal.h"
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects all parties */
-static pthread_cond_t idle; /* some party has no effort under way; waits by CLOCK_MONOTONIC */
-static struct rlock__party *parties;
-static uint64_t random_state;
-
-/* A thread that drives a party. */
-struct waiter {
-    struct rlock__party *party;
-    int fd;      /* rings when its party has changed while it sleeps */
-    bool asleep; /* protected by the mutex */
+/* A thread that drives a group, or waits for that. */
+struct rlock__waiter {
+    struct rlock__waiter *prev, *next; /* in the group's line */
+    bool has_turn;
+    int fd;      /* rings when its group has changed while it sleeps */
+    bool asleep; /* these are protected by the home's mutex */
     size_t n_kept;
     struct rlock_client *kept[RLOCK__MEMBERS_MAX]; /* those it keeps watch over */
     struct rlock__parker parker;
 };
 
-/* How often a thread that waits for another's effort looks whether it is cancelled. */
-#define TURN_US (20 * RLOCK__MS)
-
 static void finish(struct rlock__call *call);
 
-/* ---- Wishes ---- */
+/* ---- Actions ---- */
 
 /* Begins and gives up members' calls, those of one client in one event and one write; waiter (NULL
  * none) keeps watch where nobody does. */
-static void carry_out_all(struct rlock__wish *wishes, size_t n, struct waiter *waiter)
+static void carry_out(struct rlock__group_step *step, struct rlock__waiter *waiter)
 {
-    for (size_t i = 0; i < n; i++) {
-        struct rlock__core *core = wishes[i].core;
+    struct rlock__action *actions = step->actions;
+
+    for (size_t i = 0; i < step->n; i++) {
+        struct rlock__core *core = actions[i].core;
         struct rlock_client *client;
 
         if (core == NULL) { /* with one before it */
@@ -57,10 +51,10 @@ static void carry_out_all(struct rlock__wish *wishes, size_t n, struct waiter *w
         if (waiter != NULL && rlock__watch_begin(client, &waiter->parker)) {
             waiter->kept[waiter->n_kept++] = client;
         }
-        for (size_t k = i; k < n; k++) {
-            if (wishes[k].core == core) {
-                rlock__wish_carry_out(&wishes[k], rlock__now_us());
-                wishes[k].core = NULL;
+        for (size_t k = i; k < step->n; k++) {
+            if (actions[k].core == core) {
+                rlock__action_carry_out(&actions[k], rlock__now_us());
+                actions[k].core = NULL;
             }
         }
         rlock__leave(client);
@@ -68,32 +62,8 @@ static void carry_out_all(struct rlock__wish *wishes, size_t n, struct waiter *w
     }
 }
 
-/* ---- Parties ---- */
-
-static void drop_if_over(struct rlock__party *party)
-{
-    if (party->users == 0 && rlock__party_is_over(party)) {
-        DL_DELETE(parties, party);
-        rlock__party_free(party);
-    }
-}
-
-struct rlock__party *rlock__party_find(const struct rlock__composite *composite,
-                                       struct rlock__owner owner)
-{
-    struct rlock__party *party;
-
-    DL_FOREACH(parties, party) {
-        if (party->owner.id == owner.id && party->owner.given == owner.given &&
-            rlock__composite_equal(party->composite, composite)) {
-            return party;
-        }
-    }
-    return NULL;
-}
-
-/* Whoever drives the party has something to do. */
-static void ring(struct waiter *waiter)
+/* The thread has something to do. */
+static void ring(struct rlock__waiter *waiter)
 {
     const uint64_t one = 1;
 
@@ -106,49 +76,47 @@ static void ring(struct waiter *waiter)
 /* A member's call is complete, or its channel spoke: under its client's mutex. */
 static void finish(struct rlock__call *call)
 {
-    struct rlock__slot *slot = call->payload;
-    struct rlock__party *party = slot->party;
-    struct rlock__wish wish = {0};
-    bool wished = false;
+    struct rlock__member *member = call->payload;
+    struct rlock__group *group = member->group;
+    struct rlock__action action = {0};
+    bool acts = false;
 
-    (void)pthread_mutex_lock(&mutex);
-    rlock__party_done(call, rlock__now_us());
-    ring(party->waiter);
-    if (party->waiter == NULL) {
-        wished = rlock__wish_take(slot, finish, &wish);
+    rlock__groups_lock(group->spec);
+    rlock__group_done(call, rlock__now_us());
+    ring(group->waiter);
+    if (group->waiter == NULL) {
+        acts = rlock__action_take(member, &action);
     }
-    if (wished) {
-        party->users++;
+    if (!acts) {
+        rlock__groups_unlock_and_drop(group);
+        return;
     }
-    drop_if_over(party);
-    (void)pthread_mutex_unlock(&mutex);
-    if (wished) {
-        rlock__wish_carry_out(&wish, rlock__now_us());
-        (void)pthread_mutex_lock(&mutex);
-        party->users--;
-        drop_if_over(party);
-        (void)pthread_mutex_unlock(&mutex);
-    }
+    group->users++;
+    rlock__groups_unlock(group->spec);
+    rlock__action_carry_out(&action, rlock__now_us());
+    rlock__groups_lock(group->spec);
+    group->users--;
+    rlock__groups_unlock_and_drop(group);
 }
 
-/* Who reports a party's loss: the first member's client, or another while that one is closed, or
+/* Who reports a group's loss: the first member's client, or another while that one is closed, or
  * the one that is just being closed; NULL nobody can. */
-static struct rlock_client *reporter(const struct rlock__composite *composite,
+static struct rlock_client *reporter(const struct rlock__group_spec *spec,
                                      struct rlock_client *closing)
 {
-    struct rlock_client *client = rlock__client_of(composite->first->core);
+    struct rlock_client *client = rlock__client_of(spec->first->core);
 
-    for (size_t i = 0; atomic_load(&client->closed) && i < composite->n; i++) {
-        client = rlock__client_of(composite->members[i]->core);
+    for (size_t i = 0; atomic_load(&client->closed) && i < spec->n; i++) {
+        client = rlock__client_of(spec->members[i]->core);
     }
     return atomic_load(&client->closed) ? closing : client;
 }
 
 /* Reports a loss, on a dispatcher. */
-static void report(const struct rlock__composite *composite, struct rlock__loss *loss,
+static void report(const struct rlock__group_spec *spec, struct rlock__loss *loss,
                    struct rlock_client *closing)
 {
-    struct rlock_client *client = reporter(composite, closing);
+    struct rlock_client *client = reporter(spec, closing);
     char name[96];
 
     if (loss == NULL || client == NULL) {
@@ -164,9 +132,10 @@ static void report(const struct rlock__composite *composite, struct rlock__loss 
 
 /* ---- Driving ---- */
 
-/* Sleeps until the party or a watched client has something to do. cancel: NULL none, or the party
+/* Sleeps until the group or a watched client has something to do. cancel: NULL none, or the group
  * knows that it was fired. */
-static void sleep_once(struct waiter *waiter, int64_t until, const struct rlock_cancel *cancel)
+static void sleep_once(struct rlock__waiter *waiter, const struct rlock__group_spec *spec,
+                       int64_t until, const struct rlock_cancel *cancel)
 {
     struct pollfd fds[2 * RLOCK__MEMBERS_MAX + 2];
     int64_t untils[RLOCK__MEMBERS_MAX];
@@ -182,9 +151,9 @@ static void sleep_once(struct waiter *waiter, int64_t until, const struct rlock_
     if (cancel != NULL) {
         fds[1].fd = rlock__cancel_fd(cancel);
     }
-    (void)pthread_mutex_lock(&mutex);
+    rlock__groups_lock(spec);
     asleep = waiter->asleep;
-    (void)pthread_mutex_unlock(&mutex);
+    rlock__groups_unlock(spec);
     if (asleep) {
         (void)poll(fds, 2 + 2 * waiter->n_kept, rlock__timeout_ms(until, rlock__now_us()));
     }
@@ -196,36 +165,28 @@ static void sleep_once(struct waiter *waiter, int64_t until, const struct rlock_
     }
 }
 
-void rlock__turn_drive(struct rlock__party *party, int fd, const struct rlock_cancel *cancel)
+void rlock__turn_drive(struct rlock__group *group, const struct rlock__turn *turn)
 {
-    struct waiter all = {.party = party, .fd = fd}, *waiter = &all;
-    struct rlock__wish wishes[RLOCK__MEMBERS_MAX];
-    bool complete = false, fired;
+    struct rlock__waiter all = {.fd = turn->fd}, *waiter = &all;
+    struct rlock__group_step step = {.complete = false};
+    bool fired;
 
-    while (!complete) {
-        struct rlock__loss *loss;
-        int64_t timer_at;
-        size_t n;
-
-        (void)pthread_mutex_lock(&mutex);
-        fired = cancel != NULL && rlock__cancel_is_fired(cancel);
+    while (!step.complete) {
+        rlock__groups_lock(group->spec);
+        fired = turn->cancel != NULL && rlock__cancel_is_fired(turn->cancel);
         if (fired) {
-            rlock__party_cancel(party, rlock__now_us());
+            rlock__group_cancel(group, rlock__now_us());
         }
-        rlock__party_timer(party, rlock__now_us());
-        rlock__twins_refuse(party, rlock__now_us());
-        n = rlock__wishes_take(party, finish, wishes);
-        complete = party->complete;
-        party->waiter = complete ? NULL : waiter;
-        waiter->asleep = !complete && n == 0;
-        loss = party->untold;
-        party->untold = NULL;
-        timer_at = party->timer_at;
-        (void)pthread_mutex_unlock(&mutex);
-        report(party->composite, loss, NULL);
-        carry_out_all(wishes, n, waiter);
-        if (!complete && n == 0) {
-            sleep_once(waiter, timer_at, fired ? NULL : cancel);
+        rlock__group_timer(group, rlock__now_us());
+        rlock__twins_refuse(group, rlock__now_us());
+        rlock__group_step(group, rlock__now_us(), &step);
+        group->waiter = step.complete ? NULL : waiter;
+        waiter->asleep = !step.complete && step.n == 0;
+        rlock__groups_unlock(group->spec);
+        report(group->spec, step.loss, NULL);
+        carry_out(&step, waiter);
+        if (!step.complete && step.n == 0) {
+            sleep_once(waiter, group->spec, step.timer_at, fired ? NULL : turn->cancel);
         }
     }
     while (waiter->n_kept > 0) {
@@ -239,192 +200,180 @@ void rlock__turn_drive(struct rlock__party *party, int fd, const struct rlock_ca
 
 /* ---- Turns ---- */
 
-void rlock__parties_lock(void)
+/* Gives the turn to the next thread that waits for it. */
+static void give(struct rlock__group *group)
 {
-    (void)pthread_mutex_lock(&mutex);
-}
+    struct rlock__waiter *first = group->line;
 
-void rlock__parties_unlock(void)
-{
-    (void)pthread_mutex_unlock(&mutex);
-}
-
-/* Waits a little for another thread's effort on the same owner's hold. */
-static int wait_for_turn(const struct rlock__turn *turn)
-{
-    int64_t now = rlock__now_us(), until;
-    struct timespec ts;
-
-    if (turn->cancel != NULL && rlock__cancel_is_fired(turn->cancel)) {
-        return RLOCK_ECANCELED;
+    group->busy = first != NULL;
+    if (first != NULL) {
+        DL_DELETE(group->line, first);
+        first->has_turn = true;
+        ring(first);
     }
-    if (now >= turn->deadline) {
-        return RLOCK_ETIMEDOUT;
-    }
-    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
-    until = rlock__min(turn->deadline - now, TURN_US) + ts.tv_nsec / 1000;
-    ts.tv_sec += until / RLOCK__SECOND;
-    ts.tv_nsec = (long)(until % RLOCK__SECOND) * 1000;
-    (void)pthread_cond_timedwait(&idle, &mutex, &ts);
-    return 0;
 }
 
-int rlock__turn_begin(const struct rlock__turn *turn, struct rlock__party **ret_party)
+/* Waits until the group is this thread's turn: another one's effort on the same owner's hold is
+ * under way. */
+static int wait_for_turn(struct rlock__group *group, const struct rlock__turn *turn)
 {
-    struct rlock__party *party = rlock__party_find(turn->composite, turn->owner);
+    struct rlock__waiter me = {.fd = turn->fd}, *waiter = &me;
+    bool cancelled = false, late = false;
+
+    DL_APPEND(group->line, waiter);
+    while (!waiter->has_turn && !cancelled && !late) {
+        waiter->asleep = true;
+        rlock__groups_unlock(group->spec);
+        cancelled = turn->cancel != NULL && rlock__cancel_is_fired(turn->cancel);
+        late = rlock__now_us() >= turn->deadline;
+        if (!cancelled && !late) {
+            sleep_once(waiter, group->spec, turn->deadline, turn->cancel);
+        }
+        rlock__groups_lock(group->spec);
+    }
+    if (waiter->has_turn) {
+        return 0;
+    }
+    DL_DELETE(group->line, waiter);
+    return cancelled ? RLOCK_ECANCELED : RLOCK_ETIMEDOUT;
+}
+
+/* A group whose turn is the calling thread's. */
+static struct rlock__group *begin_new(const struct rlock__turn *turn)
+{
+    struct rlock__group *group =
+        rlock__group_new(turn->spec, turn->owner, finish, &rlock__home_of(turn->spec)->home.random);
+
+    if (group != NULL) {
+        group->users = 1;
+        group->busy = true;
+        rlock__group_move_in(group);
+    }
+    return group;
+}
+
+int rlock__turn_begin(const struct rlock__turn *turn, struct rlock__group **ret_group)
+{
+    struct rlock__group *group = rlock__group_find(turn->spec, turn->owner);
     int code = 0;
 
-    if (party == NULL) {
-        if (random_state == 0) { /* jitter: whatever it gives will do */
-            (void)!getrandom(&random_state, sizeof(random_state), GRND_NONBLOCK);
-            random_state |= 1;
-        }
-        party = rlock__party_new(turn->composite, turn->owner, &random_state);
-        if (party == NULL) {
-            return RLOCK_ENOMEM;
-        }
-        DL_APPEND(parties, party);
+    if (group == NULL) {
+        *ret_group = begin_new(turn);
+        return *ret_group != NULL ? 0 : RLOCK_ENOMEM;
     }
-    party->users++;
-    while (party->busy && code == 0) {
-        code = wait_for_turn(turn);
+    group->users++;
+    if (group->busy) {
+        code = wait_for_turn(group, turn);
     }
-    if (code != 0) {
-        party->users--;
+    if (code != 0) { /* whoever has the turn uses it still */
+        group->users--;
         return code;
     }
-    party->busy = true;
-    *ret_party = party;
+    group->busy = true;
+    *ret_group = group;
     return 0;
 }
 
-/* Carries out what came to be wished since it was last driven, or by the loss of a member. With the
- * mutex held, and the party's turn. */
-static void drain(struct rlock__party *party, struct rlock_client *closing)
+/* Takes a step with what came since it was last driven, or by the loss of a member. With the mutex
+ * held, and the group's turn. */
+static void drain(struct rlock__group *group, struct rlock_client *closing)
 {
-    struct rlock__wish wishes[RLOCK__MEMBERS_MAX];
-    struct rlock__loss *loss = party->untold;
-    size_t n = rlock__wishes_take(party, finish, wishes);
+    struct rlock__group_step step;
 
-    party->untold = NULL;
-    (void)pthread_mutex_unlock(&mutex);
-    report(party->composite, loss, closing);
-    carry_out_all(wishes, n, NULL);
-    (void)pthread_mutex_lock(&mutex);
+    rlock__group_step(group, rlock__now_us(), &step);
+    rlock__groups_unlock(group->spec);
+    report(group->spec, step.loss, closing);
+    carry_out(&step, NULL);
+    rlock__groups_lock(group->spec);
 }
 
-void rlock__turn_end(struct rlock__party *party)
+void rlock__turn_end(struct rlock__group *group)
 {
-    drain(party, NULL);
-    party->busy = false;
-    party->users--;
-    drop_if_over(party);
-    (void)pthread_cond_broadcast(&idle);
+    drain(group, NULL);
+    give(group);
+    group->users--;
+    rlock__groups_unlock_and_drop(group);
 }
 
 /* ---- Losses ---- */
 
-/* Whether a party has levels of the hold that was lost. */
-static bool is_hit(const struct rlock__party *party, const struct rlock__loss *loss)
+/* Lets a group give back its other members; if somebody has its turn, lets that one do it. */
+static void settle(struct rlock__group *group, struct rlock_client *closing)
 {
-    if (party->owner.id != loss->owner_id || party->owner.given != (loss->owner != 0)) {
-        return false;
-    }
-    for (size_t i = 0; i < party->composite->n; i++) {
-        if (party->slots[i].levels > 0 && rlock__spec_equal(party->slots[i].spec, loss->spec)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Lets a party give back its other members; if somebody has its turn, lets that one do it. */
-static void settle(struct rlock__party *party, struct rlock_client *closing)
-{
-    if (party->busy) {
-        ring(party->waiter);
+    if (group->busy) {
+        ring(group->waiter);
         return;
     }
-    party->busy = true;
-    party->users++;
-    drain(party, closing);
-    party->busy = false;
-    party->users--;
-    (void)pthread_cond_broadcast(&idle);
+    group->busy = true;
+    group->users++;
+    drain(group, closing);
+    give(group);
+    group->users--;
 }
 
-bool rlock__composites_lost(const struct rlock__loss *loss)
+/* The members of groups that a loss concerns, each with a reference on its group. */
+static struct rlock__member *hits(struct rlock_client *client, const struct rlock__loss *loss)
 {
-    struct rlock__party *party, *after;
+    struct rlock__member *member = NULL, *first = NULL;
+
+    (void)pthread_mutex_lock(&client->home_mutex);
+    while ((member = rlock__home_hit(&client->home, loss, member)) != NULL) {
+        (void)atomic_fetch_add(&member->group->refs, 1);
+        member->next_hit = first;
+        first = member;
+    }
+    (void)pthread_mutex_unlock(&client->home_mutex);
+    return first;
+}
+
+bool rlock__groups_lost(const struct rlock__loss *loss)
+{
+    struct rlock_client *client = rlock__client_of(loss->spec->core);
+    struct rlock__member *member, *after;
 
     if (loss->kind != NULL) {
         return true;
     }
-    (void)pthread_mutex_lock(&mutex);
-    DL_FOREACH(parties, party) {
-        if (is_hit(party, loss)) {
-            rlock__party_member_lost(party, loss->reason, rlock__now_us());
+    for (member = hits(client, loss); member != NULL; member = after) {
+        struct rlock__group *group = member->group;
+
+        after = member->next_hit;
+        rlock__groups_lock(group->spec);
+        if (member->levels > 0) {
+            rlock__group_member_lost(group, loss->reason, rlock__now_us());
         }
-    }
-    for (party = parties; party != NULL; party = after) {
-        if (party->untold != NULL) {
-            settle(party, rlock__client_of(loss->spec->core));
+        if (group->untold != NULL) {
+            settle(group, client);
         }
-        after = party->next;
-        drop_if_over(party);
+        rlock__groups_unlock_and_drop(group);
+        rlock__group_unref(group);
     }
-    (void)pthread_mutex_unlock(&mutex);
     return loss->own > 0;
 }
 
-void rlock__composites_thread_exit(uint64_t thread)
+void rlock__groups_thread_exit(const struct rlock__group_spec *spec, uint64_t thread)
 {
-    struct rlock__party *party, *after;
+    struct rlock__group *group;
 
-    (void)pthread_mutex_lock(&mutex);
-    for (party = parties; party != NULL; party = after) {
-        if (!party->owner.given && party->owner.id == thread) {
-            party->users++;
-            rlock__party_abandon(party, RLOCK_LOST_THREAD_EXITED);
-            (void)pthread_mutex_unlock(&mutex);
-            for (size_t i = 0; i < party->composite->n; i++) {
-                struct rlock_client *client = rlock__client_of(party->composite->members[i]->core);
-
-                rlock__enter(client);
-                rlock__core_thread_exit(&client->core, party->composite->members[i], thread,
-                                        rlock__now_us());
-                rlock__leave(client);
-                rlock__drive(client);
-            }
-            (void)pthread_mutex_lock(&mutex);
-            settle(party, NULL);
-            party->users--;
-        }
-        after = party->next;
-        drop_if_over(party);
-    }
-    (void)pthread_mutex_unlock(&mutex);
-}
-
-void rlock__composites_init(void)
-{
-    pthread_condattr_t attr;
-
-    (void)pthread_condattr_init(&attr);
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&idle, &attr);
-    (void)pthread_condattr_destroy(&attr);
-}
-
-void rlock__composites_fork(enum rlock__fork_stage stage)
-{
-    if (stage == RLOCK__BEFORE_FORK) {
-        (void)pthread_mutex_lock(&mutex);
+    rlock__groups_lock(spec);
+    group = rlock__group_find(spec, (struct rlock__owner){.id = thread});
+    if (group == NULL) {
+        rlock__groups_unlock(spec);
         return;
     }
-    if (stage == RLOCK__IN_CHILD) { /* what the parent's threads were doing is nobody's here */
-        parties = NULL;
-        rlock__composites_init();
+    group->users++;
+    rlock__group_abandon(group, RLOCK_LOST_THREAD_EXITED);
+    rlock__groups_unlock(spec);
+    for (size_t i = 0; i < spec->n; i++) {
+        struct rlock_client *client = rlock__client_of(spec->members[i]->core);
+
+        rlock__enter(client);
+        rlock__core_thread_exit(&client->core, spec->members[i], thread, rlock__now_us());
+        rlock__leave(client);
+        rlock__drive(client);
     }
-    (void)pthread_mutex_unlock(&mutex);
+    rlock__groups_lock(spec);
+    settle(group, NULL);
+    group->users--;
+    rlock__groups_unlock_and_drop(group);
 }

@@ -10,39 +10,38 @@ static uint64_t server_of(const struct rlock__spec *spec)
 }
 
 /* Whether two members are one lock, or of a RedLock on one server, as far as is known by now. */
-static bool are_twins(const struct rlock__composite *composite, const struct rlock__spec *a,
+static bool are_twins(const struct rlock__group_spec *spec, const struct rlock__spec *a,
                       const struct rlock__spec *b)
 {
     bool same = rlock__bytes_equal(a->key, b->key) &&
                 rlock__client_of(a->core)->uri.db == rlock__client_of(b->core)->uri.db;
+    bool apart = (spec->ops->caps & RLOCK__CAP_QUORUM) != 0;
 
-    return (same || composite->ops == &rlock__redlock_ops) && server_of(a) != 0 &&
-           server_of(a) == server_of(b);
+    return (same || apart) && server_of(a) != 0 && server_of(a) == server_of(b);
 }
 
-static void refuse(struct rlock__party *party, const struct rlock__spec *a,
+static void refuse(struct rlock__group *group, const struct rlock__spec *a,
                    const struct rlock__spec *b, int64_t now)
 {
     char name[96];
 
-    (void)snprintf(party->detail, sizeof(party->detail),
+    (void)snprintf(group->detail, sizeof(group->detail),
                    "lock %s: clients of two members are on one server (%s and %s)",
-                   rlock__text(a->name, name, sizeof(name)), a->core->server.address,
-                   b->core->server.address);
-    rlock__party_refuse(party, now);
+                   rlock__text(a->name, name, sizeof(name)), a->core->address, b->core->address);
+    rlock__group_refuse(group, now);
 }
 
-void rlock__twins_refuse(struct rlock__party *party, int64_t now)
+void rlock__twins_refuse(struct rlock__group *group, int64_t now)
 {
-    struct rlock__spec *const *members = party->composite->members;
+    struct rlock__spec *const *members = group->spec->members;
 
-    if (party->composite->together) { /* one client */
+    if (group->spec->together) { /* one client */
         return;
     }
-    for (size_t i = 1; party->phase == RLOCK__PARTY_TAKING && i < party->composite->n; i++) {
+    for (size_t i = 1; group->phase == RLOCK__GROUP_TAKING && i < group->spec->n; i++) {
         for (size_t j = i; j-- > 0;) {
-            if (are_twins(party->composite, members[i], members[j])) {
-                refuse(party, members[j], members[i], now);
+            if (are_twins(group->spec, members[i], members[j])) {
+                refuse(group, members[j], members[i], now);
                 return;
             }
         }

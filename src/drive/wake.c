@@ -92,9 +92,9 @@ static bool keeper_oversleeps(const struct rlock_client *client)
 static bool service_oversleeps(const struct rlock_client *client)
 {
     const struct rlock__core *core = &client->core;
-    bool subscribe = core->server.sub.out.len != 0 ||
-                     rlock__subscriber_due(&core->server) < client->service_until;
-    bool unread = core->server.link.pipeline.sent != NULL && !client->service_reads;
+    bool subscribe = client->server.sub.out.len != 0 ||
+                     rlock__subscriber_due(&client->server) < client->service_until;
+    bool unread = client->server.links[0].pipeline.sent != NULL && !client->service_reads;
     bool unheeded = client->keeper != NULL && client->tick_at == RLOCK__NEVER;
 
     return client->service_until != 0 &&
@@ -147,7 +147,7 @@ static void carry_out(struct rlock_client *client, const struct wakes *wakes)
 /* What the core wants done is handed to those who do it. */
 static void settle(struct rlock_client *client)
 {
-    const struct rlock__pipeline *pipeline = &client->core.server.link.pipeline;
+    const struct rlock__pipeline *pipeline = &client->server.links[0].pipeline;
 
     signal_done(client);
     if (pipeline->out.len != 0 || pipeline->close) {

@@ -32,24 +32,24 @@ int64_t rlock__acquire_lease(const struct rlock__call *call, int64_t at)
     return most != 0 && call->lease_us == 0 ? rlock__min(lease, most) : lease;
 }
 
-static void note_age_missed(struct rlock__core *core)
+static void note_age_missed(struct rlock__server *server)
 {
-    if (!core->server.is_age_missed) {
-        core->server.is_age_missed = true;
-        rlock__note(core, RLOCK_LOG_WARNING,
+    if (!server->is_age_missed) {
+        server->is_age_missed = true;
+        rlock__note(server->core, RLOCK_LOG_WARNING,
                     "server %s does not tell since when it runs (is INFO permitted?): it counts "
                     "for RedLocks as soon as it restarts",
-                    core->server.address);
+                    server->address);
     }
 }
 
 /* Whether the server started too late to count for a new hold: it may have forgotten an old one. */
 static bool is_too_young(const struct rlock__call *call, int64_t now)
 {
-    const struct rlock__server *server = &call->core->server;
+    struct rlock__server *server = call->link->server;
 
     if (call->min_uptime_us != 0 && !server->is_age_known) {
-        note_age_missed(call->core);
+        note_age_missed(server);
         return false;
     }
     return call->min_uptime_us != 0 && now < server->started_at + call->min_uptime_us;
@@ -82,14 +82,14 @@ static void on_granted(struct rlock__call *call, const struct rlock__answer *ans
             rlock__acquire_undo(call, code, now);
             return;
         }
-        rlock__orphan_new(call->hold, call->number, 0, rlock__acquire_copies(call), lease, NULL,
-                          now);
+        rlock__orphan_new(call->hold, call->number, 0, rlock__acquire_copies(call),
+                          call->sent_at + lease, NULL, now);
         if (call->channel != NULL) { /* it may be the old number's own */
             rlock__channel_leave(call);
         }
         call->enqueued = false;
         call->number = ++call->core->last_number; /* the old one is retired by its release */
-        call->lost_gen = 0;
+        call->lost = (struct rlock__copies){0};
         if (rlock__hold_prepare(call->hold, call->spec)) {
             rlock__acquire_attempt(call, now);
         } else {
@@ -108,12 +108,12 @@ static void on_granted(struct rlock__call *call, const struct rlock__answer *ans
 
 static void on_error(struct rlock__call *call, const struct rlock__reply *reply, int64_t now)
 {
-    struct rlock__class class = rlock__classify(reply);
+    struct rlock__class class = rlock__core_classify(call->core, reply);
     bool again = class.way == RLOCK__RETRY || (class.way == RLOCK__WAIT && call->wait_us != 0);
     char name[96], text[160];
 
     (void)snprintf(call->detail, sizeof(call->detail), "lock %s: server %s: %s: %s",
-                   rlock__spec_text(call->spec, name), call->core->server.address,
+                   rlock__spec_text(call->spec, name), call->link->server->address,
                    rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)), class.hint);
     if (call->team != NULL && call->team->partial) {
         rlock__acquire_undo(call, class.code, now);
@@ -139,7 +139,7 @@ void rlock__acquire_note(struct rlock__call *call, const struct rlock__request *
     call->request = NULL;
     call->sent_at = request->t0;
     call->gen = request->gen;
-    call->lost_gen = request->lost_gen > call->lost_gen ? request->lost_gen : call->lost_gen;
+    rlock__copies_add_lost(&call->lost, call->link, request->lost_gen);
 }
 
 void rlock__acquire_heard(struct rlock__call *call, const struct rlock__reply *reply, int64_t t0,
@@ -226,8 +226,8 @@ static struct rlock__bytes other_hold(const struct rlock__call *call,
     return rlock__owner_text(call->core, hold->number, out);
 }
 
-void rlock__acquire_asks(struct rlock__call *call, struct rlock__request *request,
-                         struct rlock__cmd *ret_cmd, int64_t now)
+void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
+                         struct rlock__request *request, struct rlock__cmd *ret_cmd, int64_t now)
 {
     char owner[RLOCK__OWNER_SIZE], other[RLOCK__OWNER_SIZE];
     struct rlock__ask ask = {.owner = rlock__owner_text(call->core, call->number, owner),
@@ -235,10 +235,16 @@ void rlock__acquire_asks(struct rlock__call *call, struct rlock__request *reques
                              .lease_ms = rlock__ms_up(rlock__acquire_lease(call, now)),
                              .publish = "PUBLISH",
                              .other = other_hold(call, other),
-                             .waits = call->channel != NULL,
                              .hint = call->hint};
 
+    call->link = link;
+    if (call->channel != NULL && call->channel->server != link->server) {
+        rlock__channel_leave(call); /* releases are announced elsewhere now */
+        (void)rlock__channel_join(call);
+    }
+    ask.waits = call->channel != NULL;
     call->spec->ops->acquire(call->spec, &ask, ret_cmd);
+    rlock__copies_fence(&call->lost);
     call->request = request;
     call->step = RLOCK__ASKING;
     call->stale = false;
@@ -259,8 +265,8 @@ void rlock__acquire_attempt(struct rlock__call *call, int64_t now)
         rlock__acquire_starve(call, now);
         return;
     }
-    rlock__acquire_asks(call, request, &request->cmd, now);
-    if (!rlock__pipeline_submit(&core->server.link.pipeline, request, now)) {
+    rlock__acquire_asks(call, rlock__route(call->spec), request, &request->cmd, now);
+    if (!rlock__pipeline_submit(&call->link->pipeline, request, now)) {
         call->request = rlock__request_free(request);
         rlock__acquire_starve(call, now);
         return;
@@ -361,14 +367,14 @@ void rlock__acquire_turn(struct rlock__call *call, int64_t now)
         rlock__acquire_end(call, code, now);
         return;
     }
-    if (core->server.link.pipeline.up && is_too_young(call, now)) {
+    if (call->link->pipeline.up && is_too_young(call, now)) {
         rlock__acquire_say(call, RLOCK_ERESTARTED, now);
         rlock__acquire_end(call, RLOCK_ERESTARTED, now);
         return;
     }
-    if (call->prompt && rlock__link_is_down(&core->server.link)) {
-        rlock__acquire_say(call, core->server.link.code, now);
-        rlock__acquire_end(call, core->server.link.code, now);
+    if (call->prompt && rlock__link_is_down(call->link)) {
+        rlock__acquire_say(call, call->link->code, now);
+        rlock__acquire_end(call, call->link->code, now);
         return;
     }
     if (call->hold->state != RLOCK__HOLD_NONE) {

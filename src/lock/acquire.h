@@ -14,9 +14,9 @@
 int64_t rlock__acquire_lease(const struct rlock__call *call, int64_t at);
 /* Asks the server, once. */
 void rlock__acquire_attempt(struct rlock__call *call, int64_t now);
-/* The call's part of an attempt: its command, and its step. */
-void rlock__acquire_asks(struct rlock__call *call, struct rlock__request *request,
-                         struct rlock__cmd *ret_cmd, int64_t now);
+/* The call's part of an attempt over this link: its command, and its step. */
+void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
+                         struct rlock__request *request, struct rlock__cmd *ret_cmd, int64_t now);
 /* Takes over which copies of a request went out; it is the call's no more. */
 void rlock__acquire_note(struct rlock__call *call, const struct rlock__request *request);
 /* The answer to an attempt that was sent at t0. reply: NULL there will be none. */
@@ -46,7 +46,8 @@ void rlock__acquire_busy(struct rlock__call *call, const struct rlock__answer *a
  * copy only.
  */
 void rlock__acquire_account_busy(struct rlock__call *call);
-struct rlock__open_copies rlock__acquire_copies(const struct rlock__call *call);
+/* All that are not accounted for, with the latest. */
+struct rlock__copies rlock__acquire_copies(const struct rlock__call *call);
 /* Leaves line and channel, but not its turn on the hold. */
 void rlock__acquire_withdraw(struct rlock__call *call, int64_t granted_until);
 /* Writes the text that goes with a code. */

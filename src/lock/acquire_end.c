@@ -6,15 +6,22 @@
 
 void rlock__acquire_account_busy(struct rlock__call *call)
 {
-    if (call->lost_gen != 0 &&
-        rlock__pipeline_is_fenced(&call->core->server.link.pipeline, call->lost_gen)) {
-        call->lost_gen = 0;
-    }
+    rlock__copies_answered(&call->lost, call->link, call->gen);
+    rlock__copies_refuted(&call->lost);
 }
 
-struct rlock__open_copies rlock__acquire_copies(const struct rlock__call *call)
+struct rlock__copies rlock__acquire_copies(const struct rlock__call *call)
 {
-    return (struct rlock__open_copies){call->gen, call->lost_gen, call->sent_at};
+    struct rlock__copies copies = call->lost;
+
+    rlock__copies_add_sent(&copies, call->link, call->gen);
+    return copies;
+}
+
+/* When what the latest copy may have taken is free again by itself. */
+static int64_t free_by(const struct rlock__call *call)
+{
+    return rlock__max(call->sent_at, 0) + rlock__acquire_lease(call, call->sent_at);
 }
 
 void rlock__acquire_withdraw(struct rlock__call *call, int64_t granted_until)
@@ -33,8 +40,8 @@ void rlock__acquire_end(struct rlock__call *call, int code, int64_t now)
 
     if (code != 0 && call->enqueued) { /* leaves the queue on the server: nobody waits for that */
         call->enqueued = false;
-        rlock__orphan_new(hold, call->number, 0, rlock__acquire_copies(call),
-                          rlock__acquire_lease(call, call->sent_at), NULL, now);
+        rlock__orphan_new(hold, call->number, 0, rlock__acquire_copies(call), free_by(call), NULL,
+                          now);
     }
 
     if (call->team != NULL) {
@@ -61,8 +68,8 @@ static const char *why_silent(const struct rlock__pipeline *pipeline)
 
 void rlock__acquire_say(struct rlock__call *call, int code, int64_t now)
 {
-    const struct rlock__server *server = &call->core->server;
-    const char *address = call->core->server.address;
+    const struct rlock__link *link = call->link;
+    const char *address = link->server->address;
     char name[96], holder[2 * RLOCK__HOLDER_SIZE];
 
     (void)rlock__spec_text(call->spec, name);
@@ -76,15 +83,16 @@ void rlock__acquire_say(struct rlock__call *call, int code, int64_t now)
             "lock %s: no answer from server %s; if it was granted, it is free again in %lld ms",
             name, address, (long long)rlock__ms_up(left));
     } else if (code == RLOCK_ERESTARTED) {
-        (void)snprintf(call->detail, sizeof(call->detail),
-                       "lock %s: server %s restarted; it counts in %lld ms", name, address,
-                       (long long)rlock__ms_up(server->started_at + call->min_uptime_us - now));
+        (void)snprintf(
+            call->detail, sizeof(call->detail),
+            "lock %s: server %s restarted; it counts in %lld ms", name, address,
+            (long long)rlock__ms_up(link->server->started_at + call->min_uptime_us - now));
     } else if (code == RLOCK_ECONN || code == RLOCK_EAUTH || code == RLOCK_ETLS) {
-        bool known = server->link.code != 0;
+        bool known = link->code != 0;
 
         (void)snprintf(call->detail, sizeof(call->detail), "lock %s: server %s%s%s", name,
-                       known ? server->link.error : address, known ? "" : ": ",
-                       known ? "" : why_silent(&server->link.pipeline));
+                       known ? link->error : address, known ? "" : ": ",
+                       known ? "" : why_silent(&link->pipeline));
     } else if (code == RLOCK_ENOMEM || !call->contended) {
         (void)snprintf(call->detail, sizeof(call->detail), "lock %s: %s (server %s)", name,
                        rlock_strerror(code), address);
@@ -112,13 +120,13 @@ void rlock__acquire_undo(struct rlock__call *call, int code, int64_t now)
         call->hold->free_by = rlock__max(call->hold->free_by, free_by);
     }
     rlock__timer_set(&call->core->timers, &call->timer, now + grace);
-    rlock__orphan_new(call->hold, call->number, outer, rlock__acquire_copies(call),
-                      rlock__acquire_lease(call, call->sent_at), call, now);
+    rlock__orphan_new(call->hold, call->number, outer, rlock__acquire_copies(call), free_by(call),
+                      call, now);
 }
 
 void rlock__acquire_refuse(struct rlock__call *call, int code, int64_t now)
 {
-    if (call->lost_gen == 0) {
+    if (!rlock__copies_are_open(&call->lost)) {
         rlock__acquire_end(call, code, now);
     } else {
         rlock__acquire_undo(call, code, now);
@@ -149,7 +157,7 @@ void rlock__acquire_late_answer(struct rlock__call *call, const struct rlock__re
 
 void rlock__acquire_late_refusal(struct rlock__call *call, int64_t now)
 {
-    if (call->lost_gen == 0) {
+    if (!rlock__copies_are_open(&call->lost)) {
         rlock__orphan_forget(call);
         rlock__acquire_settled(call, now);
     }
@@ -161,7 +169,7 @@ static bool take_back(struct rlock__call *call)
     struct rlock__request *request = call->request;
 
     if (request == NULL) {
-        return call->lost_gen != 0;
+        return rlock__copies_are_open(&call->lost);
     }
     rlock__acquire_note(call, request);
     if (request->sent) {
@@ -172,9 +180,9 @@ static bool take_back(struct rlock__call *call)
     if (call->team != NULL) {
         rlock__team_note(call->team, request);
     }
-    rlock__pipeline_withdraw(&call->core->server.link.pipeline, request);
+    rlock__pipeline_withdraw(&call->link->pipeline, request);
     (void)rlock__request_free(request);
-    return call->lost_gen != 0;
+    return rlock__copies_are_open(&call->lost);
 }
 
 /* Whether the latest answer of the server, which is the reason for the code, has its text

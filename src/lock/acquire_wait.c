@@ -13,7 +13,7 @@ static int64_t round_trip(const struct rlock__pipeline *pipeline, int64_t now)
 
 bool rlock__acquire_may_try(const struct rlock__call *call, int64_t now)
 {
-    const struct rlock__pipeline *pipeline = &call->core->server.link.pipeline;
+    const struct rlock__pipeline *pipeline = &call->link->pipeline;
 
     if (call->attempts == 0) {
         return !call->behind || rlock__later(now, round_trip(pipeline, now)) < call->deadline;
@@ -37,7 +37,7 @@ void rlock__acquire_sleep(struct rlock__call *call, enum rlock__step step, int64
 void rlock__acquire_go(struct rlock__call *call, int64_t now)
 {
     int64_t rest = call->deadline - now;
-    int64_t most = call->deadline - rlock__max(rest / 2, 2 * call->core->server.link.pipeline.rtt);
+    int64_t most = call->deadline - rlock__max(rest / 2, 2 * call->link->pipeline.rtt);
     int64_t until = rlock__min(rlock__queue_paused_until(call), most);
 
     if (!rlock__acquire_may_try(call, now)) { /* unless the link gets faster */
@@ -149,11 +149,11 @@ void rlock__acquire_deaf(struct rlock__call *call, int64_t now)
  * the owner's call before it got no answer, speaks of the server and not of the lock. */
 static int timeout_code(const struct rlock__call *call)
 {
-    const struct rlock__server *server = &call->core->server;
+    const struct rlock__link *link = call->link;
     const struct rlock__call *before = call->step == RLOCK__LINED_UP ? call->hold->turn : NULL;
 
-    if (!server->link.pipeline.up) {
-        return server->link.code != 0 ? server->link.code : RLOCK_ECONN;
+    if (!link->pipeline.up) {
+        return link->code != 0 ? link->code : RLOCK_ECONN;
     }
     if (call->error != 0) {
         return call->error;

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/timer.h"
+#include "lock/copies.h"
 #include "lock/ops.h"
 
 #define RLOCK__HOLDER_SIZE 128
@@ -101,19 +102,19 @@ enum rlock__step {
 struct rlock__call {
     /* inputs */
     enum rlock__call_kind kind;
-    struct rlock__spec *spec; /* not for COMMAND */
+    struct rlock__spec *spec; /* the lock that it is for; a COMMAND goes where that is */
     struct rlock__owner owner;
     int64_t wait_us;       /* ACQUIRE: 0 one attempt, negative for ever */
     int64_t lease_us;      /* ACQUIRE: 0 renewed */
     int64_t timeout_us;    /* ACQUIRE of one attempt: its own deadline; 0 the client's */
-    bool timed;            /* ACQUIRE of a member: its composite waits, and times out with it */
+    bool timed;            /* ACQUIRE of a member: its group waits, and times out with it */
     int64_t min_uptime_us; /* ACQUIRE: a server that started later does not count; 0 any */
     bool prompt;           /* ACQUIRE: a server that is known to be down refuses it at once */
     /* of a member. ACQUIRE with a lease: renewed with it until it is sealed; RELEASE: not sealed */
     bool kept;
-    /* of a member. ACQUIRE: the first of its composite's levels that is renewed; RELEASE: that */
+    /* of a member. ACQUIRE: the first of its group's levels that is renewed; RELEASE: that */
     bool renewed;
-    bool member;              /* one level of a composite, which answers for it to its owner */
+    bool member;              /* one level of a group, which answers for it to its owner */
     struct rlock__team *team; /* ACQUIRE: it is taken together with others; NULL alone */
     const void *cancel;       /* names the signal that cancels it */
     bool cancelled;           /* by that, before it began */
@@ -139,6 +140,7 @@ struct rlock__call {
     struct rlock__call *prev, *next;         /* in the hold's line, the place's line, or done */
     struct rlock__call *all_prev, *all_next; /* in core.calls */
     struct rlock__core *core;
+    struct rlock__link *link; /* of its latest request, or that the next one would take */
     enum rlock__step step;
     struct rlock__timer timer;
     int64_t deadline;
@@ -150,11 +152,11 @@ struct rlock__call {
     unsigned why;                                /* enum rlock__why; 0 it is not in there */
     int64_t granted_until; /* HEAD: until when the one before it may hold; 0 it does not */
     struct rlock__request *request;
-    uint64_t number;   /* on the wire */
-    uint32_t target;   /* the count that is asked for */
-    uint64_t gen;      /* generation of its latest copy */
-    uint64_t lost_gen; /* latest generation that broke with a copy of this number on it */
-    int64_t sent_at;   /* latest copy of an attempt */
+    uint64_t number;           /* on the wire */
+    uint32_t target;           /* the count that is asked for */
+    uint64_t gen;              /* generation of its latest copy */
+    struct rlock__copies lost; /* those of this number that went down with their links */
+    int64_t sent_at;           /* latest copy of an attempt */
     unsigned attempts, failures;
     int error;                    /* the latest answer was an error that passes: its code */
     struct rlock__orphan *orphan; /* what it left, and waits for */

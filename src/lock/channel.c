@@ -7,58 +7,61 @@
 #include "lock/internal.h"
 
 /* What its waiters need is looked at, at the end of the event: one may leave, and the next join. */
-static void unsettle(struct rlock__core *core, struct rlock__channel *channel)
+static void unsettle(struct rlock__channel *channel)
 {
+    struct rlock__server *server = channel->server;
+
     if (!channel->unsettled) {
         channel->unsettled = true;
-        LL_PREPEND2(core->server.sub.unsettled, channel, unsettled_next);
+        LL_PREPEND2(server->sub.unsettled, channel, unsettled_next);
     }
 }
 
 /* Asks the server for what the waiters need, unless a question is open; frees a channel that needs
  * nothing. */
-static void channel_settle(struct rlock__core *core, struct rlock__channel *channel)
+static void channel_settle(struct rlock__channel *channel)
 {
-    struct rlock__buf *out = &core->server.sub.out;
+    struct rlock__server *server = channel->server;
+    struct rlock__buf *out = &server->sub.out;
     bool wanted = channel->waiters != NULL;
 
     if (channel->asked != RLOCK__ASKED_NOTHING) {
         return;
     }
-    if (core->server.sub.up && wanted != channel->live) {
+    if (server->sub.up && wanted != channel->live) {
         channel->asked = wanted ? RLOCK__ASKED_SUBSCRIBE : RLOCK__ASKED_UNSUBSCRIBE;
-        DL_APPEND2(core->server.sub.asked, channel, asked_prev, asked_next);
+        DL_APPEND2(server->sub.asked, channel, asked_prev, asked_next);
         (void)rlock__buf_add(out, "*2\r\n", 4);
         (void)rlock__buf_add_bulk(out, rlock__bytes_of(wanted ? "SUBSCRIBE" : "UNSUBSCRIBE"));
         (void)rlock__buf_add_bulk(out, channel->name);
     } else if (!wanted) {
-        HASH_DEL(core->channels, channel);
+        HASH_DEL(server->channels, channel);
         free(channel);
     }
 }
 
-void rlock__channels_settle(struct rlock__core *core)
+void rlock__channels_settle(struct rlock__server *server)
 {
     struct rlock__channel *channel;
 
-    while ((channel = core->server.sub.unsettled) != NULL) {
-        core->server.sub.unsettled = channel->unsettled_next;
+    while ((channel = server->sub.unsettled) != NULL) {
+        server->sub.unsettled = channel->unsettled_next;
         channel->unsettled = false;
-        channel_settle(core, channel);
+        channel_settle(channel);
     }
 }
 
-struct rlock__channel *rlock__channel_find(struct rlock__core *core, struct rlock__bytes name)
+struct rlock__channel *rlock__channel_find(struct rlock__server *server, struct rlock__bytes name)
 {
     struct rlock__channel *channel = NULL;
 
-    HASH_FIND(hh, core->channels, name.at, name.len, channel);
+    HASH_FIND(hh, server->channels, name.at, name.len, channel);
     return channel;
 }
 
-static struct rlock__channel *channel_get(struct rlock__core *core, struct rlock__bytes name)
+static struct rlock__channel *channel_get(struct rlock__server *server, struct rlock__bytes name)
 {
-    struct rlock__channel *channel = rlock__channel_find(core, name);
+    struct rlock__channel *channel = rlock__channel_find(server, name);
 
     if (channel != NULL) {
         return channel;
@@ -68,8 +71,9 @@ static struct rlock__channel *channel_get(struct rlock__core *core, struct rlock
         return NULL;
     }
     memcpy(channel->bytes, name.at, name.len);
+    channel->server = server;
     channel->name = rlock__bytes(channel->bytes, name.len);
-    HASH_ADD_KEYPTR(hh, core->channels, channel->bytes, name.len, channel);
+    HASH_ADD_KEYPTR(hh, server->channels, channel->bytes, name.len, channel);
     if (channel->hh.tbl == NULL) {
         free(channel);
         return NULL;
@@ -94,16 +98,16 @@ static struct rlock__bytes channel_name(const struct rlock__call *call)
 
 bool rlock__channel_join(struct rlock__call *call)
 {
-    struct rlock__core *core = call->core;
+    struct rlock__server *server = call->link->server;
     struct rlock__bytes name = channel_name(call);
-    struct rlock__channel *channel = name.len != 0 ? channel_get(core, name) : NULL;
+    struct rlock__channel *channel = name.len != 0 ? channel_get(server, name) : NULL;
 
     if (channel == NULL) {
         return false;
     }
     call->channel = channel;
     DL_APPEND2(channel->waiters, call, wait_prev, wait_next);
-    unsettle(core, channel);
+    unsettle(channel);
     return true;
 }
 
@@ -113,7 +117,7 @@ void rlock__channel_leave(struct rlock__call *call)
 
     call->channel = NULL;
     DL_DELETE2(channel->waiters, call, wait_prev, wait_next);
-    unsettle(call->core, channel);
+    unsettle(channel);
 }
 
 bool rlock__channel_is_live(const struct rlock__call *call)
@@ -135,72 +139,73 @@ void rlock__channel_wake(struct rlock__channel *channel, bool all)
 }
 
 /* The channel whose command is answered next, taken out of the line. */
-static struct rlock__channel *answered(struct rlock__core *core)
+static struct rlock__channel *answered(struct rlock__server *server)
 {
-    struct rlock__channel *channel = core->server.sub.asked;
+    struct rlock__channel *channel = server->sub.asked;
 
     if (channel != NULL) {
-        DL_DELETE2(core->server.sub.asked, channel, asked_prev, asked_next);
+        DL_DELETE2(server->sub.asked, channel, asked_prev, asked_next);
     }
     return channel;
 }
 
-void rlock__channel_acknowledged(struct rlock__core *core, struct rlock__channel *channel,
-                                 bool subscribed)
+void rlock__channel_acknowledged(struct rlock__channel *channel, bool subscribed)
 {
-    if (channel->asked == RLOCK__ASKED_NOTHING || answered(core) != channel) {
+    struct rlock__server *server = channel->server;
+
+    if (channel->asked == RLOCK__ASKED_NOTHING || answered(server) != channel) {
         return; /* nobody asked */
     }
     channel->asked = RLOCK__ASKED_NOTHING;
     channel->live = subscribed;
-    core->server.sub.refused = core->server.sub.refused && !subscribed;
+    server->sub.refused = server->sub.refused && !subscribed;
     if (subscribed) {
         rlock__channel_wake(channel, true);
     }
-    unsettle(core, channel);
+    unsettle(channel);
 }
 
 /* The waiters of the channel poll, until somebody asks for it anew. */
-void rlock__channel_refused(struct rlock__core *core, const struct rlock__reply *reply)
+void rlock__channel_refused(struct rlock__server *server, const struct rlock__reply *reply)
 {
-    struct rlock__channel *channel = answered(core);
+    struct rlock__channel *channel = answered(server);
     char text[160];
 
-    if (!core->server.sub.refused) {
-        rlock__note(core, RLOCK_LOG_WARNING,
+    if (!server->sub.refused) {
+        rlock__note(server->core, RLOCK_LOG_WARNING,
                     "server %s refuses a subscription, waiters ask every %d ms instead: %s",
-                    core->server.address, (int)(RLOCK__POLL_US / 1000),
+                    server->address, (int)(RLOCK__POLL_US / 1000),
                     rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)));
     }
-    core->server.sub.refused = true;
+    server->sub.refused = true;
     if (channel != NULL) {
         channel->asked = RLOCK__ASKED_NOTHING;
         if (channel->waiters == NULL) {
-            unsettle(core, channel);
+            unsettle(channel);
         }
     }
 }
 
-void rlock__channels_up(struct rlock__core *core)
+void rlock__channels_up(struct rlock__server *server)
 {
     struct rlock__channel *channel, *after;
 
-    rlock__channels_down(core);
-    core->server.sub.up = true;
-    HASH_ITER(hh, core->channels, channel, after) {
-        unsettle(core, channel);
+    rlock__channels_down(server);
+    server->sub.up = true;
+    HASH_ITER(hh, server->channels, channel, after) {
+        unsettle(channel);
     }
 }
 
-void rlock__channels_down(struct rlock__core *core)
+void rlock__channels_down(struct rlock__server *server)
 {
     struct rlock__channel *channel, *after;
     struct rlock__call *call;
 
-    core->server.sub.up = false;
-    core->server.sub.asked = NULL;
-    rlock__buf_clear(&core->server.sub.out);
-    HASH_ITER(hh, core->channels, channel, after) {
+    server->sub.up = false;
+    server->sub.asked = NULL;
+    rlock__buf_clear(&server->sub.out);
+    HASH_ITER(hh, server->channels, channel, after) {
         channel->asked = RLOCK__ASKED_NOTHING;
         channel->live = false;
         DL_FOREACH2(channel->waiters, call, wait_next)
@@ -209,16 +214,16 @@ void rlock__channels_down(struct rlock__core *core)
                 rlock__ready(call, RLOCK__DEAF);
             }
         }
-        unsettle(core, channel);
+        unsettle(channel);
     }
 }
 
-void rlock__channels_fini(struct rlock__core *core)
+void rlock__channels_fini(struct rlock__server *server)
 {
     struct rlock__channel *channel, *after;
 
-    HASH_ITER(hh, core->channels, channel, after) {
-        HASH_DEL(core->channels, channel);
+    HASH_ITER(hh, server->channels, channel, after) {
+        HASH_DEL(server->channels, channel);
         free(channel);
     }
 }

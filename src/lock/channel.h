@@ -13,7 +13,8 @@
 #include "lock/core.h"
 
 struct rlock__channel {
-    UT_hash_handle hh; /* in core.channels */
+    UT_hash_handle hh; /* in server.channels */
+    struct rlock__server *server;
     struct rlock__bytes name;
     struct rlock__channel *asked_prev, *asked_next; /* in subscriber.asked */
     struct rlock__call *waiters;
@@ -24,7 +25,7 @@ struct rlock__channel {
     char bytes[];
 };
 
-struct rlock__channel *rlock__channel_find(struct rlock__core *core, struct rlock__bytes name);
+struct rlock__channel *rlock__channel_find(struct rlock__server *server, struct rlock__bytes name);
 /* Counts the call among the channel's waiters; false without memory. */
 bool rlock__channel_join(struct rlock__call *call);
 void rlock__channel_leave(struct rlock__call *call);
@@ -33,14 +34,13 @@ bool rlock__channel_is_live(const struct rlock__call *call);
 /* Each waiter looks again, or (not all) each that is in no queue. */
 void rlock__channel_wake(struct rlock__channel *channel, bool all);
 /* The server acknowledged what was asked for; or refused what is answered next. */
-void rlock__channel_acknowledged(struct rlock__core *core, struct rlock__channel *channel,
-                                 bool subscribed);
-void rlock__channel_refused(struct rlock__core *core, const struct rlock__reply *reply);
+void rlock__channel_acknowledged(struct rlock__channel *channel, bool subscribed);
+void rlock__channel_refused(struct rlock__server *server, const struct rlock__reply *reply);
 /* The subscriber connection is up, or down: no subscription counts. */
-void rlock__channels_up(struct rlock__core *core);
-void rlock__channels_down(struct rlock__core *core);
+void rlock__channels_up(struct rlock__server *server);
+void rlock__channels_down(struct rlock__server *server);
 /* The end of an event: subscribes to what is waited for now, and to nothing else. */
-void rlock__channels_settle(struct rlock__core *core);
-void rlock__channels_fini(struct rlock__core *core);
+void rlock__channels_settle(struct rlock__server *server);
+void rlock__channels_fini(struct rlock__server *server);
 
 #endif

@@ -70,3 +70,12 @@ struct rlock__class rlock__classify(const struct rlock__reply *reply)
     }
     return (struct rlock__class){RLOCK_EREFUSED, RLOCK__GIVE_UP, "see the server's log"};
 }
+
+struct rlock__class rlock__core_classify(const struct rlock__core *core,
+                                         const struct rlock__reply *reply)
+{
+    if (core->follows && has_word(reply->v[0].str, reply->v[0].len, "MOVED")) {
+        return (struct rlock__class){RLOCK_ECONN, RLOCK__RETRY, "the key has moved"};
+    }
+    return rlock__classify(reply);
+}

@@ -11,7 +11,7 @@ static void on_none(struct rlock__call *call, bool garbled)
         garbled ? "its answer makes no sense" : "the connection broke before its answer";
 
     call->code = call->once ? RLOCK_EINDOUBT : RLOCK_ECONN;
-    (void)snprintf(call->detail, sizeof(call->detail), "server %s: %s", call->core->server.address,
+    (void)snprintf(call->detail, sizeof(call->detail), "server %s: %s", call->link->server->address,
                    why);
 }
 
@@ -37,9 +37,9 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
         rlock__call_complete(call, call->code, NULL);
         return;
     }
-    class = rlock__classify(reply);
+    class = rlock__core_classify(call->core, reply);
     (void)snprintf(call->detail, sizeof(call->detail), "server %s: %s: %s",
-                   call->core->server.address,
+                   call->link->server->address,
                    rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)), class.hint);
     if (class.way == RLOCK__RETRY) {
         call->error = class.code;
@@ -56,7 +56,8 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
 
 static void ask(struct rlock__call *call, int64_t now)
 {
-    if (!rlock__pipeline_submit(&call->core->server.link.pipeline, call->request, now)) {
+    call->link = rlock__route(call->spec);
+    if (!rlock__pipeline_submit(&call->link->pipeline, call->request, now)) {
         call->request = rlock__request_free(call->request);
         rlock__call_complete(call, RLOCK_ENOMEM, "no memory");
         return;
@@ -94,7 +95,7 @@ void rlock__command_give_up(struct rlock__call *call, int code, int64_t now)
         request->resend = RLOCK__DROP;
     } else {
         if (call->step == RLOCK__ASKING) {
-            rlock__pipeline_withdraw(&call->core->server.link.pipeline, request);
+            rlock__pipeline_withdraw(&call->link->pipeline, request);
         }
         (void)rlock__request_free(request);
     }
@@ -102,11 +103,9 @@ void rlock__command_give_up(struct rlock__call *call, int code, int64_t now)
         code = call->error != 0 ? call->error : ran && call->once ? RLOCK_EINDOUBT : RLOCK_ECONN;
     }
     if (call->error == 0) {
-        const struct rlock__server *server = &call->core->server;
-
         (void)snprintf(call->detail, sizeof(call->detail), "server %s: %s",
-                       call->core->server.address,
-                       server->link.code != 0 ? server->link.error : "no answer");
+                       call->link->server->address,
+                       call->link->code != 0 ? call->link->error : "no answer");
     }
     rlock__call_complete(call, code, NULL);
 }

@@ -12,7 +12,6 @@
 
 void rlock__core_init(struct rlock__core *core)
 {
-    rlock__server_init(&core->server, core);
     core->on_hold_due = rlock__renew_timer;
     if (core->random == 0) {
         core->random = 1; /* xorshift's one fixed point */
@@ -22,16 +21,26 @@ void rlock__core_init(struct rlock__core *core)
     }
 }
 
+void rlock__core_add_server(struct rlock__core *core, struct rlock__server *server,
+                            unsigned n_links)
+{
+    rlock__server_init(server, core, n_links);
+    DL_APPEND(core->servers, server);
+}
+
 void rlock__core_fini(struct rlock__core *core)
 {
+    struct rlock__server *server, *server_after;
     struct rlock__loss *loss, *loss_after;
     struct rlock__note *note, *note_after;
 
     rlock__orphans_fini(core);
     rlock__holds_fini(core);
     rlock__queues_fini(core);
-    rlock__channels_fini(core);
-    rlock__server_fini(&core->server);
+    DL_FOREACH_SAFE(core->servers, server, server_after) {
+        rlock__channels_fini(server);
+        rlock__server_fini(server);
+    }
     rlock__buf_fini(&core->scratch);
     DL_FOREACH_SAFE(core->lost, loss, loss_after) {
         (void)rlock__loss_free(loss);
@@ -68,6 +77,7 @@ static void on_call_timer(struct rlock__timer *timer, int64_t now)
 static void begin(struct rlock__core *core, struct rlock__call *call, int64_t now)
 {
     call->core = core;
+    call->link = rlock__route(call->spec);
     call->step = RLOCK__NEW;
     call->timer.fire = on_call_timer;
     DL_APPEND2(core->calls, call, all_prev, all_next);
@@ -163,11 +173,17 @@ static void drain(struct rlock__core *core, int64_t now)
 /* The end of each event. */
 static void settle(struct rlock__core *core, int64_t now)
 {
+    struct rlock__server *server;
+
     drain(core, now);
-    rlock__channels_settle(core);
-    rlock__orphans_flush(core, now);
-    rlock__renew_flush(core, now);
-    rlock__link_settle(&core->server.link, now);
+    DL_FOREACH(core->servers, server) {
+        rlock__channels_settle(server);
+        for (unsigned i = 0; i < server->n_links; i++) {
+            rlock__orphans_flush(&server->links[i], now);
+            rlock__renew_flush(&server->links[i], now);
+            rlock__link_settle(&server->links[i], now);
+        }
+    }
 }
 
 /* Nobody waits for a link that will not come, whether or not a copy may have run; some whose copies
@@ -180,8 +196,9 @@ static void fail_waiting(struct rlock__link *link, int64_t now)
     {
         const struct rlock__request *request = call->request;
 
-        if (call->step == RLOCK__ASKING && call->kind != RLOCK__RELEASE && request != NULL &&
-            !request->sent && (link->final || (call->prompt && request->copies == 0))) {
+        if (call->link == link && call->step == RLOCK__ASKING && call->kind != RLOCK__RELEASE &&
+            request != NULL && !request->sent &&
+            (link->final || (call->prompt && request->copies == 0))) {
             give_up(call, link->code, now);
         }
     }
@@ -261,9 +278,23 @@ void rlock__core_tick(struct rlock__core *core, int64_t now)
     settle(core, now);
 }
 
+static bool is_renewing(const struct rlock__core *core)
+{
+    const struct rlock__server *server;
+
+    DL_FOREACH(core->servers, server) {
+        for (unsigned i = 0; i < server->n_links; i++) {
+            if (rlock__renew_is_ready(&server->links[i])) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 int64_t rlock__core_next(const struct rlock__core *core)
 {
-    int64_t crowd = core->sweep != NULL || rlock__renew_is_ready(core)
+    int64_t crowd = core->sweep != NULL || is_renewing(core)
                         ? core->resume_at
                         : rlock__max(rlock__timers_next(&core->crowd), core->resume_at);
 
@@ -273,8 +304,8 @@ int64_t rlock__core_next(const struct rlock__core *core)
 void rlock__core_begin(struct rlock__core *core, struct rlock__call *call, int64_t now)
 {
     begin(core, call, now);
-    if (core->server.link.final && !core->server.link.pipeline.up) {
-        fail_waiting(&core->server.link, now);
+    if (call->link->final && !call->link->pipeline.up) {
+        fail_waiting(call->link, now);
     }
     settle(core, now);
 }

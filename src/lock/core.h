@@ -6,11 +6,11 @@
  *
  * Events are the functions named rlock__core_*, and each carries its time. Actions are what the
  * driver finds afterwards, and carries out after it dropped the mutex that protects the core:
- *   link.pipeline.out      bytes to send on the link, in this order, while generation pipeline.gen
- *                          is up
- *   link.pipeline.close    the link of generation pipeline.gen is to be closed
- *   rlock__link_due()      when the link is to be made
- *   server.sub.out         bytes to send on the subscriber connection
+ *   pipeline.out           of each link: bytes to send on it, in this order, while generation
+ *                          pipeline.gen is up
+ *   pipeline.close         the link of generation pipeline.gen is to be closed
+ *   rlock__link_due()      when a link is to be made
+ *   sub.out                of each server: bytes to send on its subscriber connection
  *   done                   calls that are complete: their threads wait
  *   lost                   holds that were lost: to be reported
  *   notes                  lines for the log
@@ -61,11 +61,11 @@ enum rlock__hold_state {
 struct rlock__loss {
     struct rlock__loss *prev, *next;
     struct rlock__spec *spec;
-    const char *kind;         /* of a composite; NULL: the spec's */
+    const char *kind;         /* of a group; NULL: the spec's */
     struct rlock__bytes name; /* the same */
     uint64_t owner;           /* the given id, 0 a thread */
     uint64_t owner_id;
-    uint32_t own; /* levels that were lost and no composite's */
+    uint32_t own; /* levels that were lost and no group's */
     enum rlock_reason reason;
 };
 
@@ -79,15 +79,16 @@ struct rlock__hold {
     struct rlock__core *core;
     struct rlock__spec *spec;
     struct rlock__owner owner;
-    char *key; /* in the table: owner, side and Redis key */
+    struct rlock__link *link; /* that it is renewed over */
+    char *key;                /* in the table: owner, side and Redis key */
     enum rlock__hold_state state;
     enum rlock_reason reason; /* LOST: why */
     uint64_t number, token;
     uint32_t count;
-    uint32_t members;      /* levels of composites */
+    uint32_t members;      /* levels of groups */
     uint32_t renewed_from; /* the lowest of its owner's own levels that is renewed; 0 none */
-    uint32_t renewals;     /* composites whose levels are renewed */
-    uint32_t kept;         /* composites that keep it with a lease until they are whole */
+    uint32_t renewals;     /* groups whose levels are renewed */
+    uint32_t kept;         /* groups that keep it with a lease until they are whole */
     int64_t kept_us;       /* the longest such lease */
     /* the release under way: is of a member's level, and what else ends with that */
     bool member_leaves, renewal_leaves, kept_leaves;
@@ -95,12 +96,12 @@ struct rlock__hold {
     unsigned life;    /* of the server, when it was granted */
     int64_t lease_us; /* the longest that any level asked for */
     int64_t valid_until;
-    int64_t held_until; /* renewal stops here (max_hold); RLOCK__NEVER none */
-    int64_t due;        /* next renewal */
-    int64_t leased_at;  /* when the server was last asked for what it then granted */
-    int64_t free_by;    /* the server's lease has ended by then */
-    uint64_t lost_gen;  /* latest generation that broke with an acquire on it; 0 none */
-    unsigned failures;  /* renewals in a row */
+    int64_t held_until;               /* renewal stops here (max_hold); RLOCK__NEVER none */
+    int64_t due;                      /* next renewal */
+    int64_t leased_at;                /* when the server was last asked for what it then granted */
+    int64_t free_by;                  /* the server's lease has ended by then */
+    struct rlock__copies lost;        /* of its acquires, that went down with their links */
+    unsigned failures;                /* renewals in a row */
     struct rlock__hold **batch_entry; /* its place in a batch in flight; NULL none */
     struct rlock__timer timer;        /* in core.crowd: due, or end of validity */
     struct rlock__timer urgency;      /* in core.due: waits for its renewal to be sent */
@@ -132,15 +133,19 @@ struct rlock__core {
     struct rlock__bytes prefix;
     enum rlock_level log_level;
     size_t slice;                            /* RLOCK__SLICE, or another number; 0 that */
+    const char *address;                     /* of all that it talks to: for order, and texts */
     void (*unref)(struct rlock__core *core); /* the last spec is gone */
-    rlock__timer_fn *on_hold_due;            /* the core's own: what a hold's timer fires */
+    /* Which of its servers has the key, as far as the driver knows by now. */
+    struct rlock__server *(*route)(struct rlock__core *core, struct rlock__bytes key);
+    bool follows;                 /* it learns where a key is from a server that has it no more */
+    rlock__timer_fn *on_hold_due; /* the core's own: what a hold's timer fires */
 
     /* actions */
     struct rlock__call *done;
     struct rlock__loss *lost;
     struct rlock__note *notes;
 
-    struct rlock__server server;
+    struct rlock__server *servers;
     struct rlock__timers timers; /* of calls, and the core's own: all that are due fire */
     struct rlock__timers crowd;  /* of holds and orphans: a slice of those that are due fires */
     int64_t resume_at;           /* a slice was used up: the next one is not before then */
@@ -151,20 +156,18 @@ struct rlock__core {
     struct rlock__hold *tables[RLOCK__TABLES];  /* of all rows, by key */
     struct rlock__hold *numbers[RLOCK__TABLES]; /* of those that were granted, by number */
     struct rlock__hold *sweep; /* the next row that the sweep looks at; NULL there is none */
-    struct rlock__timers due;  /* holds to be renewed, whose validity ends first in front */
-    unsigned renewing;         /* batches in flight */
     struct rlock__queue *queues;
-    struct rlock__channel *channels;
     struct rlock__orphan *orphans;
-    struct rlock__orphan *unsent; /* those to be released, in this order */
-    unsigned releasing;           /* orphans whose release is in flight */
-    struct rlock__call *calls;    /* all that are not complete */
-    struct rlock__call *ready;    /* those that go on at the end of the event */
+    struct rlock__call *calls; /* all that are not complete */
+    struct rlock__call *ready; /* those that go on at the end of the event */
     struct rlock__buf scratch;
 };
 
 /* Events. Each leaves the core's actions to be looked at. */
 void rlock__core_init(struct rlock__core *core);
+/* Before the first call: one server more, with so many links. Its address is set. */
+void rlock__core_add_server(struct rlock__core *core, struct rlock__server *server,
+                            unsigned n_links);
 void rlock__core_fini(struct rlock__core *core);
 /* Of one server: */
 /* A new connection learned the server's run id ("" it does not tell) and since how many seconds it
@@ -203,7 +206,7 @@ void rlock__core_give_up(struct rlock__core *core, struct rlock__call *call, int
 /* What was kept until here is renewed no longer: it ends with its lease. */
 void rlock__core_seal(struct rlock__core *core, const struct rlock__spec *spec,
                       struct rlock__owner owner);
-/* A composite that had the hold renewed has no level left that wants it. */
+/* A group that had the hold renewed has no level left that wants it. */
 void rlock__core_end_renewal(struct rlock__core *core, const struct rlock__spec *spec,
                              struct rlock__owner owner);
 /* A thread ended: what it holds of this lock is lost. */

@@ -66,13 +66,25 @@ bool rlock__hold_is_renewed(const struct rlock__hold *hold)
     return hold->renewed_from != 0 || hold->renewals > 0 || hold->kept > 0;
 }
 
+struct rlock__link *rlock__hold_route(struct rlock__hold *hold)
+{
+    struct rlock__link *link = rlock__route(hold->spec);
+
+    if (link != hold->link) {
+        rlock__timer_unset(&hold->link->due, &hold->urgency);
+        hold->link = link;
+        hold->life = link->server->life;
+    }
+    return link;
+}
+
 void rlock__hold_plan(struct rlock__hold *hold)
 {
     struct rlock__core *core = hold->core;
     int64_t at = hold->valid_until;
 
     if (hold->state != RLOCK__HOLD_HELD || hold->releasing || !rlock__hold_is_renewed(hold)) {
-        rlock__timer_unset(&core->due, &hold->urgency);
+        rlock__timer_unset(&hold->link->due, &hold->urgency);
     }
     if (hold->releasing) { /* without an answer; one that is refused is tried again */
         at = hold->release == NULL && hold->turn == NULL ? rlock__min(hold->due, hold->free_by)
@@ -124,7 +136,7 @@ void rlock__hold_next_renewal(struct rlock__hold *hold, int64_t t0, int64_t leas
     rlock__hold_plan(hold);
 }
 
-/* Which of its levels are renewed. Those of composites end in any order, so each answers for its
+/* Which of its levels are renewed. Those of groups end in any order, so each answers for its
  * own; the owner's own end with the last one first. */
 static void note_renewal(struct rlock__hold *hold, const struct rlock__call *call, int64_t t0,
                          int64_t lease_us)
@@ -149,7 +161,8 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
 {
     if (hold->state == RLOCK__HOLD_NONE) {
         hold->state = RLOCK__HOLD_HELD;
-        hold->life = hold->core->server.life;
+        hold->link = call->link;
+        hold->life = call->link->server->life;
         rlock__hold_number(hold, call->number);
         hold->token = call->token;
         hold->renewed_from = hold->renewals = hold->kept = 0;
@@ -160,7 +173,7 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
                                ? rlock__later(t0, call->spec->tuning.max_hold_us)
                                : RLOCK__NEVER;
     }
-    hold->lost_gen = call->lost_gen > hold->lost_gen ? call->lost_gen : hold->lost_gen;
+    rlock__copies_join(&hold->lost, &call->lost);
     hold->lease_us = rlock__max(hold->lease_us, lease_us);
     hold->members += call->member;
     note_renewal(hold, call, t0, lease_us);
@@ -170,25 +183,16 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
     rlock__hold_plan(hold);
 }
 
-/* Whether a copy of its acquire may still run, and would find the lock free. */
-static bool has_open_copy(const struct rlock__hold *hold)
-{
-    return hold->lost_gen != 0 &&
-           !rlock__pipeline_is_fenced(&hold->core->server.link.pipeline, hold->lost_gen);
-}
-
 void rlock__hold_ended(struct rlock__hold *hold, const struct rlock__answer *answer, int64_t now)
 {
-    struct rlock__open_copies copies = {hold->lost_gen, hold->lost_gen, now};
-
-    if (has_open_copy(hold)) {
-        rlock__orphan_new(hold, hold->number, 0, copies, hold->lease_us, NULL, now);
+    if (rlock__copies_may_run(&hold->lost)) { /* and would find the lock free */
+        rlock__orphan_new(hold, hold->number, 0, hold->lost, now + hold->lease_us, NULL, now);
     }
     hold->state = RLOCK__HOLD_NONE;
     rlock__hold_unnumber(hold);
     hold->releasing = false;
     rlock__hold_set_count(hold, 0);
-    hold->lost_gen = 0;
+    hold->lost = (struct rlock__copies){0};
     hold->valid_until = hold->free_by = hold->leased_at = 0;
     atomic_store(&hold->claim->valid_until, 0);
     if (hold->batch_entry != NULL) {
@@ -208,7 +212,7 @@ static void report(struct rlock__hold *hold, enum rlock_reason reason)
 
     rlock__note(core, RLOCK_LOG_WARNING, "lock %s: lost: %s (server %s)",
                 rlock__spec_text(hold->spec, name), rlock_reason_text(reason),
-                core->server.address);
+                hold->link->server->address);
     if (hold->loss != NULL) {
         hold->loss->reason = reason;
         hold->loss->own = hold->count - hold->members;
@@ -227,18 +231,20 @@ static bool may_be_there(enum rlock_reason reason)
 void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_t now)
 {
     struct rlock__core *core = hold->core;
-    struct rlock__open_copies copies = {core->server.link.pipeline.gen, hold->lost_gen, now};
+    struct rlock__copies copies = hold->lost;
 
     if (hold->state != RLOCK__HOLD_HELD) {
         return;
     }
+    rlock__copies_add_sent(&copies, hold->link, hold->link->pipeline.gen);
     hold->state = RLOCK__HOLD_LOST;
     rlock__hold_unnumber(hold);
     hold->reason = reason;
     hold->valid_until = 0;
     atomic_store(&hold->claim->valid_until, 0);
     report(hold, reason);
-    if (reason != RLOCK_LOST_THREAD_EXITED && (may_be_there(reason) || has_open_copy(hold))) {
+    if (reason != RLOCK_LOST_THREAD_EXITED &&
+        (may_be_there(reason) || rlock__copies_may_run(&hold->lost))) {
         /* The server has it still, or again when a late copy runs: give it back. That of a thread
          * that ended protects what it left until its lease ends. */
         rlock__orphan_of_lost(hold, copies, now);
@@ -253,7 +259,7 @@ void rlock__hold_gone(struct rlock__hold *hold, bool taken, int64_t now)
 
     if (now >= hold->valid_until) { /* it had ended before the answer came */
         reason = RLOCK_LOST_EXPIRED;
-    } else if (hold->leased_at < hold->core->server.stepped_at) {
+    } else if (hold->leased_at < hold->link->server->stepped_at) {
         /* the clock was set forward since then, so the lease ended early */
         reason = RLOCK_LOST_CLOCK_STEPPED;
     }
@@ -269,7 +275,7 @@ static void sweep(struct rlock__hold *hold, int64_t now)
     }
     if (core->closed && !hold->busy) {
         rlock__hold_free(hold);
-    } else if (hold->is_guarded && hold->life != core->server.life) {
+    } else if (hold->is_guarded && hold->life != hold->link->server->life) {
         rlock__hold_lose(hold, RLOCK_LOST_RESTARTED, now);
     }
 }

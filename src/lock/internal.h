@@ -80,7 +80,7 @@ void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_
 /* The server answered that it has no such hold; taken: somebody else has the lock. The hold is
  * lost: it has expired, the server's clock was set, or it was taken or deleted. */
 void rlock__hold_gone(struct rlock__hold *hold, bool taken, int64_t now);
-/* Whether it is renewed: for a level that asked for that, or a composite that is not whole yet. */
+/* Whether it is renewed: for a level that asked for that, or a group that is not whole yet. */
 bool rlock__hold_is_renewed(const struct rlock__hold *hold);
 void rlock__hold_set_count(struct rlock__hold *hold, uint32_t count);
 /* The server's lease ends no earlier than lease_us after t0, and no later than that after now.
@@ -89,6 +89,8 @@ void rlock__hold_set_valid(struct rlock__hold *hold, int64_t t0, int64_t lease_u
 /* What a lease that is asked for at that time comes to: max_hold counts from the first level on,
  * whatever is nested. It never ends before the hold does. */
 int64_t rlock__hold_cut(const struct rlock__hold *hold, int64_t lease_us, int64_t at);
+/* The link that its next command goes over: a key may have moved. */
+struct rlock__link *rlock__hold_route(struct rlock__hold *hold);
 /* Sets the timer to what comes next: renewal or end of validity. */
 void rlock__hold_plan(struct rlock__hold *hold);
 /* It was granted or renewed at t0: plans the next renewal. */
@@ -100,8 +102,8 @@ size_t rlock__holds_sweep(struct rlock__core *core, size_t most, int64_t now);
 /* ---- spec.c ---- */
 
 /* Sends the release of a number to a count. NULL without memory: nothing is sent. */
-struct rlock__request *rlock__release_send(struct rlock__spec *spec, uint64_t number,
-                                           uint32_t count, int64_t lease_us,
+struct rlock__request *rlock__release_send(struct rlock__spec *spec, struct rlock__link *link,
+                                           uint64_t number, uint32_t count, int64_t lease_us,
                                            rlock__answer_fn *answer, void *subject, int64_t now);
 
 /* ---- acquire.c, release.c, command.c, listen.c ---- */
@@ -136,22 +138,15 @@ void rlock__listen_give_up(struct rlock__call *call, int code);
 
 /* ---- orphan.c: numbers that nobody here holds, with copies that may still run ---- */
 
-/* Which copies of a number's commands are not accounted for. */
-struct rlock__open_copies {
-    uint64_t gen;      /* generation of the latest */
-    uint64_t lost_gen; /* latest generation that broke with one on it; 0 none */
-    int64_t sent_at;   /* when the latest was sent */
-};
-
 /*
  * Releases the number (to a count: 0, or what the outer levels hold) until every copy is accounted
- * for. call: waits for that; may be NULL.
+ * for. free_by: when the server has forgotten it by itself. call: waits for that; may be NULL.
  */
 void rlock__orphan_new(struct rlock__hold *hold, uint64_t number, uint32_t count,
-                       struct rlock__open_copies copies, int64_t lease_us, struct rlock__call *call,
+                       struct rlock__copies copies, int64_t free_by, struct rlock__call *call,
                        int64_t now);
 /* The same for a hold that was lost: in its turn, where many are. */
-void rlock__orphan_of_lost(struct rlock__hold *hold, struct rlock__open_copies copies, int64_t now);
+void rlock__orphan_of_lost(struct rlock__hold *hold, struct rlock__copies copies, int64_t now);
 /* What one is made of, for when there is no memory: NULL if there is none now. */
 struct rlock__orphan *rlock__orphan_spare(void);
 struct rlock__orphan *rlock__orphan_unspare(struct rlock__orphan *spare);
@@ -163,7 +158,7 @@ void rlock__orphan_supersede(struct rlock__call *call);
 /* The call does not wait any longer. */
 void rlock__orphan_forget(struct rlock__call *call);
 /* Releases those whose turn it is, as many as may be in flight. */
-void rlock__orphans_flush(struct rlock__core *core, int64_t now);
+void rlock__orphans_flush(struct rlock__link *link, int64_t now);
 /* Logs what could not be released. */
 void rlock__orphans_note_rest(struct rlock__core *core, int64_t now);
 void rlock__orphans_fini(struct rlock__core *core);
@@ -173,9 +168,9 @@ void rlock__orphans_fini(struct rlock__core *core);
 /* The hold's timer fired: it is due, or over. */
 void rlock__renew_timer(struct rlock__timer *timer, int64_t now);
 /* Sends renewals that are due, as many as may be in flight. */
-void rlock__renew_flush(struct rlock__core *core, int64_t now);
+void rlock__renew_flush(struct rlock__link *link, int64_t now);
 /* Whether more could be sent now. */
-bool rlock__renew_is_ready(const struct rlock__core *core);
+bool rlock__renew_is_ready(const struct rlock__link *link);
 
 /* ---- classify.c ---- */
 
@@ -192,5 +187,8 @@ struct rlock__class {
 };
 
 struct rlock__class rlock__classify(const struct rlock__reply *reply);
+/* The same, where keys may move: what is asked again is routed anew. */
+struct rlock__class rlock__core_classify(const struct rlock__core *core,
+                                         const struct rlock__reply *reply);
 
 #endif

@@ -15,6 +15,7 @@
 #define RLOCK__IDLE_US (10 * RLOCK__SECOND) /* a link that is silent for so long is tried */
 
 struct rlock__core;
+struct rlock__orphan;
 struct rlock__server;
 
 /* When a connection is to be made. */
@@ -49,7 +50,11 @@ struct rlock__link {
     /* those of broken connections that may still run something */
     uint64_t unfenced[RLOCK__UNFENCED_MAX];
     size_t n_unfenced;
-    bool unfenceable; /* one is not among them: the link can be fenced no more */
+    bool unfenceable;         /* one is not among them: the link can be fenced no more */
+    struct rlock__timers due; /* holds to be renewed over it; whose validity ends first in front */
+    unsigned renewing;        /* batches in flight */
+    struct rlock__orphan *unsent; /* orphans to be released over it, in this order */
+    unsigned releasing;           /* orphans whose release is in flight */
 };
 
 void rlock__link_init(struct rlock__link *link, struct rlock__server *server);

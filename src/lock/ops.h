@@ -24,6 +24,9 @@ enum rlock__caps {
     RLOCK__CAP_NO_UPGRADE = 1 << 3, /* refused while its owner holds the other side */
     RLOCK__CAP_TOGETHER = 1 << 4,   /* multi/acquire has its script, so that one script may take
                                        it together with others */
+    RLOCK__CAP_FENCED = 1 << 5,     /* a grant has a fencing token */
+    RLOCK__CAP_MEMBERS = 1 << 6,    /* it is made of locks */
+    RLOCK__CAP_QUORUM = 1 << 7,     /* and whoever has most of them has it */
 };
 
 /* What a handle's options say to its kind; zero is the default of each. */

@@ -2,11 +2,14 @@
 /*
  * Numbers that nobody here holds, of which copies may still run: an attempt that was given up, a
  * hold that expired. Each is released behind its last copy on the same link, and after a break
- * again on the next one, until the answer proves that no copy can run any more: read on the link of
- * the last copy, or with that link fenced. Where the server does not let us fence, it is released
- * again with each renewal tick until a lease after the last copy.
+ * again on the next one, until the answer proves that no copy can run any more: each was answered
+ * or overtaken on its own link, or that link was fenced, before the last release was sent. Where
+ * the key has moved, so that copies lie on other links than releases go over, a release is sent
+ * over those too: whatever the server says to it, it has read what came before. Where the server
+ * does not let us fence, it is released again with each renewal tick until a lease after the last
+ * copy.
  *
- * What a call gave up is released at once. The others wait for their turn in core.unsent, while
+ * What a call gave up is released at once. The others wait for their turn in link.unsent, while
  * many are in flight, and so do all that have no link.
  */
 #include <stdlib.h>
@@ -22,12 +25,14 @@ struct rlock__orphan {
     struct rlock__spec *spec;
     uint64_t number;
     uint32_t count;
-    struct rlock__open_copies copies;
+    struct rlock__copies copies;
     int64_t free_by;
+    struct rlock__link *link; /* of its release, in flight or the next one */
     struct rlock__call *call;
     struct rlock__hold *hold; /* a level of it is undone; NULL none, or its row is gone */
     struct rlock__request *request;
     bool is_unsent;
+    bool seeks; /* copies on other links are to be overtaken there */
     struct rlock__timer timer;
     unsigned failures;
 };
@@ -39,10 +44,10 @@ static void orphan_free(struct rlock__orphan *orphan)
     rlock__timer_unset(&core->crowd, &orphan->timer);
     if (orphan->request != NULL) {
         orphan->request->subject = NULL;
-        core->releasing--;
+        orphan->link->releasing--;
     }
     if (orphan->is_unsent) {
-        DL_DELETE2(core->unsent, orphan, unsent_prev, unsent_next);
+        DL_DELETE2(orphan->link->unsent, orphan, unsent_prev, unsent_next);
     }
     if (orphan->hold != NULL) {
         DL_DELETE2(orphan->hold->undone, orphan, undone_prev, undone_next);
@@ -55,16 +60,41 @@ static void orphan_free(struct rlock__orphan *orphan)
     free(orphan);
 }
 
+/* Another link than the key's on which a copy can be overtaken; NULL none. */
+static struct rlock__link *elsewhere(const struct rlock__orphan *orphan,
+                                     const struct rlock__link *route)
+{
+    for (unsigned i = 0; i < orphan->copies.n; i++) {
+        struct rlock__link *link = orphan->copies.open[i].link;
+
+        if (link != route && link->pipeline.up &&
+            link->pipeline.gen == orphan->copies.open[i].sent) {
+            return link;
+        }
+    }
+    return NULL;
+}
+
+/* Decides which link the next release goes over. The first goes to the key: others wait for it. */
+static struct rlock__link *choose(struct rlock__orphan *orphan)
+{
+    struct rlock__link *route = rlock__route(orphan->spec);
+    struct rlock__link *other = orphan->seeks ? elsewhere(orphan, route) : NULL;
+
+    orphan->link = other != NULL ? other : route;
+    return orphan->link;
+}
+
 /* Has it wait for its turn: what calls wait for comes first. */
 static void line_up(struct rlock__orphan *orphan)
 {
-    struct rlock__core *core = orphan->core;
+    struct rlock__link *link = choose(orphan);
 
     orphan->is_unsent = true;
     if (orphan->call != NULL) {
-        DL_PREPEND2(core->unsent, orphan, unsent_prev, unsent_next);
+        DL_PREPEND2(link->unsent, orphan, unsent_prev, unsent_next);
     } else {
-        DL_APPEND2(core->unsent, orphan, unsent_prev, unsent_next);
+        DL_APPEND2(link->unsent, orphan, unsent_prev, unsent_next);
     }
 }
 
@@ -80,19 +110,17 @@ static void plan(struct rlock__orphan *orphan, int64_t at)
     rlock__timer_set(&orphan->core->crowd, &orphan->timer, at);
 }
 
-static bool is_settled(const struct rlock__orphan *orphan, uint64_t gen)
+/* Not settled: released again, where that may prove more at once, else with the next renewal tick,
+ * until its lease has ended as far as we can know. */
+static void go_on(struct rlock__orphan *orphan, int64_t now)
 {
-    const struct rlock__pipeline *pipeline = &orphan->core->server.link.pipeline;
-    uint64_t lost = orphan->copies.lost_gen;
+    bool fenced = rlock__copies_fence(&orphan->copies);
 
-    return (orphan->copies.gen == gen || rlock__pipeline_is_fenced(pipeline, orphan->copies.gen)) &&
-           (lost == 0 || lost == gen || rlock__pipeline_is_fenced(pipeline, lost));
-}
-
-/* Not settled: released again with the next renewal tick, until its lease has ended as far as we
- * can know. */
-static void give_up_or_wait(struct rlock__orphan *orphan, int64_t now)
-{
+    orphan->seeks = true;
+    if (fenced || elsewhere(orphan, rlock__route(orphan->spec)) != NULL) {
+        line_up(orphan);
+        return;
+    }
     if (now >= orphan->free_by) {
         orphan_free(orphan);
         return;
@@ -112,19 +140,46 @@ static void on_garbled(struct rlock__orphan *orphan, int64_t now)
     plan(orphan, now + orphan->core->renewed_lease_us / 3);
 }
 
+static void on_error(struct rlock__orphan *orphan, const struct rlock__reply *reply, int64_t now)
+{
+    struct rlock__class class = rlock__core_classify(orphan->core, reply);
+
+    if (orphan->link != rlock__route(orphan->spec)) { /* it was not for the key's sake */
+        line_up(orphan);
+    } else if (class.way == RLOCK__GIVE_UP && now >= orphan->free_by) { /* not permitted, say */
+        orphan_free(orphan);
+    } else {
+        plan(orphan, now + rlock__backoff(orphan->core, orphan->failures++));
+    }
+}
+
+/* The server has the number no more. */
+static void on_released(struct rlock__orphan *orphan, int64_t now)
+{
+    struct rlock__call *call = orphan->call;
+
+    if (orphan->copies.n > 0 || orphan->copies.beyond) {
+        go_on(orphan, now);
+        return;
+    }
+    orphan_free(orphan);
+    if (call != NULL) {
+        rlock__ready(call, RLOCK__SETTLED);
+    }
+}
+
 static void on_answer(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
 {
     struct rlock__orphan *orphan = request->subject;
     uint64_t gen = request->gen;
     bool garbled = request->garbled;
-    struct rlock__call *call;
 
     (void)rlock__request_free(request);
     if (orphan == NULL) {
         return;
     }
     orphan->request = NULL;
-    orphan->core->releasing--;
+    orphan->link->releasing--;
     if (garbled) {
         on_garbled(orphan, now);
         return;
@@ -133,52 +188,38 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
         line_up(orphan);
         return;
     }
+    rlock__copies_answered(&orphan->copies, orphan->link, gen);
     if (rlock__reply_is_error(reply)) {
-        bool passes = rlock__classify(reply).way != RLOCK__GIVE_UP;
-
-        if (!passes && now >= orphan->free_by) { /* not permitted, say; its lease has ended */
-            orphan_free(orphan);
-            return;
-        }
-        plan(orphan, now + rlock__backoff(orphan->core, orphan->failures++));
-        return;
-    }
-    if (!is_settled(orphan, gen)) {
-        give_up_or_wait(orphan, now);
-        return;
-    }
-    call = orphan->call;
-    orphan_free(orphan);
-    if (call != NULL) {
-        rlock__ready(call, RLOCK__SETTLED);
+        on_error(orphan, reply, now);
+    } else {
+        on_released(orphan, now);
     }
 }
 
 static void send(struct rlock__orphan *orphan, int64_t now)
 {
-    struct rlock__core *core = orphan->core;
-
-    orphan->request =
-        rlock__release_send(orphan->spec, orphan->number, orphan->count, 0, on_answer, orphan, now);
+    rlock__copies_fence(&orphan->copies);
+    orphan->request = rlock__release_send(orphan->spec, orphan->link, orphan->number, orphan->count,
+                                          0, on_answer, orphan, now);
     if (orphan->request == NULL) {
-        plan(orphan, now + rlock__backoff(core, orphan->failures++));
+        plan(orphan, now + rlock__backoff(orphan->core, orphan->failures++));
         return;
     }
     orphan->request->resend = RLOCK__ONCE;
-    core->releasing++;
+    orphan->link->releasing++;
 }
 
-static bool is_time(const struct rlock__core *core)
+static bool is_time(const struct rlock__link *link)
 {
-    return core->server.link.pipeline.up && core->releasing < RLOCK__RELEASES;
+    return link->pipeline.up && link->releasing < RLOCK__RELEASES;
 }
 
-void rlock__orphans_flush(struct rlock__core *core, int64_t now)
+void rlock__orphans_flush(struct rlock__link *link, int64_t now)
 {
-    while (core->unsent != NULL && is_time(core)) {
-        struct rlock__orphan *orphan = core->unsent;
+    while (link->unsent != NULL && is_time(link)) {
+        struct rlock__orphan *orphan = link->unsent;
 
-        DL_DELETE2(core->unsent, orphan, unsent_prev, unsent_next);
+        DL_DELETE2(link->unsent, orphan, unsent_prev, unsent_next);
         orphan->is_unsent = false;
         send(orphan, now);
     }
@@ -197,7 +238,7 @@ struct rlock__orphan *rlock__orphan_unspare(struct rlock__orphan *spare)
 
 /* One that is in no line yet, made of the hold's spare one. */
 static struct rlock__orphan *make(struct rlock__hold *hold, uint64_t number,
-                                  struct rlock__open_copies copies, int64_t lease_us)
+                                  struct rlock__copies copies, int64_t free_by)
 {
     struct rlock__spec *spec = hold->spec;
     struct rlock__orphan *orphan = hold->spare != NULL ? hold->spare : rlock__orphan_spare();
@@ -213,17 +254,17 @@ static struct rlock__orphan *make(struct rlock__hold *hold, uint64_t number,
     orphan->spec = rlock__spec_ref(spec);
     orphan->number = number;
     orphan->copies = copies;
-    orphan->free_by = rlock__max(copies.sent_at, 0) + lease_us + RLOCK__MS;
+    orphan->free_by = free_by + RLOCK__MS;
     orphan->timer.fire = on_timer;
     DL_APPEND(spec->core->orphans, orphan);
     return orphan;
 }
 
 void rlock__orphan_new(struct rlock__hold *hold, uint64_t number, uint32_t count,
-                       struct rlock__open_copies copies, int64_t lease_us, struct rlock__call *call,
+                       struct rlock__copies copies, int64_t free_by, struct rlock__call *call,
                        int64_t now)
 {
-    struct rlock__orphan *orphan = make(hold, number, copies, lease_us);
+    struct rlock__orphan *orphan = make(hold, number, copies, free_by);
 
     if (orphan == NULL) {
         return;
@@ -237,20 +278,21 @@ void rlock__orphan_new(struct rlock__hold *hold, uint64_t number, uint32_t count
         orphan->hold = hold;
         DL_APPEND2(hold->undone, orphan, undone_prev, undone_next);
     }
-    if (hold->core->server.link.pipeline.up) {
+    if (choose(orphan)->pipeline.up) {
         send(orphan, now);
     } else {
         line_up(orphan);
     }
 }
 
-void rlock__orphan_of_lost(struct rlock__hold *hold, struct rlock__open_copies copies, int64_t now)
+void rlock__orphan_of_lost(struct rlock__hold *hold, struct rlock__copies copies, int64_t now)
 {
-    struct rlock__orphan *orphan = make(hold, hold->number, copies, hold->lease_us);
+    struct rlock__orphan *orphan = make(hold, hold->number, copies, now + hold->lease_us);
 
     if (orphan != NULL) {
         line_up(orphan);
-        rlock__orphans_flush(hold->core, now); /* before who waits for the lock here asks for it */
+        rlock__orphans_flush(orphan->link,
+                             now); /* before who waits for the lock here asks for it */
     }
 }
 
@@ -271,16 +313,13 @@ void rlock__orphan_supersede(struct rlock__call *call)
 
     DL_FOREACH_SAFE2(call->hold->undone, orphan, after, undone_next)
     {
-        uint64_t gen = orphan->copies.gen > orphan->copies.lost_gen ? orphan->copies.gen
-                                                                    : orphan->copies.lost_gen;
-
         if (orphan->number != call->number) {
             continue;
         }
         if (orphan->request != NULL) { /* behind a NOSCRIPT it would run after the attempt */
             orphan->request->resend = RLOCK__DROP;
         }
-        call->lost_gen = gen > call->lost_gen ? gen : call->lost_gen;
+        rlock__copies_join(&call->lost, &orphan->copies);
         orphan_free(orphan);
     }
 }
@@ -307,11 +346,11 @@ void rlock__orphans_note_rest(struct rlock__core *core, int64_t now)
     if (n == 1) {
         rlock__note(core, RLOCK_LOG_WARNING, "lock %s: not released, free in %lld ms (server %s)",
                     rlock__spec_text(core->orphans->spec, name),
-                    (long long)rlock__ms_up(free_by - now), core->server.address);
+                    (long long)rlock__ms_up(free_by - now), core->address);
     } else if (n > 1) {
         rlock__note(core, RLOCK_LOG_WARNING,
                     "%zu locks: not released, the last is free in %lld ms (server %s)", n,
-                    (long long)rlock__ms_up(free_by - now), core->server.address);
+                    (long long)rlock__ms_up(free_by - now), core->address);
     }
 }
 

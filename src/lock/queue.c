@@ -137,7 +137,8 @@ static void pause_until(struct rlock__queue *queue, int64_t until)
 void rlock__queue_releasing(struct rlock__core *core, const struct rlock__spec *spec, int64_t now)
 {
     struct rlock__queue *queue = takes_turns(spec) ? queue_find(core, spec->key) : NULL;
-    const struct rlock__channel *channel = rlock__channel_find(core, spec->channel);
+    const struct rlock__channel *channel =
+        rlock__channel_find(rlock__route(spec)->server, spec->channel);
 
     if (queue != NULL) {
         queue->own_due = channel != NULL && channel->live;
@@ -190,7 +191,7 @@ static struct rlock__queue *take_turns(struct rlock__core *core, const struct rl
 void rlock__queue_released(struct rlock__core *core, const struct rlock__spec *spec,
                            int64_t receivers, int64_t now)
 {
-    struct rlock__channel *channel = rlock__channel_find(core, spec->channel);
+    struct rlock__channel *channel = rlock__channel_find(rlock__route(spec)->server, spec->channel);
     struct rlock__queue *queue = takes_turns(spec) ? take_turns(core, spec, channel, receivers, now)
                                                    : queue_find(core, spec->key);
 
@@ -199,7 +200,6 @@ void rlock__queue_released(struct rlock__core *core, const struct rlock__spec *s
     } else if (queue != NULL) {
         queue_settle(queue);
     }
-    channel = rlock__channel_find(core, spec->channel);
     if (channel != NULL) {
         rlock__channel_wake(channel, false);
     }

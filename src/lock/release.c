@@ -15,7 +15,7 @@ static void say(struct rlock__call *call, int code, const char *more)
 
     (void)snprintf(call->detail, sizeof(call->detail), "lock %s: %s%s (server %s)",
                    rlock__spec_text(call->spec, name), rlock_strerror(code), more,
-                   call->core->server.address);
+                   call->link->server->address);
 }
 
 /* Ends the turn, and the call if it still waits. */
@@ -96,7 +96,7 @@ static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer
         rlock__note(core, RLOCK_LOG_WARNING,
                     "lock %s: released, but its waiters were not told: %s (server %s)",
                     rlock__spec_text(hold->spec, name), "no permission to publish on its channel",
-                    core->server.address);
+                    hold->link->server->address);
     }
     if (hold->count > 1) {
         bool renewed = asks_for_renewal(hold);
@@ -135,7 +135,7 @@ static void leave(struct rlock__hold *hold, int code, int64_t due, int64_t now)
 
 /*
  * The release of a level, not the last one, was not done, and is not tried again. The hold stays,
- * and is not renewed any more: its owner may unlock it again. A composite has given its level up
+ * and is not renewed any more: its owner may unlock it again. A group has given its level up
  * for good, as has a caller that was told that it is in doubt: the last release takes it along.
  */
 static void keep_level(struct rlock__hold *hold, int code, int64_t now)
@@ -152,14 +152,14 @@ static void keep_level(struct rlock__hold *hold, int code, int64_t now)
 /* The server refused: this copy changed nothing; an earlier one may have. */
 static void on_refused(struct rlock__hold *hold, const struct rlock__reply *reply, int64_t now)
 {
-    struct rlock__class class = rlock__classify(reply);
+    struct rlock__class class = rlock__core_classify(hold->core, reply);
     struct rlock__call *call = hold->turn;
     bool in_doubt = hold->releasing && hold->resent && (call == NULL || !call->member);
     char name[96], text[160];
 
     if (call != NULL) {
         (void)snprintf(call->detail, sizeof(call->detail), "lock %s: server %s: %s: %s",
-                       rlock__spec_text(hold->spec, name), hold->core->server.address,
+                       rlock__spec_text(hold->spec, name), hold->link->server->address,
                        rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)), class.hint);
     }
     if (class.way == RLOCK__RETRY && call != NULL) {
@@ -241,8 +241,9 @@ static bool send(struct rlock__hold *hold, int64_t now)
     uint32_t target = hold->count - 1;
     bool renewed = target > 0 && asks_for_renewal(hold);
     int64_t lease = renewed ? rlock__hold_cut(hold, core->renewed_lease_us, now) : 0;
+    struct rlock__link *link = rlock__hold_route(hold);
     struct rlock__request *request =
-        rlock__release_send(hold->spec, hold->number, target, lease, on_answer, hold, now);
+        rlock__release_send(hold->spec, link, hold->number, target, lease, on_answer, hold, now);
 
     if (request == NULL) {
         return false;
@@ -255,7 +256,7 @@ static bool send(struct rlock__hold *hold, int64_t now)
 }
 
 /* Nothing was sent for want of memory. The hold stays as it is, for its owner to unlock it again; a
- * composite does not: its level goes with the next release, or the last one goes on without it. */
+ * group does not: its level goes with the next release, or the last one goes on without it. */
 static void starve(struct rlock__call *call, int64_t now)
 {
     struct rlock__hold *hold = call->hold;
@@ -388,7 +389,7 @@ void rlock__release_expired(struct rlock__hold *hold, int64_t now)
         request->subject = NULL;
         request->resend = RLOCK__DROP;
         if (!request->sent) {
-            rlock__pipeline_withdraw(&hold->core->server.link.pipeline, request);
+            rlock__pipeline_withdraw(&hold->link->pipeline, request);
             (void)rlock__request_free(request);
         }
         hold->release = NULL;

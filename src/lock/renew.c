@@ -12,7 +12,7 @@
 #include "lock/internal.h"
 
 struct batch {
-    struct rlock__core *core;
+    struct rlock__link *link;
     size_t n;
     struct rlock__hold *holds[RLOCK__BATCH]; /* NULL: ended meanwhile */
     int64_t lease_us[RLOCK__BATCH];
@@ -47,7 +47,6 @@ void rlock__renew_timer(struct rlock__timer *timer, int64_t now)
 {
     struct rlock__hold *hold =
         (struct rlock__hold *)(void *)((char *)timer - offsetof(struct rlock__hold, timer));
-    struct rlock__core *core = hold->core;
 
     if (hold->releasing && now < hold->free_by) {
         rlock__release_again(hold, now);
@@ -62,7 +61,7 @@ void rlock__renew_timer(struct rlock__timer *timer, int64_t now)
         return;
     }
     if (is_worth(hold, now)) {
-        rlock__timer_set(&core->due, &hold->urgency, hold->valid_until);
+        rlock__timer_set(&rlock__hold_route(hold)->due, &hold->urgency, hold->valid_until);
     }
     rlock__hold_plan(hold);
 }
@@ -98,41 +97,41 @@ static void on_hold_answer(struct rlock__hold *hold, int64_t status, int64_t t0,
 }
 
 /* Compares the server's clock with ours: notes whether it was set since the last renewal. */
-static void check_clock(struct rlock__core *core, const struct rlock__reply *reply, int64_t t0,
+static void check_clock(struct rlock__server *server, const struct rlock__reply *reply, int64_t t0,
                         int64_t now)
 {
-    int64_t server = rlock__reply_int(reply, 0, 0) * RLOCK__SECOND + rlock__reply_int(reply, 1, 0);
-    int64_t offset = server - now, step = offset - core->server.clock_offset;
-    int64_t margin = RLOCK__SECOND / 2 + (now - t0) + core->server.clock_slack;
-    bool known = core->server.clock_offset != 0;
+    int64_t clock = rlock__reply_int(reply, 0, 0) * RLOCK__SECOND + rlock__reply_int(reply, 1, 0);
+    int64_t offset = clock - now, step = offset - server->clock_offset;
+    int64_t margin = RLOCK__SECOND / 2 + (now - t0) + server->clock_slack;
+    bool known = server->clock_offset != 0;
 
-    core->server.clock_offset = offset;
-    core->server.clock_slack = now - t0;
+    server->clock_offset = offset;
+    server->clock_slack = now - t0;
     if (!known || (step <= margin && step >= -margin)) {
         return;
     }
     if (step > margin) {
-        core->server.stepped_at = now;
+        server->stepped_at = now;
     }
-    rlock__note(core, RLOCK_LOG_WARNING,
+    rlock__note(server->core, RLOCK_LOG_WARNING,
                 "server %s: its clock was set by %lld ms: leases ended earlier or later",
-                core->server.address, (long long)(step / RLOCK__MS));
+                server->address, (long long)(step / RLOCK__MS));
 }
 
 static void on_answer(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
 {
     struct batch *batch = request->subject;
-    struct rlock__core *core = batch->core;
+    struct rlock__link *link = batch->link;
     bool good = reply != NULL && !rlock__reply_is_error(reply);
     char text[160];
 
-    core->renewing--;
+    link->renewing--;
     if (good) {
-        check_clock(core, reply, request->t0, now);
+        check_clock(link->server, reply, request->t0, now);
     }
     if (reply != NULL && rlock__reply_is_error(reply)) {
-        rlock__note(core, RLOCK_LOG_WARNING, "server %s: renewal failed, trying again: %s",
-                    core->server.address,
+        rlock__note(link->server->core, RLOCK_LOG_WARNING,
+                    "server %s: renewal failed, trying again: %s", link->server->address,
                     rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)));
     }
     for (size_t i = 0; i < batch->n; i++) {
@@ -156,9 +155,9 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
 
 /* ---- Batches ---- */
 
-static struct rlock__hold *most_urgent(const struct rlock__core *core)
+static struct rlock__hold *most_urgent(const struct rlock__link *link)
 {
-    struct rlock__timer *first = core->due.root;
+    struct rlock__timer *first = link->due.root;
 
     return first == NULL ? NULL
                          : (struct rlock__hold *)(void *)((char *)first -
@@ -195,12 +194,13 @@ static void drop_batch(struct batch *batch, int64_t now)
  * stay due. */
 static void fill(struct batch *batch, struct rlock__request *request, int64_t now)
 {
-    struct rlock__core *core = batch->core;
+    struct rlock__link *link = batch->link;
+    const struct rlock__core *core = link->server->core;
     struct rlock__hold *hold, *others[RLOCK__BATCH];
     size_t n_others = 0, most = core->slice < RLOCK__BATCH ? core->slice : RLOCK__BATCH;
 
-    for (size_t i = 0; i < most && (hold = most_urgent(core)) != NULL; i++) {
-        rlock__timer_unset(&core->due, &hold->urgency);
+    for (size_t i = 0; i < most && (hold = most_urgent(link)) != NULL; i++) {
+        rlock__timer_unset(&link->due, &hold->urgency);
         if (batch->n > 0 && hold->spec->ops->renew != batch->holds[0]->spec->ops->renew) {
             others[n_others++] = hold;
             continue;
@@ -212,18 +212,18 @@ static void fill(struct batch *batch, struct rlock__request *request, int64_t no
     }
     while (n_others > 0) {
         hold = others[--n_others];
-        rlock__timer_set(&core->due, &hold->urgency, hold->valid_until);
+        rlock__timer_set(&link->due, &hold->urgency, hold->valid_until);
     }
 }
 
 /* Returns false without memory. */
-static bool send_batch(struct rlock__core *core, int64_t now)
+static bool send_batch(struct rlock__link *link, int64_t now)
 {
     struct batch *batch = calloc(1, sizeof(*batch));
     struct rlock__request *request = rlock__request_new(on_answer, batch);
 
     if (batch != NULL && request != NULL) {
-        batch->core = core;
+        batch->link = link;
         fill(batch, request, now);
     }
     if (batch == NULL || request == NULL || batch->n == 0) {
@@ -234,35 +234,36 @@ static bool send_batch(struct rlock__core *core, int64_t now)
         return good;
     }
     request->resend = RLOCK__ONCE;
-    if (!rlock__pipeline_submit(&core->server.link.pipeline, request, now)) {
+    if (!rlock__pipeline_submit(&link->pipeline, request, now)) {
         (void)rlock__request_free(request);
         drop_batch(batch, now);
         return true;
     }
-    core->renewing++;
+    link->renewing++;
     return true;
 }
 
 /* On a long way more are on it at a time, or the way would say how many holds can live. */
-static unsigned most_batches(const struct rlock__core *core)
+static unsigned most_batches(const struct rlock__link *link)
 {
-    return RLOCK__BATCHES +
-           (unsigned)rlock__min(core->server.link.pipeline.rtt / (4 * RLOCK__MS), 60);
+    return RLOCK__BATCHES + (unsigned)rlock__min(link->pipeline.rtt / (4 * RLOCK__MS), 60);
 }
 
-bool rlock__renew_is_ready(const struct rlock__core *core)
+bool rlock__renew_is_ready(const struct rlock__link *link)
 {
-    return core->due.n > 0 && core->server.link.pipeline.up && core->renewing < most_batches(core);
+    return link->due.n > 0 && link->pipeline.up && link->renewing < most_batches(link);
 }
 
-void rlock__renew_flush(struct rlock__core *core, int64_t now)
+void rlock__renew_flush(struct rlock__link *link, int64_t now)
 {
-    for (int i = 0; i < RLOCK__BATCHES && rlock__renew_is_ready(core); i++) {
-        if (!send_batch(core, now)) {
+    struct rlock__core *core = link->server->core;
+
+    for (int i = 0; i < RLOCK__BATCHES && rlock__renew_is_ready(link); i++) {
+        if (!send_batch(link, now)) {
             break;
         }
     }
-    if (rlock__renew_is_ready(core)) {
+    if (rlock__renew_is_ready(link)) {
         core->resume_at = rlock__max(core->resume_at, now + RLOCK__REST_US);
     }
 }

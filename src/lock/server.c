@@ -5,16 +5,28 @@
 
 #include "lock/internal.h"
 
-void rlock__server_init(struct rlock__server *server, struct rlock__core *core)
+void rlock__server_init(struct rlock__server *server, struct rlock__core *core, unsigned n_links)
 {
     server->core = core;
-    rlock__link_init(&server->link, server);
+    server->n_links = n_links;
+    for (unsigned i = 0; i < n_links; i++) {
+        rlock__link_init(&server->links[i], server);
+    }
 }
 
 void rlock__server_fini(struct rlock__server *server)
 {
-    rlock__link_fini(&server->link);
+    for (unsigned i = 0; i < server->n_links; i++) {
+        rlock__link_fini(&server->links[i]);
+    }
     rlock__buf_fini(&server->sub.out);
+}
+
+struct rlock__link *rlock__route(const struct rlock__spec *spec)
+{
+    struct rlock__server *server = spec->core->route(spec->core, spec->key);
+
+    return &server->links[spec->hash % server->n_links];
 }
 
 /* ---- Its age ---- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A server as the core knows it: its link, its subscriptions, since when it runs, and what its
- * clock says.
+ * A server as the core knows it: its links, its subscriptions, since when it runs, and what its
+ * clock says. A core has as many as there are, and a key is routed to one of them.
  */
 #ifndef RLOCK_LOCK_SERVER_H
 #define RLOCK_LOCK_SERVER_H
@@ -10,11 +10,19 @@
 
 #define RLOCK__RUN_ID_SIZE 64
 
-/* What the core knows of one server. */
+#define RLOCK__LINKS_MAX 4
+
+struct rlock__channel;
+struct rlock__spec;
+
+/* What the core knows of one server. The driver's memory; it stays for the core's life. */
 struct rlock__server {
+    struct rlock__server *prev, *next; /* in core.servers */
     struct rlock__core *core;
     const char *address; /* for texts; set by the driver */
-    struct rlock__link link;
+    struct rlock__link links[RLOCK__LINKS_MAX];
+    unsigned n_links;
+    struct rlock__channel *channels; /* of its subscriber connection */
     struct rlock__subscriber sub;
     char run_id[RLOCK__RUN_ID_SIZE]; /* "" unknown */
     unsigned life;                   /* counts its restarts */
@@ -27,8 +35,10 @@ struct rlock__server {
     int64_t stepped_at; /* when it was last found to have been set forward, by our clock; 0 never */
 };
 
-void rlock__server_init(struct rlock__server *server, struct rlock__core *core);
+void rlock__server_init(struct rlock__server *server, struct rlock__core *core, unsigned n_links);
 void rlock__server_fini(struct rlock__server *server);
+/* The link that commands for this lock go over now. A name stays on one link of its server. */
+struct rlock__link *rlock__route(const struct rlock__spec *spec);
 /* A new connection learned the run that it is, "" it does not tell, and since how many seconds it
  * runs, by its own count. Returns whether it is another run than before. */
 bool rlock__server_found(struct rlock__server *server, const char *run_id, int64_t uptime_s,

@@ -129,8 +129,8 @@ void rlock__suffixed_name(struct rlock__bytes key, const char *suffix, struct rl
     (void)rlock__buf_addf(ret_name, "%s:%s", tagged ? "" : "}", suffix);
 }
 
-struct rlock__request *rlock__release_send(struct rlock__spec *spec, uint64_t number,
-                                           uint32_t count, int64_t lease_us,
+struct rlock__request *rlock__release_send(struct rlock__spec *spec, struct rlock__link *link,
+                                           uint64_t number, uint32_t count, int64_t lease_us,
                                            rlock__answer_fn *answer, void *subject, int64_t now)
 {
     struct rlock__request *request = rlock__request_new(answer, subject);
@@ -144,7 +144,6 @@ struct rlock__request *rlock__release_send(struct rlock__spec *spec, uint64_t nu
         return NULL;
     }
     spec->ops->release(spec, &ask, &request->cmd);
-    return rlock__pipeline_submit(&spec->core->server.link.pipeline, request, now)
-               ? request
-               : rlock__request_free(request);
+    return rlock__pipeline_submit(&link->pipeline, request, now) ? request
+                                                                 : rlock__request_free(request);
 }

@@ -16,8 +16,8 @@ int64_t rlock__subscriber_due(const struct rlock__server *server)
         return sub->pinged_at != 0 ? sub->pinged_at + core->op_timeout_us
                                    : sub->heard_at + RLOCK__IDLE_US;
     }
-    return core->channels != NULL && !core->closed && !sub->tries.connecting ? sub->tries.retry_at
-                                                                             : RLOCK__NEVER;
+    return server->channels != NULL && !core->closed && !sub->tries.connecting ? sub->tries.retry_at
+                                                                               : RLOCK__NEVER;
 }
 
 bool rlock__subscriber_begin(struct rlock__server *server, int64_t now)
@@ -34,14 +34,14 @@ void rlock__subscriber_up(struct rlock__server *server, int64_t now)
     rlock__tries_up(&server->sub.tries, now);
     server->sub.heard_at = now;
     server->sub.pinged_at = 0;
-    rlock__channels_up(server->core);
+    rlock__channels_up(server);
 }
 
 void rlock__subscriber_down(struct rlock__server *server, int64_t now)
 {
     rlock__tries_down(&server->sub.tries, server->core, server->sub.up, now);
     if (server->sub.up) {
-        rlock__channels_down(server->core);
+        rlock__channels_down(server);
     }
 }
 
@@ -66,19 +66,19 @@ void rlock__subscriber_heard(struct rlock__server *server, const struct rlock__r
     server->sub.heard_at = now;
     server->sub.pinged_at = 0;
     if (rlock__reply_is_error(reply)) {
-        rlock__channel_refused(server->core, reply);
+        rlock__channel_refused(server, reply);
         return;
     }
-    channel = rlock__channel_find(server->core, name);
+    channel = rlock__channel_find(server, name);
     if (channel == NULL) {
         return;
     }
     if (rlock__bytes_equal(what, rlock__bytes_of("message"))) {
         on_message(channel, now);
     } else if (rlock__bytes_equal(what, rlock__bytes_of("subscribe"))) {
-        rlock__channel_acknowledged(server->core, channel, true);
+        rlock__channel_acknowledged(channel, true);
     } else if (rlock__bytes_equal(what, rlock__bytes_of("unsubscribe"))) {
-        rlock__channel_acknowledged(server->core, channel, false);
+        rlock__channel_acknowledged(channel, false);
     }
 }
 

@@ -79,7 +79,7 @@ void rlock__hold_free(struct rlock__hold *hold)
     struct rlock__core *core = hold->core;
 
     rlock__timer_unset(&core->crowd, &hold->timer);
-    rlock__timer_unset(&core->due, &hold->urgency);
+    rlock__timer_unset(&hold->link->due, &hold->urgency);
     if (hold->batch_entry != NULL) {
         *hold->batch_entry = NULL;
     }
@@ -165,6 +165,7 @@ static struct rlock__hold *hold_new(struct rlock__core *core, struct rlock__spec
     }
     hold->core = core;
     hold->spec = rlock__spec_ref(spec);
+    hold->link = rlock__route(spec);
     hold->timer.fire = core->on_hold_due;
     hold->owner = owner;
     hold->key = malloc(key.len);

@@ -178,7 +178,7 @@ static void unask(struct rlock__team *team)
 
 static void attempt(struct rlock__team *team, struct rlock__call *leader, int64_t now)
 {
-    struct rlock__core *core = leader->core;
+    struct rlock__link *link = rlock__route(leader->spec);
     struct rlock__request *request = rlock__request_new(on_answer, team);
 
     if (request == NULL) {
@@ -191,17 +191,17 @@ static void attempt(struct rlock__team *team, struct rlock__call *leader, int64_
         struct rlock__cmd cmd = {0};
 
         stand_aside(call);
-        rlock__acquire_asks(call, request, &cmd, now);
+        rlock__acquire_asks(call, link, request, &cmd, now);
         add(&request->cmd, &cmd);
         rlock__cmd_fini(&cmd);
     }
-    if (!rlock__pipeline_submit(&core->server.link.pipeline, request, now)) {
+    if (!rlock__pipeline_submit(&link->pipeline, request, now)) {
         unask(team);
         (void)rlock__request_free(request);
         rlock__acquire_starve(leader, now);
         return;
     }
-    rlock__timer_set(&core->timers, &leader->timer, leader->deadline);
+    rlock__timer_set(&leader->core->timers, &leader->timer, leader->deadline);
 }
 
 /* Where others wait here for one of the locks already, or would pause, the team does so first. */

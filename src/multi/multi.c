@@ -7,132 +7,131 @@
  * ever waits in a circle (resource ordering; E. W. Dijkstra, EWD 310). A fixed lease is renewed
  * until the last member is there.
  */
-#include "multi/composite.h"
+#include "multi/group.h"
 
 #define PAUSE_US (10 * RLOCK__MS)
 
 /* All at once, once nothing of an earlier effort runs; for half of the wait. */
-static void take_together(struct rlock__party *party, int64_t now)
+static void take_together(struct rlock__group *group, int64_t now)
 {
-    struct rlock__team *team = party->team;
-    int64_t remains = rlock__party_remains(party, now);
+    struct rlock__team *team = group->team;
+    int64_t remains = rlock__group_remains(group, now);
     bool patient = remains == 0 || remains == RLOCK__NEVER;
 
-    *team = (struct rlock__team){.n = party->composite->n,
+    *team = (struct rlock__team){.n = group->spec->n,
                                  .until = patient ? RLOCK__NEVER : now + remains / 2};
     for (size_t i = 0; i < team->n; i++) {
-        rlock__slot_take(&party->slots[i], remains, false, now);
-        party->slots[i].call.team = team;
-        team->calls[i] = &party->slots[i].call;
+        rlock__member_take(&group->members[i], remains, false, now);
+        group->members[i].call.team = team;
+        team->calls[i] = &group->members[i].call;
     }
 }
 
-static void take_next(struct rlock__party *party, int64_t now)
+static void take_next(struct rlock__group *group, int64_t now)
 {
-    for (size_t i = 0; i < party->composite->n; i++) {
-        if (party->slots[i].running) { /* asked, or still being left */
+    for (size_t i = 0; i < group->spec->n; i++) {
+        if (group->members[i].running) { /* asked, or still being left */
             return;
         }
     }
-    for (size_t i = 0; i < party->composite->n; i++) {
-        if (!party->slots[i].tried && !party->apart) {
-            take_together(party, now);
+    for (size_t i = 0; i < group->spec->n; i++) {
+        if (!group->members[i].tried && !group->apart) {
+            take_together(group, now);
             return;
         }
-        if (!party->slots[i].tried) {
-            rlock__slot_take(&party->slots[i], rlock__party_remains(party, now), true, now);
+        if (!group->members[i].tried) {
+            rlock__member_take(&group->members[i], rlock__group_remains(group, now), true, now);
             return;
         }
     }
-    rlock__party_taken(party, now);
+    rlock__group_taken(group, now);
 }
 
-static void take(struct rlock__party *party, int64_t now)
+static void take(struct rlock__group *group, int64_t now)
 {
-    for (size_t i = 0; i < party->composite->n; i++) { /* a round, or an effort */
-        party->slots[i].tried = false;
+    for (size_t i = 0; i < group->spec->n; i++) { /* a round, or an effort */
+        group->members[i].tried = false;
     }
-    take_next(party, now);
+    take_next(group, now);
 }
 
 /* A level more of each, all at once: none of them waits for anybody. But a member may still be
  * left, by an unlock that ended in doubt. */
-static void nest(struct rlock__party *party, int64_t now)
+static void nest(struct rlock__group *group, int64_t now)
 {
-    for (size_t i = 0; i < party->composite->n; i++) {
-        struct rlock__slot *slot = &party->slots[i];
+    for (size_t i = 0; i < group->spec->n; i++) {
+        struct rlock__member *member = &group->members[i];
 
-        if (!slot->running && !slot->tried) {
-            rlock__slot_take(slot, 0, false, now);
+        if (!member->running && !member->tried) {
+            rlock__member_take(member, 0, false, now);
         }
     }
 }
 
-static void moved(struct rlock__party *party, struct rlock__slot *slot, int64_t now)
+static void moved(struct rlock__group *group, struct rlock__member *member, int64_t now)
 {
-    if (slot->tried && slot->code == RLOCK_EBUSY && party->effort.wait_us != 0) {
-        party->apart = true;
-        rlock__party_blame(party, slot);
-        rlock__party_back_out(party, RLOCK_ETIMEDOUT, now);
-    } else if (slot->tried && slot->code != 0) {
-        rlock__party_blame(party, slot);
-        rlock__party_back_out(party, slot->code, now);
-    } else if (party->count == 0) {
-        take_next(party, now);
+    if (member->tried && member->code == RLOCK_EBUSY && group->effort.wait_us != 0) {
+        group->apart = true;
+        rlock__group_blame(group, member);
+        rlock__group_back_out(group, RLOCK_ETIMEDOUT, now);
+    } else if (member->tried && member->code != 0) {
+        rlock__group_blame(group, member);
+        rlock__group_back_out(group, member->code, now);
+    } else if (group->count == 0) {
+        take_next(group, now);
     } else {
-        nest(party, now);
-        if (rlock__party_running(party) == 0) {
-            rlock__party_taken(party, now);
+        nest(group, now);
+        if (rlock__group_running(group) == 0) {
+            rlock__group_taken(group, now);
         }
     }
 }
 
-static int verdict(struct rlock__party *party, bool late)
+static int verdict(struct rlock__group *group, bool late)
 {
     (void)late;
-    return party->effort.wait_us == 0 ? RLOCK_EBUSY : RLOCK_ETIMEDOUT;
+    return group->effort.wait_us == 0 ? RLOCK_EBUSY : RLOCK_ETIMEDOUT;
 }
 
 /* A member was lost while the rest was waited for, or all at once did not get on: from the start,
  * with what remains of the wait. */
-static int64_t again_at(struct rlock__party *party, int64_t now)
+static int64_t again_at(struct rlock__group *group, int64_t now)
 {
-    int64_t pause = RLOCK__MS + rlock__party_random(party, PAUSE_US);
+    int64_t pause = RLOCK__MS + rlock__group_random(group, PAUSE_US);
 
-    return party->code == RLOCK_ETIMEDOUT && rlock__party_remains(party, now) > pause
+    return group->code == RLOCK_ETIMEDOUT && rlock__group_remains(group, now) > pause
                ? now + pause
                : RLOCK__NEVER;
 }
 
-static int64_t valid_until(const struct rlock__party *party)
+static int64_t valid_until(const struct rlock__group_spec *spec, const int64_t *untils)
 {
     int64_t until = RLOCK__NEVER;
 
-    for (size_t i = 0; i < party->composite->n; i++) {
-        const struct rlock__claim *claim = party->slots[i].claim;
-
-        until = rlock__min(until, claim != NULL ? atomic_load(&claim->valid_until) : 0);
+    for (size_t i = 0; i < spec->n; i++) {
+        until = rlock__min(until, untils[i]);
     }
     return until;
 }
 
 /* All of them; the first error is the whole's. */
-static bool left(const struct rlock__party *party, int *ret_code)
+static bool left(const struct rlock__group *group, int *ret_code)
 {
-    for (size_t i = party->composite->n; i-- > 0;) {
-        *ret_code = party->slots[i].code != 0 ? party->slots[i].code : *ret_code;
+    for (size_t i = group->spec->n; i-- > 0;) {
+        *ret_code = group->members[i].code != 0 ? group->members[i].code : *ret_code;
     }
-    return rlock__party_running(party) == 0;
+    return rlock__group_running(group) == 0;
 }
 
-static bool in_doubt(const struct rlock__party *party, size_t n)
+static bool in_doubt(const struct rlock__group *group, size_t n)
 {
-    (void)party;
+    (void)group;
     return n > 0;
 }
 
-const struct rlock__composite_ops rlock__multi_ops = {
+const struct rlock__group_ops rlock__multi_ops = {
     .kind = "multi",
+    .caps = RLOCK__CAP_MEMBERS,
     .take = take,
     .moved = moved,
     .verdict = verdict,

@@ -5,131 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/un.h>
 
-#include "base/bytes.h"
+#include "net/uri_pieces.h"
 
 #define HOST_MAX 253 /* of a name in the DNS */
 #define DB_MAX 1000000
-
-enum kind { TCP, UNIX, LATER };
-
-static const struct scheme {
-    const char *name;
-    enum kind kind;
-    bool tls;
-} schemes[] = {
-    {"redis", TCP, false},
-    {"rediss", TCP, true},
-    {"unix", UNIX, false},
-    {"redis+sentinel", LATER, false},
-    {"rediss+sentinel", LATER, true},
-    {"redis+cluster", LATER, false},
-    {"rediss+cluster", LATER, true},
-};
-
-/* A URL in pieces, still encoded. */
-struct pieces {
-    const struct scheme *scheme;
-    bool has_query;
-    struct rlock__bytes user, password, authority, path, query;
-};
-
-/* Where the reason for a failure goes. */
-struct why {
-    char *at;
-    size_t size;
-};
-
-static int fail(const struct why *why, int code, const char *text)
-{
-    (void)snprintf(why->at, why->size, "%s", text);
-    return code;
-}
-
-static int invalid(const struct why *why, const char *text)
-{
-    return fail(why, RLOCK_EINVAL, text);
-}
-
-/* ---- Into pieces ---- */
-
-/* Takes what stands before the first of some bytes off text; all of it where there is none. */
-static struct rlock__bytes take_until(struct rlock__bytes *text, const char *stops)
-{
-    struct rlock__bytes head = *text;
-
-    for (size_t i = 0; i < text->len; i++) {
-        if (strchr(stops, text->at[i]) != NULL) {
-            head.len = i;
-            break;
-        }
-    }
-    text->at += head.len;
-    text->len -= head.len;
-    return head;
-}
-
-static void skip(struct rlock__bytes *text, size_t n)
-{
-    text->at += n;
-    text->len -= n;
-}
-
-static const struct scheme *find_scheme(struct rlock__bytes name)
-{
-    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
-        if (strlen(schemes[i].name) == name.len &&
-            strncasecmp(schemes[i].name, name.at, name.len) == 0) {
-            return &schemes[i];
-        }
-    }
-    return NULL;
-}
-
-/* Splits "user:password@" off; at the last @, since a host has none. */
-static void take_user_info(struct pieces *pieces)
-{
-    const char *at = memrchr(pieces->authority.at, '@', pieces->authority.len);
-    struct rlock__bytes info = pieces->authority;
-
-    if (at == NULL) {
-        return;
-    }
-    info.len = (size_t)(at - info.at);
-    skip(&pieces->authority, info.len + 1);
-    pieces->user = take_until(&info, ":");
-    if (info.len != 0) {
-        skip(&info, 1);
-        pieces->password = info;
-    }
-}
-
-static int take_apart(const char *url, struct pieces *pieces, const struct why *why)
-{
-    struct rlock__bytes rest = rlock__bytes_of(url);
-
-    pieces->scheme = find_scheme(take_until(&rest, ":"));
-    if (pieces->scheme == NULL || rest.len < 3 || memcmp(rest.at, "://", 3) != 0) {
-        return invalid(why, "a URL begins with redis://, rediss:// or unix://");
-    }
-    skip(&rest, 3);
-    if (memchr(rest.at, '#', rest.len) != NULL) {
-        return invalid(why, "a # in a URL must be written as %23");
-    }
-    pieces->authority = take_until(&rest, "/?");
-    pieces->path = take_until(&rest, "?");
-    pieces->has_query = rest.len != 0;
-    if (pieces->has_query) {
-        skip(&rest, 1);
-        pieces->query = rest;
-    }
-    take_user_info(pieces);
-    return 0;
-}
-
-/* ---- Pieces into values ---- */
 
 static int hex(char c)
 {
@@ -161,17 +42,18 @@ static bool decode_into(struct rlock__bytes text, char *out)
     return true;
 }
 
-static int decode(struct rlock__bytes text, char **ret_text, const struct why *why)
+static int decode(struct rlock__bytes text, char **ret_text, const struct rlock__uri_why *why)
 {
     char *out = malloc(text.len + 1);
 
     if (out == NULL) {
-        return fail(why, RLOCK_ENOMEM, "no memory");
+        return rlock__uri_fail(why, RLOCK_ENOMEM, "no memory");
     }
     if (!decode_into(text, out)) {
         explicit_bzero(out, text.len + 1);
         free(out);
-        return invalid(why, "a % in a URL must be followed by two hexadecimal digits, not 00");
+        return rlock__uri_invalid(
+            why, "a % in a URL must be followed by two hexadecimal digits, not 00");
     }
     *ret_text = out;
     return 0;
@@ -195,18 +77,20 @@ static bool number(struct rlock__bytes text, long max, long *ret_num)
     return text.len != 0;
 }
 
-static int take_db(struct rlock__bytes text, struct rlock__uri *uri, const struct why *why)
+static int take_db(struct rlock__bytes text, struct rlock__uri *uri,
+                   const struct rlock__uri_why *why)
 {
     long db = 0;
 
     if (!number(text, DB_MAX, &db)) {
-        return invalid(why, "the database must be a number");
+        return rlock__uri_invalid(why, "the database must be a number");
     }
     uri->db = (int)db;
     return 0;
 }
 
-static int take_login(const struct pieces *pieces, struct rlock__uri *uri, const struct why *why)
+static int take_login(const struct rlock__uri_pieces *pieces, struct rlock__uri *uri,
+                      const struct rlock__uri_why *why)
 {
     int r = 0;
 
@@ -219,54 +103,59 @@ static int take_login(const struct pieces *pieces, struct rlock__uri *uri, const
     return r;
 }
 
-static int check_host(const char *host, const struct why *why)
+static int check_host(const char *host, const struct rlock__uri_why *why)
 {
     static const char legal[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:%";
     size_t len = strlen(host);
 
     if (len == 0) {
-        return invalid(why, "the host is missing");
+        return rlock__uri_invalid(why, "the host is missing");
     }
-    return len <= HOST_MAX && strspn(host, legal) == len ? 0
-                                                         : invalid(why, "the host is no host name");
+    return len <= HOST_MAX && strspn(host, legal) == len
+               ? 0
+               : rlock__uri_invalid(why, "the host is no host name");
 }
 
 /* Takes "host" or "[address]" off the authority. */
 static int take_host(struct rlock__bytes *authority, struct rlock__bytes *ret_host,
-                     const struct why *why)
+                     const struct rlock__uri_why *why)
 {
     if (authority->len != 0 && authority->at[0] == '[') {
-        skip(authority, 1);
-        *ret_host = take_until(authority, "]");
+        rlock__uri_skip(authority, 1);
+        *ret_host = rlock__uri_take_until(authority, "]");
         if (authority->len == 0 || memchr(ret_host->at, ':', ret_host->len) == NULL) {
-            return invalid(why, "in brackets there must be an IPv6 address");
+            return rlock__uri_invalid(why, "in brackets there must be an IPv6 address");
         }
-        skip(authority, 1);
+        rlock__uri_skip(authority, 1);
         return 0;
     }
-    *ret_host = take_until(authority, ":");
+    *ret_host = rlock__uri_take_until(authority, ":");
     if (authority->len != 0 && memchr(authority->at + 1, ':', authority->len - 1) != NULL) {
-        return invalid(why, "an IPv6 address must stand in brackets; a : in a password as %3A");
+        return rlock__uri_invalid(
+            why, "an IPv6 address must stand in brackets; a : in a password as %3A");
     }
     return 0;
 }
 
-static int take_port(struct rlock__bytes text, struct rlock__uri *uri, const struct why *why)
+static int take_port(struct rlock__bytes text, struct rlock__uri *uri,
+                     const struct rlock__uri_why *why)
 {
     long port = RLOCK__URI_PORT;
 
     if (text.len != 0 &&
         (text.at[0] != ':' || !number(rlock__bytes(text.at + 1, text.len - 1), 65535, &port) ||
          port == 0)) {
-        return invalid(why, "the port must be a number from 1 to 65535; in a user or password, "
-                            "/ must be written as %2F, ? as %3F");
+        return rlock__uri_invalid(
+            why, "the port must be a number from 1 to 65535; in a user or password, "
+                 "/ must be written as %2F, ? as %3F");
     }
     uri->port = (uint16_t)port;
     return 0;
 }
 
-static int take_tcp(const struct pieces *pieces, struct rlock__uri *uri, const struct why *why)
+static int take_tcp(const struct rlock__uri_pieces *pieces, struct rlock__uri *uri,
+                    const struct rlock__uri_why *why)
 {
     struct rlock__bytes authority = pieces->authority, host = rlock__bytes("", 0);
     int r = take_host(&authority, &host, why);
@@ -281,7 +170,7 @@ static int take_tcp(const struct pieces *pieces, struct rlock__uri *uri, const s
         r = check_host(uri->host, why);
     }
     if (r == 0 && pieces->has_query) {
-        r = invalid(why, "a redis:// or rediss:// URL takes no parameters after ?");
+        r = rlock__uri_invalid(why, "a redis:// or rediss:// URL takes no parameters after ?");
     }
     if (r == 0 && pieces->path.len > 1) {
         r = take_db(rlock__bytes(pieces->path.at + 1, pieces->path.len - 1), uri, why);
@@ -289,35 +178,36 @@ static int take_tcp(const struct pieces *pieces, struct rlock__uri *uri, const s
     return r;
 }
 
-static int take_unix(const struct pieces *pieces, struct rlock__uri *uri, const struct why *why)
+static int take_unix(const struct rlock__uri_pieces *pieces, struct rlock__uri *uri,
+                     const struct rlock__uri_why *why)
 {
     struct rlock__bytes query = pieces->query;
     int r;
 
     if (pieces->authority.len != 0 || pieces->path.len < 2) {
-        return invalid(why,
-                       "a unix:// URL needs the absolute path of a socket: unix:///run/redis.sock");
+        return rlock__uri_invalid(
+            why, "a unix:// URL needs the absolute path of a socket: unix:///run/redis.sock");
     }
     r = decode(pieces->path, &uri->path, why);
     if (r == 0 && strlen(uri->path) >= sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
-        r = invalid(why, "the socket's path is too long");
+        r = rlock__uri_invalid(why, "the socket's path is too long");
     }
     if (r != 0 || !pieces->has_query) {
         return r;
     }
     if (query.len < 3 || memcmp(query.at, "db=", 3) != 0) {
-        return invalid(why, "the only parameter of a unix:// URL is db=number");
+        return rlock__uri_invalid(why, "the only parameter of a unix:// URL is db=number");
     }
     return take_db(rlock__bytes(query.at + 3, query.len - 3), uri, why);
 }
 
-static int parse(const char *url, struct rlock__uri *uri, const struct why *why)
+static int parse(const char *url, struct rlock__uri *uri, const struct rlock__uri_why *why)
 {
-    struct pieces pieces = {0};
-    int r = take_apart(url, &pieces, why);
+    struct rlock__uri_pieces pieces = {0};
+    int r = rlock__uri_split(url, &pieces, why);
 
-    if (r == 0 && pieces.scheme->kind == LATER) {
-        return fail(why, RLOCK_ENOTSUP, "Sentinel and cluster are not supported yet");
+    if (r == 0 && pieces.scheme->kind == RLOCK__URI_LATER) {
+        return rlock__uri_fail(why, RLOCK_ENOTSUP, "Sentinel and cluster are not supported yet");
     }
     if (r == 0) {
         uri->tls = pieces.scheme->tls;
@@ -326,13 +216,14 @@ static int parse(const char *url, struct rlock__uri *uri, const struct why *why)
     if (r != 0) {
         return r;
     }
-    return pieces.scheme->kind == UNIX ? take_unix(&pieces, uri, why) : take_tcp(&pieces, uri, why);
+    return pieces.scheme->kind == RLOCK__URI_UNIX ? take_unix(&pieces, uri, why)
+                                                  : take_tcp(&pieces, uri, why);
 }
 
 int rlock__uri_parse(const char *url, struct rlock__uri *ret_uri, char *err, size_t err_size)
 {
     struct rlock__uri uri = RLOCK__URI_NULL;
-    int r = parse(url, &uri, &(struct why){err, err_size});
+    int r = parse(url, &uri, &(struct rlock__uri_why){err, err_size});
 
     if (r != 0) {
         rlock__uri_fini(&uri);
@@ -378,8 +269,7 @@ static void write_redacted(const char *scheme, const struct rlock__uri *uri, cha
 
 const char *rlock__uri_redacted(const char *url, char *out, size_t size)
 {
-    struct rlock__bytes rest = rlock__bytes_of(url);
-    const struct scheme *scheme = find_scheme(take_until(&rest, ":"));
+    const struct rlock__uri_scheme *scheme = rlock__uri_scheme(url);
     struct rlock__uri uri = RLOCK__URI_NULL;
     char why[8];
 

@@ -6,9 +6,8 @@
  * validities that are counted from before the first request.
  */
 #include <stdio.h>
-#include <stdlib.h>
 
-#include "multi/composite.h"
+#include "multi/group.h"
 
 #define PAUSE_US (5 * RLOCK__MS) /* before another round: up to this, doubling up to the next */
 #define PAUSE_MAX_US (160 * RLOCK__MS)
@@ -17,26 +16,26 @@
 #define TRIPS_MAX 8
 #define ROUND_US (10 * RLOCK__MS) /* none is begun with less of the wait left */
 
-static size_t held(const struct rlock__party *party)
+static size_t held(const struct rlock__group *group)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < party->composite->n; i++) {
-        const struct rlock__slot *slot = &party->slots[i];
+    for (size_t i = 0; i < group->spec->n; i++) {
+        const struct rlock__member *member = &group->members[i];
 
-        n += slot->state == RLOCK__SLOT_HELD && atomic_load(&slot->claim->valid_until) != 0;
+        n += member->state == RLOCK__MEMBER_HELD && atomic_load(&member->claim->valid_until) != 0;
     }
     return n;
 }
 
 /* What a member's call says of it; nothing, where it had no time to answer. */
-static void note_answer(struct rlock__slot *slot)
+static void note_answer(struct rlock__member *member)
 {
-    if (slot->code == 0 || slot->code == RLOCK_EBUSY) {
-        slot->answer = RLOCK__SLOT_WORKS;
-    } else if (slot->code != RLOCK_ETIMEDOUT && slot->code != RLOCK_EINDOUBT &&
-               slot->code != RLOCK_ECANCELED) {
-        slot->answer = RLOCK__SLOT_FAILS;
+    if (member->code == 0 || member->code == RLOCK_EBUSY) {
+        member->answer = RLOCK__MEMBER_WORKS;
+    } else if (member->code != RLOCK_ETIMEDOUT && member->code != RLOCK_EINDOUBT &&
+               member->code != RLOCK_ECANCELED) {
+        member->answer = RLOCK__MEMBER_FAILS;
     }
 }
 
@@ -44,84 +43,84 @@ static void note_answer(struct rlock__slot *slot)
  * How many members could grant it, now or when their holder has gone. Who has not answered in this
  * round may, if the round is decided early; one that had no time to tell is as it was before.
  */
-static size_t working(const struct rlock__party *party, bool late)
+static size_t working(const struct rlock__group *group, bool late)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < party->composite->n; i++) {
-        const struct rlock__slot *slot = &party->slots[i];
-        bool open = slot->running || (slot->code != 0 && slot->code != RLOCK_EBUSY);
+    for (size_t i = 0; i < group->spec->n; i++) {
+        const struct rlock__member *member = &group->members[i];
+        bool open = member->running || (member->code != 0 && member->code != RLOCK_EBUSY);
 
-        if (!open || (slot->running && !late)) {
-            n += slot->answer != RLOCK__SLOT_FAILS;
+        if (!open || (member->running && !late)) {
+            n += member->answer != RLOCK__MEMBER_FAILS;
         } else {
-            n += party->hurried && slot->answer == RLOCK__SLOT_WORKS;
+            n += group->hurried && member->answer == RLOCK__MEMBER_WORKS;
         }
     }
     return n;
 }
 
 /* The members that gave a level more what it asks for, or if that is decided early may yet. */
-static size_t extended(const struct rlock__party *party, bool late)
+static size_t extended(const struct rlock__group *group, bool late)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < party->composite->n; i++) {
-        const struct rlock__slot *slot = &party->slots[i];
+    for (size_t i = 0; i < group->spec->n; i++) {
+        const struct rlock__member *member = &group->members[i];
 
-        n += slot->running ? !late : slot->tried && slot->code == 0;
+        n += member->running ? !late : member->tried && member->code == 0;
     }
     return n;
 }
 
 /* "no quorum: 2 of 5, 3 needed", or at most so many where the rest need not be waited for; and
  * why of the first that did not count. */
-static void say_no_quorum(struct rlock__party *party, size_t n_working, bool late)
+static void say_no_quorum(struct rlock__group *group, size_t n_working, bool late)
 {
-    const struct rlock__composite *composite = party->composite;
+    const struct rlock__group_spec *spec = group->spec;
     char name[96];
-    int n = snprintf(party->detail, sizeof(party->detail),
+    int n = snprintf(group->detail, sizeof(group->detail),
                      "lock %s: no quorum: %zu of %zu servers can grant it%s, %zu needed",
-                     rlock__text(composite->name, name, sizeof(name)), n_working, composite->n,
-                     late || rlock__party_running(party) == 0 ? "" : " at most", composite->quorum);
+                     rlock__text(spec->name, name, sizeof(name)), n_working, spec->n,
+                     late || rlock__group_running(group) == 0 ? "" : " at most", spec->quorum);
 
-    for (size_t i = 0; i < composite->n; i++) {
-        const struct rlock__slot *slot = &party->slots[i];
+    for (size_t i = 0; i < spec->n; i++) {
+        const struct rlock__member *member = &group->members[i];
 
-        if (slot->tried && slot->code != 0 && slot->code != RLOCK_EBUSY &&
-            slot->code != RLOCK_ECANCELED && n > 0 && (size_t)n < sizeof(party->detail)) {
-            (void)snprintf(party->detail + n, sizeof(party->detail) - (size_t)n, "; %s",
-                           slot->call.detail);
+        if (member->tried && member->code != 0 && member->code != RLOCK_EBUSY &&
+            member->code != RLOCK_ECANCELED && n > 0 && (size_t)n < sizeof(group->detail)) {
+            (void)snprintf(group->detail + n, sizeof(group->detail) - (size_t)n, "; %s",
+                           member->call.detail);
             return;
         }
     }
 }
 
 /* No quorum, for certain: what that says to the caller. */
-static int verdict(struct rlock__party *party, bool late)
+static int verdict(struct rlock__group *group, bool late)
 {
-    const struct rlock__composite *composite = party->composite;
-    size_t n = party->count > 0 ? extended(party, late) : working(party, late);
+    const struct rlock__group_spec *spec = group->spec;
+    size_t n = group->count > 0 ? extended(group, late) : working(group, late);
 
-    for (size_t i = 0; i < composite->n; i++) {
-        const struct rlock__slot *slot = &party->slots[i];
+    for (size_t i = 0; i < spec->n; i++) {
+        const struct rlock__member *member = &group->members[i];
 
-        if (!slot->tried) {
+        if (!member->tried) {
             continue;
         }
-        if (slot->code == RLOCK_ECANCELED || slot->code == RLOCK_ECLOSED ||
-            slot->code == RLOCK_EINVAL || slot->code == RLOCK_EDEADLOCK) {
-            rlock__party_blame(party, slot);
-            return slot->code;
+        if (member->code == RLOCK_ECANCELED || member->code == RLOCK_ECLOSED ||
+            member->code == RLOCK_EINVAL || member->code == RLOCK_EDEADLOCK) {
+            rlock__group_blame(group, member);
+            return member->code;
         }
-        if (slot->code == RLOCK_EBUSY) {
-            rlock__party_blame(party, slot);
+        if (member->code == RLOCK_EBUSY) {
+            rlock__group_blame(group, member);
         }
     }
-    if (n >= composite->quorum) {
-        return party->effort.wait_us == 0 ? RLOCK_EBUSY : RLOCK_ETIMEDOUT;
+    if (n >= spec->quorum) {
+        return group->effort.wait_us == 0 ? RLOCK_EBUSY : RLOCK_ETIMEDOUT;
     }
-    say_no_quorum(party, n, late);
+    say_no_quorum(group, n, late);
     return RLOCK_ENOQUORUM;
 }
 
@@ -131,100 +130,101 @@ static int verdict(struct rlock__party *party, bool late)
  * where they are so many that the outcome would be in doubt, and not for a link that is being made
  * for the first time. Who was silent already when it was asked is waited for so much less.
  */
-static int64_t patience(const struct rlock__party *party)
+static int64_t patience(const struct rlock__group *group)
 {
-    int64_t usual = party->answered_at - party->round_at, silent = RLOCK__NEVER, until;
+    int64_t usual = group->answered_at - group->round_at, silent = RLOCK__NEVER, until;
 
-    if (party->count > 0 || held(party) == 0 ||
-        rlock__party_running(party) >= party->composite->quorum) {
+    if (group->count > 0 || held(group) == 0 ||
+        rlock__group_running(group) >= group->spec->quorum) {
         return RLOCK__NEVER;
     }
-    for (size_t i = 0; i < party->composite->n; i++) {
-        const struct rlock__slot *slot = &party->slots[i];
+    for (size_t i = 0; i < group->spec->n; i++) {
+        const struct rlock__member *member = &group->members[i];
 
-        if (slot->running && atomic_load(&slot->rtt) == 0) {
+        if (member->running && atomic_load(&member->rtt) == 0) {
             return RLOCK__NEVER;
         }
-        if (slot->running) {
-            usual = rlock__max(usual, atomic_load(&slot->rtt));
-            silent = rlock__min(silent, atomic_load(&slot->silent));
+        if (member->running) {
+            usual = rlock__max(usual, atomic_load(&member->rtt));
+            silent = rlock__min(silent, atomic_load(&member->silent));
         }
     }
-    until = rlock__max(party->round_at + 2 * usual, party->answered_at + PATIENCE_US);
-    return rlock__max(until - silent, party->answered_at);
+    until = rlock__max(group->round_at + 2 * usual, group->answered_at + PATIENCE_US);
+    return rlock__max(until - silent, group->answered_at);
 }
 
-static void go_on(struct rlock__party *party, int64_t now)
+static void go_on(struct rlock__group *group, int64_t now)
 {
-    if (held(party) >= party->composite->quorum) {
-        rlock__party_taken(party, now);
-    } else if (held(party) + rlock__party_running(party) < party->composite->quorum) {
-        rlock__party_back_out(party, verdict(party, false), now);
+    if (held(group) >= group->spec->quorum) {
+        rlock__group_taken(group, now);
+    } else if (held(group) + rlock__group_running(group) < group->spec->quorum) {
+        rlock__group_back_out(group, verdict(group, false), now);
     }
 }
 
-static void go_on_nested(struct rlock__party *party, int64_t now)
+static void go_on_nested(struct rlock__group *group, int64_t now)
 {
-    if (extended(party, true) >= party->composite->quorum) {
-        rlock__party_taken(party, now);
-    } else if (extended(party, false) < party->composite->quorum) {
-        rlock__party_back_out(party, verdict(party, false), now);
+    if (extended(group, true) >= group->spec->quorum) {
+        rlock__group_taken(group, now);
+    } else if (extended(group, false) < group->spec->quorum) {
+        rlock__group_back_out(group, verdict(group, false), now);
     }
 }
 
-static void take(struct rlock__party *party, int64_t now)
+static void take(struct rlock__group *group, int64_t now)
 {
-    party->rounds++;
-    party->round_at = party->answered_at = now;
-    for (size_t i = 0; i < party->composite->n; i++) {
-        struct rlock__slot *slot = &party->slots[i];
+    group->rounds++;
+    group->round_at = group->answered_at = now;
+    for (size_t i = 0; i < group->spec->n; i++) {
+        struct rlock__member *member = &group->members[i];
 
-        slot->tried = false;
-        if (!slot->running) { /* else once an earlier effort has left it */
-            rlock__slot_take(slot, 0, false, now);
+        member->tried = false;
+        if (!member->running) { /* else once an earlier effort has left it */
+            rlock__member_take(member, 0, false, now);
         }
     }
-    go_on(party, now);
+    go_on(group, now);
 }
 
-static void moved(struct rlock__party *party, struct rlock__slot *slot, int64_t now)
+static void moved(struct rlock__group *group, struct rlock__member *member, int64_t now)
 {
-    if (slot->tried && !slot->running) {
-        note_answer(slot);
-        party->answered_at =
-            slot->code == 0 || slot->code == RLOCK_EBUSY ? now : party->answered_at;
+    if (member->tried && !member->running) {
+        note_answer(member);
+        group->answered_at =
+            member->code == 0 || member->code == RLOCK_EBUSY ? now : group->answered_at;
     }
-    if (!slot->tried && !slot->running && (party->count == 0 || slot->levels > 0)) {
-        rlock__slot_take(slot, 0, false, now);
+    if (!member->tried && !member->running && (group->count == 0 || member->levels > 0)) {
+        rlock__member_take(member, 0, false, now);
     }
-    if (party->count > 0) {
-        go_on_nested(party, now);
+    if (group->count > 0) {
+        go_on_nested(group, now);
     } else {
-        go_on(party, now);
+        go_on(group, now);
     }
 }
 
 /* How many members may be free: all but those that cannot grant it, and those that were busy and
  * have not spoken since. */
-static size_t open_to_it(const struct rlock__party *party)
+static size_t open_to_it(const struct rlock__group *group)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < party->composite->n; i++) {
-        const struct rlock__slot *slot = &party->slots[i];
+    for (size_t i = 0; i < group->spec->n; i++) {
+        const struct rlock__member *member = &group->members[i];
 
-        n += slot->answer != RLOCK__SLOT_FAILS && (slot->code != RLOCK_EBUSY || slot->spoke);
+        n +=
+            member->answer != RLOCK__MEMBER_FAILS && (member->code != RLOCK_EBUSY || member->spoke);
     }
     return n;
 }
 
 /* The longest of the members' usual round trips. */
-static int64_t round_trip(const struct rlock__party *party)
+static int64_t round_trip(const struct rlock__group *group)
 {
     int64_t rtt = RTT_US;
 
-    for (size_t i = 0; i < party->composite->n; i++) {
-        rtt = rlock__max(rtt, atomic_load(&party->slots[i].rtt));
+    for (size_t i = 0; i < group->spec->n; i++) {
+        rtt = rlock__max(rtt, atomic_load(&group->members[i].rtt));
     }
     return rtt;
 }
@@ -233,93 +233,89 @@ static int64_t round_trip(const struct rlock__party *party)
  * Most of a release's messages come together. Not all who wait go at once, lest each gets a part:
  * within a round trip, and within more of them the more rounds came to nothing.
  */
-static void heard(struct rlock__party *party, int64_t now)
+static void heard(struct rlock__group *group, int64_t now)
 {
-    int64_t trips = party->rounds < TRIPS_MAX ? party->rounds : TRIPS_MAX;
+    int64_t trips = group->rounds < TRIPS_MAX ? group->rounds : TRIPS_MAX;
 
-    if (open_to_it(party) >= party->composite->quorum) {
-        party->timer_at = rlock__min(party->timer_at,
-                                     now + rlock__party_random(party, trips * round_trip(party)));
+    if (open_to_it(group) >= group->spec->quorum) {
+        group->timer_at = rlock__min(group->timer_at,
+                                     now + rlock__group_random(group, trips * round_trip(group)));
     }
 }
 
 /* No round begins that the usual round trip could not bring back: its outcome would be in doubt. */
-static int64_t again_at(struct rlock__party *party, int64_t now)
+static int64_t again_at(struct rlock__group *group, int64_t now)
 {
-    int64_t pause = rlock__min(PAUSE_US << (party->rounds < 8 ? party->rounds : 8), PAUSE_MAX_US);
-    int64_t last = party->deadline - rlock__max(ROUND_US, 2 * round_trip(party));
+    int64_t pause = rlock__min(PAUSE_US << (group->rounds < 8 ? group->rounds : 8), PAUSE_MAX_US);
+    int64_t last = group->deadline - rlock__max(ROUND_US, 2 * round_trip(group));
 
-    if (party->effort.wait_us == 0 || now + RLOCK__MS >= last ||
-        (party->code != RLOCK_ETIMEDOUT && party->code != RLOCK_ENOQUORUM)) {
+    if (group->effort.wait_us == 0 || now + RLOCK__MS >= last ||
+        (group->code != RLOCK_ETIMEDOUT && group->code != RLOCK_ENOQUORUM)) {
         return RLOCK__NEVER;
     }
-    return now + RLOCK__MS + rlock__party_random(party, rlock__min(pause, last - now - RLOCK__MS));
+    return now + RLOCK__MS + rlock__group_random(group, rlock__min(pause, last - now - RLOCK__MS));
 }
 
 /* Levels are counted here alone. Servers are asked for one more, and rid of it again, where it asks
  * for what they have not given: a longer lease, or to be renewed. */
-static void nest(struct rlock__party *party, int64_t now)
+static void nest(struct rlock__group *group, int64_t now)
 {
-    const struct rlock__effort *effort = &party->effort;
-    bool renewal = effort->lease_us == 0 && party->renewed_from == 0;
+    const struct rlock__effort *effort = &group->effort;
+    bool renewal = effort->lease_us == 0 && group->renewed_from == 0;
 
-    party->round_at = party->answered_at = now;
-    if (!renewal && now + effort->lease_us <= rlock__party_valid_until(party)) {
-        rlock__party_taken(party, now);
+    group->round_at = group->answered_at = now;
+    if (!renewal && now + effort->lease_us <= rlock__group_valid_until(group)) {
+        rlock__group_taken(group, now);
         return;
     }
-    for (size_t i = 0; i < party->composite->n; i++) {
-        if (party->slots[i].state == RLOCK__SLOT_HELD) { /* else once it has left what was more */
-            rlock__slot_take(&party->slots[i], 0, false, now);
+    for (size_t i = 0; i < group->spec->n; i++) {
+        if (group->members[i].state ==
+            RLOCK__MEMBER_HELD) { /* else once it has left what was more */
+            rlock__member_take(&group->members[i], 0, false, now);
         }
     }
-    go_on_nested(party, now);
-}
-
-static int descending(const void *left, const void *right)
-{
-    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
-
-    return (a < b) - (a > b);
+    go_on_nested(group, now);
 }
 
 /* The quorum-th largest of the members' validities. */
-static int64_t valid_until(const struct rlock__party *party)
+static int64_t valid_until(const struct rlock__group_spec *spec, const int64_t *untils)
 {
-    size_t n = party->composite->n;
-    int64_t untils[RLOCK__MEMBERS_MAX];
+    int64_t sorted[RLOCK__MEMBERS_MAX];
 
-    for (size_t i = 0; i < n; i++) {
-        const struct rlock__claim *claim = party->slots[i].claim;
+    for (size_t i = 0; i < spec->n; i++) { /* the largest first */
+        size_t at = i;
 
-        untils[i] = claim != NULL ? atomic_load(&claim->valid_until) : 0;
+        for (; at > 0 && sorted[at - 1] < untils[i]; at--) {
+            sorted[at] = sorted[at - 1];
+        }
+        sorted[at] = untils[i];
     }
-    qsort(untils, n, sizeof(untils[0]), descending);
-    return untils[party->composite->quorum - 1];
+    return sorted[spec->quorum - 1];
 }
 
 /* Enough have let go for nobody else to be kept out; the others follow. */
-static bool left(const struct rlock__party *party, int *ret_code)
+static bool left(const struct rlock__group *group, int *ret_code)
 {
     size_t out = 0, pending = 0;
 
-    for (size_t i = 0; i < party->composite->n; i++) {
-        const struct rlock__slot *slot = &party->slots[i];
+    for (size_t i = 0; i < group->spec->n; i++) {
+        const struct rlock__member *member = &group->members[i];
 
-        pending += slot->running;
-        out += !slot->running && slot->code != RLOCK_EINDOUBT;
+        pending += member->running;
+        out += !member->running && member->code != RLOCK_EINDOUBT;
     }
-    *ret_code = out >= party->composite->quorum ? 0 : RLOCK_EINDOUBT;
-    return out >= party->composite->quorum || pending == 0;
+    *ret_code = out >= group->spec->quorum ? 0 : RLOCK_EINDOUBT;
+    return out >= group->spec->quorum || pending == 0;
 }
 
-static bool in_doubt(const struct rlock__party *party, size_t n)
+static bool in_doubt(const struct rlock__group *group, size_t n)
 {
-    return n >= party->composite->quorum;
+    return n >= group->spec->quorum;
 }
 
-const struct rlock__composite_ops rlock__redlock_ops = {
+const struct rlock__group_ops rlock__redlock_ops = {
     .kind = "redlock",
+    .caps = RLOCK__CAP_MEMBERS | RLOCK__CAP_QUORUM,
     .take = take,
     .moved = moved,
     .verdict = verdict,

@@ -60,10 +60,10 @@ static void read_frame(struct stage *stage, struct stage_client *client,
                 tree->n_items <= sizeof(values) / sizeof(values[0]));
     reply = sim_reply_of(tree, values);
     if (frame->conn == client->link) {
-        rlock__core_reply(&client->core.server.link, client->core.server.link.pipeline.gen, &reply,
-                          stage->now);
+        rlock__core_reply(alone_link(&client->core), alone_link(&client->core)->pipeline.gen,
+                          &reply, stage->now);
     } else {
-        rlock__core_sub_reply(&client->core.server, &reply, stage->now);
+        rlock__core_sub_reply(client->core.servers, &reply, stage->now);
     }
     (void)sim_resp_free(tree);
 }
@@ -124,14 +124,14 @@ static void pump(struct stage *stage)
     for (size_t i = 0; i < STAGE_CLIENTS; i++) {
         struct stage_client *client = &stage->clients[i];
 
-        struct rlock__pipeline *pipeline = &client->core.server.link.pipeline;
+        struct rlock__pipeline *pipeline = &alone_link(&client->core)->pipeline;
         struct rlock__buf out = {0};
 
         rlock__pipeline_take(pipeline, &out);
         rlock__pipeline_wrote(pipeline, out.len);
         say(stage, client->link, &out);
         rlock__buf_fini(&out);
-        say(stage, client->sub, &client->core.server.sub.out);
+        say(stage, client->sub, &client->core.servers->sub.out);
     }
 }
 
@@ -223,14 +223,13 @@ static void client_init(struct stage *stage, struct stage_client *client,
     core->renewed_lease_us = lease_us;
     core->op_timeout_us = RLOCK__SECOND;
     core->prefix = rlock__bytes("", 0);
-    core->server.address = "simulated";
     core->unref = unref;
-    rlock__core_init(core);
+    alone_init(core, &client->server, "simulated");
     client->spec = rlock__spec_new(core, kind, rlock__bytes_of(STAGE_KEY), NULL);
     client->link = sim_server_connect(stage->server);
     client->sub = sim_server_connect(stage->server);
-    rlock__core_link_up(&core->server.link, 1, true, stage->now);
-    rlock__core_sub_up(&core->server, stage->now);
+    rlock__core_link_up(alone_link(core), 1, true, stage->now);
+    rlock__core_sub_up(core->servers, stage->now);
 }
 
 void stage_open(struct stage *stage, const struct rlock_ops *kind, int64_t lease_us,

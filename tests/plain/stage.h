@@ -9,6 +9,7 @@
 
 #include "lock/core.h"
 #include "sim/server.h"
+#include "support/alone.h"
 
 #define STAGE_KEY "lock"
 
@@ -16,6 +17,7 @@ enum { STAGE_CLIENTS = 3, STAGE_OWNERS = 3 }; /* owners of each client */
 
 struct stage_client {
     struct rlock__core core;
+    struct rlock__server server;
     struct rlock__spec *spec;
     uint64_t link, sub; /* connections */
 };

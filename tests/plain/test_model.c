@@ -319,8 +319,9 @@ static void inspect(struct trial *t)
 {
     const struct model_server *server = &t->model.server;
     size_t client = (size_t)dice(t, STAGE_CLIENTS);
-    const struct rlock__spec *spec = t->stage.clients[client].spec;
-    struct rlock__call call = {.kind = RLOCK__COMMAND, .read = read_inspect, .reader = t};
+    struct rlock__spec *spec = t->stage.clients[client].spec;
+    struct rlock__call call = {
+        .kind = RLOCK__COMMAND, .spec = spec, .read = read_inspect, .reader = t};
     bool locked = !model_is_free(&t->model);
 
     note(t, "an inspection", client, 0, 0);
@@ -339,8 +340,9 @@ static void inspect(struct trial *t)
 static void force(struct trial *t)
 {
     size_t client = (size_t)dice(t, STAGE_CLIENTS);
-    const struct rlock__spec *spec = t->stage.clients[client].spec;
-    struct rlock__call call = {.kind = RLOCK__COMMAND, .read = read_force, .reader = t};
+    struct rlock__spec *spec = t->stage.clients[client].spec;
+    struct rlock__call call = {
+        .kind = RLOCK__COMMAND, .spec = spec, .read = read_force, .reader = t};
     struct rlock__ask ask = {.seen = rlock__bytes_of(t->seen.holder), .publish = "PUBLISH"};
     size_t owner = model_find(&t->model, t->seen.holder);
     bool may = !model_is_free(&t->model) && strcmp(t->seen.holder, t->model.server.holder) == 0;

@@ -397,8 +397,9 @@ static void check_doubt(const struct sim_user *user)
     const struct rlock__call *call = &user->call;
     bool was_late = user->client->disturbed >= user->began_at; /* and went on where it should not */
 
-    if (call->attempts == 0 || (call->behind && call->attempts == 1 && call->lost_gen == 0 &&
-                                call->sent_at >= call->deadline && !was_late)) {
+    if (call->attempts == 0 ||
+        (call->behind && call->attempts == 1 && !rlock__copies_are_open(&call->lost) &&
+         call->sent_at >= call->deadline && !was_late)) {
         sim_violate(user->client->world,
                     "client %u: in doubt of %s, which it had no time to ask for",
                     user->client->index, user->client->world->keys[user->key]);

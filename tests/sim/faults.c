@@ -22,7 +22,7 @@ static void disturb_all(struct sim_world *world, int64_t until)
 static void break_link(struct sim_world *world)
 {
     struct sim_client *client = any_client(world);
-    struct sim_link *link = sim_chance(world, 700) ? &client->link : &client->sub;
+    struct sim_link *link = sim_any_link(client, 300);
 
     if (link->state == SIM_UP && !sim_is_paused(client)) {
         sim_link_break(client, link, "cut");
@@ -42,6 +42,19 @@ static void pause_client(struct sim_world *world)
               (double)client->paused_until / 1000);
 }
 
+/* A key is another server's from now on, with all that belongs to it; who talks to the one that had
+ * it is told so, and somebody may know already. */
+static void move_key(struct sim_world *world)
+{
+    unsigned key = (unsigned)sim_random(world, world->config.n_keys);
+
+    world->node_of[key] = (unsigned)sim_random(world, world->config.n_nodes);
+    sim_trace(world, "%s is at node %u", world->keys[key], world->node_of[key]);
+    if (sim_chance(world, 300)) {
+        sim_wire_learn(any_client(world));
+    }
+}
+
 static void kill_client(struct sim_world *world)
 {
     struct sim_client *client = any_client(world);
@@ -54,6 +67,9 @@ static void kill_client(struct sim_world *world)
 static void pause_server(struct sim_world *world)
 {
     world->server_paused_until = world->now + sim_random(world, 2 * world->config.lease);
+    world->paused_node = world->config.n_nodes == 1 || sim_chance(world, 300)
+                             ? SIM_NODES
+                             : (unsigned)sim_random(world, world->config.n_nodes);
     disturb_all(world, world->server_paused_until);
     sim_trace(world, "server stops until %.3f", (double)world->server_paused_until / 1000);
 }
@@ -66,6 +82,14 @@ static void on_restart(struct rlock__timer *timer, int64_t now)
     (void)now;
     sim_trace(world, "server is back");
     world->server_down = false;
+}
+
+/* The counter of tokens is gone: the clock goes on where it stood, unless that was set back. */
+static void forget_token(struct sim_world *world, unsigned key)
+{
+    uint64_t back = (uint64_t)-world->clock_offset, *last = &world->last_token[key];
+
+    *last -= back < *last ? back : *last;
 }
 
 static void restart_server(struct sim_world *world)
@@ -82,6 +106,9 @@ static void restart_server(struct sim_world *world)
     if (!keep) {
         sim_foreign_gone(world, NULL);
         sim_doom(world, -1);
+        for (unsigned key = 0; key < SIM_KEYS; key++) {
+            forget_token(world, key);
+        }
     }
     sim_check_server(world);
     world->restart.fire = on_restart;
@@ -113,7 +140,8 @@ static void delete_key(struct sim_world *world)
     char token[64];
 
     (void)snprintf(token, sizeof(token), "redisson_lock_token:{%s}", world->keys[key]);
-    if (sim_chance(world, 500)) { /* a token that is gone is not missed: the clock goes on */
+    if (sim_chance(world, 500)) {
+        forget_token(world, key);
         sim_by_hand(world, (const char *const[]){"DEL", token, NULL});
         sim_doom_calls(world, key);
         return;
@@ -165,8 +193,10 @@ static void mute_link(struct sim_world *world)
 {
     struct sim_client *client = any_client(world);
 
-    if (client->link.state == SIM_UP && !sim_is_paused(client)) {
-        client->link.conn->mute = true;
+    struct sim_link *link = sim_any_link(client, 0);
+
+    if (link->state == SIM_UP && !sim_is_paused(client)) {
+        link->conn->mute = true;
         client->hampered = rlock__max(client->hampered, world->now + world->config.op_timeout);
         sim_trace(world, "client %u: link goes silent", client->index);
     }
@@ -216,6 +246,10 @@ void sim_fault(struct sim_world *world)
     };
     int64_t dice = sim_random(world, 120);
 
+    if (world->config.n_nodes > 1 && sim_chance(world, 400)) {
+        move_key(world);
+        return;
+    }
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
         if (dice < faults[i].weight) {
             faults[i].strike(world);

@@ -29,7 +29,7 @@ static int read_force(struct rlock__call *call, const struct rlock__reply *reply
 void sim_force_look(struct sim_user *user)
 {
     struct sim_world *world = user->client->world;
-    const struct rlock__spec *spec;
+    struct rlock__spec *spec;
 
     if (world->config.other != NULL || (world->config.kind->caps & RLOCK__CAP_QUEUES) != 0) {
         sim_user_plan(user, RLOCK__MS); /* who holds those is more than one name */
@@ -42,7 +42,7 @@ void sim_force_look(struct sim_user *user)
         return;
     }
     spec = user->client->specs[0][user->key];
-    user->call = (struct rlock__call){.kind = RLOCK__COMMAND, .read = read_look};
+    user->call = (struct rlock__call){.kind = RLOCK__COMMAND, .spec = spec, .read = read_look};
     spec->ops->inspect(spec, &user->call.cmd);
     sim_user_begin(user);
 }
@@ -50,7 +50,7 @@ void sim_force_look(struct sim_user *user)
 void sim_force_open(struct sim_user *user)
 {
     struct sim_world *world = user->client->world;
-    const struct rlock__spec *spec = user->client->specs[0][user->key];
+    struct rlock__spec *spec = user->client->specs[0][user->key];
     struct rlock__ask ask = {.seen = rlock__bytes_of(user->seen), .publish = "PUBLISH"};
 
     if (world->foreign.looks_held && sim_foreign_is_at(world, user->key)) {
@@ -59,7 +59,8 @@ void sim_force_open(struct sim_user *user)
         return;
     }
     user->opened = false;
-    user->call = (struct rlock__call){.kind = RLOCK__COMMAND, .read = read_force, .once = true};
+    user->call = (struct rlock__call){
+        .kind = RLOCK__COMMAND, .spec = spec, .read = read_force, .once = true};
     spec->ops->force(spec, &ask, &user->call.cmd);
     sim_trace(world, "client %u user %llu: forces %s, held by %s", user->client->index,
               (unsigned long long)user->owner.id, world->keys[user->key], user->seen);

@@ -200,7 +200,7 @@ static void check_put_out(struct sim_world *world, unsigned key, const struct si
     check_passed_over(world, key, before, place);
     if (world->config.faults == 0 ||
         (heard && client->may_listen && hampered < world->now - 4 * RLOCK__SECOND &&
-         client->sub.state == SIM_UP)) {
+         sim_hears(client, &user->call))) {
         sim_violate(world, "%s: client %u user %llu was put out of the queue", world->keys[key],
                     client->index, (unsigned long long)user->owner.id);
     }

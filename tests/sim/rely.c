@@ -101,14 +101,15 @@ static void check_sleep(struct sim_user *user)
     const struct sim_client *client = user->client;
     const struct rlock__call *call = &user->call;
     int64_t now = sim_clock(client);
-    bool hears = client->sub.state == SIM_UP && client->may_listen;
-    int64_t longest = call->error != 0 ? RLOCK__BACKOFF_US + RLOCK__BACKOFF_MAX_US
-                                       : (hears ? RLOCK__RECHECK_US : RLOCK__POLL_US);
+    int64_t longest;
 
     if (!user->calling || call->kind != RLOCK__ACQUIRE ||
         (call->step != RLOCK__SLEEPING && call->step != RLOCK__SUBSCRIBING)) {
         return;
     }
+    longest = call->error != 0          ? RLOCK__BACKOFF_US + RLOCK__BACKOFF_MAX_US
+              : sim_hears(client, call) ? RLOCK__RECHECK_US
+                                        : RLOCK__POLL_US;
     if (call->target > 1 && call->error == 0) {
         sim_violate(client->world, "client %u: waits for a level of its own hold of %s",
                     client->index, client->world->keys[user->key]);
@@ -402,14 +403,21 @@ void sim_rely_key(struct sim_world *world, unsigned key)
 /* ---- Links ---- */
 
 /* A reply that is overdue breaks its link: nothing else tells that it is dead. */
-static void check_overdue(struct sim_client *client)
+static void check_overdue(struct sim_client *client, const struct rlock__pipeline *pipeline)
 {
-    const struct rlock__pipeline *pipeline = &client->core.server.link.pipeline;
-
     if (pipeline->up && pipeline->sent != NULL && client->disturbed < client->world->now - SLACK &&
         sim_clock(client) > pipeline->sent->t0 + pipeline->op_timeout + SLACK) {
         sim_violate(client->world, "client %u: a link is kept whose reply is overdue",
                     client->index);
+    }
+}
+
+static void check_links(struct sim_client *client)
+{
+    for (unsigned i = 0; i < client->world->config.n_nodes; i++) {
+        for (unsigned k = 0; k < client->nodes[i].n_links; k++) {
+            check_overdue(client, &client->nodes[i].links[k].pipeline);
+        }
     }
 }
 
@@ -439,7 +447,7 @@ static void check_ears(struct sim_world *world, unsigned key)
 void sim_rely_links(struct sim_world *world)
 {
     for (unsigned i = 0; i < world->config.n_clients; i++) {
-        check_overdue(world->clients[i]);
+        check_links(world->clients[i]);
     }
     for (unsigned i = 0;
          world->config.faults == 0 && has_one_holder(world) && i < world->config.n_keys; i++) {

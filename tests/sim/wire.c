@@ -7,9 +7,7 @@
 #include "reply.h"
 #include "world.h"
 
-#define CONNECT_TIMEOUT (500 * RLOCK__MS)
-
-static int64_t delay(struct sim_client *client, struct sim_world *world)
+int64_t sim_delay(struct sim_client *client, struct sim_world *world)
 {
     const struct sim_config *config = &world->config;
     int64_t us = config->delay_min + sim_random(world, config->delay_max - config->delay_min + 1);
@@ -101,6 +99,20 @@ static void trace_frame(const struct sim_conn *conn, const char *what, const cha
     sim_trace(conn->world, "  conn %llu %s %s", (unsigned long long)conn->id, what, line);
 }
 
+/* Whether a command names a key that is another node's. */
+static bool is_elsewhere(const struct sim_message *message)
+{
+    const struct sim_world *world = message->conn->world;
+
+    for (unsigned i = 0; i < world->config.n_keys; i++) {
+        if (world->node_of[i] != message->conn->node &&
+            memmem(message->bytes, message->len, world->keys[i], strlen(world->keys[i])) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* What the server answers instead of running it; NULL it runs it. */
 static const char *refusal(const struct sim_message *message)
 {
@@ -114,6 +126,9 @@ static const char *refusal(const struct sim_message *message)
                    ? "-NOPERM this user has no permissions to access one of the channels\r\n"
                    : NULL;
     }
+    if (is_elsewhere(message)) {
+        return SIM_MOVED;
+    }
     return world->now < world->refuses_until &&
                    memmem(message->bytes, message->len < 20 ? message->len : 20, "EVAL", 4) != NULL
                ? world->refusal
@@ -123,12 +138,18 @@ static const char *refusal(const struct sim_message *message)
 static struct sim_message *post(struct sim_conn *conn, bool to_server, const char *bytes,
                                 size_t len, bool is_end);
 
+static bool is_paused(const struct sim_world *world, unsigned node)
+{
+    return world->now < world->server_paused_until &&
+           (world->paused_node == SIM_NODES || world->paused_node == node);
+}
+
 static void at_server(struct sim_message *message)
 {
     struct sim_conn *conn = message->conn;
     struct sim_world *world = conn->world;
 
-    if (world->now < world->server_paused_until || world->server_down) {
+    if (is_paused(world, conn->node) || world->server_down) {
         rlock__timer_set(&world->timers, &message->timer,
                          rlock__max(world->server_paused_until, world->now + RLOCK__MS));
         return;
@@ -148,13 +169,11 @@ static void at_server(struct sim_message *message)
     message_free(message);
 }
 
-static void hear(struct sim_conn *conn, const char *bytes, size_t len);
-
 /* Whether the client of a connection awaits nothing on it. */
 static bool is_quiet(const struct sim_conn *conn)
 {
-    return conn->client != NULL && conn->client->link.state == SIM_UP &&
-           rlock__pipeline_is_quiet(&conn->client->core.server.link.pipeline);
+    return conn->client != NULL && conn->link->state == SIM_UP &&
+           rlock__pipeline_is_quiet(&sim_core_link(conn->link)->pipeline);
 }
 
 static void at_client(struct sim_message *message)
@@ -171,7 +190,7 @@ static void at_client(struct sim_message *message)
         return;
     }
     if (client != NULL && conn->open && message->is_end) {
-        sim_link_break(client, conn->is_sub ? &client->sub : &client->link, "the server closed it");
+        sim_link_break(client, conn->link, "the server closed it");
         sim_pump(client);
         return; /* conn and message may be gone */
     }
@@ -181,7 +200,7 @@ static void at_client(struct sim_message *message)
 
         memcpy(bytes, message->bytes, len);
         message_free(message);
-        hear(conn, bytes, len);
+        sim_link_hear(conn, bytes, len);
         free(bytes);
         return;
     }
@@ -229,7 +248,7 @@ static struct sim_message *post(struct sim_conn *conn, bool to_server, const cha
     int64_t *last = to_server ? &conn->last_up : &conn->last_down;
     struct sim_message *message = calloc(1, sizeof(*message) + len);
 
-    *last = rlock__max(*last, world->now + delay(conn->client, world));
+    *last = rlock__max(*last, world->now + sim_delay(conn->client, world));
     if (to_server) {
         *last = rlock__max(*last, world->now + until_a_lease_ends(conn));
     }
@@ -249,7 +268,7 @@ static struct sim_message *post(struct sim_conn *conn, bool to_server, const cha
     return message;
 }
 
-static void say(struct sim_conn *conn, const char *bytes, size_t len)
+void sim_conn_say(struct sim_conn *conn, const char *bytes, size_t len)
 {
     while (len != 0) {
         int64_t n = sim_resp_frame_len(bytes, len);
@@ -284,8 +303,8 @@ static bool is_lied_to(const struct sim_conn *conn)
 {
     struct sim_world *world = conn->world;
 
-    return !conn->is_sub && conn->client != NULL && conn->client->link.conn == conn &&
-           conn->client->link.state == SIM_UP && world->config.faults != 0 && !world->healed &&
+    return !conn->is_sub && conn->client != NULL && conn->link->conn == conn &&
+           conn->link->state == SIM_UP && world->config.faults != 0 && !world->healed &&
            sim_chance(world, 2);
 }
 
@@ -361,11 +380,7 @@ void sim_conns_fini(struct sim_world *world)
     }
 }
 
-/* ---- The clients' side ---- */
-
-/* What is under way may still run: some time passes until the server has read it all and sees the
- * end. */
-static void let_go(struct sim_conn *conn)
+void sim_conn_let_go(struct sim_conn *conn)
 {
     struct sim_world *world = conn->world;
     struct sim_message *message, *after;
@@ -384,210 +399,4 @@ static void let_go(struct sim_conn *conn)
     }
     conn->end.fire = on_server_end;
     rlock__timer_set(&world->timers, &conn->end, rlock__max(conn->last_up, world->now) + more + 1);
-}
-
-/* When its connection is to be made, or checked, as the core says. */
-static void plan(struct sim_link *link)
-{
-    const struct sim_client *client = link->client;
-    const struct rlock__server *server = &client->core.server;
-    int64_t due =
-        link == &client->sub ? rlock__subscriber_due(server) : rlock__link_due(&server->link);
-
-    if (link->state == SIM_DOWN || link->state == SIM_UP) {
-        rlock__timer_set(&client->world->timers, &link->timer,
-                         due == RLOCK__NEVER ? due : sim_world_time(client, due));
-    }
-}
-
-void sim_link_break(struct sim_client *client, struct sim_link *link, const char *why)
-{
-    struct sim_world *world = client->world;
-    enum sim_link_state state = link->state;
-    bool is_sub = link == &client->sub;
-
-    if (link->conn != NULL) {
-        sim_trace(world, "client %u: %s breaks: %s", client->index, is_sub ? "sub" : "link", why);
-        let_go(link->conn);
-        link->conn = NULL;
-    }
-    link->state = SIM_DOWN;
-    link->client_id = 0;
-    client->disturbed = rlock__max(client->disturbed, world->now);
-    if (why == NULL) {
-        return;
-    }
-    if (is_sub) {
-        rlock__core_sub_down(&client->core.server, sim_clock(client));
-    } else {
-        rlock__core_link_down(&client->core.server.link, state == SIM_UP ? link->gen : 0,
-                              RLOCK_ECONN, false, why, sim_clock(client));
-    }
-    plan(link);
-}
-
-static void handshake_step(struct sim_client *client, struct sim_link *link);
-
-/* As servers count it: the seconds of two times, each cut off. */
-static int64_t uptime_s(const struct sim_world *world)
-{
-    int64_t clock = sim_server_clock_us(world->server) - SIM_EPOCH_US;
-
-    if (world->server_started == 0 || world->server_down) { /* it answers once it is up */
-        return world->server_started == 0 ? RLOCK__UNKNOWN : 0;
-    }
-    return clock / RLOCK__SECOND - world->server_started / RLOCK__SECOND;
-}
-
-static void begin_hello(struct sim_client *client, struct sim_link *link)
-{
-    struct sim_world *world = client->world;
-    struct sim_conn *conn = calloc(1, sizeof(*conn));
-    char command[80];
-
-    conn->world = world;
-    conn->client = client;
-    conn->is_sub = link == &client->sub;
-    conn->open = true;
-    conn->id = sim_server_connect(world->server);
-    conn->server_life = world->server_life;
-    conn->uptime_s = uptime_s(world);
-    DL_APPEND(world->conns, conn);
-    link->conn = conn;
-    link->state = SIM_HELLO;
-    link->fenced = true;
-    link->answers_due = 1;
-    say(conn, "*2\r\n$6\r\nCLIENT\r\n$2\r\nID\r\n", 24);
-    for (size_t i = 0; i < link->n_unfenced && client->may_kill; i++) {
-        char id[24];
-        int n = snprintf(id, sizeof(id), "%llu", (unsigned long long)link->unfenced[i]);
-
-        n = snprintf(command, sizeof(command),
-                     "*4\r\n$6\r\nCLIENT\r\n$4\r\nKILL\r\n$2\r\nID\r\n$%d\r\n%s\r\n", n, id);
-        say(conn, command, (size_t)n);
-        link->answers_due++;
-    }
-    if (!client->may_kill && link->n_unfenced != 0) {
-        link->fenced = false;
-    }
-    rlock__timer_set(&world->timers, &link->timer, world->now + CONNECT_TIMEOUT);
-}
-
-static void begin_connect(struct sim_link *link)
-{
-    struct sim_client *client = link->client;
-    struct rlock__server *server = &client->core.server;
-
-    if (link == &client->link) {
-        link->n_unfenced = rlock__link_begin(&server->link, link->unfenced);
-    } else if (!rlock__subscriber_begin(server, sim_clock(client))) {
-        return; /* nobody wants it any more */
-    }
-    link->state = SIM_CONNECTING;
-    rlock__timer_set(&client->world->timers, &link->timer,
-                     client->world->now + 2 * delay(client, client->world));
-}
-
-static void on_link_timer(struct rlock__timer *timer, int64_t now)
-{
-    struct sim_link *link =
-        (struct sim_link *)(void *)((char *)timer - offsetof(struct sim_link, timer));
-    struct sim_client *client = link->client;
-    struct sim_world *world = client->world;
-
-    (void)now;
-    if (sim_is_paused(client)) {
-        rlock__timer_set(&world->timers, timer, client->paused_until);
-    } else if (link->state == SIM_DOWN && world->server_down) {
-        sim_link_break(client, link, "refused");
-        sim_pump(client);
-    } else if (link->state == SIM_DOWN) {
-        begin_connect(link);
-    } else if (link->state == SIM_CONNECTING) {
-        begin_hello(client, link);
-    } else if (link->state == SIM_HELLO) {
-        sim_link_break(client, link, "no answer to the greeting");
-        sim_pump(client);
-    } else if (!rlock__subscriber_check(&client->core.server, sim_clock(client))) {
-        sim_link_break(client, link, "silent");
-        sim_pump(client);
-    } else {
-        sim_pump(client); /* that is tried */
-    }
-}
-
-static void handshake_step(struct sim_client *client, struct sim_link *link)
-{
-    char run_id[RLOCK__RUN_ID_SIZE] = "";
-
-    if (--link->answers_due != 0) {
-        return;
-    }
-    rlock__timer_unset(&client->world->timers, &link->timer);
-    link->state = SIM_UP;
-    if (link == &client->sub) {
-        rlock__core_sub_up(&client->core.server, sim_clock(client));
-        return;
-    }
-    if (link->conn->uptime_s != RLOCK__UNKNOWN) {
-        (void)snprintf(run_id, sizeof(run_id), "%u", link->conn->server_life + 1);
-    }
-    rlock__core_found(&client->core.server, run_id, link->conn->uptime_s, sim_clock(client));
-    link->gen = rlock__core_link_up(&client->core.server.link, link->client_id, link->fenced,
-                                    sim_clock(client));
-    sim_trace(client->world, "client %u: link up, generation %llu%s", client->index,
-              (unsigned long long)link->gen, link->fenced ? "" : ", not fenced");
-}
-
-static void hear(struct sim_conn *conn, const char *bytes, size_t len)
-{
-    struct sim_client *client = conn->client;
-    struct sim_link *link = conn->is_sub ? &client->sub : &client->link;
-    struct rlock__value values[2 * RLOCK__BATCH + 8];
-    struct sim_resp *tree = sim_resp_read(bytes, len);
-    struct rlock__reply reply = sim_reply_of(tree, values);
-
-    if (link->state == SIM_HELLO) {
-        if (link->client_id == 0) {
-            link->client_id = (uint64_t)reply.v[0].num;
-        }
-        handshake_step(client, link);
-    } else if (conn->is_sub) {
-        rlock__core_sub_reply(&client->core.server, &reply, sim_clock(client));
-    } else {
-        rlock__core_reply(&client->core.server.link, link->gen, &reply, sim_clock(client));
-    }
-    (void)sim_resp_free(tree);
-    sim_pump(client);
-}
-
-void sim_wire_pump(struct sim_client *client)
-{
-    struct rlock__server *server = &client->core.server;
-
-    if (server->link.pipeline.close && client->link.state == SIM_UP &&
-        client->link.gen == server->link.pipeline.gen) {
-        server->link.pipeline.close = false;
-        sim_link_break(client, &client->link, "overdue");
-    }
-    if (client->link.state == SIM_UP && server->link.pipeline.up) {
-        static struct rlock__buf out;
-
-        rlock__pipeline_take(&server->link.pipeline, &out);
-        rlock__pipeline_wrote(&server->link.pipeline, out.len);
-        say(client->link.conn, out.data, out.len);
-        rlock__buf_clear(&out);
-    }
-    if (client->sub.state == SIM_UP) {
-        say(client->sub.conn, server->sub.out.data, server->sub.out.len);
-        rlock__buf_clear(&server->sub.out);
-    }
-    plan(&client->sub);
-}
-
-void sim_wire_client(struct sim_client *client)
-{
-    client->link.client = client->sub.client = client;
-    client->link.timer.fire = client->sub.timer.fire = on_link_timer;
-    rlock__timer_set(&client->world->timers, &client->link.timer, client->world->now);
 }

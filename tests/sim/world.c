@@ -71,11 +71,10 @@ struct sim_client *sim_client_new(struct sim_world *world, unsigned index)
     client->core.renewed_lease_us = world->config.lease;
     client->core.op_timeout_us = world->config.op_timeout;
     client->core.prefix = rlock__bytes("", 0);
-    client->core.server.address = address;
     client->core.unref = on_unref;
     client->core.log_level = world->trace ? RLOCK_LOG_DEBUG : 0;
     client->core.slice = sim_chance(world, 500) ? 1 + (size_t)sim_random(world, 3) : 0;
-    rlock__core_init(&client->core);
+    sim_wire_core(client, address);
     make_specs(client);
     world->clients[index] = client;
     sim_wire_client(client);
@@ -99,8 +98,7 @@ static void client_free(struct sim_client *client)
         }
     }
     rlock__timer_unset(timers, &client->tick);
-    rlock__timer_unset(timers, &client->link.timer);
-    rlock__timer_unset(timers, &client->sub.timer);
+    sim_wire_end(client);
     rlock__core_abandon(&client->core);
     rlock__core_fini(&client->core);
     for (unsigned i = 0; i < SIM_SIDES * SIM_KEYS; i++) {
@@ -113,8 +111,6 @@ static void client_free(struct sim_client *client)
 void sim_client_kill(struct sim_client *client)
 {
     sim_trace(client->world, "client %u dies", client->index);
-    sim_link_break(client, &client->link, NULL);
-    sim_link_break(client, &client->sub, NULL);
     client_free(client);
 }
 
@@ -142,7 +138,11 @@ void sim_pump(struct sim_client *client)
         sim_trace(client->world, "client %u notes: %s", client->index, note->text);
         free(note);
     }
-    client->slowest = rlock__max(client->slowest, core->server.link.pipeline.rtt);
+    for (unsigned i = 0; i < client->world->config.n_nodes; i++) {
+        for (unsigned k = 0; k < client->nodes[i].n_links; k++) {
+            client->slowest = rlock__max(client->slowest, client->nodes[i].links[k].pipeline.rtt);
+        }
+    }
     sim_wire_pump(client);
     rlock__timer_set(&client->world->timers, &client->tick,
                      rlock__core_next(core) == RLOCK__NEVER
@@ -182,8 +182,12 @@ static void configure(struct sim_world *world)
     config->slot_ms = sim_chance(world, 300) ? 3000 : 300000;
     config->no_reentry = config->kind == &rlock__fair_ops && sim_chance(world, 200);
     config->some_are_peers = config->kind == &rlock__fair_ops && sim_chance(world, 300);
+    /* by the seed itself, so that others are as they would be without */
+    config->n_nodes = config->faults != 0 && world->seed % 8 == 3 ? 2 + world->seed / 8 % 2 : 1;
+    config->n_links = world->seed % 8 == 5 || world->seed % 16 == 3 ? SIM_NODE_LINKS : 1;
     for (unsigned i = 0; i < SIM_KEYS; i++) {
         (void)snprintf(world->keys[i], sizeof(world->keys[i]), "lock-%u", i);
+        world->node_of[i] = i % config->n_nodes;
     }
 }
 

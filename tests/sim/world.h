@@ -19,12 +19,15 @@
 #include "lock/core.h"
 #include "seen.h"
 #include "server.h"
+#include "support/alone.h"
 
 #define SIM_MAX_USERS 3
 #define SIM_KEYS 3
 #define SIM_SIDES 2 /* of a read/write lock: reading, writing */
 #define SIM_LEFT 8
 #define SIM_ENDED 16
+#define SIM_NODES 3      /* servers that share the keys */
+#define SIM_NODE_LINKS 2 /* links of a client to one of them */
 
 struct sim_world;
 struct sim_client;
@@ -43,6 +46,8 @@ struct sim_message {
 struct sim_conn {
     struct sim_world *world;
     struct sim_client *client; /* NULL: gone */
+    struct sim_link *link;     /* the client's */
+    unsigned node;
     struct sim_conn *prev, *next;
     uint64_t id; /* at the server; 0 not connected yet */
     bool is_sub;
@@ -59,6 +64,8 @@ enum sim_link_state { SIM_DOWN, SIM_CONNECTING, SIM_HELLO, SIM_UP };
 
 struct sim_link {
     struct sim_client *client;
+    unsigned node, index; /* the index-th to that node */
+    bool is_sub;
     enum sim_link_state state;
     struct sim_conn *conn;
     uint64_t gen, client_id;
@@ -128,6 +135,8 @@ struct sim_user {
 
 struct sim_client {
     struct rlock__core core;
+    struct rlock__server nodes[SIM_NODES];
+    unsigned known[SIM_KEYS]; /* the node of each key, as far as it knows */
     struct sim_world *world;
     unsigned index;
     bool alive, closed;
@@ -139,7 +148,7 @@ struct sim_client {
     int64_t disturbed;    /* until when it could not work freely */
     int64_t hampered;     /* until when something takes longer than it should */
     int64_t slowest;      /* round trip that it knew */
-    struct sim_link link, sub;
+    struct sim_link links[SIM_NODES * SIM_NODE_LINKS], subs[SIM_NODES];
     struct rlock__timer tick;
     struct sim_user users[SIM_MAX_USERS];
     unsigned n_users;
@@ -163,6 +172,8 @@ struct sim_config {
     int64_t slot_ms;     /* of a fair lock */
     bool some_are_peers; /* as their UUIDs say */
     bool no_reentry;
+    unsigned n_nodes; /* servers that share the keys, which move between them */
+    unsigned n_links; /* of each client to each of them */
 };
 
 struct sim_world {
@@ -174,6 +185,8 @@ struct sim_world {
     struct sim_server *server;
     unsigned server_life;
     int64_t server_paused_until;
+    unsigned paused_node; /* that one alone; SIM_NODES all */
+    unsigned node_of[SIM_KEYS];
     bool server_down;
     int64_t server_started; /* the server's clock; 0 it does not tell */
     int64_t clock_offset;   /* by how much that clock was set since the beginning */
@@ -231,13 +244,42 @@ void sim_pump(struct sim_client *client);
 
 /* ---- wire.c ---- */
 
-void sim_wire_client(struct sim_client *client);
-void sim_wire_pump(struct sim_client *client);
+/*
+ * To the keys all servers are one server of the simulator, so that a key moves in an instant, with
+ * all that belongs to it. What makes them several is that each runs only commands for keys that it
+ * has; to others it answers so.
+ */
+#define SIM_MOVED "-MOVED 1 there\r\n"
+
+int64_t sim_delay(struct sim_client *client, struct sim_world *world);
+/* Sends what the core said. */
+void sim_conn_say(struct sim_conn *conn, const char *bytes, size_t len);
+/* The client closed it: what is under way may still run; some time passes until the server has read
+ * it all and sees the end. */
+void sim_conn_let_go(struct sim_conn *conn);
 void sim_wire_server(struct sim_world *world);
+void sim_conns_fini(struct sim_world *world);
+
+/* ---- links.c ---- */
+
+struct rlock__link *sim_core_link(const struct sim_link *link);
+/* Whether the connection that the call hears its channel on is up, and may hear. */
+bool sim_hears(const struct sim_client *client, const struct rlock__call *call);
+/* Something arrived. */
+void sim_link_hear(struct sim_conn *conn, const char *bytes, size_t len);
+/* Gives the client's core its servers and links: before its locks are made; and begins to connect.
+ */
+void sim_wire_core(struct sim_client *client, const char *address);
+void sim_wire_client(struct sim_client *client);
+/* One of its connections for commands, or with a chance of so many in a thousand for messages. */
+struct sim_link *sim_any_link(struct sim_client *client, int64_t subs);
+/* The process dies: its connections end, and its timers. */
+void sim_wire_end(struct sim_client *client);
+/* It learns which node has each key. */
+void sim_wire_learn(struct sim_client *client);
+void sim_wire_pump(struct sim_client *client);
 /* The client's side of a connection breaks. */
 void sim_link_break(struct sim_client *client, struct sim_link *link, const char *why);
-void sim_conns_fini(struct sim_world *world);
-bool sim_link_is_quiet(const struct sim_client *client);
 
 /* ---- users.c ---- */
 

@@ -28,7 +28,7 @@ struct diary {
     struct told told[DIARY_LOSSES];
     size_t n_told;
     _Atomic int64_t lease_us; /* of renewed holds of the client that was opened last */
-    char *log;        /* line after line; NULL: nothing was logged */
+    char *log;                /* line after line; NULL: nothing was logged */
     size_t log_len;
     bool shows;
 };

@@ -33,7 +33,7 @@ size_t test_asked(struct rlock_client *client)
         n += call->step == RLOCK__ASKING && call->request != NULL && call->request->sent;
     }
     written =
-        client->core.server.link.pipeline.out.len == 0 && client->io.sent == client->io.out.len;
+        client->server.links[0].pipeline.out.len == 0 && client->io.sent == client->io.out.len;
     rlock__leave_in_turn(client);
     rlock__give_turn(client);
     return written ? n : 0;

@@ -5,8 +5,8 @@
 #include <utlist.h>
 
 #include "rw/rw.h"
+#include "support/alone.h"
 #include "support/test.h"
-#include "unit/alone.h"
 
 enum { PLAIN = 150, SIDED = 2, HOLDS = PLAIN + 2 * SIDED }; /* more than one batch */
 
@@ -15,6 +15,7 @@ enum { PLAIN = 150, SIDED = 2, HOLDS = PLAIN + 2 * SIDED }; /* more than one bat
 
 struct scene {
     struct rlock__core core;
+    struct rlock__server server;
     struct rlock__spec *specs[HOLDS];
     struct rlock__call calls[HOLDS];
     size_t n;
@@ -25,7 +26,7 @@ struct scene {
  * gone, and nobody has the lock. */
 static void answer(struct scene *scene, int64_t status)
 {
-    struct rlock__pipeline *pipeline = &scene->core.server.link.pipeline;
+    struct rlock__pipeline *pipeline = &alone_link(&scene->core)->pipeline;
 
     while (pipeline->sent != NULL) {
         struct rlock__value values[RLOCK__BATCH + 2] = {{.type = RLOCK__REPLY_INT, .num = status},
@@ -43,7 +44,7 @@ static void answer(struct scene *scene, int64_t status)
             values[1] =
                 (struct rlock__value){.type = RLOCK__REPLY_INT, .num = clock % RLOCK__SECOND};
         }
-        rlock__core_reply(&scene->core.server.link, pipeline->gen, &reply, scene->now);
+        rlock__core_reply(alone_link(&scene->core), pipeline->gen, &reply, scene->now);
     }
 }
 
@@ -65,7 +66,7 @@ static void take(struct scene *scene, const struct rlock_ops *kind)
 /* Goes on to when the next renewals go out. */
 static void wait_for_renewals(struct scene *scene)
 {
-    for (int i = 0; scene->core.server.link.pipeline.sent == NULL; i++) {
+    for (int i = 0; alone_link(&scene->core)->pipeline.sent == NULL; i++) {
         assert_true(i < 100);
         scene->now = rlock__max(scene->now, rlock__core_next(&scene->core));
         rlock__core_tick(&scene->core, scene->now);
@@ -77,11 +78,10 @@ static void open(struct scene *scene)
     *scene = (struct scene){.now = 1000 * RLOCK__SECOND, .step = 7 * RLOCK__SECOND};
     scene->core.renewed_lease_us = LEASE_US;
     scene->core.op_timeout_us = RLOCK__SECOND;
-    scene->core.server.address = "simulated";
     scene->core.unref = alone_unref;
     scene->core.log_level = RLOCK_LOG_ERROR;
-    rlock__core_init(&scene->core);
-    rlock__core_link_up(&scene->core.server.link, 1, true, scene->now);
+    alone_init(&scene->core, &scene->server, "simulated");
+    rlock__core_link_up(alone_link(&scene->core), 1, true, scene->now);
     for (size_t i = 0; i < PLAIN; i++) {
         take(scene, &rlock__reentrant_ops);
     }
@@ -137,11 +137,11 @@ TEST(what_goes_without_a_step_or_was_taken_after_it_is_deleted)
     wait_for_renewals(&scene);
     answer(&scene, 1);
     scene.step += STEP_US;
-    while (scene.core.server.stepped_at == 0) {
+    while (scene.core.servers->stepped_at == 0) {
         wait_for_renewals(&scene);
         answer(&scene, 1); /* they outlived it */
     }
-    while (scene.now < scene.core.server.stepped_at + LEASE_US) {
+    while (scene.now < scene.core.servers->stepped_at + LEASE_US) {
         wait_for_renewals(&scene);
         answer(&scene, 1);
     }
@@ -192,16 +192,16 @@ TEST(of_one_run_the_latest_start_counts_that_it_told)
     const int64_t seen = 1000 * RLOCK__SECOND, told = seen - 9 * RLOCK__SECOND;
 
     open(&scene);
-    rlock__core_found(&core->server, "a", 10, seen);
-    assert_int_equal(core->server.started_at, told);
-    rlock__core_found(&core->server, "a", 100000,
+    rlock__core_found(core->servers, "a", 10, seen);
+    assert_int_equal(core->servers->started_at, told);
+    rlock__core_found(core->servers, "a", 100000,
                       seen + RLOCK__SECOND); /* its clock was set forward */
-    assert_int_equal(core->server.started_at, told);
-    rlock__core_found(&core->server, "a", 5, seen + RLOCK__SECOND);
-    assert_int_equal(core->server.started_at, seen - 3 * RLOCK__SECOND);
-    rlock__core_found(&core->server, "a", -50, seen + RLOCK__SECOND); /* and far back */
-    assert_int_equal(core->server.started_at, seen);
-    rlock__core_found(&core->server, "b", 100000, seen + 2 * RLOCK__SECOND); /* another run */
-    assert_int_equal(core->server.started_at, seen + 2 * RLOCK__SECOND);
+    assert_int_equal(core->servers->started_at, told);
+    rlock__core_found(core->servers, "a", 5, seen + RLOCK__SECOND);
+    assert_int_equal(core->servers->started_at, seen - 3 * RLOCK__SECOND);
+    rlock__core_found(core->servers, "a", -50, seen + RLOCK__SECOND); /* and far back */
+    assert_int_equal(core->servers->started_at, seen);
+    rlock__core_found(core->servers, "b", 100000, seen + 2 * RLOCK__SECOND); /* another run */
+    assert_int_equal(core->servers->started_at, seen + 2 * RLOCK__SECOND);
     shut(&scene);
 }

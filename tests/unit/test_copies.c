@@ -4,8 +4,8 @@
  * us fence: the copy may run once the lock is free, and take it for nobody. However the hold ends,
  * its number is released.
  */
+#include "support/alone.h"
 #include "support/test.h"
-#include "unit/alone.h"
 
 #define NOW (1000 * RLOCK__SECOND)
 
@@ -15,16 +15,18 @@ static void grant(struct rlock__core *core)
     const struct rlock__value value = {.type = RLOCK__REPLY_INT, .num = 1};
     const struct rlock__reply reply = {.v = &value, .n = 1, .is_array = true};
 
-    rlock__core_reply(&core->server.link, 2, &reply, NOW);
+    rlock__core_reply(alone_link(core), 2, &reply, NOW);
 }
 
 static void open_core(struct rlock__core *core, struct rlock__call *call)
 {
+    static struct rlock__server server;
+
+    server = (struct rlock__server){0};
     *core = (struct rlock__core){.op_timeout_us = RLOCK__SECOND,
                                  .renewed_lease_us = 30 * RLOCK__SECOND,
-                                 .server.address = "here",
                                  .unref = alone_unref};
-    rlock__core_init(core);
+    alone_init(core, &server, "here");
     call->spec = rlock__spec_new(core, &rlock__reentrant_ops, rlock__bytes_of("a"), NULL);
 }
 
@@ -44,20 +46,21 @@ static const char *sent_after_force(bool fenced)
     const char *sent;
 
     open_core(&core, &call);
-    rlock__core_link_up(&core.server.link, 1, false, NOW);
+    rlock__core_link_up(alone_link(&core), 1, false, NOW);
     rlock__core_begin(&core, &call, NOW);
-    alone_carry(&core.server.link.pipeline);
-    rlock__core_link_down(&core.server.link, 1, RLOCK_ECONN, false, "cut", NOW);
-    rlock__core_link_up(&core.server.link, 2, fenced, NOW);
-    alone_carry(&core.server.link.pipeline);
+    alone_carry(&alone_link(&core)->pipeline);
+    rlock__core_link_down(alone_link(&core), 1, RLOCK_ECONN, false, "cut", NOW);
+    rlock__core_link_up(alone_link(&core), 2, fenced, NOW);
+    alone_carry(&alone_link(&core)->pipeline);
     grant(&core); /* to the copy that was sent again */
     assert_int_equal(call.step, RLOCK__COMPLETE);
     assert_int_equal(call.code, 0);
     (void)rlock__claim_unref(call.claim);
     rlock__core_forced(&core, call.number, NOW);
     assert_non_null(core.lost);
-    sent = core.server.link.pipeline.sent != NULL ? core.server.link.pipeline.sent->cmd.script->name
-                                                  : NULL;
+    sent = alone_link(&core)->pipeline.sent != NULL
+               ? alone_link(&core)->pipeline.sent->cmd.script->name
+               : NULL;
     close_core(&core, &call);
     return sent;
 }
@@ -83,20 +86,20 @@ TEST(who_lost_a_copy_is_in_doubt_once_the_server_turns_us_away)
         .kind = RLOCK__ACQUIRE, .owner = {.id = 1, .given = true}, .wait_us = -1};
 
     open_core(&core, &call);
-    rlock__core_link_up(&core.server.link, 1, false, NOW);
+    rlock__core_link_up(alone_link(&core), 1, false, NOW);
     rlock__core_begin(&core, &call, NOW);
-    alone_carry(&core.server.link.pipeline);
-    rlock__core_link_down(&core.server.link, 1, RLOCK_ECONN, false, "cut", NOW);
+    alone_carry(&alone_link(&core)->pipeline);
+    rlock__core_link_down(alone_link(&core), 1, RLOCK_ECONN, false, "cut", NOW);
     assert_int_equal(call.step, RLOCK__ASKING);
-    rlock__core_link_down(&core.server.link, 0, RLOCK_EAUTH, true, "WRONGPASS", NOW);
+    rlock__core_link_down(alone_link(&core), 0, RLOCK_EAUTH, true, "WRONGPASS", NOW);
     while (rlock__core_next(&core) <= NOW + RLOCK__SECOND) {
         rlock__core_tick(&core, rlock__core_next(&core));
     }
     assert_int_equal(call.step, RLOCK__COMPLETE);
     assert_int_equal(call.code, RLOCK_EINDOUBT);
-    rlock__core_link_up(&core.server.link, 2, false,
+    rlock__core_link_up(alone_link(&core), 2, false,
                         NOW + RLOCK__SECOND); /* what may have been granted goes */
-    assert_non_null(core.server.link.pipeline.sent);
-    assert_string_equal(core.server.link.pipeline.sent->cmd.script->name, "plain/release");
+    assert_non_null(alone_link(&core)->pipeline.sent);
+    assert_string_equal(alone_link(&core)->pipeline.sent->cmd.script->name, "plain/release");
     close_core(&core, &call);
 }

@@ -6,13 +6,14 @@
  */
 #include <utlist.h>
 
+#include "support/alone.h"
 #include "support/test.h"
-#include "unit/alone.h"
 
 enum { N = 3000, SLICE = 50, LEASE_MS = 30000 };
 
 struct crowd {
     struct rlock__core core;
+    struct rlock__server server;
     int64_t now;
     uint64_t gen;
     size_t told; /* losses */
@@ -37,13 +38,13 @@ static void take(struct crowd *crowd)
     }
     core->done = NULL;
     core->lost = NULL;
-    alone_carry(&core->server.link.pipeline);
+    alone_carry(&alone_link(core)->pipeline);
 }
 
 /* The server answers the oldest request: yes, to as many as it asks for. */
 static void answer(struct crowd *crowd)
 {
-    const struct rlock__request *request = crowd->core.server.link.pipeline.sent;
+    const struct rlock__request *request = alone_link(&crowd->core)->pipeline.sent;
     struct rlock__value values[RLOCK__BATCH + 2];
     struct rlock__reply reply = {.v = values, .n = 1, .is_array = true};
 
@@ -57,7 +58,7 @@ static void answer(struct crowd *crowd)
     } else if (strcmp(request->cmd.script->name, "plain/release") == 0) {
         reply.n = 2;
     }
-    rlock__core_reply(&crowd->core.server.link, crowd->gen, &reply, crowd->now);
+    rlock__core_reply(alone_link(&crowd->core), crowd->gen, &reply, crowd->now);
 }
 
 static size_t in_flight(const struct crowd *crowd)
@@ -65,19 +66,19 @@ static size_t in_flight(const struct crowd *crowd)
     const struct rlock__request *request;
     size_t n = 0;
 
-    DL_COUNT(crowd->core.server.link.pipeline.sent, request, n);
+    DL_COUNT(alone_link(&crowd->core)->pipeline.sent, request, n);
     return n;
 }
 
 static void link_up(struct crowd *crowd)
 {
-    crowd->gen = rlock__core_link_up(&crowd->core.server.link, crowd->gen + 1, true, crowd->now);
+    crowd->gen = rlock__core_link_up(alone_link(&crowd->core), crowd->gen + 1, true, crowd->now);
     take(crowd);
 }
 
 static void link_down(struct crowd *crowd)
 {
-    rlock__core_link_down(&crowd->core.server.link, crowd->gen, RLOCK_ECONN, false, "cut",
+    rlock__core_link_down(alone_link(&crowd->core), crowd->gen, RLOCK_ECONN, false, "cut",
                           crowd->now);
     take(crowd);
 }
@@ -106,9 +107,8 @@ static int set_up(void **state)
     crowd->core.op_timeout_us = RLOCK__SECOND;
     crowd->core.renewed_lease_us = LEASE_MS * RLOCK__MS;
     crowd->core.slice = SLICE;
-    crowd->core.server.address = "here";
     crowd->core.unref = alone_unref;
-    rlock__core_init(&crowd->core);
+    alone_init(&crowd->core, &crowd->server, "here");
     for (size_t i = 0; i < N; i++) {
         char name[16];
 
@@ -197,7 +197,7 @@ CROWD_TEST(renewals_after_a_break_go_few_at_a_time_and_the_most_urgent_first, cr
     take_all(crowd, 0);
     link_down(crowd);
     tick_until(crowd, crowd->now + LEASE_MS / 2 * RLOCK__MS);
-    assert_int_equal(crowd->core.server.link.pipeline.out.len, 0);
+    assert_int_equal(alone_link(&crowd->core)->pipeline.out.len, 0);
     for (int i = 0; i < 3; i++) { /* and breaks again */
         link_up(crowd);
         link_down(crowd);
@@ -205,9 +205,10 @@ CROWD_TEST(renewals_after_a_break_go_few_at_a_time_and_the_most_urgent_first, cr
     tick_until(crowd, crowd->now + 2 * RLOCK__SECOND);
     link_up(crowd);
     assert_int_equal(in_flight(crowd), RLOCK__BATCHES);
-    while (crowd->core.due.n > 0) {
+    while (alone_link(&crowd->core)->due.n > 0) {
         const struct rlock__hold *first =
-            (const struct rlock__hold *)(const void *)((const char *)crowd->core.due.root -
+            (const struct rlock__hold *)(const void *)((const char *)alone_link(&crowd->core)
+                                                           ->due.root -
                                                        offsetof(struct rlock__hold, urgency));
         int64_t urgent = first->valid_until;
 
@@ -312,10 +313,10 @@ CROWD_TEST(what_close_could_not_give_back_is_one_line, crowd)
 
 CROWD_TEST(a_restart_ends_a_crowd_slice_by_slice, crowd)
 {
-    rlock__core_found(&crowd->core.server, "a", 1000, crowd->now);
+    rlock__core_found(crowd->core.servers, "a", 1000, crowd->now);
     take_all(crowd, RLOCK__SECOND);
     link_down(crowd);
-    rlock__core_found(&crowd->core.server, "b", 1000, crowd->now);
+    rlock__core_found(crowd->core.servers, "b", 1000, crowd->now);
     take(crowd);
     assert_int_equal(crowd->told, SLICE);
     link_up(crowd);

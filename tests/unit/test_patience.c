@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A waiter whose rest is shorter than a round trip: it looks again, the link may get faster. */
+#include "support/alone.h"
 #include "support/test.h"
-#include "unit/alone.h"
 
 #define NOW (1000 * RLOCK__SECOND)
 
@@ -14,7 +14,7 @@ static void tick_until(struct rlock__core *core, int64_t until)
 {
     while (rlock__core_next(core) <= until) {
         rlock__core_tick(core, rlock__core_next(core));
-        alone_carry(&core->server.link.pipeline);
+        alone_carry(&alone_link(core)->pipeline);
     }
 }
 
@@ -22,7 +22,7 @@ static size_t acquires_sent(const struct rlock__core *core)
 {
     size_t n = 0;
 
-    for (const struct rlock__request *c = core->server.link.pipeline.sent; c != NULL; c = c->next) {
+    for (const struct rlock__request *c = alone_link(core)->pipeline.sent; c != NULL; c = c->next) {
         n += strcmp(c->cmd.script->name, "plain/acquire") == 0;
     }
     return n;
@@ -32,7 +32,7 @@ static void reply(struct rlock__core *core, uint64_t gen, int64_t num)
 {
     const struct rlock__value value = {.type = RLOCK__REPLY_INT, .num = num};
 
-    rlock__core_reply(&core->server.link, gen,
+    rlock__core_reply(alone_link(core), gen,
                       &(struct rlock__reply){.v = &value, .n = 1, .is_array = true}, NOW);
 }
 
@@ -44,14 +44,15 @@ static void subscribed(struct rlock__core *core)
         {.type = RLOCK__REPLY_STR, .str = channel, .len = sizeof(channel) - 1},
         {.type = RLOCK__REPLY_INT, .num = 1}};
 
-    rlock__core_sub_up(&core->server, NOW);
-    rlock__core_sub_reply(&core->server,
+    rlock__core_sub_up(core->servers, NOW);
+    rlock__core_sub_reply(core->servers,
                           &(struct rlock__reply){.v = values, .n = 3, .is_array = true}, NOW);
 }
 
 TEST(who_has_no_time_to_ask_asks_once_the_link_is_new)
 {
     static struct rlock__core core;
+    static struct rlock__server server;
     struct rlock__call first = {
         .kind = RLOCK__ACQUIRE, .owner = {.id = 1, .given = true}, .lease_us = 2 * RLOCK__SECOND};
     struct rlock__call ear = {.kind = RLOCK__LISTEN, .finish = on_finish};
@@ -62,28 +63,27 @@ TEST(who_has_no_time_to_ask_asks_once_the_link_is_new)
 
     core = (struct rlock__core){.op_timeout_us = 10 * RLOCK__SECOND,
                                 .renewed_lease_us = 30 * RLOCK__SECOND,
-                                .server.address = "here",
                                 .unref = alone_unref};
-    rlock__core_init(&core);
+    alone_init(&core, &server, "here");
     first.spec = ear.spec = release.spec = second.spec =
         rlock__spec_new(&core, &rlock__reentrant_ops, rlock__bytes_of("a"), NULL);
     first.wait_us = RLOCK__SECOND; /* it stands in line as well */
-    rlock__core_link_up(&core.server.link, 1, false, NOW);
+    rlock__core_link_up(alone_link(&core), 1, false, NOW);
     rlock__core_begin(&core, &ear, NOW); /* the channel is there before anybody waits */
     subscribed(&core);
     rlock__core_begin(&core, &first, NOW);
     rlock__core_begin(&core, &second, NOW);
-    alone_carry(&core.server.link.pipeline);
+    alone_carry(&alone_link(&core)->pipeline);
     reply(&core, 1, 1);
     assert_int_equal(first.step, RLOCK__COMPLETE);
     assert_int_equal(first.code, 0);
     rlock__core_begin(&core, &release, NOW);
-    alone_carry(&core.server.link.pipeline);
+    alone_carry(&alone_link(&core)->pipeline);
     tick_until(&core, fired);
     assert_int_equal(acquires_sent(&core), 0); /* an answer has taken 2 s so far, and 1 s is left */
-    rlock__core_link_down(&core.server.link, 1, RLOCK_ECONN, false, "cut", fired);
-    rlock__core_link_up(&core.server.link, 2, true, fired);
-    alone_carry(&core.server.link.pipeline);
+    rlock__core_link_down(alone_link(&core), 1, RLOCK_ECONN, false, "cut", fired);
+    rlock__core_link_up(alone_link(&core), 2, true, fired);
+    alone_carry(&alone_link(&core)->pipeline);
     tick_until(&core, fired + RLOCK__POLL_US);
     assert_int_equal(acquires_sent(&core), 1);
     rlock__core_abandon(&core);

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The constructors of multi-locks and RedLocks: which members they may have. */
+#include "base/sized.h"
+#include "client/group.h"
+#include "lock/internal.h"
+#include "multi/group.h"
+
+/* The leaves of all members, as they were given. */
+struct leaves {
+    size_t n;
+    struct rlock__spec *at[RLOCK__MEMBERS_MAX];
+};
+
+static int add_leaf(struct rlock__spec *spec, const struct rlock__result *result, void *payload)
+{
+    struct leaves *leaves = payload;
+    char name[96];
+
+    (void)result;
+    if (leaves->n == RLOCK__MEMBERS_MAX) {
+        return rlock__fail(RLOCK_EINVAL, "more than %d members", RLOCK__MEMBERS_MAX);
+    }
+    for (size_t i = 0; i < leaves->n; i++) {
+        if (leaves->at[i]->client == spec->client &&
+            rlock__bytes_equal(leaves->at[i]->key, spec->key)) {
+            return rlock__fail(RLOCK_EINVAL, "lock %s is a member twice",
+                               rlock__text(spec->name, name, sizeof(name)));
+        }
+    }
+    leaves->at[leaves->n++] = spec;
+    return 0;
+}
+
+/* The members of a multi-lock count as its own. */
+static int add_member(struct leaves *leaves, const struct rlock *member)
+{
+    if (member == NULL) {
+        return rlock__fail(RLOCK_EINVAL, "a member is NULL");
+    }
+    if ((member->caps & RLOCK__CAP_QUORUM) != 0) {
+        return rlock__fail(RLOCK_ENOTSUP, "a RedLock cannot be a member");
+    }
+    return member->vtable->each_member(member, add_leaf, leaves);
+}
+
+static int check_clients(const struct leaves *leaves)
+{
+    for (size_t i = 0; i < leaves->n; i++) {
+        int code = rlock__client_check(rlock__client_of(leaves->at[i]->core));
+
+        if (code != 0) {
+            return code;
+        }
+    }
+    return 0;
+}
+
+static int make(const struct rlock__group_ops *ops, const struct leaves *leaves,
+                int64_t max_lease_us, struct rlock **ret_lock)
+{
+    struct rlock__group_spec *spec = rlock__group_spec_new(ops, leaves->at, leaves->n);
+    struct rlock *lock = spec != NULL ? rlock__group_lock_new(spec) : NULL;
+
+    if (lock == NULL) {
+        return rlock__fail(RLOCK_ENOMEM, "no memory");
+    }
+    spec->max_lease_us = max_lease_us;
+    *ret_lock = lock;
+    return 0;
+}
+
+/* What both kinds check first. */
+static int begin(struct rlock *const *members, size_t n, const struct rlock_opts *opts,
+                 struct rlock **ret_lock, struct rlock_opts *ret_opts)
+{
+    *ret_opts = (struct rlock_opts){.size = sizeof(*ret_opts)};
+    rlock__detail_clear();
+    if (members == NULL || n == 0 || ret_lock == NULL) {
+        return rlock__fail(RLOCK_EINVAL, "members or ret_lock is NULL, or n is 0");
+    }
+    if (!rlock__sized_take(ret_opts, opts)) {
+        return rlock__fail(
+            RLOCK_EINVAL,
+            "the options' size is not set, or they want what this library does not know");
+    }
+    return 0;
+}
+
+int rlock_multi_new(struct rlock *const *members, size_t n, const struct rlock_opts *opts,
+                    struct rlock **ret_lock)
+{
+    struct leaves leaves = {0};
+    struct rlock_opts copy;
+    int code = begin(members, n, opts, ret_lock, &copy);
+
+    for (size_t i = 0; code == 0 && i < n; i++) {
+        code = add_member(&leaves, members[i]);
+    }
+    if (code == 0) {
+        code = check_clients(&leaves);
+    }
+    return code == 0 ? make(&rlock__multi_ops, &leaves, 0, ret_lock) : code;
+}
+
+/* Each of them on a server of its own, as far as we know. */
+static int add_server(struct leaves *leaves, const struct rlock *member)
+{
+    if (member == NULL) {
+        return rlock__fail(RLOCK_EINVAL, "a member is NULL");
+    }
+    if ((member->caps & RLOCK__CAP_MEMBERS) != 0) {
+        return rlock__fail(RLOCK_ENOTSUP, "a RedLock has single locks as members");
+    }
+    if ((member->caps & RLOCK__CAP_FENCED) != 0) {
+        return rlock__fail(RLOCK_ENOTSUP, "a RedLock's tokens would not grow: no fenced members");
+    }
+    for (size_t i = 0; i < leaves->n; i++) {
+        if (rlock__client_of(leaves->at[i]->core) == member->client) {
+            return rlock__fail(RLOCK_EINVAL, "two members of a RedLock share a client");
+        }
+    }
+    return member->vtable->each_member(member, add_leaf, leaves);
+}
+
+static void warn_of_even(struct rlock_client *client, size_t n)
+{
+    rlock__enter(client);
+    rlock__note(&client->core, RLOCK_LOG_WARNING,
+                "a RedLock of %zu servers survives the loss of %zu, as one of %zu would", n,
+                (n - 1) / 2, n - 1);
+    rlock__leave(client);
+}
+
+int rlock_redlock_new(struct rlock *const *members, size_t n, const struct rlock_opts *opts,
+                      struct rlock **ret_lock)
+{
+    struct leaves leaves = {0};
+    struct rlock_opts copy;
+    int code = begin(members, n, opts, ret_lock, &copy);
+
+    for (size_t i = 0; code == 0 && i < n; i++) {
+        code = add_server(&leaves, members[i]);
+    }
+    if (code == 0) {
+        code = check_clients(&leaves);
+    }
+    if (code != 0) {
+        return code;
+    }
+    if (copy.max_lease_ms > INT32_MAX) {
+        return rlock__fail(RLOCK_EINVAL, "max_lease_ms is out of its range");
+    }
+    if (n % 2 == 0) {
+        warn_of_even(rlock__client_of(leaves.at[0]->core), n);
+    }
+    copy.max_lease_ms =
+        copy.max_lease_ms == 0 ? RLOCK__MAX_LEASE_MS : rlock__max(copy.max_lease_ms, 0);
+    return make(&rlock__redlock_ops, &leaves, copy.max_lease_ms * RLOCK__MS, ret_lock);
+}

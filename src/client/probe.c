@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tries every script of every kind, on keys of its own that nobody else uses. */
+#include <stdio.h>
+
+#include "client/diagnosis.h"
+#include "client/single.h"
+#include "lock/internal.h"
+
+typedef int new_fn(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
+                   struct rlock **ret_lock);
+
+/* A kind whose scripts are tried. The reentrant lock is what all are made of: the rest may be
+ * forbidden to who does not use it. */
+struct kind {
+    const char *name;
+    new_fn *make, *make_rival; /* what it excludes */
+    int64_t wait_ms;           /* of the rival: long enough to queue, where there is a queue */
+    enum rlock__use use;
+};
+
+static const struct kind basic = {"reentrant", rlock_reentrant_new, rlock_reentrant_new, 0,
+                                  RLOCK__FOR_ALL};
+static const struct kind others[] = {
+    {"fenced", rlock_fenced_new, rlock_fenced_new, 0, RLOCK__FOR_FENCED},
+    {"fair", rlock_fair_new, rlock_fair_new, 200, RLOCK__FOR_FAIR},
+    {"read", rlock_read_new, rlock_write_new, 0, RLOCK__FOR_RW},
+    {"write", rlock_write_new, rlock_write_new, 0, RLOCK__FOR_RW},
+};
+
+#define PROBE RLOCK_TAKE(.lease_ms = 10000)
+
+/* Of a hold that is not there: that costs the same rights, and does nothing. */
+static int try_renew(struct rlock__diagnosis *d, const struct rlock *lock)
+{
+    const struct rlock__ask ask = {.owner = rlock__bytes_of("nobody:0"), .count = 1, .lease_ms = 1};
+    const struct rlock__spec *spec = rlock__single_of(lock)->spec;
+    struct rlock__cmd cmd = {0};
+    struct rlock__reply reply;
+    char text[200];
+    int code;
+
+    spec->ops->renew(spec, &ask, &cmd);
+    code = rlock__asker_ask(&d->asker, &cmd, &reply);
+    if (code == 0 && rlock__reply_is_error(&reply)) {
+        code = rlock__fail(rlock__classify(&reply).code, "renewals fail, and holds are lost: %s",
+                           rlock__text(rlock__reply_str(&reply, 0), text, sizeof(text)));
+    }
+    return code;
+}
+
+static int try_rival(struct rlock__diagnosis *d, const struct kind *kind, const struct rlock *lock)
+{
+    struct rlock *rival = NULL;
+    int code = kind->make_rival(d->client, rlock_name(lock, NULL), NULL, &rival);
+
+    if (code == 0) {
+        code = rlock_lock_with(
+            rival, RLOCK_TAKE(.owner = rlock_owner_new(d->client), .wait_ms = kind->wait_ms), NULL);
+    }
+    rival = rlock_free(rival);
+    /* in a callback it cannot wait */
+    return code == RLOCK_EBUSY || code == RLOCK_ETIMEDOUT || code == RLOCK_EDEADLOCK ? 0 : code;
+}
+
+static int try_release(struct rlock *lock)
+{
+    int code = rlock_unlock(lock);
+
+    return code == 0 ? rlock_unlock(lock) : code;
+}
+
+static int try_force(struct rlock *lock)
+{
+    int code = rlock_lock_with(lock, PROBE, NULL);
+
+    return code == 0 ? rlock_force_unlock(lock, NULL) : code;
+}
+
+static int try_acquire(struct rlock__diagnosis *d, const struct kind *kind, struct rlock *lock)
+{
+    int code = rlock_lock_with(lock, PROBE, NULL);
+
+    code = code == 0 ? rlock_lock_with(lock, PROBE, NULL) : code;
+    return code == 0 ? try_rival(d, kind, lock) : code;
+}
+
+/* Returns the code of the first step that fails, and which that is. */
+static int try_steps(struct rlock__diagnosis *d, const struct kind *kind, struct rlock *lock,
+                     const char **ret_step)
+{
+    struct rlock_info info = RLOCK_INFO_INIT;
+    int code = try_acquire(d, kind, lock);
+
+    *ret_step = "acquire";
+    if (code == 0) {
+        *ret_step = "renew";
+        code = try_renew(d, lock);
+    }
+    if (code == 0) {
+        *ret_step = "inspect";
+        code = rlock_inspect(lock, &info);
+    }
+    if (code == 0) {
+        *ret_step = "release";
+        code = try_release(lock);
+    }
+    if (code == 0) {
+        *ret_step = "force";
+        code = try_force(lock);
+    }
+    return code;
+}
+
+/* Numbers of fenced locks have no end, but for this one. */
+static void forget_token(struct rlock__diagnosis *d, const struct rlock *lock)
+{
+    struct rlock__buf key = {0};
+    struct rlock__cmd cmd = {0};
+    struct rlock__reply reply;
+
+    rlock__prefixed_name("redisson_lock_token", rlock__single_of(lock)->spec->key, &key);
+    rlock__cmd_arg(&cmd, rlock__bytes_of("DEL"));
+    rlock__cmd_arg(&cmd, rlock__bytes(key.data, key.len));
+    (void)rlock__asker_ask(&d->asker, &cmd, &reply);
+    rlock__buf_fini(&key);
+}
+
+/* What a step that failed has left; and a hold that was forced is lost, and wants its unlock. */
+static void give_back(struct rlock *lock)
+{
+    for (int level = 0; level < 2 && rlock_unlock(lock) != RLOCK_ENOTOWNER; level++) {
+    }
+}
+
+void rlock__probe_basic(struct rlock__diagnosis *d, struct rlock *lock)
+{
+    const char *step;
+    int code = try_steps(d, &basic, lock, &step);
+
+    if (code != 0) {
+        rlock__prevented(d, step, code);
+    }
+    give_back(lock);
+}
+
+static void try_other(struct rlock__diagnosis *d, const struct kind *kind, struct rlock *lock)
+{
+    const char *step;
+
+    if (try_steps(d, kind, lock, &step) != 0) {
+        rlock__finding(d, RLOCK_LOG_WARNING, kind->name, "such locks will not work (%s): %s", step,
+                       rlock_detail());
+    }
+    give_back(lock);
+}
+
+static struct rlock *make_probe(struct rlock__diagnosis *d, const struct kind *kind)
+{
+    struct rlock *lock = NULL;
+    char name[64];
+    int code;
+
+    (void)snprintf(name, sizeof(name), "rlock-doctor:%s:%s", d->client->core.uuid, kind->name);
+    code = kind->make(d->client, name, NULL, &lock);
+    if (code != 0) {
+        rlock__prevented(d, kind->name, code);
+    }
+    return lock;
+}
+
+struct rlock *rlock__probe_new(struct rlock__diagnosis *d, const char *word)
+{
+    const struct kind kind = {word, rlock_reentrant_new, NULL, 0, RLOCK__FOR_ALL};
+
+    return make_probe(d, &kind);
+}
+
+static void try_multi(struct rlock__diagnosis *d, struct rlock *const members[static 2])
+{
+    struct rlock *lock = NULL;
+    int code = rlock_multi_new(members, 2, NULL, &lock);
+
+    code = code == 0 ? rlock_lock_with(lock, PROBE, NULL) : code;
+    if (code != 0) {
+        rlock__finding(d, RLOCK_LOG_WARNING, "multi", "such locks will not work: %s",
+                       rlock_detail());
+    } else {
+        (void)rlock_unlock(lock);
+    }
+    (void)rlock_free(lock);
+}
+
+void rlock__probe_others(struct rlock__diagnosis *d, struct rlock *lock)
+{
+    struct rlock *members[2] = {lock, rlock__probe_new(d, "multi")};
+
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        struct rlock *probe = d->lacks[others[i].use] ? NULL : make_probe(d, &others[i]);
+
+        if (probe != NULL) {
+            try_other(d, &others[i], probe);
+        }
+        if (probe != NULL && others[i].make == rlock_fenced_new) {
+            forget_token(d, probe);
+        }
+        (void)rlock_free(probe);
+    }
+    if (members[1] != NULL) {
+        try_multi(d, members);
+    }
+    (void)rlock_free(members[1]);
+}

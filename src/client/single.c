@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Locks of one key: how they are taken and left, and one constructor for each kind. */
+#include "client/single.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/sized.h"
+#include "lock/internal.h"
+#include "rw/rw.h"
+
+#define NAME_MAX_LEN 65536
+#define SLOT_MIN_MS 1000 /* of a fair lock: it must bear a slow network between two looks */
+
+/* ---- Taking and leaving ---- */
+
+static void put_grant(const struct rlock__call *call, struct rlock_grant *ret_grant)
+{
+    ret_grant->token = call->token;
+    ret_grant->lease_ms = call->lease_granted_us / RLOCK__MS;
+    ret_grant->valid_ms = rlock__max(0, call->valid_until - rlock__now_us()) / RLOCK__MS;
+}
+
+/* The thread reads the claim of its hold without a mutex. */
+static void keep_claim(const struct rlock__call *call)
+{
+    if (call->owner.given) {
+        (void)rlock__claim_unref(call->claim);
+    } else {
+        rlock__thread_add(call->claim);
+    }
+}
+
+static int take(const struct rlock *lock, const struct rlock_take *take, struct rlock__owner owner,
+                struct rlock_grant *ret_grant)
+{
+    struct rlock_client *client = lock->client;
+    struct rlock__call call = {.kind = RLOCK__ACQUIRE,
+                               .spec = rlock__single_of(lock)->spec,
+                               .owner = owner,
+                               .wait_us = take->wait_ms * RLOCK__MS,
+                               .lease_us = take->lease_ms * RLOCK__MS};
+    int code = 0;
+
+    if (call.lease_us != 0 && rlock__valid_until(&client->core, 0, call.lease_us) <= 0) {
+        return rlock__fail(RLOCK_EINVAL, "lease_ms lies within the client's safety margin");
+    }
+    if (take->cancel != NULL) {
+        code = rlock__cancel_watch(client, take->cancel);
+    }
+    if (code == 0) {
+        code = rlock__run(client, &call, take->cancel);
+    }
+    if (code != 0) {
+        return code;
+    }
+    keep_claim(&call);
+    if (ret_grant != NULL) {
+        put_grant(&call, ret_grant);
+    }
+    return 0;
+}
+
+static int leave(const struct rlock *lock, struct rlock__owner owner)
+{
+    struct rlock__spec *spec = rlock__single_of(lock)->spec;
+    struct rlock__call call = {.kind = RLOCK__RELEASE, .spec = spec, .owner = owner};
+    int code = rlock__client_check(lock->client);
+
+    if (code == 0) {
+        code = rlock__run(lock->client, &call, NULL);
+        rlock__thread_forget(spec);
+    }
+    return code;
+}
+
+/* ---- What is known without asking ---- */
+
+/* Of the calling thread; NULL nothing. */
+static const struct rlock__claim *find(const struct rlock__single *single)
+{
+    return rlock__thread_find(single->spec, single->hash);
+}
+
+/* Of an owner that was given by id. */
+static int64_t look_up(const struct rlock__single *single, uint64_t owner, uint32_t *ret_count)
+{
+    struct rlock_client *client = single->lock.client;
+    int64_t until;
+
+    rlock__enter(client);
+    until = rlock__core_valid_until(&client->core, single->spec,
+                                    (struct rlock__owner){.id = owner, .given = true}, ret_count);
+    (void)pthread_mutex_unlock(&client->mutex);
+    return until;
+}
+
+static int64_t valid_until(const struct rlock *lock, uint64_t owner)
+{
+    const struct rlock__single *single = rlock__single_of(lock);
+    const struct rlock__claim *claim;
+    uint32_t count;
+
+    if (owner != 0) {
+        return look_up(single, owner, &count);
+    }
+    claim = find(single);
+    return claim != NULL ? atomic_load(&claim->valid_until) : 0;
+}
+
+static uint32_t hold_count(const struct rlock *lock, uint64_t owner)
+{
+    const struct rlock__single *single = rlock__single_of(lock);
+    const struct rlock__claim *claim;
+    uint32_t count = 0;
+
+    if (owner != 0) {
+        (void)look_up(single, owner, &count);
+        return count;
+    }
+    claim = find(single);
+    return claim != NULL ? atomic_load(&claim->count) : 0;
+}
+
+/* ---- The handle ---- */
+
+static int inspect(const struct rlock *lock, struct rlock_info *ret_info)
+{
+    return rlock__single_inspect(rlock__single_of(lock)->spec, ret_info);
+}
+
+static int force(const struct rlock *lock, bool *ret_was_locked)
+{
+    return rlock__single_force(rlock__single_of(lock)->spec, ret_was_locked);
+}
+
+static int each_member(const struct rlock *lock, rlock__member_fn *fn, void *payload)
+{
+    return fn(rlock__single_of(lock)->spec, NULL, payload);
+}
+
+static void free_handle(struct rlock *lock)
+{
+    (void)rlock__spec_unref(rlock__single_of(lock)->spec);
+    free(lock);
+}
+
+static const struct rlock__vtable vtable = {
+    .take = take,
+    .leave = leave,
+    .valid_until = valid_until,
+    .hold_count = hold_count,
+    .inspect = inspect,
+    .force = force,
+    .each_member = each_member,
+    .free = free_handle,
+};
+
+static bool is_time(int64_t ms)
+{
+    return ms >= 0 && ms <= RLOCK__TIME_MAX_MS;
+}
+
+static bool read_tuning(const struct rlock_opts *opts, struct rlock__tuning *ret_tuning)
+{
+    if (!is_time(opts->max_hold_ms) || !is_time(opts->spin_initial_ms) ||
+        !is_time(opts->spin_max_ms) || opts->spin_multiplier < 0 || opts->spin_multiplier > 1000) {
+        return false;
+    }
+    if (opts->fair_slot_ms != 0 &&
+        (opts->fair_slot_ms < SLOT_MIN_MS || !is_time(opts->fair_slot_ms))) {
+        return false;
+    }
+    *ret_tuning = (struct rlock__tuning){
+        .max_hold_us = opts->max_hold_ms * RLOCK__MS,
+        .spin_initial_us = opts->spin_initial_ms * RLOCK__MS,
+        .spin_max_us = opts->spin_max_ms * RLOCK__MS,
+        .spin_multiplier = opts->spin_multiplier,
+        .fair_slot_ms = opts->fair_slot_ms,
+        .no_reentry = opts->no_reentry,
+        .prefer_writers = opts->prefer_writers,
+    };
+    return true;
+}
+
+static struct rlock *alloc_lock(struct rlock_client *client, const struct rlock_ops *ops,
+                                struct rlock__bytes name, const struct rlock__tuning *tuning)
+{
+    struct rlock__single *single = calloc(1, sizeof(*single));
+    struct rlock__spec *spec =
+        single != NULL ? rlock__spec_new(&client->core, ops, name, tuning) : NULL;
+
+    if (spec == NULL) {
+        free(single);
+        return NULL;
+    }
+    *single = (struct rlock__single){.lock = {.vtable = &vtable,
+                                              .kind = ops->kind,
+                                              .caps = ops->caps,
+                                              .name = spec->name,
+                                              .client = client},
+                                     .spec = spec,
+                                     .hash = spec->hash};
+    (void)rlock__client_ref(client); /* the spec's */
+    return &single->lock;
+}
+
+static int new_lock(struct rlock_client *client, const struct rlock_ops *ops, const char *name,
+                    const struct rlock_opts *opts, struct rlock **ret_lock)
+{
+    struct rlock_opts copy = {.size = sizeof(copy)};
+    struct rlock__tuning tuning;
+    struct rlock *lock;
+    size_t len;
+    int code;
+
+    rlock__detail_clear();
+    if (client == NULL || name == NULL || ret_lock == NULL) {
+        return rlock__fail(RLOCK_EINVAL, "client, name or ret_lock is NULL");
+    }
+    code = rlock__client_check(client);
+    if (code != 0) {
+        return code;
+    }
+    if (!rlock__sized_take(&copy, opts)) {
+        return rlock__fail(
+            RLOCK_EINVAL,
+            "the options' size is not set, or they want what this library does not know");
+    }
+    len = copy.name_len != 0 ? copy.name_len : strlen(name);
+    if (len == 0 || len > NAME_MAX_LEN) {
+        return rlock__fail(RLOCK_EINVAL, "a name has 1 to %d bytes", NAME_MAX_LEN);
+    }
+    if (!read_tuning(&copy, &tuning)) {
+        return rlock__fail(RLOCK_EINVAL, "an option of the lock is out of its range");
+    }
+    lock = alloc_lock(client, ops, rlock__bytes(name, len), &tuning);
+    if (lock == NULL) {
+        return rlock__fail(RLOCK_ENOMEM, "no memory");
+    }
+    *ret_lock = lock;
+    return 0;
+}
+
+int rlock_reentrant_new(struct rlock_client *client, const char *name,
+                        const struct rlock_opts *opts, struct rlock **ret_lock)
+{
+    return new_lock(client, &rlock__reentrant_ops, name, opts, ret_lock);
+}
+
+int rlock_nonreentrant_new(struct rlock_client *client, const char *name,
+                           const struct rlock_opts *opts, struct rlock **ret_lock)
+{
+    return new_lock(client, &rlock__nonreentrant_ops, name, opts, ret_lock);
+}
+
+int rlock_spin_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
+                   struct rlock **ret_lock)
+{
+    return new_lock(client, &rlock__spin_ops, name, opts, ret_lock);
+}
+
+int rlock_fenced_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
+                     struct rlock **ret_lock)
+{
+    return new_lock(client, &rlock__fenced_ops, name, opts, ret_lock);
+}
+
+int rlock_fair_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
+                   struct rlock **ret_lock)
+{
+    return new_lock(client, &rlock__fair_ops, name, opts, ret_lock);
+}
+
+int rlock_read_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
+                   struct rlock **ret_lock)
+{
+    return new_lock(client, &rlock__read_ops, name, opts, ret_lock);
+}
+
+int rlock_write_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
+                    struct rlock **ret_lock)
+{
+    return new_lock(client, &rlock__write_ops, name, opts, ret_lock);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "drive/home.h"
+
+struct rlock_client *rlock__home_of(const struct rlock__group_spec *spec)
+{
+    return rlock__client_of(spec->members[0]->core);
+}
+
+void rlock__groups_lock(const struct rlock__group_spec *spec)
+{
+    (void)pthread_mutex_lock(&rlock__home_of(spec)->home_mutex);
+}
+
+void rlock__groups_unlock(const struct rlock__group_spec *spec)
+{
+    (void)pthread_mutex_unlock(&rlock__home_of(spec)->home_mutex);
+}
+
+struct rlock__group *rlock__group_find(const struct rlock__group_spec *spec,
+                                       struct rlock__owner owner)
+{
+    return rlock__home_find(&rlock__home_of(spec)->home, spec, owner);
+}
+
+void rlock__group_unref(struct rlock__group *group)
+{
+    if (atomic_fetch_sub(&group->refs, 1) == 1) {
+        rlock__group_free(group);
+    }
+}
+
+/* Lets losses of its members find the group; and no more. Without any home's mutex. */
+static void join(struct rlock__group *group)
+{
+    for (size_t i = 0; i < group->spec->n; i++) {
+        struct rlock_client *client = rlock__client_of(group->spec->members[i]->core);
+
+        (void)pthread_mutex_lock(&client->home_mutex);
+        rlock__home_join(&client->home, &group->members[i]);
+        (void)pthread_mutex_unlock(&client->home_mutex);
+    }
+}
+
+static void part(struct rlock__group *group)
+{
+    for (size_t i = 0; i < group->spec->n; i++) {
+        struct rlock_client *client = rlock__client_of(group->spec->members[i]->core);
+
+        (void)pthread_mutex_lock(&client->home_mutex);
+        rlock__home_part(&client->home, &group->members[i]);
+        (void)pthread_mutex_unlock(&client->home_mutex);
+    }
+}
+
+void rlock__group_move_in(struct rlock__group *group)
+{
+    atomic_init(&group->refs, 1);
+    group->at_home = true;
+    rlock__home_add(&rlock__home_of(group->spec)->home, group);
+    rlock__groups_unlock(group->spec);
+    join(group);
+    rlock__groups_lock(group->spec);
+}
+
+void rlock__groups_unlock_and_drop(struct rlock__group *group)
+{
+    bool over = group->at_home && group->users == 0 && rlock__group_is_over(group);
+
+    if (over) {
+        group->at_home = false;
+        rlock__home_remove(&rlock__home_of(group->spec)->home, group);
+    }
+    rlock__groups_unlock(group->spec);
+    if (over) {
+        part(group);
+        rlock__group_unref(group);
+    }
+}

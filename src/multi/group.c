@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A group's life: taken level by level, left level by level, or lost. What is under way when nobody
+ * waits any more is settled as it completes.
+ */
+#include "multi/group.h"
+
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "lock/internal.h"
+#include "multi/claim.h"
+#include "multi/effort.h"
+#include "multi/member.h"
+
+#define LATE_US (10 * RLOCK__MS) /* beyond its deadline a member's call is not waited for */
+
+/* ---- Groups ---- */
+
+static struct rlock__loss *loss_new(const struct rlock__group_spec *spec, struct rlock__owner owner)
+{
+    struct rlock__loss *loss = calloc(1, sizeof(*loss) + spec->name.len + 1);
+
+    if (loss != NULL) {
+        memcpy(loss + 1, spec->name.at, spec->name.len);
+        loss->spec = rlock__spec_ref(spec->first);
+        loss->kind = spec->ops->kind;
+        loss->name = rlock__bytes((const char *)(loss + 1), spec->name.len);
+        loss->owner = owner.given ? owner.id : 0;
+    }
+    return loss;
+}
+
+struct rlock__group *rlock__group_new(struct rlock__group_spec *spec, struct rlock__owner owner,
+                                      void (*finish)(struct rlock__call *call), uint64_t *random)
+{
+    struct rlock__group *group = calloc(1, sizeof(*group) + spec->n * sizeof(struct rlock__member));
+
+    if (group == NULL) {
+        return NULL;
+    }
+    group->loss = loss_new(spec, owner);
+    if (spec->together) {
+        group->team = calloc(1, sizeof(*group->team) + spec->n * sizeof(struct rlock__call *));
+    }
+    if (group->loss == NULL || (spec->together && group->team == NULL)) {
+        (void)rlock__loss_free(group->loss);
+        free(group->team);
+        free(group);
+        return NULL;
+    }
+    group->spec = rlock__group_spec_ref(spec);
+    group->owner = owner;
+    group->finish = finish;
+    group->random = random;
+    group->timer_at = RLOCK__NEVER;
+    for (size_t i = 0; i < spec->n; i++) {
+        group->members[i].group = group;
+        group->members[i].spec = spec->members[i];
+    }
+    return group;
+}
+
+void rlock__group_free(struct rlock__group *group)
+{
+    for (size_t i = 0; i < group->spec->n; i++) {
+        (void)rlock__claim_unref(group->members[i].claim);
+    }
+    (void)rlock__loss_free(group->loss);
+    (void)rlock__group_claim_unref(group->claim);
+    (void)rlock__group_spec_unref(group->spec);
+    free(group->team);
+    free(group);
+}
+
+size_t rlock__group_running(const struct rlock__group *group)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < group->spec->n; i++) {
+        n += group->members[i].running;
+    }
+    return n;
+}
+
+bool rlock__group_is_over(const struct rlock__group *group)
+{
+    bool listening = false;
+
+    for (size_t i = 0; i < group->spec->n; i++) {
+        listening = listening || group->members[i].listening;
+    }
+    return group->count == 0 && group->phase == RLOCK__GROUP_IDLE &&
+           rlock__group_running(group) == 0 && !listening;
+}
+
+int64_t rlock__group_valid_until(const struct rlock__group *group)
+{
+    int64_t untils[RLOCK__MEMBERS_MAX];
+
+    if (group->count == 0 || group->lost) {
+        return 0;
+    }
+    for (size_t i = 0; i < group->spec->n; i++) {
+        const struct rlock__claim *claim = group->members[i].claim;
+
+        untils[i] = claim != NULL ? atomic_load(&claim->valid_until) : 0;
+    }
+    return group->spec->ops->valid_until(group->spec, untils);
+}
+
+int64_t rlock__group_random(const struct rlock__group *group, int64_t n)
+{
+    return rlock__random_below(group->random, n);
+}
+
+int64_t rlock__group_remains(const struct rlock__group *group, int64_t now)
+{
+    if (group->effort.wait_us == 0) {
+        return 0;
+    }
+    return group->deadline == RLOCK__NEVER ? RLOCK__NEVER : rlock__max(group->deadline - now, 0);
+}
+
+/* ---- Events ---- */
+
+static void lose(struct rlock__group *group, enum rlock_reason reason)
+{
+    group->lost = true;
+    if (group->loss != NULL) {
+        group->loss->reason = reason;
+        DL_APPEND(group->untold, group->loss);
+        group->loss = NULL;
+    }
+    rlock__group_claim_show(group);
+}
+
+void rlock__group_take(struct rlock__group *group, const struct rlock__effort *effort, int64_t now)
+{
+    int64_t wait = effort->wait_us == 0 ? effort->op_timeout_us : effort->wait_us;
+
+    group->effort = *effort;
+    group->complete = false;
+    if (group->loss == NULL) { /* reported, the last time */
+        group->loss = loss_new(group->spec, group->owner);
+    }
+    if (group->count == 0) { /* who has the last one may read it yet */
+        (void)rlock__group_claim_unref(group->claim);
+        group->claim = rlock__group_claim_new(group->spec);
+    }
+    group->code = 0;
+    group->detail[0] = '\0';
+    group->rounds = 0;
+    group->apart = group->team == NULL;
+    group->deadline = effort->wait_us < 0 ? RLOCK__NEVER : rlock__later(now, wait);
+    if (group->loss == NULL || group->claim == NULL) {
+        rlock__effort_end(group, RLOCK_ENOMEM);
+        return;
+    }
+    group->phase = RLOCK__GROUP_TAKING;
+    group->timer_at = rlock__later(group->deadline, LATE_US);
+    for (size_t i = 0; i < group->spec->n; i++) {
+        group->members[i].tried = false;
+        group->members[i].answer = RLOCK__MEMBER_UNHEARD;
+        group->members[i].open_until = 0;
+        group->members[i].unheard = false;
+    }
+    if (group->count > 0 && !group->lost && rlock__group_valid_until(group) <= now) {
+        lose(group, RLOCK_LOST_EXPIRED);
+        rlock__group_shed(group);
+    }
+    if (group->lost) {
+        rlock__effort_end(group, RLOCK_ELOST);
+    } else if (group->count > 0) {
+        group->spec->ops->nest(group, now);
+    } else {
+        group->spec->ops->take(group, now);
+    }
+}
+
+/* The code of an unlock, once its members have been left. */
+static void check_left(struct rlock__group *group)
+{
+    int code = 0;
+
+    if (group->spec->ops->left(group, &code)) {
+        rlock__effort_end(group, code);
+    }
+}
+
+static void drop_level(struct rlock__group *group)
+{
+    group->count--;
+    group->renewed_from = group->renewed_from > group->count ? 0 : group->renewed_from;
+    rlock__group_claim_show(group);
+}
+
+static void leave_lost(struct rlock__group *group)
+{
+    drop_level(group);
+    rlock__effort_end(group, RLOCK_ELOST); /* and gives back what is there still */
+    group->lost = group->count > 0;
+    rlock__group_claim_show(group);
+}
+
+void rlock__group_leave(struct rlock__group *group, int64_t now)
+{
+    group->complete = false;
+    group->detail[0] = '\0';
+    if (group->count == 0) {
+        rlock__effort_end(group, RLOCK_ENOTOWNER);
+        return;
+    }
+    if (!group->lost && rlock__group_valid_until(group) <= now) {
+        lose(group, RLOCK_LOST_EXPIRED);
+        rlock__group_shed(group);
+    }
+    if (group->lost) {
+        leave_lost(group);
+        return;
+    }
+    group->phase = RLOCK__GROUP_LEAVING;
+    drop_level(group);
+    if (group->count > 0 && group->spec->ops->counts_alone) {
+        rlock__effort_end(group, 0);
+        return;
+    }
+    group->timer_at = now + group->effort.op_timeout_us + LATE_US;
+    rlock__group_shed(group);
+    check_left(group);
+}
+
+static void heard(struct rlock__member *member, int64_t now)
+{
+    member->spoke = true;
+    if (member->ear.step == RLOCK__COMPLETE) {
+        member->listening = false;
+    } else if (member->group->phase == RLOCK__GROUP_PAUSING) {
+        member->group->spec->ops->heard(member->group, now);
+    }
+}
+
+void rlock__group_done(struct rlock__call *call, int64_t now)
+{
+    struct rlock__member *member = call->payload;
+    struct rlock__group *group = member->group;
+
+    if (call == &member->ear) {
+        heard(member, now);
+        return;
+    }
+    rlock__member_done(member, now);
+    rlock__group_claim_show(group); /* it may be late, and join */
+    switch (group->phase) {
+    case RLOCK__GROUP_TAKING:
+        if (!member->tried) { /* left over from an earlier effort */
+            rlock__member_tidy(member);
+        }
+        group->spec->ops->moved(group, member, now);
+        break;
+    case RLOCK__GROUP_BACKING_OUT:
+        rlock__member_tidy(member);
+        if (rlock__effort_is_back(group, now)) {
+            rlock__effort_backed_out(group, now);
+        }
+        break;
+    case RLOCK__GROUP_LEAVING:
+        rlock__member_tidy(member);
+        check_left(group);
+        break;
+    case RLOCK__GROUP_IDLE:
+        rlock__member_tidy(member);
+        break;
+    case RLOCK__GROUP_PAUSING: /* which did not wait for a silent member's refusal */
+        rlock__member_tidy(member);
+        rlock__effort_listen(group, now);
+        break;
+    }
+}
+
+void rlock__group_timer(struct rlock__group *group, int64_t now)
+{
+    if (group->phase == RLOCK__GROUP_TAKING && group->spec->ops->patience != NULL) {
+        group->timer_at =
+            rlock__min(group->spec->ops->patience(group), rlock__later(group->deadline, LATE_US));
+    }
+    if (now < group->timer_at) {
+        return;
+    }
+    group->timer_at = RLOCK__NEVER;
+    if (group->phase == RLOCK__GROUP_LEAVING) {
+        rlock__effort_end(group, RLOCK_EINDOUBT);
+    } else if (group->phase == RLOCK__GROUP_TAKING) {
+        rlock__group_back_out(group, group->spec->ops->verdict(group, true), now);
+    } else if (group->phase == RLOCK__GROUP_PAUSING) {
+        group->phase = RLOCK__GROUP_TAKING;
+        group->detail[0] = '\0'; /* what that says is of the round before */
+        group->timer_at = rlock__later(group->deadline, LATE_US);
+        group->spec->ops->take(group, now);
+    } else if (group->phase == RLOCK__GROUP_BACKING_OUT) {
+        rlock__effort_backed_out(group, now);
+    }
+}
+
+void rlock__group_cancel(struct rlock__group *group, int64_t now)
+{
+    if (group->phase == RLOCK__GROUP_TAKING) { /* its members' calls may not have begun yet */
+        rlock__group_back_out(group, RLOCK_ECANCELED, now);
+    } else if (group->phase == RLOCK__GROUP_PAUSING) {
+        group->detail[0] = '\0';
+        rlock__effort_end(group,
+                          rlock__effort_is_open(group, now) ? RLOCK_EINDOUBT : RLOCK_ECANCELED);
+    } else if (group->phase == RLOCK__GROUP_BACKING_OUT) { /* no round more, and no long wait */
+        if (group->spec->ops->again_at(group, now) != RLOCK__NEVER) {
+            group->code = RLOCK_ECANCELED;
+            group->detail[0] = '\0';
+        }
+        group->timer_at = rlock__min(group->timer_at, now + RLOCK__GRACE_US);
+    }
+}
+
+void rlock__group_refuse(struct rlock__group *group, int64_t now)
+{
+    if (group->phase == RLOCK__GROUP_TAKING) {
+        rlock__group_back_out(group, RLOCK_EINVAL, now);
+    }
+}
+
+void rlock__group_abandon(struct rlock__group *group, enum rlock_reason reason)
+{
+    if (group->count > 0 && !group->lost) {
+        lose(group, reason);
+    }
+    group->count = group->renewed_from = 0;
+    group->lost = false;
+    rlock__group_claim_show(group);
+    for (size_t i = 0; i < group->spec->n; i++) {
+        struct rlock__member *member = &group->members[i];
+
+        if (member->state == RLOCK__MEMBER_HELD) { /* its core forgets it */
+            member->levels = member->renewed_from = 0;
+            member->kept = false;
+            member->state = RLOCK__MEMBER_OUT;
+            member->claim = rlock__claim_unref(member->claim);
+        }
+    }
+}
+
+void rlock__group_member_lost(struct rlock__group *group, enum rlock_reason reason, int64_t now)
+{
+    if (group->count == 0 || group->lost || rlock__group_valid_until(group) > now) {
+        return;
+    }
+    lose(group, reason);
+    if (reason == RLOCK_LOST_CLOSED) { /* nobody will unlock it */
+        group->count = group->renewed_from = 0;
+        group->lost = false;
+        rlock__group_claim_show(group);
+    }
+    if (group->phase == RLOCK__GROUP_IDLE || group->phase == RLOCK__GROUP_LEAVING) {
+        rlock__group_shed(
+            group); /* the others are given back: an unlock waits for that, else nobody */
+    }
+}

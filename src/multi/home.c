@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "multi/home.h"
+
+static unsigned mix(unsigned hash, struct rlock__owner owner)
+{
+    uint64_t mixed = (owner.id * 2 + owner.given) * UINT64_C(0x9e3779b97f4a7c15);
+
+    return hash ^ (unsigned)(mixed >> 32);
+}
+
+static bool is_of(const struct rlock__group *group, struct rlock__owner owner)
+{
+    return group->owner.id == owner.id && group->owner.given == owner.given;
+}
+
+static struct rlock__group *group_of(struct rlock__node *node)
+{
+    return (struct rlock__group *)(void *)((char *)node - offsetof(struct rlock__group, node));
+}
+
+static struct rlock__member *member_of(struct rlock__node *node)
+{
+    return (struct rlock__member *)(void *)((char *)node - offsetof(struct rlock__member, node));
+}
+
+struct rlock__group *rlock__home_find(const struct rlock__home *home,
+                                      const struct rlock__group_spec *spec,
+                                      struct rlock__owner owner)
+{
+    struct rlock__node *node = rlock__table_first(&home->groups, mix(spec->hash, owner));
+
+    for (; node != NULL; node = rlock__table_next(node)) {
+        struct rlock__group *group = group_of(node);
+
+        if (is_of(group, owner) && rlock__group_spec_equal(group->spec, spec)) {
+            return group;
+        }
+    }
+    return NULL;
+}
+
+void rlock__home_add(struct rlock__home *home, struct rlock__group *group)
+{
+    rlock__table_add(&home->groups, &group->node, mix(group->spec->hash, group->owner));
+}
+
+void rlock__home_remove(struct rlock__home *home, struct rlock__group *group)
+{
+    rlock__table_remove(&home->groups, &group->node);
+}
+
+void rlock__home_join(struct rlock__home *home, struct rlock__member *member)
+{
+    rlock__table_add(&home->members, &member->node, mix(member->spec->hash, member->group->owner));
+}
+
+void rlock__home_part(struct rlock__home *home, struct rlock__member *member)
+{
+    rlock__table_remove(&home->members, &member->node);
+}
+
+struct rlock__member *rlock__home_hit(const struct rlock__home *home,
+                                      const struct rlock__loss *loss,
+                                      const struct rlock__member *after)
+{
+    struct rlock__owner owner = {.id = loss->owner_id, .given = loss->owner != 0};
+    struct rlock__node *node =
+        after != NULL ? rlock__table_next(&after->node)
+                      : rlock__table_first(&home->members, mix(loss->spec->hash, owner));
+
+    for (; node != NULL; node = rlock__table_next(node)) {
+        struct rlock__member *member = member_of(node);
+
+        if (is_of(member->group, owner) && rlock__spec_equal(member->spec, loss->spec)) {
+            return member;
+        }
+    }
+    return NULL;
+}

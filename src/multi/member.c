@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The members of a group: their calls, what comes of them, and their ears. */
+#include "multi/member.h"
+
+#include "lock/internal.h"
+
+static void begin(struct rlock__member *member, const struct rlock__call *call)
+{
+    member->call = *call;
+    member->call.spec = member->spec;
+    member->call.owner = member->group->owner;
+    member->call.member = true;
+    member->running = true;
+    member->action = RLOCK__ACTION_BEGIN;
+}
+
+void rlock__member_take(struct rlock__member *member, int64_t wait_us, bool kept, int64_t now)
+{
+    struct rlock__group *group = member->group;
+    const struct rlock__effort *effort = &group->effort;
+    int64_t lease = effort->lease_us != 0 ? effort->lease_us : effort->renewed_lease_us;
+    int64_t once = rlock__min(effort->op_timeout_us, rlock__max(group->deadline - now, 1));
+
+    if (group->spec->ops->counts_alone) { /* well below the lease */
+        once = rlock__min(once, rlock__max(lease / 4, RLOCK__MS));
+    }
+    group->hurried = once < effort->op_timeout_us;
+    member->state = RLOCK__MEMBER_TAKING;
+    member->tried = true;
+    member->spoke = false;
+    member->code = 0;
+    begin(member,
+          &(struct rlock__call){.kind = RLOCK__ACQUIRE,
+                                .wait_us = wait_us == RLOCK__NEVER ? -1 : wait_us,
+                                .lease_us = effort->lease_us,
+                                .timeout_us = once,
+                                .timed = group->hurried && effort->wait_us != 0,
+                                .min_uptime_us = group->spec->max_lease_us,
+                                .prompt = group->spec->ops->counts_alone,
+                                .kept = kept && effort->lease_us != 0,
+                                .renewed = effort->lease_us == 0 && member->renewed_from == 0,
+                                .cancel = effort->cancel});
+}
+
+static void leave(struct rlock__member *member)
+{
+    member->state = RLOCK__MEMBER_LEAVING;
+    member->seal = false;
+    begin(member, &(struct rlock__call){.kind = RLOCK__RELEASE,
+                                        .kept = member->kept,
+                                        .renewed = member->renewed_from == member->levels});
+}
+
+void rlock__group_listen(struct rlock__group *group)
+{
+    for (size_t i = 0; group->spec->ops->heard != NULL && i < group->spec->n; i++) {
+        struct rlock__member *member = &group->members[i];
+
+        if (member->tried && member->code == RLOCK_EBUSY && !member->listening &&
+            (member->spec->ops->caps & RLOCK__CAP_QUEUES) == 0 &&
+            member->spec->ops->pause == NULL) {
+            member->listening = true;
+            member->ear_action = RLOCK__ACTION_BEGIN;
+        }
+    }
+}
+
+bool rlock__group_has_spoken(const struct rlock__group *group)
+{
+    for (size_t i = 0; i < group->spec->n; i++) {
+        const struct rlock__member *member = &group->members[i];
+
+        if (member->tried && member->code == RLOCK_EBUSY && member->spoke) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void rlock__group_ignore(struct rlock__group *group)
+{
+    for (size_t i = 0; i < group->spec->n; i++) {
+        struct rlock__member *member = &group->members[i];
+
+        member->listening = member->listening && member->ear_action != RLOCK__ACTION_BEGIN;
+        member->ear_action = member->listening ? RLOCK__ACTION_GIVE_UP : RLOCK__ACTION_NONE;
+    }
+}
+
+/* A call that was not begun yet is not begun. */
+static void give_up(struct rlock__member *member)
+{
+    if (member->action == RLOCK__ACTION_BEGIN) {
+        member->action = RLOCK__ACTION_NONE;
+        member->running = false;
+        member->state = member->levels > 0 ? RLOCK__MEMBER_HELD : RLOCK__MEMBER_OUT;
+        member->code = RLOCK_ECANCELED;
+    } else {
+        member->action = RLOCK__ACTION_GIVE_UP;
+    }
+}
+
+/* What the levels that are held have of a member, at most. */
+static uint32_t due_levels(const struct rlock__group *group)
+{
+    if (group->count == 0 || group->lost) {
+        return 0;
+    }
+    return group->spec->ops->counts_alone ? 1 : group->count;
+}
+
+void rlock__group_shed_levels(struct rlock__group *group)
+{
+    for (size_t i = 0; i < group->spec->n; i++) {
+        struct rlock__member *member = &group->members[i];
+
+        if (member->state == RLOCK__MEMBER_HELD && member->levels > due_levels(group)) {
+            leave(member);
+        }
+    }
+}
+
+void rlock__group_shed(struct rlock__group *group)
+{
+    for (size_t i = 0; i < group->spec->n; i++) {
+        if (group->members[i].state == RLOCK__MEMBER_TAKING) {
+            give_up(&group->members[i]);
+        }
+    }
+    rlock__group_shed_levels(group);
+}
+
+void rlock__member_settle_renewal(struct rlock__member *member)
+{
+    const struct rlock__group *group = member->group;
+    bool stays = member->levels > (member->state == RLOCK__MEMBER_LEAVING);
+
+    if (group->spec->ops->counts_alone && group->renewed_from == 0 && group->count > 0 &&
+        member->renewed_from != 0 && stays && member->state != RLOCK__MEMBER_TAKING) {
+        member->renewed_from = 0;
+        member->end_renewal = true;
+    }
+}
+
+/* What came of a member's acquisition. */
+static void on_taken(struct rlock__member *member)
+{
+    if (member->call.code == 0) {
+        member->levels++;
+        member->kept |= member->call.kept;
+        if (member->call.renewed) {
+            member->renewed_from = member->group->spec->ops->counts_alone ? 1 : member->levels;
+        }
+        (void)rlock__claim_unref(member->claim);
+        member->claim = member->call.claim;
+        member->call.claim = NULL;
+    }
+    member->state = member->levels > 0 ? RLOCK__MEMBER_HELD : RLOCK__MEMBER_OUT;
+}
+
+/* What came of a member's release: whatever it was, this level is none of ours any more; but one
+ * that never had its turn is tried again. */
+static void on_left(struct rlock__member *member)
+{
+    if (member->code != RLOCK_ETIMEDOUT) {
+        member->levels--;
+        member->kept = false;
+        member->renewed_from = member->renewed_from > member->levels ? 0 : member->renewed_from;
+    }
+    member->state = member->levels > 0 ? RLOCK__MEMBER_HELD : RLOCK__MEMBER_OUT;
+    if (member->levels == 0) {
+        member->claim = rlock__claim_unref(member->claim);
+    }
+}
+
+void rlock__member_tidy(struct rlock__member *member)
+{
+    rlock__member_settle_renewal(member);
+    if (member->state == RLOCK__MEMBER_HELD && member->levels > due_levels(member->group)) {
+        leave(member);
+    } else if (member->state == RLOCK__MEMBER_HELD && member->kept) {
+        member->seal = true;
+    }
+}
+
+/* What an effort leaves in doubt stays so, whatever a later round says, until the member is had or
+ * its lease has ended: and that begins no later than when something else is heard of the server. */
+static void note_doubt(struct rlock__member *member, bool took, int64_t now)
+{
+    const struct rlock__effort *effort = &member->group->effort;
+    int64_t lease = effort->lease_us != 0 ? effort->lease_us : effort->renewed_lease_us;
+
+    if (member->code == RLOCK_EINDOUBT) {
+        member->open_until = rlock__free_by(now, lease);
+        member->unheard = true;
+    } else if (took && member->code == 0) {
+        member->open_until = 0;
+        member->unheard = false;
+    } else if (member->unheard &&
+               member->code == RLOCK_EBUSY) { /* it may have run just before that */
+        member->open_until = rlock__max(member->open_until, rlock__free_by(now, lease));
+        member->unheard = false;
+    }
+}
+
+void rlock__member_done(struct rlock__member *member, int64_t now)
+{
+    bool took = member->state == RLOCK__MEMBER_TAKING;
+
+    member->running = false;
+    member->action = RLOCK__ACTION_NONE;
+    member->code = member->call.code;
+    note_doubt(member, took, now);
+    if (took) {
+        on_taken(member);
+    } else {
+        on_left(member);
+    }
+}

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The clients' side of the network: each client's connections to each of its servers, what src/net
+ * and src/drive do for real; and which server has which key, as far as the client knows.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "lock/channel.h"
+#include "reply.h"
+#include "world.h"
+
+#define CONNECT_TIMEOUT (500 * RLOCK__MS)
+
+static struct rlock__server *server_of(const struct sim_link *link)
+{
+    return &link->client->nodes[link->node];
+}
+
+struct rlock__link *sim_core_link(const struct sim_link *link)
+{
+    return &server_of(link)->links[link->index];
+}
+
+/* When its connection is to be made, or checked, as the core says. */
+static void plan(struct sim_link *link)
+{
+    const struct sim_client *client = link->client;
+    int64_t due = link->is_sub ? rlock__subscriber_due(server_of(link))
+                               : rlock__link_due(sim_core_link(link));
+
+    if (link->state == SIM_DOWN || link->state == SIM_UP) {
+        rlock__timer_set(&client->world->timers, &link->timer,
+                         due == RLOCK__NEVER ? due : sim_world_time(client, due));
+    }
+}
+
+void sim_link_break(struct sim_client *client, struct sim_link *link, const char *why)
+{
+    struct sim_world *world = client->world;
+    enum sim_link_state state = link->state;
+
+    if (link->conn != NULL) {
+        sim_trace(world, "client %u: %s breaks: %s", client->index, link->is_sub ? "sub" : "link",
+                  why);
+        sim_conn_let_go(link->conn);
+        link->conn = NULL;
+    }
+    link->state = SIM_DOWN;
+    link->client_id = 0;
+    client->disturbed = rlock__max(client->disturbed, world->now);
+    if (why == NULL) {
+        return;
+    }
+    if (link->is_sub) {
+        rlock__core_sub_down(server_of(link), sim_clock(client));
+    } else {
+        rlock__core_link_down(sim_core_link(link), state == SIM_UP ? link->gen : 0, RLOCK_ECONN,
+                              false, why, sim_clock(client));
+    }
+    plan(link);
+}
+
+static void handshake_step(struct sim_client *client, struct sim_link *link);
+
+/* As servers count it: the seconds of two times, each cut off. */
+static int64_t uptime_s(const struct sim_world *world)
+{
+    int64_t clock = sim_server_clock_us(world->server) - SIM_EPOCH_US;
+
+    if (world->server_started == 0 || world->server_down) { /* it answers once it is up */
+        return world->server_started == 0 ? RLOCK__UNKNOWN : 0;
+    }
+    return clock / RLOCK__SECOND - world->server_started / RLOCK__SECOND;
+}
+
+static void begin_hello(struct sim_client *client, struct sim_link *link)
+{
+    struct sim_world *world = client->world;
+    struct sim_conn *conn = calloc(1, sizeof(*conn));
+    char command[80];
+
+    conn->world = world;
+    conn->client = client;
+    conn->link = link;
+    conn->node = link->node;
+    conn->is_sub = link->is_sub;
+    conn->open = true;
+    conn->id = sim_server_connect(world->server);
+    conn->server_life = world->server_life;
+    conn->uptime_s = uptime_s(world);
+    DL_APPEND(world->conns, conn);
+    link->conn = conn;
+    link->state = SIM_HELLO;
+    link->fenced = true;
+    link->answers_due = 1;
+    sim_conn_say(conn, "*2\r\n$6\r\nCLIENT\r\n$2\r\nID\r\n", 24);
+    for (size_t i = 0; i < link->n_unfenced && client->may_kill; i++) {
+        char id[24];
+        int n = snprintf(id, sizeof(id), "%llu", (unsigned long long)link->unfenced[i]);
+
+        n = snprintf(command, sizeof(command),
+                     "*4\r\n$6\r\nCLIENT\r\n$4\r\nKILL\r\n$2\r\nID\r\n$%d\r\n%s\r\n", n, id);
+        sim_conn_say(conn, command, (size_t)n);
+        link->answers_due++;
+    }
+    if (!client->may_kill && link->n_unfenced != 0) {
+        link->fenced = false;
+    }
+    rlock__timer_set(&world->timers, &link->timer, world->now + CONNECT_TIMEOUT);
+}
+
+static void begin_connect(struct sim_link *link)
+{
+    struct sim_client *client = link->client;
+
+    if (!link->is_sub) {
+        link->n_unfenced = rlock__link_begin(sim_core_link(link), link->unfenced);
+    } else if (!rlock__subscriber_begin(server_of(link), sim_clock(client))) {
+        return; /* nobody wants it any more */
+    }
+    link->state = SIM_CONNECTING;
+    rlock__timer_set(&client->world->timers, &link->timer,
+                     client->world->now + 2 * sim_delay(client, client->world));
+}
+
+static void on_link_timer(struct rlock__timer *timer, int64_t now)
+{
+    struct sim_link *link =
+        (struct sim_link *)(void *)((char *)timer - offsetof(struct sim_link, timer));
+    struct sim_client *client = link->client;
+    struct sim_world *world = client->world;
+
+    (void)now;
+    if (sim_is_paused(client)) {
+        rlock__timer_set(&world->timers, timer, client->paused_until);
+    } else if (link->state == SIM_DOWN && world->server_down) {
+        sim_link_break(client, link, "refused");
+        sim_pump(client);
+    } else if (link->state == SIM_DOWN) {
+        begin_connect(link);
+    } else if (link->state == SIM_CONNECTING) {
+        begin_hello(client, link);
+    } else if (link->state == SIM_HELLO) {
+        sim_link_break(client, link, "no answer to the greeting");
+        sim_pump(client);
+    } else if (link->is_sub && !rlock__subscriber_check(server_of(link), sim_clock(client))) {
+        sim_link_break(client, link, "silent");
+        sim_pump(client);
+    } else {
+        sim_pump(client); /* that is tried */
+    }
+}
+
+static void handshake_step(struct sim_client *client, struct sim_link *link)
+{
+    char run_id[RLOCK__RUN_ID_SIZE] = "";
+
+    if (--link->answers_due != 0) {
+        return;
+    }
+    rlock__timer_unset(&client->world->timers, &link->timer);
+    link->state = SIM_UP;
+    if (link->is_sub) {
+        rlock__core_sub_up(server_of(link), sim_clock(client));
+        return;
+    }
+    if (link->conn->uptime_s != RLOCK__UNKNOWN) {
+        (void)snprintf(run_id, sizeof(run_id), "%u", link->conn->server_life + 1);
+    }
+    rlock__core_found(server_of(link), run_id, link->conn->uptime_s, sim_clock(client));
+    link->gen =
+        rlock__core_link_up(sim_core_link(link), link->client_id, link->fenced, sim_clock(client));
+    sim_trace(client->world, "client %u: link up, generation %llu%s", client->index,
+              (unsigned long long)link->gen, link->fenced ? "" : ", not fenced");
+}
+
+void sim_link_hear(struct sim_conn *conn, const char *bytes, size_t len)
+{
+    struct sim_client *client = conn->client;
+    struct sim_link *link = conn->link;
+    struct rlock__value values[2 * RLOCK__BATCH + 8];
+    struct sim_resp *tree = sim_resp_read(bytes, len);
+    struct rlock__reply reply = sim_reply_of(tree, values);
+
+    if (link->state == SIM_HELLO) {
+        if (link->client_id == 0) {
+            link->client_id = (uint64_t)reply.v[0].num;
+        }
+        handshake_step(client, link);
+    } else if (conn->is_sub) {
+        rlock__core_sub_reply(server_of(link), &reply, sim_clock(client));
+    } else {
+        if (len == strlen(SIM_MOVED) && memcmp(bytes, SIM_MOVED, len) == 0) {
+            sim_wire_learn(client);
+        }
+        rlock__core_reply(sim_core_link(link), link->gen, &reply, sim_clock(client));
+    }
+    (void)sim_resp_free(tree);
+    sim_pump(client);
+}
+
+static void pump_link(struct sim_link *link)
+{
+    struct rlock__pipeline *pipeline = &sim_core_link(link)->pipeline;
+    static struct rlock__buf out;
+
+    if (pipeline->close && link->state == SIM_UP && link->gen == pipeline->gen) {
+        pipeline->close = false;
+        sim_link_break(link->client, link, "overdue");
+    }
+    if (link->state == SIM_UP && pipeline->up) {
+        rlock__pipeline_take(pipeline, &out);
+        rlock__pipeline_wrote(pipeline, out.len);
+        sim_conn_say(link->conn, out.data, out.len);
+        rlock__buf_clear(&out);
+    }
+}
+
+static void pump_sub(struct sim_link *link)
+{
+    struct rlock__buf *out = &server_of(link)->sub.out;
+
+    if (link->state == SIM_UP) {
+        sim_conn_say(link->conn, out->data, out->len);
+        rlock__buf_clear(out);
+    }
+    plan(link);
+}
+
+static unsigned n_links(const struct sim_client *client)
+{
+    return client->world->config.n_nodes * client->world->config.n_links;
+}
+
+void sim_wire_pump(struct sim_client *client)
+{
+    for (unsigned i = 0; i < n_links(client); i++) {
+        pump_link(&client->links[i]);
+    }
+    for (unsigned i = 0; i < client->world->config.n_nodes; i++) {
+        pump_sub(&client->subs[i]);
+    }
+}
+
+struct sim_link *sim_any_link(struct sim_client *client, int64_t subs)
+{
+    struct sim_world *world = client->world;
+    bool is_sub = subs != 0 && !sim_chance(world, 1000 - subs);
+    unsigned n = is_sub ? world->config.n_nodes : n_links(client);
+    unsigned i = n > 1 ? (unsigned)sim_random(world, n) : 0;
+
+    return is_sub ? &client->subs[i] : &client->links[i];
+}
+
+/* ---- A client's servers ---- */
+
+bool sim_hears(const struct sim_client *client, const struct rlock__call *call)
+{
+    const struct rlock__server *server =
+        call->channel != NULL ? call->channel->server : call->link->server;
+
+    return client->subs[server - client->nodes].state == SIM_UP && client->may_listen;
+}
+
+void sim_wire_learn(struct sim_client *client)
+{
+    struct sim_world *world = client->world;
+
+    memcpy(client->known, world->node_of, sizeof(client->known));
+    client->hampered = rlock__max(client->hampered, world->now);
+}
+
+static struct rlock__server *route(struct rlock__core *core, struct rlock__bytes key)
+{
+    struct sim_client *client =
+        (struct sim_client *)(void *)((char *)core - offsetof(struct sim_client, core));
+    unsigned i = 0;
+
+    while (i < SIM_KEYS - 1 && !rlock__bytes_equal(key, rlock__bytes_of(client->world->keys[i]))) {
+        i++;
+    }
+    return &client->nodes[client->known[i]];
+}
+
+void sim_wire_core(struct sim_client *client, const char *address)
+{
+    const struct sim_config *config = &client->world->config;
+    struct rlock__core *core = &client->core;
+
+    core->address = address;
+    core->route = route;
+    core->follows = config->n_nodes > 1;
+    memcpy(client->known, client->world->node_of, sizeof(client->known));
+    rlock__core_init(core);
+    for (unsigned i = 0; i < config->n_nodes; i++) {
+        client->nodes[i].address = address;
+        rlock__core_add_server(core, &client->nodes[i], config->n_links);
+    }
+}
+
+static void start(struct sim_link *link, struct sim_client *client, unsigned node, unsigned index)
+{
+    link->client = client;
+    link->node = node;
+    link->index = index;
+    link->timer.fire = on_link_timer;
+    if (!link->is_sub) {
+        rlock__timer_set(&client->world->timers, &link->timer, client->world->now);
+    }
+}
+
+void sim_wire_client(struct sim_client *client)
+{
+    unsigned each = client->world->config.n_links;
+
+    for (unsigned i = 0; i < n_links(client); i++) {
+        start(&client->links[i], client, i / each, i % each);
+    }
+    for (unsigned i = 0; i < client->world->config.n_nodes; i++) {
+        client->subs[i].is_sub = true;
+        start(&client->subs[i], client, i, 0);
+    }
+}
+
+static void end(struct sim_link *link)
+{
+    sim_link_break(link->client, link, NULL);
+    rlock__timer_unset(&link->client->world->timers, &link->timer);
+}
+
+void sim_wire_end(struct sim_client *client)
+{
+    for (unsigned i = 0; i < n_links(client); i++) {
+        end(&client->links[i]);
+    }
+    for (unsigned i = 0; i < client->world->config.n_nodes; i++) {
+        end(&client->subs[i]);
+    }
+}
