@@ -14,8 +14,9 @@ set(RLOCK_TEST_ENVIRONMENT
 # rlock_add_cmocka(<name> SOURCES <file>... [LABELS <label>...] [LIBRARIES <target>...] [TIMEOUT <seconds>])
 # stall_run ends a test at its TIMEOUT, and does not count the time that the machine stands still. ctest ends it after five
 # times as long, whatever happens.
-# Builds one executable that sees the library's inner symbols, and registers each case that its sources mention in
-# cmocka_unit_test*(case, ...) as the test <name>.<case>. Its main calls cmocka_set_test_filter(argv[1]).
+# Builds one executable that sees the library's inner symbols, and registers each case that its sources define by
+# ...TEST(case, ...), or mention in cmocka_unit_test*(case, ...), as the test <name>.<case>. Its main function is that of
+# support/test.c, unless it has its own, which calls cmocka_set_test_filter(argv[1]).
 function(rlock_add_cmocka name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;LABELS;LIBRARIES")
     if(NOT arg_TIMEOUT)
@@ -26,12 +27,12 @@ function(rlock_add_cmocka name)
     add_executable(${name} ${arg_SOURCES})
     rlock_options(${name})
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/tests)
-    target_link_libraries(${name} PRIVATE rlock_objects PkgConfig::CMOCKA ${arg_LIBRARIES})
+    target_link_libraries(${name} PRIVATE rlock_objects PkgConfig::CMOCKA test_main ${arg_LIBRARIES})
 
     set(tests "")
     foreach(source IN LISTS arg_SOURCES)
         file(READ ${source} text)
-        string(REGEX MATCHALL "cmocka_unit_test[a-z_]*\\([ \n]*[A-Za-z0-9_]+" cases "${text}")
+        string(REGEX MATCHALL "(cmocka_unit_test[a-z_]*|\n[A-Z_]*TEST)\\([ \n]*[A-Za-z0-9_]+" cases "${text}")
         foreach(case IN LISTS cases)
             string(REGEX REPLACE ".*[^A-Za-z0-9_]" "" case "${case}")
             add_test(NAME ${name}.${case} COMMAND stall_run $<TARGET_FILE:${name}> ${case})
@@ -39,7 +40,7 @@ function(rlock_add_cmocka name)
         endforeach()
     endforeach()
     if(NOT tests)
-        message(FATAL_ERROR "${name}: no cmocka_unit_test(...) in ${arg_SOURCES}")
+        message(FATAL_ERROR "${name}: no TEST(...) in ${arg_SOURCES}")
     endif()
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${arg_SOURCES})
     set_tests_properties(${tests} PROPERTIES

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -169,6 +170,72 @@ bool process_lives(pid_t pid)
     text = file_text(path);
     name_end = strrchr(text, ')');
     return name_end != NULL && name_end[1] == ' ' && name_end[2] != 'Z' && name_end[2] != 'X';
+}
+
+/* ---- The server ---- */
+
+struct fixture fixture;
+
+static void use_server(void)
+{
+    assert_int_equal(setenv("RLOCK_URL", test_server_url(fixture.server), 1), 0);
+}
+
+void command_open(const struct fixture_opts *opts)
+{
+    (void)unlink(in_dir("pid"));
+    (void)unlink(in_dir("ran"));
+    (void)rmdir(in_dir("inside"));
+    fixture_open(&fixture, opts);
+    use_server();
+}
+
+void command_restart(const char *const *conf)
+{
+    fixture.server = test_server_stop(fixture.server);
+    fixture.server =
+        test_server_start(&(struct test_server_opts){.transport = TEST_UNIX, .conf = conf});
+    use_server();
+}
+
+bool is_held(const char *name)
+{
+    return test_server_int(fixture.server, "EXISTS %s", name) == 1;
+}
+
+const char *url_with(const char *userinfo)
+{
+    static char url[512];
+
+    (void)snprintf(url, sizeof(url), "unix://%s@%s", userinfo,
+                   test_server_unix_url(fixture.server) + strlen("unix://"));
+    return url;
+}
+
+struct command hold_a(const char *renewed_lease)
+{
+    const struct command holder = COMMAND("run", "--renewed-lease", renewed_lease, "a", "--", "sh",
+                                          "-c", "echo $$ >\"$0\"; exec sleep 60", in_dir("pid"));
+
+    (void)pid_in_file(in_dir("pid"));
+    assert_true(is_held("a"));
+    return holder;
+}
+
+void end_command(const struct command *command)
+{
+    (void)kill(command->pid, SIGTERM);
+    assert_int_equal(command_wait(command, 10000), 128 + SIGTERM);
+}
+
+void write_file(const char *path, const char *text, mode_t mode)
+{
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    (void)fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(path, mode), 0);
 }
 
 /* ---- JSON, RFC 8259 without limits on what numbers mean ---- */

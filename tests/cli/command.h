@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rlock command as a child of a test, with its output in files. Threads: one at a time. */
+/* The rlock command as a child of a test, with its output in files, and the server that it uses.
+ * Threads: one at a time. */
 #ifndef RLOCK_TEST_COMMAND_H
 #define RLOCK_TEST_COMMAND_H
 
-#include "support/run.h"
+#include "support/fixture.h"
 
 struct command {
     pid_t pid;
@@ -39,6 +40,41 @@ pid_t pid_in_file(const char *path);
 
 /* Whether there is such a process that is not a zombie. */
 bool process_lives(pid_t pid);
+
+/* ---- the server that the commands use: $RLOCK_URL ---- */
+
+/* That of the test which runs. */
+extern struct fixture fixture;
+
+void command_open(const struct fixture_opts *opts);
+/* A test with a server on a unix socket; with other options of its fixture. */
+#define COMMAND_TEST(name) COMMAND_WITH_TEST(name, .server.transport = TEST_UNIX)
+#define COMMAND_WITH_TEST(name, ...)                                                               \
+    static void name(void);                                                                        \
+    TEST_LIST(name, NULL, NULL)                                                                    \
+    {                                                                                              \
+        (void)state;                                                                               \
+        command_open(&(struct fixture_opts){__VA_ARGS__});                                         \
+        name();                                                                                    \
+        fixture_drop(&fixture);                                                                    \
+    }                                                                                              \
+    static void name(void)
+
+/* Another server instead, with these lines in its configuration. */
+void command_restart(const char *const *conf);
+
+bool is_held(const char *name);
+
+/* The server's unix URL with this userinfo. Valid until the next call. */
+const char *url_with(const char *userinfo);
+
+/* Starts a command that holds "a" until it is ended; its child's pid stands in the file "pid". */
+struct command hold_a(const char *renewed_lease);
+
+/* Ends a command whose child sleeps. */
+void end_command(const struct command *command);
+
+void write_file(const char *path, const char *text, mode_t mode);
 
 /* Whether the text is one JSON value per line and nothing else. */
 bool is_json_lines(const char *text);

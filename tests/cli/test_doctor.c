@@ -1,14 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rlock doctor, and the rights that docs/server.md asks for. */
-#include "fixture.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "command.h"
 
 static const char *const kinds[] = {"reentrant", "non-reentrant", "spin", "fenced",
                                     "fair",      "read",          "write"};
@@ -40,14 +32,13 @@ static const char *user_of_the_page(void)
     return line;
 }
 
-static void the_rights_of_the_page_suffice_for_every_kind(void **state)
+COMMAND_TEST(the_rights_of_the_page_suffice_for_every_kind)
 {
     const char *const conf[] = {user_of_the_page(), NULL};
     struct command doctor;
     char url[512];
 
-    (void)state;
-    fixture_restart_with(conf);
+    command_restart(conf);
     test_text(url, sizeof(url), "%s", url_with("locker:s3cret"));
     for (size_t i = 0; i < KINDS; i++) {
         const char *rival = strcmp(kinds[i], "read") == 0 ? "write" : kinds[i];
@@ -73,14 +64,13 @@ static void the_rights_of_the_page_suffice_for_every_kind(void **state)
     assert_null(strstr(file_text(doctor.out), "is not permitted: "));
 }
 
-static void the_user_of_the_page_may_list_locks(void **state)
+COMMAND_TEST(the_user_of_the_page_may_list_locks)
 {
     const char *const conf[] = {user_of_the_page(), NULL};
     struct command holder, ls;
     char url[512];
 
-    (void)state;
-    fixture_restart_with(conf);
+    command_restart(conf);
     test_text(url, sizeof(url), "%s", url_with("locker:s3cret"));
     holder = COMMAND("run", "--url", url, "--kind", "read", "app:a", "--", "sleep", "60");
     assert_true(TEST_EVENTUALLY(is_held("app:a"), 10000));
@@ -127,19 +117,18 @@ static struct command doctor_without(const char *const *rights, int n, int witho
             (void)strcat(strcat(rule, " "), rights[i]);
         }
     }
-    assert_true(test_server_says(fixture_server(), "OK", "%s", rule));
+    assert_true(test_server_says(fixture.server, "OK", "%s", rule));
     test_text(user, sizeof(user), "locker%d:s3cret", without);
     test_text(url, sizeof(url), "%s", url_with(user));
     return COMMAND("doctor", "--url", url, "--prefix", "app:");
 }
 
-static void doctor_names_each_right_of_the_page_that_is_missing(void **state)
+COMMAND_TEST(doctor_names_each_right_of_the_page_that_is_missing)
 {
     const char *rights[MOST_RIGHTS];
     struct command doctors[AT_A_TIME];
     const int n = rights_of_the_page(rights);
 
-    (void)state;
     assert_true(n > 30);
     for (int first = 0; first < n; first += AT_A_TIME) {
         const int last = first + AT_A_TIME < n ? first + AT_A_TIME : n;
@@ -155,33 +144,32 @@ static void doctor_names_each_right_of_the_page_that_is_missing(void **state)
             assert_contains(file_text(doctors[i - first].out), missing);
         }
     }
-    test_server_assert_clean(fixture_server());
+    test_server_assert_clean(fixture.server);
 }
 
-static void doctor_does_not_call_unknown_settings_good(void **state)
+static const char *const no_config[] = {"user default on nopass ~* &* +@all -config", NULL};
+
+COMMAND_WITH_TEST(doctor_does_not_call_unknown_settings_good,
+                  .server = {.transport = TEST_UNIX, .conf = no_config})
 {
-    static const char *const conf[] = {"user default on nopass ~* &* +@all -config", NULL};
     struct command doctor;
 
-    (void)state;
-    fixture_restart_with(conf);
     doctor = COMMAND("doctor");
     assert_int_equal(command_wait(&doctor, 10000), 0);
     assert_contains(file_text(doctor.out), "warning  maxmemory-policy: not known");
     assert_contains(file_text(doctor.out), "warning  appendonly: not known");
 }
 
-static void doctor_names_the_server_and_its_own_version(void **state)
+COMMAND_TEST(doctor_names_the_server_and_its_own_version)
 {
     const char *name = getenv("RLOCK_TEST_SERVER");
     const bool is_valkey = name != NULL && strcmp(name, "valkey") == 0;
-    char *info = test_server_cmd(fixture_server(), "INFO server");
+    char *info = test_server_cmd(fixture.server, "INFO server");
     const char *field = is_valkey ? "valkey_version:" : "redis_version:";
     const char *at = strstr(info, field);
     struct command doctor;
     char version[64];
 
-    (void)state;
     assert_non_null(at);
     test_text(version, sizeof(version), "%s %.*s,", is_valkey ? "Valkey" : "Redis",
               (int)strcspn(at + strlen(field), "\r\n"), at + strlen(field));
@@ -193,52 +181,49 @@ static void doctor_names_the_server_and_its_own_version(void **state)
 
 /* ---- The server ---- */
 
-static void doctor_finds_a_good_server_good(void **state)
+COMMAND_TEST(doctor_finds_a_good_server_good)
 {
     struct command command;
 
-    (void)state;
     command = COMMAND("doctor", "--json");
     assert_int_equal(command_wait(&command, 10000), 0);
     assert_true(is_json_lines(file_text(command.out)));
     assert_contains(file_text(command.out), "\"level\":");
     assert_null(strstr(file_text(command.out), "will not work"));
-    test_server_assert_clean(fixture_server());
+    test_server_assert_clean(fixture.server);
 }
 
-static void doctor_says_when_a_server_counts_for_redlocks(void **state)
+COMMAND_TEST(doctor_says_when_a_server_counts_for_redlocks)
 {
     const struct command command = COMMAND("doctor");
 
-    (void)state;
     assert_int_equal(command_wait(&command, 10000), 0);
     assert_contains(file_text(command.out), "it counts for new RedLocks in ");
 }
 
-static void doctor_finds_what_is_forbidden(void **state)
-{
-    static const char *const conf[] = {"user default on nopass ~* &* +@all -evalsha -eval", NULL};
+static const char *const no_scripts[] = {"user default on nopass ~* &* +@all -evalsha -eval", NULL};
 
-    (void)state;
-    fixture_restart_with(conf);
+COMMAND_WITH_TEST(doctor_finds_what_is_forbidden,
+                  .server = {.transport = TEST_UNIX, .conf = no_scripts})
+{
     assert_int_equal(COMMAND_STATUS("doctor"), 65);
 }
 
-static void doctor_finds_that_renewals_are_forbidden(void **state)
+static const char *const no_time[] = {"user default on nopass ~* &* +@all -time", NULL};
+
+COMMAND_WITH_TEST(doctor_finds_that_renewals_are_forbidden,
+                  .server = {.transport = TEST_UNIX, .conf = no_time})
 {
-    static const char *const conf[] = {"user default on nopass ~* &* +@all -time", NULL};
     struct command command;
 
-    (void)state;
-    fixture_restart_with(conf);
     command = COMMAND("doctor");
     assert_int_equal(command_wait(&command, 10000), 65);
     assert_contains(file_text(command.out), "renewals fail, and holds are lost");
-    test_server_assert_clean(fixture_server());
+    test_server_assert_clean(fixture.server);
 }
 
 /* Who does not use a kind need not be allowed what it needs. */
-static void doctor_finds_which_kinds_are_forbidden(void **state)
+COMMAND_TEST(doctor_finds_which_kinds_are_forbidden)
 {
     static const struct {
         const char *conf, *subject;
@@ -248,48 +233,16 @@ static void doctor_finds_which_kinds_are_forbidden(void **state)
         {"user default on nopass ~* &* +@all -hgetall", "read/write"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const char *const conf[] = {cases[i].conf, NULL};
         struct command command;
         char line[64];
 
-        fixture_restart_with(conf);
+        command_restart(conf);
         command = COMMAND("doctor");
         assert_int_equal(command_wait(&command, 10000), 0);
         test_text(line, sizeof(line), "warning  %s: such locks will not work", cases[i].subject);
         assert_contains(file_text(command.out), line);
         assert_contains(file_text(command.out), "locks: work");
     }
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_rights_of_the_page_suffice_for_every_kind,
-                                        fixture_start, fixture_stop),
-        cmocka_unit_test_setup_teardown(the_user_of_the_page_may_list_locks, fixture_start,
-                                        fixture_stop),
-        cmocka_unit_test_setup_teardown(doctor_names_each_right_of_the_page_that_is_missing,
-                                        fixture_start, fixture_stop),
-        cmocka_unit_test_setup_teardown(doctor_does_not_call_unknown_settings_good, fixture_start,
-                                        fixture_stop),
-        cmocka_unit_test_setup_teardown(doctor_names_the_server_and_its_own_version, fixture_start,
-                                        fixture_stop),
-        cmocka_unit_test_setup_teardown(doctor_finds_a_good_server_good, fixture_start,
-                                        fixture_stop),
-        cmocka_unit_test_setup_teardown(doctor_says_when_a_server_counts_for_redlocks,
-                                        fixture_start, fixture_stop),
-        cmocka_unit_test_setup_teardown(doctor_finds_what_is_forbidden, fixture_start,
-                                        fixture_stop),
-        cmocka_unit_test_setup_teardown(doctor_finds_that_renewals_are_forbidden, fixture_start,
-                                        fixture_stop),
-        cmocka_unit_test_setup_teardown(doctor_finds_which_kinds_are_forbidden, fixture_start,
-                                        fixture_stop),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,25 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rlock command apart from run: its usage, its secrets, and what it tells of locks. */
-#include "fixture.h"
+#include "command.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <rlock/version.h>
 
-#include <cmocka.h>
-
 /* ---- usage and failures ---- */
 
-static void wrong_usage_is_64(void **state)
+COMMAND_TEST(wrong_usage_is_64)
 {
-    (void)state;
     assert_int_equal(COMMAND_STATUS("run", "--wait", "soon", "a", "--", "true"), 64);
     assert_int_equal(COMMAND_STATUS("run", "--no-such-option", "a", "--", "true"), 64);
     assert_int_equal(COMMAND_STATUS("run", "--kind", "odd", "a", "--", "true"), 64);
@@ -39,11 +31,10 @@ static void wrong_usage_is_64(void **state)
     assert_int_equal(COMMAND_STATUS("walk"), 64);
 }
 
-static void options_may_be_shortened_as_far_as_they_are_clear(void **state)
+COMMAND_TEST(options_may_be_shortened_as_far_as_they_are_clear)
 {
     struct command command;
 
-    (void)state;
     assert_int_equal(COMMAND_STATUS("run", "--wai", "0", "a", "--", "true"), 0);
     assert_int_equal(COMMAND_STATUS("run", "--wai=0", "a", "--", "true"), 0);
     assert_int_equal(COMMAND_STATUS("run", "--lease", "9s", "a", "--", "true"), 0);
@@ -61,20 +52,18 @@ static void options_may_be_shortened_as_far_as_they_are_clear(void **state)
     assert_contains(file_text(command.err), "unknown option -q\n");
 }
 
-static void the_order_of_words_is_free_whatever_the_environment_says(void **state)
+COMMAND_TEST(the_order_of_words_is_free_whatever_the_environment_says)
 {
-    (void)state;
     (void)setenv("POSIXLY_CORRECT", "1", 1);
     assert_int_equal(COMMAND_STATUS("run", "a", "--wait", "0", "--", "true", "--wait"), 0);
     (void)unsetenv("POSIXLY_CORRECT");
 }
 
 /* As flock(1) has them. */
-static void short_options_do_what_those_of_flock_do(void **state)
+COMMAND_TEST(short_options_do_what_those_of_flock_do)
 {
     struct command holder, reader;
 
-    (void)state;
     holder = hold_a("30s");
     assert_int_equal(COMMAND_STATUS("run", "-n", "a", "--", "true"), 123);
     assert_int_equal(COMMAND_STATUS("run", "-w", "0.2", "a", "--", "true"), 124);
@@ -89,11 +78,10 @@ static void short_options_do_what_those_of_flock_do(void **state)
     end_command(&reader);
 }
 
-static void info_may_tell_by_its_status_whether_a_lock_is_held(void **state)
+COMMAND_TEST(info_may_tell_by_its_status_whether_a_lock_is_held)
 {
     struct command holder;
 
-    (void)state;
     assert_int_equal(COMMAND_STATUS("info", "--check", "a"), 0);
     holder = hold_a("30s");
     assert_int_equal(COMMAND_STATUS("info", "a"), 0);
@@ -103,11 +91,10 @@ static void info_may_tell_by_its_status_whether_a_lock_is_held(void **state)
     end_command(&holder);
 }
 
-static void help_and_version_are_there(void **state)
+COMMAND_TEST(help_and_version_are_there)
 {
     struct command command;
 
-    (void)state;
     command = COMMAND("--help");
     assert_int_equal(command_wait(&command, 10000), 0);
     assert_contains(file_text(command.out), "Examples:");
@@ -125,18 +112,16 @@ static void help_and_version_are_there(void **state)
     assert_contains(file_text(command.out), "rlock " RLOCK_VERSION "\n");
 }
 
-static void a_key_of_another_type_is_refused(void **state)
+COMMAND_TEST(a_key_of_another_type_is_refused)
 {
-    (void)state;
-    assert_true(test_server_says(fixture_server(), "OK", "SET a text"));
+    assert_true(test_server_says(fixture.server, "OK", "SET a text"));
     assert_int_equal(COMMAND_STATUS("run", "a", "--", "true"), 65);
     assert_int_equal(COMMAND_STATUS("info", "a"), 65);
 }
 
-static void a_server_that_is_not_there_is_69(void **state)
+COMMAND_TEST(a_server_that_is_not_there_is_69)
 {
-    (void)state;
-    test_server_kill(fixture_server());
+    test_server_kill(fixture.server);
     assert_int_equal(COMMAND_STATUS("run", "--wait", "200ms", "a", "--", "true"), 69);
     assert_int_equal(COMMAND_STATUS("run", "--wait", "0", "a", "--", "true"), 69);
     assert_int_equal(COMMAND_STATUS("info", "a"), 69);
@@ -147,13 +132,12 @@ static void a_server_that_is_not_there_is_69(void **state)
 
 static const char *const with_password[] = {"user default on >s3cret ~* &* +@all", NULL};
 
-static void a_password_on_the_command_line_is_out_of_sight(void **state)
+COMMAND_WITH_TEST(a_password_on_the_command_line_is_out_of_sight,
+                  .server = {.transport = TEST_UNIX, .conf = with_password})
 {
     struct command command;
     char path[64];
 
-    (void)state;
-    fixture_restart_with(with_password);
     command = COMMAND("run", "--verbose", "--url", url_with("default:s3cret"), "a", "--", "sh",
                       "-c", "echo $$ >\"$0\"; exec sleep 60", in_dir("pid"));
     (void)pid_in_file(in_dir("pid"));
@@ -163,45 +147,41 @@ static void a_password_on_the_command_line_is_out_of_sight(void **state)
     assert_null(strstr(file_text(command.err), "s3cret"));
 }
 
-static void a_wrong_password_is_refused_and_not_repeated(void **state)
+COMMAND_WITH_TEST(a_wrong_password_is_refused_and_not_repeated,
+                  .server = {.transport = TEST_UNIX, .conf = with_password})
 {
     struct command command;
 
-    (void)state;
-    fixture_restart_with(with_password);
     command = COMMAND("info", "--verbose", "--url", url_with("default:wr0ng"), "a");
     assert_int_equal(command_wait(&command, 10000), 65);
     assert_null(strstr(file_text(command.err), "wr0ng"));
     assert_int_equal(COMMAND_STATUS("info", "a"), 65); /* none at all */
 }
 
-static void a_mistyped_option_does_not_repeat_its_secret(void **state)
+COMMAND_TEST(a_mistyped_option_does_not_repeat_its_secret)
 {
     struct command command;
 
-    (void)state;
     command = COMMAND("info", "--ulr=redis://:s3cret@localhost", "a");
     assert_int_equal(command_wait(&command, 10000), 64);
     assert_null(strstr(file_text(command.err), "s3cret"));
 }
 
-static void a_password_file_must_be_its_owners_alone(void **state)
+COMMAND_WITH_TEST(a_password_file_must_be_its_owners_alone,
+                  .server = {.transport = TEST_UNIX, .conf = with_password})
 {
-    (void)state;
-    fixture_restart_with(with_password);
     write_file(in_dir("password"), "s3cret\n", 0600);
     assert_int_equal(COMMAND_STATUS("info", "--password-file", in_dir("password"), "a"), 0);
     assert_int_equal(chmod(in_dir("password"), 0640), 0);
     assert_int_equal(COMMAND_STATUS("info", "--password-file", in_dir("password"), "a"), 64);
 }
 
-static void tls_takes_its_files_from_options(void **state)
+COMMAND_WITH_TEST(tls_takes_its_files_from_options,
+                  .server = {.transport = TEST_TLS, .tls_auth_clients = true})
 {
-    (void)state;
-    fixture_restart_with_tls();
-    assert_int_equal(COMMAND_STATUS("info", "--cacert", test_server_cacert(fixture_server()),
-                                    "--cert", test_server_cert(fixture_server()), "--key",
-                                    test_server_key(fixture_server()), "a"),
+    assert_int_equal(COMMAND_STATUS("info", "--cacert", test_server_cacert(fixture.server),
+                                    "--cert", test_server_cert(fixture.server), "--key",
+                                    test_server_key(fixture.server), "a"),
                      0);
     assert_int_equal(COMMAND_STATUS("info", "a"), 65); /* nobody vouches for the server */
     assert_int_equal(COMMAND_STATUS("info", "--cacert", in_dir("none"), "a"), 65);
@@ -209,11 +189,10 @@ static void tls_takes_its_files_from_options(void **state)
 
 /* ---- info, ls, break ---- */
 
-static void info_tells_who_holds(void **state)
+COMMAND_TEST(info_tells_who_holds)
 {
     struct command holder, info;
 
-    (void)state;
     holder = hold_a("30s");
     info = COMMAND("info", "a", "b");
     assert_int_equal(command_wait(&info, 10000), 0);
@@ -254,9 +233,8 @@ static void assert_info(const char *kind, const char *text, const char *json)
     }
 }
 
-static void info_knows_every_kind_told_or_not(void **state)
+COMMAND_TEST(info_knows_every_kind_told_or_not)
 {
-    (void)state;
     for (size_t i = 0; i < KINDS; i++) {
         const bool has_side = strcmp(kinds[i], "read") == 0 || strcmp(kinds[i], "write") == 0;
         struct command holder = hold_as(kinds[i]);
@@ -278,16 +256,15 @@ static void info_knows_every_kind_told_or_not(void **state)
     }
 }
 
-static void info_tells_a_fenced_locks_token(void **state)
+COMMAND_TEST(info_tells_a_fenced_locks_token)
 {
     struct command holder;
     char text[64], json[64];
     long long token;
 
-    (void)state;
     holder = hold_as("fenced");
     assert_true(TEST_EVENTUALLY(is_held("a"), 10000));
-    token = test_server_int(fixture_server(), "GET redisson_lock_token:{a}");
+    token = test_server_int(fixture.server, "GET redisson_lock_token:{a}");
     assert_true(token > 0);
     test_text(text, sizeof(text), ", token %lld\n", token);
     test_text(json, sizeof(json), "\"token\":%lld,", token);
@@ -295,18 +272,17 @@ static void info_tells_a_fenced_locks_token(void **state)
     end_command(&holder);
 }
 
-static void info_tells_how_many_wait_for_a_fair_lock(void **state)
+COMMAND_TEST(info_tells_how_many_wait_for_a_fair_lock)
 {
     struct command holder, waiters[2];
 
-    (void)state;
     holder = hold_as("fair");
     assert_true(TEST_EVENTUALLY(is_held("a"), 10000));
     for (int i = 0; i < 2; i++) {
         waiters[i] = hold_as("fair");
     }
     assert_true(TEST_EVENTUALLY(
-        test_server_int(fixture_server(), "LLEN redisson_lock_queue:{a}") == 2, 10000));
+        test_server_int(fixture.server, "LLEN redisson_lock_queue:{a}") == 2, 10000));
     assert_info("fair", ", 2 waiting\n", "\"waiters\":2}");
     for (int i = 0; i < 2; i++) {
         end_command(&waiters[i]);
@@ -314,15 +290,14 @@ static void info_tells_how_many_wait_for_a_fair_lock(void **state)
     end_command(&holder);
 }
 
-static void info_tells_how_many_read(void **state)
+COMMAND_TEST(info_tells_how_many_read)
 {
     struct command readers[3], info;
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         readers[i] = hold_as("read");
     }
-    assert_true(TEST_EVENTUALLY(test_server_int(fixture_server(), "HLEN a") == 4, 10000));
+    assert_true(TEST_EVENTUALLY(test_server_int(fixture.server, "HLEN a") == 4, 10000));
     assert_info("read", " and 2 more, count 1, ", "\"holders\":3,");
     info = COMMAND("info", "--kind", "write", "a"); /* nobody has that side */
     assert_int_equal(command_wait(&info, 10000), 0);
@@ -332,11 +307,10 @@ static void info_tells_how_many_read(void **state)
     }
 }
 
-static void odd_names_are_escaped(void **state)
+COMMAND_TEST(odd_names_are_escaped)
 {
     struct command command;
 
-    (void)state;
     command = COMMAND("info", "--json", "a\"\\\n\xff\xc3\xa4");
     assert_int_equal(command_wait(&command, 10000), 0);
     assert_true(is_json_lines(file_text(command.out)));
@@ -346,18 +320,17 @@ static void odd_names_are_escaped(void **state)
     assert_string_equal(file_text(command.out), "a\\x1b[2J\\x0arlock: b: free\n");
 }
 
-static void messages_show_a_long_or_odd_name_once_and_in_part(void **state)
+COMMAND_TEST(messages_show_a_long_or_odd_name_once_and_in_part)
 {
     static const char *const prefixes[] = {"", "odd\n: "};
     struct command command;
     static char name[70001];
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         (void)memset(name, 'a', 60000);
         name[60000] = '\0';
         memcpy(name, prefixes[i], strlen(prefixes[i]));
-        free(test_server_cmd(fixture_server(), "SET %s text", i == 0 ? name : "other"));
+        free(test_server_cmd(fixture.server, "SET %s text", i == 0 ? name : "other"));
         command = COMMAND("run", "--wait", "0", "--lease", "10ms", name, "--", "true");
         (void)command_wait(&command, 10000);
         assert_true(strlen(file_text(command.err)) < 500);
@@ -373,13 +346,12 @@ static void messages_show_a_long_or_odd_name_once_and_in_part(void **state)
     assert_true(strlen(file_text(command.err)) < 1500);
 }
 
-static void ls_lists_locks_and_nothing_else(void **state)
+COMMAND_TEST(ls_lists_locks_and_nothing_else)
 {
     struct command holder, ls;
 
-    (void)state;
     holder = hold_a("30s");
-    assert_int_equal(test_server_int(fixture_server(), "HSET other field value"), 1);
+    assert_int_equal(test_server_int(fixture.server, "HSET other field value"), 1);
     ls = COMMAND("ls", "--json");
     assert_int_equal(command_wait(&ls, 10000), 0);
     assert_true(is_json_lines(file_text(ls.out)));
@@ -394,18 +366,17 @@ static void ls_lists_locks_and_nothing_else(void **state)
 /* Whether somebody listens for the release of "a"; those who wait for a spin lock never do. */
 static bool somebody_listens(void)
 {
-    char *channels = test_server_cmd(fixture_server(), "PUBSUB CHANNELS *{a}*");
+    char *channels = test_server_cmd(fixture.server, "PUBSUB CHANNELS *{a}*");
     const bool listens = channels[0] != '\0';
 
     free(channels);
     return listens;
 }
 
-static void break_opens_the_lock_and_its_holder_learns_it(void **state)
+COMMAND_TEST(break_opens_the_lock_and_its_holder_learns_it)
 {
     struct command holder, command;
 
-    (void)state;
     holder = hold_a("1500ms");
     command = COMMAND("break", "a");
     assert_int_equal(command_wait(&command, 10000), 0);
@@ -418,9 +389,8 @@ static void break_opens_the_lock_and_its_holder_learns_it(void **state)
 }
 
 /* Without being told: those who wait for it come in, as they do after a release. */
-static void break_opens_every_kind(void **state)
+COMMAND_TEST(break_opens_every_kind)
 {
-    (void)state;
     for (size_t i = 0; i < KINDS; i++) {
         struct command holder, waiter, command;
         int64_t broken_us;
@@ -441,55 +411,4 @@ static void break_opens_every_kind(void **state)
         assert_int_equal(unlink(in_dir("ran")), 0);
         assert_int_equal(command_wait(&holder, 10000), 122);
     }
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(wrong_usage_is_64, fixture_start, fixture_stop),
-        cmocka_unit_test_setup_teardown(options_may_be_shortened_as_far_as_they_are_clear,
-                                        fixture_start, fixture_stop),
-        cmocka_unit_test_setup_teardown(the_order_of_words_is_free_whatever_the_environment_says,
-                                        fixture_start, fixture_stop),
-        cmocka_unit_test_setup_teardown(short_options_do_what_those_of_flock_do, fixture_start,
-                                        fixture_stop),
-        cmocka_unit_test_setup_teardown(info_may_tell_by_its_status_whether_a_lock_is_held,
-                                        fixture_start, fixture_stop),
-        cmocka_unit_test_setup_teardown(help_and_version_are_there, fixture_start, fixture_stop),
-        cmocka_unit_test_setup_teardown(a_key_of_another_type_is_refused, fixture_start,
-                                        fixture_stop),
-        cmocka_unit_test_setup_teardown(a_server_that_is_not_there_is_69, fixture_start,
-                                        fixture_stop),
-        cmocka_unit_test_setup_teardown(a_password_on_the_command_line_is_out_of_sight,
-                                        fixture_start, fixture_stop),
-        cmocka_unit_test_setup_teardown(a_wrong_password_is_refused_and_not_repeated, fixture_start,
-                                        fixture_stop),
-        cmocka_unit_test_setup_teardown(a_mistyped_option_does_not_repeat_its_secret, fixture_start,
-                                        fixture_stop),
-        cmocka_unit_test_setup_teardown(a_password_file_must_be_its_owners_alone, fixture_start,
-                                        fixture_stop),
-        cmocka_unit_test_setup_teardown(tls_takes_its_files_from_options, fixture_start,
-                                        fixture_stop),
-        cmocka_unit_test_setup_teardown(info_tells_who_holds, fixture_start, fixture_stop),
-        cmocka_unit_test_setup_teardown(info_knows_every_kind_told_or_not, fixture_start,
-                                        fixture_stop),
-        cmocka_unit_test_setup_teardown(info_tells_a_fenced_locks_token, fixture_start,
-                                        fixture_stop),
-        cmocka_unit_test_setup_teardown(info_tells_how_many_wait_for_a_fair_lock, fixture_start,
-                                        fixture_stop),
-        cmocka_unit_test_setup_teardown(info_tells_how_many_read, fixture_start, fixture_stop),
-        cmocka_unit_test_setup_teardown(odd_names_are_escaped, fixture_start, fixture_stop),
-        cmocka_unit_test_setup_teardown(messages_show_a_long_or_odd_name_once_and_in_part,
-                                        fixture_start, fixture_stop),
-        cmocka_unit_test_setup_teardown(ls_lists_locks_and_nothing_else, fixture_start,
-                                        fixture_stop),
-        cmocka_unit_test_setup_teardown(break_opens_the_lock_and_its_holder_learns_it,
-                                        fixture_start, fixture_stop),
-        cmocka_unit_test_setup_teardown(break_opens_every_kind, fixture_start, fixture_stop),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,28 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rlock run, as its users run it: on a server of its own, seen from outside. */
-#include "fixture.h"
+#include "command.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define SHORT_LEASE "1500ms"
 #define SHORT_LEASE_MS 1500
 
 /* ---- run: what the command sees and what comes of it ---- */
 
-static void processes_exclude_each_other_on_one_name(void **state)
+COMMAND_TEST(processes_exclude_each_other_on_one_name)
 {
     struct command commands[8];
 
-    (void)state;
     for (size_t i = 0; i < 8; i++) {
         commands[i] = COMMAND("run", "a", "--", "sh", "-c",
                               "mkdir \"$0\" && sleep 0.05 && rmdir \"$0\"", in_dir("inside"));
@@ -30,48 +22,43 @@ static void processes_exclude_each_other_on_one_name(void **state)
     for (size_t i = 0; i < 8; i++) {
         assert_int_equal(command_wait(&commands[i], 20000), 0);
     }
-    test_server_assert_clean(fixture_server());
+    test_server_assert_clean(fixture.server);
 }
 
-static void the_exit_status_is_that_of_the_command(void **state)
+COMMAND_TEST(the_exit_status_is_that_of_the_command)
 {
-    (void)state;
     assert_int_equal(COMMAND_STATUS("run", "a", "--", "sh", "-c", "exit 7"), 7);
     assert_int_equal(COMMAND_STATUS("run", "a", "--", "sh", "-c", "kill -9 $$"), 137);
-    test_server_assert_clean(fixture_server());
+    test_server_assert_clean(fixture.server);
 }
 
-static void the_command_runs_while_the_lock_is_held_and_knows_its_name(void **state)
+COMMAND_TEST(the_command_runs_while_the_lock_is_held_and_knows_its_name)
 {
     static const char script[] = "test \"$RLOCK_NAME\" = 'a b' && test -z \"$RLOCK_TOKEN\" && "
                                  "test -n \"$RLOCK_URL\"";
 
-    (void)state;
     (void)setenv("RLOCK_TOKEN", "from somewhere else", 1);
     assert_int_equal(COMMAND_STATUS("run", "a b", "--", "sh", "-c", script), 0);
     (void)unsetenv("RLOCK_TOKEN");
 }
 
-static void a_command_that_is_not_there_is_127_and_frees_the_lock(void **state)
+COMMAND_TEST(a_command_that_is_not_there_is_127_and_frees_the_lock)
 {
-    (void)state;
     assert_int_equal(COMMAND_STATUS("run", "a", "--", "no-such-command-here"), 127);
-    test_server_assert_clean(fixture_server());
+    test_server_assert_clean(fixture.server);
 }
 
-static void a_command_that_is_not_executable_is_126_and_frees_the_lock(void **state)
+COMMAND_TEST(a_command_that_is_not_executable_is_126_and_frees_the_lock)
 {
-    (void)state;
     write_file(in_dir("plain"), "", 0600);
     assert_int_equal(COMMAND_STATUS("run", "a", "--", in_dir("plain")), 126);
-    test_server_assert_clean(fixture_server());
+    test_server_assert_clean(fixture.server);
 }
 
-static void the_key_has_the_prefix(void **state)
+COMMAND_TEST(the_key_has_the_prefix)
 {
     struct command command;
 
-    (void)state;
     command = COMMAND("run", "--prefix", "locks:", "a", "--", "sleep", "60");
     assert_true(TEST_EVENTUALLY(is_held("locks:a"), 10000));
     end_command(&command);
@@ -90,11 +77,10 @@ static void assert_says_who_holds(const struct command *command, const struct co
     assert_contains(file_text(command->err), " (server unix://");
 }
 
-static void a_held_lock_is_busy_when_tried_once(void **state)
+COMMAND_TEST(a_held_lock_is_busy_when_tried_once)
 {
     struct command holder, command;
 
-    (void)state;
     holder = hold_a("30s");
     command = COMMAND("run", "--wait", "0", "a", "--", "touch", in_dir("ran"));
     assert_int_equal(command_wait(&command, 10000), 123);
@@ -103,12 +89,11 @@ static void a_held_lock_is_busy_when_tried_once(void **state)
     end_command(&holder);
 }
 
-static void every_kind_excludes_and_may_refuse_reentry(void **state)
+COMMAND_TEST(every_kind_excludes_and_may_refuse_reentry)
 {
     static const char *const kinds[] = {"reentrant", "non-reentrant", "spin", "fenced",
                                         "fair",      "read",          "write"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         const char *rival = strcmp(kinds[i], "read") == 0 ? "write" : kinds[i];
         struct command holder = COMMAND("run", "--kind", kinds[i], "--no-reentry", "a", "--", "sh",
@@ -124,16 +109,15 @@ static void every_kind_excludes_and_may_refuse_reentry(void **state)
                                         "-c", "exit 7"),
                          7);
     }
-    assert_int_equal(test_server_int(fixture_server(), "DEL redisson_lock_token:{a}"), 1);
-    test_server_assert_clean(fixture_server());
+    assert_int_equal(test_server_int(fixture.server, "DEL redisson_lock_token:{a}"), 1);
+    test_server_assert_clean(fixture.server);
 }
 
-static void a_held_lock_times_out(void **state)
+COMMAND_TEST(a_held_lock_times_out)
 {
     const int64_t start_us = test_now_us();
     struct command holder, command;
 
-    (void)state;
     holder = hold_a("30s");
     command = COMMAND("run", "--wait=300ms", "a", "--", "true");
     assert_int_equal(command_wait(&command, 10000), 124);
@@ -147,15 +131,14 @@ static bool somebody_waits_for(const char *name)
     char expected[64];
 
     (void)snprintf(expected, sizeof(expected), "redisson_lock__channel:{%s}\n1", name);
-    return test_server_says(fixture_server(), expected, "PUBSUB NUMSUB redisson_lock__channel:{%s}",
+    return test_server_says(fixture.server, expected, "PUBSUB NUMSUB redisson_lock__channel:{%s}",
                             name);
 }
 
-static void a_waiting_command_ends_on_a_signal(void **state)
+COMMAND_TEST(a_waiting_command_ends_on_a_signal)
 {
     struct command holder, waiter;
 
-    (void)state;
     holder = hold_a("30s");
     waiter = COMMAND("run", "a", "--", "touch", in_dir("ran"));
     assert_true(TEST_EVENTUALLY(somebody_waits_for("a"), 10000));
@@ -163,7 +146,7 @@ static void a_waiting_command_ends_on_a_signal(void **state)
     assert_int_equal(command_wait(&waiter, 10000), 128 + SIGINT);
     end_command(&holder);
     assert_int_not_equal(access(in_dir("ran"), F_OK), 0);
-    test_server_assert_clean(fixture_server());
+    test_server_assert_clean(fixture.server);
 }
 
 /* Whether the command has said so by now. */
@@ -172,32 +155,30 @@ static bool has_said(const struct command *command, const char *text)
     return strstr(file_text(command->err), text) != NULL;
 }
 
-static void who_waits_is_told_for_whom(void **state)
+COMMAND_TEST(who_waits_is_told_for_whom)
 {
     const int64_t start_us = test_now_us();
     struct command holder, waiter;
     char process[64];
 
-    (void)state;
     holder = hold_a("30s");
     waiter = COMMAND("run", "a", "--", "true");
     test_text(process, sizeof(process), "(process %d)", (int)holder.pid);
     assert_true(TEST_EVENTUALLY(has_said(&waiter, "rlock: a: waiting: held by "), 10000));
     assert_true(test_elapsed_us(start_us) >= 1000000);
     assert_true(has_said(&waiter, process));
-    test_server_kill(fixture_server()); /* what it waits for is another thing now */
+    test_server_kill(fixture.server); /* what it waits for is another thing now */
     assert_true(TEST_EVENTUALLY(has_said(&waiter, "rlock: a: waiting: server unix://"), 10000));
-    test_server_restart(fixture_server(), false);
+    test_server_restart(fixture.server, false);
     assert_int_equal(command_wait(&waiter, 10000), 0);
     assert_int_equal(command_wait(&holder, 40000), 122);
 }
 
-static void who_waits_to_write_is_told_who_reads(void **state)
+COMMAND_TEST(who_waits_to_write_is_told_who_reads)
 {
     struct command reader, waiter;
     char process[64];
 
-    (void)state;
     reader = COMMAND("run", "--kind", "read", "a", "--", "sleep", "60");
     assert_true(TEST_EVENTUALLY(is_held("a"), 10000));
     waiter = COMMAND("run", "--kind", "write", "a", "--", "true");
@@ -208,24 +189,22 @@ static void who_waits_to_write_is_told_who_reads(void **state)
     assert_int_equal(command_wait(&waiter, 10000), 0);
 }
 
-static void a_command_whose_server_is_down_says_why_it_waits(void **state)
+COMMAND_TEST(a_command_whose_server_is_down_says_why_it_waits)
 {
     struct command waiter;
 
-    (void)state;
-    test_server_kill(fixture_server());
+    test_server_kill(fixture.server);
     waiter = COMMAND("run", "a", "--", "touch", in_dir("ran"));
     assert_true(TEST_EVENTUALLY(has_said(&waiter, "rlock: a: waiting: server unix://"), 10000));
-    test_server_restart(fixture_server(), false);
+    test_server_restart(fixture.server, false);
     assert_int_equal(command_wait(&waiter, 10000), 0);
     assert_int_equal(access(in_dir("ran"), F_OK), 0);
 }
 
-static void quiet_says_nothing(void **state)
+COMMAND_TEST(quiet_says_nothing)
 {
     struct command command;
 
-    (void)state;
     command = COMMAND("run", "--quiet", "a", "--", "no-such-command-here");
     assert_int_equal(command_wait(&command, 10000), 127);
     assert_string_equal(file_text(command.err), "");
@@ -234,7 +213,7 @@ static void quiet_says_nothing(void **state)
 /* ---- run: keeping the lock, and losing it ---- */
 
 /* Each try is another process, and is over before the dead waiter's time is. */
-static void short_waits_get_past_a_killed_waiter_of_a_fair_lock(void **state)
+COMMAND_TEST(short_waits_get_past_a_killed_waiter_of_a_fair_lock)
 {
     struct command holder = COMMAND("run", "--kind", "fair", "a", "--", "sh", "-c",
                                     "echo $$ >\"$0\"; exec sleep 60", in_dir("pid"));
@@ -242,11 +221,10 @@ static void short_waits_get_past_a_killed_waiter_of_a_fair_lock(void **state)
     int64_t start_us;
     int status;
 
-    (void)state;
     (void)pid_in_file(in_dir("pid"));
     waiter = COMMAND("run", "--kind", "fair", "a", "--", "true");
     assert_true(TEST_EVENTUALLY(
-        test_server_int(fixture_server(), "LLEN redisson_lock_queue:{a}") == 1, 10000));
+        test_server_int(fixture.server, "LLEN redisson_lock_queue:{a}") == 1, 10000));
     (void)kill(waiter.pid, SIGKILL);
     assert_int_equal(command_wait(&waiter, 10000), 128 + SIGKILL);
     end_command(&holder);
@@ -256,16 +234,15 @@ static void short_waits_get_past_a_killed_waiter_of_a_fair_lock(void **state)
     } while (status == 124 && test_elapsed_us(start_us) < 20000000);
     assert_int_equal(status, 0);
     assert_in_time(start_us, 3000000);
-    test_server_assert_clean(fixture_server());
+    test_server_assert_clean(fixture.server);
 }
 
-static void a_killed_rlock_takes_its_command_along_and_frees_within_a_lease(void **state)
+COMMAND_TEST(a_killed_rlock_takes_its_command_along_and_frees_within_a_lease)
 {
     struct command holder;
     pid_t child;
     int64_t start_us;
 
-    (void)state;
     holder = hold_a(SHORT_LEASE);
     child = pid_in_file(in_dir("pid"));
     (void)kill(holder.pid, SIGKILL);
@@ -276,12 +253,11 @@ static void a_killed_rlock_takes_its_command_along_and_frees_within_a_lease(void
     assert_in_time(start_us, (SHORT_LEASE_MS + 500) * 1000 * (int64_t)test_slack());
 }
 
-static void a_stopped_rlock_kills_its_command_when_it_goes_on_too_late(void **state)
+COMMAND_TEST(a_stopped_rlock_kills_its_command_when_it_goes_on_too_late)
 {
     struct command holder;
     pid_t child;
 
-    (void)state;
     holder = hold_a(SHORT_LEASE);
     child = pid_in_file(in_dir("pid"));
     test_freeze(holder.pid);
@@ -292,42 +268,39 @@ static void a_stopped_rlock_kills_its_command_when_it_goes_on_too_late(void **st
     assert_false(process_lives(child));
 }
 
-static void a_deleted_key_ends_the_command(void **state)
+COMMAND_TEST(a_deleted_key_ends_the_command)
 {
     struct command holder;
     pid_t child;
 
-    (void)state;
     holder = hold_a(SHORT_LEASE);
     child = pid_in_file(in_dir("pid"));
-    assert_int_equal(test_server_int(fixture_server(), "DEL a"), 1);
+    assert_int_equal(test_server_int(fixture.server, "DEL a"), 1);
     assert_int_equal(command_wait(&holder, SHORT_LEASE_MS), 122);
     assert_false(process_lives(child));
     assert_contains(file_text(holder.err), "lost");
 }
 
-static void a_silent_server_ends_the_command_before_the_lease(void **state)
+COMMAND_TEST(a_silent_server_ends_the_command_before_the_lease)
 {
     struct command holder;
     pid_t child;
     int64_t start_us;
 
-    (void)state;
     holder = hold_a(SHORT_LEASE);
     child = pid_in_file(in_dir("pid"));
     start_us = test_now_us();
-    test_server_freeze(fixture_server());
+    test_server_freeze(fixture.server);
     assert_true(TEST_EVENTUALLY(!process_lives(child), SHORT_LEASE_MS));
     assert_in_time(start_us, SHORT_LEASE_MS * 1000 * (int64_t)test_slack());
     assert_int_equal(command_wait(&holder, 10000), 122);
 }
 
-static void a_fixed_lease_gives_time_to_end_and_then_kills(void **state)
+COMMAND_TEST(a_fixed_lease_gives_time_to_end_and_then_kills)
 {
     const int64_t start_us = test_now_us();
     struct command command;
 
-    (void)state;
     command = COMMAND("run", "--lease", SHORT_LEASE, "a", "--", "sh", "-c",
                       "trap 'echo told' TERM; while :; do sleep 0.02; done");
     assert_int_equal(command_wait(&command, 10000), 122);
@@ -335,16 +308,14 @@ static void a_fixed_lease_gives_time_to_end_and_then_kills(void **state)
     assert_string_equal(file_text(command.out), "told\n");
 }
 
-static void a_renewed_lease_outlives_itself(void **state)
+COMMAND_TEST(a_renewed_lease_outlives_itself)
 {
-    (void)state;
     assert_int_equal(COMMAND_STATUS("run", "--renewed-lease", "600ms", "a", "--", "sleep", "2"), 0);
-    test_server_assert_clean(fixture_server());
+    test_server_assert_clean(fixture.server);
 }
 
-static void a_hold_longer_than_its_maximum_ends_the_command(void **state)
+COMMAND_TEST(a_hold_longer_than_its_maximum_ends_the_command)
 {
-    (void)state;
     assert_int_equal(COMMAND_STATUS("run", "--renewed-lease", "600ms", "--max-hold", "1s", "a",
                                     "--", "sleep", "30"),
                      122);
@@ -352,7 +323,7 @@ static void a_hold_longer_than_its_maximum_ends_the_command(void **state)
 
 /* ---- run: signals and the terminal ---- */
 
-static void signals_reach_the_whole_group(void **state)
+COMMAND_TEST(signals_reach_the_whole_group)
 {
     static const char script[] = "trap 'wait; echo outer; exit 3' USR1; "
                                  "sh -c 'trap \"echo inner; exit\" USR1; echo $$ >\"$0\"; "
@@ -360,7 +331,6 @@ static void signals_reach_the_whole_group(void **state)
                                  "while :; do sleep 0.02; done";
     struct command command;
 
-    (void)state;
     command = COMMAND("run", "a", "--", "sh", "-c", script, in_dir("pid"));
     (void)pid_in_file(in_dir("pid"));
     (void)kill(command.pid, SIGUSR1);
@@ -368,73 +338,17 @@ static void signals_reach_the_whole_group(void **state)
     assert_string_equal(file_text(command.out), "inner\nouter\n");
 }
 
-static void the_terminal_belongs_to_the_command(void **state)
+COMMAND_TEST(the_terminal_belongs_to_the_command)
 {
     const char *const words[] = {
         "run", "a", "--", "sh", "-c", "echo $$ >\"$0\"; exec sleep 60", in_dir("pid"), NULL};
     struct command command;
     int master;
 
-    (void)state;
     command = command_start_on_terminal(words, &master);
     assert_true(TEST_EVENTUALLY(tcgetpgrp(master) == pid_in_file(in_dir("pid")), 5000));
     assert_int_equal(write(master, "\003", 1), 1);
     assert_int_equal(command_wait(&command, 10000), 128 + SIGINT);
     (void)close(master);
-    test_server_assert_clean(fixture_server());
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(processes_exclude_each_other_on_one_name, fixture_start,
-                                        fixture_stop),
-        cmocka_unit_test_setup_teardown(the_exit_status_is_that_of_the_command, fixture_start,
-                                        fixture_stop),
-        cmocka_unit_test_setup_teardown(the_command_runs_while_the_lock_is_held_and_knows_its_name,
-                                        fixture_start, fixture_stop),
-        cmocka_unit_test_setup_teardown(a_command_that_is_not_there_is_127_and_frees_the_lock,
-                                        fixture_start, fixture_stop),
-        cmocka_unit_test_setup_teardown(a_command_that_is_not_executable_is_126_and_frees_the_lock,
-                                        fixture_start, fixture_stop),
-        cmocka_unit_test_setup_teardown(the_key_has_the_prefix, fixture_start, fixture_stop),
-        cmocka_unit_test_setup_teardown(a_held_lock_is_busy_when_tried_once, fixture_start,
-                                        fixture_stop),
-        cmocka_unit_test_setup_teardown(every_kind_excludes_and_may_refuse_reentry, fixture_start,
-                                        fixture_stop),
-        cmocka_unit_test_setup_teardown(a_held_lock_times_out, fixture_start, fixture_stop),
-        cmocka_unit_test_setup_teardown(a_waiting_command_ends_on_a_signal, fixture_start,
-                                        fixture_stop),
-        cmocka_unit_test_setup_teardown(who_waits_is_told_for_whom, fixture_start, fixture_stop),
-        cmocka_unit_test_setup_teardown(who_waits_to_write_is_told_who_reads, fixture_start,
-                                        fixture_stop),
-        cmocka_unit_test_setup_teardown(a_command_whose_server_is_down_says_why_it_waits,
-                                        fixture_start, fixture_stop),
-        cmocka_unit_test_setup_teardown(quiet_says_nothing, fixture_start, fixture_stop),
-        cmocka_unit_test_setup_teardown(short_waits_get_past_a_killed_waiter_of_a_fair_lock,
-                                        fixture_start, fixture_stop),
-        cmocka_unit_test_setup_teardown(
-            a_killed_rlock_takes_its_command_along_and_frees_within_a_lease, fixture_start,
-            fixture_stop),
-        cmocka_unit_test_setup_teardown(a_stopped_rlock_kills_its_command_when_it_goes_on_too_late,
-                                        fixture_start, fixture_stop),
-        cmocka_unit_test_setup_teardown(a_deleted_key_ends_the_command, fixture_start,
-                                        fixture_stop),
-        cmocka_unit_test_setup_teardown(a_silent_server_ends_the_command_before_the_lease,
-                                        fixture_start, fixture_stop),
-        cmocka_unit_test_setup_teardown(a_fixed_lease_gives_time_to_end_and_then_kills,
-                                        fixture_start, fixture_stop),
-        cmocka_unit_test_setup_teardown(a_renewed_lease_outlives_itself, fixture_start,
-                                        fixture_stop),
-        cmocka_unit_test_setup_teardown(a_hold_longer_than_its_maximum_ends_the_command,
-                                        fixture_start, fixture_stop),
-        cmocka_unit_test_setup_teardown(signals_reach_the_whole_group, fixture_start, fixture_stop),
-        cmocka_unit_test_setup_teardown(the_terminal_belongs_to_the_command, fixture_start,
-                                        fixture_stop),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    test_server_assert_clean(fixture.server);
 }

@@ -3,15 +3,9 @@
 #include "cli/duration.h"
 #include "cli/secret.h"
 #include "cli/text.h"
+#include "support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-static void durations_have_units_and_default_to_seconds(void **state)
+TEST(durations_have_units_and_default_to_seconds)
 {
     static const struct {
         const char *text;
@@ -22,7 +16,6 @@ static void durations_have_units_and_default_to_seconds(void **state)
                 {"0.0001", 1},    {"0.1ms", 1},      {"2.", 2000},
                 {"1.0010", 1001}, {"0.00000001", 1}, {"876000h", 3153600000000}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         int64_t ms = -1;
 
@@ -31,7 +24,7 @@ static void durations_have_units_and_default_to_seconds(void **state)
     }
 }
 
-static void what_is_no_duration_is_refused(void **state)
+TEST(what_is_no_duration_is_refused)
 {
     static const char *const bad[] = {"",    "s",     ".",   "-1",      "+1",
                                       "1d",  "1 s",   "1s ", "0x10",    "1e3",
@@ -39,7 +32,6 @@ static void what_is_no_duration_is_refused(void **state)
                                       "..5", "ms"};
     int64_t ms = -1;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         assert_false(cli_duration_parse(bad[i], &ms));
     }
@@ -66,9 +58,8 @@ static void assert_shown(put_fn *put, const char *bytes, const char *expected)
     free(text);
 }
 
-static void text_for_people_cannot_act_on_a_terminal(void **state)
+TEST(text_for_people_cannot_act_on_a_terminal)
 {
-    (void)state;
     assert_shown(put_text, "plain \xc3\xa4 \xe2\x82\xac \xf0\x9f\x94\x92",
                  "plain \xc3\xa4 \xe2\x82\xac \xf0\x9f\x94\x92");
     assert_shown(put_text, "\033[2J\r\n\t\x7f", "\\x1b[2J\\x0d\\x0a\\x09\\x7f");
@@ -78,7 +69,7 @@ static void text_for_people_cannot_act_on_a_terminal(void **state)
                  "\\xc2\\x9b2J"); /* C1's control sequence introducer */
 }
 
-static void bytes_that_are_not_utf8_are_escaped(void **state)
+TEST(bytes_that_are_not_utf8_are_escaped)
 {
     static const struct {
         const char *bytes;
@@ -92,29 +83,25 @@ static void bytes_that_are_not_utf8_are_escaped(void **state)
                  {"\xe2\x82", "\\xe2\\x82"},
                  {"\xe2\x82x", "\\xe2\\x82x"}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         assert_shown(put_text, cases[i].bytes, cases[i].shown);
     }
 }
 
-static void json_strings_are_valid_whatever_the_bytes(void **state)
+TEST(json_strings_are_valid_whatever_the_bytes)
 {
-    (void)state;
     assert_shown(cli_put_json, "a\"b\\c\n\xc3\xa4", "\"a\\\"b\\\\c\\u000a\xc3\xa4\"");
 }
 
-static void json_tells_bytes_from_characters(void **state)
+TEST(json_tells_bytes_from_characters)
 {
-    (void)state;
     assert_shown(cli_put_json, "\xff\xc3", "\"\\udcff\\udcc3\"");
     assert_shown(cli_put_json, "\xc3\xbf", "\"\xc3\xbf\"");
     assert_shown(cli_put_json, "\xed\xb3\xbf", "\"\\udced\\udcb3\\udcbf\""); /* U+DCFF itself */
 }
 
-static void what_acts_on_a_terminal_is_escaped_in_json(void **state)
+TEST(what_acts_on_a_terminal_is_escaped_in_json)
 {
-    (void)state;
     assert_shown(cli_put_json, "\x7f\xc2\x9b\xd8\x9c", "\"\\u007f\\u009b\\u061c\"");
     assert_shown(cli_put_json, "\xe2\x80\xae\xe2\x81\xa6", "\"\\u202e\\u2066\"");
     assert_shown(put_text, "\xe2\x80\xae", "\\xe2\\x80\\xae");
@@ -125,11 +112,10 @@ static void put_name(FILE *out, const char *bytes, size_t len)
     (void)cli_put_name(out, bytes, len);
 }
 
-static void a_long_name_is_cut_between_characters(void **state)
+TEST(a_long_name_is_cut_between_characters)
 {
     char name[1001], shown[200] = "";
 
-    (void)state;
     for (size_t i = 0; i < 1000; i++) { /* the limit lies within a character */
         name[i] = i % 2 == 1 ? '\xc3' : '\xa4';
     }
@@ -151,9 +137,8 @@ static void assert_redacted(const char *text, const char *expected)
     free(copy);
 }
 
-static void passwords_in_urls_are_redacted_in_any_text(void **state)
+TEST(passwords_in_urls_are_redacted_in_any_text)
 {
-    (void)state;
     assert_redacted("redis://u:pass@h:1/2", "redis://u:***@h:1/2");
     assert_redacted("see redis://:p@h and rediss://u:longer@i now",
                     "see redis://:*@h and rediss://u:***@i now");
@@ -165,32 +150,10 @@ static void passwords_in_urls_are_redacted_in_any_text(void **state)
     assert_redacted("://", "://");
 }
 
-static void a_hidden_password_leaves_no_byte(void **state)
+TEST(a_hidden_password_leaves_no_byte)
 {
     char url[] = "redis://u:secret@h:1";
 
-    (void)state;
     cli_url_hide_password(url);
     assert_string_equal(url, "redis://u:******@h:1");
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(durations_have_units_and_default_to_seconds),
-        cmocka_unit_test(what_is_no_duration_is_refused),
-        cmocka_unit_test(text_for_people_cannot_act_on_a_terminal),
-        cmocka_unit_test(bytes_that_are_not_utf8_are_escaped),
-        cmocka_unit_test(json_strings_are_valid_whatever_the_bytes),
-        cmocka_unit_test(json_tells_bytes_from_characters),
-        cmocka_unit_test(what_acts_on_a_terminal_is_escaped_in_json),
-        cmocka_unit_test(a_long_name_is_cut_between_characters),
-        cmocka_unit_test(passwords_in_urls_are_redacted_in_any_text),
-        cmocka_unit_test(a_hidden_password_leaves_no_byte),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,9 +4,9 @@
 
 #include <unistd.h>
 
-void lock_and_unlock_twice(struct world *w)
+void lock_and_unlock_twice(struct fixture *f)
 {
-    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f));
 
     for (int i = 0; i < 2; i++) {
         assert_code(rlock_lock(lock), 0);
@@ -16,11 +16,11 @@ void lock_and_unlock_twice(struct world *w)
     }
 }
 
-void each_level_needs_its_unlock(struct world *w)
+void each_level_needs_its_unlock(struct fixture *f)
 {
-    struct rlock_client *client = conf_client(w);
-    struct rlock *lock = conf_lock(w, client), *rival = conf_rival(w, client);
-    struct actor *other = conf_actor(w);
+    struct rlock_client *client = client_open(f);
+    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client);
+    struct actor *other = actor_open(f);
 
     assert_code(rlock_try_lock(lock), 0);
     assert_code(rlock_try_lock(lock), 0);
@@ -33,10 +33,10 @@ void each_level_needs_its_unlock(struct world *w)
     assert_code(actor_do(other, act_unlock, rival, NULL), 0);
 }
 
-void hold_count_follows_each_step(struct world *w)
+void hold_count_follows_each_step(struct fixture *f)
 {
-    struct rlock *lock = conf_lock(w, conf_client(w));
-    const uint32_t most = conf_can(w, CAN_NEST) ? 3 : 1;
+    struct rlock *lock = lock_new(f, client_open(f));
+    const uint32_t most = kind_can(f, CAN_NEST) ? 3 : 1;
 
     assert_int_equal(rlock_hold_count(lock), 0);
     for (uint32_t i = 1; i <= most; i++) {
@@ -49,10 +49,10 @@ void hold_count_follows_each_step(struct world *w)
     }
 }
 
-void a_thousand_levels_are_a_thousand_unlocks(struct world *w)
+void a_thousand_levels_are_a_thousand_unlocks(struct fixture *f)
 {
     enum { DEEP = 1000 };
-    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f));
 
     for (uint32_t i = 1; i <= DEEP; i++) {
         assert_code(TAKE(lock, .lease_ms = 60000), 0);
@@ -66,13 +66,13 @@ void a_thousand_levels_are_a_thousand_unlocks(struct world *w)
     assert_code(rlock_unlock(lock), RLOCK_ENOTOWNER);
 }
 
-void it_is_locked_from_lock_to_unlock(struct world *w)
+void it_is_locked_from_lock_to_unlock(struct fixture *f)
 {
-    struct rlock *lock = conf_lock(w, conf_client(w)), *elsewhere = conf_lock(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f)), *elsewhere = lock_new(f, client_open(f));
     struct rlock_info info = RLOCK_INFO_INIT;
 
-    assert_false(conf_is_locked(lock));
-    assert_int_equal(conf_ttl(lock), -2);
+    assert_false(is_locked(lock));
+    assert_int_equal(ttl_of(lock), -2);
     assert_code(rlock_lock(lock), 0);
     assert_code(rlock_inspect(lock, &info), 0);
     assert_true(info.locked && info.mine);
@@ -82,8 +82,8 @@ void it_is_locked_from_lock_to_unlock(struct world *w)
     assert_code(rlock_inspect(elsewhere, &info), 0);
     assert_true(info.locked && !info.mine);
     assert_code(rlock_unlock(lock), 0);
-    assert_false(conf_is_locked(lock));
-    assert_false(conf_is_locked(elsewhere));
+    assert_false(is_locked(lock));
+    assert_false(is_locked(elsewhere));
 }
 
 static int act_is_locked(struct rlock *lock, const struct rlock_take *take)
@@ -94,10 +94,10 @@ static int act_is_locked(struct rlock *lock, const struct rlock_take *take)
     return rlock_inspect(lock, &info) == 0 ? info.locked : -1;
 }
 
-void another_thread_sees_it_locked(struct world *w)
+void another_thread_sees_it_locked(struct fixture *f)
 {
-    struct rlock *lock = conf_lock(w, conf_client(w));
-    struct actor *other = conf_actor(w);
+    struct rlock *lock = lock_new(f, client_open(f));
+    struct actor *other = actor_open(f);
 
     assert_code(rlock_lock(lock), 0);
     assert_int_equal(actor_do(other, act_is_locked, lock, NULL), 1);
@@ -105,10 +105,10 @@ void another_thread_sees_it_locked(struct world *w)
     assert_int_equal(actor_do(other, act_is_locked, lock, NULL), 0);
 }
 
-void only_the_thread_that_took_it_holds_it(struct world *w)
+void only_the_thread_that_took_it_holds_it(struct fixture *f)
 {
-    struct rlock *lock = conf_lock(w, conf_client(w));
-    struct actor *other = conf_actor(w);
+    struct rlock *lock = lock_new(f, client_open(f));
+    struct actor *other = actor_open(f);
 
     assert_false(rlock_is_valid(lock));
     assert_int_equal(rlock_valid_ms(lock), 0);
@@ -122,10 +122,10 @@ void only_the_thread_that_took_it_holds_it(struct world *w)
     assert_false(actor_do(other, act_is_valid, lock, NULL));
 }
 
-void unlock_by_another_thread_is_refused(struct world *w)
+void unlock_by_another_thread_is_refused(struct fixture *f)
 {
-    struct rlock *lock = conf_lock(w, conf_client(w));
-    struct actor *holder = conf_actor(w);
+    struct rlock *lock = lock_new(f, client_open(f));
+    struct actor *holder = actor_open(f);
 
     assert_code(actor_do(holder, act_lock, lock, NULL), 0);
     assert_code(rlock_unlock(lock), RLOCK_ENOTOWNER);
@@ -133,9 +133,9 @@ void unlock_by_another_thread_is_refused(struct world *w)
     assert_code(actor_do(holder, act_unlock, lock, NULL), 0);
 }
 
-void unlock_by_another_client_is_refused(struct world *w)
+void unlock_by_another_client_is_refused(struct fixture *f)
 {
-    struct rlock *lock = conf_lock(w, conf_client(w)), *elsewhere = conf_lock(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f)), *elsewhere = lock_new(f, client_open(f));
 
     assert_code(rlock_lock(lock), 0);
     assert_code(rlock_unlock(elsewhere), RLOCK_ENOTOWNER);
@@ -143,9 +143,9 @@ void unlock_by_another_client_is_refused(struct world *w)
     assert_code(rlock_unlock(lock), 0);
 }
 
-void unlock_after_a_refused_try_does_no_harm(struct world *w)
+void unlock_after_a_refused_try_does_no_harm(struct fixture *f)
 {
-    struct rlock *lock = conf_lock(w, conf_client(w)), *rival = conf_rival(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f)), *rival = rival_new(f, client_open(f));
 
     assert_code(rlock_lock(rival), 0);
     assert_code(rlock_try_lock(lock), RLOCK_EBUSY);
@@ -154,9 +154,9 @@ void unlock_after_a_refused_try_does_no_harm(struct world *w)
     assert_code(rlock_unlock(rival), 0);
 }
 
-void a_second_unlock_does_no_harm(struct world *w)
+void a_second_unlock_does_no_harm(struct fixture *f)
 {
-    struct rlock *lock = conf_lock(w, conf_client(w)), *rival = conf_rival(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f)), *rival = rival_new(f, client_open(f));
 
     assert_code(rlock_lock(lock), 0);
     assert_code(rlock_unlock(lock), 0);
@@ -167,12 +167,12 @@ void a_second_unlock_does_no_harm(struct world *w)
     assert_code(rlock_unlock(rival), 0);
 }
 
-void any_handle_of_the_name_can_unlock(struct world *w)
+void any_handle_of_the_name_can_unlock(struct fixture *f)
 {
-    struct rlock_client *client = conf_client(w);
-    struct rlock *lock = NULL, *again = conf_lock(w, client);
+    struct rlock_client *client = client_open(f);
+    struct rlock *lock = NULL, *again = lock_new(f, client);
 
-    assert_code(conf_kind(w)->make(client, NAME, NULL, &lock), 0);
+    assert_code(f->kind->make(client, NAME, NULL, &lock), 0);
     assert_code(rlock_lock(lock), 0);
     assert_null(rlock_free(lock)); /* which does not unlock */
     assert_true(rlock_is_valid(again));
@@ -180,10 +180,10 @@ void any_handle_of_the_name_can_unlock(struct world *w)
     assert_code(rlock_unlock(again), 0);
 }
 
-void names_do_not_disturb_each_other(struct world *w)
+void names_do_not_disturb_each_other(struct fixture *f)
 {
-    struct rlock_client *client = conf_client(w), *elsewhere = conf_client(w);
-    struct rlock *a = conf_lock_named(w, client, "a"), *b = conf_lock_named(w, elsewhere, "b");
+    struct rlock_client *client = client_open(f), *elsewhere = client_open(f);
+    struct rlock *a = lock_named(f, client, "a"), *b = lock_named(f, elsewhere, "b");
 
     assert_code(rlock_lock(a), 0);
     assert_code(rlock_try_lock(b), 0);
@@ -194,60 +194,60 @@ void names_do_not_disturb_each_other(struct world *w)
 
 /* ---- Forcing ---- */
 
-void force_unlock_opens_it_for_all(struct world *w)
+void force_unlock_opens_it_for_all(struct fixture *f)
 {
-    struct rlock *lock = conf_lock(w, conf_client(w)), *elsewhere = conf_lock(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f)), *elsewhere = lock_new(f, client_open(f));
     bool was_locked = false;
 
     assert_code(rlock_lock(lock), 0);
     assert_code(rlock_force_unlock(lock, &was_locked), 0);
     assert_true(was_locked);
     assert_false(rlock_is_valid(lock));
-    (void)expect_loss(w, RLOCK_LOST_FORCED);
-    assert_false(conf_is_locked(elsewhere));
+    (void)expect_loss(f, RLOCK_LOST_FORCED);
+    assert_false(is_locked(elsewhere));
     assert_code(rlock_unlock(lock), RLOCK_ELOST);
     assert_code(rlock_unlock(lock), RLOCK_ENOTOWNER);
     assert_code(rlock_force_unlock(lock, &was_locked), 0);
     assert_false(was_locked);
 }
 
-void force_unlock_from_elsewhere_is_found_by_the_unlock(struct world *w)
+void force_unlock_from_elsewhere_is_found_by_the_unlock(struct fixture *f)
 {
-    struct rlock *lock = conf_lock(w, conf_client(w)), *elsewhere = conf_lock(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f)), *elsewhere = lock_new(f, client_open(f));
     bool was_locked = false;
 
     assert_code(rlock_lock(lock), 0);
     assert_code(rlock_force_unlock(elsewhere, &was_locked), 0);
     assert_true(was_locked);
     assert_code(rlock_unlock(lock), RLOCK_ELOST);
-    (void)expect_loss(w, RLOCK_LOST_DELETED);
+    (void)expect_loss(f, RLOCK_LOST_DELETED);
 }
 
-void force_unlock_wakes_a_waiter(struct world *w)
+void force_unlock_wakes_a_waiter(struct fixture *f)
 {
-    struct rlock_client *client = conf_client(w);
-    struct rlock *lock = conf_lock(w, client), *rival = conf_rival(w, conf_client(w));
-    struct actor *waiter = conf_actor(w);
+    struct rlock_client *client = client_open(f);
+    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
+    struct actor *waiter = actor_open(f);
     int64_t forced_us;
 
     assert_code(rlock_lock(rival), 0);
     actor_begin(waiter, act_lock, lock, NULL);
-    conf_await_waiting(client, 1);
+    await_waiting(client, 1);
     forced_us = test_now_us();
     assert_code(rlock_force_unlock(rival, NULL), 0);
     assert_code(actor_end(waiter), 0);
     assert_took(actor_ended_us(waiter) - forced_us, 0, 1000);
     assert_code(actor_do(waiter, act_unlock, lock, NULL), 0);
     assert_code(rlock_unlock(rival), RLOCK_ELOST);
-    (void)expect_loss(w, RLOCK_LOST_FORCED);
+    (void)expect_loss(f, RLOCK_LOST_FORCED);
 }
 
 /* ---- Again, by its owner ---- */
 
-void a_second_take_by_its_owner_is_refused(struct world *w)
+void a_second_take_by_its_owner_is_refused(struct fixture *f)
 {
-    struct rlock_client *client = conf_client(w);
-    struct rlock *lock = conf_lock(w, client), *again = conf_lock(w, client);
+    struct rlock_client *client = client_open(f);
+    struct rlock *lock = lock_new(f, client), *again = lock_new(f, client);
 
     assert_code(rlock_lock(lock), 0);
     assert_code(rlock_lock(lock), RLOCK_EREACQUIRE);
@@ -256,7 +256,7 @@ void a_second_take_by_its_owner_is_refused(struct world *w)
     assert_int_equal(rlock_hold_count(lock), 1);
     assert_true(rlock_is_valid(lock));
     assert_code(rlock_unlock(lock), 0); /* one is enough */
-    assert_false(conf_is_locked(lock));
+    assert_false(is_locked(lock));
     assert_code(TAKE(lock, .owner = 5), 0);
     assert_code(TAKE(again, .owner = 5), RLOCK_EREACQUIRE);
     assert_code(rlock_unlock_as(again, 5), 0);
@@ -272,9 +272,9 @@ static uint64_t take_token(struct rlock *lock)
     return grant.token;
 }
 
-void each_grant_has_a_larger_token(struct world *w)
+void each_grant_has_a_larger_token(struct fixture *f)
 {
-    struct rlock *locks[] = {conf_lock(w, conf_client(w)), conf_lock(w, conf_client(w))};
+    struct rlock *locks[] = {lock_new(f, client_open(f)), lock_new(f, client_open(f))};
     uint64_t latest = 0;
 
     for (int i = 0; i < 6; i++) {
@@ -282,7 +282,7 @@ void each_grant_has_a_larger_token(struct world *w)
         const uint64_t token = take_token(lock);
 
         assert_true(token > latest);
-        if (conf_can(w, CAN_NEST)) {
+        if (kind_can(f, CAN_NEST)) {
             assert_true(take_token(lock) == token);
             assert_code(rlock_unlock(lock), 0);
         }
@@ -291,20 +291,20 @@ void each_grant_has_a_larger_token(struct world *w)
     }
 }
 
-void a_token_grows_when_the_data_are_lost(struct world *w)
+void a_token_grows_when_the_data_are_lost(struct fixture *f)
 {
-    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f));
     const uint64_t before = take_token(lock);
 
     assert_code(rlock_unlock(lock), 0);
-    assert_true(test_server_says(conf_server(w), "OK", "FLUSHALL"));
+    assert_true(test_server_says(f->server, "OK", "FLUSHALL"));
     assert_true(take_token(lock) > before);
     assert_code(rlock_unlock(lock), 0);
 }
 
 /* ---- Grants and guards ---- */
 
-static void grant_says(const struct world *w, struct rlock *lock, int64_t lease_ms,
+static void grant_says(const struct fixture *f, struct rlock *lock, int64_t lease_ms,
                        int64_t expected_ms)
 {
     struct rlock_grant grant = RLOCK_GRANT_INIT;
@@ -313,7 +313,7 @@ static void grant_says(const struct world *w, struct rlock *lock, int64_t lease_
     assert_code(rlock_lock_with(lock, RLOCK_TAKE(.lease_ms = lease_ms), &grant), 0);
     assert_int_equal(grant.size, sizeof(grant));
     assert_int_equal(grant.lease_ms, expected_ms);
-    assert_int_equal(grant.token != 0, conf_can(w, HAS_TOKEN));
+    assert_int_equal(grant.token != 0, kind_can(f, HAS_TOKEN));
     assert_true(grant.valid_ms <= expected_ms - drift_ms);
     assert_true(grant.valid_ms >= expected_ms - drift_ms - 500 * test_slack());
     assert_true(rlock_valid_ms(lock) <= grant.valid_ms);
@@ -321,18 +321,18 @@ static void grant_says(const struct world *w, struct rlock *lock, int64_t lease_
     assert_code(rlock_unlock(lock), 0);
 }
 
-void the_grant_says_what_was_granted(struct world *w)
+void the_grant_says_what_was_granted(struct fixture *f)
 {
-    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f));
 
-    grant_says(w, lock, 60000, 60000);
-    grant_says(w, lock, 0, 30000);
-    grant_says(w, lock, INT64_C(7) * 24 * 3600 * 1000, INT64_C(7) * 24 * 3600 * 1000);
+    grant_says(f, lock, 60000, 60000);
+    grant_says(f, lock, 0, 30000);
+    grant_says(f, lock, INT64_C(7) * 24 * 3600 * 1000, INT64_C(7) * 24 * 3600 * 1000);
 }
 
-void a_grant_of_an_older_program_is_filled_as_far_as_it_goes(struct world *w)
+void a_grant_of_an_older_program_is_filled_as_far_as_it_goes(struct fixture *f)
 {
-    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f));
     struct rlock_grant grant = {.size = offsetof(struct rlock_grant, lease_ms), .lease_ms = 77};
 
     assert_code(rlock_lock_with(lock, NULL, &grant), 0);
@@ -348,9 +348,9 @@ static int hold_in_a_scope(struct rlock *lock, const struct rlock_take *take)
     return guard.code != 0 ? guard.code : (int)rlock_is_valid_as(lock, guard.owner);
 }
 
-void a_guard_unlocks_at_the_end_of_its_scope(struct world *w)
+void a_guard_unlocks_at_the_end_of_its_scope(struct fixture *f)
 {
-    struct rlock *lock = conf_lock(w, conf_client(w)), *rival = conf_rival(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f)), *rival = rival_new(f, client_open(f));
 
     assert_int_equal(hold_in_a_scope(lock, NULL), 1);
     assert_int_equal(rlock_hold_count(lock), 0);
@@ -361,9 +361,9 @@ void a_guard_unlocks_at_the_end_of_its_scope(struct world *w)
     assert_code(rlock_unlock(rival), 0);
 }
 
-void a_guard_can_be_ended_before(struct world *w)
+void a_guard_can_be_ended_before(struct fixture *f)
 {
-    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f));
     RLOCK_GUARD guard = rlock_guard_take(lock, RLOCK_TAKE(.wait_ms = 10000));
 
     assert_code(guard.code, 0);
@@ -380,9 +380,9 @@ static void refused(struct rlock *lock, const struct rlock_take *take)
     assert_string_not_equal(rlock_detail(), "");
 }
 
-void wrong_takes_are_refused(struct world *w)
+void wrong_takes_are_refused(struct fixture *f)
 {
-    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f));
     struct {
         struct rlock_take take;
         int64_t wish; /* of a newer header: nothing that this library knows */
@@ -408,36 +408,36 @@ void wrong_takes_are_refused(struct world *w)
     assert_code(rlock_unlock(lock), 0);
 }
 
-void the_shortest_lease_is_ten_ms(struct world *w)
+void the_shortest_lease_is_ten_ms(struct fixture *f)
 {
-    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f));
     int code = RLOCK_ETIMEDOUT;
 
     for (int i = 0; i < 20 && code == RLOCK_ETIMEDOUT; i++) { /* over before its reply was read */
         code = TAKE(lock, .lease_ms = 10);
     }
     assert_code(code, 0);
-    (void)expect_loss(w, RLOCK_LOST_EXPIRED);
+    (void)expect_loss(f, RLOCK_LOST_EXPIRED);
     assert_code(rlock_unlock(lock), RLOCK_ELOST);
 }
 
 /* It would be over before it began, again and again. */
-void a_lease_within_the_safety_margin_is_refused(struct world *w)
+void a_lease_within_the_safety_margin_is_refused(struct fixture *f)
 {
     struct rlock *lock =
-        conf_lock(w, conf_client_with(w, &RLOCK_CLIENT_OPTS(.safety_margin_ms = 5000)));
+        lock_new(f, client_open_with(f, &RLOCK_CLIENT_OPTS(.safety_margin_ms = 5000)));
 
     assert_code(TAKE(lock, .lease_ms = 10000), 0);
     assert_code(rlock_unlock(lock), 0);
-    conf_count_from_here(w);
+    fixture_count_calls(f);
     assert_code(TAKE(lock, .lease_ms = 5000, .wait_ms = 100), RLOCK_EINVAL);
-    assert_in_range(conf_calls(w, "evalsha"), 0, 10);
+    assert_in_range(fixture_calls(f, "evalsha"), 0, 10);
 }
 
-void wrong_locks_are_refused(struct world *w)
+void wrong_locks_are_refused(struct fixture *f)
 {
-    struct rlock_client *client = conf_client(w);
-    conf_new_fn *make = conf_kind(w)->make;
+    struct rlock_client *client = client_open(f);
+    new_fn *make = f->kind->make;
     struct rlock *lock = NULL;
 
     assert_code(make(NULL, NAME, NULL, &lock), RLOCK_EINVAL);

@@ -14,11 +14,11 @@ static struct rlock_cancel *cancel_new(void)
     return cancel;
 }
 
-void a_cancel_ends_a_wait_at_once(struct world *w)
+void a_cancel_ends_a_wait_at_once(struct fixture *f)
 {
-    struct rlock_client *client = conf_client(w);
-    struct rlock *lock = conf_lock(w, client), *rival = conf_rival(w, conf_client(w));
-    struct actor *waiter = conf_actor(w);
+    struct rlock_client *client = client_open(f);
+    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
+    struct actor *waiter = actor_open(f);
     int64_t us[ROUNDS];
 
     assert_code(rlock_lock(rival), 0);
@@ -27,7 +27,7 @@ void a_cancel_ends_a_wait_at_once(struct world *w)
         int64_t fired_us;
 
         actor_begin(waiter, act_take, lock, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .cancel = cancel));
-        conf_await_waiting(client, 1);
+        await_waiting(client, 1);
         fired_us = test_now_us();
         rlock_cancel_fire(cancel);
         assert_code(actor_end(waiter), RLOCK_ECANCELED);
@@ -48,11 +48,11 @@ static void fire_in_handler(int signal)
 }
 
 /* The handler runs in the very thread that waits. */
-void a_cancel_from_a_signal_handler_ends_a_wait(struct world *w)
+void a_cancel_from_a_signal_handler_ends_a_wait(struct fixture *f)
 {
-    struct rlock_client *client = conf_client(w);
-    struct rlock *lock = conf_lock(w, client), *rival = conf_rival(w, conf_client(w));
-    struct actor *waiter = conf_actor(w);
+    struct rlock_client *client = client_open(f);
+    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
+    struct actor *waiter = actor_open(f);
     const struct sigaction action = {.sa_handler = fire_in_handler};
     int64_t us[ROUNDS];
 
@@ -64,7 +64,7 @@ void a_cancel_from_a_signal_handler_ends_a_wait(struct world *w)
         handlers_cancel = cancel_new();
         actor_begin(waiter, act_take, lock,
                     RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .cancel = handlers_cancel));
-        conf_await_waiting(client, 1);
+        await_waiting(client, 1);
         fired_us = test_now_us();
         actor_signal(waiter, SIGUSR1);
         assert_code(actor_end(waiter), RLOCK_ECANCELED);
@@ -75,53 +75,53 @@ void a_cancel_from_a_signal_handler_ends_a_wait(struct world *w)
     assert_code(rlock_unlock(rival), 0);
 }
 
-static void assert_asks_nobody(struct world *w)
+static void assert_asks_nobody(struct fixture *f)
 {
-    assert_int_equal(conf_calls(w, "evalsha") + conf_calls(w, "eval"), 0);
+    assert_int_equal(fixture_calls(f, "evalsha") + fixture_calls(f, "eval"), 0);
 }
 
-void a_fired_cancel_lets_no_call_begin(struct world *w)
+void a_fired_cancel_lets_no_call_begin(struct fixture *f)
 {
-    struct rlock_client *client = conf_client(w);
-    struct rlock *lock = conf_lock(w, client), *rival = conf_rival(w, conf_client(w));
+    struct rlock_client *client = client_open(f);
+    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
     struct rlock_cancel *cancel = cancel_new();
     int64_t since_us;
 
     rlock_cancel_fire(cancel);
     for (int i = 0; i < ROUNDS; i++) {
-        conf_count_from_here(w);
+        fixture_count_calls(f);
         assert_code(TAKE(lock, .wait_ms = RLOCK_FOREVER, .cancel = cancel), RLOCK_ECANCELED);
         assert_code(TAKE(lock, .cancel = cancel), RLOCK_ECANCELED);
         assert_false(rlock_is_valid(lock));
-        assert_asks_nobody(w);
+        assert_asks_nobody(f);
         assert_code(rlock_try_lock(rival), 0); /* nothing was left behind */
-        conf_count_from_here(w);
+        fixture_count_calls(f);
         since_us = test_now_us();
         assert_code(TAKE(lock, .wait_ms = RLOCK_FOREVER, .cancel = cancel), RLOCK_ECANCELED);
         assert_took(test_elapsed_us(since_us), 0, 500);
-        assert_asks_nobody(w);
+        assert_asks_nobody(f);
         assert_code(rlock_unlock(rival), 0);
     }
     assert_null(rlock_cancel_free(cancel));
 }
 
-void one_cancel_ends_all_its_waits(struct world *w)
+void one_cancel_ends_all_its_waits(struct fixture *f)
 {
     enum { N = 6 };
-    struct rlock_client *clients[2] = {conf_client(w), conf_client(w)};
-    struct rlock *rival = conf_rival(w, conf_client(w)), *locks[2];
+    struct rlock_client *clients[2] = {client_open(f), client_open(f)};
+    struct rlock *rival = rival_new(f, client_open(f)), *locks[2];
     struct rlock_cancel *cancel = cancel_new();
     struct actor *waiters[N];
 
     assert_code(rlock_lock(rival), 0);
     for (size_t i = 0; i < N; i++) {
-        locks[i % 2] = i < 2 ? conf_lock(w, clients[i]) : locks[i % 2];
-        waiters[i] = conf_actor(w);
+        locks[i % 2] = i < 2 ? lock_new(f, clients[i]) : locks[i % 2];
+        waiters[i] = actor_open(f);
         actor_begin(waiters[i], act_take, locks[i % 2],
                     RLOCK_TAKE(.wait_ms = 60000, .cancel = cancel));
     }
-    conf_await_waiting(clients[0], N / 2);
-    conf_await_waiting(clients[1], N / 2);
+    await_waiting(clients[0], N / 2);
+    await_waiting(clients[1], N / 2);
     rlock_cancel_fire(cancel);
     for (size_t i = 0; i < N; i++) {
         assert_code(actor_end(waiters[i]), RLOCK_ECANCELED);
@@ -130,18 +130,18 @@ void one_cancel_ends_all_its_waits(struct world *w)
     assert_null(rlock_cancel_free(cancel));
 }
 
-void a_cancelled_waiter_lets_those_behind_it_go_on(struct world *w)
+void a_cancelled_waiter_lets_those_behind_it_go_on(struct fixture *f)
 {
-    struct rlock_client *client = conf_client(w);
-    struct rlock *lock = conf_lock(w, client), *rival = conf_rival(w, conf_client(w));
+    struct rlock_client *client = client_open(f);
+    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
     struct rlock_cancel *cancel = cancel_new();
-    struct actor *first = conf_actor(w), *second = conf_actor(w);
+    struct actor *first = actor_open(f), *second = actor_open(f);
 
     assert_code(rlock_lock(rival), 0);
     actor_begin(first, act_take, lock, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .cancel = cancel));
-    conf_await_waiting(client, 1);
+    await_waiting(client, 1);
     actor_begin(second, act_pass_through, lock, NULL);
-    conf_await_waiting(client, 2);
+    await_waiting(client, 2);
     rlock_cancel_fire(cancel);
     assert_code(actor_end(first), RLOCK_ECANCELED);
     assert_code(rlock_unlock(rival), 0);
@@ -150,19 +150,19 @@ void a_cancelled_waiter_lets_those_behind_it_go_on(struct world *w)
 }
 
 /* The first take of an owner waits for the lock, the second for the first. */
-void a_cancel_ends_the_wait_for_another_take_of_the_same_owner(struct world *w)
+void a_cancel_ends_the_wait_for_another_take_of_the_same_owner(struct fixture *f)
 {
-    struct rlock_client *client = conf_client(w);
-    struct rlock *lock = conf_lock(w, client), *rival = conf_rival(w, conf_client(w));
+    struct rlock_client *client = client_open(f);
+    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
     struct rlock_cancel *cancel = cancel_new();
-    struct actor *first = conf_actor(w), *second = conf_actor(w);
+    struct actor *first = actor_open(f), *second = actor_open(f);
 
     assert_code(rlock_lock(rival), 0);
     actor_begin(first, act_take, lock, RLOCK_TAKE(.owner = 7, .wait_ms = RLOCK_FOREVER));
-    conf_await_waiting(client, 1);
+    await_waiting(client, 1);
     actor_begin(second, act_take, lock,
                 RLOCK_TAKE(.owner = 7, .wait_ms = RLOCK_FOREVER, .cancel = cancel));
-    conf_await_waiting(client, 2);
+    await_waiting(client, 2);
     rlock_cancel_fire(cancel);
     assert_code(actor_end(second), RLOCK_ECANCELED);
     assert_true(actor_is_busy(first));
@@ -184,11 +184,11 @@ static int act_fire_after(struct rlock *lock, const struct rlock_take *take)
 }
 
 /* Wherever the cancel strikes: "canceled" means that nothing is left, and no renewal. */
-void a_cancelled_take_leaves_nothing(struct world *w)
+void a_cancelled_take_leaves_nothing(struct fixture *f)
 {
-    struct rlock_client *client = conf_client_renewing(w, conf_ms(300));
-    struct rlock *lock = conf_lock(w, client), *rival = conf_rival(w, conf_client(w));
-    struct actor *canceller = conf_actor(w);
+    struct rlock_client *client = client_open_renewing(f, test_ms(300));
+    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
+    struct actor *canceller = actor_open(f);
     int granted = 0;
 
     for (int i = 0; i < 100; i++) {
@@ -212,34 +212,34 @@ void a_cancelled_take_leaves_nothing(struct world *w)
     print_message("%d of 100 were granted before the cancel\n", granted);
 }
 
-void a_cancel_of_an_attempt_without_an_answer_is_in_doubt_at_once(struct world *w)
+void a_cancel_of_an_attempt_without_an_answer_is_in_doubt_at_once(struct fixture *f)
 {
-    struct rlock_client *client = conf_client(w);
-    struct rlock *lock = conf_lock(w, client), *rival = conf_rival(w, conf_client(w));
+    struct rlock_client *client = client_open(f);
+    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
     struct rlock_cancel *cancel = cancel_new();
-    struct actor *waiter = conf_actor(w);
+    struct actor *waiter = actor_open(f);
     int64_t fired_us;
 
     assert_code(rlock_try_lock(lock), 0); /* connected now */
     assert_code(rlock_unlock(lock), 0);
     assert_code(rlock_try_lock(rival), 0);
     assert_code(rlock_unlock(rival), 0);
-    test_server_freeze(conf_server(w));
+    test_server_freeze(f->server);
     actor_begin(waiter, act_take, lock, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .cancel = cancel));
     (void)STAYS(true, 20); /* the attempt is on its way */
     fired_us = test_now_us();
     rlock_cancel_fire(cancel);
     assert_code(actor_end(waiter), RLOCK_EINDOUBT);
     assert_took(actor_ended_us(waiter) - fired_us, 0, LATE_MS);
-    test_server_thaw(conf_server(w));
+    test_server_thaw(f->server);
     assert_code(TAKE(rival, .wait_ms = 5000), 0); /* given back, long before the lease ends */
     assert_code(rlock_unlock(rival), 0);
     assert_null(rlock_cancel_free(cancel));
 }
 
-void a_cancel_that_is_not_fired_changes_nothing(struct world *w)
+void a_cancel_that_is_not_fired_changes_nothing(struct fixture *f)
 {
-    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f));
     struct rlock_cancel *cancel = cancel_new();
 
     for (int i = 0; i < 3; i++) {

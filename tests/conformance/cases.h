@@ -10,9 +10,22 @@
 #ifndef RLOCK_TEST_CONFORMANCE_CASES_H
 #define RLOCK_TEST_CONFORMANCE_CASES_H
 
-#include "world.h"
+#include "kinds.h"
+#include "support/clients.h"
 
-typedef void conf_fn(struct world *w);
+typedef void case_fn(struct fixture *f);
+
+/* Whether the kind under test can do that. */
+static inline bool kind_can(const struct fixture *f, unsigned int what)
+{
+    return (f->kind->can & what) == what;
+}
+
+/* How long a waiter of this kind usually takes to notice that a lock is free. */
+static inline int64_t wake_ms(const struct fixture *f)
+{
+    return kind_can(f, LISTENS) ? 50 : 300;
+}
 
 #define CONF_CASES(CASE, CROWD, SLOW)                                                              \
     /* basic.c */                                                                                  \
@@ -168,7 +181,7 @@ typedef void conf_fn(struct world *w);
     /* chaos.c */                                                                                  \
     CROWD(seconds_of_cuts_and_kills, EXCLUDES_ITSELF)                                              \
     SLOW(a_minute_of_cuts_and_kills, EXCLUDES_ITSELF)
-#define CONF_DECLARE(name, needs) conf_fn name;
+#define CONF_DECLARE(name, needs) case_fn name;
 CONF_CASES(CONF_DECLARE, CONF_DECLARE, CONF_DECLARE)
 #undef CONF_DECLARE
 

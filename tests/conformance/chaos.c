@@ -22,7 +22,7 @@ struct shared {
 };
 
 struct chaos {
-    struct world *w;
+    struct fixture *f;
     struct witness *witness;
     struct shared *shared;
     struct proxy *proxy;
@@ -106,9 +106,9 @@ static void *worker_main(void *arg)
 }
 
 /* Where the proxy listens: it was started after the fork. */
-static void proxy_address(const struct world *w, uint64_t port, char *ret_url, size_t size)
+static void proxy_address(const struct fixture *f, uint64_t port, char *ret_url, size_t size)
 {
-    const bool is_tls = strncmp(test_server_url(conf_server(w)), "rediss:", 7) == 0;
+    const bool is_tls = strncmp(test_server_url(f->server), "rediss:", 7) == 0;
 
     test_text(ret_url, size, is_tls ? "rediss://localhost:%d" : "redis://127.0.0.1:%d", (int)port);
 }
@@ -125,14 +125,15 @@ static int work(struct test_peer *peer, void *payload)
     if (port == 0) {
         return 0; /* not needed */
     }
-    proxy_address(chaos->w, port, url, sizeof(url));
-    opts = conf_opts(chaos->w, &RLOCK_CLIENT_OPTS(.url = url, .renewed_lease_ms = chaos->lease_ms));
+    proxy_address(chaos->f, port, url, sizeof(url));
+    opts =
+        client_opts(chaos->f, &RLOCK_CLIENT_OPTS(.url = url, .renewed_lease_ms = chaos->lease_ms));
     TEST_CHECK(rlock_client_open(&opts, &client) == 0);
     for (size_t i = 0; i < chaos->n_threads; i++) {
         workers[i] = (struct worker){.chaos = chaos,
                                      .id = chaos->process * MAX_THREADS + i + 1,
                                      .seed = (unsigned int)(chaos->process * 1000 + i)};
-        TEST_CHECK(conf_kind(chaos->w)->make(client, NAME, NULL, &workers[i].lock) == 0);
+        TEST_CHECK(chaos->f->kind->make(client, NAME, NULL, &workers[i].lock) == 0);
         TEST_CHECK(pthread_create(&workers[i].thread, NULL, worker_main, &workers[i]) == 0);
     }
     for (size_t i = 0; i < chaos->n_threads; i++) {
@@ -183,7 +184,7 @@ static void break_something(struct chaos *chaos, unsigned int *seed)
         proxy_cut_all(chaos->proxy, PROXY_COMMANDS);
         break;
     default:
-        free(test_server_cmd(conf_server(chaos->w), "CLIENT KILL TYPE normal"));
+        test_server_do(chaos->f->server, "CLIENT KILL TYPE normal");
     }
 }
 
@@ -217,28 +218,28 @@ static void run_chaos(struct chaos *chaos, int64_t ms, int64_t kill_every_ms)
  * Whatever the dead left behind: a newcomer gets the lock, and leaves nothing. Where each of the
  * dead stands in a queue that takes long, and only the holder's key is looked at in short runs.
  */
-static void newcomer_gets_it(struct world *w, bool is_short)
+static void newcomer_gets_it(struct fixture *f, bool is_short)
 {
-    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f));
     const int64_t since_us = test_now_us();
 
-    if (conf_can(w, QUEUES) && is_short) {
-        assert_true(TEST_EVENTUALLY(!conf_is_locked(lock), 5000));
-        assert_true(test_server_says(conf_server(w), "OK", "FLUSHALL"));
+    if (kind_can(f, QUEUES) && is_short) {
+        assert_true(TEST_EVENTUALLY(!is_locked(lock), 5000));
+        assert_true(test_server_says(f->server, "OK", "FLUSHALL"));
     }
     assert_code(TAKE(lock, .wait_ms = 600000), 0);
     print_message("a newcomer waited %lld ms\n", (long long)test_elapsed_us(since_us) / 1000);
     assert_code(rlock_unlock(lock), 0);
-    assert_true(TEST_EVENTUALLY(conf_keys(w) == 0, 1000));
+    assert_true(TEST_EVENTUALLY(fixture_keys(f) == 0, 1000));
 }
 
-static void chaos_for(struct world *w, int64_t ms, int64_t kill_every_ms)
+static void chaos_for(struct fixture *f, int64_t ms, int64_t kill_every_ms)
 {
-    struct chaos chaos = {.w = w,
+    struct chaos chaos = {.f = f,
                           .witness = witness_new(1),
                           .n_processes = WORKING + (size_t)(ms / kill_every_ms),
                           .n_threads = test_slack() > 1 ? 8 : MAX_THREADS,
-                          .lease_ms = conf_ms(2000)};
+                          .lease_ms = test_ms(2000)};
 
     chaos.shared = mmap(NULL, sizeof(*chaos.shared), PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -247,7 +248,7 @@ static void chaos_for(struct world *w, int64_t ms, int64_t kill_every_ms)
         chaos.process = i;
         chaos.processes[i] = test_child_spawn(work, &chaos);
     }
-    chaos.proxy = proxy_start(test_server_url(conf_server(w)));
+    chaos.proxy = proxy_start(test_server_url(f->server));
     run_chaos(&chaos, ms, kill_every_ms);
     chaos.proxy = proxy_stop(chaos.proxy);
     print_message(
@@ -256,17 +257,17 @@ static void chaos_for(struct world *w, int64_t ms, int64_t kill_every_ms)
         (unsigned long long)chaos.shared->doubts, (unsigned long long)chaos.shared->failures);
     assert_true(witness_is_clean(chaos.witness, stderr));
     assert_true(chaos.shared->grants > 0);
-    newcomer_gets_it(w, ms < 10000);
+    newcomer_gets_it(f, ms < 10000);
     chaos.witness = witness_free(chaos.witness);
     (void)munmap(chaos.shared, sizeof(*chaos.shared));
 }
 
-void seconds_of_cuts_and_kills(struct world *w)
+void seconds_of_cuts_and_kills(struct fixture *f)
 {
-    chaos_for(w, 2000, 600);
+    chaos_for(f, 2000, 600);
 }
 
-void a_minute_of_cuts_and_kills(struct world *w)
+void a_minute_of_cuts_and_kills(struct fixture *f)
 {
-    chaos_for(w, 60000, 1900);
+    chaos_for(f, 60000, 1900);
 }

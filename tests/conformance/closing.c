@@ -4,25 +4,25 @@
 
 #include <stdatomic.h>
 
-void close_wakes_its_waiters(struct world *w)
+void close_wakes_its_waiters(struct fixture *f)
 {
     enum { N = 5 };
-    struct rlock_client *client = conf_client(w);
-    struct rlock *lock = conf_lock(w, client), *rival = conf_rival(w, conf_client(w));
+    struct rlock_client *client = client_open(f);
+    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
     struct actor *waiters[N];
     int64_t closed_us, us[N];
 
     assert_code(rlock_lock(rival), 0);
     for (size_t i = 0; i < N; i++) {
-        waiters[i] = conf_actor(w);
+        waiters[i] = actor_open(f);
         actor_begin(
             waiters[i], act_take, lock,
             RLOCK_TAKE(.wait_ms = i % 2 == 0 ? RLOCK_FOREVER : 60000,
                        .owner = i < 3 ? 0 : 7)); /* two of one owner: one behind the other */
     }
-    conf_await_waiting(client, N);
+    await_waiting(client, N);
     closed_us = test_now_us();
-    conf_close(w, client);
+    client_close(f, client);
     for (size_t i = 0; i < N; i++) {
         assert_code(actor_end(waiters[i]), RLOCK_ECLOSED);
         us[i] = actor_ended_us(waiters[i]) - closed_us;
@@ -32,104 +32,104 @@ void close_wakes_its_waiters(struct world *w)
     assert_code(rlock_unlock(rival), 0);
 }
 
-void close_gives_its_holds_back(struct world *w)
+void close_gives_its_holds_back(struct fixture *f)
 {
-    struct rlock_client *client = conf_client(w), *elsewhere = conf_client(w);
-    struct rlock *lock = conf_lock(w, client), *b = conf_lock_named(w, client, "b");
-    struct rlock *rival = conf_rival(w, elsewhere);
-    struct actor *waiter = conf_actor(w);
+    struct rlock_client *client = client_open(f), *elsewhere = client_open(f);
+    struct rlock *lock = lock_new(f, client), *b = lock_named(f, client, "b");
+    struct rlock *rival = rival_new(f, elsewhere);
+    struct actor *waiter = actor_open(f);
     int64_t closed_us;
 
     assert_code(rlock_lock(lock), 0);
     assert_code(TAKE(b, .owner = 3, .lease_ms = 60000), 0);
     actor_begin(waiter, act_pass_through, rival, NULL);
-    conf_await_waiting(elsewhere, 1);
+    await_waiting(elsewhere, 1);
     closed_us = test_now_us();
-    conf_close(w, client);
-    assert_int_equal(conf_losses(w), 2); /* told before close returned */
-    (void)expect_loss(w, RLOCK_LOST_CLOSED);
-    (void)expect_loss(w, RLOCK_LOST_CLOSED);
+    client_close(f, client);
+    assert_int_equal(losses_told(f), 2); /* told before close returned */
+    (void)expect_loss(f, RLOCK_LOST_CLOSED);
+    (void)expect_loss(f, RLOCK_LOST_CLOSED);
     assert_code(actor_end(waiter), 0);
     assert_took(actor_ended_us(waiter) - closed_us, 0, 1000);
-    assert_int_equal(conf_keys(w), 0);
+    assert_int_equal(fixture_keys(f), 0);
     assert_false(rlock_is_valid(lock));
     assert_false(rlock_is_valid_as(b, 3));
 }
 
-void close_gives_back_every_level(struct world *w)
+void close_gives_back_every_level(struct fixture *f)
 {
-    struct rlock_client *client = conf_client(w);
-    struct rlock *lock = conf_lock(w, client);
+    struct rlock_client *client = client_open(f);
+    struct rlock *lock = lock_new(f, client);
 
     for (int i = 0; i < 5; i++) {
         assert_code(rlock_lock(lock), 0);
     }
-    conf_close(w, client);
-    (void)expect_loss(w, RLOCK_LOST_CLOSED);
-    assert_int_equal(conf_keys(w), 0);
+    client_close(f, client);
+    (void)expect_loss(f, RLOCK_LOST_CLOSED);
+    assert_int_equal(fixture_keys(f), 0);
 }
 
-void calls_after_close_say_closed(struct world *w)
+void calls_after_close_say_closed(struct fixture *f)
 {
-    struct rlock_client *client = conf_client(w);
-    struct rlock *lock = conf_lock(w, client), *none = NULL;
+    struct rlock_client *client = client_open(f);
+    struct rlock *lock = lock_new(f, client), *none = NULL;
     struct rlock_info info = RLOCK_INFO_INIT;
 
-    conf_close(w, client);
+    client_close(f, client);
     assert_code(rlock_lock(lock), RLOCK_ECLOSED);
     assert_code(rlock_try_lock(lock), RLOCK_ECLOSED);
     assert_code(rlock_unlock(lock), RLOCK_ECLOSED);
     assert_code(rlock_unlock_as(lock, 4), RLOCK_ECLOSED);
     assert_code(rlock_force_unlock(lock, NULL), RLOCK_ECLOSED);
     assert_code(rlock_inspect(lock, &info), RLOCK_ECLOSED);
-    assert_code(conf_kind(w)->make(client, NAME, NULL, &none), RLOCK_ECLOSED);
+    assert_code(f->kind->make(client, NAME, NULL, &none), RLOCK_ECLOSED);
     assert_false(rlock_is_valid(lock));
     assert_int_equal(rlock_valid_ms(lock), 0);
     assert_string_equal(rlock_name(lock, NULL), NAME);
     assert_null(rlock_client_close(NULL));
 }
 
-static struct rlock_client *client_with_timeout(struct world *w, int64_t op_timeout_ms)
+static struct rlock_client *client_with_timeout(struct fixture *f, int64_t op_timeout_ms)
 {
-    return conf_client_with(w, &RLOCK_CLIENT_OPTS(.op_timeout_ms = op_timeout_ms));
+    return client_open_with(f, &RLOCK_CLIENT_OPTS(.op_timeout_ms = op_timeout_ms));
 }
 
 /* The server says nothing, but hears what close sends before it goes. */
-void close_against_a_frozen_server_is_bounded(struct world *w)
+void close_against_a_frozen_server_is_bounded(struct fixture *f)
 {
     const int64_t timeout_ms = 80 * test_slack();
-    struct rlock_client *client = client_with_timeout(w, timeout_ms);
-    struct rlock *lock = conf_lock(w, client);
+    struct rlock_client *client = client_with_timeout(f, timeout_ms);
+    struct rlock *lock = lock_new(f, client);
     int64_t since_us;
 
     assert_code(rlock_lock(lock), 0);
     assert_code(rlock_unlock(lock), 0); /* the server knows the scripts */
     assert_code(rlock_lock(lock), 0);
-    test_server_freeze(conf_server(w));
+    test_server_freeze(f->server);
     since_us = test_now_us();
-    conf_close(w, client);
+    client_close(f, client);
     assert_in_time(since_us, (timeout_ms + LATE_MS * test_slack()) * 1000);
-    (void)expect_loss(w, RLOCK_LOST_CLOSED);
-    test_server_thaw(conf_server(w));
-    assert_true(TEST_EVENTUALLY(conf_keys(w) == 0, 5000));
+    (void)expect_loss(f, RLOCK_LOST_CLOSED);
+    test_server_thaw(f->server);
+    assert_true(TEST_EVENTUALLY(fixture_keys(f) == 0, 5000));
 }
 
-void close_without_a_server_is_bounded(struct world *w)
+void close_without_a_server_is_bounded(struct fixture *f)
 {
     const int64_t timeout_ms = 80 * test_slack();
-    struct rlock_client *client = client_with_timeout(w, timeout_ms);
-    struct rlock_client *idle = client_with_timeout(w, timeout_ms);
-    struct rlock *lock = conf_lock(w, client);
+    struct rlock_client *client = client_with_timeout(f, timeout_ms);
+    struct rlock_client *idle = client_with_timeout(f, timeout_ms);
+    struct rlock *lock = lock_new(f, client);
     int64_t since_us;
 
     assert_code(rlock_lock(lock), 0);
-    test_server_kill(conf_server(w));
+    test_server_kill(f->server);
     since_us = test_now_us();
-    conf_close(w, client);
-    conf_close(w, idle);
+    client_close(f, client);
+    client_close(f, idle);
     assert_in_time(since_us, (timeout_ms + LATE_MS * test_slack()) * 1000);
-    (void)expect_loss(w, RLOCK_LOST_CLOSED);
-    test_server_restart(conf_server(w), false);
+    (void)expect_loss(f, RLOCK_LOST_CLOSED);
+    test_server_restart(f->server, false);
 }
 
 /* Takes and gives up until it is told that the client is closed. */
@@ -146,30 +146,30 @@ static int act_until_closed(struct rlock *lock, const struct rlock_take *take)
     return code;
 }
 
-void close_in_full_swing_leaves_nothing(struct world *w)
+void close_in_full_swing_leaves_nothing(struct fixture *f)
 {
     enum { N = 6 };
     struct actor *threads[N];
 
     for (size_t i = 0; i < N; i++) {
-        threads[i] = conf_actor(w);
+        threads[i] = actor_open(f);
     }
     for (int round = 0; round < 10; round++) {
-        struct rlock_client *client = conf_client(w);
-        struct rlock *lock = conf_lock(w, client);
+        struct rlock_client *client = client_open(f);
+        struct rlock *lock = lock_new(f, client);
 
         for (size_t i = 0; i < N; i++) {
             actor_begin(threads[i], act_until_closed, lock,
                         RLOCK_TAKE(.wait_ms = i % 2 == 0 ? 0 : 60000));
         }
         (void)STAYS(true, round);
-        conf_close(w, client);
+        client_close(f, client);
         for (size_t i = 0; i < N; i++) {
             const int code = actor_end(threads[i]);
 
             assert_true(code == RLOCK_ECLOSED || code == RLOCK_ELOST || code == RLOCK_EINDOUBT);
         }
-        assert_int_equal(conf_keys(w), 0);
-        conf_forgive_losses(w);
+        assert_int_equal(fixture_keys(f), 0);
+        forgive_losses(f);
     }
 }

@@ -10,7 +10,7 @@
 
 /* One of the crowd. */
 struct member {
-    struct world *w;
+    struct fixture *f;
     struct crowd *crowd;
     struct rlock *lock;
     uint64_t id;
@@ -65,33 +65,33 @@ static void *member_main(void *arg)
 }
 
 /* A shared kind is mixed with its rivals: three of its own for one of them. */
-static void join(struct world *w, struct crowd *crowd, size_t i, struct rlock_client *client)
+static void join(struct fixture *f, struct crowd *crowd, size_t i, struct rlock_client *client)
 {
-    const bool is_rival = !conf_can(w, EXCLUDES_ITSELF) && i % 4 == 0;
+    const bool is_rival = !kind_can(f, EXCLUDES_ITSELF) && i % 4 == 0;
     struct member *member = &crowd->members[i];
     char name[32];
 
     test_text(name, sizeof(name), "lock-%zu", i % crowd->cells);
-    *member = (struct member){.w = w,
+    *member = (struct member){.f = f,
                               .crowd = crowd,
                               .id = i + 1,
-                              .is_rival = is_rival || conf_can(w, EXCLUDES_ITSELF),
+                              .is_rival = is_rival || kind_can(f, EXCLUDES_ITSELF),
                               .cell = i % crowd->cells};
     if (is_rival) {
-        assert_code(conf_kind(w)->make_rival(client, name, NULL, &member->lock), 0);
+        assert_code(f->kind->make_rival(client, name, NULL, &member->lock), 0);
     } else {
-        assert_code(conf_kind(w)->make(client, name, NULL, &member->lock), 0);
+        assert_code(f->kind->make(client, name, NULL, &member->lock), 0);
     }
 }
 
-static void run_crowd(struct world *w, struct crowd *crowd)
+static void run_crowd(struct fixture *f, struct crowd *crowd)
 {
-    struct rlock_client *client = crowd->has_clients ? NULL : conf_client(w);
+    struct rlock_client *client = crowd->has_clients ? NULL : client_open(f);
 
     crowd->cells = crowd->cells == 0 ? 1 : crowd->cells;
     crowd->witness = witness_new(crowd->cells);
     for (size_t i = 0; i < crowd->n; i++) {
-        join(w, crowd, i, crowd->has_clients ? conf_client(w) : client);
+        join(f, crowd, i, crowd->has_clients ? client_open(f) : client);
     }
     for (size_t i = 0; i < crowd->n; i++) {
         assert_int_equal(
@@ -114,52 +114,52 @@ static size_t rounds(size_t n)
     return test_slack() > 1 ? (n + 4) / 5 : n;
 }
 
-void threads_of_one_client_exclude_each_other(struct world *w)
+void threads_of_one_client_exclude_each_other(struct fixture *f)
 {
     struct crowd crowd = {.n = 15, .rounds = rounds(100)};
 
-    run_crowd(w, &crowd);
+    run_crowd(f, &crowd);
 }
 
-void sixteen_clients_exclude_each_other(struct world *w)
+void sixteen_clients_exclude_each_other(struct fixture *f)
 {
     struct crowd crowd = {.n = 16, .rounds = rounds(25), .has_clients = true};
 
-    run_crowd(w, &crowd);
+    run_crowd(f, &crowd);
 }
 
-void a_hundred_clients_once_each(struct world *w)
+void a_hundred_clients_once_each(struct fixture *f)
 {
     struct crowd crowd = {.n = 100, .rounds = 1, .has_clients = true};
 
-    run_crowd(w, &crowd);
+    run_crowd(f, &crowd);
 }
 
-void a_storm_of_tries_never_lets_two_in(struct world *w)
+void a_storm_of_tries_never_lets_two_in(struct fixture *f)
 {
     struct crowd crowd = {.n = 16, .rounds = rounds(400), .only_tries = true};
 
-    run_crowd(w, &crowd);
+    run_crowd(f, &crowd);
     assert_true(crowd.grants > 0);
 }
 
-void threads_on_five_names_leave_no_channel(struct world *w)
+void threads_on_five_names_leave_no_channel(struct fixture *f)
 {
     struct crowd crowd = {.n = 32, .rounds = rounds(30), .cells = 5};
 
-    run_crowd(w, &crowd);
+    run_crowd(f, &crowd);
 }
 
-void sixteen_clients_for_long(struct world *w)
+void sixteen_clients_for_long(struct fixture *f)
 {
     struct crowd crowd = {.n = 16, .rounds = rounds(500), .has_clients = true};
 
-    run_crowd(w, &crowd);
+    run_crowd(f, &crowd);
 }
 
-void a_long_storm_of_tries(struct world *w)
+void a_long_storm_of_tries(struct fixture *f)
 {
     struct crowd crowd = {.n = 16, .rounds = rounds(10000), .only_tries = true};
 
-    run_crowd(w, &crowd);
+    run_crowd(f, &crowd);
 }

@@ -6,11 +6,7 @@
 #ifndef RLOCK_TEST_CONFORMANCE_KINDS_H
 #define RLOCK_TEST_CONFORMANCE_KINDS_H
 
-#include <rlock/rlock.h>
-
-/* Makes a lock of a kind; the same shape as the library's constructors. */
-typedef int conf_new_fn(struct rlock_client *client, const char *name,
-                        const struct rlock_opts *opts, struct rlock **ret_lock);
+#include "support/fixture.h"
 
 /* What a kind can do. A case that needs more than its kind has is skipped, with the reason. */
 enum conf_can {
@@ -31,10 +27,7 @@ enum conf_can {
 #define CONF_PLAIN                                                                                 \
     (EXCLUDES_ITSELF | CAN_BE_ASKED | IS_PLAIN_HASH | ANNOUNCES | LINES_UP | COSTS_TWO_SCRIPTS)
 
-/*
- * A row is name, constructor, constructor of a rival, what it can. A rival on the same name
- * excludes the lock and other rivals: the same constructor for most, the writer's for readers.
- */
+/* A row is a struct kind: name, constructor, constructor of a rival, what it can. */
 #define CONF_KINDS(X)                                                                              \
     X(reentrant, rlock_reentrant_new, rlock_reentrant_new, CONF_PLAIN | CAN_NEST | LISTENS)        \
     X(nonreentrant, rlock_nonreentrant_new, rlock_nonreentrant_new,                                \
@@ -47,12 +40,5 @@ enum conf_can {
     X(write, rlock_write_new, rlock_write_new,                                                     \
       CAN_NEST | EXCLUDES_ITSELF | CAN_BE_ASKED | LISTENS | LINES_UP | COSTS_TWO_SCRIPTS)          \
     X(read, rlock_read_new, rlock_write_new, CAN_NEST | CAN_BE_ASKED | LISTENS | COSTS_TWO_SCRIPTS)
-
-/* A row of the table. */
-struct conf_kind {
-    const char *name;
-    conf_new_fn *make, *make_rival;
-    unsigned int can;
-};
 
 #endif

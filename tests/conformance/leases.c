@@ -12,29 +12,29 @@ enum { HOUR_MS = 3600 * 1000 };
 /* The server's TTL lies between the lease less what went by since, and the lease. */
 static void ttl_is(struct rlock *lock, int64_t lease_ms, int64_t since_us)
 {
-    const int64_t ttl_ms = conf_ttl(lock), passed_ms = test_elapsed_us(since_us) / 1000;
+    const int64_t ttl_ms = ttl_of(lock), passed_ms = test_elapsed_us(since_us) / 1000;
 
     assert_in_range(ttl_ms, lease_ms - passed_ms - 10, lease_ms);
 }
 
-void the_ttl_is_the_lease(struct world *w)
+void the_ttl_is_the_lease(struct fixture *f)
 {
-    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f));
     int64_t since_us = test_now_us();
 
     assert_code(TAKE(lock, .lease_ms = HOUR_MS), 0);
     ttl_is(lock, HOUR_MS, since_us);
     assert_code(rlock_unlock(lock), 0);
-    assert_int_equal(conf_ttl(lock), -2);
+    assert_int_equal(ttl_of(lock), -2);
     since_us = test_now_us();
     assert_code(rlock_lock(lock), 0);
     ttl_is(lock, 30000, since_us);
     assert_code(rlock_unlock(lock), 0);
 }
 
-void a_renewed_lease_is_the_clients_option(struct world *w)
+void a_renewed_lease_is_the_clients_option(struct fixture *f)
 {
-    struct rlock *lock = conf_lock(w, conf_client_renewing(w, 70000));
+    struct rlock *lock = lock_new(f, client_open_renewing(f, 70000));
     const int64_t since_us = test_now_us();
 
     assert_code(rlock_lock(lock), 0);
@@ -42,9 +42,9 @@ void a_renewed_lease_is_the_clients_option(struct world *w)
     assert_code(rlock_unlock(lock), 0);
 }
 
-void nested_leases_keep_the_longest(struct world *w)
+void nested_leases_keep_the_longest(struct fixture *f)
 {
-    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f));
     int64_t since_us = test_now_us();
 
     assert_code(TAKE(lock, .lease_ms = 10000), 0);
@@ -65,9 +65,9 @@ void nested_leases_keep_the_longest(struct world *w)
     assert_code(rlock_unlock(lock), 0);
 }
 
-void a_partial_unlock_leaves_the_lease_that_was_given(struct world *w)
+void a_partial_unlock_leaves_the_lease_that_was_given(struct fixture *f)
 {
-    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f));
     const int64_t since_us = test_now_us();
 
     for (int i = 0; i < 3; i++) {
@@ -80,10 +80,10 @@ void a_partial_unlock_leaves_the_lease_that_was_given(struct world *w)
 }
 
 /* S1: a lease is the hold's. What another thread asks for by the same handle is nothing to it. */
-void anothers_lease_by_the_same_handle_changes_nothing(struct world *w)
+void anothers_lease_by_the_same_handle_changes_nothing(struct fixture *f)
 {
-    struct rlock *lock = conf_lock(w, conf_client(w));
-    struct actor *other = conf_actor(w);
+    struct rlock *lock = lock_new(f, client_open(f));
+    struct actor *other = actor_open(f);
     const int64_t since_us = test_now_us();
 
     assert_code(TAKE(lock, .lease_ms = 10000), 0);
@@ -99,51 +99,50 @@ void anothers_lease_by_the_same_handle_changes_nothing(struct world *w)
     assert_code(rlock_unlock(lock), 0);
 }
 
-void a_renewed_hold_outlives_its_lease(struct world *w)
+void a_renewed_hold_outlives_its_lease(struct fixture *f)
 {
-    const int64_t lease_ms = conf_ms(300);
-    struct rlock *lock = conf_lock(w, conf_client_renewing(w, lease_ms));
+    const int64_t lease_ms = test_ms(300);
+    struct rlock *lock = lock_new(f, client_open_renewing(f, lease_ms));
 
     assert_code(rlock_lock(lock), 0);
     assert_true(STAYS(rlock_is_valid(lock), 3 * lease_ms / 2));
-    assert_true(conf_is_locked(lock));
+    assert_true(is_locked(lock));
     assert_code(rlock_unlock(lock), 0);
 }
 
-void a_renewed_lease_never_falls_below_a_third(struct world *w)
+void a_renewed_lease_never_falls_below_a_third(struct fixture *f)
 {
-    const int64_t lease_ms = conf_ms(450);
-    struct rlock *lock = conf_lock(w, conf_client_renewing(w, lease_ms));
+    const int64_t lease_ms = test_ms(450);
+    struct rlock *lock = lock_new(f, client_open_renewing(f, lease_ms));
 
     assert_code(rlock_lock(lock), 0);
-    assert_true(
-        STAYS(test_server_int(conf_server(w), "PTTL " NAME) >= lease_ms / 3, 3 * lease_ms / 2));
+    assert_true(STAYS(test_server_int(f->server, "PTTL " NAME) >= lease_ms / 3, 3 * lease_ms / 2));
     assert_code(rlock_unlock(lock), 0);
 }
 
-void a_fixed_lease_is_not_renewed(struct world *w)
+void a_fixed_lease_is_not_renewed(struct fixture *f)
 {
-    const int64_t lease_ms = conf_ms(150);
-    struct rlock *lock = conf_lock(w, conf_client_renewing(w, lease_ms));
+    const int64_t lease_ms = test_ms(150);
+    struct rlock *lock = lock_new(f, client_open_renewing(f, lease_ms));
     const int64_t since_us = test_now_us();
 
     assert_code(TAKE(lock, .lease_ms = lease_ms), 0);
-    assert_took(expect_loss(w, RLOCK_LOST_EXPIRED) - since_us, lease_ms / 2, lease_ms + LATE_MS);
-    assert_true(TEST_EVENTUALLY(!conf_is_locked(lock), 100));
+    assert_took(expect_loss(f, RLOCK_LOST_EXPIRED) - since_us, lease_ms / 2, lease_ms + LATE_MS);
+    assert_true(TEST_EVENTUALLY(!is_locked(lock), 100));
     assert_code(rlock_unlock(lock), RLOCK_ELOST);
 }
 
-void a_hold_is_renewed_while_any_level_is(struct world *w)
+void a_hold_is_renewed_while_any_level_is(struct fixture *f)
 {
-    const int64_t lease_ms = conf_ms(600);
-    struct rlock *lock = conf_lock(w, conf_client_renewing(w, lease_ms));
+    const int64_t lease_ms = test_ms(600);
+    struct rlock *lock = lock_new(f, client_open_renewing(f, lease_ms));
 
     assert_code(TAKE(lock, .lease_ms = lease_ms / 3), 0);
     assert_code(rlock_lock(lock), 0);
     assert_true(STAYS(rlock_is_valid(lock), 3 * lease_ms / 2));
     assert_code(rlock_unlock(lock), 0); /* the renewed level: what is left ends by itself */
     assert_true(rlock_is_valid(lock));
-    (void)expect_loss(w, RLOCK_LOST_EXPIRED);
+    (void)expect_loss(f, RLOCK_LOST_EXPIRED);
     assert_code(rlock_unlock(lock), RLOCK_ELOST);
 
     assert_code(rlock_lock(lock), 0);
@@ -153,26 +152,26 @@ void a_hold_is_renewed_while_any_level_is(struct world *w)
     assert_code(rlock_unlock(lock), 0);
 }
 
-void max_hold_ends_a_renewed_hold(struct world *w)
+void max_hold_ends_a_renewed_hold(struct fixture *f)
 {
-    const int64_t lease_ms = conf_ms(300), most_ms = conf_ms(450);
-    struct rlock_client *client = conf_client_renewing(w, lease_ms);
-    struct rlock *lock = conf_lock_with(w, client, NAME, &RLOCK_OPTS(.max_hold_ms = most_ms));
+    const int64_t lease_ms = test_ms(300), most_ms = test_ms(450);
+    struct rlock_client *client = client_open_renewing(f, lease_ms);
+    struct rlock *lock = lock_with(f, client, NAME, &RLOCK_OPTS(.max_hold_ms = most_ms));
     const int64_t since_us = test_now_us();
 
     assert_code(rlock_lock(lock), 0);
-    assert_took(expect_loss(w, RLOCK_LOST_EXPIRED) - since_us, most_ms - lease_ms,
+    assert_took(expect_loss(f, RLOCK_LOST_EXPIRED) - since_us, most_ms - lease_ms,
                 most_ms + LATE_MS);
-    assert_true(TEST_EVENTUALLY(!conf_is_locked(lock), 100));
+    assert_true(TEST_EVENTUALLY(!is_locked(lock), 100));
     assert_code(rlock_unlock(lock), RLOCK_ELOST);
 }
 
 /* Levels come and go all the while, renewed ones and others. */
-void max_hold_counts_from_the_first_level(struct world *w)
+void max_hold_counts_from_the_first_level(struct fixture *f)
 {
-    const int64_t lease_ms = conf_ms(300), most_ms = conf_ms(450);
-    struct rlock_client *client = conf_client_renewing(w, lease_ms);
-    struct rlock *lock = conf_lock_with(w, client, NAME, &RLOCK_OPTS(.max_hold_ms = most_ms));
+    const int64_t lease_ms = test_ms(300), most_ms = test_ms(450);
+    struct rlock_client *client = client_open_renewing(f, lease_ms);
+    struct rlock *lock = lock_with(f, client, NAME, &RLOCK_OPTS(.max_hold_ms = most_ms));
     const int64_t since_us = test_now_us();
     int64_t over_us = 0;
 
@@ -184,13 +183,13 @@ void max_hold_counts_from_the_first_level(struct world *w)
         (void)rlock_unlock(lock);
     }
     assert_took(over_us, most_ms - lease_ms, most_ms + LATE_MS);
-    (void)expect_loss(w, RLOCK_LOST_EXPIRED);
-    assert_true(TEST_EVENTUALLY(!conf_is_locked(lock), 100));
+    (void)expect_loss(f, RLOCK_LOST_EXPIRED);
+    assert_true(TEST_EVENTUALLY(!is_locked(lock), 100));
 }
 
-void max_hold_shorter_than_the_lease_is_the_lease(struct world *w)
+void max_hold_shorter_than_the_lease_is_the_lease(struct fixture *f)
 {
-    struct rlock *lock = conf_lock_with(w, conf_client(w), NAME, &RLOCK_OPTS(.max_hold_ms = 20000));
+    struct rlock *lock = lock_with(f, client_open(f), NAME, &RLOCK_OPTS(.max_hold_ms = 20000));
     const int64_t since_us = test_now_us();
 
     assert_code(rlock_lock(lock), 0);
@@ -209,12 +208,12 @@ static int act_spin(struct rlock *lock, const struct rlock_take *take)
     return code == 0 ? rlock_unlock(lock) : code;
 }
 
-void renewal_does_not_depend_on_the_holding_thread(struct world *w)
+void renewal_does_not_depend_on_the_holding_thread(struct fixture *f)
 {
-    const int64_t lease_ms = conf_ms(300);
-    struct rlock *lock = conf_lock(w, conf_client_renewing(w, lease_ms));
-    struct actor *busy = conf_actor(w);
-    const int levels = conf_can(w, CAN_NEST) ? 2 : 1;
+    const int64_t lease_ms = test_ms(300);
+    struct rlock *lock = lock_new(f, client_open_renewing(f, lease_ms));
+    struct actor *busy = actor_open(f);
+    const int levels = kind_can(f, CAN_NEST) ? 2 : 1;
 
     for (int i = 0; i < levels; i++) {
         assert_code(rlock_lock(lock), 0);
@@ -225,12 +224,12 @@ void renewal_does_not_depend_on_the_holding_thread(struct world *w)
     assert_code(actor_do(busy, act_spin, lock, RLOCK_TAKE(.wait_ms = 2 * lease_ms)), 0);
 }
 
-void anothers_unlock_does_not_end_my_renewal(struct world *w)
+void anothers_unlock_does_not_end_my_renewal(struct fixture *f)
 {
-    const int64_t lease_ms = conf_ms(300);
-    struct rlock_client *client = conf_client_renewing(w, lease_ms);
-    struct rlock *lock = conf_lock(w, client), *rival = conf_rival(w, client);
-    struct actor *other = conf_actor(w);
+    const int64_t lease_ms = test_ms(300);
+    struct rlock_client *client = client_open_renewing(f, lease_ms);
+    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client);
+    struct actor *other = actor_open(f);
     const int64_t end_us = test_now_us() + 3 * lease_ms / 2 * 1000;
 
     assert_code(rlock_lock(lock), 0);
@@ -245,14 +244,14 @@ void anothers_unlock_does_not_end_my_renewal(struct world *w)
 /* ---- Validity ---- */
 
 /* Nothing of the library can run: its mutex is ours. */
-void validity_ends_without_any_thread_of_the_library(struct world *w)
+void validity_ends_without_any_thread_of_the_library(struct fixture *f)
 {
-    struct rlock_client *client = conf_client(w);
-    struct rlock *lock = conf_lock(w, client);
+    struct rlock_client *client = client_open(f);
+    struct rlock *lock = lock_new(f, client);
     struct rlock_grant grant = RLOCK_GRANT_INIT;
     int64_t granted_us, valid_us;
 
-    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.lease_ms = conf_ms(100)), &grant), 0);
+    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.lease_ms = test_ms(100)), &grant), 0);
     granted_us = test_now_us();
     rlock__enter(client);
     while (rlock_is_valid(lock)) {
@@ -262,14 +261,14 @@ void validity_ends_without_any_thread_of_the_library(struct world *w)
     assert_int_equal(rlock_valid_ms(lock), 0);
     rlock__leave(client);
     assert_took(valid_us, grant.valid_ms - 2, grant.valid_ms + LATE_MS);
-    (void)expect_loss(w, RLOCK_LOST_EXPIRED);
+    (void)expect_loss(f, RLOCK_LOST_EXPIRED);
     assert_code(rlock_unlock(lock), RLOCK_ELOST);
 }
 
-void valid_ms_counts_down(struct world *w)
+void valid_ms_counts_down(struct fixture *f)
 {
-    const int64_t lease_ms = conf_ms(100);
-    struct rlock *lock = conf_lock(w, conf_client(w));
+    const int64_t lease_ms = test_ms(100);
+    struct rlock *lock = lock_new(f, client_open(f));
     int64_t before_ms = lease_ms, left_ms;
 
     assert_code(TAKE(lock, .lease_ms = lease_ms), 0);
@@ -278,15 +277,15 @@ void valid_ms_counts_down(struct world *w)
         before_ms = left_ms;
         (void)test_pause_until(INT64_MAX);
     }
-    (void)expect_loss(w, RLOCK_LOST_EXPIRED);
+    (void)expect_loss(f, RLOCK_LOST_EXPIRED);
     assert_false(rlock_is_valid(lock));
     assert_code(rlock_unlock(lock), RLOCK_ELOST);
 }
 
-void a_safety_margin_shortens_validity_and_not_the_lease(struct world *w)
+void a_safety_margin_shortens_validity_and_not_the_lease(struct fixture *f)
 {
-    struct rlock_client *client = conf_client_with(w, &RLOCK_CLIENT_OPTS(.safety_margin_ms = 7000));
-    struct rlock *lock = conf_lock(w, client);
+    struct rlock_client *client = client_open_with(f, &RLOCK_CLIENT_OPTS(.safety_margin_ms = 7000));
+    struct rlock *lock = lock_new(f, client);
     const int64_t since_us = test_now_us();
 
     assert_code(TAKE(lock, .lease_ms = 20000), 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Holds that end before their unlock: told once, with the reason, and lost for good. That nothing
- * is told twice, world_stop() sees. */
+ * is told twice, fixture_close() sees. */
 #include "cases.h"
 
 static const char *const steal[] = {
@@ -8,34 +8,34 @@ static const char *const steal[] = {
     NAME, NULL};
 
 /* The holder's field, to be freed. */
-static char *field_of(struct world *w)
+static char *field_of(struct fixture *f)
 {
-    return test_server_cmd(conf_server(w), "HKEYS " NAME);
+    return test_server_cmd(f->server, "HKEYS " NAME);
 }
 
-void a_deleted_lock_is_lost(struct world *w)
+void a_deleted_lock_is_lost(struct fixture *f)
 {
-    const int64_t lease_ms = conf_ms(300);
-    struct rlock *lock = conf_lock(w, conf_client_renewing(w, lease_ms));
+    const int64_t lease_ms = test_ms(300);
+    struct rlock *lock = lock_new(f, client_open_renewing(f, lease_ms));
     int64_t deleted_us;
 
     assert_code(rlock_lock(lock), 0);
     deleted_us = test_now_us();
-    assert_int_equal(test_server_int(conf_server(w), "DEL " NAME), 1);
-    assert_took(expect_loss(w, RLOCK_LOST_DELETED) - deleted_us, 0, lease_ms / 3 + LATE_MS);
+    assert_int_equal(test_server_int(f->server, "DEL " NAME), 1);
+    assert_took(expect_loss(f, RLOCK_LOST_DELETED) - deleted_us, 0, lease_ms / 3 + LATE_MS);
     assert_false(rlock_is_valid(lock));
     assert_int_equal(rlock_valid_ms(lock), 0);
     assert_code(rlock_unlock(lock), RLOCK_ELOST);
     assert_code(rlock_unlock(lock), RLOCK_ENOTOWNER);
 }
 
-void a_lock_whose_server_lost_its_data_is_lost(struct world *w)
+void a_lock_whose_server_lost_its_data_is_lost(struct fixture *f)
 {
-    struct rlock *lock = conf_lock(w, conf_client_renewing(w, conf_ms(300)));
+    struct rlock *lock = lock_new(f, client_open_renewing(f, test_ms(300)));
 
     assert_code(rlock_lock(lock), 0);
-    assert_true(test_server_says(conf_server(w), "OK", "FLUSHALL"));
-    (void)expect_loss(w, RLOCK_LOST_DELETED);
+    assert_true(test_server_says(f->server, "OK", "FLUSHALL"));
+    (void)expect_loss(f, RLOCK_LOST_DELETED);
     assert_false(rlock_is_valid(lock));
     assert_code(rlock_unlock(lock), RLOCK_ELOST);
     assert_code(rlock_lock(lock), 0);
@@ -43,39 +43,39 @@ void a_lock_whose_server_lost_its_data_is_lost(struct world *w)
     assert_code(rlock_unlock(lock), 0);
 }
 
-void a_stolen_lock_is_lost(struct world *w)
+void a_stolen_lock_is_lost(struct fixture *f)
 {
-    const int64_t lease_ms = conf_ms(300);
-    struct rlock *lock = conf_lock(w, conf_client_renewing(w, lease_ms));
+    const int64_t lease_ms = test_ms(300);
+    struct rlock *lock = lock_new(f, client_open_renewing(f, lease_ms));
     int64_t stolen_us;
 
     assert_code(rlock_lock(lock), 0);
     stolen_us = test_now_us();
-    free(test_server_argv(conf_server(w), steal));
-    assert_took(expect_loss(w, RLOCK_LOST_TAKEN) - stolen_us, 0, lease_ms / 3 + LATE_MS);
+    free(test_server_argv(f->server, steal));
+    assert_took(expect_loss(f, RLOCK_LOST_TAKEN) - stolen_us, 0, lease_ms / 3 + LATE_MS);
     assert_false(rlock_is_valid(lock));
     assert_code(rlock_unlock(lock), RLOCK_ELOST);
-    assert_true(test_server_says(conf_server(w), "somebody:1", "HKEYS " NAME)); /* untouched */
+    assert_true(test_server_says(f->server, "somebody:1", "HKEYS " NAME)); /* untouched */
     assert_code(rlock_try_lock(lock), RLOCK_EBUSY);
-    assert_int_equal(test_server_int(conf_server(w), "DEL " NAME), 1);
+    assert_int_equal(test_server_int(f->server, "DEL " NAME), 1);
 }
 
-void an_unlock_that_finds_it_taken_says_lost(struct world *w)
+void an_unlock_that_finds_it_taken_says_lost(struct fixture *f)
 {
-    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f));
 
     assert_code(rlock_lock(lock), 0);
-    free(test_server_argv(conf_server(w), steal));
+    free(test_server_argv(f->server, steal));
     assert_code(rlock_unlock(lock), RLOCK_ELOST);
-    (void)expect_loss(w, RLOCK_LOST_TAKEN);
-    assert_true(test_server_says(conf_server(w), "somebody:1", "HKEYS " NAME));
-    assert_int_equal(test_server_int(conf_server(w), "DEL " NAME), 1);
+    (void)expect_loss(f, RLOCK_LOST_TAKEN);
+    assert_true(test_server_says(f->server, "somebody:1", "HKEYS " NAME));
+    assert_int_equal(test_server_int(f->server, "DEL " NAME), 1);
 }
 
-void an_ended_lease_is_told_at_the_end_of_its_validity(struct world *w)
+void an_ended_lease_is_told_at_the_end_of_its_validity(struct fixture *f)
 {
     enum { ROUNDS = 5 };
-    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f));
     int64_t late_us[ROUNDS];
 
     for (int i = 0; i < ROUNDS; i++) {
@@ -83,43 +83,43 @@ void an_ended_lease_is_told_at_the_end_of_its_validity(struct world *w)
         int64_t ends_us;
 
         assert_code(
-            rlock_lock_with(lock, RLOCK_TAKE(.lease_ms = conf_ms(50), .wait_ms = 1000), &grant), 0);
+            rlock_lock_with(lock, RLOCK_TAKE(.lease_ms = test_ms(50), .wait_ms = 1000), &grant), 0);
         ends_us = test_now_us() + grant.valid_ms * 1000;
-        late_us[i] = expect_loss(w, RLOCK_LOST_EXPIRED) - ends_us;
+        late_us[i] = expect_loss(f, RLOCK_LOST_EXPIRED) - ends_us;
         assert_true(late_us[i] > -1000);
         assert_code(rlock_unlock(lock), RLOCK_ELOST);
     }
     assert_usually_took(late_us, ROUNDS, 50, 500);
 }
 
-void a_lost_hold_is_lost_for_good(struct world *w)
+void a_lost_hold_is_lost_for_good(struct fixture *f)
 {
-    const int64_t lease_ms = conf_ms(300);
-    struct rlock *lock = conf_lock(w, conf_client_renewing(w, lease_ms));
+    const int64_t lease_ms = test_ms(300);
+    struct rlock *lock = lock_new(f, client_open_renewing(f, lease_ms));
     char *field;
 
     assert_code(rlock_lock(lock), 0);
-    field = field_of(w);
-    assert_int_equal(test_server_int(conf_server(w), "DEL " NAME), 1);
-    (void)expect_loss(w, RLOCK_LOST_DELETED);
-    free(test_server_cmd(conf_server(w), "HSET " NAME " %s 1", field)); /* somebody restores it */
+    field = field_of(f);
+    assert_int_equal(test_server_int(f->server, "DEL " NAME), 1);
+    (void)expect_loss(f, RLOCK_LOST_DELETED);
+    test_server_do(f->server, "HSET " NAME " %s 1", field); /* somebody restores it */
     assert_true(STAYS(!rlock_is_valid(lock), lease_ms / 2));
-    assert_int_equal(test_server_int(conf_server(w), "PTTL " NAME), -1); /* nobody renews it */
+    assert_int_equal(test_server_int(f->server, "PTTL " NAME), -1); /* nobody renews it */
     assert_code(TAKE(lock, .wait_ms = 50), RLOCK_ELOST);
     assert_code(rlock_unlock(lock), RLOCK_ELOST);
-    free(test_server_cmd(conf_server(w), "DEL " NAME));
+    test_server_do(f->server, "DEL " NAME);
     free(field);
 }
 
-void every_level_of_a_lost_hold_wants_its_unlock(struct world *w)
+void every_level_of_a_lost_hold_wants_its_unlock(struct fixture *f)
 {
-    struct rlock *lock = conf_lock(w, conf_client_renewing(w, conf_ms(300)));
+    struct rlock *lock = lock_new(f, client_open_renewing(f, test_ms(300)));
 
     for (int i = 0; i < 3; i++) {
         assert_code(rlock_lock(lock), 0);
     }
-    assert_true(test_server_says(conf_server(w), "OK", "FLUSHALL"));
-    (void)expect_loss(w, RLOCK_LOST_DELETED);
+    assert_true(test_server_says(f->server, "OK", "FLUSHALL"));
+    (void)expect_loss(f, RLOCK_LOST_DELETED);
     for (int i = 0; i < 3; i++) {
         assert_code(rlock_lock(lock), RLOCK_ELOST);
         assert_code(rlock_unlock(lock), RLOCK_ELOST);
@@ -130,104 +130,104 @@ void every_level_of_a_lost_hold_wants_its_unlock(struct world *w)
     assert_code(rlock_unlock(lock), 0);
 }
 
-void a_nested_take_finds_the_loss(struct world *w)
+void a_nested_take_finds_the_loss(struct fixture *f)
 {
-    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f));
 
     assert_code(rlock_lock(lock), 0);
-    assert_true(test_server_says(conf_server(w), "OK", "FLUSHALL"));
+    assert_true(test_server_says(f->server, "OK", "FLUSHALL"));
     assert_code(rlock_lock(lock), RLOCK_ELOST); /* and creates nothing */
-    (void)expect_loss(w, RLOCK_LOST_DELETED);
-    assert_int_equal(conf_keys(w), 0);
+    (void)expect_loss(f, RLOCK_LOST_DELETED);
+    assert_int_equal(fixture_keys(f), 0);
     assert_code(rlock_unlock(lock), RLOCK_ELOST);
     assert_code(rlock_unlock(lock), RLOCK_ENOTOWNER);
 }
 
-void a_partial_unlock_finds_the_loss(struct world *w)
+void a_partial_unlock_finds_the_loss(struct fixture *f)
 {
-    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f));
 
     assert_code(rlock_lock(lock), 0);
     assert_code(rlock_lock(lock), 0);
-    assert_true(test_server_says(conf_server(w), "OK", "FLUSHALL"));
+    assert_true(test_server_says(f->server, "OK", "FLUSHALL"));
     assert_code(rlock_unlock(lock), RLOCK_ELOST);
-    (void)expect_loss(w, RLOCK_LOST_DELETED);
+    (void)expect_loss(f, RLOCK_LOST_DELETED);
     assert_code(rlock_unlock(lock), RLOCK_ELOST);
     assert_code(rlock_unlock(lock), RLOCK_ENOTOWNER);
 }
 
-void unlock_of_a_lost_hold_asks_nobody(struct world *w)
+void unlock_of_a_lost_hold_asks_nobody(struct fixture *f)
 {
-    struct rlock *lock = conf_lock(w, conf_client_renewing(w, conf_ms(300)));
+    struct rlock *lock = lock_new(f, client_open_renewing(f, test_ms(300)));
     int64_t since_us;
 
     assert_code(rlock_lock(lock), 0);
-    assert_true(test_server_says(conf_server(w), "OK", "FLUSHALL"));
-    (void)expect_loss(w, RLOCK_LOST_DELETED);
-    test_server_freeze(conf_server(w));
+    assert_true(test_server_says(f->server, "OK", "FLUSHALL"));
+    (void)expect_loss(f, RLOCK_LOST_DELETED);
+    test_server_freeze(f->server);
     since_us = test_now_us();
     assert_code(rlock_unlock(lock), RLOCK_ELOST);
     assert_took(test_elapsed_us(since_us), 0, LATE_MS);
-    test_server_thaw(conf_server(w));
+    test_server_thaw(f->server);
 }
 
-void losing_one_leaves_the_others(struct world *w)
+void losing_one_leaves_the_others(struct fixture *f)
 {
-    const int64_t lease_ms = conf_ms(300);
-    struct rlock_client *client = conf_client_renewing(w, lease_ms);
-    struct rlock *lock = conf_lock(w, client), *other = conf_lock_named(w, client, "other");
+    const int64_t lease_ms = test_ms(300);
+    struct rlock_client *client = client_open_renewing(f, lease_ms);
+    struct rlock *lock = lock_new(f, client), *other = lock_named(f, client, "other");
 
     assert_code(rlock_lock(lock), 0);
     assert_code(rlock_lock(other), 0);
-    assert_int_equal(test_server_int(conf_server(w), "DEL " NAME), 1);
-    (void)expect_loss(w, RLOCK_LOST_DELETED);
+    assert_int_equal(test_server_int(f->server, "DEL " NAME), 1);
+    (void)expect_loss(f, RLOCK_LOST_DELETED);
     assert_true(STAYS(rlock_is_valid(other), lease_ms));
     assert_code(rlock_unlock(other), 0);
     assert_code(rlock_unlock(lock), RLOCK_ELOST);
 }
 
-void a_loss_lets_a_waiter_of_this_process_in(struct world *w)
+void a_loss_lets_a_waiter_of_this_process_in(struct fixture *f)
 {
-    struct rlock_client *client = conf_client_renewing(w, conf_ms(300));
-    struct rlock *lock = conf_lock(w, client), *rival = conf_rival(w, client);
-    struct actor *waiter = conf_actor(w);
+    struct rlock_client *client = client_open_renewing(f, test_ms(300));
+    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client);
+    struct actor *waiter = actor_open(f);
 
     assert_code(rlock_lock(rival), 0);
     actor_begin(waiter, act_pass_through, lock, NULL);
-    conf_await_waiting(client, 1);
-    assert_true(test_server_says(conf_server(w), "OK", "FLUSHALL"));
-    (void)expect_loss(w, RLOCK_LOST_DELETED);
+    await_waiting(client, 1);
+    assert_true(test_server_says(f->server, "OK", "FLUSHALL"));
+    (void)expect_loss(f, RLOCK_LOST_DELETED);
     assert_code(actor_end(waiter), 0);
     assert_code(rlock_unlock(rival), RLOCK_ELOST);
 }
 
 /* ---- Threads that end ---- */
 
-void a_thread_that_ends_loses_what_it_holds(struct world *w)
+void a_thread_that_ends_loses_what_it_holds(struct fixture *f)
 {
-    const int64_t lease_ms = conf_ms(300);
-    struct rlock_client *client = conf_client_renewing(w, lease_ms);
-    struct rlock *lock = conf_lock(w, client);
-    struct actor *holder = conf_actor(w);
+    const int64_t lease_ms = test_ms(300);
+    struct rlock_client *client = client_open_renewing(f, lease_ms);
+    struct rlock *lock = lock_new(f, client);
+    struct actor *holder = actor_open(f);
     int64_t exited_us;
 
     assert_code(actor_do(holder, act_lock, lock, NULL), 0);
     exited_us = test_now_us();
     actor_exit(holder);
-    assert_took(expect_loss(w, RLOCK_LOST_THREAD_EXITED) - exited_us, 0, LATE_MS);
-    assert_int_equal(conf_last_loss(w)->owner, 0);
+    assert_took(expect_loss(f, RLOCK_LOST_THREAD_EXITED) - exited_us, 0, LATE_MS);
+    assert_int_equal(last_loss(f)->owner, 0);
     assert_code(rlock_unlock(lock), RLOCK_ENOTOWNER);
     /* not renewed: free within a lease, and this thread has not inherited it */
     assert_code(TAKE(lock, .wait_ms = 10 * lease_ms), 0);
-    assert_took(test_elapsed_us(exited_us), 0, lease_ms + LATE_MS + conf_wake_ms(w));
+    assert_took(test_elapsed_us(exited_us), 0, lease_ms + LATE_MS + wake_ms(f));
     assert_code(rlock_unlock(lock), 0);
 }
 
-void a_given_owners_hold_outlives_its_thread(struct world *w)
+void a_given_owners_hold_outlives_its_thread(struct fixture *f)
 {
-    const int64_t lease_ms = conf_ms(300);
-    struct rlock *lock = conf_lock(w, conf_client_renewing(w, lease_ms));
-    struct actor *holder = conf_actor(w);
+    const int64_t lease_ms = test_ms(300);
+    struct rlock *lock = lock_new(f, client_open_renewing(f, lease_ms));
+    struct actor *holder = actor_open(f);
 
     assert_code(actor_do(holder, act_take, lock, RLOCK_TAKE(.owner = 9)), 0);
     actor_exit(holder);

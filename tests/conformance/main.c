@@ -9,7 +9,7 @@
 
 struct row {
     const char *name;
-    conf_fn *fn;
+    case_fn *fn;
     unsigned int needs;
 };
 
@@ -18,7 +18,7 @@ static const struct row cases[] = {CONF_CASES(ROW, ROW, ROW)};
 #undef ROW
 
 #define ROW(name, make, make_rival, can) {#name, make, make_rival, can},
-static const struct conf_kind kinds[] = {CONF_KINDS(ROW)};
+static const struct kind kinds[] = {CONF_KINDS(ROW)};
 #undef ROW
 
 enum { N_CASES = sizeof(cases) / sizeof(cases[0]), N_KINDS = sizeof(kinds) / sizeof(kinds[0]) };
@@ -41,7 +41,7 @@ static const struct {
 };
 
 struct chosen {
-    const struct conf_kind *kind;
+    const struct kind *kind;
     const struct row *row;
 };
 
@@ -49,7 +49,7 @@ static void run(void **state)
 {
     const struct chosen *chosen = *state;
     const unsigned int missing = chosen->row->needs & ~chosen->kind->can;
-    struct world *w;
+    struct fixture f;
 
     for (size_t i = 0; i < sizeof(lacks) / sizeof(lacks[0]); i++) {
         if ((missing & lacks[i].bit) != 0) {
@@ -57,9 +57,9 @@ static void run(void **state)
             skip();
         }
     }
-    w = world_start(chosen->kind);
-    chosen->row->fn(w);
-    world_stop(w);
+    fixture_open(&f, &(struct fixture_opts){.kind = chosen->kind});
+    chosen->row->fn(&f);
+    fixture_close(&f);
 }
 
 static bool has_line(const char *text, const char *name)

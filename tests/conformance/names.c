@@ -9,18 +9,17 @@ struct name {
 
 #define NAME_OF(text) ((struct name){text, sizeof(text) - 1})
 
-static void excludes_by_name(struct world *w, struct rlock_client *clients[2], struct name name)
+static void excludes_by_name(struct fixture *f, struct rlock_client *clients[2], struct name name)
 {
     struct rlock *lock = NULL, *same = NULL, *shorter = NULL;
     size_t len = 0;
 
-    assert_code(conf_kind(w)->make(clients[0], name.at, &RLOCK_OPTS(.name_len = name.len), &lock),
+    assert_code(f->kind->make(clients[0], name.at, &RLOCK_OPTS(.name_len = name.len), &lock), 0);
+    assert_code(f->kind->make_rival(clients[1], name.at, &RLOCK_OPTS(.name_len = name.len), &same),
                 0);
     assert_code(
-        conf_kind(w)->make_rival(clients[1], name.at, &RLOCK_OPTS(.name_len = name.len), &same), 0);
-    assert_code(conf_kind(w)->make_rival(clients[1], name.at, &RLOCK_OPTS(.name_len = name.len - 1),
-                                         &shorter),
-                0);
+        f->kind->make_rival(clients[1], name.at, &RLOCK_OPTS(.name_len = name.len - 1), &shorter),
+        0);
     assert_memory_equal(rlock_name(lock, &len), name.at, name.len);
     assert_int_equal(len, name.len);
     assert_int_equal(rlock_name(lock, NULL)[name.len], '\0');
@@ -38,7 +37,7 @@ static void excludes_by_name(struct world *w, struct rlock_client *clients[2], s
     assert_null(rlock_free(shorter));
 }
 
-void names_may_hold_any_byte(struct world *w)
+void names_may_hold_any_byte(struct fixture *f)
 {
     const struct name names[] = {
         NAME_OF("a\0b"),
@@ -55,33 +54,33 @@ void names_may_hold_any_byte(struct world *w)
         NAME_OF("a:b:{c}:d"),
         NAME_OF("\xc3\xa4\xc3"),
     };
-    struct rlock_client *clients[2] = {conf_client(w), conf_client(w)};
+    struct rlock_client *clients[2] = {client_open(f), client_open(f)};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        excludes_by_name(w, clients, names[i]);
+        excludes_by_name(f, clients, names[i]);
     }
 }
 
-void a_name_may_have_64_KiB(struct world *w)
+void a_name_may_have_64_KiB(struct fixture *f)
 {
     enum { LEN = 65536 };
-    struct rlock_client *clients[2] = {conf_client(w), conf_client(w)};
+    struct rlock_client *clients[2] = {client_open(f), client_open(f)};
     char *name = malloc(LEN + 1);
 
     assert_non_null(name);
     memset(name, 'n', LEN + 1);
-    excludes_by_name(w, clients, (struct name){name, LEN});
+    excludes_by_name(f, clients, (struct name){name, LEN});
     free(name);
 }
 
-void a_key_prefix_keeps_lives_apart(struct world *w)
+void a_key_prefix_keeps_lives_apart(struct fixture *f)
 {
     const struct rlock_client_opts staging = RLOCK_CLIENT_OPTS(.key_prefix = "staging:");
-    struct rlock_client *plain = conf_client(w);
-    struct rlock_client *prefixed[2] = {conf_client_with(w, &staging),
-                                        conf_client_with(w, &staging)};
-    struct rlock *lock = conf_lock(w, prefixed[0]), *same = conf_rival(w, prefixed[1]);
-    struct rlock *other = conf_rival(w, plain);
+    struct rlock_client *plain = client_open(f);
+    struct rlock_client *prefixed[2] = {client_open_with(f, &staging),
+                                        client_open_with(f, &staging)};
+    struct rlock *lock = lock_new(f, prefixed[0]), *same = rival_new(f, prefixed[1]);
+    struct rlock *other = rival_new(f, plain);
 
     assert_string_equal(rlock_name(lock, NULL), NAME);
     assert_code(rlock_lock(lock), 0);

@@ -8,10 +8,10 @@
 
 enum { THREADS = 8, ROUNDS = 50 };
 
-void given_owners_exclude_each_other(struct world *w)
+void given_owners_exclude_each_other(struct fixture *f)
 {
-    struct rlock_client *client = conf_client(w);
-    struct rlock *lock = conf_lock(w, client), *rival = conf_rival(w, client);
+    struct rlock_client *client = client_open(f);
+    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client);
 
     assert_code(TAKE(lock, .owner = 1), 0);
     assert_true(rlock_is_valid_as(lock, 1));
@@ -28,24 +28,24 @@ void given_owners_exclude_each_other(struct world *w)
     assert_code(rlock_unlock_as(rival, 2), 0);
 }
 
-void a_waiting_given_owner_gets_it_next(struct world *w)
+void a_waiting_given_owner_gets_it_next(struct fixture *f)
 {
-    struct rlock_client *client = conf_client(w);
-    struct rlock *lock = conf_lock(w, client), *rival = conf_rival(w, client);
-    struct actor *waiter = conf_actor(w);
+    struct rlock_client *client = client_open(f);
+    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client);
+    struct actor *waiter = actor_open(f);
 
     assert_code(TAKE(rival, .owner = 1), 0);
     actor_begin(waiter, act_take, lock, RLOCK_TAKE(.owner = 2, .wait_ms = RLOCK_FOREVER));
-    conf_await_waiting(client, 1);
+    await_waiting(client, 1);
     assert_code(rlock_unlock_as(rival, 1), 0);
     assert_code(actor_end(waiter), 0);
     assert_code(rlock_unlock_as(lock, 2), 0);
 }
 
-void a_given_owner_may_move_between_threads(struct world *w)
+void a_given_owner_may_move_between_threads(struct fixture *f)
 {
-    struct rlock *lock = conf_lock(w, conf_client(w));
-    struct actor *taker = conf_actor(w);
+    struct rlock *lock = lock_new(f, client_open(f));
+    struct actor *taker = actor_open(f);
 
     assert_code(actor_do(taker, act_take, lock, RLOCK_TAKE(.owner = 7)), 0);
     assert_true(rlock_is_valid_as(lock, 7));
@@ -53,10 +53,10 @@ void a_given_owner_may_move_between_threads(struct world *w)
     assert_code(rlock_unlock_as(lock, 7), 0);
 }
 
-void a_given_owner_is_not_the_thread_of_that_number(struct world *w)
+void a_given_owner_is_not_the_thread_of_that_number(struct fixture *f)
 {
-    struct rlock_client *client = conf_client(w);
-    struct rlock *lock = conf_lock(w, client), *rival = conf_rival(w, client);
+    struct rlock_client *client = client_open(f);
+    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client);
     const uint64_t number = rlock__thread_number();
 
     assert_code(rlock_lock(lock), 0);
@@ -67,10 +67,10 @@ void a_given_owner_is_not_the_thread_of_that_number(struct world *w)
     assert_code(rlock_unlock(lock), 0);
 }
 
-void a_given_owner_has_its_own_validity_and_count(struct world *w)
+void a_given_owner_has_its_own_validity_and_count(struct fixture *f)
 {
-    struct rlock *lock = conf_lock(w, conf_client(w));
-    const uint32_t levels = conf_can(w, CAN_NEST) ? 3 : 1;
+    struct rlock *lock = lock_new(f, client_open(f));
+    const uint32_t levels = kind_can(f, CAN_NEST) ? 3 : 1;
 
     assert_int_equal(rlock_hold_count_as(lock, 7), 0);
     assert_int_equal(rlock_valid_ms_as(lock, 7), 0);
@@ -107,14 +107,14 @@ static int act_nest_and_unlock(struct rlock *lock, const struct rlock_take *take
     return code;
 }
 
-void a_given_owners_calls_take_turns(struct world *w)
+void a_given_owners_calls_take_turns(struct fixture *f)
 {
-    struct rlock_client *client = conf_client(w);
-    struct rlock *lock = conf_lock(w, client);
+    struct rlock_client *client = client_open(f);
+    struct rlock *lock = lock_new(f, client);
     struct actor *threads[THREADS];
 
     for (int i = 0; i < THREADS; i++) {
-        threads[i] = conf_actor(w);
+        threads[i] = actor_open(f);
         actor_begin(threads[i], act_nest_and_unlock, lock,
                     RLOCK_TAKE(.owner = 7, .wait_ms = RLOCK_FOREVER));
     }
@@ -147,14 +147,14 @@ static int compare(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-void owner_ids_are_given_once(struct world *w)
+void owner_ids_are_given_once(struct fixture *f)
 {
     struct actor *threads[THREADS];
     uint64_t *ids = drawn[0];
 
-    drawing_from = conf_client(w);
+    drawing_from = client_open(f);
     for (int i = 0; i < THREADS; i++) {
-        threads[i] = conf_actor(w);
+        threads[i] = actor_open(f);
         actor_begin(threads[i], act_draw_owners, NULL, RLOCK_TAKE(.wait_ms = i));
     }
     for (int i = 0; i < THREADS; i++) {
@@ -167,33 +167,33 @@ void owner_ids_are_given_once(struct world *w)
     }
 }
 
-void a_loss_names_the_given_owner(struct world *w)
+void a_loss_names_the_given_owner(struct fixture *f)
 {
-    struct rlock_client *client = conf_client(w);
-    struct rlock *lock = conf_lock(w, client);
+    struct rlock_client *client = client_open(f);
+    struct rlock *lock = lock_new(f, client);
     const uint64_t owner = rlock_owner_new(client);
 
-    assert_code(TAKE(lock, .owner = owner, .lease_ms = conf_ms(50)), 0);
-    (void)expect_loss(w, RLOCK_LOST_EXPIRED);
-    assert_true(conf_last_loss(w)->owner == owner);
-    assert_string_equal(conf_last_loss(w)->kind, rlock_kind(lock));
-    assert_int_equal(conf_last_loss(w)->name_len, strlen(NAME));
+    assert_code(TAKE(lock, .owner = owner, .lease_ms = test_ms(50)), 0);
+    (void)expect_loss(f, RLOCK_LOST_EXPIRED);
+    assert_true(last_loss(f)->owner == owner);
+    assert_string_equal(last_loss(f)->kind, rlock_kind(lock));
+    assert_int_equal(last_loss(f)->name_len, strlen(NAME));
     assert_code(rlock_unlock_as(lock, owner), RLOCK_ELOST);
 }
 
 /* Nobody knows yet whether there will be anything to unlock. */
-void an_unlock_behind_a_waiting_take_ends_in_time(struct world *w)
+void an_unlock_behind_a_waiting_take_ends_in_time(struct fixture *f)
 {
     const int64_t timeout_ms = 80 * test_slack();
     struct rlock_client *client =
-        conf_client_with(w, &RLOCK_CLIENT_OPTS(.op_timeout_ms = timeout_ms));
-    struct rlock *lock = conf_lock(w, client), *rival = conf_rival(w, conf_client(w));
-    struct actor *taker = conf_actor(w);
+        client_open_with(f, &RLOCK_CLIENT_OPTS(.op_timeout_ms = timeout_ms));
+    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
+    struct actor *taker = actor_open(f);
     int64_t since_us;
 
     assert_code(rlock_lock(rival), 0);
     actor_begin(taker, act_take, lock, RLOCK_TAKE(.owner = 7, .wait_ms = RLOCK_FOREVER));
-    conf_await_waiting(client, 1);
+    await_waiting(client, 1);
     since_us = test_now_us();
     assert_code(rlock_unlock_as(lock, 7), RLOCK_ETIMEDOUT);
     assert_in_time(since_us, (timeout_ms + LATE_MS * test_slack()) * 1000);

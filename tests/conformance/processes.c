@@ -8,59 +8,45 @@
 enum { SAYS_READY = 1, SAYS_GO };
 
 /* In the child: a client of its own, and a lock. */
-static struct rlock_client *child_client(const struct world *w, int64_t renewed_lease_ms)
+static struct rlock_client *child_client(const struct fixture *f, int64_t renewed_lease_ms)
 {
     const struct rlock_client_opts opts =
-        conf_opts(w, &RLOCK_CLIENT_OPTS(.renewed_lease_ms = renewed_lease_ms));
+        client_opts(f, &RLOCK_CLIENT_OPTS(.renewed_lease_ms = renewed_lease_ms));
     struct rlock_client *client = NULL;
 
     TEST_CHECK(rlock_client_open(&opts, &client) == 0);
     return client;
 }
 
-static struct rlock *child_lock(const struct world *w, struct rlock_client *client)
+static struct rlock *child_lock(const struct fixture *f, struct rlock_client *client)
 {
     struct rlock *lock = NULL;
 
-    TEST_CHECK(conf_kind(w)->make_rival(client, NAME, NULL, &lock) == 0);
+    TEST_CHECK(f->kind->make_rival(client, NAME, NULL, &lock) == 0);
     return lock;
 }
 
-static int hold_until_killed(struct test_peer *peer, void *payload)
+void a_killed_holders_lock_is_free_after_its_lease(struct fixture *f)
 {
-    struct world *w = payload;
-    struct rlock *lock = child_lock(w, child_client(w, conf_ms(300)));
-
-    TEST_CHECK(rlock_lock(lock) == 0);
-    test_peer_send(peer, SAYS_READY);
-    for (;;) {
-        (void)pause();
-    }
-}
-
-void a_killed_holders_lock_is_free_after_its_lease(struct world *w)
-{
-    struct test_child *child = test_child_spawn(hold_until_killed, w);
-    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct test_child *child = victim_spawn(&(struct victim){f, f->kind->make_rival, test_ms(300)});
+    struct rlock *lock = lock_new(f, client_open(f));
     int64_t killed_us;
 
-    assert_int_equal(test_child_recv(child, 5000), SAYS_READY);
-    (void)STAYS(true, conf_ms(350)); /* it is renewed */
+    victim_await(child);
+    (void)STAYS(true, test_ms(350)); /* it is renewed */
     assert_code(rlock_try_lock(lock), RLOCK_EBUSY);
-    killed_us = test_now_us();
-    test_child_kill(child, SIGKILL);
-    assert_int_equal(test_child_wait(child, 5000), 128 + SIGKILL);
+    killed_us = victim_kill(child);
     assert_code(TAKE(lock, .wait_ms = 10000), 0);
-    assert_took(test_elapsed_us(killed_us), 0, conf_ms(300) + LATE_MS + conf_wake_ms(w));
+    assert_took(test_elapsed_us(killed_us), 0, test_ms(300) + LATE_MS + wake_ms(f));
     assert_code(rlock_unlock(lock), 0);
 }
 
 static int wait_until_killed(struct test_peer *peer, void *payload)
 {
-    struct world *w = payload;
-    struct rlock_client *client = child_client(w, 0);
-    struct rlock *lock = child_lock(w, client);
-    struct actor *waiter = conf_actor(w);
+    struct fixture *f = payload;
+    struct rlock_client *client = child_client(f, 0);
+    struct rlock *lock = child_lock(f, client);
+    struct actor *waiter = actor_open(f);
 
     TEST_CHECK(test_peer_recv(peer, 5000) == SAYS_GO);
     actor_begin(waiter, act_lock, lock, NULL);
@@ -71,16 +57,15 @@ static int wait_until_killed(struct test_peer *peer, void *payload)
     }
 }
 
-void a_killed_waiter_leaves_nothing(struct world *w)
+void a_killed_waiter_leaves_nothing(struct fixture *f)
 {
-    struct test_child *child = test_child_spawn(wait_until_killed, w);
-    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct test_child *child = test_child_spawn(wait_until_killed, f);
+    struct rlock *lock = lock_new(f, client_open(f));
 
     assert_code(rlock_lock(lock), 0);
     test_child_send(child, SAYS_GO);
     assert_int_equal(test_child_recv(child, 5000), SAYS_READY);
-    test_child_kill(child, SIGKILL);
-    assert_int_equal(test_child_wait(child, 5000), 128 + SIGKILL);
+    (void)victim_kill(child);
     assert_code(rlock_unlock(lock), 0);
     assert_code(TAKE(lock, .wait_ms = 10000), 0);
     assert_code(rlock_unlock(lock), 0);
@@ -90,10 +75,10 @@ void a_killed_waiter_leaves_nothing(struct world *w)
  * believes. */
 static int hold_through_a_pause(struct test_peer *peer, void *payload)
 {
-    struct world *w = payload;
-    const int64_t lease_ms = conf_ms(200);
-    struct rlock_client *client = child_client(w, lease_ms);
-    struct rlock *lock = child_lock(w, client);
+    struct fixture *f = payload;
+    const int64_t lease_ms = test_ms(200);
+    struct rlock_client *client = child_client(f, lease_ms);
+    struct rlock *lock = child_lock(f, client);
     int64_t before_us;
     int status = 0;
 
@@ -114,16 +99,16 @@ static int hold_through_a_pause(struct test_peer *peer, void *payload)
     return status;
 }
 
-void a_paused_holder_wakes_up_without_its_lock(struct world *w)
+void a_paused_holder_wakes_up_without_its_lock(struct fixture *f)
 {
     enum { N = 2 };
     struct test_child *children[N];
     struct rlock *lock;
 
     for (size_t i = 0; i < N; i++) {
-        children[i] = test_child_spawn(hold_through_a_pause, w);
+        children[i] = test_child_spawn(hold_through_a_pause, f);
     }
-    lock = conf_lock(w, conf_client(w));
+    lock = lock_new(f, client_open(f));
     for (size_t i = 0; i < N; i++) {
         test_child_send(children[i], SAYS_GO);
         assert_int_equal(test_child_recv(children[i], 20000), SAYS_READY);

@@ -6,10 +6,10 @@
 
 enum { ROUNDS = 5 };
 
-void a_try_on_a_held_lock_is_refused_at_once(struct world *w)
+void a_try_on_a_held_lock_is_refused_at_once(struct fixture *f)
 {
-    struct rlock_client *holder = conf_client(w);
-    struct rlock *lock = conf_lock(w, conf_client(w)), *rival = conf_rival(w, holder);
+    struct rlock_client *holder = client_open(f);
+    struct rlock *lock = lock_new(f, client_open(f)), *rival = rival_new(f, holder);
     int64_t us[ROUNDS];
 
     assert_code(rlock_lock(rival), 0);
@@ -26,9 +26,9 @@ void a_try_on_a_held_lock_is_refused_at_once(struct world *w)
     assert_code(rlock_unlock(rival), 0);
 }
 
-void a_timed_wait_ends_in_time(struct world *w)
+void a_timed_wait_ends_in_time(struct fixture *f)
 {
-    struct rlock *lock = conf_lock(w, conf_client(w)), *rival = conf_rival(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f)), *rival = rival_new(f, client_open(f));
     int64_t over_us[ROUNDS];
 
     assert_code(rlock_lock(rival), 0);
@@ -45,10 +45,10 @@ void a_timed_wait_ends_in_time(struct world *w)
 }
 
 /* Rounds of: a rival unlocks, a waiter gets it. */
-static void hand_over(struct world *w, struct rlock_client *client, struct rlock *rival)
+static void hand_over(struct fixture *f, struct rlock_client *client, struct rlock *rival)
 {
-    struct rlock *lock = conf_lock(w, client);
-    struct actor *waiter = conf_actor(w);
+    struct rlock *lock = lock_new(f, client);
+    struct actor *waiter = actor_open(f);
     int64_t us[ROUNDS];
 
     for (int i = 0; i < ROUNDS; i++) {
@@ -56,35 +56,35 @@ static void hand_over(struct world *w, struct rlock_client *client, struct rlock
 
         assert_code(rlock_lock(rival), 0);
         actor_begin(waiter, act_lock, lock, NULL);
-        conf_await_waiting(client, 1);
+        await_waiting(client, 1);
         unlocked_us = test_now_us();
         assert_code(rlock_unlock(rival), 0);
         assert_code(actor_end(waiter), 0);
         us[i] = actor_ended_us(waiter) - unlocked_us;
         assert_code(actor_do(waiter, act_unlock, lock, NULL), 0);
     }
-    assert_usually_took(us, ROUNDS, conf_wake_ms(w), 1000);
+    assert_usually_took(us, ROUNDS, wake_ms(f), 1000);
 }
 
-void a_release_elsewhere_wakes_a_waiter(struct world *w)
+void a_release_elsewhere_wakes_a_waiter(struct fixture *f)
 {
-    hand_over(w, conf_client(w), conf_rival(w, conf_client(w)));
+    hand_over(f, client_open(f), rival_new(f, client_open(f)));
 }
 
-void a_release_by_a_thread_of_this_process_wakes_a_waiter(struct world *w)
+void a_release_by_a_thread_of_this_process_wakes_a_waiter(struct fixture *f)
 {
-    struct rlock_client *client = conf_client(w);
+    struct rlock_client *client = client_open(f);
 
-    hand_over(w, client, conf_rival(w, client));
+    hand_over(f, client, rival_new(f, client));
 }
 
 /* Rounds of: a rival's lease ends, a waiter gets it; not before the rival stopped
  * believing in it. */
-static void take_over(struct world *w, struct rlock_client *client, struct rlock *rival)
+static void take_over(struct fixture *f, struct rlock_client *client, struct rlock *rival)
 {
-    struct rlock *lock = conf_lock(w, client);
-    struct actor *waiter = conf_actor(w);
-    const int64_t lease_ms = conf_ms(100);
+    struct rlock *lock = lock_new(f, client);
+    struct actor *waiter = actor_open(f);
+    const int64_t lease_ms = test_ms(100);
     int64_t late_us[ROUNDS];
 
     for (int i = 0; i < ROUNDS; i++) {
@@ -96,25 +96,25 @@ static void take_over(struct world *w, struct rlock_client *client, struct rlock
         assert_code(actor_do(waiter, act_lock, lock, NULL), 0);
         assert_true(actor_ended_us(waiter) >= asked_us + (lease_ms - lease_ms / 50 - 2) * 1000);
         late_us[i] = actor_ended_us(waiter) - (held_us + lease_ms * 1000);
-        (void)expect_loss(w, RLOCK_LOST_EXPIRED);
+        (void)expect_loss(f, RLOCK_LOST_EXPIRED);
         assert_code(rlock_unlock(rival), RLOCK_ELOST); /* and does no harm */
         assert_true(actor_do(waiter, act_is_valid, lock, NULL));
         assert_code(actor_do(waiter, act_unlock, lock, NULL), 0);
     }
-    assert_took(test_median(late_us, ROUNDS) + 10000, 0, 10 + conf_wake_ms(w));
+    assert_took(test_median(late_us, ROUNDS) + 10000, 0, 10 + wake_ms(f));
     assert_took(test_percentile(late_us, ROUNDS, 100) + 10000, 0, 1000);
 }
 
-void a_waiter_gets_it_when_the_lease_ends(struct world *w)
+void a_waiter_gets_it_when_the_lease_ends(struct fixture *f)
 {
-    take_over(w, conf_client(w), conf_rival(w, conf_client(w)));
+    take_over(f, client_open(f), rival_new(f, client_open(f)));
 }
 
-void a_waiter_of_the_same_process_gets_it_when_the_lease_ends(struct world *w)
+void a_waiter_of_the_same_process_gets_it_when_the_lease_ends(struct fixture *f)
 {
-    struct rlock_client *client = conf_client(w);
+    struct rlock_client *client = client_open(f);
 
-    take_over(w, client, conf_rival(w, client));
+    take_over(f, client, rival_new(f, client));
 }
 
 static void on_signal(int signal)
@@ -122,18 +122,18 @@ static void on_signal(int signal)
     (void)signal;
 }
 
-void signals_do_not_end_a_wait(struct world *w)
+void signals_do_not_end_a_wait(struct fixture *f)
 {
-    struct rlock_client *client = conf_client(w);
-    struct rlock *lock = conf_lock(w, client), *rival = conf_rival(w, conf_client(w));
-    struct actor *waiters[2] = {conf_actor(w), conf_actor(w)}; /* one keeps watch, one is parked */
+    struct rlock_client *client = client_open(f);
+    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
+    struct actor *waiters[2] = {actor_open(f), actor_open(f)}; /* one keeps watch, one is parked */
     const struct sigaction action = {.sa_handler = on_signal}; /* no SA_RESTART */
 
     test_must(sigaction(SIGUSR1, &action, NULL), "sigaction");
     assert_code(rlock_lock(rival), 0);
     for (int i = 0; i < 2; i++) {
         actor_begin(waiters[i], act_pass_through, lock, NULL);
-        conf_await_waiting(client, (size_t)i + 1);
+        await_waiting(client, (size_t)i + 1);
     }
     for (int i = 0; i < 200; i++) {
         actor_signal(waiters[i % 2], SIGUSR1);
@@ -145,53 +145,53 @@ void signals_do_not_end_a_wait(struct world *w)
     assert_code(actor_end(waiters[1]), 0);
 }
 
-void each_short_wait_in_a_row_gets_it(struct world *w)
+void each_short_wait_in_a_row_gets_it(struct fixture *f)
 {
-    struct rlock_client *client = conf_client(w);
-    struct rlock *lock = conf_lock(w, client), *rival = conf_rival(w, conf_client(w));
-    struct actor *waiter = conf_actor(w);
+    struct rlock_client *client = client_open(f);
+    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
+    struct actor *waiter = actor_open(f);
 
     for (int i = 0; i < 4; i++) {
         assert_code(rlock_lock(rival), 0);
         actor_begin(waiter, act_take, lock, RLOCK_TAKE(.wait_ms = 1000 * test_slack()));
-        conf_await_waiting(client, 1);
+        await_waiting(client, 1);
         assert_code(rlock_unlock(rival), 0);
         assert_code(actor_end(waiter), 0);
         assert_code(actor_do(waiter, act_unlock, lock, NULL), 0);
     }
 }
 
-void waiters_of_one_process_all_get_it(struct world *w)
+void waiters_of_one_process_all_get_it(struct fixture *f)
 {
     enum { N = 10 };
-    struct rlock_client *client = conf_client(w);
-    struct rlock *lock = conf_lock(w, client), *rival = conf_rival(w, conf_client(w));
+    struct rlock_client *client = client_open(f);
+    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
     struct actor *waiters[N];
 
     assert_code(rlock_lock(rival), 0);
     for (size_t i = 0; i < N; i++) {
-        waiters[i] = conf_actor(w);
+        waiters[i] = actor_open(f);
         actor_begin(waiters[i], act_pass_through, lock, NULL);
     }
-    conf_await_waiting(client, N);
+    await_waiting(client, N);
     assert_code(rlock_unlock(rival), 0);
     for (size_t i = 0; i < N; i++) {
         assert_code(actor_end(waiters[i]), 0);
     }
 }
 
-void a_waiter_behind_others_times_out_in_time(struct world *w)
+void a_waiter_behind_others_times_out_in_time(struct fixture *f)
 {
-    struct rlock_client *client = conf_client(w);
-    struct rlock *lock = conf_lock(w, client), *rival = conf_rival(w, conf_client(w));
-    struct actor *first = conf_actor(w), *last = conf_actor(w);
+    struct rlock_client *client = client_open(f);
+    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
+    struct actor *first = actor_open(f), *last = actor_open(f);
     int64_t since_us;
 
     assert_code(rlock_lock(rival), 0);
     actor_begin(first, act_pass_through, lock, NULL);
-    conf_await_waiting(client, 1);
+    await_waiting(client, 1);
     actor_begin(last, act_pass_through, lock, NULL);
-    conf_await_waiting(client, 2);
+    await_waiting(client, 2);
     since_us = test_now_us();
     assert_code(TAKE(lock, .wait_ms = 100), RLOCK_ETIMEDOUT);
     assert_took(test_elapsed_us(since_us), 100, 600);
@@ -200,34 +200,34 @@ void a_waiter_behind_others_times_out_in_time(struct world *w)
     assert_code(actor_end(last), 0);
 }
 
-void a_try_does_not_subscribe(struct world *w)
+void a_try_does_not_subscribe(struct fixture *f)
 {
-    struct rlock *lock = conf_lock(w, conf_client(w)), *rival = conf_rival(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f)), *rival = rival_new(f, client_open(f));
 
     assert_code(rlock_lock(rival), 0);
     assert_code(rlock_try_lock(lock), RLOCK_EBUSY);
-    conf_count_from_here(w);
+    fixture_count_calls(f);
     assert_code(rlock_try_lock(lock), RLOCK_EBUSY);
-    assert_int_equal(conf_calls(w, "evalsha"), 1);
-    assert_int_equal(conf_calls(w, "subscribe"), 0);
+    assert_int_equal(fixture_calls(f, "evalsha"), 1);
+    assert_int_equal(fixture_calls(f, "subscribe"), 0);
     assert_code(rlock_unlock(rival), 0);
 }
 
 /* ---- What is none of a waiter's friends ---- */
 
-void a_forged_message_grants_nothing(struct world *w)
+void a_forged_message_grants_nothing(struct fixture *f)
 {
-    struct rlock_client *client = conf_client(w);
-    struct rlock *lock = conf_lock(w, client), *rival = conf_rival(w, conf_client(w));
-    struct actor *waiter = conf_actor(w);
+    struct rlock_client *client = client_open(f);
+    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
+    struct actor *waiter = actor_open(f);
 
     assert_code(rlock_lock(rival), 0);
     actor_begin(waiter, act_lock, lock, NULL);
-    conf_await_waiting(client, 1);
+    await_waiting(client, 1);
     for (int i = 0; i < 50; i++) {
-        assert_int_equal(conf_publish(w, i % 2 == 0 ? "0" : "nonsense"), 1);
+        assert_int_equal(fixture_publish(f, i % 2 == 0 ? "0" : "nonsense"), 1);
     }
-    conf_await_waiting(client, 1);
+    await_waiting(client, 1);
     assert_true(actor_is_busy(waiter));
     assert_true(rlock_is_valid(rival));
     assert_code(rlock_unlock(rival), 0);
@@ -235,59 +235,59 @@ void a_forged_message_grants_nothing(struct world *w)
     assert_code(actor_do(waiter, act_unlock, lock, NULL), 0);
 }
 
-void a_waiter_survives_broken_connections(struct world *w)
+void a_waiter_survives_broken_connections(struct fixture *f)
 {
-    struct rlock_client *client = conf_client(w);
-    struct rlock *lock = conf_lock(w, client), *rival = conf_rival(w, conf_client(w));
-    struct actor *waiter = conf_actor(w);
+    struct rlock_client *client = client_open(f);
+    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
+    struct actor *waiter = actor_open(f);
     const char *const kinds[] = {"normal", "pubsub", "normal"};
 
     assert_code(rlock_lock(rival), 0);
     actor_begin(waiter, act_lock, lock, NULL);
     for (int i = 0; i < 3; i++) {
-        conf_await_waiting(client, 1);
-        free(test_server_cmd(conf_server(w), "CLIENT KILL TYPE %s", kinds[i]));
+        await_waiting(client, 1);
+        test_server_do(f->server, "CLIENT KILL TYPE %s", kinds[i]);
     }
-    conf_await_waiting(client, 1);
+    await_waiting(client, 1);
     assert_true(rlock_is_valid(rival));
     assert_code(rlock_unlock(rival), 0);
     assert_code(actor_end(waiter), 0);
     assert_code(actor_do(waiter, act_unlock, lock, NULL), 0);
 }
 
-void a_lock_without_an_end_is_waited_for_within_bounds(struct world *w)
+void a_lock_without_an_end_is_waited_for_within_bounds(struct fixture *f)
 {
-    struct rlock_client *client = conf_client(w);
-    struct rlock *lock = conf_lock(w, client);
-    struct test_server *server = conf_server(w);
-    struct actor *waiter = conf_actor(w);
+    struct rlock_client *client = client_open(f);
+    struct rlock *lock = lock_new(f, client);
+    struct test_server *server = f->server;
+    struct actor *waiter = actor_open(f);
     const int64_t since_us = test_now_us();
 
     assert_int_equal(test_server_int(server, "HSET " NAME " somebody:1 1"), 1);
     assert_code(rlock_try_lock(lock), RLOCK_EBUSY);
     assert_code(TAKE(lock, .wait_ms = 100), RLOCK_ETIMEDOUT);
     assert_took(test_elapsed_us(since_us), 100, 1000);
-    assert_int_equal(conf_ttl(lock), -1);
+    assert_int_equal(ttl_of(lock), -1);
     actor_begin(waiter, act_lock, lock, NULL);
-    conf_await_waiting(client, 1);
+    await_waiting(client, 1);
     assert_int_equal(test_server_int(server, "DEL " NAME), 1);
-    (void)conf_publish(w, "0");
+    (void)fixture_publish(f, "0");
     assert_code(actor_end(waiter), 0);
     assert_code(actor_do(waiter, act_unlock, lock, NULL), 0);
 }
 
-void a_release_that_nobody_announced_is_found(struct world *w)
+void a_release_that_nobody_announced_is_found(struct fixture *f)
 {
-    struct rlock_client *client = conf_client(w);
-    struct rlock *lock = conf_lock(w, client);
-    struct actor *waiter = conf_actor(w);
+    struct rlock_client *client = client_open(f);
+    struct rlock *lock = lock_new(f, client);
+    struct actor *waiter = actor_open(f);
     int64_t deleted_us;
 
-    assert_int_equal(test_server_int(conf_server(w), "HSET " NAME " somebody:1 1"), 1);
+    assert_int_equal(test_server_int(f->server, "HSET " NAME " somebody:1 1"), 1);
     actor_begin(waiter, act_lock, lock, NULL);
-    conf_await_waiting(client, 1);
+    await_waiting(client, 1);
     deleted_us = test_now_us();
-    assert_int_equal(test_server_int(conf_server(w), "DEL " NAME), 1);
+    assert_int_equal(test_server_int(f->server, "DEL " NAME), 1);
     assert_code(actor_end(waiter), 0);
     assert_took(actor_ended_us(waiter) - deleted_us, 0, 5500);
     assert_code(actor_do(waiter, act_unlock, lock, NULL), 0);

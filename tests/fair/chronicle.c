@@ -10,7 +10,7 @@
 #include "support/raw.h"
 
 struct chronicle {
-    struct world *w;
+    struct fixture *f;
     int fd;
     pthread_t thread;
     struct hall_queue queue; /* as the commands made it */
@@ -124,16 +124,16 @@ static void *main_of(void *arg)
     return NULL;
 }
 
-struct chronicle *chronicle_begin(struct world *w)
+struct chronicle *chronicle_begin(struct fixture *f)
 {
     struct chronicle *chronicle = calloc(1, sizeof(*chronicle));
 
     TEST_CHECK(chronicle != NULL);
-    chronicle->w = w;
+    chronicle->f = f;
     chronicle->ok = true;
-    chronicle->fd = raw_dial(test_server_unix_url(conf_server(w)));
+    chronicle->fd = raw_dial(test_server_unix_url(f->server));
     TEST_CHECK(chronicle->fd >= 0);
-    hall_queue(w, &chronicle->queue); /* nobody joins or leaves it just now */
+    hall_queue(f, &chronicle->queue); /* nobody joins or leaves it just now */
     raw_say(chronicle->fd, "MONITOR\r\n");
     TEST_CHECK(pthread_create(&chronicle->thread, NULL, main_of, chronicle) == 0);
     TEST_CHECK(TEST_EVENTUALLY(atomic_load(&chronicle->begun), 5000));
@@ -144,7 +144,7 @@ bool chronicle_end(struct chronicle *chronicle, size_t *ret_grants, size_t *ret_
 {
     bool ok;
 
-    assert_true(test_server_says(conf_server(chronicle->w), "end", "ECHO end"));
+    assert_true(test_server_says(chronicle->f->server, "end", "ECHO end"));
     TEST_CHECK(pthread_join(chronicle->thread, NULL) == 0);
     ok = chronicle->ok && chronicle->queue.n == 0;
     if (ret_grants != NULL) {

@@ -6,26 +6,13 @@
 #include "fair/peer.h"
 #include "support/raw.h"
 
-static const struct conf_kind fair = {"fair", rlock_fair_new, rlock_fair_new,
-                                      CAN_NEST | EXCLUDES_ITSELF | CAN_BE_ASKED};
-
-int hall_set_up(void **state)
-{
-    *state = world_start(&fair);
-    return 0;
-}
-
-int hall_tear_down(void **state)
-{
-    world_stop(*state);
-    return 0;
-}
+const struct kind kind_fair = {"fair", rlock_fair_new, rlock_fair_new, 0};
 
 /* ---- The queue ---- */
 
-void hall_queue(struct world *w, struct hall_queue *ret_queue)
+void hall_queue(struct fixture *f, struct hall_queue *ret_queue)
 {
-    char *all = test_server_cmd(conf_server(w), "LRANGE " QUEUE " 0 -1");
+    char *all = test_server_cmd(f->server, "LRANGE " QUEUE " 0 -1");
     char *rest = all;
 
     ret_queue->n = 0;
@@ -37,15 +24,15 @@ void hall_queue(struct world *w, struct hall_queue *ret_queue)
     free(all);
 }
 
-size_t hall_queued(struct world *w)
+size_t hall_queued(struct fixture *f)
 {
-    return (size_t)test_server_int(conf_server(w), "LLEN " QUEUE);
+    return (size_t)test_server_int(f->server, "LLEN " QUEUE);
 }
 
-void hall_await_queued(struct world *w, size_t n)
+void hall_await_queued(struct fixture *f, size_t n)
 {
-    if (!TEST_EVENTUALLY(hall_queued(w) == n, 10000)) {
-        fail_msg("%zu queue, expected %zu", hall_queued(w), n);
+    if (!TEST_EVENTUALLY(hall_queued(f) == n, 10000)) {
+        fail_msg("%zu queue, expected %zu", hall_queued(f), n);
     }
 }
 
@@ -54,24 +41,24 @@ bool hall_gave_up(int code)
     return code == RLOCK_ETIMEDOUT || code == RLOCK_EINDOUBT;
 }
 
-const char *hall_holder(struct world *w)
+const char *hall_holder(struct fixture *f)
 {
     static char holder[HALL_OWNER_SIZE];
-    char *field = test_server_cmd(conf_server(w), "HKEYS " NAME);
+    char *field = test_server_cmd(f->server, "HKEYS " NAME);
 
     test_text(holder, sizeof(holder), "%s", field);
     free(field);
     return holder;
 }
 
-long long hall_score(struct world *w, const char *owner)
+long long hall_score(struct fixture *f, const char *owner)
 {
-    return test_server_int(conf_server(w), "ZSCORE " SCORES " %s", owner);
+    return test_server_int(f->server, "ZSCORE " SCORES " %s", owner);
 }
 
-long long hall_clock(struct world *w)
+long long hall_clock(struct fixture *f)
 {
-    char *time = test_server_cmd(conf_server(w), "TIME");
+    char *time = test_server_cmd(f->server, "TIME");
     char *rest = NULL;
     long long seconds = strtoll(time, &rest, 10);
     long long us = strtoll(rest + 1, NULL, 10);
@@ -80,46 +67,44 @@ long long hall_clock(struct world *w)
     return seconds * 1000 + us / 1000;
 }
 
-long long hall_listeners(struct world *w, const char *owner)
+long long hall_listeners(struct fixture *f, const char *owner)
 {
-    char *reply = test_server_cmd(conf_server(w), "PUBSUB NUMSUB " CHANNEL ":%s", owner);
-    const char *number = strchr(reply, '\n');
-    long long n = number != NULL ? strtoll(number + 1, NULL, 10) : -1;
+    char channel[sizeof(CHANNEL ":") + HALL_OWNER_SIZE];
 
-    free(reply);
-    return n;
+    test_text(channel, sizeof(channel), CHANNEL ":%s", owner);
+    return test_server_listeners(f->server, channel);
 }
 
-void hall_line_up(struct world *w, struct actor *const *actors, struct rlock *const *locks,
+void hall_line_up(struct fixture *f, struct actor *const *actors, struct rlock *const *locks,
                   size_t n, act_fn *fn, const struct rlock_take *take)
 {
-    size_t before = hall_queued(w);
+    size_t before = hall_queued(f);
 
     for (size_t i = 0; i < n; i++) {
         actor_begin(actors[i], fn, locks[i], take);
-        hall_await_queued(w, before + i + 1);
+        hall_await_queued(f, before + i + 1);
     }
 }
 
 /* ---- Peers ---- */
 
 /* Runs a script with the server's clock. */
-static char *run(struct world *w, enum peer_verb verb, const char *owner, long long lease_ms,
+static char *run(struct fixture *f, enum peer_verb verb, const char *owner, long long lease_ms,
                  long long wait_ms)
 {
     const struct peer_values values = {
-        .lock = NAME, .owner = owner, .lease = lease_ms, .wait = wait_ms, .now = hall_clock(w)};
+        .lock = NAME, .owner = owner, .lease = lease_ms, .wait = wait_ms, .now = hall_clock(f)};
     struct peer_command command;
 
     peer_spell(&peer_scripts(PEER_NEW)[verb], &values, &command);
-    return test_server_argv(conf_server(w), command.argv);
+    return test_server_argv(f->server, command.argv);
 }
 
 /* Runs an acquire; whether it said nil. */
-static bool acquires(struct world *w, enum peer_verb verb, const char *owner, long long lease_ms,
+static bool acquires(struct fixture *f, enum peer_verb verb, const char *owner, long long lease_ms,
                      long long wait_ms)
 {
-    char *reply = run(w, verb, owner, lease_ms, wait_ms);
+    char *reply = run(f, verb, owner, lease_ms, wait_ms);
     bool nil = reply[0] == '\0';
 
     TEST_CHECK(strstr(reply, "ERR") == NULL);
@@ -127,39 +112,39 @@ static bool acquires(struct world *w, enum peer_verb verb, const char *owner, lo
     return nil;
 }
 
-bool peer_takes(struct world *w, const char *owner, long long lease_ms, long long wait_ms)
+bool peer_takes(struct fixture *f, const char *owner, long long lease_ms, long long wait_ms)
 {
-    return acquires(w, PEER_TRY, owner, lease_ms, wait_ms);
+    return acquires(f, PEER_TRY, owner, lease_ms, wait_ms);
 }
 
-bool peer_queues(struct world *w, const char *owner, long long wait_ms)
+bool peer_queues(struct fixture *f, const char *owner, long long wait_ms)
 {
-    return !acquires(w, PEER_ACQUIRE, owner, 30000, wait_ms);
+    return !acquires(f, PEER_ACQUIRE, owner, 30000, wait_ms);
 }
 
-void peer_leaves(struct world *w, const char *owner, long long wait_ms)
+void peer_leaves(struct fixture *f, const char *owner, long long wait_ms)
 {
-    free(run(w, PEER_GIVE_UP, owner, 30000, wait_ms));
+    free(run(f, PEER_GIVE_UP, owner, 30000, wait_ms));
 }
 
-bool peer_releases(struct world *w, const char *owner)
+bool peer_releases(struct fixture *f, const char *owner)
 {
-    char *reply = run(w, PEER_RELEASE, owner, 30000, SLOT_MS);
+    char *reply = run(f, PEER_RELEASE, owner, 30000, SLOT_MS);
     bool released = strcmp(reply, "1") == 0;
 
     free(reply);
     return released;
 }
 
-int peer_listens(struct world *w, const char *owner)
+int peer_listens(struct fixture *f, const char *owner)
 {
-    int fd = raw_dial(test_server_unix_url(conf_server(w)));
+    int fd = raw_dial(test_server_unix_url(f->server));
     char text[256];
 
     TEST_CHECK(fd >= 0);
     test_text(text, sizeof(text), "SUBSCRIBE " CHANNEL ":%s\r\n", owner);
     raw_say(fd, text);
-    assert_true(TEST_EVENTUALLY(hall_listeners(w, owner) == 1, 2000));
+    assert_true(TEST_EVENTUALLY(hall_listeners(f, owner) == 1, 2000));
     (void)raw_hear(fd);
     return fd;
 }

@@ -7,9 +7,9 @@ struct cost {
     long long commands, script_us;
 };
 
-static struct cost cost_so_far(struct world *w)
+static struct cost cost_so_far(struct fixture *f)
 {
-    char *stats = test_server_cmd(conf_server(w), "INFO commandstats");
+    char *stats = test_server_cmd(f->server, "INFO commandstats");
     struct cost cost = {0};
 
     for (const char *at = strstr(stats, "cmdstat_"); at != NULL; at = strstr(at + 1, "cmdstat_")) {
@@ -26,7 +26,7 @@ static struct cost cost_so_far(struct world *w)
 }
 
 /* Entries of ours whose processes are somewhere else. */
-static void fill_queue(struct world *w, size_t n)
+static void fill_queue(struct fixture *f, size_t n)
 {
     static const char script[] = "for i = 1, ARGV[1] do\n"
                                  "  local name = '00000000-0000-8000-8000-000000000000:' .. i\n"
@@ -37,55 +37,41 @@ static void fill_queue(struct world *w, size_t n)
     const char *argv[] = {"EVAL", script, "2", QUEUE, SCORES, number, NULL};
 
     test_text(number, sizeof(number), "%zu", n);
-    free(test_server_argv(conf_server(w), argv));
+    free(test_server_argv(f->server, argv));
 }
 
 /* One waiter comes to the end of a queue of so many, the lock is released, and the head has it. */
-static struct cost cost_of_a_cycle(struct world *w, size_t n)
+static struct cost cost_of_a_cycle(struct fixture *f, size_t n)
 {
     struct rlock *locks[3];
-    struct actor *actors[] = {conf_actor(w), conf_actor(w)};
+    struct actor *actors[] = {actor_open(f), actor_open(f)};
     struct cost cost;
 
     for (size_t i = 0; i < 3; i++) {
-        locks[i] = conf_lock(w, conf_client(w));
-        (void)conf_is_locked(locks[i]); /* connected, scripts known */
+        locks[i] = lock_new(f, client_open(f));
+        (void)is_locked(locks[i]); /* connected, scripts known */
     }
     assert_code(rlock_lock(locks[0]), 0);
-    hall_line_up(w, actors, locks + 1, 1, act_take, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER));
-    fill_queue(w, n);
-    conf_count_from_here(w);
+    hall_line_up(f, actors, locks + 1, 1, act_take, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER));
+    fill_queue(f, n);
+    fixture_count_calls(f);
     actor_begin(actors[1], act_take, locks[2], RLOCK_TAKE(.wait_ms = 3000));
-    assert_true(TEST_EVENTUALLY(conf_calls(w, "rpush") == 1, 5000));
+    assert_true(TEST_EVENTUALLY(fixture_calls(f, "rpush") == 1, 5000));
     assert_code(rlock_unlock(locks[0]), 0);
     assert_code(actor_end(actors[0]), 0);
-    cost = cost_so_far(w);
-    assert_int_equal(conf_calls(w, "evalsha"), 4); /* it asks, subscribes, queues; and so on */
+    cost = cost_so_far(f);
+    assert_int_equal(fixture_calls(f, "evalsha"), 4); /* it asks, subscribes, queues; and so on */
     assert_code(actor_end(actors[1]), RLOCK_ETIMEDOUT);
-    free(test_server_cmd(conf_server(w), "DEL " QUEUE " " SCORES " rlock_fair:{" NAME "}"));
+    test_server_do(f->server, "DEL " QUEUE " " SCORES " rlock_fair:{" NAME "}");
     assert_code(actor_do(actors[0], act_unlock, locks[1], NULL), 0);
     return cost;
 }
 
-static void a_grant_costs_as_much_in_a_long_queue_as_in_a_short_one(void **state)
+HALL_TEST(a_grant_costs_as_much_in_a_long_queue_as_in_a_short_one, f)
 {
-    struct world *w = *state;
-    const struct cost few = cost_of_a_cycle(w, 8), many = cost_of_a_cycle(w, 512);
+    const struct cost few = cost_of_a_cycle(f, 8), many = cost_of_a_cycle(f, 512);
 
     print_message("8 wait: %lld commands, %lld us in scripts; 512 wait: %lld, %lld us\n",
                   few.commands, few.script_us, many.commands, many.script_us);
     assert_in_range(many.commands * 10, 0, few.commands * 11);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_grant_costs_as_much_in_a_long_queue_as_in_a_short_one,
-                                        hall_set_up, hall_tear_down),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fair_cost", tests, NULL, NULL);
 }

@@ -5,7 +5,6 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "conformance/world_impl.h"
 #include "fair/hall.h"
 
 /* What a child is told to do; QUEUE comes with a number of threads. */
@@ -15,8 +14,7 @@ enum { MOST = 200 };
 
 /* What all processes of a test know. */
 struct plan {
-    struct world *w;
-    struct witness *witness;
+    struct fixture *f;
     int64_t slot_ms;          /* of the lock; 0 the default */
     int64_t renewed_lease_ms; /* 0 the default */
     int hold_us;
@@ -38,18 +36,18 @@ static int act_visit(struct rlock *lock, const struct rlock_take *take)
 
     (void)take;
     TEST_CHECK(rlock_lock(lock) == 0);
-    witness_enter(plan.witness, 0, id);
+    witness_enter(plan.f->witness, 0, id);
     if (plan.hold_us != 0) {
         (void)usleep((useconds_t)plan.hold_us);
     }
-    witness_leave(plan.witness, 0, id);
+    witness_leave(plan.f->witness, 0, id);
     return rlock_unlock(lock);
 }
 
 static struct rlock *open_lock(struct rlock_client **ret_client)
 {
     const struct rlock_client_opts opts =
-        conf_opts(plan.w, &RLOCK_CLIENT_OPTS(.renewed_lease_ms = plan.renewed_lease_ms));
+        client_opts(plan.f, &RLOCK_CLIENT_OPTS(.renewed_lease_ms = plan.renewed_lease_ms));
     struct rlock *lock = NULL;
 
     TEST_CHECK(rlock_client_open(&opts, ret_client) == 0);
@@ -89,9 +87,8 @@ static int child_main(struct test_peer *peer, void *payload)
     return 0;
 }
 
-static struct test_child *spawn(struct world *w)
+static struct test_child *spawn(void)
 {
-    plan.w = w;
     plan.number++;
     return test_child_spawn(child_main, NULL);
 }
@@ -102,12 +99,12 @@ static void tell(struct test_child *child, uint64_t word)
     assert_int_equal(test_child_recv(child, 20000), word);
 }
 
-static void queue_up(struct world *w, struct test_child *child, uint64_t n)
+static void queue_up(struct fixture *f, struct test_child *child, uint64_t n)
 {
-    size_t before = hall_queued(w);
+    size_t before = hall_queued(f);
 
     tell(child, QUEUE_UP | n << 8);
-    hall_await_queued(w, before + n);
+    hall_await_queued(f, before + n);
 }
 
 static void kill_it(struct test_child *child)
@@ -129,21 +126,19 @@ struct ours {
     struct actor *actor;
 };
 
-static void meet(struct world *w, struct ours *ours)
+static void meet(struct fixture *f, struct ours *ours)
 {
     for (size_t i = 0; i < 2; i++) {
-        ours->clients[i] = conf_client(w);
+        ours->clients[i] = client_open(f);
     }
-    ours->holder =
-        conf_lock_with(w, ours->clients[0], NAME, &RLOCK_OPTS(.fair_slot_ms = plan.slot_ms));
-    ours->waiting =
-        conf_lock_with(w, ours->clients[1], NAME, &RLOCK_OPTS(.fair_slot_ms = plan.slot_ms));
-    ours->actor = conf_actor(w);
+    ours->holder = lock_with(f, ours->clients[0], NAME, &RLOCK_OPTS(.fair_slot_ms = plan.slot_ms));
+    ours->waiting = lock_with(f, ours->clients[1], NAME, &RLOCK_OPTS(.fair_slot_ms = plan.slot_ms));
+    ours->actor = actor_open(f);
 }
 
-static void wait_behind(struct world *w, struct ours *ours)
+static void wait_behind(struct fixture *f, struct ours *ours)
 {
-    hall_line_up(w, &ours->actor, &ours->waiting, 1, act_lock, NULL);
+    hall_line_up(f, &ours->actor, &ours->waiting, 1, act_lock, NULL);
 }
 
 /* How long the waiter waited after a moment; then it gives the lock up. */
@@ -157,84 +152,58 @@ static int64_t end_wait(struct ours *ours, int64_t since_us)
     return took_us;
 }
 
-static int set_up(void **state)
+static void dead_open(struct fixture *f)
 {
-    int status = hall_set_up(state);
-
-    plan = (struct plan){.witness = witness_new(1)};
-    return status;
+    fixture_open(f, &(struct fixture_opts){.kind = &kind_fair});
+    plan = (struct plan){.f = f};
 }
 
-static int tear_down(void **state)
-{
-    plan.witness = witness_free(plan.witness);
-    return hall_tear_down(state);
-}
+#define DEAD_TEST(name, f) TEST_AROUND(name, struct fixture, f, dead_open(f), fixture_close(f))
 
 /* ---- Killed ---- */
 
-static void a_killed_head_costs_two_seconds(void **state)
+/* A process that is killed with so many waiters costs the one behind them no more than that. */
+static void killed_waiters_cost(struct fixture *f, uint64_t n, int64_t most_ms)
 {
-    struct world *w = *state;
-    struct test_child *child = spawn(w);
+    struct test_child *child = spawn();
     struct ours ours;
     int64_t unlocked_us;
 
-    meet(w, &ours);
+    meet(f, &ours);
     assert_code(rlock_lock(ours.holder), 0);
-    queue_up(w, child, 1);
-    wait_behind(w, &ours);
+    queue_up(f, child, n);
+    wait_behind(f, &ours);
     kill_it(child);
     unlocked_us = test_now_us();
     assert_code(rlock_unlock(ours.holder), 0);
-    assert_took(end_wait(&ours, unlocked_us), 0, 2000);
+    assert_took(end_wait(&ours, unlocked_us), 0, most_ms);
 }
 
-static void a_killed_process_with_sixteen_waiters_costs_no_more(void **state)
+DEAD_TEST(a_killed_head_costs_two_seconds, f)
 {
-    struct world *w = *state;
-    struct test_child *child = spawn(w);
-    struct ours ours;
-    int64_t unlocked_us;
-
-    meet(w, &ours);
-    assert_code(rlock_lock(ours.holder), 0);
-    queue_up(w, child, 16);
-    wait_behind(w, &ours);
-    kill_it(child);
-    unlocked_us = test_now_us();
-    assert_code(rlock_unlock(ours.holder), 0);
-    assert_took(end_wait(&ours, unlocked_us), 0, 2000);
+    killed_waiters_cost(f, 1, 2000);
 }
 
-static void two_hundred_killed_waiters_cost_four_seconds(void **state)
+DEAD_TEST(a_killed_process_with_sixteen_waiters_costs_no_more, f)
 {
-    struct world *w = *state;
-    struct test_child *child = spawn(w);
-    struct ours ours;
-    int64_t unlocked_us;
+    killed_waiters_cost(f, 16, 2000);
+}
 
-    meet(w, &ours);
-    assert_code(rlock_lock(ours.holder), 0);
-    queue_up(w, child, MOST);
-    wait_behind(w, &ours);
-    kill_it(child);
-    unlocked_us = test_now_us();
-    assert_code(rlock_unlock(ours.holder), 0);
-    assert_took(end_wait(&ours, unlocked_us), 0, 4000);
+DEAD_TEST(two_hundred_killed_waiters_cost_four_seconds, f)
+{
+    killed_waiters_cost(f, MOST, 4000);
 }
 
 /* What a call has seen stays on the server: calls that are over at once get past a dead one too. */
-static void calls_that_do_not_wait_get_past_a_killed_one(void **state)
+DEAD_TEST(calls_that_do_not_wait_get_past_a_killed_one, f)
 {
-    struct world *w = *state;
-    struct test_child *child = spawn(w);
+    struct test_child *child = spawn();
     struct ours ours;
     int64_t seen_us;
 
-    meet(w, &ours);
+    meet(f, &ours);
     assert_code(rlock_lock(ours.holder), 0);
-    queue_up(w, child, 1);
+    queue_up(f, child, 1);
     kill_it(child);
     assert_code(rlock_unlock(ours.holder), 0);
     seen_us = test_now_us();
@@ -242,60 +211,57 @@ static void calls_that_do_not_wait_get_past_a_killed_one(void **state)
     assert_true(TEST_EVENTUALLY(rlock_try_lock(ours.waiting) == 0, 5000));
     assert_took(test_elapsed_us(seen_us), 990, 2000);
     assert_code(rlock_unlock(ours.waiting), 0);
-    assert_int_equal(test_server_int(conf_server(w), "DBSIZE"), 0);
+    assert_int_equal(test_server_int(f->server, "DBSIZE"), 0);
 }
 
 /* Those who wait find it out when the lease has ended: a lease, and then as above. */
-static void a_process_that_is_killed_as_holder_and_head_costs_its_lease_more(void **state)
+DEAD_TEST(a_process_that_is_killed_as_holder_and_head_costs_its_lease_more, f)
 {
-    struct world *w = *state;
     struct test_child *child;
     struct ours ours;
     int64_t killed_us;
 
-    plan.renewed_lease_ms = conf_ms(1000);
-    child = spawn(w);
+    plan.renewed_lease_ms = test_ms(1000);
+    child = spawn();
     tell(child, TAKE_IT);
-    queue_up(w, child, 2);
-    meet(w, &ours);
-    wait_behind(w, &ours);
+    queue_up(f, child, 2);
+    meet(f, &ours);
+    wait_behind(f, &ours);
     killed_us = test_now_us();
     kill_it(child);
     assert_took(end_wait(&ours, killed_us), 600, 1000 + 2000);
 }
 
-static void a_killed_holders_lock_goes_to_the_head_when_its_lease_ends(void **state)
+DEAD_TEST(a_killed_holders_lock_goes_to_the_head_when_its_lease_ends, f)
 {
-    struct world *w = *state;
     struct test_child *child;
     struct ours ours;
     int64_t killed_us;
 
-    plan.renewed_lease_ms = conf_ms(500);
-    child = spawn(w);
+    plan.renewed_lease_ms = test_ms(500);
+    child = spawn();
     tell(child, TAKE_IT);
-    meet(w, &ours);
-    wait_behind(w, &ours);
+    meet(f, &ours);
+    wait_behind(f, &ours);
     killed_us = test_now_us();
     kill_it(child);
     assert_took(end_wait(&ours, killed_us), 300, 600);
 }
 
 /* Nobody is left who saw the release: the waiter finds out when it looks, here every second. */
-static void a_releaser_that_is_gone_costs_the_next_look_more(void **state)
+DEAD_TEST(a_releaser_that_is_gone_costs_the_next_look_more, f)
 {
-    struct world *w = *state;
     struct test_child *dead, *releaser;
     struct ours ours;
     int64_t left_us;
 
     plan.slot_ms = 3000;
-    dead = spawn(w);
-    releaser = spawn(w);
+    dead = spawn();
+    releaser = spawn();
     tell(releaser, TAKE_IT);
-    queue_up(w, dead, 2);
-    meet(w, &ours);
-    wait_behind(w, &ours);
+    queue_up(f, dead, 2);
+    meet(f, &ours);
+    wait_behind(f, &ours);
     kill_it(dead);
     left_us = test_now_us();
     test_child_send(releaser, LEAVE);
@@ -305,40 +271,38 @@ static void a_releaser_that_is_gone_costs_the_next_look_more(void **state)
 
 /* ---- Stopped ---- */
 
-static void a_stopped_head_costs_a_look_and_five_seconds_and_its_place(void **state)
+DEAD_TEST(a_stopped_head_costs_a_look_and_five_seconds_and_its_place, f)
 {
-    struct world *w = *state;
-    struct test_child *child = spawn(w);
+    struct test_child *child = spawn();
     struct ours ours;
     int64_t unlocked_us;
 
-    meet(w, &ours);
+    meet(f, &ours);
     assert_code(rlock_lock(ours.holder), 0);
-    queue_up(w, child, 1);
-    wait_behind(w, &ours);
+    queue_up(f, child, 1);
+    wait_behind(f, &ours);
     test_freeze(test_child_pid(child));
     unlocked_us = test_now_us();
     assert_code(rlock_unlock(ours.holder), 0);
     assert_took(end_wait(&ours, unlocked_us), 2900, 5000 + 5000); /* until it looks, and then */
-    assert_int_equal(hall_queued(w), 0);
+    assert_int_equal(hall_queued(f), 0);
     test_thaw(test_child_pid(child));
     end_it(child); /* it queues again, and gets the lock */
 }
 
 /* The head stands still for a moment only: it keeps its turn. */
-static void a_head_that_comes_back_in_time_keeps_its_place(void **state)
+DEAD_TEST(a_head_that_comes_back_in_time_keeps_its_place, f)
 {
-    struct world *w = *state;
-    struct test_child *child = spawn(w);
+    struct test_child *child = spawn();
     struct chronicle *chronicle;
     struct ours ours;
     size_t leavers;
 
-    meet(w, &ours);
+    meet(f, &ours);
     assert_code(rlock_lock(ours.holder), 0);
-    chronicle = chronicle_begin(w);
-    queue_up(w, child, 1);
-    wait_behind(w, &ours);
+    chronicle = chronicle_begin(f);
+    queue_up(f, child, 1);
+    wait_behind(f, &ours);
     test_freeze(test_child_pid(child));
     assert_code(rlock_unlock(ours.holder), 0);
     assert_true(STAYS(actor_is_busy(ours.actor), 1500));
@@ -361,9 +325,9 @@ static uint64_t waiters_each(void)
 }
 
 /* Each lets so many queue, all at a time. */
-static void all_queue_up(struct world *w, struct test_child *const *children, uint64_t n)
+static void all_queue_up(struct fixture *f, struct test_child *const *children, uint64_t n)
 {
-    size_t before = hall_queued(w);
+    size_t before = hall_queued(f);
 
     for (size_t i = 0; i < PROCESSES; i++) {
         test_child_send(children[i], QUEUE_UP | n << 8);
@@ -371,7 +335,7 @@ static void all_queue_up(struct world *w, struct test_child *const *children, ui
     for (size_t i = 0; i < PROCESSES; i++) {
         (void)test_child_recv(children[i], 20000);
     }
-    hall_await_queued(w, before + PROCESSES * n);
+    hall_await_queued(f, before + PROCESSES * n);
 }
 
 static unsigned int draw(unsigned int *seed, uint64_t n)
@@ -381,9 +345,8 @@ static unsigned int draw(unsigned int *seed, uint64_t n)
 
 /* Eight processes queue at once, one of them dies at some moment; the order of the others' grants
  * is that in which the server queued them. */
-static void a_crowd_of_processes_is_served_in_order_though_one_is_killed(void **state)
+DEAD_TEST(a_crowd_of_processes_is_served_in_order_though_one_is_killed, f)
 {
-    struct world *w = *state;
     struct test_child *children[PROCESSES];
     struct chronicle *chronicle;
     struct ours ours;
@@ -396,20 +359,20 @@ static void a_crowd_of_processes_is_served_in_order_though_one_is_killed(void **
 
     print_message("number %zu is killed when fewer than %zu wait\n", victim, left);
     plan.hold_us = each < 10 ? 5000 : 500;
-    plan.renewed_lease_ms = conf_ms(1000);
+    plan.renewed_lease_ms = test_ms(1000);
     for (size_t i = 0; i < PROCESSES; i++) {
-        children[i] = spawn(w);
+        children[i] = spawn();
     }
-    meet(w, &ours);
+    meet(f, &ours);
     assert_code(rlock_lock(ours.holder), 0);
-    chronicle = chronicle_begin(w);
-    all_queue_up(w, children, each / 2);
-    all_queue_up(w, children, each - each / 2); /* so that nobody has all places in front */
+    chronicle = chronicle_begin(f);
+    all_queue_up(f, children, each / 2);
+    all_queue_up(f, children, each - each / 2); /* so that nobody has all places in front */
     assert_code(rlock_unlock(ours.holder), 0);
-    assert_true(TEST_EVENTUALLY(hall_queued(w) < left, 60000));
+    assert_true(TEST_EVENTUALLY(hall_queued(f) < left, 60000));
     kill_it(children[victim]);
     for (uint64_t i = 0; i <= each; i++) { /* one of them may have been inside */
-        witness_evict(plan.witness, 0, visitor(victim + 1, i));
+        witness_evict(plan.f->witness, 0, visitor(victim + 1, i));
     }
     for (size_t i = 0; i < PROCESSES; i++) {
         if (i != victim) {
@@ -428,35 +391,5 @@ static void a_crowd_of_processes_is_served_in_order_though_one_is_killed(void **
     print_message("%zu grants, %zu passed over\n", grants, leavers);
     assert_in_range(grants, (PROCESSES - 1) * each + 1, PROCESSES * each + 1);
     assert_in_range(grants + leavers, PROCESSES * each, PROCESSES * each + 1);
-    assert_true(witness_is_clean(plan.witness, stderr));
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_killed_head_costs_two_seconds, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_killed_process_with_sixteen_waiters_costs_no_more, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(two_hundred_killed_waiters_cost_four_seconds, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(calls_that_do_not_wait_get_past_a_killed_one, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(
-            a_process_that_is_killed_as_holder_and_head_costs_its_lease_more, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_killed_holders_lock_goes_to_the_head_when_its_lease_ends,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_releaser_that_is_gone_costs_the_next_look_more, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_stopped_head_costs_a_look_and_five_seconds_and_its_place,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_head_that_comes_back_in_time_keeps_its_place, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(
-            a_crowd_of_processes_is_served_in_order_though_one_is_killed, set_up, tear_down),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fair_dead", tests, NULL, NULL);
+    assert_true(witness_is_clean(plan.f->witness, stderr));
 }

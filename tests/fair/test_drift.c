@@ -21,10 +21,10 @@ static const char beyond_script[] =
     "end\n"
     "return most\n";
 
-static long long beyond_slots(struct world *w, const char *slot_ms)
+static long long beyond_slots(struct fixture *f, const char *slot_ms)
 {
     const char *argv[] = {"EVAL", beyond_script, "2", QUEUE, SCORES, slot_ms, NULL};
-    char *reply = test_server_argv(conf_server(w), argv);
+    char *reply = test_server_argv(f->server, argv);
     long long ms = strtoll(reply, NULL, 10);
 
     assert_null(strstr(reply, "ERR"));
@@ -32,13 +32,13 @@ static long long beyond_slots(struct world *w, const char *slot_ms)
     return ms;
 }
 
-#define assert_no_drift(w) assert_true(beyond_slots(w, "300000") <= LEASE_MS)
+#define assert_no_drift(f) assert_true(beyond_slots(f, "300000") <= LEASE_MS)
 
 /* ---- One who is killed while it waits ---- */
 
 static int wait_to_be_killed(struct test_peer *peer, void *payload)
 {
-    const struct rlock_client_opts opts = conf_opts(payload, &RLOCK_CLIENT_OPTS(.url = NULL));
+    const struct rlock_client_opts opts = client_opts(payload, &RLOCK_CLIENT_OPTS(.url = NULL));
     struct rlock_client *client = NULL;
     struct rlock *lock = NULL;
 
@@ -49,20 +49,20 @@ static int wait_to_be_killed(struct test_peer *peer, void *payload)
     return rlock_lock(lock); /* never granted: it is killed before */
 }
 
-static void wait_and_die(struct world *w, struct test_child *child)
+static void wait_and_die(struct fixture *f, struct test_child *child)
 {
-    size_t before = hall_queued(w);
+    size_t before = hall_queued(f);
 
     test_child_send(child, SHALL_WAIT);
     assert_int_equal(test_child_recv(child, 10000), SAYS_OPEN);
-    hall_await_queued(w, before + 1);
+    hall_await_queued(f, before + 1);
     test_child_kill(child, SIGKILL);
     assert_int_equal(test_child_wait(child, 5000), 128 + SIGKILL);
 }
 
 /* ---- Those who come and go ---- */
 
-static struct witness *witness;
+static struct witness *witness; /* the fixture's */
 
 static int act_try_often(struct rlock *lock, const struct rlock_take *take)
 {
@@ -86,21 +86,21 @@ static int act_try_often(struct rlock *lock, const struct rlock_take *take)
 }
 
 /* Several do so at once; no score is ever beyond its place. Returns how often they were let in. */
-static int come_and_go(struct world *w, const struct rlock_take *take)
+static int come_and_go(struct fixture *f, const struct rlock_take *take)
 {
     struct actor *actors[WAITERS];
     int granted = 0;
 
     for (size_t i = 0; i < WAITERS; i++) {
-        struct rlock *lock = conf_lock(w, conf_client(w));
+        struct rlock *lock = lock_new(f, client_open(f));
 
-        (void)conf_is_locked(lock); /* connected now: short waits are for the lock */
-        actors[i] = conf_actor(w);
+        (void)is_locked(lock); /* connected now: short waits are for the lock */
+        actors[i] = actor_open(f);
         actor_begin(actors[i], act_try_often, lock, take);
     }
     for (size_t i = 0; i < WAITERS; i++) {
         while (actor_is_busy(actors[i])) {
-            assert_no_drift(w);
+            assert_no_drift(f);
         }
         granted += actor_end(actors[i]);
     }
@@ -108,76 +108,69 @@ static int come_and_go(struct world *w, const struct rlock_take *take)
 }
 
 /* One is killed in the queue; its score, and that of the next behind it, are what they would be. */
-static void die_and_be_followed(struct world *w, struct test_child *child)
+static void die_and_be_followed(struct fixture *f, struct test_child *child)
 {
-    struct rlock *holder = conf_lock(w, conf_client(w)), *next = conf_lock(w, conf_client(w));
-    struct actor *actor = conf_actor(w);
+    struct rlock *holder = lock_new(f, client_open(f)), *next = lock_new(f, client_open(f));
+    struct actor *actor = actor_open(f);
 
     assert_code(TAKE(holder, .lease_ms = LEASE_MS), 0);
-    wait_and_die(w, child);
-    assert_no_drift(w);
+    wait_and_die(f, child);
+    assert_no_drift(f);
     actor_begin(actor, act_take, next, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER));
-    hall_await_queued(w, 2);
-    assert_no_drift(w);
+    hall_await_queued(f, 2);
+    assert_no_drift(f);
     assert_code(rlock_unlock(holder), 0);
     assert_code(actor_end(actor), 0);
-    assert_int_equal(hall_queued(w), 0);
+    assert_int_equal(hall_queued(f), 0);
     assert_code(actor_do(actor, act_unlock, next, NULL), 0);
 }
 
-static int set_up(void **state)
+static void witnessed_open(struct fixture *f)
 {
-    witness = witness_new(1);
-    return hall_set_up(state);
+    fixture_open(f, &(struct fixture_opts){.kind = &kind_fair});
+    witness = f->witness;
 }
 
-static int tear_down(void **state)
-{
-    assert_true(witness_is_clean(witness, stderr));
-    witness = witness_free(witness);
-    return hall_tear_down(state);
-}
+#define WITNESS_TEST(name, f)                                                                      \
+    TEST_AROUND(name, struct fixture, f, witnessed_open(f), fixture_close(f))
 
 /* testWaitTimeoutDrift */
-static void waits_that_time_out_leave_no_drift(void **state)
+WITNESS_TEST(waits_that_time_out_leave_no_drift, f)
 {
-    struct world *w = *state;
-    struct test_child *child = test_child_spawn(wait_to_be_killed, w);
-    struct rlock *holder = conf_lock(w, conf_client(w));
+    struct test_child *child = test_child_spawn(wait_to_be_killed, f);
+    struct rlock *holder = lock_new(f, client_open(f));
     const struct rlock_take *hasty = RLOCK_TAKE(.wait_ms = 5, .lease_ms = LEASE_MS);
 
     assert_code(TAKE(holder, .lease_ms = LEASE_MS), 0);
-    assert_int_equal(come_and_go(w, hasty), 0);
+    assert_int_equal(come_and_go(f, hasty), 0);
     assert_code(rlock_unlock(holder), 0);
-    (void)come_and_go(w, hasty); /* now some are let in, and the others time out */
-    hall_await_queued(w, 0);
-    die_and_be_followed(w, child);
+    (void)come_and_go(f, hasty); /* now some are let in, and the others time out */
+    hall_await_queued(f, 0);
+    die_and_be_followed(f, child);
 }
 
 /* testLockAcquiredTimeoutDrift */
-static void grants_leave_no_drift(void **state)
+WITNESS_TEST(grants_leave_no_drift, f)
 {
-    struct world *w = *state;
-    struct test_child *child = test_child_spawn(wait_to_be_killed, w);
+    struct test_child *child = test_child_spawn(wait_to_be_killed, f);
     const struct rlock_take *patient = RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .lease_ms = LEASE_MS);
 
-    assert_int_equal(come_and_go(w, patient), WAITERS * TRIES);
-    hall_await_queued(w, 0);
-    die_and_be_followed(w, child);
+    assert_int_equal(come_and_go(f, patient), WAITERS * TRIES);
+    hall_await_queued(f, 0);
+    die_and_be_followed(f, child);
 }
 
 /* testFirstThreadDeathTimeoutDrift */
-static void a_head_that_died_leaves_no_drift(void **state)
+WITNESS_TEST(a_head_that_died_leaves_no_drift, f)
 {
-    struct world *w = *state;
-    struct test_child *child = test_child_spawn(wait_to_be_killed, w);
-    struct rlock *holder = conf_lock(w, conf_client(w)), *last = conf_lock(w, conf_client(w));
+    struct test_child *child = test_child_spawn(wait_to_be_killed, f);
+    struct rlock *holder = lock_new(f, client_open(f)), *last = lock_new(f, client_open(f));
 
     assert_code(TAKE(holder, .lease_ms = LEASE_MS), 0);
-    wait_and_die(w, child);
-    assert_int_equal(come_and_go(w, RLOCK_TAKE(.wait_ms = 5)), 0);
-    hall_await_queued(w, 1); /* the dead one, at its place */
-    assert_no_drift(w);
+    wait_and_die(f, child);
+    assert_int_equal(come_and_go(f, RLOCK_TAKE(.wait_ms = 5)), 0);
+    hall_await_queued(f, 1); /* the dead one, at its place */
+    assert_no_drift(f);
     assert_code(rlock_unlock(holder), 0);
     assert_code(TAKE(last, .wait_ms = 10000), 0);
     assert_code(rlock_unlock(last), 0);
@@ -192,22 +185,21 @@ struct party {
     struct hall_queue queue;
 };
 
-static void meet(struct world *w, struct party *party, int64_t slot_ms)
+static void meet(struct fixture *f, struct party *party, int64_t slot_ms)
 {
     for (size_t i = 0; i < 5; i++) {
-        party->locks[i] =
-            conf_lock_with(w, conf_client(w), NAME, &RLOCK_OPTS(.fair_slot_ms = slot_ms));
-        party->actors[i] = conf_actor(w);
+        party->locks[i] = lock_with(f, client_open(f), NAME, &RLOCK_OPTS(.fair_slot_ms = slot_ms));
+        party->actors[i] = actor_open(f);
     }
 }
 
-static void join(struct world *w, struct party *party, size_t i, const struct rlock_take *take)
+static void join(struct fixture *f, struct party *party, size_t i, const struct rlock_take *take)
 {
-    size_t before = hall_queued(w);
+    size_t before = hall_queued(f);
 
     actor_begin(party->actors[i], act_take, party->locks[i], take);
-    hall_await_queued(w, before + 1);
-    hall_queue(w, &party->queue);
+    hall_await_queued(f, before + 1);
+    hall_queue(f, &party->queue);
 }
 
 static void give(struct party *party, size_t i)
@@ -225,64 +217,61 @@ static void turn(struct party *party, size_t i)
 #define assert_near(value, expected, ms) assert_in_range((value) - (expected) + (ms), 0, 2 * (ms))
 
 /* testAcquireFailedTimeoutDrift_Descrete */
-static void scores_are_a_slot_beyond_the_lease_whoever_leaves(void **state)
+HALL_TEST(scores_are_a_slot_beyond_the_lease_whoever_leaves, f)
 {
     enum { SLOT = 15000 };
     const struct rlock_take *for_ever = RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .lease_ms = LEASE_MS);
-    struct world *w = *state;
     struct party p;
     long long held_at, scores[5];
     char names[5][HALL_OWNER_SIZE];
 
-    meet(w, &p, SLOT);
+    meet(f, &p, SLOT);
     assert_code(actor_do(p.actors[0], act_take, p.locks[0], RLOCK_TAKE(.lease_ms = LEASE_MS)), 0);
-    held_at = hall_clock(w);
+    held_at = hall_clock(f);
     for (size_t i = 1; i < 5; i++) {
-        join(w, &p, i, i == 2 ? RLOCK_TAKE(.wait_ms = 700) : for_ever);
+        join(f, &p, i, i == 2 ? RLOCK_TAKE(.wait_ms = 700) : for_ever);
         test_text(names[i], sizeof(names[i]), "%s", p.queue.owners[i - 1]);
     }
     for (size_t i = 1; i < 5; i++) {
-        scores[i] = hall_score(w, names[i]);
+        scores[i] = hall_score(f, names[i]);
         assert_near(scores[i], held_at + LEASE_MS + SLOT, 100);
     }
     assert_code(actor_end(p.actors[2]), RLOCK_ETIMEDOUT);
-    hall_await_queued(w, 3);
-    assert_int_equal(hall_score(w, names[1]), scores[1]);
-    assert_int_equal(hall_score(w, names[3]), scores[3]);
-    assert_int_equal(hall_score(w, names[4]), scores[4]);
+    hall_await_queued(f, 3);
+    assert_int_equal(hall_score(f, names[1]), scores[1]);
+    assert_int_equal(hall_score(f, names[3]), scores[3]);
+    assert_int_equal(hall_score(f, names[4]), scores[4]);
     give(&p, 0);
     assert_code(actor_end(p.actors[1]), 0);
-    assert_string_equal(hall_holder(w), names[1]);
-    assert_in_range(hall_score(w, names[3]), hall_clock(w) + SLOT,
-                    hall_clock(w) + LEASE_MS + 2 * SLOT);
-    assert_int_equal(hall_score(w, names[4]), scores[4]);
+    assert_string_equal(hall_holder(f), names[1]);
+    assert_in_range(hall_score(f, names[3]), hall_clock(f) + SLOT,
+                    hall_clock(f) + LEASE_MS + 2 * SLOT);
+    assert_int_equal(hall_score(f, names[4]), scores[4]);
     give(&p, 1);
     turn(&p, 3);
     turn(&p, 4);
 }
 
 /* testLockAcquiredTimeoutDrift_Descrete */
-static void a_grant_costs_nobody_and_the_next_head_has_its_slot(void **state)
+HALL_TEST(a_grant_costs_nobody_and_the_next_head_has_its_slot, f)
 {
     enum { SLOT = 15000, LONG_MS = 300000 };
     const struct rlock_take *for_ever = RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .lease_ms = LONG_MS);
-    struct world *w = *state;
     struct party p;
     long long third;
 
-    meet(w, &p, SLOT);
+    meet(f, &p, SLOT);
     assert_code(actor_do(p.actors[0], act_take, p.locks[0], RLOCK_TAKE(.lease_ms = LONG_MS)), 0);
-    join(w, &p, 1, for_ever);
-    join(w, &p, 2, for_ever);
-    join(w, &p, 3, for_ever);
-    third = hall_score(w, p.queue.owners[2]);
-    free(test_server_cmd(conf_server(w), "ZADD " SCORES " %lld %s", hall_clock(w) + 1,
-                         p.queue.owners[1]));
+    join(f, &p, 1, for_ever);
+    join(f, &p, 2, for_ever);
+    join(f, &p, 3, for_ever);
+    third = hall_score(f, p.queue.owners[2]);
+    test_server_do(f->server, "ZADD " SCORES " %lld %s", hall_clock(f) + 1, p.queue.owners[1]);
     give(&p, 0);
     assert_code(actor_end(p.actors[1]), 0);
-    assert_int_equal(hall_queued(w), 2);
-    assert_near(hall_score(w, p.queue.owners[1]), hall_clock(w) + LONG_MS + SLOT, 1000);
-    assert_int_equal(hall_score(w, p.queue.owners[2]), third);
+    assert_int_equal(hall_queued(f), 2);
+    assert_near(hall_score(f, p.queue.owners[1]), hall_clock(f) + LONG_MS + SLOT, 1000);
+    assert_int_equal(hall_score(f, p.queue.owners[2]), third);
     give(&p, 1);
     turn(&p, 2);
     turn(&p, 3);
@@ -290,46 +279,44 @@ static void a_grant_costs_nobody_and_the_next_head_has_its_slot(void **state)
 
 /* testAbandonedTimeoutDrift_Descrete, testLockAcquiredBooleanTimeoutDrift_Descrete: two in front
  * have vanished. The shortest slot here is 1 s, Redisson's is 100 ms. */
-static void those_in_front_who_vanished_cost_their_slots_at_most(void **state)
+HALL_TEST(those_in_front_who_vanished_cost_their_slots_at_most, f)
 {
     enum { SLOT = 1000 };
-    struct world *w = *state;
     struct party p;
     int64_t unlocked_us;
 
-    meet(w, &p, SLOT);
+    meet(f, &p, SLOT);
     assert_code(actor_do(p.actors[0], act_take, p.locks[0], RLOCK_TAKE(.lease_ms = LEASE_MS)), 0);
-    assert_true(peer_queues(w, "J:1", SLOT));
-    assert_true(peer_queues(w, "J:2", SLOT));
-    join(w, &p, 3, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER));
-    assert_near(hall_score(w, p.queue.owners[2]) - hall_score(w, "J:1"), 2 * SLOT, 100);
-    assert_near(hall_score(w, "J:2") - hall_score(w, "J:1"), SLOT, 100);
+    assert_true(peer_queues(f, "J:1", SLOT));
+    assert_true(peer_queues(f, "J:2", SLOT));
+    join(f, &p, 3, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER));
+    assert_near(hall_score(f, p.queue.owners[2]) - hall_score(f, "J:1"), 2 * SLOT, 100);
+    assert_near(hall_score(f, "J:2") - hall_score(f, "J:1"), SLOT, 100);
     unlocked_us = test_now_us();
     give(&p, 0);
     assert_code(actor_end(p.actors[3]), 0);
     assert_took(actor_ended_us(p.actors[3]) - unlocked_us, 0, 2 * SLOT);
-    assert_int_equal(hall_queued(w), 0);
+    assert_int_equal(hall_queued(f), 0);
     give(&p, 3);
 }
 
 /* ---- Whose clock ---- */
 
 /* S13: scores are made of the server's clock, so nobody's may be among what a script is told. */
-static void scripts_are_told_no_time(void **state)
+HALL_TEST(scripts_are_told_no_time, f)
 {
-    struct world *w = *state;
     struct party p;
-    int fd = raw_dial(test_server_unix_url(conf_server(w)));
-    long long now_s = hall_clock(w) / 1000;
+    int fd = raw_dial(test_server_unix_url(f->server));
+    long long now_s = hall_clock(f) / 1000;
     size_t scripts = 0, numbers = 0;
     char *text;
 
     raw_say(fd, "MONITOR\r\n");
     assert_true(raw_hears(fd, "+OK\r\n"));
-    meet(w, &p, SLOT_MS);
+    meet(f, &p, SLOT_MS);
     assert_code(actor_do(p.actors[0], act_lock, p.locks[0], NULL), 0);
-    join(w, &p, 1, RLOCK_TAKE(.wait_ms = 500));
-    join(w, &p, 2, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER));
+    join(f, &p, 1, RLOCK_TAKE(.wait_ms = 500));
+    join(f, &p, 2, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER));
     assert_code(actor_end(p.actors[1]), RLOCK_ETIMEDOUT);
     give(&p, 0);
     turn(&p, 2);
@@ -352,25 +339,4 @@ static void scripts_are_told_no_time(void **state)
     free(text);
     assert_true(scripts >= 6 && numbers > scripts);
     close(fd);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(waits_that_time_out_leave_no_drift, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(grants_leave_no_drift, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_head_that_died_leaves_no_drift, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(scores_are_a_slot_beyond_the_lease_whoever_leaves,
-                                        hall_set_up, hall_tear_down),
-        cmocka_unit_test_setup_teardown(a_grant_costs_nobody_and_the_next_head_has_its_slot,
-                                        hall_set_up, hall_tear_down),
-        cmocka_unit_test_setup_teardown(those_in_front_who_vanished_cost_their_slots_at_most,
-                                        hall_set_up, hall_tear_down),
-        cmocka_unit_test_setup_teardown(scripts_are_told_no_time, hall_set_up, hall_tear_down),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fair_drift", tests, NULL, NULL);
 }

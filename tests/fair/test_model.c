@@ -3,18 +3,9 @@
  * A fair lock's queue in virtual time, with our scripts and peers': what may happen to it, step by
  * step, and then at random.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "fair/town.h"
 #include "support/run.h"
+#include "support/test.h"
 
 #define SECOND 1000LL
 #define MINUTE (60 * SECOND)
@@ -96,25 +87,23 @@ static struct wait wait_behind_ours(int n)
 
 /* Whatever a Redisson makes of one that is dead, by itself: many of ours in front add a slot to it,
  * and not one each. */
-static void places_of_ours_leave_nothing_behind(void **state)
+TEST(places_of_ours_leave_nothing_behind)
 {
     struct wait alone = wait_behind_ours(0), behind = wait_behind_ours(512);
 
-    (void)state;
     assert_in_range(behind.ms, 0, alone.ms + SLOT);
     assert_int_equal(behind.thrown_by_peers, alone.thrown_by_peers);
 }
 
 /* What a peer was told to wait for may be long past when the holder, renewed, dies, or be no end at
  * all: those of ours who wait wake it. */
-static void a_renewed_peer_that_is_killed_holds_nobody_up(void **state)
+TEST(a_renewed_peer_that_is_killed_holds_nobody_up)
 {
     struct town *town = town_new(12, SLOT);
     struct town_habit first = holding(peers, 30 * SECOND, HOUR), one = once(ours),
                       peer = once(peers);
     struct town_person *holder = town_add(town, &first, 0), *last = NULL;
 
-    (void)state;
     for (int i = 0; i < 6; i++) {
         last = town_add(town, i % 3 != 2 ? &peer : &one, SECOND + i * 10);
     }
@@ -129,14 +118,13 @@ static void a_renewed_peer_that_is_killed_holds_nobody_up(void **state)
 
 /* A holder of ours keeps the lock for long, renewed; sums of peers stand still meanwhile. None of
  * them is put out by its time though another peer lowers all when it is let in. */
-static void sums_that_have_become_old_are_mended(void **state)
+TEST(sums_that_have_become_old_are_mended)
 {
     struct town *town = town_new(2, SLOT);
     struct town_habit first = holding(ours, 30 * SECOND, 40 * MINUTE), one = once(ours),
                       peer = once(peers);
     struct town_person *holder = town_add(town, &first, 0), *last = NULL;
 
-    (void)state;
     peer.hold = SECOND;
     for (int i = 0; i < 8; i++) {
         last = town_add(town, i < 5 ? &peer : &one, SECOND + i * 10);
@@ -152,13 +140,12 @@ static void sums_that_have_become_old_are_mended(void **state)
 }
 
 /* A lease of hours that ends early is not what the next head counts for, whoever that is. */
-static void a_long_lease_given_back_early_leaves_no_long_score(void **state)
+TEST(a_long_lease_given_back_early_leaves_no_long_score)
 {
     struct town *town = town_new(11, SLOT);
     struct town_habit first = holding(ours, 10 * HOUR, 4 * SECOND), peer = once(peers);
     struct town_person *dead;
 
-    (void)state;
     (void)town_add(town, &first, 0);
     dead = town_add(town, &peer, 100);
     town_run(town, SECOND);
@@ -171,12 +158,11 @@ static void a_long_lease_given_back_early_leaves_no_long_score(void **state)
 }
 
 /* Peers whose waits differ: a head with too much is lowered alone, the others have no more. */
-static void lowering_a_head_puts_nobody_out(void **state)
+TEST(lowering_a_head_puts_nobody_out)
 {
     struct town *town = town_new(3, SLOT);
     struct town_person *last;
 
-    (void)state;
     for (int i = 0; i < 12; i++) {
         struct town_habit habit = waiting(i % 3 == 0 ? ours : peers, i % 2 == 0 ? -1 : 20 * SECOND);
 
@@ -191,12 +177,11 @@ static void lowering_a_head_puts_nobody_out(void **state)
 }
 
 /* The slot is the longest wait that any peer passes: then a longer tryLock() puts nobody out. */
-static void long_waits_of_peers_are_borne_by_a_slot_of_their_length(void **state)
+TEST(long_waits_of_peers_are_borne_by_a_slot_of_their_length)
 {
     struct town *town = town_new(4, HOUR);
     struct town_habit patient = waiting(peers, HOUR);
 
-    (void)state;
     patient.hold = 100;
     patient.think = 2 * SECOND;
     for (int i = 0; i < 6; i++) {
@@ -210,13 +195,12 @@ static void long_waits_of_peers_are_borne_by_a_slot_of_their_length(void **state
 
 /* A peer whose clock is far ahead puts out every head: among themselves too. Nobody waits for ever
  * for that, and no two hold the lock. */
-static void a_peers_clock_far_ahead_hurts_order_alone(void **state)
+TEST(a_peers_clock_far_ahead_hurts_order_alone)
 {
     struct town *town = town_new(5, SLOT);
     struct town_habit ahead = peers;
     struct town_person *person[4];
 
-    (void)state;
     ahead.ahead = 10 * MINUTE;
     (void)town_add(town, &ahead, 0);
     for (int i = 0; i < 4; i++) {
@@ -234,11 +218,10 @@ static void a_peers_clock_far_ahead_hurts_order_alone(void **state)
 /* ---- The dead ---- */
 
 /* Lost messages are no silence: who is asked four times and more hears one of them. */
-static void lost_messages_put_nobody_out(void **state)
+TEST(lost_messages_put_nobody_out)
 {
     struct town *town = town_new(6, SLOT);
 
-    (void)state;
     town->loss = 20;
     for (int i = 0; i < 5; i++) {
         struct town_habit habit = i < 3 ? peers : waiting(ours, 0);
@@ -256,14 +239,13 @@ static void lost_messages_put_nobody_out(void **state)
 
 /* A peer queues before it subscribes, and uses its name again: to be seen so twice, with the lock
  * taken in between, is not to be dead. */
-static void notes_of_an_earlier_standstill_do_not_count(void **state)
+TEST(notes_of_an_earlier_standstill_do_not_count)
 {
     struct town *town = town_new(7, SLOT);
     static const char peer[] = "00000000-0000-4000-8000-000000000000:1";
     struct town_habit look = once(waiting(ours, 0));
     struct town_person *looker;
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         town_type(town, (const char *const[]){"RPUSH", "redisson_lock_queue:{" TOWN_LOCK "}", peer,
                                               NULL});
@@ -278,13 +260,12 @@ static void notes_of_an_earlier_standstill_do_not_count(void **state)
 }
 
 /* Five of one host that stands still, and one that waits behind them. */
-static void a_silent_host_is_passed_over_at_once(void **state)
+TEST(a_silent_host_is_passed_over_at_once)
 {
     struct town *town = town_new(8, SLOT);
     struct town_habit first = holding(ours, 30 * SECOND, 2 * SECOND), one = once(ours);
     struct town_person *host[200], *live;
 
-    (void)state;
     for (int many = 5; many <= 200; many += 195) {
         (void)town_add(town, &first, 0);
         for (int i = 0; i < many; i++) {
@@ -306,13 +287,12 @@ static void a_silent_host_is_passed_over_at_once(void **state)
 }
 
 /* Where the server does not say how many hear a channel, who is alive answers. */
-static void without_counts_only_the_silent_are_passed_over(void **state)
+TEST(without_counts_only_the_silent_are_passed_over)
 {
     struct town *town = town_new(9, SLOT);
     struct town_habit habit = ours;
     struct town_person *dead, *live;
 
-    (void)state;
     town->counts_unknown = true;
     habit.hold = 200;
     dead = town_add(town, &habit, 0);
@@ -327,9 +307,8 @@ static void without_counts_only_the_silent_are_passed_over(void **state)
 }
 
 /* Short waits, and none: what they have seen stays, so that they get past the dead. */
-static void short_waits_get_past_the_dead(void **state)
+TEST(short_waits_get_past_the_dead)
 {
-    (void)state;
     for (int64_t wait = 0; wait <= 300; wait += 300) {
         struct town *town = town_new(10, SLOT);
         struct town_habit first = holding(ours, 30 * SECOND, SECOND), dead = once(ours),
@@ -427,41 +406,16 @@ static void live_through(uint64_t seed, int64_t minutes, struct town_report *tot
 }
 
 /* RLOCK_TEST_GRANTS says how many grants at least. */
-static void ours_and_peers_are_served_in_order_whatever_happens(void **state)
+TEST(ours_and_peers_are_served_in_order_whatever_happens)
 {
     const char *given = getenv("RLOCK_TEST_GRANTS");
     uint64_t wanted = given != NULL ? strtoull(given, NULL, 10) : 20000, seed = 0;
     struct town_report total = {0};
 
-    (void)state;
     while (total.grants < wanted / (test_slack() > 1 ? 4 : 1)) {
         live_through(++seed, given != NULL ? 10 : 2, &total);
     }
     print_message("%llu grants in %llu towns, all in order, and %llu places that died\n",
                   (unsigned long long)total.grants, (unsigned long long)seed,
                   (unsigned long long)total.dead_removed);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(places_of_ours_leave_nothing_behind),
-        cmocka_unit_test(a_renewed_peer_that_is_killed_holds_nobody_up),
-        cmocka_unit_test(sums_that_have_become_old_are_mended),
-        cmocka_unit_test(a_long_lease_given_back_early_leaves_no_long_score),
-        cmocka_unit_test(lowering_a_head_puts_nobody_out),
-        cmocka_unit_test(long_waits_of_peers_are_borne_by_a_slot_of_their_length),
-        cmocka_unit_test(a_peers_clock_far_ahead_hurts_order_alone),
-        cmocka_unit_test(lost_messages_put_nobody_out),
-        cmocka_unit_test(notes_of_an_earlier_standstill_do_not_count),
-        cmocka_unit_test(a_silent_host_is_passed_over_at_once),
-        cmocka_unit_test(without_counts_only_the_silent_are_passed_over),
-        cmocka_unit_test(short_waits_get_past_the_dead),
-        cmocka_unit_test(ours_and_peers_are_served_in_order_whatever_happens),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fair_model", tests, NULL, NULL);
 }

@@ -54,20 +54,20 @@ static int act_visit(struct rlock *lock, const struct rlock_take *take)
 }
 
 /* n threads, spread over the clients, each rounds times; what the server did was in order. */
-static void let_in(struct world *w, size_t n_clients, size_t n, int rounds, bool in_haste)
+static void let_in(struct fixture *f, size_t n_clients, size_t n, int rounds, bool in_haste)
 {
     struct rlock **locks = calloc(n_clients, sizeof(*locks));
     struct actor **actors = calloc(n, sizeof(*actors));
-    struct chronicle *chronicle = chronicle_begin(w);
+    struct chronicle *chronicle = chronicle_begin(f);
     size_t grants, leavers;
 
     begin_crowd(rounds, in_haste);
     for (size_t i = 0; i < n_clients; i++) {
-        locks[i] = conf_lock(w, conf_client(w));
-        (void)conf_is_locked(locks[i]); /* connected now: short waits are for the lock */
+        locks[i] = lock_new(f, client_open(f));
+        (void)is_locked(locks[i]); /* connected now: short waits are for the lock */
     }
     for (size_t i = 0; i < n; i++) {
-        actors[i] = conf_actor(w);
+        actors[i] = actor_open(f);
     }
     for (size_t i = 0; i < n; i++) {
         actor_begin(actors[i], act_visit, locks[i % n_clients], NULL);
@@ -75,7 +75,7 @@ static void let_in(struct world *w, size_t n_clients, size_t n, int rounds, bool
     for (size_t i = 0; i < n; i++) {
         (void)actor_end(actors[i]);
     }
-    hall_await_queued(w, 0);
+    hall_await_queued(f, 0);
     assert_true(chronicle_end(chronicle, &grants, &leavers));
     assert_int_equal(crowd.visits + crowd.failures, n * (size_t)rounds);
     assert_true(grants >= crowd.visits && (in_haste || grants == crowd.visits));
@@ -86,74 +86,72 @@ static void let_in(struct world *w, size_t n_clients, size_t n, int rounds, bool
     free(locks);
 }
 
-static void threads_of_one_client_are_served_in_order(void **state)
+HALL_TEST(threads_of_one_client_are_served_in_order, f)
 {
-    let_in(*state, 1, 24, 10, false);
+    let_in(f, 1, 24, 10, false);
 }
 
-static void sixteen_clients_are_served_in_order(void **state)
+HALL_TEST(sixteen_clients_are_served_in_order, f)
 {
-    let_in(*state, 16, 16, 25, false);
+    let_in(f, 16, 16, 25, false);
 }
 
-static void a_hundred_clients_once_each(void **state)
+HALL_TEST(a_hundred_clients_once_each, f)
 {
-    let_in(*state, 100, 100, 1, false);
+    let_in(f, 100, 100, 1, false);
 }
 
 /* testMultipleLocks */
-static void five_hundred_threads_get_it_once_each(void **state)
+HALL_TEST(five_hundred_threads_get_it_once_each, f)
 {
-    let_in(*state, 1, 500, 1, false);
+    let_in(f, 1, 500, 1, false);
 }
 
-static void those_who_give_up_do_not_disturb_the_order(void **state)
+HALL_TEST(those_who_give_up_do_not_disturb_the_order, f)
 {
-    let_in(*state, 8, 24, 30, true);
+    let_in(f, 8, 24, 30, true);
 }
 
 /* ---- One after the other ---- */
 
 enum { N = 8 };
 
-static void arrival_decides(void **state)
+HALL_TEST(arrival_decides, f)
 {
-    struct world *w = *state;
-    struct rlock *locks[N], *first = conf_lock(w, conf_client(w));
+    struct rlock *locks[N], *first = lock_new(f, client_open(f));
     struct actor *actors[N];
     struct hall_queue queue;
 
     for (size_t i = 0; i < N; i++) {
-        locks[i] = conf_lock(w, conf_client(w));
-        actors[i] = conf_actor(w);
+        locks[i] = lock_new(f, client_open(f));
+        actors[i] = actor_open(f);
     }
     assert_code(rlock_lock(first), 0);
-    hall_line_up(w, actors, locks, N, act_take, &for_ever);
-    hall_queue(w, &queue);
+    hall_line_up(f, actors, locks, N, act_take, &for_ever);
+    hall_queue(f, &queue);
     assert_code(rlock_unlock(first), 0);
     for (size_t i = 0; i < N; i++) {
         assert_code(actor_end(actors[i]), 0);
-        assert_string_equal(hall_holder(w), queue.owners[i]);
-        assert_int_equal(hall_queued(w), N - i - 1);
+        assert_string_equal(hall_holder(f), queue.owners[i]);
+        assert_int_equal(hall_queued(f), N - i - 1);
         assert_code(actor_do(actors[i], act_unlock, locks[i], NULL), 0);
     }
 }
 
 /* Nobody unlocks: each lease ends, and the next one is let in. */
-static void expiry_alone_advances_the_queue(void **state)
+HALL_TEST(expiry_alone_advances_the_queue, f)
 {
     enum { LEASE_MS = 300 };
-    struct world *w = *state;
-    struct rlock *locks[N], *first = conf_lock(w, conf_client(w));
+    struct rlock *locks[N], *first = lock_new(f, client_open(f));
     struct actor *actors[N];
     int64_t began_us;
 
     for (size_t i = 0; i < N; i++) {
-        locks[i] = conf_lock(w, conf_client(w));
-        actors[i] = conf_actor(w);
+        locks[i] = lock_new(f, client_open(f));
+        actors[i] = actor_open(f);
     }
     assert_code(TAKE(first, .lease_ms = 2000), 0);
-    hall_line_up(w, actors, locks, N, act_take,
+    hall_line_up(f, actors, locks, N, act_take,
                  RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .lease_ms = LEASE_MS));
     assert_code(rlock_unlock(first), 0);
     began_us = test_now_us();
@@ -162,46 +160,44 @@ static void expiry_alone_advances_the_queue(void **state)
         assert_true(i == 0 || actor_ended_us(actors[i]) > actor_ended_us(actors[i - 1]));
     }
     assert_took(test_elapsed_us(began_us), (N - 1) * (LEASE_MS - 10), N * (LEASE_MS + 60));
-    assert_true(TEST_EVENTUALLY(conf_losses(w) == N, 2000));
-    conf_forgive_losses(w);
+    assert_true(TEST_EVENTUALLY(losses_told(f) == N, 2000));
+    forgive_losses(f);
     for (size_t i = 0; i < N; i++) {
         assert_code(actor_do(actors[i], act_unlock, locks[i], NULL), RLOCK_ELOST);
     }
 }
 
 /* Two locks that have been taken and given up before: the server knows their scripts. */
-static void make_two(struct world *w, struct rlock **ret_first, struct rlock **ret_second)
+static void make_two(struct fixture *f, struct rlock **ret_first, struct rlock **ret_second)
 {
-    *ret_first = conf_lock(w, conf_client(w));
-    *ret_second = conf_lock(w, conf_client(w));
+    *ret_first = lock_new(f, client_open(f));
+    *ret_second = lock_new(f, client_open(f));
     assert_code(rlock_lock(*ret_first), 0);
     assert_code(rlock_unlock(*ret_first), 0);
     assert_code(rlock_lock(*ret_second), 0);
     assert_code(rlock_unlock(*ret_second), 0);
 }
 
-static void an_expired_lease_lets_the_head_in_at_once(void **state)
+HALL_TEST(an_expired_lease_lets_the_head_in_at_once, f)
 {
-    struct world *w = *state;
     struct rlock *first, *second;
     int64_t began_us;
 
-    make_two(w, &first, &second);
+    make_two(f, &first, &second);
     began_us = test_now_us();
     assert_code(TAKE(first, .lease_ms = 500), 0);
     assert_code(rlock_lock(second), 0);
     assert_took(test_elapsed_us(began_us), 490, 700);
     assert_code(rlock_unlock(first), RLOCK_ELOST);
-    expect_loss(w, RLOCK_LOST_EXPIRED);
+    expect_loss(f, RLOCK_LOST_EXPIRED);
     assert_code(rlock_unlock(second), 0);
 }
 
-static void who_has_left_does_not_delay_the_next(void **state)
+HALL_TEST(who_has_left_does_not_delay_the_next, f)
 {
-    struct world *w = *state;
     struct rlock *first, *second;
 
-    make_two(w, &first, &second);
+    make_two(f, &first, &second);
     assert_code(rlock_lock(first), 0);
     assert_code(TAKE(second, .wait_ms = 200), RLOCK_ETIMEDOUT);
     assert_code(rlock_unlock(first), 0);
@@ -209,13 +205,12 @@ static void who_has_left_does_not_delay_the_next(void **state)
     assert_code(rlock_unlock(second), 0);
 }
 
-static void a_timed_try_waits_as_long_as_it_was_told(void **state)
+HALL_TEST(a_timed_try_waits_as_long_as_it_was_told, f)
 {
-    struct world *w = *state;
     struct rlock *first, *second;
     int64_t began_us;
 
-    make_two(w, &first, &second);
+    make_two(f, &first, &second);
     assert_code(rlock_lock(first), 0);
     began_us = test_now_us();
     assert_code(TAKE(second, .wait_ms = 1000), RLOCK_ETIMEDOUT);
@@ -225,10 +220,9 @@ static void a_timed_try_waits_as_long_as_it_was_told(void **state)
 }
 
 /* A holder, and calls that come and go for a while: scores stay where the places put them. */
-static void scores_do_not_drift(void **state)
+HALL_TEST(scores_do_not_drift, f)
 {
-    struct world *w = *state;
-    struct rlock *first = conf_lock(w, conf_client(w));
+    struct rlock *first = lock_new(f, client_open(f));
     struct actor *actors[3];
     struct rlock *locks[3];
     long long most = 0;
@@ -236,14 +230,14 @@ static void scores_do_not_drift(void **state)
     begin_crowd(40, true);
     assert_code(TAKE(first, .lease_ms = 30000), 0);
     for (size_t i = 0; i < 3; i++) {
-        locks[i] = conf_lock(w, conf_client(w));
-        actors[i] = conf_actor(w);
+        locks[i] = lock_new(f, client_open(f));
+        actors[i] = actor_open(f);
         actor_begin(actors[i], act_visit, locks[i], NULL);
     }
     for (int64_t end_us = test_now_us() + 600000; test_now_us() < end_us;) {
-        char *last = test_server_cmd(conf_server(w), "ZRANGE " SCORES " -1 -1 WITHSCORES");
+        char *last = test_server_cmd(f->server, "ZRANGE " SCORES " -1 -1 WITHSCORES");
         const char *score = strchr(last, '\n');
-        long long left = score != NULL ? strtoll(score + 1, NULL, 10) - hall_clock(w) : 0;
+        long long left = score != NULL ? strtoll(score + 1, NULL, 10) - hall_clock(f) : 0;
 
         most = left > most ? left : most;
         free(last);
@@ -255,34 +249,4 @@ static void scores_do_not_drift(void **state)
     }
     assert_true(witness_is_clean(crowd.witness, stderr));
     crowd.witness = witness_free(crowd.witness);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(threads_of_one_client_are_served_in_order, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(sixteen_clients_are_served_in_order, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(a_hundred_clients_once_each, hall_set_up, hall_tear_down),
-        cmocka_unit_test_setup_teardown(five_hundred_threads_get_it_once_each, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(those_who_give_up_do_not_disturb_the_order, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(arrival_decides, hall_set_up, hall_tear_down),
-        cmocka_unit_test_setup_teardown(expiry_alone_advances_the_queue, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(an_expired_lease_lets_the_head_in_at_once, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(who_has_left_does_not_delay_the_next, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(a_timed_try_waits_as_long_as_it_was_told, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(scores_do_not_drift, hall_set_up, hall_tear_down),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fair_order", tests, NULL, NULL);
 }

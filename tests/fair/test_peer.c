@@ -3,20 +3,11 @@
  * Whether what is written of Redisson is true: its own scripts and those of peer.c go through the
  * same random steps, each on a server of its own, and give the same answers, keys and messages.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "fair/recorded.h"
 #include "lock/internal.h"
 #include "sim/server.h"
 #include "support/run.h"
+#include "support/test.h"
 
 #define LOCK "lock"
 #define QUEUE "redisson_lock_queue:{" LOCK "}"
@@ -296,12 +287,11 @@ static void assert_all_was_met(const struct twins *twins)
     }
 }
 
-static void redissons_own_scripts_do_what_is_written_of_them(void **state)
+TEST(redissons_own_scripts_do_what_is_written_of_them)
 {
     const struct peer_script *recorded = recorded_scripts();
     static struct twins twins;
 
-    (void)state;
     if (recorded == NULL) {
         skip();
     }
@@ -311,12 +301,11 @@ static void redissons_own_scripts_do_what_is_written_of_them(void **state)
 }
 
 /* So that what is alike is known to be: each script in turn is another. */
-static void any_other_script_is_seen(void **state)
+TEST(any_other_script_is_seen)
 {
     static struct twins twins;
     struct peer_script others[PEER_VERBS];
 
-    (void)state;
     assert_null(compare(peer_scripts(PEER_NEW), peer_scripts(PEER_NEW), 20, true, &twins));
     assert_all_was_met(&twins);
     assert_non_null(compare(peer_scripts(PEER_OLD), peer_scripts(PEER_NEW), 1, false, &twins));
@@ -325,17 +314,4 @@ static void any_other_script_is_seen(void **state)
         others[verb].body = "return redis.call('exists', KEYS[1])";
         assert_non_null(compare(peer_scripts(PEER_NEW), others, 1, false, &twins));
     }
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(redissons_own_scripts_do_what_is_written_of_them),
-        cmocka_unit_test(any_other_script_is_seen),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fair_peer", tests, NULL, NULL);
 }

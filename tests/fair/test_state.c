@@ -16,20 +16,20 @@ struct line {
     long long held_at;
 };
 
-static void line_up(struct world *w, struct line *line, size_t n, const struct rlock_take *hold,
+static void line_up(struct fixture *f, struct line *line, size_t n, const struct rlock_take *hold,
                     const struct rlock_take *wait)
 {
     for (size_t i = 0; i <= N; i++) {
-        line->clients[i] = conf_client(w);
-        line->locks[i] = conf_lock(w, line->clients[i]);
+        line->clients[i] = client_open(f);
+        line->locks[i] = lock_new(f, line->clients[i]);
     }
     for (size_t i = 0; i < n; i++) {
-        line->actors[i] = conf_actor(w);
+        line->actors[i] = actor_open(f);
     }
     assert_code(rlock_lock_with(line->locks[N], hold, NULL), 0);
-    line->held_at = hall_clock(w);
-    hall_line_up(w, line->actors, line->locks, n, act_take, wait);
-    hall_queue(w, &line->queue);
+    line->held_at = hall_clock(f);
+    hall_line_up(f, line->actors, line->locks, n, act_take, wait);
+    hall_queue(f, &line->queue);
 }
 
 /* Each waiter gets it in turn. */
@@ -51,69 +51,66 @@ static const struct rlock_take *for_ever(void)
 
 #define assert_near(value, expected, ms) assert_in_range((value) - (expected) + (ms), 0, 2 * (ms))
 
-static void an_uncontended_lock_is_one_hash(void **state)
+HALL_TEST(an_uncontended_lock_is_one_hash, f)
 {
-    struct world *w = *state;
-    struct rlock_client *client = conf_client(w);
-    struct rlock *lock = conf_lock(w, client);
+    struct rlock_client *client = client_open(f);
+    struct rlock *lock = lock_new(f, client);
     char owner[HALL_OWNER_SIZE];
 
     assert_code(rlock_lock(lock), 0);
     test_text(owner, sizeof(owner), "%s:1\n1", rlock_client_uuid(client));
-    assert_true(test_server_says(conf_server(w), owner, "HGETALL " NAME));
-    assert_near(conf_ttl(lock), 30000, 1000);
-    assert_int_equal(test_server_int(conf_server(w), "DBSIZE"), 1);
-    assert_true(test_server_says(conf_server(w), "", "PUBSUB CHANNELS"));
+    assert_true(test_server_says(f->server, owner, "HGETALL " NAME));
+    assert_near(ttl_of(lock), 30000, 1000);
+    assert_int_equal(test_server_int(f->server, "DBSIZE"), 1);
+    assert_true(test_server_says(f->server, "", "PUBSUB CHANNELS"));
     assert_code(rlock_unlock(lock), 0);
-    assert_int_equal(test_server_int(conf_server(w), "DBSIZE"), 0);
+    assert_int_equal(test_server_int(f->server, "DBSIZE"), 0);
 }
 
 /* Trace 5 of the wire facts: queue, keys and channels are Redisson's, and so is the first one's
  * score; the others' are the same, since none of ours adds to those behind it. */
-static void each_of_ours_counts_for_a_slot_beyond_the_lease(void **state)
+HALL_TEST(each_of_ours_counts_for_a_slot_beyond_the_lease, f)
 {
-    struct world *w = *state;
     struct line line;
     char all[400];
 
-    line_up(w, &line, 2, RLOCK_TAKE(.lease_ms = 30000), for_ever());
+    line_up(f, &line, 2, RLOCK_TAKE(.lease_ms = 30000), for_ever());
     assert_int_equal(line.queue.n, 2);
     assert_memory_equal(line.queue.owners[0], rlock_client_uuid(line.clients[0]), 36);
     assert_memory_equal(line.queue.owners[1], rlock_client_uuid(line.clients[1]), 36);
-    assert_near(hall_score(w, line.queue.owners[0]), line.held_at + 30000 + SLOT_MS, 50);
-    assert_near(hall_score(w, line.queue.owners[1]), line.held_at + 30000 + SLOT_MS, 50);
+    assert_near(hall_score(f, line.queue.owners[0]), line.held_at + 30000 + SLOT_MS, 50);
+    assert_near(hall_score(f, line.queue.owners[1]), line.held_at + 30000 + SLOT_MS, 50);
     test_text(all, sizeof(all), "%s\n%s", line.queue.owners[0], line.queue.owners[1]);
-    assert_true(test_server_says(conf_server(w), all, "LRANGE " QUEUE " 0 -1"));
-    assert_int_equal(test_server_int(conf_server(w), "ZCARD " SCORES), 2);
-    assert_int_equal(test_server_int(conf_server(w), "DBSIZE"), 3);
-    assert_true(test_server_says(conf_server(w), "list", "TYPE " QUEUE));
-    assert_true(test_server_says(conf_server(w), "zset", "TYPE " SCORES));
-    assert_int_equal(test_server_int(conf_server(w), "PTTL " QUEUE), -1);
-    assert_int_equal(hall_listeners(w, line.queue.owners[0]), 1);
-    assert_int_equal(hall_listeners(w, line.queue.owners[1]), 1);
+    assert_true(test_server_says(f->server, all, "LRANGE " QUEUE " 0 -1"));
+    assert_int_equal(test_server_int(f->server, "ZCARD " SCORES), 2);
+    assert_int_equal(test_server_int(f->server, "DBSIZE"), 3);
+    assert_true(test_server_says(f->server, "list", "TYPE " QUEUE));
+    assert_true(test_server_says(f->server, "zset", "TYPE " SCORES));
+    assert_int_equal(test_server_int(f->server, "PTTL " QUEUE), -1);
+    assert_int_equal(hall_listeners(f, line.queue.owners[0]), 1);
+    assert_int_equal(hall_listeners(f, line.queue.owners[1]), 1);
     let_go(&line, 0, 2);
 }
 
 /* Trace 6: the head is told, on its own channel alone. Its grant changes no score but that of the
  * next head, if that is not a slot beyond the new lease. */
-static void a_release_wakes_the_head_alone(void **state)
+HALL_TEST(a_release_wakes_the_head_alone, f)
 {
-    struct world *w = *state;
     struct line line;
     long long before;
-    int fd = raw_dial(test_server_unix_url(conf_server(w)));
+    int fd = raw_dial(test_server_unix_url(f->server));
     char message[300];
 
-    line_up(w, &line, 2, RLOCK_TAKE(.lease_ms = 30000), for_ever());
+    line_up(f, &line, 2, RLOCK_TAKE(.lease_ms = 30000), for_ever());
     raw_say(fd, "PSUBSCRIBE redisson_lock__channel*\r\n");
     assert_true(
         raw_hears(fd, "*3\r\n$10\r\npsubscribe\r\n$23\r\nredisson_lock__channel*\r\n:1\r\n"));
-    before = hall_score(w, line.queue.owners[1]);
+    before = hall_score(f, line.queue.owners[1]);
     assert_code(rlock_unlock(line.locks[N]), 0);
     assert_code(actor_end(line.actors[0]), 0);
-    assert_string_equal(hall_holder(w), line.queue.owners[0]);
-    assert_int_equal(hall_score(w, line.queue.owners[1]), before);
-    assert_int_equal(hall_queued(w), 1);
+    assert_string_equal(hall_holder(f), line.queue.owners[0]);
+    assert_int_equal(hall_score(f, line.queue.owners[1]), before);
+    assert_int_equal(hall_queued(f), 1);
     test_text(message, sizeof(message),
               "*4\r\n$8\r\npmessage\r\n$23\r\nredisson_lock__channel*\r\n$%zu\r\n" CHANNEL
               ":%s\r\n$1\r\n0\r\n",
@@ -126,29 +123,28 @@ static void a_release_wakes_the_head_alone(void **state)
     close(fd);
 }
 
-static void who_gives_up_changes_nobodys_score(void **state)
+HALL_TEST(who_gives_up_changes_nobodys_score, f)
 {
-    struct world *w = *state;
     struct line line;
     struct hall_queue after;
     long long first, third;
 
-    line_up(w, &line, 1, RLOCK_TAKE(.lease_ms = 30000), for_ever());
-    actor_begin(line.actors[1] = conf_actor(w), act_take, line.locks[1],
+    line_up(f, &line, 1, RLOCK_TAKE(.lease_ms = 30000), for_ever());
+    actor_begin(line.actors[1] = actor_open(f), act_take, line.locks[1],
                 RLOCK_TAKE(.wait_ms = 700));
-    hall_await_queued(w, 2);
-    actor_begin(line.actors[2] = conf_actor(w), act_take, line.locks[2], for_ever());
-    hall_await_queued(w, 3);
-    hall_queue(w, &line.queue);
-    first = hall_score(w, line.queue.owners[0]);
-    third = hall_score(w, line.queue.owners[2]);
+    hall_await_queued(f, 2);
+    actor_begin(line.actors[2] = actor_open(f), act_take, line.locks[2], for_ever());
+    hall_await_queued(f, 3);
+    hall_queue(f, &line.queue);
+    first = hall_score(f, line.queue.owners[0]);
+    third = hall_score(f, line.queue.owners[2]);
     assert_code(actor_end(line.actors[1]), RLOCK_ETIMEDOUT);
-    hall_await_queued(w, 2);
-    hall_queue(w, &after);
+    hall_await_queued(f, 2);
+    hall_queue(f, &after);
     assert_string_equal(after.owners[1], line.queue.owners[2]);
-    assert_int_equal(hall_score(w, line.queue.owners[0]), first);
-    assert_int_equal(hall_score(w, line.queue.owners[2]), third);
-    assert_int_equal(hall_listeners(w, line.queue.owners[1]), 0);
+    assert_int_equal(hall_score(f, line.queue.owners[0]), first);
+    assert_int_equal(hall_score(f, line.queue.owners[2]), third);
+    assert_int_equal(hall_listeners(f, line.queue.owners[1]), 0);
     assert_code(rlock_unlock(line.locks[N]), 0);
     assert_code(actor_end(line.actors[0]), 0);
     assert_code(actor_do(line.actors[0], act_unlock, line.locks[0], NULL), 0);
@@ -156,47 +152,44 @@ static void who_gives_up_changes_nobodys_score(void **state)
     assert_code(actor_do(line.actors[2], act_unlock, line.locks[2], NULL), 0);
 }
 
-static void when_all_have_left_nothing_is_left(void **state)
+HALL_TEST(when_all_have_left_nothing_is_left, f)
 {
-    struct world *w = *state;
     struct line line;
 
-    line_up(w, &line, N, RLOCK_TAKE(.lease_ms = 30000), RLOCK_TAKE(.wait_ms = 300));
+    line_up(f, &line, N, RLOCK_TAKE(.lease_ms = 30000), RLOCK_TAKE(.wait_ms = 300));
     for (size_t i = 0; i < N; i++) {
         assert_code(actor_end(line.actors[i]), RLOCK_ETIMEDOUT);
     }
-    assert_true(TEST_EVENTUALLY(test_server_int(conf_server(w), "DBSIZE") == 1, 1000));
+    assert_true(TEST_EVENTUALLY(test_server_int(f->server, "DBSIZE") == 1, 1000));
     assert_code(rlock_unlock(line.locks[N]), 0);
 }
 
-static void a_waiter_that_does_not_queue_yet_is_not_there(void **state)
+HALL_TEST(a_waiter_that_does_not_queue_yet_is_not_there, f)
 {
-    struct world *w = *state;
     struct line line;
 
-    line_up(w, &line, 0, RLOCK_TAKE(.lease_ms = 30000), NULL);
+    line_up(f, &line, 0, RLOCK_TAKE(.lease_ms = 30000), NULL);
     assert_code(rlock_try_lock(line.locks[0]), RLOCK_EBUSY);
-    assert_int_equal(test_server_int(conf_server(w), "DBSIZE"), 1);
+    assert_int_equal(test_server_int(f->server, "DBSIZE"), 1);
     assert_non_null(strstr(rlock_detail(), "held by"));
     assert_code(rlock_unlock(line.locks[N]), 0);
 }
 
 /* S19: a free lock with a queue is not for those who do not queue. */
-static void a_try_does_not_go_past_the_queue(void **state)
+HALL_TEST(a_try_does_not_go_past_the_queue, f)
 {
-    struct world *w = *state;
-    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f));
     int fd;
 
-    assert_true(peer_takes(w, "H:1", 30000, SLOT_MS));
-    assert_true(peer_queues(w, "J:1", SLOT_MS));
-    fd = peer_listens(w, "J:1");
-    free(test_server_cmd(conf_server(w), "DEL " NAME));
+    assert_true(peer_takes(f, "H:1", 30000, SLOT_MS));
+    assert_true(peer_queues(f, "J:1", SLOT_MS));
+    fd = peer_listens(f, "J:1");
+    test_server_do(f->server, "DEL " NAME);
     assert_code(rlock_try_lock(lock), RLOCK_EBUSY);
     assert_non_null(strstr(rlock_detail(), "others wait for it"));
     peer_hears(fd, "J:1"); /* nobody had told it */
-    assert_int_equal(hall_queued(w), 1);
-    peer_leaves(w, "J:1", SLOT_MS);
+    assert_int_equal(hall_queued(f), 1);
+    peer_leaves(f, "J:1", SLOT_MS);
     assert_code(rlock_try_lock(lock), 0);
     assert_code(rlock_unlock(lock), 0);
     close(fd);
@@ -204,25 +197,23 @@ static void a_try_does_not_go_past_the_queue(void **state)
 
 /* A peer that is alive may have an old sum: time alone puts nobody out. The keys are gone with the
  * last one. */
-static void heads_whose_time_is_over_stay_until_they_are_seen_dead(void **state)
+HALL_TEST(heads_whose_time_is_over_stay_until_they_are_seen_dead, f)
 {
-    struct world *w = *state;
-    struct rlock *lock = conf_lock(w, conf_client(w));
-    long long now = hall_clock(w);
-    int fd = peer_listens(w, "J:2");
+    struct rlock *lock = lock_new(f, client_open(f));
+    long long now = hall_clock(f);
+    int fd = peer_listens(f, "J:2");
 
-    free(test_server_cmd(conf_server(w), "RPUSH " QUEUE " J:1 J:2"));
-    free(test_server_cmd(conf_server(w), "ZADD " SCORES " %lld J:1 %lld J:2", now - 1, now - 5));
+    test_server_do(f->server, "RPUSH " QUEUE " J:1 J:2");
+    test_server_do(f->server, "ZADD " SCORES " %lld J:1 %lld J:2", now - 1, now - 5);
     assert_code(rlock_try_lock(lock), RLOCK_EBUSY);
-    assert_true(test_server_says(conf_server(w), "J:1\nJ:2", "LRANGE " QUEUE " 0 -1"));
-    assert_near(hall_score(w, "J:1"), hall_clock(w) + SLOT_MS, 1000);
+    assert_true(test_server_says(f->server, "J:1\nJ:2", "LRANGE " QUEUE " 0 -1"));
+    assert_near(hall_score(f, "J:1"), hall_clock(f) + SLOT_MS, 1000);
     assert_code(TAKE(lock, .wait_ms = 1500), RLOCK_ETIMEDOUT); /* nobody hears the first */
-    assert_true(
-        TEST_EVENTUALLY(test_server_says(conf_server(w), "J:2", "LRANGE " QUEUE " 0 -1"), 1000));
-    assert_near(hall_score(w, "J:2"), hall_clock(w) + SLOT_MS, 3000);
-    peer_leaves(w, "J:2", SLOT_MS);
+    assert_true(TEST_EVENTUALLY(test_server_says(f->server, "J:2", "LRANGE " QUEUE " 0 -1"), 1000));
+    assert_near(hall_score(f, "J:2"), hall_clock(f) + SLOT_MS, 3000);
+    peer_leaves(f, "J:2", SLOT_MS);
     assert_code(rlock_try_lock(lock), 0);
-    assert_int_equal(test_server_int(conf_server(w), "DBSIZE"), 1);
+    assert_int_equal(test_server_int(f->server, "DBSIZE"), 1);
     assert_code(rlock_unlock(lock), 0);
     close(fd);
 }
@@ -237,154 +228,146 @@ static int count_locks(const char *name, size_t len, const struct rlock_info *in
 }
 
 /* What is known of those in front stands beside the lock, for ten minutes at most, and is none. */
-static void notes_are_no_lock_and_do_not_stay(void **state)
+HALL_TEST(notes_are_no_lock_and_do_not_stay, f)
 {
-    struct world *w = *state;
-    struct rlock_client *client = conf_client(w);
-    struct rlock *lock = conf_lock(w, client);
+    struct rlock_client *client = client_open(f);
+    struct rlock *lock = lock_new(f, client);
     int locks = 0;
 
-    free(test_server_cmd(conf_server(w), "RPUSH " QUEUE " 00000000-0000-8000-8000-000000000000:1"));
+    test_server_do(f->server, "RPUSH " QUEUE " 00000000-0000-8000-8000-000000000000:1");
     assert_code(rlock_try_lock(lock), RLOCK_EBUSY);
-    assert_true(test_server_says(conf_server(w), "hash", "TYPE rlock_fair:{" NAME "}"));
-    assert_in_range(test_server_int(conf_server(w), "PTTL rlock_fair:{" NAME "}"), 1, 600000);
+    assert_true(test_server_says(f->server, "hash", "TYPE rlock_fair:{" NAME "}"));
+    assert_in_range(test_server_int(f->server, "PTTL rlock_fair:{" NAME "}"), 1, 600000);
     assert_code(rlock_client_scan(client, NULL, count_locks, &locks), 0);
     assert_int_equal(locks, 0);
     assert_code(TAKE(lock, .wait_ms = 4000), 0);
-    assert_int_equal(test_server_int(conf_server(w), "DBSIZE"), 1);
+    assert_int_equal(test_server_int(f->server, "DBSIZE"), 1);
     assert_code(rlock_unlock(lock), 0);
 }
 
 /* Neither a reply nor its cost grows with a hash of somebody else's. */
-static void a_foreign_hash_is_a_wrong_type(void **state)
+HALL_TEST(a_foreign_hash_is_a_wrong_type, f)
 {
-    struct world *w = *state;
-    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f));
     struct rlock_info info = RLOCK_INFO_INIT;
     static const char many[] = "for i = 1, 101 do redis.call('hset', KEYS[1], i, 1) end";
     char *field = malloc(70001);
 
     (void)memset(field, 'f', 70000);
     field[70000] = '\0';
-    free(test_server_argv(conf_server(w), (const char *[]){"HSET", NAME, field, "1", NULL}));
+    free(test_server_argv(f->server, (const char *[]){"HSET", NAME, field, "1", NULL}));
     for (int i = 0; i < 2; i++) {
         assert_code(rlock_try_lock(lock), RLOCK_EWRONGTYPE);
         assert_code(TAKE(lock, .wait_ms = 1000), RLOCK_EWRONGTYPE);
         assert_code(rlock_inspect(lock, &info), RLOCK_EWRONGTYPE);
-        free(test_server_cmd(conf_server(w), "DEL " NAME));
-        free(test_server_argv(conf_server(w), (const char *[]){"EVAL", many, "1", NAME, NULL}));
+        test_server_do(f->server, "DEL " NAME);
+        free(test_server_argv(f->server, (const char *[]){"EVAL", many, "1", NAME, NULL}));
     }
-    free(test_server_cmd(conf_server(w), "DEL " NAME));
+    test_server_do(f->server, "DEL " NAME);
     free(field);
 }
 
 /* Trace 10: for a peer it would be there for ever. */
-static void a_head_without_a_score_gets_one(void **state)
+HALL_TEST(a_head_without_a_score_gets_one, f)
 {
-    struct world *w = *state;
-    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f));
 
-    free(test_server_cmd(conf_server(w), "RPUSH " QUEUE " ghost:1"));
+    test_server_do(f->server, "RPUSH " QUEUE " ghost:1");
     assert_code(rlock_try_lock(lock), RLOCK_EBUSY);
-    assert_near(hall_score(w, "ghost:1"), hall_clock(w) + SLOT_MS, 100);
+    assert_near(hall_score(f, "ghost:1"), hall_clock(f) + SLOT_MS, 100);
     assert_code(TAKE(lock, .wait_ms = 4000), 0); /* nobody hears it: it is dead */
-    assert_int_equal(test_server_int(conf_server(w), "DBSIZE"), 1);
+    assert_int_equal(test_server_int(f->server, "DBSIZE"), 1);
     assert_code(rlock_unlock(lock), 0);
 }
 
 /* Trace 11: a peer would take it for queued, and let it starve. */
-static void scores_without_an_entry_do_not_stay(void **state)
+HALL_TEST(scores_without_an_entry_do_not_stay, f)
 {
-    struct world *w = *state;
-    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f));
 
-    free(test_server_cmd(conf_server(w), "ZADD " SCORES " 1900000000000 ghost:1"));
+    test_server_do(f->server, "ZADD " SCORES " 1900000000000 ghost:1");
     assert_code(rlock_lock(lock), 0);
-    assert_int_equal(test_server_int(conf_server(w), "DBSIZE"), 1);
+    assert_int_equal(test_server_int(f->server, "DBSIZE"), 1);
     assert_code(rlock_unlock(lock), 0);
 }
 
 /* A waiter mends its own entry, whatever half of it is lost. slot 3 s: it looks every second. */
-static void a_waiter_mends_its_entry(void **state)
+HALL_TEST(a_waiter_mends_its_entry, f)
 {
-    struct world *w = *state;
     struct line line;
     struct rlock *waiting;
     const struct rlock_opts opts = RLOCK_OPTS(.fair_slot_ms = 3000);
 
-    line_up(w, &line, 0, RLOCK_TAKE(.lease_ms = 60000), NULL);
-    waiting = conf_lock_with(w, line.clients[0], NAME, &opts);
-    actor_begin(line.actors[0] = conf_actor(w), act_take, waiting, for_ever());
-    hall_await_queued(w, 1);
-    hall_queue(w, &line.queue);
-    free(test_server_cmd(conf_server(w), "DEL " SCORES));
-    assert_true(TEST_EVENTUALLY(test_server_int(conf_server(w), "ZCARD " SCORES) == 1, 3000));
-    free(test_server_cmd(conf_server(w), "DEL " QUEUE));
-    assert_true(TEST_EVENTUALLY(hall_queued(w) == 1, 3000));
-    free(test_server_cmd(conf_server(w), "DEL " QUEUE " " SCORES));
-    assert_true(TEST_EVENTUALLY(hall_queued(w) == 1, 3000));
-    assert_int_equal(test_server_int(conf_server(w), "ZCARD " SCORES), 1);
-    assert_true(hall_score(w, line.queue.owners[0]) > hall_clock(w));
+    line_up(f, &line, 0, RLOCK_TAKE(.lease_ms = 60000), NULL);
+    waiting = lock_with(f, line.clients[0], NAME, &opts);
+    actor_begin(line.actors[0] = actor_open(f), act_take, waiting, for_ever());
+    hall_await_queued(f, 1);
+    hall_queue(f, &line.queue);
+    test_server_do(f->server, "DEL " SCORES);
+    assert_true(TEST_EVENTUALLY(test_server_int(f->server, "ZCARD " SCORES) == 1, 3000));
+    test_server_do(f->server, "DEL " QUEUE);
+    assert_true(TEST_EVENTUALLY(hall_queued(f) == 1, 3000));
+    test_server_do(f->server, "DEL " QUEUE " " SCORES);
+    assert_true(TEST_EVENTUALLY(hall_queued(f) == 1, 3000));
+    assert_int_equal(test_server_int(f->server, "ZCARD " SCORES), 1);
+    assert_true(hall_score(f, line.queue.owners[0]) > hall_clock(f));
     let_go(&line, 0, 1);
 }
 
 /* Redisson's sums stand still, and put out who waits longer than its slot. */
-static void a_waiter_outlives_its_slot(void **state)
+HALL_TEST(a_waiter_outlives_its_slot, f)
 {
-    struct world *w = *state;
     const struct rlock_opts opts = RLOCK_OPTS(.fair_slot_ms = 1000);
-    struct rlock_client *client = conf_client_renewing(w, 600);
-    struct rlock *lock = conf_lock_with(w, client, NAME, &opts);
-    struct rlock *other = conf_lock_with(w, conf_client(w), NAME, &opts);
-    struct actor *actor = conf_actor(w);
+    struct rlock_client *client = client_open_renewing(f, 600);
+    struct rlock *lock = lock_with(f, client, NAME, &opts);
+    struct rlock *other = lock_with(f, client_open(f), NAME, &opts);
+    struct actor *actor = actor_open(f);
     struct hall_queue queue;
     long long end;
 
     assert_code(rlock_lock(lock), 0);
     actor_begin(actor, act_take, other, for_ever());
-    hall_await_queued(w, 1);
-    hall_queue(w, &queue);
-    end = hall_clock(w) + 3000;
-    while (hall_clock(w) < end) {
-        (void)peer_takes(w, "J:1", 1000, SLOT_MS); /* puts out whose time is over */
-        assert_true(hall_score(w, queue.owners[0]) > hall_clock(w));
+    hall_await_queued(f, 1);
+    hall_queue(f, &queue);
+    end = hall_clock(f) + 3000;
+    while (hall_clock(f) < end) {
+        (void)peer_takes(f, "J:1", 1000, SLOT_MS); /* puts out whose time is over */
+        assert_true(hall_score(f, queue.owners[0]) > hall_clock(f));
     }
     assert_code(rlock_unlock(lock), 0);
     assert_code(actor_end(actor), 0);
     assert_code(actor_do(actor, act_unlock, other, NULL), 0);
 }
 
-static void names_follow_prefix_and_braces(void **state)
+HALL_TEST(names_follow_prefix_and_braces, f)
 {
-    struct world *w = *state;
-    struct rlock_client *plain = conf_client(w);
-    struct rlock_client *prefixed = conf_client_with(w, &RLOCK_CLIENT_OPTS(.key_prefix = "p:"));
-    struct rlock *locks[] = {conf_lock_named(w, plain, "a"), conf_lock_named(w, prefixed, "a"),
-                             conf_lock_named(w, plain, "x{a}y")};
+    struct rlock_client *plain = client_open(f);
+    struct rlock_client *prefixed = client_open_with(f, &RLOCK_CLIENT_OPTS(.key_prefix = "p:"));
+    struct rlock *locks[] = {lock_named(f, plain, "a"), lock_named(f, prefixed, "a"),
+                             lock_named(f, plain, "x{a}y")};
     static const char *const queues[] = {"redisson_lock_queue:{a}", "redisson_lock_queue:{p:a}",
                                          "redisson_lock_queue:x{a}y"};
     static const char *const scores[] = {"redisson_lock_timeout:{a}", "redisson_lock_timeout:{p:a}",
                                          "redisson_lock_timeout:x{a}y"};
 
     for (size_t i = 0; i < 3; i++) {
-        struct actor *actor = conf_actor(w);
+        struct actor *actor = actor_open(f);
 
         assert_code(rlock_lock(locks[i]), 0);
-        actor_begin(actor, act_take, locks[i], RLOCK_TAKE(.wait_ms = conf_ms(500)));
-        assert_true(TEST_EVENTUALLY(conf_has_key(w, queues[i]), 2000));
-        assert_true(conf_has_key(w, scores[i]));
+        actor_begin(actor, act_take, locks[i], RLOCK_TAKE(.wait_ms = test_ms(500)));
+        assert_true(TEST_EVENTUALLY(fixture_has_key(f, queues[i]), 2000));
+        assert_true(fixture_has_key(f, scores[i]));
         assert_code(actor_end(actor), RLOCK_ETIMEDOUT);
         assert_code(rlock_unlock(locks[i]), 0);
     }
 }
 
-static void inspect_says_how_many_wait(void **state)
+HALL_TEST(inspect_says_how_many_wait, f)
 {
-    struct world *w = *state;
     struct line line;
     struct rlock_info info = RLOCK_INFO_INIT;
 
-    line_up(w, &line, 2, RLOCK_TAKE(.lease_ms = 30000), RLOCK_TAKE(.wait_ms = 1000));
+    line_up(f, &line, 2, RLOCK_TAKE(.lease_ms = 30000), RLOCK_TAKE(.wait_ms = 1000));
     assert_code(rlock_inspect(line.locks[0], &info), 0);
     assert_true(info.locked);
     assert_false(info.mine);
@@ -393,62 +376,20 @@ static void inspect_says_how_many_wait(void **state)
     assert_code(actor_end(line.actors[0]), RLOCK_ETIMEDOUT);
     assert_code(actor_end(line.actors[1]), RLOCK_ETIMEDOUT);
     assert_code(rlock_unlock(line.locks[N]), 0);
-    assert_true(TEST_EVENTUALLY(hall_queued(w) == 0, 1000));
+    assert_true(TEST_EVENTUALLY(hall_queued(f) == 0, 1000));
     assert_code(rlock_inspect(line.locks[0], &info), 0);
     assert_false(info.locked);
     assert_int_equal(info.waiters, 0);
 }
 
-static void options_have_their_ranges(void **state)
+HALL_TEST(options_have_their_ranges, f)
 {
-    struct world *w = *state;
-    struct rlock_client *client = conf_client(w);
+    struct rlock_client *client = client_open(f);
     struct rlock *lock = NULL;
 
     assert_code(rlock_fair_new(client, NAME, &RLOCK_OPTS(.fair_slot_ms = 999), &lock),
                 RLOCK_EINVAL);
     assert_code(rlock_fair_new(client, NAME, &RLOCK_OPTS(.fair_slot_ms = -1), &lock), RLOCK_EINVAL);
     assert_null(lock);
-    assert_string_equal(rlock_kind(conf_lock(w, client)), "fair");
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(an_uncontended_lock_is_one_hash, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(each_of_ours_counts_for_a_slot_beyond_the_lease,
-                                        hall_set_up, hall_tear_down),
-        cmocka_unit_test_setup_teardown(a_release_wakes_the_head_alone, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(who_gives_up_changes_nobodys_score, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(when_all_have_left_nothing_is_left, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(a_waiter_that_does_not_queue_yet_is_not_there, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(a_try_does_not_go_past_the_queue, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(heads_whose_time_is_over_stay_until_they_are_seen_dead,
-                                        hall_set_up, hall_tear_down),
-        cmocka_unit_test_setup_teardown(notes_are_no_lock_and_do_not_stay, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(a_foreign_hash_is_a_wrong_type, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(a_head_without_a_score_gets_one, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(scores_without_an_entry_do_not_stay, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(a_waiter_mends_its_entry, hall_set_up, hall_tear_down),
-        cmocka_unit_test_setup_teardown(a_waiter_outlives_its_slot, hall_set_up, hall_tear_down),
-        cmocka_unit_test_setup_teardown(names_follow_prefix_and_braces, hall_set_up,
-                                        hall_tear_down),
-        cmocka_unit_test_setup_teardown(inspect_says_how_many_wait, hall_set_up, hall_tear_down),
-        cmocka_unit_test_setup_teardown(options_have_their_ranges, hall_set_up, hall_tear_down),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fair_state", tests, NULL, NULL);
+    assert_string_equal(rlock_kind(lock_new(f, client)), "fair");
 }

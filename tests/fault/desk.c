@@ -67,10 +67,10 @@ void desk_close_clients(struct desk *desk)
 void desk_open(struct desk *desk, size_t n_servers)
 {
     memset(desk, 0, sizeof(*desk));
-    scene_open(&desk->scene, NULL);
+    fixture_open(&desk->f, NULL);
     desk->n_servers = n_servers;
     for (size_t i = 0; i < n_servers; i++) {
-        desk->servers[i] = i == 0 ? desk->scene.server : test_server_start(NULL);
+        desk->servers[i] = i == 0 ? desk->f.server : test_server_start(NULL);
         assert_code(desk_open_client(desk, i, 30000, &desk->rival_clients[i]), 0);
     }
 }
@@ -79,10 +79,10 @@ void desk_close(struct desk *desk)
 {
     for (size_t i = desk->n_servers; i-- > 0;) {
         desk->rival_clients[i] = rlock_client_close(desk->rival_clients[i]);
-        free(test_server_cmd(desk->servers[i], "DEL redisson_lock_token:{a}"));
+        test_server_do(desk->servers[i], "DEL redisson_lock_token:{a}");
         desk->servers[i] = i == 0 ? NULL : test_server_stop(desk->servers[i]);
     }
-    scene_close(&desk->scene);
+    fixture_close(&desk->f);
 }
 
 /* The connection that the client sends its commands on: its oldest. */
@@ -104,7 +104,7 @@ static long long link_id(const struct desk *desk, size_t server)
 
 static long long connections(const struct desk *desk)
 {
-    return scene_info(&desk->scene, "stats", "total_connections_received");
+    return test_server_info(desk->f.server, "stats", "total_connections_received");
 }
 
 /* Gives back whatever the thread has of the lock. */

@@ -8,17 +8,16 @@
 #ifndef RLOCK_TEST_FAULT_DESK_H
 #define RLOCK_TEST_FAULT_DESK_H
 
-#include "fault/scarce.h"
-#include "fault/scene.h"
+#include <stdatomic.h>
 
-typedef int make_fn(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
-                    struct rlock **ret_lock);
+#include "fault/scarce.h"
+#include "support/user.h"
 
 #define N_SERVERS 3
 
-struct kind {
+struct desk_kind {
     const char *name;
-    make_fn *make, *make_rival;
+    new_fn *make, *make_rival;
     bool nests;
     bool renews; /* in a way of its own */
     bool waits;  /* the same */
@@ -26,10 +25,10 @@ struct kind {
 
 /* Where a story is played: the client that lacks memory once, and a rival that does not. */
 struct desk {
-    struct scene scene;
-    struct test_server *servers[N_SERVERS]; /* the first is the scene's */
+    struct fixture f;
+    struct test_server *servers[N_SERVERS]; /* the first is the fixture's */
     size_t n_servers;
-    const struct kind *kind;
+    const struct desk_kind *kind;
     int64_t lease_ms; /* of the client's renewed holds */
     struct rlock_client *clients[N_SERVERS], *rival_clients[N_SERVERS];
     struct rlock *lock, *other, *rival;

@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls that are canceled at any instant: they end soon, and nothing of them is left behind. */
-#include "fault/scene.h"
 #include "fault/verbs.h"
+#include "support/waiter.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define VICTIMS 4
 
@@ -26,7 +19,7 @@ static struct rlock_client_opts unhurried(void)
 /* A thread that takes the lock again and again, and one that cancels it each time. */
 struct victim {
     pthread_t thread, canceler;
-    const struct actor *actor;
+    const struct user *user;
     size_t rounds;
     unsigned int most_us; /* the cancellation comes within that time */
     unsigned int seed;
@@ -58,7 +51,7 @@ static void *cancel_main(void *arg)
 
 static void take_once(struct victim *victim)
 {
-    const struct actor *actor = victim->actor;
+    const struct user *user = victim->user;
     struct rlock_cancel *cancel;
     int64_t answered_us;
     int code;
@@ -66,16 +59,16 @@ static void take_once(struct victim *victim)
     TEST_CHECK(rlock_cancel_new(&cancel) == 0);
     atomic_store(&victim->armed, cancel);
     code =
-        rlock_lock_with(actor->lock, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .cancel = cancel), NULL);
+        rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .cancel = cancel), NULL);
     answered_us = test_now_us();
     TEST_CHECK(code == 0 || code == RLOCK_ECANCELED || code == RLOCK_EINDOUBT);
     if (code == 0) {
-        (void)actor_step(actor);
-        TEST_CHECK(rlock_unlock(actor->lock) == 0);
+        (void)user_step(user);
+        TEST_CHECK(rlock_unlock(user->lock) == 0);
         victim->granted++;
     } else {
-        TEST_CHECK(rlock_hold_count(actor->lock) == 0);
-        TEST_CHECK(rlock_unlock(actor->lock) == RLOCK_ENOTOWNER);
+        TEST_CHECK(rlock_hold_count(user->lock) == 0);
+        TEST_CHECK(rlock_unlock(user->lock) == RLOCK_ENOTOWNER);
         victim->late_us[victim->canceled + victim->in_doubt] =
             answered_us - atomic_load(&victim->fired_us);
         victim->canceled += code == RLOCK_ECANCELED;
@@ -99,7 +92,7 @@ static void *victim_main(void *arg)
 }
 
 /* Lets all victims be canceled so often in all, and adds their tallies up. */
-static struct victim cancel_often(const struct actor *actor, size_t times, unsigned int most_us)
+static struct victim cancel_often(const struct user *user, size_t times, unsigned int most_us)
 {
     struct victim victims[VICTIMS];
     struct victim sum = {.late_us = calloc(times, sizeof(int64_t))};
@@ -107,7 +100,7 @@ static struct victim cancel_often(const struct actor *actor, size_t times, unsig
     for (size_t i = 0; i < VICTIMS; i++) {
         struct victim *victim = &victims[i];
 
-        *victim = (struct victim){.actor = actor,
+        *victim = (struct victim){.user = user,
                                   .rounds = times / VICTIMS,
                                   .most_us = most_us,
                                   .seed = (unsigned int)i + 1,
@@ -132,20 +125,20 @@ static struct victim cancel_often(const struct actor *actor, size_t times, unsig
 }
 
 /* While a rival contends; the answers must come soon, and nothing may be left. */
-static void canceled_often(struct scene *scene, size_t times, unsigned int most_us,
+static void canceled_often(struct fixture *f, size_t times, unsigned int most_us,
                            double most_in_doubt)
 {
-    struct actor actor, rival;
-    struct crew crew = {.actor = &rival, .take = &patient};
+    struct user *user, *rival;
+    struct crew crew = {.take = &patient};
     struct victim sum;
     int64_t began_us;
     size_t n;
 
-    actor_open(&actor, scene, unhurried());
-    actor_open_direct(&rival, scene);
-    crew_start(&crew, 1);
+    user = user_open(f, unhurried());
+    rival = user_open_direct(f);
+    crew_start(&crew, rival, 1);
     began_us = test_now_us();
-    sum = cancel_often(&actor, times, most_us);
+    sum = cancel_often(user, times, most_us);
     crew_stop(&crew);
     n = sum.canceled + sum.in_doubt;
     print_message("%zu granted, %zu canceled, %zu in doubt; late %lld us in the median, %lld us in "
@@ -157,45 +150,31 @@ static void canceled_often(struct scene *scene, size_t times, unsigned int most_
     assert_true((double)sum.in_doubt <= most_in_doubt * (double)n);
     assert_true(test_in_time(began_us, test_median(sum.late_us, n), 10000 * test_slack()));
     free(sum.late_us);
-    assert_int_equal(actor_losses(&actor) + actor_losses(&rival), 0);
-    assert_true(scene_wait_waiters(scene, 0));
-    assert_true(scene_wait_held(scene, false)); /* long before a lease of half a minute ends */
-    assert_code(actor_visit(&actor, NULL), 0);
-    actor_close(&actor);
-    actor_close(&rival);
+    assert_int_equal(user_losses(user) + user_losses(rival), 0);
+    assert_true(fixture_wait_waiters(f, 0));
+    assert_true(fixture_wait_held(f, false)); /* long before a lease of half a minute ends */
+    assert_code(user_visit(user, NULL), 0);
+    user_close(user);
+    user_close(rival);
 }
 
-static void ten_thousand_cancellations_leave_nothing(void **state)
+FIXTURE_TEST(ten_thousand_cancellations_leave_nothing, f)
 {
-    struct scene scene;
-
-    (void)state;
-    scene_open(&scene, NULL);
-    canceled_often(&scene, 10000, 400, 0.1);
-    scene_close(&scene);
+    canceled_often(f, 10000, 400, 0.1);
 }
 
-static void cancellations_of_what_is_in_the_air_leave_nothing(void **state)
+FIXTURE_WITH_TEST(cancellations_of_what_is_in_the_air_leave_nothing, f, .proxy = PROXY_AS_LEG)
 {
-    struct scene scene;
-
-    (void)state;
-    scene_open(&scene, &(struct scene_opts){.proxied = true});
-    proxy_jitter_us(scene.proxy, 2000, 1);
-    canceled_often(&scene, 1000, 8000, 0.5);
-    scene_close(&scene);
+    proxy_jitter_us(f->proxy, 2000, 1);
+    canceled_often(f, 1000, 8000, 0.5);
 }
 
 /* Replies take longer than a canceled call waits for them. */
-static void cancellations_over_a_slow_line_are_in_doubt_and_leave_nothing(void **state)
+FIXTURE_WITH_TEST(cancellations_over_a_slow_line_are_in_doubt_and_leave_nothing, f,
+                  .proxy = PROXY_AS_LEG)
 {
-    struct scene scene;
-
-    (void)state;
-    scene_open(&scene, &(struct scene_opts){.proxied = true});
-    proxy_delay_us(scene.proxy, 15000);
-    canceled_often(&scene, 200, 100000, 1.0);
-    scene_close(&scene);
+    proxy_delay_us(f->proxy, 15000);
+    canceled_often(f, 200, 100000, 1.0);
 }
 
 /* ---- One by one ---- */
@@ -208,44 +187,38 @@ static void on_signal(int signal)
     rlock_cancel_fire(handled);
 }
 
-static void a_signal_handler_may_cancel_the_thread_it_interrupts(void **state)
+FIXTURE_TEST(a_signal_handler_may_cancel_the_thread_it_interrupts, f)
 {
     struct sigaction action = {.sa_handler = on_signal};
-    struct scene scene;
-    struct actor actor;
+    struct user *user;
     struct waiter waiter, other;
 
-    (void)state;
-    scene_open(&scene, NULL);
     (void)sigemptyset(&action.sa_mask);
     test_must(sigaction(SIGUSR1, &action, NULL), "sigaction");
-    scene_take_by_hand(&scene, 0);
-    actor_open(&actor, &scene, unhurried());
+    fixture_take_by_hand(f, 0);
+    user = user_open(f, unhurried());
     for (int i = 0; i < 20; i++) {
         int64_t fired_us;
         int code;
 
         assert_code(rlock_cancel_new(&handled), 0);
-        waiter_start(&waiter, &actor, RLOCK_TAKE(.wait_ms = 60000, .cancel = handled));
-        assert_true(scene_wait_waiters(&scene, 1));
-        waiter_start(&other, &actor, RLOCK_TAKE(.wait_ms = 60000, .cancel = handled));
+        waiter_start(&waiter, user, RLOCK_TAKE(.wait_ms = 60000, .cancel = handled));
+        assert_true(fixture_wait_waiters(f, 1));
+        waiter_start(&other, user, RLOCK_TAKE(.wait_ms = 60000, .cancel = handled));
         fired_us = test_now_us();
         TEST_CHECK(pthread_kill(waiter.thread, SIGUSR1) == 0);
         code = waiter_join(&waiter); /* who may be asking just now */
         assert_true(code == RLOCK_ECANCELED || code == RLOCK_EINDOUBT);
         assert_int_equal(waiter_join(&other), RLOCK_ECANCELED); /* one signal for both */
         assert_within(fired_us, 10);
-        assert_true(scene_wait_waiters(&scene, 0));
-        waiter_start(&waiter, &actor, RLOCK_TAKE(.wait_ms = 60000, .cancel = handled));
+        assert_true(fixture_wait_waiters(f, 0));
+        waiter_start(&waiter, user, RLOCK_TAKE(.wait_ms = 60000, .cancel = handled));
         code = waiter_join(&waiter); /* it stays fired */
         assert_true(code == RLOCK_ECANCELED || code == RLOCK_EINDOUBT);
-        assert_true(
-            test_took_at_most(waiter.took_us, (int64_t)SCENE_LATE_MS * 1000 * test_slack()));
+        assert_true(test_took_at_most(waiter.took_us, (int64_t)CALL_LATE_MS * 1000 * test_slack()));
         handled = rlock_cancel_free(handled);
     }
-    free(test_server_cmd(scene.server, "DEL " SCENE_NAME));
-    actor_close(&actor);
-    scene_close(&scene);
+    test_server_do(f->server, "DEL " LOCK_A);
 }
 
 static void *fire_soon(void *cancel)
@@ -256,116 +229,100 @@ static void *fire_soon(void *cancel)
 }
 
 /* In a child, with a client of its own and the parent's signal. */
-static void cancel_own_wait(struct scene *scene, struct rlock_cancel *cancel)
+static void cancel_own_wait(struct fixture *f, struct rlock_cancel *cancel)
 {
-    struct actor actor;
+    struct user *user;
     pthread_t thread;
 
-    actor_open(&actor, scene, unhurried());
+    user = user_open(f, unhurried());
     TEST_CHECK(pthread_create(&thread, NULL, fire_soon, cancel) == 0);
-    TEST_CHECK(actor_visit(&actor, RLOCK_TAKE(.wait_ms = 60000, .cancel = cancel)) ==
-               RLOCK_ECANCELED);
+    TEST_CHECK(user_visit(user, RLOCK_TAKE(.wait_ms = 60000, .cancel = cancel)) == RLOCK_ECANCELED);
     TEST_CHECK(pthread_join(thread, NULL) == 0);
-    actor_close(&actor);
+    user_close(user);
 }
 
 /* As one whose handler of SIGTERM was inherited, and who gets one of its own. */
-static void a_child_of_fork_cancels_nothing_of_its_parent(void **state)
+FIXTURE_TEST(a_child_of_fork_cancels_nothing_of_its_parent, f)
 {
     struct rlock_cancel *cancel = NULL;
-    struct scene scene;
-    struct actor actor;
+    struct user *user;
     struct waiter waiter;
     pid_t pid;
 
-    (void)state;
-    scene_open(&scene, NULL);
-    scene_take_by_hand(&scene, 0);
-    actor_open(&actor, &scene, unhurried());
+    fixture_take_by_hand(f, 0);
+    user = user_open(f, unhurried());
     assert_code(rlock_cancel_new(&cancel), 0);
-    waiter_start(&waiter, &actor, RLOCK_TAKE(.wait_ms = 60000, .cancel = cancel));
-    assert_true(scene_wait_waiters(&scene, 1));
+    waiter_start(&waiter, user, RLOCK_TAKE(.wait_ms = 60000, .cancel = cancel));
+    assert_true(fixture_wait_waiters(f, 1));
     pid = test_must(fork(), "fork");
     if (pid == 0) {
         if (MAY_START_THREADS) {
-            cancel_own_wait(&scene, cancel);
+            cancel_own_wait(f, cancel);
         } else {
             rlock_cancel_fire(cancel);
         }
         _exit(0);
     }
     assert_int_equal(test_reap(pid), 0);
-    free(test_server_cmd(scene.server, "DEL " SCENE_NAME));
-    free(test_server_cmd(scene.server, "PUBLISH " SCENE_CHANNEL " 0"));
+    test_server_do(f->server, "DEL " LOCK_A);
+    test_server_do(f->server, "PUBLISH " CHANNEL_A " 0");
     assert_int_equal(waiter_join(&waiter), 0);
-    assert_code(actor_visit(&actor, RLOCK_TAKE(.wait_ms = 60000, .cancel = cancel)), 0);
+    assert_code(user_visit(user, RLOCK_TAKE(.wait_ms = 60000, .cancel = cancel)), 0);
     cancel = rlock_cancel_free(cancel);
-    actor_close(&actor);
-    scene_close(&scene);
 }
 
-static void a_call_that_waits_for_a_connection_is_canceled(void **state)
+FIXTURE_WITH_TEST(a_call_that_waits_for_a_connection_is_canceled, f, .proxy = PROXY_AS_LEG)
 {
-    struct scene scene;
-    struct actor actor;
+    struct user *user;
     struct rlock_cancel *cancel;
     struct waiter waiter;
     int64_t fired_us;
 
-    (void)state;
-    scene_open(&scene, &(struct scene_opts){.proxied = true});
-    proxy_refuse(scene.proxy, true);
-    actor_open(&actor, &scene, unhurried());
+    proxy_refuse(f->proxy, true);
+    user = user_open(f, unhurried());
     assert_code(rlock_cancel_new(&cancel), 0);
-    waiter_start(&waiter, &actor, RLOCK_TAKE(.wait_ms = 60000, .cancel = cancel));
-    assert_code(rlock_lock_with(actor.lock, RLOCK_TAKE(.wait_ms = 50), NULL), RLOCK_ECONN);
+    waiter_start(&waiter, user, RLOCK_TAKE(.wait_ms = 60000, .cancel = cancel));
+    assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = 50), NULL), RLOCK_ECONN);
     fired_us = test_now_us();
     rlock_cancel_fire(cancel);
     assert_int_equal(waiter_join(&waiter), RLOCK_ECANCELED);
     assert_within(fired_us, 10);
     cancel = rlock_cancel_free(cancel);
-    actor_close(&actor);
-    scene_close(&scene);
 }
 
-static void a_canceled_nested_call_leaves_the_outer_hold(void **state)
+FIXTURE_WITH_TEST(a_canceled_nested_call_leaves_the_outer_hold, f, .proxy = PROXY_AS_LEG)
 {
-    struct scene scene;
-    struct actor actor;
+    struct user *user;
     struct rlock_cancel *cancel;
     struct proxy_rule rule;
     int code;
 
-    (void)state;
-    scene_open(&scene, &(struct scene_opts){.proxied = true});
-    verbs_load(&scene);
-    actor_open(&actor, &scene, unhurried());
-    assert_code(rlock_try_lock(actor.lock), 0);
+    verbs_load(f);
+    user = user_open(f, unhurried());
+    assert_code(rlock_try_lock(user->lock), 0);
     assert_code(rlock_cancel_new(&cancel), 0);
     rlock_cancel_fire(cancel);
     rule = script_rule("acquire", PROXY_DELAY_REPLY);
     rule.delay_us = 100000;
-    proxy_add(scene.proxy, &rule);
-    code = rlock_lock_with(actor.lock, RLOCK_TAKE(.wait_ms = 60000, .cancel = cancel), NULL);
+    proxy_add(f->proxy, &rule);
+    code = rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = 60000, .cancel = cancel), NULL);
     assert_true(code == RLOCK_EINDOUBT || code == RLOCK_ECANCELED);
-    assert_int_equal(rlock_hold_count(actor.lock), 1);
-    assert_true(actor_step(&actor));
-    assert_code(rlock_lock_with(actor.lock, &patient, NULL), 0); /* behind it on the line */
-    assert_int_equal(rlock_hold_count(actor.lock), 2);
-    assert_code(rlock_unlock(actor.lock), 0);
-    assert_int_equal(scene_count(&scene), 1);
-    assert_code(rlock_unlock(actor.lock), 0);
-    assert_false(scene_is_held(&scene));
-    assert_int_equal(actor_losses(&actor), 0);
+    assert_int_equal(rlock_hold_count(user->lock), 1);
+    assert_true(user_step(user));
+    assert_code(rlock_lock_with(user->lock, &patient, NULL), 0); /* behind it on the line */
+    assert_int_equal(rlock_hold_count(user->lock), 2);
+    assert_code(rlock_unlock(user->lock), 0);
+    assert_int_equal(fixture_count(f), 1);
+    assert_code(rlock_unlock(user->lock), 0);
+    assert_false(fixture_is_held(f));
+    assert_int_equal(user_losses(user), 0);
     cancel = rlock_cancel_free(cancel);
-    actor_close(&actor);
-    scene_close(&scene);
 }
 
 /* ---- pthread_cancel ---- */
 
 struct ended {
-    struct actor *actor;
+    struct user *user;
     pthread_t thread;
     int code;
     _Atomic bool unlocked;
@@ -375,37 +332,33 @@ static void *wait_and_be_ended(void *arg)
 {
     struct ended *ended = arg;
 
-    ended->code = rlock_lock_with(ended->actor->lock, &patient, NULL);
-    TEST_CHECK(rlock_unlock(ended->actor->lock) == 0);
+    ended->code = rlock_lock_with(ended->user->lock, &patient, NULL);
+    TEST_CHECK(rlock_unlock(ended->user->lock) == 0);
     atomic_store(&ended->unlocked, true);
     pthread_testcancel();
     return NULL;
 }
 
 /* Its call lies on its stack, and others count on it: it ends after the calls, not within. */
-static void a_thread_that_is_ended_within_a_call_returns_from_it_first(void **state)
+FIXTURE_TEST(a_thread_that_is_ended_within_a_call_returns_from_it_first, f)
 {
+    struct user *user = user_open(f, unhurried());
     struct ended ended[3];
-    struct scene scene;
-    struct actor actor;
     struct waiter waiter;
 
-    (void)state;
-    scene_open(&scene, NULL);
-    actor_open(&actor, &scene, unhurried());
-    scene_take_by_hand(&scene, 0);
+    fixture_take_by_hand(f, 0);
     for (size_t i = 0; i < 3; i++) {
-        ended[i] = (struct ended){.actor = &actor};
+        ended[i] = (struct ended){.user = user};
         TEST_CHECK(pthread_create(&ended[i].thread, NULL, wait_and_be_ended, &ended[i]) == 0);
     }
-    waiter_start(&waiter, &actor, &patient);
-    assert_true(scene_wait_waiters(&scene, 1));
+    waiter_start(&waiter, user, &patient);
+    assert_true(fixture_wait_waiters(f, 1));
     for (size_t i = 0; i < 3; i++) {
         TEST_CHECK(pthread_cancel(ended[i].thread) == 0);
     }
     (void)usleep(50000); /* what should not happen would, by now */
-    free(test_server_cmd(scene.server, "DEL " SCENE_NAME));
-    free(test_server_cmd(scene.server, "PUBLISH " SCENE_CHANNEL " 0"));
+    test_server_do(f->server, "DEL " LOCK_A);
+    test_server_do(f->server, "PUBLISH " CHANNEL_A " 0");
     for (size_t i = 0; i < 3; i++) {
         void *result;
 
@@ -415,26 +368,5 @@ static void a_thread_that_is_ended_within_a_call_returns_from_it_first(void **st
         assert_ptr_equal(result, PTHREAD_CANCELED);
     }
     assert_int_equal(waiter_join(&waiter), 0);
-    assert_code(actor_visit(&actor, NULL), 0);
-    actor_close(&actor);
-    scene_close(&scene);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ten_thousand_cancellations_leave_nothing),
-        cmocka_unit_test(cancellations_of_what_is_in_the_air_leave_nothing),
-        cmocka_unit_test(cancellations_over_a_slow_line_are_in_doubt_and_leave_nothing),
-        cmocka_unit_test(a_signal_handler_may_cancel_the_thread_it_interrupts),
-        cmocka_unit_test(a_child_of_fork_cancels_nothing_of_its_parent),
-        cmocka_unit_test(a_call_that_waits_for_a_connection_is_canceled),
-        cmocka_unit_test(a_canceled_nested_call_leaves_the_outer_hold),
-        cmocka_unit_test(a_thread_that_is_ended_within_a_call_returns_from_it_first),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fault_cancel", tests, NULL, NULL);
+    assert_code(user_visit(user, NULL), 0);
 }

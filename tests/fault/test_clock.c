@@ -4,19 +4,12 @@
  * for long is looked at again.
  */
 #include "fault/clock.h"
-#include "fault/scene.h"
 #include "fault/verbs.h"
+#include "support/waiter.h"
 #include "support/waiting.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define HOUR_MS INT64_C(3600000)
 /* A connection that is silent for so long is tried. */
@@ -32,44 +25,41 @@ static struct rlock_client_opts unhurried(void)
                              .connect_timeout_ms = 1000 * test_slack());
 }
 
-/* Waits until so many of the actor's calls wait for a lock, and nothing of them is in flight. */
-static bool is_settled(const struct actor *actor, size_t n)
+/* Waits until so many of the user's calls wait for a lock, and nothing of them is in flight. */
+static bool is_settled(const struct user *user, size_t n)
 {
-    return TEST_EVENTUALLY(test_waiting(actor->client) == n, 5000);
+    return TEST_EVENTUALLY(test_waiting(user->client) == n, 5000);
 }
 
 /* ---- The wall clock ---- */
 
-static void the_wall_clock_may_jump(void **state)
+TEST(the_wall_clock_may_jump)
 {
-    struct scene scene;
-    struct actor actor, rival;
-    const int64_t lease_ms = scene_ms(300);
-    struct crew crew = {.actor = &actor, .take = &patient};
-    struct crew others = {.actor = &rival, .take = &patient};
+    struct fixture f;
+    struct user *user, *rival;
+    const int64_t lease_ms = test_ms(300);
+    struct crew crew = {.take = &patient};
+    struct crew others = {.take = &patient};
     struct rlock *other;
     size_t reads;
 
-    (void)state;
     /* plain: TLS asks for the date, and must */
-    scene_open(&scene, &(struct scene_opts){.server.transport = TEST_TCP});
-    actor_open(
-        &actor, &scene,
-        RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms, .op_timeout_ms = 1000 * test_slack()));
-    actor_open_direct(&rival, &scene);
-    other = actor_lock(&actor, "b");
-    assert_code(actor_visit(&rival, NULL), 0);
+    fixture_open(&f, &(struct fixture_opts){.server.transport = TEST_TCP});
+    user = user_open(
+        &f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms, .op_timeout_ms = 1000 * test_slack()));
+    rival = user_open_direct(&f);
+    other = user_lock(user, "b");
+    assert_code(user_visit(rival, NULL), 0);
     reads = clock_wall_reads();
     assert_code(rlock_try_lock(other), 0);
-    crew_start(&crew, 3);
-    crew_start(&others, 1);
+    crew_start(&crew, user, 3);
+    crew_start(&others, rival, 1);
     for (int i = 0; i < 8; i++) {
         size_t visits = atomic_load(&crew.visits);
 
         clock_set_wall_ms(i % 2 == 0 ? HOUR_MS : -HOUR_MS);
         assert_true(TEST_EVENTUALLY(atomic_load(&crew.visits) > visits + 10, 5000));
-        assert_true(
-            TEST_EVENTUALLY(test_server_int(scene.server, "PTTL b") < lease_ms * 9 / 10, 5000));
+        assert_true(TEST_EVENTUALLY(test_server_int(f.server, "PTTL b") < lease_ms * 9 / 10, 5000));
         assert_true(rlock_is_valid(other));
     }
     crew_stop(&crew);
@@ -77,12 +67,9 @@ static void the_wall_clock_may_jump(void **state)
     clock_set_wall_ms(0);
     assert_int_equal(clock_wall_reads(), reads);
     assert_code(rlock_unlock(other), 0);
-    assert_int_equal(actor_losses(&actor) + actor_losses(&rival), 0);
-    assert_int_equal(actor_logged(&actor, ""), 0);
-    other = rlock_free(other);
-    actor_close(&actor);
-    actor_close(&rival);
-    scene_close(&scene);
+    assert_int_equal(user_losses(user) + user_losses(rival), 0);
+    assert_int_equal(user_logged(user, ""), 0);
+    fixture_close(&f);
 }
 
 /* Finds the shared library that was built with this program. */
@@ -100,7 +87,7 @@ static bool find_library(char *ret_path, size_t size)
     return access(ret_path, R_OK) == 0;
 }
 
-static void the_library_asks_nobody_for_the_wall_clock(void **state)
+TEST(the_library_asks_nobody_for_the_wall_clock)
 {
     static const char *const banned[] = {"time",      "gettimeofday", "timespec_get",
                                          "ftime",     "clock",        "sleep",
@@ -111,7 +98,6 @@ static void the_library_asks_nobody_for_the_wall_clock(void **state)
     size_t found = 0;
     FILE *file;
 
-    (void)state;
     if (!find_library(library, sizeof(library))) {
         print_message("no shared library here\n");
         skip();
@@ -138,230 +124,172 @@ static void the_library_asks_nobody_for_the_wall_clock(void **state)
 
 /* ---- A machine that slept ---- */
 
-static void a_hold_is_lost_when_the_machine_slept_past_it(void **state)
+FIXTURE_WITH_TEST(a_hold_is_lost_when_the_machine_slept_past_it, f, .proxy = PROXY_AS_LEG)
 {
-    struct scene scene;
-    struct actor actor, rival;
-    const int64_t lease_ms = scene_ms(900);
+    struct user *user, *rival;
+    const int64_t lease_ms = test_ms(900);
     struct proxy_rule rule;
     int64_t woke_us;
     int renewals;
 
-    (void)state;
-    scene_open(&scene, &(struct scene_opts){.proxied = true});
-    actor_open(
-        &actor, &scene,
-        RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms, .op_timeout_ms = 1000 * test_slack()));
-    assert_code(rlock_try_lock(actor.lock), 0);
-    assert_true(scene_wait_renewed(&scene, lease_ms));
+    user = user_open(
+        f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms, .op_timeout_ms = 1000 * test_slack()));
+    assert_code(rlock_try_lock(user->lock), 0);
+    assert_true(fixture_wait_renewed(f, lease_ms));
     rule = (struct proxy_rule){.act = PROXY_PASS, .contains = script_digest("renew")};
-    assert_true(rlock_is_valid(actor.lock));
-    renewals = proxy_add(scene.proxy, &rule);
+    assert_true(rlock_is_valid(user->lock));
+    renewals = proxy_add(f->proxy, &rule);
     clock_suspend_ms(HOUR_MS);
-    assert_false(rlock_is_valid(actor.lock)); /* before anybody else got to run */
-    assert_int_equal(rlock_valid_ms(actor.lock), 0);
+    assert_false(rlock_is_valid(user->lock)); /* before anybody else got to run */
+    assert_int_equal(rlock_valid_ms(user->lock), 0);
     woke_us = test_now_us();
-    assert_int_equal(actor_wait_loss(&actor, 1), RLOCK_LOST_EXPIRED);
+    assert_int_equal(user_wait_loss(user, 1), RLOCK_LOST_EXPIRED);
     assert_within(woke_us, lease_ms / 3);
-    assert_int_equal(proxy_fired(scene.proxy, renewals), 0);
-    assert_code(rlock_unlock(actor.lock), RLOCK_ELOST);
+    assert_int_equal(proxy_fired(f->proxy, renewals), 0);
+    assert_code(rlock_unlock(user->lock), RLOCK_ELOST);
     /* the server slept as well, or did not: what it has is given back */
-    actor_open_direct(&rival, &scene);
-    assert_code(actor_visit(&rival, &patient), 0);
-    assert_code(actor_visit(&actor, &patient), 0);
-    assert_int_equal(proxy_fired(scene.proxy, renewals), 0);
-    assert_int_equal(actor_losses(&actor), 1);
-    actor_close(&actor);
-    actor_close(&rival);
-    scene_close(&scene);
+    rival = user_open_direct(f);
+    assert_code(user_visit(rival, &patient), 0);
+    assert_code(user_visit(user, &patient), 0);
+    assert_int_equal(proxy_fired(f->proxy, renewals), 0);
+    assert_int_equal(user_losses(user), 1);
 }
 
-static void each_call_after_the_sleep_says_lost(void **state)
+FIXTURE_TEST(each_call_after_the_sleep_says_lost, f)
 {
-    struct scene scene;
-    struct actor actor;
+    struct user *user = user_open(f, unhurried());
 
-    (void)state;
-    scene_open(&scene, NULL);
-    actor_open(&actor, &scene, unhurried());
     for (int i = 0; i < 3; i++) {
-        assert_code(rlock_lock_with(actor.lock, RLOCK_TAKE(.lease_ms = 60000), NULL), 0);
-        assert_code(rlock_lock_with(actor.lock, RLOCK_TAKE(.lease_ms = 60000), NULL), 0);
+        assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.lease_ms = 60000), NULL), 0);
+        assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.lease_ms = 60000), NULL), 0);
         clock_suspend_ms(HOUR_MS);
         if (i == 1) {
-            assert_code(rlock_try_lock(actor.lock), RLOCK_ELOST);
+            assert_code(rlock_try_lock(user->lock), RLOCK_ELOST);
         } else if (i == 2) {
-            assert_code(rlock_lock_with(actor.lock, &patient, NULL), RLOCK_ELOST);
+            assert_code(rlock_lock_with(user->lock, &patient, NULL), RLOCK_ELOST);
         }
-        assert_code(rlock_unlock(actor.lock), RLOCK_ELOST);
-        assert_code(rlock_unlock(actor.lock), RLOCK_ELOST);
-        assert_code(rlock_unlock(actor.lock), RLOCK_ENOTOWNER);
-        assert_int_equal(actor_wait_loss(&actor, (size_t)i + 1), RLOCK_LOST_EXPIRED);
-        assert_true(scene_wait_held(&scene, false)); /* given back */
+        assert_code(rlock_unlock(user->lock), RLOCK_ELOST);
+        assert_code(rlock_unlock(user->lock), RLOCK_ELOST);
+        assert_code(rlock_unlock(user->lock), RLOCK_ENOTOWNER);
+        assert_int_equal(user_wait_loss(user, (size_t)i + 1), RLOCK_LOST_EXPIRED);
+        assert_true(fixture_wait_held(f, false)); /* given back */
     }
-    actor_close(&actor);
-    scene_close(&scene);
 }
 
-static void a_waiter_goes_on_waiting_after_the_sleep(void **state)
+FIXTURE_TEST(a_waiter_goes_on_waiting_after_the_sleep, f)
 {
-    struct scene scene;
-    struct actor actor;
+    struct user *user;
     struct waiter waiter, timed;
 
-    (void)state;
-    scene_open(&scene, NULL);
-    scene_take_by_hand(&scene, 0);
-    actor_open(&actor, &scene, unhurried());
-    waiter_start(&timed, &actor, RLOCK_TAKE(.wait_ms = 30 * 60000));
-    waiter_start(&waiter, &actor, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER));
-    assert_true(is_settled(&actor, 2));
+    fixture_take_by_hand(f, 0);
+    user = user_open(f, unhurried());
+    waiter_start(&timed, user, RLOCK_TAKE(.wait_ms = 30 * 60000));
+    waiter_start(&waiter, user, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER));
+    assert_true(is_settled(user, 2));
     clock_suspend_ms(HOUR_MS);
     clock_skip_ms(RECHECK_MS); /* whoever slept meanwhile sleeps on, so long at most */
     assert_int_equal(waiter_join(&timed), RLOCK_ETIMEDOUT);
-    free(test_server_cmd(scene.server, "DEL " SCENE_NAME));
-    free(test_server_cmd(scene.server, "PUBLISH " SCENE_CHANNEL " 0"));
+    test_server_do(f->server, "DEL " LOCK_A);
+    test_server_do(f->server, "PUBLISH " CHANNEL_A " 0");
     assert_int_equal(waiter_join(&waiter), 0);
-    actor_close(&actor);
-    scene_close(&scene);
 }
 
 /* ---- Silence ---- */
 
-static void a_waiter_looks_again_after_five_seconds_without_a_message(void **state)
+FIXTURE_TEST(a_waiter_looks_again_after_five_seconds_without_a_message, f)
 {
-    struct scene scene;
-    struct actor actor;
+    struct user *user;
     struct waiter waiter;
     long long calls;
 
-    (void)state;
-    scene_open(&scene, NULL);
-    scene_take_by_hand(&scene, 0);
-    actor_open(&actor, &scene, unhurried());
-    waiter_start(&waiter, &actor, &patient);
+    fixture_take_by_hand(f, 0);
+    user = user_open(f, unhurried());
+    waiter_start(&waiter, user, &patient);
     for (int i = 0; i < 3; i++) { /* each time in vain */
-        assert_true(is_settled(&actor, 1));
-        calls = scene_info(&scene, "commandstats", "cmdstat_evalsha:calls");
+        assert_true(is_settled(user, 1));
+        calls = test_server_info(f->server, "commandstats", "cmdstat_evalsha:calls");
         clock_skip_ms(RECHECK_MS);
         assert_true(TEST_EVENTUALLY(
-            scene_info(&scene, "commandstats", "cmdstat_evalsha:calls") > calls, 5000));
+            test_server_info(f->server, "commandstats", "cmdstat_evalsha:calls") > calls, 5000));
     }
-    assert_true(is_settled(&actor, 1));
-    free(test_server_cmd(scene.server, "DEL " SCENE_NAME)); /* in silence */
+    assert_true(is_settled(user, 1));
+    test_server_do(f->server, "DEL " LOCK_A); /* in silence */
     clock_skip_ms(RECHECK_MS);
     assert_int_equal(waiter_join(&waiter), 0);
-    actor_close(&actor);
-    scene_close(&scene);
 }
 
-static void every_message_may_be_lost(void **state)
+FIXTURE_WITH_TEST(every_message_may_be_lost, f, .proxy = PROXY_AS_LEG)
 {
-    struct scene scene;
-    struct actor actor, rival;
+    struct user *user, *rival;
     struct waiter waiter;
 
-    (void)state;
-    scene_open(&scene, &(struct scene_opts){.proxied = true});
-    proxy_drop_messages(scene.proxy, 100, 1);
-    actor_open(&actor, &scene, unhurried());
-    actor_open_direct(&rival, &scene);
+    proxy_drop_messages(f->proxy, 100, 1);
+    user = user_open(f, unhurried());
+    rival = user_open_direct(f);
     for (int i = 0; i < 5; i++) {
-        assert_code(rlock_lock_with(rival.lock, RLOCK_TAKE(.lease_ms = HOUR_MS), NULL), 0);
-        waiter_start(&waiter, &actor, &patient);
-        assert_true(is_settled(&actor, 1));
-        assert_true(actor_step(&rival));
-        assert_code(rlock_unlock(rival.lock), 0);
+        assert_code(rlock_lock_with(rival->lock, RLOCK_TAKE(.lease_ms = HOUR_MS), NULL), 0);
+        waiter_start(&waiter, user, &patient);
+        assert_true(is_settled(user, 1));
+        assert_true(user_step(rival));
+        assert_code(rlock_unlock(rival->lock), 0);
         clock_skip_ms(RECHECK_MS);
         assert_int_equal(waiter_join(&waiter), 0);
-        assert_true(scene_wait_waiters(&scene, 0));
+        assert_true(fixture_wait_waiters(f, 0));
     }
-    assert_true(proxy_stats(scene.proxy).dropped_messages >= 5);
-    actor_close(&actor);
-    actor_close(&rival);
-    scene_close(&scene);
+    assert_true(proxy_stats(f->proxy).dropped_messages >= 5);
 }
 
-static bool accepts(const struct scene *scene, uint64_t more_than)
+static bool accepts(const struct fixture *f, uint64_t more_than)
 {
-    return proxy_stats(scene->proxy).accepted > more_than;
+    return proxy_stats(f->proxy).accepted > more_than;
 }
 
 /* Lets the time pass that it takes to try a silent connection and to give it up. */
-static bool is_found_out(const struct scene *scene, uint64_t accepted)
+static bool is_found_out(const struct fixture *f, uint64_t accepted)
 {
     clock_skip_ms(IDLE_MS);
-    for (int i = 0; i < 3 && !accepts(scene, accepted); i++) {
-        (void)TEST_EVENTUALLY(accepts(scene, accepted), 200);
+    for (int i = 0; i < 3 && !accepts(f, accepted); i++) {
+        (void)TEST_EVENTUALLY(accepts(f, accepted), 200);
         clock_skip_ms(IDLE_MS);
     }
-    return accepts(scene, accepted);
+    return accepts(f, accepted);
 }
 
-static void an_idle_connection_whose_peer_vanished_is_found_out(void **state)
+FIXTURE_WITH_TEST(an_idle_connection_whose_peer_vanished_is_found_out, f, .proxy = PROXY_AS_LEG)
 {
-    struct scene scene;
-    struct actor actor;
+    struct user *user = user_open(f, unhurried());
     uint64_t accepted;
 
-    (void)state;
-    scene_open(&scene, &(struct scene_opts){.proxied = true});
-    actor_open(&actor, &scene, unhurried());
-    assert_code(actor_visit(&actor, NULL), 0);
+    assert_code(user_visit(user, NULL), 0);
     for (int i = 0; i < 3; i++) {
-        accepted = proxy_stats(scene.proxy).accepted;
-        proxy_black_hole(scene.proxy, PROXY_ANY, true);
-        proxy_black_hole(scene.proxy, PROXY_ANY, false);
-        assert_true(is_found_out(&scene, accepted));
-        assert_code(actor_visit(&actor, NULL), 0);
+        accepted = proxy_stats(f->proxy).accepted;
+        proxy_black_hole(f->proxy, PROXY_ANY, true);
+        proxy_black_hole(f->proxy, PROXY_ANY, false);
+        assert_true(is_found_out(f, accepted));
+        assert_code(user_visit(user, NULL), 0);
     }
-    actor_close(&actor);
-    scene.proxy = proxy_stop(scene.proxy); /* the vanished connections are still open behind it */
-    scene_close(&scene);
+    user_close(user);
+    f->proxy = proxy_stop(f->proxy); /* the vanished connections are still open behind it */
 }
 
-static void a_subscriber_whose_peer_vanished_is_found_out(void **state)
+FIXTURE_WITH_TEST(a_subscriber_whose_peer_vanished_is_found_out, f, .proxy = PROXY_AS_LEG)
 {
-    struct scene scene;
-    struct actor actor;
+    struct user *user;
     struct waiter waiter;
     uint64_t accepted;
 
-    (void)state;
-    scene_open(&scene, &(struct scene_opts){.proxied = true});
-    scene_take_by_hand(&scene, 0);
-    actor_open(&actor, &scene, unhurried());
-    waiter_start(&waiter, &actor, &patient);
-    assert_true(is_settled(&actor, 1));
-    accepted = proxy_stats(scene.proxy).accepted;
-    proxy_black_hole(scene.proxy, PROXY_SUBSCRIBERS, true);
-    proxy_black_hole(scene.proxy, PROXY_SUBSCRIBERS, false);
-    assert_true(is_found_out(&scene, accepted));
-    assert_true(scene_wait_waiters(&scene, 2)); /* the vanished one is still subscribed */
-    free(test_server_cmd(scene.server, "DEL " SCENE_NAME));
-    free(test_server_cmd(scene.server, "PUBLISH " SCENE_CHANNEL " 0"));
+    fixture_take_by_hand(f, 0);
+    user = user_open(f, unhurried());
+    waiter_start(&waiter, user, &patient);
+    assert_true(is_settled(user, 1));
+    accepted = proxy_stats(f->proxy).accepted;
+    proxy_black_hole(f->proxy, PROXY_SUBSCRIBERS, true);
+    proxy_black_hole(f->proxy, PROXY_SUBSCRIBERS, false);
+    assert_true(is_found_out(f, accepted));
+    assert_true(fixture_wait_waiters(f, 2)); /* the vanished one is still subscribed */
+    test_server_do(f->server, "DEL " LOCK_A);
+    test_server_do(f->server, "PUBLISH " CHANNEL_A " 0");
     assert_int_equal(waiter_join(&waiter), 0);
-    actor_close(&actor);
-    scene.proxy = proxy_stop(scene.proxy);
-    scene_close(&scene);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_wall_clock_may_jump),
-        cmocka_unit_test(the_library_asks_nobody_for_the_wall_clock),
-        cmocka_unit_test(a_hold_is_lost_when_the_machine_slept_past_it),
-        cmocka_unit_test(each_call_after_the_sleep_says_lost),
-        cmocka_unit_test(a_waiter_goes_on_waiting_after_the_sleep),
-        cmocka_unit_test(a_waiter_looks_again_after_five_seconds_without_a_message),
-        cmocka_unit_test(every_message_may_be_lost),
-        cmocka_unit_test(an_idle_connection_whose_peer_vanished_is_found_out),
-        cmocka_unit_test(a_subscriber_whose_peer_vanished_is_found_out),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fault_clock", tests, NULL, NULL);
+    user_close(user);
+    f->proxy = proxy_stop(f->proxy);
 }

@@ -1,20 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Servers that cannot be reached, or have no room: what calls say, and that waiters outlast it. */
-#include "fault/scene.h"
+#include "support/waiter.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define OP_MS 300
 
@@ -23,74 +16,63 @@
     RLOCK_CLIENT_OPTS(.op_timeout_ms = OP_MS, .connect_timeout_ms = OP_MS / 2, __VA_ARGS__)
 
 /* Every sort of call fails with ECONN, in its time. */
-static void nothing_goes(const struct actor *actor, const char *why)
+static void nothing_goes(const struct user *user, const char *why)
 {
     struct rlock_info info = RLOCK_INFO_INIT;
     int64_t began_us = test_now_us();
 
-    assert_code(rlock_try_lock(actor->lock), RLOCK_ECONN);
+    assert_code(rlock_try_lock(user->lock), RLOCK_ECONN);
     assert_detail(why);
     assert_within(began_us, OP_MS);
     began_us = test_now_us();
-    assert_code(rlock_lock_with(actor->lock, RLOCK_TAKE(.wait_ms = 100), NULL), RLOCK_ECONN);
+    assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = 100), NULL), RLOCK_ECONN);
     assert_within(began_us, 100);
     began_us = test_now_us();
-    assert_code(rlock_inspect(actor->lock, &info), RLOCK_ECONN);
+    assert_code(rlock_inspect(user->lock, &info), RLOCK_ECONN);
     assert_within(began_us, OP_MS);
     began_us = test_now_us();
-    assert_code(rlock_force_unlock(actor->lock, NULL), RLOCK_ECONN);
+    assert_code(rlock_force_unlock(user->lock, NULL), RLOCK_ECONN);
     assert_within(began_us, OP_MS);
-    assert_code(rlock_unlock(actor->lock), RLOCK_ENOTOWNER);
+    assert_code(rlock_unlock(user->lock), RLOCK_ENOTOWNER);
 }
 
-static void a_refused_connection_fails_calls_and_not_waiters(void **state)
+FIXTURE_WITH_TEST(a_refused_connection_fails_calls_and_not_waiters, f, .proxy = PROXY_AS_LEG)
 {
-    struct scene scene;
-    struct actor actor;
+    struct user *user;
     struct waiter waiter;
 
-    (void)state;
-    scene_open(&scene, &(struct scene_opts){.proxied = true});
-    proxy_refuse(scene.proxy, true);
-    actor_open(&actor, &scene, HASTY(.renewed_lease_ms = 500));
-    nothing_goes(&actor, "cannot connect");
-    waiter_start(&waiter, &actor, RLOCK_TAKE(.wait_ms = 20000));
-    proxy_refuse(scene.proxy, false);
+    proxy_refuse(f->proxy, true);
+    user = user_open(f, HASTY(.renewed_lease_ms = 500));
+    nothing_goes(user, "cannot connect");
+    waiter_start(&waiter, user, RLOCK_TAKE(.wait_ms = 20000));
+    proxy_refuse(f->proxy, false);
     assert_int_equal(waiter_join(&waiter), 0);
     assert_int_equal(waiter.unlock_code, 0);
-    actor_close(&actor);
-    scene_close(&scene);
 }
 
-static void a_hold_outlives_a_time_of_refused_connections(void **state)
+FIXTURE_WITH_TEST(a_hold_outlives_a_time_of_refused_connections, f, .proxy = PROXY_AS_LEG)
 {
-    struct scene scene;
-    struct actor actor, rival;
-    const int64_t lease_ms = scene_ms(600);
+    struct user *user, *rival;
+    const int64_t lease_ms = test_ms(600);
     uint64_t accepted;
 
-    (void)state;
-    scene_open(&scene, &(struct scene_opts){.proxied = true});
-    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms));
-    actor_open_direct(&rival, &scene);
-    assert_code(rlock_try_lock(actor.lock), 0);
-    accepted = proxy_stats(scene.proxy).accepted;
-    proxy_refuse(scene.proxy, true);
-    proxy_cut_all(scene.proxy, PROXY_ANY);
-    assert_code(rlock_try_lock(rival.lock), RLOCK_EBUSY);
-    assert_true(actor_step(&actor));
-    proxy_refuse(scene.proxy, false);
-    assert_true(TEST_EVENTUALLY(proxy_stats(scene.proxy).accepted > accepted, 2000));
-    assert_true(scene_wait_renewed(&scene, lease_ms));
-    assert_true(scene_wait_renewed(&scene, lease_ms));
-    assert_true(actor_step(&actor));
-    assert_code(rlock_try_lock(rival.lock), RLOCK_EBUSY);
-    assert_code(rlock_unlock(actor.lock), 0);
-    assert_code(actor_visit(&rival, NULL), 0);
-    assert_int_equal(actor_losses(&actor), 0);
-    actor_close(&actor);
-    actor_close(&rival);
-    scene_close(&scene);
+    user = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms));
+    rival = user_open_direct(f);
+    assert_code(rlock_try_lock(user->lock), 0);
+    accepted = proxy_stats(f->proxy).accepted;
+    proxy_refuse(f->proxy, true);
+    proxy_cut_all(f->proxy, PROXY_ANY);
+    assert_code(rlock_try_lock(rival->lock), RLOCK_EBUSY);
+    assert_true(user_step(user));
+    proxy_refuse(f->proxy, false);
+    assert_true(TEST_EVENTUALLY(proxy_stats(f->proxy).accepted > accepted, 2000));
+    assert_true(fixture_wait_renewed(f, lease_ms));
+    assert_true(fixture_wait_renewed(f, lease_ms));
+    assert_true(user_step(user));
+    assert_code(rlock_try_lock(rival->lock), RLOCK_EBUSY);
+    assert_code(rlock_unlock(user->lock), 0);
+    assert_code(user_visit(rival, NULL), 0);
+    assert_int_equal(user_losses(user), 0);
 }
 
 /* A listener with a full queue: packets to it are dropped, as a firewall would. */
@@ -124,132 +106,109 @@ static void hole_close(const struct hole *hole)
     (void)close(hole->listener);
 }
 
-static void a_connection_into_a_black_hole_fails_in_time_and_hinders_nobody(void **state)
+FIXTURE_TEST(a_connection_into_a_black_hole_fails_in_time_and_hinders_nobody, f)
 {
-    struct scene scene;
-    struct actor lost, well;
+    struct user *lost, *well;
     struct waiter waiter;
     struct hole hole;
     int64_t began_us;
 
-    (void)state;
-    scene_open(&scene, NULL);
     hole_open(&hole);
-    actor_open(&lost, &scene, HASTY(.url = hole.url));
-    actor_open_direct(&well, &scene);
-    waiter_start(&waiter, &lost, RLOCK_TAKE(.wait_ms = 20000));
+    lost = user_open(f, HASTY(.url = hole.url));
+    well = user_open_direct(f);
+    waiter_start(&waiter, lost, RLOCK_TAKE(.wait_ms = 20000));
     for (int i = 0; i < 100; i++) {
-        assert_code(actor_visit(&well, NULL), 0);
+        assert_code(user_visit(well, NULL), 0);
     }
-    nothing_goes(&lost, "not connected");
+    nothing_goes(lost, "not connected");
     began_us = test_now_us();
-    lost.client = rlock_client_close(lost.client);
+    lost->client = rlock_client_close(lost->client);
     assert_within(began_us, OP_MS);
     assert_int_equal(waiter_join(&waiter), RLOCK_ECLOSED);
-    actor_close(&lost);
-    actor_close(&well);
+    user_close(lost);
+    user_close(well);
     hole_close(&hole);
-    scene_close(&scene);
 }
 
-static bool is_told(const struct actor *actor, const char *why)
+static bool is_told(const struct user *user, const char *why)
 {
-    assert_code(rlock_try_lock(actor->lock), RLOCK_ECONN);
+    assert_code(rlock_try_lock(user->lock), RLOCK_ECONN);
     return strstr(rlock_detail(), why) != NULL;
 }
 
-static void a_stopped_server_accepts_connections_and_proves_nothing(void **state)
+FIXTURE_TEST(a_stopped_server_accepts_connections_and_proves_nothing, f)
 {
-    struct scene scene;
-    struct actor actor;
+    struct user *user;
     struct waiter waiter;
 
-    (void)state;
-    scene_open(&scene, NULL);
-    test_server_freeze(scene.server);
-    actor_open(&actor, &scene, HASTY(.renewed_lease_ms = 500));
-    assert_true(TEST_EVENTUALLY(is_told(&actor, "no answer"), 5000)); /* "not yet", at first */
-    nothing_goes(&actor, "no answer");
-    waiter_start(&waiter, &actor, RLOCK_TAKE(.wait_ms = 20000));
-    test_server_thaw(scene.server);
+    test_server_freeze(f->server);
+    user = user_open(f, HASTY(.renewed_lease_ms = 500));
+    assert_true(TEST_EVENTUALLY(is_told(user, "no answer"), 5000)); /* "not yet", at first */
+    nothing_goes(user, "no answer");
+    waiter_start(&waiter, user, RLOCK_TAKE(.wait_ms = 20000));
+    test_server_thaw(f->server);
     assert_int_equal(waiter_join(&waiter), 0);
     assert_int_equal(waiter.unlock_code, 0);
-    actor_close(&actor);
-    scene_close(&scene);
 }
 
-static void connections_reset_when_they_are_accepted_are_tried_again(void **state)
+FIXTURE_WITH_TEST(connections_reset_when_they_are_accepted_are_tried_again, f,
+                  .proxy = PROXY_AS_LEG)
 {
-    struct scene scene;
-    struct actor actor;
+    struct user *user;
 
-    (void)state;
-    scene_open(&scene, &(struct scene_opts){.proxied = true});
-    proxy_cut_accepts(scene.proxy, 3);
-    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = 2000 * test_slack()));
-    assert_code(actor_visit(&actor, NULL), 0);
-    actor_close(&actor);
-    scene_close(&scene);
+    proxy_cut_accepts(f->proxy, 3);
+    user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 2000 * test_slack()));
+    assert_code(user_visit(user, NULL), 0);
 }
 
 /* ---- A server without room ---- */
 
 /* Leaves room for so many connections besides the test's own. */
-static void leave_room(const struct scene *scene, int n)
+static void leave_room(const struct fixture *f, int n)
 {
-    long long all = scene_info(scene, "clients", "connected_clients");
-    long long ours = test_server_clients(scene->server);
+    long long all = test_server_info(f->server, "clients", "connected_clients");
+    long long ours = test_server_clients(f->server);
 
-    free(test_server_cmd(scene->server, "CONFIG SET maxclients %lld", all - ours + n));
+    test_server_do(f->server, "CONFIG SET maxclients %lld", all - ours + n);
 }
 
-static void a_full_server_is_asked_again_without_a_storm(void **state)
+FIXTURE_WITH_TEST(a_full_server_is_asked_again_without_a_storm, f, .server.transport = TEST_TCP)
 {
-    struct scene scene;
-    struct actor actor;
+    struct user *user;
     struct waiter waiter;
     int64_t began_us;
 
-    (void)state;
-    scene_open(&scene,
-               &(struct scene_opts){.server.transport = TEST_TCP}); /* TLS is told nothing */
-    leave_room(&scene, 0);
-    actor_open(&actor, &scene, HASTY(.renewed_lease_ms = 500));
-    nothing_goes(&actor, "max number of clients");
+    leave_room(f, 0);
+    user = user_open(f, HASTY(.renewed_lease_ms = 500));
+    nothing_goes(user, "max number of clients");
     began_us = test_now_us();
-    waiter_start(&waiter, &actor, RLOCK_TAKE(.wait_ms = 20000));
-    assert_true(TEST_EVENTUALLY(scene_info(&scene, "stats", "rejected_connections") >= 8, 10000));
+    waiter_start(&waiter, user, RLOCK_TAKE(.wait_ms = 20000));
+    assert_true(
+        TEST_EVENTUALLY(test_server_info(f->server, "stats", "rejected_connections") >= 8, 10000));
     /* pauses double from 10 ms on, with jitter: eight tries take 100 ms at the very least */
     assert_true(test_elapsed_us(began_us) + 3 * OP_MS * 1000 > 100000);
-    assert_in_range(scene_info(&scene, "stats", "rejected_connections"), 8, 40);
-    leave_room(&scene, 5);
+    assert_in_range(test_server_info(f->server, "stats", "rejected_connections"), 8, 40);
+    leave_room(f, 5);
     assert_int_equal(waiter_join(&waiter), 0);
-    actor_close(&actor);
-    scene_close(&scene);
 }
 
-static void without_room_for_a_subscriber_waiters_poll(void **state)
+FIXTURE_TEST(without_room_for_a_subscriber_waiters_poll, f)
 {
-    struct scene scene;
-    struct actor actor;
+    struct user *user;
     struct waiter waiter;
     int64_t released_us;
 
-    (void)state;
-    scene_open(&scene, NULL);
-    scene_take_by_hand(&scene, 0);
-    leave_room(&scene, 1);
-    actor_open(&actor, &scene,
-               RLOCK_CLIENT_OPTS(.renewed_lease_ms = 500 * test_slack(),
-                                 .op_timeout_ms = 1000 * test_slack()));
-    waiter_start(&waiter, &actor, RLOCK_TAKE(.wait_ms = 20000));
-    assert_true(TEST_EVENTUALLY(scene_info(&scene, "stats", "rejected_connections") > 0, 5000));
+    fixture_take_by_hand(f, 0);
+    leave_room(f, 1);
+    user = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = 500 * test_slack(),
+                                          .op_timeout_ms = 1000 * test_slack()));
+    waiter_start(&waiter, user, RLOCK_TAKE(.wait_ms = 20000));
+    assert_true(
+        TEST_EVENTUALLY(test_server_info(f->server, "stats", "rejected_connections") > 0, 5000));
     released_us = test_now_us();
-    free(test_server_cmd(scene.server, "DEL " SCENE_NAME));
+    test_server_do(f->server, "DEL " LOCK_A);
     assert_int_equal(waiter_join(&waiter), 0);
     assert_within(released_us, 250);
-    actor_close(&actor);
-    scene_close(&scene);
 }
 
 /* ---- This process's lacks ---- */
@@ -267,12 +226,11 @@ int eventfd(unsigned int count, int flags)
 }
 
 /* Others open and close meanwhile: what lacked for one descriptor is there for the next. */
-static void a_client_that_lacks_a_descriptor_is_not_opened(void **state)
+TEST(a_client_that_lacks_a_descriptor_is_not_opened)
 {
     const size_t fds = test_fds_open();
     struct rlock_client *client = NULL;
 
-    (void)state;
     for (int i = 1; i <= 2; i++) {
         atomic_store(&eventfds_to_failure, i);
         assert_code(rlock_client_open(NULL, &client), RLOCK_ERESOURCE);
@@ -283,12 +241,11 @@ static void a_client_that_lacks_a_descriptor_is_not_opened(void **state)
 }
 
 /* A secret is wiped and freed where it is ours. */
-static void refused_options_are_left_to_the_caller(void **state)
+TEST(refused_options_are_left_to_the_caller)
 {
     char user[] = "somebody", password[] = "secret";
     struct rlock_client *client;
 
-    (void)state;
     assert_code(
         rlock_client_open(
             &RLOCK_CLIENT_OPTS(.user = user, .password = password, .op_timeout_ms = -1), &client),
@@ -299,24 +256,4 @@ static void refused_options_are_left_to_the_caller(void **state)
         RLOCK_EINVAL);
     assert_string_equal(user, "somebody");
     assert_string_equal(password, "secret");
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_refused_connection_fails_calls_and_not_waiters),
-        cmocka_unit_test(a_hold_outlives_a_time_of_refused_connections),
-        cmocka_unit_test(a_connection_into_a_black_hole_fails_in_time_and_hinders_nobody),
-        cmocka_unit_test(a_stopped_server_accepts_connections_and_proves_nothing),
-        cmocka_unit_test(connections_reset_when_they_are_accepted_are_tried_again),
-        cmocka_unit_test(a_full_server_is_asked_again_without_a_storm),
-        cmocka_unit_test(without_room_for_a_subscriber_waiters_poll),
-        cmocka_unit_test(a_client_that_lacks_a_descriptor_is_not_opened),
-        cmocka_unit_test(refused_options_are_left_to_the_caller),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fault_connect", tests, NULL, NULL);
 }

@@ -4,15 +4,8 @@
  * vanished is found out, and a copy of an acquire that the server runs afterwards leaves no lock
  * behind that nobody holds.
  */
-#include "fault/scene.h"
 #include "fault/verbs.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/waiter.h"
 
 /* ---- Late replies ---- */
 
@@ -40,49 +33,39 @@ static void *ask_main(void *arg)
     return NULL;
 }
 
-static void a_late_reply_is_never_taken_for_another_commands(void **state)
+FIXTURE_WITH_TEST(a_late_reply_is_never_taken_for_another_commands, f, .proxy = PROXY_AS_LEG)
 {
-    struct scene scene;
-    struct actor actor, rival;
+    struct user *user, *rival;
     const struct rlock_take take = {.size = sizeof(take), .wait_ms = 5000};
-    struct crew crew = {.actor = &actor,
-                        .take = &take,
+    struct crew crew = {.take = &take,
                         .allowed = ALLOW(RLOCK_EINDOUBT) | ALLOW(RLOCK_ETIMEDOUT) |
                                    ALLOW(RLOCK_ECONN) | ALLOW(RLOCK_ELOST)};
-    struct crew others = {
-        .actor = &rival, .take = &take, .allowed = ALLOW(RLOCK_ETIMEDOUT) | ALLOW(RLOCK_ELOST)};
+    struct crew others = {.take = &take, .allowed = ALLOW(RLOCK_ETIMEDOUT) | ALLOW(RLOCK_ELOST)};
     struct asker asker = {.stop = false};
 
-    (void)state;
-    scene_open(&scene, &(struct scene_opts){.proxied = true});
-    free(test_server_cmd(scene.server, "HSET b somebody:1 7"));
-    actor_open(&actor, &scene,
-               RLOCK_CLIENT_OPTS(.op_timeout_ms = scene_ms(25), .renewed_lease_ms = 1000,
-                                 .connect_timeout_ms = 1000 * test_slack()));
-    actor_open_direct(&rival, &scene);
-    asker.lock = actor_lock(&actor, "b");
-    proxy_jitter_us(scene.proxy, scene_ms(15) * 1000, 1);
-    crew_start(&crew, 4);
-    crew_start(&others, 1);
+    test_server_do(f->server, "HSET b somebody:1 7");
+    user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(25), .renewed_lease_ms = 1000,
+                                          .connect_timeout_ms = 1000 * test_slack()));
+    rival = user_open_direct(f);
+    asker.lock = user_lock(user, "b");
+    proxy_jitter_us(f->proxy, test_ms(15) * 1000, 1);
+    crew_start(&crew, user, 4);
+    crew_start(&others, rival, 1);
     TEST_CHECK(pthread_create(&asker.thread, NULL, ask_main, &asker) == 0);
     assert_true(TEST_EVENTUALLY(
-        proxy_stats(scene.proxy).accepted >= 40 && atomic_load(&crew.visits) >= 10, 20000));
+        proxy_stats(f->proxy).accepted >= 40 && atomic_load(&crew.visits) >= 10, 20000));
     assert_true(TEST_EVENTUALLY(atomic_load(&asker.answers) >= 10, 10000));
     atomic_store(&asker.stop, true);
     crew_stop(&crew);
     crew_stop(&others);
     TEST_CHECK(pthread_join(asker.thread, NULL) == 0);
-    free(test_server_cmd(scene.server, "DEL b"));
-    asker.lock = rlock_free(asker.lock);
-    proxy_jitter_us(scene.proxy, 0, 0);
-    actor_close(&actor);
-    actor_close(&rival);
-    scene_close(&scene);
+    test_server_do(f->server, "DEL b");
+    proxy_jitter_us(f->proxy, 0, 0);
 }
 
 struct canceled {
     pthread_t thread;
-    const struct actor *actor;
+    const struct user *user;
     struct rlock_cancel *cancel;
     int code;
 };
@@ -91,331 +74,265 @@ static void *cancel_main(void *arg)
 {
     struct canceled *call = arg;
 
-    call->code = rlock_lock_with(call->actor->lock,
+    call->code = rlock_lock_with(call->user->lock,
                                  RLOCK_TAKE(.wait_ms = 20000, .cancel = call->cancel), NULL);
     return NULL;
 }
 
-static void the_reply_of_an_abandoned_call_is_read_in_its_place(void **state)
+FIXTURE_WITH_TEST(the_reply_of_an_abandoned_call_is_read_in_its_place, f, .proxy = PROXY_AS_LEG)
 {
-    struct scene scene;
-    struct actor actor;
-    struct canceled call = {.actor = &actor};
+    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack()));
+    struct canceled call = {.user = user};
     struct rlock_info info = RLOCK_INFO_INIT;
-    struct rlock *other;
+    struct rlock *other = user_lock(user, "b");
     struct proxy_rule rule;
     int number;
 
-    (void)state;
-    scene_open(&scene, &(struct scene_opts){.proxied = true});
-    verbs_load(&scene);
-    free(test_server_cmd(scene.server, "HSET b somebody:1 7"));
-    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack()));
-    other = actor_lock(&actor, "b");
+    verbs_load(f);
+    test_server_do(f->server, "HSET b somebody:1 7");
     assert_code(rlock_cancel_new(&call.cancel), 0);
     rule = script_rule("acquire", PROXY_DELAY_REPLY);
     rule.delay_us = 300000;
-    number = proxy_add(scene.proxy, &rule);
+    number = proxy_add(f->proxy, &rule);
     TEST_CHECK(pthread_create(&call.thread, NULL, cancel_main, &call) == 0);
-    assert_true(proxy_wait_fired(scene.proxy, number, 1, 5000));
+    assert_true(proxy_wait_fired(f->proxy, number, 1, 5000));
     rlock_cancel_fire(call.cancel);
     TEST_CHECK(pthread_join(call.thread, NULL) == 0);
     assert_int_equal(call.code, RLOCK_EINDOUBT); /* it was granted, but who knows */
     assert_code(rlock_inspect(other, &info), 0); /* behind it on the same connection */
     assert_int_equal(info.count, 7);
-    assert_true(scene_wait_held(&scene, false));
-    assert_int_equal(rlock_hold_count(actor.lock), 0);
+    assert_true(fixture_wait_held(f, false));
+    assert_int_equal(rlock_hold_count(user->lock), 0);
     call.cancel = rlock_cancel_free(call.cancel);
-    free(test_server_cmd(scene.server, "DEL b"));
-    other = rlock_free(other);
-    actor_close(&actor);
-    scene_close(&scene);
+    test_server_do(f->server, "DEL b");
 }
 
-static void a_grant_that_comes_after_its_lease_is_none(void **state)
+FIXTURE_WITH_TEST(a_grant_that_comes_after_its_lease_is_none, f, .proxy = PROXY_AS_LEG)
 {
-    struct scene scene;
-    struct actor actor;
+    struct user *user;
     struct proxy_rule rule;
 
-    (void)state;
-    scene_open(&scene, &(struct scene_opts){.proxied = true});
-    verbs_load(&scene);
-    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack()));
+    verbs_load(f);
+    user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack()));
     rule = script_rule("acquire", PROXY_DELAY_REPLY);
     rule.delay_us = 60000;
-    proxy_add(scene.proxy, &rule);
-    assert_code(rlock_lock_with(actor.lock, RLOCK_TAKE(.lease_ms = 50), NULL), RLOCK_ECONN);
-    assert_false(rlock_is_valid(actor.lock));
-    assert_int_equal(rlock_hold_count(actor.lock), 0);
-    assert_code(rlock_unlock(actor.lock), RLOCK_ENOTOWNER);
-    assert_true(scene_wait_held(&scene, false));
-    actor_close(&actor);
-    scene_close(&scene);
+    proxy_add(f->proxy, &rule);
+    assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.lease_ms = 50), NULL), RLOCK_ECONN);
+    assert_false(rlock_is_valid(user->lock));
+    assert_int_equal(rlock_hold_count(user->lock), 0);
+    assert_code(rlock_unlock(user->lock), RLOCK_ENOTOWNER);
+    assert_true(fixture_wait_held(f, false));
 }
 
 /* ---- Peers that vanished ---- */
 
-static void a_vanished_peer_is_found_out_by_a_call_that_waits(void **state)
+FIXTURE_WITH_TEST(a_vanished_peer_is_found_out_by_a_call_that_waits, f, .proxy = PROXY_AS_LEG)
 {
-    struct scene scene;
-    struct actor actor;
+    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(100)));
     int64_t began_us;
 
-    (void)state;
-    scene_open(&scene, &(struct scene_opts){.proxied = true});
-    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = scene_ms(100)));
-    assert_code(actor_visit(&actor, NULL), 0);
-    proxy_black_hole(scene.proxy, PROXY_ANY, true);
-    proxy_black_hole(scene.proxy, PROXY_ANY, false); /* for new connections alone */
+    assert_code(user_visit(user, NULL), 0);
+    proxy_black_hole(f->proxy, PROXY_ANY, true);
+    proxy_black_hole(f->proxy, PROXY_ANY, false); /* for new connections alone */
     began_us = test_now_us();
-    assert_code(actor_visit(&actor, RLOCK_TAKE(.wait_ms = 20000)), 0);
-    assert_within(began_us, scene_ms(100));
-    actor_close(&actor);
-    scene.proxy = proxy_stop(scene.proxy); /* the vanished connection is still open behind it */
-    scene_close(&scene);
+    assert_code(user_visit(user, RLOCK_TAKE(.wait_ms = 20000)), 0);
+    assert_within(began_us, test_ms(100));
+    user_close(user);
+    f->proxy = proxy_stop(f->proxy); /* the vanished connection is still open behind it */
 }
 
-static void a_hold_outlives_a_peer_that_vanished(void **state)
+FIXTURE_WITH_TEST(a_hold_outlives_a_peer_that_vanished, f, .proxy = PROXY_AS_LEG)
 {
-    struct scene scene;
-    struct actor actor, rival;
-    const int64_t lease_ms = scene_ms(600);
+    struct user *user, *rival;
+    const int64_t lease_ms = test_ms(600);
 
-    (void)state;
-    scene_open(&scene, &(struct scene_opts){.proxied = true});
-    actor_open(&actor, &scene,
-               RLOCK_CLIENT_OPTS(.op_timeout_ms = scene_ms(100), .renewed_lease_ms = lease_ms));
-    actor_open_direct(&rival, &scene);
-    assert_code(rlock_try_lock(actor.lock), 0);
+    user = user_open(
+        f, RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(100), .renewed_lease_ms = lease_ms));
+    rival = user_open_direct(f);
+    assert_code(rlock_try_lock(user->lock), 0);
     for (int i = 0; i < 3; i++) {
-        uint64_t accepted = proxy_stats(scene.proxy).accepted;
+        uint64_t accepted = proxy_stats(f->proxy).accepted;
 
-        proxy_black_hole(scene.proxy, PROXY_ANY, true);
-        proxy_black_hole(scene.proxy, PROXY_ANY, false);
-        assert_true(TEST_EVENTUALLY(proxy_stats(scene.proxy).accepted > accepted, 2000));
-        assert_true(scene_wait_renewed(&scene, lease_ms));
-        assert_true(actor_step(&actor));
-        assert_code(rlock_try_lock(rival.lock), RLOCK_EBUSY);
+        proxy_black_hole(f->proxy, PROXY_ANY, true);
+        proxy_black_hole(f->proxy, PROXY_ANY, false);
+        assert_true(TEST_EVENTUALLY(proxy_stats(f->proxy).accepted > accepted, 2000));
+        assert_true(fixture_wait_renewed(f, lease_ms));
+        assert_true(user_step(user));
+        assert_code(rlock_try_lock(rival->lock), RLOCK_EBUSY);
     }
-    assert_code(rlock_unlock(actor.lock), 0);
-    assert_code(actor_visit(&rival, NULL), 0);
-    assert_int_equal(actor_losses(&actor), 0);
-    actor_close(&actor);
-    actor_close(&rival);
-    scene.proxy = proxy_stop(scene.proxy);
-    scene_close(&scene);
+    assert_code(rlock_unlock(user->lock), 0);
+    assert_code(user_visit(rival, NULL), 0);
+    assert_int_equal(user_losses(user), 0);
+    user_close(user);
+    user_close(rival);
+    f->proxy = proxy_stop(f->proxy);
 }
 
-static void a_silent_server_loses_the_hold_at_the_end_of_its_validity(void **state)
+FIXTURE_WITH_TEST(a_silent_server_loses_the_hold_at_the_end_of_its_validity, f,
+                  .proxy = PROXY_AS_LEG)
 {
-    struct scene scene;
-    struct actor actor, rival;
+    struct user *user =
+        user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 100, .renewed_lease_ms = 400));
+    struct user *rival = user_open_direct(f);
     int64_t began_us, lost_us;
 
-    (void)state;
-    scene_open(&scene, &(struct scene_opts){.proxied = true});
-    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = 100, .renewed_lease_ms = 400));
-    actor_open_direct(&rival, &scene);
-    assert_code(rlock_try_lock(actor.lock), 0);
+    assert_code(rlock_try_lock(user->lock), 0);
     began_us = test_now_us();
-    proxy_go_silent(scene.proxy, PROXY_ANY, true);
-    assert_true(actor_work(&actor) - began_us < 400000);
+    proxy_go_silent(f->proxy, PROXY_ANY, true);
+    assert_true(user_work(user) - began_us < 400000);
     lost_us = test_now_us();
-    assert_int_equal(actor_wait_loss(&actor, 1), RLOCK_LOST_EXPIRED);
-    assert_true(test_in_time(lost_us, actor.diary.lost_at_us[0] - lost_us,
-                             (int64_t)SCENE_LATE_MS * 1000 * test_slack()));
-    assert_code(actor_visit(&rival, RLOCK_TAKE(.wait_ms = 2000)), 0);
-    assert_code(rlock_unlock(actor.lock), RLOCK_ELOST);
-    proxy_go_silent(scene.proxy, PROXY_ANY, false);
-    assert_code(actor_visit(&actor, RLOCK_TAKE(.wait_ms = 20000)), 0);
-    assert_int_equal(actor_losses(&actor), 1);
-    actor_close(&actor);
-    actor_close(&rival);
-    scene_close(&scene);
+    assert_int_equal(user_wait_loss(user, 1), RLOCK_LOST_EXPIRED);
+    assert_true(test_in_time(lost_us, user->diary.told[0].at_us - lost_us,
+                             (int64_t)CALL_LATE_MS * 1000 * test_slack()));
+    assert_code(user_visit(rival, RLOCK_TAKE(.wait_ms = 2000)), 0);
+    assert_code(rlock_unlock(user->lock), RLOCK_ELOST);
+    proxy_go_silent(f->proxy, PROXY_ANY, false);
+    assert_code(user_visit(user, RLOCK_TAKE(.wait_ms = 20000)), 0);
+    assert_int_equal(user_losses(user), 1);
 }
 
 /* Where the holder lives is asked on a connection of its own: worth no waiting. */
-static void an_inspect_does_not_wait_longer_for_the_holders_address(void **state)
+FIXTURE_WITH_TEST(an_inspect_does_not_wait_longer_for_the_holders_address, f, .proxy = PROXY_AS_LEG)
 {
     static const struct proxy_rule faults[] = {{.act = PROXY_DROP_REPLY, .command = "HELLO"},
                                                {.act = PROXY_DROP_REPLY, .contains = "LIST"}};
-    struct scene scene;
-    struct actor actor;
+    struct user *user;
 
-    (void)state;
-    scene_open(&scene, &(struct scene_opts){.proxied = true});
-    scene_take_by_hand(&scene, 0);
+    fixture_take_by_hand(f, 0);
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
         struct rlock_info info = RLOCK_INFO_INIT;
         struct proxy_rule slow = script_rule("inspect", PROXY_DELAY_REPLY);
         int64_t began_us;
         int rule;
 
-        actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = scene_ms(600)));
-        assert_code(rlock_inspect(actor.lock, &info), 0);
-        slow.delay_us = scene_ms(300) * 1000;
-        (void)proxy_add(scene.proxy, &slow);
-        rule = proxy_add(scene.proxy, &faults[i]);
+        user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(600)));
+        assert_code(rlock_inspect(user->lock, &info), 0);
+        slow.delay_us = test_ms(300) * 1000;
+        (void)proxy_add(f->proxy, &slow);
+        rule = proxy_add(f->proxy, &faults[i]);
         began_us = test_now_us();
-        assert_code(rlock_inspect(actor.lock, &info), 0);
-        assert_within(began_us, scene_ms(600));
-        assert_int_equal(proxy_fired(scene.proxy, rule), 1);
+        assert_code(rlock_inspect(user->lock, &info), 0);
+        assert_within(began_us, test_ms(600));
+        assert_int_equal(proxy_fired(f->proxy, rule), 1);
         assert_string_equal(info.holder, "somebody:1");
         assert_string_equal(info.host, "");
-        actor_close(&actor);
+        user_close(user);
     }
-    free(test_server_cmd(scene.server, "DEL " SCENE_NAME));
-    scene_close(&scene);
+    test_server_do(f->server, "DEL " LOCK_A);
 }
 
 /* ---- Late copies ---- */
 
-static const char *const may_kill[] = {NULL};
 static const char *const no_kill[] = {"user default on nopass ~* &* +@all -client|kill", NULL};
 static const char *const no_number[] = {"user default on nopass ~* &* +@all -client|id",
                                         "rename-command HELLO \"\"", NULL};
 
 /* The first acquire is held on its way while its connection is given up. */
-static void late_open(struct scene *scene, struct actor *actor, struct actor *rival,
-                      const char *const *conf)
+static struct user *late_open(struct fixture *f)
 {
-    struct scene_opts opts = {.proxied = true, .server.conf = conf};
-    struct proxy_rule rule;
+    struct proxy_rule rule = script_rule("acquire", PROXY_HOLD);
 
-    scene_open(scene, &opts);
-    verbs_load(scene);
-    actor_open(
-        actor, scene,
-        RLOCK_CLIENT_OPTS(.op_timeout_ms = scene_ms(100), .renewed_lease_ms = scene_ms(1000)));
-    actor_open_direct(rival, scene);
-    rule = script_rule("acquire", PROXY_HOLD);
-    proxy_add(scene->proxy, &rule);
+    verbs_load(f);
+    proxy_add(f->proxy, &rule);
+    return user_open(
+        f, RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(100), .renewed_lease_ms = test_ms(1000)));
 }
 
-static void late_close(struct scene *scene, struct actor *actor, struct actor *rival)
+FIXTURE_WITH_TEST(a_late_copy_of_a_fenced_connection_leaves_no_orphan, f, .proxy = PROXY_AS_LEG)
 {
-    actor_close(actor);
-    actor_close(rival);
-    scene_close(scene);
-}
+    struct user *user = late_open(f), *rival = user_open_direct(f);
 
-static void a_late_copy_of_a_fenced_connection_leaves_no_orphan(void **state)
-{
-    struct scene scene;
-    struct actor actor, rival;
-
-    (void)state;
-    late_open(&scene, &actor, &rival, may_kill);
     for (int i = 0; i < 5; i++) {
         struct proxy_rule rule = script_rule("acquire", PROXY_HOLD);
 
-        assert_code(actor_visit(&actor, RLOCK_TAKE(.wait_ms = 20000)), 0);
-        proxy_hold_requests(scene.proxy, false); /* on its way again, to nobody */
-        assert_code(actor_visit(&actor, NULL), 0);
-        assert_false(scene_is_held(&scene));
-        assert_code(actor_visit(&rival, NULL), 0);
-        proxy_add(scene.proxy, &rule);
+        assert_code(user_visit(user, RLOCK_TAKE(.wait_ms = 20000)), 0);
+        proxy_hold_requests(f->proxy, false); /* on its way again, to nobody */
+        assert_code(user_visit(user, NULL), 0);
+        assert_false(fixture_is_held(f));
+        assert_code(user_visit(rival, NULL), 0);
+        proxy_add(f->proxy, &rule);
     }
-    late_close(&scene, &actor, &rival);
 }
 
-static void busy_is_said_once_the_late_copy_is_fenced(void **state)
+FIXTURE_WITH_TEST(busy_is_said_once_the_late_copy_is_fenced, f, .proxy = PROXY_AS_LEG)
 {
-    struct scene scene;
-    struct actor actor, rival;
+    struct user *user = late_open(f), *rival = user_open_direct(f);
     int64_t began_us;
 
-    (void)state;
-    late_open(&scene, &actor, &rival, may_kill);
-    assert_code(rlock_try_lock(rival.lock), 0);
+    assert_code(rlock_try_lock(rival->lock), 0);
     began_us = test_now_us();
-    assert_code(rlock_lock_with(actor.lock, RLOCK_TAKE(.wait_ms = scene_ms(300)), NULL),
+    assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = test_ms(300)), NULL),
                 RLOCK_ETIMEDOUT);
-    assert_within(began_us, scene_ms(300));
-    assert_code(rlock_unlock(rival.lock), 0);
-    proxy_hold_requests(scene.proxy, false);
-    assert_code(actor_visit(&actor, NULL), 0);
-    assert_false(scene_is_held(&scene));
-    late_close(&scene, &actor, &rival);
+    assert_within(began_us, test_ms(300));
+    assert_code(rlock_unlock(rival->lock), 0);
+    proxy_hold_requests(f->proxy, false);
+    assert_code(user_visit(user, NULL), 0);
+    assert_false(fixture_is_held(f));
 }
 
-static void check_in_doubt_and_released_again(const char *const *conf)
+static void check_in_doubt_and_released_again(struct fixture *f)
 {
-    struct scene scene;
-    struct actor actor, rival;
+    struct user *user = late_open(f), *rival = user_open_direct(f);
     int64_t began_us;
 
-    late_open(&scene, &actor, &rival, conf);
-    assert_code(rlock_try_lock(rival.lock), 0);
+    assert_code(rlock_try_lock(rival->lock), 0);
     began_us = test_now_us();
-    assert_code(rlock_lock_with(actor.lock, RLOCK_TAKE(.wait_ms = scene_ms(300)), NULL),
+    assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = test_ms(300)), NULL),
                 RLOCK_EINDOUBT);
-    assert_free_in(1, scene_ms(1000));
-    assert_within(began_us, scene_ms(300));
-    assert_code(rlock_unlock(rival.lock), 0);
-    proxy_hold_requests(scene.proxy, false); /* now it takes the lock, for nobody */
-    assert_true(scene_wait_held(&scene, true));
-    assert_true(scene_wait_held(&scene, false));
-    assert_code(actor_visit(&rival, NULL), 0);
-    late_close(&scene, &actor, &rival);
+    assert_free_in(1, test_ms(1000));
+    assert_within(began_us, test_ms(300));
+    assert_code(rlock_unlock(rival->lock), 0);
+    proxy_hold_requests(f->proxy, false); /* now it takes the lock, for nobody */
+    assert_true(fixture_wait_held(f, true));
+    assert_true(fixture_wait_held(f, false));
+    assert_code(user_visit(rival, NULL), 0);
 }
 
-static void a_late_copy_that_nobody_may_kill_is_in_doubt_and_released_again(void **state)
+FIXTURE_WITH_TEST(a_late_copy_that_nobody_may_kill_is_in_doubt_and_released_again, f,
+                  .proxy = PROXY_AS_LEG, .server.conf = no_kill)
 {
-    (void)state;
-    check_in_doubt_and_released_again(no_kill);
+    check_in_doubt_and_released_again(f);
 }
 
 /* That none of those whose numbers are known lives on says nothing of it. */
-static void a_late_copy_whose_connection_has_no_number_is_in_doubt_and_released_again(void **state)
+FIXTURE_WITH_TEST(a_late_copy_whose_connection_has_no_number_is_in_doubt_and_released_again, f,
+                  .proxy = PROXY_AS_LEG, .server.conf = no_number)
 {
-    (void)state;
-    check_in_doubt_and_released_again(no_number);
+    check_in_doubt_and_released_again(f);
 }
 
-static void a_late_copy_of_a_hold_that_has_ended_is_released_again(void **state)
+FIXTURE_WITH_TEST(a_late_copy_of_a_hold_that_has_ended_is_released_again, f, .proxy = PROXY_AS_LEG,
+                  .server.conf = no_kill)
 {
-    struct scene scene;
-    struct actor actor, rival;
+    struct user *user = late_open(f), *rival = user_open_direct(f);
 
-    (void)state;
-    late_open(&scene, &actor, &rival, no_kill);
-    assert_code(actor_visit(&actor, RLOCK_TAKE(.wait_ms = 20000)), 0);
-    proxy_hold_requests(scene.proxy, false);
-    assert_true(scene_wait_held(&scene, true));
-    assert_code(rlock_try_lock(rival.lock), RLOCK_EBUSY);
-    assert_true(scene_wait_held(&scene, false));
-    assert_code(actor_visit(&rival, NULL), 0);
-    late_close(&scene, &actor, &rival);
+    assert_code(user_visit(user, RLOCK_TAKE(.wait_ms = 20000)), 0);
+    proxy_hold_requests(f->proxy, false);
+    assert_true(fixture_wait_held(f, true));
+    assert_code(rlock_try_lock(rival->lock), RLOCK_EBUSY);
+    assert_true(fixture_wait_held(f, false));
+    assert_code(user_visit(rival, NULL), 0);
 }
 
 /* ---- A slow line ---- */
 
-static void eight_threads_share_one_name_over_a_slow_line(void **state)
+FIXTURE_WITH_TEST(eight_threads_share_one_name_over_a_slow_line, f, .proxy = PROXY_AS_LEG)
 {
-    struct scene scene;
-    struct actor actor, rival;
+    struct user *user, *rival;
     const struct rlock_take take = {.size = sizeof(take), .wait_ms = RLOCK_FOREVER};
-    struct crew crew = {.actor = &actor, .take = &take, .rounds = 2};
-    struct crew others = {.actor = &rival, .take = &take, .rounds = 4};
+    struct crew crew = {.take = &take, .rounds = 2};
+    struct crew others = {.take = &take, .rounds = 4};
 
-    (void)state;
-    scene_open(&scene, &(struct scene_opts){.proxied = true});
-    proxy_delay_us(scene.proxy, 20000);
-    actor_open(&actor, &scene,
-               RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000 * test_slack(),
-                                 .renewed_lease_ms = 1000 * test_slack()));
-    actor_open_direct(&rival, &scene);
-    crew_start(&crew, 8);
-    crew_start(&others, 1);
+    proxy_delay_us(f->proxy, 20000);
+    user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000 * test_slack(),
+                                          .renewed_lease_ms = 1000 * test_slack()));
+    rival = user_open_direct(f);
+    crew_start(&crew, user, 8);
+    crew_start(&others, rival, 1);
     crew_join(&crew);
     crew_join(&others);
     assert_int_equal(atomic_load(&crew.visits), 16);
-    assert_int_equal(actor_losses(&actor) + actor_losses(&rival), 0);
-    actor_close(&actor);
-    actor_close(&rival);
-    scene_close(&scene);
+    assert_int_equal(user_losses(user) + user_losses(rival), 0);
 }
 
 /* ---- What is taken while it is still being given up ---- */
@@ -434,64 +351,34 @@ static void *give_up_main(void *arg)
     return NULL;
 }
 
-static void an_owner_that_waits_for_its_unlock_may_take_another_kind(void **state)
+FIXTURE_WITH_TEST(an_owner_that_waits_for_its_unlock_may_take_another_kind, f,
+                  .proxy = PROXY_AS_LEG)
 {
-    struct scene scene;
-    struct actor actor;
+    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000));
     struct giver giver = {.code = -1};
     struct proxy_rule slow;
     pthread_t thread;
     struct rlock *spin;
     int rule;
 
-    (void)state;
-    scene_open(&scene, &(struct scene_opts){.proxied = true});
-    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000));
-    verbs_load(&scene);
-    assert_code(rlock_spin_new(actor.client, SCENE_NAME, NULL, &spin), 0);
+    verbs_load(f);
+    assert_code(rlock_spin_new(user->client, LOCK_A, NULL, &spin), 0);
     giver.lock = spin;
-    giver.owner = rlock_owner_new(actor.client);
+    giver.owner = rlock_owner_new(user->client);
     for (int i = 0; i < 3; i++) {
         assert_code(rlock_lock_with(giver.lock, RLOCK_TAKE(.owner = giver.owner), NULL), 0);
         slow = script_rule("release", PROXY_DELAY_REPLY);
         slow.delay_us = 200000;
-        rule = proxy_add(scene.proxy, &slow);
+        rule = proxy_add(f->proxy, &slow);
         TEST_CHECK(pthread_create(&thread, NULL, give_up_main, &giver) == 0);
-        assert_true(proxy_wait_fired(scene.proxy, rule, 1, 5000));
+        assert_true(proxy_wait_fired(f->proxy, rule, 1, 5000));
         assert_code(
-            rlock_lock_with(actor.lock, RLOCK_TAKE(.owner = giver.owner, .wait_ms = 5000), NULL),
+            rlock_lock_with(user->lock, RLOCK_TAKE(.owner = giver.owner, .wait_ms = 5000), NULL),
             0);
         TEST_CHECK(pthread_join(thread, NULL) == 0);
         assert_int_equal(giver.code, 0);
-        assert_true(rlock_is_valid_as(actor.lock, giver.owner));
-        assert_code(rlock_unlock_as(actor.lock, giver.owner), 0);
+        assert_true(rlock_is_valid_as(user->lock, giver.owner));
+        assert_code(rlock_unlock_as(user->lock, giver.owner), 0);
     }
     spin = rlock_free(spin);
-    actor_close(&actor);
-    scene_close(&scene);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_late_reply_is_never_taken_for_another_commands),
-        cmocka_unit_test(the_reply_of_an_abandoned_call_is_read_in_its_place),
-        cmocka_unit_test(a_grant_that_comes_after_its_lease_is_none),
-        cmocka_unit_test(a_vanished_peer_is_found_out_by_a_call_that_waits),
-        cmocka_unit_test(a_hold_outlives_a_peer_that_vanished),
-        cmocka_unit_test(a_silent_server_loses_the_hold_at_the_end_of_its_validity),
-        cmocka_unit_test(an_inspect_does_not_wait_longer_for_the_holders_address),
-        cmocka_unit_test(a_late_copy_of_a_fenced_connection_leaves_no_orphan),
-        cmocka_unit_test(busy_is_said_once_the_late_copy_is_fenced),
-        cmocka_unit_test(a_late_copy_that_nobody_may_kill_is_in_doubt_and_released_again),
-        cmocka_unit_test(a_late_copy_whose_connection_has_no_number_is_in_doubt_and_released_again),
-        cmocka_unit_test(a_late_copy_of_a_hold_that_has_ended_is_released_again),
-        cmocka_unit_test(eight_threads_share_one_name_over_a_slow_line),
-        cmocka_unit_test(an_owner_that_waits_for_its_unlock_may_take_another_kind),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fault_late", tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that is not there, for one allocation of each story. */
 #include "fault/desk.h"
+#include "support/waiter.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
-static const struct kind kinds[] = {
+static const struct desk_kind kinds[] = {
     {"reentrant", rlock_reentrant_new, rlock_reentrant_new, true, true, false},
     {"nonreentrant", rlock_nonreentrant_new, rlock_nonreentrant_new, false, false, false},
     {"spin", rlock_spin_new, rlock_spin_new, true, false, true},
@@ -25,37 +20,37 @@ static const struct kind kinds[] = {
 
 static void make_one(struct desk *desk)
 {
-    assert_code(desk->kind->make(desk->clients[0], SCENE_NAME, NULL, &desk->lock), 0);
+    assert_code(desk->kind->make(desk->clients[0], LOCK_A, NULL, &desk->lock), 0);
     assert_code(desk->kind->make(desk->clients[0], "other", NULL, &desk->other), 0);
 }
 
 static void make_one_rival(struct desk *desk)
 {
-    assert_code(desk->kind->make_rival(desk->rival_clients[0], SCENE_NAME, NULL, &desk->rival), 0);
+    assert_code(desk->kind->make_rival(desk->rival_clients[0], LOCK_A, NULL, &desk->rival), 0);
 }
 
-static bool any(const struct kind *kind)
+static bool any(const struct desk_kind *kind)
 {
     (void)kind;
     return true;
 }
 
-static bool nests(const struct kind *kind)
+static bool nests(const struct desk_kind *kind)
 {
     return kind->nests;
 }
 
-static bool renews(const struct kind *kind)
+static bool renews(const struct desk_kind *kind)
 {
     return kind->renews;
 }
 
-static bool waits(const struct kind *kind)
+static bool waits(const struct desk_kind *kind)
 {
     return kind->waits;
 }
 
-static void play_kinds(const struct story *story, bool (*fits)(const struct kind *kind))
+static void play_kinds(const struct story *story, bool (*fits)(const struct desk_kind *kind))
 {
     struct desk desk;
 
@@ -63,7 +58,7 @@ static void play_kinds(const struct story *story, bool (*fits)(const struct kind
     for (desk.kind = kinds; desk.kind < kinds + N_KINDS; desk.kind++) {
         if (fits(desk.kind)) {
             desk_play(&desk, story, desk.kind->name, make_one, make_one_rival);
-            free(test_server_cmd(desk.servers[0], "DEL redisson_lock_token:{other}"));
+            test_server_do(desk.servers[0], "DEL redisson_lock_token:{other}");
         }
     }
     desk_close(&desk);
@@ -73,7 +68,7 @@ static int open_visit_and_close(struct desk *desk)
 {
     int code = desk_open_client(desk, 0, desk->lease_ms, &desk->clients[0]);
 
-    code = code == 0 ? desk->kind->make(desk->clients[0], SCENE_NAME, NULL, &desk->lock) : code;
+    code = code == 0 ? desk->kind->make(desk->clients[0], LOCK_A, NULL, &desk->lock) : code;
     code = code == 0 ? rlock_try_lock(desk->lock) : code;
     code = code == 0 ? rlock_unlock(desk->lock) : code;
     if (code == 0) { /* else with memory */
@@ -88,9 +83,8 @@ static void closed_with_memory(struct desk *desk, int code)
     desk_close_clients(desk);
 }
 
-static void a_client_opens_and_closes_or_says_no_memory(void **state)
+TEST(a_client_opens_and_closes_or_says_no_memory)
 {
-    (void)state;
     play_kinds(
         &(struct story){.run = open_visit_and_close, .check = closed_with_memory, .cold = true},
         renews);
@@ -115,9 +109,8 @@ static void is_held_as_known(struct desk *desk, int code)
     }
 }
 
-static void a_lock_is_taken_and_left_or_there_is_no_memory(void **state)
+TEST(a_lock_is_taken_and_left_or_there_is_no_memory)
 {
-    (void)state;
     play_kinds(&(struct story){.run = take_and_leave, .check = is_held_as_known}, renews);
 }
 
@@ -138,9 +131,8 @@ static void outer_level_stays(struct desk *desk, int code)
     }
 }
 
-static void one_level_more_and_less_leaves_the_outer_one(void **state)
+TEST(one_level_more_and_less_leaves_the_outer_one)
 {
-    (void)state;
     play_kinds(&(struct story){.prepare = take, .run = take_and_leave, .check = outer_level_stays},
                nests);
 }
@@ -161,9 +153,8 @@ static void rival_leaves(struct desk *desk, int code)
     assert_code(rlock_unlock(desk->rival), 0);
 }
 
-static void who_waits_in_vain_leaves_nothing(void **state)
+TEST(who_waits_in_vain_leaves_nothing)
 {
-    (void)state;
     play_kinds(
         &(struct story){
             .prepare = rival_takes, .run = wait_in_vain, .check = rival_leaves, .hurried = true},
@@ -219,9 +210,8 @@ static int wait_for_rival(struct desk *desk)
     return waiting.code;
 }
 
-static void who_waits_gets_it_or_there_is_no_memory(void **state)
+TEST(who_waits_gets_it_or_there_is_no_memory)
 {
-    (void)state;
     play_kinds(&(struct story){.prepare = rival_takes, .run = wait_for_rival}, waits);
 }
 
@@ -230,7 +220,7 @@ static int renewals(struct desk *desk)
     bool renewed;
 
     scarce_spare_me(true);
-    renewed = scene_wait_renewed(&desk->scene, desk->lease_ms);
+    renewed = fixture_wait_renewed(&desk->f, desk->lease_ms);
     scarce_spare_me(false);
     assert_true(renewed);
     return 0;
@@ -244,12 +234,11 @@ static void nothing_is_lost(struct desk *desk, int code)
     assert_code(rlock_unlock(desk->lock), 0);
 }
 
-static void a_hold_is_renewed_all_the_same(void **state)
+TEST(a_hold_is_renewed_all_the_same)
 {
-    (void)state;
     play_kinds(
         &(struct story){
-            .prepare = take, .run = renewals, .check = nothing_is_lost, .lease_ms = scene_ms(200)},
+            .prepare = take, .run = renewals, .check = nothing_is_lost, .lease_ms = test_ms(200)},
         renews);
 }
 
@@ -266,9 +255,8 @@ static void is_open_if_it_was_said(struct desk *desk, int code)
     assert_true(info.locked == (code != 0) || desk->kind->make == rlock_read_new);
 }
 
-static void a_lock_is_forced_open_or_stays_as_it_is(void **state)
+TEST(a_lock_is_forced_open_or_stays_as_it_is)
 {
-    (void)state;
     play_kinds(
         &(struct story){.prepare = rival_takes, .run = force, .check = is_open_if_it_was_said},
         any);
@@ -283,9 +271,8 @@ static int inspect(struct desk *desk)
     return code;
 }
 
-static void a_lock_is_looked_at_or_there_is_no_memory(void **state)
+TEST(a_lock_is_looked_at_or_there_is_no_memory)
 {
-    (void)state;
     play_kinds(&(struct story){.prepare = rival_takes, .run = inspect, .asks = 1}, any);
 }
 
@@ -295,7 +282,7 @@ static int lose(struct desk *desk)
 
     scarce_spare_me(true);
     for (size_t i = 0; i < desk->n_servers; i++) {
-        free(test_server_cmd(desk->servers[i], "FLUSHALL"));
+        test_server_do(desk->servers[i], "FLUSHALL");
     }
     lost = TEST_EVENTUALLY(atomic_load(&desk->losses) > 0, 1000);
     scarce_spare_me(false);
@@ -311,22 +298,21 @@ static void is_lost_once(struct desk *desk, int code)
     assert_int_equal(atomic_load(&desk->losses), 1);
 }
 
-static void a_loss_is_told_once(void **state)
+TEST(a_loss_is_told_once)
 {
-    (void)state;
     play_kinds(
         &(struct story){
-            .prepare = take, .run = lose, .check = is_lost_once, .lease_ms = scene_ms(60)},
+            .prepare = take, .run = lose, .check = is_lost_once, .lease_ms = test_ms(60)},
         renews);
 }
 
 /* ---- Locks made of locks ---- */
 
-static void make_multi_of(struct rlock_client *client, make_fn *second, struct rlock **ret_lock)
+static void make_multi_of(struct rlock_client *client, new_fn *second, struct rlock **ret_lock)
 {
     struct rlock *members[2];
 
-    assert_code(rlock_reentrant_new(client, SCENE_NAME, NULL, &members[0]), 0);
+    assert_code(rlock_reentrant_new(client, LOCK_A, NULL, &members[0]), 0);
     assert_code(second(client, "b", NULL, &members[1]), 0);
     assert_code(rlock_multi_new(members, 2, NULL, ret_lock), 0);
     (void)rlock_free(members[0]);
@@ -349,7 +335,7 @@ static void make_redlock_of(struct rlock_client *const *clients, struct rlock **
     struct rlock *members[N_SERVERS];
 
     for (size_t i = 0; i < N_SERVERS; i++) {
-        assert_code(rlock_reentrant_new(clients[i], SCENE_NAME, NULL, &members[i]), 0);
+        assert_code(rlock_reentrant_new(clients[i], LOCK_A, NULL, &members[i]), 0);
     }
     assert_code(rlock_redlock_new(members, N_SERVERS, &RLOCK_OPTS(.max_lease_ms = -1), ret_lock),
                 0);
@@ -372,8 +358,8 @@ static void make_redlock_rival(struct desk *desk)
 /* Members of one client, which are taken together, and such with a fair one, which are not. */
 static void play_multis(const struct story *story)
 {
-    static const struct kind seconds[] = {{.name = "together", .make = rlock_write_new},
-                                          {.name = "apart", .make = rlock_fair_new}};
+    static const struct desk_kind seconds[] = {{.name = "together", .make = rlock_write_new},
+                                               {.name = "apart", .make = rlock_fair_new}};
     struct desk desk;
 
     desk_open(&desk, 1);
@@ -394,37 +380,32 @@ static void play_composites(const struct story *story)
     desk_close(&desk);
 }
 
-static void a_lock_of_locks_is_taken_and_left_or_there_is_no_memory(void **state)
+TEST(a_lock_of_locks_is_taken_and_left_or_there_is_no_memory)
 {
-    (void)state;
     play_composites(&(struct story){.run = take_and_leave, .check = is_held_as_known});
 }
 
-static void one_level_of_a_multi_lock_leaves_the_outer_one(void **state)
+TEST(one_level_of_a_multi_lock_leaves_the_outer_one)
 {
-    (void)state;
     play_multis(
         &(struct story){.prepare = take, .run = take_and_leave, .check = outer_level_stays});
 }
 
-static void who_waits_in_vain_for_a_lock_of_locks_leaves_nothing(void **state)
+TEST(who_waits_in_vain_for_a_lock_of_locks_leaves_nothing)
 {
-    (void)state;
     play_composites(&(struct story){
         .prepare = rival_takes, .run = wait_in_vain, .check = rival_leaves, .hurried = true});
 }
 
-static void who_waits_for_a_lock_of_locks_gets_it_or_there_is_no_memory(void **state)
+TEST(who_waits_for_a_lock_of_locks_gets_it_or_there_is_no_memory)
 {
-    (void)state;
     play_composites(&(struct story){.prepare = rival_takes, .run = wait_for_rival});
 }
 
-static void a_lock_of_locks_is_lost_once(void **state)
+TEST(a_lock_of_locks_is_lost_once)
 {
-    (void)state;
     play_composites(&(struct story){
-        .prepare = take, .run = lose, .check = is_lost_once, .lease_ms = scene_ms(60)});
+        .prepare = take, .run = lose, .check = is_lost_once, .lease_ms = test_ms(60)});
 }
 
 /* ---- The rest ---- */
@@ -443,40 +424,13 @@ static int scan(struct desk *desk)
     return rlock_client_scan(desk->clients[0], NULL, count_keys, NULL);
 }
 
-static void locks_are_looked_for_or_there_is_no_memory(void **state)
+TEST(locks_are_looked_for_or_there_is_no_memory)
 {
     struct desk desk;
 
-    (void)state;
     desk_open(&desk, 1);
     desk.kind = kinds;
     desk_play(&desk, &(struct story){.prepare = rival_takes, .run = scan, .asks = 1}, "scan",
               make_one, make_one_rival);
     desk_close(&desk);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_client_opens_and_closes_or_says_no_memory),
-        cmocka_unit_test(a_lock_is_taken_and_left_or_there_is_no_memory),
-        cmocka_unit_test(one_level_more_and_less_leaves_the_outer_one),
-        cmocka_unit_test(who_waits_in_vain_leaves_nothing),
-        cmocka_unit_test(who_waits_gets_it_or_there_is_no_memory),
-        cmocka_unit_test(a_hold_is_renewed_all_the_same),
-        cmocka_unit_test(a_lock_is_forced_open_or_stays_as_it_is),
-        cmocka_unit_test(a_lock_is_looked_at_or_there_is_no_memory),
-        cmocka_unit_test(a_loss_is_told_once),
-        cmocka_unit_test(a_lock_of_locks_is_taken_and_left_or_there_is_no_memory),
-        cmocka_unit_test(one_level_of_a_multi_lock_leaves_the_outer_one),
-        cmocka_unit_test(who_waits_in_vain_for_a_lock_of_locks_leaves_nothing),
-        cmocka_unit_test(who_waits_for_a_lock_of_locks_gets_it_or_there_is_no_memory),
-        cmocka_unit_test(a_lock_of_locks_is_lost_once),
-        cmocka_unit_test(locks_are_looked_for_or_there_is_no_memory),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fault_memory", tests, NULL, NULL);
 }

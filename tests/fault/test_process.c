@@ -1,23 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the process around the library does: threads that end, fork, exec, close. */
-#include "fault/scene.h"
 #include "fault/verbs.h"
+#include "support/waiter.h"
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-#define LEASE_MS scene_ms(300)
+#define LEASE_MS test_ms(300)
 
 static const struct rlock_take patient = {.size = sizeof(patient), .wait_ms = 60000};
 
@@ -31,10 +24,10 @@ static struct rlock_client_opts unhurried(void)
 
 static void *lock_and_end(void *arg)
 {
-    const struct actor *actor = arg;
+    const struct user *user = arg;
 
-    TEST_CHECK(rlock_try_lock(actor->lock) == 0);
-    TEST_CHECK(rlock_try_lock(actor->lock) == 0);
+    TEST_CHECK(rlock_try_lock(user->lock) == 0);
+    TEST_CHECK(rlock_try_lock(user->lock) == 0);
     return NULL;
 }
 
@@ -46,32 +39,25 @@ static void run_to_its_end(void *(*entry)(void *), void *arg)
     TEST_CHECK(pthread_join(thread, NULL) == 0);
 }
 
-static void a_thread_that_ends_with_a_hold_has_lost_it(void **state)
+FIXTURE_TEST(a_thread_that_ends_with_a_hold_has_lost_it, f)
 {
-    struct scene scene;
-    struct actor actor, rival;
+    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = LEASE_MS));
+    struct user *rival = user_open_direct(f);
     int64_t ended_us;
 
-    (void)state;
-    scene_open(&scene, NULL);
-    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.renewed_lease_ms = LEASE_MS));
-    actor_open_direct(&rival, &scene);
     for (size_t i = 1; i <= 3; i++) {
-        run_to_its_end(lock_and_end, &actor);
+        run_to_its_end(lock_and_end, user);
         ended_us = test_now_us();
-        assert_int_equal(actor_wait_loss(&actor, i), RLOCK_LOST_THREAD_EXITED);
-        assert_code(rlock_unlock(actor.lock), RLOCK_ENOTOWNER); /* nobody else's */
-        assert_code(actor_visit(&rival, &patient), 0);          /* renewed no more */
+        assert_int_equal(user_wait_loss(user, i), RLOCK_LOST_THREAD_EXITED);
+        assert_code(rlock_unlock(user->lock), RLOCK_ENOTOWNER); /* nobody else's */
+        assert_code(user_visit(rival, &patient), 0);            /* renewed no more */
         assert_within(ended_us, LEASE_MS);
     }
-    assert_int_equal(actor_losses(&actor), 3);
-    actor_close(&actor);
-    actor_close(&rival);
-    scene_close(&scene);
+    assert_int_equal(user_losses(user), 3);
 }
 
 struct given {
-    const struct actor *actor;
+    const struct user *user;
     uint64_t owner;
 };
 
@@ -79,43 +65,33 @@ static void *lock_as_given(void *arg)
 {
     const struct given *given = arg;
 
-    TEST_CHECK(rlock_lock_with(given->actor->lock, RLOCK_TAKE(.owner = given->owner), NULL) == 0);
+    TEST_CHECK(rlock_lock_with(given->user->lock, RLOCK_TAKE(.owner = given->owner), NULL) == 0);
     return NULL;
 }
 
-static void a_hold_of_a_given_owner_outlives_the_thread(void **state)
+FIXTURE_TEST(a_hold_of_a_given_owner_outlives_the_thread, f)
 {
-    struct scene scene;
-    struct actor actor;
-    struct given given = {.actor = &actor};
+    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = LEASE_MS));
+    struct given given = {.user = user};
 
-    (void)state;
-    scene_open(&scene, NULL);
-    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.renewed_lease_ms = LEASE_MS));
-    given.owner = rlock_owner_new(actor.client);
+    given.owner = rlock_owner_new(user->client);
     run_to_its_end(lock_as_given, &given);
-    assert_true(scene_wait_renewed(&scene, LEASE_MS));
-    assert_true(rlock_is_valid_as(actor.lock, given.owner));
-    assert_code(rlock_unlock_as(actor.lock, given.owner), 0);
-    assert_int_equal(actor_losses(&actor), 0);
-    actor_close(&actor);
-    scene_close(&scene);
+    assert_true(fixture_wait_renewed(f, LEASE_MS));
+    assert_true(rlock_is_valid_as(user->lock, given.owner));
+    assert_code(rlock_unlock_as(user->lock, given.owner), 0);
+    assert_int_equal(user_losses(user), 0);
 }
 
-static void a_thread_may_outlive_its_client(void **state)
+FIXTURE_TEST(a_thread_may_outlive_its_client, f)
 {
-    struct scene scene;
-    struct actor actor;
+    struct user *user;
 
-    (void)state;
-    scene_open(&scene, NULL);
     for (int i = 0; i < 3; i++) {
-        actor_open(&actor, &scene, unhurried());
-        assert_code(rlock_try_lock(actor.lock), 0);
-        actor_close(&actor); /* this thread goes on with what it knows of the hold */
-        assert_false(scene_is_held(&scene));
+        user = user_open(f, unhurried());
+        assert_code(rlock_try_lock(user->lock), 0);
+        user_close(user); /* this thread goes on with what it knows of the hold */
+        assert_false(fixture_is_held(f));
     }
-    scene_close(&scene);
 }
 
 /* ---- fork ---- */
@@ -146,7 +122,7 @@ static int ignore_key(const char *key, size_t len, const struct rlock_info *info
 }
 
 /* In the child: nothing goes, at once, and nothing of the parent's connections is left. */
-static void child_can_do_nothing(const struct actor *actor, const bool sockets[static 256])
+static void child_can_do_nothing(const struct user *user, const bool sockets[static 256])
 {
     struct rlock_info info = RLOCK_INFO_INIT;
     struct rlock *lock;
@@ -154,29 +130,29 @@ static void child_can_do_nothing(const struct actor *actor, const bool sockets[s
     for (int fd = 0; fd < 256; fd++) {
         TEST_CHECK(sockets[fd] || !is_socket(fd));
     }
-    TEST_CHECK(!rlock_is_valid(actor->lock));
-    TEST_CHECK(!rlock_is_valid_as(actor->lock, 7));
-    TEST_CHECK(rlock_valid_ms(actor->lock) == 0);
-    TEST_CHECK(rlock_hold_count(actor->lock) == 0);
-    TEST_CHECK(rlock_unlock(actor->lock) == RLOCK_EFORKED);
-    TEST_CHECK(rlock_try_lock(actor->lock) == RLOCK_EFORKED);
-    TEST_CHECK(rlock_lock(actor->lock) == RLOCK_EFORKED);
-    TEST_CHECK(rlock_inspect(actor->lock, &info) == RLOCK_EFORKED);
-    TEST_CHECK(rlock_force_unlock(actor->lock, NULL) == RLOCK_EFORKED);
-    TEST_CHECK(rlock_reentrant_new(actor->client, "b", NULL, &lock) == RLOCK_EFORKED);
-    TEST_CHECK(rlock_client_scan(actor->client, NULL, ignore_key, NULL) == RLOCK_EFORKED);
-    TEST_CHECK(rlock_client_close(actor->client) == NULL);
+    TEST_CHECK(!rlock_is_valid(user->lock));
+    TEST_CHECK(!rlock_is_valid_as(user->lock, 7));
+    TEST_CHECK(rlock_valid_ms(user->lock) == 0);
+    TEST_CHECK(rlock_hold_count(user->lock) == 0);
+    TEST_CHECK(rlock_unlock(user->lock) == RLOCK_EFORKED);
+    TEST_CHECK(rlock_try_lock(user->lock) == RLOCK_EFORKED);
+    TEST_CHECK(rlock_lock(user->lock) == RLOCK_EFORKED);
+    TEST_CHECK(rlock_inspect(user->lock, &info) == RLOCK_EFORKED);
+    TEST_CHECK(rlock_force_unlock(user->lock, NULL) == RLOCK_EFORKED);
+    TEST_CHECK(rlock_reentrant_new(user->client, "b", NULL, &lock) == RLOCK_EFORKED);
+    TEST_CHECK(rlock_client_scan(user->client, NULL, ignore_key, NULL) == RLOCK_EFORKED);
+    TEST_CHECK(rlock_client_close(user->client) == NULL);
 }
 
 /* A client of the child's own is another client. */
-static void child_opens_its_own(const struct actor *parent)
+static void child_opens_its_own(const struct user *parent)
 {
-    struct actor actor;
+    struct user *user;
 
-    actor_open(&actor, parent->scene, unhurried());
-    TEST_CHECK(strcmp(rlock_client_uuid(actor.client), rlock_client_uuid(parent->client)) != 0);
-    TEST_CHECK(actor_visit(&actor, &patient) == 0);
-    actor_close(&actor);
+    user = user_open(parent->f, unhurried());
+    TEST_CHECK(strcmp(rlock_client_uuid(user->client), rlock_client_uuid(parent->client)) != 0);
+    TEST_CHECK(user_visit(user, &patient) == 0);
+    user_close(user);
 }
 
 static void wait_child(pid_t pid)
@@ -192,21 +168,21 @@ static void wait_child(pid_t pid)
 
 static void fork_under_load(bool opens_its_own)
 {
-    struct scene scene;
-    struct actor actor, rival;
-    struct crew crew = {.actor = &actor, .take = &patient};
-    struct crew others = {.actor = &rival, .take = &patient};
+    struct fixture f;
+    struct user *user, *rival;
+    struct crew crew = {.take = &patient};
+    struct crew others = {.take = &patient};
     struct rlock *other;
     bool sockets[256];
 
-    scene_open(&scene, NULL);
+    fixture_open(&f, NULL);
     note_sockets(sockets);
-    actor_open(&actor, &scene, unhurried());
-    actor_open(&rival, &scene, unhurried());
-    other = actor_lock(&actor, "b");
+    user = user_open(&f, unhurried());
+    rival = user_open(&f, unhurried());
+    other = user_lock(user, "b");
     assert_code(rlock_try_lock(other), 0);
-    crew_start(&crew, 3);
-    crew_start(&others, 2);
+    crew_start(&crew, user, 3);
+    crew_start(&others, rival, 2);
     for (int i = 0; i < 20; i++) {
         size_t visits = atomic_load(&crew.visits);
         pid_t pid;
@@ -215,9 +191,9 @@ static void fork_under_load(bool opens_its_own)
         pid = test_must(fork(), "fork");
         if (pid == 0) {
             TEST_CHECK(!rlock_is_valid(other));
-            child_can_do_nothing(&actor, sockets);
+            child_can_do_nothing(user, sockets);
             if (opens_its_own) {
-                child_opens_its_own(&actor);
+                child_opens_its_own(user);
             }
             _exit(0);
         }
@@ -227,22 +203,17 @@ static void fork_under_load(bool opens_its_own)
     crew_stop(&others);
     assert_true(rlock_is_valid(other));
     assert_code(rlock_unlock(other), 0);
-    assert_int_equal(actor_losses(&actor) + actor_losses(&rival), 0);
-    other = rlock_free(other);
-    actor_close(&actor);
-    actor_close(&rival);
-    scene_close(&scene);
+    assert_int_equal(user_losses(user) + user_losses(rival), 0);
+    fixture_close(&f);
 }
 
-static void a_child_forked_under_load_can_do_nothing_and_disturbs_nobody(void **state)
+TEST(a_child_forked_under_load_can_do_nothing_and_disturbs_nobody)
 {
-    (void)state;
     fork_under_load(false);
 }
 
-static void a_child_forked_under_load_may_open_a_client_of_its_own(void **state)
+TEST(a_child_forked_under_load_may_open_a_client_of_its_own)
 {
-    (void)state;
     if (!MAY_START_THREADS) {
         print_message("no threads after fork under a sanitizer\n");
         skip();
@@ -252,17 +223,16 @@ static void a_child_forked_under_load_may_open_a_client_of_its_own(void **state)
 
 static void *inspect_once(void *arg)
 {
-    const struct actor *actor = arg;
+    const struct user *user = arg;
     struct rlock_info info = RLOCK_INFO_INIT;
 
-    TEST_CHECK(rlock_inspect(actor->lock, &info) == 0);
+    TEST_CHECK(rlock_inspect(user->lock, &info) == 0);
     return NULL;
 }
 
-static void a_child_forked_during_an_inspect_has_none_of_its_connections(void **state)
+FIXTURE_TEST(a_child_forked_during_an_inspect_has_none_of_its_connections, f)
 {
-    struct scene scene;
-    struct actor actor;
+    struct user *user;
     struct proxy_rule rule = {
         .act = PROXY_DELAY_REPLY, .command = "CLIENT", .contains = "LIST", .delay_us = 300000};
     bool sockets[256];
@@ -270,14 +240,12 @@ static void a_child_forked_during_an_inspect_has_none_of_its_connections(void **
     int number;
     pid_t pid;
 
-    (void)state;
-    scene_open(&scene, NULL);
-    scene_start_proxy(&scene);
-    scene_take_by_hand(&scene, 0);
-    actor_open(&actor, &scene, unhurried());
-    number = proxy_add(scene.proxy, &rule);
-    TEST_CHECK(pthread_create(&thread, NULL, inspect_once, &actor) == 0);
-    assert_true(proxy_wait_fired(scene.proxy, number, 1, 5000));
+    fixture_start_proxy(f);
+    fixture_take_by_hand(f, 0);
+    user = user_open(f, unhurried());
+    number = proxy_add(f->proxy, &rule);
+    TEST_CHECK(pthread_create(&thread, NULL, inspect_once, user) == 0);
+    assert_true(proxy_wait_fired(f->proxy, number, 1, 5000));
     note_sockets(sockets);
     pid = test_must(fork(), "fork");
     if (pid == 0) {
@@ -292,13 +260,11 @@ static void a_child_forked_during_an_inspect_has_none_of_its_connections(void **
     }
     wait_child(pid);
     TEST_CHECK(pthread_join(thread, NULL) == 0);
-    free(test_server_cmd(scene.server, "DEL " SCENE_NAME));
-    actor_close(&actor);
-    scene_close(&scene);
+    test_server_do(f->server, "DEL " LOCK_A);
 }
 
 struct forker {
-    struct scene *scene;
+    struct fixture *f;
     _Atomic int status; /* of the child; -1 there is none yet */
 };
 
@@ -306,50 +272,48 @@ struct forker {
 static void fork_in_a_callback(const struct rlock_loss *loss, void *payload)
 {
     struct forker *forker = payload;
-    struct actor actor;
+    struct user *user;
     pid_t pid = test_must(fork(), "fork");
 
     (void)loss;
     if (pid == 0) {
-        actor_open(&actor, forker->scene, unhurried());
-        TEST_CHECK(actor_visit(&actor, &patient) == 0);
-        TEST_CHECK(rlock_free(actor.lock) == NULL);
-        TEST_CHECK(rlock_client_close(actor.client) == NULL);
+        user = user_open(forker->f, unhurried());
+        TEST_CHECK(user_visit(user, &patient) == 0);
+        user_close(user);
         _exit(0);
     }
     atomic_store(&forker->status, test_reap(pid));
 }
 
-static void a_child_forked_in_a_callback_may_wait_and_close(void **state)
+TEST(a_child_forked_in_a_callback_may_wait_and_close)
 {
-    struct scene scene;
-    struct forker forker = {.scene = &scene, .status = -1};
+    struct fixture f;
+    struct forker forker = {.f = &f, .status = -1};
     struct rlock_client *client = NULL;
     struct rlock *lock = NULL;
 
-    (void)state;
     if (!MAY_START_THREADS) {
         print_message("no threads after fork under a sanitizer\n");
         skip();
     }
-    scene_open(&scene, NULL);
+    fixture_open(&f, NULL);
     assert_code(
-        rlock_client_open(&RLOCK_CLIENT_OPTS(.url = test_server_unix_url(scene.server),
+        rlock_client_open(&RLOCK_CLIENT_OPTS(.url = test_server_unix_url(f.server),
                                              .on_lost = fork_in_a_callback, .payload = &forker),
                           &client),
         0);
     assert_code(rlock_reentrant_new(client, "b", NULL, &lock), 0);
-    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.lease_ms = scene_ms(100)), NULL), 0);
+    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.lease_ms = test_ms(100)), NULL), 0);
     assert_true(TEST_EVENTUALLY(atomic_load(&forker.status) != -1, 10000));
     assert_int_equal(atomic_load(&forker.status), 0);
     assert_code(rlock_unlock(lock), RLOCK_ELOST);
     lock = rlock_free(lock);
     assert_null(rlock_client_close(client));
-    scene_close(&scene);
+    fixture_close(&f);
 }
 
 struct opener {
-    struct scene *scene;
+    struct fixture *f;
     _Atomic bool stop;
 };
 
@@ -359,29 +323,26 @@ static void *open_and_close(void *arg)
     struct rlock_info info = RLOCK_INFO_INIT;
 
     while (!atomic_load(&opener->stop)) {
-        struct actor actor;
+        struct user *user;
 
-        actor_open(&actor, opener->scene, unhurried());
-        TEST_CHECK(rlock_try_lock(actor.lock) == 0);
-        TEST_CHECK(rlock_inspect(actor.lock, &info) == 0);
-        TEST_CHECK(rlock_unlock(actor.lock) == 0);
-        actor_close(&actor);
+        user = user_open(opener->f, unhurried());
+        TEST_CHECK(rlock_try_lock(user->lock) == 0);
+        TEST_CHECK(rlock_inspect(user->lock, &info) == 0);
+        TEST_CHECK(rlock_unlock(user->lock) == 0);
+        user_close(user);
     }
     return NULL;
 }
 
 /* However far opening and closing had come: the server sees the end though the children live. */
-static void children_forked_meanwhile_keep_no_connection_of_a_closed_client(void **state)
+FIXTURE_TEST(children_forked_meanwhile_keep_no_connection_of_a_closed_client, f)
 {
     enum { CHILDREN = 300 };
-    struct scene scene;
-    struct opener opener = {.scene = &scene};
+    struct opener opener = {.f = f};
     pid_t pids[CHILDREN];
     pthread_t thread;
     bool gone;
 
-    (void)state;
-    scene_open(&scene, NULL);
     TEST_CHECK(pthread_create(&thread, NULL, open_and_close, &opener) == 0);
     for (size_t i = 0; i < CHILDREN; i++) {
         pids[i] = test_must(fork(), "fork");
@@ -393,13 +354,12 @@ static void children_forked_meanwhile_keep_no_connection_of_a_closed_client(void
     }
     atomic_store(&opener.stop, true);
     TEST_CHECK(pthread_join(thread, NULL) == 0);
-    gone = TEST_EVENTUALLY(test_server_clients(scene.server) == 0, 2000);
+    gone = TEST_EVENTUALLY(test_server_clients(f->server) == 0, 2000);
     for (size_t i = 0; i < CHILDREN; i++) {
         test_must(kill(pids[i], SIGKILL), "kill");
         (void)test_reap(pids[i]);
     }
     assert_true(gone);
-    scene_close(&scene);
 }
 
 /* ---- exec ---- */
@@ -422,41 +382,35 @@ static size_t descriptors_after_exec(void)
     return strtoul(text, NULL, 10);
 }
 
-static void a_program_that_is_executed_inherits_nothing(void **state)
+FIXTURE_TEST(a_program_that_is_executed_inherits_nothing, f)
 {
-    struct scene scene;
-    struct actor actor;
+    struct user *user;
     struct waiter waiter;
     struct rlock_cancel *cancel;
     struct rlock *other;
     size_t before;
     int code;
 
-    (void)state;
-    scene_open(&scene, NULL);
     before = descriptors_after_exec();
-    actor_open(&actor, &scene, unhurried());
-    other = actor_lock(&actor, "b");
+    user = user_open(f, unhurried());
+    other = user_lock(user, "b");
     assert_code(rlock_cancel_new(&cancel), 0);
     assert_code(rlock_try_lock(other), 0);
-    scene_take_by_hand(&scene, 0);
-    waiter_start(&waiter, &actor, RLOCK_TAKE(.wait_ms = 60000, .cancel = cancel));
-    assert_true(scene_wait_waiters(&scene, 1));
+    fixture_take_by_hand(f, 0);
+    waiter_start(&waiter, user, RLOCK_TAKE(.wait_ms = 60000, .cancel = cancel));
+    assert_true(fixture_wait_waiters(f, 1));
     assert_int_equal(descriptors_after_exec(), before);
     for (int i = 0; i < 20; i++) { /* while connections are made anew */
-        free(test_server_cmd(scene.server, "CLIENT KILL TYPE normal SKIPME yes"));
-        free(test_server_cmd(scene.server, "CLIENT KILL TYPE pubsub"));
+        test_server_do(f->server, "CLIENT KILL TYPE normal SKIPME yes");
+        test_server_do(f->server, "CLIENT KILL TYPE pubsub");
         assert_int_equal(descriptors_after_exec(), before);
     }
     rlock_cancel_fire(cancel);
     code = waiter_join(&waiter);
     assert_true(code == RLOCK_ECANCELED || code == RLOCK_EINDOUBT); /* its link may be down */
-    free(test_server_cmd(scene.server, "DEL " SCENE_NAME));
+    test_server_do(f->server, "DEL " LOCK_A);
     assert_code(rlock_unlock(other), 0);
     cancel = rlock_cancel_free(cancel);
-    other = rlock_free(other);
-    actor_close(&actor);
-    scene_close(&scene);
 }
 
 /* ---- close ---- */
@@ -464,120 +418,81 @@ static void a_program_that_is_executed_inherits_nothing(void **state)
 #define CLOSE_WAITERS 5
 
 /* Waiters wait, three holds are held, then the client is closed. */
-static void close_amid(struct scene *scene, struct actor *actor, int64_t most_ms)
+static void close_amid(struct fixture *f, struct user *user, int64_t most_ms)
 {
     struct waiter waiters[CLOSE_WAITERS];
     struct rlock *locks[3];
     static const char *const names[] = {"b", "c", "d"};
     int64_t began_us;
 
-    scene_take_by_hand(scene, 0);
+    fixture_take_by_hand(f, 0);
     for (size_t i = 0; i < 3; i++) {
-        locks[i] = actor_lock(actor, names[i]);
+        locks[i] = user_lock(user, names[i]);
         assert_code(rlock_try_lock(locks[i]), 0);
     }
     for (size_t i = 0; i < CLOSE_WAITERS; i++) {
-        waiter_start(&waiters[i], actor, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER));
+        waiter_start(&waiters[i], user, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER));
     }
-    assert_true(scene_wait_waiters(scene, 1));
-    if (scene->proxy != NULL) {
-        proxy_black_hole(scene->proxy, PROXY_ANY, true);
+    assert_true(fixture_wait_waiters(f, 1));
+    if (f->proxy != NULL) {
+        proxy_black_hole(f->proxy, PROXY_ANY, true);
     }
     began_us = test_now_us();
-    actor->client = rlock_client_close(actor->client);
+    user->client = rlock_client_close(user->client);
     assert_within(began_us, most_ms);
     for (size_t i = 0; i < CLOSE_WAITERS; i++) {
         assert_int_equal(waiter_join(&waiters[i]), RLOCK_ECLOSED);
         assert_true(test_in_time(began_us, waiters[i].answered_us - began_us,
-                                 (int64_t)SCENE_LATE_MS * 1000 * test_slack()));
+                                 (int64_t)CALL_LATE_MS * 1000 * test_slack()));
     }
     for (size_t i = 0; i < 3; i++) {
         assert_code(rlock_unlock(locks[i]), RLOCK_ECLOSED);
         assert_code(rlock_try_lock(locks[i]), RLOCK_ECLOSED);
         assert_false(rlock_is_valid(locks[i]));
-        locks[i] = rlock_free(locks[i]);
     }
-    assert_int_equal(actor_losses(actor), 3);
+    assert_int_equal(user_losses(user), 3);
     for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(actor->diary.reasons[i], RLOCK_LOST_CLOSED);
+        assert_int_equal(user->diary.told[i].loss.reason, RLOCK_LOST_CLOSED);
     }
-    free(test_server_cmd(scene->server, "DEL " SCENE_NAME));
+    test_server_do(f->server, "DEL " LOCK_A);
 }
 
-static void close_releases_holds_and_wakes_waiters(void **state)
+FIXTURE_TEST(close_releases_holds_and_wakes_waiters, f)
 {
-    struct scene scene;
-    struct actor actor;
+    struct user *user = user_open(f, unhurried());
 
-    (void)state;
-    scene_open(&scene, NULL);
-    actor_open(&actor, &scene, unhurried());
-    close_amid(&scene, &actor, 0);
-    assert_int_equal(test_server_int(scene.server, "DBSIZE"), 0);
-    assert_int_equal(actor_logged(&actor, "not released"), 0);
-    actor_close(&actor);
-    scene_close(&scene);
+    close_amid(f, user, 0);
+    assert_int_equal(test_server_int(f->server, "DBSIZE"), 0);
+    assert_int_equal(user_logged(user, "not released"), 0);
 }
 
-static void close_does_not_wait_longer_for_a_server_that_vanished(void **state)
+FIXTURE_WITH_TEST(close_does_not_wait_longer_for_a_server_that_vanished, f, .proxy = PROXY_AS_LEG)
 {
-    struct scene scene;
-    struct actor actor;
+    struct user *user =
+        user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 300, .connect_timeout_ms = 300));
 
-    (void)state;
-    scene_open(&scene, &(struct scene_opts){.proxied = true});
-    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = 300, .connect_timeout_ms = 300));
-    close_amid(&scene, &actor, 300);
+    close_amid(f, user, 300);
     /* what it holds, and what the waiter that asks for all of them may have asked just then */
-    assert_int_equal(actor_logged(&actor, "not released, the last is free in "), 1);
-    assert_int_equal(actor_logged(&actor, "3 locks: ") + actor_logged(&actor, "4 locks: "), 1);
-    free(test_server_cmd(scene.server, "DEL b c d"));
-    actor_close(&actor);
-    scene.proxy = proxy_stop(scene.proxy);
-    scene_close(&scene);
+    assert_int_equal(user_logged(user, "not released, the last is free in "), 1);
+    assert_int_equal(user_logged(user, "3 locks: ") + user_logged(user, "4 locks: "), 1);
+    test_server_do(f->server, "DEL b c d");
+    user_close(user);
+    f->proxy = proxy_stop(f->proxy);
 }
 
-static void clients_may_be_closed_under_load(void **state)
+FIXTURE_TEST(clients_may_be_closed_under_load, f)
 {
-    struct scene scene;
-
-    (void)state;
-    scene_open(&scene, NULL);
     for (int i = 0; i < 15; i++) {
-        struct actor actor;
-        struct crew crew = {.actor = &actor, .take = &patient, .allowed = ALLOW(RLOCK_ECLOSED)};
+        struct user *user;
+        struct crew crew = {.take = &patient, .allowed = ALLOW(RLOCK_ECLOSED)};
 
-        actor_open(&actor, &scene, unhurried());
-        crew_start(&crew, 4);
+        user = user_open(f, unhurried());
+        crew_start(&crew, user, 4);
         assert_true(TEST_EVENTUALLY(atomic_load(&crew.visits) > 5, 20000));
-        actor.client = rlock_client_close(actor.client);
+        user->client = rlock_client_close(user->client);
         assert_true(TEST_EVENTUALLY(atomic_load(&crew.failures) > 0, 20000));
         crew_stop(&crew);
-        assert_false(scene_is_held(&scene));
-        actor_close(&actor);
+        assert_false(fixture_is_held(f));
+        user_close(user);
     }
-    scene_close(&scene);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_thread_that_ends_with_a_hold_has_lost_it),
-        cmocka_unit_test(a_hold_of_a_given_owner_outlives_the_thread),
-        cmocka_unit_test(a_thread_may_outlive_its_client),
-        cmocka_unit_test(a_child_forked_under_load_can_do_nothing_and_disturbs_nobody),
-        cmocka_unit_test(a_child_forked_under_load_may_open_a_client_of_its_own),
-        cmocka_unit_test(a_child_forked_during_an_inspect_has_none_of_its_connections),
-        cmocka_unit_test(a_child_forked_in_a_callback_may_wait_and_close),
-        cmocka_unit_test(children_forked_meanwhile_keep_no_connection_of_a_closed_client),
-        cmocka_unit_test(a_program_that_is_executed_inherits_nothing),
-        cmocka_unit_test(close_releases_holds_and_wakes_waiters),
-        cmocka_unit_test(close_does_not_wait_longer_for_a_server_that_vanished),
-        cmocka_unit_test(clients_may_be_closed_under_load),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fault_process", tests, NULL, NULL);
 }

@@ -3,51 +3,45 @@
  * Renewals that fail: tried again while the lease lasts, and at once the end of what is not ours
  * any more. What is told of the server's clock is true.
  */
-#include "fault/scene.h"
 #include "fault/verbs.h"
+#include "support/waiter.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#define LEASE_MS scene_ms(500)
+#define LEASE_MS test_ms(500)
 
 struct renewal {
-    struct scene scene;
-    struct actor actor, rival;
+    struct fixture f;
+    struct user *user, *rival;
     int64_t lease_ms;
 };
 
-/* The actor holds the lock. */
+/* The user holds the lock. */
 static void renewal_open(struct renewal *test, int64_t lease_ms, int64_t op_timeout_ms)
 {
     test->lease_ms = lease_ms;
-    scene_open(&test->scene, &(struct scene_opts){.proxied = true});
-    verbs_load(&test->scene);
-    actor_open(&test->actor, &test->scene,
-               RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms, .op_timeout_ms = op_timeout_ms));
-    actor_open_direct(&test->rival, &test->scene);
-    assert_code(rlock_try_lock(test->actor.lock), 0);
+    fixture_open(&test->f, &(struct fixture_opts){.proxy = PROXY_AS_LEG});
+    verbs_load(&test->f);
+    test->user = user_open(
+        &test->f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms, .op_timeout_ms = op_timeout_ms));
+    test->rival = user_open_direct(&test->f);
+    assert_code(rlock_try_lock(test->user->lock), 0);
 }
 
 static void renewal_close(struct renewal *test)
 {
-    actor_close(&test->actor);
-    actor_close(&test->rival);
-    scene_close(&test->scene);
+    fixture_close(&test->f);
 }
+
+#define RENEWAL_TEST(name, test, lease_ms, op_timeout_ms)                                          \
+    TEST_AROUND(name, struct renewal, test, renewal_open(test, lease_ms, op_timeout_ms),           \
+                renewal_close(test))
 
 /* The hold is still there, is renewed, and was never lost. */
 static void renewal_is_held(struct renewal *test)
 {
-    assert_true(scene_wait_renewed(&test->scene, test->lease_ms));
-    assert_true(actor_step(&test->actor));
-    assert_code(rlock_try_lock(test->rival.lock), RLOCK_EBUSY);
-    assert_int_equal(actor_losses(&test->actor), 0);
+    assert_true(fixture_wait_renewed(&test->f, test->lease_ms));
+    assert_true(user_step(test->user));
+    assert_code(rlock_try_lock(test->rival->lock), RLOCK_EBUSY);
+    assert_int_equal(user_losses(test->user), 0);
 }
 
 static int renewal_fault(const struct renewal *test, enum proxy_act act, unsigned int times)
@@ -55,27 +49,23 @@ static int renewal_fault(const struct renewal *test, enum proxy_act act, unsigne
     struct proxy_rule rule = script_rule("renew", act);
 
     rule.times = times;
-    return proxy_add(test->scene.proxy, &rule);
+    return proxy_add(test->f.proxy, &rule);
 }
 
-static void a_renewal_without_an_answer_is_tried_again_within_the_lease(void **state)
+RENEWAL_TEST(a_renewal_without_an_answer_is_tried_again_within_the_lease, test, LEASE_MS,
+             test_ms(40))
 {
-    struct renewal test;
-
-    (void)state;
-    renewal_open(&test, LEASE_MS, scene_ms(40));
     for (int i = 0; i < 4; i++) {
-        int rule = renewal_fault(&test, i % 2 == 0 ? PROXY_DROP_REPLY : PROXY_DROP_REQUEST, 2);
+        int rule = renewal_fault(test, i % 2 == 0 ? PROXY_DROP_REPLY : PROXY_DROP_REQUEST, 2);
 
-        assert_true(proxy_wait_fired(test.scene.proxy, rule, 2, 5000));
-        renewal_is_held(&test);
+        assert_true(proxy_wait_fired(test->f.proxy, rule, 2, 5000));
+        renewal_is_held(test);
     }
-    assert_code(rlock_unlock(test.actor.lock), 0);
-    assert_code(actor_visit(&test.rival, NULL), 0);
-    renewal_close(&test);
+    assert_code(rlock_unlock(test->user->lock), 0);
+    assert_code(user_visit(test->rival, NULL), 0);
 }
 
-static void errors_that_pass_do_not_end_renewal(void **state)
+RENEWAL_TEST(errors_that_pass_do_not_end_renewal, test, LEASE_MS, 1000 * test_slack())
 {
     static const char *const errors[] = {
         "-BUSY Redis is busy running a script.\r\n",
@@ -84,39 +74,32 @@ static void errors_that_pass_do_not_end_renewal(void **state)
         ":1\r\n",
         "*0\r\n",
     };
-    struct renewal test;
     struct proxy_rule rule = script_rule("renew", PROXY_REPLACE_REPLY);
 
-    (void)state;
-    renewal_open(&test, LEASE_MS, 1000 * test_slack());
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
         int number;
 
         rule.bytes = errors[i];
         rule.len = strlen(errors[i]);
-        number = proxy_add(test.scene.proxy, &rule);
-        assert_true(proxy_wait_fired(test.scene.proxy, number, 1, 5000));
-        renewal_is_held(&test);
-        proxy_remove(test.scene.proxy, number);
+        number = proxy_add(test->f.proxy, &rule);
+        assert_true(proxy_wait_fired(test->f.proxy, number, 1, 5000));
+        renewal_is_held(test);
+        proxy_remove(test->f.proxy, number);
     }
-    assert_code(rlock_unlock(test.actor.lock), 0);
-    renewal_close(&test);
+    assert_code(rlock_unlock(test->user->lock), 0);
 }
 
 /* The server answers well again when little of the lease is left: that is not too late. */
-static void a_renewal_is_tried_again_up_to_the_end_of_the_lease(void **state)
+RENEWAL_TEST(a_renewal_is_tried_again_up_to_the_end_of_the_lease, test, LEASE_MS, 60000)
 {
     static const char error[] = "-BUSY Redis is busy running a script.\r\n";
     const int64_t lease_ms = 4000;
-    struct renewal test;
-    struct actor holder;
+    struct user *holder;
 
-    (void)state;
-    renewal_open(&test, LEASE_MS, 60000);
-    assert_code(rlock_unlock(test.actor.lock), 0);
-    actor_open(&holder, &test.scene,
-               RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms, .op_timeout_ms = 60000));
-    assert_code(rlock_try_lock(holder.lock), 0);
+    assert_code(rlock_unlock(test->user->lock), 0);
+    holder = user_open(&test->f,
+                       RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms, .op_timeout_ms = 60000));
+    assert_code(rlock_try_lock(holder->lock), 0);
     for (int i = 0; i < (test_slack() > 1 ? 1 : 2); i++) {
         struct proxy_rule rule = script_rule("renew", PROXY_REPLACE_REPLY);
         int number;
@@ -124,157 +107,119 @@ static void a_renewal_is_tried_again_up_to_the_end_of_the_lease(void **state)
         rule.times = PROXY_ALWAYS;
         rule.bytes = error;
         rule.len = strlen(error);
-        number = proxy_add(test.scene.proxy, &rule);
-        assert_true(TEST_EVENTUALLY(rlock_valid_ms(holder.lock) <= lease_ms / 8, 5000));
-        proxy_remove(test.scene.proxy, number);
+        number = proxy_add(test->f.proxy, &rule);
+        assert_true(TEST_EVENTUALLY(rlock_valid_ms(holder->lock) <= lease_ms / 8, 5000));
+        proxy_remove(test->f.proxy, number);
         assert_true(TEST_EVENTUALLY(
-            rlock_valid_ms(holder.lock) > lease_ms / 2 || actor_losses(&holder) > 0, 5000));
-        assert_int_equal(actor_losses(&holder), 0);
+            rlock_valid_ms(holder->lock) > lease_ms / 2 || user_losses(holder) > 0, 5000));
+        assert_int_equal(user_losses(holder), 0);
     }
-    assert_code(rlock_unlock(holder.lock), 0);
-    actor_close(&holder);
-    renewal_close(&test);
+    assert_code(rlock_unlock(holder->lock), 0);
+    user_close(holder);
 }
 
-static void without_any_renewal_the_hold_ends_with_its_validity(void **state)
+RENEWAL_TEST(without_any_renewal_the_hold_ends_with_its_validity, test, LEASE_MS, test_ms(40))
 {
-    struct renewal test;
     int64_t began_us;
 
-    (void)state;
-    renewal_open(&test, LEASE_MS, scene_ms(40));
-    (void)renewal_fault(&test, PROXY_DROP_REQUEST, PROXY_ALWAYS);
+    (void)renewal_fault(test, PROXY_DROP_REQUEST, PROXY_ALWAYS);
     began_us = test_now_us();
-    assert_true(actor_work(&test.actor) - began_us < LEASE_MS * 1000);
-    assert_int_equal(actor_wait_loss(&test.actor, 1), RLOCK_LOST_EXPIRED);
-    assert_code(actor_visit(&test.rival, RLOCK_TAKE(.wait_ms = 5000)), 0);
-    assert_code(rlock_unlock(test.actor.lock), RLOCK_ELOST);
-    assert_int_equal(actor_losses(&test.actor), 1);
-    renewal_close(&test);
+    assert_true(user_work(test->user) - began_us < LEASE_MS * 1000);
+    assert_int_equal(user_wait_loss(test->user, 1), RLOCK_LOST_EXPIRED);
+    assert_code(user_visit(test->rival, RLOCK_TAKE(.wait_ms = 5000)), 0);
+    assert_code(rlock_unlock(test->user->lock), RLOCK_ELOST);
+    assert_int_equal(user_losses(test->user), 1);
 }
 
-static void a_renewal_answered_not_yours_loses_the_hold_at_once(void **state)
+RENEWAL_TEST(a_renewal_answered_not_yours_loses_the_hold_at_once, test, LEASE_MS,
+             1000 * test_slack())
 {
-    struct renewal test;
     struct proxy_rule rule = script_rule("renew", PROXY_PASS);
     int64_t answered_us;
     int number;
 
-    (void)state;
-    renewal_open(&test, LEASE_MS, 1000 * test_slack());
-    number = proxy_add(test.scene.proxy, &rule);
-    free(test_server_cmd(test.scene.server, "DEL " SCENE_NAME));
-    scene_take_by_hand(&test.scene, 60000);
-    assert_true(proxy_wait_fired(test.scene.proxy, number, 1, 5000));
+    number = proxy_add(test->f.proxy, &rule);
+    test_server_do(test->f.server, "DEL " LOCK_A);
+    fixture_take_by_hand(&test->f, 60000);
+    assert_true(proxy_wait_fired(test->f.proxy, number, 1, 5000));
     answered_us = test_now_us();
-    assert_int_equal(actor_wait_loss(&test.actor, 1), RLOCK_LOST_TAKEN);
-    assert_true(test_in_time(answered_us, test.actor.diary.lost_at_us[0] - answered_us,
-                             (int64_t)SCENE_LATE_MS * 1000 * test_slack()));
-    assert_false(rlock_is_valid(test.actor.lock)); /* though most of its lease was left */
-    assert_code(rlock_unlock(test.actor.lock), RLOCK_ELOST);
-    assert_int_equal(scene_count(&test.scene), 1);
-    assert_int_equal(proxy_fired(test.scene.proxy, number), 1); /* the last one */
-    free(test_server_cmd(test.scene.server, "DEL " SCENE_NAME));
-    renewal_close(&test);
+    assert_int_equal(user_wait_loss(test->user, 1), RLOCK_LOST_TAKEN);
+    assert_true(test_in_time(answered_us, test->user->diary.told[0].at_us - answered_us,
+                             (int64_t)CALL_LATE_MS * 1000 * test_slack()));
+    assert_false(rlock_is_valid(test->user->lock)); /* though most of its lease was left */
+    assert_code(rlock_unlock(test->user->lock), RLOCK_ELOST);
+    assert_int_equal(fixture_count(&test->f), 1);
+    assert_int_equal(proxy_fired(test->f.proxy, number), 1); /* the last one */
+    test_server_do(test->f.server, "DEL " LOCK_A);
 }
 
-static void a_renewal_that_comes_after_the_loss_brings_nothing_back(void **state)
+RENEWAL_TEST(a_renewal_that_comes_after_the_loss_brings_nothing_back, test, LEASE_MS, 60000)
 {
-    struct renewal test;
     struct proxy_rule rule = script_rule("renew", PROXY_DELAY_REPLY);
     int number;
 
-    (void)state;
-    renewal_open(&test, LEASE_MS, 60000);
     rule.delay_us = (int64_t)LEASE_MS * 1000;
-    number = proxy_add(test.scene.proxy, &rule);
-    assert_true(proxy_wait_fired(test.scene.proxy, number, 1, 5000));
-    (void)actor_work(&test.actor);
-    assert_int_equal(actor_wait_loss(&test.actor, 1), RLOCK_LOST_EXPIRED);
+    number = proxy_add(test->f.proxy, &rule);
+    assert_true(proxy_wait_fired(test->f.proxy, number, 1, 5000));
+    (void)user_work(test->user);
+    assert_int_equal(user_wait_loss(test->user, 1), RLOCK_LOST_EXPIRED);
     /* the server said yes, too late to count, and has it a while longer */
-    assert_code(actor_visit(&test.rival, RLOCK_TAKE(.wait_ms = 60000)), 0);
-    assert_false(rlock_is_valid(test.actor.lock));
-    assert_code(rlock_unlock(test.actor.lock), RLOCK_ELOST);
-    assert_int_equal(actor_losses(&test.actor), 1);
-    renewal_close(&test);
+    assert_code(user_visit(test->rival, RLOCK_TAKE(.wait_ms = 60000)), 0);
+    assert_false(rlock_is_valid(test->user->lock));
+    assert_code(rlock_unlock(test->user->lock), RLOCK_ELOST);
+    assert_int_equal(user_losses(test->user), 1);
 }
 
 /* A renewal that took long tells little of the server's clock. */
-static void a_slow_renewal_is_no_step_of_the_servers_clock(void **state)
+RENEWAL_TEST(a_slow_renewal_is_no_step_of_the_servers_clock, test, LEASE_MS, 60000)
 {
-    struct renewal test;
-    struct actor holder;
+    struct user *holder;
     struct proxy_rule rule = script_rule("renew", PROXY_DELAY_REPLY);
     const int64_t lease_ms = 3000;
     int number;
 
-    (void)state;
-    renewal_open(&test, LEASE_MS, 60000);
-    assert_code(rlock_unlock(test.actor.lock), 0);
-    actor_open(&holder, &test.scene,
-               RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms, .op_timeout_ms = 60000));
-    assert_code(rlock_try_lock(holder.lock), 0);
-    assert_true(scene_wait_renewed(&test.scene, lease_ms));
+    assert_code(rlock_unlock(test->user->lock), 0);
+    holder = user_open(&test->f,
+                       RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms, .op_timeout_ms = 60000));
+    assert_code(rlock_try_lock(holder->lock), 0);
+    assert_true(fixture_wait_renewed(&test->f, lease_ms));
     rule.delay_us = 700000;
-    number = proxy_add(test.scene.proxy, &rule);
-    assert_true(proxy_wait_fired(test.scene.proxy, number, 1, 5000));
-    assert_true(scene_wait_renewed(&test.scene, lease_ms));
-    assert_true(scene_wait_renewed(&test.scene, lease_ms));
-    assert_code(rlock_unlock(holder.lock), 0);
-    assert_int_equal(actor_logged(&holder, "its clock was set"), 0);
-    assert_int_equal(actor_losses(&holder), 0);
-    actor_close(&holder);
-    renewal_close(&test);
+    number = proxy_add(test->f.proxy, &rule);
+    assert_true(proxy_wait_fired(test->f.proxy, number, 1, 5000));
+    assert_true(fixture_wait_renewed(&test->f, lease_ms));
+    assert_true(fixture_wait_renewed(&test->f, lease_ms));
+    assert_code(rlock_unlock(holder->lock), 0);
+    assert_int_equal(user_logged(holder, "its clock was set"), 0);
+    assert_int_equal(user_losses(holder), 0);
+    user_close(holder);
 }
 
 /* ---- Many holds ---- */
 
 #define MANY 250 /* three batches */
 
-static void many_holds_survive_a_cut_between_their_batches(void **state)
+/* Six cuts want time. */
+RENEWAL_TEST(many_holds_survive_a_cut_between_their_batches, test, 3 * LEASE_MS,
+             2000 * test_slack())
 {
-    struct renewal test;
     struct rlock *locks[MANY];
     char name[16];
 
-    (void)state;
-    renewal_open(&test, 3 * LEASE_MS, 2000 * test_slack()); /* six cuts want time */
     for (int i = 0; i < MANY; i++) {
         (void)snprintf(name, sizeof(name), "m%d", i);
-        locks[i] = actor_lock(&test.actor, name);
+        locks[i] = user_lock(test->user, name);
         assert_code(rlock_try_lock(locks[i]), 0);
     }
     for (int i = 0; i < 6; i++) {
-        int rule = renewal_fault(&test, i % 2 == 0 ? PROXY_CUT_REPLY : PROXY_CUT_REQUEST, 1);
+        int rule = renewal_fault(test, i % 2 == 0 ? PROXY_CUT_REPLY : PROXY_CUT_REQUEST, 1);
 
-        assert_true(proxy_wait_fired(test.scene.proxy, rule, 1, 5000));
+        assert_true(proxy_wait_fired(test->f.proxy, rule, 1, 5000));
     }
-    renewal_is_held(&test);
+    renewal_is_held(test);
     for (int i = 0; i < MANY; i++) {
-        assert_true(rlock_is_valid(locks[i]) || test_expired(test.lease_ms * 1000));
+        assert_true(rlock_is_valid(locks[i]) || test_expired(test->lease_ms * 1000));
         assert_code(rlock_unlock(locks[i]), 0);
-        locks[i] = rlock_free(locks[i]);
     }
-    assert_code(rlock_unlock(test.actor.lock), 0);
-    assert_int_equal(actor_losses(&test.actor), 0);
-    renewal_close(&test);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_renewal_without_an_answer_is_tried_again_within_the_lease),
-        cmocka_unit_test(errors_that_pass_do_not_end_renewal),
-        cmocka_unit_test(a_renewal_is_tried_again_up_to_the_end_of_the_lease),
-        cmocka_unit_test(without_any_renewal_the_hold_ends_with_its_validity),
-        cmocka_unit_test(a_renewal_answered_not_yours_loses_the_hold_at_once),
-        cmocka_unit_test(a_renewal_that_comes_after_the_loss_brings_nothing_back),
-        cmocka_unit_test(a_slow_renewal_is_no_step_of_the_servers_clock),
-        cmocka_unit_test(many_holds_survive_a_cut_between_their_batches),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fault_renewal", tests, NULL, NULL);
+    assert_code(rlock_unlock(test->user->lock), 0);
+    assert_int_equal(user_losses(test->user), 0);
 }

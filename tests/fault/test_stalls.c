@@ -4,30 +4,20 @@
  * scheduler passes them over. Whoever keeps watch for all may be one of them; the others' calls and
  * the renewals go on without it.
  */
-#include "fault/scene.h"
 #include "support/stall.h"
+#include "support/waiter.h"
 
 #include <poll.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define K_CHANNEL "redisson_lock__channel:{k}"
 #define STALL_MS 5000 /* how long a thread stands still: what depended on it would take as long */
 #define LEASE_MS 600  /* of holds that are renewed while it does */
 
 static const struct rlock_take patient = {.size = sizeof(patient), .wait_ms = 60000};
-
-static void say(const struct scene *scene, const char *command)
-{
-    free(test_server_cmd(scene->server, "%s", command));
-}
 
 /* ---- A thread that stands still ---- */
 
@@ -54,12 +44,12 @@ static void stop_thread(pthread_t thread)
     assert_true(TEST_EVENTUALLY(atomic_load(&standing) == before + 1, 2000));
 }
 
-/* ---- The scene: somebody else has "k", a renewed hold is on "h", others work with "a" ---- */
+/* ---- The fixture: somebody else has "k", a renewed hold is on "h", others work with "a" ---- */
 
 struct stage {
-    struct scene scene;
-    struct actor actor, on_k;
-    struct rlock *held;
+    struct fixture f;
+    struct user *user;
+    struct rlock *k, *held;
 };
 
 static void stage_open(struct stage *stage)
@@ -68,39 +58,38 @@ static void stage_open(struct stage *stage)
 
     atomic_store(&goes_on, false);
     test_must(sigaction(SIGUSR1, &action, NULL), "sigaction");
-    scene_open(&stage->scene, NULL);
-    actor_open(&stage->actor, &stage->scene,
-               RLOCK_CLIENT_OPTS(.renewed_lease_ms = scene_ms(LEASE_MS), .op_timeout_ms = 30000));
-    stage->on_k = stage->actor;
-    stage->on_k.lock = actor_lock(&stage->actor, "k");
-    stage->held = actor_lock(&stage->actor, "h");
-    say(&stage->scene, "HSET k somebody:1 1");
+    fixture_open(&stage->f, NULL);
+    stage->user = user_open(&stage->f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = test_ms(LEASE_MS),
+                                                         .op_timeout_ms = 30000));
+    stage->k = user_lock(stage->user, "k");
+    stage->held = user_lock(stage->user, "h");
+    test_server_do(stage->f.server, "HSET k somebody:1 1");
     assert_code(rlock_try_lock(stage->held), 0);
 }
 
 static void free_k(const struct stage *stage)
 {
-    say(&stage->scene, "DEL k");
-    say(&stage->scene, "PUBLISH " K_CHANNEL " 0");
+    test_server_do(stage->f.server, "DEL k");
+    test_server_do(stage->f.server, "PUBLISH " K_CHANNEL " 0");
 }
 
 static void stage_close(struct stage *stage)
 {
     assert_true(rlock_is_valid(stage->held));
     assert_code(rlock_unlock(stage->held), 0);
-    assert_int_equal(actor_losses(&stage->actor), 0);
-    stage->held = rlock_free(stage->held);
-    stage->on_k.lock = rlock_free(stage->on_k.lock);
-    actor_close(&stage->actor);
-    scene_close(&stage->scene);
+    assert_int_equal(user_losses(stage->user), 0);
+    fixture_close(&stage->f);
 }
+
+#define STALL_TEST(name, stage)                                                                    \
+    TEST_AROUND(name, struct stage, stage, stage_open(stage), stage_close(stage))
 
 /* A thread waits for "k", and has gone to sleep over it. */
 static void wait_for_k(struct stage *stage, struct waiter *waiter, const struct rlock_take *take)
 {
-    waiter_start(waiter, &stage->on_k, take);
+    waiter_start_on(waiter, stage->user, stage->k, take);
     assert_true(TEST_EVENTUALLY(
-        test_server_says(stage->scene.server, K_CHANNEL, "PUBSUB CHANNELS " K_CHANNEL), 5000));
+        test_server_says(stage->f.server, K_CHANNEL, "PUBSUB CHANNELS " K_CHANNEL), 5000));
     (void)usleep(20000);
 }
 
@@ -110,13 +99,13 @@ static void others_go_on(struct stage *stage)
     const int64_t since_us = test_now_us();
     size_t visits = 0;
 
-    while (test_elapsed_us(since_us) < scene_ms(LEASE_MS) * 2000) {
+    while (test_elapsed_us(since_us) < test_ms(LEASE_MS) * 2000) {
         const int64_t visit_us = test_now_us();
 
-        assert_code(actor_visit(&stage->actor, NULL), 0);
+        assert_code(user_visit(stage->user, NULL), 0);
         assert_within(visit_us, 1000);
         assert_true(rlock_is_valid(stage->held) ||
-                    test_missed(visit_us, scene_ms(LEASE_MS) * 1000 / 3));
+                    test_missed(visit_us, test_ms(LEASE_MS) * 1000 / 3));
         visits++;
     }
     assert_true(
@@ -124,25 +113,20 @@ static void others_go_on(struct stage *stage)
         test_missed(since_us,
                     test_elapsed_us(since_us) /
                         10)); /* only the first ones waited for the service thread to look */
-    assert_code(rlock_lock_with(stage->on_k.lock, RLOCK_TAKE(.wait_ms = 100), NULL),
-                RLOCK_ETIMEDOUT);
-    assert_within(since_us, scene_ms(LEASE_MS) * 2 + 100 + 1000);
+    assert_code(rlock_lock_with(stage->k, RLOCK_TAKE(.wait_ms = 100), NULL), RLOCK_ETIMEDOUT);
+    assert_within(since_us, test_ms(LEASE_MS) * 2 + 100 + 1000);
 }
 
-static void whoever_keeps_watch_may_stand_still(void **state)
+STALL_TEST(whoever_keeps_watch_may_stand_still, stage)
 {
-    struct stage stage;
     struct waiter keeper;
 
-    (void)state;
-    stage_open(&stage);
-    wait_for_k(&stage, &keeper, &patient);
+    wait_for_k(stage, &keeper, &patient);
     stop_thread(keeper.thread);
-    others_go_on(&stage);
+    others_go_on(stage);
     atomic_store(&goes_on, true);
-    free_k(&stage);
+    free_k(stage);
     assert_int_equal(waiter_join(&keeper), 0);
-    stage_close(&stage);
 }
 
 /* ThreadSanitizer lets no signal through to a thread in a system call that it does not know. */
@@ -153,13 +137,12 @@ static void whoever_keeps_watch_may_stand_still(void **state)
 #endif
 
 /* Who was parked is given the watch while it stands still, and so takes notice of nothing. */
-static void whoever_is_given_the_watch_may_stand_still(void **state)
+TEST(whoever_is_given_the_watch_may_stand_still)
 {
-    struct rlock_cancel *cancel = NULL;
     struct stage stage;
+    struct rlock_cancel *cancel = NULL;
     struct waiter keeper, parked;
 
-    (void)state;
     if (!SIGNALS_REACH_ALL) {
         skip();
     }
@@ -204,22 +187,20 @@ static void *wait_idly(void *arg)
     CPU_SET(0, &one);
     TEST_CHECK(pthread_setaffinity_np(pthread_self(), sizeof(one), &one) == 0);
     TEST_CHECK(sched_setscheduler(0, SCHED_IDLE, &param) == 0);
-    waiter->code = rlock_lock_with(waiter->actor->lock, &waiter->take, NULL);
-    TEST_CHECK(waiter->code != 0 || rlock_unlock(waiter->actor->lock) == 0);
+    waiter->code = rlock_lock_with(waiter->lock, &waiter->take, NULL);
+    TEST_CHECK(waiter->code != 0 || rlock_unlock(waiter->lock) == 0);
     return NULL;
 }
 
-static void whoever_keeps_watch_may_be_passed_over(void **state)
+STALL_TEST(whoever_keeps_watch_may_be_passed_over, stage)
 {
-    struct stage stage;
-    struct waiter keeper = {.actor = &stage.on_k, .take = patient};
+    struct waiter keeper = {.take = patient};
     struct spinner spinners[4];
 
-    (void)state;
-    stage_open(&stage);
+    keeper.lock = stage->k;
     TEST_CHECK(pthread_create(&keeper.thread, NULL, wait_idly, &keeper) == 0);
     assert_true(TEST_EVENTUALLY(
-        test_server_says(stage.scene.server, K_CHANNEL, "PUBSUB CHANNELS " K_CHANNEL), 5000));
+        test_server_says(stage->f.server, K_CHANNEL, "PUBSUB CHANNELS " K_CHANNEL), 5000));
     for (size_t i = 0; i < 4; i++) {
         cpu_set_t one;
 
@@ -229,15 +210,14 @@ static void whoever_keeps_watch_may_be_passed_over(void **state)
         TEST_CHECK(pthread_create(&spinners[i].thread, NULL, spin, &spinners[i]) == 0);
         TEST_CHECK(pthread_setaffinity_np(spinners[i].thread, sizeof(one), &one) == 0);
     }
-    others_go_on(&stage);
+    others_go_on(stage);
     for (size_t i = 0; i < 4; i++) {
         atomic_store(&spinners[i].stop, true);
         TEST_CHECK(pthread_join(spinners[i].thread, NULL) == 0);
     }
-    free_k(&stage);
+    free_k(stage);
     TEST_CHECK(pthread_join(keeper.thread, NULL) == 0);
     assert_int_equal(keeper.code, 0);
-    stage_close(&stage);
 }
 
 /* ---- What it costs ---- */
@@ -258,21 +238,17 @@ int poll(struct pollfd *fds, nfds_t n, int timeout_ms)
 }
 
 /* The service thread looks after the keeper every 50 ms, not at every command, and not for ever. */
-static void looking_after_the_keeper_wakes_nobody_for_each_command(void **state)
+FIXTURE_TEST(looking_after_the_keeper_wakes_nobody_for_each_command, f)
 {
-    struct scene scene;
-    struct actor actor;
+    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = 60000));
     int64_t since_us;
 
-    (void)state;
-    scene_open(&scene, NULL);
-    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.renewed_lease_ms = 60000));
-    assert_code(actor_visit(&actor, NULL), 0);
+    assert_code(user_visit(user, NULL), 0);
     caller = pthread_self();
     since_us = test_now_us();
     atomic_store(&counts, true);
     for (int i = 0; i < 1000; i++) {
-        assert_code(actor_visit(&actor, NULL), 0);
+        assert_code(user_visit(user, NULL), 0);
     }
     assert_true(atomic_load(&polls) <= 20 + (size_t)test_elapsed_us(since_us) / 25000);
     (void)usleep(200000); /* there is no event to wait for: it goes to sleep */
@@ -280,21 +256,4 @@ static void looking_after_the_keeper_wakes_nobody_for_each_command(void **state)
     (void)usleep(500000);
     assert_true(atomic_load(&polls) <= 1);
     atomic_store(&counts, false);
-    actor_close(&actor);
-    scene_close(&scene);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whoever_keeps_watch_may_stand_still),
-        cmocka_unit_test(whoever_is_given_the_watch_may_stand_still),
-        cmocka_unit_test(whoever_keeps_watch_may_be_passed_over),
-        cmocka_unit_test(looking_after_the_keeper_wakes_nobody_for_each_command),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fault_stalls", tests, NULL, NULL);
 }

@@ -3,22 +3,10 @@
  * States of the server: scripts forgotten, restarted with and without its data, full, paused,
  * stopped, killing connections.
  */
-#include "fault/scene.h"
 #include "fault/verbs.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "support/waiter.h"
 
 static const struct rlock_take patient = {.size = sizeof(patient), .wait_ms = 60000};
-
-static void say(const struct scene *scene, const char *command)
-{
-    free(test_server_cmd(scene->server, "%s", command));
-}
 
 /* For tests in which no call may fail. */
 static struct rlock_client_opts unhurried(void)
@@ -29,291 +17,222 @@ static struct rlock_client_opts unhurried(void)
 
 /* ---- Scripts ---- */
 
-static void a_flushed_script_is_sent_again_by_every_command(void **state)
+FIXTURE_TEST(a_flushed_script_is_sent_again_by_every_command, f)
 {
-    struct scene scene;
-    struct actor actor;
+    struct user *user = user_open(f, unhurried());
 
-    (void)state;
-    scene_open(&scene, NULL);
-    actor_open(&actor, &scene, unhurried());
     for (size_t i = 0; verbs[i] != NULL; i++) {
-        verb_prepare(verbs[i], &actor);
-        say(&scene, "SCRIPT FLUSH");
-        assert_code(verbs[i]->run(&actor), 0);
-        assert_int_equal(scene_count(&scene), verbs[i]->count_after);
-        verb_clean_up(&actor);
+        verb_prepare(verbs[i], user);
+        test_server_do(f->server, "SCRIPT FLUSH");
+        assert_code(verbs[i]->run(user), 0);
+        assert_int_equal(fixture_count(f), verbs[i]->count_after);
+        verb_clean_up(user);
     }
-    actor_close(&actor);
-    scene_close(&scene);
 }
 
-static void scripts_may_be_flushed_all_the_time(void **state)
+FIXTURE_TEST(scripts_may_be_flushed_all_the_time, f)
 {
-    struct scene scene;
-    struct actor actor, rival, holder;
-    struct crew crew = {.actor = &actor, .take = &patient};
-    struct crew others = {.actor = &rival, .take = &patient};
+    struct user *user = user_open(f, unhurried());
+    struct user *rival = user_open_direct(f);
+    struct user *holder = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = test_ms(300)));
+    struct crew crew = {.take = &patient};
+    struct crew others = {.take = &patient};
     struct rlock *other;
 
-    (void)state;
-    scene_open(&scene, NULL);
-    actor_open(&actor, &scene, unhurried());
-    actor_open_direct(&rival, &scene);
-    actor_open(&holder, &scene, RLOCK_CLIENT_OPTS(.renewed_lease_ms = scene_ms(300)));
-    other = actor_lock(&holder, "b");
+    other = user_lock(holder, "b");
     assert_code(rlock_try_lock(other), 0);
-    crew_start(&crew, 4);
-    crew_start(&others, 2);
+    crew_start(&crew, user, 4);
+    crew_start(&others, rival, 2);
     for (int i = 0; i < 1500; i++) {
-        say(&scene, "SCRIPT FLUSH");
+        test_server_do(f->server, "SCRIPT FLUSH");
     }
     crew_stop(&crew);
     crew_stop(&others);
     assert_true(atomic_load(&crew.visits) > 0 && atomic_load(&others.visits) > 0);
     assert_true(rlock_is_valid(other));
     assert_code(rlock_unlock(other), 0);
-    assert_int_equal(actor_losses(&actor) + actor_losses(&rival) + actor_losses(&holder), 0);
-    other = rlock_free(other);
-    actor_close(&holder);
-    actor_close(&actor);
-    actor_close(&rival);
-    scene_close(&scene);
+    assert_int_equal(user_losses(user) + user_losses(rival) + user_losses(holder), 0);
 }
 
 /* ---- Restarts ---- */
 
-static void a_restart_that_keeps_the_data_keeps_the_hold(void **state)
+FIXTURE_WITH_TEST(a_restart_that_keeps_the_data_keeps_the_hold, f, .server.aof = true)
 {
-    struct scene scene;
-    struct actor actor, rival;
+    struct user *user, *rival;
     struct waiter waiter;
     struct rlock_client_opts opts = unhurried();
-    const int64_t lease_ms = scene_ms(2000);
+    const int64_t lease_ms = test_ms(2000);
 
-    (void)state;
-    scene_open(&scene, &(struct scene_opts){.server.aof = true});
     opts.renewed_lease_ms = lease_ms;
-    actor_open(&actor, &scene, opts);
-    actor_open_direct(&rival, &scene);
-    assert_code(rlock_try_lock(actor.lock), 0);
-    waiter_start(&waiter, &rival, &patient);
-    assert_true(scene_wait_waiters(&scene, 1));
-    test_server_restart(scene.server, true);
-    assert_true(actor_step(&actor));
-    assert_true(scene_wait_renewed(&scene, lease_ms));
-    assert_true(scene_wait_waiters(&scene, 1));
-    assert_true(actor_step(&actor));
-    assert_code(rlock_lock_with(actor.lock, &patient, NULL), 0);
-    assert_int_equal(scene_count(&scene), 2);
-    assert_code(rlock_unlock(actor.lock), 0);
-    assert_code(rlock_unlock(actor.lock), 0);
+    user = user_open(f, opts);
+    rival = user_open_direct(f);
+    assert_code(rlock_try_lock(user->lock), 0);
+    waiter_start(&waiter, rival, &patient);
+    assert_true(fixture_wait_waiters(f, 1));
+    test_server_restart(f->server, true);
+    assert_true(user_step(user));
+    assert_true(fixture_wait_renewed(f, lease_ms));
+    assert_true(fixture_wait_waiters(f, 1));
+    assert_true(user_step(user));
+    assert_code(rlock_lock_with(user->lock, &patient, NULL), 0);
+    assert_int_equal(fixture_count(f), 2);
+    assert_code(rlock_unlock(user->lock), 0);
+    assert_code(rlock_unlock(user->lock), 0);
     assert_int_equal(waiter_join(&waiter), 0);
-    assert_int_equal(actor_losses(&actor), 0);
-    actor_close(&actor);
-    actor_close(&rival);
-    scene_close(&scene);
+    assert_int_equal(user_losses(user), 0);
 }
 
-static void restarts_under_load_break_no_promise(void **state)
+FIXTURE_WITH_TEST(restarts_under_load_break_no_promise, f, .server.aof = true)
 {
-    struct scene scene;
-    struct actor actor, rival;
-    struct crew crew = {.actor = &actor, .take = &patient};
-    struct crew others = {.actor = &rival, .take = &patient};
+    struct user *user = user_open(f, unhurried());
+    struct user *rival = user_open(f, unhurried());
+    struct crew crew = {.take = &patient};
+    struct crew others = {.take = &patient};
 
-    (void)state;
-    scene_open(&scene, &(struct scene_opts){.server.aof = true});
-    actor_open(&actor, &scene, unhurried());
-    actor_open(&rival, &scene, unhurried());
-    crew_start(&crew, 4);
-    crew_start(&others, 4);
+    crew_start(&crew, user, 4);
+    crew_start(&others, rival, 4);
     for (int i = 0; i < 5; i++) {
         size_t visits = atomic_load(&crew.visits) + atomic_load(&others.visits);
 
-        test_server_restart(scene.server, true);
+        test_server_restart(f->server, true);
         assert_true(TEST_EVENTUALLY(
             atomic_load(&crew.visits) + atomic_load(&others.visits) > visits + 20, 20000));
     }
     crew_stop(&crew);
     crew_stop(&others);
-    assert_int_equal(actor_losses(&actor) + actor_losses(&rival), 0);
-    actor_close(&actor);
-    actor_close(&rival);
-    scene_close(&scene);
+    assert_int_equal(user_losses(user) + user_losses(rival), 0);
 }
 
-static void a_restart_without_the_data_is_a_loss_and_waiters_acquire(void **state)
+FIXTURE_TEST(a_restart_without_the_data_is_a_loss_and_waiters_acquire, f)
 {
-    struct scene scene;
-    struct actor actor, rival;
+    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = test_ms(600)));
+    struct user *rival = user_open_direct(f);
     struct waiter waiter;
     enum rlock_reason reason;
 
-    (void)state;
-    scene_open(&scene, NULL);
-    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.renewed_lease_ms = scene_ms(600)));
-    actor_open_direct(&rival, &scene);
-    assert_code(rlock_try_lock(actor.lock), 0);
-    assert_code(rlock_try_lock(actor.lock), 0);
-    waiter_start(&waiter, &rival, &patient);
-    assert_true(scene_wait_waiters(&scene, 1));
-    test_server_restart(scene.server, false);
-    reason = actor_wait_loss(&actor, 1);
+    assert_code(rlock_try_lock(user->lock), 0);
+    assert_code(rlock_try_lock(user->lock), 0);
+    waiter_start(&waiter, rival, &patient);
+    assert_true(fixture_wait_waiters(f, 1));
+    test_server_restart(f->server, false);
+    reason = user_wait_loss(user, 1);
     assert_true(reason == RLOCK_LOST_DELETED || reason == RLOCK_LOST_TAKEN);
-    assert_false(rlock_is_valid(actor.lock));
+    assert_false(rlock_is_valid(user->lock));
     assert_int_equal(waiter_join(&waiter), 0);
     assert_int_equal(waiter.unlock_code, 0);
-    assert_code(rlock_unlock(actor.lock), RLOCK_ELOST);
-    assert_code(rlock_unlock(actor.lock), RLOCK_ELOST);
-    assert_code(actor_visit(&actor, NULL), 0);
-    assert_int_equal(actor_losses(&actor), 1);
-    actor_close(&actor);
-    actor_close(&rival);
-    scene_close(&scene);
+    assert_code(rlock_unlock(user->lock), RLOCK_ELOST);
+    assert_code(rlock_unlock(user->lock), RLOCK_ELOST);
+    assert_code(user_visit(user, NULL), 0);
+    assert_int_equal(user_losses(user), 1);
 }
 
-static void flushed_data_are_a_loss_and_waiters_acquire(void **state)
+FIXTURE_TEST(flushed_data_are_a_loss_and_waiters_acquire, f)
 {
-    struct scene scene;
-    struct actor actor, rival;
+    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = test_ms(300)));
+    struct user *rival = user_open_direct(f);
     struct waiter waiter;
 
-    (void)state;
-    scene_open(&scene, NULL);
-    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.renewed_lease_ms = scene_ms(300)));
-    actor_open_direct(&rival, &scene);
-    assert_code(rlock_try_lock(actor.lock), 0);
-    waiter_start(&waiter, &rival, RLOCK_TAKE(.wait_ms = 60000, .lease_ms = 60000));
-    assert_true(scene_wait_waiters(&scene, 1));
-    say(&scene, "FLUSHALL");
-    assert_int_not_equal(actor_wait_loss(&actor, 1), 0);
-    assert_code(rlock_unlock(actor.lock), RLOCK_ELOST);
+    assert_code(rlock_try_lock(user->lock), 0);
+    waiter_start(&waiter, rival, RLOCK_TAKE(.wait_ms = 60000, .lease_ms = 60000));
+    assert_true(fixture_wait_waiters(f, 1));
+    test_server_do(f->server, "FLUSHALL");
+    assert_int_not_equal(user_wait_loss(user, 1), 0);
+    assert_code(rlock_unlock(user->lock), RLOCK_ELOST);
     assert_int_equal(waiter_join(&waiter), 0);
     assert_true(test_took_at_most(waiter.took_us, 400000 * test_slack()));
-    actor_close(&actor);
-    actor_close(&rival);
-    scene_close(&scene);
 }
 
 /* ---- Full ---- */
 
-static void a_full_server_refuses_new_locks_and_lets_go_of_old_ones(void **state)
+FIXTURE_TEST(a_full_server_refuses_new_locks_and_lets_go_of_old_ones, f)
 {
-    const int64_t lease_ms = scene_ms(300);
-    struct scene scene;
-    struct actor actor, rival;
+    const int64_t lease_ms = test_ms(300);
+    struct user *user, *rival;
     struct waiter waiter;
 
-    (void)state;
-    scene_open(&scene, NULL);
-    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms));
-    actor_open_direct(&rival, &scene);
-    assert_code(rlock_try_lock(actor.lock), 0);
-    say(&scene, "CONFIG SET maxmemory 1");
-    say(&scene, "SCRIPT FLUSH");
-    assert_true(scene_wait_renewed(&scene, lease_ms));
-    assert_true(scene_wait_renewed(&scene, lease_ms));
-    assert_code(rlock_try_lock(rival.lock), RLOCK_EBUSY);
-    assert_code(rlock_try_lock(actor.lock), 0); /* nested: a level more is no memory more */
-    assert_true(actor_step(&actor));
-    assert_int_equal(scene_count(&scene), 2);
-    assert_code(rlock_unlock(actor.lock), 0);
-    assert_code(rlock_unlock(actor.lock), 0);
-    assert_false(scene_is_held(&scene));
-    assert_code(rlock_try_lock(rival.lock), RLOCK_EREFUSED);
+    user = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms));
+    rival = user_open_direct(f);
+    assert_code(rlock_try_lock(user->lock), 0);
+    test_server_do(f->server, "CONFIG SET maxmemory 1");
+    test_server_do(f->server, "SCRIPT FLUSH");
+    assert_true(fixture_wait_renewed(f, lease_ms));
+    assert_true(fixture_wait_renewed(f, lease_ms));
+    assert_code(rlock_try_lock(rival->lock), RLOCK_EBUSY);
+    assert_code(rlock_try_lock(user->lock), 0); /* nested: a level more is no memory more */
+    assert_true(user_step(user));
+    assert_int_equal(fixture_count(f), 2);
+    assert_code(rlock_unlock(user->lock), 0);
+    assert_code(rlock_unlock(user->lock), 0);
+    assert_false(fixture_is_held(f));
+    assert_code(rlock_try_lock(rival->lock), RLOCK_EREFUSED);
     assert_detail("OOM");
     assert_detail("maxmemory");
-    assert_code(rlock_lock_with(rival.lock, RLOCK_TAKE(.wait_ms = 100), NULL), RLOCK_EREFUSED);
-    waiter_start(&waiter, &rival, &patient);
-    assert_true(TEST_EVENTUALLY(scene_info(&scene, "errorstats", "errorstat_OOM:count") >= 4 ||
-                                    scene_info(&scene, "stats", "total_error_replies") >= 8,
-                                5000));
+    assert_code(rlock_lock_with(rival->lock, RLOCK_TAKE(.wait_ms = 100), NULL), RLOCK_EREFUSED);
+    waiter_start(&waiter, rival, &patient);
+    assert_true(
+        TEST_EVENTUALLY(test_server_info(f->server, "errorstats", "errorstat_OOM:count") >= 4 ||
+                            test_server_info(f->server, "stats", "total_error_replies") >= 8,
+                        5000));
     assert_false(atomic_load(&waiter.done));
-    say(&scene, "CONFIG SET maxmemory 0");
+    test_server_do(f->server, "CONFIG SET maxmemory 0");
     assert_int_equal(waiter_join(&waiter), 0);
-    assert_int_equal(actor_losses(&actor), 0);
-    actor_close(&actor);
-    actor_close(&rival);
-    scene_close(&scene);
+    assert_int_equal(user_losses(user), 0);
 }
 
-static void a_lock_is_forced_open_on_a_full_server(void **state)
+FIXTURE_TEST(a_lock_is_forced_open_on_a_full_server, f)
 {
-    struct scene scene;
-    struct actor actor;
+    struct user *user = user_open(f, unhurried());
     bool was_locked = false;
 
-    (void)state;
-    scene_open(&scene, NULL);
-    actor_open(&actor, &scene, unhurried());
-    scene_take_by_hand(&scene, 0);
-    say(&scene, "CONFIG SET maxmemory 1");
-    assert_code(rlock_force_unlock(actor.lock, &was_locked), 0);
+    fixture_take_by_hand(f, 0);
+    test_server_do(f->server, "CONFIG SET maxmemory 1");
+    assert_code(rlock_force_unlock(user->lock, &was_locked), 0);
     assert_true(was_locked);
-    assert_false(scene_is_held(&scene));
-    actor_close(&actor);
-    scene_close(&scene);
+    assert_false(fixture_is_held(f));
 }
 
 /* ---- Paused and stopped ---- */
 
-static void a_paused_server_delays_and_loses_nothing(void **state)
+FIXTURE_TEST(a_paused_server_delays_and_loses_nothing, f)
 {
-    struct scene scene;
-    struct actor actor, rival;
+    struct user *user = user_open(
+        f, RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(100), .renewed_lease_ms = test_ms(3000)));
+    struct user *rival = user_open_direct(f);
     struct waiter waiter;
     int64_t began_us;
     int code;
 
-    (void)state;
-    scene_open(&scene, NULL);
-    actor_open(
-        &actor, &scene,
-        RLOCK_CLIENT_OPTS(.op_timeout_ms = scene_ms(100), .renewed_lease_ms = scene_ms(3000)));
-    actor_open_direct(&rival, &scene);
-    assert_code(rlock_try_lock(actor.lock), 0);
-    say(&scene, test_slack() > 1 ? "CLIENT PAUSE 1500" : "CLIENT PAUSE 500");
-    waiter_start(&waiter, &rival, &patient);
+    assert_code(rlock_try_lock(user->lock), 0);
+    test_server_do(f->server, test_slack() > 1 ? "CLIENT PAUSE 1500" : "CLIENT PAUSE 500");
+    waiter_start(&waiter, rival, &patient);
     began_us = test_now_us();
-    code = rlock_try_lock(actor.lock);
+    code = rlock_try_lock(user->lock);
     assert_true(code == RLOCK_EINDOUBT || code == RLOCK_ECONN);
-    assert_within(began_us, scene_ms(100));
-    assert_true(actor_step(&actor));
-    assert_true(TEST_EVENTUALLY(scene_count(&scene) == 1, 5000)); /* answered after the pause */
-    assert_code(rlock_lock_with(actor.lock, &patient, NULL), 0);
-    assert_code(rlock_unlock(actor.lock), 0);
-    assert_true(actor_step(&actor));
-    assert_code(rlock_unlock(actor.lock), 0);
+    assert_within(began_us, test_ms(100));
+    assert_true(user_step(user));
+    assert_true(TEST_EVENTUALLY(fixture_count(f) == 1, 5000)); /* answered after the pause */
+    assert_code(rlock_lock_with(user->lock, &patient, NULL), 0);
+    assert_code(rlock_unlock(user->lock), 0);
+    assert_true(user_step(user));
+    assert_code(rlock_unlock(user->lock), 0);
     assert_int_equal(waiter_join(&waiter), 0);
-    assert_int_equal(actor_losses(&actor), 0);
-    actor_close(&actor);
-    actor_close(&rival);
-    scene_close(&scene);
+    assert_int_equal(user_losses(user), 0);
 }
 
-static void what_a_stopped_server_runs_afterwards_leaves_no_orphan(void **state)
+FIXTURE_TEST(what_a_stopped_server_runs_afterwards_leaves_no_orphan, f)
 {
-    struct scene scene;
-    struct actor actor, rival;
+    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(30),
+                                                       .connect_timeout_ms = 1000 * test_slack()));
+    struct user *rival = user_open_direct(f);
 
-    (void)state;
-    scene_open(&scene, NULL);
-    actor_open(&actor, &scene,
-               RLOCK_CLIENT_OPTS(.op_timeout_ms = scene_ms(30),
-                                 .connect_timeout_ms = 1000 * test_slack()));
-    actor_open_direct(&rival, &scene);
     for (int i = 0; i < 15; i++) {
-        assert_code(actor_visit(&actor, &patient), 0);
-        test_server_freeze(scene.server);
-        assert_code(rlock_try_lock(actor.lock), RLOCK_EINDOUBT);
-        test_server_thaw(scene.server);
+        assert_code(user_visit(user, &patient), 0);
+        test_server_freeze(f->server);
+        assert_code(rlock_try_lock(user->lock), RLOCK_EINDOUBT);
+        test_server_thaw(f->server);
         /* its lease would last half a minute */
-        assert_code(actor_visit(&rival, RLOCK_TAKE(.wait_ms = 5000)), 0);
+        assert_code(user_visit(rival, RLOCK_TAKE(.wait_ms = 5000)), 0);
     }
-    actor_close(&actor);
-    actor_close(&rival);
-    scene_close(&scene);
 }
 
 /* ---- Many that ask a server which is stopped ---- */
@@ -334,43 +253,40 @@ static size_t count_code(const struct waiter *waiters, int code)
 static void ask_a_stopped_server(struct waiter *waiters, int64_t op_timeout_ms,
                                  const struct rlock_take *take)
 {
-    struct scene scene;
-    struct actor actor;
+    struct fixture f;
+    struct user *user;
 
-    scene_open(&scene, NULL);
-    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = op_timeout_ms));
-    assert_code(actor_visit(&actor, &patient), 0);
-    test_server_freeze(scene.server);
+    fixture_open(&f, NULL);
+    user = user_open(&f, RLOCK_CLIENT_OPTS(.op_timeout_ms = op_timeout_ms));
+    assert_code(user_visit(user, &patient), 0);
+    test_server_freeze(f.server);
     for (size_t i = 0; i < MANY; i++) {
-        waiter_start(&waiters[i], &actor, take);
+        waiter_start(&waiters[i], user, take);
     }
     for (size_t i = 0; i < MANY; i++) {
         (void)waiter_join(&waiters[i]);
     }
-    test_server_thaw(scene.server);
-    assert_code(actor_visit(&actor, &patient), 0);
-    actor_close(&actor);
-    scene_close(&scene);
+    test_server_thaw(f.server);
+    assert_code(user_visit(user, &patient), 0);
+    fixture_close(&f);
 }
 
 /* Their deadlines come one soon after the other; who is first in line by then has no time left. */
-static void of_many_that_wait_for_a_stopped_server_one_is_in_doubt(void **state)
+TEST(of_many_that_wait_for_a_stopped_server_one_is_in_doubt)
 {
     struct waiter waiters[MANY];
 
-    (void)state;
-    ask_a_stopped_server(waiters, 60000, RLOCK_TAKE(.wait_ms = scene_ms(700)));
+    ask_a_stopped_server(waiters, 60000, RLOCK_TAKE(.wait_ms = test_ms(700)));
     assert_int_equal(count_code(waiters, RLOCK_EINDOUBT), 1);
     assert_int_equal(count_code(waiters, RLOCK_ETIMEDOUT), MANY - 1);
 }
 
 /* The calls of one owner go one after the other, and only the first is sent. */
-static void of_many_tries_of_an_owner_on_a_stopped_server_one_is_in_doubt(void **state)
+TEST(of_many_tries_of_an_owner_on_a_stopped_server_one_is_in_doubt)
 {
     struct waiter waiters[MANY];
 
-    (void)state;
-    ask_a_stopped_server(waiters, scene_ms(700), RLOCK_TAKE(.owner = 7));
+    ask_a_stopped_server(waiters, test_ms(700), RLOCK_TAKE(.owner = 7));
     assert_int_equal(count_code(waiters, RLOCK_EINDOUBT), 1);
     assert_int_equal(count_code(waiters, RLOCK_ECONN), MANY - 1);
 }
@@ -378,24 +294,20 @@ static void of_many_tries_of_an_owner_on_a_stopped_server_one_is_in_doubt(void *
 /* ---- A socket that is full ---- */
 
 /* One waits and keeps watch, for replies; what another cannot send at once goes on all the same. */
-static void a_request_beyond_what_a_socket_holds_is_sent_on_by_whoever_keeps_watch(void **state)
+FIXTURE_TEST(a_request_beyond_what_a_socket_holds_is_sent_on_by_whoever_keeps_watch, f)
 {
+    struct user *user = user_open(f, unhurried());
     enum { LEN = 65536 }; /* four times in a fair lock's request */
-    struct scene scene;
-    struct actor actor;
     struct waiter waiter;
     struct rlock *large = NULL;
     char *name = malloc(LEN);
 
-    (void)state;
-    scene_open(&scene, NULL);
-    actor_open(&actor, &scene, unhurried());
     TEST_CHECK(name != NULL);
     memset(name, 'n', LEN);
-    assert_code(rlock_fair_new(actor.client, name, &RLOCK_OPTS(.name_len = LEN), &large), 0);
-    scene_take_by_hand(&scene, 0);
-    waiter_start(&waiter, &actor, &patient);
-    assert_true(scene_wait_waiters(&scene, 1));
+    assert_code(rlock_fair_new(user->client, name, &RLOCK_OPTS(.name_len = LEN), &large), 0);
+    fixture_take_by_hand(f, 0);
+    waiter_start(&waiter, user, &patient);
+    assert_true(fixture_wait_waiters(f, 1));
     for (int i = 0; i < 50; i++) {
         int64_t began_us = test_now_us();
 
@@ -403,92 +315,52 @@ static void a_request_beyond_what_a_socket_holds_is_sent_on_by_whoever_keeps_wat
         assert_code(rlock_unlock(large), 0);
         assert_within(began_us, 1000 * test_slack());
     }
-    say(&scene, "DEL " SCENE_NAME);
-    say(&scene, "PUBLISH " SCENE_CHANNEL " 0");
+    test_server_do(f->server, "DEL " LOCK_A);
+    test_server_do(f->server, "PUBLISH " CHANNEL_A " 0");
     assert_int_equal(waiter_join(&waiter), 0);
     assert_null(rlock_free(large));
     free(name);
-    actor_close(&actor);
-    scene_close(&scene);
 }
 
 /* ---- Connections that the server ends ---- */
 
-static void killed_connections_are_replaced_under_load(void **state)
+FIXTURE_TEST(killed_connections_are_replaced_under_load, f)
 {
-    struct scene scene;
-    struct actor actor, rival;
-    struct crew crew = {.actor = &actor, .take = &patient};
-    struct crew others = {.actor = &rival, .take = &patient};
+    struct user *user = user_open(f, unhurried());
+    struct user *rival = user_open(f, unhurried());
+    struct crew crew = {.take = &patient};
+    struct crew others = {.take = &patient};
 
-    (void)state;
-    scene_open(&scene, NULL);
-    actor_open(&actor, &scene, unhurried());
-    actor_open(&rival, &scene, unhurried());
-    crew_start(&crew, 4);
-    crew_start(&others, 4);
+    crew_start(&crew, user, 4);
+    crew_start(&others, rival, 4);
     for (int i = 0; i < 60; i++) {
         size_t visits = atomic_load(&crew.visits) + atomic_load(&others.visits);
 
-        say(&scene, i % 2 == 0 ? "CLIENT KILL TYPE normal SKIPME yes" : "CLIENT KILL TYPE pubsub");
+        test_server_do(f->server, i % 2 == 0 ? "CLIENT KILL TYPE normal SKIPME yes"
+                                             : "CLIENT KILL TYPE pubsub");
         assert_true(TEST_EVENTUALLY(
             atomic_load(&crew.visits) + atomic_load(&others.visits) > visits + 5, 20000));
     }
     crew_stop(&crew);
     crew_stop(&others);
-    assert_int_equal(actor_losses(&actor) + actor_losses(&rival), 0);
-    actor_close(&actor);
-    actor_close(&rival);
-    scene_close(&scene);
+    assert_int_equal(user_losses(user) + user_losses(rival), 0);
 }
 
-static void a_servers_idle_timeout_disturbs_nobody(void **state)
+static const char *const impatient[] = {"timeout 1", NULL};
+
+FIXTURE_WITH_TEST(a_servers_idle_timeout_disturbs_nobody, f, .server.conf = impatient)
 {
-    static const char *const conf[] = {"timeout 1", NULL};
-    struct scene scene;
-    struct actor actor, rival;
+    struct user *user = user_open(f, unhurried());
+    struct user *rival = user_open_direct(f); /* renews often: is never idle */
     long long connections;
 
-    (void)state;
-    scene_open(&scene, &(struct scene_opts){.server.conf = conf});
-    actor_open(&actor, &scene, unhurried());
-    actor_open_direct(&rival, &scene); /* renews often: is never idle */
-    assert_code(rlock_try_lock(actor.lock), 0);
-    connections = scene_info(&scene, "stats", "total_connections_received");
+    assert_code(rlock_try_lock(user->lock), 0);
+    connections = test_server_info(f->server, "stats", "total_connections_received");
     assert_true(TEST_EVENTUALLY(
-        scene_info(&scene, "stats", "total_connections_received") > connections, 5000));
-    assert_true(actor_step(&actor));
-    assert_code(rlock_try_lock(rival.lock), RLOCK_EBUSY);
-    assert_code(rlock_unlock(actor.lock), 0);
-    assert_code(actor_visit(&rival, NULL), 0);
-    assert_int_equal(actor_losses(&actor), 0);
-    actor_close(&actor);
-    actor_close(&rival);
-    scene_close(&scene);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_flushed_script_is_sent_again_by_every_command),
-        cmocka_unit_test(scripts_may_be_flushed_all_the_time),
-        cmocka_unit_test(a_restart_that_keeps_the_data_keeps_the_hold),
-        cmocka_unit_test(restarts_under_load_break_no_promise),
-        cmocka_unit_test(a_restart_without_the_data_is_a_loss_and_waiters_acquire),
-        cmocka_unit_test(flushed_data_are_a_loss_and_waiters_acquire),
-        cmocka_unit_test(a_full_server_refuses_new_locks_and_lets_go_of_old_ones),
-        cmocka_unit_test(a_lock_is_forced_open_on_a_full_server),
-        cmocka_unit_test(a_paused_server_delays_and_loses_nothing),
-        cmocka_unit_test(what_a_stopped_server_runs_afterwards_leaves_no_orphan),
-        cmocka_unit_test(of_many_that_wait_for_a_stopped_server_one_is_in_doubt),
-        cmocka_unit_test(of_many_tries_of_an_owner_on_a_stopped_server_one_is_in_doubt),
-        cmocka_unit_test(a_request_beyond_what_a_socket_holds_is_sent_on_by_whoever_keeps_watch),
-        cmocka_unit_test(killed_connections_are_replaced_under_load),
-        cmocka_unit_test(a_servers_idle_timeout_disturbs_nobody),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fault_states", tests, NULL, NULL);
+        test_server_info(f->server, "stats", "total_connections_received") > connections, 5000));
+    assert_true(user_step(user));
+    assert_code(rlock_try_lock(rival->lock), RLOCK_EBUSY);
+    assert_code(rlock_unlock(user->lock), 0);
+    assert_code(user_visit(rival, NULL), 0);
+    assert_int_equal(user_losses(user), 0);
 }

@@ -3,31 +3,20 @@
  * Whoever sleeps has looked first, and whoever changes what it saw wakes it: threads that send and
  * do not wait for the answer, sockets that are full, signals that come between look and sleep.
  */
-#include "fault/scene.h"
+#include "support/waiter.h"
 
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define K_CHANNEL "redisson_lock__channel:{k}"
 
 static const struct rlock_take patient = {.size = sizeof(patient), .wait_ms = 60000};
 
-static void say(const struct scene *scene, const char *command)
-{
-    free(test_server_cmd(scene->server, "%s", command));
-}
-
 /* ---- A thread that sends and goes ---- */
 
 struct holder {
-    const struct actor *actor;
+    const struct user *user;
     int64_t lease_ms;
     _Atomic bool has, ends;
 };
@@ -36,7 +25,7 @@ static void *hold_and_end(void *arg)
 {
     struct holder *holder = arg;
 
-    TEST_CHECK(rlock_lock_with(holder->actor->lock,
+    TEST_CHECK(rlock_lock_with(holder->user->lock,
                                RLOCK_TAKE(.wait_ms = 60000, .lease_ms = holder->lease_ms),
                                NULL) == 0);
     atomic_store(&holder->has, true);
@@ -45,29 +34,23 @@ static void *hold_and_end(void *arg)
 }
 
 /* Who waits asks again when the holder's thread ends: at once, not when the answer is overdue. */
-static void what_the_end_of_a_thread_asks_for_is_sent(void **state)
+FIXTURE_WITH_TEST(what_the_end_of_a_thread_asks_for_is_sent, f, .proxy = PROXY_AS_LEG)
 {
-    struct scene scene;
-    struct actor actor;
+    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(700)));
     struct waiter waiter;
-    struct holder holder = {.actor = &actor, .lease_ms = scene_ms(1500)};
+    struct holder holder = {.user = user, .lease_ms = test_ms(1500)};
     pthread_t thread;
     uint64_t connections;
 
-    (void)state;
-    scene_open(&scene, &(struct scene_opts){.proxied = true});
-    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = scene_ms(700)));
     TEST_CHECK(pthread_create(&thread, NULL, hold_and_end, &holder) == 0);
     assert_true(TEST_EVENTUALLY(atomic_load(&holder.has), 5000));
-    waiter_start(&waiter, &actor, &patient);
-    assert_true(scene_wait_waiters(&scene, 1));
-    connections = proxy_stats(scene.proxy).accepted;
+    waiter_start(&waiter, user, &patient);
+    assert_true(fixture_wait_waiters(f, 1));
+    connections = proxy_stats(f->proxy).accepted;
     atomic_store(&holder.ends, true);
     TEST_CHECK(pthread_join(thread, NULL) == 0);
     assert_int_equal(waiter_join(&waiter), 0);
-    assert_int_equal(proxy_stats(scene.proxy).accepted, connections);
-    actor_close(&actor);
-    scene_close(&scene);
+    assert_int_equal(proxy_stats(f->proxy).accepted, connections);
 }
 
 static bool has_accepted(const struct proxy_stats *stats, void *payload)
@@ -76,36 +59,30 @@ static bool has_accepted(const struct proxy_stats *stats, void *payload)
 }
 
 /* A silent server is noticed by the request that nobody's own call sent, like by any other. */
-static void what_the_end_of_a_thread_asks_for_is_overdue_in_time(void **state)
+FIXTURE_WITH_TEST(what_the_end_of_a_thread_asks_for_is_overdue_in_time, f, .proxy = PROXY_AS_LEG)
 {
-    struct scene scene;
-    struct actor actor;
+    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(200)));
     struct waiter waiter;
-    struct holder holder = {.actor = &actor, .lease_ms = 60000};
+    struct holder holder = {.user = user, .lease_ms = 60000};
     pthread_t thread;
     uint64_t connections;
 
-    (void)state;
-    scene_open(&scene, &(struct scene_opts){.proxied = true});
-    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = scene_ms(200)));
     TEST_CHECK(pthread_create(&thread, NULL, hold_and_end, &holder) == 0);
     assert_true(TEST_EVENTUALLY(atomic_load(&holder.has), 5000));
-    waiter_start(&waiter, &actor, &patient);
-    assert_true(scene_wait_waiters(&scene, 1));
-    connections = proxy_stats(scene.proxy).accepted + 1;
-    proxy_go_silent(scene.proxy, PROXY_COMMANDS, true);
+    waiter_start(&waiter, user, &patient);
+    assert_true(fixture_wait_waiters(f, 1));
+    connections = proxy_stats(f->proxy).accepted + 1;
+    proxy_go_silent(f->proxy, PROXY_COMMANDS, true);
     atomic_store(&holder.ends, true);
     TEST_CHECK(pthread_join(thread, NULL) == 0);
-    assert_true(proxy_wait(scene.proxy, has_accepted, &connections, 2000));
-    proxy_go_silent(scene.proxy, PROXY_COMMANDS, false);
-    say(&scene, "DEL " SCENE_NAME);
-    say(&scene, "PUBLISH " SCENE_CHANNEL " 0");
+    assert_true(proxy_wait(f->proxy, has_accepted, &connections, 2000));
+    proxy_go_silent(f->proxy, PROXY_COMMANDS, false);
+    test_server_do(f->server, "DEL " LOCK_A);
+    test_server_do(f->server, "PUBLISH " CHANNEL_A " 0");
     assert_int_equal(waiter_join(&waiter), 0);
-    actor_close(&actor);
-    scene_close(&scene);
 }
 
-static const struct actor *late_taker;
+static const struct user *late_taker;
 
 static void take_at_the_end(void *unused)
 {
@@ -116,31 +93,25 @@ static void take_at_the_end(void *unused)
 static void *take_and_end(void *arg)
 {
     TEST_CHECK(pthread_setspecific(*(const pthread_key_t *)arg, arg) == 0);
-    TEST_CHECK(actor_visit(late_taker, NULL) == 0); /* so that the library sees to its end, too */
+    TEST_CHECK(user_visit(late_taker, NULL) == 0); /* so that the library sees to its end, too */
     return NULL;
 }
 
 /* The destructor of a key that was made later than the library's runs after it. */
-static void what_a_thread_takes_while_it_ends_ends_with_it(void **state)
+FIXTURE_TEST(what_a_thread_takes_while_it_ends_ends_with_it, f)
 {
-    struct scene scene;
-    struct actor actor;
+    struct user *user =
+        user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 30000, .renewed_lease_ms = test_ms(500)));
     pthread_key_t key;
     pthread_t thread;
 
-    (void)state;
-    scene_open(&scene, NULL);
-    actor_open(&actor, &scene,
-               RLOCK_CLIENT_OPTS(.op_timeout_ms = 30000, .renewed_lease_ms = scene_ms(500)));
-    late_taker = &actor;
+    late_taker = user;
     TEST_CHECK(pthread_key_create(&key, take_at_the_end) == 0);
     TEST_CHECK(pthread_create(&thread, NULL, take_and_end, &key) == 0);
     TEST_CHECK(pthread_join(thread, NULL) == 0);
-    assert_int_equal(actor_wait_loss(&actor, 1), RLOCK_LOST_THREAD_EXITED);
-    assert_true(scene_wait_held(&scene, false)); /* it was renewed no more */
+    assert_int_equal(user_wait_loss(user, 1), RLOCK_LOST_THREAD_EXITED);
+    assert_true(fixture_wait_held(f, false)); /* it was renewed no more */
     TEST_CHECK(pthread_key_delete(key) == 0);
-    actor_close(&actor);
-    scene_close(&scene);
 }
 
 static void *take_both(void *arg)
@@ -154,46 +125,34 @@ static void *take_both(void *arg)
  * The answer to what the end of a thread asks for is read, though nobody's call keeps watch: who
  * waits for a multi-lock leaves that to another call, which ends, and so to the service thread.
  */
-static void an_answer_that_no_call_reads_is_read(void **state)
+FIXTURE_TEST(an_answer_that_no_call_reads_is_read, f)
 {
-    struct scene scene;
-    struct actor actor, other, third;
+    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 30000));
+    struct user *other = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 30000));
+    struct rlock *k = user_lock(user, "k"), *b = user_lock(other, "b"), *both = NULL;
     struct waiter keeper;
-    struct holder holder = {.actor = &actor, .lease_ms = scene_ms(1000)};
-    struct rlock *b, *both = NULL;
+    struct holder holder = {.user = user, .lease_ms = test_ms(1000)};
     pthread_t ending, taking;
     int64_t since_us;
 
-    (void)state;
-    scene_open(&scene, NULL);
-    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = 30000));
-    actor_open(&other, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = 30000));
-    third = actor;
-    third.lock = actor_lock(&actor, "k");
-    b = actor_lock(&other, "b");
-    assert_code(rlock_multi_new((struct rlock *[]){actor.lock, b}, 2, NULL, &both), 0);
-    say(&scene, "HSET k somebody:1 1");
-    waiter_start(&keeper, &third, &patient);
+    assert_code(rlock_multi_new((struct rlock *[]){user->lock, b}, 2, NULL, &both), 0);
+    test_server_do(f->server, "HSET k somebody:1 1");
+    waiter_start_on(&keeper, user, k, &patient);
     assert_true(TEST_EVENTUALLY(
-        test_server_says(scene.server, K_CHANNEL, "PUBSUB CHANNELS " K_CHANNEL), 5000));
+        test_server_says(f->server, K_CHANNEL, "PUBSUB CHANNELS " K_CHANNEL), 5000));
     since_us = test_now_us();
     TEST_CHECK(pthread_create(&ending, NULL, hold_and_end, &holder) == 0);
     assert_true(TEST_EVENTUALLY(atomic_load(&holder.has), 5000));
     TEST_CHECK(pthread_create(&taking, NULL, take_both, both) == 0);
-    assert_true(scene_wait_waiters(&scene, 1));
-    say(&scene, "DEL k");
-    say(&scene, "PUBLISH " K_CHANNEL " 0");
+    assert_true(fixture_wait_waiters(f, 1));
+    test_server_do(f->server, "DEL k");
+    test_server_do(f->server, "PUBLISH " K_CHANNEL " 0");
     assert_int_equal(waiter_join(&keeper), 0);
     atomic_store(&holder.ends, true);
     TEST_CHECK(pthread_join(ending, NULL) == 0);
     TEST_CHECK(pthread_join(taking, NULL) == 0);
     assert_within(since_us, holder.lease_ms);
     both = rlock_free(both);
-    b = rlock_free(b);
-    third.lock = rlock_free(third.lock);
-    actor_close(&other);
-    actor_close(&actor);
-    scene_close(&scene);
 }
 
 /* ---- A socket that is full ---- */
@@ -212,23 +171,19 @@ static void *try_large(void *arg)
 }
 
 /* One whose reader has gone to sleep, behind so much that no more fits, is given up like any. */
-static void a_full_link_without_an_answer_is_replaced(void **state)
+FIXTURE_WITH_TEST(a_full_link_without_an_answer_is_replaced, f, .proxy = PROXY_AS_LEG)
 {
-    struct scene scene;
-    struct actor actor;
+    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(1000)));
     struct rlock *locks[CROWD];
     pthread_t threads[CROWD];
     char *name = malloc(LARGE);
 
-    (void)state;
-    scene_open(&scene, &(struct scene_opts){.proxied = true});
-    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = scene_ms(1000)));
-    assert_code(actor_visit(&actor, NULL), 0); /* connected */
-    proxy_hold_requests(scene.proxy, true);
+    assert_code(user_visit(user, NULL), 0); /* connected */
+    proxy_hold_requests(f->proxy, true);
     TEST_CHECK(name != NULL);
     for (size_t i = 0; i < CROWD; i++) {
         memset(name, 'a' + (int)i, LARGE);
-        assert_code(rlock_fair_new(actor.client, name, &RLOCK_OPTS(.name_len = LARGE), &locks[i]),
+        assert_code(rlock_fair_new(user->client, name, &RLOCK_OPTS(.name_len = LARGE), &locks[i]),
                     0);
         TEST_CHECK(pthread_create(&threads[i], NULL, try_large, locks[i]) == 0);
     }
@@ -236,11 +191,9 @@ static void a_full_link_without_an_answer_is_replaced(void **state)
         TEST_CHECK(pthread_join(threads[i], NULL) == 0);
         locks[i] = rlock_free(locks[i]);
     }
-    assert_code(actor_visit(&actor, RLOCK_TAKE(.wait_ms = 2000)), 0);
-    proxy_hold_requests(scene.proxy, false);
+    assert_code(user_visit(user, RLOCK_TAKE(.wait_ms = 2000)), 0);
+    proxy_hold_requests(f->proxy, false);
     free(name);
-    actor_close(&actor);
-    scene_close(&scene);
 }
 
 /* ---- A signal between look and sleep ---- */
@@ -303,18 +256,14 @@ static void *wait_in_vain(void *arg)
 }
 
 /* A RedLock's round has failed, and none of its calls is there to be canceled: up to 160 ms. */
-static void a_pause_between_rounds_is_canceled_at_any_instant(void **state)
+FIXTURE_TEST(a_pause_between_rounds_is_canceled_at_any_instant, f)
 {
+    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack()));
     struct canceled canceled[CANCELED];
     struct rlock *lock = NULL;
-    struct scene scene;
-    struct actor actor;
 
-    (void)state;
-    scene_open(&scene, NULL);
-    actor_open(&actor, &scene, RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack()));
-    assert_code(rlock_redlock_new(&actor.lock, 1, &RLOCK_OPTS(.max_lease_ms = -1), &lock), 0);
-    scene_take_by_hand(&scene, 0);
+    assert_code(rlock_redlock_new(&user->lock, 1, &RLOCK_OPTS(.max_lease_ms = -1), &lock), 0);
+    fixture_take_by_hand(f, 0);
     for (size_t i = 0; i < CANCELED; i++) {
         canceled[i] = (struct canceled){.lock = lock, .seed = (unsigned int)i + 1};
         TEST_CHECK(pthread_create(&canceled[i].thread, NULL, wait_in_vain, &canceled[i]) == 0);
@@ -323,25 +272,6 @@ static void a_pause_between_rounds_is_canceled_at_any_instant(void **state)
         TEST_CHECK(pthread_join(canceled[i].thread, NULL) == 0);
         assert_int_equal(canceled[i].missed, 0);
     }
-    say(&scene, "DEL " SCENE_NAME);
+    test_server_do(f->server, "DEL " LOCK_A);
     lock = rlock_free(lock);
-    actor_close(&actor);
-    scene_close(&scene);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_the_end_of_a_thread_asks_for_is_sent),
-        cmocka_unit_test(what_the_end_of_a_thread_asks_for_is_overdue_in_time),
-        cmocka_unit_test(what_a_thread_takes_while_it_ends_ends_with_it),
-        cmocka_unit_test(an_answer_that_no_call_reads_is_read),
-        cmocka_unit_test(a_full_link_without_an_answer_is_replaced),
-        cmocka_unit_test(a_pause_between_rounds_is_canceled_at_any_instant),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("fault_watch", tests, NULL, NULL);
 }

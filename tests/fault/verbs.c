@@ -9,29 +9,29 @@
 #include <lua_scripts.h>
 #include <cmocka.h>
 
-static int run_try(const struct actor *actor)
+static int run_try(const struct user *user)
 {
-    return rlock_try_lock(actor->lock);
+    return rlock_try_lock(user->lock);
 }
 
-static int run_unlock(const struct actor *actor)
+static int run_unlock(const struct user *user)
 {
-    return rlock_unlock(actor->lock);
+    return rlock_unlock(user->lock);
 }
 
-static int run_force(const struct actor *actor)
+static int run_force(const struct user *user)
 {
     bool was_locked = false;
-    int code = rlock_force_unlock(actor->lock, &was_locked);
+    int code = rlock_force_unlock(user->lock, &was_locked);
 
     TEST_CHECK(code != 0 || was_locked);
     return code;
 }
 
-static int run_inspect(const struct actor *actor)
+static int run_inspect(const struct user *user)
 {
     struct rlock_info info = RLOCK_INFO_INIT;
-    int code = rlock_inspect(actor->lock, &info);
+    int code = rlock_inspect(user->lock, &info);
 
     TEST_CHECK(code != 0 || (info.locked && info.mine && info.count == 1));
     return code;
@@ -57,11 +57,11 @@ const struct verb verb_inspect = {
 const struct verb *const verbs[] = {&verb_acquire, &verb_nested,  &verb_partial, &verb_release,
                                     &verb_force,   &verb_inspect, NULL};
 
-void verbs_load(const struct scene *scene)
+void verbs_load(const struct fixture *f)
 {
     for (size_t i = 0; rlock__scripts[i] != NULL; i++) {
         const char *argv[] = {"SCRIPT", "LOAD", rlock__scripts[i]->body, NULL};
-        char *sha1 = test_server_argv(scene->server, argv);
+        char *sha1 = test_server_argv(f->server, argv);
 
         assert_string_equal(sha1, rlock__scripts[i]->sha1);
         free(sha1);
@@ -87,21 +87,21 @@ struct proxy_rule script_rule(const char *verb, enum proxy_act act)
     return (struct proxy_rule){.act = act, .command = "EVALSHA", .contains = script_digest(verb)};
 }
 
-void verb_prepare(const struct verb *verb, const struct actor *actor)
+void verb_prepare(const struct verb *verb, const struct user *user)
 {
     for (unsigned int i = 0; i < verb->held; i++) {
-        assert_code(rlock_try_lock(actor->lock), 0);
+        assert_code(rlock_try_lock(user->lock), 0);
     }
     if (verb->by_hand) {
-        scene_take_by_hand(actor->scene, 60000);
+        fixture_take_by_hand(user->f, 60000);
     }
 }
 
-void verb_clean_up(const struct actor *actor)
+void verb_clean_up(const struct user *user)
 {
-    while (rlock_hold_count(actor->lock) > 0) {
-        assert_code(rlock_unlock(actor->lock), 0);
+    while (rlock_hold_count(user->lock) > 0) {
+        assert_code(rlock_unlock(user->lock), 0);
     }
-    free(test_server_cmd(actor->scene->server, "HDEL " SCENE_NAME " somebody:1"));
-    assert_false(scene_is_held(actor->scene));
+    test_server_do(user->f->server, "HDEL " LOCK_A " somebody:1");
+    assert_false(fixture_is_held(user->f));
 }

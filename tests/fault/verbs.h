@@ -6,15 +6,15 @@
 #ifndef RLOCK_TEST_FAULT_VERBS_H
 #define RLOCK_TEST_FAULT_VERBS_H
 
-#include "fault/scene.h"
+#include "support/user.h"
 
 struct verb {
     const char *name;
     const char *script; /* that it runs: "acquire", … */
-    unsigned int held;  /* so often the actor holds the lock before */
+    unsigned int held;  /* so often the user holds the lock before */
     bool by_hand;       /* somebody else holds it before */
     bool once;          /* must not be sent twice */
-    int (*run)(const struct actor *actor);
+    int (*run)(const struct user *user);
     long long count_after; /* the hold count on the server when it was done */
 };
 
@@ -24,7 +24,7 @@ extern const struct verb verb_acquire, verb_nested, verb_partial, verb_release, 
 extern const struct verb *const verbs[];
 
 /* Loads every script, so that no EVALSHA of the test meets a server without it. */
-void verbs_load(const struct scene *scene);
+void verbs_load(const struct fixture *f);
 /* The digest of the reentrant lock's script for "acquire", "release", "renew", "force" or
  * "inspect".
  */
@@ -32,9 +32,9 @@ const char *script_digest(const char *verb);
 /* A rule for the next request that runs this script. */
 struct proxy_rule script_rule(const char *verb, enum proxy_act act);
 /* Brings about what the verb wants to find. */
-void verb_prepare(const struct verb *verb, const struct actor *actor);
-/* Unlocks as often as the actor holds the lock, each time with success; frees it by hand where
+void verb_prepare(const struct verb *verb, const struct user *user);
+/* Unlocks as often as the user holds the lock, each time with success; frees it by hand where
  * somebody else does. */
-void verb_clean_up(const struct actor *actor);
+void verb_clean_up(const struct user *user);
 
 #endif

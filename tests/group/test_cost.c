@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a RedLock costs, in round trips: five servers behind proxies that delay. It prints what
  * it saw. And how soon a waiter has it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
-#include "group/fleet.h"
 #include "support/raw.h"
 #include "support/stall.h"
+#include "support/waiter.h"
 
-#include <cmocka.h>
-
-#define OFF (-1)
 #define ONE_WAY_US 2000
 #define SLOW_WAY_US 25000
 #define MEMBER_TIMEOUT_MS 1000
@@ -30,13 +23,13 @@ struct cost {
 
 /* The round trip of a bare command to as many servers as make the quorum, at once, through the
  * first proxies, whose delay is the quorum's: what no RedLock can go below on this machine. */
-static int64_t round_trip_us(const struct fleet *fleet)
+static int64_t round_trip_us(const struct fixture *f)
 {
     int64_t took_us[ROUNDS];
     int fds[QUORUM];
 
     for (size_t k = 0; k < QUORUM; k++) {
-        fds[k] = raw_dial(proxy_url(fleet->proxies[k]));
+        fds[k] = raw_dial(proxy_url(f->proxies[k]));
         TEST_CHECK(fds[k] >= 0);
     }
     for (size_t i = 0; i < ROUNDS; i++) {
@@ -56,16 +49,16 @@ static int64_t round_trip_us(const struct fleet *fleet)
     return test_percentile(took_us, ROUNDS, QUICK);
 }
 
-static struct cost measure(const struct crew *crew)
+static struct cost measure(const struct user *user)
 {
     int64_t acquire_us[ROUNDS], both_us[ROUNDS];
 
     for (size_t i = 0; i < ROUNDS; i++) {
         int64_t began_us = test_now_us();
 
-        assert_code(rlock_lock_with(crew->lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+        assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
         acquire_us[i] = test_elapsed_us(began_us);
-        assert_code(rlock_unlock(crew->lock), 0);
+        assert_code(rlock_unlock(user->lock), 0);
         both_us[i] = test_elapsed_us(began_us);
     }
     return (struct cost){test_percentile(acquire_us, ROUNDS, QUICK),
@@ -73,40 +66,44 @@ static struct cost measure(const struct crew *crew)
                          test_percentile(acquire_us, ROUNDS, 99)};
 }
 
-static void open_delayed(struct fleet *fleet, struct crew *crew)
+/* Five servers behind proxies that delay, and a user that is connected to all. */
+struct delayed {
+    struct fixture f;
+    struct user *user;
+};
+
+static void open_delayed(struct delayed *d)
 {
-    fleet_open(fleet, &(struct fleet_opts){.n = 5, .proxied = true});
+    fixture_open(&d->f, &(struct fixture_opts){.servers = 5, .proxy = PROXY_ON_UNIX});
     for (size_t i = 0; i < 5; i++) {
-        proxy_delay_us(fleet->proxies[i], ONE_WAY_US);
+        proxy_delay_us(d->f.proxies[i], ONE_WAY_US);
     }
-    crew_open(crew, fleet, RLOCK_CLIENT_OPTS(.op_timeout_ms = MEMBER_TIMEOUT_MS), OFF);
-    assert_code(rlock_lock_with(crew->lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
-    assert_code(rlock_unlock(crew->lock), 0);
-    for (size_t i = 0; i < 5; i++) { /* all are connected */
-        assert_code(rlock_lock_with(crew->members[i], RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
-        assert_code(rlock_unlock(crew->members[i]), 0);
-    }
+    d->user = user_open(&d->f, RLOCK_CLIENT_OPTS(.op_timeout_ms = MEMBER_TIMEOUT_MS));
+    user_take_everywhere(d->user);
+    assert_code(rlock_unlock(d->user->lock), 0);
 }
 
-static void close_delayed(struct fleet *fleet, struct crew *crew)
+static void close_delayed(struct delayed *d)
 {
     for (size_t i = 0; i < 5; i++) {
-        proxy_delay_us(fleet->proxies[i], 0);
+        proxy_delay_us(d->f.proxies[i], 0);
     }
-    assert_true(TEST_EVENTUALLY(fleet_holding(fleet, "a") == 0, 5000));
-    crew_close(crew);
-    fleet_close(fleet);
+    assert_true(TEST_EVENTUALLY(fixture_holding(&d->f, "a") == 0, 5000));
+    fixture_close(&d->f);
 }
+
+#define DELAYED_TEST(name, d)                                                                      \
+    TEST_AROUND(name, struct delayed, d, open_delayed(d), close_delayed(d))
 
 /*
  * Whether a measurement meets the bounds: what is promised, 1.05 and 2.1 of a round trip on a quiet
  * machine, and some more for one that is not. A message too many costs a whole one. One
  * measurement of several has to be good.
  */
-static bool is_cheap(const char *what, const struct crew *crew, double acquire, double both)
+static bool is_cheap(const char *what, const struct user *user, double acquire, double both)
 {
-    const int64_t trip_us = round_trip_us(crew->fleet);
-    const struct cost cost = measure(crew);
+    const int64_t trip_us = round_trip_us(user->f);
+    const struct cost cost = measure(user);
 
     print_message(
         "%s: round trip %lld us; acquire p10 %.3f of it, p50 %.3f, p99 %.2f; and release p10 "
@@ -119,100 +116,62 @@ static bool is_cheap(const char *what, const struct crew *crew, double acquire, 
            (double)cost.both_us <= both * test_slack() * (double)trip_us;
 }
 
-static void check(const char *what, const struct crew *crew, double acquire, double both)
+static void check(const char *what, const struct user *user, double acquire, double both)
 {
     int n = 1;
     const int64_t began_us = test_now_us();
 
-    while (!is_cheap(what, crew, acquire, both)) {
+    while (!is_cheap(what, user, acquire, both)) {
         assert_true(++n <= MEASUREMENTS || test_missed(began_us, test_elapsed_us(began_us) / 10));
     }
 }
 
-static void acquiring_costs_the_quorums_round_trip(void **state)
+DELAYED_TEST(acquiring_costs_the_quorums_round_trip, d)
 {
-    struct fleet fleet;
-    struct crew crew;
-
-    (void)state;
-    open_delayed(&fleet, &crew);
-    check("equal servers", &crew, 1.1, 2.2);
-    proxy_delay_us(fleet.proxies[4], SLOW_WAY_US);
-    check("one slow server", &crew, 1.1, 2.2);
-    close_delayed(&fleet, &crew);
+    check("equal servers", d->user, 1.1, 2.2);
+    proxy_delay_us(d->f.proxies[4], SLOW_WAY_US);
+    check("one slow server", d->user, 1.1, 2.2);
 }
 
-static void one_frozen_and_one_dead_cost_little_more(void **state)
+DELAYED_TEST(one_frozen_and_one_dead_cost_little_more, d)
 {
-    struct fleet fleet;
-    struct crew crew;
-
-    (void)state;
-    open_delayed(&fleet, &crew);
-    test_server_freeze(fleet.servers[3]);
-    test_server_kill(fleet.servers[4]);
-    check("one frozen, one dead", &crew, 1.5, 3.0);
-    test_server_thaw(fleet.servers[3]);
-    test_server_restart(fleet.servers[4], false);
-    close_delayed(&fleet, &crew);
+    test_server_freeze(d->f.servers[3]);
+    test_server_kill(d->f.servers[4]);
+    check("one frozen, one dead", d->user, 1.5, 3.0);
+    test_server_thaw(d->f.servers[3]);
+    test_server_restart(d->f.servers[4], false);
 }
 
-struct waiter {
-    pthread_t thread;
-    const struct crew *crew;
-    atomic_int_least64_t granted_us;
-};
-
-static void *waiter_main(void *arg)
-{
-    struct waiter *waiter = arg;
-
-    TEST_CHECK(rlock_lock(waiter->crew->lock) == 0);
-    atomic_store(&waiter->granted_us, test_now_us());
-    TEST_CHECK(rlock_unlock(waiter->crew->lock) == 0);
-    return NULL;
-}
-
-static bool is_heard(const struct fleet *fleet)
+static bool is_heard(const struct fixture *f)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < fleet->n; i++) {
-        n += test_server_says(fleet->servers[i], "redisson_lock__channel:{a}", "PUBSUB CHANNELS");
+    for (size_t i = 0; i < f->n; i++) {
+        n += test_server_says(f->servers[i], "redisson_lock__channel:{a}", "PUBSUB CHANNELS");
     }
-    return n >= fleet->n / 2 + 1;
+    return n >= f->n / 2 + 1;
 }
 
 /* Its pauses between two rounds are of 80 ms on average, once it waits. */
-static void a_waiter_hears_that_it_is_free(void **state)
+FIXTURE_WITH_TEST(a_waiter_hears_that_it_is_free, f, .servers = 3)
 {
+    struct user *one = user_open(f, USUAL), *two = user_open(f, USUAL);
     enum { TRIES = 8, LIMIT_US = 15000 };
-    struct fleet fleet;
-    struct crew one, two;
     int64_t began_us = test_now_us(), sum_us = 0;
 
-    (void)state;
-    fleet_open(&fleet, &(struct fleet_opts){.n = 3});
-    crew_open(&one, &fleet, (struct rlock_client_opts){.size = sizeof(struct rlock_client_opts)},
-              OFF);
-    crew_open(&two, &fleet, (struct rlock_client_opts){.size = sizeof(struct rlock_client_opts)},
-              OFF);
     for (int i = 0; i < TRIES; i++) {
-        struct waiter waiter = {.crew = &two};
+        struct waiter waiter;
         int64_t now_us;
 
-        assert_code(rlock_lock_with(one.lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
-        TEST_CHECK(pthread_create(&waiter.thread, NULL, waiter_main, &waiter) == 0);
-        assert_true(TEST_EVENTUALLY(is_heard(&fleet), 5000));
+        assert_code(rlock_lock_with(one->lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+        waiter_start(&waiter, two, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER));
+        assert_true(TEST_EVENTUALLY(is_heard(f), 5000));
         now_us = test_now_us();
-        assert_code(rlock_unlock(one.lock), 0);
-        TEST_CHECK(pthread_join(waiter.thread, NULL) == 0);
-        sum_us += atomic_load(&waiter.granted_us) - now_us;
+        assert_code(rlock_unlock(one->lock), 0);
+        waiter_passed(&waiter);
+        sum_us += waiter.answered_us - now_us;
     }
     assert_true(test_in_time(began_us, sum_us, (int64_t)TRIES * LIMIT_US * test_slack()));
-    crew_close(&one);
-    crew_close(&two);
-    fleet_close(&fleet);
 }
 
 /* What one look costs, in nanoseconds: the quickest of several measurements. */
@@ -236,29 +195,25 @@ static int64_t look_ns(const struct rlock *lock)
 }
 
 /* It takes no mutex and searches nothing: a tenth of a microsecond on a quiet machine. */
-static void asking_whether_it_is_valid_costs_nothing(void **state)
+FIXTURE_WITH_TEST(asking_whether_it_is_valid_costs_nothing, f, .servers = 5)
 {
     enum { MANY = 200, LIMIT_NS = 400 };
-    struct fleet fleet;
-    struct crew crew;
-    struct rlock *members[MANY], *multis[MANY];
+    struct user *user = user_open(f, USUAL);
+    struct rlock *multis[MANY];
     int64_t alone_ns, among_ns;
 
-    (void)state;
-    fleet_open(&fleet, &(struct fleet_opts){.n = 5});
-    crew_open(&crew, &fleet, (struct rlock_client_opts){.size = sizeof(struct rlock_client_opts)},
-              OFF);
-    assert_code(rlock_lock_with(crew.lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
-    alone_ns = look_ns(crew.lock);
+    assert_code(TAKE(user->lock, .wait_ms = 5000), 0);
+    alone_ns = look_ns(user->lock);
     for (size_t i = 0; i < MANY; i++) {
+        struct rlock *member;
         char name[16];
 
         (void)snprintf(name, sizeof(name), "m%zu", i);
-        members[i] = crew_lock(&crew, 0, name);
-        assert_code(rlock_multi_new(&members[i], 1, NULL, &multis[i]), 0);
-        assert_code(rlock_lock_with(multis[i], RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+        member = user_lock(user, name);
+        assert_code(rlock_multi_new(&member, 1, NULL, &multis[i]), 0);
+        assert_code(TAKE(multis[i], .wait_ms = 5000), 0);
     }
-    among_ns = look_ns(crew.lock);
+    among_ns = look_ns(user->lock);
     print_message("%lld ns, %lld ns among %d others\n", (long long)alone_ns, (long long)among_ns,
                   MANY);
     for (size_t i = 0; i < MANY; i++) {
@@ -266,27 +221,9 @@ static void asking_whether_it_is_valid_costs_nothing(void **state)
         assert_code(rlock_unlock(multis[i]), 0);
         assert_false(rlock_is_valid(multis[i]));
         multis[i] = rlock_free(multis[i]);
-        members[i] = rlock_free(members[i]);
     }
-    assert_code(rlock_unlock(crew.lock), 0);
+    assert_code(rlock_unlock(user->lock), 0);
     assert_true(alone_ns <= LIMIT_NS * test_slack());
     assert_true(among_ns <= LIMIT_NS * test_slack());
-    assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 0, 5000));
-    crew_close(&crew);
-    fleet_close(&fleet);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(acquiring_costs_the_quorums_round_trip),
-        cmocka_unit_test(one_frozen_and_one_dead_cost_little_more),
-        cmocka_unit_test(a_waiter_hears_that_it_is_free),
-        cmocka_unit_test(asking_whether_it_is_valid_costs_nothing),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("redlock_cost", tests, NULL, NULL);
+    assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 0, 5000));
 }

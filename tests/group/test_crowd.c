@@ -5,16 +5,10 @@
  * inside when another comes; whoever was killed inside stays there for a part of its lease, in
  * which nobody may come. Seconds in the ordinary run, a minute with RLOCK_TEST_SECONDS.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
-#include "group/fleet.h"
-
-#include <cmocka.h>
+#include "support/waiter.h"
 
 enum {
     NAMES = 10,
@@ -47,7 +41,7 @@ struct seat {
 };
 
 struct crowd {
-    struct fleet fleet;
+    struct fixture f;
     struct witness *witness;
     struct shared *shared;
     struct seat seats[PROCESSES];
@@ -80,7 +74,7 @@ struct worker {
     const struct crowd *crowd;
     size_t number; /* below MOST */
     uint64_t id, random;
-    struct rlock_client *clients[FLEET_MAX]; /* one for each server */
+    struct rlock_client *clients[FIXTURE_SERVERS]; /* one for each server */
     pthread_t thread;
 };
 
@@ -130,7 +124,7 @@ static struct member make_member(struct worker *worker, unsigned int name)
         make = member.reads ? rlock_read_new : rlock_write_new;
     }
     test_text(text, sizeof(text), "n%u", name);
-    TEST_CHECK(make(worker->clients[name % worker->crowd->fleet.n], text, NULL, &member.lock) == 0);
+    TEST_CHECK(make(worker->clients[name % worker->crowd->f.n], text, NULL, &member.lock) == 0);
     return member;
 }
 
@@ -253,11 +247,11 @@ static void begin_worker(struct worker *worker, const struct crowd *crowd, size_
                               .number = crowd->child_seat * WORKERS + i,
                               .id = id_of(crowd, crowd->child_seat, i)};
     worker->random = worker->id * 7919;
-    for (size_t j = 0; j < crowd->fleet.n; j++) {
+    for (size_t j = 0; j < crowd->f.n; j++) {
         const struct rlock_client_opts opts = {
             .size = sizeof(opts),
-            .url = test_server_url(crowd->fleet.servers[j]),
-            .ca_file = test_server_cacert(crowd->fleet.servers[j]),
+            .url = test_server_url(crowd->f.servers[j]),
+            .ca_file = test_server_cacert(crowd->f.servers[j]),
             .renewed_lease_ms = crowd->lease_ms,
             .op_timeout_ms = 1000 * test_slack(),
         };
@@ -278,7 +272,7 @@ static int process_main(struct test_peer *peer, void *payload)
     }
     for (size_t i = 0; i < crowd->n_workers; i++) {
         TEST_CHECK(pthread_join(workers[i].thread, NULL) == 0);
-        for (size_t j = 0; j < crowd->fleet.n; j++) {
+        for (size_t j = 0; j < crowd->f.n; j++) {
             workers[i].clients[j] = rlock_client_close(workers[i].clients[j]);
         }
     }
@@ -444,24 +438,24 @@ static void check(const struct crowd *crowd)
     assert_true(shared->latest_us < (int64_t)2000000 * test_slack());
 }
 
-static bool only_counters_are_left(const struct fleet *fleet)
+static bool only_counters_are_left(const struct fixture *f)
 {
     long long n = 0;
 
-    for (size_t i = 0; i < fleet->n; i++) {
-        n += test_server_int(fleet->servers[i], "DBSIZE");
+    for (size_t i = 0; i < f->n; i++) {
+        n += test_server_int(f->servers[i], "DBSIZE");
         for (unsigned int name = FENCED_FROM; name < RW_FROM; name++) {
-            n -= test_server_int(fleet->servers[i], "EXISTS redisson_lock_token:{n%u}", name);
+            n -= test_server_int(f->servers[i], "EXISTS redisson_lock_token:{n%u}", name);
         }
     }
     return n == 0;
 }
 
-static void forget_counters(const struct fleet *fleet)
+static void forget_counters(const struct fixture *f)
 {
-    for (size_t i = 0; i < fleet->n; i++) {
+    for (size_t i = 0; i < f->n; i++) {
         for (unsigned int name = FENCED_FROM; name < RW_FROM; name++) {
-            (void)test_server_int(fleet->servers[i], "DEL redisson_lock_token:{n%u}", name);
+            (void)test_server_int(f->servers[i], "DEL redisson_lock_token:{n%u}", name);
         }
     }
 }
@@ -474,7 +468,7 @@ static void crowd_on(size_t servers)
                           .lease_ms = test_slack() > 1 ? 3000 : 1000,
                           .random = 1};
 
-    fleet_open(&crowd.fleet, &(struct fleet_opts){.n = servers});
+    fixture_open(&crowd.f, &(struct fixture_opts){.servers = servers});
     crowd.witness = witness_new(CELLS);
     crowd.shared = mmap(NULL, sizeof(*crowd.shared), PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -486,34 +480,19 @@ static void crowd_on(size_t servers)
     run(&crowd, run_ms(), 400 + run_ms() / 100);
     end(&crowd);
     check(&crowd);
-    assert_true(TEST_EVENTUALLY(only_counters_are_left(&crowd.fleet), crowd.lease_ms + 1000));
-    forget_counters(&crowd.fleet);
+    assert_true(TEST_EVENTUALLY(only_counters_are_left(&crowd.f), crowd.lease_ms + 1000));
+    forget_counters(&crowd.f);
     crowd.witness = witness_free(crowd.witness);
     (void)munmap(crowd.shared, sizeof(*crowd.shared));
-    fleet_close(&crowd.fleet);
+    fixture_close(&crowd.f);
 }
 
-static void random_subsets_go_on_though_processes_are_killed(void **state)
+TEST(random_subsets_go_on_though_processes_are_killed)
 {
-    (void)state;
     crowd_on(1);
 }
 
-static void random_subsets_of_two_servers_go_on_though_processes_are_killed(void **state)
+TEST(random_subsets_of_two_servers_go_on_though_processes_are_killed)
 {
-    (void)state;
     crowd_on(2);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_subsets_go_on_though_processes_are_killed),
-        cmocka_unit_test(random_subsets_of_two_servers_go_on_though_processes_are_killed),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("crowd", tests, NULL, NULL);
 }

@@ -3,18 +3,10 @@
  * What a minority of dead or silent servers costs a RedLock: little. Processes of several threads
  * take one lock on three servers, hold it and pause for up to five milliseconds each.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
-#include "group/fleet.h"
 #include "support/stall.h"
-
-#include <cmocka.h>
-
-#define OFF (-1)
+#include "support/waiter.h"
 
 enum { PROCESSES = 2, WORKERS = 4, WINDOW_MS = 2000 };
 
@@ -24,7 +16,7 @@ struct shared {
 };
 
 struct rush {
-    struct fleet fleet;
+    struct fixture f;
     struct shared *shared;
     struct test_child *children[PROCESSES];
     size_t process; /* in a child: its own */
@@ -32,7 +24,7 @@ struct rush {
 
 struct worker {
     const struct rush *rush;
-    const struct crew *crew;
+    const struct user *user;
     pthread_t thread;
     uint64_t id, random;
 };
@@ -54,16 +46,16 @@ static void pause_a_little(struct worker *worker)
 static void *worker_main(void *arg)
 {
     struct worker *worker = arg;
-    struct rlock *lock = worker->crew->lock;
+    struct rlock *lock = worker->user->lock;
 
     while (!atomic_load(&worker->rush->shared->stop)) {
         const int code = rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 2000), NULL);
 
         if (code == 0) {
-            witness_enter(worker->rush->fleet.witness, 0, worker->id);
+            witness_enter(worker->rush->f.witness, 0, worker->id);
             atomic_fetch_add(&worker->rush->shared->grants, 1);
             pause_a_little(worker);
-            witness_leave(worker->rush->fleet.witness, 0, worker->id);
+            witness_leave(worker->rush->f.witness, 0, worker->id);
             (void)rlock_unlock(lock);
         }
         pause_a_little(worker);
@@ -75,20 +67,20 @@ static int process_main(struct test_peer *peer, void *payload)
 {
     struct rush *rush = payload;
     struct worker workers[WORKERS];
-    struct crew crew;
+    struct user *user;
 
     (void)peer;
-    crew_open(&crew, &rush->fleet, RLOCK_CLIENT_OPTS(.renewed_lease_ms = 30000), OFF);
+    user = user_open(&rush->f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = 30000));
     for (size_t i = 0; i < WORKERS; i++) {
         const uint64_t id = rush->process * WORKERS + i + 1;
 
-        workers[i] = (struct worker){.rush = rush, .crew = &crew, .id = id, .random = id * 7919};
+        workers[i] = (struct worker){.rush = rush, .user = user, .id = id, .random = id * 7919};
         TEST_CHECK(pthread_create(&workers[i].thread, NULL, worker_main, &workers[i]) == 0);
     }
     for (size_t i = 0; i < WORKERS; i++) {
         TEST_CHECK(pthread_join(workers[i].thread, NULL) == 0);
     }
-    crew_close(&crew);
+    user_close(user);
     return 0;
 }
 
@@ -102,7 +94,7 @@ static uint64_t grants_in_a_window(const struct rush *rush)
 
 static void rush_open(struct rush *rush)
 {
-    fleet_open(&rush->fleet, &(struct fleet_opts){.n = 3});
+    fixture_open(&rush->f, &(struct fixture_opts){.servers = 3});
     rush->shared = mmap(NULL, sizeof(*rush->shared), PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(rush->shared != MAP_FAILED);
@@ -119,9 +111,9 @@ static void rush_close(struct rush *rush)
     for (size_t i = 0; i < PROCESSES; i++) {
         assert_int_equal(test_child_wait(rush->children[i], 20000), 0);
     }
-    assert_true(TEST_EVENTUALLY(fleet_holding(&rush->fleet, "a") == 0, 5000));
+    assert_true(TEST_EVENTUALLY(fixture_holding(&rush->f, "a") == 0, 5000));
     (void)munmap(rush->shared, sizeof(*rush->shared));
-    fleet_close(&rush->fleet);
+    fixture_close(&rush->f);
 }
 
 /* Whether it leaves at least seven tenths of the grants, or half of that among other tests, which
@@ -136,9 +128,9 @@ static bool costs_little(void (*strike)(struct test_server *server),
     rush_open(&rush);
     since_us = test_now_us();
     all = grants_in_a_window(&rush);
-    strike(rush.fleet.servers[1]);
+    strike(rush.f.servers[1]);
     most = grants_in_a_window(&rush);
-    heal(rush.fleet.servers[1]);
+    heal(rush.f.servers[1]);
     rush_close(&rush);
     print_message("%llu grants with all servers, %llu with two of three\n", (unsigned long long)all,
                   (unsigned long long)most);
@@ -151,68 +143,47 @@ static void start_again(struct test_server *server)
     test_server_restart(server, false);
 }
 
-static void a_dead_server_costs_few_grants(void **state)
+TEST(a_dead_server_costs_few_grants)
 {
-    (void)state;
     assert_true(costs_little(test_server_kill, start_again));
 }
 
-static void a_stopped_server_costs_few_grants(void **state)
+TEST(a_stopped_server_costs_few_grants)
 {
-    (void)state;
     assert_true(costs_little(test_server_freeze, test_server_thaw));
 }
 
 /* Each time another owner: the same one's last release may be on its way still. */
-static int64_t took_us(const struct crew *crew)
+static int64_t took_us(const struct user *user)
 {
-    const uint64_t owner = rlock_owner_new(crew->clients[0]);
+    const uint64_t owner = rlock_owner_new(user->clients[0]);
     int64_t since_us, us;
 
-    assert_true(TEST_EVENTUALLY(fleet_holding(crew->fleet, "a") == 0, 5000));
+    assert_true(TEST_EVENTUALLY(fixture_holding(user->f, "a") == 0, 5000));
     since_us = test_now_us();
-    assert_code(rlock_lock_with(crew->lock, RLOCK_TAKE(.wait_ms = 5000, .owner = owner), NULL), 0);
+    assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = 5000, .owner = owner), NULL), 0);
     us = test_elapsed_us(since_us);
-    assert_code(rlock_unlock_as(crew->lock, owner), 0);
+    assert_code(rlock_unlock_as(user->lock, owner), 0);
     return us;
 }
 
 /* One is near, one far, one dead: the second answer decides. */
-static void beside_a_far_server_a_dead_one_costs_nothing(void **state)
+FIXTURE_WITH_TEST(beside_a_far_server_a_dead_one_costs_nothing, f, .servers = 3,
+                  .proxy = PROXY_ON_UNIX)
 {
-    struct fleet fleet;
-    struct crew crew;
+    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000));
     int64_t least_us = INT64_MAX;
 
-    (void)state;
-    fleet_open(&fleet, &(struct fleet_opts){.n = 3, .proxied = true});
-    crew_open(&crew, &fleet, RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000), OFF);
-    proxy_delay_us(fleet.proxies[1], 25000);
-    (void)took_us(&crew);
-    assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 0, 5000));
-    proxy_refuse(fleet.proxies[2], true);
-    proxy_cut_all(fleet.proxies[2], PROXY_ANY);
+    proxy_delay_us(f->proxies[1], 25000);
+    (void)took_us(user);
+    assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 0, 5000));
+    proxy_refuse(f->proxies[2], true);
+    proxy_cut_all(f->proxies[2], PROXY_ANY);
     for (int i = 0; i < 10; i++) { /* the machine may stand still in some of them */
-        const int64_t us = took_us(&crew);
+        const int64_t us = took_us(user);
 
         least_us = us < least_us ? us : least_us;
     }
     assert_in_range(least_us, 50000, 55000);
-    proxy_refuse(fleet.proxies[2], false);
-    crew_close(&crew);
-    fleet_close(&fleet);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_dead_server_costs_few_grants),
-        cmocka_unit_test(a_stopped_server_costs_few_grants),
-        cmocka_unit_test(beside_a_far_server_a_dead_one_costs_nothing),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("minority", tests, NULL, NULL);
+    proxy_refuse(f->proxies[2], false);
 }

@@ -1,334 +1,246 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The RedLock on real servers: its quorum, its members, its losses. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "group/fleet.h"
 #include "support/stall.h"
-
-#include <cmocka.h>
-
-#define OFF (-1) /* no delayed restarts: the tests' servers have just started */
-
-static const struct rlock_client_opts usual = {.size = sizeof(usual)};
-
-/* A server is out of reach, or back. */
-static void reach(const struct fleet *fleet, size_t i, bool reachable)
-{
-    proxy_refuse(fleet->proxies[i], !reachable);
-    if (!reachable) {
-        proxy_cut_all(fleet->proxies[i], PROXY_ANY);
-    }
-}
+#include "support/waiter.h"
 
 /* ---- Taking and giving back ---- */
 
-static void it_excludes_and_leaves_nothing(void **state)
+FIXTURE_WITH_TEST(it_excludes_and_leaves_nothing, f, .servers = 5)
 {
-    struct fleet fleet;
-    struct crew one, two;
+    struct user *one = user_open(f, USUAL);
+    struct user *two = user_open(f, USUAL);
 
-    (void)state;
-    fleet_open(&fleet, &(struct fleet_opts){.n = 5});
-    crew_open(&one, &fleet, usual, OFF);
-    crew_open(&two, &fleet, usual, OFF);
     for (int i = 0; i < 100; i++) {
-        assert_code(rlock_try_lock(one.lock), 0);
-        witness_enter(fleet.witness, 0, 1);
-        assert_true(rlock_is_valid(one.lock));
-        assert_code(rlock_try_lock(two.lock), RLOCK_EBUSY);
-        assert_false(rlock_is_valid(two.lock));
-        witness_leave(fleet.witness, 0, 1);
-        assert_code(rlock_unlock(one.lock), 0);
-        assert_false(rlock_is_valid(one.lock));
-        assert_code(rlock_lock_with(two.lock, RLOCK_TAKE(.wait_ms = 1000), NULL), 0);
-        assert_code(rlock_unlock(two.lock), 0);
+        assert_code(rlock_try_lock(one->lock), 0);
+        witness_enter(f->witness, 0, 1);
+        assert_true(rlock_is_valid(one->lock));
+        assert_code(rlock_try_lock(two->lock), RLOCK_EBUSY);
+        assert_false(rlock_is_valid(two->lock));
+        witness_leave(f->witness, 0, 1);
+        assert_code(rlock_unlock(one->lock), 0);
+        assert_false(rlock_is_valid(one->lock));
+        assert_code(user_visit(two, RLOCK_TAKE(.wait_ms = 1000)), 0);
     }
-    assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 0, 2000));
-    crew_close(&one);
-    crew_close(&two);
-    fleet_close(&fleet);
+    assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 0, 2000));
 }
 
 /* The last round is begun as late as it can still be answered. */
-static void a_timed_wait_lasts_to_its_end(void **state)
+FIXTURE_WITH_TEST(a_timed_wait_lasts_to_its_end, f, .servers = 3)
 {
+    struct user *one = user_open(f, USUAL);
+    struct user *two = user_open(f, USUAL);
     enum { WAIT_MS = 250, ROUND_MS = 15 };
-    struct fleet fleet;
-    struct crew one, two;
 
-    (void)state;
-    fleet_open(&fleet, &(struct fleet_opts){.n = 3});
-    crew_open(&one, &fleet, usual, OFF);
-    crew_open(&two, &fleet, usual, OFF);
-    assert_code(rlock_try_lock(one.lock), 0);
-    assert_code(rlock_try_lock(two.lock), RLOCK_EBUSY); /* connected now */
+    assert_code(rlock_try_lock(one->lock), 0);
+    assert_code(rlock_try_lock(two->lock), RLOCK_EBUSY); /* connected now */
     for (int i = 0; i < 8; i++) {
         int64_t began_us = test_now_us();
 
-        assert_code(rlock_lock_with(two.lock, RLOCK_TAKE(.wait_ms = WAIT_MS), NULL),
+        assert_code(rlock_lock_with(two->lock, RLOCK_TAKE(.wait_ms = WAIT_MS), NULL),
                     RLOCK_ETIMEDOUT);
         assert_true(test_now_us() - began_us >= (WAIT_MS - ROUND_MS) * 1000);
     }
-    assert_code(rlock_unlock(one.lock), 0);
-    crew_close(&one);
-    crew_close(&two);
-    fleet_close(&fleet);
+    assert_code(rlock_unlock(one->lock), 0);
 }
 
-static void silence(const struct fleet *fleet, unsigned int mask)
+static void silence(const struct fixture *f, unsigned int mask)
 {
-    for (size_t i = 0; i < fleet->n; i++) {
-        proxy_go_silent(fleet->proxies[i], PROXY_ANY, (mask >> i & 1) == 0);
+    for (size_t i = 0; i < f->n; i++) {
+        proxy_go_silent(f->proxies[i], PROXY_ANY, (mask >> i & 1) == 0);
     }
 }
 
 /* The first try may go down with the links that it was sent on: nobody can know then. */
-static void refused_by_the_dead(const struct crew *crew)
+static void refused_by_the_dead(const struct user *user)
 {
-    int code = rlock_try_lock(crew->lock);
+    int code = rlock_try_lock(user->lock);
 
-    code = code == RLOCK_EINDOUBT ? rlock_try_lock(crew->lock) : code;
+    code = code == RLOCK_EINDOUBT ? rlock_try_lock(user->lock) : code;
     assert_code(code, RLOCK_ENOQUORUM);
     assert_non_null(strstr(rlock_detail(), "3 needed"));
 }
 
 /* What most of them may have granted is in doubt until they speak again; what is released behind
  * an earlier doubt may keep one of them busy until then. */
-static void refused_by_the_silent(const struct crew *crew)
+static void refused_by_the_silent(const struct user *user)
 {
     int code = RLOCK_EBUSY;
 
     for (int i = 0; i < 50 && code == RLOCK_EBUSY; i++) {
-        code = rlock_try_lock(crew->lock);
+        code = rlock_try_lock(user->lock);
     }
     if (code != RLOCK_EINDOUBT) {
         assert_code(code, RLOCK_ENOQUORUM);
     }
-    assert_false(rlock_is_valid(crew->lock));
+    assert_false(rlock_is_valid(user->lock));
 }
 
 /* Only the servers in the mask work. */
-static void each_subset(void (*only)(const struct fleet *, unsigned int),
-                        void (*is_refused)(const struct crew *))
+static void each_subset(void (*only)(const struct fixture *, unsigned int),
+                        void (*is_refused)(const struct user *))
 {
-    struct fleet fleet;
-    struct crew crew;
+    struct fixture f;
+    struct user *user;
 
-    fleet_open(&fleet, &(struct fleet_opts){.n = 5, .proxied = true});
-    crew_open(&crew, &fleet, RLOCK_CLIENT_OPTS(.op_timeout_ms = test_slack() > 1 ? 300 : 100), OFF);
-    assert_code(rlock_lock_with(crew.lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
-    assert_code(rlock_unlock(crew.lock), 0);
+    fixture_open(&f, &(struct fixture_opts){.servers = 5, .proxy = PROXY_ON_UNIX});
+    user = user_open(&f, RLOCK_CLIENT_OPTS(.op_timeout_ms = test_slack() > 1 ? 300 : 100));
+    assert_code(user_visit(user, RLOCK_TAKE(.wait_ms = 5000)), 0);
     for (unsigned int mask = 0; mask < 32; mask++) {
-        only(&fleet, mask);
+        only(&f, mask);
         if (__builtin_popcount(mask) >= 3) {
-            assert_code(rlock_lock_with(crew.lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
-            assert_true(rlock_is_valid(crew.lock));
-            assert_code(rlock_unlock(crew.lock), 0);
+            assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+            assert_true(rlock_is_valid(user->lock));
+            assert_code(rlock_unlock(user->lock), 0);
         } else {
-            is_refused(&crew);
+            is_refused(user);
         }
-        only(&fleet, 31);
-        assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 0, 5000));
+        only(&f, 31);
+        assert_true(TEST_EVENTUALLY(fixture_holding(&f, "a") == 0, 5000));
     }
-    assert_int_equal(crew_losses(&crew), 0);
-    crew_close(&crew);
-    fleet_close(&fleet);
+    assert_int_equal(user_losses(user), 0);
+    fixture_close(&f);
 }
 
-static void each_subset_of_dead_servers_follows_the_majority(void **state)
+TEST(each_subset_of_dead_servers_follows_the_majority)
 {
-    (void)state;
-    each_subset(fleet_reach_only, refused_by_the_dead);
+    each_subset(fixture_reach_only, refused_by_the_dead);
 }
 
-static void each_subset_of_silent_servers_follows_the_majority(void **state)
+TEST(each_subset_of_silent_servers_follows_the_majority)
 {
-    (void)state;
     each_subset(silence, refused_by_the_silent);
-}
-
-/* Takes it on every server, once each is connected. */
-static void take_all(const struct crew *crew)
-{
-    for (size_t i = 0; i < crew->fleet->n; i++) {
-        assert_code(rlock_lock_with(crew->members[i], RLOCK_TAKE(.wait_ms = 20000), NULL), 0);
-        assert_code(rlock_unlock(crew->members[i]), 0);
-    }
-    assert_code(rlock_lock_with(crew->lock, RLOCK_TAKE(.wait_ms = 20000), NULL), 0);
-    assert_true(TEST_EVENTUALLY(fleet_holding(crew->fleet, "a") == crew->fleet->n, 5000));
 }
 
 /*
  * Under a hold: with most of them it stays valid beyond its lease, with fewer it is lost and told.
  * With three servers, and leases as short as a busy machine allows.
  */
-static void each_subset_that_dies_under_a_hold_follows_the_majority(void **state)
+FIXTURE_WITH_TEST(each_subset_that_dies_under_a_hold_follows_the_majority, f, .servers = 3,
+                  .proxy = PROXY_ON_UNIX)
 {
     const int64_t lease_ms = test_slack() > 1 ? 900 : 400;
-    struct fleet fleet;
-    struct crew crew;
+    struct user *user;
     unsigned int losses = 0;
 
-    (void)state;
-    fleet_open(&fleet, &(struct fleet_opts){.n = 3, .proxied = true});
-    crew_open(&crew, &fleet, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms), OFF);
+    user = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms));
     for (unsigned int mask = 0; mask < 8; mask++) {
         bool most = __builtin_popcount(mask) >= 2;
         int64_t since_us;
 
-        take_all(&crew);
-        fleet_reach_only(&fleet, mask);
+        user_take_everywhere(user);
+        fixture_reach_only(f, mask);
         since_us = test_now_us();
         losses += !most;
-        assert_true(TEST_EVENTUALLY(crew_losses(&crew) == losses &&
+        assert_true(TEST_EVENTUALLY(user_losses(user) == losses &&
                                         test_elapsed_us(since_us) > most * lease_ms * 1500,
                                     5000));
-        assert_true(rlock_is_valid(crew.lock) == most);
-        assert_code(rlock_unlock(crew.lock), most ? 0 : RLOCK_ELOST);
-        fleet_reach_only(&fleet, 7);
-        assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 0, 5000));
+        assert_true(rlock_is_valid(user->lock) == most);
+        assert_code(rlock_unlock(user->lock), most ? 0 : RLOCK_ELOST);
+        fixture_reach_only(f, 7);
+        assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 0, 5000));
     }
-    crew_close(&crew);
-    fleet_close(&fleet);
 }
 
-static void who_answers_late_joins(void **state)
+FIXTURE_WITH_TEST(who_answers_late_joins, f, .servers = 5, .proxy = PROXY_ON_UNIX)
 {
-    struct fleet fleet;
-    struct crew crew;
+    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000));
     int64_t began_us;
 
-    (void)state;
-    fleet_open(&fleet, &(struct fleet_opts){.n = 5, .proxied = true});
-    crew_open(&crew, &fleet, RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000), OFF);
-    assert_code(rlock_lock_with(crew.lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
-    assert_code(rlock_unlock(crew.lock), 0);
-    assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 0, 2000));
+    assert_code(user_visit(user, RLOCK_TAKE(.wait_ms = 5000)), 0);
+    assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 0, 2000));
     for (size_t i = 0; i < 5; i++) { /* who is still being left is not asked: behind its answer */
         struct rlock_info info = RLOCK_INFO_INIT;
 
-        assert_code(rlock_inspect(crew.members[i], &info), 0);
+        assert_code(rlock_inspect(user->members[i], &info), 0);
     }
     for (size_t i = 0; i < 2; i++) {
-        proxy_delay_us(fleet.proxies[i], 300000);
+        proxy_delay_us(f->proxies[i], 300000);
     }
     began_us = test_now_us();
-    assert_code(rlock_try_lock(crew.lock), 0);
+    assert_code(rlock_try_lock(user->lock), 0);
     assert_in_time(began_us, 300000 * test_slack());
-    assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 5, 5000));
+    assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 5, 5000));
     for (size_t i = 2; i < 4; i++) { /* without those that came late, this would be the end */
-        reach(&fleet, i, false);
-        assert_int_equal(test_server_int(fleet.servers[i], "DEL a"), 1);
+        fixture_reach(f, i, false);
+        assert_int_equal(test_server_int(f->servers[i], "DEL a"), 1);
     }
-    assert_true(rlock_is_valid(crew.lock));
+    assert_true(rlock_is_valid(user->lock));
     for (size_t i = 2; i < 4; i++) {
-        reach(&fleet, i, true);
+        fixture_reach(f, i, true);
     }
-    assert_code(rlock_unlock(crew.lock), 0);
-    assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 0, 5000));
-    crew_close(&crew);
-    fleet_close(&fleet);
+    assert_code(rlock_unlock(user->lock), 0);
+    assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 0, 5000));
 }
 
-static void who_answers_after_the_unlock_is_left(void **state)
+FIXTURE_WITH_TEST(who_answers_after_the_unlock_is_left, f, .servers = 3, .proxy = PROXY_ON_UNIX)
 {
-    struct fleet fleet;
-    struct crew crew;
+    struct user *user = user_open(f, USUAL);
 
-    (void)state;
-    fleet_open(&fleet, &(struct fleet_opts){.n = 3, .proxied = true});
-    crew_open(&crew, &fleet, usual, OFF);
-    assert_code(rlock_lock_with(crew.lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
-    assert_code(rlock_unlock(crew.lock), 0);
-    proxy_delay_us(fleet.proxies[1], 200000);
+    assert_code(user_visit(user, RLOCK_TAKE(.wait_ms = 5000)), 0);
+    proxy_delay_us(f->proxies[1], 200000);
     for (int i = 0; i < 3; i++) {
-        assert_code(rlock_lock_with(crew.lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
-        assert_code(rlock_unlock(crew.lock), 0);
+        assert_code(user_visit(user, RLOCK_TAKE(.wait_ms = 5000)), 0);
     }
-    assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 0, 5000));
-    proxy_delay_us(fleet.proxies[1], 0);
-    crew_close(&crew);
-    fleet_close(&fleet);
+    assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 0, 5000));
+    proxy_delay_us(f->proxies[1], 0);
 }
 
-static void a_frozen_server_costs_nothing(void **state)
+FIXTURE_WITH_TEST(a_frozen_server_costs_nothing, f, .servers = 3)
 {
-    struct fleet fleet;
-    struct crew crew;
+    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000));
     int64_t began_us;
 
-    (void)state;
-    fleet_open(&fleet, &(struct fleet_opts){.n = 3});
-    crew_open(&crew, &fleet, RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000), OFF);
-    assert_code(rlock_lock_with(crew.lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
-    assert_code(rlock_unlock(crew.lock), 0);
-    test_server_freeze(fleet.servers[1]);
+    assert_code(user_visit(user, RLOCK_TAKE(.wait_ms = 5000)), 0);
+    test_server_freeze(f->servers[1]);
     began_us = test_now_us();
-    assert_code(rlock_try_lock(crew.lock), 0);
-    assert_code(rlock_unlock(crew.lock), 0);
+    assert_code(rlock_try_lock(user->lock), 0);
+    assert_code(rlock_unlock(user->lock), 0);
     assert_in_time(began_us, 300000 * test_slack());
-    test_server_thaw(fleet.servers[1]);
-    assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 0, 5000));
-    crew_close(&crew);
-    fleet_close(&fleet);
+    test_server_thaw(f->servers[1]);
+    assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 0, 5000));
 }
 
 /* However long ago its lease would have ended: what was sent lies in the server's socket. */
-static void what_a_frozen_server_may_yet_run_stays_in_doubt(void **state)
+FIXTURE_WITH_TEST(what_a_frozen_server_may_yet_run_stays_in_doubt, f, .redlock = true)
 {
     const int64_t lease_ms = 50 * test_slack();
-    struct fleet fleet;
-    struct crew crew;
+    struct user *user;
 
-    (void)state;
-    fleet_open(&fleet, &(struct fleet_opts){.n = 1});
-    crew_open(&crew, &fleet, RLOCK_CLIENT_OPTS(.op_timeout_ms = lease_ms), OFF);
-    assert_code(rlock_lock_with(crew.lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
-    assert_code(rlock_unlock(crew.lock), 0);
-    test_server_freeze(fleet.servers[0]);
-    assert_code(rlock_lock_with(crew.lock,
+    user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = lease_ms));
+    assert_code(user_visit(user, RLOCK_TAKE(.wait_ms = 5000)), 0);
+    test_server_freeze(f->servers[0]);
+    assert_code(rlock_lock_with(user->lock,
                                 RLOCK_TAKE(.wait_ms = 10 * lease_ms, .lease_ms = lease_ms), NULL),
                 RLOCK_EINDOUBT);
-    test_server_thaw(fleet.servers[0]);
-    assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 0, 5000));
-    crew_close(&crew);
-    fleet_close(&fleet);
+    test_server_thaw(f->servers[0]);
+    assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 0, 5000));
 }
 
 /* A copy may come after the answer that it is busy, where nobody may kill its connection. */
-static void what_is_busy_after_a_doubt_stays_in_doubt(void **state)
+FIXTURE_WITH_TEST(what_is_busy_after_a_doubt_stays_in_doubt, f, .redlock = true,
+                  .proxy = PROXY_ON_UNIX)
 {
     const int64_t op_ms = 50 * test_slack();
-    struct fleet fleet;
-    struct crew crew;
+    struct user *user;
 
-    (void)state;
-    fleet_open(&fleet, &(struct fleet_opts){.n = 1, .proxied = true});
-    free(test_server_cmd(fleet.servers[0], "ACL SETUSER default -client|kill"));
-    crew_open(&crew, &fleet,
-              RLOCK_CLIENT_OPTS(.op_timeout_ms = op_ms, .renewed_lease_ms = 60 * op_ms), OFF);
-    assert_code(rlock_lock_with(crew.lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
-    assert_code(rlock_unlock(crew.lock), 0);
-    free(test_server_cmd(fleet.servers[0], "HSET a somebody:1 1"));
-    proxy_add(fleet.proxies[0], &(struct proxy_rule){.act = PROXY_HOLD, .command = "EVALSHA"});
-    assert_code(rlock_lock_with(crew.lock, RLOCK_TAKE(.wait_ms = 20 * op_ms), NULL),
+    test_server_do(f->servers[0], "ACL SETUSER default -client|kill");
+    user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = op_ms, .renewed_lease_ms = 60 * op_ms));
+    assert_code(user_visit(user, RLOCK_TAKE(.wait_ms = 5000)), 0);
+    test_server_do(f->servers[0], "HSET a somebody:1 1");
+    proxy_add(f->proxies[0], &(struct proxy_rule){.act = PROXY_HOLD, .command = "EVALSHA"});
+    assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = 20 * op_ms), NULL),
                 RLOCK_EINDOUBT);
-    free(test_server_cmd(fleet.servers[0], "DEL a"));
-    proxy_hold_requests(fleet.proxies[0], false);
-    assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 1, 5000));
-    assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 0, 5000));
-    crew_close(&crew);
-    fleet_close(&fleet);
+    test_server_do(f->servers[0], "DEL a");
+    proxy_hold_requests(f->proxies[0], false);
+    assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 1, 5000));
+    assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 0, 5000));
 }
 
 /* ---- Nobody is helped to a second quorum ---- */
 
 struct trier {
     pthread_t thread;
-    const struct crew *crew;
+    const struct user *user;
     int code;
 };
 
@@ -336,19 +248,19 @@ static void *trier_main(void *arg)
 {
     struct trier *trier = arg;
 
-    trier->code = rlock_try_lock(trier->crew->lock);
+    trier->code = rlock_try_lock(trier->user->lock);
     if (trier->code == RLOCK_EINDOUBT) { /* its links were cut with the request on them */
-        trier->code = rlock_try_lock(trier->crew->lock);
+        trier->code = rlock_try_lock(trier->user->lock);
     }
     return NULL;
 }
 
-static void both_try(const struct crew crews[static 2], int ret_codes[static 2])
+static void both_try(struct user *const users[static 2], int ret_codes[static 2])
 {
     struct trier triers[2];
 
     for (size_t i = 0; i < 2; i++) {
-        triers[i] = (struct trier){.crew = &crews[i]};
+        triers[i] = (struct trier){.user = users[i]};
         TEST_CHECK(pthread_create(&triers[i].thread, NULL, trier_main, &triers[i]) == 0);
     }
     for (size_t i = 0; i < 2; i++) {
@@ -358,20 +270,18 @@ static void both_try(const struct crew crews[static 2], int ret_codes[static 2])
 }
 
 /* Every two pairs of servers that have none in common, at the same time. */
-static void two_that_reach_different_minorities_both_fail(void **state)
+TEST(two_that_reach_different_minorities_both_fail)
 {
-    struct fleet fleet, views[2];
-    struct crew crews[2];
+    struct fixture f, *views[2];
+    struct user *users[2];
     int codes[2];
 
-    (void)state;
-    fleet_open(&fleet, &(struct fleet_opts){.n = 5});
+    fixture_open(&f, &(struct fixture_opts){.servers = 5});
     for (size_t i = 0; i < 2; i++) {
-        fleet_view_open(&views[i], &fleet);
-        crew_open(&crews[i], &views[i],
-                  RLOCK_CLIENT_OPTS(.op_timeout_ms = test_slack() > 1 ? 200 : 60), OFF);
-        assert_code(rlock_lock_with(crews[i].lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
-        assert_code(rlock_unlock(crews[i].lock), 0);
+        views[i] = fixture_view(&f);
+        users[i] =
+            user_open(views[i], RLOCK_CLIENT_OPTS(.op_timeout_ms = test_slack() > 1 ? 200 : 60));
+        assert_code(user_visit(users[i], RLOCK_TAKE(.wait_ms = 5000)), 0);
     }
     for (unsigned int masks = 0; masks < 32 * 32; masks++) {
         unsigned int one = masks / 32, two = masks % 32;
@@ -379,25 +289,20 @@ static void two_that_reach_different_minorities_both_fail(void **state)
         if ((one & two) != 0 || __builtin_popcount(one) != 2 || __builtin_popcount(two) != 2) {
             continue;
         }
-        assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 0, 5000));
-        fleet_reach_only(&views[0], one);
-        fleet_reach_only(&views[1], two);
-        both_try(crews, codes);
+        assert_true(TEST_EVENTUALLY(fixture_holding(&f, "a") == 0, 5000));
+        fixture_reach_only(views[0], one);
+        fixture_reach_only(views[1], two);
+        both_try(users, codes);
         assert_int_equal(codes[0], RLOCK_ENOQUORUM);
         assert_int_equal(codes[1], RLOCK_ENOQUORUM);
-        fleet_reach_only(&views[0], 31);
-        fleet_reach_only(&views[1], 31);
+        fixture_reach_only(views[0], 31);
+        fixture_reach_only(views[1], 31);
     }
     for (size_t i = 0; i < 2; i++) {
-        assert_code(rlock_lock_with(crews[i].lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
-        assert_code(rlock_unlock(crews[i].lock), 0);
+        assert_code(user_visit(users[i], RLOCK_TAKE(.wait_ms = 5000)), 0);
     }
-    assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 0, 2000));
-    for (size_t i = 0; i < 2; i++) {
-        crew_close(&crews[i]);
-        fleet_view_close(&views[i]);
-    }
-    fleet_close(&fleet);
+    assert_true(TEST_EVENTUALLY(fixture_holding(&f, "a") == 0, 2000));
+    fixture_close(&f);
 }
 
 /* Longer than anything that is done under it, however slow the machine. */
@@ -407,179 +312,155 @@ static int lease_ms(void)
 }
 
 /* Takes it on every server, not renewed: as soon as each has run for long enough to count. */
-static bool takes_all(const struct crew *crew)
+static bool takes_all(const struct user *user)
 {
     bool all;
 
     assert_code(
-        rlock_lock_with(crew->lock, RLOCK_TAKE(.wait_ms = 20000, .lease_ms = lease_ms()), NULL), 0);
-    all = TEST_EVENTUALLY(fleet_holding(crew->fleet, "a") == crew->fleet->n, 200);
+        rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = 20000, .lease_ms = lease_ms()), NULL), 0);
+    all = TEST_EVENTUALLY(fixture_holding(user->f, "a") == user->f->n, 200);
     if (!all) {
-        assert_code(rlock_unlock(crew->lock), 0);
+        assert_code(rlock_unlock(user->lock), 0);
     }
     return all;
 }
 
 /* One holds on servers 0 to 2, the other reaches 2 to 4; server 2 restarts empty in between. */
-static int second_taker(struct fleet *fleet, struct crew *one, struct crew *two)
+static int second_taker(struct fixture *f, const struct user *one, const struct user *two)
 {
-    crew_open(one, fleet, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms()), lease_ms());
-    crew_open(two, fleet, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms()), lease_ms());
     /* as if nobody could reach the last two: they are free for the other */
     assert_true(TEST_EVENTUALLY(takes_all(one), 20000));
     for (size_t i = 3; i < 5; i++) {
-        assert_int_equal(test_server_int(fleet->servers[i], "DEL a"), 1);
+        assert_int_equal(test_server_int(f->servers[i], "DEL a"), 1);
     }
-    test_server_restart(fleet->servers[2], false);
+    test_server_restart(f->servers[2], false);
     return rlock_lock_with(two->lock, RLOCK_TAKE(.wait_ms = 500), NULL);
 }
 
-static void a_restarted_server_does_not_help_to_a_second_quorum(void **state)
-{
-    struct fleet fleet;
-    struct crew one, two;
-    int codes[FLEET_MAX];
+struct codes {
+    const struct fixture *f;
+    int *codes;
+};
 
-    (void)state;
-    fleet_open(&fleet, &(struct fleet_opts){.n = 5});
-    assert_code(second_taker(&fleet, &one, &two), RLOCK_ETIMEDOUT);
-    assert_code(rlock_try_lock(two.lock), RLOCK_EBUSY);
-    crew_codes(&two, codes);
+static void note_code(const struct rlock_member *member, void *payload)
+{
+    const struct codes *codes = payload;
+
+    for (size_t i = 0; i < codes->f->n; i++) {
+        const char *url = test_server_url(codes->f->servers[i]);
+
+        if (strstr(url, member->server) != NULL || strstr(member->server, url) != NULL) {
+            codes->codes[i] = member->code;
+        }
+    }
+}
+
+/* The code of each member in the latest call on the lock, in the servers' order. */
+static void member_codes(const struct user *user, int codes[static FIXTURE_SERVERS])
+{
+    for (size_t i = 0; i < FIXTURE_SERVERS; i++) {
+        codes[i] = 1;
+    }
+    assert_code(rlock_members(user->lock, note_code, &(struct codes){user->f, codes}), 0);
+}
+
+FIXTURE_WITH_TEST(a_restarted_server_does_not_help_to_a_second_quorum, f, .servers = 5,
+                  .max_lease_ms = lease_ms())
+{
+    struct user *one = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms()));
+    struct user *two = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms()));
+    int codes[FIXTURE_SERVERS];
+
+    assert_code(second_taker(f, one, two), RLOCK_ETIMEDOUT);
+    assert_code(rlock_try_lock(two->lock), RLOCK_EBUSY);
+    member_codes(two, codes);
     assert_int_equal(codes[0], RLOCK_EBUSY);
     assert_int_equal(codes[2], RLOCK_ERESTARTED);
-    assert_true(TEST_EVENTUALLY(crew_losses(&one) == 1, 5000)); /* it has 0 and 1 left */
-    assert_code(rlock_unlock(one.lock), RLOCK_ELOST);
-    assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 0, 5000));
-    crew_close(&one);
-    crew_close(&two);
-    fleet_close(&fleet);
+    assert_true(TEST_EVENTUALLY(user_losses(one) == 1, 5000)); /* it has 0 and 1 left */
+    assert_code(rlock_unlock(one->lock), RLOCK_ELOST);
+    assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 0, 5000));
 }
 
 /* ---- Losses ---- */
 
 /* Whether the lease on the last server was extended since the last look. */
-static bool is_renewed(const struct fleet *fleet, long long *inout_ttl)
+static bool is_renewed(const struct fixture *f, long long *inout_ttl)
 {
     long long last = *inout_ttl;
 
-    *inout_ttl = test_server_int(fleet->servers[fleet->n - 1], "PTTL a");
+    *inout_ttl = test_server_int(f->servers[f->n - 1], "PTTL a");
     return *inout_ttl > last;
 }
 
-static void losing_a_minority_leaves_it_valid_losing_more_is_told_once(void **state)
+FIXTURE_WITH_TEST(losing_a_minority_leaves_it_valid_losing_more_is_told_once, f, .servers = 5)
 {
-    struct fleet fleet;
-    struct crew crew;
+    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = 600));
 
-    (void)state;
-    fleet_open(&fleet, &(struct fleet_opts){.n = 5});
-    crew_open(&crew, &fleet, RLOCK_CLIENT_OPTS(.renewed_lease_ms = 600), OFF);
-    assert_code(rlock_lock_with(crew.lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
-    assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 5, 5000));
+    assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+    assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 5, 5000));
     for (size_t i = 0; i < 2; i++) {
-        assert_int_equal(test_server_int(fleet.servers[i], "DEL a"), 1);
+        assert_int_equal(test_server_int(f->servers[i], "DEL a"), 1);
     }
-    assert_true(TEST_EVENTUALLY(crew_logged(&crew, "deleted"), 5000));
+    assert_true(TEST_EVENTUALLY(user_logged(user, "deleted"), 5000));
     for (int i = 0; i < 3; i++) { /* renewals go on */
-        long long ttl = test_server_int(fleet.servers[4], "PTTL a");
+        long long ttl = test_server_int(f->servers[4], "PTTL a");
 
-        assert_true(TEST_EVENTUALLY(is_renewed(&fleet, &ttl), 5000));
+        assert_true(TEST_EVENTUALLY(is_renewed(f, &ttl), 5000));
     }
-    assert_true(rlock_is_valid(crew.lock));
-    assert_int_equal(crew_losses(&crew), 0);
-    assert_int_equal(test_server_int(fleet.servers[2], "DEL a"), 1);
-    assert_true(TEST_EVENTUALLY(crew_losses(&crew) == 1, 5000));
-    assert_false(rlock_is_valid(crew.lock));
-    assert_string_equal(crew.kind, "redlock");
-    assert_string_equal(crew.name, "a");
-    assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 0, 5000)); /* the others are free */
-    assert_code(rlock_unlock(crew.lock), RLOCK_ELOST);
-    assert_code(rlock_unlock(crew.lock), RLOCK_ENOTOWNER);
-    assert_int_equal(crew_losses(&crew), 1);
-    assert_code(rlock_lock_with(crew.lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
-    assert_code(rlock_unlock(crew.lock), 0);
-    assert_true(TEST_EVENTUALLY(fleet_holding(&fleet, "a") == 0, 5000));
-    crew_close(&crew);
-    fleet_close(&fleet);
+    assert_true(rlock_is_valid(user->lock));
+    assert_int_equal(user_losses(user), 0);
+    assert_int_equal(test_server_int(f->servers[2], "DEL a"), 1);
+    assert_true(TEST_EVENTUALLY(user_losses(user) == 1, 5000));
+    assert_false(rlock_is_valid(user->lock));
+    assert_string_equal(user_last_loss(user)->loss.kind, "redlock");
+    assert_string_equal(user_last_loss(user)->name, "a");
+    assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 0, 5000)); /* the others are free */
+    assert_code(rlock_unlock(user->lock), RLOCK_ELOST);
+    assert_code(rlock_unlock(user->lock), RLOCK_ENOTOWNER);
+    assert_int_equal(user_losses(user), 1);
+    assert_code(user_visit(user, RLOCK_TAKE(.wait_ms = 5000)), 0);
+    assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 0, 5000));
 }
 
 /* ---- Arguments ---- */
 
-static void members_that_it_cannot_have_are_refused(void **state)
+FIXTURE_WITH_TEST(members_that_it_cannot_have_are_refused, f, .servers = 2, .max_lease_ms = 3000)
 {
-    struct fleet fleet;
-    struct crew crew;
+    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = 1000));
     struct rlock *fenced, *twice, *made;
     struct rlock_take take = {.size = sizeof(take), .lease_ms = 3001};
 
-    (void)state;
-    fleet_open(&fleet, &(struct fleet_opts){.n = 2});
-    crew_open(&crew, &fleet, RLOCK_CLIENT_OPTS(.renewed_lease_ms = 1000), 3000);
-    assert_true(TEST_EVENTUALLY(crew_logged(&crew, "survives the loss of 0"), 5000));
-    assert_code(rlock_fenced_new(crew.clients[0], "f", NULL, &fenced), 0);
+    assert_true(TEST_EVENTUALLY(user_logged(user, "survives the loss of 0"), 5000));
+    assert_code(rlock_fenced_new(user->clients[0], "f", NULL, &fenced), 0);
     assert_code(rlock_redlock_new(&fenced, 1, NULL, &made), RLOCK_ENOTSUP);
-    assert_code(rlock_redlock_new(&crew.lock, 1, NULL, &made), RLOCK_ENOTSUP);
-    twice = crew_lock(&crew, 0, "b");
-    assert_code(rlock_redlock_new((struct rlock *[]){twice, crew.members[0]}, 2, NULL, &made),
+    assert_code(rlock_redlock_new(&user->lock, 1, NULL, &made), RLOCK_ENOTSUP);
+    twice = user_lock(user, "b");
+    assert_code(rlock_redlock_new((struct rlock *[]){twice, user->members[0]}, 2, NULL, &made),
                 RLOCK_EINVAL);
     assert_code(rlock_redlock_new(NULL, 1, NULL, &made), RLOCK_EINVAL);
-    assert_code(rlock_redlock_new(crew.members, 0, NULL, &made), RLOCK_EINVAL);
-    assert_code(rlock_lock_with(crew.lock, &take, NULL), RLOCK_EINVAL);
+    assert_code(rlock_redlock_new(user->members, 0, NULL, &made), RLOCK_EINVAL);
+    assert_code(rlock_lock_with(user->lock, &take, NULL), RLOCK_EINVAL);
     fenced = rlock_free(fenced);
-    twice = rlock_free(twice);
-    crew_close(&crew);
-    fleet_close(&fleet);
 }
 
 /* The loss of that one would be the loss of two. */
-static void two_members_on_one_server_are_refused(void **state)
+TEST(two_members_on_one_server_are_refused)
 {
-    struct fleet fleet, view;
-    struct crew one, two;
+    struct fixture f, *view;
+    struct user *one, *two;
     struct rlock *b, *made;
 
-    (void)state;
-    fleet_open(&fleet, &(struct fleet_opts){.n = 1});
-    fleet_view_open(&view, &fleet);
-    crew_open(&one, &fleet, usual, OFF);
-    crew_open(&two, &view, usual, OFF);
-    b = crew_lock(&two, 0, "b");
-    assert_code(rlock_redlock_new((struct rlock *[]){one.members[0], b}, 2,
-                                  &RLOCK_OPTS(.max_lease_ms = OFF), &made),
+    fixture_open(&f, &(struct fixture_opts){.servers = 1});
+    view = fixture_view(&f);
+    one = user_open(&f, USUAL);
+    two = user_open(view, USUAL);
+    b = user_lock(two, "b");
+    assert_code(rlock_redlock_new((struct rlock *[]){one->members[0], b}, 2,
+                                  &RLOCK_OPTS(.max_lease_ms = -1), &made),
                 0);
     assert_true(TEST_EVENTUALLY(rlock_try_lock(made) == RLOCK_EINVAL, 5000));
     assert_non_null(strstr(rlock_detail(), "one server"));
-    assert_int_equal(fleet_holding(&fleet, "a"), 0);
+    assert_int_equal(fixture_holding(&f, "a"), 0);
     made = rlock_free(made);
-    b = rlock_free(b);
-    crew_close(&one);
-    crew_close(&two);
-    fleet_view_close(&view);
-    fleet_close(&fleet);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_excludes_and_leaves_nothing),
-        cmocka_unit_test(a_timed_wait_lasts_to_its_end),
-        cmocka_unit_test(each_subset_of_dead_servers_follows_the_majority),
-        cmocka_unit_test(each_subset_of_silent_servers_follows_the_majority),
-        cmocka_unit_test(each_subset_that_dies_under_a_hold_follows_the_majority),
-        cmocka_unit_test(who_answers_late_joins),
-        cmocka_unit_test(who_answers_after_the_unlock_is_left),
-        cmocka_unit_test(a_frozen_server_costs_nothing),
-        cmocka_unit_test(what_a_frozen_server_may_yet_run_stays_in_doubt),
-        cmocka_unit_test(what_is_busy_after_a_doubt_stays_in_doubt),
-        cmocka_unit_test(two_that_reach_different_minorities_both_fail),
-        cmocka_unit_test(a_restarted_server_does_not_help_to_a_second_quorum),
-        cmocka_unit_test(losing_a_minority_leaves_it_valid_losing_more_is_told_once),
-        cmocka_unit_test(members_that_it_cannot_have_are_refused),
-        cmocka_unit_test(two_members_on_one_server_are_refused),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("redlock", tests, NULL, NULL);
+    fixture_close(&f);
 }

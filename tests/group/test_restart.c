@@ -4,17 +4,11 @@
  * during and after an acquisition, with and without its data. The second tries all the time, and
  * each time that it has the lock looks whether the first believes in it, too.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
-#include "group/fleet.h"
+#include "support/waiter.h"
 
-#include <cmocka.h>
-
-#define OFF (-1)    /* no delayed restarts */
+#define OFF 0       /* no delayed restarts */
 #define OWNER 4711U /* the first one's: known to both */
 #define FIRST 7U    /* the servers that the first one reaches, … */
 #define SECOND 28U  /* … and the second: server 2 is the only common one */
@@ -29,14 +23,14 @@ static int64_t lease_ms(void)
 /* The second one, which never stops trying. */
 struct rival {
     pthread_t thread;
-    const struct crew *one, *two;
+    const struct user *one, *two;
     atomic_bool stop;
     atomic_uint grants, tries, both;
 };
 
 struct sides {
-    struct fleet fleet, views[2];
-    struct crew one, two;
+    struct fixture f, *views[2];
+    struct user *one, *two;
     struct rival rival;
 };
 
@@ -67,19 +61,20 @@ static void sides_open(struct sides *sides, unsigned int first, unsigned int sec
     const struct rlock_client_opts opts = {
         .size = sizeof(opts), .renewed_lease_ms = renewed_lease_ms, .op_timeout_ms = 1000};
 
-    fleet_open(&sides->fleet, &(struct fleet_opts){.n = 5, .aof = aof});
+    fixture_open(&sides->f, &(struct fixture_opts){
+                                .servers = 5, .server.aof = aof, .max_lease_ms = max_lease_ms});
     for (size_t i = 0; i < 2; i++) {
-        fleet_view_open(&sides->views[i], &sides->fleet);
-        fleet_reach_only(&sides->views[i], i == 0 ? first : second);
+        sides->views[i] = fixture_view(&sides->f);
+        fixture_reach_only(sides->views[i], i == 0 ? first : second);
     }
-    crew_open(&sides->one, &sides->views[0], opts, max_lease_ms);
-    crew_open(&sides->two, &sides->views[1], opts, max_lease_ms);
+    sides->one = user_open(sides->views[0], opts);
+    sides->two = user_open(sides->views[1], opts);
 }
 
 static void rival_start(struct sides *sides)
 {
-    sides->rival.one = &sides->one;
-    sides->rival.two = &sides->two;
+    sides->rival.one = sides->one;
+    sides->rival.two = sides->two;
     atomic_init(&sides->rival.stop, false);
     atomic_init(&sides->rival.grants, 0);
     atomic_init(&sides->rival.tries, 0);
@@ -93,27 +88,23 @@ static void sides_close(struct sides *sides)
     assert_true(TEST_EVENTUALLY(atomic_load(&sides->rival.grants) > 0, 10000));
     atomic_store(&sides->rival.stop, true);
     TEST_CHECK(pthread_join(sides->rival.thread, NULL) == 0);
-    fleet_reach_only(&sides->views[0], ALL);
-    fleet_reach_only(&sides->views[1], ALL);
-    assert_true(TEST_EVENTUALLY(fleet_holding(&sides->fleet, "a") == 0, 5000));
-    crew_close(&sides->one);
-    crew_close(&sides->two);
-    fleet_view_close(&sides->views[0]);
-    fleet_view_close(&sides->views[1]);
-    fleet_close(&sides->fleet);
+    fixture_reach_only(sides->views[0], ALL);
+    fixture_reach_only(sides->views[1], ALL);
+    assert_true(TEST_EVENTUALLY(fixture_holding(&sides->f, "a") == 0, 5000));
+    fixture_close(&sides->f);
 }
 
 static int take_one(struct sides *sides, int64_t wait_ms)
 {
-    return rlock_lock_with(sides->one.lock, RLOCK_TAKE(.wait_ms = wait_ms, .owner = OWNER), NULL);
+    return rlock_lock_with(sides->one->lock, RLOCK_TAKE(.wait_ms = wait_ms, .owner = OWNER), NULL);
 }
 
 static void assert_lost_by_restart(struct sides *sides)
 {
-    assert_true(TEST_EVENTUALLY(crew_losses(&sides->one) == 1, 5000));
-    assert_int_equal(sides->one.reason, RLOCK_LOST_RESTARTED);
-    assert_false(rlock_is_valid_as(sides->one.lock, OWNER));
-    assert_code(rlock_unlock_as(sides->one.lock, OWNER), RLOCK_ELOST);
+    assert_true(TEST_EVENTUALLY(user_losses(sides->one) == 1, 5000));
+    assert_int_equal(user_last_loss(sides->one)->loss.reason, RLOCK_LOST_RESTARTED);
+    assert_false(rlock_is_valid_as(sides->one->lock, OWNER));
+    assert_code(rlock_unlock_as(sides->one->lock, OWNER), RLOCK_ELOST);
 }
 
 /* A few tries of the rival's that began after this call did. */
@@ -126,16 +117,15 @@ static void let_it_try(struct sides *sides)
 
 /* ---- Empty restarts ---- */
 
-static void after_the_grant_it_helps_nobody(void **state)
+TEST(after_the_grant_it_helps_nobody)
 {
     struct sides sides;
 
-    (void)state;
     sides_open(&sides, FIRST, SECOND, false, lease_ms(), lease_ms());
     assert_code(take_one(&sides, 20000), 0);
     rival_start(&sides);
     let_it_try(&sides);
-    test_server_restart(sides.fleet.servers[2], false);
+    test_server_restart(sides.f.servers[2], false);
     let_it_try(&sides);
     assert_lost_by_restart(&sides);
     sides_close(&sides);
@@ -143,38 +133,36 @@ static void after_the_grant_it_helps_nobody(void **state)
 }
 
 /* What shows that the others can fail. */
-static void without_delayed_restarts_both_believe(void **state)
+TEST(without_delayed_restarts_both_believe)
 {
     struct sides sides;
 
-    (void)state;
     sides_open(&sides, FIRST, SECOND, false, 6000, OFF);
     assert_code(take_one(&sides, 20000), 0);
     rival_start(&sides);
     let_it_try(&sides);
     assert_int_equal(sides.rival.grants, 0);
-    test_server_restart(sides.fleet.servers[2], false);
+    test_server_restart(sides.f.servers[2], false);
     assert_true(TEST_EVENTUALLY(atomic_load(&sides.rival.both) > 0, 5000));
-    assert_int_equal(rlock_unlock_as(sides.one.lock, OWNER) == RLOCK_EINDOUBT, 0);
+    assert_int_equal(rlock_unlock_as(sides.one->lock, OWNER) == RLOCK_EINDOUBT, 0);
     sides_close(&sides);
 }
 
-static void before_the_grant_it_counts_for_nobody(void **state)
+TEST(before_the_grant_it_counts_for_nobody)
 {
     struct sides sides;
 
-    (void)state;
     sides_open(&sides, FIRST, SECOND, false, lease_ms(), lease_ms());
     assert_code(take_one(&sides, 20000), 0);
-    assert_code(rlock_unlock_as(sides.one.lock, OWNER), 0);
-    test_server_restart(sides.fleet.servers[2], false);
+    assert_code(rlock_unlock_as(sides.one->lock, OWNER), 0);
+    test_server_restart(sides.f.servers[2], false);
     rival_start(&sides);
     assert_code(take_one(&sides, 300), RLOCK_ENOQUORUM);
     assert_int_equal(sides.rival.grants, 0);
     assert_code(take_one(&sides, 20000), 0); /* when it has run for long enough */
     let_it_try(&sides);
-    assert_true(rlock_is_valid_as(sides.one.lock, OWNER));
-    assert_code(rlock_unlock_as(sides.one.lock, OWNER), 0);
+    assert_true(rlock_is_valid_as(sides.one->lock, OWNER));
+    assert_code(rlock_unlock_as(sides.one->lock, OWNER), 0);
     sides_close(&sides);
     assert_int_equal(sides.rival.both, 0);
 }
@@ -197,24 +185,23 @@ static bool is_up_for_a_second(struct test_server *server)
 }
 
 /* A server says that it is up for a second as soon as the wall clock has another one. */
-static void late_in_a_second_it_counts_for_nobody(void **state)
+TEST(late_in_a_second_it_counts_for_nobody)
 {
     struct sides sides;
 
-    (void)state;
     sides_open(&sides, FIRST, SECOND, false, 1000, 1000);
     assert_code(take_one(&sides, 20000), 0);
-    assert_code(rlock_unlock_as(sides.one.lock, OWNER), 0);
-    fleet_reach_only(&sides.views[1], SECOND & ~4U);
+    assert_code(rlock_unlock_as(sides.one->lock, OWNER), 0);
+    fixture_reach_only(sides.views[1], SECOND & ~4U);
     assert_true(TEST_EVENTUALLY(is_late_in_its_second(), 5000));
     assert_code(take_one(&sides, 1000), 0);
-    fleet_reach_only(&sides.views[0], 0);
-    test_server_restart(sides.fleet.servers[2], false);
-    assert_true(TEST_EVENTUALLY(is_up_for_a_second(sides.fleet.servers[2]), 2000));
+    fixture_reach_only(sides.views[0], 0);
+    test_server_restart(sides.f.servers[2], false);
+    assert_true(TEST_EVENTUALLY(is_up_for_a_second(sides.f.servers[2]), 2000));
     rival_start(&sides);
-    fleet_reach_only(&sides.views[1], SECOND);
-    assert_true(TEST_EVENTUALLY(!rlock_is_valid_as(sides.one.lock, OWNER), 5000));
-    (void)rlock_unlock_as(sides.one.lock, OWNER);
+    fixture_reach_only(sides.views[1], SECOND);
+    assert_true(TEST_EVENTUALLY(!rlock_is_valid_as(sides.one->lock, OWNER), 5000));
+    (void)rlock_unlock_as(sides.one->lock, OWNER);
     sides_close(&sides);
     assert_int_equal(sides.rival.both, 0);
 }
@@ -228,57 +215,48 @@ static void *take_one_main(void *arg)
 }
 
 /* It had granted it, and forgets that before the others have answered. */
-static void during_an_acquisition_it_helps_nobody(void **state)
+TEST(during_an_acquisition_it_helps_nobody)
 {
     struct sides sides;
     pthread_t thread;
 
-    (void)state;
     sides_open(&sides, FIRST, SECOND, false, lease_ms(), lease_ms());
     assert_code(take_one(&sides, 20000), 0);
-    assert_code(rlock_unlock_as(sides.one.lock, OWNER), 0);
-    assert_true(TEST_EVENTUALLY(fleet_holding(&sides.fleet, "a") == 0, 2000));
-    (void)proxy_add(sides.views[0].proxies[0],
+    assert_code(rlock_unlock_as(sides.one->lock, OWNER), 0);
+    assert_true(TEST_EVENTUALLY(fixture_holding(&sides.f, "a") == 0, 2000));
+    (void)proxy_add(sides.views[0]->proxies[0],
                     &(struct proxy_rule){.act = PROXY_HOLD, .command = "EVALSHA"});
     TEST_CHECK(pthread_create(&thread, NULL, take_one_main, &sides) == 0);
-    assert_true(TEST_EVENTUALLY(test_server_int(sides.fleet.servers[2], "EXISTS a") == 1, 5000));
-    test_server_restart(sides.fleet.servers[2], false);
+    assert_true(TEST_EVENTUALLY(test_server_int(sides.f.servers[2], "EXISTS a") == 1, 5000));
+    test_server_restart(sides.f.servers[2], false);
     rival_start(&sides);
-    proxy_hold_requests(sides.views[0].proxies[0], false);
+    proxy_hold_requests(sides.views[0]->proxies[0], false);
     TEST_CHECK(pthread_join(thread, NULL) == 0);
     let_it_try(&sides);
     /* whether it was told that it has it or not: soon it knows that it has not */
-    assert_true(TEST_EVENTUALLY(!rlock_is_valid_as(sides.one.lock, OWNER), 5000));
-    (void)rlock_unlock_as(sides.one.lock, OWNER);
+    assert_true(TEST_EVENTUALLY(!rlock_is_valid_as(sides.one->lock, OWNER), 5000));
+    (void)rlock_unlock_as(sides.one->lock, OWNER);
     sides_close(&sides);
     assert_int_equal(sides.rival.both, 0);
 }
 
-static void forget_log(struct crew *crew)
-{
-    (void)pthread_mutex_lock(&crew->mutex);
-    crew->log[0] = '\0';
-    (void)pthread_mutex_unlock(&crew->mutex);
-}
-
-static void one_after_the_other_they_end_it_with_the_majority(void **state)
+TEST(one_after_the_other_they_end_it_with_the_majority)
 {
     struct sides sides;
 
-    (void)state;
     sides_open(&sides, ALL, ALL, false, lease_ms(), lease_ms());
     assert_code(take_one(&sides, 20000), 0);
-    while (!TEST_EVENTUALLY(fleet_holding(&sides.fleet, "a") == 5, 200)) {
-        assert_code(rlock_unlock_as(sides.one.lock, OWNER), 0);
+    while (!TEST_EVENTUALLY(fixture_holding(&sides.f, "a") == 5, 200)) {
+        assert_code(rlock_unlock_as(sides.one->lock, OWNER), 0);
         assert_code(take_one(&sides, 20000), 0);
     }
     rival_start(&sides);
     for (size_t i = 0; i < 3; i++) {
-        assert_true(rlock_is_valid_as(sides.one.lock, OWNER));
-        assert_int_equal(crew_losses(&sides.one), 0);
-        forget_log(&sides.one);
-        test_server_restart(sides.fleet.servers[i], false);
-        assert_true(TEST_EVENTUALLY(crew_logged(&sides.one, "server restarted"), 5000));
+        assert_true(rlock_is_valid_as(sides.one->lock, OWNER));
+        assert_int_equal(user_losses(sides.one), 0);
+        diary_forget_log(&sides.one->diary);
+        test_server_restart(sides.f.servers[i], false);
+        assert_true(TEST_EVENTUALLY(user_logged(sides.one, "server restarted"), 5000));
         let_it_try(&sides);
     }
     assert_lost_by_restart(&sides);
@@ -294,11 +272,11 @@ static void tell_second(const struct sides *sides, const char *info)
     char reply[256];
 
     test_text(reply, sizeof(reply), "$%zu\r\n%s\r\n", strlen(info), info);
-    (void)proxy_add(sides->views[1].proxies[2], &(struct proxy_rule){.act = PROXY_REPLACE_REPLY,
-                                                                     .command = "INFO",
-                                                                     .times = PROXY_ALWAYS,
-                                                                     .bytes = reply,
-                                                                     .len = strlen(reply)});
+    (void)proxy_add(sides->views[1]->proxies[2], &(struct proxy_rule){.act = PROXY_REPLACE_REPLY,
+                                                                      .command = "INFO",
+                                                                      .times = PROXY_ALWAYS,
+                                                                      .bytes = reply,
+                                                                      .len = strlen(reply)});
 }
 
 /* The first one holds, and does not hear that server 2 restarts; the second one is told a lie. */
@@ -308,52 +286,48 @@ static void it_counts_for_nobody(unsigned int second, const char *info)
 
     sides_open(&sides, FIRST, second, false, lease_ms(), lease_ms());
     assert_code(take_one(&sides, 20000), 0);
-    while (!TEST_EVENTUALLY(fleet_holding(&sides.fleet, "a") == 3, 200)) {
-        assert_code(rlock_unlock_as(sides.one.lock, OWNER), 0);
+    while (!TEST_EVENTUALLY(fixture_holding(&sides.f, "a") == 3, 200)) {
+        assert_code(rlock_unlock_as(sides.one->lock, OWNER), 0);
         assert_code(take_one(&sides, 20000), 0);
     }
     rival_start(&sides);
     let_it_try(&sides);
     tell_second(&sides, info);
-    fleet_reach_only(&sides.views[0], FIRST & ~4U);
-    test_server_restart(sides.fleet.servers[2], false);
-    fleet_reach_only(&sides.views[1], SECOND);
-    assert_true(TEST_EVENTUALLY(!rlock_is_valid_as(sides.one.lock, OWNER), 5000));
-    (void)rlock_unlock_as(sides.one.lock, OWNER);
+    fixture_reach_only(sides.views[0], FIRST & ~4U);
+    test_server_restart(sides.f.servers[2], false);
+    fixture_reach_only(sides.views[1], SECOND);
+    assert_true(TEST_EVENTUALLY(!rlock_is_valid_as(sides.one->lock, OWNER), 5000));
+    (void)rlock_unlock_as(sides.one->lock, OWNER);
     sides_close(&sides);
     assert_int_equal(sides.rival.both, 0);
 }
 
-static void set_back_it_has_just_started(void **state)
+TEST(set_back_it_has_just_started)
 {
-    (void)state;
     it_counts_for_nobody(SECOND & ~4U,
                          "# Server\r\nrun_id:0123456789abcdef\r\nuptime_in_seconds:-3600\r\n");
 }
 
-static void set_forward_it_deceives_nobody_who_saw_it_before(void **state)
+TEST(set_forward_it_deceives_nobody_who_saw_it_before)
 {
-    (void)state;
     it_counts_for_nobody(SECOND,
                          "# Server\r\nrun_id:0123456789abcdef\r\nuptime_in_seconds:3600\r\n");
 }
 
-static void that_a_server_does_not_tell_its_age_is_logged_once(void **state)
+TEST(that_a_server_does_not_tell_its_age_is_logged_once)
 {
     const char *const text = "does not tell since when it runs";
     struct sides sides;
 
-    (void)state;
     sides_open(&sides, FIRST, ALL, false, lease_ms(), lease_ms());
     tell_second(&sides, "# Server\r\n");
-    fleet_reach_only(&sides.views[1], 0);
-    fleet_reach_only(&sides.views[1], ALL);
+    fixture_reach_only(sides.views[1], 0);
+    fixture_reach_only(sides.views[1], ALL);
     for (int i = 0; i < 3; i++) {
-        assert_code(rlock_lock_with(sides.two.lock, RLOCK_TAKE(.wait_ms = 20000), NULL), 0);
-        assert_code(rlock_unlock(sides.two.lock), 0);
+        assert_code(user_visit(sides.two, RLOCK_TAKE(.wait_ms = 20000)), 0);
     }
-    assert_true(TEST_EVENTUALLY(crew_logged(&sides.two, text), 5000));
-    assert_null(strstr(strstr(sides.two.log, text) + 1, text));
+    assert_true(TEST_EVENTUALLY(user_logged(sides.two, text), 5000));
+    assert_int_equal(user_logged(sides.two, text), 1);
     rival_start(&sides);
     sides_close(&sides);
 }
@@ -368,63 +342,39 @@ static bool is_renewed_since(struct test_server *server, long long *inout_ttl)
     return *inout_ttl > last;
 }
 
-static void with_its_data_it_may_restart_at_any_time(void **state)
+TEST(with_its_data_it_may_restart_at_any_time)
 {
     struct sides sides;
 
-    (void)state;
     sides_open(&sides, FIRST, SECOND, true, 3 * lease_ms(), OFF);
     assert_code(take_one(&sides, 20000), 0);
     rival_start(&sides);
     for (size_t i = 3; i-- > 0;) {
         long long ttl;
 
-        test_server_restart(sides.fleet.servers[i], true);
-        ttl = test_server_int(sides.fleet.servers[i], "PTTL a");
+        test_server_restart(sides.f.servers[i], true);
+        ttl = test_server_int(sides.f.servers[i], "PTTL a");
         let_it_try(&sides);
-        assert_true(TEST_EVENTUALLY(is_renewed_since(sides.fleet.servers[i], &ttl), 5000));
-        assert_true(rlock_is_valid_as(sides.one.lock, OWNER));
+        assert_true(TEST_EVENTUALLY(is_renewed_since(sides.f.servers[i], &ttl), 5000));
+        assert_true(rlock_is_valid_as(sides.one->lock, OWNER));
     }
     assert_int_equal(sides.rival.grants, 0);
-    assert_int_equal(crew_losses(&sides.one), 0);
-    assert_code(rlock_unlock_as(sides.one.lock, OWNER), 0);
+    assert_int_equal(user_losses(sides.one), 0);
+    assert_code(rlock_unlock_as(sides.one->lock, OWNER), 0);
     sides_close(&sides);
 }
 
 /* Nobody can tell that it kept them. */
-static void with_its_data_it_is_out_for_its_time_all_the_same(void **state)
+TEST(with_its_data_it_is_out_for_its_time_all_the_same)
 {
     struct sides sides;
 
-    (void)state;
     sides_open(&sides, FIRST, SECOND, true, lease_ms(), lease_ms());
     assert_code(take_one(&sides, 20000), 0);
     rival_start(&sides);
-    test_server_restart(sides.fleet.servers[2], true);
+    test_server_restart(sides.f.servers[2], true);
     let_it_try(&sides);
     assert_lost_by_restart(&sides);
     sides_close(&sides);
     assert_int_equal(sides.rival.both, 0);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(after_the_grant_it_helps_nobody),
-        cmocka_unit_test(without_delayed_restarts_both_believe),
-        cmocka_unit_test(before_the_grant_it_counts_for_nobody),
-        cmocka_unit_test(late_in_a_second_it_counts_for_nobody),
-        cmocka_unit_test(during_an_acquisition_it_helps_nobody),
-        cmocka_unit_test(one_after_the_other_they_end_it_with_the_majority),
-        cmocka_unit_test(set_back_it_has_just_started),
-        cmocka_unit_test(set_forward_it_deceives_nobody_who_saw_it_before),
-        cmocka_unit_test(that_a_server_does_not_tell_its_age_is_logged_once),
-        cmocka_unit_test(with_its_data_it_may_restart_at_any_time),
-        cmocka_unit_test(with_its_data_it_is_out_for_its_time_all_the_same),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("redlock_restart", tests, NULL, NULL);
 }

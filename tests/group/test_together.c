@@ -1,79 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Multi-locks whose members one script takes: one round trip, no part ever held, no starvation. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "group/together.h"
 
-#include <cmocka.h>
-
 #define WAITERS 16
 
 /* How often the server read from a socket: what came in one write it reads at once. */
-static long long reads(const struct scene *scene)
+static long long reads(const struct fixture *f)
 {
-    char *info = test_server_cmd(scene->fleet.servers[0], "INFO stats");
-    const char *field = "total_reads_processed:";
-    const char *at = strstr(info, field);
-    long long n = at != NULL ? strtoll(at + strlen(field), NULL, 10) : -1;
-
-    free(info);
-    return n;
+    return test_server_info(f->server, "stats", "total_reads_processed");
 }
 
-static void one_script_takes_all_members(void **state)
+TOGETHER_TEST(one_script_takes_all_members, t)
 {
-    struct scene scene;
     uint64_t before;
 
-    (void)state;
-    open_scene(&scene);
-    before = requests(&scene);
-    assert_code(rlock_try_lock(scene.multi[0]), 0);
-    assert_int_equal(requests(&scene), before + 1);
-    assert_true(rlock_is_valid(scene.multi[0]));
-    assert_code(rlock_try_lock(scene.multi[1]), RLOCK_EBUSY);
+    before = requests(t);
+    assert_code(rlock_try_lock(t->multi[0]), 0);
+    assert_int_equal(requests(t), before + 1);
+    assert_true(rlock_is_valid(t->multi[0]));
+    assert_code(rlock_try_lock(t->multi[1]), RLOCK_EBUSY);
     assert_non_null(strstr(rlock_detail(), "lock a: held by"));
-    assert_int_equal(requests(&scene), before + 2);
-    assert_code(rlock_unlock(scene.multi[0]), 0);
-    close_scene(&scene);
+    assert_int_equal(requests(t), before + 2);
+    assert_code(rlock_unlock(t->multi[0]), 0);
 }
 
-static void one_round_trip_takes_all_and_one_leaves_them(void **state)
+FIXTURE_TEST(one_round_trip_takes_all_and_one_leaves_them, f)
 {
-    struct fleet fleet;
-    struct crew crew;
+    struct user *user = user_open(f, USUAL);
     struct rlock *members[8], *multi;
-    struct scene scene;
     long long before;
 
-    (void)state;
-    fleet_open(&fleet, &(struct fleet_opts){.n = 1});
-    scene.fleet = fleet;
-    crew_open(&crew, &fleet, (struct rlock_client_opts){.size = sizeof(struct rlock_client_opts)},
-              -1);
     for (size_t i = 0; i < 8; i++) {
-        members[i] = crew_lock(&crew, 0, (const char[]){(char)('p' + i), '\0'});
+        members[i] = user_lock(user, (const char[]){(char)('p' + i), '\0'});
     }
     assert_code(rlock_multi_new(members, 8, NULL, &multi), 0);
     for (int i = 0; i < 2; i++) { /* the first time makes the server know the scripts */
-        before = reads(&scene);
+        before = reads(f);
         assert_code(rlock_try_lock(multi), 0);
         assert_code(rlock_unlock(multi), 0);
     }
-    assert_in_range(reads(&scene) - before, 3, 4); /* and the question itself */
-    for (size_t i = 0; i < 8; i++) {
-        members[i] = rlock_free(members[i]);
-    }
+    assert_in_range(reads(f) - before, 3, 4); /* and the question itself */
     multi = rlock_free(multi);
-    crew_close(&crew);
-    fleet_close(&fleet);
 }
 
-static void each_kind_but_the_fair_may_be_a_member(void **state)
+TOGETHER_TEST(each_kind_but_the_fair_may_be_a_member, t)
 {
     static int (*const make[])(struct rlock_client *, const char *, const struct rlock_opts *,
                                struct rlock **) = {rlock_reentrant_new, rlock_nonreentrant_new,
@@ -81,15 +53,12 @@ static void each_kind_but_the_fair_may_be_a_member(void **state)
                                                    rlock_read_new,      rlock_write_new};
     enum { N = sizeof(make) / sizeof(make[0]) };
     struct rlock *members[N], *multi, *other;
-    struct scene scene;
     uint64_t before;
 
-    (void)state;
-    open_scene(&scene);
     for (size_t i = 0; i < N; i++) {
         char name[] = {(char)('k' + i), '\0'};
 
-        assert_code(make[i](scene.one.clients[0], name, NULL, &members[i]), 0);
+        assert_code(make[i](t->one->client, name, NULL, &members[i]), 0);
     }
     assert_code(rlock_multi_new(members, N, NULL, &multi), 0);
     assert_code(rlock_try_lock(multi), 0);
@@ -97,135 +66,103 @@ static void each_kind_but_the_fair_may_be_a_member(void **state)
     for (size_t i = 0; i < N; i++) { /* any of them keeps the others from being taken */
         char name[] = {(char)('k' + i), '\0'};
 
-        assert_code((make[i] == rlock_read_new ? rlock_write_new : make[i])(scene.two.clients[0],
-                                                                            name, NULL, &other),
+        assert_code((make[i] == rlock_read_new ? rlock_write_new : make[i])(t->two->client, name,
+                                                                            NULL, &other),
                     0);
         assert_code(rlock_try_lock(other), 0);
-        before = requests(&scene);
+        before = requests(t);
         assert_code(rlock_try_lock(multi), RLOCK_EBUSY);
-        assert_int_equal(requests(&scene), before + 1);
-        assert_int_equal(test_server_int(scene.fleet.servers[0], "EXISTS k l m n o p"), 1);
+        assert_int_equal(requests(t), before + 1);
+        assert_int_equal(test_server_int(t->f.server, "EXISTS k l m n o p"), 1);
         assert_code(rlock_unlock(other), 0);
         other = rlock_free(other);
     }
-    before = requests(&scene);
+    before = requests(t);
     assert_code(rlock_try_lock(multi), 0);
-    assert_int_equal(requests(&scene), before + 1);
-    assert_true(test_server_says(scene.fleet.servers[0], "read", "HGET o mode"));
-    assert_true(test_server_says(scene.fleet.servers[0], "write", "HGET p mode"));
+    assert_int_equal(requests(t), before + 1);
+    assert_true(test_server_says(t->f.server, "read", "HGET o mode"));
+    assert_true(test_server_says(t->f.server, "write", "HGET p mode"));
     assert_true(rlock_is_valid(multi));
     assert_code(rlock_unlock(multi), 0);
     for (size_t i = 0; i < N; i++) {
         members[i] = rlock_free(members[i]);
     }
     multi = rlock_free(multi);
-    assert_true(test_server_int(scene.fleet.servers[0], "DEL redisson_lock_token:{n}") == 1);
-    close_scene(&scene);
+    assert_true(test_server_int(t->f.server, "DEL redisson_lock_token:{n}") == 1);
 }
 
-static void a_member_that_its_owner_has_is_taken_once_more(void **state)
+TOGETHER_TEST(a_member_that_its_owner_has_is_taken_once_more, t)
 {
-    struct scene scene;
-
-    (void)state;
-    open_scene(&scene);
-    assert_code(rlock_try_lock(scene.b[0]), 0);
-    assert_code(rlock_try_lock(scene.multi[0]), 0);
-    assert_true(test_server_says(scene.fleet.servers[0], "1", "HVALS a"));
-    assert_true(test_server_says(scene.fleet.servers[0], "2", "HVALS b"));
-    assert_code(rlock_unlock(scene.multi[0]), 0);
-    assert_true(rlock_is_valid(scene.b[0]));
-    assert_int_equal(fleet_holding(&scene.fleet, "a"), 0);
-    free(test_server_cmd(scene.fleet.servers[0], "DEL b"));
-    assert_code(rlock_try_lock(scene.multi[0]), RLOCK_ELOST); /* and not the rest of it */
-    assert_int_equal(fleet_holding(&scene.fleet, "a"), 0);
-    assert_code(rlock_unlock(scene.b[0]), RLOCK_ELOST);
-    assert_code(rlock_try_lock(scene.multi[0]), 0);
-    assert_code(rlock_unlock(scene.multi[0]), 0);
-    close_scene(&scene);
+    assert_code(rlock_try_lock(t->b[0]), 0);
+    assert_code(rlock_try_lock(t->multi[0]), 0);
+    assert_true(test_server_says(t->f.server, "1", "HVALS a"));
+    assert_true(test_server_says(t->f.server, "2", "HVALS b"));
+    assert_code(rlock_unlock(t->multi[0]), 0);
+    assert_true(rlock_is_valid(t->b[0]));
+    assert_int_equal(fixture_holding(&t->f, "a"), 0);
+    test_server_do(t->f.server, "DEL b");
+    assert_code(rlock_try_lock(t->multi[0]), RLOCK_ELOST); /* and not the rest of it */
+    assert_int_equal(fixture_holding(&t->f, "a"), 0);
+    assert_code(rlock_unlock(t->b[0]), RLOCK_ELOST);
+    assert_code(rlock_try_lock(t->multi[0]), 0);
+    assert_code(rlock_unlock(t->multi[0]), 0);
 }
 
 /* They wait for what its owner has: it would wait for itself behind them. */
-static void a_member_that_its_owner_has_is_taken_past_those_who_wait_for_it(void **state)
+TOGETHER_TEST(a_member_that_its_owner_has_is_taken_past_those_who_wait_for_it, t)
 {
-    struct scene scene;
-    pthread_t waiter;
+    struct waiter waiter;
     int64_t began_us;
 
-    (void)state;
-    open_scene(&scene);
-    assert_code(rlock_try_lock(scene.b[0]), 0);
-    TEST_CHECK(pthread_create(&waiter, NULL, lock_and_unlock, scene.b[0]) == 0);
-    assert_true(proxy_wait_subscribers(scene.fleet.proxies[0], 1, 5000));
+    assert_code(rlock_try_lock(t->b[0]), 0);
+    pass_through(&waiter, t->b[0]);
+    assert_true(proxy_wait_subscribers(t->f.proxy, 1, 5000));
     began_us = test_now_us();
-    assert_code(rlock_lock_with(scene.multi[0], RLOCK_TAKE(.wait_ms = 15000), NULL), 0);
+    assert_code(rlock_lock_with(t->multi[0], RLOCK_TAKE(.wait_ms = 15000), NULL), 0);
     assert_in_time(began_us, 1000000 * test_slack());
-    assert_code(rlock_unlock(scene.multi[0]), 0);
-    assert_code(rlock_unlock(scene.b[0]), 0);
-    TEST_CHECK(pthread_join(waiter, NULL) == 0);
-    close_scene(&scene);
+    assert_code(rlock_unlock(t->multi[0]), 0);
+    assert_code(rlock_unlock(t->b[0]), 0);
+    waiter_passed(&waiter);
 }
 
 /* ---- Waiting ---- */
 
-static void *lock_for_a_second(void *arg)
+TOGETHER_TEST(who_waits_holds_no_part, t)
 {
-    struct rlock *multi = arg;
-    int code = rlock_lock_with(multi, RLOCK_TAKE(.wait_ms = 1000), NULL);
-
-    TEST_CHECK(code == 0 ||
-               code == RLOCK_ETIMEDOUT); /* the latter on a machine that stands still */
-    TEST_CHECK(code != 0 || rlock_unlock(multi) == 0);
-    return NULL;
-}
-
-static void who_waits_holds_no_part(void **state)
-{
-    struct scene scene;
-    pthread_t waiter;
+    struct waiter waiter;
     uint64_t before;
 
-    (void)state;
-    open_scene(&scene);
-    assert_code(rlock_try_lock(scene.b[0]), 0);
-    TEST_CHECK(pthread_create(&waiter, NULL, lock_and_unlock, scene.multi[1]) == 0);
-    assert_true(proxy_wait_subscribers(scene.fleet.proxies[0], 1, 5000));
+    assert_code(rlock_try_lock(t->b[0]), 0);
+    pass_through(&waiter, t->multi[1]);
+    assert_true(proxy_wait_subscribers(t->f.proxy, 1, 5000));
     for (int i = 0; i < 2; i++) { /* a message makes it ask again, and "a" too: it must not tire */
-        before = requests(&scene);
+        before = requests(t);
         assert_true(TEST_EVENTUALLY(
-            test_server_int(scene.fleet.servers[0], "PUBLISH redisson_lock__channel:{b} 0") == 1,
-            5000));
-        assert_true(proxy_wait_requests(scene.fleet.proxies[0], before + 1, 5000));
-        assert_code(rlock_try_lock(scene.one.members[0]), 0);
-        assert_code(rlock_unlock(scene.one.members[0]), 0);
+            test_server_int(t->f.server, "PUBLISH redisson_lock__channel:{b} 0") == 1, 5000));
+        assert_true(proxy_wait_requests(t->f.proxy, before + 1, 5000));
+        assert_code(rlock_try_lock(t->one->lock), 0);
+        assert_code(rlock_unlock(t->one->lock), 0);
     }
-    assert_code(rlock_unlock(scene.b[0]), 0);
-    TEST_CHECK(pthread_join(waiter, NULL) == 0);
-    close_scene(&scene);
+    assert_code(rlock_unlock(t->b[0]), 0);
+    waiter_passed(&waiter);
 }
 
 /* Waits for "b", then, when that is free and "a" is not, for "a". */
-static void who_waits_follows_the_member_that_is_busy(void **state)
+TOGETHER_TEST(who_waits_follows_the_member_that_is_busy, t)
 {
-    struct scene scene;
-    pthread_t waiter;
+    struct waiter waiter;
 
-    (void)state;
-    open_scene(&scene);
-    assert_code(rlock_try_lock(scene.b[0]), 0);
-    TEST_CHECK(pthread_create(&waiter, NULL, lock_and_unlock, scene.multi[1]) == 0);
+    assert_code(rlock_try_lock(t->b[0]), 0);
+    pass_through(&waiter, t->multi[1]);
     assert_true(TEST_EVENTUALLY(
-        test_server_int(scene.fleet.servers[0], "PUBLISH redisson_lock__channel:{b} 0") == 1,
-        5000));
-    assert_code(rlock_try_lock(scene.one.members[0]), 0);
-    assert_code(rlock_unlock(scene.b[0]), 0);
+        test_server_int(t->f.server, "PUBLISH redisson_lock__channel:{b} 0") == 1, 5000));
+    assert_code(rlock_try_lock(t->one->lock), 0);
+    assert_code(rlock_unlock(t->b[0]), 0);
     assert_true(TEST_EVENTUALLY(
-        test_server_int(scene.fleet.servers[0], "PUBLISH redisson_lock__channel:{a} 0") == 1,
-        5000));
-    assert_int_equal(fleet_holding(&scene.fleet, "b"), 0);
-    assert_code(rlock_unlock(scene.one.members[0]), 0);
-    TEST_CHECK(pthread_join(waiter, NULL) == 0);
-    close_scene(&scene);
+        test_server_int(t->f.server, "PUBLISH redisson_lock__channel:{a} 0") == 1, 5000));
+    assert_int_equal(fixture_holding(&t->f, "b"), 0);
+    assert_code(rlock_unlock(t->one->lock), 0);
+    waiter_passed(&waiter);
 }
 
 /* One thread that holds "a" or "b" or both at every moment, until it finds "a" taken. */
@@ -253,25 +190,21 @@ static void *keep_hot(void *arg)
     return NULL;
 }
 
-static void members_that_are_never_free_at_once_do_not_starve_it(void **state)
+TOGETHER_TEST(members_that_are_never_free_at_once_do_not_starve_it, t)
 {
-    struct scene scene;
     struct hot hot;
     int64_t began_us;
 
-    (void)state;
-    open_scene(&scene);
-    hot = (struct hot){.a = scene.one.members[0], .b = scene.b[0]};
+    hot = (struct hot){.a = t->one->lock, .b = t->b[0]};
     for (int i = 0; i < 5; i++) {
         TEST_CHECK(pthread_create(&hot.thread, NULL, keep_hot, &hot) == 0);
-        assert_true(TEST_EVENTUALLY(fleet_holding(&scene.fleet, "a") == 1, 5000));
+        assert_true(TEST_EVENTUALLY(fixture_holding(&t->f, "a") == 1, 5000));
         began_us = test_now_us();
-        assert_code(rlock_lock_with(scene.multi[1], RLOCK_TAKE(.wait_ms = 60000), NULL), 0);
+        assert_code(rlock_lock_with(t->multi[1], RLOCK_TAKE(.wait_ms = 60000), NULL), 0);
         assert_in_time(began_us, 5000000 * test_slack());
         TEST_CHECK(pthread_join(hot.thread, NULL) == 0);
-        assert_code(rlock_unlock(scene.multi[1]), 0);
+        assert_code(rlock_unlock(t->multi[1]), 0);
     }
-    close_scene(&scene);
 }
 
 /* One of many threads that use a lock one after the other. */
@@ -295,52 +228,48 @@ static void *hammer_main(void *arg)
 }
 
 /* Each time that it looks it is another one's turn to be busy. */
-static void lines_of_its_own_process_do_not_starve_it(void **state)
+TOGETHER_TEST(lines_of_its_own_process_do_not_starve_it, t)
 {
     enum { HAMMERS = 8 };
     struct hammer hammers[HAMMERS];
     atomic_bool stop = false;
-    struct scene scene;
     int64_t began_us;
 
-    (void)state;
-    open_scene(&scene);
     for (size_t i = 0; i < HAMMERS; i++) {
-        hammers[i] = (struct hammer){.lock = i % 2 == 0 ? scene.one.members[0] : scene.b[0],
+        hammers[i] = (struct hammer){.lock = i % 2 == 0 ? t->one->lock : t->b[0],
                                      .stop = &stop,
                                      .hold_ns = 15000000 + 1300000 * (long)i};
         TEST_CHECK(pthread_create(&hammers[i].thread, NULL, hammer_main, &hammers[i]) == 0);
     }
     for (int i = 0; i < 3; i++) {
         began_us = test_now_us();
-        assert_code(rlock_lock_with(scene.multi[0], RLOCK_TAKE(.wait_ms = 60000), NULL), 0);
+        assert_code(rlock_lock_with(t->multi[0], RLOCK_TAKE(.wait_ms = 60000), NULL), 0);
         assert_in_time(began_us, 3000000 * test_slack());
-        assert_code(rlock_unlock(scene.multi[0]), 0);
+        assert_code(rlock_unlock(t->multi[0]), 0);
     }
     atomic_store(&stop, true);
     for (size_t i = 0; i < HAMMERS; i++) {
         TEST_CHECK(pthread_join(hammers[i].thread, NULL) == 0);
     }
-    close_scene(&scene);
 }
 
 /* Of a short wait half is for that. */
-static void half_of_a_wait_is_for_one_after_the_other(void **state)
+TOGETHER_TEST(half_of_a_wait_is_for_one_after_the_other, t)
 {
-    struct scene scene;
-    pthread_t waiter;
+    struct waiter waiter;
+    int code;
 
-    (void)state;
-    open_scene(&scene);
-    assert_code(rlock_try_lock(scene.b[0]), 0);
-    TEST_CHECK(pthread_create(&waiter, NULL, lock_for_a_second, scene.multi[1]) == 0);
-    assert_true(TEST_EVENTUALLY(fleet_holding(&scene.fleet, "a") == 1, 5000));
-    assert_code(rlock_unlock(scene.b[0]), 0);
-    TEST_CHECK(pthread_join(waiter, NULL) == 0);
-    close_scene(&scene);
+    assert_code(rlock_try_lock(t->b[0]), 0);
+    waiter_start_on(&waiter, NULL, t->multi[1], RLOCK_TAKE(.wait_ms = 1000));
+    assert_true(TEST_EVENTUALLY(fixture_holding(&t->f, "a") == 1, 5000));
+    assert_code(rlock_unlock(t->b[0]), 0);
+    code = waiter_join(&waiter);
+    assert_true(code == 0 ||
+                code == RLOCK_ETIMEDOUT); /* the latter where the machine stands still */
+    assert_code(waiter.unlock_code, 0);
 }
 
-struct waiter {
+struct visitor {
     pthread_t thread;
     struct rlock *multi;
     struct witness *witness;
@@ -349,42 +278,37 @@ struct waiter {
 
 static void *wait_in_line(void *arg)
 {
-    const struct waiter *waiter = arg;
+    const struct visitor *visitor = arg;
 
-    TEST_CHECK(rlock_lock(waiter->multi) == 0);
+    TEST_CHECK(rlock_lock(visitor->multi) == 0);
     for (size_t cell = 0; cell < 2; cell++) {
-        witness_enter(waiter->witness, cell, waiter->id);
+        witness_enter(visitor->witness, cell, visitor->id);
     }
     for (size_t cell = 0; cell < 2; cell++) {
-        witness_leave(waiter->witness, cell, waiter->id);
+        witness_leave(visitor->witness, cell, visitor->id);
     }
-    TEST_CHECK(rlock_unlock(waiter->multi) == 0);
+    TEST_CHECK(rlock_unlock(visitor->multi) == 0);
     return NULL;
 }
 
-static void of_many_that_wait_here_one_asks(void **state)
+TOGETHER_TEST(of_many_that_wait_here_one_asks, t)
 {
-    struct waiter waiters[WAITERS];
-    struct scene scene;
+    struct visitor visitors[WAITERS];
     uint64_t before;
 
-    (void)state;
-    open_scene(&scene);
-    assert_code(rlock_try_lock(scene.b[0]), 0);
-    before = requests(&scene);
+    assert_code(rlock_try_lock(t->b[0]), 0);
+    before = requests(t);
     for (size_t i = 0; i < WAITERS; i++) {
-        waiters[i] =
-            (struct waiter){.multi = scene.multi[1], .witness = scene.fleet.witness, .id = i + 1};
-        TEST_CHECK(pthread_create(&waiters[i].thread, NULL, wait_in_line, &waiters[i]) == 0);
+        visitors[i] = (struct visitor){.multi = t->multi[1], .witness = t->f.witness, .id = i + 1};
+        TEST_CHECK(pthread_create(&visitors[i].thread, NULL, wait_in_line, &visitors[i]) == 0);
     }
-    assert_true(proxy_wait_subscribers(scene.fleet.proxies[0], 1, 5000));
-    assert_code(rlock_unlock(scene.b[0]), 0);
+    assert_true(proxy_wait_subscribers(t->f.proxy, 1, 5000));
+    assert_code(rlock_unlock(t->b[0]), 0);
     for (size_t i = 0; i < WAITERS; i++) {
-        TEST_CHECK(pthread_join(waiters[i].thread, NULL) == 0);
+        TEST_CHECK(pthread_join(visitors[i].thread, NULL) == 0);
     }
     /* each: one that finds it free, one that did not, and its two releases */
-    assert_true(requests(&scene) - before <= 5 * WAITERS + 10);
-    close_scene(&scene);
+    assert_true(requests(t) - before <= 5 * WAITERS + 10);
 }
 
 static void *come_again(void *arg)
@@ -396,49 +320,22 @@ static void *come_again(void *arg)
 }
 
 /* Threads that share handles and clients; ThreadSanitizer sees in which order mutexes are taken. */
-static void over_the_same_clients_in_opposite_order_nothing_deadlocks(void **state)
+TOGETHER_TEST(over_the_same_clients_in_opposite_order_nothing_deadlocks, t)
 {
-    struct waiter waiters[4];
-    struct scene scene;
+    struct visitor visitors[4];
 
-    (void)state;
-    open_scene(&scene);
     for (size_t i = 0; i < 4; i++) {
-        struct rlock *a = scene.one.members[0], *b = scene.b[1];
-        struct rlock *members[] = {i % 2 == 0 ? a : b, i % 2 == 0 ? b : a};
+        struct rlock *a = t->one->lock, *b = t->b[1];
 
-        waiters[i] = (struct waiter){.witness = scene.fleet.witness, .id = i + 1};
-        assert_code(rlock_multi_new(members, 2, NULL, &waiters[i].multi), 0);
+        visitors[i] = (struct visitor){.multi = i % 2 == 0 ? user_multi(t->one, a, b)
+                                                           : user_multi(t->one, b, a),
+                                       .witness = t->f.witness,
+                                       .id = i + 1};
     }
     for (size_t i = 0; i < 4; i++) {
-        TEST_CHECK(pthread_create(&waiters[i].thread, NULL, come_again, &waiters[i]) == 0);
+        TEST_CHECK(pthread_create(&visitors[i].thread, NULL, come_again, &visitors[i]) == 0);
     }
     for (size_t i = 0; i < 4; i++) {
-        TEST_CHECK(pthread_join(waiters[i].thread, NULL) == 0);
-        waiters[i].multi = rlock_free(waiters[i].multi);
+        TEST_CHECK(pthread_join(visitors[i].thread, NULL) == 0);
     }
-    close_scene(&scene);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_script_takes_all_members),
-        cmocka_unit_test(one_round_trip_takes_all_and_one_leaves_them),
-        cmocka_unit_test(each_kind_but_the_fair_may_be_a_member),
-        cmocka_unit_test(a_member_that_its_owner_has_is_taken_once_more),
-        cmocka_unit_test(a_member_that_its_owner_has_is_taken_past_those_who_wait_for_it),
-        cmocka_unit_test(who_waits_holds_no_part),
-        cmocka_unit_test(who_waits_follows_the_member_that_is_busy),
-        cmocka_unit_test(members_that_are_never_free_at_once_do_not_starve_it),
-        cmocka_unit_test(lines_of_its_own_process_do_not_starve_it),
-        cmocka_unit_test(half_of_a_wait_is_for_one_after_the_other),
-        cmocka_unit_test(of_many_that_wait_here_one_asks),
-        cmocka_unit_test(over_the_same_clients_in_opposite_order_nothing_deadlocks),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("together", tests, NULL, NULL);
 }

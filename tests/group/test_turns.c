@@ -1,50 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls of one owner on one multi-lock: one at a time, in the order in which they came. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
+#include "support/waiter.h"
 
-#include "group/fleet.h"
+enum { OWNER = 5, OTHER = 6 };
 
-#include <cmocka.h>
-
-enum { OWNER = 5, OTHER = 6, N_MEMBERS = 2 };
-
-struct scene {
-    struct fleet fleet;
-    struct crew crew;
-    struct rlock *members[N_MEMBERS], *multi;
+/* Two servers, and a multi-lock of "m" on each. */
+struct turns {
+    struct fixture f;
+    struct rlock *member, *multi; /* the member on the first server */
 };
 
-/* A call of the owner, in a thread of its own. */
+static void turns_open(struct turns *t)
+{
+    struct user *user;
+
+    fixture_open(&t->f, &(struct fixture_opts){.servers = 2});
+    user = user_open(&t->f, USUAL);
+    t->member = user_lock_on(user, 0, "m");
+    t->multi = user_multi(user, t->member, user_lock_on(user, 1, "m"));
+}
+
+#define TURNS_TEST(name, t) TEST_AROUND(name, struct turns, t, turns_open(t), fixture_close(&t->f))
+
+/* A call of the owner, in a thread of its own, that keeps what it takes. */
 struct taker {
     pthread_t thread;
     struct rlock *lock;
     struct rlock_take take;
     atomic_int code; /* 1: not back yet */
 };
-
-static void open_scene(struct scene *scene)
-{
-    const struct rlock_client_opts usual = {.size = sizeof(usual)};
-
-    fleet_open(&scene->fleet, &(struct fleet_opts){.n = N_MEMBERS});
-    crew_open(&scene->crew, &scene->fleet, usual, -1);
-    for (size_t i = 0; i < N_MEMBERS; i++) {
-        scene->members[i] = crew_lock(&scene->crew, i, "m");
-    }
-    assert_code(rlock_multi_new(scene->members, N_MEMBERS, NULL, &scene->multi), 0);
-}
-
-static void close_scene(struct scene *scene)
-{
-    scene->multi = rlock_free(scene->multi);
-    for (size_t i = 0; i < N_MEMBERS; i++) {
-        scene->members[i] = rlock_free(scene->members[i]);
-    }
-    crew_close(&scene->crew);
-    fleet_close(&scene->fleet);
-}
 
 static void *taker_main(void *arg)
 {
@@ -54,12 +38,10 @@ static void *taker_main(void *arg)
     return NULL;
 }
 
-static void begin(struct taker *taker, struct rlock *lock, int64_t wait_ms,
-                  struct rlock_cancel *cancel)
+static void begin(struct taker *taker, struct rlock *lock, struct rlock_cancel *cancel)
 {
     taker->lock = lock;
-    taker->take = (struct rlock_take){
-        .size = sizeof(taker->take), .wait_ms = wait_ms, .owner = OWNER, .cancel = cancel};
+    taker->take = *RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .owner = OWNER, .cancel = cancel);
     atomic_store(&taker->code, 1);
     TEST_CHECK(pthread_create(&taker->thread, NULL, taker_main, taker) == 0);
 }
@@ -71,82 +53,53 @@ static int end(struct taker *taker)
 }
 
 /* Somebody else holds a member, and a call of the owner waits for it. */
-static void wait_behind(struct scene *scene, struct taker *first)
+static void wait_behind(struct turns *t, struct taker *first)
 {
-    assert_code(
-        rlock_lock_with(scene->members[0], RLOCK_TAKE(.owner = OTHER, .wait_ms = 5000), NULL), 0);
-    begin(first, scene->multi, RLOCK_FOREVER, NULL);
+    assert_code(TAKE(t->member, .owner = OTHER, .wait_ms = 5000), 0);
+    begin(first, t->multi, NULL);
     assert_true(TEST_EVENTUALLY(
-        test_server_says(scene->fleet.servers[0], "redisson_lock__channel:{m}", "PUBSUB CHANNELS"),
-        5000));
+        test_server_says(t->f.server, "redisson_lock__channel:{m}", "PUBSUB CHANNELS"), 5000));
 }
 
-static void a_call_waits_for_the_one_before_it(void **state)
+TURNS_TEST(a_call_waits_for_the_one_before_it, t)
 {
-    struct scene scene;
     struct taker first, second;
 
-    (void)state;
-    open_scene(&scene);
-    wait_behind(&scene, &first);
-    begin(&second, scene.multi, RLOCK_FOREVER, NULL);
-    assert_code(rlock_unlock_as(scene.members[0], OTHER), 0);
+    wait_behind(t, &first);
+    begin(&second, t->multi, NULL);
+    assert_code(rlock_unlock_as(t->member, OTHER), 0);
     assert_code(end(&first), 0);
     assert_code(end(&second), 0);
-    assert_int_equal(rlock_hold_count_as(scene.multi, OWNER), 2);
-    assert_code(rlock_unlock_as(scene.multi, OWNER), 0);
-    assert_code(rlock_unlock_as(scene.multi, OWNER), 0);
-    close_scene(&scene);
+    assert_int_equal(rlock_hold_count_as(t->multi, OWNER), 2);
+    assert_code(rlock_unlock_as(t->multi, OWNER), 0);
+    assert_code(rlock_unlock_as(t->multi, OWNER), 0);
 }
 
-static void its_wait_ends_at_its_deadline(void **state)
+TURNS_TEST(its_wait_ends_at_its_deadline, t)
 {
-    struct scene scene;
     struct taker first;
 
-    (void)state;
-    open_scene(&scene);
-    wait_behind(&scene, &first);
-    assert_code(rlock_lock_with(scene.multi, RLOCK_TAKE(.owner = OWNER, .wait_ms = 100), NULL),
-                RLOCK_ETIMEDOUT);
+    wait_behind(t, &first);
+    assert_code(TAKE(t->multi, .owner = OWNER, .wait_ms = 100), RLOCK_ETIMEDOUT);
     assert_int_equal(atomic_load(&first.code), 1);
-    assert_code(rlock_unlock_as(scene.members[0], OTHER), 0);
+    assert_code(rlock_unlock_as(t->member, OTHER), 0);
     assert_code(end(&first), 0);
-    assert_code(rlock_unlock_as(scene.multi, OWNER), 0);
-    close_scene(&scene);
+    assert_code(rlock_unlock_as(t->multi, OWNER), 0);
 }
 
-static void its_wait_can_be_cancelled(void **state)
+TURNS_TEST(its_wait_can_be_cancelled, t)
 {
-    struct scene scene;
     struct taker first, second;
     struct rlock_cancel *cancel;
 
-    (void)state;
-    open_scene(&scene);
     assert_code(rlock_cancel_new(&cancel), 0);
-    wait_behind(&scene, &first);
-    begin(&second, scene.multi, RLOCK_FOREVER, cancel);
+    wait_behind(t, &first);
+    begin(&second, t->multi, cancel);
     rlock_cancel_fire(cancel);
     assert_code(end(&second), RLOCK_ECANCELED);
     assert_int_equal(atomic_load(&first.code), 1);
-    assert_code(rlock_unlock_as(scene.members[0], OTHER), 0);
+    assert_code(rlock_unlock_as(t->member, OTHER), 0);
     assert_code(end(&first), 0);
-    assert_code(rlock_unlock_as(scene.multi, OWNER), 0);
+    assert_code(rlock_unlock_as(t->multi, OWNER), 0);
     cancel = rlock_cancel_free(cancel);
-    close_scene(&scene);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_call_waits_for_the_one_before_it),
-        cmocka_unit_test(its_wait_ends_at_its_deadline),
-        cmocka_unit_test(its_wait_can_be_cancelled),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("turns", tests, NULL, NULL);
 }

@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of multi-locks on one server share. */
-#ifndef RLOCK_TEST_COMPOSITE_TOGETHER_H
-#define RLOCK_TEST_COMPOSITE_TOGETHER_H
+/* What the tests of multi-locks on one server share: the server behind a proxy, and two users. */
+#ifndef RLOCK_TEST_GROUP_TOGETHER_H
+#define RLOCK_TEST_GROUP_TOGETHER_H
 
-#include "group/fleet.h"
+#include "support/waiter.h"
 
-/* One server behind a proxy; two clients of it. */
-struct scene {
-    struct fleet fleet;
-    struct crew one, two;
-    struct rlock *b[2], *multi[2]; /* of each: "b", and "b" with "a" */
+struct together {
+    struct fixture f;
+    struct user *one, *two;
+    struct rlock *b[2], *multi[2]; /* of each user: "b", and "b" with "a" */
 };
 
-void open_scene(struct scene *scene);
+void together_open(struct together *t);
 /* When "a" and "b" are free again. */
-void close_scene(struct scene *scene);
+void together_close(struct together *t);
+/* A test between the two. */
+#define TOGETHER_TEST(name, t)                                                                     \
+    TEST_AROUND(name, struct together, t, together_open(t), together_close(t))
+
 /* How many requests came to the proxy. */
-uint64_t requests(const struct scene *scene);
-/* A thread that takes the multi-lock within 20 s, and gives it up. */
-void *lock_and_unlock(void *multi);
+uint64_t requests(const struct together *t);
+/* Starts a thread that takes a lock within 20 s, and gives it back. */
+void pass_through(struct waiter *waiter, struct rlock *lock);
 
 #endif

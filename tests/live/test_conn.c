@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/time.h"
 #include "live/dial.h"
 #include "support/run.h"
-
-#include <cmocka.h>
+#include "support/test.h"
 
 static const char *const no_conf[] = {NULL};
 
@@ -49,25 +42,22 @@ static void comes_up_over(enum test_transport transport)
     test_server_stop(server);
 }
 
-static void comes_up_over_a_unix_socket(void **state)
+TEST(comes_up_over_a_unix_socket)
 {
-    (void)state;
     comes_up_over(TEST_UNIX);
 }
 
-static void comes_up_over_tcp(void **state)
+TEST(comes_up_over_tcp)
 {
-    (void)state;
     comes_up_over(TEST_TCP);
 }
 
-static void all_addresses_of_a_name_are_tried(void **state)
+TEST(all_addresses_of_a_name_are_tried)
 {
     struct test_server *server = start(TEST_TCP, no_conf);
     char url[64], peer[64];
     struct dial dial;
 
-    (void)state;
     /* Where localhost is ::1 as well, that one refuses: the server listens on 127.0.0.1 alone. */
     (void)snprintf(url, sizeof(url), "redis://localhost:%d", test_server_port(server));
     (void)snprintf(peer, sizeof(peer), "127.0.0.1:%d", test_server_port(server));
@@ -78,12 +68,11 @@ static void all_addresses_of_a_name_are_tried(void **state)
     test_server_stop(server);
 }
 
-static void the_database_is_selected(void **state)
+TEST(the_database_is_selected)
 {
     struct test_server *server = start(TEST_UNIX, no_conf);
     struct dial dial;
 
-    (void)state;
     dial_init(&dial, test_server_url(server));
     dial.opts.db = 3;
     dial_works(&dial);
@@ -94,13 +83,12 @@ static void the_database_is_selected(void **state)
     test_server_stop(server);
 }
 
-static void run_id_and_uptime_are_told_when_asked(void **state)
+TEST(run_id_and_uptime_are_told_when_asked)
 {
     struct test_server *server = start(TEST_UNIX, no_conf);
     char *info = test_server_cmd(server, "info server");
     struct dial dial;
 
-    (void)state;
     dial_init(&dial, test_server_url(server));
     dial.opts.want_info = true;
     dial_works(&dial);
@@ -112,13 +100,12 @@ static void run_id_and_uptime_are_told_when_asked(void **state)
     test_server_stop(server);
 }
 
-static void a_connection_can_be_started_again(void **state)
+TEST(a_connection_can_be_started_again)
 {
     struct test_server *server = start(TEST_UNIX, no_conf);
     struct rlock__reply reply;
     struct dial dial;
 
-    (void)state;
     dial_init(&dial, test_server_url(server));
     dial_works(&dial);
     test_server_kill(server);
@@ -135,14 +122,13 @@ static void a_connection_can_be_started_again(void **state)
 
 /* ---- Earlier connections ---- */
 
-static void earlier_connections_are_killed(void **state)
+TEST(earlier_connections_are_killed)
 {
     struct test_server *server = start(TEST_UNIX, no_conf);
     struct dial earlier, gone, dial;
     struct rlock__reply reply;
     uint64_t ids[3];
 
-    (void)state;
     dial_init(&earlier, test_server_url(server));
     dial_init(&gone, test_server_url(server));
     dial_init(&dial, test_server_url(server));
@@ -161,13 +147,12 @@ static void earlier_connections_are_killed(void **state)
     test_server_stop(server);
 }
 
-static void a_connection_that_only_has_the_number_of_an_earlier_one_is_spared(void **state)
+TEST(a_connection_that_only_has_the_number_of_an_earlier_one_is_spared)
 {
     struct test_server *server = start(TEST_UNIX, no_conf);
     struct dial other, dial;
     uint64_t id;
 
-    (void)state;
     dial_init(&other, test_server_url(server));
     dial_init(&dial, test_server_url(server));
     other.opts.client_name = "somebody-else";
@@ -182,7 +167,7 @@ static void a_connection_that_only_has_the_number_of_an_earlier_one_is_spared(vo
     test_server_stop(server);
 }
 
-static void earlier_connections_are_killed_unseen_where_they_cannot_be_listed(void **state)
+TEST(earlier_connections_are_killed_unseen_where_they_cannot_be_listed)
 {
     static const char *const conf[] = {"user meek on >s3cret +@all -client|list ~* &*", NULL};
     struct test_server *server = start(TEST_UNIX, conf);
@@ -190,7 +175,6 @@ static void earlier_connections_are_killed_unseen_where_they_cannot_be_listed(vo
     struct dial earlier, dial;
     uint64_t id;
 
-    (void)state;
     dial_init(&earlier, test_server_url(server));
     dial_init(&dial, test_server_url(server));
     dial_works(&earlier);
@@ -205,14 +189,13 @@ static void earlier_connections_are_killed_unseen_where_they_cannot_be_listed(vo
     test_server_stop(server);
 }
 
-static void an_earlier_connection_that_may_not_be_killed_is_told(void **state)
+TEST(an_earlier_connection_that_may_not_be_killed_is_told)
 {
     static const char *const conf[] = {"user meek on >s3cret +@all -client|kill ~* &*", NULL};
     struct test_server *server = start(TEST_UNIX, conf);
     struct dial earlier, dial;
     uint64_t id = 0;
 
-    (void)state;
     dial_init(&earlier, test_server_url(server));
     dial_init(&dial, test_server_url(server));
     dial_works(&earlier);
@@ -255,26 +238,24 @@ static void a_password_is_needed_and_checked(const char *const *conf)
     test_server_stop(server);
 }
 
-static void passwords_are_checked_by_hello(void **state)
+TEST(passwords_are_checked_by_hello)
 {
     static const char *const conf[] = {"requirepass s3cret",
                                        "user alice on >wonderland +@all ~* &*", NULL};
 
-    (void)state;
     a_password_is_needed_and_checked(conf);
 }
 
-static void passwords_are_checked_where_hello_is_unknown(void **state)
+TEST(passwords_are_checked_where_hello_is_unknown)
 {
     static const char *const conf[] = {"requirepass s3cret",
                                        "user alice on >wonderland +@all ~* &*",
                                        "rename-command HELLO \"\"", NULL};
 
-    (void)state;
     a_password_is_needed_and_checked(conf);
 }
 
-static void a_server_that_repeats_a_password_is_not_quoted(void **state)
+TEST(a_server_that_repeats_a_password_is_not_quoted)
 {
     struct peer peer = {.says =
                             "-ERR unknown command 'HELLO', with args beginning with: '2'\r\n"
@@ -282,7 +263,6 @@ static void a_server_that_repeats_a_password_is_not_quoted(void **state)
     struct peer echo = {.says = "-ERR what do you mean by s3cret?\r\n"};
     struct dial dial;
 
-    (void)state;
     peer_start(&peer);
     dial_init(&dial, peer_url(&peer, "redis"));
     dial.opts.password = "s3cret";
@@ -297,14 +277,13 @@ static void a_server_that_repeats_a_password_is_not_quoted(void **state)
     peer_stop(&echo);
 }
 
-static void without_client_commands_it_comes_up_without_id(void **state)
+TEST(without_client_commands_it_comes_up_without_id)
 {
     static const char *const conf[] = {"user meek on >s3cret +@all -client ~* &*",
                                        "rename-command HELLO \"\"", NULL};
     struct test_server *server = start(TEST_UNIX, conf);
     struct dial dial;
 
-    (void)state;
     dial_init(&dial, test_server_url(server));
     dial.opts.user = "meek";
     dial.opts.password = "s3cret";
@@ -315,13 +294,12 @@ static void without_client_commands_it_comes_up_without_id(void **state)
     test_server_stop(server);
 }
 
-static void a_forbidden_database_is_a_matter_of_permission(void **state)
+TEST(a_forbidden_database_is_a_matter_of_permission)
 {
     static const char *const conf[] = {"user meek on >s3cret +@all -select ~* &*", NULL};
     struct test_server *server = start(TEST_UNIX, conf);
     struct dial dial;
 
-    (void)state;
     dial_init(&dial, test_server_url(server));
     dial.opts.user = "meek";
     dial.opts.password = "s3cret";
@@ -329,30 +307,4 @@ static void a_forbidden_database_is_a_matter_of_permission(void **state)
     dial_fails(&dial, RLOCK_EPERM, "NOPERM");
     dial_fini(&dial);
     test_server_stop(server);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(comes_up_over_a_unix_socket),
-        cmocka_unit_test(comes_up_over_tcp),
-        cmocka_unit_test(all_addresses_of_a_name_are_tried),
-        cmocka_unit_test(the_database_is_selected),
-        cmocka_unit_test(run_id_and_uptime_are_told_when_asked),
-        cmocka_unit_test(a_connection_can_be_started_again),
-        cmocka_unit_test(earlier_connections_are_killed),
-        cmocka_unit_test(a_connection_that_only_has_the_number_of_an_earlier_one_is_spared),
-        cmocka_unit_test(earlier_connections_are_killed_unseen_where_they_cannot_be_listed),
-        cmocka_unit_test(an_earlier_connection_that_may_not_be_killed_is_told),
-        cmocka_unit_test(passwords_are_checked_by_hello),
-        cmocka_unit_test(passwords_are_checked_where_hello_is_unknown),
-        cmocka_unit_test(a_server_that_repeats_a_password_is_not_quoted),
-        cmocka_unit_test(without_client_commands_it_comes_up_without_id),
-        cmocka_unit_test(a_forbidden_database_is_a_matter_of_permission),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("conn", tests, NULL, NULL);
 }

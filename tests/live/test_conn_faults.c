@@ -2,12 +2,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -16,8 +11,7 @@
 
 #include "live/dial.h"
 #include "support/run.h"
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #define BIG ((size_t)4 * 1024 * 1024)
 
@@ -42,58 +36,52 @@ static void a_peer_fails(struct peer *peer, int code, const char *text)
     peer_stop(peer);
 }
 
-static void an_http_server_is_recognised(void **state)
+TEST(an_http_server_is_recognised)
 {
     struct peer peer = {.says = "HTTP/1.0 400\r\n"};
 
-    (void)state;
     a_peer_fails(&peer, RLOCK_ECONN, "not a Redis server: it answers HTTP");
 }
 
-static void a_tls_server_on_a_plain_port_is_recognised(void **state)
+TEST(a_tls_server_on_a_plain_port_is_recognised)
 {
     struct peer peer = {.says = "\x15\x03\x01\x02\x02\x46"};
 
-    (void)state;
     a_peer_fails(&peer, RLOCK_ECONN, "it speaks TLS");
 }
 
-static void an_echo_is_no_redis_server(void **state)
+TEST(an_echo_is_no_redis_server)
 {
     struct peer peer = {.echoes = true};
 
-    (void)state;
     a_peer_fails(&peer, RLOCK_ECONN, "not a Redis server");
 }
 
-static void garbage_is_no_redis_server(void **state)
+TEST(garbage_is_no_redis_server)
 {
     struct peer peer = {.says = "220 mail ESMTP\r\n", .unasked = true};
     struct peer status = {.says = "+PONG\r\n", .unasked = true};
 
-    (void)state;
     a_peer_fails(&peer, RLOCK_ECONN, "not a reply of the Redis protocol");
     a_peer_fails(&status, RLOCK_ECONN, "not a Redis server");
 }
 
-static void a_peer_that_hangs_up_is_transient(void **state)
+TEST(a_peer_that_hangs_up_is_transient)
 {
     struct peer closes = {0};
     struct peer resets = {.resets = true};
     struct peer breaks_off = {.says = "*14\r\n$6\r\nserv", .resets = true};
 
-    (void)state;
     a_peer_fails(&closes, RLOCK_ECONN, "closed by the server");
     a_peer_fails(&resets, RLOCK_ECONN, "connection lost");
     a_peer_fails(&breaks_off, RLOCK_ECONN, "connection lost");
 }
 
-static void a_server_that_is_not_ready_is_transient(void **state)
+TEST(a_server_that_is_not_ready_is_transient)
 {
     struct peer full = {.says = "-ERR max number of clients reached\r\n", .unasked = true};
     struct peer loading = {.says = "-LOADING Redis is loading the dataset in memory\r\n"};
 
-    (void)state;
     a_peer_fails(&full, RLOCK_ECONN, "max number of clients");
     full.unasked = false;
     full.resets = true; /* our greeting met a closed socket */
@@ -101,30 +89,27 @@ static void a_server_that_is_not_ready_is_transient(void **state)
     a_peer_fails(&loading, RLOCK_ECONN, "LOADING");
 }
 
-static void protected_mode_is_a_matter_of_permission(void **state)
+TEST(protected_mode_is_a_matter_of_permission)
 {
     struct peer peer = {.says = "-DENIED Redis is running in protected mode\r\n", .unasked = true};
 
-    (void)state;
     a_peer_fails(&peer, RLOCK_EPERM, "protected mode");
 }
 
-static void a_name_that_nobody_has_is_transient(void **state)
+TEST(a_name_that_nobody_has_is_transient)
 {
     struct dial dial;
 
-    (void)state;
     dial_init(&dial, "redis://no-such-host.invalid");
     dial_fails(&dial, RLOCK_ECONN, "no-such-host.invalid:6379: name not resolved");
     dial_fini(&dial);
 }
 
-static void a_refused_connection_is_transient(void **state)
+TEST(a_refused_connection_is_transient)
 {
     char url[64];
     struct dial dial;
 
-    (void)state;
     (void)snprintf(url, sizeof(url), "redis://127.0.0.1:%d", test_free_port());
     dial_init(&dial, url);
     dial_fails(&dial, RLOCK_ECONN, "refused");
@@ -149,29 +134,27 @@ static void fails_at_its_deadline(const char *url, const char *text)
     dial_fini(&dial);
 }
 
-static void a_stopped_server_fails_at_the_deadline(void **state)
+TEST(a_stopped_server_fails_at_the_deadline)
 {
     struct test_server *server = start(TEST_TCP);
 
-    (void)state;
     test_server_freeze(server);
     fails_at_its_deadline(test_server_url(server), "no answer within 300 ms");
     fails_at_its_deadline(test_server_unix_url(server), "no answer within 300 ms");
     test_server_stop(server);
 }
 
-static void a_silent_peer_fails_at_the_deadline(void **state)
+TEST(a_silent_peer_fails_at_the_deadline)
 {
     struct peer peer = {.holds = true, .says = "*14\r\n$6\r\nserver\r\n"};
 
-    (void)state;
     peer_start(&peer);
     fails_at_its_deadline(peer_url(&peer, "redis"), "no answer within 300 ms");
     peer_stop(&peer);
 }
 
 /* Packets to a listener with a full queue are dropped, as a firewall would. */
-static void a_black_hole_fails_at_the_deadline(void **state)
+TEST(a_black_hole_fails_at_the_deadline)
 {
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     socklen_t len = sizeof(addr);
@@ -179,7 +162,6 @@ static void a_black_hole_fails_at_the_deadline(void **state)
     int fill[4];
     char url[64];
 
-    (void)state;
     test_must(bind(listener, (struct sockaddr *)&addr, len), "bind");
     test_must(listen(listener, 0), "listen");
     test_must(getsockname(listener, (struct sockaddr *)&addr, &len), "getsockname");
@@ -198,14 +180,13 @@ static void a_black_hole_fails_at_the_deadline(void **state)
 
 /* ---- Bytes ---- */
 
-static void commands_in_a_row_are_answered_in_a_row(void **state)
+TEST(commands_in_a_row_are_answered_in_a_row)
 {
     struct test_server *server = start(TEST_UNIX);
     struct rlock__reply reply;
     struct dial dial;
     char line[32];
 
-    (void)state;
     dial_init(&dial, test_server_url(server));
     dial_works(&dial);
     for (int i = 0; i < 1000; i++) {
@@ -221,7 +202,7 @@ static void commands_in_a_row_are_answered_in_a_row(void **state)
     test_server_stop(server);
 }
 
-static void a_long_write_goes_in_parts(void **state)
+TEST(a_long_write_goes_in_parts)
 {
     struct test_server *server = start(TEST_UNIX);
     char *big = calloc(1, BIG);
@@ -231,7 +212,6 @@ static void a_long_write_goes_in_parts(void **state)
     size_t len = (size_t)head + BIG - 100 + 2;
     ssize_t sent;
 
-    (void)state;
     memcpy(big + len - 2, "\r\n", 2);
     dial_init(&dial, test_server_url(server));
     dial_works(&dial);
@@ -250,14 +230,13 @@ static void a_long_write_goes_in_parts(void **state)
     test_server_stop(server);
 }
 
-static void a_reply_that_is_too_long_ends_the_connection(void **state)
+TEST(a_reply_that_is_too_long_ends_the_connection)
 {
     struct test_server *server = start(TEST_UNIX);
     struct rlock__reply reply;
     struct dial dial;
 
-    (void)state;
-    free(test_server_cmd(server, "setrange k 299999 x"));
+    test_server_do(server, "setrange k 299999 x");
     dial_init(&dial, test_server_url(server));
     dial_works(&dial);
     assert_int_equal(dial_send(&dial, "GET k\r\n", 7), 0);
@@ -274,12 +253,11 @@ static void a_reply_that_is_too_long_ends_the_connection(void **state)
 
 /* ---- The process ---- */
 
-static void writing_to_a_reset_connection_raises_no_signal(void **state)
+TEST(writing_to_a_reset_connection_raises_no_signal)
 {
     struct test_server *server = start(TEST_UNIX);
     struct dial dial;
 
-    (void)state;
     sigpipe_watch();
     dial_init(&dial, test_server_url(server));
     dial_works(&dial);
@@ -292,14 +270,13 @@ static void writing_to_a_reset_connection_raises_no_signal(void **state)
     test_server_stop(server);
 }
 
-static void without_descriptors_it_fails_until_there_are_some(void **state)
+TEST(without_descriptors_it_fails_until_there_are_some)
 {
     struct test_server *server = start(TEST_TCP);
     size_t open = test_fds_open();
     struct rlimit old, none;
     struct dial dial;
 
-    (void)state;
     dial_init(&dial, test_server_url(server));
     test_must(getrlimit(RLIMIT_NOFILE, &old), "getrlimit");
     none = old;
@@ -318,14 +295,13 @@ static void on_alarm(int signal)
     (void)signal;
 }
 
-static void interrupted_calls_are_repeated(void **state)
+TEST(interrupted_calls_are_repeated)
 {
     struct test_server *server = start(TEST_TCP);
     struct sigaction action = {.sa_handler = on_alarm}; /* no SA_RESTART */
     struct itimerval often = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
     struct dial dial;
 
-    (void)state;
     dial_init(&dial, test_server_url(server));
     test_must(sigaction(SIGALRM, &action, NULL), "sigaction");
     test_must(setitimer(ITIMER_REAL, &often, NULL), "setitimer");
@@ -338,14 +314,13 @@ static void interrupted_calls_are_repeated(void **state)
     test_server_stop(server);
 }
 
-static void a_child_that_lets_go_does_not_disturb_the_parent(void **state)
+TEST(a_child_that_lets_go_does_not_disturb_the_parent)
 {
     struct test_server *server = start(TEST_UNIX);
     struct dial dial;
     int status = -1;
     pid_t pid;
 
-    (void)state;
     dial_init(&dial, test_server_url(server));
     dial_works(&dial);
     pid = test_must(fork(), "fork");
@@ -358,34 +333,4 @@ static void a_child_that_lets_go_does_not_disturb_the_parent(void **state)
     dial_ping(&dial);
     dial_fini(&dial);
     test_server_stop(server);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_http_server_is_recognised),
-        cmocka_unit_test(a_tls_server_on_a_plain_port_is_recognised),
-        cmocka_unit_test(an_echo_is_no_redis_server),
-        cmocka_unit_test(garbage_is_no_redis_server),
-        cmocka_unit_test(a_peer_that_hangs_up_is_transient),
-        cmocka_unit_test(a_server_that_is_not_ready_is_transient),
-        cmocka_unit_test(protected_mode_is_a_matter_of_permission),
-        cmocka_unit_test(a_name_that_nobody_has_is_transient),
-        cmocka_unit_test(a_refused_connection_is_transient),
-        cmocka_unit_test(a_stopped_server_fails_at_the_deadline),
-        cmocka_unit_test(a_silent_peer_fails_at_the_deadline),
-        cmocka_unit_test(a_black_hole_fails_at_the_deadline),
-        cmocka_unit_test(commands_in_a_row_are_answered_in_a_row),
-        cmocka_unit_test(a_long_write_goes_in_parts),
-        cmocka_unit_test(a_reply_that_is_too_long_ends_the_connection),
-        cmocka_unit_test(writing_to_a_reset_connection_raises_no_signal),
-        cmocka_unit_test(without_descriptors_it_fails_until_there_are_some),
-        cmocka_unit_test(interrupted_calls_are_repeated),
-        cmocka_unit_test(a_child_that_lets_go_does_not_disturb_the_parent),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("conn_faults", tests, NULL, NULL);
 }

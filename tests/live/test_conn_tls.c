@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,8 +8,7 @@
 #include "live/dial.h"
 #include "net/tls.h"
 #include "support/run.h"
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #define BIG ((size_t)4 * 1024 * 1024)
 
@@ -38,12 +32,11 @@ static void dial_tls(struct dial *dial, struct test_server *server, const char *
 
 /* ---- Whom we talk to ---- */
 
-static void a_good_certificate_is_accepted(void **state)
+TEST(a_good_certificate_is_accepted)
 {
     static const char *const hosts[] = {"localhost", "127.0.0.1"};
     struct test_server *server = start(TEST_CERT_GOOD, false);
 
-    (void)state;
     for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++) {
         struct dial dial;
 
@@ -68,44 +61,38 @@ static void a_bad_certificate_is_refused(enum test_cert cert, const char *host, 
     test_server_stop(server);
 }
 
-static void an_expired_certificate_is_refused(void **state)
+TEST(an_expired_certificate_is_refused)
 {
-    (void)state;
     a_bad_certificate_is_refused(TEST_CERT_EXPIRED, "localhost", "certificate has expired");
 }
 
-static void a_certificate_of_the_future_is_refused(void **state)
+TEST(a_certificate_of_the_future_is_refused)
 {
-    (void)state;
     a_bad_certificate_is_refused(TEST_CERT_NOT_YET, "localhost", "not yet valid");
 }
 
-static void a_certificate_by_a_strange_authority_is_refused(void **state)
+TEST(a_certificate_by_a_strange_authority_is_refused)
 {
-    (void)state;
     a_bad_certificate_is_refused(TEST_CERT_WRONG_CA, "localhost", "certificate refused: ");
 }
 
-static void a_self_signed_certificate_is_refused(void **state)
+TEST(a_self_signed_certificate_is_refused)
 {
-    (void)state;
     a_bad_certificate_is_refused(TEST_CERT_SELF_SIGNED, "localhost", "self-signed certificate");
 }
 
-static void a_certificate_for_another_host_is_refused(void **state)
+TEST(a_certificate_for_another_host_is_refused)
 {
-    (void)state;
     a_bad_certificate_is_refused(TEST_CERT_WRONG_HOST, "localhost", "it is not for localhost");
     a_bad_certificate_is_refused(TEST_CERT_WRONG_HOST, "127.0.0.1", "it is not for 127.0.0.1");
 }
 
-static void the_systems_authorities_do_not_know_ours(void **state)
+TEST(the_systems_authorities_do_not_know_ours)
 {
     struct test_server *server = start(TEST_CERT_GOOD, false);
     struct dial dial;
     char url[64];
 
-    (void)state;
     (void)snprintf(url, sizeof(url), "rediss://localhost:%d", test_server_port(server));
     dial_init(&dial, url);
     dial_trust(&dial, NULL, NULL, NULL);
@@ -116,12 +103,11 @@ static void the_systems_authorities_do_not_know_ours(void **state)
 
 /* ---- Who we are ---- */
 
-static void a_client_certificate_is_shown_where_it_is_wanted(void **state)
+TEST(a_client_certificate_is_shown_where_it_is_wanted)
 {
     struct test_server *server = start(TEST_CERT_GOOD, true);
     struct dial dial;
 
-    (void)state;
     dial_tls(&dial, server, "localhost");
     dial_fails(&dial, RLOCK_ETLS, "certificate required");
     dial_fini(&dial);
@@ -133,13 +119,12 @@ static void a_client_certificate_is_shown_where_it_is_wanted(void **state)
     test_server_stop(server);
 }
 
-static void a_rotated_certificate_is_read_at_the_next_connection(void **state)
+TEST(a_rotated_certificate_is_read_at_the_next_connection)
 {
     struct test_server *server = start(TEST_CERT_GOOD, true);
     char dir[200], cert[256], key[256];
     struct dial dial;
 
-    (void)state;
     test_dir_make(dir, sizeof(dir));
     dial_put_identity(dir, TEST_CERT_WRONG_CA, cert, key);
     dial_init(&dial, test_server_url(server));
@@ -166,13 +151,12 @@ static void assert_files_refused(const char *ca, const char *cert, const char *k
     assert_null(tls);
 }
 
-static void bad_files_are_refused_at_once(void **state)
+TEST(bad_files_are_refused_at_once)
 {
     const char *client = test_cert_file(TEST_CERT_CLIENT),
                *its_key = test_cert_key(TEST_CERT_CLIENT);
     char dir[200], cert[256], key[256];
 
-    (void)state;
     test_dir_make(dir, sizeof(dir));
     dial_put_identity(dir, TEST_CERT_CLIENT, cert, key);
     assert_files_refused("/nonexistent", NULL, NULL, RLOCK_ETLS, "/nonexistent: No such file");
@@ -191,13 +175,12 @@ static void bad_files_are_refused_at_once(void **state)
     test_dir_remove(dir);
 }
 
-static void a_key_with_a_passphrase_asks_nobody(void **state)
+TEST(a_key_with_a_passphrase_asks_nobody)
 {
     char dir[200], cert[256], key[256], locked[256], log[256];
     const char *argv[] = {"openssl", "pkey", "-aes256", "-passout", "pass:x",
                           "-in",     key,    "-out",    locked,     NULL};
 
-    (void)state;
     test_dir_make(dir, sizeof(dir));
     dial_put_identity(dir, TEST_CERT_CLIENT, cert, key);
     (void)snprintf(locked, sizeof(locked), "%.200s/locked.pem", dir);
@@ -223,39 +206,36 @@ static void a_peer_fails(struct peer *peer, int code, const char *text)
     peer_stop(peer);
 }
 
-static void a_peer_without_tls_is_recognised(void **state)
+TEST(a_peer_without_tls_is_recognised)
 {
     struct peer redis = {.says = "-ERR unknown command\r\n"};
     struct peer http = {.says = "HTTP/1.0 400 Bad Request\r\n\r\n"};
     struct peer mail = {.says = "220 mail ESMTP\r\n", .unasked = true};
 
-    (void)state;
     a_peer_fails(&redis, RLOCK_ETLS, "does not speak TLS");
     a_peer_fails(&http, RLOCK_ETLS, "does not speak TLS");
     a_peer_fails(&mail, RLOCK_ETLS, "does not speak TLS");
 }
 
-static void a_peer_that_breaks_the_handshake_off_is_transient(void **state)
+TEST(a_peer_that_breaks_the_handshake_off_is_transient)
 {
     struct peer closes = {0};
     struct peer resets = {.resets = true};
     struct peer cuts = {.says = "\x16\x03\x03\x01\x02\x02"};
     struct peer silent = {.holds = true};
 
-    (void)state;
     a_peer_fails(&closes, RLOCK_ECONN, "closed by the server during the TLS handshake");
     a_peer_fails(&resets, RLOCK_ECONN, "connection lost: Connection reset");
     a_peer_fails(&cuts, RLOCK_ECONN, "closed by the server during the TLS handshake");
     a_peer_fails(&silent, RLOCK_ECONN, "no answer to the TLS handshake");
 }
 
-static void a_plain_server_on_a_tls_port_fails_at_the_deadline(void **state)
+TEST(a_plain_server_on_a_tls_port_fails_at_the_deadline)
 {
     struct test_server_opts opts = {.transport = TEST_TCP};
     struct test_server *server = test_server_start(&opts);
     struct dial dial;
 
-    (void)state;
     dial_tls(&dial, server, "127.0.0.1");
     dial.opts.connect_timeout_us = 300000;
     dial_fails(&dial, RLOCK_ECONN, "does it speak TLS?");
@@ -263,13 +243,12 @@ static void a_plain_server_on_a_tls_port_fails_at_the_deadline(void **state)
     test_server_stop(server);
 }
 
-static void a_tls_server_on_a_plain_port_fails(void **state)
+TEST(a_tls_server_on_a_plain_port_fails)
 {
     struct test_server *server = start(TEST_CERT_GOOD, false);
     struct dial dial;
     char url[64];
 
-    (void)state;
     (void)snprintf(url, sizeof(url), "redis://127.0.0.1:%d", test_server_port(server));
     dial_init(&dial, url);
     dial_fails(&dial, RLOCK_ECONN, "127.0.0.1");
@@ -277,13 +256,12 @@ static void a_tls_server_on_a_plain_port_fails(void **state)
     test_server_stop(server);
 }
 
-static void a_stopped_server_fails_at_the_deadline(void **state)
+TEST(a_stopped_server_fails_at_the_deadline)
 {
     struct test_server *server = start(TEST_CERT_GOOD, false);
     int64_t before;
     struct dial dial;
 
-    (void)state;
     dial_tls(&dial, server, "localhost");
     dial.opts.connect_timeout_us = 300000;
     test_server_freeze(server);
@@ -297,7 +275,7 @@ static void a_stopped_server_fails_at_the_deadline(void **state)
 
 /* ---- Bytes ---- */
 
-static void a_long_write_goes_in_parts(void **state)
+TEST(a_long_write_goes_in_parts)
 {
     struct test_server *server = start(TEST_CERT_GOOD, false);
     char *big = calloc(1, BIG), *moved = malloc(BIG);
@@ -307,7 +285,6 @@ static void a_long_write_goes_in_parts(void **state)
     size_t len = (size_t)head + BIG - 100 + 2;
     ssize_t sent;
 
-    (void)state;
     memcpy(big + len - 2, "\r\n", 2);
     memcpy(moved, big, BIG);
     dial_tls(&dial, server, "localhost");
@@ -332,13 +309,12 @@ static void a_long_write_goes_in_parts(void **state)
     test_server_stop(server);
 }
 
-static void writing_to_a_reset_connection_raises_no_signal(void **state)
+TEST(writing_to_a_reset_connection_raises_no_signal)
 {
     struct test_server *server = start(TEST_CERT_GOOD, false);
     struct rlock__reply reply;
     struct dial dial;
 
-    (void)state;
     sigpipe_watch();
     dial_tls(&dial, server, "localhost");
     dial_works(&dial);
@@ -361,33 +337,4 @@ static void writing_to_a_reset_connection_raises_no_signal(void **state)
     assert_int_equal(sigpipe_count(), 0);
     dial_fini(&dial);
     test_server_stop(server);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_good_certificate_is_accepted),
-        cmocka_unit_test(an_expired_certificate_is_refused),
-        cmocka_unit_test(a_certificate_of_the_future_is_refused),
-        cmocka_unit_test(a_certificate_by_a_strange_authority_is_refused),
-        cmocka_unit_test(a_self_signed_certificate_is_refused),
-        cmocka_unit_test(a_certificate_for_another_host_is_refused),
-        cmocka_unit_test(the_systems_authorities_do_not_know_ours),
-        cmocka_unit_test(a_client_certificate_is_shown_where_it_is_wanted),
-        cmocka_unit_test(a_rotated_certificate_is_read_at_the_next_connection),
-        cmocka_unit_test(bad_files_are_refused_at_once),
-        cmocka_unit_test(a_key_with_a_passphrase_asks_nobody),
-        cmocka_unit_test(a_peer_without_tls_is_recognised),
-        cmocka_unit_test(a_peer_that_breaks_the_handshake_off_is_transient),
-        cmocka_unit_test(a_plain_server_on_a_tls_port_fails_at_the_deadline),
-        cmocka_unit_test(a_tls_server_on_a_plain_port_fails),
-        cmocka_unit_test(a_stopped_server_fails_at_the_deadline),
-        cmocka_unit_test(a_long_write_goes_in_parts),
-        cmocka_unit_test(writing_to_a_reset_connection_raises_no_signal),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("conn_tls", tests, NULL, NULL);
 }

@@ -2,18 +2,11 @@
 /* The checks that docs/fencing.md gives to resources, taken from the page itself, against a stale
  * holder. */
 #include <rlock/rlock.h>
-#include <setjmp.h>
 #include <sqlite3.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
 #include "support/run.h"
 #include "support/server.h"
+#include "support/test.h"
 
 static struct test_server *server;
 static struct rlock_client *client;
@@ -39,6 +32,8 @@ static int stop(void **state)
     server = test_server_stop(server);
     return 0;
 }
+
+#define STORE_TEST(name) TEST_BETWEEN(start, stop, name)
 
 /* The first block of the page in this language. */
 static void block(const char *language, char *out, size_t size)
@@ -77,12 +72,11 @@ static uint64_t hold_and_lose(void)
     return grant.token;
 }
 
-static void a_stale_holder_is_refused_by_a_script(void **state)
+STORE_TEST(a_stale_holder_is_refused_by_a_script)
 {
     uint64_t stale = hold_and_lose(), fresh = hold_and_lose();
     char script[1024], tokens[2][24];
 
-    (void)state;
     assert_true(fresh > stale);
     block("lua", script, sizeof(script));
     test_text(tokens[0], sizeof(tokens[0]), "%llu", (unsigned long long)stale);
@@ -117,13 +111,12 @@ static int update(sqlite3 *db, const char *sql, int units, uint64_t token)
     return sqlite3_changes(db);
 }
 
-static void a_stale_holder_is_refused_by_a_table(void **state)
+STORE_TEST(a_stale_holder_is_refused_by_a_table)
 {
     uint64_t stale = hold_and_lose(), fresh = hold_and_lose();
     sqlite3 *db = NULL;
     char sql[1024];
 
-    (void)state;
     block("sql", sql, sizeof(sql));
     assert_int_equal(sqlite3_open(":memory:", &db), SQLITE_OK);
     assert_int_equal(
@@ -138,22 +131,20 @@ static void a_stale_holder_is_refused_by_a_table(void **state)
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
-static void tokens_grow_when_the_server_forgot_them(void **state)
+STORE_TEST(tokens_grow_when_the_server_forgot_them)
 {
     uint64_t before = hold_and_lose();
     char *answer = test_server_cmd(server, "FLUSHALL");
 
-    (void)state;
     free(answer);
     assert_true(hold_and_lose() > before);
 }
 
-static void a_nested_level_has_the_token_of_its_hold(void **state)
+STORE_TEST(a_nested_level_has_the_token_of_its_hold)
 {
     struct rlock_grant outer = RLOCK_GRANT_INIT, inner = RLOCK_GRANT_INIT;
     struct rlock_info info = RLOCK_INFO_INIT;
 
-    (void)state;
     assert_int_equal(rlock_lock_with(lock, NULL, &outer), 0);
     assert_int_equal(rlock_lock_with(lock, NULL, &inner), 0);
     assert_int_equal(outer.token, inner.token);
@@ -173,14 +164,13 @@ static uint64_t latest_token(void)
 }
 
 /* testTokenIncrease: by every function and option that takes it. */
-static void tokens_grow_whichever_way_it_is_taken(void **state)
+STORE_TEST(tokens_grow_whichever_way_it_is_taken)
 {
     const struct rlock_take takes[] = {
         *RLOCK_TAKE(.wait_ms = 0), *RLOCK_TAKE(.wait_ms = 500), *RLOCK_TAKE(.lease_ms = 60000),
         *RLOCK_TAKE(.wait_ms = RLOCK_FOREVER), *RLOCK_TAKE(.wait_ms = 500, .lease_ms = 60000)};
     uint64_t before = 0;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(takes) / sizeof(takes[0]); i++) {
         struct rlock_grant grant = RLOCK_GRANT_INIT;
 
@@ -203,11 +193,10 @@ static void tokens_grow_whichever_way_it_is_taken(void **state)
 }
 
 /* S5: whatever ends a hold leaves the counter, and without an end. */
-static void what_ends_a_hold_does_not_touch_the_counter(void **state)
+STORE_TEST(what_ends_a_hold_does_not_touch_the_counter)
 {
     uint64_t token = 0;
 
-    (void)state;
     for (int i = 0; i < 4; i++) {
         struct rlock_grant grant = RLOCK_GRANT_INIT;
         char text[24];
@@ -221,7 +210,7 @@ static void what_ends_a_hold_does_not_touch_the_counter(void **state)
         if (i == 1) {
             assert_int_equal(rlock_force_unlock(lock, NULL), 0);
         } else if (i == 2) {
-            free(test_server_cmd(server, "DEL stock"));
+            test_server_do(server, "DEL stock");
         }
         assert_true(i != 0 || TEST_EVENTUALLY(!rlock_is_valid(lock), 5000));
         assert_int_equal(rlock_unlock(lock), i < 3 ? RLOCK_ELOST : 0);
@@ -232,15 +221,14 @@ static void what_ends_a_hold_does_not_touch_the_counter(void **state)
 }
 
 /* S5: what a stale holder knows is its own token, whatever the counter says by then. */
-static void a_stale_holder_is_not_told_the_newer_token(void **state)
+STORE_TEST(a_stale_holder_is_not_told_the_newer_token)
 {
     struct rlock_grant outer = RLOCK_GRANT_INIT, inner = RLOCK_GRANT_INIT;
     struct rlock_info info = RLOCK_INFO_INIT;
     const struct rlock_take other = *RLOCK_TAKE(.owner = 9);
 
-    (void)state;
     assert_int_equal(rlock_lock_with(lock, NULL, &outer), 0);
-    free(test_server_cmd(server, "INCRBY redisson_lock_token:{stock} 1000"));
+    test_server_do(server, "INCRBY redisson_lock_token:{stock} 1000");
     assert_int_equal(rlock_lock_with(lock, NULL, &inner), 0);
     assert_int_equal(inner.token, outer.token);
     assert_int_equal(rlock_inspect(lock, &info), 0);
@@ -250,22 +238,4 @@ static void a_stale_holder_is_not_told_the_newer_token(void **state)
     assert_int_equal(rlock_lock_with(lock, &other, &inner), 0);
     assert_true(inner.token > outer.token + 1000);
     assert_int_equal(rlock_unlock_as(lock, 9), 0);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_stale_holder_is_refused_by_a_script, start, stop),
-        cmocka_unit_test_setup_teardown(a_stale_holder_is_refused_by_a_table, start, stop),
-        cmocka_unit_test_setup_teardown(tokens_grow_when_the_server_forgot_them, start, stop),
-        cmocka_unit_test_setup_teardown(a_nested_level_has_the_token_of_its_hold, start, stop),
-        cmocka_unit_test_setup_teardown(tokens_grow_whichever_way_it_is_taken, start, stop),
-        cmocka_unit_test_setup_teardown(what_ends_a_hold_does_not_touch_the_counter, start, stop),
-        cmocka_unit_test_setup_teardown(a_stale_holder_is_not_told_the_newer_token, start, stop),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Thousands of holds in one client: what they need at one time keeps no call waiting. */
-#include "conformance/world.h"
+#include "support/clients.h"
 #include "support/stall.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 
 #define OWNER 7
 
@@ -36,10 +35,10 @@ static void on_log(enum rlock_level level, const char *text, void *payload)
     (void)atomic_fetch_add(&crowd->lines, strstr(text, "not released") != NULL);
 }
 
-static void crowd_open(struct crowd *crowd, struct world *w, int64_t lease_ms)
+static void crowd_open(struct crowd *crowd, struct fixture *f, int64_t lease_ms)
 {
-    struct rlock_client_opts opts = conf_opts(
-        w, &RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms, .op_timeout_ms = conf_ms(1000)));
+    struct rlock_client_opts opts = client_opts(
+        f, &RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms, .op_timeout_ms = test_ms(1000)));
 
     *crowd = (struct crowd){.n = test_slack() > 1 ? 4000 : 20000};
     opts.on_lost = on_lost;
@@ -67,9 +66,9 @@ static void crowd_free(struct crowd *crowd)
 }
 
 /* What close had no time to give back. */
-static void flush(struct world *w)
+static void flush(struct fixture *f)
 {
-    free(test_server_cmd(conf_server(w), "FLUSHALL"));
+    test_server_do(f->server, "FLUSHALL");
 }
 
 /* Takes the foreground's lock again and again for so long; no call is later than its deadline. */
@@ -89,16 +88,15 @@ static void call_for(struct crowd *crowd, int64_t ms)
 }
 
 /* All of them come due while the server stands still, and the link breaks. */
-static void a_crowd_of_holds_outlives_a_server_that_stands_still(void **state)
+LOCK_TEST(a_crowd_of_holds_outlives_a_server_that_stands_still, f)
 {
-    struct world *w = *state;
     const int64_t lease_ms = 15000;
     struct crowd crowd;
 
-    crowd_open(&crowd, w, lease_ms);
-    test_server_freeze(conf_server(w));
+    crowd_open(&crowd, f, lease_ms);
+    test_server_freeze(f->server);
     call_for(&crowd, lease_ms / 3);
-    test_server_thaw(conf_server(w));
+    test_server_thaw(f->server);
     call_for(&crowd, 3000);
     for (size_t i = 0; i < crowd.n; i++) {
         assert_true(rlock_is_valid_as(crowd.locks[i], OWNER));
@@ -107,19 +105,18 @@ static void a_crowd_of_holds_outlives_a_server_that_stands_still(void **state)
     (void)rlock_client_close(crowd.client);
     assert_int_equal(atomic_load(&crowd.losses), crowd.n);
     crowd_free(&crowd);
-    flush(w);
+    flush(f);
 }
 
 /* A server that never comes back: each is lost, nearly at one time, and close is short all the
  * same. */
-static void a_crowd_that_is_lost_is_told_and_closed_in_time(void **state)
+LOCK_TEST(a_crowd_that_is_lost_is_told_and_closed_in_time, f)
 {
-    struct world *w = *state;
     struct crowd crowd;
     int64_t since_us;
 
-    crowd_open(&crowd, w, conf_ms(6000));
-    test_server_freeze(conf_server(w));
+    crowd_open(&crowd, f, test_ms(6000));
+    test_server_freeze(f->server);
     assert_true(TEST_EVENTUALLY(atomic_load(&crowd.losses) == crowd.n, 30000));
     for (size_t i = 0; i < crowd.n; i++) {
         assert_code(rlock_unlock_as(crowd.locks[i], OWNER), RLOCK_ELOST);
@@ -127,24 +124,9 @@ static void a_crowd_that_is_lost_is_told_and_closed_in_time(void **state)
     call_for(&crowd, 500);
     since_us = test_now_us();
     (void)rlock_client_close(crowd.client);
-    assert_in_time(since_us, (conf_ms(1000) + LATE_MS) * 1000);
+    assert_in_time(since_us, (test_ms(1000) + LATE_MS) * 1000);
     assert_int_equal(atomic_load(&crowd.lines), 1);
     crowd_free(&crowd);
-    test_server_thaw(conf_server(w));
-    flush(w);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_crowd_of_holds_outlives_a_server_that_stands_still,
-                                        world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(a_crowd_that_is_lost_is_told_and_closed_in_time,
-                                        world_set_up, world_tear_down),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("holds_many", tests, NULL, NULL);
+    test_server_thaw(f->server);
+    flush(f);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The program's callbacks: what they may do, where they run, and what they are told. */
-#include "conformance/world.h"
+#include "support/clients.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -54,16 +54,15 @@ static void act_in_callback(const struct rlock_loss *loss, void *payload)
     atomic_fetch_add(&scene->calls, 1);
 }
 
-static void a_callback_may_try_and_unlock_but_not_wait(void **state)
+LOCK_TEST(a_callback_may_try_and_unlock_but_not_wait, f)
 {
-    struct world *w = *state;
     struct scene scene = {.owner = 11};
 
     scene.client =
-        conf_client_with(w, &RLOCK_CLIENT_OPTS(.on_lost = act_in_callback, .payload = &scene));
-    scene.lost = conf_lock_named(w, scene.client, "lost");
-    scene.other = conf_lock_named(w, scene.client, "other");
-    assert_code(TAKE(scene.lost, .owner = scene.owner, .lease_ms = conf_ms(50)), 0);
+        client_open_with(f, &RLOCK_CLIENT_OPTS(.on_lost = act_in_callback, .payload = &scene));
+    scene.lost = lock_named(f, scene.client, "lost");
+    scene.other = lock_named(f, scene.client, "other");
+    assert_code(TAKE(scene.lost, .owner = scene.owner, .lease_ms = test_ms(50)), 0);
     assert_true(TEST_EVENTUALLY(atomic_load(&scene.calls) == 1, 5000));
     assert_false(scene.was_valid);
     assert_code(scene.lost_unlock_code, RLOCK_ELOST);
@@ -99,23 +98,22 @@ static void dwell(const struct rlock_loss *loss, void *payload)
     atomic_fetch_add(&scene->calls, 1);
 }
 
-static void a_slow_callback_delays_no_lock(void **state)
+LOCK_TEST(a_slow_callback_delays_no_lock, f)
 {
-    struct world *w = *state;
-    const int64_t lease_ms = conf_ms(300);
+    const int64_t lease_ms = test_ms(300);
     struct scene scene = {.owner = 0};
     struct rlock *renewed, *lost[3], *other;
 
-    scene.client = conf_client_with(
-        w, &RLOCK_CLIENT_OPTS(.on_lost = dwell, .payload = &scene, .renewed_lease_ms = lease_ms));
-    renewed = conf_lock_named(w, scene.client, "renewed");
-    other = conf_lock_named(w, scene.client, "other");
+    scene.client = client_open_with(
+        f, &RLOCK_CLIENT_OPTS(.on_lost = dwell, .payload = &scene, .renewed_lease_ms = lease_ms));
+    renewed = lock_named(f, scene.client, "renewed");
+    other = lock_named(f, scene.client, "other");
     assert_code(rlock_lock(renewed), 0);
     for (size_t i = 0; i < 3; i++) {
         char name[16];
 
         test_text(name, sizeof(name), "lost-%zu", i);
-        lost[i] = conf_lock_named(w, scene.client, name);
+        lost[i] = lock_named(f, scene.client, name);
         assert_code(TAKE(lost[i], .lease_ms = 30), 0);
     }
     assert_true(TEST_EVENTUALLY(atomic_load(&scene.inside) == 1, 5000));
@@ -153,30 +151,29 @@ static void ignore_loss(const struct rlock_loss *loss, void *payload)
 }
 
 /* Loses a lock with a client of this level; how many lines that gave. */
-static int lines_of_a_loss(struct world *w, struct scene *scene, enum rlock_level level)
+static int lines_of_a_loss(struct fixture *f, struct scene *scene, enum rlock_level level)
 {
     struct rlock_client *client =
-        conf_client_with(w, &RLOCK_CLIENT_OPTS(.on_lost = ignore_loss, .on_log = keep_line,
+        client_open_with(f, &RLOCK_CLIENT_OPTS(.on_lost = ignore_loss, .on_log = keep_line,
                                                .payload = scene, .log_level = level));
-    struct rlock *lock = conf_lock_named(w, client, "line\nbreak");
+    struct rlock *lock = lock_named(f, client, "line\nbreak");
     const int before = atomic_load(&scene->n_lines);
 
     assert_code(TAKE(lock, .lease_ms = 30), 0);
     assert_true(TEST_EVENTUALLY(!rlock_is_valid(lock), 5000));
     assert_code(rlock_unlock(lock), RLOCK_ELOST);
-    conf_close(w, client); /* what is to be told is told by now */
+    client_close(f, client); /* what is to be told is told by now */
     return atomic_load(&scene->n_lines) - before;
 }
 
-static void log_lines_come_at_their_level(void **state)
+LOCK_TEST(log_lines_come_at_their_level, f)
 {
-    struct world *w = *state;
     struct scene scene = {.owner = 0};
 
-    assert_int_equal(lines_of_a_loss(w, &scene, RLOCK_LOG_ERROR), 0);
-    assert_int_equal(lines_of_a_loss(w, &scene, RLOCK_LOG_WARNING), 1);
-    assert_int_equal(lines_of_a_loss(w, &scene, 0), 1); /* warnings are the default */
-    assert_true(lines_of_a_loss(w, &scene, RLOCK_LOG_DEBUG) >= 1);
+    assert_int_equal(lines_of_a_loss(f, &scene, RLOCK_LOG_ERROR), 0);
+    assert_int_equal(lines_of_a_loss(f, &scene, RLOCK_LOG_WARNING), 1);
+    assert_int_equal(lines_of_a_loss(f, &scene, 0), 1); /* warnings are the default */
+    assert_true(lines_of_a_loss(f, &scene, RLOCK_LOG_DEBUG) >= 1);
     for (int i = 0; i < atomic_load(&scene.n_lines); i++) {
         assert_null(strpbrk(scene.log[i], "\r\n"));
         assert_in_range(scene.levels[i], RLOCK_LOG_ERROR, RLOCK_LOG_DEBUG);
@@ -197,66 +194,43 @@ static int lines_with(struct scene *scene, const char *text)
     return n;
 }
 
-static void a_link_that_cannot_be_made_is_logged_once_and_its_return_too(void **state)
+LOCK_TEST(a_link_that_cannot_be_made_is_logged_once_and_its_return_too, f)
 {
-    struct world *w = *state;
     struct scene scene = {.owner = 0};
     struct rlock *lock;
 
-    test_server_kill(conf_server(w));
-    scene.client = conf_client_with(
-        w, &RLOCK_CLIENT_OPTS(.on_lost = ignore_loss, .on_log = keep_line, .payload = &scene));
-    lock = conf_lock(w, scene.client);
+    test_server_kill(f->server);
+    scene.client = client_open_with(
+        f, &RLOCK_CLIENT_OPTS(.on_lost = ignore_loss, .on_log = keep_line, .payload = &scene));
+    lock = lock_new(f, scene.client);
     assert_code(rlock_try_lock(lock), RLOCK_ECONN);
     assert_code(rlock_try_lock(lock), RLOCK_ECONN); /* tried again and again meanwhile */
     assert_true(TEST_EVENTUALLY(lines_with(&scene, "server ") == 1, 5000));
     assert_int_equal(scene.levels[0], RLOCK_LOG_WARNING);
     assert_int_equal(lines_with(&scene, "connected"), 0);
-    test_server_restart(conf_server(w), false);
+    test_server_restart(f->server, false);
     assert_true(TEST_EVENTUALLY(lines_with(&scene, ": connected") == 1, 10000));
     assert_code(rlock_try_lock(lock), 0);
     assert_code(rlock_unlock(lock), 0);
 }
 
-static void no_text_holds_a_secret(void **state)
+LOCK_TEST(no_text_holds_a_secret, f)
 {
-    struct world *w = *state;
     struct scene scene = {.owner = 0};
     struct rlock *lock;
 
-    free(test_server_cmd(conf_server(w), "CONFIG SET requirepass right"));
-    scene.client = conf_client_with(
-        w, &RLOCK_CLIENT_OPTS(.on_lost = ignore_loss, .on_log = keep_line, .payload = &scene,
+    test_server_do(f->server, "CONFIG SET requirepass right");
+    scene.client = client_open_with(
+        f, &RLOCK_CLIENT_OPTS(.on_lost = ignore_loss, .on_log = keep_line, .payload = &scene,
                               .log_level = RLOCK_LOG_DEBUG, .password = "s3cr3t"));
-    lock = conf_lock(w, scene.client);
+    lock = lock_new(f, scene.client);
     assert_code(rlock_lock(lock), RLOCK_EAUTH);
     assert_null(strstr(rlock_detail(), "s3cr3t"));
     assert_code(rlock_try_lock(lock), RLOCK_EAUTH);
     assert_null(strstr(rlock_detail(), "s3cr3t"));
-    conf_close(w, scene.client);
+    client_close(f, scene.client);
     for (int i = 0; i < atomic_load(&scene.n_lines); i++) {
         assert_null(strstr(scene.log[i], "s3cr3t"));
     }
-    free(test_server_cmd(conf_server(w), "CONFIG SET requirepass \"\""));
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_callback_may_try_and_unlock_but_not_wait, world_set_up,
-                                        world_tear_down),
-        cmocka_unit_test_setup_teardown(a_slow_callback_delays_no_lock, world_set_up,
-                                        world_tear_down),
-        cmocka_unit_test_setup_teardown(log_lines_come_at_their_level, world_set_up,
-                                        world_tear_down),
-        cmocka_unit_test_setup_teardown(
-            a_link_that_cannot_be_made_is_logged_once_and_its_return_too, world_set_up,
-            world_tear_down),
-        cmocka_unit_test_setup_teardown(no_text_holds_a_secret, world_set_up, world_tear_down),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("lock_callbacks", tests, NULL, NULL);
+    test_server_do(f->server, "CONFIG SET requirepass \"\"");
 }

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What inspect says, and how long it may take to find out. */
-#include "conformance/world.h"
+#include "support/clients.h"
 
 #include <unistd.h>
 
 #include "support/proxy.h"
 
-static void the_holder_has_an_address(void **state)
+LOCK_TEST(the_holder_has_an_address, f)
 {
-    struct world *w = *state;
-    struct rlock_client *client = conf_client(w);
-    struct rlock *lock = conf_lock(w, client), *elsewhere = conf_lock(w, conf_client(w));
+    struct rlock_client *client = client_open(f);
+    struct rlock *lock = lock_new(f, client), *elsewhere = lock_new(f, client_open(f));
     struct rlock_info info = RLOCK_INFO_INIT;
     char host[65] = "", holder[64];
 
@@ -26,10 +25,9 @@ static void the_holder_has_an_address(void **state)
     assert_code(rlock_unlock(lock), 0);
 }
 
-static void a_free_lock_has_no_holder(void **state)
+LOCK_TEST(a_free_lock_has_no_holder, f)
 {
-    struct world *w = *state;
-    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f));
     struct rlock_info info = RLOCK_INFO_INIT;
 
     assert_code(rlock_inspect(lock, &info), 0);
@@ -41,10 +39,9 @@ static void a_free_lock_has_no_holder(void **state)
     assert_string_equal(info.host, "");
 }
 
-static void wrong_infos_are_refused(void **state)
+LOCK_TEST(wrong_infos_are_refused, f)
 {
-    struct world *w = *state;
-    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f));
     struct rlock_info none = {.size = 0}, wild = {.size = SIZE_MAX};
     struct {
         struct rlock_info info;
@@ -66,15 +63,14 @@ static void wrong_infos_are_refused(void **state)
 }
 
 /* Where the holder lives is asked on a connection of its own, which nobody answers here. */
-static void an_address_that_nobody_tells_delays_nothing(void **state)
+LOCK_TEST(an_address_that_nobody_tells_delays_nothing, f)
 {
-    struct world *w = *state;
     const int64_t timeout_ms = 100 * test_slack();
-    struct proxy *proxy = proxy_start_unix(test_server_unix_url(conf_server(w)));
+    struct proxy *proxy = proxy_start_unix(test_server_unix_url(f->server));
     struct rlock_client *client =
-        conf_client_with(w, &RLOCK_CLIENT_OPTS(.url = proxy_url(proxy), .op_timeout_ms = timeout_ms,
+        client_open_with(f, &RLOCK_CLIENT_OPTS(.url = proxy_url(proxy), .op_timeout_ms = timeout_ms,
                                                .connect_timeout_ms = 5 * timeout_ms));
-    struct rlock *lock = conf_lock(w, client);
+    struct rlock *lock = lock_new(f, client);
     struct rlock_info info = RLOCK_INFO_INIT;
     int64_t since_us;
 
@@ -88,22 +84,6 @@ static void an_address_that_nobody_tells_delays_nothing(void **state)
     assert_string_equal(info.host, "");
     assert_in_time(since_us, (timeout_ms + LATE_MS * test_slack()) * 1000);
     assert_code(rlock_unlock(lock), 0);
-    conf_close(w, client);
+    client_close(f, client);
     (void)proxy_stop(proxy);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_holder_has_an_address, world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(a_free_lock_has_no_holder, world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(wrong_infos_are_refused, world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(an_address_that_nobody_tells_delays_nothing, world_set_up,
-                                        world_tear_down),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("lock_inspect", tests, NULL, NULL);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Different kinds of lock under one name. */
-#include "conformance/world.h"
+#include "support/clients.h"
 
 /* Those that are one hash under the name. */
-static conf_new_fn *const kinds[] = {rlock_reentrant_new, rlock_nonreentrant_new, rlock_spin_new,
-                                     rlock_fenced_new};
+static new_fn *const kinds[] = {rlock_reentrant_new, rlock_nonreentrant_new, rlock_spin_new,
+                                rlock_fenced_new};
 enum { N = sizeof(kinds) / sizeof(kinds[0]) };
 
-static struct rlock *make(conf_new_fn *kind, struct rlock_client *client)
+static struct rlock *make(new_fn *kind, struct rlock_client *client)
 {
     struct rlock *lock = NULL;
 
@@ -15,10 +15,9 @@ static struct rlock *make(conf_new_fn *kind, struct rlock_client *client)
     return lock;
 }
 
-static void kinds_of_one_hash_exclude_each_other(void **state)
+LOCK_TEST(kinds_of_one_hash_exclude_each_other, f)
 {
-    struct world *w = *state;
-    struct rlock_client *clients[2] = {conf_client(w), conf_client(w)};
+    struct rlock_client *clients[2] = {client_open(f), client_open(f)};
 
     for (size_t i = 0; i < N; i++) {
         for (size_t j = 0; j < N; j++) {
@@ -34,11 +33,10 @@ static void kinds_of_one_hash_exclude_each_other(void **state)
     }
 }
 
-static void a_release_of_any_kind_wakes_waiters_of_all(void **state)
+LOCK_TEST(a_release_of_any_kind_wakes_waiters_of_all, f)
 {
-    struct world *w = *state;
-    struct rlock_client *clients[2] = {conf_client(w), conf_client(w)};
-    struct actor *waiter = conf_actor(w);
+    struct rlock_client *clients[2] = {client_open(f), client_open(f)};
+    struct actor *waiter = actor_open(f);
 
     for (size_t i = 0; i < N; i++) {
         for (size_t j = 0; j < N; j++) {
@@ -47,7 +45,7 @@ static void a_release_of_any_kind_wakes_waiters_of_all(void **state)
 
             assert_code(rlock_lock(holder), 0);
             actor_begin(waiter, act_pass_through, b, NULL);
-            conf_await_waiting(clients[1], 1);
+            await_waiting(clients[1], 1);
             unlocked_us = test_now_us();
             assert_code(rlock_unlock(holder), 0);
             assert_code(actor_end(waiter), 0);
@@ -59,10 +57,9 @@ static void a_release_of_any_kind_wakes_waiters_of_all(void **state)
 }
 
 /* An owner that nests another kind under the same name has made a mistake; it must not hang. */
-static void another_kind_under_a_held_name_is_refused(void **state)
+LOCK_TEST(another_kind_under_a_held_name_is_refused, f)
 {
-    struct world *w = *state;
-    struct rlock_client *client = conf_client(w);
+    struct rlock_client *client = client_open(f);
 
     for (size_t i = 0; i < N; i++) {
         for (size_t j = 0; j < N; j++) {
@@ -85,11 +82,10 @@ static void another_kind_under_a_held_name_is_refused(void **state)
     }
 }
 
-static void each_kind_says_what_it_is(void **state)
+LOCK_TEST(each_kind_says_what_it_is, f)
 {
     static const char *const names[] = {"reentrant", "non-reentrant", "spin", "fenced"};
-    struct world *w = *state;
-    struct rlock_client *client = conf_client(w);
+    struct rlock_client *client = client_open(f);
 
     for (size_t i = 0; i < N; i++) {
         struct rlock *lock = make(kinds[i], client);
@@ -97,22 +93,4 @@ static void each_kind_says_what_it_is(void **state)
         assert_string_equal(rlock_kind(lock), names[i]);
         assert_null(rlock_free(lock));
     }
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(kinds_of_one_hash_exclude_each_other, world_set_up,
-                                        world_tear_down),
-        cmocka_unit_test_setup_teardown(a_release_of_any_kind_wakes_waiters_of_all, world_set_up,
-                                        world_tear_down),
-        cmocka_unit_test_setup_teardown(another_kind_under_a_held_name_is_refused, world_set_up,
-                                        world_tear_down),
-        cmocka_unit_test_setup_teardown(each_kind_says_what_it_is, world_set_up, world_tear_down),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("lock_kinds", tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is left of a client in a child, and of the parent's client after it. */
-#include "conformance/world.h"
+#include "support/clients.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -53,13 +53,12 @@ static int call_everything(struct rlock *lock)
                : 0;
 }
 
-static void in_a_child_every_call_says_forked(void **state)
+LOCK_TEST(in_a_child_every_call_says_forked, f)
 {
-    struct world *w = *state;
-    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f));
 
     assert_code(rlock_lock(lock), 0);
-    assert_code(TAKE(conf_lock(w, conf_client(w)), .owner = 3, .wait_ms = 0), RLOCK_EBUSY);
+    assert_code(TAKE(lock_new(f, client_open(f)), .owner = 3, .wait_ms = 0), RLOCK_EBUSY);
     assert_int_equal(in_a_child(call_everything, lock), 0);
     assert_true(rlock_is_valid(lock));
     assert_code(rlock_unlock(lock), 0);
@@ -90,32 +89,31 @@ static int close_and_free(struct rlock *lock)
     return rlock_free(lock) == NULL ? 0 : 2;
 }
 
-static void a_child_may_close_and_free_what_it_inherited(void **state)
+LOCK_TEST(a_child_may_close_and_free_what_it_inherited, f)
 {
-    struct world *w = *state;
     struct rlock *lock;
 
-    parents = conf_client(w);
-    lock = conf_lock(w, parents);
+    parents = client_open(f);
+    lock = lock_new(f, parents);
     assert_code(rlock_lock(lock), 0);
     assert_int_equal(in_a_child(close_and_free, lock), 0);
     assert_true(rlock_is_valid(lock));
-    assert_true(conf_is_locked(lock));
+    assert_true(is_locked(lock));
     assert_code(rlock_unlock(lock), 0);
 }
 
-static void a_child_sends_nothing(void **state)
+LOCK_TEST(a_child_sends_nothing, f)
 {
-    struct world *w = *state;
-    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f));
 
     assert_code(rlock_lock(lock), 0);
-    conf_count_from_here(w);
+    fixture_count_calls(f);
     for (int i = 0; i < 5; i++) {
         assert_int_equal(in_a_child(call_everything, lock), 0);
     }
-    assert_int_equal(conf_calls(w, "evalsha") + conf_calls(w, "eval") + conf_calls(w, "hello"), 0);
-    assert_int_equal(test_server_clients(conf_server(w)), 1);
+    assert_int_equal(
+        fixture_calls(f, "evalsha") + fixture_calls(f, "eval") + fixture_calls(f, "hello"), 0);
+    assert_int_equal(test_server_clients(f->server), 1);
     assert_code(rlock_unlock(lock), 0);
 }
 
@@ -127,30 +125,29 @@ static int count_descriptors(struct rlock *lock)
     return (int)test_fds_open() - (int)fds_before;
 }
 
-static void a_child_keeps_no_descriptor_of_a_client(void **state)
+LOCK_TEST(a_child_keeps_no_descriptor_of_a_client, f)
 {
-    struct world *w = *state;
     struct rlock_client *client;
     struct rlock *lock, *rival;
-    struct actor *waiter = conf_actor(w);
+    struct actor *waiter = actor_open(f);
 
     fds_before = test_fds_open();
-    client = conf_client(w);
-    lock = conf_lock(w, client);
-    rival = conf_rival(w, client);
+    client = client_open(f);
+    lock = lock_new(f, client);
+    rival = rival_new(f, client);
     assert_code(rlock_lock(lock), 0);
     actor_begin(waiter, act_pass_through, rival, NULL);
-    conf_await_waiting(client, 1); /* it has its subscriber connection, too */
+    await_waiting(client, 1); /* it has its subscriber connection, too */
     assert_int_equal(in_a_child(count_descriptors, lock), 0);
     assert_code(rlock_unlock(lock), 0);
     assert_code(actor_end(waiter), 0);
 }
 
-static struct world *childs_world;
+static struct fixture *childs_fixture;
 
 static int lock_with_a_new_client(struct rlock *lock)
 {
-    struct rlock_client_opts opts = conf_opts(childs_world, NULL);
+    struct rlock_client_opts opts = client_opts(childs_fixture, NULL);
     struct rlock_client *client = NULL;
     struct rlock *mine = NULL;
     int code = rlock_client_open(&opts, &client);
@@ -165,15 +162,14 @@ static int lock_with_a_new_client(struct rlock *lock)
     return code;
 }
 
-static void a_child_may_open_a_client_of_its_own(void **state)
+LOCK_TEST(a_child_may_open_a_client_of_its_own, f)
 {
-    struct world *w = *state;
-    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f));
 
 #ifdef __SANITIZE_THREAD__
     skip(); /* it lets no thread begin after a fork of a process with threads */
 #endif
-    childs_world = w;
+    childs_fixture = f;
     assert_code(rlock_lock(lock), 0);
     assert_int_equal(in_a_child(lock_with_a_new_client, lock), 0);
     assert_true(rlock_is_valid(lock));
@@ -184,7 +180,7 @@ static void a_child_may_open_a_client_of_its_own(void **state)
 static int hold_and_fork(struct test_peer *peer, void *payload)
 {
     struct rlock_client_opts opts =
-        conf_opts(payload, &RLOCK_CLIENT_OPTS(.renewed_lease_ms = conf_ms(300)));
+        client_opts(payload, &RLOCK_CLIENT_OPTS(.renewed_lease_ms = test_ms(300)));
     struct rlock_client *client = NULL;
     struct rlock *lock = NULL;
     const pid_t parent = getpid();
@@ -198,7 +194,7 @@ static int hold_and_fork(struct test_peer *peer, void *payload)
         while (getppid() == parent) {
             (void)usleep(1000);
         }
-        (void)usleep((useconds_t)conf_ms(600) * 1000);
+        (void)usleep((useconds_t)test_ms(600) * 1000);
         _exit(0);
     }
     test_peer_send(peer, (uint64_t)child);
@@ -207,11 +203,10 @@ static int hold_and_fork(struct test_peer *peer, void *payload)
     }
 }
 
-static void a_child_renews_nothing(void **state)
+LOCK_TEST(a_child_renews_nothing, f)
 {
-    struct world *w = *state;
-    struct test_child *holder = test_child_spawn(hold_and_fork, w);
-    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct test_child *holder = test_child_spawn(hold_and_fork, f);
+    struct rlock *lock = lock_new(f, client_open(f));
     pid_t child = (pid_t)test_child_recv(holder, 5000);
     int64_t killed_us;
 
@@ -220,7 +215,7 @@ static void a_child_renews_nothing(void **state)
     test_child_kill(holder, SIGKILL);
     assert_int_equal(test_child_wait(holder, 5000), 128 + SIGKILL);
     assert_code(TAKE(lock, .wait_ms = 5000), 0);
-    assert_took(test_elapsed_us(killed_us), 0, conf_ms(300) + LATE_MS);
+    assert_took(test_elapsed_us(killed_us), 0, test_ms(300) + LATE_MS);
     assert_int_equal(kill(child, SIGKILL), 0); /* it was there all the time */
     assert_code(rlock_unlock(lock), 0);
 }
@@ -255,11 +250,10 @@ static int try_in_a_child(struct rlock *lock)
     return rlock_try_lock(lock) == RLOCK_EFORKED && !rlock_is_valid(lock) ? 0 : 1;
 }
 
-static void forks_under_load_leave_the_parent_alone(void **state)
+LOCK_TEST(forks_under_load_leave_the_parent_alone, f)
 {
     enum { THREADS = 4, FORKS = 40 };
-    struct world *w = *state;
-    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f));
     struct witness *witness = witness_new(1);
     struct user users[THREADS];
     atomic_bool stop = false;
@@ -283,12 +277,11 @@ static void forks_under_load_leave_the_parent_alone(void **state)
 /* ---- Programs ---- */
 
 /* posix_spawn() runs no handlers of fork: what is not close-on-exec is inherited. */
-static void a_program_inherits_no_descriptor_of_a_client(void **state)
+LOCK_TEST(a_program_inherits_no_descriptor_of_a_client, f)
 {
-    struct world *w = *state;
-    struct rlock_client *client = conf_client(w);
-    struct rlock *lock = conf_lock(w, client), *rival = conf_rival(w, client);
-    struct actor *waiter = conf_actor(w);
+    struct rlock_client *client = client_open(f);
+    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client);
+    struct actor *waiter = actor_open(f);
     char *const argv[] = {(char[]){"sh"}, (char[]){"-c"},
                           (char[]){"ls -l /proc/$$/fd | grep -E 'socket|event'"}, NULL};
     int status = 0;
@@ -296,7 +289,7 @@ static void a_program_inherits_no_descriptor_of_a_client(void **state)
 
     assert_code(rlock_lock(lock), 0);
     actor_begin(waiter, act_pass_through, rival, NULL);
-    conf_await_waiting(client, 1);
+    await_waiting(client, 1);
     assert_int_equal(posix_spawnp(&pid, "sh", NULL, NULL, argv, environ), 0);
     status = test_reap(pid);
     assert_int_equal(WEXITSTATUS(status), 1); /* grep found none */
@@ -306,49 +299,21 @@ static void a_program_inherits_no_descriptor_of_a_client(void **state)
 
 static int exit_while_holding(struct test_peer *peer, void *payload)
 {
-    struct rlock_client_opts opts = conf_opts(payload, NULL);
+    struct rlock_client_opts opts = client_opts(payload, NULL);
     struct rlock_client *client = NULL;
     struct rlock *lock = NULL;
 
     TEST_CHECK(rlock_client_open(&opts, &client) == 0);
     TEST_CHECK(rlock_reentrant_new(client, NAME, NULL, &lock) == 0);
-    TEST_CHECK(TAKE(lock, .lease_ms = conf_ms(200)) == 0);
+    TEST_CHECK(TAKE(lock, .lease_ms = test_ms(200)) == 0);
     test_peer_send(peer, 1);
     exit(7);
 }
 
-static void exit_with_an_open_client_ends_the_process(void **state)
+LOCK_TEST(exit_with_an_open_client_ends_the_process, f)
 {
-    struct world *w = *state;
-    struct test_child *child = test_child_spawn(exit_while_holding, w);
+    struct test_child *child = test_child_spawn(exit_while_holding, f);
 
     assert_int_equal(test_child_recv(child, 5000), 1);
     assert_int_equal(test_child_wait(child, 5000), 7);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(in_a_child_every_call_says_forked, world_set_up,
-                                        world_tear_down),
-        cmocka_unit_test_setup_teardown(a_child_may_close_and_free_what_it_inherited, world_set_up,
-                                        world_tear_down),
-        cmocka_unit_test_setup_teardown(a_child_sends_nothing, world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(a_child_keeps_no_descriptor_of_a_client, world_set_up,
-                                        world_tear_down),
-        cmocka_unit_test_setup_teardown(a_child_may_open_a_client_of_its_own, world_set_up,
-                                        world_tear_down),
-        cmocka_unit_test_setup_teardown(a_child_renews_nothing, world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(forks_under_load_leave_the_parent_alone, world_set_up,
-                                        world_tear_down),
-        cmocka_unit_test_setup_teardown(a_program_inherits_no_descriptor_of_a_client, world_set_up,
-                                        world_tear_down),
-        cmocka_unit_test_setup_teardown(exit_with_an_open_client_ends_the_process, world_set_up,
-                                        world_tear_down),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("process_fork", tests, NULL, NULL);
 }

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hash slots, against a server's own CLUSTER KEYSLOT. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "cluster/slot.h"
 #include "support/server.h"
+#include "support/test.h"
 
 #define KEYS 500
 
@@ -26,6 +20,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define SLOT_TEST(name, server) TEST_WITH(set_up, tear_down, name, struct test_server *server)
+
 static void assert_slot(struct test_server *server, struct rlock__bytes key)
 {
     char *const expected =
@@ -35,28 +31,28 @@ static void assert_slot(struct test_server *server, struct rlock__bytes key)
     free(expected);
 }
 
-static void a_key_has_the_slot_that_the_server_says(void **state)
+SLOT_TEST(a_key_has_the_slot_that_the_server_says, server)
 {
     static const char *const keys[] = {"123456789", "orders", "redisson_lock__channel:{orders}",
                                        "\xff\x01\xc3\xa9"};
 
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-        assert_slot(*state, rlock__bytes_of(keys[i]));
+        assert_slot(server, rlock__bytes_of(keys[i]));
     }
 }
 
-static void only_a_tag_that_is_closed_and_not_empty_counts(void **state)
+SLOT_TEST(only_a_tag_that_is_closed_and_not_empty_counts, server)
 {
     static const char *const keys[] = {"{tag}a", "a{tag}",  "a{tag}b", "{}a",    "a{}{tag}", "{a",
                                        "}a{",    "a}b{c}d", "{{a}}",   "{a}{b}", "{}",       "{"};
 
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-        assert_slot(*state, rlock__bytes_of(keys[i]));
+        assert_slot(server, rlock__bytes_of(keys[i]));
     }
 }
 
 /* Few letters, so that braces stand in every order. */
-static void random_keys_have_the_slots_that_the_server_says(void **state)
+SLOT_TEST(random_keys_have_the_slots_that_the_server_says, server)
 {
     char key[12];
 
@@ -68,22 +64,6 @@ static void random_keys_have_the_slots_that_the_server_says(void **state)
             key[k] = "ab{}{}"[rand() % 6];
         }
         key[len] = '\0';
-        assert_slot(*state, rlock__bytes(key, len));
+        assert_slot(server, rlock__bytes(key, len));
     }
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_key_has_the_slot_that_the_server_says, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(only_a_tag_that_is_closed_and_not_empty_counts, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(random_keys_have_the_slots_that_the_server_says, set_up,
-                                        tear_down),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Threads and clients that come and go. */
-#include "conformance/world.h"
+#include "support/clients.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -13,10 +13,9 @@ static void *pass_through(void *lock)
     return NULL;
 }
 
-static void hundreds_of_short_threads_leave_nothing(void **state)
+LOCK_TEST(hundreds_of_short_threads_leave_nothing, f)
 {
-    struct world *w = *state;
-    struct rlock *lock = conf_lock(w, conf_client(w));
+    struct rlock *lock = lock_new(f, client_open(f));
     const int rounds = test_slack() > 1 ? 50 : 200;
 
     for (int i = 0; i < rounds; i++) {
@@ -39,11 +38,10 @@ static void *lock_and_end(void *lock)
     return NULL;
 }
 
-static void each_thread_that_ends_with_a_hold_is_told_once(void **state)
+LOCK_TEST(each_thread_that_ends_with_a_hold_is_told_once, f)
 {
     enum { N = 10 };
-    struct world *w = *state;
-    struct rlock_client *client = conf_client(w);
+    struct rlock_client *client = client_open(f);
     struct rlock *locks[N];
     pthread_t threads[N];
 
@@ -51,26 +49,25 @@ static void each_thread_that_ends_with_a_hold_is_told_once(void **state)
         char name[16];
 
         test_text(name, sizeof(name), "ends-%zu", i);
-        locks[i] = conf_lock_named(w, client, name);
+        locks[i] = lock_named(f, client, name);
         assert_int_equal(pthread_create(&threads[i], NULL, lock_and_end, locks[i]), 0);
     }
     for (size_t i = 0; i < N; i++) {
         (void)pthread_join(threads[i], NULL);
-        (void)expect_loss(w, RLOCK_LOST_THREAD_EXITED);
+        (void)expect_loss(f, RLOCK_LOST_THREAD_EXITED);
     }
     for (size_t i = 0; i < N; i++) {
         assert_code(rlock_force_unlock(locks[i], NULL), 0);
     }
 }
 
-static void clients_that_come_and_go_leave_nothing(void **state)
+LOCK_TEST(clients_that_come_and_go_leave_nothing, f)
 {
-    struct world *w = *state;
     const size_t fds = test_fds_open();
     size_t after = 0;
 
     for (int i = 0; i < 20; i++) {
-        struct rlock_client *client = conf_client(w);
+        struct rlock_client *client = client_open(f);
         struct rlock *lock = NULL;
 
         assert_code(rlock_reentrant_new(client, NAME, NULL, &lock), 0);
@@ -81,23 +78,22 @@ static void clients_that_come_and_go_leave_nothing(void **state)
             assert_code(rlock_unlock(lock), 0);
         }
         assert_null(rlock_free(lock));
-        conf_close(w, client);
+        client_close(f, client);
         after = test_fds_open();
     }
-    conf_forgive_losses(w);
+    forgive_losses(f);
     assert_int_equal(after, fds);
 }
 
-static void handles_may_be_freed_after_their_client(void **state)
+LOCK_TEST(handles_may_be_freed_after_their_client, f)
 {
-    struct world *w = *state;
-    struct rlock_client *client = conf_client(w);
+    struct rlock_client *client = client_open(f);
     struct rlock *locks[3];
 
     for (size_t i = 0; i < 3; i++) {
         assert_code(rlock_reentrant_new(client, NAME, NULL, &locks[i]), 0);
     }
-    conf_close(w, client);
+    client_close(f, client);
     for (size_t i = 0; i < 3; i++) {
         assert_string_equal(rlock_name(locks[i], NULL), NAME);
         assert_string_equal(rlock_kind(locks[i]), "reentrant");
@@ -115,11 +111,10 @@ static void on_alarm(int signal)
     atomic_fetch_add(&signals, 1);
 }
 
-static void a_thousand_signals_a_second_disturb_nothing(void **state)
+LOCK_TEST(a_thousand_signals_a_second_disturb_nothing, f)
 {
-    struct world *w = *state;
-    struct rlock *locks[2] = {conf_lock(w, conf_client(w)), conf_lock(w, conf_client(w))};
-    struct actor *other = conf_actor(w);
+    struct rlock *locks[2] = {lock_new(f, client_open(f)), lock_new(f, client_open(f))};
+    struct actor *other = actor_open(f);
     const struct sigaction action = {.sa_handler = on_alarm};
     const struct itimerval fast = {{0, 1000}, {0, 1000}}, off = {{0, 0}, {0, 0}};
     const int64_t end_us = test_now_us() + 300000;
@@ -136,25 +131,4 @@ static void a_thousand_signals_a_second_disturb_nothing(void **state)
     } while (test_now_us() < end_us);
     test_must(setitimer(ITIMER_REAL, &off, NULL), "setitimer");
     assert_true(atomic_load(&signals) > 10);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(hundreds_of_short_threads_leave_nothing, world_set_up,
-                                        world_tear_down),
-        cmocka_unit_test_setup_teardown(each_thread_that_ends_with_a_hold_is_told_once,
-                                        world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(clients_that_come_and_go_leave_nothing, world_set_up,
-                                        world_tear_down),
-        cmocka_unit_test_setup_teardown(handles_may_be_freed_after_their_client, world_set_up,
-                                        world_tear_down),
-        cmocka_unit_test_setup_teardown(a_thousand_signals_a_second_disturb_nothing, world_set_up,
-                                        world_tear_down),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("threads_many", tests, NULL, NULL);
 }

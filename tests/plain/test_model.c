@@ -7,14 +7,8 @@
 #include "plain/stage.h"
 #include "support/run.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "lock/internal.h"
+#include "support/test.h"
 
 #define OPERATIONS 100000
 #define LEASE (3 * RLOCK__SECOND) /* of holds that are renewed */
@@ -475,41 +469,22 @@ static void play(uint64_t seed, const struct rlock_ops *kind, struct model_kind 
     assert_true(t.losses[RLOCK_LOST_TAKEN] > 0 && t.losses[RLOCK_LOST_FORCED] > 0);
 }
 
-static void a_reentrant_lock_does_what_the_model_says(void **state)
+TEST(a_reentrant_lock_does_what_the_model_says)
 {
-    (void)state;
     play(1, &rlock__reentrant_ops, (struct model_kind){.reenters = true});
 }
 
-static void a_nonreentrant_lock_does_what_the_model_says(void **state)
+TEST(a_nonreentrant_lock_does_what_the_model_says)
 {
-    (void)state;
     play(2, &rlock__nonreentrant_ops, (struct model_kind){0});
 }
 
-static void a_spin_lock_does_what_the_model_says(void **state)
+TEST(a_spin_lock_does_what_the_model_says)
 {
-    (void)state;
     play(3, &rlock__spin_ops, (struct model_kind){.reenters = true, .spins = true});
 }
 
-static void a_fenced_lock_does_what_the_model_says(void **state)
+TEST(a_fenced_lock_does_what_the_model_says)
 {
-    (void)state;
     play(4, &rlock__fenced_ops, (struct model_kind){.reenters = true, .fenced = true});
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_reentrant_lock_does_what_the_model_says),
-        cmocka_unit_test(a_nonreentrant_lock_does_what_the_model_says),
-        cmocka_unit_test(a_spin_lock_does_what_the_model_says),
-        cmocka_unit_test(a_fenced_lock_does_what_the_model_says),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("model", tests, NULL, NULL);
 }

@@ -3,14 +3,9 @@
  * Processes take turns: owners of several clients want one lock all the time, each for a while, and
  * what is counted is who had it how often, and how long it was free.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-
 #include "lock/internal.h"
 #include "plain/stage.h"
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #define HOLD RLOCK__MS
 
@@ -118,12 +113,11 @@ static void play(struct crowd *crowd, int64_t long_us)
     }
 }
 
-static void processes_have_a_lock_in_rotation(void **state)
+TEST(processes_have_a_lock_in_rotation)
 {
     struct crowd crowd;
     int64_t all = 0;
 
-    (void)state;
     open_crowd(&crowd);
     for (size_t i = 0; i < STAGE_CLIENTS * STAGE_OWNERS; i++) {
         join(&crowd, i / STAGE_OWNERS, i % STAGE_OWNERS);
@@ -141,11 +135,10 @@ static void processes_have_a_lock_in_rotation(void **state)
 }
 
 /* One that is there, and does not take the lock when it could, holds up the others for moments. */
-static void who_does_not_come_is_not_waited_for(void **state)
+TEST(who_does_not_come_is_not_waited_for)
 {
     struct crowd crowd;
 
-    (void)state;
     open_crowd(&crowd);
     stage_type(&crowd.stage,
                (const char *const[]){"SUBSCRIBE", "redisson_lock__channel:{" STAGE_KEY "}", NULL});
@@ -159,12 +152,11 @@ static void who_does_not_come_is_not_waited_for(void **state)
 
 /* For those who hear nothing of a release: a line that has the lock for itself leaves it, for no
  * longer than another hold would take, after every eighth. */
-static void a_line_leaves_a_gap_after_eight_grants(void **state)
+TEST(a_line_leaves_a_gap_after_eight_grants)
 {
     struct crowd crowd;
     int64_t gaps = 0, grants;
 
-    (void)state;
     open_crowd(&crowd);
     for (size_t i = 0; i < STAGE_OWNERS; i++) {
         join(&crowd, 0, i);
@@ -178,11 +170,10 @@ static void a_line_leaves_a_gap_after_eight_grants(void **state)
     stage_close(&crowd.stage);
 }
 
-static void who_is_alone_never_pauses(void **state)
+TEST(who_is_alone_never_pauses)
 {
     struct crowd crowd;
 
-    (void)state;
     open_crowd(&crowd);
     join(&crowd, 0, 0);
     play(&crowd, RLOCK__SECOND);
@@ -191,12 +182,11 @@ static void who_is_alone_never_pauses(void **state)
     stage_close(&crowd.stage);
 }
 
-static void who_does_not_wait_asks_at_once(void **state)
+TEST(who_does_not_wait_asks_at_once)
 {
     struct crowd crowd;
     struct player *other;
 
-    (void)state;
     open_crowd(&crowd);
     join(&crowd, 0, 0);
     join(&crowd, 1, 0);
@@ -212,20 +202,4 @@ static void who_does_not_wait_asks_at_once(void **state)
     begin(other, RLOCK__ACQUIRE, 0);
     assert_int_not_equal(other->leaves, 0);
     stage_close(&crowd.stage);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(processes_have_a_lock_in_rotation),
-        cmocka_unit_test(who_does_not_come_is_not_waited_for),
-        cmocka_unit_test(a_line_leaves_a_gap_after_eight_grants),
-        cmocka_unit_test(who_is_alone_never_pauses),
-        cmocka_unit_test(who_does_not_wait_asks_at_once),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("turns", tests, NULL, NULL);
 }

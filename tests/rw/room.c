@@ -7,30 +7,20 @@
 #include "rw/peer.h"
 #include "support/raw.h"
 
-static const struct conf_kind rw = {"read", rlock_read_new, rlock_write_new,
-                                    CAN_NEST | CAN_BE_ASKED | LISTENS};
-static struct witness *witness;
+static const struct kind rw = {"read", rlock_read_new, rlock_write_new, 0};
+static struct witness *witness; /* the fixture's */
 static _Atomic uint64_t last_id;
 static _Atomic size_t readers, expected, visits[2];
 static _Atomic bool stop;
 
-int room_set_up(void **state)
+void room_open(struct fixture *f)
 {
-    witness = witness_new(1);
+    fixture_open(f, &(struct fixture_opts){.kind = &rw});
+    witness = f->witness;
     atomic_store(&readers, 0);
     atomic_store(&visits[0], 0);
     atomic_store(&visits[1], 0);
     atomic_store(&stop, false);
-    *state = world_start(&rw);
-    return 0;
-}
-
-int room_tear_down(void **state)
-{
-    world_stop(*state);
-    assert_true(witness_is_clean(witness, stderr));
-    witness = witness_free(witness);
-    return 0;
 }
 
 /* ---- Taking part ---- */
@@ -122,10 +112,10 @@ int act_keep_visiting(struct rlock *lock, const struct rlock_take *take)
 
 /* ---- What the server has ---- */
 
-const char *room_hash(struct world *w)
+const char *room_hash(struct fixture *f)
 {
     static char text[4096];
-    char *all = test_server_cmd(conf_server(w), "HGETALL " NAME);
+    char *all = test_server_cmd(f->server, "HGETALL " NAME);
 
     for (char *at = all; *at != '\0'; at++) {
         *at = (char)(*at == '\n' ? ' ' : *at);
@@ -138,7 +128,7 @@ const char *room_hash(struct world *w)
     return text;
 }
 
-void room_assert_hash(struct world *w, const char *file, int line, const char *format, ...)
+void room_assert_hash(struct fixture *f, const char *file, int line, const char *format, ...)
 {
     char text[1024];
     va_list args;
@@ -146,21 +136,21 @@ void room_assert_hash(struct world *w, const char *file, int line, const char *f
     va_start(args, format);
     (void)vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    if (strcmp(room_hash(w), text) != 0) {
-        print_error("the hash is: %s\n expected: %s\n", room_hash(w), text);
+    if (strcmp(room_hash(f), text) != 0) {
+        print_error("the hash is: %s\n expected: %s\n", room_hash(f), text);
         _fail(file, line);
     }
 }
 
-long long room_level(struct world *w, const char *owner, int level)
+long long room_level(struct fixture *f, const char *owner, int level)
 {
-    return test_server_int(conf_server(w), "PTTL {" NAME "}:%s:rwlock_timeout:%d", owner, level);
+    return test_server_int(f->server, "PTTL {" NAME "}:%s:rwlock_timeout:%d", owner, level);
 }
 
-long long room_levels(struct world *w)
+long long room_levels(struct fixture *f)
 {
-    return test_server_int(conf_server(w), "EVAL \"return #redis.call('keys', ARGV[1])\" 0 "
-                                           "{" NAME "}:*:rwlock_timeout:*");
+    return test_server_int(f->server, "EVAL \"return #redis.call('keys', ARGV[1])\" 0 "
+                                      "{" NAME "}:*:rwlock_timeout:*");
 }
 
 const char *room_owner(const struct rlock_client *client, int n)
@@ -173,14 +163,14 @@ const char *room_owner(const struct rlock_client *client, int n)
     return text;
 }
 
-long long room_ttl(struct world *w)
+long long room_ttl(struct fixture *f)
 {
-    return test_server_int(conf_server(w), "PTTL " NAME);
+    return test_server_int(f->server, "PTTL " NAME);
 }
 
-int room_listen(struct world *w)
+int room_listen(struct fixture *f)
 {
-    int fd = raw_dial(test_server_unix_url(conf_server(w)));
+    int fd = raw_dial(test_server_unix_url(f->server));
 
     assert_true(fd >= 0);
     raw_say(fd, "SUBSCRIBE " CHANNEL "\r\n");
@@ -204,19 +194,19 @@ void room_hears_nothing(int fd)
 
 /* ---- Peers ---- */
 
-char *peer_run(struct world *w, const char *script, const char *owner, long long lease_ms)
+char *peer_run(struct fixture *f, const char *script, const char *owner, long long lease_ms)
 {
     char lease[24];
     const char *argv[] = {"EVAL", script, "3", NAME, "{" NAME "}:", CHANNEL, owner, lease, NULL};
 
     test_text(lease, sizeof(lease), "%lld", lease_ms);
-    return test_server_argv(conf_server(w), argv);
+    return test_server_argv(f->server, argv);
 }
 
-void room_assert_peer(struct world *w, const char *reply, const char *script, const char *owner,
+void room_assert_peer(struct fixture *f, const char *reply, const char *script, const char *owner,
                       long long lease_ms, const char *file, int line)
 {
-    char *said = peer_run(w, script, owner, lease_ms);
+    char *said = peer_run(f, script, owner, lease_ms);
 
     if (strcmp(said, reply) != 0) {
         print_error("a peer is told '%s', expected '%s'\n", said, reply);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tests of the read/write lock share, beyond the world of the conformance tests, whose
- * lock is the read side and whose rival the write side: a witness that knows readers and writers,
+ * What the tests of the read/write lock share, beyond fixtures and their clients. The
+ * lock is the read side, its rival the write side: a witness that knows readers and writers,
  * the lock as the server has it, and peers who are not ours.
  */
 #ifndef RLOCK_TEST_RW_ROOM_H
 #define RLOCK_TEST_RW_ROOM_H
 
-#include "conformance/world.h"
+#include "support/clients.h"
 
 #define CHANNEL "redisson_rwlock:{" NAME "}"
 #define ASKS "rlock_writer_waits:{" NAME "}"
 
-/* cmocka's setup and teardown: a world of read/write locks, and a witness that must be clean. */
-int room_set_up(void **state);
-int room_tear_down(void **state);
+/* A test of read/write locks: room_open() opens its fixture, and takes the fixture's witness. */
+void room_open(struct fixture *f);
+#define ROOM_TEST(name, f) TEST_AROUND(name, struct fixture, f, room_open(f), fixture_close(f))
 
 /* ---- taking part, seen by the witness ---- */
 
@@ -45,23 +45,23 @@ size_t room_visits(bool writers);
 
 /* The hash, "mode read uuid:1 1", in the order of its fields; "" none. Valid until the
  * next call. */
-const char *room_hash(struct world *w);
-#define assert_hash(w, ...) room_assert_hash(w, __FILE__, __LINE__, __VA_ARGS__)
-void room_assert_hash(struct world *w, const char *file, int line, const char *format, ...)
+const char *room_hash(struct fixture *f);
+#define assert_hash(f, ...) room_assert_hash(f, __FILE__, __LINE__, __VA_ARGS__)
+void room_assert_hash(struct fixture *f, const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* PTTL of a level of an owner, "uuid:number"; -2 it is not there. */
-long long room_level(struct world *w, const char *owner, int level);
+long long room_level(struct fixture *f, const char *owner, int level);
 /* How many levels of anybody there are. */
-long long room_levels(struct world *w);
+long long room_levels(struct fixture *f);
 /* The name on the wire of a client's n-th acquisition. Of the last few calls. */
 const char *room_owner(const struct rlock_client *client, int n);
-long long room_ttl(struct world *w);
+long long room_ttl(struct fixture *f);
 
 /* A lease as PTTL should say it shortly after it was given. */
 #define assert_lease(ms, lease_ms) assert_in_range(ms, (lease_ms)-1000, lease_ms)
 
 /* Messages on the channel, from the moment of the call on: a raw connection. */
-int room_listen(struct world *w);
+int room_listen(struct fixture *f);
 /* Waits for one, "0" or "1". */
 void room_hears(int fd, const char *payload);
 /* Sees that none comes within a moment. */
@@ -70,10 +70,10 @@ void room_hears_nothing(int fd);
 /* ---- peers ---- */
 
 /* Runs one of the scripts of peer.h: its reply as test_server_cmd() has it; nil is "". */
-char *peer_run(struct world *w, const char *script, const char *owner, long long lease_ms);
-#define peer_says(w, reply, script, owner, lease_ms)                                               \
-    room_assert_peer(w, reply, script, owner, lease_ms, __FILE__, __LINE__)
-void room_assert_peer(struct world *w, const char *reply, const char *script, const char *owner,
+char *peer_run(struct fixture *f, const char *script, const char *owner, long long lease_ms);
+#define peer_says(f, reply, script, owner, lease_ms)                                               \
+    room_assert_peer(f, reply, script, owner, lease_ms, __FILE__, __LINE__)
+void room_assert_peer(struct fixture *f, const char *reply, const char *script, const char *owner,
                       long long lease_ms, const char *file, int line);
 
 #endif

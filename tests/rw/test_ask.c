@@ -28,11 +28,10 @@ static void assert_sides(struct rlock *read, struct rlock *write, const char *mo
     assert_int_equal(writing.holders, writers);
 }
 
-static void each_side_is_locked_for_itself(void **state)
+ROOM_TEST(each_side_is_locked_for_itself, f)
 {
-    struct world *w = *state;
-    struct rlock_client *a = conf_client(w), *b = conf_client(w);
-    struct rlock *read = conf_lock(w, a), *write = conf_rival(w, a), *other = conf_lock(w, b);
+    struct rlock_client *a = client_open(f), *b = client_open(f);
+    struct rlock *read = lock_new(f, a), *write = rival_new(f, a), *other = lock_new(f, b);
 
     assert_sides(read, write, "", 0, 0);
     assert_code(rlock_lock(read), 0);
@@ -59,27 +58,25 @@ static void each_side_is_locked_for_itself(void **state)
     assert_sides(read, write, "", 0, 0);
 }
 
-static void a_dead_reader_holds_nothing(void **state)
+ROOM_TEST(a_dead_reader_holds_nothing, f)
 {
-    struct world *w = *state;
-    struct rlock_client *client = conf_client(w);
-    struct rlock *read = conf_lock(w, client), *write = conf_rival(w, client);
+    struct rlock_client *client = client_open(f);
+    struct rlock *read = lock_new(f, client), *write = rival_new(f, client);
 
-    free(test_server_cmd(conf_server(w), "HSET " NAME " mode read J:1 2"));
-    free(test_server_cmd(conf_server(w), "PEXPIRE " NAME " 30000"));
+    test_server_do(f->server, "HSET " NAME " mode read J:1 2");
+    test_server_do(f->server, "PEXPIRE " NAME " 30000");
     assert_sides(read, write, "read", 0, 0);
     assert_code(rlock_try_lock(write), 0);
-    assert_hash(w, "mode write %s:write 1", room_owner(client, 1));
+    assert_hash(f, "mode write %s:write 1", room_owner(client, 1));
     assert_code(rlock_unlock(write), 0);
 }
 
 /* ---- By force ---- */
 
-static void force_on_the_other_side_does_nothing(void **state)
+ROOM_TEST(force_on_the_other_side_does_nothing, f)
 {
-    struct world *w = *state;
-    struct rlock_client *client = conf_client(w);
-    struct rlock *read = conf_lock(w, client), *write = conf_rival(w, client);
+    struct rlock_client *client = client_open(f);
+    struct rlock *read = lock_new(f, client), *write = rival_new(f, client);
     bool was_locked = true;
 
     assert_code(rlock_lock(read), 0);
@@ -95,12 +92,11 @@ static void force_on_the_other_side_does_nothing(void **state)
     assert_code(rlock_unlock(write), 0);
 }
 
-static void force_ends_every_reader_and_tells_those_of_this_process(void **state)
+ROOM_TEST(force_ends_every_reader_and_tells_those_of_this_process, f)
 {
-    struct world *w = *state;
-    struct rlock_client *a = conf_client(w), *b = conf_client_renewing(w, conf_ms(300));
-    struct rlock *read = conf_lock(w, a), *other = conf_lock(w, b);
-    int fd = room_listen(w);
+    struct rlock_client *a = client_open(f), *b = client_open_renewing(f, test_ms(300));
+    struct rlock *read = lock_new(f, a), *other = lock_new(f, b);
+    int fd = room_listen(f);
     bool was_locked = false;
 
     assert_code(TAKE(read, .owner = 1), 0);
@@ -110,11 +106,11 @@ static void force_ends_every_reader_and_tells_those_of_this_process(void **state
     assert_code(rlock_force_unlock(read, &was_locked), 0);
     assert_true(was_locked);
     room_hears(fd, "0");
-    assert_int_equal(room_levels(w), 0);
-    (void)expect_loss(w, RLOCK_LOST_FORCED);
-    (void)expect_loss(w, RLOCK_LOST_FORCED);
+    assert_int_equal(room_levels(f), 0);
+    (void)expect_loss(f, RLOCK_LOST_FORCED);
+    (void)expect_loss(f, RLOCK_LOST_FORCED);
     assert_false(rlock_is_valid_as(read, 1) || rlock_is_valid_as(read, 2));
-    (void)expect_loss(w, RLOCK_LOST_DELETED); /* the other finds out at its renewal */
+    (void)expect_loss(f, RLOCK_LOST_DELETED); /* the other finds out at its renewal */
     assert_code(rlock_unlock_as(read, 1), RLOCK_ELOST);
     assert_code(rlock_unlock_as(read, 2), RLOCK_ELOST);
     assert_code(rlock_unlock_as(read, 2), RLOCK_ELOST);
@@ -122,48 +118,46 @@ static void force_ends_every_reader_and_tells_those_of_this_process(void **state
     (void)close(fd);
 }
 
-static void force_of_a_writer_ends_its_reads_and_wakes_who_waits(void **state)
+ROOM_TEST(force_of_a_writer_ends_its_reads_and_wakes_who_waits, f)
 {
-    struct world *w = *state;
-    struct rlock_client *a = conf_client(w), *b = conf_client(w);
-    struct rlock *read = conf_lock(w, a), *write = conf_rival(w, a), *other = conf_lock(w, b);
-    struct actor *waiter = conf_actor(w);
+    struct rlock_client *a = client_open(f), *b = client_open(f);
+    struct rlock *read = lock_new(f, a), *write = rival_new(f, a), *other = lock_new(f, b);
+    struct actor *waiter = actor_open(f);
     int64_t opened_us;
 
     assert_code(rlock_lock(write), 0);
     assert_code(rlock_lock(read), 0);
     actor_begin(waiter, act_visit, other, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER));
-    conf_await_waiting(b, 1);
+    await_waiting(b, 1);
     opened_us = test_now_us();
     assert_code(rlock_force_unlock(write, NULL), 0);
     assert_code(actor_end(waiter), 0);
     assert_took(actor_ended_us(waiter) - opened_us, 0, LATE_MS);
-    (void)expect_loss(w, RLOCK_LOST_FORCED);
-    (void)expect_loss(w, RLOCK_LOST_FORCED);
+    (void)expect_loss(f, RLOCK_LOST_FORCED);
+    (void)expect_loss(f, RLOCK_LOST_FORCED);
     assert_code(rlock_unlock(write), RLOCK_ELOST);
     assert_code(rlock_unlock(read), RLOCK_ELOST);
 }
 
-static void force_of_reads_under_a_write_leaves_the_writer(void **state)
+ROOM_TEST(force_of_reads_under_a_write_leaves_the_writer, f)
 {
-    struct world *w = *state;
-    struct rlock_client *client = conf_client(w);
-    struct rlock *read = conf_lock(w, client), *write = conf_rival(w, client);
+    struct rlock_client *client = client_open(f);
+    struct rlock *read = lock_new(f, client), *write = rival_new(f, client);
     bool was_locked = false;
 
     assert_code(rlock_lock(write), 0);
     assert_code(rlock_lock(read), 0);
     assert_code(rlock_force_unlock(read, &was_locked), 0);
     assert_true(was_locked);
-    assert_hash(w, "mode write %s:write 1", room_owner(client, 1));
-    assert_int_equal(room_levels(w), 0);
-    (void)expect_loss(w, RLOCK_LOST_FORCED);
+    assert_hash(f, "mode write %s:write 1", room_owner(client, 1));
+    assert_int_equal(room_levels(f), 0);
+    (void)expect_loss(f, RLOCK_LOST_FORCED);
     assert_true(rlock_is_valid(write));
     assert_code(rlock_unlock(read), RLOCK_ELOST);
     assert_code(rlock_unlock(write), 0);
 }
 
-static struct world *the_world;
+static struct fixture *the_fixture;
 static _Atomic bool enough;
 
 /* Peers read in turns, each handing over to the next: never free, never the same ones. */
@@ -175,22 +169,21 @@ static int act_take_turns(struct rlock *lock, const struct rlock_take *take)
     (void)take;
     for (int i = 1; !atomic_load(&enough); i++) {
         test_text(names[i % 2], sizeof(names[0]), "J:%d", i);
-        free(peer_run(the_world, peer_read, names[i % 2], 5000));
-        free(peer_run(the_world, peer_read_release, names[(i + 1) % 2], 5000));
+        free(peer_run(the_fixture, peer_read, names[i % 2], 5000));
+        free(peer_run(the_fixture, peer_read_release, names[(i + 1) % 2], 5000));
     }
     return 0;
 }
 
-static void force_opens_only_for_those_who_were_seen(void **state)
+ROOM_TEST(force_opens_only_for_those_who_were_seen, f)
 {
-    struct world *w = *state;
-    struct rlock *lock = conf_lock(w, conf_client(w));
-    struct actor *peers = conf_actor(w);
+    struct rlock *lock = lock_new(f, client_open(f));
+    struct actor *peers = actor_open(f);
     int code;
 
-    the_world = w;
+    the_fixture = f;
     atomic_store(&enough, false);
-    assert_false(conf_is_locked(lock)); /* connected */
+    assert_false(is_locked(lock)); /* connected */
     actor_begin(peers, act_take_turns, lock, NULL);
     do {
         code = rlock_force_unlock(lock, NULL);
@@ -198,23 +191,23 @@ static void force_opens_only_for_those_who_were_seen(void **state)
     assert_code(code, RLOCK_EBUSY);
     atomic_store(&enough, true);
     assert_code(actor_end(peers), 0);
-    assert_code(rlock_force_unlock(lock, NULL), 0);   /* now it stands still */
-    free(test_server_cmd(conf_server(w), "FLUSHDB")); /* levels of peers who were stopped midway */
+    assert_code(rlock_force_unlock(lock, NULL), 0); /* now it stands still */
+    test_server_do(f->server, "FLUSHDB");           /* levels of peers who were stopped midway */
 }
 
 /* ---- What others left there ---- */
 
-static void by_hand(struct world *w, const char *fields, long long ttl_ms)
+static void by_hand(struct fixture *f, const char *fields, long long ttl_ms)
 {
-    free(test_server_cmd(conf_server(w), "DEL " NAME));
-    free(test_server_cmd(conf_server(w), "HSET " NAME " %s", fields));
+    test_server_do(f->server, "DEL " NAME);
+    test_server_do(f->server, "HSET " NAME " %s", fields);
     if (ttl_ms > 0) {
-        free(test_server_cmd(conf_server(w), "PEXPIRE " NAME " %lld", ttl_ms));
+        test_server_do(f->server, "PEXPIRE " NAME " %lld", ttl_ms);
     }
 }
 
 /* What is no reader or writer that we know stands for as long as the key does. */
-static void odd_hashes_are_somebody_elses(void **state)
+ROOM_TEST(odd_hashes_are_somebody_elses, f)
 {
     static const char *const odd[] = {
         "uuid:1 1",                   /* a lock without sides */
@@ -225,14 +218,13 @@ static void odd_hashes_are_somebody_elses(void **state)
         "mode read x:write 1",        /* a writer in the wrong mode */
         "mode read x -1 y 1.5 z 1e9", /* numbers, but not counts */
     };
-    struct world *w = *state;
-    struct rlock_client *client = conf_client(w);
-    struct rlock *write = conf_rival(w, client);
+    struct rlock_client *client = client_open(f);
+    struct rlock *write = rival_new(f, client);
 
     for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
         const int64_t since_us = test_now_us();
 
-        by_hand(w, odd[i], 40);
+        by_hand(f, odd[i], 40);
         assert_code(rlock_try_lock(write), RLOCK_EBUSY);
         assert_took(test_elapsed_us(since_us), 0, 40);
         assert_code(TAKE(write, .wait_ms = 5000), 0);
@@ -242,19 +234,18 @@ static void odd_hashes_are_somebody_elses(void **state)
     for (size_t i = 0; i < 3; i++) { /* where a writer may have been it can be opened */
         bool was_locked = false;
 
-        by_hand(w, odd[i], 0);
-        assert_true(conf_is_locked(write));
+        by_hand(f, odd[i], 0);
+        assert_true(is_locked(write));
         assert_code(rlock_force_unlock(write, &was_locked), 0);
         assert_true(was_locked);
-        assert_int_equal(conf_keys(w), 0);
+        assert_int_equal(fixture_keys(f), 0);
     }
 }
 
-static void a_lock_without_sides_and_one_with_them_exclude_each_other(void **state)
+ROOM_TEST(a_lock_without_sides_and_one_with_them_exclude_each_other, f)
 {
-    struct world *w = *state;
-    struct rlock_client *a = conf_client(w), *b = conf_client(w);
-    struct rlock *sides[2] = {conf_lock(w, a), conf_rival(w, a)}, *plain = NULL;
+    struct rlock_client *a = client_open(f), *b = client_open(f);
+    struct rlock *sides[2] = {lock_new(f, a), rival_new(f, a)}, *plain = NULL;
 
     assert_code(rlock_reentrant_new(b, NAME, NULL, &plain), 0);
     for (int i = 0; i < 2; i++) {
@@ -268,41 +259,39 @@ static void a_lock_without_sides_and_one_with_them_exclude_each_other(void **sta
     assert_null(rlock_free(plain));
 }
 
-static void a_key_of_another_type_is_refused_and_kept(void **state)
+ROOM_TEST(a_key_of_another_type_is_refused_and_kept, f)
 {
-    struct world *w = *state;
-    struct rlock_client *client = conf_client(w);
-    struct rlock *read = conf_lock(w, client), *write = conf_rival(w, client);
+    struct rlock_client *client = client_open(f);
+    struct rlock *read = lock_new(f, client), *write = rival_new(f, client);
 
-    free(test_server_cmd(conf_server(w), "SET " NAME " text"));
+    test_server_do(f->server, "SET " NAME " text");
     assert_code(rlock_try_lock(read), RLOCK_EWRONGTYPE);
     assert_code(rlock_try_lock(write), RLOCK_EWRONGTYPE);
     assert_code(rlock_force_unlock(read, NULL), RLOCK_EWRONGTYPE);
-    assert_true(test_server_says(conf_server(w), "text", "GET " NAME));
-    free(test_server_cmd(conf_server(w), "DEL " NAME));
+    assert_true(test_server_says(f->server, "text", "GET " NAME));
+    test_server_do(f->server, "DEL " NAME);
 }
 
 /* One key that is ruined costs one hold, not those that are renewed with it. */
-static void a_ruined_key_is_one_loss(void **state)
+ROOM_TEST(a_ruined_key_is_one_loss, f)
 {
-    struct world *w = *state;
-    struct rlock_client *client = conf_client_renewing(w, 300);
-    struct rlock *good = conf_lock(w, client), *bad = conf_lock_named(w, client, "bad");
+    struct rlock_client *client = client_open_renewing(f, 300);
+    struct rlock *good = lock_new(f, client), *bad = lock_named(f, client, "bad");
 
     assert_code(rlock_lock(good), 0);
     assert_code(rlock_lock(bad), 0);
-    free(test_server_cmd(conf_server(w), "SET bad text"));
-    (void)expect_loss(w, RLOCK_LOST_DELETED);
+    test_server_do(f->server, "SET bad text");
+    (void)expect_loss(f, RLOCK_LOST_DELETED);
     (void)STAYS(true, 500);
     assert_true(rlock_is_valid(good));
     assert_code(rlock_unlock(good), 0);
     assert_code(rlock_unlock(bad), RLOCK_ELOST);
-    free(test_server_cmd(conf_server(w), "DEL bad"));
-    free(test_server_cmd(conf_server(w), "DEL {bad}:%s:rwlock_timeout:1", room_owner(client, 2)));
+    test_server_do(f->server, "DEL bad");
+    test_server_do(f->server, "DEL {bad}:%s:rwlock_timeout:1", room_owner(client, 2));
 }
 
 struct found {
-    struct world *w;
+    struct fixture *f;
     int n;
     char modes[2][8];
 };
@@ -317,12 +306,11 @@ static int note_found(const char *key, size_t len, const struct rlock_info *info
     return 0;
 }
 
-static void a_scan_finds_both_sides(void **state)
+ROOM_TEST(a_scan_finds_both_sides, f)
 {
-    struct world *w = *state;
-    struct rlock_client *client = conf_client(w);
-    struct rlock *read = conf_lock(w, client), *write = NULL;
-    struct found found = {.w = w};
+    struct rlock_client *client = client_open(f);
+    struct rlock *read = lock_new(f, client), *write = NULL;
+    struct found found = {.f = f};
 
     assert_code(rlock_write_new(client, "other", NULL, &write), 0);
     assert_code(rlock_lock(read), 0);
@@ -333,35 +321,4 @@ static void a_scan_finds_both_sides(void **state)
     assert_code(rlock_unlock(read), 0);
     assert_code(rlock_unlock(write), 0);
     assert_null(rlock_free(write));
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(each_side_is_locked_for_itself, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(a_dead_reader_holds_nothing, room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(force_on_the_other_side_does_nothing, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(force_ends_every_reader_and_tells_those_of_this_process,
-                                        room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(force_of_a_writer_ends_its_reads_and_wakes_who_waits,
-                                        room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(force_of_reads_under_a_write_leaves_the_writer, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(force_opens_only_for_those_who_were_seen, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(odd_hashes_are_somebody_elses, room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(a_lock_without_sides_and_one_with_them_exclude_each_other,
-                                        room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(a_key_of_another_type_is_refused_and_kept, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(a_ruined_key_is_one_loss, room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(a_scan_finds_both_sides, room_set_up, room_tear_down),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("ask", tests, NULL, NULL);
 }

@@ -6,13 +6,7 @@
 #include "rw/desk.h"
 #include "rw/model.h"
 #include "rw/peer.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #define OPERATIONS 20000
 
@@ -300,23 +294,20 @@ static void run_trial(struct rlock__bytes name, bool prefer_writers, uint64_t se
     rlock__buf_fini(&t.seen);
 }
 
-static void scripts_do_what_the_reference_does(void **state)
+TEST(scripts_do_what_the_reference_does)
 {
-    (void)state;
     run_trial(rlock__bytes_of("lock"), false, 1);
     run_trial(rlock__bytes_of("lock"), false, 2);
 }
 
-static void so_they_do_while_writers_are_preferred(void **state)
+TEST(so_they_do_while_writers_are_preferred)
 {
-    (void)state;
     run_trial(rlock__bytes_of("lock"), true, 3);
     run_trial(rlock__bytes_of("lock"), true, 4);
 }
 
-static void so_they_do_under_any_name(void **state)
+TEST(so_they_do_under_any_name)
 {
-    (void)state;
     run_trial(rlock__bytes_of("a{b}c"), false, 5);
     run_trial(rlock__bytes_of("a:%s}{:rwlock_timeout:1"), true, 6);
     run_trial(rlock__bytes("\0\r\n*1 \xff", 8), false, 7);
@@ -459,11 +450,10 @@ static void company_renews(struct company *c, struct hand *hand)
     hand->until = c->desk.now + 6000;
 }
 
-static void ours_and_peers_exclude_each_other_and_keep_what_they_rely_on(void **state)
+TEST(ours_and_peers_exclude_each_other_and_keep_what_they_rely_on)
 {
     struct company c;
 
-    (void)state;
     random_state = 8;
     memset(&c, 0, sizeof(c));
     desk_init(&c.desk, rlock__bytes_of("lock"), false);
@@ -487,19 +477,4 @@ static void ours_and_peers_exclude_each_other_and_keep_what_they_rely_on(void **
         assert_exclusive(&c);
     }
     desk_fini(&c.desk);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scripts_do_what_the_reference_does),
-        cmocka_unit_test(so_they_do_while_writers_are_preferred),
-        cmocka_unit_test(so_they_do_under_any_name),
-        cmocka_unit_test(ours_and_peers_exclude_each_other_and_keep_what_they_rely_on),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("model", tests, NULL, NULL);
 }

@@ -18,14 +18,14 @@ struct sides {
     struct rlock *read, *write;
 };
 
-static struct sides sides_of(struct world *w, struct rlock_client *client)
+static struct sides sides_of(struct fixture *f, struct rlock_client *client)
 {
-    return (struct sides){client, conf_lock(w, client), conf_rival(w, client)};
+    return (struct sides){client, lock_new(f, client), rival_new(f, client)};
 }
 
-static struct sides make(struct world *w)
+static struct sides make(struct fixture *f)
 {
-    return sides_of(w, conf_client(w));
+    return sides_of(f, client_open(f));
 }
 
 static int try_as(struct rlock *lock, uint64_t owner)
@@ -39,15 +39,15 @@ static void give(struct rlock *lock, uint64_t owner)
 }
 
 /* testWriteLock */
-static void a_writer_nests_and_may_read(void **state)
+ROOM_TEST(a_writer_nests_and_may_read, f)
 {
-    struct sides s = make(*state);
+    struct sides s = make(f);
     struct inside inside;
 
     assert_code(try_as(s.write, ME), 0);
     assert_code(try_as(s.write, ME), 0);
     inside = room_enter(s.write);
-    assert_true(conf_is_locked(s.write));
+    assert_true(is_locked(s.write));
     assert_false(rlock_is_valid_as(s.write, OTHER));
     assert_code(try_as(s.read, OTHER), RLOCK_EBUSY);
     give(s.write, ME);
@@ -56,7 +56,7 @@ static void a_writer_nests_and_may_read(void **state)
     room_leave(inside);
     give(s.write, ME);
     inside = room_enter(s.read);
-    assert_false(conf_is_locked(s.write));
+    assert_false(is_locked(s.write));
     assert_code(try_as(s.read, OTHER), 0);
     assert_code(try_as(s.write, ME), RLOCK_EDEADLOCK); /* while it reads alone */
     give(s.read, OTHER);
@@ -67,9 +67,9 @@ static void a_writer_nests_and_may_read(void **state)
 }
 
 /* testMultiRead */
-static void a_writer_waits_for_all_readers(void **state)
+ROOM_TEST(a_writer_waits_for_all_readers, f)
 {
-    struct sides s = make(*state);
+    struct sides s = make(f);
     struct inside inside[2];
 
     for (uint64_t i = 0; i < 2; i++) {
@@ -77,7 +77,7 @@ static void a_writer_waits_for_all_readers(void **state)
         inside[i] = room_enter(s.read);
     }
     assert_code(try_as(s.write, THIRD), RLOCK_EBUSY);
-    assert_false(conf_is_locked(s.write));
+    assert_false(is_locked(s.write));
     for (uint64_t i = 0; i < 2; i++) {
         assert_code(try_as(s.write, THIRD), RLOCK_EBUSY);
         room_leave(inside[i]);
@@ -89,27 +89,27 @@ static void a_writer_waits_for_all_readers(void **state)
 }
 
 /* testWR */
-static void a_read_under_a_write_ends_alone(void **state)
+ROOM_TEST(a_read_under_a_write_ends_alone, f)
 {
-    struct sides s = make(*state);
+    struct sides s = make(f);
     struct inside inside;
 
     assert_code(try_as(s.write, ME), 0);
     inside = room_enter(s.write);
     assert_code(try_as(s.read, ME), 0);
     give(s.read, ME);
-    assert_true(conf_is_locked(s.write));
+    assert_true(is_locked(s.write));
     assert_code(try_as(s.read, OTHER), RLOCK_EBUSY);
     assert_code(try_as(s.write, OTHER), RLOCK_EBUSY);
     room_leave(inside);
     give(s.write, ME);
-    assert_false(conf_is_locked(s.write));
+    assert_false(is_locked(s.write));
 }
 
 /* testWriteReadReentrancy */
-static void others_read_when_the_writer_only_reads(void **state)
+ROOM_TEST(others_read_when_the_writer_only_reads, f)
 {
-    struct sides s = make(*state);
+    struct sides s = make(f);
     struct inside inside;
 
     assert_code(try_as(s.write, ME), 0);
@@ -130,11 +130,10 @@ static void others_read_when_the_writer_only_reads(void **state)
 }
 
 /* testWriteRead */
-static void waiting_readers_are_let_in_together(void **state)
+ROOM_TEST(waiting_readers_are_let_in_together, f)
 {
     enum { N = 20 };
-    struct world *w = *state;
-    struct sides s = make(w), there = make(w);
+    struct sides s = make(f), there = make(f);
     struct actor *readers[N];
     struct inside inside;
     int64_t since_us;
@@ -145,9 +144,9 @@ static void waiting_readers_are_let_in_together(void **state)
     for (size_t i = 0; i < N; i++) { /* half of them in another client */
         struct sides *of = i % 2 == 0 ? &s : &there;
 
-        readers[i] = conf_actor(w);
+        readers[i] = actor_open(f);
         actor_begin(readers[i], act_visit_with_all, of->read, FOR_EVER);
-        conf_await_waiting(of->client, i / 2 + 1);
+        await_waiting(of->client, i / 2 + 1);
     }
     room_leave(inside);
     since_us = test_now_us();
@@ -159,26 +158,25 @@ static void waiting_readers_are_let_in_together(void **state)
 }
 
 /* testReadLockIsLocked, testIsLocked, testIsLockedOtherThread */
-static void each_side_says_when_it_is_locked(void **state)
+ROOM_TEST(each_side_says_when_it_is_locked, f)
 {
-    struct sides s = make(*state);
+    struct sides s = make(f);
 
-    assert_false(conf_is_locked(s.read));
+    assert_false(is_locked(s.read));
     assert_code(try_as(s.write, ME), 0);
-    assert_false(conf_is_locked(s.read));
+    assert_false(is_locked(s.read));
     assert_code(try_as(s.read, ME), 0);
-    assert_true(conf_is_locked(s.read));
-    assert_true(conf_is_locked(s.write));
+    assert_true(is_locked(s.read));
+    assert_true(is_locked(s.write));
     give(s.read, ME);
     give(s.write, ME);
-    assert_false(conf_is_locked(s.write));
+    assert_false(is_locked(s.write));
 }
 
 /* testForceUnlock */
-static void force_works_on_the_side_that_is_held(void **state)
+ROOM_TEST(force_works_on_the_side_that_is_held, f)
 {
-    struct world *w = *state;
-    struct sides s = make(w);
+    struct sides s = make(f);
     bool was_locked = true;
 
     assert_code(rlock_force_unlock(s.read, &was_locked), 0);
@@ -186,28 +184,27 @@ static void force_works_on_the_side_that_is_held(void **state)
     assert_code(try_as(s.read, ME), 0);
     assert_code(rlock_force_unlock(s.write, &was_locked), 0);
     assert_false(was_locked);
-    assert_true(conf_is_locked(s.read));
+    assert_true(is_locked(s.read));
     assert_code(rlock_force_unlock(s.read, &was_locked), 0);
     assert_true(was_locked);
-    assert_false(conf_is_locked(s.read));
-    (void)expect_loss(w, RLOCK_LOST_FORCED);
+    assert_false(is_locked(s.read));
+    (void)expect_loss(f, RLOCK_LOST_FORCED);
     assert_code(rlock_unlock_as(s.read, ME), RLOCK_ELOST);
     assert_code(try_as(s.write, ME), 0);
     assert_code(rlock_force_unlock(s.write, &was_locked), 0);
     assert_true(was_locked);
-    (void)expect_loss(w, RLOCK_LOST_FORCED);
+    (void)expect_loss(f, RLOCK_LOST_FORCED);
     assert_code(rlock_unlock_as(s.write, ME), RLOCK_ELOST);
 }
 
 /* testName */
-static void names_with_braces_and_colons_work(void **state)
+ROOM_TEST(names_with_braces_and_colons_work, f)
 {
     static const char *const names[] = {"bar:{foo}:lock", "{foo}", "a{b", "x}y", "::", "{}z"};
-    struct world *w = *state;
-    struct rlock_client *client = conf_client(w);
+    struct rlock_client *client = client_open(f);
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        struct rlock *read = conf_lock_named(w, client, names[i]), *write = NULL;
+        struct rlock *read = lock_named(f, client, names[i]), *write = NULL;
 
         assert_code(rlock_write_new(client, names[i], NULL, &write), 0);
         for (int round = 0; round < 3; round++) {
@@ -219,17 +216,16 @@ static void names_with_braces_and_colons_work(void **state)
             give(read, OTHER);
             give(read, ME);
         }
-        assert_int_equal(conf_keys(w), 0);
+        assert_int_equal(fixture_keys(f), 0);
         assert_null(rlock_free(write));
     }
 }
 
 /* testHoldCount, testIsHeldByCurrentThread and its other-thread form */
-static void each_side_counts_for_itself(void **state)
+ROOM_TEST(each_side_counts_for_itself, f)
 {
-    struct world *w = *state;
-    struct sides s = make(w);
-    struct actor *other = conf_actor(w);
+    struct sides s = make(f);
+    struct actor *other = actor_open(f);
 
     for (int i = 0; i < 2; i++) {
         struct rlock *lock = i == 0 ? s.write : s.read;
@@ -250,9 +246,9 @@ static void each_side_counts_for_itself(void **state)
 }
 
 /* testUnlockFail, testLockUnlock */
-static void only_its_owner_unlocks_a_side(void **state)
+ROOM_TEST(only_its_owner_unlocks_a_side, f)
 {
-    struct sides s = make(*state);
+    struct sides s = make(f);
 
     assert_code(try_as(s.read, ME), 0);
     assert_code(rlock_unlock_as(s.read, OTHER), RLOCK_ENOTOWNER);
@@ -265,17 +261,16 @@ static void only_its_owner_unlocks_a_side(void **state)
 }
 
 /* testReadWriteTTL */
-static void both_sides_are_renewed_and_the_read_after_the_write(void **state)
+ROOM_TEST(both_sides_are_renewed_and_the_read_after_the_write, f)
 {
-    struct world *w = *state;
-    const int64_t lease_ms = conf_ms(600);
-    struct sides s = sides_of(w, conf_client_renewing(w, lease_ms));
+    const int64_t lease_ms = test_ms(600);
+    struct sides s = sides_of(f, client_open_renewing(f, lease_ms));
 
     assert_code(try_as(s.write, ME), 0);
     assert_code(try_as(s.read, ME), 0);
-    assert_true(STAYS(room_ttl(w) > lease_ms / 3, lease_ms * 3 / 2));
+    assert_true(STAYS(room_ttl(f) > lease_ms / 3, lease_ms * 3 / 2));
     give(s.write, ME);
-    assert_true(STAYS(room_ttl(w) > lease_ms / 3, lease_ms * 3 / 2));
+    assert_true(STAYS(room_ttl(f) > lease_ms / 3, lease_ms * 3 / 2));
     assert_true(rlock_is_valid_as(s.read, ME));
     assert_code(try_as(s.read, OTHER), 0);
     give(s.read, OTHER);
@@ -283,12 +278,11 @@ static void both_sides_are_renewed_and_the_read_after_the_write(void **state)
 }
 
 /* testReadLockExpirationRenewal */
-static void fifty_readers_outlive_their_lease(void **state)
+ROOM_TEST(fifty_readers_outlive_their_lease, f)
 {
     enum { N = 50 };
-    struct world *w = *state;
-    const int64_t lease_ms = conf_ms(400);
-    struct sides s = sides_of(w, conf_client_renewing(w, lease_ms));
+    const int64_t lease_ms = test_ms(400);
+    struct sides s = sides_of(f, client_open_renewing(f, lease_ms));
     struct inside inside[N];
 
     for (uint64_t i = 0; i < N; i++) {
@@ -302,24 +296,23 @@ static void fifty_readers_outlive_their_lease(void **state)
         room_leave(inside[i]);
         give(s.read, i + 1);
     }
-    assert_int_equal(conf_keys(w), 0);
+    assert_int_equal(fixture_keys(f), 0);
 }
 
 /* testConcurrency_SingleInstance, ...Loop_MultiInstance, ..._MultiInstance, testReentrancy */
-static void readers_and_writers_of_many_clients_exclude_each_other(void **state)
+ROOM_TEST(readers_and_writers_of_many_clients_exclude_each_other, f)
 {
     enum { CLIENTS = 4, ACTORS = 8 };
-    struct world *w = *state;
     struct sides sides[CLIENTS];
     struct actor *actors[ACTORS];
 
     for (int i = 0; i < CLIENTS; i++) {
-        sides[i] = make(w);
+        sides[i] = make(f);
     }
     for (int i = 0; i < ACTORS; i++) { /* every other one writes */
         struct sides *s = &sides[i % CLIENTS];
 
-        actors[i] = conf_actor(w);
+        actors[i] = actor_open(f);
         actor_begin(actors[i], act_keep_visiting, i / CLIENTS == 0 ? s->write : s->read,
                     RLOCK_TAKE(.wait_ms = 2000));
     }
@@ -333,164 +326,124 @@ static void readers_and_writers_of_many_clients_exclude_each_other(void **state)
 
 /* ---- Leases ---- */
 
-enum { SAYS_READY = 1 };
-
-struct victim {
-    struct world *w;
-    bool writes;
-};
-
-static int hold_until_killed(struct test_peer *peer, void *payload)
+/* testAutoExpire */
+ROOM_TEST(a_killed_writers_lock_is_free_after_its_lease, f)
 {
-    struct victim *victim = payload;
-    const struct rlock_client_opts opts =
-        conf_opts(victim->w, &RLOCK_CLIENT_OPTS(.renewed_lease_ms = conf_ms(500)));
-    struct rlock_client *client = NULL;
-    struct rlock *lock = NULL;
-
-    TEST_CHECK(rlock_client_open(&opts, &client) == 0);
-    TEST_CHECK((victim->writes ? rlock_write_new : rlock_read_new)(client, NAME, NULL, &lock) == 0);
-    TEST_CHECK(rlock_lock(lock) == 0);
-    test_peer_send(peer, SAYS_READY);
-    for (;;) {
-        (void)pause();
-    }
-}
-
-static int64_t hold_and_die(struct test_child *child)
-{
+    struct test_child *child = victim_spawn(&(struct victim){f, rlock_write_new, test_ms(500)});
+    struct sides s = make(f);
     int64_t killed_us;
 
-    assert_int_equal(test_child_recv(child, 10000), SAYS_READY);
-    killed_us = test_now_us();
-    test_child_kill(child, SIGKILL);
-    assert_int_equal(test_child_wait(child, 10000), 128 + SIGKILL);
-    return killed_us;
-}
-
-/* testAutoExpire */
-static void a_killed_writers_lock_is_free_after_its_lease(void **state)
-{
-    struct victim victim = {*state, true};
-    struct test_child *child = test_child_spawn(hold_until_killed, &victim);
-    struct sides s = make(*state);
-    int64_t killed_us = hold_and_die(child);
-
+    victim_await(child);
+    killed_us = victim_kill(child);
     assert_code(TAKE(s.read, .wait_ms = 10000), 0);
-    assert_took(test_elapsed_us(killed_us), 0, conf_ms(500) + LATE_MS);
+    assert_took(test_elapsed_us(killed_us), 0, test_ms(500) + LATE_MS);
     assert_code(rlock_unlock(s.read), 0);
 }
 
 /* testReadLockExpiration */
-static void a_short_lease_does_not_shorten_a_longer_readers(void **state)
+ROOM_TEST(a_short_lease_does_not_shorten_a_longer_readers, f)
 {
-    struct world *w = *state;
-    struct sides s = make(w);
-    struct actor *writer = conf_actor(w);
+    struct sides s = make(f);
+    struct actor *writer = actor_open(f);
     int64_t since_us = test_now_us();
 
-    assert_code(TAKE(s.read, .owner = ME, .lease_ms = conf_ms(1000)), 0);
-    assert_code(TAKE(s.read, .owner = OTHER, .lease_ms = conf_ms(300)), 0);
+    assert_code(TAKE(s.read, .owner = ME, .lease_ms = test_ms(1000)), 0);
+    assert_code(TAKE(s.read, .owner = OTHER, .lease_ms = test_ms(300)), 0);
     actor_begin(writer, act_visit, s.write, FOR_EVER);
-    (void)STAYS(true, conf_ms(280) - test_elapsed_us(since_us) / 1000);
+    (void)STAYS(true, test_ms(280) - test_elapsed_us(since_us) / 1000);
     give(s.read, OTHER);
-    assert_true(STAYS(actor_is_busy(writer), conf_ms(910) - test_elapsed_us(since_us) / 1000));
+    assert_true(STAYS(actor_is_busy(writer), test_ms(910) - test_elapsed_us(since_us) / 1000));
     give(s.read, ME);
     assert_code(actor_end(writer), 0);
-    assert_took(actor_ended_us(writer) - since_us, conf_ms(800), conf_ms(1000) + LATE_MS);
+    assert_took(actor_ended_us(writer) - since_us, test_ms(800), test_ms(1000) + LATE_MS);
 }
 
 /*
  * testReadLockLeaseTimeout: a nested read that is over must not keep the hold longer than its
  * longest level. (Redisson's level has the lease of the outer one there; ours keeps the longest.)
  */
-static void a_nested_read_lengthens_by_no_more_than_its_lease(void **state)
+ROOM_TEST(a_nested_read_lengthens_by_no_more_than_its_lease, f)
 {
-    struct sides s = make(*state);
+    struct sides s = make(f);
     int64_t since_us = test_now_us();
 
-    assert_code(TAKE(s.read, .owner = ME, .lease_ms = conf_ms(400)), 0);
-    (void)STAYS(true, conf_ms(200));
-    assert_code(TAKE(s.read, .owner = ME, .lease_ms = conf_ms(200)), 0);
+    assert_code(TAKE(s.read, .owner = ME, .lease_ms = test_ms(400)), 0);
+    (void)STAYS(true, test_ms(200));
+    assert_code(TAKE(s.read, .owner = ME, .lease_ms = test_ms(200)), 0);
     give(s.read, ME);
     assert_code(TAKE(s.write, .owner = OTHER, .wait_ms = 5000), 0);
-    assert_took(test_elapsed_us(since_us), conf_ms(380), conf_ms(400) + LATE_MS);
+    assert_took(test_elapsed_us(since_us), test_ms(380), test_ms(400) + LATE_MS);
     give(s.write, OTHER);
-    (void)expect_loss(*state, RLOCK_LOST_EXPIRED);
+    (void)expect_loss(f, RLOCK_LOST_EXPIRED);
     assert_code(rlock_unlock_as(s.read, ME), RLOCK_ELOST);
 }
 
 /* testReadLockLeaseTimeoutDiffThreadsRRW */
-static void anothers_read_does_not_lengthen_mine(void **state)
+ROOM_TEST(anothers_read_does_not_lengthen_mine, f)
 {
-    struct world *w = *state;
-    struct sides s = make(w), there = make(w);
+    struct sides s = make(f), there = make(f);
     int64_t since_us = test_now_us();
 
-    assert_code(TAKE(s.read, .owner = ME, .lease_ms = conf_ms(600)), 0);
-    (void)STAYS(true, conf_ms(300));
+    assert_code(TAKE(s.read, .owner = ME, .lease_ms = test_ms(600)), 0);
+    (void)STAYS(true, test_ms(300));
     assert_code(try_as(there.read, OTHER), 0); /* renewed, 30 s */
     give(there.read, OTHER);
     assert_code(TAKE(there.write, .owner = OTHER, .wait_ms = 10000), 0);
-    assert_took(test_elapsed_us(since_us), conf_ms(570), conf_ms(600) + LATE_MS);
+    assert_took(test_elapsed_us(since_us), test_ms(570), test_ms(600) + LATE_MS);
     give(there.write, OTHER);
-    (void)expect_loss(w, RLOCK_LOST_EXPIRED);
+    (void)expect_loss(f, RLOCK_LOST_EXPIRED);
     assert_code(rlock_unlock_as(s.read, ME), RLOCK_ELOST);
 }
 
 /* testReadLockLeaseTimeoutDiffThreadsWRR */
-static void readers_come_in_when_a_writers_lease_ends(void **state)
+ROOM_TEST(readers_come_in_when_a_writers_lease_ends, f)
 {
-    struct world *w = *state;
-    struct sides s = make(w), there = make(w);
-    struct actor *readers[2] = {conf_actor(w), conf_actor(w)};
+    struct sides s = make(f), there = make(f);
+    struct actor *readers[2] = {actor_open(f), actor_open(f)};
     int64_t since_us = test_now_us();
 
-    assert_code(TAKE(s.write, .owner = ME, .lease_ms = conf_ms(500)), 0);
+    assert_code(TAKE(s.write, .owner = ME, .lease_ms = test_ms(500)), 0);
     room_expect_readers(2);
     actor_begin(readers[0], act_visit_with_all, s.read, FOR_EVER);
     actor_begin(readers[1], act_visit_with_all, there.read, FOR_EVER);
     assert_code(actor_end(readers[0]), 0);
     assert_code(actor_end(readers[1]), 0);
-    assert_took(test_elapsed_us(since_us), conf_ms(480), conf_ms(500) + LATE_MS);
-    (void)expect_loss(w, RLOCK_LOST_EXPIRED);
+    assert_took(test_elapsed_us(since_us), test_ms(480), test_ms(500) + LATE_MS);
+    (void)expect_loss(f, RLOCK_LOST_EXPIRED);
     assert_code(rlock_unlock_as(s.write, ME), RLOCK_ELOST);
 }
 
 /* testWriteLockExpiration: there nesting adds; here the longest lease counts, and never less. */
-static void a_nested_write_neither_shortens_nor_adds(void **state)
+ROOM_TEST(a_nested_write_neither_shortens_nor_adds, f)
 {
-    struct world *w = *state;
-    struct sides s = make(w);
+    struct sides s = make(f);
     int64_t since_us = test_now_us();
 
-    assert_code(TAKE(s.write, .owner = ME, .lease_ms = conf_ms(600)), 0);
-    assert_code(TAKE(s.write, .owner = ME, .lease_ms = conf_ms(100)), 0);
-    assert_in_range(room_ttl(w), 1, conf_ms(600));
-    assert_code(TAKE(s.write, .owner = OTHER, .wait_ms = conf_ms(300)), RLOCK_ETIMEDOUT);
-    assert_code(TAKE(s.read, .owner = OTHER, .wait_ms = conf_ms(100)), RLOCK_ETIMEDOUT);
+    assert_code(TAKE(s.write, .owner = ME, .lease_ms = test_ms(600)), 0);
+    assert_code(TAKE(s.write, .owner = ME, .lease_ms = test_ms(100)), 0);
+    assert_in_range(room_ttl(f), 1, test_ms(600));
+    assert_code(TAKE(s.write, .owner = OTHER, .wait_ms = test_ms(300)), RLOCK_ETIMEDOUT);
+    assert_code(TAKE(s.read, .owner = OTHER, .wait_ms = test_ms(100)), RLOCK_ETIMEDOUT);
     assert_code(TAKE(s.write, .owner = OTHER, .wait_ms = 5000), 0);
-    assert_took(test_elapsed_us(since_us), conf_ms(580), conf_ms(600) + 2 * LATE_MS);
+    assert_took(test_elapsed_us(since_us), test_ms(580), test_ms(600) + 2 * LATE_MS);
     give(s.write, OTHER);
-    (void)expect_loss(w, RLOCK_LOST_EXPIRED);
+    (void)expect_loss(f, RLOCK_LOST_EXPIRED);
     assert_code(rlock_unlock_as(s.write, ME), RLOCK_ELOST);
     assert_code(rlock_unlock_as(s.write, ME), RLOCK_ELOST);
 }
 
 /* testExpireWrite, testExpireRead */
-static void a_lease_that_ended_lets_others_in_and_its_unlock_is_refused(void **state)
+ROOM_TEST(a_lease_that_ended_lets_others_in_and_its_unlock_is_refused, f)
 {
-    struct world *w = *state;
-
     for (int i = 0; i < 2; i++) {
-        struct sides s = make(w), there = make(w);
+        struct sides s = make(f), there = make(f);
         struct rlock *held = i == 0 ? s.write : s.read;
         int64_t since_us = test_now_us();
 
-        assert_code(TAKE(held, .owner = ME, .lease_ms = conf_ms(200)), 0);
+        assert_code(TAKE(held, .owner = ME, .lease_ms = test_ms(200)), 0);
         assert_code(TAKE(there.write, .owner = OTHER, .wait_ms = 10000), 0);
-        assert_took(test_elapsed_us(since_us), conf_ms(190), conf_ms(200) + LATE_MS);
-        (void)expect_loss(w, RLOCK_LOST_EXPIRED);
+        assert_took(test_elapsed_us(since_us), test_ms(190), test_ms(200) + LATE_MS);
+        (void)expect_loss(f, RLOCK_LOST_EXPIRED);
         assert_code(rlock_unlock_as(held, ME), RLOCK_ELOST);
         assert_true(rlock_is_valid_as(there.write, OTHER));
         give(there.write, OTHER);
@@ -498,92 +451,35 @@ static void a_lease_that_ended_lets_others_in_and_its_unlock_is_refused(void **s
 }
 
 /* testMultiInstanceReadLockZombieCleanup */
-static void a_dead_reader_is_not_kept_by_anothers_renewals(void **state)
+ROOM_TEST(a_dead_reader_is_not_kept_by_anothers_renewals, f)
 {
-    struct victim victim = {*state, false};
-    struct test_child *child = test_child_spawn(hold_until_killed, &victim);
-    struct world *w = *state;
-    struct sides s = sides_of(w, conf_client_renewing(w, conf_ms(500)));
+    struct test_child *child = victim_spawn(&(struct victim){f, rlock_read_new, test_ms(500)});
+    struct sides s = sides_of(f, client_open_renewing(f, test_ms(500)));
     int64_t killed_us;
 
-    assert_int_equal(test_child_recv(child, 10000), SAYS_READY);
+    victim_await(child);
     assert_code(try_as(s.read, ME), 0);
-    killed_us = test_now_us();
-    test_child_kill(child, SIGKILL);
-    assert_int_equal(test_child_wait(child, 10000), 128 + SIGKILL);
-    (void)STAYS(true, conf_ms(700) - test_elapsed_us(killed_us) / 1000);
+    killed_us = victim_kill(child);
+    (void)STAYS(true, test_ms(700) - test_elapsed_us(killed_us) / 1000);
     give(s.read, ME);
     assert_code(rlock_try_lock(s.write), 0);
     assert_code(rlock_unlock(s.write), 0);
 }
 
 /* testMultiInstanceZombieReadLockPerformance, which Redisson has disabled */
-static void many_dead_readers_are_forgotten_at_once(void **state)
+ROOM_TEST(many_dead_readers_are_forgotten_at_once, f)
 {
-    struct world *w = *state;
-    struct sides s = make(w);
-    const int64_t lease_ms = conf_ms(300);
+    struct sides s = make(f);
+    const int64_t lease_ms = test_ms(300);
     int64_t since_us;
     char name[32];
 
     for (int i = 0; i < 20 * 3; i++) {
         test_text(name, sizeof(name), "J%d:%d", i / 3, i % 3);
-        peer_says(w, "", peer_read, name, lease_ms); /* and is never heard of again */
+        peer_says(f, "", peer_read, name, lease_ms); /* and is never heard of again */
     }
     since_us = test_now_us();
     assert_code(TAKE(s.write, .owner = OTHER, .wait_ms = 10000), 0);
     assert_took(test_elapsed_us(since_us), 0, lease_ms + LATE_MS);
     give(s.write, OTHER);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_writer_nests_and_may_read, room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(a_writer_waits_for_all_readers, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(a_read_under_a_write_ends_alone, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(others_read_when_the_writer_only_reads, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(waiting_readers_are_let_in_together, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(each_side_says_when_it_is_locked, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(force_works_on_the_side_that_is_held, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(names_with_braces_and_colons_work, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(each_side_counts_for_itself, room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(only_its_owner_unlocks_a_side, room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(both_sides_are_renewed_and_the_read_after_the_write,
-                                        room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(fifty_readers_outlive_their_lease, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(readers_and_writers_of_many_clients_exclude_each_other,
-                                        room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(a_killed_writers_lock_is_free_after_its_lease, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(a_short_lease_does_not_shorten_a_longer_readers,
-                                        room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(a_nested_read_lengthens_by_no_more_than_its_lease,
-                                        room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(anothers_read_does_not_lengthen_mine, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(readers_come_in_when_a_writers_lease_ends, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(a_nested_write_neither_shortens_nor_adds, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(a_lease_that_ended_lets_others_in_and_its_unlock_is_refused,
-                                        room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(a_dead_reader_is_not_kept_by_anothers_renewals, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(many_dead_readers_are_forgotten_at_once, room_set_up,
-                                        room_tear_down),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("redisson", tests, NULL, NULL);
 }

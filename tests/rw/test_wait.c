@@ -8,30 +8,29 @@
 
 #define FOR_EVER RLOCK_TAKE(.wait_ms = RLOCK_FOREVER)
 
-static struct rlock *writer_with(struct world *w, struct rlock_client *client, const char *name,
+static struct rlock *writer_with(struct fixture *f, struct rlock_client *client, const char *name,
                                  const struct rlock_opts *opts)
 {
     struct rlock *lock = NULL;
 
-    (void)w;
+    (void)f;
     assert_code(rlock_write_new(client, name, opts, &lock), 0);
     return lock;
 }
 
 /* ---- No upgrade, but a downgrade ---- */
 
-static void an_upgrade_is_refused_before_anything_is_sent(void **state)
+ROOM_TEST(an_upgrade_is_refused_before_anything_is_sent, f)
 {
-    struct world *w = *state;
-    struct rlock_client *client = conf_client(w);
-    struct rlock *read = conf_lock(w, client), *write = conf_rival(w, client);
+    struct rlock_client *client = client_open(f);
+    struct rlock *read = lock_new(f, client), *write = rival_new(f, client);
 
     assert_code(rlock_lock(read), 0);
-    conf_count_from_here(w);
+    fixture_count_calls(f);
     assert_code(rlock_lock(write), RLOCK_EDEADLOCK);
     assert_code(rlock_try_lock(write), RLOCK_EDEADLOCK);
     assert_non_null(strstr(rlock_detail(), NAME));
-    assert_int_equal(conf_calls(w, "evalsha") + conf_calls(w, "eval"), 0);
+    assert_int_equal(fixture_calls(f, "evalsha") + fixture_calls(f, "eval"), 0);
     assert_true(rlock_is_valid(read));
     assert_false(rlock_is_valid(write));
     assert_code(TAKE(write, .owner = 7), RLOCK_EBUSY); /* who does not read is told the truth */
@@ -41,20 +40,19 @@ static void an_upgrade_is_refused_before_anything_is_sent(void **state)
 }
 
 /* The other process's readers, and this one's. */
-static void a_downgrade_lets_waiting_readers_in(void **state)
+ROOM_TEST(a_downgrade_lets_waiting_readers_in, f)
 {
-    struct world *w = *state;
-    struct rlock_client *a = conf_client(w), *b = conf_client(w);
-    struct rlock *read = conf_lock(w, a), *write = conf_rival(w, a), *other = conf_lock(w, b);
-    struct actor *here = conf_actor(w), *there = conf_actor(w);
+    struct rlock_client *a = client_open(f), *b = client_open(f);
+    struct rlock *read = lock_new(f, a), *write = rival_new(f, a), *other = lock_new(f, b);
+    struct actor *here = actor_open(f), *there = actor_open(f);
     int64_t since_us;
 
     assert_code(rlock_lock(write), 0);
     assert_code(rlock_lock(read), 0);
     actor_begin(here, act_visit, read, FOR_EVER);
     actor_begin(there, act_visit, other, FOR_EVER);
-    conf_await_waiting(a, 1);
-    conf_await_waiting(b, 1);
+    await_waiting(a, 1);
+    await_waiting(b, 1);
     since_us = test_now_us();
     assert_code(rlock_unlock(write), 0);
     assert_code(actor_end(here), 0);
@@ -65,12 +63,11 @@ static void a_downgrade_lets_waiting_readers_in(void **state)
     assert_code(rlock_unlock(read), 0);
 }
 
-static void a_writer_waits_for_the_last_of_its_own_process_too(void **state)
+ROOM_TEST(a_writer_waits_for_the_last_of_its_own_process_too, f)
 {
-    struct world *w = *state;
-    struct rlock_client *client = conf_client(w);
-    struct rlock *read = conf_lock(w, client), *write = conf_rival(w, client);
-    struct actor *waiter = conf_actor(w);
+    struct rlock_client *client = client_open(f);
+    struct rlock *read = lock_new(f, client), *write = rival_new(f, client);
+    struct actor *waiter = actor_open(f);
     struct inside inside[2];
     int64_t since_us;
 
@@ -79,12 +76,12 @@ static void a_writer_waits_for_the_last_of_its_own_process_too(void **state)
     assert_code(TAKE(read, .owner = 2), 0);
     inside[1] = room_enter(read);
     actor_begin(waiter, act_visit, write, FOR_EVER);
-    conf_await_waiting(client, 1);
-    conf_count_from_here(w);
+    await_waiting(client, 1);
+    fixture_count_calls(f);
     room_leave(inside[0]);
     assert_code(rlock_unlock_as(read, 1), 0);
     assert_true(STAYS(actor_is_busy(waiter), 50));
-    assert_int_equal(conf_calls(w, "evalsha"), 1); /* the release: nobody looked in vain */
+    assert_int_equal(fixture_calls(f, "evalsha"), 1); /* the release: nobody looked in vain */
     room_leave(inside[1]);
     since_us = test_now_us();
     assert_code(rlock_unlock_as(read, 2), 0);
@@ -93,18 +90,17 @@ static void a_writer_waits_for_the_last_of_its_own_process_too(void **state)
 }
 
 /* Without messages too: who releases wakes those of its own process. */
-static void waiters_of_the_process_need_no_message(void **state)
+ROOM_TEST(waiters_of_the_process_need_no_message, f)
 {
-    struct world *w = *state;
     struct rlock_client *client;
     struct rlock *read, *write;
-    struct actor *reader = conf_actor(w), *writer = conf_actor(w);
+    struct actor *reader = actor_open(f), *writer = actor_open(f);
     int64_t since_us;
 
-    assert_true(test_server_says(conf_server(w), "OK", "ACL SETUSER default resetchannels"));
-    client = conf_client(w);
-    read = conf_lock(w, client);
-    write = conf_rival(w, client);
+    assert_true(test_server_says(f->server, "OK", "ACL SETUSER default resetchannels"));
+    client = client_open(f);
+    read = lock_new(f, client);
+    write = rival_new(f, client);
     assert_code(TAKE(write, .owner = 1), 0);
     actor_begin(reader, act_take, read, RLOCK_TAKE(.owner = 2, .wait_ms = RLOCK_FOREVER));
     (void)STAYS(true, 60);
@@ -118,28 +114,27 @@ static void waiters_of_the_process_need_no_message(void **state)
     assert_code(rlock_unlock_as(read, 2), 0);
     assert_code(actor_end(writer), 0);
     assert_took(actor_ended_us(writer) - since_us, 0, 100);
-    assert_true(test_server_says(conf_server(w), "OK", "ACL SETUSER default allchannels"));
+    assert_true(test_server_says(f->server, "OK", "ACL SETUSER default allchannels"));
 }
 
 /* A writer in line, and readers in none, on one name. */
-static void a_line_of_writers_does_not_hold_up_readers(void **state)
+ROOM_TEST(a_line_of_writers_does_not_hold_up_readers, f)
 {
     enum { N = 4 };
-    struct world *w = *state;
-    struct rlock_client *client = conf_client(w);
-    struct rlock *read = conf_lock(w, client), *write = conf_rival(w, client);
+    struct rlock_client *client = client_open(f);
+    struct rlock *read = lock_new(f, client), *write = rival_new(f, client);
     struct actor *writers[N], *readers[N];
     struct inside inside;
 
     assert_code(rlock_lock(read), 0);
     inside = room_enter(read);
     for (int i = 0; i < N; i++) {
-        writers[i] = conf_actor(w);
+        writers[i] = actor_open(f);
         actor_begin(writers[i], act_visit, write, FOR_EVER);
-        conf_await_waiting(client, (size_t)i + 1);
+        await_waiting(client, (size_t)i + 1);
     }
     for (int i = 0; i < N; i++) {
-        readers[i] = conf_actor(w);
+        readers[i] = actor_open(f);
         assert_code(actor_do(readers[i], act_visit, read, FOR_EVER), 0);
     }
     room_leave(inside);
@@ -151,43 +146,13 @@ static void a_line_of_writers_does_not_hold_up_readers(void **state)
 
 /* ---- Readers that died ---- */
 
-enum { SAYS_READY = 1 };
-
-static int read_until_killed(struct test_peer *peer, void *payload)
-{
-    struct world *w = payload;
-    const struct rlock_client_opts opts =
-        conf_opts(w, &RLOCK_CLIENT_OPTS(.renewed_lease_ms = conf_ms(600)));
-    struct rlock_client *client = NULL;
-    struct rlock *lock = NULL;
-
-    TEST_CHECK(rlock_client_open(&opts, &client) == 0);
-    TEST_CHECK(rlock_read_new(client, NAME, NULL, &lock) == 0);
-    TEST_CHECK(rlock_lock(lock) == 0);
-    test_peer_send(peer, SAYS_READY);
-    for (;;) {
-        (void)pause();
-    }
-}
-
-static int64_t kill_reader(struct test_child *child)
-{
-    int64_t killed_us;
-
-    assert_int_equal(test_child_recv(child, 10000), SAYS_READY);
-    killed_us = test_now_us();
-    test_child_kill(child, SIGKILL);
-    assert_int_equal(test_child_wait(child, 10000), 128 + SIGKILL);
-    return killed_us;
-}
-
 enum { VISITORS = 20 };
 
 /* 20 readers that come and go, each with a lease of 30 s. */
-static void begin_visits(struct world *w, struct rlock *lock, struct actor *visitors[VISITORS])
+static void begin_visits(struct fixture *f, struct rlock *lock, struct actor *visitors[VISITORS])
 {
     for (int i = 0; i < VISITORS; i++) {
-        visitors[i] = conf_actor(w);
+        visitors[i] = actor_open(f);
         actor_begin(visitors[i], act_keep_visiting, lock, FOR_EVER);
     }
 }
@@ -200,19 +165,20 @@ static void end_visits(struct actor *visitors[VISITORS])
     }
 }
 
-static void a_killed_reader_is_forgotten_when_the_others_leave(void **state)
+ROOM_TEST(a_killed_reader_is_forgotten_when_the_others_leave, f)
 {
-    struct world *w = *state;
-    struct test_child *child = test_child_spawn(read_until_killed, w);
-    struct rlock_client *client = conf_client(w);
-    struct rlock *read = conf_lock(w, client), *write = conf_rival(w, conf_client(w));
-    struct actor *visitors[VISITORS], *writer = conf_actor(w);
-    int64_t killed_us = kill_reader(child), stopped_us;
+    struct test_child *child = victim_spawn(&(struct victim){f, rlock_read_new, test_ms(600)});
+    struct rlock_client *client = client_open(f);
+    struct rlock *read = lock_new(f, client), *write = rival_new(f, client_open(f));
+    struct actor *visitors[VISITORS], *writer = actor_open(f);
+    int64_t killed_us, stopped_us;
 
+    victim_await(child);
+    killed_us = victim_kill(child);
     assert_code(rlock_lock(read), 0); /* somebody reads all the time */
-    begin_visits(w, read, visitors);
+    begin_visits(f, read, visitors);
     actor_begin(writer, act_visit, write, FOR_EVER);
-    (void)STAYS(true, conf_ms(600) + 100 - test_elapsed_us(killed_us) / 1000);
+    (void)STAYS(true, test_ms(600) + 100 - test_elapsed_us(killed_us) / 1000);
     assert_true(actor_is_busy(writer));
     end_visits(visitors);
     stopped_us = test_now_us();
@@ -221,102 +187,98 @@ static void a_killed_reader_is_forgotten_when_the_others_leave(void **state)
     assert_took(actor_ended_us(writer) - stopped_us, 0, LATE_MS);
 }
 
-static void a_killed_reader_delays_a_preferred_writer_by_its_lease(void **state)
+ROOM_TEST(a_killed_reader_delays_a_preferred_writer_by_its_lease, f)
 {
-    struct world *w = *state;
     const struct rlock_opts opts = RLOCK_OPTS(.prefer_writers = true);
-    struct test_child *child = test_child_spawn(read_until_killed, w);
-    struct rlock *read = conf_lock_with(w, conf_client(w), NAME, &opts);
-    struct rlock *write = writer_with(w, conf_client(w), NAME, &opts);
-    struct actor *visitors[VISITORS], *writer = conf_actor(w);
+    struct test_child *child = victim_spawn(&(struct victim){f, rlock_read_new, test_ms(600)});
+    struct rlock *read = lock_with(f, client_open(f), NAME, &opts);
+    struct rlock *write = writer_with(f, client_open(f), NAME, &opts);
+    struct actor *visitors[VISITORS], *writer = actor_open(f);
     int64_t killed_us;
 
-    begin_visits(w, read, visitors);
-    killed_us = kill_reader(child);
+    begin_visits(f, read, visitors);
+    victim_await(child);
+    killed_us = victim_kill(child);
     assert_code(actor_do(writer, act_visit, write, FOR_EVER), 0);
-    assert_took(actor_ended_us(writer) - killed_us, 100, conf_ms(600) + LATE_MS);
+    assert_took(actor_ended_us(writer) - killed_us, 100, test_ms(600) + LATE_MS);
     end_visits(visitors);
     assert_null(rlock_free(write));
-    free(test_server_cmd(conf_server(w), "DEL " ASKS));
+    test_server_do(f->server, "DEL " ASKS);
 }
 
 /* 60 of them, dropped as they are found; and none that lives. */
-static void a_writer_drops_the_dead_and_spares_the_living(void **state)
+ROOM_TEST(a_writer_drops_the_dead_and_spares_the_living, f)
 {
-    struct world *w = *state;
-    struct rlock_client *client = conf_client(w);
-    struct rlock *read = conf_lock(w, client), *write = conf_rival(w, conf_client(w));
+    struct rlock_client *client = client_open(f);
+    struct rlock *read = lock_new(f, client), *write = rival_new(f, client_open(f));
 
     assert_code(rlock_lock(read), 0);
     for (int i = 0; i < 60; i++) {
-        free(test_server_cmd(conf_server(w), "HSET " NAME " J:%d 3", i));
+        test_server_do(f->server, "HSET " NAME " J:%d 3", i);
     }
-    peer_says(w, "", peer_read, "J:alive", 20000);
+    peer_says(f, "", peer_read, "J:alive", 20000);
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(test_server_int(conf_server(w), "HLEN " NAME), 63 - 16 * i);
+        assert_int_equal(test_server_int(f->server, "HLEN " NAME), 63 - 16 * i);
         assert_code(rlock_try_lock(write), RLOCK_EBUSY);
     }
     assert_code(rlock_try_lock(write), RLOCK_EBUSY);
-    assert_hash(w, "mode read %s 1 J:alive 1", room_owner(client, 1));
-    peer_says(w, "0", peer_read_release, "J:alive", 0);
+    assert_hash(f, "mode read %s 1 J:alive 1", room_owner(client, 1));
+    peer_says(f, "0", peer_read_release, "J:alive", 0);
     for (int i = 0; i < 60; i++) {
-        free(test_server_cmd(conf_server(w), "HSET " NAME " J:%d 3", i));
+        test_server_do(f->server, "HSET " NAME " J:%d 3", i);
     }
     assert_code(rlock_unlock(read), 0); /* the last that lived: the dead go with it */
-    assert_int_equal(conf_keys(w), 0);
+    assert_int_equal(fixture_keys(f), 0);
 }
 
 /* One attempt is enough, however many died. */
-static void a_try_is_not_refused_for_the_dead(void **state)
+ROOM_TEST(a_try_is_not_refused_for_the_dead, f)
 {
-    struct world *w = *state;
-    struct rlock *write = conf_rival(w, conf_client(w));
+    struct rlock *write = rival_new(f, client_open(f));
 
-    free(test_server_cmd(conf_server(w), "HSET " NAME " mode read"));
+    test_server_do(f->server, "HSET " NAME " mode read");
     for (int i = 0; i < 40; i++) {
-        free(test_server_cmd(conf_server(w), "HSET " NAME " J:%d 1", i));
+        test_server_do(f->server, "HSET " NAME " J:%d 1", i);
     }
-    free(test_server_cmd(conf_server(w), "PEXPIRE " NAME " 30000"));
+    test_server_do(f->server, "PEXPIRE " NAME " 30000");
     assert_code(rlock_try_lock(write), 0);
     assert_code(rlock_unlock(write), 0);
 }
 
 /* The longest lease goes, and with it what a waiting writer was told. */
-static void a_writer_learns_that_the_rest_ends_sooner(void **state)
+ROOM_TEST(a_writer_learns_that_the_rest_ends_sooner, f)
 {
-    struct world *w = *state;
-    struct rlock_client *client = conf_client(w);
-    struct rlock *read = conf_lock(w, client), *write = conf_rival(w, conf_client(w));
-    struct actor *writer = conf_actor(w);
+    struct rlock_client *client = client_open(f);
+    struct rlock *read = lock_new(f, client), *write = rival_new(f, client_open(f));
+    struct actor *writer = actor_open(f);
     int64_t since_us;
 
     assert_code(rlock_lock(read), 0);
     since_us = test_now_us();
-    peer_says(w, "", peer_read, "J:1", conf_ms(300)); /* and will never release it */
+    peer_says(f, "", peer_read, "J:1", test_ms(300)); /* and will never release it */
     actor_begin(writer, act_visit, write, FOR_EVER);
     (void)STAYS(true, 50);
     assert_code(rlock_unlock(read), 0);
     assert_code(actor_end(writer), 0);
-    assert_took(actor_ended_us(writer) - since_us, conf_ms(300) - 5, conf_ms(300) + LATE_MS);
+    assert_took(actor_ended_us(writer) - since_us, test_ms(300) - 5, test_ms(300) + LATE_MS);
 }
 
 /* ---- Writers first ---- */
 
-static void preferred_writers_go_before_new_readers(void **state)
+ROOM_TEST(preferred_writers_go_before_new_readers, f)
 {
-    struct world *w = *state;
     const struct rlock_opts opts = RLOCK_OPTS(.prefer_writers = true);
-    struct rlock_client *a = conf_client(w), *b = conf_client(w);
-    struct rlock *read = conf_lock_with(w, a, NAME, &opts), *plain = conf_lock(w, a);
-    struct rlock *write = writer_with(w, b, NAME, &opts);
-    struct actor *writer = conf_actor(w), *reader = conf_actor(w);
+    struct rlock_client *a = client_open(f), *b = client_open(f);
+    struct rlock *read = lock_with(f, a, NAME, &opts), *plain = lock_new(f, a);
+    struct rlock *write = writer_with(f, b, NAME, &opts);
+    struct actor *writer = actor_open(f), *reader = actor_open(f);
 
     assert_code(rlock_lock(read), 0);
     assert_code(rlock_try_lock(write), RLOCK_EBUSY);
-    assert_false(conf_has_key(w, ASKS)); /* who does not wait asks for nothing */
+    assert_false(fixture_has_key(f, ASKS)); /* who does not wait asks for nothing */
     actor_begin(writer, act_take, write, FOR_EVER);
-    assert_true(TEST_EVENTUALLY(conf_has_key(w, ASKS), 5000));
-    assert_in_range(test_server_int(conf_server(w), "PTTL " ASKS), 1, 5000);
+    assert_true(TEST_EVENTUALLY(fixture_has_key(f, ASKS), 5000));
+    assert_in_range(test_server_int(f->server, "PTTL " ASKS), 1, 5000);
     assert_code(TAKE(read, .owner = 1), RLOCK_EBUSY);
     assert_non_null(strstr(rlock_detail(), rlock_client_uuid(b)));
     assert_code(TAKE(plain, .owner = 2), 0); /* asked nobody */
@@ -324,10 +286,10 @@ static void preferred_writers_go_before_new_readers(void **state)
     assert_code(rlock_lock(read), 0); /* reads already */
     assert_code(rlock_unlock(read), 0);
     actor_begin(reader, act_take, read, FOR_EVER);
-    conf_await_waiting(a, 1);
+    await_waiting(a, 1);
     assert_code(rlock_unlock(read), 0);
     assert_code(actor_end(writer), 0);
-    assert_false(conf_has_key(w, ASKS));
+    assert_false(fixture_has_key(f, ASKS));
     assert_true(actor_is_busy(reader));
     assert_code(actor_do(writer, act_unlock, write, NULL), 0);
     assert_code(actor_end(reader), 0);
@@ -335,79 +297,41 @@ static void preferred_writers_go_before_new_readers(void **state)
     assert_null(rlock_free(write));
 }
 
-static void what_a_writer_asked_for_ends_with_it(void **state)
+ROOM_TEST(what_a_writer_asked_for_ends_with_it, f)
 {
-    struct world *w = *state;
     const struct rlock_opts opts = RLOCK_OPTS(.prefer_writers = true);
-    struct rlock_client *client = conf_client(w);
-    struct rlock *read = conf_lock_with(w, client, NAME, &opts);
-    struct rlock *write = writer_with(w, conf_client(w), NAME, &opts);
-    struct actor *reader = conf_actor(w);
+    struct rlock_client *client = client_open(f);
+    struct rlock *read = lock_with(f, client, NAME, &opts);
+    struct rlock *write = writer_with(f, client_open(f), NAME, &opts);
+    struct actor *reader = actor_open(f);
     int64_t since_us;
 
     assert_code(rlock_lock(read), 0);
     assert_code(TAKE(write, .wait_ms = 500), RLOCK_ETIMEDOUT);
-    assert_true(conf_has_key(w, ASKS));
+    assert_true(fixture_has_key(f, ASKS));
     assert_code(rlock_unlock(read), 0);
     assert_code(TAKE(read, .wait_ms = 300), RLOCK_ETIMEDOUT); /* free, but asked for */
     actor_begin(reader, act_visit, read, FOR_EVER);
-    conf_await_waiting(client, 1);
+    await_waiting(client, 1);
     since_us = test_now_us();
-    free(test_server_cmd(conf_server(w), "DEL " ASKS)); /* as if its 5 s were over */
+    test_server_do(f->server, "DEL " ASKS); /* as if its 5 s were over */
     assert_code(actor_end(reader), 0);
     assert_took(actor_ended_us(reader) - since_us, 0, 1000 + LATE_MS);
     assert_null(rlock_free(write));
 }
 
-static void a_long_wait_keeps_asking(void **state)
+ROOM_TEST(a_long_wait_keeps_asking, f)
 {
-    struct world *w = *state;
     const struct rlock_opts opts = RLOCK_OPTS(.prefer_writers = true);
-    struct rlock *read = conf_lock_with(w, conf_client(w), NAME, &opts);
-    struct rlock *write = writer_with(w, conf_client(w), NAME, &opts);
-    struct actor *writer = conf_actor(w);
+    struct rlock *read = lock_with(f, client_open(f), NAME, &opts);
+    struct rlock *write = writer_with(f, client_open(f), NAME, &opts);
+    struct actor *writer = actor_open(f);
 
     assert_code(rlock_lock(read), 0);
     actor_begin(writer, act_visit, write, FOR_EVER);
-    assert_true(TEST_EVENTUALLY(conf_has_key(w, ASKS), 5000));
-    assert_true(STAYS(test_server_int(conf_server(w), "PTTL " ASKS) > 1000, 6000));
+    assert_true(TEST_EVENTUALLY(fixture_has_key(f, ASKS), 5000));
+    assert_true(STAYS(test_server_int(f->server, "PTTL " ASKS) > 1000, 6000));
     assert_code(rlock_unlock(read), 0);
     assert_code(actor_end(writer), 0);
     assert_null(rlock_free(write));
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(an_upgrade_is_refused_before_anything_is_sent, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(a_downgrade_lets_waiting_readers_in, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(a_writer_waits_for_the_last_of_its_own_process_too,
-                                        room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(waiters_of_the_process_need_no_message, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(a_line_of_writers_does_not_hold_up_readers, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(a_killed_reader_is_forgotten_when_the_others_leave,
-                                        room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(a_killed_reader_delays_a_preferred_writer_by_its_lease,
-                                        room_set_up, room_tear_down),
-        cmocka_unit_test_setup_teardown(a_writer_drops_the_dead_and_spares_the_living, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(a_try_is_not_refused_for_the_dead, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(a_writer_learns_that_the_rest_ends_sooner, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(preferred_writers_go_before_new_readers, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(what_a_writer_asked_for_ends_with_it, room_set_up,
-                                        room_tear_down),
-        cmocka_unit_test_setup_teardown(a_long_wait_keeps_asking, room_set_up, room_tear_down),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("wait", tests, NULL, NULL);
 }

@@ -95,6 +95,11 @@ int test_slack(void)
     return slack >= 1 && slack <= 1000 ? (int)slack : 1;
 }
 
+int64_t test_ms(int64_t ms)
+{
+    return test_slack() > 1 ? 3 * ms : ms;
+}
+
 int64_t test_deadline_us(int64_t timeout_ms)
 {
     return test_now_us() + timeout_ms * 1000 * test_slack();

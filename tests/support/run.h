@@ -42,6 +42,10 @@ int64_t test_elapsed_us(int64_t since_us);
  * overrides both. */
 int test_slack(void);
 
+/* A time that has to run out in a test, such as a lease: three times as long where threads run
+ * slowly, though not as much longer as a deadline, which is there to be met. */
+int64_t test_ms(int64_t ms);
+
 /* The moment `timeout_ms` from now, stretched by test_slack(). */
 int64_t test_deadline_us(int64_t timeout_ms);
 
@@ -103,6 +107,19 @@ const char *test_root(void);
 int test_free_port(void);
 
 /* ---- other processes ---- */
+
+/* Whether a child of fork may start threads: a sanitizer does not allow that. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define MAY_START_THREADS false
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define MAY_START_THREADS false
+#endif
+#ifndef MAY_START_THREADS
+#define MAY_START_THREADS true
+#endif
 
 /* Runs a program to its end in `cwd` with its output in the file `log`. Dies with that output
  * unless it exits 0. */

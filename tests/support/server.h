@@ -84,10 +84,18 @@ long long test_server_int(struct test_server *server, const char *fmt, ...)
 /* Whether the reply is exactly `expected`. */
 bool test_server_says(struct test_server *server, const char *expected, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+/* A command whose reply does not matter. */
+void test_server_do(struct test_server *server, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 /* One command given word by word, NULL-terminated: for scripts, and values with newlines. */
 char *test_server_argv(struct test_server *server, const char *const *argv);
 
 bool test_server_has_command(struct test_server *server, const char *name);
+
+/* A number in a section of INFO, "errorstats" and "errorstat_OOM:count"; -1: it is not there. */
+long long test_server_info(struct test_server *server, const char *section, const char *field);
+/* How many subscribe to a channel. */
+long long test_server_listeners(struct test_server *server, const char *channel);
 
 /* Connections other than side connections. */
 long long test_server_clients(struct test_server *server);

@@ -61,6 +61,15 @@ bool test_server_says(struct test_server *server, const char *expected, const ch
     return is_same;
 }
 
+void test_server_do(struct test_server *server, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    free(vcmd(server, fmt, ap));
+    va_end(ap);
+}
+
 char *test_server_argv(struct test_server *server, const char *const *argv)
 {
     char *command = NULL;
@@ -85,6 +94,26 @@ char *test_server_argv(struct test_server *server, const char *const *argv)
 bool test_server_has_command(struct test_server *server, const char *name)
 {
     return !test_server_says(server, "", "COMMAND INFO %s", name);
+}
+
+long long test_server_info(struct test_server *server, const char *section, const char *field)
+{
+    char *info = test_server_cmd(server, "INFO %s", section);
+    const char *at = strstr(info, field);
+    const long long value = at != NULL ? strtoll(at + strlen(field) + 1, NULL, 10) : -1;
+
+    free(info);
+    return value;
+}
+
+long long test_server_listeners(struct test_server *server, const char *channel)
+{
+    char *reply = test_server_cmd(server, "PUBSUB NUMSUB %s", channel);
+    const char *number = strrchr(reply, '\n');
+    const long long n = number != NULL ? strtoll(number + 1, NULL, 10) : -1;
+
+    free(reply);
+    return n;
 }
 
 long long test_server_clients(struct test_server *server)

@@ -1,54 +1,17 @@
 /* What the proxy does to connections, each fault once: slow, cut, silent, gone. */
-#include "proxy.h"
-#include "raw.h"
-#include "run.h"
-#include "server.h"
+#include "support/fixture.h"
+#include "support/raw.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#define PROXY_TEST(name, f)                                                                        \
+    TEST_AROUND(name, struct fixture, f,                                                           \
+                fixture_open(f, &(struct fixture_opts){.proxy = PROXY_ON_TCP}), fixture_drop(f))
 
-static struct test_server *server;
-static struct proxy *proxy;
-
-static int start_both(void **state)
+PROXY_TEST(frames_pass_and_are_counted, f)
 {
-    (void)state;
-    if (!test_server_available(NULL)) {
-        return 0; /* each test skips */
-    }
-    server = test_server_start(NULL);
-    proxy = proxy_start(test_server_unix_url(server));
-    return 0;
-}
-
-static int stop_both(void **state)
-{
-    (void)state;
-    proxy = proxy_stop(proxy);
-    server = test_server_stop(server);
-    return 0;
-}
-
-static void need_server(void)
-{
-    if (server == NULL) {
-        print_message("no server here\n");
-        skip();
-    }
-}
-
-static void frames_pass_and_are_counted(void **state)
-{
-    (void)state;
-    need_server();
-    struct proxy *on_socket = proxy_start_unix(test_server_unix_url(server));
+    struct proxy *on_socket = proxy_start_unix(test_server_unix_url(f->server));
     const int fd = raw_dial(proxy_url(on_socket));
 
     raw_say(fd, "*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$1\r\n1\r\n"
@@ -67,13 +30,11 @@ static void frames_pass_and_are_counted(void **state)
     proxy_stop(on_socket);
 }
 
-static void a_stopped_proxy_leaves_nothing_open(void **state)
+PROXY_TEST(a_stopped_proxy_leaves_nothing_open, f)
 {
-    (void)state;
-    need_server();
     const size_t fds = test_fds_open();
     const size_t threads = test_threads_running();
-    struct proxy *other = proxy_start(test_server_unix_url(server));
+    struct proxy *other = proxy_start(test_server_unix_url(f->server));
     const int fd = raw_dial(proxy_url(other));
 
     raw_say(fd, "PING\r\n");
@@ -86,32 +47,28 @@ static void a_stopped_proxy_leaves_nothing_open(void **state)
     assert_null(proxy_stop(NULL));
 }
 
-static void a_delay_takes_its_time_in_each_direction(void **state)
+PROXY_TEST(a_delay_takes_its_time_in_each_direction, f)
 {
-    (void)state;
-    need_server();
-    const int fd = raw_dial(proxy_url(proxy));
+    const int fd = raw_dial(proxy_url(f->proxy));
     const int64_t before_us = test_now_us();
 
-    proxy_delay_us(proxy, 10000);
+    proxy_delay_us(f->proxy, 10000);
     raw_say(fd, "PING\r\n");
     assert_true(raw_hears(fd, "+PONG\r\n"));
     assert_true(test_elapsed_us(before_us) >= 20000);
-    proxy_delay_us(proxy, 0);
-    proxy_delay_way_us(proxy, PROXY_SUBSCRIBERS, PROXY_TO_CLIENT, 1000000000);
+    proxy_delay_us(f->proxy, 0);
+    proxy_delay_way_us(f->proxy, PROXY_SUBSCRIBERS, PROXY_TO_CLIENT, 1000000000);
     raw_say(fd, "PING\r\n");
     assert_true(raw_hears(fd, "+PONG\r\n"));
     close(fd);
 }
 
-static void jitter_keeps_the_order(void **state)
+PROXY_TEST(jitter_keeps_the_order, f)
 {
-    (void)state;
-    need_server();
     char expected[1024] = "";
-    const int fd = raw_dial(proxy_url(proxy));
+    const int fd = raw_dial(proxy_url(f->proxy));
 
-    proxy_jitter_us(proxy, 2000, 1);
+    proxy_jitter_us(f->proxy, 2000, 1);
     raw_say(fd, "DEL jitter\r\n");
     assert_true(raw_hears(fd, ":0\r\n"));
     for (int i = 1; i <= 50; i++) {
@@ -123,47 +80,41 @@ static void jitter_keeps_the_order(void **state)
     close(fd);
 }
 
-static void chopped_replies_are_whole_in_the_end(void **state)
+PROXY_TEST(chopped_replies_are_whole_in_the_end, f)
 {
-    (void)state;
-    need_server();
-    const int fd = raw_dial(proxy_url(proxy));
+    const int fd = raw_dial(proxy_url(f->proxy));
 
-    proxy_chop(proxy, 1);
+    proxy_chop(f->proxy, 1);
     raw_say(fd, "ECHO abcdefgh\r\n");
     assert_true(raw_hears(fd, "$8\r\nabcdefgh\r\n"));
     close(fd);
 }
 
-static void one_class_of_connections_is_cut(void **state)
+PROXY_TEST(one_class_of_connections_is_cut, f)
 {
-    (void)state;
-    need_server();
-    const int commands = raw_dial(proxy_url(proxy));
-    const int subscriber = raw_dial(proxy_url(proxy));
+    const int commands = raw_dial(proxy_url(f->proxy));
+    const int subscriber = raw_dial(proxy_url(f->proxy));
 
     raw_say(commands, "PING\r\n");
     assert_true(raw_hears(commands, "+PONG\r\n"));
     raw_say(subscriber, "SUBSCRIBE c\r\n");
     assert_true(raw_hears(subscriber, "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n"));
-    assert_int_equal(proxy_stats(proxy).subscribers, 1);
-    proxy_cut_all(proxy, PROXY_SUBSCRIBERS);
+    assert_int_equal(proxy_stats(f->proxy).subscribers, 1);
+    proxy_cut_all(f->proxy, PROXY_SUBSCRIBERS);
     assert_string_equal(raw_hear(subscriber), "RESET");
     raw_say(commands, "PING\r\n");
     assert_true(raw_hears(commands, "+PONG\r\n"));
-    proxy_cut_all(proxy, PROXY_ANY);
+    proxy_cut_all(f->proxy, PROXY_ANY);
     assert_string_equal(raw_hear(commands), "RESET");
-    assert_true(proxy_wait_subscribers(proxy, 0, 5000));
+    assert_true(proxy_wait_subscribers(f->proxy, 0, 5000));
     close(commands);
     close(subscriber);
 }
 
 /* As every child has it between fork and exec. */
-static void a_socket_that_a_child_holds_too_is_forgotten_when_it_is_cut(void **state)
+PROXY_TEST(a_socket_that_a_child_holds_too_is_forgotten_when_it_is_cut, f)
 {
-    (void)state;
-    need_server();
-    const int fd = raw_dial(proxy_url(proxy));
+    const int fd = raw_dial(proxy_url(f->proxy));
 
     raw_say(fd, "PING\r\n");
     assert_true(raw_hears(fd, "+PONG\r\n"));
@@ -175,11 +126,11 @@ static void a_socket_that_a_child_holds_too_is_forgotten_when_it_is_cut(void **s
             pause();
         }
     }
-    proxy_cut_all(proxy, PROXY_ANY);
-    assert_true(proxy_wait_open(proxy, 0, 5000));
+    proxy_cut_all(f->proxy, PROXY_ANY);
+    assert_true(proxy_wait_open(f->proxy, 0, 5000));
     for (int i = 0; i < 10; i++) { /* the child's copy is readable; the proxy's thread turns */
         raw_say(fd, "PING\r\n");
-        const int other = raw_dial(proxy_url(proxy));
+        const int other = raw_dial(proxy_url(f->proxy));
         raw_say(other, "PING\r\n");
         assert_true(raw_hears(other, "+PONG\r\n"));
         close(other);
@@ -189,88 +140,78 @@ static void a_socket_that_a_child_holds_too_is_forgotten_when_it_is_cut(void **s
     close(fd);
 }
 
-static void silence_keeps_what_is_sent(void **state)
+PROXY_TEST(silence_keeps_what_is_sent, f)
 {
-    (void)state;
-    need_server();
-    proxy_go_silent(proxy, PROXY_ANY, true);
-    const int fd = raw_dial(proxy_url(proxy));
+    proxy_go_silent(f->proxy, PROXY_ANY, true);
+    const int fd = raw_dial(proxy_url(f->proxy));
 
     raw_say(fd, "INCR silent\r\n");
-    assert_true(proxy_wait_requests(proxy, 1, 5000));
+    assert_true(proxy_wait_requests(f->proxy, 1, 5000));
     assert_string_equal(raw_hear_within(fd, 20), "");
-    assert_int_equal(test_server_int(server, "EXISTS silent"), 0);
-    proxy_go_silent(proxy, PROXY_ANY, false);
+    assert_int_equal(test_server_int(f->server, "EXISTS silent"), 0);
+    proxy_go_silent(f->proxy, PROXY_ANY, false);
     assert_true(raw_hears(fd, ":1\r\n"));
     close(fd);
 }
 
-static void a_black_hole_is_for_ever(void **state)
+PROXY_TEST(a_black_hole_is_for_ever, f)
 {
-    (void)state;
-    need_server();
-    const int fd = raw_dial(proxy_url(proxy));
+    const int fd = raw_dial(proxy_url(f->proxy));
 
     raw_say(fd, "INCR black\r\n");
     assert_true(raw_hears(fd, ":1\r\n"));
-    proxy_black_hole(proxy, PROXY_ANY, true);
+    proxy_black_hole(f->proxy, PROXY_ANY, true);
     raw_say(fd, "INCR black\r\n");
-    proxy_black_hole(proxy, PROXY_ANY, false);
-    const int later = raw_dial(proxy_url(proxy));
+    proxy_black_hole(f->proxy, PROXY_ANY, false);
+    const int later = raw_dial(proxy_url(f->proxy));
     raw_say(later, "INCR black\r\n");
     assert_true(raw_hears(later, ":2\r\n"));
     assert_string_equal(raw_hear_within(fd, 20), "");
     close(fd);
-    assert_true(proxy_wait_open(proxy, 1, 5000));
-    assert_int_equal(test_server_clients(server), 2); /* the server did not learn of the close */
+    assert_true(proxy_wait_open(f->proxy, 1, 5000));
+    assert_int_equal(test_server_clients(f->server), 2); /* the server did not learn of the close */
     close(later);
-    assert_true(TEST_EVENTUALLY(test_server_clients(server) == 1, 5000));
+    assert_true(TEST_EVENTUALLY(test_server_clients(f->server) == 1, 5000));
 }
 
-static void a_refusing_proxy_listens_again_at_its_address(void **state)
+PROXY_TEST(a_refusing_proxy_listens_again_at_its_address, f)
 {
-    (void)state;
-    need_server();
-    proxy_refuse(proxy, true);
-    assert_int_equal(raw_dial(proxy_url(proxy)), -1);
-    proxy_refuse(proxy, false);
-    const int fd = raw_dial(proxy_url(proxy));
+    proxy_refuse(f->proxy, true);
+    assert_int_equal(raw_dial(proxy_url(f->proxy)), -1);
+    proxy_refuse(f->proxy, false);
+    const int fd = raw_dial(proxy_url(f->proxy));
     raw_say(fd, "PING\r\n");
     assert_true(raw_hears(fd, "+PONG\r\n"));
-    proxy_cut_accepts(proxy, 1);
-    const int cut = raw_dial(proxy_url(proxy));
+    proxy_cut_accepts(f->proxy, 1);
+    const int cut = raw_dial(proxy_url(f->proxy));
     assert_string_equal(raw_hear(cut), "RESET");
     close(cut);
     close(fd);
 }
 
-static void a_killed_server_closes_and_a_frozen_one_is_silent(void **state)
+PROXY_TEST(a_killed_server_closes_and_a_frozen_one_is_silent, f)
 {
-    (void)state;
-    need_server();
-    const int fd = raw_dial(proxy_url(proxy));
+    const int fd = raw_dial(proxy_url(f->proxy));
 
     raw_say(fd, "PING\r\n");
     assert_true(raw_hears(fd, "+PONG\r\n"));
-    test_server_freeze(server);
+    test_server_freeze(f->server);
     raw_say(fd, "PING\r\n");
-    assert_true(proxy_wait_requests(proxy, 2, 5000));
+    assert_true(proxy_wait_requests(f->proxy, 2, 5000));
     assert_string_equal(raw_hear_within(fd, 20), "");
-    test_server_thaw(server);
+    test_server_thaw(f->server);
     assert_true(raw_hears(fd, "+PONG\r\n"));
-    test_server_kill(server);
+    test_server_kill(f->server);
     assert_string_equal(raw_hear(fd), "END");
-    const int other = raw_dial(proxy_url(proxy));
+    const int other = raw_dial(proxy_url(f->proxy));
     assert_string_equal(raw_hear(other), "END");
     close(other);
     close(fd);
 }
 
-static void what_is_not_the_protocol_passes(void **state)
+PROXY_TEST(what_is_not_the_protocol_passes, f)
 {
-    (void)state;
-    need_server();
-    const int fd = raw_dial(proxy_url(proxy));
+    const int fd = raw_dial(proxy_url(f->proxy));
 
     raw_say(fd, "\x16\x03\x01\x02 a TLS hello, say\r\n");
     assert_int_equal(raw_hear(fd)[0], '-');
@@ -294,49 +235,13 @@ static int ping_by_tls(const struct proxy *through)
     return status;
 }
 
-static void a_tls_handshake_passes_or_is_cut(void **state)
+FIXTURE_WITH_TEST(a_tls_handshake_passes_or_is_cut, f, .server.transport = TEST_TLS,
+                  .proxy = PROXY_OF_BYTES)
 {
-    (void)state;
-    need_server();
-    struct test_server *secret =
-        test_server_start(&(struct test_server_opts){.transport = TEST_TLS});
-    struct proxy *other = proxy_start(test_server_url(secret));
-
-    assert_int_equal(strncmp(proxy_url(other), "rediss://localhost:", 19), 0);
-    assert_int_equal(ping_by_tls(other), 0);
-    proxy_cut_at_byte(other, PROXY_TO_CLIENT, 100);
-    assert_int_not_equal(ping_by_tls(other), 0);
-    assert_int_equal(proxy_stats(other).cuts, 1);
-    assert_int_equal(ping_by_tls(other), 0);
-    proxy_stop(other);
-    test_server_stop(secret);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(frames_pass_and_are_counted, start_both, stop_both),
-        cmocka_unit_test_setup_teardown(a_stopped_proxy_leaves_nothing_open, start_both, stop_both),
-        cmocka_unit_test_setup_teardown(a_delay_takes_its_time_in_each_direction, start_both,
-                                        stop_both),
-        cmocka_unit_test_setup_teardown(jitter_keeps_the_order, start_both, stop_both),
-        cmocka_unit_test_setup_teardown(chopped_replies_are_whole_in_the_end, start_both,
-                                        stop_both),
-        cmocka_unit_test_setup_teardown(one_class_of_connections_is_cut, start_both, stop_both),
-        cmocka_unit_test_setup_teardown(a_socket_that_a_child_holds_too_is_forgotten_when_it_is_cut,
-                                        start_both, stop_both),
-        cmocka_unit_test_setup_teardown(silence_keeps_what_is_sent, start_both, stop_both),
-        cmocka_unit_test_setup_teardown(a_black_hole_is_for_ever, start_both, stop_both),
-        cmocka_unit_test_setup_teardown(a_refusing_proxy_listens_again_at_its_address, start_both,
-                                        stop_both),
-        cmocka_unit_test_setup_teardown(a_killed_server_closes_and_a_frozen_one_is_silent,
-                                        start_both, stop_both),
-        cmocka_unit_test_setup_teardown(what_is_not_the_protocol_passes, start_both, stop_both),
-        cmocka_unit_test_setup_teardown(a_tls_handshake_passes_or_is_cut, start_both, stop_both),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    assert_int_equal(strncmp(proxy_url(f->proxy), "rediss://localhost:", 19), 0);
+    assert_int_equal(ping_by_tls(f->proxy), 0);
+    proxy_cut_at_byte(f->proxy, PROXY_TO_CLIENT, 100);
+    assert_int_not_equal(ping_by_tls(f->proxy), 0);
+    assert_int_equal(proxy_stats(f->proxy).cuts, 1);
+    assert_int_equal(ping_by_tls(f->proxy), 0);
 }

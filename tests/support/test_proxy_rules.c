@@ -1,93 +1,52 @@
 /* What the proxy does to single requests, replies and messages, each fault once. */
-#include "proxy.h"
-#include "raw.h"
-#include "run.h"
-#include "server.h"
+#include "support/fixture.h"
+#include "support/raw.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#define PROXY_TEST(name, f)                                                                        \
+    TEST_AROUND(name, struct fixture, f,                                                           \
+                fixture_open(f, &(struct fixture_opts){.proxy = PROXY_ON_TCP}), fixture_drop(f))
 
-static struct test_server *server;
-static struct proxy *proxy;
-
-static int start_both(void **state)
+PROXY_TEST(a_cut_request_never_arrives, f)
 {
-    (void)state;
-    if (!test_server_available(NULL)) {
-        return 0; /* each test skips */
-    }
-    server = test_server_start(NULL);
-    proxy = proxy_start(test_server_unix_url(server));
-    return 0;
-}
-
-static int stop_both(void **state)
-{
-    (void)state;
-    proxy = proxy_stop(proxy);
-    server = test_server_stop(server);
-    return 0;
-}
-
-static void need_server(void)
-{
-    if (server == NULL) {
-        print_message("no server here\n");
-        skip();
-    }
-}
-
-static void a_cut_request_never_arrives(void **state)
-{
-    (void)state;
-    need_server();
-    const int fd = raw_dial(proxy_url(proxy));
+    const int fd = raw_dial(proxy_url(f->proxy));
     const int rule = proxy_add(
-        proxy, &(struct proxy_rule){.act = PROXY_CUT_REQUEST, .command = "incr", .skip = 1});
+        f->proxy, &(struct proxy_rule){.act = PROXY_CUT_REQUEST, .command = "incr", .skip = 1});
 
     raw_say(fd, "INCR cut\r\n");
     assert_true(raw_hears(fd, ":1\r\n"));
     raw_say(fd, "INCR cut\r\n");
     assert_string_equal(raw_hear(fd), "RESET");
-    assert_int_equal(proxy_fired(proxy, rule), 1);
-    assert_int_equal(test_server_int(server, "GET cut"), 1);
+    assert_int_equal(proxy_fired(f->proxy, rule), 1);
+    assert_int_equal(test_server_int(f->server, "GET cut"), 1);
     close(fd);
 }
 
-static void a_cut_reply_belongs_to_an_executed_request(void **state)
+PROXY_TEST(a_cut_reply_belongs_to_an_executed_request, f)
 {
-    (void)state;
-    need_server();
-    const int fd = raw_dial(proxy_url(proxy));
+    const int fd = raw_dial(proxy_url(f->proxy));
 
-    proxy_cut_after_requests(proxy, 2);
+    proxy_cut_after_requests(f->proxy, 2);
     raw_say(fd, "INCR cut\r\n");
     assert_true(raw_hears(fd, ":1\r\n"));
     raw_say(fd, "INCR cut\r\n");
     assert_string_equal(raw_hear(fd), "RESET");
-    assert_int_equal(test_server_int(server, "GET cut"), 2);
-    assert_int_equal(proxy_stats(proxy).cuts, 1);
+    assert_int_equal(test_server_int(f->server, "GET cut"), 2);
+    assert_int_equal(proxy_stats(f->proxy).cuts, 1);
     close(fd);
 }
 
-static void a_reply_is_cut_after_any_byte(void **state)
+PROXY_TEST(a_reply_is_cut_after_any_byte, f)
 {
     static const char reply[] = "$3\r\nabc\r\n";
 
-    (void)state;
-    need_server();
     for (size_t at = 0; at < sizeof(reply); at++) {
         char part[sizeof(reply)] = "";
-        const int fd = raw_dial(proxy_url(proxy));
+        const int fd = raw_dial(proxy_url(f->proxy));
 
         memcpy(part, reply, at);
-        proxy_cut_in_reply(proxy, at);
+        proxy_cut_in_reply(f->proxy, at);
         raw_say(fd, "ECHO abc\r\n");
         assert_true(raw_hears(fd, part));
         assert_string_equal(raw_hear(fd), "RESET");
@@ -95,113 +54,101 @@ static void a_reply_is_cut_after_any_byte(void **state)
     }
 }
 
-static void a_repeated_request_is_answered_once(void **state)
+PROXY_TEST(a_repeated_request_is_answered_once, f)
 {
-    (void)state;
-    need_server();
-    const int fd = raw_dial(proxy_url(proxy));
+    const int fd = raw_dial(proxy_url(f->proxy));
 
-    proxy_repeat_requests(proxy, 1);
+    proxy_repeat_requests(f->proxy, 1);
     raw_say(fd, "INCR twice\r\nINCR twice\r\n");
     assert_true(raw_hears(fd, ":1\r\n:3\r\n"));
-    assert_int_equal(proxy_stats(proxy).swallowed, 1);
+    assert_int_equal(proxy_stats(f->proxy).swallowed, 1);
     close(fd);
 }
 
-static void a_share_of_messages_is_lost(void **state)
+PROXY_TEST(a_share_of_messages_is_lost, f)
 {
     static const char message[] = "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\n1\r\n";
 
-    (void)state;
-    need_server();
-    const int fd = raw_dial(proxy_url(proxy));
+    const int fd = raw_dial(proxy_url(f->proxy));
     raw_say(fd, "SUBSCRIBE c\r\n");
     assert_true(raw_hears(fd, "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n"));
-    proxy_drop_messages(proxy, 50, 7);
+    proxy_drop_messages(f->proxy, 50, 7);
     for (int i = 0; i < 100; i++) {
-        assert_int_equal(test_server_int(server, "PUBLISH c 1"), 1);
+        assert_int_equal(test_server_int(f->server, "PUBLISH c 1"), 1);
     }
     raw_say(fd, "PING\r\n"); /* its answer comes behind the messages */
     size_t heard = 0;
     for (const char *text = raw_hear(fd); strstr(text, "pong") == NULL; text = raw_hear(fd)) {
         heard += strlen(text) / strlen(message);
     }
-    const struct proxy_stats stats = proxy_stats(proxy);
+    const struct proxy_stats stats = proxy_stats(f->proxy);
     assert_int_equal(stats.messages, 100);
     assert_in_range(stats.dropped_messages, 30, 70);
     assert_true(heard <= 100 - stats.dropped_messages);
     close(fd);
 }
 
-static void a_held_request_comes_after_its_client_has_left(void **state)
+PROXY_TEST(a_held_request_comes_after_its_client_has_left, f)
 {
-    (void)state;
-    need_server();
-    const int fd = raw_dial(proxy_url(proxy));
+    const int fd = raw_dial(proxy_url(f->proxy));
 
     raw_say(fd, "PING\r\n");
     assert_true(raw_hears(fd, "+PONG\r\n"));
-    proxy_hold_requests(proxy, true);
+    proxy_hold_requests(f->proxy, true);
     raw_say(fd, "APPEND late old\r\n");
-    assert_true(proxy_wait_held(proxy, 1, 5000));
+    assert_true(proxy_wait_held(f->proxy, 1, 5000));
     close(fd);
-    const int other = raw_dial(proxy_url(proxy));
+    const int other = raw_dial(proxy_url(f->proxy));
     raw_say(other, "APPEND late new\r\n");
     assert_true(raw_hears(other, ":3\r\n"));
-    proxy_hold_requests(proxy, false);
-    assert_true(TEST_EVENTUALLY(test_server_says(server, "newold", "GET late"), 5000));
-    assert_true(TEST_EVENTUALLY(test_server_clients(server) == 1, 5000));
+    proxy_hold_requests(f->proxy, false);
+    assert_true(TEST_EVENTUALLY(test_server_says(f->server, "newold", "GET late"), 5000));
+    assert_true(TEST_EVENTUALLY(test_server_clients(f->server) == 1, 5000));
     close(other);
 }
 
-static void a_stranded_client_sees_a_reset_and_its_request_arrives(void **state)
+PROXY_TEST(a_stranded_client_sees_a_reset_and_its_request_arrives, f)
 {
-    (void)state;
-    need_server();
-    const int fd = raw_dial(proxy_url(proxy));
+    const int fd = raw_dial(proxy_url(f->proxy));
 
-    proxy_add(proxy, &(struct proxy_rule){.act = PROXY_HOLD, .contains = "late"});
+    proxy_add(f->proxy, &(struct proxy_rule){.act = PROXY_HOLD, .contains = "late"});
     raw_say(fd, "APPEND late old\r\n");
-    assert_true(proxy_wait_held(proxy, 1, 5000));
-    proxy_strand_all(proxy, PROXY_COMMANDS);
+    assert_true(proxy_wait_held(f->proxy, 1, 5000));
+    proxy_strand_all(f->proxy, PROXY_COMMANDS);
     assert_string_equal(raw_hear(fd), "RESET");
-    assert_int_equal(test_server_int(server, "EXISTS late"), 0);
-    proxy_hold_requests(proxy, false);
-    assert_true(TEST_EVENTUALLY(test_server_says(server, "old", "GET late"), 5000));
+    assert_int_equal(test_server_int(f->server, "EXISTS late"), 0);
+    proxy_hold_requests(f->proxy, false);
+    assert_true(TEST_EVENTUALLY(test_server_says(f->server, "old", "GET late"), 5000));
     close(fd);
 }
 
-static void a_held_request_of_a_killed_connection_never_arrives(void **state)
+PROXY_TEST(a_held_request_of_a_killed_connection_never_arrives, f)
 {
-    (void)state;
-    need_server();
-    const int fd = raw_dial(proxy_url(proxy));
+    const int fd = raw_dial(proxy_url(f->proxy));
 
     raw_say(fd, "CLIENT ID\r\n");
     const long id = strtol(raw_hear(fd) + 1, NULL, 10);
-    proxy_hold_requests(proxy, true);
+    proxy_hold_requests(f->proxy, true);
     raw_say(fd, "APPEND late old\r\n");
-    assert_true(proxy_wait_held(proxy, 1, 5000));
-    assert_int_equal(test_server_int(server, "CLIENT KILL ID %ld", id), 1);
+    assert_true(proxy_wait_held(f->proxy, 1, 5000));
+    assert_int_equal(test_server_int(f->server, "CLIENT KILL ID %ld", id), 1);
     assert_string_equal(raw_hear(fd), "END");
-    proxy_hold_requests(proxy, false);
-    assert_int_equal(proxy_stats(proxy).held, 0);
-    assert_int_equal(test_server_int(server, "EXISTS late"), 0);
+    proxy_hold_requests(f->proxy, false);
+    assert_int_equal(proxy_stats(f->proxy).held, 0);
+    assert_int_equal(test_server_int(f->server, "EXISTS late"), 0);
     close(fd);
 }
 
-static void a_reply_is_replaced_dropped_or_late(void **state)
+PROXY_TEST(a_reply_is_replaced_dropped_or_late, f)
 {
-    (void)state;
-    need_server();
-    const int fd = raw_dial(proxy_url(proxy));
+    const int fd = raw_dial(proxy_url(f->proxy));
 
-    proxy_mutate(proxy, "-LOADING x\r\n", 12);
+    proxy_mutate(f->proxy, "-LOADING x\r\n", 12);
     raw_say(fd, "INCR key\r\nINCR key\r\n");
     assert_true(raw_hears(fd, "-LOADING x\r\n:2\r\n"));
-    proxy_add(proxy, &(struct proxy_rule){.act = PROXY_DROP_REPLY, .command = "INCR"});
-    proxy_add(proxy, &(struct proxy_rule){.act = PROXY_DROP_REQUEST, .command = "DECR"});
-    proxy_add(proxy,
+    proxy_add(f->proxy, &(struct proxy_rule){.act = PROXY_DROP_REPLY, .command = "INCR"});
+    proxy_add(f->proxy, &(struct proxy_rule){.act = PROXY_DROP_REQUEST, .command = "DECR"});
+    proxy_add(f->proxy,
               &(struct proxy_rule){.act = PROXY_DELAY_REPLY, .command = "GET", .delay_us = 10000});
     const int64_t before_us = test_now_us();
     raw_say(fd, "INCR key\r\nDECR key\r\nGET key\r\nPING\r\n");
@@ -210,61 +157,32 @@ static void a_reply_is_replaced_dropped_or_late(void **state)
     close(fd);
 }
 
-static void a_reply_comes_once_more(void **state)
+PROXY_TEST(a_reply_comes_once_more, f)
 {
-    (void)state;
-    need_server();
-    const int fd = raw_dial(proxy_url(proxy));
+    const int fd = raw_dial(proxy_url(f->proxy));
 
-    proxy_add(proxy, &(struct proxy_rule){.act = PROXY_ECHO_REPLY, .command = "INCR"});
-    proxy_add(proxy, &(struct proxy_rule){.act = PROXY_ECHO_REPLY, .command = "GET", .at = 3});
+    proxy_add(f->proxy, &(struct proxy_rule){.act = PROXY_ECHO_REPLY, .command = "INCR"});
+    proxy_add(f->proxy, &(struct proxy_rule){.act = PROXY_ECHO_REPLY, .command = "GET", .at = 3});
     raw_say(fd, "INCR key\r\nGET key\r\nPING\r\n");
     assert_true(raw_hears(fd, ":1\r\n:1\r\n$1\r\n1\r\n$1\r+PONG\r\n"));
-    assert_int_equal(proxy_stats(proxy).echoes, 2);
+    assert_int_equal(proxy_stats(f->proxy).echoes, 2);
     close(fd);
 }
 
-static void rules_count_what_they_match(void **state)
+PROXY_TEST(rules_count_what_they_match, f)
 {
-    (void)state;
-    need_server();
-    const int fd = raw_dial(proxy_url(proxy));
-    const int incr = proxy_add(proxy, &(struct proxy_rule){.command = "INCR", .contains = "key"});
+    const int fd = raw_dial(proxy_url(f->proxy));
+    const int incr =
+        proxy_add(f->proxy, &(struct proxy_rule){.command = "INCR", .contains = "key"});
     const int lost =
-        proxy_add(proxy, &(struct proxy_rule){.act = PROXY_DROP_REPLY, .times = PROXY_ALWAYS});
+        proxy_add(f->proxy, &(struct proxy_rule){.act = PROXY_DROP_REPLY, .times = PROXY_ALWAYS});
 
     raw_say(fd, "INCR key\r\nINCR other\r\nINCR key\r\n");
-    assert_true(proxy_wait_fired(proxy, incr, 2, 5000));
-    assert_true(proxy_wait_fired(proxy, lost, 3, 5000));
-    proxy_remove(proxy, lost);
+    assert_true(proxy_wait_fired(f->proxy, incr, 2, 5000));
+    assert_true(proxy_wait_fired(f->proxy, lost, 3, 5000));
+    proxy_remove(f->proxy, lost);
     raw_say(fd, "PING\r\n");
     assert_true(raw_hears(fd, "+PONG\r\n"));
-    assert_int_equal(proxy_fired(proxy, incr), 2);
+    assert_int_equal(proxy_fired(f->proxy, incr), 2);
     close(fd);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_cut_request_never_arrives, start_both, stop_both),
-        cmocka_unit_test_setup_teardown(a_cut_reply_belongs_to_an_executed_request, start_both,
-                                        stop_both),
-        cmocka_unit_test_setup_teardown(a_reply_is_cut_after_any_byte, start_both, stop_both),
-        cmocka_unit_test_setup_teardown(a_repeated_request_is_answered_once, start_both, stop_both),
-        cmocka_unit_test_setup_teardown(a_share_of_messages_is_lost, start_both, stop_both),
-        cmocka_unit_test_setup_teardown(a_held_request_comes_after_its_client_has_left, start_both,
-                                        stop_both),
-        cmocka_unit_test_setup_teardown(a_stranded_client_sees_a_reset_and_its_request_arrives,
-                                        start_both, stop_both),
-        cmocka_unit_test_setup_teardown(a_held_request_of_a_killed_connection_never_arrives,
-                                        start_both, stop_both),
-        cmocka_unit_test_setup_teardown(a_reply_is_replaced_dropped_or_late, start_both, stop_both),
-        cmocka_unit_test_setup_teardown(a_reply_comes_once_more, start_both, stop_both),
-        cmocka_unit_test_setup_teardown(rules_count_what_they_match, start_both, stop_both),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,12 @@
 /* The private servers of the tests, on every program and transport, and their certificates. */
 #include "run.h"
 #include "server.h"
+#include "support/test.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 typedef void server_test_fn(const struct test_server_opts *opts);
 
@@ -53,9 +47,8 @@ static void check_address(const struct test_server_opts *opts)
     test_server_stop(server);
 }
 
-static void a_server_has_the_address_that_was_asked_for(void **state)
+TEST(a_server_has_the_address_that_was_asked_for)
 {
-    (void)state;
     on_each_server(check_address);
 }
 
@@ -75,9 +68,8 @@ static void check_answers(const struct test_server_opts *opts)
     test_server_stop(server);
 }
 
-static void a_server_answers_commands(void **state)
+TEST(a_server_answers_commands)
 {
-    (void)state;
     on_each_server(check_answers);
 }
 
@@ -97,9 +89,8 @@ static void check_restart(const struct test_server_opts *opts)
     test_server_stop(server);
 }
 
-static void a_restart_keeps_or_empties_the_data(void **state)
+TEST(a_restart_keeps_or_empties_the_data)
 {
-    (void)state;
     on_each_server(check_restart);
 }
 
@@ -115,9 +106,8 @@ static void check_freezing(const struct test_server_opts *opts)
     test_server_stop(server); /* also when frozen */
 }
 
-static void a_frozen_server_goes_on_where_it_was(void **state)
+TEST(a_frozen_server_goes_on_where_it_was)
 {
-    (void)state;
     on_each_server(check_freezing);
 }
 
@@ -141,9 +131,8 @@ static void check_side_connection(const struct test_server_opts *opts)
     test_server_stop(server);
 }
 
-static void the_side_connection_survives_what_tests_do(void **state)
+TEST(the_side_connection_survives_what_tests_do)
 {
-    (void)state;
     on_each_server(check_side_connection);
 }
 
@@ -156,9 +145,8 @@ static struct test_server *server_of_default_kind(void)
     return test_server_start(NULL);
 }
 
-static void a_stopped_server_leaves_nothing_open(void **state)
+TEST(a_stopped_server_leaves_nothing_open)
 {
-    (void)state;
     const size_t threads = test_threads_running();
     const size_t fds = test_fds_open();
     struct test_server *server = server_of_default_kind();
@@ -179,9 +167,8 @@ static int ask_from_a_child(struct test_peer *peer, void *payload)
     return 0;
 }
 
-static void a_forked_child_may_ask(void **state)
+TEST(a_forked_child_may_ask)
 {
-    (void)state;
     struct test_server *server = server_of_default_kind();
     struct test_child *child = test_child_spawn(ask_from_a_child, server);
 
@@ -198,9 +185,8 @@ static int start_and_be_killed(struct test_peer *peer, void *payload)
     return 0;
 }
 
-static void a_server_dies_with_its_test(void **state)
+TEST(a_server_dies_with_its_test)
 {
-    (void)state;
     test_server_stop(server_of_default_kind()); /* skips, in the parent, where there is none */
     test_must(prctl(PR_SET_CHILD_SUBREAPER, 1), "PR_SET_CHILD_SUBREAPER");
     struct test_child *child = test_child_spawn(start_and_be_killed, NULL);
@@ -220,9 +206,8 @@ static int assert_quietly(struct test_peer *peer, void *payload)
     return 0;
 }
 
-static void a_key_left_behind_is_reported(void **state)
+TEST(a_key_left_behind_is_reported)
 {
-    (void)state;
     struct test_server *server = server_of_default_kind();
 
     assert_true(test_server_says(server, "OK", "SET key 1"));
@@ -250,7 +235,7 @@ static void verify(const struct test_server *server, char *ret_text, size_t size
     pclose(out);
 }
 
-static void each_certificate_is_refused_for_its_own_reason(void **state)
+TEST(each_certificate_is_refused_for_its_own_reason)
 {
     static const char *const reasons[TEST_CERT_KINDS] = {
         [TEST_CERT_GOOD] = "Verification: OK",
@@ -262,7 +247,6 @@ static void each_certificate_is_refused_for_its_own_reason(void **state)
         [TEST_CERT_SELF_SIGNED] = "self-signed certificate",
     };
 
-    (void)state;
     test_server_stop(server_of_default_kind()); /* skips where there is none */
     for (int cert = TEST_CERT_GOOD; cert < TEST_CERT_KINDS; cert++) {
         char found[256];
@@ -274,25 +258,4 @@ static void each_certificate_is_refused_for_its_own_reason(void **state)
         }
         test_server_stop(server);
     }
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_server_has_the_address_that_was_asked_for),
-        cmocka_unit_test(a_server_answers_commands),
-        cmocka_unit_test(a_restart_keeps_or_empties_the_data),
-        cmocka_unit_test(a_frozen_server_goes_on_where_it_was),
-        cmocka_unit_test(the_side_connection_survives_what_tests_do),
-        cmocka_unit_test(a_stopped_server_leaves_nothing_open),
-        cmocka_unit_test(a_forked_child_may_ask),
-        cmocka_unit_test(a_server_dies_with_its_test),
-        cmocka_unit_test(a_key_left_behind_is_reported),
-        cmocka_unit_test(each_certificate_is_refused_for_its_own_reason),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

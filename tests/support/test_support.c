@@ -2,24 +2,18 @@
  * test green. */
 #include "resp.h"
 #include "run.h"
+#include "support/test.h"
 #include "witness.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* ---- run ---- */
 
-static void percentiles_are_nearest_ranks(void **state)
+TEST(percentiles_are_nearest_ranks)
 {
     int64_t values[] = {50, 10, 40, 20, 30};
 
-    (void)state;
     assert_int_equal(test_median(values, 5), 30);
     assert_int_equal(test_percentile(values, 5, 0), 10);
     assert_int_equal(test_percentile(values, 5, 20), 10);
@@ -27,11 +21,10 @@ static void percentiles_are_nearest_ranks(void **state)
     assert_int_equal(test_percentile(values, 5, 100), 50);
 }
 
-static void eventually_ends_at_its_deadline(void **state)
+TEST(eventually_ends_at_its_deadline)
 {
     const int64_t before = test_now_us();
 
-    (void)state;
     assert_false(TEST_EVENTUALLY(false, 20));
     assert_true(test_elapsed_us(before) >= 20000 * test_slack());
     assert_true(TEST_EVENTUALLY(true, 0));
@@ -44,12 +37,11 @@ static int answer_plus_one(struct test_peer *peer, void *payload)
     return *(int *)payload;
 }
 
-static void children_exchange_words_and_report_their_status(void **state)
+TEST(children_exchange_words_and_report_their_status)
 {
     int status = 7;
     struct test_child *children[2];
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         children[i] = test_child_spawn(answer_plus_one, &status);
     }
@@ -69,9 +61,8 @@ static int never_end(struct test_peer *peer, void *payload)
     return 0;
 }
 
-static void a_child_past_its_deadline_is_killed(void **state)
+TEST(a_child_past_its_deadline_is_killed)
 {
-    (void)state;
     struct test_child *child = test_child_spawn(never_end, NULL);
     test_child_recv(child, 5000);
     test_freeze(test_child_pid(child));
@@ -84,7 +75,7 @@ static void a_child_past_its_deadline_is_killed(void **state)
 
 /* ---- resp ---- */
 
-static void a_frame_is_whole_with_its_last_byte(void **state)
+TEST(a_frame_is_whole_with_its_last_byte)
 {
     static const char *const frames[] = {
         "+OK\r\n",
@@ -100,7 +91,6 @@ static void a_frame_is_whole_with_its_last_byte(void **state)
         "=5\r\ntxt:x\r\n",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(frames) / sizeof(frames[0]); i++) {
         const size_t whole = strlen(frames[i]);
         char twice[128];
@@ -114,13 +104,12 @@ static void a_frame_is_whole_with_its_last_byte(void **state)
     assert_int_equal(resp_frame_len((struct resp_bytes){.data = "*1\r\nx\r\n", .len = 7}), -1);
 }
 
-static void words_are_found_in_arrays_and_lines(void **state)
+TEST(words_are_found_in_arrays_and_lines)
 {
     const struct resp_bytes array = {.data = "*3\r\n$3\r\nGET\r\n*1\r\n:5\r\n$1\r\nk\r\n",
                                      .len = 29};
     const struct resp_bytes line = {.data = " GET  k\r\n", .len = 9};
 
-    (void)state;
     assert_true(resp_is(resp_word(array, 0), "get"));
     assert_true(resp_is(resp_word(array, 2), "k"));
     assert_int_equal(resp_word(array, 3).len, 0);
@@ -133,9 +122,8 @@ static void words_are_found_in_arrays_and_lines(void **state)
 
 static struct witness *witness;
 
-static void sections_in_turn_are_clean(void **state)
+TEST(sections_in_turn_are_clean)
 {
-    (void)state;
     witness = witness_new(2);
     witness_enter(witness, 0, 1);
     witness_enter(witness, 1, 2);
@@ -153,11 +141,10 @@ static void sections_in_turn_are_clean(void **state)
     witness = witness_free(witness);
 }
 
-static void an_overlap_names_both(void **state)
+TEST(an_overlap_names_both)
 {
     struct witness_overlap overlap;
 
-    (void)state;
     witness = witness_new(1);
     witness_enter(witness, 0, 1);
     witness_enter(witness, 0, 2);
@@ -171,11 +158,10 @@ static void an_overlap_names_both(void **state)
     witness = witness_free(witness);
 }
 
-static void readers_and_a_writer_overlap_either_way(void **state)
+TEST(readers_and_a_writer_overlap_either_way)
 {
     struct witness_overlap overlaps[3];
 
-    (void)state;
     witness = witness_new(1);
     witness_enter_shared(witness, 0, 1);
     witness_enter(witness, 0, 2);
@@ -204,11 +190,10 @@ static int enter_often(struct test_peer *peer, void *payload)
     return 0;
 }
 
-static void processes_without_a_lock_lose_updates(void **state)
+TEST(processes_without_a_lock_lose_updates)
 {
     struct test_child *children[2];
 
-    (void)state;
     witness = witness_new(1);
     witness_set_spin_us(witness, 50);
     for (size_t i = 0; i < 2; i++) {
@@ -222,25 +207,4 @@ static void processes_without_a_lock_lose_updates(void **state)
     assert_true(witness_overlaps(witness) > 0);
     assert_true(witness_lost_updates(witness) > 0);
     witness = witness_free(witness);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(percentiles_are_nearest_ranks),
-        cmocka_unit_test(eventually_ends_at_its_deadline),
-        cmocka_unit_test(children_exchange_words_and_report_their_status),
-        cmocka_unit_test(a_child_past_its_deadline_is_killed),
-        cmocka_unit_test(a_frame_is_whole_with_its_last_byte),
-        cmocka_unit_test(words_are_found_in_arrays_and_lines),
-        cmocka_unit_test(sections_in_turn_are_clean),
-        cmocka_unit_test(an_overlap_names_both),
-        cmocka_unit_test(readers_and_a_writer_overlap_either_way),
-        cmocka_unit_test(processes_without_a_lock_lose_updates),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/bytes.h"
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #define BYTES(text) rlock__bytes(text, sizeof(text) - 1)
 
@@ -26,38 +17,34 @@ static void text_is(struct rlock__bytes bytes, size_t size, const char *expected
     free(out);
 }
 
-static void plain_text_stays_as_it_is(void **state)
+TEST(plain_text_stays_as_it_is)
 {
-    (void)state;
     text_is(BYTES(""), 20, "");
     text_is(BYTES("orders"), 20, "orders");
     text_is(BYTES(" {a}:~\"'\\ "), 40, " {a}:~\"'\\ ");
 }
 
-static void what_could_forge_a_line_is_escaped(void **state)
+TEST(what_could_forge_a_line_is_escaped)
 {
-    (void)state;
     text_is(BYTES("a\nb"), 40, "a\\x0ab");
     text_is(BYTES("\r\n\t\0\x1b"), 40, "\\x0d\\x0a\\x09\\x00\\x1b");
     text_is(BYTES("\x7f\x80\xff"), 40, "\\x7f\\x80\\xff");
     text_is(BYTES("\xc3\xa4"), 40, "\\xc3\\xa4");
 }
 
-static void what_is_too_long_is_cut(void **state)
+TEST(what_is_too_long_is_cut)
 {
-    (void)state;
     text_is(BYTES("0123456789"), 12, "01234...");
     text_is(BYTES("01234"), 12, "01234");
     text_is(BYTES("\n\n\n\n"), 16, "\\x0a\\x0a\\x0a...");
     text_is(BYTES("\n\n\n\n"), 8, "\\x0a...");
 }
 
-static void any_bytes_fit_any_size(void **state)
+TEST(any_bytes_fit_any_size)
 {
     char bytes[64];
     uint32_t seed = 1;
 
-    (void)state;
     for (int round = 0; round < 20000; round++) {
         const size_t size = 8 + (size_t)(round % 50), len = (size_t)(round % 64);
         char *out = malloc(size);
@@ -78,12 +65,11 @@ static void any_bytes_fit_any_size(void **state)
 
 /* ---- Buffers ---- */
 
-static void a_buffer_grows_as_needed(void **state)
+TEST(a_buffer_grows_as_needed)
 {
     struct rlock__buf buf = {0};
     char expected[5000];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(expected); i++) {
         expected[i] = (char)i;
     }
@@ -102,12 +88,11 @@ static void a_buffer_grows_as_needed(void **state)
     rlock__buf_fini(&buf);
 }
 
-static void printed_text_is_appended_without_its_end(void **state)
+TEST(printed_text_is_appended_without_its_end)
 {
     struct rlock__buf buf = {0};
     char longer[300];
 
-    (void)state;
     memset(longer, 'y', sizeof(longer) - 1);
     longer[sizeof(longer) - 1] = '\0';
     assert_true(rlock__buf_addf(&buf, "%s:%d", "a", -7));
@@ -119,11 +104,10 @@ static void printed_text_is_appended_without_its_end(void **state)
     rlock__buf_fini(&buf);
 }
 
-static void a_bulk_string_may_hold_any_byte(void **state)
+TEST(a_bulk_string_may_hold_any_byte)
 {
     struct rlock__buf buf = {0};
 
-    (void)state;
     assert_true(rlock__buf_add_bulk(&buf, BYTES("a\r\n\0b")));
     assert_true(rlock__buf_add_bulk(&buf, BYTES("")));
     assert_int_equal(buf.len, 4 + 5 + 2 + 4 + 2);
@@ -131,11 +115,10 @@ static void a_bulk_string_may_hold_any_byte(void **state)
     rlock__buf_fini(&buf);
 }
 
-static void a_failed_buffer_stays_failed_until_cleared(void **state)
+TEST(a_failed_buffer_stays_failed_until_cleared)
 {
     struct rlock__buf buf = {0};
 
-    (void)state;
     assert_true(rlock__buf_add(&buf, "x", 1));
     buf.failed = true;
     assert_false(rlock__buf_add(&buf, "y", 1));
@@ -149,9 +132,8 @@ static void a_failed_buffer_stays_failed_until_cleared(void **state)
 
 /* ---- Bytes ---- */
 
-static void bytes_are_equal_byte_by_byte(void **state)
+TEST(bytes_are_equal_byte_by_byte)
 {
-    (void)state;
     assert_true(rlock__bytes_equal(BYTES("a\0b"), BYTES("a\0b")));
     assert_false(rlock__bytes_equal(BYTES("a\0b"), BYTES("a\0c")));
     assert_false(rlock__bytes_equal(BYTES("a"), BYTES("a\0")));
@@ -169,9 +151,8 @@ static void number_is(struct rlock__bytes bytes, int64_t expected)
     free(exact);
 }
 
-static void a_number_ends_where_its_digits_end(void **state)
+TEST(a_number_ends_where_its_digits_end)
 {
-    (void)state;
     number_is(BYTES("0"), 0);
     number_is(BYTES("42"), 42);
     number_is(BYTES("-42"), -42);
@@ -183,25 +164,4 @@ static void a_number_ends_where_its_digits_end(void **state)
     number_is(BYTES("x1"), -99);
     number_is(BYTES(" 1"), -99);
     number_is(BYTES("99999999999999999999"), -99);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_text_stays_as_it_is),
-        cmocka_unit_test(what_could_forge_a_line_is_escaped),
-        cmocka_unit_test(what_is_too_long_is_cut),
-        cmocka_unit_test(any_bytes_fit_any_size),
-        cmocka_unit_test(a_buffer_grows_as_needed),
-        cmocka_unit_test(printed_text_is_appended_without_its_end),
-        cmocka_unit_test(a_bulk_string_may_hold_any_byte),
-        cmocka_unit_test(a_failed_buffer_stays_failed_until_cleared),
-        cmocka_unit_test(bytes_are_equal_byte_by_byte),
-        cmocka_unit_test(a_number_ends_where_its_digits_end),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("bytes", tests, NULL, NULL);
 }

@@ -1,16 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What servers' errors mean, in the words of Redis 6.2 and 7.0 and Valkey 8, bare and as scripts
  * wrap them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "lock/internal.h"
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #define SHA "bb738dc0b60dc41832cfb7c244643303d4b1f029"
 /* Around an error inside of a script. */
@@ -47,7 +39,7 @@ static void check(const struct row *rows, size_t n)
 
 #define CHECK(rows) check(rows, sizeof(rows) / sizeof((rows)[0]))
 
-static void what_passes_soon_is_tried_again(void **state)
+TEST(what_passes_soon_is_tried_again)
 {
     static const struct row rows[] = {
         {"LOADING Redis is loading the dataset in memory", RLOCK_ECONN, RLOCK__RETRY},
@@ -68,11 +60,10 @@ static void what_passes_soon_is_tried_again(void **state)
         {"NOSCRIPT No matching script. Please use EVAL.", RLOCK_ECONN, RLOCK__RETRY},
     };
 
-    (void)state;
     CHECK(rows);
 }
 
-static void what_may_pass_is_for_those_who_wait(void **state)
+TEST(what_may_pass_is_for_those_who_wait)
 {
     static const struct row rows[] = {
         {"OOM command not allowed when used memory > 'maxmemory'.", RLOCK_EREFUSED, RLOCK__WAIT},
@@ -91,11 +82,10 @@ static void what_may_pass_is_for_those_who_wait(void **state)
          RLOCK__WAIT},
     };
 
-    (void)state;
     CHECK(rows);
 }
 
-static void what_does_not_pass_is_given_up(void **state)
+TEST(what_does_not_pass_is_given_up)
 {
     static const struct row rows[] = {
         {"WRONGTYPE Operation against a key holding the wrong kind of value", RLOCK_EWRONGTYPE,
@@ -115,12 +105,11 @@ static void what_does_not_pass_is_given_up(void **state)
         {"", RLOCK_EREFUSED, RLOCK__GIVE_UP},
     };
 
-    (void)state;
     CHECK(rows);
 }
 
 /* Inside a script a missing permission is an ERR, in words of each server's own. */
-static void a_missing_permission_is_known_in_all_its_words(void **state)
+TEST(a_missing_permission_is_known_in_all_its_words)
 {
     static const struct row rows[] = {
         {"NOPERM this user has no permissions to run the 'evalsha' command", RLOCK_EPERM,
@@ -144,11 +133,10 @@ static void a_missing_permission_is_known_in_all_its_words(void **state)
          RLOCK__GIVE_UP},
     };
 
-    (void)state;
     CHECK(rows);
 }
 
-static void an_unknown_command_is_not_supported(void **state)
+TEST(an_unknown_command_is_not_supported)
 {
     static const struct row rows[] = {
         {"ERR unknown command 'EVALSHA', with args beginning with: 'LOADING' 'BUSY' ",
@@ -161,11 +149,10 @@ static void an_unknown_command_is_not_supported(void **state)
         {IN_70("ERR Unknown command called from script"), RLOCK_ENOTSUP, RLOCK__GIVE_UP},
     };
 
-    (void)state;
     CHECK(rows);
 }
 
-static void part_of_a_word_is_not_the_word(void **state)
+TEST(part_of_a_word_is_not_the_word)
 {
     static const struct row rows[] = {
         {"BUSYKEY Target key name already exists.", RLOCK_EREFUSED, RLOCK__GIVE_UP},
@@ -177,23 +164,5 @@ static void part_of_a_word_is_not_the_word(void **state)
         {"ERR -OOM", RLOCK_EREFUSED, RLOCK__WAIT},
     };
 
-    (void)state;
     CHECK(rows);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_passes_soon_is_tried_again),
-        cmocka_unit_test(what_may_pass_is_for_those_who_wait),
-        cmocka_unit_test(what_does_not_pass_is_given_up),
-        cmocka_unit_test(a_missing_permission_is_known_in_all_its_words),
-        cmocka_unit_test(an_unknown_command_is_not_supported),
-        cmocka_unit_test(part_of_a_word_is_not_the_word),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("classify", tests, NULL, NULL);
 }

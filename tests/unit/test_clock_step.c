@@ -2,18 +2,11 @@
 /* What holds that a step of the server's clock ended are told: each of them the same, whatever
  * their kind, and in whatever batch they are renewed. What holds are told that ended by
  * themselves. And when a server started whose clock is set. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <utlist.h>
 
 #include "rw/rw.h"
 #include "support/alone.h"
-
-#include <cmocka.h>
+#include "support/test.h"
 
 enum { PLAIN = 150, SIDED = 2, HOLDS = PLAIN + 2 * SIDED }; /* more than one batch */
 
@@ -121,11 +114,10 @@ static void shut(struct scene *scene)
     }
 }
 
-static void all_that_a_step_of_the_servers_clock_ended_say_so(void **state)
+TEST(all_that_a_step_of_the_servers_clock_ended_say_so)
 {
     static struct scene scene;
 
-    (void)state;
     open(&scene);
     wait_for_renewals(&scene);
     answer(&scene, 1);
@@ -137,11 +129,10 @@ static void all_that_a_step_of_the_servers_clock_ended_say_so(void **state)
     shut(&scene);
 }
 
-static void what_goes_without_a_step_or_was_taken_after_it_is_deleted(void **state)
+TEST(what_goes_without_a_step_or_was_taken_after_it_is_deleted)
 {
     static struct scene scene;
 
-    (void)state;
     open(&scene);
     wait_for_renewals(&scene);
     answer(&scene, 1);
@@ -174,11 +165,10 @@ static int find_gone(struct scene *scene, enum rlock__call_kind kind, int64_t af
 }
 
 /* Its end lay between the question and the answer: nobody deleted it. */
-static void what_is_found_gone_after_its_end_has_expired(void **state)
+TEST(what_is_found_gone_after_its_end_has_expired)
 {
     static struct scene scene;
 
-    (void)state;
     for (int nested = 0; nested < 2; nested++) {
         open(&scene);
         assert_int_equal(find_gone(&scene, nested ? RLOCK__ACQUIRE : RLOCK__RELEASE, LEASE_US),
@@ -195,13 +185,12 @@ static void what_is_found_gone_after_its_end_has_expired(void **state)
 
 /* A run of the server was first seen when it told 10 s; whatever it tells later, it has started no
  * sooner than that, and no later than when it was seen. */
-static void of_one_run_the_latest_start_counts_that_it_told(void **state)
+TEST(of_one_run_the_latest_start_counts_that_it_told)
 {
     static struct scene scene;
     struct rlock__core *core = &scene.core;
     const int64_t seen = 1000 * RLOCK__SECOND, told = seen - 9 * RLOCK__SECOND;
 
-    (void)state;
     open(&scene);
     rlock__core_found(core->servers, "a", 10, seen);
     assert_int_equal(core->servers->started_at, told);
@@ -215,19 +204,4 @@ static void of_one_run_the_latest_start_counts_that_it_told(void **state)
     rlock__core_found(core->servers, "b", 100000, seen + 2 * RLOCK__SECOND); /* another run */
     assert_int_equal(core->servers->started_at, seen + 2 * RLOCK__SECOND);
     shut(&scene);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_that_a_step_of_the_servers_clock_ended_say_so),
-        cmocka_unit_test(what_goes_without_a_step_or_was_taken_after_it_is_deleted),
-        cmocka_unit_test(what_is_found_gone_after_its_end_has_expired),
-        cmocka_unit_test(of_one_run_the_latest_start_counts_that_it_told),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

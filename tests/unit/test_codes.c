@@ -1,16 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
 #include <rlock/rlock.h>
 
 #include "base/error.h"
-
-#include <cmocka.h>
+#include "support/test.h"
 
 static const struct {
     const char *name;
@@ -24,9 +16,8 @@ static const struct {
 
 enum { N = sizeof(codes) / sizeof(codes[0]) };
 
-static void each_code_has_its_name_and_text(void **state)
+TEST(each_code_has_its_name_and_text)
 {
-    (void)state;
     for (size_t i = 0; i < N; i++) {
         assert_string_equal(rlock_code_name(codes[i].number), codes[i].name);
         assert_string_equal(rlock_strerror(codes[i].number), codes[i].text);
@@ -34,18 +25,16 @@ static void each_code_has_its_name_and_text(void **state)
     }
 }
 
-static void codes_count_down_from_success(void **state)
+TEST(codes_count_down_from_success)
 {
-    (void)state;
     for (size_t i = 0; i < N; i++) {
         assert_int_equal(codes[i].number, -(int)i);
     }
     assert_int_equal(RLOCK_OK, 0);
 }
 
-static void no_two_codes_are_called_the_same(void **state)
+TEST(no_two_codes_are_called_the_same)
 {
-    (void)state;
     for (size_t i = 0; i < N; i++) {
         for (size_t j = i + 1; j < N; j++) {
             assert_string_not_equal(codes[i].name, codes[j].name);
@@ -54,20 +43,18 @@ static void no_two_codes_are_called_the_same(void **state)
     }
 }
 
-static void what_is_no_code_is_unknown(void **state)
+TEST(what_is_no_code_is_unknown)
 {
     const int wrong[] = {1, 42, -(int)N, -1000, INT32_MIN, INT32_MAX};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         assert_string_equal(rlock_strerror(wrong[i]), "unknown code");
         assert_string_equal(rlock_code_name(wrong[i]), "unknown");
     }
 }
 
-static void each_reason_has_its_text(void **state)
+TEST(each_reason_has_its_text)
 {
-    (void)state;
     for (enum rlock_reason i = RLOCK_LOST_EXPIRED; i <= RLOCK_LOST_RESTARTED; i++) {
         assert_string_not_equal(rlock_reason_text(i), "unknown");
         for (enum rlock_reason j = i + 1; j <= RLOCK_LOST_RESTARTED; j++) {
@@ -78,11 +65,10 @@ static void each_reason_has_its_text(void **state)
     assert_string_equal(rlock_reason_text(RLOCK_LOST_RESTARTED + 1), "unknown");
 }
 
-static void a_detail_is_kept_until_the_next_call(void **state)
+TEST(a_detail_is_kept_until_the_next_call)
 {
     char longest[2 * RLOCK__DETAIL_SIZE];
 
-    (void)state;
     rlock__detail_clear();
     assert_string_equal(rlock_detail(), "");
     assert_int_equal(rlock__fail(RLOCK_EBUSY, "lock %s: %d", "x", 7), RLOCK_EBUSY);
@@ -95,26 +81,7 @@ static void a_detail_is_kept_until_the_next_call(void **state)
     assert_string_equal(rlock_detail(), "");
 }
 
-static void the_version_is_the_headers(void **state)
+TEST(the_version_is_the_headers)
 {
-    (void)state;
     assert_string_equal(rlock_version(), RLOCK_VERSION);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_code_has_its_name_and_text),
-        cmocka_unit_test(codes_count_down_from_success),
-        cmocka_unit_test(no_two_codes_are_called_the_same),
-        cmocka_unit_test(what_is_no_code_is_unknown),
-        cmocka_unit_test(each_reason_has_its_text),
-        cmocka_unit_test(a_detail_is_kept_until_the_next_call),
-        cmocka_unit_test(the_version_is_the_headers),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("codes", tests, NULL, NULL);
 }

@@ -4,15 +4,8 @@
  * us fence: the copy may run once the lock is free, and take it for nobody. However the hold ends,
  * its number is released.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
 #include "support/alone.h"
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #define NOW (1000 * RLOCK__SECOND)
 
@@ -72,29 +65,26 @@ static const char *sent_after_force(bool fenced)
     return sent;
 }
 
-static void a_hold_that_is_gone_is_released_while_a_copy_may_take_it_again(void **state)
+TEST(a_hold_that_is_gone_is_released_while_a_copy_may_take_it_again)
 {
     const char *sent = sent_after_force(false);
 
-    (void)state;
     assert_non_null(sent);
     assert_string_equal(sent, "plain/release");
 }
 
-static void a_hold_that_is_gone_is_not_released_once_all_copies_are_accounted_for(void **state)
+TEST(a_hold_that_is_gone_is_not_released_once_all_copies_are_accounted_for)
 {
-    (void)state;
     assert_null(sent_after_force(true));
 }
 
 /* With a wait without end it would hang for ever. */
-static void who_lost_a_copy_is_in_doubt_once_the_server_turns_us_away(void **state)
+TEST(who_lost_a_copy_is_in_doubt_once_the_server_turns_us_away)
 {
     static struct rlock__core core;
     struct rlock__call call = {
         .kind = RLOCK__ACQUIRE, .owner = {.id = 1, .given = true}, .wait_us = -1};
 
-    (void)state;
     open_core(&core, &call);
     rlock__core_link_up(alone_link(&core), 1, false, NOW);
     rlock__core_begin(&core, &call, NOW);
@@ -112,18 +102,4 @@ static void who_lost_a_copy_is_in_doubt_once_the_server_turns_us_away(void **sta
     assert_non_null(alone_link(&core)->pipeline.sent);
     assert_string_equal(alone_link(&core)->pipeline.sent->cmd.script->name, "plain/release");
     close_core(&core, &call);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_hold_that_is_gone_is_released_while_a_copy_may_take_it_again),
-        cmocka_unit_test(a_hold_that_is_gone_is_not_released_once_all_copies_are_accounted_for),
-        cmocka_unit_test(who_lost_a_copy_is_in_doubt_once_the_server_turns_us_away),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("copies", tests, NULL, NULL);
 }

@@ -4,18 +4,10 @@
  * says that there is more. Counted, not timed. The server is this test: it grants and renews all,
  * when it answers.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <utlist.h>
 
 #include "support/alone.h"
-
-#include <cmocka.h>
+#include "support/test.h"
 
 enum { N = 3000, SLICE = 50, LEASE_MS = 30000 };
 
@@ -142,6 +134,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define CROWD_TEST(name, crowd) TEST_WITH(set_up, tear_down, name, struct crowd *crowd)
+
 /* Ticks whenever the core wants it, for that time; each tick tells of no more than a slice. */
 static void tick_until(struct crowd *crowd, int64_t until)
 {
@@ -156,9 +150,8 @@ static void tick_until(struct crowd *crowd, int64_t until)
     crowd->now = rlock__max(crowd->now, until);
 }
 
-static void all_that_end_at_one_time_are_told_slice_by_slice(void **state)
+CROWD_TEST(all_that_end_at_one_time_are_told_slice_by_slice, crowd)
 {
-    struct crowd *crowd = *state;
     int64_t since;
 
     take_all(crowd, 0);
@@ -169,10 +162,8 @@ static void all_that_end_at_one_time_are_told_slice_by_slice(void **state)
 }
 
 /* A table doubles in one event: each has its share of the rows, and none has many. */
-static void a_crowd_is_spread_over_many_tables(void **state)
+CROWD_TEST(a_crowd_is_spread_over_many_tables, crowd)
 {
-    struct crowd *crowd = *state;
-
     take_all(crowd, 0);
     for (size_t i = 0; i < RLOCK__TABLES; i++) {
         const struct rlock__hold *by_key = crowd->core.tables[i];
@@ -183,9 +174,8 @@ static void a_crowd_is_spread_over_many_tables(void **state)
     }
 }
 
-static void calls_end_in_time_while_a_crowd_ends(void **state)
+CROWD_TEST(calls_end_in_time_while_a_crowd_ends, crowd)
 {
-    struct crowd *crowd = *state;
     struct rlock__call call = {
         .kind = RLOCK__ACQUIRE, .spec = crowd->specs[0], .owner = {.id = 2, .given = true}};
 
@@ -200,9 +190,8 @@ static void calls_end_in_time_while_a_crowd_ends(void **state)
     assert_true(crowd->core.holds->next != NULL);
 }
 
-static void renewals_after_a_break_go_few_at_a_time_and_the_most_urgent_first(void **state)
+CROWD_TEST(renewals_after_a_break_go_few_at_a_time_and_the_most_urgent_first, crowd)
 {
-    struct crowd *crowd = *state;
     int64_t before = 0;
 
     take_all(crowd, 0);
@@ -244,9 +233,8 @@ static void renewals_after_a_break_go_few_at_a_time_and_the_most_urgent_first(vo
 }
 
 /* What max_hold leaves is less than it has: nothing is due until its end. */
-static void a_renewal_of_no_use_is_not_due_again_and_again(void **state)
+CROWD_TEST(a_renewal_of_no_use_is_not_due_again_and_again, crowd)
 {
-    struct crowd *crowd = *state;
     int64_t end = crowd->now + 160 * RLOCK__MS;
     unsigned ticks = 0;
 
@@ -270,10 +258,8 @@ static void a_renewal_of_no_use_is_not_due_again_and_again(void **state)
     assert_in_range(ticks, 1, 20);
 }
 
-static void what_was_lost_is_given_back_few_at_a_time(void **state)
+CROWD_TEST(what_was_lost_is_given_back_few_at_a_time, crowd)
 {
-    struct crowd *crowd = *state;
-
     take_all(crowd, 0);
     link_down(crowd);
     tick_until(crowd, crowd->now + 2 * LEASE_MS * RLOCK__MS);
@@ -288,10 +274,8 @@ static void what_was_lost_is_given_back_few_at_a_time(void **state)
     assert_null(crowd->core.orphans);
 }
 
-static void close_gives_a_crowd_back_slice_by_slice(void **state)
+CROWD_TEST(close_gives_a_crowd_back_slice_by_slice, crowd)
 {
-    struct crowd *crowd = *state;
-
     take_all(crowd, 0);
     rlock__core_close(&crowd->core, crowd->now);
     take(crowd);
@@ -306,9 +290,8 @@ static void close_gives_a_crowd_back_slice_by_slice(void **state)
     assert_int_equal(crowd->told, N);
 }
 
-static void what_close_could_not_give_back_is_one_line(void **state)
+CROWD_TEST(what_close_could_not_give_back_is_one_line, crowd)
 {
-    struct crowd *crowd = *state;
     const struct rlock__note *note;
 
     take_all(crowd, 0);
@@ -328,10 +311,8 @@ static void what_close_could_not_give_back_is_one_line(void **state)
                         "3000 locks: not released, the last is free in 30001 ms (server here)");
 }
 
-static void a_restart_ends_a_crowd_slice_by_slice(void **state)
+CROWD_TEST(a_restart_ends_a_crowd_slice_by_slice, crowd)
 {
-    struct crowd *crowd = *state;
-
     rlock__core_found(crowd->core.servers, "a", 1000, crowd->now);
     take_all(crowd, RLOCK__SECOND);
     link_down(crowd);
@@ -341,29 +322,4 @@ static void a_restart_ends_a_crowd_slice_by_slice(void **state)
     link_up(crowd);
     tick_until(crowd, crowd->now + RLOCK__SECOND);
     assert_int_equal(crowd->told, N);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(all_that_end_at_one_time_are_told_slice_by_slice, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_crowd_is_spread_over_many_tables, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(calls_end_in_time_while_a_crowd_ends, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-            renewals_after_a_break_go_few_at_a_time_and_the_most_urgent_first, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_renewal_of_no_use_is_not_due_again_and_again, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(what_was_lost_is_given_back_few_at_a_time, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(close_gives_a_crowd_back_slice_by_slice, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_close_could_not_give_back_is_one_line, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_restart_ends_a_crowd_slice_by_slice, set_up, tear_down),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("crowd", tests, NULL, NULL);
 }

@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a thread holds: found whatever else is held, and at the same cost. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 
 #include "client/held.h"
 #include "lock/core.h"
-
-#include <cmocka.h>
+#include "support/test.h"
 
 enum { MANY = 100000, FEW = 10 };
 
@@ -80,12 +73,11 @@ static void empty(struct rlock__held *held)
     assert_int_equal(held->n, 0);
 }
 
-static void what_is_held_is_found_until_it_is_over(void **state)
+TEST(what_is_held_is_found_until_it_is_over)
 {
     struct rlock__held held = {0};
     struct rlock__claim *again;
 
-    (void)state;
     make_specs(1000);
     for (size_t i = 0; i < 1000; i++) {
         assert_null(find(&held, specs[i]));
@@ -109,11 +101,10 @@ static void what_is_held_is_found_until_it_is_over(void **state)
 }
 
 /* Nobody of this thread unlocks them; they do not pile up. */
-static void what_others_ended_is_swept_out(void **state)
+TEST(what_others_ended_is_swept_out)
 {
     struct rlock__held held = {0};
 
-    (void)state;
     make_specs(MANY);
     for (size_t i = 0; i < MANY; i++) {
         rlock__held_add(&held, claim_new(specs[i]));
@@ -142,12 +133,11 @@ static double ask(const struct rlock__held *held, size_t n)
 }
 
 /* A table whose chains grow with it would take thousands of times as long, and minutes to fill. */
-static void asking_costs_the_same_whatever_is_held(void **state)
+TEST(asking_costs_the_same_whatever_is_held)
 {
     struct rlock__held held = {0};
     double few, many;
 
-    (void)state;
     make_specs(MANY);
     for (size_t i = 0; i < FEW; i++) {
         rlock__held_add(&held, claim_new(specs[i]));
@@ -161,18 +151,4 @@ static void asking_costs_the_same_whatever_is_held(void **state)
     assert_true(many < 100 * few);
     empty(&held);
     free_specs(MANY);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_held_is_found_until_it_is_over),
-        cmocka_unit_test(what_others_ended_is_swept_out),
-        cmocka_unit_test(asking_costs_the_same_whatever_is_held),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("held", tests, NULL, NULL);
 }

@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A waiter whose rest is shorter than a round trip: it looks again, the link may get faster. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
 #include "support/alone.h"
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #define NOW (1000 * RLOCK__SECOND)
 
@@ -56,7 +49,7 @@ static void subscribed(struct rlock__core *core)
                           &(struct rlock__reply){.v = values, .n = 3, .is_array = true}, NOW);
 }
 
-static void who_has_no_time_to_ask_asks_once_the_link_is_new(void **state)
+TEST(who_has_no_time_to_ask_asks_once_the_link_is_new)
 {
     static struct rlock__core core;
     static struct rlock__server server;
@@ -68,7 +61,6 @@ static void who_has_no_time_to_ask_asks_once_the_link_is_new(void **state)
         .kind = RLOCK__ACQUIRE, .owner = {.id = 2, .given = true}, .wait_us = 3 * RLOCK__SECOND};
     const int64_t fired = NOW + 2100 * RLOCK__MS;
 
-    (void)state;
     core = (struct rlock__core){.op_timeout_us = 10 * RLOCK__SECOND,
                                 .renewed_lease_us = 30 * RLOCK__SECOND,
                                 .unref = alone_unref};
@@ -99,16 +91,4 @@ static void who_has_no_time_to_ask_asks_once_the_link_is_new(void **state)
     core.done = NULL;
     rlock__core_fini(&core);
     (void)rlock__spec_unref(first.spec);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_has_no_time_to_ask_asks_once_the_link_is_new),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("patience", tests, NULL, NULL);
 }

@@ -1,17 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The queue of requests in flight: what goes out, what comes back to whom, and what a
  * break leaves. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
+#include "support/test.h"
 #include "wire/pipeline.h"
-
-#include <cmocka.h>
 
 static const struct rlock__script script = {.name = "test/script",
                                             .body = "return 1",
@@ -114,12 +105,11 @@ static struct rlock__pipeline pipeline_new(void)
     return (struct rlock__pipeline){.op_timeout = 1000};
 }
 
-static void a_request_waits_for_the_link(void **state)
+TEST(a_request_waits_for_the_link)
 {
     struct rlock__pipeline pipeline = pipeline_new();
     struct fate a, b;
 
-    (void)state;
     rlock__pipeline_submit(&pipeline, request_new(&a, RLOCK__RESEND, "A"), 5);
     rlock__pipeline_submit(&pipeline, request_new(&b, RLOCK__ONCE, "B"), 6);
     assert_int_equal(pipeline.out.len, 0);
@@ -137,12 +127,11 @@ static void a_request_waits_for_the_link(void **state)
     rlock__pipeline_fini(&pipeline);
 }
 
-static void a_script_goes_by_its_digest_and_whole_when_unknown(void **state)
+TEST(a_script_goes_by_its_digest_and_whole_when_unknown)
 {
     struct rlock__pipeline pipeline = pipeline_new();
     struct fate a, b;
 
-    (void)state;
     rlock__pipeline_up(&pipeline, 1, 1, 0);
     rlock__pipeline_submit(&pipeline, script_new(&a, RLOCK__RESEND), 1);
     sends(&pipeline, "*5\r\n$7\r\nEVALSHA\r\n$40\r\ne0e1f9fabfc9d4800c877a703b823ac0578ff8db\r\n"
@@ -161,13 +150,12 @@ static void a_script_goes_by_its_digest_and_whole_when_unknown(void **state)
     rlock__pipeline_fini(&pipeline);
 }
 
-static void an_unknown_script_that_nobody_wants_is_not_sent_again(void **state)
+TEST(an_unknown_script_that_nobody_wants_is_not_sent_again)
 {
     struct rlock__pipeline pipeline = pipeline_new();
     struct fate a, once;
     struct rlock__request *request = script_new(&a, RLOCK__RESEND);
 
-    (void)state;
     rlock__pipeline_up(&pipeline, 1, 1, 0);
     rlock__pipeline_submit(&pipeline, request, 1);
     rlock__pipeline_submit(&pipeline, script_new(&once, RLOCK__ONCE), 1);
@@ -185,13 +173,12 @@ static void an_unknown_script_that_nobody_wants_is_not_sent_again(void **state)
     rlock__pipeline_fini(&pipeline);
 }
 
-static void a_break_resends_what_is_wanted_and_ends_the_rest(void **state)
+TEST(a_break_resends_what_is_wanted_and_ends_the_rest)
 {
     struct rlock__pipeline pipeline = pipeline_new();
     struct fate again, once, dropped, late;
     struct rlock__request *request = request_new(&dropped, RLOCK__RESEND, "D");
 
-    (void)state;
     rlock__pipeline_up(&pipeline, 3, 1, 0);
     rlock__pipeline_submit(&pipeline, request_new(&once, RLOCK__ONCE, "O"), 1);
     rlock__pipeline_submit(&pipeline, request_new(&again, RLOCK__RESEND, "A"), 1);
@@ -222,13 +209,12 @@ static void a_break_resends_what_is_wanted_and_ends_the_rest(void **state)
     rlock__pipeline_fini(&pipeline);
 }
 
-static void an_abandoned_request_is_read_in_its_place(void **state)
+TEST(an_abandoned_request_is_read_in_its_place)
 {
     struct rlock__pipeline pipeline = pipeline_new();
     struct fate a, b;
     struct rlock__request *request = request_new(&a, RLOCK__RESEND, "A");
 
-    (void)state;
     rlock__pipeline_up(&pipeline, 1, 1, 0);
     rlock__pipeline_submit(&pipeline, request, 1);
     rlock__pipeline_submit(&pipeline, request_new(&b, RLOCK__RESEND, "B"), 1);
@@ -241,12 +227,11 @@ static void an_abandoned_request_is_read_in_its_place(void **state)
     rlock__pipeline_fini(&pipeline);
 }
 
-static void a_late_reply_answers_nobody(void **state)
+TEST(a_late_reply_answers_nobody)
 {
     struct rlock__pipeline pipeline = pipeline_new();
     struct fate a;
 
-    (void)state;
     rlock__pipeline_up(&pipeline, 1, 1, 0);
     rlock__pipeline_submit(&pipeline, request_new(&a, RLOCK__RESEND, "A"), 1);
     go_out(&pipeline);
@@ -262,11 +247,10 @@ static void a_late_reply_answers_nobody(void **state)
     rlock__pipeline_fini(&pipeline);
 }
 
-static void a_reply_to_nothing_breaks_the_link(void **state)
+TEST(a_reply_to_nothing_breaks_the_link)
 {
     struct rlock__pipeline pipeline = pipeline_new();
 
-    (void)state;
     rlock__pipeline_up(&pipeline, 1, 1, 0);
     assert_false(pipeline.close);
     reply_number(&pipeline, 1, 1, 1);
@@ -279,14 +263,13 @@ static void a_reply_to_nothing_breaks_the_link(void **state)
     rlock__pipeline_fini(&pipeline);
 }
 
-static void a_reply_to_what_has_not_gone_out_breaks_the_link(void **state)
+TEST(a_reply_to_what_has_not_gone_out_breaks_the_link)
 {
     const struct rlock__value value = {.type = RLOCK__REPLY_INT, .num = 1};
     const struct rlock__reply reply = {.v = &value, .n = 1, .is_array = true};
     struct rlock__pipeline pipeline = pipeline_new();
     struct fate a, b;
 
-    (void)state;
     rlock__pipeline_up(&pipeline, 1, 1, 0);
     rlock__pipeline_submit(&pipeline, request_new(&a, RLOCK__RESEND, "A"), 1);
     assert_true(
@@ -335,7 +318,7 @@ static void only_the_second_is_resent(struct rlock__pipeline *pipeline, const st
     rlock__pipeline_fini(pipeline);
 }
 
-static void a_reply_of_another_shape_is_none_and_its_request_is_not_resent(void **state)
+TEST(a_reply_of_another_shape_is_none_and_its_request_is_not_resent)
 {
     const struct rlock__value one = {.type = RLOCK__REPLY_INT, .num = 1};
     const struct rlock__value ok = {.type = RLOCK__REPLY_STATUS, .str = "OK", .len = 2};
@@ -351,7 +334,6 @@ static void a_reply_of_another_shape_is_none_and_its_request_is_not_resent(void 
         {.v = &one, .n = 1, .is_array = true, .is_nested = true},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         struct rlock__pipeline pipeline = pipeline_new();
         struct fate a, b;
@@ -362,12 +344,11 @@ static void a_reply_of_another_shape_is_none_and_its_request_is_not_resent(void 
     }
 }
 
-static void what_is_no_reply_counts_for_the_one_that_is_awaited(void **state)
+TEST(what_is_no_reply_counts_for_the_one_that_is_awaited)
 {
     struct rlock__pipeline pipeline = pipeline_new();
     struct fate a, b;
 
-    (void)state;
     send_two(&pipeline, &a, &b);
     rlock__pipeline_garbled(&pipeline, 7, 3); /* of another link */
     assert_true(pipeline.up);
@@ -375,12 +356,11 @@ static void what_is_no_reply_counts_for_the_one_that_is_awaited(void **state)
     only_the_second_is_resent(&pipeline, &a, &b);
 }
 
-static void an_overdue_reply_breaks_the_link(void **state)
+TEST(an_overdue_reply_breaks_the_link)
 {
     struct rlock__pipeline pipeline = pipeline_new();
     struct fate a, b;
 
-    (void)state;
     rlock__pipeline_up(&pipeline, 1, 1, 0);
     rlock__pipeline_submit(&pipeline, request_new(&a, RLOCK__ONCE, "A"), 100);
     rlock__pipeline_submit(&pipeline, request_new(&b, RLOCK__RESEND, "B"), 500);
@@ -400,13 +380,12 @@ static void an_overdue_reply_breaks_the_link(void **state)
     rlock__pipeline_fini(&pipeline);
 }
 
-static void a_withdrawn_request_has_no_answer(void **state)
+TEST(a_withdrawn_request_has_no_answer)
 {
     struct rlock__pipeline pipeline = pipeline_new();
     struct fate a, b;
     struct rlock__request *request = request_new(&a, RLOCK__RESEND, "A");
 
-    (void)state;
     rlock__pipeline_submit(&pipeline, request, 1);
     rlock__pipeline_submit(&pipeline, request_new(&b, RLOCK__RESEND, "B"), 1);
     assert_false(request->sent);
@@ -429,11 +408,10 @@ static void round_trip(struct rlock__pipeline *pipeline, int64_t us)
     reply_number(pipeline, 1, 1, 1000 + us);
 }
 
-static void the_usual_round_trip_rises_slowly_and_falls_at_once(void **state)
+TEST(the_usual_round_trip_rises_slowly_and_falls_at_once)
 {
     struct rlock__pipeline pipeline = pipeline_new();
 
-    (void)state;
     rlock__pipeline_up(&pipeline, 1, 1, 0);
     round_trip(&pipeline, 10 * RLOCK__SECOND); /* the process was stopped */
     assert_int_equal(pipeline.rtt, 10 * RLOCK__SECOND);
@@ -500,12 +478,11 @@ static void random_step(struct rlock__pipeline *pipeline, struct fate *fates, si
     rlock__pipeline_check(pipeline, now);
 }
 
-static void each_request_has_exactly_one_answer(void **state)
+TEST(each_request_has_exactly_one_answer)
 {
     enum { N = 500 };
     static struct fate fates[N];
 
-    (void)state;
     seed = 4711;
     for (int round = 0; round < 50; round++) {
         struct rlock__pipeline pipeline = pipeline_new();
@@ -520,29 +497,4 @@ static void each_request_has_exactly_one_answer(void **state)
             assert_int_equal(fates[i].answers, 1);
         }
     }
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_request_waits_for_the_link),
-        cmocka_unit_test(a_script_goes_by_its_digest_and_whole_when_unknown),
-        cmocka_unit_test(an_unknown_script_that_nobody_wants_is_not_sent_again),
-        cmocka_unit_test(a_break_resends_what_is_wanted_and_ends_the_rest),
-        cmocka_unit_test(an_abandoned_request_is_read_in_its_place),
-        cmocka_unit_test(a_late_reply_answers_nobody),
-        cmocka_unit_test(a_reply_to_nothing_breaks_the_link),
-        cmocka_unit_test(a_reply_to_what_has_not_gone_out_breaks_the_link),
-        cmocka_unit_test(a_reply_of_another_shape_is_none_and_its_request_is_not_resent),
-        cmocka_unit_test(what_is_no_reply_counts_for_the_one_that_is_awaited),
-        cmocka_unit_test(an_overdue_reply_breaks_the_link),
-        cmocka_unit_test(a_withdrawn_request_has_no_answer),
-        cmocka_unit_test(the_usual_round_trip_rises_slowly_and_falls_at_once),
-        cmocka_unit_test(each_request_has_exactly_one_answer),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("pipeline", tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The shapes that scripts' replies may have. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
+#include "support/test.h"
 #include "wire/reply.h"
 
 #include <lua_scripts.h>
-#include <cmocka.h>
 
 #define INT(n)                                                                                     \
     {                                                                                              \
@@ -26,12 +21,11 @@ static bool fits(const struct rlock__value *v, size_t n, const char *shapes, siz
     return rlock__reply_fits(&reply, shapes, parts);
 }
 
-static void a_reply_has_exactly_the_values_of_a_shape(void **state)
+TEST(a_reply_has_exactly_the_values_of_a_shape)
 {
     const struct rlock__value busy[] = {INT(0), INT(77), STR("a:1"), INT(3)};
     const struct rlock__value gone[] = {INT(-1), INT(1)};
 
-    (void)state;
     assert_true(fits(busy, 3, "1 0is -i", 0));
     assert_true(fits(gone, 2, "1 0is -i", 0));
     assert_false(fits(busy, 2, "1 0is -i", 0));
@@ -45,12 +39,11 @@ static void a_reply_has_exactly_the_values_of_a_shape(void **state)
     assert_false(fits(busy + 1, 1, "s", 0));
 }
 
-static void groups_come_once_for_each_part_or_any_number_of_times(void **state)
+TEST(groups_come_once_for_each_part_or_any_number_of_times)
 {
     const struct rlock__value all[] = {INT(0), INT(1), INT(5), INT(1), INT(6)};
     const struct rlock__value names[] = {INT(2), STR("a"), STR("b")};
 
-    (void)state;
     assert_true(fits(all, 5, "0*1i", 2));
     assert_false(fits(all, 5, "0*1i", 1));
     assert_false(fits(all, 5, "0*1i", 3));
@@ -64,37 +57,20 @@ static void groups_come_once_for_each_part_or_any_number_of_times(void **state)
     assert_false(fits(all, 4, "0.1i", 0));
 }
 
-static void what_is_no_flat_array_has_no_shape(void **state)
+TEST(what_is_no_flat_array_has_no_shape)
 {
     const struct rlock__value one[] = {INT(1)};
     const struct rlock__reply scalar = {.v = one, .n = 1};
     const struct rlock__reply nested = {.v = one, .n = 1, .is_array = true, .is_nested = true};
 
-    (void)state;
     assert_true(fits(one, 1, "1", 0));
     assert_false(rlock__reply_fits(&scalar, "1", 0));
     assert_false(rlock__reply_fits(&nested, "1", 0));
 }
 
-static void each_script_says_the_shapes_of_its_replies(void **state)
+TEST(each_script_says_the_shapes_of_its_replies)
 {
-    (void)state;
     for (size_t i = 0; rlock__scripts[i] != NULL; i++) {
         assert_true(rlock__scripts[i]->shapes[0] != '\0');
     }
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_reply_has_exactly_the_values_of_a_shape),
-        cmocka_unit_test(groups_come_once_for_each_part_or_any_number_of_times),
-        cmocka_unit_test(what_is_no_flat_array_has_no_shape),
-        cmocka_unit_test(each_script_says_the_shapes_of_its_replies),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include <rlock/rlock.h>
 
 #include "net/resp.h"
-
-#include <cmocka.h>
+#include "support/test.h"
 
 #define CAP 4096
 
@@ -35,6 +26,8 @@ static int tear_down(void **state)
     fixture->resp = rlock__resp_free(fixture->resp);
     return 0;
 }
+
+#define RESP_TEST(name, fixture) TEST_WITH(set_up, tear_down, name, struct fixture *fixture)
 
 static void restart(struct fixture *fixture)
 {
@@ -133,71 +126,71 @@ static const struct sample {
 
 #define SAMPLES (sizeof(samples) / sizeof(samples[0]))
 
-static void each_kind_of_reply_is_read(void **state)
+RESP_TEST(each_kind_of_reply_is_read, fixture)
 {
     for (size_t i = 0; i < SAMPLES; i++) {
-        feed(*state, samples[i].wire, strlen(samples[i].wire));
-        assert_next(*state, samples[i].text);
-        assert_none(*state);
+        feed(fixture, samples[i].wire, strlen(samples[i].wire));
+        assert_next(fixture, samples[i].text);
+        assert_none(fixture);
     }
 }
 
-static void a_reply_split_at_any_byte_is_the_same(void **state)
+RESP_TEST(a_reply_split_at_any_byte_is_the_same, fixture)
 {
     for (size_t i = 0; i < SAMPLES; i++) {
         size_t len = strlen(samples[i].wire);
 
         for (size_t cut = 1; cut < len; cut++) {
-            feed(*state, samples[i].wire, cut);
-            assert_none(*state);
-            feed(*state, samples[i].wire + cut, len - cut);
-            assert_next(*state, samples[i].text);
-            assert_none(*state);
+            feed(fixture, samples[i].wire, cut);
+            assert_none(fixture);
+            feed(fixture, samples[i].wire + cut, len - cut);
+            assert_next(fixture, samples[i].text);
+            assert_none(fixture);
         }
     }
 }
 
-static void replies_that_come_byte_by_byte_come_in_order(void **state)
+RESP_TEST(replies_that_come_byte_by_byte_come_in_order, fixture)
 {
     for (size_t i = 0; i < SAMPLES; i++) {
         size_t len = strlen(samples[i].wire);
 
         for (size_t at = 0; at < len; at++) {
-            assert_none(*state);
-            feed(*state, samples[i].wire + at, 1);
+            assert_none(fixture);
+            feed(fixture, samples[i].wire + at, 1);
         }
-        assert_next(*state, samples[i].text);
+        assert_next(fixture, samples[i].text);
     }
 }
 
-static void replies_that_come_at_once_come_one_by_one(void **state)
+RESP_TEST(replies_that_come_at_once_come_one_by_one, fixture)
 {
     /* More than the reader keeps in one piece, so that it moves its buffer between replies. */
     for (int round = 0; round < 100; round++) {
         for (size_t i = 0; i < SAMPLES; i++) {
-            feed(*state, samples[i].wire, strlen(samples[i].wire));
+            feed(fixture, samples[i].wire, strlen(samples[i].wire));
         }
     }
     for (int round = 0; round < 100; round++) {
         for (size_t i = 0; i < SAMPLES; i++) {
-            assert_next(*state, samples[i].text);
+            assert_next(fixture, samples[i].text);
         }
     }
-    assert_none(*state);
+    assert_none(fixture);
 }
 
-static void an_error_reply_is_one_value(void **state)
+RESP_TEST(an_error_reply_is_one_value, fixture)
 {
     struct rlock__reply reply;
 
-    feed(*state, "-NOSCRIPT x\r\n*1\r\n-ERR y\r\n", 25);
-    assert_int_equal(rlock__resp_next(((struct fixture *)*state)->resp, &reply), 1);
+    feed(fixture, "-NOSCRIPT x\r\n*1\r\n-ERR y\r\n", 25);
+    assert_int_equal(rlock__resp_next(fixture->resp, &reply), 1);
     assert_true(rlock__reply_is_error(&reply));
-    assert_int_equal(rlock__resp_next(((struct fixture *)*state)->resp, &reply), 1);
+    assert_int_equal(rlock__resp_next(fixture->resp, &reply), 1);
     assert_false(rlock__reply_is_error(&reply));
 }
 
-static void what_is_no_redis_protocol_is_refused(void **state)
+RESP_TEST(what_is_no_redis_protocol_is_refused, fixture)
 {
     static const char *const garbage[] = {
         "HTTP/1.0 400 Bad Request\r\n\r\n",
@@ -218,14 +211,14 @@ static void what_is_no_redis_protocol_is_refused(void **state)
     };
 
     for (size_t i = 0; i < sizeof(garbage) / sizeof(garbage[0]); i++) {
-        restart(*state);
-        feed(*state, garbage[i], strlen(garbage[i]));
-        assert_refused(*state, "not a reply");
+        restart(fixture);
+        feed(fixture, garbage[i], strlen(garbage[i]));
+        assert_refused(fixture, "not a reply");
     }
 }
 
 /* Nobody asks for it; a true that is taken for a 1 would be a grant. */
-static void what_is_of_version_3_of_the_protocol_is_refused(void **state)
+RESP_TEST(what_is_of_version_3_of_the_protocol_is_refused, fixture)
 {
     static const char *const replies[] = {
         "#t\r\n",       "*1\r\n#t\r\n", "%1\r\n+k\r\n:1\r\n", "~1\r\n:1\r\n",
@@ -233,16 +226,14 @@ static void what_is_of_version_3_of_the_protocol_is_refused(void **state)
     };
 
     for (size_t i = 0; i < sizeof(replies) / sizeof(replies[0]); i++) {
-        feed(*state, replies[i], strlen(replies[i]));
-        assert_refused(*state, "another version of the protocol");
-        restart(*state);
+        feed(fixture, replies[i], strlen(replies[i]));
+        assert_refused(fixture, "another version of the protocol");
+        restart(fixture);
     }
 }
 
-static void what_is_left_of_a_reply_is_known(void **state)
+RESP_TEST(what_is_left_of_a_reply_is_known, fixture)
 {
-    struct fixture *fixture = *state;
-
     assert_true(rlock__resp_is_empty(fixture->resp));
     feed(fixture, ":1\r\n*2\r\n:1\r\n", 12);
     assert_next(fixture, "1");
@@ -277,48 +268,47 @@ static void feed_string(struct fixture *fixture, size_t len)
     feed(fixture, zeros, len);
 }
 
-static void a_reply_as_long_as_allowed_is_read(void **state)
+RESP_TEST(a_reply_as_long_as_allowed_is_read, fixture)
 {
     struct rlock__reply reply;
 
-    feed_string(*state, CAP - 9);
-    feed(*state, "\r\n", 2);
-    assert_int_equal(rlock__resp_next(((struct fixture *)*state)->resp, &reply), 1);
+    feed_string(fixture, CAP - 9);
+    feed(fixture, "\r\n", 2);
+    assert_int_equal(rlock__resp_next(fixture->resp, &reply), 1);
     assert_int_equal(reply.v[0].len, CAP - 9);
-    feed_array_of_ints(*state, CAP / 4 - 2);
-    assert_int_equal(rlock__resp_next(((struct fixture *)*state)->resp, &reply), 1);
+    feed_array_of_ints(fixture, CAP / 4 - 2);
+    assert_int_equal(rlock__resp_next(fixture->resp, &reply), 1);
     assert_int_equal(reply.n, CAP / 4 - 2);
 }
 
-static void a_reply_longer_than_allowed_is_refused_before_its_end(void **state)
+RESP_TEST(a_reply_longer_than_allowed_is_refused_before_its_end, fixture)
 {
-    feed_string(*state, 2 * CAP);
-    assert_refused(*state, "longer than allowed");
+    feed_string(fixture, 2 * CAP);
+    assert_refused(fixture, "longer than allowed");
 
-    restart(*state);
-    feed(*state, "*9\r\n", 4); /* no single part of it is too long */
+    restart(fixture);
+    feed(fixture, "*9\r\n", 4); /* no single part of it is too long */
     for (int i = 0; i < 9; i++) {
-        feed_string(*state, CAP / 8);
-        feed(*state, "\r\n", 2);
+        feed_string(fixture, CAP / 8);
+        feed(fixture, "\r\n", 2);
     }
-    assert_refused(*state, "longer than allowed");
+    assert_refused(fixture, "longer than allowed");
 }
 
-static void an_array_that_never_ends_is_refused(void **state)
+RESP_TEST(an_array_that_never_ends_is_refused, fixture)
 {
-    feed(*state, "*99999999\r\n", 11);
-    assert_refused(*state, "longer than allowed");
+    feed(fixture, "*99999999\r\n", 11);
+    assert_refused(fixture, "longer than allowed");
 
-    restart(*state);
+    restart(fixture);
     for (int i = 0; i < CAP; i++) {
-        feed(*state, "*1\r\n", 4); /* ever deeper */
+        feed(fixture, "*1\r\n", 4); /* ever deeper */
     }
-    assert_refused(*state, "longer than allowed");
+    assert_refused(fixture, "longer than allowed");
 }
 
-static void the_limit_can_be_raised(void **state)
+RESP_TEST(the_limit_can_be_raised, fixture)
 {
-    struct fixture *fixture = *state;
     struct rlock__reply reply;
 
     rlock__resp_set_cap(fixture->resp, (size_t)4 * CAP);
@@ -332,7 +322,7 @@ static void the_limit_can_be_raised(void **state)
 }
 
 /* Whatever comes, every outcome is one of the three, and a sanitizer has no complaint. */
-static void random_bytes_do_no_harm(void **state)
+RESP_TEST(random_bytes_do_no_harm, fixture)
 {
     static const char alphabet[] = "*$:+-0123456789\r\n%~_#,(=>a";
     uint32_t seed = 1;
@@ -346,39 +336,11 @@ static void random_bytes_do_no_harm(void **state)
             seed = seed * 1664525u + 1013904223u;
             bytes[i] = alphabet[(seed >> 16) % (sizeof(alphabet) - 1)];
         }
-        restart(*state);
-        feed(*state, bytes, sizeof(bytes));
+        restart(fixture);
+        feed(fixture, bytes, sizeof(bytes));
         while (r == 1) {
-            r = rlock__resp_next(((struct fixture *)*state)->resp, &reply);
+            r = rlock__resp_next(fixture->resp, &reply);
         }
         assert_true(r == 0 || r == RLOCK_ECONN);
     }
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(each_kind_of_reply_is_read, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_reply_split_at_any_byte_is_the_same, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(replies_that_come_byte_by_byte_come_in_order, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(replies_that_come_at_once_come_one_by_one, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(an_error_reply_is_one_value, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_no_redis_protocol_is_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_of_version_3_of_the_protocol_is_refused, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(what_is_left_of_a_reply_is_known, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_reply_as_long_as_allowed_is_read, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_reply_longer_than_allowed_is_refused_before_its_end,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(an_array_that_never_ends_is_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_limit_can_be_raised, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(random_bytes_do_no_harm, set_up, tear_down),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("resp", tests, NULL, NULL);
 }

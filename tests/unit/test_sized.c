@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A program and a library of different versions: their structs differ in length. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/sized.h"
-
-#include <cmocka.h>
+#include "support/test.h"
 
 struct known {
     size_t size;
@@ -24,45 +18,41 @@ struct newer {
     int64_t first, second, third;
 };
 
-static void what_an_older_program_does_not_know_keeps_its_default(void **state)
+TEST(what_an_older_program_does_not_know_keeps_its_default)
 {
     const struct older older = {.size = sizeof(older), .first = 1};
     struct known known = {.size = sizeof(known), .second = 7};
 
-    (void)state;
     assert_true(rlock__sized_take(&known, &older));
     assert_int_equal(known.size, sizeof(known));
     assert_int_equal(known.first, 1);
     assert_int_equal(known.second, 7);
 }
 
-static void a_newer_program_that_asks_for_nothing_new_is_served(void **state)
+TEST(a_newer_program_that_asks_for_nothing_new_is_served)
 {
     const struct newer newer = {.size = sizeof(newer), .first = 1, .second = 2};
     struct known known = {.size = sizeof(known)};
 
-    (void)state;
     assert_true(rlock__sized_take(&known, &newer));
     assert_int_equal(known.size, sizeof(known));
     assert_int_equal(known.first, 1);
     assert_int_equal(known.second, 2);
 }
 
-static void a_newer_program_that_asks_for_something_new_is_refused(void **state)
+TEST(a_newer_program_that_asks_for_something_new_is_refused)
 {
     const struct newer newer = {.size = sizeof(newer), .third = 3};
     struct known known = {.size = sizeof(known)};
 
-    (void)state;
     assert_false(rlock__sized_take(&known, &newer));
 }
 
-static void a_size_that_was_not_set_is_refused(void **state)
+TEST(a_size_that_was_not_set_is_refused)
 {
     static const size_t sizes[] = {0, 1, sizeof(size_t) - 1, RLOCK__SIZED_MOST + 1, SIZE_MAX};
     struct known known = {.size = sizeof(known)};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         assert_false(rlock__sized_take(&known, &(struct known){.size = sizes[i]}));
         assert_false(rlock__sized_is_valid(&(struct known){.size = sizes[i]}));
@@ -70,12 +60,11 @@ static void a_size_that_was_not_set_is_refused(void **state)
     assert_true(rlock__sized_take(&known, NULL));
 }
 
-static void a_newer_program_is_given_zeros_for_what_is_not_known(void **state)
+TEST(a_newer_program_is_given_zeros_for_what_is_not_known)
 {
     const struct known known = {.size = sizeof(known), .first = 1, .second = 2};
     struct newer newer = {.size = sizeof(newer), .third = -1};
 
-    (void)state;
     assert_true(rlock__sized_is_valid(&newer));
     rlock__sized_give(&newer, &known);
     assert_int_equal(newer.size, sizeof(newer));
@@ -84,7 +73,7 @@ static void a_newer_program_is_given_zeros_for_what_is_not_known(void **state)
     assert_int_equal(newer.third, 0);
 }
 
-static void an_older_program_is_given_no_more_than_it_has_room_for(void **state)
+TEST(an_older_program_is_given_no_more_than_it_has_room_for)
 {
     const struct known known = {.size = sizeof(known), .first = 1, .second = 2};
     struct {
@@ -92,25 +81,7 @@ static void an_older_program_is_given_no_more_than_it_has_room_for(void **state)
         int64_t beyond;
     } room = {.older = {.size = sizeof(room.older)}, .beyond = -1};
 
-    (void)state;
     rlock__sized_give(&room.older, &known);
     assert_int_equal(room.older.first, 1);
     assert_int_equal(room.beyond, -1);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_an_older_program_does_not_know_keeps_its_default),
-        cmocka_unit_test(a_newer_program_that_asks_for_nothing_new_is_served),
-        cmocka_unit_test(a_newer_program_that_asks_for_something_new_is_refused),
-        cmocka_unit_test(a_size_that_was_not_set_is_refused),
-        cmocka_unit_test(a_newer_program_is_given_zeros_for_what_is_not_known),
-        cmocka_unit_test(an_older_program_is_given_no_more_than_it_has_room_for),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How long a waiter of a spin lock pauses: Redisson's back-off (LockOptionsTest). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
 #include "lock/internal.h"
-
-#include <cmocka.h>
+#include "support/test.h"
 
 /* The pauses of a call lie in these ranges, in ms, over and over, whatever the random numbers. */
 static void expect(const struct rlock__tuning *tuning, size_t n, const int64_t (*ranges)[2])
@@ -36,63 +29,44 @@ static void expect(const struct rlock__tuning *tuning, size_t n, const int64_t (
 }
 
 /* testExponentialBackoff */
-static void pauses_grow_up_to_the_longest_and_then_by_chance(void **state)
+TEST(pauses_grow_up_to_the_longest_and_then_by_chance)
 {
     static const int64_t ranges[][2] = {{10, 10}, {30, 31}, {90, 92}, {100, 103}, {100, 104}};
     const struct rlock__tuning tuning = {
         .spin_initial_us = 10 * RLOCK__MS, .spin_max_us = 100 * RLOCK__MS, .spin_multiplier = 3};
 
-    (void)state;
     expect(&tuning, 5, ranges);
 }
 
 /* testConstantBackoff; ours have the jitter here as well, a ms more with each pause. */
-static void pauses_that_do_not_grow_are_spread_all_the_same(void **state)
+TEST(pauses_that_do_not_grow_are_spread_all_the_same)
 {
     static const int64_t ranges[][2] = {{30, 30}, {30, 31}, {30, 32}, {30, 33}, {30, 34}};
     const struct rlock__tuning tuning = {.spin_initial_us = 30 * RLOCK__MS, .spin_multiplier = 1};
 
-    (void)state;
     expect(&tuning, 5, ranges);
 }
 
-static void pauses_are_1_to_128_ms_unless_told(void **state)
+TEST(pauses_are_1_to_128_ms_unless_told)
 {
     static const int64_t ranges[][2] = {{1, 1},   {2, 3},   {4, 6},     {8, 11},   {16, 20},
                                         {32, 37}, {64, 70}, {128, 135}, {128, 136}};
     const struct rlock__tuning tuning = {.spin_initial_us = 0};
 
-    (void)state;
     expect(&tuning, 9, ranges);
 }
 
 /* However long somebody waits, no pause is longer than twice the longest. */
-static void jitter_is_never_longer_than_the_longest_pause(void **state)
+TEST(jitter_is_never_longer_than_the_longest_pause)
 {
     const struct rlock__tuning tuning = {.spin_initial_us = 0};
     uint64_t random = 4711;
     int64_t most = 0;
 
-    (void)state;
     for (unsigned i = 0; i < 100000; i++) {
         int64_t pause = rlock__spin_ops.pause(&tuning, i, &random);
 
         most = pause > most ? pause : most;
     }
     assert_in_range(most, 250 * RLOCK__MS, 256 * RLOCK__MS);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pauses_grow_up_to_the_longest_and_then_by_chance),
-        cmocka_unit_test(pauses_that_do_not_grow_are_spread_all_the_same),
-        cmocka_unit_test(pauses_are_1_to_128_ms_unless_told),
-        cmocka_unit_test(jitter_is_never_longer_than_the_longest_pause),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("spin", tests, NULL, NULL);
 }

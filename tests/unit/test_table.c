@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of nodes: what was added is found, whatever else is in it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/table.h"
-
-#include <cmocka.h>
+#include "support/test.h"
 
 enum { MANY = 10000 };
 
@@ -33,11 +26,10 @@ static void empty(struct rlock__table *table)
     assert_int_equal(table->n, 0);
 }
 
-static void each_node_is_found_by_its_hash(void **state)
+TEST(each_node_is_found_by_its_hash)
 {
     struct rlock__table table = {0};
 
-    (void)state;
     for (unsigned i = 0; i < MANY; i++) {
         rlock__table_add(&table, &nodes[i], i * 7);
     }
@@ -48,11 +40,10 @@ static void each_node_is_found_by_its_hash(void **state)
     empty(&table);
 }
 
-static void nodes_with_one_hash_are_all_found(void **state)
+TEST(nodes_with_one_hash_are_all_found)
 {
     struct rlock__table table = {0};
 
-    (void)state;
     for (unsigned i = 0; i < 100; i++) {
         rlock__table_add(&table, &nodes[i], i % 2);
     }
@@ -62,11 +53,10 @@ static void nodes_with_one_hash_are_all_found(void **state)
     empty(&table);
 }
 
-static void what_was_removed_is_not_found(void **state)
+TEST(what_was_removed_is_not_found)
 {
     struct rlock__table table = {0};
 
-    (void)state;
     for (unsigned i = 0; i < MANY; i++) {
         rlock__table_add(&table, &nodes[i], i);
     }
@@ -77,18 +67,4 @@ static void what_was_removed_is_not_found(void **state)
         assert_int_equal(finds(&table, &nodes[i], i), i % 2 != 0);
     }
     empty(&table);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_node_is_found_by_its_hash),
-        cmocka_unit_test(nodes_with_one_hash_are_all_found),
-        cmocka_unit_test(what_was_removed_is_not_found),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

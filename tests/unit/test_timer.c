@@ -1,15 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The heap of timers against a model that anybody can see is right: a row that is searched. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "base/timer.h"
-
-#include <cmocka.h>
+#include "support/test.h"
 
 enum { N = 60, MAX_FIRED = 4 * N };
 
@@ -70,6 +62,8 @@ static int set_up(void **state)
     return 0;
 }
 
+#define TIMER_TEST(name) TEST_BETWEEN(set_up, NULL, name)
+
 static int64_t random_below(int64_t n)
 {
     seed ^= seed << 13;
@@ -115,11 +109,10 @@ static void fire(int64_t now)
     }
 }
 
-static void random_operations_match_a_search(void **state)
+TIMER_TEST(random_operations_match_a_search)
 {
     int64_t now = 0;
 
-    (void)state;
     for (int step = 0; step < 200000; step++) {
         const int i = (int)random_below(N), next = model_next();
         const int64_t at = now + random_below(50) - 5; /* many equal, some in the past */
@@ -145,17 +138,15 @@ static void random_operations_match_a_search(void **state)
     }
 }
 
-static void an_empty_heap_has_no_next(void **state)
+TIMER_TEST(an_empty_heap_has_no_next)
 {
-    (void)state;
     assert_true(rlock__timers_next(&timers) == RLOCK__NEVER);
     (void)rlock__timers_fire(&timers, INT64_MAX - 1, SIZE_MAX);
     assert_int_equal(n_fired, 0);
 }
 
-static void equal_times_fire_in_the_order_of_setting(void **state)
+TIMER_TEST(equal_times_fire_in_the_order_of_setting)
 {
-    (void)state;
     for (int i = N; i-- > 0;) {
         rlock__timer_set(&timers, &items[i].timer, 7);
     }
@@ -166,9 +157,8 @@ static void equal_times_fire_in_the_order_of_setting(void **state)
     assert_int_equal(fired[N - 1], 30);
 }
 
-static void what_a_timer_sets_for_now_waits_for_the_next_time(void **state)
+TIMER_TEST(what_a_timer_sets_for_now_waits_for_the_next_time)
 {
-    (void)state;
     items[0].set_again_for = -1;
     rlock__timer_set(&timers, &items[0].timer, 5);
     (void)rlock__timers_fire(&timers, 5, SIZE_MAX);
@@ -178,9 +168,8 @@ static void what_a_timer_sets_for_now_waits_for_the_next_time(void **state)
     assert_int_equal(n_fired, 2);
 }
 
-static void no_more_fire_than_asked_for(void **state)
+TIMER_TEST(no_more_fire_than_asked_for)
 {
-    (void)state;
     for (int i = N; i-- > 0;) {
         rlock__timer_set(&timers, &items[i].timer, i / 2);
     }
@@ -201,9 +190,8 @@ static void unset_another(struct rlock__timer *timer, int64_t now)
     n_fired++;
 }
 
-static void a_timer_may_unset_another_that_is_due(void **state)
+TIMER_TEST(a_timer_may_unset_another_that_is_due)
 {
-    (void)state;
     items[0].timer.fire = unset_another;
     victim = &items[1].timer;
     for (int i = 0; i < 3; i++) {
@@ -215,18 +203,16 @@ static void a_timer_may_unset_another_that_is_due(void **state)
     rlock__timer_unset(&timers, victim); /* harmless */
 }
 
-static void never_unsets(void **state)
+TIMER_TEST(never_unsets)
 {
-    (void)state;
     rlock__timer_set(&timers, &items[0].timer, 1);
     rlock__timer_set(&timers, &items[0].timer, RLOCK__NEVER);
     assert_false(items[0].timer.set);
     assert_true(rlock__timers_next(&timers) == RLOCK__NEVER);
 }
 
-static void sums_stop_at_never(void **state)
+TIMER_TEST(sums_stop_at_never)
 {
-    (void)state;
     assert_true(rlock__later(5, 7) == 12);
     assert_true(rlock__later(5, RLOCK__NEVER) == RLOCK__NEVER);
     assert_true(rlock__later(RLOCK__NEVER - 3, 4) == RLOCK__NEVER);
@@ -235,23 +221,4 @@ static void sums_stop_at_never(void **state)
     assert_int_equal(rlock__ms_up(1), 1);
     assert_int_equal(rlock__ms_up(1000), 1);
     assert_int_equal(rlock__ms_up(1001), 2);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(random_operations_match_a_search, set_up),
-        cmocka_unit_test_setup(an_empty_heap_has_no_next, set_up),
-        cmocka_unit_test_setup(equal_times_fire_in_the_order_of_setting, set_up),
-        cmocka_unit_test_setup(what_a_timer_sets_for_now_waits_for_the_next_time, set_up),
-        cmocka_unit_test_setup(no_more_fire_than_asked_for, set_up),
-        cmocka_unit_test_setup(a_timer_may_unset_another_that_is_due, set_up),
-        cmocka_unit_test_setup(never_unsets, set_up),
-        cmocka_unit_test_setup(sums_stop_at_never, set_up),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("timer", tests, NULL, NULL);
 }

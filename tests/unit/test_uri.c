@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
 #include <rlock/rlock.h>
 
 #include "net/uri.h"
-
-#include <cmocka.h>
+#include "support/test.h"
 
 /* The secret of every URL here: no text may ever hold it. */
 #define SECRET "s3cr"
@@ -128,9 +121,8 @@ static void assert_text(const char *text, const char *expected)
     }
 }
 
-static void each_part_of_a_url_is_found(void **state)
+TEST(each_part_of_a_url_is_found)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         struct rlock__uri uri = RLOCK__URI_NULL;
         char err[160] = "untouched";
@@ -150,9 +142,8 @@ static void each_part_of_a_url_is_found(void **state)
     }
 }
 
-static void a_wrong_url_is_refused_with_a_reason(void **state)
+TEST(a_wrong_url_is_refused_with_a_reason)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct rlock__uri uri = {.db = 77};
         char err[160] = "";
@@ -165,12 +156,11 @@ static void a_wrong_url_is_refused_with_a_reason(void **state)
     }
 }
 
-static void a_socket_path_that_the_system_cannot_take_is_refused(void **state)
+TEST(a_socket_path_that_the_system_cannot_take_is_refused)
 {
     struct rlock__uri uri = RLOCK__URI_NULL;
     char url[7 + 108 + 1] = "unix:///", err[160];
 
-    (void)state;
     memset(url + 8, 'x', 107);
     assert_int_equal(rlock__uri_parse(url, &uri, err, sizeof(err)), RLOCK_EINVAL);
     assert_non_null(strstr(err, "too long"));
@@ -179,7 +169,7 @@ static void a_socket_path_that_the_system_cannot_take_is_refused(void **state)
     rlock__uri_fini(&uri);
 }
 
-static void sentinel_and_cluster_are_not_supported_yet(void **state)
+TEST(sentinel_and_cluster_are_not_supported_yet)
 {
     static const char *const urls[] = {
         "redis+sentinel://u:s3cr@h1,h2/master/1",
@@ -188,7 +178,6 @@ static void sentinel_and_cluster_are_not_supported_yet(void **state)
         "rediss+cluster://:s3cr@h1,h2",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
         struct rlock__uri uri = RLOCK__URI_NULL;
         char err[160] = "", text[64];
@@ -199,11 +188,10 @@ static void sentinel_and_cluster_are_not_supported_yet(void **state)
     }
 }
 
-static void no_text_shows_a_password(void **state)
+TEST(no_text_shows_a_password)
 {
     char text[128];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         assert_string_equal(rlock__uri_redacted(good[i].url, text, sizeof(text)), good[i].redacted);
     }
@@ -212,32 +200,14 @@ static void no_text_shows_a_password(void **state)
     }
 }
 
-static void a_short_buffer_cuts_the_text(void **state)
+TEST(a_short_buffer_cuts_the_text)
 {
     char text[128];
 
-    (void)state;
     for (size_t size = 1; size < sizeof(text); size++) {
         memset(text, 'x', sizeof(text));
         (void)rlock__uri_redacted("redis://user:s3cr@host:1234/5", text, size);
         assert_true(strlen(text) < size);
         assert_null(strstr(text, SECRET));
     }
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_part_of_a_url_is_found),
-        cmocka_unit_test(a_wrong_url_is_refused_with_a_reason),
-        cmocka_unit_test(a_socket_path_that_the_system_cannot_take_is_refused),
-        cmocka_unit_test(sentinel_and_cluster_are_not_supported_yet),
-        cmocka_unit_test(no_text_shows_a_password),
-        cmocka_unit_test(a_short_buffer_cuts_the_text),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests_name("uri", tests, NULL, NULL);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "support/actor.h"
+
 #include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
-
-#include "world_impl.h"
+#include <stdlib.h>
+#include <time.h>
 
 enum { PATIENCE_MS = 30000 };
 
