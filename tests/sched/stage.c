@@ -6,6 +6,8 @@
 
 #include "system.h"
 
+#define SENT_MAX 40000 /* bytes that may have to go out before a call's own, scripts' texts */
+
 struct stage stage;
 
 /* ---- Clients and locks ---- */
@@ -148,10 +150,15 @@ static void draw_net(struct sim_server *const servers[SCHED_SERVERS_MAX], uint64
     static const int64_t delays[] = {20, 50, 100, 200, 500, 2000};
     struct sched_net_config config = {.seed = seed};
 
-    config.delay_min_us = delays[sched_roll(&stage.dice, 6)];
+    config.delay_min_us = delays[sched_roll(&stage.dice, stage.scenario->narrow ? 2 : 6)];
     config.delay_max_us = config.delay_min_us * sched_between(&stage.dice, 1, 4);
     config.window = 65536;
     config.pieces = sched_chance(&stage.dice, 300) ? 200 : 0;
+    if (stage.scenario->narrow ||
+        (!stage.scenario->stalls && config.delay_max_us <= 200 && sched_chance(&stage.dice, 400))) {
+        config.window = (size_t)(40 << sched_roll(&stage.dice, 5));
+        stage.window_us = (SENT_MAX / (int64_t)config.window + 10) * config.delay_max_us;
+    }
     sched_net_begin(servers, &config);
 }
 

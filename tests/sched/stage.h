@@ -48,6 +48,7 @@ struct scenario {
     int64_t hold_us, pause_us, wait_us;      /* at most */
     int64_t lease_ms;                        /* 0: the default */
     bool cuts, stops, stalls, closes, rests; /* what happens besides */
+    bool narrow;                             /* sockets are full soon */
 };
 
 /* NULL: there is none of that name. */
