@@ -107,6 +107,7 @@ static void flush(struct rlock_client *client)
 
     while (io->gen != 0 && (taken = take(client, taken == TO_LOOK)) != NOTHING) {
         ssize_t n;
+        bool was_stuck;
 
         if (taken == TO_LOOK) {
             if (!is_silent(client)) {
@@ -121,9 +122,11 @@ static void flush(struct rlock_client *client)
         }
         io->sent += (size_t)n;
         io->unnoted += (size_t)n;
-        atomic_store(&io->stuck, io->sent < io->out.len);
+        was_stuck = atomic_exchange(&io->stuck, io->sent < io->out.len);
         if (io->sent < io->out.len) {
-            rlock__look_again(client); /* they poll, perhaps, for reading alone */
+            if (!was_stuck) { /* they poll, perhaps, for reading alone */
+                rlock__look_again(client);
+            }
             return;
         }
     }

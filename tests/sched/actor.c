@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an actor does: takes, holds and gives back, in ways that its scenario allows. */
+#include <stdio.h>
+
+#include "stage.h"
+#include "system.h"
+
+/* A lock that it takes, and what it concerns. */
+struct aim {
+    struct rlock *lock;
+    unsigned client, cells;
+};
+
+static struct aim aim_at(struct actor *actor, bool multi)
+{
+    unsigned client = (unsigned)sched_roll(&actor->dice, stage.n_clients);
+    unsigned name = (unsigned)sched_roll(&actor->dice, stage.n_names);
+    unsigned server = stage.scenario->own_servers ? client : 0;
+
+    if (stage.scenario->redlock) {
+        return (struct aim){.lock = stage.group, .cells = 1};
+    }
+    if (multi) {
+        return (struct aim){.lock = stage.group, .cells = 1U | 1U << STAGE_NAMES_MAX};
+    }
+    return (struct aim){.lock = stage.locks[client][name],
+                        .client = client,
+                        .cells = 1U << (server * STAGE_NAMES_MAX + name)};
+}
+
+static enum move any_move(struct actor *actor)
+{
+    enum move move;
+
+    do {
+        move = (enum move)(1 << sched_roll(&actor->dice, 9));
+    } while ((stage.scenario->moves & move) == 0);
+    return move;
+}
+
+static void *fire(void *arg)
+{
+    struct actor *actor = arg;
+
+    sched_set_name("cancels");
+    if (sched_chance(&actor->dice, 700)) {
+        sched_sleep(sched_roll(&actor->dice, stage.scenario->wait_us));
+    }
+    actor->fired = true;
+    rlock_cancel_fire(actor->cancel);
+    if (actor->doing == TAKES_WAITING) {
+        actor->deadline = rlock__min(actor->deadline, sched_now());
+    }
+    return NULL;
+}
+
+static int64_t wait_of(struct actor *actor, enum move move)
+{
+    if (move == MOVE_TRY) {
+        return 0;
+    }
+    return move == MOVE_WAIT ? 1 + sched_roll(&actor->dice, stage.scenario->wait_us / RLOCK__MS)
+                             : RLOCK_FOREVER;
+}
+
+static int take(struct actor *actor, const struct aim *aim, int64_t wait_ms)
+{
+    struct rlock_grant grant = RLOCK_GRANT_INIT;
+    int code;
+
+    sched_trace("takes %s, wait %lld ms", rlock_name(aim->lock, NULL), (long long)wait_ms);
+    check_begin(actor, wait_ms == 0 ? TAKES : TAKES_WAITING,
+                wait_ms < 0 ? RLOCK__NEVER : wait_ms * RLOCK__MS, aim->cells);
+    code = rlock_lock_with(
+        aim->lock, RLOCK_TAKE(.wait_ms = wait_ms, .owner = actor->owner, .cancel = actor->cancel),
+        &grant);
+    sched_trace("takes %s: %s %s", rlock_name(aim->lock, NULL), rlock_code_name(code),
+                code != 0 ? rlock_detail() : "");
+    check_end(actor, code);
+    if (code == 0) {
+        check_enter(actor, aim->cells, grant.valid_ms);
+        actor->levels++;
+        check_levels(actor, aim->lock);
+    }
+    return code;
+}
+
+/* last: it is not held any more then. */
+static void give_back(struct actor *actor, const struct aim *aim, bool last)
+{
+    bool was_closed = stage.closed;
+    int code;
+
+    if (last) {
+        check_leave(actor, aim->cells);
+    }
+    check_begin(actor, GIVES_BACK, 0, aim->cells);
+    code = rlock_unlock_as(aim->lock, actor->owner);
+    sched_trace("gives back %s: %s", rlock_name(aim->lock, NULL), rlock_code_name(code));
+    check_end(actor, code);
+    actor->levels--;
+    if (last && was_closed) { /* close has told that it is lost */
+        stage.n_losses++;
+    }
+    if (code == 0) {
+        check_levels(actor, aim->lock);
+    }
+}
+
+/* While it holds. Says when it finds that it holds no more. */
+static bool hold(struct actor *actor, const struct aim *aim)
+{
+    int64_t until = sched_now() + sched_roll(&actor->dice, stage.scenario->hold_us + 1);
+    int64_t valid_ms;
+
+    do {
+        sched_sleep(rlock__min(until - sched_now(), 50 * RLOCK__MS));
+        valid_ms = rlock_valid_ms_as(aim->lock, actor->owner);
+        if (valid_ms == 0) {
+            sched_trace("has lost %s", rlock_name(aim->lock, NULL));
+            return false;
+        }
+        check_enter(actor, aim->cells, valid_ms);
+    } while (sched_now() < until);
+    return true;
+}
+
+static void play_held(struct actor *actor, const struct aim *aim, enum move move)
+{
+    bool was_locked;
+
+    if (!hold(actor, aim) && !stage.disturbed && !stage.closing && sched_n_stalls() == 0) {
+        sched_fail("actor %u has lost a hold that was renewed", actor->number);
+    }
+    if (move == MOVE_NEST && take(actor, aim, sched_chance(&actor->dice, 500) ? 0 : 10) == 0) {
+        (void)hold(actor, aim);
+        give_back(actor, aim, false);
+    }
+    if (move == MOVE_FORCE) {
+        stage.disturbed = true;
+        check_leave(actor, aim->cells);
+        (void)rlock_force_unlock(aim->lock, &was_locked);
+    }
+    give_back(actor, aim, true);
+}
+
+/* False: it ends, and what it has with it. */
+static bool play_round(struct actor *actor, enum move move)
+{
+    struct aim aim = aim_at(actor, move == MOVE_MULTI);
+    pthread_t firing;
+
+    actor->owner = move == MOVE_GIVEN ? rlock_owner_new(stage.clients[aim.client]) : 0;
+    if (move == MOVE_CANCEL) {
+        actor->fired = false;
+        (void)rlock_cancel_new(&actor->cancel);
+        (void)pthread_create(&firing, NULL, fire, actor);
+    }
+    if (take(actor, &aim, wait_of(actor, move)) == 0) {
+        if (move == MOVE_EXIT) {
+            (void)hold(actor, &aim); /* which its lease protects when it has ended */
+            stage.n_losses++;
+            return false;
+        }
+        play_held(actor, &aim, move);
+    }
+    if (move == MOVE_CANCEL) {
+        (void)pthread_join(firing, NULL);
+        actor->cancel = rlock_cancel_free(actor->cancel);
+    }
+    return true;
+}
+
+void *actor_main(void *arg)
+{
+    struct actor *actor = arg;
+    int64_t rounds = sched_between(&actor->dice, 1, stage.scenario->rounds);
+
+    (void)snprintf(actor->name, sizeof(actor->name), "actor %u", actor->number);
+    sched_set_name(actor->name);
+    for (bool goes_on = true; rounds > 0 && goes_on && !stage.closing; rounds--) {
+        sched_sleep(sched_roll(&actor->dice, stage.scenario->pause_us + 1));
+        goes_on = play_round(actor, any_move(actor));
+    }
+    return NULL;
+}
