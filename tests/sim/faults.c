@@ -50,6 +50,9 @@ static void move_key(struct sim_world *world)
 
     world->node_of[key] = (unsigned)sim_random(world, world->config.n_nodes);
     sim_trace(world, "%s is at node %u", world->keys[key], world->node_of[key]);
+    for (unsigned i = 0; i < world->config.n_clients; i++) {
+        world->clients[i]->hampered = rlock__max(world->clients[i]->hampered, world->now);
+    }
     if (sim_chance(world, 300)) {
         sim_wire_learn(any_client(world));
     }

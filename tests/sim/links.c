@@ -269,7 +269,6 @@ void sim_wire_learn(struct sim_client *client)
     struct sim_world *world = client->world;
 
     memcpy(client->known, world->node_of, sizeof(client->known));
-    client->hampered = rlock__max(client->hampered, world->now);
 }
 
 static struct rlock__server *route(struct rlock__core *core, struct rlock__bytes key)
