@@ -273,9 +273,27 @@ static void starve(struct rlock__call *call, int64_t now)
     }
 }
 
+/* Lost between two tries: the server does not have it, or an orphan gives it back. What a thread
+ * that ended was giving back goes on. */
+static bool end_if_lost(struct rlock__hold *hold, int64_t now)
+{
+    if (hold->state != RLOCK__HOLD_LOST || hold->reason == RLOCK_LOST_THREAD_EXITED) {
+        return false;
+    }
+    hold->releasing = false;
+    end_lost(hold, now);
+    return true;
+}
+
+/* Waits for the answer; where nothing is in flight, the release is sent first. */
 static void ask(struct rlock__call *call, int64_t now)
 {
-    if (!send(call->hold, now)) {
+    struct rlock__hold *hold = call->hold;
+
+    if (hold->release == NULL && end_if_lost(hold, now)) {
+        return;
+    }
+    if (hold->release == NULL && !send(hold, now)) {
         starve(call, now);
         return;
     }
@@ -285,22 +303,13 @@ static void ask(struct rlock__call *call, int64_t now)
 
 void rlock__release_again(struct rlock__hold *hold, int64_t now)
 {
+    if (hold->release == NULL && end_if_lost(hold, now)) {
+        return;
+    }
     if (hold->release == NULL && !send(hold, now)) {
         hold->due = now + rlock__backoff(hold->core, hold->failures++);
     }
     rlock__hold_plan(hold);
-}
-
-/* The last release goes on without a caller: waits for its answer, and asks at once where
- * nothing is in flight. */
-static void join_release(struct rlock__call *call, int64_t now)
-{
-    if (call->hold->release == NULL) {
-        ask(call, now);
-        return;
-    }
-    call->step = RLOCK__ASKING;
-    rlock__timer_set(&call->core->timers, &call->timer, call->deadline);
 }
 
 void rlock__release_begin(struct rlock__call *call, int64_t now)
@@ -313,10 +322,10 @@ void rlock__release_begin(struct rlock__call *call, int64_t now)
         rlock__call_complete(call, RLOCK_ENOTOWNER, NULL);
         return;
     }
-    if (hold->releasing && hold->turn == NULL) { /* begun already, and not done */
+    if (hold->releasing && hold->turn == NULL) { /* the last one goes on without a caller: joined */
         call->hold = hold;
         hold->turn = call;
-        join_release(call, now);
+        ask(call, now);
     } else if (rlock__hold_enter(hold, call)) {
         rlock__release_turn(call, now);
     } else {

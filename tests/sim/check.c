@@ -98,6 +98,24 @@ static void check_hold(struct sim_user *user, unsigned side)
     }
 }
 
+/* Who stood behind others here, and has time for no more, asks nothing: it would not know. */
+static void check_first_attempt(struct sim_user *user, int64_t now)
+{
+    const struct rlock__call *call = &user->call;
+    const struct rlock__request *request = call->request;
+
+    if (!user->calling || call->kind != RLOCK__ACQUIRE || call->step != RLOCK__ASKING ||
+        user->asked == call->number) {
+        return;
+    }
+    user->asked = call->number;
+    if (call->behind && call->attempts == 1 && request != NULL && request->sent &&
+        now + call->link->pipeline.rtt >= call->deadline) {
+        sim_violate(user->client->world, "client %u: asks for %s, which it has no time for",
+                    user->client->index, user->client->world->keys[user->key]);
+    }
+}
+
 static void check_call(struct sim_user *user)
 {
     struct sim_client *client = user->client;
@@ -108,6 +126,7 @@ static void check_call(struct sim_user *user)
         sim_violate(client->world, "client %u: a call is %lld us past its deadline", client->index,
                     (long long)(now - due));
     }
+    check_first_attempt(user, now);
 }
 
 static void doom(const struct sim_user *user, struct sim_hold *hold)
@@ -391,21 +410,6 @@ static void check_granted(struct sim_user *user)
     }
 }
 
-/* Who stood behind others here, and has time for no more, asks nothing: it would not know. */
-static void check_doubt(const struct sim_user *user)
-{
-    const struct rlock__call *call = &user->call;
-    bool was_late = user->client->disturbed >= user->began_at; /* and went on where it should not */
-
-    if (call->attempts == 0 ||
-        (call->behind && call->attempts == 1 && !rlock__copies_are_open(&call->lost) &&
-         call->sent_at >= call->deadline && !was_late)) {
-        sim_violate(user->client->world,
-                    "client %u: in doubt of %s, which it had no time to ask for",
-                    user->client->index, user->client->world->keys[user->key]);
-    }
-}
-
 void sim_check_done(struct sim_user *user)
 {
     struct sim_client *client = user->client;
@@ -437,8 +441,9 @@ void sim_check_done(struct sim_user *user)
         break;
     case RLOCK_EINDOUBT:
         hold->fuzzy = true;
-        if (taking) {
-            check_doubt(user);
+        if (taking && call->attempts == 0) {
+            sim_violate(client->world, "client %u: in doubt of %s, which it did not ask for",
+                        client->index, client->world->keys[user->key]);
         }
         if (client->world->config.faults == 0 && taking &&
             8 * client->world->config.delay_max < RLOCK__CANCEL_GRACE_US) {

@@ -125,6 +125,7 @@ struct sim_user {
     int64_t cut;                   /* client's clock: its release has no more time, validity ends */
     unsigned spins;                /* pauses that were looked at */
     unsigned attempts;             /* the same */
+    uint64_t asked;                /* the number of its call that was seen to ask */
     int64_t listens_since;         /* world clock: it hears the channel since then; 0 does not */
     int64_t listened_at[SIM_KEYS]; /* world clock: it was last on its channel */
     /* opening a lock by force */

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The last release of a hold that is lost before it is done: nobody asks the server any more. */
+#include "support/alone.h"
+#include "support/test.h"
+
+#define NOW (1000 * RLOCK__SECOND)
+
+struct scene {
+    struct rlock__core core;
+    struct rlock__server server;
+    struct rlock__spec *spec;
+};
+
+static void reply(struct scene *s, const struct rlock__value *value)
+{
+    const struct rlock__reply reply = {
+        .v = value, .n = 1, .is_array = value->type != RLOCK__REPLY_ERROR};
+
+    alone_carry(&alone_link(&s->core)->pipeline);
+    rlock__core_reply(alone_link(&s->core), 1, &reply, NOW);
+}
+
+static struct rlock__call call_of(const struct scene *s, enum rlock__call_kind kind)
+{
+    return (struct rlock__call){.kind = kind, .spec = s->spec, .owner = {.id = 1, .given = true}};
+}
+
+/* A hold whose last release the server has refused, and that was forced open since then. */
+static void open_scene(struct scene *s)
+{
+    static const char refusal[] = "WRONGTYPE Operation against a key";
+    const struct rlock__value granted = {.type = RLOCK__REPLY_INT, .num = 1};
+    const struct rlock__value refused = {
+        .type = RLOCK__REPLY_ERROR, .str = refusal, .len = sizeof(refusal) - 1};
+    struct rlock__call acquire, release;
+
+    *s = (struct scene){.core = {.op_timeout_us = RLOCK__SECOND,
+                                 .renewed_lease_us = 30 * RLOCK__SECOND,
+                                 .unref = alone_unref}};
+    alone_init(&s->core, &s->server, "here");
+    s->spec = rlock__spec_new(&s->core, &rlock__reentrant_ops, rlock__bytes_of("a"), NULL);
+    acquire = call_of(s, RLOCK__ACQUIRE);
+    release = call_of(s, RLOCK__RELEASE);
+    rlock__core_link_up(alone_link(&s->core), 1, false, NOW);
+    rlock__core_begin(&s->core, &acquire, NOW);
+    reply(s, &granted);
+    assert_int_equal(acquire.code, 0);
+    rlock__core_begin(&s->core, &release, NOW);
+    reply(s, &refused);
+    assert_int_equal(release.step, RLOCK__COMPLETE);
+    assert_int_not_equal(release.code, 0);
+    rlock__core_forced(&s->core, acquire.number, NOW);
+    (void)rlock__claim_unref(acquire.claim);
+    s->core.done = NULL; /* the calls are gone */
+}
+
+static void close_scene(struct scene *s)
+{
+    assert_null(alone_link(&s->core)->pipeline.waiting);
+    assert_null(alone_link(&s->core)->pipeline.sent);
+    s->core.done = NULL;
+    rlock__core_fini(&s->core);
+    (void)rlock__spec_unref(s->spec);
+}
+
+TEST(who_unlocks_once_more_what_was_forced_open_is_told_that_it_is_lost)
+{
+    static struct scene s;
+    struct rlock__call again;
+
+    open_scene(&s);
+    again = call_of(&s, RLOCK__RELEASE);
+    rlock__core_begin(&s.core, &again, NOW);
+    assert_int_equal(again.step, RLOCK__COMPLETE);
+    assert_int_equal(again.code, RLOCK_ELOST);
+    close_scene(&s);
+}
+
+TEST(a_release_that_goes_on_ends_when_its_hold_is_forced_open)
+{
+    static struct scene s;
+
+    open_scene(&s);
+    while (rlock__core_next(&s.core) <= NOW + RLOCK__SECOND) {
+        rlock__core_tick(&s.core, rlock__core_next(&s.core));
+    }
+    assert_null(s.core.holds);
+    close_scene(&s);
+}
