@@ -28,6 +28,7 @@ set(RLOCK_SOURCES
     src/drive/turn.c
     src/drive/twins.c
     src/drive/wake.c
+    src/drive/watch.c
     src/fair/fair.c
     src/lock/acquire.c
     src/lock/acquire_end.c

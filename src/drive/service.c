@@ -15,7 +15,6 @@
 
 #include "base/clock.h"
 #include "drive/client.h"
-#include "lock/internal.h"
 
 #define TICK_US (50 * RLOCK__MS) /* how long a caller may stand still and keep others waiting */
 #define IDLE_LINK_US                                                                               \

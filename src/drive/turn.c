@@ -16,7 +16,6 @@
 #include <utlist.h>
 
 #include "base/clock.h"
-#include "lock/internal.h"
 
 /* A thread that drives a group, or waits for that. */
 struct rlock__waiter {

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Callers wait for their answers themselves: one of them keeps watch over the link for all, the
+ * keeper; the others are parked, and one of those takes the watch over when it leaves. Without a
+ * caller the service thread keeps watch.
+ */
+#include <poll.h>
+#include <utlist.h>
+
+#include "base/clock.h"
+#include "drive/client.h"
+
+int rlock__timeout_ms(int64_t until, int64_t now)
+{
+    int64_t ms = until == RLOCK__NEVER ? -1 : rlock__ms_up(rlock__max(0, until - now));
+
+    return (int)rlock__min(ms, 3600 * 1000);
+}
+
+bool rlock__is_unwatched(const struct rlock_client *client)
+{
+    return client->keeper == NULL || client->keeper_still;
+}
+
+/* The keeper, or the next one, is not standing still as far as anybody knows. */
+static void note_moved(struct rlock_client *client)
+{
+    client->keeper_until = 0; /* awake: nobody need wake it */
+    client->keeper_moved = true;
+    client->keeper_still = false;
+}
+
+bool rlock__watch_begin(struct rlock_client *client, struct rlock__parker *parker)
+{
+    if (client->keeper != NULL) {
+        return false;
+    }
+    client->keeper = parker;
+    note_moved(client);
+    return true;
+}
+
+int64_t rlock__watch_plan(struct rlock_client *client, struct pollfd fds[static 2])
+{
+    int64_t until;
+
+    rlock__enter(client);
+    note_moved(client);
+    client->keeper_looks = false;
+    until = rlock__core_next(&client->core);
+    client->keeper_until = until;
+    (void)pthread_mutex_unlock(&client->mutex);
+    fds[0] = (struct pollfd){.fd = client->keeper_fd, .events = POLLIN};
+    fds[1] = (struct pollfd){.fd = atomic_load(&client->io.fd), .events = POLLIN};
+    if (atomic_load(&client->io.stuck)) {
+        fds[1].events = POLLIN | POLLOUT;
+    }
+    return until;
+}
+
+void rlock__watch_react(struct rlock_client *client, const struct pollfd fds[static 2],
+                        int64_t until)
+{
+    int64_t now = rlock__now_us(); /* before anything is read */
+    bool due = now >= until;
+    uint64_t pokes;
+
+    rlock__enter(client);
+    note_moved(client);
+    (void)pthread_mutex_unlock(&client->mutex);
+    if ((fds[0].revents & POLLIN) != 0) {
+        (void)!read(client->keeper_fd, &pokes, sizeof(pokes));
+    }
+    if (due) {
+        (void)rlock__drive_read_all(client);
+    } else if (fds[1].revents != 0) {
+        (void)rlock__drive_read(client);
+    }
+    if (due) {
+        rlock__enter(client);
+        rlock__core_tick(&client->core, now);
+        rlock__leave(client);
+        rlock__drive(client);
+    }
+}
+
+void rlock__watch_end(struct rlock_client *client)
+{
+    client->keeper = client->parked;
+    note_moved(client);
+    if (client->keeper != NULL) {
+        rlock__signal(client, client->keeper, RLOCK__PARK_KEEP);
+    }
+}
+
+static void keep_watch(struct rlock_client *client, struct rlock__parker *parker)
+{
+    struct pollfd fds[2];
+
+    while (atomic_load_explicit(&parker->signal, memory_order_acquire) != RLOCK__PARK_DONE) {
+        int64_t until = rlock__watch_plan(client, fds);
+
+        /* who completes the call from here on pokes this thread; before, the signal says it */
+        if (atomic_load(&parker->signal) != RLOCK__PARK_DONE) {
+            (void)poll(fds, 2, rlock__timeout_ms(until, rlock__now_us()));
+        }
+        rlock__watch_react(client, fds, until);
+    }
+    rlock__enter(client);
+    rlock__watch_end(client);
+    rlock__leave(client);
+}
+
+static void wait_for(struct rlock_client *client, struct rlock__parker *parker)
+{
+    bool keeper;
+
+    rlock__enter(client);
+    if (atomic_load(&parker->signal) == RLOCK__PARK_DONE) {
+        rlock__leave(client);
+        return;
+    }
+    keeper = rlock__watch_begin(client, parker);
+    if (!keeper) {
+        parker->parked = true;
+        DL_APPEND(client->parked, parker);
+        (void)pthread_mutex_unlock(&client->mutex);
+        rlock__park(parker);
+        rlock__enter(client);
+        rlock__seen(client, parker);
+        keeper = client->keeper == parker; /* and maybe complete as well */
+    }
+    rlock__leave(client);
+    if (keeper) {
+        int keep = RLOCK__PARK_KEEP;
+
+        (void)atomic_compare_exchange_strong(&parker->signal, &keep, RLOCK__PARK_NONE);
+        keep_watch(client, parker);
+    }
+}
+
+int rlock__run(struct rlock_client *client, struct rlock__call *call,
+               const struct rlock_cancel *cancel)
+{
+    struct rlock__parker parker = {0};
+    bool keeper;
+
+    call->payload = &parker;
+    call->cancel = rlock__cancel_id(cancel);
+    rlock__enter(client);
+    keeper = rlock__watch_begin(client, &parker); /* from the start: so the service thread sleeps */
+    /* one that is fired from here on is told to the service thread, which finds this call */
+    call->cancelled = cancel != NULL && rlock__cancel_is_fired(cancel);
+    rlock__core_begin(&client->core, call, rlock__now_us());
+    rlock__leave(client);
+    rlock__drive(client);
+    if (keeper) {
+        keep_watch(client, &parker);
+    }
+    while (atomic_load_explicit(&parker.signal, memory_order_acquire) != RLOCK__PARK_DONE) {
+        wait_for(client, &parker);
+    }
+    if (call->code != 0) {
+        return rlock__fail(call->code, "%s", call->detail);
+    }
+    return 0;
+}
