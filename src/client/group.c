@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "client/single.h"
 #include "drive/turn.h"
-#include "lock/internal.h"
 #include "multi/claim.h"
 
 static const struct rlock__group_lock *handle_of(const struct rlock *lock)

@@ -2,7 +2,6 @@
 /* The constructors of multi-locks and RedLocks: which members they may have. */
 #include "base/sized.h"
 #include "client/group.h"
-#include "lock/internal.h"
 #include "multi/group.h"
 
 /* The leaves of all members, as they were given. */

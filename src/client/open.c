@@ -13,7 +13,6 @@
 
 #include "base/clock.h"
 #include "client/client.h"
-#include "lock/internal.h"
 #include "net/tls.h"
 
 /* ---- References ---- */

@@ -4,7 +4,7 @@
 
 #include "client/diagnosis.h"
 #include "client/single.h"
-#include "lock/internal.h"
+#include "lock/classify.h"
 
 typedef int new_fn(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
                    struct rlock **ret_lock);

@@ -3,8 +3,6 @@
 
 #include <stdio.h>
 
-#include "lock/internal.h"
-
 /*
  * Each command in a form that does nothing, since permission is looked at before the arguments: %
  * is a key that nobody uses, @ a channel.

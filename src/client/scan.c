@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "client/ask.h"
-#include "lock/internal.h"
+#include "lock/classify.h"
 #include "rw/rw.h"
 
 static bool is_hex(char c)

@@ -6,7 +6,6 @@
 
 #include "base/clock.h"
 #include "base/sized.h"
-#include "lock/internal.h"
 #include "rw/rw.h"
 
 #define NAME_MAX_LEN 65536

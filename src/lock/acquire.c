@@ -20,6 +20,7 @@
 #include <stdlib.h>
 
 #include "lock/acquire.h"
+#include "lock/classify.h"
 
 int64_t rlock__acquire_lease(const struct rlock__call *call, int64_t at)
 {
@@ -32,27 +33,10 @@ int64_t rlock__acquire_lease(const struct rlock__call *call, int64_t at)
     return most != 0 && call->lease_us == 0 ? rlock__min(lease, most) : lease;
 }
 
-static void note_age_missed(struct rlock__server *server)
-{
-    if (!server->is_age_missed) {
-        server->is_age_missed = true;
-        rlock__note(server->core, RLOCK_LOG_WARNING,
-                    "server %s does not tell since when it runs (is INFO permitted?): it counts "
-                    "for RedLocks as soon as it restarts",
-                    server->address);
-    }
-}
-
-/* Whether the server started too late to count for a new hold: it may have forgotten an old one. */
+/* Whether the server started too late to count for a new hold. */
 static bool is_too_young(const struct rlock__call *call, int64_t now)
 {
-    struct rlock__server *server = call->link->server;
-
-    if (call->min_uptime_us != 0 && !server->is_age_known) {
-        note_age_missed(server);
-        return false;
-    }
-    return call->min_uptime_us != 0 && now < server->started_at + call->min_uptime_us;
+    return rlock__server_is_young(call->link->server, call->min_uptime_us, now);
 }
 
 static void on_granted(struct rlock__call *call, const struct rlock__answer *answer, int64_t t0,

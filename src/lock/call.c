@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "base/random.h"
 #include "lock/internal.h"
 
 void rlock__ready(struct rlock__call *call, enum rlock__why why)
@@ -63,19 +64,6 @@ void rlock__note(struct rlock__core *core, enum rlock_level level, const char *f
     (void)vsnprintf(note->text, sizeof(note->text), format, args);
     va_end(args);
     DL_APPEND(core->notes, note);
-}
-
-/* xorshift64* (Vigna 2014): jitter, not secrets; seeded by the driver so that a simulation repeats.
- */
-int64_t rlock__random_below(uint64_t *state, int64_t n)
-{
-    uint64_t x = *state;
-
-    x ^= x >> 12;
-    x ^= x << 25;
-    x ^= x >> 27;
-    *state = x;
-    return n > 0 ? (int64_t)((x * 0x2545F4914F6CDD1DULL >> 1) % (uint64_t)n) : 0;
 }
 
 int64_t rlock__random(struct rlock__core *core, int64_t n)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The one table of what servers' errors mean. */
-#include "lock/internal.h"
+#include "lock/classify.h"
 
 static const struct {
     const char *word;

@@ -2,6 +2,7 @@
 /* A plain command of the front: asked within the deadline, again after errors that pass. */
 #include <stdio.h>
 
+#include "lock/classify.h"
 #include "lock/internal.h"
 
 /* There will be no answer. */

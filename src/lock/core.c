@@ -54,24 +54,24 @@ void rlock__core_fini(struct rlock__core *core)
 
 /* ---- Calls, by their kinds ---- */
 
+static const struct kind {
+    void (*begin)(struct rlock__call *call, int64_t now);
+    void (*timer)(struct rlock__call *call, int64_t now); /* NULL: it has none */
+    /* it completes now, or after a grace */
+    void (*give_up)(struct rlock__call *call, int code, int64_t now);
+} kinds[] = {
+    [RLOCK__ACQUIRE] = {rlock__acquire_begin, rlock__acquire_timer, rlock__acquire_give_up},
+    [RLOCK__RELEASE] = {rlock__release_begin, rlock__release_timer, rlock__release_give_up},
+    [RLOCK__COMMAND] = {rlock__command_begin, rlock__command_timer, rlock__command_give_up},
+    [RLOCK__LISTEN] = {rlock__listen_begin, NULL, rlock__listen_give_up},
+};
+
 static void on_call_timer(struct rlock__timer *timer, int64_t now)
 {
     struct rlock__call *call =
         (struct rlock__call *)(void *)((char *)timer - offsetof(struct rlock__call, timer));
 
-    switch (call->kind) {
-    case RLOCK__ACQUIRE:
-        rlock__acquire_timer(call, now);
-        break;
-    case RLOCK__RELEASE:
-        rlock__release_timer(call, now);
-        break;
-    case RLOCK__COMMAND:
-        rlock__command_timer(call, now);
-        break;
-    case RLOCK__LISTEN: /* has none */
-        break;
-    }
+    kinds[call->kind].timer(call, now);
 }
 
 static void begin(struct rlock__core *core, struct rlock__call *call, int64_t now)
@@ -83,41 +83,14 @@ static void begin(struct rlock__core *core, struct rlock__call *call, int64_t no
     DL_APPEND2(core->calls, call, all_prev, all_next);
     if (core->closed) {
         rlock__call_complete(call, RLOCK_ECLOSED, "the client is closed");
-        return;
-    }
-    switch (call->kind) {
-    case RLOCK__ACQUIRE:
-        rlock__acquire_begin(call, now);
-        break;
-    case RLOCK__RELEASE:
-        rlock__release_begin(call, now);
-        break;
-    case RLOCK__COMMAND:
-        rlock__command_begin(call, now);
-        break;
-    case RLOCK__LISTEN:
-        rlock__listen_begin(call);
-        break;
+    } else {
+        kinds[call->kind].begin(call, now);
     }
 }
 
-/* It completes now, or after a grace. */
 static void give_up(struct rlock__call *call, int code, int64_t now)
 {
-    switch (call->kind) {
-    case RLOCK__ACQUIRE:
-        rlock__acquire_give_up(call, code, now);
-        break;
-    case RLOCK__RELEASE:
-        rlock__release_give_up(call, code, now);
-        break;
-    case RLOCK__COMMAND:
-        rlock__command_give_up(call, code, now);
-        break;
-    case RLOCK__LISTEN:
-        rlock__listen_give_up(call, code);
-        break;
-    }
+    kinds[call->kind].give_up(call, code, now);
 }
 
 /* ---- What each event ends with ---- */

@@ -222,6 +222,13 @@ bool rlock__core_is_settled(const struct rlock__core *core);
 void rlock__core_abandon(struct rlock__core *core);
 /* There is no more time to close in: ends what is left, and logs what could not be released. */
 void rlock__core_note_rest(struct rlock__core *core, int64_t now);
+/* A line for the log, from inside an event or before the first one. */
+void rlock__note(struct rlock__core *core, enum rlock_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* When a hold ends for its owner: t0 + lease − max(2 ms, 1 %) − margin. */
+int64_t rlock__valid_until(const struct rlock__core *core, int64_t t0, int64_t lease_us);
+/* When a lease that the server began by now has ended, whatever its clock's rate. */
+int64_t rlock__free_by(int64_t now, int64_t lease_us);
 /* valid_until of an owner's hold and how often it is held, 0 if there is none. */
 int64_t rlock__core_valid_until(struct rlock__core *core, const struct rlock__spec *spec,
                                 struct rlock__owner owner, uint32_t *ret_count);

@@ -66,6 +66,14 @@ bool rlock__hold_is_renewed(const struct rlock__hold *hold)
     return hold->renewed_from != 0 || hold->renewals > 0 || hold->kept > 0;
 }
 
+bool rlock__hold_stays_renewed(const struct rlock__hold *hold)
+{
+    uint32_t own = hold->count - hold->members - !hold->member_leaves;
+
+    return (hold->renewed_from != 0 && hold->renewed_from <= own) ||
+           hold->renewals > hold->renewal_leaves;
+}
+
 struct rlock__link *rlock__hold_route(struct rlock__hold *hold)
 {
     struct rlock__link *link = rlock__route(hold->spec);
@@ -101,6 +109,18 @@ void rlock__hold_set_count(struct rlock__hold *hold, uint32_t count)
 {
     hold->count = count;
     atomic_store_explicit(&hold->claim->count, count, memory_order_relaxed);
+}
+
+void rlock__hold_drop_level(struct rlock__hold *hold)
+{
+    rlock__hold_set_count(hold, hold->count - 1);
+    hold->members -= hold->member_leaves;
+    hold->members = hold->members < hold->count ? hold->members : hold->count;
+    hold->renewals -= hold->renewal_leaves && hold->renewals > 0;
+    hold->kept -= hold->kept_leaves && hold->kept > 0;
+    if (hold->renewed_from > hold->count - hold->members) {
+        hold->renewed_from = 0;
+    }
 }
 
 void rlock__hold_set_valid(struct rlock__hold *hold, int64_t t0, int64_t lease_us, int64_t now)

@@ -21,10 +21,7 @@ void rlock__call_complete(struct rlock__call *call, int code, const char *format
     __attribute__((format(printf, 3, 4)));
 /* Writes "lock NAME" of a call or spec for texts. */
 const char *rlock__spec_text(const struct rlock__spec *spec, char out[static 96]);
-void rlock__note(struct rlock__core *core, enum rlock_level level, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-/* A random number below n, from a state that the driver seeded. */
-int64_t rlock__random_below(uint64_t *state, int64_t n);
+/* A random number below n. */
 int64_t rlock__random(struct rlock__core *core, int64_t n);
 /* The pause after so many failures in a row: doubling, capped, with full jitter above the first
  * step. */
@@ -33,10 +30,6 @@ int64_t rlock__backoff(struct rlock__core *core, unsigned failures);
 struct rlock__bytes rlock__owner_text(const struct rlock__core *core, uint64_t number,
                                       char out[static RLOCK__OWNER_SIZE]);
 struct rlock__request *rlock__request_new(rlock__answer_fn *answer, void *subject);
-/* When a lease that the server began by now has ended, whatever its clock's rate. */
-int64_t rlock__free_by(int64_t now, int64_t lease_us);
-/* When a hold ends for its owner: t0 + lease − max(2 ms, 1 %) − margin. */
-int64_t rlock__valid_until(const struct rlock__core *core, int64_t t0, int64_t lease_us);
 
 /* ---- table.c ---- */
 
@@ -82,7 +75,12 @@ void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_
 void rlock__hold_gone(struct rlock__hold *hold, bool taken, int64_t now);
 /* Whether it is renewed: for a level that asked for that, or a group that is not whole yet. */
 bool rlock__hold_is_renewed(const struct rlock__hold *hold);
+/* Whether the release of its latest level leaves others that are renewed, and so asks for a whole
+ * lease. */
+bool rlock__hold_stays_renewed(const struct rlock__hold *hold);
 void rlock__hold_set_count(struct rlock__hold *hold, uint32_t count);
+/* One of several levels is gone. */
+void rlock__hold_drop_level(struct rlock__hold *hold);
 /* The server's lease ends no earlier than lease_us after t0, and no later than that after now.
  * Validity never moves backwards here. */
 void rlock__hold_set_valid(struct rlock__hold *hold, int64_t t0, int64_t lease_us, int64_t now);
@@ -133,8 +131,8 @@ void rlock__command_begin(struct rlock__call *call, int64_t now);
 void rlock__command_timer(struct rlock__call *call, int64_t now);
 void rlock__command_give_up(struct rlock__call *call, int code, int64_t now);
 
-void rlock__listen_begin(struct rlock__call *call);
-void rlock__listen_give_up(struct rlock__call *call, int code);
+void rlock__listen_begin(struct rlock__call *call, int64_t now);
+void rlock__listen_give_up(struct rlock__call *call, int code, int64_t now);
 
 /* ---- orphan.c: numbers that nobody here holds, with copies that may still run ---- */
 
@@ -171,24 +169,5 @@ void rlock__renew_timer(struct rlock__timer *timer, int64_t now);
 void rlock__renew_flush(struct rlock__link *link, int64_t now);
 /* Whether more could be sent now. */
 bool rlock__renew_is_ready(const struct rlock__link *link);
-
-/* ---- classify.c ---- */
-
-/* What an error of the server means for a call. */
-struct rlock__class {
-    int code;
-    enum {
-        RLOCK__GIVE_UP, /* it will not pass */
-        RLOCK__RETRY,   /* it passes soon: a call of one attempt tries again too, until its deadline
-                         */
-        RLOCK__WAIT,    /* it may pass: only a call that waits tries again */
-    } way;
-    const char *hint; /* what to do, for texts */
-};
-
-struct rlock__class rlock__classify(const struct rlock__reply *reply);
-/* The same, where keys may move: what is asked again is routed anew. */
-struct rlock__class rlock__core_classify(const struct rlock__core *core,
-                                         const struct rlock__reply *reply);
 
 #endif

@@ -3,8 +3,9 @@
 #include "lock/channel.h"
 #include "lock/internal.h"
 
-void rlock__listen_begin(struct rlock__call *call)
+void rlock__listen_begin(struct rlock__call *call, int64_t now)
 {
+    (void)now;
     call->step = RLOCK__SUBSCRIBING;
     if (!rlock__channel_join(call)) {
         rlock__call_complete(call, RLOCK_ENOMEM, NULL);
@@ -13,8 +14,9 @@ void rlock__listen_begin(struct rlock__call *call)
     }
 }
 
-void rlock__listen_give_up(struct rlock__call *call, int code)
+void rlock__listen_give_up(struct rlock__call *call, int code, int64_t now)
 {
+    (void)now;
     rlock__channel_leave(call);
     rlock__call_complete(call, code, NULL);
 }

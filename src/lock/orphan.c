@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "lock/classify.h"
 #include "lock/internal.h"
 
 struct rlock__orphan {

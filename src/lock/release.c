@@ -6,6 +6,7 @@
  */
 #include <stdio.h>
 
+#include "lock/classify.h"
 #include "lock/internal.h"
 #include "lock/queue.h"
 
@@ -64,28 +65,6 @@ static void on_gone(struct rlock__hold *hold, const struct rlock__answer *answer
     end_lost(hold, now);
 }
 
-/* Whether the release of a level leaves others that are renewed, and so asks for a whole lease. */
-static bool asks_for_renewal(const struct rlock__hold *hold)
-{
-    uint32_t own = hold->count - hold->members - !hold->member_leaves;
-
-    return (hold->renewed_from != 0 && hold->renewed_from <= own) ||
-           hold->renewals > hold->renewal_leaves;
-}
-
-/* One of several levels is gone. */
-static void drop_level(struct rlock__hold *hold)
-{
-    rlock__hold_set_count(hold, hold->count - 1);
-    hold->members -= hold->member_leaves;
-    hold->members = hold->members < hold->count ? hold->members : hold->count;
-    hold->renewals -= hold->renewal_leaves && hold->renewals > 0;
-    hold->kept -= hold->kept_leaves && hold->kept > 0;
-    if (hold->renewed_from > hold->count - hold->members) {
-        hold->renewed_from = 0;
-    }
-}
-
 static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer, int64_t t0,
                     int64_t now)
 {
@@ -99,9 +78,9 @@ static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer
                     hold->link->server->address);
     }
     if (hold->count > 1) {
-        bool renewed = asks_for_renewal(hold);
+        bool renewed = rlock__hold_stays_renewed(hold);
 
-        drop_level(hold);
+        rlock__hold_drop_level(hold);
         if (renewed && hold->state == RLOCK__HOLD_HELD && now < hold->valid_until) {
             rlock__hold_set_valid(hold, t0, rlock__hold_cut(hold, core->renewed_lease_us, t0), now);
         }
@@ -141,7 +120,7 @@ static void leave(struct rlock__hold *hold, int code, int64_t due, int64_t now)
 static void keep_level(struct rlock__hold *hold, int code, int64_t now)
 {
     if (hold->turn == NULL || hold->turn->member || code == RLOCK_EINDOUBT) {
-        drop_level(hold);
+        rlock__hold_drop_level(hold);
     } else {
         hold->renewed_from = hold->renewals = hold->kept = 0;
     }
@@ -239,7 +218,7 @@ static bool send(struct rlock__hold *hold, int64_t now)
 {
     struct rlock__core *core = hold->core;
     uint32_t target = hold->count - 1;
-    bool renewed = target > 0 && asks_for_renewal(hold);
+    bool renewed = target > 0 && rlock__hold_stays_renewed(hold);
     int64_t lease = renewed ? rlock__hold_cut(hold, core->renewed_lease_us, now) : 0;
     struct rlock__link *link = rlock__hold_route(hold);
     struct rlock__request *request =
@@ -273,11 +252,12 @@ static void starve(struct rlock__call *call, int64_t now)
     }
 }
 
-/* Lost between two tries: the server does not have it, or an orphan gives it back. What a thread
+/* Lost before it is sent: the server does not have it, or an orphan gives it back. What a thread
  * that ended was giving back goes on. */
 static bool end_if_lost(struct rlock__hold *hold, int64_t now)
 {
-    if (hold->state != RLOCK__HOLD_LOST || hold->reason == RLOCK_LOST_THREAD_EXITED) {
+    if (hold->state != RLOCK__HOLD_LOST ||
+        (hold->releasing && hold->reason == RLOCK_LOST_THREAD_EXITED)) {
         return false;
     }
     hold->releasing = false;
@@ -344,8 +324,6 @@ void rlock__release_turn(struct rlock__call *call, int64_t now)
         end(hold, RLOCK_ECLOSED, now);
     } else if (hold->state == RLOCK__HOLD_NONE) {
         end(hold, RLOCK_ENOTOWNER, now);
-    } else if (hold->state == RLOCK__HOLD_LOST) {
-        end_lost(hold, now);
     } else {
         int64_t validity = hold->valid_until - now;
 

@@ -71,3 +71,23 @@ bool rlock__server_found(struct rlock__server *server, const char *run_id, int64
     note_age(server, uptime_s, restarted, now);
     return restarted;
 }
+
+static void note_age_missed(struct rlock__server *server)
+{
+    if (!server->is_age_missed) {
+        server->is_age_missed = true;
+        rlock__note(server->core, RLOCK_LOG_WARNING,
+                    "server %s does not tell since when it runs (is INFO permitted?): it counts "
+                    "for RedLocks as soon as it restarts",
+                    server->address);
+    }
+}
+
+bool rlock__server_is_young(struct rlock__server *server, int64_t min_uptime_us, int64_t now)
+{
+    if (min_uptime_us != 0 && !server->is_age_known) {
+        note_age_missed(server);
+        return false;
+    }
+    return min_uptime_us != 0 && now < server->started_at + min_uptime_us;
+}

@@ -43,5 +43,8 @@ struct rlock__link *rlock__route(const struct rlock__spec *spec);
  * runs, by its own count. Returns whether it is another run than before. */
 bool rlock__server_found(struct rlock__server *server, const char *run_id, int64_t uptime_s,
                          int64_t now);
+/* Whether it runs for less than that, and may have forgotten what it granted before; 0 any is old
+ * enough, as is one that does not tell, which is logged. */
+bool rlock__server_is_young(struct rlock__server *server, int64_t min_uptime_us, int64_t now);
 
 #endif

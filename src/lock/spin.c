@@ -3,7 +3,7 @@
  * The spin lock: Redisson's RSpinLock. Waiters hear no channel; they look again after growing
  * pauses. Its release is announced all the same, for other kinds' waiters under the same name.
  */
-#include "lock/internal.h"
+#include "base/random.h"
 #include "lock/plain.h"
 
 /*

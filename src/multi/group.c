@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-#include "lock/internal.h"
+#include "base/random.h"
 #include "multi/claim.h"
 #include "multi/effort.h"
 #include "multi/member.h"

@@ -2,8 +2,6 @@
 /* The members of a group: their calls, what comes of them, and their ears. */
 #include "multi/member.h"
 
-#include "lock/internal.h"
-
 static void begin(struct rlock__member *member, const struct rlock__call *call)
 {
     member->call = *call;

@@ -3,6 +3,7 @@
  * Whether what is written of Redisson is true: its own scripts and those of peer.c go through the
  * same random steps, each on a server of its own, and give the same answers, keys and messages.
  */
+#include "base/random.h"
 #include "fair/recorded.h"
 #include "lock/internal.h"
 #include "sim/server.h"

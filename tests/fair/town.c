@@ -7,8 +7,8 @@
 
 #include <lua_scripts.h>
 
+#include "base/random.h"
 #include "fair/recorded.h"
-#include "lock/internal.h"
 #include "support/run.h"
 
 #define CHANNEL "redisson_lock__channel:{" TOWN_LOCK "}"

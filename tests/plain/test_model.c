@@ -7,6 +7,7 @@
 #include "plain/stage.h"
 #include "support/run.h"
 
+#include "base/random.h"
 #include "lock/internal.h"
 #include "support/test.h"
 

@@ -410,6 +410,14 @@ static void check_granted(struct sim_user *user)
     }
 }
 
+static void check_doubt(const struct sim_user *user)
+{
+    if (user->call.kind == RLOCK__ACQUIRE && user->call.attempts == 0) {
+        sim_violate(user->client->world, "client %u: in doubt of %s, which it did not ask for",
+                    user->client->index, user->client->world->keys[user->key]);
+    }
+}
+
 void sim_check_done(struct sim_user *user)
 {
     struct sim_client *client = user->client;
@@ -441,10 +449,7 @@ void sim_check_done(struct sim_user *user)
         break;
     case RLOCK_EINDOUBT:
         hold->fuzzy = true;
-        if (taking && call->attempts == 0) {
-            sim_violate(client->world, "client %u: in doubt of %s, which it did not ask for",
-                        client->index, client->world->keys[user->key]);
-        }
+        check_doubt(user);
         if (client->world->config.faults == 0 && taking &&
             8 * client->world->config.delay_max < RLOCK__CANCEL_GRACE_US) {
             sim_violate(client->world, "client %u: in doubt on a perfect network", client->index);

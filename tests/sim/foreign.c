@@ -11,6 +11,7 @@
  */
 #include <stdio.h>
 
+#include "base/random.h"
 #include "lock/internal.h"
 #include "world.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How long a waiter of a spin lock pauses: Redisson's back-off (LockOptionsTest). */
+#include "base/random.h"
 #include "lock/internal.h"
 #include "support/test.h"
 

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RLOCK_LOCK_CLASSIFY_H
+#define RLOCK_LOCK_CLASSIFY_H
+
+#include "lock/core.h"
+
+/* What an error of the server means for a call. */
+struct rlock__class {
+    int code;
+    enum {
+        RLOCK__GIVE_UP, /* it will not pass */
+        RLOCK__RETRY,   /* it passes soon: a call of one attempt tries again too, until its deadline
+                         */
+        RLOCK__WAIT,    /* it may pass: only a call that waits tries again */
+    } way;
+    const char *hint; /* what to do, for texts */
+};
+
+struct rlock__class rlock__classify(const struct rlock__reply *reply);
+/* The same, where keys may move: what is asked again is routed anew. */
+struct rlock__class rlock__core_classify(const struct rlock__core *core,
+                                         const struct rlock__reply *reply);
+
+#endif
