@@ -62,7 +62,7 @@ int cli_client_open(struct cli_options *opts, struct cli_sink *sink,
 }
 
 int cli_lock_make(const struct cli_options *opts, struct rlock_client *client, const char *name,
-                  struct rlock **ret_lock)
+                  struct rlock_handle **ret_lock)
 {
     const struct rlock_opts lock_opts =
         RLOCK_OPTS(.max_hold_ms = opts->max_hold_ms, .fair_slot_ms = opts->fair_slot_ms,

@@ -22,6 +22,6 @@ int cli_client_open(struct cli_options *opts, struct cli_sink *sink,
 /* Makes the lock that the options ask for, by default a reentrant one. Returns 0, or the exit
  * status after saying why. */
 int cli_lock_make(const struct cli_options *opts, struct rlock_client *client, const char *name,
-                  struct rlock **ret_lock);
+                  struct rlock_handle **ret_lock);
 
 #endif

@@ -13,7 +13,7 @@
 
 /* A handle and what the server says when it is asked by it. */
 struct found {
-    struct rlock *lock;
+    struct rlock_handle *lock;
     struct rlock_info info;
 };
 
@@ -59,7 +59,7 @@ static void find_kind(struct found *found, struct rlock_client *client, const ch
     prefer(found, other, false);
 }
 
-int cli_holder_ask(struct rlock *lock, struct rlock_client *client, const char *name,
+int cli_holder_ask(struct rlock_handle *lock, struct rlock_client *client, const char *name,
                    struct rlock_info *ret_info)
 {
     const int code = rlock_inspect(lock, ret_info);
@@ -75,7 +75,7 @@ int cli_holder_ask(struct rlock *lock, struct rlock_client *client, const char *
 }
 
 int cli_lock_find(const struct cli_options *opts, struct rlock_client *client, const char *name,
-                  struct rlock **ret_lock, struct rlock_info *ret_info)
+                  struct rlock_handle **ret_lock, struct rlock_info *ret_info)
 {
     struct found found = {.info = RLOCK_INFO_INIT};
     int status = cli_lock_make(opts, client, name, &found.lock);

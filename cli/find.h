@@ -11,11 +11,11 @@
  * caller's.
  */
 int cli_lock_find(const struct cli_options *opts, struct rlock_client *client, const char *name,
-                  struct rlock **ret_lock, struct rlock_info *ret_info);
+                  struct rlock_handle **ret_lock, struct rlock_info *ret_info);
 
 /* Asks who holds the lock; of a read/write lock, who holds the other side where nobody holds this
  * one. client: of this lock. Returns the library's code. */
-int cli_holder_ask(struct rlock *lock, struct rlock_client *client, const char *name,
+int cli_holder_ask(struct rlock_handle *lock, struct rlock_client *client, const char *name,
                    struct rlock_info *ret_info);
 
 #endif

@@ -17,7 +17,7 @@ enum cli_verb {
 
 /* Makes a lock of a kind, as the library's constructors do. */
 typedef int cli_new_fn(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
-                       struct rlock **ret_lock);
+                       struct rlock_handle **ret_lock);
 
 /* A kind of lock that --kind may name. */
 struct cli_kind {

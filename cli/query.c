@@ -58,7 +58,7 @@ static void print_info(const struct cli_options *opts, const char *name,
 static int inform(struct cli_options *opts, struct rlock_client *client, const char *name)
 {
     struct rlock_info info = RLOCK_INFO_INIT;
-    struct rlock *lock = NULL;
+    struct rlock_handle *lock = NULL;
     const int status = cli_lock_find(opts, client, name, &lock, &info);
 
     if (status == CLI_EXIT_OK) {
@@ -106,7 +106,7 @@ static void print_broken(const struct cli_options *opts, const char *name,
 static int break_lock(struct cli_options *opts, struct rlock_client *client, const char *name)
 {
     struct rlock_info info = RLOCK_INFO_INIT;
-    struct rlock *lock = NULL;
+    struct rlock_handle *lock = NULL;
     bool broken = false;
     int status = cli_lock_find(opts, client, name, &lock, &info);
 

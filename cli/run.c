@@ -33,7 +33,7 @@ struct run {
     struct rlock_cancel *cancel;
     struct cli_waiting waiting;
     struct cli_team team;
-    struct rlock *lock; /* the team's */
+    struct rlock_handle *lock; /* the team's */
     struct rlock_grant grant;
     struct cli_child child;
 };

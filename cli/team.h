@@ -7,10 +7,10 @@
 
 struct cli_team {
     struct rlock_client *clients[CLI_MEMBERS_MAX];
-    struct rlock *members[CLI_MEMBERS_MAX];
+    struct rlock_handle *members[CLI_MEMBERS_MAX];
     int n_clients, n_members;
-    struct rlock *lock; /* of all members; the only one itself */
-    char *name;         /* for messages */
+    struct rlock_handle *lock; /* of all members; the only one itself */
+    char *name;                /* for messages */
 };
 
 /* Opens the clients and makes the lock. Returns 0, or the exit status after saying why; end it in

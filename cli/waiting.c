@@ -96,8 +96,8 @@ static void *watch(void *arg)
     return NULL;
 }
 
-void cli_waiting_begin(struct cli_waiting *waiting, struct rlock_client *client, struct rlock *lock,
-                       const char *name)
+void cli_waiting_begin(struct cli_waiting *waiting, struct rlock_client *client,
+                       struct rlock_handle *lock, const char *name)
 {
     sigset_t all, before;
 

@@ -14,7 +14,7 @@
 struct cli_waiting {
     const struct cli_options *opts;
     struct rlock_client *client; /* NULL: only what the library tells is said */
-    struct rlock *lock;
+    struct rlock_handle *lock;
     const char *name;
     pthread_t thread;
     pthread_mutex_t mutex; /* protects what follows */
@@ -31,8 +31,8 @@ void cli_waiting_init(struct cli_waiting *waiting, const struct cli_options *opt
 void cli_waiting_news(struct cli_waiting *waiting, const char *text);
 
 /* The wait begins, for a lock of one client or, with client NULL, of several. */
-void cli_waiting_begin(struct cli_waiting *waiting, struct rlock_client *client, struct rlock *lock,
-                       const char *name);
+void cli_waiting_begin(struct cli_waiting *waiting, struct rlock_client *client,
+                       struct rlock_handle *lock, const char *name);
 
 /* It is over. Returns when nothing more will be said. */
 void cli_waiting_end(struct cli_waiting *waiting);

@@ -18,7 +18,7 @@ enum cli_stage { CLI_RUNNING, CLI_TOLD, CLI_KILLED };
 
 struct cli_watch {
     const struct cli_options *opts;
-    const struct rlock *lock;
+    const struct rlock_handle *lock;
     const char *name;
     int64_t lease_ms;
     struct cli_child *child;

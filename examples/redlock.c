@@ -99,9 +99,9 @@ static void kill_server(int i)
 
 /* ---- Workers ---- */
 
-static int open_lock(struct rlock_client *clients[SERVERS], struct rlock **ret_lock)
+static int open_lock(struct rlock_client *clients[SERVERS], struct rlock_handle **ret_lock)
 {
-    struct rlock *members[SERVERS] = {NULL};
+    struct rlock_handle *members[SERVERS] = {NULL};
     int code = 0;
 
     for (int i = 0; i < SERVERS && code == 0; i++) {
@@ -130,7 +130,7 @@ static void note_time(long long us)
 }
 
 /* Counts one: right only for who is alone. */
-static void count(const struct rlock *lock)
+static void count(const struct rlock_handle *lock)
 {
     const long value = shared->counter;
 
@@ -144,7 +144,7 @@ static void count(const struct rlock *lock)
 _Noreturn static void work(void)
 {
     struct rlock_client *clients[SERVERS] = {NULL};
-    struct rlock *lock = NULL;
+    struct rlock_handle *lock = NULL;
     int code = open_lock(clients, &lock);
 
     (void)signal(SIGINT, SIG_IGN);

@@ -14,7 +14,7 @@
 static const struct kind {
     const char *name;
     int (*make)(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
-                struct rlock **ret_lock);
+                struct rlock_handle **ret_lock);
 } kinds[] = {
     {"reentrant", rlock_reentrant_new}, {"non-reentrant", rlock_nonreentrant_new},
     {"fair", rlock_fair_new},           {"write", rlock_write_new},
@@ -22,11 +22,11 @@ static const struct kind {
 };
 
 static const char *const things[THINGS] = {"order", "product", "shelf"};
-static struct rlock *locks[THINGS][MOST];
+static struct rlock_handle *locks[THINGS][MOST];
 
 /* ---- An order ------------------------------------------------------------------------------ */
 
-static int release(struct rlock *all)
+static int release(struct rlock_handle *all)
 {
     const int code = rlock_unlock(all);
 
@@ -35,7 +35,7 @@ static int release(struct rlock *all)
 }
 
 /* Takes all three or none, whatever their order. */
-static int take(struct rlock *all, struct slot *slot)
+static int take(struct rlock_handle *all, struct slot *slot)
 {
     const int64_t start_us = now_us();
     int code;
@@ -50,7 +50,7 @@ static int take(struct rlock *all, struct slot *slot)
 }
 
 /* Reads, thinks, writes back: right only for whoever holds all three. */
-static void sell(struct slot *slot, int64_t units, const struct rlock *all)
+static void sell(struct slot *slot, int64_t units, const struct rlock_handle *all)
 {
     int64_t values[THINGS];
 
@@ -74,7 +74,7 @@ static void sell(struct slot *slot, int64_t units, const struct rlock *all)
 
 static int place_order(struct slot *slot, unsigned *seed)
 {
-    struct rlock *wanted[THINGS], *all = NULL;
+    struct rlock_handle *wanted[THINGS], *all = NULL;
     int code = 0;
 
     for (int i = 0; i < THINGS; i++) {

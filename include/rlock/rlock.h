@@ -217,7 +217,7 @@ RLOCK_API uint64_t rlock_owner_new(struct rlock_client *client);
  * memory alive. docs/choosing.md says what each kind promises.
  * Threads: may be shared by all threads.
  */
-struct rlock;
+struct rlock_handle;
 
 /* Options of a lock. Everything is copied. Set with RLOCK_OPTS(). */
 struct rlock_opts {
@@ -250,14 +250,14 @@ struct rlock_opts {
  * Owns: *ret_lock is the caller's, to be freed with rlock_free().
  */
 RLOCK_API int rlock_reentrant_new(struct rlock_client *client, const char *name,
-                                  const struct rlock_opts *opts, struct rlock **ret_lock);
+                                  const struct rlock_opts *opts, struct rlock_handle **ret_lock);
 
 /*
  * Makes a non-reentrant lock: its owner gets RLOCK_EREACQUIRE for taking it again. Redisson's
  * NonReentrantLock. Arguments, returns and ownership as rlock_reentrant_new().
  */
 RLOCK_API int rlock_nonreentrant_new(struct rlock_client *client, const char *name,
-                                     const struct rlock_opts *opts, struct rlock **ret_lock);
+                                     const struct rlock_opts *opts, struct rlock_handle **ret_lock);
 
 /*
  * Makes a spin lock: a reentrant lock whose waiters hear no channel but look again after growing
@@ -265,7 +265,7 @@ RLOCK_API int rlock_nonreentrant_new(struct rlock_client *client, const char *na
  * Redisson's RSpinLock. Arguments, returns and ownership as rlock_reentrant_new().
  */
 RLOCK_API int rlock_spin_new(struct rlock_client *client, const char *name,
-                             const struct rlock_opts *opts, struct rlock **ret_lock);
+                             const struct rlock_opts *opts, struct rlock_handle **ret_lock);
 
 /*
  * Makes a fenced lock: a reentrant lock whose every grant carries a token larger than all before
@@ -275,7 +275,7 @@ RLOCK_API int rlock_spin_new(struct rlock_client *client, const char *name,
  * Arguments, returns and ownership as rlock_reentrant_new().
  */
 RLOCK_API int rlock_fenced_new(struct rlock_client *client, const char *name,
-                               const struct rlock_opts *opts, struct rlock **ret_lock);
+                               const struct rlock_opts *opts, struct rlock_handle **ret_lock);
 
 /* Makes a fair lock: a reentrant lock that goes to its waiters in the order in which the server
  * saw them queue. Redisson's FairLock; with the option no_reentry its NonReentrantFairLock. A
@@ -287,7 +287,7 @@ RLOCK_API int rlock_fenced_new(struct rlock_client *client, const char *name,
  * may be free: it never goes past those who wait, and may never find a moment without them.
  * Arguments, returns and ownership as rlock_reentrant_new(). */
 RLOCK_API int rlock_fair_new(struct rlock_client *client, const char *name,
-                             const struct rlock_opts *opts, struct rlock **ret_lock);
+                             const struct rlock_opts *opts, struct rlock_handle **ret_lock);
 
 /*
  * Makes the read side of a read/write lock: any number of owners read at a time, while nobody
@@ -300,7 +300,7 @@ RLOCK_API int rlock_fair_new(struct rlock_client *client, const char *name,
  * have the option prefer_writers. Arguments, returns and ownership as rlock_reentrant_new().
  */
 RLOCK_API int rlock_read_new(struct rlock_client *client, const char *name,
-                             const struct rlock_opts *opts, struct rlock **ret_lock);
+                             const struct rlock_opts *opts, struct rlock_handle **ret_lock);
 
 /*
  * Makes the write side of a read/write lock: one owner, while nobody else reads or writes.
@@ -310,7 +310,7 @@ RLOCK_API int rlock_read_new(struct rlock_client *client, const char *name,
  * as rlock_reentrant_new().
  */
 RLOCK_API int rlock_write_new(struct rlock_client *client, const char *name,
-                              const struct rlock_opts *opts, struct rlock **ret_lock);
+                              const struct rlock_opts *opts, struct rlock_handle **ret_lock);
 
 /*
  * Makes a multi-lock: one lock that is held while all of its members are. Redisson's
@@ -326,8 +326,8 @@ RLOCK_API int rlock_write_new(struct rlock_client *client, const char *name,
  * not live on. opts: NULL, or all default. Returns RLOCK_EINVAL, ENOTSUP (a RedLock as a member),
  * ENOMEM, EFORKED, ECLOSED. Owns: *ret_lock is the caller's, to be freed with rlock_free().
  */
-RLOCK_API int rlock_multi_new(struct rlock *const *members, size_t n, const struct rlock_opts *opts,
-                              struct rlock **ret_lock);
+RLOCK_API int rlock_multi_new(struct rlock_handle *const *members, size_t n,
+                              const struct rlock_opts *opts, struct rlock_handle **ret_lock);
 
 /*
  * Makes a RedLock: a lock that is held while most of its members are, each on a server of its own
@@ -341,18 +341,18 @@ RLOCK_API int rlock_multi_new(struct rlock *const *members, size_t n, const stru
  * an even n tolerates no more than n - 1 would. Two on one server: RLOCK_EINVAL when it is taken.
  * opts: max_lease_ms, or NULL. Returns as rlock_multi_new(), RLOCK_ENOTSUP for such a member.
  */
-RLOCK_API int rlock_redlock_new(struct rlock *const *members, size_t n,
-                                const struct rlock_opts *opts, struct rlock **ret_lock);
+RLOCK_API int rlock_redlock_new(struct rlock_handle *const *members, size_t n,
+                                const struct rlock_opts *opts, struct rlock_handle **ret_lock);
 
 /* Frees a handle that nobody uses any more. Never unlocks. Returns NULL; NULL is ok. */
-RLOCK_API struct rlock *rlock_free(struct rlock *lock);
+RLOCK_API struct rlock_handle *rlock_free(struct rlock_handle *lock);
 
 /* Returns the lock's name, with a NUL byte behind it; ret_len (may be NULL) gets its length.
  * Borrowed: valid until the lock is freed. */
-RLOCK_API const char *rlock_name(const struct rlock *lock, size_t *ret_len);
+RLOCK_API const char *rlock_name(const struct rlock_handle *lock, size_t *ret_len);
 
 /* Returns the lock's kind, as "reentrant": static. */
-RLOCK_API const char *rlock_kind(const struct rlock *lock);
+RLOCK_API const char *rlock_kind(const struct rlock_handle *lock);
 
 /* A signal to stop waiting, for any number of calls. Once fired it stays so.
  * Threads: fire from any thread and signal handler. Fork: a child's copy is another signal. */
@@ -398,11 +398,11 @@ struct rlock_grant {
 
 /* Takes the lock, waiting as long as it takes; the lease is renewed until the unlock.
  * Blocks. Returns what rlock_lock_with() does, except RLOCK_EBUSY and RLOCK_ETIMEDOUT. */
-RLOCK_API int rlock_lock(struct rlock *lock);
+RLOCK_API int rlock_lock(struct rlock_handle *lock);
 
 /* Tries once to take the lock, with a renewed lease. I/O: one round trip. Returns what
  * rlock_lock_with() does. */
-RLOCK_API int rlock_try_lock(struct rlock *lock);
+RLOCK_API int rlock_try_lock(struct rlock_handle *lock);
 
 /*
  * Takes the lock as told. take: NULL for one attempt with a renewed lease. ret_grant: may be NULL.
@@ -418,7 +418,7 @@ RLOCK_API int rlock_try_lock(struct rlock *lock);
  *   RLOCK_EINVAL: an argument, or this owner holds another kind of lock under the name;
  *   RLOCK_ECANCELED, ECLOSED, EFORKED, ENOMEM, ERESOURCE.
  */
-RLOCK_API int rlock_lock_with(struct rlock *lock, const struct rlock_take *take,
+RLOCK_API int rlock_lock_with(struct rlock_handle *lock, const struct rlock_take *take,
                               struct rlock_grant *ret_grant);
 
 /*
@@ -432,10 +432,10 @@ RLOCK_API int rlock_lock_with(struct rlock *lock, const struct rlock_take *take,
  *   RLOCK_ETIMEDOUT (another call of this owner was not done in time), ENOMEM: nothing was tried;
  *     a multi-lock or RedLock gave back what it could; RLOCK_ECLOSED, EFORKED, EINVAL.
  */
-RLOCK_API int rlock_unlock(struct rlock *lock);
+RLOCK_API int rlock_unlock(struct rlock_handle *lock);
 
 /* rlock_unlock() for an owner that was given by id; 0 is the calling thread. */
-RLOCK_API int rlock_unlock_as(struct rlock *lock, uint64_t owner);
+RLOCK_API int rlock_unlock_as(struct rlock_handle *lock, uint64_t owner);
 
 /*
  * Opens the lock, whoever holds it: reads who holds, and deletes if exactly they still do. A hold
@@ -445,30 +445,30 @@ RLOCK_API int rlock_unlock_as(struct rlock *lock, uint64_t owner);
  * Returns 0 (open now), RLOCK_EBUSY when the holder changed meanwhile, RLOCK_EINDOUBT (no answer),
  * RLOCK_ECONN, EPERM, EWRONGTYPE, EREFUSED, ECLOSED, EFORKED, EINVAL, ENOMEM.
  */
-RLOCK_API int rlock_force_unlock(struct rlock *lock, bool *ret_was_locked);
+RLOCK_API int rlock_force_unlock(struct rlock_handle *lock, bool *ret_was_locked);
 
 /*
  * Returns whether the calling thread holds the lock and may rely on it now. Local: no I/O, no
  * mutex. Errs towards false: false from the end of the validity on, whatever any thread of the
  * library got to do.
  */
-RLOCK_API bool rlock_is_valid(const struct rlock *lock);
+RLOCK_API bool rlock_is_valid(const struct rlock_handle *lock);
 
 /* rlock_is_valid() for an owner that was given by id; 0 is the calling thread. May take a mutex. */
-RLOCK_API bool rlock_is_valid_as(const struct rlock *lock, uint64_t owner);
+RLOCK_API bool rlock_is_valid_as(const struct rlock_handle *lock, uint64_t owner);
 
 /* Returns for how many ms the calling thread may rely on the lock, unless renewed; 0 is not held,
  * or lost. Local, no I/O. */
-RLOCK_API int64_t rlock_valid_ms(const struct rlock *lock);
+RLOCK_API int64_t rlock_valid_ms(const struct rlock_handle *lock);
 
 /* rlock_valid_ms() as rlock_is_valid_as(). */
-RLOCK_API int64_t rlock_valid_ms_as(const struct rlock *lock, uint64_t owner);
+RLOCK_API int64_t rlock_valid_ms_as(const struct rlock_handle *lock, uint64_t owner);
 
 /* Returns how often the calling thread holds the lock, by this process's count. Local, no I/O. */
-RLOCK_API uint32_t rlock_hold_count(const struct rlock *lock);
+RLOCK_API uint32_t rlock_hold_count(const struct rlock_handle *lock);
 
 /* rlock_hold_count() as rlock_is_valid_as(). */
-RLOCK_API uint32_t rlock_hold_count_as(const struct rlock *lock, uint64_t owner);
+RLOCK_API uint32_t rlock_hold_count_as(const struct rlock_handle *lock, uint64_t owner);
 
 /* What the server says of a lock. Set .size (RLOCK_INFO_INIT) before the call. */
 struct rlock_info {
@@ -499,7 +499,7 @@ struct rlock_info {
  * holder's machine. Returns RLOCK_ECONN, EPERM, EWRONGTYPE, EREFUSED, ECLOSED, EFORKED, EINVAL,
  * ENOMEM.
  */
-RLOCK_API int rlock_inspect(struct rlock *lock, struct rlock_info *ret_info);
+RLOCK_API int rlock_inspect(struct rlock_handle *lock, struct rlock_info *ret_info);
 
 /* What one member of a multi-lock or RedLock said. Borrowed: valid during the callback. */
 struct rlock_member {
@@ -520,7 +520,7 @@ typedef void rlock_member_fn(const struct rlock_member *member, void *payload);
  * Calls fn with what each member of a multi-lock or RedLock said in the latest call that ended on
  * this handle: threads that share a handle see each other's. Local, no I/O. Returns RLOCK_EINVAL.
  */
-RLOCK_API int rlock_members(const struct rlock *lock, rlock_member_fn *fn, void *payload);
+RLOCK_API int rlock_members(const struct rlock_handle *lock, rlock_member_fn *fn, void *payload);
 
 /* ---- Locks there are, and the server's fitness ---- */
 
@@ -569,15 +569,16 @@ RLOCK_API int rlock_client_diagnose(struct rlock_client *client, rlock_finding_f
  * Threads: ended by the thread that took it, unless an owner was given.
  */
 struct rlock_guard {
-    struct rlock *lock; /* NULL: nothing to unlock */
-    uint64_t owner;     /* as it was taken */
-    int code;           /* what taking it returned */
-    void *reserved[2];  /* NULL */
+    struct rlock_handle *lock; /* NULL: nothing to unlock */
+    uint64_t owner;            /* as it was taken */
+    int code;                  /* what taking it returned */
+    void *reserved[2];         /* NULL */
 };
 
 /* Takes the lock (take: NULL waits for ever with a renewed lease) and returns the guard; see its
  * .code. Blocks. */
-RLOCK_API struct rlock_guard rlock_guard_take(struct rlock *lock, const struct rlock_take *take);
+RLOCK_API struct rlock_guard rlock_guard_take(struct rlock_handle *lock,
+                                              const struct rlock_take *take);
 
 /* Ends a guard now. Returns the unlock's code, 0 if there was nothing to unlock. */
 RLOCK_API int rlock_guard_end(struct rlock_guard *guard);

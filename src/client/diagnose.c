@@ -135,7 +135,7 @@ static void look_at_setting(struct rlock__diagnosis *d, const char *name, const 
     }
 }
 
-static void try_subscribe(struct rlock__diagnosis *d, const struct rlock *lock)
+static void try_subscribe(struct rlock__diagnosis *d, const struct rlock_handle *lock)
 {
     struct rlock__cmd cmd = {0};
     struct rlock__reply reply;
@@ -152,7 +152,7 @@ static void try_subscribe(struct rlock__diagnosis *d, const struct rlock *lock)
 
 static void try_rights(struct rlock__diagnosis *d)
 {
-    struct rlock *lock = rlock__probe_new(d, "rights");
+    struct rlock_handle *lock = rlock__probe_new(d, "rights");
     int code = 0;
 
     if (lock != NULL) {
@@ -167,7 +167,7 @@ static void try_rights(struct rlock__diagnosis *d)
 
 static void look_at_all(struct rlock__diagnosis *d)
 {
-    struct rlock *lock;
+    struct rlock_handle *lock;
 
     look_at_server(d);
     look_at_setting(d, "maxmemory-policy", "noeviction",

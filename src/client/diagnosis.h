@@ -23,10 +23,10 @@ void rlock__prevented(struct rlock__diagnosis *d, const char *subject, int code)
 /* ---- probe.c ---- */
 
 /* A reentrant lock of a name that nobody else uses: it ends with this word. NULL: that was told. */
-struct rlock *rlock__probe_new(struct rlock__diagnosis *d, const char *word);
+struct rlock_handle *rlock__probe_new(struct rlock__diagnosis *d, const char *word);
 /* Tries what every lock needs. */
-void rlock__probe_basic(struct rlock__diagnosis *d, struct rlock *lock);
+void rlock__probe_basic(struct rlock__diagnosis *d, struct rlock_handle *lock);
 /* Tries the other kinds that the rights allow; lock: a probe. */
-void rlock__probe_others(struct rlock__diagnosis *d, struct rlock *lock);
+void rlock__probe_others(struct rlock__diagnosis *d, struct rlock_handle *lock);
 
 #endif

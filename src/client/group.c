@@ -12,12 +12,12 @@
 #include "drive/turn.h"
 #include "multi/claim.h"
 
-static const struct rlock__group_lock *handle_of(const struct rlock *lock)
+static const struct rlock__group_lock *handle_of(const struct rlock_handle *lock)
 {
     return (const struct rlock__group_lock *)(const void *)lock;
 }
 
-static const struct rlock__group_spec *spec_of(const struct rlock *lock)
+static const struct rlock__group_spec *spec_of(const struct rlock_handle *lock)
 {
     return handle_of(lock)->spec;
 }
@@ -25,7 +25,7 @@ static const struct rlock__group_spec *spec_of(const struct rlock *lock)
 /* ---- Taking and leaving ---- */
 
 /* Keeps what the members said, for rlock_members(). With the mutex held. */
-static void note_results(const struct rlock *lock, const struct rlock__group *group)
+static void note_results(const struct rlock_handle *lock, const struct rlock__group *group)
 {
     for (size_t i = 0; i < group->spec->n; i++) {
         const struct rlock__member *member = &group->members[i];
@@ -42,7 +42,7 @@ static void note_results(const struct rlock *lock, const struct rlock__group *gr
 }
 
 /* One effort on a group whose turn it is: with the mutex held, but while it is driven. */
-static int run_on(const struct rlock *lock, struct rlock__group *group,
+static int run_on(const struct rlock_handle *lock, struct rlock__group *group,
                   const struct rlock__turn *turn, const struct rlock__effort *effort,
                   struct rlock_grant *ret_grant)
 {
@@ -69,7 +69,7 @@ static int run_on(const struct rlock *lock, struct rlock__group *group,
 }
 
 /* Runs one effort, NULL an unlock. ret_grant: NULL not wanted. */
-static int run(const struct rlock *lock, struct rlock__turn *turn,
+static int run(const struct rlock_handle *lock, struct rlock__turn *turn,
                const struct rlock__effort *effort, struct rlock_grant *ret_grant)
 {
     struct rlock__group_claim *claim = NULL;
@@ -107,7 +107,7 @@ static int run(const struct rlock *lock, struct rlock__turn *turn,
 }
 
 /* What the members' clients have in common. */
-static int read_clients(const struct rlock *lock, const struct rlock_take *take,
+static int read_clients(const struct rlock_handle *lock, const struct rlock_take *take,
                         struct rlock__effort *inout_effort, int64_t *ret_longest)
 {
     const struct rlock__group_spec *spec = spec_of(lock);
@@ -136,8 +136,8 @@ static int read_clients(const struct rlock *lock, const struct rlock_take *take,
     return 0;
 }
 
-static int take(const struct rlock *lock, const struct rlock_take *take, struct rlock__owner owner,
-                struct rlock_grant *ret_grant)
+static int take(const struct rlock_handle *lock, const struct rlock_take *take,
+                struct rlock__owner owner, struct rlock_grant *ret_grant)
 {
     struct rlock__effort effort = {.wait_us = take->wait_ms * RLOCK__MS,
                                    .lease_us = take->lease_ms * RLOCK__MS,
@@ -160,7 +160,7 @@ static int take(const struct rlock *lock, const struct rlock_take *take, struct 
 }
 
 /* The members' clients answer for themselves: one of them may be closed. */
-static int leave(const struct rlock *lock, struct rlock__owner owner)
+static int leave(const struct rlock_handle *lock, struct rlock__owner owner)
 {
     int64_t timeout = lock->client->core.op_timeout_us;
     struct rlock__turn turn = {.spec = handle_of(lock)->spec,
@@ -173,7 +173,7 @@ static int leave(const struct rlock *lock, struct rlock__owner owner)
 /* ---- What is known without asking ---- */
 
 /* Of an owner that was given by id. */
-static int64_t look_up(const struct rlock *lock, uint64_t id, uint32_t *ret_count)
+static int64_t look_up(const struct rlock_handle *lock, uint64_t id, uint32_t *ret_count)
 {
     const struct rlock__group_spec *spec = spec_of(lock);
     const struct rlock__group *group;
@@ -187,7 +187,7 @@ static int64_t look_up(const struct rlock *lock, uint64_t id, uint32_t *ret_coun
     return until;
 }
 
-static int64_t valid_until(const struct rlock *lock, uint64_t owner)
+static int64_t valid_until(const struct rlock_handle *lock, uint64_t owner)
 {
     const struct rlock__group_claim *claim;
     uint32_t count;
@@ -199,7 +199,7 @@ static int64_t valid_until(const struct rlock *lock, uint64_t owner)
     return claim != NULL ? rlock__group_claim_valid_until(claim) : 0;
 }
 
-static uint32_t hold_count(const struct rlock *lock, uint64_t owner)
+static uint32_t hold_count(const struct rlock_handle *lock, uint64_t owner)
 {
     const struct rlock__group_claim *claim;
     uint32_t count = 0;
@@ -216,7 +216,7 @@ static uint32_t hold_count(const struct rlock *lock, uint64_t owner)
 
 /* The first member that somebody holds speaks for the whole. A member that cannot be asked
  * counts as held, as it would for who takes it. */
-static int inspect(const struct rlock *lock, struct rlock_info *ret_info)
+static int inspect(const struct rlock_handle *lock, struct rlock_info *ret_info)
 {
     const struct rlock__group_spec *spec = spec_of(lock);
     bool quorum = (lock->caps & RLOCK__CAP_QUORUM) != 0;
@@ -241,7 +241,7 @@ static int inspect(const struct rlock *lock, struct rlock_info *ret_info)
 }
 
 /* All that can be opened are; the first error is the whole's. */
-static int force(const struct rlock *lock, bool *ret_was_locked)
+static int force(const struct rlock_handle *lock, bool *ret_was_locked)
 {
     const struct rlock__group_spec *spec = spec_of(lock);
     int code = 0;
@@ -262,7 +262,7 @@ static int force(const struct rlock *lock, bool *ret_was_locked)
 
 /* ---- The handle ---- */
 
-static int each_member(const struct rlock *lock, rlock__member_fn *fn, void *payload)
+static int each_member(const struct rlock_handle *lock, rlock__member_fn *fn, void *payload)
 {
     const struct rlock__group_spec *spec = spec_of(lock);
     int code = 0;
@@ -278,7 +278,7 @@ static int each_member(const struct rlock *lock, rlock__member_fn *fn, void *pay
     return code;
 }
 
-static void free_handle(struct rlock *lock)
+static void free_handle(struct rlock_handle *lock)
 {
     (void)rlock__group_spec_unref(handle_of(lock)->spec);
     free(handle_of(lock)->results);
@@ -296,7 +296,7 @@ static const struct rlock__vtable vtable = {
     .free = free_handle,
 };
 
-struct rlock *rlock__group_lock_new(struct rlock__group_spec *spec)
+struct rlock_handle *rlock__group_lock_new(struct rlock__group_spec *spec)
 {
     struct rlock__group_lock *handle = calloc(1, sizeof(*handle));
     struct rlock__result *results = calloc(spec->n, sizeof(*results));

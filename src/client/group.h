@@ -8,12 +8,12 @@
 struct rlock__group_spec;
 
 struct rlock__group_lock {
-    struct rlock lock;
+    struct rlock_handle lock;
     struct rlock__group_spec *spec;
     struct rlock__result *results; /* one for each member; the groups' mutex protects them */
 };
 
 /* A handle takes over the reference. NULL without memory, and then the reference is gone too. */
-struct rlock *rlock__group_lock_new(struct rlock__group_spec *spec);
+struct rlock_handle *rlock__group_lock_new(struct rlock__group_spec *spec);
 
 #endif

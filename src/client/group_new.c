@@ -31,7 +31,7 @@ static int add_leaf(struct rlock__spec *spec, const struct rlock__result *result
 }
 
 /* The members of a multi-lock count as its own. */
-static int add_member(struct leaves *leaves, const struct rlock *member)
+static int add_member(struct leaves *leaves, const struct rlock_handle *member)
 {
     if (member == NULL) {
         return rlock__fail(RLOCK_EINVAL, "a member is NULL");
@@ -55,10 +55,10 @@ static int check_clients(const struct leaves *leaves)
 }
 
 static int make(const struct rlock__group_ops *ops, const struct leaves *leaves,
-                int64_t max_lease_us, struct rlock **ret_lock)
+                int64_t max_lease_us, struct rlock_handle **ret_lock)
 {
     struct rlock__group_spec *spec = rlock__group_spec_new(ops, leaves->at, leaves->n);
-    struct rlock *lock = spec != NULL ? rlock__group_lock_new(spec) : NULL;
+    struct rlock_handle *lock = spec != NULL ? rlock__group_lock_new(spec) : NULL;
 
     if (lock == NULL) {
         return rlock__fail(RLOCK_ENOMEM, "no memory");
@@ -69,8 +69,8 @@ static int make(const struct rlock__group_ops *ops, const struct leaves *leaves,
 }
 
 /* What both kinds check first. */
-static int begin(struct rlock *const *members, size_t n, const struct rlock_opts *opts,
-                 struct rlock **ret_lock, struct rlock_opts *ret_opts)
+static int begin(struct rlock_handle *const *members, size_t n, const struct rlock_opts *opts,
+                 struct rlock_handle **ret_lock, struct rlock_opts *ret_opts)
 {
     *ret_opts = (struct rlock_opts){.size = sizeof(*ret_opts)};
     rlock__detail_clear();
@@ -85,8 +85,8 @@ static int begin(struct rlock *const *members, size_t n, const struct rlock_opts
     return 0;
 }
 
-int rlock_multi_new(struct rlock *const *members, size_t n, const struct rlock_opts *opts,
-                    struct rlock **ret_lock)
+int rlock_multi_new(struct rlock_handle *const *members, size_t n, const struct rlock_opts *opts,
+                    struct rlock_handle **ret_lock)
 {
     struct leaves leaves = {0};
     struct rlock_opts copy;
@@ -102,7 +102,7 @@ int rlock_multi_new(struct rlock *const *members, size_t n, const struct rlock_o
 }
 
 /* Each of them on a server of its own, as far as we know. */
-static int add_server(struct leaves *leaves, const struct rlock *member)
+static int add_server(struct leaves *leaves, const struct rlock_handle *member)
 {
     if (member == NULL) {
         return rlock__fail(RLOCK_EINVAL, "a member is NULL");
@@ -130,8 +130,8 @@ static void warn_of_even(struct rlock_client *client, size_t n)
     rlock__leave(client);
 }
 
-int rlock_redlock_new(struct rlock *const *members, size_t n, const struct rlock_opts *opts,
-                      struct rlock **ret_lock)
+int rlock_redlock_new(struct rlock_handle *const *members, size_t n, const struct rlock_opts *opts,
+                      struct rlock_handle **ret_lock)
 {
     struct leaves leaves = {0};
     struct rlock_opts copy;

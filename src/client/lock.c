@@ -9,7 +9,7 @@
 
 /* ---- Handles ---- */
 
-struct rlock *rlock_free(struct rlock *lock)
+struct rlock_handle *rlock_free(struct rlock_handle *lock)
 {
     RLOCK__WHOLE;
     if (lock != NULL) {
@@ -18,7 +18,7 @@ struct rlock *rlock_free(struct rlock *lock)
     return NULL;
 }
 
-const char *rlock_name(const struct rlock *lock, size_t *ret_len)
+const char *rlock_name(const struct rlock_handle *lock, size_t *ret_len)
 {
     if (ret_len != NULL) {
         *ret_len = lock->name.len;
@@ -26,20 +26,20 @@ const char *rlock_name(const struct rlock *lock, size_t *ret_len)
     return lock->name.at;
 }
 
-const char *rlock_kind(const struct rlock *lock)
+const char *rlock_kind(const struct rlock_handle *lock)
 {
     return lock->kind;
 }
 
 /* Whether the handle was made in this process, and not by the one that forked it. */
-static bool is_ours(const struct rlock *lock)
+static bool is_ours(const struct rlock_handle *lock)
 {
     return lock != NULL && lock->client->fork_generation == rlock__fork_generation();
 }
 
 /* The beginning of every call that talks to servers: forgets the thread's last detail, and checks
  * the handle. */
-static int begin(const struct rlock *lock)
+static int begin(const struct rlock_handle *lock)
 {
     rlock__detail_clear();
     if (lock == NULL) {
@@ -49,7 +49,7 @@ static int begin(const struct rlock *lock)
 }
 
 /* The same where the client must be open as well. */
-static int begin_open(const struct rlock *lock)
+static int begin_open(const struct rlock_handle *lock)
 {
     int code = begin(lock);
 
@@ -88,7 +88,7 @@ static int check_take(const struct rlock_take *take, struct rlock_take *ret_take
     return 0;
 }
 
-static int take_lock(const struct rlock *lock, const struct rlock_take *take,
+static int take_lock(const struct rlock_handle *lock, const struct rlock_take *take,
                      struct rlock_grant *ret_grant)
 {
     struct rlock_grant grant = {.size = sizeof(grant)};
@@ -104,7 +104,7 @@ static int take_lock(const struct rlock *lock, const struct rlock_take *take,
     return code;
 }
 
-int rlock_lock_with(struct rlock *lock, const struct rlock_take *take,
+int rlock_lock_with(struct rlock_handle *lock, const struct rlock_take *take,
                     struct rlock_grant *ret_grant)
 {
     RLOCK__WHOLE;
@@ -120,19 +120,19 @@ int rlock_lock_with(struct rlock *lock, const struct rlock_take *take,
     return code == 0 ? take_lock(lock, &checked, ret_grant) : code;
 }
 
-int rlock_lock(struct rlock *lock)
+int rlock_lock(struct rlock_handle *lock)
 {
     return rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER), NULL);
 }
 
-int rlock_try_lock(struct rlock *lock)
+int rlock_try_lock(struct rlock_handle *lock)
 {
     return rlock_lock_with(lock, NULL, NULL);
 }
 
 /* ---- Giving up ---- */
 
-int rlock_unlock_as(struct rlock *lock, uint64_t id)
+int rlock_unlock_as(struct rlock_handle *lock, uint64_t id)
 {
     RLOCK__WHOLE;
     struct rlock__owner owner;
@@ -144,12 +144,12 @@ int rlock_unlock_as(struct rlock *lock, uint64_t id)
     return code == 0 ? lock->vtable->leave(lock, owner) : code;
 }
 
-int rlock_unlock(struct rlock *lock)
+int rlock_unlock(struct rlock_handle *lock)
 {
     return rlock_unlock_as(lock, 0);
 }
 
-struct rlock_guard rlock_guard_take(struct rlock *lock, const struct rlock_take *take)
+struct rlock_guard rlock_guard_take(struct rlock_handle *lock, const struct rlock_take *take)
 {
     struct rlock_guard guard = {.lock = lock, .owner = take != NULL ? take->owner : 0};
 
@@ -162,7 +162,7 @@ struct rlock_guard rlock_guard_take(struct rlock *lock, const struct rlock_take 
 
 int rlock_guard_end(struct rlock_guard *guard)
 {
-    struct rlock *lock = guard->lock;
+    struct rlock_handle *lock = guard->lock;
 
     guard->lock = NULL;
     return lock != NULL ? rlock_unlock_as(lock, guard->owner) : 0;
@@ -170,61 +170,61 @@ int rlock_guard_end(struct rlock_guard *guard)
 
 /* ---- What is known without asking ---- */
 
-static int64_t valid_until(const struct rlock *lock, uint64_t owner)
+static int64_t valid_until(const struct rlock_handle *lock, uint64_t owner)
 {
     return is_ours(lock) ? lock->vtable->valid_until(lock, owner) : 0;
 }
 
-static bool is_valid(const struct rlock *lock, uint64_t owner)
+static bool is_valid(const struct rlock_handle *lock, uint64_t owner)
 {
     int64_t until = valid_until(lock, owner);
 
     return until != 0 && rlock__now_us() < until;
 }
 
-static int64_t valid_ms(const struct rlock *lock, uint64_t owner)
+static int64_t valid_ms(const struct rlock_handle *lock, uint64_t owner)
 {
     return rlock__max(0, valid_until(lock, owner) - rlock__now_us()) / RLOCK__MS;
 }
 
-static uint32_t hold_count(const struct rlock *lock, uint64_t owner)
+static uint32_t hold_count(const struct rlock_handle *lock, uint64_t owner)
 {
     return is_ours(lock) ? lock->vtable->hold_count(lock, owner) : 0;
 }
 
-bool rlock_is_valid(const struct rlock *lock)
+bool rlock_is_valid(const struct rlock_handle *lock)
 {
     return is_valid(lock, 0);
 }
 
-bool rlock_is_valid_as(const struct rlock *lock, uint64_t owner)
+bool rlock_is_valid_as(const struct rlock_handle *lock, uint64_t owner)
 {
     return is_valid(lock, owner);
 }
 
-int64_t rlock_valid_ms(const struct rlock *lock)
+int64_t rlock_valid_ms(const struct rlock_handle *lock)
 {
     return valid_ms(lock, 0);
 }
 
-int64_t rlock_valid_ms_as(const struct rlock *lock, uint64_t owner)
+int64_t rlock_valid_ms_as(const struct rlock_handle *lock, uint64_t owner)
 {
     return valid_ms(lock, owner);
 }
 
-uint32_t rlock_hold_count(const struct rlock *lock)
+uint32_t rlock_hold_count(const struct rlock_handle *lock)
 {
     return hold_count(lock, 0);
 }
 
-uint32_t rlock_hold_count_as(const struct rlock *lock, uint64_t owner)
+uint32_t rlock_hold_count_as(const struct rlock_handle *lock, uint64_t owner)
 {
     return hold_count(lock, owner);
 }
 
 /* ---- Asking the servers ---- */
 
-int rlock_inspect(struct rlock *lock, struct rlock_info *ret_info)
+int rlock_inspect(struct rlock_handle *lock, struct rlock_info *ret_info)
 {
     RLOCK__WHOLE;
     struct rlock_info info = RLOCK_INFO_INIT;
@@ -242,7 +242,7 @@ int rlock_inspect(struct rlock *lock, struct rlock_info *ret_info)
     return code;
 }
 
-int rlock_force_unlock(struct rlock *lock, bool *ret_was_locked)
+int rlock_force_unlock(struct rlock_handle *lock, bool *ret_was_locked)
 {
     RLOCK__WHOLE;
     bool was_locked = false;
@@ -281,7 +281,7 @@ static int tell_member(struct rlock__spec *spec, const struct rlock__result *res
     return 0;
 }
 
-int rlock_members(const struct rlock *lock, rlock_member_fn *fn, void *payload)
+int rlock_members(const struct rlock_handle *lock, rlock_member_fn *fn, void *payload)
 {
     struct listener listener = {.fn = fn, .payload = payload};
 

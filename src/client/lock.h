@@ -30,27 +30,27 @@ typedef int rlock__member_fn(struct rlock__spec *spec, const struct rlock__resul
 struct rlock__vtable {
     /* Takes the lock: waits as long as the take says. Its client is open, and the take was
      * checked. ret_grant: NULL not wanted; else of the library's size. */
-    int (*take)(const struct rlock *lock, const struct rlock_take *take, struct rlock__owner owner,
-                struct rlock_grant *ret_grant);
+    int (*take)(const struct rlock_handle *lock, const struct rlock_take *take,
+                struct rlock__owner owner, struct rlock_grant *ret_grant);
     /* Gives up one level: waits for the servers' answer. Its clients may be closed. */
-    int (*leave)(const struct rlock *lock, struct rlock__owner owner);
+    int (*leave)(const struct rlock_handle *lock, struct rlock__owner owner);
     /* Until when the owner may rely on it, by what is known here; 0 not at all. */
-    int64_t (*valid_until)(const struct rlock *lock, uint64_t owner);
+    int64_t (*valid_until)(const struct rlock_handle *lock, uint64_t owner);
     /* How many levels the owner holds, by what is known here. */
-    uint32_t (*hold_count)(const struct rlock *lock, uint64_t owner);
+    uint32_t (*hold_count)(const struct rlock_handle *lock, uint64_t owner);
     /* Asks the servers who holds it, and waits for the answer. */
-    int (*inspect)(const struct rlock *lock, struct rlock_info *ret_info);
+    int (*inspect)(const struct rlock_handle *lock, struct rlock_info *ret_info);
     /* Takes it from whoever holds it, and waits for the answer. */
-    int (*force)(const struct rlock *lock, bool *ret_was_locked);
+    int (*force)(const struct rlock_handle *lock, bool *ret_was_locked);
     /* Tells fn of each member, in canonical order. A single lock is its own only member, and has
      * no result (NULL). */
-    int (*each_member)(const struct rlock *lock, rlock__member_fn *fn, void *payload);
+    int (*each_member)(const struct rlock_handle *lock, rlock__member_fn *fn, void *payload);
     /* Frees the handle. Holds stay. */
-    void (*free)(struct rlock *lock);
+    void (*free)(struct rlock_handle *lock);
 };
 
 /* What all handles begin with. */
-struct rlock {
+struct rlock_handle {
     const struct rlock__vtable *vtable;
     const char *kind;            /* "reentrant" */
     unsigned caps;               /* the kind's, enum rlock__caps */

@@ -7,7 +7,7 @@
 #include "lock/classify.h"
 
 typedef int new_fn(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
-                   struct rlock **ret_lock);
+                   struct rlock_handle **ret_lock);
 
 /* A kind whose scripts are tried. The reentrant lock is what all are made of: the rest may be
  * forbidden to who does not use it. */
@@ -30,7 +30,7 @@ static const struct kind others[] = {
 #define PROBE RLOCK_TAKE(.lease_ms = 10000)
 
 /* Of a hold that is not there: that costs the same rights, and does nothing. */
-static int try_renew(struct rlock__diagnosis *d, const struct rlock *lock)
+static int try_renew(struct rlock__diagnosis *d, const struct rlock_handle *lock)
 {
     const struct rlock__ask ask = {.owner = rlock__bytes_of("nobody:0"), .count = 1, .lease_ms = 1};
     const struct rlock__spec *spec = rlock__single_of(lock)->spec;
@@ -48,9 +48,10 @@ static int try_renew(struct rlock__diagnosis *d, const struct rlock *lock)
     return code;
 }
 
-static int try_rival(struct rlock__diagnosis *d, const struct kind *kind, const struct rlock *lock)
+static int try_rival(struct rlock__diagnosis *d, const struct kind *kind,
+                     const struct rlock_handle *lock)
 {
-    struct rlock *rival = NULL;
+    struct rlock_handle *rival = NULL;
     int code = kind->make_rival(d->client, rlock_name(lock, NULL), NULL, &rival);
 
     if (code == 0) {
@@ -62,21 +63,22 @@ static int try_rival(struct rlock__diagnosis *d, const struct kind *kind, const 
     return code == RLOCK_EBUSY || code == RLOCK_ETIMEDOUT || code == RLOCK_EDEADLOCK ? 0 : code;
 }
 
-static int try_release(struct rlock *lock)
+static int try_release(struct rlock_handle *lock)
 {
     int code = rlock_unlock(lock);
 
     return code == 0 ? rlock_unlock(lock) : code;
 }
 
-static int try_force(struct rlock *lock)
+static int try_force(struct rlock_handle *lock)
 {
     int code = rlock_lock_with(lock, PROBE, NULL);
 
     return code == 0 ? rlock_force_unlock(lock, NULL) : code;
 }
 
-static int try_acquire(struct rlock__diagnosis *d, const struct kind *kind, struct rlock *lock)
+static int try_acquire(struct rlock__diagnosis *d, const struct kind *kind,
+                       struct rlock_handle *lock)
 {
     int code = rlock_lock_with(lock, PROBE, NULL);
 
@@ -85,7 +87,7 @@ static int try_acquire(struct rlock__diagnosis *d, const struct kind *kind, stru
 }
 
 /* Returns the code of the first step that fails, and which that is. */
-static int try_steps(struct rlock__diagnosis *d, const struct kind *kind, struct rlock *lock,
+static int try_steps(struct rlock__diagnosis *d, const struct kind *kind, struct rlock_handle *lock,
                      const char **ret_step)
 {
     struct rlock_info info = RLOCK_INFO_INIT;
@@ -112,7 +114,7 @@ static int try_steps(struct rlock__diagnosis *d, const struct kind *kind, struct
 }
 
 /* Numbers of fenced locks have no end, but for this one. */
-static void forget_token(struct rlock__diagnosis *d, const struct rlock *lock)
+static void forget_token(struct rlock__diagnosis *d, const struct rlock_handle *lock)
 {
     struct rlock__buf key = {0};
     struct rlock__cmd cmd = {0};
@@ -126,13 +128,13 @@ static void forget_token(struct rlock__diagnosis *d, const struct rlock *lock)
 }
 
 /* What a step that failed has left; and a hold that was forced is lost, and wants its unlock. */
-static void give_back(struct rlock *lock)
+static void give_back(struct rlock_handle *lock)
 {
     for (int level = 0; level < 2 && rlock_unlock(lock) != RLOCK_ENOTOWNER; level++) {
     }
 }
 
-void rlock__probe_basic(struct rlock__diagnosis *d, struct rlock *lock)
+void rlock__probe_basic(struct rlock__diagnosis *d, struct rlock_handle *lock)
 {
     const char *step;
     int code = try_steps(d, &basic, lock, &step);
@@ -143,7 +145,8 @@ void rlock__probe_basic(struct rlock__diagnosis *d, struct rlock *lock)
     give_back(lock);
 }
 
-static void try_other(struct rlock__diagnosis *d, const struct kind *kind, struct rlock *lock)
+static void try_other(struct rlock__diagnosis *d, const struct kind *kind,
+                      struct rlock_handle *lock)
 {
     const char *step;
 
@@ -154,9 +157,9 @@ static void try_other(struct rlock__diagnosis *d, const struct kind *kind, struc
     give_back(lock);
 }
 
-static struct rlock *make_probe(struct rlock__diagnosis *d, const struct kind *kind)
+static struct rlock_handle *make_probe(struct rlock__diagnosis *d, const struct kind *kind)
 {
-    struct rlock *lock = NULL;
+    struct rlock_handle *lock = NULL;
     char name[64];
     int code;
 
@@ -168,16 +171,16 @@ static struct rlock *make_probe(struct rlock__diagnosis *d, const struct kind *k
     return lock;
 }
 
-struct rlock *rlock__probe_new(struct rlock__diagnosis *d, const char *word)
+struct rlock_handle *rlock__probe_new(struct rlock__diagnosis *d, const char *word)
 {
     const struct kind kind = {word, rlock_reentrant_new, NULL, 0, RLOCK__FOR_ALL};
 
     return make_probe(d, &kind);
 }
 
-static void try_multi(struct rlock__diagnosis *d, struct rlock *const members[static 2])
+static void try_multi(struct rlock__diagnosis *d, struct rlock_handle *const members[static 2])
 {
-    struct rlock *lock = NULL;
+    struct rlock_handle *lock = NULL;
     int code = rlock_multi_new(members, 2, NULL, &lock);
 
     code = code == 0 ? rlock_lock_with(lock, PROBE, NULL) : code;
@@ -190,12 +193,12 @@ static void try_multi(struct rlock__diagnosis *d, struct rlock *const members[st
     (void)rlock_free(lock);
 }
 
-void rlock__probe_others(struct rlock__diagnosis *d, struct rlock *lock)
+void rlock__probe_others(struct rlock__diagnosis *d, struct rlock_handle *lock)
 {
-    struct rlock *members[2] = {lock, rlock__probe_new(d, "multi")};
+    struct rlock_handle *members[2] = {lock, rlock__probe_new(d, "multi")};
 
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-        struct rlock *probe = d->lacks[others[i].use] ? NULL : make_probe(d, &others[i]);
+        struct rlock_handle *probe = d->lacks[others[i].use] ? NULL : make_probe(d, &others[i]);
 
         if (probe != NULL) {
             try_other(d, &others[i], probe);

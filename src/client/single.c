@@ -30,8 +30,8 @@ static void keep_claim(const struct rlock__call *call)
     }
 }
 
-static int take(const struct rlock *lock, const struct rlock_take *take, struct rlock__owner owner,
-                struct rlock_grant *ret_grant)
+static int take(const struct rlock_handle *lock, const struct rlock_take *take,
+                struct rlock__owner owner, struct rlock_grant *ret_grant)
 {
     struct rlock_client *client = lock->client;
     struct rlock__call call = {.kind = RLOCK__ACQUIRE,
@@ -60,7 +60,7 @@ static int take(const struct rlock *lock, const struct rlock_take *take, struct 
     return 0;
 }
 
-static int leave(const struct rlock *lock, struct rlock__owner owner)
+static int leave(const struct rlock_handle *lock, struct rlock__owner owner)
 {
     struct rlock__spec *spec = rlock__single_of(lock)->spec;
     struct rlock__call call = {.kind = RLOCK__RELEASE, .spec = spec, .owner = owner};
@@ -94,7 +94,7 @@ static int64_t look_up(const struct rlock__single *single, uint64_t owner, uint3
     return until;
 }
 
-static int64_t valid_until(const struct rlock *lock, uint64_t owner)
+static int64_t valid_until(const struct rlock_handle *lock, uint64_t owner)
 {
     const struct rlock__single *single = rlock__single_of(lock);
     const struct rlock__claim *claim;
@@ -107,7 +107,7 @@ static int64_t valid_until(const struct rlock *lock, uint64_t owner)
     return claim != NULL ? atomic_load(&claim->valid_until) : 0;
 }
 
-static uint32_t hold_count(const struct rlock *lock, uint64_t owner)
+static uint32_t hold_count(const struct rlock_handle *lock, uint64_t owner)
 {
     const struct rlock__single *single = rlock__single_of(lock);
     const struct rlock__claim *claim;
@@ -123,22 +123,22 @@ static uint32_t hold_count(const struct rlock *lock, uint64_t owner)
 
 /* ---- The handle ---- */
 
-static int inspect(const struct rlock *lock, struct rlock_info *ret_info)
+static int inspect(const struct rlock_handle *lock, struct rlock_info *ret_info)
 {
     return rlock__single_inspect(rlock__single_of(lock)->spec, ret_info);
 }
 
-static int force(const struct rlock *lock, bool *ret_was_locked)
+static int force(const struct rlock_handle *lock, bool *ret_was_locked)
 {
     return rlock__single_force(rlock__single_of(lock)->spec, ret_was_locked);
 }
 
-static int each_member(const struct rlock *lock, rlock__member_fn *fn, void *payload)
+static int each_member(const struct rlock_handle *lock, rlock__member_fn *fn, void *payload)
 {
     return fn(rlock__single_of(lock)->spec, NULL, payload);
 }
 
-static void free_handle(struct rlock *lock)
+static void free_handle(struct rlock_handle *lock)
 {
     (void)rlock__spec_unref(rlock__single_of(lock)->spec);
     free(lock);
@@ -182,8 +182,8 @@ static bool read_tuning(const struct rlock_opts *opts, struct rlock__tuning *ret
     return true;
 }
 
-static struct rlock *alloc_lock(struct rlock_client *client, const struct rlock_ops *ops,
-                                struct rlock__bytes name, const struct rlock__tuning *tuning)
+static struct rlock_handle *alloc_lock(struct rlock_client *client, const struct rlock_ops *ops,
+                                       struct rlock__bytes name, const struct rlock__tuning *tuning)
 {
     struct rlock__single *single = calloc(1, sizeof(*single));
     struct rlock__spec *spec =
@@ -205,11 +205,11 @@ static struct rlock *alloc_lock(struct rlock_client *client, const struct rlock_
 }
 
 static int new_lock(struct rlock_client *client, const struct rlock_ops *ops, const char *name,
-                    const struct rlock_opts *opts, struct rlock **ret_lock)
+                    const struct rlock_opts *opts, struct rlock_handle **ret_lock)
 {
     struct rlock_opts copy = {.size = sizeof(copy)};
     struct rlock__tuning tuning;
-    struct rlock *lock;
+    struct rlock_handle *lock;
     size_t len;
     int code;
 
@@ -242,43 +242,43 @@ static int new_lock(struct rlock_client *client, const struct rlock_ops *ops, co
 }
 
 int rlock_reentrant_new(struct rlock_client *client, const char *name,
-                        const struct rlock_opts *opts, struct rlock **ret_lock)
+                        const struct rlock_opts *opts, struct rlock_handle **ret_lock)
 {
     return new_lock(client, &rlock__reentrant_ops, name, opts, ret_lock);
 }
 
 int rlock_nonreentrant_new(struct rlock_client *client, const char *name,
-                           const struct rlock_opts *opts, struct rlock **ret_lock)
+                           const struct rlock_opts *opts, struct rlock_handle **ret_lock)
 {
     return new_lock(client, &rlock__nonreentrant_ops, name, opts, ret_lock);
 }
 
 int rlock_spin_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
-                   struct rlock **ret_lock)
+                   struct rlock_handle **ret_lock)
 {
     return new_lock(client, &rlock__spin_ops, name, opts, ret_lock);
 }
 
 int rlock_fenced_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
-                     struct rlock **ret_lock)
+                     struct rlock_handle **ret_lock)
 {
     return new_lock(client, &rlock__fenced_ops, name, opts, ret_lock);
 }
 
 int rlock_fair_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
-                   struct rlock **ret_lock)
+                   struct rlock_handle **ret_lock)
 {
     return new_lock(client, &rlock__fair_ops, name, opts, ret_lock);
 }
 
 int rlock_read_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
-                   struct rlock **ret_lock)
+                   struct rlock_handle **ret_lock)
 {
     return new_lock(client, &rlock__read_ops, name, opts, ret_lock);
 }
 
 int rlock_write_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
-                    struct rlock **ret_lock)
+                    struct rlock_handle **ret_lock)
 {
     return new_lock(client, &rlock__write_ops, name, opts, ret_lock);
 }

@@ -6,12 +6,12 @@
 #include "client/lock.h"
 
 struct rlock__single {
-    struct rlock lock;
+    struct rlock_handle lock;
     struct rlock__spec *spec;
     unsigned hash; /* the spec's: who asks for a hold need not look there */
 };
 
-static inline const struct rlock__single *rlock__single_of(const struct rlock *lock)
+static inline const struct rlock__single *rlock__single_of(const struct rlock_handle *lock)
 {
     return (const struct rlock__single *)(const void *)lock;
 }

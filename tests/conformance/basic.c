@@ -6,7 +6,7 @@
 
 void lock_and_unlock_twice(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
 
     for (int i = 0; i < 2; i++) {
         assert_code(rlock_lock(lock), 0);
@@ -19,7 +19,7 @@ void lock_and_unlock_twice(struct fixture *f)
 void each_level_needs_its_unlock(struct fixture *f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client);
+    struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client);
     struct actor *other = actor_open(f);
 
     assert_code(rlock_try_lock(lock), 0);
@@ -35,7 +35,7 @@ void each_level_needs_its_unlock(struct fixture *f)
 
 void hold_count_follows_each_step(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
     const uint32_t most = kind_can(f, CAN_NEST) ? 3 : 1;
 
     assert_int_equal(rlock_hold_count(lock), 0);
@@ -52,7 +52,7 @@ void hold_count_follows_each_step(struct fixture *f)
 void a_thousand_levels_are_a_thousand_unlocks(struct fixture *f)
 {
     enum { DEEP = 1000 };
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
 
     for (uint32_t i = 1; i <= DEEP; i++) {
         assert_code(TAKE(lock, .lease_ms = 60000), 0);
@@ -68,7 +68,8 @@ void a_thousand_levels_are_a_thousand_unlocks(struct fixture *f)
 
 void it_is_locked_from_lock_to_unlock(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f)), *elsewhere = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f)),
+                        *elsewhere = lock_new(f, client_open(f));
     struct rlock_info info = RLOCK_INFO_INIT;
 
     assert_false(is_locked(lock));
@@ -86,7 +87,7 @@ void it_is_locked_from_lock_to_unlock(struct fixture *f)
     assert_false(is_locked(elsewhere));
 }
 
-static int act_is_locked(struct rlock *lock, const struct rlock_take *take)
+static int act_is_locked(struct rlock_handle *lock, const struct rlock_take *take)
 {
     struct rlock_info info = RLOCK_INFO_INIT;
 
@@ -96,7 +97,7 @@ static int act_is_locked(struct rlock *lock, const struct rlock_take *take)
 
 void another_thread_sees_it_locked(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
     struct actor *other = actor_open(f);
 
     assert_code(rlock_lock(lock), 0);
@@ -107,7 +108,7 @@ void another_thread_sees_it_locked(struct fixture *f)
 
 void only_the_thread_that_took_it_holds_it(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
     struct actor *other = actor_open(f);
 
     assert_false(rlock_is_valid(lock));
@@ -124,7 +125,7 @@ void only_the_thread_that_took_it_holds_it(struct fixture *f)
 
 void unlock_by_another_thread_is_refused(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
     struct actor *holder = actor_open(f);
 
     assert_code(actor_do(holder, act_lock, lock, NULL), 0);
@@ -135,7 +136,8 @@ void unlock_by_another_thread_is_refused(struct fixture *f)
 
 void unlock_by_another_client_is_refused(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f)), *elsewhere = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f)),
+                        *elsewhere = lock_new(f, client_open(f));
 
     assert_code(rlock_lock(lock), 0);
     assert_code(rlock_unlock(elsewhere), RLOCK_ENOTOWNER);
@@ -145,7 +147,7 @@ void unlock_by_another_client_is_refused(struct fixture *f)
 
 void unlock_after_a_refused_try_does_no_harm(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f)), *rival = rival_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f)), *rival = rival_new(f, client_open(f));
 
     assert_code(rlock_lock(rival), 0);
     assert_code(rlock_try_lock(lock), RLOCK_EBUSY);
@@ -156,7 +158,7 @@ void unlock_after_a_refused_try_does_no_harm(struct fixture *f)
 
 void a_second_unlock_does_no_harm(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f)), *rival = rival_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f)), *rival = rival_new(f, client_open(f));
 
     assert_code(rlock_lock(lock), 0);
     assert_code(rlock_unlock(lock), 0);
@@ -170,7 +172,7 @@ void a_second_unlock_does_no_harm(struct fixture *f)
 void any_handle_of_the_name_can_unlock(struct fixture *f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = NULL, *again = lock_new(f, client);
+    struct rlock_handle *lock = NULL, *again = lock_new(f, client);
 
     assert_code(f->kind->make(client, NAME, NULL, &lock), 0);
     assert_code(rlock_lock(lock), 0);
@@ -183,7 +185,7 @@ void any_handle_of_the_name_can_unlock(struct fixture *f)
 void names_do_not_disturb_each_other(struct fixture *f)
 {
     struct rlock_client *client = client_open(f), *elsewhere = client_open(f);
-    struct rlock *a = lock_named(f, client, "a"), *b = lock_named(f, elsewhere, "b");
+    struct rlock_handle *a = lock_named(f, client, "a"), *b = lock_named(f, elsewhere, "b");
 
     assert_code(rlock_lock(a), 0);
     assert_code(rlock_try_lock(b), 0);
@@ -196,7 +198,8 @@ void names_do_not_disturb_each_other(struct fixture *f)
 
 void force_unlock_opens_it_for_all(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f)), *elsewhere = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f)),
+                        *elsewhere = lock_new(f, client_open(f));
     bool was_locked = false;
 
     assert_code(rlock_lock(lock), 0);
@@ -213,7 +216,8 @@ void force_unlock_opens_it_for_all(struct fixture *f)
 
 void force_unlock_from_elsewhere_is_found_by_the_unlock(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f)), *elsewhere = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f)),
+                        *elsewhere = lock_new(f, client_open(f));
     bool was_locked = false;
 
     assert_code(rlock_lock(lock), 0);
@@ -226,7 +230,7 @@ void force_unlock_from_elsewhere_is_found_by_the_unlock(struct fixture *f)
 void force_unlock_wakes_a_waiter(struct fixture *f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
     struct actor *waiter = actor_open(f);
     int64_t forced_us;
 
@@ -247,7 +251,7 @@ void force_unlock_wakes_a_waiter(struct fixture *f)
 void a_second_take_by_its_owner_is_refused(struct fixture *f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client), *again = lock_new(f, client);
+    struct rlock_handle *lock = lock_new(f, client), *again = lock_new(f, client);
 
     assert_code(rlock_lock(lock), 0);
     assert_code(rlock_lock(lock), RLOCK_EREACQUIRE);
@@ -264,7 +268,7 @@ void a_second_take_by_its_owner_is_refused(struct fixture *f)
 
 /* ---- Tokens ---- */
 
-static uint64_t take_token(struct rlock *lock)
+static uint64_t take_token(struct rlock_handle *lock)
 {
     struct rlock_grant grant = RLOCK_GRANT_INIT;
 
@@ -274,11 +278,11 @@ static uint64_t take_token(struct rlock *lock)
 
 void each_grant_has_a_larger_token(struct fixture *f)
 {
-    struct rlock *locks[] = {lock_new(f, client_open(f)), lock_new(f, client_open(f))};
+    struct rlock_handle *locks[] = {lock_new(f, client_open(f)), lock_new(f, client_open(f))};
     uint64_t latest = 0;
 
     for (int i = 0; i < 6; i++) {
-        struct rlock *lock = locks[i % 2];
+        struct rlock_handle *lock = locks[i % 2];
         const uint64_t token = take_token(lock);
 
         assert_true(token > latest);
@@ -293,7 +297,7 @@ void each_grant_has_a_larger_token(struct fixture *f)
 
 void a_token_grows_when_the_data_are_lost(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
     const uint64_t before = take_token(lock);
 
     assert_code(rlock_unlock(lock), 0);
@@ -304,7 +308,7 @@ void a_token_grows_when_the_data_are_lost(struct fixture *f)
 
 /* ---- Grants and guards ---- */
 
-static void grant_says(const struct fixture *f, struct rlock *lock, int64_t lease_ms,
+static void grant_says(const struct fixture *f, struct rlock_handle *lock, int64_t lease_ms,
                        int64_t expected_ms)
 {
     struct rlock_grant grant = RLOCK_GRANT_INIT;
@@ -323,7 +327,7 @@ static void grant_says(const struct fixture *f, struct rlock *lock, int64_t leas
 
 void the_grant_says_what_was_granted(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
 
     grant_says(f, lock, 60000, 60000);
     grant_says(f, lock, 0, 30000);
@@ -332,7 +336,7 @@ void the_grant_says_what_was_granted(struct fixture *f)
 
 void a_grant_of_an_older_program_is_filled_as_far_as_it_goes(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
     struct rlock_grant grant = {.size = offsetof(struct rlock_grant, lease_ms), .lease_ms = 77};
 
     assert_code(rlock_lock_with(lock, NULL, &grant), 0);
@@ -341,7 +345,7 @@ void a_grant_of_an_older_program_is_filled_as_far_as_it_goes(struct fixture *f)
     assert_code(rlock_unlock(lock), 0);
 }
 
-static int hold_in_a_scope(struct rlock *lock, const struct rlock_take *take)
+static int hold_in_a_scope(struct rlock_handle *lock, const struct rlock_take *take)
 {
     RLOCK_GUARD guard = rlock_guard_take(lock, take);
 
@@ -350,7 +354,7 @@ static int hold_in_a_scope(struct rlock *lock, const struct rlock_take *take)
 
 void a_guard_unlocks_at_the_end_of_its_scope(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f)), *rival = rival_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f)), *rival = rival_new(f, client_open(f));
 
     assert_int_equal(hold_in_a_scope(lock, NULL), 1);
     assert_int_equal(rlock_hold_count(lock), 0);
@@ -363,7 +367,7 @@ void a_guard_unlocks_at_the_end_of_its_scope(struct fixture *f)
 
 void a_guard_can_be_ended_before(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
     RLOCK_GUARD guard = rlock_guard_take(lock, RLOCK_TAKE(.wait_ms = 10000));
 
     assert_code(guard.code, 0);
@@ -374,7 +378,7 @@ void a_guard_can_be_ended_before(struct fixture *f)
 
 /* ---- Arguments ---- */
 
-static void refused(struct rlock *lock, const struct rlock_take *take)
+static void refused(struct rlock_handle *lock, const struct rlock_take *take)
 {
     assert_code(rlock_lock_with(lock, take, NULL), RLOCK_EINVAL);
     assert_string_not_equal(rlock_detail(), "");
@@ -382,7 +386,7 @@ static void refused(struct rlock *lock, const struct rlock_take *take)
 
 void wrong_takes_are_refused(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
     struct {
         struct rlock_take take;
         int64_t wish; /* of a newer header: nothing that this library knows */
@@ -410,7 +414,7 @@ void wrong_takes_are_refused(struct fixture *f)
 
 void the_shortest_lease_is_ten_ms(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
     int code = RLOCK_ETIMEDOUT;
 
     for (int i = 0; i < 20 && code == RLOCK_ETIMEDOUT; i++) { /* over before its reply was read */
@@ -424,7 +428,7 @@ void the_shortest_lease_is_ten_ms(struct fixture *f)
 /* It would be over before it began, again and again. */
 void a_lease_within_the_safety_margin_is_refused(struct fixture *f)
 {
-    struct rlock *lock =
+    struct rlock_handle *lock =
         lock_new(f, client_open_with(f, &RLOCK_CLIENT_OPTS(.safety_margin_ms = 5000)));
 
     assert_code(TAKE(lock, .lease_ms = 10000), 0);
@@ -438,7 +442,7 @@ void wrong_locks_are_refused(struct fixture *f)
 {
     struct rlock_client *client = client_open(f);
     new_fn *make = f->kind->make;
-    struct rlock *lock = NULL;
+    struct rlock_handle *lock = NULL;
 
     assert_code(make(NULL, NAME, NULL, &lock), RLOCK_EINVAL);
     assert_code(make(client, NULL, NULL, &lock), RLOCK_EINVAL);

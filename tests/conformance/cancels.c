@@ -17,7 +17,7 @@ static struct rlock_cancel *cancel_new(void)
 void a_cancel_ends_a_wait_at_once(struct fixture *f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
     struct actor *waiter = actor_open(f);
     int64_t us[ROUNDS];
 
@@ -51,7 +51,7 @@ static void fire_in_handler(int signal)
 void a_cancel_from_a_signal_handler_ends_a_wait(struct fixture *f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
     struct actor *waiter = actor_open(f);
     const struct sigaction action = {.sa_handler = fire_in_handler};
     int64_t us[ROUNDS];
@@ -83,7 +83,7 @@ static void assert_asks_nobody(struct fixture *f)
 void a_fired_cancel_lets_no_call_begin(struct fixture *f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
     struct rlock_cancel *cancel = cancel_new();
     int64_t since_us;
 
@@ -109,7 +109,7 @@ void one_cancel_ends_all_its_waits(struct fixture *f)
 {
     enum { N = 6 };
     struct rlock_client *clients[2] = {client_open(f), client_open(f)};
-    struct rlock *rival = rival_new(f, client_open(f)), *locks[2];
+    struct rlock_handle *rival = rival_new(f, client_open(f)), *locks[2];
     struct rlock_cancel *cancel = cancel_new();
     struct actor *waiters[N];
 
@@ -133,7 +133,7 @@ void one_cancel_ends_all_its_waits(struct fixture *f)
 void a_cancelled_waiter_lets_those_behind_it_go_on(struct fixture *f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
     struct rlock_cancel *cancel = cancel_new();
     struct actor *first = actor_open(f), *second = actor_open(f);
 
@@ -153,7 +153,7 @@ void a_cancelled_waiter_lets_those_behind_it_go_on(struct fixture *f)
 void a_cancel_ends_the_wait_for_another_take_of_the_same_owner(struct fixture *f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
     struct rlock_cancel *cancel = cancel_new();
     struct actor *first = actor_open(f), *second = actor_open(f);
 
@@ -172,7 +172,7 @@ void a_cancel_ends_the_wait_for_another_take_of_the_same_owner(struct fixture *f
     assert_null(rlock_cancel_free(cancel));
 }
 
-static int act_fire_after(struct rlock *lock, const struct rlock_take *take)
+static int act_fire_after(struct rlock_handle *lock, const struct rlock_take *take)
 {
     const int64_t end_us = test_now_us() + take->wait_ms;
 
@@ -187,7 +187,7 @@ static int act_fire_after(struct rlock *lock, const struct rlock_take *take)
 void a_cancelled_take_leaves_nothing(struct fixture *f)
 {
     struct rlock_client *client = client_open_renewing(f, test_ms(300));
-    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
     struct actor *canceller = actor_open(f);
     int granted = 0;
 
@@ -215,7 +215,7 @@ void a_cancelled_take_leaves_nothing(struct fixture *f)
 void a_cancel_of_an_attempt_without_an_answer_is_in_doubt_at_once(struct fixture *f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
     struct rlock_cancel *cancel = cancel_new();
     struct actor *waiter = actor_open(f);
     int64_t fired_us;
@@ -239,7 +239,7 @@ void a_cancel_of_an_attempt_without_an_answer_is_in_doubt_at_once(struct fixture
 
 void a_cancel_that_is_not_fired_changes_nothing(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
     struct rlock_cancel *cancel = cancel_new();
 
     for (int i = 0; i < 3; i++) {

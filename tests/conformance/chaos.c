@@ -34,7 +34,7 @@ struct chaos {
 
 struct worker {
     const struct chaos *chaos;
-    struct rlock *lock;
+    struct rlock_handle *lock;
     uint64_t id;
     unsigned int seed;
     pthread_t thread;
@@ -220,7 +220,7 @@ static void run_chaos(struct chaos *chaos, int64_t ms, int64_t kill_every_ms)
  */
 static void newcomer_gets_it(struct fixture *f, bool is_short)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
     const int64_t since_us = test_now_us();
 
     if (kind_can(f, QUEUES) && is_short) {

@@ -8,7 +8,7 @@ void close_wakes_its_waiters(struct fixture *f)
 {
     enum { N = 5 };
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
     struct actor *waiters[N];
     int64_t closed_us, us[N];
 
@@ -35,8 +35,8 @@ void close_wakes_its_waiters(struct fixture *f)
 void close_gives_its_holds_back(struct fixture *f)
 {
     struct rlock_client *client = client_open(f), *elsewhere = client_open(f);
-    struct rlock *lock = lock_new(f, client), *b = lock_named(f, client, "b");
-    struct rlock *rival = rival_new(f, elsewhere);
+    struct rlock_handle *lock = lock_new(f, client), *b = lock_named(f, client, "b");
+    struct rlock_handle *rival = rival_new(f, elsewhere);
     struct actor *waiter = actor_open(f);
     int64_t closed_us;
 
@@ -59,7 +59,7 @@ void close_gives_its_holds_back(struct fixture *f)
 void close_gives_back_every_level(struct fixture *f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client);
+    struct rlock_handle *lock = lock_new(f, client);
 
     for (int i = 0; i < 5; i++) {
         assert_code(rlock_lock(lock), 0);
@@ -72,7 +72,7 @@ void close_gives_back_every_level(struct fixture *f)
 void calls_after_close_say_closed(struct fixture *f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client), *none = NULL;
+    struct rlock_handle *lock = lock_new(f, client), *none = NULL;
     struct rlock_info info = RLOCK_INFO_INIT;
 
     client_close(f, client);
@@ -99,7 +99,7 @@ void close_against_a_frozen_server_is_bounded(struct fixture *f)
 {
     const int64_t timeout_ms = 80 * test_slack();
     struct rlock_client *client = client_with_timeout(f, timeout_ms);
-    struct rlock *lock = lock_new(f, client);
+    struct rlock_handle *lock = lock_new(f, client);
     int64_t since_us;
 
     assert_code(rlock_lock(lock), 0);
@@ -119,7 +119,7 @@ void close_without_a_server_is_bounded(struct fixture *f)
     const int64_t timeout_ms = 80 * test_slack();
     struct rlock_client *client = client_with_timeout(f, timeout_ms);
     struct rlock_client *idle = client_with_timeout(f, timeout_ms);
-    struct rlock *lock = lock_new(f, client);
+    struct rlock_handle *lock = lock_new(f, client);
     int64_t since_us;
 
     assert_code(rlock_lock(lock), 0);
@@ -133,7 +133,7 @@ void close_without_a_server_is_bounded(struct fixture *f)
 }
 
 /* Takes and gives up until it is told that the client is closed. */
-static int act_until_closed(struct rlock *lock, const struct rlock_take *take)
+static int act_until_closed(struct rlock_handle *lock, const struct rlock_take *take)
 {
     int code = 0;
 
@@ -156,7 +156,7 @@ void close_in_full_swing_leaves_nothing(struct fixture *f)
     }
     for (int round = 0; round < 10; round++) {
         struct rlock_client *client = client_open(f);
-        struct rlock *lock = lock_new(f, client);
+        struct rlock_handle *lock = lock_new(f, client);
 
         for (size_t i = 0; i < N; i++) {
             actor_begin(threads[i], act_until_closed, lock,

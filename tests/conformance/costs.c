@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-static void pairs(struct rlock *lock, int n)
+static void pairs(struct rlock_handle *lock, int n)
 {
     for (int i = 0; i < n; i++) {
         assert_code(rlock_lock(lock), 0);
@@ -48,7 +48,7 @@ static void only_scripts_were_sent(struct fixture *f)
 
 void a_pair_is_two_scripts_and_nothing_else(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
 
     pairs(lock, 1); /* connected, scripts known */
     fixture_count_calls(f);
@@ -59,7 +59,7 @@ void a_pair_is_two_scripts_and_nothing_else(struct fixture *f)
 
 void each_level_is_a_script(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
 
     pairs(lock, 1);
     fixture_count_calls(f);
@@ -75,7 +75,7 @@ void each_level_is_a_script(struct fixture *f)
 
 void local_answers_cost_nothing(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
 
     assert_code(rlock_lock(lock), 0);
     fixture_count_calls(f);
@@ -93,7 +93,7 @@ void local_answers_cost_nothing(struct fixture *f)
 static void idle_for(struct fixture *f, int64_t ms, long long most)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
     struct actor *waiters[3];
 
     assert_code(TAKE(rival, .lease_ms = 600000), 0);
@@ -128,7 +128,7 @@ enum { LINE = 6 };
 static void line_up(struct fixture *f, struct rlock_client *client, struct rlock_cancel *cancel,
                     struct actor *waiters[static LINE])
 {
-    struct rlock *lock = lock_new(f, client);
+    struct rlock_handle *lock = lock_new(f, client);
 
     for (size_t i = 0; i < LINE; i++) {
         waiters[i] = actor_open(f);
@@ -141,7 +141,7 @@ static void line_up(struct fixture *f, struct rlock_client *client, struct rlock
 
 void cancelling_a_whole_line_asks_nobody(struct fixture *f)
 {
-    struct rlock *rival = rival_new(f, client_open(f));
+    struct rlock_handle *rival = rival_new(f, client_open(f));
     struct rlock_cancel *cancel = NULL;
     struct actor *waiters[LINE];
 
@@ -159,7 +159,7 @@ void cancelling_a_whole_line_asks_nobody(struct fixture *f)
 
 void closing_with_a_line_asks_nobody(struct fixture *f)
 {
-    struct rlock *rival = rival_new(f, client_open(f));
+    struct rlock_handle *rival = rival_new(f, client_open(f));
     struct rlock_client *client = client_open(f);
     struct actor *waiters[LINE];
 
@@ -183,7 +183,7 @@ void thousands_of_relocks_cause_no_renewal(struct fixture *f)
 {
     const int64_t lease_ms = test_ms(300), held_ms = 2 * lease_ms;
     const int n = 10000 / test_slack();
-    struct rlock *lock = lock_new(f, client_open_renewing(f, lease_ms));
+    struct rlock_handle *lock = lock_new(f, client_open_renewing(f, lease_ms));
 
     fixture_count_calls(f);
     pairs(lock, n);
@@ -207,7 +207,7 @@ void renewals_of_many_holds_share_scripts(struct fixture *f)
     enum { N = 100 };
     const int64_t lease_ms = test_ms(450);
     struct rlock_client *client = client_open_renewing(f, lease_ms);
-    struct rlock *locks[N];
+    struct rlock_handle *locks[N];
     int64_t since_us = test_now_us();
     long long calls, groups, periods;
 
@@ -233,7 +233,7 @@ void renewals_of_many_holds_share_scripts(struct fixture *f)
 }
 
 struct waiter {
-    struct rlock *lock;
+    struct rlock_handle *lock;
     pthread_t thread;
 };
 
@@ -251,7 +251,7 @@ void hundreds_of_local_waiters_cost_two_attempts_per_grant(struct fixture *f)
     static struct waiter waiters[MOST];
     const size_t n = test_slack() > 1 ? 100 : MOST;
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
 
     pairs(lock, 1);
     assert_code(rlock_lock(rival), 0);

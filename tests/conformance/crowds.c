@@ -12,7 +12,7 @@
 struct member {
     struct fixture *f;
     struct crowd *crowd;
-    struct rlock *lock;
+    struct rlock_handle *lock;
     uint64_t id;
     bool is_rival; /* of another kind: excludes all others */
     size_t cell;

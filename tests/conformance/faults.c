@@ -12,7 +12,7 @@ void without_a_server_a_call_says_so_in_time(struct fixture *f)
 {
     const int64_t timeout_ms = 80 * test_slack();
     struct rlock_client *client = client_with_timeout(f, timeout_ms);
-    struct rlock *lock = lock_new(f, client);
+    struct rlock_handle *lock = lock_new(f, client);
     int64_t since_us;
 
     assert_code(rlock_lock(lock), 0);
@@ -21,7 +21,7 @@ void without_a_server_a_call_says_so_in_time(struct fixture *f)
     assert_code(rlock_unlock(lock), RLOCK_EINDOUBT);
     assert_in_time(since_us, (timeout_ms + LATE_MS * test_slack()) * 1000);
     for (int i = 0; i < 2; i++) {
-        struct rlock *other = lock_named(f, client_with_timeout(f, timeout_ms), "other");
+        struct rlock_handle *other = lock_named(f, client_with_timeout(f, timeout_ms), "other");
 
         since_us = test_now_us();
         assert_code(rlock_try_lock(other), RLOCK_ECONN); /* never "busy" */
@@ -39,7 +39,7 @@ void without_a_server_a_call_says_so_in_time(struct fixture *f)
 void a_server_that_comes_back_ends_the_wait(struct fixture *f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client);
+    struct rlock_handle *lock = lock_new(f, client);
     struct actor *waiter = actor_open(f);
 
     test_server_kill(f->server);
@@ -52,8 +52,8 @@ void a_server_that_comes_back_ends_the_wait(struct fixture *f)
 void a_frozen_server_keeps_no_call_past_its_deadline(struct fixture *f)
 {
     const int64_t timeout_ms = 80 * test_slack();
-    struct rlock *lock = lock_new(f, client_with_timeout(f, timeout_ms));
-    struct rlock *held = lock_named(f, client_with_timeout(f, timeout_ms), "held");
+    struct rlock_handle *lock = lock_new(f, client_with_timeout(f, timeout_ms));
+    struct rlock_handle *held = lock_named(f, client_with_timeout(f, timeout_ms), "held");
     int64_t since_us;
 
     assert_code(rlock_lock(held), 0);
@@ -78,7 +78,7 @@ void a_frozen_server_keeps_no_call_past_its_deadline(struct fixture *f)
 void after_a_restart_the_next_lock_is_renewed_again(struct fixture *f)
 {
     const int64_t lease_ms = test_ms(300);
-    struct rlock *lock = lock_new(f, client_open_renewing(f, lease_ms));
+    struct rlock_handle *lock = lock_new(f, client_open_renewing(f, lease_ms));
 
     assert_code(rlock_lock(lock), 0);
     test_server_restart(f->server, false);
@@ -95,7 +95,7 @@ void after_a_restart_the_next_lock_is_renewed_again(struct fixture *f)
 
 void scripts_that_the_server_forgot_are_sent_whole(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open_renewing(f, test_ms(300)));
+    struct rlock_handle *lock = lock_new(f, client_open_renewing(f, test_ms(300)));
 
     for (int i = 0; i < 3; i++) {
         assert_true(test_server_says(f->server, "OK", "SCRIPT FLUSH"));
@@ -110,7 +110,7 @@ void scripts_that_the_server_forgot_are_sent_whole(struct fixture *f)
 
 void a_key_of_another_type_is_refused_and_kept(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
 
     assert_true(test_server_says(f->server, "OK", "SET " NAME " precious"));
     assert_code(rlock_try_lock(lock), RLOCK_EWRONGTYPE);
@@ -124,7 +124,7 @@ void a_key_of_another_type_is_refused_and_kept(struct fixture *f)
 void a_hold_survives_its_connections(struct fixture *f)
 {
     const int64_t lease_ms = test_ms(400);
-    struct rlock *lock = lock_new(f, client_open_renewing(f, lease_ms));
+    struct rlock_handle *lock = lock_new(f, client_open_renewing(f, lease_ms));
     const int64_t end_us = test_now_us() + 3 * lease_ms / 2 * 1000;
 
     assert_code(rlock_lock(lock), 0);
@@ -138,7 +138,7 @@ void a_hold_survives_its_connections(struct fixture *f)
 
 void a_broken_connection_is_no_reason_to_fail(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
 
     for (int i = 0; i < 5; i++) {
         test_server_do(f->server, "CLIENT KILL TYPE normal");

@@ -10,7 +10,7 @@
 enum { HOUR_MS = 3600 * 1000 };
 
 /* The server's TTL lies between the lease less what went by since, and the lease. */
-static void ttl_is(struct rlock *lock, int64_t lease_ms, int64_t since_us)
+static void ttl_is(struct rlock_handle *lock, int64_t lease_ms, int64_t since_us)
 {
     const int64_t ttl_ms = ttl_of(lock), passed_ms = test_elapsed_us(since_us) / 1000;
 
@@ -19,7 +19,7 @@ static void ttl_is(struct rlock *lock, int64_t lease_ms, int64_t since_us)
 
 void the_ttl_is_the_lease(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
     int64_t since_us = test_now_us();
 
     assert_code(TAKE(lock, .lease_ms = HOUR_MS), 0);
@@ -34,7 +34,7 @@ void the_ttl_is_the_lease(struct fixture *f)
 
 void a_renewed_lease_is_the_clients_option(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open_renewing(f, 70000));
+    struct rlock_handle *lock = lock_new(f, client_open_renewing(f, 70000));
     const int64_t since_us = test_now_us();
 
     assert_code(rlock_lock(lock), 0);
@@ -44,7 +44,7 @@ void a_renewed_lease_is_the_clients_option(struct fixture *f)
 
 void nested_leases_keep_the_longest(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
     int64_t since_us = test_now_us();
 
     assert_code(TAKE(lock, .lease_ms = 10000), 0);
@@ -67,7 +67,7 @@ void nested_leases_keep_the_longest(struct fixture *f)
 
 void a_partial_unlock_leaves_the_lease_that_was_given(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
     const int64_t since_us = test_now_us();
 
     for (int i = 0; i < 3; i++) {
@@ -82,7 +82,7 @@ void a_partial_unlock_leaves_the_lease_that_was_given(struct fixture *f)
 /* S1: a lease is the hold's. What another thread asks for by the same handle is nothing to it. */
 void anothers_lease_by_the_same_handle_changes_nothing(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
     struct actor *other = actor_open(f);
     const int64_t since_us = test_now_us();
 
@@ -102,7 +102,7 @@ void anothers_lease_by_the_same_handle_changes_nothing(struct fixture *f)
 void a_renewed_hold_outlives_its_lease(struct fixture *f)
 {
     const int64_t lease_ms = test_ms(300);
-    struct rlock *lock = lock_new(f, client_open_renewing(f, lease_ms));
+    struct rlock_handle *lock = lock_new(f, client_open_renewing(f, lease_ms));
 
     assert_code(rlock_lock(lock), 0);
     assert_true(STAYS(rlock_is_valid(lock), 3 * lease_ms / 2));
@@ -113,7 +113,7 @@ void a_renewed_hold_outlives_its_lease(struct fixture *f)
 void a_renewed_lease_never_falls_below_a_third(struct fixture *f)
 {
     const int64_t lease_ms = test_ms(450);
-    struct rlock *lock = lock_new(f, client_open_renewing(f, lease_ms));
+    struct rlock_handle *lock = lock_new(f, client_open_renewing(f, lease_ms));
 
     assert_code(rlock_lock(lock), 0);
     assert_true(STAYS(test_server_int(f->server, "PTTL " NAME) >= lease_ms / 3, 3 * lease_ms / 2));
@@ -123,7 +123,7 @@ void a_renewed_lease_never_falls_below_a_third(struct fixture *f)
 void a_fixed_lease_is_not_renewed(struct fixture *f)
 {
     const int64_t lease_ms = test_ms(150);
-    struct rlock *lock = lock_new(f, client_open_renewing(f, lease_ms));
+    struct rlock_handle *lock = lock_new(f, client_open_renewing(f, lease_ms));
     const int64_t since_us = test_now_us();
 
     assert_code(TAKE(lock, .lease_ms = lease_ms), 0);
@@ -135,7 +135,7 @@ void a_fixed_lease_is_not_renewed(struct fixture *f)
 void a_hold_is_renewed_while_any_level_is(struct fixture *f)
 {
     const int64_t lease_ms = test_ms(600);
-    struct rlock *lock = lock_new(f, client_open_renewing(f, lease_ms));
+    struct rlock_handle *lock = lock_new(f, client_open_renewing(f, lease_ms));
 
     assert_code(TAKE(lock, .lease_ms = lease_ms / 3), 0);
     assert_code(rlock_lock(lock), 0);
@@ -156,7 +156,7 @@ void max_hold_ends_a_renewed_hold(struct fixture *f)
 {
     const int64_t lease_ms = test_ms(300), most_ms = test_ms(450);
     struct rlock_client *client = client_open_renewing(f, lease_ms);
-    struct rlock *lock = lock_with(f, client, NAME, &RLOCK_OPTS(.max_hold_ms = most_ms));
+    struct rlock_handle *lock = lock_with(f, client, NAME, &RLOCK_OPTS(.max_hold_ms = most_ms));
     const int64_t since_us = test_now_us();
 
     assert_code(rlock_lock(lock), 0);
@@ -171,7 +171,7 @@ void max_hold_counts_from_the_first_level(struct fixture *f)
 {
     const int64_t lease_ms = test_ms(300), most_ms = test_ms(450);
     struct rlock_client *client = client_open_renewing(f, lease_ms);
-    struct rlock *lock = lock_with(f, client, NAME, &RLOCK_OPTS(.max_hold_ms = most_ms));
+    struct rlock_handle *lock = lock_with(f, client, NAME, &RLOCK_OPTS(.max_hold_ms = most_ms));
     const int64_t since_us = test_now_us();
     int64_t over_us = 0;
 
@@ -189,7 +189,8 @@ void max_hold_counts_from_the_first_level(struct fixture *f)
 
 void max_hold_shorter_than_the_lease_is_the_lease(struct fixture *f)
 {
-    struct rlock *lock = lock_with(f, client_open(f), NAME, &RLOCK_OPTS(.max_hold_ms = 20000));
+    struct rlock_handle *lock =
+        lock_with(f, client_open(f), NAME, &RLOCK_OPTS(.max_hold_ms = 20000));
     const int64_t since_us = test_now_us();
 
     assert_code(rlock_lock(lock), 0);
@@ -197,7 +198,7 @@ void max_hold_shorter_than_the_lease_is_the_lease(struct fixture *f)
     assert_code(rlock_unlock(lock), 0);
 }
 
-static int act_spin(struct rlock *lock, const struct rlock_take *take)
+static int act_spin(struct rlock_handle *lock, const struct rlock_take *take)
 {
     const int64_t end_us = test_now_us() + take->wait_ms * 1000;
     int code = rlock_lock(lock);
@@ -211,7 +212,7 @@ static int act_spin(struct rlock *lock, const struct rlock_take *take)
 void renewal_does_not_depend_on_the_holding_thread(struct fixture *f)
 {
     const int64_t lease_ms = test_ms(300);
-    struct rlock *lock = lock_new(f, client_open_renewing(f, lease_ms));
+    struct rlock_handle *lock = lock_new(f, client_open_renewing(f, lease_ms));
     struct actor *busy = actor_open(f);
     const int levels = kind_can(f, CAN_NEST) ? 2 : 1;
 
@@ -228,7 +229,7 @@ void anothers_unlock_does_not_end_my_renewal(struct fixture *f)
 {
     const int64_t lease_ms = test_ms(300);
     struct rlock_client *client = client_open_renewing(f, lease_ms);
-    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client);
+    struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client);
     struct actor *other = actor_open(f);
     const int64_t end_us = test_now_us() + 3 * lease_ms / 2 * 1000;
 
@@ -247,7 +248,7 @@ void anothers_unlock_does_not_end_my_renewal(struct fixture *f)
 void validity_ends_without_any_thread_of_the_library(struct fixture *f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client);
+    struct rlock_handle *lock = lock_new(f, client);
     struct rlock_grant grant = RLOCK_GRANT_INIT;
     int64_t granted_us, valid_us;
 
@@ -268,7 +269,7 @@ void validity_ends_without_any_thread_of_the_library(struct fixture *f)
 void valid_ms_counts_down(struct fixture *f)
 {
     const int64_t lease_ms = test_ms(100);
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
     int64_t before_ms = lease_ms, left_ms;
 
     assert_code(TAKE(lock, .lease_ms = lease_ms), 0);
@@ -285,7 +286,7 @@ void valid_ms_counts_down(struct fixture *f)
 void a_safety_margin_shortens_validity_and_not_the_lease(struct fixture *f)
 {
     struct rlock_client *client = client_open_with(f, &RLOCK_CLIENT_OPTS(.safety_margin_ms = 7000));
-    struct rlock *lock = lock_new(f, client);
+    struct rlock_handle *lock = lock_new(f, client);
     const int64_t since_us = test_now_us();
 
     assert_code(TAKE(lock, .lease_ms = 20000), 0);

@@ -16,7 +16,7 @@ static char *field_of(struct fixture *f)
 void a_deleted_lock_is_lost(struct fixture *f)
 {
     const int64_t lease_ms = test_ms(300);
-    struct rlock *lock = lock_new(f, client_open_renewing(f, lease_ms));
+    struct rlock_handle *lock = lock_new(f, client_open_renewing(f, lease_ms));
     int64_t deleted_us;
 
     assert_code(rlock_lock(lock), 0);
@@ -31,7 +31,7 @@ void a_deleted_lock_is_lost(struct fixture *f)
 
 void a_lock_whose_server_lost_its_data_is_lost(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open_renewing(f, test_ms(300)));
+    struct rlock_handle *lock = lock_new(f, client_open_renewing(f, test_ms(300)));
 
     assert_code(rlock_lock(lock), 0);
     assert_true(test_server_says(f->server, "OK", "FLUSHALL"));
@@ -46,7 +46,7 @@ void a_lock_whose_server_lost_its_data_is_lost(struct fixture *f)
 void a_stolen_lock_is_lost(struct fixture *f)
 {
     const int64_t lease_ms = test_ms(300);
-    struct rlock *lock = lock_new(f, client_open_renewing(f, lease_ms));
+    struct rlock_handle *lock = lock_new(f, client_open_renewing(f, lease_ms));
     int64_t stolen_us;
 
     assert_code(rlock_lock(lock), 0);
@@ -62,7 +62,7 @@ void a_stolen_lock_is_lost(struct fixture *f)
 
 void an_unlock_that_finds_it_taken_says_lost(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
 
     assert_code(rlock_lock(lock), 0);
     free(test_server_argv(f->server, steal));
@@ -75,7 +75,7 @@ void an_unlock_that_finds_it_taken_says_lost(struct fixture *f)
 void an_ended_lease_is_told_at_the_end_of_its_validity(struct fixture *f)
 {
     enum { ROUNDS = 5 };
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
     int64_t late_us[ROUNDS];
 
     for (int i = 0; i < ROUNDS; i++) {
@@ -95,7 +95,7 @@ void an_ended_lease_is_told_at_the_end_of_its_validity(struct fixture *f)
 void a_lost_hold_is_lost_for_good(struct fixture *f)
 {
     const int64_t lease_ms = test_ms(300);
-    struct rlock *lock = lock_new(f, client_open_renewing(f, lease_ms));
+    struct rlock_handle *lock = lock_new(f, client_open_renewing(f, lease_ms));
     char *field;
 
     assert_code(rlock_lock(lock), 0);
@@ -113,7 +113,7 @@ void a_lost_hold_is_lost_for_good(struct fixture *f)
 
 void every_level_of_a_lost_hold_wants_its_unlock(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open_renewing(f, test_ms(300)));
+    struct rlock_handle *lock = lock_new(f, client_open_renewing(f, test_ms(300)));
 
     for (int i = 0; i < 3; i++) {
         assert_code(rlock_lock(lock), 0);
@@ -132,7 +132,7 @@ void every_level_of_a_lost_hold_wants_its_unlock(struct fixture *f)
 
 void a_nested_take_finds_the_loss(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
 
     assert_code(rlock_lock(lock), 0);
     assert_true(test_server_says(f->server, "OK", "FLUSHALL"));
@@ -145,7 +145,7 @@ void a_nested_take_finds_the_loss(struct fixture *f)
 
 void a_partial_unlock_finds_the_loss(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
 
     assert_code(rlock_lock(lock), 0);
     assert_code(rlock_lock(lock), 0);
@@ -158,7 +158,7 @@ void a_partial_unlock_finds_the_loss(struct fixture *f)
 
 void unlock_of_a_lost_hold_asks_nobody(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open_renewing(f, test_ms(300)));
+    struct rlock_handle *lock = lock_new(f, client_open_renewing(f, test_ms(300)));
     int64_t since_us;
 
     assert_code(rlock_lock(lock), 0);
@@ -175,7 +175,7 @@ void losing_one_leaves_the_others(struct fixture *f)
 {
     const int64_t lease_ms = test_ms(300);
     struct rlock_client *client = client_open_renewing(f, lease_ms);
-    struct rlock *lock = lock_new(f, client), *other = lock_named(f, client, "other");
+    struct rlock_handle *lock = lock_new(f, client), *other = lock_named(f, client, "other");
 
     assert_code(rlock_lock(lock), 0);
     assert_code(rlock_lock(other), 0);
@@ -189,7 +189,7 @@ void losing_one_leaves_the_others(struct fixture *f)
 void a_loss_lets_a_waiter_of_this_process_in(struct fixture *f)
 {
     struct rlock_client *client = client_open_renewing(f, test_ms(300));
-    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client);
+    struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client);
     struct actor *waiter = actor_open(f);
 
     assert_code(rlock_lock(rival), 0);
@@ -207,7 +207,7 @@ void a_thread_that_ends_loses_what_it_holds(struct fixture *f)
 {
     const int64_t lease_ms = test_ms(300);
     struct rlock_client *client = client_open_renewing(f, lease_ms);
-    struct rlock *lock = lock_new(f, client);
+    struct rlock_handle *lock = lock_new(f, client);
     struct actor *holder = actor_open(f);
     int64_t exited_us;
 
@@ -226,7 +226,7 @@ void a_thread_that_ends_loses_what_it_holds(struct fixture *f)
 void a_given_owners_hold_outlives_its_thread(struct fixture *f)
 {
     const int64_t lease_ms = test_ms(300);
-    struct rlock *lock = lock_new(f, client_open_renewing(f, lease_ms));
+    struct rlock_handle *lock = lock_new(f, client_open_renewing(f, lease_ms));
     struct actor *holder = actor_open(f);
 
     assert_code(actor_do(holder, act_take, lock, RLOCK_TAKE(.owner = 9)), 0);

@@ -11,7 +11,7 @@ struct name {
 
 static void excludes_by_name(struct fixture *f, struct rlock_client *clients[2], struct name name)
 {
-    struct rlock *lock = NULL, *same = NULL, *shorter = NULL;
+    struct rlock_handle *lock = NULL, *same = NULL, *shorter = NULL;
     size_t len = 0;
 
     assert_code(f->kind->make(clients[0], name.at, &RLOCK_OPTS(.name_len = name.len), &lock), 0);
@@ -79,8 +79,8 @@ void a_key_prefix_keeps_lives_apart(struct fixture *f)
     struct rlock_client *plain = client_open(f);
     struct rlock_client *prefixed[2] = {client_open_with(f, &staging),
                                         client_open_with(f, &staging)};
-    struct rlock *lock = lock_new(f, prefixed[0]), *same = rival_new(f, prefixed[1]);
-    struct rlock *other = rival_new(f, plain);
+    struct rlock_handle *lock = lock_new(f, prefixed[0]), *same = rival_new(f, prefixed[1]);
+    struct rlock_handle *other = rival_new(f, plain);
 
     assert_string_equal(rlock_name(lock, NULL), NAME);
     assert_code(rlock_lock(lock), 0);

@@ -11,7 +11,7 @@ enum { THREADS = 8, ROUNDS = 50 };
 void given_owners_exclude_each_other(struct fixture *f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client);
+    struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client);
 
     assert_code(TAKE(lock, .owner = 1), 0);
     assert_true(rlock_is_valid_as(lock, 1));
@@ -31,7 +31,7 @@ void given_owners_exclude_each_other(struct fixture *f)
 void a_waiting_given_owner_gets_it_next(struct fixture *f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client);
+    struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client);
     struct actor *waiter = actor_open(f);
 
     assert_code(TAKE(rival, .owner = 1), 0);
@@ -44,7 +44,7 @@ void a_waiting_given_owner_gets_it_next(struct fixture *f)
 
 void a_given_owner_may_move_between_threads(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
     struct actor *taker = actor_open(f);
 
     assert_code(actor_do(taker, act_take, lock, RLOCK_TAKE(.owner = 7)), 0);
@@ -56,7 +56,7 @@ void a_given_owner_may_move_between_threads(struct fixture *f)
 void a_given_owner_is_not_the_thread_of_that_number(struct fixture *f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client);
+    struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client);
     const uint64_t number = rlock__thread_number();
 
     assert_code(rlock_lock(lock), 0);
@@ -69,7 +69,7 @@ void a_given_owner_is_not_the_thread_of_that_number(struct fixture *f)
 
 void a_given_owner_has_its_own_validity_and_count(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
     const uint32_t levels = kind_can(f, CAN_NEST) ? 3 : 1;
 
     assert_int_equal(rlock_hold_count_as(lock, 7), 0);
@@ -95,7 +95,7 @@ void a_given_owner_has_its_own_validity_and_count(struct fixture *f)
 }
 
 /* Takes and gives up what others of the same owner take and give up at the same time. */
-static int act_nest_and_unlock(struct rlock *lock, const struct rlock_take *take)
+static int act_nest_and_unlock(struct rlock_handle *lock, const struct rlock_take *take)
 {
     int code = 0;
 
@@ -110,7 +110,7 @@ static int act_nest_and_unlock(struct rlock *lock, const struct rlock_take *take
 void a_given_owners_calls_take_turns(struct fixture *f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client);
+    struct rlock_handle *lock = lock_new(f, client);
     struct actor *threads[THREADS];
 
     for (int i = 0; i < THREADS; i++) {
@@ -131,7 +131,7 @@ static struct rlock_client *drawing_from;
 static uint64_t drawn[THREADS][ROUNDS];
 
 /* For the row that take->wait_ms says. */
-static int act_draw_owners(struct rlock *lock, const struct rlock_take *take)
+static int act_draw_owners(struct rlock_handle *lock, const struct rlock_take *take)
 {
     (void)lock;
     for (int i = 0; i < ROUNDS; i++) {
@@ -170,7 +170,7 @@ void owner_ids_are_given_once(struct fixture *f)
 void a_loss_names_the_given_owner(struct fixture *f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client);
+    struct rlock_handle *lock = lock_new(f, client);
     const uint64_t owner = rlock_owner_new(client);
 
     assert_code(TAKE(lock, .owner = owner, .lease_ms = test_ms(50)), 0);
@@ -187,7 +187,7 @@ void an_unlock_behind_a_waiting_take_ends_in_time(struct fixture *f)
     const int64_t timeout_ms = 80 * test_slack();
     struct rlock_client *client =
         client_open_with(f, &RLOCK_CLIENT_OPTS(.op_timeout_ms = timeout_ms));
-    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
     struct actor *taker = actor_open(f);
     int64_t since_us;
 

@@ -18,9 +18,9 @@ static struct rlock_client *child_client(const struct fixture *f, int64_t renewe
     return client;
 }
 
-static struct rlock *child_lock(const struct fixture *f, struct rlock_client *client)
+static struct rlock_handle *child_lock(const struct fixture *f, struct rlock_client *client)
 {
-    struct rlock *lock = NULL;
+    struct rlock_handle *lock = NULL;
 
     TEST_CHECK(f->kind->make_rival(client, NAME, NULL, &lock) == 0);
     return lock;
@@ -29,7 +29,7 @@ static struct rlock *child_lock(const struct fixture *f, struct rlock_client *cl
 void a_killed_holders_lock_is_free_after_its_lease(struct fixture *f)
 {
     struct test_child *child = victim_spawn(&(struct victim){f, f->kind->make_rival, test_ms(300)});
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
     int64_t killed_us;
 
     victim_await(child);
@@ -45,7 +45,7 @@ static int wait_until_killed(struct test_peer *peer, void *payload)
 {
     struct fixture *f = payload;
     struct rlock_client *client = child_client(f, 0);
-    struct rlock *lock = child_lock(f, client);
+    struct rlock_handle *lock = child_lock(f, client);
     struct actor *waiter = actor_open(f);
 
     TEST_CHECK(test_peer_recv(peer, 5000) == SAYS_GO);
@@ -60,7 +60,7 @@ static int wait_until_killed(struct test_peer *peer, void *payload)
 void a_killed_waiter_leaves_nothing(struct fixture *f)
 {
     struct test_child *child = test_child_spawn(wait_until_killed, f);
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
 
     assert_code(rlock_lock(lock), 0);
     test_child_send(child, SAYS_GO);
@@ -78,7 +78,7 @@ static int hold_through_a_pause(struct test_peer *peer, void *payload)
     struct fixture *f = payload;
     const int64_t lease_ms = test_ms(200);
     struct rlock_client *client = child_client(f, lease_ms);
-    struct rlock *lock = child_lock(f, client);
+    struct rlock_handle *lock = child_lock(f, client);
     int64_t before_us;
     int status = 0;
 
@@ -103,7 +103,7 @@ void a_paused_holder_wakes_up_without_its_lock(struct fixture *f)
 {
     enum { N = 2 };
     struct test_child *children[N];
-    struct rlock *lock;
+    struct rlock_handle *lock;
 
     for (size_t i = 0; i < N; i++) {
         children[i] = test_child_spawn(hold_through_a_pause, f);

@@ -9,7 +9,7 @@ enum { ROUNDS = 5 };
 void a_try_on_a_held_lock_is_refused_at_once(struct fixture *f)
 {
     struct rlock_client *holder = client_open(f);
-    struct rlock *lock = lock_new(f, client_open(f)), *rival = rival_new(f, holder);
+    struct rlock_handle *lock = lock_new(f, client_open(f)), *rival = rival_new(f, holder);
     int64_t us[ROUNDS];
 
     assert_code(rlock_lock(rival), 0);
@@ -28,7 +28,7 @@ void a_try_on_a_held_lock_is_refused_at_once(struct fixture *f)
 
 void a_timed_wait_ends_in_time(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f)), *rival = rival_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f)), *rival = rival_new(f, client_open(f));
     int64_t over_us[ROUNDS];
 
     assert_code(rlock_lock(rival), 0);
@@ -45,9 +45,9 @@ void a_timed_wait_ends_in_time(struct fixture *f)
 }
 
 /* Rounds of: a rival unlocks, a waiter gets it. */
-static void hand_over(struct fixture *f, struct rlock_client *client, struct rlock *rival)
+static void hand_over(struct fixture *f, struct rlock_client *client, struct rlock_handle *rival)
 {
-    struct rlock *lock = lock_new(f, client);
+    struct rlock_handle *lock = lock_new(f, client);
     struct actor *waiter = actor_open(f);
     int64_t us[ROUNDS];
 
@@ -80,9 +80,9 @@ void a_release_by_a_thread_of_this_process_wakes_a_waiter(struct fixture *f)
 
 /* Rounds of: a rival's lease ends, a waiter gets it; not before the rival stopped
  * believing in it. */
-static void take_over(struct fixture *f, struct rlock_client *client, struct rlock *rival)
+static void take_over(struct fixture *f, struct rlock_client *client, struct rlock_handle *rival)
 {
-    struct rlock *lock = lock_new(f, client);
+    struct rlock_handle *lock = lock_new(f, client);
     struct actor *waiter = actor_open(f);
     const int64_t lease_ms = test_ms(100);
     int64_t late_us[ROUNDS];
@@ -125,7 +125,7 @@ static void on_signal(int signal)
 void signals_do_not_end_a_wait(struct fixture *f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
     struct actor *waiters[2] = {actor_open(f), actor_open(f)}; /* one keeps watch, one is parked */
     const struct sigaction action = {.sa_handler = on_signal}; /* no SA_RESTART */
 
@@ -148,7 +148,7 @@ void signals_do_not_end_a_wait(struct fixture *f)
 void each_short_wait_in_a_row_gets_it(struct fixture *f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
     struct actor *waiter = actor_open(f);
 
     for (int i = 0; i < 4; i++) {
@@ -165,7 +165,7 @@ void waiters_of_one_process_all_get_it(struct fixture *f)
 {
     enum { N = 10 };
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
     struct actor *waiters[N];
 
     assert_code(rlock_lock(rival), 0);
@@ -183,7 +183,7 @@ void waiters_of_one_process_all_get_it(struct fixture *f)
 void a_waiter_behind_others_times_out_in_time(struct fixture *f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
     struct actor *first = actor_open(f), *last = actor_open(f);
     int64_t since_us;
 
@@ -202,7 +202,7 @@ void a_waiter_behind_others_times_out_in_time(struct fixture *f)
 
 void a_try_does_not_subscribe(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f)), *rival = rival_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f)), *rival = rival_new(f, client_open(f));
 
     assert_code(rlock_lock(rival), 0);
     assert_code(rlock_try_lock(lock), RLOCK_EBUSY);
@@ -218,7 +218,7 @@ void a_try_does_not_subscribe(struct fixture *f)
 void a_forged_message_grants_nothing(struct fixture *f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
     struct actor *waiter = actor_open(f);
 
     assert_code(rlock_lock(rival), 0);
@@ -238,7 +238,7 @@ void a_forged_message_grants_nothing(struct fixture *f)
 void a_waiter_survives_broken_connections(struct fixture *f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client_open(f));
     struct actor *waiter = actor_open(f);
     const char *const kinds[] = {"normal", "pubsub", "normal"};
 
@@ -258,7 +258,7 @@ void a_waiter_survives_broken_connections(struct fixture *f)
 void a_lock_without_an_end_is_waited_for_within_bounds(struct fixture *f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client);
+    struct rlock_handle *lock = lock_new(f, client);
     struct test_server *server = f->server;
     struct actor *waiter = actor_open(f);
     const int64_t since_us = test_now_us();
@@ -279,7 +279,7 @@ void a_lock_without_an_end_is_waited_for_within_bounds(struct fixture *f)
 void a_release_that_nobody_announced_is_found(struct fixture *f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client);
+    struct rlock_handle *lock = lock_new(f, client);
     struct actor *waiter = actor_open(f);
     int64_t deleted_us;
 

@@ -85,7 +85,7 @@ static const char channel[] = "redisson_lock__channel:{" NAME "}";
 void the_wire_is_redissons_step_by_step(struct fixture *f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client);
+    struct rlock_handle *lock = lock_new(f, client);
     const int fd = listen_to(f, channel);
     long long number;
 
@@ -108,7 +108,7 @@ void the_wire_is_redissons_step_by_step(struct fixture *f)
 void the_wire_counts_levels_as_redisson_does(struct fixture *f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client);
+    struct rlock_handle *lock = lock_new(f, client);
     const int fd = listen_to(f, channel);
     long long number;
 
@@ -134,7 +134,7 @@ void the_wire_counts_levels_as_redisson_does(struct fixture *f)
 
 void force_is_announced(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
     const int fd = listen_to(f, channel);
 
     assert_code(rlock_lock(lock), 0);
@@ -158,7 +158,7 @@ void a_channel_has_braces_unless_the_name_has_one(struct fixture *f)
     struct rlock_client *client = client_open(f);
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        struct rlock *lock = lock_named(f, client, names[i][0]);
+        struct rlock_handle *lock = lock_named(f, client, names[i][0]);
         const int fd = listen_to(f, names[i][1]);
 
         assert_code(rlock_lock(lock), 0);
@@ -172,7 +172,7 @@ void a_channel_has_braces_unless_the_name_has_one(struct fixture *f)
 void a_key_prefix_is_redissons_name_mapper(struct fixture *f)
 {
     struct rlock_client *client = client_open_with(f, &RLOCK_CLIENT_OPTS(.key_prefix = "{app}:"));
-    struct rlock *lock = lock_new(f, client);
+    struct rlock_handle *lock = lock_new(f, client);
     const int fd = listen_to(f, "redisson_lock__channel:{app}:" NAME);
 
     assert_code(rlock_lock(lock), 0);
@@ -188,7 +188,7 @@ void a_key_prefix_is_redissons_name_mapper(struct fixture *f)
 void a_java_holder_is_respected(struct fixture *f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client);
+    struct rlock_handle *lock = lock_new(f, client);
     struct test_server *server = f->server;
     struct actor *waiter = actor_open(f);
     struct rlock_info info = RLOCK_INFO_INIT;
@@ -210,7 +210,7 @@ void a_java_holder_is_respected(struct fixture *f)
 
 void a_java_holder_can_be_forced(struct fixture *f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
     bool was_locked = false;
 
     assert_int_equal(test_server_int(f->server, "HSET " NAME " " JAVA " 1"), 1);
@@ -228,7 +228,7 @@ void odd_hashes_are_somebody_elses(struct fixture *f)
         "HSET " NAME " x:1 \"\"",         "HSET " NAME " mode write " JAVA ":write 1",
         "HSET " NAME " \"a\\r\\nb:1\" 1",
     };
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
 
     for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
         struct rlock_info info = RLOCK_INFO_INIT;

@@ -75,7 +75,7 @@ long long hall_listeners(struct fixture *f, const char *owner)
     return test_server_listeners(f->server, channel);
 }
 
-void hall_line_up(struct fixture *f, struct actor *const *actors, struct rlock *const *locks,
+void hall_line_up(struct fixture *f, struct actor *const *actors, struct rlock_handle *const *locks,
                   size_t n, act_fn *fn, const struct rlock_take *take)
 {
     size_t before = hall_queued(f);

@@ -44,7 +44,7 @@ long long hall_clock(struct fixture *f);
 long long hall_listeners(struct fixture *f, const char *owner);
 
 /* Waiters that queue one after the other, so that the i-th actor is the i-th in the queue. */
-void hall_line_up(struct fixture *f, struct actor *const *actors, struct rlock *const *locks,
+void hall_line_up(struct fixture *f, struct actor *const *actors, struct rlock_handle *const *locks,
                   size_t n, act_fn *fn, const struct rlock_take *take);
 
 /* ---- peers ---- */

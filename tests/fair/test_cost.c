@@ -43,7 +43,7 @@ static void fill_queue(struct fixture *f, size_t n)
 /* One waiter comes to the end of a queue of so many, the lock is released, and the head has it. */
 static struct cost cost_of_a_cycle(struct fixture *f, size_t n)
 {
-    struct rlock *locks[3];
+    struct rlock_handle *locks[3];
     struct actor *actors[] = {actor_open(f), actor_open(f)};
     struct cost cost;
 

@@ -29,7 +29,7 @@ static uint64_t visitor(uint64_t child, uint64_t i)
     return child * 1000 + i;
 }
 
-static int act_visit(struct rlock *lock, const struct rlock_take *take)
+static int act_visit(struct rlock_handle *lock, const struct rlock_take *take)
 {
     static atomic_uint_least64_t visitors;
     uint64_t id = visitor(plan.number, atomic_fetch_add(&visitors, 1) + 1);
@@ -44,11 +44,11 @@ static int act_visit(struct rlock *lock, const struct rlock_take *take)
     return rlock_unlock(lock);
 }
 
-static struct rlock *open_lock(struct rlock_client **ret_client)
+static struct rlock_handle *open_lock(struct rlock_client **ret_client)
 {
     const struct rlock_client_opts opts =
         client_opts(plan.f, &RLOCK_CLIENT_OPTS(.renewed_lease_ms = plan.renewed_lease_ms));
-    struct rlock *lock = NULL;
+    struct rlock_handle *lock = NULL;
 
     TEST_CHECK(rlock_client_open(&opts, ret_client) == 0);
     TEST_CHECK(
@@ -60,7 +60,7 @@ static int child_main(struct test_peer *peer, void *payload)
 {
     struct actor *actors[MOST];
     struct rlock_client *client = NULL;
-    struct rlock *lock = open_lock(&client);
+    struct rlock_handle *lock = open_lock(&client);
     size_t n = 0;
     uint64_t word;
 
@@ -122,7 +122,7 @@ static void end_it(struct test_child *child)
 /* Ours: one who holds, one who waits behind the children. */
 struct ours {
     struct rlock_client *clients[2];
-    struct rlock *holder, *waiting;
+    struct rlock_handle *holder, *waiting;
     struct actor *actor;
 };
 

@@ -40,7 +40,7 @@ static int wait_to_be_killed(struct test_peer *peer, void *payload)
 {
     const struct rlock_client_opts opts = client_opts(payload, &RLOCK_CLIENT_OPTS(.url = NULL));
     struct rlock_client *client = NULL;
-    struct rlock *lock = NULL;
+    struct rlock_handle *lock = NULL;
 
     TEST_CHECK(test_peer_recv(peer, 30000) == SHALL_WAIT);
     TEST_CHECK(rlock_client_open(&opts, &client) == 0);
@@ -64,7 +64,7 @@ static void wait_and_die(struct fixture *f, struct test_child *child)
 
 static struct witness *witness; /* the fixture's */
 
-static int act_try_often(struct rlock *lock, const struct rlock_take *take)
+static int act_try_often(struct rlock_handle *lock, const struct rlock_take *take)
 {
     uint64_t id = (uint64_t)(uintptr_t)lock; /* each has a lock of its own */
     int granted = 0;
@@ -92,7 +92,7 @@ static int come_and_go(struct fixture *f, const struct rlock_take *take)
     int granted = 0;
 
     for (size_t i = 0; i < WAITERS; i++) {
-        struct rlock *lock = lock_new(f, client_open(f));
+        struct rlock_handle *lock = lock_new(f, client_open(f));
 
         (void)is_locked(lock); /* connected now: short waits are for the lock */
         actors[i] = actor_open(f);
@@ -110,7 +110,7 @@ static int come_and_go(struct fixture *f, const struct rlock_take *take)
 /* One is killed in the queue; its score, and that of the next behind it, are what they would be. */
 static void die_and_be_followed(struct fixture *f, struct test_child *child)
 {
-    struct rlock *holder = lock_new(f, client_open(f)), *next = lock_new(f, client_open(f));
+    struct rlock_handle *holder = lock_new(f, client_open(f)), *next = lock_new(f, client_open(f));
     struct actor *actor = actor_open(f);
 
     assert_code(TAKE(holder, .lease_ms = LEASE_MS), 0);
@@ -138,7 +138,7 @@ static void witnessed_open(struct fixture *f)
 WITNESS_TEST(waits_that_time_out_leave_no_drift, f)
 {
     struct test_child *child = test_child_spawn(wait_to_be_killed, f);
-    struct rlock *holder = lock_new(f, client_open(f));
+    struct rlock_handle *holder = lock_new(f, client_open(f));
     const struct rlock_take *hasty = RLOCK_TAKE(.wait_ms = 5, .lease_ms = LEASE_MS);
 
     assert_code(TAKE(holder, .lease_ms = LEASE_MS), 0);
@@ -164,7 +164,7 @@ WITNESS_TEST(grants_leave_no_drift, f)
 WITNESS_TEST(a_head_that_died_leaves_no_drift, f)
 {
     struct test_child *child = test_child_spawn(wait_to_be_killed, f);
-    struct rlock *holder = lock_new(f, client_open(f)), *last = lock_new(f, client_open(f));
+    struct rlock_handle *holder = lock_new(f, client_open(f)), *last = lock_new(f, client_open(f));
 
     assert_code(TAKE(holder, .lease_ms = LEASE_MS), 0);
     wait_and_die(f, child);
@@ -180,7 +180,7 @@ WITNESS_TEST(a_head_that_died_leaves_no_drift, f)
 
 /* A holder and four who may wait, each of a client of its own. */
 struct party {
-    struct rlock *locks[5];
+    struct rlock_handle *locks[5];
     struct actor *actors[5];
     struct hall_queue queue;
 };

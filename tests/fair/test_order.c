@@ -25,7 +25,7 @@ static void begin_crowd(int rounds, bool in_haste)
     crowd.ids = crowd.visits = crowd.failures = 0;
 }
 
-static void visit(struct rlock *lock, uint64_t id, int wait_ms)
+static void visit(struct rlock_handle *lock, uint64_t id, int wait_ms)
 {
     int code = TAKE(lock, .wait_ms = wait_ms);
 
@@ -40,7 +40,7 @@ static void visit(struct rlock *lock, uint64_t id, int wait_ms)
     }
 }
 
-static int act_visit(struct rlock *lock, const struct rlock_take *take)
+static int act_visit(struct rlock_handle *lock, const struct rlock_take *take)
 {
     uint64_t id = atomic_fetch_add(&crowd.ids, 1) + 1;
 
@@ -56,7 +56,7 @@ static int act_visit(struct rlock *lock, const struct rlock_take *take)
 /* n threads, spread over the clients, each rounds times; what the server did was in order. */
 static void let_in(struct fixture *f, size_t n_clients, size_t n, int rounds, bool in_haste)
 {
-    struct rlock **locks = calloc(n_clients, sizeof(*locks));
+    struct rlock_handle **locks = calloc(n_clients, sizeof(*locks));
     struct actor **actors = calloc(n, sizeof(*actors));
     struct chronicle *chronicle = chronicle_begin(f);
     size_t grants, leavers;
@@ -118,7 +118,7 @@ enum { N = 8 };
 
 HALL_TEST(arrival_decides, f)
 {
-    struct rlock *locks[N], *first = lock_new(f, client_open(f));
+    struct rlock_handle *locks[N], *first = lock_new(f, client_open(f));
     struct actor *actors[N];
     struct hall_queue queue;
 
@@ -142,7 +142,7 @@ HALL_TEST(arrival_decides, f)
 HALL_TEST(expiry_alone_advances_the_queue, f)
 {
     enum { LEASE_MS = 300 };
-    struct rlock *locks[N], *first = lock_new(f, client_open(f));
+    struct rlock_handle *locks[N], *first = lock_new(f, client_open(f));
     struct actor *actors[N];
     int64_t began_us;
 
@@ -168,7 +168,8 @@ HALL_TEST(expiry_alone_advances_the_queue, f)
 }
 
 /* Two locks that have been taken and given up before: the server knows their scripts. */
-static void make_two(struct fixture *f, struct rlock **ret_first, struct rlock **ret_second)
+static void make_two(struct fixture *f, struct rlock_handle **ret_first,
+                     struct rlock_handle **ret_second)
 {
     *ret_first = lock_new(f, client_open(f));
     *ret_second = lock_new(f, client_open(f));
@@ -180,7 +181,7 @@ static void make_two(struct fixture *f, struct rlock **ret_first, struct rlock *
 
 HALL_TEST(an_expired_lease_lets_the_head_in_at_once, f)
 {
-    struct rlock *first, *second;
+    struct rlock_handle *first, *second;
     int64_t began_us;
 
     make_two(f, &first, &second);
@@ -195,7 +196,7 @@ HALL_TEST(an_expired_lease_lets_the_head_in_at_once, f)
 
 HALL_TEST(who_has_left_does_not_delay_the_next, f)
 {
-    struct rlock *first, *second;
+    struct rlock_handle *first, *second;
 
     make_two(f, &first, &second);
     assert_code(rlock_lock(first), 0);
@@ -207,7 +208,7 @@ HALL_TEST(who_has_left_does_not_delay_the_next, f)
 
 HALL_TEST(a_timed_try_waits_as_long_as_it_was_told, f)
 {
-    struct rlock *first, *second;
+    struct rlock_handle *first, *second;
     int64_t began_us;
 
     make_two(f, &first, &second);
@@ -222,9 +223,9 @@ HALL_TEST(a_timed_try_waits_as_long_as_it_was_told, f)
 /* A holder, and calls that come and go for a while: scores stay where the places put them. */
 HALL_TEST(scores_do_not_drift, f)
 {
-    struct rlock *first = lock_new(f, client_open(f));
+    struct rlock_handle *first = lock_new(f, client_open(f));
     struct actor *actors[3];
-    struct rlock *locks[3];
+    struct rlock_handle *locks[3];
     long long most = 0;
 
     begin_crowd(40, true);

@@ -10,7 +10,7 @@
 /* Two waiters of ours. */
 struct pair {
     struct rlock_client *clients[2];
-    struct rlock *locks[2];
+    struct rlock_handle *locks[2];
     struct actor *actors[2];
 };
 
@@ -81,7 +81,7 @@ HALL_TEST(peers_and_we_share_a_queue, f)
 HALL_TEST(a_peer_that_takes_too_much_along_does_no_harm, f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_with(f, client, NAME, &RLOCK_OPTS(.fair_slot_ms = 3000));
+    struct rlock_handle *lock = lock_with(f, client, NAME, &RLOCK_OPTS(.fair_slot_ms = 3000));
     struct actor *actor = actor_open(f);
     struct hall_queue queue;
     long long before;
@@ -192,7 +192,8 @@ HALL_TEST(a_silent_peer_is_passed_over, f)
 /* Nobody of ours saw the release: each looks for itself, here every second. */
 HALL_TEST(a_dead_peer_is_passed_over_after_a_peers_release, f)
 {
-    struct rlock *lock = lock_with(f, client_open(f), NAME, &RLOCK_OPTS(.fair_slot_ms = 3000));
+    struct rlock_handle *lock =
+        lock_with(f, client_open(f), NAME, &RLOCK_OPTS(.fair_slot_ms = 3000));
     struct actor *actor = actor_open(f);
     int64_t released_us;
 

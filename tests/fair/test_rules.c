@@ -8,7 +8,7 @@
 /* A holder, and one or two who wait; each of a client of its own. */
 struct trio {
     struct rlock_client *clients[3];
-    struct rlock *locks[3];
+    struct rlock_handle *locks[3];
     struct actor *waiters[2];
 };
 
@@ -92,7 +92,7 @@ HALL_TEST(a_holder_nests_past_the_queue, f)
 HALL_TEST(without_reentry_the_holder_is_refused, f)
 {
     struct trio trio;
-    struct rlock *twin;
+    struct rlock_handle *twin;
     const struct rlock_opts opts = RLOCK_OPTS(.no_reentry = true);
 
     meet_with(f, &trio, &opts);
@@ -244,7 +244,7 @@ HALL_TEST(a_head_that_gives_up_wakes_the_next, f)
     struct trio trio;
     struct proxy *proxy;
     struct rlock_client *slow;
-    struct rlock *lock;
+    struct rlock_handle *lock;
     int64_t passed_us;
 
     meet(f, &trio);

@@ -10,7 +10,7 @@ enum { N = 3 };
 /* A holder and waiters, each of a client of its own, in the order in which they queued. */
 struct line {
     struct rlock_client *clients[N + 1];
-    struct rlock *locks[N + 1]; /* the last one is the holder's */
+    struct rlock_handle *locks[N + 1]; /* the last one is the holder's */
     struct actor *actors[N];
     struct hall_queue queue;
     long long held_at;
@@ -54,7 +54,7 @@ static const struct rlock_take *for_ever(void)
 HALL_TEST(an_uncontended_lock_is_one_hash, f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client);
+    struct rlock_handle *lock = lock_new(f, client);
     char owner[HALL_OWNER_SIZE];
 
     assert_code(rlock_lock(lock), 0);
@@ -178,7 +178,7 @@ HALL_TEST(a_waiter_that_does_not_queue_yet_is_not_there, f)
 /* S19: a free lock with a queue is not for those who do not queue. */
 HALL_TEST(a_try_does_not_go_past_the_queue, f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
     int fd;
 
     assert_true(peer_takes(f, "H:1", 30000, SLOT_MS));
@@ -199,7 +199,7 @@ HALL_TEST(a_try_does_not_go_past_the_queue, f)
  * last one. */
 HALL_TEST(heads_whose_time_is_over_stay_until_they_are_seen_dead, f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
     long long now = hall_clock(f);
     int fd = peer_listens(f, "J:2");
 
@@ -231,7 +231,7 @@ static int count_locks(const char *name, size_t len, const struct rlock_info *in
 HALL_TEST(notes_are_no_lock_and_do_not_stay, f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client);
+    struct rlock_handle *lock = lock_new(f, client);
     int locks = 0;
 
     test_server_do(f->server, "RPUSH " QUEUE " 00000000-0000-8000-8000-000000000000:1");
@@ -248,7 +248,7 @@ HALL_TEST(notes_are_no_lock_and_do_not_stay, f)
 /* Neither a reply nor its cost grows with a hash of somebody else's. */
 HALL_TEST(a_foreign_hash_is_a_wrong_type, f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
     struct rlock_info info = RLOCK_INFO_INIT;
     static const char many[] = "for i = 1, 101 do redis.call('hset', KEYS[1], i, 1) end";
     char *field = malloc(70001);
@@ -270,7 +270,7 @@ HALL_TEST(a_foreign_hash_is_a_wrong_type, f)
 /* Trace 10: for a peer it would be there for ever. */
 HALL_TEST(a_head_without_a_score_gets_one, f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
 
     test_server_do(f->server, "RPUSH " QUEUE " ghost:1");
     assert_code(rlock_try_lock(lock), RLOCK_EBUSY);
@@ -283,7 +283,7 @@ HALL_TEST(a_head_without_a_score_gets_one, f)
 /* Trace 11: a peer would take it for queued, and let it starve. */
 HALL_TEST(scores_without_an_entry_do_not_stay, f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
 
     test_server_do(f->server, "ZADD " SCORES " 1900000000000 ghost:1");
     assert_code(rlock_lock(lock), 0);
@@ -295,7 +295,7 @@ HALL_TEST(scores_without_an_entry_do_not_stay, f)
 HALL_TEST(a_waiter_mends_its_entry, f)
 {
     struct line line;
-    struct rlock *waiting;
+    struct rlock_handle *waiting;
     const struct rlock_opts opts = RLOCK_OPTS(.fair_slot_ms = 3000);
 
     line_up(f, &line, 0, RLOCK_TAKE(.lease_ms = 60000), NULL);
@@ -319,8 +319,8 @@ HALL_TEST(a_waiter_outlives_its_slot, f)
 {
     const struct rlock_opts opts = RLOCK_OPTS(.fair_slot_ms = 1000);
     struct rlock_client *client = client_open_renewing(f, 600);
-    struct rlock *lock = lock_with(f, client, NAME, &opts);
-    struct rlock *other = lock_with(f, client_open(f), NAME, &opts);
+    struct rlock_handle *lock = lock_with(f, client, NAME, &opts);
+    struct rlock_handle *other = lock_with(f, client_open(f), NAME, &opts);
     struct actor *actor = actor_open(f);
     struct hall_queue queue;
     long long end;
@@ -343,8 +343,8 @@ HALL_TEST(names_follow_prefix_and_braces, f)
 {
     struct rlock_client *plain = client_open(f);
     struct rlock_client *prefixed = client_open_with(f, &RLOCK_CLIENT_OPTS(.key_prefix = "p:"));
-    struct rlock *locks[] = {lock_named(f, plain, "a"), lock_named(f, prefixed, "a"),
-                             lock_named(f, plain, "x{a}y")};
+    struct rlock_handle *locks[] = {lock_named(f, plain, "a"), lock_named(f, prefixed, "a"),
+                                    lock_named(f, plain, "x{a}y")};
     static const char *const queues[] = {"redisson_lock_queue:{a}", "redisson_lock_queue:{p:a}",
                                          "redisson_lock_queue:x{a}y"};
     static const char *const scores[] = {"redisson_lock_timeout:{a}", "redisson_lock_timeout:{p:a}",
@@ -385,7 +385,7 @@ HALL_TEST(inspect_says_how_many_wait, f)
 HALL_TEST(options_have_their_ranges, f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = NULL;
+    struct rlock_handle *lock = NULL;
 
     assert_code(rlock_fair_new(client, NAME, &RLOCK_OPTS(.fair_slot_ms = 999), &lock),
                 RLOCK_EINVAL);

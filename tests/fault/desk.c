@@ -45,7 +45,7 @@ int desk_open_client(struct desk *desk, size_t server, int64_t lease_ms,
 static void open_warm(struct desk *desk, size_t server)
 {
     struct rlock_info info = RLOCK_INFO_INIT;
-    struct rlock *lock;
+    struct rlock_handle *lock;
 
     assert_code(desk_open_client(desk, server, desk->lease_ms, &desk->clients[server]), 0);
     assert_code(rlock_reentrant_new(desk->clients[server], "warm", NULL, &lock), 0);
@@ -108,7 +108,7 @@ static long long connections(const struct desk *desk)
 }
 
 /* Gives back whatever the thread has of the lock. */
-static void leave_all(struct rlock *lock)
+static void leave_all(struct rlock_handle *lock)
 {
     int code = 0;
 
@@ -119,7 +119,7 @@ static void leave_all(struct rlock *lock)
     assert_code(code, RLOCK_ENOTOWNER);
 }
 
-static void visit(struct rlock *lock)
+static void visit(struct rlock_handle *lock)
 {
     assert_code(rlock_try_lock(lock), 0);
     assert_true(rlock_is_valid(lock));

@@ -31,7 +31,7 @@ struct desk {
     const struct desk_kind *kind;
     int64_t lease_ms; /* of the client's renewed holds */
     struct rlock_client *clients[N_SERVERS], *rival_clients[N_SERVERS];
-    struct rlock *lock, *other, *rival;
+    struct rlock_handle *lock, *other, *rival;
     _Atomic unsigned int losses;
     long n;           /* the allocation that fails */
     char detail[320]; /* why the story ended otherwise than it should */

@@ -265,7 +265,7 @@ FIXTURE_WITH_TEST(a_refused_subscription_does_not_disturb_another, f, .proxy = P
 {
     struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack()));
     struct user *rival = user_open_direct(f);
-    struct rlock *other = user_lock(user, "b");
+    struct rlock_handle *other = user_lock(user, "b");
     struct waiter waiter, refused;
     int64_t released_us;
 
@@ -333,9 +333,9 @@ static const char *const recipe[] = {
 
 #define APP "app:orders"
 
-static void app_waits(const struct fixture *f, struct rlock *lock, struct user *rival)
+static void app_waits(const struct fixture *f, struct rlock_handle *lock, struct user *rival)
 {
-    struct rlock *theirs = user_lock(rival, APP);
+    struct rlock_handle *theirs = user_lock(rival, APP);
     struct waiter waiter;
 
     assert_code(rlock_try_lock(theirs), 0);
@@ -347,7 +347,7 @@ static void app_waits(const struct fixture *f, struct rlock *lock, struct user *
     assert_int_equal(waiter.unlock_code, 0);
 }
 
-static void app_holds(const struct fixture *f, struct rlock *lock)
+static void app_holds(const struct fixture *f, struct rlock_handle *lock)
 {
     struct rlock_info info = RLOCK_INFO_INIT;
     bool was_locked = false;
@@ -371,7 +371,7 @@ static void recipe_suffices(const char *program)
 {
     struct fixture f;
     struct user *user, *rival;
-    struct rlock *lock;
+    struct rlock_handle *lock;
 
     fixture_open(&f, &(struct fixture_opts){.server = {.program = program, .conf = recipe}});
     user = user_open(&f, RLOCK_CLIENT_OPTS(.user = "locker", .password = SECRET,

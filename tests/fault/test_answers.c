@@ -81,7 +81,7 @@ FIXTURE_WITH_TEST(who_waits_for_the_longest_name_keeps_its_connections, f, .prox
 {
     struct user *user = open_user(f), *rival = user_open_direct(f);
     enum { LEN = 65536 };
-    struct rlock *held = NULL;
+    struct rlock_handle *held = NULL;
     char *name = malloc(LEN);
     struct waiter waiter;
     uint64_t accepted;

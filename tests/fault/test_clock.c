@@ -40,7 +40,7 @@ TEST(the_wall_clock_may_jump)
     const int64_t lease_ms = test_ms(300);
     struct crew crew = {.take = &patient};
     struct crew others = {.take = &patient};
-    struct rlock *other;
+    struct rlock_handle *other;
     size_t reads;
 
     /* plain: TLS asks for the date, and must */

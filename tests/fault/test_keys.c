@@ -79,7 +79,7 @@ static bool is_renewed(const struct fixture *f, long long *inout_ttl)
 FIXTURE_TEST(a_spoilt_key_is_lost_and_its_neighbours_are_renewed, f)
 {
     struct user *user = open_user(f);
-    struct rlock *others[NEIGHBOURS];
+    struct rlock_handle *others[NEIGHBOURS];
     char name[16];
 
     for (int i = 0; i < NEIGHBOURS; i++) { /* all renewed together */
@@ -118,7 +118,7 @@ FIXTURE_TEST(a_key_of_another_type_beside_a_lock_stays, f)
                 {"rlock_writer_waits:{a}", false}};
 
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-        struct rlock *lock = NULL;
+        struct rlock_handle *lock = NULL;
 
         assert_code(keys[i].fair ? rlock_fair_new(user->client, LOCK_A, NULL, &lock)
                                  : rlock_write_new(user->client, LOCK_A,
@@ -307,14 +307,14 @@ static void make_hash(const struct fixture *f, const char *n, const char *bytes)
 static void is_no_lock_of_any_kind(struct user *user)
 {
     int (*const make[])(struct rlock_client *, const char *, const struct rlock_opts *,
-                        struct rlock **) = {
+                        struct rlock_handle **) = {
         rlock_reentrant_new, rlock_nonreentrant_new, rlock_spin_new, rlock_fenced_new,
         rlock_fair_new,      rlock_read_new,         rlock_write_new};
-    struct rlock *other = user_lock(user, "b");
+    struct rlock_handle *other = user_lock(user, "b");
 
     assert_code(rlock_try_lock(other), 0);
     for (size_t i = 0; i < sizeof(make) / sizeof(make[0]); i++) {
-        struct rlock *lock = NULL, *both = NULL, *members[2] = {NULL};
+        struct rlock_handle *lock = NULL, *both = NULL, *members[2] = {NULL};
         struct rlock_info info = RLOCK_INFO_INIT;
 
         assert_code(make[i](user->client, LOCK_A, NULL, &lock), 0);
@@ -360,7 +360,7 @@ FIXTURE_TEST(a_large_hash_costs_the_server_no_more_than_a_small_one, f)
 {
     struct user *user = open_user(f);
     static const char *const makers[] = {"HSET a x 1", "HSET a mode read x 1"};
-    struct rlock *write = NULL;
+    struct rlock_handle *write = NULL;
 
     assert_code(rlock_write_new(user->client, LOCK_A, NULL, &write), 0);
     for (size_t i = 0; i < sizeof(makers) / sizeof(makers[0]); i++) {

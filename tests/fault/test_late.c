@@ -12,7 +12,7 @@
 /* Asks about a lock that somebody else holds seven times, until told to stop. */
 struct asker {
     pthread_t thread;
-    struct rlock *lock;
+    struct rlock_handle *lock;
     _Atomic bool stop;
     _Atomic size_t answers;
 };
@@ -84,7 +84,7 @@ FIXTURE_WITH_TEST(the_reply_of_an_abandoned_call_is_read_in_its_place, f, .proxy
     struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack()));
     struct canceled call = {.user = user};
     struct rlock_info info = RLOCK_INFO_INIT;
-    struct rlock *other = user_lock(user, "b");
+    struct rlock_handle *other = user_lock(user, "b");
     struct proxy_rule rule;
     int number;
 
@@ -338,7 +338,7 @@ FIXTURE_WITH_TEST(eight_threads_share_one_name_over_a_slow_line, f, .proxy = PRO
 /* ---- What is taken while it is still being given up ---- */
 
 struct giver {
-    struct rlock *lock;
+    struct rlock_handle *lock;
     uint64_t owner;
     int code;
 };
@@ -358,7 +358,7 @@ FIXTURE_WITH_TEST(an_owner_that_waits_for_its_unlock_may_take_another_kind, f,
     struct giver giver = {.code = -1};
     struct proxy_rule slow;
     pthread_t thread;
-    struct rlock *spin;
+    struct rlock_handle *spin;
     int rule;
 
     verbs_load(f);

@@ -230,7 +230,7 @@ LIES_TEST(a_link_that_always_lies_is_remade_with_pauses, lies)
 LIES_TEST(a_lie_to_one_call_costs_the_others_nothing, lies)
 {
     struct crew crew = {.rounds = 60};
-    struct rlock *liar;
+    struct rlock_handle *liar;
     struct proxy_rule rule = {.act = PROXY_REPLACE_REPLY,
                               .command = "EVALSHA",
                               .contains = "liar",

@@ -170,7 +170,7 @@ struct waiting {
 static void *wait_and_leave(void *arg)
 {
     struct waiting *waiting = arg;
-    struct rlock *lock = waiting->desk->lock;
+    struct rlock_handle *lock = waiting->desk->lock;
     const struct rlock_take *take = RLOCK_TAKE(.wait_ms = 1500 * test_slack());
 
     waiting->code = rlock_lock_with(lock, take, NULL);
@@ -308,9 +308,10 @@ TEST(a_loss_is_told_once)
 
 /* ---- Locks made of locks ---- */
 
-static void make_multi_of(struct rlock_client *client, new_fn *second, struct rlock **ret_lock)
+static void make_multi_of(struct rlock_client *client, new_fn *second,
+                          struct rlock_handle **ret_lock)
 {
-    struct rlock *members[2];
+    struct rlock_handle *members[2];
 
     assert_code(rlock_reentrant_new(client, LOCK_A, NULL, &members[0]), 0);
     assert_code(second(client, "b", NULL, &members[1]), 0);
@@ -330,9 +331,9 @@ static void make_multi_rival(struct desk *desk)
     make_multi_of(desk->rival_clients[0], desk->kind->make, &desk->rival);
 }
 
-static void make_redlock_of(struct rlock_client *const *clients, struct rlock **ret_lock)
+static void make_redlock_of(struct rlock_client *const *clients, struct rlock_handle **ret_lock)
 {
-    struct rlock *members[N_SERVERS];
+    struct rlock_handle *members[N_SERVERS];
 
     for (size_t i = 0; i < N_SERVERS; i++) {
         assert_code(rlock_reentrant_new(clients[i], LOCK_A, NULL, &members[i]), 0);

@@ -75,7 +75,7 @@ struct named {
     struct fixture f;
     struct proxy *proxy; /* on TCP: names are asked for there alone */
     struct rlock_client *client;
-    struct rlock *lock;
+    struct rlock_handle *lock;
 };
 
 /* The name server is silent at first, or gives this address; NULL: there is no such name. */

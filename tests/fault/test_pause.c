@@ -258,7 +258,7 @@ enum { ASKERS = 330, FREE = 30 };
 
 struct asking {
     pthread_t thread;
-    struct rlock *lock;
+    struct rlock_handle *lock;
     bool is_free; /* the lock */
     int code;
 };

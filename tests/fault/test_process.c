@@ -125,7 +125,7 @@ static int ignore_key(const char *key, size_t len, const struct rlock_info *info
 static void child_can_do_nothing(const struct user *user, const bool sockets[static 256])
 {
     struct rlock_info info = RLOCK_INFO_INIT;
-    struct rlock *lock;
+    struct rlock_handle *lock;
 
     for (int fd = 0; fd < 256; fd++) {
         TEST_CHECK(sockets[fd] || !is_socket(fd));
@@ -172,7 +172,7 @@ static void fork_under_load(bool opens_its_own)
     struct user *user, *rival;
     struct crew crew = {.take = &patient};
     struct crew others = {.take = &patient};
-    struct rlock *other;
+    struct rlock_handle *other;
     bool sockets[256];
 
     fixture_open(&f, NULL);
@@ -290,7 +290,7 @@ TEST(a_child_forked_in_a_callback_may_wait_and_close)
     struct fixture f;
     struct forker forker = {.f = &f, .status = -1};
     struct rlock_client *client = NULL;
-    struct rlock *lock = NULL;
+    struct rlock_handle *lock = NULL;
 
     if (!MAY_START_THREADS) {
         print_message("no threads after fork under a sanitizer\n");
@@ -387,7 +387,7 @@ FIXTURE_TEST(a_program_that_is_executed_inherits_nothing, f)
     struct user *user;
     struct waiter waiter;
     struct rlock_cancel *cancel;
-    struct rlock *other;
+    struct rlock_handle *other;
     size_t before;
     int code;
 
@@ -421,7 +421,7 @@ FIXTURE_TEST(a_program_that_is_executed_inherits_nothing, f)
 static void close_amid(struct fixture *f, struct user *user, int64_t most_ms)
 {
     struct waiter waiters[CLOSE_WAITERS];
-    struct rlock *locks[3];
+    struct rlock_handle *locks[3];
     static const char *const names[] = {"b", "c", "d"};
     int64_t began_us;
 

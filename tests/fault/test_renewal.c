@@ -202,7 +202,7 @@ RENEWAL_TEST(a_slow_renewal_is_no_step_of_the_servers_clock, test, LEASE_MS, 600
 RENEWAL_TEST(many_holds_survive_a_cut_between_their_batches, test, 3 * LEASE_MS,
              2000 * test_slack())
 {
-    struct rlock *locks[MANY];
+    struct rlock_handle *locks[MANY];
     char name[16];
 
     for (int i = 0; i < MANY; i++) {

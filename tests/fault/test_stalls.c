@@ -49,7 +49,7 @@ static void stop_thread(pthread_t thread)
 struct stage {
     struct fixture f;
     struct user *user;
-    struct rlock *k, *held;
+    struct rlock_handle *k, *held;
 };
 
 static void stage_open(struct stage *stage)

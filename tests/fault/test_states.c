@@ -37,7 +37,7 @@ FIXTURE_TEST(scripts_may_be_flushed_all_the_time, f)
     struct user *holder = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = test_ms(300)));
     struct crew crew = {.take = &patient};
     struct crew others = {.take = &patient};
-    struct rlock *other;
+    struct rlock_handle *other;
 
     other = user_lock(holder, "b");
     assert_code(rlock_try_lock(other), 0);
@@ -299,7 +299,7 @@ FIXTURE_TEST(a_request_beyond_what_a_socket_holds_is_sent_on_by_whoever_keeps_wa
     struct user *user = user_open(f, unhurried());
     enum { LEN = 65536 }; /* four times in a fair lock's request */
     struct waiter waiter;
-    struct rlock *large = NULL;
+    struct rlock_handle *large = NULL;
     char *name = malloc(LEN);
 
     TEST_CHECK(name != NULL);

@@ -129,13 +129,13 @@ FIXTURE_TEST(an_answer_that_no_call_reads_is_read, f)
 {
     struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 30000));
     struct user *other = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 30000));
-    struct rlock *k = user_lock(user, "k"), *b = user_lock(other, "b"), *both = NULL;
+    struct rlock_handle *k = user_lock(user, "k"), *b = user_lock(other, "b"), *both = NULL;
     struct waiter keeper;
     struct holder holder = {.user = user, .lease_ms = test_ms(1000)};
     pthread_t ending, taking;
     int64_t since_us;
 
-    assert_code(rlock_multi_new((struct rlock *[]){user->lock, b}, 2, NULL, &both), 0);
+    assert_code(rlock_multi_new((struct rlock_handle *[]){user->lock, b}, 2, NULL, &both), 0);
     test_server_do(f->server, "HSET k somebody:1 1");
     waiter_start_on(&keeper, user, k, &patient);
     assert_true(TEST_EVENTUALLY(
@@ -161,7 +161,7 @@ enum { LARGE = 65536, CROWD = 48 }; /* a name, four times in a fair lock's reque
 
 static void *try_large(void *arg)
 {
-    struct rlock *lock = arg;
+    struct rlock_handle *lock = arg;
     const int code = rlock_try_lock(lock);
 
     if (code == 0) { /* it came so late that the link was another one */
@@ -174,7 +174,7 @@ static void *try_large(void *arg)
 FIXTURE_WITH_TEST(a_full_link_without_an_answer_is_replaced, f, .proxy = PROXY_AS_LEG)
 {
     struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = test_ms(1000)));
-    struct rlock *locks[CROWD];
+    struct rlock_handle *locks[CROWD];
     pthread_t threads[CROWD];
     char *name = malloc(LARGE);
 
@@ -202,7 +202,7 @@ enum { CANCELED = 16, ROUNDS = 4, GRACE_MS = 50 };
 
 struct canceled {
     pthread_t thread;
-    struct rlock *lock;
+    struct rlock_handle *lock;
     unsigned int seed;
     struct rlock_cancel *cancel;
     _Atomic bool fired;
@@ -260,7 +260,7 @@ FIXTURE_TEST(a_pause_between_rounds_is_canceled_at_any_instant, f)
 {
     struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 5000 * test_slack()));
     struct canceled canceled[CANCELED];
-    struct rlock *lock = NULL;
+    struct rlock_handle *lock = NULL;
 
     assert_code(rlock_redlock_new(&user->lock, 1, &RLOCK_OPTS(.max_lease_ms = -1), &lock), 0);
     fixture_take_by_hand(f, 0);

@@ -175,7 +175,7 @@ FIXTURE_WITH_TEST(a_waiter_hears_that_it_is_free, f, .servers = 3)
 }
 
 /* What one look costs, in nanoseconds: the quickest of several measurements. */
-static int64_t look_ns(const struct rlock *lock)
+static int64_t look_ns(const struct rlock_handle *lock)
 {
     enum { LOOKS = 2000, TRIES = 20 };
     int64_t best_us = INT64_MAX;
@@ -199,13 +199,13 @@ FIXTURE_WITH_TEST(asking_whether_it_is_valid_costs_nothing, f, .servers = 5)
 {
     enum { MANY = 200, LIMIT_NS = 400 };
     struct user *user = user_open(f, USUAL);
-    struct rlock *multis[MANY];
+    struct rlock_handle *multis[MANY];
     int64_t alone_ns, among_ns;
 
     assert_code(TAKE(user->lock, .wait_ms = 5000), 0);
     alone_ns = look_ns(user->lock);
     for (size_t i = 0; i < MANY; i++) {
-        struct rlock *member;
+        struct rlock_handle *member;
         char name[16];
 
         (void)snprintf(name, sizeof(name), "m%zu", i);

@@ -81,7 +81,7 @@ struct worker {
 struct member {
     unsigned int name;
     bool reads;
-    struct rlock *lock;
+    struct rlock_handle *lock;
 };
 
 /* A reader has a cell of its own for each name, and a writer enters them all: so readers do not see
@@ -111,7 +111,7 @@ static void go(const struct worker *worker, const struct member *member, witness
 static struct member make_member(struct worker *worker, unsigned int name)
 {
     typedef int make_fn(struct rlock_client *, const char *, const struct rlock_opts *,
-                        struct rlock **);
+                        struct rlock_handle **);
     static make_fn *const plain[] = {rlock_reentrant_new, rlock_nonreentrant_new, rlock_spin_new};
     struct member member = {.name = name, .reads = name >= RW_FROM && draw(&worker->random, 3) > 0};
     make_fn *make = plain[draw(&worker->random, 3)];
@@ -146,7 +146,8 @@ static size_t choose(struct worker *worker, struct member members[static MEMBERS
     return n;
 }
 
-static void work(struct worker *worker, const struct member *members, size_t n, struct rlock *multi)
+static void work(struct worker *worker, const struct member *members, size_t n,
+                 struct rlock_handle *multi)
 {
     if (rlock_valid_ms(multi) < worker->crowd->lease_ms / 2) {
         return; /* a pause here might outlast it */
@@ -197,7 +198,7 @@ static void take_some(struct worker *worker)
 {
     struct shared *shared = worker->crowd->shared;
     struct member members[MEMBERS];
-    struct rlock *locks[MEMBERS], *multi;
+    struct rlock_handle *locks[MEMBERS], *multi;
     const size_t n = choose(worker, members);
     const bool waits = draw(&worker->random, 4) > 0, is_fixed = draw(&worker->random, 4) == 0;
     const int64_t wait_ms = waits ? 1 + draw(&worker->random, 4000) : 0;

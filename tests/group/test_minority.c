@@ -46,7 +46,7 @@ static void pause_a_little(struct worker *worker)
 static void *worker_main(void *arg)
 {
     struct worker *worker = arg;
-    struct rlock *lock = worker->user->lock;
+    struct rlock_handle *lock = worker->user->lock;
 
     while (!atomic_load(&worker->rush->shared->stop)) {
         const int code = rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 2000), NULL);

@@ -8,7 +8,8 @@
 struct pair {
     struct fixture f;
     struct user *one, *two;
-    struct rlock *b[2], *multi[2]; /* of each user: "b" on the last server, and "a" with "b" */
+    struct rlock_handle *b[2],
+        *multi[2]; /* of each user: "b" on the last server, and "a" with "b" */
 };
 
 static void open_pair(struct pair *pair, size_t servers, struct rlock_client_opts opts)
@@ -206,7 +207,7 @@ PAIR_TEST(a_thread_that_exits_loses_it, pair, 2, RLOCK_CLIENT_OPTS(.renewed_leas
 FIXTURE_WITH_TEST(closing_one_client_loses_it_and_leaves_the_others_free, f, .servers = 2)
 {
     struct rlock_client *clients[2];
-    struct rlock *members[2], *multi;
+    struct rlock_handle *members[2], *multi;
 
     for (size_t i = 0; i < 2;
          i++) { /* without callbacks: what is lost is given back all the same */
@@ -247,7 +248,7 @@ PAIR_TEST(a_release_that_is_refused_is_tried_again, pair, 2,
 
 PAIR_TEST(members_may_be_of_any_kind_and_multis_too, pair, 1, USUAL)
 {
-    struct rlock *kinds[5], *inner, *outer;
+    struct rlock_handle *kinds[5], *inner, *outer;
     struct rlock_client *client;
 
     client = pair->one->clients[0];
@@ -256,7 +257,8 @@ PAIR_TEST(members_may_be_of_any_kind_and_multis_too, pair, 1, USUAL)
     assert_code(rlock_write_new(client, "w", NULL, &kinds[2]), 0);
     assert_code(rlock_fenced_new(client, "t", NULL, &kinds[3]), 0);
     assert_code(rlock_multi_new(kinds, 4, NULL, &inner), 0);
-    assert_code(rlock_multi_new((struct rlock *[]){inner, pair->multi[0]}, 2, NULL, &outer), 0);
+    assert_code(rlock_multi_new((struct rlock_handle *[]){inner, pair->multi[0]}, 2, NULL, &outer),
+                0);
     assert_string_equal(rlock_name(outer, NULL), "a,b,f,r,t,w");
     for (int i = 0; i < 3; i++) {
         assert_code(rlock_try_lock(outer), 0);
@@ -266,9 +268,9 @@ PAIR_TEST(members_may_be_of_any_kind_and_multis_too, pair, 1, USUAL)
         assert_int_equal(fixture_holding(&pair->f, "w"), 0);
     }
     assert_code(rlock_write_new(client, "r", NULL, &kinds[4]), 0);
-    assert_code(rlock_multi_new((struct rlock *[]){kinds[1], kinds[4]}, 2, NULL, &inner),
+    assert_code(rlock_multi_new((struct rlock_handle *[]){kinds[1], kinds[4]}, 2, NULL, &inner),
                 RLOCK_EINVAL);
-    assert_code(rlock_multi_new((struct rlock *[]){kinds[1], kinds[1]}, 2, NULL, &inner),
+    assert_code(rlock_multi_new((struct rlock_handle *[]){kinds[1], kinds[1]}, 2, NULL, &inner),
                 RLOCK_EINVAL);
     assert_code(rlock_multi_new(&pair->one->lock, 1, NULL, &inner), RLOCK_ENOTSUP);
     for (size_t i = 0; i < 5; i++) {
@@ -283,8 +285,8 @@ PAIR_TEST(members_may_be_of_any_kind_and_multis_too, pair, 1, USUAL)
 
 struct twins {
     struct fixture f;
-    struct user *one, *two; /* which have different addresses for their server */
-    struct rlock *lock;     /* of the test; freed here */
+    struct user *one, *two;    /* which have different addresses for their server */
+    struct rlock_handle *lock; /* of the test; freed here */
 };
 
 static void open_twins(struct twins *twins)
@@ -306,7 +308,7 @@ static void close_twins(struct twins *twins)
 /* It would wait for itself. */
 TWINS_TEST(one_name_through_two_clients_of_one_server_is_refused, twins)
 {
-    struct rlock *members[2];
+    struct rlock_handle *members[2];
 
     members[0] = twins->one->members[0];
     members[1] = twins->two->members[0];
@@ -321,11 +323,12 @@ TWINS_TEST(one_name_through_two_clients_of_one_server_is_refused, twins)
 
 TWINS_TEST(two_names_through_two_clients_of_one_server_are_fine, twins)
 {
-    struct rlock *b;
+    struct rlock_handle *b;
 
     b = user_lock(twins->two, "b");
-    assert_code(
-        rlock_multi_new((struct rlock *[]){twins->one->members[0], b}, 2, NULL, &twins->lock), 0);
+    assert_code(rlock_multi_new((struct rlock_handle *[]){twins->one->members[0], b}, 2, NULL,
+                                &twins->lock),
+                0);
     assert_code(rlock_lock_with(twins->lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
     assert_int_equal(fixture_holding(&twins->f, "b"), 1);
     assert_code(rlock_unlock(twins->lock), 0);
@@ -334,7 +337,7 @@ TWINS_TEST(two_names_through_two_clients_of_one_server_are_fine, twins)
 FIXTURE_WITH_TEST(one_name_in_two_databases_of_one_server_is_fine, f, .servers = 1)
 {
     struct rlock_client *clients[2];
-    struct rlock *members[2], *multi;
+    struct rlock_handle *members[2], *multi;
 
     for (int i = 0; i < 2; i++) {
         char url[256];
@@ -375,7 +378,7 @@ static unsigned int draw(struct member *member, unsigned int n)
 /* Takes some of the names, in any order, works in each, gives them back. */
 static void take_some(struct member *member)
 {
-    struct rlock *locks[NAMES], *multi;
+    struct rlock_handle *locks[NAMES], *multi;
     bool chosen[NAMES] = {false};
     size_t n = 0;
 

@@ -8,7 +8,7 @@
 struct overlap {
     struct fixture f;
     struct user *user;
-    struct rlock *b, *c, *ab, *bc;
+    struct rlock_handle *b, *c, *ab, *bc;
 };
 
 static void open_overlap(struct overlap *all)
@@ -59,7 +59,7 @@ OVERLAP_TEST(a_renewed_one_outlives_one_with_a_lease, all)
 
 OVERLAP_TEST(one_with_a_lease_is_not_renewed_for_one_that_was, all)
 {
-    struct rlock *part; /* "b" alone: nothing but that can end it */
+    struct rlock_handle *part; /* "b" alone: nothing but that can end it */
 
     assert_code(rlock_multi_new(&all->b, 1, NULL, &part), 0);
     assert_code(rlock_try_lock(all->bc), 0);

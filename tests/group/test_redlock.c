@@ -427,7 +427,7 @@ FIXTURE_WITH_TEST(losing_a_minority_leaves_it_valid_losing_more_is_told_once, f,
 FIXTURE_WITH_TEST(members_that_it_cannot_have_are_refused, f, .servers = 2, .max_lease_ms = 3000)
 {
     struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = 1000));
-    struct rlock *fenced, *twice, *made;
+    struct rlock_handle *fenced, *twice, *made;
     struct rlock_take take = {.size = sizeof(take), .lease_ms = 3001};
 
     assert_true(TEST_EVENTUALLY(user_logged(user, "survives the loss of 0"), 5000));
@@ -435,8 +435,9 @@ FIXTURE_WITH_TEST(members_that_it_cannot_have_are_refused, f, .servers = 2, .max
     assert_code(rlock_redlock_new(&fenced, 1, NULL, &made), RLOCK_ENOTSUP);
     assert_code(rlock_redlock_new(&user->lock, 1, NULL, &made), RLOCK_ENOTSUP);
     twice = user_lock(user, "b");
-    assert_code(rlock_redlock_new((struct rlock *[]){twice, user->members[0]}, 2, NULL, &made),
-                RLOCK_EINVAL);
+    assert_code(
+        rlock_redlock_new((struct rlock_handle *[]){twice, user->members[0]}, 2, NULL, &made),
+        RLOCK_EINVAL);
     assert_code(rlock_redlock_new(NULL, 1, NULL, &made), RLOCK_EINVAL);
     assert_code(rlock_redlock_new(user->members, 0, NULL, &made), RLOCK_EINVAL);
     assert_code(rlock_lock_with(user->lock, &take, NULL), RLOCK_EINVAL);
@@ -448,14 +449,14 @@ TEST(two_members_on_one_server_are_refused)
 {
     struct fixture f, *view;
     struct user *one, *two;
-    struct rlock *b, *made;
+    struct rlock_handle *b, *made;
 
     fixture_open(&f, &(struct fixture_opts){.servers = 1});
     view = fixture_view(&f);
     one = user_open(&f, USUAL);
     two = user_open(view, USUAL);
     b = user_lock(two, "b");
-    assert_code(rlock_redlock_new((struct rlock *[]){one->members[0], b}, 2,
+    assert_code(rlock_redlock_new((struct rlock_handle *[]){one->members[0], b}, 2,
                                   &RLOCK_OPTS(.max_lease_ms = -1), &made),
                 0);
     assert_true(TEST_EVENTUALLY(rlock_try_lock(made) == RLOCK_EINVAL, 5000));

@@ -29,7 +29,7 @@ TOGETHER_TEST(one_script_takes_all_members, t)
 FIXTURE_TEST(one_round_trip_takes_all_and_one_leaves_them, f)
 {
     struct user *user = user_open(f, USUAL);
-    struct rlock *members[8], *multi;
+    struct rlock_handle *members[8], *multi;
     long long before;
 
     for (size_t i = 0; i < 8; i++) {
@@ -48,11 +48,11 @@ FIXTURE_TEST(one_round_trip_takes_all_and_one_leaves_them, f)
 TOGETHER_TEST(each_kind_but_the_fair_may_be_a_member, t)
 {
     static int (*const make[])(struct rlock_client *, const char *, const struct rlock_opts *,
-                               struct rlock **) = {rlock_reentrant_new, rlock_nonreentrant_new,
-                                                   rlock_spin_new,      rlock_fenced_new,
-                                                   rlock_read_new,      rlock_write_new};
+                               struct rlock_handle **) = {
+        rlock_reentrant_new, rlock_nonreentrant_new, rlock_spin_new,
+        rlock_fenced_new,    rlock_read_new,         rlock_write_new};
     enum { N = sizeof(make) / sizeof(make[0]) };
-    struct rlock *members[N], *multi, *other;
+    struct rlock_handle *members[N], *multi, *other;
     uint64_t before;
 
     for (size_t i = 0; i < N; i++) {
@@ -168,7 +168,7 @@ TOGETHER_TEST(who_waits_follows_the_member_that_is_busy, t)
 /* One thread that holds "a" or "b" or both at every moment, until it finds "a" taken. */
 struct hot {
     pthread_t thread;
-    struct rlock *a, *b;
+    struct rlock_handle *a, *b;
 };
 
 static void *keep_hot(void *arg)
@@ -210,7 +210,7 @@ TOGETHER_TEST(members_that_are_never_free_at_once_do_not_starve_it, t)
 /* One of many threads that use a lock one after the other. */
 struct hammer {
     pthread_t thread;
-    struct rlock *lock;
+    struct rlock_handle *lock;
     const atomic_bool *stop;
     long hold_ns;
 };
@@ -271,7 +271,7 @@ TOGETHER_TEST(half_of_a_wait_is_for_one_after_the_other, t)
 
 struct visitor {
     pthread_t thread;
-    struct rlock *multi;
+    struct rlock_handle *multi;
     struct witness *witness;
     uint64_t id;
 };
@@ -325,7 +325,7 @@ TOGETHER_TEST(over_the_same_clients_in_opposite_order_nothing_deadlocks, t)
     struct visitor visitors[4];
 
     for (size_t i = 0; i < 4; i++) {
-        struct rlock *a = t->one->lock, *b = t->b[1];
+        struct rlock_handle *a = t->one->lock, *b = t->b[1];
 
         visitors[i] = (struct visitor){.multi = i % 2 == 0 ? user_multi(t->one, a, b)
                                                            : user_multi(t->one, b, a),

@@ -21,7 +21,7 @@ TOGETHER_TEST(without_an_answer_nothing_stays, t)
 /* The first member's script does all its work before the second's is refused. */
 TOGETHER_TEST(what_a_script_that_failed_left_is_given_back, t)
 {
-    struct rlock *members[2], *multi;
+    struct rlock_handle *members[2], *multi;
 
     members[0] = t->one->lock;
     assert_code(rlock_fenced_new(t->one->client, "f", NULL, &members[1]), 0);
@@ -38,7 +38,7 @@ TOGETHER_TEST(what_a_script_that_failed_left_is_given_back, t)
 /* The error comes when the call has given up already, and the releases behind it do not arrive. */
 TOGETHER_TEST(what_a_script_that_failed_late_left_is_in_doubt, t)
 {
-    struct rlock *members[2], *multi;
+    struct rlock_handle *members[2], *multi;
     struct proxy *proxy = t->f.proxy;
 
     members[0] = t->one->lock;
@@ -110,7 +110,7 @@ TOGETHER_TEST(a_cancel_ends_the_wait_of_all, t)
  * turn while that one waits for its own. */
 struct twin {
     pthread_t thread;
-    struct rlock *multi;
+    struct rlock_handle *multi;
     uint64_t owner;
 };
 
@@ -128,7 +128,7 @@ static void *take_as_owner(void *arg)
 
 TOGETHER_TEST(one_owner_may_take_multis_that_overlap, t)
 {
-    struct rlock *other = user_multi(t->one, user_lock(t->one, "c"), t->b[0]);
+    struct rlock_handle *other = user_multi(t->one, user_lock(t->one, "c"), t->b[0]);
     struct twin twins[2];
 
     for (size_t i = 0; i < 2; i++) {

@@ -7,7 +7,7 @@ enum { OWNER = 5, OTHER = 6 };
 /* Two servers, and a multi-lock of "m" on each. */
 struct turns {
     struct fixture f;
-    struct rlock *member, *multi; /* the member on the first server */
+    struct rlock_handle *member, *multi; /* the member on the first server */
 };
 
 static void turns_open(struct turns *t)
@@ -25,7 +25,7 @@ static void turns_open(struct turns *t)
 /* A call of the owner, in a thread of its own, that keeps what it takes. */
 struct taker {
     pthread_t thread;
-    struct rlock *lock;
+    struct rlock_handle *lock;
     struct rlock_take take;
     atomic_int code; /* 1: not back yet */
 };
@@ -38,7 +38,7 @@ static void *taker_main(void *arg)
     return NULL;
 }
 
-static void begin(struct taker *taker, struct rlock *lock, struct rlock_cancel *cancel)
+static void begin(struct taker *taker, struct rlock_handle *lock, struct rlock_cancel *cancel)
 {
     taker->lock = lock;
     taker->take = *RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .owner = OWNER, .cancel = cancel);

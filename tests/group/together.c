@@ -28,7 +28,7 @@ uint64_t requests(const struct together *t)
     return proxy_stats(t->f.proxy).requests;
 }
 
-void pass_through(struct waiter *waiter, struct rlock *lock)
+void pass_through(struct waiter *waiter, struct rlock_handle *lock)
 {
     waiter_start_on(waiter, NULL, lock, RLOCK_TAKE(.wait_ms = 20000));
 }

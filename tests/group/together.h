@@ -8,7 +8,7 @@
 struct together {
     struct fixture f;
     struct user *one, *two;
-    struct rlock *b[2], *multi[2]; /* of each user: "b", and "b" with "a" */
+    struct rlock_handle *b[2], *multi[2]; /* of each user: "b", and "b" with "a" */
 };
 
 void together_open(struct together *t);
@@ -21,6 +21,6 @@ void together_close(struct together *t);
 /* How many requests came to the proxy. */
 uint64_t requests(const struct together *t);
 /* Starts a thread that takes a lock within 20 s, and gives it back. */
-void pass_through(struct waiter *waiter, struct rlock *lock);
+void pass_through(struct waiter *waiter, struct rlock_handle *lock);
 
 #endif

@@ -62,12 +62,12 @@ void agent_perform(const struct agent_request *request);
 
 /* A handle for a lock of that kind, the same each time. Returns NULL for a kind that is not there.
  */
-struct rlock *agent_lock(const char *client, const char *kind, const char *name);
+struct rlock_handle *agent_lock(const char *client, const char *kind, const char *name);
 
 /* The C half of the mixed stress. Returns when it is stopped. */
 void agent_stress(const struct agent_request *request);
 
 /* The verb "loop". */
-void agent_loop(const struct agent_request *request, struct rlock *lock);
+void agent_loop(const struct agent_request *request, struct rlock_handle *lock);
 
 #endif

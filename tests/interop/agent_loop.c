@@ -11,7 +11,7 @@ enum { MAX_THREADS = 64 };
 
 struct looper {
     pthread_t thread;
-    struct rlock *lock;
+    struct rlock_handle *lock;
     int64_t hold_ms, end_us;
     int64_t grants, longest_us;
     int code; /* of the first call that failed */
@@ -35,7 +35,7 @@ static void *loop(void *arg)
     return NULL;
 }
 
-void agent_loop(const struct agent_request *request, struct rlock *lock)
+void agent_loop(const struct agent_request *request, struct rlock_handle *lock)
 {
     const size_t n = (size_t)agent_number(request, 0);
     const int64_t end_us = test_deadline_us(agent_number(request, 2));

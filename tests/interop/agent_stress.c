@@ -96,7 +96,7 @@ static struct choice choose(struct user *user, size_t cell)
     return choice;
 }
 
-static int take(struct user *user, struct rlock *lock, struct rlock_grant *ret_grant)
+static int take(struct user *user, struct rlock_handle *lock, struct rlock_grant *ret_grant)
 {
     switch (any(user, 4)) {
     case 0:
@@ -112,7 +112,7 @@ static int take(struct user *user, struct rlock *lock, struct rlock_grant *ret_g
     }
 }
 
-static void give(const struct user *user, struct rlock *lock)
+static void give(const struct user *user, struct rlock_handle *lock)
 {
     const int code = lock != NULL ? rlock_unlock(lock) : 0;
 
@@ -137,7 +137,7 @@ static void be_inside(struct user *user, size_t cell, bool shared, uint64_t toke
     cells_leave(user->stress->cells, cell, user->id, shared);
 }
 
-static void hold(struct user *user, struct rlock *lock, size_t cell, const char *kind,
+static void hold(struct user *user, struct rlock_handle *lock, size_t cell, const char *kind,
                  uint64_t token)
 {
     bool nests = lock != NULL && strcmp(kind, "nonreentrant") != 0 && any(user, 8) == 0;
@@ -163,7 +163,7 @@ static void turn(struct user *user)
     const size_t cell = choose_cell(user);
     const int64_t since_us = test_now_us();
     struct rlock_grant grant = RLOCK_GRANT_INIT;
-    struct rlock *lock = NULL;
+    struct rlock_handle *lock = NULL;
     const struct choice choice = choose(user, cell);
     int code = 0;
 

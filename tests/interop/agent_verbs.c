@@ -20,7 +20,7 @@ struct agent_client {
 struct handle {
     struct handle *next;
     char *key;
-    struct rlock *lock;
+    struct rlock_handle *lock;
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects what follows */
@@ -28,7 +28,7 @@ static struct agent_client clients[MAX_CLIENTS];
 static struct handle *handles;
 
 typedef int new_fn(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
-                   struct rlock **ret_lock);
+                   struct rlock_handle **ret_lock);
 
 /* The kinds: a row each. */
 static const struct {
@@ -85,11 +85,11 @@ static struct agent_client *place_of(const char *label)
     test_die("too many clients");
 }
 
-static struct rlock *make(const char *client, const char *kind, const char *name)
+static struct rlock_handle *make(const char *client, const char *kind, const char *name)
 {
     const struct agent_client *place = place_of(client);
     const struct rlock_opts opts = RLOCK_OPTS(.fair_slot_ms = place->slot_ms);
-    struct rlock *lock = NULL;
+    struct rlock_handle *lock = NULL;
 
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         if (strcmp(kinds[i].name, kind) == 0) {
@@ -105,10 +105,10 @@ static bool is_composite(const char *kind)
 }
 
 /* A lock made of locks; its name lists them, as "client/kind/name,client/kind/name". */
-static struct rlock *compose(const char *kind, const char *name)
+static struct rlock_handle *compose(const char *kind, const char *name)
 {
-    struct rlock *members[MAX_MEMBERS];
-    struct rlock *lock = NULL;
+    struct rlock_handle *members[MAX_MEMBERS];
+    struct rlock_handle *lock = NULL;
     char words[512];
     char *rest = words;
     size_t n = 0;
@@ -139,7 +139,7 @@ static struct handle *find(const char *key)
 }
 
 /* A composite's members come this way too, so nothing is made with the mutex held. */
-struct rlock *agent_lock(const char *client, const char *kind, const char *name)
+struct rlock_handle *agent_lock(const char *client, const char *kind, const char *name)
 {
     char key[512];
 
@@ -150,7 +150,7 @@ struct rlock *agent_lock(const char *client, const char *kind, const char *name)
     if (handle != NULL) {
         return handle->lock;
     }
-    struct rlock *made = is_composite(kind) ? compose(kind, name) : make(client, kind, name);
+    struct rlock_handle *made = is_composite(kind) ? compose(kind, name) : make(client, kind, name);
     pthread_mutex_lock(&mutex);
     handle = find(key);
     if (handle == NULL) {
@@ -203,7 +203,7 @@ static void of_client(const struct agent_request *request)
 }
 
 /* Verbs of a lock. Each answers. */
-typedef void verb_fn(const struct agent_request *request, struct rlock *lock);
+typedef void verb_fn(const struct agent_request *request, struct rlock_handle *lock);
 
 static void done(const struct agent_request *request, int code)
 {
@@ -214,7 +214,7 @@ static void done(const struct agent_request *request, int code)
     }
 }
 
-static void do_lock(const struct agent_request *request, struct rlock *lock)
+static void do_lock(const struct agent_request *request, struct rlock_handle *lock)
 {
     done(request,
          rlock_lock_with(lock,
@@ -222,7 +222,7 @@ static void do_lock(const struct agent_request *request, struct rlock *lock)
                          NULL));
 }
 
-static void do_try(const struct agent_request *request, struct rlock *lock)
+static void do_try(const struct agent_request *request, struct rlock_handle *lock)
 {
     const int code = rlock_lock_with(
         lock, RLOCK_TAKE(.wait_ms = agent_number(request, 0), .lease_ms = agent_number(request, 1)),
@@ -236,7 +236,7 @@ static void do_try(const struct agent_request *request, struct rlock *lock)
 }
 
 /* As lock 0; the value is the fencing token. */
-static void do_fence(const struct agent_request *request, struct rlock *lock)
+static void do_fence(const struct agent_request *request, struct rlock_handle *lock)
 {
     struct rlock_grant grant = RLOCK_GRANT_INIT;
     const int code = rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER), &grant);
@@ -248,12 +248,12 @@ static void do_fence(const struct agent_request *request, struct rlock *lock)
     }
 }
 
-static void do_unlock(const struct agent_request *request, struct rlock *lock)
+static void do_unlock(const struct agent_request *request, struct rlock_handle *lock)
 {
     done(request, rlock_unlock(lock));
 }
 
-static void do_force(const struct agent_request *request, struct rlock *lock)
+static void do_force(const struct agent_request *request, struct rlock_handle *lock)
 {
     bool was_locked = false;
     const int code = rlock_force_unlock(lock, &was_locked);
@@ -265,18 +265,18 @@ static void do_force(const struct agent_request *request, struct rlock *lock)
     }
 }
 
-static void do_held(const struct agent_request *request, struct rlock *lock)
+static void do_held(const struct agent_request *request, struct rlock_handle *lock)
 {
     agent_ok(request, "%s", rlock_is_valid(lock) ? "true" : "false");
 }
 
-static void do_count(const struct agent_request *request, struct rlock *lock)
+static void do_count(const struct agent_request *request, struct rlock_handle *lock)
 {
     agent_ok(request, "%u", rlock_hold_count(lock));
 }
 
 /* locked, ttl, token; and who: the first holder with its count, which Redisson does not tell. */
-static void do_inspect(const struct agent_request *request, struct rlock *lock)
+static void do_inspect(const struct agent_request *request, struct rlock_handle *lock)
 {
     struct rlock_info info = RLOCK_INFO_INIT;
     const int code = rlock_inspect(lock, &info);
@@ -309,7 +309,7 @@ void agent_perform(const struct agent_request *request)
         of_client(request);
         return;
     }
-    struct rlock *lock =
+    struct rlock_handle *lock =
         agent_lock(agent_client(request), agent_kind(request), agent_name(request));
     if (lock == NULL) {
         agent_fail(request, RLOCK_ENOTSUP);

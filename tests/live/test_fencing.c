@@ -10,7 +10,7 @@
 
 static struct test_server *server;
 static struct rlock_client *client;
-static struct rlock *lock;
+static struct rlock_handle *lock;
 
 static int start(void **state)
 {

@@ -10,7 +10,7 @@
 
 struct crowd {
     struct rlock_client *client;
-    struct rlock *foreground, **locks;
+    struct rlock_handle *foreground, **locks;
     size_t n;
     atomic_size_t losses, lines;
     _Atomic int64_t first_us, last_us; /* of the losses */
@@ -44,7 +44,7 @@ static void crowd_open(struct crowd *crowd, struct fixture *f, int64_t lease_ms)
     opts.on_lost = on_lost;
     opts.on_log = on_log;
     opts.payload = crowd;
-    crowd->locks = calloc(crowd->n, sizeof(struct rlock *));
+    crowd->locks = calloc(crowd->n, sizeof(struct rlock_handle *));
     assert_code(rlock_client_open(&opts, &crowd->client), 0);
     assert_code(rlock_reentrant_new(crowd->client, "foreground", NULL, &crowd->foreground), 0);
     for (size_t i = 0; i < crowd->n; i++) {

@@ -10,7 +10,7 @@
 /* What a callback did, and what it saw. */
 struct scene {
     struct rlock_client *client;
-    struct rlock *lost, *other;
+    struct rlock_handle *lost, *other;
     uint64_t owner;
     int try_code, unlock_code, lost_unlock_code, lock_code, wait_code, wait_other_code;
     bool close_refused, was_valid, signals_blocked;
@@ -102,7 +102,7 @@ LOCK_TEST(a_slow_callback_delays_no_lock, f)
 {
     const int64_t lease_ms = test_ms(300);
     struct scene scene = {.owner = 0};
-    struct rlock *renewed, *lost[3], *other;
+    struct rlock_handle *renewed, *lost[3], *other;
 
     scene.client = client_open_with(
         f, &RLOCK_CLIENT_OPTS(.on_lost = dwell, .payload = &scene, .renewed_lease_ms = lease_ms));
@@ -156,7 +156,7 @@ static int lines_of_a_loss(struct fixture *f, struct scene *scene, enum rlock_le
     struct rlock_client *client =
         client_open_with(f, &RLOCK_CLIENT_OPTS(.on_lost = ignore_loss, .on_log = keep_line,
                                                .payload = scene, .log_level = level));
-    struct rlock *lock = lock_named(f, client, "line\nbreak");
+    struct rlock_handle *lock = lock_named(f, client, "line\nbreak");
     const int before = atomic_load(&scene->n_lines);
 
     assert_code(TAKE(lock, .lease_ms = 30), 0);
@@ -197,7 +197,7 @@ static int lines_with(struct scene *scene, const char *text)
 LOCK_TEST(a_link_that_cannot_be_made_is_logged_once_and_its_return_too, f)
 {
     struct scene scene = {.owner = 0};
-    struct rlock *lock;
+    struct rlock_handle *lock;
 
     test_server_kill(f->server);
     scene.client = client_open_with(
@@ -217,7 +217,7 @@ LOCK_TEST(a_link_that_cannot_be_made_is_logged_once_and_its_return_too, f)
 LOCK_TEST(no_text_holds_a_secret, f)
 {
     struct scene scene = {.owner = 0};
-    struct rlock *lock;
+    struct rlock_handle *lock;
 
     test_server_do(f->server, "CONFIG SET requirepass right");
     scene.client = client_open_with(

@@ -9,7 +9,7 @@
 LOCK_TEST(the_holder_has_an_address, f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client), *elsewhere = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client), *elsewhere = lock_new(f, client_open(f));
     struct rlock_info info = RLOCK_INFO_INIT;
     char host[65] = "", holder[64];
 
@@ -27,7 +27,7 @@ LOCK_TEST(the_holder_has_an_address, f)
 
 LOCK_TEST(a_free_lock_has_no_holder, f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
     struct rlock_info info = RLOCK_INFO_INIT;
 
     assert_code(rlock_inspect(lock, &info), 0);
@@ -41,7 +41,7 @@ LOCK_TEST(a_free_lock_has_no_holder, f)
 
 LOCK_TEST(wrong_infos_are_refused, f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
     struct rlock_info none = {.size = 0}, wild = {.size = SIZE_MAX};
     struct {
         struct rlock_info info;
@@ -70,7 +70,7 @@ LOCK_TEST(an_address_that_nobody_tells_delays_nothing, f)
     struct rlock_client *client =
         client_open_with(f, &RLOCK_CLIENT_OPTS(.url = proxy_url(proxy), .op_timeout_ms = timeout_ms,
                                                .connect_timeout_ms = 5 * timeout_ms));
-    struct rlock *lock = lock_new(f, client);
+    struct rlock_handle *lock = lock_new(f, client);
     struct rlock_info info = RLOCK_INFO_INIT;
     int64_t since_us;
 

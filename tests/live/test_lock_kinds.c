@@ -7,9 +7,9 @@ static new_fn *const kinds[] = {rlock_reentrant_new, rlock_nonreentrant_new, rlo
                                 rlock_fenced_new};
 enum { N = sizeof(kinds) / sizeof(kinds[0]) };
 
-static struct rlock *make(new_fn *kind, struct rlock_client *client)
+static struct rlock_handle *make(new_fn *kind, struct rlock_client *client)
 {
-    struct rlock *lock = NULL;
+    struct rlock_handle *lock = NULL;
 
     assert_code(kind(client, NAME, NULL, &lock), 0);
     return lock;
@@ -21,7 +21,7 @@ LOCK_TEST(kinds_of_one_hash_exclude_each_other, f)
 
     for (size_t i = 0; i < N; i++) {
         for (size_t j = 0; j < N; j++) {
-            struct rlock *a = make(kinds[i], clients[0]), *b = make(kinds[j], clients[1]);
+            struct rlock_handle *a = make(kinds[i], clients[0]), *b = make(kinds[j], clients[1]);
 
             assert_code(rlock_lock(a), 0);
             assert_code(rlock_try_lock(b), RLOCK_EBUSY);
@@ -40,7 +40,8 @@ LOCK_TEST(a_release_of_any_kind_wakes_waiters_of_all, f)
 
     for (size_t i = 0; i < N; i++) {
         for (size_t j = 0; j < N; j++) {
-            struct rlock *holder = make(kinds[i], clients[0]), *b = make(kinds[j], clients[1]);
+            struct rlock_handle *holder = make(kinds[i], clients[0]),
+                                *b = make(kinds[j], clients[1]);
             int64_t unlocked_us;
 
             assert_code(rlock_lock(holder), 0);
@@ -63,7 +64,7 @@ LOCK_TEST(another_kind_under_a_held_name_is_refused, f)
 
     for (size_t i = 0; i < N; i++) {
         for (size_t j = 0; j < N; j++) {
-            struct rlock *held = make(kinds[i], client), *other = make(kinds[j], client);
+            struct rlock_handle *held = make(kinds[i], client), *other = make(kinds[j], client);
 
             assert_code(rlock_lock(held), 0);
             if (i != j) {
@@ -88,7 +89,7 @@ LOCK_TEST(each_kind_says_what_it_is, f)
     struct rlock_client *client = client_open(f);
 
     for (size_t i = 0; i < N; i++) {
-        struct rlock *lock = make(kinds[i], client);
+        struct rlock_handle *lock = make(kinds[i], client);
 
         assert_string_equal(rlock_kind(lock), names[i]);
         assert_null(rlock_free(lock));

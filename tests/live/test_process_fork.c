@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 /* Forks; the child's value is what fn returns. */
-static int in_a_child(int (*fn)(struct rlock *lock), struct rlock *lock)
+static int in_a_child(int (*fn)(struct rlock_handle *lock), struct rlock_handle *lock)
 {
     const pid_t pid = test_must(fork(), "fork");
 
@@ -22,7 +22,7 @@ static int in_a_child(int (*fn)(struct rlock *lock), struct rlock *lock)
 }
 
 /* Which of the calls did not say that the client is the parent's; 0 none. */
-static int call_everything(struct rlock *lock)
+static int call_everything(struct rlock_handle *lock)
 {
     struct rlock_info info = RLOCK_INFO_INIT;
     struct rlock_grant grant = RLOCK_GRANT_INIT;
@@ -55,7 +55,7 @@ static int call_everything(struct rlock *lock)
 
 LOCK_TEST(in_a_child_every_call_says_forked, f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
 
     assert_code(rlock_lock(lock), 0);
     assert_code(TAKE(lock_new(f, client_open(f)), .owner = 3, .wait_ms = 0), RLOCK_EBUSY);
@@ -77,9 +77,9 @@ static int ignore_key(const char *key, size_t key_len, const struct rlock_info *
 
 static struct rlock_client *parents;
 
-static int close_and_free(struct rlock *lock)
+static int close_and_free(struct rlock_handle *lock)
 {
-    struct rlock *another = NULL;
+    struct rlock_handle *another = NULL;
 
     if (rlock_reentrant_new(parents, "x", NULL, &another) != RLOCK_EFORKED ||
         rlock_client_scan(parents, NULL, ignore_key, NULL) != RLOCK_EFORKED) {
@@ -91,7 +91,7 @@ static int close_and_free(struct rlock *lock)
 
 LOCK_TEST(a_child_may_close_and_free_what_it_inherited, f)
 {
-    struct rlock *lock;
+    struct rlock_handle *lock;
 
     parents = client_open(f);
     lock = lock_new(f, parents);
@@ -104,7 +104,7 @@ LOCK_TEST(a_child_may_close_and_free_what_it_inherited, f)
 
 LOCK_TEST(a_child_sends_nothing, f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
 
     assert_code(rlock_lock(lock), 0);
     fixture_count_calls(f);
@@ -119,7 +119,7 @@ LOCK_TEST(a_child_sends_nothing, f)
 
 static size_t fds_before;
 
-static int count_descriptors(struct rlock *lock)
+static int count_descriptors(struct rlock_handle *lock)
 {
     (void)lock;
     return (int)test_fds_open() - (int)fds_before;
@@ -128,7 +128,7 @@ static int count_descriptors(struct rlock *lock)
 LOCK_TEST(a_child_keeps_no_descriptor_of_a_client, f)
 {
     struct rlock_client *client;
-    struct rlock *lock, *rival;
+    struct rlock_handle *lock, *rival;
     struct actor *waiter = actor_open(f);
 
     fds_before = test_fds_open();
@@ -145,11 +145,11 @@ LOCK_TEST(a_child_keeps_no_descriptor_of_a_client, f)
 
 static struct fixture *childs_fixture;
 
-static int lock_with_a_new_client(struct rlock *lock)
+static int lock_with_a_new_client(struct rlock_handle *lock)
 {
     struct rlock_client_opts opts = client_opts(childs_fixture, NULL);
     struct rlock_client *client = NULL;
-    struct rlock *mine = NULL;
+    struct rlock_handle *mine = NULL;
     int code = rlock_client_open(&opts, &client);
 
     (void)lock;
@@ -164,7 +164,7 @@ static int lock_with_a_new_client(struct rlock *lock)
 
 LOCK_TEST(a_child_may_open_a_client_of_its_own, f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
 
 #ifdef __SANITIZE_THREAD__
     skip(); /* it lets no thread begin after a fork of a process with threads */
@@ -182,7 +182,7 @@ static int hold_and_fork(struct test_peer *peer, void *payload)
     struct rlock_client_opts opts =
         client_opts(payload, &RLOCK_CLIENT_OPTS(.renewed_lease_ms = test_ms(300)));
     struct rlock_client *client = NULL;
-    struct rlock *lock = NULL;
+    struct rlock_handle *lock = NULL;
     const pid_t parent = getpid();
     pid_t child;
 
@@ -206,7 +206,7 @@ static int hold_and_fork(struct test_peer *peer, void *payload)
 LOCK_TEST(a_child_renews_nothing, f)
 {
     struct test_child *holder = test_child_spawn(hold_and_fork, f);
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
     pid_t child = (pid_t)test_child_recv(holder, 5000);
     int64_t killed_us;
 
@@ -223,7 +223,7 @@ LOCK_TEST(a_child_renews_nothing, f)
 /* ---- Forking while threads lock ---- */
 
 struct user {
-    struct rlock *lock;
+    struct rlock_handle *lock;
     struct witness *witness;
     uint64_t id;
     atomic_bool *stop;
@@ -245,7 +245,7 @@ static void *use(void *arg)
     return NULL;
 }
 
-static int try_in_a_child(struct rlock *lock)
+static int try_in_a_child(struct rlock_handle *lock)
 {
     return rlock_try_lock(lock) == RLOCK_EFORKED && !rlock_is_valid(lock) ? 0 : 1;
 }
@@ -253,7 +253,7 @@ static int try_in_a_child(struct rlock *lock)
 LOCK_TEST(forks_under_load_leave_the_parent_alone, f)
 {
     enum { THREADS = 4, FORKS = 40 };
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
     struct witness *witness = witness_new(1);
     struct user users[THREADS];
     atomic_bool stop = false;
@@ -280,7 +280,7 @@ LOCK_TEST(forks_under_load_leave_the_parent_alone, f)
 LOCK_TEST(a_program_inherits_no_descriptor_of_a_client, f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_new(f, client), *rival = rival_new(f, client);
+    struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client);
     struct actor *waiter = actor_open(f);
     char *const argv[] = {(char[]){"sh"}, (char[]){"-c"},
                           (char[]){"ls -l /proc/$$/fd | grep -E 'socket|event'"}, NULL};
@@ -301,7 +301,7 @@ static int exit_while_holding(struct test_peer *peer, void *payload)
 {
     struct rlock_client_opts opts = client_opts(payload, NULL);
     struct rlock_client *client = NULL;
-    struct rlock *lock = NULL;
+    struct rlock_handle *lock = NULL;
 
     TEST_CHECK(rlock_client_open(&opts, &client) == 0);
     TEST_CHECK(rlock_reentrant_new(client, NAME, NULL, &lock) == 0);

@@ -15,7 +15,7 @@ static void *pass_through(void *lock)
 
 LOCK_TEST(hundreds_of_short_threads_leave_nothing, f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
     const int rounds = test_slack() > 1 ? 50 : 200;
 
     for (int i = 0; i < rounds; i++) {
@@ -42,7 +42,7 @@ LOCK_TEST(each_thread_that_ends_with_a_hold_is_told_once, f)
 {
     enum { N = 10 };
     struct rlock_client *client = client_open(f);
-    struct rlock *locks[N];
+    struct rlock_handle *locks[N];
     pthread_t threads[N];
 
     for (size_t i = 0; i < N; i++) {
@@ -68,7 +68,7 @@ LOCK_TEST(clients_that_come_and_go_leave_nothing, f)
 
     for (int i = 0; i < 20; i++) {
         struct rlock_client *client = client_open(f);
-        struct rlock *lock = NULL;
+        struct rlock_handle *lock = NULL;
 
         assert_code(rlock_reentrant_new(client, NAME, NULL, &lock), 0);
         if (i % 3 != 0) { /* else it never connects */
@@ -88,7 +88,7 @@ LOCK_TEST(clients_that_come_and_go_leave_nothing, f)
 LOCK_TEST(handles_may_be_freed_after_their_client, f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *locks[3];
+    struct rlock_handle *locks[3];
 
     for (size_t i = 0; i < 3; i++) {
         assert_code(rlock_reentrant_new(client, NAME, NULL, &locks[i]), 0);
@@ -113,7 +113,7 @@ static void on_alarm(int signal)
 
 LOCK_TEST(a_thousand_signals_a_second_disturb_nothing, f)
 {
-    struct rlock *locks[2] = {lock_new(f, client_open(f)), lock_new(f, client_open(f))};
+    struct rlock_handle *locks[2] = {lock_new(f, client_open(f)), lock_new(f, client_open(f))};
     struct actor *other = actor_open(f);
     const struct sigaction action = {.sa_handler = on_alarm};
     const struct itimerval fast = {{0, 1000}, {0, 1000}}, off = {{0, 0}, {0, 0}};

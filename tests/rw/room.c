@@ -25,7 +25,7 @@ void room_open(struct fixture *f)
 
 /* ---- Taking part ---- */
 
-struct inside room_enter(const struct rlock *lock)
+struct inside room_enter(const struct rlock_handle *lock)
 {
     struct inside inside = {.id = atomic_fetch_add(&last_id, 1) + 1,
                             .writes = strcmp(rlock_kind(lock), "write") == 0};
@@ -70,7 +70,7 @@ void room_stop_visits(void)
     atomic_store(&stop, true);
 }
 
-int act_visit(struct rlock *lock, const struct rlock_take *take)
+int act_visit(struct rlock_handle *lock, const struct rlock_take *take)
 {
     int code = rlock_lock_with(lock, take, NULL);
     struct inside inside;
@@ -85,7 +85,7 @@ int act_visit(struct rlock *lock, const struct rlock_take *take)
 }
 
 /* Nobody leaves before all have seen all. */
-int act_visit_with_all(struct rlock *lock, const struct rlock_take *take)
+int act_visit_with_all(struct rlock_handle *lock, const struct rlock_take *take)
 {
     int code = rlock_lock_with(lock, take, NULL);
     struct inside inside;
@@ -100,7 +100,7 @@ int act_visit_with_all(struct rlock *lock, const struct rlock_take *take)
     return rlock_unlock_as(lock, take->owner);
 }
 
-int act_keep_visiting(struct rlock *lock, const struct rlock_take *take)
+int act_keep_visiting(struct rlock_handle *lock, const struct rlock_take *take)
 {
     int code = 0;
 

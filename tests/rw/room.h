@@ -24,7 +24,7 @@ struct inside {
     bool writes;
 };
 
-struct inside room_enter(const struct rlock *lock);
+struct inside room_enter(const struct rlock_handle *lock);
 void room_leave(struct inside inside);
 /* How many readers are in the room at this moment, as far as actors told. */
 size_t room_readers(void);

@@ -6,7 +6,7 @@
 #include "rw/peer.h"
 #include "rw/room.h"
 
-static struct rlock_info ask(struct rlock *lock)
+static struct rlock_info ask(struct rlock_handle *lock)
 {
     struct rlock_info info = RLOCK_INFO_INIT;
 
@@ -15,7 +15,7 @@ static struct rlock_info ask(struct rlock *lock)
 }
 
 /* Both sides' answers: whether locked, and by how many. */
-static void assert_sides(struct rlock *read, struct rlock *write, const char *mode,
+static void assert_sides(struct rlock_handle *read, struct rlock_handle *write, const char *mode,
                          unsigned int readers, unsigned int writers)
 {
     struct rlock_info reading = ask(read), writing = ask(write);
@@ -31,7 +31,7 @@ static void assert_sides(struct rlock *read, struct rlock *write, const char *mo
 ROOM_TEST(each_side_is_locked_for_itself, f)
 {
     struct rlock_client *a = client_open(f), *b = client_open(f);
-    struct rlock *read = lock_new(f, a), *write = rival_new(f, a), *other = lock_new(f, b);
+    struct rlock_handle *read = lock_new(f, a), *write = rival_new(f, a), *other = lock_new(f, b);
 
     assert_sides(read, write, "", 0, 0);
     assert_code(rlock_lock(read), 0);
@@ -61,7 +61,7 @@ ROOM_TEST(each_side_is_locked_for_itself, f)
 ROOM_TEST(a_dead_reader_holds_nothing, f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *read = lock_new(f, client), *write = rival_new(f, client);
+    struct rlock_handle *read = lock_new(f, client), *write = rival_new(f, client);
 
     test_server_do(f->server, "HSET " NAME " mode read J:1 2");
     test_server_do(f->server, "PEXPIRE " NAME " 30000");
@@ -76,7 +76,7 @@ ROOM_TEST(a_dead_reader_holds_nothing, f)
 ROOM_TEST(force_on_the_other_side_does_nothing, f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *read = lock_new(f, client), *write = rival_new(f, client);
+    struct rlock_handle *read = lock_new(f, client), *write = rival_new(f, client);
     bool was_locked = true;
 
     assert_code(rlock_lock(read), 0);
@@ -95,7 +95,7 @@ ROOM_TEST(force_on_the_other_side_does_nothing, f)
 ROOM_TEST(force_ends_every_reader_and_tells_those_of_this_process, f)
 {
     struct rlock_client *a = client_open(f), *b = client_open_renewing(f, test_ms(300));
-    struct rlock *read = lock_new(f, a), *other = lock_new(f, b);
+    struct rlock_handle *read = lock_new(f, a), *other = lock_new(f, b);
     int fd = room_listen(f);
     bool was_locked = false;
 
@@ -121,7 +121,7 @@ ROOM_TEST(force_ends_every_reader_and_tells_those_of_this_process, f)
 ROOM_TEST(force_of_a_writer_ends_its_reads_and_wakes_who_waits, f)
 {
     struct rlock_client *a = client_open(f), *b = client_open(f);
-    struct rlock *read = lock_new(f, a), *write = rival_new(f, a), *other = lock_new(f, b);
+    struct rlock_handle *read = lock_new(f, a), *write = rival_new(f, a), *other = lock_new(f, b);
     struct actor *waiter = actor_open(f);
     int64_t opened_us;
 
@@ -142,7 +142,7 @@ ROOM_TEST(force_of_a_writer_ends_its_reads_and_wakes_who_waits, f)
 ROOM_TEST(force_of_reads_under_a_write_leaves_the_writer, f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *read = lock_new(f, client), *write = rival_new(f, client);
+    struct rlock_handle *read = lock_new(f, client), *write = rival_new(f, client);
     bool was_locked = false;
 
     assert_code(rlock_lock(write), 0);
@@ -161,7 +161,7 @@ static struct fixture *the_fixture;
 static _Atomic bool enough;
 
 /* Peers read in turns, each handing over to the next: never free, never the same ones. */
-static int act_take_turns(struct rlock *lock, const struct rlock_take *take)
+static int act_take_turns(struct rlock_handle *lock, const struct rlock_take *take)
 {
     char names[2][16] = {"J:0", "J:0"};
 
@@ -177,7 +177,7 @@ static int act_take_turns(struct rlock *lock, const struct rlock_take *take)
 
 ROOM_TEST(force_opens_only_for_those_who_were_seen, f)
 {
-    struct rlock *lock = lock_new(f, client_open(f));
+    struct rlock_handle *lock = lock_new(f, client_open(f));
     struct actor *peers = actor_open(f);
     int code;
 
@@ -219,7 +219,7 @@ ROOM_TEST(odd_hashes_are_somebody_elses, f)
         "mode read x -1 y 1.5 z 1e9", /* numbers, but not counts */
     };
     struct rlock_client *client = client_open(f);
-    struct rlock *write = rival_new(f, client);
+    struct rlock_handle *write = rival_new(f, client);
 
     for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
         const int64_t since_us = test_now_us();
@@ -245,7 +245,7 @@ ROOM_TEST(odd_hashes_are_somebody_elses, f)
 ROOM_TEST(a_lock_without_sides_and_one_with_them_exclude_each_other, f)
 {
     struct rlock_client *a = client_open(f), *b = client_open(f);
-    struct rlock *sides[2] = {lock_new(f, a), rival_new(f, a)}, *plain = NULL;
+    struct rlock_handle *sides[2] = {lock_new(f, a), rival_new(f, a)}, *plain = NULL;
 
     assert_code(rlock_reentrant_new(b, NAME, NULL, &plain), 0);
     for (int i = 0; i < 2; i++) {
@@ -262,7 +262,7 @@ ROOM_TEST(a_lock_without_sides_and_one_with_them_exclude_each_other, f)
 ROOM_TEST(a_key_of_another_type_is_refused_and_kept, f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *read = lock_new(f, client), *write = rival_new(f, client);
+    struct rlock_handle *read = lock_new(f, client), *write = rival_new(f, client);
 
     test_server_do(f->server, "SET " NAME " text");
     assert_code(rlock_try_lock(read), RLOCK_EWRONGTYPE);
@@ -276,7 +276,7 @@ ROOM_TEST(a_key_of_another_type_is_refused_and_kept, f)
 ROOM_TEST(a_ruined_key_is_one_loss, f)
 {
     struct rlock_client *client = client_open_renewing(f, 300);
-    struct rlock *good = lock_new(f, client), *bad = lock_named(f, client, "bad");
+    struct rlock_handle *good = lock_new(f, client), *bad = lock_named(f, client, "bad");
 
     assert_code(rlock_lock(good), 0);
     assert_code(rlock_lock(bad), 0);
@@ -309,7 +309,7 @@ static int note_found(const char *key, size_t len, const struct rlock_info *info
 ROOM_TEST(a_scan_finds_both_sides, f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *read = lock_new(f, client), *write = NULL;
+    struct rlock_handle *read = lock_new(f, client), *write = NULL;
     struct found found = {.f = f};
 
     assert_code(rlock_write_new(client, "other", NULL, &write), 0);

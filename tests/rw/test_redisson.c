@@ -15,7 +15,7 @@ enum { ME = 1, OTHER = 2, THIRD = 3 };
 
 struct sides {
     struct rlock_client *client;
-    struct rlock *read, *write;
+    struct rlock_handle *read, *write;
 };
 
 static struct sides sides_of(struct fixture *f, struct rlock_client *client)
@@ -28,12 +28,12 @@ static struct sides make(struct fixture *f)
     return sides_of(f, client_open(f));
 }
 
-static int try_as(struct rlock *lock, uint64_t owner)
+static int try_as(struct rlock_handle *lock, uint64_t owner)
 {
     return TAKE(lock, .owner = owner);
 }
 
-static void give(struct rlock *lock, uint64_t owner)
+static void give(struct rlock_handle *lock, uint64_t owner)
 {
     assert_code(rlock_unlock_as(lock, owner), 0);
 }
@@ -204,7 +204,7 @@ ROOM_TEST(names_with_braces_and_colons_work, f)
     struct rlock_client *client = client_open(f);
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        struct rlock *read = lock_named(f, client, names[i]), *write = NULL;
+        struct rlock_handle *read = lock_named(f, client, names[i]), *write = NULL;
 
         assert_code(rlock_write_new(client, names[i], NULL, &write), 0);
         for (int round = 0; round < 3; round++) {
@@ -228,7 +228,7 @@ ROOM_TEST(each_side_counts_for_itself, f)
     struct actor *other = actor_open(f);
 
     for (int i = 0; i < 2; i++) {
-        struct rlock *lock = i == 0 ? s.write : s.read;
+        struct rlock_handle *lock = i == 0 ? s.write : s.read;
 
         assert_int_equal(rlock_hold_count(lock), 0);
         assert_code(rlock_lock(lock), 0);
@@ -437,7 +437,7 @@ ROOM_TEST(a_lease_that_ended_lets_others_in_and_its_unlock_is_refused, f)
 {
     for (int i = 0; i < 2; i++) {
         struct sides s = make(f), there = make(f);
-        struct rlock *held = i == 0 ? s.write : s.read;
+        struct rlock_handle *held = i == 0 ? s.write : s.read;
         int64_t since_us = test_now_us();
 
         assert_code(TAKE(held, .owner = ME, .lease_ms = test_ms(200)), 0);

@@ -8,7 +8,7 @@
 /* Two clients, and each one's sides. */
 struct pair {
     struct rlock_client *a, *b;
-    struct rlock *read_a, *write_a, *read_b, *write_b;
+    struct rlock_handle *read_a, *write_a, *read_b, *write_b;
 };
 
 static struct pair meet(struct fixture *f)
@@ -136,7 +136,7 @@ ROOM_TEST(nested_leases_keep_the_longest_and_survive_a_partial_unlock, f)
 ROOM_TEST(a_renewal_extends_every_level_of_its_own_and_nobody_elses, f)
 {
     struct rlock_client *client = client_open_renewing(f, 600);
-    struct rlock *lock = lock_new(f, client);
+    struct rlock_handle *lock = lock_new(f, client);
     const char *mine = room_owner(client, 1);
 
     assert_code(rlock_lock(lock), 0);
@@ -161,7 +161,7 @@ ROOM_TEST(a_hundred_reads_are_renewed_together, f)
 {
     struct rlock_client *client = client_open_renewing(f, test_ms(3000));
     enum { N = 120 };
-    struct rlock *locks[N];
+    struct rlock_handle *locks[N];
     char name[32];
     int64_t since_us;
     long long calls;
@@ -188,7 +188,7 @@ ROOM_TEST(a_hundred_reads_are_renewed_together, f)
 ROOM_TEST(a_reader_without_any_level_is_lost, f)
 {
     struct rlock_client *client = client_open_renewing(f, 300);
-    struct rlock *lock = lock_new(f, client);
+    struct rlock_handle *lock = lock_new(f, client);
 
     assert_code(rlock_lock(lock), 0);
     peer_says(f, "", peer_read, "J:1", 20000); /* keeps the hash */
@@ -202,7 +202,7 @@ ROOM_TEST(a_reader_without_any_level_is_lost, f)
 ROOM_TEST(a_taken_lock_is_lost_to_its_readers, f)
 {
     struct rlock_client *client = client_open_renewing(f, 300);
-    struct rlock *lock = lock_new(f, client);
+    struct rlock_handle *lock = lock_new(f, client);
 
     assert_code(rlock_lock(lock), 0);
     test_server_do(f->server, "DEL " NAME);
@@ -217,7 +217,7 @@ ROOM_TEST(a_taken_lock_is_lost_to_its_readers, f)
 ROOM_TEST(a_name_with_braces_is_its_own_tag, f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *lock = lock_named(f, client, "a:{b}:c");
+    struct rlock_handle *lock = lock_named(f, client, "a:{b}:c");
     char key[128];
 
     assert_code(rlock_lock(lock), 0);
@@ -232,8 +232,8 @@ ROOM_TEST(a_name_with_braces_is_its_own_tag, f)
 ROOM_TEST(a_full_server_lets_go_nests_and_renews, f)
 {
     struct rlock_client *client = client_open_renewing(f, test_ms(300));
-    struct rlock *read = lock_new(f, client), *write = lock_named(f, client, "other");
-    struct rlock *other = NULL;
+    struct rlock_handle *read = lock_new(f, client), *write = lock_named(f, client, "other");
+    struct rlock_handle *other = NULL;
 
     assert_code(rlock_write_new(client, "other", NULL, &other), 0);
     assert_code(rlock_lock(read), 0);

@@ -8,10 +8,10 @@
 
 #define FOR_EVER RLOCK_TAKE(.wait_ms = RLOCK_FOREVER)
 
-static struct rlock *writer_with(struct fixture *f, struct rlock_client *client, const char *name,
-                                 const struct rlock_opts *opts)
+static struct rlock_handle *writer_with(struct fixture *f, struct rlock_client *client,
+                                        const char *name, const struct rlock_opts *opts)
 {
-    struct rlock *lock = NULL;
+    struct rlock_handle *lock = NULL;
 
     (void)f;
     assert_code(rlock_write_new(client, name, opts, &lock), 0);
@@ -23,7 +23,7 @@ static struct rlock *writer_with(struct fixture *f, struct rlock_client *client,
 ROOM_TEST(an_upgrade_is_refused_before_anything_is_sent, f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *read = lock_new(f, client), *write = rival_new(f, client);
+    struct rlock_handle *read = lock_new(f, client), *write = rival_new(f, client);
 
     assert_code(rlock_lock(read), 0);
     fixture_count_calls(f);
@@ -43,7 +43,7 @@ ROOM_TEST(an_upgrade_is_refused_before_anything_is_sent, f)
 ROOM_TEST(a_downgrade_lets_waiting_readers_in, f)
 {
     struct rlock_client *a = client_open(f), *b = client_open(f);
-    struct rlock *read = lock_new(f, a), *write = rival_new(f, a), *other = lock_new(f, b);
+    struct rlock_handle *read = lock_new(f, a), *write = rival_new(f, a), *other = lock_new(f, b);
     struct actor *here = actor_open(f), *there = actor_open(f);
     int64_t since_us;
 
@@ -66,7 +66,7 @@ ROOM_TEST(a_downgrade_lets_waiting_readers_in, f)
 ROOM_TEST(a_writer_waits_for_the_last_of_its_own_process_too, f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *read = lock_new(f, client), *write = rival_new(f, client);
+    struct rlock_handle *read = lock_new(f, client), *write = rival_new(f, client);
     struct actor *waiter = actor_open(f);
     struct inside inside[2];
     int64_t since_us;
@@ -93,7 +93,7 @@ ROOM_TEST(a_writer_waits_for_the_last_of_its_own_process_too, f)
 ROOM_TEST(waiters_of_the_process_need_no_message, f)
 {
     struct rlock_client *client;
-    struct rlock *read, *write;
+    struct rlock_handle *read, *write;
     struct actor *reader = actor_open(f), *writer = actor_open(f);
     int64_t since_us;
 
@@ -122,7 +122,7 @@ ROOM_TEST(a_line_of_writers_does_not_hold_up_readers, f)
 {
     enum { N = 4 };
     struct rlock_client *client = client_open(f);
-    struct rlock *read = lock_new(f, client), *write = rival_new(f, client);
+    struct rlock_handle *read = lock_new(f, client), *write = rival_new(f, client);
     struct actor *writers[N], *readers[N];
     struct inside inside;
 
@@ -149,7 +149,8 @@ ROOM_TEST(a_line_of_writers_does_not_hold_up_readers, f)
 enum { VISITORS = 20 };
 
 /* 20 readers that come and go, each with a lease of 30 s. */
-static void begin_visits(struct fixture *f, struct rlock *lock, struct actor *visitors[VISITORS])
+static void begin_visits(struct fixture *f, struct rlock_handle *lock,
+                         struct actor *visitors[VISITORS])
 {
     for (int i = 0; i < VISITORS; i++) {
         visitors[i] = actor_open(f);
@@ -169,7 +170,7 @@ ROOM_TEST(a_killed_reader_is_forgotten_when_the_others_leave, f)
 {
     struct test_child *child = victim_spawn(&(struct victim){f, rlock_read_new, test_ms(600)});
     struct rlock_client *client = client_open(f);
-    struct rlock *read = lock_new(f, client), *write = rival_new(f, client_open(f));
+    struct rlock_handle *read = lock_new(f, client), *write = rival_new(f, client_open(f));
     struct actor *visitors[VISITORS], *writer = actor_open(f);
     int64_t killed_us, stopped_us;
 
@@ -191,8 +192,8 @@ ROOM_TEST(a_killed_reader_delays_a_preferred_writer_by_its_lease, f)
 {
     const struct rlock_opts opts = RLOCK_OPTS(.prefer_writers = true);
     struct test_child *child = victim_spawn(&(struct victim){f, rlock_read_new, test_ms(600)});
-    struct rlock *read = lock_with(f, client_open(f), NAME, &opts);
-    struct rlock *write = writer_with(f, client_open(f), NAME, &opts);
+    struct rlock_handle *read = lock_with(f, client_open(f), NAME, &opts);
+    struct rlock_handle *write = writer_with(f, client_open(f), NAME, &opts);
     struct actor *visitors[VISITORS], *writer = actor_open(f);
     int64_t killed_us;
 
@@ -210,7 +211,7 @@ ROOM_TEST(a_killed_reader_delays_a_preferred_writer_by_its_lease, f)
 ROOM_TEST(a_writer_drops_the_dead_and_spares_the_living, f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *read = lock_new(f, client), *write = rival_new(f, client_open(f));
+    struct rlock_handle *read = lock_new(f, client), *write = rival_new(f, client_open(f));
 
     assert_code(rlock_lock(read), 0);
     for (int i = 0; i < 60; i++) {
@@ -234,7 +235,7 @@ ROOM_TEST(a_writer_drops_the_dead_and_spares_the_living, f)
 /* One attempt is enough, however many died. */
 ROOM_TEST(a_try_is_not_refused_for_the_dead, f)
 {
-    struct rlock *write = rival_new(f, client_open(f));
+    struct rlock_handle *write = rival_new(f, client_open(f));
 
     test_server_do(f->server, "HSET " NAME " mode read");
     for (int i = 0; i < 40; i++) {
@@ -249,7 +250,7 @@ ROOM_TEST(a_try_is_not_refused_for_the_dead, f)
 ROOM_TEST(a_writer_learns_that_the_rest_ends_sooner, f)
 {
     struct rlock_client *client = client_open(f);
-    struct rlock *read = lock_new(f, client), *write = rival_new(f, client_open(f));
+    struct rlock_handle *read = lock_new(f, client), *write = rival_new(f, client_open(f));
     struct actor *writer = actor_open(f);
     int64_t since_us;
 
@@ -269,8 +270,8 @@ ROOM_TEST(preferred_writers_go_before_new_readers, f)
 {
     const struct rlock_opts opts = RLOCK_OPTS(.prefer_writers = true);
     struct rlock_client *a = client_open(f), *b = client_open(f);
-    struct rlock *read = lock_with(f, a, NAME, &opts), *plain = lock_new(f, a);
-    struct rlock *write = writer_with(f, b, NAME, &opts);
+    struct rlock_handle *read = lock_with(f, a, NAME, &opts), *plain = lock_new(f, a);
+    struct rlock_handle *write = writer_with(f, b, NAME, &opts);
     struct actor *writer = actor_open(f), *reader = actor_open(f);
 
     assert_code(rlock_lock(read), 0);
@@ -301,8 +302,8 @@ ROOM_TEST(what_a_writer_asked_for_ends_with_it, f)
 {
     const struct rlock_opts opts = RLOCK_OPTS(.prefer_writers = true);
     struct rlock_client *client = client_open(f);
-    struct rlock *read = lock_with(f, client, NAME, &opts);
-    struct rlock *write = writer_with(f, client_open(f), NAME, &opts);
+    struct rlock_handle *read = lock_with(f, client, NAME, &opts);
+    struct rlock_handle *write = writer_with(f, client_open(f), NAME, &opts);
     struct actor *reader = actor_open(f);
     int64_t since_us;
 
@@ -323,8 +324,8 @@ ROOM_TEST(what_a_writer_asked_for_ends_with_it, f)
 ROOM_TEST(a_long_wait_keeps_asking, f)
 {
     const struct rlock_opts opts = RLOCK_OPTS(.prefer_writers = true);
-    struct rlock *read = lock_with(f, client_open(f), NAME, &opts);
-    struct rlock *write = writer_with(f, client_open(f), NAME, &opts);
+    struct rlock_handle *read = lock_with(f, client_open(f), NAME, &opts);
+    struct rlock_handle *write = writer_with(f, client_open(f), NAME, &opts);
     struct actor *writer = actor_open(f);
 
     assert_code(rlock_lock(read), 0);

@@ -7,7 +7,7 @@
 
 /* A lock that it takes, and what it concerns. */
 struct aim {
-    struct rlock *lock;
+    struct rlock_handle *lock;
     unsigned client, cells;
 };
 

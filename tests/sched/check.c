@@ -149,7 +149,7 @@ void check_leave(struct actor *actor, unsigned cells)
     }
 }
 
-void check_levels(const struct actor *actor, const struct rlock *lock)
+void check_levels(const struct actor *actor, const struct rlock_handle *lock)
 {
     uint32_t count = rlock_hold_count_as(lock, actor->owner);
     bool is_valid = rlock_is_valid_as(lock, actor->owner);

@@ -57,12 +57,12 @@ static void open_clients(void)
     }
 }
 
-static struct rlock *new_lock(unsigned client, const char *name)
+static struct rlock_handle *new_lock(unsigned client, const char *name)
 {
     static const struct {
         const char *kind;
         int (*make)(struct rlock_client *, const char *, const struct rlock_opts *,
-                    struct rlock **);
+                    struct rlock_handle **);
     } kinds[] = {
         {"reentrant", rlock_reentrant_new},
         {"fenced", rlock_fenced_new},
@@ -70,7 +70,7 @@ static struct rlock *new_lock(unsigned client, const char *name)
         {"spin", rlock_spin_new},
         {"fair", rlock_fair_new},
     };
-    struct rlock *lock = NULL;
+    struct rlock_handle *lock = NULL;
 
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         if (strcmp(kinds[i].kind, stage.kind) == 0) {
@@ -91,7 +91,7 @@ static void draw_kind(void)
 
 static void make_group(void)
 {
-    struct rlock *members[STAGE_CLIENTS_MAX];
+    struct rlock_handle *members[STAGE_CLIENTS_MAX];
 
     for (unsigned i = 0; i < stage.n_clients; i++) {
         members[i] = stage.locks[i][0];

@@ -85,9 +85,9 @@ struct stage {
     struct sched_dice dice;
     struct sim_server *servers[SCHED_SERVERS_MAX];
     struct rlock_client *clients[STAGE_CLIENTS_MAX];
-    struct rlock *locks[STAGE_CLIENTS_MAX][STAGE_NAMES_MAX];
-    struct rlock *group;         /* the multi-lock or RedLock; NULL none */
-    struct rlock *callbacks_own; /* which nobody else takes */
+    struct rlock_handle *locks[STAGE_CLIENTS_MAX][STAGE_NAMES_MAX];
+    struct rlock_handle *group;         /* the multi-lock or RedLock; NULL none */
+    struct rlock_handle *callbacks_own; /* which nobody else takes */
     unsigned n_clients, n_names, n_actors;
     const char *kind;
     struct cell cells[STAGE_CELLS_MAX];
@@ -122,6 +122,6 @@ void check_lost(const struct rlock_loss *loss);
 void check_close(int64_t took_us);
 void check_rest(void);
 /* It holds the lock as often as it took it. */
-void check_levels(const struct actor *actor, const struct rlock *lock);
+void check_levels(const struct actor *actor, const struct rlock_handle *lock);
 
 #endif

@@ -13,7 +13,7 @@ struct actor {
     pthread_mutex_t mutex; /* protects the rest */
     pthread_cond_t changed;
     act_fn *fn; /* to do now; NULL: nothing */
-    struct rlock *lock;
+    struct rlock_handle *lock;
     struct rlock_take take;
     bool has_take, is_busy, is_ending, is_joined;
     int value;
@@ -83,7 +83,8 @@ void actor_free(struct actor *actor)
     free(actor);
 }
 
-void actor_begin(struct actor *actor, act_fn *fn, struct rlock *lock, const struct rlock_take *take)
+void actor_begin(struct actor *actor, act_fn *fn, struct rlock_handle *lock,
+                 const struct rlock_take *take)
 {
     (void)pthread_mutex_lock(&actor->mutex);
     TEST_CHECK(!actor->is_busy);
@@ -131,7 +132,8 @@ int64_t actor_ended_us(const struct actor *actor)
     return actor->ended_us; /* after actor_end() nobody writes it */
 }
 
-int actor_do(struct actor *actor, act_fn *fn, struct rlock *lock, const struct rlock_take *take)
+int actor_do(struct actor *actor, act_fn *fn, struct rlock_handle *lock,
+             const struct rlock_take *take)
 {
     actor_begin(actor, fn, lock, take);
     return actor_end(actor);
@@ -144,34 +146,34 @@ void actor_signal(struct actor *actor, int signal)
 
 /* ---- What actors can be told to do ---- */
 
-int act_lock(struct rlock *lock, const struct rlock_take *take)
+int act_lock(struct rlock_handle *lock, const struct rlock_take *take)
 {
     (void)take;
     return rlock_lock(lock);
 }
 
-int act_take(struct rlock *lock, const struct rlock_take *take)
+int act_take(struct rlock_handle *lock, const struct rlock_take *take)
 {
     return rlock_lock_with(lock, take, NULL);
 }
 
-int act_unlock(struct rlock *lock, const struct rlock_take *take)
+int act_unlock(struct rlock_handle *lock, const struct rlock_take *take)
 {
     return rlock_unlock_as(lock, take != NULL ? take->owner : 0);
 }
 
-int act_is_valid(struct rlock *lock, const struct rlock_take *take)
+int act_is_valid(struct rlock_handle *lock, const struct rlock_take *take)
 {
     return rlock_is_valid_as(lock, take != NULL ? take->owner : 0);
 }
 
-int act_hold_count(struct rlock *lock, const struct rlock_take *take)
+int act_hold_count(struct rlock_handle *lock, const struct rlock_take *take)
 {
     (void)take;
     return (int)rlock_hold_count(lock);
 }
 
-int act_pass_through(struct rlock *lock, const struct rlock_take *take)
+int act_pass_through(struct rlock_handle *lock, const struct rlock_take *take)
 {
     const int code = rlock_lock(lock);
 

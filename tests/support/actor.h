@@ -8,14 +8,14 @@
 #include "support/run.h"
 
 struct actor;
-typedef int act_fn(struct rlock *lock, const struct rlock_take *take);
+typedef int act_fn(struct rlock_handle *lock, const struct rlock_take *take);
 
 struct actor *actor_new(void);
 /* Ends the thread if it has not exited. */
 void actor_free(struct actor *actor);
 
 /* Lets it begin; take is copied. */
-void actor_begin(struct actor *actor, act_fn *fn, struct rlock *lock,
+void actor_begin(struct actor *actor, act_fn *fn, struct rlock_handle *lock,
                  const struct rlock_take *take);
 bool actor_is_busy(struct actor *actor);
 /* Waits for the end of what it began: the value. Dies after 30 s, stretched. */
@@ -23,7 +23,8 @@ int actor_end(struct actor *actor);
 /* When that ended. */
 int64_t actor_ended_us(const struct actor *actor);
 /* Both. */
-int actor_do(struct actor *actor, act_fn *fn, struct rlock *lock, const struct rlock_take *take);
+int actor_do(struct actor *actor, act_fn *fn, struct rlock_handle *lock,
+             const struct rlock_take *take);
 /* Lets the thread exit, and waits for that. */
 void actor_exit(struct actor *actor);
 /* Sends it a signal. */

@@ -61,10 +61,10 @@ void client_close(struct fixture *f, struct rlock_client *client)
     assert_null(rlock_client_close(client));
 }
 
-static struct rlock *make(struct fixture *f, new_fn *fn, struct rlock_client *client,
-                          const char *name, const struct rlock_opts *opts)
+static struct rlock_handle *make(struct fixture *f, new_fn *fn, struct rlock_client *client,
+                                 const char *name, const struct rlock_opts *opts)
 {
-    struct rlock *lock = NULL;
+    struct rlock_handle *lock = NULL;
 
     assert_true(f->n_locks < FIXTURE_MOST);
     assert_code(fn(client, name, opts, &lock), 0);
@@ -72,23 +72,23 @@ static struct rlock *make(struct fixture *f, new_fn *fn, struct rlock_client *cl
     return lock;
 }
 
-struct rlock *lock_new(struct fixture *f, struct rlock_client *client)
+struct rlock_handle *lock_new(struct fixture *f, struct rlock_client *client)
 {
     return make(f, f->kind->make, client, NAME, NULL);
 }
 
-struct rlock *rival_new(struct fixture *f, struct rlock_client *client)
+struct rlock_handle *rival_new(struct fixture *f, struct rlock_client *client)
 {
     return make(f, f->kind->make_rival, client, NAME, NULL);
 }
 
-struct rlock *lock_named(struct fixture *f, struct rlock_client *client, const char *name)
+struct rlock_handle *lock_named(struct fixture *f, struct rlock_client *client, const char *name)
 {
     return make(f, f->kind->make, client, name, NULL);
 }
 
-struct rlock *lock_with(struct fixture *f, struct rlock_client *client, const char *name,
-                        const struct rlock_opts *opts)
+struct rlock_handle *lock_with(struct fixture *f, struct rlock_client *client, const char *name,
+                               const struct rlock_opts *opts)
 {
     return make(f, f->kind->make, client, name, opts);
 }
@@ -128,7 +128,7 @@ static int hold_until_killed(struct test_peer *peer, void *payload)
     const struct rlock_client_opts opts =
         client_opts(victim->f, &RLOCK_CLIENT_OPTS(.renewed_lease_ms = victim->renewed_lease_ms));
     struct rlock_client *client = NULL;
-    struct rlock *lock = NULL;
+    struct rlock_handle *lock = NULL;
 
     TEST_CHECK(rlock_client_open(&opts, &client) == 0);
     TEST_CHECK(victim->make(client, NAME, NULL, &lock) == 0);
@@ -167,7 +167,7 @@ void await_waiting(struct rlock_client *client, size_t n)
     assert_true(TEST_EVENTUALLY(test_waiting(client) == n, 10000));
 }
 
-static struct rlock_info inspect(struct rlock *lock)
+static struct rlock_info inspect(struct rlock_handle *lock)
 {
     struct rlock_info info = RLOCK_INFO_INIT;
 
@@ -175,12 +175,12 @@ static struct rlock_info inspect(struct rlock *lock)
     return info;
 }
 
-bool is_locked(struct rlock *lock)
+bool is_locked(struct rlock_handle *lock)
 {
     return inspect(lock).locked;
 }
 
-int64_t ttl_of(struct rlock *lock)
+int64_t ttl_of(struct rlock_handle *lock)
 {
     return inspect(lock).ttl_ms;
 }

@@ -29,11 +29,11 @@ void client_close(struct fixture *f, struct rlock_client *client);
 struct rlock_client_opts client_opts(const struct fixture *f, const struct rlock_client_opts *opts);
 
 /* A lock of the fixture's kind, or a rival of it, named NAME or as given. */
-struct rlock *lock_new(struct fixture *f, struct rlock_client *client);
-struct rlock *rival_new(struct fixture *f, struct rlock_client *client);
-struct rlock *lock_named(struct fixture *f, struct rlock_client *client, const char *name);
-struct rlock *lock_with(struct fixture *f, struct rlock_client *client, const char *name,
-                        const struct rlock_opts *opts);
+struct rlock_handle *lock_new(struct fixture *f, struct rlock_client *client);
+struct rlock_handle *rival_new(struct fixture *f, struct rlock_client *client);
+struct rlock_handle *lock_named(struct fixture *f, struct rlock_client *client, const char *name);
+struct rlock_handle *lock_with(struct fixture *f, struct rlock_client *client, const char *name,
+                               const struct rlock_opts *opts);
 
 /* A thread of the fixture's. */
 struct actor *actor_open(struct fixture *f);
@@ -62,8 +62,8 @@ void clients_close(struct fixture *f);
 void await_waiting(struct rlock_client *client, size_t n);
 
 /* What the server says of a lock: whether it is held, and its TTL. */
-bool is_locked(struct rlock *lock);
-int64_t ttl_of(struct rlock *lock);
+bool is_locked(struct rlock_handle *lock);
+int64_t ttl_of(struct rlock_handle *lock);
 
 /* Waits up to 10 s for the next loss that was not yet expected, and checks its reason (0: any).
  * Returns when it was told. */

@@ -39,7 +39,7 @@ enum fixture_proxy {
 
 /* Makes a lock of a kind; the same shape as the library's constructors. */
 typedef int new_fn(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
-                   struct rlock **ret_lock);
+                   struct rlock_handle **ret_lock);
 
 /* A kind of lock. A rival on the same name excludes the lock and other rivals: it is of the same
  * kind for most, the writer for readers. */
@@ -78,7 +78,7 @@ struct fixture {
     struct user *users;
     struct fixture *views;
     struct rlock_client *clients[FIXTURE_MOST]; /* of clients.h, as all that follows */
-    struct rlock *locks[FIXTURE_MOST];
+    struct rlock_handle *locks[FIXTURE_MOST];
     struct actor *actors[FIXTURE_MOST];
     size_t n_clients, n_locks, n_actors;
     struct diary diary;

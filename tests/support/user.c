@@ -80,31 +80,31 @@ void users_close(struct fixture *f)
     }
 }
 
-static struct rlock *keep(struct user *user, struct rlock *lock)
+static struct rlock_handle *keep(struct user *user, struct rlock_handle *lock)
 {
-    user->more = realloc(user->more, (user->n_more + 1) * sizeof(struct rlock *));
+    user->more = realloc(user->more, (user->n_more + 1) * sizeof(struct rlock_handle *));
     TEST_CHECK(user->more != NULL);
     user->more[user->n_more++] = lock;
     return lock;
 }
 
-struct rlock *user_lock_on(struct user *user, size_t server, const char *name)
+struct rlock_handle *user_lock_on(struct user *user, size_t server, const char *name)
 {
-    struct rlock *lock;
+    struct rlock_handle *lock;
 
     assert_code(rlock_reentrant_new(user->clients[server], name, NULL, &lock), 0);
     return keep(user, lock);
 }
 
-struct rlock *user_multi(struct user *user, struct rlock *a, struct rlock *b)
+struct rlock_handle *user_multi(struct user *user, struct rlock_handle *a, struct rlock_handle *b)
 {
-    struct rlock *lock;
+    struct rlock_handle *lock;
 
-    assert_code(rlock_multi_new((struct rlock *[]){a, b}, 2, NULL, &lock), 0);
+    assert_code(rlock_multi_new((struct rlock_handle *[]){a, b}, 2, NULL, &lock), 0);
     return keep(user, lock);
 }
 
-struct rlock *user_lock(struct user *user, const char *name)
+struct rlock_handle *user_lock(struct user *user, const char *name)
 {
     return user_lock_on(user, 0, name);
 }
@@ -143,7 +143,7 @@ uint64_t user_id(void)
     return ((uint64_t)getpid() << 32) + number; /* a child of fork goes on with its parent's */
 }
 
-bool user_step_on(const struct user *user, const struct rlock *lock)
+bool user_step_on(const struct user *user, const struct rlock_handle *lock)
 {
     if (!rlock_is_valid(lock)) {
         return test_expired(user->diary.lease_us);

@@ -21,11 +21,11 @@ struct user {
         struct rlock_client *client; /* the first, or only one */
         struct rlock_client *clients[FIXTURE_SERVERS];
     };
-    struct rlock *members[FIXTURE_SERVERS]; /* "a" on each server */
-    struct rlock *lock; /* on one server "a"; on several the RedLock of all members */
+    struct rlock_handle *members[FIXTURE_SERVERS]; /* "a" on each server */
+    struct rlock_handle *lock; /* on one server "a"; on several the RedLock of all members */
     struct diary diary;
 
-    struct rlock **more; /* of user_lock() */
+    struct rlock_handle **more; /* of user_lock() */
     size_t n_more;
     struct user *prev, *next;
 };
@@ -40,11 +40,11 @@ void user_close(struct user *user);
 void users_close(struct fixture *f);
 
 /* One more handle of the user's client; of that for a server. The user frees them. */
-struct rlock *user_lock(struct user *user, const char *name);
-struct rlock *user_lock_on(struct user *user, size_t server, const char *name);
+struct rlock_handle *user_lock(struct user *user, const char *name);
+struct rlock_handle *user_lock_on(struct user *user, size_t server, const char *name);
 
 /* A multi-lock of two handles, which the user frees. */
-struct rlock *user_multi(struct user *user, struct rlock *a, struct rlock *b);
+struct rlock_handle *user_multi(struct user *user, struct rlock_handle *a, struct rlock_handle *b);
 
 /* How many losses it was told. */
 size_t user_losses(struct user *user);
@@ -60,7 +60,7 @@ uint64_t user_id(void);
 /* One step in the critical section, if the calling thread may: whether it might. */
 bool user_step(const struct user *user);
 /* The same where another lock is held. */
-bool user_step_on(const struct user *user, const struct rlock *lock);
+bool user_step_on(const struct user *user, const struct rlock_handle *lock);
 /* Steps until it may no more; returns when the last step began. */
 int64_t user_work(const struct user *user);
 /* Takes the lock as told, makes a step, gives the lock back; the first code that is not 0. */

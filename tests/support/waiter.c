@@ -28,7 +28,7 @@ static void *waiter_main(void *arg)
     return NULL;
 }
 
-void waiter_start_on(struct waiter *waiter, const struct user *user, struct rlock *lock,
+void waiter_start_on(struct waiter *waiter, const struct user *user, struct rlock_handle *lock,
                      const struct rlock_take *take)
 {
     memset(waiter, 0, sizeof(*waiter));

@@ -12,7 +12,7 @@
 struct waiter {
     pthread_t thread;
     const struct user *user; /* as whom it makes a step inside; NULL: it makes none */
-    struct rlock *lock;
+    struct rlock_handle *lock;
     struct rlock_take take;
     int64_t took_us;     /* how long the taking took */
     int64_t answered_us; /* when it ended */
@@ -24,7 +24,7 @@ struct waiter {
 
 /* Starts one on a user's lock, or on another one. take is copied. */
 void waiter_start(struct waiter *waiter, const struct user *user, const struct rlock_take *take);
-void waiter_start_on(struct waiter *waiter, const struct user *user, struct rlock *lock,
+void waiter_start_on(struct waiter *waiter, const struct user *user, struct rlock_handle *lock,
                      const struct rlock_take *take);
 /* Waits for its end: what taking the lock returned. */
 int waiter_join(struct waiter *waiter);

@@ -3,9 +3,9 @@
    C that C++ could read, and never run. */
 #include <rlock/rlock.h>
 
-int use_header(struct rlock_client *client, struct rlock *lock);
+int use_header(struct rlock_client *client, struct rlock_handle *lock);
 
-int use_header(struct rlock_client *client, struct rlock *lock)
+int use_header(struct rlock_client *client, struct rlock_handle *lock)
 {
     struct rlock_client_opts none = RLOCK_CLIENT_OPTS(.url = 0);
     struct rlock_opts opts = RLOCK_OPTS(.max_hold_ms = 60000);

@@ -2,7 +2,13 @@
 /* The public header alone, as C++17 sees it. */
 #include <rlock/rlock.h>
 
-int use_header(rlock_client *client, rlock *lock)
+namespace rlock { /* is free for C++ */
+struct lock {
+    rlock_handle *handle;
+};
+} // namespace rlock
+
+int use_header(rlock_client *client, rlock_handle *lock)
 {
     rlock_client_opts opts{};
     rlock_take take{};
