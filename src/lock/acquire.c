@@ -244,7 +244,7 @@ void rlock__acquire_attempt(struct rlock__call *call, int64_t now)
         rlock__team_ask(call, now);
         return;
     }
-    request = rlock__request_new(on_answer, call);
+    request = rlock__request_new(&core->requests, on_answer, call);
     if (request == NULL) {
         rlock__acquire_starve(call, now);
         return;

@@ -86,17 +86,6 @@ struct rlock__bytes rlock__owner_text(const struct rlock__core *core, uint64_t n
     return rlock__bytes(out, (size_t)n);
 }
 
-struct rlock__request *rlock__request_new(rlock__answer_fn *answer, void *subject)
-{
-    struct rlock__request *request = calloc(1, sizeof(*request));
-
-    if (request != NULL) {
-        request->answer = answer;
-        request->subject = subject;
-    }
-    return request;
-}
-
 int64_t rlock__free_by(int64_t now, int64_t lease_us)
 {
     return now + lease_us + rlock__max(2 * RLOCK__MS, lease_us / 100);

@@ -69,7 +69,7 @@ static void ask(struct rlock__call *call, int64_t now)
 
 void rlock__command_begin(struct rlock__call *call, int64_t now)
 {
-    struct rlock__request *request = rlock__request_new(on_answer, call);
+    struct rlock__request *request = rlock__request_new(&call->core->requests, on_answer, call);
 
     call->deadline = now + call->core->op_timeout_us;
     if (request == NULL) {

@@ -29,7 +29,6 @@ int64_t rlock__backoff(struct rlock__core *core, unsigned failures);
 /* Writes "uuid:number". */
 struct rlock__bytes rlock__owner_text(const struct rlock__core *core, uint64_t number,
                                       char out[static RLOCK__OWNER_SIZE]);
-struct rlock__request *rlock__request_new(rlock__answer_fn *answer, void *subject);
 
 /* ---- table.c ---- */
 
@@ -50,6 +49,8 @@ void rlock__hold_number(struct rlock__hold *hold, uint64_t number);
 void rlock__hold_unnumber(struct rlock__hold *hold);
 /* Frees a row without calls. */
 void rlock__hold_free(struct rlock__hold *hold);
+/* Frees the rows that are kept for the next holds. */
+void rlock__holds_trim(struct rlock__core *core);
 void rlock__holds_fini(struct rlock__core *core);
 
 /* ---- hold.c ---- */

@@ -179,7 +179,8 @@ static void unask(struct rlock__team *team)
 static void attempt(struct rlock__team *team, struct rlock__call *leader, int64_t now)
 {
     struct rlock__link *link = rlock__route(leader->spec);
-    struct rlock__request *request = rlock__request_new(on_answer, team);
+    struct rlock__request *request =
+        rlock__request_new(&link->server->core->requests, on_answer, team);
 
     if (request == NULL) {
         rlock__acquire_starve(leader, now);
