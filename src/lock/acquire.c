@@ -230,7 +230,7 @@ void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
     call->spec->ops->acquire(call->spec, &ask, ret_cmd);
     rlock__copies_fence(&call->lost);
     call->request = request;
-    call->step = RLOCK__ASKING;
+    rlock__call_step(call, RLOCK__ASKING);
     call->stale = false;
     call->attempts++;
 }

@@ -16,6 +16,8 @@ void rlock__ready(struct rlock__call *call, enum rlock__why why);
 /* Not for these reasons any more. */
 void rlock__unready(struct rlock__call *call, unsigned why);
 
+/* The call stands there from now on. */
+void rlock__call_step(struct rlock__call *call, enum rlock__step step);
 /* Completes a call with a code, and text (NULL: none, or set already) that says why. */
 void rlock__call_complete(struct rlock__call *call, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -63,6 +65,8 @@ void rlock__hold_turn(struct rlock__call *call);
 void rlock__hold_unline(struct rlock__call *call, int64_t now);
 /* The turn is over: the next call in line goes on; a hold without state and calls is freed. */
 void rlock__hold_leave(struct rlock__hold *hold, int64_t now);
+/* It goes from none to held, from there to lost, and from both to none. */
+void rlock__hold_state(struct rlock__hold *hold, enum rlock__hold_state state);
 /* The server granted the call its count and lease at t0. */
 void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *call, int64_t t0,
                          int64_t lease_us, int64_t now);

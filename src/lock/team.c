@@ -42,7 +42,7 @@ static bool is_nested(const struct rlock__team *team)
 /* The call waits for its leader: it has no time of its own. */
 static void stand_aside(struct rlock__call *call)
 {
-    call->step = RLOCK__QUEUED;
+    rlock__call_step(call, RLOCK__QUEUED);
     rlock__timer_unset(&call->core->timers, &call->timer);
 }
 
