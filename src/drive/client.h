@@ -132,6 +132,8 @@ void rlock__seen(struct rlock_client *client, struct rlock__parker *parker);
 
 /* Sends what the core wants sent. Without any mutex held. */
 void rlock__drive(struct rlock_client *client);
+/* Leaves the core, and sends what it wants sent. With the mutex held, which it drops. */
+void rlock__leave_and_drive(struct rlock_client *client);
 /* The turn on the link. Giving it up sends what came to be wanted meanwhile. */
 void rlock__take_turn(struct rlock_client *client);
 void rlock__give_turn(struct rlock_client *client);

@@ -37,23 +37,17 @@ static void note_written(struct rlock_client *client)
     client->io.unnoted = 0;
 }
 
-enum taken { NOTHING, TO_SEND, TO_LOOK_AND_SEND };
+enum taken { NOTHING, TO_SEND, TO_LOOK_AND_SEND, TO_CLOSE };
 
-/* Takes what the core wants sent, which on a quiet link is looked at before; closes the link if the
- * core wants that. */
-static enum taken take(struct rlock_client *client)
+/* Takes what the core wants sent, which on a quiet link is looked at before; or the core wants the
+ * link closed. With the mutex held. */
+static enum taken take_within(struct rlock_client *client)
 {
     struct rlock__io *io = &client->io;
     struct rlock__pipeline *pipeline = &client->server.links[0].pipeline;
-    char why[RLOCK__DETAIL_SIZE];
-    const char *cause;
-    bool present, close, quiet = false;
+    bool present = io->gen != 0 && pipeline->gen == io->gen, quiet = false;
 
     atomic_store(&client->send_wanted, false);
-    rlock__enter(client);
-    present = pipeline->gen == io->gen;
-    close = present && pipeline->close;
-    cause = pipeline->why;
     if (present) {
         note_written(client);
     }
@@ -65,13 +59,32 @@ static enum taken take(struct rlock_client *client)
             rlock__pipeline_take(pipeline, &io->out);
         }
     }
-    (void)pthread_mutex_unlock(&client->mutex);
-    if (close && io->gen != 0) {
-        (void)snprintf(why, sizeof(why), "%s: %s", rlock__conn_peer(io->conn), cause);
-        rlock__link_broke(client, RLOCK_ECONN, why);
-        return NOTHING;
+    if (present && pipeline->close) {
+        return TO_CLOSE;
     }
     return io->out.len == 0 ? NOTHING : quiet ? TO_LOOK_AND_SEND : TO_SEND;
+}
+
+static enum taken take(struct rlock_client *client)
+{
+    enum taken taken;
+
+    rlock__enter(client);
+    taken = take_within(client);
+    (void)pthread_mutex_unlock(&client->mutex);
+    return taken;
+}
+
+/* The core wants the link closed. */
+static void close_link(struct rlock_client *client)
+{
+    char why[RLOCK__DETAIL_SIZE];
+
+    rlock__enter(client);
+    (void)snprintf(why, sizeof(why), "%s: %s", rlock__conn_peer(client->io.conn),
+                   client->server.links[0].pipeline.why);
+    (void)pthread_mutex_unlock(&client->mutex);
+    rlock__link_broke(client, RLOCK_ECONN, why);
 }
 
 /* Before something is sent on a quiet link: what came there unasked would be taken for its answer.
@@ -103,13 +116,13 @@ static bool is_wanted(const struct rlock_client *client)
     return client->io.sent < client->io.out.len || atomic_load(&client->send_wanted);
 }
 
-static void flush(struct rlock_client *client)
+/* Sends what was taken, and what came to be wanted meanwhile. */
+static void send_all(struct rlock_client *client, enum taken taken)
 {
     struct rlock__io *io = &client->io;
-    enum taken taken;
-    bool was_stuck = false; /* what came to be wanted behind a rest was not taken */
+    bool was_stuck; /* what came to be wanted behind a rest was not taken */
 
-    while (io->gen != 0 && (was_stuck || is_wanted(client)) && (taken = take(client)) != NOTHING) {
+    while (taken == TO_SEND || taken == TO_LOOK_AND_SEND) {
         ssize_t n;
 
         if (taken == TO_LOOK_AND_SEND && !is_silent(client)) {
@@ -129,6 +142,17 @@ static void flush(struct rlock_client *client)
             }
             return;
         }
+        taken = was_stuck || is_wanted(client) ? take(client) : NOTHING;
+    }
+    if (taken == TO_CLOSE) {
+        close_link(client);
+    }
+}
+
+static void flush(struct rlock_client *client)
+{
+    if (client->io.gen != 0 && is_wanted(client)) {
+        send_all(client, take(client));
     }
 }
 
@@ -170,6 +194,21 @@ void rlock__give_turn(struct rlock_client *client)
     if (atomic_load(&client->send_wanted)) {
         rlock__drive(client);
     }
+}
+
+void rlock__leave_and_drive(struct rlock_client *client)
+{
+    enum taken taken;
+
+    if (pthread_mutex_trylock(&client->io.turn) != 0) {
+        rlock__leave(client);
+        rlock__drive(client);
+        return;
+    }
+    taken = take_within(client);
+    rlock__leave_in_turn(client);
+    send_all(client, taken);
+    rlock__give_turn(client);
 }
 
 /* Hands every whole reply to the core; the keeper whose own call is complete by that hands the
