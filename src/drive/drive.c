@@ -30,8 +30,8 @@ void rlock__link_broke(struct rlock_client *client, int code, const char *text)
     rlock__look_again(client);
 }
 
-/* Notes what went out. With the mutex held. */
-static void note_written(struct rlock_client *client)
+/* Notes what went out. */
+RLOCK__REQUIRES(send) RLOCK__REQUIRES(core) static void note_written(struct rlock_client *client)
 {
     rlock__pipeline_wrote(&client->server.links[0].pipeline, client->io.unnoted);
     client->io.unnoted = 0;
@@ -41,7 +41,7 @@ enum taken { NOTHING, TO_SEND, TO_LOOK_AND_SEND };
 
 /* Takes what the core wants sent, which on a quiet link is looked at before; closes the link if the
  * core wants that. */
-static enum taken take(struct rlock_client *client)
+RLOCK__REQUIRES(send) static enum taken take(struct rlock_client *client)
 {
     struct rlock__io *io = &client->io;
     struct rlock__pipeline *pipeline = &client->server.links[0].pipeline;
@@ -65,7 +65,7 @@ static enum taken take(struct rlock_client *client)
             rlock__pipeline_take(pipeline, &io->out);
         }
     }
-    (void)pthread_mutex_unlock(&client->mutex);
+    rlock__core_mutex_unlock(&client->mutex);
     if (close && io->gen != 0) {
         (void)snprintf(why, sizeof(why), "%s: %s", rlock__conn_peer(io->conn), cause);
         rlock__link_broke(client, RLOCK_ECONN, why);
@@ -76,7 +76,7 @@ static enum taken take(struct rlock_client *client)
 
 /* Before something is sent on a quiet link: what came there unasked would be taken for its answer.
  * Returns whether nothing is there. */
-static bool is_silent(struct rlock_client *client)
+RLOCK__REQUIRES(send) static bool is_silent(struct rlock_client *client)
 {
     struct rlock__io *io = &client->io;
     struct rlock__link *link = &client->server.links[0];
@@ -98,12 +98,12 @@ static bool is_silent(struct rlock_client *client)
 }
 
 /* Whether something is to be sent, or the link to be closed, as far as anybody has said. */
-static bool is_wanted(const struct rlock_client *client)
+RLOCK__REQUIRES(send) static bool is_wanted(const struct rlock_client *client)
 {
     return client->io.sent < client->io.out.len || atomic_load(&client->send_wanted);
 }
 
-static void flush(struct rlock_client *client)
+RLOCK__REQUIRES(send) static void flush(struct rlock_client *client)
 {
     struct rlock__io *io = &client->io;
     enum taken taken;
@@ -133,9 +133,9 @@ static void flush(struct rlock_client *client)
 }
 
 /* Whoever had the turn wakes those whom what it did concerns. */
-static void unlock_turn(struct rlock_client *client)
+RLOCK__UNLOCKS(send) static void unlock_turn(struct rlock_client *client)
 {
-    (void)pthread_mutex_unlock(&client->io.turn);
+    rlock__send_mutex_unlock(&client->io.turn);
     if (atomic_load(&client->wake_wanted)) {
         rlock__enter(client);
         rlock__leave(client);
@@ -148,7 +148,7 @@ static void unlock_turn(struct rlock_client *client)
  */
 void rlock__drive(struct rlock_client *client)
 {
-    while (pthread_mutex_trylock(&client->io.turn) == 0) {
+    while (rlock__send_mutex_trylock(&client->io.turn) == 0) {
         flush(client);
         unlock_turn(client);
         atomic_thread_fence(memory_order_seq_cst);
@@ -160,7 +160,7 @@ void rlock__drive(struct rlock_client *client)
 
 void rlock__take_turn(struct rlock_client *client)
 {
-    (void)pthread_mutex_lock(&client->io.turn);
+    rlock__send_mutex_lock(&client->io.turn);
 }
 
 void rlock__give_turn(struct rlock_client *client)
@@ -174,6 +174,7 @@ void rlock__give_turn(struct rlock_client *client)
 
 /* Hands every whole reply to the core; the keeper whose own call is complete by that hands the
  * watch on. Returns 0, or why the stream is broken. */
+RLOCK__REQUIRES(send)
 static int deliver(struct rlock_client *client, struct rlock__parker *keeper)
 {
     struct rlock__io *io = &client->io;
@@ -233,7 +234,7 @@ static bool awaits(struct rlock_client *client, uint64_t end)
     rlock__enter(client);
     oldest = client->server.links[0].pipeline.sent;
     awaited = oldest != NULL && oldest->end <= end;
-    (void)pthread_mutex_unlock(&client->mutex);
+    rlock__core_mutex_unlock(&client->mutex);
     return awaited;
 }
 
@@ -244,7 +245,7 @@ bool rlock__drive_read_all(struct rlock_client *client)
 
     rlock__enter(client);
     end = client->server.links[0].pipeline.appended;
-    (void)pthread_mutex_unlock(&client->mutex);
+    rlock__core_mutex_unlock(&client->mutex);
     while (rlock__drive_read(client, NULL)) {
         any = true;
         if (!awaits(client, end)) { /* the rest answers what was sent meanwhile */

@@ -49,7 +49,7 @@ int64_t rlock__watch_plan(struct rlock_client *client, struct pollfd fds[static 
     client->keeper_looks = false;
     until = rlock__core_next(&client->core);
     client->keeper_until = until;
-    (void)pthread_mutex_unlock(&client->mutex);
+    rlock__core_mutex_unlock(&client->mutex);
     fds[0] = (struct pollfd){.fd = client->keeper_fd, .events = POLLIN};
     fds[1] = (struct pollfd){.fd = atomic_load(&client->io.fd), .events = POLLIN};
     if (atomic_load(&client->io.stuck)) {
@@ -68,7 +68,7 @@ void rlock__watch_react(struct rlock_client *client, const struct pollfd fds[sta
     if (keeper == NULL || due || fds[1].revents == 0) { /* else the read notes it */
         rlock__enter(client);
         rlock__watch_moved(client);
-        (void)pthread_mutex_unlock(&client->mutex);
+        rlock__core_mutex_unlock(&client->mutex);
     }
     if ((fds[0].revents & POLLIN) != 0) {
         (void)!read(client->keeper_fd, &pokes, sizeof(pokes));
@@ -130,7 +130,7 @@ static void wait_for(struct rlock_client *client, struct rlock__parker *parker)
     if (!keeper) {
         parker->parked = true;
         DL_APPEND(client->parked, parker);
-        (void)pthread_mutex_unlock(&client->mutex);
+        rlock__core_mutex_unlock(&client->mutex);
         rlock__park(parker);
         rlock__enter(client);
         rlock__seen(client, parker);
