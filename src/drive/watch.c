@@ -40,8 +40,8 @@ bool rlock__watch_begin(struct rlock_client *client, struct rlock__parker *parke
     return true;
 }
 
-/* Until when the keeper may sleep: what changes from here on is told to it. With the mutex held. */
-static int64_t plan_within(struct rlock_client *client)
+/* Until when the keeper may sleep: what changes from here on is told to it. */
+RLOCK__REQUIRES(core) static int64_t plan_within(struct rlock_client *client)
 {
     rlock__watch_moved(client);
     client->keeper_looks = false;
@@ -64,7 +64,7 @@ int64_t rlock__watch_plan(struct rlock_client *client, struct pollfd fds[static 
 
     rlock__enter(client);
     until = plan_within(client);
-    (void)pthread_mutex_unlock(&client->mutex);
+    rlock__core_mutex_unlock(&client->mutex);
     watched_fds(client, fds);
     return until;
 }
@@ -79,7 +79,7 @@ void rlock__watch_react(struct rlock_client *client, const struct pollfd fds[sta
     if (keeper == NULL || due || fds[1].revents == 0) { /* else the read notes it */
         rlock__enter(client);
         rlock__watch_moved(client);
-        (void)pthread_mutex_unlock(&client->mutex);
+        rlock__core_mutex_unlock(&client->mutex);
     }
     if ((fds[0].revents & POLLIN) != 0) {
         (void)!read(client->keeper_fd, &pokes, sizeof(pokes));
@@ -145,7 +145,7 @@ static void wait_for(struct rlock_client *client, struct rlock__parker *parker)
     if (!keeper) {
         parker->parked = true;
         DL_APPEND(client->parked, parker);
-        (void)pthread_mutex_unlock(&client->mutex);
+        rlock__core_mutex_unlock(&client->mutex);
         rlock__park(parker);
         rlock__enter(client);
         rlock__seen(client, parker);

@@ -142,11 +142,13 @@ struct rlock__group {
     /* the driver's own */
     struct rlock__group *prev, *next;
     atomic_uint refs;
-    unsigned users;
-    bool at_home;
-    bool busy;                  /* a thread has its turn */
-    struct rlock__waiter *line; /* who waits for that */
-    void *waiter;               /* who drives it */
+    RLOCK__GUARDED_BY(home) struct {
+        unsigned users;
+        bool at_home;
+        bool busy;                  /* a thread has its turn */
+        struct rlock__waiter *line; /* who waits for that */
+        void *waiter;               /* who drives it */
+    };
     struct rlock__member members[];
 };
 
@@ -168,18 +170,21 @@ bool rlock__group_is_over(const struct rlock__group *group);
 
 /* Events. rlock__group_done: a member's call is complete, and member->running still set; or its
  * ear is, or has heard something. */
-void rlock__group_take(struct rlock__group *group, const struct rlock__effort *effort, int64_t now);
-void rlock__group_leave(struct rlock__group *group, int64_t now);
-void rlock__group_done(struct rlock__call *call, int64_t now);
-void rlock__group_timer(struct rlock__group *group, int64_t now);
-void rlock__group_cancel(struct rlock__group *group, int64_t now);
+void rlock__group_take(struct rlock__group *group, const struct rlock__effort *effort, int64_t now)
+    RLOCK__REQUIRES(home);
+void rlock__group_leave(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
+void rlock__group_done(struct rlock__call *call, int64_t now) RLOCK__REQUIRES(home);
+void rlock__group_timer(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
+void rlock__group_cancel(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
 /* It cannot be taken, as group->detail says. */
-void rlock__group_refuse(struct rlock__group *group, int64_t now);
+void rlock__group_refuse(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
 /* Its owner is no more, and its members' cores know that: nothing is given back, and nobody will
  * unlock. */
-void rlock__group_abandon(struct rlock__group *group, enum rlock_reason reason);
+void rlock__group_abandon(struct rlock__group *group, enum rlock_reason reason)
+    RLOCK__REQUIRES(home);
 /* A member's hold was lost: the whole is lost by that, or not. */
-void rlock__group_member_lost(struct rlock__group *group, enum rlock_reason reason, int64_t now);
+void rlock__group_member_lost(struct rlock__group *group, enum rlock_reason reason, int64_t now)
+    RLOCK__REQUIRES(home);
 /* Until when the owner may rely on it; 0 it is not held, or lost. */
 int64_t rlock__group_valid_until(const struct rlock__group *group);
 
@@ -202,13 +207,15 @@ struct rlock__group_step {
     bool complete;    /* the effort is over: group->code, group->detail */
 };
 
-void rlock__group_step(struct rlock__group *group, int64_t now, struct rlock__group_step *ret_step);
+void rlock__group_step(struct rlock__group *group, int64_t now, struct rlock__group_step *ret_step)
+    RLOCK__REQUIRES(home);
 /* Takes the actions of one member alone: of a group that nobody drives, whose call in that member's
  * core is complete. Returns whether there are any. */
-bool rlock__action_take(struct rlock__member *member, struct rlock__action *ret_action);
-/* One event of the member's core, under its mutex. A call that was given up may have completed
+bool rlock__action_take(struct rlock__member *member, struct rlock__action *ret_action)
+    RLOCK__REQUIRES(home);
+/* One event of the member's core. A call that was given up may have completed
  * meanwhile, and its place been taken by a release: that goes on. */
-void rlock__action_carry_out(const struct rlock__action *action, int64_t now);
+void rlock__action_carry_out(const struct rlock__action *action, int64_t now) RLOCK__REQUIRES(core);
 
 /* ---- For the kinds ---- */
 
