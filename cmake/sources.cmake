@@ -73,7 +73,6 @@ set(RLOCK_SOURCES
     src/net/sock.c
     src/net/tls.c
     src/net/uri.c
-    src/net/uri_pieces.c
     src/redlock/redlock.c
     src/rw/read.c
     src/rw/rw.c
