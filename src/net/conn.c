@@ -71,60 +71,52 @@ static int fail_io(struct rlock__conn *conn, int error)
     return rlock__conn_fail(conn, RLOCK_ECONN, "connection lost: %s", strerror(error));
 }
 
-static ssize_t send_some(struct rlock__conn *conn, const char *bytes, size_t len)
+/* What reading or writing came to: how much, 0 when nothing goes now, or the code of a failure. */
+static ssize_t moved(struct rlock__conn *conn, ssize_t n)
 {
-    ssize_t n;
-
     if (conn->session != NULL) {
-        n = rlock__session_write(conn->session, bytes, len);
         return n >= 0 ? n : rlock__conn_fail(conn, (int)n, "%s", rlock__session_why(conn->session));
     }
-    n = rlock__sock_send(conn->fd, bytes, len);
-    if (n == -EAGAIN || n == -EWOULDBLOCK) {
-        return 0;
-    }
-    return n >= 0 ? n : fail_io(conn, (int)-n);
-}
-
-static ssize_t receive_some(struct rlock__conn *conn)
-{
-    ssize_t n;
-
-    if (conn->session != NULL) {
-        n = rlock__session_read(conn->session, conn->in, sizeof(conn->in));
-        return n >= 0 ? n : rlock__conn_fail(conn, (int)n, "%s", rlock__session_why(conn->session));
-    }
-    n = rlock__sock_recv(conn->fd, conn->in, sizeof(conn->in));
     if (n == -EAGAIN || n == -EWOULDBLOCK) {
         return 0;
     }
     return n > 0 ? n : fail_io(conn, (int)-n);
 }
 
-ssize_t rlock__conn_send(struct rlock__conn *conn, const char *bytes, size_t len)
+static bool is_open(const struct rlock__conn *conn)
 {
-    size_t sent = 0;
-
-    while (sent < len) {
-        ssize_t n = send_some(conn, bytes + sent, len - sent);
-
-        if (n < 0) {
-            return n;
-        }
-        if (n == 0) {
-            break;
-        }
-        sent += (size_t)n;
-    }
-    conn->want_out = sent < len;
-    return (ssize_t)sent;
+    return conn->state == RLOCK__CONN_HELLO || conn->state == RLOCK__CONN_UP;
 }
 
-int rlock__conn_receive(struct rlock__conn *conn)
+ssize_t rlock__conn_write(struct rlock__conn *conn, const char *bytes, size_t len)
 {
-    ssize_t n = receive_some(conn);
+    size_t sent = 0;
+    ssize_t n = 1;
+
+    if (!is_open(conn)) {
+        return RLOCK_ECONN;
+    }
+    while (n > 0 && sent < len) {
+        n = moved(conn, conn->session != NULL
+                            ? rlock__session_write(conn->session, bytes + sent, len - sent)
+                            : rlock__sock_send(conn->fd, bytes + sent, len - sent));
+        sent += n > 0 ? (size_t)n : 0;
+    }
+    conn->want_out = sent < len;
+    return n >= 0 ? (ssize_t)sent : n;
+}
+
+int rlock__conn_read(struct rlock__conn *conn)
+{
+    ssize_t n;
     int r;
 
+    if (!is_open(conn)) {
+        return RLOCK_ECONN;
+    }
+    n = moved(conn, conn->session != NULL
+                        ? rlock__session_read(conn->session, conn->in, sizeof(conn->in))
+                        : rlock__sock_recv(conn->fd, conn->in, sizeof(conn->in)));
     if (n <= 0) {
         return (int)n;
     }
@@ -136,26 +128,15 @@ int rlock__conn_receive(struct rlock__conn *conn)
     return r == 0 ? (int)n : rlock__conn_fail(conn, r, "%s", rlock__resp_error(conn->resp));
 }
 
-int rlock__conn_take(struct rlock__conn *conn, struct rlock__reply *ret_reply)
-{
-    int r = rlock__resp_next(conn->resp, ret_reply);
-
-    return r >= 0 ? r : rlock__conn_fail(conn, r, "%s", guess(conn));
-}
-
-ssize_t rlock__conn_write(struct rlock__conn *conn, const char *bytes, size_t len)
-{
-    return conn->state == RLOCK__CONN_UP ? rlock__conn_send(conn, bytes, len) : RLOCK_ECONN;
-}
-
-int rlock__conn_read(struct rlock__conn *conn)
-{
-    return conn->state == RLOCK__CONN_UP ? rlock__conn_receive(conn) : RLOCK_ECONN;
-}
-
 int rlock__conn_next(struct rlock__conn *conn, struct rlock__reply *ret_reply)
 {
-    return conn->state == RLOCK__CONN_UP ? rlock__conn_take(conn, ret_reply) : RLOCK_ECONN;
+    int r;
+
+    if (!is_open(conn)) {
+        return RLOCK_ECONN;
+    }
+    r = rlock__resp_next(conn->resp, ret_reply);
+    return r >= 0 ? r : rlock__conn_fail(conn, r, "%s", guess(conn));
 }
 
 bool rlock__conn_is_drained(const struct rlock__conn *conn)
@@ -291,37 +272,6 @@ void rlock__conn_set_reply_cap(struct rlock__conn *conn, size_t bytes)
     if (conn->resp != NULL) {
         rlock__resp_set_cap(conn->resp, bytes);
     }
-}
-
-/* ---- Codes ---- */
-
-int rlock__conn_refusal_code(struct rlock__bytes error)
-{
-    static const struct {
-        const char *begin;
-        int code;
-    } table[] = {
-        {"WRONGPASS", RLOCK_EAUTH},
-        {"NOAUTH", RLOCK_EAUTH},
-        {"ERR invalid password", RLOCK_EAUTH},
-        {"ERR AUTH ", RLOCK_EAUTH},
-        {"ERR Client sent AUTH", RLOCK_EAUTH},
-        {"NOPERM", RLOCK_EPERM},
-        {"DENIED", RLOCK_EPERM}, /* protected mode */
-        {"LOADING", RLOCK_ECONN},
-        {"BUSY", RLOCK_ECONN},
-        {"MASTERDOWN", RLOCK_ECONN},
-        {"ERR max number of clients", RLOCK_ECONN},
-    };
-
-    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        size_t len = strlen(table[i].begin);
-
-        if (error.len >= len && memcmp(error.at, table[i].begin, len) == 0) {
-            return table[i].code;
-        }
-    }
-    return RLOCK_EREFUSED;
 }
 
 bool rlock__conn_error_is_final(int code)

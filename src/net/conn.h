@@ -76,8 +76,6 @@ int rlock__conn_start(struct rlock__conn *conn, const uint64_t *unfenced, size_t
  *   RLOCK_ERESOURCE, RLOCK_ENOMEM: this process's lacks; RLOCK_EINVAL: the path is too long.
  */
 int rlock__conn_step(struct rlock__conn *conn, int64_t now);
-/* What an error reply means when it comes in a handshake. */
-int rlock__conn_refusal_code(struct rlock__bytes error);
 /* Whether trying again will not help before somebody changes an option, a file or the server. */
 bool rlock__conn_error_is_final(int code);
 

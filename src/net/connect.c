@@ -112,7 +112,7 @@ static int take_replies(struct rlock__conn *conn)
 {
     struct rlock__reply reply;
     bool more = false;
-    int r = rlock__conn_take(conn, &reply);
+    int r = rlock__conn_next(conn, &reply);
 
     while (r == 1) {
         r = rlock__hello_reply(&conn->hello, &reply, &more);
@@ -128,7 +128,7 @@ static int take_replies(struct rlock__conn *conn)
         if (more) {
             conn->said = 0;
         }
-        r = rlock__conn_take(conn, &reply);
+        r = rlock__conn_next(conn, &reply);
     }
     return r < 0 ? r : 1;
 }
@@ -136,16 +136,19 @@ static int take_replies(struct rlock__conn *conn)
 static int step_hello(struct rlock__conn *conn)
 {
     struct rlock__buf *out = &conn->hello.out;
-    ssize_t sent = rlock__conn_send(conn, out->data + conn->said, out->len - conn->said);
+    ssize_t sent = rlock__conn_write(conn, out->data + conn->said, out->len - conn->said);
     int got;
 
     conn->said += sent > 0 ? (size_t)sent : 0;
     /* Also when sending failed: a server that has no room for us says so and closes, unasked. */
-    got = rlock__conn_receive(conn);
-    if (got > 0) {
-        return take_replies(conn);
+    conn->state = RLOCK__CONN_HELLO;
+    got = rlock__conn_read(conn);
+    got = got > 0 ? take_replies(conn) : got;
+    if (sent < 0 && conn->state == RLOCK__CONN_HELLO) {
+        conn->state = RLOCK__CONN_FAILED;
+        return (int)sent;
     }
-    return got < 0 ? got : (int)(sent < 0 ? sent : 0);
+    return got;
 }
 
 static int step_once(struct rlock__conn *conn, int64_t now)

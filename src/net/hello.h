@@ -37,6 +37,8 @@ int rlock__hello_begin(struct rlock__hello *hello, const struct rlock__conn_opts
  */
 int rlock__hello_reply(struct rlock__hello *hello, const struct rlock__reply *reply,
                        bool *ret_more);
+/* The value of "name:value" in INFO's text; empty where there is none. */
+struct rlock__bytes rlock__info_field(struct rlock__bytes info, const char *name);
 /* Wipes and frees what need not live on; what was learnt stays. */
 void rlock__hello_fini(struct rlock__hello *hello);
 

@@ -11,8 +11,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "net/session.h"
-
 struct rlock__tls {
     char *ca_file, *cert_file, *key_file;
     BIO_METHOD *socket; /* our socket as OpenSSL sees it; constant */
