@@ -8,13 +8,14 @@
 /* ---- open.c ---- */
 
 struct rlock_client *rlock__client_ref(struct rlock_client *client);
-void rlock__client_unref(struct rlock_client *client);
 /* 0, or why a call on the client cannot begin: forked, closed. */
 int rlock__client_check(struct rlock_client *client);
 
 /* ---- options.c ---- */
 
-/* Checks the options, and copies them into the client. */
+/* Copies the options that were given, whatever version of their struct that is (base/sized.h). */
+int rlock__opts_read(void *opts, const void *given);
+/* Checks the client's options, and copies them into it. */
 int rlock__opts_take(struct rlock_client *client, const struct rlock_client_opts *opts);
 /* Frees what was copied, also after a failure, and wipes the secrets. */
 void rlock__opts_fini(struct rlock_client *client);

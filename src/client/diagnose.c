@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "client/single.h"
 #include "net/hello.h"
 
 void rlock__finding(struct rlock__diagnosis *d, enum rlock_level level, const char *subject,

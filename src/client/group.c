@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Multi-locks and RedLocks: each call is a turn on its owner's group. */
-#include "client/group.h"
+#include "client/lock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,9 +8,14 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "client/single.h"
 #include "drive/turn.h"
 #include "multi/claim.h"
+
+struct rlock__group_lock {
+    struct rlock_handle lock;
+    struct rlock__group_spec *spec;
+    struct rlock__result *results; /* one for each member; the groups' mutex protects them */
+};
 
 static const struct rlock__group_lock *handle_of(const struct rlock_handle *lock)
 {
@@ -172,44 +177,24 @@ static int leave(const struct rlock_handle *lock, struct rlock__owner owner)
 
 /* ---- What is known without asking ---- */
 
-/* Of an owner that was given by id. */
-static int64_t look_up(const struct rlock_handle *lock, uint64_t id, uint32_t *ret_count)
+static int64_t known(const struct rlock_handle *lock, uint64_t owner, uint32_t *ret_count)
 {
     const struct rlock__group_spec *spec = spec_of(lock);
     const struct rlock__group *group;
     int64_t until;
 
+    if (owner == 0) { /* reads what its thread has, without a mutex */
+        const struct rlock__group_claim *claim = rlock__thread_find_group(spec);
+
+        *ret_count = claim != NULL ? atomic_load(&claim->count) : 0;
+        return claim != NULL ? rlock__group_claim_valid_until(claim) : 0;
+    }
     rlock__groups_lock(spec);
-    group = rlock__group_find(spec, (struct rlock__owner){.id = id, .given = true});
+    group = rlock__group_find(spec, (struct rlock__owner){.id = owner, .given = true});
     until = group != NULL ? rlock__group_valid_until(group) : 0;
     *ret_count = group != NULL && !group->lost ? group->count : 0;
     rlock__groups_unlock(spec);
     return until;
-}
-
-static int64_t valid_until(const struct rlock_handle *lock, uint64_t owner)
-{
-    const struct rlock__group_claim *claim;
-    uint32_t count;
-
-    if (owner != 0) {
-        return look_up(lock, owner, &count);
-    }
-    claim = rlock__thread_find_group(spec_of(lock));
-    return claim != NULL ? rlock__group_claim_valid_until(claim) : 0;
-}
-
-static uint32_t hold_count(const struct rlock_handle *lock, uint64_t owner)
-{
-    const struct rlock__group_claim *claim;
-    uint32_t count = 0;
-
-    if (owner != 0) {
-        (void)look_up(lock, owner, &count);
-        return count;
-    }
-    claim = rlock__thread_find_group(spec_of(lock));
-    return claim != NULL ? atomic_load(&claim->count) : 0;
 }
 
 /* ---- Asking the servers ---- */
@@ -288,8 +273,7 @@ static void free_handle(struct rlock_handle *lock)
 static const struct rlock__vtable vtable = {
     .take = take,
     .leave = leave,
-    .valid_until = valid_until,
-    .hold_count = hold_count,
+    .known = known,
     .inspect = inspect,
     .force = force,
     .each_member = each_member,

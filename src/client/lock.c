@@ -170,56 +170,48 @@ int rlock_guard_end(struct rlock_guard *guard)
 
 /* ---- What is known without asking ---- */
 
-static int64_t valid_until(const struct rlock_handle *lock, uint64_t owner)
+static int64_t known(const struct rlock_handle *lock, uint64_t owner, uint32_t *ret_count)
 {
-    return is_ours(lock) ? lock->vtable->valid_until(lock, owner) : 0;
-}
-
-static bool is_valid(const struct rlock_handle *lock, uint64_t owner)
-{
-    int64_t until = valid_until(lock, owner);
-
-    return until != 0 && rlock__now_us() < until;
-}
-
-static int64_t valid_ms(const struct rlock_handle *lock, uint64_t owner)
-{
-    return rlock__max(0, valid_until(lock, owner) - rlock__now_us()) / RLOCK__MS;
-}
-
-static uint32_t hold_count(const struct rlock_handle *lock, uint64_t owner)
-{
-    return is_ours(lock) ? lock->vtable->hold_count(lock, owner) : 0;
-}
-
-bool rlock_is_valid(const struct rlock_handle *lock)
-{
-    return is_valid(lock, 0);
+    *ret_count = 0;
+    return is_ours(lock) ? lock->vtable->known(lock, owner, ret_count) : 0;
 }
 
 bool rlock_is_valid_as(const struct rlock_handle *lock, uint64_t owner)
 {
-    return is_valid(lock, owner);
+    uint32_t count;
+    int64_t until = known(lock, owner, &count);
+
+    return until != 0 && rlock__now_us() < until;
 }
 
-int64_t rlock_valid_ms(const struct rlock_handle *lock)
+bool rlock_is_valid(const struct rlock_handle *lock)
 {
-    return valid_ms(lock, 0);
+    return rlock_is_valid_as(lock, 0);
 }
 
 int64_t rlock_valid_ms_as(const struct rlock_handle *lock, uint64_t owner)
 {
-    return valid_ms(lock, owner);
+    uint32_t count;
+
+    return rlock__max(0, known(lock, owner, &count) - rlock__now_us()) / RLOCK__MS;
 }
 
-uint32_t rlock_hold_count(const struct rlock_handle *lock)
+int64_t rlock_valid_ms(const struct rlock_handle *lock)
 {
-    return hold_count(lock, 0);
+    return rlock_valid_ms_as(lock, 0);
 }
 
 uint32_t rlock_hold_count_as(const struct rlock_handle *lock, uint64_t owner)
 {
-    return hold_count(lock, owner);
+    uint32_t count;
+
+    (void)known(lock, owner, &count);
+    return count;
+}
+
+uint32_t rlock_hold_count(const struct rlock_handle *lock)
+{
+    return rlock_hold_count_as(lock, 0);
 }
 
 /* ---- Asking the servers ---- */

@@ -30,8 +30,10 @@ static void close_fd(int fd)
     }
 }
 
-void rlock__client_unref(struct rlock_client *client)
+static void unref(struct rlock__core *core)
 {
+    struct rlock_client *client = rlock__client_of(core);
+
     if (atomic_fetch_sub_explicit(&client->refs, 1, memory_order_acq_rel) != 1) {
         return;
     }
@@ -51,11 +53,6 @@ void rlock__client_unref(struct rlock_client *client)
     rlock__table_fini(&client->home.groups);
     rlock__table_fini(&client->home.members);
     free(client);
-}
-
-static void unref_core(struct rlock__core *core)
-{
-    rlock__client_unref(rlock__client_of(core));
 }
 
 int rlock__client_check(struct rlock_client *client)
@@ -115,7 +112,7 @@ static void init_core(struct rlock_client *client)
     core->margin_us = opts->safety_margin_ms * RLOCK__MS;
     core->log_level = opts->on_log != NULL ? opts->log_level : 0;
     core->address = client->server.address = client->address;
-    core->unref = unref_core;
+    core->unref = unref;
     core->route = route;
     rlock__map_alone(&client->map, &client->server);
     rlock__core_init(core);
@@ -275,7 +272,7 @@ int rlock_client_open(const struct rlock_client_opts *opts, struct rlock_client 
             rlock__process_unregister(client);
         }
         rlock__core_fini(&client->core);
-        rlock__client_unref(client);
+        unref(&client->core);
         return code;
     }
     *ret_client = client;
@@ -340,7 +337,7 @@ struct rlock_client *rlock_client_close(struct rlock_client *client)
     rlock__conn_close(client->sub.conn);
     rlock__process_unregister(client); /* until then a child of fork has sockets to close */
     rlock__thread_forget_closed();
-    rlock__client_unref(client);
+    unref(&client->core);
     return NULL;
 }
 

@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "client/diagnosis.h"
-#include "client/single.h"
 #include "lock/classify.h"
 
 /* A kind whose scripts are tried. */

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "client/ask.h"
-#include "client/single.h"
+#include "client/lock.h"
 
 /* What a command's reader is given, and gives back. */
 struct query {

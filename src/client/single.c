@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Locks of one key: how they are taken and left, and one constructor for each kind. */
-#include "client/single.h"
+#include "client/lock.h"
 
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/sized.h"
 #include "rw/rw.h"
 
 #define NAME_MAX_LEN 65536
@@ -75,50 +74,23 @@ static int leave(const struct rlock_handle *lock, struct rlock__owner owner)
 
 /* ---- What is known without asking ---- */
 
-/* Of the calling thread; NULL nothing. */
-static const struct rlock__claim *find(const struct rlock__single *single)
+static int64_t known(const struct rlock_handle *lock, uint64_t owner, uint32_t *ret_count)
 {
-    return rlock__thread_find(single->spec, single->hash);
-}
-
-/* Of an owner that was given by id. */
-static int64_t look_up(const struct rlock__single *single, uint64_t owner, uint32_t *ret_count)
-{
-    struct rlock_client *client = single->lock.client;
+    const struct rlock__single *single = rlock__single_of(lock);
+    struct rlock_client *client = lock->client;
     int64_t until;
 
+    if (owner == 0) { /* reads what its thread has, without a mutex */
+        const struct rlock__claim *claim = rlock__thread_find(single->spec, single->hash);
+
+        *ret_count = claim != NULL ? atomic_load(&claim->count) : 0;
+        return claim != NULL ? atomic_load(&claim->valid_until) : 0;
+    }
     rlock__enter(client);
     until = rlock__core_valid_until(&client->core, single->spec,
                                     (struct rlock__owner){.id = owner, .given = true}, ret_count);
     (void)pthread_mutex_unlock(&client->mutex);
     return until;
-}
-
-static int64_t valid_until(const struct rlock_handle *lock, uint64_t owner)
-{
-    const struct rlock__single *single = rlock__single_of(lock);
-    const struct rlock__claim *claim;
-    uint32_t count;
-
-    if (owner != 0) {
-        return look_up(single, owner, &count);
-    }
-    claim = find(single);
-    return claim != NULL ? atomic_load(&claim->valid_until) : 0;
-}
-
-static uint32_t hold_count(const struct rlock_handle *lock, uint64_t owner)
-{
-    const struct rlock__single *single = rlock__single_of(lock);
-    const struct rlock__claim *claim;
-    uint32_t count = 0;
-
-    if (owner != 0) {
-        (void)look_up(single, owner, &count);
-        return count;
-    }
-    claim = find(single);
-    return claim != NULL ? atomic_load(&claim->count) : 0;
 }
 
 /* ---- The handle ---- */
@@ -147,8 +119,7 @@ static void free_handle(struct rlock_handle *lock)
 static const struct rlock__vtable vtable = {
     .take = take,
     .leave = leave,
-    .valid_until = valid_until,
-    .hold_count = hold_count,
+    .known = known,
     .inspect = inspect,
     .force = force,
     .each_member = each_member,
@@ -218,13 +189,9 @@ static int new_lock(struct rlock_client *client, const struct rlock_ops *ops, co
         return rlock__fail(RLOCK_EINVAL, "client, name or ret_lock is NULL");
     }
     code = rlock__client_check(client);
+    code = code == 0 ? rlock__opts_read(&copy, opts) : code;
     if (code != 0) {
         return code;
-    }
-    if (!rlock__sized_take(&copy, opts)) {
-        return rlock__fail(
-            RLOCK_EINVAL,
-            "the options' size is not set, or they want what this library does not know");
     }
     len = copy.name_len != 0 ? copy.name_len : strlen(name);
     if (len == 0 || len > NAME_MAX_LEN) {
