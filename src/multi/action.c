@@ -35,8 +35,8 @@ void rlock__group_step(struct rlock__group *group, int64_t now, struct rlock__gr
 {
     rlock__group_timer(group, now);
     ret_step->n = 0;
-    for (size_t i = 0; i < group->spec->n; i++) {
-        ret_step->n += rlock__action_take(&group->members[i], &ret_step->actions[ret_step->n]);
+    RLOCK__EACH_MEMBER(member, group) {
+        ret_step->n += rlock__action_take(member, &ret_step->actions[ret_step->n]);
     }
     ret_step->loss = group->untold;
     group->untold = NULL;

@@ -1,22 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How an effort ends: well, or by backing out of what it took. */
-#include "multi/effort.h"
-
 #include <stdio.h>
 
 #include "multi/claim.h"
-#include "multi/member.h"
-
-static void say(struct rlock__group *group, int code)
-{
-    char name[96];
-
-    (void)snprintf(group->detail, sizeof(group->detail), "lock %s: %s",
-                   rlock__text(group->spec->name, name, sizeof(name)), rlock_strerror(code));
-}
+#include "multi/internal.h"
 
 void rlock__effort_end(struct rlock__group *group, int code)
 {
+    char name[96];
+
     rlock__group_ignore(group);
     group->phase = RLOCK__GROUP_IDLE;
     group->timer_at = RLOCK__NEVER;
@@ -25,11 +17,12 @@ void rlock__effort_end(struct rlock__group *group, int code)
     if (group->lost || group->count == 0) { /* also by the end of a client, meanwhile */
         rlock__group_shed(group);
     }
-    for (size_t i = 0; i < group->spec->n; i++) {
-        rlock__member_settle_renewal(&group->members[i]);
+    RLOCK__EACH_MEMBER(member, group) {
+        rlock__member_settle_renewal(member);
     }
     if (code != 0 && group->detail[0] == '\0') {
-        say(group, code);
+        (void)snprintf(group->detail, sizeof(group->detail), "lock %s: %s",
+                       rlock__text(group->spec->name, name, sizeof(name)), rlock_strerror(code));
     }
 }
 
@@ -40,9 +33,7 @@ void rlock__group_blame(struct rlock__group *group, const struct rlock__member *
 
 static void seal(struct rlock__group *group)
 {
-    for (size_t i = 0; i < group->spec->n; i++) {
-        struct rlock__member *member = &group->members[i];
-
+    RLOCK__EACH_MEMBER(member, group) {
         member->seal = member->state == RLOCK__MEMBER_HELD && member->kept;
     }
 }
@@ -68,25 +59,15 @@ void rlock__group_taken(struct rlock__group *group, int64_t now)
     }
 }
 
-/* Members whose outcome is open: in this round, or since an earlier one. */
-static size_t doubts(const struct rlock__group *group, int64_t now)
+bool rlock__effort_is_open(const struct rlock__group *group, int64_t now)
 {
     size_t n = rlock__group_running(group);
 
-    for (size_t i = 0; i < group->spec->n; i++) {
-        const struct rlock__member *member = &group->members[i];
-
+    RLOCK__EACH_MEMBER(member, group) {
         n += !member->running &&
              (member->code == RLOCK_EINDOUBT || member->unheard || now < member->open_until);
     }
-    return n;
-}
-
-bool rlock__effort_is_open(const struct rlock__group *group, int64_t now)
-{
-    size_t n = doubts(group, now);
-
-    return n > 0 && group->spec->ops->in_doubt(group, n);
+    return n >= ((group->spec->ops->caps & RLOCK__CAP_QUORUM) != 0 ? group->spec->quorum : 1);
 }
 
 void rlock__effort_listen(struct rlock__group *group, int64_t now)
@@ -118,9 +99,7 @@ bool rlock__effort_is_back(struct rlock__group *group, int64_t now)
 {
     const struct rlock__group_ops *ops = group->spec->ops;
 
-    for (size_t i = 0; i < group->spec->n; i++) {
-        const struct rlock__member *member = &group->members[i];
-
+    RLOCK__EACH_MEMBER(member, group) {
         if (member->running && (!ops->counts_alone || member->state == RLOCK__MEMBER_LEAVING)) {
             return false;
         }

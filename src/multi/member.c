@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The members of a group: their calls, what comes of them, and their ears. */
-#include "multi/member.h"
+#include "multi/internal.h"
 
 static void begin(struct rlock__member *member, const struct rlock__call *call)
 {
@@ -65,9 +65,7 @@ void rlock__group_listen(struct rlock__group *group)
 
 bool rlock__group_has_spoken(const struct rlock__group *group)
 {
-    for (size_t i = 0; i < group->spec->n; i++) {
-        const struct rlock__member *member = &group->members[i];
-
+    RLOCK__EACH_MEMBER(member, group) {
         if (member->tried && member->code == RLOCK_EBUSY && member->spoke) {
             return true;
         }
@@ -77,9 +75,7 @@ bool rlock__group_has_spoken(const struct rlock__group *group)
 
 void rlock__group_ignore(struct rlock__group *group)
 {
-    for (size_t i = 0; i < group->spec->n; i++) {
-        struct rlock__member *member = &group->members[i];
-
+    RLOCK__EACH_MEMBER(member, group) {
         member->listening = member->listening && member->ear_action != RLOCK__ACTION_BEGIN;
         member->ear_action = member->listening ? RLOCK__ACTION_GIVE_UP : RLOCK__ACTION_NONE;
     }
@@ -109,9 +105,7 @@ static uint32_t due_levels(const struct rlock__group *group)
 
 void rlock__group_shed_levels(struct rlock__group *group)
 {
-    for (size_t i = 0; i < group->spec->n; i++) {
-        struct rlock__member *member = &group->members[i];
-
+    RLOCK__EACH_MEMBER(member, group) {
         if (member->state == RLOCK__MEMBER_HELD && member->levels > due_levels(group)) {
             leave(member);
         }
@@ -120,9 +114,9 @@ void rlock__group_shed_levels(struct rlock__group *group)
 
 void rlock__group_shed(struct rlock__group *group)
 {
-    for (size_t i = 0; i < group->spec->n; i++) {
-        if (group->members[i].state == RLOCK__MEMBER_TAKING) {
-            give_up(&group->members[i]);
+    RLOCK__EACH_MEMBER(member, group) {
+        if (member->state == RLOCK__MEMBER_TAKING) {
+            give_up(member);
         }
     }
     rlock__group_shed_levels(group);
