@@ -26,9 +26,6 @@ void rlock__opts_fini(struct rlock_client *client);
 void rlock__process_init(void);
 void rlock__process_register(struct rlock_client *client);
 void rlock__process_unregister(struct rlock_client *client);
-struct rlock__asker;
-void rlock__process_add_asker(struct rlock__asker *asker);
-void rlock__process_remove_asker(struct rlock__asker *asker);
 unsigned rlock__fork_generation(void);
 /* The calling thread's number, never reused in this process. 0 without memory. */
 uint64_t rlock__thread_number(void);
@@ -40,7 +37,7 @@ void rlock__thread_forget(const struct rlock__spec *spec);
 void rlock__thread_forget_closed(void);
 /* The same of locks made of locks. */
 void rlock__thread_add_group(struct rlock__group_claim *claim);
-const struct rlock__group_claim *rlock__thread_find_group(const struct rlock__group_spec *spec);
+struct rlock__group_claim *rlock__thread_find_group(const struct rlock__group_spec *spec);
 void rlock__thread_forget_group(const struct rlock__group_spec *spec);
 
 #endif

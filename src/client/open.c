@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "client/client.h"
+#include "net/sock.h"
 #include "net/tls.h"
 
 /* ---- References ---- */
@@ -21,13 +22,6 @@ struct rlock_client *rlock__client_ref(struct rlock_client *client)
 {
     (void)atomic_fetch_add_explicit(&client->refs, 1, memory_order_relaxed);
     return client;
-}
-
-static void close_fd(int fd)
-{
-    if (fd >= 0) {
-        (void)close(fd);
-    }
 }
 
 static void unref(struct rlock__core *core)
@@ -43,9 +37,9 @@ static void unref(struct rlock__core *core)
     rlock__buf_fini(&client->sub.out);
     client->tls = rlock__tls_free(client->tls);
     rlock__opts_fini(client);
-    close_fd(client->wake_fd);
-    close_fd(client->keeper_fd);
-    close_fd(client->cancel_fd);
+    (void)rlock__sock_close(client->wake_fd);
+    (void)rlock__sock_close(client->keeper_fd);
+    (void)rlock__sock_close(client->cancel_fd);
     (void)pthread_cond_destroy(&client->news);
     (void)pthread_mutex_destroy(&client->mutex);
     (void)pthread_mutex_destroy(&client->io.turn);
@@ -282,12 +276,12 @@ int rlock_client_open(const struct rlock_client_opts *opts, struct rlock_client 
 static struct timespec op_deadline(const struct rlock_client *client)
 {
     struct timespec until;
-    int64_t deadline_ns;
+    int64_t ns;
 
     (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    deadline_ns = until.tv_nsec + (client->opts.op_timeout_ms % 1000) * 1000000;
-    until.tv_sec += client->opts.op_timeout_ms / 1000 + deadline_ns / 1000000000;
-    until.tv_nsec = deadline_ns % 1000000000;
+    ns = until.tv_nsec + client->opts.op_timeout_ms * 1000000;
+    until.tv_sec += ns / 1000000000;
+    until.tv_nsec = ns % 1000000000;
     return until;
 }
 

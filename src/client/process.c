@@ -4,7 +4,7 @@
 #include <utlist.h>
 
 #include "base/clock.h"
-#include "client/ask.h"
+#include "client/client.h"
 #include "client/held.h"
 #include "drive/turn.h"
 #include "multi/claim.h"
@@ -14,9 +14,8 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t exit_key;
 static atomic_uint fork_generation;
 static atomic_ullong last_thread;
-static pthread_mutex_t registry_mutex = PTHREAD_MUTEX_INITIALIZER; /* protects both */
+static pthread_mutex_t registry_mutex = PTHREAD_MUTEX_INITIALIZER; /* protects registry */
 static struct rlock_client *registry;
-static struct rlock__asker *askers;
 
 static atomic_uint closed_clients;
 
@@ -42,27 +41,21 @@ static void after_fork_in_parent(void)
     (void)pthread_mutex_unlock(&registry_mutex);
 }
 
-/* The child has no threads of ours and must not touch what they left: it only drops its copies of
- * the sockets. */
+/* The child has no threads of ours and must not touch what they left: it only closes its copies of
+ * the descriptors. */
 static void after_fork_in_child(void)
 {
     struct rlock_client *client;
-    struct rlock__asker *asker;
 
     (void)atomic_fetch_add(&fork_generation, 1);
     DL_FOREACH2(registry, client, registered_next)
     {
-        rlock__conn_abandon(client->io.conn);
-        rlock__conn_abandon(client->sub.conn);
         (void)close(client->wake_fd);
         (void)close(client->keeper_fd);
         (void)close(client->cancel_fd);
     }
     registry = NULL;
-    DL_FOREACH(askers, asker) {
-        rlock__conn_abandon(asker->conn);
-    }
-    askers = NULL;
+    rlock__conns_abandon();
     rlock__sock_changed();
     (void)pthread_mutex_unlock(&registry_mutex);
 }
@@ -83,20 +76,6 @@ void rlock__process_unregister(struct rlock_client *client)
 {
     (void)pthread_mutex_lock(&registry_mutex);
     DL_DELETE2(registry, client, registered_prev, registered_next);
-    (void)pthread_mutex_unlock(&registry_mutex);
-}
-
-void rlock__process_add_asker(struct rlock__asker *asker)
-{
-    (void)pthread_mutex_lock(&registry_mutex);
-    DL_APPEND(askers, asker);
-    (void)pthread_mutex_unlock(&registry_mutex);
-}
-
-void rlock__process_remove_asker(struct rlock__asker *asker)
-{
-    (void)pthread_mutex_lock(&registry_mutex);
-    DL_DELETE(askers, asker);
     (void)pthread_mutex_unlock(&registry_mutex);
 }
 
@@ -188,7 +167,7 @@ const struct rlock__claim *rlock__thread_find(const struct rlock__spec *spec, un
     return rlock__held_find(&self.held, spec, hash);
 }
 
-static struct rlock__group_claim *find_group(const struct rlock__group_spec *spec)
+struct rlock__group_claim *rlock__thread_find_group(const struct rlock__group_spec *spec)
 {
     struct rlock__node *node = rlock__table_first(&self.groups, spec->hash);
 
@@ -222,14 +201,9 @@ static void sweep_groups(void)
     self.groups = kept;
 }
 
-const struct rlock__group_claim *rlock__thread_find_group(const struct rlock__group_spec *spec)
-{
-    return find_group(spec);
-}
-
 void rlock__thread_add_group(struct rlock__group_claim *claim)
 {
-    struct rlock__group_claim *before = find_group(claim->spec);
+    struct rlock__group_claim *before = rlock__thread_find_group(claim->spec);
 
     if (before == claim) { /* a level more */
         (void)rlock__group_claim_unref(claim);
@@ -243,7 +217,7 @@ void rlock__thread_add_group(struct rlock__group_claim *claim)
 
 void rlock__thread_forget_group(const struct rlock__group_spec *spec)
 {
-    struct rlock__group_claim *claim = find_group(spec);
+    struct rlock__group_claim *claim = rlock__thread_find_group(spec);
 
     if (claim != NULL && atomic_load(&claim->over)) {
         drop_group(claim);

@@ -7,8 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 #include "net/conn_state.h"
+
+/* All there are, which a child of fork has to close; see rlock__sock_changing(). */
+static struct rlock__conn *conns;
 
 /* ---- Failing ---- */
 
@@ -157,6 +161,9 @@ int rlock__conn_new(const struct rlock__conn_opts *opts, struct rlock__conn **re
     conn->fd = -1;
     conn->deadline = RLOCK__NEVER;
     rlock__conn_where(conn, conn->peer, sizeof(conn->peer));
+    rlock__sock_changing();
+    DL_APPEND2(conns, conn, prev, behind);
+    rlock__sock_changed();
     *ret_conn = conn;
     return 0;
 }
@@ -182,6 +189,11 @@ struct rlock__conn *rlock__conn_free(struct rlock__conn *conn)
 {
     if (conn != NULL) {
         rlock__conn_close(conn);
+        rlock__sock_changing();
+        if (conn->prev != NULL) {
+            DL_DELETE2(conns, conn, prev, behind);
+        }
+        rlock__sock_changed();
         (void)rlock__resolver_free(conn->resolver);
         rlock__resp_free(conn->resp);
         free(conn);
@@ -189,11 +201,18 @@ struct rlock__conn *rlock__conn_free(struct rlock__conn *conn)
     return NULL;
 }
 
-void rlock__conn_abandon(struct rlock__conn *conn)
+void rlock__conns_abandon(void)
 {
-    conn->resolver = rlock__resolver_abandon(conn->resolver);
-    conn->fd = rlock__sock_close(conn->fd);
-    conn->state = RLOCK__CONN_CLOSED;
+    struct rlock__conn *conn;
+
+    DL_FOREACH2(conns, conn, behind)
+    {
+        conn->resolver = rlock__resolver_abandon(conn->resolver);
+        conn->fd = rlock__sock_close(conn->fd);
+        conn->state = RLOCK__CONN_CLOSED;
+        conn->prev = NULL;
+    }
+    conns = NULL;
 }
 
 int rlock__conn_fd(const struct rlock__conn *conn)

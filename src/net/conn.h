@@ -18,7 +18,7 @@
  * since a step may go on to the next address with another socket.
  *
  * Threads: none and no mutex of its own; one caller at a time.
- * Fork: in a child only rlock__conn_abandon() may be called.
+ * Fork: in a child only rlock__conns_abandon() may be called.
  */
 #ifndef RLOCK_NET_CONN_H
 #define RLOCK_NET_CONN_H
@@ -122,7 +122,8 @@ void rlock__conn_set_reply_cap(struct rlock__conn *conn, size_t bytes);
 
 /* Closes it, with a goodbye where TLS has one. Harmless when closed. */
 void rlock__conn_close(struct rlock__conn *conn);
-/* Closes the inherited socket in a child of fork, telling nobody; its memory is not freed. */
-void rlock__conn_abandon(struct rlock__conn *conn);
+/* In a child of fork: closes the sockets that it inherited from all connections, telling nobody;
+ * their memory is not freed. The parent forked within rlock__sock_changing(). */
+void rlock__conns_abandon(void);
 
 #endif

@@ -29,6 +29,7 @@ enum rlock__conn_state {
 };
 
 struct rlock__conn {
+    struct rlock__conn *prev, *behind; /* of the process; prev NULL: a parent's */
     const struct rlock__conn_opts *opts;
     enum rlock__conn_state state;
     int fd;
