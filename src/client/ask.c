@@ -23,13 +23,14 @@ static int wait_ready(const struct rlock__conn *conn, short events, int64_t dead
 
 int rlock__asker_init(struct rlock__asker *asker, struct rlock_client *client, int64_t deadline)
 {
-    int code = rlock__conn_new(&client->conn_opts, &asker->conn);
+    int code;
 
+    asker->conn = rlock__conn_new(&client->conn_opts);
     asker->timeout_us = client->core.op_timeout_us;
     asker->deadline = deadline;
     deadline = rlock__min(deadline, rlock__now_us() + client->core.op_timeout_us);
-    if (code != 0) {
-        return rlock__fail(code, "no memory");
+    if (asker->conn == NULL) {
+        return rlock__fail(RLOCK_ENOMEM, "no memory");
     }
     code = rlock__conn_start(asker->conn, NULL, 0, rlock__now_us());
     while (code == 0 && !rlock__conn_is_up(asker->conn)) {

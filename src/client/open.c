@@ -140,11 +140,11 @@ static int init_net(struct rlock_client *client)
         .connect_timeout_us = opts->connect_timeout_ms * RLOCK__MS,
         .want_info = true,
     };
-    code = rlock__conn_new(&client->conn_opts, &client->io.conn);
-    if (code == 0) {
-        code = rlock__conn_new(&client->conn_opts, &client->sub.conn);
-    }
-    return code == 0 ? 0 : rlock__fail(code, "no memory");
+    client->io.conn = rlock__conn_new(&client->conn_opts);
+    client->sub.conn = rlock__conn_new(&client->conn_opts);
+    return client->io.conn != NULL && client->sub.conn != NULL
+               ? 0
+               : rlock__fail(RLOCK_ENOMEM, "no memory");
 }
 
 static int init_fds(struct rlock_client *client)

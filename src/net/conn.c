@@ -150,12 +150,12 @@ bool rlock__conn_is_drained(const struct rlock__conn *conn)
 
 /* ---- Beginning, end, and questions ---- */
 
-int rlock__conn_new(const struct rlock__conn_opts *opts, struct rlock__conn **ret_conn)
+struct rlock__conn *rlock__conn_new(const struct rlock__conn_opts *opts)
 {
     struct rlock__conn *conn = calloc(1, sizeof(*conn));
 
     if (conn == NULL) {
-        return RLOCK_ENOMEM;
+        return NULL;
     }
     conn->opts = opts;
     conn->fd = -1;
@@ -164,8 +164,7 @@ int rlock__conn_new(const struct rlock__conn_opts *opts, struct rlock__conn **re
     rlock__sock_changing();
     DL_APPEND2(conns, conn, prev, behind);
     rlock__sock_changed();
-    *ret_conn = conn;
-    return 0;
+    return conn;
 }
 
 void rlock__conn_close(struct rlock__conn *conn)

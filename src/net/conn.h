@@ -54,8 +54,8 @@ struct rlock__conn_opts {
 
 struct rlock__conn;
 
-/* Makes a closed connection. Returns RLOCK_ENOMEM. */
-int rlock__conn_new(const struct rlock__conn_opts *opts, struct rlock__conn **ret_conn);
+/* Makes a closed connection. NULL without memory. */
+struct rlock__conn *rlock__conn_new(const struct rlock__conn_opts *opts);
 /* Closes and frees it. Returns NULL; NULL is ok. */
 struct rlock__conn *rlock__conn_free(struct rlock__conn *conn);
 

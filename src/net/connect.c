@@ -243,13 +243,10 @@ int rlock__conn_start(struct rlock__conn *conn, const uint64_t *unfenced, size_t
     conn->said = 0;
     conn->peer[0] = '\0';
     rlock__conn_where(conn, conn->peer, sizeof(conn->peer));
-    conn->resp = rlock__resp_free(conn->resp);
-    r = rlock__resp_new(RLOCK__REPLY_CAP, &conn->resp);
-    if (r == 0) {
-        r = rlock__hello_begin(&conn->hello, conn->opts, unfenced, n);
-    }
-    if (r != 0) {
-        return rlock__conn_fail(conn, r, "no memory");
+    (void)rlock__resp_free(conn->resp);
+    conn->resp = rlock__resp_new(RLOCK__REPLY_CAP);
+    if (conn->resp == NULL || !rlock__hello_begin(&conn->hello, conn->opts, unfenced, n)) {
+        return rlock__conn_fail(conn, RLOCK_ENOMEM, "no memory");
     }
     r = begin(conn, now);
     return r < 0 ? r : rlock__conn_step(conn, now);

@@ -353,20 +353,20 @@ static bool prepare(struct rlock__hello *hello, size_t n)
     return hello->out.data != NULL && hello->unfenced != NULL && hello->steps != NULL;
 }
 
-int rlock__hello_begin(struct rlock__hello *hello, const struct rlock__conn_opts *opts,
-                       const uint64_t *unfenced, size_t n)
+bool rlock__hello_begin(struct rlock__hello *hello, const struct rlock__conn_opts *opts,
+                        const uint64_t *unfenced, size_t n)
 {
     rlock__hello_fini(hello);
     *hello = (struct rlock__hello){.opts = opts, .fenced = true, .uptime_s = RLOCK__UNKNOWN};
     if (!prepare(hello, n)) {
-        return RLOCK_ENOMEM;
+        return false;
     }
     if (n != 0) {
         memcpy(hello->unfenced, unfenced, n * sizeof(*unfenced));
     }
     hello->n_unfenced = n;
     say_hello(hello);
-    return 0;
+    return true;
 }
 
 int rlock__hello_reply(struct rlock__hello *hello, const struct rlock__reply *reply, bool *ret_more)

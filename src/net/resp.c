@@ -136,12 +136,12 @@ static void *add_bool(const redisReadTask *task, int num)
 
 /* ---- The reader ---- */
 
-int rlock__resp_new(size_t cap, struct rlock__resp **ret_resp)
+struct rlock__resp *rlock__resp_new(size_t cap)
 {
     struct rlock__resp *resp = calloc(1, sizeof(*resp));
 
     if (resp == NULL) {
-        return RLOCK_ENOMEM;
+        return NULL;
     }
     resp->build = (redisReplyObjectFunctions){
         .createString = add_string,
@@ -156,12 +156,11 @@ int rlock__resp_new(size_t cap, struct rlock__resp **ret_resp)
     resp->reader = redisReaderCreateWithFunctions(&resp->build);
     if (resp->reader == NULL) {
         free(resp);
-        return RLOCK_ENOMEM;
+        return NULL;
     }
     resp->reader->privdata = resp;
     resp->cap = cap;
-    *ret_resp = resp;
-    return 0;
+    return resp;
 }
 
 struct rlock__resp *rlock__resp_free(struct rlock__resp *resp)

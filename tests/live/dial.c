@@ -43,7 +43,8 @@ void dial_init(struct dial *dial, const char *url)
         .client_name = DIAL_NAME,
         .connect_timeout_us = 2000000 * (int64_t)test_slack(),
     };
-    assert_int_equal(rlock__conn_new(&dial->opts, &dial->conn), 0);
+    dial->conn = rlock__conn_new(&dial->opts);
+    assert_non_null(dial->conn);
 }
 
 void dial_trust(struct dial *dial, const char *ca, const char *cert, const char *key)
