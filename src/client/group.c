@@ -280,23 +280,27 @@ static const struct rlock__vtable vtable = {
     .free = free_handle,
 };
 
-struct rlock_handle *rlock__group_lock_new(struct rlock__group_spec *spec)
+int rlock__group_lock_new(const struct rlock__group_ops *ops, struct rlock__spec *const *members,
+                          size_t n, int64_t max_lease_us, struct rlock_handle **ret_lock)
 {
+    struct rlock__group_spec *spec = rlock__group_spec_new(ops, members, n);
     struct rlock__group_lock *handle = calloc(1, sizeof(*handle));
-    struct rlock__result *results = calloc(spec->n, sizeof(*results));
+    struct rlock__result *results = calloc(n, sizeof(*results));
 
-    if (handle == NULL || results == NULL) {
+    if (spec == NULL || handle == NULL || results == NULL) {
         (void)rlock__group_spec_unref(spec);
         free(handle);
         free(results);
-        return NULL;
+        return rlock__fail(RLOCK_ENOMEM, "no memory");
     }
+    spec->max_lease_us = max_lease_us;
     *handle = (struct rlock__group_lock){.lock = {.vtable = &vtable,
-                                                  .kind = spec->ops->kind,
-                                                  .caps = spec->ops->caps,
+                                                  .kind = ops->kind,
+                                                  .caps = ops->caps,
                                                   .name = spec->name,
                                                   .client = rlock__client_of(spec->first->core)},
                                          .spec = spec,
                                          .results = results};
-    return &handle->lock;
+    *ret_lock = &handle->lock;
+    return 0;
 }

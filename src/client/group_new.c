@@ -38,20 +38,6 @@ static int add_member(struct leaves *leaves, const struct rlock_handle *member)
     return member->vtable->each_member(member, add_leaf, leaves);
 }
 
-static int make(const struct rlock__group_ops *ops, const struct leaves *leaves,
-                int64_t max_lease_us, struct rlock_handle **ret_lock)
-{
-    struct rlock__group_spec *spec = rlock__group_spec_new(ops, leaves->at, leaves->n);
-    struct rlock_handle *lock = spec != NULL ? rlock__group_lock_new(spec) : NULL;
-
-    if (lock == NULL) {
-        return rlock__fail(RLOCK_ENOMEM, "no memory");
-    }
-    spec->max_lease_us = max_lease_us;
-    *ret_lock = lock;
-    return 0;
-}
-
 /* What both kinds begin with: checks the arguments, and adds each member as the kind does it. */
 static int gather(struct rlock_handle *const *members, size_t n, const struct rlock_opts *opts,
                   struct rlock_handle **ret_lock,
@@ -83,7 +69,8 @@ int rlock_multi_new(struct rlock_handle *const *members, size_t n, const struct 
     struct rlock_opts copy;
     int code = gather(members, n, opts, ret_lock, add_member, &leaves, &copy);
 
-    return code == 0 ? make(&rlock__multi_ops, &leaves, 0, ret_lock) : code;
+    return code == 0 ? rlock__group_lock_new(&rlock__multi_ops, leaves.at, leaves.n, 0, ret_lock)
+                     : code;
 }
 
 /* Each of them on a server of its own, as far as we know. */
@@ -130,5 +117,6 @@ int rlock_redlock_new(struct rlock_handle *const *members, size_t n, const struc
     }
     copy.max_lease_ms =
         copy.max_lease_ms == 0 ? RLOCK__MAX_LEASE_MS : rlock__max(copy.max_lease_ms, 0);
-    return make(&rlock__redlock_ops, &leaves, copy.max_lease_ms * RLOCK__MS, ret_lock);
+    return rlock__group_lock_new(&rlock__redlock_ops, leaves.at, leaves.n,
+                                 copy.max_lease_ms * RLOCK__MS, ret_lock);
 }

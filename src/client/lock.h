@@ -78,7 +78,8 @@ int rlock__single_force(struct rlock__spec *spec, bool *ret_was_locked);
 
 /* ---- group.c ---- */
 
-/* A handle takes over the reference. NULL without memory, and then the reference is gone too. */
-struct rlock_handle *rlock__group_lock_new(struct rlock__group_spec *spec);
+/* Makes the handle of a group of single locks, in the order in which they were given. */
+int rlock__group_lock_new(const struct rlock__group_ops *ops, struct rlock__spec *const *members,
+                          size_t n, int64_t max_lease_us, struct rlock_handle **ret_lock);
 
 #endif

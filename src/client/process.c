@@ -185,7 +185,7 @@ static void drop_group(struct rlock__group_claim *claim)
 }
 
 /* Those that another thread ended: by closing a client, or forcing a lock. */
-static void sweep_groups(void)
+static void sweep(void)
 {
     struct rlock__table kept = {0};
     struct rlock__node *node;
@@ -199,6 +199,7 @@ static void sweep_groups(void)
         }
     }
     self.groups = kept;
+    rlock__held_sweep(&self.held);
 }
 
 void rlock__thread_add_group(struct rlock__group_claim *claim)
@@ -230,8 +231,7 @@ void rlock__thread_forget(const struct rlock__spec *spec)
 
     if (self.closed_clients != closed) { /* what it had of them keeps their memory */
         self.closed_clients = closed;
-        rlock__held_sweep(&self.held);
-        sweep_groups();
+        sweep();
     } else {
         rlock__held_forget(&self.held, spec);
     }
@@ -240,6 +240,5 @@ void rlock__thread_forget(const struct rlock__spec *spec)
 void rlock__thread_forget_closed(void)
 {
     (void)atomic_fetch_add(&closed_clients, 1);
-    rlock__held_sweep(&self.held);
-    sweep_groups();
+    sweep();
 }

@@ -1,39 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The locks there are: every hash whose fields look like owners. */
-#include <stdlib.h>
+#include <stdio.h>
 
 #include "client/ask.h"
 #include "lock/classify.h"
 #include "rw/rw.h"
 
-static bool is_hex(char c)
-{
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-}
-
 /* Whether a field is "uuid:number", or the write side's "uuid:number:write". */
 static bool is_owner(const char *field)
 {
-    size_t i = 0;
+    int len = 0; /* of a whole UUID and a colon */
+    size_t digits;
 
-    for (; i < RLOCK__UUID_LEN; i++) {
-        bool dash = i == 8 || i == 13 || i == 18 || i == 23;
-
-        if (dash ? field[i] != '-' : !is_hex(field[i])) {
-            return false;
-        }
-    }
-    if (field[i++] != ':' || field[i] < '0' || field[i] > '9') {
+    (void)sscanf(field, "%*8[0-9a-f]-%*4[0-9a-f]-%*4[0-9a-f]-%*4[0-9a-f]-%*12[0-9a-f]:%n", &len);
+    if (len != RLOCK__UUID_LEN + 1) {
         return false;
     }
-    i += strspn(field + i, "0123456789");
-    return field[i] == '\0' || strcmp(field + i, ":write") == 0;
+    digits = strspn(field + len, "0123456789");
+    field += (size_t)len + digits;
+    return digits != 0 && (*field == '\0' || strcmp(field, ":write") == 0);
 }
 
 /* One page of a scan: its keys are copied, since each is asked for in turn. */
 struct page {
-    struct rlock__buf bytes;
-    struct rlock__buf lengths; /* size_t each */
+    struct rlock__buf keys; /* each behind its length, a size_t */
     char cursor[32];
 };
 
@@ -56,15 +46,14 @@ static int read_page(struct rlock__asker *asker, const char *pattern, struct pag
     memset(page->cursor, 0, sizeof(page->cursor));
     memcpy(page->cursor, cursor.at,
            (size_t)rlock__min((int64_t)cursor.len, sizeof(page->cursor) - 1));
-    rlock__buf_clear(&page->bytes);
-    rlock__buf_clear(&page->lengths);
+    rlock__buf_clear(&page->keys);
     for (size_t i = 1; i < reply.n; i++) {
         struct rlock__bytes key = rlock__reply_str(&reply, i);
 
-        (void)rlock__buf_add(&page->bytes, key.at, key.len);
-        (void)rlock__buf_add(&page->lengths, &key.len, sizeof(key.len));
+        (void)rlock__buf_add(&page->keys, &key.len, sizeof(key.len));
+        (void)rlock__buf_add(&page->keys, key.at, key.len);
     }
-    return page->bytes.failed || page->lengths.failed ? rlock__fail(RLOCK_ENOMEM, "no memory") : 0;
+    return page->keys.failed ? rlock__fail(RLOCK_ENOMEM, "no memory") : 0;
 }
 
 static int show_key(struct rlock__asker *asker, struct rlock_client *client,
@@ -96,15 +85,12 @@ static int show_key(struct rlock__asker *asker, struct rlock_client *client,
 static int show_page(struct rlock__asker *asker, struct rlock_client *client,
                      const struct page *page, rlock_scan_fn *fn, void *payload)
 {
-    const char *at = page->bytes.data;
     int code = 0;
 
-    for (size_t i = 0; code == 0 && i < page->lengths.len; i += sizeof(size_t)) {
-        size_t len;
-
-        memcpy(&len, page->lengths.data + i, sizeof(len));
-        code = show_key(asker, client, rlock__bytes(at, len), fn, payload);
-        at += len;
+    for (size_t i = 0, len; code == 0 && i < page->keys.len; i += sizeof(len) + len) {
+        memcpy(&len, page->keys.data + i, sizeof(len));
+        code = show_key(asker, client, rlock__bytes(page->keys.data + i + sizeof(len), len), fn,
+                        payload);
     }
     return code;
 }
@@ -138,8 +124,7 @@ static int scan(struct rlock_client *client, const char *pattern, rlock_scan_fn 
             break;
         }
     }
-    rlock__buf_fini(&page.bytes);
-    rlock__buf_fini(&page.lengths);
+    rlock__buf_fini(&page.keys);
     rlock__asker_fini(&asker);
     return code;
 }

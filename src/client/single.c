@@ -208,44 +208,17 @@ static int new_lock(struct rlock_client *client, const struct rlock_ops *ops, co
     return 0;
 }
 
-int rlock_reentrant_new(struct rlock_client *client, const char *name,
-                        const struct rlock_opts *opts, struct rlock_handle **ret_lock)
-{
-    return new_lock(client, &rlock__reentrant_ops, name, opts, ret_lock);
-}
+#define CONSTRUCTOR(kind)                                                                          \
+    int rlock_##kind##_new(struct rlock_client *client, const char *name,                          \
+                           const struct rlock_opts *opts, struct rlock_handle **ret_lock)          \
+    {                                                                                              \
+        return new_lock(client, &rlock__##kind##_ops, name, opts, ret_lock);                       \
+    }
 
-int rlock_nonreentrant_new(struct rlock_client *client, const char *name,
-                           const struct rlock_opts *opts, struct rlock_handle **ret_lock)
-{
-    return new_lock(client, &rlock__nonreentrant_ops, name, opts, ret_lock);
-}
-
-int rlock_spin_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
-                   struct rlock_handle **ret_lock)
-{
-    return new_lock(client, &rlock__spin_ops, name, opts, ret_lock);
-}
-
-int rlock_fenced_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
-                     struct rlock_handle **ret_lock)
-{
-    return new_lock(client, &rlock__fenced_ops, name, opts, ret_lock);
-}
-
-int rlock_fair_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
-                   struct rlock_handle **ret_lock)
-{
-    return new_lock(client, &rlock__fair_ops, name, opts, ret_lock);
-}
-
-int rlock_read_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
-                   struct rlock_handle **ret_lock)
-{
-    return new_lock(client, &rlock__read_ops, name, opts, ret_lock);
-}
-
-int rlock_write_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
-                    struct rlock_handle **ret_lock)
-{
-    return new_lock(client, &rlock__write_ops, name, opts, ret_lock);
-}
+CONSTRUCTOR(reentrant)
+CONSTRUCTOR(nonreentrant)
+CONSTRUCTOR(spin)
+CONSTRUCTOR(fenced)
+CONSTRUCTOR(fair)
+CONSTRUCTOR(read)
+CONSTRUCTOR(write)
