@@ -7,7 +7,6 @@
 
 /* ---- open.c ---- */
 
-struct rlock_client *rlock__client_ref(struct rlock_client *client);
 /* 0, or why a call on the client cannot begin: forked, closed. */
 int rlock__client_check(struct rlock_client *client);
 

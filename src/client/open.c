@@ -18,12 +18,6 @@
 
 /* ---- References ---- */
 
-struct rlock_client *rlock__client_ref(struct rlock_client *client)
-{
-    (void)atomic_fetch_add_explicit(&client->refs, 1, memory_order_relaxed);
-    return client;
-}
-
 static void unref(struct rlock__core *core)
 {
     struct rlock_client *client = rlock__client_of(core);
@@ -128,11 +122,7 @@ static int init_net(struct rlock_client *client)
         }
     }
     client->conn_opts = (struct rlock__conn_opts){
-        .kind = uri->path != NULL ? RLOCK__CONN_UNIX : RLOCK__CONN_TCP,
-        .host = uri->host,
-        .port = uri->port,
-        .path = uri->path,
-        .db = uri->db,
+        .uri = uri,
         .user = opts->user,
         .password = opts->password,
         .tls = client->tls,

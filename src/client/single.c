@@ -171,7 +171,8 @@ static struct rlock_handle *alloc_lock(struct rlock_client *client, const struct
                                               .client = client},
                                      .spec = spec,
                                      .hash = spec->hash};
-    (void)rlock__client_ref(client); /* the spec's */
+    /* The spec's reference. */
+    (void)atomic_fetch_add_explicit(&client->refs, 1, memory_order_relaxed);
     return &single->lock;
 }
 

@@ -18,16 +18,17 @@ static struct rlock__conn *conns;
 
 void rlock__conn_where(const struct rlock__conn *conn, char *out, size_t size)
 {
-    const struct rlock__conn_opts *opts = conn->opts;
-    bool bare = opts->kind == RLOCK__CONN_TCP && strchr(opts->host, ':') == NULL;
+    const struct rlock__uri *uri = conn->opts->uri;
     char asked[RLOCK__CONN_PEER_SIZE];
+    bool bare;
 
-    if (opts->kind == RLOCK__CONN_UNIX) {
-        (void)snprintf(out, size, "%s", opts->path);
+    if (uri->path != NULL) {
+        (void)snprintf(out, size, "%s", uri->path);
         return;
     }
-    (void)snprintf(asked, sizeof(asked), "%s%.100s%s:%u", bare ? "" : "[", opts->host,
-                   bare ? "" : "]", (unsigned)opts->port);
+    bare = strchr(uri->host, ':') == NULL;
+    (void)snprintf(asked, sizeof(asked), "%s%.100s%s:%u", bare ? "" : "[", uri->host,
+                   bare ? "" : "]", (unsigned)uri->port);
     if (strcmp(asked, conn->peer) == 0 || conn->peer[0] == '\0') {
         (void)snprintf(out, size, "%s", asked);
     } else {

@@ -26,11 +26,10 @@
 #include <rlock/rlock.h>
 #include <sys/types.h>
 
+#include "net/uri.h"
 #include "wire/reply.h"
 
 struct rlock__tls;
-
-enum rlock__conn_kind { RLOCK__CONN_TCP, RLOCK__CONN_UNIX };
 
 /* What replies may hold at most: those of locks, of which a subscription's names a channel, the
  * longest name of a lock and more; and those of scans and cluster maps. */
@@ -39,11 +38,7 @@ enum rlock__conn_kind { RLOCK__CONN_TCP, RLOCK__CONN_UNIX };
 
 /* How to reach a server. Immutable, shared by its connections, lives longer than they. */
 struct rlock__conn_opts {
-    enum rlock__conn_kind kind;
-    const char *host; /* TCP: a name or an address, without brackets */
-    uint16_t port;
-    const char *path; /* UNIX */
-    int db;
+    const struct rlock__uri *uri; /* where it is, and its database; not its login */
     const char *user;             /* NULL: the default user, if there is a password */
     const char *password;         /* NULL: none; without user and password no authentication */
     const struct rlock__tls *tls; /* NULL: plain */

@@ -2,7 +2,6 @@
 /* How a connection comes up: the states from closed to up, see conn.h. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "net/conn_state.h"
@@ -92,8 +91,8 @@ static int step_tls(struct rlock__conn *conn)
     int r = 0;
 
     if (conn->session == NULL) {
-        r = rlock__session_new(conn->opts->tls, conn->fd, conn->opts->host, &conn->session, why,
-                               sizeof(why));
+        r = rlock__session_new(conn->opts->tls, conn->fd, conn->opts->uri->host, &conn->session,
+                               why, sizeof(why));
     }
     if (r == 0) {
         r = rlock__session_handshake(conn->session);
@@ -199,22 +198,21 @@ int rlock__conn_step(struct rlock__conn *conn, int64_t now)
 
 static int begin(struct rlock__conn *conn, int64_t now)
 {
-    const struct rlock__conn_opts *opts = conn->opts;
+    const struct rlock__uri *uri = conn->opts->uri;
     char why[RLOCK__RESOLVE_WHY_SIZE] = "";
     bool under_way = false;
     int r;
 
-    if (opts->kind == RLOCK__CONN_UNIX) {
+    if (uri->path != NULL) {
         rlock__sock_changing();
-        r = rlock__sock_connect_unix(opts->path, &under_way);
+        r = rlock__sock_connect_unix(uri->path, &under_way);
         conn->fd = r >= 0 ? r : -1;
         rlock__sock_changed();
-        (void)snprintf(conn->peer, sizeof(conn->peer), "%s", opts->path);
         return r >= 0 ? opened(conn, r, under_way)
                       : rlock__conn_fail(conn, rlock__sock_code(-r), "cannot connect: %s",
                                          strerror(-r));
     }
-    r = rlock__resolve_literal(opts->host, opts->port, &conn->addrs, why);
+    r = rlock__resolve_literal(uri->host, uri->port, &conn->addrs, why);
     if (r <= 0) {
         return resolved(conn, r, why, now);
     }
@@ -222,7 +220,7 @@ static int begin(struct rlock__conn *conn, int64_t now)
         conn->resolver = rlock__resolver_free(conn->resolver);
     }
     /* One without an answer goes on: a silent name server gets one question at a time. */
-    r = conn->resolver != NULL ? 0 : rlock__resolver_new(opts->host, opts->port, &conn->resolver);
+    r = conn->resolver != NULL ? 0 : rlock__resolver_new(uri->host, uri->port, &conn->resolver);
     if (r == 0) {
         conn->fd = fcntl(rlock__resolver_fd(conn->resolver), F_DUPFD_CLOEXEC, 0);
     }

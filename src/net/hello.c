@@ -108,8 +108,8 @@ static void say_rest(struct rlock__hello *hello)
     char db[16];
 
     say_each(hello, KILL, "KILL");
-    if (hello->opts->db != 0) {
-        (void)snprintf(db, sizeof(db), "%d", hello->opts->db);
+    if (hello->opts->uri->db != 0) {
+        (void)snprintf(db, sizeof(db), "%d", hello->opts->uri->db);
         SAY(hello, SELECT, "SELECT", db);
     }
     if (hello->opts->want_info) {

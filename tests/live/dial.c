@@ -33,11 +33,7 @@ void dial_init(struct dial *dial, const char *url)
         fail_msg("%s: %s", url, err);
     }
     dial->opts = (struct rlock__conn_opts){
-        .kind = dial->uri.path != NULL ? RLOCK__CONN_UNIX : RLOCK__CONN_TCP,
-        .host = dial->uri.host,
-        .port = dial->uri.port,
-        .path = dial->uri.path,
-        .db = dial->uri.db,
+        .uri = &dial->uri,
         .user = dial->uri.user,
         .password = dial->uri.password,
         .client_name = DIAL_NAME,
