@@ -56,7 +56,6 @@ set(RLOCK_SOURCES
     src/lock/subscriber.c
     src/lock/table.c
     src/lock/team.c
-    src/multi/action.c
     src/multi/claim.c
     src/multi/effort.c
     src/multi/group.c

@@ -31,13 +31,6 @@ void rlock__group_blame(struct rlock__group *group, const struct rlock__member *
     (void)snprintf(group->detail, sizeof(group->detail), "%s", member->call.detail);
 }
 
-static void seal(struct rlock__group *group)
-{
-    RLOCK__EACH_MEMBER(member, group) {
-        member->seal = member->state == RLOCK__MEMBER_HELD && member->kept;
-    }
-}
-
 void rlock__group_taken(struct rlock__group *group, int64_t now)
 {
     group->count++;
@@ -52,7 +45,9 @@ void rlock__group_taken(struct rlock__group *group, int64_t now)
         group->renewed_from = group->count;
     }
     rlock__group_claim_show(group);
-    seal(group);
+    RLOCK__EACH_MEMBER(member, group) {
+        member->seal = member->state == RLOCK__MEMBER_HELD && member->kept;
+    }
     rlock__effort_end(group, 0);
     if (group->spec->ops->counts_alone) { /* what a level more was asked for is there */
         rlock__group_shed_levels(group);
@@ -70,14 +65,6 @@ bool rlock__effort_is_open(const struct rlock__group *group, int64_t now)
     return n >= ((group->spec->ops->caps & RLOCK__CAP_QUORUM) != 0 ? group->spec->quorum : 1);
 }
 
-void rlock__effort_listen(struct rlock__group *group, int64_t now)
-{
-    rlock__group_listen(group);
-    if (rlock__group_has_spoken(group)) {
-        group->spec->ops->heard(group, now);
-    }
-}
-
 void rlock__effort_backed_out(struct rlock__group *group, int64_t now)
 {
     bool nested = group->count > 0; /* a level more is asked for once: nobody waits for it */
@@ -91,7 +78,7 @@ void rlock__effort_backed_out(struct rlock__group *group, int64_t now)
     } else {
         group->phase = RLOCK__GROUP_PAUSING;
         group->timer_at = at;
-        rlock__effort_listen(group, now);
+        rlock__group_listen(group, now);
     }
 }
 

@@ -84,13 +84,12 @@ size_t rlock__group_running(const struct rlock__group *group)
 
 bool rlock__group_is_over(const struct rlock__group *group)
 {
-    bool listening = false;
+    bool over = group->count == 0 && group->phase == RLOCK__GROUP_IDLE;
 
     RLOCK__EACH_MEMBER(member, group) {
-        listening = listening || member->listening;
+        over = over && !member->running && !member->listening;
     }
-    return group->count == 0 && group->phase == RLOCK__GROUP_IDLE &&
-           rlock__group_running(group) == 0 && !listening;
+    return over;
 }
 
 int64_t rlock__group_valid_until(const struct rlock__group *group)
@@ -272,7 +271,7 @@ void rlock__group_done(struct rlock__call *call, int64_t now)
         break;
     case RLOCK__GROUP_PAUSING: /* which did not wait for a silent member's refusal */
         rlock__member_tidy(member);
-        rlock__effort_listen(group, now);
+        rlock__group_listen(group, now);
         break;
     }
 }
@@ -299,6 +298,19 @@ void rlock__group_timer(struct rlock__group *group, int64_t now)
     } else if (group->phase == RLOCK__GROUP_BACKING_OUT) {
         rlock__effort_backed_out(group, now);
     }
+}
+
+void rlock__group_step(struct rlock__group *group, int64_t now, struct rlock__group_step *ret_step)
+{
+    rlock__group_timer(group, now);
+    ret_step->n = 0;
+    RLOCK__EACH_MEMBER(member, group) {
+        ret_step->n += rlock__action_take(member, &ret_step->actions[ret_step->n]);
+    }
+    ret_step->loss = group->untold;
+    group->untold = NULL;
+    ret_step->timer_at = group->timer_at;
+    ret_step->complete = group->complete;
 }
 
 void rlock__group_cancel(struct rlock__group *group, int64_t now)

@@ -17,8 +17,6 @@ bool rlock__effort_is_back(struct rlock__group *group, int64_t now);
 /* Everything that was taken is given back, or cannot be waited for: ends it, or pauses before the
  * next round. */
 void rlock__effort_backed_out(struct rlock__group *group, int64_t now);
-/* Hears the channels of the members that refused it. */
-void rlock__effort_listen(struct rlock__group *group, int64_t now);
 
 /* ---- member.c ---- */
 
@@ -34,9 +32,7 @@ void rlock__group_shed_levels(struct rlock__group *group);
 void rlock__group_shed(struct rlock__group *group);
 
 /* Hears the channels of members that were busy; and none any more. */
-void rlock__group_listen(struct rlock__group *group);
+void rlock__group_listen(struct rlock__group *group, int64_t now);
 void rlock__group_ignore(struct rlock__group *group);
-/* Whether one that was busy has spoken since, also while others were given back. */
-bool rlock__group_has_spoken(const struct rlock__group *group);
 
 #endif

@@ -29,10 +29,8 @@ static void take_together(struct rlock__group *group, int64_t now)
 
 static void take_next(struct rlock__group *group, int64_t now)
 {
-    RLOCK__EACH_MEMBER(member, group) {
-        if (member->running) { /* asked, or still being left */
-            return;
-        }
+    if (rlock__group_running(group) > 0) { /* asked, or still being left */
+        return;
     }
     RLOCK__EACH_MEMBER(member, group) {
         if (!member->tried && !group->apart) {

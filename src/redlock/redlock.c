@@ -146,20 +146,16 @@ static int64_t patience(const struct rlock__group *group)
     return rlock__max(until - silent, group->answered_at);
 }
 
+/* Taken, or not to be had any more, or open yet. */
 static void go_on(struct rlock__group *group, int64_t now)
 {
-    if (held(group) >= group->spec->quorum) {
-        rlock__group_taken(group, now);
-    } else if (held(group) + rlock__group_running(group) < group->spec->quorum) {
-        rlock__group_back_out(group, verdict(group, false), now);
-    }
-}
+    bool nested = group->count > 0;
+    size_t sure = nested ? extended(group, true) : held(group);
+    size_t possible = nested ? extended(group, false) : sure + rlock__group_running(group);
 
-static void go_on_nested(struct rlock__group *group, int64_t now)
-{
-    if (extended(group, true) >= group->spec->quorum) {
+    if (sure >= group->spec->quorum) {
         rlock__group_taken(group, now);
-    } else if (extended(group, false) < group->spec->quorum) {
+    } else if (possible < group->spec->quorum) {
         rlock__group_back_out(group, verdict(group, false), now);
     }
 }
@@ -187,11 +183,7 @@ static void moved(struct rlock__group *group, struct rlock__member *member, int6
     if (!member->tried && !member->running && (group->count == 0 || member->levels > 0)) {
         rlock__member_take(member, 0, false, now);
     }
-    if (group->count > 0) {
-        go_on_nested(group, now);
-    } else {
-        go_on(group, now);
-    }
+    go_on(group, now);
 }
 
 /* How many members may be free: all but those that cannot grant it, and those that were busy and
@@ -262,7 +254,7 @@ static void nest(struct rlock__group *group, int64_t now)
             rlock__member_take(member, 0, false, now);
         }
     }
-    go_on_nested(group, now);
+    go_on(group, now);
 }
 
 /* The quorum-th largest of the members' validities. */
