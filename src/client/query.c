@@ -31,12 +31,6 @@ static int read_force(struct rlock__call *call, const struct rlock__reply *reply
     return 0;
 }
 
-static bool is_mine(const struct rlock_client *client, const char *holder)
-{
-    return strncmp(holder, client->core.uuid, RLOCK__UUID_LEN) == 0 &&
-           holder[RLOCK__UUID_LEN] == ':';
-}
-
 /* Runs a query; why it failed names the lock. */
 static int run(const struct rlock__spec *spec, struct rlock__call *call)
 {
@@ -57,7 +51,9 @@ static int inspect(struct rlock__spec *spec, struct query *query)
     query->spec = spec;
     spec->ops->inspect(spec, &call.cmd);
     code = run(spec, &call);
-    query->info.mine = code == 0 && is_mine(rlock__client_of(spec->core), query->info.holder);
+    query->info.mine = code == 0 &&
+                       strncmp(query->info.holder, spec->core->uuid, RLOCK__UUID_LEN) == 0 &&
+                       query->info.holder[RLOCK__UUID_LEN] == ':';
     return code;
 }
 
