@@ -247,20 +247,17 @@ static int force(const struct rlock_handle *lock, bool *ret_was_locked)
 
 /* ---- The handle ---- */
 
-static int each_member(const struct rlock_handle *lock, rlock__member_fn *fn, void *payload)
+static struct rlock__spec *member(const struct rlock_handle *lock, size_t i,
+                                  struct rlock__result *ret_result)
 {
     const struct rlock__group_spec *spec = spec_of(lock);
-    int code = 0;
 
-    for (size_t i = 0; code == 0 && i < spec->n; i++) {
-        struct rlock__result result;
-
+    if (i < spec->n && ret_result != NULL) {
         rlock__groups_lock(spec);
-        result = handle_of(lock)->results[i];
+        *ret_result = handle_of(lock)->results[i];
         rlock__groups_unlock(spec);
-        code = fn(spec->members[i], &result, payload);
     }
-    return code;
+    return i < spec->n ? spec->members[i] : NULL;
 }
 
 static void free_handle(struct rlock_handle *lock)
@@ -276,7 +273,7 @@ static const struct rlock__vtable vtable = {
     .known = known,
     .inspect = inspect,
     .force = force,
-    .each_member = each_member,
+    .member = member,
     .free = free_handle,
 };
 

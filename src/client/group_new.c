@@ -9,12 +9,10 @@ struct leaves {
     struct rlock__spec *at[RLOCK__MEMBERS_MAX];
 };
 
-static int add_leaf(struct rlock__spec *spec, const struct rlock__result *result, void *payload)
+static int add_leaf(struct leaves *leaves, struct rlock__spec *spec)
 {
-    struct leaves *leaves = payload;
     char name[96];
 
-    (void)result;
     if (leaves->n == RLOCK__MEMBERS_MAX) {
         return rlock__fail(RLOCK_EINVAL, "more than %d members", RLOCK__MEMBERS_MAX);
     }
@@ -32,10 +30,16 @@ static int add_leaf(struct rlock__spec *spec, const struct rlock__result *result
 /* The members of a multi-lock count as its own. */
 static int add_member(struct leaves *leaves, const struct rlock_handle *member)
 {
+    struct rlock__spec *leaf;
+    int code = 0;
+
     if ((member->caps & RLOCK__CAP_QUORUM) != 0) {
         return rlock__fail(RLOCK_ENOTSUP, "a RedLock cannot be a member");
     }
-    return member->vtable->each_member(member, add_leaf, leaves);
+    for (size_t i = 0; code == 0 && (leaf = member->vtable->member(member, i, NULL)) != NULL; i++) {
+        code = add_leaf(leaves, leaf);
+    }
+    return code;
 }
 
 /* What both kinds begin with: checks the arguments, and adds each member as the kind does it. */
@@ -87,7 +91,7 @@ static int add_server(struct leaves *leaves, const struct rlock_handle *member)
             return rlock__fail(RLOCK_EINVAL, "two members of a RedLock share a client");
         }
     }
-    return member->vtable->each_member(member, add_leaf, leaves);
+    return add_leaf(leaves, rlock__single_of(member)->spec);
 }
 
 static void warn_of_even(struct rlock_client *client, size_t n)

@@ -251,35 +251,29 @@ int rlock_force_unlock(struct rlock_handle *lock, bool *ret_was_locked)
 
 /* ---- What the members said ---- */
 
-/* Who wants to hear of the members. */
-struct listener {
-    rlock_member_fn *fn;
-    void *payload;
-};
-
-static int tell_member(struct rlock__spec *spec, const struct rlock__result *result, void *payload)
-{
-    const struct listener *listener = payload;
-    const struct rlock_member member = {.size = sizeof(member),
-                                        .name = spec->name.at,
-                                        .name_len = spec->name.len,
-                                        .kind = spec->ops->kind,
-                                        .server = spec->core->address,
-                                        .code = result->code,
-                                        .held = result->held,
-                                        .detail = result->detail};
-
-    listener->fn(&member, listener->payload);
-    return 0;
-}
-
 int rlock_members(const struct rlock_handle *lock, rlock_member_fn *fn, void *payload)
 {
-    struct listener listener = {.fn = fn, .payload = payload};
+    struct rlock__spec *spec;
+    struct rlock__result result;
 
     rlock__detail_clear();
     if (lock == NULL || (lock->caps & RLOCK__CAP_MEMBERS) == 0 || fn == NULL) {
         return rlock__fail(RLOCK_EINVAL, "lock is no multi-lock or RedLock, or fn is NULL");
     }
-    return is_ours(lock) ? lock->vtable->each_member(lock, tell_member, &listener) : RLOCK_EFORKED;
+    if (!is_ours(lock)) {
+        return RLOCK_EFORKED;
+    }
+    for (size_t i = 0; (spec = lock->vtable->member(lock, i, &result)) != NULL; i++) {
+        const struct rlock_member member = {.size = sizeof(member),
+                                            .name = spec->name.at,
+                                            .name_len = spec->name.len,
+                                            .kind = spec->ops->kind,
+                                            .server = spec->core->address,
+                                            .code = result.code,
+                                            .held = result.held,
+                                            .detail = result.detail};
+
+        fn(&member, payload);
+    }
+    return 0;
 }

@@ -18,10 +18,6 @@ struct rlock__result {
     char detail[RLOCK__DETAIL_SIZE];
 };
 
-/* Is told of a lock's member. Returns 0 to go on, else what each_member is to return. */
-typedef int rlock__member_fn(struct rlock__spec *spec, const struct rlock__result *result,
-                             void *payload);
-
 /*
  * What a handle can do. All members are required. Each is called in the process that made the
  * handle, without any mutex held, and may be called by several threads at a time. An owner's id of
@@ -41,9 +37,10 @@ struct rlock__vtable {
     int (*inspect)(const struct rlock_handle *lock, struct rlock_info *ret_info);
     /* Takes it from whoever holds it, and waits for the answer. */
     int (*force)(const struct rlock_handle *lock, bool *ret_was_locked);
-    /* Tells fn of each member, in canonical order. A single lock is its own only member, and has
-     * no result (NULL). */
-    int (*each_member)(const struct rlock_handle *lock, rlock__member_fn *fn, void *payload);
+    /* The member of an index in canonical order, NULL beyond the last, and its result, NULL not
+     * wanted. A single lock is its own only member, and has no result. */
+    struct rlock__spec *(*member)(const struct rlock_handle *lock, size_t i,
+                                  struct rlock__result *ret_result);
     /* Frees the handle. Holds stay. */
     void (*free)(struct rlock_handle *lock);
 };

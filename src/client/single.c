@@ -105,9 +105,11 @@ static int force(const struct rlock_handle *lock, bool *ret_was_locked)
     return rlock__single_force(rlock__single_of(lock)->spec, ret_was_locked);
 }
 
-static int each_member(const struct rlock_handle *lock, rlock__member_fn *fn, void *payload)
+static struct rlock__spec *member(const struct rlock_handle *lock, size_t i,
+                                  struct rlock__result *ret_result)
 {
-    return fn(rlock__single_of(lock)->spec, NULL, payload);
+    (void)ret_result;
+    return i == 0 ? rlock__single_of(lock)->spec : NULL;
 }
 
 static void free_handle(struct rlock_handle *lock)
@@ -122,7 +124,7 @@ static const struct rlock__vtable vtable = {
     .known = known,
     .inspect = inspect,
     .force = force,
-    .each_member = each_member,
+    .member = member,
     .free = free_handle,
 };
 
