@@ -56,7 +56,6 @@ set(RLOCK_SOURCES
     src/lock/subscriber.c
     src/lock/table.c
     src/lock/team.c
-    src/multi/action.c
     src/multi/claim.c
     src/multi/effort.c
     src/multi/group.c
@@ -73,7 +72,6 @@ set(RLOCK_SOURCES
     src/net/sock.c
     src/net/tls.c
     src/net/uri.c
-    src/net/uri_pieces.c
     src/redlock/redlock.c
     src/rw/read.c
     src/rw/rw.c

@@ -23,15 +23,15 @@ static int wait_ready(const struct rlock__conn *conn, short events, int64_t dead
 
 int rlock__asker_init(struct rlock__asker *asker, struct rlock_client *client, int64_t deadline)
 {
-    int code = rlock__conn_new(&client->conn_opts, &asker->conn);
+    int code;
 
+    asker->conn = rlock__conn_new(&client->conn_opts);
     asker->timeout_us = client->core.op_timeout_us;
     asker->deadline = deadline;
     deadline = rlock__min(deadline, rlock__now_us() + client->core.op_timeout_us);
-    if (code != 0) {
-        return rlock__fail(code, "no memory");
+    if (asker->conn == NULL) {
+        return rlock__fail(RLOCK_ENOMEM, "no memory");
     }
-    rlock__process_add_asker(asker);
     code = rlock__conn_start(asker->conn, NULL, 0, rlock__now_us());
     while (code == 0 && !rlock__conn_is_up(asker->conn)) {
         int64_t until = rlock__min(rlock__conn_deadline(asker->conn), deadline);
@@ -52,11 +52,7 @@ int rlock__asker_init(struct rlock__asker *asker, struct rlock_client *client, i
 
 void rlock__asker_fini(struct rlock__asker *asker)
 {
-    if (asker->conn != NULL) {
-        rlock__conn_close(asker->conn);
-        rlock__process_remove_asker(asker); /* not before: a child of fork has to close it, too */
-        asker->conn = rlock__conn_free(asker->conn);
-    }
+    asker->conn = rlock__conn_free(asker->conn);
 }
 
 static int send_all(struct rlock__asker *asker, const struct rlock__buf *buf, int64_t deadline)
@@ -120,41 +116,4 @@ int rlock__asker_words(struct rlock__asker *asker, struct rlock__reply *ret_repl
     }
     va_end(words);
     return rlock__asker_ask(asker, &cmd, ret_reply);
-}
-
-/* ---- Where a holder lives: its connections are named rlock:<uuid>:<host>:<pid> ---- */
-
-static void parse_address(const char *at, const char *end, struct rlock_info *info)
-{
-    const char *colon = memchr(at, ':', (size_t)(end - at));
-
-    if (colon != NULL) {
-        (void)snprintf(info->host, sizeof(info->host), "%.*s", (int)rlock__min(colon - at, 127),
-                       at);
-        info->pid = rlock__bytes_number(rlock__bytes(colon + 1, (size_t)(end - colon - 1)), 0);
-    }
-}
-
-void rlock__holder_address(struct rlock_client *client, struct rlock_info *info, int64_t deadline)
-{
-    struct rlock__asker asker = {0};
-    struct rlock__reply reply;
-    struct rlock__bytes list;
-    char name[64];
-    const char *at;
-
-    (void)snprintf(name, sizeof(name), "name=rlock:%.36s:", info->holder);
-    if (rlock__asker_init(&asker, client, deadline) == 0 &&
-        rlock__asker_words(&asker, &reply, "CLIENT", "LIST", "TYPE", "normal", NULL) == 0 &&
-        !rlock__reply_is_error(&reply)) {
-        list = rlock__reply_str(&reply, 0);
-        at = memmem(list.at, list.len, name, strlen(name));
-        if (at != NULL) {
-            const char *end = memchr(at, '\n', (size_t)(list.at + list.len - at));
-
-            parse_address(at + strlen(name), end != NULL ? end : list.at + list.len, info);
-        }
-    }
-    rlock__asker_fini(&asker);
-    rlock__detail_clear(); /* not knowing is no failure */
 }

@@ -11,8 +11,7 @@
 
 struct rlock__asker {
     struct rlock__conn *conn;
-    struct rlock__asker *prev, *next; /* of the process: a child of fork closes their sockets */
-    int64_t timeout_us, deadline;     /* of each question, and of all together */
+    int64_t timeout_us, deadline; /* of each question, and of all together */
 };
 
 /* Connects, within the client's connect timeout. End with rlock__asker_fini(), whatever it returns.
@@ -26,7 +25,5 @@ int rlock__asker_ask(struct rlock__asker *asker, struct rlock__cmd *cmd,
 /* The same with words: NULL ends them. */
 int rlock__asker_words(struct rlock__asker *asker, struct rlock__reply *ret_reply, ...)
     __attribute__((sentinel));
-/* Fills in where the holder lives, if it is one of ours and the server lets us know. */
-void rlock__holder_address(struct rlock_client *client, struct rlock_info *info, int64_t deadline);
 
 #endif

@@ -7,14 +7,14 @@
 
 /* ---- open.c ---- */
 
-struct rlock_client *rlock__client_ref(struct rlock_client *client);
-void rlock__client_unref(struct rlock_client *client);
 /* 0, or why a call on the client cannot begin: forked, closed. */
 int rlock__client_check(struct rlock_client *client);
 
 /* ---- options.c ---- */
 
-/* Checks the options, and copies them into the client. */
+/* Copies the options that were given, whatever version of their struct that is (base/sized.h). */
+int rlock__opts_read(void *opts, const void *given);
+/* Checks the client's options, and copies them into it. */
 int rlock__opts_take(struct rlock_client *client, const struct rlock_client_opts *opts);
 /* Frees what was copied, also after a failure, and wipes the secrets. */
 void rlock__opts_fini(struct rlock_client *client);
@@ -25,9 +25,6 @@ void rlock__opts_fini(struct rlock_client *client);
 void rlock__process_init(void);
 void rlock__process_register(struct rlock_client *client);
 void rlock__process_unregister(struct rlock_client *client);
-struct rlock__asker;
-void rlock__process_add_asker(struct rlock__asker *asker);
-void rlock__process_remove_asker(struct rlock__asker *asker);
 unsigned rlock__fork_generation(void);
 /* The calling thread's number, never reused in this process. 0 without memory. */
 uint64_t rlock__thread_number(void);
@@ -39,7 +36,7 @@ void rlock__thread_forget(const struct rlock__spec *spec);
 void rlock__thread_forget_closed(void);
 /* The same of locks made of locks. */
 void rlock__thread_add_group(struct rlock__group_claim *claim);
-const struct rlock__group_claim *rlock__thread_find_group(const struct rlock__group_spec *spec);
+struct rlock__group_claim *rlock__thread_find_group(const struct rlock__group_spec *spec);
 void rlock__thread_forget_group(const struct rlock__group_spec *spec);
 
 #endif

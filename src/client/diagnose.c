@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "client/single.h"
+#include "net/hello.h"
 
 void rlock__finding(struct rlock__diagnosis *d, enum rlock_level level, const char *subject,
                     const char *format, ...)
@@ -26,10 +26,9 @@ void rlock__prevented(struct rlock__diagnosis *d, const char *subject, int code)
     d->code = d->code == 0 ? code : d->code;
 }
 
-static void find_lack(enum rlock__use use, const char *right, const char *meaning, void *payload)
+void rlock__lacks(struct rlock__diagnosis *d, enum rlock__use use, const char *right,
+                  const char *meaning)
 {
-    struct rlock__diagnosis *d = payload;
-
     if (use == RLOCK__FOR_ALL) {
         rlock__finding(d, RLOCK_LOG_ERROR, "rights", "%s is not permitted: %s", right, meaning);
         d->code = d->code == 0 ? RLOCK_EPERM : d->code;
@@ -42,26 +41,13 @@ static void find_lack(enum rlock__use use, const char *right, const char *meanin
     }
 }
 
-/* The value of "name:value" in INFO's text, or of CONFIG GET; empty where there is none. */
-static void info_value(struct rlock__bytes text, const char *name, char out[static 64])
-{
-    const char *at = memmem(text.at, text.len, name, strlen(name));
-    size_t n = 0;
-
-    for (at = at != NULL ? at + strlen(name) : text.at + text.len;
-         at < text.at + text.len && *at != '\r' && n < 63; at++) {
-        out[n++] = *at;
-    }
-    out[n] = '\0';
-}
-
 /* A server that has just started may have forgotten what it held. */
-static void look_at_uptime(struct rlock__diagnosis *d, const char *text)
+static void look_at_uptime(struct rlock__diagnosis *d, struct rlock__bytes text)
 {
-    int64_t uptime_s = rlock__bytes_number(rlock__bytes_of(text), -1);
+    int64_t uptime_s = rlock__bytes_number(text, -1);
     int64_t left_s = RLOCK__MAX_LEASE_MS / 1000 + 1 - uptime_s; /* a second of uncertainty */
 
-    if (text[0] == '\0') {
+    if (text.len == 0) {
         rlock__finding(d, RLOCK_LOG_WARNING, "uptime",
                        "not known: RedLocks cannot tell when it restarted");
     } else if (uptime_s < 0) {
@@ -86,7 +72,7 @@ static void look_at_uptime(struct rlock__diagnosis *d, const char *text)
 static void look_at_server(struct rlock__diagnosis *d)
 {
     struct rlock__reply reply;
-    char version[64], valkey[64], role[64], uptime[64];
+    struct rlock__bytes info, version, valkey, role;
     int code = rlock__asker_words(&d->asker, &reply, "INFO", NULL);
 
     if (code != 0) {
@@ -96,19 +82,19 @@ static void look_at_server(struct rlock__diagnosis *d)
     if (rlock__reply_is_error(&reply)) {
         rlock__finding(d, RLOCK_LOG_INFO, "server",
                        "INFO is not permitted: its version and role are not known");
-        rlock__finding(d, RLOCK_LOG_WARNING, "uptime",
-                       "not known: RedLocks cannot tell when it restarted");
+        look_at_uptime(d, rlock__bytes("", 0));
         return;
     }
-    info_value(rlock__reply_str(&reply, 0), "redis_version:", version);
-    info_value(rlock__reply_str(&reply, 0), "\nvalkey_version:", valkey);
-    info_value(rlock__reply_str(&reply, 0), "\nrole:", role);
-    info_value(rlock__reply_str(&reply, 0), "\nuptime_in_seconds:", uptime);
-    rlock__finding(d, RLOCK_LOG_INFO, "server", "%s, %s %s, role %s", d->client->address,
-                   valkey[0] != '\0' ? "Valkey" : "Redis", valkey[0] != '\0' ? valkey : version,
-                   role);
-    look_at_uptime(d, uptime);
-    if (strcmp(role, "slave") == 0) {
+    info = rlock__reply_str(&reply, 0);
+    version = rlock__info_field(info, "redis_version:");
+    valkey = rlock__info_field(info, "\nvalkey_version:");
+    role = rlock__info_field(info, "\nrole:");
+    version = valkey.len != 0 ? valkey : version;
+    rlock__finding(d, RLOCK_LOG_INFO, "server", "%s, %s %.*s, role %.*s", d->client->address,
+                   valkey.len != 0 ? "Valkey" : "Redis", (int)version.len, version.at,
+                   (int)role.len, role.at);
+    look_at_uptime(d, rlock__info_field(info, "\nuptime_in_seconds:"));
+    if (rlock__bytes_equal(role, rlock__bytes_of("slave"))) {
         rlock__finding(d, RLOCK_LOG_ERROR, "role",
                        "a replica takes no locks: connect to its master");
         d->code = d->code == 0 ? RLOCK_EREFUSED : d->code;
@@ -135,29 +121,13 @@ static void look_at_setting(struct rlock__diagnosis *d, const char *name, const 
     }
 }
 
-static void try_subscribe(struct rlock__diagnosis *d, const struct rlock_handle *lock)
-{
-    struct rlock__cmd cmd = {0};
-    struct rlock__reply reply;
-
-    rlock__cmd_arg(&cmd, rlock__bytes_of("SUBSCRIBE"));
-    rlock__cmd_arg(&cmd, rlock__single_of(lock)->spec->channel);
-    if (rlock__asker_ask(&d->asker, &cmd, &reply) == 0 && rlock__reply_is_error(&reply)) {
-        rlock__finding(
-            d, RLOCK_LOG_WARNING, "rights",
-            "+subscribe is not permitted: waiters ask every %d ms instead of being woken",
-            (int)(RLOCK__POLL_US / RLOCK__MS));
-    }
-}
-
 static void try_rights(struct rlock__diagnosis *d)
 {
-    struct rlock_handle *lock = rlock__probe_new(d, "rights");
+    struct rlock_handle *lock = rlock__probe_new(d, "rights", rlock_reentrant_new);
     int code = 0;
 
     if (lock != NULL) {
-        code = rlock__rights_try(&d->asker, d->client->core.prefix,
-                                 rlock__single_of(lock)->spec->key, find_lack, d);
+        code = rlock__rights_try(d, rlock__single_of(lock)->spec->key);
     }
     if (code != 0) {
         rlock__prevented(d, "connection", code);
@@ -167,24 +137,14 @@ static void try_rights(struct rlock__diagnosis *d)
 
 static void look_at_all(struct rlock__diagnosis *d)
 {
-    struct rlock_handle *lock;
-
     look_at_server(d);
     look_at_setting(d, "maxmemory-policy", "noeviction",
                     "a full server may drop locks; set noeviction");
     look_at_setting(d, "appendonly", "yes", "a crash of the server forgets its locks");
     try_rights(d);
-    lock = d->code == 0 ? rlock__probe_new(d, "reentrant") : NULL;
-    if (lock != NULL) {
-        rlock__probe_basic(d, lock);
-    }
     if (d->code == 0) {
-        rlock__probe_others(d, lock);
+        rlock__probe(d);
     }
-    if (lock != NULL) {
-        try_subscribe(d, lock); /* last: the connection is a subscriber's from here on */
-    }
-    (void)rlock_free(lock);
     if (d->code == 0) {
         rlock__finding(d, RLOCK_LOG_INFO, "locks", "work");
     }

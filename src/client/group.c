@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Multi-locks and RedLocks: each call is a turn on its owner's group. */
-#include "client/group.h"
+#include "client/lock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,9 +8,14 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "client/single.h"
 #include "drive/turn.h"
 #include "multi/claim.h"
+
+struct rlock__group_lock {
+    struct rlock_handle lock;
+    struct rlock__group_spec *spec;
+    struct rlock__result *results; /* one for each member; the groups' mutex protects them */
+};
 
 static const struct rlock__group_lock *handle_of(const struct rlock_handle *lock)
 {
@@ -174,44 +179,24 @@ static int leave(const struct rlock_handle *lock, struct rlock__owner owner)
 
 /* ---- What is known without asking ---- */
 
-/* Of an owner that was given by id. */
-static int64_t look_up(const struct rlock_handle *lock, uint64_t id, uint32_t *ret_count)
+static int64_t known(const struct rlock_handle *lock, uint64_t owner, uint32_t *ret_count)
 {
     const struct rlock__group_spec *spec = spec_of(lock);
     const struct rlock__group *group;
     int64_t until;
 
+    if (owner == 0) { /* reads what its thread has, without a mutex */
+        const struct rlock__group_claim *claim = rlock__thread_find_group(spec);
+
+        *ret_count = claim != NULL ? atomic_load(&claim->count) : 0;
+        return claim != NULL ? rlock__group_claim_valid_until(claim) : 0;
+    }
     rlock__groups_lock(spec);
-    group = rlock__group_find(spec, (struct rlock__owner){.id = id, .given = true});
+    group = rlock__group_find(spec, (struct rlock__owner){.id = owner, .given = true});
     until = group != NULL ? rlock__group_valid_until(group) : 0;
     *ret_count = group != NULL && !group->lost ? group->count : 0;
     rlock__groups_unlock(spec);
     return until;
-}
-
-static int64_t valid_until(const struct rlock_handle *lock, uint64_t owner)
-{
-    const struct rlock__group_claim *claim;
-    uint32_t count;
-
-    if (owner != 0) {
-        return look_up(lock, owner, &count);
-    }
-    claim = rlock__thread_find_group(spec_of(lock));
-    return claim != NULL ? rlock__group_claim_valid_until(claim) : 0;
-}
-
-static uint32_t hold_count(const struct rlock_handle *lock, uint64_t owner)
-{
-    const struct rlock__group_claim *claim;
-    uint32_t count = 0;
-
-    if (owner != 0) {
-        (void)look_up(lock, owner, &count);
-        return count;
-    }
-    claim = rlock__thread_find_group(spec_of(lock));
-    return claim != NULL ? atomic_load(&claim->count) : 0;
 }
 
 /* ---- Asking the servers ---- */
@@ -264,20 +249,17 @@ static int force(const struct rlock_handle *lock, bool *ret_was_locked)
 
 /* ---- The handle ---- */
 
-static int each_member(const struct rlock_handle *lock, rlock__member_fn *fn, void *payload)
+static struct rlock__spec *member(const struct rlock_handle *lock, size_t i,
+                                  struct rlock__result *ret_result)
 {
     const struct rlock__group_spec *spec = spec_of(lock);
-    int code = 0;
 
-    for (size_t i = 0; code == 0 && i < spec->n; i++) {
-        struct rlock__result result;
-
+    if (i < spec->n && ret_result != NULL) {
         rlock__groups_lock(spec);
-        result = handle_of(lock)->results[i];
+        *ret_result = handle_of(lock)->results[i];
         rlock__groups_unlock(spec);
-        code = fn(spec->members[i], &result, payload);
     }
-    return code;
+    return i < spec->n ? spec->members[i] : NULL;
 }
 
 static void free_handle(struct rlock_handle *lock)
@@ -290,31 +272,34 @@ static void free_handle(struct rlock_handle *lock)
 static const struct rlock__vtable vtable = {
     .take = take,
     .leave = leave,
-    .valid_until = valid_until,
-    .hold_count = hold_count,
+    .known = known,
     .inspect = inspect,
     .force = force,
-    .each_member = each_member,
+    .member = member,
     .free = free_handle,
 };
 
-struct rlock_handle *rlock__group_lock_new(struct rlock__group_spec *spec)
+int rlock__group_lock_new(const struct rlock__group_ops *ops, struct rlock__spec *const *members,
+                          size_t n, int64_t max_lease_us, struct rlock_handle **ret_lock)
 {
+    struct rlock__group_spec *spec = rlock__group_spec_new(ops, members, n);
     struct rlock__group_lock *handle = calloc(1, sizeof(*handle));
-    struct rlock__result *results = calloc(spec->n, sizeof(*results));
+    struct rlock__result *results = calloc(n, sizeof(*results));
 
-    if (handle == NULL || results == NULL) {
+    if (spec == NULL || handle == NULL || results == NULL) {
         (void)rlock__group_spec_unref(spec);
         free(handle);
         free(results);
-        return NULL;
+        return rlock__fail(RLOCK_ENOMEM, "no memory");
     }
+    spec->max_lease_us = max_lease_us;
     *handle = (struct rlock__group_lock){.lock = {.vtable = &vtable,
-                                                  .kind = spec->ops->kind,
-                                                  .caps = spec->ops->caps,
+                                                  .kind = ops->kind,
+                                                  .caps = ops->caps,
                                                   .name = spec->name,
                                                   .client = rlock__client_of(spec->first->core)},
                                          .spec = spec,
                                          .results = results};
-    return &handle->lock;
+    *ret_lock = &handle->lock;
+    return 0;
 }

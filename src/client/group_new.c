@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The constructors of multi-locks and RedLocks: which members they may have. */
-#include "base/sized.h"
-#include "client/group.h"
+#include "client/lock.h"
 #include "multi/group.h"
 
 /* The leaves of all members, as they were given. */
@@ -10,12 +9,10 @@ struct leaves {
     struct rlock__spec *at[RLOCK__MEMBERS_MAX];
 };
 
-static int add_leaf(struct rlock__spec *spec, const struct rlock__result *result, void *payload)
+static int add_leaf(struct leaves *leaves, struct rlock__spec *spec)
 {
-    struct leaves *leaves = payload;
     char name[96];
 
-    (void)result;
     if (leaves->n == RLOCK__MEMBERS_MAX) {
         return rlock__fail(RLOCK_EINVAL, "more than %d members", RLOCK__MEMBERS_MAX);
     }
@@ -33,56 +30,40 @@ static int add_leaf(struct rlock__spec *spec, const struct rlock__result *result
 /* The members of a multi-lock count as its own. */
 static int add_member(struct leaves *leaves, const struct rlock_handle *member)
 {
-    if (member == NULL) {
-        return rlock__fail(RLOCK_EINVAL, "a member is NULL");
-    }
+    struct rlock__spec *leaf;
+    int code = 0;
+
     if ((member->caps & RLOCK__CAP_QUORUM) != 0) {
         return rlock__fail(RLOCK_ENOTSUP, "a RedLock cannot be a member");
     }
-    return member->vtable->each_member(member, add_leaf, leaves);
-}
-
-static int check_clients(const struct leaves *leaves)
-{
-    for (size_t i = 0; i < leaves->n; i++) {
-        int code = rlock__client_check(rlock__client_of(leaves->at[i]->core));
-
-        if (code != 0) {
-            return code;
-        }
+    for (size_t i = 0; code == 0 && (leaf = member->vtable->member(member, i, NULL)) != NULL; i++) {
+        code = add_leaf(leaves, leaf);
     }
-    return 0;
+    return code;
 }
 
-static int make(const struct rlock__group_ops *ops, const struct leaves *leaves,
-                int64_t max_lease_us, struct rlock_handle **ret_lock)
+/* What both kinds begin with: checks the arguments, and adds each member as the kind does it. */
+static int gather(struct rlock_handle *const *members, size_t n, const struct rlock_opts *opts,
+                  struct rlock_handle **ret_lock,
+                  int (*add)(struct leaves *leaves, const struct rlock_handle *member),
+                  struct leaves *leaves, struct rlock_opts *ret_opts)
 {
-    struct rlock__group_spec *spec = rlock__group_spec_new(ops, leaves->at, leaves->n);
-    struct rlock_handle *lock = spec != NULL ? rlock__group_lock_new(spec) : NULL;
+    int code;
 
-    if (lock == NULL) {
-        return rlock__fail(RLOCK_ENOMEM, "no memory");
-    }
-    spec->max_lease_us = max_lease_us;
-    *ret_lock = lock;
-    return 0;
-}
-
-/* What both kinds check first. */
-static int begin(struct rlock_handle *const *members, size_t n, const struct rlock_opts *opts,
-                 struct rlock_handle **ret_lock, struct rlock_opts *ret_opts)
-{
     *ret_opts = (struct rlock_opts){.size = sizeof(*ret_opts)};
     rlock__detail_clear();
     if (members == NULL || n == 0 || ret_lock == NULL) {
         return rlock__fail(RLOCK_EINVAL, "members or ret_lock is NULL, or n is 0");
     }
-    if (!rlock__sized_take(ret_opts, opts)) {
-        return rlock__fail(
-            RLOCK_EINVAL,
-            "the options' size is not set, or they want what this library does not know");
+    code = rlock__opts_read(ret_opts, opts);
+    for (size_t i = 0; code == 0 && i < n; i++) {
+        code = members[i] != NULL ? add(leaves, members[i])
+                                  : rlock__fail(RLOCK_EINVAL, "a member is NULL");
     }
-    return 0;
+    for (size_t i = 0; code == 0 && i < leaves->n; i++) {
+        code = rlock__client_check(rlock__client_of(leaves->at[i]->core));
+    }
+    return code;
 }
 
 int rlock_multi_new(struct rlock_handle *const *members, size_t n, const struct rlock_opts *opts,
@@ -90,23 +71,15 @@ int rlock_multi_new(struct rlock_handle *const *members, size_t n, const struct 
 {
     struct leaves leaves = {0};
     struct rlock_opts copy;
-    int code = begin(members, n, opts, ret_lock, &copy);
+    int code = gather(members, n, opts, ret_lock, add_member, &leaves, &copy);
 
-    for (size_t i = 0; code == 0 && i < n; i++) {
-        code = add_member(&leaves, members[i]);
-    }
-    if (code == 0) {
-        code = check_clients(&leaves);
-    }
-    return code == 0 ? make(&rlock__multi_ops, &leaves, 0, ret_lock) : code;
+    return code == 0 ? rlock__group_lock_new(&rlock__multi_ops, leaves.at, leaves.n, 0, ret_lock)
+                     : code;
 }
 
 /* Each of them on a server of its own, as far as we know. */
 static int add_server(struct leaves *leaves, const struct rlock_handle *member)
 {
-    if (member == NULL) {
-        return rlock__fail(RLOCK_EINVAL, "a member is NULL");
-    }
     if ((member->caps & RLOCK__CAP_MEMBERS) != 0) {
         return rlock__fail(RLOCK_ENOTSUP, "a RedLock has single locks as members");
     }
@@ -118,7 +91,7 @@ static int add_server(struct leaves *leaves, const struct rlock_handle *member)
             return rlock__fail(RLOCK_EINVAL, "two members of a RedLock share a client");
         }
     }
-    return member->vtable->each_member(member, add_leaf, leaves);
+    return add_leaf(leaves, rlock__single_of(member)->spec);
 }
 
 static void warn_of_even(struct rlock_client *client, size_t n)
@@ -135,14 +108,8 @@ int rlock_redlock_new(struct rlock_handle *const *members, size_t n, const struc
 {
     struct leaves leaves = {0};
     struct rlock_opts copy;
-    int code = begin(members, n, opts, ret_lock, &copy);
+    int code = gather(members, n, opts, ret_lock, add_server, &leaves, &copy);
 
-    for (size_t i = 0; code == 0 && i < n; i++) {
-        code = add_server(&leaves, members[i]);
-    }
-    if (code == 0) {
-        code = check_clients(&leaves);
-    }
     if (code != 0) {
         return code;
     }
@@ -154,5 +121,6 @@ int rlock_redlock_new(struct rlock_handle *const *members, size_t n, const struc
     }
     copy.max_lease_ms =
         copy.max_lease_ms == 0 ? RLOCK__MAX_LEASE_MS : rlock__max(copy.max_lease_ms, 0);
-    return make(&rlock__redlock_ops, &leaves, copy.max_lease_ms * RLOCK__MS, ret_lock);
+    return rlock__group_lock_new(&rlock__redlock_ops, leaves.at, leaves.n,
+                                 copy.max_lease_ms * RLOCK__MS, ret_lock);
 }

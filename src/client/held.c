@@ -8,9 +8,12 @@ static size_t n_chains(const struct rlock__held *held)
     return held->more != NULL ? held->n_more : RLOCK__HELD_FIRST;
 }
 
-static struct rlock__claim **chain(struct rlock__held *held, size_t i)
+/* The chain of a hash, or of an index. */
+static struct rlock__claim **chain(struct rlock__held *held, size_t hash)
 {
-    return held->more != NULL ? &held->more[i] : &held->first[i];
+    struct rlock__claim **chains = held->more != NULL ? held->more : held->first;
+
+    return &chains[hash & (n_chains(held) - 1)];
 }
 
 static bool is_over(const struct rlock__claim *claim)
@@ -18,17 +21,14 @@ static bool is_over(const struct rlock__claim *claim)
     return atomic_load_explicit(&claim->count, memory_order_relaxed) == 0;
 }
 
-static bool is_of(const struct rlock__claim *claim, const struct rlock__spec *spec, unsigned hash)
-{
-    return claim->spec == spec || (claim->hash == hash && rlock__spec_equal(claim->spec, spec));
-}
-
 /* Where the lock's claim is linked, or would be. */
-static struct rlock__claim **place(struct rlock__held *held, const struct rlock__spec *spec)
+static struct rlock__claim **place(struct rlock__held *held, const struct rlock__spec *spec,
+                                   unsigned hash)
 {
-    struct rlock__claim **at = chain(held, spec->hash & (n_chains(held) - 1));
+    struct rlock__claim **at = chain(held, hash);
 
-    while (*at != NULL && !is_of(*at, spec, spec->hash)) {
+    while (*at != NULL && (*at)->spec != spec &&
+           ((*at)->hash != hash || !rlock__spec_equal((*at)->spec, spec))) {
         at = &(*at)->next;
     }
     return at;
@@ -43,8 +43,10 @@ static struct rlock__claim *unlink_at(struct rlock__held *held, struct rlock__cl
     return claim;
 }
 
-static void link_at(struct rlock__held *held, struct rlock__claim **at, struct rlock__claim *claim)
+static void link_in(struct rlock__held *held, struct rlock__claim *claim)
 {
+    struct rlock__claim **at = chain(held, claim->hash);
+
     claim->next = *at;
     *at = claim;
     held->n++;
@@ -53,26 +55,23 @@ static void link_at(struct rlock__held *held, struct rlock__claim **at, struct r
 /* Four times as many chains, if there is memory. */
 static void grow(struct rlock__held *held)
 {
-    struct rlock__held large = {.n_more = 4 * RLOCK__HELD_FIRST};
+    struct rlock__held large = {.n_more = 4 * n_chains(held)};
     struct rlock__claim *claim;
     size_t from = 0;
 
-    while (large.n_more <= n_chains(held)) {
-        large.n_more *= 4;
-    }
     large.more = (struct rlock__claim **)calloc(large.n_more, sizeof(struct rlock__claim *));
     if (large.more == NULL) {
         return;
     }
     while ((claim = rlock__held_take(held, &from)) != NULL) {
-        link_at(&large, chain(&large, claim->hash & (large.n_more - 1)), claim);
+        link_in(&large, claim);
     }
     *held = large;
 }
 
 void rlock__held_add(struct rlock__held *held, struct rlock__claim *claim)
 {
-    struct rlock__claim **at = place(held, claim->spec);
+    struct rlock__claim **at = place(held, claim->spec, claim->hash);
 
     if (*at != NULL) {
         (void)rlock__claim_unref(unlink_at(held, at));
@@ -82,25 +81,20 @@ void rlock__held_add(struct rlock__held *held, struct rlock__claim *claim)
             grow(held);
         }
     }
-    link_at(held, chain(held, claim->hash & (n_chains(held) - 1)), claim);
+    link_in(held, claim);
 }
 
-const struct rlock__claim *rlock__held_find(const struct rlock__held *held,
+const struct rlock__claim *rlock__held_find(struct rlock__held *held,
                                             const struct rlock__spec *spec, unsigned hash)
 {
-    const struct rlock__claim *claim = held->more != NULL
-                                           ? held->more[hash & (held->n_more - 1)]
-                                           : held->first[hash & (RLOCK__HELD_FIRST - 1)];
+    const struct rlock__claim *claim = *place(held, spec, hash);
 
-    while (claim != NULL && !is_of(claim, spec, hash)) {
-        claim = claim->next;
-    }
     return claim != NULL && !is_over(claim) ? claim : NULL;
 }
 
 void rlock__held_forget(struct rlock__held *held, const struct rlock__spec *spec)
 {
-    struct rlock__claim **at = place(held, spec);
+    struct rlock__claim **at = place(held, spec, spec->hash);
 
     if (*at != NULL && is_over(*at)) {
         (void)rlock__claim_unref(unlink_at(held, at));

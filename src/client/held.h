@@ -25,7 +25,7 @@ struct rlock__held {
 void rlock__held_add(struct rlock__held *held, struct rlock__claim *claim);
 /* NULL: there is none, or it is over. hash: the spec's, which is not looked into for it: with
  * thousands of locks each place that is looked at is a cache miss. */
-const struct rlock__claim *rlock__held_find(const struct rlock__held *held,
+const struct rlock__claim *rlock__held_find(struct rlock__held *held,
                                             const struct rlock__spec *spec, unsigned hash);
 /* Takes out the lock's claim if it is over. */
 void rlock__held_forget(struct rlock__held *held, const struct rlock__spec *spec);

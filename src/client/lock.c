@@ -170,56 +170,48 @@ int rlock_guard_end(struct rlock_guard *guard)
 
 /* ---- What is known without asking ---- */
 
-static int64_t valid_until(const struct rlock_handle *lock, uint64_t owner)
+static int64_t known(const struct rlock_handle *lock, uint64_t owner, uint32_t *ret_count)
 {
-    return is_ours(lock) ? lock->vtable->valid_until(lock, owner) : 0;
-}
-
-static bool is_valid(const struct rlock_handle *lock, uint64_t owner)
-{
-    int64_t until = valid_until(lock, owner);
-
-    return until != 0 && rlock__now_us() < until;
-}
-
-static int64_t valid_ms(const struct rlock_handle *lock, uint64_t owner)
-{
-    return rlock__max(0, valid_until(lock, owner) - rlock__now_us()) / RLOCK__MS;
-}
-
-static uint32_t hold_count(const struct rlock_handle *lock, uint64_t owner)
-{
-    return is_ours(lock) ? lock->vtable->hold_count(lock, owner) : 0;
-}
-
-bool rlock_is_valid(const struct rlock_handle *lock)
-{
-    return is_valid(lock, 0);
+    *ret_count = 0;
+    return is_ours(lock) ? lock->vtable->known(lock, owner, ret_count) : 0;
 }
 
 bool rlock_is_valid_as(const struct rlock_handle *lock, uint64_t owner)
 {
-    return is_valid(lock, owner);
+    uint32_t count;
+    int64_t until = known(lock, owner, &count);
+
+    return until != 0 && rlock__now_us() < until;
 }
 
-int64_t rlock_valid_ms(const struct rlock_handle *lock)
+bool rlock_is_valid(const struct rlock_handle *lock)
 {
-    return valid_ms(lock, 0);
+    return rlock_is_valid_as(lock, 0);
 }
 
 int64_t rlock_valid_ms_as(const struct rlock_handle *lock, uint64_t owner)
 {
-    return valid_ms(lock, owner);
+    uint32_t count;
+
+    return rlock__max(0, known(lock, owner, &count) - rlock__now_us()) / RLOCK__MS;
 }
 
-uint32_t rlock_hold_count(const struct rlock_handle *lock)
+int64_t rlock_valid_ms(const struct rlock_handle *lock)
 {
-    return hold_count(lock, 0);
+    return rlock_valid_ms_as(lock, 0);
 }
 
 uint32_t rlock_hold_count_as(const struct rlock_handle *lock, uint64_t owner)
 {
-    return hold_count(lock, owner);
+    uint32_t count;
+
+    (void)known(lock, owner, &count);
+    return count;
+}
+
+uint32_t rlock_hold_count(const struct rlock_handle *lock)
+{
+    return rlock_hold_count_as(lock, 0);
 }
 
 /* ---- Asking the servers ---- */
@@ -259,35 +251,29 @@ int rlock_force_unlock(struct rlock_handle *lock, bool *ret_was_locked)
 
 /* ---- What the members said ---- */
 
-/* Who wants to hear of the members. */
-struct listener {
-    rlock_member_fn *fn;
-    void *payload;
-};
-
-static int tell_member(struct rlock__spec *spec, const struct rlock__result *result, void *payload)
-{
-    const struct listener *listener = payload;
-    const struct rlock_member member = {.size = sizeof(member),
-                                        .name = spec->name.at,
-                                        .name_len = spec->name.len,
-                                        .kind = spec->ops->kind,
-                                        .server = spec->core->address,
-                                        .code = result->code,
-                                        .held = result->held,
-                                        .detail = result->detail};
-
-    listener->fn(&member, listener->payload);
-    return 0;
-}
-
 int rlock_members(const struct rlock_handle *lock, rlock_member_fn *fn, void *payload)
 {
-    struct listener listener = {.fn = fn, .payload = payload};
+    struct rlock__spec *spec;
+    struct rlock__result result;
 
     rlock__detail_clear();
     if (lock == NULL || (lock->caps & RLOCK__CAP_MEMBERS) == 0 || fn == NULL) {
         return rlock__fail(RLOCK_EINVAL, "lock is no multi-lock or RedLock, or fn is NULL");
     }
-    return is_ours(lock) ? lock->vtable->each_member(lock, tell_member, &listener) : RLOCK_EFORKED;
+    if (!is_ours(lock)) {
+        return RLOCK_EFORKED;
+    }
+    for (size_t i = 0; (spec = lock->vtable->member(lock, i, &result)) != NULL; i++) {
+        const struct rlock_member member = {.size = sizeof(member),
+                                            .name = spec->name.at,
+                                            .name_len = spec->name.len,
+                                            .kind = spec->ops->kind,
+                                            .server = spec->core->address,
+                                            .code = result.code,
+                                            .held = result.held,
+                                            .detail = result.detail};
+
+        fn(&member, payload);
+    }
+    return 0;
 }

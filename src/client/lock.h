@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The handle of a lock, and the table of what it can do. Single locks (single.h) and locks made of
- * locks (group.h) implement it; the public functions check their arguments and call it.
+ * The handle of a lock, and the table of what it can do. Single locks (single.c) and locks made of
+ * locks (group.c) implement it; the public functions check their arguments and call it.
  */
 #ifndef RLOCK_CLIENT_LOCK_H
 #define RLOCK_CLIENT_LOCK_H
@@ -18,10 +18,6 @@ struct rlock__result {
     char detail[RLOCK__DETAIL_SIZE];
 };
 
-/* Is told of a lock's member. Returns 0 to go on, else what each_member is to return. */
-typedef int rlock__member_fn(struct rlock__spec *spec, const struct rlock__result *result,
-                             void *payload);
-
 /*
  * What a handle can do. All members are required. Each is called in the process that made the
  * handle, without any mutex held, and may be called by several threads at a time. An owner's id of
@@ -34,17 +30,17 @@ struct rlock__vtable {
                 struct rlock__owner owner, struct rlock_grant *ret_grant);
     /* Gives up one level: waits for the servers' answer. Its clients may be closed. */
     int (*leave)(const struct rlock_handle *lock, struct rlock__owner owner);
-    /* Until when the owner may rely on it, by what is known here; 0 not at all. */
-    int64_t (*valid_until)(const struct rlock_handle *lock, uint64_t owner);
-    /* How many levels the owner holds, by what is known here. */
-    uint32_t (*hold_count)(const struct rlock_handle *lock, uint64_t owner);
+    /* Until when the owner may rely on it, 0 not at all, and how many levels it holds, by what is
+     * known here. */
+    int64_t (*known)(const struct rlock_handle *lock, uint64_t owner, uint32_t *ret_count);
     /* Asks the servers who holds it, and waits for the answer. */
     int (*inspect)(const struct rlock_handle *lock, struct rlock_info *ret_info);
     /* Takes it from whoever holds it, and waits for the answer. */
     int (*force)(const struct rlock_handle *lock, bool *ret_was_locked);
-    /* Tells fn of each member, in canonical order. A single lock is its own only member, and has
-     * no result (NULL). */
-    int (*each_member)(const struct rlock_handle *lock, rlock__member_fn *fn, void *payload);
+    /* The member of an index in canonical order, NULL beyond the last, and its result, NULL not
+     * wanted. A single lock is its own only member, and has no result. */
+    struct rlock__spec *(*member)(const struct rlock_handle *lock, size_t i,
+                                  struct rlock__result *ret_result);
     /* Frees the handle. Holds stay. */
     void (*free)(struct rlock_handle *lock);
 };
@@ -57,5 +53,30 @@ struct rlock_handle {
     struct rlock__bytes name;    /* borrowed from what the handle refers to; a NUL behind it */
     struct rlock_client *client; /* speaks for it: of a lock made of locks the first member's */
 };
+
+/* The handle of a lock of one key. */
+struct rlock__single {
+    struct rlock_handle lock;
+    struct rlock__spec *spec;
+    unsigned hash; /* the spec's: who asks for a hold need not look there */
+};
+
+static inline const struct rlock__single *rlock__single_of(const struct rlock_handle *lock)
+{
+    return (const struct rlock__single *)(const void *)lock;
+}
+
+/* ---- query.c ---- */
+
+/* Asks the server who holds the lock. */
+int rlock__single_inspect(struct rlock__spec *spec, struct rlock_info *ret_info);
+/* Takes it from whoever holds it. */
+int rlock__single_force(struct rlock__spec *spec, bool *ret_was_locked);
+
+/* ---- group.c ---- */
+
+/* Makes the handle of a group of single locks, in the order in which they were given. */
+int rlock__group_lock_new(const struct rlock__group_ops *ops, struct rlock__spec *const *members,
+                          size_t n, int64_t max_lease_us, struct rlock_handle **ret_lock);
 
 #endif

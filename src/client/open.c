@@ -13,25 +13,15 @@
 
 #include "base/clock.h"
 #include "client/client.h"
+#include "net/sock.h"
 #include "net/tls.h"
 
 /* ---- References ---- */
 
-struct rlock_client *rlock__client_ref(struct rlock_client *client)
+RLOCK__ALONE static void unref(struct rlock__core *core)
 {
-    (void)atomic_fetch_add_explicit(&client->refs, 1, memory_order_relaxed);
-    return client;
-}
+    struct rlock_client *client = rlock__client_of(core);
 
-static void close_fd(int fd)
-{
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-}
-
-RLOCK__ALONE void rlock__client_unref(struct rlock_client *client)
-{
     if (atomic_fetch_sub_explicit(&client->refs, 1, memory_order_acq_rel) != 1) {
         return;
     }
@@ -41,9 +31,9 @@ RLOCK__ALONE void rlock__client_unref(struct rlock_client *client)
     rlock__buf_fini(&client->sub.out);
     client->tls = rlock__tls_free(client->tls);
     rlock__opts_fini(client);
-    close_fd(client->wake_fd);
-    close_fd(client->keeper_fd);
-    close_fd(client->cancel_fd);
+    (void)rlock__sock_close(client->wake_fd);
+    (void)rlock__sock_close(client->keeper_fd);
+    (void)rlock__sock_close(client->cancel_fd);
     (void)pthread_cond_destroy(&client->news);
     (void)pthread_mutex_destroy(&client->mutex);
     (void)pthread_mutex_destroy(&client->io.turn);
@@ -51,11 +41,6 @@ RLOCK__ALONE void rlock__client_unref(struct rlock_client *client)
     rlock__table_fini(&client->home.groups);
     rlock__table_fini(&client->home.members);
     free(client);
-}
-
-static void unref_core(struct rlock__core *core)
-{
-    rlock__client_unref(rlock__client_of(core));
 }
 
 int rlock__client_check(struct rlock_client *client)
@@ -115,14 +100,14 @@ RLOCK__ALONE static void init_core(struct rlock_client *client)
     core->margin_us = opts->safety_margin_ms * RLOCK__MS;
     core->log_level = opts->on_log != NULL ? opts->log_level : 0;
     core->address = client->server.address = client->address;
-    core->unref = unref_core;
+    core->unref = unref;
     core->route = route;
     rlock__map_alone(&client->map, &client->server);
     rlock__core_init(core);
     rlock__core_add_server(core, &client->server, 1);
 }
 
-static int init_net(struct rlock_client *client)
+RLOCK__ALONE static int init_net(struct rlock_client *client)
 {
     const struct rlock__uri *uri = &client->uri;
     const struct rlock_client_opts *opts = &client->opts;
@@ -137,11 +122,7 @@ static int init_net(struct rlock_client *client)
         }
     }
     client->conn_opts = (struct rlock__conn_opts){
-        .kind = uri->path != NULL ? RLOCK__CONN_UNIX : RLOCK__CONN_TCP,
-        .host = uri->host,
-        .port = uri->port,
-        .path = uri->path,
-        .db = uri->db,
+        .uri = uri,
         .user = opts->user,
         .password = opts->password,
         .tls = client->tls,
@@ -149,11 +130,11 @@ static int init_net(struct rlock_client *client)
         .connect_timeout_us = opts->connect_timeout_ms * RLOCK__MS,
         .want_info = true,
     };
-    code = rlock__conn_new(&client->conn_opts, &client->io.conn);
-    if (code == 0) {
-        code = rlock__conn_new(&client->conn_opts, &client->sub.conn);
-    }
-    return code == 0 ? 0 : rlock__fail(code, "no memory");
+    client->io.conn = rlock__conn_new(&client->conn_opts);
+    client->sub.conn = rlock__conn_new(&client->conn_opts);
+    return client->io.conn != NULL && client->sub.conn != NULL
+               ? 0
+               : rlock__fail(RLOCK_ENOMEM, "no memory");
 }
 
 static int init_fds(struct rlock_client *client)
@@ -275,7 +256,7 @@ int rlock_client_open(const struct rlock_client_opts *opts, struct rlock_client 
             rlock__process_unregister(client);
         }
         rlock__core_fini(&client->core);
-        rlock__client_unref(client);
+        unref(&client->core);
         return code;
     }
     *ret_client = client;
@@ -285,12 +266,12 @@ int rlock_client_open(const struct rlock_client_opts *opts, struct rlock_client 
 static struct timespec op_deadline(const struct rlock_client *client)
 {
     struct timespec until;
-    int64_t deadline_ns;
+    int64_t ns;
 
     (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    deadline_ns = until.tv_nsec + (client->opts.op_timeout_ms % 1000) * 1000000;
-    until.tv_sec += client->opts.op_timeout_ms / 1000 + deadline_ns / 1000000000;
-    until.tv_nsec = deadline_ns % 1000000000;
+    ns = until.tv_nsec + client->opts.op_timeout_ms * 1000000;
+    until.tv_sec += ns / 1000000000;
+    until.tv_nsec = ns % 1000000000;
     return until;
 }
 
@@ -340,7 +321,7 @@ struct rlock_client *rlock_client_close(struct rlock_client *client)
     rlock__conn_close(client->sub.conn);
     rlock__process_unregister(client); /* until then a child of fork has sockets to close */
     rlock__thread_forget_closed();
-    rlock__client_unref(client);
+    unref(&client->core);
     return NULL;
 }
 

@@ -5,11 +5,6 @@
 #include "base/sized.h"
 #include "client/client.h"
 
-static int64_t or_default(int64_t value, int64_t fallback)
-{
-    return value != 0 ? value : fallback;
-}
-
 static int check_opts(struct rlock_client_opts *opts)
 {
     static const int64_t year_ms = INT64_C(366) * 24 * 3600 * 1000;
@@ -24,7 +19,7 @@ static int check_opts(struct rlock_client_opts *opts)
     };
 
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        *numbers[i].value = or_default(*numbers[i].value, numbers[i].fallback);
+        *numbers[i].value = *numbers[i].value != 0 ? *numbers[i].value : numbers[i].fallback;
         if (*numbers[i].value < numbers[i].least || *numbers[i].value > numbers[i].most) {
             return rlock__fail(RLOCK_EINVAL, "%s is %lld, must be %lld to %lld", numbers[i].name,
                                (long long)*numbers[i].value, (long long)numbers[i].least,
@@ -44,18 +39,13 @@ static int check_opts(struct rlock_client_opts *opts)
     return 0;
 }
 
-/* The user's options, whatever version of the struct they were compiled with. */
-static int copy_opts(const struct rlock_client_opts *opts, struct rlock_client_opts *ret_opts)
+int rlock__opts_read(void *opts, const void *given)
 {
-    struct rlock_client_opts copy = {.size = sizeof(copy)};
-
-    if (!rlock__sized_take(&copy, opts)) {
-        return rlock__fail(
-            RLOCK_EINVAL,
-            "the options' size is not set, or they want what this library does not know");
+    if (rlock__sized_take(opts, given)) {
+        return 0;
     }
-    *ret_opts = copy;
-    return check_opts(ret_opts);
+    return rlock__fail(
+        RLOCK_EINVAL, "the options' size is not set, or they want what this library does not know");
 }
 
 static int parse_url(struct rlock_client *client, const char *given)
@@ -93,9 +83,10 @@ static int copy_strings(struct rlock_client *client, const struct rlock_client_o
 
 int rlock__opts_take(struct rlock_client *client, const struct rlock_client_opts *opts)
 {
-    struct rlock_client_opts given;
-    int code = copy_opts(opts, &given);
+    struct rlock_client_opts given = {.size = sizeof(given)};
+    int code = rlock__opts_read(&given, opts);
 
+    code = code == 0 ? check_opts(&given) : code;
     code = code == 0 ? parse_url(client, given.url) : code;
     return code == 0 ? copy_strings(client, &given) : code;
 }

@@ -3,21 +3,17 @@
 #include <stdio.h>
 
 #include "client/diagnosis.h"
-#include "client/single.h"
 #include "lock/classify.h"
 
-typedef int new_fn(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
-                   struct rlock_handle **ret_lock);
-
-/* A kind whose scripts are tried. The reentrant lock is what all are made of: the rest may be
- * forbidden to who does not use it. */
+/* A kind whose scripts are tried. */
 struct kind {
     const char *name;
-    new_fn *make, *make_rival; /* what it excludes */
-    int64_t wait_ms;           /* of the rival: long enough to queue, where there is a queue */
+    rlock__new_fn *make, *make_rival; /* what it excludes */
+    int64_t wait_ms;                  /* of the rival: long enough to queue, where there is one */
     enum rlock__use use;
 };
 
+/* The reentrant lock is what all are made of: the rest may be forbidden to who does not use it. */
 static const struct kind basic = {"reentrant", rlock_reentrant_new, rlock_reentrant_new, 0,
                                   RLOCK__FOR_ALL};
 static const struct kind others[] = {
@@ -134,48 +130,33 @@ static void give_back(struct rlock_handle *lock)
     }
 }
 
-void rlock__probe_basic(struct rlock__diagnosis *d, struct rlock_handle *lock)
-{
-    const char *step;
-    int code = try_steps(d, &basic, lock, &step);
-
-    if (code != 0) {
-        rlock__prevented(d, step, code);
-    }
-    give_back(lock);
-}
-
-static void try_other(struct rlock__diagnosis *d, const struct kind *kind,
-                      struct rlock_handle *lock)
-{
-    const char *step;
-
-    if (try_steps(d, kind, lock, &step) != 0) {
-        rlock__finding(d, RLOCK_LOG_WARNING, kind->name, "such locks will not work (%s): %s", step,
-                       rlock_detail());
-    }
-    give_back(lock);
-}
-
-static struct rlock_handle *make_probe(struct rlock__diagnosis *d, const struct kind *kind)
+struct rlock_handle *rlock__probe_new(struct rlock__diagnosis *d, const char *word,
+                                      rlock__new_fn *make)
 {
     struct rlock_handle *lock = NULL;
     char name[64];
     int code;
 
-    (void)snprintf(name, sizeof(name), "rlock-doctor:%s:%s", d->client->core.uuid, kind->name);
-    code = kind->make(d->client, name, NULL, &lock);
+    (void)snprintf(name, sizeof(name), "rlock-doctor:%s:%s", d->client->core.uuid, word);
+    code = make(d->client, name, NULL, &lock);
     if (code != 0) {
-        rlock__prevented(d, kind->name, code);
+        rlock__prevented(d, word, code);
     }
     return lock;
 }
 
-struct rlock_handle *rlock__probe_new(struct rlock__diagnosis *d, const char *word)
+static void try_kind(struct rlock__diagnosis *d, const struct kind *kind, struct rlock_handle *lock)
 {
-    const struct kind kind = {word, rlock_reentrant_new, NULL, 0, RLOCK__FOR_ALL};
+    const char *step;
+    int code = try_steps(d, kind, lock, &step);
 
-    return make_probe(d, &kind);
+    if (code != 0 && kind->use == RLOCK__FOR_ALL) {
+        rlock__prevented(d, step, code);
+    } else if (code != 0) {
+        rlock__finding(d, RLOCK_LOG_WARNING, kind->name, "such locks will not work (%s): %s", step,
+                       rlock_detail());
+    }
+    give_back(lock);
 }
 
 static void try_multi(struct rlock__diagnosis *d, struct rlock_handle *const members[static 2])
@@ -193,17 +174,19 @@ static void try_multi(struct rlock__diagnosis *d, struct rlock_handle *const mem
     (void)rlock_free(lock);
 }
 
-void rlock__probe_others(struct rlock__diagnosis *d, struct rlock_handle *lock)
+static void try_others(struct rlock__diagnosis *d, struct rlock_handle *lock)
 {
-    struct rlock_handle *members[2] = {lock, rlock__probe_new(d, "multi")};
+    struct rlock_handle *members[2] = {lock, rlock__probe_new(d, "multi", rlock_reentrant_new)};
 
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-        struct rlock_handle *probe = d->lacks[others[i].use] ? NULL : make_probe(d, &others[i]);
+        const struct kind *kind = &others[i];
+        struct rlock_handle *probe =
+            d->lacks[kind->use] ? NULL : rlock__probe_new(d, kind->name, kind->make);
 
         if (probe != NULL) {
-            try_other(d, &others[i], probe);
+            try_kind(d, kind, probe);
         }
-        if (probe != NULL && others[i].make == rlock_fenced_new) {
+        if (probe != NULL && kind->use == RLOCK__FOR_FENCED) {
             forget_token(d, probe);
         }
         (void)rlock_free(probe);
@@ -212,4 +195,34 @@ void rlock__probe_others(struct rlock__diagnosis *d, struct rlock_handle *lock)
         try_multi(d, members);
     }
     (void)rlock_free(members[1]);
+}
+
+static void try_subscribe(struct rlock__diagnosis *d, const struct rlock_handle *lock)
+{
+    struct rlock__cmd cmd = {0};
+    struct rlock__reply reply;
+
+    rlock__cmd_arg(&cmd, rlock__bytes_of("SUBSCRIBE"));
+    rlock__cmd_arg(&cmd, rlock__single_of(lock)->spec->channel);
+    if (rlock__asker_ask(&d->asker, &cmd, &reply) == 0 && rlock__reply_is_error(&reply)) {
+        rlock__finding(
+            d, RLOCK_LOG_WARNING, "rights",
+            "+subscribe is not permitted: waiters ask every %d ms instead of being woken",
+            (int)(RLOCK__POLL_US / RLOCK__MS));
+    }
+}
+
+void rlock__probe(struct rlock__diagnosis *d)
+{
+    struct rlock_handle *lock = rlock__probe_new(d, basic.name, basic.make);
+
+    if (lock == NULL) {
+        return;
+    }
+    try_kind(d, &basic, lock);
+    if (d->code == 0) {
+        try_others(d, lock);
+    }
+    try_subscribe(d, lock);
+    (void)rlock_free(lock);
 }

@@ -4,7 +4,7 @@
 #include <utlist.h>
 
 #include "base/clock.h"
-#include "client/ask.h"
+#include "client/client.h"
 #include "client/held.h"
 #include "drive/turn.h"
 #include "multi/claim.h"
@@ -16,7 +16,6 @@ static atomic_uint fork_generation;
 static atomic_ullong last_thread;
 static pthread_mutex_t registry_mutex = PTHREAD_MUTEX_INITIALIZER;
 RLOCK__GUARDED_BY(registry) static struct rlock_client *registry;
-RLOCK__GUARDED_BY(registry) static struct rlock__asker *askers;
 
 static atomic_uint closed_clients;
 
@@ -42,27 +41,21 @@ RLOCK__UNLOCKS(registry) RLOCK__UNLOCKS(sock) static void after_fork_in_parent(v
     rlock__registry_mutex_unlock(&registry_mutex);
 }
 
-/* The child has no threads of ours and must not touch what they left: it only drops its copies of
- * the sockets. */
+/* The child has no threads of ours and must not touch what they left: it only closes its copies of
+ * the descriptors. */
 RLOCK__ALONE RLOCK__UNLOCKS(registry) RLOCK__UNLOCKS(sock) static void after_fork_in_child(void)
 {
     struct rlock_client *client;
-    struct rlock__asker *asker;
 
     (void)atomic_fetch_add(&fork_generation, 1);
     DL_FOREACH2(registry, client, registered_next)
     {
-        rlock__conn_abandon(client->io.conn);
-        rlock__conn_abandon(client->sub.conn);
         (void)close(client->wake_fd);
         (void)close(client->keeper_fd);
         (void)close(client->cancel_fd);
     }
     registry = NULL;
-    DL_FOREACH(askers, asker) {
-        rlock__conn_abandon(asker->conn);
-    }
-    askers = NULL;
+    rlock__conns_abandon();
     rlock__sock_changed();
     rlock__registry_mutex_unlock(&registry_mutex);
 }
@@ -83,20 +76,6 @@ void rlock__process_unregister(struct rlock_client *client)
 {
     rlock__registry_mutex_lock(&registry_mutex);
     DL_DELETE2(registry, client, registered_prev, registered_next);
-    rlock__registry_mutex_unlock(&registry_mutex);
-}
-
-void rlock__process_add_asker(struct rlock__asker *asker)
-{
-    rlock__registry_mutex_lock(&registry_mutex);
-    DL_APPEND(askers, asker);
-    rlock__registry_mutex_unlock(&registry_mutex);
-}
-
-void rlock__process_remove_asker(struct rlock__asker *asker)
-{
-    rlock__registry_mutex_lock(&registry_mutex);
-    DL_DELETE(askers, asker);
     rlock__registry_mutex_unlock(&registry_mutex);
 }
 
@@ -188,7 +167,7 @@ const struct rlock__claim *rlock__thread_find(const struct rlock__spec *spec, un
     return rlock__held_find(&self.held, spec, hash);
 }
 
-static struct rlock__group_claim *find_group(const struct rlock__group_spec *spec)
+struct rlock__group_claim *rlock__thread_find_group(const struct rlock__group_spec *spec)
 {
     struct rlock__node *node = rlock__table_first(&self.groups, spec->hash);
 
@@ -206,7 +185,7 @@ static void drop_group(struct rlock__group_claim *claim)
 }
 
 /* Those that another thread ended: by closing a client, or forcing a lock. */
-static void sweep_groups(void)
+static void sweep(void)
 {
     struct rlock__table kept = {0};
     struct rlock__node *node;
@@ -220,16 +199,12 @@ static void sweep_groups(void)
         }
     }
     self.groups = kept;
-}
-
-const struct rlock__group_claim *rlock__thread_find_group(const struct rlock__group_spec *spec)
-{
-    return find_group(spec);
+    rlock__held_sweep(&self.held);
 }
 
 void rlock__thread_add_group(struct rlock__group_claim *claim)
 {
-    struct rlock__group_claim *before = find_group(claim->spec);
+    struct rlock__group_claim *before = rlock__thread_find_group(claim->spec);
 
     if (before == claim) { /* a level more */
         (void)rlock__group_claim_unref(claim);
@@ -243,7 +218,7 @@ void rlock__thread_add_group(struct rlock__group_claim *claim)
 
 void rlock__thread_forget_group(const struct rlock__group_spec *spec)
 {
-    struct rlock__group_claim *claim = find_group(spec);
+    struct rlock__group_claim *claim = rlock__thread_find_group(spec);
 
     if (claim != NULL && atomic_load(&claim->over)) {
         drop_group(claim);
@@ -256,8 +231,7 @@ void rlock__thread_forget(const struct rlock__spec *spec)
 
     if (self.closed_clients != closed) { /* what it had of them keeps their memory */
         self.closed_clients = closed;
-        rlock__held_sweep(&self.held);
-        sweep_groups();
+        sweep();
     } else {
         rlock__held_forget(&self.held, spec);
     }
@@ -266,6 +240,5 @@ void rlock__thread_forget(const struct rlock__spec *spec)
 void rlock__thread_forget_closed(void)
 {
     (void)atomic_fetch_add(&closed_clients, 1);
-    rlock__held_sweep(&self.held);
-    sweep_groups();
+    sweep();
 }

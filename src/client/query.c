@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "client/ask.h"
-#include "client/single.h"
+#include "client/lock.h"
 
 /* What a command's reader is given, and gives back. */
 struct query {
@@ -15,14 +15,9 @@ struct query {
     bool opened;
 };
 
-static struct query *query_of(struct rlock__call *call)
-{
-    return call->reader;
-}
-
 static int read_info(struct rlock__call *call, const struct rlock__reply *reply)
 {
-    struct query *query = query_of(call);
+    struct query *query = call->reader;
 
     query->spec->ops->read_inspect(reply, &query->info, &query->seen);
     return query->seen.failed ? RLOCK_ENOMEM : 0;
@@ -30,16 +25,10 @@ static int read_info(struct rlock__call *call, const struct rlock__reply *reply)
 
 static int read_force(struct rlock__call *call, const struct rlock__reply *reply)
 {
-    struct query *query = query_of(call);
+    struct query *query = call->reader;
 
     query->opened = query->spec->ops->read_release(reply).outcome == RLOCK__DONE;
     return 0;
-}
-
-static bool is_mine(const struct rlock_client *client, const char *holder)
-{
-    return strncmp(holder, client->core.uuid, RLOCK__UUID_LEN) == 0 &&
-           holder[RLOCK__UUID_LEN] == ':';
 }
 
 /* Runs a query; why it failed names the lock. */
@@ -62,9 +51,51 @@ static int inspect(struct rlock__spec *spec, struct query *query)
     query->spec = spec;
     spec->ops->inspect(spec, &call.cmd);
     code = run(spec, &call);
-    query->info.mine = code == 0 && is_mine(rlock__client_of(spec->core), query->info.holder);
+    query->info.mine = code == 0 &&
+                       strncmp(query->info.holder, spec->core->uuid, RLOCK__UUID_LEN) == 0 &&
+                       query->info.holder[RLOCK__UUID_LEN] == ':';
     return code;
 }
+
+/* ---- Where a holder lives: its connections are named rlock:<uuid>:<host>:<pid> ---- */
+
+static void parse_address(const char *at, const char *end, struct rlock_info *info)
+{
+    const char *colon = memchr(at, ':', (size_t)(end - at));
+
+    if (colon != NULL) {
+        (void)snprintf(info->host, sizeof(info->host), "%.*s", (int)rlock__min(colon - at, 127),
+                       at);
+        info->pid = rlock__bytes_number(rlock__bytes(colon + 1, (size_t)(end - colon - 1)), 0);
+    }
+}
+
+/* Fills in where the holder lives, if it is one of ours and the server lets us know. */
+static void find_address(struct rlock_client *client, struct rlock_info *info, int64_t deadline)
+{
+    struct rlock__asker asker = {0};
+    struct rlock__reply reply;
+    struct rlock__bytes list;
+    char name[64];
+    const char *at;
+
+    (void)snprintf(name, sizeof(name), "name=rlock:%.36s:", info->holder);
+    if (rlock__asker_init(&asker, client, deadline) == 0 &&
+        rlock__asker_words(&asker, &reply, "CLIENT", "LIST", "TYPE", "normal", NULL) == 0 &&
+        !rlock__reply_is_error(&reply)) {
+        list = rlock__reply_str(&reply, 0);
+        at = memmem(list.at, list.len, name, strlen(name));
+        if (at != NULL) {
+            const char *end = memchr(at, '\n', (size_t)(list.at + list.len - at));
+
+            parse_address(at + strlen(name), end != NULL ? end : list.at + list.len, info);
+        }
+    }
+    rlock__asker_fini(&asker);
+    rlock__detail_clear(); /* not knowing is no failure */
+}
+
+/* ---- Asking, and forcing ---- */
 
 int rlock__single_inspect(struct rlock__spec *spec, struct rlock_info *ret_info)
 {
@@ -75,7 +106,7 @@ int rlock__single_inspect(struct rlock__spec *spec, struct rlock_info *ret_info)
 
     rlock__buf_fini(&query.seen);
     if (code == 0 && query.info.locked) {
-        rlock__holder_address(client, &query.info, deadline);
+        find_address(client, &query.info, deadline);
     }
     *ret_info = query.info;
     return code;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/rights.h"
-
+/* What a user must be permitted on the server: each command, key and channel tried by itself. */
 #include <stdio.h>
+
+#include "client/diagnosis.h"
 
 /*
  * Each command in a form that does nothing, since permission is looked at before the arguments: %
- * is a key that nobody uses, @ a channel.
+ * is a key or channel that nobody uses.
  */
 struct right {
-    const char *right;
-    const char *words;
+    const char *right, *words;
     enum rlock__use use;
     const char *meaning;
 };
@@ -50,9 +50,9 @@ static const struct right commands[] = {
     {"+get", "GET %", RLOCK__FOR_RW, RW},
     {"+set", "SET % value XX", RLOCK__FOR_RW, RW},
     {"+hgetall", "HGETALL %", RLOCK__FOR_RW, RW},
-    {"+publish", "PUBLISH @ 0", RLOCK__FOR_EASE,
+    {"+publish", "PUBLISH % 0", RLOCK__FOR_EASE,
      "waiters of others notice a release only when they look again"},
-    {"+unsubscribe", "UNSUBSCRIBE @", RLOCK__FOR_EASE,
+    {"+unsubscribe", "UNSUBSCRIBE %", RLOCK__FOR_EASE,
      "messages about locks that nobody waits for any more go on coming"},
     {"+ping", "PING", RLOCK__FOR_EASE, "a connection that died in silence is noticed late"},
     {"+info", "INFO server", RLOCK__FOR_EASE, "a restarted server is not told from a reached one"},
@@ -63,43 +63,32 @@ static const struct right commands[] = {
     {"+client|list", "CLIENT LIST ID 0", RLOCK__FOR_EASE,
      "a broken connection's number is killed without a look whose it is now; on which machine a "
      "holder is stays unknown"},
-    {"+pubsub|numsub", "PUBSUB NUMSUB @", RLOCK__FOR_EASE,
+    {"+pubsub|numsub", "PUBSUB NUMSUB %", RLOCK__FOR_EASE,
      "who waits for a fair lock and was killed is passed over later"},
     {"+scan", "SCAN 0 COUNT 1", RLOCK__FOR_EASE, "rlock ls does not work"},
 };
 
+enum verdict { PERMITTED, NO_COMMAND, NO_KEY, NO_CHANNEL };
+
 /* Keys and channels by what stands before the {name}; NULL: the name itself. */
-struct name {
+static const struct name {
+    enum verdict lack;
     const char *before;
     enum rlock__use use;
     const char *meaning;
-};
-
-static const struct name keys[] = {
-    {NULL, RLOCK__FOR_ALL, NO_LOCKS},
-    {"redisson_lock_token:", RLOCK__FOR_FENCED, FENCED},
-    {"redisson_lock_queue:", RLOCK__FOR_FAIR, FAIR},
-    {"redisson_lock_timeout:", RLOCK__FOR_FAIR, FAIR},
-    {"rlock_fair:", RLOCK__FOR_FAIR, FAIR},
-    {"", RLOCK__FOR_RW, RW},
-    {"rlock_writer_waits:", RLOCK__FOR_RW, RW},
-};
-
-static const struct name channels[] = {
-    {"redisson_lock__channel:", RLOCK__FOR_EASE,
+} names[] = {
+    {NO_KEY, NULL, RLOCK__FOR_ALL, NO_LOCKS},
+    {NO_KEY, "redisson_lock_token:", RLOCK__FOR_FENCED, FENCED},
+    {NO_KEY, "redisson_lock_queue:", RLOCK__FOR_FAIR, FAIR},
+    {NO_KEY, "redisson_lock_timeout:", RLOCK__FOR_FAIR, FAIR},
+    {NO_KEY, "rlock_fair:", RLOCK__FOR_FAIR, FAIR},
+    {NO_KEY, "", RLOCK__FOR_RW, RW},
+    {NO_KEY, "rlock_writer_waits:", RLOCK__FOR_RW, RW},
+    {NO_CHANNEL, "redisson_lock__channel:", RLOCK__FOR_EASE,
      "waiters ask several times a second instead of being woken"},
-    {"redisson_rwlock:", RLOCK__FOR_EASE,
+    {NO_CHANNEL, "redisson_rwlock:", RLOCK__FOR_EASE,
      "those who wait to read or write ask several times a second instead of being woken"},
 };
-
-struct trial {
-    struct rlock__asker *asker;
-    struct rlock__bytes prefix, key;
-    rlock__lack_fn *fn;
-    void *payload;
-};
-
-enum verdict { PERMITTED, NO_COMMAND, NO_KEY, NO_CHANNEL };
 
 /* Which permission the server's answer says is missing; none that it knows nothing of it. */
 static enum verdict judge(const struct rlock__reply *reply)
@@ -119,9 +108,9 @@ static enum verdict judge(const struct rlock__reply *reply)
     return strstr(text, " key") != NULL ? NO_KEY : NO_COMMAND;
 }
 
-/* Asks with the words, of which % stands for key and @ for channel; + within a word is a blank. */
-static int ask(const struct trial *trial, const char *words, struct rlock__bytes key,
-               struct rlock__bytes channel, enum verdict *ret_verdict)
+/* Asks with the words, of which % stands for the name; + within a word is a blank. */
+static int ask(struct rlock__diagnosis *d, const char *words, struct rlock__bytes name,
+               enum verdict *ret_verdict)
 {
     struct rlock__cmd cmd = {0};
     struct rlock__reply reply;
@@ -131,9 +120,7 @@ static int ask(const struct trial *trial, const char *words, struct rlock__bytes
     (void)snprintf(copy, sizeof(copy), "%s", words);
     while ((word = strsep(&rest, " ")) != NULL) {
         if (strcmp(word, "%") == 0) {
-            rlock__cmd_arg(&cmd, key);
-        } else if (strcmp(word, "@") == 0) {
-            rlock__cmd_arg(&cmd, channel);
+            rlock__cmd_arg(&cmd, name);
         } else {
             for (char *plus = word; (plus = strchr(plus, '+')) != NULL;) {
                 *plus = ' ';
@@ -141,7 +128,7 @@ static int ask(const struct trial *trial, const char *words, struct rlock__bytes
             rlock__cmd_arg(&cmd, rlock__bytes_of(word));
         }
     }
-    code = rlock__asker_ask(trial->asker, &cmd, &reply);
+    code = rlock__asker_ask(&d->asker, &cmd, &reply);
     *ret_verdict = code == 0 ? judge(&reply) : PERMITTED;
     return code;
 }
@@ -161,19 +148,19 @@ static struct rlock__bytes full_name(const char *before, struct rlock__bytes nam
 }
 
 /* A pattern as an ACL has it: "~redisson_lock_queue:{app:*". */
-static void report_name(const struct trial *trial, char sign, const struct name *name)
+static void report_name(struct rlock__diagnosis *d, const struct name *name)
 {
     char prefix[96], right[200];
 
-    (void)rlock__text(trial->prefix, prefix, sizeof(prefix));
-    (void)snprintf(right, sizeof(right), "%c%s%s%s*", sign,
+    (void)rlock__text(d->client->core.prefix, prefix, sizeof(prefix));
+    (void)snprintf(right, sizeof(right), "%c%s%s%s*", name->lack == NO_KEY ? '~' : '&',
                    name->before != NULL ? name->before : "", name->before != NULL ? "{" : "",
                    prefix);
-    trial->fn(name->use, right, name->meaning, trial->payload);
+    rlock__lacks(d, name->use, right, name->meaning);
 }
 
 /* Where no lock will work, the rest does not matter. */
-static int try_commands(const struct trial *trial)
+static int try_commands(struct rlock__diagnosis *d, struct rlock__bytes key)
 {
     const size_t n = sizeof(commands) / sizeof(commands[0]);
     enum verdict verdict;
@@ -181,41 +168,30 @@ static int try_commands(const struct trial *trial)
     int code = 0;
 
     for (size_t i = 0; code == 0 && i < n && (!lacks || commands[i].use == RLOCK__FOR_ALL); i++) {
-        code = ask(trial, commands[i].words, trial->key, trial->key, &verdict);
+        code = ask(d, commands[i].words, key, &verdict);
         if (verdict == NO_COMMAND) {
-            trial->fn(commands[i].use, commands[i].right, commands[i].meaning, trial->payload);
+            rlock__lacks(d, commands[i].use, commands[i].right, commands[i].meaning);
             lacks = lacks || commands[i].use == RLOCK__FOR_ALL;
         }
     }
-    return code == 0 ? ask(trial, "DEL %", trial->key, trial->key, &verdict) : code;
+    return code == 0 ? ask(d, "DEL %", key, &verdict) : code;
 }
 
-static int try_names(const struct trial *trial, const struct name *names, size_t n, bool are_keys)
+int rlock__rights_try(struct rlock__diagnosis *d, struct rlock__bytes key)
 {
     struct rlock__buf buf = {0};
-    int code = 0;
+    int code = try_commands(d, key);
 
-    for (size_t i = 0; code == 0 && i < n; i++) {
-        const struct rlock__bytes full = full_name(names[i].before, trial->key, &buf);
+    for (size_t i = 0; code == 0 && i < sizeof(names) / sizeof(names[0]); i++) {
+        const struct name *name = &names[i];
         enum verdict verdict;
 
-        code = ask(trial, are_keys ? "EXISTS %" : "PUBLISH @ 0", full, full, &verdict);
-        if (verdict == (are_keys ? NO_KEY : NO_CHANNEL)) {
-            report_name(trial, are_keys ? '~' : '&', &names[i]);
+        code = ask(d, name->lack == NO_KEY ? "EXISTS %" : "PUBLISH % 0",
+                   full_name(name->before, key, &buf), &verdict);
+        if (verdict == name->lack) {
+            report_name(d, name);
         }
     }
     rlock__buf_fini(&buf);
     return code;
-}
-
-int rlock__rights_try(struct rlock__asker *asker, struct rlock__bytes prefix,
-                      struct rlock__bytes key, rlock__lack_fn *fn, void *payload)
-{
-    const struct trial trial = {
-        .asker = asker, .prefix = prefix, .key = key, .fn = fn, .payload = payload};
-    int code = try_commands(&trial);
-
-    code = code == 0 ? try_names(&trial, keys, sizeof(keys) / sizeof(keys[0]), true) : code;
-    return code == 0 ? try_names(&trial, channels, sizeof(channels) / sizeof(channels[0]), false)
-                     : code;
 }

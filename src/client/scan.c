@@ -1,48 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The locks there are: every hash whose fields look like owners. */
-#include <stdlib.h>
+#include <stdio.h>
 
 #include "client/ask.h"
 #include "lock/classify.h"
 #include "rw/rw.h"
 
-static bool is_hex(char c)
-{
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-}
-
 /* Whether a field is "uuid:number", or the write side's "uuid:number:write". */
 static bool is_owner(const char *field)
 {
-    size_t i = 0;
+    int len = 0; /* of a whole UUID and a colon */
+    size_t digits;
 
-    for (; i < RLOCK__UUID_LEN; i++) {
-        bool dash = i == 8 || i == 13 || i == 18 || i == 23;
-
-        if (dash ? field[i] != '-' : !is_hex(field[i])) {
-            return false;
-        }
-    }
-    if (field[i++] != ':' || field[i] < '0' || field[i] > '9') {
+    (void)sscanf(field, "%*8[0-9a-f]-%*4[0-9a-f]-%*4[0-9a-f]-%*4[0-9a-f]-%*12[0-9a-f]:%n", &len);
+    if (len != RLOCK__UUID_LEN + 1) {
         return false;
     }
-    i += strspn(field + i, "0123456789");
-    return field[i] == '\0' || strcmp(field + i, ":write") == 0;
+    digits = strspn(field + len, "0123456789");
+    field += (size_t)len + digits;
+    return digits != 0 && (*field == '\0' || strcmp(field, ":write") == 0);
 }
 
-/* One page of a scan: its keys are copied, since each is asked for in turn. */
-struct page {
-    struct rlock__buf bytes;
-    struct rlock__buf lengths; /* size_t each */
+struct scan {
+    struct rlock_client *client;
+    struct rlock__asker asker;
+    rlock_scan_fn *fn;
+    void *payload;
+    struct rlock__buf keys; /* of a page: each behind its length, a size_t; each is asked for */
     char cursor[32];
 };
 
-static int read_page(struct rlock__asker *asker, const char *pattern, struct page *page)
+static int read_page(struct scan *scan, const char *pattern)
 {
     struct rlock__reply reply;
     struct rlock__bytes cursor;
-    int code = rlock__asker_words(asker, &reply, "SCAN", page->cursor, "MATCH", pattern, "COUNT",
-                                  "200", "TYPE", "hash", NULL);
+    int code = rlock__asker_words(&scan->asker, &reply, "SCAN", scan->cursor, "MATCH", pattern,
+                                  "COUNT", "200", "TYPE", "hash", NULL);
 
     if (code != 0) {
         return code;
@@ -53,22 +46,20 @@ static int read_page(struct rlock__asker *asker, const char *pattern, struct pag
         return rlock__fail(class.code, "%.*s", (int)reply.v[0].len, reply.v[0].str);
     }
     cursor = rlock__reply_str(&reply, 0);
-    memset(page->cursor, 0, sizeof(page->cursor));
-    memcpy(page->cursor, cursor.at,
-           (size_t)rlock__min((int64_t)cursor.len, sizeof(page->cursor) - 1));
-    rlock__buf_clear(&page->bytes);
-    rlock__buf_clear(&page->lengths);
+    memset(scan->cursor, 0, sizeof(scan->cursor));
+    memcpy(scan->cursor, cursor.at,
+           (size_t)rlock__min((int64_t)cursor.len, sizeof(scan->cursor) - 1));
+    rlock__buf_clear(&scan->keys);
     for (size_t i = 1; i < reply.n; i++) {
         struct rlock__bytes key = rlock__reply_str(&reply, i);
 
-        (void)rlock__buf_add(&page->bytes, key.at, key.len);
-        (void)rlock__buf_add(&page->lengths, &key.len, sizeof(key.len));
+        (void)rlock__buf_add(&scan->keys, &key.len, sizeof(key.len));
+        (void)rlock__buf_add(&scan->keys, key.at, key.len);
     }
-    return page->bytes.failed || page->lengths.failed ? rlock__fail(RLOCK_ENOMEM, "no memory") : 0;
+    return scan->keys.failed ? rlock__fail(RLOCK_ENOMEM, "no memory") : 0;
 }
 
-static int show_key(struct rlock__asker *asker, struct rlock_client *client,
-                    struct rlock__bytes key, rlock_scan_fn *fn, void *payload)
+static int show_key(struct scan *scan, struct rlock__bytes key)
 {
     struct rlock_info info = RLOCK_INFO_INIT;
     struct rlock__cmd cmd = {0};
@@ -78,7 +69,7 @@ static int show_key(struct rlock__asker *asker, struct rlock_client *client,
 
     rlock__rw_inspect(key, "any", NULL, &cmd);
     shapes = cmd.script->shapes;
-    code = rlock__asker_ask(asker, &cmd, &reply);
+    code = rlock__asker_ask(&scan->asker, &cmd, &reply);
     if (code != 0) {
         return code;
     }
@@ -89,22 +80,17 @@ static int show_key(struct rlock__asker *asker, struct rlock_client *client,
     if (!is_owner(info.holder)) {
         return 0;
     }
-    info.mine = strncmp(info.holder, client->core.uuid, RLOCK__UUID_LEN) == 0;
-    return fn(key.at, key.len, &info, payload);
+    info.mine = strncmp(info.holder, scan->client->core.uuid, RLOCK__UUID_LEN) == 0;
+    return scan->fn(key.at, key.len, &info, scan->payload);
 }
 
-static int show_page(struct rlock__asker *asker, struct rlock_client *client,
-                     const struct page *page, rlock_scan_fn *fn, void *payload)
+static int show_page(struct scan *scan)
 {
-    const char *at = page->bytes.data;
     int code = 0;
 
-    for (size_t i = 0; code == 0 && i < page->lengths.len; i += sizeof(size_t)) {
-        size_t len;
-
-        memcpy(&len, page->lengths.data + i, sizeof(len));
-        code = show_key(asker, client, rlock__bytes(at, len), fn, payload);
-        at += len;
+    for (size_t i = 0, len; code == 0 && i < scan->keys.len; i += sizeof(len) + len) {
+        memcpy(&len, scan->keys.data + i, sizeof(len));
+        code = show_key(scan, rlock__bytes(scan->keys.data + i + sizeof(len), len));
     }
     return code;
 }
@@ -123,24 +109,16 @@ static bool full_pattern(const struct rlock_client *client, const char *pattern,
            rlock__buf_add(ret_pattern, "", 1);
 }
 
-static int scan(struct rlock_client *client, const char *pattern, rlock_scan_fn *fn, void *payload)
+static int scan_all(struct scan *scan, const char *pattern)
 {
-    struct rlock__asker asker = {0};
-    struct page page = {.cursor = "0"};
-    int code = rlock__asker_init(&asker, client, RLOCK__NEVER);
+    int code = rlock__asker_init(&scan->asker, scan->client, RLOCK__NEVER);
 
-    while (code == 0) {
-        code = read_page(&asker, pattern, &page);
-        if (code == 0) {
-            code = show_page(&asker, client, &page, fn, payload);
-        }
-        if (strcmp(page.cursor, "0") == 0) {
-            break;
-        }
-    }
-    rlock__buf_fini(&page.bytes);
-    rlock__buf_fini(&page.lengths);
-    rlock__asker_fini(&asker);
+    do {
+        code = code == 0 ? read_page(scan, pattern) : code;
+        code = code == 0 ? show_page(scan) : code;
+    } while (code == 0 && strcmp(scan->cursor, "0") != 0);
+    rlock__buf_fini(&scan->keys);
+    rlock__asker_fini(&scan->asker);
     return code;
 }
 
@@ -148,6 +126,7 @@ int rlock_client_scan(struct rlock_client *client, const char *pattern, rlock_sc
                       void *payload)
 {
     RLOCK__WHOLE;
+    struct scan scan = {.client = client, .fn = fn, .payload = payload, .cursor = "0"};
     struct rlock__buf full = {0};
     int code;
 
@@ -156,11 +135,9 @@ int rlock_client_scan(struct rlock_client *client, const char *pattern, rlock_sc
         return rlock__fail(RLOCK_EINVAL, "client or fn is NULL");
     }
     code = rlock__client_check(client);
-    if (code == 0 && !full_pattern(client, pattern, &full)) {
-        code = rlock__fail(RLOCK_ENOMEM, "no memory");
-    }
     if (code == 0) {
-        code = scan(client, full.data, fn, payload);
+        code = full_pattern(client, pattern, &full) ? scan_all(&scan, full.data)
+                                                    : rlock__fail(RLOCK_ENOMEM, "no memory");
     }
     rlock__buf_fini(&full);
     return code;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Locks of one key: how they are taken and left, and one constructor for each kind. */
-#include "client/single.h"
+#include "client/lock.h"
 
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/sized.h"
 #include "rw/rw.h"
 
 #define NAME_MAX_LEN 65536
@@ -75,50 +74,23 @@ static int leave(const struct rlock_handle *lock, struct rlock__owner owner)
 
 /* ---- What is known without asking ---- */
 
-/* Of the calling thread; NULL nothing. */
-static const struct rlock__claim *find(const struct rlock__single *single)
+static int64_t known(const struct rlock_handle *lock, uint64_t owner, uint32_t *ret_count)
 {
-    return rlock__thread_find(single->spec, single->hash);
-}
-
-/* Of an owner that was given by id. */
-static int64_t look_up(const struct rlock__single *single, uint64_t owner, uint32_t *ret_count)
-{
-    struct rlock_client *client = single->lock.client;
+    const struct rlock__single *single = rlock__single_of(lock);
+    struct rlock_client *client = lock->client;
     int64_t until;
 
+    if (owner == 0) { /* reads what its thread has, without a mutex */
+        const struct rlock__claim *claim = rlock__thread_find(single->spec, single->hash);
+
+        *ret_count = claim != NULL ? atomic_load(&claim->count) : 0;
+        return claim != NULL ? atomic_load(&claim->valid_until) : 0;
+    }
     rlock__enter(client);
     until = rlock__core_valid_until(&client->core, single->spec,
                                     (struct rlock__owner){.id = owner, .given = true}, ret_count);
     rlock__core_mutex_unlock(&client->mutex);
     return until;
-}
-
-static int64_t valid_until(const struct rlock_handle *lock, uint64_t owner)
-{
-    const struct rlock__single *single = rlock__single_of(lock);
-    const struct rlock__claim *claim;
-    uint32_t count;
-
-    if (owner != 0) {
-        return look_up(single, owner, &count);
-    }
-    claim = find(single);
-    return claim != NULL ? atomic_load(&claim->valid_until) : 0;
-}
-
-static uint32_t hold_count(const struct rlock_handle *lock, uint64_t owner)
-{
-    const struct rlock__single *single = rlock__single_of(lock);
-    const struct rlock__claim *claim;
-    uint32_t count = 0;
-
-    if (owner != 0) {
-        (void)look_up(single, owner, &count);
-        return count;
-    }
-    claim = find(single);
-    return claim != NULL ? atomic_load(&claim->count) : 0;
 }
 
 /* ---- The handle ---- */
@@ -133,9 +105,11 @@ static int force(const struct rlock_handle *lock, bool *ret_was_locked)
     return rlock__single_force(rlock__single_of(lock)->spec, ret_was_locked);
 }
 
-static int each_member(const struct rlock_handle *lock, rlock__member_fn *fn, void *payload)
+static struct rlock__spec *member(const struct rlock_handle *lock, size_t i,
+                                  struct rlock__result *ret_result)
 {
-    return fn(rlock__single_of(lock)->spec, NULL, payload);
+    (void)ret_result;
+    return i == 0 ? rlock__single_of(lock)->spec : NULL;
 }
 
 static void free_handle(struct rlock_handle *lock)
@@ -147,11 +121,10 @@ static void free_handle(struct rlock_handle *lock)
 static const struct rlock__vtable vtable = {
     .take = take,
     .leave = leave,
-    .valid_until = valid_until,
-    .hold_count = hold_count,
+    .known = known,
     .inspect = inspect,
     .force = force,
-    .each_member = each_member,
+    .member = member,
     .free = free_handle,
 };
 
@@ -200,7 +173,8 @@ static struct rlock_handle *alloc_lock(struct rlock_client *client, const struct
                                               .client = client},
                                      .spec = spec,
                                      .hash = spec->hash};
-    (void)rlock__client_ref(client); /* the spec's */
+    /* The spec's reference. */
+    (void)atomic_fetch_add_explicit(&client->refs, 1, memory_order_relaxed);
     return &single->lock;
 }
 
@@ -218,13 +192,9 @@ static int new_lock(struct rlock_client *client, const struct rlock_ops *ops, co
         return rlock__fail(RLOCK_EINVAL, "client, name or ret_lock is NULL");
     }
     code = rlock__client_check(client);
+    code = code == 0 ? rlock__opts_read(&copy, opts) : code;
     if (code != 0) {
         return code;
-    }
-    if (!rlock__sized_take(&copy, opts)) {
-        return rlock__fail(
-            RLOCK_EINVAL,
-            "the options' size is not set, or they want what this library does not know");
     }
     len = copy.name_len != 0 ? copy.name_len : strlen(name);
     if (len == 0 || len > NAME_MAX_LEN) {
@@ -241,44 +211,17 @@ static int new_lock(struct rlock_client *client, const struct rlock_ops *ops, co
     return 0;
 }
 
-int rlock_reentrant_new(struct rlock_client *client, const char *name,
-                        const struct rlock_opts *opts, struct rlock_handle **ret_lock)
-{
-    return new_lock(client, &rlock__reentrant_ops, name, opts, ret_lock);
-}
+#define CONSTRUCTOR(kind)                                                                          \
+    int rlock_##kind##_new(struct rlock_client *client, const char *name,                          \
+                           const struct rlock_opts *opts, struct rlock_handle **ret_lock)          \
+    {                                                                                              \
+        return new_lock(client, &rlock__##kind##_ops, name, opts, ret_lock);                       \
+    }
 
-int rlock_nonreentrant_new(struct rlock_client *client, const char *name,
-                           const struct rlock_opts *opts, struct rlock_handle **ret_lock)
-{
-    return new_lock(client, &rlock__nonreentrant_ops, name, opts, ret_lock);
-}
-
-int rlock_spin_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
-                   struct rlock_handle **ret_lock)
-{
-    return new_lock(client, &rlock__spin_ops, name, opts, ret_lock);
-}
-
-int rlock_fenced_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
-                     struct rlock_handle **ret_lock)
-{
-    return new_lock(client, &rlock__fenced_ops, name, opts, ret_lock);
-}
-
-int rlock_fair_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
-                   struct rlock_handle **ret_lock)
-{
-    return new_lock(client, &rlock__fair_ops, name, opts, ret_lock);
-}
-
-int rlock_read_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
-                   struct rlock_handle **ret_lock)
-{
-    return new_lock(client, &rlock__read_ops, name, opts, ret_lock);
-}
-
-int rlock_write_new(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
-                    struct rlock_handle **ret_lock)
-{
-    return new_lock(client, &rlock__write_ops, name, opts, ret_lock);
-}
+CONSTRUCTOR(reentrant)
+CONSTRUCTOR(nonreentrant)
+CONSTRUCTOR(spin)
+CONSTRUCTOR(fenced)
+CONSTRUCTOR(fair)
+CONSTRUCTOR(read)
+CONSTRUCTOR(write)

@@ -1,22 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How an effort ends: well, or by backing out of what it took. */
-#include "multi/effort.h"
-
 #include <stdio.h>
 
 #include "multi/claim.h"
-#include "multi/member.h"
-
-static void say(struct rlock__group *group, int code)
-{
-    char name[96];
-
-    (void)snprintf(group->detail, sizeof(group->detail), "lock %s: %s",
-                   rlock__text(group->spec->name, name, sizeof(name)), rlock_strerror(code));
-}
+#include "multi/internal.h"
 
 void rlock__effort_end(struct rlock__group *group, int code)
 {
+    char name[96];
+
     rlock__group_ignore(group);
     group->phase = RLOCK__GROUP_IDLE;
     group->timer_at = RLOCK__NEVER;
@@ -25,26 +17,18 @@ void rlock__effort_end(struct rlock__group *group, int code)
     if (group->lost || group->count == 0) { /* also by the end of a client, meanwhile */
         rlock__group_shed(group);
     }
-    for (size_t i = 0; i < group->spec->n; i++) {
-        rlock__member_settle_renewal(&group->members[i]);
+    RLOCK__EACH_MEMBER(member, group) {
+        rlock__member_settle_renewal(member);
     }
     if (code != 0 && group->detail[0] == '\0') {
-        say(group, code);
+        (void)snprintf(group->detail, sizeof(group->detail), "lock %s: %s",
+                       rlock__text(group->spec->name, name, sizeof(name)), rlock_strerror(code));
     }
 }
 
 void rlock__group_blame(struct rlock__group *group, const struct rlock__member *member)
 {
     (void)snprintf(group->detail, sizeof(group->detail), "%s", member->call.detail);
-}
-
-static void seal(struct rlock__group *group)
-{
-    for (size_t i = 0; i < group->spec->n; i++) {
-        struct rlock__member *member = &group->members[i];
-
-        member->seal = member->state == RLOCK__MEMBER_HELD && member->kept;
-    }
 }
 
 void rlock__group_taken(struct rlock__group *group, int64_t now)
@@ -61,40 +45,24 @@ void rlock__group_taken(struct rlock__group *group, int64_t now)
         group->renewed_from = group->count;
     }
     rlock__group_claim_show(group);
-    seal(group);
+    RLOCK__EACH_MEMBER(member, group) {
+        member->seal = member->state == RLOCK__MEMBER_HELD && member->kept;
+    }
     rlock__effort_end(group, 0);
     if (group->spec->ops->counts_alone) { /* what a level more was asked for is there */
         rlock__group_shed_levels(group);
     }
 }
 
-/* Members whose outcome is open: in this round, or since an earlier one. */
-static size_t doubts(const struct rlock__group *group, int64_t now)
+bool rlock__effort_is_open(const struct rlock__group *group, int64_t now)
 {
     size_t n = rlock__group_running(group);
 
-    for (size_t i = 0; i < group->spec->n; i++) {
-        const struct rlock__member *member = &group->members[i];
-
+    RLOCK__EACH_MEMBER(member, group) {
         n += !member->running &&
              (member->code == RLOCK_EINDOUBT || member->unheard || now < member->open_until);
     }
-    return n;
-}
-
-bool rlock__effort_is_open(const struct rlock__group *group, int64_t now)
-{
-    size_t n = doubts(group, now);
-
-    return n > 0 && group->spec->ops->in_doubt(group, n);
-}
-
-void rlock__effort_listen(struct rlock__group *group, int64_t now)
-{
-    rlock__group_listen(group);
-    if (rlock__group_has_spoken(group)) {
-        group->spec->ops->heard(group, now);
-    }
+    return n >= ((group->spec->ops->caps & RLOCK__CAP_QUORUM) != 0 ? group->spec->quorum : 1);
 }
 
 void rlock__effort_backed_out(struct rlock__group *group, int64_t now)
@@ -110,7 +78,7 @@ void rlock__effort_backed_out(struct rlock__group *group, int64_t now)
     } else {
         group->phase = RLOCK__GROUP_PAUSING;
         group->timer_at = at;
-        rlock__effort_listen(group, now);
+        rlock__group_listen(group, now);
     }
 }
 
@@ -118,9 +86,7 @@ bool rlock__effort_is_back(struct rlock__group *group, int64_t now)
 {
     const struct rlock__group_ops *ops = group->spec->ops;
 
-    for (size_t i = 0; i < group->spec->n; i++) {
-        const struct rlock__member *member = &group->members[i];
-
+    RLOCK__EACH_MEMBER(member, group) {
         if (member->running && (!ops->counts_alone || member->state == RLOCK__MEMBER_LEAVING)) {
             return false;
         }

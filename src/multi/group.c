@@ -10,8 +10,7 @@
 
 #include "base/random.h"
 #include "multi/claim.h"
-#include "multi/effort.h"
-#include "multi/member.h"
+#include "multi/internal.h"
 
 #define LATE_US (10 * RLOCK__MS) /* beyond its deadline a member's call is not waited for */
 
@@ -63,8 +62,8 @@ struct rlock__group *rlock__group_new(struct rlock__group_spec *spec, struct rlo
 
 void rlock__group_free(struct rlock__group *group)
 {
-    for (size_t i = 0; i < group->spec->n; i++) {
-        (void)rlock__claim_unref(group->members[i].claim);
+    RLOCK__EACH_MEMBER(member, group) {
+        (void)rlock__claim_unref(member->claim);
     }
     (void)rlock__loss_free(group->loss);
     (void)rlock__group_claim_unref(group->claim);
@@ -77,21 +76,20 @@ size_t rlock__group_running(const struct rlock__group *group)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < group->spec->n; i++) {
-        n += group->members[i].running;
+    RLOCK__EACH_MEMBER(member, group) {
+        n += member->running;
     }
     return n;
 }
 
 bool rlock__group_is_over(const struct rlock__group *group)
 {
-    bool listening = false;
+    bool over = group->count == 0 && group->phase == RLOCK__GROUP_IDLE;
 
-    for (size_t i = 0; i < group->spec->n; i++) {
-        listening = listening || group->members[i].listening;
+    RLOCK__EACH_MEMBER(member, group) {
+        over = over && !member->running && !member->listening;
     }
-    return group->count == 0 && group->phase == RLOCK__GROUP_IDLE &&
-           rlock__group_running(group) == 0 && !listening;
+    return over;
 }
 
 int64_t rlock__group_valid_until(const struct rlock__group *group)
@@ -159,11 +157,11 @@ void rlock__group_take(struct rlock__group *group, const struct rlock__effort *e
     }
     group->phase = RLOCK__GROUP_TAKING;
     group->timer_at = rlock__later(group->deadline, LATE_US);
-    for (size_t i = 0; i < group->spec->n; i++) {
-        group->members[i].tried = false;
-        group->members[i].answer = RLOCK__MEMBER_UNHEARD;
-        group->members[i].open_until = 0;
-        group->members[i].unheard = false;
+    RLOCK__EACH_MEMBER(member, group) {
+        member->tried = false;
+        member->answer = RLOCK__MEMBER_UNHEARD;
+        member->open_until = 0;
+        member->unheard = false;
     }
     if (group->count > 0 && !group->lost && rlock__group_valid_until(group) <= now) {
         lose(group, RLOCK_LOST_EXPIRED);
@@ -273,7 +271,7 @@ void rlock__group_done(struct rlock__call *call, int64_t now)
         break;
     case RLOCK__GROUP_PAUSING: /* which did not wait for a silent member's refusal */
         rlock__member_tidy(member);
-        rlock__effort_listen(group, now);
+        rlock__group_listen(group, now);
         break;
     }
 }
@@ -300,6 +298,19 @@ void rlock__group_timer(struct rlock__group *group, int64_t now)
     } else if (group->phase == RLOCK__GROUP_BACKING_OUT) {
         rlock__effort_backed_out(group, now);
     }
+}
+
+void rlock__group_step(struct rlock__group *group, int64_t now, struct rlock__group_step *ret_step)
+{
+    rlock__group_timer(group, now);
+    ret_step->n = 0;
+    RLOCK__EACH_MEMBER(member, group) {
+        ret_step->n += rlock__action_take(member, &ret_step->actions[ret_step->n]);
+    }
+    ret_step->loss = group->untold;
+    group->untold = NULL;
+    ret_step->timer_at = group->timer_at;
+    ret_step->complete = group->complete;
 }
 
 void rlock__group_cancel(struct rlock__group *group, int64_t now)
@@ -334,9 +345,7 @@ void rlock__group_abandon(struct rlock__group *group, enum rlock_reason reason)
     group->count = group->renewed_from = 0;
     group->lost = false;
     rlock__group_claim_show(group);
-    for (size_t i = 0; i < group->spec->n; i++) {
-        struct rlock__member *member = &group->members[i];
-
+    RLOCK__EACH_MEMBER(member, group) {
         if (member->state == RLOCK__MEMBER_HELD) { /* its core forgets it */
             member->levels = member->renewed_from = 0;
             member->kept = false;

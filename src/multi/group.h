@@ -47,8 +47,6 @@ struct rlock__group_ops {
     int64_t (*valid_until)(const struct rlock__group_spec *spec, const int64_t *untils);
     /* Whether a release is done, and with which code; the members say how theirs went. */
     bool (*left)(const struct rlock__group *group, int *ret_code);
-    /* Whether so many members without a known outcome leave that of the whole open. */
-    bool (*in_doubt)(const struct rlock__group *group, size_t n);
     /* levels are counted here alone: its members know of one, and of another one while they are
      * asked for a longer lease, or to be renewed */
     bool counts_alone;
@@ -151,6 +149,11 @@ struct rlock__group {
     };
     struct rlock__member members[];
 };
+
+/* for (each member of a group, in canonical order) */
+#define RLOCK__EACH_MEMBER(member, group)                                                          \
+    for (__typeof__(&(group)->members[0]) member = (group)->members;                               \
+         member < (group)->members + (group)->spec->n; member++)
 
 /* Makes one of single locks: orders them, and takes references. NULL without memory. */
 struct rlock__group_spec *rlock__group_spec_new(const struct rlock__group_ops *ops,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The members of a group: their calls, what comes of them, and their ears. */
-#include "multi/member.h"
+#include "multi/internal.h"
 
 static void begin(struct rlock__member *member, const struct rlock__call *call)
 {
@@ -49,40 +49,41 @@ static void leave(struct rlock__member *member)
                                         .renewed = member->renewed_from == member->levels});
 }
 
-void rlock__group_listen(struct rlock__group *group)
+void rlock__group_listen(struct rlock__group *group, int64_t now)
 {
-    for (size_t i = 0; group->spec->ops->heard != NULL && i < group->spec->n; i++) {
-        struct rlock__member *member = &group->members[i];
+    const struct rlock__group_ops *ops = group->spec->ops;
+    bool spoken = false; /* also while others were given back */
 
-        if (member->tried && member->code == RLOCK_EBUSY && !member->listening &&
-            (member->spec->ops->caps & RLOCK__CAP_QUEUES) == 0 &&
+    if (ops->heard == NULL) {
+        return;
+    }
+    RLOCK__EACH_MEMBER(member, group) {
+        bool busy = member->tried && member->code == RLOCK_EBUSY;
+
+        spoken = spoken || (busy && member->spoke);
+        if (busy && !member->listening && (member->spec->ops->caps & RLOCK__CAP_QUEUES) == 0 &&
             member->spec->ops->pause == NULL) {
             member->listening = true;
             member->ear_action = RLOCK__ACTION_BEGIN;
         }
     }
-}
-
-bool rlock__group_has_spoken(const struct rlock__group *group)
-{
-    for (size_t i = 0; i < group->spec->n; i++) {
-        const struct rlock__member *member = &group->members[i];
-
-        if (member->tried && member->code == RLOCK_EBUSY && member->spoke) {
-            return true;
-        }
+    if (spoken) {
+        ops->heard(group, now);
     }
-    return false;
 }
 
 void rlock__group_ignore(struct rlock__group *group)
 {
-    for (size_t i = 0; i < group->spec->n; i++) {
-        struct rlock__member *member = &group->members[i];
-
+    RLOCK__EACH_MEMBER(member, group) {
         member->listening = member->listening && member->ear_action != RLOCK__ACTION_BEGIN;
         member->ear_action = member->listening ? RLOCK__ACTION_GIVE_UP : RLOCK__ACTION_NONE;
     }
+}
+
+/* No call of it runs. */
+static void rest(struct rlock__member *member)
+{
+    member->state = member->levels > 0 ? RLOCK__MEMBER_HELD : RLOCK__MEMBER_OUT;
 }
 
 /* A call that was not begun yet is not begun. */
@@ -91,7 +92,7 @@ static void give_up(struct rlock__member *member)
     if (member->action == RLOCK__ACTION_BEGIN) {
         member->action = RLOCK__ACTION_NONE;
         member->running = false;
-        member->state = member->levels > 0 ? RLOCK__MEMBER_HELD : RLOCK__MEMBER_OUT;
+        rest(member);
         member->code = RLOCK_ECANCELED;
     } else {
         member->action = RLOCK__ACTION_GIVE_UP;
@@ -109,9 +110,7 @@ static uint32_t due_levels(const struct rlock__group *group)
 
 void rlock__group_shed_levels(struct rlock__group *group)
 {
-    for (size_t i = 0; i < group->spec->n; i++) {
-        struct rlock__member *member = &group->members[i];
-
+    RLOCK__EACH_MEMBER(member, group) {
         if (member->state == RLOCK__MEMBER_HELD && member->levels > due_levels(group)) {
             leave(member);
         }
@@ -120,9 +119,9 @@ void rlock__group_shed_levels(struct rlock__group *group)
 
 void rlock__group_shed(struct rlock__group *group)
 {
-    for (size_t i = 0; i < group->spec->n; i++) {
-        if (group->members[i].state == RLOCK__MEMBER_TAKING) {
-            give_up(&group->members[i]);
+    RLOCK__EACH_MEMBER(member, group) {
+        if (member->state == RLOCK__MEMBER_TAKING) {
+            give_up(member);
         }
     }
     rlock__group_shed_levels(group);
@@ -153,7 +152,6 @@ static void on_taken(struct rlock__member *member)
         member->claim = member->call.claim;
         member->call.claim = NULL;
     }
-    member->state = member->levels > 0 ? RLOCK__MEMBER_HELD : RLOCK__MEMBER_OUT;
 }
 
 /* What came of a member's release: whatever it was, this level is none of ours any more; but one
@@ -165,7 +163,6 @@ static void on_left(struct rlock__member *member)
         member->kept = false;
         member->renewed_from = member->renewed_from > member->levels ? 0 : member->renewed_from;
     }
-    member->state = member->levels > 0 ? RLOCK__MEMBER_HELD : RLOCK__MEMBER_OUT;
     if (member->levels == 0) {
         member->claim = rlock__claim_unref(member->claim);
     }
@@ -213,5 +210,63 @@ void rlock__member_done(struct rlock__member *member, int64_t now)
         on_taken(member);
     } else {
         on_left(member);
+    }
+    rest(member);
+}
+
+/* ---- What a driver takes from a group and does in its members' cores ---- */
+
+bool rlock__action_take(struct rlock__member *member, struct rlock__action *ret_action)
+{
+    bool acts = member->action != RLOCK__ACTION_NONE || member->ear_action != RLOCK__ACTION_NONE ||
+                member->seal || member->end_renewal;
+
+    *ret_action = (struct rlock__action){.core = member->spec->core,
+                                         .member = member,
+                                         .begin = member->action == RLOCK__ACTION_BEGIN,
+                                         .seal = member->seal,
+                                         .end_renewal = member->end_renewal,
+                                         .give_up = member->action == RLOCK__ACTION_GIVE_UP,
+                                         .listen = member->ear_action == RLOCK__ACTION_BEGIN,
+                                         .ignore = member->ear_action == RLOCK__ACTION_GIVE_UP};
+    if (ret_action->begin) {
+        member->call.finish = member->group->finish;
+        member->call.payload = member;
+    }
+    if (ret_action->listen) {
+        member->ear = (struct rlock__call){.kind = RLOCK__LISTEN,
+                                           .spec = member->spec,
+                                           .finish = member->group->finish,
+                                           .payload = member};
+    }
+    member->action = member->ear_action = RLOCK__ACTION_NONE;
+    member->kept = member->kept && !member->seal;
+    member->seal = member->end_renewal = false;
+    return acts;
+}
+
+void rlock__action_carry_out(const struct rlock__action *action, int64_t now)
+{
+    struct rlock__call *call = &action->member->call;
+
+    if (action->begin) {
+        const struct rlock__pipeline *pipeline = &rlock__route(action->member->spec)->pipeline;
+
+        atomic_store(&action->member->rtt, pipeline->rtt);
+        atomic_store(&action->member->silent,
+                     pipeline->sent != NULL ? now - pipeline->sent->t0 : 0);
+        rlock__core_begin(action->core, call, now);
+    } else if (action->seal) {
+        rlock__core_seal(action->core, action->member->spec, action->member->group->owner);
+    } else if (action->give_up && call->kind == RLOCK__ACQUIRE && call->core != NULL) {
+        rlock__core_give_up(action->core, call, RLOCK_ECANCELED, now);
+    }
+    if (action->end_renewal) {
+        rlock__core_end_renewal(action->core, action->member->spec, action->member->group->owner);
+    }
+    if (action->listen) {
+        rlock__core_begin(action->core, &action->member->ear, now);
+    } else if (action->ignore) {
+        rlock__core_give_up(action->core, &action->member->ear, RLOCK_ECANCELED, now);
     }
 }

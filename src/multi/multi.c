@@ -29,18 +29,16 @@ static void take_together(struct rlock__group *group, int64_t now)
 
 static void take_next(struct rlock__group *group, int64_t now)
 {
-    for (size_t i = 0; i < group->spec->n; i++) {
-        if (group->members[i].running) { /* asked, or still being left */
-            return;
-        }
+    if (rlock__group_running(group) > 0) { /* asked, or still being left */
+        return;
     }
-    for (size_t i = 0; i < group->spec->n; i++) {
-        if (!group->members[i].tried && !group->apart) {
+    RLOCK__EACH_MEMBER(member, group) {
+        if (!member->tried && !group->apart) {
             take_together(group, now);
             return;
         }
-        if (!group->members[i].tried) {
-            rlock__member_take(&group->members[i], rlock__group_remains(group, now), true, now);
+        if (!member->tried) {
+            rlock__member_take(member, rlock__group_remains(group, now), true, now);
             return;
         }
     }
@@ -49,8 +47,8 @@ static void take_next(struct rlock__group *group, int64_t now)
 
 static void take(struct rlock__group *group, int64_t now)
 {
-    for (size_t i = 0; i < group->spec->n; i++) { /* a round, or an effort */
-        group->members[i].tried = false;
+    RLOCK__EACH_MEMBER(member, group) { /* a round, or an effort */
+        member->tried = false;
     }
     take_next(group, now);
 }
@@ -59,9 +57,7 @@ static void take(struct rlock__group *group, int64_t now)
  * left, by an unlock that ended in doubt. */
 static void nest(struct rlock__group *group, int64_t now)
 {
-    for (size_t i = 0; i < group->spec->n; i++) {
-        struct rlock__member *member = &group->members[i];
-
+    RLOCK__EACH_MEMBER(member, group) {
         if (!member->running && !member->tried) {
             rlock__member_take(member, 0, false, now);
         }
@@ -123,12 +119,6 @@ static bool left(const struct rlock__group *group, int *ret_code)
     return rlock__group_running(group) == 0;
 }
 
-static bool in_doubt(const struct rlock__group *group, size_t n)
-{
-    (void)group;
-    return n > 0;
-}
-
 const struct rlock__group_ops rlock__multi_ops = {
     .kind = "multi",
     .caps = RLOCK__CAP_MEMBERS,
@@ -139,5 +129,4 @@ const struct rlock__group_ops rlock__multi_ops = {
     .nest = nest,
     .valid_until = valid_until,
     .left = left,
-    .in_doubt = in_doubt,
 };

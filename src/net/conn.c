@@ -7,23 +7,28 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 #include "net/conn_state.h"
+
+/* All there are, which a child of fork has to close; see rlock__sock_changing(). */
+RLOCK__GUARDED_BY(sock) static struct rlock__conn *conns;
 
 /* ---- Failing ---- */
 
 void rlock__conn_where(const struct rlock__conn *conn, char *out, size_t size)
 {
-    const struct rlock__conn_opts *opts = conn->opts;
-    bool bare = opts->kind == RLOCK__CONN_TCP && strchr(opts->host, ':') == NULL;
+    const struct rlock__uri *uri = conn->opts->uri;
     char asked[RLOCK__CONN_PEER_SIZE];
+    bool bare;
 
-    if (opts->kind == RLOCK__CONN_UNIX) {
-        (void)snprintf(out, size, "%s", opts->path);
+    if (uri->path != NULL) {
+        (void)snprintf(out, size, "%s", uri->path);
         return;
     }
-    (void)snprintf(asked, sizeof(asked), "%s%.100s%s:%u", bare ? "" : "[", opts->host,
-                   bare ? "" : "]", (unsigned)opts->port);
+    bare = strchr(uri->host, ':') == NULL;
+    (void)snprintf(asked, sizeof(asked), "%s%.100s%s:%u", bare ? "" : "[", uri->host,
+                   bare ? "" : "]", (unsigned)uri->port);
     if (strcmp(asked, conn->peer) == 0 || conn->peer[0] == '\0') {
         (void)snprintf(out, size, "%s", asked);
     } else {
@@ -71,60 +76,52 @@ static int fail_io(struct rlock__conn *conn, int error)
     return rlock__conn_fail(conn, RLOCK_ECONN, "connection lost: %s", strerror(error));
 }
 
-static ssize_t send_some(struct rlock__conn *conn, const char *bytes, size_t len)
+/* What reading or writing came to: how much, 0 when nothing goes now, or the code of a failure. */
+static ssize_t moved(struct rlock__conn *conn, ssize_t n)
 {
-    ssize_t n;
-
     if (conn->session != NULL) {
-        n = rlock__session_write(conn->session, bytes, len);
         return n >= 0 ? n : rlock__conn_fail(conn, (int)n, "%s", rlock__session_why(conn->session));
     }
-    n = rlock__sock_send(conn->fd, bytes, len);
-    if (n == -EAGAIN || n == -EWOULDBLOCK) {
-        return 0;
-    }
-    return n >= 0 ? n : fail_io(conn, (int)-n);
-}
-
-static ssize_t receive_some(struct rlock__conn *conn)
-{
-    ssize_t n;
-
-    if (conn->session != NULL) {
-        n = rlock__session_read(conn->session, conn->in, sizeof(conn->in));
-        return n >= 0 ? n : rlock__conn_fail(conn, (int)n, "%s", rlock__session_why(conn->session));
-    }
-    n = rlock__sock_recv(conn->fd, conn->in, sizeof(conn->in));
     if (n == -EAGAIN || n == -EWOULDBLOCK) {
         return 0;
     }
     return n > 0 ? n : fail_io(conn, (int)-n);
 }
 
-ssize_t rlock__conn_send(struct rlock__conn *conn, const char *bytes, size_t len)
+static bool is_open(const struct rlock__conn *conn)
 {
-    size_t sent = 0;
-
-    while (sent < len) {
-        ssize_t n = send_some(conn, bytes + sent, len - sent);
-
-        if (n < 0) {
-            return n;
-        }
-        if (n == 0) {
-            break;
-        }
-        sent += (size_t)n;
-    }
-    conn->want_out = sent < len;
-    return (ssize_t)sent;
+    return conn->state == RLOCK__CONN_HELLO || conn->state == RLOCK__CONN_UP;
 }
 
-int rlock__conn_receive(struct rlock__conn *conn)
+ssize_t rlock__conn_write(struct rlock__conn *conn, const char *bytes, size_t len)
 {
-    ssize_t n = receive_some(conn);
+    size_t sent = 0;
+    ssize_t n = 1;
+
+    if (!is_open(conn)) {
+        return RLOCK_ECONN;
+    }
+    while (n > 0 && sent < len) {
+        n = moved(conn, conn->session != NULL
+                            ? rlock__session_write(conn->session, bytes + sent, len - sent)
+                            : rlock__sock_send(conn->fd, bytes + sent, len - sent));
+        sent += n > 0 ? (size_t)n : 0;
+    }
+    conn->want_out = sent < len;
+    return n >= 0 ? (ssize_t)sent : n;
+}
+
+int rlock__conn_read(struct rlock__conn *conn)
+{
+    ssize_t n;
     int r;
 
+    if (!is_open(conn)) {
+        return RLOCK_ECONN;
+    }
+    n = moved(conn, conn->session != NULL
+                        ? rlock__session_read(conn->session, conn->in, sizeof(conn->in))
+                        : rlock__sock_recv(conn->fd, conn->in, sizeof(conn->in)));
     if (n <= 0) {
         return (int)n;
     }
@@ -136,26 +133,15 @@ int rlock__conn_receive(struct rlock__conn *conn)
     return r == 0 ? (int)n : rlock__conn_fail(conn, r, "%s", rlock__resp_error(conn->resp));
 }
 
-int rlock__conn_take(struct rlock__conn *conn, struct rlock__reply *ret_reply)
-{
-    int r = rlock__resp_next(conn->resp, ret_reply);
-
-    return r >= 0 ? r : rlock__conn_fail(conn, r, "%s", guess(conn));
-}
-
-ssize_t rlock__conn_write(struct rlock__conn *conn, const char *bytes, size_t len)
-{
-    return conn->state == RLOCK__CONN_UP ? rlock__conn_send(conn, bytes, len) : RLOCK_ECONN;
-}
-
-int rlock__conn_read(struct rlock__conn *conn)
-{
-    return conn->state == RLOCK__CONN_UP ? rlock__conn_receive(conn) : RLOCK_ECONN;
-}
-
 int rlock__conn_next(struct rlock__conn *conn, struct rlock__reply *ret_reply)
 {
-    return conn->state == RLOCK__CONN_UP ? rlock__conn_take(conn, ret_reply) : RLOCK_ECONN;
+    int r;
+
+    if (!is_open(conn)) {
+        return RLOCK_ECONN;
+    }
+    r = rlock__resp_next(conn->resp, ret_reply);
+    return r >= 0 ? r : rlock__conn_fail(conn, r, "%s", guess(conn));
 }
 
 bool rlock__conn_is_drained(const struct rlock__conn *conn)
@@ -165,19 +151,21 @@ bool rlock__conn_is_drained(const struct rlock__conn *conn)
 
 /* ---- Beginning, end, and questions ---- */
 
-int rlock__conn_new(const struct rlock__conn_opts *opts, struct rlock__conn **ret_conn)
+struct rlock__conn *rlock__conn_new(const struct rlock__conn_opts *opts)
 {
     struct rlock__conn *conn = calloc(1, sizeof(*conn));
 
     if (conn == NULL) {
-        return RLOCK_ENOMEM;
+        return NULL;
     }
     conn->opts = opts;
     conn->fd = -1;
     conn->deadline = RLOCK__NEVER;
     rlock__conn_where(conn, conn->peer, sizeof(conn->peer));
-    *ret_conn = conn;
-    return 0;
+    rlock__sock_changing();
+    DL_APPEND2(conns, conn, prev, behind);
+    rlock__sock_changed();
+    return conn;
 }
 
 void rlock__conn_close(struct rlock__conn *conn)
@@ -201,6 +189,11 @@ struct rlock__conn *rlock__conn_free(struct rlock__conn *conn)
 {
     if (conn != NULL) {
         rlock__conn_close(conn);
+        rlock__sock_changing();
+        if (conn->prev != NULL) {
+            DL_DELETE2(conns, conn, prev, behind);
+        }
+        rlock__sock_changed();
         (void)rlock__resolver_free(conn->resolver);
         rlock__resp_free(conn->resp);
         free(conn);
@@ -208,11 +201,18 @@ struct rlock__conn *rlock__conn_free(struct rlock__conn *conn)
     return NULL;
 }
 
-void rlock__conn_abandon(struct rlock__conn *conn)
+void rlock__conns_abandon(void)
 {
-    conn->resolver = rlock__resolver_abandon(conn->resolver);
-    conn->fd = rlock__sock_close(conn->fd);
-    conn->state = RLOCK__CONN_CLOSED;
+    struct rlock__conn *conn;
+
+    DL_FOREACH2(conns, conn, behind)
+    {
+        conn->resolver = rlock__resolver_abandon(conn->resolver);
+        conn->fd = rlock__sock_close(conn->fd);
+        conn->state = RLOCK__CONN_CLOSED;
+        conn->prev = NULL;
+    }
+    conns = NULL;
 }
 
 int rlock__conn_fd(const struct rlock__conn *conn)
@@ -291,37 +291,6 @@ void rlock__conn_set_reply_cap(struct rlock__conn *conn, size_t bytes)
     if (conn->resp != NULL) {
         rlock__resp_set_cap(conn->resp, bytes);
     }
-}
-
-/* ---- Codes ---- */
-
-int rlock__conn_refusal_code(struct rlock__bytes error)
-{
-    static const struct {
-        const char *begin;
-        int code;
-    } table[] = {
-        {"WRONGPASS", RLOCK_EAUTH},
-        {"NOAUTH", RLOCK_EAUTH},
-        {"ERR invalid password", RLOCK_EAUTH},
-        {"ERR AUTH ", RLOCK_EAUTH},
-        {"ERR Client sent AUTH", RLOCK_EAUTH},
-        {"NOPERM", RLOCK_EPERM},
-        {"DENIED", RLOCK_EPERM}, /* protected mode */
-        {"LOADING", RLOCK_ECONN},
-        {"BUSY", RLOCK_ECONN},
-        {"MASTERDOWN", RLOCK_ECONN},
-        {"ERR max number of clients", RLOCK_ECONN},
-    };
-
-    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        size_t len = strlen(table[i].begin);
-
-        if (error.len >= len && memcmp(error.at, table[i].begin, len) == 0) {
-            return table[i].code;
-        }
-    }
-    return RLOCK_EREFUSED;
 }
 
 bool rlock__conn_error_is_final(int code)

@@ -18,7 +18,7 @@
  * since a step may go on to the next address with another socket.
  *
  * Threads: none and no mutex of its own; one caller at a time.
- * Fork: in a child only rlock__conn_abandon() may be called.
+ * Fork: in a child only rlock__conns_abandon() may be called.
  */
 #ifndef RLOCK_NET_CONN_H
 #define RLOCK_NET_CONN_H
@@ -26,11 +26,11 @@
 #include <rlock/rlock.h>
 #include <sys/types.h>
 
+#include "base/guarded.h"
+#include "net/uri.h"
 #include "wire/reply.h"
 
 struct rlock__tls;
-
-enum rlock__conn_kind { RLOCK__CONN_TCP, RLOCK__CONN_UNIX };
 
 /* What replies may hold at most: those of locks, of which a subscription's names a channel, the
  * longest name of a lock and more; and those of scans and cluster maps. */
@@ -39,11 +39,7 @@ enum rlock__conn_kind { RLOCK__CONN_TCP, RLOCK__CONN_UNIX };
 
 /* How to reach a server. Immutable, shared by its connections, lives longer than they. */
 struct rlock__conn_opts {
-    enum rlock__conn_kind kind;
-    const char *host; /* TCP: a name or an address, without brackets */
-    uint16_t port;
-    const char *path; /* UNIX */
-    int db;
+    const struct rlock__uri *uri; /* where it is, and its database; not its login */
     const char *user;             /* NULL: the default user, if there is a password */
     const char *password;         /* NULL: none; without user and password no authentication */
     const struct rlock__tls *tls; /* NULL: plain */
@@ -54,8 +50,8 @@ struct rlock__conn_opts {
 
 struct rlock__conn;
 
-/* Makes a closed connection. Returns RLOCK_ENOMEM. */
-int rlock__conn_new(const struct rlock__conn_opts *opts, struct rlock__conn **ret_conn);
+/* Makes a closed connection. NULL without memory. */
+struct rlock__conn *rlock__conn_new(const struct rlock__conn_opts *opts);
 /* Closes and frees it. Returns NULL; NULL is ok. */
 struct rlock__conn *rlock__conn_free(struct rlock__conn *conn);
 
@@ -76,8 +72,6 @@ int rlock__conn_start(struct rlock__conn *conn, const uint64_t *unfenced, size_t
  *   RLOCK_ERESOURCE, RLOCK_ENOMEM: this process's lacks; RLOCK_EINVAL: the path is too long.
  */
 int rlock__conn_step(struct rlock__conn *conn, int64_t now);
-/* What an error reply means when it comes in a handshake. */
-int rlock__conn_refusal_code(struct rlock__bytes error);
 /* Whether trying again will not help before somebody changes an option, a file or the server. */
 bool rlock__conn_error_is_final(int code);
 
@@ -124,7 +118,8 @@ void rlock__conn_set_reply_cap(struct rlock__conn *conn, size_t bytes);
 
 /* Closes it, with a goodbye where TLS has one. Harmless when closed. */
 void rlock__conn_close(struct rlock__conn *conn);
-/* Closes the inherited socket in a child of fork, telling nobody; its memory is not freed. */
-void rlock__conn_abandon(struct rlock__conn *conn);
+/* In a child of fork: closes the sockets that it inherited from all connections, telling nobody;
+ * their memory is not freed. The parent forked within rlock__sock_changing(). */
+void rlock__conns_abandon(void) RLOCK__REQUIRES(sock);
 
 #endif

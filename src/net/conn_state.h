@@ -8,8 +8,8 @@
 #include "net/hello.h"
 #include "net/resolve.h"
 #include "net/resp.h"
-#include "net/session.h"
 #include "net/sock.h"
+#include "net/tls.h"
 
 /* One TLS record at most, so that nothing that was read stays behind in OpenSSL, unseen
  * by poll(). */
@@ -29,6 +29,7 @@ enum rlock__conn_state {
 };
 
 struct rlock__conn {
+    struct rlock__conn *prev, *behind; /* of the process; prev NULL: a parent's */
     const struct rlock__conn_opts *opts;
     enum rlock__conn_state state;
     int fd;
@@ -55,10 +56,5 @@ void rlock__conn_where(const struct rlock__conn *conn, char *out, size_t size);
 /* Keeps why the connection failed, and returns code. The last reason counts: it says the most. */
 int rlock__conn_fail(struct rlock__conn *conn, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-
-/* rlock__conn_write(), _read() and _next() in any state that has a socket. */
-ssize_t rlock__conn_send(struct rlock__conn *conn, const char *bytes, size_t len);
-int rlock__conn_receive(struct rlock__conn *conn);
-int rlock__conn_take(struct rlock__conn *conn, struct rlock__reply *ret_reply);
 
 #endif

@@ -2,7 +2,6 @@
 /* How a connection comes up: the states from closed to up, see conn.h. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "net/conn_state.h"
@@ -92,8 +91,8 @@ static int step_tls(struct rlock__conn *conn)
     int r = 0;
 
     if (conn->session == NULL) {
-        r = rlock__session_new(conn->opts->tls, conn->fd, conn->opts->host, &conn->session, why,
-                               sizeof(why));
+        r = rlock__session_new(conn->opts->tls, conn->fd, conn->opts->uri->host, &conn->session,
+                               why, sizeof(why));
     }
     if (r == 0) {
         r = rlock__session_handshake(conn->session);
@@ -112,7 +111,7 @@ static int take_replies(struct rlock__conn *conn)
 {
     struct rlock__reply reply;
     bool more = false;
-    int r = rlock__conn_take(conn, &reply);
+    int r = rlock__conn_next(conn, &reply);
 
     while (r == 1) {
         r = rlock__hello_reply(&conn->hello, &reply, &more);
@@ -128,7 +127,7 @@ static int take_replies(struct rlock__conn *conn)
         if (more) {
             conn->said = 0;
         }
-        r = rlock__conn_take(conn, &reply);
+        r = rlock__conn_next(conn, &reply);
     }
     return r < 0 ? r : 1;
 }
@@ -136,16 +135,19 @@ static int take_replies(struct rlock__conn *conn)
 static int step_hello(struct rlock__conn *conn)
 {
     struct rlock__buf *out = &conn->hello.out;
-    ssize_t sent = rlock__conn_send(conn, out->data + conn->said, out->len - conn->said);
+    ssize_t sent = rlock__conn_write(conn, out->data + conn->said, out->len - conn->said);
     int got;
 
     conn->said += sent > 0 ? (size_t)sent : 0;
     /* Also when sending failed: a server that has no room for us says so and closes, unasked. */
-    got = rlock__conn_receive(conn);
-    if (got > 0) {
-        return take_replies(conn);
+    conn->state = RLOCK__CONN_HELLO;
+    got = rlock__conn_read(conn);
+    got = got > 0 ? take_replies(conn) : got;
+    if (sent < 0 && conn->state == RLOCK__CONN_HELLO) {
+        conn->state = RLOCK__CONN_FAILED;
+        return (int)sent;
     }
-    return got < 0 ? got : (int)(sent < 0 ? sent : 0);
+    return got;
 }
 
 static int step_once(struct rlock__conn *conn, int64_t now)
@@ -196,22 +198,21 @@ int rlock__conn_step(struct rlock__conn *conn, int64_t now)
 
 static int begin(struct rlock__conn *conn, int64_t now)
 {
-    const struct rlock__conn_opts *opts = conn->opts;
+    const struct rlock__uri *uri = conn->opts->uri;
     char why[RLOCK__RESOLVE_WHY_SIZE] = "";
     bool under_way = false;
     int r;
 
-    if (opts->kind == RLOCK__CONN_UNIX) {
+    if (uri->path != NULL) {
         rlock__sock_changing();
-        r = rlock__sock_connect_unix(opts->path, &under_way);
+        r = rlock__sock_connect_unix(uri->path, &under_way);
         conn->fd = r >= 0 ? r : -1;
         rlock__sock_changed();
-        (void)snprintf(conn->peer, sizeof(conn->peer), "%s", opts->path);
         return r >= 0 ? opened(conn, r, under_way)
                       : rlock__conn_fail(conn, rlock__sock_code(-r), "cannot connect: %s",
                                          strerror(-r));
     }
-    r = rlock__resolve_literal(opts->host, opts->port, &conn->addrs, why);
+    r = rlock__resolve_literal(uri->host, uri->port, &conn->addrs, why);
     if (r <= 0) {
         return resolved(conn, r, why, now);
     }
@@ -219,7 +220,7 @@ static int begin(struct rlock__conn *conn, int64_t now)
         conn->resolver = rlock__resolver_free(conn->resolver);
     }
     /* One without an answer goes on: a silent name server gets one question at a time. */
-    r = conn->resolver != NULL ? 0 : rlock__resolver_new(opts->host, opts->port, &conn->resolver);
+    r = conn->resolver != NULL ? 0 : rlock__resolver_new(uri->host, uri->port, &conn->resolver);
     if (r == 0) {
         conn->fd = fcntl(rlock__resolver_fd(conn->resolver), F_DUPFD_CLOEXEC, 0);
     }
@@ -240,13 +241,10 @@ int rlock__conn_start(struct rlock__conn *conn, const uint64_t *unfenced, size_t
     conn->said = 0;
     conn->peer[0] = '\0';
     rlock__conn_where(conn, conn->peer, sizeof(conn->peer));
-    conn->resp = rlock__resp_free(conn->resp);
-    r = rlock__resp_new(RLOCK__REPLY_CAP, &conn->resp);
-    if (r == 0) {
-        r = rlock__hello_begin(&conn->hello, conn->opts, unfenced, n);
-    }
-    if (r != 0) {
-        return rlock__conn_fail(conn, r, "no memory");
+    (void)rlock__resp_free(conn->resp);
+    conn->resp = rlock__resp_new(RLOCK__REPLY_CAP);
+    if (conn->resp == NULL || !rlock__hello_begin(&conn->hello, conn->opts, unfenced, n)) {
+        return rlock__conn_fail(conn, RLOCK_ENOMEM, "no memory");
     }
     r = begin(conn, now);
     return r < 0 ? r : rlock__conn_step(conn, now);

@@ -9,16 +9,19 @@
 
 enum step { HELLO, AUTH, SETNAME, ID, LOOK, KILL, SELECT, INFO };
 
-/* Steps besides those for each earlier connection. */
-#define STEPS_MAX 6
-/* Bytes that commands have besides their arguments, and that the one for an earlier
- * connection has. */
-#define COMMAND_ROOM 256
-#define KILL_ROOM 64
-/* In place of the id of an earlier connection that is no more. */
-#define GONE UINT64_MAX
+#define STEPS_MAX 6      /* besides those for each earlier connection */
+#define COMMAND_ROOM 256 /* bytes that commands have besides their arguments */
+#define KILL_ROOM 64     /* and that the one for an earlier connection has */
+#define GONE UINT64_MAX  /* in place of the id of an earlier connection that is no more */
 
 /* ---- Commands ---- */
+
+/* What was said holds the password. */
+static void forget_said(struct rlock__hello *hello)
+{
+    explicit_bzero(hello->out.data, hello->out.len);
+    rlock__buf_clear(&hello->out);
+}
 
 /* Appends a command of n arguments, and the step that takes its reply. */
 static void say(struct rlock__hello *hello, enum step step, size_t n, const char *const *args)
@@ -69,25 +72,21 @@ static void say_hello_in_parts(struct rlock__hello *hello)
 }
 
 /*
- * Ids only grow while a server runs. One that is not below ours belonged to a server that has
- * ended, and so has the connection; killing it would hit somebody else who got the same number
- * since.
+ * Drops the earlier connections that are known to be gone. Ids only grow while a server runs: one
+ * that is not below ours belonged to a server that has ended; killing it would hit somebody else
+ * who got the same number since.
  */
-static bool is_gone(const struct rlock__hello *hello, uint64_t id)
-{
-    return id == GONE || (hello->client_id != 0 && id >= hello->client_id);
-}
-
-/* Drops the earlier connections that are known to be gone. */
 static void drop_gone(struct rlock__hello *hello)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < hello->n_unfenced; i++) {
-        if (hello->unfenced[i] == 0) {
+        uint64_t id = hello->unfenced[i];
+
+        if (id == 0) {
             hello->fenced = false;
-        } else if (!is_gone(hello, hello->unfenced[i])) {
-            hello->unfenced[n++] = hello->unfenced[i];
+        } else if (id != GONE && (hello->client_id == 0 || id < hello->client_id)) {
+            hello->unfenced[n++] = id;
         }
     }
     hello->n_unfenced = n;
@@ -104,23 +103,13 @@ static void say_each(struct rlock__hello *hello, enum step step, const char *ver
     }
 }
 
-/* Asks whether the ids are still ours: a server that was started anew gives them to others. */
-static void say_look(struct rlock__hello *hello)
-{
-    drop_gone(hello);
-    if (hello->named) {
-        say_each(hello, LOOK, "LIST");
-    }
-}
-
 static void say_rest(struct rlock__hello *hello)
 {
     char db[16];
 
-    drop_gone(hello);
     say_each(hello, KILL, "KILL");
-    if (hello->opts->db != 0) {
-        (void)snprintf(db, sizeof(db), "%d", hello->opts->db);
+    if (hello->opts->uri->db != 0) {
+        (void)snprintf(db, sizeof(db), "%d", hello->opts->uri->db);
         SAY(hello, SELECT, "SELECT", db);
     }
     if (hello->opts->want_info) {
@@ -132,13 +121,14 @@ static void say_rest(struct rlock__hello *hello)
 static void say_more(struct rlock__hello *hello)
 {
     while (hello->at == hello->n_steps && hello->phase != RLOCK__HELLO_REST) {
-        explicit_bzero(hello->out.data, hello->out.len);
-        rlock__buf_clear(&hello->out);
+        forget_said(hello);
+        drop_gone(hello);
         hello->phase++;
-        if (hello->phase == RLOCK__HELLO_LOOK) {
-            say_look(hello);
-        } else {
+        if (hello->phase == RLOCK__HELLO_REST) {
             say_rest(hello);
+        } else if (hello->named) {
+            /* Whether the ids are still ours: a server that was started anew gives them to others. */
+            say_each(hello, LOOK, "LIST");
         }
     }
 }
@@ -157,6 +147,34 @@ static bool contains(struct rlock__bytes text, const char *part)
     return part != NULL && part[0] != '\0' && memmem(text.at, text.len, part, strlen(part)) != NULL;
 }
 
+/* What an error reply means. */
+static int code_of(struct rlock__bytes error)
+{
+    static const struct {
+        const char *begin;
+        int code;
+    } table[] = {
+        {"WRONGPASS", RLOCK_EAUTH},
+        {"NOAUTH", RLOCK_EAUTH},
+        {"ERR invalid password", RLOCK_EAUTH},
+        {"ERR AUTH ", RLOCK_EAUTH},
+        {"ERR Client sent AUTH", RLOCK_EAUTH},
+        {"NOPERM", RLOCK_EPERM},
+        {"DENIED", RLOCK_EPERM}, /* protected mode */
+        {"LOADING", RLOCK_ECONN},
+        {"BUSY", RLOCK_ECONN},
+        {"MASTERDOWN", RLOCK_ECONN},
+        {"ERR max number of clients", RLOCK_ECONN},
+    };
+
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        if (begins(error, table[i].begin)) {
+            return table[i].code;
+        }
+    }
+    return RLOCK_EREFUSED;
+}
+
 /* Keeps the server's words, unless they repeat what we said: "unknown command …, with args
  * beginning with: …". */
 static int refused(struct rlock__hello *hello, const struct rlock__reply *reply)
@@ -170,7 +188,7 @@ static int refused(struct rlock__hello *hello, const struct rlock__reply *reply)
     } else {
         (void)rlock__text(error, hello->why, sizeof(hello->why));
     }
-    return rlock__conn_refusal_code(error);
+    return code_of(error);
 }
 
 /* ---- Replies; each takes one and returns 0 or a negative code ---- */
@@ -213,8 +231,7 @@ static int take_hello(struct rlock__hello *hello, const struct rlock__reply *rep
     }
     if (begins(error, "ERR unknown command") || begins(error, "NOPERM") ||
         begins(error, "NOPROTO")) {
-        explicit_bzero(hello->out.data, hello->out.len);
-        rlock__buf_clear(&hello->out);
+        forget_said(hello);
         say_hello_in_parts(hello);
         return 0;
     }
@@ -236,22 +253,12 @@ static int take_look(struct rlock__hello *hello, const struct rlock__reply *repl
     return 0;
 }
 
-static int take_setname(struct rlock__hello *hello, const struct rlock__reply *reply)
-{
-    /* Without a name `rlock info` shows less; that is all. */
-    hello->named = !rlock__reply_is_error(reply);
-    return 0;
-}
-
 static int take_kill(struct rlock__hello *hello, const struct rlock__reply *reply)
 {
     int64_t killed = rlock__reply_int(reply, 0, -1);
 
-    /* Not permitted, for example: the connection is of use all the same, and what it
-     * lacks is told. */
-    if (killed != 0 && killed != 1) {
-        hello->fenced = false;
-    }
+    /* Not permitted, for example: the connection is of use all the same. What it lacks is told. */
+    hello->fenced = hello->fenced && (killed == 0 || killed == 1);
     return 0;
 }
 
@@ -263,8 +270,7 @@ static int take_ok(struct rlock__hello *hello, const struct rlock__reply *reply)
     return is_text(reply, 0, "OK") ? 0 : not_redis(hello);
 }
 
-/* Finds "name:value\r\n"; empty where there is none. */
-static struct rlock__bytes info_field(struct rlock__bytes info, const char *name)
+struct rlock__bytes rlock__info_field(struct rlock__bytes info, const char *name)
 {
     const char *at = memmem(info.at, info.len, name, strlen(name));
     const char *end;
@@ -280,8 +286,8 @@ static struct rlock__bytes info_field(struct rlock__bytes info, const char *name
 static int take_info(struct rlock__hello *hello, const struct rlock__reply *reply)
 {
     struct rlock__bytes info = rlock__reply_str(reply, 0);
-    struct rlock__bytes run_id = info_field(info, "\nrun_id:");
-    struct rlock__bytes uptime = info_field(info, "\nuptime_in_seconds:");
+    struct rlock__bytes run_id = rlock__info_field(info, "\nrun_id:");
+    struct rlock__bytes uptime = rlock__info_field(info, "\nuptime_in_seconds:");
 
     if (rlock__reply_is_error(reply) || run_id.len >= sizeof(hello->run_id)) {
         return 0;
@@ -298,7 +304,7 @@ static int take_info(struct rlock__hello *hello, const struct rlock__reply *repl
  */
 static bool is_fatal(struct rlock__bytes error)
 {
-    return begins(error, "NOAUTH") || rlock__conn_refusal_code(error) == RLOCK_ECONN;
+    return begins(error, "NOAUTH") || code_of(error) == RLOCK_ECONN;
 }
 
 static int take(struct rlock__hello *hello, enum step step, const struct rlock__reply *reply)
@@ -320,7 +326,9 @@ static int take(struct rlock__hello *hello, enum step step, const struct rlock__
     case SELECT:
         return take_ok(hello, reply);
     case SETNAME:
-        return take_setname(hello, reply);
+        hello->named =
+            !rlock__reply_is_error(reply); /* else `rlock info` shows less: that is all */
+        return 0;
     case LOOK:
         return take_look(hello, reply);
     }
@@ -329,7 +337,7 @@ static int take(struct rlock__hello *hello, enum step step, const struct rlock__
 
 /* ---- The handshake ---- */
 
-static int prepare(struct rlock__hello *hello, size_t n)
+static bool prepare(struct rlock__hello *hello, size_t n)
 {
     const struct rlock__conn_opts *opts = hello->opts;
     size_t room = COMMAND_ROOM + KILL_ROOM * n;
@@ -337,32 +345,28 @@ static int prepare(struct rlock__hello *hello, size_t n)
     room += opts->user != NULL ? strlen(opts->user) : 0;
     room += opts->password != NULL ? strlen(opts->password) : 0;
     room += opts->client_name != NULL ? strlen(opts->client_name) : 0;
-    hello->out.data =
-        malloc(room); /* all there will be: growing would leave copies of the password behind */
+    /* All there will be: growing would leave copies of the password behind. */
+    hello->out.data = malloc(room);
     hello->unfenced = calloc(n + 1, sizeof(*hello->unfenced));
     hello->steps = calloc(2 * n + STEPS_MAX, 1);
-    if (hello->out.data == NULL || hello->unfenced == NULL || hello->steps == NULL) {
-        return RLOCK_ENOMEM;
-    }
-    hello->out.cap = room;
-    return 0;
+    hello->out.cap = hello->out.data != NULL ? room : 0;
+    return hello->out.data != NULL && hello->unfenced != NULL && hello->steps != NULL;
 }
 
-int rlock__hello_begin(struct rlock__hello *hello, const struct rlock__conn_opts *opts,
-                       const uint64_t *unfenced, size_t n)
+bool rlock__hello_begin(struct rlock__hello *hello, const struct rlock__conn_opts *opts,
+                        const uint64_t *unfenced, size_t n)
 {
     rlock__hello_fini(hello);
     *hello = (struct rlock__hello){.opts = opts, .fenced = true, .uptime_s = RLOCK__UNKNOWN};
-    if (prepare(hello, n) != 0) {
-        (void)snprintf(hello->why, sizeof(hello->why), "no memory");
-        return RLOCK_ENOMEM;
+    if (!prepare(hello, n)) {
+        return false;
     }
     if (n != 0) {
         memcpy(hello->unfenced, unfenced, n * sizeof(*unfenced));
     }
     hello->n_unfenced = n;
     say_hello(hello);
-    return 0;
+    return true;
 }
 
 int rlock__hello_reply(struct rlock__hello *hello, const struct rlock__reply *reply, bool *ret_more)

@@ -27,9 +27,9 @@ struct rlock__hello {
     char why[192]; /* it failed */
 };
 
-/* Puts the first commands into hello->out. Returns RLOCK_ENOMEM. */
-int rlock__hello_begin(struct rlock__hello *hello, const struct rlock__conn_opts *opts,
-                       const uint64_t *unfenced, size_t n);
+/* Puts the first commands into hello->out. False without memory. */
+bool rlock__hello_begin(struct rlock__hello *hello, const struct rlock__conn_opts *opts,
+                        const uint64_t *unfenced, size_t n);
 /*
  * Takes the next reply. Returns 1 when the connection is up, 0 when it goes on, or a negative code
  * with hello->why. When it goes on and *ret_more is true, hello->out holds new commands in place of
@@ -37,6 +37,8 @@ int rlock__hello_begin(struct rlock__hello *hello, const struct rlock__conn_opts
  */
 int rlock__hello_reply(struct rlock__hello *hello, const struct rlock__reply *reply,
                        bool *ret_more);
+/* The value of "name:value" in INFO's text; empty where there is none. */
+struct rlock__bytes rlock__info_field(struct rlock__bytes info, const char *name);
 /* Wipes and frees what need not live on; what was learnt stays. */
 void rlock__hello_fini(struct rlock__hello *hello);
 

@@ -24,11 +24,16 @@ struct rlock__resp {
 
 /* ---- What hiredis calls for each part of a reply; NULL ends the parsing ---- */
 
+static void *refuse(struct rlock__resp *resp, int code, const char *why)
+{
+    resp->code = code;
+    resp->error = why;
+    return NULL;
+}
+
 static void *too_long(struct rlock__resp *resp)
 {
-    resp->code = RLOCK_ECONN;
-    resp->error = "reply longer than allowed";
-    return NULL;
+    return refuse(resp, RLOCK_ECONN, "reply longer than allowed");
 }
 
 static bool fits(struct rlock__resp *resp, size_t more)
@@ -45,16 +50,12 @@ static bool weigh(struct rlock__resp *resp, size_t bytes)
 /* We never ask for version 3 of the protocol. */
 static void *of_version_3(struct rlock__resp *resp)
 {
-    resp->code = RLOCK_ECONN;
-    resp->error = "a reply of another version of the protocol";
-    return NULL;
+    return refuse(resp, RLOCK_ECONN, "a reply of another version of the protocol");
 }
 
 static void *out_of_memory(struct rlock__resp *resp)
 {
-    resp->code = RLOCK_ENOMEM;
-    resp->error = "no memory for the reply";
-    return NULL;
+    return refuse(resp, RLOCK_ENOMEM, "no memory for the reply");
 }
 
 static bool grow(struct rlock__resp *resp)
@@ -104,11 +105,7 @@ static void *add_array(const redisReadTask *task, size_t elements)
     if (task->type != REDIS_REPLY_ARRAY) {
         return of_version_3(resp);
     }
-    if (task->parent == NULL) {
-        resp->is_array = true;
-    } else {
-        resp->is_nested = true;
-    }
+    *(task->parent == NULL ? &resp->is_array : &resp->is_nested) = true;
     /* The elements are only announced; each is weighed when it comes. */
     return elements <= resp->cap / WIRE_MIN && weigh(resp, 0) ? resp : too_long(resp);
 }
@@ -139,12 +136,12 @@ static void *add_bool(const redisReadTask *task, int num)
 
 /* ---- The reader ---- */
 
-int rlock__resp_new(size_t cap, struct rlock__resp **ret_resp)
+struct rlock__resp *rlock__resp_new(size_t cap)
 {
     struct rlock__resp *resp = calloc(1, sizeof(*resp));
 
     if (resp == NULL) {
-        return RLOCK_ENOMEM;
+        return NULL;
     }
     resp->build = (redisReplyObjectFunctions){
         .createString = add_string,
@@ -159,12 +156,11 @@ int rlock__resp_new(size_t cap, struct rlock__resp **ret_resp)
     resp->reader = redisReaderCreateWithFunctions(&resp->build);
     if (resp->reader == NULL) {
         free(resp);
-        return RLOCK_ENOMEM;
+        return NULL;
     }
     resp->reader->privdata = resp;
     resp->cap = cap;
-    *ret_resp = resp;
-    return 0;
+    return resp;
 }
 
 struct rlock__resp *rlock__resp_free(struct rlock__resp *resp)
@@ -197,8 +193,7 @@ static int fail(struct rlock__resp *resp)
         (void)out_of_memory(resp);
     }
     if (resp->code == 0) {
-        resp->code = RLOCK_ECONN;
-        resp->error = "not a reply of the Redis protocol";
+        (void)refuse(resp, RLOCK_ECONN, "not a reply of the Redis protocol");
     }
     return resp->code;
 }

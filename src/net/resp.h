@@ -11,8 +11,8 @@
 
 struct rlock__resp;
 
-/* Makes a reader for one connection. Returns RLOCK_ENOMEM. */
-int rlock__resp_new(size_t cap, struct rlock__resp **ret_resp);
+/* Makes a reader for one connection. NULL without memory. */
+struct rlock__resp *rlock__resp_new(size_t cap);
 /* Returns NULL; NULL is ok. */
 struct rlock__resp *rlock__resp_free(struct rlock__resp *resp);
 /* Sets how many bytes a reply may have; longer ones are refused before they are whole. */

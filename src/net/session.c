@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "net/session.h"
+#include "net/tls.h"
 
 #include <errno.h>
 #include <openssl/err.h>

@@ -11,8 +11,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "net/session.h"
-
 struct rlock__tls {
     char *ca_file, *cert_file, *key_file;
     BIO_METHOD *socket; /* our socket as OpenSSL sees it; constant */
@@ -56,22 +54,6 @@ static int check_key_file(const char *path, char *err, size_t err_size)
     return 0;
 }
 
-/* Opened by us: a program that is executed meanwhile must not inherit the key. NULL with
- * err set. */
-static BIO *open_file(const char *path, char *err, size_t err_size)
-{
-    FILE *file = fopen(path, "re");
-    BIO *bio = file != NULL ? BIO_new_fp(file, BIO_CLOSE) : NULL;
-
-    if (bio == NULL) {
-        (void)fail_file(err, err_size, path, strerror(errno));
-        if (file != NULL) {
-            (void)fclose(file);
-        }
-    }
-    return bio;
-}
-
 /* Adds every certificate and every revocation list in the file; false if there is none. */
 static bool add_authorities(SSL_CTX *ctx, BIO *bio)
 {
@@ -87,25 +69,6 @@ static bool add_authorities(SSL_CTX *ctx, BIO *bio)
     }
     sk_X509_INFO_pop_free(infos, X509_INFO_free);
     return added != 0;
-}
-
-static int load_authorities(SSL_CTX *ctx, const char *path, char *err, size_t err_size)
-{
-    BIO *bio;
-    bool added;
-
-    if (path == NULL) {
-        return SSL_CTX_set_default_verify_paths(ctx) == 1
-                   ? 0
-                   : fail_file(err, err_size, "the system's authorities", reason());
-    }
-    bio = open_file(path, err, err_size);
-    if (bio == NULL) {
-        return RLOCK_ETLS;
-    }
-    added = add_authorities(ctx, bio);
-    BIO_free(bio);
-    return added ? 0 : fail_file(err, err_size, path, reason());
 }
 
 /* A key with a passphrase would have OpenSSL ask for it on the terminal. */
@@ -146,34 +109,49 @@ static bool use_key(SSL_CTX *ctx, BIO *bio)
     return used && SSL_CTX_check_private_key(ctx) == 1;
 }
 
+/* Opened by us: a program that is executed meanwhile must not inherit the key. what: begins the
+ * reason where the file is of no use. */
+static int read_file(SSL_CTX *ctx, const char *path, bool (*use)(SSL_CTX *ctx, BIO *bio),
+                     const char *what, char *err, size_t err_size)
+{
+    FILE *file = fopen(path, "re");
+    BIO *bio = file != NULL ? BIO_new_fp(file, BIO_CLOSE) : NULL;
+    bool used = bio != NULL && use(ctx, bio);
+
+    if (bio == NULL) {
+        (void)fail_file(err, err_size, path, strerror(errno));
+        if (file != NULL) {
+            (void)fclose(file);
+        }
+    } else if (!used) {
+        (void)snprintf(err, err_size, "%s: %s%s", path, what, reason());
+    }
+    BIO_free(bio);
+    return used ? 0 : RLOCK_ETLS;
+}
+
+static int load_authorities(SSL_CTX *ctx, const char *path, char *err, size_t err_size)
+{
+    if (path != NULL) {
+        return read_file(ctx, path, add_authorities, "", err, err_size);
+    }
+    return SSL_CTX_set_default_verify_paths(ctx) == 1
+               ? 0
+               : fail_file(err, err_size, "the system's authorities", reason());
+}
+
 static int load_identity(SSL_CTX *ctx, const struct rlock__tls *tls, char *err, size_t err_size)
 {
-    BIO *bio;
-    bool used;
+    int r = 0;
 
-    if (tls->cert_file == NULL) {
-        return 0;
+    if (tls->cert_file != NULL) {
+        r = read_file(ctx, tls->cert_file, use_chain, "", err, err_size);
+        r = r == 0 ? check_key_file(tls->key_file, err, err_size) : r;
+        r = r == 0
+                ? read_file(ctx, tls->key_file, use_key, "no usable private key: ", err, err_size)
+                : r;
     }
-    bio = open_file(tls->cert_file, err, err_size);
-    if (bio == NULL) {
-        return RLOCK_ETLS;
-    }
-    used = use_chain(ctx, bio);
-    BIO_free(bio);
-    if (!used) {
-        return fail_file(err, err_size, tls->cert_file, reason());
-    }
-    if (check_key_file(tls->key_file, err, err_size) != 0 ||
-        (bio = open_file(tls->key_file, err, err_size)) == NULL) {
-        return RLOCK_ETLS;
-    }
-    used = use_key(ctx, bio);
-    BIO_free(bio);
-    if (!used) {
-        (void)snprintf(err, err_size, "%s: no usable private key: %s", tls->key_file, reason());
-        return RLOCK_ETLS;
-    }
-    return 0;
+    return r;
 }
 
 static SSL_CTX *bare_context(void)

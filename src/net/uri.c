@@ -5,12 +5,117 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/un.h>
 
-#include "net/uri_pieces.h"
+#include "base/bytes.h"
 
 #define HOST_MAX 253 /* of a name in the DNS */
 #define DB_MAX 1000000
+
+/* Who finds a URL wrong returns why, else NULL. These two have codes of their own; any other is
+ * RLOCK_EINVAL. */
+static const char no_memory[] = "no memory";
+static const char not_yet[] = "Sentinel and cluster are not supported yet";
+
+/* ---- A URL in pieces ---- */
+
+struct scheme {
+    const char *name;
+    enum { TCP, UNIX, LATER } kind;
+    bool tls;
+};
+
+static const struct scheme schemes[] = {
+    {"redis", TCP, false},
+    {"rediss", TCP, true},
+    {"unix", UNIX, false},
+    {"redis+sentinel", LATER, false},
+    {"rediss+sentinel", LATER, true},
+    {"redis+cluster", LATER, false},
+    {"rediss+cluster", LATER, true},
+};
+
+/* Still encoded, and borrowed from the URL. */
+struct pieces {
+    const struct scheme *scheme;
+    bool has_query;
+    struct rlock__bytes user, password, authority, path, query;
+};
+
+/* Takes what stands before the first of some bytes off text; all of it where there is none. */
+static struct rlock__bytes take_until(struct rlock__bytes *text, const char *stops)
+{
+    struct rlock__bytes head = *text;
+
+    for (size_t i = 0; i < text->len; i++) {
+        if (strchr(stops, text->at[i]) != NULL) {
+            head.len = i;
+            break;
+        }
+    }
+    text->at += head.len;
+    text->len -= head.len;
+    return head;
+}
+
+static struct rlock__bytes behind(struct rlock__bytes text, size_t n)
+{
+    return rlock__bytes(text.at + n, text.len - n);
+}
+
+/* Takes the scheme off the URL; NULL where it is none that is known. */
+static const struct scheme *take_scheme(struct rlock__bytes *url)
+{
+    const struct rlock__bytes name = take_until(url, ":");
+
+    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
+        if (strlen(schemes[i].name) == name.len &&
+            strncasecmp(schemes[i].name, name.at, name.len) == 0) {
+            return &schemes[i];
+        }
+    }
+    return NULL;
+}
+
+/* Splits "user:password@" off; at the last @, since a host has none. */
+static void take_user_info(struct pieces *pieces)
+{
+    const char *at = memrchr(pieces->authority.at, '@', pieces->authority.len);
+    struct rlock__bytes info = pieces->authority;
+
+    if (at == NULL) {
+        return;
+    }
+    info.len = (size_t)(at - info.at);
+    pieces->authority = behind(pieces->authority, info.len + 1);
+    pieces->user = take_until(&info, ":");
+    if (info.len != 0) {
+        pieces->password = behind(info, 1);
+    }
+}
+
+static const char *split(struct rlock__bytes rest, struct pieces *pieces)
+{
+    pieces->scheme = take_scheme(&rest);
+    if (pieces->scheme == NULL || rest.len < 3 || memcmp(rest.at, "://", 3) != 0) {
+        return "a URL begins with redis://, rediss:// or unix://";
+    }
+    rest = behind(rest, 3);
+    if (memchr(rest.at, '#', rest.len) != NULL) {
+        return "a # in a URL must be written as %23";
+    }
+    pieces->authority = take_until(&rest, "/?");
+    pieces->path = take_until(&rest, "?");
+    pieces->has_query = rest.len != 0;
+    if (pieces->has_query) {
+        pieces->query = behind(rest, 1);
+    }
+    take_user_info(pieces);
+    return NULL;
+}
+
+/* ---- The pieces decoded ---- */
 
 static int hex(char c)
 {
@@ -42,21 +147,20 @@ static bool decode_into(struct rlock__bytes text, char *out)
     return true;
 }
 
-static int decode(struct rlock__bytes text, char **ret_text, const struct rlock__uri_why *why)
+static const char *decode(struct rlock__bytes text, char **ret_text)
 {
     char *out = malloc(text.len + 1);
 
     if (out == NULL) {
-        return rlock__uri_fail(why, RLOCK_ENOMEM, "no memory");
+        return no_memory;
     }
     if (!decode_into(text, out)) {
         explicit_bzero(out, text.len + 1);
         free(out);
-        return rlock__uri_invalid(
-            why, "a % in a URL must be followed by two hexadecimal digits, not 00");
+        return "a % in a URL must be followed by two hexadecimal digits, not 00";
     }
     *ret_text = out;
-    return 0;
+    return NULL;
 }
 
 /* A number of digits alone, at most max. */
@@ -77,208 +181,170 @@ static bool number(struct rlock__bytes text, long max, long *ret_num)
     return text.len != 0;
 }
 
-static int take_db(struct rlock__bytes text, struct rlock__uri *uri,
-                   const struct rlock__uri_why *why)
+static const char *take_db(struct rlock__bytes text, struct rlock__uri *uri)
 {
     long db = 0;
 
     if (!number(text, DB_MAX, &db)) {
-        return rlock__uri_invalid(why, "the database must be a number");
+        return "the database must be a number";
     }
     uri->db = (int)db;
-    return 0;
+    return NULL;
 }
 
-static int take_login(const struct rlock__uri_pieces *pieces, struct rlock__uri *uri,
-                      const struct rlock__uri_why *why)
+static const char *take_login(const struct pieces *pieces, struct rlock__uri *uri)
 {
-    int r = 0;
+    const char *why = pieces->user.len != 0 ? decode(pieces->user, &uri->user) : NULL;
 
-    if (pieces->user.len != 0) {
-        r = decode(pieces->user, &uri->user, why);
-    }
-    if (r == 0 && pieces->password.len != 0) {
-        r = decode(pieces->password, &uri->password, why);
-    }
-    return r;
+    return why == NULL && pieces->password.len != 0 ? decode(pieces->password, &uri->password)
+                                                    : why;
 }
 
-static int check_host(const char *host, const struct rlock__uri_why *why)
+static const char *check_host(const char *host)
 {
     static const char legal[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:%";
     size_t len = strlen(host);
 
     if (len == 0) {
-        return rlock__uri_invalid(why, "the host is missing");
+        return "the host is missing";
     }
-    return len <= HOST_MAX && strspn(host, legal) == len
-               ? 0
-               : rlock__uri_invalid(why, "the host is no host name");
+    return len <= HOST_MAX && strspn(host, legal) == len ? NULL : "the host is no host name";
 }
 
 /* Takes "host" or "[address]" off the authority. */
-static int take_host(struct rlock__bytes *authority, struct rlock__bytes *ret_host,
-                     const struct rlock__uri_why *why)
+static const char *take_host(struct rlock__bytes *authority, struct rlock__bytes *ret_host)
 {
     if (authority->len != 0 && authority->at[0] == '[') {
-        rlock__uri_skip(authority, 1);
-        *ret_host = rlock__uri_take_until(authority, "]");
+        *authority = behind(*authority, 1);
+        *ret_host = take_until(authority, "]");
         if (authority->len == 0 || memchr(ret_host->at, ':', ret_host->len) == NULL) {
-            return rlock__uri_invalid(why, "in brackets there must be an IPv6 address");
+            return "in brackets there must be an IPv6 address";
         }
-        rlock__uri_skip(authority, 1);
-        return 0;
+        *authority = behind(*authority, 1);
+        return NULL;
     }
-    *ret_host = rlock__uri_take_until(authority, ":");
+    *ret_host = take_until(authority, ":");
     if (authority->len != 0 && memchr(authority->at + 1, ':', authority->len - 1) != NULL) {
-        return rlock__uri_invalid(
-            why, "an IPv6 address must stand in brackets; a : in a password as %3A");
+        return "an IPv6 address must stand in brackets; a : in a password as %3A";
     }
-    return 0;
+    return NULL;
 }
 
-static int take_port(struct rlock__bytes text, struct rlock__uri *uri,
-                     const struct rlock__uri_why *why)
+static const char *take_port(struct rlock__bytes text, struct rlock__uri *uri)
 {
     long port = RLOCK__URI_PORT;
 
     if (text.len != 0 &&
-        (text.at[0] != ':' || !number(rlock__bytes(text.at + 1, text.len - 1), 65535, &port) ||
-         port == 0)) {
-        return rlock__uri_invalid(
-            why, "the port must be a number from 1 to 65535; in a user or password, "
-                 "/ must be written as %2F, ? as %3F");
+        (text.at[0] != ':' || !number(behind(text, 1), 65535, &port) || port == 0)) {
+        return "the port must be a number from 1 to 65535; in a user or password, "
+               "/ must be written as %2F, ? as %3F";
     }
     uri->port = (uint16_t)port;
-    return 0;
+    return NULL;
 }
 
-static int take_tcp(const struct rlock__uri_pieces *pieces, struct rlock__uri *uri,
-                    const struct rlock__uri_why *why)
+static const char *take_tcp(const struct pieces *pieces, struct rlock__uri *uri)
 {
     struct rlock__bytes authority = pieces->authority, host = rlock__bytes("", 0);
-    int r = take_host(&authority, &host, why);
+    const char *why = take_host(&authority, &host);
 
-    if (r == 0) {
-        r = take_port(authority, uri, why);
+    why = why == NULL ? take_port(authority, uri) : why;
+    why = why == NULL ? decode(host, &uri->host) : why;
+    why = why == NULL ? check_host(uri->host) : why;
+    if (why == NULL && pieces->has_query) {
+        return "a redis:// or rediss:// URL takes no parameters after ?";
     }
-    if (r == 0) {
-        r = decode(host, &uri->host, why);
-    }
-    if (r == 0) {
-        r = check_host(uri->host, why);
-    }
-    if (r == 0 && pieces->has_query) {
-        r = rlock__uri_invalid(why, "a redis:// or rediss:// URL takes no parameters after ?");
-    }
-    if (r == 0 && pieces->path.len > 1) {
-        r = take_db(rlock__bytes(pieces->path.at + 1, pieces->path.len - 1), uri, why);
-    }
-    return r;
+    return why == NULL && pieces->path.len > 1 ? take_db(behind(pieces->path, 1), uri) : why;
 }
 
-static int take_unix(const struct rlock__uri_pieces *pieces, struct rlock__uri *uri,
-                     const struct rlock__uri_why *why)
+static const char *take_unix(const struct pieces *pieces, struct rlock__uri *uri)
 {
     struct rlock__bytes query = pieces->query;
-    int r;
+    const char *why;
 
     if (pieces->authority.len != 0 || pieces->path.len < 2) {
-        return rlock__uri_invalid(
-            why, "a unix:// URL needs the absolute path of a socket: unix:///run/redis.sock");
+        return "a unix:// URL needs the absolute path of a socket: unix:///run/redis.sock";
     }
-    r = decode(pieces->path, &uri->path, why);
-    if (r == 0 && strlen(uri->path) >= sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
-        r = rlock__uri_invalid(why, "the socket's path is too long");
+    why = decode(pieces->path, &uri->path);
+    if (why == NULL && strlen(uri->path) >= sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
+        return "the socket's path is too long";
     }
-    if (r != 0 || !pieces->has_query) {
-        return r;
+    if (why != NULL || !pieces->has_query) {
+        return why;
     }
     if (query.len < 3 || memcmp(query.at, "db=", 3) != 0) {
-        return rlock__uri_invalid(why, "the only parameter of a unix:// URL is db=number");
+        return "the only parameter of a unix:// URL is db=number";
     }
-    return take_db(rlock__bytes(query.at + 3, query.len - 3), uri, why);
+    return take_db(behind(query, 3), uri);
 }
 
-static int parse(const char *url, struct rlock__uri *uri, const struct rlock__uri_why *why)
+static const char *parse(const char *url, struct rlock__uri *uri)
 {
-    struct rlock__uri_pieces pieces = {0};
-    int r = rlock__uri_split(url, &pieces, why);
+    struct pieces pieces = {0};
+    const char *why = split(rlock__bytes_of(url), &pieces);
 
-    if (r == 0 && pieces.scheme->kind == RLOCK__URI_LATER) {
-        return rlock__uri_fail(why, RLOCK_ENOTSUP, "Sentinel and cluster are not supported yet");
+    if (why == NULL && pieces.scheme->kind == LATER) {
+        return not_yet;
     }
-    if (r == 0) {
-        uri->tls = pieces.scheme->tls;
-        r = take_login(&pieces, uri, why);
+    why = why == NULL ? take_login(&pieces, uri) : why;
+    if (why != NULL) {
+        return why;
     }
-    if (r != 0) {
-        return r;
-    }
-    return pieces.scheme->kind == RLOCK__URI_UNIX ? take_unix(&pieces, uri, why)
-                                                  : take_tcp(&pieces, uri, why);
+    uri->tls = pieces.scheme->tls;
+    return pieces.scheme->kind == UNIX ? take_unix(&pieces, uri) : take_tcp(&pieces, uri);
 }
 
 int rlock__uri_parse(const char *url, struct rlock__uri *ret_uri, char *err, size_t err_size)
 {
     struct rlock__uri uri = RLOCK__URI_NULL;
-    int r = parse(url, &uri, &(struct rlock__uri_why){err, err_size});
+    const char *why = parse(url, &uri);
 
-    if (r != 0) {
-        rlock__uri_fini(&uri);
-        return r;
+    if (why == NULL) {
+        *ret_uri = uri;
+        return 0;
     }
-    *ret_uri = uri;
-    return 0;
+    rlock__uri_fini(&uri);
+    (void)snprintf(err, err_size, "%s", why);
+    return why == no_memory ? RLOCK_ENOMEM : why == not_yet ? RLOCK_ENOTSUP : RLOCK_EINVAL;
 }
 
 /* ---- For texts ---- */
 
-/* Writes "user:***@", or less. */
-static void write_login(const struct rlock__uri *uri, char *out, size_t size)
+static void write_redacted(const char *scheme, const struct rlock__uri *uri, char *out, size_t size)
 {
-    char user[64] = "";
+    const bool bare = uri->host == NULL || strchr(uri->host, ':') == NULL;
+    char user[64] = "", path[256] = "", db[24] = "";
 
     if (uri->user != NULL) {
         (void)rlock__text(rlock__bytes_of(uri->user), user, sizeof(user));
     }
-    (void)snprintf(out, size, "%s%s%s", user, uri->password != NULL ? ":***" : "",
-                   uri->user != NULL || uri->password != NULL ? "@" : "");
-}
-
-static void write_redacted(const char *scheme, const struct rlock__uri *uri, char *out, size_t size)
-{
-    char login[80], path[256];
-
-    write_login(uri, login, sizeof(login));
     if (uri->path != NULL) {
         (void)rlock__text(rlock__bytes_of(uri->path), path, sizeof(path));
-        int n = snprintf(out, size, "%s://%s%s", scheme, login, path);
-
-        if (uri->db != 0 && n > 0 && (size_t)n < size) {
-            (void)snprintf(out + n, size - (size_t)n, "?db=%d", uri->db);
-        }
-    } else if (strchr(uri->host, ':') != NULL) {
-        (void)snprintf(out, size, "%s://%s[%s]:%d/%d", scheme, login, uri->host, uri->port,
-                       uri->db);
-    } else {
-        (void)snprintf(out, size, "%s://%s%s:%d/%d", scheme, login, uri->host, uri->port, uri->db);
     }
+    if (uri->path == NULL) {
+        (void)snprintf(db, sizeof(db), ":%d/%d", uri->port, uri->db);
+    } else if (uri->db != 0) {
+        (void)snprintf(db, sizeof(db), "?db=%d", uri->db);
+    }
+    (void)snprintf(out, size, "%s://%s%s%s%s%s%s%s", scheme, user,
+                   uri->password != NULL ? ":***" : "",
+                   uri->user != NULL || uri->password != NULL ? "@" : "", bare ? "" : "[",
+                   uri->path != NULL ? path : uri->host, bare ? "" : "]", db);
 }
 
 const char *rlock__uri_redacted(const char *url, char *out, size_t size)
 {
-    const struct rlock__uri_scheme *scheme = rlock__uri_scheme(url);
+    struct rlock__bytes rest = rlock__bytes_of(url);
+    const struct scheme *scheme = take_scheme(&rest);
     struct rlock__uri uri = RLOCK__URI_NULL;
-    char why[8];
 
-    if (scheme != NULL && rlock__uri_parse(url, &uri, why, sizeof(why)) == 0) {
+    if (scheme != NULL && parse(url, &uri) == NULL) {
         write_redacted(scheme->name, &uri, out, size);
-        rlock__uri_fini(&uri);
     } else {
         (void)snprintf(out, size, "%s://***", scheme != NULL ? scheme->name : "?");
     }
+    rlock__uri_fini(&uri);
     return out;
 }
 

@@ -20,9 +20,7 @@ static size_t held(const struct rlock__group *group)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < group->spec->n; i++) {
-        const struct rlock__member *member = &group->members[i];
-
+    RLOCK__EACH_MEMBER(member, group) {
         n += member->state == RLOCK__MEMBER_HELD && atomic_load(&member->claim->valid_until) != 0;
     }
     return n;
@@ -47,8 +45,7 @@ static size_t working(const struct rlock__group *group, bool late)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < group->spec->n; i++) {
-        const struct rlock__member *member = &group->members[i];
+    RLOCK__EACH_MEMBER(member, group) {
         bool open = member->running || (member->code != 0 && member->code != RLOCK_EBUSY);
 
         if (!open || (member->running && !late)) {
@@ -65,9 +62,7 @@ static size_t extended(const struct rlock__group *group, bool late)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < group->spec->n; i++) {
-        const struct rlock__member *member = &group->members[i];
-
+    RLOCK__EACH_MEMBER(member, group) {
         n += member->running ? !late : member->tried && member->code == 0;
     }
     return n;
@@ -138,9 +133,7 @@ static int64_t patience(const struct rlock__group *group)
         rlock__group_running(group) >= group->spec->quorum) {
         return RLOCK__NEVER;
     }
-    for (size_t i = 0; i < group->spec->n; i++) {
-        const struct rlock__member *member = &group->members[i];
-
+    RLOCK__EACH_MEMBER(member, group) {
         if (member->running && atomic_load(&member->rtt) == 0) {
             return RLOCK__NEVER;
         }
@@ -153,20 +146,16 @@ static int64_t patience(const struct rlock__group *group)
     return rlock__max(until - silent, group->answered_at);
 }
 
+/* Taken, or not to be had any more, or open yet. */
 static void go_on(struct rlock__group *group, int64_t now)
 {
-    if (held(group) >= group->spec->quorum) {
-        rlock__group_taken(group, now);
-    } else if (held(group) + rlock__group_running(group) < group->spec->quorum) {
-        rlock__group_back_out(group, verdict(group, false), now);
-    }
-}
+    bool nested = group->count > 0;
+    size_t sure = nested ? extended(group, true) : held(group);
+    size_t possible = nested ? extended(group, false) : sure + rlock__group_running(group);
 
-static void go_on_nested(struct rlock__group *group, int64_t now)
-{
-    if (extended(group, true) >= group->spec->quorum) {
+    if (sure >= group->spec->quorum) {
         rlock__group_taken(group, now);
-    } else if (extended(group, false) < group->spec->quorum) {
+    } else if (possible < group->spec->quorum) {
         rlock__group_back_out(group, verdict(group, false), now);
     }
 }
@@ -175,9 +164,7 @@ static void take(struct rlock__group *group, int64_t now)
 {
     group->rounds++;
     group->round_at = group->answered_at = now;
-    for (size_t i = 0; i < group->spec->n; i++) {
-        struct rlock__member *member = &group->members[i];
-
+    RLOCK__EACH_MEMBER(member, group) {
         member->tried = false;
         if (!member->running) { /* else once an earlier effort has left it */
             rlock__member_take(member, 0, false, now);
@@ -196,11 +183,7 @@ static void moved(struct rlock__group *group, struct rlock__member *member, int6
     if (!member->tried && !member->running && (group->count == 0 || member->levels > 0)) {
         rlock__member_take(member, 0, false, now);
     }
-    if (group->count > 0) {
-        go_on_nested(group, now);
-    } else {
-        go_on(group, now);
-    }
+    go_on(group, now);
 }
 
 /* How many members may be free: all but those that cannot grant it, and those that were busy and
@@ -209,9 +192,7 @@ static size_t open_to_it(const struct rlock__group *group)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < group->spec->n; i++) {
-        const struct rlock__member *member = &group->members[i];
-
+    RLOCK__EACH_MEMBER(member, group) {
         n +=
             member->answer != RLOCK__MEMBER_FAILS && (member->code != RLOCK_EBUSY || member->spoke);
     }
@@ -223,8 +204,8 @@ static int64_t round_trip(const struct rlock__group *group)
 {
     int64_t rtt = RTT_US;
 
-    for (size_t i = 0; i < group->spec->n; i++) {
-        rtt = rlock__max(rtt, atomic_load(&group->members[i].rtt));
+    RLOCK__EACH_MEMBER(member, group) {
+        rtt = rlock__max(rtt, atomic_load(&member->rtt));
     }
     return rtt;
 }
@@ -268,13 +249,12 @@ static void nest(struct rlock__group *group, int64_t now)
         rlock__group_taken(group, now);
         return;
     }
-    for (size_t i = 0; i < group->spec->n; i++) {
-        if (group->members[i].state ==
-            RLOCK__MEMBER_HELD) { /* else once it has left what was more */
-            rlock__member_take(&group->members[i], 0, false, now);
+    RLOCK__EACH_MEMBER(member, group) {
+        if (member->state == RLOCK__MEMBER_HELD) { /* else once it has left what was more */
+            rlock__member_take(member, 0, false, now);
         }
     }
-    go_on_nested(group, now);
+    go_on(group, now);
 }
 
 /* The quorum-th largest of the members' validities. */
@@ -298,19 +278,12 @@ static bool left(const struct rlock__group *group, int *ret_code)
 {
     size_t out = 0, pending = 0;
 
-    for (size_t i = 0; i < group->spec->n; i++) {
-        const struct rlock__member *member = &group->members[i];
-
+    RLOCK__EACH_MEMBER(member, group) {
         pending += member->running;
         out += !member->running && member->code != RLOCK_EINDOUBT;
     }
     *ret_code = out >= group->spec->quorum ? 0 : RLOCK_EINDOUBT;
     return out >= group->spec->quorum || pending == 0;
-}
-
-static bool in_doubt(const struct rlock__group *group, size_t n)
-{
-    return n >= group->spec->quorum;
 }
 
 const struct rlock__group_ops rlock__redlock_ops = {
@@ -325,6 +298,5 @@ const struct rlock__group_ops rlock__redlock_ops = {
     .nest = nest,
     .valid_until = valid_until,
     .left = left,
-    .in_doubt = in_doubt,
     .counts_alone = true,
 };

@@ -33,17 +33,14 @@ void dial_init(struct dial *dial, const char *url)
         fail_msg("%s: %s", url, err);
     }
     dial->opts = (struct rlock__conn_opts){
-        .kind = dial->uri.path != NULL ? RLOCK__CONN_UNIX : RLOCK__CONN_TCP,
-        .host = dial->uri.host,
-        .port = dial->uri.port,
-        .path = dial->uri.path,
-        .db = dial->uri.db,
+        .uri = &dial->uri,
         .user = dial->uri.user,
         .password = dial->uri.password,
         .client_name = DIAL_NAME,
         .connect_timeout_us = 2000000 * (int64_t)test_slack(),
     };
-    assert_int_equal(rlock__conn_new(&dial->opts, &dial->conn), 0);
+    dial->conn = rlock__conn_new(&dial->opts);
+    assert_non_null(dial->conn);
 }
 
 void dial_trust(struct dial *dial, const char *ca, const char *cert, const char *key)

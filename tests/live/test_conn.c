@@ -74,10 +74,10 @@ TEST(the_database_is_selected)
     struct dial dial;
 
     dial_init(&dial, test_server_url(server));
-    dial.opts.db = 3;
+    dial.uri.db = 3;
     dial_works(&dial);
     assert_listed(server, &dial, " db=3 ");
-    dial.opts.db = 999;
+    dial.uri.db = 999;
     dial_fails(&dial, RLOCK_EREFUSED, "out of range");
     dial_fini(&dial);
     test_server_stop(server);
@@ -303,7 +303,7 @@ TEST(a_forbidden_database_is_a_matter_of_permission)
     dial_init(&dial, test_server_url(server));
     dial.opts.user = "meek";
     dial.opts.password = "s3cret";
-    dial.opts.db = 1;
+    dial.uri.db = 1;
     dial_fails(&dial, RLOCK_EPERM, "NOPERM");
     dial_fini(&dial);
     test_server_stop(server);

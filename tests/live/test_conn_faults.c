@@ -325,7 +325,7 @@ TEST(a_child_that_lets_go_does_not_disturb_the_parent)
     dial_works(&dial);
     pid = test_must(fork(), "fork");
     if (pid == 0) {
-        rlock__conn_abandon(dial.conn);
+        rlock__conns_abandon();
         _exit(rlock__conn_fd(dial.conn) == -1 ? 0 : 1);
     }
     test_must(waitpid(pid, &status, 0), "waitpid");

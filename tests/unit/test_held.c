@@ -47,14 +47,13 @@ static struct rlock__claim *claim_new(struct rlock__spec *spec)
     return claim;
 }
 
-static const struct rlock__claim *find(const struct rlock__held *held,
-                                       const struct rlock__spec *spec)
+static const struct rlock__claim *find(struct rlock__held *held, const struct rlock__spec *spec)
 {
     return rlock__held_find(held, spec, spec->hash);
 }
 
 /* Another thread ends it. */
-static void end(const struct rlock__held *held, const struct rlock__spec *spec)
+static void end(struct rlock__held *held, const struct rlock__spec *spec)
 {
     struct rlock__claim *claim = (struct rlock__claim *)(uintptr_t)find(held, spec);
 
@@ -116,7 +115,7 @@ TEST(what_others_ended_is_swept_out)
 }
 
 /* Of asking 200 000 times at random among so many. */
-static double ask(const struct rlock__held *held, size_t n)
+static double ask(struct rlock__held *held, size_t n)
 {
     struct timespec from, to;
     uint32_t x = 1;

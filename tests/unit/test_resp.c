@@ -14,7 +14,8 @@ static int set_up(void **state)
 {
     static struct fixture fixture;
 
-    assert_int_equal(rlock__resp_new(CAP, &fixture.resp), 0);
+    fixture.resp = rlock__resp_new(CAP);
+    assert_non_null(fixture.resp);
     *state = &fixture;
     return 0;
 }
@@ -32,7 +33,8 @@ static int tear_down(void **state)
 static void restart(struct fixture *fixture)
 {
     rlock__resp_free(fixture->resp);
-    assert_int_equal(rlock__resp_new(CAP, &fixture->resp), 0);
+    fixture->resp = rlock__resp_new(CAP);
+    assert_non_null(fixture->resp);
 }
 
 static void feed(struct fixture *fixture, const char *bytes, size_t len)

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of a group's life share: how an effort ends, and what is done with members. */
+#ifndef RLOCK_MULTI_INTERNAL_H
+#define RLOCK_MULTI_INTERNAL_H
+
+#include "multi/group.h"
+
+/* ---- effort.c ---- */
+
+/* Ends it with a code; group->detail says why, or is empty. */
+void rlock__effort_end(struct rlock__group *group, int code);
+/* Whether its outcome is: those of so many members are, in this round or since an earlier one. */
+bool rlock__effort_is_open(const struct rlock__group *group, int64_t now);
+/* Whether what was taken is given back, as far as anybody need wait for that: a RedLock that goes
+ * on does not wait for what silent members say to being given up. */
+bool rlock__effort_is_back(struct rlock__group *group, int64_t now);
+/* Everything that was taken is given back, or cannot be waited for: ends it, or pauses before the
+ * next round. */
+void rlock__effort_backed_out(struct rlock__group *group, int64_t now);
+
+/* ---- member.c ---- */
+
+/* The call is complete: what came of it. */
+void rlock__member_done(struct rlock__member *member, int64_t now);
+/* The effort is over, or never was about this: keeps what belongs to the hold, leaves the rest. */
+void rlock__member_tidy(struct rlock__member *member);
+/* Where levels are counted by the group alone, a member's one is renewed while any of them is. */
+void rlock__member_settle_renewal(struct rlock__member *member);
+/* Leaves what is more than the levels that are held. */
+void rlock__group_shed_levels(struct rlock__group *group);
+/* The same, and gives up what is asked for. */
+void rlock__group_shed(struct rlock__group *group);
+
+/* Hears the channels of members that were busy; and none any more. */
+void rlock__group_listen(struct rlock__group *group, int64_t now);
+void rlock__group_ignore(struct rlock__group *group);
+
+#endif
