@@ -2,7 +2,8 @@
 /* The public header alone, as C++17 sees it. */
 #include <rlock/rlock.h>
 
-namespace rlock { /* is free for C++ */
+namespace rlock
+{ /* is free for C++ */
 struct lock {
     rlock_handle *handle;
 };
