@@ -3,7 +3,7 @@
  * The acquisition: the whole effort of one lock call. Its steps:
  *
  *   LINED_UP     another call of the same owner on the same lock goes first
- *   QUEUED       in the local line; only its head asks the server, if there is time to
+ *   QUEUED       in the wait queue; only its head asks the server, if there is time to
  *   ASKING       an attempt waits for the link, or for its reply
  *   SUBSCRIBING  busy; the channel is not live yet, and will wake it; a timer too
  *   SLEEPING     busy; a message will wake it, or a timer: the end of a lease, or to look again
@@ -372,7 +372,7 @@ void rlock__acquire_turn(struct rlock__call *call, int64_t now)
     call->number = ++core->last_number;
     call->target = 1;
     if (call->wait_us == 0 || call->team != NULL ||
-        (call->spec->ops->caps & RLOCK__CAP_LOCAL_LINE) == 0) {
+        (call->spec->ops->caps & RLOCK__CAP_WAIT_QUEUE) == 0) {
         rlock__acquire_go(call, now);
     } else if (!rlock__queue_join(call, now)) {
         rlock__acquire_starve(call, now);

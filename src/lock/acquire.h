@@ -29,7 +29,7 @@ void rlock__acquire_garbled(struct rlock__call *call, int64_t now);
 
 /* Whether there is time for an attempt; who found nobody before it always has it for the first. */
 bool rlock__acquire_may_try(const struct rlock__call *call, int64_t now);
-/* Asks the server; after a while where those of its line pause, or where there is no time to. */
+/* Asks the server; after a while if its wait queue pauses, or if there is no time to. */
 void rlock__acquire_go(struct rlock__call *call, int64_t now);
 /* Sleeps until a time, a message, or the deadline. */
 void rlock__acquire_sleep(struct rlock__call *call, enum rlock__step step, int64_t at);
@@ -48,7 +48,7 @@ void rlock__acquire_busy(struct rlock__call *call, const struct rlock__answer *a
 void rlock__acquire_account_busy(struct rlock__call *call);
 /* All that are not accounted for, with the latest. */
 struct rlock__copies rlock__acquire_copies(const struct rlock__call *call);
-/* Leaves line and channel, but not its turn on the hold. */
+/* Leaves wait queue and channel, but not its turn on the hold. */
 void rlock__acquire_withdraw(struct rlock__call *call, int64_t granted_until);
 /* Writes the text that goes with a code. */
 void rlock__acquire_say(struct rlock__call *call, int code, int64_t now);

@@ -77,7 +77,7 @@ enum rlock__call_kind { RLOCK__ACQUIRE, RLOCK__RELEASE, RLOCK__COMMAND, RLOCK__L
 enum rlock__why {
     RLOCK__SETTLED = 1 << 0, /* nothing of what it gave up is left on the server */
     RLOCK__TURN = 1 << 1,    /* its owner's call before it has left the hold */
-    RLOCK__HEAD = 1 << 2,    /* it is the head of its lock's line now */
+    RLOCK__HEAD = 1 << 2,    /* it is the head of its lock's wait queue now */
     RLOCK__DEAF = 1 << 3,    /* nobody hears its channel any more */
     RLOCK__WOKEN = 1 << 4,   /* its channel is live, or spoke; or the lock was released here */
 };
@@ -86,11 +86,11 @@ enum rlock__why {
 enum rlock__step {
     RLOCK__NEW,
     RLOCK__LINED_UP,    /* behind another call of the same owner on the same lock */
-    RLOCK__QUEUED,      /* in the local line, not its head, or without time to ask */
+    RLOCK__QUEUED,      /* in the wait queue, not its head, or without time to ask */
     RLOCK__ASKING,      /* a request of it waits for the link, or for its reply */
-    RLOCK__SUBSCRIBING, /* head of the line, waits until the channel is live */
+    RLOCK__SUBSCRIBING, /* head of the queue, waits until the channel is live */
     RLOCK__SLEEPING,    /* waits for a message, or for its timer */
-    RLOCK__PAUSING,     /* head of the line, lets others go first */
+    RLOCK__PAUSING,     /* head of the queue, lets others go first */
     RLOCK__GIVING_UP,   /* its attempt's outcome is still open; its answer is not */
     RLOCK__COMPLETE,
 };
@@ -137,7 +137,7 @@ struct rlock__call {
     char detail[RLOCK__DETAIL_SIZE];
 
     /* the core's */
-    struct rlock__call *prev, *next;         /* in the hold's line, the place's line, or done */
+    struct rlock__call *prev, *next;         /* in the hold's line, the wait queue, or done */
     struct rlock__call *all_prev, *all_next; /* in core.calls */
     struct rlock__core *core;
     struct rlock__link *link; /* of its latest request, or that the next one would take */

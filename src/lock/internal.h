@@ -110,7 +110,7 @@ void rlock__acquire_begin(struct rlock__call *call, int64_t now);
 void rlock__acquire_turn(struct rlock__call *call, int64_t now);
 /* The channel is live, or spoke: look at the lock again. */
 void rlock__acquire_wake(struct rlock__call *call, int64_t now);
-/* The call is the head of its line now. */
+/* The call is the head of its wait queue now. */
 void rlock__acquire_head(struct rlock__call *call, int64_t now);
 void rlock__acquire_timer(struct rlock__call *call, int64_t now);
 void rlock__acquire_give_up(struct rlock__call *call, int code, int64_t now);

@@ -17,8 +17,8 @@ struct rlock__core;
 /* What a kind can do: data, read in one place each. */
 enum rlock__caps {
     RLOCK__CAP_REENTRANT = 1 << 0, /* the owner may take it again, unless told otherwise */
-    RLOCK__CAP_LOCAL_LINE =
-        1 << 1, /* per process only the head of the local line asks the server */
+    RLOCK__CAP_WAIT_QUEUE =
+        1 << 1, /* per process only the head of the wait queue asks the server */
     RLOCK__CAP_QUEUES =
         1 << 2, /* waiters queue on the server: each has its own channel, and leaves */
     RLOCK__CAP_NO_UPGRADE = 1 << 3, /* refused while its owner holds the other side */
@@ -79,7 +79,7 @@ struct rlock__answer {
     int64_t ttl_ms;             /* BUSY: what remains of the holder's lease, as PTTL says it */
     struct rlock__bytes holder; /* BUSY: one holder */
     bool taken;                 /* GONE: somebody else holds it */
-    bool unheard;               /* DONE, of a release: the announcement was refused */
+    bool announcement_refused;  /* DONE, of a release: nobody was told */
     int64_t receivers;          /* DONE, of a release: who heard the announcement */
     bool shared;    /* DONE, of a release: others hold it still, so that nobody here need look */
     uint64_t token; /* DONE, of an acquire: the fencing number, 0 none */

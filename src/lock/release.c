@@ -71,7 +71,7 @@ static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer
     struct rlock__core *core = hold->core;
     char name[96];
 
-    if (answer->unheard) {
+    if (answer->announcement_refused) {
         rlock__note(core, RLOCK_LOG_WARNING,
                     "lock %s: released, but its waiters were not told: %s (server %s)",
                     rlock__spec_text(hold->spec, name), "no permission to publish on its channel",

@@ -161,7 +161,7 @@ void rlock__group_take(struct rlock__group *group, const struct rlock__effort *e
     group->timer_at = rlock__later(group->deadline, LATE_US);
     for (size_t i = 0; i < group->spec->n; i++) {
         group->members[i].tried = false;
-        group->members[i].answer = RLOCK__MEMBER_UNHEARD;
+        group->members[i].answer = RLOCK__MEMBER_UNANSWERED;
         group->members[i].open_until = 0;
         group->members[i].unheard = false;
     }

@@ -81,7 +81,7 @@ struct rlock__member {
     bool listening; /* the ear is the member's core's, or about to be */
     bool spoke;     /* its channel did, since its latest call began */
     /* what this effort's latest answer said of it: it granted it or was busy, or could not grant */
-    enum { RLOCK__MEMBER_UNHEARD, RLOCK__MEMBER_WORKS, RLOCK__MEMBER_FAILS } answer;
+    enum { RLOCK__MEMBER_UNANSWERED, RLOCK__MEMBER_WORKS, RLOCK__MEMBER_FAILS } answer;
     bool end_renewal;   /* as seal: the hold is renewed no longer for this group */
     bool seal, running; /* running: the call is the member's core's, or about to be */
     bool tried;         /* the call is of this round */
