@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The acquisition: the whole effort of one lock call. Its steps:
+ * The acquisition: the whole of one lock call. Its steps:
  *
  *   LINED_UP     another call of the same owner on the same lock goes first
  *   QUEUED       in the wait queue; only its head asks the server, if there is time to
