@@ -138,6 +138,9 @@ bool rlock__drive_read(struct rlock_client *client);
 bool rlock__drive_read_all(struct rlock_client *client);
 /* The link broke; with the turn held. */
 void rlock__link_broke(struct rlock_client *client, int code, const char *text);
+
+/* ---- watch.c: waiting, and keeping watch meanwhile ---- */
+
 /* Whether no caller keeps watch, or the one that should stands still. With the mutex held. */
 bool rlock__is_unwatched(const struct rlock_client *client);
 /* The caller keeps watch from now on, unless another one does. With the mutex held. */
