@@ -4,20 +4,23 @@
  * around them.
  *
  * Who does what:
- *   - A calling thread hands its call to the core and sends what the core wants sent. If nobody
- * keeps watch, it does so itself until its call is complete: it polls the link, reads for all, and
- * fires the core's timers. Else it parks. The keeper hands the watch on when its own call is
- * complete.
+ *   - A calling thread hands its call to the core, and sends what the core wants sent. If nobody
+ *     keeps watch, it does so itself until its call is complete: it polls the link, reads for all,
+ *     and fires the core's timers. Else it parks. The keeper hands the watch on when its own call
+ *     is complete.
  *   - The service thread makes connections, reads the subscriber connection, and keeps watch when
- * no caller does. A caller may stand still at any instant: stopped, starved, in a signal handler.
- * So while there is a keeper the service thread looks at each tick, and does what is left undone.
+ *     no caller does. A caller may stand still at any instant: stopped, starved, in a signal
+ *     handler. So while there is a keeper the service thread looks at each tick, and does what is
+ *     left undone.
  *   - The dispatcher thread runs the user's callbacks and does nothing else.
  *
- * Mutexes: io.turn before mutex before home_mutex, never the other way round. home_mutex is a leaf:
- * who completes a member's call in one client tells its group, which may live in another. Else no
- * thread ever holds mutexes of two clients. Who holds one makes no system call, except to send and
- * receive on the link with its turn, and to wake a group's thread: nobody does what a thread leaves
- * undone that stands still inside.
+ * Mutexes:
+ *   - The order is io.turn, mutex, home_mutex.
+ *   - home_mutex is a leaf. A thread that completes a member's call in one client tells its group,
+ *     which may live in another client. Otherwise no thread holds mutexes of two clients.
+ *   - A thread that holds a mutex may stand still, and nobody else can do what it leaves undone. So
+ *     it makes no system call, with two exceptions: it sends and receives on the link with its
+ *     turn, and it wakes a group's thread.
  */
 #ifndef RLOCK_DRIVE_CLIENT_H
 #define RLOCK_DRIVE_CLIENT_H
