@@ -99,14 +99,21 @@ static bool is_silent(struct rlock_client *client)
     return false;
 }
 
+/* Whether something is to be sent, or the link to be closed, as far as anybody has said. */
+static bool is_wanted(const struct rlock_client *client)
+{
+    return client->io.sent < client->io.out.len || atomic_load(&client->send_wanted);
+}
+
 static void flush(struct rlock_client *client)
 {
     struct rlock__io *io = &client->io;
     enum taken taken = NOTHING;
+    bool was_stuck = false; /* what came to be wanted behind a rest was not taken */
 
-    while (io->gen != 0 && (taken = take(client, taken == TO_LOOK)) != NOTHING) {
+    while (io->gen != 0 && (was_stuck || taken == TO_LOOK || is_wanted(client)) &&
+           (taken = take(client, taken == TO_LOOK)) != NOTHING) {
         ssize_t n;
-        bool was_stuck;
 
         if (taken == TO_LOOK) {
             if (!is_silent(client)) {

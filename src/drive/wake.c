@@ -110,6 +110,11 @@ void rlock__look_again(struct rlock_client *client)
     rlock__leave_in_turn(client);
 }
 
+static bool concerns_dispatcher(const struct rlock__core *core)
+{
+    return core->lost != NULL || core->notes != NULL || core->closed;
+}
+
 /* ---- Leaving ---- */
 
 static void note(struct rlock_client *client, struct wakes *wakes)
@@ -125,7 +130,7 @@ static void note(struct rlock_client *client, struct wakes *wakes)
     wakes->more = parker != NULL;
     wakes->keeper = keeper_oversleeps(client);
     wakes->service = service_oversleeps(client);
-    wakes->dispatcher = core->lost != NULL || core->notes != NULL || core->closed;
+    wakes->dispatcher = concerns_dispatcher(core);
 }
 
 static void carry_out(struct rlock_client *client, const struct wakes *wakes)
@@ -174,7 +179,12 @@ void rlock__leave(struct rlock_client *client)
 
 void rlock__leave_in_turn(struct rlock_client *client)
 {
+    const struct rlock__core *core = &client->core;
+
     settle(client);
-    atomic_store(&client->wake_wanted, true);
+    if (client->untold != NULL || keeper_oversleeps(client) || service_oversleeps(client) ||
+        concerns_dispatcher(core)) {
+        atomic_store(&client->wake_wanted, true);
+    }
     (void)pthread_mutex_unlock(&client->mutex);
 }

@@ -230,7 +230,7 @@ void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
     call->spec->ops->acquire(call->spec, &ask, ret_cmd);
     rlock__copies_fence(&call->lost);
     call->request = request;
-    call->step = RLOCK__ASKING;
+    rlock__call_step(call, RLOCK__ASKING);
     call->stale = false;
     call->attempts++;
 }
@@ -244,7 +244,7 @@ void rlock__acquire_attempt(struct rlock__call *call, int64_t now)
         rlock__team_ask(call, now);
         return;
     }
-    request = rlock__request_new(on_answer, call);
+    request = rlock__request_new(&core->requests, on_answer, call);
     if (request == NULL) {
         rlock__acquire_starve(call, now);
         return;

@@ -110,7 +110,7 @@ void rlock__acquire_undo(struct rlock__call *call, int code, int64_t now)
     int64_t grace = code == RLOCK_ECANCELED ? RLOCK__CANCEL_GRACE_US : RLOCK__GRACE_US;
     uint32_t outer = call->target - 1;
 
-    call->step = RLOCK__GIVING_UP;
+    rlock__call_step(call, RLOCK__GIVING_UP);
     call->code = code;
     call->enqueued = false; /* the release takes it out of the queue too */
     rlock__acquire_withdraw(call, 0);

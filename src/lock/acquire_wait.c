@@ -13,7 +13,7 @@ static int64_t round_trip(const struct rlock__pipeline *pipeline, int64_t now)
 
 bool rlock__acquire_may_try(const struct rlock__call *call, int64_t now)
 {
-    const struct rlock__pipeline *pipeline = &call->link->pipeline;
+    const struct rlock__pipeline *pipeline = &rlock__route(call->spec)->pipeline;
 
     if (call->attempts == 0) {
         return !call->behind || rlock__later(now, round_trip(pipeline, now)) < call->deadline;
@@ -25,7 +25,7 @@ void rlock__acquire_sleep(struct rlock__call *call, enum rlock__step step, int64
 {
     int64_t until = call->deadline;
 
-    call->step = step;
+    rlock__call_step(call, step);
     if (call->team != NULL) { /* only who leads has a time */
         until = call->team->leader == call ? rlock__min(until, call->team->until) : RLOCK__NEVER;
         at = call->team->leader == call ? at : RLOCK__NEVER;
@@ -37,7 +37,8 @@ void rlock__acquire_sleep(struct rlock__call *call, enum rlock__step step, int64
 void rlock__acquire_go(struct rlock__call *call, int64_t now)
 {
     int64_t rest = call->deadline - now;
-    int64_t most = call->deadline - rlock__max(rest / 2, 2 * call->link->pipeline.rtt);
+    int64_t most =
+        call->deadline - rlock__max(rest / 2, 2 * rlock__route(call->spec)->pipeline.rtt);
     int64_t until = rlock__min(rlock__queue_paused_until(call), most);
 
     if (!rlock__acquire_may_try(call, now)) { /* unless the link gets faster */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What all files of the core use: the completion of a call, texts, notes, times, chance. */
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,32 @@ void rlock__unready(struct rlock__call *call, unsigned why)
     call->why &= ~why;
 }
 
+/* Which steps may follow each; any may last. */
+static const unsigned followers[] = {
+#define STEP(step) (1U << RLOCK__##step)
+    [RLOCK__NEW] = STEP(LINED_UP) | STEP(QUEUED) | STEP(ASKING) | STEP(SUBSCRIBING) |
+                   STEP(PAUSING) | STEP(COMPLETE),
+    [RLOCK__LINED_UP] = STEP(QUEUED) | STEP(ASKING) | STEP(PAUSING) | STEP(COMPLETE),
+    [RLOCK__QUEUED] = STEP(ASKING) | STEP(SUBSCRIBING) | STEP(SLEEPING) | STEP(PAUSING) |
+                      STEP(GIVING_UP) | STEP(COMPLETE),
+    [RLOCK__ASKING] = STEP(QUEUED) | STEP(SUBSCRIBING) | STEP(SLEEPING) | STEP(PAUSING) |
+                      STEP(GIVING_UP) | STEP(COMPLETE),
+    [RLOCK__SUBSCRIBING] = STEP(QUEUED) | STEP(ASKING) | STEP(SLEEPING) | STEP(PAUSING) |
+                           STEP(GIVING_UP) | STEP(COMPLETE),
+    [RLOCK__SLEEPING] = STEP(QUEUED) | STEP(ASKING) | STEP(SUBSCRIBING) | STEP(PAUSING) |
+                        STEP(GIVING_UP) | STEP(COMPLETE),
+    [RLOCK__PAUSING] = STEP(QUEUED) | STEP(ASKING) | STEP(GIVING_UP) | STEP(COMPLETE),
+    [RLOCK__GIVING_UP] = STEP(COMPLETE),
+    [RLOCK__COMPLETE] = 0,
+#undef STEP
+};
+
+void rlock__call_step(struct rlock__call *call, enum rlock__step step)
+{
+    assert(step == call->step || (followers[call->step] & (1U << step)) != 0);
+    call->step = step;
+}
+
 void rlock__call_complete(struct rlock__call *call, int code, const char *format, ...)
 {
     struct rlock__core *core = call->core;
@@ -37,7 +64,7 @@ void rlock__call_complete(struct rlock__call *call, int code, const char *format
     }
     rlock__timer_unset(&core->timers, &call->timer);
     rlock__unready(call, ~0U);
-    call->step = RLOCK__COMPLETE;
+    rlock__call_step(call, RLOCK__COMPLETE);
     DL_DELETE2(core->calls, call, all_prev, all_next);
     DL_APPEND(core->done, call);
 }
@@ -84,17 +111,6 @@ struct rlock__bytes rlock__owner_text(const struct rlock__core *core, uint64_t n
     int n = snprintf(out, RLOCK__OWNER_SIZE, "%s:%llu", core->uuid, (unsigned long long)number);
 
     return rlock__bytes(out, (size_t)n);
-}
-
-struct rlock__request *rlock__request_new(rlock__answer_fn *answer, void *subject)
-{
-    struct rlock__request *request = calloc(1, sizeof(*request));
-
-    if (request != NULL) {
-        request->answer = answer;
-        request->subject = subject;
-    }
-    return request;
 }
 
 int64_t rlock__free_by(int64_t now, int64_t lease_us)

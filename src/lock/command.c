@@ -44,7 +44,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
                    rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)), class.hint);
     if (class.way == RLOCK__RETRY) {
         call->error = class.code;
-        call->step = RLOCK__SLEEPING;
+        rlock__call_step(call, RLOCK__SLEEPING);
         rlock__timer_set(
             &call->core->timers, &call->timer,
             rlock__min(call->deadline, now + rlock__backoff(call->core, call->failures++)));
@@ -63,13 +63,13 @@ static void ask(struct rlock__call *call, int64_t now)
         rlock__call_complete(call, RLOCK_ENOMEM, "no memory");
         return;
     }
-    call->step = RLOCK__ASKING;
+    rlock__call_step(call, RLOCK__ASKING);
     rlock__timer_set(&call->core->timers, &call->timer, call->deadline);
 }
 
 void rlock__command_begin(struct rlock__call *call, int64_t now)
 {
-    struct rlock__request *request = rlock__request_new(on_answer, call);
+    struct rlock__request *request = rlock__request_new(&call->core->requests, on_answer, call);
 
     call->deadline = now + call->core->op_timeout_us;
     if (request == NULL) {

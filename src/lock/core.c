@@ -28,6 +28,13 @@ void rlock__core_add_server(struct rlock__core *core, struct rlock__server *serv
     DL_APPEND(core->servers, server);
 }
 
+void rlock__core_trim(struct rlock__core *core)
+{
+    rlock__holds_trim(core);
+    rlock__queues_trim(core);
+    rlock__pool_fini(&core->requests);
+}
+
 void rlock__core_fini(struct rlock__core *core)
 {
     struct rlock__server *server, *server_after;
@@ -41,6 +48,7 @@ void rlock__core_fini(struct rlock__core *core)
         rlock__channels_fini(server);
         rlock__server_fini(server);
     }
+    rlock__core_trim(core);
     rlock__buf_fini(&core->scratch);
     DL_FOREACH_SAFE(core->lost, loss, loss_after) {
         (void)rlock__loss_free(loss);

@@ -26,6 +26,7 @@
 #define HASH_NONFATAL_OOM 1 /* a failed insertion leaves .hh.tbl NULL */
 #include <uthash.h>
 
+#include "base/table.h"
 #include "lock/call.h"
 #include "lock/server.h"
 
@@ -33,6 +34,7 @@
 #define RLOCK__OWNER_SIZE (RLOCK__UUID_LEN + 1 + 20 + 1) /* "uuid:number" and a NUL */
 
 #define RLOCK__TABLES 64 /* that share the rows: to double one takes little time */
+#define RLOCK__IDLE 8    /* rows, and queues, that are kept for the next ones */
 #define RLOCK__RECHECK_US (5 * RLOCK__SECOND) /* longest sleep of a waiter that is subscribed */
 #define RLOCK__POLL_US (250 * RLOCK__MS)      /* longest sleep of one that cannot subscribe */
 #define RLOCK__GRACE_US                                                                            \
@@ -74,13 +76,13 @@ struct rlock__loss *rlock__loss_free(struct rlock__loss *loss);
 /* One owner on one lock: its hold, and the calls on it, one after the other. */
 struct rlock__hold {
     struct rlock__hold *prev, *next; /* in core.holds */
-    UT_hash_handle hh;               /* in one of core.tables */
-    UT_hash_handle by_number;        /* in one of core.numbers, once granted */
+    struct rlock__node by_key;       /* in one of core.tables */
+    struct rlock__node by_number;    /* in one of core.numbers, once granted */
+    bool is_numbered;
     struct rlock__core *core;
     struct rlock__spec *spec;
     struct rlock__owner owner;
     struct rlock__link *link; /* that it is renewed over */
-    char *key;                /* in the table: owner, side and Redis key */
     enum rlock__hold_state state;
     enum rlock_reason reason; /* LOST: why */
     uint64_t number, token;
@@ -153,10 +155,15 @@ struct rlock__core {
     uint64_t last_number, last_gen;
     bool closed;
     struct rlock__hold *holds;                  /* all rows */
-    struct rlock__hold *tables[RLOCK__TABLES];  /* of all rows, by key */
-    struct rlock__hold *numbers[RLOCK__TABLES]; /* of those that were granted, by number */
-    struct rlock__hold *sweep; /* the next row that the sweep looks at; NULL there is none */
-    struct rlock__queue *queues;
+    struct rlock__table tables[RLOCK__TABLES];  /* of all rows, by owner, side and Redis key */
+    struct rlock__table numbers[RLOCK__TABLES]; /* of those that were granted, by number */
+    struct rlock__hold *idle;                   /* rows that are kept for the next ones */
+    unsigned n_idle;
+    struct rlock__hold *sweep;  /* the next row that the sweep looks at; NULL there is none */
+    struct rlock__table queues; /* by the lock's key */
+    struct rlock__queue *idle_queues;
+    unsigned n_idle_queues;
+    struct rlock__pool requests;
     struct rlock__orphan *orphans;
     struct rlock__call *calls; /* all that are not complete */
     struct rlock__call *ready; /* those that go on at the end of the event */
@@ -168,6 +175,8 @@ void rlock__core_init(struct rlock__core *core);
 /* Before the first call: one server more, with so many links. Its address is set. */
 void rlock__core_add_server(struct rlock__core *core, struct rlock__server *server,
                             unsigned n_links);
+/* Frees what it keeps for the next calls. */
+void rlock__core_trim(struct rlock__core *core);
 void rlock__core_fini(struct rlock__core *core);
 /* Of one server: */
 /* A new connection learned the server's run id ("" it does not tell) and since how many seconds it

@@ -7,6 +7,7 @@
  *         had levels
  * The calls on a hold take turns, unlocks as well as acquisitions.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -17,7 +18,7 @@ bool rlock__hold_enter(struct rlock__hold *hold, struct rlock__call *call)
 {
     call->hold = hold;
     if (hold->busy) {
-        call->step = RLOCK__LINED_UP;
+        rlock__call_step(call, RLOCK__LINED_UP);
         DL_APPEND(hold->line, call);
         return false;
     }
@@ -59,6 +60,18 @@ void rlock__hold_leave(struct rlock__hold *hold, int64_t now)
     if (hold->state == RLOCK__HOLD_NONE || hold->core->closed) {
         rlock__hold_free(hold);
     }
+}
+
+void rlock__hold_state(struct rlock__hold *hold, enum rlock__hold_state state)
+{
+    static const bool follows[3][3] = {
+        [RLOCK__HOLD_NONE] = {[RLOCK__HOLD_HELD] = true},
+        [RLOCK__HOLD_HELD] = {[RLOCK__HOLD_LOST] = true, [RLOCK__HOLD_NONE] = true},
+        [RLOCK__HOLD_LOST] = {[RLOCK__HOLD_NONE] = true},
+    };
+
+    assert(follows[hold->state][state]);
+    hold->state = state;
 }
 
 bool rlock__hold_is_renewed(const struct rlock__hold *hold)
@@ -180,7 +193,7 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
                          int64_t lease_us, int64_t now)
 {
     if (hold->state == RLOCK__HOLD_NONE) {
-        hold->state = RLOCK__HOLD_HELD;
+        rlock__hold_state(hold, RLOCK__HOLD_HELD);
         hold->link = call->link;
         hold->life = call->link->server->life;
         rlock__hold_number(hold, call->number);
@@ -208,7 +221,7 @@ void rlock__hold_ended(struct rlock__hold *hold, const struct rlock__answer *ans
     if (rlock__copies_may_run(&hold->lost)) { /* and would find the lock free */
         rlock__orphan_new(hold, hold->number, 0, hold->lost, now + hold->lease_us, NULL, now);
     }
-    hold->state = RLOCK__HOLD_NONE;
+    rlock__hold_state(hold, RLOCK__HOLD_NONE);
     rlock__hold_unnumber(hold);
     hold->releasing = false;
     rlock__hold_set_count(hold, 0);
@@ -257,7 +270,7 @@ void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_
         return;
     }
     rlock__copies_add_sent(&copies, hold->link, hold->link->pipeline.gen);
-    hold->state = RLOCK__HOLD_LOST;
+    rlock__hold_state(hold, RLOCK__HOLD_LOST);
     rlock__hold_unnumber(hold);
     hold->reason = reason;
     hold->valid_until = 0;

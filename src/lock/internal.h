@@ -16,6 +16,8 @@ void rlock__ready(struct rlock__call *call, enum rlock__why why);
 /* Takes back these reasons for the call to go on. */
 void rlock__unready(struct rlock__call *call, unsigned why);
 
+/* Moves the call to another step. */
+void rlock__call_step(struct rlock__call *call, enum rlock__step step);
 /* Completes a call with a code, and a text that says why (NULL: none, or the call has it). */
 void rlock__call_complete(struct rlock__call *call, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -29,8 +31,6 @@ int64_t rlock__backoff(struct rlock__core *core, unsigned failures);
 /* Writes "uuid:number", the owner's name on the server. */
 struct rlock__bytes rlock__owner_text(const struct rlock__core *core, uint64_t number,
                                       char out[static RLOCK__OWNER_SIZE]);
-/* A request without a command yet. NULL without memory. */
-struct rlock__request *rlock__request_new(rlock__answer_fn *answer, void *subject);
 
 /* ---- table.c: the rows, one for each owner on each lock ---- */
 
@@ -53,6 +53,8 @@ void rlock__hold_number(struct rlock__hold *hold, uint64_t number);
 void rlock__hold_unnumber(struct rlock__hold *hold);
 /* Frees a row that has no calls. */
 void rlock__hold_free(struct rlock__hold *hold);
+/* Frees the rows that are kept for the next holds. */
+void rlock__holds_trim(struct rlock__core *core);
 void rlock__holds_fini(struct rlock__core *core);
 
 /* ---- hold.c ---- */
@@ -65,6 +67,8 @@ void rlock__hold_turn(struct rlock__call *call);
 void rlock__hold_unline(struct rlock__call *call, int64_t now);
 /* Ends the turn. The next call in the line goes on. A row without hold and calls is freed. */
 void rlock__hold_leave(struct rlock__hold *hold, int64_t now);
+/* Moves it to another state: from none to held, from held to lost, and from both to none. */
+void rlock__hold_state(struct rlock__hold *hold, enum rlock__hold_state state);
 /* The server granted the call its count, with a lease that began at t0 at the earliest. */
 void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *call, int64_t t0,
                          int64_t lease_us, int64_t now);

@@ -66,7 +66,7 @@ static void on_idle(struct rlock__timer *timer, int64_t now)
     struct rlock__request *ping;
 
     if (pipeline->up && pipeline->sent == NULL && now >= pipeline->heard_at + RLOCK__IDLE_US) {
-        ping = rlock__request_new(on_pong, NULL);
+        ping = rlock__request_new(&link->server->core->requests, on_pong, NULL);
         if (ping != NULL) {
             ping->resend = RLOCK__DROP;
             rlock__cmd_arg(&ping->cmd, rlock__bytes_of("PING"));

@@ -6,7 +6,7 @@
 void rlock__listen_begin(struct rlock__call *call, int64_t now)
 {
     (void)now;
-    call->step = RLOCK__SUBSCRIBING;
+    rlock__call_step(call, RLOCK__SUBSCRIBING);
     if (!rlock__channel_join(call)) {
         rlock__call_complete(call, RLOCK_ENOMEM, NULL);
     } else if (rlock__channel_is_live(call)) { /* for others: what it said just now is not known */

@@ -12,9 +12,10 @@
 #define TURNS 8                       /* releases before a pause for those who hear nothing */
 
 struct rlock__queue {
-    UT_hash_handle hh;
+    struct rlock__node node;   /* in core.queues, by the lock's key */
+    struct rlock__queue *next; /* in core.idle_queues */
     struct rlock__core *core;
-    struct rlock__bytes key;
+    struct rlock__spec *spec;
     struct rlock__call *calls;
     int64_t paused_until;       /* who waits here asks then; 0 at once */
     bool own_due;               /* the channel has yet to speak of our own release */
@@ -22,24 +23,38 @@ struct rlock__queue {
     unsigned turns;             /* releases since the last pause */
     int64_t turns_since;        /* the first of them counts from then */
     struct rlock__timer paused; /* the pause is over */
-    char bytes[];
 };
 
-static struct rlock__queue *queue_find(struct rlock__core *core, struct rlock__bytes key)
+static struct rlock__queue *queue_find(struct rlock__core *core, const struct rlock__spec *spec)
 {
-    struct rlock__queue *queue = NULL;
+    struct rlock__node *node = rlock__table_first(&core->queues, spec->hash);
 
-    HASH_FIND(hh, core->queues, key.at, key.len, queue);
-    return queue;
+    for (; node != NULL; node = rlock__table_next(node)) {
+        struct rlock__queue *queue =
+            (struct rlock__queue *)(void *)((char *)node - offsetof(struct rlock__queue, node));
+
+        if (rlock__bytes_equal(queue->spec->key, spec->key)) {
+            return queue;
+        }
+    }
+    return NULL;
 }
 
-/* Frees a queue that nothing needs. */
+/* Puts away a queue that nothing needs. */
 static void queue_settle(struct rlock__queue *queue)
 {
+    struct rlock__core *core = queue->core;
+
     if (queue->calls == NULL && queue->paused_until == 0) {
-        rlock__timer_unset(&queue->core->timers, &queue->paused);
-        HASH_DEL(queue->core->queues, queue);
-        free(queue);
+        rlock__timer_unset(&core->timers, &queue->paused);
+        rlock__table_remove(&core->queues, &queue->node);
+        (void)rlock__spec_unref(queue->spec);
+        if (core->n_idle_queues < RLOCK__IDLE) {
+            LL_PREPEND(core->idle_queues, queue);
+            core->n_idle_queues++;
+        } else {
+            free(queue);
+        }
     }
 }
 
@@ -54,33 +69,33 @@ static void on_paused(struct rlock__timer *timer, int64_t now)
     queue_settle(queue);
 }
 
-static struct rlock__queue *queue_new(struct rlock__core *core, struct rlock__bytes key,
+static struct rlock__queue *queue_new(struct rlock__core *core, struct rlock__spec *spec,
                                       int64_t now)
 {
-    struct rlock__queue *queue = calloc(1, sizeof(*queue) + key.len);
+    struct rlock__queue *queue = core->idle_queues;
 
-    if (queue == NULL) {
-        return NULL;
+    if (queue != NULL) {
+        LL_DELETE(core->idle_queues, queue);
+        core->n_idle_queues--;
+    } else {
+        queue = malloc(sizeof(*queue));
     }
-    memcpy(queue->bytes, key.at, key.len);
-    queue->core = core;
-    queue->key = rlock__bytes(queue->bytes, key.len);
-    queue->turns_since = now;
-    queue->paused.fire = on_paused;
-    HASH_ADD_KEYPTR(hh, core->queues, queue->bytes, key.len, queue);
-    if (queue->hh.tbl == NULL) {
-        free(queue);
-        return NULL;
+    if (queue != NULL) {
+        *queue = (struct rlock__queue){.core = core,
+                                       .spec = rlock__spec_ref(spec),
+                                       .turns_since = now,
+                                       .paused = {.fire = on_paused}};
+        rlock__table_add(&core->queues, &queue->node, spec->hash);
     }
     return queue;
 }
 
 bool rlock__queue_join(struct rlock__call *call, int64_t now)
 {
-    struct rlock__queue *queue = queue_find(call->core, call->spec->key);
+    struct rlock__queue *queue = queue_find(call->core, call->spec);
 
     if (queue == NULL) {
-        queue = queue_new(call->core, call->spec->key, now);
+        queue = queue_new(call->core, call->spec, now);
     }
     if (queue == NULL) {
         return false;
@@ -97,7 +112,7 @@ bool rlock__queue_is_head(const struct rlock__call *call)
 
 bool rlock__queue_is_kept(const struct rlock__call *call)
 {
-    return queue_find(call->core, call->spec->key) != NULL;
+    return queue_find(call->core, call->spec) != NULL;
 }
 
 int64_t rlock__queue_paused_until(const struct rlock__call *call)
@@ -136,7 +151,7 @@ static void pause_until(struct rlock__queue *queue, int64_t until)
 
 void rlock__queue_releasing(struct rlock__core *core, const struct rlock__spec *spec, int64_t now)
 {
-    struct rlock__queue *queue = takes_turns(spec) ? queue_find(core, spec->key) : NULL;
+    struct rlock__queue *queue = takes_turns(spec) ? queue_find(core, spec) : NULL;
     const struct rlock__channel *channel =
         rlock__channel_find(rlock__route(spec)->server, spec->channel);
 
@@ -169,16 +184,16 @@ static int64_t pause_after(struct rlock__queue *queue, int64_t now)
 }
 
 /* receivers: who heard of the release, with the subscription that may be our own. */
-static struct rlock__queue *take_turns(struct rlock__core *core, const struct rlock__spec *spec,
+static struct rlock__queue *take_turns(struct rlock__core *core, struct rlock__spec *spec,
                                        const struct rlock__channel *channel, int64_t receivers,
                                        int64_t now)
 {
-    struct rlock__queue *queue = queue_find(core, spec->key);
+    struct rlock__queue *queue = queue_find(core, spec);
     bool own = channel != NULL && (channel->live || channel->asked != RLOCK__ASKED_NOTHING);
     int64_t others = rlock__max(receivers - own, 0), pause;
 
     if (queue == NULL && others != 0 && !core->closed) {
-        queue = queue_new(core, spec->key, now);
+        queue = queue_new(core, spec, now);
     }
     if (queue != NULL) {
         queue->others = others;
@@ -188,12 +203,12 @@ static struct rlock__queue *take_turns(struct rlock__core *core, const struct rl
     return queue;
 }
 
-void rlock__queue_released(struct rlock__core *core, const struct rlock__spec *spec,
-                           int64_t receivers, int64_t now)
+void rlock__queue_released(struct rlock__core *core, struct rlock__spec *spec, int64_t receivers,
+                           int64_t now)
 {
     struct rlock__channel *channel = rlock__channel_find(rlock__route(spec)->server, spec->channel);
     struct rlock__queue *queue = takes_turns(spec) ? take_turns(core, spec, channel, receivers, now)
-                                                   : queue_find(core, spec->key);
+                                                   : queue_find(core, spec);
 
     if (queue != NULL && queue->calls != NULL) {
         rlock__ready(queue->calls, RLOCK__WOKEN);
@@ -217,12 +232,28 @@ void rlock__queue_heard(struct rlock__call *call, int64_t now)
     }
 }
 
-void rlock__queues_fini(struct rlock__core *core)
+void rlock__queues_trim(struct rlock__core *core)
 {
     struct rlock__queue *queue, *after;
 
-    HASH_ITER(hh, core->queues, queue, after) {
-        queue->paused_until = 0;
-        queue_settle(queue);
+    LL_FOREACH_SAFE(core->idle_queues, queue, after) {
+        free(queue);
     }
+    core->idle_queues = NULL;
+    core->n_idle_queues = 0;
+}
+
+void rlock__queues_fini(struct rlock__core *core)
+{
+    struct rlock__queue *queue;
+    struct rlock__node *node;
+    size_t chain = 0;
+
+    while ((node = rlock__table_take(&core->queues, &chain)) != NULL) {
+        queue = (struct rlock__queue *)(void *)((char *)node - offsetof(struct rlock__queue, node));
+        rlock__timer_unset(&core->timers, &queue->paused);
+        (void)rlock__spec_unref(queue->spec);
+        free(queue);
+    }
+    rlock__queues_trim(core);
 }

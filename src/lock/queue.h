@@ -32,10 +32,11 @@ void rlock__queue_leave(struct rlock__call *call, int64_t granted_until);
 void rlock__queue_releasing(struct rlock__core *core, const struct rlock__spec *spec, int64_t now);
 /* A hold of this process on the lock ended: the head may try, maybe after a pause, and who waits
  * without a queue. receivers: who heard of it, 0 nobody or not known. */
-void rlock__queue_released(struct rlock__core *core, const struct rlock__spec *spec,
-                           int64_t receivers, int64_t now);
+void rlock__queue_released(struct rlock__core *core, struct rlock__spec *spec, int64_t receivers,
+                           int64_t now);
 /* The channel spoke, of our own release or of one of others, whose turn is over then. */
 void rlock__queue_heard(struct rlock__call *call, int64_t now);
+void rlock__queues_trim(struct rlock__core *core);
 void rlock__queues_fini(struct rlock__core *core);
 
 #endif

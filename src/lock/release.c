@@ -45,7 +45,7 @@ static void end_lost(struct rlock__hold *hold, int64_t now)
     }
     rlock__hold_set_count(hold, hold->count - 1);
     if (hold->count == 0) {
-        hold->state = RLOCK__HOLD_NONE;
+        rlock__hold_state(hold, RLOCK__HOLD_NONE);
     }
     end(hold, RLOCK_ELOST, now);
 }
@@ -142,7 +142,7 @@ static void on_refused(struct rlock__hold *hold, const struct rlock__reply *repl
                        rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)), class.hint);
     }
     if (class.way == RLOCK__RETRY && call != NULL) {
-        call->step = RLOCK__SLEEPING;
+        rlock__call_step(call, RLOCK__SLEEPING);
         call->error = class.code;
         rlock__timer_set(
             &hold->core->timers, &call->timer,
@@ -277,7 +277,7 @@ static void ask(struct rlock__call *call, int64_t now)
         starve(call, now);
         return;
     }
-    call->step = RLOCK__ASKING;
+    rlock__call_step(call, RLOCK__ASKING);
     rlock__timer_set(&call->core->timers, &call->timer, call->deadline);
 }
 

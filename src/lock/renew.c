@@ -220,7 +220,8 @@ static void fill(struct batch *batch, struct rlock__request *request, int64_t no
 static bool send_batch(struct rlock__link *link, int64_t now)
 {
     struct batch *batch = calloc(1, sizeof(*batch));
-    struct rlock__request *request = rlock__request_new(on_answer, batch);
+    struct rlock__request *request =
+        rlock__request_new(&link->server->core->requests, on_answer, batch);
 
     if (batch != NULL && request != NULL) {
         batch->link = link;

@@ -133,7 +133,7 @@ struct rlock__request *rlock__release_send(struct rlock__spec *spec, struct rloc
                                            uint64_t number, uint32_t count, int64_t lease_us,
                                            rlock__answer_fn *answer, void *subject, int64_t now)
 {
-    struct rlock__request *request = rlock__request_new(answer, subject);
+    struct rlock__request *request = rlock__request_new(&spec->core->requests, answer, subject);
     char owner[RLOCK__OWNER_SIZE];
     struct rlock__ask ask = {.owner = rlock__owner_text(spec->core, number, owner),
                              .count = count,

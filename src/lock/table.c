@@ -6,43 +6,45 @@
 
 #include "lock/internal.h"
 
-/* Builds the row's key in the core's scratch buffer; NULL without memory. */
-static struct rlock__bytes hold_key(struct rlock__core *core, const struct rlock__spec *spec,
-                                    struct rlock__owner owner, char side)
-{
-    struct rlock__buf *buf = &core->scratch;
-
-    rlock__buf_clear(buf);
-    (void)rlock__buf_add(buf, &owner.id, sizeof(owner.id));
-    (void)rlock__buf_add(buf, owner.given ? "g" : "t", 1);
-    (void)rlock__buf_add(buf, &side, 1);
-    (void)rlock__buf_add(buf, spec->key.at, spec->key.len);
-    return rlock__bytes(buf->failed ? NULL : buf->data, buf->len);
-}
-
 /* By the high bits of the hash: the table itself uses the low ones. */
-static struct rlock__hold **table_of(struct rlock__core *core, unsigned hash)
+static struct rlock__table *table_of(struct rlock__core *core, unsigned hash)
 {
     return &core->tables[hash / (UINT_MAX / RLOCK__TABLES + 1)];
 }
 
-static struct rlock__hold **numbers_of(struct rlock__core *core, uint64_t number)
+static struct rlock__table *numbers_of(struct rlock__core *core, uint64_t number)
 {
     return &core->numbers[number % RLOCK__TABLES];
+}
+
+static unsigned hash_of(const struct rlock__spec *spec, struct rlock__owner owner, char side)
+{
+    uint64_t mixed = (owner.id * 0x9E3779B97F4A7C15ULL) ^ spec->hash ^ ((uint64_t)side << 32);
+
+    return (unsigned)(mixed * 0xD1342543DE82EF95ULL >> 32);
+}
+
+static unsigned hash_of_number(uint64_t number)
+{
+    return (unsigned)(number / RLOCK__TABLES);
 }
 
 struct rlock__hold *rlock__hold_find_side(struct rlock__core *core, const struct rlock__spec *spec,
                                           struct rlock__owner owner, char side)
 {
-    struct rlock__bytes key = hold_key(core, spec, owner, side);
-    struct rlock__hold *hold = NULL;
-    unsigned hash;
+    unsigned hash = hash_of(spec, owner, side);
+    struct rlock__node *node = rlock__table_first(table_of(core, hash), hash);
 
-    if (key.at != NULL) {
-        HASH_VALUE(key.at, key.len, hash);
-        HASH_FIND_BYHASHVALUE(hh, *table_of(core, hash), key.at, key.len, hash, hold);
+    for (; node != NULL; node = rlock__table_next(node)) {
+        struct rlock__hold *hold =
+            (struct rlock__hold *)(void *)((char *)node - offsetof(struct rlock__hold, by_key));
+
+        if (hold->owner.id == owner.id && hold->owner.given == owner.given &&
+            hold->spec->ops->side == side && rlock__bytes_equal(hold->spec->key, spec->key)) {
+            return hold;
+        }
     }
-    return hold;
+    return NULL;
 }
 
 struct rlock__hold *rlock__hold_find(struct rlock__core *core, const struct rlock__spec *spec,
@@ -53,24 +55,48 @@ struct rlock__hold *rlock__hold_find(struct rlock__core *core, const struct rloc
 
 struct rlock__hold *rlock__hold_by_number(struct rlock__core *core, uint64_t number)
 {
-    struct rlock__hold *hold = NULL;
+    struct rlock__node *node = rlock__table_first(numbers_of(core, number), hash_of_number(number));
 
-    HASH_FIND(by_number, *numbers_of(core, number), &number, sizeof(number), hold);
-    return hold;
+    for (; node != NULL; node = rlock__table_next(node)) {
+        struct rlock__hold *hold =
+            (struct rlock__hold *)(void *)((char *)node - offsetof(struct rlock__hold, by_number));
+
+        if (hold->number == number) {
+            return hold;
+        }
+    }
+    return NULL;
 }
 
-/* Without memory it is in no table, and one that is forced open is told by its renewal alone. */
 void rlock__hold_number(struct rlock__hold *hold, uint64_t number)
 {
     hold->number = number;
-    HASH_ADD(by_number, *numbers_of(hold->core, number), number, sizeof(hold->number), hold);
+    hold->is_numbered = true;
+    rlock__table_add(numbers_of(hold->core, number), &hold->by_number, hash_of_number(number));
 }
 
 void rlock__hold_unnumber(struct rlock__hold *hold)
 {
-    if (hold->by_number.tbl != NULL) {
-        HASH_DELETE(by_number, *numbers_of(hold->core, hold->number), hold);
-        hold->by_number.tbl = NULL;
+    if (hold->is_numbered) {
+        hold->is_numbered = false;
+        rlock__table_remove(numbers_of(hold->core, hold->number), &hold->by_number);
+    }
+}
+
+/* Frees its memory; what the next row needs in any case is kept for that, if few are. */
+static void put_away(struct rlock__hold *hold)
+{
+    struct rlock__core *core = hold->core;
+
+    if (core->n_idle < RLOCK__IDLE && hold->loss != NULL && hold->spare != NULL) {
+        hold->loss->spec = rlock__spec_unref(hold->loss->spec);
+        *hold = (struct rlock__hold){.loss = hold->loss, .spare = hold->spare};
+        LL_PREPEND(core->idle, hold);
+        core->n_idle++;
+    } else {
+        hold->loss = rlock__loss_free(hold->loss);
+        hold->spare = rlock__orphan_unspare(hold->spare);
+        free(hold);
     }
 }
 
@@ -88,20 +114,13 @@ void rlock__hold_free(struct rlock__hold *hold)
     if (core->sweep == hold) {
         core->sweep = hold->next;
     }
-    if (hold->hh.tbl != NULL) {
-        HASH_DELETE(hh, *table_of(core, hold->hh.hashv), hold);
-        DL_DELETE(core->holds, hold);
-    }
-    if (hold->claim != NULL) {
-        atomic_store(&hold->claim->valid_until, 0);
-        atomic_store(&hold->claim->count, 0); /* its thread may forget it */
-        hold->claim = rlock__claim_unref(hold->claim);
-    }
-    hold->loss = rlock__loss_free(hold->loss);
-    hold->spare = rlock__orphan_unspare(hold->spare);
+    rlock__table_remove(table_of(core, hold->by_key.hash), &hold->by_key);
+    DL_DELETE(core->holds, hold);
+    atomic_store(&hold->claim->valid_until, 0);
+    atomic_store(&hold->claim->count, 0); /* its thread may forget it */
+    hold->claim = rlock__claim_unref(hold->claim);
     hold->spec = rlock__spec_unref(hold->spec);
-    free(hold->key);
-    free(hold);
+    put_away(hold);
 }
 
 static struct rlock__claim *claim_new(struct rlock__spec *spec)
@@ -128,7 +147,9 @@ static bool change_kind(struct rlock__hold *hold, struct rlock__spec *spec)
     hold->claim = claim;
     (void)rlock__spec_unref(hold->spec);
     hold->spec = rlock__spec_ref(spec);
-    hold->loss = rlock__loss_free(hold->loss);
+    if (hold->loss != NULL) {
+        hold->loss->spec = rlock__spec_unref(hold->loss->spec);
+    }
     return true;
 }
 
@@ -139,47 +160,59 @@ bool rlock__hold_prepare(struct rlock__hold *hold, struct rlock__spec *spec)
     }
     if (hold->loss == NULL) {
         hold->loss = calloc(1, sizeof(*hold->loss));
-        if (hold->loss == NULL) {
-            return false;
-        }
-        hold->loss->spec = rlock__spec_ref(hold->spec);
-        hold->loss->owner = hold->owner.given ? hold->owner.id : 0;
-        hold->loss->owner_id = hold->owner.id;
     }
     if (hold->spare == NULL) {
         hold->spare = rlock__orphan_spare();
     }
-    return hold->spare != NULL;
+    if (hold->loss != NULL && hold->loss->spec == NULL) {
+        hold->loss->spec = rlock__spec_ref(hold->spec);
+        hold->loss->owner = hold->owner.given ? hold->owner.id : 0;
+        hold->loss->owner_id = hold->owner.id;
+    }
+    return hold->loss != NULL && hold->spare != NULL;
+}
+
+/* An empty row; NULL without memory. */
+static struct rlock__hold *take_out(struct rlock__core *core)
+{
+    struct rlock__hold *hold = core->idle;
+
+    if (hold == NULL) {
+        return calloc(1, sizeof(*hold));
+    }
+    LL_DELETE(core->idle, hold);
+    hold->next = NULL;
+    core->n_idle--;
+    return hold;
 }
 
 /* A row with all that a grant, a loss and giving up will need: once an attempt is sent, nothing of
  * these can fail for want of memory. */
 static struct rlock__hold *hold_new(struct rlock__core *core, struct rlock__spec *spec,
-                                    struct rlock__owner owner, struct rlock__bytes key)
+                                    struct rlock__owner owner)
 {
-    struct rlock__hold *hold = calloc(1, sizeof(*hold));
-    unsigned hash;
+    struct rlock__hold *hold = take_out(core);
+    unsigned hash = hash_of(spec, owner, spec->ops->side);
 
     if (hold == NULL) {
         return NULL;
     }
     hold->core = core;
+    hold->claim = claim_new(spec);
+    if (hold->claim == NULL) {
+        put_away(hold);
+        return NULL;
+    }
     hold->spec = rlock__spec_ref(spec);
     hold->link = rlock__route(spec);
     hold->timer.fire = core->on_hold_due;
     hold->owner = owner;
-    hold->key = malloc(key.len);
-    hold->claim = claim_new(spec);
-    if (hold->key != NULL && hold->claim != NULL && rlock__hold_prepare(hold, spec)) {
-        memcpy(hold->key, key.at, key.len);
-        HASH_VALUE(hold->key, key.len, hash);
-        HASH_ADD_KEYPTR_BYHASHVALUE(hh, *table_of(core, hash), hold->key, key.len, hash, hold);
-    }
-    if (hold->hh.tbl == NULL) {
+    rlock__table_add(table_of(core, hash), &hold->by_key, hash);
+    DL_APPEND(core->holds, hold);
+    if (!rlock__hold_prepare(hold, spec)) {
         rlock__hold_free(hold);
         return NULL;
     }
-    DL_APPEND(core->holds, hold);
     return hold;
 }
 
@@ -187,12 +220,21 @@ struct rlock__hold *rlock__hold_get(struct rlock__core *core, struct rlock__spec
                                     struct rlock__owner owner)
 {
     struct rlock__hold *hold = rlock__hold_find(core, spec, owner);
-    struct rlock__bytes key = rlock__bytes(core->scratch.data, core->scratch.len);
 
-    if (hold != NULL || core->scratch.failed) {
-        return hold;
+    return hold != NULL ? hold : hold_new(core, spec, owner);
+}
+
+void rlock__holds_trim(struct rlock__core *core)
+{
+    struct rlock__hold *hold, *after;
+
+    LL_FOREACH_SAFE(core->idle, hold, after) {
+        hold->loss = rlock__loss_free(hold->loss);
+        hold->spare = rlock__orphan_unspare(hold->spare);
+        free(hold);
     }
-    return hold_new(core, spec, owner, key);
+    core->idle = NULL;
+    core->n_idle = 0;
 }
 
 void rlock__holds_fini(struct rlock__core *core)
@@ -204,5 +246,10 @@ void rlock__holds_fini(struct rlock__core *core)
             hold->release->subject = NULL;
         }
         rlock__hold_free(hold);
+    }
+    rlock__holds_trim(core);
+    for (size_t i = 0; i < RLOCK__TABLES; i++) {
+        rlock__table_fini(&core->tables[i]);
+        rlock__table_fini(&core->numbers[i]);
     }
 }

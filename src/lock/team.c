@@ -42,7 +42,7 @@ static bool is_nested(const struct rlock__team *team)
 /* The call waits for its leader: it has no time of its own. */
 static void stand_aside(struct rlock__call *call)
 {
-    call->step = RLOCK__QUEUED;
+    rlock__call_step(call, RLOCK__QUEUED);
     rlock__timer_unset(&call->core->timers, &call->timer);
 }
 
@@ -179,7 +179,8 @@ static void unask(struct rlock__team *team)
 static void attempt(struct rlock__team *team, struct rlock__call *leader, int64_t now)
 {
     struct rlock__link *link = rlock__route(leader->spec);
-    struct rlock__request *request = rlock__request_new(on_answer, team);
+    struct rlock__request *request =
+        rlock__request_new(&link->server->core->requests, on_answer, team);
 
     if (request == NULL) {
         rlock__acquire_starve(leader, now);

@@ -4,13 +4,58 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#define POOL_MOST 64         /* requests that are kept for the next ones */
+#define POOL_MOST_BYTES 1024 /* and what their buffers hold at most */
+
+/* ---- Requests ---- */
+
+struct rlock__request *rlock__request_new(struct rlock__pool *pool, rlock__answer_fn *answer,
+                                          void *subject)
+{
+    struct rlock__request *request = pool->idle;
+
+    if (request != NULL) {
+        LL_DELETE(pool->idle, request);
+        request->next = NULL;
+        pool->n--;
+    } else {
+        request = calloc(1, sizeof(*request));
+    }
+    if (request != NULL) {
+        request->pool = pool;
+        request->answer = answer;
+        request->subject = subject;
+    }
+    return request;
+}
+
 struct rlock__request *rlock__request_free(struct rlock__request *request)
 {
-    if (request != NULL) {
-        rlock__cmd_fini(&request->cmd);
+    struct rlock__pool *pool = request != NULL ? request->pool : NULL;
+    struct rlock__cmd *cmd = request != NULL ? &request->cmd : NULL;
+
+    if (pool != NULL && pool->n < POOL_MOST && cmd->keys.cap + cmd->args.cap <= POOL_MOST_BYTES) {
+        rlock__buf_clear(&cmd->keys);
+        rlock__buf_clear(&cmd->args);
+        *request = (struct rlock__request){.cmd = {.keys = cmd->keys, .args = cmd->args}};
+        LL_PREPEND(pool->idle, request);
+        pool->n++;
+    } else if (request != NULL) {
+        rlock__cmd_fini(cmd);
         free(request);
     }
     return NULL;
+}
+
+void rlock__pool_fini(struct rlock__pool *pool)
+{
+    struct rlock__request *request, *after;
+
+    LL_FOREACH_SAFE(pool->idle, request, after) {
+        rlock__cmd_fini(&request->cmd);
+        free(request);
+    }
+    *pool = (struct rlock__pool){0};
 }
 
 /* ---- The queue ---- */

@@ -42,13 +42,20 @@ struct rlock__request {
     rlock__answer_fn *answer;
     void *subject; /* the answer's own */
     enum rlock__resend resend;
-    bool sent;         /* which of the two lists it is in */
-    bool garbled;      /* what came in place of its reply was none: it is never sent again */
-    unsigned copies;   /* how many went out and may have run */
-    uint64_t gen;      /* generation of the latest copy */
-    uint64_t lost_gen; /* latest generation that broke with a copy on it; 0 none */
-    int64_t t0;        /* when the latest copy was appended for sending */
-    uint64_t end;      /* of the latest copy, in bytes of its generation */
+    bool sent;                /* which of the two lists it is in */
+    bool garbled;             /* what came in place of its reply was none: it is never sent again */
+    unsigned copies;          /* how many went out and may have run */
+    uint64_t gen;             /* generation of the latest copy */
+    uint64_t lost_gen;        /* latest generation that broke with a copy on it; 0 none */
+    int64_t t0;               /* when the latest copy was appended for sending */
+    uint64_t end;             /* of the latest copy, in bytes of its generation */
+    struct rlock__pool *pool; /* that it goes back to; NULL none */
+};
+
+/* Requests of a few bytes, kept for the next ones with their buffers. Zero is an empty pool. */
+struct rlock__pool {
+    struct rlock__request *idle;
+    unsigned n;
 };
 
 struct rlock__pipeline {
@@ -107,6 +114,10 @@ void rlock__pipeline_check(struct rlock__pipeline *pipeline, int64_t now);
 /* Whether a copy that went down with generation gen can run no more. */
 bool rlock__pipeline_is_fenced(const struct rlock__pipeline *pipeline, uint64_t gen);
 
+/* NULL without memory. */
+struct rlock__request *rlock__request_new(struct rlock__pool *pool, rlock__answer_fn *answer,
+                                          void *subject);
+void rlock__pool_fini(struct rlock__pool *pool);
 /* Frees a request that no list holds. Returns NULL. */
 struct rlock__request *rlock__request_free(struct rlock__request *request);
 

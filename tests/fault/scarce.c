@@ -5,6 +5,8 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "lock/core.h"
+
 static atomic_long made, failing; /* failing 0: none */
 static _Thread_local bool spared;
 
@@ -67,4 +69,30 @@ void *__wrap_realloc(void *old, size_t size)
 char *__wrap_strdup(const char *text)
 {
     return fails() ? NULL : __real_strdup(text);
+}
+
+/* ---- Nothing is kept from one call to the next: each takes its memory anew ---- */
+
+struct rlock__hold *__real_rlock__hold_get(struct rlock__core *core, struct rlock__spec *spec,
+                                           struct rlock__owner owner);
+struct rlock__request *__real_rlock__request_new(struct rlock__pool *pool, rlock__answer_fn *answer,
+                                                 void *subject);
+
+struct rlock__hold *__wrap_rlock__hold_get(struct rlock__core *core, struct rlock__spec *spec,
+                                           struct rlock__owner owner);
+struct rlock__request *__wrap_rlock__request_new(struct rlock__pool *pool, rlock__answer_fn *answer,
+                                                 void *subject);
+
+struct rlock__hold *__wrap_rlock__hold_get(struct rlock__core *core, struct rlock__spec *spec,
+                                           struct rlock__owner owner)
+{
+    rlock__core_trim(core);
+    return __real_rlock__hold_get(core, spec, owner);
+}
+
+struct rlock__request *__wrap_rlock__request_new(struct rlock__pool *pool, rlock__answer_fn *answer,
+                                                 void *subject)
+{
+    rlock__pool_fini(pool);
+    return __real_rlock__request_new(pool, answer, subject);
 }

@@ -523,7 +523,7 @@ void sim_check_end(struct sim_world *world)
     for (unsigned i = 0; i < world->config.n_clients; i++) {
         struct sim_client *client = world->clients[i];
 
-        if (!rlock__core_is_settled(&client->core) || client->core.queues != NULL) {
+        if (!rlock__core_is_settled(&client->core) || client->core.queues.n != 0) {
             sim_violate(world, "client %u is not settled 10 s after its close", i);
         }
     }

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an uncontended lock and unlock cost the calling thread: allocations, mutexes, system calls. */
+#include "support/clients.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+enum { PAIRS = 200 };
+
+static _Thread_local struct counts {
+    unsigned allocations, mutexes, polls, sends, receives;
+} counts;
+
+/* ---- What the linker puts in the place of these functions ---- */
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *old, size_t size);
+int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
+int __real_pthread_mutex_trylock(pthread_mutex_t *mutex);
+int __real_poll(struct pollfd *fds, nfds_t n, int timeout);
+ssize_t __real_send(int fd, const void *bytes, size_t len, int flags);
+ssize_t __real_recv(int fd, void *bytes, size_t len, int flags);
+
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_trylock(pthread_mutex_t *mutex);
+int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout);
+ssize_t __wrap_send(int fd, const void *bytes, size_t len, int flags);
+ssize_t __wrap_recv(int fd, void *bytes, size_t len, int flags);
+
+void *__wrap_malloc(size_t size)
+{
+    counts.allocations++;
+    return __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    counts.allocations++;
+    return __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *old, size_t size)
+{
+    counts.allocations++;
+    return __real_realloc(old, size);
+}
+
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+    counts.mutexes++;
+    return __real_pthread_mutex_lock(mutex);
+}
+
+int __wrap_pthread_mutex_trylock(pthread_mutex_t *mutex)
+{
+    counts.mutexes++;
+    return __real_pthread_mutex_trylock(mutex);
+}
+
+int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout)
+{
+    counts.polls++;
+    return __real_poll(fds, n, timeout);
+}
+
+ssize_t __wrap_send(int fd, const void *bytes, size_t len, int flags)
+{
+    counts.sends++;
+    return __real_send(fd, bytes, len, flags);
+}
+
+ssize_t __wrap_recv(int fd, void *bytes, size_t len, int flags)
+{
+    counts.receives++;
+    return __real_recv(fd, bytes, len, flags);
+}
+
+/* ---- The test ---- */
+
+static void pairs(struct rlock_handle *lock, int n)
+{
+    for (int i = 0; i < n; i++) {
+        assert_code(rlock_lock(lock), 0);
+        assert_code(rlock_unlock(lock), 0);
+    }
+}
+
+LOCK_TEST(a_free_lock_costs_few_allocations_mutexes_and_calls, f)
+{
+    struct rlock_handle *lock = lock_new(f, client_open(f));
+
+    pairs(lock, 20);
+    counts = (struct counts){0};
+    pairs(lock, PAIRS);
+    print_message("a pair: %.2f allocations, %.2f mutexes, %.2f polls, %.2f sends, %.2f recvs\n",
+                  (double)counts.allocations / PAIRS, (double)counts.mutexes / PAIRS,
+                  (double)counts.polls / PAIRS, (double)counts.sends / PAIRS,
+                  (double)counts.receives / PAIRS);
+    assert_in_range(counts.allocations, 0, 4 * PAIRS);
+}
