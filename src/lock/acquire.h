@@ -51,7 +51,7 @@ struct rlock__copies rlock__acquire_copies(const struct rlock__call *call);
 /* Leaves wait queue and channel, but not its turn on the hold. */
 void rlock__acquire_withdraw(struct rlock__call *call, int64_t granted_until);
 /* Writes the text that goes with a code. */
-void rlock__acquire_say(struct rlock__call *call, int code, int64_t now);
+void rlock__acquire_describe(struct rlock__call *call, int code, int64_t now);
 /* Completes with a code; its text was written before. */
 void rlock__acquire_end(struct rlock__call *call, int code, int64_t now);
 /* Not acquired, with nothing in flight: says so, if no earlier copy may have taken it, or may

@@ -246,7 +246,7 @@ void rlock__team_ask(struct rlock__call *call, int64_t now)
 
 void rlock__team_tire(struct rlock__call *call, int64_t now)
 {
-    rlock__acquire_say(call, RLOCK_EBUSY, now);
+    rlock__acquire_describe(call, RLOCK_EBUSY, now);
     rlock__acquire_refuse(call, RLOCK_EBUSY, now);
 }
 

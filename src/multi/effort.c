@@ -7,7 +7,7 @@
 #include "multi/claim.h"
 #include "multi/member.h"
 
-static void say(struct rlock__group *group, int code)
+static void describe(struct rlock__group *group, int code)
 {
     char name[96];
 
@@ -29,7 +29,7 @@ void rlock__effort_end(struct rlock__group *group, int code)
         rlock__member_settle_renewal(&group->members[i]);
     }
     if (code != 0 && group->detail[0] == '\0') {
-        say(group, code);
+        describe(group, code);
     }
 }
 
