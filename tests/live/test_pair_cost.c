@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an uncontended lock and unlock cost the calling thread: allocations, mutexes, system calls. */
+/* What an uncontended lock and unlock cost their thread: allocations, mutexes, system calls. */
 #include "support/clients.h"
 
 #include <poll.h>
