@@ -117,6 +117,9 @@ static inline struct rlock_client *rlock__client_of(struct rlock__core *core)
 void rlock__enter(struct rlock_client *client);
 /* Leaves the core, then wakes whom it completed and who has to look earlier than planned. */
 void rlock__leave(struct rlock_client *client);
+/* What the core wants done is handed to those who do it; leaving does that too. With the mutex
+ * held. */
+void rlock__settle(struct rlock_client *client);
 /* The same for who has the turn: the waking waits until that is given up. */
 void rlock__leave_in_turn(struct rlock_client *client);
 void rlock__wake_service(const struct rlock_client *client);
@@ -135,8 +138,9 @@ void rlock__drive(struct rlock_client *client);
 /* The turn on the link. Giving it up sends what came to be wanted meanwhile. */
 void rlock__take_turn(struct rlock_client *client);
 void rlock__give_turn(struct rlock_client *client);
-/* Reads some of what is there on the link and hands it to the core; false if there was nothing. */
-bool rlock__drive_read(struct rlock_client *client);
+/* Reads some of what is there on the link and hands it to the core; false if there was nothing.
+ * keeper: the caller that keeps watch, and reads; NULL another thread. */
+bool rlock__drive_read(struct rlock_client *client, struct rlock__parker *keeper);
 /* Reads all of it: before the core ticks, for a time that was read before. */
 bool rlock__drive_read_all(struct rlock_client *client);
 /* The link broke; with the turn held. */
@@ -148,12 +152,15 @@ void rlock__link_broke(struct rlock_client *client, int code, const char *text);
 bool rlock__is_unwatched(const struct rlock_client *client);
 /* The caller keeps watch from now on, unless another one does. With the mutex held. */
 bool rlock__watch_begin(struct rlock_client *client, struct rlock__parker *parker);
-/* What a keeper does in each round, with fds polled in between: plans until when, and reacts. */
+/* What a keeper does in each round, with fds polled in between: plans until when, and reacts.
+ * keeper: it hands the watch on as soon as its own call is complete; NULL not before its end. */
 int64_t rlock__watch_plan(struct rlock_client *client, struct pollfd fds[static 2]);
 void rlock__watch_react(struct rlock_client *client, const struct pollfd fds[static 2],
-                        int64_t until);
+                        int64_t until, struct rlock__parker *keeper);
+/* The keeper is not standing still as far as anybody knows, and awake. With the mutex held. */
+void rlock__watch_moved(struct rlock_client *client);
 /* Gives the watch to a parked caller, or to the service thread. With the mutex held. */
-void rlock__watch_end(struct rlock_client *client);
+void rlock__watch_end(struct rlock_client *client, struct rlock__parker *keeper);
 int rlock__timeout_ms(int64_t until, int64_t now);
 /* Runs a call to its completion. */
 int rlock__run(struct rlock_client *client, struct rlock__call *call,

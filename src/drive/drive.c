@@ -37,17 +37,17 @@ static void note_written(struct rlock_client *client)
     client->io.unnoted = 0;
 }
 
-enum taken { NOTHING, TO_LOOK, TO_SEND };
+enum taken { NOTHING, TO_SEND, TO_LOOK_AND_SEND };
 
-/* Takes what the core wants sent, or finds that the link must be looked at before; closes it if the
+/* Takes what the core wants sent, which on a quiet link is looked at before; closes the link if the
  * core wants that. */
-static enum taken take(struct rlock_client *client, bool looked)
+static enum taken take(struct rlock_client *client)
 {
     struct rlock__io *io = &client->io;
     struct rlock__pipeline *pipeline = &client->server.links[0].pipeline;
     char why[RLOCK__DETAIL_SIZE];
     const char *cause;
-    bool present, close, look = false;
+    bool present, close, quiet = false;
 
     atomic_store(&client->send_wanted, false);
     rlock__enter(client);
@@ -60,9 +60,8 @@ static enum taken take(struct rlock_client *client, bool looked)
     if (io->sent == io->out.len) {
         rlock__buf_clear(&io->out);
         io->sent = 0;
-        look = present && pipeline->up && pipeline->out.len != 0 && !looked &&
-               rlock__pipeline_is_quiet(pipeline);
-        if (present && pipeline->up && !look) {
+        if (present && pipeline->up) {
+            quiet = rlock__pipeline_is_quiet(pipeline);
             rlock__pipeline_take(pipeline, &io->out);
         }
     }
@@ -72,7 +71,7 @@ static enum taken take(struct rlock_client *client, bool looked)
         rlock__link_broke(client, RLOCK_ECONN, why);
         return NOTHING;
     }
-    return look ? TO_LOOK : io->out.len != 0 ? TO_SEND : NOTHING;
+    return io->out.len == 0 ? NOTHING : quiet ? TO_LOOK_AND_SEND : TO_SEND;
 }
 
 /* Before something is sent on a quiet link: what came there unasked would be taken for its answer.
@@ -80,22 +79,21 @@ static enum taken take(struct rlock_client *client, bool looked)
 static bool is_silent(struct rlock_client *client)
 {
     struct rlock__io *io = &client->io;
+    struct rlock__link *link = &client->server.links[0];
     int n = rlock__conn_read(io->conn);
     char why[RLOCK__DETAIL_SIZE];
 
     if (n == 0) {
         return true;
     }
-    if (n < 0) {
-        rlock__link_broke(client, n, rlock__conn_error(io->conn));
-        return false;
-    }
     rlock__enter(client);
-    rlock__core_garbled(&client->server.links[0], io->gen, rlock__now_us());
-    (void)snprintf(why, sizeof(why), "%s: %s", rlock__conn_peer(io->conn),
-                   client->server.links[0].pipeline.why);
+    rlock__pipeline_untake(&link->pipeline, io->out.len);
+    if (n > 0) {
+        rlock__core_garbled(link, io->gen, rlock__now_us());
+        (void)snprintf(why, sizeof(why), "%s: %s", rlock__conn_peer(io->conn), link->pipeline.why);
+    }
     rlock__leave_in_turn(client);
-    rlock__link_broke(client, RLOCK_ECONN, why);
+    rlock__link_broke(client, n < 0 ? n : RLOCK_ECONN, n < 0 ? rlock__conn_error(io->conn) : why);
     return false;
 }
 
@@ -108,18 +106,14 @@ static bool is_wanted(const struct rlock_client *client)
 static void flush(struct rlock_client *client)
 {
     struct rlock__io *io = &client->io;
-    enum taken taken = NOTHING;
+    enum taken taken;
     bool was_stuck = false; /* what came to be wanted behind a rest was not taken */
 
-    while (io->gen != 0 && (was_stuck || taken == TO_LOOK || is_wanted(client)) &&
-           (taken = take(client, taken == TO_LOOK)) != NOTHING) {
+    while (io->gen != 0 && (was_stuck || is_wanted(client)) && (taken = take(client)) != NOTHING) {
         ssize_t n;
 
-        if (taken == TO_LOOK) {
-            if (!is_silent(client)) {
-                return;
-            }
-            continue;
+        if (taken == TO_LOOK_AND_SEND && !is_silent(client)) {
+            return;
         }
         n = rlock__conn_write(io->conn, io->out.data + io->sent, io->out.len - io->sent);
         if (n < 0) {
@@ -178,14 +172,18 @@ void rlock__give_turn(struct rlock_client *client)
     }
 }
 
-/* Hands every whole reply to the core. Returns 0, or why the stream is broken. */
-static int deliver(struct rlock_client *client)
+/* Hands every whole reply to the core; the keeper whose own call is complete by that hands the
+ * watch on. Returns 0, or why the stream is broken. */
+static int deliver(struct rlock_client *client, struct rlock__parker *keeper)
 {
     struct rlock__io *io = &client->io;
     struct rlock__reply reply;
     int got;
 
     rlock__enter(client);
+    if (keeper != NULL) {
+        rlock__watch_moved(client);
+    }
     note_written(client);
     while ((got = rlock__conn_next(io->conn, &reply)) > 0) {
         rlock__core_reply(&client->server.links[0], io->gen, &reply, rlock__now_us());
@@ -195,11 +193,15 @@ static int deliver(struct rlock_client *client)
          !rlock__conn_is_drained(io->conn))) {
         rlock__core_garbled(&client->server.links[0], io->gen, rlock__now_us());
     }
+    rlock__settle(client);
+    if (keeper != NULL && atomic_load(&keeper->signal) == RLOCK__PARK_DONE) {
+        rlock__watch_end(client, keeper);
+    }
     rlock__leave_in_turn(client);
     return got;
 }
 
-bool rlock__drive_read(struct rlock_client *client)
+bool rlock__drive_read(struct rlock_client *client, struct rlock__parker *keeper)
 {
     struct rlock__io *io = &client->io;
     bool any = false;
@@ -210,7 +212,7 @@ bool rlock__drive_read(struct rlock_client *client)
         n = rlock__conn_read(io->conn);
         any = n > 0;
         if (any) {
-            n = deliver(client);
+            n = deliver(client, keeper);
         }
         if (n < 0) {
             rlock__link_broke(client, n, rlock__conn_error(io->conn));
@@ -243,7 +245,7 @@ bool rlock__drive_read_all(struct rlock_client *client)
     rlock__enter(client);
     end = client->server.links[0].pipeline.appended;
     (void)pthread_mutex_unlock(&client->mutex);
-    while (rlock__drive_read(client)) {
+    while (rlock__drive_read(client, NULL)) {
         any = true;
         if (!awaits(client, end)) { /* the rest answers what was sent meanwhile */
             break;

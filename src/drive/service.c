@@ -351,7 +351,7 @@ static void watch(struct rlock_client *client, bool readable, int64_t now)
     if (ticks || due) {
         came = rlock__drive_read_all(client);
     } else if (readable) {
-        (void)rlock__drive_read(client);
+        (void)rlock__drive_read(client, NULL);
     }
     rlock__enter(client);
     if (ticks) {

@@ -160,7 +160,7 @@ static void sleep_once(struct rlock__waiter *waiter, const struct rlock__group_s
         (void)!read(waiter->fd, &rings, sizeof(rings));
     }
     for (size_t i = 0; i < waiter->n_kept; i++) {
-        rlock__watch_react(waiter->kept[i], &fds[2 + 2 * i], untils[i]);
+        rlock__watch_react(waiter->kept[i], &fds[2 + 2 * i], untils[i], NULL);
     }
 }
 
@@ -192,7 +192,7 @@ void rlock__turn_drive(struct rlock__group *group, const struct rlock__turn *tur
         struct rlock_client *client = waiter->kept[--waiter->n_kept];
 
         rlock__enter(client);
-        rlock__watch_end(client);
+        rlock__watch_end(client, &waiter->parker);
         rlock__leave(client);
     }
 }

@@ -149,8 +149,7 @@ static void carry_out(struct rlock_client *client, const struct wakes *wakes)
     }
 }
 
-/* What the core wants done is handed to those who do it. */
-static void settle(struct rlock_client *client)
+void rlock__settle(struct rlock_client *client)
 {
     const struct rlock__pipeline *pipeline = &client->server.links[0].pipeline;
 
@@ -164,7 +163,7 @@ void rlock__leave(struct rlock_client *client)
 {
     struct wakes wakes;
 
-    settle(client);
+    rlock__settle(client);
     for (;;) {
         atomic_store(&client->wake_wanted, false);
         note(client, &wakes);
@@ -181,7 +180,7 @@ void rlock__leave_in_turn(struct rlock_client *client)
 {
     const struct rlock__core *core = &client->core;
 
-    settle(client);
+    rlock__settle(client);
     if (client->untold != NULL || keeper_oversleeps(client) || service_oversleeps(client) ||
         concerns_dispatcher(core)) {
         atomic_store(&client->wake_wanted, true);

@@ -22,8 +22,7 @@ bool rlock__is_unwatched(const struct rlock_client *client)
     return client->keeper == NULL || client->keeper_still;
 }
 
-/* The keeper, or the next one, is not standing still as far as anybody knows. */
-static void note_moved(struct rlock_client *client)
+void rlock__watch_moved(struct rlock_client *client)
 {
     client->keeper_until = 0; /* awake: nobody need wake it */
     client->keeper_moved = true;
@@ -36,7 +35,8 @@ bool rlock__watch_begin(struct rlock_client *client, struct rlock__parker *parke
         return false;
     }
     client->keeper = parker;
-    note_moved(client);
+    parker->keeps = true;
+    rlock__watch_moved(client);
     return true;
 }
 
@@ -45,7 +45,7 @@ int64_t rlock__watch_plan(struct rlock_client *client, struct pollfd fds[static 
     int64_t until;
 
     rlock__enter(client);
-    note_moved(client);
+    rlock__watch_moved(client);
     client->keeper_looks = false;
     until = rlock__core_next(&client->core);
     client->keeper_until = until;
@@ -59,22 +59,24 @@ int64_t rlock__watch_plan(struct rlock_client *client, struct pollfd fds[static 
 }
 
 void rlock__watch_react(struct rlock_client *client, const struct pollfd fds[static 2],
-                        int64_t until)
+                        int64_t until, struct rlock__parker *keeper)
 {
     int64_t now = rlock__now_us(); /* before anything is read */
     bool due = now >= until;
     uint64_t pokes;
 
-    rlock__enter(client);
-    note_moved(client);
-    (void)pthread_mutex_unlock(&client->mutex);
+    if (keeper == NULL || due || fds[1].revents == 0) { /* else the read notes it */
+        rlock__enter(client);
+        rlock__watch_moved(client);
+        (void)pthread_mutex_unlock(&client->mutex);
+    }
     if ((fds[0].revents & POLLIN) != 0) {
         (void)!read(client->keeper_fd, &pokes, sizeof(pokes));
     }
     if (due) {
         (void)rlock__drive_read_all(client);
     } else if (fds[1].revents != 0) {
-        (void)rlock__drive_read(client);
+        (void)rlock__drive_read(client, keeper);
     }
     if (due) {
         rlock__enter(client);
@@ -84,11 +86,13 @@ void rlock__watch_react(struct rlock_client *client, const struct pollfd fds[sta
     }
 }
 
-void rlock__watch_end(struct rlock_client *client)
+void rlock__watch_end(struct rlock_client *client, struct rlock__parker *keeper)
 {
+    keeper->keeps = false;
     client->keeper = client->parked;
-    note_moved(client);
+    rlock__watch_moved(client);
     if (client->keeper != NULL) {
+        client->keeper->keeps = true;
         rlock__signal(client, client->keeper, RLOCK__PARK_KEEP);
     }
 }
@@ -104,11 +108,13 @@ static void keep_watch(struct rlock_client *client, struct rlock__parker *parker
         if (atomic_load(&parker->signal) != RLOCK__PARK_DONE) {
             (void)poll(fds, 2, rlock__timeout_ms(until, rlock__now_us()));
         }
-        rlock__watch_react(client, fds, until);
+        rlock__watch_react(client, fds, until, parker);
     }
-    rlock__enter(client);
-    rlock__watch_end(client);
-    rlock__leave(client);
+    if (parker->keeps) {
+        rlock__enter(client);
+        rlock__watch_end(client, parker);
+        rlock__leave(client);
+    }
 }
 
 static void wait_for(struct rlock_client *client, struct rlock__parker *parker)

@@ -205,6 +205,11 @@ void rlock__pipeline_take(struct rlock__pipeline *pipeline, struct rlock__buf *s
     pipeline->taken = pipeline->appended;
 }
 
+void rlock__pipeline_untake(struct rlock__pipeline *pipeline, size_t n)
+{
+    pipeline->taken -= n;
+}
+
 void rlock__pipeline_wrote(struct rlock__pipeline *pipeline, size_t n)
 {
     pipeline->written += n;

@@ -91,6 +91,8 @@ void rlock__pipeline_up(struct rlock__pipeline *pipeline, uint64_t gen, uint64_t
 void rlock__pipeline_down(struct rlock__pipeline *pipeline, uint64_t gen, int64_t now);
 /* Gives out the bytes that are to be sent now, in exchange for an empty buffer. */
 void rlock__pipeline_take(struct rlock__pipeline *pipeline, struct rlock__buf *swap);
+/* So many bytes of what was taken last stay here: nothing of them went out, nor will. */
+void rlock__pipeline_untake(struct rlock__pipeline *pipeline, size_t n);
 /* So many bytes more of what was taken went out. */
 void rlock__pipeline_wrote(struct rlock__pipeline *pipeline, size_t n);
 /* Whether no reply is awaited: nothing that went out whole is without one. */
