@@ -24,7 +24,8 @@ static const struct rlock__group_spec *spec_of(const struct rlock_handle *lock)
 
 /* ---- Taking and leaving ---- */
 
-/* Keeps what the members said, for rlock_members(). With the mutex held. */
+/* Keeps what the members said, for rlock_members(). */
+RLOCK__REQUIRES(home)
 static void note_results(const struct rlock_handle *lock, const struct rlock__group *group)
 {
     for (size_t i = 0; i < group->spec->n; i++) {
@@ -41,7 +42,8 @@ static void note_results(const struct rlock_handle *lock, const struct rlock__gr
     }
 }
 
-/* One effort on a group whose turn it is: with the mutex held, but while it is driven. */
+/* One effort on a group whose turn it is; the mutex is dropped while it is driven. */
+RLOCK__REQUIRES(home)
 static int run_on(const struct rlock_handle *lock, struct rlock__group *group,
                   const struct rlock__turn *turn, const struct rlock__effort *effort,
                   struct rlock_grant *ret_grant)

@@ -30,7 +30,7 @@ static void close_fd(int fd)
     }
 }
 
-void rlock__client_unref(struct rlock_client *client)
+RLOCK__ALONE void rlock__client_unref(struct rlock_client *client)
 {
     if (atomic_fetch_sub_explicit(&client->refs, 1, memory_order_acq_rel) != 1) {
         return;
@@ -105,7 +105,7 @@ static struct rlock__server *route(struct rlock__core *core, struct rlock__bytes
     return rlock__map_find(&rlock__client_of(core)->map, key);
 }
 
-static void init_core(struct rlock_client *client)
+RLOCK__ALONE static void init_core(struct rlock_client *client)
 {
     struct rlock__core *core = &client->core;
     const struct rlock_client_opts *opts = &client->opts;
@@ -204,7 +204,7 @@ static void stop_threads(struct rlock_client *client)
     rlock__enter(client);
     client->stop_dispatcher = true;
     (void)pthread_cond_broadcast(&client->news);
-    (void)pthread_mutex_unlock(&client->mutex);
+    rlock__core_mutex_unlock(&client->mutex);
     if (client->has_dispatcher) {
         (void)pthread_join(client->dispatcher, NULL);
     }
@@ -230,7 +230,7 @@ static int init(struct rlock_client *client, const struct rlock_client_opts *opt
     return code;
 }
 
-static struct rlock_client *alloc(void)
+RLOCK__ALONE static struct rlock_client *alloc(void)
 {
     struct rlock_client *client = calloc(1, sizeof(*client));
     pthread_condattr_t attr;
@@ -332,11 +332,11 @@ struct rlock_client *rlock_client_close(struct rlock_client *client)
     rlock__enter(client);
     rlock__core_fini(&client->core);
     rlock__leave(client);
-    (void)pthread_mutex_lock(&client->io.turn);
+    rlock__send_mutex_lock(&client->io.turn);
     client->io.gen = 0;
     atomic_store(&client->io.fd, -1);
     rlock__conn_close(client->io.conn);
-    (void)pthread_mutex_unlock(&client->io.turn);
+    rlock__send_mutex_unlock(&client->io.turn);
     rlock__conn_close(client->sub.conn);
     rlock__process_unregister(client); /* until then a child of fork has sockets to close */
     rlock__thread_forget_closed();

@@ -14,9 +14,9 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t exit_key;
 static atomic_uint fork_generation;
 static atomic_ullong last_thread;
-static pthread_mutex_t registry_mutex = PTHREAD_MUTEX_INITIALIZER; /* protects both */
-static struct rlock_client *registry;
-static struct rlock__asker *askers;
+static pthread_mutex_t registry_mutex = PTHREAD_MUTEX_INITIALIZER;
+RLOCK__GUARDED_BY(registry) static struct rlock_client *registry;
+RLOCK__GUARDED_BY(registry) static struct rlock__asker *askers;
 
 static atomic_uint closed_clients;
 
@@ -30,21 +30,21 @@ static _Thread_local struct {
 
 /* ---- Fork ---- */
 
-static void before_fork(void)
+RLOCK__LOCKS(registry) RLOCK__LOCKS(sock) static void before_fork(void)
 {
-    (void)pthread_mutex_lock(&registry_mutex);
+    rlock__registry_mutex_lock(&registry_mutex);
     rlock__sock_changing();
 }
 
-static void after_fork_in_parent(void)
+RLOCK__UNLOCKS(registry) RLOCK__UNLOCKS(sock) static void after_fork_in_parent(void)
 {
     rlock__sock_changed();
-    (void)pthread_mutex_unlock(&registry_mutex);
+    rlock__registry_mutex_unlock(&registry_mutex);
 }
 
 /* The child has no threads of ours and must not touch what they left: it only drops its copies of
  * the sockets. */
-static void after_fork_in_child(void)
+RLOCK__ALONE RLOCK__UNLOCKS(registry) RLOCK__UNLOCKS(sock) static void after_fork_in_child(void)
 {
     struct rlock_client *client;
     struct rlock__asker *asker;
@@ -64,7 +64,7 @@ static void after_fork_in_child(void)
     }
     askers = NULL;
     rlock__sock_changed();
-    (void)pthread_mutex_unlock(&registry_mutex);
+    rlock__registry_mutex_unlock(&registry_mutex);
 }
 
 unsigned rlock__fork_generation(void)
@@ -74,30 +74,30 @@ unsigned rlock__fork_generation(void)
 
 void rlock__process_register(struct rlock_client *client)
 {
-    (void)pthread_mutex_lock(&registry_mutex);
+    rlock__registry_mutex_lock(&registry_mutex);
     DL_APPEND2(registry, client, registered_prev, registered_next);
-    (void)pthread_mutex_unlock(&registry_mutex);
+    rlock__registry_mutex_unlock(&registry_mutex);
 }
 
 void rlock__process_unregister(struct rlock_client *client)
 {
-    (void)pthread_mutex_lock(&registry_mutex);
+    rlock__registry_mutex_lock(&registry_mutex);
     DL_DELETE2(registry, client, registered_prev, registered_next);
-    (void)pthread_mutex_unlock(&registry_mutex);
+    rlock__registry_mutex_unlock(&registry_mutex);
 }
 
 void rlock__process_add_asker(struct rlock__asker *asker)
 {
-    (void)pthread_mutex_lock(&registry_mutex);
+    rlock__registry_mutex_lock(&registry_mutex);
     DL_APPEND(askers, asker);
-    (void)pthread_mutex_unlock(&registry_mutex);
+    rlock__registry_mutex_unlock(&registry_mutex);
 }
 
 void rlock__process_remove_asker(struct rlock__asker *asker)
 {
-    (void)pthread_mutex_lock(&registry_mutex);
+    rlock__registry_mutex_lock(&registry_mutex);
     DL_DELETE(askers, asker);
-    (void)pthread_mutex_unlock(&registry_mutex);
+    rlock__registry_mutex_unlock(&registry_mutex);
 }
 
 /* ---- Threads ---- */

@@ -90,7 +90,7 @@ static int64_t look_up(const struct rlock__single *single, uint64_t owner, uint3
     rlock__enter(client);
     until = rlock__core_valid_until(&client->core, single->spec,
                                     (struct rlock__owner){.id = owner, .given = true}, ret_count);
-    (void)pthread_mutex_unlock(&client->mutex);
+    rlock__core_mutex_unlock(&client->mutex);
     return until;
 }
 

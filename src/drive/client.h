@@ -14,13 +14,9 @@
  *     left undone.
  *   - The dispatcher thread runs the user's callbacks and does nothing else.
  *
- * Mutexes:
- *   - The order is io.turn, mutex, home_mutex.
- *   - home_mutex is a leaf. A thread that completes a member's call in one client tells its group,
- *     which may live in another client. Otherwise no thread holds mutexes of two clients.
- *   - A thread that holds a mutex may stand still, and nobody else can do what it leaves undone. So
- *     it makes no system call, with two exceptions: it sends and receives on the link with its
- *     turn, and it wakes a group's thread.
+ * Mutexes, of the kinds and in the order of base/guarded.h. A thread that holds one may stand
+ * still, and nobody else can do what it leaves undone. So it makes no system call, with two
+ * exceptions: it sends and receives on the link with its turn, and it wakes a group's thread.
  */
 #ifndef RLOCK_DRIVE_CLIENT_H
 #define RLOCK_DRIVE_CLIENT_H
@@ -29,6 +25,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/guarded.h"
 #include "base/whole.h"
 #include "cluster/map.h"
 #include "drive/park.h"
@@ -39,18 +36,24 @@
 
 #define RLOCK__MAX_LEASE_MS 30000 /* of a RedLock, by default */
 
+RLOCK__MUTEX(send);
+RLOCK__MUTEX(core);
+RLOCK__MUTEX(home);
+RLOCK__MUTEX(registry);
+
 /* The connection for commands. */
 struct rlock__io {
-    pthread_mutex_t turn; /* protects it; whoever has it sends for all */
-    struct rlock__conn *conn;
-    uint64_t gen;          /* of the connection while it is up; 0 else */
-    struct rlock__buf out; /* taken from the core, part of it sent */
-    size_t sent;
-    size_t unnoted; /* bytes that went out, of which the core does not know yet */
-    bool connecting;
-    atomic_ullong server; /* while it is up: a number that is another for every server; 0 unknown.
-                             For those without the turn. */
-    atomic_int fd;        /* to poll, for those without the turn; -1 down */
+    pthread_mutex_t turn; /* whoever has it sends for all */
+    RLOCK__GUARDED_BY(send) struct {
+        struct rlock__conn *conn;
+        uint64_t gen;          /* of the connection while it is up; 0 else */
+        struct rlock__buf out; /* taken from the core, part of it sent */
+        size_t sent;
+        size_t unnoted; /* bytes that went out, of which the core does not know yet */
+        bool connecting;
+    };
+    atomic_ullong server; /* while it is up: a number that is another for every server; 0 unknown */
+    atomic_int fd;        /* to poll; -1 down */
     atomic_bool stuck;    /* the socket is full: poll for writing too */
 };
 
@@ -64,22 +67,24 @@ struct rlock__sub {
 
 struct rlock_client {
     struct rlock__core core; /* first: the core's client is found by it */
-    pthread_mutex_t mutex;   /* protects core and what follows up to the blank line */
-    struct rlock__server server;
-    struct rlock__map map;        /* from a key to its server */
-    struct rlock__parker *keeper; /* the caller that keeps watch; NULL: the service thread */
-    struct rlock__parker *parked; /* callers that could */
-    struct rlock__parker *woken;  /* those that got a signal, until they have seen it */
-    struct rlock__parker *untold; /* of these the first that nobody has woken since */
-    /* when they wake by themselves; 0: they are awake, and only they say so */
-    int64_t keeper_until, service_until;
-    bool keeper_looks, service_looks; /* what they saw before they fell asleep has changed */
-    bool keeper_moved;                /* there was one since the last tick, and not still */
-    bool keeper_still;  /* it left something undone at the last: the service thread does its work */
-    bool service_reads; /* it sleeps with an eye on replies, not on the link's end alone */
-    int64_t tick_at;    /* when it looks after the keeper; RLOCK__NEVER: there is none */
-    pthread_cond_t news; /* for the dispatcher: core.lost, core.notes; and for close: settled */
-    bool stop_service, stop_dispatcher;
+    pthread_mutex_t mutex;   /* for the core, its server, and the roles of threads */
+    pthread_cond_t news;     /* for the dispatcher: core.lost, core.notes; and for close: settled */
+    RLOCK__GUARDED_BY(core) struct {
+        struct rlock__server server;
+        struct rlock__map map;        /* from a key to its server */
+        struct rlock__parker *keeper; /* the caller that keeps watch; NULL: the service thread */
+        struct rlock__parker *parked; /* callers that could */
+        struct rlock__parker *woken;  /* those that got a signal, until they have seen it */
+        struct rlock__parker *untold; /* of these the first that nobody has woken since */
+        /* when they wake by themselves; 0: they are awake, and only they say so */
+        int64_t keeper_until, service_until;
+        bool keeper_looks, service_looks; /* what they saw before they fell asleep has changed */
+        bool keeper_moved;                /* there was one since the last tick, and not still */
+        bool keeper_still;  /* it left something undone: the service thread does its work */
+        bool service_reads; /* it sleeps with an eye on replies, not on the link's end alone */
+        int64_t tick_at;    /* when it looks after the keeper; RLOCK__NEVER: there is none */
+        bool stop_service, stop_dispatcher;
+    };
 
     atomic_uint refs;
     atomic_bool closed;
@@ -92,7 +97,7 @@ struct rlock_client {
     char name[160];    /* of our connections */
     char address[300]; /* for texts */
 
-    pthread_mutex_t home_mutex; /* protects home, and the groups that live there */
+    pthread_mutex_t home_mutex; /* for the groups that live there */
     struct rlock__home home;
 
     struct rlock__io io;
@@ -114,57 +119,60 @@ static inline struct rlock_client *rlock__client_of(struct rlock__core *core)
 
 /* ---- wake.c: entering the core, and waking those whom that concerns ---- */
 
-void rlock__enter(struct rlock_client *client);
+void rlock__enter(struct rlock_client *client) RLOCK__LOCKS(core);
 /* Leaves the core, then wakes whom it completed and who has to look earlier than planned. */
-void rlock__leave(struct rlock_client *client);
-/* What the core wants done is handed to those who do it; leaving does that too. With the mutex
- * held. */
-void rlock__settle(struct rlock_client *client);
+void rlock__leave(struct rlock_client *client) RLOCK__UNLOCKS(core);
+/* What the core wants done is handed to those who do it; leaving does that too. */
+void rlock__settle(struct rlock_client *client) RLOCK__REQUIRES(core);
 /* The same for who has the turn: the waking waits until that is given up. */
-void rlock__leave_in_turn(struct rlock_client *client);
+void rlock__leave_in_turn(struct rlock_client *client) RLOCK__REQUIRES(send) RLOCK__UNLOCKS(core);
 void rlock__wake_service(const struct rlock_client *client);
 /* The link is another one, or polled for something else: who sleeps over it looks again. */
-void rlock__look_again(struct rlock_client *client);
-/* Sets the signal of a caller, which is woken once the mutex is dropped. With the mutex held. */
+void rlock__look_again(struct rlock_client *client) RLOCK__REQUIRES(send);
+/* Sets the signal of a caller, which is woken once the mutex is dropped. */
 void rlock__signal(struct rlock_client *client, struct rlock__parker *parker,
-                   enum rlock__park signal);
-/* The caller has seen its signal. With the mutex held. */
-void rlock__seen(struct rlock_client *client, struct rlock__parker *parker);
+                   enum rlock__park signal) RLOCK__REQUIRES(core);
+/* The caller has seen its signal. */
+void rlock__seen(struct rlock_client *client, struct rlock__parker *parker) RLOCK__REQUIRES(core);
 
 /* ---- drive.c: carrying out what the core wants ---- */
 
-/* Sends what the core wants sent. Without any mutex held. */
-void rlock__drive(struct rlock_client *client);
+/* Sends what the core wants sent. */
+void rlock__drive(struct rlock_client *client) RLOCK__NO_MUTEX;
+/* Leaves the core, and sends what it wants sent. */
+void rlock__leave_and_drive(struct rlock_client *client) RLOCK__UNLOCKS(core);
 /* The turn on the link. Giving it up sends what came to be wanted meanwhile. */
-void rlock__take_turn(struct rlock_client *client);
-void rlock__give_turn(struct rlock_client *client);
+void rlock__take_turn(struct rlock_client *client) RLOCK__LOCKS(send);
+void rlock__give_turn(struct rlock_client *client) RLOCK__UNLOCKS(send);
 /* Reads some of what is there on the link and hands it to the core; false if there was nothing.
  * keeper: the caller that keeps watch, and reads; NULL another thread. */
-bool rlock__drive_read(struct rlock_client *client, struct rlock__parker *keeper);
+bool rlock__drive_read(struct rlock_client *client, struct rlock__parker *keeper) RLOCK__NO_MUTEX;
 /* Reads all of it: before the core ticks, for a time that was read before. */
-bool rlock__drive_read_all(struct rlock_client *client);
-/* The link broke; with the turn held. */
-void rlock__link_broke(struct rlock_client *client, int code, const char *text);
+bool rlock__drive_read_all(struct rlock_client *client) RLOCK__NO_MUTEX;
+void rlock__link_broke(struct rlock_client *client, int code, const char *text)
+    RLOCK__REQUIRES(send);
 
 /* ---- watch.c: waiting, and keeping watch meanwhile ---- */
 
-/* Whether no caller keeps watch, or the one that should stands still. With the mutex held. */
-bool rlock__is_unwatched(const struct rlock_client *client);
-/* The caller keeps watch from now on, unless another one does. With the mutex held. */
-bool rlock__watch_begin(struct rlock_client *client, struct rlock__parker *parker);
+/* Whether no caller keeps watch, or the one that should stands still. */
+bool rlock__is_unwatched(const struct rlock_client *client) RLOCK__REQUIRES(core);
+/* The caller keeps watch from now on, unless another one does. */
+bool rlock__watch_begin(struct rlock_client *client, struct rlock__parker *parker)
+    RLOCK__REQUIRES(core);
 /* What a keeper does in each round, with fds polled in between: plans until when, and reacts.
  * keeper: it hands the watch on as soon as its own call is complete; NULL not before its end. */
-int64_t rlock__watch_plan(struct rlock_client *client, struct pollfd fds[static 2]);
+int64_t rlock__watch_plan(struct rlock_client *client, struct pollfd fds[static 2]) RLOCK__NO_MUTEX;
 void rlock__watch_react(struct rlock_client *client, const struct pollfd fds[static 2],
-                        int64_t until, struct rlock__parker *keeper);
-/* The keeper is not standing still as far as anybody knows, and awake. With the mutex held. */
-void rlock__watch_moved(struct rlock_client *client);
-/* Gives the watch to a parked caller, or to the service thread. With the mutex held. */
-void rlock__watch_end(struct rlock_client *client, struct rlock__parker *keeper);
+                        int64_t until, struct rlock__parker *keeper) RLOCK__NO_MUTEX;
+/* The keeper is not standing still as far as anybody knows, and awake. */
+void rlock__watch_moved(struct rlock_client *client) RLOCK__REQUIRES(core);
+/* Gives the watch to a parked caller, or to the service thread. */
+void rlock__watch_end(struct rlock_client *client, struct rlock__parker *keeper)
+    RLOCK__REQUIRES(core);
 int rlock__timeout_ms(int64_t until, int64_t now);
 /* Runs a call to its completion. */
 int rlock__run(struct rlock_client *client, struct rlock__call *call,
-               const struct rlock_cancel *cancel);
+               const struct rlock_cancel *cancel) RLOCK__NO_MUTEX;
 
 /* ---- service.c ---- */
 

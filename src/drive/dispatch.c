@@ -53,7 +53,7 @@ void *rlock__dispatcher_main(void *arg)
     struct rlock__core *core = &client->core;
 
     dispatches_in = getpid();
-    (void)pthread_mutex_lock(&client->mutex);
+    rlock__core_mutex_lock(&client->mutex);
     for (;;) {
         struct rlock__loss *lost = core->lost;
         struct rlock__note *notes = core->notes;
@@ -67,10 +67,10 @@ void *rlock__dispatcher_main(void *arg)
         }
         core->lost = NULL;
         core->notes = NULL;
-        (void)pthread_mutex_unlock(&client->mutex);
+        rlock__core_mutex_unlock(&client->mutex);
         tell(client, lost, notes);
-        (void)pthread_mutex_lock(&client->mutex);
+        rlock__core_mutex_lock(&client->mutex);
     }
-    (void)pthread_mutex_unlock(&client->mutex);
+    rlock__core_mutex_unlock(&client->mutex);
     return NULL;
 }

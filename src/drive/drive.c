@@ -30,30 +30,25 @@ void rlock__link_broke(struct rlock_client *client, int code, const char *text)
     rlock__look_again(client);
 }
 
-/* Notes what went out. With the mutex held. */
-static void note_written(struct rlock_client *client)
+/* Notes what went out. */
+RLOCK__REQUIRES(send) RLOCK__REQUIRES(core) static void note_written(struct rlock_client *client)
 {
     rlock__pipeline_wrote(&client->server.links[0].pipeline, client->io.unnoted);
     client->io.unnoted = 0;
 }
 
-enum taken { NOTHING, TO_SEND, TO_LOOK_AND_SEND };
+enum taken { NOTHING, TO_SEND, TO_LOOK_AND_SEND, TO_CLOSE };
 
-/* Takes what the core wants sent, which on a quiet link is looked at before; closes the link if the
- * core wants that. */
-static enum taken take(struct rlock_client *client)
+/* Takes what the core wants sent, which on a quiet link is looked at before; or the core wants the
+ * link closed. */
+RLOCK__REQUIRES(send)
+RLOCK__REQUIRES(core) static enum taken take_within(struct rlock_client *client)
 {
     struct rlock__io *io = &client->io;
     struct rlock__pipeline *pipeline = &client->server.links[0].pipeline;
-    char why[RLOCK__DETAIL_SIZE];
-    const char *cause;
-    bool present, close, quiet = false;
+    bool present = io->gen != 0 && pipeline->gen == io->gen, quiet = false;
 
     atomic_store(&client->send_wanted, false);
-    rlock__enter(client);
-    present = pipeline->gen == io->gen;
-    close = present && pipeline->close;
-    cause = pipeline->why;
     if (present) {
         note_written(client);
     }
@@ -65,18 +60,37 @@ static enum taken take(struct rlock_client *client)
             rlock__pipeline_take(pipeline, &io->out);
         }
     }
-    (void)pthread_mutex_unlock(&client->mutex);
-    if (close && io->gen != 0) {
-        (void)snprintf(why, sizeof(why), "%s: %s", rlock__conn_peer(io->conn), cause);
-        rlock__link_broke(client, RLOCK_ECONN, why);
-        return NOTHING;
+    if (present && pipeline->close) {
+        return TO_CLOSE;
     }
     return io->out.len == 0 ? NOTHING : quiet ? TO_LOOK_AND_SEND : TO_SEND;
 }
 
+RLOCK__REQUIRES(send) static enum taken take(struct rlock_client *client)
+{
+    enum taken taken;
+
+    rlock__enter(client);
+    taken = take_within(client);
+    rlock__core_mutex_unlock(&client->mutex);
+    return taken;
+}
+
+/* The core wants the link closed. */
+RLOCK__REQUIRES(send) static void close_link(struct rlock_client *client)
+{
+    char why[RLOCK__DETAIL_SIZE];
+
+    rlock__enter(client);
+    (void)snprintf(why, sizeof(why), "%s: %s", rlock__conn_peer(client->io.conn),
+                   client->server.links[0].pipeline.why);
+    rlock__core_mutex_unlock(&client->mutex);
+    rlock__link_broke(client, RLOCK_ECONN, why);
+}
+
 /* Before something is sent on a quiet link: what came there unasked would be taken for its answer.
  * Returns whether nothing is there. */
-static bool is_silent(struct rlock_client *client)
+RLOCK__REQUIRES(send) static bool is_silent(struct rlock_client *client)
 {
     struct rlock__io *io = &client->io;
     struct rlock__link *link = &client->server.links[0];
@@ -98,18 +112,18 @@ static bool is_silent(struct rlock_client *client)
 }
 
 /* Whether something is to be sent, or the link to be closed, as far as anybody has said. */
-static bool is_wanted(const struct rlock_client *client)
+RLOCK__REQUIRES(send) static bool is_wanted(const struct rlock_client *client)
 {
     return client->io.sent < client->io.out.len || atomic_load(&client->send_wanted);
 }
 
-static void flush(struct rlock_client *client)
+/* Sends what was taken, and what came to be wanted meanwhile. */
+RLOCK__REQUIRES(send) static void send_all(struct rlock_client *client, enum taken taken)
 {
     struct rlock__io *io = &client->io;
-    enum taken taken;
-    bool was_stuck = false; /* what came to be wanted behind a rest was not taken */
+    bool was_stuck; /* what came to be wanted behind a rest was not taken */
 
-    while (io->gen != 0 && (was_stuck || is_wanted(client)) && (taken = take(client)) != NOTHING) {
+    while (taken == TO_SEND || taken == TO_LOOK_AND_SEND) {
         ssize_t n;
 
         if (taken == TO_LOOK_AND_SEND && !is_silent(client)) {
@@ -129,13 +143,24 @@ static void flush(struct rlock_client *client)
             }
             return;
         }
+        taken = was_stuck || is_wanted(client) ? take(client) : NOTHING;
+    }
+    if (taken == TO_CLOSE) {
+        close_link(client);
+    }
+}
+
+RLOCK__REQUIRES(send) static void flush(struct rlock_client *client)
+{
+    if (client->io.gen != 0 && is_wanted(client)) {
+        send_all(client, take(client));
     }
 }
 
 /* Whoever had the turn wakes those whom what it did concerns. */
-static void unlock_turn(struct rlock_client *client)
+RLOCK__UNLOCKS(send) static void unlock_turn(struct rlock_client *client)
 {
-    (void)pthread_mutex_unlock(&client->io.turn);
+    rlock__send_mutex_unlock(&client->io.turn);
     if (atomic_load(&client->wake_wanted)) {
         rlock__enter(client);
         rlock__leave(client);
@@ -148,7 +173,7 @@ static void unlock_turn(struct rlock_client *client)
  */
 void rlock__drive(struct rlock_client *client)
 {
-    while (pthread_mutex_trylock(&client->io.turn) == 0) {
+    while (rlock__send_mutex_trylock(&client->io.turn) == 0) {
         flush(client);
         unlock_turn(client);
         atomic_thread_fence(memory_order_seq_cst);
@@ -160,7 +185,7 @@ void rlock__drive(struct rlock_client *client)
 
 void rlock__take_turn(struct rlock_client *client)
 {
-    (void)pthread_mutex_lock(&client->io.turn);
+    rlock__send_mutex_lock(&client->io.turn);
 }
 
 void rlock__give_turn(struct rlock_client *client)
@@ -172,8 +197,25 @@ void rlock__give_turn(struct rlock_client *client)
     }
 }
 
+/* Against the order, but only tried. */
+RLOCK__ALONE void rlock__leave_and_drive(struct rlock_client *client)
+{
+    enum taken taken;
+
+    if (rlock__send_mutex_trylock(&client->io.turn) != 0) {
+        rlock__leave(client);
+        rlock__drive(client);
+        return;
+    }
+    taken = take_within(client);
+    rlock__leave_in_turn(client);
+    send_all(client, taken);
+    rlock__give_turn(client);
+}
+
 /* Hands every whole reply to the core; the keeper whose own call is complete by that hands the
  * watch on. Returns 0, or why the stream is broken. */
+RLOCK__REQUIRES(send)
 static int deliver(struct rlock_client *client, struct rlock__parker *keeper)
 {
     struct rlock__io *io = &client->io;
@@ -233,7 +275,7 @@ static bool awaits(struct rlock_client *client, uint64_t end)
     rlock__enter(client);
     oldest = client->server.links[0].pipeline.sent;
     awaited = oldest != NULL && oldest->end <= end;
-    (void)pthread_mutex_unlock(&client->mutex);
+    rlock__core_mutex_unlock(&client->mutex);
     return awaited;
 }
 
@@ -244,7 +286,7 @@ bool rlock__drive_read_all(struct rlock_client *client)
 
     rlock__enter(client);
     end = client->server.links[0].pipeline.appended;
-    (void)pthread_mutex_unlock(&client->mutex);
+    rlock__core_mutex_unlock(&client->mutex);
     while (rlock__drive_read(client, NULL)) {
         any = true;
         if (!awaits(client, end)) { /* the rest answers what was sent meanwhile */

@@ -8,12 +8,12 @@ struct rlock_client *rlock__home_of(const struct rlock__group_spec *spec)
 
 void rlock__groups_lock(const struct rlock__group_spec *spec)
 {
-    (void)pthread_mutex_lock(&rlock__home_of(spec)->home_mutex);
+    rlock__home_mutex_lock(&rlock__home_of(spec)->home_mutex);
 }
 
 void rlock__groups_unlock(const struct rlock__group_spec *spec)
 {
-    (void)pthread_mutex_unlock(&rlock__home_of(spec)->home_mutex);
+    rlock__home_mutex_unlock(&rlock__home_of(spec)->home_mutex);
 }
 
 struct rlock__group *rlock__group_find(const struct rlock__group_spec *spec,
@@ -29,26 +29,17 @@ void rlock__group_unref(struct rlock__group *group)
     }
 }
 
-/* Lets losses of its members find the group; and no more. Without any home's mutex. */
-static void join(struct rlock__group *group)
+/* Lets losses of the group's members find it (rlock__home_join), or no more (rlock__home_part). */
+RLOCK__EXCLUDES(home)
+static void at_each_home(struct rlock__group *group,
+                         void (*act)(struct rlock__home *home, struct rlock__member *member))
 {
     for (size_t i = 0; i < group->spec->n; i++) {
         struct rlock_client *client = rlock__client_of(group->spec->members[i]->core);
 
-        (void)pthread_mutex_lock(&client->home_mutex);
-        rlock__home_join(&client->home, &group->members[i]);
-        (void)pthread_mutex_unlock(&client->home_mutex);
-    }
-}
-
-static void part(struct rlock__group *group)
-{
-    for (size_t i = 0; i < group->spec->n; i++) {
-        struct rlock_client *client = rlock__client_of(group->spec->members[i]->core);
-
-        (void)pthread_mutex_lock(&client->home_mutex);
-        rlock__home_part(&client->home, &group->members[i]);
-        (void)pthread_mutex_unlock(&client->home_mutex);
+        rlock__home_mutex_lock(&client->home_mutex);
+        act(&client->home, &group->members[i]);
+        rlock__home_mutex_unlock(&client->home_mutex);
     }
 }
 
@@ -58,7 +49,7 @@ void rlock__group_move_in(struct rlock__group *group)
     group->at_home = true;
     rlock__home_add(&rlock__home_of(group->spec)->home, group);
     rlock__groups_unlock(group->spec);
-    join(group);
+    at_each_home(group, rlock__home_join);
     rlock__groups_lock(group->spec);
 }
 
@@ -72,7 +63,7 @@ void rlock__groups_unlock_and_drop(struct rlock__group *group)
     }
     rlock__groups_unlock(group->spec);
     if (over) {
-        part(group);
+        at_each_home(group, rlock__home_part);
         rlock__group_unref(group);
     }
 }

@@ -33,7 +33,7 @@ static uint64_t server_number(const char *run_id)
     return number;
 }
 
-static void link_up(struct rlock_client *client)
+RLOCK__REQUIRES(send) static void link_up(struct rlock_client *client)
 {
     struct rlock__io *io = &client->io;
     struct rlock__server *server = &client->server;
@@ -52,7 +52,7 @@ static void link_up(struct rlock_client *client)
 }
 
 /* Begins to make the link when it is time. Returns 0, or why it cannot be made. */
-static int begin_link(struct rlock_client *client, int64_t now)
+RLOCK__REQUIRES(send) static int begin_link(struct rlock_client *client, int64_t now)
 {
     struct rlock__io *io = &client->io;
     struct rlock__link *link = &client->server.links[0];
@@ -64,7 +64,7 @@ static int begin_link(struct rlock_client *client, int64_t now)
     if (io->connecting) {
         n = rlock__link_begin(link, unfenced);
     }
-    (void)pthread_mutex_unlock(&client->mutex);
+    rlock__core_mutex_unlock(&client->mutex);
     return io->connecting ? rlock__conn_start(io->conn, unfenced, n, now) : 0;
 }
 
@@ -123,7 +123,7 @@ static int sub_flush(struct rlock_client *client)
     rlock__enter(client);
     whole = !wanted->failed && rlock__buf_add(&sub->out, wanted->data, wanted->len);
     rlock__buf_clear(wanted);
-    (void)pthread_mutex_unlock(&client->mutex);
+    rlock__core_mutex_unlock(&client->mutex);
     if (!whole) {
         return RLOCK_ENOMEM;
     }
@@ -189,7 +189,7 @@ static bool sub_is_due(struct rlock_client *client, int64_t now, bool *ret_begin
     rlock__enter(client);
     due = now >= rlock__subscriber_due(server);
     *ret_begins = rlock__subscriber_begin(server, now);
-    (void)pthread_mutex_unlock(&client->mutex);
+    rlock__core_mutex_unlock(&client->mutex);
     return due;
 }
 
@@ -239,8 +239,8 @@ static void serve_cancels(struct rlock_client *client)
 
 enum { WAKE, LINK, SUB, CANCEL, N_FDS };
 
-/* When to look after the caller that keeps watch, or did since the last tick. With the mutex. */
-static int64_t next_tick(struct rlock_client *client, int64_t now)
+/* When to look after the caller that keeps watch, or did since the last tick. */
+RLOCK__REQUIRES(core) static int64_t next_tick(struct rlock_client *client, int64_t now)
 {
     if (client->keeper == NULL && !client->keeper_moved && client->woken == NULL) {
         client->tick_at = RLOCK__NEVER;
@@ -253,8 +253,9 @@ static int64_t next_tick(struct rlock_client *client, int64_t now)
 /*
  * Whether to look for replies on the link, not for its end alone: while no caller does and some are
  * awaited, and where nobody has used the link for a while, since then nothing may come. ret_until:
- * no later than when that is due. With the mutex held.
+ * no later than when that is due.
  */
+RLOCK__REQUIRES(core)
 static bool reads_link(const struct rlock_client *client, bool watching, int64_t now,
                        int64_t *ret_until)
 {
@@ -272,6 +273,7 @@ static bool reads_link(const struct rlock_client *client, bool watching, int64_t
 }
 
 /* Until when to sleep for the core's sake, and whether with an eye on replies. */
+RLOCK__REQUIRES(core)
 static int64_t plan_core(struct rlock_client *client, struct pollfd *link, int64_t now)
 {
     const struct rlock__core *core = &client->core;
@@ -323,12 +325,13 @@ static bool plan(struct rlock_client *client, struct pollfd fds[static N_FDS], i
     until = rlock__min(until, rlock__link_due(&client->server.links[0]));
     until = rlock__min(until, plan_core(client, &fds[LINK], now));
     client->service_until = until;
-    (void)pthread_mutex_unlock(&client->mutex);
+    rlock__core_mutex_unlock(&client->mutex);
     *ret_until = until;
     return !stop;
 }
 
 /* A keeper that left something undone, and did not move, is not to be relied on until it does. */
+RLOCK__REQUIRES(core)
 static void look_after_keeper(struct rlock_client *client, bool undone, int64_t now)
 {
     client->keeper_still = client->keeper != NULL && !client->keeper_moved && undone;
@@ -347,7 +350,7 @@ static void watch(struct rlock_client *client, bool readable, int64_t now)
     client->service_looks = false;
     ticks = now >= client->tick_at;
     due = (ticks || rlock__is_unwatched(client)) && rlock__core_next(&client->core) <= now;
-    (void)pthread_mutex_unlock(&client->mutex);
+    rlock__core_mutex_unlock(&client->mutex);
     if (ticks || due) {
         came = rlock__drive_read_all(client);
     } else if (readable) {

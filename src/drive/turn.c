@@ -3,8 +3,7 @@
  * Drives the groups of multi-locks and RedLocks. The calling thread begins its members' calls in
  * their clients, keeps watch over all of those that nobody watches, and carries out the group's
  * actions; who completes a member's call, in whichever thread, tells the group under its home's
- * mutex. That is a leaf: it is taken with or without one client's mutex held, and nothing is taken
- * under it.
+ * mutex, with or without one client's mutex held.
  *
  * A call that completes when nobody drives its group any more is settled on the spot: what it
  * needs then, its own release or its seal, concerns its own client alone.
@@ -20,15 +19,12 @@
 /* A thread that drives a group, or waits for that. */
 struct rlock__waiter {
     struct rlock__waiter *prev, *next; /* in the group's line */
-    bool has_turn;
-    int fd;      /* rings when its group has changed while it sleeps */
-    bool asleep; /* these are protected by the home's mutex */
+    int fd;                            /* rings when its group has changed while it sleeps */
+    RLOCK__GUARDED_BY(home) bool has_turn, asleep;
     size_t n_kept;
     struct rlock_client *kept[RLOCK__MEMBERS_MAX]; /* those it keeps watch over */
     struct rlock__parker parker;
 };
-
-static void finish(struct rlock__call *call);
 
 /* ---- Actions ---- */
 
@@ -62,7 +58,7 @@ static void carry_out(struct rlock__group_step *step, struct rlock__waiter *wait
 }
 
 /* The thread has something to do. */
-static void ring(struct rlock__waiter *waiter)
+RLOCK__REQUIRES(home) static void ring(struct rlock__waiter *waiter)
 {
     const uint64_t one = 1;
 
@@ -72,8 +68,8 @@ static void ring(struct rlock__waiter *waiter)
     }
 }
 
-/* A member's call is complete, or its channel spoke: under its client's mutex. */
-static void finish(struct rlock__call *call)
+/* A member's call is complete, or its channel spoke. */
+RLOCK__REQUIRES(core) static void finish(struct rlock__call *call)
 {
     struct rlock__member *member = call->payload;
     struct rlock__group *group = member->group;
@@ -200,7 +196,7 @@ void rlock__turn_drive(struct rlock__group *group, const struct rlock__turn *tur
 /* ---- Turns ---- */
 
 /* Gives the turn to the next thread that waits for it. */
-static void give(struct rlock__group *group)
+RLOCK__REQUIRES(home) static void give(struct rlock__group *group)
 {
     struct rlock__waiter *first = group->line;
 
@@ -214,6 +210,7 @@ static void give(struct rlock__group *group)
 
 /* Waits until the group is this thread's turn: another one's effort on the same owner's hold is
  * under way. */
+RLOCK__REQUIRES(home)
 static int wait_for_turn(struct rlock__group *group, const struct rlock__turn *turn)
 {
     struct rlock__waiter me = {.fd = turn->fd}, *waiter = &me;
@@ -238,7 +235,7 @@ static int wait_for_turn(struct rlock__group *group, const struct rlock__turn *t
 }
 
 /* A group whose turn is the calling thread's. */
-static struct rlock__group *begin_new(const struct rlock__turn *turn)
+RLOCK__REQUIRES(home) static struct rlock__group *begin_new(const struct rlock__turn *turn)
 {
     struct rlock__group *group =
         rlock__group_new(turn->spec, turn->owner, finish, &rlock__home_of(turn->spec)->home.random);
@@ -274,9 +271,8 @@ int rlock__turn_begin(const struct rlock__turn *turn, struct rlock__group **ret_
 }
 
 /* Takes steps with what came since it was last driven, or by the loss of a member, until there is
- * nothing more: who came meanwhile left it to this thread. With the mutex held, and the group's
- * turn. */
-static void drain(struct rlock__group *group, struct rlock_client *closing)
+ * nothing more: who came meanwhile left it to this thread, which has the group's turn. */
+RLOCK__REQUIRES(home) static void drain(struct rlock__group *group, struct rlock_client *closing)
 {
     struct rlock__group_step step;
 
@@ -303,7 +299,7 @@ void rlock__turn_end(struct rlock__group *group)
 /* ---- Losses ---- */
 
 /* Lets a group give back its other members; if somebody has its turn, lets that one do it. */
-static void settle(struct rlock__group *group, struct rlock_client *closing)
+RLOCK__REQUIRES(home) static void settle(struct rlock__group *group, struct rlock_client *closing)
 {
     if (group->busy) {
         ring(group->waiter);
@@ -321,13 +317,13 @@ static struct rlock__member *hits(struct rlock_client *client, const struct rloc
 {
     struct rlock__member *member = NULL, *first = NULL;
 
-    (void)pthread_mutex_lock(&client->home_mutex);
+    rlock__home_mutex_lock(&client->home_mutex);
     while ((member = rlock__home_hit(&client->home, loss, member)) != NULL) {
         (void)atomic_fetch_add(&member->group->refs, 1);
         member->next_hit = first;
         first = member;
     }
-    (void)pthread_mutex_unlock(&client->home_mutex);
+    rlock__home_mutex_unlock(&client->home_mutex);
     return first;
 }
 

@@ -15,27 +15,27 @@ struct rlock__turn {
     int fd; /* an eventfd of the thread */
 };
 
-/* All but rlock__turn_drive() with the mutex held; it is dropped meanwhile. */
-
-/* The owner's group, once no other effort on it is under way: 0, or why not. */
-int rlock__turn_begin(const struct rlock__turn *turn, struct rlock__group **ret_group);
-/* Without the mutex: takes the group's steps until its effort is complete. */
-void rlock__turn_drive(struct rlock__group *group, const struct rlock__turn *turn);
+/* Waits, without the mutex, for another effort on the owner's group to end: 0, or why not. */
+int rlock__turn_begin(const struct rlock__turn *turn, struct rlock__group **ret_group)
+    RLOCK__REQUIRES(home);
+/* Takes the group's steps until its effort is complete. */
+void rlock__turn_drive(struct rlock__group *group, const struct rlock__turn *turn) RLOCK__NO_MUTEX;
 /* Drops the mutex. The group may be gone then. */
-void rlock__turn_end(struct rlock__group *group);
+void rlock__turn_end(struct rlock__group *group) RLOCK__UNLOCKS(home);
 
 /* ---- twins.c ---- */
 
 /* Refuses an effort to take it when two of its members turn out to be one, through two clients of
- * one server. With the mutex of the groups held. */
-void rlock__twins_refuse(struct rlock__group *group, int64_t now);
+ * one server. */
+void rlock__twins_refuse(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
 
-/* ---- Losses; without the mutex ---- */
+/* ---- Losses ---- */
 
 /* A hold was lost: tells the groups that it is part of. Returns whether it is its owner's as well,
  * to whom it is to be reported. On the dispatcher thread of its client. */
-bool rlock__groups_lost(const struct rlock__loss *loss);
+bool rlock__groups_lost(const struct rlock__loss *loss) RLOCK__NO_MUTEX;
 /* A thread ends: what it has of a lock is lost. */
-void rlock__groups_thread_exit(const struct rlock__group_spec *spec, uint64_t thread);
+void rlock__groups_thread_exit(const struct rlock__group_spec *spec,
+                               uint64_t thread) RLOCK__NO_MUTEX;
 
 #endif

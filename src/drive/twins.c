@@ -20,6 +20,7 @@ static bool are_twins(const struct rlock__group_spec *spec, const struct rlock__
     return (same || apart) && server_of(a) != 0 && server_of(a) == server_of(b);
 }
 
+RLOCK__REQUIRES(home)
 static void refuse(struct rlock__group *group, const struct rlock__spec *a,
                    const struct rlock__spec *b, int64_t now)
 {

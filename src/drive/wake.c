@@ -37,7 +37,7 @@ void rlock__wake_service(const struct rlock_client *client)
 
 void rlock__enter(struct rlock_client *client)
 {
-    (void)pthread_mutex_lock(&client->mutex);
+    rlock__core_mutex_lock(&client->mutex);
 }
 
 /* ---- Callers ---- */
@@ -62,7 +62,7 @@ void rlock__seen(struct rlock_client *client, struct rlock__parker *parker)
     DL_DELETE(client->woken, parker);
 }
 
-static void signal_done(struct rlock_client *client)
+RLOCK__REQUIRES(core) static void signal_done(struct rlock_client *client)
 {
     struct rlock__call *call;
 
@@ -79,7 +79,7 @@ static void signal_done(struct rlock_client *client)
 /* ---- Those who keep watch ---- */
 
 /* Whether the keeper sleeps, and longer than it may. */
-static bool keeper_oversleeps(const struct rlock_client *client)
+RLOCK__REQUIRES(core) static bool keeper_oversleeps(const struct rlock_client *client)
 {
     const struct rlock__parker *keeper = client->keeper;
 
@@ -89,7 +89,7 @@ static bool keeper_oversleeps(const struct rlock_client *client)
 }
 
 /* Whether the service thread sleeps, and longer than it may, or without an eye on what comes. */
-static bool service_oversleeps(const struct rlock_client *client)
+RLOCK__REQUIRES(core) static bool service_oversleeps(const struct rlock_client *client)
 {
     const struct rlock__core *core = &client->core;
     bool subscribe = client->server.sub.out.len != 0 ||
@@ -110,14 +110,14 @@ void rlock__look_again(struct rlock_client *client)
     rlock__leave_in_turn(client);
 }
 
-static bool concerns_dispatcher(const struct rlock__core *core)
+RLOCK__REQUIRES(core) static bool concerns_dispatcher(const struct rlock__core *core)
 {
     return core->lost != NULL || core->notes != NULL || core->closed;
 }
 
 /* ---- Leaving ---- */
 
-static void note(struct rlock_client *client, struct wakes *wakes)
+RLOCK__REQUIRES(core) static void note(struct rlock_client *client, struct wakes *wakes)
 {
     const struct rlock__core *core = &client->core;
     struct rlock__parker *parker = client->untold;
@@ -167,7 +167,7 @@ void rlock__leave(struct rlock_client *client)
     for (;;) {
         atomic_store(&client->wake_wanted, false);
         note(client, &wakes);
-        (void)pthread_mutex_unlock(&client->mutex);
+        rlock__core_mutex_unlock(&client->mutex);
         carry_out(client, &wakes);
         if (!wakes.more) {
             return;
@@ -185,5 +185,5 @@ void rlock__leave_in_turn(struct rlock_client *client)
         concerns_dispatcher(core)) {
         atomic_store(&client->wake_wanted, true);
     }
-    (void)pthread_mutex_unlock(&client->mutex);
+    rlock__core_mutex_unlock(&client->mutex);
 }

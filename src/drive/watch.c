@@ -40,21 +40,32 @@ bool rlock__watch_begin(struct rlock_client *client, struct rlock__parker *parke
     return true;
 }
 
-int64_t rlock__watch_plan(struct rlock_client *client, struct pollfd fds[static 2])
+/* Until when the keeper may sleep: what changes from here on is told to it. */
+RLOCK__REQUIRES(core) static int64_t plan_within(struct rlock_client *client)
 {
-    int64_t until;
-
-    rlock__enter(client);
     rlock__watch_moved(client);
     client->keeper_looks = false;
-    until = rlock__core_next(&client->core);
-    client->keeper_until = until;
-    (void)pthread_mutex_unlock(&client->mutex);
+    client->keeper_until = rlock__core_next(&client->core);
+    return client->keeper_until;
+}
+
+static void watched_fds(const struct rlock_client *client, struct pollfd fds[static 2])
+{
     fds[0] = (struct pollfd){.fd = client->keeper_fd, .events = POLLIN};
     fds[1] = (struct pollfd){.fd = atomic_load(&client->io.fd), .events = POLLIN};
     if (atomic_load(&client->io.stuck)) {
         fds[1].events = POLLIN | POLLOUT;
     }
+}
+
+int64_t rlock__watch_plan(struct rlock_client *client, struct pollfd fds[static 2])
+{
+    int64_t until;
+
+    rlock__enter(client);
+    until = plan_within(client);
+    rlock__core_mutex_unlock(&client->mutex);
+    watched_fds(client, fds);
     return until;
 }
 
@@ -68,7 +79,7 @@ void rlock__watch_react(struct rlock_client *client, const struct pollfd fds[sta
     if (keeper == NULL || due || fds[1].revents == 0) { /* else the read notes it */
         rlock__enter(client);
         rlock__watch_moved(client);
-        (void)pthread_mutex_unlock(&client->mutex);
+        rlock__core_mutex_unlock(&client->mutex);
     }
     if ((fds[0].revents & POLLIN) != 0) {
         (void)!read(client->keeper_fd, &pokes, sizeof(pokes));
@@ -97,18 +108,22 @@ void rlock__watch_end(struct rlock_client *client, struct rlock__parker *keeper)
     }
 }
 
-static void keep_watch(struct rlock_client *client, struct rlock__parker *parker)
+/* until: it was planned already; 0 it was not. */
+static void keep_watch(struct rlock_client *client, struct rlock__parker *parker, int64_t until)
 {
     struct pollfd fds[2];
 
+    watched_fds(client, fds);
     while (atomic_load_explicit(&parker->signal, memory_order_acquire) != RLOCK__PARK_DONE) {
-        int64_t until = rlock__watch_plan(client, fds);
-
+        if (until == 0) {
+            until = rlock__watch_plan(client, fds);
+        }
         /* who completes the call from here on pokes this thread; before, the signal says it */
         if (atomic_load(&parker->signal) != RLOCK__PARK_DONE) {
             (void)poll(fds, 2, rlock__timeout_ms(until, rlock__now_us()));
         }
         rlock__watch_react(client, fds, until, parker);
+        until = 0;
     }
     if (parker->keeps) {
         rlock__enter(client);
@@ -130,7 +145,7 @@ static void wait_for(struct rlock_client *client, struct rlock__parker *parker)
     if (!keeper) {
         parker->parked = true;
         DL_APPEND(client->parked, parker);
-        (void)pthread_mutex_unlock(&client->mutex);
+        rlock__core_mutex_unlock(&client->mutex);
         rlock__park(parker);
         rlock__enter(client);
         rlock__seen(client, parker);
@@ -141,7 +156,7 @@ static void wait_for(struct rlock_client *client, struct rlock__parker *parker)
         int keep = RLOCK__PARK_KEEP;
 
         (void)atomic_compare_exchange_strong(&parker->signal, &keep, RLOCK__PARK_NONE);
-        keep_watch(client, parker);
+        keep_watch(client, parker, 0);
     }
 }
 
@@ -149,6 +164,7 @@ int rlock__run(struct rlock_client *client, struct rlock__call *call,
                const struct rlock_cancel *cancel)
 {
     struct rlock__parker parker = {0};
+    int64_t until = 0;
     bool keeper;
 
     call->payload = &parker;
@@ -158,10 +174,12 @@ int rlock__run(struct rlock_client *client, struct rlock__call *call,
     /* one that is fired from here on is told to the service thread, which finds this call */
     call->cancelled = cancel != NULL && rlock__cancel_is_fired(cancel);
     rlock__core_begin(&client->core, call, rlock__now_us());
-    rlock__leave(client);
-    rlock__drive(client);
+    if (keeper && call->step != RLOCK__COMPLETE) {
+        until = plan_within(client);
+    }
+    rlock__leave_and_drive(client);
     if (keeper) {
-        keep_watch(client, &parker);
+        keep_watch(client, &parker, until);
     }
     while (atomic_load_explicit(&parker.signal, memory_order_acquire) != RLOCK__PARK_DONE) {
         wait_for(client, &parker);

@@ -182,55 +182,59 @@ void rlock__core_fini(struct rlock__core *core);
 /* A new connection learned the server's run id ("" it does not tell) and since how many seconds it
  * runs, as it counts them itself (RLOCK__UNKNOWN it does not tell); before the link is up. */
 void rlock__core_found(struct rlock__server *server, const char *run_id, int64_t uptime_s,
-                       int64_t now);
+                       int64_t now) RLOCK__REQUIRES(core);
 /* The connection that was begun is up. client_id: its own at the server, 0 it does not tell;
  * fenced: those that it was to kill can run nothing more. Returns its generation. */
-uint64_t rlock__core_link_up(struct rlock__link *link, uint64_t client_id, bool fenced,
-                             int64_t now);
+uint64_t rlock__core_link_up(struct rlock__link *link, uint64_t client_id, bool fenced, int64_t now)
+    RLOCK__REQUIRES(core);
 /* The connection of this generation broke, or (0) could not be made: code and text say why. final:
  * trying again will not help the callers. */
 void rlock__core_link_down(struct rlock__link *link, uint64_t gen, int code, bool final,
-                           const char *text, int64_t now);
+                           const char *text, int64_t now) RLOCK__REQUIRES(core);
 void rlock__core_reply(struct rlock__link *link, uint64_t gen, const struct rlock__reply *reply,
-                       int64_t now);
+                       int64_t now) RLOCK__REQUIRES(core);
 /* Something was read on the link that is no reply, or of one that nobody awaits. */
-void rlock__core_garbled(struct rlock__link *link, uint64_t gen, int64_t now);
+void rlock__core_garbled(struct rlock__link *link, uint64_t gen, int64_t now) RLOCK__REQUIRES(core);
 /* The subscriber connection is up; it broke, or could not be made. */
-void rlock__core_sub_up(struct rlock__server *server, int64_t now);
-void rlock__core_sub_down(struct rlock__server *server, int64_t now);
+void rlock__core_sub_up(struct rlock__server *server, int64_t now) RLOCK__REQUIRES(core);
+void rlock__core_sub_down(struct rlock__server *server, int64_t now) RLOCK__REQUIRES(core);
 /* Something came on the subscriber connection: an acknowledgement, a message, a refusal. */
 void rlock__core_sub_reply(struct rlock__server *server, const struct rlock__reply *reply,
-                           int64_t now);
+                           int64_t now) RLOCK__REQUIRES(core);
 /* Of all of them: */
 /* Fires what is due. What had come by then was handed over before: whoever was late itself would
  * find others late whose answers lie in the socket. */
-void rlock__core_tick(struct rlock__core *core, int64_t now);
-int64_t rlock__core_next(const struct rlock__core *core);
+void rlock__core_tick(struct rlock__core *core, int64_t now) RLOCK__REQUIRES(core);
+int64_t rlock__core_next(const struct rlock__core *core) RLOCK__REQUIRES(core);
 /* A call begins; its result comes with its completion, maybe at once. */
-void rlock__core_begin(struct rlock__core *core, struct rlock__call *call, int64_t now);
+void rlock__core_begin(struct rlock__core *core, struct rlock__call *call, int64_t now)
+    RLOCK__REQUIRES(core);
 /* Cancels the calls that wait with this signal. */
-void rlock__core_cancel(struct rlock__core *core, const void *cancel, int64_t now);
+void rlock__core_cancel(struct rlock__core *core, const void *cancel, int64_t now)
+    RLOCK__REQUIRES(core);
 /* Ends a call before its time. */
-void rlock__core_give_up(struct rlock__core *core, struct rlock__call *call, int code, int64_t now);
+void rlock__core_give_up(struct rlock__core *core, struct rlock__call *call, int code, int64_t now)
+    RLOCK__REQUIRES(core);
 /* What was kept until here is renewed no longer: it ends with its lease. */
 void rlock__core_seal(struct rlock__core *core, const struct rlock__spec *spec,
-                      struct rlock__owner owner);
+                      struct rlock__owner owner) RLOCK__REQUIRES(core);
 /* A group that had the hold renewed has no level left that wants it. */
 void rlock__core_end_renewal(struct rlock__core *core, const struct rlock__spec *spec,
-                             struct rlock__owner owner);
+                             struct rlock__owner owner) RLOCK__REQUIRES(core);
 /* A thread ended: what it holds of this lock is lost. */
 void rlock__core_thread_exit(struct rlock__core *core, const struct rlock__spec *spec,
-                             uint64_t thread, int64_t now);
+                             uint64_t thread, int64_t now) RLOCK__REQUIRES(core);
 /* A hold of this client with this number was forced open by this client. */
-void rlock__core_forced(struct rlock__core *core, uint64_t number, int64_t now);
+void rlock__core_forced(struct rlock__core *core, uint64_t number, int64_t now)
+    RLOCK__REQUIRES(core);
 /* Ends all: calls complete as closed, holds are lost and released once. */
-void rlock__core_close(struct rlock__core *core, int64_t now);
+void rlock__core_close(struct rlock__core *core, int64_t now) RLOCK__REQUIRES(core);
 /* Whether nothing that was sent is still to be answered: closing need not wait longer. */
-bool rlock__core_is_settled(const struct rlock__core *core);
+bool rlock__core_is_settled(const struct rlock__core *core) RLOCK__REQUIRES(core);
 /* Forgets its calls, which nobody waits for any more: before fini without a close. */
 void rlock__core_abandon(struct rlock__core *core);
 /* There is no more time to close in: ends what is left, and logs what could not be released. */
-void rlock__core_note_rest(struct rlock__core *core, int64_t now);
+void rlock__core_note_rest(struct rlock__core *core, int64_t now) RLOCK__REQUIRES(core);
 /* A line for the log, from inside an event or before the first one. */
 void rlock__note(struct rlock__core *core, enum rlock_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -240,6 +244,7 @@ int64_t rlock__valid_until(const struct rlock__core *core, int64_t t0, int64_t l
 int64_t rlock__free_by(int64_t now, int64_t lease_us);
 /* valid_until of an owner's hold and how often it is held, 0 if there is none. */
 int64_t rlock__core_valid_until(struct rlock__core *core, const struct rlock__spec *spec,
-                                struct rlock__owner owner, uint32_t *ret_count);
+                                struct rlock__owner owner, uint32_t *ret_count)
+    RLOCK__REQUIRES(core);
 
 #endif

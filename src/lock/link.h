@@ -8,6 +8,7 @@
 #define RLOCK_LOCK_LINK_H
 
 #include "base/error.h"
+#include "base/guarded.h"
 #include "base/timer.h"
 #include "wire/pipeline.h"
 
@@ -60,9 +61,10 @@ struct rlock__link {
 void rlock__link_init(struct rlock__link *link, struct rlock__server *server);
 void rlock__link_fini(struct rlock__link *link);
 /* When a connection is to be made; RLOCK__NEVER while one is up or under way. */
-int64_t rlock__link_due(const struct rlock__link *link);
+int64_t rlock__link_due(const struct rlock__link *link) RLOCK__REQUIRES(core);
 /* A connection is being made. Returns how many client ids it has to kill, and which. */
-size_t rlock__link_begin(struct rlock__link *link, uint64_t ret_unfenced[RLOCK__UNFENCED_MAX]);
+size_t rlock__link_begin(struct rlock__link *link, uint64_t ret_unfenced[RLOCK__UNFENCED_MAX])
+    RLOCK__REQUIRES(core);
 /* It is up as this generation. fenced: it has killed those ids, and read the answers. */
 void rlock__link_up(struct rlock__link *link, uint64_t gen, uint64_t client_id, bool fenced,
                     int64_t now);

@@ -19,9 +19,9 @@ struct rlock__subscriber {
 
 /* When the driver has something to do: to make it, or (RLOCK__NEVER while it is being made) to
  * check it. */
-int64_t rlock__subscriber_due(const struct rlock__server *server);
+int64_t rlock__subscriber_due(const struct rlock__server *server) RLOCK__REQUIRES(core);
 /* Whether a connection is to be made now; then it is being made. */
-bool rlock__subscriber_begin(struct rlock__server *server, int64_t now);
+bool rlock__subscriber_begin(struct rlock__server *server, int64_t now) RLOCK__REQUIRES(core);
 void rlock__subscriber_up(struct rlock__server *server, int64_t now);
 void rlock__subscriber_down(struct rlock__server *server, int64_t now);
 /* Something was read on it: an acknowledgement, a message, a refusal. */
@@ -29,6 +29,6 @@ void rlock__subscriber_heard(struct rlock__server *server, const struct rlock__r
                              int64_t now);
 /* What had come was read. One that is silent for long is tried; false: it gave no answer, and is to
  * be closed. */
-bool rlock__subscriber_check(struct rlock__server *server, int64_t now);
+bool rlock__subscriber_check(struct rlock__server *server, int64_t now) RLOCK__REQUIRES(core);
 
 #endif

@@ -149,11 +149,13 @@ struct rlock__group {
     /* the driver's own */
     struct rlock__group *prev, *next;
     atomic_uint refs;
-    unsigned users;
-    bool at_home;
-    bool busy;                  /* a thread has the turn on it */
-    struct rlock__waiter *line; /* threads that wait for the turn */
-    void *waiter;               /* the thread that drives it */
+    RLOCK__GUARDED_BY(home) struct {
+        unsigned users;
+        bool at_home;
+        bool busy;                  /* a thread has the turn on it */
+        struct rlock__waiter *line; /* threads that wait for the turn */
+        void *waiter;               /* the thread that drives it */
+    };
     struct rlock__member members[];
 };
 
@@ -176,18 +178,21 @@ bool rlock__group_is_over(const struct rlock__group *group);
 
 /* Events. rlock__group_done: a member's call is complete, and member->running is still set; or its
  * ear is complete, or has heard something. */
-void rlock__group_take(struct rlock__group *group, const struct rlock__effort *effort, int64_t now);
-void rlock__group_leave(struct rlock__group *group, int64_t now);
-void rlock__group_done(struct rlock__call *call, int64_t now);
-void rlock__group_timer(struct rlock__group *group, int64_t now);
-void rlock__group_cancel(struct rlock__group *group, int64_t now);
+void rlock__group_take(struct rlock__group *group, const struct rlock__effort *effort, int64_t now)
+    RLOCK__REQUIRES(home);
+void rlock__group_leave(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
+void rlock__group_done(struct rlock__call *call, int64_t now) RLOCK__REQUIRES(home);
+void rlock__group_timer(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
+void rlock__group_cancel(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
 /* Ends an effort to take it: it cannot be taken. group->detail says why. */
-void rlock__group_refuse(struct rlock__group *group, int64_t now);
+void rlock__group_refuse(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
 /* Its owner is no more. Nobody will unlock it. Its members' cores know that, so nothing is given
  * back. */
-void rlock__group_abandon(struct rlock__group *group, enum rlock_reason reason);
+void rlock__group_abandon(struct rlock__group *group, enum rlock_reason reason)
+    RLOCK__REQUIRES(home);
 /* A member's hold was lost. The whole may be lost by that. */
-void rlock__group_member_lost(struct rlock__group *group, enum rlock_reason reason, int64_t now);
+void rlock__group_member_lost(struct rlock__group *group, enum rlock_reason reason, int64_t now)
+    RLOCK__REQUIRES(home);
 /* Until when the owner may rely on it; 0: it is not held, or it is lost. */
 int64_t rlock__group_valid_until(const struct rlock__group *group);
 
@@ -210,13 +215,15 @@ struct rlock__group_step {
     bool complete;    /* the effort is over; group->code and group->detail say how it ended */
 };
 
-void rlock__group_step(struct rlock__group *group, int64_t now, struct rlock__group_step *ret_step);
+void rlock__group_step(struct rlock__group *group, int64_t now, struct rlock__group_step *ret_step)
+    RLOCK__REQUIRES(home);
 /* Takes the actions of one member alone. For a group that nobody drives, when that member's call is
  * complete. Returns whether there are any. */
-bool rlock__action_take(struct rlock__member *member, struct rlock__action *ret_action);
-/* Carries it out in the member's core, under that core's mutex. A call that is to be given up may
- * have completed meanwhile, and a release may have begun in its place. The release goes on. */
-void rlock__action_carry_out(const struct rlock__action *action, int64_t now);
+bool rlock__action_take(struct rlock__member *member, struct rlock__action *ret_action)
+    RLOCK__REQUIRES(home);
+/* Carries it out in the member's core. A call that is to be given up may have completed meanwhile,
+ * and a release may have begun in its place. The release goes on. */
+void rlock__action_carry_out(const struct rlock__action *action, int64_t now) RLOCK__REQUIRES(core);
 
 /* ---- For the kinds ---- */
 

@@ -3,8 +3,6 @@
  * Where groups are found, by hash. Each client has a home. A group is in that of its first member,
  * by its lock and owner; each of its members is in that of its own client, by its lock and owner,
  * so that who hears of a lost hold finds the groups that it is part of.
- *
- * A home has no mutex of its own: its driver protects it.
  */
 #ifndef RLOCK_MULTI_HOME_H
 #define RLOCK_MULTI_HOME_H
@@ -20,15 +18,15 @@ struct rlock__home {
 /* NULL: the owner has nothing of the lock, and nothing under way. */
 struct rlock__group *rlock__home_find(const struct rlock__home *home,
                                       const struct rlock__group_spec *spec,
-                                      struct rlock__owner owner);
-void rlock__home_add(struct rlock__home *home, struct rlock__group *group);
-void rlock__home_remove(struct rlock__home *home, struct rlock__group *group);
-void rlock__home_join(struct rlock__home *home, struct rlock__member *member);
-void rlock__home_part(struct rlock__home *home, struct rlock__member *member);
+                                      struct rlock__owner owner) RLOCK__REQUIRES(home);
+void rlock__home_add(struct rlock__home *home, struct rlock__group *group) RLOCK__REQUIRES(home);
+void rlock__home_remove(struct rlock__home *home, struct rlock__group *group) RLOCK__REQUIRES(home);
+void rlock__home_join(struct rlock__home *home, struct rlock__member *member) RLOCK__REQUIRES(home);
+void rlock__home_part(struct rlock__home *home, struct rlock__member *member) RLOCK__REQUIRES(home);
 /* The members of any groups that are of the hold which was lost, one after the other; after: NULL
  * the first. */
 struct rlock__member *rlock__home_hit(const struct rlock__home *home,
                                       const struct rlock__loss *loss,
-                                      const struct rlock__member *after);
+                                      const struct rlock__member *after) RLOCK__REQUIRES(home);
 
 #endif

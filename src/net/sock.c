@@ -42,12 +42,12 @@ void rlock__sock_name(const struct sockaddr *addr, socklen_t len,
 
 static pthread_mutex_t changes = PTHREAD_MUTEX_INITIALIZER;
 
-void rlock__sock_changing(void)
+RLOCK__ALONE void rlock__sock_changing(void)
 {
     (void)pthread_mutex_lock(&changes);
 }
 
-void rlock__sock_changed(void)
+RLOCK__ALONE void rlock__sock_changed(void)
 {
     (void)pthread_mutex_unlock(&changes);
 }

@@ -10,12 +10,14 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
+#include "base/guarded.h"
+
 /*
  * Around each step in which a descriptor is opened or closed and noted: nobody forks meanwhile,
  * since the child would not know what to close. A leaf among mutexes; not for what blocks.
  */
-void rlock__sock_changing(void);
-void rlock__sock_changed(void);
+void rlock__sock_changing(void) RLOCK__LOCKS(sock);
+void rlock__sock_changed(void) RLOCK__UNLOCKS(sock);
 
 /* Enough for "[address%interface]:port". */
 #define RLOCK__SOCK_NAME_SIZE 96

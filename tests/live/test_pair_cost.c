@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an uncontended lock and unlock cost their thread: allocations, mutexes, system calls. */
+/* What an uncontended lock and unlock cost the calling thread: memory, mutexes, system calls. */
 #include "support/clients.h"
 
 #include <poll.h>
@@ -103,4 +103,8 @@ LOCK_TEST(a_free_lock_costs_few_allocations_mutexes_and_calls, f)
                   (double)counts.polls / PAIRS, (double)counts.sends / PAIRS,
                   (double)counts.receives / PAIRS);
     assert_in_range(counts.allocations, 0, 4 * PAIRS);
+    assert_in_range(counts.mutexes, 0, 8 * PAIRS);
+    assert_in_range(counts.polls, 0, 2 * PAIRS);
+    assert_in_range(counts.sends, 2 * PAIRS, 2 * PAIRS);
+    assert_in_range(counts.receives, 0, 4 * PAIRS); /* with the look at the idle link */
 }
