@@ -2,11 +2,12 @@
 /*
  * rlock: distributed locks on Redis and Valkey, byte-compatible with Redisson.
  *
- * A client is this process's handle on one deployment. A lock is a handle for one name and one
- * kind. A hold is what an owner has between a successful lock call and its unlock: the server keeps
- * it for its lease, this process may rely on it until its validity ends, which is always earlier.
- * An owner is the calling thread, or an id that the caller gives: where tasks move between threads
- * (Go without LockOSThread, coroutines, pools), only ids and the functions in _as are right.
+ * A client is this process's handle on one deployment.
+ * A lock is a handle for one name and one kind.
+ * A hold is what an owner has between a successful lock call and its unlock. The server keeps it
+ *   for its lease. This process may rely on it until its validity ends, which is always earlier.
+ * An owner is the calling thread, or an id that the caller gives. Where tasks move between threads
+ *   (Go without LockOSThread, coroutines, pools), only ids and the functions in _as are right.
  *
  * Calling sequence:
  *
@@ -24,11 +25,13 @@
  * only on success. Times are in milliseconds. Zero is always the documented default of an option.
  * Structs that begin with their size may grow: docs/abi.md.
  *
- * Threads: every function may be called from any thread at any time, unless it says otherwise. One
- * that is stopped in a call makes others' calls 50 ms later at the most; stopped within a mutex of
- * the library (microseconds), it stops the client. No call is a cancellation point.
- * Fork: in a child of fork(2) every call on an inherited client or lock returns RLOCK_EFORKED, no
- * hold is valid, and nothing is sent; the parent is not affected. Open a new client in the child.
+ * Threads: every function may be called from any thread at any time, unless it says otherwise. A
+ * thread that is stopped in a call delays the calls of others by at most 50 ms. If it is stopped
+ * while it has a mutex of the library (for microseconds), it stops the client. No call is a
+ * cancellation point.
+ * Fork: in a child of fork(2) every call on an inherited client or lock returns RLOCK_EFORKED. No
+ * hold is valid there, and nothing is sent. The parent is not affected. Open a new client in the
+ * child.
  */
 #ifndef RLOCK_RLOCK_H
 #define RLOCK_RLOCK_H
@@ -140,9 +143,9 @@ struct rlock_loss {
 };
 
 /*
- * Called once for every hold that is lost, within 50 ms. Threads: runs on the client's dispatcher
- * thread, with no lock of the library held. It may unlock and try; calls that wait return
- * RLOCK_EDEADLOCK there, and the client cannot be closed.
+ * Called once for every hold that is lost, within 50 ms. It may unlock, and it may try to lock. A
+ * call that waits returns RLOCK_EDEADLOCK there. The client cannot be closed there.
+ * Threads: runs on the client's dispatcher thread, with no lock of the library held.
  */
 typedef void rlock_lost_fn(const struct rlock_loss *loss, void *payload);
 
@@ -184,8 +187,8 @@ struct rlock_client_opts {
     ((struct rlock_client_opts){.size = sizeof(struct rlock_client_opts), __VA_ARGS__})
 
 /*
- * Opens a client: checks the options, reads the TLS files and starts connecting. Does not wait for
- * the server: a server that is down shows at the first call. opts: NULL for all defaults.
+ * Opens a client: checks the options, reads the TLS files and starts connecting. It does not wait
+ * for the server, so a server that is down shows at the first call. opts: NULL for all defaults.
  * Returns RLOCK_EINVAL (URL or an option), RLOCK_ETLS (a TLS file), RLOCK_ENOMEM, RLOCK_ERESOURCE.
  * Owns: *ret_client is the caller's, to be ended with rlock_client_close().
  */
@@ -194,10 +197,11 @@ RLOCK_API int rlock_client_open(const struct rlock_client_opts *opts,
 
 /*
  * Closes a client: releases its holds, wakes its waiters (RLOCK_ECLOSED), ends its threads, and
- * ends the handle. Blocks for the server's answers at most op_timeout_ms, then logs what stays and
- * until when. Locks of the client answer RLOCK_ECLOSED from then on and must still be freed.
+ * ends the handle. Locks of the client answer RLOCK_ECLOSED from then on. They must still be freed.
+ * Blocks for the server's answers, at most op_timeout_ms. Then it logs what stays on the server,
+ * and until when.
  * Returns NULL; NULL is ok. In a callback it closes nothing and returns the client.
- * Threads: once, by one thread, when no other is about to use the client itself.
+ * Threads: call it once, in one thread, when no other is about to use the client itself.
  */
 RLOCK_API struct rlock_client *rlock_client_close(struct rlock_client *client);
 
@@ -213,8 +217,8 @@ RLOCK_API uint64_t rlock_owner_new(struct rlock_client *client);
 
 /*
  * A handle for one name and one kind. Making and freeing it does no I/O. Holds belong to the
- * client, not to the handle: any handle of the same name and kind can unlock. Keeps its client's
- * memory alive. docs/choosing.md says what each kind promises.
+ * client, not to the handle: any handle of the same name and kind can unlock. A handle keeps its
+ * client's memory alive. docs/choosing.md says what each kind promises.
  * Threads: may be shared by all threads.
  */
 struct rlock_handle;
@@ -223,28 +227,29 @@ struct rlock_handle;
 struct rlock_opts {
     size_t size;
     size_t name_len; /* length of the name in bytes, for names with NUL bytes; default its strlen */
-    int64_t max_hold_ms;     /* neither renewals nor nested levels extend a hold past this after its
-                                first level was taken; default no end */
+    int64_t max_hold_ms;     /* how long a hold lasts at most, from its first level on: renewals and
+                                nested levels do not extend it further; default no end */
     int64_t spin_initial_ms; /* spin: the first pause; default 1 */
     int64_t spin_max_ms;     /* spin: the longest pause; default 128 */
     int64_t spin_multiplier; /* spin: how pauses grow, 1 not at all; default 2 */
-    int64_t fair_slot_ms;    /* fair: the longest wait that any peer passes, Redisson's
-                                fairLockWaitTimeout or more; the same for all who use the lock, at
-                                least 1000; default 300000 */
-    bool no_reentry;         /* its owner gets RLOCK_EREACQUIRE for taking it again; every kind
+    int64_t fair_slot_ms;    /* fair: the longest wait that any peer passes; at least Redisson's
+                                fairLockWaitTimeout; the same for all who use the lock; at least
+                                1000; default 300000 */
+    bool no_reentry;         /* an owner that takes it again gets RLOCK_EREACQUIRE; every kind
                                 except multi-locks and RedLocks; default off */
-    bool prefer_writers;     /* read and write: readers stand back while a writer waits, if both
-                            sides have it; default off */
+    bool prefer_writers;     /* read and write: readers stand back while a writer waits; both sides
+                                must have it; default off */
     int64_t max_lease_ms;    /* RedLock: a server that started less than this ago does not count
-                                for new grants; equal for all who use the lock; negative: off, for
-                                servers that lose nothing (fsync always); default 30000 */
+                                for new grants; the same for all who use the lock; negative: off,
+                                for servers that lose nothing (fsync always); default 30000 */
 };
 
 /* Options of a lock by name, the others default: RLOCK_OPTS(.max_hold_ms = 60000). C only. */
 #define RLOCK_OPTS(...) ((struct rlock_opts){.size = sizeof(struct rlock_opts), __VA_ARGS__})
 
 /*
- * Makes a reentrant lock: the owner may lock it again, and unlocks as often. Redisson's RLock.
+ * Makes a reentrant lock: its owner may lock it again, and must unlock it as often. Redisson's
+ * RLock.
  * name: 1 to 65536 bytes. opts: NULL for all defaults.
  * Returns RLOCK_EINVAL, RLOCK_ENOMEM, RLOCK_ECLOSED, RLOCK_EFORKED.
  * Owns: *ret_lock is the caller's, to be freed with rlock_free().
@@ -253,93 +258,117 @@ RLOCK_API int rlock_reentrant_new(struct rlock_client *client, const char *name,
                                   const struct rlock_opts *opts, struct rlock_handle **ret_lock);
 
 /*
- * Makes a non-reentrant lock: its owner gets RLOCK_EREACQUIRE for taking it again. Redisson's
+ * Makes a non-reentrant lock: an owner that takes it again gets RLOCK_EREACQUIRE. Redisson's
  * NonReentrantLock. Arguments, returns and ownership as rlock_reentrant_new().
  */
 RLOCK_API int rlock_nonreentrant_new(struct rlock_client *client, const char *name,
                                      const struct rlock_opts *opts, struct rlock_handle **ret_lock);
 
 /*
- * Makes a spin lock: a reentrant lock whose waiters hear no channel but look again after growing
- * pauses (spin_* of the options), for servers without pub/sub and locks that are held for moments.
- * Redisson's RSpinLock. Arguments, returns and ownership as rlock_reentrant_new().
+ * Makes a spin lock: a reentrant lock whose waiters hear no channel. They try again after pauses
+ * that grow (spin_* of the options). For servers without pub/sub, and for locks that are held for
+ * moments. Redisson's RSpinLock.
+ * Arguments, returns and ownership as rlock_reentrant_new().
  */
 RLOCK_API int rlock_spin_new(struct rlock_client *client, const char *name,
                              const struct rlock_opts *opts, struct rlock_handle **ret_lock);
 
 /*
- * Makes a fenced lock: a reentrant lock whose every grant carries a token larger than all before
- * (rlock_grant.token), the same for nested levels, growing also when the server lost its data. A
- * resource that refuses smaller tokens than the largest it has seen is safe from holders that were
- * stopped beyond their lease. Redisson's RFencedLock.
+ * Makes a fenced lock: a reentrant lock whose every grant carries a token (rlock_grant.token). Each
+ * token is larger than all before it, also when the server has lost its data. Nested levels have
+ * that of their hold. A holder may be stopped beyond its lease and write then. A resource is safe
+ * from that if it refuses a token that is smaller than the largest it has seen. Redisson's
+ * RFencedLock.
  * Arguments, returns and ownership as rlock_reentrant_new().
  */
 RLOCK_API int rlock_fenced_new(struct rlock_client *client, const char *name,
                                const struct rlock_opts *opts, struct rlock_handle **ret_lock);
 
-/* Makes a fair lock: a reentrant lock that goes to its waiters in the order in which the server
- * saw them queue. Redisson's FairLock; with the option no_reentry its NonReentrantFairLock. A
- * waiter that gives up leaves the queue. One that died is passed over by whoever asks for the free
- * lock: 2 s after the first who did where its process was killed, 5 s where it was stopped or its
- * machine is silent, which then queues again. Calls that end before that count: what they saw stays
- * on the server. Waiters ask 5 s after a release at the latest, at once if nobody hears the next. A
- * call with wait 0 does not queue, and gets RLOCK_EBUSY while anybody alive queues, though the lock
- * may be free: it never goes past those who wait, and may never find a moment without them.
- * Arguments, returns and ownership as rlock_reentrant_new(). */
+/*
+ * Makes a fair lock: a reentrant lock that goes to its waiters in the order in which the server
+ * saw them queue. Redisson's FairLock; with the option no_reentry its NonReentrantFairLock.
+ *   - A waiter that gives up leaves the queue.
+ *   - A waiter that died is passed over by whoever asks for the free lock. If its process was
+ *     killed, that happens 2 s after the first such attempt. If it was stopped, or its machine is
+ *     silent, it happens after 5 s; such a waiter queues again when it comes back. Calls that end
+ *     earlier count too: what they saw stays on the server.
+ *   - A waiter asks 5 s after a release at the latest. It asks at once if that release finds that
+ *     the next waiter does not listen.
+ *   - A call with wait 0 does not queue. It gets RLOCK_EBUSY while anybody alive queues, though the
+ *     lock may be free: it never goes past those who wait. It may never find a moment without them.
+ * Arguments, returns and ownership as rlock_reentrant_new().
+ */
 RLOCK_API int rlock_fair_new(struct rlock_client *client, const char *name,
                              const struct rlock_opts *opts, struct rlock_handle **ret_lock);
 
 /*
  * Makes the read side of a read/write lock: any number of owners read at a time, while nobody
- * writes. Redisson's RReadWriteLock, readLock(). Each owner's lease is its own, so that a reader
- * that died keeps writers out no longer than that. An owner that writes may read as well, and may
- * keep reading when it gives up writing; while it reads alone, rlock_write_new()'s lock answers
- * RLOCK_EDEADLOCK to it at once, since it would wait for itself. The two sides are locks of their
- * own to every function here: counts, validity and losses are per side, and rlock_inspect() and
- * rlock_force_unlock() speak of readers alone. Readers come in past writers that wait, unless both
- * have the option prefer_writers. Arguments, returns and ownership as rlock_reentrant_new().
+ * writes. Redisson's RReadWriteLock, readLock().
+ *   - Each owner has its own lease. So a reader that died keeps writers out no longer than that.
+ *   - An owner that writes may read as well. It may go on reading when it has given up writing.
+ *   - An owner that only reads cannot write: rlock_write_new()'s lock answers RLOCK_EDEADLOCK to it
+ *     at once, since it would wait for itself.
+ *   - The two sides are locks of their own to every function here. Counts, validity and losses are
+ *     per side. rlock_inspect() and rlock_force_unlock() speak of readers alone.
+ *   - Readers come in past writers that wait, unless both have the option prefer_writers.
+ * Arguments, returns and ownership as rlock_reentrant_new().
  */
 RLOCK_API int rlock_read_new(struct rlock_client *client, const char *name,
                              const struct rlock_opts *opts, struct rlock_handle **ret_lock);
 
 /*
  * Makes the write side of a read/write lock: one owner, while nobody else reads or writes.
- * Redisson's RReadWriteLock, writeLock(). See rlock_read_new(). rlock_force_unlock() ends the
- * writer's own reads too. With the option prefer_writers a writer that waits keeps readers that
- * have it too from coming in, for 5 s at the most after it died. Arguments, returns and ownership
- * as rlock_reentrant_new().
+ * Redisson's RReadWriteLock, writeLock(). See rlock_read_new().
+ *   - rlock_force_unlock() ends the writer's own reads too.
+ *   - With the option prefer_writers a writer that waits keeps out the readers that have it too. If
+ *     the writer dies they come in after 5 s at the most.
+ * Arguments, returns and ownership as rlock_reentrant_new().
  */
 RLOCK_API int rlock_write_new(struct rlock_client *client, const char *name,
                               const struct rlock_opts *opts, struct rlock_handle **ret_lock);
 
 /*
  * Makes a multi-lock: one lock that is held while all of its members are. Redisson's
- * RedissonMultiLock. Whoever takes it gets all or none, in any order that they are named in. One
- * script takes members of one client, none of them fair, and nothing is held while it waits for
- * one; others, and such as are never free at once for half of the wait or eight rounds, are taken
- * one by one, and given back at the deadline. The holds are the owner's own: it may take a member
- * once more. Losing one loses the whole, once, and gives the others back; the first member's client
- * reports it. A grant's token is 0. A fixed lease is renewed until the last member is taken; then
- * at least two thirds of it remain, see rlock_grant.valid_ms.
- * members: n from 1 to 64, of any kinds and clients, multi-locks too; each lock once (RLOCK_EINVAL
- * when it is taken by two clients of one server), not both sides of one read/write lock; they need
- * not live on. opts: NULL, or all default. Returns RLOCK_EINVAL, ENOTSUP (a RedLock as a member),
- * ENOMEM, EFORKED, ECLOSED. Owns: *ret_lock is the caller's, to be freed with rlock_free().
+ * RedissonMultiLock.
+ *   - A call gets all members or none. Different callers may name them in different orders.
+ *   - If all members are of one client, and none is fair, one script takes them all. Nothing is
+ *     held while the call waits for one of them.
+ *   - Other members are taken one by one. So are members that were never free at once for half of
+ *     the wait, or in eight rounds. They are held while the call waits for the rest, and given back
+ *     at the deadline.
+ *   - The members' holds are the owner's own: it may take a member once more.
+ *   - If one member is lost the whole is lost. That is reported once, by the first member's client,
+ *     and the other members are given back.
+ *   - A grant's token is 0.
+ *   - A fixed lease is renewed until the last member is taken. Then at least two thirds of it
+ *     remain: see rlock_grant.valid_ms.
+ * members: n from 1 to 64, of any kinds and clients; multi-locks too. Each lock once: if two are
+ * one lock, through two clients of one server, taking it returns RLOCK_EINVAL. Not both sides of
+ * one read/write lock. They may be freed before the multi-lock is.
+ * opts: NULL, or all default.
+ * Returns RLOCK_EINVAL, ENOTSUP (a RedLock as a member), ENOMEM, EFORKED, ECLOSED.
+ * Owns: *ret_lock is the caller's, to be freed with rlock_free().
  */
 RLOCK_API int rlock_multi_new(struct rlock_handle *const *members, size_t n,
                               const struct rlock_opts *opts, struct rlock_handle **ret_lock);
 
 /*
- * Makes a RedLock: a lock that is held while most of its members are, each on a server of its own
- * that knows nothing of the others. Survives the loss of any minority of them; relies on clocks
- * that run at about the same rate, and on restarted servers staying out of new grants for
- * max_lease_ms: after a start of all of them nobody gets it for that long (RLOCK_ENOQUORUM,
- * rlock_detail() says how long). All servers are asked at once; the answer comes as soon as it is
- * certain. Nested levels are counted by this process alone. A longer lease than max_lease_ms is
- * RLOCK_EINVAL. After the Redlock algorithm of the Redis documentation.
- * members: n from 1 to 64, each of another client and server, single locks that are not fenced;
- * an even n tolerates no more than n - 1 would. Two on one server: RLOCK_EINVAL when it is taken.
- * opts: max_lease_ms, or NULL. Returns as rlock_multi_new(), RLOCK_ENOTSUP for such a member.
+ * Makes a RedLock: a lock that is held while most of its members are. Each member is on a server of
+ * its own, and the servers know nothing of each other. After the Redlock algorithm of the Redis
+ * documentation.
+ *   - The lock survives the loss of any minority of its servers.
+ *   - It relies on clocks that run at about the same rate.
+ *   - It relies on restarted servers staying out of new grants for max_lease_ms. So after a start
+ *     of all of them nobody gets it for that long: RLOCK_ENOQUORUM, and rlock_detail() says how
+ *     long.
+ *   - All servers are asked at once. The answer comes as soon as it is certain.
+ *   - Nested levels are counted by this process alone.
+ *   - A lease that is longer than max_lease_ms is RLOCK_EINVAL.
+ * members: n from 1 to 64, each of another client and server, single locks that are not fenced. An
+ * even n tolerates no more losses than n - 1 does. If two are on one server, taking it returns
+ * RLOCK_EINVAL.
+ * opts: max_lease_ms, or NULL.
+ * Returns as rlock_multi_new(); RLOCK_ENOTSUP for a member of another sort.
  */
 RLOCK_API int rlock_redlock_new(struct rlock_handle *const *members, size_t n,
                                 const struct rlock_opts *opts, struct rlock_handle **ret_lock);
@@ -354,8 +383,8 @@ RLOCK_API const char *rlock_name(const struct rlock_handle *lock, size_t *ret_le
 /* Returns the lock's kind, as "reentrant": static. */
 RLOCK_API const char *rlock_kind(const struct rlock_handle *lock);
 
-/* A signal to stop waiting, for any number of calls. Once fired it stays so.
- * Threads: fire from any thread and signal handler. Fork: a child's copy is another signal. */
+/* A signal to stop waiting, for any number of calls. Once fired it stays fired.
+ * Threads: fire it from any thread and signal handler. Fork: a child's copy is another signal. */
 struct rlock_cancel;
 
 /* Makes a cancel signal, to be freed with rlock_cancel_free(). Returns RLOCK_ENOMEM, ERESOURCE. */
@@ -371,8 +400,8 @@ RLOCK_API void rlock_cancel_fire(struct rlock_cancel *cancel);
 struct rlock_take {
     size_t size;
     int64_t wait_ms;  /* how long to wait; 0 is one attempt, RLOCK_FOREVER is for ever; default 0 */
-    int64_t lease_ms; /* a fixed lease, at least 10 and beyond the client's safety_margin_ms; 0 is
-                         renewed until unlock; default 0 */
+    int64_t lease_ms; /* a fixed lease, at least 10 and longer than the client's safety_margin_ms;
+                         0 is renewed until unlock; default 0 */
     uint64_t owner;   /* who holds: an id, 0 is the calling thread; default 0 */
     struct rlock_cancel *cancel; /* ends the wait; must live until the call returns; default none */
 };
@@ -387,7 +416,7 @@ struct rlock_grant {
     uint64_t token;   /* the fencing number of a fenced lock, the same on re-entry; 0 for other
                          kinds */
     int64_t lease_ms; /* what the server was asked for */
-    int64_t valid_ms; /* how long from now this process may rely on it, unless renewed */
+    int64_t valid_ms; /* how long from now this process may rely on it if it is not renewed */
 };
 
 /* An empty grant to be filled. */
@@ -396,7 +425,7 @@ struct rlock_grant {
         sizeof(struct rlock_grant), 0, 0, 0                                                        \
     }
 
-/* Takes the lock, waiting as long as it takes; the lease is renewed until the unlock.
+/* Takes the lock, and waits as long as that takes. The lease is renewed until the unlock.
  * Blocks. Returns what rlock_lock_with() does, except RLOCK_EBUSY and RLOCK_ETIMEDOUT. */
 RLOCK_API int rlock_lock(struct rlock_handle *lock);
 
@@ -406,16 +435,16 @@ RLOCK_API int rlock_try_lock(struct rlock_handle *lock);
 
 /*
  * Takes the lock as told. take: NULL for one attempt with a renewed lease. ret_grant: may be NULL.
- * Blocks at most wait_ms, with wait 0 at most the client's op_timeout_ms, and 50 ms more.
+ * Blocks at most wait_ms and 50 ms more; with wait 0 at most the client's op_timeout_ms and 50 ms.
  * Returns
- *   RLOCK_EBUSY (wait 0) or RLOCK_ETIMEDOUT: somebody else holds it, nothing of this call is left;
- *   RLOCK_ECONN, ETLS, EAUTH: the server could not be reached, nothing of this call is left;
+ *   RLOCK_EBUSY (wait 0) or RLOCK_ETIMEDOUT: somebody else holds it; nothing of this call is left;
+ *   RLOCK_ECONN, ETLS, EAUTH: the server could not be reached; nothing of this call is left;
  *   RLOCK_EINDOUBT: no answer; if it was granted, it is free again by the time in rlock_detail();
- *   RLOCK_ELOST: this owner's outer hold is lost; unlock it before taking a new one;
- *   RLOCK_EDEADLOCK: waiting in a callback, or reading already (write lock);
- *   RLOCK_EREACQUIRE: held by this owner, and not reentrant;
- *   RLOCK_EPERM, EWRONGTYPE, EREFUSED: the server will not;
- *   RLOCK_EINVAL: an argument, or this owner holds another kind of lock under the name;
+ *   RLOCK_ELOST: this owner's outer hold is lost; unlock it before you take a new one;
+ *   RLOCK_EDEADLOCK: a callback cannot wait; or (write lock) this owner reads already;
+ *   RLOCK_EREACQUIRE: this owner holds it, and it is not reentrant;
+ *   RLOCK_EPERM, EWRONGTYPE, EREFUSED: the server refused;
+ *   RLOCK_EINVAL: an argument is wrong, or this owner holds another kind of lock under the name;
  *   RLOCK_ECANCELED, ECLOSED, EFORKED, ENOMEM, ERESOURCE.
  */
 RLOCK_API int rlock_lock_with(struct rlock_handle *lock, const struct rlock_take *take,
@@ -428,9 +457,11 @@ RLOCK_API int rlock_lock_with(struct rlock_handle *lock, const struct rlock_take
  *   RLOCK_ELOST: the hold had ended; no I/O when that is known;
  *   RLOCK_EINDOUBT: no answer; free by the time in rlock_detail();
  *   RLOCK_EPERM, EWRONGTYPE, EREFUSED, ECONN: the server did nothing. The hold is not renewed any
- *     more, and not valid if this was its last level; it may be unlocked again until it ends;
- *   RLOCK_ETIMEDOUT (another call of this owner was not done in time), ENOMEM: nothing was tried;
- *     a multi-lock or RedLock gave back what it could; RLOCK_ECLOSED, EFORKED, EINVAL.
+ *     more. If this was its last level it is not valid either. It may be unlocked again until it
+ *     ends;
+ *   RLOCK_ETIMEDOUT: another call of this owner did not end in time; RLOCK_ENOMEM. Nothing was
+ *     tried; but a multi-lock or RedLock gave back what it could;
+ *   RLOCK_ECLOSED, EFORKED, EINVAL.
  */
 RLOCK_API int rlock_unlock(struct rlock_handle *lock);
 
@@ -438,10 +469,10 @@ RLOCK_API int rlock_unlock(struct rlock_handle *lock);
 RLOCK_API int rlock_unlock_as(struct rlock_handle *lock, uint64_t owner);
 
 /*
- * Opens the lock, whoever holds it: reads who holds, and deletes if exactly they still do. A hold
- * of this process is lost by it (RLOCK_LOST_FORCED); another process finds out at its next renewal.
- * Of a read/write lock it opens the side that is asked. I/O: two round trips, each within
- * op_timeout_ms. ret_was_locked: may be NULL.
+ * Opens the lock, whoever holds it: reads who holds it, and deletes it if exactly they still do. A
+ * hold of this process is lost by that (RLOCK_LOST_FORCED). Another process learns of its loss at
+ * its next renewal. Of a read/write lock it opens the side of the handle.
+ * I/O: two round trips, each within op_timeout_ms. ret_was_locked: may be NULL.
  * Returns 0 (open now), RLOCK_EBUSY when the holder changed meanwhile, RLOCK_EINDOUBT (no answer),
  * RLOCK_ECONN, EPERM, EWRONGTYPE, EREFUSED, ECLOSED, EFORKED, EINVAL, ENOMEM.
  */
@@ -449,16 +480,16 @@ RLOCK_API int rlock_force_unlock(struct rlock_handle *lock, bool *ret_was_locked
 
 /*
  * Returns whether the calling thread holds the lock and may rely on it now. Local: no I/O, no
- * mutex. Errs towards false: false from the end of the validity on, whatever any thread of the
- * library got to do.
+ * mutex. Errs towards false. From the end of the validity on it is false, even if no thread of the
+ * library has run since.
  */
 RLOCK_API bool rlock_is_valid(const struct rlock_handle *lock);
 
 /* rlock_is_valid() for an owner that was given by id; 0 is the calling thread. May take a mutex. */
 RLOCK_API bool rlock_is_valid_as(const struct rlock_handle *lock, uint64_t owner);
 
-/* Returns for how many ms the calling thread may rely on the lock, unless renewed; 0 is not held,
- * or lost. Local, no I/O. */
+/* Returns for how many ms the calling thread may rely on the lock if it is not renewed. 0: it is
+ * not held, or it is lost. Local, no I/O. */
 RLOCK_API int64_t rlock_valid_ms(const struct rlock_handle *lock);
 
 /* rlock_valid_ms() as rlock_is_valid_as(). */
@@ -473,13 +504,13 @@ RLOCK_API uint32_t rlock_hold_count_as(const struct rlock_handle *lock, uint64_t
 /* What the server says of a lock. Set .size (RLOCK_INFO_INIT) before the call. */
 struct rlock_info {
     size_t size;
-    bool locked;      /* somebody holds it; of a read/write lock, the side that was asked */
+    bool locked;      /* somebody holds it; of a read/write lock: the handle's side */
     bool mine;        /* the holder is an owner of this client */
     int64_t ttl_ms;   /* what remains of the lease; -1 the key has no end, -2 there is no lock */
-    uint32_t holders; /* how many owners hold it; of the read side, how many read */
+    uint32_t holders; /* how many owners hold it; of the read side: how many read */
     int64_t count;    /* hold count of the first holder */
-    char holder[128]; /* the first holder, as "uuid:number"; cut where longer; "" when free */
-    char host[128];   /* the holder's machine, where the server lets us know; else "" */
+    char holder[128]; /* the first holder, as "uuid:number", maybe cut; "" when free */
+    char host[128];   /* the holder's machine, if the server lets us know; else "" */
     int64_t pid;      /* the holder's process there, 0 unknown */
     uint64_t token;   /* fenced: the latest token given; 0 none */
     uint32_t waiters; /* fair: how many stand in the queue, dead ones too; 0 not known */
@@ -493,11 +524,12 @@ struct rlock_info {
     }
 
 /*
- * Asks the server about the lock; true when the answer was given. Of a multi-lock or RedLock it
- * asks its members, one after the other: what the first that is held says, holders: how many are
- * held. I/O: one or two round trips, both within op_timeout_ms; the second one finds out the
- * holder's machine. Returns RLOCK_ECONN, EPERM, EWRONGTYPE, EREFUSED, ECLOSED, EFORKED, EINVAL,
- * ENOMEM.
+ * Asks the server about the lock. The answer was true when the server gave it. Of a multi-lock or
+ * RedLock it asks the members one after the other: *ret_info tells of the first that is held, and
+ * its holders is how many members are held.
+ * I/O: one or two round trips, both within op_timeout_ms; the second one finds out the holder's
+ * machine.
+ * Returns RLOCK_ECONN, EPERM, EWRONGTYPE, EREFUSED, ECLOSED, EFORKED, EINVAL, ENOMEM.
  */
 RLOCK_API int rlock_inspect(struct rlock_handle *lock, struct rlock_info *ret_info);
 
@@ -518,36 +550,37 @@ typedef void rlock_member_fn(const struct rlock_member *member, void *payload);
 
 /*
  * Calls fn with what each member of a multi-lock or RedLock said in the latest call that ended on
- * this handle: threads that share a handle see each other's. Local, no I/O. Returns RLOCK_EINVAL.
+ * this handle. Threads that share a handle see each other's. Local, no I/O. Returns RLOCK_EINVAL.
  */
 RLOCK_API int rlock_members(const struct rlock_handle *lock, rlock_member_fn *fn, void *payload);
 
 /* ---- Locks there are, and the server's fitness ---- */
 
-/* One lock that was found, info as of whoever holds it. Borrowed: valid during the callback. A
- * return other than 0 ends the scan with that value. */
+/* Receives one lock that was found; info: of whoever holds it. Borrowed: valid during the callback.
+ * A return other than 0 ends the scan with that value. */
 typedef int rlock_scan_fn(const char *key, size_t key_len, const struct rlock_info *info,
                           void *payload);
 
 /*
- * Calls fn for every key that looks like a lock (by the shape of its fields, with SCAN). pattern:
- * as in SCAN MATCH, for what follows the client's key_prefix; NULL for all. Runs fn in the calling
- * thread, outside any lock of the library; it may see a key twice. I/O: many round trips, each
- * within op_timeout_ms.
+ * Calls fn for every key that looks like a lock, by the shape of its fields, with SCAN. It may see
+ * a key twice. pattern: as in SCAN MATCH, for what follows the client's key_prefix; NULL for all.
+ * fn runs in the calling thread, with no lock of the library held.
+ * I/O: many round trips, each within op_timeout_ms.
  * Returns what fn returned if that was not 0, or RLOCK_ECONN, EAUTH, ETLS, EPERM, EREFUSED,
  * ECLOSED, EFORKED, EINVAL, ENOMEM.
  */
 RLOCK_API int rlock_client_scan(struct rlock_client *client, const char *pattern, rlock_scan_fn *fn,
                                 void *payload);
 
-/* One finding about the server: level says how bad it is, subject is a short word, text what it
- * means for locks. */
+/* Receives one finding about the server. level says how bad it is, subject is a short word, text
+ * says what it means for locks. */
 typedef void rlock_finding_fn(enum rlock_level level, const char *subject, const char *text,
                               void *payload);
 
 /*
- * Tries what locks need on the server: reaching it, every script on a probe key, pub/sub,
- * permissions, settings that endanger locks. Calls fn in the calling thread for each finding.
+ * Tries what locks need on the server: a connection, every script on a probe key, pub/sub and
+ * permissions. Looks for settings that endanger locks. Calls fn in the calling thread for each
+ * finding.
  * Blocks. I/O: many round trips, each within op_timeout_ms.
  * Returns 0 when locks will work, else the code of the first finding that prevents them.
  */
@@ -564,7 +597,7 @@ RLOCK_API int rlock_client_diagnose(struct rlock_client *client, rlock_finding_f
  *         return guard.code;
  *     }
  *
- * The end of the scope drops the code of the unlock; where that matters, unlock with
+ * The end of the scope drops the code of the unlock. Where that matters, unlock with
  * rlock_guard_end().
  * Threads: ended by the thread that took it, unless an owner was given.
  */

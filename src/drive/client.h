@@ -4,18 +4,19 @@
  * around them.
  *
  * Who does what:
- *   - A calling thread hands its call to the core and sends what the core wants sent. If nobody
- * keeps watch, it does so itself until its call is complete: it polls the link, reads for all, and
- * fires the core's timers. Else it parks. The keeper hands the watch on when its own call is
- * complete.
+ *   - A calling thread hands its call to the core, and sends what the core wants sent. If nobody
+ *     keeps watch, it does so itself until its call is complete: it polls the link, reads for all,
+ *     and fires the core's timers. Else it parks. The keeper hands the watch on when its own call
+ *     is complete.
  *   - The service thread makes connections, reads the subscriber connection, and keeps watch when
- * no caller does. A caller may stand still at any instant: stopped, starved, in a signal handler.
- * So while there is a keeper the service thread looks at each tick, and does what is left undone.
+ *     no caller does. A caller may stand still at any instant: stopped, starved, in a signal
+ *     handler. So while there is a keeper the service thread looks at each tick, and does what is
+ *     left undone.
  *   - The dispatcher thread runs the user's callbacks and does nothing else.
  *
- * Mutexes, of the kinds and in the order of base/guarded.h: who holds one makes no system call,
- * except to send and receive on the link with its turn, and to wake a group's thread: nobody does
- * what a thread leaves undone that stands still inside.
+ * Mutexes, of the kinds and in the order of base/guarded.h. A thread that holds one may stand
+ * still, and nobody else can do what it leaves undone. So it makes no system call, with two
+ * exceptions: it sends and receives on the link with its turn, and it wakes a group's thread.
  */
 #ifndef RLOCK_DRIVE_CLIENT_H
 #define RLOCK_DRIVE_CLIENT_H
@@ -150,6 +151,9 @@ bool rlock__drive_read(struct rlock_client *client, struct rlock__parker *keeper
 bool rlock__drive_read_all(struct rlock_client *client) RLOCK__NO_MUTEX;
 void rlock__link_broke(struct rlock_client *client, int code, const char *text)
     RLOCK__REQUIRES(send);
+
+/* ---- watch.c: waiting, and keeping watch meanwhile ---- */
+
 /* Whether no caller keeps watch, or the one that should stands still. */
 bool rlock__is_unwatched(const struct rlock_client *client) RLOCK__REQUIRES(core);
 /* The caller keeps watch from now on, unless another one does. */

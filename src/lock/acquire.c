@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The acquisition: the whole effort of one lock call. Its steps:
+ * The acquisition: the whole of one lock call. Its steps:
  *
  *   LINED_UP     another call of the same owner on the same lock goes first
- *   QUEUED       in the local line; only its head asks the server, if there is time to
+ *   QUEUED       in the wait queue; only its head asks the server, if there is time to
  *   ASKING       an attempt waits for the link, or for its reply
  *   SUBSCRIBING  busy; the channel is not live yet, and will wake it; a timer too
  *   SLEEPING     busy; a message will wake it, or a timer: the end of a lease, or to look again
@@ -49,19 +49,19 @@ static void on_granted(struct rlock__call *call, const struct rlock__answer *ans
     }
     if (call->target > 1 &&
         call->hold->state != RLOCK__HOLD_HELD) { /* lost meanwhile, and lost it stays */
-        rlock__acquire_say(call, RLOCK_ELOST, now);
+        rlock__acquire_describe(call, RLOCK_ELOST, now);
         rlock__acquire_end(call, RLOCK_ELOST, now);
         return;
     }
     if (is_too_young(call, now)) {
-        rlock__acquire_say(call, RLOCK_ERESTARTED, now);
+        rlock__acquire_describe(call, RLOCK_ERESTARTED, now);
         rlock__acquire_undo(call, RLOCK_ERESTARTED, now);
         return;
     }
     if (now >= rlock__valid_until(call->core, t0, lease)) { /* granted, and over already */
         int code = call->wait_us == 0 ? RLOCK_ECONN : RLOCK_ETIMEDOUT;
 
-        rlock__acquire_say(call, code, now);
+        rlock__acquire_describe(call, code, now);
         if (call->target > 1 || now >= call->deadline || call->wait_us == 0 || call->team != NULL) {
             rlock__acquire_undo(call, code, now);
             return;
@@ -114,7 +114,7 @@ static void on_error(struct rlock__call *call, const struct rlock__reply *reply,
 static void on_lost_outer(struct rlock__call *call, const struct rlock__answer *answer, int64_t now)
 {
     rlock__hold_gone(call->hold, answer->taken, now);
-    rlock__acquire_say(call, RLOCK_ELOST, now);
+    rlock__acquire_describe(call, RLOCK_ELOST, now);
     rlock__acquire_refuse(call, RLOCK_ELOST, now);
 }
 
@@ -152,7 +152,7 @@ void rlock__acquire_heard(struct rlock__call *call, const struct rlock__reply *r
         break;
     case RLOCK__BUSY:
         if (is_too_young(call, now)) { /* whoever has it there: it would not count */
-            rlock__acquire_say(call, RLOCK_ERESTARTED, now);
+            rlock__acquire_describe(call, RLOCK_ERESTARTED, now);
             rlock__acquire_refuse(call, RLOCK_ERESTARTED, now);
             break;
         }
@@ -172,7 +172,7 @@ void rlock__acquire_heard(struct rlock__call *call, const struct rlock__reply *r
 void rlock__acquire_garbled(struct rlock__call *call, int64_t now)
 {
     if (call->step != RLOCK__GIVING_UP) {
-        rlock__acquire_say(call, RLOCK_EINDOUBT, now);
+        rlock__acquire_describe(call, RLOCK_EINDOUBT, now);
         rlock__acquire_undo(call, RLOCK_EINDOUBT, now);
     }
 }
@@ -269,7 +269,7 @@ void rlock__acquire_begin(struct rlock__call *call, int64_t now)
     struct rlock__hold *hold;
 
     if (call->cancelled) {
-        rlock__acquire_say(call, RLOCK_ECANCELED, now);
+        rlock__acquire_describe(call, RLOCK_ECANCELED, now);
         rlock__acquire_end(call, RLOCK_ECANCELED, now);
         return;
     }
@@ -296,11 +296,11 @@ static void turn_nested(struct rlock__call *call, int64_t now)
         rlock__hold_lose(hold, RLOCK_LOST_EXPIRED, now);
     }
     if (hold->state == RLOCK__HOLD_LOST) {
-        rlock__acquire_say(call, RLOCK_ELOST, now);
+        rlock__acquire_describe(call, RLOCK_ELOST, now);
         rlock__acquire_end(call, RLOCK_ELOST, now);
     } else if ((call->spec->ops->caps & RLOCK__CAP_REENTRANT) == 0 ||
                call->spec->tuning.no_reentry) {
-        rlock__acquire_say(call, RLOCK_EREACQUIRE, now);
+        rlock__acquire_describe(call, RLOCK_EREACQUIRE, now);
         rlock__acquire_end(call, RLOCK_EREACQUIRE, now);
     } else if (!rlock__acquire_may_try(call, now)) {
         rlock__acquire_sleep(call, RLOCK__QUEUED, call->deadline);
@@ -347,17 +347,17 @@ void rlock__acquire_turn(struct rlock__call *call, int64_t now)
     int code = core->closed ? RLOCK_ECLOSED : conflict(call);
 
     if (code != 0) {
-        rlock__acquire_say(call, code, now);
+        rlock__acquire_describe(call, code, now);
         rlock__acquire_end(call, code, now);
         return;
     }
     if (call->link->pipeline.up && is_too_young(call, now)) {
-        rlock__acquire_say(call, RLOCK_ERESTARTED, now);
+        rlock__acquire_describe(call, RLOCK_ERESTARTED, now);
         rlock__acquire_end(call, RLOCK_ERESTARTED, now);
         return;
     }
     if (call->prompt && rlock__link_is_down(call->link)) {
-        rlock__acquire_say(call, call->link->code, now);
+        rlock__acquire_describe(call, call->link->code, now);
         rlock__acquire_end(call, call->link->code, now);
         return;
     }
@@ -372,7 +372,7 @@ void rlock__acquire_turn(struct rlock__call *call, int64_t now)
     call->number = ++core->last_number;
     call->target = 1;
     if (call->wait_us == 0 || call->team != NULL ||
-        (call->spec->ops->caps & RLOCK__CAP_LOCAL_LINE) == 0) {
+        (call->spec->ops->caps & RLOCK__CAP_WAIT_QUEUE) == 0) {
         rlock__acquire_go(call, now);
     } else if (!rlock__queue_join(call, now)) {
         rlock__acquire_starve(call, now);

@@ -66,7 +66,7 @@ static const char *why_silent(const struct rlock__pipeline *pipeline)
     return pipeline->up ? "no answer in time" : "not connected yet";
 }
 
-void rlock__acquire_say(struct rlock__call *call, int code, int64_t now)
+void rlock__acquire_describe(struct rlock__call *call, int code, int64_t now)
 {
     const struct rlock__link *link = call->link;
     const char *address = link->server->address;
@@ -135,7 +135,7 @@ void rlock__acquire_refuse(struct rlock__call *call, int code, int64_t now)
 
 void rlock__acquire_starve(struct rlock__call *call, int64_t now)
 {
-    rlock__acquire_say(call, RLOCK_ENOMEM, now);
+    rlock__acquire_describe(call, RLOCK_ENOMEM, now);
     rlock__acquire_refuse(call, RLOCK_ENOMEM, now);
 }
 
@@ -187,7 +187,7 @@ static bool take_back(struct rlock__call *call)
 
 /* Whether the latest answer of the server, which is the reason for the code, has its text
  * already. */
-static bool is_said(const struct rlock__call *call, int code)
+static bool is_described(const struct rlock__call *call, int code)
 {
     return call->error != 0 ? code == call->error : code == RLOCK_ETIMEDOUT && call->contended;
 }
@@ -200,8 +200,8 @@ void rlock__acquire_give_up(struct rlock__call *call, int code, int64_t now)
         rlock__hold_unline(call, now);
     }
     if (step != RLOCK__GIVING_UP) {
-        if (!is_said(call, code)) {
-            rlock__acquire_say(call, code, now);
+        if (!is_described(call, code)) {
+            rlock__acquire_describe(call, code, now);
         }
         if (!take_back(call)) {
             rlock__acquire_end(call, code, now);

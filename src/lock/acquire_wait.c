@@ -89,7 +89,7 @@ void rlock__acquire_busy(struct rlock__call *call, const struct rlock__answer *a
     bool joined = call->channel != NULL;
 
     rlock__acquire_hold_up(call, answer);
-    rlock__acquire_say(call, RLOCK_EBUSY, now);
+    rlock__acquire_describe(call, RLOCK_EBUSY, now);
     if (call->wait_us == 0) {
         rlock__acquire_refuse(call, RLOCK_EBUSY, now);
     } else if (call->spec->ops->pause != NULL) {
@@ -169,7 +169,7 @@ void rlock__acquire_timer(struct rlock__call *call, int64_t now)
 {
     if (call->step == RLOCK__GIVING_UP) { /* the grace is over */
         rlock__orphan_forget(call);
-        rlock__acquire_say(call, RLOCK_EINDOUBT, now);
+        rlock__acquire_describe(call, RLOCK_EINDOUBT, now);
         rlock__acquire_end(call, RLOCK_EINDOUBT, now);
     } else if (now >= call->deadline) {
         int code = timeout_code(call);

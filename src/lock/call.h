@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A call of a user, what it leaves with its thread, and who holds. */
+/* A user's call as the core has it, the claim that it leaves with its thread, and owners. */
 #ifndef RLOCK_LOCK_CALL_H
 #define RLOCK_LOCK_CALL_H
 
@@ -16,10 +16,10 @@ struct rlock__queue;
 struct rlock__channel;
 struct rlock__orphan;
 
-/* ---- What a thread may know of its holds without the mutex ---- */
+/* ---- What a thread knows of its holds without the mutex ---- */
 
-/* The part of a hold that its owner reads without the mutex. Reference counted: the hold has one,
- * the owner another. */
+/* The part of a hold that its owner reads without the mutex. Reference counted: the hold has one
+ * reference, the owner another. */
 struct rlock__claim {
     struct rlock__spec *spec;
     unsigned hash;             /* the spec's */
@@ -33,14 +33,14 @@ struct rlock__claim *rlock__claim_ref(struct rlock__claim *claim);
 struct rlock__claim *rlock__claim_unref(struct rlock__claim *claim);
 struct rlock__spec *rlock__spec_ref(struct rlock__spec *spec);
 struct rlock__spec *rlock__spec_unref(struct rlock__spec *spec);
-/* NULL without memory. key = prefix + name. tuning: NULL all default. */
+/* NULL without memory. The key is the client's prefix and the name. tuning: NULL: all default. */
 struct rlock__spec *rlock__spec_new(struct rlock__core *core, const struct rlock_ops *ops,
                                     struct rlock__bytes name, const struct rlock__tuning *tuning);
-/* Whether two mean the same lock of the same client. */
+/* Whether two are the same lock of the same client. */
 bool rlock__spec_equal(const struct rlock__spec *a, const struct rlock__spec *b);
 
-/* Who holds: a thread by its number, or an id that the caller gave. Thread 7 and given id 7 are
- * different owners. */
+/* Who holds: a thread, by its number, or an id that the caller gave. Thread 7 and the given id 7
+ * are two owners. */
 struct rlock__owner {
     uint64_t id;
     bool given;
@@ -52,79 +52,82 @@ struct rlock__call;
 struct rlock__request;
 
 /*
- * Calls of one owner in one client, begun under the mutex all at once, that are taken all or none;
- * their kinds have RLOCK__CAP_TOGETHER, and their inputs are the same. Who owns the calls owns it.
+ * A team: calls of one owner in one client that are taken all or none. They are begun while the
+ * mutex is held once. Their kinds have RLOCK__CAP_TOGETHER. Their inputs are the same. Who owns the
+ * calls owns the team.
  */
 struct rlock__team {
     /* inputs */
     size_t n;
-    int64_t until; /* who waits then, or for too many rounds, ends as busy; RLOCK__NEVER none */
+    int64_t until; /* a team that still waits then ends as busy, as after too many rounds;
+                      RLOCK__NEVER: no time */
 
-    /* the core's; at first zero */
-    size_t ready;
+    /* the core's; zero at first */
+    size_t ready; /* calls that have their turn */
     unsigned rounds;
-    bool rechecks; /* the attempt under way is not another round */
-    bool partial;  /* the error that is being heard came when a part of them was taken */
+    bool rechecks; /* the attempt under way does not count as a round */
+    bool partial;  /* the error that is being read came when a part of them was taken */
     struct rlock__call *leader;
-    struct rlock__request *request; /* in flight, of all of them */
+    struct rlock__request *request; /* in flight, for all of them */
 
-    struct rlock__call *calls[]; /* an input too; those that are complete leave it */
+    struct rlock__call *calls[]; /* an input; a call that is complete leaves it */
 };
 
 enum rlock__call_kind { RLOCK__ACQUIRE, RLOCK__RELEASE, RLOCK__COMMAND, RLOCK__LISTEN };
 
-/* Why a call goes on at the end of the event; bits, looked at in this order. */
+/* Why a call goes on at the end of the event. Bits; the lowest is the first reason. */
 enum rlock__why {
     RLOCK__SETTLED = 1 << 0, /* nothing of what it gave up is left on the server */
-    RLOCK__TURN = 1 << 1,    /* its owner's call before it has left the hold */
-    RLOCK__HEAD = 1 << 2,    /* it is the head of its lock's line now */
-    RLOCK__DEAF = 1 << 3,    /* nobody hears its channel any more */
-    RLOCK__WOKEN = 1 << 4,   /* its channel is live, or spoke; or the lock was released here */
+    RLOCK__TURN = 1 << 1,    /* the call of its owner before it has left the hold */
+    RLOCK__HEAD = 1 << 2,    /* it is the head of its lock's wait queue now */
+    RLOCK__DEAF = 1 << 3,    /* its channel is not heard any more */
+    RLOCK__WOKEN = 1 << 4,   /* its channel is live, or a message came; or a release of ours */
 };
 
 /* Where a call stands. */
 enum rlock__step {
     RLOCK__NEW,
     RLOCK__LINED_UP,    /* behind another call of the same owner on the same lock */
-    RLOCK__QUEUED,      /* in the local line, not its head, or without time to ask */
-    RLOCK__ASKING,      /* a request of it waits for the link, or for its reply */
-    RLOCK__SUBSCRIBING, /* head of the line, waits until the channel is live */
+    RLOCK__QUEUED,      /* in the wait queue, but not its head; or without time for an attempt */
+    RLOCK__ASKING,      /* its request waits for the link, or for its reply */
+    RLOCK__SUBSCRIBING, /* head of the queue; waits until the channel is live */
     RLOCK__SLEEPING,    /* waits for a message, or for its timer */
-    RLOCK__PAUSING,     /* head of the line, lets others go first */
-    RLOCK__GIVING_UP,   /* its attempt's outcome is still open; its answer is not */
+    RLOCK__PAUSING,     /* head of the queue; lets others go first */
+    RLOCK__GIVING_UP,   /* its code is decided; the outcome of its attempt is still open */
     RLOCK__COMPLETE,
 };
 
 /*
- * One call of a user, from its begin to its completion. The caller owns the memory and leaves it in
- * place until the call is in core.done. Set: the inputs; zero: all others.
+ * One call of a user, from its begin to its completion. The caller owns the memory, and leaves it
+ * in place until the call is in core.done. It sets the inputs; all else is zero.
  */
 struct rlock__call {
     /* inputs */
     enum rlock__call_kind kind;
-    struct rlock__spec *spec; /* the lock that it is for; a COMMAND goes where that is */
+    struct rlock__spec *spec; /* the lock; a COMMAND goes to that lock's server */
     struct rlock__owner owner;
-    int64_t wait_us;       /* ACQUIRE: 0 one attempt, negative for ever */
-    int64_t lease_us;      /* ACQUIRE: 0 renewed */
-    int64_t timeout_us;    /* ACQUIRE of one attempt: its own deadline; 0 the client's */
-    bool timed;            /* ACQUIRE of a member: its group waits, and times out with it */
-    int64_t min_uptime_us; /* ACQUIRE: a server that started later does not count; 0 any */
-    bool prompt;           /* ACQUIRE: a server that is known to be down refuses it at once */
-    /* of a member. ACQUIRE with a lease: renewed with it until it is sealed; RELEASE: not sealed */
+    int64_t wait_us;       /* ACQUIRE: 0: one attempt; negative: for ever */
+    int64_t lease_us;      /* ACQUIRE: 0: renewed */
+    int64_t timeout_us;    /* ACQUIRE of one attempt: its own deadline; 0: the client's */
+    bool timed;            /* ACQUIRE of a member: its group waits, and times out when it does */
+    int64_t min_uptime_us; /* ACQUIRE: a server that runs for less does not count; 0: any does */
+    bool prompt;           /* ACQUIRE: fails at once if the server is known to be down */
+    /* of a member. ACQUIRE: its fixed lease is renewed until it is sealed. RELEASE: the level that
+     * it gives up was not sealed */
     bool kept;
-    /* of a member. ACQUIRE: the first of its group's levels that is renewed; RELEASE: that */
+    /* of a member. ACQUIRE: the first level of its group that is renewed. RELEASE: the same */
     bool renewed;
-    bool member;              /* one level of a group, which answers for it to its owner */
-    struct rlock__team *team; /* ACQUIRE: it is taken together with others; NULL alone */
+    bool member;              /* one level of a group; the group answers for it to its owner */
+    struct rlock__team *team; /* ACQUIRE: it is taken together with these; NULL: alone */
     const void *cancel;       /* names the signal that cancels it */
-    bool cancelled;           /* by that, before it began */
+    bool cancelled;           /* the signal was fired before the call began */
     struct rlock__cmd cmd;    /* COMMAND: what to send; the call takes it over */
     bool once;                /* COMMAND: must not be sent twice */
-    /* COMMAND: takes the reply, under the mutex; returns the call's code */
+    /* COMMAND: reads the reply, under the mutex; returns the call's code */
     int (*read)(struct rlock__call *call, const struct rlock__reply *reply);
-    void *reader; /* read's own */
-    /* the driver's own: what to do with it once it is complete, under the mutex; may be NULL.
-     * LISTEN: also each time that the channel goes live, or speaks */
+    void *reader; /* for read */
+    /* the driver's: called once the call is complete, under the mutex; may be NULL. LISTEN: called
+     * also each time that the channel goes live, or that a message comes */
     void (*finish)(struct rlock__call *call);
     void *payload;
 
@@ -132,15 +135,15 @@ struct rlock__call {
     int code;
     int64_t valid_until, lease_granted_us;
     uint64_t token;
-    uint32_t count;             /* the hold count that the call leaves */
+    uint32_t count;             /* the hold count after the call */
     struct rlock__claim *claim; /* ACQUIRE: a reference for the owner */
     char detail[RLOCK__DETAIL_SIZE];
 
     /* the core's */
-    struct rlock__call *prev, *next;         /* in the hold's line, the place's line, or done */
+    struct rlock__call *prev, *next;         /* in the hold's line, the wait queue, or done */
     struct rlock__call *all_prev, *all_next; /* in core.calls */
     struct rlock__core *core;
-    struct rlock__link *link; /* of its latest request, or that the next one would take */
+    struct rlock__link *link; /* of its latest request; or that of the next one */
     enum rlock__step step;
     struct rlock__timer timer;
     int64_t deadline;
@@ -149,23 +152,23 @@ struct rlock__call {
     struct rlock__channel *channel;
     struct rlock__call *wait_prev, *wait_next;   /* in the channel's waiters */
     struct rlock__call *ready_prev, *ready_next; /* in core.ready */
-    unsigned why;                                /* enum rlock__why; 0 it is not in there */
-    int64_t granted_until; /* HEAD: until when the one before it may hold; 0 it does not */
+    unsigned why;                                /* enum rlock__why; 0: it is not in core.ready */
+    int64_t granted_until; /* HEAD: until when the call before it may hold; 0: it does not hold */
     struct rlock__request *request;
-    uint64_t number;           /* on the wire */
+    uint64_t number;           /* of its attempt, on the server */
     uint32_t target;           /* the count that is asked for */
     uint64_t gen;              /* generation of its latest copy */
-    struct rlock__copies lost; /* those of this number that went down with their links */
-    int64_t sent_at;           /* latest copy of an attempt */
+    struct rlock__copies lost; /* copies of this number whose links broke */
+    int64_t sent_at;           /* when the latest copy of an attempt was sent */
     unsigned attempts, failures;
-    int error;                    /* the latest answer was an error that passes: its code */
-    struct rlock__orphan *orphan; /* what it left, and waits for */
-    int64_t hint;                 /* of its last answer, for its next attempt */
-    unsigned spins;               /* looks without a channel so far */
-    bool behind;    /* it stood behind others here: even its first attempt must come back in time */
+    int error;                    /* the latest answer was an error that may pass: its code */
+    struct rlock__orphan *orphan; /* what it left on the server, and waits for */
+    int64_t hint;                 /* from its last answer, for its next attempt */
+    unsigned spins;               /* pauses of a spin lock so far */
+    bool behind;    /* it waited behind others here: even its first attempt needs time to return */
     bool enqueued;  /* an attempt may have queued it on the server */
-    bool stale;     /* a wake-up came while an attempt was in flight */
-    bool contended; /* its latest attempt was answered: busy */
+    bool stale;     /* it was woken while an attempt was in flight */
+    bool contended; /* its latest attempt found the lock busy */
     char holder[RLOCK__HOLDER_SIZE];
 };
 

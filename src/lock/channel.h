@@ -3,9 +3,9 @@
  * The channels that wake waiters, and their subscriptions at the server.
  *
  * A channel is live from the acknowledgement of its SUBSCRIBE on. A refusal does not say what it
- * refuses, but answers come in the order of the commands: those that are awaited stand in a list,
- * and each channel has at most one of them; what changed meanwhile is asked for when it was
- * answered.
+ * refuses, but answers come in the order of the commands. So the commands that await an answer
+ * stand in a list. Each channel has at most one of them. If something changed meanwhile, it is
+ * asked for when that one was answered.
  */
 #ifndef RLOCK_LOCK_CHANNEL_H
 #define RLOCK_LOCK_CHANNEL_H
@@ -29,17 +29,17 @@ struct rlock__channel *rlock__channel_find(struct rlock__server *server, struct 
 /* Counts the call among the channel's waiters; false without memory. */
 bool rlock__channel_join(struct rlock__call *call);
 void rlock__channel_leave(struct rlock__call *call);
-/* Whether the server acknowledged the subscription that the call counts on. */
+/* Whether the server acknowledged the subscription that the call relies on. */
 bool rlock__channel_is_live(const struct rlock__call *call);
-/* Each waiter looks again, or (not all) each that is in no queue. */
+/* Each waiter tries again; not all: each that is in no queue. */
 void rlock__channel_wake(struct rlock__channel *channel, bool all);
-/* The server acknowledged what was asked for; or refused what is answered next. */
+/* The server acknowledged what was asked for; or refused the command that is answered next. */
 void rlock__channel_acknowledged(struct rlock__channel *channel, bool subscribed);
 void rlock__channel_refused(struct rlock__server *server, const struct rlock__reply *reply);
-/* The subscriber connection is up, or down: no subscription counts. */
+/* The subscriber connection is up, or down. No subscription counts then. */
 void rlock__channels_up(struct rlock__server *server);
 void rlock__channels_down(struct rlock__server *server);
-/* The end of an event: subscribes to what is waited for now, and to nothing else. */
+/* The end of an event: subscribes to the channels that have waiters, and to no others. */
 void rlock__channels_settle(struct rlock__server *server);
 void rlock__channels_fini(struct rlock__server *server);
 

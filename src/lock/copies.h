@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The copies of one number's commands that are not accounted for. A command may run on the server
- * that it was sent to as long as its reply was not read and its link is not fenced; so a copy
- * belongs to its link, and to that link's generation. Who fences a generation fences those before
- * it; an answer accounts for what was sent before it on its own generation alone.
+ * The copies of one number's commands that are not accounted for. A copy may run on its server as
+ * long as its reply was not read and its link is not fenced. So a copy belongs to its link, and to
+ * that link's generation. If a generation is fenced, so are all before it. An answer accounts for
+ * what was sent before it on its own generation alone.
  */
 #ifndef RLOCK_LOCK_COPIES_H
 #define RLOCK_LOCK_COPIES_H
@@ -26,14 +26,14 @@ struct rlock__copies {
 void rlock__copies_add_lost(struct rlock__copies *copies, struct rlock__link *link, uint64_t gen);
 void rlock__copies_add_sent(struct rlock__copies *copies, struct rlock__link *link, uint64_t gen);
 void rlock__copies_join(struct rlock__copies *copies, const struct rlock__copies *more);
-/* Before something is sent whose answer is to prove what they did: forgets those that are fenced.
- * Returns whether there were any. */
+/* Forgets those that are fenced. Call it before you send something whose answer is to prove what
+ * they did. Returns whether there were any. */
 bool rlock__copies_fence(struct rlock__copies *copies);
-/* What was sent after rlock__copies_fence() was answered, on this generation of the link: forgets
- * those that came to the server before it. */
+/* What was sent after rlock__copies_fence() was answered, on this generation of the link. Forgets
+ * the copies that the server read before it. */
 void rlock__copies_answered(struct rlock__copies *copies, const struct rlock__link *link,
                             uint64_t gen);
-/* The number was found not to be there by that answer: what is accounted for did nothing. */
+/* That answer said that the number is not there. So what is accounted for did nothing. */
 void rlock__copies_refuted(struct rlock__copies *copies);
 /* Whether one of them may run yet. */
 bool rlock__copies_may_run(const struct rlock__copies *copies);

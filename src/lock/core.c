@@ -305,8 +305,8 @@ static bool is_cancelled_by(const struct rlock__call *call, const void *cancel)
            call->step != RLOCK__GIVING_UP && call->step != RLOCK__COMPLETE;
 }
 
-/* From the last call on, so that none becomes the head of its line, and asks, to be cancelled next.
- */
+/* From the last call on: else one would become the head of its wait queue, and ask, only to be
+ * cancelled next. */
 void rlock__core_cancel(struct rlock__core *core, const void *cancel, int64_t now)
 {
     struct rlock__call *call = core->calls != NULL ? core->calls->all_prev : NULL;

@@ -30,7 +30,7 @@ static void inspect(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd)
 
 const struct rlock_ops rlock__fenced_ops = {
     .kind = "fenced",
-    .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_LOCAL_LINE | RLOCK__CAP_TOGETHER | RLOCK__CAP_FENCED,
+    .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_TOGETHER | RLOCK__CAP_FENCED,
     .side = 'x',
     .channel = rlock__plain_channel,
     .acquire = acquire,

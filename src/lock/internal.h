@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the core say to each other. All of it runs inside an event, under the client's
+/* The functions that the files of the core share. Each runs inside an event, under the client's
  * mutex. */
 #ifndef RLOCK_LOCK_INTERNAL_H
 #define RLOCK_LOCK_INTERNAL_H
@@ -9,47 +9,49 @@
 /* ---- call.c ---- */
 
 /*
- * The call goes on at the end of the event, not now: who says so is in the midst of something, and
- * lists do not change under a loop.
+ * Lets the call go on at the end of the event. It does not go on now, since the caller may be in a
+ * loop over a list that the call would change.
  */
 void rlock__ready(struct rlock__call *call, enum rlock__why why);
-/* Not for these reasons any more. */
+/* Takes back these reasons for the call to go on. */
 void rlock__unready(struct rlock__call *call, unsigned why);
 
-/* The call stands there from now on. */
+/* Moves the call to another step. */
 void rlock__call_step(struct rlock__call *call, enum rlock__step step);
-/* Completes a call with a code, and text (NULL: none, or set already) that says why. */
+/* Completes a call with a code, and a text that says why (NULL: none, or the call has it). */
 void rlock__call_complete(struct rlock__call *call, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Writes "lock NAME" of a call or spec for texts. */
+/* Writes the lock's name for texts. */
 const char *rlock__spec_text(const struct rlock__spec *spec, char out[static 96]);
 /* A random number below n. */
 int64_t rlock__random(struct rlock__core *core, int64_t n);
-/* The pause after so many failures in a row: doubling, capped, with full jitter above the first
- * step. */
+/* The pause after so many failures in a row. It doubles up to a limit, and has full jitter above
+ * the first step. */
 int64_t rlock__backoff(struct rlock__core *core, unsigned failures);
-/* Writes "uuid:number". */
+/* Writes "uuid:number", the owner's name on the server. */
 struct rlock__bytes rlock__owner_text(const struct rlock__core *core, uint64_t number,
                                       char out[static RLOCK__OWNER_SIZE]);
 
-/* ---- table.c ---- */
+/* ---- table.c: the rows, one for each owner on each lock ---- */
 
+/* The owner's row of the lock; NULL: there is none. */
 struct rlock__hold *rlock__hold_find(struct rlock__core *core, const struct rlock__spec *spec,
                                      struct rlock__owner owner);
+/* The same for the given side of the lock. */
 struct rlock__hold *rlock__hold_find_side(struct rlock__core *core, const struct rlock__spec *spec,
                                           struct rlock__owner owner, char side);
-/* One that was granted, by its number; NULL none. */
+/* A hold that was granted, by its number; NULL: there is none. */
 struct rlock__hold *rlock__hold_by_number(struct rlock__core *core, uint64_t number);
-/* Finds or makes; NULL without memory. */
+/* Finds the row, or makes one; NULL without memory. */
 struct rlock__hold *rlock__hold_get(struct rlock__core *core, struct rlock__spec *spec,
                                     struct rlock__owner owner);
-/* Makes a row ready for an attempt of this kind, which can be given up, or lost, without memory;
- * false if there is none now. */
+/* Allocates what an attempt of this kind may need when it is given up or its hold is lost. False
+ * without memory. */
 bool rlock__hold_prepare(struct rlock__hold *hold, struct rlock__spec *spec);
-/* From now on it is found by this number; no more. */
+/* From now on the hold is found by this number; or by none. */
 void rlock__hold_number(struct rlock__hold *hold, uint64_t number);
 void rlock__hold_unnumber(struct rlock__hold *hold);
-/* Frees a row without calls. */
+/* Frees a row that has no calls. */
 void rlock__hold_free(struct rlock__hold *hold);
 /* Frees the rows that are kept for the next holds. */
 void rlock__holds_trim(struct rlock__core *core);
@@ -57,81 +59,87 @@ void rlock__holds_fini(struct rlock__core *core);
 
 /* ---- hold.c ---- */
 
-/* Gives the call its turn on the hold, now (true) or after those before it. */
+/* Gives the call its turn on the hold: now (true), or after the calls before it. */
 bool rlock__hold_enter(struct rlock__hold *hold, struct rlock__call *call);
-/* It is the call's turn. */
+/* Takes the call out of the line: it is its turn. */
 void rlock__hold_turn(struct rlock__call *call);
-/* Takes a call out of the line. */
+/* Takes a call out of the line: it gives up. */
 void rlock__hold_unline(struct rlock__call *call, int64_t now);
-/* The turn is over: the next call in line goes on; a hold without state and calls is freed. */
+/* Ends the turn. The next call in the line goes on. A row without hold and calls is freed. */
 void rlock__hold_leave(struct rlock__hold *hold, int64_t now);
-/* It goes from none to held, from there to lost, and from both to none. */
+/* Moves it to another state: from none to held, from held to lost, and from both to none. */
 void rlock__hold_state(struct rlock__hold *hold, enum rlock__hold_state state);
-/* The server granted the call its count and lease at t0. */
+/* The server granted the call its count, with a lease that began at t0 at the earliest. */
 void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *call, int64_t t0,
                          int64_t lease_us, int64_t now);
-/* The hold is over: unlocked, as the answer says; NULL: there is none. Its row stays while calls
- * are on it. */
+/* The hold is over: it was unlocked, as the answer says (NULL: there is no answer). Its row stays
+ * while it has calls. */
 void rlock__hold_ended(struct rlock__hold *hold, const struct rlock__answer *answer, int64_t now);
-/* The hold is lost, for good. Harmless unless it is held. */
+/* The hold is lost, for good. Does nothing unless it is held. */
 void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_t now);
-/* The server answered that it has no such hold; taken: somebody else has the lock. The hold is
- * lost: it has expired, the server's clock was set, or it was taken or deleted. */
+/* The server answered that it has no such hold; taken: somebody else has the lock. So the hold is
+ * lost. Finds out why: it expired, the server's clock was set, or it was taken or deleted. */
 void rlock__hold_gone(struct rlock__hold *hold, bool taken, int64_t now);
-/* Whether it is renewed: for a level that asked for that, or a group that is not whole yet. */
+/* Whether it is renewed: for a level that asked for that, or for a group that is not whole yet. */
 bool rlock__hold_is_renewed(const struct rlock__hold *hold);
-/* Whether the release of its latest level leaves others that are renewed, and so asks for a whole
- * lease. */
+/* Whether levels that are renewed remain after the release of its latest level. Then the release
+ * asks for a whole lease. */
 bool rlock__hold_stays_renewed(const struct rlock__hold *hold);
+/* Sets how many levels it has, also for its owner's thread. */
 void rlock__hold_set_count(struct rlock__hold *hold, uint32_t count);
-/* One of several levels is gone. */
+/* One of its levels is gone, and others remain. */
 void rlock__hold_drop_level(struct rlock__hold *hold);
-/* The server's lease ends no earlier than lease_us after t0, and no later than that after now.
- * Validity never moves backwards here. */
+/* Sets the validity. The server's lease ends lease_us after t0 at the earliest, and lease_us after
+ * now at the latest. The validity never gets shorter here. */
 void rlock__hold_set_valid(struct rlock__hold *hold, int64_t t0, int64_t lease_us, int64_t now);
-/* What a lease that is asked for at that time comes to: max_hold counts from the first level on,
- * whatever is nested. It never ends before the hold does. */
+/* Cuts a lease that is asked for at that time so that the hold does not last longer than max_hold,
+ * which counts from its first level. The lease never ends before the hold's validity does. */
 int64_t rlock__hold_cut(const struct rlock__hold *hold, int64_t lease_us, int64_t at);
-/* The link that its next command goes over: a key may have moved. */
+/* The link that its next command goes over. It may be another one than before: a key may move. */
 struct rlock__link *rlock__hold_route(struct rlock__hold *hold);
-/* Sets the timer to what comes next: renewal or end of validity. */
+/* Sets the timer to what comes next: its renewal, or the end of its validity. */
 void rlock__hold_plan(struct rlock__hold *hold);
-/* It was granted or renewed at t0: plans the next renewal. */
+/* Plans the next renewal of a hold that was granted or renewed at t0. */
 void rlock__hold_next_renewal(struct rlock__hold *hold, int64_t t0, int64_t lease_us);
-/* Goes on with the sweep, from core.sweep on: ends what must not outlive the server's restart,
- * or the client. Looks at no more rows than so many; returns at how many. */
+/* Goes on with the sweep, from core.sweep on: ends the holds that must not outlive the server's
+ * restart, or the client. Looks at `most` rows at most. Returns at how many it looked. */
 size_t rlock__holds_sweep(struct rlock__core *core, size_t most, int64_t now);
 
 /* ---- spec.c ---- */
 
-/* Sends the release of a number to a count. NULL without memory: nothing is sent. */
+/* Sends the release that lowers a number to a count. NULL without memory: nothing is sent. */
 struct rlock__request *rlock__release_send(struct rlock__spec *spec, struct rlock__link *link,
                                            uint64_t number, uint32_t count, int64_t lease_us,
                                            rlock__answer_fn *answer, void *subject, int64_t now);
 
-/* ---- acquire.c, release.c, command.c, listen.c ---- */
+/* ---- acquire.c, acquire_wait.c, acquire_end.c: a call that takes a lock ---- */
 
 void rlock__acquire_begin(struct rlock__call *call, int64_t now);
 void rlock__acquire_turn(struct rlock__call *call, int64_t now);
-/* The channel is live, or spoke: look at the lock again. */
+/* The channel is live, or a message came on it: the call tries again. */
 void rlock__acquire_wake(struct rlock__call *call, int64_t now);
-/* The call is the head of its line now. */
+/* The call is the head of its wait queue now. */
 void rlock__acquire_head(struct rlock__call *call, int64_t now);
 void rlock__acquire_timer(struct rlock__call *call, int64_t now);
 void rlock__acquire_give_up(struct rlock__call *call, int code, int64_t now);
-/* Nobody hears the call's channel any more: it looks again sooner. */
+/* The call's channel is not heard any more: it tries again sooner. */
 void rlock__acquire_deaf(struct rlock__call *call, int64_t now);
-/* The orphan that a call waits for is settled: nothing of the call is left on the server. */
+/* The orphan that the call waits for is settled: nothing of the call is left on the server. */
 void rlock__acquire_settled(struct rlock__call *call, int64_t now);
+
+/* ---- release.c: a call that gives up a level ---- */
 
 void rlock__release_begin(struct rlock__call *call, int64_t now);
 void rlock__release_turn(struct rlock__call *call, int64_t now);
 void rlock__release_timer(struct rlock__call *call, int64_t now);
 void rlock__release_give_up(struct rlock__call *call, int code, int64_t now);
-/* The last release was refused, and its caller has gone: tries again. */
+/* Sends the last release again: it was refused, and its caller has gone. */
 void rlock__release_again(struct rlock__hold *hold, int64_t now);
-/* The lease of a hold whose last release has no answer has ended: forget it. */
+/* Forgets a hold whose lease has ended before its last release was answered. */
 void rlock__release_expired(struct rlock__hold *hold, int64_t now);
+
+/* ---- command.c, listen.c: other calls ---- */
+
 void rlock__command_begin(struct rlock__call *call, int64_t now);
 void rlock__command_timer(struct rlock__call *call, int64_t now);
 void rlock__command_give_up(struct rlock__call *call, int code, int64_t now);
@@ -142,37 +150,40 @@ void rlock__listen_give_up(struct rlock__call *call, int code, int64_t now);
 /* ---- orphan.c: numbers that nobody here holds, with copies that may still run ---- */
 
 /*
- * Releases the number (to a count: 0, or what the outer levels hold) until every copy is accounted
- * for. free_by: when the server has forgotten it by itself. call: waits for that; may be NULL.
+ * Releases the number until every copy of it is accounted for.
+ *   count    what remains: 0, or the outer levels
+ *   free_by  when the server has forgotten it by itself
+ *   call     the call that waits until it is settled; NULL: none
  */
 void rlock__orphan_new(struct rlock__hold *hold, uint64_t number, uint32_t count,
                        struct rlock__copies copies, int64_t free_by, struct rlock__call *call,
                        int64_t now);
-/* The same for a hold that was lost: in its turn, where many are. */
+/* The same for a hold that was lost. If many were, it waits for its turn. */
 void rlock__orphan_of_lost(struct rlock__hold *hold, struct rlock__copies copies, int64_t now);
-/* What one is made of, for when there is no memory: NULL if there is none now. */
+/* Allocates an orphan for later, when there may be no memory. NULL if there is none now. */
 struct rlock__orphan *rlock__orphan_spare(void);
+/* Frees it when it was not needed. Returns NULL. */
 struct rlock__orphan *rlock__orphan_unspare(struct rlock__orphan *spare);
-/* The row goes before orphans of its levels. */
+/* The row is freed while orphans of its levels remain. */
 void rlock__orphans_outlive(struct rlock__hold *hold);
-/* A nested attempt asks for the very level that orphans of its number would undo: it takes over
- * what they have to account for. */
+/* A nested attempt asks for the level that orphans of its number are to undo. So it takes over the
+ * copies that they account for. */
 void rlock__orphan_supersede(struct rlock__call *call);
-/* The call does not wait any longer. */
+/* The call waits for its orphan no longer. */
 void rlock__orphan_forget(struct rlock__call *call);
-/* Releases those whose turn it is, as many as may be in flight. */
+/* Sends the releases of those whose turn it is, as many as may be in flight. */
 void rlock__orphans_flush(struct rlock__link *link, int64_t now);
-/* Logs what could not be released. */
+/* Logs the orphans that could not be released. */
 void rlock__orphans_note_rest(struct rlock__core *core, int64_t now);
 void rlock__orphans_fini(struct rlock__core *core);
 
 /* ---- renew.c ---- */
 
-/* The hold's timer fired: it is due, or over. */
+/* The hold's timer fired: its renewal is due, or its validity is over. */
 void rlock__renew_timer(struct rlock__timer *timer, int64_t now);
-/* Sends renewals that are due, as many as may be in flight. */
+/* Sends the renewals that are due, as many as may be in flight. */
 void rlock__renew_flush(struct rlock__link *link, int64_t now);
-/* Whether more could be sent now. */
+/* Whether some are due that may be sent now. */
 bool rlock__renew_is_ready(const struct rlock__link *link);
 
 #endif

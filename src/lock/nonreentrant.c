@@ -8,7 +8,7 @@
 
 const struct rlock_ops rlock__nonreentrant_ops = {
     .kind = "non-reentrant",
-    .caps = RLOCK__CAP_LOCAL_LINE | RLOCK__CAP_TOGETHER,
+    .caps = RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_TOGETHER,
     .side = 'x',
     .channel = rlock__plain_channel,
     .acquire = rlock__plain_acquire,

@@ -16,20 +16,25 @@ struct rlock__core;
 
 /* What a kind can do: data, read in one place each. */
 enum rlock__caps {
-    RLOCK__CAP_REENTRANT = 1 << 0, /* the owner may take it again, unless told otherwise */
-    RLOCK__CAP_LOCAL_LINE =
-        1 << 1, /* per process only the head of the local line asks the server */
-    RLOCK__CAP_QUEUES =
-        1 << 2, /* waiters queue on the server: each has its own channel, and leaves */
-    RLOCK__CAP_NO_UPGRADE = 1 << 3, /* refused while its owner holds the other side */
-    RLOCK__CAP_TOGETHER = 1 << 4,   /* multi/acquire has its script, so that one script may take
-                                       it together with others */
-    RLOCK__CAP_FENCED = 1 << 5,     /* a grant has a fencing token */
-    RLOCK__CAP_MEMBERS = 1 << 6,    /* it is made of locks */
-    RLOCK__CAP_QUORUM = 1 << 7,     /* and whoever has most of them has it */
+    /* the owner may take it again, unless its options say otherwise */
+    RLOCK__CAP_REENTRANT = 1 << 0,
+    /* in each process only the head of the wait queue asks the server */
+    RLOCK__CAP_WAIT_QUEUE = 1 << 1,
+    /* waiters queue on the server: each has a channel of its own, and leaves when it gives up */
+    RLOCK__CAP_QUEUES = 1 << 2,
+    /* an owner that holds the other side is refused */
+    RLOCK__CAP_NO_UPGRADE = 1 << 3,
+    /* one script may take it together with others: multi/acquire has its script */
+    RLOCK__CAP_TOGETHER = 1 << 4,
+    /* a grant has a fencing token */
+    RLOCK__CAP_FENCED = 1 << 5,
+    /* it is made of locks */
+    RLOCK__CAP_MEMBERS = 1 << 6,
+    /* it is held by whoever holds most of those */
+    RLOCK__CAP_QUORUM = 1 << 7,
 };
 
-/* What a handle's options say to its kind; zero is the default of each. */
+/* The options of a handle that its kind reads. Zero is the default of each. */
 struct rlock__tuning {
     int64_t max_hold_us;
     int64_t spin_initial_us, spin_max_us;
@@ -39,8 +44,8 @@ struct rlock__tuning {
 };
 
 /*
- * What a lock is: kind, name, key and channel. Immutable, shared by handles, holds and requests,
- * reference counted; keeps the client's memory alive.
+ * What a lock is: kind, name, key and channel. It is immutable, shared by handles, holds and
+ * requests, and reference counted. It keeps the client's memory alive.
  */
 struct rlock__spec {
     const struct rlock_ops *ops;
@@ -58,13 +63,13 @@ struct rlock__spec {
 struct rlock__ask {
     struct rlock__bytes owner; /* "uuid:number" */
     uint32_t count;            /* the hold count to make so */
-    int64_t lease_ms;          /* asked for; 0 leaves what remains */
+    int64_t lease_ms;          /* to ask for; 0: the lease stays as it is */
     const char *publish;       /* PUBLISH or SPUBLISH */
     struct rlock__bytes
-        other;    /* acquire: this owner's hold on the other side, "uuid:number"; empty none */
-    bool waits;   /* acquire: the call waits, and hears its channel: it may enqueue */
-    int64_t hint; /* acquire: that of the call's last answer; 0 at first */
-    struct rlock__bytes seen; /* force: who was seen to hold, as read_inspect said it */
+        other;    /* acquire: this owner's hold on the other side, "uuid:number"; empty: none */
+    bool waits;   /* acquire: the call waits and hears its channel, so it may enqueue */
+    int64_t hint; /* acquire: from the call's last answer; 0 at first */
+    struct rlock__bytes seen; /* force: the holders, as read_inspect wrote them */
 };
 
 enum rlock__outcome {
@@ -79,48 +84,52 @@ struct rlock__answer {
     int64_t ttl_ms;             /* BUSY: what remains of the holder's lease, as PTTL says it */
     struct rlock__bytes holder; /* BUSY: one holder */
     bool taken;                 /* GONE: somebody else holds it */
-    bool unheard;               /* DONE, of a release: the announcement was refused */
-    int64_t receivers;          /* DONE, of a release: who heard the announcement */
-    bool shared;    /* DONE, of a release: others hold it still, so that nobody here need look */
-    uint64_t token; /* DONE, of an acquire: the fencing number, 0 none */
-    int64_t recheck_ms; /* BUSY: look again no later than this; 0 as usual */
-    int64_t hint;       /* BUSY: what the kind's next attempt may use */
+    bool announcement_refused;  /* DONE, of a release: nobody was told */
+    int64_t receivers;          /* DONE, of a release: how many heard the announcement */
+    bool shared;        /* DONE, of a release: others still hold it, so nobody here need ask */
+    uint64_t token;     /* DONE, of an acquire: the fencing token; 0: none */
+    int64_t recheck_ms; /* BUSY: the waiter asks again no later than this; 0: as usual */
+    int64_t hint;       /* BUSY: for the kind's next attempt */
 };
 
 /*
- * One kind. All members but caps are required unless they say otherwise; each runs under the
- * client's mutex, must not block, keeps no state, and may run any number of times for one call.
+ * One kind. All members but caps are required, unless they say otherwise. Each function
+ *   - runs under the client's mutex,
+ *   - must not block,
+ *   - keeps no state,
+ *   - may run any number of times for one call.
  */
 struct rlock_ops {
     const char *kind; /* "reentrant" */
     unsigned caps;    /* enum rlock__caps */
-    char side;        /* holds of one key and owner differ by it: 'x', or the sides 'r' and 'w' */
-    char other_side;  /* of a read/write lock; 0 none */
+    char side;        /* 'x'; of a read/write lock 'r' or 'w': holds of one key and owner on each */
+    char other_side;  /* of a read/write lock; 0: none */
 
-    /* How long a waiter sleeps before it looks for this time (0 the first). NULL: it hears the
+    /* How long a waiter sleeps before it tries again, after so many such pauses. NULL: it hears the
      * channel instead. */
     int64_t (*pause)(const struct rlock__tuning *tuning, unsigned looks, uint64_t *random);
     /* Appends the channel's name for this key. */
     void (*channel)(struct rlock__bytes key, struct rlock__buf *ret_channel);
-    /* One attempt to make the owner's count ask->count; creates the hold only for a count of 1. */
+    /* One attempt to make the owner's count ask->count. A count of 1 alone creates the hold. */
     void (*acquire)(const struct rlock__spec *spec, const struct rlock__ask *ask,
                     struct rlock__cmd *ret_cmd);
-    /* Makes the owner's count ask->count; 0 ends the hold, whatever its count, and announces it. */
+    /* Makes the owner's count ask->count. 0 ends the hold, whatever its count was, and announces
+     * that. */
     void (*release)(const struct rlock__spec *spec, const struct rlock__ask *ask,
                     struct rlock__cmd *ret_cmd);
-    /* Appends one hold to a batch of renewals: exactly one integer of the reply answers it (1, 0
-     * absent, -1 taken). */
+    /* Appends one hold to a batch of renewals. Exactly one integer of the reply answers it: 1, or 0
+     * (absent), or -1 (taken). */
     void (*renew)(const struct rlock__spec *spec, const struct rlock__ask *ask,
                   struct rlock__cmd *batch);
     /* Asks who holds. */
     void (*inspect)(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd);
-    /* Deletes the lock if exactly those of ask->seen still hold it, and announces it. */
+    /* Deletes the lock if exactly those of ask->seen still hold it, and announces that. */
     void (*force)(const struct rlock__spec *spec, const struct rlock__ask *ask,
                   struct rlock__cmd *ret_cmd);
 
     /*
-     * Read the replies of acquire, of release and force, and of inspect, which are of the scripts'
-     * shapes. ret_seen: who holds, for force; kept as it is, may be NULL.
+     * Read the replies: of acquire; of release and force; of inspect. A reply has one of the shapes
+     * of its script. ret_seen: appends who holds, for force; may be NULL.
      */
     struct rlock__answer (*read_acquire)(const struct rlock__spec *spec,
                                          const struct rlock__reply *reply);
@@ -135,8 +144,8 @@ extern const struct rlock_ops rlock__spin_ops;
 extern const struct rlock_ops rlock__fenced_ops;
 extern const struct rlock_ops rlock__fair_ops;
 
-/* Redisson's two forms of a derived name, by whether the key has a brace: prefix:{key}, and
- * {key}:suffix. */
+/* Redisson's two forms of a derived name: prefix:{key}, and {key}:suffix. A key that has a brace
+ * already gets no others. */
 void rlock__prefixed_name(const char *prefix, struct rlock__bytes key, struct rlock__buf *ret_name);
 /* Adds the first form as a key to a command. */
 void rlock__prefixed_key(const char *prefix, struct rlock__bytes key, struct rlock__cmd *cmd);

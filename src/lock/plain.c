@@ -80,7 +80,7 @@ struct rlock__answer rlock__plain_read_release(const struct rlock__reply *reply)
 {
     if (rlock__reply_int(reply, 0, 0) == 1) {
         return (struct rlock__answer){.outcome = RLOCK__DONE,
-                                      .unheard = rlock__reply_int(reply, 1, 0) < 0,
+                                      .announcement_refused = rlock__reply_int(reply, 1, 0) < 0,
                                       .receivers = rlock__reply_int(reply, 1, 0)};
     }
     return (struct rlock__answer){.outcome = RLOCK__GONE,

@@ -140,7 +140,7 @@ void rlock__queue_leave(struct rlock__call *call, int64_t granted_until)
 
 static bool takes_turns(const struct rlock__spec *spec)
 {
-    return (spec->ops->caps & RLOCK__CAP_LOCAL_LINE) != 0;
+    return (spec->ops->caps & RLOCK__CAP_WAIT_QUEUE) != 0;
 }
 
 static void pause_until(struct rlock__queue *queue, int64_t until)

@@ -5,7 +5,7 @@
 
 const struct rlock_ops rlock__reentrant_ops = {
     .kind = "reentrant",
-    .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_LOCAL_LINE | RLOCK__CAP_TOGETHER,
+    .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_TOGETHER,
     .side = 'x',
     .channel = rlock__plain_channel,
     .acquire = rlock__plain_acquire,

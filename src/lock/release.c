@@ -10,7 +10,7 @@
 #include "lock/internal.h"
 #include "lock/queue.h"
 
-static void say(struct rlock__call *call, int code, const char *more)
+static void describe(struct rlock__call *call, int code, const char *more)
 {
     char name[96];
 
@@ -27,7 +27,7 @@ static void end(struct rlock__hold *hold, int code, int64_t now)
     if (call != NULL) {
         call->count = hold->count;
         if (code != 0 && call->detail[0] == '\0') {
-            say(call, code, "");
+            describe(call, code, "");
         }
         rlock__call_complete(call, code, NULL);
     }
@@ -41,7 +41,7 @@ static void end_lost(struct rlock__hold *hold, int64_t now)
 
     (void)snprintf(more, sizeof(more), ": %s", rlock_reason_text(hold->reason));
     if (hold->turn != NULL) {
-        say(hold->turn, RLOCK_ELOST, more);
+        describe(hold->turn, RLOCK_ELOST, more);
     }
     rlock__hold_set_count(hold, hold->count - 1);
     if (hold->count == 0) {
@@ -71,7 +71,7 @@ static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer
     struct rlock__core *core = hold->core;
     char name[96];
 
-    if (answer->unheard) {
+    if (answer->announcement_refused) {
         rlock__note(core, RLOCK_LOG_WARNING,
                     "lock %s: released, but its waiters were not told: %s (server %s)",
                     rlock__spec_text(hold->spec, name), "no permission to publish on its channel",
@@ -106,7 +106,7 @@ static void leave(struct rlock__hold *hold, int code, int64_t due, int64_t now)
     rlock__hold_plan(hold);
     if (call != NULL) {
         if (code == RLOCK_EINDOUBT || call->detail[0] == '\0') {
-            say(call, code, more);
+            describe(call, code, more);
         }
         rlock__call_complete(call, code, NULL);
     }
@@ -298,7 +298,7 @@ void rlock__release_begin(struct rlock__call *call, int64_t now)
 
     call->deadline = now + call->core->op_timeout_us;
     if (hold == NULL || hold->spec->ops != call->spec->ops) {
-        say(call, RLOCK_ENOTOWNER, "");
+        describe(call, RLOCK_ENOTOWNER, "");
         rlock__call_complete(call, RLOCK_ENOTOWNER, NULL);
         return;
     }
@@ -342,7 +342,7 @@ void rlock__release_give_up(struct rlock__call *call, int code, int64_t now)
 
     if (call->step == RLOCK__LINED_UP) {
         rlock__hold_unline(call, now);
-        say(call, code, "");
+        describe(call, code, "");
         rlock__call_complete(call, code, NULL);
         return;
     }

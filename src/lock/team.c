@@ -3,7 +3,7 @@
  * Several calls of one owner that one script takes, all or none: a team. Each is an acquisition of
  * its own, with its number, its hold, its doubts and its release; what they share is the attempt.
  * It is made once each has the turn on its hold. The call whose lock is found busy leads from then
- * on: it stands in that lock's line and hears its channel, while the others wait for nothing but
+ * on: it stands in that lock's queue and hears its channel, while the others wait for nothing but
  * it. Nobody holds anything meanwhile, so that nobody waits in a circle, whatever the order that
  * users name their locks in.
  *
@@ -211,7 +211,7 @@ static bool stands_in_line(struct rlock__team *team, int64_t now)
     for (size_t i = 0; i < team->n; i++) {
         struct rlock__call *call = team->calls[i];
 
-        if (call->wait_us != 0 && (call->spec->ops->caps & RLOCK__CAP_LOCAL_LINE) != 0 &&
+        if (call->wait_us != 0 && (call->spec->ops->caps & RLOCK__CAP_WAIT_QUEUE) != 0 &&
             rlock__queue_is_kept(call) && rlock__queue_join(call, now)) {
             lead(call);
             if (rlock__queue_is_head(call)) {
@@ -246,7 +246,7 @@ void rlock__team_ask(struct rlock__call *call, int64_t now)
 
 void rlock__team_tire(struct rlock__call *call, int64_t now)
 {
-    rlock__acquire_say(call, RLOCK_EBUSY, now);
+    rlock__acquire_describe(call, RLOCK_EBUSY, now);
     rlock__acquire_refuse(call, RLOCK_EBUSY, now);
 }
 
@@ -254,7 +254,7 @@ void rlock__team_busy(struct rlock__call *call, const struct rlock__answer *answ
 {
     struct rlock__team *team = call->team;
     unsigned caps = call->spec->ops->caps;
-    bool queues = call->wait_us != 0 && (caps & RLOCK__CAP_LOCAL_LINE) != 0;
+    bool queues = call->wait_us != 0 && (caps & RLOCK__CAP_WAIT_QUEUE) != 0;
 
     rlock__acquire_hold_up(call, answer);
     team->rounds += !(team->rechecks && team->leader == call);

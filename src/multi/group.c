@@ -159,7 +159,7 @@ void rlock__group_take(struct rlock__group *group, const struct rlock__effort *e
     group->timer_at = rlock__later(group->deadline, LATE_US);
     RLOCK__EACH_MEMBER(member, group) {
         member->tried = false;
-        member->answer = RLOCK__MEMBER_UNHEARD;
+        member->answer = RLOCK__MEMBER_UNANSWERED;
         member->open_until = 0;
         member->unheard = false;
     }

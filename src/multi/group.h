@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Locks made of locks: what the multi-lock and the RedLock share. Sans-I/O like the core: a group
- * is driven by events (a call begins, a member's call is complete, a member's hold is lost, a
- * timer) and answers with a step (rlock__group_step): actions in its members' cores, a loss to be
- * reported, and when it is due next. Whoever is there takes the step under the mutex that protects
- * the group, and carries it out after that was dropped: the thread whose call it is, or who was
- * told of a loss.
+ * Locks made of locks: what the multi-lock and the RedLock share. Like the core, a group does no
+ * I/O itself.
+ *
+ * Events drive it: a call begins, a member's call is complete, a member's hold is lost, a timer
+ * fires. It answers with a step (rlock__group_step): actions in its members' cores, a loss to be
+ * reported, and when it is due next. A thread takes the step under the mutex that protects the
+ * group, and carries it out when it has dropped that. This is the thread whose call it is, or the
+ * one that was told of a loss.
  *
  * The members' holds are ordinary holds of the same owner in their own clients.
  */
@@ -23,43 +25,45 @@ struct rlock__group_spec;
 struct rlock__member;
 struct rlock__waiter;
 
-/* How a kind of group goes about it. Each runs under the mutex that protects the group. */
+/* A kind of group. Each function runs under the mutex that protects the group. */
 struct rlock__group_ops {
     const char *kind; /* "multi" */
     unsigned caps;    /* enum rlock__caps */
-    /* A new effort to take it begins, or goes on after a pause: actions for the first calls. */
+    /* An effort to take it begins, or goes on after a pause: sets the first calls' actions. */
     void (*take)(struct rlock__group *group, int64_t now);
-    /* A member's call is complete, of this effort or (not .tried) an earlier one: goes on,
+    /* A member's call is complete: of this effort, or (not .tried) of an earlier one. Goes on,
      * succeeds, or backs out. */
     void (*moved)(struct rlock__group *group, struct rlock__member *member, int64_t now);
-    /* A member's channel spoke, or is heard from now on. NULL: while it pauses it hears none. */
+    /* A message came on a member's channel, or that is heard from now on. NULL: the kind hears no
+     * channel while it pauses. */
     void (*heard)(struct rlock__group *group, int64_t now);
-    /* How long members' calls that run are waited for. NULL: to the effort's deadline. */
+    /* Until when to wait for members' calls that run. NULL: until the effort's deadline. */
     int64_t (*patience)(const struct rlock__group *group);
-    /* What to say when it is not taken: for certain, or (late) by the deadline. Code, and text. */
+    /* Returns the code of an effort that did not take it, and sets the text. late: the deadline has
+     * passed; else it is certain that it cannot be taken. */
     int (*verdict)(struct rlock__group *group, bool late);
-    /* Whether the effort may go on after a back-out, and when; RLOCK__NEVER it may not. */
+    /* When the effort goes on after a back-out; RLOCK__NEVER: it does not. */
     int64_t (*again_at)(struct rlock__group *group, int64_t now);
-    /* One more level of a hold. */
+    /* Takes one more level of a hold. */
     void (*nest)(struct rlock__group *group, int64_t now);
-    /* Until when the whole is valid, from its members' validities; 0 of one that is not held.
-     * Without the mutex as well. */
+    /* Until when the whole is valid. untils: its members' validities; 0: that member is not held.
+     * Runs without the mutex as well. */
     int64_t (*valid_until)(const struct rlock__group_spec *spec, const int64_t *untils);
-    /* Whether a release is done, and with which code; the members say how theirs went. */
+    /* Whether a release is done, and with which code. The members know how theirs went. */
     bool (*left)(const struct rlock__group *group, int *ret_code);
-    /* levels are counted here alone: its members know of one, and of another one while they are
-     * asked for a longer lease, or to be renewed */
+    /* The group alone counts its levels: its members know of one level. They know of a second one
+     * while they are asked for a longer lease, or to be renewed. */
     bool counts_alone;
 };
 
-/* What a group is a hold of. Immutable, shared by handles and groups, reference counted. */
+/* A lock that is made of locks. Immutable, shared by handles and groups, reference counted. */
 struct rlock__group_spec {
     const struct rlock__group_ops *ops;
     size_t n, quorum;
     bool together;             /* one script may take them all */
-    struct rlock__spec *first; /* as they were given: its client speaks for the whole */
+    struct rlock__spec *first; /* of those that were given; its client speaks for the whole */
     int64_t max_lease_us;     /* RedLock: a server that started less than this ago does not count */
-    struct rlock__bytes name; /* the members' names, with commas; a NUL behind it */
+    struct rlock__bytes name; /* the members' names, with commas; a NUL behind them */
     unsigned hash;            /* of the members */
     atomic_uint refs;
     struct rlock__spec *members[]; /* in canonical order */
@@ -70,52 +74,54 @@ struct rlock__member {
     struct rlock__group *group;
     struct rlock__spec *spec; /* of the group's spec */
     enum {
-        RLOCK__MEMBER_OUT,     /* nothing of this group is on its server, as far as is known */
+        RLOCK__MEMBER_OUT,     /* as far as we know nothing of this group is on its server */
         RLOCK__MEMBER_TAKING,  /* an acquisition runs */
         RLOCK__MEMBER_HELD,    /* levels > 0 */
         RLOCK__MEMBER_LEAVING, /* a release runs */
     } state;
     enum { RLOCK__ACTION_NONE, RLOCK__ACTION_BEGIN, RLOCK__ACTION_GIVE_UP } action, ear_action;
-    bool listening; /* the ear is the member's core's, or about to be */
-    bool spoke;     /* its channel did, since its latest call began */
-    /* what this effort's latest answer said of it: it granted it or was busy, or could not grant */
-    enum { RLOCK__MEMBER_UNHEARD, RLOCK__MEMBER_WORKS, RLOCK__MEMBER_FAILS } answer;
+    bool listening; /* the ear is in the member's core, or about to be */
+    bool spoke;     /* a message came on its channel since its latest call began */
+    /* what its server said in this effort: WORKS: it granted the lock, or was busy; FAILS: it could
+     * not grant it */
+    enum { RLOCK__MEMBER_UNANSWERED, RLOCK__MEMBER_WORKS, RLOCK__MEMBER_FAILS } answer;
     bool end_renewal;   /* as seal: the hold is renewed no longer for this group */
-    bool seal, running; /* running: the call is the member's core's, or about to be */
+    bool seal, running; /* running: the call is in the member's core, or about to be */
     bool tried;         /* the call is of this round */
     uint32_t levels;
-    uint32_t renewed_from; /* the lowest of them that is renewed; 0 none */
-    bool kept;             /* renewed with its fixed lease, until it is sealed */
+    uint32_t renewed_from; /* the lowest level that is renewed; 0: none is */
+    bool kept;             /* its fixed lease is renewed until it is sealed */
     int code;              /* of its latest call */
-    int64_t open_until; /* an earlier round left something there, maybe: free by then; 0 nothing */
-    bool unheard;       /* nor was anything heard of its server since: it may run it yet */
-    atomic_llong rtt;   /* its server's usual round trip as the call began; 0 unknown */
-    /* how long the server had left its oldest request unanswered then; 0 none */
+    /* an earlier round may have left something on its server, until then; 0: it did not */
+    int64_t open_until;
+    bool unheard;     /* its server has said nothing since: it may still run what it was sent */
+    atomic_llong rtt; /* its server's usual round trip when the call began; 0: unknown */
+    /* how long its server had not answered the oldest request then; 0: there was none */
     atomic_llong silent;
-    struct rlock__call call, ear;   /* ear: hears its channel between rounds */
+    struct rlock__call call, ear;   /* ear: a call that hears the channel between rounds */
     struct rlock__claim *claim;     /* of its hold */
     struct rlock__node node;        /* in its client's home */
-    struct rlock__member *next_hit; /* the driver's: of those that a loss concerns */
+    struct rlock__member *next_hit; /* the driver's: the next one that a loss concerns */
 };
 
-/* How it is to be taken. */
+/* What an effort to take a group wants. */
 struct rlock__effort {
-    int64_t wait_us;  /* 0 one attempt, negative for ever */
-    int64_t lease_us; /* 0 renewed */
+    int64_t wait_us;  /* 0: one attempt; negative: for ever */
+    int64_t lease_us; /* 0: renewed */
     const void *cancel;
-    int64_t op_timeout_us, renewed_lease_us; /* the least of the members' clients' */
+    int64_t op_timeout_us, renewed_lease_us; /* the shortest of the members' clients */
 };
 
-/* One owner's hold of a spec, and the effort under way. One effort at a time. */
+/* One owner's hold of a lock that is made of locks, and the effort under way: one at a time. */
 struct rlock__group {
     struct rlock__group_spec *spec;
     struct rlock__owner owner;
     uint32_t count;                   /* levels that are held */
-    uint32_t renewed_from;            /* the lowest of them that is renewed; 0 none */
-    bool lost;                        /* for good, until as many unlocks */
-    struct rlock__loss *untold;       /* its loss, to be reported: the driver takes it over */
-    struct rlock__loss *loss;         /* the next one */
-    struct rlock__group_claim *claim; /* of the hold, or the next one; NULL before the first */
+    uint32_t renewed_from;            /* the lowest level that is renewed; 0: none is */
+    bool lost;                        /* for good; until it was unlocked count times */
+    struct rlock__loss *untold;       /* its loss, to be reported; the driver takes it over */
+    struct rlock__loss *loss;         /* for the next loss */
+    struct rlock__group_claim *claim; /* of this hold, or of the next one; NULL before the first */
     enum {
         RLOCK__GROUP_IDLE,
         RLOCK__GROUP_TAKING,
@@ -125,14 +131,15 @@ struct rlock__group {
     } phase;
     struct rlock__effort effort;
     int64_t deadline, timer_at;
-    int64_t round_at, answered_at; /* began, and the latest member granted it or was busy */
+    int64_t round_at;                         /* when the round began */
+    int64_t answered_at;                      /* when a member last granted it, or was busy */
     void (*finish)(struct rlock__call *call); /* the driver's */
     uint64_t *random;                         /* the driver's: jitter */
     unsigned rounds;
-    struct rlock__team *team; /* of a round that takes all at once; NULL there is none */
-    bool apart;               /* that did not get on: one after the other */
-    bool hurried;             /* the last round's members had less time than a call usually has */
-    bool complete;            /* the effort is */
+    struct rlock__team *team; /* of a round that takes all members at once; NULL: there is none */
+    bool apart;               /* the team tired: its members are taken one after the other */
+    bool hurried;             /* in the last round members had less time than a call usually has */
+    bool complete;            /* the effort is complete */
     int code;
     int64_t lease_granted_us;
     char detail[RLOCK__DETAIL_SIZE];
@@ -143,9 +150,9 @@ struct rlock__group {
     RLOCK__GUARDED_BY(home) struct {
         unsigned users;
         bool at_home;
-        bool busy;                  /* a thread has its turn */
-        struct rlock__waiter *line; /* who waits for that */
-        void *waiter;               /* who drives it */
+        bool busy;                  /* a thread has the turn on it */
+        struct rlock__waiter *line; /* threads that wait for the turn */
+        void *waiter;               /* the thread that drives it */
     };
     struct rlock__member members[];
 };
@@ -155,87 +162,88 @@ struct rlock__group {
     for (__typeof__(&(group)->members[0]) member = (group)->members;                               \
          member < (group)->members + (group)->spec->n; member++)
 
-/* Makes one of single locks: orders them, and takes references. NULL without memory. */
+/* Makes one of single locks. Puts them in canonical order, and takes references. NULL without
+ * memory. */
 struct rlock__group_spec *rlock__group_spec_new(const struct rlock__group_ops *ops,
                                                 struct rlock__spec *const *members, size_t n);
 struct rlock__group_spec *rlock__group_spec_ref(struct rlock__group_spec *spec);
 struct rlock__group_spec *rlock__group_spec_unref(struct rlock__group_spec *spec);
-/* Whether two are the same lock. */
+/* Whether two have the same kind and members. */
 bool rlock__group_spec_equal(const struct rlock__group_spec *a, const struct rlock__group_spec *b);
 
-/* finish: what members' calls do once they are complete, under their cores' mutex. */
+/* finish: called once a member's call is complete, under its core's mutex. NULL without memory. */
 struct rlock__group *rlock__group_new(struct rlock__group_spec *spec, struct rlock__owner owner,
                                       void (*finish)(struct rlock__call *call), uint64_t *random);
-/* Of a group that rlock__group_is_over(). */
+/* Frees a group for which rlock__group_is_over(). */
 void rlock__group_free(struct rlock__group *group);
-/* Whether nothing is held, nothing under way. */
+/* Whether nothing is held, and nothing is under way. */
 bool rlock__group_is_over(const struct rlock__group *group);
 
-/* Events. rlock__group_done: a member's call is complete, and member->running still set; or its
- * ear is, or has heard something. */
+/* Events. rlock__group_done: a member's call is complete, and member->running is still set; or its
+ * ear is complete, or has heard something. */
 void rlock__group_take(struct rlock__group *group, const struct rlock__effort *effort, int64_t now)
     RLOCK__REQUIRES(home);
 void rlock__group_leave(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
 void rlock__group_done(struct rlock__call *call, int64_t now) RLOCK__REQUIRES(home);
 void rlock__group_timer(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
 void rlock__group_cancel(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
-/* It cannot be taken, as group->detail says. */
+/* Ends an effort to take it: it cannot be taken. group->detail says why. */
 void rlock__group_refuse(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
-/* Its owner is no more, and its members' cores know that: nothing is given back, and nobody will
- * unlock. */
+/* Its owner is no more. Nobody will unlock it. Its members' cores know that, so nothing is given
+ * back. */
 void rlock__group_abandon(struct rlock__group *group, enum rlock_reason reason)
     RLOCK__REQUIRES(home);
-/* A member's hold was lost: the whole is lost by that, or not. */
+/* A member's hold was lost. The whole may be lost by that. */
 void rlock__group_member_lost(struct rlock__group *group, enum rlock_reason reason, int64_t now)
     RLOCK__REQUIRES(home);
-/* Until when the owner may rely on it; 0 it is not held, or lost. */
+/* Until when the owner may rely on it; 0: it is not held, or it is lost. */
 int64_t rlock__group_valid_until(const struct rlock__group *group);
 
 /* ---- For the driver ---- */
 
-/* A member's call to be begun or given up, or its hold to be sealed; and what its ear is to do. */
+/* What is to be done in a member's core: with its call, its hold, its ear. */
 struct rlock__action {
-    struct rlock__core *core; /* NULL it was carried out */
+    struct rlock__core *core; /* NULL: it was carried out */
     struct rlock__member *member;
     bool begin, seal, end_renewal, give_up;
     bool listen, ignore;
 };
 
-/* What is to be done next. The actions of one core are carried out in one event. */
+/* What is to be done next. The actions in one core are carried out in one go. */
 struct rlock__group_step {
-    struct rlock__loss *loss; /* the whole was lost: to be reported, and then freed; NULL not */
+    struct rlock__loss *loss; /* to be reported, and freed then; NULL: the whole was not lost */
     size_t n;
     struct rlock__action actions[RLOCK__MEMBERS_MAX];
-    int64_t timer_at; /* there is another step then, at the latest; and after each event */
-    bool complete;    /* the effort is over: group->code, group->detail */
+    int64_t timer_at; /* the next step is due then, or after an event before it */
+    bool complete;    /* the effort is over; group->code and group->detail say how it ended */
 };
 
 void rlock__group_step(struct rlock__group *group, int64_t now, struct rlock__group_step *ret_step)
     RLOCK__REQUIRES(home);
-/* Takes the actions of one member alone: of a group that nobody drives, whose call in that member's
- * core is complete. Returns whether there are any. */
+/* Takes the actions of one member alone. For a group that nobody drives, when that member's call is
+ * complete. Returns whether there are any. */
 bool rlock__action_take(struct rlock__member *member, struct rlock__action *ret_action)
     RLOCK__REQUIRES(home);
-/* One event of the member's core. A call that was given up may have completed
- * meanwhile, and its place been taken by a release: that goes on. */
+/* Carries it out in the member's core. A call that is to be given up may have completed meanwhile,
+ * and a release may have begun in its place. The release goes on. */
 void rlock__action_carry_out(const struct rlock__action *action, int64_t now) RLOCK__REQUIRES(core);
 
 /* ---- For the kinds ---- */
 
-/* Actions for an acquisition of a member; wait_us: 0 one attempt, RLOCK__NEVER for ever. kept:
- * until the whole is taken a fixed lease is renewed. */
+/* Sets the actions that take a member. wait_us: 0: one attempt; RLOCK__NEVER: for ever. kept: a
+ * fixed lease is renewed until the whole is taken. */
 void rlock__member_take(struct rlock__member *member, int64_t wait_us, bool kept, int64_t now);
 /* How many members' calls run, or are about to. */
 size_t rlock__group_running(const struct rlock__group *group);
-/* Ends the effort well: the members that are held are the hold. */
+/* Ends the effort with success: the members that are held make up the hold. */
 void rlock__group_taken(struct rlock__group *group, int64_t now);
-/* Gives back what was taken; the effort ends with the code then, or goes on. */
+/* Gives back what was taken. Then the effort ends with the code, or goes on. */
 void rlock__group_back_out(struct rlock__group *group, int code, int64_t now);
 /* The code and text of a member's failure become the group's. */
 void rlock__group_blame(struct rlock__group *group, const struct rlock__member *member);
 /* A random number below n. */
 int64_t rlock__group_random(const struct rlock__group *group, int64_t n);
-/* What remains of the wait; 0 of one attempt, RLOCK__NEVER for ever. */
+/* What remains of the wait. 0: it was one attempt; RLOCK__NEVER: for ever. */
 int64_t rlock__group_remains(const struct rlock__group *group, int64_t now);
 
 extern const struct rlock__group_ops rlock__multi_ops;

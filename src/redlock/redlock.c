@@ -70,7 +70,7 @@ static size_t extended(const struct rlock__group *group, bool late)
 
 /* "no quorum: 2 of 5, 3 needed", or at most so many where the rest need not be waited for; and
  * why of the first that did not count. */
-static void say_no_quorum(struct rlock__group *group, size_t n_working, bool late)
+static void describe_no_quorum(struct rlock__group *group, size_t n_working, bool late)
 {
     const struct rlock__group_spec *spec = group->spec;
     char name[96];
@@ -115,7 +115,7 @@ static int verdict(struct rlock__group *group, bool late)
     if (n >= spec->quorum) {
         return group->effort.wait_us == 0 ? RLOCK_EBUSY : RLOCK_ETIMEDOUT;
     }
-    say_no_quorum(group, n, late);
+    describe_no_quorum(group, n, late);
     return RLOCK_ENOQUORUM;
 }
 

@@ -62,7 +62,7 @@ static void inspect(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd)
 const struct rlock_ops rlock__write_ops = {
     .kind = "write",
     .caps =
-        RLOCK__CAP_REENTRANT | RLOCK__CAP_LOCAL_LINE | RLOCK__CAP_NO_UPGRADE | RLOCK__CAP_TOGETHER,
+        RLOCK__CAP_REENTRANT | RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_NO_UPGRADE | RLOCK__CAP_TOGETHER,
     .side = 'w',
     .other_side = 'r',
     .channel = rlock__rw_channel,

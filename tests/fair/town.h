@@ -96,6 +96,9 @@ void town_stop(struct town_person *person, int64_t ms);
 void town_retire(struct town_person *person);
 /* A command by hand. */
 void town_type(struct town *town, const char *const *words);
+/* Chance: a number below n; and whether it is one of so many in a thousand. */
+int64_t town_below(struct town *town, int64_t n);
+bool town_chance(struct town *town, int64_t per_mille);
 
 /* ---- town_watch.c ---- */
 
@@ -106,7 +109,5 @@ size_t town_place(const struct town *town, const struct town_person *person);
 /* Its score less the server's clock and what is left of the lease; in ms. */
 int64_t town_score(const struct town *town, const struct town_person *person);
 size_t town_keys(const struct town *town);
-int64_t town_below(struct town *town, int64_t n);
-bool town_chance(struct town *town, int64_t per_mille);
 
 #endif

@@ -370,7 +370,7 @@ static void play_multis(const struct story *story)
     desk_close(&desk);
 }
 
-static void play_composites(const struct story *story)
+static void play_groups(const struct story *story)
 {
     struct desk desk;
 
@@ -383,7 +383,7 @@ static void play_composites(const struct story *story)
 
 TEST(a_lock_of_locks_is_taken_and_left_or_there_is_no_memory)
 {
-    play_composites(&(struct story){.run = take_and_leave, .check = is_held_as_known});
+    play_groups(&(struct story){.run = take_and_leave, .check = is_held_as_known});
 }
 
 TEST(one_level_of_a_multi_lock_leaves_the_outer_one)
@@ -394,18 +394,18 @@ TEST(one_level_of_a_multi_lock_leaves_the_outer_one)
 
 TEST(who_waits_in_vain_for_a_lock_of_locks_leaves_nothing)
 {
-    play_composites(&(struct story){
+    play_groups(&(struct story){
         .prepare = rival_takes, .run = wait_in_vain, .check = rival_leaves, .hurried = true});
 }
 
 TEST(who_waits_for_a_lock_of_locks_gets_it_or_there_is_no_memory)
 {
-    play_composites(&(struct story){.prepare = rival_takes, .run = wait_for_rival});
+    play_groups(&(struct story){.prepare = rival_takes, .run = wait_for_rival});
 }
 
 TEST(a_lock_of_locks_is_lost_once)
 {
-    play_composites(&(struct story){
+    play_groups(&(struct story){
         .prepare = take, .run = lose, .check = is_lost_once, .lease_ms = test_ms(60)});
 }
 

@@ -99,7 +99,7 @@ static struct rlock_handle *make(const char *client, const char *kind, const cha
     return lock;
 }
 
-static bool is_composite(const char *kind)
+static bool is_group(const char *kind)
 {
     return strcmp(kind, "multi") == 0 || strcmp(kind, "redlock") == 0;
 }
@@ -138,7 +138,7 @@ static struct handle *find(const char *key)
     return handle;
 }
 
-/* A composite's members come this way too, so nothing is made with the mutex held. */
+/* A group's members come this way too, so nothing is made with the mutex held. */
 struct rlock_handle *agent_lock(const char *client, const char *kind, const char *name)
 {
     char key[512];
@@ -150,7 +150,7 @@ struct rlock_handle *agent_lock(const char *client, const char *kind, const char
     if (handle != NULL) {
         return handle->lock;
     }
-    struct rlock_handle *made = is_composite(kind) ? compose(kind, name) : make(client, kind, name);
+    struct rlock_handle *made = is_group(kind) ? compose(kind, name) : make(client, kind, name);
     pthread_mutex_lock(&mutex);
     handle = find(key);
     if (handle == NULL) {

@@ -40,8 +40,8 @@ bool interop_exclusion(struct pair *pair)
 
 bool interop_reentry(struct pair *pair)
 {
-    /* Redisson's unlock of a nested level shortens the lease, of a composite to twice a wait */
-    const int64_t least_ms = kind_is_composite(pair->kind) ? 5000 : 10000;
+    /* Redisson's unlock of a nested level shortens the lease, of a group to twice a wait */
+    const int64_t least_ms = kind_is_group(pair->kind) ? 5000 : 10000;
     const struct party *holder = pair->holder;
 
     for (int count = 1; count <= 3; count++) {

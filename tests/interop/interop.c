@@ -247,12 +247,12 @@ static struct pair pair_of(struct test_server *const *servers, const struct kind
     return pair;
 }
 
-/* What this Redisson can play of a kind: members that it lacks are left out of composites. False:
+/* What this Redisson can play of a kind: members that it lacks are left out of groups. False:
  * nothing. */
 static bool fit_kind(const struct kind *kind, struct party *java, struct kind *ret_kind)
 {
     *ret_kind = *kind;
-    if (!kind_is_composite(kind)) {
+    if (!kind_is_group(kind)) {
         return party_has(java, "long", kind->name);
     }
     ret_kind->n_members = 0;

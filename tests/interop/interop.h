@@ -25,11 +25,11 @@ enum {
 
 enum { MAX_SERVERS = 5, MAX_MEMBERS = 4 };
 
-/* One of the locks that a composite is made of. */
+/* One of the locks that a group is made of. */
 struct member {
     const char *kind;
     size_t server;
-    const char *suffix;  /* of the composite's name */
+    const char *suffix;  /* of the group's name */
     const char *against; /* the kind that it excludes; NULL: its own */
 };
 
@@ -48,7 +48,7 @@ struct kind {
     bool shares_hash; /* with the reentrant lock: excluded by it under the same name */
     bool is_silent;   /* Redisson's unlock succeeds whatever happens */
 
-    /* Of a composite; its waiters listen where its members' do, or poll. */
+    /* Of a group; its waiters listen where its members' do, or poll. */
     struct member members[MAX_MEMBERS];
     size_t n_members; /* 0: a single lock */
     size_t quorum;    /* how many of them are the whole */
@@ -59,7 +59,7 @@ extern const size_t interop_n_kinds;
 const struct kind *interop_kind(const char *name); /* the first of that name */
 size_t kind_servers(const struct kind *kind);
 
-static inline bool kind_is_composite(const struct kind *kind)
+static inline bool kind_is_group(const struct kind *kind)
 {
     return kind->n_members > 0;
 }
@@ -89,7 +89,7 @@ struct pair {
     struct party *holder, *waiter;
     const char *client;          /* the one that is used, "long" at first */
     const char *as;              /* the kind that is taken, NULL: as the pair's kind says */
-    const struct member *member; /* of a composite, what it is about; NULL: the whole */
+    const struct member *member; /* of a group, what it is about; NULL: the whole */
     char name[128];              /* of the lock: new for each property */
     struct peer_answer last;
     char failure[8192];          /* why the property does not hold */
@@ -144,7 +144,7 @@ void party_restart(struct party *side);
 /* A fresh name, for a second round. */
 void pair_rename(struct pair *pair);
 
-/* What follows is about one member of the composite, or about the whole again. A member is taken by
+/* What follows is about one member of the group, or about the whole again. A member is taken by
  * a client of its own server as what the member excludes, and asked and forced as what it is. */
 struct pair *pair_member(struct pair *pair, size_t i);
 struct pair *pair_whole(struct pair *pair);
@@ -171,14 +171,14 @@ bool answer_is_not_yours(const struct peer_answer *answer);
 int64_t pair_number(struct pair *pair, const struct party *side, const char *owner,
                     const char *what);
 
-/* The lock's hash on the server. Of a composite: whether no member is held, of a RedLock within a
+/* The lock's hash on the server. Of a group: whether no member is held, of a RedLock within a
  * moment; until when the whole is; and the first member's. */
 bool pair_is_free(struct pair *pair);
-/* The same after a holder lost it; but a composite of Redisson's may keep its reader's level, which
+/* The same after a holder lost it; but a group of Redisson's may keep its reader's level, which
  * its watchdog finds again (docs/interop.md, 10). */
 bool pair_is_left(struct pair *pair);
 int64_t pair_ttl(struct pair *pair);
-/* How many of the composite's members are held. */
+/* How many of the group's members are held. */
 size_t pair_n_held(struct pair *pair);
 /* Its first owner, as "uuid:number", "" when there is none; and that one's count. The next call
  * overwrites it. */
@@ -195,7 +195,7 @@ bool pair_is_awaited_by(struct pair *pair, size_t listeners);
  * else listens. For names without braces. */
 bool pair_is_queued(struct pair *pair, size_t n);
 
-/* Whether the owner says so, or is of a Redisson that cannot say it of a composite. */
+/* Whether the owner says so, or is of a Redisson that cannot say it of a group. */
 bool pair_holds(struct pair *pair, const struct party *side, const char *owner, bool is_held);
 
 /* How often the owner has it: by its own count, where it tells, and by the servers'. */

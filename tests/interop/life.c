@@ -22,11 +22,11 @@ static void watch(struct pair *pair, struct watched *watched)
     watched->least_ttl_ms = ttl < watched->least_ttl_ms ? ttl : watched->least_ttl_ms;
 }
 
-/* Watches the lease, or each of a composite's members, for `ms`: how often it went up, and its
+/* Watches the lease, or each of a group's members, for `ms`: how often it went up, and its
  * least; of members, what is worst of any. */
 static int count_renewals(struct pair *pair, int64_t ms, int64_t *ret_least_ttl_ms)
 {
-    const size_t n = kind_is_composite(pair->kind) ? pair->kind->n_members : 1;
+    const size_t n = kind_is_group(pair->kind) ? pair->kind->n_members : 1;
     const int64_t end_us = test_now_us() + ms * 1000;
     struct watched watched[MAX_MEMBERS];
     int rises = INT32_MAX;
@@ -36,7 +36,7 @@ static int count_renewals(struct pair *pair, int64_t ms, int64_t *ret_least_ttl_
     }
     while (test_pause_until(end_us)) {
         for (size_t i = 0; i < n; i++) {
-            watch(kind_is_composite(pair->kind) ? pair_member(pair, i) : pair, &watched[i]);
+            watch(kind_is_group(pair->kind) ? pair_member(pair, i) : pair, &watched[i]);
         }
         usleep(10000);
     }

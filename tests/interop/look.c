@@ -114,7 +114,7 @@ static void print_key(FILE *out, const struct pair *pair, struct test_server *se
 static void note_time(const struct pair *pair, struct test_server *server, struct moment *moment,
                       const char *key)
 {
-    if (kind_is_composite(pair->kind) && strstr(key, ":rwlock_timeout:") != NULL) {
+    if (kind_is_group(pair->kind) && strstr(key, ":rwlock_timeout:") != NULL) {
         return;
     }
     TEST_CHECK(moment->n_keys + 2 <= MAX_KEYS);
@@ -145,7 +145,7 @@ static bool is_left_over(struct test_server *server, const char *key)
 /* The token of a fenced member, to which Redisson gives the lease. */
 static bool is_expiring_token(const struct pair *pair, const char *key)
 {
-    return kind_is_composite(pair->kind) && strncmp(key, "redisson_lock_token:", 20) == 0;
+    return kind_is_group(pair->kind) && strncmp(key, "redisson_lock_token:", 20) == 0;
 }
 
 void look_at_keys(FILE *out, const struct pair *pair, struct test_server *server,
@@ -216,7 +216,7 @@ static void print_message(FILE *out, struct resp_bytes frame, char *before)
 /* Prints messages until the mark; true when that was there. */
 static bool print_messages(const struct pair *pair, struct ear *ear, FILE *out)
 {
-    const bool is_told = pair->kind->channel != NULL || kind_is_composite(pair->kind);
+    const bool is_told = pair->kind->channel != NULL || kind_is_group(pair->kind);
     struct resp_bytes rest = {ear->heard, ear->n_heard};
     bool is_marked = false;
     char before = ' ';
@@ -248,7 +248,7 @@ void look_at_messages(const struct pair *pair, struct ear *ear, FILE *out, bool 
     free(test_server_cmd(ear->server, "PUBLISH interop-mark 0"));
     TEST_CHECK(TEST_EVENTUALLY((hear(ear), print_messages(pair, ear, heard)), 5000));
     fclose(heard);
-    if (counts && kind_is_composite(pair->kind)) {
+    if (counts && kind_is_group(pair->kind)) {
         const size_t n = sort_lines(text, lines, MAX_KEYS);
         for (size_t i = 0; i < n; i++) {
             fprintf(out, "%s\n", lines[i]);

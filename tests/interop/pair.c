@@ -140,7 +140,7 @@ int pair_tell(struct pair *pair, const struct party *side, const char *owner, co
     char words[640];
 
     name_client(pair->client, member != NULL ? member->server : 0, client, sizeof(client));
-    if (kind_is_composite(pair->kind) && member == NULL) {
+    if (kind_is_group(pair->kind) && member == NULL) {
         pair_spell(pair, false, words, sizeof(words));
     } else {
         test_text(name, sizeof(name), "%s%s", pair->name, member != NULL ? member->suffix : "");
@@ -237,13 +237,13 @@ bool pair_holds(struct pair *pair, const struct party *side, const char *owner, 
     const struct peer_answer answer = pair_ask(pair, side, owner, "held");
 
     return answer.ok ? strcmp(answer.text, is_held ? "true" : "false") == 0
-                     : kind_is_composite(pair->kind) && !side->is_ours &&
+                     : kind_is_group(pair->kind) && !side->is_ours &&
                            starts(answer.text, "UnsupportedOperationException ");
 }
 
 bool pair_has_levels(struct pair *pair, const struct party *side, const char *owner, int levels)
 {
-    const bool tells = side->is_ours || !kind_is_composite(pair->kind);
+    const bool tells = side->is_ours || !kind_is_group(pair->kind);
     const int on_server = kind_is_redlock(pair->kind) && side->is_ours && levels > 1 ? 1 : levels;
     char number[16];
 

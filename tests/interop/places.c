@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A hash that the pair's lock is made of: a single lock is one, a composite has one a member. */
+/* A hash that the pair's lock is made of: a single lock is one, a group has one a member. */
 struct place {
     struct test_server *server;
     const struct kind *kind;
@@ -31,7 +31,7 @@ static size_t list_places(const struct pair *pair, struct place *ret_places)
 
     if (pair->member != NULL) {
         ret_places[n++] = place_of_member(pair, pair->member);
-    } else if (!kind_is_composite(pair->kind)) {
+    } else if (!kind_is_group(pair->kind)) {
         ret_places[n] = (struct place){.server = pair->server, .kind = pair->kind};
         test_text(ret_places[n].name, sizeof(ret_places[n].name), "%s", pair->name);
         n++;
@@ -106,7 +106,7 @@ bool pair_is_free(struct pair *pair)
 bool pair_is_left(struct pair *pair)
 {
     const bool keeps_reader =
-        pair->kind->is_lenient && kind_is_composite(pair->kind) && !pair->holder->is_ours;
+        pair->kind->is_lenient && kind_is_group(pair->kind) && !pair->holder->is_ours;
 
     return pair_is_free(pair) || (keeps_reader && pair_n_held(pair) == 1);
 }

@@ -10,12 +10,12 @@ static bool is_reentrant(const struct kind *kind)
 
 static bool is_multi(const struct kind *kind) /* of one sort of members: once will do */
 {
-    return kind_is_composite(kind) && !kind_is_redlock(kind) && kind->label == NULL;
+    return kind_is_group(kind) && !kind_is_redlock(kind) && kind->label == NULL;
 }
 
 static bool is_single(const struct kind *kind)
 {
-    return !kind_is_composite(kind);
+    return !kind_is_group(kind);
 }
 
 static bool is_nonreentrant(const struct kind *kind)
@@ -50,12 +50,12 @@ const struct property interop_properties[] = {
     {"re-entry", interop_reentry, is_reentrant},
     {"no re-entry", interop_reacquire, is_nonreentrant},
     {"tokens", interop_tokens, is_fenced},
-    {"counter", interop_witness, kind_is_composite},
+    {"counter", interop_witness, kind_is_group},
     {"opposite order", interop_order_of_members, is_multi},
-    {"member wanted", interop_member, kind_is_composite},
-    {"all or nothing", interop_all_or_nothing, kind_is_composite},
-    {"member forced", interop_member_forced, kind_is_composite},
-    {"taker killed", interop_taker_crash, kind_is_composite},
+    {"member wanted", interop_member, kind_is_group},
+    {"all or nothing", interop_all_or_nothing, kind_is_group},
+    {"member forced", interop_member_forced, kind_is_group},
+    {"taker killed", interop_taker_crash, kind_is_group},
     {"minority down", interop_minority, kind_is_redlock},
     {"no quorum", interop_no_quorum, kind_is_redlock},
     {"order", interop_order, is_fair},

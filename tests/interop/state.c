@@ -12,7 +12,7 @@
  * a fair queue a tryLock() of its own has a slot as long as it waits, ours a whole one. A 0 right
  * after a 1 on the same channel says nothing new to Redisson.
  *
- * Of a composite each member is compared, on its server. Redisson takes members with a lease of
+ * Of a group each member is compared, on its server. Redisson takes members with a lease of
  * twice what it waits, which shows in the TTLs of renewed and of unlocked levels and of a reader's
  * keys: these are not compared, nor a fenced member's token, which it gives the lease. It asks the
  * members one after the other and ours at once: the messages are compared without their order, and
@@ -44,7 +44,7 @@ struct step {
         NESTING,
         QUEUE,
         SHARED
-    } only;           /* the kinds that can: no composite,
+    } only;           /* the kinds that can: no group,
                                                           reentrant, fair, read */
     const char *as;   /* of a read/write lock: which side */
     bool is_our_word; /* Redisson says nothing of it, ours does */
@@ -202,7 +202,7 @@ static void print_servers(struct recorder *recorder, const struct step *step, bo
     const size_t len = strlen(step->what);
     const bool is_leased = strcmp(step->what, "unlock") != 0 &&
                            strcmp(step->what + len - 2, " 0") != 0 && step->way != TELL;
-    if (kind_is_composite(pair->kind) && !is_leased) {
+    if (kind_is_group(pair->kind) && !is_leased) {
         moment->n_keys = 0;
     }
 }
@@ -237,7 +237,7 @@ static bool record_step(struct recorder *recorder, const struct step *step, stru
             is_idle || pair->kind->is_silent        ? "not asked"
             : step->way != TELL && step->way != END ? outcome(&pair->last)
                                                     : "");
-    const bool races = step->way == COLLECT && kind_is_composite(pair->kind);
+    const bool races = step->way == COLLECT && kind_is_group(pair->kind);
 
     if (recorder->is_raced || (races && kind_is_redlock(pair->kind))) {
         print_quorum(recorder, out);
@@ -254,7 +254,7 @@ static bool is_possible(const struct step *step, const struct kind *kind)
 {
     switch (step->only) {
     case SINGLE:
-        return !kind_is_composite(kind);
+        return !kind_is_group(kind);
     case NESTING: /* of a RedLock, ours counts levels by itself */
         return kind->is_reentrant && !kind_is_redlock(kind);
     case QUEUE:

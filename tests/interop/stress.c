@@ -25,7 +25,7 @@ enum {
 };
 
 /* The locks, by the kinds under which all use them: a row each. "read|write" is one or the other;
- * composites name their members. A RedLock is wanted rarely: it is the slowest by far, and were it
+ * groups name their members. A RedLock is wanted rarely: it is the slowest by far, and were it
  * wanted as often as the others, most threads would stand there and the others get half as much.
  * Whoever has it keeps it, that its few grants meet if they can. */
 static const char *const locks[] = {
@@ -62,7 +62,7 @@ static bool has_all(struct party *party, const char *row)
     const size_t len = strcspn(row, "|");
     char first[32];
 
-    if (strchr(row, '=') != NULL) { /* composites have all */
+    if (strchr(row, '=') != NULL) { /* groups have all */
         return true;
     }
     test_text(first, sizeof(first), "%.*s", (int)len, row);

@@ -61,7 +61,7 @@ static bool waits_poll(const struct pair *pair)
 bool interop_wake_up(struct pair *pair)
 {
     const bool is_missed = pair->kind->is_missed && !pair->kind->is_shared && pair->holder->is_ours;
-    const int rounds = is_missed || kind_is_composite(pair->kind) ? 10 : 120;
+    const int rounds = is_missed || kind_is_group(pair->kind) ? 10 : 120;
 
     for (int i = 0; i < rounds; i++) {
         if (!hand_over(pair, i < 20)) {

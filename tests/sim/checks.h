@@ -18,6 +18,8 @@ int64_t sim_user_due(const struct sim_user *user);
 void sim_rely(struct sim_user *user);
 void sim_rely_done(struct sim_user *user);
 void sim_rely_lost(const struct sim_user *user, unsigned side, enum rlock_reason reason);
+/* Whether a call's code says that the server did nothing. */
+bool sim_is_refusal(int code);
 /* What the server has under the key belongs to somebody. */
 void sim_rely_key(struct sim_world *world, unsigned key);
 /* The link is alive, and who believes to hear a channel hears it. */
@@ -54,14 +56,6 @@ void sim_turns_done(const struct sim_user *user);
 
 void sim_check_step(struct sim_world *world);
 void sim_check_server(struct sim_world *world);
-/* The queue of a fair lock, after a command. */
-void sim_check_queue(struct sim_world *world, unsigned key);
-/* After every step: a head that does not come is passed over. */
-void sim_check_head(struct sim_world *world, unsigned key);
-/* A call was refused, or has timed out: it has looked at the head. */
-void sim_check_refused(const struct sim_user *user);
-/* Whether a queue or its scores may stay as they are at the end. */
-bool sim_queue_is_settled(const struct sim_world *world, const struct sim_key_info *key);
 void sim_check_done(struct sim_user *user);
 void sim_check_end(struct sim_world *world);
 void sim_note_free(struct sim_world *world, unsigned side, unsigned key, bool is_free);
@@ -76,6 +70,17 @@ long sim_server_count(const struct sim_user *user, unsigned side);
 /* The number must not be seen on that side of the server's locks again. */
 void sim_declare_dead(struct sim_world *world, const struct sim_client *client, unsigned side,
                       uint64_t number, const char *why);
+
+/* ---- queue.c ---- */
+
+/* The queue of a fair lock, after a command. */
+void sim_check_queue(struct sim_world *world, unsigned key);
+/* After every step: a head that does not come is passed over. */
+void sim_check_head(struct sim_world *world, unsigned key);
+/* A call was refused, or has timed out: it has looked at the head. */
+void sim_check_refused(const struct sim_user *user);
+/* Whether a queue or its scores may stay as they are at the end. */
+bool sim_queue_is_settled(const struct sim_world *world, const struct sim_key_info *key);
 
 /* ---- check_sides.c: locks with two sides ---- */
 

@@ -191,14 +191,16 @@ void sim_groups_heal(struct sim_groups *all);
 /* ---- group_check.c ---- */
 
 void sim_groups_check(struct sim_groups *all);
-/* In group_minority.c, a part of that. */
-/* Whether somebody refused it, whose message tells it to go. A member may be silent alone. */
-bool sim_groups_hears(const struct sim_owner *owner);
-void sim_groups_check_minority(struct sim_owner *owner, int64_t now);
 /* The last member that was missing has come, or the effort ended otherwise. */
 void sim_groups_check_taken(const struct sim_owner *owner);
 /* A call of an owner is over; it is as it says. */
 void sim_groups_check_done(const struct sim_owner *owner);
 void sim_groups_check_end(struct sim_groups *all);
+
+/* ---- group_minority.c: a part of that ---- */
+
+/* Whether somebody refused it, whose message tells it to go. A member may be silent alone. */
+bool sim_groups_hears(const struct sim_owner *owner);
+void sim_groups_check_minority(struct sim_owner *owner, int64_t now);
 
 #endif

@@ -15,7 +15,7 @@
 
 static bool takes_turns(const struct sim_world *world)
 {
-    return world->config.other == NULL && (world->config.kind->caps & RLOCK__CAP_LOCAL_LINE) != 0 &&
+    return world->config.other == NULL && (world->config.kind->caps & RLOCK__CAP_WAIT_QUEUE) != 0 &&
            world->config.faults == 0;
 }
 

@@ -288,9 +288,9 @@ void sim_users_start(struct sim_client *client);
 /* Whether the user believes to hold anything. */
 bool sim_user_holds(const struct sim_user *user);
 void sim_user_done(struct sim_user *user);
-/* Whether a call's code says that the server did nothing. */
-bool sim_is_refusal(int code);
 void sim_user_lost(struct sim_client *client, const struct rlock__loss *loss);
+void sim_user_begin(struct sim_user *user);
+void sim_user_plan(struct sim_user *user, int64_t pause);
 
 /* ---- force.c ---- */
 
@@ -298,8 +298,6 @@ void sim_user_lost(struct sim_client *client, const struct rlock__loss *loss);
 void sim_force_look(struct sim_user *user);
 void sim_force_open(struct sim_user *user);
 void sim_force_done(struct sim_user *user);
-void sim_user_begin(struct sim_user *user);
-void sim_user_plan(struct sim_user *user, int64_t pause);
 
 /* ---- faults.c ---- */
 

@@ -75,7 +75,7 @@ final class Clients {
         RLock lock = locks.get(key);
 
         if (lock == null) {
-            lock = isComposite(kind) ? compose(clients.get(label), kind, name)
+            lock = isGroup(kind) ? compose(clients.get(label), kind, name)
                     : make(clients.get(label), kind, name);
             RLock earlier = locks.putIfAbsent(key, lock);
             lock = earlier != null ? earlier : lock;
@@ -83,7 +83,7 @@ final class Clients {
         return lock;
     }
 
-    private static boolean isComposite(String kind) {
+    private static boolean isGroup(String kind) {
         return kind.equals("multi") || kind.equals("redlock");
     }
 

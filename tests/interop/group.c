@@ -14,7 +14,7 @@
 
 enum { WITNESS_MS = 2000, LONGEST_MS = 16000, WITNESS_LEASE_MS = 4000 };
 
-/* What a side's threads take: the composite; ours now and then its first member alone, where that
+/* What a side's threads take: the group; ours now and then its first member alone, where that
  * is enough to be excluded. */
 static int begin_witness(struct pair *pair, const struct party *side, const char *path)
 {
@@ -113,7 +113,7 @@ bool interop_order_of_members(struct pair *pair)
 
 /* ---- members on their own ---- */
 
-/* The composite is held: each of its members is, for who wants that one alone. */
+/* The group is held: each of its members is, for who wants that one alone. */
 bool interop_member(struct pair *pair)
 {
     for (size_t i = 0; i < pair->kind->n_members; i++) {
