@@ -33,8 +33,8 @@ BIO_METHOD *rlock__tls_socket(const struct rlock__tls *tls);
 /* Makes what rlock__tls_socket() returns; NULL without memory. */
 BIO_METHOD *rlock__session_method(void);
 
-/* ---- session.c: TLS on one connection, over a socket that stays the caller's. The peer's
- * certificate must be good, and issued for the host that was asked for. One caller at a time. ---- */
+/* ---- session.c: TLS on one connection, over a socket that stays the caller's. Its peer's
+ * certificate must be good, and issued for the host that was asked for. One caller. ---- */
 
 struct rlock__session;
 
