@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Locks made of locks: what the multi-lock and the RedLock share. Sans-I/O like the core: a group
- * is driven by events (a call begins, a member's call is complete, a member's hold is lost, a
- * timer) and answers with a step (rlock__group_step): actions in its members' cores, a loss to be
- * reported, and when it is due next. Whoever is there takes the step under the mutex that protects
- * the group, and carries it out after that was dropped: the thread whose call it is, or who was
- * told of a loss.
- *
- * The members' holds are ordinary holds of the same owner in their own clients.
+ * is driven by events and answers with a step (rlock__group_step). Whoever is there takes the step
+ * under the mutex that protects the group, and carries it out after that was dropped: the thread
+ * whose call it is, or who was told of a loss. The members' holds are ordinary holds of the same
+ * owner in their own clients.
  */
 #ifndef RLOCK_MULTI_GROUP_H
 #define RLOCK_MULTI_GROUP_H
