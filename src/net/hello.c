@@ -127,7 +127,7 @@ static void say_more(struct rlock__hello *hello)
         if (hello->phase == RLOCK__HELLO_REST) {
             say_rest(hello);
         } else if (hello->named) {
-            /* Whether the ids are still ours: a server that was started anew gives them to others. */
+            /* Are the ids still ours? A server that was started anew gives them to others. */
             say_each(hello, LOOK, "LIST");
         }
     }
