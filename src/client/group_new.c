@@ -94,15 +94,6 @@ static int add_server(struct leaves *leaves, const struct rlock_handle *member)
     return add_leaf(leaves, rlock__single_of(member)->spec);
 }
 
-static void warn_of_even(struct rlock_client *client, size_t n)
-{
-    rlock__enter(client);
-    rlock__note(&client->core, RLOCK_LOG_WARNING,
-                "a RedLock of %zu servers survives the loss of %zu, as one of %zu would", n,
-                (n - 1) / 2, n - 1);
-    rlock__leave(client);
-}
-
 int rlock_redlock_new(struct rlock_handle *const *members, size_t n, const struct rlock_opts *opts,
                       struct rlock_handle **ret_lock)
 {
@@ -117,7 +108,13 @@ int rlock_redlock_new(struct rlock_handle *const *members, size_t n, const struc
         return rlock__fail(RLOCK_EINVAL, "max_lease_ms is out of its range");
     }
     if (n % 2 == 0) {
-        warn_of_even(rlock__client_of(leaves.at[0]->core), n);
+        struct rlock_client *client = rlock__client_of(leaves.at[0]->core);
+
+        rlock__enter(client);
+        rlock__note(&client->core, RLOCK_LOG_WARNING,
+                    "a RedLock of %zu servers survives the loss of %zu, as one of %zu would", n,
+                    (n - 1) / 2, n - 1);
+        rlock__leave(client);
     }
     copy.max_lease_ms =
         copy.max_lease_ms == 0 ? RLOCK__MAX_LEASE_MS : rlock__max(copy.max_lease_ms, 0);

@@ -55,10 +55,13 @@ static void link_in(struct rlock__held *held, struct rlock__claim *claim)
 /* Four times as many chains, if there is memory. */
 static void grow(struct rlock__held *held)
 {
-    struct rlock__held large = {.n_more = 4 * n_chains(held)};
+    struct rlock__held large = {.n_more = 4 * RLOCK__HELD_FIRST};
     struct rlock__claim *claim;
     size_t from = 0;
 
+    while (large.n_more <= n_chains(held)) {
+        large.n_more *= 4;
+    }
     large.more = (struct rlock__claim **)calloc(large.n_more, sizeof(struct rlock__claim *));
     if (large.more == NULL) {
         return;

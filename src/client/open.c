@@ -74,8 +74,7 @@ static int init_identity(struct rlock_client *client)
     uuid_unparse_lower(uuid, client->core.uuid);
     client->core.serial = atomic_fetch_add(&serials, 1) + 1;
     (void)gethostname(host, sizeof(host) - 1);
-    for (char *c = host; *c != '\0';
-         c++) { /* connection names have neither blanks nor control characters */
+    for (char *c = host; *c != '\0'; c++) { /* connection names have no blanks, for example */
         if (*c <= ' ' || *c >= 127 || *c == ':') {
             *c = '_';
         }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the process has once: the fork generation, thread numbers, and what ends with a thread. */
-#include <stdlib.h>
 #include <utlist.h>
 
 #include "base/clock.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Asking the server about a lock of one key, and forcing one open. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/clock.h"
 #include "client/ask.h"

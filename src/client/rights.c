@@ -4,23 +4,19 @@
 
 #include "client/diagnosis.h"
 
-/*
- * Each command in a form that does nothing, since permission is looked at before the arguments: %
- * is a key or channel that nobody uses.
- */
-struct right {
-    const char *right, *words;
-    enum rlock__use use;
-    const char *meaning;
-};
-
 #define NO_LOCKS "locks will not work"
 #define IN_DOUBT "after a broken connection some answers are \"in doubt\""
 #define FENCED "fenced"
 #define FAIR "fair"
 #define RW "read/write"
 
-static const struct right commands[] = {
+/* Each command in a form that does nothing, since permission is looked at before the arguments: %
+ * is a key or channel that nobody uses. */
+static const struct right {
+    const char *right, *words;
+    enum rlock__use use;
+    const char *meaning;
+} commands[] = {
     {"+evalsha", "EVALSHA 0000000000000000000000000000000000000000 0", RLOCK__FOR_ALL, NO_LOCKS},
     {"+eval", "EVAL return+0 0", RLOCK__FOR_ALL, NO_LOCKS},
     {"+exists", "EXISTS %", RLOCK__FOR_ALL, NO_LOCKS},

@@ -136,11 +136,9 @@ static bool is_time(int64_t ms)
 static bool read_tuning(const struct rlock_opts *opts, struct rlock__tuning *ret_tuning)
 {
     if (!is_time(opts->max_hold_ms) || !is_time(opts->spin_initial_ms) ||
-        !is_time(opts->spin_max_ms) || opts->spin_multiplier < 0 || opts->spin_multiplier > 1000) {
-        return false;
-    }
-    if (opts->fair_slot_ms != 0 &&
-        (opts->fair_slot_ms < SLOT_MIN_MS || !is_time(opts->fair_slot_ms))) {
+        !is_time(opts->spin_max_ms) || opts->spin_multiplier < 0 || opts->spin_multiplier > 1000 ||
+        !is_time(opts->fair_slot_ms) ||
+        (opts->fair_slot_ms != 0 && opts->fair_slot_ms < SLOT_MIN_MS)) {
         return false;
     }
     *ret_tuning = (struct rlock__tuning){
@@ -155,8 +153,8 @@ static bool read_tuning(const struct rlock_opts *opts, struct rlock__tuning *ret
     return true;
 }
 
-static struct rlock_handle *alloc_lock(struct rlock_client *client, const struct rlock_ops *ops,
-                                       struct rlock__bytes name, const struct rlock__tuning *tuning)
+static int make(struct rlock_client *client, const struct rlock_ops *ops, struct rlock__bytes name,
+                const struct rlock__tuning *tuning, struct rlock_handle **ret_lock)
 {
     struct rlock__single *single = calloc(1, sizeof(*single));
     struct rlock__spec *spec =
@@ -164,7 +162,7 @@ static struct rlock_handle *alloc_lock(struct rlock_client *client, const struct
 
     if (spec == NULL) {
         free(single);
-        return NULL;
+        return rlock__fail(RLOCK_ENOMEM, "no memory");
     }
     *single = (struct rlock__single){.lock = {.vtable = &vtable,
                                               .kind = ops->kind,
@@ -175,7 +173,8 @@ static struct rlock_handle *alloc_lock(struct rlock_client *client, const struct
                                      .hash = spec->hash};
     /* The spec's reference. */
     (void)atomic_fetch_add_explicit(&client->refs, 1, memory_order_relaxed);
-    return &single->lock;
+    *ret_lock = &single->lock;
+    return 0;
 }
 
 static int new_lock(struct rlock_client *client, const struct rlock_ops *ops, const char *name,
@@ -183,7 +182,6 @@ static int new_lock(struct rlock_client *client, const struct rlock_ops *ops, co
 {
     struct rlock_opts copy = {.size = sizeof(copy)};
     struct rlock__tuning tuning;
-    struct rlock_handle *lock;
     size_t len;
     int code;
 
@@ -203,12 +201,7 @@ static int new_lock(struct rlock_client *client, const struct rlock_ops *ops, co
     if (!read_tuning(&copy, &tuning)) {
         return rlock__fail(RLOCK_EINVAL, "an option of the lock is out of its range");
     }
-    lock = alloc_lock(client, ops, rlock__bytes(name, len), &tuning);
-    if (lock == NULL) {
-        return rlock__fail(RLOCK_ENOMEM, "no memory");
-    }
-    *ret_lock = lock;
-    return 0;
+    return make(client, ops, rlock__bytes(name, len), &tuning, ret_lock);
 }
 
 #define CONSTRUCTOR(kind)                                                                          \

@@ -337,14 +337,20 @@ void rlock__group_refuse(struct rlock__group *group, int64_t now)
     }
 }
 
+/* Nobody will unlock it. */
+static void end(struct rlock__group *group)
+{
+    group->count = group->renewed_from = 0;
+    group->lost = false;
+    rlock__group_claim_show(group);
+}
+
 void rlock__group_abandon(struct rlock__group *group, enum rlock_reason reason)
 {
     if (group->count > 0 && !group->lost) {
         lose(group, reason);
     }
-    group->count = group->renewed_from = 0;
-    group->lost = false;
-    rlock__group_claim_show(group);
+    end(group);
     RLOCK__EACH_MEMBER(member, group) {
         if (member->state == RLOCK__MEMBER_HELD) { /* its core forgets it */
             member->levels = member->renewed_from = 0;
@@ -361,13 +367,10 @@ void rlock__group_member_lost(struct rlock__group *group, enum rlock_reason reas
         return;
     }
     lose(group, reason);
-    if (reason == RLOCK_LOST_CLOSED) { /* nobody will unlock it */
-        group->count = group->renewed_from = 0;
-        group->lost = false;
-        rlock__group_claim_show(group);
+    if (reason == RLOCK_LOST_CLOSED) {
+        end(group);
     }
     if (group->phase == RLOCK__GROUP_IDLE || group->phase == RLOCK__GROUP_LEAVING) {
-        rlock__group_shed(
-            group); /* the others are given back: an unlock waits for that, else nobody */
+        rlock__group_shed(group); /* an unlock waits for the others to be given back, else nobody */
     }
 }

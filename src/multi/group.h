@@ -157,10 +157,12 @@ struct rlock__group {
     struct rlock__member members[];
 };
 
-/* for (each member of a group, in canonical order) */
+/* for (each member of a group, in canonical order); member: the name of the loop's variable */
+/* NOLINTBEGIN(bugprone-macro-parentheses): which is declared. */
 #define RLOCK__EACH_MEMBER(member, group)                                                          \
     for (__typeof__(&(group)->members[0]) member = (group)->members;                               \
          member < (group)->members + (group)->spec->n; member++)
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 /* Makes one of single locks. Puts them in canonical order, and takes references. NULL without
  * memory. */

@@ -55,12 +55,9 @@ struct rlock__conn *rlock__conn_new(const struct rlock__conn_opts *opts);
 /* Closes and frees it. Returns NULL; NULL is ok. */
 struct rlock__conn *rlock__conn_free(struct rlock__conn *conn);
 
-/*
- * Closes what was there and starts anew: resolves the host's name (in a thread of its own unless it
- * is an address or localhost), connects, and goes on as far as that goes without waiting. unfenced:
- * client ids of earlier connections of ours, to be killed in the handshake; copied. An id of 0
- * cannot be killed. Returns 0 when it is under way or up, else as rlock__conn_step().
- */
+/* Closes what was there, starts anew, and goes on as rlock__conn_step() does, which also says what
+ * is returned. unfenced: client ids of earlier connections of ours, to be killed in the handshake;
+ * copied. An id of 0 cannot be killed. */
 int rlock__conn_start(struct rlock__conn *conn, const uint64_t *unfenced, size_t n, int64_t now);
 /*
  * Goes on with the handshake as far as that goes without waiting; harmless at any time.
@@ -91,25 +88,19 @@ const char *rlock__conn_peer(const struct rlock__conn *conn);
 uint64_t rlock__conn_client_id(const struct rlock__conn *conn); /* 0: the server did not tell */
 bool rlock__conn_fenced(const struct rlock__conn *conn);        /* none of `unfenced` lives on */
 const char *rlock__conn_run_id(const struct rlock__conn *conn); /* "": not asked, or not told */
-int64_t rlock__conn_uptime_s(
-    const struct rlock__conn *conn); /* RLOCK__UNKNOWN: not asked, or not told */
+/* RLOCK__UNKNOWN: not asked, or not told. */
+int64_t rlock__conn_uptime_s(const struct rlock__conn *conn);
 
-/*
- * Sends as much as goes now. Returns how much that was (0: nothing now, wait for POLLOUT), or
+/* Sends as much as goes now. Returns how much that was (0: nothing now, wait for POLLOUT), or
  * RLOCK_ECONN. After a short write the next one must begin with the rest, the same bytes and at
- * least as many: TLS may have encrypted them already. They may lie elsewhere in memory.
- */
+ * least as many: TLS may have encrypted them already. They may lie elsewhere in memory. */
 ssize_t rlock__conn_write(struct rlock__conn *conn, const char *bytes, size_t len);
-/*
- * Reads once, up to 16 KiB, for rlock__conn_next(). Returns how much, 0 when nothing is there now,
- * or RLOCK_ECONN, ENOMEM.
- */
+/* Reads once, up to 16 KiB, for rlock__conn_next(). Returns how much, 0 when nothing is there now,
+ * or RLOCK_ECONN, ENOMEM. */
 int rlock__conn_read(struct rlock__conn *conn);
-/*
- * Takes the next whole reply of what was read; call it until it returns 0 before reading again.
+/* Takes the next whole reply of what was read; call it until it returns 0 before reading again.
  * Returns 1 with a reply that is borrowed until the next call on the connection, 0 when none is
- * complete, or RLOCK_ECONN (not the Redis protocol, or longer than the cap), ENOMEM.
- */
+ * complete, or RLOCK_ECONN (not the Redis protocol, or longer than the cap), ENOMEM. */
 int rlock__conn_next(struct rlock__conn *conn, struct rlock__reply *ret_reply);
 /* Whether nothing is there of a reply that is not whole yet. */
 bool rlock__conn_is_drained(const struct rlock__conn *conn);

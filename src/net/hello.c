@@ -238,10 +238,8 @@ static int take_hello(struct rlock__hello *hello, const struct rlock__reply *rep
     return refused(hello, reply);
 }
 
-/*
- * Somebody else's by its name: ours is gone. Where the server does not tell, the kill is worth more
- * than the connection of somebody else that it might hit.
- */
+/* Somebody else's by its name: ours is gone. Where the server does not tell, the kill is worth more
+ * than the connection of somebody else that it might hit. */
 static int take_look(struct rlock__hello *hello, const struct rlock__reply *reply)
 {
     struct rlock__bytes text = rlock__reply_str(reply, 0);
@@ -298,10 +296,8 @@ static int take_info(struct rlock__hello *hello, const struct rlock__reply *repl
     return 0;
 }
 
-/*
- * Whatever was asked: without the password nothing works, and a server that is busy or loading will
- * answer later what it must, such as a kill.
- */
+/* Whatever was asked: without the password nothing works, and a server that is busy or loading will
+ * answer later what it must, such as a kill. */
 static bool is_fatal(struct rlock__bytes error)
 {
     return begins(error, "NOAUTH") || code_of(error) == RLOCK_ECONN;

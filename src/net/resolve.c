@@ -2,7 +2,6 @@
 #include "net/resolve.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <rlock/rlock.h>
 #include <signal.h>
@@ -11,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "net/sock.h"
@@ -21,7 +21,7 @@ struct rlock__resolver {
     int code;
     struct addrinfo *addrs;
     char why[RLOCK__RESOLVE_WHY_SIZE];
-    int pipe[2];
+    int fd; /* an eventfd */
     uint16_t port;
     char host[];
 };
@@ -58,11 +58,10 @@ static int look_up(const char *host, uint16_t port, int flags, struct addrinfo *
 int rlock__resolve_literal(const char *host, uint16_t port, struct addrinfo **ret_addrs,
                            char ret_why[static RLOCK__RESOLVE_WHY_SIZE])
 {
-    if (strcasecmp(host, "localhost") ==
-        0) { /* always here (RFC 6761), also where no file says so */
-        return look_up(NULL, port, 0, ret_addrs, ret_why);
-    }
-    return look_up(host, port, AI_NUMERICHOST, ret_addrs, ret_why);
+    /* localhost is always here (RFC 6761), also where no file says so. */
+    return strcasecmp(host, "localhost") == 0
+               ? look_up(NULL, port, 0, ret_addrs, ret_why)
+               : look_up(host, port, AI_NUMERICHOST, ret_addrs, ret_why);
 }
 
 struct rlock__resolver *rlock__resolver_free(struct rlock__resolver *resolver)
@@ -71,8 +70,7 @@ struct rlock__resolver *rlock__resolver_free(struct rlock__resolver *resolver)
         if (resolver->addrs != NULL) {
             freeaddrinfo(resolver->addrs);
         }
-        (void)close(resolver->pipe[0]);
-        (void)close(resolver->pipe[1]);
+        (void)close(resolver->fd);
         free(resolver);
     }
     return NULL;
@@ -84,7 +82,7 @@ static void *run(void *payload)
 
     resolver->code = look_up(resolver->host, resolver->port, 0, &resolver->addrs, resolver->why);
     atomic_store(&resolver->done, true);
-    (void)!write(resolver->pipe[1], "", 1);
+    (void)eventfd_write(resolver->fd, 1);
     (void)rlock__resolver_free(resolver);
     return NULL;
 }
@@ -119,7 +117,8 @@ int rlock__resolver_new(const char *host, uint16_t port, struct rlock__resolver 
     atomic_init(&resolver->done, false);
     resolver->port = port;
     memcpy(resolver->host, host, len);
-    if (pipe2(resolver->pipe, O_CLOEXEC | O_NONBLOCK) != 0) {
+    resolver->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (resolver->fd < 0) {
         free(resolver);
         return RLOCK_ERESOURCE;
     }
@@ -134,7 +133,7 @@ int rlock__resolver_new(const char *host, uint16_t port, struct rlock__resolver 
 
 int rlock__resolver_fd(const struct rlock__resolver *resolver)
 {
-    return resolver->pipe[0];
+    return resolver->fd;
 }
 
 bool rlock__resolver_is_done(const struct rlock__resolver *resolver)
@@ -154,8 +153,7 @@ int rlock__resolver_take(struct rlock__resolver *resolver, struct addrinfo **ret
 struct rlock__resolver *rlock__resolver_abandon(struct rlock__resolver *resolver)
 {
     if (resolver != NULL) {
-        (void)close(resolver->pipe[0]);
-        (void)close(resolver->pipe[1]);
+        (void)close(resolver->fd);
     }
     return NULL;
 }

@@ -9,17 +9,13 @@
 
 #define RLOCK__RESOLVE_WHY_SIZE 96
 
-/*
- * One question for a host's addresses, asked in a thread of its own: getaddrinfo() may block for as
+/* One question for a host's addresses, asked in a thread of its own: getaddrinfo() may block for as
  * long as name servers are silent, and nobody can end it. Owned by who asked; the thread finishes
- * alone when that one has gone.
- */
+ * alone when that one has gone. */
 struct rlock__resolver;
 
-/*
- * Finds the addresses of a host that need no question: literal ones, and localhost. Returns 1 (a
- * name: ask a resolver), 0, or RLOCK_ERESOURCE, RLOCK_ENOMEM, RLOCK_ECONN with the reason.
- */
+/* Finds the addresses of a host that need no question: literal ones, and localhost. Returns 1 (a
+ * name: ask a resolver), 0, or RLOCK_ERESOURCE, RLOCK_ENOMEM, RLOCK_ECONN with the reason. */
 int rlock__resolve_literal(const char *host, uint16_t port, struct addrinfo **ret_addrs,
                            char ret_why[static RLOCK__RESOLVE_WHY_SIZE]);
 

@@ -19,11 +19,9 @@ struct rlock__resp *rlock__resp_free(struct rlock__resp *resp);
 void rlock__resp_set_cap(struct rlock__resp *resp, size_t cap);
 /* Adds bytes of the server. Returns RLOCK_ENOMEM. */
 int rlock__resp_feed(struct rlock__resp *resp, const char *bytes, size_t len);
-/*
- * Takes the next whole reply. Returns 1 with a reply that is borrowed until the next call, 0 when
+/* Takes the next whole reply. Returns 1 with a reply that is borrowed until the next call, 0 when
  * none is complete, RLOCK_ECONN when this is not the Redis protocol or the reply is longer than the
- * cap, or RLOCK_ENOMEM; an error is final.
- */
+ * cap, or RLOCK_ENOMEM; an error is final. */
 int rlock__resp_next(struct rlock__resp *resp, struct rlock__reply *ret_reply);
 /* Whether nothing is there of a reply that is not whole yet. */
 bool rlock__resp_is_empty(const struct rlock__resp *resp);

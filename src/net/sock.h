@@ -26,10 +26,8 @@ void rlock__sock_changed(void) RLOCK__UNLOCKS(sock);
 void rlock__sock_name(const struct sockaddr *addr, socklen_t len,
                       char out[static RLOCK__SOCK_NAME_SIZE]);
 
-/*
- * Makes a socket and begins to connect it. Returns it, or a negative errno; *ret_under_way says
- * whether it must still become writable.
- */
+/* Makes a socket and begins to connect it. Returns it, or a negative errno; *ret_under_way says
+ * whether it must still become writable. */
 int rlock__sock_connect(const struct sockaddr *addr, socklen_t len, bool *ret_under_way);
 int rlock__sock_connect_unix(const char *path, bool *ret_under_way);
 /* Returns 0 when it is connected, EINPROGRESS, or the errno with which connecting failed. */

@@ -228,13 +228,13 @@ int rlock__tls_new(const char *ca_file, const char *cert_file, const char *key_f
         return RLOCK_ENOMEM;
     }
     r = rlock__tls_context(tls, &ctx, err, err_size);
-    if (r != 0) {
-        rlock__tls_free(tls);
-        return r;
-    }
     SSL_CTX_free(ctx);
-    *ret_tls = tls;
-    return 0;
+    if (r == 0) {
+        *ret_tls = tls;
+    } else {
+        rlock__tls_free(tls);
+    }
+    return r;
 }
 
 struct rlock__tls *rlock__tls_free(struct rlock__tls *tls)

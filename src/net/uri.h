@@ -31,17 +31,12 @@ struct rlock__uri {
 /* A parsed URL of nothing: may be ended. */
 #define RLOCK__URI_NULL ((struct rlock__uri){.port = RLOCK__URI_PORT})
 
-/*
- * Parses a URL. Outputs are written only on success.
- * Returns RLOCK_EINVAL, RLOCK_ENOTSUP (Sentinel and cluster, not yet) or RLOCK_ENOMEM, with the
- * reason in err. The reason repeats nothing of the URL: in a URL that is wrong, anything may be the
- * password.
- */
+/* Parses a URL. Returns RLOCK_EINVAL, RLOCK_ENOTSUP (Sentinel and cluster, not yet) or
+ * RLOCK_ENOMEM, with the reason in err. The reason repeats nothing of the URL: in a URL that is
+ * wrong, anything may be the password. */
 int rlock__uri_parse(const char *url, struct rlock__uri *ret_uri, char *err, size_t err_size);
-/*
- * Writes a URL for texts: "redis://user:***@host:6379/0"; of a wrong one only the scheme. Cut where
- * longer. Returns out.
- */
+/* Writes a URL for texts: "redis://user:***@host:6379/0"; of a wrong one only the scheme. Cut where
+ * longer. Returns out. */
 const char *rlock__uri_redacted(const char *url, char *out, size_t size);
 /* Frees what it holds, and wipes the password; it is RLOCK__URI_NULL then. */
 void rlock__uri_fini(struct rlock__uri *uri);
