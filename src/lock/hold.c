@@ -70,7 +70,10 @@ void rlock__hold_state(struct rlock__hold *hold, enum rlock__hold_state state)
         [RLOCK__HOLD_LOST] = {[RLOCK__HOLD_NONE] = true},
     };
 
-    assert(follows[hold->state][state]);
+    bool may = follows[hold->state][state];
+
+    assert(may);
+    (void)may;
     hold->state = state;
 }
 
