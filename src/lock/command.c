@@ -77,6 +77,7 @@ void rlock__command_begin(struct rlock__call *call, int64_t now)
         rlock__call_complete(call, RLOCK_ENOMEM, "no memory");
         return;
     }
+    rlock__cmd_fini(&request->cmd);
     request->cmd = call->cmd;
     call->cmd = (struct rlock__cmd){0};
     request->resend = call->once ? RLOCK__ONCE : RLOCK__RESEND;
