@@ -106,5 +106,6 @@ LOCK_TEST(a_free_lock_costs_few_allocations_mutexes_and_calls, f)
     assert_in_range(counts.mutexes, 0, 8 * PAIRS);
     assert_in_range(counts.polls, 0, 2 * PAIRS);
     assert_in_range(counts.sends, 2 * PAIRS, 2 * PAIRS);
-    assert_in_range(counts.receives, 0, 4 * PAIRS); /* with the look at the idle link */
+    /* with the look at the idle link; TLS reads a record's head and the rest of it */
+    assert_in_range(counts.receives, 0, (test_server_cacert(f->server) != NULL ? 6 : 4) * PAIRS);
 }
