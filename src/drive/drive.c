@@ -76,7 +76,7 @@ RLOCK__REQUIRES(send) static enum taken take(struct rlock_client *client)
     return taken;
 }
 
-/* The core wants the link closed. */
+/* Closes the link, for the reason that the core gives. */
 RLOCK__REQUIRES(send) static void close_link(struct rlock_client *client)
 {
     char why[RLOCK__DETAIL_SIZE];
@@ -197,7 +197,7 @@ void rlock__give_turn(struct rlock_client *client)
     }
 }
 
-/* Against the order, but only tried. */
+/* Tries the turn within the core's mutex, against their order: who only tries waits for nobody. */
 RLOCK__ALONE void rlock__leave_and_drive(struct rlock_client *client)
 {
     enum taken taken;

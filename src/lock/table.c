@@ -83,7 +83,14 @@ void rlock__hold_unnumber(struct rlock__hold *hold)
     }
 }
 
-/* Frees its memory; what the next row needs in any case is kept for that, if few are. */
+static void destroy(struct rlock__hold *hold)
+{
+    hold->loss = rlock__loss_free(hold->loss);
+    hold->spare = rlock__orphan_unspare(hold->spare);
+    free(hold);
+}
+
+/* Keeps an empty row for the next hold, or destroys it where enough are kept. */
 static void put_away(struct rlock__hold *hold)
 {
     struct rlock__core *core = hold->core;
@@ -94,9 +101,7 @@ static void put_away(struct rlock__hold *hold)
         LL_PREPEND(core->idle, hold);
         core->n_idle++;
     } else {
-        hold->loss = rlock__loss_free(hold->loss);
-        hold->spare = rlock__orphan_unspare(hold->spare);
-        free(hold);
+        destroy(hold);
     }
 }
 
@@ -229,9 +234,7 @@ void rlock__holds_trim(struct rlock__core *core)
     struct rlock__hold *hold, *after;
 
     LL_FOREACH_SAFE(core->idle, hold, after) {
-        hold->loss = rlock__loss_free(hold->loss);
-        hold->spare = rlock__orphan_unspare(hold->spare);
-        free(hold);
+        destroy(hold);
     }
     core->idle = NULL;
     core->n_idle = 0;
