@@ -65,7 +65,9 @@ static bool has_one_holder(const struct sim_world *world)
 
 /* ---- Sleeping ---- */
 
-/* The lease of the holder that the call was told of ends before the call looks again. */
+/* The lease of the holder that the call was told of ends before the call looks again. A late copy
+ * may take the lock once more, under the same number and with another lease: nobody was told of
+ * that. */
 static bool outlives_holder(const struct sim_user *user)
 {
     const struct sim_client *client = user->client;
@@ -74,6 +76,7 @@ static bool outlives_holder(const struct sim_user *user)
 
     return has_one_holder(world) && user->call.error == 0 && user->call.contended &&
            strcmp(user->call.holder, world->holder[user->key]) == 0 &&
+           world->now - world->holder_since[user->key] >= now - user->call.sent_at &&
            user->call.timer.at - now > left + world->config.delay_max + 30 * RLOCK__MS &&
            is_free_for(client, now - user->call.sent_at + 2 * world->config.delay_max);
 }
@@ -378,6 +381,9 @@ static void note_holder(struct sim_world *world, unsigned key, struct sim_view h
         } else if (strcmp(name, last) == 0) {
             hold->expired |= ended;
         }
+    }
+    if (strcmp(last, next) != 0) {
+        world->holder_since[key] = world->now;
     }
     (void)snprintf(last, SIM_OWNER_SIZE, "%s", next);
     world->holder_ends[key] = world->now + (pttl_ms + 1) * RLOCK__MS;

@@ -200,6 +200,7 @@ struct sim_world {
     int64_t free_since[SIM_SIDES][SIM_KEYS]; /* RLOCK__NEVER: taken */
     uint64_t last_token[SIM_KEYS];
     char holder[SIM_KEYS][SIM_OWNER_SIZE]; /* of a lock that has one */
+    int64_t holder_since[SIM_KEYS];        /* it holds since then */
     int64_t holder_ends[SIM_KEYS];         /* its lease has ended by then */
     char stray[SIM_KEYS][SIM_OWNER_SIZE];  /* a holder that its client does not know */
     int64_t stray_since[SIM_KEYS];

@@ -103,3 +103,20 @@ TEST(who_lost_a_copy_is_in_doubt_once_the_server_turns_us_away)
     assert_string_equal(alone_link(&core)->pipeline.sent->cmd.script->name, "plain/release");
     close_core(&core, &call);
 }
+
+/* It may have run after the release that the answer is of. */
+TEST(what_is_fenced_on_another_link_stays_open_until_something_sent_later_is_answered)
+{
+    static struct rlock__link asked, other;
+    struct rlock__copies copies = {.n = 0};
+
+    rlock__copies_add_lost(&copies, &other, 1);
+    rlock__copies_add_sent(&copies, &asked, 1);
+    other.pipeline.fenced_below = 2; /* after the release was sent, and before its answer */
+    rlock__copies_answered(&copies, &asked, 1);
+    rlock__copies_refuted(&copies);
+    assert_true(rlock__copies_are_open(&copies));
+    assert_true(rlock__copies_fence(&copies)); /* before the release is sent once more */
+    rlock__copies_refuted(&copies);
+    assert_false(rlock__copies_are_open(&copies));
+}
