@@ -23,6 +23,20 @@ int64_t rlock__bytes_number(struct rlock__bytes bytes, int64_t none)
     return negative ? -number : number;
 }
 
+size_t rlock__digits(uint64_t number, char out[static RLOCK__DIGITS])
+{
+    char digits[RLOCK__DIGITS], *first = digits + sizeof(digits);
+    size_t n;
+
+    do {
+        *--first = (char)('0' + number % 10);
+        number /= 10;
+    } while (number != 0);
+    n = (size_t)(digits + sizeof(digits) - first);
+    memcpy(out, first, n);
+    return n;
+}
+
 static bool reserve(struct rlock__buf *buf, size_t more)
 {
     size_t cap = buf->cap != 0 ? buf->cap : 128;
@@ -78,12 +92,19 @@ bool rlock__buf_addf(struct rlock__buf *buf, const char *format, ...)
     return true;
 }
 
+bool rlock__buf_add_head(struct rlock__buf *buf, char type, uint64_t number)
+{
+    char head[RLOCK__DIGITS + 3] = {type};
+    size_t len = 1 + rlock__digits(number, head + 1);
+
+    head[len++] = '\r';
+    head[len++] = '\n';
+    return rlock__buf_add(buf, head, len);
+}
+
 bool rlock__buf_add_bulk(struct rlock__buf *buf, struct rlock__bytes bytes)
 {
-    char head[32];
-    int n = snprintf(head, sizeof(head), "$%zu\r\n", bytes.len);
-
-    return rlock__buf_add(buf, head, (size_t)n) && rlock__buf_add(buf, bytes.at, bytes.len) &&
+    return rlock__buf_add_head(buf, '$', bytes.len) && rlock__buf_add(buf, bytes.at, bytes.len) &&
            rlock__buf_add(buf, "\r\n", 2);
 }
 

@@ -111,9 +111,13 @@ int64_t rlock__backoff(struct rlock__core *core, unsigned failures)
 struct rlock__bytes rlock__owner_text(const struct rlock__core *core, uint64_t number,
                                       char out[static RLOCK__OWNER_SIZE])
 {
-    int n = snprintf(out, RLOCK__OWNER_SIZE, "%s:%llu", core->uuid, (unsigned long long)number);
+    size_t len = strlen(core->uuid);
 
-    return rlock__bytes(out, (size_t)n);
+    memcpy(out, core->uuid, len);
+    out[len++] = ':';
+    len += rlock__digits(number, out + len);
+    out[len] = '\0';
+    return rlock__bytes(out, len);
 }
 
 int64_t rlock__free_by(int64_t now, int64_t lease_us)

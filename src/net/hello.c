@@ -26,7 +26,7 @@ static void forget_said(struct rlock__hello *hello)
 /* Appends a command of n arguments, and the step that takes its reply. */
 static void say(struct rlock__hello *hello, enum step step, size_t n, const char *const *args)
 {
-    (void)rlock__buf_addf(&hello->out, "*%zu\r\n", n);
+    (void)rlock__buf_add_head(&hello->out, '*', n);
     for (size_t i = 0; i < n; i++) {
         (void)rlock__buf_add_bulk(&hello->out, rlock__bytes_of(args[i]));
     }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/command.h"
 
-#include <stdio.h>
-
 void rlock__cmd_key(struct rlock__cmd *cmd, struct rlock__bytes key)
 {
     (void)rlock__buf_add_bulk(&cmd->keys, key);
@@ -17,10 +15,11 @@ void rlock__cmd_arg(struct rlock__cmd *cmd, struct rlock__bytes arg)
 
 void rlock__cmd_num(struct rlock__cmd *cmd, int64_t number)
 {
-    char text[24];
-    int n = snprintf(text, sizeof(text), "%lld", (long long)number);
+    char text[1 + RLOCK__DIGITS] = "-";
+    size_t sign = number < 0 ? 1 : 0;
+    uint64_t magnitude = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
 
-    rlock__cmd_arg(cmd, rlock__bytes(text, (size_t)n));
+    rlock__cmd_arg(cmd, rlock__bytes(text, sign + rlock__digits(magnitude, text + sign)));
 }
 
 void rlock__cmd_fini(struct rlock__cmd *cmd)
@@ -37,17 +36,17 @@ bool rlock__cmd_is_whole(const struct rlock__cmd *cmd)
 bool rlock__cmd_encode(const struct rlock__cmd *cmd, bool whole, struct rlock__buf *out)
 {
     const struct rlock__script *script = cmd->script;
-    char count[16];
-    int n = snprintf(count, sizeof(count), "%u", cmd->n_keys);
+    char count[RLOCK__DIGITS];
+    size_t n = rlock__digits(cmd->n_keys, count);
 
     if (script == NULL) {
-        (void)rlock__buf_addf(out, "*%u\r\n", cmd->n_args);
+        (void)rlock__buf_add_head(out, '*', cmd->n_args);
     } else {
-        (void)rlock__buf_addf(out, "*%u\r\n", 3 + cmd->n_keys + cmd->n_args);
+        (void)rlock__buf_add_head(out, '*', 3 + cmd->n_keys + cmd->n_args);
         (void)rlock__buf_add_bulk(out, rlock__bytes_of(whole ? "EVAL" : "EVALSHA"));
         (void)rlock__buf_add_bulk(out, whole ? rlock__bytes(script->body, script->size)
                                              : rlock__bytes(script->sha1, 40));
-        (void)rlock__buf_add_bulk(out, rlock__bytes(count, (size_t)n));
+        (void)rlock__buf_add_bulk(out, rlock__bytes(count, n));
     }
     (void)rlock__buf_add(out, cmd->keys.data, cmd->keys.len);
     (void)rlock__buf_add(out, cmd->args.data, cmd->args.len);

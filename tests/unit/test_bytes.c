@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/bytes.h"
+
+#include <inttypes.h>
+
 #include "support/test.h"
+#include "wire/command.h"
 
 #define BYTES(text) rlock__bytes(text, sizeof(text) - 1)
 
@@ -102,6 +106,35 @@ TEST(printed_text_is_appended_without_its_end)
     assert_memory_equal(buf.data, "a:-7yyy", 7);
     assert_int_equal(buf.data[buf.len - 1], '|');
     rlock__buf_fini(&buf);
+}
+
+TEST(digits_are_those_that_printf_writes)
+{
+    const uint64_t numbers[] = {0, 1, 9, 10, 99, 100, 1700000000000, INT64_MAX, UINT64_MAX};
+    char digits[RLOCK__DIGITS], printed[32];
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+        const size_t n = rlock__digits(numbers[i], digits);
+
+        assert_int_equal(snprintf(printed, sizeof(printed), "%" PRIu64, numbers[i]), n);
+        assert_memory_equal(digits, printed, n);
+    }
+}
+
+TEST(an_argument_may_be_any_number)
+{
+    struct rlock__cmd cmd = {0};
+    const char expected[] = "$1\r\n0\r\n$2\r\n-1\r\n$20\r\n-9223372036854775808\r\n"
+                            "$19\r\n9223372036854775807\r\n";
+
+    rlock__cmd_num(&cmd, 0);
+    rlock__cmd_num(&cmd, -1);
+    rlock__cmd_num(&cmd, INT64_MIN);
+    rlock__cmd_num(&cmd, INT64_MAX);
+    assert_int_equal(cmd.n_args, 4);
+    assert_int_equal(cmd.args.len, sizeof(expected) - 1);
+    assert_memory_equal(cmd.args.data, expected, sizeof(expected) - 1);
+    rlock__cmd_fini(&cmd);
 }
 
 TEST(a_bulk_string_may_hold_any_byte)
