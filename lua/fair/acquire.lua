@@ -218,13 +218,14 @@ local place, peers = 0, 0
 if waits then
   local at = redis.call('lpos', queue, owner)
   local front = at or redis.call('llen', queue)
+  local score = tonumber(redis.call('zscore', scores, owner))
   place = front + 1
   if not at then
     peers = front < 64 and count_peers(front) or guess_peers(front)
-  elseif not alone then -- nobody comes in in front: none stays none
-    peers = count_peers(front)
+  elseif not alone or score and score > base + slot * 1.5 then -- nobody comes in in front: none stays none; but the
+    peers = count_peers(front) -- reply may be older than its place, and its score tells
   end
-  local needs, score = base + slot * (1 + peers), tonumber(redis.call('zscore', scores, owner))
+  local needs = base + slot * (1 + peers)
   if not at or not score or math.abs(score - needs) > math.min(1000, slot / 4) then
     redis.call('zadd', scores, needs, owner)
   end

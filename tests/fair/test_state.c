@@ -314,6 +314,29 @@ HALL_TEST(a_waiter_mends_its_entry, f)
     let_go(&line, 0, 1);
 }
 
+/* It was taken for dead, and queued again behind a peer; that answer was lost. So it believes still
+ * that no peer stands in front of it, and its score knows better. */
+HALL_TEST(a_waiter_that_queued_again_keeps_its_score, f)
+{
+    struct line line;
+    const char *me;
+    long long base, wrong;
+
+    line_up(f, &line, 1, RLOCK_TAKE(.lease_ms = 60000), for_ever());
+    base = line.held_at + 60000;
+    wrong = base + 2 * SLOT_MS + 5000;
+    me = line.queue.owners[0];
+    test_server_do(f->server,
+                   "EVAL \"redis.call('lpush', KEYS[1], 'J:1'); redis.call('zadd', KEYS[2], %lld, "
+                   "'J:1', %lld, ARGV[1])\" 2 " QUEUE " " SCORES " %s",
+                   base + SLOT_MS, wrong, me);
+    test_server_do(f->server, "PUBLISH " CHANNEL ":%s 0", me);
+    assert_true(TEST_EVENTUALLY(hall_score(f, me) != wrong, 10000));
+    assert_near(hall_score(f, me), base + 2 * SLOT_MS, 1000);
+    peer_leaves(f, "J:1", SLOT_MS);
+    let_go(&line, 0, 1);
+}
+
 /* Redisson's sums stand still, and put out who waits longer than its slot. */
 HALL_TEST(a_waiter_outlives_its_slot, f)
 {
