@@ -25,12 +25,39 @@ struct rlock__group_claim *rlock__group_claim_unref(struct rlock__group_claim *c
 {
     if (claim != NULL && atomic_fetch_sub(&claim->refs, 1) == 1) {
         for (size_t i = 0; i < claim->spec->n; i++) {
-            (void)rlock__claim_unref(claim->members[i].kept);
+            struct rlock__kept *kept = &claim->members[i].kept;
+
+            (void)rlock__claim_unref(kept->claim);
+            while (kept->next != NULL) {
+                struct rlock__kept *later = kept->next;
+
+                kept->next = later->next;
+                (void)rlock__claim_unref(later->claim);
+                free(later);
+            }
         }
         (void)rlock__group_spec_unref(claim->spec);
         free(claim);
     }
     return NULL;
+}
+
+/* Keeps what is to be shown; false without memory. */
+static bool keep(struct rlock__kept *kept, struct rlock__claim *claim)
+{
+    while (kept->claim != NULL && kept->claim != claim) {
+        if (kept->next == NULL) {
+            kept->next = calloc(1, sizeof(*kept));
+        }
+        if (kept->next == NULL) {
+            return false;
+        }
+        kept = kept->next;
+    }
+    if (kept->claim == NULL) {
+        kept->claim = rlock__claim_ref(claim);
+    }
+    return true;
 }
 
 void rlock__group_claim_show(const struct rlock__group *group)
@@ -42,13 +69,9 @@ void rlock__group_claim_show(const struct rlock__group *group)
     }
     for (size_t i = 0; group->count > 0 && i < group->spec->n; i++) {
         struct rlock__claim *held = group->members[i].claim;
+        bool shows = held != NULL && keep(&claim->members[i].kept, held);
 
-        if (held != NULL && claim->members[i].kept == NULL) {
-            claim->members[i].kept = rlock__claim_ref(held);
-            atomic_store(&claim->members[i].shown, held);
-        } else if (held != claim->members[i].kept) {
-            atomic_store(&claim->members[i].shown, NULL);
-        }
+        atomic_store(&claim->members[i].shown, shows ? held : NULL);
     }
     atomic_store(&claim->count, group->lost ? 0 : group->count);
     atomic_store(&claim->over, group->count == 0);

@@ -4,13 +4,19 @@
  * until when its members are valid. One for each hold of the whole, reference counted: the group
  * has one reference, the thread another.
  *
- * A member's claim that is shown here stays until the whole is freed, since who reads it may stand
- * still. It is shown once: one that comes later in its place does not count.
+ * A member's claim that was shown here stays until the whole is freed, since who reads it may stand
+ * still.
  */
 #ifndef RLOCK_MULTI_CLAIM_H
 #define RLOCK_MULTI_CLAIM_H
 
 #include "multi/group.h"
+
+/* What a member showed: its first hold, and those that it had to take anew. */
+struct rlock__kept {
+    struct rlock__claim *claim; /* a reference; NULL none yet */
+    struct rlock__kept *next;
+};
 
 struct rlock__group_claim {
     struct rlock__node node; /* in the owning thread's table */
@@ -20,7 +26,7 @@ struct rlock__group_claim {
     atomic_uint refs;
     struct {
         _Atomic(struct rlock__claim *) shown; /* NULL: the member is not held */
-        struct rlock__claim *kept;
+        struct rlock__kept kept;
     } members[];
 };
 

@@ -4,6 +4,7 @@
 
 #include "client/held.h"
 #include "lock/core.h"
+#include "multi/claim.h"
 #include "support/test.h"
 
 enum { MANY = 100000, FEW = 10 };
@@ -150,4 +151,37 @@ TEST(asking_costs_the_same_whatever_is_held)
     assert_true(many < 100 * few);
     empty(&held);
     free_specs(MANY);
+}
+
+/* A RedLock may lose a member and take it anew. Whoever reads the old claim may stand still. */
+TEST(a_member_that_is_taken_anew_is_shown)
+{
+    struct rlock__group_spec *spec;
+    struct rlock__group *group = calloc(1, sizeof(*group) + 2 * sizeof(group->members[0]));
+
+    make_specs(2);
+    spec = rlock__group_spec_new(&rlock__multi_ops, specs, 2);
+    assert_true(spec != NULL && group != NULL);
+    group->spec = spec;
+    group->count = 1;
+    group->claim = rlock__group_claim_new(spec);
+    assert_non_null(group->claim);
+    for (int round = 1; round <= 3; round++) {
+        for (size_t i = 0; i < 2; i++) {
+            group->members[i].claim = claim_new(spec->members[i]);
+            atomic_store(&group->members[i].claim->valid_until, 100 * round + (long long)i);
+        }
+        rlock__group_claim_show(group);
+        assert_int_equal(rlock__group_claim_valid_until(group->claim), 100 * round);
+        for (size_t i = 0; i < 2; i++) {
+            atomic_store(&group->members[i].claim->valid_until, 0);
+            group->members[i].claim = rlock__claim_unref(group->members[i].claim);
+        }
+        rlock__group_claim_show(group);
+        assert_int_equal(rlock__group_claim_valid_until(group->claim), 0);
+    }
+    assert_null(rlock__group_claim_unref(group->claim));
+    (void)rlock__group_spec_unref(spec);
+    free(group);
+    free_specs(2);
 }
