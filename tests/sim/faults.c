@@ -42,12 +42,26 @@ static void pause_client(struct sim_world *world)
               (double)client->paused_until / 1000);
 }
 
+/* What asks for a level, or gives one up, on its way to the server that had the key, runs when the
+ * key is there again: behind what the user did elsewhere meanwhile. */
+static void note_moved(struct sim_world *world, unsigned key)
+{
+    for (unsigned i = 0; i < world->config.n_clients * SIM_MAX_USERS; i++) {
+        struct sim_user *user = &world->clients[i / SIM_MAX_USERS]->users[i % SIM_MAX_USERS];
+
+        if (user->calling && user->key == key) {
+            user->holds[0].moved = user->holds[1].moved = true;
+        }
+    }
+}
+
 /* A key is another server's from now on, with all that belongs to it; who talks to the one that had
  * it is told so, and somebody may know already. */
 static void move_key(struct sim_world *world)
 {
     unsigned key = (unsigned)sim_random(world, world->config.n_keys);
 
+    note_moved(world, key);
     world->node_of[key] = (unsigned)sim_random(world, world->config.n_nodes);
     sim_trace(world, "%s is at node %u", world->keys[key], world->node_of[key]);
     for (unsigned i = 0; i < world->config.n_clients; i++) {

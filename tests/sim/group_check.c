@@ -529,13 +529,25 @@ static bool keeps_any(const struct rlock__group *group)
     return false;
 }
 
+static bool has_closed_client(const struct sim_owner *owner)
+{
+    const struct rlock__group_spec *spec = owner->group->spec;
+    bool closed = false;
+
+    for (size_t i = 0; i < spec->n; i++) {
+        closed |= spec->members[i]->core->closed;
+    }
+    return closed;
+}
+
 void sim_groups_check_done(const struct sim_owner *owner)
 {
     const struct rlock__group *group = owner->group;
     size_t n = group->spec->n, quorum = n / 2 + 1;
     size_t most = is_multi(owner) ? 0 : owner->taking ? quorum - 1 : n - quorum;
-    /* taken, and no more: a client was closed before its owner looked, the rest is given back */
-    bool ended = owner->taking && group->code == 0 && !keeps_any(group);
+    /* a client was closed before its owner looked, the rest is given back */
+    bool ended =
+        has_closed_client(owner) || (owner->taking && group->code == 0 && !keeps_any(group));
 
     if (group->code != 0 && group->code != RLOCK_EINDOUBT &&
         (strstr(group->detail, "no quorum") != NULL) != (group->code == RLOCK_ENOQUORUM)) {

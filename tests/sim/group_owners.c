@@ -319,6 +319,7 @@ void sim_owner_hears(struct rlock__member *member)
     struct sim_process *process = sim_process_of(member);
     struct sim_owner *owner = owner_of(process, member->group);
     struct sim_place place = sim_place_of(member);
+    bool unsure; /* nobody promised its twins either when it goes */
 
     sim_trace(sim_home(process->all),
               "process %u owner %llu: server %u key %u: %s, %s, number %llu", process->index,
@@ -332,7 +333,9 @@ void sim_owner_hears(struct rlock__member *member)
         note_mark(owner, place, member->call.number);
     }
     note_left(owner, place, member->call.code);
-    while (member->call.code == RLOCK_ELOST && (twin = sim_twin_next(owner, twin)) != NULL) {
+    unsure = member->call.code == RLOCK_ELOST ||
+             (member->call.kind == RLOCK__RELEASE && member->call.code == RLOCK_EINDOUBT);
+    while (unsure && (twin = sim_twin_next(owner, twin)) != NULL) {
         note_left(twin, place, RLOCK_ELOST);
     }
 }

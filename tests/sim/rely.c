@@ -141,7 +141,7 @@ static void check_count(const struct sim_user *user, unsigned side)
     const struct rlock__hold *hold = sim_find_hold(client, mine->number);
 
     if (hold != NULL && hold->state == RLOCK__HOLD_HELD && !hold->busy && client->may_kill &&
-        client->core.orphans == NULL && !mine->doomed && !mine->half &&
+        client->core.orphans == NULL && !mine->doomed && !mine->half && !mine->moved &&
         sim_valid_until(mine) > sim_clock(client) &&
         sim_server_count(user, side) != (long)hold->count) {
         sim_violate(client->world, "client %u: %u levels of %s, the server has %ld", client->index,
@@ -325,8 +325,11 @@ static bool is_stray(const struct sim_world *world, const char *holder, int64_t 
             if (client->may_kill) {
                 return !knows(client, number);
             }
-            /* it cannot know whether a copy runs: it releases the number every third of a lease */
-            *ret_excused = rlock__max(*ret_excused, world->refuses_until + RLOCK__SECOND);
+            /* it cannot know whether a copy runs: it releases the number every third of a lease,
+             * and what the server refuses, or a link that broke, is tried again after a pause */
+            *ret_excused =
+                rlock__max(client->hampered, rlock__max(client->disturbed, world->refuses_until) +
+                                                 RLOCK__BACKOFF_MAX_US);
             *ret_grace += world->config.lease / 3;
             return sim_is_ended(client, number);
         }

@@ -203,7 +203,8 @@ static void on_taken(struct sim_user *user)
         hold->claim = rlock__claim_unref(hold->claim);
         hold->claim = call->claim;
         hold->number = call->number;
-        hold->doomed = hold->fuzzy = hold->half = hold->lost = hold->over = hold->expired = false;
+        hold->doomed = hold->fuzzy = hold->half = hold->moved = false;
+        hold->lost = hold->over = hold->expired = false;
         hold->begun = false;
         hold->renewed = 0;
         hold->held_until = hold->lease = 0;
