@@ -24,6 +24,7 @@ set(RLOCK_SOURCES
     src/drive/dispatch.c
     src/drive/drive.c
     src/drive/home.c
+    src/drive/losses.c
     src/drive/service.c
     src/drive/turn.c
     src/drive/twins.c

@@ -22,6 +22,10 @@ int rlock__turn_begin(const struct rlock__turn *turn, struct rlock__group **ret_
 void rlock__turn_drive(struct rlock__group *group, const struct rlock__turn *turn) RLOCK__NO_MUTEX;
 /* Drops the mutex. The group may be gone then. */
 void rlock__turn_end(struct rlock__group *group) RLOCK__UNLOCKS(home);
+/* Lets a group that has lost something give back its other members; if somebody has its turn, lets
+ * that one do it. closing: reports the loss if all its clients are closed; NULL nobody does. */
+void rlock__turn_settle(struct rlock__group *group, struct rlock_client *closing)
+    RLOCK__REQUIRES(home);
 
 /* ---- twins.c ---- */
 
@@ -29,7 +33,11 @@ void rlock__turn_end(struct rlock__group *group) RLOCK__UNLOCKS(home);
  * one server. */
 void rlock__twins_refuse(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
 
-/* ---- Losses ---- */
+/* ---- losses.c ---- */
+
+/* Has a group's loss (NULL there is none) reported on a dispatcher, and freed then. */
+void rlock__group_report(const struct rlock__group_spec *spec, struct rlock__loss *loss,
+                         struct rlock_client *closing) RLOCK__NO_MUTEX;
 
 /* A hold was lost: tells the groups that it is part of. Returns whether it is its owner's as well,
  * to whom it is to be reported. On the dispatcher thread of its client. */
