@@ -47,40 +47,12 @@ static void note_results(const struct rlock_handle *lock, const struct rlock__gr
     }
 }
 
-/* One effort on a group whose turn it is; the mutex is dropped while it is driven. */
-RLOCK__REQUIRES(home)
-static int run_on(const struct rlock_handle *lock, struct rlock__group *group,
-                  const struct rlock__turn *turn, const struct rlock__effort *effort,
-                  struct rlock_grant *ret_grant)
-{
-    int64_t now = rlock__now_us();
-
-    if (effort == NULL) {
-        rlock__group_leave(group, now);
-    } else {
-        struct rlock__effort rest = *effort;
-
-        rest.wait_us = rest.wait_us > 0 ? rlock__max(turn->deadline - now, 1) : rest.wait_us;
-        rlock__group_take(group, &rest, now);
-    }
-    rlock__groups_unlock(turn->spec);
-    rlock__turn_drive(group, turn);
-    rlock__groups_lock(turn->spec);
-    if (ret_grant != NULL) {
-        now = rlock__now_us();
-        ret_grant->lease_ms = group->lease_granted_us / RLOCK__MS;
-        ret_grant->valid_ms = rlock__max(0, rlock__group_valid_until(group) - now) / RLOCK__MS;
-    }
-    note_results(lock, group);
-    return group->code;
-}
-
-/* Runs one effort, NULL an unlock. ret_grant: NULL not wanted. */
+/* Runs a turn to its end. ret_grant: NULL not wanted. */
 static int run(const struct rlock_handle *lock, struct rlock__turn *turn,
-               const struct rlock__effort *effort, struct rlock_grant *ret_grant)
+               struct rlock_grant *ret_grant)
 {
     struct rlock__group_claim *claim = NULL;
-    struct rlock__group *group = NULL;
+    struct rlock__group *group;
     char detail[RLOCK__DETAIL_SIZE];
     int code;
 
@@ -89,17 +61,30 @@ static int run(const struct rlock_handle *lock, struct rlock__turn *turn,
         return rlock__fail(RLOCK_ERESOURCE, "no file descriptor to wait with");
     }
     rlock__groups_lock(turn->spec);
-    code = rlock__turn_begin(turn, &group);
+    code = rlock__turn_begin(turn);
+    rlock__groups_unlock(turn->spec);
     if (code == 0) {
-        code = run_on(lock, group, turn, effort, ret_grant);
+        rlock__turn_wait(turn);
+        code = turn->code;
+    }
+    group = turn->group;
+    if (group != NULL) {
+        rlock__groups_lock(turn->spec);
+        if (ret_grant != NULL) {
+            int64_t left = rlock__group_valid_until(group) - rlock__now_us();
+
+            ret_grant->lease_ms = group->lease_granted_us / RLOCK__MS;
+            ret_grant->valid_ms = rlock__max(0, left) / RLOCK__MS;
+        }
+        note_results(lock, group);
+        code = group->code;
         (void)snprintf(detail, sizeof(detail), "%s", group->detail);
-        if (code == 0 && effort != NULL && !turn->owner.given) {
+        if (code == 0 && !turn->leaves && !turn->owner.given) {
             claim = rlock__group_claim_ref(group->claim);
         }
         rlock__turn_end(group);
     } else {
-        rlock__groups_unlock(turn->spec);
-        if (code == RLOCK_ETIMEDOUT && effort != NULL && effort->wait_us == 0) {
+        if (code == RLOCK_ETIMEDOUT && !turn->leaves && turn->effort.wait_us == 0) {
             code = RLOCK_EBUSY;
         }
         (void)snprintf(detail, sizeof(detail), "lock %s: %s", lock->name.at, rlock_strerror(code));
@@ -107,7 +92,7 @@ static int run(const struct rlock_handle *lock, struct rlock__turn *turn,
     (void)close(turn->fd);
     if (claim != NULL) {
         rlock__thread_add_group(claim);
-    } else if (effort == NULL) {
+    } else if (turn->leaves) {
         rlock__thread_forget_group(turn->spec);
     }
     return code == 0 ? 0 : rlock__fail(code, "%s", detail);
@@ -146,24 +131,26 @@ static int read_clients(const struct rlock_handle *lock, const struct rlock_take
 static int take(const struct rlock_handle *lock, const struct rlock_take *take,
                 struct rlock__owner owner, struct rlock_grant *ret_grant)
 {
-    struct rlock__effort effort = {.wait_us = take->wait_ms * RLOCK__MS,
-                                   .lease_us = take->lease_ms * RLOCK__MS,
-                                   .cancel = rlock__cancel_id(take->cancel)};
-    struct rlock__turn turn = {
-        .spec = handle_of(lock)->spec, .owner = owner, .cancel = take->cancel};
+    struct rlock__turn turn = {.spec = handle_of(lock)->spec,
+                               .owner = owner,
+                               .effort = {.wait_us = take->wait_ms * RLOCK__MS,
+                                          .lease_us = take->lease_ms * RLOCK__MS,
+                                          .cancel = rlock__cancel_id(take->cancel)},
+                               .cancel = take->cancel};
+    struct rlock__effort *effort = &turn.effort;
     int64_t max_lease = spec_of(lock)->max_lease_us, longest = 0, wait;
-    int code = read_clients(lock, take, &effort, &longest);
+    int code = read_clients(lock, take, effort, &longest);
 
     if (code != 0) {
         return code;
     }
-    longest = effort.lease_us != 0 ? effort.lease_us : longest;
+    longest = effort->lease_us != 0 ? effort->lease_us : longest;
     if (max_lease != 0 && longest > max_lease) {
         return rlock__fail(RLOCK_EINVAL, "the lease is longer than the RedLock's max_lease_ms");
     }
-    wait = effort.wait_us == 0 ? effort.op_timeout_us : effort.wait_us;
-    turn.deadline = effort.wait_us < 0 ? RLOCK__NEVER : rlock__later(rlock__now_us(), wait);
-    return run(lock, &turn, &effort, ret_grant);
+    wait = effort->wait_us == 0 ? effort->op_timeout_us : effort->wait_us;
+    turn.deadline = effort->wait_us < 0 ? RLOCK__NEVER : rlock__later(rlock__now_us(), wait);
+    return run(lock, &turn, ret_grant);
 }
 
 /* The members' clients answer for themselves: one of them may be closed. */
@@ -172,9 +159,10 @@ static int leave(const struct rlock_handle *lock, struct rlock__owner owner)
     int64_t timeout = lock->client->core.op_timeout_us;
     struct rlock__turn turn = {.spec = handle_of(lock)->spec,
                                .owner = owner,
+                               .leaves = true,
                                .deadline = rlock__later(rlock__now_us(), timeout)};
 
-    return run(lock, &turn, NULL, NULL);
+    return run(lock, &turn, NULL);
 }
 
 /* ---- What is known without asking ---- */

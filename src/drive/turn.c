@@ -16,21 +16,18 @@
 
 #include "base/clock.h"
 
-/* A thread that drives a group, or waits for that. */
-struct rlock__waiter {
-    struct rlock__waiter *prev, *next; /* in the group's line */
-    int fd;                            /* rings when its group has changed while it sleeps */
-    RLOCK__GUARDED_BY(home) bool has_turn, asleep;
-    size_t n_kept;
-    struct rlock_client *kept[RLOCK__MEMBERS_MAX]; /* those it keeps watch over */
+/* The clients that a thread keeps watch over while it waits. */
+struct watched {
+    size_t n;
+    struct rlock_client *clients[RLOCK__MEMBERS_MAX];
     struct rlock__parker parker;
 };
 
 /* ---- Actions ---- */
 
-/* Begins and gives up members' calls, those of one client in one event and one write; waiter (NULL
- * none) keeps watch where nobody does. */
-static void carry_out(struct rlock__group_step *step, struct rlock__waiter *waiter)
+/* Begins and gives up members' calls, those of one client in one event and one write. watched: of
+ * the calling thread, which keeps watch where nobody does; NULL it does not. */
+static void carry_out(struct rlock__group_step *step, struct watched *watched)
 {
     struct rlock__action *actions = step->actions;
 
@@ -43,8 +40,8 @@ static void carry_out(struct rlock__group_step *step, struct rlock__waiter *wait
         }
         client = rlock__client_of(core);
         rlock__enter(client);
-        if (waiter != NULL && rlock__watch_begin(client, &waiter->parker)) {
-            waiter->kept[waiter->n_kept++] = client;
+        if (watched != NULL && rlock__watch_begin(client, &watched->parker)) {
+            watched->clients[watched->n++] = client;
         }
         for (size_t k = i; k < step->n; k++) {
             if (actions[k].core == core) {
@@ -57,14 +54,14 @@ static void carry_out(struct rlock__group_step *step, struct rlock__waiter *wait
     }
 }
 
-/* The thread has something to do. */
-RLOCK__REQUIRES(home) static void ring(struct rlock__waiter *waiter)
+/* Whoever takes its steps has something to do. */
+RLOCK__REQUIRES(home) static void ring(struct rlock__turn *turn)
 {
     const uint64_t one = 1;
 
-    if (waiter != NULL && waiter->asleep) {
-        waiter->asleep = false;
-        (void)!write(waiter->fd, &one, sizeof(one));
+    if (turn != NULL && turn->asleep) {
+        turn->asleep = false;
+        (void)!write(turn->fd, &one, sizeof(one));
     }
 }
 
@@ -94,80 +91,42 @@ RLOCK__REQUIRES(core) static void finish(struct rlock__call *call)
     rlock__groups_unlock_and_drop(group);
 }
 
-/* ---- Driving ---- */
-
-/* Sleeps until the group or a watched client has something to do. cancel: NULL none, or the group
- * knows that it was fired. */
-static void sleep_once(struct rlock__waiter *waiter, const struct rlock__group_spec *spec,
-                       int64_t until, const struct rlock_cancel *cancel)
-{
-    struct pollfd fds[2 * RLOCK__MEMBERS_MAX + 2];
-    int64_t untils[RLOCK__MEMBERS_MAX];
-    bool asleep;
-    uint64_t rings;
-
-    for (size_t i = 0; i < waiter->n_kept; i++) {
-        untils[i] = rlock__watch_plan(waiter->kept[i], &fds[2 + 2 * i]);
-        until = rlock__min(until, untils[i]);
-    }
-    fds[0] = (struct pollfd){.fd = waiter->fd, .events = POLLIN};
-    fds[1] = (struct pollfd){.fd = -1, .events = POLLIN};
-    if (cancel != NULL) {
-        fds[1].fd = rlock__cancel_fd(cancel);
-    }
-    rlock__groups_lock(spec);
-    asleep = waiter->asleep;
-    rlock__groups_unlock(spec);
-    if (asleep) {
-        (void)poll(fds, 2 + 2 * waiter->n_kept, rlock__timeout_ms(until, rlock__now_us()));
-    }
-    if ((fds[0].revents & POLLIN) != 0) {
-        (void)!read(waiter->fd, &rings, sizeof(rings));
-    }
-    for (size_t i = 0; i < waiter->n_kept; i++) {
-        rlock__watch_react(waiter->kept[i], &fds[2 + 2 * i], untils[i], NULL);
-    }
-}
-
-void rlock__turn_drive(struct rlock__group *group, const struct rlock__turn *turn)
-{
-    struct rlock__waiter all = {.fd = turn->fd}, *waiter = &all;
-    struct rlock__group_step step = {.complete = false};
-    bool fired;
-
-    while (!step.complete) {
-        rlock__groups_lock(group->spec);
-        fired = turn->cancel != NULL && rlock__cancel_is_fired(turn->cancel);
-        if (fired) {
-            rlock__group_cancel(group, rlock__now_us());
-        }
-        rlock__group_timer(group, rlock__now_us());
-        rlock__twins_refuse(group, rlock__now_us());
-        rlock__group_step(group, rlock__now_us(), &step);
-        group->waiter = step.complete ? NULL : waiter;
-        waiter->asleep = !step.complete && step.n == 0;
-        rlock__groups_unlock(group->spec);
-        rlock__group_report(group->spec, step.loss, NULL);
-        carry_out(&step, waiter);
-        if (!step.complete && step.n == 0) {
-            sleep_once(waiter, group->spec, step.timer_at, fired ? NULL : turn->cancel);
-        }
-    }
-    while (waiter->n_kept > 0) {
-        struct rlock_client *client = waiter->kept[--waiter->n_kept];
-
-        rlock__enter(client);
-        rlock__watch_end(client, &waiter->parker);
-        rlock__leave(client);
-    }
-}
-
 /* ---- Turns ---- */
 
-/* Gives the turn to the next thread that waits for it. */
+/* A group whose turn is the caller's. */
+RLOCK__REQUIRES(home) static struct rlock__group *begin_new(const struct rlock__turn *turn)
+{
+    struct rlock__group *group =
+        rlock__group_new(turn->spec, turn->owner, finish, &rlock__home_of(turn->spec)->home.random);
+
+    if (group != NULL) {
+        group->busy = true;
+        group->users = 1;
+        rlock__group_move_in(group);
+    }
+    return group;
+}
+
+int rlock__turn_begin(struct rlock__turn *turn)
+{
+    struct rlock__group *group = rlock__group_find(turn->spec, turn->owner);
+
+    if (group == NULL) {
+        group = begin_new(turn);
+        turn->has_turn = true;
+    } else if (group->users++, group->busy) {
+        DL_APPEND(group->line, turn);
+    } else {
+        group->busy = turn->has_turn = true;
+    }
+    turn->group = group;
+    return group != NULL ? 0 : RLOCK_ENOMEM;
+}
+
+/* Gives the turn to the next one that waits for it. */
 RLOCK__REQUIRES(home) static void give(struct rlock__group *group)
 {
-    struct rlock__waiter *first = group->line;
+    struct rlock__turn *first = group->line;
 
     group->busy = first != NULL;
     if (first != NULL) {
@@ -177,67 +136,127 @@ RLOCK__REQUIRES(home) static void give(struct rlock__group *group)
     }
 }
 
-/* Waits until the group is this thread's turn: another one's effort on the same owner's hold is
- * under way. */
+/* Leaves the line if there is a reason to. Whoever has the turn uses the group still. */
+RLOCK__REQUIRES(home) static bool leaves_line(struct rlock__turn *turn, int64_t now)
+{
+    turn->code = turn->fired ? RLOCK_ECANCELED : now >= turn->deadline ? RLOCK_ETIMEDOUT : 0;
+    if (turn->code != 0) {
+        DL_DELETE(turn->group->line, turn);
+        turn->group->users--;
+        turn->group = NULL;
+    }
+    return turn->code != 0;
+}
+
+/* ---- Steps ---- */
+
+RLOCK__REQUIRES(home) static void begin_effort(struct rlock__turn *turn, int64_t now)
+{
+    struct rlock__effort *effort = &turn->effort;
+
+    turn->runs = true;
+    if (turn->leaves) {
+        rlock__group_leave(turn->group, now);
+        return;
+    }
+    effort->wait_us = effort->wait_us > 0 ? rlock__max(turn->deadline - now, 1) : effort->wait_us;
+    rlock__group_take(turn->group, effort, now);
+}
+
+/* The group's next step. */
 RLOCK__REQUIRES(home)
-static int wait_for_turn(struct rlock__group *group, const struct rlock__turn *turn)
+static void step_group(struct rlock__turn *turn, struct rlock__group_step *ret_step, int64_t now)
 {
-    struct rlock__waiter me = {.fd = turn->fd}, *waiter = &me;
-    bool cancelled = false, late = false;
+    struct rlock__group *group = turn->group;
 
-    DL_APPEND(group->line, waiter);
-    while (!waiter->has_turn && !cancelled && !late) {
-        waiter->asleep = true;
-        rlock__groups_unlock(group->spec);
-        cancelled = turn->cancel != NULL && rlock__cancel_is_fired(turn->cancel);
-        late = rlock__now_us() >= turn->deadline;
-        if (!cancelled && !late) {
-            sleep_once(waiter, group->spec, turn->deadline, turn->cancel);
+    if (!turn->runs) {
+        begin_effort(turn, now);
+    }
+    if (turn->fired) {
+        rlock__group_cancel(group, now);
+    }
+    rlock__group_timer(group, now);
+    rlock__twins_refuse(group, now);
+    rlock__group_step(group, now, ret_step);
+    group->waiter = ret_step->complete ? NULL : turn;
+}
+
+/* Takes one step, and carries its actions out. Returns whether the turn is over; else ret_until
+ * says until when it may rest: 0 not at all. */
+RLOCK__NO_MUTEX
+static bool turn_step(struct rlock__turn *turn, struct watched *watched, int64_t *ret_until)
+{
+    struct rlock__group_step step = {.complete = false};
+    int64_t now;
+
+    rlock__groups_lock(turn->spec);
+    now = rlock__now_us();
+    turn->fired = turn->cancel != NULL && rlock__cancel_is_fired(turn->cancel);
+    if (turn->has_turn) {
+        step_group(turn, &step, now);
+        *ret_until = step.n == 0 ? step.timer_at : 0;
+    } else {
+        step.complete = leaves_line(turn, now);
+        *ret_until = turn->deadline;
+    }
+    turn->asleep = !step.complete && *ret_until != 0;
+    rlock__groups_unlock(turn->spec);
+    rlock__group_report(turn->spec, step.loss, NULL);
+    carry_out(&step, watched);
+    return step.complete;
+}
+
+/* Sleeps until the group or a watched client has something to do. */
+static void sleep_once(struct rlock__turn *turn, struct watched *watched, int64_t until)
+{
+    struct pollfd fds[2 * RLOCK__MEMBERS_MAX + 2];
+    int64_t untils[RLOCK__MEMBERS_MAX];
+    bool asleep;
+    uint64_t rings;
+
+    for (size_t i = 0; i < watched->n; i++) {
+        untils[i] = rlock__watch_plan(watched->clients[i], &fds[2 + 2 * i]);
+        until = rlock__min(until, untils[i]);
+    }
+    fds[0] = (struct pollfd){.fd = turn->fd, .events = POLLIN};
+    fds[1] = (struct pollfd){.fd = -1, .events = POLLIN};
+    if (turn->cancel != NULL && !turn->fired) { /* else the group knows of it */
+        fds[1].fd = rlock__cancel_fd(turn->cancel);
+    }
+    rlock__groups_lock(turn->spec);
+    asleep = turn->asleep;
+    rlock__groups_unlock(turn->spec);
+    if (asleep) {
+        (void)poll(fds, 2 + 2 * watched->n, rlock__timeout_ms(until, rlock__now_us()));
+    }
+    if ((fds[0].revents & POLLIN) != 0) {
+        (void)!read(turn->fd, &rings, sizeof(rings));
+    }
+    for (size_t i = 0; i < watched->n; i++) {
+        rlock__watch_react(watched->clients[i], &fds[2 + 2 * i], untils[i], NULL);
+    }
+}
+
+void rlock__turn_wait(struct rlock__turn *turn)
+{
+    struct watched watched = {0};
+    int64_t until;
+
+    while (!turn_step(turn, &watched, &until)) {
+        if (until != 0) {
+            sleep_once(turn, &watched, until);
         }
-        rlock__groups_lock(group->spec);
     }
-    if (waiter->has_turn) {
-        return 0;
+    while (watched.n > 0) {
+        struct rlock_client *client = watched.clients[--watched.n];
+
+        rlock__enter(client);
+        rlock__watch_end(client, &watched.parker);
+        rlock__leave(client);
     }
-    DL_DELETE(group->line, waiter);
-    return cancelled ? RLOCK_ECANCELED : RLOCK_ETIMEDOUT;
 }
 
-/* A group whose turn is the calling thread's. */
-RLOCK__REQUIRES(home) static struct rlock__group *begin_new(const struct rlock__turn *turn)
-{
-    struct rlock__group *group =
-        rlock__group_new(turn->spec, turn->owner, finish, &rlock__home_of(turn->spec)->home.random);
-
-    if (group != NULL) {
-        group->users = 1;
-        group->busy = true;
-        rlock__group_move_in(group);
-    }
-    return group;
-}
-
-int rlock__turn_begin(const struct rlock__turn *turn, struct rlock__group **ret_group)
-{
-    struct rlock__group *group = rlock__group_find(turn->spec, turn->owner);
-    int code = 0;
-
-    if (group == NULL) {
-        *ret_group = begin_new(turn);
-        return *ret_group != NULL ? 0 : RLOCK_ENOMEM;
-    }
-    group->users++;
-    if (group->busy) {
-        code = wait_for_turn(group, turn);
-    }
-    if (code != 0) { /* whoever has the turn uses it still */
-        group->users--;
-        return code;
-    }
-    group->busy = true;
-    *ret_group = group;
-    return 0;
-}
+/* ---- Ends ---- */
 
 /* Takes steps with what came since it was last driven, or by the loss of a member, until there is
  * nothing more: who came meanwhile left it to this thread, which has the group's turn. */
@@ -264,8 +283,6 @@ void rlock__turn_end(struct rlock__group *group)
     group->users--;
     rlock__groups_unlock_and_drop(group);
 }
-
-/* ---- Losses ---- */
 
 void rlock__turn_settle(struct rlock__group *group, struct rlock_client *closing)
 {

@@ -1,25 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thread's turn on a group: begun when no other effort on it is under way, driven until that is
- * complete, and ended. */
+/* A turn on a group: one effort, which begins when no other one on it is under way. */
 #ifndef RLOCK_DRIVE_TURN_H
 #define RLOCK_DRIVE_TURN_H
 
 #include "drive/home.h"
 
-/* What a turn is about. */
 struct rlock__turn {
+    /* inputs */
     struct rlock__group_spec *spec;
     struct rlock__owner owner;
+    bool leaves;                 /* it gives up a level; else it takes one: */
+    struct rlock__effort effort; /* how */
     int64_t deadline;
     const struct rlock_cancel *cancel;
     int fd; /* an eventfd of the thread */
+
+    int code; /* why it left the line; 0: group->code says how the effort ended */
+    struct rlock__group *group;
+    RLOCK__GUARDED_BY(home) struct {
+        struct rlock__turn *prev, *next; /* in the group's line */
+        bool has_turn;
+        bool runs;   /* its effort has begun */
+        bool asleep; /* it is rung when its group has changed */
+    };
+    bool fired; /* its cancel signal was, before its latest step */
 };
 
-/* Waits, without the mutex, for another effort on the owner's group to end: 0, or why not. */
-int rlock__turn_begin(const struct rlock__turn *turn, struct rlock__group **ret_group)
-    RLOCK__REQUIRES(home);
-/* Takes the group's steps until its effort is complete. */
-void rlock__turn_drive(struct rlock__group *group, const struct rlock__turn *turn) RLOCK__NO_MUTEX;
+/* Gets in line where another effort on the owner's group is under way. */
+int rlock__turn_begin(struct rlock__turn *turn) RLOCK__REQUIRES(home);
+/* Waits for it, and takes the group's steps until the effort is complete. */
+void rlock__turn_wait(struct rlock__turn *turn) RLOCK__NO_MUTEX;
 /* Drops the mutex. The group may be gone then. */
 void rlock__turn_end(struct rlock__group *group) RLOCK__UNLOCKS(home);
 /* Lets a group that has lost something give back its other members; if somebody has its turn, lets

@@ -23,7 +23,7 @@ struct rlock__group;
 struct rlock__group_claim;
 struct rlock__group_spec;
 struct rlock__member;
-struct rlock__waiter;
+struct rlock__turn;
 
 /* A kind of group. Each function runs under the mutex that protects the group. */
 struct rlock__group_ops {
@@ -150,9 +150,9 @@ struct rlock__group {
     RLOCK__GUARDED_BY(home) struct {
         unsigned users;
         bool at_home;
-        bool busy;                  /* a thread has the turn on it */
-        struct rlock__waiter *line; /* threads that wait for the turn */
-        void *waiter;               /* the thread that drives it */
+        bool busy;                /* somebody has the turn on it */
+        struct rlock__turn *line; /* those that wait for the turn */
+        void *waiter;             /* whoever has the turn, and takes its steps */
     };
     struct rlock__member members[];
 };
