@@ -2,13 +2,9 @@
 /* Multi-locks and RedLocks: each call is a turn on its owner's group. */
 #include "client/lock.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "base/clock.h"
-#include "drive/turn.h"
 #include "multi/claim.h"
 
 struct rlock__group_lock {
@@ -28,75 +24,6 @@ static const struct rlock__group_spec *spec_of(const struct rlock_handle *lock)
 }
 
 /* ---- Taking and leaving ---- */
-
-/* Keeps what the members said, for rlock_members(). */
-RLOCK__REQUIRES(home)
-static void note_results(const struct rlock_handle *lock, const struct rlock__group *group)
-{
-    for (size_t i = 0; i < group->spec->n; i++) {
-        const struct rlock__member *member = &group->members[i];
-        struct rlock__result *result = &handle_of(lock)->results[i];
-        bool waits = member->state == RLOCK__MEMBER_TAKING;
-
-        result->held = member->state == RLOCK__MEMBER_HELD;
-        result->code = waits ? RLOCK_ETIMEDOUT : result->held ? 0 : member->code;
-        (void)snprintf(result->detail, sizeof(result->detail), "%s",
-                       result->held      ? ""
-                       : member->running ? "no answer yet"
-                                         : member->call.detail);
-    }
-}
-
-/* Runs a turn to its end. ret_grant: NULL not wanted. */
-static int run(const struct rlock_handle *lock, struct rlock__turn *turn,
-               struct rlock_grant *ret_grant)
-{
-    struct rlock__group_claim *claim = NULL;
-    struct rlock__group *group;
-    char detail[RLOCK__DETAIL_SIZE];
-    int code;
-
-    turn->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (turn->fd < 0) {
-        return rlock__fail(RLOCK_ERESOURCE, "no file descriptor to wait with");
-    }
-    rlock__groups_lock(turn->spec);
-    code = rlock__turn_begin(turn);
-    rlock__groups_unlock(turn->spec);
-    if (code == 0) {
-        rlock__turn_wait(turn);
-        code = turn->code;
-    }
-    group = turn->group;
-    if (group != NULL) {
-        rlock__groups_lock(turn->spec);
-        if (ret_grant != NULL) {
-            int64_t left = rlock__group_valid_until(group) - rlock__now_us();
-
-            ret_grant->lease_ms = group->lease_granted_us / RLOCK__MS;
-            ret_grant->valid_ms = rlock__max(0, left) / RLOCK__MS;
-        }
-        note_results(lock, group);
-        code = group->code;
-        (void)snprintf(detail, sizeof(detail), "%s", group->detail);
-        if (code == 0 && !turn->leaves && !turn->owner.given) {
-            claim = rlock__group_claim_ref(group->claim);
-        }
-        rlock__turn_end(group);
-    } else {
-        if (code == RLOCK_ETIMEDOUT && !turn->leaves && turn->effort.wait_us == 0) {
-            code = RLOCK_EBUSY;
-        }
-        (void)snprintf(detail, sizeof(detail), "lock %s: %s", lock->name.at, rlock_strerror(code));
-    }
-    (void)close(turn->fd);
-    if (claim != NULL) {
-        rlock__thread_add_group(claim);
-    } else if (turn->leaves) {
-        rlock__thread_forget_group(turn->spec);
-    }
-    return code == 0 ? 0 : rlock__fail(code, "%s", detail);
-}
 
 /* What the members' clients have in common. */
 static int read_clients(const struct rlock_handle *lock, const struct rlock_take *take,
@@ -128,41 +55,55 @@ static int read_clients(const struct rlock_handle *lock, const struct rlock_take
     return 0;
 }
 
-static int take(const struct rlock_handle *lock, const struct rlock_take *take,
-                struct rlock__owner owner, struct rlock_grant *ret_grant)
+static int begin_take(const struct rlock_handle *lock, const struct rlock_take *take,
+                      struct rlock__owner owner, struct rlock__op *op)
 {
-    struct rlock__turn turn = {.spec = handle_of(lock)->spec,
-                               .owner = owner,
-                               .effort = {.wait_us = take->wait_ms * RLOCK__MS,
-                                          .lease_us = take->lease_ms * RLOCK__MS,
-                                          .cancel = rlock__cancel_id(take->cancel)},
-                               .cancel = take->cancel};
-    struct rlock__effort *effort = &turn.effort;
+    struct rlock__effort effort = {.wait_us = take->wait_ms * RLOCK__MS,
+                                   .lease_us = take->lease_ms * RLOCK__MS,
+                                   .cancel = rlock__cancel_id(take->cancel)};
     int64_t max_lease = spec_of(lock)->max_lease_us, longest = 0, wait;
-    int code = read_clients(lock, take, effort, &longest);
+    int code = read_clients(lock, take, &effort, &longest);
 
     if (code != 0) {
         return code;
     }
-    longest = effort->lease_us != 0 ? effort->lease_us : longest;
+    longest = effort.lease_us != 0 ? effort.lease_us : longest;
     if (max_lease != 0 && longest > max_lease) {
         return rlock__fail(RLOCK_EINVAL, "the lease is longer than the RedLock's max_lease_ms");
     }
-    wait = effort->wait_us == 0 ? effort->op_timeout_us : effort->wait_us;
-    turn.deadline = effort->wait_us < 0 ? RLOCK__NEVER : rlock__later(rlock__now_us(), wait);
-    return run(lock, &turn, ret_grant);
+    wait = effort.wait_us == 0 ? effort.op_timeout_us : effort.wait_us;
+    op->turn = (struct rlock__turn){
+        .spec = handle_of(lock)->spec,
+        .owner = owner,
+        .effort = effort,
+        .deadline = effort.wait_us < 0 ? RLOCK__NEVER : rlock__later(rlock__now_us(), wait),
+        .cancel = take->cancel,
+        .results = handle_of(lock)->results};
+    return rlock__turn_begin(&op->turn);
 }
 
 /* The members' clients answer for themselves: one of them may be closed. */
-static int leave(const struct rlock_handle *lock, struct rlock__owner owner)
+static int begin_leave(const struct rlock_handle *lock, struct rlock__owner owner,
+                       struct rlock__op *op)
 {
     int64_t timeout = lock->client->core.op_timeout_us;
-    struct rlock__turn turn = {.spec = handle_of(lock)->spec,
-                               .owner = owner,
-                               .leaves = true,
-                               .deadline = rlock__later(rlock__now_us(), timeout)};
 
-    return run(lock, &turn, NULL);
+    op->turn = (struct rlock__turn){.spec = handle_of(lock)->spec,
+                                    .owner = owner,
+                                    .leaves = true,
+                                    .deadline = rlock__later(rlock__now_us(), timeout),
+                                    .results = handle_of(lock)->results};
+    return rlock__turn_begin(&op->turn);
+}
+
+static void await(const struct rlock_handle *lock, struct rlock__op *op)
+{
+    rlock__turn_wait(&op->turn);
+    if (op->turn.claim != NULL) {
+        rlock__thread_add_group(op->turn.claim);
+    } else if (op->turn.leaves) {
+        rlock__thread_forget_group(spec_of(lock));
+    }
 }
 
 /* ---- What is known without asking ---- */
@@ -258,8 +199,9 @@ static void free_handle(struct rlock_handle *lock)
 }
 
 static const struct rlock__vtable vtable = {
-    .take = take,
-    .leave = leave,
+    .begin_take = begin_take,
+    .begin_leave = begin_leave,
+    .wait = await,
     .known = known,
     .inspect = inspect,
     .force = force,

@@ -12,7 +12,8 @@
  *     no caller does. A caller may stand still at any instant: stopped, starved, in a signal
  *     handler. So while there is a keeper the service thread looks at each tick, and does what is
  *     left undone.
- *   - The dispatcher thread runs the user's callbacks and does nothing else.
+ *   - The dispatcher thread runs the user's callbacks, and what is to be called when an operation
+ *     is complete that no thread waits for. It does nothing else.
  *
  * Mutexes, of the kinds and in the order of base/guarded.h. A thread that holds one may stand
  * still, and nobody else can do what it leaves undone. So it makes no system call, with two
@@ -68,7 +69,7 @@ struct rlock__sub {
 struct rlock_client {
     struct rlock__core core; /* first: the core's client is found by it */
     pthread_mutex_t mutex;   /* for the core, its server, and the roles of threads */
-    pthread_cond_t news;     /* for the dispatcher: core.lost, core.notes; and for close: settled */
+    pthread_cond_t news;     /* for the dispatcher: losses, notes, finished; for close: settled */
     RLOCK__GUARDED_BY(core) struct {
         struct rlock__server server;
         struct rlock__map map;        /* from a key to its server */
@@ -84,6 +85,7 @@ struct rlock_client {
         bool service_reads; /* it sleeps with an eye on replies, not on the link's end alone */
         int64_t tick_at;    /* when it looks after the keeper; RLOCK__NEVER: there is none */
         bool stop_service, stop_dispatcher;
+        struct rlock__op *finished; /* operations whose finish is to be called */
     };
 
     atomic_uint refs;
@@ -170,9 +172,13 @@ void rlock__watch_moved(struct rlock_client *client) RLOCK__REQUIRES(core);
 void rlock__watch_end(struct rlock_client *client, struct rlock__parker *keeper)
     RLOCK__REQUIRES(core);
 int rlock__timeout_ms(int64_t until, int64_t now);
+/* Begins a call. parker: zero, of the calling thread, which is to wait then; NULL: call->finish is
+ * called, unless this returns that the client is closed. */
+int rlock__begin(struct rlock_client *client, struct rlock__call *call,
+                 struct rlock__parker *parker, const struct rlock_cancel *cancel) RLOCK__NO_MUTEX;
+void rlock__wait(struct rlock_client *client, struct rlock__parker *parker) RLOCK__NO_MUTEX;
 /* Runs a call to its completion. */
-int rlock__run(struct rlock_client *client, struct rlock__call *call,
-               const struct rlock_cancel *cancel) RLOCK__NO_MUTEX;
+int rlock__run(struct rlock_client *client, struct rlock__call *call) RLOCK__NO_MUTEX;
 
 /* ---- service.c ---- */
 
@@ -180,6 +186,9 @@ void *rlock__service_main(void *arg); /* the client */
 
 /* ---- dispatch.c ---- */
 
+struct rlock__op;
+/* Its finish is called, on the client's dispatcher. */
+void rlock__op_finished(struct rlock_client *client, struct rlock__op *op) RLOCK__REQUIRES(core);
 void *rlock__dispatcher_main(void *arg); /* the client */
 /* Whether the calling thread is a dispatcher: it must not wait. */
 bool rlock__is_dispatcher(void);

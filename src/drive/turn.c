@@ -8,13 +8,20 @@
  * A call that completes when nobody drives its group any more is settled on the spot: what it
  * needs then, its own release or its seal, concerns its own client alone.
  */
-#include "drive/turn.h"
+#include "drive/op.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <utlist.h>
 
 #include "base/clock.h"
+#include "multi/claim.h"
+
+static struct rlock__op *op_of(struct rlock__turn *turn)
+{
+    return (struct rlock__op *)(void *)((char *)turn - offsetof(struct rlock__op, turn));
+}
 
 /* The clients that a thread keeps watch over while it waits. */
 struct watched {
@@ -91,6 +98,50 @@ RLOCK__REQUIRES(core) static void finish(struct rlock__call *call)
     rlock__groups_unlock_and_drop(group);
 }
 
+/* Takes steps with what came since it was last driven, or by the loss of a member, until there is
+ * nothing more: who came meanwhile left it to this thread, which has the group's turn. */
+RLOCK__REQUIRES(home) static void drain(struct rlock__group *group, struct rlock_client *closing)
+{
+    struct rlock__group_step step;
+
+    for (;;) {
+        rlock__group_step(group, rlock__now_us(), &step);
+        if (step.n == 0 && step.loss == NULL) {
+            return;
+        }
+        rlock__groups_unlock(group->spec);
+        rlock__group_report(group->spec, step.loss, closing);
+        carry_out(&step, NULL);
+        rlock__groups_lock(group->spec);
+    }
+}
+
+/* Gives the turn to the next one that waits for it. */
+RLOCK__REQUIRES(home) static void give(struct rlock__group *group)
+{
+    struct rlock__turn *first = group->line;
+
+    group->busy = first != NULL;
+    if (first != NULL) {
+        DL_DELETE(group->line, first);
+        first->has_turn = true;
+        ring(first);
+    }
+}
+
+void rlock__turn_settle(struct rlock__group *group, struct rlock_client *closing)
+{
+    if (group->busy) {
+        ring(group->waiter);
+        return;
+    }
+    group->busy = true;
+    group->users++;
+    drain(group, closing);
+    give(group);
+    group->users--;
+}
+
 /* ---- Turns ---- */
 
 /* A group whose turn is the caller's. */
@@ -109,8 +160,14 @@ RLOCK__REQUIRES(home) static struct rlock__group *begin_new(const struct rlock__
 
 int rlock__turn_begin(struct rlock__turn *turn)
 {
-    struct rlock__group *group = rlock__group_find(turn->spec, turn->owner);
+    struct rlock__group *group;
 
+    turn->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (turn->fd < 0) {
+        return rlock__fail(RLOCK_ERESOURCE, "no file descriptor to wait with");
+    }
+    rlock__groups_lock(turn->spec);
+    group = rlock__group_find(turn->spec, turn->owner);
     if (group == NULL) {
         group = begin_new(turn);
         turn->has_turn = true;
@@ -120,32 +177,70 @@ int rlock__turn_begin(struct rlock__turn *turn)
         group->busy = turn->has_turn = true;
     }
     turn->group = group;
-    return group != NULL ? 0 : RLOCK_ENOMEM;
-}
-
-/* Gives the turn to the next one that waits for it. */
-RLOCK__REQUIRES(home) static void give(struct rlock__group *group)
-{
-    struct rlock__turn *first = group->line;
-
-    group->busy = first != NULL;
-    if (first != NULL) {
-        DL_DELETE(group->line, first);
-        first->has_turn = true;
-        ring(first);
+    rlock__groups_unlock(turn->spec);
+    if (group == NULL) {
+        (void)close(turn->fd);
     }
+    return group != NULL ? 0 : rlock__fail(RLOCK_ENOMEM, "lock %s: no memory", turn->spec->name.at);
 }
 
 /* Leaves the line if there is a reason to. Whoever has the turn uses the group still. */
 RLOCK__REQUIRES(home) static bool leaves_line(struct rlock__turn *turn, int64_t now)
 {
-    turn->code = turn->fired ? RLOCK_ECANCELED : now >= turn->deadline ? RLOCK_ETIMEDOUT : 0;
-    if (turn->code != 0) {
-        DL_DELETE(turn->group->line, turn);
-        turn->group->users--;
-        turn->group = NULL;
+    struct rlock__op *op = op_of(turn);
+
+    if (!turn->fired && now < turn->deadline) {
+        return false;
     }
-    return turn->code != 0;
+    DL_DELETE(turn->group->line, turn);
+    turn->group->users--;
+    op->code = turn->fired                                  ? RLOCK_ECANCELED
+               : !turn->leaves && turn->effort.wait_us == 0 ? RLOCK_EBUSY
+                                                            : RLOCK_ETIMEDOUT;
+    (void)snprintf(op->detail, sizeof(op->detail), "lock %s: %s", turn->spec->name.at,
+                   rlock_strerror(op->code));
+    return true;
+}
+
+/* Keeps what the members said, for rlock_members(). */
+RLOCK__REQUIRES(home) static void note_results(const struct rlock__turn *turn)
+{
+    for (size_t i = 0; i < turn->spec->n; i++) {
+        const struct rlock__member *member = &turn->group->members[i];
+        struct rlock__result *result = &turn->results[i];
+        bool waits = member->state == RLOCK__MEMBER_TAKING;
+
+        result->held = member->state == RLOCK__MEMBER_HELD;
+        result->code = waits ? RLOCK_ETIMEDOUT : result->held ? 0 : member->code;
+        (void)snprintf(result->detail, sizeof(result->detail), "%s",
+                       result->held      ? ""
+                       : member->running ? "no answer yet"
+                                         : member->call.detail);
+    }
+}
+
+/* Its effort is complete: notes what came of it, and gives the turn on. */
+static void end(struct rlock__turn *turn)
+{
+    struct rlock__op *op = op_of(turn);
+    struct rlock__group *group = turn->group;
+
+    rlock__groups_lock(turn->spec);
+    op->code = group->code;
+    (void)snprintf(op->detail, sizeof(op->detail), "%s", group->detail);
+    if (op->code == 0 && !turn->leaves) {
+        int64_t left = rlock__group_valid_until(group) - rlock__now_us();
+
+        op->grant = (struct rlock_grant){.size = sizeof(op->grant),
+                                         .lease_ms = group->lease_granted_us / RLOCK__MS,
+                                         .valid_ms = rlock__max(0, left) / RLOCK__MS};
+        turn->claim = turn->owner.given ? NULL : rlock__group_claim_ref(group->claim);
+    }
+    note_results(turn);
+    drain(group, NULL);
+    give(group);
+    group->users--;
+    rlock__groups_unlock_and_drop(group);
 }
 
 /* ---- Steps ---- */
@@ -203,6 +298,9 @@ static bool turn_step(struct rlock__turn *turn, struct watched *watched, int64_t
     rlock__groups_unlock(turn->spec);
     rlock__group_report(turn->spec, step.loss, NULL);
     carry_out(&step, watched);
+    if (step.complete && turn->runs) {
+        end(turn);
+    }
     return step.complete;
 }
 
@@ -254,45 +352,5 @@ void rlock__turn_wait(struct rlock__turn *turn)
         rlock__watch_end(client, &watched.parker);
         rlock__leave(client);
     }
-}
-
-/* ---- Ends ---- */
-
-/* Takes steps with what came since it was last driven, or by the loss of a member, until there is
- * nothing more: who came meanwhile left it to this thread, which has the group's turn. */
-RLOCK__REQUIRES(home) static void drain(struct rlock__group *group, struct rlock_client *closing)
-{
-    struct rlock__group_step step;
-
-    for (;;) {
-        rlock__group_step(group, rlock__now_us(), &step);
-        if (step.n == 0 && step.loss == NULL) {
-            return;
-        }
-        rlock__groups_unlock(group->spec);
-        rlock__group_report(group->spec, step.loss, closing);
-        carry_out(&step, NULL);
-        rlock__groups_lock(group->spec);
-    }
-}
-
-void rlock__turn_end(struct rlock__group *group)
-{
-    drain(group, NULL);
-    give(group);
-    group->users--;
-    rlock__groups_unlock_and_drop(group);
-}
-
-void rlock__turn_settle(struct rlock__group *group, struct rlock_client *closing)
-{
-    if (group->busy) {
-        ring(group->waiter);
-        return;
-    }
-    group->busy = true;
-    group->users++;
-    drain(group, closing);
-    give(group);
-    group->users--;
+    (void)close(turn->fd);
 }

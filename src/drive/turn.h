@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A turn on a group: one effort, which begins when no other one on it is under way. */
+/* Turns on groups. */
 #ifndef RLOCK_DRIVE_TURN_H
 #define RLOCK_DRIVE_TURN_H
 
 #include "drive/home.h"
 
+/* What a member said in the latest call. */
+struct rlock__result {
+    bool held;
+    int code;
+    char detail[RLOCK__DETAIL_SIZE];
+};
+
+/* A turn on a group: one effort, which begins when no other one on it is under way. */
 struct rlock__turn {
     /* inputs */
     struct rlock__group_spec *spec;
@@ -13,25 +21,25 @@ struct rlock__turn {
     struct rlock__effort effort; /* how */
     int64_t deadline;
     const struct rlock_cancel *cancel;
-    int fd; /* an eventfd of the thread */
+    struct rlock__result *results; /* one for each member; the groups' mutex protects them */
 
-    int code; /* why it left the line; 0: group->code says how the effort ended */
+    struct rlock__group_claim *claim; /* a result: a reference for the owner's thread; or NULL */
     struct rlock__group *group;
+    int fd; /* an eventfd of the thread that waits */
     RLOCK__GUARDED_BY(home) struct {
         struct rlock__turn *prev, *next; /* in the group's line */
         bool has_turn;
-        bool runs;   /* its effort has begun */
         bool asleep; /* it is rung when its group has changed */
     };
+    bool runs;  /* its effort has begun */
     bool fired; /* its cancel signal was, before its latest step */
 };
 
-/* Gets in line where another effort on the owner's group is under way. */
-int rlock__turn_begin(struct rlock__turn *turn) RLOCK__REQUIRES(home);
-/* Waits for it, and takes the group's steps until the effort is complete. */
+/* Begins an operation's turn, which waits in line where another effort on the owner's group is
+ * under way. Returns 0, or why it did not begin. */
+int rlock__turn_begin(struct rlock__turn *turn) RLOCK__NO_MUTEX;
+/* Takes its steps until the operation is complete. */
 void rlock__turn_wait(struct rlock__turn *turn) RLOCK__NO_MUTEX;
-/* Drops the mutex. The group may be gone then. */
-void rlock__turn_end(struct rlock__group *group) RLOCK__UNLOCKS(home);
 /* Lets a group that has lost something give back its other members; if somebody has its turn, lets
  * that one do it. closing: reports the loss if all its clients are closed; NULL nobody does. */
 void rlock__turn_settle(struct rlock__group *group, struct rlock_client *closing)
