@@ -20,6 +20,7 @@ set(RLOCK_SOURCES
     src/client/single.c
     src/cluster/map.c
     src/cluster/slot.c
+    src/drive/begun.c
     src/drive/cancel.c
     src/drive/dispatch.c
     src/drive/drive.c

@@ -42,6 +42,9 @@ RLOCK__MUTEX(core);
 RLOCK__MUTEX(home);
 RLOCK__MUTEX(registry);
 
+struct rlock__op;
+struct rlock__turn;
+
 /* The connection for commands. */
 struct rlock__io {
     pthread_mutex_t turn; /* whoever has it sends for all */
@@ -101,6 +104,13 @@ struct rlock_client {
 
     pthread_mutex_t home_mutex; /* for the groups that live there */
     struct rlock__home home;
+    /* turns on groups that live there, and that no thread waits for: begun.c */
+    RLOCK__GUARDED_BY(home) struct {
+        struct rlock__turn *begun;
+        struct rlock__timers due; /* when the service thread takes a step of each */
+        bool begun_asleep;        /* it sleeps until the first is due */
+        bool begun_closed;        /* none begins any more */
+    };
 
     struct rlock__io io;
     atomic_bool send_wanted; /* the core has something for the link */
@@ -184,9 +194,19 @@ int rlock__run(struct rlock_client *client, struct rlock__call *call) RLOCK__NO_
 
 void *rlock__service_main(void *arg); /* the client */
 
+/* ---- begun.c, for the service thread ---- */
+
+/* When a step is due; what changes from here on is told to it. */
+int64_t rlock__begun_next(struct rlock_client *client) RLOCK__NO_MUTEX;
+/* Takes the steps that are due. */
+void rlock__begun_serve(struct rlock_client *client, int64_t now) RLOCK__NO_MUTEX;
+/* A signal was fired that some may wait with. */
+void rlock__begun_cancel(struct rlock_client *client, const void *cancel) RLOCK__NO_MUTEX;
+/* Those that are under way end now, and no other one begins. Returns whether there is none. */
+bool rlock__begun_close(struct rlock_client *client) RLOCK__NO_MUTEX;
+
 /* ---- dispatch.c ---- */
 
-struct rlock__op;
 /* Its finish is called, on the client's dispatcher. */
 void rlock__op_finished(struct rlock_client *client, struct rlock__op *op) RLOCK__REQUIRES(core);
 void *rlock__dispatcher_main(void *arg); /* the client */

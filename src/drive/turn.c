@@ -18,13 +18,8 @@
 #include "base/clock.h"
 #include "multi/claim.h"
 
-static struct rlock__op *op_of(struct rlock__turn *turn)
-{
-    return (struct rlock__op *)(void *)((char *)turn - offsetof(struct rlock__op, turn));
-}
-
 /* The clients that a thread keeps watch over while it waits. */
-struct watched {
+struct rlock__watched {
     size_t n;
     struct rlock_client *clients[RLOCK__MEMBERS_MAX];
     struct rlock__parker parker;
@@ -34,7 +29,7 @@ struct watched {
 
 /* Begins and gives up members' calls, those of one client in one event and one write. watched: of
  * the calling thread, which keeps watch where nobody does; NULL it does not. */
-static void carry_out(struct rlock__group_step *step, struct watched *watched)
+static void carry_out(struct rlock__group_step *step, struct rlock__watched *watched)
 {
     struct rlock__action *actions = step->actions;
 
@@ -61,13 +56,17 @@ static void carry_out(struct rlock__group_step *step, struct watched *watched)
     }
 }
 
-/* Whoever takes its steps has something to do. */
-RLOCK__REQUIRES(home) static void ring(struct rlock__turn *turn)
+void rlock__turn_ring(struct rlock__turn *turn)
 {
     const uint64_t one = 1;
 
-    if (turn != NULL && turn->asleep) {
-        turn->asleep = false;
+    if (turn == NULL || !turn->asleep) {
+        return;
+    }
+    turn->asleep = false;
+    if (rlock__turn_is_begun(turn)) {
+        rlock__begun_due(turn, 0);
+    } else {
         (void)!write(turn->fd, &one, sizeof(one));
     }
 }
@@ -82,7 +81,7 @@ RLOCK__REQUIRES(core) static void finish(struct rlock__call *call)
 
     rlock__groups_lock(group->spec);
     rlock__group_done(call, rlock__now_us());
-    ring(group->waiter);
+    rlock__turn_ring(group->waiter);
     if (group->waiter == NULL) {
         acts = rlock__action_take(member, &action);
     }
@@ -125,14 +124,14 @@ RLOCK__REQUIRES(home) static void give(struct rlock__group *group)
     if (first != NULL) {
         DL_DELETE(group->line, first);
         first->has_turn = true;
-        ring(first);
+        rlock__turn_ring(first);
     }
 }
 
 void rlock__turn_settle(struct rlock__group *group, struct rlock_client *closing)
 {
     if (group->busy) {
-        ring(group->waiter);
+        rlock__turn_ring(group->waiter);
         return;
     }
     group->busy = true;
@@ -158,16 +157,11 @@ RLOCK__REQUIRES(home) static struct rlock__group *begin_new(const struct rlock__
     return group;
 }
 
-int rlock__turn_begin(struct rlock__turn *turn)
+/* Gets the turn, or gets in line. */
+RLOCK__REQUIRES(home) static int enter(struct rlock__turn *turn)
 {
-    struct rlock__group *group;
+    struct rlock__group *group = rlock__group_find(turn->spec, turn->owner);
 
-    turn->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (turn->fd < 0) {
-        return rlock__fail(RLOCK_ERESOURCE, "no file descriptor to wait with");
-    }
-    rlock__groups_lock(turn->spec);
-    group = rlock__group_find(turn->spec, turn->owner);
     if (group == NULL) {
         group = begin_new(turn);
         turn->has_turn = true;
@@ -177,24 +171,46 @@ int rlock__turn_begin(struct rlock__turn *turn)
         group->busy = turn->has_turn = true;
     }
     turn->group = group;
-    rlock__groups_unlock(turn->spec);
-    if (group == NULL) {
-        (void)close(turn->fd);
+    if (rlock__turn_is_begun(turn)) {
+        if (group != NULL) {
+            rlock__begun_due(turn, 0);
+        } else {
+            rlock__begun_remove(turn);
+        }
     }
     return group != NULL ? 0 : rlock__fail(RLOCK_ENOMEM, "lock %s: no memory", turn->spec->name.at);
+}
+
+int rlock__turn_begin(struct rlock__turn *turn)
+{
+    bool begun = rlock__turn_is_begun(turn);
+    int code = 0;
+
+    turn->fd = begun ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (turn->fd < 0 && !begun) {
+        return rlock__fail(RLOCK_ERESOURCE, "no file descriptor to wait with");
+    }
+    rlock__groups_lock(turn->spec);
+    code = begun ? rlock__begun_add(turn) : 0;
+    code = code == 0 ? enter(turn) : code;
+    rlock__groups_unlock(turn->spec);
+    if (code != 0 && !begun) {
+        (void)close(turn->fd);
+    }
+    return code;
 }
 
 /* Leaves the line if there is a reason to. Whoever has the turn uses the group still. */
 RLOCK__REQUIRES(home) static bool leaves_line(struct rlock__turn *turn, int64_t now)
 {
-    struct rlock__op *op = op_of(turn);
+    struct rlock__op *op = rlock__op_of(turn);
 
-    if (!turn->fired && now < turn->deadline) {
+    if (turn->stop == 0 && now < turn->deadline) {
         return false;
     }
     DL_DELETE(turn->group->line, turn);
     turn->group->users--;
-    op->code = turn->fired                                  ? RLOCK_ECANCELED
+    op->code = turn->stop != 0                              ? turn->stop
                : !turn->leaves && turn->effort.wait_us == 0 ? RLOCK_EBUSY
                                                             : RLOCK_ETIMEDOUT;
     (void)snprintf(op->detail, sizeof(op->detail), "lock %s: %s", turn->spec->name.at,
@@ -222,7 +238,7 @@ RLOCK__REQUIRES(home) static void note_results(const struct rlock__turn *turn)
 /* Its effort is complete: notes what came of it, and gives the turn on. */
 static void end(struct rlock__turn *turn)
 {
-    struct rlock__op *op = op_of(turn);
+    struct rlock__op *op = rlock__op_of(turn);
     struct rlock__group *group = turn->group;
 
     rlock__groups_lock(turn->spec);
@@ -267,8 +283,8 @@ static void step_group(struct rlock__turn *turn, struct rlock__group_step *ret_s
     if (!turn->runs) {
         begin_effort(turn, now);
     }
-    if (turn->fired) {
-        rlock__group_cancel(group, now);
+    if (turn->stop != 0) {
+        rlock__group_cancel(group, turn->stop, now);
     }
     rlock__group_timer(group, now);
     rlock__twins_refuse(group, now);
@@ -276,36 +292,54 @@ static void step_group(struct rlock__turn *turn, struct rlock__group_step *ret_s
     group->waiter = ret_step->complete ? NULL : turn;
 }
 
-/* Takes one step, and carries its actions out. Returns whether the turn is over; else ret_until
- * says until when it may rest: 0 not at all. */
-RLOCK__NO_MUTEX
-static bool turn_step(struct rlock__turn *turn, struct watched *watched, int64_t *ret_until)
+/* Why it ends before its time; 0 it does not. */
+RLOCK__REQUIRES(home) static int stop_of(struct rlock__turn *turn)
+{
+    if (turn->cancel != NULL && rlock__cancel_is_fired(turn->cancel)) {
+        return RLOCK_ECANCELED;
+    }
+    return rlock__turn_is_begun(turn) && rlock__home_of(turn->spec)->begun_closed ? RLOCK_ECLOSED
+                                                                                  : 0;
+}
+
+/* Until when it may rest is known: 0 it may not. */
+RLOCK__REQUIRES(home) static void rest(struct rlock__turn *turn, int64_t until)
+{
+    turn->asleep = until != 0;
+    if (rlock__turn_is_begun(turn)) {
+        rlock__begun_due(turn, until);
+    }
+}
+
+int64_t rlock__turn_step(struct rlock__turn *turn, struct rlock__watched *watched)
 {
     struct rlock__group_step step = {.complete = false};
-    int64_t now;
+    int64_t until, now;
 
     rlock__groups_lock(turn->spec);
     now = rlock__now_us();
-    turn->fired = turn->cancel != NULL && rlock__cancel_is_fired(turn->cancel);
+    turn->stop = stop_of(turn);
     if (turn->has_turn) {
         step_group(turn, &step, now);
-        *ret_until = step.n == 0 ? step.timer_at : 0;
+        until = step.n == 0 ? step.timer_at : 0;
     } else {
         step.complete = leaves_line(turn, now);
-        *ret_until = turn->deadline;
+        until = turn->deadline;
     }
-    turn->asleep = !step.complete && *ret_until != 0;
+    if (!step.complete) {
+        rest(turn, until);
+    }
     rlock__groups_unlock(turn->spec);
     rlock__group_report(turn->spec, step.loss, NULL);
     carry_out(&step, watched);
     if (step.complete && turn->runs) {
         end(turn);
     }
-    return step.complete;
+    return step.complete ? RLOCK__OVER : until;
 }
 
 /* Sleeps until the group or a watched client has something to do. */
-static void sleep_once(struct rlock__turn *turn, struct watched *watched, int64_t until)
+static void sleep_once(struct rlock__turn *turn, struct rlock__watched *watched, int64_t until)
 {
     struct pollfd fds[2 * RLOCK__MEMBERS_MAX + 2];
     int64_t untils[RLOCK__MEMBERS_MAX];
@@ -318,7 +352,7 @@ static void sleep_once(struct rlock__turn *turn, struct watched *watched, int64_
     }
     fds[0] = (struct pollfd){.fd = turn->fd, .events = POLLIN};
     fds[1] = (struct pollfd){.fd = -1, .events = POLLIN};
-    if (turn->cancel != NULL && !turn->fired) { /* else the group knows of it */
+    if (turn->cancel != NULL && turn->stop == 0) { /* else the group knows of it */
         fds[1].fd = rlock__cancel_fd(turn->cancel);
     }
     rlock__groups_lock(turn->spec);
@@ -337,10 +371,10 @@ static void sleep_once(struct rlock__turn *turn, struct watched *watched, int64_
 
 void rlock__turn_wait(struct rlock__turn *turn)
 {
-    struct watched watched = {0};
+    struct rlock__watched watched = {0};
     int64_t until;
 
-    while (!turn_step(turn, &watched, &until)) {
+    while ((until = rlock__turn_step(turn, &watched)) != RLOCK__OVER) {
         if (until != 0) {
             sleep_once(turn, &watched, until);
         }

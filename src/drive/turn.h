@@ -5,6 +5,10 @@
 
 #include "drive/home.h"
 
+#define RLOCK__OVER (-1)
+
+struct rlock__watched;
+
 /* What a member said in the latest call. */
 struct rlock__result {
     bool held;
@@ -31,19 +35,37 @@ struct rlock__turn {
         bool has_turn;
         bool asleep; /* it is rung when its group has changed */
     };
-    bool runs;  /* its effort has begun */
-    bool fired; /* its cancel signal was, before its latest step */
+    bool runs; /* its effort has begun */
+    int stop;  /* why it was to end before its time, at its latest step; 0: it was not */
+    /* of one that no thread waits for: when its next step is due */
+    struct rlock__timer due;
+    struct rlock__turn *begun_prev, *begun_next; /* in its home's */
 };
 
 /* Begins an operation's turn, which waits in line where another effort on the owner's group is
  * under way. Returns 0, or why it did not begin. */
 int rlock__turn_begin(struct rlock__turn *turn) RLOCK__NO_MUTEX;
-/* Takes its steps until the operation is complete. */
+/* Takes its steps until the operation is complete: of one without finish. */
 void rlock__turn_wait(struct rlock__turn *turn) RLOCK__NO_MUTEX;
+/* Takes one step, and carries its actions out. watched: of the calling thread, which keeps watch
+ * where nobody does; NULL it does not. Returns until when the turn may rest, 0 not at all, or
+ * RLOCK__OVER: the operation is complete. */
+int64_t rlock__turn_step(struct rlock__turn *turn, struct rlock__watched *watched) RLOCK__NO_MUTEX;
+/* Whoever takes its steps has something to do. NULL: nobody does. */
+void rlock__turn_ring(struct rlock__turn *turn) RLOCK__REQUIRES(home);
 /* Lets a group that has lost something give back its other members; if somebody has its turn, lets
  * that one do it. closing: reports the loss if all its clients are closed; NULL nobody does. */
 void rlock__turn_settle(struct rlock__group *group, struct rlock_client *closing)
     RLOCK__REQUIRES(home);
+
+/* ---- begun.c: turns of operations with finish. The service thread of the home takes their steps
+ * ---- */
+
+/* Fails when the home is being closed. */
+int rlock__begun_add(struct rlock__turn *turn) RLOCK__REQUIRES(home);
+void rlock__begun_remove(struct rlock__turn *turn) RLOCK__REQUIRES(home);
+/* When its next step is due. */
+void rlock__begun_due(struct rlock__turn *turn, int64_t at) RLOCK__REQUIRES(home);
 
 /* ---- twins.c ---- */
 

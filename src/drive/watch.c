@@ -14,7 +14,7 @@ int rlock__timeout_ms(int64_t until, int64_t now)
 {
     int64_t ms = until == RLOCK__NEVER ? -1 : rlock__ms_up(rlock__max(0, until - now));
 
-    return (int)rlock__min(ms, 3600 * 1000);
+    return (int)rlock__min(ms, 60 * 1000);
 }
 
 bool rlock__is_unwatched(const struct rlock_client *client)

@@ -188,7 +188,8 @@ void rlock__group_take(struct rlock__group *group, const struct rlock__effort *e
 void rlock__group_leave(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
 void rlock__group_done(struct rlock__call *call, int64_t now) RLOCK__REQUIRES(home);
 void rlock__group_timer(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
-void rlock__group_cancel(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
+/* Ends an effort to take it before its time, with this code. */
+void rlock__group_cancel(struct rlock__group *group, int code, int64_t now) RLOCK__REQUIRES(home);
 /* Ends an effort to take it: it cannot be taken. group->detail says why. */
 void rlock__group_refuse(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
 /* Its owner is no more. Nobody will unlock it. Its members' cores know that, so nothing is given
