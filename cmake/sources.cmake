@@ -20,10 +20,12 @@ set(RLOCK_SOURCES
     src/client/single.c
     src/cluster/map.c
     src/cluster/slot.c
+    src/drive/begun.c
     src/drive/cancel.c
     src/drive/dispatch.c
     src/drive/drive.c
     src/drive/home.c
+    src/drive/losses.c
     src/drive/service.c
     src/drive/turn.c
     src/drive/twins.c

@@ -2,13 +2,9 @@
 /* Multi-locks and RedLocks: each call is a turn on its owner's group. */
 #include "client/lock.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "base/clock.h"
-#include "drive/turn.h"
 #include "multi/claim.h"
 
 struct rlock__group_lock {
@@ -28,90 +24,6 @@ static const struct rlock__group_spec *spec_of(const struct rlock_handle *lock)
 }
 
 /* ---- Taking and leaving ---- */
-
-/* Keeps what the members said, for rlock_members(). */
-RLOCK__REQUIRES(home)
-static void note_results(const struct rlock_handle *lock, const struct rlock__group *group)
-{
-    for (size_t i = 0; i < group->spec->n; i++) {
-        const struct rlock__member *member = &group->members[i];
-        struct rlock__result *result = &handle_of(lock)->results[i];
-        bool waits = member->state == RLOCK__MEMBER_TAKING;
-
-        result->held = member->state == RLOCK__MEMBER_HELD;
-        result->code = waits ? RLOCK_ETIMEDOUT : result->held ? 0 : member->code;
-        (void)snprintf(result->detail, sizeof(result->detail), "%s",
-                       result->held      ? ""
-                       : member->running ? "no answer yet"
-                                         : member->call.detail);
-    }
-}
-
-/* One effort on a group whose turn it is; the mutex is dropped while it is driven. */
-RLOCK__REQUIRES(home)
-static int run_on(const struct rlock_handle *lock, struct rlock__group *group,
-                  const struct rlock__turn *turn, const struct rlock__effort *effort,
-                  struct rlock_grant *ret_grant)
-{
-    int64_t now = rlock__now_us();
-
-    if (effort == NULL) {
-        rlock__group_leave(group, now);
-    } else {
-        struct rlock__effort rest = *effort;
-
-        rest.wait_us = rest.wait_us > 0 ? rlock__max(turn->deadline - now, 1) : rest.wait_us;
-        rlock__group_take(group, &rest, now);
-    }
-    rlock__groups_unlock(turn->spec);
-    rlock__turn_drive(group, turn);
-    rlock__groups_lock(turn->spec);
-    if (ret_grant != NULL) {
-        now = rlock__now_us();
-        ret_grant->lease_ms = group->lease_granted_us / RLOCK__MS;
-        ret_grant->valid_ms = rlock__max(0, rlock__group_valid_until(group) - now) / RLOCK__MS;
-    }
-    note_results(lock, group);
-    return group->code;
-}
-
-/* Runs one effort, NULL an unlock. ret_grant: NULL not wanted. */
-static int run(const struct rlock_handle *lock, struct rlock__turn *turn,
-               const struct rlock__effort *effort, struct rlock_grant *ret_grant)
-{
-    struct rlock__group_claim *claim = NULL;
-    struct rlock__group *group = NULL;
-    char detail[RLOCK__DETAIL_SIZE];
-    int code;
-
-    turn->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (turn->fd < 0) {
-        return rlock__fail(RLOCK_ERESOURCE, "no file descriptor to wait with");
-    }
-    rlock__groups_lock(turn->spec);
-    code = rlock__turn_begin(turn, &group);
-    if (code == 0) {
-        code = run_on(lock, group, turn, effort, ret_grant);
-        (void)snprintf(detail, sizeof(detail), "%s", group->detail);
-        if (code == 0 && effort != NULL && !turn->owner.given) {
-            claim = rlock__group_claim_ref(group->claim);
-        }
-        rlock__turn_end(group);
-    } else {
-        rlock__groups_unlock(turn->spec);
-        if (code == RLOCK_ETIMEDOUT && effort != NULL && effort->wait_us == 0) {
-            code = RLOCK_EBUSY;
-        }
-        (void)snprintf(detail, sizeof(detail), "lock %s: %s", lock->name.at, rlock_strerror(code));
-    }
-    (void)close(turn->fd);
-    if (claim != NULL) {
-        rlock__thread_add_group(claim);
-    } else if (effort == NULL) {
-        rlock__thread_forget_group(turn->spec);
-    }
-    return code == 0 ? 0 : rlock__fail(code, "%s", detail);
-}
 
 /* What the members' clients have in common. */
 static int read_clients(const struct rlock_handle *lock, const struct rlock_take *take,
@@ -143,14 +55,12 @@ static int read_clients(const struct rlock_handle *lock, const struct rlock_take
     return 0;
 }
 
-static int take(const struct rlock_handle *lock, const struct rlock_take *take,
-                struct rlock__owner owner, struct rlock_grant *ret_grant)
+static int begin_take(const struct rlock_handle *lock, const struct rlock_take *take,
+                      struct rlock__owner owner, struct rlock__op *op)
 {
     struct rlock__effort effort = {.wait_us = take->wait_ms * RLOCK__MS,
                                    .lease_us = take->lease_ms * RLOCK__MS,
                                    .cancel = rlock__cancel_id(take->cancel)};
-    struct rlock__turn turn = {
-        .spec = handle_of(lock)->spec, .owner = owner, .cancel = take->cancel};
     int64_t max_lease = spec_of(lock)->max_lease_us, longest = 0, wait;
     int code = read_clients(lock, take, &effort, &longest);
 
@@ -162,19 +72,38 @@ static int take(const struct rlock_handle *lock, const struct rlock_take *take,
         return rlock__fail(RLOCK_EINVAL, "the lease is longer than the RedLock's max_lease_ms");
     }
     wait = effort.wait_us == 0 ? effort.op_timeout_us : effort.wait_us;
-    turn.deadline = effort.wait_us < 0 ? RLOCK__NEVER : rlock__later(rlock__now_us(), wait);
-    return run(lock, &turn, &effort, ret_grant);
+    op->turn = (struct rlock__turn){
+        .spec = handle_of(lock)->spec,
+        .owner = owner,
+        .effort = effort,
+        .deadline = effort.wait_us < 0 ? RLOCK__NEVER : rlock__later(rlock__now_us(), wait),
+        .cancel = take->cancel,
+        .results = handle_of(lock)->results};
+    return rlock__turn_begin(&op->turn);
 }
 
 /* The members' clients answer for themselves: one of them may be closed. */
-static int leave(const struct rlock_handle *lock, struct rlock__owner owner)
+static int begin_leave(const struct rlock_handle *lock, struct rlock__owner owner,
+                       struct rlock__op *op)
 {
     int64_t timeout = lock->client->core.op_timeout_us;
-    struct rlock__turn turn = {.spec = handle_of(lock)->spec,
-                               .owner = owner,
-                               .deadline = rlock__later(rlock__now_us(), timeout)};
 
-    return run(lock, &turn, NULL, NULL);
+    op->turn = (struct rlock__turn){.spec = handle_of(lock)->spec,
+                                    .owner = owner,
+                                    .leaves = true,
+                                    .deadline = rlock__later(rlock__now_us(), timeout),
+                                    .results = handle_of(lock)->results};
+    return rlock__turn_begin(&op->turn);
+}
+
+static void await(const struct rlock_handle *lock, struct rlock__op *op)
+{
+    rlock__turn_wait(&op->turn);
+    if (op->turn.claim != NULL) {
+        rlock__thread_add_group(op->turn.claim);
+    } else if (op->turn.leaves) {
+        rlock__thread_forget_group(spec_of(lock));
+    }
 }
 
 /* ---- What is known without asking ---- */
@@ -270,8 +199,9 @@ static void free_handle(struct rlock_handle *lock)
 }
 
 static const struct rlock__vtable vtable = {
-    .take = take,
-    .leave = leave,
+    .begin_take = begin_take,
+    .begin_leave = begin_leave,
+    .wait = await,
     .known = known,
     .inspect = inspect,
     .force = force,

@@ -88,18 +88,28 @@ static int check_take(const struct rlock_take *take, struct rlock_take *ret_take
     return 0;
 }
 
+/* Waits for what began, unless the code says that it did not. */
+static int end(const struct rlock_handle *lock, struct rlock__op *op, int code)
+{
+    if (code != 0) {
+        return code;
+    }
+    lock->vtable->wait(lock, op);
+    return op->code == 0 ? 0 : rlock__fail(op->code, "%s", op->detail);
+}
+
 static int take_lock(const struct rlock_handle *lock, const struct rlock_take *take,
                      struct rlock_grant *ret_grant)
 {
-    struct rlock_grant grant = {.size = sizeof(grant)};
+    struct rlock__op op = {.code = 0};
     struct rlock__owner owner;
     int code = owner_of(take->owner, &owner);
 
     if (code == 0) {
-        code = lock->vtable->take(lock, take, owner, ret_grant != NULL ? &grant : NULL);
+        code = end(lock, &op, lock->vtable->begin_take(lock, take, owner, &op));
     }
     if (code == 0 && ret_grant != NULL) {
-        rlock__sized_give(ret_grant, &grant);
+        rlock__sized_give(ret_grant, &op.grant);
     }
     return code;
 }
@@ -135,13 +145,14 @@ int rlock_try_lock(struct rlock_handle *lock)
 int rlock_unlock_as(struct rlock_handle *lock, uint64_t id)
 {
     RLOCK__WHOLE;
+    struct rlock__op op = {.code = 0};
     struct rlock__owner owner;
     int code = begin(lock);
 
     if (code == 0) {
         code = owner_of(id, &owner);
     }
-    return code == 0 ? lock->vtable->leave(lock, owner) : code;
+    return code == 0 ? end(lock, &op, lock->vtable->begin_leave(lock, owner, &op)) : code;
 }
 
 int rlock_unlock(struct rlock_handle *lock)

@@ -7,16 +7,10 @@
 #define RLOCK_CLIENT_LOCK_H
 
 #include "client/client.h"
+#include "drive/op.h"
 
 /* A hundred years: sums of microseconds still fit. */
 #define RLOCK__TIME_MAX_MS (INT64_C(100) * 366 * 24 * 3600 * 1000)
-
-/* What a member said in the latest call. */
-struct rlock__result {
-    bool held;
-    int code;
-    char detail[RLOCK__DETAIL_SIZE];
-};
 
 /*
  * What a handle can do. All members are required. Each is called in the process that made the
@@ -24,12 +18,15 @@ struct rlock__result {
  * 0 is the calling thread.
  */
 struct rlock__vtable {
-    /* Takes the lock: waits as long as the take says. Its client is open, and the take was
-     * checked. ret_grant: NULL not wanted; else of the library's size. */
-    int (*take)(const struct rlock_handle *lock, const struct rlock_take *take,
-                struct rlock__owner owner, struct rlock_grant *ret_grant);
-    /* Gives up one level: waits for the servers' answer. Its clients may be closed. */
-    int (*leave)(const struct rlock_handle *lock, struct rlock__owner owner);
+    /* Begins to take the lock. Its client is open, and the take was checked. Returns 0, or why it
+     * did not begin: then it is not completed. */
+    int (*begin_take)(const struct rlock_handle *lock, const struct rlock_take *take,
+                      struct rlock__owner owner, struct rlock__op *op);
+    /* Begins to give up one level. The same; but its clients may be closed. */
+    int (*begin_leave)(const struct rlock_handle *lock, struct rlock__owner owner,
+                       struct rlock__op *op);
+    /* Waits until an operation without finish is complete, in the thread that began it. */
+    void (*wait)(const struct rlock_handle *lock, struct rlock__op *op);
     /* Until when the owner may rely on it, 0 not at all, and how many levels it holds, by what is
      * known here. */
     int64_t (*known)(const struct rlock_handle *lock, uint64_t owner, uint32_t *ret_count);

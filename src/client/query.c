@@ -33,7 +33,7 @@ static int read_force(struct rlock__call *call, const struct rlock__reply *reply
 /* Runs a query; why it failed names the lock. */
 static int run(const struct rlock__spec *spec, struct rlock__call *call)
 {
-    int code = rlock__run(rlock__client_of(spec->core), call, NULL);
+    int code = rlock__run(rlock__client_of(spec->core), call);
     char name[96];
 
     return code == 0 ? 0

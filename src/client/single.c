@@ -12,13 +12,6 @@
 
 /* ---- Taking and leaving ---- */
 
-static void put_grant(const struct rlock__call *call, struct rlock_grant *ret_grant)
-{
-    ret_grant->token = call->token;
-    ret_grant->lease_ms = call->lease_granted_us / RLOCK__MS;
-    ret_grant->valid_ms = rlock__max(0, call->valid_until - rlock__now_us()) / RLOCK__MS;
-}
-
 /* The thread reads the claim of its hold without a mutex. */
 static void keep_claim(const struct rlock__call *call)
 {
@@ -29,47 +22,80 @@ static void keep_claim(const struct rlock__call *call)
     }
 }
 
-static int take(const struct rlock_handle *lock, const struct rlock_take *take,
-                struct rlock__owner owner, struct rlock_grant *ret_grant)
+/* What came of it. */
+static void conclude(struct rlock__op *op)
 {
-    struct rlock_client *client = lock->client;
-    struct rlock__call call = {.kind = RLOCK__ACQUIRE,
-                               .spec = rlock__single_of(lock)->spec,
-                               .owner = owner,
-                               .wait_us = take->wait_ms * RLOCK__MS,
-                               .lease_us = take->lease_ms * RLOCK__MS};
-    int code = 0;
+    const struct rlock__call *call = &op->call;
 
-    if (call.lease_us != 0 && rlock__valid_until(&client->core, 0, call.lease_us) <= 0) {
-        return rlock__fail(RLOCK_EINVAL, "lease_ms lies within the client's safety margin");
+    op->code = call->code;
+    if (call->code != 0) {
+        memcpy(op->detail, call->detail, sizeof(op->detail));
+    } else if (call->kind == RLOCK__ACQUIRE) {
+        int64_t left = call->valid_until - rlock__now_us();
+
+        op->grant = (struct rlock_grant){.size = sizeof(op->grant),
+                                         .token = call->token,
+                                         .lease_ms = call->lease_granted_us / RLOCK__MS,
+                                         .valid_ms = rlock__max(0, left) / RLOCK__MS};
+        keep_claim(call);
     }
-    if (take->cancel != NULL) {
-        code = rlock__cancel_watch(client, take->cancel);
-    }
-    if (code == 0) {
-        code = rlock__run(client, &call, take->cancel);
-    }
-    if (code != 0) {
-        return code;
-    }
-    keep_claim(&call);
-    if (ret_grant != NULL) {
-        put_grant(&call, ret_grant);
-    }
-    return 0;
 }
 
-static int leave(const struct rlock_handle *lock, struct rlock__owner owner)
+RLOCK__REQUIRES(core) static void finish(struct rlock__call *call)
 {
-    struct rlock__spec *spec = rlock__single_of(lock)->spec;
-    struct rlock__call call = {.kind = RLOCK__RELEASE, .spec = spec, .owner = owner};
+    struct rlock__op *op = call->payload;
+
+    conclude(op);
+    rlock__op_finished(rlock__client_of(call->spec->core), op);
+}
+
+static int begin(const struct rlock_handle *lock, struct rlock__op *op,
+                 const struct rlock_cancel *cancel)
+{
+    op->call.spec = rlock__single_of(lock)->spec;
+    if (op->finish == NULL) {
+        return rlock__begin(lock->client, &op->call, &op->parker, cancel);
+    }
+    op->call.finish = finish;
+    op->call.payload = op;
+    return rlock__begin(lock->client, &op->call, NULL, cancel);
+}
+
+static int begin_take(const struct rlock_handle *lock, const struct rlock_take *take,
+                      struct rlock__owner owner, struct rlock__op *op)
+{
+    int64_t lease_us = take->lease_ms * RLOCK__MS;
+    int code = 0;
+
+    if (lease_us != 0 && rlock__valid_until(&lock->client->core, 0, lease_us) <= 0) {
+        return rlock__fail(RLOCK_EINVAL, "lease_ms lies within the client's safety margin");
+    }
+    op->call = (struct rlock__call){.kind = RLOCK__ACQUIRE,
+                                    .owner = owner,
+                                    .wait_us = take->wait_ms * RLOCK__MS,
+                                    .lease_us = lease_us};
+    if (take->cancel != NULL) {
+        code = rlock__cancel_watch(lock->client, take->cancel);
+    }
+    return code == 0 ? begin(lock, op, take->cancel) : code;
+}
+
+static int begin_leave(const struct rlock_handle *lock, struct rlock__owner owner,
+                       struct rlock__op *op)
+{
     int code = rlock__client_check(lock->client);
 
-    if (code == 0) {
-        code = rlock__run(lock->client, &call, NULL);
-        rlock__thread_forget(spec);
+    op->call = (struct rlock__call){.kind = RLOCK__RELEASE, .owner = owner};
+    return code == 0 ? begin(lock, op, NULL) : code;
+}
+
+static void await(const struct rlock_handle *lock, struct rlock__op *op)
+{
+    rlock__wait(lock->client, &op->parker);
+    conclude(op);
+    if (op->call.kind == RLOCK__RELEASE) {
+        rlock__thread_forget(op->call.spec);
     }
-    return code;
 }
 
 /* ---- What is known without asking ---- */
@@ -119,8 +145,9 @@ static void free_handle(struct rlock_handle *lock)
 }
 
 static const struct rlock__vtable vtable = {
-    .take = take,
-    .leave = leave,
+    .begin_take = begin_take,
+    .begin_leave = begin_leave,
+    .wait = await,
     .known = known,
     .inspect = inspect,
     .force = force,

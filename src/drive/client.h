@@ -12,7 +12,8 @@
  *     no caller does. A caller may stand still at any instant: stopped, starved, in a signal
  *     handler. So while there is a keeper the service thread looks at each tick, and does what is
  *     left undone.
- *   - The dispatcher thread runs the user's callbacks and does nothing else.
+ *   - The dispatcher thread runs the user's callbacks, and what is to be called when an operation
+ *     is complete that no thread waits for. It does nothing else.
  *
  * Mutexes, of the kinds and in the order of base/guarded.h. A thread that holds one may stand
  * still, and nobody else can do what it leaves undone. So it makes no system call, with two
@@ -41,6 +42,9 @@ RLOCK__MUTEX(core);
 RLOCK__MUTEX(home);
 RLOCK__MUTEX(registry);
 
+struct rlock__op;
+struct rlock__turn;
+
 /* The connection for commands. */
 struct rlock__io {
     pthread_mutex_t turn; /* whoever has it sends for all */
@@ -68,7 +72,7 @@ struct rlock__sub {
 struct rlock_client {
     struct rlock__core core; /* first: the core's client is found by it */
     pthread_mutex_t mutex;   /* for the core, its server, and the roles of threads */
-    pthread_cond_t news;     /* for the dispatcher: core.lost, core.notes; and for close: settled */
+    pthread_cond_t news;     /* for the dispatcher: losses, notes, finished; for close: settled */
     RLOCK__GUARDED_BY(core) struct {
         struct rlock__server server;
         struct rlock__map map;        /* from a key to its server */
@@ -84,6 +88,7 @@ struct rlock_client {
         bool service_reads; /* it sleeps with an eye on replies, not on the link's end alone */
         int64_t tick_at;    /* when it looks after the keeper; RLOCK__NEVER: there is none */
         bool stop_service, stop_dispatcher;
+        struct rlock__op *finished; /* operations whose finish is to be called */
     };
 
     atomic_uint refs;
@@ -99,6 +104,13 @@ struct rlock_client {
 
     pthread_mutex_t home_mutex; /* for the groups that live there */
     struct rlock__home home;
+    /* turns on groups that live there, and that no thread waits for: begun.c */
+    RLOCK__GUARDED_BY(home) struct {
+        struct rlock__turn *begun;
+        struct rlock__timers due; /* when the service thread takes a step of each */
+        bool begun_asleep;        /* it sleeps until the first is due */
+        bool begun_closed;        /* none begins any more */
+    };
 
     struct rlock__io io;
     atomic_bool send_wanted; /* the core has something for the link */
@@ -170,16 +182,33 @@ void rlock__watch_moved(struct rlock_client *client) RLOCK__REQUIRES(core);
 void rlock__watch_end(struct rlock_client *client, struct rlock__parker *keeper)
     RLOCK__REQUIRES(core);
 int rlock__timeout_ms(int64_t until, int64_t now);
+/* Begins a call. parker: zero, of the calling thread, which is to wait then; NULL: call->finish is
+ * called, unless this returns that the client is closed. */
+int rlock__begin(struct rlock_client *client, struct rlock__call *call,
+                 struct rlock__parker *parker, const struct rlock_cancel *cancel) RLOCK__NO_MUTEX;
+void rlock__wait(struct rlock_client *client, struct rlock__parker *parker) RLOCK__NO_MUTEX;
 /* Runs a call to its completion. */
-int rlock__run(struct rlock_client *client, struct rlock__call *call,
-               const struct rlock_cancel *cancel) RLOCK__NO_MUTEX;
+int rlock__run(struct rlock_client *client, struct rlock__call *call) RLOCK__NO_MUTEX;
 
 /* ---- service.c ---- */
 
 void *rlock__service_main(void *arg); /* the client */
 
+/* ---- begun.c, for the service thread ---- */
+
+/* When a step is due; what changes from here on is told to it. */
+int64_t rlock__begun_next(struct rlock_client *client) RLOCK__NO_MUTEX;
+/* Takes the steps that are due. */
+void rlock__begun_serve(struct rlock_client *client, int64_t now) RLOCK__NO_MUTEX;
+/* A signal was fired that some may wait with. */
+void rlock__begun_cancel(struct rlock_client *client, const void *cancel) RLOCK__NO_MUTEX;
+/* Those that are under way end now, and no other one begins. Returns whether there is none. */
+bool rlock__begun_close(struct rlock_client *client) RLOCK__NO_MUTEX;
+
 /* ---- dispatch.c ---- */
 
+/* Its finish is called, on the client's dispatcher. */
+void rlock__op_finished(struct rlock_client *client, struct rlock__op *op) RLOCK__REQUIRES(core);
 void *rlock__dispatcher_main(void *arg); /* the client */
 /* Whether the calling thread is a dispatcher: it must not wait. */
 bool rlock__is_dispatcher(void);

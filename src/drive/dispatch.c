@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include <utlist.h>
 
+#include "drive/op.h"
 #include "drive/turn.h"
 
 static _Thread_local pid_t dispatches_in; /* the process that it is one in; 0 none */
@@ -11,6 +12,11 @@ static _Thread_local pid_t dispatches_in; /* the process that it is one in; 0 no
 bool rlock__is_dispatcher(void)
 {
     return dispatches_in != 0 && dispatches_in == getpid();
+}
+
+void rlock__op_finished(struct rlock_client *client, struct rlock__op *op)
+{
+    DL_APPEND(client->finished, op);
 }
 
 static void tell_lost(const struct rlock_client *client, struct rlock__loss *loss)
@@ -30,12 +36,16 @@ static void tell_lost(const struct rlock_client *client, struct rlock__loss *los
     (void)rlock__loss_free(loss);
 }
 
-static void tell(const struct rlock_client *client, struct rlock__loss *lost,
-                 struct rlock__note *notes)
+static void tell(const struct rlock_client *client, struct rlock__op *finished,
+                 struct rlock__loss *lost, struct rlock__note *notes)
 {
+    struct rlock__op *op, *op_after;
     struct rlock__loss *loss, *loss_after;
     struct rlock__note *note, *note_after;
 
+    DL_FOREACH_SAFE(finished, op, op_after) {
+        op->finish(op);
+    }
     DL_FOREACH_SAFE(notes, note, note_after) {
         if (client->opts.on_log != NULL) {
             client->opts.on_log(note->level, note->text, client->opts.payload);
@@ -55,20 +65,22 @@ void *rlock__dispatcher_main(void *arg)
     dispatches_in = getpid();
     rlock__core_mutex_lock(&client->mutex);
     for (;;) {
+        struct rlock__op *finished = client->finished;
         struct rlock__loss *lost = core->lost;
         struct rlock__note *notes = core->notes;
 
-        if (lost == NULL && notes == NULL) {
+        if (finished == NULL && lost == NULL && notes == NULL) {
             if (client->stop_dispatcher) {
                 break;
             }
             (void)pthread_cond_wait(&client->news, &client->mutex);
             continue;
         }
+        client->finished = NULL;
         core->lost = NULL;
         core->notes = NULL;
         rlock__core_mutex_unlock(&client->mutex);
-        tell(client, lost, notes);
+        tell(client, finished, lost, notes);
         rlock__core_mutex_lock(&client->mutex);
     }
     rlock__core_mutex_unlock(&client->mutex);

@@ -6,6 +6,7 @@
 #include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@ struct rlock__parker {
     struct rlock__parker *prev, *next; /* in client.parked, or client.woken */
     bool parked;                       /* in the first of them */
     bool keeps;                        /* it is the keeper, of one client at least */
+    int64_t until;                     /* what it planned when it began to be; 0: nothing */
 };
 
 enum rlock__park {

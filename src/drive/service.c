@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The service thread: makes the connections, reads the subscriber connection, hears of
- * cancellations, and keeps watch over the link and the core's timers when no caller does.
+ * cancellations, and keeps watch over the link and the core's timers when no caller does. It takes
+ * the steps of groups whose operations no thread waits for.
  *
  * While a caller does, this thread ticks: it reads what came and does what is due, if that was left
  * undone, and wakes again whom somebody began to wake. A caller that was found standing still has
@@ -227,10 +228,12 @@ static void serve_cancels(struct rlock_client *client)
     int n = epoll_wait(client->cancel_fd, events, 16, 0);
 
     for (int i = 0; i < n; i++) {
+        const void *cancel = (const void *)(uintptr_t)events[i].data.u64;
+
         rlock__enter(client);
-        rlock__core_cancel(&client->core, (const void *)(uintptr_t)events[i].data.u64,
-                           rlock__now_us());
+        rlock__core_cancel(&client->core, cancel, rlock__now_us());
         rlock__leave(client);
+        rlock__begun_cancel(client, cancel);
     }
     rlock__drive(client);
 }
@@ -301,7 +304,7 @@ static bool plan(struct rlock_client *client, struct pollfd fds[static N_FDS], i
 {
     struct rlock__io *io = &client->io;
     struct rlock__sub *sub = &client->sub;
-    int64_t until = RLOCK__NEVER;
+    int64_t until = rlock__begun_next(client);
     bool stop;
 
     fds[WAKE] = (struct pollfd){.fd = client->wake_fd, .events = POLLIN};
@@ -311,7 +314,7 @@ static bool plan(struct rlock_client *client, struct pollfd fds[static N_FDS], i
     fds[LINK] = (struct pollfd){.fd = rlock__conn_fd(io->conn), .events = POLLRDHUP};
     if (io->connecting) {
         fds[LINK].events = rlock__conn_events(io->conn);
-        until = rlock__conn_deadline(io->conn);
+        until = rlock__min(until, rlock__conn_deadline(io->conn));
     }
     rlock__give_turn(client);
     if (sub->connecting) {
@@ -327,7 +330,7 @@ static bool plan(struct rlock_client *client, struct pollfd fds[static N_FDS], i
     client->service_until = until;
     rlock__core_mutex_unlock(&client->mutex);
     *ret_until = until;
-    return !stop;
+    return !stop || !rlock__begun_close(client);
 }
 
 /* A keeper that left something undone, and did not move, is not to be relied on until it does. */
@@ -375,11 +378,7 @@ void *rlock__service_main(void *arg)
     uint64_t pokes;
 
     while (plan(client, fds, now, &until)) {
-        int64_t pause = until == RLOCK__NEVER
-                            ? -1
-                            : rlock__min(rlock__ms_up(rlock__max(0, until - now)), 60000);
-
-        (void)poll(fds, N_FDS, (int)pause);
+        (void)poll(fds, N_FDS, rlock__timeout_ms(until, now));
         now = rlock__now_us(); /* before anything is read */
         if ((fds[WAKE].revents & POLLIN) != 0) {
             (void)!read(client->wake_fd, &pokes, sizeof(pokes));
@@ -390,6 +389,7 @@ void *rlock__service_main(void *arg)
         if (fds[CANCEL].revents != 0) {
             serve_cancels(client);
         }
+        rlock__begun_serve(client, now);
         now = rlock__now_us();
     }
     return NULL;

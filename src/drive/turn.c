@@ -8,29 +8,28 @@
  * A call that completes when nobody drives its group any more is settled on the spot: what it
  * needs then, its own release or its seal, concerns its own client alone.
  */
-#include "drive/turn.h"
+#include "drive/op.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <utlist.h>
 
 #include "base/clock.h"
+#include "multi/claim.h"
 
-/* A thread that drives a group, or waits for that. */
-struct rlock__waiter {
-    struct rlock__waiter *prev, *next; /* in the group's line */
-    int fd;                            /* rings when its group has changed while it sleeps */
-    RLOCK__GUARDED_BY(home) bool has_turn, asleep;
-    size_t n_kept;
-    struct rlock_client *kept[RLOCK__MEMBERS_MAX]; /* those it keeps watch over */
+/* The clients that a thread keeps watch over while it waits. */
+struct rlock__watched {
+    size_t n;
+    struct rlock_client *clients[RLOCK__MEMBERS_MAX];
     struct rlock__parker parker;
 };
 
 /* ---- Actions ---- */
 
-/* Begins and gives up members' calls, those of one client in one event and one write; waiter (NULL
- * none) keeps watch where nobody does. */
-static void carry_out(struct rlock__group_step *step, struct rlock__waiter *waiter)
+/* Begins and gives up members' calls, those of one client in one event and one write. watched: of
+ * the calling thread, which keeps watch where nobody does; NULL it does not. */
+static void carry_out(struct rlock__group_step *step, struct rlock__watched *watched)
 {
     struct rlock__action *actions = step->actions;
 
@@ -43,8 +42,8 @@ static void carry_out(struct rlock__group_step *step, struct rlock__waiter *wait
         }
         client = rlock__client_of(core);
         rlock__enter(client);
-        if (waiter != NULL && rlock__watch_begin(client, &waiter->parker)) {
-            waiter->kept[waiter->n_kept++] = client;
+        if (watched != NULL && rlock__watch_begin(client, &watched->parker)) {
+            watched->clients[watched->n++] = client;
         }
         for (size_t k = i; k < step->n; k++) {
             if (actions[k].core == core) {
@@ -57,14 +56,18 @@ static void carry_out(struct rlock__group_step *step, struct rlock__waiter *wait
     }
 }
 
-/* The thread has something to do. */
-RLOCK__REQUIRES(home) static void ring(struct rlock__waiter *waiter)
+void rlock__turn_ring(struct rlock__turn *turn)
 {
     const uint64_t one = 1;
 
-    if (waiter != NULL && waiter->asleep) {
-        waiter->asleep = false;
-        (void)!write(waiter->fd, &one, sizeof(one));
+    if (turn == NULL || !turn->asleep) {
+        return;
+    }
+    turn->asleep = false;
+    if (rlock__turn_is_begun(turn)) {
+        rlock__begun_due(turn, 0);
+    } else {
+        (void)!write(turn->fd, &one, sizeof(one));
     }
 }
 
@@ -78,7 +81,7 @@ RLOCK__REQUIRES(core) static void finish(struct rlock__call *call)
 
     rlock__groups_lock(group->spec);
     rlock__group_done(call, rlock__now_us());
-    ring(group->waiter);
+    rlock__turn_ring(group->waiter);
     if (group->waiter == NULL) {
         acts = rlock__action_take(member, &action);
     }
@@ -94,182 +97,6 @@ RLOCK__REQUIRES(core) static void finish(struct rlock__call *call)
     rlock__groups_unlock_and_drop(group);
 }
 
-/* Who reports a group's loss: the first member's client, or another while that one is closed, or
- * the one that is just being closed; NULL nobody can. */
-static struct rlock_client *reporter(const struct rlock__group_spec *spec,
-                                     struct rlock_client *closing)
-{
-    struct rlock_client *client = rlock__client_of(spec->first->core);
-
-    for (size_t i = 0; atomic_load(&client->closed) && i < spec->n; i++) {
-        client = rlock__client_of(spec->members[i]->core);
-    }
-    return atomic_load(&client->closed) ? closing : client;
-}
-
-/* Reports a loss, on a dispatcher. */
-static void report(const struct rlock__group_spec *spec, struct rlock__loss *loss,
-                   struct rlock_client *closing)
-{
-    struct rlock_client *client = reporter(spec, closing);
-    char name[96];
-
-    if (loss == NULL || client == NULL) {
-        (void)rlock__loss_free(loss);
-        return;
-    }
-    rlock__enter(client);
-    rlock__note(&client->core, RLOCK_LOG_WARNING, "lock %s: lost: %s",
-                rlock__text(loss->name, name, sizeof(name)), rlock_reason_text(loss->reason));
-    DL_APPEND(client->core.lost, loss);
-    rlock__leave(client);
-}
-
-/* ---- Driving ---- */
-
-/* Sleeps until the group or a watched client has something to do. cancel: NULL none, or the group
- * knows that it was fired. */
-static void sleep_once(struct rlock__waiter *waiter, const struct rlock__group_spec *spec,
-                       int64_t until, const struct rlock_cancel *cancel)
-{
-    struct pollfd fds[2 * RLOCK__MEMBERS_MAX + 2];
-    int64_t untils[RLOCK__MEMBERS_MAX];
-    bool asleep;
-    uint64_t rings;
-
-    for (size_t i = 0; i < waiter->n_kept; i++) {
-        untils[i] = rlock__watch_plan(waiter->kept[i], &fds[2 + 2 * i]);
-        until = rlock__min(until, untils[i]);
-    }
-    fds[0] = (struct pollfd){.fd = waiter->fd, .events = POLLIN};
-    fds[1] = (struct pollfd){.fd = -1, .events = POLLIN};
-    if (cancel != NULL) {
-        fds[1].fd = rlock__cancel_fd(cancel);
-    }
-    rlock__groups_lock(spec);
-    asleep = waiter->asleep;
-    rlock__groups_unlock(spec);
-    if (asleep) {
-        (void)poll(fds, 2 + 2 * waiter->n_kept, rlock__timeout_ms(until, rlock__now_us()));
-    }
-    if ((fds[0].revents & POLLIN) != 0) {
-        (void)!read(waiter->fd, &rings, sizeof(rings));
-    }
-    for (size_t i = 0; i < waiter->n_kept; i++) {
-        rlock__watch_react(waiter->kept[i], &fds[2 + 2 * i], untils[i], NULL);
-    }
-}
-
-void rlock__turn_drive(struct rlock__group *group, const struct rlock__turn *turn)
-{
-    struct rlock__waiter all = {.fd = turn->fd}, *waiter = &all;
-    struct rlock__group_step step = {.complete = false};
-    bool fired;
-
-    while (!step.complete) {
-        rlock__groups_lock(group->spec);
-        fired = turn->cancel != NULL && rlock__cancel_is_fired(turn->cancel);
-        if (fired) {
-            rlock__group_cancel(group, rlock__now_us());
-        }
-        rlock__group_timer(group, rlock__now_us());
-        rlock__twins_refuse(group, rlock__now_us());
-        rlock__group_step(group, rlock__now_us(), &step);
-        group->waiter = step.complete ? NULL : waiter;
-        waiter->asleep = !step.complete && step.n == 0;
-        rlock__groups_unlock(group->spec);
-        report(group->spec, step.loss, NULL);
-        carry_out(&step, waiter);
-        if (!step.complete && step.n == 0) {
-            sleep_once(waiter, group->spec, step.timer_at, fired ? NULL : turn->cancel);
-        }
-    }
-    while (waiter->n_kept > 0) {
-        struct rlock_client *client = waiter->kept[--waiter->n_kept];
-
-        rlock__enter(client);
-        rlock__watch_end(client, &waiter->parker);
-        rlock__leave(client);
-    }
-}
-
-/* ---- Turns ---- */
-
-/* Gives the turn to the next thread that waits for it. */
-RLOCK__REQUIRES(home) static void give(struct rlock__group *group)
-{
-    struct rlock__waiter *first = group->line;
-
-    group->busy = first != NULL;
-    if (first != NULL) {
-        DL_DELETE(group->line, first);
-        first->has_turn = true;
-        ring(first);
-    }
-}
-
-/* Waits until the group is this thread's turn: another one's effort on the same owner's hold is
- * under way. */
-RLOCK__REQUIRES(home)
-static int wait_for_turn(struct rlock__group *group, const struct rlock__turn *turn)
-{
-    struct rlock__waiter me = {.fd = turn->fd}, *waiter = &me;
-    bool cancelled = false, late = false;
-
-    DL_APPEND(group->line, waiter);
-    while (!waiter->has_turn && !cancelled && !late) {
-        waiter->asleep = true;
-        rlock__groups_unlock(group->spec);
-        cancelled = turn->cancel != NULL && rlock__cancel_is_fired(turn->cancel);
-        late = rlock__now_us() >= turn->deadline;
-        if (!cancelled && !late) {
-            sleep_once(waiter, group->spec, turn->deadline, turn->cancel);
-        }
-        rlock__groups_lock(group->spec);
-    }
-    if (waiter->has_turn) {
-        return 0;
-    }
-    DL_DELETE(group->line, waiter);
-    return cancelled ? RLOCK_ECANCELED : RLOCK_ETIMEDOUT;
-}
-
-/* A group whose turn is the calling thread's. */
-RLOCK__REQUIRES(home) static struct rlock__group *begin_new(const struct rlock__turn *turn)
-{
-    struct rlock__group *group =
-        rlock__group_new(turn->spec, turn->owner, finish, &rlock__home_of(turn->spec)->home.random);
-
-    if (group != NULL) {
-        group->users = 1;
-        group->busy = true;
-        rlock__group_move_in(group);
-    }
-    return group;
-}
-
-int rlock__turn_begin(const struct rlock__turn *turn, struct rlock__group **ret_group)
-{
-    struct rlock__group *group = rlock__group_find(turn->spec, turn->owner);
-    int code = 0;
-
-    if (group == NULL) {
-        *ret_group = begin_new(turn);
-        return *ret_group != NULL ? 0 : RLOCK_ENOMEM;
-    }
-    group->users++;
-    if (group->busy) {
-        code = wait_for_turn(group, turn);
-    }
-    if (code != 0) { /* whoever has the turn uses it still */
-        group->users--;
-        return code;
-    }
-    group->busy = true;
-    *ret_group = group;
-    return 0;
-}
-
 /* Takes steps with what came since it was last driven, or by the loss of a member, until there is
  * nothing more: who came meanwhile left it to this thread, which has the group's turn. */
 RLOCK__REQUIRES(home) static void drain(struct rlock__group *group, struct rlock_client *closing)
@@ -282,27 +109,29 @@ RLOCK__REQUIRES(home) static void drain(struct rlock__group *group, struct rlock
             return;
         }
         rlock__groups_unlock(group->spec);
-        report(group->spec, step.loss, closing);
+        rlock__group_report(group->spec, step.loss, closing);
         carry_out(&step, NULL);
         rlock__groups_lock(group->spec);
     }
 }
 
-void rlock__turn_end(struct rlock__group *group)
+/* Gives the turn to the next one that waits for it. */
+RLOCK__REQUIRES(home) static void give(struct rlock__group *group)
 {
-    drain(group, NULL);
-    give(group);
-    group->users--;
-    rlock__groups_unlock_and_drop(group);
+    struct rlock__turn *first = group->line;
+
+    group->busy = first != NULL;
+    if (first != NULL) {
+        DL_DELETE(group->line, first);
+        first->has_turn = true;
+        rlock__turn_ring(first);
+    }
 }
 
-/* ---- Losses ---- */
-
-/* Lets a group give back its other members; if somebody has its turn, lets that one do it. */
-RLOCK__REQUIRES(home) static void settle(struct rlock__group *group, struct rlock_client *closing)
+void rlock__turn_settle(struct rlock__group *group, struct rlock_client *closing)
 {
     if (group->busy) {
-        ring(group->waiter);
+        rlock__turn_ring(group->waiter);
         return;
     }
     group->busy = true;
@@ -312,69 +141,250 @@ RLOCK__REQUIRES(home) static void settle(struct rlock__group *group, struct rloc
     group->users--;
 }
 
-/* The members of groups that a loss concerns, each with a reference on its group. */
-static struct rlock__member *hits(struct rlock_client *client, const struct rlock__loss *loss)
-{
-    struct rlock__member *member = NULL, *first = NULL;
+/* ---- Turns ---- */
 
-    rlock__home_mutex_lock(&client->home_mutex);
-    while ((member = rlock__home_hit(&client->home, loss, member)) != NULL) {
-        (void)atomic_fetch_add(&member->group->refs, 1);
-        member->next_hit = first;
-        first = member;
+/* A group whose turn is the caller's. */
+RLOCK__REQUIRES(home) static struct rlock__group *begin_new(const struct rlock__turn *turn)
+{
+    struct rlock__group *group =
+        rlock__group_new(turn->spec, turn->owner, finish, &rlock__home_of(turn->spec)->home.random);
+
+    if (group != NULL) {
+        group->busy = true;
+        group->users = 1;
+        rlock__group_move_in(group);
     }
-    rlock__home_mutex_unlock(&client->home_mutex);
-    return first;
+    return group;
 }
 
-bool rlock__groups_lost(const struct rlock__loss *loss)
+/* Gets the turn, or gets in line. */
+RLOCK__REQUIRES(home) static int enter(struct rlock__turn *turn)
 {
-    struct rlock_client *client = rlock__client_of(loss->spec->core);
-    struct rlock__member *member, *after;
+    struct rlock__group *group = rlock__group_find(turn->spec, turn->owner);
 
-    if (loss->kind != NULL) {
-        return true;
-    }
-    for (member = hits(client, loss); member != NULL; member = after) {
-        struct rlock__group *group = member->group;
-
-        after = member->next_hit;
-        rlock__groups_lock(group->spec);
-        if (member->levels > 0) {
-            rlock__group_member_lost(group, loss->reason, rlock__now_us());
-        }
-        if (group->untold != NULL) {
-            settle(group, client);
-        }
-        rlock__groups_unlock_and_drop(group);
-        rlock__group_unref(group);
-    }
-    return loss->own > 0;
-}
-
-void rlock__groups_thread_exit(const struct rlock__group_spec *spec, uint64_t thread)
-{
-    struct rlock__group *group;
-
-    rlock__groups_lock(spec);
-    group = rlock__group_find(spec, (struct rlock__owner){.id = thread});
     if (group == NULL) {
-        rlock__groups_unlock(spec);
-        return;
+        group = begin_new(turn);
+        turn->has_turn = true;
+    } else if (group->users++, group->busy) {
+        DL_APPEND(group->line, turn);
+    } else {
+        group->busy = turn->has_turn = true;
     }
-    group->users++;
-    rlock__group_abandon(group, RLOCK_LOST_THREAD_EXITED);
-    rlock__groups_unlock(spec);
-    for (size_t i = 0; i < spec->n; i++) {
-        struct rlock_client *client = rlock__client_of(spec->members[i]->core);
+    turn->group = group;
+    if (rlock__turn_is_begun(turn)) {
+        if (group != NULL) {
+            rlock__begun_due(turn, 0);
+        } else {
+            rlock__begun_remove(turn);
+        }
+    }
+    return group != NULL ? 0 : rlock__fail(RLOCK_ENOMEM, "lock %s: no memory", turn->spec->name.at);
+}
 
-        rlock__enter(client);
-        rlock__core_thread_exit(&client->core, spec->members[i], thread, rlock__now_us());
-        rlock__leave(client);
-        rlock__drive(client);
+int rlock__turn_begin(struct rlock__turn *turn)
+{
+    bool begun = rlock__turn_is_begun(turn);
+    int code = 0;
+
+    turn->fd = begun ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (turn->fd < 0 && !begun) {
+        return rlock__fail(RLOCK_ERESOURCE, "no file descriptor to wait with");
     }
-    rlock__groups_lock(spec);
-    settle(group, NULL);
+    rlock__groups_lock(turn->spec);
+    code = begun ? rlock__begun_add(turn) : 0;
+    code = code == 0 ? enter(turn) : code;
+    rlock__groups_unlock(turn->spec);
+    if (code != 0 && !begun) {
+        (void)close(turn->fd);
+    }
+    return code;
+}
+
+/* Leaves the line if there is a reason to. Whoever has the turn uses the group still. */
+RLOCK__REQUIRES(home) static bool leaves_line(struct rlock__turn *turn, int64_t now)
+{
+    struct rlock__op *op = rlock__op_of(turn);
+
+    if (turn->stop == 0 && now < turn->deadline) {
+        return false;
+    }
+    DL_DELETE(turn->group->line, turn);
+    turn->group->users--;
+    op->code = turn->stop != 0                              ? turn->stop
+               : !turn->leaves && turn->effort.wait_us == 0 ? RLOCK_EBUSY
+                                                            : RLOCK_ETIMEDOUT;
+    (void)snprintf(op->detail, sizeof(op->detail), "lock %s: %s", turn->spec->name.at,
+                   rlock_strerror(op->code));
+    return true;
+}
+
+/* Keeps what the members said, for rlock_members(). */
+RLOCK__REQUIRES(home) static void note_results(const struct rlock__turn *turn)
+{
+    for (size_t i = 0; i < turn->spec->n; i++) {
+        const struct rlock__member *member = &turn->group->members[i];
+        struct rlock__result *result = &turn->results[i];
+        bool waits = member->state == RLOCK__MEMBER_TAKING;
+
+        result->held = member->state == RLOCK__MEMBER_HELD;
+        result->code = waits ? RLOCK_ETIMEDOUT : result->held ? 0 : member->code;
+        (void)snprintf(result->detail, sizeof(result->detail), "%s",
+                       result->held      ? ""
+                       : member->running ? "no answer yet"
+                                         : member->call.detail);
+    }
+}
+
+/* Its effort is complete: notes what came of it, and gives the turn on. */
+static void end(struct rlock__turn *turn)
+{
+    struct rlock__op *op = rlock__op_of(turn);
+    struct rlock__group *group = turn->group;
+
+    rlock__groups_lock(turn->spec);
+    op->code = group->code;
+    (void)snprintf(op->detail, sizeof(op->detail), "%s", group->detail);
+    if (op->code == 0 && !turn->leaves) {
+        int64_t left = rlock__group_valid_until(group) - rlock__now_us();
+
+        op->grant = (struct rlock_grant){.size = sizeof(op->grant),
+                                         .lease_ms = group->lease_granted_us / RLOCK__MS,
+                                         .valid_ms = rlock__max(0, left) / RLOCK__MS};
+        turn->claim = turn->owner.given ? NULL : rlock__group_claim_ref(group->claim);
+    }
+    note_results(turn);
+    drain(group, NULL);
+    give(group);
     group->users--;
     rlock__groups_unlock_and_drop(group);
+}
+
+/* ---- Steps ---- */
+
+RLOCK__REQUIRES(home) static void begin_effort(struct rlock__turn *turn, int64_t now)
+{
+    struct rlock__effort *effort = &turn->effort;
+
+    turn->runs = true;
+    if (turn->leaves) {
+        rlock__group_leave(turn->group, now);
+        return;
+    }
+    effort->wait_us = effort->wait_us > 0 ? rlock__max(turn->deadline - now, 1) : effort->wait_us;
+    rlock__group_take(turn->group, effort, now);
+}
+
+/* The group's next step. */
+RLOCK__REQUIRES(home)
+static void step_group(struct rlock__turn *turn, struct rlock__group_step *ret_step, int64_t now)
+{
+    struct rlock__group *group = turn->group;
+
+    if (!turn->runs) {
+        begin_effort(turn, now);
+    }
+    if (turn->stop != 0) {
+        rlock__group_cancel(group, turn->stop, now);
+    }
+    rlock__group_timer(group, now);
+    rlock__twins_refuse(group, now);
+    rlock__group_step(group, now, ret_step);
+    group->waiter = ret_step->complete ? NULL : turn;
+}
+
+/* Why it ends before its time; 0 it does not. */
+RLOCK__REQUIRES(home) static int stop_of(struct rlock__turn *turn)
+{
+    if (turn->cancel != NULL && rlock__cancel_is_fired(turn->cancel)) {
+        return RLOCK_ECANCELED;
+    }
+    return rlock__turn_is_begun(turn) && rlock__home_of(turn->spec)->begun_closed ? RLOCK_ECLOSED
+                                                                                  : 0;
+}
+
+/* Until when it may rest is known: 0 it may not. */
+RLOCK__REQUIRES(home) static void rest(struct rlock__turn *turn, int64_t until)
+{
+    turn->asleep = until != 0;
+    if (rlock__turn_is_begun(turn)) {
+        rlock__begun_due(turn, until);
+    }
+}
+
+int64_t rlock__turn_step(struct rlock__turn *turn, struct rlock__watched *watched)
+{
+    struct rlock__group_step step = {.complete = false};
+    int64_t until, now;
+
+    rlock__groups_lock(turn->spec);
+    now = rlock__now_us();
+    turn->stop = stop_of(turn);
+    if (turn->has_turn) {
+        step_group(turn, &step, now);
+        until = step.n == 0 ? step.timer_at : 0;
+    } else {
+        step.complete = leaves_line(turn, now);
+        until = turn->deadline;
+    }
+    if (!step.complete) {
+        rest(turn, until);
+    }
+    rlock__groups_unlock(turn->spec);
+    rlock__group_report(turn->spec, step.loss, NULL);
+    carry_out(&step, watched);
+    if (step.complete && turn->runs) {
+        end(turn);
+    }
+    return step.complete ? RLOCK__OVER : until;
+}
+
+/* Sleeps until the group or a watched client has something to do. */
+static void sleep_once(struct rlock__turn *turn, struct rlock__watched *watched, int64_t until)
+{
+    struct pollfd fds[2 * RLOCK__MEMBERS_MAX + 2];
+    int64_t untils[RLOCK__MEMBERS_MAX];
+    bool asleep;
+    uint64_t rings;
+
+    for (size_t i = 0; i < watched->n; i++) {
+        untils[i] = rlock__watch_plan(watched->clients[i], &fds[2 + 2 * i]);
+        until = rlock__min(until, untils[i]);
+    }
+    fds[0] = (struct pollfd){.fd = turn->fd, .events = POLLIN};
+    fds[1] = (struct pollfd){.fd = -1, .events = POLLIN};
+    if (turn->cancel != NULL && turn->stop == 0) { /* else the group knows of it */
+        fds[1].fd = rlock__cancel_fd(turn->cancel);
+    }
+    rlock__groups_lock(turn->spec);
+    asleep = turn->asleep;
+    rlock__groups_unlock(turn->spec);
+    if (asleep) {
+        (void)poll(fds, 2 + 2 * watched->n, rlock__timeout_ms(until, rlock__now_us()));
+    }
+    if ((fds[0].revents & POLLIN) != 0) {
+        (void)!read(turn->fd, &rings, sizeof(rings));
+    }
+    for (size_t i = 0; i < watched->n; i++) {
+        rlock__watch_react(watched->clients[i], &fds[2 + 2 * i], untils[i], NULL);
+    }
+}
+
+void rlock__turn_wait(struct rlock__turn *turn)
+{
+    struct rlock__watched watched = {0};
+    int64_t until;
+
+    while ((until = rlock__turn_step(turn, &watched)) != RLOCK__OVER) {
+        if (until != 0) {
+            sleep_once(turn, &watched, until);
+        }
+    }
+    while (watched.n > 0) {
+        struct rlock_client *client = watched.clients[--watched.n];
+
+        rlock__enter(client);
+        rlock__watch_end(client, &watched.parker);
+        rlock__leave(client);
+    }
+    (void)close(turn->fd);
 }

@@ -1,27 +1,71 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thread's turn on a group: begun when no other effort on it is under way, driven until that is
- * complete, and ended. */
+/* Turns on groups. */
 #ifndef RLOCK_DRIVE_TURN_H
 #define RLOCK_DRIVE_TURN_H
 
 #include "drive/home.h"
 
-/* What a turn is about. */
-struct rlock__turn {
-    struct rlock__group_spec *spec;
-    struct rlock__owner owner;
-    int64_t deadline;
-    const struct rlock_cancel *cancel;
-    int fd; /* an eventfd of the thread */
+#define RLOCK__OVER (-1)
+
+struct rlock__watched;
+
+/* What a member said in the latest call. */
+struct rlock__result {
+    bool held;
+    int code;
+    char detail[RLOCK__DETAIL_SIZE];
 };
 
-/* Waits, without the mutex, for another effort on the owner's group to end: 0, or why not. */
-int rlock__turn_begin(const struct rlock__turn *turn, struct rlock__group **ret_group)
+/* A turn on a group: one effort, which begins when no other one on it is under way. */
+struct rlock__turn {
+    /* inputs */
+    struct rlock__group_spec *spec;
+    struct rlock__owner owner;
+    bool leaves;                 /* it gives up a level; else it takes one: */
+    struct rlock__effort effort; /* how */
+    int64_t deadline;
+    const struct rlock_cancel *cancel;
+    struct rlock__result *results; /* one for each member; the groups' mutex protects them */
+
+    struct rlock__group_claim *claim; /* a result: a reference for the owner's thread; or NULL */
+    struct rlock__group *group;
+    int fd; /* an eventfd of the thread that waits */
+    RLOCK__GUARDED_BY(home) struct {
+        struct rlock__turn *prev, *next; /* in the group's line */
+        bool has_turn;
+        bool asleep; /* it is rung when its group has changed */
+    };
+    bool runs; /* its effort has begun */
+    int stop;  /* why it was to end before its time, at its latest step; 0: it was not */
+    /* of one that no thread waits for: when its next step is due */
+    struct rlock__timer due;
+    struct rlock__turn *begun_prev, *begun_next; /* in its home's */
+};
+
+/* Begins an operation's turn, which waits in line where another effort on the owner's group is
+ * under way. Returns 0, or why it did not begin. */
+int rlock__turn_begin(struct rlock__turn *turn) RLOCK__NO_MUTEX;
+/* Takes its steps until the operation is complete: of one without finish. */
+void rlock__turn_wait(struct rlock__turn *turn) RLOCK__NO_MUTEX;
+/* Takes one step, and carries its actions out. watched: of the calling thread, which keeps watch
+ * where nobody does; NULL it does not. Returns until when the turn may rest, 0 not at all, or
+ * RLOCK__OVER: the operation is complete. */
+int64_t rlock__turn_step(struct rlock__turn *turn, struct rlock__watched *watched) RLOCK__NO_MUTEX;
+/* Whoever takes its steps has something to do. NULL: nobody does. */
+void rlock__turn_ring(struct rlock__turn *turn) RLOCK__REQUIRES(home);
+/* Lets a group that has lost something give back its other members; if somebody has its turn, lets
+ * that one do it. closing: reports the loss if all its clients are closed; NULL nobody does. */
+void rlock__turn_settle(struct rlock__group *group, struct rlock_client *closing)
     RLOCK__REQUIRES(home);
-/* Takes the group's steps until its effort is complete. */
-void rlock__turn_drive(struct rlock__group *group, const struct rlock__turn *turn) RLOCK__NO_MUTEX;
-/* Drops the mutex. The group may be gone then. */
-void rlock__turn_end(struct rlock__group *group) RLOCK__UNLOCKS(home);
+
+/* ---- begun.c: turns of operations with finish. The service thread of the home takes their steps
+ * ---- */
+
+/* Fails when the home is being closed. */
+int rlock__begun_add(struct rlock__turn *turn) RLOCK__REQUIRES(home);
+void rlock__begun_remove(struct rlock__turn *turn) RLOCK__REQUIRES(home);
+/* When its next step is due. */
+void rlock__begun_due(struct rlock__turn *turn, int64_t at) RLOCK__REQUIRES(home);
 
 /* ---- twins.c ---- */
 
@@ -29,7 +73,11 @@ void rlock__turn_end(struct rlock__group *group) RLOCK__UNLOCKS(home);
  * one server. */
 void rlock__twins_refuse(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
 
-/* ---- Losses ---- */
+/* ---- losses.c ---- */
+
+/* Has a group's loss (NULL there is none) reported on a dispatcher, and freed then. */
+void rlock__group_report(const struct rlock__group_spec *spec, struct rlock__loss *loss,
+                         struct rlock_client *closing) RLOCK__NO_MUTEX;
 
 /* A hold was lost: tells the groups that it is part of. Returns whether it is its owner's as well,
  * to whom it is to be reported. On the dispatcher thread of its client. */

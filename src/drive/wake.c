@@ -110,16 +110,17 @@ void rlock__look_again(struct rlock_client *client)
     rlock__leave_in_turn(client);
 }
 
-RLOCK__REQUIRES(core) static bool concerns_dispatcher(const struct rlock__core *core)
+RLOCK__REQUIRES(core) static bool concerns_dispatcher(const struct rlock_client *client)
 {
-    return core->lost != NULL || core->notes != NULL || core->closed;
+    const struct rlock__core *core = &client->core;
+
+    return core->lost != NULL || core->notes != NULL || client->finished != NULL || core->closed;
 }
 
 /* ---- Leaving ---- */
 
 RLOCK__REQUIRES(core) static void note(struct rlock_client *client, struct wakes *wakes)
 {
-    const struct rlock__core *core = &client->core;
     struct rlock__parker *parker = client->untold;
 
     wakes->n = 0;
@@ -130,7 +131,7 @@ RLOCK__REQUIRES(core) static void note(struct rlock_client *client, struct wakes
     wakes->more = parker != NULL;
     wakes->keeper = keeper_oversleeps(client);
     wakes->service = service_oversleeps(client);
-    wakes->dispatcher = concerns_dispatcher(core);
+    wakes->dispatcher = concerns_dispatcher(client);
 }
 
 static void carry_out(struct rlock_client *client, const struct wakes *wakes)
@@ -178,11 +179,9 @@ void rlock__leave(struct rlock_client *client)
 
 void rlock__leave_in_turn(struct rlock_client *client)
 {
-    const struct rlock__core *core = &client->core;
-
     rlock__settle(client);
     if (client->untold != NULL || keeper_oversleeps(client) || service_oversleeps(client) ||
-        concerns_dispatcher(core)) {
+        concerns_dispatcher(client)) {
         atomic_store(&client->wake_wanted, true);
     }
     rlock__core_mutex_unlock(&client->mutex);

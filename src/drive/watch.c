@@ -14,7 +14,7 @@ int rlock__timeout_ms(int64_t until, int64_t now)
 {
     int64_t ms = until == RLOCK__NEVER ? -1 : rlock__ms_up(rlock__max(0, until - now));
 
-    return (int)rlock__min(ms, 3600 * 1000);
+    return (int)rlock__min(ms, 60 * 1000);
 }
 
 bool rlock__is_unwatched(const struct rlock_client *client)
@@ -160,32 +160,45 @@ static void wait_for(struct rlock_client *client, struct rlock__parker *parker)
     }
 }
 
-int rlock__run(struct rlock_client *client, struct rlock__call *call,
-               const struct rlock_cancel *cancel)
+int rlock__begin(struct rlock_client *client, struct rlock__call *call,
+                 struct rlock__parker *parker, const struct rlock_cancel *cancel)
 {
-    struct rlock__parker parker = {0};
-    int64_t until = 0;
-    bool keeper;
+    bool closed;
 
-    call->payload = &parker;
     call->cancel = rlock__cancel_id(cancel);
     rlock__enter(client);
-    keeper = rlock__watch_begin(client, &parker); /* from the start: so the service thread sleeps */
+    closed = parker == NULL && client->core.closed;
+    if (parker != NULL) {
+        call->payload = parker;
+        (void)rlock__watch_begin(client, parker); /* from the start: so the service thread sleeps */
+    }
     /* one that is fired from here on is told to the service thread, which finds this call */
     call->cancelled = cancel != NULL && rlock__cancel_is_fired(cancel);
-    rlock__core_begin(&client->core, call, rlock__now_us());
-    if (keeper && call->step != RLOCK__COMPLETE) {
-        until = plan_within(client);
+    if (!closed) {
+        rlock__core_begin(&client->core, call, rlock__now_us());
+    }
+    if (parker != NULL && parker->keeps && call->step != RLOCK__COMPLETE) {
+        parker->until = plan_within(client);
     }
     rlock__leave_and_drive(client);
-    if (keeper) {
-        keep_watch(client, &parker, until);
+    return closed ? rlock__fail(RLOCK_ECLOSED, "the client is closed") : 0;
+}
+
+void rlock__wait(struct rlock_client *client, struct rlock__parker *parker)
+{
+    if (parker->keeps) {
+        keep_watch(client, parker, parker->until);
     }
-    while (atomic_load_explicit(&parker.signal, memory_order_acquire) != RLOCK__PARK_DONE) {
-        wait_for(client, &parker);
+    while (atomic_load_explicit(&parker->signal, memory_order_acquire) != RLOCK__PARK_DONE) {
+        wait_for(client, parker);
     }
-    if (call->code != 0) {
-        return rlock__fail(call->code, "%s", call->detail);
-    }
-    return 0;
+}
+
+int rlock__run(struct rlock_client *client, struct rlock__call *call)
+{
+    struct rlock__parker parker = {0};
+
+    (void)rlock__begin(client, call, &parker, NULL);
+    rlock__wait(client, &parker);
+    return call->code == 0 ? 0 : rlock__fail(call->code, "%s", call->detail);
 }

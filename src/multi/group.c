@@ -313,17 +313,16 @@ void rlock__group_step(struct rlock__group *group, int64_t now, struct rlock__gr
     ret_step->complete = group->complete;
 }
 
-void rlock__group_cancel(struct rlock__group *group, int64_t now)
+void rlock__group_cancel(struct rlock__group *group, int code, int64_t now)
 {
     if (group->phase == RLOCK__GROUP_TAKING) { /* its members' calls may not have begun yet */
-        rlock__group_back_out(group, RLOCK_ECANCELED, now);
+        rlock__group_back_out(group, code, now);
     } else if (group->phase == RLOCK__GROUP_PAUSING) {
         group->detail[0] = '\0';
-        rlock__effort_end(group,
-                          rlock__effort_is_open(group, now) ? RLOCK_EINDOUBT : RLOCK_ECANCELED);
+        rlock__effort_end(group, rlock__effort_is_open(group, now) ? RLOCK_EINDOUBT : code);
     } else if (group->phase == RLOCK__GROUP_BACKING_OUT) { /* no round more, and no long wait */
         if (group->spec->ops->again_at(group, now) != RLOCK__NEVER) {
-            group->code = RLOCK_ECANCELED;
+            group->code = code;
             group->detail[0] = '\0';
         }
         group->timer_at = rlock__min(group->timer_at, now + RLOCK__GRACE_US);

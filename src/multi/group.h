@@ -23,7 +23,7 @@ struct rlock__group;
 struct rlock__group_claim;
 struct rlock__group_spec;
 struct rlock__member;
-struct rlock__waiter;
+struct rlock__turn;
 
 /* A kind of group. Each function runs under the mutex that protects the group. */
 struct rlock__group_ops {
@@ -150,9 +150,9 @@ struct rlock__group {
     RLOCK__GUARDED_BY(home) struct {
         unsigned users;
         bool at_home;
-        bool busy;                  /* a thread has the turn on it */
-        struct rlock__waiter *line; /* threads that wait for the turn */
-        void *waiter;               /* the thread that drives it */
+        bool busy;                /* somebody has the turn on it */
+        struct rlock__turn *line; /* those that wait for the turn */
+        void *waiter;             /* whoever has the turn, and takes its steps */
     };
     struct rlock__member members[];
 };
@@ -188,7 +188,8 @@ void rlock__group_take(struct rlock__group *group, const struct rlock__effort *e
 void rlock__group_leave(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
 void rlock__group_done(struct rlock__call *call, int64_t now) RLOCK__REQUIRES(home);
 void rlock__group_timer(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
-void rlock__group_cancel(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
+/* Ends an effort to take it before its time, with this code. */
+void rlock__group_cancel(struct rlock__group *group, int code, int64_t now) RLOCK__REQUIRES(home);
 /* Ends an effort to take it: it cannot be taken. group->detail says why. */
 void rlock__group_refuse(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
 /* Its owner is no more. Nobody will unlock it. Its members' cores know that, so nothing is given

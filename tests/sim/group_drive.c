@@ -182,7 +182,7 @@ void sim_drive(struct sim_owner *owner)
 
     while (!step.complete && step.n > 0) {
         if (owner->cancelled) {
-            rlock__group_cancel(group, sim_process_clock(process));
+            rlock__group_cancel(group, RLOCK_ECANCELED, sim_process_clock(process));
         }
         rlock__group_step(group, sim_process_clock(process), &step);
         group->waiter = step.complete ? NULL : owner;
