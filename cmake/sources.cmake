@@ -26,6 +26,7 @@ set(RLOCK_SOURCES
     src/drive/drive.c
     src/drive/home.c
     src/drive/losses.c
+    src/drive/send_lock.c
     src/drive/service.c
     src/drive/turn.c
     src/drive/twins.c

@@ -19,7 +19,9 @@
 #define RLOCK__EXCLUDES(kind) RLOCK__FOR_CLANG(locks_excluded(rlock__##kind##_mutex))
 #define RLOCK__NO_MUTEX RLOCK__EXCLUDES(send) RLOCK__EXCLUDES(core) RLOCK__EXCLUDES(home)
 #define RLOCK__LOCKS(kind) RLOCK__FOR_CLANG(acquire_capability(rlock__##kind##_mutex))
-#define RLOCK__TRY_LOCKS(kind) RLOCK__FOR_CLANG(try_acquire_capability(0, rlock__##kind##_mutex))
+#define RLOCK__TRY_LOCKS(code, kind)                                                               \
+    RLOCK__FOR_CLANG(                                                                              \
+        try_acquire_capability(code, rlock__##kind##_mutex)) /* where it returns code */
 #define RLOCK__UNLOCKS(kind) RLOCK__FOR_CLANG(release_capability(rlock__##kind##_mutex))
 /* Before a definition, which is not checked: no other thread can reach what it touches, it is no
  * more than a call of pthread.h, or it says why. */
@@ -38,7 +40,6 @@ extern struct RLOCK__FOR_CLANG(capability("mutex")) rlock__mutex_kind rlock__sen
 /* Defines rlock__core_mutex_lock() and so on: the checker does not know those of pthread.h. */
 #define RLOCK__MUTEX(kind)                                                                         \
     RLOCK__CALL(kind, RLOCK__LOCKS, lock)                                                          \
-    RLOCK__CALL(kind, RLOCK__TRY_LOCKS, trylock)                                                   \
     RLOCK__CALL(kind, RLOCK__UNLOCKS, unlock) struct rlock__mutex_kind
 #define RLOCK__CALL(kind, effect, name)                                                            \
     RLOCK__ALONE effect(kind) static inline int rlock__##kind##_mutex_##name(pthread_mutex_t *it)  \

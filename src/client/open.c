@@ -36,7 +36,6 @@ RLOCK__ALONE static void unref(struct rlock__core *core)
     (void)rlock__sock_close(client->cancel_fd);
     (void)pthread_cond_destroy(&client->news);
     (void)pthread_mutex_destroy(&client->mutex);
-    (void)pthread_mutex_destroy(&client->io.turn);
     (void)pthread_mutex_destroy(&client->home_mutex);
     rlock__table_fini(&client->home.groups);
     rlock__table_fini(&client->home.members);
@@ -225,7 +224,6 @@ RLOCK__ALONE static struct rlock_client *alloc(void)
     client->uri = RLOCK__URI_NULL;
     client->fork_generation = rlock__fork_generation();
     (void)pthread_mutex_init(&client->mutex, NULL);
-    (void)pthread_mutex_init(&client->io.turn, NULL);
     (void)pthread_mutex_init(&client->home_mutex, NULL);
     (void)pthread_condattr_init(&attr);
     (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -312,11 +310,11 @@ struct rlock_client *rlock_client_close(struct rlock_client *client)
     rlock__enter(client);
     rlock__core_fini(&client->core);
     rlock__leave(client);
-    rlock__send_mutex_lock(&client->io.turn);
+    rlock__take_link(client);
     client->io.gen = 0;
     atomic_store(&client->io.fd, -1);
     rlock__conn_close(client->io.conn);
-    rlock__send_mutex_unlock(&client->io.turn);
+    rlock__give_link(client);
     rlock__conn_close(client->sub.conn);
     rlock__process_unregister(client); /* until then a child of fork has sockets to close */
     rlock__thread_forget_closed();

@@ -17,7 +17,7 @@
  *
  * Mutexes, of the kinds and in the order of base/guarded.h. A thread that holds one may stand
  * still, and nobody else can do what it leaves undone. So it makes no system call, with two
- * exceptions: it sends and receives on the link with its turn, and it wakes a group's thread.
+ * exceptions: it sends and receives on the link with the send lock, and it wakes a group's thread.
  */
 #ifndef RLOCK_DRIVE_CLIENT_H
 #define RLOCK_DRIVE_CLIENT_H
@@ -30,6 +30,7 @@
 #include "base/whole.h"
 #include "cluster/map.h"
 #include "drive/park.h"
+#include "drive/send_lock.h"
 #include "lock/core.h"
 #include "multi/home.h"
 #include "net/conn.h"
@@ -37,7 +38,6 @@
 
 #define RLOCK__MAX_LEASE_MS 30000 /* of a RedLock, by default */
 
-RLOCK__MUTEX(send);
 RLOCK__MUTEX(core);
 RLOCK__MUTEX(home);
 RLOCK__MUTEX(registry);
@@ -47,7 +47,7 @@ struct rlock__turn;
 
 /* The connection for commands. */
 struct rlock__io {
-    pthread_mutex_t turn; /* whoever has it sends for all */
+    struct rlock__send_lock lock;
     RLOCK__GUARDED_BY(send) struct {
         struct rlock__conn *conn;
         uint64_t gen;          /* of the connection while it is up; 0 else */
@@ -114,7 +114,7 @@ struct rlock_client {
 
     struct rlock__io io;
     atomic_bool send_wanted; /* the core has something for the link */
-    atomic_bool wake_wanted; /* somebody is to be woken by whoever has the turn */
+    atomic_bool wake_wanted; /* somebody is to be woken by whoever has the link */
     struct rlock__sub sub;
     int wake_fd;   /* wakes the service thread */
     int keeper_fd; /* wakes the keeper */
@@ -136,8 +136,8 @@ void rlock__enter(struct rlock_client *client) RLOCK__LOCKS(core);
 void rlock__leave(struct rlock_client *client) RLOCK__UNLOCKS(core);
 /* What the core wants done is handed to those who do it; leaving does that too. */
 void rlock__settle(struct rlock_client *client) RLOCK__REQUIRES(core);
-/* The same for who has the turn: the waking waits until that is given up. */
-void rlock__leave_in_turn(struct rlock_client *client) RLOCK__REQUIRES(send) RLOCK__UNLOCKS(core);
+/* The same for who has the link: the waking waits until that is given up. */
+void rlock__leave_with_link(struct rlock_client *client) RLOCK__REQUIRES(send) RLOCK__UNLOCKS(core);
 void rlock__wake_service(const struct rlock_client *client);
 /* The link is another one, or polled for something else: who sleeps over it looks again. */
 void rlock__look_again(struct rlock_client *client) RLOCK__REQUIRES(send);
@@ -153,9 +153,9 @@ void rlock__seen(struct rlock_client *client, struct rlock__parker *parker) RLOC
 void rlock__drive(struct rlock_client *client) RLOCK__NO_MUTEX;
 /* Leaves the core, and sends what it wants sent. */
 void rlock__leave_and_drive(struct rlock_client *client) RLOCK__UNLOCKS(core);
-/* The turn on the link. Giving it up sends what came to be wanted meanwhile. */
-void rlock__take_turn(struct rlock_client *client) RLOCK__LOCKS(send);
-void rlock__give_turn(struct rlock_client *client) RLOCK__UNLOCKS(send);
+/* The send lock. Giving it up sends what came to be wanted meanwhile. */
+void rlock__take_link(struct rlock_client *client) RLOCK__LOCKS(send);
+void rlock__give_link(struct rlock_client *client) RLOCK__UNLOCKS(send);
 /* Reads some of what is there on the link and hands it to the core; false if there was nothing.
  * keeper: the caller that keeps watch, and reads; NULL another thread. */
 bool rlock__drive_read(struct rlock_client *client, struct rlock__parker *keeper) RLOCK__NO_MUTEX;

@@ -25,7 +25,7 @@ void rlock__link_broke(struct rlock_client *client, int code, const char *text)
     rlock__enter(client);
     rlock__core_link_down(&client->server.links[0], gen, code, rlock__conn_error_is_final(code),
                           text, rlock__now_us());
-    rlock__leave_in_turn(client);
+    rlock__leave_with_link(client);
     rlock__conn_close(io->conn);
     rlock__look_again(client);
 }
@@ -106,7 +106,7 @@ RLOCK__REQUIRES(send) static bool is_silent(struct rlock_client *client)
         rlock__core_garbled(link, io->gen, rlock__now_us());
         (void)snprintf(why, sizeof(why), "%s: %s", rlock__conn_peer(io->conn), link->pipeline.why);
     }
-    rlock__leave_in_turn(client);
+    rlock__leave_with_link(client);
     rlock__link_broke(client, n < 0 ? n : RLOCK_ECONN, n < 0 ? rlock__conn_error(io->conn) : why);
     return false;
 }
@@ -157,60 +157,44 @@ RLOCK__REQUIRES(send) static void flush(struct rlock_client *client)
     }
 }
 
-/* Whoever had the turn wakes those whom what it did concerns. */
-RLOCK__UNLOCKS(send) static void unlock_turn(struct rlock_client *client)
+void rlock__take_link(struct rlock_client *client)
 {
-    rlock__send_mutex_unlock(&client->io.turn);
+    rlock__send_lock_take(&client->io.lock);
+}
+
+/* It wakes those whom what it did concerns. */
+RLOCK__ALONE void rlock__give_link(struct rlock_client *client)
+{
+    do {
+        flush(client);
+    } while (!rlock__send_lock_give(&client->io.lock));
     if (atomic_load(&client->wake_wanted)) {
         rlock__enter(client);
         rlock__leave(client);
     }
 }
 
-/*
- * Whoever has the turn sends for all: a thread that does not get it leaves its bytes to the one who
- * has, who looks again after giving it up. So the turn must be given up by rlock__give_turn() only.
- */
 void rlock__drive(struct rlock_client *client)
 {
-    while (rlock__send_mutex_trylock(&client->io.turn) == 0) {
-        flush(client);
-        unlock_turn(client);
-        atomic_thread_fence(memory_order_seq_cst);
-        if (!atomic_load(&client->send_wanted) || atomic_load(&client->io.fd) < 0) {
-            return;
-        }
+    if (rlock__send_lock_wish(&client->io.lock)) {
+        rlock__give_link(client);
     }
 }
 
-void rlock__take_turn(struct rlock_client *client)
-{
-    rlock__send_mutex_lock(&client->io.turn);
-}
-
-void rlock__give_turn(struct rlock_client *client)
-{
-    unlock_turn(client);
-    atomic_thread_fence(memory_order_seq_cst);
-    if (atomic_load(&client->send_wanted)) {
-        rlock__drive(client);
-    }
-}
-
-/* Tries the turn within the core's mutex, against their order: who only tries waits for nobody. */
+/* Tries the link within the core's mutex, against their order: who only tries waits for nobody. */
 RLOCK__ALONE void rlock__leave_and_drive(struct rlock_client *client)
 {
     enum taken taken;
 
-    if (rlock__send_mutex_trylock(&client->io.turn) != 0) {
+    if (!rlock__send_lock_try(&client->io.lock)) {
         rlock__leave(client);
         rlock__drive(client);
         return;
     }
     taken = take_within(client);
-    rlock__leave_in_turn(client);
+    rlock__leave_with_link(client);
     send_all(client, taken);
-    rlock__give_turn(client);
+    rlock__give_link(client);
 }
 
 /* Hands every whole reply to the core; the keeper whose own call is complete by that hands the
@@ -239,7 +223,7 @@ static int deliver(struct rlock_client *client, struct rlock__parker *keeper)
     if (keeper != NULL && atomic_load(&keeper->signal) == RLOCK__PARK_DONE) {
         rlock__watch_end(client, keeper);
     }
-    rlock__leave_in_turn(client);
+    rlock__leave_with_link(client);
     return got;
 }
 
@@ -249,7 +233,7 @@ bool rlock__drive_read(struct rlock_client *client, struct rlock__parker *keeper
     bool any = false;
     int n;
 
-    rlock__take_turn(client);
+    rlock__take_link(client);
     if (io->gen != 0) {
         n = rlock__conn_read(io->conn);
         any = n > 0;
@@ -258,11 +242,9 @@ bool rlock__drive_read(struct rlock_client *client, struct rlock__parker *keeper
         }
         if (n < 0) {
             rlock__link_broke(client, n, rlock__conn_error(io->conn));
-        } else {
-            flush(client);
         }
     }
-    rlock__give_turn(client);
+    rlock__give_link(client);
     return any;
 }
 

@@ -24,12 +24,17 @@ enum rlock__park {
     RLOCK__PARK_DONE, /* the call is complete */
 };
 
+/* Sleeps while the word has this value; may return at any time. */
+static inline void rlock__futex_wait(atomic_int *word, int value)
+{
+    (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
 /* Waits until there is a signal. */
 static inline void rlock__park(struct rlock__parker *parker)
 {
     while (atomic_load_explicit(&parker->signal, memory_order_acquire) == RLOCK__PARK_NONE) {
-        (void)syscall(SYS_futex, &parker->signal, FUTEX_WAIT_PRIVATE, RLOCK__PARK_NONE, NULL, NULL,
-                      0);
+        rlock__futex_wait(&parker->signal, RLOCK__PARK_NONE);
     }
 }
 

@@ -48,7 +48,7 @@ RLOCK__REQUIRES(send) static void link_up(struct rlock_client *client)
     rlock__core_found(server, run_id, rlock__conn_uptime_s(io->conn), now);
     io->gen = rlock__core_link_up(&server->links[0], rlock__conn_client_id(io->conn),
                                   rlock__conn_fenced(io->conn), now);
-    rlock__leave_in_turn(client);
+    rlock__leave_with_link(client);
     rlock__look_again(client); /* there is a new socket to poll */
 }
 
@@ -75,7 +75,7 @@ static void serve_link(struct rlock_client *client, int64_t now)
     struct rlock__io *io = &client->io;
     int code = 0;
 
-    rlock__take_turn(client);
+    rlock__take_link(client);
     if (io->connecting) {
         code = rlock__conn_step(io->conn, now);
     } else if (io->gen == 0) {
@@ -86,7 +86,7 @@ static void serve_link(struct rlock_client *client, int64_t now)
     } else if (io->connecting && rlock__conn_is_up(io->conn)) {
         link_up(client);
     }
-    rlock__give_turn(client);
+    rlock__give_link(client);
 }
 
 /* ---- The subscriber connection ---- */
@@ -169,7 +169,7 @@ static bool sub_is_elsewhere(struct rlock_client *client)
     struct rlock__io *io = &client->io;
     bool elsewhere = false;
 
-    rlock__take_turn(client);
+    rlock__take_link(client);
     if (io->gen != 0) {
         const char *sub = rlock__conn_run_id(client->sub.conn);
         const char *link = rlock__conn_run_id(io->conn);
@@ -177,7 +177,7 @@ static bool sub_is_elsewhere(struct rlock_client *client)
         elsewhere = strcmp(rlock__conn_peer(io->conn), rlock__conn_peer(client->sub.conn)) != 0 ||
                     (sub[0] != '\0' && link[0] != '\0' && strcmp(sub, link) != 0);
     }
-    rlock__give_turn(client);
+    rlock__give_link(client);
     return elsewhere;
 }
 
@@ -310,13 +310,13 @@ static bool plan(struct rlock_client *client, struct pollfd fds[static N_FDS], i
     fds[WAKE] = (struct pollfd){.fd = client->wake_fd, .events = POLLIN};
     fds[CANCEL] = (struct pollfd){.fd = client->cancel_fd, .events = POLLIN};
     fds[SUB] = (struct pollfd){.fd = rlock__conn_fd(sub->conn), .events = POLLIN};
-    rlock__take_turn(client);
+    rlock__take_link(client);
     fds[LINK] = (struct pollfd){.fd = rlock__conn_fd(io->conn), .events = POLLRDHUP};
     if (io->connecting) {
         fds[LINK].events = rlock__conn_events(io->conn);
         until = rlock__min(until, rlock__conn_deadline(io->conn));
     }
-    rlock__give_turn(client);
+    rlock__give_link(client);
     if (sub->connecting) {
         fds[SUB].events = rlock__conn_events(sub->conn);
         until = rlock__min(until, rlock__conn_deadline(sub->conn));

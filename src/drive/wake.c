@@ -107,7 +107,7 @@ void rlock__look_again(struct rlock_client *client)
 {
     rlock__enter(client);
     client->keeper_looks = client->service_looks = true;
-    rlock__leave_in_turn(client);
+    rlock__leave_with_link(client);
 }
 
 RLOCK__REQUIRES(core) static bool concerns_dispatcher(const struct rlock_client *client)
@@ -177,7 +177,7 @@ void rlock__leave(struct rlock_client *client)
     }
 }
 
-void rlock__leave_in_turn(struct rlock_client *client)
+void rlock__leave_with_link(struct rlock_client *client)
 {
     rlock__settle(client);
     if (client->untold != NULL || keeper_oversleeps(client) || service_oversleeps(client) ||

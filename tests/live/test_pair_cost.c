@@ -103,7 +103,7 @@ LOCK_TEST(a_free_lock_costs_few_allocations_mutexes_and_calls, f)
                   (double)counts.polls / PAIRS, (double)counts.sends / PAIRS,
                   (double)counts.receives / PAIRS);
     assert_in_range(counts.allocations, 0, 4 * PAIRS);
-    assert_in_range(counts.mutexes, 0, 8 * PAIRS);
+    assert_in_range(counts.mutexes, 0, 5 * PAIRS);
     assert_in_range(counts.polls, 0, 2 * PAIRS);
     assert_in_range(counts.sends, 2 * PAIRS, 2 * PAIRS);
     /* with the look at the idle link; TLS reads a record's head and the rest of it */

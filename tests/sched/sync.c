@@ -85,17 +85,6 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
     return 0;
 }
 
-int __wrap_pthread_mutex_trylock(pthread_mutex_t *mutex)
-{
-    sched_point("mutex_trylock");
-    check(of(mutex), "trylock");
-    if (!is_free(mutex)) {
-        return EBUSY;
-    }
-    take(of(mutex));
-    return 0;
-}
-
 static void release(struct mutex *mutex)
 {
     check(mutex, "unlock");
@@ -248,6 +237,48 @@ long __wrap_syscall(long number, ...)
     value = wake(word, value);
     sched_point("futex_woke");
     return value;
+}
+
+/* ---- The lock on a link: it is the library's own, and so is its word ---- */
+
+void __wrap_rlock__send_lock_take(struct rlock__send_lock *lock)
+{
+    sched_point("send_lock_take");
+    __real_rlock__send_lock_take(lock);
+    sched_holds(1);
+}
+
+static bool tries(bool (*try)(struct rlock__send_lock *lock), struct rlock__send_lock *lock)
+{
+    bool taken;
+
+    sched_point("send_lock_try");
+    taken = try(lock);
+    sched_holds(taken ? 1 : 0);
+    return taken;
+}
+
+bool __wrap_rlock__send_lock_try(struct rlock__send_lock *lock)
+{
+    return tries(__real_rlock__send_lock_try, lock);
+}
+
+bool __wrap_rlock__send_lock_wish(struct rlock__send_lock *lock)
+{
+    return tries(__real_rlock__send_lock_wish, lock);
+}
+
+/* It wakes a sleeper when it has the lock no more. */
+bool __wrap_rlock__send_lock_give(struct rlock__send_lock *lock)
+{
+    bool given;
+
+    sched_point("send_lock_give");
+    sched_holds(-1);
+    given = __real_rlock__send_lock_give(lock);
+    sched_holds(given ? 0 : 1);
+    sched_point("send_lock_given");
+    return given;
 }
 
 /* ---- Threads ---- */

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <uuid/uuid.h>
 
+#include "drive/send_lock.h"
 #include "sched.h"
 
 /* Whether something happens that the system may do at any time: a call that is interrupted, a
@@ -24,12 +25,15 @@ int64_t sched_monotonic_us(const struct timespec *ts);
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*main)(void *),
                           void *arg);
 int __real_pthread_join(pthread_t thread, void **ret_value);
+void __real_rlock__send_lock_take(struct rlock__send_lock *lock);
+bool __real_rlock__send_lock_try(struct rlock__send_lock *lock);
+bool __real_rlock__send_lock_wish(struct rlock__send_lock *lock);
+bool __real_rlock__send_lock_give(struct rlock__send_lock *lock);
 ssize_t __real_write(int fd, const void *bytes, size_t len);
 
 int __wrap_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attr);
 int __wrap_pthread_mutex_destroy(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
-int __wrap_pthread_mutex_trylock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
 int __wrap_pthread_cond_init(pthread_cond_t *cond, const pthread_condattr_t *attr);
 int __wrap_pthread_cond_destroy(pthread_cond_t *cond);
@@ -41,6 +45,10 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
                           void *arg);
 int __wrap_pthread_join(pthread_t thread, void **ret_value);
 long __wrap_syscall(long number, ...);
+void __wrap_rlock__send_lock_take(struct rlock__send_lock *lock);
+bool __wrap_rlock__send_lock_try(struct rlock__send_lock *lock);
+bool __wrap_rlock__send_lock_wish(struct rlock__send_lock *lock);
+bool __wrap_rlock__send_lock_give(struct rlock__send_lock *lock);
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_ts);
 pid_t __wrap_getpid(void);

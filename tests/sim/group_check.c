@@ -519,16 +519,6 @@ static size_t failing(const struct rlock__group *group)
     return n;
 }
 
-static bool keeps_any(const struct rlock__group *group)
-{
-    for (size_t i = 0; i < group->spec->n; i++) {
-        if (group->members[i].state == RLOCK__MEMBER_HELD) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool has_closed_client(const struct sim_owner *owner)
 {
     const struct rlock__group_spec *spec = owner->group->spec;
@@ -545,9 +535,7 @@ void sim_groups_check_done(const struct sim_owner *owner)
     const struct rlock__group *group = owner->group;
     size_t n = group->spec->n, quorum = n / 2 + 1;
     size_t most = is_multi(owner) ? 0 : owner->taking ? quorum - 1 : n - quorum;
-    /* a client was closed before its owner looked, the rest is given back */
-    bool ended =
-        has_closed_client(owner) || (owner->taking && group->code == 0 && !keeps_any(group));
+    bool ended = has_closed_client(owner); /* before its owner looked: the rest is given back */
 
     if (group->code != 0 && group->code != RLOCK_EINDOUBT &&
         (strstr(group->detail, "no quorum") != NULL) != (group->code == RLOCK_ENOQUORUM)) {

@@ -26,7 +26,7 @@ size_t test_asked(struct rlock_client *client)
     bool written;
     size_t n = 0;
 
-    rlock__take_turn(client);
+    rlock__take_link(client);
     rlock__enter(client);
     DL_FOREACH2(client->core.calls, call, all_next)
     {
@@ -34,7 +34,7 @@ size_t test_asked(struct rlock_client *client)
     }
     written =
         client->server.links[0].pipeline.out.len == 0 && client->io.sent == client->io.out.len;
-    rlock__leave_in_turn(client);
-    rlock__give_turn(client);
+    rlock__leave_with_link(client);
+    rlock__give_link(client);
     return written ? n : 0;
 }
