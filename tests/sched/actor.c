@@ -2,6 +2,7 @@
 /* What an actor does: takes, holds and gives back, in ways that its scenario allows. */
 #include <stdio.h>
 
+#include "client/lock.h"
 #include "stage.h"
 #include "system.h"
 
@@ -63,6 +64,63 @@ static int64_t wait_of(struct actor *actor, enum move move)
                              : RLOCK_FOREVER;
 }
 
+/* An operation that an actor begins. It does nothing until it is told. */
+struct begun {
+    struct rlock__op op;
+    pthread_mutex_t mutex;
+    pthread_cond_t told;
+    bool complete;
+};
+
+static void finish(struct rlock__op *op)
+{
+    struct begun *begun = op->payload;
+
+    (void)pthread_mutex_lock(&begun->mutex);
+    begun->complete = true;
+    (void)pthread_cond_broadcast(&begun->told);
+    (void)pthread_mutex_unlock(&begun->mutex);
+}
+
+/* take: NULL: it leaves. */
+static int begin_and_wait(const struct actor *actor, const struct rlock_handle *lock,
+                          const struct rlock_take *take, struct rlock_grant *ret_grant)
+{
+    struct rlock__owner owner = {.id = actor->owner, .given = true};
+    struct begun begun = {.op = {.finish = finish, .payload = &begun},
+                          .mutex = PTHREAD_MUTEX_INITIALIZER,
+                          .told = PTHREAD_COND_INITIALIZER};
+    int code = take != NULL ? lock->vtable->begin_take(lock, take, owner, &begun.op)
+                            : lock->vtable->begin_leave(lock, owner, &begun.op);
+
+    if (code != 0) {
+        return code;
+    }
+    (void)pthread_mutex_lock(&begun.mutex);
+    while (!begun.complete) {
+        (void)pthread_cond_wait(&begun.told, &begun.mutex);
+    }
+    (void)pthread_mutex_unlock(&begun.mutex);
+    *ret_grant = begun.op.grant;
+    return begun.op.code;
+}
+
+/* What an actor does in one way or the other. */
+static int take_lock(const struct actor *actor, struct rlock_handle *lock,
+                     const struct rlock_take *take, struct rlock_grant *ret_grant)
+{
+    return stage.scenario->begins ? begin_and_wait(actor, lock, take, ret_grant)
+                                  : rlock_lock_with(lock, take, ret_grant);
+}
+
+static int leave_lock(const struct actor *actor, struct rlock_handle *lock)
+{
+    struct rlock_grant grant;
+
+    return stage.scenario->begins ? begin_and_wait(actor, lock, NULL, &grant)
+                                  : rlock_unlock_as(lock, actor->owner);
+}
+
 static int take(struct actor *actor, const struct aim *aim, int64_t wait_ms)
 {
     struct rlock_grant grant = RLOCK_GRANT_INIT;
@@ -71,9 +129,9 @@ static int take(struct actor *actor, const struct aim *aim, int64_t wait_ms)
     sched_trace("takes %s, wait %lld ms", rlock_name(aim->lock, NULL), (long long)wait_ms);
     check_begin(actor, wait_ms == 0 ? TAKES : TAKES_WAITING,
                 wait_ms < 0 ? RLOCK__NEVER : wait_ms * RLOCK__MS, aim->cells);
-    code = rlock_lock_with(
-        aim->lock, RLOCK_TAKE(.wait_ms = wait_ms, .owner = actor->owner, .cancel = actor->cancel),
-        &grant);
+    code = take_lock(actor, aim->lock,
+                     RLOCK_TAKE(.wait_ms = wait_ms, .owner = actor->owner, .cancel = actor->cancel),
+                     &grant);
     sched_trace("takes %s: %s %s", rlock_name(aim->lock, NULL), rlock_code_name(code),
                 code != 0 ? rlock_detail() : "");
     check_end(actor, code);
@@ -95,7 +153,7 @@ static void give_back(struct actor *actor, const struct aim *aim, bool last)
         check_leave(actor, aim->cells);
     }
     check_begin(actor, GIVES_BACK, 0, aim->cells);
-    code = rlock_unlock_as(aim->lock, actor->owner);
+    code = leave_lock(actor, aim->lock);
     sched_trace("gives back %s: %s", rlock_name(aim->lock, NULL), rlock_code_name(code));
     check_end(actor, code);
     actor->levels--;
@@ -151,6 +209,9 @@ static bool play_round(struct actor *actor, enum move move)
     pthread_t firing;
 
     actor->owner = move == MOVE_GIVEN ? rlock_owner_new(stage.clients[aim.client]) : 0;
+    if (stage.scenario->begins) { /* one for all clients */
+        actor->owner = actor->number;
+    }
     if (move == MOVE_CANCEL) {
         actor->fired = false;
         (void)rlock_cancel_new(&actor->cancel);

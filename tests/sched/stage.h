@@ -45,6 +45,7 @@ struct scenario {
     int64_t actors_min, actors_max, clients, names, rounds;
     bool own_servers;                        /* each client has one */
     bool redlock;                            /* of all clients; nothing else is taken */
+    bool begins;                             /* no thread waits for what is taken and left */
     int64_t hold_us, pause_us, wait_us;      /* at most */
     int64_t lease_ms;                        /* 0: the default */
     bool cuts, stops, stalls, closes, rests; /* what happens besides */
