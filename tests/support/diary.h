@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DIARY_LOSSES = 512 };
+enum { DIARY_LOSSES = 512 }; /* the first ones; those after them are counted */
 
 struct told {
     struct rlock_loss loss; /* its name is `name` */
