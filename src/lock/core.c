@@ -301,7 +301,7 @@ void rlock__core_give_up(struct rlock__core *core, struct rlock__call *call, int
 
 static bool is_cancelled_by(const struct rlock__call *call, const void *cancel)
 {
-    return call->cancel == cancel && call->kind == RLOCK__ACQUIRE &&
+    return call->kind == RLOCK__ACQUIRE && call->cancel == cancel &&
            call->step != RLOCK__GIVING_UP && call->step != RLOCK__COMPLETE;
 }
 
