@@ -76,8 +76,7 @@ static const struct kind {
 
 static void on_call_timer(struct rlock__timer *timer, int64_t now)
 {
-    struct rlock__call *call =
-        (struct rlock__call *)(void *)((char *)timer - offsetof(struct rlock__call, timer));
+    struct rlock__call *call = RLOCK__OF(struct rlock__call, timer, timer);
 
     kinds[call->kind].timer(call, now);
 }

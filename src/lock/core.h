@@ -26,6 +26,7 @@
 #define HASH_NONFATAL_OOM 1 /* a failed insertion leaves .hh.tbl NULL */
 #include <uthash.h>
 
+#include "base/of.h"
 #include "base/table.h"
 #include "lock/call.h"
 #include "lock/server.h"

@@ -102,8 +102,7 @@ static void line_up(struct rlock__orphan *orphan)
 static void on_timer(struct rlock__timer *timer, int64_t now)
 {
     (void)now;
-    line_up(
-        (struct rlock__orphan *)(void *)((char *)timer - offsetof(struct rlock__orphan, timer)));
+    line_up(RLOCK__OF(struct rlock__orphan, timer, timer));
 }
 
 static void plan(struct rlock__orphan *orphan, int64_t at)

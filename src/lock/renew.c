@@ -45,8 +45,7 @@ static bool is_worth(struct rlock__hold *hold, int64_t now)
 
 void rlock__renew_timer(struct rlock__timer *timer, int64_t now)
 {
-    struct rlock__hold *hold =
-        (struct rlock__hold *)(void *)((char *)timer - offsetof(struct rlock__hold, timer));
+    struct rlock__hold *hold = RLOCK__OF(struct rlock__hold, timer, timer);
 
     if (hold->releasing && now < hold->free_by) {
         rlock__release_again(hold, now);
@@ -159,9 +158,7 @@ static struct rlock__hold *most_urgent(const struct rlock__link *link)
 {
     struct rlock__timer *first = link->due.root;
 
-    return first == NULL ? NULL
-                         : (struct rlock__hold *)(void *)((char *)first -
-                                                          offsetof(struct rlock__hold, urgency));
+    return first == NULL ? NULL : RLOCK__OF(struct rlock__hold, urgency, first);
 }
 
 static void add(struct batch *batch, struct rlock__request *request, struct rlock__hold *hold,

@@ -36,8 +36,7 @@ struct rlock__hold *rlock__hold_find_side(struct rlock__core *core, const struct
     struct rlock__node *node = rlock__table_first(table_of(core, hash), hash);
 
     for (; node != NULL; node = rlock__table_next(node)) {
-        struct rlock__hold *hold =
-            (struct rlock__hold *)(void *)((char *)node - offsetof(struct rlock__hold, by_key));
+        struct rlock__hold *hold = RLOCK__OF(struct rlock__hold, by_key, node);
 
         if (hold->owner.id == owner.id && hold->owner.given == owner.given &&
             hold->spec->ops->side == side && rlock__bytes_equal(hold->spec->key, spec->key)) {
@@ -58,8 +57,7 @@ struct rlock__hold *rlock__hold_by_number(struct rlock__core *core, uint64_t num
     struct rlock__node *node = rlock__table_first(numbers_of(core, number), hash_of_number(number));
 
     for (; node != NULL; node = rlock__table_next(node)) {
-        struct rlock__hold *hold =
-            (struct rlock__hold *)(void *)((char *)node - offsetof(struct rlock__hold, by_number));
+        struct rlock__hold *hold = RLOCK__OF(struct rlock__hold, by_number, node);
 
         if (hold->number == number) {
             return hold;

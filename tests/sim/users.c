@@ -155,8 +155,7 @@ static void thread_exit(struct sim_user *user)
 
 static void on_act(struct rlock__timer *timer, int64_t now)
 {
-    struct sim_user *user =
-        (struct sim_user *)(void *)((char *)timer - offsetof(struct sim_user, act));
+    struct sim_user *user = RLOCK__OF(struct sim_user, act, timer);
     struct sim_client *client = user->client;
     struct sim_world *world = client->world;
 
