@@ -12,7 +12,7 @@
 
 void rlock__core_init(struct rlock__core *core)
 {
-    core->on_hold_due = rlock__renew_timer;
+    core->on_grant_due = rlock__renew_timer;
     if (core->random == 0) {
         core->random = 1; /* xorshift's one fixed point */
     }

@@ -75,9 +75,10 @@ static void note_cut(struct sim_user *user)
 {
     const struct rlock__hold *row = sim_find_hold(user->client, user->holds[user->side].number);
 
-    user->cut = row != NULL && !row->busy ? rlock__max(row->valid_until, sim_clock(user->client)) +
-                                                user->client->core.op_timeout_us / 2
-                                          : RLOCK__NEVER;
+    user->cut = row != NULL && !row->busy
+                    ? rlock__max(row->grant->valid_until, sim_clock(user->client)) +
+                          user->client->core.op_timeout_us / 2
+                    : RLOCK__NEVER;
 }
 
 static void release(struct sim_user *user)
