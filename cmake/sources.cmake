@@ -43,6 +43,7 @@ set(RLOCK_SOURCES
     src/lock/copies.c
     src/lock/core.c
     src/lock/fenced.c
+    src/lock/grant.c
     src/lock/hold.c
     src/lock/link.c
     src/lock/listen.c

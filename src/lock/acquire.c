@@ -28,7 +28,7 @@ int64_t rlock__acquire_lease(const struct rlock__call *call, int64_t at)
     int64_t most = call->spec->tuning.max_hold_us;
 
     if (call->target > 1) {
-        return rlock__hold_cut(call->hold, lease, at);
+        return rlock__grant_cut(call->hold->grant, lease, at);
     }
     return most != 0 && call->lease_us == 0 ? rlock__min(lease, most) : lease;
 }
@@ -44,7 +44,7 @@ static void on_granted(struct rlock__call *call, const struct rlock__answer *ans
 {
     int64_t lease = rlock__acquire_lease(call, t0);
 
-    if (call->target > 1 && now >= call->hold->valid_until) {
+    if (call->target > 1 && now >= call->hold->grant->valid_until) {
         rlock__hold_lose(call->hold, RLOCK_LOST_EXPIRED, now);
     }
     if (call->target > 1 &&
@@ -81,9 +81,9 @@ static void on_granted(struct rlock__call *call, const struct rlock__answer *ans
         }
         return;
     }
-    call->token = call->target == 1 ? answer->token : call->hold->token;
+    call->token = call->target == 1 ? answer->token : call->hold->grant->token;
     rlock__hold_granted(call->hold, call, t0, lease, now);
-    call->valid_until = call->hold->valid_until;
+    call->valid_until = call->hold->grant->valid_until;
     call->lease_granted_us = lease;
     call->count = call->target;
     call->claim = rlock__claim_ref(call->hold->claim);
@@ -207,7 +207,7 @@ static struct rlock__bytes other_hold(const struct rlock__call *call,
     if (hold == NULL || hold->state != RLOCK__HOLD_HELD) {
         return rlock__bytes("", 0);
     }
-    return rlock__owner_text(call->core, hold->number, out);
+    return rlock__owner_text(call->core, hold->grant->number, out);
 }
 
 void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
@@ -292,7 +292,7 @@ static void turn_nested(struct rlock__call *call, int64_t now)
 {
     struct rlock__hold *hold = call->hold;
 
-    if (hold->state == RLOCK__HOLD_HELD && now >= hold->valid_until) {
+    if (hold->state == RLOCK__HOLD_HELD && now >= hold->grant->valid_until) {
         rlock__hold_lose(hold, RLOCK_LOST_EXPIRED, now);
     }
     if (hold->state == RLOCK__HOLD_LOST) {
@@ -307,7 +307,7 @@ static void turn_nested(struct rlock__call *call, int64_t now)
     } else if (!rlock__hold_prepare(hold, call->spec)) {
         rlock__acquire_starve(call, now);
     } else {
-        call->number = hold->number;
+        call->number = hold->grant->number;
         call->target = hold->count + 1;
         rlock__orphan_supersede(call);
         rlock__acquire_attempt(call, now);
@@ -328,7 +328,7 @@ static int conflict(const struct rlock__call *call)
             *side == ops->side ? NULL
                                : rlock__hold_find_side(call->core, call->spec, call->owner, *side);
 
-        if (other == NULL || other->state != RLOCK__HOLD_HELD || other->releasing) {
+        if (other == NULL || other->state != RLOCK__HOLD_HELD || other->grant->releasing) {
             continue;
         }
         if (*side != ops->other_side) {

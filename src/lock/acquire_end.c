@@ -115,9 +115,8 @@ void rlock__acquire_undo(struct rlock__call *call, int code, int64_t now)
     call->enqueued = false; /* the release takes it out of the queue too */
     rlock__acquire_withdraw(call, 0);
     if (call->target > 1) { /* it may have extended the lease of the outer levels */
-        int64_t free_by = rlock__free_by(now, rlock__acquire_lease(call, now));
-
-        call->hold->free_by = rlock__max(call->hold->free_by, free_by);
+        rlock__grant_may_last(call->hold->grant,
+                              rlock__free_by(now, rlock__acquire_lease(call, now)));
     }
     rlock__timer_set(&call->core->timers, &call->timer, now + grace);
     rlock__orphan_new(call->hold, call->number, outer, rlock__acquire_copies(call), free_by(call),

@@ -99,33 +99,24 @@ enum rlock__step {
 
 /*
  * One call of a user, from its begin to its completion. The caller owns the memory, and leaves it
- * in place until the call is in core.done. It sets the inputs; all else is zero.
+ * in place until the call is in core.done. It sets the inputs; all else is zero. A RELEASE and a
+ * LISTEN have the common part alone: what an ACQUIRE has is zero there. Of a COMMAND nobody may
+ * read that.
  */
 struct rlock__call {
     /* inputs */
     enum rlock__call_kind kind;
     struct rlock__spec *spec; /* the lock; a COMMAND goes to that lock's server */
     struct rlock__owner owner;
-    int64_t wait_us;       /* ACQUIRE: 0: one attempt; negative: for ever */
-    int64_t lease_us;      /* ACQUIRE: 0: renewed */
-    int64_t timeout_us;    /* ACQUIRE of one attempt: its own deadline; 0: the client's */
-    bool timed;            /* ACQUIRE of a member: its group waits, and times out when it does */
-    int64_t min_uptime_us; /* ACQUIRE: a server that runs for less does not count; 0: any does */
-    bool prompt;           /* ACQUIRE: fails at once if the server is known to be down */
+    const void *cancel; /* names the signal that cancels it */
+    bool cancelled;     /* the signal was fired before the call began */
+    bool prompt;        /* fails at once if the server is known to be down */
+    bool member;        /* one level of a group; the group answers for it to its owner */
     /* of a member. ACQUIRE: its fixed lease is renewed until it is sealed. RELEASE: the level that
      * it gives up was not sealed */
     bool kept;
     /* of a member. ACQUIRE: the first level of its group that is renewed. RELEASE: the same */
     bool renewed;
-    bool member;              /* one level of a group; the group answers for it to its owner */
-    struct rlock__team *team; /* ACQUIRE: it is taken together with these; NULL: alone */
-    const void *cancel;       /* names the signal that cancels it */
-    bool cancelled;           /* the signal was fired before the call began */
-    struct rlock__cmd cmd;    /* COMMAND: what to send; the call takes it over */
-    bool once;                /* COMMAND: must not be sent twice */
-    /* COMMAND: reads the reply, under the mutex; returns the call's code */
-    int (*read)(struct rlock__call *call, const struct rlock__reply *reply);
-    void *reader; /* for read */
     /* the driver's: called once the call is complete, under the mutex; may be NULL. LISTEN: called
      * also each time that the channel goes live, or that a message comes */
     void (*finish)(struct rlock__call *call);
@@ -133,8 +124,6 @@ struct rlock__call {
 
     /* results */
     int code;
-    int64_t valid_until, lease_granted_us;
-    uint64_t token;
     uint32_t count;             /* the hold count after the call */
     struct rlock__claim *claim; /* ACQUIRE: a reference for the owner */
     char detail[RLOCK__DETAIL_SIZE];
@@ -148,28 +137,54 @@ struct rlock__call {
     struct rlock__timer timer;
     int64_t deadline;
     struct rlock__hold *hold;
-    struct rlock__queue *queue;
     struct rlock__channel *channel;
     struct rlock__call *wait_prev, *wait_next;   /* in the channel's waiters */
     struct rlock__call *ready_prev, *ready_next; /* in core.ready */
     unsigned why;                                /* enum rlock__why; 0: it is not in core.ready */
-    int64_t granted_until; /* HEAD: until when the call before it may hold; 0: it does not hold */
+    unsigned failures;
     struct rlock__request *request;
-    uint64_t number;           /* of its attempt, on the server */
-    uint32_t target;           /* the count that is asked for */
-    uint64_t gen;              /* generation of its latest copy */
-    struct rlock__copies lost; /* copies of this number whose links broke */
-    int64_t sent_at;           /* when the latest copy of an attempt was sent */
-    unsigned attempts, failures;
-    int error;                    /* the latest answer was an error that may pass: its code */
-    struct rlock__orphan *orphan; /* what it left on the server, and waits for */
-    int64_t hint;                 /* from its last answer, for its next attempt */
-    unsigned spins;               /* pauses of a spin lock so far */
-    bool behind;    /* it waited behind others here: even its first attempt needs time to return */
-    bool enqueued;  /* an attempt may have queued it on the server */
-    bool stale;     /* it was woken while an attempt was in flight */
-    bool contended; /* its latest attempt found the lock busy */
-    char holder[RLOCK__HOLDER_SIZE];
+    uint64_t number; /* of its attempt, on the server */
+    int error;       /* the latest answer was an error that may pass: its code */
+
+    union {
+        struct { /* ACQUIRE */
+            /* inputs */
+            int64_t wait_us;          /* 0: one attempt; negative: for ever */
+            int64_t lease_us;         /* 0: renewed */
+            int64_t timeout_us;       /* of one attempt: its own deadline; 0: the client's */
+            int64_t min_uptime_us;    /* a server that runs for less does not count; 0: any does */
+            struct rlock__team *team; /* it is taken together with these; NULL: alone */
+            bool timed;               /* of a member: its group waits, and times out when it does */
+
+            /* results */
+            int64_t valid_until, lease_granted_us;
+            uint64_t token;
+
+            /* the core's */
+            struct rlock__queue *queue;
+            int64_t granted_until; /* HEAD: so long the call before it may hold; 0: it does not */
+            uint32_t target;       /* the count that is asked for */
+            uint64_t gen;          /* generation of its latest copy */
+            struct rlock__copies lost; /* copies of this number whose links broke */
+            int64_t sent_at;           /* when the latest copy of an attempt was sent */
+            unsigned attempts;
+            unsigned spins;               /* pauses of a spin lock so far */
+            struct rlock__orphan *orphan; /* what it left on the server, and waits for */
+            int64_t hint;                 /* from its last answer, for its next attempt */
+            bool behind; /* it waited behind others: even its first attempt needs time to return */
+            bool enqueued;  /* an attempt may have queued it on the server */
+            bool stale;     /* it was woken while an attempt was in flight */
+            bool contended; /* its latest attempt found the lock busy */
+            char holder[RLOCK__HOLDER_SIZE];
+        };
+        struct {                   /* COMMAND */
+            struct rlock__cmd cmd; /* what to send; the call takes it over */
+            bool once;             /* it must not be sent twice */
+            /* reads the reply, under the mutex; returns the call's code */
+            int (*read)(struct rlock__call *call, const struct rlock__reply *reply);
+            void *reader; /* for read */
+        };
+    };
 };
 
 #endif

@@ -12,7 +12,7 @@
 
 void rlock__core_init(struct rlock__core *core)
 {
-    core->on_hold_due = rlock__renew_timer;
+    core->on_grant_due = rlock__renew_timer;
     if (core->random == 0) {
         core->random = 1; /* xorshift's one fixed point */
     }
@@ -76,8 +76,7 @@ static const struct kind {
 
 static void on_call_timer(struct rlock__timer *timer, int64_t now)
 {
-    struct rlock__call *call =
-        (struct rlock__call *)(void *)((char *)timer - offsetof(struct rlock__call, timer));
+    struct rlock__call *call = RLOCK__OF(struct rlock__call, timer, timer);
 
     kinds[call->kind].timer(call, now);
 }
@@ -301,7 +300,7 @@ void rlock__core_give_up(struct rlock__core *core, struct rlock__call *call, int
 
 static bool is_cancelled_by(const struct rlock__call *call, const void *cancel)
 {
-    return call->cancel == cancel && call->kind == RLOCK__ACQUIRE &&
+    return call->kind == RLOCK__ACQUIRE && call->cancel == cancel &&
            call->step != RLOCK__GIVING_UP && call->step != RLOCK__COMPLETE;
 }
 

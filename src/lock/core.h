@@ -26,6 +26,7 @@
 #define HASH_NONFATAL_OOM 1 /* a failed insertion leaves .hh.tbl NULL */
 #include <uthash.h>
 
+#include "base/of.h"
 #include "base/table.h"
 #include "lock/call.h"
 #include "lock/server.h"
@@ -73,19 +74,48 @@ struct rlock__loss {
 
 struct rlock__loss *rlock__loss_free(struct rlock__loss *loss);
 
+/*
+ * What the server granted, and what keeps it. A row has one from its first to its last day: there
+ * is nothing on it until an attempt is granted.
+ */
+struct rlock__grant {
+    struct rlock__hold *hold;     /* whose it is */
+    struct rlock__node by_number; /* in one of core.numbers, while it is granted */
+    bool is_numbered;
+    uint64_t number, token;
+    struct rlock__link *link;     /* that it is renewed over */
+    struct rlock__copies lost;    /* of its acquires, that went down with their links */
+    struct rlock__orphan *undone; /* levels of it that were given up, with copies open */
+    bool is_guarded;              /* a restart of the server ends it */
+    unsigned life;                /* of the server, when it was granted */
+
+    int64_t leased_at; /* when the server was last asked for what it then granted */
+    int64_t lease_us;  /* the longest that any level asked for */
+    int64_t valid_until;
+    int64_t held_until; /* renewal stops here (max_hold); RLOCK__NEVER none */
+    int64_t free_by;    /* the server's lease has ended by then */
+
+    struct rlock__timer timer;         /* in core.crowd: due, or end of validity */
+    int64_t due;                       /* its next renewal, or its last release once more */
+    unsigned failures;                 /* of these, in a row */
+    struct rlock__timer urgency;       /* in link.due: waits for its renewal to be sent */
+    struct rlock__grant **batch_entry; /* its place in a batch in flight; NULL none */
+
+    struct rlock__request *release; /* of a level, under way */
+    bool resent;                    /* an earlier copy of that may have been done */
+    bool releasing;                 /* its last release is under way: not renewed any more */
+};
+
 /* One owner on one lock: its hold, and the calls on it, one after the other. */
 struct rlock__hold {
     struct rlock__hold *prev, *next; /* in core.holds */
     struct rlock__node by_key;       /* in one of core.tables */
-    struct rlock__node by_number;    /* in one of core.numbers, once granted */
-    bool is_numbered;
     struct rlock__core *core;
     struct rlock__spec *spec;
     struct rlock__owner owner;
-    struct rlock__link *link; /* that it is renewed over */
+    struct rlock__grant *grant;
     enum rlock__hold_state state;
     enum rlock_reason reason; /* LOST: why */
-    uint64_t number, token;
     uint32_t count;
     uint32_t members;      /* levels of groups */
     uint32_t renewed_from; /* the lowest of its owner's own levels that is renewed; 0 none */
@@ -94,28 +124,11 @@ struct rlock__hold {
     int64_t kept_us;       /* the longest such lease */
     /* the release under way: is of a member's level, and what else ends with that */
     bool member_leaves, renewal_leaves, kept_leaves;
-    bool is_guarded;  /* a restart of the server ends it */
-    unsigned life;    /* of the server, when it was granted */
-    int64_t lease_us; /* the longest that any level asked for */
-    int64_t valid_until;
-    int64_t held_until;               /* renewal stops here (max_hold); RLOCK__NEVER none */
-    int64_t due;                      /* next renewal */
-    int64_t leased_at;                /* when the server was last asked for what it then granted */
-    int64_t free_by;                  /* the server's lease has ended by then */
-    struct rlock__copies lost;        /* of its acquires, that went down with their links */
-    unsigned failures;                /* renewals in a row */
-    struct rlock__hold **batch_entry; /* its place in a batch in flight; NULL none */
-    struct rlock__timer timer;        /* in core.crowd: due, or end of validity */
-    struct rlock__timer urgency;      /* in core.due: waits for its renewal to be sent */
+    bool busy; /* a call has the turn; it may have returned in doubt */
+    struct rlock__call *turn, *line;
     struct rlock__claim *claim;
     struct rlock__loss *loss;
     struct rlock__orphan *spare; /* what is to be released when nobody waits for it */
-    bool busy;                   /* a call has the turn; it may have returned in doubt */
-    struct rlock__call *turn, *line;
-    bool releasing; /* its last release is under way: not renewed any more */
-    bool resent;    /* an earlier copy of the release under way may have been done */
-    struct rlock__request *release;
-    struct rlock__orphan *undone; /* levels of it that were given up, with copies open */
 };
 
 /* ---- The core ---- */
@@ -139,8 +152,8 @@ struct rlock__core {
     void (*unref)(struct rlock__core *core); /* the last spec is gone */
     /* Which of its servers has the key, as far as the driver knows by now. */
     struct rlock__server *(*route)(struct rlock__core *core, struct rlock__bytes key);
-    bool follows;                 /* it learns where a key is from a server that has it no more */
-    rlock__timer_fn *on_hold_due; /* the core's own: what a hold's timer fires */
+    bool follows;                  /* it learns where a key is from a server that has it no more */
+    rlock__timer_fn *on_grant_due; /* the core's own: what a grant's timer fires */
 
     /* actions */
     struct rlock__call *done;
@@ -149,7 +162,7 @@ struct rlock__core {
 
     struct rlock__server *servers;
     struct rlock__timers timers; /* of calls, and the core's own: all that are due fire */
-    struct rlock__timers crowd;  /* of holds and orphans: a slice of those that are due fires */
+    struct rlock__timers crowd;  /* of grants and orphans: a slice of those that are due fires */
     int64_t resume_at;           /* a slice was used up: the next one is not before then */
     uint64_t random;             /* xorshift; seeded by the driver */
     uint64_t last_number, last_gen;

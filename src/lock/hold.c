@@ -90,37 +90,6 @@ bool rlock__hold_stays_renewed(const struct rlock__hold *hold)
            hold->renewals > hold->renewal_leaves;
 }
 
-struct rlock__link *rlock__hold_route(struct rlock__hold *hold)
-{
-    struct rlock__link *link = rlock__route(hold->spec);
-
-    if (link != hold->link) {
-        rlock__timer_unset(&hold->link->due, &hold->urgency);
-        hold->link = link;
-        hold->life = link->server->life;
-    }
-    return link;
-}
-
-void rlock__hold_plan(struct rlock__hold *hold)
-{
-    struct rlock__core *core = hold->core;
-    int64_t at = hold->valid_until;
-
-    if (hold->state != RLOCK__HOLD_HELD || hold->releasing || !rlock__hold_is_renewed(hold)) {
-        rlock__timer_unset(&hold->link->due, &hold->urgency);
-    }
-    if (hold->releasing) { /* without an answer; one that is refused is tried again */
-        at = hold->release == NULL && hold->turn == NULL ? rlock__min(hold->due, hold->free_by)
-                                                         : hold->free_by;
-    } else if (hold->state != RLOCK__HOLD_HELD) {
-        at = RLOCK__NEVER;
-    } else if (rlock__hold_is_renewed(hold) && hold->batch_entry == NULL && !hold->urgency.set) {
-        at = rlock__min(at, hold->due);
-    }
-    rlock__timer_set(&core->crowd, &hold->timer, at);
-}
-
 void rlock__hold_set_count(struct rlock__hold *hold, uint32_t count)
 {
     hold->count = count;
@@ -139,39 +108,6 @@ void rlock__hold_drop_level(struct rlock__hold *hold)
     }
 }
 
-void rlock__hold_set_valid(struct rlock__hold *hold, int64_t t0, int64_t lease_us, int64_t now)
-{
-    int64_t until = rlock__valid_until(hold->core, t0, lease_us);
-
-    hold->valid_until = rlock__max(hold->valid_until, until);
-    hold->leased_at = rlock__max(hold->leased_at, t0);
-    hold->free_by = rlock__max(hold->free_by, rlock__free_by(now, lease_us));
-    atomic_store(&hold->claim->valid_until, hold->valid_until);
-}
-
-int64_t rlock__hold_cut(const struct rlock__hold *hold, int64_t lease_us, int64_t at)
-{
-    int64_t end = rlock__max(hold->held_until, hold->valid_until);
-
-    return rlock__min(lease_us, rlock__max(end - at, RLOCK__MS));
-}
-
-/* When a hold that was granted or renewed at t0 is due: after a third of its lease, on a grid of a
- * hundredth of the period, so that neighbours share a batch. */
-static int64_t due_at(const struct rlock__core *core, int64_t t0, int64_t lease_us)
-{
-    int64_t grid = rlock__max(core->renewed_lease_us / 300, RLOCK__MS);
-    int64_t due = t0 + lease_us / 3;
-
-    return rlock__max(due - due % grid, t0 + lease_us / 6);
-}
-
-void rlock__hold_next_renewal(struct rlock__hold *hold, int64_t t0, int64_t lease_us)
-{
-    hold->due = due_at(hold->core, t0, lease_us);
-    rlock__hold_plan(hold);
-}
-
 /* Which of its levels are renewed. Those of groups end in any order, so each answers for its
  * own; the owner's own end with the last one first. */
 static void note_renewal(struct rlock__hold *hold, const struct rlock__call *call, int64_t t0,
@@ -188,54 +124,51 @@ static void note_renewal(struct rlock__hold *hold, const struct rlock__call *cal
         hold->renewed_from = call->target - hold->members;
     }
     if (!renewed && rlock__hold_is_renewed(hold)) {
-        hold->due = due_at(hold->core, t0, lease_us);
+        rlock__grant_due(hold->grant, t0, lease_us);
     }
 }
 
 void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *call, int64_t t0,
                          int64_t lease_us, int64_t now)
 {
+    struct rlock__grant *grant = hold->grant;
+    int64_t most = call->spec->tuning.max_hold_us;
+
     if (hold->state == RLOCK__HOLD_NONE) {
         rlock__hold_state(hold, RLOCK__HOLD_HELD);
-        hold->link = call->link;
-        hold->life = call->link->server->life;
-        rlock__hold_number(hold, call->number);
-        hold->token = call->token;
-        hold->renewed_from = hold->renewals = hold->kept = 0;
-        hold->lease_us = 0;
-        hold->members = 0;
-        hold->is_guarded = false;
-        hold->held_until = call->spec->tuning.max_hold_us != 0
-                               ? rlock__later(t0, call->spec->tuning.max_hold_us)
-                               : RLOCK__NEVER;
+        grant->link = call->link;
+        grant->life = call->link->server->life;
+        rlock__grant_number(grant, call->number);
+        grant->token = call->token;
+        grant->held_until = most != 0 ? rlock__later(t0, most) : RLOCK__NEVER;
     }
-    rlock__copies_join(&hold->lost, &call->lost);
-    hold->lease_us = rlock__max(hold->lease_us, lease_us);
+    rlock__copies_join(&grant->lost, &call->lost);
+    grant->lease_us = rlock__max(grant->lease_us, lease_us);
     hold->members += call->member;
     note_renewal(hold, call, t0, lease_us);
-    hold->is_guarded |= call->min_uptime_us != 0;
+    grant->is_guarded |= call->min_uptime_us != 0;
     rlock__hold_set_count(hold, call->target);
-    rlock__hold_set_valid(hold, t0, lease_us, now);
-    rlock__hold_plan(hold);
+    rlock__grant_set_valid(grant, t0, lease_us, now);
+    rlock__grant_plan(grant);
+}
+
+void rlock__hold_over(struct rlock__hold *hold)
+{
+    rlock__hold_state(hold, RLOCK__HOLD_NONE);
+    rlock__hold_set_count(hold, 0);
+    hold->members = hold->renewed_from = hold->renewals = hold->kept = 0;
+    atomic_store(&hold->claim->valid_until, 0);
+    rlock__grant_clear(hold->grant);
 }
 
 void rlock__hold_ended(struct rlock__hold *hold, const struct rlock__answer *answer, int64_t now)
 {
-    if (rlock__copies_may_run(&hold->lost)) { /* and would find the lock free */
-        rlock__orphan_new(hold, hold->number, 0, hold->lost, now + hold->lease_us, NULL, now);
+    const struct rlock__grant *grant = hold->grant;
+
+    if (rlock__copies_may_run(&grant->lost)) { /* and would find the lock free */
+        rlock__orphan_new(hold, grant->number, 0, grant->lost, now + grant->lease_us, NULL, now);
     }
-    rlock__hold_state(hold, RLOCK__HOLD_NONE);
-    rlock__hold_unnumber(hold);
-    hold->releasing = false;
-    rlock__hold_set_count(hold, 0);
-    hold->lost = (struct rlock__copies){0};
-    hold->valid_until = hold->free_by = hold->leased_at = 0;
-    atomic_store(&hold->claim->valid_until, 0);
-    if (hold->batch_entry != NULL) {
-        *hold->batch_entry = NULL;
-        hold->batch_entry = NULL;
-    }
-    rlock__hold_plan(hold);
+    rlock__hold_over(hold);
     if (answer == NULL || !answer->shared) {
         rlock__queue_released(hold->core, hold->spec, answer != NULL ? answer->receivers : 0, now);
     }
@@ -248,7 +181,7 @@ static void report(struct rlock__hold *hold, enum rlock_reason reason)
 
     rlock__note(core, RLOCK_LOG_WARNING, "lock %s: lost: %s (server %s)",
                 rlock__spec_text(hold->spec, name), rlock_reason_text(reason),
-                hold->link->server->address);
+                hold->grant->link->server->address);
     if (hold->loss != NULL) {
         hold->loss->reason = reason;
         hold->loss->own = hold->count - hold->members;
@@ -266,36 +199,37 @@ static bool may_be_there(enum rlock_reason reason)
 
 void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_t now)
 {
-    struct rlock__core *core = hold->core;
-    struct rlock__copies copies = hold->lost;
+    struct rlock__grant *grant = hold->grant;
+    struct rlock__copies copies = grant->lost;
 
     if (hold->state != RLOCK__HOLD_HELD) {
         return;
     }
-    rlock__copies_add_sent(&copies, hold->link, hold->link->pipeline.gen);
+    rlock__copies_add_sent(&copies, grant->link, grant->link->pipeline.gen);
     rlock__hold_state(hold, RLOCK__HOLD_LOST);
-    rlock__hold_unnumber(hold);
+    rlock__grant_unnumber(grant);
     hold->reason = reason;
-    hold->valid_until = 0;
+    grant->valid_until = 0;
     atomic_store(&hold->claim->valid_until, 0);
     report(hold, reason);
     if (reason != RLOCK_LOST_THREAD_EXITED &&
-        (may_be_there(reason) || rlock__copies_may_run(&hold->lost))) {
+        (may_be_there(reason) || rlock__copies_may_run(&grant->lost))) {
         /* The server has it still, or again when a late copy runs: give it back. That of a thread
          * that ended protects what it left until its lease ends. */
         rlock__orphan_of_lost(hold, copies, now);
     }
-    rlock__hold_plan(hold);
-    rlock__queue_released(core, hold->spec, 0, now);
+    rlock__grant_plan(grant);
+    rlock__queue_released(hold->core, hold->spec, 0, now);
 }
 
 void rlock__hold_gone(struct rlock__hold *hold, bool taken, int64_t now)
 {
+    const struct rlock__grant *grant = hold->grant;
     enum rlock_reason reason = taken ? RLOCK_LOST_TAKEN : RLOCK_LOST_DELETED;
 
-    if (now >= hold->valid_until) { /* it had ended before the answer came */
+    if (now >= grant->valid_until) { /* it had ended before the answer came */
         reason = RLOCK_LOST_EXPIRED;
-    } else if (hold->leased_at < hold->link->server->stepped_at) {
+    } else if (grant->leased_at < grant->link->server->stepped_at) {
         /* the clock was set forward since then, so the lease ended early */
         reason = RLOCK_LOST_CLOCK_STEPPED;
     }
@@ -304,14 +238,15 @@ void rlock__hold_gone(struct rlock__hold *hold, bool taken, int64_t now)
 
 static void sweep(struct rlock__hold *hold, int64_t now)
 {
-    struct rlock__core *core = hold->core;
+    const struct rlock__grant *grant = hold->grant;
+    bool closed = hold->core->closed;
 
-    if (core->closed && !hold->releasing) {
+    if (closed && !grant->releasing) {
         rlock__hold_lose(hold, RLOCK_LOST_CLOSED, now);
     }
-    if (core->closed && !hold->busy) {
+    if (closed && !hold->busy) {
         rlock__hold_free(hold);
-    } else if (hold->is_guarded && hold->life != hold->link->server->life) {
+    } else if (grant->is_guarded && grant->life != grant->link->server->life) {
         rlock__hold_lose(hold, RLOCK_LOST_RESTARTED, now);
     }
 }
@@ -337,7 +272,7 @@ void rlock__core_seal(struct rlock__core *core, const struct rlock__spec *spec,
 
     if (hold != NULL && hold->kept > 0) {
         hold->kept--;
-        rlock__hold_plan(hold);
+        rlock__grant_plan(hold->grant);
     }
 }
 
@@ -348,7 +283,7 @@ void rlock__core_end_renewal(struct rlock__core *core, const struct rlock__spec 
 
     if (hold != NULL && hold->renewals > 0) {
         hold->renewals--;
-        rlock__hold_plan(hold);
+        rlock__grant_plan(hold->grant);
     }
 }
 

@@ -49,8 +49,10 @@ struct rlock__hold *rlock__hold_get(struct rlock__core *core, struct rlock__spec
  * without memory. */
 bool rlock__hold_prepare(struct rlock__hold *hold, struct rlock__spec *spec);
 /* From now on the hold is found by this number; or by none. */
-void rlock__hold_number(struct rlock__hold *hold, uint64_t number);
-void rlock__hold_unnumber(struct rlock__hold *hold);
+void rlock__grant_number(struct rlock__grant *grant, uint64_t number);
+void rlock__grant_unnumber(struct rlock__grant *grant);
+/* Nothing is granted any more: it is as new. */
+void rlock__grant_clear(struct rlock__grant *grant);
 /* Frees a row that has no calls. */
 void rlock__hold_free(struct rlock__hold *hold);
 /* Frees the rows that are kept for the next holds. */
@@ -72,8 +74,9 @@ void rlock__hold_state(struct rlock__hold *hold, enum rlock__hold_state state);
 /* The server granted the call its count, with a lease that began at t0 at the earliest. */
 void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *call, int64_t t0,
                          int64_t lease_us, int64_t now);
-/* The hold is over: it was unlocked, as the answer says (NULL: there is no answer). Its row stays
- * while it has calls. */
+/* The hold is over, held or lost. Its row stays while it has calls. */
+void rlock__hold_over(struct rlock__hold *hold);
+/* The same for one that was unlocked, as the answer says (NULL: there is no answer). */
 void rlock__hold_ended(struct rlock__hold *hold, const struct rlock__answer *answer, int64_t now);
 /* The hold is lost, for good. Does nothing unless it is held. */
 void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_t now);
@@ -89,21 +92,26 @@ bool rlock__hold_stays_renewed(const struct rlock__hold *hold);
 void rlock__hold_set_count(struct rlock__hold *hold, uint32_t count);
 /* One of its levels is gone, and others remain. */
 void rlock__hold_drop_level(struct rlock__hold *hold);
-/* Sets the validity. The server's lease ends lease_us after t0 at the earliest, and lease_us after
- * now at the latest. The validity never gets shorter here. */
-void rlock__hold_set_valid(struct rlock__hold *hold, int64_t t0, int64_t lease_us, int64_t now);
-/* Cuts a lease that is asked for at that time so that the hold does not last longer than max_hold,
- * which counts from its first level. The lease never ends before the hold's validity does. */
-int64_t rlock__hold_cut(const struct rlock__hold *hold, int64_t lease_us, int64_t at);
-/* The link that its next command goes over. It may be another one than before: a key may move. */
-struct rlock__link *rlock__hold_route(struct rlock__hold *hold);
-/* Sets the timer to what comes next: its renewal, or the end of its validity. */
-void rlock__hold_plan(struct rlock__hold *hold);
-/* Plans the next renewal of a hold that was granted or renewed at t0. */
-void rlock__hold_next_renewal(struct rlock__hold *hold, int64_t t0, int64_t lease_us);
 /* Goes on with the sweep, from core.sweep on: ends the holds that must not outlive the server's
  * restart, or the client. Looks at `most` rows at most. Returns at how many it looked. */
 size_t rlock__holds_sweep(struct rlock__core *core, size_t most, int64_t now);
+
+/* ---- grant.c ---- */
+
+/* The link that its next command goes over. It may be another one than before: a key may move. */
+struct rlock__link *rlock__grant_route(struct rlock__grant *grant);
+/* Sets the timer to what comes next: its renewal, or the end of its validity. */
+void rlock__grant_plan(struct rlock__grant *grant);
+/* Sets the validity. The server's lease ends lease_us after t0 at the earliest, and lease_us after
+ * now at the latest. The validity never gets shorter here. */
+void rlock__grant_set_valid(struct rlock__grant *grant, int64_t t0, int64_t lease_us, int64_t now);
+/* What was sent may make the server's lease last until then. */
+void rlock__grant_may_last(struct rlock__grant *grant, int64_t free_by);
+/* Cuts a lease that is asked for at that time so that the hold does not last longer than max_hold,
+ * which counts from its first level. The lease never ends before the validity does. */
+int64_t rlock__grant_cut(const struct rlock__grant *grant, int64_t lease_us, int64_t at);
+/* One that was granted or renewed at t0 is due after a third of its lease. */
+void rlock__grant_due(struct rlock__grant *grant, int64_t t0, int64_t lease_us);
 
 /* ---- spec.c ---- */
 
@@ -164,8 +172,8 @@ void rlock__orphan_of_lost(struct rlock__hold *hold, struct rlock__copies copies
 struct rlock__orphan *rlock__orphan_spare(void);
 /* Frees it when it was not needed. Returns NULL. */
 struct rlock__orphan *rlock__orphan_unspare(struct rlock__orphan *spare);
-/* The row is freed while orphans of its levels remain. */
-void rlock__orphans_outlive(struct rlock__hold *hold);
+/* It is over while orphans of its levels remain. */
+void rlock__orphans_outlive(struct rlock__grant *grant);
 /* A nested attempt asks for the level that orphans of its number are to undo. So it takes over the
  * copies that they account for. */
 void rlock__orphan_supersede(struct rlock__call *call);
@@ -179,7 +187,7 @@ void rlock__orphans_fini(struct rlock__core *core);
 
 /* ---- renew.c ---- */
 
-/* The hold's timer fired: its renewal is due, or its validity is over. */
+/* A grant's timer fired: its renewal is due, or its validity is over. */
 void rlock__renew_timer(struct rlock__timer *timer, int64_t now);
 /* Sends the renewals that are due, as many as may be in flight. */
 void rlock__renew_flush(struct rlock__link *link, int64_t now);

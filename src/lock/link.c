@@ -43,8 +43,7 @@ size_t rlock__link_begin(struct rlock__link *link, uint64_t ret_unfenced[RLOCK__
 
 static void on_overdue(struct rlock__timer *timer, int64_t now)
 {
-    struct rlock__link *link =
-        (struct rlock__link *)(void *)((char *)timer - offsetof(struct rlock__link, overdue));
+    struct rlock__link *link = RLOCK__OF(struct rlock__link, overdue, timer);
 
     rlock__pipeline_check(&link->pipeline, now);
 }
@@ -60,8 +59,7 @@ static void on_pong(struct rlock__request *request, const struct rlock__reply *r
  * breaks. */
 static void on_idle(struct rlock__timer *timer, int64_t now)
 {
-    struct rlock__link *link =
-        (struct rlock__link *)(void *)((char *)timer - offsetof(struct rlock__link, idle));
+    struct rlock__link *link = RLOCK__OF(struct rlock__link, idle, timer);
     struct rlock__pipeline *pipeline = &link->pipeline;
     struct rlock__request *ping;
 

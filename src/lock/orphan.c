@@ -21,7 +21,7 @@
 struct rlock__orphan {
     struct rlock__orphan *prev, *next;
     struct rlock__orphan *unsent_prev, *unsent_next;
-    struct rlock__orphan *undone_prev, *undone_next; /* in hold.undone */
+    struct rlock__orphan *undone_prev, *undone_next; /* in grant.undone */
     struct rlock__core *core;
     struct rlock__spec *spec;
     uint64_t number;
@@ -30,7 +30,7 @@ struct rlock__orphan {
     int64_t free_by;
     struct rlock__link *link; /* of its release, in flight or the next one */
     struct rlock__call *call;
-    struct rlock__hold *hold; /* a level of it is undone; NULL none, or its row is gone */
+    struct rlock__grant *grant; /* a level of it is undone; NULL none, or it is over */
     struct rlock__request *request;
     bool is_unsent;
     bool seeks; /* copies on other links are to be overtaken there */
@@ -50,8 +50,8 @@ static void orphan_free(struct rlock__orphan *orphan)
     if (orphan->is_unsent) {
         DL_DELETE2(orphan->link->unsent, orphan, unsent_prev, unsent_next);
     }
-    if (orphan->hold != NULL) {
-        DL_DELETE2(orphan->hold->undone, orphan, undone_prev, undone_next);
+    if (orphan->grant != NULL) {
+        DL_DELETE2(orphan->grant->undone, orphan, undone_prev, undone_next);
     }
     if (orphan->call != NULL) {
         orphan->call->orphan = NULL;
@@ -102,8 +102,7 @@ static void line_up(struct rlock__orphan *orphan)
 static void on_timer(struct rlock__timer *timer, int64_t now)
 {
     (void)now;
-    line_up(
-        (struct rlock__orphan *)(void *)((char *)timer - offsetof(struct rlock__orphan, timer)));
+    line_up(RLOCK__OF(struct rlock__orphan, timer, timer));
 }
 
 static void plan(struct rlock__orphan *orphan, int64_t at)
@@ -276,8 +275,8 @@ void rlock__orphan_new(struct rlock__hold *hold, uint64_t number, uint32_t count
         call->orphan = orphan;
     }
     if (call != NULL && count > 0) {
-        orphan->hold = hold;
-        DL_APPEND2(hold->undone, orphan, undone_prev, undone_next);
+        orphan->grant = hold->grant;
+        DL_APPEND2(hold->grant->undone, orphan, undone_prev, undone_next);
     }
     if (choose(orphan)->pipeline.up) {
         send(orphan, now);
@@ -288,7 +287,8 @@ void rlock__orphan_new(struct rlock__hold *hold, uint64_t number, uint32_t count
 
 void rlock__orphan_of_lost(struct rlock__hold *hold, struct rlock__copies copies, int64_t now)
 {
-    struct rlock__orphan *orphan = make(hold, hold->number, copies, now + hold->lease_us);
+    struct rlock__orphan *orphan =
+        make(hold, hold->grant->number, copies, now + hold->grant->lease_us);
 
     if (orphan != NULL) {
         line_up(orphan);
@@ -297,22 +297,22 @@ void rlock__orphan_of_lost(struct rlock__hold *hold, struct rlock__copies copies
     }
 }
 
-void rlock__orphans_outlive(struct rlock__hold *hold)
+void rlock__orphans_outlive(struct rlock__grant *grant)
 {
     struct rlock__orphan *orphan, *after;
 
-    DL_FOREACH_SAFE2(hold->undone, orphan, after, undone_next)
+    DL_FOREACH_SAFE2(grant->undone, orphan, after, undone_next)
     {
-        orphan->hold = NULL;
+        orphan->grant = NULL;
     }
-    hold->undone = NULL;
+    grant->undone = NULL;
 }
 
 void rlock__orphan_supersede(struct rlock__call *call)
 {
     struct rlock__orphan *orphan, *after;
 
-    DL_FOREACH_SAFE2(call->hold->undone, orphan, after, undone_next)
+    DL_FOREACH_SAFE2(call->hold->grant->undone, orphan, after, undone_next)
     {
         if (orphan->number != call->number) {
             continue;

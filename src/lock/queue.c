@@ -30,8 +30,7 @@ static struct rlock__queue *queue_find(struct rlock__core *core, const struct rl
     struct rlock__node *node = rlock__table_first(&core->queues, spec->hash);
 
     for (; node != NULL; node = rlock__table_next(node)) {
-        struct rlock__queue *queue =
-            (struct rlock__queue *)(void *)((char *)node - offsetof(struct rlock__queue, node));
+        struct rlock__queue *queue = RLOCK__OF(struct rlock__queue, node, node);
 
         if (rlock__bytes_equal(queue->spec->key, spec->key)) {
             return queue;
@@ -61,8 +60,7 @@ static void queue_settle(struct rlock__queue *queue)
 /* Its head, if it waits for that, has a timer of its own. */
 static void on_paused(struct rlock__timer *timer, int64_t now)
 {
-    struct rlock__queue *queue =
-        (struct rlock__queue *)(void *)((char *)timer - offsetof(struct rlock__queue, paused));
+    struct rlock__queue *queue = RLOCK__OF(struct rlock__queue, paused, timer);
 
     (void)now;
     queue->paused_until = 0;
@@ -250,7 +248,7 @@ void rlock__queues_fini(struct rlock__core *core)
     size_t chain = 0;
 
     while ((node = rlock__table_take(&core->queues, &chain)) != NULL) {
-        queue = (struct rlock__queue *)(void *)((char *)node - offsetof(struct rlock__queue, node));
+        queue = RLOCK__OF(struct rlock__queue, node, node);
         rlock__timer_unset(&core->timers, &queue->paused);
         (void)rlock__spec_unref(queue->spec);
         free(queue);

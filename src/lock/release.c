@@ -43,24 +43,25 @@ static void end_lost(struct rlock__hold *hold, int64_t now)
     if (hold->turn != NULL) {
         describe(hold->turn, RLOCK_ELOST, more);
     }
-    rlock__hold_set_count(hold, hold->count - 1);
-    if (hold->count == 0) {
-        rlock__hold_state(hold, RLOCK__HOLD_NONE);
+    hold->grant->releasing = false;
+    if (hold->count > 1) {
+        rlock__hold_set_count(hold, hold->count - 1);
+    } else {
+        rlock__hold_over(hold);
     }
     end(hold, RLOCK_ELOST, now);
 }
 
-static void on_gone(struct rlock__hold *hold, const struct rlock__answer *answer, bool resent,
-                    int64_t now)
+static void on_gone(struct rlock__hold *hold, const struct rlock__answer *answer, int64_t now)
 {
-    uint32_t target = hold->count - 1;
+    struct rlock__grant *grant = hold->grant;
 
-    if (resent && target == 0 && now < hold->valid_until) { /* an earlier copy did it */
+    if (grant->resent && hold->count == 1 && now < grant->valid_until) { /* an earlier copy did */
         rlock__hold_ended(hold, NULL, now);
         end(hold, 0, now);
         return;
     }
-    hold->releasing = false;
+    grant->releasing = false;
     rlock__hold_gone(hold, answer->taken, now);
     end_lost(hold, now);
 }
@@ -69,26 +70,34 @@ static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer
                     int64_t now)
 {
     struct rlock__core *core = hold->core;
+    struct rlock__grant *grant = hold->grant;
     char name[96];
 
     if (answer->announcement_refused) {
         rlock__note(core, RLOCK_LOG_WARNING,
                     "lock %s: released, but its waiters were not told: %s (server %s)",
                     rlock__spec_text(hold->spec, name), "no permission to publish on its channel",
-                    hold->link->server->address);
+                    grant->link->server->address);
     }
     if (hold->count > 1) {
+        int64_t lease = rlock__grant_cut(grant, core->renewed_lease_us, t0);
         bool renewed = rlock__hold_stays_renewed(hold);
 
         rlock__hold_drop_level(hold);
-        if (renewed && hold->state == RLOCK__HOLD_HELD && now < hold->valid_until) {
-            rlock__hold_set_valid(hold, t0, rlock__hold_cut(hold, core->renewed_lease_us, t0), now);
+        if (renewed && hold->state == RLOCK__HOLD_HELD && now < grant->valid_until) {
+            rlock__grant_set_valid(grant, t0, lease, now);
         }
-        rlock__hold_plan(hold);
+        rlock__grant_plan(grant);
     } else {
         rlock__hold_ended(hold, answer, now);
     }
     end(hold, 0, now);
+}
+
+/* When the last release is tried again after a failure. */
+static int64_t retry_at(struct rlock__grant *grant, int64_t now)
+{
+    return now + rlock__backoff(grant->hold->core, grant->failures++);
 }
 
 /* The caller is told why, and goes; the last release, if it is that, goes on without it: the
@@ -96,14 +105,15 @@ static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer
  * flight. */
 static void leave(struct rlock__hold *hold, int code, int64_t due, int64_t now)
 {
+    struct rlock__grant *grant = hold->grant;
     struct rlock__call *call = hold->turn;
     char more[64];
 
     (void)snprintf(more, sizeof(more), "; it is free in %lld ms",
-                   (long long)rlock__ms_up(rlock__max(0, hold->free_by - now)));
-    hold->due = due;
+                   (long long)rlock__ms_up(rlock__max(0, grant->free_by - now)));
+    grant->due = due;
     hold->turn = NULL;
-    rlock__hold_plan(hold);
+    rlock__grant_plan(grant);
     if (call != NULL) {
         if (code == RLOCK_EINDOUBT || call->detail[0] == '\0') {
             describe(call, code, more);
@@ -124,7 +134,7 @@ static void keep_level(struct rlock__hold *hold, int code, int64_t now)
     } else {
         hold->renewed_from = hold->renewals = hold->kept = 0;
     }
-    rlock__hold_plan(hold);
+    rlock__grant_plan(hold->grant);
     end(hold, code, now);
 }
 
@@ -132,13 +142,14 @@ static void keep_level(struct rlock__hold *hold, int code, int64_t now)
 static void on_refused(struct rlock__hold *hold, const struct rlock__reply *reply, int64_t now)
 {
     struct rlock__class class = rlock__core_classify(hold->core, reply);
+    struct rlock__grant *grant = hold->grant;
     struct rlock__call *call = hold->turn;
-    bool in_doubt = hold->releasing && hold->resent && (call == NULL || !call->member);
+    bool in_doubt = grant->resent && (call == NULL || !call->member);
     char name[96], text[160];
 
     if (call != NULL) {
         (void)snprintf(call->detail, sizeof(call->detail), "lock %s: server %s: %s: %s",
-                       rlock__spec_text(hold->spec, name), hold->link->server->address,
+                       rlock__spec_text(hold->spec, name), grant->link->server->address,
                        rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)), class.hint);
     }
     if (class.way == RLOCK__RETRY && call != NULL) {
@@ -147,9 +158,8 @@ static void on_refused(struct rlock__hold *hold, const struct rlock__reply *repl
         rlock__timer_set(
             &hold->core->timers, &call->timer,
             rlock__min(call->deadline, now + rlock__backoff(hold->core, call->failures++)));
-    } else if (hold->releasing) {
-        leave(hold, in_doubt ? RLOCK_EINDOUBT : class.code,
-              now + rlock__backoff(hold->core, hold->failures++), now);
+    } else if (grant->releasing) {
+        leave(hold, in_doubt ? RLOCK_EINDOUBT : class.code, retry_at(grant, now), now);
     } else {
         keep_level(hold, class.code, now);
     }
@@ -159,10 +169,10 @@ static void on_refused(struct rlock__hold *hold, const struct rlock__reply *repl
  * the fence, and where that has cost another link, not soon again. */
 static void on_garbled(struct rlock__hold *hold, int64_t now)
 {
-    if (hold->releasing) {
+    if (hold->grant->releasing) {
         int64_t due = hold->turn != NULL ? now : now + hold->core->renewed_lease_us / 3;
 
-        hold->resent = true;
+        hold->grant->resent = true;
         leave(hold, RLOCK_EINDOUBT, due, now);
     } else {
         keep_level(hold, RLOCK_EINDOUBT, now);
@@ -180,8 +190,8 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     if (hold == NULL || (reply == NULL && !garbled)) {
         return;
     }
-    hold->release = NULL;
-    hold->resent = hold->resent || resent;
+    hold->grant->release = NULL;
+    hold->grant->resent |= resent;
     if (garbled) {
         on_garbled(hold, now);
         return;
@@ -194,7 +204,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     if (answer.outcome == RLOCK__DONE) {
         on_done(hold, &answer, t0, now);
     } else {
-        on_gone(hold, &answer, hold->resent, now);
+        on_gone(hold, &answer, now);
     }
 }
 
@@ -204,34 +214,30 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
 static void begin_last(struct rlock__hold *hold, int64_t now)
 {
     struct rlock__core *core = hold->core;
+    struct rlock__grant *grant = hold->grant;
 
-    hold->releasing = true;
+    grant->releasing = true;
     atomic_store(&hold->claim->valid_until, 0);
-    if (hold->batch_entry != NULL) { /* but one is under way, and may run yet */
-        hold->free_by = rlock__max(hold->free_by, rlock__free_by(now, core->renewed_lease_us));
+    if (grant->batch_entry != NULL) { /* but one is under way, and may run yet */
+        rlock__grant_may_last(grant, rlock__free_by(now, core->renewed_lease_us));
     }
-    rlock__hold_plan(hold);
+    rlock__grant_plan(grant);
     rlock__queue_releasing(core, hold->spec, now);
 }
 
 static bool send(struct rlock__hold *hold, int64_t now)
 {
-    struct rlock__core *core = hold->core;
+    struct rlock__grant *grant = hold->grant;
     uint32_t target = hold->count - 1;
     bool renewed = target > 0 && rlock__hold_stays_renewed(hold);
-    int64_t lease = renewed ? rlock__hold_cut(hold, core->renewed_lease_us, now) : 0;
-    struct rlock__link *link = rlock__hold_route(hold);
-    struct rlock__request *request =
-        rlock__release_send(hold->spec, link, hold->number, target, lease, on_answer, hold, now);
+    int64_t lease = renewed ? rlock__grant_cut(grant, hold->core->renewed_lease_us, now) : 0;
 
-    if (request == NULL) {
-        return false;
-    }
-    hold->release = request;
-    if (target == 0) {
+    grant->release = rlock__release_send(hold->spec, rlock__grant_route(grant), grant->number,
+                                         target, lease, on_answer, hold, now);
+    if (grant->release != NULL && target == 0) {
         begin_last(hold, now);
     }
-    return true;
+    return grant->release != NULL;
 }
 
 /* Nothing was sent for want of memory. The hold stays as it is, for its owner to unlock it again; a
@@ -239,12 +245,13 @@ static bool send(struct rlock__hold *hold, int64_t now)
 static void starve(struct rlock__call *call, int64_t now)
 {
     struct rlock__hold *hold = call->hold;
+    struct rlock__grant *grant = hold->grant;
 
-    if (call->member && hold->count == 1 && !hold->releasing) {
+    if (call->member && hold->count == 1 && !grant->releasing) {
         begin_last(hold, now);
     }
-    if (hold->releasing) {
-        leave(hold, RLOCK_ENOMEM, now + rlock__backoff(hold->core, hold->failures++), now);
+    if (grant->releasing) {
+        leave(hold, RLOCK_ENOMEM, retry_at(grant, now), now);
     } else if (call->member) {
         keep_level(hold, RLOCK_ENOMEM, now);
     } else {
@@ -257,10 +264,9 @@ static void starve(struct rlock__call *call, int64_t now)
 static bool end_if_lost(struct rlock__hold *hold, int64_t now)
 {
     if (hold->state != RLOCK__HOLD_LOST ||
-        (hold->releasing && hold->reason == RLOCK_LOST_THREAD_EXITED)) {
+        (hold->grant->releasing && hold->reason == RLOCK_LOST_THREAD_EXITED)) {
         return false;
     }
-    hold->releasing = false;
     end_lost(hold, now);
     return true;
 }
@@ -270,10 +276,10 @@ static void ask(struct rlock__call *call, int64_t now)
 {
     struct rlock__hold *hold = call->hold;
 
-    if (hold->release == NULL && end_if_lost(hold, now)) {
+    if (hold->grant->release == NULL && end_if_lost(hold, now)) {
         return;
     }
-    if (hold->release == NULL && !send(hold, now)) {
+    if (hold->grant->release == NULL && !send(hold, now)) {
         starve(call, now);
         return;
     }
@@ -283,13 +289,15 @@ static void ask(struct rlock__call *call, int64_t now)
 
 void rlock__release_again(struct rlock__hold *hold, int64_t now)
 {
-    if (hold->release == NULL && end_if_lost(hold, now)) {
+    struct rlock__grant *grant = hold->grant;
+
+    if (grant->release == NULL && end_if_lost(hold, now)) {
         return;
     }
-    if (hold->release == NULL && !send(hold, now)) {
-        hold->due = now + rlock__backoff(hold->core, hold->failures++);
+    if (grant->release == NULL && !send(hold, now)) {
+        grant->due = retry_at(grant, now);
     }
-    rlock__hold_plan(hold);
+    rlock__grant_plan(grant);
 }
 
 void rlock__release_begin(struct rlock__call *call, int64_t now)
@@ -302,7 +310,7 @@ void rlock__release_begin(struct rlock__call *call, int64_t now)
         rlock__call_complete(call, RLOCK_ENOTOWNER, NULL);
         return;
     }
-    if (hold->releasing && hold->turn == NULL) { /* the last one goes on without a caller: joined */
+    if (hold->grant->releasing && hold->turn == NULL) { /* it goes on without a caller: joined */
         call->hold = hold;
         hold->turn = call;
         ask(call, now);
@@ -316,8 +324,9 @@ void rlock__release_begin(struct rlock__call *call, int64_t now)
 void rlock__release_turn(struct rlock__call *call, int64_t now)
 {
     struct rlock__hold *hold = call->hold;
+    struct rlock__grant *grant = hold->grant;
 
-    if (hold->state == RLOCK__HOLD_HELD && now >= hold->valid_until) {
+    if (hold->state == RLOCK__HOLD_HELD && now >= grant->valid_until) {
         rlock__hold_lose(hold, RLOCK_LOST_EXPIRED, now);
     }
     if (call->core->closed) {
@@ -325,10 +334,10 @@ void rlock__release_turn(struct rlock__call *call, int64_t now)
     } else if (hold->state == RLOCK__HOLD_NONE) {
         end(hold, RLOCK_ENOTOWNER, now);
     } else {
-        int64_t validity = hold->valid_until - now;
+        int64_t validity = grant->valid_until - now;
 
         call->deadline = rlock__min(call->deadline, now + validity + call->core->op_timeout_us / 2);
-        hold->resent = false;
+        grant->resent = false;
         hold->member_leaves = call->member && hold->members > 0;
         hold->renewal_leaves = call->renewed;
         hold->kept_leaves = call->kept;
@@ -339,6 +348,7 @@ void rlock__release_turn(struct rlock__call *call, int64_t now)
 void rlock__release_give_up(struct rlock__call *call, int code, int64_t now)
 {
     struct rlock__hold *hold = call->hold;
+    const struct rlock__grant *grant = hold->grant;
 
     if (call->step == RLOCK__LINED_UP) {
         rlock__hold_unline(call, now);
@@ -346,11 +356,11 @@ void rlock__release_give_up(struct rlock__call *call, int code, int64_t now)
         rlock__call_complete(call, code, NULL);
         return;
     }
-    if (hold->release == NULL && call->error != 0 && code == RLOCK_EINDOUBT &&
-        !(hold->releasing && hold->resent)) { /* between two tries: the server did nothing */
+    if (grant->release == NULL && call->error != 0 && code == RLOCK_EINDOUBT &&
+        !(grant->releasing && grant->resent)) { /* between two tries: the server did nothing */
         code = call->error;
     }
-    if (hold->release == NULL && !hold->releasing) {
+    if (grant->release == NULL && !grant->releasing) {
         keep_level(hold, code, now);
     } else {
         leave(hold, code, now, now);
@@ -370,16 +380,17 @@ void rlock__release_timer(struct rlock__call *call, int64_t now)
 
 void rlock__release_expired(struct rlock__hold *hold, int64_t now)
 {
-    struct rlock__request *request = hold->release;
+    struct rlock__grant *grant = hold->grant;
+    struct rlock__request *request = grant->release;
 
     if (request != NULL) {
         request->subject = NULL;
         request->resend = RLOCK__DROP;
         if (!request->sent) {
-            rlock__pipeline_withdraw(&hold->link->pipeline, request);
+            rlock__pipeline_withdraw(&grant->link->pipeline, request);
             (void)rlock__request_free(request);
         }
-        hold->release = NULL;
+        grant->release = NULL;
     }
     rlock__hold_ended(hold, NULL, now);
     end(hold, RLOCK_EINDOUBT, now);

@@ -14,7 +14,7 @@
 struct batch {
     struct rlock__link *link;
     size_t n;
-    struct rlock__hold *holds[RLOCK__BATCH]; /* NULL: ended meanwhile */
+    struct rlock__grant *grants[RLOCK__BATCH]; /* NULL: over meanwhile */
     int64_t lease_us[RLOCK__BATCH];
 };
 
@@ -26,73 +26,76 @@ static int64_t whole_lease(const struct rlock__hold *hold)
 }
 
 /* What a renewal now asks for: never past max_hold. */
-static int64_t lease_of(const struct rlock__hold *hold, int64_t now)
+static int64_t lease_of(const struct rlock__grant *grant, int64_t now)
 {
-    return rlock__min(whole_lease(hold), hold->held_until - now);
+    return rlock__min(whole_lease(grant->hold), grant->held_until - now);
 }
 
-/* Whether a renewal now would extend the hold; if not, when it is due instead. */
-static bool is_worth(struct rlock__hold *hold, int64_t now)
+/* Whether a renewal now would extend the validity; if not, when it is due instead. */
+static bool is_worth(struct rlock__grant *grant, int64_t now)
 {
-    if (rlock__valid_until(hold->core, now, lease_of(hold, now)) > hold->valid_until) {
+    int64_t whole = whole_lease(grant->hold), lease = lease_of(grant, now);
+
+    if (rlock__valid_until(grant->hold->core, now, lease) > grant->valid_until) {
         return true;
     }
-    hold->due = lease_of(hold, now) < whole_lease(hold) /* what max_hold leaves grows no more */
-                    ? RLOCK__NEVER
-                    : hold->valid_until - 2 * (whole_lease(hold) / 3);
+    grant->due = lease < whole /* what max_hold leaves grows no more */
+                     ? RLOCK__NEVER
+                     : grant->valid_until - 2 * (whole / 3);
     return false;
 }
 
 void rlock__renew_timer(struct rlock__timer *timer, int64_t now)
 {
-    struct rlock__hold *hold =
-        (struct rlock__hold *)(void *)((char *)timer - offsetof(struct rlock__hold, timer));
+    struct rlock__grant *grant = RLOCK__OF(struct rlock__grant, timer, timer);
 
-    if (hold->releasing && now < hold->free_by) {
-        rlock__release_again(hold, now);
+    if (grant->releasing && now < grant->free_by) {
+        rlock__release_again(grant->hold, now);
         return;
     }
-    if (hold->releasing) {
-        rlock__release_expired(hold, now);
+    if (grant->releasing) {
+        rlock__release_expired(grant->hold, now);
         return;
     }
-    if (now >= hold->valid_until) {
-        rlock__hold_lose(hold, RLOCK_LOST_EXPIRED, now);
+    if (now >= grant->valid_until) {
+        rlock__hold_lose(grant->hold, RLOCK_LOST_EXPIRED, now);
         return;
     }
-    if (is_worth(hold, now)) {
-        rlock__timer_set(&rlock__hold_route(hold)->due, &hold->urgency, hold->valid_until);
+    if (is_worth(grant, now)) {
+        rlock__timer_set(&rlock__grant_route(grant)->due, &grant->urgency, grant->valid_until);
     }
-    rlock__hold_plan(hold);
+    rlock__grant_plan(grant);
 }
 
 /* ---- Answers ---- */
 
 /* Soon enough for several tries more in what is left of its validity. */
-static void again(struct rlock__hold *hold, int64_t now)
+static void again(struct rlock__grant *grant, int64_t now)
 {
-    int64_t most = rlock__max((hold->valid_until - now) / 4, RLOCK__MS);
+    int64_t most = rlock__max((grant->valid_until - now) / 4, RLOCK__MS);
 
-    hold->due = now + rlock__min(rlock__backoff(hold->core, hold->failures++), most);
-    rlock__hold_plan(hold);
+    grant->due = now + rlock__min(rlock__backoff(grant->hold->core, grant->failures++), most);
+    rlock__grant_plan(grant);
 }
 
-static void on_hold_answer(struct rlock__hold *hold, int64_t status, int64_t t0, int64_t lease_us,
-                           int64_t now)
+/* status: what the script said of it; 2: nothing. */
+static void on_grant_answer(struct rlock__grant *grant, int64_t status, int64_t t0,
+                            int64_t lease_us, int64_t now)
 {
-    if (hold->state != RLOCK__HOLD_HELD || hold->releasing) {
+    if (grant->hold->state != RLOCK__HOLD_HELD || grant->releasing) {
         return;
     }
-    if (now >= hold->valid_until) { /* too late to count */
-        rlock__hold_lose(hold, RLOCK_LOST_EXPIRED, now);
+    if (now >= grant->valid_until) { /* too late to count */
+        rlock__hold_lose(grant->hold, RLOCK_LOST_EXPIRED, now);
     } else if (status == 1) {
-        hold->failures = 0;
-        rlock__hold_set_valid(hold, t0, rlock__min(lease_us, hold->held_until - t0), now);
-        rlock__hold_next_renewal(hold, t0, lease_us);
+        grant->failures = 0;
+        rlock__grant_set_valid(grant, t0, rlock__min(lease_us, grant->held_until - t0), now);
+        rlock__grant_due(grant, t0, lease_us);
+        rlock__grant_plan(grant);
     } else if (status == 0 || status == -1) {
-        rlock__hold_gone(hold, status == -1, now);
+        rlock__hold_gone(grant->hold, status == -1, now);
     } else {
-        again(hold, now);
+        again(grant, now);
     }
 }
 
@@ -135,19 +138,18 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
                     rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)));
     }
     for (size_t i = 0; i < batch->n; i++) {
-        struct rlock__hold *hold = batch->holds[i];
+        struct rlock__grant *grant = batch->grants[i];
+        int64_t lease_us = batch->lease_us[i];
 
-        if (hold == NULL) {
+        if (grant == NULL) {
             continue;
         }
-        hold->batch_entry = NULL;
+        grant->batch_entry = NULL;
         if (reply == NULL) { /* it may have run */
-            int64_t free_by = rlock__free_by(now, batch->lease_us[i]);
-
-            hold->free_by = rlock__max(hold->free_by, free_by);
+            rlock__grant_may_last(grant, rlock__free_by(now, lease_us));
         }
-        on_hold_answer(hold, good ? rlock__reply_int(reply, i + 2, 2) : 2, request->t0,
-                       batch->lease_us[i], now);
+        on_grant_answer(grant, good ? rlock__reply_int(reply, i + 2, 2) : 2, request->t0, lease_us,
+                        now);
     }
     free(batch);
     (void)rlock__request_free(request);
@@ -155,37 +157,29 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
 
 /* ---- Batches ---- */
 
-static struct rlock__hold *most_urgent(const struct rlock__link *link)
-{
-    struct rlock__timer *first = link->due.root;
-
-    return first == NULL ? NULL
-                         : (struct rlock__hold *)(void *)((char *)first -
-                                                          offsetof(struct rlock__hold, urgency));
-}
-
-static void add(struct batch *batch, struct rlock__request *request, struct rlock__hold *hold,
+static void add(struct batch *batch, struct rlock__request *request, struct rlock__grant *grant,
                 int64_t now)
 {
+    const struct rlock__hold *hold = grant->hold;
     char owner[RLOCK__OWNER_SIZE];
-    int64_t lease = lease_of(hold, now);
-    struct rlock__ask ask = {.owner = rlock__owner_text(hold->core, hold->number, owner),
+    int64_t lease = lease_of(grant, now);
+    struct rlock__ask ask = {.owner = rlock__owner_text(hold->core, grant->number, owner),
                              .count = hold->count,
                              .lease_ms = rlock__ms_up(lease)};
 
     batch->lease_us[batch->n] = lease;
-    batch->holds[batch->n] = hold;
-    hold->batch_entry = &batch->holds[batch->n++];
+    batch->grants[batch->n] = grant;
+    grant->batch_entry = &batch->grants[batch->n++];
     hold->spec->ops->renew(hold->spec, &ask, &request->cmd);
     request->cmd.parts++;
 }
 
-/* Without memory: its holds are due again soon. */
+/* Without memory: its grants are due again soon. */
 static void drop_batch(struct batch *batch, int64_t now)
 {
     for (size_t i = 0; i < batch->n; i++) {
-        batch->holds[i]->batch_entry = NULL;
-        again(batch->holds[i], now);
+        batch->grants[i]->batch_entry = NULL;
+        again(batch->grants[i], now);
     }
     free(batch);
 }
@@ -194,25 +188,29 @@ static void drop_batch(struct batch *batch, int64_t now)
  * stay due. */
 static void fill(struct batch *batch, struct rlock__request *request, int64_t now)
 {
-    struct rlock__link *link = batch->link;
-    const struct rlock__core *core = link->server->core;
-    struct rlock__hold *hold, *others[RLOCK__BATCH];
+    struct rlock__timers *due = &batch->link->due;
+    const struct rlock__core *core = batch->link->server->core;
+    struct rlock__grant *others[RLOCK__BATCH];
     size_t n_others = 0, most = core->slice < RLOCK__BATCH ? core->slice : RLOCK__BATCH;
 
-    for (size_t i = 0; i < most && (hold = most_urgent(link)) != NULL; i++) {
-        rlock__timer_unset(&link->due, &hold->urgency);
-        if (batch->n > 0 && hold->spec->ops->renew != batch->holds[0]->spec->ops->renew) {
-            others[n_others++] = hold;
+    for (size_t i = 0; i < most && due->root != NULL; i++) {
+        struct rlock__grant *grant = RLOCK__OF(struct rlock__grant, urgency, due->root);
+        const struct rlock__spec *spec = grant->hold->spec;
+
+        rlock__timer_unset(due, &grant->urgency);
+        if (batch->n > 0 && spec->ops->renew != batch->grants[0]->hold->spec->ops->renew) {
+            others[n_others++] = grant;
             continue;
         }
-        if (is_worth(hold, now)) { /* still: it may have waited long */
-            add(batch, request, hold, now);
+        if (is_worth(grant, now)) { /* still: it may have waited long */
+            add(batch, request, grant, now);
         }
-        rlock__hold_plan(hold);
+        rlock__grant_plan(grant);
     }
     while (n_others > 0) {
-        hold = others[--n_others];
-        rlock__timer_set(&link->due, &hold->urgency, hold->valid_until);
+        struct rlock__grant *grant = others[--n_others];
+
+        rlock__timer_set(due, &grant->urgency, grant->valid_until);
     }
 }
 

@@ -36,8 +36,7 @@ struct rlock__hold *rlock__hold_find_side(struct rlock__core *core, const struct
     struct rlock__node *node = rlock__table_first(table_of(core, hash), hash);
 
     for (; node != NULL; node = rlock__table_next(node)) {
-        struct rlock__hold *hold =
-            (struct rlock__hold *)(void *)((char *)node - offsetof(struct rlock__hold, by_key));
+        struct rlock__hold *hold = RLOCK__OF(struct rlock__hold, by_key, node);
 
         if (hold->owner.id == owner.id && hold->owner.given == owner.given &&
             hold->spec->ops->side == side && rlock__bytes_equal(hold->spec->key, spec->key)) {
@@ -58,35 +57,49 @@ struct rlock__hold *rlock__hold_by_number(struct rlock__core *core, uint64_t num
     struct rlock__node *node = rlock__table_first(numbers_of(core, number), hash_of_number(number));
 
     for (; node != NULL; node = rlock__table_next(node)) {
-        struct rlock__hold *hold =
-            (struct rlock__hold *)(void *)((char *)node - offsetof(struct rlock__hold, by_number));
+        struct rlock__grant *grant = RLOCK__OF(struct rlock__grant, by_number, node);
 
-        if (hold->number == number) {
-            return hold;
+        if (grant->number == number) {
+            return grant->hold;
         }
     }
     return NULL;
 }
 
-void rlock__hold_number(struct rlock__hold *hold, uint64_t number)
+void rlock__grant_number(struct rlock__grant *grant, uint64_t number)
 {
-    hold->number = number;
-    hold->is_numbered = true;
-    rlock__table_add(numbers_of(hold->core, number), &hold->by_number, hash_of_number(number));
+    grant->number = number;
+    grant->is_numbered = true;
+    rlock__table_add(numbers_of(grant->hold->core, number), &grant->by_number,
+                     hash_of_number(number));
 }
 
-void rlock__hold_unnumber(struct rlock__hold *hold)
+void rlock__grant_unnumber(struct rlock__grant *grant)
 {
-    if (hold->is_numbered) {
-        hold->is_numbered = false;
-        rlock__table_remove(numbers_of(hold->core, hold->number), &hold->by_number);
+    if (grant->is_numbered) {
+        grant->is_numbered = false;
+        rlock__table_remove(numbers_of(grant->hold->core, grant->number), &grant->by_number);
     }
+}
+
+void rlock__grant_clear(struct rlock__grant *grant)
+{
+    rlock__timer_unset(&grant->hold->core->crowd, &grant->timer);
+    rlock__timer_unset(&grant->link->due, &grant->urgency);
+    if (grant->batch_entry != NULL) {
+        *grant->batch_entry = NULL;
+    }
+    rlock__grant_unnumber(grant);
+    rlock__orphans_outlive(grant);
+    *grant = (struct rlock__grant){
+        .hold = grant->hold, .link = grant->link, .timer = {.fire = grant->timer.fire}};
 }
 
 static void destroy(struct rlock__hold *hold)
 {
     hold->loss = rlock__loss_free(hold->loss);
     hold->spare = rlock__orphan_unspare(hold->spare);
+    free(hold->grant);
     free(hold);
 }
 
@@ -97,7 +110,8 @@ static void put_away(struct rlock__hold *hold)
 
     if (core->n_idle < RLOCK__IDLE && hold->loss != NULL && hold->spare != NULL) {
         hold->loss->spec = rlock__spec_unref(hold->loss->spec);
-        *hold = (struct rlock__hold){.loss = hold->loss, .spare = hold->spare};
+        *hold =
+            (struct rlock__hold){.grant = hold->grant, .loss = hold->loss, .spare = hold->spare};
         LL_PREPEND(core->idle, hold);
         core->n_idle++;
     } else {
@@ -109,13 +123,7 @@ void rlock__hold_free(struct rlock__hold *hold)
 {
     struct rlock__core *core = hold->core;
 
-    rlock__timer_unset(&core->crowd, &hold->timer);
-    rlock__timer_unset(&hold->link->due, &hold->urgency);
-    if (hold->batch_entry != NULL) {
-        *hold->batch_entry = NULL;
-    }
-    rlock__hold_unnumber(hold);
-    rlock__orphans_outlive(hold);
+    rlock__grant_clear(hold->grant);
     if (core->sweep == hold) {
         core->sweep = hold->next;
     }
@@ -182,12 +190,20 @@ static struct rlock__hold *take_out(struct rlock__core *core)
 {
     struct rlock__hold *hold = core->idle;
 
-    if (hold == NULL) {
-        return calloc(1, sizeof(*hold));
+    if (hold != NULL) {
+        LL_DELETE(core->idle, hold);
+        hold->next = NULL;
+        core->n_idle--;
+        return hold;
     }
-    LL_DELETE(core->idle, hold);
-    hold->next = NULL;
-    core->n_idle--;
+    hold = calloc(1, sizeof(*hold));
+    if (hold != NULL) {
+        hold->grant = calloc(1, sizeof(*hold->grant));
+    }
+    if (hold != NULL && hold->grant == NULL) {
+        free(hold);
+        return NULL;
+    }
     return hold;
 }
 
@@ -209,9 +225,9 @@ static struct rlock__hold *hold_new(struct rlock__core *core, struct rlock__spec
         return NULL;
     }
     hold->spec = rlock__spec_ref(spec);
-    hold->link = rlock__route(spec);
-    hold->timer.fire = core->on_hold_due;
     hold->owner = owner;
+    *hold->grant = (struct rlock__grant){
+        .hold = hold, .link = rlock__route(spec), .timer = {.fire = core->on_grant_due}};
     rlock__table_add(table_of(core, hash), &hold->by_key, hash);
     DL_APPEND(core->holds, hold);
     if (!rlock__hold_prepare(hold, spec)) {
@@ -245,8 +261,8 @@ void rlock__holds_fini(struct rlock__core *core)
     struct rlock__hold *hold, *after;
 
     DL_FOREACH_SAFE(core->holds, hold, after) {
-        if (hold->release != NULL) {
-            hold->release->subject = NULL;
+        if (hold->grant->release != NULL) {
+            hold->grant->release->subject = NULL;
         }
         rlock__hold_free(hold);
     }

@@ -31,10 +31,10 @@ void sim_note_ended(struct sim_user *user)
     } else if (call->kind == RLOCK__RELEASE && call->code == 0) {
         note(client, hold->number, sim_clock(client) + hold->lease);
     } else if (call->kind == RLOCK__RELEASE && call->code == RLOCK_EINDOUBT && row != NULL &&
-               row->releasing) {
+               row->grant->releasing) {
         hold->given_up = hold->number;
         hold->given_key = user->key;
-        hold->free_by = row->free_by;
+        hold->free_by = row->grant->free_by;
         hold->since = user->began_at;
     }
 }
@@ -65,7 +65,7 @@ void sim_check_given_up(struct sim_user *user, unsigned side)
         return;
     }
     row = sim_find_hold(client, hold->given_up);
-    if (row != NULL && row->state == RLOCK__HOLD_HELD && !row->releasing) {
+    if (row != NULL && row->state == RLOCK__HOLD_HELD && !row->grant->releasing) {
         sim_violate(world, "client %u: holds %s again, which it gave up", client->index,
                     world->keys[hold->given_key]);
     }

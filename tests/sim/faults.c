@@ -93,8 +93,7 @@ static void pause_server(struct sim_world *world)
 
 static void on_restart(struct rlock__timer *timer, int64_t now)
 {
-    struct sim_world *world =
-        (struct sim_world *)(void *)((char *)timer - offsetof(struct sim_world, restart));
+    struct sim_world *world = RLOCK__OF(struct sim_world, restart, timer);
 
     (void)now;
     sim_trace(world, "server is back");

@@ -161,9 +161,9 @@ static void check_members(struct sim_owner *owner, int64_t now)
             counts(member, now) ? rlock__hold_find(member->spec->core, member->spec, group->owner)
                                 : NULL;
 
-        if (hold != NULL && (is_multi(owner) || hold->is_guarded) &&
+        if (hold != NULL && (is_multi(owner) || hold->grant->is_guarded) &&
             !is_doomed(owner, sim_place_of(member)) && !owner->process->all->drift_beyond &&
-            !is_on_server(owner, sim_place_of(member), hold->number)) {
+            !is_on_server(owner, sim_place_of(member), hold->grant->number)) {
             violate(owner, "counts a member that its server does not know");
         }
     }
@@ -225,7 +225,7 @@ static bool is_free_for(const struct sim_owner *owner)
 
         if (sim_server_find_key(world->server, name, &info) &&
             (place.side == 0 || is_written(world, name)) &&
-            (hold == NULL || !is_on_server(owner, place, hold->number))) {
+            (hold == NULL || !is_on_server(owner, place, hold->grant->number))) {
             return false;
         }
     }
@@ -320,9 +320,9 @@ static uint32_t count_on_server(const struct sim_world *world, const struct rloc
     struct sim_view value, key = {hold->spec->key.at, hold->spec->key.len};
     char name[SIM_OWNER_SIZE];
 
-    return sim_server_find_field(world->server, key,
-                                 write_field(hold->core, hold->spec->ops, hold->number, name),
-                                 &value)
+    return sim_server_find_field(
+               world->server, key,
+               write_field(hold->core, hold->spec->ops, hold->grant->number, name), &value)
                ? (uint32_t)rlock__bytes_number(rlock__bytes(value.data, value.len), 0)
                : 0;
 }
@@ -333,7 +333,7 @@ static void check_levels(const struct sim_process *process, struct sim_world *wo
     const struct rlock__hold *hold;
 
     DL_FOREACH(world->clients[process->index]->core.holds, hold) {
-        if (hold->busy || hold->releasing || hold->state != RLOCK__HOLD_HELD) {
+        if (hold->busy || hold->grant->releasing || hold->state != RLOCK__HOLD_HELD) {
             continue;
         }
         if (hold->count != levels_of(process, hold)) {
@@ -343,7 +343,7 @@ static void check_levels(const struct sim_process *process, struct sim_world *wo
                         levels_of(process, hold));
         }
         if (world->config.faults == 0 && !process->all->drift_beyond &&
-            hold->core->orphans == NULL && hold->valid_until > sim_process_clock(process) &&
+            hold->core->orphans == NULL && hold->grant->valid_until > sim_process_clock(process) &&
             hold->count != count_on_server(world, hold)) {
             sim_violate(world, "process %u owner %llu: %.*s counts %u levels, its server %u",
                         process->index, (unsigned long long)hold->owner.id,
@@ -360,7 +360,7 @@ static bool knows(const struct sim_client *client, uint64_t number)
     const struct rlock__call *call;
 
     DL_FOREACH(client->core.holds, hold) {
-        if (hold->number == number) {
+        if (hold->grant->number == number) {
             return true;
         }
     }

@@ -198,8 +198,7 @@ void sim_drive(struct sim_owner *owner)
 
 void sim_on_drive(struct rlock__timer *timer, int64_t now)
 {
-    struct sim_owner *owner =
-        (struct sim_owner *)(void *)((char *)timer - offsetof(struct sim_owner, drive));
+    struct sim_owner *owner = RLOCK__OF(struct sim_owner, drive, timer);
 
     (void)now;
     if (sim_process_is_paused(owner->process)) {
@@ -238,8 +237,7 @@ static void lost(struct sim_process *process, const struct rlock__loss *loss)
 
 void sim_on_dispatch(struct rlock__timer *timer, int64_t now)
 {
-    struct sim_process *process =
-        (struct sim_process *)(void *)((char *)timer - offsetof(struct sim_process, dispatch));
+    struct sim_process *process = RLOCK__OF(struct sim_process, dispatch, timer);
     struct rlock__loss *loss;
 
     (void)now;

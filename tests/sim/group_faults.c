@@ -125,8 +125,7 @@ static void begin_life(struct sim_world *world)
 
 static void on_restart(struct rlock__timer *timer, int64_t now)
 {
-    struct sim_world *world =
-        (struct sim_world *)(void *)((char *)timer - offsetof(struct sim_world, restart));
+    struct sim_world *world = RLOCK__OF(struct sim_world, restart, timer);
 
     (void)now;
     sim_trace(world, "a server is back");
@@ -148,8 +147,7 @@ static bool is_known_to_all(const struct sim_groups *all, const struct sim_world
  * then, or of an old server. Only who saw it before can know that it is not. */
 static void on_step(struct rlock__timer *timer, int64_t now)
 {
-    struct sim_world *world =
-        (struct sim_world *)(void *)((char *)timer - offsetof(struct sim_world, restart));
+    struct sim_world *world = RLOCK__OF(struct sim_world, restart, timer);
     struct sim_groups *all = sim_groups_of(world);
     bool back = !is_known_to_all(all, world) || sim_chance(world, 500);
     int64_t step = sim_random(world, 4 * all->config.lease);
@@ -166,8 +164,7 @@ static void on_step(struct rlock__timer *timer, int64_t now)
 /* Before it counts for anybody: what it has until then is no hold. */
 static void on_restart_before_step(struct rlock__timer *timer, int64_t now)
 {
-    struct sim_world *world =
-        (struct sim_world *)(void *)((char *)timer - offsetof(struct sim_world, restart));
+    struct sim_world *world = RLOCK__OF(struct sim_world, restart, timer);
     int64_t latest = sim_groups_of(world)->config.lease / 2;
 
     on_restart(timer, now);

@@ -213,8 +213,7 @@ static void thread_exit(struct sim_owner *owner)
 
 static void on_act(struct rlock__timer *timer, int64_t now)
 {
-    struct sim_owner *owner =
-        (struct sim_owner *)(void *)((char *)timer - offsetof(struct sim_owner, act));
+    struct sim_owner *owner = RLOCK__OF(struct sim_owner, act, timer);
     struct sim_groups *all = owner->process->all;
     struct sim_world *home = sim_home(all);
 

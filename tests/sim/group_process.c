@@ -27,7 +27,7 @@ static struct sim_groups *all_of(const struct sim_client *client)
 {
     struct sim_world *worlds = client->world - (client->core.serial - 1) / SIM_PROCESSES;
 
-    return (struct sim_groups *)(void *)((char *)worlds - offsetof(struct sim_groups, worlds));
+    return RLOCK__OF(struct sim_groups, worlds, worlds);
 }
 
 struct sim_groups *sim_groups_of(const struct sim_world *world)
@@ -64,8 +64,7 @@ bool sim_is_rw(const struct sim_groups *all, struct sim_place place)
 
 static void on_tick(struct rlock__timer *timer, int64_t now)
 {
-    struct sim_client *client =
-        (struct sim_client *)(void *)((char *)timer - offsetof(struct sim_client, tick));
+    struct sim_client *client = RLOCK__OF(struct sim_client, tick, timer);
 
     (void)now;
     if (sim_is_paused(client)) {

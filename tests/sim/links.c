@@ -127,8 +127,7 @@ static void begin_connect(struct sim_link *link)
 
 static void on_link_timer(struct rlock__timer *timer, int64_t now)
 {
-    struct sim_link *link =
-        (struct sim_link *)(void *)((char *)timer - offsetof(struct sim_link, timer));
+    struct sim_link *link = RLOCK__OF(struct sim_link, timer, timer);
     struct sim_client *client = link->client;
     struct sim_world *world = client->world;
 
@@ -273,8 +272,7 @@ void sim_wire_learn(struct sim_client *client)
 
 static struct rlock__server *route(struct rlock__core *core, struct rlock__bytes key)
 {
-    struct sim_client *client =
-        (struct sim_client *)(void *)((char *)core - offsetof(struct sim_client, core));
+    struct sim_client *client = RLOCK__OF(struct sim_client, core, core);
     unsigned i = 0;
 
     while (i < SIM_KEYS - 1 && !rlock__bytes_equal(key, rlock__bytes_of(client->world->keys[i]))) {

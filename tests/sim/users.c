@@ -75,9 +75,10 @@ static void note_cut(struct sim_user *user)
 {
     const struct rlock__hold *row = sim_find_hold(user->client, user->holds[user->side].number);
 
-    user->cut = row != NULL && !row->busy ? rlock__max(row->valid_until, sim_clock(user->client)) +
-                                                user->client->core.op_timeout_us / 2
-                                          : RLOCK__NEVER;
+    user->cut = row != NULL && !row->busy
+                    ? rlock__max(row->grant->valid_until, sim_clock(user->client)) +
+                          user->client->core.op_timeout_us / 2
+                    : RLOCK__NEVER;
 }
 
 static void release(struct sim_user *user)
@@ -155,8 +156,7 @@ static void thread_exit(struct sim_user *user)
 
 static void on_act(struct rlock__timer *timer, int64_t now)
 {
-    struct sim_user *user =
-        (struct sim_user *)(void *)((char *)timer - offsetof(struct sim_user, act));
+    struct sim_user *user = RLOCK__OF(struct sim_user, act, timer);
     struct sim_client *client = user->client;
     struct sim_world *world = client->world;
 

@@ -69,8 +69,7 @@ static void conn_free(struct sim_conn *conn)
 
 static void on_server_end(struct rlock__timer *timer, int64_t now)
 {
-    struct sim_conn *conn =
-        (struct sim_conn *)(void *)((char *)timer - offsetof(struct sim_conn, end));
+    struct sim_conn *conn = RLOCK__OF(struct sim_conn, end, timer);
 
     (void)now;
     sim_server_disconnect(conn->world->server, conn->id);
@@ -222,8 +221,7 @@ static struct sim_message *first_of(struct sim_message *message)
 
 static void on_arrival(struct rlock__timer *timer, int64_t now)
 {
-    struct sim_message *message =
-        (struct sim_message *)(void *)((char *)timer - offsetof(struct sim_message, timer));
+    struct sim_message *message = RLOCK__OF(struct sim_message, timer, timer);
 
     struct sim_message *head = first_of(message);
 

@@ -11,8 +11,7 @@
 
 static void on_tick(struct rlock__timer *timer, int64_t now)
 {
-    struct sim_client *client =
-        (struct sim_client *)(void *)((char *)timer - offsetof(struct sim_client, tick));
+    struct sim_client *client = RLOCK__OF(struct sim_client, tick, timer);
 
     (void)now;
     if (sim_is_paused(client)) {

@@ -203,10 +203,8 @@ CROWD_TEST(renewals_after_a_break_go_few_at_a_time_and_the_most_urgent_first, cr
     link_up(crowd);
     assert_int_equal(in_flight(crowd), RLOCK__BATCHES);
     while (alone_link(&crowd->core)->due.n > 0) {
-        const struct rlock__hold *first =
-            (const struct rlock__hold *)(const void *)((const char *)alone_link(&crowd->core)
-                                                           ->due.root -
-                                                       offsetof(struct rlock__hold, urgency));
+        const struct rlock__grant *first =
+            RLOCK__OF(struct rlock__grant, urgency, alone_link(&crowd->core)->due.root);
         int64_t urgent = first->valid_until;
 
         assert_true(urgent >= before);

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A grant: over which link it is kept, how long it is valid, and what comes next for it. */
+#include "lock/internal.h"
+
+struct rlock__link *rlock__grant_route(struct rlock__grant *grant)
+{
+    struct rlock__link *link = rlock__route(grant->hold->spec);
+
+    if (link != grant->link) {
+        rlock__timer_unset(&grant->link->due, &grant->urgency);
+        grant->link = link;
+        grant->life = link->server->life;
+    }
+    return link;
+}
+
+void rlock__grant_plan(struct rlock__grant *grant)
+{
+    const struct rlock__hold *hold = grant->hold;
+    bool held = hold->state == RLOCK__HOLD_HELD;
+    bool renewed = held && !grant->releasing && rlock__hold_is_renewed(hold);
+    int64_t at = held ? grant->valid_until : RLOCK__NEVER;
+
+    if (!renewed) {
+        rlock__timer_unset(&grant->link->due, &grant->urgency);
+    }
+    if (grant->releasing) { /* without an answer; one that is refused is tried again */
+        bool waits = grant->release == NULL && hold->turn == NULL;
+
+        at = waits ? rlock__min(grant->due, grant->free_by) : grant->free_by;
+    } else if (renewed && grant->batch_entry == NULL && !grant->urgency.set) {
+        at = rlock__min(at, grant->due);
+    }
+    rlock__timer_set(&hold->core->crowd, &grant->timer, at);
+}
+
+void rlock__grant_set_valid(struct rlock__grant *grant, int64_t t0, int64_t lease_us, int64_t now)
+{
+    int64_t until = rlock__valid_until(grant->hold->core, t0, lease_us);
+
+    grant->valid_until = rlock__max(grant->valid_until, until);
+    grant->leased_at = rlock__max(grant->leased_at, t0);
+    rlock__grant_may_last(grant, rlock__free_by(now, lease_us));
+    atomic_store(&grant->hold->claim->valid_until, grant->valid_until);
+}
+
+void rlock__grant_may_last(struct rlock__grant *grant, int64_t free_by)
+{
+    grant->free_by = rlock__max(grant->free_by, free_by);
+}
+
+int64_t rlock__grant_cut(const struct rlock__grant *grant, int64_t lease_us, int64_t at)
+{
+    int64_t end = rlock__max(grant->held_until, grant->valid_until);
+
+    return rlock__min(lease_us, rlock__max(end - at, RLOCK__MS));
+}
+
+/* On a grid of a hundredth of the period, so that neighbours share a batch. */
+void rlock__grant_due(struct rlock__grant *grant, int64_t t0, int64_t lease_us)
+{
+    int64_t grid = rlock__max(grant->hold->core->renewed_lease_us / 300, RLOCK__MS);
+    int64_t due = t0 + lease_us / 3;
+
+    grant->due = rlock__max(due - due % grid, t0 + lease_us / 6);
+}
