@@ -47,11 +47,9 @@ set(RLOCK_SOURCES
     src/lock/hold.c
     src/lock/link.c
     src/lock/listen.c
-    src/lock/nonreentrant.c
     src/lock/orphan.c
     src/lock/queue.c
     src/lock/plain.c
-    src/lock/reentrant.c
     src/lock/release.c
     src/lock/renew.c
     src/lock/server.c
@@ -77,9 +75,7 @@ set(RLOCK_SOURCES
     src/net/tls.c
     src/net/uri.c
     src/redlock/redlock.c
-    src/rw/read.c
     src/rw/rw.c
-    src/rw/write.c
     src/wire/command.c
     src/wire/pipeline.c
     src/wire/reply.c

@@ -45,8 +45,7 @@ static void acquire(const struct rlock__spec *spec, const struct rlock__ask *ask
     rlock__cmd_num(ret_cmd, slot_of(spec));
     rlock__cmd_num(ret_cmd, ask->waits);
     rlock__cmd_num(ret_cmd, ask->hint);
-    rlock__cmd_arg(ret_cmd, rlock__bytes_of(ask->publish));
-    rlock__cmd_arg(ret_cmd, spec->channel);
+    rlock__announcement(spec, ret_cmd);
 }
 
 static void release(const struct rlock__spec *spec, const struct rlock__ask *ask,
@@ -58,8 +57,7 @@ static void release(const struct rlock__spec *spec, const struct rlock__ask *ask
     rlock__cmd_num(ret_cmd, ask->count);
     rlock__cmd_num(ret_cmd, ask->lease_ms);
     rlock__cmd_num(ret_cmd, slot_of(spec));
-    rlock__cmd_arg(ret_cmd, rlock__bytes_of(ask->publish));
-    rlock__cmd_arg(ret_cmd, spec->channel);
+    rlock__announcement(spec, ret_cmd);
 }
 
 static void inspect(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd)
@@ -74,8 +72,7 @@ static void force(const struct rlock__spec *spec, const struct rlock__ask *ask,
     ret_cmd->script = &rlock__script_fair_force;
     add_keys(spec, ret_cmd);
     rlock__cmd_arg(ret_cmd, ask->seen);
-    rlock__cmd_arg(ret_cmd, rlock__bytes_of(ask->publish));
-    rlock__cmd_arg(ret_cmd, spec->channel);
+    rlock__announcement(spec, ret_cmd);
     rlock__cmd_num(ret_cmd, slot_of(spec));
 }
 

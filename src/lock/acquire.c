@@ -217,7 +217,6 @@ void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
     struct rlock__ask ask = {.owner = rlock__owner_text(call->core, call->number, owner),
                              .count = call->target,
                              .lease_ms = rlock__ms_up(rlock__acquire_lease(call, now)),
-                             .publish = "PUBLISH",
                              .other = other_hold(call, other),
                              .hint = call->hint};
 

@@ -31,14 +31,7 @@ static void inspect(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd)
 const struct rlock_ops rlock__fenced_ops = {
     .kind = "fenced",
     .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_TOGETHER | RLOCK__CAP_FENCED,
-    .side = 'x',
-    .channel = rlock__plain_channel,
+    RLOCK__PLAIN_OPS,
     .acquire = acquire,
-    .release = rlock__plain_release,
-    .renew = rlock__plain_renew,
     .inspect = inspect,
-    .force = rlock__plain_force,
-    .read_acquire = rlock__plain_read_acquire,
-    .read_release = rlock__plain_read_release,
-    .read_inspect = rlock__plain_read_inspect,
 };

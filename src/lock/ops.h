@@ -64,7 +64,6 @@ struct rlock__ask {
     struct rlock__bytes owner; /* "uuid:number" */
     uint32_t count;            /* the hold count to make so */
     int64_t lease_ms;          /* to ask for; 0: the lease stays as it is */
-    const char *publish;       /* PUBLISH or SPUBLISH */
     struct rlock__bytes
         other;    /* acquire: this owner's hold on the other side, "uuid:number"; empty: none */
     bool waits;   /* acquire: the call waits and hears its channel, so it may enqueue */
@@ -144,6 +143,8 @@ extern const struct rlock_ops rlock__spin_ops;
 extern const struct rlock_ops rlock__fenced_ops;
 extern const struct rlock_ops rlock__fair_ops;
 
+/* Adds the last arguments of a release: the command that announces it, and the channel. */
+void rlock__announcement(const struct rlock__spec *spec, struct rlock__cmd *cmd);
 /* Redisson's two forms of a derived name: prefix:{key}, and {key}:suffix. A key that has a brace
  * already gets no others. */
 void rlock__prefixed_name(const char *prefix, struct rlock__bytes key, struct rlock__buf *ret_name);

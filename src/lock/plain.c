@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The reentrant lock, Redisson's RLock: one hash per lock, one field: the owner, its value the hold
+ * count. And the non-reentrant lock, Redisson's NonReentrantLock: on the server it is a reentrant
+ * one of one level; that its owner takes it again is seen here, before anything is sent, since
+ * owners' numbers on the wire are fresh.
+ */
 #include "lock/plain.h"
 
 #include <stdio.h>
@@ -29,8 +35,7 @@ void rlock__plain_release(const struct rlock__spec *spec, const struct rlock__as
     rlock__cmd_arg(ret_cmd, ask->owner);
     rlock__cmd_num(ret_cmd, ask->count);
     rlock__cmd_num(ret_cmd, ask->lease_ms);
-    rlock__cmd_arg(ret_cmd, rlock__bytes_of(ask->publish));
-    rlock__cmd_arg(ret_cmd, spec->channel);
+    rlock__announcement(spec, ret_cmd);
 }
 
 void rlock__plain_renew(const struct rlock__spec *spec, const struct rlock__ask *ask,
@@ -54,8 +59,7 @@ void rlock__plain_force(const struct rlock__spec *spec, const struct rlock__ask 
     ret_cmd->script = &rlock__script_plain_force;
     rlock__cmd_key(ret_cmd, spec->key);
     rlock__cmd_arg(ret_cmd, ask->seen);
-    rlock__cmd_arg(ret_cmd, rlock__bytes_of(ask->publish));
-    rlock__cmd_arg(ret_cmd, spec->channel);
+    rlock__announcement(spec, ret_cmd);
 }
 
 struct rlock__answer rlock__plain_read_acquire(const struct rlock__spec *spec,
@@ -103,3 +107,19 @@ void rlock__plain_read_inspect(const struct rlock__reply *reply, struct rlock_in
                    (int)(holder.len < 127 ? holder.len : 127), holder.at);
     ret_info->count = rlock__bytes_number(count, 0);
 }
+
+const struct rlock_ops rlock__reentrant_ops = {
+    .kind = "reentrant",
+    .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_TOGETHER,
+    RLOCK__PLAIN_OPS,
+    .acquire = rlock__plain_acquire,
+    .inspect = rlock__plain_inspect,
+};
+
+const struct rlock_ops rlock__nonreentrant_ops = {
+    .kind = "non-reentrant",
+    .caps = RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_TOGETHER,
+    RLOCK__PLAIN_OPS,
+    .acquire = rlock__plain_acquire,
+    .inspect = rlock__plain_inspect,
+};

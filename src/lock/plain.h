@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kinds with one hash and one holder share: everything but the acquire. */
+/* What kinds with one hash and one holder share. */
 #ifndef RLOCK_LOCK_PLAIN_H
 #define RLOCK_LOCK_PLAIN_H
 
 #include "lock/ops.h"
 
+/* In the table of a kind that differs in its acquire, its inspect or its waiting only. */
+#define RLOCK__PLAIN_OPS                                                                           \
+    .side = 'x', .channel = rlock__plain_channel, .release = rlock__plain_release,                 \
+    .renew = rlock__plain_renew, .force = rlock__plain_force,                                      \
+    .read_acquire = rlock__plain_read_acquire, .read_release = rlock__plain_read_release,          \
+    .read_inspect = rlock__plain_read_inspect
+
 void rlock__plain_channel(struct rlock__bytes key, struct rlock__buf *ret_channel);
-/* The reentrant acquire: kinds that differ in their waiting only use it as it is. */
 void rlock__plain_acquire(const struct rlock__spec *spec, const struct rlock__ask *ask,
                           struct rlock__cmd *ret_cmd);
 void rlock__plain_release(const struct rlock__spec *spec, const struct rlock__ask *ask,

@@ -96,6 +96,12 @@ struct rlock__loss *rlock__loss_free(struct rlock__loss *loss)
     return NULL;
 }
 
+void rlock__announcement(const struct rlock__spec *spec, struct rlock__cmd *cmd)
+{
+    rlock__cmd_arg(cmd, rlock__bytes_of("PUBLISH"));
+    rlock__cmd_arg(cmd, spec->channel);
+}
+
 static bool is_tagged(struct rlock__bytes key)
 {
     return memchr(key.at, '{', key.len) != NULL; /* Redisson's test: any opening brace */
@@ -137,8 +143,7 @@ struct rlock__request *rlock__release_send(struct rlock__spec *spec, struct rloc
     char owner[RLOCK__OWNER_SIZE];
     struct rlock__ask ask = {.owner = rlock__owner_text(spec->core, number, owner),
                              .count = count,
-                             .lease_ms = rlock__ms_up(lease_us),
-                             .publish = "PUBLISH"};
+                             .lease_ms = rlock__ms_up(lease_us)};
 
     if (request == NULL) {
         return NULL;

@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the two sides of a read/write lock share. One hash holds both: `mode` is "read" or "write",
- * "uuid:number" a reader's count, "uuid:number:write" the writer's. Each level of a read hold has a
- * key of its own, {key}:uuid:number:rwlock_timeout:n, whose TTL is that level's lease: so readers'
- * leases end one by one, though the hash has one TTL.
+ * The read/write lock: Redisson's RReadWriteLock. Its two sides are two kinds.
+ *
+ * One hash holds both: `mode` is "read" or "write", "uuid:number" a reader's count,
+ * "uuid:number:write" the writer's. Each level of a read hold has a key of its own,
+ * {key}:uuid:number:rwlock_timeout:n, whose TTL is that level's lease: so readers' leases end one
+ * by one, though the hash has one TTL.
+ *
+ * Readers of one process go in together, so each that waits asks for itself. A writer may read as
+ * well, and keep reading when it gives up writing. An owner that reads may not begin to write, as
+ * it would wait for itself: that is refused before anything is sent.
  */
 #include "rw/rw.h"
 
@@ -11,14 +17,33 @@
 
 #include <lua_scripts.h>
 
+#include "lock/core.h"
 #include "lock/plain.h"
 
 #define DIGEST_LEN 40
 #define YIELD_RECHECK_MS 2000 /* keeps a waiting writer's request alive, which lasts 5 s */
+#define WRITE ":write"
 
-void rlock__rw_channel(struct rlock__bytes key, struct rlock__buf *ret_channel)
+static bool writes(const struct rlock__spec *spec)
+{
+    return spec->ops->side == 'w';
+}
+
+static void channel(struct rlock__bytes key, struct rlock__buf *ret_channel)
 {
     rlock__prefixed_name("redisson_rwlock", key, ret_channel);
+}
+
+/* ---- Commands ---- */
+
+/* The owner's field in the hash. */
+static void add_field(struct rlock__bytes owner, bool as_writer, struct rlock__cmd *cmd)
+{
+    char field[RLOCK__OWNER_SIZE + sizeof(WRITE)];
+
+    (void)snprintf(field, sizeof(field), "%.*s%s", (int)owner.len, owner.at,
+                   as_writer ? WRITE : "");
+    rlock__cmd_arg(cmd, rlock__bytes_of(field));
 }
 
 static void add_keys(struct rlock__bytes key, struct rlock__cmd *cmd)
@@ -37,11 +62,56 @@ void rlock__rw_keys(const struct rlock__spec *spec, struct rlock__cmd *cmd)
     add_keys(spec->key, cmd);
 }
 
-void rlock__rw_yield_key(const struct rlock__spec *spec, struct rlock__cmd *cmd)
+/* The last key, where the options say so, is that by which waiting writers ask readers to stand
+ * back. */
+static void acquire(const struct rlock__spec *spec, const struct rlock__ask *ask,
+                    struct rlock__cmd *ret_cmd)
 {
+    ret_cmd->script =
+        writes(spec) ? &rlock__script_rw_write_acquire : &rlock__script_rw_read_acquire;
+    add_keys(spec->key, ret_cmd);
     if (spec->tuning.prefer_writers) {
-        rlock__prefixed_key("rlock_writer_waits", spec->key, cmd);
+        rlock__prefixed_key("rlock_writer_waits", spec->key, ret_cmd);
     }
+    add_field(ask->owner, writes(spec), ret_cmd);
+    rlock__cmd_num(ret_cmd, ask->lease_ms);
+    rlock__cmd_num(ret_cmd, ask->count);
+    if (writes(spec)) {
+        rlock__cmd_num(ret_cmd, ask->waits);
+    } else {
+        add_field(ask->other, ask->other.len != 0, ret_cmd);
+    }
+}
+
+static void release(const struct rlock__spec *spec, const struct rlock__ask *ask,
+                    struct rlock__cmd *ret_cmd)
+{
+    ret_cmd->script =
+        writes(spec) ? &rlock__script_rw_write_release : &rlock__script_rw_read_release;
+    add_keys(spec->key, ret_cmd);
+    add_field(ask->owner, writes(spec), ret_cmd);
+    rlock__cmd_num(ret_cmd, ask->count);
+    rlock__cmd_num(ret_cmd, ask->lease_ms);
+    rlock__announcement(spec, ret_cmd);
+}
+
+static void renew_read(const struct rlock__spec *spec, const struct rlock__ask *ask,
+                       struct rlock__cmd *batch)
+{
+    batch->script = &rlock__script_rw_read_renew;
+    add_keys(spec->key, batch);
+    rlock__cmd_arg(batch, ask->owner);
+    rlock__cmd_num(batch, ask->lease_ms);
+}
+
+/* A writer's lease is that of the hash alone. */
+static void renew_write(const struct rlock__spec *spec, const struct rlock__ask *ask,
+                        struct rlock__cmd *batch)
+{
+    batch->script = &rlock__script_plain_renew;
+    rlock__cmd_key(batch, spec->key);
+    add_field(ask->owner, true, batch);
+    rlock__cmd_num(batch, ask->lease_ms);
 }
 
 void rlock__rw_inspect(struct rlock__bytes key, const char *side, const char *uuid,
@@ -53,21 +123,27 @@ void rlock__rw_inspect(struct rlock__bytes key, const char *side, const char *uu
     rlock__cmd_arg(ret_cmd, rlock__bytes_of(uuid != NULL ? uuid : ""));
 }
 
-void rlock__rw_force(const struct rlock__spec *spec, const struct rlock__ask *ask,
-                     struct rlock__cmd *ret_cmd)
+static void inspect(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd)
+{
+    rlock__rw_inspect(spec->key, spec->ops->kind, spec->core->uuid, ret_cmd);
+}
+
+static void force(const struct rlock__spec *spec, const struct rlock__ask *ask,
+                  struct rlock__cmd *ret_cmd)
 {
     size_t len = ask->seen.len < DIGEST_LEN ? ask->seen.len : DIGEST_LEN;
 
     ret_cmd->script = &rlock__script_rw_force;
-    rlock__rw_keys(spec, ret_cmd);
+    add_keys(spec->key, ret_cmd);
     rlock__cmd_arg(ret_cmd, rlock__bytes_of(spec->ops->kind));
     rlock__cmd_arg(ret_cmd, rlock__bytes(ask->seen.at, len));
-    rlock__cmd_arg(ret_cmd, rlock__bytes_of(ask->publish));
-    rlock__cmd_arg(ret_cmd, spec->channel);
+    rlock__announcement(spec, ret_cmd);
 }
 
-struct rlock__answer rlock__rw_read_acquire(const struct rlock__spec *spec,
-                                            const struct rlock__reply *reply)
+/* ---- Replies ---- */
+
+static struct rlock__answer read_acquire(const struct rlock__spec *spec,
+                                         const struct rlock__reply *reply)
 {
     struct rlock__answer answer = rlock__plain_read_acquire(spec, reply);
 
@@ -77,7 +153,7 @@ struct rlock__answer rlock__rw_read_acquire(const struct rlock__spec *spec,
     return answer;
 }
 
-struct rlock__answer rlock__rw_read_release(const struct rlock__reply *reply)
+static struct rlock__answer read_release(const struct rlock__reply *reply)
 {
     struct rlock__answer answer = rlock__plain_read_release(reply);
 
@@ -99,23 +175,41 @@ static void add_seen(const struct rlock__reply *reply, struct rlock__buf *seen)
 void rlock__rw_read_inspect(const struct rlock__reply *reply, struct rlock_info *ret_info,
                             struct rlock__buf *ret_seen)
 {
-    static const char suffix[] = ":write";
-    struct rlock__bytes holder = rlock__reply_str(reply, 2), count = rlock__reply_str(reply, 3);
     struct rlock__bytes mode = rlock__reply_str(reply, 4);
+    size_t len;
 
-    if (holder.len > sizeof(suffix) && /* whose side it is says the mode */
-        memcmp(holder.at + holder.len - strlen(suffix), suffix, strlen(suffix)) == 0) {
-        holder.len -= strlen(suffix);
+    rlock__plain_read_inspect(reply, ret_info, NULL);
+    len = strlen(ret_info->holder);
+    if (len > strlen(WRITE) && strcmp(ret_info->holder + len - strlen(WRITE), WRITE) == 0) {
+        ret_info->holder[len - strlen(WRITE)] = '\0'; /* whose side it is says the mode */
     }
-    ret_info->ttl_ms = rlock__reply_int(reply, 0, -2);
-    ret_info->holders = (uint32_t)rlock__reply_int(reply, 1, 0);
-    ret_info->locked = ret_info->holders > 0;
-    (void)snprintf(ret_info->holder, sizeof(ret_info->holder), "%.*s",
-                   (int)(holder.len < 127 ? holder.len : 127), holder.at);
-    ret_info->count = rlock__bytes_number(count, 0);
     (void)snprintf(ret_info->mode, sizeof(ret_info->mode), "%.*s",
                    (int)(mode.len < 7 ? mode.len : 7), mode.at);
     if (ret_seen != NULL) {
         add_seen(reply, ret_seen);
     }
 }
+
+#define RW_OPS                                                                                     \
+    .channel = channel, .acquire = acquire, .release = release, .inspect = inspect,                \
+    .force = force, .read_acquire = read_acquire, .read_release = read_release,                    \
+    .read_inspect = rlock__rw_read_inspect
+
+const struct rlock_ops rlock__read_ops = {
+    .kind = "read",
+    .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_TOGETHER,
+    .side = 'r',
+    .other_side = 'w',
+    .renew = renew_read,
+    RW_OPS,
+};
+
+const struct rlock_ops rlock__write_ops = {
+    .kind = "write",
+    .caps =
+        RLOCK__CAP_REENTRANT | RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_NO_UPGRADE | RLOCK__CAP_TOGETHER,
+    .side = 'w',
+    .other_side = 'r',
+    .renew = renew_write,
+    RW_OPS,
+};

@@ -8,21 +8,13 @@
 extern const struct rlock_ops rlock__read_ops;
 extern const struct rlock_ops rlock__write_ops;
 
-void rlock__rw_channel(struct rlock__bytes key, struct rlock__buf *ret_channel);
 /* Appends the keys that every script of the kind has: the hash, and what the keys of its readers'
  * levels begin with. */
 void rlock__rw_keys(const struct rlock__spec *spec, struct rlock__cmd *cmd);
-/* Appends the key by which waiting writers ask readers to stand back, where the options say so. */
-void rlock__rw_yield_key(const struct rlock__spec *spec, struct rlock__cmd *cmd);
 /* Asks who holds one side, "read" or "write", or "any" of any lock with one hash. uuid: of the
  * client that asks; NULL none. */
 void rlock__rw_inspect(struct rlock__bytes key, const char *side, const char *uuid,
                        struct rlock__cmd *ret_cmd);
-void rlock__rw_force(const struct rlock__spec *spec, const struct rlock__ask *ask,
-                     struct rlock__cmd *ret_cmd);
-struct rlock__answer rlock__rw_read_acquire(const struct rlock__spec *spec,
-                                            const struct rlock__reply *reply);
-struct rlock__answer rlock__rw_read_release(const struct rlock__reply *reply);
 void rlock__rw_read_inspect(const struct rlock__reply *reply, struct rlock_info *ret_info,
                             struct rlock__buf *ret_seen);
 

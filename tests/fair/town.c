@@ -254,7 +254,7 @@ static void our_attempt(struct town_person *person);
 
 static void our_release(struct town_person *person)
 {
-    struct rlock__ask ask = {.owner = rlock__bytes_of(person->name), .publish = "PUBLISH"};
+    struct rlock__ask ask = {.owner = rlock__bytes_of(person->name)};
     struct rlock__cmd cmd = {0};
 
     rlock__fair_ops.release(person->town->spec, &ask, &cmd);
@@ -310,7 +310,6 @@ static void our_attempt(struct town_person *person)
     struct rlock__ask ask = {.owner = rlock__bytes_of(person->name),
                              .count = 1,
                              .lease_ms = person->habit.lease,
-                             .publish = "PUBLISH",
                              .waits = person->conn != 0,
                              .hint = person->answer.hint};
     struct rlock__cmd cmd = {0};

@@ -344,7 +344,7 @@ static void force(struct trial *t)
     struct rlock__spec *spec = t->stage.clients[client].spec;
     struct rlock__call call = {
         .kind = RLOCK__COMMAND, .spec = spec, .read = read_force, .reader = t};
-    struct rlock__ask ask = {.seen = rlock__bytes_of(t->seen.holder), .publish = "PUBLISH"};
+    struct rlock__ask ask = {.seen = rlock__bytes_of(t->seen.holder)};
     size_t owner = model_find(&t->model, t->seen.holder);
     bool may = !model_is_free(&t->model) && strcmp(t->seen.holder, t->model.server.holder) == 0;
 

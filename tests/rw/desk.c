@@ -134,7 +134,6 @@ struct rlock__answer desk_acquire(struct desk *desk, const struct rlock__spec *s
     struct rlock__ask ask = {.owner = owner_text(desk, owner, own),
                              .count = count,
                              .lease_ms = lease,
-                             .publish = "PUBLISH",
                              .other = owner_text(desk, other, others),
                              .waits = waits};
     struct rlock__cmd cmd = {0};
@@ -149,10 +148,8 @@ struct rlock__answer desk_release(struct desk *desk, const struct rlock__spec *s
                                   uint32_t count, int64_t lease)
 {
     char own[RLOCK__OWNER_SIZE];
-    struct rlock__ask ask = {.owner = owner_text(desk, owner, own),
-                             .count = count,
-                             .lease_ms = lease,
-                             .publish = "PUBLISH"};
+    struct rlock__ask ask = {
+        .owner = owner_text(desk, owner, own), .count = count, .lease_ms = lease};
     struct rlock__cmd cmd = {0};
     struct rlock__reply reply;
 
@@ -196,7 +193,7 @@ struct rlock_info desk_inspect(struct desk *desk, const struct rlock__spec *side
 
 bool desk_force(struct desk *desk, const struct rlock__spec *side, struct rlock__bytes seen)
 {
-    struct rlock__ask ask = {.seen = seen, .publish = "PUBLISH"};
+    struct rlock__ask ask = {.seen = seen};
     struct rlock__cmd cmd = {0};
     struct rlock__reply reply;
 

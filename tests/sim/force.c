@@ -51,7 +51,7 @@ void sim_force_open(struct sim_user *user)
 {
     struct sim_world *world = user->client->world;
     struct rlock__spec *spec = user->client->specs[0][user->key];
-    struct rlock__ask ask = {.seen = rlock__bytes_of(user->seen), .publish = "PUBLISH"};
+    struct rlock__ask ask = {.seen = rlock__bytes_of(user->seen)};
 
     if (world->foreign.looks_held && sim_foreign_is_at(world, user->key)) {
         user->forcing = false;
