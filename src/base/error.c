@@ -3,16 +3,19 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static _Thread_local char detail[RLOCK__DETAIL_SIZE];
 
 void rlock__detail(const char *format, ...)
 {
+    char text[sizeof(detail)]; /* which may repeat what the detail is now */
     va_list args;
 
     va_start(args, format);
-    (void)vsnprintf(detail, sizeof(detail), format, args);
+    (void)vsnprintf(text, sizeof(text), format, args);
     va_end(args);
+    memcpy(detail, text, strlen(text) + 1);
 }
 
 void rlock__detail_clear(void)
@@ -53,30 +56,21 @@ const char *rlock_code_name(int code)
 
 const char *rlock_reason_text(enum rlock_reason reason)
 {
-    switch (reason) {
-    case RLOCK_LOST_EXPIRED:
-        return "expired";
-    case RLOCK_LOST_TAKEN:
-        return "taken";
-    case RLOCK_LOST_DELETED:
-        return "deleted";
-    case RLOCK_LOST_NOT_REPLICATED:
-        return "not replicated";
-    case RLOCK_LOST_CLOCK_STEPPED:
-        return "clock stepped";
-    case RLOCK_LOST_FORKED:
-        return "forked";
-    case RLOCK_LOST_CLOSED:
-        return "closed";
-    case RLOCK_LOST_THREAD_EXITED:
-        return "thread exited";
-    case RLOCK_LOST_FORCED:
-        return "forced";
-    case RLOCK_LOST_RESTARTED:
-        return "server restarted";
-    default:
-        return "unknown";
-    }
+    static const char *const texts[] = {
+        [RLOCK_LOST_EXPIRED] = "expired",
+        [RLOCK_LOST_TAKEN] = "taken",
+        [RLOCK_LOST_DELETED] = "deleted",
+        [RLOCK_LOST_NOT_REPLICATED] = "not replicated",
+        [RLOCK_LOST_CLOCK_STEPPED] = "clock stepped",
+        [RLOCK_LOST_FORKED] = "forked",
+        [RLOCK_LOST_CLOSED] = "closed",
+        [RLOCK_LOST_THREAD_EXITED] = "thread exited",
+        [RLOCK_LOST_FORCED] = "forced",
+        [RLOCK_LOST_RESTARTED] = "server restarted",
+    };
+    const size_t i = (size_t)reason;
+
+    return i < sizeof(texts) / sizeof(texts[0]) && texts[i] != NULL ? texts[i] : "unknown";
 }
 
 const char *rlock_version(void)

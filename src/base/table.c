@@ -95,6 +95,20 @@ struct rlock__node *rlock__table_take(struct rlock__table *table, size_t *inout_
     return NULL;
 }
 
+void rlock__table_sweep(struct rlock__table *table, bool (*drop)(struct rlock__node *node))
+{
+    struct rlock__table kept = {0};
+    struct rlock__node *node;
+    size_t from = 0;
+
+    while ((node = rlock__table_take(table, &from)) != NULL) {
+        if (!drop(node)) {
+            rlock__table_add(&kept, node, node->hash);
+        }
+    }
+    *table = kept;
+}
+
 void rlock__table_fini(struct rlock__table *table)
 {
     free(table->more);

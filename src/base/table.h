@@ -10,6 +10,7 @@
 #ifndef RLOCK_BASE_TABLE_H
 #define RLOCK_BASE_TABLE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define RLOCK__TABLE_FIRST 8 /* chains there are without asking for memory; a power of two */
@@ -34,6 +35,9 @@ struct rlock__node *rlock__table_next(const struct rlock__node *node);
 /* Takes out a node. inout_chain: 0 at first, then left alone until this returns NULL: the table is
  * empty, and freed. */
 struct rlock__node *rlock__table_take(struct rlock__table *table, size_t *inout_chain);
+/* Drops nodes: those whose function is rid of them, and says so. The table is as large as the rest
+ * needs then. */
+void rlock__table_sweep(struct rlock__table *table, bool (*drop)(struct rlock__node *node));
 /* Of a table that is empty. */
 void rlock__table_fini(struct rlock__table *table);
 

@@ -1,103 +1,60 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/timer.h"
 
-#include <stddef.h>
-
 static bool earlier(const struct rlock__timer *a, const struct rlock__timer *b)
 {
     return a->at != b->at ? a->at < b->at : a->order < b->order;
 }
 
-/* Where the n-th node hangs, counted from 1 level by level: the bits of n below the highest one are
- * the turns on the way down. ret_parent: the node that it hangs from; NULL none. */
-static struct rlock__timer **slot_of(struct rlock__timers *timers, size_t n,
-                                     struct rlock__timer **ret_parent)
+static unsigned rank(const struct rlock__timer *timer)
 {
-    struct rlock__timer **slot = &timers->root;
-    unsigned bits = 0;
+    return timer != NULL ? timer->rank : 0;
+}
 
-    while (n >> (bits + 1) != 0) {
-        bits++;
+/* The child of the smaller rank is the right one. */
+static void lean(struct rlock__timer *timer)
+{
+    struct rlock__timer *left = timer->child[0], *right = timer->child[1];
+
+    if (rank(left) < rank(right)) {
+        timer->child[0] = right;
+        timer->child[1] = left;
     }
-    *ret_parent = NULL;
-    while (bits-- > 0) {
-        *ret_parent = *slot;
-        slot = &(*slot)->child[n >> bits & 1];
+    timer->rank = rank(timer->child[1]) + 1;
+}
+
+/* Makes one heap of two, along their right edges; either may be empty. */
+static struct rlock__timer *merge(struct rlock__timer *a, struct rlock__timer *b)
+{
+    if (a == NULL || b == NULL) {
+        return a != NULL ? a : b;
     }
-    return slot;
-}
-
-/* What points to a node. */
-static struct rlock__timer **link_to(struct rlock__timers *timers, const struct rlock__timer *timer)
-{
-    struct rlock__timer *parent = timer->parent;
-
-    return parent == NULL ? &timers->root : &parent->child[parent->child[1] == timer];
-}
-
-static void adopt(struct rlock__timer *timer, struct rlock__timer *const child[static 2])
-{
-    for (int i = 0; i < 2; i++) {
-        timer->child[i] = child[i];
-        if (child[i] != NULL) {
-            child[i]->parent = timer;
-        }
+    if (earlier(b, a)) {
+        return merge(b, a);
     }
+    a->child[1] = merge(a->child[1], b);
+    a->child[1]->parent = a;
+    lean(a);
+    return a;
 }
 
-/* Puts a node in an old one's place. */
-static void settle(struct rlock__timers *timers, struct rlock__timer *timer,
-                   struct rlock__timer *old)
-{
-    *link_to(timers, old) = timer;
-    adopt(timer, old->child);
-    timer->parent = old->parent; /* last: it may have been the old one's child itself */
-}
-
-/* Lets a node and its parent change places. */
-static void rise(struct rlock__timers *timers, struct rlock__timer *timer)
-{
-    struct rlock__timer *parent = timer->parent, old = *timer;
-    const int side = parent->child[1] == timer;
-
-    settle(timers, timer, parent);
-    timer->child[side] = parent;
-    parent->parent = timer;
-    adopt(parent, old.child);
-}
-
-static void sift(struct rlock__timers *timers, struct rlock__timer *timer)
-{
-    while (timer->parent != NULL && earlier(timer, timer->parent)) {
-        rise(timers, timer);
-    }
-    for (;;) {
-        struct rlock__timer *first = timer->child[0];
-
-        if (timer->child[1] != NULL && earlier(timer->child[1], first)) {
-            first = timer->child[1];
-        }
-        if (first == NULL || earlier(timer, first)) {
-            return;
-        }
-        rise(timers, first);
-    }
-}
-
-/* The last node takes the place of the one that goes. */
 void rlock__timer_unset(struct rlock__timers *timers, struct rlock__timer *timer)
 {
-    struct rlock__timer *parent, *last, **slot;
+    struct rlock__timer *parent = timer->parent, *rest;
 
     if (!timer->set) {
         return;
     }
-    slot = slot_of(timers, timers->n--, &parent);
-    last = *slot;
-    *slot = NULL;
-    if (last != timer) {
-        settle(timers, last, timer);
-        sift(timers, last);
+    rest = merge(timer->child[0], timer->child[1]);
+    if (rest != NULL) {
+        rest->parent = parent;
+    }
+    *(parent != NULL ? &parent->child[parent->child[1] == timer] : &timers->root) = rest;
+    for (bool changed = true; changed && parent != NULL; parent = parent->parent) {
+        unsigned before = parent->rank;
+
+        lean(parent);
+        changed = parent->rank != before;
     }
     timer->parent = timer->child[0] = timer->child[1] = NULL;
     timer->set = false;
@@ -111,9 +68,10 @@ void rlock__timer_set(struct rlock__timers *timers, struct rlock__timer *timer, 
     }
     timer->at = at;
     timer->order = ++timers->order;
+    timer->rank = 1;
     timer->set = true;
-    *slot_of(timers, ++timers->n, &timer->parent) = timer;
-    sift(timers, timer);
+    timers->root = merge(timers->root, timer);
+    timers->root->parent = NULL;
 }
 
 int64_t rlock__timers_next(const struct rlock__timers *timers)

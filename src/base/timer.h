@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Timers in a binary heap of linked nodes: setting one never fails, and each single operation
- * takes steps by the logarithm of their number, whatever was done before. Equal times fire in the
- * order in which they were set, so that a run can be repeated exactly. */
+/* Timers in a leftist heap (Crane 1972): setting one never fails, and each single operation takes
+ * steps by the logarithm of their number, whatever was done before. Equal times fire in the order
+ * in which they were set, so that a run can be repeated exactly. */
 #ifndef RLOCK_BASE_TIMER_H
 #define RLOCK_BASE_TIMER_H
 
@@ -23,12 +23,12 @@ struct rlock__timer {
     int64_t at;
     uint64_t order; /* of setting: breaks ties */
     struct rlock__timer *parent, *child[2];
+    unsigned rank; /* nodes on its right edge, which is the shortest way down to an empty place */
     bool set;
 };
 
 struct rlock__timers {
     struct rlock__timer *root;
-    size_t n;
     uint64_t order;
 };
 

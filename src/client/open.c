@@ -109,15 +109,13 @@ RLOCK__ALONE static int init_net(struct rlock_client *client)
 {
     const struct rlock__uri *uri = &client->uri;
     const struct rlock_client_opts *opts = &client->opts;
-    char error[RLOCK__DETAIL_SIZE] = "";
-    int code;
+    int code = 0;
 
     if (uri->tls) {
-        code = rlock__tls_new(opts->ca_file, opts->cert_file, opts->key_file, &client->tls, error,
-                              sizeof(error));
-        if (code != 0) {
-            return rlock__fail(code, "server %s: %s", client->address, error);
-        }
+        code = rlock__tls_new(opts->ca_file, opts->cert_file, opts->key_file, &client->tls);
+    }
+    if (code != 0) {
+        return rlock__fail(code, "server %s: %s", client->address, rlock_detail());
     }
     client->conn_opts = (struct rlock__conn_opts){
         .uri = uri,

@@ -51,14 +51,12 @@ int rlock__opts_read(void *opts, const void *given)
 static int parse_url(struct rlock_client *client, const char *given)
 {
     const char *url = given != NULL ? given : "redis://localhost:6379";
-    char error[RLOCK__DETAIL_SIZE];
-    int code = rlock__uri_parse(url, &client->uri, error, sizeof(error));
+    int code = rlock__uri_parse(url, &client->uri);
 
-    if (code != 0) {
-        return rlock__fail(code, "%s", error);
+    if (code == 0) {
+        (void)rlock__uri_redacted(url, client->address, sizeof(client->address));
     }
-    (void)rlock__uri_redacted(url, client->address, sizeof(client->address));
-    return 0;
+    return code;
 }
 
 /* Secrets and prefix are ours; file names are read at open and kept by the TLS context. */

@@ -183,21 +183,15 @@ static void drop_group(struct rlock__group_claim *claim)
     (void)rlock__group_claim_unref(claim);
 }
 
+static bool drop_if_over(struct rlock__node *node)
+{
+    return atomic_load(&claim_of(node)->over) && rlock__group_claim_unref(claim_of(node)) == NULL;
+}
+
 /* Those that another thread ended: by closing a client, or forcing a lock. */
 static void sweep(void)
 {
-    struct rlock__table kept = {0};
-    struct rlock__node *node;
-    size_t from = 0;
-
-    while ((node = rlock__table_take(&self.groups, &from)) != NULL) {
-        if (atomic_load(&claim_of(node)->over)) {
-            (void)rlock__group_claim_unref(claim_of(node));
-        } else {
-            rlock__table_add(&kept, node, node->hash);
-        }
-    }
-    self.groups = kept;
+    rlock__table_sweep(&self.groups, drop_if_over);
     rlock__held_sweep(&self.held);
 }
 

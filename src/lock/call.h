@@ -4,6 +4,7 @@
 #define RLOCK_LOCK_CALL_H
 
 #include "base/error.h"
+#include "base/table.h"
 #include "base/timer.h"
 #include "lock/copies.h"
 #include "lock/ops.h"
@@ -22,9 +23,8 @@ struct rlock__orphan;
  * reference, the owner another. */
 struct rlock__claim {
     struct rlock__spec *spec;
-    unsigned hash;             /* the spec's */
-    struct rlock__claim *next; /* in the owning thread's own table */
-    atomic_llong valid_until;  /* 0: not valid any more */
+    struct rlock__node node;  /* in the owning thread's own table */
+    atomic_llong valid_until; /* 0: not valid any more */
     atomic_uint count;
     atomic_uint refs;
 };

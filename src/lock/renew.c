@@ -250,7 +250,7 @@ static unsigned most_batches(const struct rlock__link *link)
 
 bool rlock__renew_is_ready(const struct rlock__link *link)
 {
-    return link->due.n > 0 && link->pipeline.up && link->renewing < most_batches(link);
+    return link->due.root != NULL && link->pipeline.up && link->renewing < most_batches(link);
 }
 
 void rlock__renew_flush(struct rlock__link *link, int64_t now)

@@ -142,7 +142,6 @@ static struct rlock__claim *claim_new(struct rlock__spec *spec)
 
     if (claim != NULL) {
         claim->spec = rlock__spec_ref(spec);
-        claim->hash = spec->hash;
         atomic_init(&claim->refs, 1);
     }
     return claim;

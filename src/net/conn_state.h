@@ -3,6 +3,7 @@
 #ifndef RLOCK_NET_CONN_STATE_H
 #define RLOCK_NET_CONN_STATE_H
 
+#include "base/error.h"
 #include "base/time.h"
 #include "net/conn.h"
 #include "net/hello.h"

@@ -52,24 +52,23 @@ static int try_next(struct rlock__conn *conn, int error, int64_t now)
     return rlock__conn_fail(conn, rlock__sock_code(error), "cannot connect: %s", strerror(error));
 }
 
-static int resolved(struct rlock__conn *conn, int code, const char *why, int64_t now)
+static int resolved(struct rlock__conn *conn, int code, int64_t now)
 {
     conn->next = conn->addrs;
     return code == 0 ? try_next(conn, 0, now)
-                     : rlock__conn_fail(conn, code, "name not resolved: %s", why);
+                     : rlock__conn_fail(conn, code, "name not resolved: %s", rlock_detail());
 }
 
 static int step_resolving(struct rlock__conn *conn, int64_t now)
 {
-    char why[RLOCK__RESOLVE_WHY_SIZE] = "";
     int code;
 
     if (!rlock__resolver_is_done(conn->resolver)) {
         return 0;
     }
-    code = rlock__resolver_take(conn->resolver, &conn->addrs, why);
+    code = rlock__resolver_take(conn->resolver, &conn->addrs);
     conn->resolver = rlock__resolver_free(conn->resolver);
-    return resolved(conn, code, why, now);
+    return resolved(conn, code, now);
 }
 
 static int step_connecting(struct rlock__conn *conn, int64_t now)
@@ -87,19 +86,17 @@ static int step_connecting(struct rlock__conn *conn, int64_t now)
 
 static int step_tls(struct rlock__conn *conn)
 {
-    char why[RLOCK__CONN_ERROR_SIZE] = "";
     int r = 0;
 
     if (conn->session == NULL) {
-        r = rlock__session_new(conn->opts->tls, conn->fd, conn->opts->uri->host, &conn->session,
-                               why, sizeof(why));
-    }
-    if (r == 0) {
-        r = rlock__session_handshake(conn->session);
+        r = rlock__session_new(conn->opts->tls, conn->fd, conn->opts->uri->host, &conn->session);
     }
     if (r < 0) {
-        return rlock__conn_fail(conn, r, "%s",
-                                conn->session != NULL ? rlock__session_why(conn->session) : why);
+        return rlock__conn_fail(conn, r, "%s", rlock_detail());
+    }
+    r = rlock__session_handshake(conn->session);
+    if (r < 0) {
+        return rlock__conn_fail(conn, r, "%s", rlock__session_why(conn->session));
     }
     if (r == 1) {
         conn->state = RLOCK__CONN_HELLO;
@@ -116,7 +113,7 @@ static int take_replies(struct rlock__conn *conn)
     while (r == 1) {
         r = rlock__hello_reply(&conn->hello, &reply, &more);
         if (r < 0) {
-            return rlock__conn_fail(conn, r, "%s", conn->hello.why);
+            return rlock__conn_fail(conn, r, "%s", rlock_detail());
         }
         if (r == 1) {
             rlock__hello_fini(&conn->hello);
@@ -199,7 +196,6 @@ int rlock__conn_step(struct rlock__conn *conn, int64_t now)
 static int begin(struct rlock__conn *conn, int64_t now)
 {
     const struct rlock__uri *uri = conn->opts->uri;
-    char why[RLOCK__RESOLVE_WHY_SIZE] = "";
     bool under_way = false;
     int r;
 
@@ -212,9 +208,9 @@ static int begin(struct rlock__conn *conn, int64_t now)
                       : rlock__conn_fail(conn, rlock__sock_code(-r), "cannot connect: %s",
                                          strerror(-r));
     }
-    r = rlock__resolve_literal(uri->host, uri->port, &conn->addrs, why);
+    r = rlock__resolve_literal(uri->host, uri->port, &conn->addrs);
     if (r <= 0) {
-        return resolved(conn, r, why, now);
+        return resolved(conn, r, now);
     }
     if (conn->resolver != NULL && rlock__resolver_is_done(conn->resolver)) { /* of some time ago */
         conn->resolver = rlock__resolver_free(conn->resolver);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/error.h"
 #include "base/time.h"
 
 enum step { HELLO, AUTH, SETNAME, ID, LOOK, KILL, SELECT, INFO };
@@ -177,26 +178,25 @@ static int code_of(struct rlock__bytes error)
 
 /* Keeps the server's words, unless they repeat what we said: "unknown command …, with args
  * beginning with: …". */
-static int refused(struct rlock__hello *hello, const struct rlock__reply *reply)
+static int refused(const struct rlock__hello *hello, const struct rlock__reply *reply)
 {
     struct rlock__bytes error = rlock__reply_str(reply, 0);
+    char text[192];
 
     if (begins(error, "NOAUTH")) {
-        (void)snprintf(hello->why, sizeof(hello->why), "the server wants a password");
-    } else if (contains(error, hello->opts->password) || contains(error, "with args")) {
-        (void)snprintf(hello->why, sizeof(hello->why), "refused by the server");
-    } else {
-        (void)rlock__text(error, hello->why, sizeof(hello->why));
+        return rlock__fail(RLOCK_EAUTH, "the server wants a password");
     }
-    return code_of(error);
+    if (contains(error, hello->opts->password) || contains(error, "with args")) {
+        return rlock__fail(code_of(error), "refused by the server");
+    }
+    return rlock__fail(code_of(error), "%s", rlock__text(error, text, sizeof(text)));
 }
 
 /* ---- Replies; each takes one and returns 0 or a negative code ---- */
 
-static int not_redis(struct rlock__hello *hello)
+static int not_redis(void)
 {
-    (void)snprintf(hello->why, sizeof(hello->why), "not a Redis server: unexpected reply");
-    return RLOCK_ECONN;
+    return rlock__fail(RLOCK_ECONN, "not a Redis server: unexpected reply");
 }
 
 static bool is_text(const struct rlock__reply *reply, size_t i, const char *text)
@@ -218,7 +218,7 @@ static int take_fields(struct rlock__hello *hello, const struct rlock__reply *re
         }
     }
     /* An echo service, or a socket connected to itself, would send our own command back. */
-    return has_proto ? 0 : not_redis(hello);
+    return has_proto ? 0 : not_redis();
 }
 
 static int take_hello(struct rlock__hello *hello, const struct rlock__reply *reply)
@@ -265,7 +265,7 @@ static int take_ok(struct rlock__hello *hello, const struct rlock__reply *reply)
     if (rlock__reply_is_error(reply)) {
         return refused(hello, reply);
     }
-    return is_text(reply, 0, "OK") ? 0 : not_redis(hello);
+    return is_text(reply, 0, "OK") ? 0 : not_redis();
 }
 
 struct rlock__bytes rlock__info_field(struct rlock__bytes info, const char *name)
@@ -374,8 +374,7 @@ int rlock__hello_reply(struct rlock__hello *hello, const struct rlock__reply *re
         say_more(hello);
     }
     if (r == 0 && hello->out.failed) {
-        (void)snprintf(hello->why, sizeof(hello->why), "no memory");
-        return RLOCK_ENOMEM;
+        return rlock__fail(RLOCK_ENOMEM, "no memory");
     }
     *ret_more = hello->n_steps != before;
     return r != 0 ? r : hello->at == hello->n_steps;

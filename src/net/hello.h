@@ -24,14 +24,13 @@ struct rlock__hello {
     bool fenced;
     int64_t uptime_s;
     char run_id[48];
-    char why[192]; /* it failed */
 };
 
 /* Puts the first commands into hello->out. False without memory. */
 bool rlock__hello_begin(struct rlock__hello *hello, const struct rlock__conn_opts *opts,
                         const uint64_t *unfenced, size_t n);
-/* Takes the next reply. Returns 1 when the connection is up, 0 when it goes on, or a negative code
- * with hello->why. When it goes on and *ret_more is true, hello->out holds new commands in place of
+/* Takes the next reply. Returns 1 when the connection is up, 0 when it goes on, or a negative code.
+ * When it goes on and *ret_more is true, hello->out holds new commands in place of
  * those before, all of it to be sent. */
 int rlock__hello_reply(struct rlock__hello *hello, const struct rlock__reply *reply,
                        bool *ret_more);

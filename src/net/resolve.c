@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <rlock/rlock.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -13,6 +12,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "net/sock.h"
 
 struct rlock__resolver {
@@ -20,15 +20,14 @@ struct rlock__resolver {
     atomic_bool done; /* what follows is the answer */
     int code;
     struct addrinfo *addrs;
-    char why[RLOCK__RESOLVE_WHY_SIZE];
+    char why[96];
     int fd; /* an eventfd */
     uint16_t port;
     char host[];
 };
 
-/* The system's answer as a code of ours, with the reason; 1 no such literal. */
-static int look_up(const char *host, uint16_t port, int flags, struct addrinfo **ret_addrs,
-                   char ret_why[static RLOCK__RESOLVE_WHY_SIZE])
+/* The system's answer as a code of ours; 1 no such literal. */
+static int look_up(const char *host, uint16_t port, int flags, struct addrinfo **ret_addrs)
 {
     struct addrinfo hints = {
         .ai_family = AF_UNSPEC,
@@ -47,21 +46,17 @@ static int look_up(const char *host, uint16_t port, int flags, struct addrinfo *
     if (r == EAI_NONAME && (flags & AI_NUMERICHOST) != 0) {
         return 1;
     }
-    (void)snprintf(ret_why, RLOCK__RESOLVE_WHY_SIZE, "%s",
-                   r == EAI_SYSTEM ? strerror(error) : gai_strerror(r));
-    if (r == EAI_MEMORY) {
-        return RLOCK_ENOMEM;
+    if (r == EAI_SYSTEM) {
+        return rlock__fail(rlock__sock_code(error), "%s", strerror(error));
     }
-    return r == EAI_SYSTEM ? rlock__sock_code(error) : RLOCK_ECONN;
+    return rlock__fail(r == EAI_MEMORY ? RLOCK_ENOMEM : RLOCK_ECONN, "%s", gai_strerror(r));
 }
 
-int rlock__resolve_literal(const char *host, uint16_t port, struct addrinfo **ret_addrs,
-                           char ret_why[static RLOCK__RESOLVE_WHY_SIZE])
+int rlock__resolve_literal(const char *host, uint16_t port, struct addrinfo **ret_addrs)
 {
     /* localhost is always here (RFC 6761), also where no file says so. */
-    return strcasecmp(host, "localhost") == 0
-               ? look_up(NULL, port, 0, ret_addrs, ret_why)
-               : look_up(host, port, AI_NUMERICHOST, ret_addrs, ret_why);
+    return strcasecmp(host, "localhost") == 0 ? look_up(NULL, port, 0, ret_addrs)
+                                              : look_up(host, port, AI_NUMERICHOST, ret_addrs);
 }
 
 struct rlock__resolver *rlock__resolver_free(struct rlock__resolver *resolver)
@@ -80,7 +75,8 @@ static void *run(void *payload)
 {
     struct rlock__resolver *resolver = payload;
 
-    resolver->code = look_up(resolver->host, resolver->port, 0, &resolver->addrs, resolver->why);
+    resolver->code = look_up(resolver->host, resolver->port, 0, &resolver->addrs);
+    (void)snprintf(resolver->why, sizeof(resolver->why), "%s", rlock_detail());
     atomic_store(&resolver->done, true);
     (void)eventfd_write(resolver->fd, 1);
     (void)rlock__resolver_free(resolver);
@@ -141,13 +137,11 @@ bool rlock__resolver_is_done(const struct rlock__resolver *resolver)
     return atomic_load(&resolver->done);
 }
 
-int rlock__resolver_take(struct rlock__resolver *resolver, struct addrinfo **ret_addrs,
-                         char ret_why[static RLOCK__RESOLVE_WHY_SIZE])
+int rlock__resolver_take(struct rlock__resolver *resolver, struct addrinfo **ret_addrs)
 {
-    memcpy(ret_why, resolver->why, RLOCK__RESOLVE_WHY_SIZE);
     *ret_addrs = resolver->addrs;
     resolver->addrs = NULL;
-    return resolver->code;
+    return resolver->code == 0 ? 0 : rlock__fail(resolver->code, "%s", resolver->why);
 }
 
 struct rlock__resolver *rlock__resolver_abandon(struct rlock__resolver *resolver)

@@ -5,17 +5,18 @@
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 #include <poll.h>
-#include <rlock/rlock.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "net/sock.h"
 
 #define HOST_SIZE 256
 #define WHY_SIZE 200
 
 struct rlock__session {
+    BIO_METHOD *method; /* how OpenSSL gets at our socket */
     SSL *ssl;
     int fd;
     int io_error; /* errno of the last call on the socket that failed; 0 at the end of the stream */
@@ -64,18 +65,6 @@ static long bio_ctrl(BIO *bio, int command, long num, void *arg)
     (void)num;
     (void)arg;
     return command == BIO_CTRL_FLUSH; /* nothing is kept back */
-}
-
-BIO_METHOD *rlock__session_method(void)
-{
-    BIO_METHOD *method = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "rlock socket");
-
-    if (method == NULL || !BIO_meth_set_write(method, bio_write) ||
-        !BIO_meth_set_read(method, bio_read) || !BIO_meth_set_ctrl(method, bio_ctrl)) {
-        BIO_meth_free(method);
-        return NULL;
-    }
-    return method;
 }
 
 /* ---- Failing ---- */
@@ -185,7 +174,18 @@ static bool set_host(struct rlock__session *session, const char *host)
     return true;
 }
 
-static bool set_up(struct rlock__session *session, const struct rlock__tls *tls, SSL_CTX *ctx)
+static BIO *bio_new(struct rlock__session *session)
+{
+    BIO_METHOD *method = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "rlock socket");
+
+    session->method = method;
+    return method != NULL && BIO_meth_set_write(method, bio_write) &&
+                   BIO_meth_set_read(method, bio_read) && BIO_meth_set_ctrl(method, bio_ctrl)
+               ? BIO_new(method)
+               : NULL;
+}
+
+static bool set_up(struct rlock__session *session, SSL_CTX *ctx)
 {
     BIO *bio;
 
@@ -193,7 +193,7 @@ static bool set_up(struct rlock__session *session, const struct rlock__tls *tls,
     if (session->ssl == NULL || !expect_host(session->ssl, session->host)) {
         return false;
     }
-    bio = BIO_new(rlock__tls_socket(tls));
+    bio = bio_new(session);
     if (bio == NULL) {
         return false;
     }
@@ -205,28 +205,28 @@ static bool set_up(struct rlock__session *session, const struct rlock__tls *tls,
 }
 
 int rlock__session_new(const struct rlock__tls *tls, int fd, const char *host,
-                       struct rlock__session **ret_session, char *err, size_t err_size)
+                       struct rlock__session **ret_session)
 {
     SSL_CTX *ctx = NULL;
     struct rlock__session *session;
-    int r = rlock__tls_context(tls, &ctx, err, err_size);
+    int code = rlock__tls_context(tls, &ctx);
+    bool good;
 
-    if (r != 0) {
-        return r;
+    if (code != 0) {
+        return code;
     }
     session = calloc(1, sizeof(*session));
     if (session != NULL) {
         session->fd = fd;
         session->events = POLLOUT;
     }
-    if (session == NULL || !set_host(session, host) || !set_up(session, tls, ctx)) {
-        rlock__session_free(session);
-        SSL_CTX_free(ctx);
-        ERR_clear_error();
-        (void)snprintf(err, err_size, "TLS cannot be set up for this host");
-        return RLOCK_ENOMEM;
-    }
+    good = session != NULL && set_host(session, host) && set_up(session, ctx);
     SSL_CTX_free(ctx);
+    if (!good) {
+        rlock__session_free(session);
+        ERR_clear_error();
+        return rlock__fail(RLOCK_ENOMEM, "TLS cannot be set up for this host");
+    }
     *ret_session = session;
     return 0;
 }
@@ -235,6 +235,7 @@ struct rlock__session *rlock__session_free(struct rlock__session *session)
 {
     if (session != NULL) {
         SSL_free(session->ssl);
+        BIO_meth_free(session->method);
         free(session);
     }
     return NULL;

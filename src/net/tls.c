@@ -5,18 +5,15 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
-#include <rlock/rlock.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/error.h"
+
 struct rlock__tls {
     char *ca_file, *cert_file, *key_file;
-    BIO_METHOD *socket; /* our socket as OpenSSL sees it; constant */
 };
-
-/* ---- Texts ---- */
 
 /* OpenSSL's reason for what just failed, and its list of errors empty for the next one. */
 static const char *reason(void)
@@ -28,28 +25,26 @@ static const char *reason(void)
     if (ERR_GET_REASON(error) == ERR_R_INTERRUPTED_OR_CANCELLED) { /* by no_passphrase() */
         return "keys with a passphrase are not supported";
     }
+    if (ERR_SYSTEM_ERROR(error)) {
+        return strerror(ERR_GET_REASON(error));
+    }
     return text != NULL ? text : "not a valid PEM file";
-}
-
-static int fail_file(char *err, size_t err_size, const char *path, const char *why)
-{
-    (void)snprintf(err, err_size, "%s: %s", path, why);
-    return RLOCK_ETLS;
 }
 
 /* ---- Files ---- */
 
 /* As ssh does: a key that others can read is nobody's proof any more. */
-static int check_key_file(const char *path, char *err, size_t err_size)
+static int check_key_file(const char *path)
 {
     struct stat st;
 
     if (stat(path, &st) != 0) {
-        return fail_file(err, err_size, path, strerror(errno));
+        return rlock__fail(RLOCK_ETLS, "%s: %s", path, strerror(errno));
     }
     if ((st.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-        return fail_file(err, err_size, path,
-                         "the private key is open to others; its mode must be 0600 or stricter");
+        return rlock__fail(
+            RLOCK_ETLS, "%s: the private key is open to others; its mode must be 0600 or stricter",
+            path);
     }
     return 0;
 }
@@ -109,49 +104,41 @@ static bool use_key(SSL_CTX *ctx, BIO *bio)
     return used && SSL_CTX_check_private_key(ctx) == 1;
 }
 
-/* Opened by us: a program that is executed meanwhile must not inherit the key. what: begins the
- * reason where the file is of no use. */
+/* Opened so that a program that is executed meanwhile does not inherit it. what: begins the reason
+ * where the file is of no use. */
 static int read_file(SSL_CTX *ctx, const char *path, bool (*use)(SSL_CTX *ctx, BIO *bio),
-                     const char *what, char *err, size_t err_size)
+                     const char *what)
 {
-    FILE *file = fopen(path, "re");
-    BIO *bio = file != NULL ? BIO_new_fp(file, BIO_CLOSE) : NULL;
-    bool used = bio != NULL && use(ctx, bio);
+    BIO *bio = BIO_new_file(path, "re");
+    int code = 0;
 
-    if (bio == NULL) {
-        (void)fail_file(err, err_size, path, strerror(errno));
-        if (file != NULL) {
-            (void)fclose(file);
-        }
-    } else if (!used) {
-        (void)snprintf(err, err_size, "%s: %s%s", path, what, reason());
+    if (bio == NULL || !use(ctx, bio)) {
+        code = rlock__fail(RLOCK_ETLS, "%s: %s%s", path, bio != NULL ? what : "", reason());
     }
     BIO_free(bio);
-    return used ? 0 : RLOCK_ETLS;
+    return code;
 }
 
-static int load_authorities(SSL_CTX *ctx, const char *path, char *err, size_t err_size)
+static int load_authorities(SSL_CTX *ctx, const char *path)
 {
     if (path != NULL) {
-        return read_file(ctx, path, add_authorities, "", err, err_size);
+        return read_file(ctx, path, add_authorities, "");
     }
     return SSL_CTX_set_default_verify_paths(ctx) == 1
                ? 0
-               : fail_file(err, err_size, "the system's authorities", reason());
+               : rlock__fail(RLOCK_ETLS, "the system's authorities: %s", reason());
 }
 
-static int load_identity(SSL_CTX *ctx, const struct rlock__tls *tls, char *err, size_t err_size)
+static int load_identity(SSL_CTX *ctx, const struct rlock__tls *tls)
 {
-    int r = 0;
+    int code = 0;
 
     if (tls->cert_file != NULL) {
-        r = read_file(ctx, tls->cert_file, use_chain, "", err, err_size);
-        r = r == 0 ? check_key_file(tls->key_file, err, err_size) : r;
-        r = r == 0
-                ? read_file(ctx, tls->key_file, use_key, "no usable private key: ", err, err_size)
-                : r;
+        code = read_file(ctx, tls->cert_file, use_chain, "");
+        code = code == 0 ? check_key_file(tls->key_file) : code;
+        code = code == 0 ? read_file(ctx, tls->key_file, use_key, "no usable private key: ") : code;
     }
-    return r;
+    return code;
 }
 
 static SSL_CTX *bare_context(void)
@@ -172,33 +159,25 @@ static SSL_CTX *bare_context(void)
     return ctx;
 }
 
-int rlock__tls_context(const struct rlock__tls *tls, SSL_CTX **ret_ctx, char *err, size_t err_size)
+int rlock__tls_context(const struct rlock__tls *tls, SSL_CTX **ret_ctx)
 {
     SSL_CTX *ctx;
-    int r;
+    int code;
 
     ERR_clear_error();
     ctx = bare_context();
     if (ctx == NULL) {
-        (void)snprintf(err, err_size, "OpenSSL: %s", reason());
-        return RLOCK_ENOMEM;
+        return rlock__fail(RLOCK_ENOMEM, "OpenSSL: %s", reason());
     }
-    r = load_authorities(ctx, tls->ca_file, err, err_size);
-    if (r == 0) {
-        r = load_identity(ctx, tls, err, err_size);
-    }
+    code = load_authorities(ctx, tls->ca_file);
+    code = code == 0 ? load_identity(ctx, tls) : code;
     ERR_clear_error();
-    if (r != 0) {
+    if (code != 0) {
         SSL_CTX_free(ctx);
-        return r;
+        return code;
     }
     *ret_ctx = ctx;
     return 0;
-}
-
-BIO_METHOD *rlock__tls_socket(const struct rlock__tls *tls)
-{
-    return tls->socket;
 }
 
 static bool copy_path(const char *path, char **ret_copy)
@@ -208,39 +187,35 @@ static bool copy_path(const char *path, char **ret_copy)
 }
 
 int rlock__tls_new(const char *ca_file, const char *cert_file, const char *key_file,
-                   struct rlock__tls **ret_tls, char *err, size_t err_size)
+                   struct rlock__tls **ret_tls)
 {
     struct rlock__tls *tls;
     SSL_CTX *ctx = NULL;
-    int r;
+    int code;
 
     if ((cert_file == NULL) != (key_file == NULL)) {
-        (void)snprintf(err, err_size,
-                       "a client certificate needs its key, and a key its certificate");
-        return RLOCK_EINVAL;
+        return rlock__fail(RLOCK_EINVAL,
+                           "a client certificate needs its key, and a key its certificate");
     }
     tls = calloc(1, sizeof(*tls));
     if (tls == NULL || !copy_path(ca_file, &tls->ca_file) ||
-        !copy_path(cert_file, &tls->cert_file) || !copy_path(key_file, &tls->key_file) ||
-        (tls->socket = rlock__session_method()) == NULL) {
+        !copy_path(cert_file, &tls->cert_file) || !copy_path(key_file, &tls->key_file)) {
         rlock__tls_free(tls);
-        (void)snprintf(err, err_size, "no memory");
-        return RLOCK_ENOMEM;
+        return rlock__fail(RLOCK_ENOMEM, "no memory");
     }
-    r = rlock__tls_context(tls, &ctx, err, err_size);
+    code = rlock__tls_context(tls, &ctx);
     SSL_CTX_free(ctx);
-    if (r == 0) {
+    if (code == 0) {
         *ret_tls = tls;
     } else {
         rlock__tls_free(tls);
     }
-    return r;
+    return code;
 }
 
 struct rlock__tls *rlock__tls_free(struct rlock__tls *tls)
 {
     if (tls != NULL) {
-        BIO_meth_free(tls->socket);
         free(tls->ca_file);
         free(tls->cert_file);
         free(tls->key_file);

@@ -12,19 +12,15 @@ struct rlock__tls;
 
 /* Checks the files, PEM, and keeps their names. ca_file: NULL for the system's authorities.
  * cert_file and key_file: both, or NULL for none. Returns RLOCK_ETLS (a file), RLOCK_EINVAL or
- * RLOCK_ENOMEM, with the reason in err. */
+ * RLOCK_ENOMEM. */
 int rlock__tls_new(const char *ca_file, const char *cert_file, const char *key_file,
-                   struct rlock__tls **ret_tls, char *err, size_t err_size);
+                   struct rlock__tls **ret_tls);
 /* Returns NULL; NULL is ok. */
 struct rlock__tls *rlock__tls_free(struct rlock__tls *tls);
 
 /* Reads the files into a context, the caller's to free. Each connection has one of its own: there
  * is no other moment at which rotated certificates are noticed. Returns as rlock__tls_new(). */
-int rlock__tls_context(const struct rlock__tls *tls, SSL_CTX **ret_ctx, char *err, size_t err_size);
-/* Our sockets as OpenSSL sees them; lives as long as tls. */
-BIO_METHOD *rlock__tls_socket(const struct rlock__tls *tls);
-/* Makes what rlock__tls_socket() returns; NULL without memory. */
-BIO_METHOD *rlock__session_method(void);
+int rlock__tls_context(const struct rlock__tls *tls, SSL_CTX **ret_ctx);
 
 /* ---- session.c ---- */
 
@@ -33,9 +29,9 @@ BIO_METHOD *rlock__session_method(void);
 struct rlock__session;
 
 /* Makes a session for a connected socket. host: the name or address to be verified. Returns
- * RLOCK_ETLS (a file) or RLOCK_ENOMEM, with the reason in err. */
+ * RLOCK_ETLS (a file) or RLOCK_ENOMEM. */
 int rlock__session_new(const struct rlock__tls *tls, int fd, const char *host,
-                       struct rlock__session **ret_session, char *err, size_t err_size);
+                       struct rlock__session **ret_session);
 /* Frees it, sending nothing. Returns NULL; NULL is ok. */
 struct rlock__session *rlock__session_free(struct rlock__session *session);
 /* Goes on with the handshake. Returns 1 when it is done, 0 when it waits, RLOCK_ETLS, or

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/uri.h"
 
-#include <rlock/rlock.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,16 +8,12 @@
 #include <sys/un.h>
 
 #include "base/bytes.h"
+#include "base/error.h"
 
 #define HOST_MAX 253 /* of a name in the DNS */
 #define DB_MAX 1000000
 
-/* Who finds a URL wrong returns why, else NULL. These two have codes of their own; any other is
- * RLOCK_EINVAL. */
-static const char no_memory[] = "no memory";
-static const char not_yet[] = "Sentinel and cluster are not supported yet";
-
-/* ---- A URL in pieces ---- */
+/* ---- A URL in pieces; each is followed by the rest of the URL, and its NUL ---- */
 
 struct scheme {
     const char *name;
@@ -46,14 +41,9 @@ struct pieces {
 /* Takes what stands before the first of some bytes off text; all of it where there is none. */
 static struct rlock__bytes take_until(struct rlock__bytes *text, const char *stops)
 {
-    struct rlock__bytes head = *text;
+    size_t len = strcspn(text->at, stops);
+    struct rlock__bytes head = rlock__bytes(text->at, len < text->len ? len : text->len);
 
-    for (size_t i = 0; i < text->len; i++) {
-        if (strchr(stops, text->at[i]) != NULL) {
-            head.len = i;
-            break;
-        }
-    }
     text->at += head.len;
     text->len -= head.len;
     return head;
@@ -95,15 +85,15 @@ static void take_user_info(struct pieces *pieces)
     }
 }
 
-static const char *split(struct rlock__bytes rest, struct pieces *pieces)
+static int split(struct rlock__bytes rest, struct pieces *pieces)
 {
     pieces->scheme = take_scheme(&rest);
     if (pieces->scheme == NULL || rest.len < 3 || memcmp(rest.at, "://", 3) != 0) {
-        return "a URL begins with redis://, rediss:// or unix://";
+        return rlock__fail(RLOCK_EINVAL, "a URL begins with redis://, rediss:// or unix://");
     }
     rest = behind(rest, 3);
     if (memchr(rest.at, '#', rest.len) != NULL) {
-        return "a # in a URL must be written as %23";
+        return rlock__fail(RLOCK_EINVAL, "a # in a URL must be written as %%23");
     }
     pieces->authority = take_until(&rest, "/?");
     pieces->path = take_until(&rest, "?");
@@ -112,201 +102,189 @@ static const char *split(struct rlock__bytes rest, struct pieces *pieces)
         pieces->query = behind(rest, 1);
     }
     take_user_info(pieces);
-    return NULL;
+    return 0;
 }
 
 /* ---- The pieces decoded ---- */
 
-static int hex(char c)
-{
-    static const char digits[] = "0123456789abcdef";
-    const char *at = c != '\0' ? strchr(digits, c >= 'A' && c <= 'F' ? c + ('a' - 'A') : c) : NULL;
-
-    return at != NULL ? (int)(at - digits) : -1;
-}
-
 /* Writes the decoded text, its NUL included; returns false where a % is not followed by the two
- * digits of a byte. */
+ * digits of a byte, or where that would end the text early. */
 static bool decode_into(struct rlock__bytes text, char *out)
 {
     for (size_t i = 0; i < text.len; i++) {
-        if (text.at[i] != '%') {
-            *out++ = text.at[i];
-            continue;
+        char digits[3] = "";
+
+        *out = text.at[i];
+        if (*out == '%') {
+            if (strspn(&text.at[i + 1], "0123456789abcdefABCDEF") < 2) {
+                return false;
+            }
+            memcpy(digits, &text.at[i + 1], 2);
+            *out = (char)strtol(digits, NULL, 16);
+            i += 2;
         }
-        if (text.len - i < 3 || hex(text.at[i + 1]) < 0 || hex(text.at[i + 2]) < 0) {
+        if (*out++ == '\0') {
             return false;
         }
-        *out = (char)(hex(text.at[i + 1]) * 16 + hex(text.at[i + 2]));
-        if (*out++ == '\0') {
-            return false; /* would end the text early */
-        }
-        i += 2;
     }
     *out = '\0';
     return true;
 }
 
-static const char *decode(struct rlock__bytes text, char **ret_text)
+static int decode(struct rlock__bytes text, char **ret_text)
 {
     char *out = malloc(text.len + 1);
 
     if (out == NULL) {
-        return no_memory;
+        return rlock__fail(RLOCK_ENOMEM, "no memory");
     }
     if (!decode_into(text, out)) {
         explicit_bzero(out, text.len + 1);
         free(out);
-        return "a % in a URL must be followed by two hexadecimal digits, not 00";
+        return rlock__fail(RLOCK_EINVAL,
+                           "a %% in a URL must be followed by two hexadecimal digits, not 00");
     }
     *ret_text = out;
-    return NULL;
+    return 0;
 }
 
-/* A number of digits alone, at most max. */
-static bool number(struct rlock__bytes text, long max, long *ret_num)
+/* A number of digits alone; -1 where it is none. */
+static int64_t number(struct rlock__bytes text)
 {
-    long num = 0;
-
-    for (size_t i = 0; i < text.len; i++) {
-        if (text.at[i] < '0' || text.at[i] > '9') {
-            return false;
-        }
-        num = num * 10 + (text.at[i] - '0');
-        if (num > max) {
-            return false;
-        }
-    }
-    *ret_num = num;
-    return text.len != 0;
+    return strspn(text.at, "0123456789") < text.len ? -1 : rlock__bytes_number(text, -1);
 }
 
-static const char *take_db(struct rlock__bytes text, struct rlock__uri *uri)
+static int take_db(struct rlock__bytes text, struct rlock__uri *uri)
 {
-    long db = 0;
+    int64_t db = number(text);
 
-    if (!number(text, DB_MAX, &db)) {
-        return "the database must be a number";
+    if (db < 0 || db > DB_MAX) {
+        return rlock__fail(RLOCK_EINVAL, "the database must be a number");
     }
     uri->db = (int)db;
-    return NULL;
+    return 0;
 }
 
-static const char *take_login(const struct pieces *pieces, struct rlock__uri *uri)
+static int take_login(const struct pieces *pieces, struct rlock__uri *uri)
 {
-    const char *why = pieces->user.len != 0 ? decode(pieces->user, &uri->user) : NULL;
+    int code = pieces->user.len != 0 ? decode(pieces->user, &uri->user) : 0;
 
-    return why == NULL && pieces->password.len != 0 ? decode(pieces->password, &uri->password)
-                                                    : why;
+    return code == 0 && pieces->password.len != 0 ? decode(pieces->password, &uri->password) : code;
 }
 
-static const char *check_host(const char *host)
+static int check_host(const char *host)
 {
     static const char legal[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:%";
     size_t len = strlen(host);
 
     if (len == 0) {
-        return "the host is missing";
+        return rlock__fail(RLOCK_EINVAL, "the host is missing");
     }
-    return len <= HOST_MAX && strspn(host, legal) == len ? NULL : "the host is no host name";
+    return len <= HOST_MAX && strspn(host, legal) == len
+               ? 0
+               : rlock__fail(RLOCK_EINVAL, "the host is no host name");
 }
 
 /* Takes "host" or "[address]" off the authority. */
-static const char *take_host(struct rlock__bytes *authority, struct rlock__bytes *ret_host)
+static int take_host(struct rlock__bytes *authority, struct rlock__bytes *ret_host)
 {
     if (authority->len != 0 && authority->at[0] == '[') {
         *authority = behind(*authority, 1);
         *ret_host = take_until(authority, "]");
         if (authority->len == 0 || memchr(ret_host->at, ':', ret_host->len) == NULL) {
-            return "in brackets there must be an IPv6 address";
+            return rlock__fail(RLOCK_EINVAL, "in brackets there must be an IPv6 address");
         }
         *authority = behind(*authority, 1);
-        return NULL;
+        return 0;
     }
     *ret_host = take_until(authority, ":");
     if (authority->len != 0 && memchr(authority->at + 1, ':', authority->len - 1) != NULL) {
-        return "an IPv6 address must stand in brackets; a : in a password as %3A";
+        return rlock__fail(RLOCK_EINVAL,
+                           "an IPv6 address must stand in brackets; a : in a password as %%3A");
     }
-    return NULL;
+    return 0;
 }
 
-static const char *take_port(struct rlock__bytes text, struct rlock__uri *uri)
+static int take_port(struct rlock__bytes text, struct rlock__uri *uri)
 {
-    long port = RLOCK__URI_PORT;
+    int64_t port = text.len == 0       ? RLOCK__URI_PORT
+                   : text.at[0] == ':' ? number(behind(text, 1))
+                                       : -1;
 
-    if (text.len != 0 &&
-        (text.at[0] != ':' || !number(behind(text, 1), 65535, &port) || port == 0)) {
-        return "the port must be a number from 1 to 65535; in a user or password, "
-               "/ must be written as %2F, ? as %3F";
+    if (port < 1 || port > 65535) {
+        return rlock__fail(RLOCK_EINVAL,
+                           "the port must be a number from 1 to 65535; in a user or password, "
+                           "/ must be written as %%2F, ? as %%3F");
     }
     uri->port = (uint16_t)port;
-    return NULL;
+    return 0;
 }
 
-static const char *take_tcp(const struct pieces *pieces, struct rlock__uri *uri)
+static int take_tcp(const struct pieces *pieces, struct rlock__uri *uri)
 {
     struct rlock__bytes authority = pieces->authority, host = rlock__bytes("", 0);
-    const char *why = take_host(&authority, &host);
+    int code = take_host(&authority, &host);
 
-    why = why == NULL ? take_port(authority, uri) : why;
-    why = why == NULL ? decode(host, &uri->host) : why;
-    why = why == NULL ? check_host(uri->host) : why;
-    if (why == NULL && pieces->has_query) {
-        return "a redis:// or rediss:// URL takes no parameters after ?";
+    code = code == 0 ? take_port(authority, uri) : code;
+    code = code == 0 ? decode(host, &uri->host) : code;
+    code = code == 0 ? check_host(uri->host) : code;
+    if (code == 0 && pieces->has_query) {
+        return rlock__fail(RLOCK_EINVAL, "a redis:// or rediss:// URL takes no parameters after ?");
     }
-    return why == NULL && pieces->path.len > 1 ? take_db(behind(pieces->path, 1), uri) : why;
+    return code == 0 && pieces->path.len > 1 ? take_db(behind(pieces->path, 1), uri) : code;
 }
 
-static const char *take_unix(const struct pieces *pieces, struct rlock__uri *uri)
+static int take_unix(const struct pieces *pieces, struct rlock__uri *uri)
 {
     struct rlock__bytes query = pieces->query;
-    const char *why;
+    int code;
 
     if (pieces->authority.len != 0 || pieces->path.len < 2) {
-        return "a unix:// URL needs the absolute path of a socket: unix:///run/redis.sock";
+        return rlock__fail(
+            RLOCK_EINVAL,
+            "a unix:// URL needs the absolute path of a socket: unix:///run/redis.sock");
     }
-    why = decode(pieces->path, &uri->path);
-    if (why == NULL && strlen(uri->path) >= sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
-        return "the socket's path is too long";
+    code = decode(pieces->path, &uri->path);
+    if (code == 0 && strlen(uri->path) >= sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
+        return rlock__fail(RLOCK_EINVAL, "the socket's path is too long");
     }
-    if (why != NULL || !pieces->has_query) {
-        return why;
+    if (code != 0 || !pieces->has_query) {
+        return code;
     }
     if (query.len < 3 || memcmp(query.at, "db=", 3) != 0) {
-        return "the only parameter of a unix:// URL is db=number";
+        return rlock__fail(RLOCK_EINVAL, "the only parameter of a unix:// URL is db=number");
     }
     return take_db(behind(query, 3), uri);
 }
 
-static const char *parse(const char *url, struct rlock__uri *uri)
+static int parse(const char *url, struct rlock__uri *uri)
 {
     struct pieces pieces = {0};
-    const char *why = split(rlock__bytes_of(url), &pieces);
+    int code = split(rlock__bytes_of(url), &pieces);
 
-    if (why == NULL && pieces.scheme->kind == LATER) {
-        return not_yet;
+    if (code == 0 && pieces.scheme->kind == LATER) {
+        return rlock__fail(RLOCK_ENOTSUP, "Sentinel and cluster are not supported yet");
     }
-    why = why == NULL ? take_login(&pieces, uri) : why;
-    if (why != NULL) {
-        return why;
+    code = code == 0 ? take_login(&pieces, uri) : code;
+    if (code != 0) {
+        return code;
     }
     uri->tls = pieces.scheme->tls;
     return pieces.scheme->kind == UNIX ? take_unix(&pieces, uri) : take_tcp(&pieces, uri);
 }
 
-int rlock__uri_parse(const char *url, struct rlock__uri *ret_uri, char *err, size_t err_size)
+int rlock__uri_parse(const char *url, struct rlock__uri *ret_uri)
 {
     struct rlock__uri uri = RLOCK__URI_NULL;
-    const char *why = parse(url, &uri);
+    int code = parse(url, &uri);
 
-    if (why == NULL) {
+    if (code == 0) {
         *ret_uri = uri;
-        return 0;
+    } else {
+        rlock__uri_fini(&uri);
     }
-    rlock__uri_fini(&uri);
-    (void)snprintf(err, err_size, "%s", why);
-    return why == no_memory ? RLOCK_ENOMEM : why == not_yet ? RLOCK_ENOTSUP : RLOCK_EINVAL;
+    return code;
 }
 
 /* ---- For texts ---- */
@@ -339,7 +317,7 @@ const char *rlock__uri_redacted(const char *url, char *out, size_t size)
     const struct scheme *scheme = take_scheme(&rest);
     struct rlock__uri uri = RLOCK__URI_NULL;
 
-    if (scheme != NULL && parse(url, &uri) == NULL) {
+    if (scheme != NULL && parse(url, &uri) == 0) {
         write_redacted(scheme->name, &uri, out, size);
     } else {
         (void)snprintf(out, size, "%s://***", scheme != NULL ? scheme->name : "?");

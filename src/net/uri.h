@@ -32,9 +32,9 @@ struct rlock__uri {
 #define RLOCK__URI_NULL ((struct rlock__uri){.port = RLOCK__URI_PORT})
 
 /* Parses a URL. Returns RLOCK_EINVAL, RLOCK_ENOTSUP (Sentinel and cluster, not yet) or
- * RLOCK_ENOMEM, with the reason in err. The reason repeats nothing of the URL: in a URL that is
- * wrong, anything may be the password. */
-int rlock__uri_parse(const char *url, struct rlock__uri *ret_uri, char *err, size_t err_size);
+ * RLOCK_ENOMEM. The detail repeats nothing of the URL: in a URL that is wrong, anything may be the
+ * password. */
+int rlock__uri_parse(const char *url, struct rlock__uri *ret_uri);
 /* Writes a URL for texts: "redis://user:***@host:6379/0"; of a wrong one only the scheme. Cut where
  * longer. Returns out. */
 const char *rlock__uri_redacted(const char *url, char *out, size_t size);

@@ -26,11 +26,9 @@
 
 void dial_init(struct dial *dial, const char *url)
 {
-    char err[200] = "";
-
     memset(dial, 0, sizeof(*dial));
-    if (rlock__uri_parse(url, &dial->uri, err, sizeof(err)) != 0) {
-        fail_msg("%s: %s", url, err);
+    if (rlock__uri_parse(url, &dial->uri) != 0) {
+        fail_msg("%s: %s", url, rlock_detail());
     }
     dial->opts = (struct rlock__conn_opts){
         .uri = &dial->uri,
@@ -45,10 +43,8 @@ void dial_init(struct dial *dial, const char *url)
 
 void dial_trust(struct dial *dial, const char *ca, const char *cert, const char *key)
 {
-    char err[200] = "";
-
-    if (rlock__tls_new(ca, cert, key, &dial->tls, err, sizeof(err)) != 0) {
-        fail_msg("%s", err);
+    if (rlock__tls_new(ca, cert, key, &dial->tls) != 0) {
+        fail_msg("%s", rlock_detail());
     }
     dial->opts.tls = dial->tls;
 }

@@ -143,11 +143,10 @@ static void assert_files_refused(const char *ca, const char *cert, const char *k
                                  const char *why)
 {
     struct rlock__tls *tls = NULL;
-    char err[320] = "";
 
-    assert_int_equal(rlock__tls_new(ca, cert, key, &tls, err, sizeof(err)), code);
-    print_message("%s\n", err);
-    assert_non_null(strstr(err, why));
+    assert_int_equal(rlock__tls_new(ca, cert, key, &tls), code);
+    print_message("%s\n", rlock_detail());
+    assert_non_null(strstr(rlock_detail(), why));
     assert_null(tls);
 }
 

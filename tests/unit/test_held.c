@@ -42,7 +42,6 @@ static struct rlock__claim *claim_new(struct rlock__spec *spec)
 
     assert_non_null(claim);
     claim->spec = rlock__spec_ref(spec);
-    claim->hash = spec->hash;
     atomic_init(&claim->refs, 1);
     atomic_init(&claim->count, 1);
     return claim;
@@ -70,7 +69,7 @@ static void empty(struct rlock__held *held)
     while ((claim = rlock__held_take(held, &from)) != NULL) {
         (void)rlock__claim_unref(claim);
     }
-    assert_int_equal(held->n, 0);
+    assert_int_equal(held->claims.n, 0);
 }
 
 TEST(what_is_held_is_found_until_it_is_over)
@@ -89,12 +88,12 @@ TEST(what_is_held_is_found_until_it_is_over)
     again = claim_new(specs[7]);
     rlock__held_add(&held, again);
     assert_ptr_equal(find(&held, specs[7]), again);
-    assert_int_equal(held.n, 1000);
+    assert_int_equal(held.claims.n, 1000);
     end(&held, specs[7]);
     assert_null(find(&held, specs[7]));
     rlock__held_forget(&held, specs[7]);
     rlock__held_forget(&held, specs[8]); /* which is not over */
-    assert_int_equal(held.n, 999);
+    assert_int_equal(held.claims.n, 999);
     assert_non_null(find(&held, specs[8]));
     empty(&held);
     free_specs(1000);
@@ -109,7 +108,7 @@ TEST(what_others_ended_is_swept_out)
     for (size_t i = 0; i < MANY; i++) {
         rlock__held_add(&held, claim_new(specs[i]));
         end(&held, specs[i]);
-        assert_true(held.n <= 64);
+        assert_true(held.claims.n <= 64);
     }
     empty(&held);
     free_specs(MANY);
