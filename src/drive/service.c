@@ -38,16 +38,15 @@ RLOCK__REQUIRES(send) static void link_up(struct rlock_client *client)
 {
     struct rlock__io *io = &client->io;
     struct rlock__server *server = &client->server;
-    const char *run_id = rlock__conn_run_id(io->conn);
+    const struct rlock__greeting *got = rlock__conn_greeting(io->conn);
     int64_t now = rlock__now_us();
 
     io->connecting = false;
-    atomic_store(&io->server, server_number(run_id));
+    atomic_store(&io->server, server_number(got->run_id));
     atomic_store(&io->fd, rlock__conn_fd(io->conn));
     rlock__enter(client);
-    rlock__core_found(server, run_id, rlock__conn_uptime_s(io->conn), now);
-    io->gen = rlock__core_link_up(&server->links[0], rlock__conn_client_id(io->conn),
-                                  rlock__conn_fenced(io->conn), now);
+    rlock__core_found(server, got->run_id, got->uptime_s, now);
+    io->gen = rlock__core_link_up(&server->links[0], got->client_id, got->fenced, now);
     rlock__leave_with_link(client);
     rlock__look_again(client); /* there is a new socket to poll */
 }
@@ -171,8 +170,8 @@ static bool sub_is_elsewhere(struct rlock_client *client)
 
     rlock__take_link(client);
     if (io->gen != 0) {
-        const char *sub = rlock__conn_run_id(client->sub.conn);
-        const char *link = rlock__conn_run_id(io->conn);
+        const char *sub = rlock__conn_greeting(client->sub.conn)->run_id;
+        const char *link = rlock__conn_greeting(io->conn)->run_id;
 
         elsewhere = strcmp(rlock__conn_peer(io->conn), rlock__conn_peer(client->sub.conn)) != 0 ||
                     (sub[0] != '\0' && link[0] != '\0' && strcmp(sub, link) != 0);

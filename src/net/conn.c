@@ -2,7 +2,6 @@
 #include "net/conn.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -220,37 +219,6 @@ int rlock__conn_fd(const struct rlock__conn *conn)
     return conn->fd;
 }
 
-short rlock__conn_events(const struct rlock__conn *conn)
-{
-    switch (conn->state) {
-    case RLOCK__CONN_RESOLVING:
-        return POLLIN;
-    case RLOCK__CONN_CONNECTING:
-        return POLLOUT;
-    case RLOCK__CONN_TLS:
-        return rlock__session_events(conn->session);
-    case RLOCK__CONN_HELLO:
-    case RLOCK__CONN_UP:
-        return (short)(POLLIN | (conn->want_out ? POLLOUT : 0));
-    case RLOCK__CONN_CLOSED:
-    case RLOCK__CONN_FAILED:
-        break;
-    }
-    return 0;
-}
-
-int64_t rlock__conn_deadline(const struct rlock__conn *conn)
-{
-    if (conn->state == RLOCK__CONN_CLOSED || conn->state == RLOCK__CONN_UP ||
-        conn->state == RLOCK__CONN_FAILED) {
-        return RLOCK__NEVER;
-    }
-    if (conn->state == RLOCK__CONN_CONNECTING && conn->next != NULL) {
-        return rlock__min(conn->deadline, conn->address_deadline);
-    }
-    return conn->deadline;
-}
-
 bool rlock__conn_is_up(const struct rlock__conn *conn)
 {
     return conn->state == RLOCK__CONN_UP;
@@ -266,24 +234,9 @@ const char *rlock__conn_peer(const struct rlock__conn *conn)
     return conn->peer;
 }
 
-uint64_t rlock__conn_client_id(const struct rlock__conn *conn)
+const struct rlock__greeting *rlock__conn_greeting(const struct rlock__conn *conn)
 {
-    return conn->hello.client_id;
-}
-
-bool rlock__conn_fenced(const struct rlock__conn *conn)
-{
-    return conn->hello.fenced;
-}
-
-const char *rlock__conn_run_id(const struct rlock__conn *conn)
-{
-    return conn->hello.run_id;
-}
-
-int64_t rlock__conn_uptime_s(const struct rlock__conn *conn)
-{
-    return conn->hello.uptime_s;
+    return &conn->hello.got;
 }
 
 void rlock__conn_set_reply_cap(struct rlock__conn *conn, size_t bytes)

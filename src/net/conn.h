@@ -48,6 +48,14 @@ struct rlock__conn_opts {
     bool want_info;               /* ask for the server's run id and uptime in the handshake */
 };
 
+/* What a server told in the handshake. */
+struct rlock__greeting {
+    uint64_t client_id; /* 0: not told */
+    bool fenced;        /* none of the earlier connections that were to be killed lives on */
+    int64_t uptime_s;   /* RLOCK__UNKNOWN: not asked, or not told */
+    char run_id[48];    /* "": the same */
+};
+
 struct rlock__conn;
 
 /* Makes a closed connection. NULL without memory. */
@@ -85,11 +93,7 @@ const char *rlock__conn_error(const struct rlock__conn *conn);
 const char *rlock__conn_peer(const struct rlock__conn *conn);
 
 /* What the handshake brought; meaningful when up. */
-uint64_t rlock__conn_client_id(const struct rlock__conn *conn); /* 0: the server did not tell */
-bool rlock__conn_fenced(const struct rlock__conn *conn);        /* none of `unfenced` lives on */
-const char *rlock__conn_run_id(const struct rlock__conn *conn); /* "": not asked, or not told */
-/* RLOCK__UNKNOWN: not asked, or not told. */
-int64_t rlock__conn_uptime_s(const struct rlock__conn *conn);
+const struct rlock__greeting *rlock__conn_greeting(const struct rlock__conn *conn);
 
 /* Sends as much as goes now. Returns how much that was (0: nothing now, wait for POLLOUT), or
  * RLOCK_ECONN. After a short write the next one must begin with the rest, the same bytes and at

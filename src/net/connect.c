@@ -2,6 +2,7 @@
 /* How a connection comes up: the states from closed to up, see conn.h. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 
 #include "net/conn_state.h"
@@ -84,10 +85,11 @@ static int step_connecting(struct rlock__conn *conn, int64_t now)
     return conn->next != NULL && now >= conn->address_deadline ? try_next(conn, ETIMEDOUT, now) : 0;
 }
 
-static int step_tls(struct rlock__conn *conn)
+static int step_tls(struct rlock__conn *conn, int64_t now)
 {
     int r = 0;
 
+    (void)now;
     if (conn->session == NULL) {
         r = rlock__session_new(conn->opts->tls, conn->fd, conn->opts->uri->host, &conn->session);
     }
@@ -129,12 +131,13 @@ static int take_replies(struct rlock__conn *conn)
     return r < 0 ? r : 1;
 }
 
-static int step_hello(struct rlock__conn *conn)
+static int step_hello(struct rlock__conn *conn, int64_t now)
 {
     struct rlock__buf *out = &conn->hello.out;
     ssize_t sent = rlock__conn_write(conn, out->data + conn->said, out->len - conn->said);
     int got;
 
+    (void)now;
     conn->said += sent > 0 ? (size_t)sent : 0;
     /* Also when sending failed: a server that has no room for us says so and closes, unasked. */
     conn->state = RLOCK__CONN_HELLO;
@@ -147,50 +150,59 @@ static int step_hello(struct rlock__conn *conn)
     return got;
 }
 
-static int step_once(struct rlock__conn *conn, int64_t now)
+static int step_failed(struct rlock__conn *conn, int64_t now)
 {
-    switch (conn->state) {
-    case RLOCK__CONN_RESOLVING:
-        return step_resolving(conn, now);
-    case RLOCK__CONN_CONNECTING:
-        return step_connecting(conn, now);
-    case RLOCK__CONN_TLS:
-        return step_tls(conn);
-    case RLOCK__CONN_HELLO:
-        return step_hello(conn);
-    case RLOCK__CONN_FAILED:
-        return conn->code;
-    case RLOCK__CONN_CLOSED:
-    case RLOCK__CONN_UP:
-        break;
-    }
-    return 0;
+    (void)now;
+    return conn->code;
 }
 
-static int fail_timeout(struct rlock__conn *conn)
-{
-    const char *what = "no answer";
+/* The states in which something is to be done, or waited for. */
+static const struct {
+    int (*step)(struct rlock__conn *conn, int64_t now);
+    short events;
+    const char *late; /* what lacks at the deadline; NULL: no handshake is under way */
+} states[] = {
+    [RLOCK__CONN_RESOLVING] = {step_resolving, POLLIN, "name not resolved"},
+    [RLOCK__CONN_CONNECTING] = {step_connecting, POLLOUT, "not connected"},
+    /* A plain Redis server takes the handshake for a command that does not end. */
+    [RLOCK__CONN_TLS] = {step_tls, 0, "no answer to the TLS handshake (does it speak TLS?)"},
+    [RLOCK__CONN_HELLO] = {step_hello, POLLIN, "no answer"},
+    [RLOCK__CONN_UP] = {NULL, POLLIN, NULL},
+    [RLOCK__CONN_FAILED] = {step_failed, 0, NULL},
+};
 
-    if (conn->state == RLOCK__CONN_RESOLVING) {
-        what = "name not resolved";
-    } else if (conn->state == RLOCK__CONN_CONNECTING) {
-        what = "not connected";
-    } else if (conn->state == RLOCK__CONN_TLS) {
-        /* A plain Redis server takes the handshake for a command that does not end. */
-        what = "no answer to the TLS handshake (does it speak TLS?)";
+short rlock__conn_events(const struct rlock__conn *conn)
+{
+    const short events = states[conn->state].events;
+
+    if (conn->state == RLOCK__CONN_TLS) {
+        return rlock__session_events(conn->session);
     }
-    return rlock__conn_fail(conn, RLOCK_ECONN, "%s within %lld ms", what,
-                            (long long)(conn->opts->connect_timeout_us / RLOCK__MS));
+    return (short)(events | (events == POLLIN && conn->want_out ? POLLOUT : 0));
+}
+
+int64_t rlock__conn_deadline(const struct rlock__conn *conn)
+{
+    if (states[conn->state].late == NULL) {
+        return RLOCK__NEVER;
+    }
+    return conn->state == RLOCK__CONN_CONNECTING && conn->next != NULL
+               ? rlock__min(conn->deadline, conn->address_deadline)
+               : conn->deadline;
 }
 
 int rlock__conn_step(struct rlock__conn *conn, int64_t now)
 {
-    int r;
+    int r = 1;
 
-    do {
-        r = step_once(conn, now);
-    } while (r > 0);
-    return r == 0 && now >= rlock__conn_deadline(conn) ? fail_timeout(conn) : r;
+    while (r > 0) {
+        r = states[conn->state].step != NULL ? states[conn->state].step(conn, now) : 0;
+    }
+    if (r == 0 && now >= rlock__conn_deadline(conn)) {
+        r = rlock__conn_fail(conn, RLOCK_ECONN, "%s within %lld ms", states[conn->state].late,
+                             (long long)(conn->opts->connect_timeout_us / RLOCK__MS));
+    }
+    return r;
 }
 
 static int begin(struct rlock__conn *conn, int64_t now)

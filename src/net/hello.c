@@ -8,14 +8,12 @@
 #include "base/error.h"
 #include "base/time.h"
 
-enum step { HELLO, AUTH, SETNAME, ID, LOOK, KILL, SELECT, INFO };
-
-#define STEPS_MAX 6      /* besides those for each earlier connection */
+#define COMMANDS_MAX 6   /* besides those for each earlier connection */
 #define COMMAND_ROOM 256 /* bytes that commands have besides their arguments */
 #define KILL_ROOM 64     /* and that the one for an earlier connection has */
 #define GONE UINT64_MAX  /* in place of the id of an earlier connection that is no more */
 
-/* ---- Commands ---- */
+/* ---- Saying ---- */
 
 /* What was said holds the password. */
 static void forget_said(struct rlock__hello *hello)
@@ -24,115 +22,20 @@ static void forget_said(struct rlock__hello *hello)
     rlock__buf_clear(&hello->out);
 }
 
-/* Appends a command of n arguments, and the step that takes its reply. */
-static void say(struct rlock__hello *hello, enum step step, size_t n, const char *const *args)
+/* Appends a command of n arguments, and notes what takes its reply. */
+static void say(struct rlock__hello *hello, rlock__hello_fn *take, size_t n,
+                const char *const *args)
 {
     (void)rlock__buf_add_head(&hello->out, '*', n);
     for (size_t i = 0; i < n; i++) {
         (void)rlock__buf_add_bulk(&hello->out, rlock__bytes_of(args[i]));
     }
-    hello->steps[hello->n_steps++] = (unsigned char)step;
+    hello->takes[hello->n_takes++] = take;
 }
 
-#define SAY(hello, step, ...)                                                                      \
-    say(hello, step, sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *),                       \
+#define SAY(hello, take, ...)                                                                      \
+    say(hello, take, sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *),                       \
         (const char *[]){__VA_ARGS__})
-
-static void say_hello(struct rlock__hello *hello)
-{
-    const struct rlock__conn_opts *opts = hello->opts;
-    const char *args[7] = {"HELLO", "2"};
-    size_t n = 2;
-
-    if (opts->password != NULL || opts->user != NULL) {
-        args[n++] = "AUTH";
-        args[n++] = opts->user != NULL ? opts->user : "default";
-        args[n++] = opts->password != NULL ? opts->password : "";
-    }
-    if (opts->client_name != NULL) {
-        args[n++] = "SETNAME";
-        args[n++] = opts->client_name;
-    }
-    say(hello, HELLO, n, args);
-}
-
-/* What HELLO does at once, for servers and proxies that do not know it. */
-static void say_hello_in_parts(struct rlock__hello *hello)
-{
-    const struct rlock__conn_opts *opts = hello->opts;
-
-    if (opts->user != NULL) {
-        SAY(hello, AUTH, "AUTH", opts->user, opts->password != NULL ? opts->password : "");
-    } else if (opts->password != NULL) {
-        SAY(hello, AUTH, "AUTH", opts->password);
-    }
-    if (opts->client_name != NULL) {
-        SAY(hello, SETNAME, "CLIENT", "SETNAME", opts->client_name);
-    }
-    SAY(hello, ID, "CLIENT", "ID");
-}
-
-/*
- * Drops the earlier connections that are known to be gone. Ids only grow while a server runs: one
- * that is not below ours belonged to a server that has ended; killing it would hit somebody else
- * who got the same number since.
- */
-static void drop_gone(struct rlock__hello *hello)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < hello->n_unfenced; i++) {
-        uint64_t id = hello->unfenced[i];
-
-        if (id == 0) {
-            hello->fenced = false;
-        } else if (id != GONE && (hello->client_id == 0 || id < hello->client_id)) {
-            hello->unfenced[n++] = id;
-        }
-    }
-    hello->n_unfenced = n;
-}
-
-/* Says "CLIENT verb ID n" for each earlier connection. */
-static void say_each(struct rlock__hello *hello, enum step step, const char *verb)
-{
-    char id[24];
-
-    for (size_t i = 0; i < hello->n_unfenced; i++) {
-        (void)snprintf(id, sizeof(id), "%" PRIu64, hello->unfenced[i]);
-        SAY(hello, step, "CLIENT", verb, "ID", id);
-    }
-}
-
-static void say_rest(struct rlock__hello *hello)
-{
-    char db[16];
-
-    say_each(hello, KILL, "KILL");
-    if (hello->opts->uri->db != 0) {
-        (void)snprintf(db, sizeof(db), "%d", hello->opts->uri->db);
-        SAY(hello, SELECT, "SELECT", db);
-    }
-    if (hello->opts->want_info) {
-        SAY(hello, INFO, "INFO", "server");
-    }
-}
-
-/* Goes on to what is said next, until something is, or all is said. */
-static void say_more(struct rlock__hello *hello)
-{
-    while (hello->at == hello->n_steps && hello->phase != RLOCK__HELLO_REST) {
-        forget_said(hello);
-        drop_gone(hello);
-        hello->phase++;
-        if (hello->phase == RLOCK__HELLO_REST) {
-            say_rest(hello);
-        } else if (hello->named) {
-            /* Are the ids still ours? A server that was started anew gives them to others. */
-            say_each(hello, LOOK, "LIST");
-        }
-    }
-}
 
 /* ---- What the server refuses ---- */
 
@@ -214,28 +117,11 @@ static int take_fields(struct rlock__hello *hello, const struct rlock__reply *re
         if (is_text(reply, i, "proto")) {
             has_proto = rlock__reply_int(reply, i + 1, 0) == 2;
         } else if (is_text(reply, i, "id")) {
-            hello->client_id = (uint64_t)rlock__max(0, rlock__reply_int(reply, i + 1, 0));
+            hello->got.client_id = (uint64_t)rlock__max(0, rlock__reply_int(reply, i + 1, 0));
         }
     }
     /* An echo service, or a socket connected to itself, would send our own command back. */
     return has_proto ? 0 : not_redis();
-}
-
-static int take_hello(struct rlock__hello *hello, const struct rlock__reply *reply)
-{
-    struct rlock__bytes error = rlock__reply_str(reply, 0);
-
-    if (!rlock__reply_is_error(reply)) {
-        hello->named = hello->opts->client_name != NULL;
-        return take_fields(hello, reply);
-    }
-    if (begins(error, "ERR unknown command") || begins(error, "NOPERM") ||
-        begins(error, "NOPROTO")) {
-        forget_said(hello);
-        say_hello_in_parts(hello);
-        return 0;
-    }
-    return refused(hello, reply);
 }
 
 /* Somebody else's by its name: ours is gone. Where the server does not tell, the kill is worth more
@@ -256,7 +142,7 @@ static int take_kill(struct rlock__hello *hello, const struct rlock__reply *repl
     int64_t killed = rlock__reply_int(reply, 0, -1);
 
     /* Not permitted, for example: the connection is of use all the same. What it lacks is told. */
-    hello->fenced = hello->fenced && (killed == 0 || killed == 1);
+    hello->got.fenced = hello->got.fenced && (killed == 0 || killed == 1);
     return 0;
 }
 
@@ -287,48 +173,151 @@ static int take_info(struct rlock__hello *hello, const struct rlock__reply *repl
     struct rlock__bytes run_id = rlock__info_field(info, "\nrun_id:");
     struct rlock__bytes uptime = rlock__info_field(info, "\nuptime_in_seconds:");
 
-    if (rlock__reply_is_error(reply) || run_id.len >= sizeof(hello->run_id)) {
+    if (rlock__reply_is_error(reply) || run_id.len >= sizeof(hello->got.run_id)) {
         return 0;
     }
-    memcpy(hello->run_id, run_id.at, run_id.len);
-    hello->run_id[run_id.len] = '\0';
-    hello->uptime_s = rlock__bytes_number(uptime, hello->uptime_s);
+    memcpy(hello->got.run_id, run_id.at, run_id.len);
+    hello->got.run_id[run_id.len] = '\0';
+    hello->got.uptime_s = rlock__bytes_number(uptime, hello->got.uptime_s);
     return 0;
+}
+
+static int take_id(struct rlock__hello *hello, const struct rlock__reply *reply)
+{
+    hello->got.client_id = (uint64_t)rlock__max(0, rlock__reply_int(reply, 0, 0));
+    return 0;
+}
+
+/* Where it is refused, `rlock info` shows less: that is all. */
+static int take_named(struct rlock__hello *hello, const struct rlock__reply *reply)
+{
+    hello->named = !rlock__reply_is_error(reply);
+    return 0;
+}
+
+/* ---- What is said ---- */
+
+/* What HELLO does at once, for servers and proxies that do not know it. */
+static void say_hello_in_parts(struct rlock__hello *hello)
+{
+    const struct rlock__conn_opts *opts = hello->opts;
+
+    if (opts->user != NULL) {
+        SAY(hello, take_ok, "AUTH", opts->user, opts->password != NULL ? opts->password : "");
+    } else if (opts->password != NULL) {
+        SAY(hello, take_ok, "AUTH", opts->password);
+    }
+    if (opts->client_name != NULL) {
+        SAY(hello, take_named, "CLIENT", "SETNAME", opts->client_name);
+    }
+    SAY(hello, take_id, "CLIENT", "ID");
+}
+
+static int take_hello(struct rlock__hello *hello, const struct rlock__reply *reply)
+{
+    struct rlock__bytes error = rlock__reply_str(reply, 0);
+
+    if (!rlock__reply_is_error(reply)) {
+        hello->named = hello->opts->client_name != NULL;
+        return take_fields(hello, reply);
+    }
+    if (begins(error, "ERR unknown command") || begins(error, "NOPERM") ||
+        begins(error, "NOPROTO")) {
+        forget_said(hello);
+        say_hello_in_parts(hello);
+        return 0;
+    }
+    return refused(hello, reply);
+}
+
+static void say_hello(struct rlock__hello *hello)
+{
+    const struct rlock__conn_opts *opts = hello->opts;
+    const char *args[7] = {"HELLO", "2"};
+    size_t n = 2;
+
+    if (opts->password != NULL || opts->user != NULL) {
+        args[n++] = "AUTH";
+        args[n++] = opts->user != NULL ? opts->user : "default";
+        args[n++] = opts->password != NULL ? opts->password : "";
+    }
+    if (opts->client_name != NULL) {
+        args[n++] = "SETNAME";
+        args[n++] = opts->client_name;
+    }
+    say(hello, take_hello, n, args);
+}
+
+/*
+ * Drops the earlier connections that are known to be gone. Ids only grow while a server runs: one
+ * that is not below ours belonged to a server that has ended; killing it would hit somebody else
+ * who got the same number since.
+ */
+static void drop_gone(struct rlock__hello *hello)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < hello->n_unfenced; i++) {
+        uint64_t id = hello->unfenced[i];
+
+        if (id == 0) {
+            hello->got.fenced = false;
+        } else if (id != GONE && (hello->got.client_id == 0 || id < hello->got.client_id)) {
+            hello->unfenced[n++] = id;
+        }
+    }
+    hello->n_unfenced = n;
+}
+
+/* Says "CLIENT verb ID n" for each earlier connection. */
+static void say_each(struct rlock__hello *hello, rlock__hello_fn *take, const char *verb)
+{
+    char id[24];
+
+    for (size_t i = 0; i < hello->n_unfenced; i++) {
+        (void)snprintf(id, sizeof(id), "%" PRIu64, hello->unfenced[i]);
+        SAY(hello, take, "CLIENT", verb, "ID", id);
+    }
+}
+
+static void say_rest(struct rlock__hello *hello)
+{
+    char db[16];
+
+    say_each(hello, take_kill, "KILL");
+    if (hello->opts->uri->db != 0) {
+        (void)snprintf(db, sizeof(db), "%d", hello->opts->uri->db);
+        SAY(hello, take_ok, "SELECT", db);
+    }
+    if (hello->opts->want_info) {
+        SAY(hello, take_info, "INFO", "server");
+    }
+}
+
+/* Goes on to what is said next, until something is, or all is said. */
+static void say_more(struct rlock__hello *hello)
+{
+    while (hello->at == hello->n_takes && hello->phase != RLOCK__HELLO_REST) {
+        forget_said(hello);
+        drop_gone(hello);
+        hello->phase++;
+        if (hello->phase == RLOCK__HELLO_REST) {
+            say_rest(hello);
+        } else if (hello->named) {
+            /* Are the ids still ours? A server that was started anew gives them to others. */
+            say_each(hello, take_look, "LIST");
+        }
+    }
 }
 
 /* Whatever was asked: without the password nothing works, and a server that is busy or loading will
  * answer later what it must, such as a kill. */
-static bool is_fatal(struct rlock__bytes error)
+static bool is_fatal(const struct rlock__reply *reply)
 {
-    return begins(error, "NOAUTH") || code_of(error) == RLOCK_ECONN;
-}
+    struct rlock__bytes error = rlock__reply_str(reply, 0);
 
-static int take(struct rlock__hello *hello, enum step step, const struct rlock__reply *reply)
-{
-    if (rlock__reply_is_error(reply) && is_fatal(rlock__reply_str(reply, 0))) {
-        return refused(hello, reply);
-    }
-    switch (step) {
-    case HELLO:
-        return take_hello(hello, reply);
-    case ID:
-        hello->client_id = (uint64_t)rlock__max(0, rlock__reply_int(reply, 0, 0));
-        return 0;
-    case KILL:
-        return take_kill(hello, reply);
-    case INFO:
-        return take_info(hello, reply);
-    case AUTH:
-    case SELECT:
-        return take_ok(hello, reply);
-    case SETNAME:
-        hello->named =
-            !rlock__reply_is_error(reply); /* else `rlock info` shows less: that is all */
-        return 0;
-    case LOOK:
-        return take_look(hello, reply);
-    }
-    return 0;
+    return rlock__reply_is_error(reply) &&
+           (begins(error, "NOAUTH") || code_of(error) == RLOCK_ECONN);
 }
 
 /* ---- The handshake ---- */
@@ -344,16 +333,17 @@ static bool prepare(struct rlock__hello *hello, size_t n)
     /* All there will be: growing would leave copies of the password behind. */
     hello->out.data = malloc(room);
     hello->unfenced = calloc(n + 1, sizeof(*hello->unfenced));
-    hello->steps = calloc(2 * n + STEPS_MAX, 1);
+    hello->takes = (rlock__hello_fn **)calloc(2 * n + COMMANDS_MAX, sizeof(rlock__hello_fn *));
     hello->out.cap = hello->out.data != NULL ? room : 0;
-    return hello->out.data != NULL && hello->unfenced != NULL && hello->steps != NULL;
+    return hello->out.data != NULL && hello->unfenced != NULL && hello->takes != NULL;
 }
 
 bool rlock__hello_begin(struct rlock__hello *hello, const struct rlock__conn_opts *opts,
                         const uint64_t *unfenced, size_t n)
 {
     rlock__hello_fini(hello);
-    *hello = (struct rlock__hello){.opts = opts, .fenced = true, .uptime_s = RLOCK__UNKNOWN};
+    *hello =
+        (struct rlock__hello){.opts = opts, .got = {.fenced = true, .uptime_s = RLOCK__UNKNOWN}};
     if (!prepare(hello, n)) {
         return false;
     }
@@ -367,8 +357,9 @@ bool rlock__hello_begin(struct rlock__hello *hello, const struct rlock__conn_opt
 
 int rlock__hello_reply(struct rlock__hello *hello, const struct rlock__reply *reply, bool *ret_more)
 {
-    size_t before = hello->n_steps;
-    int r = take(hello, (enum step)hello->steps[hello->at++], reply);
+    size_t before = hello->n_takes;
+    rlock__hello_fn *take = hello->takes[hello->at++];
+    int r = is_fatal(reply) ? refused(hello, reply) : take(hello, reply);
 
     if (r == 0) {
         say_more(hello);
@@ -376,8 +367,8 @@ int rlock__hello_reply(struct rlock__hello *hello, const struct rlock__reply *re
     if (r == 0 && hello->out.failed) {
         return rlock__fail(RLOCK_ENOMEM, "no memory");
     }
-    *ret_more = hello->n_steps != before;
-    return r != 0 ? r : hello->at == hello->n_steps;
+    *ret_more = hello->n_takes != before;
+    return r != 0 ? r : hello->at == hello->n_takes;
 }
 
 void rlock__hello_fini(struct rlock__hello *hello)
@@ -387,8 +378,8 @@ void rlock__hello_fini(struct rlock__hello *hello)
     }
     rlock__buf_fini(&hello->out);
     free(hello->unfenced);
-    free(hello->steps);
+    free(hello->takes);
     hello->unfenced = NULL;
-    hello->steps = NULL;
-    hello->n_steps = hello->at = 0;
+    hello->takes = NULL;
+    hello->n_takes = hello->at = 0;
 }

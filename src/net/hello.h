@@ -10,20 +10,22 @@
 
 #include "net/conn.h"
 
+struct rlock__hello;
+
+/* Takes the reply to one command. Returns 0, or a negative code where it is the end. */
+typedef int rlock__hello_fn(struct rlock__hello *hello, const struct rlock__reply *reply);
+
 /* All zero is a valid one that has not begun. */
 struct rlock__hello {
     const struct rlock__conn_opts *opts;
     struct rlock__buf out;     /* bytes to send; they hold the password, see rlock__hello_fini() */
     uint64_t *unfenced;        /* connections that may still be there */
     size_t n_unfenced, looked; /* looked: how many of them were looked up */
-    unsigned char *steps;      /* the commands whose replies are awaited, from at on */
-    size_t n_steps, at;
+    rlock__hello_fn **takes;   /* of each command that was said, its reply; awaited from at on */
+    size_t n_takes, at;
     enum { RLOCK__HELLO_WHO, RLOCK__HELLO_LOOK, RLOCK__HELLO_REST } phase;
     bool named; /* the server knows our name */
-    uint64_t client_id;
-    bool fenced;
-    int64_t uptime_s;
-    char run_id[48];
+    struct rlock__greeting got;
 };
 
 /* Puts the first commands into hello->out. False without memory. */

@@ -13,6 +13,11 @@
 #define HOST_MAX 253 /* of a name in the DNS */
 #define DB_MAX 1000000
 
+static int wrong(const char *why)
+{
+    return rlock__fail(RLOCK_EINVAL, "%s", why);
+}
+
 /* ---- A URL in pieces; each is followed by the rest of the URL, and its NUL ---- */
 
 struct scheme {
@@ -89,11 +94,11 @@ static int split(struct rlock__bytes rest, struct pieces *pieces)
 {
     pieces->scheme = take_scheme(&rest);
     if (pieces->scheme == NULL || rest.len < 3 || memcmp(rest.at, "://", 3) != 0) {
-        return rlock__fail(RLOCK_EINVAL, "a URL begins with redis://, rediss:// or unix://");
+        return wrong("a URL begins with redis://, rediss:// or unix://");
     }
     rest = behind(rest, 3);
     if (memchr(rest.at, '#', rest.len) != NULL) {
-        return rlock__fail(RLOCK_EINVAL, "a # in a URL must be written as %%23");
+        return wrong("a # in a URL must be written as %23");
     }
     pieces->authority = take_until(&rest, "/?");
     pieces->path = take_until(&rest, "?");
@@ -141,8 +146,7 @@ static int decode(struct rlock__bytes text, char **ret_text)
     if (!decode_into(text, out)) {
         explicit_bzero(out, text.len + 1);
         free(out);
-        return rlock__fail(RLOCK_EINVAL,
-                           "a %% in a URL must be followed by two hexadecimal digits, not 00");
+        return wrong("a % in a URL must be followed by two hexadecimal digits, not 00");
     }
     *ret_text = out;
     return 0;
@@ -159,7 +163,7 @@ static int take_db(struct rlock__bytes text, struct rlock__uri *uri)
     int64_t db = number(text);
 
     if (db < 0 || db > DB_MAX) {
-        return rlock__fail(RLOCK_EINVAL, "the database must be a number");
+        return wrong("the database must be a number");
     }
     uri->db = (int)db;
     return 0;
@@ -179,11 +183,9 @@ static int check_host(const char *host)
     size_t len = strlen(host);
 
     if (len == 0) {
-        return rlock__fail(RLOCK_EINVAL, "the host is missing");
+        return wrong("the host is missing");
     }
-    return len <= HOST_MAX && strspn(host, legal) == len
-               ? 0
-               : rlock__fail(RLOCK_EINVAL, "the host is no host name");
+    return len <= HOST_MAX && strspn(host, legal) == len ? 0 : wrong("the host is no host name");
 }
 
 /* Takes "host" or "[address]" off the authority. */
@@ -193,15 +195,14 @@ static int take_host(struct rlock__bytes *authority, struct rlock__bytes *ret_ho
         *authority = behind(*authority, 1);
         *ret_host = take_until(authority, "]");
         if (authority->len == 0 || memchr(ret_host->at, ':', ret_host->len) == NULL) {
-            return rlock__fail(RLOCK_EINVAL, "in brackets there must be an IPv6 address");
+            return wrong("in brackets there must be an IPv6 address");
         }
         *authority = behind(*authority, 1);
         return 0;
     }
     *ret_host = take_until(authority, ":");
     if (authority->len != 0 && memchr(authority->at + 1, ':', authority->len - 1) != NULL) {
-        return rlock__fail(RLOCK_EINVAL,
-                           "an IPv6 address must stand in brackets; a : in a password as %%3A");
+        return wrong("an IPv6 address must stand in brackets; a : in a password as %3A");
     }
     return 0;
 }
@@ -213,9 +214,8 @@ static int take_port(struct rlock__bytes text, struct rlock__uri *uri)
                                        : -1;
 
     if (port < 1 || port > 65535) {
-        return rlock__fail(RLOCK_EINVAL,
-                           "the port must be a number from 1 to 65535; in a user or password, "
-                           "/ must be written as %%2F, ? as %%3F");
+        return wrong("the port must be a number from 1 to 65535; in a user or password, "
+                     "/ must be written as %2F, ? as %3F");
     }
     uri->port = (uint16_t)port;
     return 0;
@@ -230,7 +230,7 @@ static int take_tcp(const struct pieces *pieces, struct rlock__uri *uri)
     code = code == 0 ? decode(host, &uri->host) : code;
     code = code == 0 ? check_host(uri->host) : code;
     if (code == 0 && pieces->has_query) {
-        return rlock__fail(RLOCK_EINVAL, "a redis:// or rediss:// URL takes no parameters after ?");
+        return wrong("a redis:// or rediss:// URL takes no parameters after ?");
     }
     return code == 0 && pieces->path.len > 1 ? take_db(behind(pieces->path, 1), uri) : code;
 }
@@ -241,19 +241,17 @@ static int take_unix(const struct pieces *pieces, struct rlock__uri *uri)
     int code;
 
     if (pieces->authority.len != 0 || pieces->path.len < 2) {
-        return rlock__fail(
-            RLOCK_EINVAL,
-            "a unix:// URL needs the absolute path of a socket: unix:///run/redis.sock");
+        return wrong("a unix:// URL needs the absolute path of a socket: unix:///run/redis.sock");
     }
     code = decode(pieces->path, &uri->path);
     if (code == 0 && strlen(uri->path) >= sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
-        return rlock__fail(RLOCK_EINVAL, "the socket's path is too long");
+        return wrong("the socket's path is too long");
     }
     if (code != 0 || !pieces->has_query) {
         return code;
     }
     if (query.len < 3 || memcmp(query.at, "db=", 3) != 0) {
-        return rlock__fail(RLOCK_EINVAL, "the only parameter of a unix:// URL is db=number");
+        return wrong("the only parameter of a unix:// URL is db=number");
     }
     return take_db(behind(query, 3), uri);
 }

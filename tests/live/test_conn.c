@@ -16,7 +16,7 @@ static struct test_server *start(enum test_transport transport, const char *cons
 static void assert_listed(struct test_server *server, const struct dial *dial, const char *part)
 {
     char *text = test_server_cmd(server, "client list id %llu",
-                                 (unsigned long long)rlock__conn_client_id(dial->conn));
+                                 (unsigned long long)rlock__conn_greeting(dial->conn)->client_id);
 
     if (strstr(text, part) == NULL) {
         fail_msg("no \"%s\" in \"%s\"", part, text);
@@ -33,9 +33,9 @@ static void comes_up_over(enum test_transport transport)
     dial_works(&dial);
     assert_listed(server, &dial, " name=" DIAL_NAME " ");
     assert_listed(server, &dial, " db=0 ");
-    assert_true(rlock__conn_fenced(dial.conn));
-    assert_string_equal(rlock__conn_run_id(dial.conn), "");
-    assert_true(rlock__conn_uptime_s(dial.conn) == RLOCK__UNKNOWN);
+    assert_true(rlock__conn_greeting(dial.conn)->fenced);
+    assert_string_equal(rlock__conn_greeting(dial.conn)->run_id, "");
+    assert_true(rlock__conn_greeting(dial.conn)->uptime_s == RLOCK__UNKNOWN);
     dial_ping(&dial);
     dial_fini(&dial);
     assert_true(TEST_EVENTUALLY(test_server_clients(server) == 0, 2000));
@@ -92,9 +92,9 @@ TEST(run_id_and_uptime_are_told_when_asked)
     dial_init(&dial, test_server_url(server));
     dial.opts.want_info = true;
     dial_works(&dial);
-    assert_int_equal(strlen(rlock__conn_run_id(dial.conn)), 40);
-    assert_non_null(strstr(info, rlock__conn_run_id(dial.conn)));
-    assert_in_range(rlock__conn_uptime_s(dial.conn), 0, 600);
+    assert_int_equal(strlen(rlock__conn_greeting(dial.conn)->run_id), 40);
+    assert_non_null(strstr(info, rlock__conn_greeting(dial.conn)->run_id));
+    assert_in_range(rlock__conn_greeting(dial.conn)->uptime_s, 0, 600);
     free(info);
     dial_fini(&dial);
     test_server_stop(server);
@@ -134,12 +134,12 @@ TEST(earlier_connections_are_killed)
     dial_init(&dial, test_server_url(server));
     dial_works(&earlier);
     dial_works(&gone);
-    ids[0] = rlock__conn_client_id(gone.conn);
-    ids[1] = rlock__conn_client_id(earlier.conn);
+    ids[0] = rlock__conn_greeting(gone.conn)->client_id;
+    ids[1] = rlock__conn_greeting(earlier.conn)->client_id;
     ids[2] = (uint64_t)1 << 62; /* of a server that has ended: not ours to kill */
     dial_fini(&gone);
     assert_int_equal(dial_start_fencing(&dial, ids, 3), 0);
-    assert_true(rlock__conn_fenced(dial.conn));
+    assert_true(rlock__conn_greeting(dial.conn)->fenced);
     assert_int_equal(dial_next(&earlier, &reply), RLOCK_ECONN);
     dial_ping(&dial);
     dial_fini(&earlier);
@@ -157,9 +157,9 @@ TEST(a_connection_that_only_has_the_number_of_an_earlier_one_is_spared)
     dial_init(&dial, test_server_url(server));
     other.opts.client_name = "somebody-else";
     dial_works(&other);
-    id = rlock__conn_client_id(other.conn);
+    id = rlock__conn_greeting(other.conn)->client_id;
     assert_int_equal(dial_start_fencing(&dial, &id, 1), 0);
-    assert_true(rlock__conn_fenced(dial.conn));
+    assert_true(rlock__conn_greeting(dial.conn)->fenced);
     dial_ping(&other);
     dial_ping(&dial);
     dial_fini(&other);
@@ -178,11 +178,11 @@ TEST(earlier_connections_are_killed_unseen_where_they_cannot_be_listed)
     dial_init(&earlier, test_server_url(server));
     dial_init(&dial, test_server_url(server));
     dial_works(&earlier);
-    id = rlock__conn_client_id(earlier.conn);
+    id = rlock__conn_greeting(earlier.conn)->client_id;
     dial.opts.user = "meek";
     dial.opts.password = "s3cret";
     assert_int_equal(dial_start_fencing(&dial, &id, 1), 0);
-    assert_true(rlock__conn_fenced(dial.conn));
+    assert_true(rlock__conn_greeting(dial.conn)->fenced);
     assert_int_equal(dial_next(&earlier, &reply), RLOCK_ECONN);
     dial_fini(&earlier);
     dial_fini(&dial);
@@ -200,12 +200,12 @@ TEST(an_earlier_connection_that_may_not_be_killed_is_told)
     dial_init(&dial, test_server_url(server));
     dial_works(&earlier);
     assert_int_equal(dial_start_fencing(&dial, &id, 1), 0);
-    assert_false(rlock__conn_fenced(dial.conn)); /* its id is not known */
+    assert_false(rlock__conn_greeting(dial.conn)->fenced); /* its id is not known */
     dial.opts.user = "meek";
     dial.opts.password = "s3cret";
-    id = rlock__conn_client_id(earlier.conn);
+    id = rlock__conn_greeting(earlier.conn)->client_id;
     assert_int_equal(dial_start_fencing(&dial, &id, 1), 0);
-    assert_false(rlock__conn_fenced(dial.conn));
+    assert_false(rlock__conn_greeting(dial.conn)->fenced);
     dial_ping(&dial);
     dial_ping(&earlier);
     dial_fini(&earlier);
@@ -288,7 +288,7 @@ TEST(without_client_commands_it_comes_up_without_id)
     dial.opts.user = "meek";
     dial.opts.password = "s3cret";
     dial_works(&dial);
-    assert_int_equal(rlock__conn_client_id(dial.conn), 0);
+    assert_int_equal(rlock__conn_greeting(dial.conn)->client_id, 0);
     dial_ping(&dial);
     dial_fini(&dial);
     test_server_stop(server);

@@ -42,7 +42,7 @@ TEST(a_good_certificate_is_accepted)
 
         dial_tls(&dial, server, hosts[i]);
         dial_works(&dial);
-        assert_true(rlock__conn_client_id(dial.conn) > 0);
+        assert_true(rlock__conn_greeting(dial.conn)->client_id > 0);
         dial_ping(&dial);
         dial_fini(&dial);
     }
