@@ -46,7 +46,7 @@ void rlock__group_taken(struct rlock__group *group, int64_t now)
     }
     rlock__group_claim_show(group);
     RLOCK__EACH_MEMBER(member, group) {
-        member->seal = member->state == RLOCK__MEMBER_HELD && member->kept;
+        member->todo.seal = member->state == RLOCK__MEMBER_HELD && member->kept;
     }
     rlock__effort_end(group, 0);
     if (group->spec->ops->counts_alone) { /* what a level more was asked for is there */

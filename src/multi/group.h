@@ -69,6 +69,11 @@ struct rlock__group_spec {
     struct rlock__spec *members[]; /* in canonical order */
 };
 
+/* What is to be done in a member's core: with its call, its hold, its ear. */
+struct rlock__todo {
+    bool begin, give_up, seal, end_renewal, listen, ignore;
+};
+
 /* One member of a group. */
 struct rlock__member {
     struct rlock__group *group;
@@ -79,15 +84,14 @@ struct rlock__member {
         RLOCK__MEMBER_HELD,    /* levels > 0 */
         RLOCK__MEMBER_LEAVING, /* a release runs */
     } state;
-    enum { RLOCK__ACTION_NONE, RLOCK__ACTION_BEGIN, RLOCK__ACTION_GIVE_UP } action, ear_action;
-    bool listening; /* the ear is in the member's core, or about to be */
+    struct rlock__todo todo;
+    bool running;   /* the call is in the member's core, or about to be */
+    bool listening; /* the ear is */
     bool spoke;     /* a message came on its channel since its latest call began */
     /* what its server said in this effort: WORKS: it granted the lock, or was busy; FAILS: it could
      * not grant it */
     enum { RLOCK__MEMBER_UNANSWERED, RLOCK__MEMBER_WORKS, RLOCK__MEMBER_FAILS } answer;
-    bool end_renewal;   /* as seal: the hold is renewed no longer for this group */
-    bool seal, running; /* running: the call is in the member's core, or about to be */
-    bool tried;         /* the call is of this round */
+    bool tried; /* the call is of this round */
     uint32_t levels;
     uint32_t renewed_from; /* the lowest level that is renewed; 0: none is */
     bool kept;             /* its fixed lease is renewed until it is sealed */
@@ -204,12 +208,10 @@ int64_t rlock__group_valid_until(const struct rlock__group *group);
 
 /* ---- For the driver ---- */
 
-/* What is to be done in a member's core: with its call, its hold, its ear. */
 struct rlock__action {
     struct rlock__core *core; /* NULL: it was carried out */
     struct rlock__member *member;
-    bool begin, seal, end_renewal, give_up;
-    bool listen, ignore;
+    struct rlock__todo todo;
 };
 
 /* What is to be done next. The actions in one core are carried out in one go. */

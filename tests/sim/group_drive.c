@@ -18,7 +18,7 @@ static void carry_out(const struct rlock__action *action)
 {
     struct sim_client *client = sim_client_of(action->member);
 
-    if (action->begin) {
+    if (action->todo.begin) {
         sim_owner_asks(action->member);
     }
     rlock__action_carry_out(action, sim_clock(client));
