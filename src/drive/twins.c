@@ -29,7 +29,7 @@ static void refuse(struct rlock__group *group, const struct rlock__spec *a,
     (void)snprintf(group->detail, sizeof(group->detail),
                    "lock %s: clients of two members are on one server (%s and %s)",
                    rlock__text(a->name, name, sizeof(name)), a->core->address, b->core->address);
-    rlock__group_refuse(group, now);
+    rlock__group_back_out(group, RLOCK_EINVAL, now);
 }
 
 void rlock__twins_refuse(struct rlock__group *group, int64_t now)

@@ -140,7 +140,7 @@ struct rlock__group {
     void (*finish)(struct rlock__call *call); /* the driver's */
     uint64_t *random;                         /* the driver's: jitter */
     unsigned rounds;
-    struct rlock__team *team; /* of a round that takes all members at once; NULL: there is none */
+    struct rlock__team *team; /* of a round that takes all members at once; NULL: none does */
     bool apart;               /* the team tired: its members are taken one after the other */
     bool hurried;             /* in the last round members had less time than a call usually has */
     bool complete;            /* the effort is complete */
@@ -194,8 +194,6 @@ void rlock__group_done(struct rlock__call *call, int64_t now) RLOCK__REQUIRES(ho
 void rlock__group_timer(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
 /* Ends an effort to take it before its time, with this code. */
 void rlock__group_cancel(struct rlock__group *group, int code, int64_t now) RLOCK__REQUIRES(home);
-/* Ends an effort to take it: it cannot be taken. group->detail says why. */
-void rlock__group_refuse(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
 /* Its owner is no more. Nobody will unlock it. Its members' cores know that, so nothing is given
  * back. */
 void rlock__group_abandon(struct rlock__group *group, enum rlock_reason reason)
