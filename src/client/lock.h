@@ -7,7 +7,7 @@
 #define RLOCK_CLIENT_LOCK_H
 
 #include "client/client.h"
-#include "drive/op.h"
+#include "drive/turn.h"
 
 /* A hundred years: sums of microseconds still fit. */
 #define RLOCK__TIME_MAX_MS (INT64_C(100) * 366 * 24 * 3600 * 1000)

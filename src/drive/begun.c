@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Turns that no thread waits for: the service thread of the group's home takes their steps. */
-#include <stddef.h>
 #include <utlist.h>
 
 #include "base/clock.h"
-#include "drive/op.h"
+#include "drive/turn.h"
 
 static struct rlock__turn *turn_of(struct rlock__timer *timer)
 {

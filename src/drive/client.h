@@ -54,7 +54,6 @@ struct rlock__io {
         struct rlock__buf out; /* taken from the core, part of it sent */
         size_t sent;
         size_t unnoted; /* bytes that went out, of which the core does not know yet */
-        bool connecting;
     };
     atomic_ullong server; /* while it is up: a number that is another for every server; 0 unknown */
     atomic_int fd;        /* to poll; -1 down */
@@ -66,7 +65,7 @@ struct rlock__sub {
     struct rlock__conn *conn;
     struct rlock__buf out;
     size_t sent;
-    bool connecting, up;
+    bool up;
 };
 
 struct rlock_client {

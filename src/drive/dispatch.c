@@ -4,7 +4,6 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "drive/op.h"
 #include "drive/turn.h"
 
 static _Thread_local pid_t dispatches_in; /* the process that it is one in; 0 none */

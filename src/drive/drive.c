@@ -20,7 +20,6 @@ void rlock__link_broke(struct rlock_client *client, int code, const char *text)
     atomic_store(&io->stuck, false);
     io->gen = 0;
     io->sent = io->unnoted = 0;
-    io->connecting = false;
     rlock__buf_clear(&io->out);
     rlock__enter(client);
     rlock__core_link_down(&client->server.links[0], gen, code, rlock__conn_error_is_final(code),

@@ -41,7 +41,6 @@ RLOCK__REQUIRES(send) static void link_up(struct rlock_client *client)
     const char *run_id = rlock__conn_run_id(io->conn);
     int64_t now = rlock__now_us();
 
-    io->connecting = false;
     atomic_store(&io->server, server_number(run_id));
     atomic_store(&io->fd, rlock__conn_fd(io->conn));
     rlock__enter(client);
@@ -52,39 +51,36 @@ RLOCK__REQUIRES(send) static void link_up(struct rlock_client *client)
     rlock__look_again(client); /* there is a new socket to poll */
 }
 
-/* Begins to make the link when it is time. Returns 0, or why it cannot be made. */
-RLOCK__REQUIRES(send) static int begin_link(struct rlock_client *client, int64_t now)
+/* Begins to make the link when it is time, and goes on with that. Returns 0, or why it cannot be
+ * made. */
+RLOCK__REQUIRES(send) static int make_link(struct rlock_client *client, int64_t now)
 {
     struct rlock__io *io = &client->io;
     struct rlock__link *link = &client->server.links[0];
     uint64_t unfenced[RLOCK__UNFENCED_MAX];
-    size_t n = 0;
+    size_t n;
+    bool due;
 
     rlock__enter(client);
-    io->connecting = now >= rlock__link_due(link);
-    if (io->connecting) {
-        n = rlock__link_begin(link, unfenced);
-    }
+    due = now >= rlock__link_due(link);
+    n = due ? rlock__link_begin(link, unfenced) : 0;
     rlock__core_mutex_unlock(&client->mutex);
-    return io->connecting ? rlock__conn_start(io->conn, unfenced, n, now) : 0;
+    return due ? rlock__conn_start(io->conn, unfenced, n, now) : rlock__conn_step(io->conn, now);
 }
 
-/* Moves the link on: connects when it is time, goes on with a handshake. */
 static void serve_link(struct rlock_client *client, int64_t now)
 {
     struct rlock__io *io = &client->io;
-    int code = 0;
 
     rlock__take_link(client);
-    if (io->connecting) {
-        code = rlock__conn_step(io->conn, now);
-    } else if (io->gen == 0) {
-        code = begin_link(client, now);
-    }
-    if (code != 0) {
-        rlock__link_broke(client, code, rlock__conn_error(io->conn));
-    } else if (io->connecting && rlock__conn_is_up(io->conn)) {
-        link_up(client);
+    if (io->gen == 0) {
+        int code = make_link(client, now);
+
+        if (code != 0) {
+            rlock__link_broke(client, code, rlock__conn_error(io->conn));
+        } else if (rlock__conn_is_up(io->conn)) {
+            link_up(client);
+        }
     }
     rlock__give_link(client);
 }
@@ -101,12 +97,11 @@ static void sub_failed(struct rlock_client *client)
     rlock__conn_close(sub->conn);
     rlock__buf_clear(&sub->out);
     sub->sent = 0;
-    sub->connecting = sub->up = false;
+    sub->up = false;
 }
 
 static void sub_up(struct rlock_client *client)
 {
-    client->sub.connecting = false;
     client->sub.up = true;
     rlock__enter(client);
     rlock__core_sub_up(&client->server, rlock__now_us());
@@ -198,15 +193,10 @@ static void serve_sub(struct rlock_client *client, short revents, int64_t now)
 {
     struct rlock__sub *sub = &client->sub;
     bool begins, due = sub_is_due(client, now, &begins);
-    int code = 0;
+    int code =
+        begins ? rlock__conn_start(sub->conn, NULL, 0, now) : rlock__conn_step(sub->conn, now);
 
-    if (begins) {
-        sub->connecting = true;
-        code = rlock__conn_start(sub->conn, NULL, 0, now);
-    } else if (sub->connecting) {
-        code = rlock__conn_step(sub->conn, now);
-    }
-    if (code == 0 && sub->connecting && rlock__conn_is_up(sub->conn)) {
+    if (code == 0 && !sub->up && rlock__conn_is_up(sub->conn)) {
         sub_up(client);
     }
     if (code == 0 && sub->up) {
@@ -304,25 +294,20 @@ static bool plan(struct rlock_client *client, struct pollfd fds[static N_FDS], i
 {
     struct rlock__io *io = &client->io;
     struct rlock__sub *sub = &client->sub;
-    int64_t until = rlock__begun_next(client);
+    int64_t until = rlock__min(rlock__begun_next(client), rlock__conn_deadline(sub->conn));
     bool stop;
 
     fds[WAKE] = (struct pollfd){.fd = client->wake_fd, .events = POLLIN};
     fds[CANCEL] = (struct pollfd){.fd = client->cancel_fd, .events = POLLIN};
-    fds[SUB] = (struct pollfd){.fd = rlock__conn_fd(sub->conn), .events = POLLIN};
+    fds[SUB] =
+        (struct pollfd){.fd = rlock__conn_fd(sub->conn), .events = rlock__conn_events(sub->conn)};
     rlock__take_link(client);
     fds[LINK] = (struct pollfd){.fd = rlock__conn_fd(io->conn), .events = POLLRDHUP};
-    if (io->connecting) {
+    if (io->gen == 0) {
         fds[LINK].events = rlock__conn_events(io->conn);
         until = rlock__min(until, rlock__conn_deadline(io->conn));
     }
     rlock__give_link(client);
-    if (sub->connecting) {
-        fds[SUB].events = rlock__conn_events(sub->conn);
-        until = rlock__min(until, rlock__conn_deadline(sub->conn));
-    } else if (sub->sent < sub->out.len) {
-        fds[SUB].events |= POLLOUT;
-    }
     rlock__enter(client);
     stop = client->stop_service;
     until = rlock__min(until, rlock__link_due(&client->server.links[0]));

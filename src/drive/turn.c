@@ -8,7 +8,7 @@
  * A call that completes when nobody drives its group any more is settled on the spot: what it
  * needs then, its own release or its seal, concerns its own client alone.
  */
-#include "drive/op.h"
+#include "drive/turn.h"
 
 #include <stdio.h>
 #include <stdlib.h>
