@@ -8,8 +8,9 @@
  *     keeps watch, it does so itself until its call is complete: it polls the link, reads for all,
  *     and fires the core's timers. Else it parks. The keeper hands the watch on when its own call
  *     is complete.
- *   - The service thread makes connections, reads the subscriber connection, and keeps watch when
- *     no caller does. A caller may stand still at any instant: stopped, starved, in a signal
+ *   - The service thread makes connections, reads the subscriber connection, hears of
+ *     cancellations, takes the steps of operations on groups that no thread waits for, and keeps
+ *     watch when no caller does. A caller may stand still at any instant: stopped, starved, in a signal
  *     handler. So while there is a keeper the service thread looks at each tick, and does what is
  *     left undone.
  *   - The dispatcher thread runs the user's callbacks, and what is to be called when an operation
@@ -214,11 +215,16 @@ bool rlock__is_dispatcher(void);
 
 /* ---- cancel.c ---- */
 
+struct rlock_cancel {
+    uintptr_t id;  /* never reused: an event that comes late names nobody else's signal */
+    atomic_int fd; /* readable for good once it is fired */
+    _Atomic pid_t
+        process; /* whose descriptor it is: one that was forked shares it until it waits */
+    atomic_bool fired;
+};
+
 /* Names the signal in core calls; 0 for NULL. */
 const void *rlock__cancel_id(const struct rlock_cancel *cancel);
-/* To poll: readable for good once it is fired. */
-int rlock__cancel_fd(const struct rlock_cancel *cancel);
-bool rlock__cancel_is_fired(const struct rlock_cancel *cancel);
 /* Lets the client's service thread hear of it. */
 int rlock__cancel_watch(struct rlock_client *client, struct rlock_cancel *cancel);
 

@@ -94,7 +94,6 @@ RLOCK__REQUIRES(send) static bool is_silent(struct rlock_client *client)
     struct rlock__io *io = &client->io;
     struct rlock__link *link = &client->server.links[0];
     int n = rlock__conn_read(io->conn);
-    char why[RLOCK__DETAIL_SIZE];
 
     if (n == 0) {
         return true;
@@ -103,10 +102,13 @@ RLOCK__REQUIRES(send) static bool is_silent(struct rlock_client *client)
     rlock__pipeline_untake(&link->pipeline, io->out.len);
     if (n > 0) {
         rlock__core_garbled(link, io->gen, rlock__now_us());
-        (void)snprintf(why, sizeof(why), "%s: %s", rlock__conn_peer(io->conn), link->pipeline.why);
     }
     rlock__leave_with_link(client);
-    rlock__link_broke(client, n < 0 ? n : RLOCK_ECONN, n < 0 ? rlock__conn_error(io->conn) : why);
+    if (n > 0) {
+        close_link(client);
+    } else {
+        rlock__link_broke(client, n, rlock__conn_error(io->conn));
+    }
     return false;
 }
 
@@ -247,32 +249,20 @@ bool rlock__drive_read(struct rlock_client *client, struct rlock__parker *keeper
     return any;
 }
 
-/* Whether a request that ends before this offset of the link's bytes still waits for its answer. */
-static bool awaits(struct rlock_client *client, uint64_t end)
-{
-    const struct rlock__request *oldest;
-    bool awaited;
-
-    rlock__enter(client);
-    oldest = client->server.links[0].pipeline.sent;
-    awaited = oldest != NULL && oldest->end <= end;
-    rlock__core_mutex_unlock(&client->mutex);
-    return awaited;
-}
-
 bool rlock__drive_read_all(struct rlock_client *client)
 {
-    bool any = false;
+    const struct rlock__pipeline *pipeline = &client->server.links[0].pipeline;
+    bool any = false, awaited = true;
     uint64_t end;
 
     rlock__enter(client);
-    end = client->server.links[0].pipeline.appended;
+    end = pipeline->appended;
     rlock__core_mutex_unlock(&client->mutex);
-    while (rlock__drive_read(client, NULL)) {
+    while (awaited && rlock__drive_read(client, NULL)) {
         any = true;
-        if (!awaits(client, end)) { /* the rest answers what was sent meanwhile */
-            break;
-        }
+        rlock__enter(client); /* what was sent meanwhile need not be answered */
+        awaited = pipeline->sent != NULL && pipeline->sent->end <= end;
+        rlock__core_mutex_unlock(&client->mutex);
     }
     return any;
 }

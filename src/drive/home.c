@@ -34,12 +34,13 @@ static void unref(struct rlock__group *group)
     }
 }
 
-/* Lets losses of the group's members find it (rlock__home_join), or no more (rlock__home_part). */
+/* Lets losses of the group's other members find it (rlock__home_join), or no more
+ * (rlock__home_part). */
 RLOCK__EXCLUDES(home)
-static void at_each_home(struct rlock__group *group,
-                         void (*act)(struct rlock__home *home, struct rlock__member *member))
+static void at_other_homes(struct rlock__group *group,
+                           void (*act)(struct rlock__home *home, struct rlock__member *member))
 {
-    for (size_t i = 0; i < group->spec->n; i++) {
+    for (size_t i = 1; i < group->spec->n; i++) {
         struct rlock_client *client = rlock__client_of(group->spec->members[i]->core);
 
         rlock__home_mutex_lock(&client->home_mutex);
@@ -52,9 +53,10 @@ void rlock__group_move_in(struct rlock__group *group)
 {
     atomic_init(&group->refs, 1);
     group->at_home = true;
-    rlock__home_add(&rlock__home_of(group->spec)->home, group);
+    group->users = 1;
+    rlock__home_join(&rlock__home_of(group->spec)->home, group->members);
     rlock__groups_unlock(group->spec);
-    at_each_home(group, rlock__home_join);
+    at_other_homes(group, rlock__home_join);
     rlock__groups_lock(group->spec);
 }
 
@@ -64,11 +66,11 @@ void rlock__groups_unlock_and_drop(struct rlock__group *group)
 
     if (over) {
         group->at_home = false;
-        rlock__home_remove(&rlock__home_of(group->spec)->home, group);
+        rlock__home_part(&rlock__home_of(group->spec)->home, group->members);
     }
     rlock__groups_unlock(group->spec);
     if (over) {
-        at_each_home(group, rlock__home_part);
+        at_other_homes(group, rlock__home_part);
         unref(group);
     }
 }
@@ -163,8 +165,7 @@ void rlock__groups_thread_exit(const struct rlock__group_spec *spec, uint64_t th
 
         rlock__enter(client);
         rlock__core_thread_exit(&client->core, spec->members[i], thread, rlock__now_us());
-        rlock__leave(client);
-        rlock__drive(client);
+        rlock__leave_and_drive(client);
     }
     rlock__groups_lock(spec);
     rlock__turn_settle(group, NULL);

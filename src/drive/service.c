@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The service thread: makes the connections, reads the subscriber connection, hears of
- * cancellations, and keeps watch over the link and the core's timers when no caller does. It takes
- * the steps of groups whose operations no thread waits for.
- *
- * While a caller does, this thread ticks: it reads what came and does what is due, if that was left
- * undone, and wakes again whom somebody began to wake. A caller that was found standing still has
- * its work done here until it moves. The tick costs the callers nothing: the first of many calls
- * wakes this thread, and a tick after the last it goes to sleep for good.
+ * The service thread. While a caller keeps watch it ticks: it reads what came and does what is due,
+ * if that was left undone, and wakes again whom somebody began to wake. A caller that was found
+ * standing still has its work done here until it moves. The tick costs the callers nothing: the
+ * first of many calls wakes this thread, and a tick after the last it goes to sleep for good.
  */
 #include <errno.h>
 #include <poll.h>
@@ -129,10 +125,10 @@ static int sub_flush(struct rlock_client *client)
             return (int)n;
         }
         sub->sent += (size_t)n;
-    }
-    if (sub->sent == sub->out.len) {
-        rlock__buf_clear(&sub->out);
-        sub->sent = 0;
+        if (sub->sent == sub->out.len) {
+            rlock__buf_clear(&sub->out);
+            sub->sent = 0;
+        }
     }
     return 0;
 }
@@ -176,26 +172,17 @@ static bool sub_is_elsewhere(struct rlock_client *client)
     return elsewhere;
 }
 
-/* What there is to do on the subscriber connection: to make it, or to check it. */
-static bool sub_is_due(struct rlock_client *client, int64_t now, bool *ret_begins)
-{
-    struct rlock__server *server = &client->server;
-    bool due;
-
-    rlock__enter(client);
-    due = now >= rlock__subscriber_due(server);
-    *ret_begins = rlock__subscriber_begin(server, now);
-    rlock__core_mutex_unlock(&client->mutex);
-    return due;
-}
-
 static void serve_sub(struct rlock_client *client, short revents, int64_t now)
 {
     struct rlock__sub *sub = &client->sub;
-    bool begins, due = sub_is_due(client, now, &begins);
-    int code =
-        begins ? rlock__conn_start(sub->conn, NULL, 0, now) : rlock__conn_step(sub->conn, now);
+    bool due, begins;
+    int code;
 
+    rlock__enter(client);
+    due = now >= rlock__subscriber_due(&client->server); /* to be made, or to be checked */
+    begins = rlock__subscriber_begin(&client->server, now);
+    rlock__core_mutex_unlock(&client->mutex);
+    code = begins ? rlock__conn_start(sub->conn, NULL, 0, now) : rlock__conn_step(sub->conn, now);
     if (code == 0 && !sub->up && rlock__conn_is_up(sub->conn)) {
         sub_up(client);
     }
@@ -351,8 +338,7 @@ static void watch(struct rlock_client *client, bool readable, int64_t now)
     if (due) {
         rlock__core_tick(&client->core, now);
     }
-    rlock__leave(client);
-    rlock__drive(client);
+    rlock__leave_and_drive(client);
 }
 
 void *rlock__service_main(void *arg)

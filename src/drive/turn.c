@@ -51,8 +51,7 @@ static void carry_out(struct rlock__group_step *step, struct rlock__watched *wat
                 actions[k].core = NULL;
             }
         }
-        rlock__leave(client);
-        rlock__drive(client);
+        rlock__leave_and_drive(client);
     }
 }
 
@@ -143,42 +142,36 @@ void rlock__turn_settle(struct rlock__group *group, struct rlock_client *closing
 
 /* ---- Turns ---- */
 
-/* A group whose turn is the caller's. */
-RLOCK__REQUIRES(home) static struct rlock__group *begin_new(const struct rlock__turn *turn)
-{
-    struct rlock__group *group =
-        rlock__group_new(turn->spec, turn->owner, finish, &rlock__home_of(turn->spec)->home.random);
-
-    if (group != NULL) {
-        group->busy = true;
-        group->users = 1;
-        rlock__group_move_in(group);
-    }
-    return group;
-}
-
 /* Gets the turn, or gets in line. */
 RLOCK__REQUIRES(home) static int enter(struct rlock__turn *turn)
 {
     struct rlock__group *group = rlock__group_find(turn->spec, turn->owner);
 
+    if (group != NULL) {
+        group->users++;
+    } else {
+        group = rlock__group_new(turn->spec, turn->owner, finish,
+                                 &rlock__home_of(turn->spec)->home.random);
+    }
     if (group == NULL) {
-        group = begin_new(turn);
-        turn->has_turn = true;
-    } else if (group->users++, group->busy) {
+        if (rlock__turn_is_begun(turn)) {
+            rlock__begun_remove(turn);
+        }
+        return rlock__fail(RLOCK_ENOMEM, "lock %s: no memory", turn->spec->name.at);
+    }
+    if (!group->at_home) {
+        rlock__group_move_in(group);
+    }
+    if (group->busy) {
         DL_APPEND(group->line, turn);
     } else {
         group->busy = turn->has_turn = true;
     }
     turn->group = group;
     if (rlock__turn_is_begun(turn)) {
-        if (group != NULL) {
-            rlock__begun_due(turn, 0);
-        } else {
-            rlock__begun_remove(turn);
-        }
+        rlock__begun_due(turn, 0);
     }
-    return group != NULL ? 0 : rlock__fail(RLOCK_ENOMEM, "lock %s: no memory", turn->spec->name.at);
+    return 0;
 }
 
 int rlock__turn_begin(struct rlock__turn *turn)
@@ -295,7 +288,7 @@ static void step_group(struct rlock__turn *turn, struct rlock__group_step *ret_s
 /* Why it ends before its time; 0 it does not. */
 RLOCK__REQUIRES(home) static int stop_of(struct rlock__turn *turn)
 {
-    if (turn->cancel != NULL && rlock__cancel_is_fired(turn->cancel)) {
+    if (turn->cancel != NULL && atomic_load(&turn->cancel->fired)) {
         return RLOCK_ECANCELED;
     }
     return rlock__turn_is_begun(turn) && rlock__home_of(turn->spec)->begun_closed ? RLOCK_ECLOSED
@@ -353,7 +346,7 @@ static void sleep_once(struct rlock__turn *turn, struct rlock__watched *watched,
     fds[0] = (struct pollfd){.fd = turn->fd, .events = POLLIN};
     fds[1] = (struct pollfd){.fd = -1, .events = POLLIN};
     if (turn->cancel != NULL && turn->stop == 0) { /* else the group knows of it */
-        fds[1].fd = rlock__cancel_fd(turn->cancel);
+        fds[1].fd = atomic_load(&turn->cancel->fd);
     }
     rlock__groups_lock(turn->spec);
     asleep = turn->asleep;

@@ -6,7 +6,6 @@
 #include "multi/group.h"
 
 #include <stdlib.h>
-#include <utlist.h>
 
 #include "base/random.h"
 #include "multi/claim.h"
@@ -117,7 +116,7 @@ static void lose(struct rlock__group *group, enum rlock_reason reason)
     group->lost = true;
     if (group->loss != NULL) {
         group->loss->reason = reason;
-        DL_APPEND(group->untold, group->loss);
+        group->untold = group->loss;
         group->loss = NULL;
     }
     rlock__group_claim_show(group);

@@ -147,7 +147,6 @@ struct rlock__group {
     int code;
     int64_t lease_granted_us;
     char detail[RLOCK__DETAIL_SIZE];
-    struct rlock__node node; /* in its home */
     /* the driver's own */
     struct rlock__group *prev, *next;
     atomic_uint refs;

@@ -56,7 +56,6 @@ struct rlock__group *sim_group_get(struct sim_owner *owner)
     if (group == NULL) {
         group = rlock__group_new(spec, owner->owner, finish, &process->home.random);
         DL_APPEND(process->groups, group);
-        rlock__home_add(&process->home, group);
         for (size_t i = 0; i < spec->n; i++) {
             rlock__home_join(&process->home, &group->members[i]);
         }
@@ -66,7 +65,6 @@ struct rlock__group *sim_group_get(struct sim_owner *owner)
 
 static void leave_home(struct rlock__home *home, struct rlock__group *group)
 {
-    rlock__home_remove(home, group);
     for (size_t i = 0; i < group->spec->n; i++) {
         rlock__home_part(home, &group->members[i]);
     }
