@@ -336,7 +336,6 @@ static void sleep_once(struct rlock__turn *turn, struct rlock__watched *watched,
 {
     struct pollfd fds[2 * RLOCK__MEMBERS_MAX + 2];
     int64_t untils[RLOCK__MEMBERS_MAX];
-    bool asleep;
     uint64_t rings;
 
     for (size_t i = 0; i < watched->n; i++) {
@@ -348,12 +347,8 @@ static void sleep_once(struct rlock__turn *turn, struct rlock__watched *watched,
     if (turn->cancel != NULL && turn->stop == 0) { /* else the group knows of it */
         fds[1].fd = atomic_load(&turn->cancel->fd);
     }
-    rlock__groups_lock(turn->spec);
-    asleep = turn->asleep;
-    rlock__groups_unlock(turn->spec);
-    if (asleep) {
-        (void)poll(fds, 2 + 2 * watched->n, rlock__timeout_ms(until, rlock__now_us()));
-    }
+    /* who rang since the step has made the descriptor readable */
+    (void)poll(fds, 2 + 2 * watched->n, rlock__timeout_ms(until, rlock__now_us()));
     if ((fds[0].revents & POLLIN) != 0) {
         (void)!read(turn->fd, &rings, sizeof(rings));
     }

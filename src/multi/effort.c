@@ -34,17 +34,18 @@ void rlock__group_blame(struct rlock__group *group, const struct rlock__member *
 void rlock__group_taken(struct rlock__group *group, int64_t now)
 {
     group->count++;
+    rlock__group_claim_show(group);
     group->lease_granted_us =
         group->effort.lease_us != 0 ? group->effort.lease_us : group->effort.renewed_lease_us;
     if (rlock__group_valid_until(group) <= now) { /* taken, and over already */
         group->count--;
+        rlock__group_claim_show(group);
         rlock__group_back_out(group, group->count > 0 ? RLOCK_ELOST : RLOCK_ETIMEDOUT, now);
         return;
     }
     if (group->effort.lease_us == 0 && group->renewed_from == 0) {
         group->renewed_from = group->count;
     }
-    rlock__group_claim_show(group);
     RLOCK__EACH_MEMBER(member, group) {
         member->todo.seal = member->state == RLOCK__MEMBER_HELD && member->kept;
     }

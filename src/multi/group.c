@@ -84,29 +84,12 @@ bool rlock__group_is_over(const struct rlock__group *group)
 
 int64_t rlock__group_valid_until(const struct rlock__group *group)
 {
-    int64_t untils[RLOCK__MEMBERS_MAX];
-
-    if (group->count == 0 || group->lost) {
-        return 0;
-    }
-    RLOCK__EACH_MEMBER(member, group) {
-        untils[member - group->members] =
-            member->claim != NULL ? atomic_load(&member->claim->valid_until) : 0;
-    }
-    return group->spec->ops->valid_until(group->spec, untils);
+    return group->claim != NULL ? rlock__group_claim_valid_until(group->claim) : 0;
 }
 
 int64_t rlock__group_random(const struct rlock__group *group, int64_t n)
 {
     return rlock__random_below(group->random, n);
-}
-
-int64_t rlock__group_remains(const struct rlock__group *group, int64_t now)
-{
-    if (group->effort.wait_us == 0) {
-        return 0;
-    }
-    return group->deadline == RLOCK__NEVER ? RLOCK__NEVER : rlock__max(group->deadline - now, 0);
 }
 
 /* ---- Events ---- */
@@ -275,6 +258,9 @@ void rlock__group_timer(struct rlock__group *group, int64_t now)
         group->phase = RLOCK__GROUP_TAKING;
         group->detail[0] = '\0'; /* what that says is of the round before */
         group->timer_at = rlock__later(group->deadline, LATE_US);
+        RLOCK__EACH_MEMBER(member, group) {
+            member->tried = false;
+        }
         group->spec->ops->take(group, now);
     } else if (group->phase == RLOCK__GROUP_BACKING_OUT) {
         rlock__effort_backed_out(group, now);

@@ -29,7 +29,8 @@ struct rlock__turn;
 struct rlock__group_ops {
     const char *kind; /* "multi" */
     unsigned caps;    /* enum rlock__caps */
-    /* An effort to take it begins, or goes on after a pause: sets the first calls' actions. */
+    /* An effort to take it begins, or goes on after a pause: sets the first calls' actions. No
+     * member was tried. */
     void (*take)(struct rlock__group *group, int64_t now);
     /* A member's call is complete: of this effort, or (not .tried) of an earlier one. Goes on,
      * succeeds, or backs out. */
@@ -245,8 +246,6 @@ void rlock__group_back_out(struct rlock__group *group, int code, int64_t now);
 void rlock__group_blame(struct rlock__group *group, const struct rlock__member *member);
 /* A random number below n. */
 int64_t rlock__group_random(const struct rlock__group *group, int64_t n);
-/* What remains of the wait. 0: it was one attempt; RLOCK__NEVER: for ever. */
-int64_t rlock__group_remains(const struct rlock__group *group, int64_t now);
 
 extern const struct rlock__group_ops rlock__multi_ops;
 extern const struct rlock__group_ops rlock__redlock_ops;
