@@ -3,6 +3,7 @@
 #include "client/lock.h"
 
 #include <stdlib.h>
+#include <utlist.h>
 
 #include "base/clock.h"
 #include "rw/rw.h"
@@ -46,7 +47,7 @@ RLOCK__REQUIRES(core) static void finish(struct rlock__call *call)
     struct rlock__op *op = call->payload;
 
     conclude(op);
-    rlock__op_finished(rlock__client_of(call->spec->core), op);
+    DL_APPEND(rlock__client_of(call->spec->core)->finished, op);
 }
 
 static int begin(const struct rlock_handle *lock, struct rlock__op *op,

@@ -61,7 +61,7 @@ static void serve(struct rlock_client *client, struct rlock__turn *turn)
     rlock__begun_remove(turn);
     rlock__home_mutex_unlock(&client->home_mutex);
     rlock__enter(client);
-    rlock__op_finished(client, rlock__op_of(turn));
+    DL_APPEND(client->finished, rlock__op_of(turn));
     rlock__leave(client);
 }
 

@@ -13,11 +13,6 @@ bool rlock__is_dispatcher(void)
     return dispatches_in != 0 && dispatches_in == getpid();
 }
 
-void rlock__op_finished(struct rlock_client *client, struct rlock__op *op)
-{
-    DL_APPEND(client->finished, op);
-}
-
 static void tell_lost(const struct rlock_client *client, struct rlock__loss *loss)
 {
     const struct rlock__spec *spec = loss->spec;

@@ -151,13 +151,6 @@ RLOCK__REQUIRES(send) static void send_all(struct rlock_client *client, enum tak
     }
 }
 
-RLOCK__REQUIRES(send) static void flush(struct rlock_client *client)
-{
-    if (client->io.gen != 0 && is_wanted(client)) {
-        send_all(client, take(client));
-    }
-}
-
 void rlock__take_link(struct rlock_client *client)
 {
     rlock__send_lock_take(&client->io.lock);
@@ -167,7 +160,9 @@ void rlock__take_link(struct rlock_client *client)
 RLOCK__ALONE void rlock__give_link(struct rlock_client *client)
 {
     do {
-        flush(client);
+        if (client->io.gen != 0 && is_wanted(client)) {
+            send_all(client, take(client));
+        }
     } while (!rlock__send_lock_give(&client->io.lock));
     if (atomic_load(&client->wake_wanted)) {
         rlock__enter(client);

@@ -96,14 +96,6 @@ static void sub_failed(struct rlock_client *client)
     sub->up = false;
 }
 
-static void sub_up(struct rlock_client *client)
-{
-    client->sub.up = true;
-    rlock__enter(client);
-    rlock__core_sub_up(&client->server, rlock__now_us());
-    rlock__leave(client);
-}
-
 /* Sends what the core has for the subscriber connection. */
 static int sub_flush(struct rlock_client *client)
 {
@@ -184,7 +176,10 @@ static void serve_sub(struct rlock_client *client, short revents, int64_t now)
     rlock__core_mutex_unlock(&client->mutex);
     code = begins ? rlock__conn_start(sub->conn, NULL, 0, now) : rlock__conn_step(sub->conn, now);
     if (code == 0 && !sub->up && rlock__conn_is_up(sub->conn)) {
-        sub_up(client);
+        sub->up = true;
+        rlock__enter(client);
+        rlock__core_sub_up(&client->server, rlock__now_us());
+        rlock__leave(client);
     }
     if (code == 0 && sub->up) {
         code = (revents & ~POLLOUT) != 0 || due ? sub_read(client) : 0;
@@ -286,8 +281,8 @@ static bool plan(struct rlock_client *client, struct pollfd fds[static N_FDS], i
 
     fds[WAKE] = (struct pollfd){.fd = client->wake_fd, .events = POLLIN};
     fds[CANCEL] = (struct pollfd){.fd = client->cancel_fd, .events = POLLIN};
-    fds[SUB] =
-        (struct pollfd){.fd = rlock__conn_fd(sub->conn), .events = rlock__conn_events(sub->conn)};
+    fds[SUB] = (struct pollfd){.fd = rlock__conn_fd(sub->conn)};
+    fds[SUB].events = rlock__conn_events(sub->conn);
     rlock__take_link(client);
     fds[LINK] = (struct pollfd){.fd = rlock__conn_fd(io->conn), .events = POLLRDHUP};
     if (io->gen == 0) {

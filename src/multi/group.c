@@ -216,9 +216,9 @@ void rlock__group_done(struct rlock__call *call, int64_t now)
         return;
     }
     rlock__member_done(member, now);
-    rlock__group_claim_show(group);                              /* it may be late, and join */
-    if (group->phase != RLOCK__GROUP_TAKING || !member->tried) { /* nobody asks for it any more */
-        rlock__member_tidy(member);
+    rlock__group_claim_show(group); /* it may be late, and join */
+    if (group->phase != RLOCK__GROUP_TAKING || !member->tried) {
+        rlock__member_tidy(member); /* nobody asks for it any more */
     }
     switch (group->phase) {
     case RLOCK__GROUP_TAKING:
