@@ -114,17 +114,20 @@ RLOCK__REQUIRES(home) static void drain(struct rlock__group *group, struct rlock
     }
 }
 
-/* Gives the turn to the next one that waits for it. */
-RLOCK__REQUIRES(home) static void give(struct rlock__group *group)
+/* Does what is left to do, and gives the turn to the next one that waits for it. */
+RLOCK__REQUIRES(home) static void hand_on(struct rlock__group *group, struct rlock_client *closing)
 {
-    struct rlock__turn *first = group->line;
+    struct rlock__turn *first;
 
+    drain(group, closing);
+    first = group->line;
     group->busy = first != NULL;
     if (first != NULL) {
         DL_DELETE(group->line, first);
         first->has_turn = true;
         rlock__turn_ring(first);
     }
+    group->users--;
 }
 
 void rlock__turn_settle(struct rlock__group *group, struct rlock_client *closing)
@@ -135,9 +138,7 @@ void rlock__turn_settle(struct rlock__group *group, struct rlock_client *closing
     }
     group->busy = true;
     group->users++;
-    drain(group, closing);
-    give(group);
-    group->users--;
+    hand_on(group, closing);
 }
 
 /* ---- Turns ---- */
@@ -246,9 +247,7 @@ static void end(struct rlock__turn *turn)
         turn->claim = turn->owner.given ? NULL : rlock__group_claim_ref(group->claim);
     }
     note_results(turn);
-    drain(group, NULL);
-    give(group);
-    group->users--;
+    hand_on(group, NULL);
     rlock__groups_unlock_and_drop(group);
 }
 

@@ -13,7 +13,6 @@ void rlock__effort_end(struct rlock__group *group, int code)
     group->phase = RLOCK__GROUP_IDLE;
     group->timer_at = RLOCK__NEVER;
     group->code = code;
-    group->complete = true;
     if (group->lost || group->count == 0) { /* also by the end of a client, meanwhile */
         rlock__group_shed(group);
     }

@@ -111,7 +111,6 @@ void rlock__group_take(struct rlock__group *group, const struct rlock__effort *e
     struct rlock__group_spec *spec = group->spec;
 
     group->effort = *effort;
-    group->complete = false;
     group->loss = group->loss != NULL ? group->loss : loss_new(group);
     if (spec->together && group->team == NULL) {
         group->team = calloc(1, sizeof(*group->team) + spec->n * sizeof(struct rlock__call *));
@@ -169,7 +168,6 @@ static void drop_level(struct rlock__group *group)
 
 void rlock__group_leave(struct rlock__group *group, int64_t now)
 {
-    group->complete = false;
     group->detail[0] = '\0';
     if (group->count == 0) {
         rlock__effort_end(group, RLOCK_ENOTOWNER);
@@ -277,7 +275,7 @@ void rlock__group_step(struct rlock__group *group, int64_t now, struct rlock__gr
     ret_step->loss = group->untold;
     group->untold = NULL;
     ret_step->timer_at = group->timer_at;
-    ret_step->complete = group->complete;
+    ret_step->complete = group->phase == RLOCK__GROUP_IDLE;
 }
 
 void rlock__group_cancel(struct rlock__group *group, int code, int64_t now)

@@ -128,7 +128,7 @@ struct rlock__group {
     struct rlock__loss *loss;         /* for the next loss */
     struct rlock__group_claim *claim; /* of this hold, or of the next one; NULL before the first */
     enum {
-        RLOCK__GROUP_IDLE,
+        RLOCK__GROUP_IDLE, /* no effort is under way */
         RLOCK__GROUP_TAKING,
         RLOCK__GROUP_BACKING_OUT, /* what was taken is given back */
         RLOCK__GROUP_PAUSING,     /* before the next round */
@@ -144,7 +144,6 @@ struct rlock__group {
     struct rlock__team *team; /* of a round that takes all members at once; NULL: none does */
     bool apart;               /* the team tired: its members are taken one after the other */
     bool hurried;             /* in the last round members had less time than a call usually has */
-    bool complete;            /* the effort is complete */
     int code;
     int64_t lease_granted_us;
     char detail[RLOCK__DETAIL_SIZE];

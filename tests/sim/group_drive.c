@@ -116,14 +116,14 @@ static void finish(struct rlock__call *call)
     struct rlock__member *member = call->payload;
     struct rlock__group *group = member->group;
     struct sim_process *process = sim_process_of(member);
-    bool complete = group->complete;
+    bool complete = group->phase == RLOCK__GROUP_IDLE;
     struct rlock__action action;
 
     if (call == &member->call) {
         sim_owner_hears(member);
     }
     rlock__group_done(call, sim_process_clock(process));
-    if (group->complete && !complete && group->waiter != NULL) {
+    if (group->phase == RLOCK__GROUP_IDLE && !complete && group->waiter != NULL) {
         sim_groups_check_taken(group->waiter);
     }
     if (group->waiter != NULL) {
