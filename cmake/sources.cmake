@@ -25,7 +25,6 @@ set(RLOCK_SOURCES
     src/drive/dispatch.c
     src/drive/drive.c
     src/drive/home.c
-    src/drive/losses.c
     src/drive/send_lock.c
     src/drive/service.c
     src/drive/turn.c

@@ -126,7 +126,7 @@ static void try_rights(struct rlock__diagnosis *d)
     int code = 0;
 
     if (lock != NULL) {
-        code = rlock__rights_try(d, rlock__single_of(lock)->spec->key);
+        code = rlock__rights_try(d, lock->spec->key);
     }
     if (code != 0) {
         rlock__prevented(d, "connection", code);

@@ -7,29 +7,13 @@
 #include "base/clock.h"
 #include "multi/claim.h"
 
-struct rlock__group_lock {
-    struct rlock_handle lock;
-    struct rlock__group_spec *spec;
-    struct rlock__result *results; /* one for each member; the groups' mutex protects them */
-};
-
-static const struct rlock__group_lock *handle_of(const struct rlock_handle *lock)
-{
-    return (const struct rlock__group_lock *)(const void *)lock;
-}
-
-static const struct rlock__group_spec *spec_of(const struct rlock_handle *lock)
-{
-    return handle_of(lock)->spec;
-}
-
 /* ---- Taking and leaving ---- */
 
 /* What the members' clients have in common. */
 static int read_clients(const struct rlock_handle *lock, const struct rlock_take *take,
                         struct rlock__effort *inout_effort, int64_t *ret_longest)
 {
-    const struct rlock__group_spec *spec = spec_of(lock);
+    const struct rlock__group_spec *spec = lock->group;
 
     inout_effort->op_timeout_us = inout_effort->renewed_lease_us = RLOCK__NEVER;
     for (size_t i = 0; i < spec->n; i++) {
@@ -61,7 +45,7 @@ static int begin_take(const struct rlock_handle *lock, const struct rlock_take *
     struct rlock__effort effort = {.wait_us = take->wait_ms * RLOCK__MS,
                                    .lease_us = take->lease_ms * RLOCK__MS,
                                    .cancel = rlock__cancel_id(take->cancel)};
-    int64_t max_lease = spec_of(lock)->max_lease_us, longest = 0, wait;
+    int64_t max_lease = lock->group->max_lease_us, longest = 0, wait;
     int code = read_clients(lock, take, &effort, &longest);
 
     if (code != 0) {
@@ -73,12 +57,12 @@ static int begin_take(const struct rlock_handle *lock, const struct rlock_take *
     }
     wait = effort.wait_us == 0 ? effort.op_timeout_us : effort.wait_us;
     op->turn = (struct rlock__turn){
-        .spec = handle_of(lock)->spec,
+        .spec = lock->group,
         .owner = owner,
         .effort = effort,
         .deadline = effort.wait_us < 0 ? RLOCK__NEVER : rlock__later(rlock__now_us(), wait),
         .cancel = take->cancel,
-        .results = handle_of(lock)->results};
+        .results = lock->results};
     return rlock__turn_begin(&op->turn);
 }
 
@@ -88,11 +72,11 @@ static int begin_leave(const struct rlock_handle *lock, struct rlock__owner owne
 {
     int64_t timeout = lock->client->core.op_timeout_us;
 
-    op->turn = (struct rlock__turn){.spec = handle_of(lock)->spec,
+    op->turn = (struct rlock__turn){.spec = lock->group,
                                     .owner = owner,
                                     .leaves = true,
                                     .deadline = rlock__later(rlock__now_us(), timeout),
-                                    .results = handle_of(lock)->results};
+                                    .results = lock->results};
     return rlock__turn_begin(&op->turn);
 }
 
@@ -102,7 +86,7 @@ static void await(const struct rlock_handle *lock, struct rlock__op *op)
     if (op->turn.claim != NULL) {
         rlock__thread_add_group(op->turn.claim);
     } else if (op->turn.leaves) {
-        rlock__thread_forget_group(spec_of(lock));
+        rlock__thread_forget_group(lock->group);
     }
 }
 
@@ -110,7 +94,7 @@ static void await(const struct rlock_handle *lock, struct rlock__op *op)
 
 static int64_t known(const struct rlock_handle *lock, uint64_t owner, uint32_t *ret_count)
 {
-    const struct rlock__group_spec *spec = spec_of(lock);
+    const struct rlock__group_spec *spec = lock->group;
     const struct rlock__group *group;
     int64_t until;
 
@@ -134,7 +118,7 @@ static int64_t known(const struct rlock_handle *lock, uint64_t owner, uint32_t *
  * counts as held, as it would for who takes it. */
 static int inspect(const struct rlock_handle *lock, struct rlock_info *ret_info)
 {
-    const struct rlock__group_spec *spec = spec_of(lock);
+    const struct rlock__group_spec *spec = lock->group;
     bool quorum = (lock->caps & RLOCK__CAP_QUORUM) != 0;
     size_t spare = quorum ? spec->n - spec->quorum : 0, held = 0, failed = 0;
     int code = 0;
@@ -159,7 +143,7 @@ static int inspect(const struct rlock_handle *lock, struct rlock_info *ret_info)
 /* All that can be opened are; the first error is the whole's. */
 static int force(const struct rlock_handle *lock, bool *ret_was_locked)
 {
-    const struct rlock__group_spec *spec = spec_of(lock);
+    const struct rlock__group_spec *spec = lock->group;
     int code = 0;
 
     *ret_was_locked = false;
@@ -178,26 +162,6 @@ static int force(const struct rlock_handle *lock, bool *ret_was_locked)
 
 /* ---- The handle ---- */
 
-static struct rlock__spec *member(const struct rlock_handle *lock, size_t i,
-                                  struct rlock__result *ret_result)
-{
-    const struct rlock__group_spec *spec = spec_of(lock);
-
-    if (i < spec->n && ret_result != NULL) {
-        rlock__groups_lock(spec);
-        *ret_result = handle_of(lock)->results[i];
-        rlock__groups_unlock(spec);
-    }
-    return i < spec->n ? spec->members[i] : NULL;
-}
-
-static void free_handle(struct rlock_handle *lock)
-{
-    (void)rlock__group_spec_unref(handle_of(lock)->spec);
-    free(handle_of(lock)->results);
-    free(lock);
-}
-
 static const struct rlock__vtable vtable = {
     .begin_take = begin_take,
     .begin_leave = begin_leave,
@@ -205,31 +169,29 @@ static const struct rlock__vtable vtable = {
     .known = known,
     .inspect = inspect,
     .force = force,
-    .member = member,
-    .free = free_handle,
 };
 
 int rlock__group_lock_new(const struct rlock__group_ops *ops, struct rlock__spec *const *members,
                           size_t n, int64_t max_lease_us, struct rlock_handle **ret_lock)
 {
     struct rlock__group_spec *spec = rlock__group_spec_new(ops, members, n);
-    struct rlock__group_lock *handle = calloc(1, sizeof(*handle));
+    struct rlock_handle *lock = calloc(1, sizeof(*lock));
     struct rlock__result *results = calloc(n, sizeof(*results));
 
-    if (spec == NULL || handle == NULL || results == NULL) {
+    if (spec == NULL || lock == NULL || results == NULL) {
         (void)rlock__group_spec_unref(spec);
-        free(handle);
+        free(lock);
         free(results);
         return rlock__fail(RLOCK_ENOMEM, "no memory");
     }
     spec->max_lease_us = max_lease_us;
-    *handle = (struct rlock__group_lock){.lock = {.vtable = &vtable,
-                                                  .kind = ops->kind,
-                                                  .caps = ops->caps,
-                                                  .name = spec->name,
-                                                  .client = rlock__client_of(spec->first->core)},
-                                         .spec = spec,
-                                         .results = results};
-    *ret_lock = &handle->lock;
+    *lock = (struct rlock_handle){.vtable = &vtable,
+                                  .kind = ops->kind,
+                                  .caps = ops->caps,
+                                  .name = spec->name,
+                                  .client = rlock__client_of(spec->first->core),
+                                  .group = spec,
+                                  .results = results};
+    *ret_lock = lock;
     return 0;
 }

@@ -30,14 +30,16 @@ static int add_leaf(struct leaves *leaves, struct rlock__spec *spec)
 /* The members of a multi-lock count as its own. */
 static int add_member(struct leaves *leaves, const struct rlock_handle *member)
 {
-    struct rlock__spec *leaf;
     int code = 0;
 
+    if (member->spec != NULL) {
+        return add_leaf(leaves, member->spec);
+    }
     if ((member->caps & RLOCK__CAP_QUORUM) != 0) {
         return rlock__fail(RLOCK_ENOTSUP, "a RedLock cannot be a member");
     }
-    for (size_t i = 0; code == 0 && (leaf = member->vtable->member(member, i, NULL)) != NULL; i++) {
-        code = add_leaf(leaves, leaf);
+    for (size_t i = 0; code == 0 && i < member->group->n; i++) {
+        code = add_leaf(leaves, member->group->members[i]);
     }
     return code;
 }
@@ -91,7 +93,7 @@ static int add_server(struct leaves *leaves, const struct rlock_handle *member)
             return rlock__fail(RLOCK_EINVAL, "two members of a RedLock share a client");
         }
     }
-    return add_leaf(leaves, rlock__single_of(member)->spec);
+    return add_leaf(leaves, member->spec);
 }
 
 int rlock_redlock_new(struct rlock_handle *const *members, size_t n, const struct rlock_opts *opts,

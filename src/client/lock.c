@@ -2,6 +2,8 @@
 /* What users call on a lock: arguments are checked here, the rest is in the handle's table. */
 #include "client/lock.h"
 
+#include <stdlib.h>
+
 #include "base/clock.h"
 #include "base/sized.h"
 
@@ -13,7 +15,10 @@ struct rlock_handle *rlock_free(struct rlock_handle *lock)
 {
     RLOCK__WHOLE;
     if (lock != NULL) {
-        lock->vtable->free(lock);
+        (void)rlock__spec_unref(lock->spec);
+        (void)rlock__group_spec_unref(lock->group);
+        free(lock->results);
+        free(lock);
     }
     return NULL;
 }
@@ -98,27 +103,13 @@ static int end(const struct rlock_handle *lock, struct rlock__op *op, int code)
     return op->code == 0 ? 0 : rlock__fail(op->code, "%s", op->detail);
 }
 
-static int take_lock(const struct rlock_handle *lock, const struct rlock_take *take,
-                     struct rlock_grant *ret_grant)
-{
-    struct rlock__op op = {.code = 0};
-    struct rlock__owner owner;
-    int code = owner_of(take->owner, &owner);
-
-    if (code == 0) {
-        code = end(lock, &op, lock->vtable->begin_take(lock, take, owner, &op));
-    }
-    if (code == 0 && ret_grant != NULL) {
-        rlock__sized_give(ret_grant, &op.grant);
-    }
-    return code;
-}
-
 int rlock_lock_with(struct rlock_handle *lock, const struct rlock_take *take,
                     struct rlock_grant *ret_grant)
 {
     RLOCK__WHOLE;
+    struct rlock__op op = {.code = 0};
     struct rlock_take checked;
+    struct rlock__owner owner;
     int code = begin_open(lock);
 
     if (code == 0 && ret_grant != NULL && !rlock__sized_is_valid(ret_grant)) {
@@ -127,7 +118,16 @@ int rlock_lock_with(struct rlock_handle *lock, const struct rlock_take *take,
     if (code == 0) {
         code = check_take(take, &checked);
     }
-    return code == 0 ? take_lock(lock, &checked, ret_grant) : code;
+    if (code == 0) {
+        code = owner_of(checked.owner, &owner);
+    }
+    if (code == 0) {
+        code = end(lock, &op, lock->vtable->begin_take(lock, &checked, owner, &op));
+    }
+    if (code == 0 && ret_grant != NULL) {
+        rlock__sized_give(ret_grant, &op.grant);
+    }
+    return code;
 }
 
 int rlock_lock(struct rlock_handle *lock)
@@ -264,9 +264,6 @@ int rlock_force_unlock(struct rlock_handle *lock, bool *ret_was_locked)
 
 int rlock_members(const struct rlock_handle *lock, rlock_member_fn *fn, void *payload)
 {
-    struct rlock__spec *spec;
-    struct rlock__result result;
-
     rlock__detail_clear();
     if (lock == NULL || (lock->caps & RLOCK__CAP_MEMBERS) == 0 || fn == NULL) {
         return rlock__fail(RLOCK_EINVAL, "lock is no multi-lock or RedLock, or fn is NULL");
@@ -274,16 +271,22 @@ int rlock_members(const struct rlock_handle *lock, rlock_member_fn *fn, void *pa
     if (!is_ours(lock)) {
         return RLOCK_EFORKED;
     }
-    for (size_t i = 0; (spec = lock->vtable->member(lock, i, &result)) != NULL; i++) {
-        const struct rlock_member member = {.size = sizeof(member),
-                                            .name = spec->name.at,
-                                            .name_len = spec->name.len,
-                                            .kind = spec->ops->kind,
-                                            .server = spec->core->address,
-                                            .code = result.code,
-                                            .held = result.held,
-                                            .detail = result.detail};
+    for (size_t i = 0; i < lock->group->n; i++) {
+        const struct rlock__spec *spec = lock->group->members[i];
+        struct rlock__result result;
+        struct rlock_member member;
 
+        rlock__groups_lock(lock->group);
+        result = lock->results[i];
+        rlock__groups_unlock(lock->group);
+        member = (struct rlock_member){.size = sizeof(member),
+                                       .name = spec->name.at,
+                                       .name_len = spec->name.len,
+                                       .kind = spec->ops->kind,
+                                       .server = spec->core->address,
+                                       .code = result.code,
+                                       .held = result.held,
+                                       .detail = result.detail};
         fn(&member, payload);
     }
     return 0;

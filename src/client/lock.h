@@ -7,7 +7,7 @@
 #define RLOCK_CLIENT_LOCK_H
 
 #include "client/client.h"
-#include "drive/op.h"
+#include "drive/turn.h"
 
 /* A hundred years: sums of microseconds still fit. */
 #define RLOCK__TIME_MAX_MS (INT64_C(100) * 366 * 24 * 3600 * 1000)
@@ -34,34 +34,19 @@ struct rlock__vtable {
     int (*inspect)(const struct rlock_handle *lock, struct rlock_info *ret_info);
     /* Takes it from whoever holds it, and waits for the answer. */
     int (*force)(const struct rlock_handle *lock, bool *ret_was_locked);
-    /* The member of an index in canonical order, NULL beyond the last, and its result, NULL not
-     * wanted. A single lock is its own only member, and has no result. */
-    struct rlock__spec *(*member)(const struct rlock_handle *lock, size_t i,
-                                  struct rlock__result *ret_result);
-    /* Frees the handle. Holds stay. */
-    void (*free)(struct rlock_handle *lock);
 };
 
-/* What all handles begin with. */
 struct rlock_handle {
     const struct rlock__vtable *vtable;
-    const char *kind;            /* "reentrant" */
-    unsigned caps;               /* the kind's, enum rlock__caps */
-    struct rlock__bytes name;    /* borrowed from what the handle refers to; a NUL behind it */
-    struct rlock_client *client; /* speaks for it: of a lock made of locks the first member's */
+    const char *kind;                /* "reentrant" */
+    unsigned caps;                   /* the kind's, enum rlock__caps */
+    struct rlock__bytes name;        /* borrowed from what the handle refers to; a NUL behind it */
+    struct rlock_client *client;     /* speaks for it: of a lock made of locks the first member's */
+    struct rlock__spec *spec;        /* of a lock of one key; NULL else */
+    unsigned hash;                   /* the spec's: who asks for a hold need not look there */
+    struct rlock__group_spec *group; /* of a lock made of locks; NULL else */
+    struct rlock__result *results;   /* one for each member; the groups' mutex protects them */
 };
-
-/* The handle of a lock of one key. */
-struct rlock__single {
-    struct rlock_handle lock;
-    struct rlock__spec *spec;
-    unsigned hash; /* the spec's: who asks for a hold need not look there */
-};
-
-static inline const struct rlock__single *rlock__single_of(const struct rlock_handle *lock)
-{
-    return (const struct rlock__single *)(const void *)lock;
-}
 
 /* ---- query.c ---- */
 

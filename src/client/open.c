@@ -37,7 +37,6 @@ RLOCK__ALONE static void unref(struct rlock__core *core)
     (void)pthread_cond_destroy(&client->news);
     (void)pthread_mutex_destroy(&client->mutex);
     (void)pthread_mutex_destroy(&client->home_mutex);
-    rlock__table_fini(&client->home.groups);
     rlock__table_fini(&client->home.members);
     free(client);
 }

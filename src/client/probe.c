@@ -29,7 +29,7 @@ static const struct kind others[] = {
 static int try_renew(struct rlock__diagnosis *d, const struct rlock_handle *lock)
 {
     const struct rlock__ask ask = {.owner = rlock__bytes_of("nobody:0"), .count = 1, .lease_ms = 1};
-    const struct rlock__spec *spec = rlock__single_of(lock)->spec;
+    const struct rlock__spec *spec = lock->spec;
     struct rlock__cmd cmd = {0};
     struct rlock__reply reply;
     char text[200];
@@ -116,7 +116,7 @@ static void forget_token(struct rlock__diagnosis *d, const struct rlock_handle *
     struct rlock__cmd cmd = {0};
     struct rlock__reply reply;
 
-    rlock__prefixed_name("redisson_lock_token", rlock__single_of(lock)->spec->key, &key);
+    rlock__prefixed_name("redisson_lock_token", lock->spec->key, &key);
     rlock__cmd_arg(&cmd, rlock__bytes_of("DEL"));
     rlock__cmd_arg(&cmd, rlock__bytes(key.data, key.len));
     (void)rlock__asker_ask(&d->asker, &cmd, &reply);
@@ -203,7 +203,7 @@ static void try_subscribe(struct rlock__diagnosis *d, const struct rlock_handle 
     struct rlock__reply reply;
 
     rlock__cmd_arg(&cmd, rlock__bytes_of("SUBSCRIBE"));
-    rlock__cmd_arg(&cmd, rlock__single_of(lock)->spec->channel);
+    rlock__cmd_arg(&cmd, lock->spec->channel);
     if (rlock__asker_ask(&d->asker, &cmd, &reply) == 0 && rlock__reply_is_error(&reply)) {
         rlock__finding(
             d, RLOCK_LOG_WARNING, "rights",

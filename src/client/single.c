@@ -3,6 +3,7 @@
 #include "client/lock.h"
 
 #include <stdlib.h>
+#include <utlist.h>
 
 #include "base/clock.h"
 #include "rw/rw.h"
@@ -46,13 +47,13 @@ RLOCK__REQUIRES(core) static void finish(struct rlock__call *call)
     struct rlock__op *op = call->payload;
 
     conclude(op);
-    rlock__op_finished(rlock__client_of(call->spec->core), op);
+    DL_APPEND(rlock__client_of(call->spec->core)->finished, op);
 }
 
 static int begin(const struct rlock_handle *lock, struct rlock__op *op,
                  const struct rlock_cancel *cancel)
 {
-    op->call.spec = rlock__single_of(lock)->spec;
+    op->call.spec = lock->spec;
     if (op->finish == NULL) {
         return rlock__begin(lock->client, &op->call, &op->parker, cancel);
     }
@@ -102,18 +103,17 @@ static void await(const struct rlock_handle *lock, struct rlock__op *op)
 
 static int64_t known(const struct rlock_handle *lock, uint64_t owner, uint32_t *ret_count)
 {
-    const struct rlock__single *single = rlock__single_of(lock);
     struct rlock_client *client = lock->client;
     int64_t until;
 
     if (owner == 0) { /* reads what its thread has, without a mutex */
-        const struct rlock__claim *claim = rlock__thread_find(single->spec, single->hash);
+        const struct rlock__claim *claim = rlock__thread_find(lock->spec, lock->hash);
 
         *ret_count = claim != NULL ? atomic_load(&claim->count) : 0;
         return claim != NULL ? atomic_load(&claim->valid_until) : 0;
     }
     rlock__enter(client);
-    until = rlock__core_valid_until(&client->core, single->spec,
+    until = rlock__core_valid_until(&client->core, lock->spec,
                                     (struct rlock__owner){.id = owner, .given = true}, ret_count);
     rlock__core_mutex_unlock(&client->mutex);
     return until;
@@ -123,25 +123,12 @@ static int64_t known(const struct rlock_handle *lock, uint64_t owner, uint32_t *
 
 static int inspect(const struct rlock_handle *lock, struct rlock_info *ret_info)
 {
-    return rlock__single_inspect(rlock__single_of(lock)->spec, ret_info);
+    return rlock__single_inspect(lock->spec, ret_info);
 }
 
 static int force(const struct rlock_handle *lock, bool *ret_was_locked)
 {
-    return rlock__single_force(rlock__single_of(lock)->spec, ret_was_locked);
-}
-
-static struct rlock__spec *member(const struct rlock_handle *lock, size_t i,
-                                  struct rlock__result *ret_result)
-{
-    (void)ret_result;
-    return i == 0 ? rlock__single_of(lock)->spec : NULL;
-}
-
-static void free_handle(struct rlock_handle *lock)
-{
-    (void)rlock__spec_unref(rlock__single_of(lock)->spec);
-    free(lock);
+    return rlock__single_force(lock->spec, ret_was_locked);
 }
 
 static const struct rlock__vtable vtable = {
@@ -151,8 +138,6 @@ static const struct rlock__vtable vtable = {
     .known = known,
     .inspect = inspect,
     .force = force,
-    .member = member,
-    .free = free_handle,
 };
 
 static bool is_time(int64_t ms)
@@ -183,24 +168,24 @@ static bool read_tuning(const struct rlock_opts *opts, struct rlock__tuning *ret
 static int make(struct rlock_client *client, const struct rlock_ops *ops, struct rlock__bytes name,
                 const struct rlock__tuning *tuning, struct rlock_handle **ret_lock)
 {
-    struct rlock__single *single = calloc(1, sizeof(*single));
+    struct rlock_handle *lock = calloc(1, sizeof(*lock));
     struct rlock__spec *spec =
-        single != NULL ? rlock__spec_new(&client->core, ops, name, tuning) : NULL;
+        lock != NULL ? rlock__spec_new(&client->core, ops, name, tuning) : NULL;
 
     if (spec == NULL) {
-        free(single);
+        free(lock);
         return rlock__fail(RLOCK_ENOMEM, "no memory");
     }
-    *single = (struct rlock__single){.lock = {.vtable = &vtable,
-                                              .kind = ops->kind,
-                                              .caps = ops->caps,
-                                              .name = spec->name,
-                                              .client = client},
-                                     .spec = spec,
-                                     .hash = spec->hash};
+    *lock = (struct rlock_handle){.vtable = &vtable,
+                                  .kind = ops->kind,
+                                  .caps = ops->caps,
+                                  .name = spec->name,
+                                  .client = client,
+                                  .spec = spec,
+                                  .hash = spec->hash};
     /* The spec's reference. */
     (void)atomic_fetch_add_explicit(&client->refs, 1, memory_order_relaxed);
-    *ret_lock = &single->lock;
+    *ret_lock = lock;
     return 0;
 }
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Turns that no thread waits for: the service thread of the group's home takes their steps. */
-#include <stddef.h>
 #include <utlist.h>
 
 #include "base/clock.h"
-#include "drive/op.h"
+#include "drive/turn.h"
 
 static struct rlock__turn *turn_of(struct rlock__timer *timer)
 {
@@ -62,7 +61,7 @@ static void serve(struct rlock_client *client, struct rlock__turn *turn)
     rlock__begun_remove(turn);
     rlock__home_mutex_unlock(&client->home_mutex);
     rlock__enter(client);
-    rlock__op_finished(client, rlock__op_of(turn));
+    DL_APPEND(client->finished, rlock__op_of(turn));
     rlock__leave(client);
 }
 

@@ -6,14 +6,6 @@
 
 #include "drive/client.h"
 
-struct rlock_cancel {
-    uintptr_t id; /* never reused: an event that comes late names nobody else's signal */
-    atomic_int fd;
-    _Atomic pid_t
-        process; /* whose descriptor it is: one that was forked shares it until it waits */
-    atomic_bool fired;
-};
-
 int rlock_cancel_new(struct rlock_cancel **ret_cancel)
 {
     RLOCK__WHOLE;
@@ -67,16 +59,6 @@ void rlock_cancel_fire(struct rlock_cancel *cancel)
 const void *rlock__cancel_id(const struct rlock_cancel *cancel)
 {
     return cancel != NULL ? (const void *)cancel->id : NULL;
-}
-
-int rlock__cancel_fd(const struct rlock_cancel *cancel)
-{
-    return atomic_load(&cancel->fd);
-}
-
-bool rlock__cancel_is_fired(const struct rlock_cancel *cancel)
-{
-    return atomic_load(&cancel->fired);
 }
 
 /* In a child of fork: a descriptor of its own, so that neither cancels the other's calls. */

@@ -8,10 +8,11 @@
  *     keeps watch, it does so itself until its call is complete: it polls the link, reads for all,
  *     and fires the core's timers. Else it parks. The keeper hands the watch on when its own call
  *     is complete.
- *   - The service thread makes connections, reads the subscriber connection, and keeps watch when
- *     no caller does. A caller may stand still at any instant: stopped, starved, in a signal
- *     handler. So while there is a keeper the service thread looks at each tick, and does what is
- *     left undone.
+ *   - The service thread makes connections, reads the subscriber connection, hears of
+ *     cancellations, takes the steps of operations on groups that no thread waits for, and keeps
+ *     watch when no caller does. A caller may stand still at any instant: stopped, starved, in a
+ *     signal handler. So while there is a keeper the service thread looks at each tick, and does
+ *     what is left undone.
  *   - The dispatcher thread runs the user's callbacks, and what is to be called when an operation
  *     is complete that no thread waits for. It does nothing else.
  *
@@ -54,7 +55,6 @@ struct rlock__io {
         struct rlock__buf out; /* taken from the core, part of it sent */
         size_t sent;
         size_t unnoted; /* bytes that went out, of which the core does not know yet */
-        bool connecting;
     };
     atomic_ullong server; /* while it is up: a number that is another for every server; 0 unknown */
     atomic_int fd;        /* to poll; -1 down */
@@ -66,7 +66,7 @@ struct rlock__sub {
     struct rlock__conn *conn;
     struct rlock__buf out;
     size_t sent;
-    bool connecting, up;
+    bool up;
 };
 
 struct rlock_client {
@@ -88,7 +88,7 @@ struct rlock_client {
         bool service_reads; /* it sleeps with an eye on replies, not on the link's end alone */
         int64_t tick_at;    /* when it looks after the keeper; RLOCK__NEVER: there is none */
         bool stop_service, stop_dispatcher;
-        struct rlock__op *finished; /* operations whose finish is to be called */
+        struct rlock__op *finished; /* operations whose finish the dispatcher is to call */
     };
 
     atomic_uint refs;
@@ -207,19 +207,21 @@ bool rlock__begun_close(struct rlock_client *client) RLOCK__NO_MUTEX;
 
 /* ---- dispatch.c ---- */
 
-/* Its finish is called, on the client's dispatcher. */
-void rlock__op_finished(struct rlock_client *client, struct rlock__op *op) RLOCK__REQUIRES(core);
 void *rlock__dispatcher_main(void *arg); /* the client */
 /* Whether the calling thread is a dispatcher: it must not wait. */
 bool rlock__is_dispatcher(void);
 
 /* ---- cancel.c ---- */
 
+struct rlock_cancel {
+    uintptr_t id;          /* never reused: an event that comes late names nobody else's signal */
+    atomic_int fd;         /* readable for good once it is fired */
+    _Atomic pid_t process; /* whose that is: one that was forked shares it until it waits */
+    atomic_bool fired;
+};
+
 /* Names the signal in core calls; 0 for NULL. */
 const void *rlock__cancel_id(const struct rlock_cancel *cancel);
-/* To poll: readable for good once it is fired. */
-int rlock__cancel_fd(const struct rlock_cancel *cancel);
-bool rlock__cancel_is_fired(const struct rlock_cancel *cancel);
 /* Lets the client's service thread hear of it. */
 int rlock__cancel_watch(struct rlock_client *client, struct rlock_cancel *cancel);
 

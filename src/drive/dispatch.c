@@ -4,7 +4,6 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "drive/op.h"
 #include "drive/turn.h"
 
 static _Thread_local pid_t dispatches_in; /* the process that it is one in; 0 none */
@@ -12,11 +11,6 @@ static _Thread_local pid_t dispatches_in; /* the process that it is one in; 0 no
 bool rlock__is_dispatcher(void)
 {
     return dispatches_in != 0 && dispatches_in == getpid();
-}
-
-void rlock__op_finished(struct rlock_client *client, struct rlock__op *op)
-{
-    DL_APPEND(client->finished, op);
 }
 
 static void tell_lost(const struct rlock_client *client, struct rlock__loss *loss)

@@ -20,7 +20,6 @@ void rlock__link_broke(struct rlock_client *client, int code, const char *text)
     atomic_store(&io->stuck, false);
     io->gen = 0;
     io->sent = io->unnoted = 0;
-    io->connecting = false;
     rlock__buf_clear(&io->out);
     rlock__enter(client);
     rlock__core_link_down(&client->server.links[0], gen, code, rlock__conn_error_is_final(code),
@@ -95,7 +94,6 @@ RLOCK__REQUIRES(send) static bool is_silent(struct rlock_client *client)
     struct rlock__io *io = &client->io;
     struct rlock__link *link = &client->server.links[0];
     int n = rlock__conn_read(io->conn);
-    char why[RLOCK__DETAIL_SIZE];
 
     if (n == 0) {
         return true;
@@ -104,10 +102,13 @@ RLOCK__REQUIRES(send) static bool is_silent(struct rlock_client *client)
     rlock__pipeline_untake(&link->pipeline, io->out.len);
     if (n > 0) {
         rlock__core_garbled(link, io->gen, rlock__now_us());
-        (void)snprintf(why, sizeof(why), "%s: %s", rlock__conn_peer(io->conn), link->pipeline.why);
     }
     rlock__leave_with_link(client);
-    rlock__link_broke(client, n < 0 ? n : RLOCK_ECONN, n < 0 ? rlock__conn_error(io->conn) : why);
+    if (n > 0) {
+        close_link(client);
+    } else {
+        rlock__link_broke(client, n, rlock__conn_error(io->conn));
+    }
     return false;
 }
 
@@ -150,13 +151,6 @@ RLOCK__REQUIRES(send) static void send_all(struct rlock_client *client, enum tak
     }
 }
 
-RLOCK__REQUIRES(send) static void flush(struct rlock_client *client)
-{
-    if (client->io.gen != 0 && is_wanted(client)) {
-        send_all(client, take(client));
-    }
-}
-
 void rlock__take_link(struct rlock_client *client)
 {
     rlock__send_lock_take(&client->io.lock);
@@ -166,7 +160,9 @@ void rlock__take_link(struct rlock_client *client)
 RLOCK__ALONE void rlock__give_link(struct rlock_client *client)
 {
     do {
-        flush(client);
+        if (client->io.gen != 0 && is_wanted(client)) {
+            send_all(client, take(client));
+        }
     } while (!rlock__send_lock_give(&client->io.lock));
     if (atomic_load(&client->wake_wanted)) {
         rlock__enter(client);
@@ -248,32 +244,20 @@ bool rlock__drive_read(struct rlock_client *client, struct rlock__parker *keeper
     return any;
 }
 
-/* Whether a request that ends before this offset of the link's bytes still waits for its answer. */
-static bool awaits(struct rlock_client *client, uint64_t end)
-{
-    const struct rlock__request *oldest;
-    bool awaited;
-
-    rlock__enter(client);
-    oldest = client->server.links[0].pipeline.sent;
-    awaited = oldest != NULL && oldest->end <= end;
-    rlock__core_mutex_unlock(&client->mutex);
-    return awaited;
-}
-
 bool rlock__drive_read_all(struct rlock_client *client)
 {
-    bool any = false;
+    const struct rlock__pipeline *pipeline = &client->server.links[0].pipeline;
+    bool any = false, awaited = true;
     uint64_t end;
 
     rlock__enter(client);
-    end = client->server.links[0].pipeline.appended;
+    end = pipeline->appended;
     rlock__core_mutex_unlock(&client->mutex);
-    while (rlock__drive_read(client, NULL)) {
+    while (awaited && rlock__drive_read(client, NULL)) {
         any = true;
-        if (!awaits(client, end)) { /* the rest answers what was sent meanwhile */
-            break;
-        }
+        rlock__enter(client); /* what was sent meanwhile need not be answered */
+        awaited = pipeline->sent != NULL && pipeline->sent->end <= end;
+        rlock__core_mutex_unlock(&client->mutex);
     }
     return any;
 }

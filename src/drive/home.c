@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "drive/home.h"
+/* The homes of groups, and what the loss of a member's hold, or of a thread, means for them. */
+#include <utlist.h>
+
+#include "base/clock.h"
+#include "drive/turn.h"
 
 struct rlock_client *rlock__home_of(const struct rlock__group_spec *spec)
 {
@@ -22,19 +26,21 @@ struct rlock__group *rlock__group_find(const struct rlock__group_spec *spec,
     return rlock__home_find(&rlock__home_of(spec)->home, spec, owner);
 }
 
-void rlock__group_unref(struct rlock__group *group)
+/* A reference keeps a group's memory, wherever it is. */
+static void unref(struct rlock__group *group)
 {
     if (atomic_fetch_sub(&group->refs, 1) == 1) {
         rlock__group_free(group);
     }
 }
 
-/* Lets losses of the group's members find it (rlock__home_join), or no more (rlock__home_part). */
+/* Lets losses of the group's other members find it (rlock__home_join), or no more
+ * (rlock__home_part). */
 RLOCK__EXCLUDES(home)
-static void at_each_home(struct rlock__group *group,
-                         void (*act)(struct rlock__home *home, struct rlock__member *member))
+static void at_other_homes(struct rlock__group *group,
+                           void (*act)(struct rlock__home *home, struct rlock__member *member))
 {
-    for (size_t i = 0; i < group->spec->n; i++) {
+    for (size_t i = 1; i < group->spec->n; i++) {
         struct rlock_client *client = rlock__client_of(group->spec->members[i]->core);
 
         rlock__home_mutex_lock(&client->home_mutex);
@@ -47,9 +53,10 @@ void rlock__group_move_in(struct rlock__group *group)
 {
     atomic_init(&group->refs, 1);
     group->at_home = true;
-    rlock__home_add(&rlock__home_of(group->spec)->home, group);
+    group->users = 1;
+    rlock__home_join(&rlock__home_of(group->spec)->home, group->members);
     rlock__groups_unlock(group->spec);
-    at_each_home(group, rlock__home_join);
+    at_other_homes(group, rlock__home_join);
     rlock__groups_lock(group->spec);
 }
 
@@ -59,11 +66,109 @@ void rlock__groups_unlock_and_drop(struct rlock__group *group)
 
     if (over) {
         group->at_home = false;
-        rlock__home_remove(&rlock__home_of(group->spec)->home, group);
+        rlock__home_part(&rlock__home_of(group->spec)->home, group->members);
     }
     rlock__groups_unlock(group->spec);
     if (over) {
-        at_each_home(group, rlock__home_part);
-        rlock__group_unref(group);
+        at_other_homes(group, rlock__home_part);
+        unref(group);
     }
+}
+
+/* ---- Losses ---- */
+
+/* Who reports a group's loss: the first member's client, or another while that one is closed, or
+ * the one that is just being closed; NULL nobody can. */
+static struct rlock_client *reporter(const struct rlock__group_spec *spec,
+                                     struct rlock_client *closing)
+{
+    struct rlock_client *client = rlock__client_of(spec->first->core);
+
+    for (size_t i = 0; atomic_load(&client->closed) && i < spec->n; i++) {
+        client = rlock__client_of(spec->members[i]->core);
+    }
+    return atomic_load(&client->closed) ? closing : client;
+}
+
+void rlock__group_report(const struct rlock__group_spec *spec, struct rlock__loss *loss,
+                         struct rlock_client *closing)
+{
+    struct rlock_client *client = reporter(spec, closing);
+    char name[96];
+
+    if (loss == NULL || client == NULL) {
+        (void)rlock__loss_free(loss);
+        return;
+    }
+    rlock__enter(client);
+    rlock__note(&client->core, RLOCK_LOG_WARNING, "lock %s: lost: %s",
+                rlock__text(loss->name, name, sizeof(name)), rlock_reason_text(loss->reason));
+    DL_APPEND(client->core.lost, loss);
+    rlock__leave(client);
+}
+
+/* The members of groups that a loss concerns, each with a reference on its group. */
+static struct rlock__member *hits(struct rlock_client *client, const struct rlock__loss *loss)
+{
+    struct rlock__member *member = NULL, *first = NULL;
+
+    rlock__home_mutex_lock(&client->home_mutex);
+    while ((member = rlock__home_hit(&client->home, loss, member)) != NULL) {
+        (void)atomic_fetch_add(&member->group->refs, 1);
+        member->next_hit = first;
+        first = member;
+    }
+    rlock__home_mutex_unlock(&client->home_mutex);
+    return first;
+}
+
+bool rlock__groups_lost(const struct rlock__loss *loss)
+{
+    struct rlock_client *client = rlock__client_of(loss->spec->core);
+    struct rlock__member *member, *after;
+
+    if (loss->kind != NULL) {
+        return true;
+    }
+    for (member = hits(client, loss); member != NULL; member = after) {
+        struct rlock__group *group = member->group;
+
+        after = member->next_hit;
+        rlock__groups_lock(group->spec);
+        if (member->levels > 0) {
+            rlock__group_member_lost(group, loss->reason, rlock__now_us());
+        }
+        if (group->untold != NULL) {
+            rlock__turn_settle(group, client);
+        }
+        rlock__groups_unlock_and_drop(group);
+        unref(group);
+    }
+    return loss->own > 0;
+}
+
+void rlock__groups_thread_exit(const struct rlock__group_spec *spec, uint64_t thread)
+{
+    struct rlock__group *group;
+
+    rlock__groups_lock(spec);
+    group = rlock__group_find(spec, (struct rlock__owner){.id = thread});
+    if (group == NULL) {
+        rlock__groups_unlock(spec);
+        return;
+    }
+    group->users++;
+    rlock__group_abandon(group, RLOCK_LOST_THREAD_EXITED);
+    rlock__groups_unlock(spec);
+    for (size_t i = 0; i < spec->n; i++) {
+        struct rlock_client *client = rlock__client_of(spec->members[i]->core);
+
+        rlock__enter(client);
+        rlock__core_thread_exit(&client->core, spec->members[i], thread, rlock__now_us());
+        rlock__leave_and_drive(client);
+    }
+    rlock__groups_lock(spec);
+    rlock__turn_settle(group, NULL);
+    group->users--;
+    rlock__groups_unlock_and_drop(group);
 }

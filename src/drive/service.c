@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The service thread: makes the connections, reads the subscriber connection, hears of
- * cancellations, and keeps watch over the link and the core's timers when no caller does. It takes
- * the steps of groups whose operations no thread waits for.
- *
- * While a caller does, this thread ticks: it reads what came and does what is due, if that was left
- * undone, and wakes again whom somebody began to wake. A caller that was found standing still has
- * its work done here until it moves. The tick costs the callers nothing: the first of many calls
- * wakes this thread, and a tick after the last it goes to sleep for good.
+ * The service thread. While a caller keeps watch it ticks: it reads what came and does what is due,
+ * if that was left undone, and wakes again whom somebody began to wake. A caller that was found
+ * standing still has its work done here until it moves. The tick costs the callers nothing: the
+ * first of many calls wakes this thread, and a tick after the last it goes to sleep for good.
  */
 #include <errno.h>
 #include <poll.h>
@@ -41,7 +37,6 @@ RLOCK__REQUIRES(send) static void link_up(struct rlock_client *client)
     const struct rlock__greeting *got = rlock__conn_greeting(io->conn);
     int64_t now = rlock__now_us();
 
-    io->connecting = false;
     atomic_store(&io->server, server_number(got->run_id));
     atomic_store(&io->fd, rlock__conn_fd(io->conn));
     rlock__enter(client);
@@ -51,39 +46,36 @@ RLOCK__REQUIRES(send) static void link_up(struct rlock_client *client)
     rlock__look_again(client); /* there is a new socket to poll */
 }
 
-/* Begins to make the link when it is time. Returns 0, or why it cannot be made. */
-RLOCK__REQUIRES(send) static int begin_link(struct rlock_client *client, int64_t now)
+/* Begins to make the link when it is time, and goes on with that. Returns 0, or why it cannot be
+ * made. */
+RLOCK__REQUIRES(send) static int make_link(struct rlock_client *client, int64_t now)
 {
     struct rlock__io *io = &client->io;
     struct rlock__link *link = &client->server.links[0];
     uint64_t unfenced[RLOCK__UNFENCED_MAX];
-    size_t n = 0;
+    size_t n;
+    bool due;
 
     rlock__enter(client);
-    io->connecting = now >= rlock__link_due(link);
-    if (io->connecting) {
-        n = rlock__link_begin(link, unfenced);
-    }
+    due = now >= rlock__link_due(link);
+    n = due ? rlock__link_begin(link, unfenced) : 0;
     rlock__core_mutex_unlock(&client->mutex);
-    return io->connecting ? rlock__conn_start(io->conn, unfenced, n, now) : 0;
+    return due ? rlock__conn_start(io->conn, unfenced, n, now) : rlock__conn_step(io->conn, now);
 }
 
-/* Moves the link on: connects when it is time, goes on with a handshake. */
 static void serve_link(struct rlock_client *client, int64_t now)
 {
     struct rlock__io *io = &client->io;
-    int code = 0;
 
     rlock__take_link(client);
-    if (io->connecting) {
-        code = rlock__conn_step(io->conn, now);
-    } else if (io->gen == 0) {
-        code = begin_link(client, now);
-    }
-    if (code != 0) {
-        rlock__link_broke(client, code, rlock__conn_error(io->conn));
-    } else if (io->connecting && rlock__conn_is_up(io->conn)) {
-        link_up(client);
+    if (io->gen == 0) {
+        int code = make_link(client, now);
+
+        if (code != 0) {
+            rlock__link_broke(client, code, rlock__conn_error(io->conn));
+        } else if (rlock__conn_is_up(io->conn)) {
+            link_up(client);
+        }
     }
     rlock__give_link(client);
 }
@@ -100,16 +92,7 @@ static void sub_failed(struct rlock_client *client)
     rlock__conn_close(sub->conn);
     rlock__buf_clear(&sub->out);
     sub->sent = 0;
-    sub->connecting = sub->up = false;
-}
-
-static void sub_up(struct rlock_client *client)
-{
-    client->sub.connecting = false;
-    client->sub.up = true;
-    rlock__enter(client);
-    rlock__core_sub_up(&client->server, rlock__now_us());
-    rlock__leave(client);
+    sub->up = false;
 }
 
 /* Sends what the core has for the subscriber connection. */
@@ -133,10 +116,10 @@ static int sub_flush(struct rlock_client *client)
             return (int)n;
         }
         sub->sent += (size_t)n;
-    }
-    if (sub->sent == sub->out.len) {
-        rlock__buf_clear(&sub->out);
-        sub->sent = 0;
+        if (sub->sent == sub->out.len) {
+            rlock__buf_clear(&sub->out);
+            sub->sent = 0;
+        }
     }
     return 0;
 }
@@ -180,33 +163,22 @@ static bool sub_is_elsewhere(struct rlock_client *client)
     return elsewhere;
 }
 
-/* What there is to do on the subscriber connection: to make it, or to check it. */
-static bool sub_is_due(struct rlock_client *client, int64_t now, bool *ret_begins)
-{
-    struct rlock__server *server = &client->server;
-    bool due;
-
-    rlock__enter(client);
-    due = now >= rlock__subscriber_due(server);
-    *ret_begins = rlock__subscriber_begin(server, now);
-    rlock__core_mutex_unlock(&client->mutex);
-    return due;
-}
-
 static void serve_sub(struct rlock_client *client, short revents, int64_t now)
 {
     struct rlock__sub *sub = &client->sub;
-    bool begins, due = sub_is_due(client, now, &begins);
-    int code = 0;
+    bool due, begins;
+    int code;
 
-    if (begins) {
-        sub->connecting = true;
-        code = rlock__conn_start(sub->conn, NULL, 0, now);
-    } else if (sub->connecting) {
-        code = rlock__conn_step(sub->conn, now);
-    }
-    if (code == 0 && sub->connecting && rlock__conn_is_up(sub->conn)) {
-        sub_up(client);
+    rlock__enter(client);
+    due = now >= rlock__subscriber_due(&client->server); /* to be made, or to be checked */
+    begins = rlock__subscriber_begin(&client->server, now);
+    rlock__core_mutex_unlock(&client->mutex);
+    code = begins ? rlock__conn_start(sub->conn, NULL, 0, now) : rlock__conn_step(sub->conn, now);
+    if (code == 0 && !sub->up && rlock__conn_is_up(sub->conn)) {
+        sub->up = true;
+        rlock__enter(client);
+        rlock__core_sub_up(&client->server, rlock__now_us());
+        rlock__leave(client);
     }
     if (code == 0 && sub->up) {
         code = (revents & ~POLLOUT) != 0 || due ? sub_read(client) : 0;
@@ -303,25 +275,20 @@ static bool plan(struct rlock_client *client, struct pollfd fds[static N_FDS], i
 {
     struct rlock__io *io = &client->io;
     struct rlock__sub *sub = &client->sub;
-    int64_t until = rlock__begun_next(client);
+    int64_t until = rlock__min(rlock__begun_next(client), rlock__conn_deadline(sub->conn));
     bool stop;
 
     fds[WAKE] = (struct pollfd){.fd = client->wake_fd, .events = POLLIN};
     fds[CANCEL] = (struct pollfd){.fd = client->cancel_fd, .events = POLLIN};
-    fds[SUB] = (struct pollfd){.fd = rlock__conn_fd(sub->conn), .events = POLLIN};
+    fds[SUB] = (struct pollfd){.fd = rlock__conn_fd(sub->conn)};
+    fds[SUB].events = rlock__conn_events(sub->conn);
     rlock__take_link(client);
     fds[LINK] = (struct pollfd){.fd = rlock__conn_fd(io->conn), .events = POLLRDHUP};
-    if (io->connecting) {
+    if (io->gen == 0) {
         fds[LINK].events = rlock__conn_events(io->conn);
         until = rlock__min(until, rlock__conn_deadline(io->conn));
     }
     rlock__give_link(client);
-    if (sub->connecting) {
-        fds[SUB].events = rlock__conn_events(sub->conn);
-        until = rlock__min(until, rlock__conn_deadline(sub->conn));
-    } else if (sub->sent < sub->out.len) {
-        fds[SUB].events |= POLLOUT;
-    }
     rlock__enter(client);
     stop = client->stop_service;
     until = rlock__min(until, rlock__link_due(&client->server.links[0]));
@@ -365,8 +332,7 @@ static void watch(struct rlock_client *client, bool readable, int64_t now)
     if (due) {
         rlock__core_tick(&client->core, now);
     }
-    rlock__leave(client);
-    rlock__drive(client);
+    rlock__leave_and_drive(client);
 }
 
 void *rlock__service_main(void *arg)

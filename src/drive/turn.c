@@ -8,7 +8,7 @@
  * A call that completes when nobody drives its group any more is settled on the spot: what it
  * needs then, its own release or its seal, concerns its own client alone.
  */
-#include "drive/op.h"
+#include "drive/turn.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,8 +51,7 @@ static void carry_out(struct rlock__group_step *step, struct rlock__watched *wat
                 actions[k].core = NULL;
             }
         }
-        rlock__leave(client);
-        rlock__drive(client);
+        rlock__leave_and_drive(client);
     }
 }
 
@@ -115,17 +114,20 @@ RLOCK__REQUIRES(home) static void drain(struct rlock__group *group, struct rlock
     }
 }
 
-/* Gives the turn to the next one that waits for it. */
-RLOCK__REQUIRES(home) static void give(struct rlock__group *group)
+/* Does what is left to do, and gives the turn to the next one that waits for it. */
+RLOCK__REQUIRES(home) static void hand_on(struct rlock__group *group, struct rlock_client *closing)
 {
-    struct rlock__turn *first = group->line;
+    struct rlock__turn *first;
 
+    drain(group, closing);
+    first = group->line;
     group->busy = first != NULL;
     if (first != NULL) {
         DL_DELETE(group->line, first);
         first->has_turn = true;
         rlock__turn_ring(first);
     }
+    group->users--;
 }
 
 void rlock__turn_settle(struct rlock__group *group, struct rlock_client *closing)
@@ -136,49 +138,41 @@ void rlock__turn_settle(struct rlock__group *group, struct rlock_client *closing
     }
     group->busy = true;
     group->users++;
-    drain(group, closing);
-    give(group);
-    group->users--;
+    hand_on(group, closing);
 }
 
 /* ---- Turns ---- */
-
-/* A group whose turn is the caller's. */
-RLOCK__REQUIRES(home) static struct rlock__group *begin_new(const struct rlock__turn *turn)
-{
-    struct rlock__group *group =
-        rlock__group_new(turn->spec, turn->owner, finish, &rlock__home_of(turn->spec)->home.random);
-
-    if (group != NULL) {
-        group->busy = true;
-        group->users = 1;
-        rlock__group_move_in(group);
-    }
-    return group;
-}
 
 /* Gets the turn, or gets in line. */
 RLOCK__REQUIRES(home) static int enter(struct rlock__turn *turn)
 {
     struct rlock__group *group = rlock__group_find(turn->spec, turn->owner);
 
+    if (group != NULL) {
+        group->users++;
+    } else {
+        group = rlock__group_new(turn->spec, turn->owner, finish,
+                                 &rlock__home_of(turn->spec)->home.random);
+    }
     if (group == NULL) {
-        group = begin_new(turn);
-        turn->has_turn = true;
-    } else if (group->users++, group->busy) {
+        if (rlock__turn_is_begun(turn)) {
+            rlock__begun_remove(turn);
+        }
+        return rlock__fail(RLOCK_ENOMEM, "lock %s: no memory", turn->spec->name.at);
+    }
+    if (!group->at_home) {
+        rlock__group_move_in(group);
+    }
+    if (group->busy) {
         DL_APPEND(group->line, turn);
     } else {
         group->busy = turn->has_turn = true;
     }
     turn->group = group;
     if (rlock__turn_is_begun(turn)) {
-        if (group != NULL) {
-            rlock__begun_due(turn, 0);
-        } else {
-            rlock__begun_remove(turn);
-        }
+        rlock__begun_due(turn, 0);
     }
-    return group != NULL ? 0 : rlock__fail(RLOCK_ENOMEM, "lock %s: no memory", turn->spec->name.at);
+    return 0;
 }
 
 int rlock__turn_begin(struct rlock__turn *turn)
@@ -253,9 +247,7 @@ static void end(struct rlock__turn *turn)
         turn->claim = turn->owner.given ? NULL : rlock__group_claim_ref(group->claim);
     }
     note_results(turn);
-    drain(group, NULL);
-    give(group);
-    group->users--;
+    hand_on(group, NULL);
     rlock__groups_unlock_and_drop(group);
 }
 
@@ -295,7 +287,7 @@ static void step_group(struct rlock__turn *turn, struct rlock__group_step *ret_s
 /* Why it ends before its time; 0 it does not. */
 RLOCK__REQUIRES(home) static int stop_of(struct rlock__turn *turn)
 {
-    if (turn->cancel != NULL && rlock__cancel_is_fired(turn->cancel)) {
+    if (turn->cancel != NULL && atomic_load(&turn->cancel->fired)) {
         return RLOCK_ECANCELED;
     }
     return rlock__turn_is_begun(turn) && rlock__home_of(turn->spec)->begun_closed ? RLOCK_ECLOSED
@@ -343,7 +335,6 @@ static void sleep_once(struct rlock__turn *turn, struct rlock__watched *watched,
 {
     struct pollfd fds[2 * RLOCK__MEMBERS_MAX + 2];
     int64_t untils[RLOCK__MEMBERS_MAX];
-    bool asleep;
     uint64_t rings;
 
     for (size_t i = 0; i < watched->n; i++) {
@@ -353,14 +344,10 @@ static void sleep_once(struct rlock__turn *turn, struct rlock__watched *watched,
     fds[0] = (struct pollfd){.fd = turn->fd, .events = POLLIN};
     fds[1] = (struct pollfd){.fd = -1, .events = POLLIN};
     if (turn->cancel != NULL && turn->stop == 0) { /* else the group knows of it */
-        fds[1].fd = rlock__cancel_fd(turn->cancel);
+        fds[1].fd = atomic_load(&turn->cancel->fd);
     }
-    rlock__groups_lock(turn->spec);
-    asleep = turn->asleep;
-    rlock__groups_unlock(turn->spec);
-    if (asleep) {
-        (void)poll(fds, 2 + 2 * watched->n, rlock__timeout_ms(until, rlock__now_us()));
-    }
+    /* who rang since the step has made the descriptor readable */
+    (void)poll(fds, 2 + 2 * watched->n, rlock__timeout_ms(until, rlock__now_us()));
     if ((fds[0].revents & POLLIN) != 0) {
         (void)!read(turn->fd, &rings, sizeof(rings));
     }

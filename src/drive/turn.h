@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns on groups. */
+/*
+ * Operations: one take or one leave of a handle, from its begin to its completion. That of a single
+ * lock is a call of its client's core, that of a lock made of locks a turn on its owner's group.
+ *
+ * A group lives at its first member's client, its home, whose mutex protects it. It is found there
+ * by its lock and owner, and at each member's client by that member's hold.
+ */
 #ifndef RLOCK_DRIVE_TURN_H
 #define RLOCK_DRIVE_TURN_H
 
-#include "drive/home.h"
+#include <stddef.h>
+
+#include "drive/client.h"
 
 #define RLOCK__OVER (-1)
 
@@ -42,6 +50,48 @@ struct rlock__turn {
     struct rlock__turn *begun_prev, *begun_next; /* in its home's */
 };
 
+/*
+ * The caller owns the memory, and leaves it and the handle in place until the completion.
+ *
+ * Who completes it: where finish is NULL the thread that began it waits, and has its results then.
+ * Else no thread waits. A dispatcher thread calls finish, once, after all else that the library
+ * does with the operation, maybe before its begin has returned: that of the lock's client, of a
+ * lock made of locks that of its home. It holds no mutex. So finish may free the operation, begin
+ * others, and do what any callback may: it must not wait, and does not hold up anybody's call. The
+ * owner of such an operation is a given one: what a thread holds is noted by the thread itself.
+ * When the client is closed, what is under way is completed before that returns.
+ */
+struct rlock__op {
+    /* inputs; all else is zero */
+    void (*finish)(struct rlock__op *op);
+    void *payload; /* for finish */
+
+    /* results */
+    int code;
+    struct rlock_grant grant;        /* of a take that returns 0; of the library's size */
+    char detail[RLOCK__DETAIL_SIZE]; /* of one that does not */
+
+    struct rlock__op *prev, *next; /* in client.finished */
+    union {
+        struct { /* of a single lock */
+            struct rlock__call call;
+            struct rlock__parker parker; /* of the thread that waits */
+        };
+        struct rlock__turn turn; /* of a lock made of locks */
+    };
+};
+
+static inline struct rlock__op *rlock__op_of(struct rlock__turn *turn)
+{
+    return (struct rlock__op *)(void *)((char *)turn - offsetof(struct rlock__op, turn));
+}
+
+/* Whether no thread waits for it: the service thread of its group's home takes its steps. */
+static inline bool rlock__turn_is_begun(struct rlock__turn *turn)
+{
+    return rlock__op_of(turn)->finish != NULL;
+}
+
 /* Begins an operation's turn, which waits in line where another effort on the owner's group is
  * under way. Returns 0, or why it did not begin. */
 int rlock__turn_begin(struct rlock__turn *turn) RLOCK__NO_MUTEX;
@@ -58,8 +108,7 @@ void rlock__turn_ring(struct rlock__turn *turn) RLOCK__REQUIRES(home);
 void rlock__turn_settle(struct rlock__group *group, struct rlock_client *closing)
     RLOCK__REQUIRES(home);
 
-/* ---- begun.c: turns of operations with finish. The service thread of the home takes their steps
- * ---- */
+/* ---- begun.c: turns of operations with finish ---- */
 
 /* Fails when the home is being closed. */
 int rlock__begun_add(struct rlock__turn *turn) RLOCK__REQUIRES(home);
@@ -67,23 +116,33 @@ void rlock__begun_remove(struct rlock__turn *turn) RLOCK__REQUIRES(home);
 /* When its next step is due. */
 void rlock__begun_due(struct rlock__turn *turn, int64_t at) RLOCK__REQUIRES(home);
 
-/* ---- twins.c ---- */
+/* ---- home.c ---- */
 
-/* Refuses an effort to take it when two of its members turn out to be one, through two clients of
- * one server. */
-void rlock__twins_refuse(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
-
-/* ---- losses.c ---- */
-
+struct rlock_client *rlock__home_of(const struct rlock__group_spec *spec);
+/* The mutex that protects the groups of a lock. */
+void rlock__groups_lock(const struct rlock__group_spec *spec) RLOCK__LOCKS(home);
+void rlock__groups_unlock(const struct rlock__group_spec *spec) RLOCK__UNLOCKS(home);
+/* NULL: the owner has nothing of it, and nothing under way. */
+struct rlock__group *rlock__group_find(const struct rlock__group_spec *spec,
+                                       struct rlock__owner owner) RLOCK__REQUIRES(home);
+/* A new group, with a user: it is found from now on. The mutex is dropped meanwhile. */
+void rlock__group_move_in(struct rlock__group *group) RLOCK__REQUIRES(home);
+/* Drops the mutex, and the group if it is over and has no user. */
+void rlock__groups_unlock_and_drop(struct rlock__group *group) RLOCK__UNLOCKS(home);
 /* Has a group's loss (NULL there is none) reported on a dispatcher, and freed then. */
 void rlock__group_report(const struct rlock__group_spec *spec, struct rlock__loss *loss,
                          struct rlock_client *closing) RLOCK__NO_MUTEX;
-
 /* A hold was lost: tells the groups that it is part of. Returns whether it is its owner's as well,
  * to whom it is to be reported. On the dispatcher thread of its client. */
 bool rlock__groups_lost(const struct rlock__loss *loss) RLOCK__NO_MUTEX;
 /* A thread ends: what it has of a lock is lost. */
 void rlock__groups_thread_exit(const struct rlock__group_spec *spec,
                                uint64_t thread) RLOCK__NO_MUTEX;
+
+/* ---- twins.c ---- */
+
+/* Refuses an effort to take it when two of its members turn out to be one, through two clients of
+ * one server. */
+void rlock__twins_refuse(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
 
 #endif

@@ -20,30 +20,26 @@ static bool are_twins(const struct rlock__group_spec *spec, const struct rlock__
     return (same || apart) && server_of(a) != 0 && server_of(a) == server_of(b);
 }
 
-RLOCK__REQUIRES(home)
-static void refuse(struct rlock__group *group, const struct rlock__spec *a,
-                   const struct rlock__spec *b, int64_t now)
-{
-    char name[96];
-
-    (void)snprintf(group->detail, sizeof(group->detail),
-                   "lock %s: clients of two members are on one server (%s and %s)",
-                   rlock__text(a->name, name, sizeof(name)), a->core->address, b->core->address);
-    rlock__group_refuse(group, now);
-}
-
 void rlock__twins_refuse(struct rlock__group *group, int64_t now)
 {
-    struct rlock__spec *const *members = group->spec->members;
+    const struct rlock__group_spec *spec = group->spec;
+    char name[96];
 
-    if (group->spec->together) { /* one client */
+    if (spec->together) { /* one client */
         return;
     }
-    for (size_t i = 1; group->phase == RLOCK__GROUP_TAKING && i < group->spec->n; i++) {
-        for (size_t j = i; j-- > 0;) {
-            if (are_twins(group->spec, members[i], members[j])) {
-                refuse(group, members[j], members[i], now);
-                return;
+    for (size_t i = 1; i < spec->n; i++) {
+        const struct rlock__spec *b = spec->members[i];
+
+        for (size_t j = i; group->phase == RLOCK__GROUP_TAKING && j-- > 0;) {
+            const struct rlock__spec *a = spec->members[j];
+
+            if (are_twins(spec, a, b)) {
+                (void)snprintf(group->detail, sizeof(group->detail),
+                               "lock %s: clients of two members are on one server (%s and %s)",
+                               rlock__text(a->name, name, sizeof(name)), a->core->address,
+                               b->core->address);
+                rlock__group_back_out(group, RLOCK_EINVAL, now);
             }
         }
     }

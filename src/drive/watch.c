@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Callers wait for their answers themselves: one of them keeps watch over the link for all, the
- * keeper; the others are parked, and one of those takes the watch over when it leaves. Without a
- * caller the service thread keeps watch.
- */
+/* Callers wait for their answers themselves: one keeps watch for all, the others are parked. */
 #include <poll.h>
 #include <utlist.h>
 
@@ -92,8 +88,7 @@ void rlock__watch_react(struct rlock_client *client, const struct pollfd fds[sta
     if (due) {
         rlock__enter(client);
         rlock__core_tick(&client->core, now);
-        rlock__leave(client);
-        rlock__drive(client);
+        rlock__leave_and_drive(client);
     }
 }
 
@@ -173,7 +168,7 @@ int rlock__begin(struct rlock_client *client, struct rlock__call *call,
         (void)rlock__watch_begin(client, parker); /* from the start: so the service thread sleeps */
     }
     /* one that is fired from here on is told to the service thread, which finds this call */
-    call->cancelled = cancel != NULL && rlock__cancel_is_fired(cancel);
+    call->cancelled = cancel != NULL && atomic_load(&cancel->fired);
     if (!closed) {
         rlock__core_begin(&client->core, call, rlock__now_us());
     }

@@ -13,7 +13,6 @@ void rlock__effort_end(struct rlock__group *group, int code)
     group->phase = RLOCK__GROUP_IDLE;
     group->timer_at = RLOCK__NEVER;
     group->code = code;
-    group->complete = true;
     if (group->lost || group->count == 0) { /* also by the end of a client, meanwhile */
         rlock__group_shed(group);
     }
@@ -34,19 +33,20 @@ void rlock__group_blame(struct rlock__group *group, const struct rlock__member *
 void rlock__group_taken(struct rlock__group *group, int64_t now)
 {
     group->count++;
+    rlock__group_claim_show(group);
     group->lease_granted_us =
         group->effort.lease_us != 0 ? group->effort.lease_us : group->effort.renewed_lease_us;
     if (rlock__group_valid_until(group) <= now) { /* taken, and over already */
         group->count--;
+        rlock__group_claim_show(group);
         rlock__group_back_out(group, group->count > 0 ? RLOCK_ELOST : RLOCK_ETIMEDOUT, now);
         return;
     }
     if (group->effort.lease_us == 0 && group->renewed_from == 0) {
         group->renewed_from = group->count;
     }
-    rlock__group_claim_show(group);
     RLOCK__EACH_MEMBER(member, group) {
-        member->seal = member->state == RLOCK__MEMBER_HELD && member->kept;
+        member->todo.seal = member->state == RLOCK__MEMBER_HELD && member->kept;
     }
     rlock__effort_end(group, 0);
     if (group->spec->ops->counts_alone) { /* what a level more was asked for is there */

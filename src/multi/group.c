@@ -6,7 +6,6 @@
 #include "multi/group.h"
 
 #include <stdlib.h>
-#include <utlist.h>
 
 #include "base/random.h"
 #include "multi/claim.h"
@@ -16,8 +15,9 @@
 
 /* ---- Groups ---- */
 
-static struct rlock__loss *loss_new(const struct rlock__group_spec *spec, struct rlock__owner owner)
+static struct rlock__loss *loss_new(const struct rlock__group *group)
 {
+    const struct rlock__group_spec *spec = group->spec;
     struct rlock__loss *loss = calloc(1, sizeof(*loss) + spec->name.len + 1);
 
     if (loss != NULL) {
@@ -25,7 +25,7 @@ static struct rlock__loss *loss_new(const struct rlock__group_spec *spec, struct
         loss->spec = rlock__spec_ref(spec->first);
         loss->kind = spec->ops->kind;
         loss->name = rlock__bytes((const char *)(loss + 1), spec->name.len);
-        loss->owner = owner.given ? owner.id : 0;
+        loss->owner = group->owner.given ? group->owner.id : 0;
     }
     return loss;
 }
@@ -36,16 +36,6 @@ struct rlock__group *rlock__group_new(struct rlock__group_spec *spec, struct rlo
     struct rlock__group *group = calloc(1, sizeof(*group) + spec->n * sizeof(struct rlock__member));
 
     if (group == NULL) {
-        return NULL;
-    }
-    group->loss = loss_new(spec, owner);
-    if (spec->together) {
-        group->team = calloc(1, sizeof(*group->team) + spec->n * sizeof(struct rlock__call *));
-    }
-    if (group->loss == NULL || (spec->together && group->team == NULL)) {
-        (void)rlock__loss_free(group->loss);
-        free(group->team);
-        free(group);
         return NULL;
     }
     group->spec = rlock__group_spec_ref(spec);
@@ -94,30 +84,12 @@ bool rlock__group_is_over(const struct rlock__group *group)
 
 int64_t rlock__group_valid_until(const struct rlock__group *group)
 {
-    int64_t untils[RLOCK__MEMBERS_MAX];
-
-    if (group->count == 0 || group->lost) {
-        return 0;
-    }
-    for (size_t i = 0; i < group->spec->n; i++) {
-        const struct rlock__claim *claim = group->members[i].claim;
-
-        untils[i] = claim != NULL ? atomic_load(&claim->valid_until) : 0;
-    }
-    return group->spec->ops->valid_until(group->spec, untils);
+    return group->claim != NULL ? rlock__group_claim_valid_until(group->claim) : 0;
 }
 
 int64_t rlock__group_random(const struct rlock__group *group, int64_t n)
 {
     return rlock__random_below(group->random, n);
-}
-
-int64_t rlock__group_remains(const struct rlock__group *group, int64_t now)
-{
-    if (group->effort.wait_us == 0) {
-        return 0;
-    }
-    return group->deadline == RLOCK__NEVER ? RLOCK__NEVER : rlock__max(group->deadline - now, 0);
 }
 
 /* ---- Events ---- */
@@ -127,7 +99,7 @@ static void lose(struct rlock__group *group, enum rlock_reason reason)
     group->lost = true;
     if (group->loss != NULL) {
         group->loss->reason = reason;
-        DL_APPEND(group->untold, group->loss);
+        group->untold = group->loss;
         group->loss = NULL;
     }
     rlock__group_claim_show(group);
@@ -136,22 +108,23 @@ static void lose(struct rlock__group *group, enum rlock_reason reason)
 void rlock__group_take(struct rlock__group *group, const struct rlock__effort *effort, int64_t now)
 {
     int64_t wait = effort->wait_us == 0 ? effort->op_timeout_us : effort->wait_us;
+    struct rlock__group_spec *spec = group->spec;
 
     group->effort = *effort;
-    group->complete = false;
-    if (group->loss == NULL) { /* reported, the last time */
-        group->loss = loss_new(group->spec, group->owner);
+    group->loss = group->loss != NULL ? group->loss : loss_new(group);
+    if (spec->together && group->team == NULL) {
+        group->team = calloc(1, sizeof(*group->team) + spec->n * sizeof(struct rlock__call *));
     }
     if (group->count == 0) { /* who has the last one may read it yet */
         (void)rlock__group_claim_unref(group->claim);
-        group->claim = rlock__group_claim_new(group->spec);
+        group->claim = rlock__group_claim_new(spec);
     }
     group->code = 0;
     group->detail[0] = '\0';
     group->rounds = 0;
     group->apart = group->team == NULL;
     group->deadline = effort->wait_us < 0 ? RLOCK__NEVER : rlock__later(now, wait);
-    if (group->loss == NULL || group->claim == NULL) {
+    if (group->loss == NULL || group->claim == NULL || (spec->together && group->team == NULL)) {
         rlock__effort_end(group, RLOCK_ENOMEM);
         return;
     }
@@ -170,9 +143,9 @@ void rlock__group_take(struct rlock__group *group, const struct rlock__effort *e
     if (group->lost) {
         rlock__effort_end(group, RLOCK_ELOST);
     } else if (group->count > 0) {
-        group->spec->ops->nest(group, now);
+        spec->ops->nest(group, now);
     } else {
-        group->spec->ops->take(group, now);
+        spec->ops->take(group, now);
     }
 }
 
@@ -193,17 +166,8 @@ static void drop_level(struct rlock__group *group)
     rlock__group_claim_show(group);
 }
 
-static void leave_lost(struct rlock__group *group)
-{
-    drop_level(group);
-    rlock__effort_end(group, RLOCK_ELOST); /* and gives back what is there still */
-    group->lost = group->count > 0;
-    rlock__group_claim_show(group);
-}
-
 void rlock__group_leave(struct rlock__group *group, int64_t now)
 {
-    group->complete = false;
     group->detail[0] = '\0';
     if (group->count == 0) {
         rlock__effort_end(group, RLOCK_ENOTOWNER);
@@ -213,12 +177,14 @@ void rlock__group_leave(struct rlock__group *group, int64_t now)
         lose(group, RLOCK_LOST_EXPIRED);
         rlock__group_shed(group);
     }
+    drop_level(group);
     if (group->lost) {
-        leave_lost(group);
+        rlock__effort_end(group, RLOCK_ELOST); /* and gives back what is there still */
+        group->lost = group->count > 0;
+        rlock__group_claim_show(group);
         return;
     }
     group->phase = RLOCK__GROUP_LEAVING;
-    drop_level(group);
     if (group->count > 0 && group->spec->ops->counts_alone) {
         rlock__effort_end(group, 0);
         return;
@@ -249,29 +215,25 @@ void rlock__group_done(struct rlock__call *call, int64_t now)
     }
     rlock__member_done(member, now);
     rlock__group_claim_show(group); /* it may be late, and join */
+    if (group->phase != RLOCK__GROUP_TAKING || !member->tried) {
+        rlock__member_tidy(member); /* nobody asks for it any more */
+    }
     switch (group->phase) {
     case RLOCK__GROUP_TAKING:
-        if (!member->tried) { /* left over from an earlier effort */
-            rlock__member_tidy(member);
-        }
         group->spec->ops->moved(group, member, now);
         break;
     case RLOCK__GROUP_BACKING_OUT:
-        rlock__member_tidy(member);
         if (rlock__effort_is_back(group, now)) {
             rlock__effort_backed_out(group, now);
         }
         break;
     case RLOCK__GROUP_LEAVING:
-        rlock__member_tidy(member);
         check_left(group);
         break;
-    case RLOCK__GROUP_IDLE:
-        rlock__member_tidy(member);
-        break;
     case RLOCK__GROUP_PAUSING: /* which did not wait for a silent member's refusal */
-        rlock__member_tidy(member);
         rlock__group_listen(group, now);
+        break;
+    case RLOCK__GROUP_IDLE:
         break;
     }
 }
@@ -294,6 +256,9 @@ void rlock__group_timer(struct rlock__group *group, int64_t now)
         group->phase = RLOCK__GROUP_TAKING;
         group->detail[0] = '\0'; /* what that says is of the round before */
         group->timer_at = rlock__later(group->deadline, LATE_US);
+        RLOCK__EACH_MEMBER(member, group) {
+            member->tried = false;
+        }
         group->spec->ops->take(group, now);
     } else if (group->phase == RLOCK__GROUP_BACKING_OUT) {
         rlock__effort_backed_out(group, now);
@@ -310,7 +275,7 @@ void rlock__group_step(struct rlock__group *group, int64_t now, struct rlock__gr
     ret_step->loss = group->untold;
     group->untold = NULL;
     ret_step->timer_at = group->timer_at;
-    ret_step->complete = group->complete;
+    ret_step->complete = group->phase == RLOCK__GROUP_IDLE;
 }
 
 void rlock__group_cancel(struct rlock__group *group, int code, int64_t now)
@@ -326,13 +291,6 @@ void rlock__group_cancel(struct rlock__group *group, int code, int64_t now)
             group->detail[0] = '\0';
         }
         group->timer_at = rlock__min(group->timer_at, now + RLOCK__GRACE_US);
-    }
-}
-
-void rlock__group_refuse(struct rlock__group *group, int64_t now)
-{
-    if (group->phase == RLOCK__GROUP_TAKING) {
-        rlock__group_back_out(group, RLOCK_EINVAL, now);
     }
 }
 

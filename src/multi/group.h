@@ -29,7 +29,8 @@ struct rlock__turn;
 struct rlock__group_ops {
     const char *kind; /* "multi" */
     unsigned caps;    /* enum rlock__caps */
-    /* An effort to take it begins, or goes on after a pause: sets the first calls' actions. */
+    /* An effort to take it begins, or goes on after a pause: sets the first calls' actions. No
+     * member was tried. */
     void (*take)(struct rlock__group *group, int64_t now);
     /* A member's call is complete: of this effort, or (not .tried) of an earlier one. Goes on,
      * succeeds, or backs out. */
@@ -69,6 +70,11 @@ struct rlock__group_spec {
     struct rlock__spec *members[]; /* in canonical order */
 };
 
+/* What is to be done in a member's core: with its call, its hold, its ear. */
+struct rlock__todo {
+    bool begin, give_up, seal, end_renewal, listen, ignore;
+};
+
 /* One member of a group. */
 struct rlock__member {
     struct rlock__group *group;
@@ -79,15 +85,14 @@ struct rlock__member {
         RLOCK__MEMBER_HELD,    /* levels > 0 */
         RLOCK__MEMBER_LEAVING, /* a release runs */
     } state;
-    enum { RLOCK__ACTION_NONE, RLOCK__ACTION_BEGIN, RLOCK__ACTION_GIVE_UP } action, ear_action;
-    bool listening; /* the ear is in the member's core, or about to be */
+    struct rlock__todo todo;
+    bool running;   /* the call is in the member's core, or about to be */
+    bool listening; /* the ear is */
     bool spoke;     /* a message came on its channel since its latest call began */
     /* what its server said in this effort: WORKS: it granted the lock, or was busy; FAILS: it could
      * not grant it */
     enum { RLOCK__MEMBER_UNANSWERED, RLOCK__MEMBER_WORKS, RLOCK__MEMBER_FAILS } answer;
-    bool end_renewal;   /* as seal: the hold is renewed no longer for this group */
-    bool seal, running; /* running: the call is in the member's core, or about to be */
-    bool tried;         /* the call is of this round */
+    bool tried; /* the call is of this round */
     uint32_t levels;
     uint32_t renewed_from; /* the lowest level that is renewed; 0: none is */
     bool kept;             /* its fixed lease is renewed until it is sealed */
@@ -123,7 +128,7 @@ struct rlock__group {
     struct rlock__loss *loss;         /* for the next loss */
     struct rlock__group_claim *claim; /* of this hold, or of the next one; NULL before the first */
     enum {
-        RLOCK__GROUP_IDLE,
+        RLOCK__GROUP_IDLE, /* no effort is under way */
         RLOCK__GROUP_TAKING,
         RLOCK__GROUP_BACKING_OUT, /* what was taken is given back */
         RLOCK__GROUP_PAUSING,     /* before the next round */
@@ -136,14 +141,12 @@ struct rlock__group {
     void (*finish)(struct rlock__call *call); /* the driver's */
     uint64_t *random;                         /* the driver's: jitter */
     unsigned rounds;
-    struct rlock__team *team; /* of a round that takes all members at once; NULL: there is none */
+    struct rlock__team *team; /* of a round that takes all members at once; NULL: none does */
     bool apart;               /* the team tired: its members are taken one after the other */
     bool hurried;             /* in the last round members had less time than a call usually has */
-    bool complete;            /* the effort is complete */
     int code;
     int64_t lease_granted_us;
     char detail[RLOCK__DETAIL_SIZE];
-    struct rlock__node node; /* in its home */
     /* the driver's own */
     struct rlock__group *prev, *next;
     atomic_uint refs;
@@ -190,8 +193,6 @@ void rlock__group_done(struct rlock__call *call, int64_t now) RLOCK__REQUIRES(ho
 void rlock__group_timer(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
 /* Ends an effort to take it before its time, with this code. */
 void rlock__group_cancel(struct rlock__group *group, int code, int64_t now) RLOCK__REQUIRES(home);
-/* Ends an effort to take it: it cannot be taken. group->detail says why. */
-void rlock__group_refuse(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
 /* Its owner is no more. Nobody will unlock it. Its members' cores know that, so nothing is given
  * back. */
 void rlock__group_abandon(struct rlock__group *group, enum rlock_reason reason)
@@ -204,12 +205,10 @@ int64_t rlock__group_valid_until(const struct rlock__group *group);
 
 /* ---- For the driver ---- */
 
-/* What is to be done in a member's core: with its call, its hold, its ear. */
 struct rlock__action {
     struct rlock__core *core; /* NULL: it was carried out */
     struct rlock__member *member;
-    bool begin, seal, end_renewal, give_up;
-    bool listen, ignore;
+    struct rlock__todo todo;
 };
 
 /* What is to be done next. The actions in one core are carried out in one go. */
@@ -246,8 +245,6 @@ void rlock__group_back_out(struct rlock__group *group, int code, int64_t now);
 void rlock__group_blame(struct rlock__group *group, const struct rlock__member *member);
 /* A random number below n. */
 int64_t rlock__group_random(const struct rlock__group *group, int64_t n);
-/* What remains of the wait. 0: it was one attempt; RLOCK__NEVER: for ever. */
-int64_t rlock__group_remains(const struct rlock__group *group, int64_t now);
 
 extern const struct rlock__group_ops rlock__multi_ops;
 extern const struct rlock__group_ops rlock__redlock_ops;

@@ -13,11 +13,6 @@ static bool is_of(const struct rlock__group *group, struct rlock__owner owner)
     return group->owner.id == owner.id && group->owner.given == owner.given;
 }
 
-static struct rlock__group *group_of(struct rlock__node *node)
-{
-    return (struct rlock__group *)(void *)((char *)node - offsetof(struct rlock__group, node));
-}
-
 static struct rlock__member *member_of(struct rlock__node *node)
 {
     return (struct rlock__member *)(void *)((char *)node - offsetof(struct rlock__member, node));
@@ -27,26 +22,19 @@ struct rlock__group *rlock__home_find(const struct rlock__home *home,
                                       const struct rlock__group_spec *spec,
                                       struct rlock__owner owner)
 {
-    struct rlock__node *node = rlock__table_first(&home->groups, mix(spec->hash, owner));
+    struct rlock__node *node =
+        rlock__table_first(&home->members, mix(spec->members[0]->hash, owner));
 
     for (; node != NULL; node = rlock__table_next(node)) {
-        struct rlock__group *group = group_of(node);
+        const struct rlock__member *member = member_of(node);
+        struct rlock__group *group = member->group;
 
-        if (is_of(group, owner) && rlock__group_spec_equal(group->spec, spec)) {
+        if (member == group->members && is_of(group, owner) &&
+            rlock__group_spec_equal(group->spec, spec)) {
             return group;
         }
     }
     return NULL;
-}
-
-void rlock__home_add(struct rlock__home *home, struct rlock__group *group)
-{
-    rlock__table_add(&home->groups, &group->node, mix(group->spec->hash, group->owner));
-}
-
-void rlock__home_remove(struct rlock__home *home, struct rlock__group *group)
-{
-    rlock__table_remove(&home->groups, &group->node);
 }
 
 void rlock__home_join(struct rlock__home *home, struct rlock__member *member)

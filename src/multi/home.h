@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where groups are found, by hash. Each client has a home. A group is in that of its first member,
- * by its lock and owner; each of its members is in that of its own client, by its lock and owner,
- * so that who hears of a lost hold finds the groups that it is part of.
+ * Where groups are found, by hash. Each client has a home. Each member of a group is in that of its
+ * own client, by its lock and owner, so that who hears of a lost hold finds the groups that it is
+ * part of. A group itself is found by its first member.
  */
 #ifndef RLOCK_MULTI_HOME_H
 #define RLOCK_MULTI_HOME_H
@@ -11,7 +11,7 @@
 
 /* Zero is an empty one, but for random. */
 struct rlock__home {
-    struct rlock__table groups, members;
+    struct rlock__table members;
     uint64_t random; /* jitter; not zero */
 };
 
@@ -19,8 +19,6 @@ struct rlock__home {
 struct rlock__group *rlock__home_find(const struct rlock__home *home,
                                       const struct rlock__group_spec *spec,
                                       struct rlock__owner owner) RLOCK__REQUIRES(home);
-void rlock__home_add(struct rlock__home *home, struct rlock__group *group) RLOCK__REQUIRES(home);
-void rlock__home_remove(struct rlock__home *home, struct rlock__group *group) RLOCK__REQUIRES(home);
 void rlock__home_join(struct rlock__home *home, struct rlock__member *member) RLOCK__REQUIRES(home);
 void rlock__home_part(struct rlock__home *home, struct rlock__member *member) RLOCK__REQUIRES(home);
 /* The members of any groups that are of the hold which was lost, one after the other; after: NULL

@@ -8,8 +8,10 @@ static void begin(struct rlock__member *member, const struct rlock__call *call)
     member->call.spec = member->spec;
     member->call.owner = member->group->owner;
     member->call.member = true;
+    member->call.finish = member->group->finish;
+    member->call.payload = member;
     member->running = true;
-    member->action = RLOCK__ACTION_BEGIN;
+    member->todo.begin = true;
 }
 
 void rlock__member_take(struct rlock__member *member, int64_t wait_us, bool kept, int64_t now)
@@ -43,7 +45,7 @@ void rlock__member_take(struct rlock__member *member, int64_t wait_us, bool kept
 static void leave(struct rlock__member *member)
 {
     member->state = RLOCK__MEMBER_LEAVING;
-    member->seal = false;
+    member->todo.seal = false;
     begin(member, &(struct rlock__call){.kind = RLOCK__RELEASE,
                                         .kept = member->kept,
                                         .renewed = member->renewed_from == member->levels});
@@ -64,7 +66,11 @@ void rlock__group_listen(struct rlock__group *group, int64_t now)
         if (busy && !member->listening && (member->spec->ops->caps & RLOCK__CAP_QUEUES) == 0 &&
             member->spec->ops->pause == NULL) {
             member->listening = true;
-            member->ear_action = RLOCK__ACTION_BEGIN;
+            member->ear = (struct rlock__call){.kind = RLOCK__LISTEN,
+                                               .spec = member->spec,
+                                               .finish = group->finish,
+                                               .payload = member};
+            member->todo.listen = true;
         }
     }
     if (spoken) {
@@ -75,8 +81,9 @@ void rlock__group_listen(struct rlock__group *group, int64_t now)
 void rlock__group_ignore(struct rlock__group *group)
 {
     RLOCK__EACH_MEMBER(member, group) {
-        member->listening = member->listening && member->ear_action != RLOCK__ACTION_BEGIN;
-        member->ear_action = member->listening ? RLOCK__ACTION_GIVE_UP : RLOCK__ACTION_NONE;
+        member->listening = member->listening && !member->todo.listen;
+        member->todo.listen = false;
+        member->todo.ignore = member->listening;
     }
 }
 
@@ -89,13 +96,13 @@ static void rest(struct rlock__member *member)
 /* A call that was not begun yet is not begun. */
 static void give_up(struct rlock__member *member)
 {
-    if (member->action == RLOCK__ACTION_BEGIN) {
-        member->action = RLOCK__ACTION_NONE;
+    if (member->todo.begin) {
+        member->todo.begin = false;
         member->running = false;
         rest(member);
         member->code = RLOCK_ECANCELED;
     } else {
-        member->action = RLOCK__ACTION_GIVE_UP;
+        member->todo.give_up = true;
     }
 }
 
@@ -135,7 +142,7 @@ void rlock__member_settle_renewal(struct rlock__member *member)
     if (group->spec->ops->counts_alone && group->renewed_from == 0 && group->count > 0 &&
         member->renewed_from != 0 && stays && member->state != RLOCK__MEMBER_TAKING) {
         member->renewed_from = 0;
-        member->end_renewal = true;
+        member->todo.end_renewal = true;
     }
 }
 
@@ -174,7 +181,7 @@ void rlock__member_tidy(struct rlock__member *member)
     if (member->state == RLOCK__MEMBER_HELD && member->levels > due_levels(member->group)) {
         leave(member);
     } else if (member->state == RLOCK__MEMBER_HELD && member->kept) {
-        member->seal = true;
+        member->todo.seal = true;
     }
 }
 
@@ -203,7 +210,7 @@ void rlock__member_done(struct rlock__member *member, int64_t now)
     bool took = member->state == RLOCK__MEMBER_TAKING;
 
     member->running = false;
-    member->action = RLOCK__ACTION_NONE;
+    member->todo.begin = member->todo.give_up = false;
     member->code = member->call.code;
     note_doubt(member, took, now);
     if (took) {
@@ -218,55 +225,39 @@ void rlock__member_done(struct rlock__member *member, int64_t now)
 
 bool rlock__action_take(struct rlock__member *member, struct rlock__action *ret_action)
 {
-    bool acts = member->action != RLOCK__ACTION_NONE || member->ear_action != RLOCK__ACTION_NONE ||
-                member->seal || member->end_renewal;
+    const struct rlock__todo todo = member->todo;
 
-    *ret_action = (struct rlock__action){.core = member->spec->core,
-                                         .member = member,
-                                         .begin = member->action == RLOCK__ACTION_BEGIN,
-                                         .seal = member->seal,
-                                         .end_renewal = member->end_renewal,
-                                         .give_up = member->action == RLOCK__ACTION_GIVE_UP,
-                                         .listen = member->ear_action == RLOCK__ACTION_BEGIN,
-                                         .ignore = member->ear_action == RLOCK__ACTION_GIVE_UP};
-    if (ret_action->begin) {
-        member->call.finish = member->group->finish;
-        member->call.payload = member;
-    }
-    if (ret_action->listen) {
-        member->ear = (struct rlock__call){.kind = RLOCK__LISTEN,
-                                           .spec = member->spec,
-                                           .finish = member->group->finish,
-                                           .payload = member};
-    }
-    member->action = member->ear_action = RLOCK__ACTION_NONE;
-    member->kept = member->kept && !member->seal;
-    member->seal = member->end_renewal = false;
-    return acts;
+    *ret_action =
+        (struct rlock__action){.core = member->spec->core, .member = member, .todo = todo};
+    member->kept = member->kept && !todo.seal;
+    member->todo = (struct rlock__todo){.begin = false};
+    return todo.begin || todo.give_up || todo.seal || todo.end_renewal || todo.listen ||
+           todo.ignore;
 }
 
 void rlock__action_carry_out(const struct rlock__action *action, int64_t now)
 {
-    struct rlock__call *call = &action->member->call;
+    const struct rlock__todo *todo = &action->todo;
+    struct rlock__member *member = action->member;
+    struct rlock__call *call = &member->call;
 
-    if (action->begin) {
-        const struct rlock__pipeline *pipeline = &rlock__route(action->member->spec)->pipeline;
+    if (todo->begin) {
+        const struct rlock__pipeline *pipeline = &rlock__route(member->spec)->pipeline;
 
-        atomic_store(&action->member->rtt, pipeline->rtt);
-        atomic_store(&action->member->silent,
-                     pipeline->sent != NULL ? now - pipeline->sent->t0 : 0);
+        atomic_store(&member->rtt, pipeline->rtt);
+        atomic_store(&member->silent, pipeline->sent != NULL ? now - pipeline->sent->t0 : 0);
         rlock__core_begin(action->core, call, now);
-    } else if (action->seal) {
-        rlock__core_seal(action->core, action->member->spec, action->member->group->owner);
-    } else if (action->give_up && call->kind == RLOCK__ACQUIRE && call->core != NULL) {
+    } else if (todo->seal) {
+        rlock__core_seal(action->core, member->spec, member->group->owner);
+    } else if (todo->give_up && call->kind == RLOCK__ACQUIRE && call->core != NULL) {
         rlock__core_give_up(action->core, call, RLOCK_ECANCELED, now);
     }
-    if (action->end_renewal) {
-        rlock__core_end_renewal(action->core, action->member->spec, action->member->group->owner);
+    if (todo->end_renewal) {
+        rlock__core_end_renewal(action->core, member->spec, member->group->owner);
     }
-    if (action->listen) {
-        rlock__core_begin(action->core, &action->member->ear, now);
-    } else if (action->ignore) {
-        rlock__core_give_up(action->core, &action->member->ear, RLOCK_ECANCELED, now);
+    if (todo->listen) {
+        rlock__core_begin(action->core, &member->ear, now);
+    } else if (todo->ignore) {
+        rlock__core_give_up(action->core, &member->ear, RLOCK_ECANCELED, now);
     }
 }

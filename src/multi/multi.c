@@ -11,17 +11,26 @@
 
 #define PAUSE_US (10 * RLOCK__MS)
 
+/* What remains of the wait. 0: it was one attempt; RLOCK__NEVER: for ever. */
+static int64_t remains(const struct rlock__group *group, int64_t now)
+{
+    if (group->effort.wait_us == 0) {
+        return 0;
+    }
+    return group->deadline == RLOCK__NEVER ? RLOCK__NEVER : rlock__max(group->deadline - now, 0);
+}
+
 /* All at once, once nothing of an earlier effort runs; for half of the wait. */
 static void take_together(struct rlock__group *group, int64_t now)
 {
     struct rlock__team *team = group->team;
-    int64_t remains = rlock__group_remains(group, now);
-    bool patient = remains == 0 || remains == RLOCK__NEVER;
+    int64_t wait = remains(group, now);
+    bool patient = wait == 0 || wait == RLOCK__NEVER;
 
-    *team = (struct rlock__team){.n = group->spec->n,
-                                 .until = patient ? RLOCK__NEVER : now + remains / 2};
+    *team =
+        (struct rlock__team){.n = group->spec->n, .until = patient ? RLOCK__NEVER : now + wait / 2};
     for (size_t i = 0; i < team->n; i++) {
-        rlock__member_take(&group->members[i], remains, false, now);
+        rlock__member_take(&group->members[i], wait, false, now);
         group->members[i].call.team = team;
         team->calls[i] = &group->members[i].call;
     }
@@ -38,19 +47,11 @@ static void take_next(struct rlock__group *group, int64_t now)
             return;
         }
         if (!member->tried) {
-            rlock__member_take(member, rlock__group_remains(group, now), true, now);
+            rlock__member_take(member, remains(group, now), true, now);
             return;
         }
     }
     rlock__group_taken(group, now);
-}
-
-static void take(struct rlock__group *group, int64_t now)
-{
-    RLOCK__EACH_MEMBER(member, group) { /* a round, or an effort */
-        member->tried = false;
-    }
-    take_next(group, now);
 }
 
 /* A level more of each, all at once: none of them waits for anybody. But a member may still be
@@ -95,9 +96,8 @@ static int64_t again_at(struct rlock__group *group, int64_t now)
 {
     int64_t pause = RLOCK__MS + rlock__group_random(group, PAUSE_US);
 
-    return group->code == RLOCK_ETIMEDOUT && rlock__group_remains(group, now) > pause
-               ? now + pause
-               : RLOCK__NEVER;
+    return group->code == RLOCK_ETIMEDOUT && remains(group, now) > pause ? now + pause
+                                                                         : RLOCK__NEVER;
 }
 
 static int64_t valid_until(const struct rlock__group_spec *spec, const int64_t *untils)
@@ -122,7 +122,7 @@ static bool left(const struct rlock__group *group, int *ret_code)
 const struct rlock__group_ops rlock__multi_ops = {
     .kind = "multi",
     .caps = RLOCK__CAP_MEMBERS,
-    .take = take,
+    .take = take_next,
     .moved = moved,
     .verdict = verdict,
     .again_at = again_at,

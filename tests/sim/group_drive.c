@@ -18,7 +18,7 @@ static void carry_out(const struct rlock__action *action)
 {
     struct sim_client *client = sim_client_of(action->member);
 
-    if (action->begin) {
+    if (action->todo.begin) {
         sim_owner_asks(action->member);
     }
     rlock__action_carry_out(action, sim_clock(client));
@@ -56,7 +56,6 @@ struct rlock__group *sim_group_get(struct sim_owner *owner)
     if (group == NULL) {
         group = rlock__group_new(spec, owner->owner, finish, &process->home.random);
         DL_APPEND(process->groups, group);
-        rlock__home_add(&process->home, group);
         for (size_t i = 0; i < spec->n; i++) {
             rlock__home_join(&process->home, &group->members[i]);
         }
@@ -66,7 +65,6 @@ struct rlock__group *sim_group_get(struct sim_owner *owner)
 
 static void leave_home(struct rlock__home *home, struct rlock__group *group)
 {
-    rlock__home_remove(home, group);
     for (size_t i = 0; i < group->spec->n; i++) {
         rlock__home_part(home, &group->members[i]);
     }
@@ -118,14 +116,14 @@ static void finish(struct rlock__call *call)
     struct rlock__member *member = call->payload;
     struct rlock__group *group = member->group;
     struct sim_process *process = sim_process_of(member);
-    bool complete = group->complete;
+    bool complete = group->phase == RLOCK__GROUP_IDLE;
     struct rlock__action action;
 
     if (call == &member->call) {
         sim_owner_hears(member);
     }
     rlock__group_done(call, sim_process_clock(process));
-    if (group->complete && !complete && group->waiter != NULL) {
+    if (group->phase == RLOCK__GROUP_IDLE && !complete && group->waiter != NULL) {
         sim_groups_check_taken(group->waiter);
     }
     if (group->waiter != NULL) {

@@ -18,8 +18,8 @@ static bool waits_for_the_dead(const struct rlock__member *member)
     const struct rlock__server *server = member->spec->core->servers;
     const struct rlock__request *request = member->call.request;
 
-    return member->state == RLOCK__MEMBER_TAKING && member->running &&
-           member->action == RLOCK__ACTION_NONE && member->call.core != NULL &&
+    return member->state == RLOCK__MEMBER_TAKING && member->running && !member->todo.begin &&
+           !member->todo.give_up && member->call.core != NULL &&
            member->call.step == RLOCK__ASKING && request != NULL && request->copies == 0 &&
            !server->links[0].pipeline.up && server->links[0].code != 0;
 }

@@ -247,7 +247,6 @@ static void forget_groups(struct sim_process *process)
         }
         rlock__group_free(group);
     }
-    rlock__table_fini(&process->home.groups);
     rlock__table_fini(&process->home.members);
     LL_FOREACH_SAFE(process->losses, loss, loss_after) {
         (void)rlock__loss_free(loss);
