@@ -126,11 +126,26 @@ static bool is_awaited(const struct begin *b)
     return awaited;
 }
 
-/* Everybody else is kept out, on every server, and one that was begun waits. */
+/* Somebody else has "a" on every server, and leaves it. */
+static void keep_out(const struct begin *b)
+{
+    for (size_t i = 0; i < SERVERS; i++) {
+        assert_code(TAKE(b->rival->members[i], .owner = OTHER, .wait_ms = 5000), 0);
+    }
+}
+
+static void let_in(const struct begin *b)
+{
+    for (size_t i = 0; i < SERVERS; i++) {
+        assert_code(rlock_unlock_as(b->rival->members[i], OTHER), 0);
+    }
+}
+
+/* One that was begun waits. */
 static void wait_behind(struct begin *b, size_t kind, struct begun *begun,
                         const struct rlock_take *take)
 {
-    assert_code(TAKE(b->rival->lock, .owner = OTHER, .wait_ms = 5000), 0);
+    keep_out(b);
     begin_take(begun, b->locks.of[kind], take);
     assert_true(TEST_EVENTUALLY(is_awaited(b), 5000));
     assert_false(is_complete(begun));
@@ -164,13 +179,13 @@ BEGIN_TEST(one_try_of_a_busy_lock_says_so, b)
     {
         struct begun take, unlock;
 
-        assert_code(TAKE(b->rival->lock, .owner = OTHER, .wait_ms = 5000), 0);
+        keep_out(b);
         begin_take(&take, b->locks.of[kind], RLOCK_TAKE(.owner = OWNER));
         assert_code(await(&take), RLOCK_EBUSY);
         assert_string_not_equal(take.op.detail, "");
         assert_code(begin_leave(&unlock, b->locks.of[kind], OWNER), 0);
         assert_code(await(&unlock), RLOCK_ENOTOWNER);
-        assert_code(rlock_unlock_as(b->rival->lock, OTHER), 0);
+        let_in(b);
     }
 }
 
@@ -181,7 +196,7 @@ BEGIN_TEST(one_that_waits_has_it_when_its_holder_leaves, b)
         struct begun take;
 
         wait_behind(b, kind, &take, FOR_EVER());
-        assert_code(rlock_unlock_as(b->rival->lock, OTHER), 0);
+        let_in(b);
         assert_code(await(&take), 0);
         leave(b->locks.of[kind], OWNER);
     }
@@ -197,7 +212,7 @@ BEGIN_TEST(those_of_one_owner_are_completed_in_order, b)
         wait_behind(b, kind, &first, FOR_EVER());
         begin_take(&second, lock, FOR_EVER());
         assert_code(begin_leave(&third, lock, OWNER), 0);
-        assert_code(rlock_unlock_as(b->rival->lock, OTHER), 0);
+        let_in(b);
         assert_code(TAKE(lock, .owner = OWNER, .wait_ms = 5000), 0);
         assert_code(await(&third), 0);
         assert_code(await(&second), 0);
@@ -226,7 +241,7 @@ BEGIN_TEST(a_wait_ends_at_its_deadline, b)
         begin_take(&second, b->locks.of[kind], RLOCK_TAKE(.wait_ms = 100, .owner = OWNER + 2));
         assert_code(await(&second), RLOCK_ETIMEDOUT);
         assert_true(test_in_time(began_us, test_elapsed_us(began_us), 400000 * test_slack()));
-        assert_code(rlock_unlock_as(b->rival->lock, OTHER), 0);
+        let_in(b);
         assert_code(await(&first), 0);
         leave(b->locks.of[kind], OWNER);
     }
@@ -255,7 +270,7 @@ BEGIN_TEST(a_wait_can_be_cancelled, b)
         assert_true(test_in_time(began_us, test_elapsed_us(began_us), 100000 * test_slack()));
         begin_take(&first, b->locks.of[kind], FOR_EVER(.cancel = both)); /* which was fired */
         assert_code(await(&first), RLOCK_ECANCELED);
-        assert_code(rlock_unlock_as(b->rival->lock, OTHER), 0);
+        let_in(b);
         cancel = rlock_cancel_free(cancel);
         both = rlock_cancel_free(both);
     }
@@ -270,7 +285,7 @@ BEGIN_TEST(to_close_its_client_ends_a_wait, b)
         struct begun first, second, late;
         int64_t began_us;
 
-        assert_code(TAKE(b->rival->lock, .owner = OTHER, .wait_ms = 5000), 0);
+        keep_out(b);
         begin_take(&first, locks.of[kind], FOR_EVER());
         begin_take(&second, locks.of[kind], FOR_EVER());
         assert_true(TEST_EVENTUALLY(is_awaited(b), 5000));
@@ -283,7 +298,7 @@ BEGIN_TEST(to_close_its_client_ends_a_wait, b)
         assert_code(second.op.code, RLOCK_ECLOSED);
         assert_true(test_in_time(began_us, test_elapsed_us(began_us), 500000 * test_slack()));
         assert_code(begin_leave(&late, locks.of[kind], OWNER), RLOCK_ECLOSED);
-        assert_code(rlock_unlock_as(b->rival->lock, OTHER), 0);
+        let_in(b);
         user_close(user);
     }
 }

@@ -49,7 +49,7 @@ static void *fire(void *arg)
     }
     actor->fired = true;
     rlock_cancel_fire(actor->cancel);
-    if (actor->doing == TAKES_WAITING) {
+    if (actor->doing == TAKES_WAITING && !actor->deaf) {
         actor->deadline = rlock__min(actor->deadline, sched_now());
     }
     return NULL;
@@ -83,24 +83,40 @@ static void finish(struct rlock__op *op)
 }
 
 /* take: NULL: it leaves. */
+static void begin(struct begun *begun, const struct actor *actor, const struct rlock_handle *lock,
+                  const struct rlock_take *take)
+{
+    struct rlock__owner owner = {.id = actor->owner, .given = true};
+    int code;
+
+    *begun = (struct begun){.op = {.finish = finish, .payload = begun},
+                            .mutex = PTHREAD_MUTEX_INITIALIZER,
+                            .told = PTHREAD_COND_INITIALIZER};
+    code = take != NULL ? lock->vtable->begin_take(lock, take, owner, &begun->op)
+                        : lock->vtable->begin_leave(lock, owner, &begun->op);
+    if (code != 0) { /* it did not begin */
+        begun->op.code = code;
+        begun->complete = true;
+    }
+}
+
+static int await(struct begun *begun)
+{
+    (void)pthread_mutex_lock(&begun->mutex);
+    while (!begun->complete) {
+        (void)pthread_cond_wait(&begun->told, &begun->mutex);
+    }
+    (void)pthread_mutex_unlock(&begun->mutex);
+    return begun->op.code;
+}
+
 static int begin_and_wait(const struct actor *actor, const struct rlock_handle *lock,
                           const struct rlock_take *take, struct rlock_grant *ret_grant)
 {
-    struct rlock__owner owner = {.id = actor->owner, .given = true};
-    struct begun begun = {.op = {.finish = finish, .payload = &begun},
-                          .mutex = PTHREAD_MUTEX_INITIALIZER,
-                          .told = PTHREAD_COND_INITIALIZER};
-    int code = take != NULL ? lock->vtable->begin_take(lock, take, owner, &begun.op)
-                            : lock->vtable->begin_leave(lock, owner, &begun.op);
+    struct begun begun;
 
-    if (code != 0) {
-        return code;
-    }
-    (void)pthread_mutex_lock(&begun.mutex);
-    while (!begun.complete) {
-        (void)pthread_cond_wait(&begun.told, &begun.mutex);
-    }
-    (void)pthread_mutex_unlock(&begun.mutex);
+    begin(&begun, actor, lock, take);
+    (void)await(&begun);
     *ret_grant = begun.op.grant;
     return begun.op.code;
 }
@@ -202,10 +218,45 @@ static void play_held(struct actor *actor, const struct aim *aim, enum move move
     give_back(actor, aim, true);
 }
 
+/* Waits for one that was begun. */
+static void play_begun(struct actor *actor, const struct aim *aim, struct begun *begun)
+{
+    check_begin(actor, TAKES_WAITING, RLOCK__NEVER, aim->cells);
+    if (actor->fired && !actor->deaf) { /* before this */
+        actor->deadline = sched_now();
+    }
+    (void)await(begun);
+    sched_trace("takes %s: %s", rlock_name(aim->lock, NULL), rlock_code_name(begun->op.code));
+    check_end(actor, begun->op.code);
+    if (begun->op.code == 0) {
+        check_enter(actor, aim->cells, begun->op.grant.valid_ms);
+        actor->levels++;
+    }
+}
+
+/* Begins to take a lock twice: the second one is cancelled, in line behind the first or not. */
+static void play_line(struct actor *actor, const struct aim *aim)
+{
+    const struct rlock_take *patient = RLOCK_TAKE(.wait_ms = RLOCK_FOREVER);
+    struct begun first, second;
+
+    sched_trace("takes %s twice", rlock_name(aim->lock, NULL));
+    begin(&first, actor, aim->lock, patient);
+    begin(&second, actor, aim->lock, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .cancel = actor->cancel));
+    play_begun(actor, aim, &second);
+    actor->deaf = true;
+    play_begun(actor, aim, &first);
+    actor->deaf = false;
+    while (actor->levels > 0) {
+        give_back(actor, aim, actor->levels == 1);
+    }
+}
+
 /* False: it ends, and what it has with it. */
 static bool play_round(struct actor *actor, enum move move)
 {
-    struct aim aim = aim_at(actor, move == MOVE_MULTI);
+    bool in_line = stage.scenario->begins && move == MOVE_CANCEL;
+    struct aim aim = aim_at(actor, move == MOVE_MULTI || in_line);
     pthread_t firing;
 
     actor->owner = move == MOVE_GIVEN ? rlock_owner_new(stage.clients[aim.client]) : 0;
@@ -217,7 +268,9 @@ static bool play_round(struct actor *actor, enum move move)
         (void)rlock_cancel_new(&actor->cancel);
         (void)pthread_create(&firing, NULL, fire, actor);
     }
-    if (take(actor, &aim, wait_of(actor, move)) == 0) {
+    if (in_line) {
+        play_line(actor, &aim);
+    } else if (take(actor, &aim, wait_of(actor, move)) == 0) {
         if (move == MOVE_EXIT) {
             (void)hold(actor, &aim); /* which its lease protects when it has ended */
             stage.n_losses++;

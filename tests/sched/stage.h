@@ -74,6 +74,7 @@ struct actor {
     uint64_t owner; /* 0: itself */
     struct rlock_cancel *cancel;
     bool fired;
+    bool deaf;       /* its call has no signal */
     unsigned levels; /* of what it holds */
     /* the call that it is in */
     enum doing doing;
