@@ -36,6 +36,7 @@ struct rlock__orphan {
     bool seeks; /* copies on other links are to be overtaken there */
     struct rlock__timer timer;
     unsigned failures;
+    bool garbled; /* an answer to its release made no sense */
 };
 
 static void orphan_free(struct rlock__orphan *orphan)
@@ -132,11 +133,11 @@ static void go_on(struct rlock__orphan *orphan, int64_t now)
  * lease has ended, since a queue is not left by that. */
 static void on_garbled(struct rlock__orphan *orphan, int64_t now)
 {
-    if (now >= orphan->free_by && orphan->failures > 0) {
+    if (now >= orphan->free_by && orphan->garbled) {
         orphan_free(orphan);
         return;
     }
-    orphan->failures++;
+    orphan->garbled = true;
     plan(orphan, now + orphan->core->renewed_lease_us / 3);
 }
 

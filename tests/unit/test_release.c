@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The last release of a hold that is lost before it is done: nobody asks the server any more. */
+/* Releases that are tried again: until when, and what ends them. */
 #include "support/alone.h"
 #include "support/test.h"
 
@@ -11,18 +11,35 @@ struct scene {
     struct rlock__spec *spec;
 };
 
-static void reply(struct scene *s, const struct rlock__value *value)
+static void reply_at(struct scene *s, const struct rlock__value *value, int64_t now)
 {
     const struct rlock__reply reply = {
         .v = value, .n = 1, .is_array = value->type != RLOCK__REPLY_ERROR};
+    struct rlock__pipeline *pipeline = &alone_link(&s->core)->pipeline;
 
-    alone_carry(&alone_link(&s->core)->pipeline);
-    rlock__core_reply(alone_link(&s->core), 1, &reply, NOW);
+    alone_carry(pipeline);
+    rlock__core_reply(alone_link(&s->core), pipeline->gen, &reply, now);
+}
+
+static void reply(struct scene *s, const struct rlock__value *value)
+{
+    reply_at(s, value, NOW);
 }
 
 static struct rlock__call call_of(const struct scene *s, enum rlock__call_kind kind)
 {
     return (struct rlock__call){.kind = kind, .spec = s->spec, .owner = {.id = 1, .given = true}};
+}
+
+/* A client that is connected. */
+static void init(struct scene *s)
+{
+    *s = (struct scene){.core = {.op_timeout_us = RLOCK__SECOND,
+                                 .renewed_lease_us = 30 * RLOCK__SECOND,
+                                 .unref = alone_unref}};
+    alone_init(&s->core, &s->server, "here");
+    s->spec = rlock__spec_new(&s->core, &rlock__reentrant_ops, rlock__bytes_of("a"), NULL);
+    rlock__core_link_up(alone_link(&s->core), 1, false, NOW);
 }
 
 /* A hold whose last release the server has refused, and that was forced open since then. */
@@ -34,14 +51,9 @@ static void open_scene(struct scene *s)
         .type = RLOCK__REPLY_ERROR, .str = refusal, .len = sizeof(refusal) - 1};
     struct rlock__call acquire, release;
 
-    *s = (struct scene){.core = {.op_timeout_us = RLOCK__SECOND,
-                                 .renewed_lease_us = 30 * RLOCK__SECOND,
-                                 .unref = alone_unref}};
-    alone_init(&s->core, &s->server, "here");
-    s->spec = rlock__spec_new(&s->core, &rlock__reentrant_ops, rlock__bytes_of("a"), NULL);
+    init(s);
     acquire = call_of(s, RLOCK__ACQUIRE);
     release = call_of(s, RLOCK__RELEASE);
-    rlock__core_link_up(alone_link(&s->core), 1, false, NOW);
     rlock__core_begin(&s->core, &acquire, NOW);
     reply(s, &granted);
     assert_int_equal(acquire.code, 0);
@@ -85,5 +97,43 @@ TEST(a_release_that_goes_on_ends_when_its_hold_is_forced_open)
         rlock__core_tick(&s.core, rlock__core_next(&s.core));
     }
     assert_null(s.core.holds);
+    close_scene(&s);
+}
+
+/* An answer that makes no sense says nothing: there is one more try, also where the lease has ended
+ * and an earlier try was refused for a while. */
+TEST(a_release_with_a_senseless_answer_is_tried_once_more)
+{
+    static struct scene s;
+    static const char refusal[] = "BUSY Redis is busy running a script.";
+    const struct rlock__value granted = {.type = RLOCK__REPLY_INT, .num = 1};
+    const struct rlock__value senseless = {.type = RLOCK__REPLY_INT, .num = 77};
+    const struct rlock__value busy = {
+        .type = RLOCK__REPLY_ERROR, .str = refusal, .len = sizeof(refusal) - 1};
+    struct rlock__link *link;
+    struct rlock__call acquire;
+
+    init(&s);
+    link = alone_link(&s.core);
+    acquire = call_of(&s, RLOCK__ACQUIRE);
+    rlock__core_begin(&s.core, &acquire, NOW);
+    rlock__core_give_up(&s.core, &acquire, RLOCK_ECANCELED, NOW);
+    reply(&s, &granted);
+    reply(&s, &busy);
+    assert_null(link->pipeline.sent);
+    s.core.done = NULL;
+    for (int tries = 1; tries <= 2; tries++) { /* the lease has ended */
+        const int64_t now = NOW + 40 * tries * RLOCK__SECOND;
+
+        rlock__core_tick(&s.core, now);
+        if (link->pipeline.sent != NULL && link->pipeline.sent->cmd.script == NULL) {
+            reply_at(&s, &granted, now); /* a sign of life that was asked for first */
+        }
+        assert_non_null(link->pipeline.sent);
+        reply_at(&s, &senseless, now);
+        assert_false(link->pipeline.up);
+        (void)rlock__core_link_up(link, 1, false, now);
+    }
+    assert_null(s.core.orphans);
     close_scene(&s);
 }
