@@ -56,7 +56,7 @@ set(RLOCK_SOURCES
     src/lock/spin.c
     src/lock/subscriber.c
     src/lock/table.c
-    src/lock/team.c
+    src/lock/batch.c
     src/multi/claim.c
     src/multi/effort.c
     src/multi/group.c

@@ -32,7 +32,7 @@ RLOCK__ALONE static void unref(struct rlock__core *core)
     client->tls = rlock__tls_free(client->tls);
     rlock__opts_fini(client);
     (void)rlock__sock_close(client->wake_fd);
-    (void)rlock__sock_close(client->keeper_fd);
+    (void)rlock__sock_close(client->leader_fd);
     (void)rlock__sock_close(client->cancel_fd);
     (void)pthread_cond_destroy(&client->news);
     (void)pthread_mutex_destroy(&client->mutex);
@@ -135,9 +135,9 @@ RLOCK__ALONE static int init_net(struct rlock_client *client)
 static int init_fds(struct rlock_client *client)
 {
     client->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    client->keeper_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    client->leader_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     client->cancel_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (client->wake_fd < 0 || client->keeper_fd < 0 || client->cancel_fd < 0) {
+    if (client->wake_fd < 0 || client->leader_fd < 0 || client->cancel_fd < 0) {
         return rlock__fail(RLOCK_ERESOURCE, "no file descriptors: %s", strerror(errno));
     }
     return 0;
@@ -214,7 +214,7 @@ RLOCK__ALONE static struct rlock_client *alloc(void)
     if (client == NULL) {
         return NULL;
     }
-    client->wake_fd = client->keeper_fd = client->cancel_fd = -1;
+    client->wake_fd = client->leader_fd = client->cancel_fd = -1;
     atomic_init(&client->io.fd, -1);
     client->tick_at = RLOCK__NEVER;
     atomic_init(&client->refs, 1);

@@ -28,7 +28,8 @@ static const struct kind others[] = {
 /* Of a hold that is not there: that costs the same rights, and does nothing. */
 static int try_renew(struct rlock__diagnosis *d, const struct rlock_handle *lock)
 {
-    const struct rlock__ask ask = {.owner = rlock__bytes_of("nobody:0"), .count = 1, .lease_ms = 1};
+    const struct rlock__args ask = {
+        .owner = rlock__bytes_of("nobody:0"), .count = 1, .lease_ms = 1};
     const struct rlock__spec *spec = lock->spec;
     struct rlock__cmd cmd = {0};
     struct rlock__reply reply;

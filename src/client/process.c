@@ -50,7 +50,7 @@ RLOCK__ALONE RLOCK__UNLOCKS(registry) RLOCK__UNLOCKS(sock) static void after_for
     DL_FOREACH2(registry, client, registered_next)
     {
         (void)close(client->wake_fd);
-        (void)close(client->keeper_fd);
+        (void)close(client->leader_fd);
         (void)close(client->cancel_fd);
     }
     registry = NULL;

@@ -141,7 +141,7 @@ static int force(struct rlock__spec *spec, struct query *query)
 {
     struct rlock__call call = {
         .kind = RLOCK__COMMAND, .spec = spec, .read = read_force, .reader = query, .once = true};
-    struct rlock__ask ask = {.seen = rlock__bytes(query->seen.data, query->seen.len)};
+    struct rlock__args ask = {.seen = rlock__bytes(query->seen.data, query->seen.len)};
     int code;
 
     spec->ops->force(spec, &ask, &call.cmd);

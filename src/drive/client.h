@@ -6,12 +6,12 @@
  * Who does what:
  *   - A calling thread hands its call to the core, and sends what the core wants sent. If nobody
  *     keeps watch, it does so itself until its call is complete: it polls the link, reads for all,
- *     and fires the core's timers. Else it parks. The keeper hands the watch on when its own call
+ *     and fires the core's timers. Else it parks. The leader hands the watch on when its own call
  *     is complete.
  *   - The service thread makes connections, reads the subscriber connection, hears of
  *     cancellations, takes the steps of operations on groups that no thread waits for, and keeps
  *     watch when no caller does. A caller may stand still at any instant: stopped, starved, in a
- *     signal handler. So while there is a keeper the service thread looks at each tick, and does
+ *     signal handler. So while there is a leader the service thread looks at each tick, and does
  *     what is left undone.
  *   - The dispatcher thread runs the user's callbacks, and what is to be called when an operation
  *     is complete that no thread waits for. It does nothing else.
@@ -76,17 +76,17 @@ struct rlock_client {
     RLOCK__GUARDED_BY(core) struct {
         struct rlock__server server;
         struct rlock__map map;        /* from a key to its server */
-        struct rlock__parker *keeper; /* the caller that keeps watch; NULL: the service thread */
+        struct rlock__parker *leader; /* the caller that keeps watch; NULL: the service thread */
         struct rlock__parker *parked; /* callers that could */
         struct rlock__parker *woken;  /* those that got a signal, until they have seen it */
         struct rlock__parker *untold; /* of these the first that nobody has woken since */
         /* when they wake by themselves; 0: they are awake, and only they say so */
-        int64_t keeper_until, service_until;
-        bool keeper_looks, service_looks; /* what they saw before they fell asleep has changed */
-        bool keeper_moved;                /* there was one since the last tick, and not still */
-        bool keeper_still;  /* it left something undone: the service thread does its work */
+        int64_t leader_until, service_until;
+        bool leader_looks, service_looks; /* what they saw before they fell asleep has changed */
+        bool leader_moved;                /* there was one since the last tick, and not still */
+        bool leader_still;  /* it left something undone: the service thread does its work */
         bool service_reads; /* it sleeps with an eye on replies, not on the link's end alone */
-        int64_t tick_at;    /* when it looks after the keeper; RLOCK__NEVER: there is none */
+        int64_t tick_at;    /* when it looks after the leader; RLOCK__NEVER: there is none */
         bool stop_service, stop_dispatcher;
         struct rlock__op *finished; /* operations whose finish the dispatcher is to call */
     };
@@ -117,7 +117,7 @@ struct rlock_client {
     atomic_bool wake_wanted; /* somebody is to be woken by whoever has the link */
     struct rlock__sub sub;
     int wake_fd;   /* wakes the service thread */
-    int keeper_fd; /* wakes the keeper */
+    int leader_fd; /* wakes the leader */
     int cancel_fd; /* epoll of the cancel signals in use */
     pthread_t service, dispatcher;
     bool has_service, has_dispatcher;
@@ -157,8 +157,8 @@ void rlock__leave_and_drive(struct rlock_client *client) RLOCK__UNLOCKS(core);
 void rlock__take_link(struct rlock_client *client) RLOCK__LOCKS(send);
 void rlock__give_link(struct rlock_client *client) RLOCK__UNLOCKS(send);
 /* Reads some of what is there on the link and hands it to the core; false if there was nothing.
- * keeper: the caller that keeps watch, and reads; NULL another thread. */
-bool rlock__drive_read(struct rlock_client *client, struct rlock__parker *keeper) RLOCK__NO_MUTEX;
+ * leader: the caller that keeps watch, and reads; NULL another thread. */
+bool rlock__drive_read(struct rlock_client *client, struct rlock__parker *leader) RLOCK__NO_MUTEX;
 /* Reads all of it: before the core ticks, for a time that was read before. */
 bool rlock__drive_read_all(struct rlock_client *client) RLOCK__NO_MUTEX;
 void rlock__link_broke(struct rlock_client *client, int code, const char *text)
@@ -171,15 +171,15 @@ bool rlock__is_unwatched(const struct rlock_client *client) RLOCK__REQUIRES(core
 /* The caller keeps watch from now on, unless another one does. */
 bool rlock__watch_begin(struct rlock_client *client, struct rlock__parker *parker)
     RLOCK__REQUIRES(core);
-/* What a keeper does in each round, with fds polled in between: plans until when, and reacts.
- * keeper: it hands the watch on as soon as its own call is complete; NULL not before its end. */
+/* What a leader does in each round, with fds polled in between: plans until when, and reacts.
+ * leader: it hands the watch on as soon as its own call is complete; NULL not before its end. */
 int64_t rlock__watch_plan(struct rlock_client *client, struct pollfd fds[static 2]) RLOCK__NO_MUTEX;
 void rlock__watch_react(struct rlock_client *client, const struct pollfd fds[static 2],
-                        int64_t until, struct rlock__parker *keeper) RLOCK__NO_MUTEX;
-/* The keeper is not standing still as far as anybody knows, and awake. */
+                        int64_t until, struct rlock__parker *leader) RLOCK__NO_MUTEX;
+/* The leader is not standing still as far as anybody knows, and awake. */
 void rlock__watch_moved(struct rlock_client *client) RLOCK__REQUIRES(core);
 /* Gives the watch to a parked caller, or to the service thread. */
-void rlock__watch_end(struct rlock_client *client, struct rlock__parker *keeper)
+void rlock__watch_end(struct rlock_client *client, struct rlock__parker *leader)
     RLOCK__REQUIRES(core);
 int rlock__timeout_ms(int64_t until, int64_t now);
 /* Begins a call. parker: zero, of the calling thread, which is to wait then; NULL: call->finish is

@@ -193,17 +193,17 @@ RLOCK__ALONE void rlock__leave_and_drive(struct rlock_client *client)
     rlock__give_link(client);
 }
 
-/* Hands every whole reply to the core; the keeper whose own call is complete by that hands the
+/* Hands every whole reply to the core; the leader whose own call is complete by that hands the
  * watch on. Returns 0, or why the stream is broken. */
 RLOCK__REQUIRES(send)
-static int deliver(struct rlock_client *client, struct rlock__parker *keeper)
+static int deliver(struct rlock_client *client, struct rlock__parker *leader)
 {
     struct rlock__io *io = &client->io;
     struct rlock__reply reply;
     int got;
 
     rlock__enter(client);
-    if (keeper != NULL) {
+    if (leader != NULL) {
         rlock__watch_moved(client);
     }
     note_written(client);
@@ -216,14 +216,14 @@ static int deliver(struct rlock_client *client, struct rlock__parker *keeper)
         rlock__core_garbled(&client->server.links[0], io->gen, rlock__now_us());
     }
     rlock__settle(client);
-    if (keeper != NULL && atomic_load(&keeper->signal) == RLOCK__PARK_DONE) {
-        rlock__watch_end(client, keeper);
+    if (leader != NULL && atomic_load(&leader->signal) == RLOCK__PARK_DONE) {
+        rlock__watch_end(client, leader);
     }
     rlock__leave_with_link(client);
     return got;
 }
 
-bool rlock__drive_read(struct rlock_client *client, struct rlock__parker *keeper)
+bool rlock__drive_read(struct rlock_client *client, struct rlock__parker *leader)
 {
     struct rlock__io *io = &client->io;
     bool any = false;
@@ -234,7 +234,7 @@ bool rlock__drive_read(struct rlock_client *client, struct rlock__parker *keeper
         n = rlock__conn_read(io->conn);
         any = n > 0;
         if (any) {
-            n = deliver(client, keeper);
+            n = deliver(client, leader);
         }
         if (n < 0) {
             rlock__link_broke(client, n, rlock__conn_error(io->conn));

@@ -14,7 +14,7 @@ struct rlock__parker {
     atomic_int signal;                 /* enum rlock__park */
     struct rlock__parker *prev, *next; /* in client.parked, or client.woken */
     bool parked;                       /* in the first of them */
-    bool keeps;                        /* it is the keeper, of one client at least */
+    bool keeps;                        /* it is the leader, of one client at least */
     int64_t until;                     /* what it planned when it began to be; 0: nothing */
 };
 

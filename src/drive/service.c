@@ -216,7 +216,7 @@ enum { WAKE, LINK, SUB, CANCEL, N_FDS };
 /* When to look after the caller that keeps watch, or did since the last tick. */
 RLOCK__REQUIRES(core) static int64_t next_tick(struct rlock_client *client, int64_t now)
 {
-    if (client->keeper == NULL && !client->keeper_moved && client->woken == NULL) {
+    if (client->leader == NULL && !client->leader_moved && client->woken == NULL) {
         client->tick_at = RLOCK__NEVER;
     } else if (client->tick_at == RLOCK__NEVER) {
         client->tick_at = now + TICK_US;
@@ -299,12 +299,12 @@ static bool plan(struct rlock_client *client, struct pollfd fds[static N_FDS], i
     return !stop || !rlock__begun_close(client);
 }
 
-/* A keeper that left something undone, and did not move, is not to be relied on until it does. */
+/* A leader that left something undone, and did not move, is not to be relied on until it does. */
 RLOCK__REQUIRES(core)
-static void look_after_keeper(struct rlock_client *client, bool undone, int64_t now)
+static void look_after_leader(struct rlock_client *client, bool undone, int64_t now)
 {
-    client->keeper_still = client->keeper != NULL && !client->keeper_moved && undone;
-    client->keeper_moved = false;
+    client->leader_still = client->leader != NULL && !client->leader_moved && undone;
+    client->leader_moved = false;
     client->untold = client->woken;
     client->tick_at = now + TICK_US;
 }
@@ -327,7 +327,7 @@ static void watch(struct rlock_client *client, bool readable, int64_t now)
     }
     rlock__enter(client);
     if (ticks) {
-        look_after_keeper(client, came || due, now);
+        look_after_leader(client, came || due, now);
     }
     if (due) {
         rlock__core_tick(&client->core, now);

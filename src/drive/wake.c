@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waking those who sleep: callers that are parked, the keeper, the service thread, the dispatcher.
+ * Waking those who sleep: callers that are parked, the leader, the service thread, the dispatcher.
  *
  * It is done without any mutex, and so by a thread that may stand still before it is. What is to be
  * done therefore stays written down until it has been: a sleeper alone says that it is awake, and
@@ -19,7 +19,7 @@ struct wakes {
     atomic_int *signals[BATCH];
     size_t n;
     bool more; /* there are others */
-    bool keeper, service, dispatcher;
+    bool leader, service, dispatcher;
 };
 
 static void poke(int fd)
@@ -78,14 +78,14 @@ RLOCK__REQUIRES(core) static void signal_done(struct rlock_client *client)
 
 /* ---- Those who keep watch ---- */
 
-/* Whether the keeper sleeps, and longer than it may. */
-RLOCK__REQUIRES(core) static bool keeper_oversleeps(const struct rlock_client *client)
+/* Whether the leader sleeps, and longer than it may. */
+RLOCK__REQUIRES(core) static bool leader_oversleeps(const struct rlock_client *client)
 {
-    const struct rlock__parker *keeper = client->keeper;
+    const struct rlock__parker *leader = client->leader;
 
-    return keeper != NULL && client->keeper_until != 0 &&
-           (client->keeper_looks || rlock__core_next(&client->core) < client->keeper_until ||
-            atomic_load(&keeper->signal) == RLOCK__PARK_DONE);
+    return leader != NULL && client->leader_until != 0 &&
+           (client->leader_looks || rlock__core_next(&client->core) < client->leader_until ||
+            atomic_load(&leader->signal) == RLOCK__PARK_DONE);
 }
 
 /* Whether the service thread sleeps, and longer than it may, or without an eye on what comes. */
@@ -95,7 +95,7 @@ RLOCK__REQUIRES(core) static bool service_oversleeps(const struct rlock_client *
     bool subscribe = client->server.sub.out.len != 0 ||
                      rlock__subscriber_due(&client->server) < client->service_until;
     bool unread = client->server.links[0].pipeline.sent != NULL && !client->service_reads;
-    bool unheeded = client->keeper != NULL && client->tick_at == RLOCK__NEVER;
+    bool unheeded = client->leader != NULL && client->tick_at == RLOCK__NEVER;
 
     return client->service_until != 0 &&
            (client->service_looks || subscribe || unheeded ||
@@ -106,7 +106,7 @@ RLOCK__REQUIRES(core) static bool service_oversleeps(const struct rlock_client *
 void rlock__look_again(struct rlock_client *client)
 {
     rlock__enter(client);
-    client->keeper_looks = client->service_looks = true;
+    client->leader_looks = client->service_looks = true;
     rlock__leave_with_link(client);
 }
 
@@ -129,7 +129,7 @@ RLOCK__REQUIRES(core) static void note(struct rlock_client *client, struct wakes
     }
     client->untold = parker;
     wakes->more = parker != NULL;
-    wakes->keeper = keeper_oversleeps(client);
+    wakes->leader = leader_oversleeps(client);
     wakes->service = service_oversleeps(client);
     wakes->dispatcher = concerns_dispatcher(client);
 }
@@ -139,8 +139,8 @@ static void carry_out(struct rlock_client *client, const struct wakes *wakes)
     for (size_t i = 0; i < wakes->n; i++) {
         rlock__unpark(wakes->signals[i]);
     }
-    if (wakes->keeper) {
-        poke(client->keeper_fd);
+    if (wakes->leader) {
+        poke(client->leader_fd);
     }
     if (wakes->service) {
         rlock__wake_service(client);
@@ -180,7 +180,7 @@ void rlock__leave(struct rlock_client *client)
 void rlock__leave_with_link(struct rlock_client *client)
 {
     rlock__settle(client);
-    if (client->untold != NULL || keeper_oversleeps(client) || service_oversleeps(client) ||
+    if (client->untold != NULL || leader_oversleeps(client) || service_oversleeps(client) ||
         concerns_dispatcher(client)) {
         atomic_store(&client->wake_wanted, true);
     }

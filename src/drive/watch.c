@@ -15,39 +15,39 @@ int rlock__timeout_ms(int64_t until, int64_t now)
 
 bool rlock__is_unwatched(const struct rlock_client *client)
 {
-    return client->keeper == NULL || client->keeper_still;
+    return client->leader == NULL || client->leader_still;
 }
 
 void rlock__watch_moved(struct rlock_client *client)
 {
-    client->keeper_until = 0; /* awake: nobody need wake it */
-    client->keeper_moved = true;
-    client->keeper_still = false;
+    client->leader_until = 0; /* awake: nobody need wake it */
+    client->leader_moved = true;
+    client->leader_still = false;
 }
 
 bool rlock__watch_begin(struct rlock_client *client, struct rlock__parker *parker)
 {
-    if (client->keeper != NULL) {
+    if (client->leader != NULL) {
         return false;
     }
-    client->keeper = parker;
+    client->leader = parker;
     parker->keeps = true;
     rlock__watch_moved(client);
     return true;
 }
 
-/* Until when the keeper may sleep: what changes from here on is told to it. */
+/* Until when the leader may sleep: what changes from here on is told to it. */
 RLOCK__REQUIRES(core) static int64_t plan_within(struct rlock_client *client)
 {
     rlock__watch_moved(client);
-    client->keeper_looks = false;
-    client->keeper_until = rlock__core_next(&client->core);
-    return client->keeper_until;
+    client->leader_looks = false;
+    client->leader_until = rlock__core_next(&client->core);
+    return client->leader_until;
 }
 
 static void watched_fds(const struct rlock_client *client, struct pollfd fds[static 2])
 {
-    fds[0] = (struct pollfd){.fd = client->keeper_fd, .events = POLLIN};
+    fds[0] = (struct pollfd){.fd = client->leader_fd, .events = POLLIN};
     fds[1] = (struct pollfd){.fd = atomic_load(&client->io.fd), .events = POLLIN};
     if (atomic_load(&client->io.stuck)) {
         fds[1].events = POLLIN | POLLOUT;
@@ -66,24 +66,24 @@ int64_t rlock__watch_plan(struct rlock_client *client, struct pollfd fds[static 
 }
 
 void rlock__watch_react(struct rlock_client *client, const struct pollfd fds[static 2],
-                        int64_t until, struct rlock__parker *keeper)
+                        int64_t until, struct rlock__parker *leader)
 {
     int64_t now = rlock__now_us(); /* before anything is read */
     bool due = now >= until;
     uint64_t pokes;
 
-    if (keeper == NULL || due || fds[1].revents == 0) { /* else the read notes it */
+    if (leader == NULL || due || fds[1].revents == 0) { /* else the read notes it */
         rlock__enter(client);
         rlock__watch_moved(client);
         rlock__core_mutex_unlock(&client->mutex);
     }
     if ((fds[0].revents & POLLIN) != 0) {
-        (void)!read(client->keeper_fd, &pokes, sizeof(pokes));
+        (void)!read(client->leader_fd, &pokes, sizeof(pokes));
     }
     if (due) {
         (void)rlock__drive_read_all(client);
     } else if (fds[1].revents != 0) {
-        (void)rlock__drive_read(client, keeper);
+        (void)rlock__drive_read(client, leader);
     }
     if (due) {
         rlock__enter(client);
@@ -92,14 +92,14 @@ void rlock__watch_react(struct rlock_client *client, const struct pollfd fds[sta
     }
 }
 
-void rlock__watch_end(struct rlock_client *client, struct rlock__parker *keeper)
+void rlock__watch_end(struct rlock_client *client, struct rlock__parker *leader)
 {
-    keeper->keeps = false;
-    client->keeper = client->parked;
+    leader->keeps = false;
+    client->leader = client->parked;
     rlock__watch_moved(client);
-    if (client->keeper != NULL) {
-        client->keeper->keeps = true;
-        rlock__signal(client, client->keeper, RLOCK__PARK_KEEP);
+    if (client->leader != NULL) {
+        client->leader->keeps = true;
+        rlock__signal(client, client->leader, RLOCK__PARK_KEEP);
     }
 }
 
@@ -129,25 +129,25 @@ static void keep_watch(struct rlock_client *client, struct rlock__parker *parker
 
 static void wait_for(struct rlock_client *client, struct rlock__parker *parker)
 {
-    bool keeper;
+    bool leader;
 
     rlock__enter(client);
     if (atomic_load(&parker->signal) == RLOCK__PARK_DONE) {
         rlock__leave(client);
         return;
     }
-    keeper = rlock__watch_begin(client, parker);
-    if (!keeper) {
+    leader = rlock__watch_begin(client, parker);
+    if (!leader) {
         parker->parked = true;
         DL_APPEND(client->parked, parker);
         rlock__core_mutex_unlock(&client->mutex);
         rlock__park(parker);
         rlock__enter(client);
         rlock__seen(client, parker);
-        keeper = client->keeper == parker; /* and maybe complete as well */
+        leader = client->leader == parker; /* and maybe complete as well */
     }
     rlock__leave(client);
-    if (keeper) {
+    if (leader) {
         int keep = RLOCK__PARK_KEEP;
 
         (void)atomic_compare_exchange_strong(&parker->signal, &keep, RLOCK__PARK_NONE);

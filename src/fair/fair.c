@@ -34,28 +34,28 @@ static void add_keys(const struct rlock__spec *spec, struct rlock__cmd *cmd)
     rlock__prefixed_key("rlock_fair", spec->key, cmd);
 }
 
-static void acquire(const struct rlock__spec *spec, const struct rlock__ask *ask,
+static void acquire(const struct rlock__spec *spec, const struct rlock__args *args,
                     struct rlock__cmd *ret_cmd)
 {
     ret_cmd->script = &rlock__script_fair_acquire;
     add_keys(spec, ret_cmd);
-    rlock__cmd_arg(ret_cmd, ask->owner);
-    rlock__cmd_num(ret_cmd, ask->lease_ms);
-    rlock__cmd_num(ret_cmd, ask->count);
+    rlock__cmd_arg(ret_cmd, args->owner);
+    rlock__cmd_num(ret_cmd, args->lease_ms);
+    rlock__cmd_num(ret_cmd, args->count);
     rlock__cmd_num(ret_cmd, slot_of(spec));
-    rlock__cmd_num(ret_cmd, ask->waits);
-    rlock__cmd_num(ret_cmd, ask->hint);
+    rlock__cmd_num(ret_cmd, args->waits);
+    rlock__cmd_num(ret_cmd, args->hint);
     rlock__announcement(spec, ret_cmd);
 }
 
-static void release(const struct rlock__spec *spec, const struct rlock__ask *ask,
+static void release(const struct rlock__spec *spec, const struct rlock__args *args,
                     struct rlock__cmd *ret_cmd)
 {
     ret_cmd->script = &rlock__script_fair_release;
     add_keys(spec, ret_cmd);
-    rlock__cmd_arg(ret_cmd, ask->owner);
-    rlock__cmd_num(ret_cmd, ask->count);
-    rlock__cmd_num(ret_cmd, ask->lease_ms);
+    rlock__cmd_arg(ret_cmd, args->owner);
+    rlock__cmd_num(ret_cmd, args->count);
+    rlock__cmd_num(ret_cmd, args->lease_ms);
     rlock__cmd_num(ret_cmd, slot_of(spec));
     rlock__announcement(spec, ret_cmd);
 }
@@ -66,12 +66,12 @@ static void inspect(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd)
     add_keys(spec, ret_cmd);
 }
 
-static void force(const struct rlock__spec *spec, const struct rlock__ask *ask,
+static void force(const struct rlock__spec *spec, const struct rlock__args *args,
                   struct rlock__cmd *ret_cmd)
 {
     ret_cmd->script = &rlock__script_fair_force;
     add_keys(spec, ret_cmd);
-    rlock__cmd_arg(ret_cmd, ask->seen);
+    rlock__cmd_arg(ret_cmd, args->seen);
     rlock__announcement(spec, ret_cmd);
     rlock__cmd_num(ret_cmd, slot_of(spec));
 }

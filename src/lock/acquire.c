@@ -62,7 +62,8 @@ static void on_granted(struct rlock__call *call, const struct rlock__answer *ans
         int code = call->wait_us == 0 ? RLOCK_ECONN : RLOCK_ETIMEDOUT;
 
         rlock__acquire_describe(call, code, now);
-        if (call->target > 1 || now >= call->deadline || call->wait_us == 0 || call->team != NULL) {
+        if (call->target > 1 || now >= call->deadline || call->wait_us == 0 ||
+            call->batch != NULL) {
             rlock__acquire_undo(call, code, now);
             return;
         }
@@ -99,7 +100,7 @@ static void on_error(struct rlock__call *call, const struct rlock__reply *reply,
     (void)snprintf(call->detail, sizeof(call->detail), "lock %s: server %s: %s: %s",
                    rlock__spec_text(call->spec, name), call->link->server->address,
                    rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)), class.hint);
-    if (call->team != NULL && call->team->partial) {
+    if (call->batch != NULL && call->batch->partial) {
         rlock__acquire_undo(call, class.code, now);
         return;
     }
@@ -135,7 +136,7 @@ void rlock__acquire_heard(struct rlock__call *call, const struct rlock__reply *r
         rlock__acquire_late_answer(call, reply, now);
         return;
     }
-    if (reply == NULL) { /* dropped: others of its team gave up, and so will it */
+    if (reply == NULL) { /* dropped: others of its batch gave up, and so will it */
         return;
     }
     call->error = 0;
@@ -157,8 +158,8 @@ void rlock__acquire_heard(struct rlock__call *call, const struct rlock__reply *r
             break;
         }
         rlock__acquire_account_busy(call);
-        if (call->team != NULL) {
-            rlock__team_busy(call, &answer, now);
+        if (call->batch != NULL) {
+            rlock__batch_busy(call, &answer, now);
         } else {
             rlock__acquire_busy(call, &answer, now);
         }
@@ -214,19 +215,19 @@ void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
                          struct rlock__request *request, struct rlock__cmd *ret_cmd, int64_t now)
 {
     char owner[RLOCK__OWNER_SIZE], other[RLOCK__OWNER_SIZE];
-    struct rlock__ask ask = {.owner = rlock__owner_text(call->core, call->number, owner),
-                             .count = call->target,
-                             .lease_ms = rlock__ms_up(rlock__acquire_lease(call, now)),
-                             .other = other_hold(call, other),
-                             .hint = call->hint};
+    struct rlock__args args = {.owner = rlock__owner_text(call->core, call->number, owner),
+                               .count = call->target,
+                               .lease_ms = rlock__ms_up(rlock__acquire_lease(call, now)),
+                               .other = other_hold(call, other),
+                               .hint = call->hint};
 
     call->link = link;
     if (call->channel != NULL && call->channel->server != link->server) {
         rlock__channel_leave(call); /* releases are announced elsewhere now */
         (void)rlock__channel_join(call);
     }
-    ask.waits = call->channel != NULL;
-    call->spec->ops->acquire(call->spec, &ask, ret_cmd);
+    args.waits = call->channel != NULL;
+    call->spec->ops->acquire(call->spec, &args, ret_cmd);
     rlock__copies_fence(&call->lost);
     call->request = request;
     rlock__call_step(call, RLOCK__ASKING);
@@ -239,8 +240,8 @@ void rlock__acquire_attempt(struct rlock__call *call, int64_t now)
     struct rlock__core *core = call->core;
     struct rlock__request *request;
 
-    if (call->team != NULL) {
-        rlock__team_ask(call, now);
+    if (call->batch != NULL) {
+        rlock__batch_ask(call, now);
         return;
     }
     request = rlock__request_new(&core->requests, on_answer, call);
@@ -281,7 +282,7 @@ void rlock__acquire_begin(struct rlock__call *call, int64_t now)
     if (rlock__hold_enter(hold, call)) {
         rlock__acquire_turn(call, now);
     } else {
-        call->behind = call->team == NULL; /* of a team only who leads has a time of its own */
+        call->behind = call->batch == NULL; /* of a batch only the sender has a time of its own */
         rlock__timer_set(&core->timers, &call->timer, call->deadline);
     }
 }
@@ -370,7 +371,7 @@ void rlock__acquire_turn(struct rlock__call *call, int64_t now)
     }
     call->number = ++core->last_number;
     call->target = 1;
-    if (call->wait_us == 0 || call->team != NULL ||
+    if (call->wait_us == 0 || call->batch != NULL ||
         (call->spec->ops->caps & RLOCK__CAP_WAIT_QUEUE) == 0) {
         rlock__acquire_go(call, now);
     } else if (!rlock__queue_join(call, now)) {

@@ -69,20 +69,20 @@ void rlock__acquire_late_answer(struct rlock__call *call, const struct rlock__re
 /* The same for an answer that only says that it was not granted. */
 void rlock__acquire_late_refusal(struct rlock__call *call, int64_t now);
 
-/* ---- team.c ---- */
+/* ---- batch.c ---- */
 
-/* A call of a team has its turn, or is the leader and tries again. Asks for all calls, once all
+/* A call of a batch has its turn, or is the sender and tries again. Asks for all calls, once all
  * have their turn. */
-void rlock__team_ask(struct rlock__call *call, int64_t now);
-/* The team was refused because this call's lock is busy. */
-void rlock__team_busy(struct rlock__call *call, const struct rlock__answer *answer, int64_t now);
-/* The team gives up trying: its leader ends as busy. */
-void rlock__team_tire(struct rlock__call *call, int64_t now);
-/* The leader has reached its deadline, and so have the others. */
-void rlock__team_give_up(struct rlock__team *team, int code, int64_t now);
-/* The call is complete, and leaves its team. */
-void rlock__team_leave(struct rlock__call *call);
-/* rlock__acquire_note() for all calls of the team. */
-void rlock__team_note(struct rlock__team *team, const struct rlock__request *request);
+void rlock__batch_ask(struct rlock__call *call, int64_t now);
+/* The batch was refused because this call's lock is busy. */
+void rlock__batch_busy(struct rlock__call *call, const struct rlock__answer *answer, int64_t now);
+/* The batch gives up trying: its sender ends as busy. */
+void rlock__batch_tire(struct rlock__call *call, int64_t now);
+/* The sender has reached its deadline, and so have the others. */
+void rlock__batch_give_up(struct rlock__batch *batch, int code, int64_t now);
+/* The call is complete, and leaves its batch. */
+void rlock__batch_leave(struct rlock__call *call);
+/* rlock__acquire_note() for all calls of the batch. */
+void rlock__batch_note(struct rlock__batch *batch, const struct rlock__request *request);
 
 #endif

@@ -44,9 +44,9 @@ void rlock__acquire_end(struct rlock__call *call, int code, int64_t now)
                           now);
     }
 
-    if (call->team != NULL) {
+    if (call->batch != NULL) {
         call->request = NULL;
-        rlock__team_leave(call);
+        rlock__batch_leave(call);
     } else if (call->request != NULL) {
         call->request->subject = NULL;
         call->request = NULL;
@@ -141,7 +141,7 @@ void rlock__acquire_starve(struct rlock__call *call, int64_t now)
 void rlock__acquire_late_answer(struct rlock__call *call, const struct rlock__reply *reply,
                                 int64_t now)
 {
-    bool partial = call->team != NULL && call->team->partial;
+    bool partial = call->batch != NULL && call->batch->partial;
     bool refused = reply != NULL && rlock__reply_is_error(reply) && !partial;
 
     if (reply != NULL && !refused && !partial &&
@@ -176,8 +176,8 @@ static bool take_back(struct rlock__call *call)
         request->resend = RLOCK__DROP; /* its reply is read in its place */
         return true;
     }
-    if (call->team != NULL) {
-        rlock__team_note(call->team, request);
+    if (call->batch != NULL) {
+        rlock__batch_note(call->batch, request);
     }
     rlock__pipeline_withdraw(&call->link->pipeline, request);
     (void)rlock__request_free(request);

@@ -26,9 +26,9 @@ void rlock__acquire_sleep(struct rlock__call *call, enum rlock__step step, int64
     int64_t until = call->deadline;
 
     rlock__call_step(call, step);
-    if (call->team != NULL) { /* only who leads has a time */
-        until = call->team->leader == call ? rlock__min(until, call->team->until) : RLOCK__NEVER;
-        at = call->team->leader == call ? at : RLOCK__NEVER;
+    if (call->batch != NULL) { /* only the sender has a time */
+        until = call->batch->sender == call ? rlock__min(until, call->batch->until) : RLOCK__NEVER;
+        at = call->batch->sender == call ? at : RLOCK__NEVER;
     }
     rlock__timer_set(&call->core->timers, &call->timer, rlock__min(at, until));
 }
@@ -173,14 +173,14 @@ void rlock__acquire_timer(struct rlock__call *call, int64_t now)
         rlock__acquire_end(call, RLOCK_EINDOUBT, now);
     } else if (now >= call->deadline) {
         int code = timeout_code(call);
-        struct rlock__team *team = call->team;
+        struct rlock__batch *batch = call->batch;
 
         rlock__acquire_give_up(call, code, now);
-        if (team != NULL) {
-            rlock__team_give_up(team, code, now);
+        if (batch != NULL) {
+            rlock__batch_give_up(batch, code, now);
         }
-    } else if (call->team != NULL && now >= call->team->until) {
-        rlock__team_tire(call, now);
+    } else if (call->batch != NULL && now >= call->batch->until) {
+        rlock__batch_tire(call, now);
     } else if (call->step == RLOCK__QUEUED) {
         rlock__acquire_go(call, now);
     } else if (rlock__acquire_may_try(call, now)) {

@@ -52,14 +52,14 @@ struct rlock__call;
 struct rlock__request;
 
 /*
- * A team: calls of one owner in one client that are taken all or none. They are begun while the
+ * A batch: calls of one owner in one client that are taken all or none. They are begun while the
  * mutex is held once. Their kinds have RLOCK__CAP_TOGETHER. Their inputs are the same. Who owns the
- * calls owns the team.
+ * calls owns the batch.
  */
-struct rlock__team {
+struct rlock__batch {
     /* inputs */
     size_t n;
-    int64_t until; /* a team that still waits then ends as busy, as after too many rounds;
+    int64_t until; /* a batch that still waits then ends as busy, as after too many rounds;
                       RLOCK__NEVER: no time */
 
     /* the core's; zero at first */
@@ -67,7 +67,7 @@ struct rlock__team {
     unsigned rounds;
     bool rechecks; /* the attempt under way does not count as a round */
     bool partial;  /* the error that is being read came when a part of them was taken */
-    struct rlock__call *leader;
+    struct rlock__call *sender;
     struct rlock__request *request; /* in flight, for all of them */
 
     struct rlock__call *calls[]; /* an input; a call that is complete leaves it */
@@ -149,12 +149,12 @@ struct rlock__call {
     union {
         struct { /* ACQUIRE */
             /* inputs */
-            int64_t wait_us;          /* 0: one attempt; negative: for ever */
-            int64_t lease_us;         /* 0: renewed */
-            int64_t timeout_us;       /* of one attempt: its own deadline; 0: the client's */
-            int64_t min_uptime_us;    /* a server that runs for less does not count; 0: any does */
-            struct rlock__team *team; /* it is taken together with these; NULL: alone */
-            bool timed;               /* of a member: its group waits, and times out when it does */
+            int64_t wait_us;       /* 0: one attempt; negative: for ever */
+            int64_t lease_us;      /* 0: renewed */
+            int64_t timeout_us;    /* of one attempt: its own deadline; 0: the client's */
+            int64_t min_uptime_us; /* a server that runs for less does not count; 0: any does */
+            struct rlock__batch *batch; /* it is taken together with these; NULL: alone */
+            bool timed; /* of a member: its group waits, and times out when it does */
 
             /* results */
             int64_t valid_until, lease_granted_us;

@@ -14,10 +14,10 @@ static void add_token_key(const struct rlock__spec *spec, struct rlock__cmd *cmd
     rlock__prefixed_key("redisson_lock_token", spec->key, cmd);
 }
 
-static void acquire(const struct rlock__spec *spec, const struct rlock__ask *ask,
+static void acquire(const struct rlock__spec *spec, const struct rlock__args *args,
                     struct rlock__cmd *ret_cmd)
 {
-    rlock__plain_acquire(spec, ask, ret_cmd);
+    rlock__plain_acquire(spec, args, ret_cmd);
     ret_cmd->script = &rlock__script_fenced_acquire;
     add_token_key(spec, ret_cmd);
 }

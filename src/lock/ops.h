@@ -60,7 +60,7 @@ struct rlock__spec {
 };
 
 /* The particulars of one attempt. */
-struct rlock__ask {
+struct rlock__args {
     struct rlock__bytes owner; /* "uuid:number" */
     uint32_t count;            /* the hold count to make so */
     int64_t lease_ms;          /* to ask for; 0: the lease stays as it is */
@@ -109,21 +109,21 @@ struct rlock_ops {
     int64_t (*pause)(const struct rlock__tuning *tuning, unsigned looks, uint64_t *random);
     /* Appends the channel's name for this key. */
     void (*channel)(struct rlock__bytes key, struct rlock__buf *ret_channel);
-    /* One attempt to make the owner's count ask->count. A count of 1 alone creates the hold. */
-    void (*acquire)(const struct rlock__spec *spec, const struct rlock__ask *ask,
+    /* One attempt to make the owner's count args->count. A count of 1 alone creates the hold. */
+    void (*acquire)(const struct rlock__spec *spec, const struct rlock__args *args,
                     struct rlock__cmd *ret_cmd);
-    /* Makes the owner's count ask->count. 0 ends the hold, whatever its count was, and announces
+    /* Makes the owner's count args->count. 0 ends the hold, whatever its count was, and announces
      * that. */
-    void (*release)(const struct rlock__spec *spec, const struct rlock__ask *ask,
+    void (*release)(const struct rlock__spec *spec, const struct rlock__args *args,
                     struct rlock__cmd *ret_cmd);
     /* Appends one hold to a batch of renewals. Exactly one integer of the reply answers it: 1, or 0
      * (absent), or -1 (taken). */
-    void (*renew)(const struct rlock__spec *spec, const struct rlock__ask *ask,
+    void (*renew)(const struct rlock__spec *spec, const struct rlock__args *args,
                   struct rlock__cmd *batch);
     /* Asks who holds. */
     void (*inspect)(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd);
-    /* Deletes the lock if exactly those of ask->seen still hold it, and announces that. */
-    void (*force)(const struct rlock__spec *spec, const struct rlock__ask *ask,
+    /* Deletes the lock if exactly those of args->seen still hold it, and announces that. */
+    void (*force)(const struct rlock__spec *spec, const struct rlock__args *args,
                   struct rlock__cmd *ret_cmd);
 
     /*

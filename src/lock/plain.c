@@ -17,34 +17,34 @@ void rlock__plain_channel(struct rlock__bytes key, struct rlock__buf *ret_channe
     rlock__prefixed_name("redisson_lock__channel", key, ret_channel);
 }
 
-void rlock__plain_acquire(const struct rlock__spec *spec, const struct rlock__ask *ask,
+void rlock__plain_acquire(const struct rlock__spec *spec, const struct rlock__args *args,
                           struct rlock__cmd *ret_cmd)
 {
     ret_cmd->script = &rlock__script_plain_acquire;
     rlock__cmd_key(ret_cmd, spec->key);
-    rlock__cmd_arg(ret_cmd, ask->owner);
-    rlock__cmd_num(ret_cmd, ask->lease_ms);
-    rlock__cmd_num(ret_cmd, ask->count);
+    rlock__cmd_arg(ret_cmd, args->owner);
+    rlock__cmd_num(ret_cmd, args->lease_ms);
+    rlock__cmd_num(ret_cmd, args->count);
 }
 
-void rlock__plain_release(const struct rlock__spec *spec, const struct rlock__ask *ask,
+void rlock__plain_release(const struct rlock__spec *spec, const struct rlock__args *args,
                           struct rlock__cmd *ret_cmd)
 {
     ret_cmd->script = &rlock__script_plain_release;
     rlock__cmd_key(ret_cmd, spec->key);
-    rlock__cmd_arg(ret_cmd, ask->owner);
-    rlock__cmd_num(ret_cmd, ask->count);
-    rlock__cmd_num(ret_cmd, ask->lease_ms);
+    rlock__cmd_arg(ret_cmd, args->owner);
+    rlock__cmd_num(ret_cmd, args->count);
+    rlock__cmd_num(ret_cmd, args->lease_ms);
     rlock__announcement(spec, ret_cmd);
 }
 
-void rlock__plain_renew(const struct rlock__spec *spec, const struct rlock__ask *ask,
+void rlock__plain_renew(const struct rlock__spec *spec, const struct rlock__args *args,
                         struct rlock__cmd *batch)
 {
     batch->script = &rlock__script_plain_renew;
     rlock__cmd_key(batch, spec->key);
-    rlock__cmd_arg(batch, ask->owner);
-    rlock__cmd_num(batch, ask->lease_ms);
+    rlock__cmd_arg(batch, args->owner);
+    rlock__cmd_num(batch, args->lease_ms);
 }
 
 void rlock__plain_inspect(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd)
@@ -53,12 +53,12 @@ void rlock__plain_inspect(const struct rlock__spec *spec, struct rlock__cmd *ret
     rlock__cmd_key(ret_cmd, spec->key);
 }
 
-void rlock__plain_force(const struct rlock__spec *spec, const struct rlock__ask *ask,
+void rlock__plain_force(const struct rlock__spec *spec, const struct rlock__args *args,
                         struct rlock__cmd *ret_cmd)
 {
     ret_cmd->script = &rlock__script_plain_force;
     rlock__cmd_key(ret_cmd, spec->key);
-    rlock__cmd_arg(ret_cmd, ask->seen);
+    rlock__cmd_arg(ret_cmd, args->seen);
     rlock__announcement(spec, ret_cmd);
 }
 

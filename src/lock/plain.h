@@ -13,14 +13,14 @@
     .read_inspect = rlock__plain_read_inspect
 
 void rlock__plain_channel(struct rlock__bytes key, struct rlock__buf *ret_channel);
-void rlock__plain_acquire(const struct rlock__spec *spec, const struct rlock__ask *ask,
+void rlock__plain_acquire(const struct rlock__spec *spec, const struct rlock__args *args,
                           struct rlock__cmd *ret_cmd);
-void rlock__plain_release(const struct rlock__spec *spec, const struct rlock__ask *ask,
+void rlock__plain_release(const struct rlock__spec *spec, const struct rlock__args *args,
                           struct rlock__cmd *ret_cmd);
-void rlock__plain_renew(const struct rlock__spec *spec, const struct rlock__ask *ask,
+void rlock__plain_renew(const struct rlock__spec *spec, const struct rlock__args *args,
                         struct rlock__cmd *batch);
 void rlock__plain_inspect(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd);
-void rlock__plain_force(const struct rlock__spec *spec, const struct rlock__ask *ask,
+void rlock__plain_force(const struct rlock__spec *spec, const struct rlock__args *args,
                         struct rlock__cmd *ret_cmd);
 struct rlock__answer rlock__plain_read_acquire(const struct rlock__spec *spec,
                                                const struct rlock__reply *reply);

@@ -163,14 +163,14 @@ static void add(struct batch *batch, struct rlock__request *request, struct rloc
     const struct rlock__hold *hold = grant->hold;
     char owner[RLOCK__OWNER_SIZE];
     int64_t lease = lease_of(grant, now);
-    struct rlock__ask ask = {.owner = rlock__owner_text(hold->core, grant->number, owner),
-                             .count = hold->count,
-                             .lease_ms = rlock__ms_up(lease)};
+    struct rlock__args args = {.owner = rlock__owner_text(hold->core, grant->number, owner),
+                               .count = hold->count,
+                               .lease_ms = rlock__ms_up(lease)};
 
     batch->lease_us[batch->n] = lease;
     batch->grants[batch->n] = grant;
     grant->batch_entry = &batch->grants[batch->n++];
-    hold->spec->ops->renew(hold->spec, &ask, &request->cmd);
+    hold->spec->ops->renew(hold->spec, &args, &request->cmd);
     request->cmd.parts++;
 }
 

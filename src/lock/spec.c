@@ -141,14 +141,14 @@ struct rlock__request *rlock__release_send(struct rlock__spec *spec, struct rloc
 {
     struct rlock__request *request = rlock__request_new(&spec->core->requests, answer, subject);
     char owner[RLOCK__OWNER_SIZE];
-    struct rlock__ask ask = {.owner = rlock__owner_text(spec->core, number, owner),
-                             .count = count,
-                             .lease_ms = rlock__ms_up(lease_us)};
+    struct rlock__args args = {.owner = rlock__owner_text(spec->core, number, owner),
+                               .count = count,
+                               .lease_ms = rlock__ms_up(lease_us)};
 
     if (request == NULL) {
         return NULL;
     }
-    spec->ops->release(spec, &ask, &request->cmd);
+    spec->ops->release(spec, &args, &request->cmd);
     return rlock__pipeline_submit(&link->pipeline, request, now) ? request
                                                                  : rlock__request_free(request);
 }

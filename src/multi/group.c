@@ -58,7 +58,7 @@ void rlock__group_free(struct rlock__group *group)
     (void)rlock__loss_free(group->loss);
     (void)rlock__group_claim_unref(group->claim);
     (void)rlock__group_spec_unref(group->spec);
-    free(group->team);
+    free(group->batch);
     free(group);
 }
 
@@ -112,8 +112,8 @@ void rlock__group_take(struct rlock__group *group, const struct rlock__effort *e
 
     group->effort = *effort;
     group->loss = group->loss != NULL ? group->loss : loss_new(group);
-    if (spec->together && group->team == NULL) {
-        group->team = calloc(1, sizeof(*group->team) + spec->n * sizeof(struct rlock__call *));
+    if (spec->together && group->batch == NULL) {
+        group->batch = calloc(1, sizeof(*group->batch) + spec->n * sizeof(struct rlock__call *));
     }
     if (group->count == 0) { /* who has the last one may read it yet */
         (void)rlock__group_claim_unref(group->claim);
@@ -122,9 +122,9 @@ void rlock__group_take(struct rlock__group *group, const struct rlock__effort *e
     group->code = 0;
     group->detail[0] = '\0';
     group->rounds = 0;
-    group->apart = group->team == NULL;
+    group->apart = group->batch == NULL;
     group->deadline = effort->wait_us < 0 ? RLOCK__NEVER : rlock__later(now, wait);
-    if (group->loss == NULL || group->claim == NULL || (spec->together && group->team == NULL)) {
+    if (group->loss == NULL || group->claim == NULL || (spec->together && group->batch == NULL)) {
         rlock__effort_end(group, RLOCK_ENOMEM);
         return;
     }

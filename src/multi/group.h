@@ -141,9 +141,9 @@ struct rlock__group {
     void (*finish)(struct rlock__call *call); /* the driver's */
     uint64_t *random;                         /* the driver's: jitter */
     unsigned rounds;
-    struct rlock__team *team; /* of a round that takes all members at once; NULL: none does */
-    bool apart;               /* the team tired: its members are taken one after the other */
-    bool hurried;             /* in the last round members had less time than a call usually has */
+    struct rlock__batch *batch; /* of a round that takes all members at once; NULL: none does */
+    bool apart;                 /* the batch tired: its members are taken one after the other */
+    bool hurried; /* in the last round members had less time than a call usually has */
     int code;
     int64_t lease_granted_us;
     char detail[RLOCK__DETAIL_SIZE];

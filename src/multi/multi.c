@@ -23,16 +23,16 @@ static int64_t remains(const struct rlock__group *group, int64_t now)
 /* All at once, once nothing of an earlier effort runs; for half of the wait. */
 static void take_together(struct rlock__group *group, int64_t now)
 {
-    struct rlock__team *team = group->team;
+    struct rlock__batch *batch = group->batch;
     int64_t wait = remains(group, now);
     bool patient = wait == 0 || wait == RLOCK__NEVER;
 
-    *team =
-        (struct rlock__team){.n = group->spec->n, .until = patient ? RLOCK__NEVER : now + wait / 2};
-    for (size_t i = 0; i < team->n; i++) {
+    *batch = (struct rlock__batch){.n = group->spec->n,
+                                   .until = patient ? RLOCK__NEVER : now + wait / 2};
+    for (size_t i = 0; i < batch->n; i++) {
         rlock__member_take(&group->members[i], wait, false, now);
-        group->members[i].call.team = team;
-        team->calls[i] = &group->members[i].call;
+        group->members[i].call.batch = batch;
+        batch->calls[i] = &group->members[i].call;
     }
 }
 

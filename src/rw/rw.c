@@ -64,7 +64,7 @@ void rlock__rw_keys(const struct rlock__spec *spec, struct rlock__cmd *cmd)
 
 /* The last key, where the options say so, is that by which waiting writers ask readers to stand
  * back. */
-static void acquire(const struct rlock__spec *spec, const struct rlock__ask *ask,
+static void acquire(const struct rlock__spec *spec, const struct rlock__args *args,
                     struct rlock__cmd *ret_cmd)
 {
     ret_cmd->script =
@@ -73,45 +73,45 @@ static void acquire(const struct rlock__spec *spec, const struct rlock__ask *ask
     if (spec->tuning.prefer_writers) {
         rlock__prefixed_key("rlock_writer_waits", spec->key, ret_cmd);
     }
-    add_field(ask->owner, writes(spec), ret_cmd);
-    rlock__cmd_num(ret_cmd, ask->lease_ms);
-    rlock__cmd_num(ret_cmd, ask->count);
+    add_field(args->owner, writes(spec), ret_cmd);
+    rlock__cmd_num(ret_cmd, args->lease_ms);
+    rlock__cmd_num(ret_cmd, args->count);
     if (writes(spec)) {
-        rlock__cmd_num(ret_cmd, ask->waits);
+        rlock__cmd_num(ret_cmd, args->waits);
     } else {
-        add_field(ask->other, ask->other.len != 0, ret_cmd);
+        add_field(args->other, args->other.len != 0, ret_cmd);
     }
 }
 
-static void release(const struct rlock__spec *spec, const struct rlock__ask *ask,
+static void release(const struct rlock__spec *spec, const struct rlock__args *args,
                     struct rlock__cmd *ret_cmd)
 {
     ret_cmd->script =
         writes(spec) ? &rlock__script_rw_write_release : &rlock__script_rw_read_release;
     add_keys(spec->key, ret_cmd);
-    add_field(ask->owner, writes(spec), ret_cmd);
-    rlock__cmd_num(ret_cmd, ask->count);
-    rlock__cmd_num(ret_cmd, ask->lease_ms);
+    add_field(args->owner, writes(spec), ret_cmd);
+    rlock__cmd_num(ret_cmd, args->count);
+    rlock__cmd_num(ret_cmd, args->lease_ms);
     rlock__announcement(spec, ret_cmd);
 }
 
-static void renew_read(const struct rlock__spec *spec, const struct rlock__ask *ask,
+static void renew_read(const struct rlock__spec *spec, const struct rlock__args *args,
                        struct rlock__cmd *batch)
 {
     batch->script = &rlock__script_rw_read_renew;
     add_keys(spec->key, batch);
-    rlock__cmd_arg(batch, ask->owner);
-    rlock__cmd_num(batch, ask->lease_ms);
+    rlock__cmd_arg(batch, args->owner);
+    rlock__cmd_num(batch, args->lease_ms);
 }
 
 /* A writer's lease is that of the hash alone. */
-static void renew_write(const struct rlock__spec *spec, const struct rlock__ask *ask,
+static void renew_write(const struct rlock__spec *spec, const struct rlock__args *args,
                         struct rlock__cmd *batch)
 {
     batch->script = &rlock__script_plain_renew;
     rlock__cmd_key(batch, spec->key);
-    add_field(ask->owner, true, batch);
-    rlock__cmd_num(batch, ask->lease_ms);
+    add_field(args->owner, true, batch);
+    rlock__cmd_num(batch, args->lease_ms);
 }
 
 void rlock__rw_inspect(struct rlock__bytes key, const char *side, const char *uuid,
@@ -128,15 +128,15 @@ static void inspect(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd)
     rlock__rw_inspect(spec->key, spec->ops->kind, spec->core->uuid, ret_cmd);
 }
 
-static void force(const struct rlock__spec *spec, const struct rlock__ask *ask,
+static void force(const struct rlock__spec *spec, const struct rlock__args *args,
                   struct rlock__cmd *ret_cmd)
 {
-    size_t len = ask->seen.len < DIGEST_LEN ? ask->seen.len : DIGEST_LEN;
+    size_t len = args->seen.len < DIGEST_LEN ? args->seen.len : DIGEST_LEN;
 
     ret_cmd->script = &rlock__script_rw_force;
     add_keys(spec->key, ret_cmd);
     rlock__cmd_arg(ret_cmd, rlock__bytes_of(spec->ops->kind));
-    rlock__cmd_arg(ret_cmd, rlock__bytes(ask->seen.at, len));
+    rlock__cmd_arg(ret_cmd, rlock__bytes(args->seen.at, len));
     rlock__announcement(spec, ret_cmd);
 }
 

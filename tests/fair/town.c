@@ -254,10 +254,10 @@ static void our_attempt(struct town_person *person);
 
 static void our_release(struct town_person *person)
 {
-    struct rlock__ask ask = {.owner = rlock__bytes_of(person->name)};
+    struct rlock__args args = {.owner = rlock__bytes_of(person->name)};
     struct rlock__cmd cmd = {0};
 
-    rlock__fair_ops.release(person->town->spec, &ask, &cmd);
+    rlock__fair_ops.release(person->town->spec, &args, &cmd);
     person->waits = false;
     run(person, &cmd);
     go_away(person);
@@ -307,14 +307,14 @@ static void our_answer(struct town_person *person)
 static void our_attempt(struct town_person *person)
 {
     struct town *town = person->town;
-    struct rlock__ask ask = {.owner = rlock__bytes_of(person->name),
-                             .count = 1,
-                             .lease_ms = person->habit.lease,
-                             .waits = person->conn != 0,
-                             .hint = person->answer.hint};
+    struct rlock__args args = {.owner = rlock__bytes_of(person->name),
+                               .count = 1,
+                               .lease_ms = person->habit.lease,
+                               .waits = person->conn != 0,
+                               .hint = person->answer.hint};
     struct rlock__cmd cmd = {0};
 
-    rlock__fair_ops.acquire(town->spec, &ask, &cmd);
+    rlock__fair_ops.acquire(town->spec, &args, &cmd);
     person->stale = false;
     run(person, &cmd);
     read_reply(person);

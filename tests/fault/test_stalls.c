@@ -119,14 +119,14 @@ static void others_go_on(struct stage *stage)
 
 STALL_TEST(whoever_keeps_watch_may_stand_still, stage)
 {
-    struct waiter keeper;
+    struct waiter leader;
 
-    wait_for_k(stage, &keeper, &patient);
-    stop_thread(keeper.thread);
+    wait_for_k(stage, &leader, &patient);
+    stop_thread(leader.thread);
     others_go_on(stage);
     atomic_store(&goes_on, true);
     free_k(stage);
-    assert_int_equal(waiter_join(&keeper), 0);
+    assert_int_equal(waiter_join(&leader), 0);
 }
 
 /* ThreadSanitizer lets no signal through to a thread in a system call that it does not know. */
@@ -141,18 +141,18 @@ TEST(whoever_is_given_the_watch_may_stand_still)
 {
     struct stage stage;
     struct rlock_cancel *cancel = NULL;
-    struct waiter keeper, parked;
+    struct waiter leader, parked;
 
     if (!SIGNALS_REACH_ALL) {
         skip();
     }
     stage_open(&stage);
     assert_code(rlock_cancel_new(&cancel), 0);
-    wait_for_k(&stage, &keeper, RLOCK_TAKE(.wait_ms = 60000, .cancel = cancel));
+    wait_for_k(&stage, &leader, RLOCK_TAKE(.wait_ms = 60000, .cancel = cancel));
     wait_for_k(&stage, &parked, &patient);
     stop_thread(parked.thread);
     rlock_cancel_fire(cancel);
-    assert_int_equal(waiter_join(&keeper), RLOCK_ECANCELED);
+    assert_int_equal(waiter_join(&leader), RLOCK_ECANCELED);
     others_go_on(&stage);
     atomic_store(&goes_on, true);
     free_k(&stage);
@@ -194,11 +194,11 @@ static void *wait_idly(void *arg)
 
 STALL_TEST(whoever_keeps_watch_may_be_passed_over, stage)
 {
-    struct waiter keeper = {.take = patient};
+    struct waiter leader = {.take = patient};
     struct spinner spinners[4];
 
-    keeper.lock = stage->k;
-    TEST_CHECK(pthread_create(&keeper.thread, NULL, wait_idly, &keeper) == 0);
+    leader.lock = stage->k;
+    TEST_CHECK(pthread_create(&leader.thread, NULL, wait_idly, &leader) == 0);
     assert_true(TEST_EVENTUALLY(
         test_server_says(stage->f.server, K_CHANNEL, "PUBSUB CHANNELS " K_CHANNEL), 5000));
     for (size_t i = 0; i < 4; i++) {
@@ -216,8 +216,8 @@ STALL_TEST(whoever_keeps_watch_may_be_passed_over, stage)
         TEST_CHECK(pthread_join(spinners[i].thread, NULL) == 0);
     }
     free_k(stage);
-    TEST_CHECK(pthread_join(keeper.thread, NULL) == 0);
-    assert_int_equal(keeper.code, 0);
+    TEST_CHECK(pthread_join(leader.thread, NULL) == 0);
+    assert_int_equal(leader.code, 0);
 }
 
 /* ---- What it costs ---- */
@@ -237,8 +237,8 @@ int poll(struct pollfd *fds, nfds_t n, int timeout_ms)
     return ppoll(fds, n, timeout_ms < 0 ? NULL : &pause, NULL);
 }
 
-/* The service thread looks after the keeper every 50 ms, not at every command, and not for ever. */
-FIXTURE_TEST(looking_after_the_keeper_wakes_nobody_for_each_command, f)
+/* The service thread looks after the leader every 50 ms, not at every command, and not for ever. */
+FIXTURE_TEST(looking_after_the_leader_wakes_nobody_for_each_command, f)
 {
     struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = 60000));
     int64_t since_us;

@@ -130,14 +130,14 @@ FIXTURE_TEST(an_answer_that_no_call_reads_is_read, f)
     struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 30000));
     struct user *other = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 30000));
     struct rlock_handle *k = user_lock(user, "k"), *b = user_lock(other, "b"), *both = NULL;
-    struct waiter keeper;
+    struct waiter leader;
     struct holder holder = {.user = user, .lease_ms = test_ms(1000)};
     pthread_t ending, taking;
     int64_t since_us;
 
     assert_code(rlock_multi_new((struct rlock_handle *[]){user->lock, b}, 2, NULL, &both), 0);
     test_server_do(f->server, "HSET k somebody:1 1");
-    waiter_start_on(&keeper, user, k, &patient);
+    waiter_start_on(&leader, user, k, &patient);
     assert_true(TEST_EVENTUALLY(
         test_server_says(f->server, K_CHANNEL, "PUBSUB CHANNELS " K_CHANNEL), 5000));
     since_us = test_now_us();
@@ -147,7 +147,7 @@ FIXTURE_TEST(an_answer_that_no_call_reads_is_read, f)
     assert_true(fixture_wait_waiters(f, 1));
     test_server_do(f->server, "DEL k");
     test_server_do(f->server, "PUBLISH " K_CHANNEL " 0");
-    assert_int_equal(waiter_join(&keeper), 0);
+    assert_int_equal(waiter_join(&leader), 0);
     atomic_store(&holder.ends, true);
     TEST_CHECK(pthread_join(ending, NULL) == 0);
     TEST_CHECK(pthread_join(taking, NULL) == 0);

@@ -344,7 +344,7 @@ static void force(struct trial *t)
     struct rlock__spec *spec = t->stage.clients[client].spec;
     struct rlock__call call = {
         .kind = RLOCK__COMMAND, .spec = spec, .read = read_force, .reader = t};
-    struct rlock__ask ask = {.seen = rlock__bytes_of(t->seen.holder)};
+    struct rlock__args args = {.seen = rlock__bytes_of(t->seen.holder)};
     size_t owner = model_find(&t->model, t->seen.holder);
     bool may = !model_is_free(&t->model) && strcmp(t->seen.holder, t->model.server.holder) == 0;
 
@@ -353,7 +353,7 @@ static void force(struct trial *t)
         return;
     }
     note(t, "a force", client, 0, 0);
-    spec->ops->force(spec, &ask, &call.cmd);
+    spec->ops->force(spec, &args, &call.cmd);
     stage_begin(&t->stage, client, &call);
     same(t, "whether it was opened", t->opened, may);
     if (may && owner < MODEL_OWNERS && owner / STAGE_OWNERS == client) {

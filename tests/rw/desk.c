@@ -131,15 +131,15 @@ struct rlock__answer desk_acquire(struct desk *desk, const struct rlock__spec *s
                                   uint32_t count, int64_t lease, uint64_t other, bool waits)
 {
     char own[RLOCK__OWNER_SIZE], others[RLOCK__OWNER_SIZE];
-    struct rlock__ask ask = {.owner = owner_text(desk, owner, own),
-                             .count = count,
-                             .lease_ms = lease,
-                             .other = owner_text(desk, other, others),
-                             .waits = waits};
+    struct rlock__args args = {.owner = owner_text(desk, owner, own),
+                               .count = count,
+                               .lease_ms = lease,
+                               .other = owner_text(desk, other, others),
+                               .waits = waits};
     struct rlock__cmd cmd = {0};
     struct rlock__reply reply;
 
-    side->ops->acquire(side, &ask, &cmd);
+    side->ops->acquire(side, &args, &cmd);
     reply = run(desk, &cmd);
     return side->ops->read_acquire(NULL, &reply);
 }
@@ -148,12 +148,12 @@ struct rlock__answer desk_release(struct desk *desk, const struct rlock__spec *s
                                   uint32_t count, int64_t lease)
 {
     char own[RLOCK__OWNER_SIZE];
-    struct rlock__ask ask = {
+    struct rlock__args args = {
         .owner = owner_text(desk, owner, own), .count = count, .lease_ms = lease};
     struct rlock__cmd cmd = {0};
     struct rlock__reply reply;
 
-    side->ops->release(side, &ask, &cmd);
+    side->ops->release(side, &args, &cmd);
     reply = run(desk, &cmd);
     return side->ops->read_release(&reply);
 }
@@ -166,10 +166,10 @@ void desk_renew(struct desk *desk, const struct rlock__spec *side, const uint64_
     struct rlock__reply reply;
 
     for (size_t i = 0; i < n; i++) {
-        struct rlock__ask ask = {
+        struct rlock__args args = {
             .owner = owner_text(desk, owners[i], own), .count = 1, .lease_ms = lease};
 
-        side->ops->renew(side, &ask, &batch);
+        side->ops->renew(side, &args, &batch);
     }
     reply = run(desk, &batch);
     assert_true(reply.n == n + 2);
@@ -193,11 +193,11 @@ struct rlock_info desk_inspect(struct desk *desk, const struct rlock__spec *side
 
 bool desk_force(struct desk *desk, const struct rlock__spec *side, struct rlock__bytes seen)
 {
-    struct rlock__ask ask = {.seen = seen};
+    struct rlock__args args = {.seen = seen};
     struct rlock__cmd cmd = {0};
     struct rlock__reply reply;
 
-    side->ops->force(side, &ask, &cmd);
+    side->ops->force(side, &args, &cmd);
     reply = run(desk, &cmd);
     return side->ops->read_release(&reply).outcome == RLOCK__DONE;
 }

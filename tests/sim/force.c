@@ -51,7 +51,7 @@ void sim_force_open(struct sim_user *user)
 {
     struct sim_world *world = user->client->world;
     struct rlock__spec *spec = user->client->specs[0][user->key];
-    struct rlock__ask ask = {.seen = rlock__bytes_of(user->seen)};
+    struct rlock__args args = {.seen = rlock__bytes_of(user->seen)};
 
     if (world->foreign.looks_held && sim_foreign_is_at(world, user->key)) {
         user->forcing = false;
@@ -61,7 +61,7 @@ void sim_force_open(struct sim_user *user)
     user->opened = false;
     user->call = (struct rlock__call){
         .kind = RLOCK__COMMAND, .spec = spec, .read = read_force, .once = true};
-    spec->ops->force(spec, &ask, &user->call.cmd);
+    spec->ops->force(spec, &args, &user->call.cmd);
     sim_trace(world, "client %u user %llu: forces %s, held by %s", user->client->index,
               (unsigned long long)user->owner.id, world->keys[user->key], user->seen);
     sim_doom_owner(world, user->seen);

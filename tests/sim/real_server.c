@@ -16,10 +16,10 @@
 #define START_MS 5000
 #define REPLY_MS 20000 /* it hangs */
 
-/* A keeper process starts the server, waits until the pipe to the test breaks, and clears up. So
+/* A leader process starts the server, waits until the pipe to the test breaks, and clears up. So
    the server ends also with a test that crashed or was killed. */
 struct real_server {
-    pid_t keeper;
+    pid_t leader;
     int life; /* the test's end of the pipe */
     char dir[64];
     struct sockaddr_un address;
@@ -73,7 +73,7 @@ _Noreturn static void keep(const char *program, const struct real_server *server
     _exit(0);
 }
 
-/* So that whoever waits for the end of the test's output does not wait for the keeper. */
+/* So that whoever waits for the end of the test's output does not wait for the leader. */
 static void leave_output(void)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -84,22 +84,22 @@ static void leave_output(void)
     setsid();
 }
 
-static bool start_keeper(struct real_server *server, const char *program)
+static bool start_leader(struct real_server *server, const char *program)
 {
     int ends[2];
 
     if (pipe2(ends, O_CLOEXEC) != 0) {
         return false;
     }
-    server->keeper = fork();
-    if (server->keeper == 0) {
+    server->leader = fork();
+    if (server->leader == 0) {
         close(ends[1]);
         leave_output();
         keep(program, server, ends[0]);
     }
     close(ends[0]);
     server->life = ends[1];
-    return server->keeper > 0;
+    return server->leader > 0;
 }
 
 static bool wait_until_up(const struct real_server *server)
@@ -133,7 +133,7 @@ struct real_server *real_server_start(void)
     }
     server->address.sun_family = AF_UNIX;
     snprintf(server->address.sun_path, sizeof(server->address.sun_path), "%s/s", server->dir);
-    if (!start_keeper(server, program) || !wait_until_up(server)) {
+    if (!start_leader(server, program) || !wait_until_up(server)) {
         fprintf(stderr, "%s does not start\n", program);
         server = real_server_stop(server);
     }
@@ -145,7 +145,7 @@ struct real_server *real_server_stop(struct real_server *server)
 {
     if (server) {
         close(server->life);
-        waitpid(server->keeper, NULL, 0);
+        waitpid(server->leader, NULL, 0);
         free(server);
     }
     return NULL;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Several calls of one owner that one script takes, all or none: a team. Each is an acquisition of
+ * Several calls of one owner that one script takes, all or none: a batch. Each is an acquisition of
  * its own, with its number, its hold, its doubts and its release; what they share is the attempt.
- * It is made once each has the turn on its hold. The call whose lock is found busy leads from then
- * on: it stands in that lock's queue and hears its channel, while the others wait for nothing but
- * it. Nobody holds anything meanwhile, so that nobody waits in a circle, whatever the order that
- * users name their locks in.
+ * It is made once each has the turn on its hold. The call whose lock is found busy is the sender
+ * from then on: it stands in that lock's queue and hears its channel, while the others wait for
+ * nothing but it. Nobody holds anything meanwhile, so that nobody waits in a circle, whatever the
+ * order that users name their locks in.
  *
- * Hot locks may each be free often, and never all at once. So a team tires, after some rounds or at
- * a time that its user gave: its leader ends as busy.
+ * Hot locks may each be free often, and never all at once. So a batch tires, after some rounds or
+ * at a time that its user gave: its sender ends as busy.
  */
 #include <lua_scripts.h>
 
@@ -17,29 +17,29 @@
 #define ROUNDS 8
 
 /* Whether all of them are there still, and none gives up. */
-static bool is_whole(const struct rlock__team *team)
+static bool is_whole(const struct rlock__batch *batch)
 {
-    for (size_t i = 0; i < team->n; i++) {
-        if (team->calls[i] == NULL || team->calls[i]->step == RLOCK__GIVING_UP) {
+    for (size_t i = 0; i < batch->n; i++) {
+        if (batch->calls[i] == NULL || batch->calls[i]->step == RLOCK__GIVING_UP) {
             return false;
         }
     }
     return true;
 }
 
-/* Whether its owner holds one of them already. Such a team does not wait: it has the turn on that
+/* Whether its owner holds one of them already. Such a batch does not wait: it has the turn on that
  * hold, and others who act for the owner could not give it up meanwhile. */
-static bool is_nested(const struct rlock__team *team)
+static bool is_nested(const struct rlock__batch *batch)
 {
-    for (size_t i = 0; i < team->n; i++) {
-        if (team->calls[i] != NULL && team->calls[i]->target > 1) {
+    for (size_t i = 0; i < batch->n; i++) {
+        if (batch->calls[i] != NULL && batch->calls[i]->target > 1) {
             return true;
         }
     }
     return false;
 }
 
-/* The call waits for its leader: it has no time of its own. */
+/* The call waits for its sender: it has no time of its own. */
 static void stand_aside(struct rlock__call *call)
 {
     rlock__call_step(call, RLOCK__QUEUED);
@@ -48,10 +48,10 @@ static void stand_aside(struct rlock__call *call)
 
 static void lead(struct rlock__call *call)
 {
-    struct rlock__team *team = call->team;
-    struct rlock__call *before = team->leader;
+    struct rlock__batch *batch = call->batch;
+    struct rlock__call *before = batch->sender;
 
-    team->leader = call;
+    batch->sender = call;
     if (before != NULL && before != call) {
         rlock__acquire_withdraw(before, 0);
         if (before->step != RLOCK__GIVING_UP) {
@@ -88,13 +88,13 @@ static void hear(struct rlock__call *call, const struct rlock__reply *reply, siz
     struct rlock__value value = {.type = RLOCK__REPLY_ERROR, .str = text.at, .len = text.len};
     struct rlock__reply its = {.v = &value, .n = 1};
 
-    call->team->partial = rlock__reply_int(reply, 0, 0) == -1;
+    call->batch->partial = rlock__reply_int(reply, 0, 0) == -1;
     if (rlock__reply_is_error(reply)) {
         rlock__acquire_heard(call, reply, t0, now);
         return;
     }
-    if (!call->team->partial) {
-        its = part(reply, i, call->team->n);
+    if (!call->batch->partial) {
+        its = part(reply, i, call->batch->n);
     }
     rlock__acquire_heard(call, &its, t0, now);
 }
@@ -112,17 +112,17 @@ static void hear_nothing(struct rlock__call *call, int64_t now)
 
 static void on_answer(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
 {
-    struct rlock__team *team = request->subject;
-    size_t n = team == NULL ? 0 : team->n, why = reason(reply, n);
+    struct rlock__batch *batch = request->subject;
+    size_t n = batch == NULL ? 0 : batch->n, why = reason(reply, n);
     int64_t t0 = request->t0;
     bool garbled = request->garbled;
 
-    if (team != NULL) {
-        rlock__team_note(team, request);
+    if (batch != NULL) {
+        rlock__batch_note(batch, request);
     }
     (void)rlock__request_free(request);
     for (size_t i = 0; i < n; i++) {
-        struct rlock__call *call = team->calls[i];
+        struct rlock__call *call = batch->calls[i];
 
         if (call != NULL && garbled) {
             rlock__acquire_garbled(call, now);
@@ -134,17 +134,17 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
             hear_nothing(call, now);
         }
     }
-    if (why < n && team->calls[why] != NULL) { /* last: it may ask again */
-        hear(team->calls[why], reply, why, t0, now);
+    if (why < n && batch->calls[why] != NULL) { /* last: it may ask again */
+        hear(batch->calls[why], reply, why, t0, now);
     }
 }
 
-void rlock__team_note(struct rlock__team *team, const struct rlock__request *request)
+void rlock__batch_note(struct rlock__batch *batch, const struct rlock__request *request)
 {
-    team->request = NULL;
-    for (size_t i = 0; i < team->n; i++) {
-        if (team->calls[i] != NULL) {
-            rlock__acquire_note(team->calls[i], request);
+    batch->request = NULL;
+    for (size_t i = 0; i < batch->n; i++) {
+        if (batch->calls[i] != NULL) {
+            rlock__acquire_note(batch->calls[i], request);
         }
     }
 }
@@ -167,28 +167,28 @@ static void add(struct rlock__cmd *all, const struct rlock__cmd *one)
 }
 
 /* The attempt that was being made is not. */
-static void unask(struct rlock__team *team)
+static void unask(struct rlock__batch *batch)
 {
-    team->request = NULL;
-    for (size_t i = 0; i < team->n; i++) {
-        team->calls[i]->request = NULL;
-        stand_aside(team->calls[i]);
+    batch->request = NULL;
+    for (size_t i = 0; i < batch->n; i++) {
+        batch->calls[i]->request = NULL;
+        stand_aside(batch->calls[i]);
     }
 }
 
-static void attempt(struct rlock__team *team, struct rlock__call *leader, int64_t now)
+static void attempt(struct rlock__batch *batch, struct rlock__call *sender, int64_t now)
 {
-    struct rlock__link *link = rlock__route(leader->spec);
+    struct rlock__link *link = rlock__route(sender->spec);
     struct rlock__request *request =
-        rlock__request_new(&link->server->core->requests, on_answer, team);
+        rlock__request_new(&link->server->core->requests, on_answer, batch);
 
     if (request == NULL) {
-        rlock__acquire_starve(leader, now);
+        rlock__acquire_starve(sender, now);
         return;
     }
-    team->request = request;
-    for (size_t i = 0; i < team->n; i++) {
-        struct rlock__call *call = team->calls[i];
+    batch->request = request;
+    for (size_t i = 0; i < batch->n; i++) {
+        struct rlock__call *call = batch->calls[i];
         struct rlock__cmd cmd = {0};
 
         stand_aside(call);
@@ -197,19 +197,19 @@ static void attempt(struct rlock__team *team, struct rlock__call *leader, int64_
         rlock__cmd_fini(&cmd);
     }
     if (!rlock__pipeline_submit(&link->pipeline, request, now)) {
-        unask(team);
+        unask(batch);
         (void)rlock__request_free(request);
-        rlock__acquire_starve(leader, now);
+        rlock__acquire_starve(sender, now);
         return;
     }
-    rlock__timer_set(&leader->core->timers, &leader->timer, leader->deadline);
+    rlock__timer_set(&sender->core->timers, &sender->timer, sender->deadline);
 }
 
-/* Where others wait here for one of the locks already, or would pause, the team does so first. */
-static bool stands_in_line(struct rlock__team *team, int64_t now)
+/* Where others wait here for one of the locks already, or would pause, the batch does so first. */
+static bool stands_in_line(struct rlock__batch *batch, int64_t now)
 {
-    for (size_t i = 0; i < team->n; i++) {
-        struct rlock__call *call = team->calls[i];
+    for (size_t i = 0; i < batch->n; i++) {
+        struct rlock__call *call = batch->calls[i];
 
         if (call->wait_us != 0 && (call->spec->ops->caps & RLOCK__CAP_WAIT_QUEUE) != 0 &&
             rlock__queue_is_kept(call) && rlock__queue_join(call, now)) {
@@ -225,76 +225,76 @@ static bool stands_in_line(struct rlock__team *team, int64_t now)
     return false;
 }
 
-void rlock__team_ask(struct rlock__call *call, int64_t now)
+void rlock__batch_ask(struct rlock__call *call, int64_t now)
 {
-    struct rlock__team *team = call->team;
+    struct rlock__batch *batch = call->batch;
 
-    if (team->leader == NULL) { /* it has its turn */
+    if (batch->sender == NULL) { /* it has its turn */
         stand_aside(call);
-        if (++team->ready < team->n || !is_whole(team) ||
-            (!is_nested(team) && stands_in_line(team, now))) {
+        if (++batch->ready < batch->n || !is_whole(batch) ||
+            (!is_nested(batch) && stands_in_line(batch, now))) {
             return;
         }
         lead(call);
     }
-    if (is_whole(team)) {
-        attempt(team, call, now);
+    if (is_whole(batch)) {
+        attempt(batch, call, now);
     }
 }
 
 /* ---- Waiting ---- */
 
-void rlock__team_tire(struct rlock__call *call, int64_t now)
+void rlock__batch_tire(struct rlock__call *call, int64_t now)
 {
     rlock__acquire_describe(call, RLOCK_EBUSY, now);
     rlock__acquire_refuse(call, RLOCK_EBUSY, now);
 }
 
-void rlock__team_busy(struct rlock__call *call, const struct rlock__answer *answer, int64_t now)
+void rlock__batch_busy(struct rlock__call *call, const struct rlock__answer *answer, int64_t now)
 {
-    struct rlock__team *team = call->team;
+    struct rlock__batch *batch = call->batch;
     unsigned caps = call->spec->ops->caps;
     bool queues = call->wait_us != 0 && (caps & RLOCK__CAP_WAIT_QUEUE) != 0;
 
     rlock__acquire_hold_up(call, answer);
-    team->rounds += !(team->rechecks && team->leader == call);
-    team->rechecks = false;
+    batch->rounds += !(batch->rechecks && batch->sender == call);
+    batch->rechecks = false;
     lead(call);
-    if (call->wait_us != 0 && (team->rounds > ROUNDS || now >= team->until || is_nested(team))) {
-        rlock__team_tire(call, now);
+    if (call->wait_us != 0 && (batch->rounds > ROUNDS || now >= batch->until || is_nested(batch))) {
+        rlock__batch_tire(call, now);
     } else if (queues && call->queue == NULL && !rlock__queue_join(call, now)) {
         rlock__acquire_starve(call, now);
     } else if (queues && !rlock__queue_is_head(call)) {
         rlock__acquire_sleep(call, RLOCK__QUEUED, RLOCK__NEVER);
     } else {
-        team->rechecks = call->channel == NULL && call->spec->ops->pause == NULL;
+        batch->rechecks = call->channel == NULL && call->spec->ops->pause == NULL;
         rlock__acquire_busy(call, answer, now); /* subscribes, and then asks again */
     }
 }
 
-void rlock__team_give_up(struct rlock__team *team, int code, int64_t now)
+void rlock__batch_give_up(struct rlock__batch *batch, int code, int64_t now)
 {
-    for (size_t i = 0; i < team->n; i++) {
-        if (team->calls[i] != NULL) {
-            rlock__acquire_give_up(team->calls[i], code, now);
+    for (size_t i = 0; i < batch->n; i++) {
+        if (batch->calls[i] != NULL) {
+            rlock__acquire_give_up(batch->calls[i], code, now);
         }
     }
 }
 
-void rlock__team_leave(struct rlock__call *call)
+void rlock__batch_leave(struct rlock__call *call)
 {
-    struct rlock__team *team = call->team;
+    struct rlock__batch *batch = call->batch;
     bool empty = true;
 
-    for (size_t i = 0; i < team->n; i++) {
-        team->calls[i] = team->calls[i] == call ? NULL : team->calls[i];
-        empty = empty && team->calls[i] == NULL;
+    for (size_t i = 0; i < batch->n; i++) {
+        batch->calls[i] = batch->calls[i] == call ? NULL : batch->calls[i];
+        empty = empty && batch->calls[i] == NULL;
     }
-    if (team->leader == call) {
-        team->leader = NULL;
+    if (batch->sender == call) {
+        batch->sender = NULL;
     }
-    if (empty && team->request != NULL) {
-        team->request->subject = NULL;
-        team->request = NULL;
+    if (empty && batch->request != NULL) {
+        batch->request->subject = NULL;
+        batch->request = NULL;
     }
 }
