@@ -10,15 +10,14 @@ static struct rlock__turn *turn_of(struct rlock__timer *timer)
     return (struct rlock__turn *)(void *)((char *)timer - offsetof(struct rlock__turn, due));
 }
 
-int rlock__begun_add(struct rlock__turn *turn)
+bool rlock__begun_add(struct rlock__turn *turn)
 {
     struct rlock_client *home = rlock__home_of(turn->spec);
 
-    if (home->begun_closed) {
-        return rlock__fail(RLOCK_ECLOSED, "the client is closed");
+    if (!home->begun_closed) {
+        DL_APPEND2(home->begun, turn, begun_prev, begun_next);
     }
-    DL_APPEND2(home->begun, turn, begun_prev, begun_next);
-    return 0;
+    return !home->begun_closed;
 }
 
 void rlock__begun_remove(struct rlock__turn *turn)

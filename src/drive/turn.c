@@ -175,18 +175,37 @@ RLOCK__REQUIRES(home) static int enter(struct rlock__turn *turn)
     return 0;
 }
 
+/* The home is closed, and nobody would take a step. A group that was lost needs none: it is over
+ * when each of its levels was left. Drops the mutex. */
+RLOCK__UNLOCKS(home) static int refuse(const struct rlock__turn *turn)
+{
+    struct rlock__group *group = rlock__group_find(turn->spec, turn->owner);
+    bool lost = turn->leaves && group != NULL && group->lost && !group->busy;
+
+    if (!lost) {
+        rlock__groups_unlock(turn->spec);
+        return rlock__fail(RLOCK_ECLOSED, "the client is closed");
+    }
+    rlock__group_leave(group, rlock__now_us());
+    rlock__turn_settle(group, NULL);
+    rlock__groups_unlock_and_drop(group);
+    return rlock__fail(RLOCK_ELOST, "lock %s: it was lost", turn->spec->name.at);
+}
+
 int rlock__turn_begin(struct rlock__turn *turn)
 {
     bool begun = rlock__turn_is_begun(turn);
-    int code = 0;
+    int code;
 
     turn->fd = begun ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (turn->fd < 0 && !begun) {
         return rlock__fail(RLOCK_ERESOURCE, "no file descriptor to wait with");
     }
     rlock__groups_lock(turn->spec);
-    code = begun ? rlock__begun_add(turn) : 0;
-    code = code == 0 ? enter(turn) : code;
+    if (begun && !rlock__begun_add(turn)) {
+        return refuse(turn);
+    }
+    code = enter(turn);
     rlock__groups_unlock(turn->spec);
     if (code != 0 && !begun) {
         (void)close(turn->fd);

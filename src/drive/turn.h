@@ -110,8 +110,8 @@ void rlock__turn_settle(struct rlock__group *group, struct rlock_client *closing
 
 /* ---- begun.c: turns of operations with finish ---- */
 
-/* Fails when the home is being closed. */
-int rlock__begun_add(struct rlock__turn *turn) RLOCK__REQUIRES(home);
+/* Returns false when the home is being closed. */
+bool rlock__begun_add(struct rlock__turn *turn) RLOCK__REQUIRES(home);
 void rlock__begun_remove(struct rlock__turn *turn) RLOCK__REQUIRES(home);
 /* When its next step is due. */
 void rlock__begun_due(struct rlock__turn *turn, int64_t at) RLOCK__REQUIRES(home);

@@ -77,11 +77,6 @@ void rlock__hold_state(struct rlock__hold *hold, enum rlock__hold_state state)
     hold->state = state;
 }
 
-bool rlock__hold_is_renewed(const struct rlock__hold *hold)
-{
-    return hold->renewed_from != 0 || hold->renewals > 0 || hold->kept > 0;
-}
-
 bool rlock__hold_stays_renewed(const struct rlock__hold *hold)
 {
     uint32_t own = hold->count - hold->members - !hold->member_leaves;

@@ -84,7 +84,10 @@ void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_
  * lost. Finds out why: it expired, the server's clock was set, or it was taken or deleted. */
 void rlock__hold_gone(struct rlock__hold *hold, bool taken, int64_t now);
 /* Whether it is renewed: for a level that asked for that, or for a group that is not whole yet. */
-bool rlock__hold_is_renewed(const struct rlock__hold *hold);
+static inline bool rlock__hold_is_renewed(const struct rlock__hold *hold)
+{
+    return hold->renewed_from != 0 || hold->renewals > 0 || hold->kept > 0;
+}
 /* Whether levels that are renewed remain after the release of its latest level. Then the release
  * asks for a whole lease. */
 bool rlock__hold_stays_renewed(const struct rlock__hold *hold);
