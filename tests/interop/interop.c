@@ -146,16 +146,15 @@ static void print_head(const struct version *version, struct test_server *server
 }
 
 /* A cell of the table: "ok", or with the wake-ups' median and worst. */
-static void print_cell(struct pair *pair, bool holds)
+static void print_cell(struct pair *pair, const char *outcome)
 {
-    char text[64] = "FAIL";
+    char text[64];
 
-    if (holds && pair->n_wakes > 1) {
+    test_text(text, sizeof(text), "%s", outcome);
+    if (pair->n_wakes > 1) {
         const int64_t worst = test_percentile(pair->wakes_us, pair->n_wakes, 100);
         test_text(text, sizeof(text), "ok %.1f, %.1f ms",
                   (double)test_median(pair->wakes_us, pair->n_wakes) / 1000, (double)worst / 1000);
-    } else if (holds) {
-        test_text(text, sizeof(text), "ok");
     }
     printf(pair->holder->is_ours ? "%s\n" : "%-20s ", text);
 }
@@ -168,16 +167,21 @@ static bool applies(const struct property *property, const struct kind *kind)
            (property->applies == NULL || property->applies(kind));
 }
 
-static void play(const struct property *property, struct pair *pair, struct tally *tally,
-                 FILE *failures)
+static void play(const struct property *property, const struct version *version, struct pair *pair,
+                 struct tally *tally, FILE *failures)
 {
+    pair->n_wakes = 0;
+    if (property_is_known(property, version->name, pair)) {
+        print_cell(pair, "n/a");
+        return;
+    }
     pair->client = "long";
     pair->as = NULL;
-    pair->n_wakes = 0;
     pair_rename(pair_whole(pair));
     const bool holds = property->holds(pair);
     count(tally, holds);
-    print_cell(pair, holds);
+    pair->n_wakes = holds ? pair->n_wakes : 0;
+    print_cell(pair, holds ? "ok" : "FAIL");
     if (!holds) {
         fprintf(failures, "  %s: %s\n", directions[pair->holder->is_ours ? 1 : 0], pair->failure);
         test_show_file(peer_log(pair->holder->peer));
@@ -187,8 +191,8 @@ static void play(const struct property *property, struct pair *pair, struct tall
     }
 }
 
-static void play_both(const struct property *property, struct pair *there, struct pair *back,
-                      struct tally *tally)
+static void play_both(const struct property *property, const struct version *version,
+                      struct pair *there, struct pair *back, struct tally *tally)
 {
     char *text = NULL;
     size_t size = 0;
@@ -196,8 +200,8 @@ static void play_both(const struct property *property, struct pair *there, struc
 
     TEST_CHECK(failures != NULL);
     printf("%-13s %-15s ", label_of(there->kind), property->name);
-    play(property, there, tally, failures);
-    play(property, back, tally, failures);
+    play(property, version, there, tally, failures);
+    play(property, version, back, tally, failures);
     fclose(failures);
     printf("%s", text);
     free(text);
@@ -226,13 +230,8 @@ static void play_kind(const struct version *version, struct pair *alone, struct 
     for (size_t i = 0; i < interop_n_properties; i++) {
         const struct property *property = &interop_properties[i];
         const bool is_possible = property->holds != interop_state || reference != NULL;
-        if (!is_possible || !applies(property, there->kind)) {
-            continue;
-        }
-        if (property_is_known(property, version->name, there->kind)) {
-            printf("%-13s %-15s %-20s n/a\n", label_of(there->kind), property->name, "n/a");
-        } else {
-            play_both(property, there, back, tally);
+        if (is_possible && applies(property, there->kind)) {
+            play_both(property, version, there, back, tally);
         }
     }
     trace_free(reference);

@@ -119,9 +119,9 @@ struct property {
 
 extern const struct property interop_properties[];
 extern const size_t interop_n_properties;
-/* Whether this Redisson is known not to have it, with itself neither. */
+/* Whether this Redisson is known not to have it in this role, with itself neither. */
 bool property_is_known(const struct property *property, const char *version,
-                       const struct kind *kind);
+                       const struct pair *pair);
 
 /* ---- steps ---- */
 

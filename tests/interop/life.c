@@ -94,31 +94,15 @@ static bool inherits(struct pair *pair, int waiting, struct remains remains)
     return true;
 }
 
-/*
- * The holder takes so many levels, and the other side waits for it, all before the first renewal.
- * A fair waiter of an old Redisson that looks again while a renewed lease has still to run waits
- * for a message alone (docs/interop.md), and no holder that stands still sends one. Where the
- * machine was too slow for that, both give it back and begin anew. The last attempt counts however
- * long it took.
- */
-static bool is_awaited_unrenewed(struct pair *pair, int levels, int *ret_waiting)
+/* The holder takes so many levels, and the other side waits for it. */
+static bool is_awaited(struct pair *pair, int levels, int *ret_waiting)
 {
-    for (int tries = 20;; tries--) {
-        const int64_t since_us = test_now_us();
-        for (int i = 0; i < levels; i++) {
-            EXPECT(pair, pair_does(pair, pair->holder, "a", "lock 0"));
-        }
-        *ret_waiting = pair_tell(pair, pair->waiter, "a", "lock 0");
-        EXPECT(pair, pair_is_awaited(pair));
-        if (tries == 0 || test_elapsed_us(since_us) < SHORT_MS * 1000 / 4) {
-            return true;
-        }
-        for (int i = 0; i < levels; i++) {
-            EXPECT(pair, pair_does(pair, pair->holder, "a", "unlock"));
-        }
-        EXPECT(pair, pair_wait(pair, pair->waiter, *ret_waiting, PROMPT_MS).ok);
-        EXPECT(pair, pair_does(pair, pair->waiter, "a", "unlock"));
+    for (int i = 0; i < levels; i++) {
+        EXPECT(pair, pair_does(pair, pair->holder, "a", "lock 0"));
     }
+    *ret_waiting = pair_tell(pair, pair->waiter, "a", "lock 0");
+    EXPECT(pair, pair_is_awaited(pair));
+    return true;
 }
 
 bool interop_stall(struct pair *pair)
@@ -127,7 +111,7 @@ bool interop_stall(struct pair *pair)
     int waiting;
 
     pair->client = "short";
-    EXPECT(pair, is_awaited_unrenewed(pair, 1, &waiting));
+    EXPECT(pair, is_awaited(pair, 1, &waiting));
     const struct remains remains = remains_of(pair);
     test_freeze(peer_pid(pair->holder->peer));
     const bool is_inherited = inherits(pair, waiting, remains);
@@ -151,7 +135,7 @@ bool interop_crash(struct pair *pair)
     int waiting;
 
     pair->client = "short";
-    EXPECT(pair, is_awaited_unrenewed(pair, nests ? 2 : 1, &waiting));
+    EXPECT(pair, is_awaited(pair, nests ? 2 : 1, &waiting));
     const struct remains remains = remains_of(pair);
     peer_kill(pair->holder->peer);
     const bool is_inherited = inherits(pair, waiting, remains);

@@ -83,26 +83,27 @@ static const struct known {
     const char *version; /* how it begins; "" is all */
     const char *kind;
     const char *property;
-} known
-    [] =
-        {
-            {"3.16.", "fair", "key prefix"},
-            {"3.16.", "fair", "holder killed"}, /* its waiter may sleep until the next message */
-            {"3.16.", "read", "key prefix"},
-            {"3.16.", "write", "key prefix"},
-            {"", "write", "crowd"},
-            {"", "read", "crowd"}, /* its writers stand in the crowd */
+    bool waits; /* only as the one who waits */
+} known[] = {
+    {"3.16.", "fair", "key prefix", false},
+    {"3.16.", "fair", "holder stalled", true}, /* it may sleep until the next message */
+    {"3.16.", "fair", "holder killed", true},  /* the same */
+    {"3.16.", "read", "key prefix", false},
+    {"3.16.", "write", "key prefix", false},
+    {"", "write", "crowd", false},
+    {"", "read", "crowd", false}, /* its writers stand in the crowd */
 };
 
 bool property_is_known(const struct property *property, const char *version,
-                       const struct kind *kind)
+                       const struct pair *pair)
 {
     bool is = false;
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         is = is || (strncmp(version, known[i].version, strlen(known[i].version)) == 0 &&
-                    strcmp(kind->name, known[i].kind) == 0 &&
-                    strcmp(property->name, known[i].property) == 0);
+                    strcmp(pair->kind->name, known[i].kind) == 0 &&
+                    strcmp(property->name, known[i].property) == 0 &&
+                    !(known[i].waits && pair->waiter->is_ours));
     }
     return is;
 }
