@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/held.h"
 
+#include "base/of.h"
+
 #define SWEEP_FIRST 16 /* claims there are before the table is swept */
 
 static struct rlock__claim *claim_of(struct rlock__node *node)
 {
-    return (struct rlock__claim *)(void *)((char *)node - offsetof(struct rlock__claim, node));
+    return RLOCK__OF(struct rlock__claim, node, node);
 }
 
 static bool is_over(const struct rlock__claim *claim)

@@ -3,6 +3,7 @@
 #include <utlist.h>
 
 #include "base/clock.h"
+#include "base/of.h"
 #include "client/client.h"
 #include "client/held.h"
 #include "drive/turn.h"
@@ -82,8 +83,7 @@ void rlock__process_unregister(struct rlock_client *client)
 
 static struct rlock__group_claim *claim_of(struct rlock__node *node)
 {
-    return (struct rlock__group_claim *)(void *)((char *)node -
-                                                 offsetof(struct rlock__group_claim, node));
+    return RLOCK__OF(struct rlock__group_claim, node, node);
 }
 
 /* The thread ends: gives up what it holds of locks made of locks. */

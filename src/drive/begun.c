@@ -3,11 +3,12 @@
 #include <utlist.h>
 
 #include "base/clock.h"
+#include "base/of.h"
 #include "drive/turn.h"
 
 static struct rlock__turn *turn_of(struct rlock__timer *timer)
 {
-    return (struct rlock__turn *)(void *)((char *)timer - offsetof(struct rlock__turn, due));
+    return RLOCK__OF(struct rlock__turn, due, timer);
 }
 
 bool rlock__begun_add(struct rlock__turn *turn)

@@ -11,6 +11,7 @@
 
 #include <stddef.h>
 
+#include "base/of.h"
 #include "drive/client.h"
 
 #define RLOCK__OVER (-1)
@@ -83,7 +84,7 @@ struct rlock__op {
 
 static inline struct rlock__op *rlock__op_of(struct rlock__turn *turn)
 {
-    return (struct rlock__op *)(void *)((char *)turn - offsetof(struct rlock__op, turn));
+    return RLOCK__OF(struct rlock__op, turn, turn);
 }
 
 /* Whether no thread waits for it: the service thread of its group's home takes its steps. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "multi/home.h"
 
+#include "base/of.h"
+
 static unsigned mix(unsigned hash, struct rlock__owner owner)
 {
     uint64_t mixed = (owner.id * 2 + owner.given) * UINT64_C(0x9e3779b97f4a7c15);
@@ -15,7 +17,7 @@ static bool is_of(const struct rlock__group *group, struct rlock__owner owner)
 
 static struct rlock__member *member_of(struct rlock__node *node)
 {
-    return (struct rlock__member *)(void *)((char *)node - offsetof(struct rlock__member, node));
+    return RLOCK__OF(struct rlock__member, node, node);
 }
 
 struct rlock__group *rlock__home_find(const struct rlock__home *home,

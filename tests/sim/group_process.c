@@ -19,8 +19,7 @@ bool sim_process_is_paused(const struct sim_process *process)
 
 struct sim_client *sim_client_of(const struct rlock__member *member)
 {
-    return (struct sim_client *)(void *)((char *)member->spec->core -
-                                         offsetof(struct sim_client, core));
+    return RLOCK__OF(struct sim_client, core, member->spec->core);
 }
 
 static struct sim_groups *all_of(const struct sim_client *client)
