@@ -1,21 +1,22 @@
--- Takes a fair lock, or one level more of it; a call that waits and may not have it stands in the queue afterwards.
+-- Takes a fair lock; a call that waits and may not have it stands in the queue afterwards. Further levels go by
+-- plain/acquire.
 -- KEYS[1] the lock's hash; KEYS[2] the queue, a list of owners; KEYS[3] their scores: until when each of them counts,
 -- by Redisson's rule; KEYS[4] the notes: what is known of those who stand in front of a free lock
--- ARGV[1] owner "uuid:number"; ARGV[2] lease in ms; ARGV[3] the count to make so; ARGV[4] slot in ms, the longest wait
--- that any peer passes; ARGV[5] 1: may enqueue; ARGV[6] 1: no peer stood in front at the last reply; ARGV[7] PUBLISH
--- or SPUBLISH; ARGV[8] channel, the head's own being this:owner
--- Replies {1} granted; {-1, 1 or 0} a nested level whose hold is gone (1: taken by another); {0, PTTL, the holder or
--- '', place in the queue or 0, peers in front, how many in front may yet come} busy.
--- Shapes 1 0isiii -i
+-- ARGV[1] owner "uuid:number"; ARGV[2] lease in ms; ARGV[3] slot in ms, the longest wait that any peer passes;
+-- ARGV[4] 1: may enqueue; ARGV[5] 1: no peer stood in front at the last reply; ARGV[6] PUBLISH or SPUBLISH; ARGV[7]
+-- channel, the head's own being this:owner
+-- Replies {1} granted; {0, PTTL, the holder or '', place in the queue or 0, peers in front, how many in front may yet
+-- come} busy.
+-- Shapes 1 0isiii
 -- Atomic because queue, scores, notes and lock are one state. One hash slot by the name's tag, the channels too.
 -- Owners of ours have a UUID of version 8; all others are peers, who add the sum of what stands in front of them to
 -- their score. A score of ours is a slot and one for each peer in front, from the end of the lease on, so that nobody
 -- need change when one of ours leaves. Nobody is put out by time: a peer that is alive may have an old sum.
 local key, queue, scores, notes = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local owner, lease, count, slot = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local waits, alone, publish, channel = ARGV[5] == '1', ARGV[6] == '1', ARGV[7], ARGV[8]
+local owner, lease, slot = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local waits, alone, publish, channel = ARGV[4] == '1', ARGV[5] == '1', ARGV[6], ARGV[7]
 local raise = include 'parts/raise'
-local reply, ttl = raise(key, owner, lease, count)
+local reply, ttl = raise(key, owner, lease, 1)
 if reply then
   return reply
 end
@@ -175,7 +176,7 @@ end
 if free and head and head ~= owner then
   look()
 end
-if free and count == 1 and (not head or head == owner) then
+if free and (not head or head == owner) then
   local rest = redis.call('zcard', scores) + redis.call('hlen', notes) -- of another type they are not ours to delete
   if head then
     redis.call('zrem', scores, owner)

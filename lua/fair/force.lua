@@ -1,11 +1,11 @@
 -- Opens a fair lock, if it is still held by the one that was seen. The queue stays, and its head is told.
--- KEYS[1] the lock's hash; KEYS[2] the queue; KEYS[3] the queue's scores
+-- KEYS[1] the lock's hash
 -- ARGV[1] the holder that was seen; ARGV[2] PUBLISH or SPUBLISH; ARGV[3] channel, the head's own being this:owner;
--- ARGV[4] slot in ms
+-- ARGV[4] slot in ms; ARGV[5] the queue; ARGV[6] the queue's scores
 -- Replies {1, receivers} opened; {-1, 1 or 0} not held by that one (1: by another).
 -- Shapes 1i -i
 -- Atomic because a lock that changed hands must not be opened. One hash slot by the name's tag, the channels too.
-local key, queue, scores, slot = KEYS[1], KEYS[2], KEYS[3], tonumber(ARGV[4])
+local key, slot, queue, scores = KEYS[1], tonumber(ARGV[4]), ARGV[5], ARGV[6]
 if redis.call('hexists', key, ARGV[1]) == 0 then
   return {-1, redis.call('exists', key)}
 end

@@ -1,19 +1,21 @@
 -- Gives up levels of a fair lock: makes the owner's count so; 0 ends the hold, whatever its count, takes the owner out
 -- of the queue, and announces a free lock to the head.
--- KEYS[1] the lock's hash; KEYS[2] the queue; KEYS[3] the queue's scores; KEYS[4] the notes
+-- KEYS[1] the lock's hash
 -- ARGV[1] owner; ARGV[2] the count to make so; ARGV[3] lease in ms that a level that stays asks for, 0 none;
--- ARGV[4] slot in ms; ARGV[5] PUBLISH or SPUBLISH; ARGV[6] channel, the head's own being this:owner
+-- ARGV[4] slot in ms; ARGV[5] PUBLISH or SPUBLISH; ARGV[6] channel, the head's own being this:owner; ARGV[7] the queue;
+-- ARGV[8] the queue's scores; ARGV[9] the notes
 -- Replies {1, receivers} done (receivers -1: the announcement was refused); {-1, 1 or 0} not held (1: by another).
 -- Shapes 1i -i
 -- Atomic because queue, scores, notes and lock are one state. One hash slot by the name's tag, the channels too.
 -- The first write is one that a full server still allows; the announcement comes last, and may fail.
-local key, queue, scores, notes = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local owner, count, lease, slot = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local publish, channel = ARGV[5], ARGV[6]
+-- Only the hash must be there. What cannot be looked at beside it, since the slot is being moved, counts as gone.
+local key, owner, count, lease, slot = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local publish, channel, queue, scores, notes = ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 if count > 0 then
   local lower = include 'parts/lower'
   return lower(key, owner, count, lease)
 end
+local held = redis.pcall('hlen', key)
 local done = redis.pcall('hdel', key, owner)
 -- of another type one of the keys is somebody else's: what the owner has under the others is given up all the same
 local leaves, noted = redis.pcall('zrem', scores, owner) == 1 or done ~= 1
@@ -24,9 +26,9 @@ end
 if type(done) == 'table' then
   return done
 end
-local head, taken = redis.pcall('lindex', queue, 0), redis.call('exists', key)
+local head, taken = redis.pcall('lindex', queue, 0), held > done and 1 or 0
 if type(noted) == 'number' and not head then
-  redis.call('del', notes)
+  redis.pcall('del', notes)
 end
 if type(head) ~= 'string' or taken == 1 then
   return {done == 1 and 1 or -1, done == 1 and 0 or taken}
@@ -45,10 +47,11 @@ if not score or score < now + slot / 2 or score > now + slot * 2 then
   redis.pcall('zadd', scores, now + slot, head)
   local by, n = score and now + slot - score or 0, 1
   for _, name in ipairs(by > 0 and not ours(head) and redis.call('lrange', queue, 1, -1) or {}) do
-    local old = not ours(name) and tonumber(redis.call('zscore', scores, name))
+    local old = not ours(name) and redis.pcall('zscore', scores, name)
+    old = type(old) == 'string' and tonumber(old)
     n = n + (ours(name) and 0 or 1)
     if old and old < now + slot * n then
-      redis.call('zadd', scores, math.min(old + by, now + slot * n), name)
+      redis.pcall('zadd', scores, math.min(old + by, now + slot * n), name)
     end
   end
 end

@@ -1,19 +1,22 @@
 -- Says how long a readers' lock lives: as long as the longest of its holds.
--- Takes the lock's hash; what the keys of readers' levels begin with; the hash's PTTL
--- Returns the longest PTTL, -2 if none lives; the owners that are dead, 16 at most; one that lives, or ''.
+-- Takes the lock's hash; what the keys of readers' levels begin with; the hash's PTTL; an owner that does not count, or none
+-- Returns the longest PTTL, -1 where that is not known, -2 if none lives; the owners that are dead, 16 at most; one that
+-- lives, or ''.
 local holds, longest = include 'parts/holds', include 'parts/longest'
-local key, levels, ttl = ...
+local key, levels, ttl, without = ...
 local left, dead, alive = -2, {}, ''
 for field, n in holds(key) do
   local its = ttl -- a writer, and what has too many levels, is not ours to judge: it lives as long as the hash
-  if n <= 1000 and string.sub(field, -6) ~= ':write' then
+  if field == without then
+    its = -2
+  elseif n <= 1000 and string.sub(field, -6) ~= ':write' then
     its = longest(levels, field, n)
   end
   if its ~= -2 then
     alive = field
-  elseif #dead < 16 then
+  elseif #dead < 16 and field ~= without then
     dead[#dead + 1] = field
   end
-  left = its > left and its or left
+  left = (left == -1 or its == -1) and -1 or math.max(left, its)
 end
 return left, dead, alive

@@ -1,10 +1,12 @@
 -- Says how long a read hold lives: as long as the longest of its levels.
 -- Takes what the keys of readers' levels begin with; the owner; the number of its levels; true if any level will do
--- Returns the longest PTTL, or that of the first level that is found where any will do; -2: none lives.
+-- Returns the longest PTTL, or that of the first level that is found where any will do; -2: none lives. What the server
+-- may not look at here, since the slot is being moved, may live: that is -1, a level without an end.
 local levels, owner, n, any = ...
 local longest = -2
 for i = n, 1, -1 do
-  local left = redis.call('pttl', levels .. owner .. ':rwlock_timeout:' .. i)
+  local left = redis.pcall('pttl', levels .. owner .. ':rwlock_timeout:' .. i)
+  left = type(left) == 'number' and left or -1
   if left > longest then
     longest = left
     if any then

@@ -1,6 +1,6 @@
 -- Says who holds a lock with one hash.
--- KEYS[1] the lock's hash; KEYS[2] the token of a fenced lock, or none
--- ARGV none
+-- KEYS[1] the lock's hash
+-- ARGV[1] the token of a fenced lock, or none
 -- Replies {PTTL, number of holders, the holder, its count, token}; '' where it is free, 0 without a token.
 -- Shapes iissi
 -- Atomic so that the parts belong together. One key, so one hash slot.
@@ -14,5 +14,9 @@ if holders > 0 then
   end
   count = string.sub(redis.call('hget', KEYS[1], first) or '', 1, 32)
 end
-local token = KEYS[2] and tonumber(redis.call('get', KEYS[2]) or 0) or 0
+local token = ARGV[1] and redis.pcall('get', ARGV[1])
+if type(token) == 'table' and string.find(token.err, 'WRONGTYPE', 1, true) then
+  return token
+end
+token = type(token) == 'string' and tonumber(token) or 0 -- also where it cannot be looked at: the slot is being moved
 return {redis.call('pttl', KEYS[1]), holders, first, count, token}

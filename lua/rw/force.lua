@@ -1,7 +1,8 @@
 -- Opens one side of a read/write lock, if exactly those that were seen still hold it. The write side takes the writer's
 -- own reads with it; the read side of a writer's lock ends these alone.
--- KEYS[1] the lock's hash; KEYS[2] what the keys of its readers' levels begin with
--- ARGV[1] 'read' or 'write'; ARGV[2] the digest of what was seen; ARGV[3] PUBLISH or SPUBLISH; ARGV[4] channel
+-- KEYS[1] the lock's hash
+-- ARGV[1] 'read' or 'write'; ARGV[2] the digest of what was seen; ARGV[3] PUBLISH or SPUBLISH; ARGV[4] channel; ARGV[5] what
+-- the keys of its readers' levels begin with
 -- Replies {1, receivers} opened (receivers -1: the announcement was refused); {-1, 1 or 0} others hold it now (0: nobody).
 -- Shapes 1i -i
 -- Atomic because a lock that changed hands must not be opened. One hash slot by the name's tag.
@@ -19,19 +20,22 @@ if side == 'write' and mode == 'read' then
   return {-1, 1}
 end
 local all = side == mode or mode ~= 'write' -- of the two sides, or what has none
+local opened, receivers = {}, 0
 for field, n in holds(key) do
   if string.sub(field, -6) ~= ':write' then
-    if not all then
-      redis.call('hdel', key, field)
-    end
-    for i = 1, n < math.huge and math.min(n, 1000) or 0 do
-      redis.call('del', KEYS[2] .. field .. ':rwlock_timeout:' .. i)
-    end
+    opened[#opened + 1] = {field, n < math.huge and math.min(n, 1000) or 0}
   end
 end
-if not all then
-  return {1, 0}
+if all then
+  redis.call('del', key)
+  receivers = redis.pcall(ARGV[3], ARGV[4], side == 'write' and '1' or '0')
 end
-redis.call('del', key)
-local receivers = redis.pcall(ARGV[3], ARGV[4], side == 'write' and '1' or '0')
+for _, hold in ipairs(opened) do
+  if not all then
+    redis.call('hdel', key, hold[1])
+  end
+  for i = 1, hold[2] do
+    redis.pcall('del', ARGV[5] .. hold[1] .. ':rwlock_timeout:' .. i)
+  end
+end
 return {1, type(receivers) == 'number' and receivers or -1}

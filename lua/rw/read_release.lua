@@ -1,16 +1,17 @@
 -- Gives up levels of the read side of a read/write lock: makes the owner's count so; 0 ends the hold, whatever its count.
 -- The last reader frees the lock and announces it. One after which the rest ends sooner says so too. Under its owner's
 -- write hold the lock stays a writer's.
--- KEYS[1] the lock's hash; KEYS[2] what the keys of its readers' levels begin with
+-- KEYS[1] the lock's hash; then, of levels that stay, their keys, 1000 at most
 -- ARGV[1] owner; ARGV[2] the count to make so; ARGV[3] lease in ms that a level that stays asks for, 0 none;
--- ARGV[4] PUBLISH or SPUBLISH; ARGV[5] channel
+-- ARGV[4] PUBLISH or SPUBLISH; ARGV[5] channel; ARGV[6] what the keys of its readers' levels begin with
 -- Replies {1, receivers, 1 or 0} done (receivers -1: the announcement was refused; 1: others hold it still); {-1, 1 or 0}
 -- not held (1: a writer has it).
 -- Shapes 1ii -i
 -- Atomic because the look at who is left, the deletion and its announcement must be one. One hash slot by the name's tag.
--- The first write is one that a full server still allows; the announcement comes last, and may fail.
-local key, owner, count, lease = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local level = KEYS[2] .. owner .. ':rwlock_timeout:'
+-- The first write is one that a full server still allows; the announcement may fail.
+-- Of the last release only the hash must be there: what cannot be looked at, since the slot is being moved, may live.
+local key, owner, count, lease, levels = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[6]
+local level = levels .. owner .. ':rwlock_timeout:'
 local held = redis.call('hget', key, owner)
 local ttl = redis.call('pttl', key)
 local writing = redis.call('hget', key, 'mode') == 'write'
@@ -19,7 +20,7 @@ if not held then
 end
 local found = math.min(tonumber(held) or 1, 1000)
 local longest_of = include 'parts/longest'
-local longest = longest_of(KEYS[2], owner, found)
+local longest = longest_of(levels, owner, found)
 if count > 0 then
   if longest == -2 then
     return {-1, writing and 1 or 0}
@@ -29,12 +30,12 @@ if count > 0 then
     redis.call('pexpire', key, math.max(ttl, longest, lease, 1))
   end
   for i = 1, found do
-    local left = redis.call('pttl', level .. i)
+    local left = redis.pcall('pttl', level .. i)
     if i > count then
-      redis.call('del', level .. i)
+      redis.pcall('del', level .. i)
     elseif i == count and longest >= 0 then -- the hold's lease is that of its longest level: the highest one inherits it
       redis.call('set', level .. i, 1, 'px', math.max(longest, lease, 1))
-    elseif left >= 0 and lease > left then
+    elseif type(left) == 'number' and left >= 0 and lease > left then
       redis.call('pexpire', level .. i, lease)
     end
   end
@@ -43,35 +44,29 @@ if count > 0 then
   end
   return {1, 0, 1}
 end
-redis.call('hdel', key, owner)
-for i = 1, found do
-  redis.call('del', level .. i)
-end
-if writing then
-  return {1, 0, 1}
-end
--- Only where this hold was the longest can the rest end sooner than the hash; then the rest is looked at, unless there are
+-- Only where this hold is the longest can the rest end sooner than the hash; then the rest is looked at, unless there are
 -- more than 1000.
 local left, dead, size = ttl, {}, redis.call('hlen', key)
-if longest >= ttl and size <= 1000 then
+if not writing and longest >= ttl and size <= 1001 then
   local living = include 'parts/living'
-  left, dead = living(key, KEYS[2], ttl)
-elseif size == 1 then
+  left, dead = living(key, levels, ttl, owner)
+elseif not writing and size <= 2 then
   left = -2
 end
+local receivers = 0
 if left == -2 then
   redis.call('del', key)
-  local receivers = redis.pcall(ARGV[4], ARGV[5], '0')
-  return {1, type(receivers) == 'number' and receivers or -1, 0}
-end
-if #dead > 0 then
-  redis.call('hdel', key, unpack(dead))
-end
-local receivers = 0
-if left >= 0 and (left < ttl or ttl == -1) then
-  redis.call('pexpire', key, math.max(left, 1))
-  if left < 5000 then -- the end is nearer than writers were told, and they would not look before it
-    receivers = redis.pcall(ARGV[4], ARGV[5], '0')
+  receivers = redis.pcall(ARGV[4], ARGV[5], '0')
+else
+  redis.call('hdel', key, owner, unpack(dead))
+  if left >= 0 and (left < ttl or ttl == -1) then
+    redis.call('pexpire', key, math.max(left, 1))
+    if left < 5000 then -- the end is nearer than writers were told, and they would not look before it
+      receivers = redis.pcall(ARGV[4], ARGV[5], '0')
+    end
   end
 end
-return {1, type(receivers) == 'number' and receivers or -1, 1}
+for i = 1, found do
+  redis.pcall('del', level .. i)
+end
+return {1, type(receivers) == 'number' and receivers or -1, left == -2 and 0 or 1}

@@ -1,18 +1,19 @@
 -- Extends the leases of a batch of read holds: of each the hash, and every level.
--- KEYS[2i-1] the i-th lock's hash; KEYS[2i] what the keys of its readers' levels begin with
--- ARGV[2i-1] its owner; ARGV[2i] its lease in ms
+-- KEYS for each hold its lock's hash, and the keys of its levels
+-- ARGV for each hold its owner; its lease in ms; how many keys its levels have; what these begin with
 -- Replies {seconds, microseconds of the server's clock, then for each hold 1 extended, 0 gone, -1 a writer has the lock,
 -- 2 the server refused to look}.
 -- Shapes ii*i
 -- Atomic because only a hold that lives may be extended, and all of it. All keys in one hash slot.
 -- A hold lives while one of its levels does: what the server let end, nobody brings back.
 local longest, now = include 'parts/longest', redis.call('time')
-local reply = {tonumber(now[1]), tonumber(now[2])}
-for k = 1, #KEYS, 2 do
-  local key, level, lease = KEYS[k], KEYS[k + 1] .. ARGV[k] .. ':rwlock_timeout:', tonumber(ARGV[k + 1])
-  local held = redis.pcall('hget', key, ARGV[k])
+local reply, k = {tonumber(now[1]), tonumber(now[2])}, 1
+for a = 1, #ARGV, 4 do
+  local key, owner, lease, levels = KEYS[k], ARGV[a], tonumber(ARGV[a + 1]), ARGV[a + 3]
+  local held = redis.pcall('hget', key, owner)
   local found = math.min(tonumber(held) or 0, 1000)
-  if longest(KEYS[k + 1], ARGV[k], found, true) ~= -2 then
+  if longest(levels, owner, found, true) ~= -2 then
+    local level = levels .. owner .. ':rwlock_timeout:'
     redis.call('pexpire', key, math.max(redis.call('pttl', key), lease))
     for i = 1, found do
       redis.call('set', level .. i, 1, 'px', math.max(redis.call('pttl', level .. i), lease))
@@ -23,5 +24,6 @@ for k = 1, #KEYS, 2 do
   else
     reply[#reply + 1] = redis.call('hget', key, 'mode') == 'write' and -1 or 0
   end
+  k = k + 1 + tonumber(ARGV[a + 2])
 end
 return reply

@@ -1,7 +1,7 @@
 -- Takes the write side of a read/write lock, or one level more of it: makes the owner's count so, and never adds.
--- KEYS[1] the lock's hash; KEYS[2] what the keys of its readers' levels begin with; KEYS[3] where a writer that waits asks
--- readers to stand back, or none
--- ARGV[1] owner "uuid:number:write"; ARGV[2] lease in ms, 0 only looks; ARGV[3] the count to make so; ARGV[4] 1: the call waits
+-- KEYS[1] the lock's hash; KEYS[2] where a writer that waits asks readers to stand back, or none
+-- ARGV[1] owner "uuid:number:write"; ARGV[2] lease in ms, 0 only looks; ARGV[3] the count to make so; ARGV[4] 1: the call waits;
+-- ARGV[5] what the keys of its readers' levels begin with
 -- Replies {1} granted; {0, time to wait, a holder, 1 if readers are asked to stand back} busy; {-1, 1 or 0} a nested level
 -- whose hold is gone (1: taken by another).
 -- Shapes 1 0isi -i
@@ -15,14 +15,14 @@ local reply, ttl = raise(key, owner, lease, count)
 if reply then
   return reply
 end
-if KEYS[3] then
-  redis.call('get', KEYS[3]) -- of another type it is somebody else's: SET would not mind
+if KEYS[2] then
+  redis.call('get', KEYS[2]) -- of another type it is somebody else's: SET would not mind
 end
 local left, dead, holder = ttl, {}, ''
 local size = redis.call('hlen', key)
 if mode == 'read' and size <= 1000 then
   local living = include 'parts/living'
-  left, dead, holder = living(key, KEYS[2], ttl)
+  left, dead, holder = living(key, ARGV[5], ttl)
 elseif ttl ~= -2 and mode ~= 'read' then
   local writer_of, wrong = include 'parts/writer'
   holder, wrong = writer_of(key, mode, size)
@@ -34,25 +34,29 @@ if left ~= -2 then
   if #dead > 0 then
     redis.call('hdel', key, unpack(dead))
   end
-  local asks = KEYS[3] and ARGV[4] == '1'
+  local asks = KEYS[2] and ARGV[4] == '1'
   if asks then
-    redis.pcall('set', KEYS[3], owner, 'px', 5000)
+    redis.pcall('set', KEYS[2], owner, 'px', 5000)
   end
   return {0, left, string.sub(holder, 1, 128), asks and 1 or 0}
 end
 if lease == 0 then
   return {1}
 end
-if mode then
-  redis.call('del', key)
+local readers = {} -- all dead
+for _, field in ipairs(mode and redis.call('hkeys', key) or {}) do
+  readers[#readers + 1] = field ~= 'mode' and field or nil
 end
 redis.call('hset', key, 'mode', 'write', owner, '1')
 local undo = include 'parts/undo'
-local refused = undo(redis.pcall('pexpire', key, ARGV[2]), key, 'mode', owner)
+local refused = undo(redis.pcall('pexpire', key, ARGV[2]), key, 'mode', owner, unpack(readers))
 if refused then
   return refused
 end
-if KEYS[3] then
-  redis.pcall('del', KEYS[3])
+if #readers > 0 then
+  redis.call('hdel', key, unpack(readers))
+end
+if KEYS[2] then
+  redis.pcall('del', KEYS[2])
 end
 return {1}

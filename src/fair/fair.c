@@ -13,6 +13,10 @@
 
 #include <lua_scripts.h>
 
+#define QUEUE "redisson_lock_queue"    /* a list of owners */
+#define SCORES "redisson_lock_timeout" /* until when each of them counts */
+#define NOTES "rlock_fair"             /* what is known of those in front of a free lock */
+
 #define SLOT_MS 300000 /* Redisson's fairLockWaitTimeout */
 #define NEAR 16        /* places from which a waiter looks more often */
 #define NEXT_MS 500    /* between two looks of a waiter whose turn it may be next */
@@ -26,22 +30,20 @@ static int64_t slot_of(const struct rlock__spec *spec)
 
 /* ---- Commands ---- */
 
-static void add_keys(const struct rlock__spec *spec, struct rlock__cmd *cmd)
-{
-    rlock__cmd_key(cmd, spec->key);
-    rlock__prefixed_key("redisson_lock_queue", spec->key, cmd);
-    rlock__prefixed_key("redisson_lock_timeout", spec->key, cmd);
-    rlock__prefixed_key("rlock_fair", spec->key, cmd);
-}
-
 static void acquire(const struct rlock__spec *spec, const struct rlock__args *args,
                     struct rlock__cmd *ret_cmd)
 {
+    if (args->count > 1) { /* who has it need not stand in the queue */
+        rlock__plain_acquire(spec, args, ret_cmd);
+        return;
+    }
     ret_cmd->script = &rlock__script_fair_acquire;
-    add_keys(spec, ret_cmd);
+    rlock__cmd_key(ret_cmd, spec->key);
+    rlock__prefixed_key(QUEUE, spec->key, ret_cmd);
+    rlock__prefixed_key(SCORES, spec->key, ret_cmd);
+    rlock__prefixed_key(NOTES, spec->key, ret_cmd);
     rlock__cmd_arg(ret_cmd, args->owner);
     rlock__cmd_num(ret_cmd, args->lease_ms);
-    rlock__cmd_num(ret_cmd, args->count);
     rlock__cmd_num(ret_cmd, slot_of(spec));
     rlock__cmd_num(ret_cmd, args->waits);
     rlock__cmd_num(ret_cmd, args->hint);
@@ -52,28 +54,34 @@ static void release(const struct rlock__spec *spec, const struct rlock__args *ar
                     struct rlock__cmd *ret_cmd)
 {
     ret_cmd->script = &rlock__script_fair_release;
-    add_keys(spec, ret_cmd);
+    rlock__cmd_key(ret_cmd, spec->key);
     rlock__cmd_arg(ret_cmd, args->owner);
     rlock__cmd_num(ret_cmd, args->count);
     rlock__cmd_num(ret_cmd, args->lease_ms);
     rlock__cmd_num(ret_cmd, slot_of(spec));
     rlock__announcement(spec, ret_cmd);
+    rlock__prefixed_arg(QUEUE, spec->key, ret_cmd);
+    rlock__prefixed_arg(SCORES, spec->key, ret_cmd);
+    rlock__prefixed_arg(NOTES, spec->key, ret_cmd);
 }
 
 static void inspect(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd)
 {
     ret_cmd->script = &rlock__script_fair_inspect;
-    add_keys(spec, ret_cmd);
+    rlock__cmd_key(ret_cmd, spec->key);
+    rlock__prefixed_arg(QUEUE, spec->key, ret_cmd);
 }
 
 static void force(const struct rlock__spec *spec, const struct rlock__args *args,
                   struct rlock__cmd *ret_cmd)
 {
     ret_cmd->script = &rlock__script_fair_force;
-    add_keys(spec, ret_cmd);
+    rlock__cmd_key(ret_cmd, spec->key);
     rlock__cmd_arg(ret_cmd, args->seen);
     rlock__announcement(spec, ret_cmd);
     rlock__cmd_num(ret_cmd, slot_of(spec));
+    rlock__prefixed_arg(QUEUE, spec->key, ret_cmd);
+    rlock__prefixed_arg(SCORES, spec->key, ret_cmd);
 }
 
 /* ---- Replies ---- */

@@ -9,23 +9,20 @@
 
 #include <lua_scripts.h>
 
-static void add_token_key(const struct rlock__spec *spec, struct rlock__cmd *cmd)
-{
-    rlock__prefixed_key("redisson_lock_token", spec->key, cmd);
-}
+#define TOKEN "redisson_lock_token"
 
 static void acquire(const struct rlock__spec *spec, const struct rlock__args *args,
                     struct rlock__cmd *ret_cmd)
 {
     rlock__plain_acquire(spec, args, ret_cmd);
     ret_cmd->script = &rlock__script_fenced_acquire;
-    add_token_key(spec, ret_cmd);
+    rlock__prefixed_key(TOKEN, spec->key, ret_cmd);
 }
 
 static void inspect(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd)
 {
     rlock__plain_inspect(spec, ret_cmd);
-    add_token_key(spec, ret_cmd);
+    rlock__prefixed_arg(TOKEN, spec->key, ret_cmd);
 }
 
 const struct rlock_ops rlock__fenced_ops = {

@@ -97,6 +97,9 @@ struct rlock__answer {
  *   - must not block,
  *   - keeps no state,
  *   - may run any number of times for one call.
+ * A command declares as keys what must be there, and what it may make. While the slot of a cluster
+ * is being moved, the server refuses a command some of whose keys are missing. What may or may not
+ * be there goes in as an argument, and the script lives with not being allowed to look at it.
  */
 struct rlock_ops {
     const char *kind; /* "reentrant" */
@@ -148,8 +151,9 @@ void rlock__announcement(const struct rlock__spec *spec, struct rlock__cmd *cmd)
 /* Redisson's two forms of a derived name: prefix:{key}, and {key}:suffix. A key that has a brace
  * already gets no others. */
 void rlock__prefixed_name(const char *prefix, struct rlock__bytes key, struct rlock__buf *ret_name);
-/* Adds the first form as a key to a command. */
+/* Adds the first form to a command: as a key, or as an argument where it may be missing. */
 void rlock__prefixed_key(const char *prefix, struct rlock__bytes key, struct rlock__cmd *cmd);
+void rlock__prefixed_arg(const char *prefix, struct rlock__bytes key, struct rlock__cmd *cmd);
 void rlock__suffixed_name(struct rlock__bytes key, const char *suffix, struct rlock__buf *ret_name);
 
 #endif

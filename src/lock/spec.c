@@ -126,6 +126,16 @@ void rlock__prefixed_key(const char *prefix, struct rlock__bytes key, struct rlo
     rlock__buf_fini(&name);
 }
 
+void rlock__prefixed_arg(const char *prefix, struct rlock__bytes key, struct rlock__cmd *cmd)
+{
+    struct rlock__buf name = {0};
+
+    rlock__prefixed_name(prefix, key, &name);
+    rlock__cmd_arg(cmd, rlock__bytes(name.data, name.len));
+    cmd->args.failed |= name.failed;
+    rlock__buf_fini(&name);
+}
+
 void rlock__suffixed_name(struct rlock__bytes key, const char *suffix, struct rlock__buf *ret_name)
 {
     bool tagged = is_tagged(key);

@@ -23,6 +23,8 @@
 #define DIGEST_LEN 40
 #define YIELD_RECHECK_MS 2000 /* keeps a waiting writer's request alive, which lasts 5 s */
 #define WRITE ":write"
+#define LEVEL ":rwlock_timeout:"
+#define LEVELS_MAX 1000 /* of one owner that the scripts look into */
 
 static bool writes(const struct rlock__spec *spec)
 {
@@ -46,20 +48,39 @@ static void add_field(struct rlock__bytes owner, bool as_writer, struct rlock__c
     rlock__cmd_arg(cmd, rlock__bytes_of(field));
 }
 
-static void add_keys(struct rlock__bytes key, struct rlock__cmd *cmd)
+/* What the keys of readers' levels begin with. */
+static void add_prefix(struct rlock__bytes key, struct rlock__cmd *cmd)
 {
-    struct rlock__buf levels = {0};
+    struct rlock__buf prefix = {0};
 
-    rlock__cmd_key(cmd, key);
-    rlock__suffixed_name(key, "", &levels);
-    rlock__cmd_key(cmd, rlock__bytes(levels.data, levels.len));
-    cmd->keys.failed |= levels.failed;
-    rlock__buf_fini(&levels);
+    rlock__suffixed_name(key, "", &prefix);
+    rlock__cmd_arg(cmd, rlock__bytes(prefix.data, prefix.len));
+    cmd->args.failed |= prefix.failed;
+    rlock__buf_fini(&prefix);
 }
 
-void rlock__rw_keys(const struct rlock__spec *spec, struct rlock__cmd *cmd)
+/* The keys of an owner's levels. Returns how many there are. */
+static uint32_t add_levels(const struct rlock__spec *spec, const struct rlock__args *args,
+                           struct rlock__cmd *cmd)
 {
-    add_keys(spec->key, cmd);
+    uint32_t n = args->count < LEVELS_MAX ? args->count : LEVELS_MAX;
+    struct rlock__buf level = {0};
+    size_t len;
+
+    rlock__suffixed_name(spec->key, "", &level);
+    (void)rlock__buf_add(&level, args->owner.at, args->owner.len);
+    (void)rlock__buf_add(&level, LEVEL, strlen(LEVEL));
+    len = level.len;
+    for (uint32_t i = 1; i <= n; i++) {
+        char digits[RLOCK__DIGITS];
+
+        level.len = level.failed ? 0 : len;
+        (void)rlock__buf_add(&level, digits, rlock__digits(i, digits));
+        rlock__cmd_key(cmd, rlock__bytes(level.data, level.len));
+    }
+    cmd->keys.failed |= level.failed;
+    rlock__buf_fini(&level);
+    return n;
 }
 
 /* The last key, where the options say so, is that by which waiting writers ask readers to stand
@@ -69,7 +90,10 @@ static void acquire(const struct rlock__spec *spec, const struct rlock__args *ar
 {
     ret_cmd->script =
         writes(spec) ? &rlock__script_rw_write_acquire : &rlock__script_rw_read_acquire;
-    add_keys(spec->key, ret_cmd);
+    rlock__cmd_key(ret_cmd, spec->key);
+    if (!writes(spec)) {
+        (void)add_levels(spec, args, ret_cmd);
+    }
     if (spec->tuning.prefer_writers) {
         rlock__prefixed_key("rlock_writer_waits", spec->key, ret_cmd);
     }
@@ -81,6 +105,7 @@ static void acquire(const struct rlock__spec *spec, const struct rlock__args *ar
     } else {
         add_field(args->other, args->other.len != 0, ret_cmd);
     }
+    add_prefix(spec->key, ret_cmd);
 }
 
 static void release(const struct rlock__spec *spec, const struct rlock__args *args,
@@ -88,20 +113,29 @@ static void release(const struct rlock__spec *spec, const struct rlock__args *ar
 {
     ret_cmd->script =
         writes(spec) ? &rlock__script_rw_write_release : &rlock__script_rw_read_release;
-    add_keys(spec->key, ret_cmd);
+    rlock__cmd_key(ret_cmd, spec->key);
+    if (!writes(spec)) {
+        (void)add_levels(spec, args, ret_cmd);
+    }
     add_field(args->owner, writes(spec), ret_cmd);
     rlock__cmd_num(ret_cmd, args->count);
     rlock__cmd_num(ret_cmd, args->lease_ms);
     rlock__announcement(spec, ret_cmd);
+    add_prefix(spec->key, ret_cmd);
 }
 
 static void renew_read(const struct rlock__spec *spec, const struct rlock__args *args,
                        struct rlock__cmd *batch)
 {
+    uint32_t n;
+
     batch->script = &rlock__script_rw_read_renew;
-    add_keys(spec->key, batch);
+    rlock__cmd_key(batch, spec->key);
+    n = add_levels(spec, args, batch);
     rlock__cmd_arg(batch, args->owner);
     rlock__cmd_num(batch, args->lease_ms);
+    rlock__cmd_num(batch, n);
+    add_prefix(spec->key, batch);
 }
 
 /* A writer's lease is that of the hash alone. */
@@ -118,9 +152,10 @@ void rlock__rw_inspect(struct rlock__bytes key, const char *side, const char *uu
                        struct rlock__cmd *ret_cmd)
 {
     ret_cmd->script = &rlock__script_rw_inspect;
-    add_keys(key, ret_cmd);
+    rlock__cmd_key(ret_cmd, key);
     rlock__cmd_arg(ret_cmd, rlock__bytes_of(side));
     rlock__cmd_arg(ret_cmd, rlock__bytes_of(uuid != NULL ? uuid : ""));
+    add_prefix(key, ret_cmd);
 }
 
 static void inspect(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd)
@@ -134,10 +169,11 @@ static void force(const struct rlock__spec *spec, const struct rlock__args *args
     size_t len = args->seen.len < DIGEST_LEN ? args->seen.len : DIGEST_LEN;
 
     ret_cmd->script = &rlock__script_rw_force;
-    add_keys(spec->key, ret_cmd);
+    rlock__cmd_key(ret_cmd, spec->key);
     rlock__cmd_arg(ret_cmd, rlock__bytes_of(spec->ops->kind));
     rlock__cmd_arg(ret_cmd, rlock__bytes(args->seen.at, len));
     rlock__announcement(spec, ret_cmd);
+    add_prefix(spec->key, ret_cmd);
 }
 
 /* ---- Replies ---- */

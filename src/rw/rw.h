@@ -8,9 +8,6 @@
 extern const struct rlock_ops rlock__read_ops;
 extern const struct rlock_ops rlock__write_ops;
 
-/* Appends the keys that every script of the kind has: the hash, and what the keys of its readers'
- * levels begin with. */
-void rlock__rw_keys(const struct rlock__spec *spec, struct rlock__cmd *cmd);
 /* Asks who holds one side, "read" or "write", or "any" of any lock with one hash. uuid: of the
  * client that asks; NULL none. */
 void rlock__rw_inspect(struct rlock__bytes key, const char *side, const char *uuid,

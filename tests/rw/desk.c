@@ -209,9 +209,13 @@ int64_t desk_peer(struct desk *desk, const char *script, const char *owner, int6
 {
     const struct rlock__script whole = {.body = script, .size = strlen(script)};
     struct rlock__cmd cmd = {.script = &whole};
+    struct rlock__buf levels = {0};
     struct rlock__reply reply;
 
-    rlock__rw_keys(desk->read, &cmd); /* the hash, and what its levels begin with */
+    rlock__cmd_key(&cmd, desk->read->key);
+    rlock__suffixed_name(desk->read->key, "", &levels);
+    rlock__cmd_key(&cmd, rlock__bytes(levels.data, levels.len)); /* what their keys begin with */
+    rlock__buf_fini(&levels);
     rlock__cmd_key(&cmd, channel(desk));
     rlock__cmd_arg(&cmd, rlock__bytes_of(owner));
     rlock__cmd_num(&cmd, lease);

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a lock can do while its slot is being moved to another node of a cluster, and its keys are
+ * still where they were. A node refuses a command then of which it lacks a key, and a script that
+ * touches one that is missing.
+ */
+#include <string.h>
+
+#include "cluster/slot.h"
+#include "support/clients.h"
+#include "support/cluster.h"
+
+#define TAG "{t}" /* of all names: they are in one slot */
+#define LEASE_MS 900
+
+#define CLUSTER_TEST(name, f)                                                                      \
+    FIXTURE_WITH_TEST(name, f, .kind = &kind_reentrant, .servers = 2,                              \
+                      .server = {.transport = TEST_TCP, .conf = cluster_conf})
+
+static new_fn *const kinds[] = {rlock_reentrant_new, rlock_nonreentrant_new, rlock_spin_new,
+                                rlock_fenced_new,    rlock_fair_new,         rlock_read_new,
+                                rlock_write_new};
+static const char *const names[] = {TAG "reentrant", TAG "nonreentrant", TAG "spin", TAG "fenced",
+                                    TAG "fair",      TAG "read",         TAG "write"};
+
+enum { NONREENTRANT = 1, READ = 5, N = sizeof(kinds) / sizeof(kinds[0]) };
+
+static unsigned int slot(void)
+{
+    return rlock__slot(rlock__bytes_of(TAG));
+}
+
+static void open_slot(struct fixture *f)
+{
+    cluster_open_slot(f->servers[0], f->servers[1], slot());
+}
+
+static void close_slot(struct fixture *f)
+{
+    cluster_abort_slot(f->servers[0], f->servers[1], slot());
+}
+
+/* One lock of each kind, and held. */
+static void take_all(struct rlock_client *client, struct rlock_handle *ret_locks[N])
+{
+    for (size_t i = 0; i < N; i++) {
+        assert_code(kinds[i](client, names[i], NULL, &ret_locks[i]), 0);
+        assert_code(rlock_lock(ret_locks[i]), 0);
+    }
+}
+
+static void free_all(struct rlock_handle *locks[N])
+{
+    for (size_t i = 0; i < N; i++) {
+        assert_null(rlock_free(locks[i]));
+    }
+}
+
+static bool are_valid(struct rlock_handle *const locks[N])
+{
+    for (size_t i = 0; i < N; i++) {
+        if (!rlock_is_valid(locks[i])) {
+            print_error("%s is not valid\n", names[i]);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Not counting the token of the fenced lock, which stays. */
+static long long keys_left(struct fixture *f)
+{
+    return test_server_int(f->server, "DBSIZE") -
+           !test_server_says(f->server, "", "KEYS redisson_lock_token:*");
+}
+
+CLUSTER_TEST(what_is_held_is_renewed_and_given_back, f)
+{
+    struct rlock_client *client = client_open_renewing(f, test_ms(LEASE_MS));
+    struct rlock_handle *locks[N];
+
+    cluster_join(f->servers, f->n);
+    take_all(client, locks);
+    open_slot(f);
+    assert_true(STAYS(are_valid(locks), test_ms(2 * LEASE_MS)));
+    for (size_t i = 0; i < N; i++) {
+        assert_code(rlock_unlock(locks[i]), 0);
+    }
+    assert_int_equal(keys_left(f), 0);
+    close_slot(f);
+    free_all(locks);
+}
+
+CLUSTER_TEST(levels_are_taken_and_given_back, f)
+{
+    struct rlock_client *client = client_open(f);
+    struct rlock_handle *locks[N];
+
+    cluster_join(f->servers, f->n);
+    take_all(client, locks);
+    assert_code(rlock_lock(locks[READ]), 0); /* a level that is new needs a key that is not there */
+    open_slot(f);
+    for (size_t i = 0; i < N; i++) {
+        if (i != NONREENTRANT && i != READ) {
+            assert_code(rlock_lock(locks[i]), 0);
+        }
+    }
+    for (size_t i = 0; i < N; i++) {
+        if (i != NONREENTRANT) {
+            assert_code(rlock_unlock(locks[i]), 0);
+            assert_int_equal(rlock_hold_count(locks[i]), 1);
+        }
+        assert_code(rlock_unlock(locks[i]), 0);
+    }
+    assert_int_equal(keys_left(f), 0);
+    close_slot(f);
+    free_all(locks);
+}
+
+CLUSTER_TEST(who_holds_is_told, f)
+{
+    struct rlock_client *client = client_open(f);
+    struct rlock_handle *locks[N];
+
+    cluster_join(f->servers, f->n);
+    take_all(client, locks);
+    open_slot(f);
+    for (size_t i = 0; i < N; i++) {
+        struct rlock_info info = RLOCK_INFO_INIT;
+
+        assert_code(rlock_inspect(locks[i], &info), 0);
+        assert_true(info.locked && info.mine);
+    }
+    for (size_t i = 0; i < N; i++) {
+        assert_code(rlock_unlock(locks[i]), 0);
+    }
+    close_slot(f);
+    free_all(locks);
+}
+
+CLUSTER_TEST(a_writer_goes_on_reading, f)
+{
+    struct rlock_client *client = client_open_renewing(f, test_ms(LEASE_MS));
+    struct rlock_handle *write, *read;
+
+    cluster_join(f->servers, f->n);
+    assert_code(rlock_write_new(client, TAG "rw", NULL, &write), 0);
+    assert_code(rlock_read_new(client, TAG "rw", NULL, &read), 0);
+    assert_code(rlock_lock(write), 0);
+    assert_code(rlock_lock(read), 0);
+    open_slot(f);
+    assert_code(rlock_unlock(write), 0);
+    assert_true(test_server_says(f->server, "read", "HGET " TAG "rw mode"));
+    assert_true(STAYS(rlock_is_valid(read), test_ms(2 * LEASE_MS)));
+    assert_code(rlock_unlock(read), 0);
+    assert_int_equal(keys_left(f), 0);
+    close_slot(f);
+    assert_null(rlock_free(write));
+    assert_null(rlock_free(read));
+}
+
+CLUSTER_TEST(a_reader_whose_level_has_moved_stays_when_others_leave, f)
+{
+    struct rlock_client *clients[3] = {client_open(f), client_open(f), client_open(f)};
+    struct rlock_handle *reads[2], *write;
+    char *level;
+
+    cluster_join(f->servers, f->n);
+    for (size_t i = 0; i < 2; i++) {
+        assert_code(rlock_read_new(clients[i], TAG "rw", NULL, &reads[i]), 0);
+    }
+    assert_code(rlock_write_new(clients[2], TAG "rw", NULL, &write), 0);
+    assert_code(rlock_lock(reads[0]), 0);
+    level = test_server_cmd(f->server, "KEYS *:rwlock_timeout:1");
+    assert_code(rlock_lock(reads[1]), 0);
+    open_slot(f);
+    cluster_move_key(f->servers[0], f->servers[1], level);
+    assert_code(rlock_unlock(reads[1]), 0); /* it ends last: so who else has it is looked at */
+    assert_int_equal(test_server_int(f->server, "HLEN " TAG "rw"), 2);
+    assert_code(rlock_try_lock(write), RLOCK_EBUSY);
+    assert_code(rlock_unlock(reads[0]), 0); /* its level stays there, and ends by itself */
+    assert_int_equal(keys_left(f), 0);
+    close_slot(f);
+    test_server_do(f->servers[1], "FLUSHALL");
+    free(level);
+    assert_null(rlock_free(reads[0]));
+    assert_null(rlock_free(reads[1]));
+    assert_null(rlock_free(write));
+}
+
+CLUSTER_TEST(a_fair_waiter_comes_in_when_the_slot_is_whole_again, f)
+{
+    struct rlock_client *clients[2] = {client_open(f), client_open(f)};
+    struct actor *waiter = actor_open(f);
+    struct rlock_handle *held, *wanted;
+    int64_t closed_us;
+
+    cluster_join(f->servers, f->n);
+    assert_code(rlock_fair_new(clients[0], TAG "fair", NULL, &held), 0);
+    assert_code(rlock_fair_new(clients[1], TAG "fair", NULL, &wanted), 0);
+    assert_code(rlock_lock(held), 0);
+    actor_begin(waiter, act_pass_through, wanted, NULL);
+    await_waiting(clients[1], 1);
+    open_slot(f);
+    assert_code(rlock_unlock(held), 0);
+    assert_true(STAYS(actor_is_busy(waiter), 300));
+    close_slot(f);
+    closed_us = test_now_us();
+    assert_code(actor_end(waiter), 0);
+    assert_took(actor_ended_us(waiter) - closed_us, 0, 1000);
+    assert_int_equal(keys_left(f), 0);
+    assert_null(rlock_free(held));
+    assert_null(rlock_free(wanted));
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Servers of a test's own as one cluster, and slots that are moved between them step by step. */
+#ifndef RLOCK_TEST_CLUSTER_H
+#define RLOCK_TEST_CLUSTER_H
+
+#include "support/server.h"
+
+#include <stddef.h>
+
+/* The lines of a server's configuration that it needs for this, on a transport with a port. */
+extern const char *const cluster_conf[];
+
+/* Makes one cluster of servers that were started with them. The first has all slots. Returns when
+ * each knows all others. */
+void cluster_join(struct test_server *const *servers, size_t n);
+
+/* Lets a slot be moved from one to the other: the target imports it, then the source lets go. */
+void cluster_open_slot(struct test_server *from, struct test_server *to, unsigned int slot);
+/* Moves a key of an open slot. */
+void cluster_move_key(struct test_server *from, struct test_server *to, const char *key);
+/* Ends the move where it began: the slot stays with the source, which is told first. */
+void cluster_abort_slot(struct test_server *from, struct test_server *to, unsigned int slot);
+
+#endif
