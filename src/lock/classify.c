@@ -71,6 +71,17 @@ struct rlock__class rlock__classify(const struct rlock__reply *reply)
     return (struct rlock__class){RLOCK_EREFUSED, RLOCK__GIVE_UP, "see the server's log"};
 }
 
+bool rlock__is_scattered(const struct rlock__reply *reply)
+{
+    static const char *const words[] = {"TRYAGAIN", "MOVED", "ASK", "CROSSSLOT"};
+    bool is = false;
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        is = is || has_word(reply->v[0].str, reply->v[0].len, words[i]);
+    }
+    return is;
+}
+
 struct rlock__class rlock__core_classify(const struct rlock__core *core,
                                          const struct rlock__reply *reply)
 {

@@ -100,6 +100,7 @@ struct rlock__grant {
     unsigned failures;                 /* of these, in a row */
     struct rlock__timer urgency;       /* in link.due: waits for its renewal to be sent */
     struct rlock__grant **batch_entry; /* its place in a batch in flight; NULL none */
+    int64_t alone_until;               /* its renewals are in no batch with others; 0 may be */
 
     struct rlock__request *release; /* of a level, under way */
     bool resent;                    /* an earlier copy of that may have been done */

@@ -9,7 +9,10 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "lock/classify.h"
 #include "lock/internal.h"
+
+#define ALONE_US (60 * RLOCK__SECOND)
 
 struct batch {
     struct rlock__link *link;
@@ -126,6 +129,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     struct batch *batch = request->subject;
     struct rlock__link *link = batch->link;
     bool good = reply != NULL && !rlock__reply_is_error(reply);
+    bool scattered = reply != NULL && !good && rlock__is_scattered(reply);
     char text[160];
 
     link->renewing--;
@@ -145,6 +149,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
             continue;
         }
         grant->batch_entry = NULL;
+        grant->alone_until = scattered ? now + ALONE_US : grant->alone_until;
         if (reply == NULL) { /* it may have run */
             rlock__grant_may_last(grant, rlock__free_by(now, lease_us));
         }
@@ -184,8 +189,17 @@ static void drop_batch(struct batch *batch, int64_t now)
     free(batch);
 }
 
-/* Takes the most urgent ones: those that share the first one's script into the batch, the others
- * stay due. */
+/* Whether it may join the batch. One key that is missing costs the whole batch while its slot is
+ * being moved: so what was in such a batch goes alone for a while. */
+static bool fits(const struct batch *batch, const struct rlock__grant *grant, int64_t now)
+{
+    const struct rlock__grant *first = batch->n > 0 ? batch->grants[0] : NULL;
+
+    return first == NULL || (first->hold->spec->ops->renew == grant->hold->spec->ops->renew &&
+                             now >= first->alone_until && now >= grant->alone_until);
+}
+
+/* Takes the most urgent ones that fit into one batch; the others stay due. */
 static void fill(struct batch *batch, struct rlock__request *request, int64_t now)
 {
     struct rlock__timers *due = &batch->link->due;
@@ -195,10 +209,9 @@ static void fill(struct batch *batch, struct rlock__request *request, int64_t no
 
     for (size_t i = 0; i < most && due->root != NULL; i++) {
         struct rlock__grant *grant = RLOCK__OF(struct rlock__grant, urgency, due->root);
-        const struct rlock__spec *spec = grant->hold->spec;
 
         rlock__timer_unset(due, &grant->urgency);
-        if (batch->n > 0 && spec->ops->renew != batch->grants[0]->hold->spec->ops->renew) {
+        if (!fits(batch, grant, now)) {
             others[n_others++] = grant;
             continue;
         }

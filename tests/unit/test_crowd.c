@@ -227,6 +227,44 @@ CROWD_TEST(renewals_after_a_break_go_few_at_a_time_and_the_most_urgent_first, cr
     assert_int_equal(crowd->told, 0);
 }
 
+/* The server refuses the oldest request: its keys are being moved. Returns how many it names. */
+static size_t try_again(struct crowd *crowd)
+{
+    struct rlock__bytes text = rlock__bytes_of("TRYAGAIN Multiple keys request during rehashing");
+    struct rlock__value value = {.type = RLOCK__REPLY_ERROR, .str = text.at, .len = text.len};
+    struct rlock__reply reply = {.v = &value, .n = 1};
+    size_t keys = alone_link(&crowd->core)->pipeline.sent->cmd.n_keys;
+
+    rlock__core_reply(alone_link(&crowd->core), crowd->gen, &reply, crowd->now);
+    take(crowd);
+    return keys;
+}
+
+CROWD_TEST(a_batch_that_is_refused_for_its_keys_places_is_split, crowd)
+{
+    size_t refused, alone = 0;
+
+    take_all(crowd, 0);
+    tick_until(crowd, crowd->now + LEASE_MS / 3 * RLOCK__MS);
+    assert_true(in_flight(crowd) > 0);
+    refused = try_again(crowd);
+    assert_in_range(refused, 2, RLOCK__BATCH);
+    while (in_flight(crowd) > 0 && alone_link(&crowd->core)->pipeline.sent->cmd.n_keys > 1) {
+        answer(crowd);
+        take(crowd);
+    }
+    for (int ms = 0; ms < 1000; ms++) {
+        tick_until(crowd, crowd->now + RLOCK__MS);
+        while (in_flight(crowd) > 0) {
+            alone += alone_link(&crowd->core)->pipeline.sent->cmd.n_keys == 1;
+            answer(crowd);
+            take(crowd);
+        }
+    }
+    assert_int_equal(alone, refused);
+    assert_int_equal(crowd->told, 0);
+}
+
 /* What max_hold leaves is less than it has: nothing is due until its end. */
 CROWD_TEST(a_renewal_of_no_use_is_not_due_again_and_again, crowd)
 {
