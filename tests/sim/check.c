@@ -209,7 +209,7 @@ static bool somebody_waits(const struct sim_world *world, unsigned side, unsigne
 {
     bool waits = false;
 
-    *ret_excused = 0;
+    *ret_excused = world->open_until[key];
     for (unsigned i = 0; i < world->config.n_clients; i++) {
         const struct sim_client *client = world->clients[i];
 

@@ -173,6 +173,32 @@ static bool check_place(struct sim_call *call, const struct sim_command *command
     return true;
 }
 
+static bool is_in(const struct sim_command *table, const struct sim_command *command)
+{
+    while (table->name && table != command) {
+        table++;
+    }
+    return table == command;
+}
+
+/* Whether a command names a key that its script may not touch. */
+static bool lacks_key(const struct sim_call *call, const struct sim_command *command)
+{
+    bool many = is_in(sim_commands_keys, command); /* EXISTS and DEL; others have words there */
+
+    if (!call->in_script || !call->server->open_tag[0] ||
+        !(many || is_in(sim_commands_string, command) || is_in(sim_commands_hash, command) ||
+          is_in(sim_commands_list, command) || is_in(sim_commands_zset, command))) {
+        return false;
+    }
+    for (size_t i = 1; i < (many ? call->argc : 2); i++) {
+        if (sim_is_missing(call->server, call->argv[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void sim_dispatch(struct sim_call *call)
 {
     const struct sim_command *command = find_command(call->server, call->argv[0]);
@@ -190,9 +216,15 @@ void sim_dispatch(struct sim_call *call)
             return;
         }
     }
-    if (check_arity(call, command, container) && check_place(call, command)) {
-        command->run(call);
+    if (!check_arity(call, command, container) || !check_place(call, command)) {
+        return;
     }
+    if (lacks_key(call, command)) {
+        sim_resp_error(call->reply,
+                       "ERR Script attempted to access a non local key in a cluster node");
+        return;
+    }
+    command->run(call);
 }
 
 /* ---- help for commands ---- */

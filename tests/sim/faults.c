@@ -2,6 +2,7 @@
 /* What goes wrong, one thing at a time, several at once. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "world.h"
 
@@ -250,6 +251,38 @@ static void set_clock_back(struct sim_world *world)
     sim_server_set_clock_offset(world->server, world->clock_offset);
 }
 
+static void close_slots(struct sim_world *world)
+{
+    for (unsigned key = 0; key < SIM_KEYS; key++) {
+        world->open_until[key] = rlock__min(world->open_until[key], world->now);
+    }
+    rlock__timer_unset(&world->timers, &world->slot);
+    sim_server_open_slot(world->server, (struct sim_view){"", 0});
+    sim_trace(world, "all slots are whole");
+}
+
+static void on_slot(struct rlock__timer *timer, int64_t now)
+{
+    (void)now;
+    close_slots(RLOCK__OF(struct sim_world, slot, timer));
+}
+
+/* The slot of a key is being moved to another server of its cluster, and left so: longer than a
+ * lease. What is held must live through that, and be given back; what is new may have to wait. */
+static void open_slot(struct sim_world *world)
+{
+    unsigned key = (unsigned)sim_random(world, world->config.n_keys);
+    const char *tag = world->keys[key];
+
+    close_slots(world);
+    world->open_until[key] = world->now + sim_random(world, 3 * world->config.lease);
+    world->slot.fire = on_slot;
+    rlock__timer_set(&world->timers, &world->slot, world->open_until[key]);
+    sim_server_open_slot(world->server, (struct sim_view){tag, strlen(tag)});
+    sim_trace(world, "the slot of %s is open until %.3f", tag,
+              (double)world->open_until[key] / 1000);
+}
+
 void sim_fault(struct sim_world *world)
 {
     static const struct {
@@ -266,6 +299,10 @@ void sim_fault(struct sim_world *world)
         move_key(world);
         return;
     }
+    if (world->config.opens_slots && sim_chance(world, 300)) {
+        open_slot(world);
+        return;
+    }
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
         if (dice < faults[i].weight) {
             faults[i].strike(world);
@@ -279,6 +316,7 @@ void sim_heal(struct sim_world *world)
 {
     world->healed = true;
     sim_foreign_go(world);
+    close_slots(world);
     world->server_down = false;
     world->server_paused_until = rlock__min(world->server_paused_until, world->now);
     rlock__timer_unset(&world->timers, &world->restart);

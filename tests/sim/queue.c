@@ -180,6 +180,13 @@ static void check_passed_over(struct sim_world *world, unsigned key, const struc
     }
 }
 
+/* Until when its calls for the key may take longer than they should. */
+static int64_t hampered_until(const struct sim_client *client, unsigned key)
+{
+    return rlock__max(client->world->open_until[key],
+                      rlock__max(client->hampered, client->disturbed));
+}
+
 /* Somebody who waits was put out, or passed over. */
 static void check_put_out(struct sim_world *world, unsigned key, const struct sim_queue *before,
                           size_t place)
@@ -194,7 +201,7 @@ static void check_put_out(struct sim_world *world, unsigned key, const struct si
     if (user == NULL) {
         return;
     }
-    hampered = rlock__max(client->hampered, client->disturbed);
+    hampered = hampered_until(client, key);
     sim_trace(world, "client %u user %llu was passed over", client->index,
               (unsigned long long)user->owner.id);
     check_passed_over(world, key, before, place);
@@ -334,12 +341,12 @@ static void check_changes(struct sim_world *world, unsigned key, const struct si
 }
 
 /* Whether it waits, and nothing has kept it from asking when it was due. */
-static bool is_well(const struct sim_world *world, const char *name)
+static bool is_well(const struct sim_world *world, unsigned key, const char *name)
 {
     const struct sim_client *client = find_client(world, name);
 
     return client != NULL && find_waiter(client, name) != NULL &&
-           rlock__max(client->hampered, client->disturbed) < world->now - 4 * RLOCK__SECOND;
+           hampered_until(client, key) < world->now - 4 * RLOCK__SECOND;
 }
 
 /* None is over, or beyond what it may ever have asked for; the next head's is not old. */
@@ -351,7 +358,7 @@ static void check_scores(struct sim_world *world, unsigned key, const struct sim
     bool granted = after->holder[0] != '\0' && strcmp(after->holder, before->holder) != 0;
 
     for (size_t i = 0; i < after->n; i++) {
-        if (after->scores[i] <= now && is_well(world, after->names[i])) {
+        if (after->scores[i] <= now && is_well(world, key, after->names[i])) {
             sim_violate(world, "%s: the time of %s is over, and it waits", world->keys[key],
                         after->names[i]);
         }
@@ -416,7 +423,7 @@ void sim_check_head(struct sim_world *world, unsigned key)
 
     if (waiter != NULL && !queue->meddled &&
         world->now - rlock__max(since, waiter->began_at) > HEAD_WAITED_FOR &&
-        rlock__max(second->hampered, second->disturbed) < world->now - HEAD_WAITED_FOR) {
+        hampered_until(second, key) < world->now - HEAD_WAITED_FOR) {
         sim_violate(world, "%s: is free for %lld us, and its head does not come", world->keys[key],
                     (long long)(world->now - since));
     }

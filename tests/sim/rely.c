@@ -9,6 +9,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lock/channel.h"
 #include "lock/internal.h"
@@ -258,6 +259,14 @@ void sim_rely_done(struct sim_user *user)
     if (!takes && good && hold->depth == 0 && hold->expired && !hold->doomed && client->may_kill) {
         sim_violate(world, "client %u: released %s, which had expired", client->index, key);
     }
+    if (strstr(user->call.detail, "non local key") != NULL) {
+        sim_violate(world, "client %u: a script failed: %s", client->index, user->call.detail);
+    }
+    if (!takes && strstr(user->call.detail, "TRYAGAIN") != NULL && !user->gone && !hold->doomed &&
+        rlock__max(client->hampered, client->disturbed) < user->began_at) {
+        sim_violate(world, "client %u: what it has may not be given up: %s", client->index,
+                    user->call.detail);
+    }
     note_levels(user, hold);
 }
 
@@ -284,6 +293,9 @@ void sim_rely_lost(const struct sim_user *user, unsigned side, enum rlock_reason
     if ((hold->renewed & ((2U << hold->depth) - 1)) == 0 || client->closed ||
         client->specs[side][user->key]->tuning.max_hold_us != 0) {
         return;
+    }
+    if (hold->doomed && world->now < world->open_until[user->key] + lease) {
+        return; /* the server could not say that it is gone */
     }
     if (world->config.faults == 0 ||
         (reason == RLOCK_LOST_EXPIRED && lease > 20 * world->config.delay_max &&

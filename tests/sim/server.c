@@ -68,6 +68,7 @@ void sim_server_reset(struct sim_server *server, uint64_t seed)
     server->offset_us = 0;
     server->next_conn = 1;
     server->n_scripts_run = 0;
+    server->open_tag[0] = '\0';
     server->random = seed;
     update_clock(server);
     begin_process(server);
@@ -279,6 +280,34 @@ void sim_server_script_flush(struct sim_server *server)
 {
     assert(!server->busy);
     sim_lua_forget(server->lua);
+}
+
+/* ---- a slot that is being moved ---- */
+
+void sim_server_open_slot(struct sim_server *server, struct sim_view tag)
+{
+    snprintf(server->open_tag, sizeof(server->open_tag), "%.*s", (int)tag.len, tag.data);
+}
+
+/* What the slot depends on. */
+static struct sim_view tag_of(struct sim_view key)
+{
+    const char *open = memchr(key.data, '{', key.len);
+    const char *end = key.data + key.len;
+    const char *close = open ? memchr(open, '}', (size_t)(end - open)) : NULL;
+
+    if (!close || close == open + 1) {
+        return key;
+    }
+    return (struct sim_view){open + 1, (size_t)(close - open - 1)};
+}
+
+bool sim_is_missing(const struct sim_server *server, struct sim_view key)
+{
+    struct sim_view open = {server->open_tag, strlen(server->open_tag)};
+
+    return open.len > 0 && sim_view_equal(tag_of(key), open) &&
+           sim_key_peek(&server->space, key) == NULL;
 }
 
 void sim_server_restart(struct sim_server *server, bool keep_data)

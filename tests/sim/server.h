@@ -91,6 +91,15 @@ bool sim_server_words(struct sim_server *server, uint64_t conn, const char *cons
 
 void sim_server_script_flush(struct sim_server *server);
 
+/*
+ * The slot of the keys with this tag is being moved away, as CLUSTER SETSLOT ... MIGRATING has it,
+ * and no key has gone yet. A script that declares one of them which is missing is refused, and one
+ * that touches such a key gets an error at that place. What a real node answers with ASK, because
+ * all keys are missing, is refused as well: the other node has none of them. Commands outside of
+ * scripts are not looked at. An empty tag: no slot is moved.
+ */
+void sim_server_open_slot(struct sim_server *server, struct sim_view tag);
+
 /* A new process: connections are closed (on_close), scripts forgotten, run id new, uptime 0. Kept
    keys keep their time of death, so time spent down counts against them. */
 void sim_server_restart(struct sim_server *server, bool keep_data);

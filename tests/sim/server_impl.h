@@ -60,6 +60,7 @@ struct sim_server {
     struct sim_buf push;  /* of the message that is being sent */
     struct sim_words words;
 
+    char open_tag[32]; /* of the keys whose slot is being moved; "" none */
     enum sim_dialect dialect;
     char *unsupported;
     bool tolerate;
@@ -108,6 +109,9 @@ struct sim_command_index *sim_command_index_free(struct sim_command_index *index
 
 /* Looks up the command, checks the number of its words and whether it may run here, and runs it. */
 void sim_dispatch(struct sim_call *call);
+
+/* Whether a key is missing whose slot is being moved. */
+bool sim_is_missing(const struct sim_server *server, struct sim_view key);
 
 /* Names what a real server has and this one lacks: aborts, or remembers. The caller answers. */
 void sim_unsupported(struct sim_server *server, const char *what, struct sim_view which);

@@ -183,6 +183,7 @@ static void configure(struct sim_world *world)
     config->some_are_peers = config->kind == &rlock__fair_ops && sim_chance(world, 300);
     /* by the seed itself, so that others are as they would be without */
     config->n_nodes = config->faults != 0 && world->seed % 8 == 3 ? 2 + world->seed / 8 % 2 : 1;
+    config->opens_slots = config->faults != 0 && world->seed % 8 == 1;
     config->n_links = world->seed % 8 == 5 || world->seed % 16 == 3 ? SIM_NODE_LINKS : 1;
     for (unsigned i = 0; i < SIM_KEYS; i++) {
         (void)snprintf(world->keys[i], sizeof(world->keys[i]), "lock-%u", i);

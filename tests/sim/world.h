@@ -176,6 +176,7 @@ struct sim_config {
     bool no_reentry;
     unsigned n_nodes; /* servers that share the keys, which move between them */
     unsigned n_links; /* of each client to each of them */
+    bool opens_slots;
 };
 
 struct sim_world {
@@ -194,6 +195,8 @@ struct sim_world {
     int64_t clock_offset;   /* by how much that clock was set since the beginning */
     int64_t refuses_until;  /* the server refuses every script */
     const char *refusal;
+    int64_t open_until[SIM_KEYS]; /* the key's slot is being moved, or was until then */
+    struct rlock__timer slot;
     struct sim_conn *conns;
     struct sim_client *clients[SIM_MAX_CLIENTS];
     struct sim_dead *dead;
