@@ -100,6 +100,7 @@ static void on_error(struct rlock__call *call, const struct rlock__reply *reply,
     (void)snprintf(call->detail, sizeof(call->detail), "lock %s: server %s: %s: %s",
                    rlock__spec_text(call->spec, name), call->link->server->address,
                    rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)), class.hint);
+    call->lost.ran |= rlock__is_aborted(reply);
     if (call->batch != NULL && call->batch->partial) {
         rlock__acquire_undo(call, class.code, now);
         return;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "lock/acquire.h"
+#include "lock/classify.h"
 
 void rlock__acquire_account_busy(struct rlock__call *call)
 {
@@ -142,9 +143,10 @@ void rlock__acquire_late_answer(struct rlock__call *call, const struct rlock__re
                                 int64_t now)
 {
     bool partial = call->batch != NULL && call->batch->partial;
-    bool refused = reply != NULL && rlock__reply_is_error(reply) && !partial;
+    bool error = reply != NULL && rlock__reply_is_error(reply);
+    bool refused = error && !partial && !rlock__is_aborted(reply);
 
-    if (reply != NULL && !refused && !partial &&
+    if (reply != NULL && !error && !partial &&
         call->spec->ops->read_acquire(call->spec, reply).outcome == RLOCK__BUSY) {
         rlock__acquire_account_busy(call);
         refused = true;

@@ -2,6 +2,8 @@
 /* The one table of what servers' errors mean. */
 #include "lock/classify.h"
 
+#define ABORTED "non local key"
+
 static const struct {
     const char *word;
     struct rlock__class means;
@@ -29,6 +31,8 @@ static const struct {
     const char *text;
     struct rlock__class means;
 } texts[] = {
+    /* from the source of a slot that is being moved, which stops a script at a key that is gone */
+    {ABORTED, {RLOCK_ECONN, RLOCK__RETRY, "the slot is being moved"}},
     /* how a script says that its user may not: without the word NOPERM */
     {"The user executing the script", {RLOCK_EPERM, RLOCK__GIVE_UP, "see the user's ACL"}},
     {"ACL failure in script", {RLOCK_EPERM, RLOCK__GIVE_UP, "see the user's ACL"}},
@@ -80,6 +84,11 @@ bool rlock__is_scattered(const struct rlock__reply *reply)
         is = is || has_word(reply->v[0].str, reply->v[0].len, words[i]);
     }
     return is;
+}
+
+bool rlock__is_aborted(const struct rlock__reply *reply)
+{
+    return memmem(reply->v[0].str, reply->v[0].len, ABORTED, strlen(ABORTED)) != NULL;
 }
 
 struct rlock__class rlock__core_classify(const struct rlock__core *core,

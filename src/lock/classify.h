@@ -19,7 +19,9 @@ struct rlock__class {
 struct rlock__class rlock__classify(const struct rlock__reply *reply);
 /* Whether it was refused because of where its keys lie: one command for each may be done. */
 bool rlock__is_scattered(const struct rlock__reply *reply);
-/* The same, where keys may move: what is asked again is routed anew. */
+/* Whether a script was stopped in the middle, so that it may have done what it was for. */
+bool rlock__is_aborted(const struct rlock__reply *reply);
+/* The same as rlock__classify(), where keys may move: what is asked again is routed anew. */
 struct rlock__class rlock__core_classify(const struct rlock__core *core,
                                          const struct rlock__reply *reply);
 

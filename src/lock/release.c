@@ -138,15 +138,18 @@ static void keep_level(struct rlock__hold *hold, int code, int64_t now)
     end(hold, code, now);
 }
 
-/* The server refused: this copy changed nothing; an earlier one may have. */
+/* The server refused: this copy changed nothing, unless it was stopped in the middle; an earlier
+ * one may have. */
 static void on_refused(struct rlock__hold *hold, const struct rlock__reply *reply, int64_t now)
 {
     struct rlock__class class = rlock__core_classify(hold->core, reply);
     struct rlock__grant *grant = hold->grant;
     struct rlock__call *call = hold->turn;
-    bool in_doubt = grant->resent && (call == NULL || !call->member);
+    bool in_doubt;
     char name[96], text[160];
 
+    grant->resent |= rlock__is_aborted(reply);
+    in_doubt = grant->resent && (call == NULL || !call->member);
     if (call != NULL) {
         (void)snprintf(call->detail, sizeof(call->detail), "lock %s: server %s: %s: %s",
                        rlock__spec_text(hold->spec, name), grant->link->server->address,

@@ -259,11 +259,12 @@ void sim_rely_done(struct sim_user *user)
     if (!takes && good && hold->depth == 0 && hold->expired && !hold->doomed && client->may_kill) {
         sim_violate(world, "client %u: released %s, which had expired", client->index, key);
     }
-    if (strstr(user->call.detail, "non local key") != NULL) {
+    if (strstr(user->call.detail, "non local key") != NULL &&
+        strstr(user->call.detail, SIM_ABORTED) == NULL) {
         sim_violate(world, "client %u: a script failed: %s", client->index, user->call.detail);
     }
-    if (!takes && strstr(user->call.detail, "TRYAGAIN") != NULL && !user->gone && !hold->doomed &&
-        rlock__max(client->hampered, client->disturbed) < user->began_at) {
+    if (!takes && strstr(user->call.detail, "TRYAGAIN") != NULL &&
+        sim_server_count(user, user->side) != 0) {
         sim_violate(world, "client %u: what it has may not be given up: %s", client->index,
                     user->call.detail);
     }

@@ -7,6 +7,10 @@
 #include "reply.h"
 #include "world.h"
 
+#define NOT_HELD "*2\r\n:-1" /* a script that finds this touches nothing that is missing */
+#define ABORTED                                                                                    \
+    "-ERR Script attempted to access a non local key in a cluster node " SIM_ABORTED "\r\n"
+
 int64_t sim_delay(struct sim_client *client, struct sim_world *world)
 {
     const struct sim_config *config = &world->config;
@@ -112,6 +116,11 @@ static bool is_elsewhere(const struct sim_message *message)
     return false;
 }
 
+static bool is_script(const struct sim_message *message)
+{
+    return memmem(message->bytes, message->len < 20 ? message->len : 20, "EVAL", 4) != NULL;
+}
+
 /* What the server answers instead of running it; NULL it runs it. */
 static const char *refusal(const struct sim_message *message)
 {
@@ -128,10 +137,21 @@ static const char *refusal(const struct sim_message *message)
     if (is_elsewhere(message)) {
         return SIM_MOVED;
     }
-    return world->now < world->refuses_until &&
-                   memmem(message->bytes, message->len < 20 ? message->len : 20, "EVAL", 4) != NULL
-               ? world->refusal
-               : NULL;
+    return world->now < world->refuses_until && is_script(message) ? world->refusal : NULL;
+}
+
+/* Whether a script in an open slot is stopped in the middle, where it has done all that matters. */
+static bool is_aborted(const struct sim_message *message)
+{
+    struct sim_world *world = message->conn->world;
+
+    for (unsigned i = 0; i < world->config.n_keys; i++) {
+        if (world->now < world->open_until[i] && is_script(message) &&
+            memmem(message->bytes, message->len, world->keys[i], strlen(world->keys[i])) != NULL) {
+            return sim_chance(world, 100);
+        }
+    }
+    return false;
 }
 
 static struct sim_message *post(struct sim_conn *conn, bool to_server, const char *bytes,
@@ -162,7 +182,9 @@ static void at_server(struct sim_message *message)
         (void)post(conn, false, refusal(message), strlen(refusal(message)), false);
     } else if (!message->is_end) {
         trace_frame(conn, "runs", message->bytes, message->len);
+        world->aborts = is_aborted(message);
         (void)sim_server_command(world->server, conn->id, message->bytes, message->len);
+        world->aborts = false;
         sim_check_server(world);
     }
     message_free(message);
@@ -333,6 +355,10 @@ static void on_frame(void *payload, uint64_t id, const char *bytes, size_t len, 
     if (conn == NULL ||
         (is_message && !world->healed && sim_chance(world, world->config.drop_messages * 10))) {
         return;
+    }
+    if (world->aborts && !is_push && bytes[0] != '-' && memcmp(bytes, NOT_HELD, 7) != 0) {
+        bytes = ABORTED;
+        len = strlen(ABORTED);
     }
     trace_frame(conn, "answers", bytes, len);
     if (is_lied_to(conn)) {

@@ -196,6 +196,7 @@ struct sim_world {
     int64_t refuses_until;  /* the server refuses every script */
     const char *refusal;
     int64_t open_until[SIM_KEYS]; /* the key's slot is being moved, or was until then */
+    bool aborts;                  /* what runs now is answered as if it had been stopped */
     struct rlock__timer slot;
     struct sim_conn *conns;
     struct sim_client *clients[SIM_MAX_CLIENTS];
@@ -256,6 +257,8 @@ void sim_pump(struct sim_client *client);
  * has; to others it answers so.
  */
 #define SIM_MOVED "-MOVED 1 there\r\n"
+/* At the end of the answer of a script that ran, and is told to have been stopped. */
+#define SIM_ABORTED "script: somewhere"
 
 int64_t sim_delay(struct sim_client *client, struct sim_world *world);
 /* Sends what the core said. */

@@ -5,6 +5,7 @@
 #include "support/test.h"
 
 #define SHA "bb738dc0b60dc41832cfb7c244643303d4b1f029"
+#define ABORT "Script attempted to access a non local key in a cluster node"
 /* Around an error inside of a script. */
 #define IN_62(text) "ERR Error running script (call to f_" SHA "): @user_script:1: " text
 #define IN_62_RAISED(text) IN_62("@user_script: 1: -" text)
@@ -15,13 +16,15 @@ struct row {
     int code, way;
 };
 
+/* An error as a reply has it. */
+#define ERROR(text)                                                                                \
+    (&(const struct rlock__reply){                                                                 \
+        .v = &(struct rlock__value){RLOCK__REPLY_ERROR, .str = (text), .len = strlen(text)},       \
+        .n = 1})
+
 static struct rlock__class classify(const char *text)
 {
-    const struct rlock__value value = {
-        .type = RLOCK__REPLY_ERROR, .str = text, .len = strlen(text)};
-    const struct rlock__reply reply = {.v = &value, .n = 1};
-
-    return rlock__classify(&reply);
+    return rlock__classify(ERROR(text));
 }
 
 static void check(const struct row *rows, size_t n)
@@ -39,6 +42,25 @@ static void check(const struct row *rows, size_t n)
 
 #define CHECK(rows) check(rows, sizeof(rows) / sizeof((rows)[0]))
 
+TEST(only_a_script_that_was_stopped_may_have_run)
+{
+    assert_true(rlock__is_aborted(ERROR(IN_70("ERR " ABORT))));
+    assert_true(rlock__is_aborted(ERROR(IN_62("@user_script: 1: " ABORT))));
+    assert_false(rlock__is_aborted(ERROR("TRYAGAIN Multiple keys request during rehashing")));
+    assert_false(rlock__is_aborted(ERROR("MOVED 3999 127.0.0.1:6381")));
+}
+
+TEST(what_is_refused_for_its_keys_places_may_be_asked_for_one_by_one)
+{
+    assert_true(rlock__is_scattered(ERROR("TRYAGAIN Multiple keys request during rehashing")));
+    assert_true(rlock__is_scattered(ERROR("MOVED 3999 127.0.0.1:6381")));
+    assert_true(rlock__is_scattered(ERROR("ASK 3999 127.0.0.1:6381")));
+    assert_true(
+        rlock__is_scattered(ERROR("CROSSSLOT Keys in request don't hash to the same slot")));
+    assert_false(rlock__is_scattered(ERROR("CLUSTERDOWN Hash slot not served")));
+    assert_false(rlock__is_scattered(ERROR("OOM command not allowed")));
+}
+
 TEST(what_passes_soon_is_tried_again)
 {
     static const struct row rows[] = {
@@ -53,6 +75,8 @@ TEST(what_passes_soon_is_tried_again)
         {"CLUSTERDOWN The cluster is down", RLOCK_ECONN, RLOCK__RETRY},
         {"CLUSTERDOWN Hash slot not served", RLOCK_ECONN, RLOCK__RETRY},
         {"TRYAGAIN Multiple keys request during rehashing of slot", RLOCK_ECONN, RLOCK__RETRY},
+        {IN_70("ERR " ABORT), RLOCK_ECONN, RLOCK__RETRY},
+        {IN_62("@user_script: 1: " ABORT), RLOCK_ECONN, RLOCK__RETRY},
         {"READONLY You can't write against a read only replica.", RLOCK_ECONN, RLOCK__RETRY},
         {IN_70("READONLY You can't write against a read only replica."), RLOCK_ECONN, RLOCK__RETRY},
         {IN_62_RAISED("READONLY You can't write against a read only replica."), RLOCK_ECONN,
