@@ -10,7 +10,7 @@ static int set_up(void **state)
 {
     static const char *const conf[] = {"cluster-enabled yes", NULL};
 
-    *state = test_server_start(&(struct test_server_opts){.transport = TEST_UNIX, .conf = conf});
+    *state = test_server_start(&(struct test_server_opts){.transport = TEST_TCP, .conf = conf});
     return 0;
 }
 
