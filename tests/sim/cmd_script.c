@@ -23,12 +23,6 @@ static bool read_n_keys(struct sim_call *call, size_t *ret_n_keys)
 
 static void run(struct sim_call *call, const struct sim_script *script, size_t n_keys)
 {
-    for (size_t i = 0; i < n_keys; i++) {
-        if (sim_is_missing(call->server, call->argv[3 + i])) {
-            sim_resp_error(call->reply, "TRYAGAIN Multiple keys request during rehashing of slot");
-            return;
-        }
-    }
     call->server->n_scripts_run++;
     sim_lua_run(call->server->lua, call, script, 3, n_keys);
 }

@@ -46,6 +46,7 @@ struct sim_command_index *sim_command_index_new(void)
     index_table(index, sim_commands_pubsub);
     index_table(index, sim_commands_script);
     index_table(index, sim_commands_admin);
+    index_table(index, sim_commands_cluster);
     return index;
 }
 
@@ -181,20 +182,49 @@ static bool is_in(const struct sim_command *table, const struct sim_command *com
     return table == command;
 }
 
-/* Whether a command names a key that its script may not touch. */
-static bool lacks_key(const struct sim_call *call, const struct sim_command *command)
+/* Where the keys are that decide which node serves a command. */
+static struct sim_keys_of keys_of(const struct sim_call *call, const struct sim_command *command)
 {
-    bool many = is_in(sim_commands_keys, command); /* EXISTS and DEL; others have words there */
+    bool has_key = is_in(sim_commands_string, command) || is_in(sim_commands_hash, command) ||
+                   is_in(sim_commands_list, command) || is_in(sim_commands_zset, command);
+    bool is_channel = sim_word_is(call->argv[0], "spublish");
+    bool are_channels =
+        sim_word_is(call->argv[0], "ssubscribe") || sim_word_is(call->argv[0], "sunsubscribe");
+    bool are_keys = sim_word_is(call->argv[0], "del") || sim_word_is(call->argv[0], "exists");
+    bool is_script = sim_word_is(call->argv[0], "eval") || sim_word_is(call->argv[0], "evalsha");
+    bool is_scan = sim_word_is(call->argv[0], "keys") || sim_word_is(call->argv[0], "scan") ||
+                   sim_word_is(call->argv[0], "flushall") || sim_word_is(call->argv[0], "dbsize");
+    int64_t n;
 
-    if (!call->in_script || !call->server->open_tag[0] ||
-        !(many || is_in(sim_commands_string, command) || is_in(sim_commands_hash, command) ||
-          is_in(sim_commands_list, command) || is_in(sim_commands_zset, command))) {
-        return false;
+    if (is_script && sim_parse_int64(call->argv[2], &n) && n > 0 && n <= (int64_t)call->argc - 3) {
+        return (struct sim_keys_of){.first = 3, .n = (size_t)n};
     }
-    for (size_t i = 1; i < (many ? call->argc : 2); i++) {
-        if (sim_is_missing(call->server, call->argv[i])) {
-            return true;
-        }
+    if (are_keys || are_channels) {
+        return (struct sim_keys_of){1, call->argc - 1, are_channels};
+    }
+    if (has_key || is_channel || (is_in(sim_commands_keys, command) && !is_scan)) {
+        return (struct sim_keys_of){1, 1, is_channel};
+    }
+    return (struct sim_keys_of){.n = 0};
+}
+
+/* Whether this node may run it; if not, answers that. */
+static bool check_node(struct sim_call *call, const struct sim_command *command)
+{
+    struct sim_keys_of keys;
+    size_t len = call->reply->len;
+
+    if (!call->server->cluster) {
+        return true;
+    }
+    keys = keys_of(call, command);
+    if (sim_cluster_serves(call, &keys)) {
+        return true;
+    }
+    if (call->in_script) {
+        call->reply->len = len;
+        sim_resp_error(call->reply,
+                       "ERR Script attempted to access a non local key in a cluster node");
     }
     return false;
 }
@@ -208,6 +238,10 @@ void sim_dispatch(struct sim_call *call)
         answer_unknown(call);
         return;
     }
+    if (is_in(sim_commands_cluster, command) && !call->server->cluster) {
+        sim_resp_error(call->reply, "ERR This instance has cluster support disabled");
+        return;
+    }
     if (command->subs && call->argc > 1) {
         container = command;
         command = find_sub(container->subs, call->argv[1]);
@@ -216,15 +250,10 @@ void sim_dispatch(struct sim_call *call)
             return;
         }
     }
-    if (!check_arity(call, command, container) || !check_place(call, command)) {
-        return;
+    if (check_arity(call, command, container) && (container || check_node(call, command)) &&
+        check_place(call, command)) {
+        command->run(call);
     }
-    if (lacks_key(call, command)) {
-        sim_resp_error(call->reply,
-                       "ERR Script attempted to access a non local key in a cluster node");
-        return;
-    }
-    command->run(call);
 }
 
 /* ---- help for commands ---- */

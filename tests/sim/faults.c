@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cluster/slot.h"
 #include "world.h"
 
 static struct sim_client *any_client(struct sim_world *world)
@@ -251,14 +252,23 @@ static void set_clock_back(struct sim_world *world)
     sim_server_set_clock_offset(world->server, world->clock_offset);
 }
 
+/* What becomes of a key's slot, as whoever moves slots says it. */
+static void set_slot(struct sim_world *world, unsigned key, const char *state)
+{
+    char slot[8];
+
+    (void)snprintf(slot, sizeof(slot), "%u", rlock__slot(rlock__bytes_of(world->keys[key])));
+    sim_by_hand(world, (const char *const[]){"CLUSTER", "SETSLOT", slot, state, SIM_OTHER, NULL});
+}
+
 static void close_slots(struct sim_world *world)
 {
-    for (unsigned key = 0; key < SIM_KEYS; key++) {
-        world->open_until[key] = rlock__min(world->open_until[key], world->now);
+    for (unsigned key = 0; key < world->config.n_keys; key++) {
+        if (world->now < world->open_until[key]) {
+            world->open_until[key] = world->now;
+            set_slot(world, key, "STABLE");
+        }
     }
-    rlock__timer_unset(&world->timers, &world->slot);
-    sim_server_open_slot(world->server, (struct sim_view){"", 0});
-    sim_trace(world, "all slots are whole");
 }
 
 static void on_slot(struct rlock__timer *timer, int64_t now)
@@ -272,15 +282,12 @@ static void on_slot(struct rlock__timer *timer, int64_t now)
 static void open_slot(struct sim_world *world)
 {
     unsigned key = (unsigned)sim_random(world, world->config.n_keys);
-    const char *tag = world->keys[key];
 
     close_slots(world);
-    world->open_until[key] = world->now + sim_random(world, 3 * world->config.lease);
+    world->open_until[key] = world->now + 1 + sim_random(world, 3 * world->config.lease);
     world->slot.fire = on_slot;
-    rlock__timer_set(&world->timers, &world->slot, world->open_until[key]);
-    sim_server_open_slot(world->server, (struct sim_view){tag, strlen(tag)});
-    sim_trace(world, "the slot of %s is open until %.3f", tag,
-              (double)world->open_until[key] / 1000);
+    rlock__timer_set(&world->timers, &world->slot, world->open_until[key] - 1);
+    set_slot(world, key, "MIGRATING");
 }
 
 void sim_fault(struct sim_world *world)

@@ -128,6 +128,10 @@ static void put(struct sim_world *world, size_t name, const struct shape *shape)
     for (size_t i = 0; i < 8 && shape->words[i] != NULL; i++) {
         words[i + 2] = shape->words[i];
     }
+    foreign->at = world->now + 1 + draw(world, 3 * world->config.lease);
+    if (world->now < world->open_until[foreign->key]) { /* a new key is made elsewhere then */
+        return;
+    }
     sim_by_hand(world, (const char *const[]){"DEL", foreign->name, NULL});
     sim_by_hand(world, words);
     foreign->stands = true;
@@ -135,7 +139,6 @@ static void put(struct sim_world *world, size_t name, const struct shape *shape)
     foreign->looks_held = shape->is == A_LOCK;
     foreign->since = world->now;
     foreign->was = look(world);
-    foreign->at = world->now + 1 + draw(world, 3 * world->config.lease);
     world->queues[foreign->key].meddled = true;
     if (foreign->is_lock) {
         sim_doom(world, (int)foreign->key);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "cluster/slot.h"
 #include "server_impl.h"
 
 #include <stdlib.h>
@@ -163,6 +164,29 @@ void sim_pubsub_leave_all(struct sim_server *server, struct sim_session *conn)
     for (int world = PLAIN; world <= SHARDED; world++) {
         while (conn->channels[world].n_items > 0) {
             leave(server, world, conn, conn->channels[world].items[0]);
+        }
+    }
+}
+
+void sim_pubsub_drop_slot(struct sim_server *server, unsigned slot)
+{
+    struct sim_channel *channel;
+    struct sim_channel *next;
+
+    HASH_ITER(hh, server->channels[SHARDED], channel, next) {
+        size_t n = channel->subscribers.n_items;
+
+        if (rlock__slot((struct rlock__bytes){channel->name, channel->name_len}) != slot) {
+            continue;
+        }
+        for (size_t i = 0; i < n; i++) { /* the channel goes with the last */
+            struct sim_session *conn = channel->subscribers.items[0];
+            struct sim_call call = {.server = server, .conn = conn};
+            struct sim_view name = {channel->name, channel->name_len};
+
+            sim_list_remove(&conn->channels[SHARDED], channel);
+            acknowledge(&call, SHARDED, unsubscribe_word[SHARDED], &name);
+            leave(server, SHARDED, conn, channel);
         }
     }
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -41,6 +42,49 @@ static const char *find_program(void)
     return NULL;
 }
 
+static void write_file(const struct real_server *server, const char *name, const char *text)
+{
+    char path[128];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/%s", server->dir, name);
+    file = fopen(path, "we");
+    if (!file || fputs(text, file) < 0 || fclose(file) != 0) {
+        abort();
+    }
+}
+
+/* nodes: NULL it is no node. Its port for the cluster's own traffic is none that other tests use.
+ */
+static void configure(const struct real_server *server, const char *nodes)
+{
+    char text[300] = "port 0\nunixsocket s\nsave \"\"\nlogfile /dev/null\n";
+    size_t len = strlen(text);
+    unsigned random = 0;
+
+    if (nodes) {
+        (void)!getrandom(&random, sizeof(random), 0);
+        snprintf(text + len, sizeof(text) - len,
+                 "bind 127.0.0.1\ncluster-enabled yes\ncluster-port %u\n"
+                 "cluster-node-timeout 600000\n",
+                 32000 + random % 700);
+        write_file(server, "nodes.conf", nodes);
+    }
+    write_file(server, "conf", text);
+}
+
+static void remove_files(const struct real_server *server)
+{
+    static const char *const names[] = {"s", "conf", "nodes.conf"};
+    char path[128];
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        snprintf(path, sizeof(path), "%s/%s", server->dir, names[i]);
+        unlink(path);
+    }
+    rmdir(server->dir);
+}
+
 static pid_t start_program(const char *program, const char *dir)
 {
     pid_t pid = fork();
@@ -51,8 +95,7 @@ static pid_t start_program(const char *program, const char *dir)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     /* The package's binary goes by its name. */
     if (chdir(dir) == 0) {
-        execl(program, "redis-server", "--port", "0", "--unixsocket", "s", "--save", "",
-              "--logfile", "/dev/null", (char *)NULL);
+        execl(program, "redis-server", "conf", (char *)NULL);
     }
     _exit(127);
 }
@@ -68,8 +111,7 @@ _Noreturn static void keep(const char *program, const struct real_server *server
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);
     }
-    unlink(server->address.sun_path);
-    rmdir(server->dir);
+    remove_files(server);
     _exit(0);
 }
 
@@ -116,7 +158,7 @@ static bool wait_until_up(const struct real_server *server)
     return false;
 }
 
-struct real_server *real_server_start(void)
+struct real_server *real_server_start(const char *nodes)
 {
     const char *found = find_program();
     char *program = found ? realpath(found, NULL) : NULL;
@@ -133,6 +175,7 @@ struct real_server *real_server_start(void)
     }
     server->address.sun_family = AF_UNIX;
     snprintf(server->address.sun_path, sizeof(server->address.sun_path), "%s/s", server->dir);
+    configure(server, nodes);
     if (!start_leader(server, program) || !wait_until_up(server)) {
         fprintf(stderr, "%s does not start\n", program);
         server = real_server_stop(server);

@@ -11,8 +11,9 @@
 struct real_server;
 
 /* NULL if this machine has no server. The program is the one that RLOCK_REDIS_SERVER names, or the
-   one of scripts/setup, or that of the package redis-tools. */
-struct real_server *real_server_start(void);
+   one of scripts/setup, or that of the package redis-tools. nodes: what a node of a cluster had
+   written to its nodes.conf when it ended; NULL: it is none. */
+struct real_server *real_server_start(const char *nodes);
 struct real_server *real_server_stop(struct real_server *server);
 
 /* A socket, or -1. */

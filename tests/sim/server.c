@@ -68,7 +68,7 @@ void sim_server_reset(struct sim_server *server, uint64_t seed)
     server->offset_us = 0;
     server->next_conn = 1;
     server->n_scripts_run = 0;
-    server->open_tag[0] = '\0';
+    server->cluster = sim_cluster_free(server->cluster);
     server->random = seed;
     update_clock(server);
     begin_process(server);
@@ -95,6 +95,7 @@ struct sim_server *sim_server_free(struct sim_server *server)
     free_all_conns(server);
     sim_keyspace_clear(&server->space);
     forget_unsupported(server);
+    server->cluster = sim_cluster_free(server->cluster);
     sim_lua_free(server->lua);
     sim_command_index_free(server->commands);
     sim_buf_fini(&server->reply);
@@ -237,6 +238,7 @@ static void execute(struct sim_server *server, struct sim_session *conn, const c
     call.argc = server->words.n;
     if (call.argc > 0) {
         sim_dispatch(&call);
+        conn->asking = conn->asking && sim_word_is(call.argv[0], "asking");
     }
 }
 
@@ -280,34 +282,6 @@ void sim_server_script_flush(struct sim_server *server)
 {
     assert(!server->busy);
     sim_lua_forget(server->lua);
-}
-
-/* ---- a slot that is being moved ---- */
-
-void sim_server_open_slot(struct sim_server *server, struct sim_view tag)
-{
-    snprintf(server->open_tag, sizeof(server->open_tag), "%.*s", (int)tag.len, tag.data);
-}
-
-/* What the slot depends on. */
-static struct sim_view tag_of(struct sim_view key)
-{
-    const char *open = memchr(key.data, '{', key.len);
-    const char *end = key.data + key.len;
-    const char *close = open ? memchr(open, '}', (size_t)(end - open)) : NULL;
-
-    if (!close || close == open + 1) {
-        return key;
-    }
-    return (struct sim_view){open + 1, (size_t)(close - open - 1)};
-}
-
-bool sim_is_missing(const struct sim_server *server, struct sim_view key)
-{
-    struct sim_view open = {server->open_tag, strlen(server->open_tag)};
-
-    return open.len > 0 && sim_view_equal(tag_of(key), open) &&
-           sim_key_peek(&server->space, key) == NULL;
 }
 
 void sim_server_restart(struct sim_server *server, bool keep_data)

@@ -91,14 +91,14 @@ bool sim_server_words(struct sim_server *server, uint64_t conn, const char *cons
 
 void sim_server_script_flush(struct sim_server *server);
 
-/*
- * The slot of the keys with this tag is being moved away, as CLUSTER SETSLOT ... MIGRATING has it,
- * and no key has gone yet. A script that declares one of them which is missing is refused, and one
- * that touches such a key gets an error at that place. What a real node answers with ASK, because
- * all keys are missing, is refused as well: the other node has none of them. Commands outside of
- * scripts are not looked at. An empty tag: no slot is moved.
- */
-void sim_server_open_slot(struct sim_server *server, struct sim_view tag);
+/* ---- a node of a cluster, until the next reset ---- */
+
+#define SIM_NODE_ID_LEN 40
+
+/* It knows a node: first itself, which is node 1, then others, 2 and so on. */
+void sim_server_join(struct sim_server *server, const char *id, const char *address);
+/* These slots are that node's (0: nobody's), and not being moved. */
+void sim_server_assign(struct sim_server *server, unsigned from, unsigned to, unsigned node);
 
 /* A new process: connections are closed (on_close), scripts forgotten, run id new, uptime 0. Kept
    keys keep their time of death, so time spent down counts against them. */

@@ -30,6 +30,7 @@ struct sim_session {
     struct sim_buf name;
     struct sim_list channels[2]; /* struct sim_channel: plain, sharded */
     bool closing;                /* after the reply */
+    bool asking;                 /* its next command is for a slot that is imported */
 };
 
 struct sim_channel {
@@ -60,7 +61,7 @@ struct sim_server {
     struct sim_buf push;  /* of the message that is being sent */
     struct sim_words words;
 
-    char open_tag[32]; /* of the keys whose slot is being moved; "" none */
+    struct sim_cluster *cluster; /* NULL: it is alone */
     enum sim_dialect dialect;
     char *unsupported;
     bool tolerate;
@@ -101,6 +102,7 @@ extern const struct sim_command sim_commands_zset[];
 extern const struct sim_command sim_commands_pubsub[];
 extern const struct sim_command sim_commands_script[];
 extern const struct sim_command sim_commands_admin[];
+extern const struct sim_command sim_commands_cluster[];
 
 /* All the tables by name. */
 struct sim_command_index;
@@ -109,9 +111,6 @@ struct sim_command_index *sim_command_index_free(struct sim_command_index *index
 
 /* Looks up the command, checks the number of its words and whether it may run here, and runs it. */
 void sim_dispatch(struct sim_call *call);
-
-/* Whether a key is missing whose slot is being moved. */
-bool sim_is_missing(const struct sim_server *server, struct sim_view key);
 
 /* Names what a real server has and this one lacks: aborts, or remembers. The caller answers. */
 void sim_unsupported(struct sim_server *server, const char *what, struct sim_view which);
@@ -160,6 +159,21 @@ void sim_session_kill(struct sim_server *server, struct sim_session *conn);
 void sim_push(struct sim_server *server, struct sim_session *conn);
 
 void sim_pubsub_leave_all(struct sim_server *server, struct sim_session *conn);
+/* Tells the subscribers of the slot's sharded channels that they are none any more. */
+void sim_pubsub_drop_slot(struct sim_server *server, unsigned slot);
 size_t sim_n_subscriptions(const struct sim_session *conn);
+
+/* ---- slots.c ---- */
+
+struct sim_cluster *sim_cluster_free(struct sim_cluster *cluster);
+
+/* Which words of a command are keys, or channels that have a slot. */
+struct sim_keys_of {
+    size_t first, n;
+    bool are_channels;
+};
+
+/* Whether this node serves a command with these keys; if not, answers it. */
+bool sim_cluster_serves(struct sim_call *call, const struct sim_keys_of *keys);
 
 #endif

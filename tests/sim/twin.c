@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #define TTL_TOLERANCE_MS 5000
+#define SERVES_MS 20000
 #define LOOSE 64 /* valkey: texts of errors and of scores differ */
 
 struct side {
@@ -41,35 +42,43 @@ static void on_frame(void *payload, uint64_t conn, const char *bytes, size_t len
     }
 }
 
+/* Asks the real server alone. Returns what stands in its answer from a text on, up to the end of
+   the line; "" if it is not there. */
+static void ask_real(struct twin *twin, const char *command, const char *text, char *ret_line,
+                     size_t size)
+{
+    struct side *side = &twin->sides[0];
+    const char *at;
+    size_t len;
+
+    real_send(side->fd, command, strlen(command));
+    len = real_wait_frame(side->fd, &side->from_real);
+    sim_buf_add(&side->from_real, "", 1);
+    at = strstr(side->from_real.data, text);
+    snprintf(ret_line, size, "%.*s", at ? (int)strcspn(at, "\r") : 0, at ? at : "");
+    real_take(&side->from_real, len + 1);
+}
+
 static void ask_version(struct twin *twin)
 {
     static const char command[] = "*2\r\n$4\r\nINFO\r\n$6\r\nserver\r\n";
-    struct side *side = &twin->sides[0];
-    const char *name;
-    size_t len;
 
-    real_send(side->fd, command, sizeof(command) - 1);
-    len = real_wait_frame(side->fd, &side->from_real);
-    sim_buf_add(&side->from_real, "", 1);
-    name = strstr(side->from_real.data, "valkey_version:");
-    if (!name) {
-        name = strstr(side->from_real.data, "redis_version:");
+    ask_real(twin, command, "valkey_version:", twin->version, sizeof(twin->version));
+    if (twin->version[0] == '\0') {
+        ask_real(twin, command, "redis_version:", twin->version, sizeof(twin->version));
     }
-    snprintf(twin->version, sizeof(twin->version), "%.*s", name ? (int)strcspn(name, "\r") : 0,
-             name ? name : "");
-    real_take(&side->from_real, len + 1);
     if (!twin_is_exact(twin)) {
         twin->rules = LOOSE;
         sim_server_set_dialect(twin->sim, SIM_VALKEY_8);
     }
 }
 
-struct twin *twin_new(void)
+static struct twin *make(const char *nodes)
 {
     struct twin *twin = calloc(1, sizeof(*twin));
     struct sim_events events = {.on_frame = on_frame, .payload = twin};
 
-    if (!twin || !(twin->real = real_server_start())) {
+    if (!twin || !(twin->real = real_server_start(nodes))) {
         free(twin);
         return NULL;
     }
@@ -80,6 +89,40 @@ struct twin *twin_new(void)
         twin->sides[i].sim_conn = sim_server_connect(twin->sim);
     }
     ask_version(twin);
+    return twin;
+}
+
+struct twin *twin_new(void)
+{
+    return make(NULL);
+}
+
+/* A node that has been started waits a little before it serves its slots again. */
+static void wait_until_it_serves(struct twin *twin)
+{
+    static const char command[] = "*2\r\n$7\r\nCLUSTER\r\n$4\r\nINFO\r\n";
+    char line[64] = "";
+
+    for (int i = 0; i < SERVES_MS / 10 && strcmp(line, "cluster_state:ok") != 0; i++) {
+        usleep(10000);
+        ask_real(twin, command, "cluster_state:", line, sizeof(line));
+    }
+}
+
+struct twin *twin_new_node(void)
+{
+    struct twin *twin = make(TWIN_SELF " 127.0.0.1:7001@17001 myself,master - 0 0 1 connected "
+                                       "0-8191\n" TWIN_OTHER
+                                       " 127.0.0.1:7002@17002 master - 0 0 2 connected 8192-16383\n"
+                                       "vars currentEpoch 2 lastVoteEpoch 0\n");
+
+    if (twin) {
+        sim_server_join(twin->sim, TWIN_SELF, "127.0.0.1:7001");
+        sim_server_join(twin->sim, TWIN_OTHER, "127.0.0.1:7002");
+        sim_server_assign(twin->sim, 0, TWIN_OTHERS - 1, 1);
+        sim_server_assign(twin->sim, TWIN_OTHERS, 16383, 2);
+        wait_until_it_serves(twin);
+    }
     return twin;
 }
 

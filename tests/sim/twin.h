@@ -19,6 +19,12 @@ struct twin;
 
 /* NULL if there is no real server. */
 struct twin *twin_new(void);
+/* The same of one node of a cluster: TWIN_SELF has the slots below TWIN_OTHERS, TWIN_OTHER, which
+   does not run, those from there on. */
+#define TWIN_SELF "1111111111111111111111111111111111111111"
+#define TWIN_OTHER "2222222222222222222222222222222222222222"
+#define TWIN_OTHERS 8192
+struct twin *twin_new_node(void);
 struct twin *twin_free(struct twin *twin);
 
 struct sim_server *twin_sim(struct twin *twin);

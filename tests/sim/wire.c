@@ -7,6 +7,7 @@
 #include "reply.h"
 #include "world.h"
 
+#define TRY_AGAIN "-TRYAGAIN Multiple keys request during rehashing of slot\r\n"
 #define NOT_HELD "*2\r\n:-1" /* a script that finds this touches nothing that is missing */
 #define ABORTED                                                                                    \
     "-ERR Script attempted to access a non local key in a cluster node " SIM_ABORTED "\r\n"
@@ -355,6 +356,10 @@ static void on_frame(void *payload, uint64_t id, const char *bytes, size_t len, 
     if (conn == NULL ||
         (is_message && !world->healed && sim_chance(world, world->config.drop_messages * 10))) {
         return;
+    }
+    if (len > 5 && memcmp(bytes, "-ASK ", 5) == 0) {
+        bytes = TRY_AGAIN;
+        len = strlen(TRY_AGAIN);
     }
     if (world->aborts && !is_push && bytes[0] != '-' && memcmp(bytes, NOT_HELD, 7) != 0) {
         bytes = ABORTED;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "world.h"
 
+#include "cluster/slot.h"
 #include "rw/rw.h"
 
 #include <stdio.h>
@@ -267,6 +268,7 @@ static void clear(struct sim_world *world)
     }
     sim_conns_fini(world);
     rlock__timer_unset(&world->timers, &world->restart);
+    rlock__timer_unset(&world->timers, &world->slot);
     HASH_ITER(hh, world->dead, dead, after) {
         HASH_DEL(world->dead, dead);
         free(dead);
@@ -285,6 +287,11 @@ bool sim_run(struct sim_world *world, uint64_t seed, uint64_t steps)
                                 .server_life = 1};
     sim_server_reset(server, seed);
     configure(world);
+    if (world->config.opens_slots) {
+        sim_server_join(server, SIM_SELF, "here");
+        sim_server_join(server, SIM_OTHER, "there");
+        sim_server_assign(server, 0, RLOCK__SLOTS - 1, 1);
+    }
     sim_wire_server(world);
     for (unsigned i = 0; i < world->config.n_clients; i++) {
         (void)sim_client_new(world, i);

@@ -257,6 +257,10 @@ void sim_pump(struct sim_client *client);
  * has; to others it answers so.
  */
 #define SIM_MOVED "-MOVED 1 there\r\n"
+/* The ids of its one node, where slots are left open, and of the one that they are moved to, where
+ * nobody is. */
+#define SIM_SELF "1111111111111111111111111111111111111111"
+#define SIM_OTHER "2222222222222222222222222222222222222222"
 /* At the end of the answer of a script that ran, and is told to have been stopped. */
 #define SIM_ABORTED "script: somewhere"
 
