@@ -116,24 +116,25 @@ void rlock__prefixed_name(const char *prefix, struct rlock__bytes key, struct rl
     (void)rlock__buf_add(ret_name, "}", tagged ? 0 : 1);
 }
 
-void rlock__prefixed_key(const char *prefix, struct rlock__bytes key, struct rlock__cmd *cmd)
+static void add_prefixed(const char *prefix, struct rlock__bytes key, struct rlock__cmd *cmd,
+                         void (*add)(struct rlock__cmd *cmd, struct rlock__bytes word))
 {
     struct rlock__buf name = {0};
 
     rlock__prefixed_name(prefix, key, &name);
-    rlock__cmd_key(cmd, rlock__bytes(name.data, name.len));
+    add(cmd, rlock__bytes(name.data, name.len));
     cmd->keys.failed |= name.failed;
     rlock__buf_fini(&name);
 }
 
+void rlock__prefixed_key(const char *prefix, struct rlock__bytes key, struct rlock__cmd *cmd)
+{
+    add_prefixed(prefix, key, cmd, rlock__cmd_key);
+}
+
 void rlock__prefixed_arg(const char *prefix, struct rlock__bytes key, struct rlock__cmd *cmd)
 {
-    struct rlock__buf name = {0};
-
-    rlock__prefixed_name(prefix, key, &name);
-    rlock__cmd_arg(cmd, rlock__bytes(name.data, name.len));
-    cmd->args.failed |= name.failed;
-    rlock__buf_fini(&name);
+    add_prefixed(prefix, key, cmd, rlock__cmd_arg);
 }
 
 void rlock__suffixed_name(struct rlock__bytes key, const char *suffix, struct rlock__buf *ret_name)

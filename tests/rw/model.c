@@ -199,7 +199,7 @@ struct model_answer model_read_release(struct model *m, int o, unsigned int coun
         return done();
     }
     rest = last_reader_ends(m);
-    longest = ends != 0 && ends >= m->ends - 100;
+    longest = ends != 0 && ends >= m->ends - 100;  /* the hash may end a little later */
     if (rest == 0 && (longest || !any_reads(m))) { /* who was longer, and died, keeps the lock */
         model_delete(m);
         m->said = "0";

@@ -361,7 +361,8 @@ static void on_frame(void *payload, uint64_t id, const char *bytes, size_t len, 
         bytes = TRY_AGAIN;
         len = strlen(TRY_AGAIN);
     }
-    if (world->aborts && !is_push && bytes[0] != '-' && memcmp(bytes, NOT_HELD, 7) != 0) {
+    if (world->aborts && !is_push && bytes[0] != '-' &&
+        strncmp(bytes, NOT_HELD, strlen(NOT_HELD)) != 0) {
         bytes = ABORTED;
         len = strlen(ABORTED);
     }
