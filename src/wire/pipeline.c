@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#define ASKING "*1\r\n$6\r\nASKING\r\n"
 #define POOL_MOST 64         /* requests that are kept for the next ones */
 #define POOL_MOST_BYTES 1024 /* and what their buffers hold at most */
 
@@ -67,12 +68,16 @@ static void close_link(struct rlock__pipeline *pipeline, const char *why)
     pipeline->why = why;
 }
 
-/* Has the command sent behind all others. Without memory nothing of it is: returns false. */
-static bool encode(struct rlock__pipeline *pipeline, const struct rlock__cmd *cmd, bool whole)
+/* Has the command sent behind all others. Without memory nothing of it is: returns false. ASKING is
+ * for the next command, whoever's that is: so both are appended at once. */
+static bool encode(struct rlock__pipeline *pipeline, struct rlock__request *request, bool whole)
 {
     size_t before = pipeline->out.len;
-    bool good = rlock__cmd_encode(cmd, whole, &pipeline->out);
+    size_t asking = request->asking ? strlen(ASKING) : 0;
+    bool good = rlock__buf_add(&pipeline->out, ASKING, asking);
 
+    request->asking_end = request->asking ? pipeline->appended + asking : 0;
+    good = rlock__cmd_encode(&request->cmd, whole, &pipeline->out) && good;
     if (!good) {
         pipeline->out.len = before;
         pipeline->out.failed = false;
@@ -96,7 +101,7 @@ static void note_copy(struct rlock__pipeline *pipeline, struct rlock__request *r
 static void send_again(struct rlock__pipeline *pipeline, struct rlock__request *request, bool whole,
                        int64_t now)
 {
-    bool good = encode(pipeline, &request->cmd, whole);
+    bool good = encode(pipeline, request, whole);
 
     note_copy(pipeline, request, now);
     if (!good) {
@@ -116,7 +121,7 @@ bool rlock__pipeline_submit(struct rlock__pipeline *pipeline, struct rlock__requ
         DL_APPEND(pipeline->waiting, request);
         return true;
     }
-    if (!encode(pipeline, &request->cmd, false)) {
+    if (!encode(pipeline, request, false)) {
         return false;
     }
     note_copy(pipeline, request, now);
@@ -217,7 +222,10 @@ void rlock__pipeline_wrote(struct rlock__pipeline *pipeline, size_t n)
 
 bool rlock__pipeline_is_quiet(const struct rlock__pipeline *pipeline)
 {
-    return pipeline->sent == NULL || pipeline->sent->end > pipeline->written;
+    const struct rlock__request *next = pipeline->sent;
+
+    return next == NULL ||
+           (next->asking_end != 0 ? next->asking_end : next->end) > pipeline->written;
 }
 
 void rlock__pipeline_garbled(struct rlock__pipeline *pipeline, uint64_t gen, int64_t now)
@@ -246,6 +254,9 @@ static bool makes_sense(const struct rlock__request *request, const struct rlock
 {
     const struct rlock__cmd *cmd = &request->cmd;
 
+    if (request->asking_end != 0) {
+        return !reply->is_array;
+    }
     return cmd->script == NULL || rlock__reply_is_error(reply) ||
            rlock__reply_fits(reply, cmd->script->shapes, cmd->parts);
 }
@@ -262,6 +273,11 @@ void rlock__pipeline_reply(struct rlock__pipeline *pipeline, uint64_t gen,
         rlock__pipeline_garbled(pipeline, gen, now);
         return;
     }
+    pipeline->heard_at = now;
+    if (request->asking_end != 0) {
+        request->asking_end = 0;
+        return;
+    }
     DL_DELETE(pipeline->sent, request);
     request->sent = false;
     if (is_noscript(reply) && request->cmd.script != NULL && request->resend != RLOCK__DROP) {
@@ -269,7 +285,6 @@ void rlock__pipeline_reply(struct rlock__pipeline *pipeline, uint64_t gen,
         send_again(pipeline, request, true, now);
         return;
     }
-    pipeline->heard_at = now;
     measure(pipeline, now - request->t0);
     request->answer(request, reply, now);
 }

@@ -42,6 +42,7 @@ struct rlock__request {
     rlock__answer_fn *answer;
     void *subject; /* the answer's own */
     enum rlock__resend resend;
+    bool asking;              /* each copy goes out right behind ASKING, which is answered first */
     bool sent;                /* which of the two lists it is in */
     bool garbled;             /* what came in place of its reply was none: it is never sent again */
     unsigned copies;          /* how many went out and may have run */
@@ -49,6 +50,7 @@ struct rlock__request {
     uint64_t lost_gen;        /* latest generation that broke with a copy on it; 0 none */
     int64_t t0;               /* when the latest copy was appended for sending */
     uint64_t end;             /* of the latest copy, in bytes of its generation */
+    uint64_t asking_end;      /* the same of its ASKING, until that is answered; 0 none */
     struct rlock__pool *pool; /* that it goes back to; NULL none */
 };
 

@@ -150,6 +150,88 @@ TEST(a_script_goes_by_its_digest_and_whole_when_unknown)
     rlock__pipeline_fini(&pipeline);
 }
 
+static void reply_ok(struct rlock__pipeline *pipeline, uint64_t gen, int64_t now)
+{
+    const struct rlock__value value = {.type = RLOCK__REPLY_STATUS, .str = "OK", .len = 2};
+    const struct rlock__reply reply = {.v = &value, .n = 1};
+
+    rlock__pipeline_reply(pipeline, gen, &reply, now);
+}
+
+#define ASKING "*1\r\n$6\r\nASKING\r\n"
+
+/* ASKING is used up by whatever comes next, also by a script that the server does not know. */
+TEST(asking_stands_right_before_each_copy)
+{
+    struct rlock__pipeline pipeline = pipeline_new();
+    struct rlock__request *request;
+    struct fate a, b;
+
+    request = script_new(&a, RLOCK__ONCE);
+    request->asking = true;
+    rlock__pipeline_up(&pipeline, 1, 1, 0);
+    rlock__pipeline_submit(&pipeline, request, 1);
+    rlock__pipeline_submit(&pipeline, request_new(&b, RLOCK__RESEND, "B"), 1);
+    sends(&pipeline,
+          ASKING "*5\r\n$7\r\nEVALSHA\r\n$40\r\ne0e1f9fabfc9d4800c877a703b823ac0578ff8db\r\n"
+                 "$1\r\n1\r\n$3\r\nkey\r\n$3\r\narg\r\n*1\r\n$1\r\nB\r\n");
+    reply_ok(&pipeline, 1, 2);
+    assert_int_equal(a.answers, 0);
+    reply_error(&pipeline, 1, "NOSCRIPT No matching script.", 3);
+    sends(&pipeline, ASKING "*5\r\n$4\r\nEVAL\r\n$8\r\nreturn 1\r\n$1\r\n1\r\n$3\r\nkey\r\n"
+                            "$3\r\narg\r\n");
+    reply_number(&pipeline, 1, 2, 4);
+    assert_int_equal(b.number, 2);
+    reply_ok(&pipeline, 1, 5);
+    reply_number(&pipeline, 1, 1, 6);
+    assert_int_equal(a.number, 1);
+    assert_int_equal(a.copies, 1);
+    rlock__pipeline_fini(&pipeline);
+}
+
+TEST(asking_may_be_answered_before_the_rest_went_out)
+{
+    struct rlock__pipeline pipeline = pipeline_new();
+    struct rlock__request *request;
+    struct rlock__buf out = {0};
+    struct fate a;
+
+    request = request_new(&a, RLOCK__ONCE, "A");
+    request->asking = true;
+    rlock__pipeline_up(&pipeline, 1, 1, 0);
+    rlock__pipeline_submit(&pipeline, request, 1);
+    rlock__pipeline_take(&pipeline, &out);
+    rlock__pipeline_wrote(&pipeline, strlen(ASKING) - 1);
+    assert_true(rlock__pipeline_is_quiet(&pipeline));
+    rlock__pipeline_wrote(&pipeline, 1);
+    reply_ok(&pipeline, 1, 2);
+    assert_true(pipeline.up);
+    assert_true(rlock__pipeline_is_quiet(&pipeline));
+    rlock__pipeline_wrote(&pipeline, out.len - strlen(ASKING));
+    reply_number(&pipeline, 1, 7, 3);
+    assert_int_equal(a.number, 7);
+    rlock__buf_fini(&out);
+    rlock__pipeline_fini(&pipeline);
+}
+
+/* A server that is none of a cluster refuses ASKING. What it says next answers the command. */
+TEST(asking_may_be_refused)
+{
+    struct rlock__pipeline pipeline = pipeline_new();
+    struct rlock__request *request;
+    struct fate a;
+
+    request = request_new(&a, RLOCK__ONCE, "A");
+    request->asking = true;
+    rlock__pipeline_up(&pipeline, 1, 1, 0);
+    rlock__pipeline_submit(&pipeline, request, 1);
+    reply_error(&pipeline, 1, "ERR This instance has cluster support disabled", 2);
+    assert_int_equal(a.answers, 0);
+    reply_number(&pipeline, 1, 7, 3);
+    assert_int_equal(a.number, 7);
+    rlock__pipeline_fini(&pipeline);
+}
+
 TEST(an_unknown_script_that_nobody_wants_is_not_sent_again)
 {
     struct rlock__pipeline pipeline = pipeline_new();
