@@ -34,6 +34,7 @@ set(RLOCK_SOURCES
     src/fair/fair.c
     src/lock/acquire.c
     src/lock/acquire_end.c
+    src/lock/acquire_turn.c
     src/lock/acquire_wait.c
     src/lock/call.c
     src/lock/channel.c
@@ -44,6 +45,7 @@ set(RLOCK_SOURCES
     src/lock/fenced.c
     src/lock/grant.c
     src/lock/hold.c
+    src/lock/hop.c
     src/lock/link.c
     src/lock/listen.c
     src/lock/orphan.c

@@ -4,7 +4,8 @@
 -- by Redisson's rule; KEYS[4] the notes: what is known of those who stand in front of a free lock
 -- ARGV[1] owner "uuid:number"; ARGV[2] lease in ms; ARGV[3] slot in ms, the longest wait that any peer passes;
 -- ARGV[4] 1: may enqueue; ARGV[5] 1: no peer stood in front at the last reply; ARGV[6] PUBLISH or SPUBLISH; ARGV[7]
--- channel, the head's own being this:owner
+-- channel, the head's own being this:owner; ARGV[8] 1: in a cluster, where this node does not know who hears a channel at
+-- the others
 -- Replies {1} granted; {0, PTTL, the holder or '', place in the queue or 0, peers in front, how many in front may yet
 -- come} busy.
 -- Shapes 1 0isiii
@@ -14,7 +15,7 @@
 -- need change when one of ours leaves. Nobody is put out by time: a peer that is alive may have an old sum.
 local key, queue, scores, notes = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, lease, slot = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local waits, alone, publish, channel = ARGV[4] == '1', ARGV[5] == '1', ARGV[6], ARGV[7]
+local waits, alone, publish, channel, in_cluster = ARGV[4] == '1', ARGV[5] == '1', ARGV[6], ARGV[7], ARGV[8] == '1'
 local raise = include 'parts/raise'
 local reply, ttl = raise(key, owner, lease, 1)
 if reply then
@@ -127,11 +128,11 @@ local function pass_over()
   if #names == 0 then
     return false
   end
-  local heard = redis.pcall('pubsub', 'numsub', unpack(channels))
+  local heard = not in_cluster and redis.pcall('pubsub', 'numsub', unpack(channels))
   local old = redis.call('hmget', notes, unpack(names))
   coming = 0
   for i, name in ipairs(names) do
-    if is_dead(name, heard.err and -1 or heard[2 * i], old[i] or '') then
+    if is_dead(name, (not heard or heard.err) and -1 or heard[2 * i], old[i] or '') then
       gone[#gone + 1], dropped[#dropped + 1] = name, name
       peers = peers or not ours(name)
       redis.call('zrem', scores, name)

@@ -1,7 +1,7 @@
 -- Says who holds a read/write lock, on one side or on either; of a lock without sides, who holds it.
 -- KEYS[1] the lock's hash
 -- ARGV[1] 'read', 'write' or 'any': whose holders; ARGV[2] the UUID of the client that asks, or ''; ARGV[3] what the keys of
--- its readers' levels begin with
+-- its readers' levels begin with; ARGV[4] 'asking' if the slot is on its way here
 -- Replies {PTTL, number of holders, one holder, its count, mode, digest, fields of the client that asks...}; '' where there
 -- is none, or the lock has no sides. The digest is of all fields and the mode: who would open the lock by force says it again.
 -- Shapes iissss.s
@@ -25,7 +25,7 @@ local holds, longest = include 'parts/holds', include 'parts/longest'
 local holders, first, count, names, own = 0, '', '', {'mode'}, {}
 for field, n, text in holds(key) do
   local writer = string.sub(field, -6) == ':write'
-  local lives = writer or n > 1000 or longest(ARGV[3], field, n, true) ~= -2
+  local lives = writer or n > 1000 or longest(ARGV[3], field, n, true, ARGV[4]) ~= -2
   if lives and (side == 'any' or writer == (side == 'write')) then
     holders = holders + 1
     if first == '' or writer then

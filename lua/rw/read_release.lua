@@ -3,7 +3,8 @@
 -- write hold the lock stays a writer's.
 -- KEYS[1] the lock's hash; then, of levels that stay, their keys, 1000 at most
 -- ARGV[1] owner; ARGV[2] the count to make so; ARGV[3] lease in ms that a level that stays asks for, 0 none;
--- ARGV[4] PUBLISH or SPUBLISH; ARGV[5] channel; ARGV[6] what the keys of its readers' levels begin with
+-- ARGV[4] PUBLISH or SPUBLISH; ARGV[5] channel; ARGV[6] what the keys of its readers' levels begin with;
+-- ARGV[7] 'asking' if the slot is on its way here
 -- Replies {1, receivers, 1 or 0} done (receivers -1: the announcement was refused; 1: others hold it still); {-1, 1 or 0}
 -- not held (1: a writer has it).
 -- Shapes 1ii -i
@@ -50,7 +51,7 @@ end
 local left, dead, size = ttl, {}, redis.call('hlen', key)
 if not writing and longest ~= -2 and longest >= ttl - 100 and size <= 1001 then
   local living = include 'parts/living'
-  left, dead = living(key, levels, ttl, owner)
+  left, dead = living(key, levels, ttl, owner, ARGV[7])
 elseif not writing and size <= 2 then
   left = -2
 end

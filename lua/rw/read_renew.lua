@@ -1,6 +1,7 @@
 -- Extends the leases of a batch of read holds: of each the hash, and every level.
 -- KEYS for each hold its lock's hash, and the keys of its levels
--- ARGV for each hold its owner; its lease in ms; how many keys its levels have; what these begin with
+-- ARGV for each hold its owner; its lease in ms; how many keys its levels have; what these begin with; maybe one more, see
+-- src/lock/ops.h
 -- Replies {seconds, microseconds of the server's clock, then for each hold 1 extended, 0 gone, -1 a writer has the lock,
 -- 2 the server refused to look}.
 -- Shapes ii*i
@@ -8,7 +9,7 @@
 -- A hold lives while one of its levels does: what the server let end, nobody brings back.
 local longest, now = include 'parts/longest', redis.call('time')
 local reply, k = {tonumber(now[1]), tonumber(now[2])}, 1
-for a = 1, #ARGV, 4 do
+for a = 1, #ARGV - 3, 4 do
   local key, owner, lease, levels = KEYS[k], ARGV[a], tonumber(ARGV[a + 1]), ARGV[a + 3]
   local held = redis.pcall('hget', key, owner)
   local found = math.min(tonumber(held) or 0, 1000)

@@ -1,7 +1,7 @@
 -- Takes the write side of a read/write lock, or one level more of it: makes the owner's count so, and never adds.
 -- KEYS[1] the lock's hash; KEYS[2] where a writer that waits asks readers to stand back, or none
 -- ARGV[1] owner "uuid:number:write"; ARGV[2] lease in ms, 0 only looks; ARGV[3] the count to make so; ARGV[4] 1: the call waits;
--- ARGV[5] what the keys of its readers' levels begin with
+-- ARGV[5] what the keys of its readers' levels begin with; ARGV[6] 'asking' if the slot is on its way here
 -- Replies {1} granted; {0, time to wait, a holder, 1 if readers are asked to stand back} busy; {-1, 1 or 0} a nested level
 -- whose hold is gone (1: taken by another).
 -- Shapes 1 0isi -i
@@ -22,7 +22,7 @@ local left, dead, holder = ttl, {}, ''
 local size = redis.call('hlen', key)
 if mode == 'read' and size <= 1000 then
   local living = include 'parts/living'
-  left, dead, holder = living(key, ARGV[5], ttl)
+  left, dead, holder = living(key, ARGV[5], ttl, nil, ARGV[6])
 elseif ttl ~= -2 and mode ~= 'read' then
   local writer_of, wrong = include 'parts/writer'
   holder, wrong = writer_of(key, mode, size)

@@ -14,13 +14,15 @@
  * Every step has a timer; nobody sleeps on a message alone. "Not acquired" is answered only when
  * every copy that was sent is accounted for; else the answer is "in doubt".
  *
- * Here: the turns and the attempts. acquire_wait.c sleeps and wakes, acquire_end.c ends.
+ * Here: the attempts and their answers. acquire_turn.c begins, acquire_wait.c sleeps and wakes,
+ * acquire_end.c ends.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "lock/acquire.h"
 #include "lock/classify.h"
+#include "lock/hop.h"
 
 int64_t rlock__acquire_lease(const struct rlock__call *call, int64_t at)
 {
@@ -37,6 +39,38 @@ int64_t rlock__acquire_lease(const struct rlock__call *call, int64_t at)
 static bool is_too_young(const struct rlock__call *call, int64_t now)
 {
     return rlock__server_is_young(call->link->server, call->min_uptime_us, now);
+}
+
+/* What the attempt took, or may have taken, is given back. Another one is made at a time, with a
+ * number of its own; without time for that the call ends with the code. */
+static void begin_anew(struct rlock__call *call, int code, int64_t at, int64_t now)
+{
+    if (call->target > 1 || now >= call->deadline || call->batch != NULL) {
+        rlock__acquire_undo(call, code, now);
+        return;
+    }
+    rlock__orphan_new(call->hold, call->number, 0, rlock__acquire_copies(call),
+                      call->sent_at + rlock__acquire_lease(call, call->sent_at), NULL, now);
+    if (call->channel != NULL) { /* it may be the old number's own */
+        rlock__channel_leave(call);
+    }
+    call->enqueued = false;
+    call->number = ++call->core->last_number; /* the old one is retired by its release */
+    call->lost = (struct rlock__copies){0};
+    if (!rlock__hold_prepare(call->hold, call->spec)) {
+        rlock__acquire_starve(call, now);
+    } else if (at > now) {
+        call->error = code;
+        rlock__acquire_sleep(call, RLOCK__SLEEPING, at);
+    } else {
+        rlock__acquire_attempt(call, now);
+    }
+}
+
+/* The same after a pause: nothing from behind ASKING counts as long as the slot is as it is. */
+static void begin_anew_later(struct rlock__call *call, int code, int64_t now)
+{
+    begin_anew(call, code, now + rlock__backoff(call->core, call->failures++), now);
 }
 
 static void on_granted(struct rlock__call *call, const struct rlock__answer *answer, int64_t t0,
@@ -62,23 +96,10 @@ static void on_granted(struct rlock__call *call, const struct rlock__answer *ans
         int code = call->wait_us == 0 ? RLOCK_ECONN : RLOCK_ETIMEDOUT;
 
         rlock__acquire_describe(call, code, now);
-        if (call->target > 1 || now >= call->deadline || call->wait_us == 0 ||
-            call->batch != NULL) {
+        if (call->wait_us == 0) {
             rlock__acquire_undo(call, code, now);
-            return;
-        }
-        rlock__orphan_new(call->hold, call->number, 0, rlock__acquire_copies(call),
-                          call->sent_at + lease, NULL, now);
-        if (call->channel != NULL) { /* it may be the old number's own */
-            rlock__channel_leave(call);
-        }
-        call->enqueued = false;
-        call->number = ++call->core->last_number; /* the old one is retired by its release */
-        call->lost = (struct rlock__copies){0};
-        if (rlock__hold_prepare(call->hold, call->spec)) {
-            rlock__acquire_attempt(call, now);
         } else {
-            rlock__acquire_starve(call, now);
+            begin_anew(call, code, now, now);
         }
         return;
     }
@@ -100,6 +121,11 @@ static void on_error(struct rlock__call *call, const struct rlock__reply *reply,
     (void)snprintf(call->detail, sizeof(call->detail), "lock %s: server %s: %s: %s",
                    rlock__spec_text(call->spec, name), call->link->server->address,
                    rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)), class.hint);
+    if (call->asked &&
+        rlock__is_aborted(reply)) { /* where it ran no answer from elsewhere tells of */
+        begin_anew_later(call, class.code, now);
+        return;
+    }
     call->lost.ran |= rlock__is_aborted(reply);
     if (call->batch != NULL && call->batch->partial) {
         rlock__acquire_undo(call, class.code, now);
@@ -111,6 +137,48 @@ static void on_error(struct rlock__call *call, const struct rlock__reply *reply,
     }
     call->error = class.code;
     rlock__acquire_sleep(call, RLOCK__SLEEPING, now + rlock__backoff(call->core, call->failures++));
+}
+
+/*
+ * A grant from behind ASKING counts when the server that the map names still sends us there. The
+ * move may have been called off meanwhile, or the slot may have come back: then that server grants
+ * the key as well, to others.
+ */
+static void on_looked(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
+{
+    struct rlock__call *call = request->subject;
+    struct rlock__server *named = reply != NULL ? rlock__hop_learn(request->link, reply) : NULL;
+
+    (void)rlock__request_free(request);
+    if (call == NULL) {
+        return;
+    }
+    call->look = NULL;
+    if (named == call->link->server) {
+        on_granted(call, &(struct rlock__answer){.token = call->token}, call->granted_t0, now);
+        return;
+    }
+    rlock__acquire_describe(call, RLOCK_ECONN, now);
+    begin_anew_later(call, RLOCK_ECONN, now);
+}
+
+static void look(struct rlock__call *call, const struct rlock__answer *answer, int64_t t0,
+                 int64_t now)
+{
+    struct rlock__request *request = rlock__request_new(&call->core->requests, on_looked, call);
+
+    call->token = answer->token;
+    call->granted_t0 = t0;
+    call->look = request;
+    if (request != NULL) {
+        request->resend = RLOCK__ONCE;
+        call->spec->ops->inspect(call->spec, &request->cmd);
+    }
+    if (request == NULL || !rlock__submit(request, call->spec, rlock__route(call->spec), now)) {
+        call->look = rlock__request_free(request);
+        rlock__acquire_describe(call, RLOCK_ENOMEM, now);
+        rlock__acquire_undo(call, RLOCK_ENOMEM, now);
+    }
 }
 
 static void on_lost_outer(struct rlock__call *call, const struct rlock__answer *answer, int64_t now)
@@ -145,12 +213,16 @@ void rlock__acquire_heard(struct rlock__call *call, const struct rlock__reply *r
         on_error(call, reply, now);
         return;
     }
-    call->failures = 0;
+    call->failures = call->asked ? call->failures : 0;
     answer = call->spec->ops->read_acquire(call->spec, reply);
     call->hint = answer.hint;
     switch (answer.outcome) {
     case RLOCK__DONE:
-        on_granted(call, &answer, t0, now);
+        if (call->asked) {
+            look(call, &answer, t0, now);
+        } else {
+            on_granted(call, &answer, t0, now);
+        }
         break;
     case RLOCK__BUSY:
         if (is_too_young(call, now)) { /* whoever has it there: it would not count */
@@ -179,19 +251,39 @@ void rlock__acquire_garbled(struct rlock__call *call, int64_t now)
     }
 }
 
+/* Whether the answer says that the hold is not there to which a level is to be added. */
+static bool is_gone(const struct rlock__call *call, const struct rlock__reply *reply)
+{
+    return !rlock__reply_is_error(reply) &&
+           call->spec->ops->read_acquire(call->spec, reply).outcome == RLOCK__GONE;
+}
+
 static void on_answer(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
 {
     struct rlock__call *call = request->subject;
-    int64_t t0 = request->t0;
-    bool garbled = request->garbled;
+    bool garbled = request->garbled, asking = request->asking;
+    int64_t t0 = rlock__hop_t0(request);
 
-    if (call != NULL) {
-        rlock__acquire_note(call, request);
+    if (call == NULL) {
+        (void)rlock__request_free(request);
+        return;
+    }
+    rlock__acquire_note(call, request);
+    if (reply != NULL && (rlock__hop(request, reply, now) ||
+                          (is_gone(call, reply) && rlock__hop_home(request, now)))) {
+        call->request = request;
+        call->link = request->link;
+        call->gen = 0;
+        return;
     }
     (void)rlock__request_free(request);
-    if (call != NULL && garbled) {
+    if (garbled) {
         rlock__acquire_garbled(call, now);
-    } else if (call != NULL) {
+    } else if (asking && reply == NULL && call->step != RLOCK__GIVING_UP) {
+        rlock__acquire_describe(call, RLOCK_ECONN, now);
+        begin_anew_later(call, RLOCK_ECONN, now);
+    } else {
+        call->asked = asking;
         rlock__acquire_heard(call, reply, t0, now);
     }
 }
@@ -212,6 +304,14 @@ static struct rlock__bytes other_hold(const struct rlock__call *call,
     return rlock__owner_text(call->core, hold->grant->number, out);
 }
 
+void rlock__acquire_follow(struct rlock__call *call)
+{
+    if (call->channel != NULL && call->channel->server != rlock__route(call->spec)->server) {
+        rlock__channel_leave(call);
+        (void)rlock__channel_join(call);
+    }
+}
+
 void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
                          struct rlock__request *request, struct rlock__cmd *ret_cmd, int64_t now)
 {
@@ -223,11 +323,9 @@ void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
                                .hint = call->hint};
 
     call->link = link;
-    if (call->channel != NULL && call->channel->server != link->server) {
-        rlock__channel_leave(call); /* releases are announced elsewhere now */
-        (void)rlock__channel_join(call);
-    }
+    rlock__acquire_follow(call);
     args.waits = call->channel != NULL;
+    args.in_cluster = call->core->redirect != NULL;
     call->spec->ops->acquire(call->spec, &args, ret_cmd);
     rlock__copies_fence(&call->lost);
     call->request = request;
@@ -251,136 +349,11 @@ void rlock__acquire_attempt(struct rlock__call *call, int64_t now)
         return;
     }
     rlock__acquire_asks(call, rlock__route(call->spec), request, &request->cmd, now);
-    if (!rlock__pipeline_submit(&call->link->pipeline, request, now)) {
+    if (!rlock__submit(request, call->spec, call->link, now)) {
         call->request = rlock__request_free(request);
         rlock__acquire_starve(call, now);
         return;
     }
     call->enqueued |= call->channel != NULL && (call->spec->ops->caps & RLOCK__CAP_QUEUES) != 0;
     rlock__timer_set(&core->timers, &call->timer, call->deadline);
-}
-
-/* ---- Beginning ---- */
-
-void rlock__acquire_begin(struct rlock__call *call, int64_t now)
-{
-    struct rlock__core *core = call->core;
-    int64_t once = call->timeout_us != 0 ? call->timeout_us : core->op_timeout_us;
-    int64_t wait = call->wait_us == 0 ? once : call->wait_us;
-    struct rlock__hold *hold;
-
-    if (call->cancelled) {
-        rlock__acquire_describe(call, RLOCK_ECANCELED, now);
-        rlock__acquire_end(call, RLOCK_ECANCELED, now);
-        return;
-    }
-    hold = rlock__hold_get(core, call->spec, call->owner);
-    call->deadline = call->wait_us < 0 ? RLOCK__NEVER : rlock__later(now, wait);
-    if (hold == NULL) {
-        rlock__call_complete(call, RLOCK_ENOMEM, "no memory");
-        return;
-    }
-    if (rlock__hold_enter(hold, call)) {
-        rlock__acquire_turn(call, now);
-    } else {
-        call->behind = call->batch == NULL; /* of a batch only the sender has a time of its own */
-        rlock__timer_set(&core->timers, &call->timer, call->deadline);
-    }
-}
-
-/* The owner holds it already: one level more, asked for at once, whoever waits. */
-static void turn_nested(struct rlock__call *call, int64_t now)
-{
-    struct rlock__hold *hold = call->hold;
-
-    if (hold->state == RLOCK__HOLD_HELD && now >= hold->grant->valid_until) {
-        rlock__hold_lose(hold, RLOCK_LOST_EXPIRED, now);
-    }
-    if (hold->state == RLOCK__HOLD_LOST) {
-        rlock__acquire_describe(call, RLOCK_ELOST, now);
-        rlock__acquire_end(call, RLOCK_ELOST, now);
-    } else if ((call->spec->ops->caps & RLOCK__CAP_REENTRANT) == 0 ||
-               call->spec->tuning.no_reentry) {
-        rlock__acquire_describe(call, RLOCK_EREACQUIRE, now);
-        rlock__acquire_end(call, RLOCK_EREACQUIRE, now);
-    } else if (!rlock__acquire_may_try(call, now)) {
-        rlock__acquire_sleep(call, RLOCK__QUEUED, call->deadline);
-    } else if (!rlock__hold_prepare(hold, call->spec)) {
-        rlock__acquire_starve(call, now);
-    } else {
-        call->number = hold->grant->number;
-        call->target = hold->count + 1;
-        rlock__orphan_supersede(call);
-        rlock__acquire_attempt(call, now);
-    }
-}
-
-/* Whether the owner's other holds under this name stand against it: 0, or the code. */
-static int conflict(const struct rlock__call *call)
-{
-    const struct rlock_ops *ops = call->spec->ops;
-    const struct rlock__hold *hold = call->hold;
-
-    if (hold->state != RLOCK__HOLD_NONE && hold->spec->ops != ops) {
-        return RLOCK_EINVAL;
-    }
-    for (const char *side = "xrw"; *side != '\0'; side++) {
-        const struct rlock__hold *other =
-            *side == ops->side ? NULL
-                               : rlock__hold_find_side(call->core, call->spec, call->owner, *side);
-
-        if (other == NULL || other->state != RLOCK__HOLD_HELD || other->grant->releasing) {
-            continue;
-        }
-        if (*side != ops->other_side) {
-            return RLOCK_EINVAL;
-        }
-        if ((ops->caps & RLOCK__CAP_NO_UPGRADE) != 0 && hold->state == RLOCK__HOLD_NONE) {
-            return RLOCK_EDEADLOCK; /* it would wait for itself */
-        }
-    }
-    return 0;
-}
-
-void rlock__acquire_turn(struct rlock__call *call, int64_t now)
-{
-    struct rlock__core *core = call->core;
-    int code = core->closed ? RLOCK_ECLOSED : conflict(call);
-
-    if (code != 0) {
-        rlock__acquire_describe(call, code, now);
-        rlock__acquire_end(call, code, now);
-        return;
-    }
-    if (call->link->pipeline.up && is_too_young(call, now)) {
-        rlock__acquire_describe(call, RLOCK_ERESTARTED, now);
-        rlock__acquire_end(call, RLOCK_ERESTARTED, now);
-        return;
-    }
-    if (call->prompt && rlock__link_is_down(call->link)) {
-        rlock__acquire_describe(call, call->link->code, now);
-        rlock__acquire_end(call, call->link->code, now);
-        return;
-    }
-    if (call->hold->state != RLOCK__HOLD_NONE) {
-        turn_nested(call, now);
-        return;
-    }
-    if (!rlock__hold_prepare(call->hold, call->spec)) {
-        rlock__acquire_starve(call, now);
-        return;
-    }
-    call->number = ++core->last_number;
-    call->target = 1;
-    if (call->wait_us == 0 || call->batch != NULL ||
-        (call->spec->ops->caps & RLOCK__CAP_WAIT_QUEUE) == 0) {
-        rlock__acquire_go(call, now);
-    } else if (!rlock__queue_join(call, now)) {
-        rlock__acquire_starve(call, now);
-    } else if (rlock__queue_is_head(call)) {
-        rlock__acquire_go(call, now);
-    } else {
-        call->behind = true;
-        rlock__acquire_sleep(call, RLOCK__QUEUED, call->deadline);
-    }
 }

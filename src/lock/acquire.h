@@ -17,6 +17,9 @@ void rlock__acquire_attempt(struct rlock__call *call, int64_t now);
 /* The call's part of an attempt over this link: its command, and its step. */
 void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
                          struct rlock__request *request, struct rlock__cmd *ret_cmd, int64_t now);
+/* Where its key has moved, the call hears the channel at the server that has it now: releases are
+ * announced there. */
+void rlock__acquire_follow(struct rlock__call *call);
 /* Notes which copies of the request went out. The call lets go of the request. */
 void rlock__acquire_note(struct rlock__call *call, const struct rlock__request *request);
 /* An attempt that was sent at t0 is answered. reply: NULL: there will be none. */

@@ -4,11 +4,16 @@
 
 #include "lock/acquire.h"
 #include "lock/classify.h"
+#include "lock/hop.h"
 
 void rlock__acquire_account_busy(struct rlock__call *call)
 {
+    bool ran = call->lost.ran;
+
     rlock__copies_answered(&call->lost, call->link, call->gen);
-    rlock__copies_refuted(&call->lost);
+    if (!call->asked || !ran) { /* what ran may be on the other side of the move */
+        rlock__copies_refuted(&call->lost);
+    }
 }
 
 struct rlock__copies rlock__acquire_copies(const struct rlock__call *call)
@@ -169,6 +174,10 @@ static bool take_back(struct rlock__call *call)
 {
     struct rlock__request *request = call->request;
 
+    if (call->look != NULL) { /* it has been granted, and that is not seen to count */
+        call->look = rlock__abandon(call->look);
+        return true;
+    }
     if (request == NULL) {
         return rlock__copies_are_open(&call->lost);
     }
@@ -181,7 +190,7 @@ static bool take_back(struct rlock__call *call)
     if (call->batch != NULL) {
         rlock__batch_note(call->batch, request);
     }
-    rlock__pipeline_withdraw(&call->link->pipeline, request);
+    rlock__pipeline_withdraw(&request->link->pipeline, request);
     (void)rlock__request_free(request);
     return rlock__copies_are_open(&call->lost);
 }

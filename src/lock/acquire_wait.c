@@ -86,8 +86,10 @@ void rlock__acquire_hold_up(struct rlock__call *call, const struct rlock__answer
 
 void rlock__acquire_busy(struct rlock__call *call, const struct rlock__answer *answer, int64_t now)
 {
-    bool joined = call->channel != NULL;
+    bool joined;
 
+    rlock__acquire_follow(call);
+    joined = call->channel != NULL;
     rlock__acquire_hold_up(call, answer);
     rlock__acquire_describe(call, RLOCK_EBUSY, now);
     if (call->wait_us == 0) {

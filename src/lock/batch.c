@@ -13,6 +13,7 @@
 #include <lua_scripts.h>
 
 #include "lock/acquire.h"
+#include "lock/hop.h"
 
 #define ROUNDS 8
 
@@ -120,6 +121,9 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     if (batch != NULL) {
         rlock__batch_note(batch, request);
     }
+    if (reply != NULL) {
+        (void)rlock__hop_learn(request->link, reply);
+    }
     (void)rlock__request_free(request);
     for (size_t i = 0; i < n; i++) {
         struct rlock__call *call = batch->calls[i];
@@ -196,7 +200,7 @@ static void attempt(struct rlock__batch *batch, struct rlock__call *sender, int6
         add(&request->cmd, &cmd);
         rlock__cmd_fini(&cmd);
     }
-    if (!rlock__pipeline_submit(&link->pipeline, request, now)) {
+    if (!rlock__submit(request, sender->spec, link, now)) {
         unask(batch);
         (void)rlock__request_free(request);
         rlock__acquire_starve(sender, now);

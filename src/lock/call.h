@@ -170,6 +170,9 @@ struct rlock__call {
             unsigned attempts;
             unsigned spins;               /* pauses of a spin lock so far */
             struct rlock__orphan *orphan; /* what it left on the server, and waits for */
+            struct rlock__request *look;  /* whether its grant, which it has, counts */
+            int64_t granted_t0;           /* the t0 of that */
+            bool asked;                   /* its latest answer came from behind ASKING */
             int64_t hint;                 /* from its last answer, for its next attempt */
             bool behind; /* it waited behind others: even its first attempt needs time to return */
             bool enqueued;  /* an attempt may have queued it on the server */

@@ -94,8 +94,9 @@ bool rlock__is_aborted(const struct rlock__reply *reply)
 struct rlock__class rlock__core_classify(const struct rlock__core *core,
                                          const struct rlock__reply *reply)
 {
-    if (core->follows && has_word(reply->v[0].str, reply->v[0].len, "MOVED")) {
-        return (struct rlock__class){RLOCK_ECONN, RLOCK__RETRY, "the key has moved"};
+    if (core->redirect != NULL && (has_word(reply->v[0].str, reply->v[0].len, "MOVED") ||
+                                   has_word(reply->v[0].str, reply->v[0].len, "ASK"))) {
+        return (struct rlock__class){RLOCK_ECONN, RLOCK__RETRY, "the slot is being moved"};
     }
     return rlock__classify(reply);
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "lock/classify.h"
+#include "lock/hop.h"
 #include "lock/internal.h"
 
 /* There will be no answer. */
@@ -22,6 +23,10 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     struct rlock__class class;
     char text[200];
 
+    if (rlock__hop(request, reply, now)) {
+        call->link = request->link;
+        return;
+    }
     if (call == NULL || reply == NULL || !rlock__reply_is_error(reply)) {
         bool garbled = request->garbled;
 
@@ -58,7 +63,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
 static void ask(struct rlock__call *call, int64_t now)
 {
     call->link = rlock__route(call->spec);
-    if (!rlock__pipeline_submit(&call->link->pipeline, call->request, now)) {
+    if (!rlock__submit(call->request, call->spec, call->link, now)) {
         call->request = rlock__request_free(call->request);
         rlock__call_complete(call, RLOCK_ENOMEM, "no memory");
         return;

@@ -43,11 +43,21 @@ void rlock__copies_add_sent(struct rlock__copies *copies, struct rlock__link *li
     }
 }
 
+static void add_fenced(struct rlock__copies *copies, const struct rlock__open_copy *fenced)
+{
+    struct rlock__open_copy *open = fenced->unproven ? open_on(copies, fenced->link) : NULL;
+
+    if (open != NULL) {
+        open->unproven = true;
+    }
+}
+
 void rlock__copies_join(struct rlock__copies *copies, const struct rlock__copies *more)
 {
     for (unsigned i = 0; i < more->n; i++) {
         rlock__copies_add_lost(copies, more->open[i].link, more->open[i].lost);
         rlock__copies_add_sent(copies, more->open[i].link, more->open[i].sent);
+        add_fenced(copies, &more->open[i]);
     }
     copies->beyond |= more->beyond;
     copies->ran |= more->ran;
@@ -64,32 +74,44 @@ static bool may_run(const struct rlock__open_copy *open)
            (open->sent != 0 && !is_fenced(open->link, open->sent));
 }
 
-/* Forgets the i-th if none of it may run. */
-static void settle(struct rlock__copies *copies, unsigned i)
-{
-    if (!may_run(&copies->open[i])) {
-        copies->open[i] = copies->open[--copies->n];
-        copies->ran = true;
-    }
-}
-
 bool rlock__copies_fence(struct rlock__copies *copies)
 {
-    unsigned before = copies->n;
+    bool any = false;
 
-    for (unsigned i = copies->n; i-- > 0;) {
-        settle(copies, i);
+    for (unsigned i = 0; i < copies->n; i++) {
+        struct rlock__open_copy *open = &copies->open[i];
+
+        if (!open->unproven && !may_run(open)) {
+            *open = (struct rlock__open_copy){.link = open->link, .unproven = true};
+            any = true;
+        }
     }
-    return copies->n < before;
+    return any;
+}
+
+void rlock__copies_read(struct rlock__copies *copies, const struct rlock__link *link, uint64_t gen)
+{
+    for (unsigned i = 0; i < copies->n; i++) {
+        struct rlock__open_copy *open = &copies->open[i];
+
+        if (open->link == link) {
+            open->sent = open->sent == gen ? 0 : open->sent;
+            open->unproven |= !may_run(open);
+        }
+    }
 }
 
 void rlock__copies_answered(struct rlock__copies *copies, const struct rlock__link *link,
                             uint64_t gen)
 {
+    rlock__copies_read(copies, link, gen);
     for (unsigned i = copies->n; i-- > 0;) {
         if (copies->open[i].link == link) {
-            copies->open[i].sent = copies->open[i].sent == gen ? 0 : copies->open[i].sent;
-            settle(copies, i);
+            copies->open[i].unproven = false;
+            if (!may_run(&copies->open[i])) {
+                copies->open[i] = copies->open[--copies->n];
+                copies->ran = true;
+            }
         }
     }
 }

@@ -17,6 +17,7 @@ struct rlock__copies {
         struct rlock__link *link;
         uint64_t lost; /* latest generation that broke with a copy on it; 0 none */
         uint64_t sent; /* generation of the latest copy, which may be up; 0 none */
+        bool unproven; /* another one is read or fenced, and nothing proves what it did */
     } open[RLOCK__COPIES_MAX];
     unsigned n;
     bool beyond; /* there are more */
@@ -26,11 +27,14 @@ struct rlock__copies {
 void rlock__copies_add_lost(struct rlock__copies *copies, struct rlock__link *link, uint64_t gen);
 void rlock__copies_add_sent(struct rlock__copies *copies, struct rlock__link *link, uint64_t gen);
 void rlock__copies_join(struct rlock__copies *copies, const struct rlock__copies *more);
-/* Forgets those that are fenced. Call it before you send something whose answer is to prove what
- * they did. Returns whether there were any. */
+/* Notes those that are fenced. Call it before you send something whose answer is to prove what they
+ * did. Returns whether there are more than before. */
 bool rlock__copies_fence(struct rlock__copies *copies);
+/* The server refused what was sent after them, on this generation of the link. It has read them,
+ * and that proves nothing of what they did. */
+void rlock__copies_read(struct rlock__copies *copies, const struct rlock__link *link, uint64_t gen);
 /* What was sent after rlock__copies_fence() was answered, on this generation of the link. Forgets
- * the copies that the server read before it. */
+ * the copies that the server read before it, and the fenced ones of the link. */
 void rlock__copies_answered(struct rlock__copies *copies, const struct rlock__link *link,
                             uint64_t gen);
 /* That answer said that the number is not there. So what is accounted for did nothing. */

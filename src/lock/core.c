@@ -174,10 +174,11 @@ static void fail_waiting(struct rlock__link *link, int64_t now)
 
     DL_FOREACH_SAFE2(link->server->core->calls, call, after, all_next)
     {
-        const struct rlock__request *request = call->request;
+        bool looks = call->kind == RLOCK__ACQUIRE && call->look != NULL;
+        const struct rlock__request *request = looks ? call->look : call->request;
 
-        if (call->link == link && call->step == RLOCK__ASKING && call->kind != RLOCK__RELEASE &&
-            request != NULL && !request->sent &&
+        if (call->step == RLOCK__ASKING && call->kind != RLOCK__RELEASE && request != NULL &&
+            request->link == link && !request->sent &&
             (link->final || (call->prompt && request->copies == 0))) {
             give_up(call, link->code, now);
         }

@@ -141,6 +141,13 @@ struct rlock__note {
     char text[RLOCK__DETAIL_SIZE];
 };
 
+/* Whom a server names in place of an answer. */
+enum rlock__redirect {
+    RLOCK__NO_REDIRECT,
+    RLOCK__MOVED, /* another server has the key */
+    RLOCK__ASK,   /* another server has it for this command alone */
+};
+
 struct rlock__core {
     /* set by the driver, constant */
     char uuid[RLOCK__UUID_LEN + 1];
@@ -153,7 +160,14 @@ struct rlock__core {
     void (*unref)(struct rlock__core *core); /* the last spec is gone */
     /* Which of its servers has the key, as far as the driver knows by now. */
     struct rlock__server *(*route)(struct rlock__core *core, struct rlock__bytes key);
-    bool follows;                  /* it learns where a key is from a server that has it no more */
+    /*
+     * What a server's error says of where the key is, and which server has it: NULL where that one
+     * cannot be asked. On MOVED the driver's map has learned it then; on ASK nothing remembers it.
+     * Without this function there is one server.
+     */
+    enum rlock__redirect (*redirect)(struct rlock__core *core, const struct rlock__link *link,
+                                     const struct rlock__reply *reply,
+                                     struct rlock__server **ret_server);
     rlock__timer_fn *on_grant_due; /* the core's own: what a grant's timer fires */
 
     /* actions */

@@ -123,7 +123,7 @@ struct rlock__request *rlock__release_send(struct rlock__spec *spec, struct rloc
                                            uint64_t number, uint32_t count, int64_t lease_us,
                                            rlock__answer_fn *answer, void *subject, int64_t now);
 
-/* ---- acquire.c, acquire_wait.c, acquire_end.c: a call that takes a lock ---- */
+/* ---- acquire.c, acquire_turn.c, acquire_wait.c, acquire_end.c: a call that takes a lock ---- */
 
 void rlock__acquire_begin(struct rlock__call *call, int64_t now);
 void rlock__acquire_turn(struct rlock__call *call, int64_t now);

@@ -65,9 +65,10 @@ struct rlock__args {
     uint32_t count;            /* the hold count to make so */
     int64_t lease_ms;          /* to ask for; 0: the lease stays as it is */
     struct rlock__bytes
-        other;    /* acquire: this owner's hold on the other side, "uuid:number"; empty: none */
-    bool waits;   /* acquire: the call waits and hears its channel, so it may enqueue */
-    int64_t hint; /* acquire: from the call's last answer; 0 at first */
+        other;       /* acquire: this owner's hold on the other side, "uuid:number"; empty: none */
+    bool waits;      /* acquire: the call waits and hears its channel, so it may enqueue */
+    bool in_cluster; /* acquire: who hears a channel may do so at another server */
+    int64_t hint;    /* acquire: from the call's last answer; 0 at first */
     struct rlock__bytes seen; /* force: the holders, as read_inspect wrote them */
 };
 
@@ -112,6 +113,8 @@ struct rlock_ops {
     int64_t (*pause)(const struct rlock__tuning *tuning, unsigned looks, uint64_t *random);
     /* Appends the channel's name for this key. */
     void (*channel)(struct rlock__bytes key, struct rlock__buf *ret_channel);
+    /* The commands. Behind ASKING the core gives a script one argument more, 'asking'; who need not
+     * know it ignores it. */
     /* One attempt to make the owner's count args->count. A count of 1 alone creates the hold. */
     void (*acquire)(const struct rlock__spec *spec, const struct rlock__args *args,
                     struct rlock__cmd *ret_cmd);

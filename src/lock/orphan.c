@@ -5,9 +5,9 @@
  * again on the next one, until the answer proves that no copy can run any more: each was answered
  * or overtaken on its own link, or that link was fenced, before the last release was sent. Where
  * the key has moved, so that copies lie on other links than releases go over, a release is sent
- * over those too: whatever the server says to it, it has read what came before. Where the server
- * does not let us fence, it is released again with each renewal tick until a lease after the last
- * copy.
+ * over those too. What the server says to it proves what the copies before it did there; a refusal
+ * only proves that it has read them. Where the server does not let us fence, it is released again
+ * with each renewal tick until a lease after the last copy.
  *
  * What a call gave up is released at once. The others wait for their turn in link.unsent, while
  * many are in flight, and so do all that have no link.
@@ -16,6 +16,7 @@
 #include <utlist.h>
 
 #include "lock/classify.h"
+#include "lock/hop.h"
 #include "lock/internal.h"
 
 struct rlock__orphan {
@@ -62,16 +63,17 @@ static void orphan_free(struct rlock__orphan *orphan)
     free(orphan);
 }
 
-/* Another link than the key's on which a copy can be overtaken; NULL none. */
+/* Another link than the key's on which a copy can be overtaken, or over which what it did can be
+ * undone; NULL none. */
 static struct rlock__link *elsewhere(const struct rlock__orphan *orphan,
                                      const struct rlock__link *route)
 {
     for (unsigned i = 0; i < orphan->copies.n; i++) {
-        struct rlock__link *link = orphan->copies.open[i].link;
+        const struct rlock__open_copy *open = &orphan->copies.open[i];
 
-        if (link != route && link->pipeline.up &&
-            link->pipeline.gen == orphan->copies.open[i].sent) {
-            return link;
+        if (open->link != route && open->link->pipeline.up &&
+            (open->unproven || open->link->pipeline.gen == open->sent)) {
+            return open->link;
         }
     }
     return NULL;
@@ -145,9 +147,7 @@ static void on_error(struct rlock__orphan *orphan, const struct rlock__reply *re
 {
     struct rlock__class class = rlock__core_classify(orphan->core, reply);
 
-    if (orphan->link != rlock__route(orphan->spec)) { /* it was not for the key's sake */
-        line_up(orphan);
-    } else if (class.way == RLOCK__GIVE_UP && now >= orphan->free_by) { /* not permitted, say */
+    if (class.way == RLOCK__GIVE_UP && now >= orphan->free_by) { /* not permitted, say */
         orphan_free(orphan);
     } else {
         plan(orphan, now + rlock__backoff(orphan->core, orphan->failures++));
@@ -169,12 +169,37 @@ static void on_released(struct rlock__orphan *orphan, int64_t now)
     }
 }
 
+/* Its release goes to the server that has the key; see rlock__hop(), rlock__hop_home(). */
+static bool hops(struct rlock__orphan *orphan, struct rlock__request *request,
+                 const struct rlock__reply *reply, int64_t now)
+{
+    uint64_t gen = request->gen;
+    bool good = reply != NULL && !rlock__reply_is_error(reply);
+    bool gone = good && orphan->spec->ops->read_release(reply).outcome == RLOCK__GONE;
+    bool hopped = rlock__hop(request, reply, now);
+
+    if (good || (reply != NULL && hopped)) {
+        rlock__copies_answered(&orphan->copies, orphan->link, gen);
+    } else if (reply != NULL) {
+        rlock__copies_read(&orphan->copies, orphan->link, gen);
+    }
+    if (!hopped && !(gone && rlock__hop_home(request, now))) {
+        return false;
+    }
+    orphan->link->releasing--;
+    orphan->link = request->link;
+    orphan->link->releasing++;
+    return true;
+}
+
 static void on_answer(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
 {
     struct rlock__orphan *orphan = request->subject;
-    uint64_t gen = request->gen;
     bool garbled = request->garbled;
 
+    if (orphan != NULL && hops(orphan, request, reply, now)) {
+        return;
+    }
     (void)rlock__request_free(request);
     if (orphan == NULL) {
         return;
@@ -189,7 +214,6 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
         line_up(orphan);
         return;
     }
-    rlock__copies_answered(&orphan->copies, orphan->link, gen);
     if (rlock__reply_is_error(reply)) {
         on_error(orphan, reply, now);
     } else {

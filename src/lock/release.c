@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "lock/classify.h"
+#include "lock/hop.h"
 #include "lock/internal.h"
 #include "lock/queue.h"
 
@@ -168,9 +169,10 @@ static void on_refused(struct rlock__hold *hold, const struct rlock__reply *repl
     }
 }
 
-/* What came in place of the answer was none. The release of the last level is sent once more behind
+/* There will be no answer: what came in its place was none, or it went down behind ASKING and there
+ * was no memory to send it home. The release of the last level is sent once more behind
  * the fence, and where that has cost another link, not soon again. */
-static void on_garbled(struct rlock__hold *hold, int64_t now)
+static void on_lost(struct rlock__hold *hold, int64_t now)
 {
     if (hold->grant->releasing) {
         int64_t due = hold->turn != NULL ? now : now + hold->core->renewed_lease_us / 3;
@@ -185,26 +187,31 @@ static void on_garbled(struct rlock__hold *hold, int64_t now)
 static void on_answer(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
 {
     struct rlock__hold *hold = request->subject;
-    bool resent = request->copies > 1, garbled = request->garbled;
-    int64_t t0 = request->t0;
-    struct rlock__answer answer;
+    bool good = reply != NULL && !rlock__reply_is_error(reply);
+    bool lost = request->garbled || (reply == NULL && request->asking);
+    struct rlock__answer answer = {.outcome = RLOCK__DONE};
+    int64_t t0 = rlock__hop_t0(request);
 
+    if (hold != NULL && good) {
+        answer = hold->spec->ops->read_release(reply);
+    }
+    if (rlock__hop(request, reply, now) ||
+        (answer.outcome == RLOCK__GONE && rlock__hop_home(request, now))) {
+        return;
+    }
+    if (hold != NULL && (reply != NULL || lost)) {
+        hold->grant->release = NULL;
+        hold->grant->resent |= request->copies > 1;
+    }
     (void)rlock__request_free(request);
-    if (hold == NULL || (reply == NULL && !garbled)) {
+    if (hold == NULL || (reply == NULL && !lost)) {
         return;
     }
-    hold->grant->release = NULL;
-    hold->grant->resent |= resent;
-    if (garbled) {
-        on_garbled(hold, now);
-        return;
-    }
-    if (rlock__reply_is_error(reply)) {
+    if (lost) {
+        on_lost(hold, now);
+    } else if (!good) {
         on_refused(hold, reply, now);
-        return;
-    }
-    answer = hold->spec->ops->read_release(reply);
-    if (answer.outcome == RLOCK__DONE) {
+    } else if (answer.outcome == RLOCK__DONE) {
         on_done(hold, &answer, t0, now);
     } else {
         on_gone(hold, &answer, now);
@@ -384,16 +391,9 @@ void rlock__release_timer(struct rlock__call *call, int64_t now)
 void rlock__release_expired(struct rlock__hold *hold, int64_t now)
 {
     struct rlock__grant *grant = hold->grant;
-    struct rlock__request *request = grant->release;
 
-    if (request != NULL) {
-        request->subject = NULL;
-        request->resend = RLOCK__DROP;
-        if (!request->sent) {
-            rlock__pipeline_withdraw(&grant->link->pipeline, request);
-            (void)rlock__request_free(request);
-        }
-        grant->release = NULL;
+    if (grant->release != NULL) {
+        grant->release = rlock__abandon(grant->release);
     }
     rlock__hold_ended(hold, NULL, now);
     end(hold, RLOCK_EINDOUBT, now);

@@ -10,6 +10,7 @@
 #include <utlist.h>
 
 #include "lock/classify.h"
+#include "lock/hop.h"
 #include "lock/internal.h"
 
 #define ALONE_US (60 * RLOCK__SECOND)
@@ -124,6 +125,26 @@ static void check_clock(struct rlock__server *server, const struct rlock__reply 
                 server->address, (long long)(step / RLOCK__MS));
 }
 
+/* A renewal of one hold goes to the server that has the key. "Not there" from behind ASKING is said
+ * once more by the server that the map names before it is believed. */
+static bool hops(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
+{
+    struct batch *batch = request->subject;
+    bool gone = reply != NULL && !rlock__reply_is_error(reply) && rlock__reply_int(reply, 2, 2) < 1;
+    bool alone = batch->n == 1 && batch->grants[0] != NULL;
+
+    if (batch->n > 1 && reply != NULL) {
+        (void)rlock__hop_learn(request->link, reply);
+    }
+    if (!alone || !(rlock__hop(request, reply, now) || (gone && rlock__hop_home(request, now)))) {
+        return false;
+    }
+    batch->link->renewing--;
+    batch->link = request->link;
+    batch->link->renewing++;
+    return true;
+}
+
 static void on_answer(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
 {
     struct batch *batch = request->subject;
@@ -132,6 +153,9 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     bool scattered = reply != NULL && !good && rlock__is_scattered(reply);
     char text[160];
 
+    if (hops(request, reply, now)) {
+        return;
+    }
     link->renewing--;
     if (good) {
         check_clock(link->server, reply, request->t0, now);
@@ -153,8 +177,8 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
         if (reply == NULL) { /* it may have run */
             rlock__grant_may_last(grant, rlock__free_by(now, lease_us));
         }
-        on_grant_answer(grant, good ? rlock__reply_int(reply, i + 2, 2) : 2, request->t0, lease_us,
-                        now);
+        on_grant_answer(grant, good ? rlock__reply_int(reply, i + 2, 2) : 2, rlock__hop_t0(request),
+                        lease_us, now);
     }
     free(batch);
     (void)rlock__request_free(request);
@@ -246,7 +270,7 @@ static bool send_batch(struct rlock__link *link, int64_t now)
         return good;
     }
     request->resend = RLOCK__ONCE;
-    if (!rlock__pipeline_submit(&link->pipeline, request, now)) {
+    if (!rlock__submit(request, batch->grants[0]->hold->spec, link, now)) {
         (void)rlock__request_free(request);
         drop_batch(batch, now);
         return true;

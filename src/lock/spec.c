@@ -2,6 +2,7 @@
 /* What a lock is, and what its owner may know without the mutex: both shared and counted. */
 #include <stdlib.h>
 
+#include "lock/hop.h"
 #include "lock/internal.h"
 
 struct rlock__spec *rlock__spec_ref(struct rlock__spec *spec)
@@ -160,6 +161,5 @@ struct rlock__request *rlock__release_send(struct rlock__spec *spec, struct rloc
         return NULL;
     }
     spec->ops->release(spec, &args, &request->cmd);
-    return rlock__pipeline_submit(&link->pipeline, request, now) ? request
-                                                                 : rlock__request_free(request);
+    return rlock__submit(request, spec, link, now) ? request : rlock__request_free(request);
 }

@@ -160,7 +160,7 @@ static bool lose_copy(const struct rlock__pipeline *pipeline, struct rlock__requ
         return request->resend != RLOCK__DROP;
     }
     request->lost_gen = pipeline->gen;
-    return request->resend == RLOCK__RESEND;
+    return request->resend == RLOCK__RESEND && !request->asking;
 }
 
 void rlock__pipeline_down(struct rlock__pipeline *pipeline, uint64_t gen, int64_t now)

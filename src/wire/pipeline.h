@@ -19,8 +19,10 @@
 #include "wire/command.h"
 #include "wire/reply.h"
 
+struct rlock__link;
 struct rlock__pipeline;
 struct rlock__request;
+struct rlock__spec;
 
 /* Takes a request's outcome, and the request with it. Runs exactly once, unless the request was
  * withdrawn. reply: of a script, an error or what has one of the script's shapes; NULL when no
@@ -30,7 +32,7 @@ typedef void rlock__answer_fn(struct rlock__request *request, const struct rlock
 
 /* What becomes of a request whose link breaks before its reply. */
 enum rlock__resend {
-    RLOCK__RESEND, /* it is sent again on the next link, once that is fenced */
+    RLOCK__RESEND, /* it is sent again on the next link, once that is fenced; not behind ASKING */
     RLOCK__ONCE,   /* it has no answer; only a copy that certainly did not run (NOSCRIPT) is sent
                       again */
     RLOCK__DROP,   /* it has no answer, and is never sent again: nobody wants it any more */
@@ -39,17 +41,24 @@ enum rlock__resend {
 struct rlock__request {
     struct rlock__request *prev, *next; /* in sent or waiting */
     struct rlock__cmd cmd;
+    struct rlock__spec *spec; /* what it is about, and the link that has it: whoever submits it */
+    struct rlock__link *link;
     rlock__answer_fn *answer;
     void *subject; /* the answer's own */
     enum rlock__resend resend;
-    bool asking;              /* each copy goes out right behind ASKING, which is answered first */
-    bool sent;                /* which of the two lists it is in */
-    bool garbled;             /* what came in place of its reply was none: it is never sent again */
-    unsigned copies;          /* how many went out and may have run */
-    uint64_t gen;             /* generation of the latest copy */
-    uint64_t lost_gen;        /* latest generation that broke with a copy on it; 0 none */
-    int64_t t0;               /* when the latest copy was appended for sending */
-    uint64_t end;             /* of the latest copy, in bytes of its generation */
+    bool asking;       /* each copy goes out right behind ASKING, which is answered first; one that
+                        may have run is not sent again */
+    size_t untold_len; /* asking: of the arguments without the one that tells the script */
+    unsigned hops;     /* lock/hop.h: how often this attempt went to another server */
+    bool homed;        /* lock/hop.h: this attempt was asked once more where the map says */
+    int64_t first_t0;  /* lock/hop.h: the t0 of its first copy, once it has hopped */
+    bool sent;         /* which of the two lists it is in */
+    bool garbled;      /* what came in place of its reply was none: it is never sent again */
+    unsigned copies;   /* how many went out and may have run */
+    uint64_t gen;      /* generation of the latest copy */
+    uint64_t lost_gen; /* latest generation that broke with a copy on it; 0 none */
+    int64_t t0;        /* when the latest copy was appended for sending */
+    uint64_t end;      /* of the latest copy, in bytes of its generation */
     uint64_t asking_end;      /* the same of its ASKING, until that is answered; 0 none */
     struct rlock__pool *pool; /* that it goes back to; NULL none */
 };

@@ -81,7 +81,7 @@ int64_t sim_reader_ttl(const struct sim_world *world, struct sim_view key, struc
         int n = snprintf(name, sizeof(name), "{%.*s}:%.*s:rwlock_timeout:%ld", (int)key.len,
                          key.data, (int)owner.len, owner.data, count);
 
-        if (sim_server_find_key(world->server, (struct sim_view){name, (size_t)n}, &info)) {
+        if (sim_find_key(world, (struct sim_view){name, (size_t)n}, &info)) {
             longest = rlock__max(longest, info.pttl_ms < 0 ? RLOCK__NEVER : info.pttl_ms);
         }
     }

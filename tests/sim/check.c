@@ -43,7 +43,7 @@ long sim_server_count(const struct sim_user *user, unsigned side)
     long count;
 
     owner_name(user->client, side, user->holds[side].number, owner);
-    if (!sim_server_find_field(world->server, key, view_of(owner), &value)) {
+    if (!sim_find_field(world, key, view_of(owner), &value)) {
         return 0;
     }
     (void)snprintf(digits, sizeof(digits), "%.*s", (int)value.len, value.data);
@@ -277,11 +277,11 @@ static void look(struct sim_world *world, unsigned key)
     if (world->config.other != NULL) {
         sim_look_at_sides(world, key);
     } else {
-        bool is_free = !sim_server_find_key(world->server, view_of(world->keys[key]), &info);
+        bool is_free = !sim_find_key(world, view_of(world->keys[key]), &info);
 
         sim_note_free(world, 0, key, is_free);
     }
-    if (!sim_server_find_key(world->server, view_of(world->keys[key]), &info)) {
+    if (!sim_find_key(world, view_of(world->keys[key]), &info)) {
         return;
     }
     if (info.pttl_ms < 0 || info.pttl_ms > 2 * world->config.lease / RLOCK__MS) {
@@ -295,6 +295,7 @@ static void look(struct sim_world *world, unsigned key)
 
 void sim_check_server(struct sim_world *world)
 {
+    sim_move_loses(world);
     for (unsigned i = 0; i < world->config.n_keys; i++) {
         look(world, i);
         if (!sim_foreign_is_at(world, i)) {
@@ -484,9 +485,10 @@ static bool begins(struct sim_view name, const char *prefix)
 
 /* The next key that must not stay; tokens stay for ever, what a waiting writer asks for 5 s, and
  * notes about the dead 10 min. */
-static bool next_lock_key(const struct sim_world *world, struct sim_key_info *info)
+static bool next_lock_key(const struct sim_world *world, unsigned *inout_node,
+                          struct sim_key_info *info)
 {
-    while (sim_server_next_key(world->server, info)) {
+    while (sim_next_key(world, inout_node, info)) {
         bool queue = begins(info->name, "redisson_lock_queue:") ||
                      begins(info->name, "redisson_lock_timeout:");
         bool asks = begins(info->name, "rlock_writer_waits:") && info->pttl_ms >= 0 &&
@@ -506,9 +508,10 @@ static bool next_lock_key(const struct sim_world *world, struct sim_key_info *in
 void sim_check_end(struct sim_world *world)
 {
     struct sim_key_info info = {0};
+    unsigned node = 0;
     int64_t left = 0;
 
-    while (next_lock_key(world, &info)) {
+    while (next_lock_key(world, &node, &info)) {
         left = rlock__max(left, info.pttl_ms);
         if (world->config.faults == 0) {
             sim_violate(world, "%.*s is left at the end, held by %.*s", (int)info.name.len,
@@ -528,9 +531,10 @@ void sim_check_end(struct sim_world *world)
         }
     }
     world->now += (left + 2) * RLOCK__MS;
-    sim_server_set_time(world->server, world->now);
+    sim_set_time(world);
     info = (struct sim_key_info){0};
-    if (left > 2 * world->config.lease / RLOCK__MS || next_lock_key(world, &info)) {
+    node = 0;
+    if (left > 2 * world->config.lease / RLOCK__MS || next_lock_key(world, &node, &info)) {
         sim_violate(world, "%.*s is left one lease after the end", (int)info.name.len,
                     info.name.data);
     }

@@ -145,13 +145,15 @@ static bool readers_stand_back(const struct sim_world *world, unsigned key)
     char name[64];
 
     (void)snprintf(name, sizeof(name), "rlock_writer_waits:{%s}", world->keys[key]);
-    return sim_server_find_key(world->server, view_of(name), &info);
+    return sim_find_key(world, view_of(name), &info);
 }
 
-/* Who left while the slot was open could not see how long the others stay. */
+/* Who left while the slot was open could not see how long the others stay; nor could who was told
+ * so, by the time that it ran. */
 static bool was_open(const struct sim_world *world, unsigned key)
 {
-    return world->now < world->open_until[key] + world->config.lease;
+    return world->now <
+           rlock__max(world->open_until[key], world->asked_at[key]) + world->config.lease;
 }
 
 void sim_look_at_sides(struct sim_world *world, unsigned key)
@@ -159,7 +161,7 @@ void sim_look_at_sides(struct sim_world *world, unsigned key)
     struct sides sides = {.readers_ttl = -2};
     struct sim_key_info info;
 
-    if (sim_server_find_key(world->server, view_of(world->keys[key]), &info)) {
+    if (sim_find_key(world, view_of(world->keys[key]), &info)) {
         sides = read_sides(world, &info);
         if (sides.mode == 0 || sides.fields == 0 || sides.writers != (sides.mode == 'w')) {
             sim_violate(world, "%s has mode %c, %u writers, %u fields", world->keys[key],

@@ -44,36 +44,6 @@ static void pause_client(struct sim_world *world)
               (double)client->paused_until / 1000);
 }
 
-/* What asks for a level, or gives one up, on its way to the server that had the key, runs when the
- * key is there again: behind what the user did elsewhere meanwhile. */
-static void note_moved(struct sim_world *world, unsigned key)
-{
-    for (unsigned i = 0; i < world->config.n_clients * SIM_MAX_USERS; i++) {
-        struct sim_user *user = &world->clients[i / SIM_MAX_USERS]->users[i % SIM_MAX_USERS];
-
-        if (user->calling && user->key == key) {
-            user->holds[0].moved = user->holds[1].moved = true;
-        }
-    }
-}
-
-/* A key is another server's from now on, with all that belongs to it; who talks to the one that had
- * it is told so, and somebody may know already. */
-static void move_key(struct sim_world *world)
-{
-    unsigned key = (unsigned)sim_random(world, world->config.n_keys);
-
-    note_moved(world, key);
-    world->node_of[key] = (unsigned)sim_random(world, world->config.n_nodes);
-    sim_trace(world, "%s is at node %u", world->keys[key], world->node_of[key]);
-    for (unsigned i = 0; i < world->config.n_clients; i++) {
-        world->clients[i]->hampered = rlock__max(world->clients[i]->hampered, world->now);
-    }
-    if (sim_chance(world, 300)) {
-        sim_wire_learn(any_client(world));
-    }
-}
-
 static void kill_client(struct sim_world *world)
 {
     struct sim_client *client = any_client(world);
@@ -118,7 +88,9 @@ static void restart_server(struct sim_world *world)
         return;
     }
     sim_trace(world, "server dies, will be back %s", keep ? "with its data" : "empty");
-    sim_server_restart(world->server, keep);
+    for (unsigned i = 0; i < sim_n_nodes(world); i++) {
+        sim_server_restart(world->nodes[i].server, keep);
+    }
     world->server_life++;
     world->server_down = true;
     if (!keep) {
@@ -137,7 +109,6 @@ static void restart_server(struct sim_world *world)
 
 void sim_by_hand(struct sim_world *world, const char *const *words)
 {
-    uint64_t conn = sim_server_connect(world->server);
     char what[300] = "";
 
     for (size_t i = 0; words[i] != NULL; i++) {
@@ -145,8 +116,7 @@ void sim_by_hand(struct sim_world *world, const char *const *words)
         (void)strcat(what, " ");
     }
     sim_trace(world, "somebody does: %s", what);
-    (void)sim_server_words(world->server, conn, words);
-    sim_server_disconnect(world->server, conn);
+    sim_say_by_hand(world, words);
     if (strcmp(words[0], "DEL") == 0) {
         sim_foreign_gone(world, words[1]);
     }
@@ -237,7 +207,9 @@ static void refuse_scripts(struct sim_world *world)
 
 static void flush_scripts(struct sim_world *world)
 {
-    sim_server_script_flush(world->server);
+    for (unsigned i = 0; i < sim_n_nodes(world); i++) {
+        sim_server_script_flush(world->nodes[i].server);
+    }
 }
 
 /* The server's clock goes back a little, so that leases last longer by that. Tokens must not care.
@@ -249,7 +221,9 @@ static void set_clock_back(struct sim_world *world)
     }
     world->clock_offset -= sim_random(world, 40 * RLOCK__MS);
     sim_trace(world, "server's clock is set to %lld us", (long long)world->clock_offset);
-    sim_server_set_clock_offset(world->server, world->clock_offset);
+    for (unsigned i = 0; i < sim_n_nodes(world); i++) {
+        sim_server_set_clock_offset(world->nodes[i].server, world->clock_offset);
+    }
 }
 
 /* What becomes of a key's slot, as whoever moves slots says it. */
@@ -303,7 +277,7 @@ void sim_fault(struct sim_world *world)
     int64_t dice = sim_random(world, 120);
 
     if (world->config.n_nodes > 1 && sim_chance(world, 400)) {
-        move_key(world);
+        sim_move_slot(world);
         return;
     }
     if (world->config.opens_slots && sim_chance(world, 300)) {
@@ -324,6 +298,7 @@ void sim_heal(struct sim_world *world)
     world->healed = true;
     sim_foreign_go(world);
     close_slots(world);
+    sim_moves_end(world);
     world->server_down = false;
     world->server_paused_until = rlock__min(world->server_paused_until, world->now);
     rlock__timer_unset(&world->timers, &world->restart);

@@ -102,7 +102,7 @@ static uint64_t look(const struct sim_world *world)
     struct sim_key_info info;
     uint64_t sum = 14695981039346656037U;
 
-    if (!sim_server_find_key(world->server, (struct sim_view){name, strlen(name)}, &info)) {
+    if (!sim_find_key(world, (struct sim_view){name, strlen(name)}, &info)) {
         return 0;
     }
     sum ^= (uint64_t)info.type ^ (uint64_t)(info.pttl_ms + 1);
@@ -218,13 +218,15 @@ void sim_foreign_check(struct sim_world *world)
     }
 }
 
-/* Whether all that the call knows of the key is from when it stood there. */
+/* Whether all that the call knows of the key is from when it stood there, and on one node. */
 static bool knows_it_alone(const struct sim_user *user)
 {
-    const struct sim_foreign *foreign = &user->client->world->foreign;
+    const struct sim_world *world = user->client->world;
+    const struct sim_foreign *foreign = &world->foreign;
 
     return foreign->stands && foreign->is_lock && user->key == foreign->key &&
-           user->call.kind == RLOCK__ACQUIRE && user->began_at > foreign->since;
+           user->call.kind == RLOCK__ACQUIRE && user->began_at > foreign->since &&
+           user->began_at >= world->open_until[user->key];
 }
 
 void sim_foreign_call(const struct sim_user *user)

@@ -111,6 +111,12 @@ void sim_key_delete(struct sim_keyspace *space, struct sim_key *key)
     key_free(key);
 }
 
+void sim_key_move(struct sim_keyspace *from, struct sim_keyspace *to, struct sim_key *key)
+{
+    HASH_DEL(from->keys, key);
+    HASH_ADD_KEYPTR(hh, to->keys, key->name.data, key->name.len, key);
+}
+
 void sim_keyspace_purge(struct sim_keyspace *space)
 {
     struct sim_key *key;

@@ -55,6 +55,8 @@ bool sim_key_is_live(const struct sim_keyspace *space, const struct sim_key *key
 struct sim_key *sim_key_create(struct sim_keyspace *space, struct sim_view name,
                                enum sim_type type);
 void sim_key_delete(struct sim_keyspace *space, struct sim_key *key);
+/* There must be no live key of its name. */
+void sim_key_move(struct sim_keyspace *from, struct sim_keyspace *to, struct sim_key *key);
 void sim_keyspace_purge(struct sim_keyspace *space);
 
 void sim_key_set_string(struct sim_key *key, struct sim_view text);

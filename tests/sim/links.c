@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "cluster/slot.h"
 #include "lock/channel.h"
 #include "reply.h"
 #include "world.h"
@@ -87,7 +88,7 @@ static void begin_hello(struct sim_client *client, struct sim_link *link)
     conn->node = link->node;
     conn->is_sub = link->is_sub;
     conn->open = true;
-    conn->id = sim_server_connect(world->server);
+    conn->id = sim_server_connect(world->nodes[link->node].server);
     conn->server_life = world->server_life;
     conn->uptime_s = uptime_s(world);
     DL_APPEND(world->conns, conn);
@@ -191,9 +192,6 @@ void sim_link_hear(struct sim_conn *conn, const char *bytes, size_t len)
     } else if (conn->is_sub) {
         rlock__core_sub_reply(server_of(link), &reply, sim_clock(client));
     } else {
-        if (len == strlen(SIM_MOVED) && memcmp(bytes, SIM_MOVED, len) == 0) {
-            sim_wire_learn(client);
-        }
         rlock__core_reply(sim_core_link(link), link->gen, &reply, sim_clock(client));
     }
     (void)sim_resp_free(tree);
@@ -281,6 +279,33 @@ static struct rlock__server *route(struct rlock__core *core, struct rlock__bytes
     return &client->nodes[client->known[i]];
 }
 
+static enum rlock__redirect redirect(struct rlock__core *core, const struct rlock__link *link,
+                                     const struct rlock__reply *reply,
+                                     struct rlock__server **ret_server)
+{
+    struct sim_client *client = RLOCK__OF(struct sim_client, core, core);
+    struct rlock__bytes text = rlock__reply_str(reply, 0);
+    unsigned slot, node;
+    char line[64], word[8];
+
+    (void)link;
+    (void)snprintf(line, sizeof(line), "%.*s", (int)text.len, text.at);
+    if (sscanf(line, "%7s %u n%u", word, &slot, &node) != 3 || node >= SIM_NODES) {
+        return RLOCK__NO_REDIRECT;
+    }
+    *ret_server = &client->nodes[node];
+    if (strcmp(word, "ASK") == 0) {
+        return RLOCK__ASK;
+    }
+    for (unsigned i = 0; i < SIM_KEYS; i++) {
+        if (rlock__slot(rlock__bytes_of(client->world->keys[i])) == slot) {
+            client->known[i] = node;
+            client->learned[i] = true;
+        }
+    }
+    return RLOCK__MOVED;
+}
+
 void sim_wire_core(struct sim_client *client, const char *address)
 {
     const struct sim_config *config = &client->world->config;
@@ -288,7 +313,7 @@ void sim_wire_core(struct sim_client *client, const char *address)
 
     core->address = address;
     core->route = route;
-    core->follows = config->n_nodes > 1;
+    core->redirect = config->n_nodes > 1 ? redirect : NULL;
     memcpy(client->known, client->world->node_of, sizeof(client->known));
     rlock__core_init(core);
     for (unsigned i = 0; i < config->n_nodes; i++) {

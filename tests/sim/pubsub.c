@@ -191,20 +191,38 @@ void sim_pubsub_drop_slot(struct sim_server *server, unsigned slot)
     }
 }
 
-static void publish(struct sim_call *call, int world)
+/* Returns how many heard it. */
+static size_t deliver(struct sim_server *server, int world, struct sim_view name,
+                      struct sim_view message)
 {
-    const struct sim_channel *channel = find_channel(call->server, world, call->argv[1]);
-    struct sim_buf *push = &call->server->push;
+    const struct sim_channel *channel = find_channel(server, world, name);
+    struct sim_buf *push = &server->push;
     size_t n = channel ? channel->subscribers.n_items : 0;
 
     for (size_t i = 0; i < n; i++) {
         sim_resp_array(push, 3);
         sim_resp_bulk(push, message_word[world], strlen(message_word[world]));
-        sim_reply_view(push, call->argv[1]);
-        sim_reply_view(push, call->argv[2]);
-        sim_push(call->server, channel->subscribers.items[i]);
+        sim_reply_view(push, name);
+        sim_reply_view(push, message);
+        sim_push(server, channel->subscribers.items[i]);
     }
-    sim_resp_integer(call->reply, (int64_t)n);
+    return n;
+}
+
+void sim_server_deliver(struct sim_server *server, struct sim_view channel, struct sim_view message)
+{
+    deliver(server, PLAIN, channel, message);
+}
+
+static void publish(struct sim_call *call, int world)
+{
+    const struct sim_events *events = &call->server->events;
+
+    sim_resp_integer(call->reply,
+                     (int64_t)deliver(call->server, world, call->argv[1], call->argv[2]));
+    if (world == PLAIN && events->on_publish) {
+        events->on_publish(events->payload, call->argv[1], call->argv[2]);
+    }
 }
 
 static void reply_numsub(struct sim_call *call, int world)

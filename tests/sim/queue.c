@@ -60,7 +60,7 @@ static bool find_key(const struct sim_world *world, const char *prefix, unsigned
     char name[64];
 
     (void)snprintf(name, sizeof(name), "%s:{%s}", prefix, world->keys[key]);
-    return sim_server_find_key(world->server, view_of(name), ret_info);
+    return sim_find_key(world, view_of(name), ret_info);
 }
 
 /* ---- What is there ---- */
@@ -111,7 +111,7 @@ static void read_queue(struct sim_world *world, unsigned key, struct sim_queue *
     }
     ret_queue->holder[0] = '\0';
     ret_queue->free_at = rlock__min(world->queues[key].free_at, world->now);
-    if (sim_server_find_key(world->server, view_of(world->keys[key]), &lock)) {
+    if (sim_find_key(world, view_of(world->keys[key]), &lock)) {
         copy(ret_queue->holder, sim_key_item(&lock, 0).name);
         ret_queue->free_at = world->now + lock.pttl_ms * RLOCK__MS;
     }
@@ -152,7 +152,7 @@ static bool is_heard(const struct sim_world *world, unsigned key, const char *na
 
     (void)snprintf(channel, sizeof(channel), "redisson_lock__channel:{%s}:%s", world->keys[key],
                    name);
-    return sim_server_n_subscribers(world->server, view_of(channel), false) != 0;
+    return sim_n_subscribers(world, view_of(channel)) != 0;
 }
 
 /* How often one was asked without an answer, as the notes say it. */
@@ -261,9 +261,8 @@ static void check_leavers(struct sim_world *world, unsigned key, const struct si
 static double least_score(const struct sim_world *world, unsigned key)
 {
     struct sim_key_info lock = {0};
-    int64_t ttl = sim_server_find_key(world->server, view_of(world->keys[key]), &lock)
-                      ? rlock__max(lock.pttl_ms, 0)
-                      : 0;
+    int64_t ttl =
+        sim_find_key(world, view_of(world->keys[key]), &lock) ? rlock__max(lock.pttl_ms, 0) : 0;
 
     return (double)(sim_server_clock_us(world->server) / 1000 + ttl + world->config.slot_ms);
 }
@@ -429,11 +428,14 @@ void sim_check_head(struct sim_world *world, unsigned key)
     }
 }
 
-/* Whoever comes, and may not have it, has looked at the head: a second look finds no dead one. */
+/* Whoever comes, and may not have it, has looked at the head: a second look finds no dead one. In a
+ * cluster nobody counts who hears the head, and it is asked. */
 void sim_check_refused(const struct sim_user *user)
 {
     struct sim_world *world = user->client->world;
     struct sim_queue *queue = &world->queues[user->key];
+    bool asked = world->config.n_nodes == 1 || asks_of(queue, 0) >= MOST_ASKS;
+    int64_t dead = world->config.n_nodes == 1 ? DEAD_SEEN : HEAD_SILENT + DEAD_SEEN;
 
     if ((world->config.kind->caps & RLOCK__CAP_QUEUES) == 0 || queue->n == 0 || queue->meddled ||
         queue->holder[0] != '\0' || !user->call.contended || user->began_at <= queue->dead_since) {
@@ -441,16 +443,22 @@ void sim_check_refused(const struct sim_user *user)
     }
     if (queue->seen_dead == 0) {
         queue->seen_dead = world->now;
-    } else if (user->began_at > queue->seen_dead + DEAD_SEEN) {
+    } else if (asked && user->began_at > queue->seen_dead + dead) {
         sim_violate(world, "%s: its head %s is dead for %lld us, and stands there",
                     world->keys[user->key], queue->names[0],
                     (long long)(world->now - queue->dead_since));
     }
 }
 
-/* At the end only the dead may be in a queue: nobody came to pass them over. */
+/* At the end only the dead may be in a queue: nobody came to pass them over. And who left while the
+ * queue was on one node and its scores on another. */
 bool sim_queue_is_settled(const struct sim_world *world, const struct sim_key_info *key)
 {
+    unsigned lock = sim_key_of(world, key->name);
+
+    if (world->config.n_nodes > 1 && lock < SIM_KEYS && world->queues[lock].meddled) {
+        return true;
+    }
     for (size_t i = 0; i < key->n_items; i++) {
         struct sim_item_info item = sim_key_item(key, i);
 

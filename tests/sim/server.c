@@ -242,6 +242,15 @@ static void execute(struct sim_server *server, struct sim_session *conn, const c
     }
 }
 
+void sim_server_refuses(struct sim_server *server, uint64_t conn)
+{
+    struct sim_session *session = sim_session_find(server, conn);
+
+    if (session != NULL) {
+        session->asking = false;
+    }
+}
+
 bool sim_server_command(struct sim_server *server, uint64_t conn, const char *resp, size_t len)
 {
     struct sim_session *session = sim_session_find(server, conn);

@@ -31,9 +31,13 @@ typedef void sim_frame_fn(void *payload, uint64_t conn, const char *bytes, size_
    still on their way may be dropped or delivered, as on a network. */
 typedef void sim_close_fn(void *payload, uint64_t conn);
 
+/* It published a message on a plain channel: other nodes of its cluster deliver that as well. */
+typedef void sim_publish_fn(void *payload, struct sim_view channel, struct sim_view message);
+
 struct sim_events {
-    sim_frame_fn *on_frame; /* may be NULL */
-    sim_close_fn *on_close; /* may be NULL */
+    sim_frame_fn *on_frame; /* each may be NULL */
+    sim_close_fn *on_close;
+    sim_publish_fn *on_publish;
     void *payload;
 };
 
@@ -83,6 +87,8 @@ bool sim_server_is_connected(const struct sim_server *server, uint64_t conn);
 /* Executes one whole command. Returns false if there is no such connection: the bytes fell into a
    closed socket. */
 bool sim_server_command(struct sim_server *server, uint64_t conn, const char *resp, size_t len);
+/* The connection's command is answered without it; an ASKING before it is used up all the same. */
+void sim_server_refuses(struct sim_server *server, uint64_t conn);
 
 /* The same of words; the last one is NULL. */
 bool sim_server_words(struct sim_server *server, uint64_t conn, const char *const *words);
@@ -97,6 +103,11 @@ void sim_server_script_flush(struct sim_server *server);
 
 /* It knows a node: first itself, which is node 1, then others, 2 and so on. */
 void sim_server_join(struct sim_server *server, const char *id, const char *address);
+/* Moves a key to another node, as MIGRATE does. False where it is not there, or is there already.
+ */
+bool sim_server_move_key(struct sim_server *from, struct sim_server *to, struct sim_view name);
+/* As a node drops what is of a slot that is not its own. */
+void sim_server_drop_key(struct sim_server *server, struct sim_view name);
 /* These slots are that node's (0: nobody's), and not being moved. */
 void sim_server_assign(struct sim_server *server, unsigned from, unsigned to, unsigned node);
 
@@ -140,6 +151,10 @@ struct sim_item_info sim_key_item(const struct sim_key_info *info, size_t i);
 /* False if there is no such hash or no such field. */
 bool sim_server_find_field(const struct sim_server *server, struct sim_view key,
                            struct sim_view field, struct sim_view *ret_value);
+
+/* Delivers what another node published. */
+void sim_server_deliver(struct sim_server *server, struct sim_view channel,
+                        struct sim_view message);
 
 size_t sim_server_n_conns(const struct sim_server *server);
 size_t sim_server_n_channels(const struct sim_server *server); /* plain and sharded together */

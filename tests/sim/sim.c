@@ -17,6 +17,7 @@ struct options {
     uint64_t seed, seeds, steps;
     unsigned jobs;
     const char *kind;
+    unsigned nodes;
     bool trace;
 };
 
@@ -28,6 +29,7 @@ static int run_share(const struct options *options, unsigned job)
 
     world->trace = options->trace;
     world->only = options->kind;
+    world->only_nodes = options->nodes;
     for (uint64_t i = job; i < options->seeds && failed == 0; i += options->jobs) {
         sim_overrun_watch(options->seed + i);
         if (!sim_run(world, options->seed + i, options->steps)) {
@@ -45,7 +47,9 @@ static int run_share(const struct options *options, unsigned job)
     printf("job %u: %llu steps, %llu grants, %llu losses, %llu in doubt, %llu passed over, %s\n",
            job, (unsigned long long)steps, (unsigned long long)grants, (unsigned long long)losses,
            (unsigned long long)doubts, (unsigned long long)passed, failed ? "FAILED" : "ok");
-    world->server = sim_server_free(world->server);
+    for (unsigned i = 0; i < SIM_NODES; i++) {
+        world->nodes[i].server = sim_server_free(world->nodes[i].server);
+    }
     free(world);
     return failed;
 }
@@ -72,13 +76,10 @@ static int run_jobs(const struct options *options)
 int main(int argc, char **argv)
 {
     static const struct option longs[] = {
-        {"seed", required_argument, NULL, 's'},
-        {"seeds", required_argument, NULL, 'n'},
-        {"steps", required_argument, NULL, 't'},
-        {"jobs", required_argument, NULL, 'j'},
-        {"kind", required_argument, NULL, 'k'},
-        {"trace", no_argument, NULL, 'v'},
-        {NULL, 0, NULL, 0},
+        {"seed", required_argument, NULL, 's'},  {"seeds", required_argument, NULL, 'n'},
+        {"steps", required_argument, NULL, 't'}, {"jobs", required_argument, NULL, 'j'},
+        {"kind", required_argument, NULL, 'k'},  {"nodes", required_argument, NULL, 'c'},
+        {"trace", no_argument, NULL, 'v'},       {NULL, 0, NULL, 0},
     };
     struct options options = {.seed = 1, .seeds = 1000, .steps = 600, .jobs = 1};
     int c;
@@ -99,6 +100,9 @@ int main(int argc, char **argv)
             break;
         case 'k':
             options.kind = optarg;
+            break;
+        case 'c':
+            options.nodes = (unsigned)rlock__min(strtol(optarg, NULL, 10), SIM_NODES);
             break;
         case 'v':
             options.trace = true;

@@ -241,3 +241,25 @@ const struct sim_command sim_commands_cluster[] = {
     {"cluster", -2, 0, NULL, cluster_subs},
     {NULL, 0, 0, NULL, NULL},
 };
+
+/* ---- Keys that move ---- */
+
+bool sim_server_move_key(struct sim_server *from, struct sim_server *to, struct sim_view name)
+{
+    struct sim_key *key = sim_key_find(&from->space, name);
+
+    if (!key || sim_key_find(&to->space, name)) {
+        return false;
+    }
+    sim_key_move(&from->space, &to->space, key);
+    return true;
+}
+
+void sim_server_drop_key(struct sim_server *server, struct sim_view name)
+{
+    struct sim_key *key = sim_key_find(&server->space, name);
+
+    if (key) {
+        sim_key_delete(&server->space, key);
+    }
+}

@@ -7,6 +7,7 @@
 #include "reply.h"
 #include "world.h"
 
+#define TOLD "\r\nasking\r\n" /* what a script's last argument is then */
 #define TRY_AGAIN "-TRYAGAIN Multiple keys request during rehashing of slot\r\n"
 #define NOT_HELD "*2\r\n:-1" /* a script that finds this touches nothing that is missing */
 #define ABORTED                                                                                    \
@@ -40,8 +41,8 @@ static int64_t until_a_lease_ends(struct sim_conn *conn)
         return 0;
     }
     key = world->keys[sim_random(world, world->config.n_keys)];
-    if (!sim_server_find_key(world->server, (struct sim_view){key, strlen(key)}, &lock) ||
-        lock.pttl_ms <= 0 || lock.pttl_ms > 2000) {
+    if (!sim_find_key(world, (struct sim_view){key, strlen(key)}, &lock) || lock.pttl_ms <= 0 ||
+        lock.pttl_ms > 2000) {
         return 0;
     }
     conn->client->hampered =
@@ -77,7 +78,7 @@ static void on_server_end(struct rlock__timer *timer, int64_t now)
     struct sim_conn *conn = RLOCK__OF(struct sim_conn, end, timer);
 
     (void)now;
-    sim_server_disconnect(conn->world->server, conn->id);
+    sim_server_disconnect(conn->world->nodes[conn->node].server, conn->id);
     conn_free(conn);
 }
 
@@ -100,21 +101,8 @@ static void trace_frame(const struct sim_conn *conn, const char *what, const cha
         }
     }
     line[n] = '\0';
-    sim_trace(conn->world, "  conn %llu %s %s", (unsigned long long)conn->id, what, line);
-}
-
-/* Whether a command names a key that is another node's. */
-static bool is_elsewhere(const struct sim_message *message)
-{
-    const struct sim_world *world = message->conn->world;
-
-    for (unsigned i = 0; i < world->config.n_keys; i++) {
-        if (world->node_of[i] != message->conn->node &&
-            memmem(message->bytes, message->len, world->keys[i], strlen(world->keys[i])) != NULL) {
-            return true;
-        }
-    }
-    return false;
+    sim_trace(conn->world, "  n%u conn %llu %s %s", conn->node, (unsigned long long)conn->id, what,
+              line);
 }
 
 static bool is_script(const struct sim_message *message)
@@ -135,10 +123,26 @@ static const char *refusal(const struct sim_message *message)
                    ? "-NOPERM this user has no permissions to access one of the channels\r\n"
                    : NULL;
     }
-    if (is_elsewhere(message)) {
-        return SIM_MOVED;
-    }
     return world->now < world->refuses_until && is_script(message) ? world->refusal : NULL;
+}
+
+static bool is_about(const struct sim_message *message, unsigned key)
+{
+    const char *name = message->conn->world->keys[key];
+
+    return memmem(message->bytes, message->len, name, strlen(name)) != NULL;
+}
+
+static void note_asking(const struct sim_message *message)
+{
+    struct sim_world *world = message->conn->world;
+
+    for (unsigned i = 0; i < world->config.n_keys; i++) {
+        if (is_about(message, i) &&
+            memmem(message->bytes, message->len, TOLD, strlen(TOLD)) != NULL) {
+            world->asked_at[i] = world->now;
+        }
+    }
 }
 
 /* Whether a script in an open slot is stopped in the middle, where it has done all that matters. */
@@ -147,8 +151,7 @@ static bool is_aborted(const struct sim_message *message)
     struct sim_world *world = message->conn->world;
 
     for (unsigned i = 0; i < world->config.n_keys; i++) {
-        if (world->now < world->open_until[i] && is_script(message) &&
-            memmem(message->bytes, message->len, world->keys[i], strlen(world->keys[i])) != NULL) {
+        if (world->now < world->open_until[i] && is_script(message) && is_about(message, i)) {
             return sim_chance(world, 100);
         }
     }
@@ -180,11 +183,14 @@ static void at_server(struct sim_message *message)
     }
     if (!message->is_end && refusal(message) != NULL) {
         trace_frame(conn, "is refused", message->bytes, message->len);
+        sim_server_refuses(world->nodes[conn->node].server, conn->id);
         (void)post(conn, false, refusal(message), strlen(refusal(message)), false);
     } else if (!message->is_end) {
         trace_frame(conn, "runs", message->bytes, message->len);
         world->aborts = is_aborted(message);
-        (void)sim_server_command(world->server, conn->id, message->bytes, message->len);
+        note_asking(message);
+        (void)sim_server_command(world->nodes[conn->node].server, conn->id, message->bytes,
+                                 message->len);
         world->aborts = false;
         sim_check_server(world);
     }
@@ -289,6 +295,27 @@ static struct sim_message *post(struct sim_conn *conn, bool to_server, const cha
     return message;
 }
 
+/* A script that is told of ASKING goes right behind it, as does what goes to another server than
+ * the map named from the beginning. */
+static void check_asking(struct sim_conn *conn, const char *bytes, size_t len)
+{
+    struct sim_world *world = conn->world;
+    bool asks = conn->asks;
+
+    conn->asks = memmem(bytes, len, "\nASKING\r", 8) != NULL;
+    for (unsigned i = 0; i < world->config.n_keys && world->config.n_nodes > 1; i++) {
+        bool told = memmem(bytes, len, TOLD, strlen(TOLD)) != NULL;
+        bool elsewhere = !conn->client->learned[i] && conn->node != conn->client->known[i] &&
+                         memmem(bytes, len, "EVAL", 4) != NULL;
+
+        if (!asks && (told || elsewhere) &&
+            memmem(bytes, len, world->keys[i], strlen(world->keys[i])) != NULL) {
+            sim_violate(world, "client %u: sends %s where it was sent, and not behind ASKING",
+                        conn->client->index, world->keys[i]);
+        }
+    }
+}
+
 void sim_conn_say(struct sim_conn *conn, const char *bytes, size_t len)
 {
     while (len != 0) {
@@ -298,6 +325,7 @@ void sim_conn_say(struct sim_conn *conn, const char *bytes, size_t len)
             sim_violate(conn->world, "the core sends what is not RESP");
             return;
         }
+        check_asking(conn, bytes, (size_t)n);
         (void)post(conn, true, bytes, (size_t)n, false);
         bytes += n;
         len -= (size_t)n;
@@ -306,12 +334,12 @@ void sim_conn_say(struct sim_conn *conn, const char *bytes, size_t len)
 
 /* ---- The server's side ---- */
 
-static struct sim_conn *find_conn(struct sim_world *world, uint64_t id)
+static struct sim_conn *find_conn(const struct sim_node *node, uint64_t id)
 {
     struct sim_conn *conn;
 
-    DL_FOREACH(world->conns, conn) {
-        if (conn->id == id) {
+    DL_FOREACH(node->world->conns, conn) {
+        if (conn->id == id && conn->node == node->index) {
             return conn;
         }
     }
@@ -349,15 +377,16 @@ static void answer_nonsense(struct sim_conn *conn)
 
 static void on_frame(void *payload, uint64_t id, const char *bytes, size_t len, bool is_push)
 {
-    struct sim_world *world = payload;
-    struct sim_conn *conn = find_conn(world, id);
+    const struct sim_node *node = payload;
+    struct sim_world *world = node->world;
+    struct sim_conn *conn = find_conn(node, id);
     bool is_message = is_push && len > 12 && memcmp(bytes, "*3\r\n$7\r\nmessage", 15) == 0;
 
     if (conn == NULL ||
         (is_message && !world->healed && sim_chance(world, world->config.drop_messages * 10))) {
         return;
     }
-    if (len > 5 && memcmp(bytes, "-ASK ", 5) == 0) {
+    if (world->config.n_nodes == 1 && len > 5 && memcmp(bytes, "-ASK ", 5) == 0) {
         bytes = TRY_AGAIN;
         len = strlen(TRY_AGAIN);
     }
@@ -381,8 +410,8 @@ static void on_frame(void *payload, uint64_t id, const char *bytes, size_t len, 
 
 static void on_close(void *payload, uint64_t id)
 {
-    struct sim_world *world = payload;
-    struct sim_conn *conn = find_conn(world, id);
+    const struct sim_node *node = payload;
+    struct sim_conn *conn = find_conn(node, id);
     struct sim_message *message, *after;
 
     if (conn == NULL) {
@@ -396,11 +425,32 @@ static void on_close(void *payload, uint64_t id)
     post(conn, false, NULL, 0, true);
 }
 
+/* The nodes of a cluster tell each other what is published. */
+static void on_publish(void *payload, struct sim_view channel, struct sim_view message)
+{
+    const struct sim_node *node = payload;
+    const struct sim_world *world = node->world;
+
+    for (unsigned i = 0; i < sim_n_nodes(world); i++) {
+        if (i != node->index) {
+            sim_server_deliver(world->nodes[i].server, channel, message);
+        }
+    }
+}
+
 void sim_wire_server(struct sim_world *world)
 {
-    struct sim_events events = {.on_frame = on_frame, .on_close = on_close, .payload = world};
+    world->nodes[0].server = world->server;
+    for (unsigned i = 0; i < sim_n_nodes(world); i++) {
+        struct sim_node *node = &world->nodes[i];
 
-    sim_server_set_events(world->server, &events);
+        node->world = world;
+        node->index = i;
+        sim_server_set_events(node->server, &(struct sim_events){.on_frame = on_frame,
+                                                                 .on_close = on_close,
+                                                                 .on_publish = on_publish,
+                                                                 .payload = node});
+    }
 }
 
 void sim_conns_fini(struct sim_world *world)

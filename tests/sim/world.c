@@ -184,7 +184,9 @@ static void configure(struct sim_world *world)
     config->some_are_peers = config->kind == &rlock__fair_ops && sim_chance(world, 300);
     /* by the seed itself, so that others are as they would be without */
     config->n_nodes = config->faults != 0 && world->seed % 8 == 3 ? 2 + world->seed / 8 % 2 : 1;
-    config->opens_slots = config->faults != 0 && world->seed % 8 == 1;
+    config->n_nodes =
+        config->faults != 0 && world->only_nodes != 0 ? world->only_nodes : config->n_nodes;
+    config->opens_slots = config->n_nodes == 1 && config->faults != 0 && world->seed % 8 == 1;
     config->n_links = world->seed % 8 == 5 || world->seed % 16 == 3 ? SIM_NODE_LINKS : 1;
     for (unsigned i = 0; i < SIM_KEYS; i++) {
         (void)snprintf(world->keys[i], sizeof(world->keys[i]), "lock-%u", i);
@@ -197,7 +199,7 @@ static void step(struct sim_world *world)
     struct rlock__timer *timer = world->timers.root;
 
     world->now = rlock__max(world->now, timer->at);
-    sim_server_set_time(world->server, world->now);
+    sim_set_time(world);
     rlock__timer_unset(&world->timers, timer);
     timer->fire(timer, world->now);
     world->steps++;
@@ -269,6 +271,7 @@ static void clear(struct sim_world *world)
     sim_conns_fini(world);
     rlock__timer_unset(&world->timers, &world->restart);
     rlock__timer_unset(&world->timers, &world->slot);
+    rlock__timer_unset(&world->timers, &world->move.timer);
     HASH_ITER(hh, world->dead, dead, after) {
         HASH_DEL(world->dead, dead);
         free(dead);
@@ -278,20 +281,31 @@ static void clear(struct sim_world *world)
 bool sim_run(struct sim_world *world, uint64_t seed, uint64_t steps)
 {
     struct sim_server *server = world->server != NULL ? world->server : sim_server_new(seed);
+    struct sim_node nodes[SIM_NODES];
 
+    memcpy(nodes, world->nodes, sizeof(nodes));
     *world = (struct sim_world){.seed = seed,
                                 .random = seed,
                                 .server = server,
                                 .trace = world->trace,
                                 .only = world->only,
+                                .only_nodes = world->only_nodes,
                                 .server_life = 1};
-    sim_server_reset(server, seed);
+    memcpy(world->nodes, nodes, sizeof(nodes));
+    world->nodes[0].server = server;
     configure(world);
+    for (unsigned i = 0; i < sim_n_nodes(world); i++) {
+        struct sim_node *node = &world->nodes[i];
+
+        node->server = node->server != NULL ? node->server : sim_server_new(seed);
+        sim_server_reset(node->server, seed + i);
+    }
     if (world->config.opens_slots) {
         sim_server_join(server, SIM_SELF, "here");
         sim_server_join(server, SIM_OTHER, "there");
         sim_server_assign(server, 0, RLOCK__SLOTS - 1, 1);
     }
+    sim_nodes_start(world);
     sim_wire_server(world);
     for (unsigned i = 0; i < world->config.n_clients; i++) {
         (void)sim_client_new(world, i);

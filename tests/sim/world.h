@@ -53,6 +53,7 @@ struct sim_conn {
     bool is_sub;
     bool open; /* as the client sees it */
     bool mute; /* it swallows everything, and nobody is told */
+    bool asks; /* the frame that the client sent last is ASKING */
     unsigned server_life;
     int64_t uptime_s; /* that the server told; RLOCK__UNKNOWN nothing */
     struct sim_message *under_way;
@@ -139,6 +140,7 @@ struct sim_client {
     struct rlock__core core;
     struct rlock__server nodes[SIM_NODES];
     unsigned known[SIM_KEYS]; /* the node of each key, as far as it knows */
+    bool learned[SIM_KEYS];   /* that changed: what waited for a link may go the old way */
     struct sim_world *world;
     unsigned index;
     bool alive, closed;
@@ -179,13 +181,33 @@ struct sim_config {
     bool opens_slots;
 };
 
+/* A server, as its events name it. */
+struct sim_node {
+    struct sim_world *world;
+    struct sim_server *server;
+    unsigned index;
+};
+
+/* A slot on its way from one node to another. */
+struct sim_move {
+    unsigned key, from, to;
+    int step;
+    unsigned tries;
+    bool aborts;       /* it will come back */
+    bool is_off;       /* it came back, and one of the two knows that */
+    bool source_first; /* which of the two nodes is told first in the end */
+    struct rlock__timer timer;
+};
+
 struct sim_world {
     uint64_t seed, random;
     int64_t now;
     uint64_t steps;
     struct sim_config config;
     struct rlock__timers timers;
-    struct sim_server *server;
+    struct sim_server *server; /* the only one, or the first */
+    struct sim_node nodes[SIM_NODES];
+    struct sim_move move;
     unsigned server_life;
     int64_t server_paused_until;
     unsigned paused_node; /* that one alone; SIM_NODES all */
@@ -196,6 +218,7 @@ struct sim_world {
     int64_t refuses_until;  /* the server refuses every script */
     const char *refusal;
     int64_t open_until[SIM_KEYS]; /* the key's slot is being moved, or was until then */
+    int64_t asked_at[SIM_KEYS];   /* when a script last ran that was told of ASKING */
     bool aborts;                  /* what runs now is answered as if it had been stopped */
     struct rlock__timer slot;
     struct sim_conn *conns;
@@ -216,6 +239,7 @@ struct sim_world {
     bool healed; /* no more faults: the end */
     bool trace;
     const char *only;    /* kind of lock in every seed; NULL as the seed says */
+    unsigned only_nodes; /* and how many nodes; 0 the same */
     char violation[256]; /* "" none */
     uint64_t grants, losses, doubts, passed;
 };
@@ -251,12 +275,6 @@ void sim_pump(struct sim_client *client);
 
 /* ---- wire.c ---- */
 
-/*
- * To the keys all servers are one server of the simulator, so that a key moves in an instant, with
- * all that belongs to it. What makes them several is that each runs only commands for keys that it
- * has; to others it answers so.
- */
-#define SIM_MOVED "-MOVED 1 there\r\n"
 /* The ids of its one node, where slots are left open, and of the one that they are moved to, where
  * nobody is. */
 #define SIM_SELF "1111111111111111111111111111111111111111"
@@ -314,9 +332,42 @@ void sim_force_done(struct sim_user *user);
 /* ---- faults.c ---- */
 
 void sim_fault(struct sim_world *world);
-void sim_heal(struct sim_world *world);
 /* Somebody does something by hand. words: of the command, the last one NULL. */
 void sim_by_hand(struct sim_world *world, const char *const *words);
+void sim_heal(struct sim_world *world);
+
+/* ---- nodes.c ---- */
+
+unsigned sim_n_nodes(const struct sim_world *world);
+/* It is now there. */
+void sim_set_time(struct sim_world *world);
+/* They are the nodes of one cluster, if there are several. */
+void sim_nodes_start(struct sim_world *world);
+/* What one of the servers has under the name: its owner, if that one does. */
+bool sim_find_key(const struct sim_world *world, struct sim_view name,
+                  struct sim_key_info *ret_info);
+bool sim_find_field(const struct sim_world *world, struct sim_view key, struct sim_view field,
+                    struct sim_view *ret_value);
+/* Goes through the keys of all; node and info are zero at first. */
+bool sim_next_key(const struct sim_world *world, unsigned *inout_node, struct sim_key_info *info);
+/* At all of them. */
+size_t sim_n_subscribers(const struct sim_world *world, struct sim_view channel);
+/* A command that names a key first goes to whichever has that. words: the last one NULL. */
+void sim_say_by_hand(struct sim_world *world, const char *const *words);
+/* The lock that a name belongs to; SIM_KEYS: none. */
+unsigned sim_key_of(const struct sim_world *world, struct sim_view name);
+void sim_node_name(unsigned node, char out[static SIM_NODE_ID_LEN + 1]);
+void sim_say_to(struct sim_server *server, const char *const *words, bool asking);
+
+/* ---- moves.c ---- */
+
+/* A slot begins to be moved, unless one is on its way. */
+void sim_move_slot(struct sim_world *world);
+/* While the target of a move that is called off has been told, and the source not yet: what came to
+ * the target is lost, though the source sends everybody there. */
+void sim_move_loses(struct sim_world *world);
+/* It arrives at once. */
+void sim_moves_end(struct sim_world *world);
 
 /* ---- foreign.c ---- */
 

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lock/hop.h"
+
+#include "lock/internal.h"
+
+/* Has the next copy go out behind ASKING, or not. A script is told of it by an argument more: what
+ * is missing there may be on its way. */
+static void set_asking(struct rlock__request *request, bool asking)
+{
+    struct rlock__cmd *cmd = &request->cmd;
+
+    if (request->asking == asking) {
+        return;
+    }
+    request->asking = asking;
+    if (cmd->script != NULL && asking) {
+        request->untold_len = cmd->args.len;
+        rlock__cmd_arg(cmd, rlock__bytes_of("asking"));
+    } else if (cmd->script != NULL) {
+        cmd->args.len = request->untold_len;
+        cmd->n_args--;
+    }
+}
+
+bool rlock__submit(struct rlock__request *request, struct rlock__spec *spec,
+                   struct rlock__link *link, int64_t now)
+{
+    request->spec = spec;
+    request->link = link;
+    request->homed = false;
+    request->hops = 0;
+    set_asking(request, spec->core->redirect != NULL && link->server != rlock__route(spec)->server);
+    return rlock__pipeline_submit(&link->pipeline, request, now);
+}
+
+struct rlock__request *rlock__abandon(struct rlock__request *request)
+{
+    request->subject = NULL;
+    request->resend = RLOCK__DROP;
+    if (request->sent) {
+        return NULL;
+    }
+    rlock__pipeline_withdraw(&request->link->pipeline, request);
+    return rlock__request_free(request);
+}
+
+static bool go_to(struct rlock__request *request, struct rlock__link *link, bool asking,
+                  int64_t now)
+{
+    request->first_t0 = rlock__hop_t0(request);
+    request->hops++;
+    request->link = link;
+    request->lost_gen = 0;
+    set_asking(request, asking);
+    return rlock__pipeline_submit(&link->pipeline, request, now);
+}
+
+/* Without a subject nobody wants it, and its lock may be gone. */
+static bool may_hop(const struct rlock__request *request)
+{
+    return request->subject != NULL && request->spec != NULL &&
+           request->spec->core->redirect != NULL && !request->garbled &&
+           request->resend != RLOCK__DROP;
+}
+
+/* The link to another server that is there what this one is here. */
+static struct rlock__link *twin(const struct rlock__link *link, struct rlock__server *server)
+{
+    return &server->links[(size_t)(link - link->server->links) % server->n_links];
+}
+
+bool rlock__hop(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
+{
+    struct rlock__server *server = NULL;
+    enum rlock__redirect way;
+
+    if (!may_hop(request)) {
+        return false;
+    }
+    if (reply == NULL) {
+        return request->asking && request->resend == RLOCK__RESEND &&
+               go_to(request, rlock__route(request->spec), false, now);
+    }
+    way = rlock__reply_is_error(reply) && request->hops < RLOCK__HOPS
+              ? request->spec->core->redirect(request->spec->core, request->link, reply, &server)
+              : RLOCK__NO_REDIRECT;
+    if (way == RLOCK__NO_REDIRECT || server == NULL) {
+        return false;
+    }
+    request->copies--; /* that one certainly did not run */
+    return go_to(request, twin(request->link, server), way == RLOCK__ASK, now);
+}
+
+bool rlock__hop_home(struct rlock__request *request, int64_t now)
+{
+    if (!request->asking || request->homed || !may_hop(request)) {
+        return false;
+    }
+    request->homed = true;
+    request->copies--; /* it found nothing to do */
+    return go_to(request, rlock__route(request->spec), false, now);
+}
+
+int64_t rlock__hop_t0(const struct rlock__request *request)
+{
+    return request->hops != 0 ? request->first_t0 : request->t0;
+}
+
+struct rlock__server *rlock__hop_learn(struct rlock__link *from, const struct rlock__reply *reply)
+{
+    struct rlock__core *core = from->server->core;
+    struct rlock__server *server = NULL;
+
+    if (core->redirect != NULL && rlock__reply_is_error(reply)) {
+        (void)core->redirect(core, from, reply, &server);
+    }
+    return server;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests whose lock is gone when their link breaks: nothing of it is looked at any more. */
+#include <utlist.h>
+
+#include "support/alone.h"
+#include "support/test.h"
+
+#define NOW (1000 * RLOCK__SECOND)
+
+struct scene {
+    struct rlock__core core;
+    struct rlock__server server;
+    struct rlock__spec *spec;
+};
+
+static void open_scene(struct scene *s)
+{
+    *s = (struct scene){.core = {.op_timeout_us = RLOCK__SECOND,
+                                 .renewed_lease_us = 30 * RLOCK__SECOND,
+                                 .unref = alone_unref}};
+    alone_init(&s->core, &s->server, "here");
+    s->spec = rlock__spec_new(&s->core, &rlock__reentrant_ops, rlock__bytes_of("a"), NULL);
+    rlock__core_link_up(alone_link(&s->core), 1, false, NOW);
+}
+
+static struct rlock__call call_of(const struct scene *s, enum rlock__call_kind kind)
+{
+    return (struct rlock__call){.kind = kind, .spec = s->spec, .owner = {.id = 1, .given = true}};
+}
+
+static void lock(struct scene *s)
+{
+    const struct rlock__value granted = {.type = RLOCK__REPLY_INT, .num = 1};
+    const struct rlock__reply reply = {.v = &granted, .n = 1, .is_array = true};
+    struct rlock__call call = call_of(s, RLOCK__ACQUIRE);
+
+    rlock__core_begin(&s->core, &call, NOW);
+    alone_carry(&alone_link(&s->core)->pipeline);
+    rlock__core_reply(alone_link(&s->core), alone_link(&s->core)->pipeline.gen, &reply, NOW);
+    assert_int_equal(call.code, 0);
+    (void)rlock__claim_unref(call.claim);
+    s->core.done = NULL; /* the call is gone */
+}
+
+/* Its last handle is freed, then the link breaks on which something is awaited. */
+static void close_scene(struct scene *s)
+{
+    struct rlock__link *link = alone_link(&s->core);
+    struct rlock__loss *loss, *after;
+
+    s->core.done = NULL;
+    DL_FOREACH_SAFE(s->core.lost, loss, after) {
+        (void)rlock__loss_free(loss);
+    }
+    s->core.lost = NULL;
+    assert_int_equal(atomic_load(&s->spec->refs), 1);
+    (void)rlock__spec_unref(s->spec);
+    assert_non_null(link->pipeline.sent);
+    rlock__core_link_down(link, link->pipeline.gen, RLOCK_ECONN, false, "cut", NOW);
+    assert_null(link->pipeline.sent);
+    assert_null(link->pipeline.waiting);
+    rlock__core_fini(&s->core);
+}
+
+TEST(a_query_that_nobody_waits_for_outlives_its_lock)
+{
+    static struct scene s;
+    struct rlock__call query;
+
+    open_scene(&s);
+    query = call_of(&s, RLOCK__COMMAND);
+    s.spec->ops->inspect(s.spec, &query.cmd);
+    rlock__core_begin(&s.core, &query, NOW);
+    alone_carry(&alone_link(&s.core)->pipeline);
+    rlock__core_give_up(&s.core, &query, RLOCK_ETIMEDOUT, NOW);
+    assert_int_equal(query.step, RLOCK__COMPLETE);
+    close_scene(&s);
+}
+
+TEST(a_release_whose_lease_has_ended_outlives_its_lock)
+{
+    static struct scene s;
+    struct rlock__call release;
+
+    open_scene(&s);
+    lock(&s);
+    release = call_of(&s, RLOCK__RELEASE);
+    rlock__core_begin(&s.core, &release, NOW);
+    alone_carry(&alone_link(&s.core)->pipeline);
+    rlock__release_expired(rlock__hold_find(&s.core, s.spec, release.owner), NOW);
+    assert_int_equal(release.step, RLOCK__COMPLETE);
+    close_scene(&s);
+}
