@@ -4,15 +4,16 @@
 -- Returns the longest PTTL, or that of the first level that is found where any will do; -2: none lives. What cannot be
 -- seen here, since the slot is being moved, may live: that is -1, a level without an end.
 local levels, owner, n, any, asking = ...
-local longest = -2
+local longest, unseen = -2, false
 for i = n, 1, -1 do
   local left = redis.pcall('pttl', levels .. owner .. ':rwlock_timeout:' .. i)
-  left = type(left) == 'number' and left or -1
-  if left > longest then
+  if type(left) ~= 'number' or left == -2 and asking == 'asking' then
+    unseen = true
+  elseif left > longest then
     longest = left
     if any then
-      break
+      return left
     end
   end
 end
-return longest == -2 and asking == 'asking' and -1 or longest
+return unseen and -1 or longest

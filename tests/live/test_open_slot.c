@@ -188,6 +188,35 @@ CLUSTER_TEST(a_reader_whose_level_has_moved_stays_when_others_leave, f)
     assert_null(rlock_free(write));
 }
 
+CLUSTER_TEST(a_reader_whose_longest_level_has_moved_keeps_its_lease_when_others_leave, f)
+{
+    struct rlock_client *clients[2] = {client_open(f), client_open(f)};
+    struct rlock_handle *reads[2];
+    char *level;
+
+    cluster_join(f->servers, f->n);
+    for (size_t i = 0; i < 2; i++) {
+        assert_code(rlock_read_new(clients[i], TAG "rw", NULL, &reads[i]), 0);
+    }
+    assert_code(rlock_lock(reads[0]), 0);
+    level = test_server_cmd(f->server, "KEYS *:rwlock_timeout:1");
+    assert_code(rlock_lock(reads[0]), 0);
+    assert_code(rlock_lock(reads[1]), 0);
+    test_server_do(f->server, "PEXPIRE %.*s2 3000", (int)strlen(level) - 1, level);
+    open_slot(f);
+    cluster_move_key(f->servers[0], f->servers[1], level);
+    assert_code(rlock_unlock(reads[1]), 0);
+    assert_true(test_server_int(f->server, "PTTL " TAG "rw") > 10000);
+    close_slot(f);
+    test_server_do(f->servers[1], "FLUSHALL");
+    assert_code(rlock_unlock(reads[0]), 0);
+    assert_code(rlock_unlock(reads[0]), 0);
+    assert_int_equal(keys_left(f), 0);
+    free(level);
+    assert_null(rlock_free(reads[0]));
+    assert_null(rlock_free(reads[1]));
+}
+
 CLUSTER_TEST(a_fair_waiter_comes_in_when_the_slot_is_whole_again, f)
 {
     struct rlock_client *clients[2] = {client_open(f), client_open(f)};
