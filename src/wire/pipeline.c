@@ -5,8 +5,9 @@
 #include <utlist.h>
 
 #define ASKING "*1\r\n$6\r\nASKING\r\n"
-#define POOL_MOST 64         /* requests that are kept for the next ones */
-#define POOL_MOST_BYTES 1024 /* and what their buffers hold at most */
+#define ROUND_TRIP_MOST RLOCK__SECOND /* that the first reply is believed to need */
+#define POOL_MOST 64                  /* requests that are kept for the next ones */
+#define POOL_MOST_BYTES 1024          /* and what their buffers hold at most */
 
 /* ---- Requests ---- */
 
@@ -193,12 +194,17 @@ static bool is_noscript(const struct rlock__reply *reply)
            memcmp(reply->v[0].str, "NOSCRIPT", 8) == 0;
 }
 
-/* Falls at once and rises slowly: one reply that a pause held up says nothing of the next. */
+/* Falls at once and rises slowly: one reply that a pause held up says nothing of the next. Nor does
+ * it where it is the first. */
 static void measure(struct rlock__pipeline *pipeline, int64_t us)
 {
     int64_t usual = pipeline->rtt;
 
-    pipeline->rtt = us < usual || usual == 0 ? us : usual + (rlock__min(us, 2 * usual) - usual) / 8;
+    if (usual == 0) {
+        pipeline->rtt = rlock__min(us, ROUND_TRIP_MOST);
+    } else {
+        pipeline->rtt = us < usual ? us : usual + (rlock__min(us, 2 * usual) - usual) / 8;
+    }
 }
 
 void rlock__pipeline_take(struct rlock__pipeline *pipeline, struct rlock__buf *swap)
