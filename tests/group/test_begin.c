@@ -166,7 +166,8 @@ BEGIN_TEST(what_was_begun_is_completed, b)
         assert_in_range(take.op.grant.valid_ms, 1, 60000);
         assert_int_equal(rlock_hold_count_as(lock, OWNER), 1);
         assert_true(rlock_is_valid_as(lock, OWNER));
-        assert_true(fixture_is_held(&b->f));
+        /* of a RedLock the first server may be the last that grants it */
+        assert_true(TEST_EVENTUALLY(fixture_is_held(&b->f), 5000));
         leave(lock, OWNER);
         assert_int_equal(rlock_hold_count_as(lock, OWNER), 0);
         assert_true(TEST_EVENTUALLY(fixture_holding(&b->f, "a") == 0, 5000));
