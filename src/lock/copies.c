@@ -43,9 +43,9 @@ void rlock__copies_add_sent(struct rlock__copies *copies, struct rlock__link *li
     }
 }
 
-static void add_fenced(struct rlock__copies *copies, const struct rlock__open_copy *fenced)
+static void add_unproven(struct rlock__copies *copies, const struct rlock__open_copy *more)
 {
-    struct rlock__open_copy *open = fenced->unproven ? open_on(copies, fenced->link) : NULL;
+    struct rlock__open_copy *open = more->unproven ? open_on(copies, more->link) : NULL;
 
     if (open != NULL) {
         open->unproven = true;
@@ -57,7 +57,7 @@ void rlock__copies_join(struct rlock__copies *copies, const struct rlock__copies
     for (unsigned i = 0; i < more->n; i++) {
         rlock__copies_add_lost(copies, more->open[i].link, more->open[i].lost);
         rlock__copies_add_sent(copies, more->open[i].link, more->open[i].sent);
-        add_fenced(copies, &more->open[i]);
+        add_unproven(copies, &more->open[i]);
     }
     copies->beyond |= more->beyond;
     copies->ran |= more->ran;

@@ -34,7 +34,7 @@ bool rlock__copies_fence(struct rlock__copies *copies);
  * and that proves nothing of what they did. */
 void rlock__copies_read(struct rlock__copies *copies, const struct rlock__link *link, uint64_t gen);
 /* What was sent after rlock__copies_fence() was answered, on this generation of the link. Forgets
- * the copies that the server read before it, and the fenced ones of the link. */
+ * the copies that the server read before it, and those of the link that nothing proved yet. */
 void rlock__copies_answered(struct rlock__copies *copies, const struct rlock__link *link,
                             uint64_t gen);
 /* That answer said that the number is not there. So what is accounted for did nothing. */

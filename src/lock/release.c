@@ -169,9 +169,9 @@ static void on_refused(struct rlock__hold *hold, const struct rlock__reply *repl
     }
 }
 
-/* There will be no answer: what came in its place was none, or it went down behind ASKING and there
- * was no memory to send it home. The release of the last level is sent once more behind
- * the fence, and where that has cost another link, not soon again. */
+/* There will be no answer. What came in its place was none; or it went down behind ASKING, and no
+ * memory was there to send it again. The release of the last level is sent once more behind the
+ * fence, and where that has cost another link, not soon again. */
 static void on_lost(struct rlock__hold *hold, int64_t now)
 {
     if (hold->grant->releasing) {

@@ -42,4 +42,26 @@ static inline void alone_carry(struct rlock__pipeline *pipeline)
     rlock__buf_fini(&bytes);
 }
 
+/* One lock of a client that is connected. */
+struct alone_scene {
+    struct rlock__core core;
+    struct rlock__server server;
+    struct rlock__spec *spec;
+};
+
+static inline void alone_open(struct alone_scene *s, int64_t now)
+{
+    *s = (struct alone_scene){.core = {.op_timeout_us = RLOCK__SECOND,
+                                       .renewed_lease_us = 30 * RLOCK__SECOND,
+                                       .unref = alone_unref}};
+    alone_init(&s->core, &s->server, "here");
+    s->spec = rlock__spec_new(&s->core, &rlock__reentrant_ops, rlock__bytes_of("a"), NULL);
+    rlock__core_link_up(alone_link(&s->core), 1, false, now);
+}
+
+static inline struct rlock__call alone_call(const struct alone_scene *s, enum rlock__call_kind kind)
+{
+    return (struct rlock__call){.kind = kind, .spec = s->spec, .owner = {.id = 1, .given = true}};
+}
+
 #endif

@@ -7,32 +7,11 @@
 
 #define NOW (1000 * RLOCK__SECOND)
 
-struct scene {
-    struct rlock__core core;
-    struct rlock__server server;
-    struct rlock__spec *spec;
-};
-
-static void open_scene(struct scene *s)
-{
-    *s = (struct scene){.core = {.op_timeout_us = RLOCK__SECOND,
-                                 .renewed_lease_us = 30 * RLOCK__SECOND,
-                                 .unref = alone_unref}};
-    alone_init(&s->core, &s->server, "here");
-    s->spec = rlock__spec_new(&s->core, &rlock__reentrant_ops, rlock__bytes_of("a"), NULL);
-    rlock__core_link_up(alone_link(&s->core), 1, false, NOW);
-}
-
-static struct rlock__call call_of(const struct scene *s, enum rlock__call_kind kind)
-{
-    return (struct rlock__call){.kind = kind, .spec = s->spec, .owner = {.id = 1, .given = true}};
-}
-
-static void lock(struct scene *s)
+static void lock(struct alone_scene *s)
 {
     const struct rlock__value granted = {.type = RLOCK__REPLY_INT, .num = 1};
     const struct rlock__reply reply = {.v = &granted, .n = 1, .is_array = true};
-    struct rlock__call call = call_of(s, RLOCK__ACQUIRE);
+    struct rlock__call call = alone_call(s, RLOCK__ACQUIRE);
 
     rlock__core_begin(&s->core, &call, NOW);
     alone_carry(&alone_link(&s->core)->pipeline);
@@ -43,7 +22,7 @@ static void lock(struct scene *s)
 }
 
 /* Its last handle is freed, then the link breaks on which something is awaited. */
-static void close_scene(struct scene *s)
+static void close_scene(struct alone_scene *s)
 {
     struct rlock__link *link = alone_link(&s->core);
     struct rlock__loss *loss, *after;
@@ -64,11 +43,11 @@ static void close_scene(struct scene *s)
 
 TEST(a_query_that_nobody_waits_for_outlives_its_lock)
 {
-    static struct scene s;
+    static struct alone_scene s;
     struct rlock__call query;
 
-    open_scene(&s);
-    query = call_of(&s, RLOCK__COMMAND);
+    alone_open(&s, NOW);
+    query = alone_call(&s, RLOCK__COMMAND);
     s.spec->ops->inspect(s.spec, &query.cmd);
     rlock__core_begin(&s.core, &query, NOW);
     alone_carry(&alone_link(&s.core)->pipeline);
@@ -79,12 +58,12 @@ TEST(a_query_that_nobody_waits_for_outlives_its_lock)
 
 TEST(a_release_whose_lease_has_ended_outlives_its_lock)
 {
-    static struct scene s;
+    static struct alone_scene s;
     struct rlock__call release;
 
-    open_scene(&s);
+    alone_open(&s, NOW);
     lock(&s);
-    release = call_of(&s, RLOCK__RELEASE);
+    release = alone_call(&s, RLOCK__RELEASE);
     rlock__core_begin(&s.core, &release, NOW);
     alone_carry(&alone_link(&s.core)->pipeline);
     rlock__release_expired(rlock__hold_find(&s.core, s.spec, release.owner), NOW);

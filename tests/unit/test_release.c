@@ -5,13 +5,7 @@
 
 #define NOW (1000 * RLOCK__SECOND)
 
-struct scene {
-    struct rlock__core core;
-    struct rlock__server server;
-    struct rlock__spec *spec;
-};
-
-static void reply_at(struct scene *s, const struct rlock__value *value, int64_t now)
+static void reply_at(struct alone_scene *s, const struct rlock__value *value, int64_t now)
 {
     const struct rlock__reply reply = {
         .v = value, .n = 1, .is_array = value->type != RLOCK__REPLY_ERROR};
@@ -21,29 +15,13 @@ static void reply_at(struct scene *s, const struct rlock__value *value, int64_t 
     rlock__core_reply(alone_link(&s->core), pipeline->gen, &reply, now);
 }
 
-static void reply(struct scene *s, const struct rlock__value *value)
+static void reply(struct alone_scene *s, const struct rlock__value *value)
 {
     reply_at(s, value, NOW);
 }
 
-static struct rlock__call call_of(const struct scene *s, enum rlock__call_kind kind)
-{
-    return (struct rlock__call){.kind = kind, .spec = s->spec, .owner = {.id = 1, .given = true}};
-}
-
-/* A client that is connected. */
-static void init(struct scene *s)
-{
-    *s = (struct scene){.core = {.op_timeout_us = RLOCK__SECOND,
-                                 .renewed_lease_us = 30 * RLOCK__SECOND,
-                                 .unref = alone_unref}};
-    alone_init(&s->core, &s->server, "here");
-    s->spec = rlock__spec_new(&s->core, &rlock__reentrant_ops, rlock__bytes_of("a"), NULL);
-    rlock__core_link_up(alone_link(&s->core), 1, false, NOW);
-}
-
 /* A hold whose last release the server has refused, and that was forced open since then. */
-static void open_scene(struct scene *s)
+static void open_scene(struct alone_scene *s)
 {
     static const char refusal[] = "WRONGTYPE Operation against a key";
     const struct rlock__value granted = {.type = RLOCK__REPLY_INT, .num = 1};
@@ -51,9 +29,9 @@ static void open_scene(struct scene *s)
         .type = RLOCK__REPLY_ERROR, .str = refusal, .len = sizeof(refusal) - 1};
     struct rlock__call acquire, release;
 
-    init(s);
-    acquire = call_of(s, RLOCK__ACQUIRE);
-    release = call_of(s, RLOCK__RELEASE);
+    alone_open(s, NOW);
+    acquire = alone_call(s, RLOCK__ACQUIRE);
+    release = alone_call(s, RLOCK__RELEASE);
     rlock__core_begin(&s->core, &acquire, NOW);
     reply(s, &granted);
     assert_int_equal(acquire.code, 0);
@@ -66,7 +44,7 @@ static void open_scene(struct scene *s)
     s->core.done = NULL; /* the calls are gone */
 }
 
-static void close_scene(struct scene *s)
+static void close_scene(struct alone_scene *s)
 {
     assert_null(alone_link(&s->core)->pipeline.waiting);
     assert_null(alone_link(&s->core)->pipeline.sent);
@@ -77,11 +55,11 @@ static void close_scene(struct scene *s)
 
 TEST(who_unlocks_once_more_what_was_forced_open_is_told_that_it_is_lost)
 {
-    static struct scene s;
+    static struct alone_scene s;
     struct rlock__call again;
 
     open_scene(&s);
-    again = call_of(&s, RLOCK__RELEASE);
+    again = alone_call(&s, RLOCK__RELEASE);
     rlock__core_begin(&s.core, &again, NOW);
     assert_int_equal(again.step, RLOCK__COMPLETE);
     assert_int_equal(again.code, RLOCK_ELOST);
@@ -90,7 +68,7 @@ TEST(who_unlocks_once_more_what_was_forced_open_is_told_that_it_is_lost)
 
 TEST(a_release_that_goes_on_ends_when_its_hold_is_forced_open)
 {
-    static struct scene s;
+    static struct alone_scene s;
 
     open_scene(&s);
     while (rlock__core_next(&s.core) <= NOW + RLOCK__SECOND) {
@@ -104,7 +82,7 @@ TEST(a_release_that_goes_on_ends_when_its_hold_is_forced_open)
  * and an earlier try was refused for a while. */
 TEST(a_release_with_a_senseless_answer_is_tried_once_more)
 {
-    static struct scene s;
+    static struct alone_scene s;
     static const char refusal[] = "BUSY Redis is busy running a script.";
     const struct rlock__value granted = {.type = RLOCK__REPLY_INT, .num = 1};
     const struct rlock__value senseless = {.type = RLOCK__REPLY_INT, .num = 77};
@@ -113,9 +91,9 @@ TEST(a_release_with_a_senseless_answer_is_tried_once_more)
     struct rlock__link *link;
     struct rlock__call acquire;
 
-    init(&s);
+    alone_open(&s, NOW);
     link = alone_link(&s.core);
-    acquire = call_of(&s, RLOCK__ACQUIRE);
+    acquire = alone_call(&s, RLOCK__ACQUIRE);
     rlock__core_begin(&s.core, &acquire, NOW);
     rlock__core_give_up(&s.core, &acquire, RLOCK_ECANCELED, NOW);
     reply(&s, &granted);
