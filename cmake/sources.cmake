@@ -25,7 +25,9 @@ set(RLOCK_SOURCES
     src/drive/dispatch.c
     src/drive/drive.c
     src/drive/home.c
+    src/drive/node.c
     src/drive/send_lock.c
+    src/drive/serve.c
     src/drive/service.c
     src/drive/turn.c
     src/drive/twins.c

@@ -8,14 +8,14 @@ static size_t n_chains(const struct rlock__table *table)
     return table->more != NULL ? table->n_more : RLOCK__TABLE_FIRST;
 }
 
-static struct rlock__node **chain(struct rlock__table *table, size_t i)
+static struct rlock__table_node **chain(struct rlock__table *table, size_t i)
 {
     return table->more != NULL ? &table->more[i] : &table->first[i];
 }
 
-static void link_node(struct rlock__table *table, struct rlock__node *node)
+static void link_node(struct rlock__table *table, struct rlock__table_node *node)
 {
-    struct rlock__node **at = chain(table, node->hash & (n_chains(table) - 1));
+    struct rlock__table_node **at = chain(table, node->hash & (n_chains(table) - 1));
 
     node->next = *at;
     *at = node;
@@ -26,10 +26,11 @@ static void link_node(struct rlock__table *table, struct rlock__node *node)
 static void grow(struct rlock__table *table)
 {
     struct rlock__table large = {.n_more = 4 * n_chains(table)};
-    struct rlock__node *node;
+    struct rlock__table_node *node;
     size_t from = 0;
 
-    large.more = (struct rlock__node **)calloc(large.n_more, sizeof(struct rlock__node *));
+    large.more =
+        (struct rlock__table_node **)calloc(large.n_more, sizeof(struct rlock__table_node *));
     if (large.more == NULL) {
         return;
     }
@@ -39,7 +40,7 @@ static void grow(struct rlock__table *table)
     *table = large;
 }
 
-void rlock__table_add(struct rlock__table *table, struct rlock__node *node, unsigned hash)
+void rlock__table_add(struct rlock__table *table, struct rlock__table_node *node, unsigned hash)
 {
     node->hash = hash;
     if (table->n >= n_chains(table)) {
@@ -48,9 +49,9 @@ void rlock__table_add(struct rlock__table *table, struct rlock__node *node, unsi
     link_node(table, node);
 }
 
-void rlock__table_remove(struct rlock__table *table, struct rlock__node *node)
+void rlock__table_remove(struct rlock__table *table, struct rlock__table_node *node)
 {
-    struct rlock__node **at = chain(table, node->hash & (n_chains(table) - 1));
+    struct rlock__table_node **at = chain(table, node->hash & (n_chains(table) - 1));
 
     while (*at != node) {
         at = &(*at)->next;
@@ -60,7 +61,7 @@ void rlock__table_remove(struct rlock__table *table, struct rlock__node *node)
 }
 
 /* From this node of a chain on. */
-static struct rlock__node *with_hash(struct rlock__node *node, unsigned hash)
+static struct rlock__table_node *with_hash(struct rlock__table_node *node, unsigned hash)
 {
     while (node != NULL && node->hash != hash) {
         node = node->next;
@@ -68,22 +69,22 @@ static struct rlock__node *with_hash(struct rlock__node *node, unsigned hash)
     return node;
 }
 
-struct rlock__node *rlock__table_first(const struct rlock__table *table, unsigned hash)
+struct rlock__table_node *rlock__table_first(const struct rlock__table *table, unsigned hash)
 {
     return with_hash(table->more != NULL ? table->more[hash & (table->n_more - 1)]
                                          : table->first[hash & (RLOCK__TABLE_FIRST - 1)],
                      hash);
 }
 
-struct rlock__node *rlock__table_next(const struct rlock__node *node)
+struct rlock__table_node *rlock__table_next(const struct rlock__table_node *node)
 {
     return with_hash(node->next, node->hash);
 }
 
-struct rlock__node *rlock__table_take(struct rlock__table *table, size_t *inout_chain)
+struct rlock__table_node *rlock__table_take(struct rlock__table *table, size_t *inout_chain)
 {
     for (; table->n > 0 && *inout_chain < n_chains(table); (*inout_chain)++) {
-        struct rlock__node **at = chain(table, *inout_chain), *node = *at;
+        struct rlock__table_node **at = chain(table, *inout_chain), *node = *at;
 
         if (node != NULL) {
             *at = node->next;
@@ -95,10 +96,10 @@ struct rlock__node *rlock__table_take(struct rlock__table *table, size_t *inout_
     return NULL;
 }
 
-void rlock__table_sweep(struct rlock__table *table, bool (*drop)(struct rlock__node *node))
+void rlock__table_sweep(struct rlock__table *table, bool (*drop)(struct rlock__table_node *node))
 {
     struct rlock__table kept = {0};
-    struct rlock__node *node;
+    struct rlock__table_node *node;
     size_t from = 0;
 
     while ((node = rlock__table_take(table, &from)) != NULL) {

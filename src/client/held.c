@@ -5,7 +5,7 @@
 
 #define SWEEP_FIRST 16 /* claims there are before the table is swept */
 
-static struct rlock__claim *claim_of(struct rlock__node *node)
+static struct rlock__claim *claim_of(struct rlock__table_node *node)
 {
     return RLOCK__OF(struct rlock__claim, node, node);
 }
@@ -19,7 +19,7 @@ static bool is_over(const struct rlock__claim *claim)
 static struct rlock__claim *find(const struct rlock__held *held, const struct rlock__spec *spec,
                                  unsigned hash)
 {
-    struct rlock__node *node = rlock__table_first(&held->claims, hash);
+    struct rlock__table_node *node = rlock__table_first(&held->claims, hash);
 
     while (node != NULL && !rlock__spec_equal(claim_of(node)->spec, spec)) {
         node = rlock__table_next(node);
@@ -62,7 +62,7 @@ void rlock__held_forget(struct rlock__held *held, const struct rlock__spec *spec
     }
 }
 
-static bool drop_if_over(struct rlock__node *node)
+static bool drop_if_over(struct rlock__table_node *node)
 {
     return is_over(claim_of(node)) && rlock__claim_unref(claim_of(node)) == NULL;
 }
@@ -75,7 +75,7 @@ void rlock__held_sweep(struct rlock__held *held)
 
 struct rlock__claim *rlock__held_take(struct rlock__held *held, size_t *inout_chain)
 {
-    struct rlock__node *node = rlock__table_take(&held->claims, inout_chain);
+    struct rlock__table_node *node = rlock__table_take(&held->claims, inout_chain);
 
     return node != NULL ? claim_of(node) : NULL;
 }

@@ -25,14 +25,16 @@ RLOCK__ALONE static void unref(struct rlock__core *core)
     if (atomic_fetch_sub_explicit(&client->refs, 1, memory_order_acq_rel) != 1) {
         return;
     }
-    client->io.conn = rlock__conn_free(client->io.conn);
-    client->sub.conn = rlock__conn_free(client->sub.conn);
-    rlock__buf_fini(&client->io.out);
-    rlock__buf_fini(&client->sub.out);
+    for (struct rlock__node *node = client->nodes, *after; node != NULL; node = after) {
+        after = atomic_load(&node->next);
+        (void)rlock__node_free(node);
+    }
+    free(client->polled);
     client->tls = rlock__tls_free(client->tls);
     rlock__opts_fini(client);
     (void)rlock__sock_close(client->wake_fd);
     (void)rlock__sock_close(client->leader_fd);
+    (void)rlock__sock_close(client->links_fd);
     (void)rlock__sock_close(client->cancel_fd);
     (void)pthread_cond_destroy(&client->news);
     (void)pthread_mutex_destroy(&client->mutex);
@@ -96,12 +98,10 @@ RLOCK__ALONE static void init_core(struct rlock_client *client)
     core->renewed_lease_us = opts->renewed_lease_ms * RLOCK__MS;
     core->margin_us = opts->safety_margin_ms * RLOCK__MS;
     core->log_level = opts->on_log != NULL ? opts->log_level : 0;
-    core->address = client->server.address = client->address;
+    core->address = client->address;
     core->unref = unref;
     core->route = route;
-    rlock__map_alone(&client->map, &client->server);
     rlock__core_init(core);
-    rlock__core_add_server(core, &client->server, 1);
 }
 
 RLOCK__ALONE static int init_net(struct rlock_client *client)
@@ -125,11 +125,26 @@ RLOCK__ALONE static int init_net(struct rlock_client *client)
         .connect_timeout_us = opts->connect_timeout_ms * RLOCK__MS,
         .want_info = true,
     };
-    client->io.conn = rlock__conn_new(&client->conn_opts);
-    client->sub.conn = rlock__conn_new(&client->conn_opts);
-    return client->io.conn != NULL && client->sub.conn != NULL
-               ? 0
-               : rlock__fail(RLOCK_ENOMEM, "no memory");
+    return 0;
+}
+
+static int init_node(struct rlock_client *client)
+{
+    struct rlock__uri uri = RLOCK__URI_NULL;
+    struct rlock__node *node = NULL;
+
+    if (rlock__uri_place(&client->uri, &uri)) {
+        node = rlock__node_new(client, &uri, client->address);
+    }
+    if (node == NULL) {
+        return rlock__fail(RLOCK_ENOMEM, "no memory");
+    }
+    if (!rlock__node_add(node)) {
+        (void)rlock__node_free(node);
+        return rlock__fail(RLOCK_ENOMEM, "no memory");
+    }
+    rlock__map_alone(&client->map, &node->server);
+    return 0;
 }
 
 static int init_fds(struct rlock_client *client)
@@ -197,6 +212,9 @@ static int init(struct rlock_client *client, const struct rlock_client_opts *opt
     code = code == 0 ? init_fds(client) : code;
     if (code == 0) {
         init_core(client);
+        code = init_node(client);
+    }
+    if (code == 0) {
         rlock__process_register(client);
         code = start_threads(client);
     }
@@ -214,8 +232,7 @@ RLOCK__ALONE static struct rlock_client *alloc(void)
     if (client == NULL) {
         return NULL;
     }
-    client->wake_fd = client->leader_fd = client->cancel_fd = -1;
-    atomic_init(&client->io.fd, -1);
+    client->wake_fd = client->leader_fd = client->links_fd = client->cancel_fd = -1;
     client->tick_at = RLOCK__NEVER;
     atomic_init(&client->refs, 1);
     client->uri = RLOCK__URI_NULL;
@@ -282,6 +299,20 @@ static void wait_settled(struct rlock_client *client, const struct timespec *unt
     rlock__leave(client);
 }
 
+static void close_links(struct rlock_client *client)
+{
+    struct rlock__node *node;
+
+    rlock__take_link(client);
+    RLOCK__EACH_NODE(client, node) {
+        node->io.gen = 0;
+        atomic_store(&node->io.fd, -1);
+        rlock__conn_close(node->io.conn);
+        rlock__conn_close(node->sub.conn);
+    }
+    rlock__give_link(client);
+}
+
 struct rlock_client *rlock_client_close(struct rlock_client *client)
 {
     RLOCK__WHOLE;
@@ -307,12 +338,7 @@ struct rlock_client *rlock_client_close(struct rlock_client *client)
     rlock__enter(client);
     rlock__core_fini(&client->core);
     rlock__leave(client);
-    rlock__take_link(client);
-    client->io.gen = 0;
-    atomic_store(&client->io.fd, -1);
-    rlock__conn_close(client->io.conn);
-    rlock__give_link(client);
-    rlock__conn_close(client->sub.conn);
+    close_links(client);
     rlock__process_unregister(client); /* until then a child of fork has sockets to close */
     rlock__thread_forget_closed();
     unref(&client->core);

@@ -52,6 +52,7 @@ RLOCK__ALONE RLOCK__UNLOCKS(registry) RLOCK__UNLOCKS(sock) static void after_for
     {
         (void)close(client->wake_fd);
         (void)close(client->leader_fd);
+        (void)rlock__sock_close(client->links_fd);
         (void)close(client->cancel_fd);
     }
     registry = NULL;
@@ -81,7 +82,7 @@ void rlock__process_unregister(struct rlock_client *client)
 
 /* ---- Threads ---- */
 
-static struct rlock__group_claim *claim_of(struct rlock__node *node)
+static struct rlock__group_claim *claim_of(struct rlock__table_node *node)
 {
     return RLOCK__OF(struct rlock__group_claim, node, node);
 }
@@ -89,7 +90,7 @@ static struct rlock__group_claim *claim_of(struct rlock__node *node)
 /* The thread ends: gives up what it holds of locks made of locks. */
 static void leave_groups(void)
 {
-    struct rlock__node *node;
+    struct rlock__table_node *node;
     size_t from = 0;
 
     while ((node = rlock__table_take(&self.groups, &from)) != NULL) {
@@ -168,7 +169,7 @@ const struct rlock__claim *rlock__thread_find(const struct rlock__spec *spec, un
 
 struct rlock__group_claim *rlock__thread_find_group(const struct rlock__group_spec *spec)
 {
-    struct rlock__node *node = rlock__table_first(&self.groups, spec->hash);
+    struct rlock__table_node *node = rlock__table_first(&self.groups, spec->hash);
 
     while (node != NULL && claim_of(node)->spec != spec &&
            !rlock__group_spec_equal(claim_of(node)->spec, spec)) {
@@ -183,7 +184,7 @@ static void drop_group(struct rlock__group_claim *claim)
     (void)rlock__group_claim_unref(claim);
 }
 
-static bool drop_if_over(struct rlock__node *node)
+static bool drop_if_over(struct rlock__table_node *node)
 {
     return atomic_load(&claim_of(node)->over) && rlock__group_claim_unref(claim_of(node)) == NULL;
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A client as its threads see it: the core behind one mutex, the link behind another, and the roles
- * around them.
+ * A client as its threads see it: the core behind one mutex, the links behind another, and the
+ * roles around them.
  *
  * Who does what:
  *   - A calling thread hands its call to the core, and sends what the core wants sent. If nobody
- *     keeps watch, it does so itself until its call is complete: it polls the link, reads for all,
+ *     keeps watch, it does so itself until its call is complete: it polls the links, reads for all,
  *     and fires the core's timers. Else it parks. The leader hands the watch on when its own call
  *     is complete.
- *   - The service thread makes connections, reads the subscriber connection, hears of
+ *   - The service thread makes connections, reads those for messages, hears of
  *     cancellations, takes the steps of operations on groups that no thread waits for, and keeps
  *     watch when no caller does. A caller may stand still at any instant: stopped, starved, in a
  *     signal handler. So while there is a leader the service thread looks at each tick, and does
@@ -18,7 +18,7 @@
  *
  * Mutexes, of the kinds and in the order of base/guarded.h. A thread that holds one may stand
  * still, and nobody else can do what it leaves undone. So it makes no system call, with two
- * exceptions: it sends and receives on the link with the send lock, and it wakes a group's thread.
+ * exceptions: it sends and receives on the links with the send lock, and it wakes a group's thread.
  */
 #ifndef RLOCK_DRIVE_CLIENT_H
 #define RLOCK_DRIVE_CLIENT_H
@@ -30,12 +30,11 @@
 #include "base/guarded.h"
 #include "base/whole.h"
 #include "cluster/map.h"
+#include "drive/node.h"
 #include "drive/park.h"
 #include "drive/send_lock.h"
 #include "lock/core.h"
 #include "multi/home.h"
-#include "net/conn.h"
-#include "net/uri.h"
 
 #define RLOCK__MAX_LEASE_MS 30000 /* of a RedLock, by default */
 
@@ -46,35 +45,11 @@ RLOCK__MUTEX(registry);
 struct rlock__op;
 struct rlock__turn;
 
-/* The connection for commands. */
-struct rlock__io {
-    struct rlock__send_lock lock;
-    RLOCK__GUARDED_BY(send) struct {
-        struct rlock__conn *conn;
-        uint64_t gen;          /* of the connection while it is up; 0 else */
-        struct rlock__buf out; /* taken from the core, part of it sent */
-        size_t sent;
-        size_t unnoted; /* bytes that went out, of which the core does not know yet */
-    };
-    atomic_ullong server; /* while it is up: a number that is another for every server; 0 unknown */
-    atomic_int fd;        /* to poll; -1 down */
-    atomic_bool stuck;    /* the socket is full: poll for writing too */
-};
-
-/* The connection for messages. The service thread's own. */
-struct rlock__sub {
-    struct rlock__conn *conn;
-    struct rlock__buf out;
-    size_t sent;
-    bool up;
-};
-
 struct rlock_client {
     struct rlock__core core; /* first: the core's client is found by it */
-    pthread_mutex_t mutex;   /* for the core, its server, and the roles of threads */
+    pthread_mutex_t mutex;   /* for the core, its servers, and the roles of threads */
     pthread_cond_t news;     /* for the dispatcher: losses, notes, finished; for close: settled */
     RLOCK__GUARDED_BY(core) struct {
-        struct rlock__server server;
         struct rlock__map map;        /* from a key to its server */
         struct rlock__parker *leader; /* the caller that keeps watch; NULL: the service thread */
         struct rlock__parker *parked; /* callers that could */
@@ -84,9 +59,8 @@ struct rlock_client {
         int64_t leader_until, service_until;
         bool leader_looks, service_looks; /* what they saw before they fell asleep has changed */
         bool leader_moved;                /* there was one since the last tick, and not still */
-        bool leader_still;  /* it left something undone: the service thread does its work */
-        bool service_reads; /* it sleeps with an eye on replies, not on the link's end alone */
-        int64_t tick_at;    /* when it looks after the leader; RLOCK__NEVER: there is none */
+        bool leader_still; /* it left something undone: the service thread does its work */
+        int64_t tick_at;   /* when it looks after the leader; RLOCK__NEVER: there is none */
         bool stop_service, stop_dispatcher;
         struct rlock__op *finished; /* operations whose finish the dispatcher is to call */
     };
@@ -112,12 +86,14 @@ struct rlock_client {
         bool begun_closed;        /* none begins any more */
     };
 
-    struct rlock__io io;
-    atomic_bool send_wanted; /* the core has something for the link */
-    atomic_bool wake_wanted; /* somebody is to be woken by whoever has the link */
-    struct rlock__sub sub;
-    int wake_fd;   /* wakes the service thread */
-    int leader_fd; /* wakes the leader */
+    struct rlock__node *nodes; /* the first, there from the start; none ever leaves, and any thread
+                                * may go through them: RLOCK__EACH_NODE */
+    struct rlock__send_lock send_lock; /* for the links of all nodes */
+    atomic_bool wake_wanted;           /* somebody is to be woken by whoever has the links */
+    struct pollfd *polled;             /* the service thread's: room for what it polls */
+    int wake_fd;                       /* wakes the service thread */
+    int leader_fd;                     /* wakes the leader */
+    int links_fd;  /* epoll of the links that are up; -1: there is one node, whose link is polled */
     int cancel_fd; /* epoll of the cancel signals in use */
     pthread_t service, dispatcher;
     bool has_service, has_dispatcher;
@@ -139,7 +115,7 @@ void rlock__settle(struct rlock_client *client) RLOCK__REQUIRES(core);
 /* The same for who has the link: the waking waits until that is given up. */
 void rlock__leave_with_link(struct rlock_client *client) RLOCK__REQUIRES(send) RLOCK__UNLOCKS(core);
 void rlock__wake_service(const struct rlock_client *client);
-/* The link is another one, or polled for something else: who sleeps over it looks again. */
+/* A link is another one, or polled for something else: who sleeps over it looks again. */
 void rlock__look_again(struct rlock_client *client) RLOCK__REQUIRES(send);
 /* Sets the signal of a caller, which is woken once the mutex is dropped. */
 void rlock__signal(struct rlock_client *client, struct rlock__parker *parker,
@@ -153,16 +129,17 @@ void rlock__seen(struct rlock_client *client, struct rlock__parker *parker) RLOC
 void rlock__drive(struct rlock_client *client) RLOCK__NO_MUTEX;
 /* Leaves the core, and sends what it wants sent. */
 void rlock__leave_and_drive(struct rlock_client *client) RLOCK__UNLOCKS(core);
-/* The send lock. Giving it up sends what came to be wanted meanwhile. */
+/* The send lock, for all links. Giving it up sends what came to be wanted meanwhile. */
 void rlock__take_link(struct rlock_client *client) RLOCK__LOCKS(send);
 void rlock__give_link(struct rlock_client *client) RLOCK__UNLOCKS(send);
-/* Reads some of what is there on the link and hands it to the core; false if there was nothing.
+/* Reads some of what is there on the links and hands it to the core; false if there was nothing.
  * leader: the caller that keeps watch, and reads; NULL another thread. */
 bool rlock__drive_read(struct rlock_client *client, struct rlock__parker *leader) RLOCK__NO_MUTEX;
 /* Reads all of it: before the core ticks, for a time that was read before. */
 bool rlock__drive_read_all(struct rlock_client *client) RLOCK__NO_MUTEX;
-void rlock__link_broke(struct rlock_client *client, int code, const char *text)
-    RLOCK__REQUIRES(send);
+/* A node's link is up: its socket is polled from now on. */
+void rlock__link_is_up(struct rlock__node *node) RLOCK__REQUIRES(send);
+void rlock__link_broke(struct rlock__node *node, int code, const char *text) RLOCK__REQUIRES(send);
 
 /* ---- watch.c: waiting, and keeping watch meanwhile ---- */
 

@@ -3,16 +3,35 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <utlist.h>
+#include <sys/epoll.h>
 
 #include "base/clock.h"
 #include "drive/client.h"
 
-/* ---- The link ---- */
+/* ---- A node's link ---- */
 
-void rlock__link_broke(struct rlock_client *client, int code, const char *text)
+/* Has the socket of a link that is up polled for what it is to be polled for. */
+RLOCK__REQUIRES(send) static void arm(struct rlock__node *node, int how)
 {
-    struct rlock__io *io = &client->io;
+    const struct rlock_client *client = node->client;
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = node};
+
+    if (client->links_fd >= 0) {
+        event.events |= atomic_load(&node->io.stuck) ? EPOLLOUT : 0;
+        (void)epoll_ctl(client->links_fd, how, rlock__conn_fd(node->io.conn), &event);
+    }
+}
+
+void rlock__link_is_up(struct rlock__node *node)
+{
+    arm(node, EPOLL_CTL_ADD);
+    rlock__look_again(node->client); /* there is a new socket to poll */
+}
+
+void rlock__link_broke(struct rlock__node *node, int code, const char *text)
+{
+    struct rlock_client *client = node->client;
+    struct rlock__io *io = &node->io;
     uint64_t gen = io->gen;
 
     atomic_store(&io->fd, -1);
@@ -22,34 +41,32 @@ void rlock__link_broke(struct rlock_client *client, int code, const char *text)
     io->sent = io->unnoted = 0;
     rlock__buf_clear(&io->out);
     rlock__enter(client);
-    rlock__core_link_down(&client->server.links[0], gen, code, rlock__conn_error_is_final(code),
-                          text, rlock__now_us());
+    rlock__core_link_down(&node->server.links[0], gen, code, rlock__conn_error_is_final(code), text,
+                          rlock__now_us());
     rlock__leave_with_link(client);
-    rlock__conn_close(io->conn);
+    rlock__conn_close(io->conn); /* which takes it out of the epoll */
     rlock__look_again(client);
 }
 
 /* Notes what went out. */
-RLOCK__REQUIRES(send) RLOCK__REQUIRES(core) static void note_written(struct rlock_client *client)
+RLOCK__REQUIRES(send) RLOCK__REQUIRES(core) static void note_written(struct rlock__node *node)
 {
-    rlock__pipeline_wrote(&client->server.links[0].pipeline, client->io.unnoted);
-    client->io.unnoted = 0;
+    rlock__pipeline_wrote(&node->server.links[0].pipeline, node->io.unnoted);
+    node->io.unnoted = 0;
 }
-
-enum taken { NOTHING, TO_SEND, TO_LOOK_AND_SEND, TO_CLOSE };
 
 /* Takes what the core wants sent, which on a quiet link is looked at before; or the core wants the
  * link closed. */
 RLOCK__REQUIRES(send)
-RLOCK__REQUIRES(core) static enum taken take_within(struct rlock_client *client)
+RLOCK__REQUIRES(core) static enum rlock__taken take_within(struct rlock__node *node)
 {
-    struct rlock__io *io = &client->io;
-    struct rlock__pipeline *pipeline = &client->server.links[0].pipeline;
+    struct rlock__io *io = &node->io;
+    struct rlock__pipeline *pipeline = &node->server.links[0].pipeline;
     bool present = io->gen != 0 && pipeline->gen == io->gen, quiet = false;
 
-    atomic_store(&client->send_wanted, false);
+    atomic_store(&io->wanted, false);
     if (present) {
-        note_written(client);
+        note_written(node);
     }
     if (io->sent == io->out.len) {
         rlock__buf_clear(&io->out);
@@ -60,110 +77,119 @@ RLOCK__REQUIRES(core) static enum taken take_within(struct rlock_client *client)
         }
     }
     if (present && pipeline->close) {
-        return TO_CLOSE;
+        return RLOCK__TO_CLOSE;
     }
-    return io->out.len == 0 ? NOTHING : quiet ? TO_LOOK_AND_SEND : TO_SEND;
+    return io->out.len == 0 ? RLOCK__NOTHING : quiet ? RLOCK__TO_LOOK_AND_SEND : RLOCK__TO_SEND;
 }
 
-RLOCK__REQUIRES(send) static enum taken take(struct rlock_client *client)
+RLOCK__REQUIRES(send) static enum rlock__taken take(struct rlock__node *node)
 {
-    enum taken taken;
+    enum rlock__taken taken;
 
-    rlock__enter(client);
-    taken = take_within(client);
-    rlock__core_mutex_unlock(&client->mutex);
+    rlock__enter(node->client);
+    taken = take_within(node);
+    rlock__core_mutex_unlock(&node->client->mutex);
     return taken;
 }
 
 /* Closes the link, for the reason that the core gives. */
-RLOCK__REQUIRES(send) static void close_link(struct rlock_client *client)
+RLOCK__REQUIRES(send) static void close_link(struct rlock__node *node)
 {
     char why[RLOCK__DETAIL_SIZE];
 
-    rlock__enter(client);
-    (void)snprintf(why, sizeof(why), "%s: %s", rlock__conn_peer(client->io.conn),
-                   client->server.links[0].pipeline.why);
-    rlock__core_mutex_unlock(&client->mutex);
-    rlock__link_broke(client, RLOCK_ECONN, why);
+    rlock__enter(node->client);
+    (void)snprintf(why, sizeof(why), "%s: %s", rlock__conn_peer(node->io.conn),
+                   node->server.links[0].pipeline.why);
+    rlock__core_mutex_unlock(&node->client->mutex);
+    rlock__link_broke(node, RLOCK_ECONN, why);
 }
 
 /* Before something is sent on a quiet link: what came there unasked would be taken for its answer.
  * Returns whether nothing is there. */
-RLOCK__REQUIRES(send) static bool is_silent(struct rlock_client *client)
+RLOCK__REQUIRES(send) static bool is_silent(struct rlock__node *node)
 {
-    struct rlock__io *io = &client->io;
-    struct rlock__link *link = &client->server.links[0];
+    struct rlock__io *io = &node->io;
+    struct rlock__link *link = &node->server.links[0];
     int n = rlock__conn_read(io->conn);
 
     if (n == 0) {
         return true;
     }
-    rlock__enter(client);
+    rlock__enter(node->client);
     rlock__pipeline_untake(&link->pipeline, io->out.len);
     if (n > 0) {
         rlock__core_garbled(link, io->gen, rlock__now_us());
     }
-    rlock__leave_with_link(client);
+    rlock__leave_with_link(node->client);
     if (n > 0) {
-        close_link(client);
+        close_link(node);
     } else {
-        rlock__link_broke(client, n, rlock__conn_error(io->conn));
+        rlock__link_broke(node, n, rlock__conn_error(io->conn));
     }
     return false;
 }
 
 /* Whether something is to be sent, or the link to be closed, as far as anybody has said. */
-RLOCK__REQUIRES(send) static bool is_wanted(const struct rlock_client *client)
+RLOCK__REQUIRES(send) static bool is_wanted(const struct rlock__io *io)
 {
-    return client->io.sent < client->io.out.len || atomic_load(&client->send_wanted);
+    return io->sent < io->out.len || atomic_load(&io->wanted);
 }
 
 /* Sends what was taken, and what came to be wanted meanwhile. */
-RLOCK__REQUIRES(send) static void send_all(struct rlock_client *client, enum taken taken)
+RLOCK__REQUIRES(send) static void send_all(struct rlock__node *node, enum rlock__taken taken)
 {
-    struct rlock__io *io = &client->io;
+    struct rlock__io *io = &node->io;
     bool was_stuck; /* what came to be wanted behind a rest was not taken */
 
-    while (taken == TO_SEND || taken == TO_LOOK_AND_SEND) {
+    while (taken == RLOCK__TO_SEND || taken == RLOCK__TO_LOOK_AND_SEND) {
         ssize_t n;
 
-        if (taken == TO_LOOK_AND_SEND && !is_silent(client)) {
+        if (taken == RLOCK__TO_LOOK_AND_SEND && !is_silent(node)) {
             return;
         }
         n = rlock__conn_write(io->conn, io->out.data + io->sent, io->out.len - io->sent);
         if (n < 0) {
-            rlock__link_broke(client, (int)n, rlock__conn_error(io->conn));
+            rlock__link_broke(node, (int)n, rlock__conn_error(io->conn));
             return;
         }
         io->sent += (size_t)n;
         io->unnoted += (size_t)n;
         was_stuck = atomic_exchange(&io->stuck, io->sent < io->out.len);
+        if (was_stuck != (io->sent < io->out.len)) {
+            arm(node, EPOLL_CTL_MOD);
+        }
         if (io->sent < io->out.len) {
             if (!was_stuck) { /* they poll, perhaps, for reading alone */
-                rlock__look_again(client);
+                rlock__look_again(node->client);
             }
             return;
         }
-        taken = was_stuck || is_wanted(client) ? take(client) : NOTHING;
+        taken = was_stuck || is_wanted(io) ? take(node) : RLOCK__NOTHING;
     }
-    if (taken == TO_CLOSE) {
-        close_link(client);
+    if (taken == RLOCK__TO_CLOSE) {
+        close_link(node);
     }
 }
 
+/* ---- Sending ---- */
+
 void rlock__take_link(struct rlock_client *client)
 {
-    rlock__send_lock_take(&client->io.lock);
+    rlock__send_lock_take(&client->send_lock);
 }
 
 /* It wakes those whom what it did concerns. */
 RLOCK__ALONE void rlock__give_link(struct rlock_client *client)
 {
+    struct rlock__node *node;
+
     do {
-        if (client->io.gen != 0 && is_wanted(client)) {
-            send_all(client, take(client));
+        RLOCK__EACH_NODE(client, node) {
+            if (node->io.gen != 0 && is_wanted(&node->io)) {
+                send_all(node, take(node));
+            }
         }
-    } while (!rlock__send_lock_give(&client->io.lock));
+    } while (!rlock__send_lock_give(&client->send_lock));
     if (atomic_load(&client->wake_wanted)) {
         rlock__enter(client);
         rlock__leave(client);
@@ -172,92 +198,128 @@ RLOCK__ALONE void rlock__give_link(struct rlock_client *client)
 
 void rlock__drive(struct rlock_client *client)
 {
-    if (rlock__send_lock_wish(&client->io.lock)) {
+    if (rlock__send_lock_wish(&client->send_lock)) {
         rlock__give_link(client);
     }
 }
 
-/* Tries the link within the core's mutex, against their order: who only tries waits for nobody. */
+/* Tries the send lock within the core's mutex, against their order: who only tries waits for
+ * nobody. */
 RLOCK__ALONE void rlock__leave_and_drive(struct rlock_client *client)
 {
-    enum taken taken;
+    struct rlock__node *node;
 
-    if (!rlock__send_lock_try(&client->io.lock)) {
+    if (!rlock__send_lock_try(&client->send_lock)) {
         rlock__leave(client);
         rlock__drive(client);
         return;
     }
-    taken = take_within(client);
+    RLOCK__EACH_NODE(client, node) {
+        node->io.taken = take_within(node);
+    }
     rlock__leave_with_link(client);
-    send_all(client, taken);
+    RLOCK__EACH_NODE(client, node) {
+        send_all(node, node->io.taken);
+    }
     rlock__give_link(client);
 }
 
+/* ---- Reading ---- */
+
 /* Hands every whole reply to the core; the leader whose own call is complete by that hands the
  * watch on. Returns 0, or why the stream is broken. */
-RLOCK__REQUIRES(send)
-static int deliver(struct rlock_client *client, struct rlock__parker *leader)
+RLOCK__REQUIRES(send) static int deliver(struct rlock__node *node, struct rlock__parker *leader)
 {
-    struct rlock__io *io = &client->io;
+    struct rlock_client *client = node->client;
+    struct rlock__io *io = &node->io;
+    struct rlock__link *link = &node->server.links[0];
     struct rlock__reply reply;
     int got;
 
     rlock__enter(client);
-    if (leader != NULL) {
+    if (leader != NULL && leader->keeps) {
         rlock__watch_moved(client);
     }
-    note_written(client);
+    note_written(node);
     while ((got = rlock__conn_next(io->conn, &reply)) > 0) {
-        rlock__core_reply(&client->server.links[0], io->gen, &reply, rlock__now_us());
+        rlock__core_reply(link, io->gen, &reply, rlock__now_us());
     }
-    if (got == RLOCK_ECONN ||
-        (got == 0 && rlock__pipeline_is_quiet(&client->server.links[0].pipeline) &&
-         !rlock__conn_is_drained(io->conn))) {
-        rlock__core_garbled(&client->server.links[0], io->gen, rlock__now_us());
+    if (got == RLOCK_ECONN || (got == 0 && rlock__pipeline_is_quiet(&link->pipeline) &&
+                               !rlock__conn_is_drained(io->conn))) {
+        rlock__core_garbled(link, io->gen, rlock__now_us());
     }
     rlock__settle(client);
-    if (leader != NULL && atomic_load(&leader->signal) == RLOCK__PARK_DONE) {
+    if (leader != NULL && leader->keeps && atomic_load(&leader->signal) == RLOCK__PARK_DONE) {
         rlock__watch_end(client, leader);
     }
     rlock__leave_with_link(client);
     return got;
 }
 
+/* The same of some of what is there on a node's link. Returns whether there was something. */
+RLOCK__REQUIRES(send) static bool read_some(struct rlock__node *node, struct rlock__parker *leader)
+{
+    int n = node->io.gen != 0 ? rlock__conn_read(node->io.conn) : 0;
+    bool any = n > 0;
+
+    if (any) {
+        n = deliver(node, leader);
+    }
+    if (n < 0) {
+        rlock__link_broke(node, n, rlock__conn_error(node->io.conn));
+    }
+    return any;
+}
+
 bool rlock__drive_read(struct rlock_client *client, struct rlock__parker *leader)
 {
-    struct rlock__io *io = &client->io;
+    struct epoll_event events[16] = {{.data.ptr = client->nodes}};
     bool any = false;
-    int n;
+    int n = 1;
 
     rlock__take_link(client);
-    if (io->gen != 0) {
-        n = rlock__conn_read(io->conn);
-        any = n > 0;
-        if (any) {
-            n = deliver(client, leader);
-        }
-        if (n < 0) {
-            rlock__link_broke(client, n, rlock__conn_error(io->conn));
-        }
+    if (client->links_fd >= 0) {
+        n = epoll_wait(client->links_fd, events, 16, 0);
+    }
+    for (int i = 0; i < n; i++) {
+        any = read_some(events[i].data.ptr, leader) || any;
     }
     rlock__give_link(client);
     return any;
 }
 
-bool rlock__drive_read_all(struct rlock_client *client)
+/* Reads what is there on one link, up to the answers to what was sent before. */
+static bool read_all(struct rlock__node *node)
 {
-    const struct rlock__pipeline *pipeline = &client->server.links[0].pipeline;
-    bool any = false, awaited = true;
+    struct rlock_client *client = node->client;
+    const struct rlock__pipeline *pipeline = &node->server.links[0].pipeline;
+    bool any = false, more = true;
     uint64_t end;
 
     rlock__enter(client);
     end = pipeline->appended;
     rlock__core_mutex_unlock(&client->mutex);
-    while (awaited && rlock__drive_read(client, NULL)) {
-        any = true;
-        rlock__enter(client); /* what was sent meanwhile need not be answered */
-        awaited = pipeline->sent != NULL && pipeline->sent->end <= end;
-        rlock__core_mutex_unlock(&client->mutex);
+    while (more) {
+        rlock__take_link(client);
+        more = read_some(node, NULL);
+        any = any || more;
+        rlock__give_link(client);
+        if (more) {
+            rlock__enter(client); /* what was sent meanwhile need not be answered */
+            more = pipeline->sent != NULL && pipeline->sent->end <= end;
+            rlock__core_mutex_unlock(&client->mutex);
+        }
+    }
+    return any;
+}
+
+bool rlock__drive_read_all(struct rlock_client *client)
+{
+    struct rlock__node *node;
+    bool any = false;
+
+    RLOCK__EACH_NODE(client, node) {
+        any = read_all(node) || any;
     }
     return any;
 }

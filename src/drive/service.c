@@ -7,7 +7,7 @@
  */
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 
 #include "base/clock.h"
@@ -16,180 +16,6 @@
 #define TICK_US (50 * RLOCK__MS) /* how long a caller may stand still and keep others waiting */
 #define IDLE_LINK_US                                                                               \
     RLOCK__SECOND /* what comes on a link that nobody used for so long is looked at */
-
-/* ---- The link ---- */
-
-/* FNV-1a; 0 of nothing. */
-static uint64_t server_number(const char *run_id)
-{
-    uint64_t number = run_id[0] == '\0' ? 0 : 14695981039346656037U;
-
-    for (const char *at = run_id; *at != '\0'; at++) {
-        number = (number ^ (unsigned char)*at) * 1099511628211U;
-    }
-    return number;
-}
-
-RLOCK__REQUIRES(send) static void link_up(struct rlock_client *client)
-{
-    struct rlock__io *io = &client->io;
-    struct rlock__server *server = &client->server;
-    const struct rlock__greeting *got = rlock__conn_greeting(io->conn);
-    int64_t now = rlock__now_us();
-
-    atomic_store(&io->server, server_number(got->run_id));
-    atomic_store(&io->fd, rlock__conn_fd(io->conn));
-    rlock__enter(client);
-    rlock__core_found(server, got->run_id, got->uptime_s, now);
-    io->gen = rlock__core_link_up(&server->links[0], got->client_id, got->fenced, now);
-    rlock__leave_with_link(client);
-    rlock__look_again(client); /* there is a new socket to poll */
-}
-
-/* Begins to make the link when it is time, and goes on with that. Returns 0, or why it cannot be
- * made. */
-RLOCK__REQUIRES(send) static int make_link(struct rlock_client *client, int64_t now)
-{
-    struct rlock__io *io = &client->io;
-    struct rlock__link *link = &client->server.links[0];
-    uint64_t unfenced[RLOCK__UNFENCED_MAX];
-    size_t n;
-    bool due;
-
-    rlock__enter(client);
-    due = now >= rlock__link_due(link);
-    n = due ? rlock__link_begin(link, unfenced) : 0;
-    rlock__core_mutex_unlock(&client->mutex);
-    return due ? rlock__conn_start(io->conn, unfenced, n, now) : rlock__conn_step(io->conn, now);
-}
-
-static void serve_link(struct rlock_client *client, int64_t now)
-{
-    struct rlock__io *io = &client->io;
-
-    rlock__take_link(client);
-    if (io->gen == 0) {
-        int code = make_link(client, now);
-
-        if (code != 0) {
-            rlock__link_broke(client, code, rlock__conn_error(io->conn));
-        } else if (rlock__conn_is_up(io->conn)) {
-            link_up(client);
-        }
-    }
-    rlock__give_link(client);
-}
-
-/* ---- The subscriber connection ---- */
-
-static void sub_failed(struct rlock_client *client)
-{
-    struct rlock__sub *sub = &client->sub;
-
-    rlock__enter(client);
-    rlock__core_sub_down(&client->server, rlock__now_us());
-    rlock__leave(client);
-    rlock__conn_close(sub->conn);
-    rlock__buf_clear(&sub->out);
-    sub->sent = 0;
-    sub->up = false;
-}
-
-/* Sends what the core has for the subscriber connection. */
-static int sub_flush(struct rlock_client *client)
-{
-    struct rlock__sub *sub = &client->sub;
-    struct rlock__buf *wanted = &client->server.sub.out;
-    bool whole;
-    ssize_t n;
-
-    rlock__enter(client);
-    whole = !wanted->failed && rlock__buf_add(&sub->out, wanted->data, wanted->len);
-    rlock__buf_clear(wanted);
-    rlock__core_mutex_unlock(&client->mutex);
-    if (!whole) {
-        return RLOCK_ENOMEM;
-    }
-    if (sub->sent < sub->out.len) {
-        n = rlock__conn_write(sub->conn, sub->out.data + sub->sent, sub->out.len - sub->sent);
-        if (n < 0) {
-            return (int)n;
-        }
-        sub->sent += (size_t)n;
-        if (sub->sent == sub->out.len) {
-            rlock__buf_clear(&sub->out);
-            sub->sent = 0;
-        }
-    }
-    return 0;
-}
-
-/* Reads what is there; without an answer for long it is broken. */
-static int sub_read(struct rlock_client *client)
-{
-    struct rlock__server *server = &client->server;
-    struct rlock__sub *sub = &client->sub;
-    struct rlock__reply reply;
-    int got = 0, n = rlock__conn_read(sub->conn);
-    bool alive;
-
-    if (n < 0) {
-        return n;
-    }
-    rlock__enter(client);
-    while (n > 0 && (got = rlock__conn_next(sub->conn, &reply)) > 0) {
-        rlock__core_sub_reply(server, &reply, rlock__now_us());
-    }
-    alive = rlock__subscriber_check(server, rlock__now_us());
-    rlock__leave(client);
-    return got < 0 || alive ? got : RLOCK_ECONN;
-}
-
-/* A message counts only if it comes from the server that the commands go to. */
-static bool sub_is_elsewhere(struct rlock_client *client)
-{
-    struct rlock__io *io = &client->io;
-    bool elsewhere = false;
-
-    rlock__take_link(client);
-    if (io->gen != 0) {
-        const char *sub = rlock__conn_greeting(client->sub.conn)->run_id;
-        const char *link = rlock__conn_greeting(io->conn)->run_id;
-
-        elsewhere = strcmp(rlock__conn_peer(io->conn), rlock__conn_peer(client->sub.conn)) != 0 ||
-                    (sub[0] != '\0' && link[0] != '\0' && strcmp(sub, link) != 0);
-    }
-    rlock__give_link(client);
-    return elsewhere;
-}
-
-static void serve_sub(struct rlock_client *client, short revents, int64_t now)
-{
-    struct rlock__sub *sub = &client->sub;
-    bool due, begins;
-    int code;
-
-    rlock__enter(client);
-    due = now >= rlock__subscriber_due(&client->server); /* to be made, or to be checked */
-    begins = rlock__subscriber_begin(&client->server, now);
-    rlock__core_mutex_unlock(&client->mutex);
-    code = begins ? rlock__conn_start(sub->conn, NULL, 0, now) : rlock__conn_step(sub->conn, now);
-    if (code == 0 && !sub->up && rlock__conn_is_up(sub->conn)) {
-        sub->up = true;
-        rlock__enter(client);
-        rlock__core_sub_up(&client->server, rlock__now_us());
-        rlock__leave(client);
-    }
-    if (code == 0 && sub->up) {
-        code = (revents & ~POLLOUT) != 0 || due ? sub_read(client) : 0;
-        code = code == 0 ? sub_flush(client) : code;
-        code = code == 0 && sub_is_elsewhere(client) ? RLOCK_ECONN : code;
-    }
-    if (code < 0) {
-        sub_failed(client);
-    }
-    rlock__drive(client);
-}
 
 /* ---- Cancellations ---- */
 
@@ -211,7 +37,9 @@ static void serve_cancels(struct rlock_client *client)
 
 /* ---- The thread ---- */
 
-enum { WAKE, LINK, SUB, CANCEL, N_FDS };
+/* What is polled: these two, and then the connections of each node. */
+enum { WAKE, CANCEL, NODES = RLOCK__POLLED };
+enum { LINK, SUB, N_EACH = RLOCK__POLLED_EACH };
 
 /* When to look after the caller that keeps watch, or did since the last tick. */
 RLOCK__REQUIRES(core) static int64_t next_tick(struct rlock_client *client, int64_t now)
@@ -230,10 +58,10 @@ RLOCK__REQUIRES(core) static int64_t next_tick(struct rlock_client *client, int6
  * no later than when that is due.
  */
 RLOCK__REQUIRES(core)
-static bool reads_link(const struct rlock_client *client, bool watching, int64_t now,
+static bool reads_link(const struct rlock__node *node, bool watching, int64_t now,
                        int64_t *ret_until)
 {
-    const struct rlock__pipeline *pipeline = &client->server.links[0].pipeline;
+    const struct rlock__pipeline *pipeline = &node->server.links[0].pipeline;
     int64_t due = (pipeline->sent != NULL ? now : pipeline->heard_at) + IDLE_LINK_US;
 
     if (!pipeline->up) {
@@ -246,57 +74,82 @@ static bool reads_link(const struct rlock_client *client, bool watching, int64_t
     return false;
 }
 
-/* Until when to sleep for the core's sake, and whether with an eye on replies. */
-RLOCK__REQUIRES(core)
-static int64_t plan_core(struct rlock_client *client, struct pollfd *link, int64_t now)
+/* Until when to sleep for a node's connections, and for what to poll them. */
+static int64_t plan_conns(struct rlock__node *node, struct pollfd fds[static N_EACH])
 {
-    const struct rlock__core *core = &client->core;
-    bool watching = rlock__is_unwatched(client);
-    int64_t until = next_tick(client, now);
+    struct rlock__io *io = &node->io;
+    struct rlock__sub *sub = &node->sub;
+    int64_t until = rlock__conn_deadline(sub->conn);
 
-    if (watching) {
-        until = rlock__min(until, rlock__core_next(core));
-    }
-    until = rlock__min(until, rlock__subscriber_due(&client->server));
-    if (client->service_looks || (client->sub.up && client->server.sub.out.len != 0)) {
-        until = 0; /* it came while this thread was awake */
-    }
-    if (link->events == POLLRDHUP && reads_link(client, watching, now, &until)) {
-        link->events = POLLIN | POLLRDHUP;
-        link->events |= atomic_load(&client->io.stuck) ? POLLOUT : 0;
-    }
-    client->service_reads = (link->events & POLLIN) != 0;
-    return until;
-}
-
-/* What to poll for, and until when. Returns false when the thread is to end. */
-static bool plan(struct rlock_client *client, struct pollfd fds[static N_FDS], int64_t now,
-                 int64_t *ret_until)
-{
-    struct rlock__io *io = &client->io;
-    struct rlock__sub *sub = &client->sub;
-    int64_t until = rlock__min(rlock__begun_next(client), rlock__conn_deadline(sub->conn));
-    bool stop;
-
-    fds[WAKE] = (struct pollfd){.fd = client->wake_fd, .events = POLLIN};
-    fds[CANCEL] = (struct pollfd){.fd = client->cancel_fd, .events = POLLIN};
     fds[SUB] = (struct pollfd){.fd = rlock__conn_fd(sub->conn)};
     fds[SUB].events = rlock__conn_events(sub->conn);
-    rlock__take_link(client);
+    rlock__take_link(node->client);
     fds[LINK] = (struct pollfd){.fd = rlock__conn_fd(io->conn), .events = POLLRDHUP};
     if (io->gen == 0) {
         fds[LINK].events = rlock__conn_events(io->conn);
         until = rlock__min(until, rlock__conn_deadline(io->conn));
     }
-    rlock__give_link(client);
+    rlock__give_link(node->client);
+    return until;
+}
+
+/* The same for the core's sake: whether with an eye on replies. */
+RLOCK__REQUIRES(core)
+static int64_t plan_node(struct rlock__node *node, struct pollfd fds[static N_EACH], int64_t now)
+{
+    struct rlock__server *server = &node->server;
+    bool watching = rlock__is_unwatched(node->client);
+    int64_t until = rlock__min(rlock__link_due(&server->links[0]), rlock__subscriber_due(server));
+
+    if (node->sub.up && server->sub.out.len != 0) {
+        until = 0; /* it came while this thread was awake */
+    }
+    if (fds[LINK].events == POLLRDHUP && reads_link(node, watching, now, &until)) {
+        fds[LINK].events = POLLIN | POLLRDHUP;
+        fds[LINK].events |= atomic_load(&node->io.stuck) ? POLLOUT : 0;
+    }
+    node->service_reads = (fds[LINK].events & POLLIN) != 0;
+    return until;
+}
+
+/* Until when to sleep for the core's sake. */
+RLOCK__REQUIRES(core)
+static int64_t plan_core(struct rlock_client *client, struct pollfd *fds, int64_t now)
+{
+    struct rlock__node *node;
+    int64_t until = next_tick(client, now);
+
+    if (rlock__is_unwatched(client)) {
+        until = rlock__min(until, rlock__core_next(&client->core));
+    }
+    RLOCK__EACH_NODE(client, node) {
+        until = rlock__min(until, plan_node(node, fds, now));
+        fds += N_EACH;
+    }
+    return client->service_looks ? 0 : until;
+}
+
+/* What to poll for, and until when. Returns how many, 0: the thread is to end. */
+static nfds_t plan(struct rlock_client *client, struct pollfd *fds, int64_t now, int64_t *ret_until)
+{
+    struct pollfd *at = &fds[NODES];
+    struct rlock__node *node;
+    int64_t until = rlock__begun_next(client);
+    bool stop;
+
+    fds[WAKE] = (struct pollfd){.fd = client->wake_fd, .events = POLLIN};
+    fds[CANCEL] = (struct pollfd){.fd = client->cancel_fd, .events = POLLIN};
+    RLOCK__EACH_NODE(client, node) {
+        until = rlock__min(until, plan_conns(node, at));
+        at += N_EACH;
+    }
     rlock__enter(client);
     stop = client->stop_service;
-    until = rlock__min(until, rlock__link_due(&client->server.links[0]));
-    until = rlock__min(until, plan_core(client, &fds[LINK], now));
+    until = rlock__min(until, plan_core(client, &fds[NODES], now));
     client->service_until = until;
     rlock__core_mutex_unlock(&client->mutex);
     *ret_until = until;
-    return !stop || !rlock__begun_close(client);
+    return !stop || !rlock__begun_close(client) ? (nfds_t)(at - fds) : 0;
 }
 
 /* A leader that left something undone, and did not move, is not to be relied on until it does. */
@@ -335,22 +188,46 @@ static void watch(struct rlock_client *client, bool readable, int64_t now)
     rlock__leave_and_drive(client);
 }
 
+/* Whether something is there on a link that is up. */
+static bool is_readable(struct rlock_client *client, const struct pollfd *fds)
+{
+    struct rlock__node *node;
+    bool is = false;
+
+    RLOCK__EACH_NODE(client, node) {
+        is = is || (fds[LINK].revents != 0 && atomic_load(&node->io.fd) == fds[LINK].fd);
+        fds += N_EACH;
+    }
+    return is;
+}
+
+static void serve_nodes(struct rlock_client *client, const struct pollfd *fds, int64_t now)
+{
+    struct rlock__node *node;
+
+    RLOCK__EACH_NODE(client, node) {
+        rlock__serve_link(node, now);
+        rlock__serve_sub(node, fds[SUB].revents, now);
+        fds += N_EACH;
+    }
+}
+
 void *rlock__service_main(void *arg)
 {
     struct rlock_client *client = arg;
-    struct pollfd fds[N_FDS];
+    struct pollfd *fds = client->polled;
     int64_t until, now = rlock__now_us();
+    nfds_t n;
     uint64_t pokes;
 
-    while (plan(client, fds, now, &until)) {
-        (void)poll(fds, N_FDS, rlock__timeout_ms(until, now));
+    while ((n = plan(client, fds, now, &until)) != 0) {
+        (void)poll(fds, n, rlock__timeout_ms(until, now));
         now = rlock__now_us(); /* before anything is read */
         if ((fds[WAKE].revents & POLLIN) != 0) {
             (void)!read(client->wake_fd, &pokes, sizeof(pokes));
         }
-        watch(client, fds[LINK].revents != 0 && atomic_load(&client->io.fd) == fds[LINK].fd, now);
-        serve_link(client, now);
-        serve_sub(client, fds[SUB].revents, now);
+        watch(client, is_readable(client, &fds[NODES]), now);
+        serve_nodes(client, &fds[NODES], now);
         if (fds[CANCEL].revents != 0) {
             serve_cancels(client);
         }

@@ -88,19 +88,34 @@ RLOCK__REQUIRES(core) static bool leader_oversleeps(const struct rlock_client *c
             atomic_load(&leader->signal) == RLOCK__PARK_DONE);
 }
 
+/* Whether a node has something for the service thread, which sleeps until then. */
+RLOCK__REQUIRES(core)
+static bool node_wants_service(const struct rlock__node *node, const struct rlock_client *client)
+{
+    const struct rlock__server *server = &node->server;
+    bool subscribe =
+        server->sub.out.len != 0 || rlock__subscriber_due(server) < client->service_until;
+    bool unread = server->links[0].pipeline.sent != NULL && !node->service_reads;
+
+    return subscribe || (unread && rlock__is_unwatched(client));
+}
+
 /* Whether the service thread sleeps, and longer than it may, or without an eye on what comes. */
 RLOCK__REQUIRES(core) static bool service_oversleeps(const struct rlock_client *client)
 {
-    const struct rlock__core *core = &client->core;
-    bool subscribe = client->server.sub.out.len != 0 ||
-                     rlock__subscriber_due(&client->server) < client->service_until;
-    bool unread = client->server.links[0].pipeline.sent != NULL && !client->service_reads;
+    const struct rlock__node *node;
     bool unheeded = client->leader != NULL && client->tick_at == RLOCK__NEVER;
+    bool wanted = false;
 
-    return client->service_until != 0 &&
-           (client->service_looks || subscribe || unheeded ||
-            (rlock__is_unwatched(client) &&
-             (unread || rlock__core_next(core) < client->service_until)));
+    if (client->service_until == 0) {
+        return false;
+    }
+    RLOCK__EACH_NODE(client, node) {
+        wanted = wanted || node_wants_service(node, client);
+    }
+
+    return client->service_looks || wanted || unheeded ||
+           (rlock__is_unwatched(client) && rlock__core_next(&client->core) < client->service_until);
 }
 
 void rlock__look_again(struct rlock_client *client)
@@ -152,11 +167,15 @@ static void carry_out(struct rlock_client *client, const struct wakes *wakes)
 
 void rlock__settle(struct rlock_client *client)
 {
-    const struct rlock__pipeline *pipeline = &client->server.links[0].pipeline;
+    struct rlock__node *node;
 
     signal_done(client);
-    if (pipeline->out.len != 0 || pipeline->close) {
-        atomic_store(&client->send_wanted, true);
+    RLOCK__EACH_NODE(client, node) {
+        const struct rlock__pipeline *pipeline = &node->server.links[0].pipeline;
+
+        if (pipeline->out.len != 0 || pipeline->close) {
+            atomic_store(&node->io.wanted, true);
+        }
     }
 }
 

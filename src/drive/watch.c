@@ -47,10 +47,13 @@ RLOCK__REQUIRES(core) static int64_t plan_within(struct rlock_client *client)
 
 static void watched_fds(const struct rlock_client *client, struct pollfd fds[static 2])
 {
+    const struct rlock__io *io = &client->nodes->io;
+
     fds[0] = (struct pollfd){.fd = client->leader_fd, .events = POLLIN};
-    fds[1] = (struct pollfd){.fd = atomic_load(&client->io.fd), .events = POLLIN};
-    if (atomic_load(&client->io.stuck)) {
-        fds[1].events = POLLIN | POLLOUT;
+    fds[1] = (struct pollfd){.fd = client->links_fd, .events = POLLIN};
+    if (client->links_fd < 0) {
+        fds[1].fd = atomic_load(&io->fd);
+        fds[1].events = atomic_load(&io->stuck) ? POLLIN | POLLOUT : POLLIN;
     }
 }
 

@@ -23,8 +23,8 @@ struct rlock__orphan;
  * reference, the owner another. */
 struct rlock__claim {
     struct rlock__spec *spec;
-    struct rlock__node node;  /* in the owning thread's own table */
-    atomic_llong valid_until; /* 0: not valid any more */
+    struct rlock__table_node node; /* in the owning thread's own table */
+    atomic_llong valid_until;      /* 0: not valid any more */
     atomic_uint count;
     atomic_uint refs;
 };

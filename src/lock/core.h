@@ -79,8 +79,8 @@ struct rlock__loss *rlock__loss_free(struct rlock__loss *loss);
  * is nothing on it until an attempt is granted.
  */
 struct rlock__grant {
-    struct rlock__hold *hold;     /* whose it is */
-    struct rlock__node by_number; /* in one of core.numbers, while it is granted */
+    struct rlock__hold *hold;           /* whose it is */
+    struct rlock__table_node by_number; /* in one of core.numbers, while it is granted */
     bool is_numbered;
     uint64_t number, token;
     struct rlock__link *link;     /* that it is renewed over */
@@ -110,7 +110,7 @@ struct rlock__grant {
 /* One owner on one lock: its hold, and the calls on it, one after the other. */
 struct rlock__hold {
     struct rlock__hold *prev, *next; /* in core.holds */
-    struct rlock__node by_key;       /* in one of core.tables */
+    struct rlock__table_node by_key; /* in one of core.tables */
     struct rlock__core *core;
     struct rlock__spec *spec;
     struct rlock__owner owner;

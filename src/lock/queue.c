@@ -12,8 +12,8 @@
 #define TURNS 8                       /* releases before a pause for those who hear nothing */
 
 struct rlock__queue {
-    struct rlock__node node;   /* in core.queues, by the lock's key */
-    struct rlock__queue *next; /* in core.idle_queues */
+    struct rlock__table_node node; /* in core.queues, by the lock's key */
+    struct rlock__queue *next;     /* in core.idle_queues */
     struct rlock__core *core;
     struct rlock__spec *spec;
     struct rlock__call *calls;
@@ -27,7 +27,7 @@ struct rlock__queue {
 
 static struct rlock__queue *queue_find(struct rlock__core *core, const struct rlock__spec *spec)
 {
-    struct rlock__node *node = rlock__table_first(&core->queues, spec->hash);
+    struct rlock__table_node *node = rlock__table_first(&core->queues, spec->hash);
 
     for (; node != NULL; node = rlock__table_next(node)) {
         struct rlock__queue *queue = RLOCK__OF(struct rlock__queue, node, node);
@@ -244,7 +244,7 @@ void rlock__queues_trim(struct rlock__core *core)
 void rlock__queues_fini(struct rlock__core *core)
 {
     struct rlock__queue *queue;
-    struct rlock__node *node;
+    struct rlock__table_node *node;
     size_t chain = 0;
 
     while ((node = rlock__table_take(&core->queues, &chain)) != NULL) {

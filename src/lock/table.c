@@ -33,7 +33,7 @@ struct rlock__hold *rlock__hold_find_side(struct rlock__core *core, const struct
                                           struct rlock__owner owner, char side)
 {
     unsigned hash = hash_of(spec, owner, side);
-    struct rlock__node *node = rlock__table_first(table_of(core, hash), hash);
+    struct rlock__table_node *node = rlock__table_first(table_of(core, hash), hash);
 
     for (; node != NULL; node = rlock__table_next(node)) {
         struct rlock__hold *hold = RLOCK__OF(struct rlock__hold, by_key, node);
@@ -54,7 +54,8 @@ struct rlock__hold *rlock__hold_find(struct rlock__core *core, const struct rloc
 
 struct rlock__hold *rlock__hold_by_number(struct rlock__core *core, uint64_t number)
 {
-    struct rlock__node *node = rlock__table_first(numbers_of(core, number), hash_of_number(number));
+    struct rlock__table_node *node =
+        rlock__table_first(numbers_of(core, number), hash_of_number(number));
 
     for (; node != NULL; node = rlock__table_next(node)) {
         struct rlock__grant *grant = RLOCK__OF(struct rlock__grant, by_number, node);

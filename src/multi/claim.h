@@ -19,7 +19,7 @@ struct rlock__kept {
 };
 
 struct rlock__group_claim {
-    struct rlock__node node; /* in the owning thread's table */
+    struct rlock__table_node node; /* in the owning thread's table */
     struct rlock__group_spec *spec;
     atomic_uint count; /* levels; 0 it is not held, or lost */
     atomic_bool over;  /* nobody has to unlock it any more */

@@ -15,7 +15,7 @@ static bool is_of(const struct rlock__group *group, struct rlock__owner owner)
     return group->owner.id == owner.id && group->owner.given == owner.given;
 }
 
-static struct rlock__member *member_of(struct rlock__node *node)
+static struct rlock__member *member_of(struct rlock__table_node *node)
 {
     return RLOCK__OF(struct rlock__member, node, node);
 }
@@ -24,7 +24,7 @@ struct rlock__group *rlock__home_find(const struct rlock__home *home,
                                       const struct rlock__group_spec *spec,
                                       struct rlock__owner owner)
 {
-    struct rlock__node *node =
+    struct rlock__table_node *node =
         rlock__table_first(&home->members, mix(spec->members[0]->hash, owner));
 
     for (; node != NULL; node = rlock__table_next(node)) {
@@ -54,7 +54,7 @@ struct rlock__member *rlock__home_hit(const struct rlock__home *home,
                                       const struct rlock__member *after)
 {
     struct rlock__owner owner = {.id = loss->owner_id, .given = loss->owner != 0};
-    struct rlock__node *node =
+    struct rlock__table_node *node =
         after != NULL ? rlock__table_next(&after->node)
                       : rlock__table_first(&home->members, mix(loss->spec->hash, owner));
 

@@ -324,6 +324,19 @@ const char *rlock__uri_redacted(const char *url, char *out, size_t size)
     return out;
 }
 
+bool rlock__uri_place(const struct rlock__uri *uri, struct rlock__uri *ret_uri)
+{
+    *ret_uri = (struct rlock__uri){.tls = uri->tls, .port = uri->port, .db = uri->db};
+    ret_uri->host = uri->host != NULL ? strdup(uri->host) : NULL;
+    ret_uri->path = uri->path != NULL ? strdup(uri->path) : NULL;
+    if ((ret_uri->host == NULL) != (uri->host == NULL) ||
+        (ret_uri->path == NULL) != (uri->path == NULL)) {
+        rlock__uri_fini(ret_uri);
+        return false;
+    }
+    return true;
+}
+
 void rlock__uri_fini(struct rlock__uri *uri)
 {
     if (uri->password != NULL) {

@@ -38,6 +38,8 @@ int rlock__uri_parse(const char *url, struct rlock__uri *ret_uri);
 /* Writes a URL for texts: "redis://user:***@host:6379/0"; of a wrong one only the scheme. Cut where
  * longer. Returns out. */
 const char *rlock__uri_redacted(const char *url, char *out, size_t size);
+/* Copies where the server is, and its database; not the login. Returns false without memory. */
+bool rlock__uri_place(const struct rlock__uri *uri, struct rlock__uri *ret_uri);
 /* Frees what it holds, and wipes the password; it is RLOCK__URI_NULL then. */
 void rlock__uri_fini(struct rlock__uri *uri);
 

@@ -195,10 +195,10 @@ static void check_woken(const struct actor *actor)
 /* What is left undone with the link; NULL nothing. */
 static const char *left_undone(const struct rlock_client *client)
 {
-    const struct rlock__io *io = &client->io;
-    const struct rlock__server *server = &client->server;
+    const struct rlock__io *io = &client->nodes->io;
+    const struct rlock__server *server = &client->nodes->server;
     const struct rlock__pipeline *pipeline = &server->links[0].pipeline;
-    const struct rlock__sub *sub = &client->sub;
+    const struct rlock__sub *sub = &client->nodes->sub;
 
     if (io->gen != 0 && pipeline->up && sched_net_is_writable(rlock__conn_fd(io->conn)) &&
         (pipeline->out.len != 0 || io->sent < io->out.len)) {

@@ -32,8 +32,8 @@ size_t test_asked(struct rlock_client *client)
     {
         n += call->step == RLOCK__ASKING && call->request != NULL && call->request->sent;
     }
-    written =
-        client->server.links[0].pipeline.out.len == 0 && client->io.sent == client->io.out.len;
+    written = client->nodes->server.links[0].pipeline.out.len == 0 &&
+              client->nodes->io.sent == client->nodes->io.out.len;
     rlock__leave_with_link(client);
     rlock__give_link(client);
     return written ? n : 0;

@@ -5,11 +5,12 @@
 
 enum { MANY = 10000 };
 
-static struct rlock__node nodes[MANY];
+static struct rlock__table_node nodes[MANY];
 
-static bool finds(const struct rlock__table *table, const struct rlock__node *node, unsigned hash)
+static bool finds(const struct rlock__table *table, const struct rlock__table_node *node,
+                  unsigned hash)
 {
-    struct rlock__node *at = rlock__table_first(table, hash);
+    struct rlock__table_node *at = rlock__table_first(table, hash);
 
     while (at != NULL && at != node) {
         at = rlock__table_next(at);

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "drive/node.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "drive/client.h"
+
+RLOCK__ALONE struct rlock__node *rlock__node_new(struct rlock_client *client,
+                                                 struct rlock__uri *uri, const char *address)
+{
+    struct rlock__node *node = calloc(1, sizeof(*node));
+
+    if (node == NULL) {
+        rlock__uri_fini(uri);
+        return NULL;
+    }
+    node->client = client;
+    node->uri = *uri;
+    *uri = RLOCK__URI_NULL;
+    node->conn_opts = client->conn_opts;
+    node->conn_opts.uri = &node->uri;
+    (void)snprintf(node->address, sizeof(node->address), "%s", address);
+    node->server.address = node->address;
+    atomic_init(&node->io.fd, -1);
+    node->io.conn = rlock__conn_new(&node->conn_opts);
+    node->sub.conn = rlock__conn_new(&node->conn_opts);
+    return node->io.conn != NULL && node->sub.conn != NULL ? node : rlock__node_free(node);
+}
+
+RLOCK__ALONE struct rlock__node *rlock__node_free(struct rlock__node *node)
+{
+    if (node != NULL) {
+        (void)rlock__conn_free(node->io.conn);
+        (void)rlock__conn_free(node->sub.conn);
+        rlock__buf_fini(&node->io.out);
+        rlock__buf_fini(&node->sub.out);
+        rlock__uri_fini(&node->uri);
+        free(node);
+    }
+    return NULL;
+}
+
+/* Makes room to poll so many nodes. */
+static bool make_room(struct rlock_client *client, size_t n)
+{
+    struct pollfd *polled =
+        realloc(client->polled, (RLOCK__POLLED + n * RLOCK__POLLED_EACH) * sizeof(*polled));
+
+    client->polled = polled != NULL ? polled : client->polled;
+    return polled != NULL;
+}
+
+bool rlock__node_add(struct rlock__node *node)
+{
+    struct rlock_client *client = node->client;
+    struct rlock__node *last = client->nodes, *it;
+    size_t n = 0;
+
+    RLOCK__EACH_NODE(client, it) {
+        last = it;
+        n++;
+    }
+    if (!make_room(client, n + 1)) {
+        return false;
+    }
+
+    rlock__enter(client);
+    rlock__core_add_server(&client->core, &node->server, 1);
+    if (last == NULL) {
+        client->nodes = node;
+    } else {
+        atomic_store(&last->next, node);
+    }
+    rlock__leave(client);
+    return true;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A node: one server as the driver has it, with the connections that the core's server asks for. A
+ * client has one, or in a cluster one for each server that it has heard of.
+ */
+#ifndef RLOCK_DRIVE_NODE_H
+#define RLOCK_DRIVE_NODE_H
+
+#include <stdatomic.h>
+
+#include "base/guarded.h"
+#include "lock/core.h"
+#include "net/conn.h"
+
+/* How many descriptors the service thread polls, without and for each node. */
+#define RLOCK__POLLED 2
+#define RLOCK__POLLED_EACH 2
+
+/* What there is to do with a link. */
+enum rlock__taken {
+    RLOCK__NOTHING,
+    RLOCK__TO_SEND,
+    RLOCK__TO_LOOK_AND_SEND,
+    RLOCK__TO_CLOSE,
+};
+
+/* The connection for commands. */
+struct rlock__io {
+    RLOCK__GUARDED_BY(send) struct {
+        struct rlock__conn *conn;
+        uint64_t gen;          /* of the connection while it is up; 0 else */
+        struct rlock__buf out; /* taken from the core, part of it sent */
+        size_t sent;
+        size_t unnoted; /* bytes that went out, of which the core does not know yet */
+        enum rlock__taken taken;
+    };
+    atomic_ullong server; /* while it is up: a number that is another for every server; 0 unknown */
+    atomic_int fd;        /* to poll; -1 down */
+    atomic_bool stuck;    /* the socket is full: poll for writing too */
+    atomic_bool wanted;   /* the core has something for it */
+};
+
+/* The connection for messages. The service thread's own. */
+struct rlock__sub {
+    struct rlock__conn *conn;
+    struct rlock__buf out;
+    size_t sent;
+    bool up;
+};
+
+struct rlock__node {
+    _Atomic(struct rlock__node *) next; /* of the client's */
+    struct rlock_client *client;
+    struct rlock__server server; /* what the core knows of it; under the core's mutex */
+    struct rlock__io io;
+    struct rlock__sub sub;
+    /* under the core's mutex: the service thread sleeps with an eye on replies, not on the link's
+     * end alone */
+    bool service_reads;
+    struct rlock__uri uri; /* where it is; the login is the client's */
+    struct rlock__conn_opts conn_opts;
+    char address[300]; /* for texts */
+};
+
+#define RLOCK__EACH_NODE(client, node)                                                             \
+    for (node = (client)->nodes; node != NULL; node = atomic_load(&node->next))
+
+static inline struct rlock__node *rlock__node_of(struct rlock__server *server)
+{
+    return RLOCK__OF(struct rlock__node, server, server);
+}
+
+/* A node of the client, not in its list yet. uri: where it is; the node takes it over, also when
+ * this fails. NULL without memory. */
+struct rlock__node *rlock__node_new(struct rlock_client *client, struct rlock__uri *uri,
+                                    const char *address) RLOCK__NO_MUTEX;
+/* Closes its connections; NULL is ok. Returns NULL. The core's server has ended before. */
+struct rlock__node *rlock__node_free(struct rlock__node *node);
+/* The client has it from now on, and the core its server. Before the service thread runs, or by
+ * that where it goes through no nodes. Returns false without memory. */
+bool rlock__node_add(struct rlock__node *node) RLOCK__NO_MUTEX;
+
+/* ---- serve.c, for the service thread: how its connections are made, and what comes on the one for
+ * messages ---- */
+
+void rlock__serve_link(struct rlock__node *node, int64_t now) RLOCK__NO_MUTEX;
+void rlock__serve_sub(struct rlock__node *node, short revents, int64_t now) RLOCK__NO_MUTEX;
+
+#endif
