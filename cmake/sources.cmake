@@ -19,6 +19,8 @@ set(RLOCK_SOURCES
     src/client/scan.c
     src/client/single.c
     src/cluster/map.c
+    src/cluster/nodes.c
+    src/cluster/redirect.c
     src/cluster/slot.c
     src/drive/begun.c
     src/drive/cancel.c

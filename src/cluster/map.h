@@ -1,18 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a key to the server that has it. Pure: servers are what the caller says they are. */
+/*
+ * From a key to the server that has it. Pure: servers are what the caller says they are.
+ *
+ * Two sources tell who has a slot: an answer to CLUSTER NODES, with the epoch of that server's
+ * slots, and a redirection, which has none. A redirection is right as far as anybody knows. An
+ * answer says what one server knew when it was asked: it changes nothing that a redirection said
+ * after the question, nor what an answer with a higher epoch said.
+ */
 #ifndef RLOCK_CLUSTER_MAP_H
 #define RLOCK_CLUSTER_MAP_H
 
 #include "base/bytes.h"
 
+/* From this slot on, up to the next range. */
+struct rlock__range {
+    unsigned from;
+    void *server;    /* NULL: unknown */
+    uint64_t epoch;  /* of the answer that said so; 0: a redirection did */
+    int64_t told_at; /* when a redirection said so; 0: an answer did */
+};
+
 /* The map of one client. Zero: no server is known. Who has it protects it. */
 struct rlock__map {
     void *alone; /* the server of a standalone client */
+    struct rlock__range *ranges;
+    size_t n;
 };
 
 /* One server has all keys. It is the caller's, and outlives the map. */
 void rlock__map_alone(struct rlock__map *map, void *server);
-/* The server that has the key, as far as the map knows. */
+/* The server that has the key, as far as the map knows; NULL: it does not. */
 void *rlock__map_find(const struct rlock__map *map, struct rlock__bytes key);
+void *rlock__map_find_slot(const struct rlock__map *map, unsigned slot);
+/* A redirection named the server of a slot. False without memory: nothing has changed. */
+bool rlock__map_told(struct rlock__map *map, unsigned slot, void *server, int64_t now);
+/* An answer named the server of a range, its last slot included; it was asked for at that time. The
+ * same. */
+bool rlock__map_learn(struct rlock__map *map, unsigned from, unsigned to, void *server,
+                      uint64_t epoch, int64_t asked_at);
+void rlock__map_fini(struct rlock__map *map);
 
 #endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cluster/nodes.h"
+
+#include "cluster/slot.h"
+#include "cluster/words.h"
+
+/* Whether it is one of the words between commas. */
+static bool has_flag(struct rlock__bytes flags, const char *flag)
+{
+    while (flags.len != 0) {
+        if (rlock__bytes_equal(rlock__take_word(&flags, ','), rlock__bytes_of(flag))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "address:port@bus port,name,other=fields": the name is there on newer servers, and may be empty.
+ */
+static bool read_place(struct rlock__bytes text, struct rlock__nodes_line *line)
+{
+    struct rlock__bytes address = rlock__take_word(&text, ','), name = rlock__take_word(&text, ',');
+    bool good = rlock__split_port(rlock__take_word(&address, '@'), &line->host, &line->port);
+    bool is_name = name.len != 0 && memchr(name.at, '=', name.len) == NULL;
+
+    line->host = is_name ? name : line->host;
+    return good;
+}
+
+static bool read_line(struct rlock__bytes text, struct rlock__nodes_line *line)
+{
+    struct rlock__bytes place, flags;
+    int64_t epoch;
+
+    *line = (struct rlock__nodes_line){.id = rlock__take_word(&text, ' ')};
+    place = rlock__take_word(&text, ' ');
+    flags = rlock__take_word(&text, ' ');
+    line->primary = rlock__take_word(&text, ' ');
+    (void)rlock__take_word(&text, ' '); /* when it was pinged, and answered */
+    (void)rlock__take_word(&text, ' ');
+    epoch = rlock__bytes_number(rlock__take_word(&text, ' '), -1);
+    (void)rlock__take_word(&text, ' '); /* whether it is connected to the one that was asked */
+    line->epoch = (uint64_t)epoch;
+    line->slots = text;
+    line->is_primary = has_flag(flags, "master");
+    line->is_asked = has_flag(flags, "myself");
+    line->has_failed = has_flag(flags, "fail");
+    line->is_away =
+        has_flag(flags, "noaddr") || has_flag(flags, "handshake") || !read_place(place, line);
+    return line->id.len != 0 && epoch >= 0 && (line->is_primary || has_flag(flags, "slave"));
+}
+
+bool rlock__nodes_next(struct rlock__bytes *text, struct rlock__nodes_line *ret_line)
+{
+    while (text->len != 0) {
+        struct rlock__bytes line = rlock__take_word(text, '\n');
+
+        if (line.len != 0 && line.at[line.len - 1] == '\r') {
+            line.len--;
+        }
+        if (read_line(line, ret_line)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool rlock__nodes_range(struct rlock__bytes *slots, unsigned *ret_from, unsigned *ret_to)
+{
+    while (slots->len != 0) {
+        struct rlock__bytes range = rlock__take_word(slots, ' ');
+        int64_t from = rlock__bytes_number(rlock__take_word(&range, '-'), -1);
+        int64_t to = range.len != 0 ? rlock__bytes_number(range, -1) : from;
+
+        if (from >= 0 && from <= to && to < RLOCK__SLOTS) { /* "[slot-<-id]" is being moved */
+            *ret_from = (unsigned)from;
+            *ret_to = (unsigned)to;
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The answer to CLUSTER NODES: which servers a cluster has, and which slots. Of the three commands
+ * that tell this alone has the epochs, without which nobody knows which of two answers is the newer
+ * one. Pure. Source: the Redis documentation of CLUSTER NODES.
+ */
+#ifndef RLOCK_CLUSTER_NODES_H
+#define RLOCK_CLUSTER_NODES_H
+
+#include "base/bytes.h"
+
+/* A line of it; all bytes are borrowed from the answer. */
+struct rlock__nodes_line {
+    struct rlock__bytes id;
+    struct rlock__bytes host; /* a name, or else an address; empty: the server that was asked does
+                                 not know where it can be reached itself */
+    uint16_t port;
+    bool is_primary, is_asked;   /* asked: it is the one that answered */
+    bool has_failed;             /* as most of the cluster says */
+    bool is_away;                /* it has no address, or has not shaken hands yet */
+    struct rlock__bytes primary; /* the id of a replica's primary */
+    uint64_t epoch;              /* of its slots */
+    struct rlock__bytes slots;
+};
+
+/* Takes the next line that makes sense off the answer. False: there is none. */
+bool rlock__nodes_next(struct rlock__bytes *text, struct rlock__nodes_line *ret_line);
+/* Takes the next range, its last slot included, off a line's slots; slots that are being moved are
+ * with who has them. False: there is none. */
+bool rlock__nodes_range(struct rlock__bytes *slots, unsigned *ret_from, unsigned *ret_to);
+
+#endif

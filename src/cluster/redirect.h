@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a server of a cluster says in place of an answer: who has the slot. Pure. */
+#ifndef RLOCK_CLUSTER_REDIRECT_H
+#define RLOCK_CLUSTER_REDIRECT_H
+
+#include "wire/reply.h"
+
+/* "MOVED slot host:port", or "ASK slot host:port". */
+struct rlock__redirection {
+    bool ask; /* for this command alone */
+    unsigned slot;
+    /* A name or an address; empty: the host that was asked; "?": the server has no name for it. */
+    struct rlock__bytes host;
+    uint16_t port;
+};
+
+/* Reads it from a reply, from which host is borrowed. False: that is none, or makes no sense. */
+bool rlock__redirection_read(const struct rlock__reply *reply,
+                             struct rlock__redirection *ret_redirection);
+
+#endif

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a cluster's servers say of each other and of slots, and the map that comes of it. */
+#include <stdlib.h>
+
+#include "cluster/map.h"
+#include "cluster/nodes.h"
+#include "cluster/redirect.h"
+#include "cluster/slot.h"
+#include "support/test.h"
+
+#define ROUNDS 3000
+
+static char servers[4]; /* their addresses stand for servers */
+
+/* ---- Redirections ---- */
+
+static bool read_error(const char *text, struct rlock__redirection *ret)
+{
+    const struct rlock__value value = {
+        .type = RLOCK__REPLY_ERROR, .str = text, .len = strlen(text)};
+    const struct rlock__reply reply = {.v = &value, .n = 1};
+
+    return rlock__redirection_read(&reply, ret);
+}
+
+static void assert_bytes(struct rlock__bytes bytes, const char *expected)
+{
+    assert_int_equal(bytes.len, strlen(expected));
+    assert_memory_equal(bytes.at, expected, bytes.len);
+}
+
+TEST(a_redirection_names_a_slot_and_a_server)
+{
+    struct rlock__redirection to;
+
+    assert_true(read_error("MOVED 3999 127.0.0.1:6381", &to));
+    assert_false(to.ask);
+    assert_int_equal(to.slot, 3999);
+    assert_bytes(to.host, "127.0.0.1");
+    assert_int_equal(to.port, 6381);
+    assert_true(read_error("ASK 0 redis-1.example:1", &to));
+    assert_true(to.ask);
+    assert_bytes(to.host, "redis-1.example");
+}
+
+TEST(a_redirection_may_have_an_odd_host)
+{
+    struct rlock__redirection to;
+
+    assert_true(read_error("MOVED 1 :6381", &to));
+    assert_bytes(to.host, "");
+    assert_true(read_error("MOVED 1 ?:6381", &to));
+    assert_bytes(to.host, "?");
+    assert_true(read_error("MOVED 16383 2001:db8::1:6381", &to));
+    assert_bytes(to.host, "2001:db8::1");
+    assert_int_equal(to.port, 6381);
+}
+
+TEST(what_makes_no_sense_is_no_redirection)
+{
+    static const char *const texts[] = {"MOVED",
+                                        "MOVED 1",
+                                        "MOVED 16384 a:1",
+                                        "MOVED x a:1",
+                                        "MOVED 1 a",
+                                        "MOVED 1 a:0",
+                                        "MOVED 1 a:70000",
+                                        "MOVED -1 a:1",
+                                        "MOVEDX 1 a:1",
+                                        "ERR MOVED 1 a:1",
+                                        "",
+                                        "ASK"};
+    const struct rlock__value ok = {.type = RLOCK__REPLY_STATUS, .str = "MOVED 1 a:1", .len = 11};
+    const struct rlock__reply reply = {.v = &ok, .n = 1};
+    struct rlock__redirection to;
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        assert_false(read_error(texts[i], &to));
+    }
+    assert_false(rlock__redirection_read(&reply, &to));
+}
+
+/* ---- CLUSTER NODES ---- */
+
+static const char answer[] =
+    "07c3 127.0.0.1:30004@31004,hostname4 slave e7d1 0 1426238317239 4 connected\n"
+    "67ed 127.0.0.1:30002@31002,,shard-id=69bc master - 0 1426238316232 2 connected 5461-10922\n"
+    "nonsense\n"
+    "292f :30003@31003 master,fail - 0 1426238318243 3 disconnected 10923-16383\r\n"
+    "6ec2 :0@0 slave,noaddr 67ed 0 0 5 disconnected\n"
+    "e7d1 127.0.0.1:30001@31001 myself,master - 0 0 7 connected 0-99 200 300-5460 [93->-292f]\n";
+
+TEST(an_answer_is_read_line_by_line)
+{
+    struct rlock__bytes text = rlock__bytes_of(answer);
+    struct rlock__nodes_line line;
+
+    assert_true(rlock__nodes_next(&text, &line));
+    assert_bytes(line.id, "07c3");
+    assert_bytes(line.host, "hostname4");
+    assert_int_equal(line.port, 30004);
+    assert_false(line.is_primary || line.is_asked || line.has_failed || line.is_away);
+    assert_bytes(line.primary, "e7d1");
+    assert_true(rlock__nodes_next(&text, &line));
+    assert_bytes(line.host, "127.0.0.1");
+    assert_true(line.is_primary);
+    assert_int_equal(line.epoch, 2);
+    assert_true(rlock__nodes_next(&text, &line));
+    assert_bytes(line.host, "");
+    assert_true(line.is_primary && line.has_failed);
+    assert_true(rlock__nodes_next(&text, &line));
+    assert_true(line.is_away);
+    assert_true(rlock__nodes_next(&text, &line));
+    assert_true(line.is_asked && line.is_primary);
+    assert_false(rlock__nodes_next(&text, &line));
+}
+
+TEST(a_line_has_its_ranges_of_slots)
+{
+    static const unsigned expected[][2] = {{0, 99}, {200, 200}, {300, 5460}};
+    struct rlock__bytes slots = rlock__bytes_of("0-99 200 9-3 x 16384 300-5460 [93->-292f]");
+    unsigned from, to;
+
+    for (size_t i = 0; i < 3; i++) {
+        assert_true(rlock__nodes_range(&slots, &from, &to));
+        assert_int_equal(from, expected[i][0]);
+        assert_int_equal(to, expected[i][1]);
+    }
+    assert_false(rlock__nodes_range(&slots, &from, &to));
+}
+
+/* ---- The map ---- */
+
+TEST(a_map_of_nothing_knows_no_server)
+{
+    const struct rlock__map map = {.n = 0};
+
+    assert_null(rlock__map_find(&map, rlock__bytes_of("key")));
+}
+
+TEST(an_answer_changes_nothing_that_was_told_after_the_question)
+{
+    struct rlock__map map = {.n = 0};
+
+    assert_true(rlock__map_learn(&map, 0, 9, &servers[0], 1, 10));
+    assert_true(rlock__map_told(&map, 5, &servers[1], 20));
+    assert_true(rlock__map_learn(&map, 0, 9, &servers[0], 1, 15));
+    assert_ptr_equal(rlock__map_find_slot(&map, 5), &servers[1]);
+    assert_ptr_equal(rlock__map_find_slot(&map, 6), &servers[0]);
+    assert_true(rlock__map_learn(&map, 0, 9, &servers[0], 1, 25));
+    assert_ptr_equal(rlock__map_find_slot(&map, 5), &servers[0]);
+    rlock__map_fini(&map);
+}
+
+TEST(an_answer_with_a_lower_epoch_changes_nothing)
+{
+    struct rlock__map map = {.n = 0};
+
+    assert_true(rlock__map_learn(&map, 0, 9, &servers[0], 4, 10));
+    assert_true(rlock__map_learn(&map, 5, 20, &servers[1], 3, 20));
+    assert_ptr_equal(rlock__map_find_slot(&map, 9), &servers[0]);
+    assert_ptr_equal(rlock__map_find_slot(&map, 10), &servers[1]);
+    assert_true(rlock__map_learn(&map, 5, 5, &servers[2], 5, 20));
+    assert_ptr_equal(rlock__map_find_slot(&map, 5), &servers[2]);
+    rlock__map_fini(&map);
+}
+
+/* The same, slot by slot. */
+struct model {
+    void *server;
+    uint64_t epoch;
+    int64_t told_at;
+};
+
+static struct model model[RLOCK__SLOTS];
+
+static void model_learn(unsigned from, unsigned to, void *server, uint64_t epoch, int64_t asked_at)
+{
+    for (unsigned i = from; i <= to; i++) {
+        if (model[i].told_at <= asked_at && model[i].epoch <= epoch) {
+            model[i] = (struct model){.server = server, .epoch = epoch};
+        }
+    }
+}
+
+/* Few ranges, so that their ends meet often. */
+static unsigned random_slot(void)
+{
+    return (unsigned)(rand() % 40) * (RLOCK__SLOTS / 40) + (unsigned)(rand() % 3);
+}
+
+TEST(ranges_are_what_the_slots_one_by_one_are)
+{
+    struct rlock__map map = {.n = 0};
+
+    srand(1);
+    for (int now = 1; now <= ROUNDS; now++) {
+        unsigned from = random_slot(), to = from + (unsigned)(rand() % 900);
+        void *server = &servers[rand() % 4];
+        uint64_t epoch = (uint64_t)(rand() % 8);
+        int64_t asked_at = now - rand() % 50;
+
+        to = to < RLOCK__SLOTS ? to : RLOCK__SLOTS - 1;
+        if (rand() % 3 == 0) {
+            assert_true(rlock__map_told(&map, from, server, now));
+            model[from] = (struct model){.server = server, .told_at = now};
+        } else {
+            assert_true(rlock__map_learn(&map, from, to, server, epoch, asked_at));
+            model_learn(from, to, server, epoch, asked_at);
+        }
+        for (unsigned slot = 0; slot < RLOCK__SLOTS; slot += now % 10 == 0 ? 1 : 97) {
+            assert_ptr_equal(rlock__map_find_slot(&map, slot), model[slot].server);
+        }
+    }
+    rlock__map_fini(&map);
+}
