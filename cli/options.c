@@ -180,7 +180,8 @@ static const struct spec specs[] = {
      .help = "RedLock: a server that restarted within TIME does not count; 0 off (default: 30s)"},
     {"check", 0, NULL, CLI_INFO, SWITCH(check), .help = "exit with 123 if one of them is held"},
     {"url", 0, "URL", CLI_ALL, CALL(set_url),
-     .help = "redis:// rediss:// or unix:// (default: $RLOCK_URL, else " DEFAULT_URL ")"},
+     .help =
+         "redis:// rediss:// unix:// redis+cluster:// (default: $RLOCK_URL, else " DEFAULT_URL ")"},
     {"password-file", 0, "FILE", CLI_ALL, CALL(set_password_file),
      .help = "password in FILE, which only its owner may read"},
     {"cacert", 0, "FILE", CLI_ALL, TEXT(ca_file),

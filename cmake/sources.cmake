@@ -28,6 +28,8 @@ set(RLOCK_SOURCES
     src/drive/drive.c
     src/drive/home.c
     src/drive/node.c
+    src/drive/question.c
+    src/drive/router.c
     src/drive/send_lock.c
     src/drive/serve.c
     src/drive/service.c

@@ -161,7 +161,9 @@ struct rlock_client_opts {
     size_t size;
     /* Where the server is; default "redis://localhost:6379".
      * redis://[user:password@]host[:port][/db] and rediss:// (TLS),
-     * unix://[user:password@]/path[?db=n]; percent-encoding and [::1] are understood. */
+     * unix://[user:password@]/path[?db=n]; percent-encoding and [::1] are understood.
+     * redis+cluster://[user:password@]host[:port],host[:port] and rediss+cluster://: a cluster,
+     * whose other servers are found by asking these. */
     const char *url;
     int64_t connect_timeout_ms; /* for the whole handshake with the server; default 1000 */
     int64_t op_timeout_ms;    /* deadline of each call that has no wait of its own; default 1000 */

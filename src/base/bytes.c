@@ -120,6 +120,20 @@ void rlock__buf_fini(struct rlock__buf *buf)
     *buf = (struct rlock__buf){0};
 }
 
+struct rlock__bytes rlock__take_word(struct rlock__bytes *text, char stop)
+{
+    const char *end = text->len != 0 ? memchr(text->at, stop, text->len) : NULL;
+    struct rlock__bytes word = *text;
+    size_t used = text->len;
+
+    if (end != NULL) {
+        word.len = (size_t)(end - text->at);
+        used = word.len + 1;
+    }
+    *text = rlock__bytes(text->at + used, text->len - used);
+    return word;
+}
+
 const char *rlock__text(struct rlock__bytes bytes, char *out, size_t size)
 {
     size_t used = 0;

@@ -61,6 +61,10 @@ void rlock__buf_clear(struct rlock__buf *buf);
 /* Frees its memory; the buffer is empty then. */
 void rlock__buf_fini(struct rlock__buf *buf);
 
+/* Takes what stands before the first such byte off the text, and that byte; all of it where there
+ * is none. */
+struct rlock__bytes rlock__take_word(struct rlock__bytes *text, char stop);
+
 /*
  * Writes bytes as one line of plain text into out: control characters and bytes from 127 on as
  * \xNN, cut with "..." where longer than fits. For logs and messages, where a name must not forge

@@ -20,11 +20,12 @@ static int wait_ready(const struct rlock__conn *conn, short events, int64_t dead
     return 0;
 }
 
-int rlock__asker_init(struct rlock__asker *asker, struct rlock_client *client, int64_t deadline)
+int rlock__asker_init(struct rlock__asker *asker, struct rlock__node *node, int64_t deadline)
 {
+    const struct rlock_client *client = node->client;
     int code;
 
-    asker->conn = rlock__conn_new(&client->conn_opts);
+    asker->conn = rlock__conn_new(&node->conn_opts);
     asker->timeout_us = client->core.op_timeout_us;
     asker->deadline = deadline;
     deadline = rlock__min(deadline, rlock__now_us() + client->core.op_timeout_us);

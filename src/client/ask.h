@@ -14,9 +14,9 @@ struct rlock__asker {
     int64_t timeout_us, deadline; /* of each question, and of all together */
 };
 
-/* Connects, within the client's connect timeout. End with rlock__asker_fini(), whatever it returns.
- */
-int rlock__asker_init(struct rlock__asker *asker, struct rlock_client *client, int64_t deadline);
+/* Connects to a node, within the client's connect timeout. End with rlock__asker_fini(), whatever
+ * it returns. */
+int rlock__asker_init(struct rlock__asker *asker, struct rlock__node *node, int64_t deadline);
 void rlock__asker_fini(struct rlock__asker *asker);
 /* Asks, taking over cmd. The reply, maybe an error of the server, is borrowed until the next
  * question. */

@@ -163,7 +163,10 @@ int rlock_client_diagnose(struct rlock_client *client, rlock_finding_fn *fn, voi
     if (code != 0) {
         return code;
     }
-    code = rlock__asker_init(&d.asker, client, RLOCK__NEVER);
+    if (client->router != NULL) {
+        return rlock__fail(RLOCK_ENOTSUP, "a cluster cannot be examined as a whole yet");
+    }
+    code = rlock__asker_init(&d.asker, client->nodes, RLOCK__NEVER);
     if (code != 0) {
         rlock__prevented(&d, "connection", code);
     } else {

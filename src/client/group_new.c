@@ -88,6 +88,10 @@ static int add_server(struct leaves *leaves, const struct rlock_handle *member)
     if ((member->caps & RLOCK__CAP_FENCED) != 0) {
         return rlock__fail(RLOCK_ENOTSUP, "a RedLock's tokens would not grow: no fenced members");
     }
+    if (member->client->router != NULL) {
+        return rlock__fail(RLOCK_ENOTSUP, "a RedLock's members are on servers of their own, not in "
+                                          "a cluster");
+    }
     for (size_t i = 0; i < leaves->n; i++) {
         if (rlock__client_of(leaves->at[i]->core) == member->client) {
             return rlock__fail(RLOCK_EINVAL, "two members of a RedLock share a client");

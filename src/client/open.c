@@ -13,8 +13,13 @@
 
 #include "base/clock.h"
 #include "client/client.h"
+#include "cluster/slot.h"
+#include "drive/router.h"
 #include "net/sock.h"
 #include "net/tls.h"
+
+/* No cluster, however it is set, replaces a server that was silent for less. */
+#define FAILOVER_US RLOCK__SECOND
 
 /* ---- References ---- */
 
@@ -30,6 +35,7 @@ RLOCK__ALONE static void unref(struct rlock__core *core)
         (void)rlock__node_free(node);
     }
     free(client->polled);
+    client->router = rlock__router_free(client->router);
     client->tls = rlock__tls_free(client->tls);
     rlock__opts_fini(client);
     (void)rlock__sock_close(client->wake_fd);
@@ -84,9 +90,10 @@ static int init_identity(struct rlock_client *client)
     return 0;
 }
 
-static struct rlock__server *route(struct rlock__core *core, struct rlock__bytes key)
+static struct rlock__server *route_alone(struct rlock__core *core, const struct rlock__spec *spec)
 {
-    return rlock__map_find(&rlock__client_of(core)->map, key);
+    (void)spec; /* there is one server */
+    return core->servers;
 }
 
 RLOCK__ALONE static void init_core(struct rlock_client *client)
@@ -100,7 +107,13 @@ RLOCK__ALONE static void init_core(struct rlock_client *client)
     core->log_level = opts->on_log != NULL ? opts->log_level : 0;
     core->address = client->address;
     core->unref = unref;
-    core->route = route;
+    core->route = route_alone;
+    if (client->router != NULL) {
+        core->slot = rlock__slot;
+        core->route = rlock__router_route;
+        core->redirect = rlock__router_redirect;
+        core->failover_us = FAILOVER_US;
+    }
     rlock__core_init(core);
 }
 
@@ -128,23 +141,36 @@ RLOCK__ALONE static int init_net(struct rlock_client *client)
     return 0;
 }
 
-static int init_node(struct rlock_client *client)
+static bool add_seed(struct rlock_client *client, const struct rlock__uri *place)
 {
-    struct rlock__uri uri = RLOCK__URI_NULL;
-    struct rlock__node *node = NULL;
+    char address[300];
 
-    if (rlock__uri_place(&client->uri, &uri)) {
-        node = rlock__node_new(client, &uri, client->address);
+    (void)snprintf(address, sizeof(address), "%s:%u", place->host, place->port);
+    return rlock__node_at(client, place, address);
+}
+
+static int init_nodes(struct rlock_client *client)
+{
+    const struct rlock__uri *uri = &client->uri;
+    bool good = uri->cluster ? add_seed(client, uri) : rlock__node_at(client, uri, client->address);
+
+    for (size_t i = 0; good && i < uri->n_others; i++) {
+        good = add_seed(client, &uri->others[i]);
     }
-    if (node == NULL) {
-        return rlock__fail(RLOCK_ENOMEM, "no memory");
+    return good ? 0 : rlock__fail(RLOCK_ENOMEM, "no memory");
+}
+
+/* What a client of a cluster has besides. */
+static int init_router(struct rlock_client *client)
+{
+    if (!client->uri.cluster) {
+        return 0;
     }
-    if (!rlock__node_add(node)) {
-        (void)rlock__node_free(node);
-        return rlock__fail(RLOCK_ENOMEM, "no memory");
-    }
-    rlock__map_alone(&client->map, &node->server);
-    return 0;
+    client->router = rlock__router_new(client);
+    client->links_fd = epoll_create1(EPOLL_CLOEXEC);
+    return client->router != NULL && client->links_fd >= 0
+               ? 0
+               : rlock__fail(RLOCK_ERESOURCE, "no memory or file descriptor for a cluster");
 }
 
 static int init_fds(struct rlock_client *client)
@@ -211,8 +237,11 @@ static int init(struct rlock_client *client, const struct rlock_client_opts *opt
     code = code == 0 ? init_net(client) : code;
     code = code == 0 ? init_fds(client) : code;
     if (code == 0) {
+        code = init_router(client);
+    }
+    if (code == 0) {
         init_core(client);
-        code = init_node(client);
+        code = init_nodes(client);
     }
     if (code == 0) {
         rlock__process_register(client);

@@ -69,8 +69,20 @@ static void parse_address(const char *at, const char *end, struct rlock_info *in
     }
 }
 
+/* Where the lock is, and its holder connected. */
+static struct rlock__node *node_of(const struct rlock__spec *spec)
+{
+    struct rlock_client *client = rlock__client_of(spec->core);
+    struct rlock__server *server;
+
+    rlock__enter(client);
+    server = rlock__route(spec)->server;
+    rlock__core_mutex_unlock(&client->mutex);
+    return rlock__node_of(server);
+}
+
 /* Fills in where the holder lives, if it is one of ours and the server lets us know. */
-static void find_address(struct rlock_client *client, struct rlock_info *info, int64_t deadline)
+static void find_address(struct rlock__node *node, struct rlock_info *info, int64_t deadline)
 {
     struct rlock__asker asker = {0};
     struct rlock__reply reply;
@@ -79,7 +91,7 @@ static void find_address(struct rlock_client *client, struct rlock_info *info, i
     const char *at;
 
     (void)snprintf(name, sizeof(name), "name=rlock:%.36s:", info->holder);
-    if (rlock__asker_init(&asker, client, deadline) == 0 &&
+    if (rlock__asker_init(&asker, node, deadline) == 0 &&
         rlock__asker_words(&asker, &reply, "CLIENT", "LIST", "TYPE", "normal", NULL) == 0 &&
         !rlock__reply_is_error(&reply)) {
         list = rlock__reply_str(&reply, 0);
@@ -105,7 +117,7 @@ int rlock__single_inspect(struct rlock__spec *spec, struct rlock_info *ret_info)
 
     rlock__buf_fini(&query.seen);
     if (code == 0 && query.info.locked) {
-        find_address(client, &query.info, deadline);
+        find_address(node_of(spec), &query.info, deadline);
     }
     *ret_info = query.info;
     return code;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "client/ask.h"
+#include "client/lock.h"
 #include "lock/classify.h"
 #include "rw/rw.h"
 
@@ -109,16 +110,48 @@ static bool full_pattern(const struct rlock_client *client, const char *pattern,
            rlock__buf_add(ret_pattern, "", 1);
 }
 
-static int scan_all(struct scan *scan, const char *pattern)
+static int scan_node(struct scan *scan, struct rlock__node *node, const char *pattern)
 {
-    int code = rlock__asker_init(&scan->asker, scan->client, RLOCK__NEVER);
+    int code = rlock__asker_init(&scan->asker, node, RLOCK__NEVER);
 
+    memcpy(scan->cursor, "0", sizeof("0"));
     do {
         code = code == 0 ? read_page(scan, pattern) : code;
         code = code == 0 ? show_page(scan) : code;
     } while (code == 0 && strcmp(scan->cursor, "0") != 0);
     rlock__buf_fini(&scan->keys);
     rlock__asker_fini(&scan->asker);
+    return code;
+}
+
+/* The nodes of a cluster are known once one of them has answered for a key. */
+static int await_nodes(struct rlock_client *client)
+{
+    struct rlock_info info = RLOCK_INFO_INIT;
+    struct rlock__spec *spec =
+        rlock__spec_new(&client->core, &rlock__reentrant_ops, rlock__bytes_of("nodes"), NULL);
+    int code;
+
+    if (spec == NULL) {
+        return rlock__fail(RLOCK_ENOMEM, "no memory");
+    }
+    (void)atomic_fetch_add(&client->refs, 1); /* the spec's */
+    code = rlock__single_inspect(spec, &info);
+    (void)rlock__spec_unref(spec);
+    return code;
+}
+
+static int scan_all(struct scan *scan, const char *pattern)
+{
+    struct rlock_client *client = scan->client;
+    struct rlock__node *node;
+    int code = client->router != NULL ? await_nodes(client) : 0;
+
+    RLOCK__EACH_NODE(client, node) {
+        if (code == 0 && atomic_load(&node->is_used)) {
+            code = scan_node(scan, node, pattern);
+        }
+    }
     return code;
 }
 

@@ -176,6 +176,14 @@ static int make(struct rlock_client *client, const struct rlock_ops *ops, struct
         free(lock);
         return rlock__fail(RLOCK_ENOMEM, "no memory");
     }
+    /* The spec's reference. */
+    (void)atomic_fetch_add_explicit(&client->refs, 1, memory_order_relaxed);
+    if (client->core.slot != NULL && client->core.slot(spec->channel) != spec->slot) {
+        (void)rlock__spec_unref(spec);
+        free(lock);
+        return rlock__fail(RLOCK_EINVAL, "the name's keys would lie in different slots of the "
+                                         "cluster: a name with { needs a tag, as in {order}7");
+    }
     *lock = (struct rlock_handle){.vtable = &vtable,
                                   .kind = ops->kind,
                                   .caps = ops->caps,
@@ -183,8 +191,6 @@ static int make(struct rlock_client *client, const struct rlock_ops *ops, struct
                                   .client = client,
                                   .spec = spec,
                                   .hash = spec->hash};
-    /* The spec's reference. */
-    (void)atomic_fetch_add_explicit(&client->refs, 1, memory_order_relaxed);
     *ret_lock = lock;
     return 0;
 }

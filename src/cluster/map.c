@@ -5,18 +5,10 @@
 
 #include "cluster/slot.h"
 
-void rlock__map_alone(struct rlock__map *map, void *server)
-{
-    map->alone = server;
-}
-
-void *rlock__map_find_slot(const struct rlock__map *map, unsigned slot)
+void *rlock__map_find(const struct rlock__map *map, unsigned slot)
 {
     size_t low = 0, high = map->n; /* the range is among these */
 
-    if (map->alone != NULL) {
-        return map->alone;
-    }
     while (high - low > 1) {
         size_t middle = low + (high - low) / 2;
 
@@ -29,9 +21,14 @@ void *rlock__map_find_slot(const struct rlock__map *map, unsigned slot)
     return map->n != 0 ? map->ranges[low].server : NULL;
 }
 
-void *rlock__map_find(const struct rlock__map *map, struct rlock__bytes key)
+bool rlock__map_has(const struct rlock__map *map, const void *server)
 {
-    return map->alone != NULL ? map->alone : rlock__map_find_slot(map, rlock__slot(key));
+    for (size_t i = 0; i < map->n; i++) {
+        if (map->ranges[i].server == server) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* ---- What it learns ---- */
@@ -86,7 +83,15 @@ static bool change(struct rlock__map *map, const struct news *news)
         if (from < within) {
             append(&made, known[i], from);
         }
-        append(&made, is_newer(news, &known[i]) ? news->range : known[i], within);
+        if (is_newer(news, &known[i])) {
+            struct rlock__range range = news->range;
+
+            range.epoch = range.told_at != 0 ? known[i].epoch : range.epoch;
+            append(&made, range, within);
+            map->changes += news->range.server != known[i].server;
+        } else {
+            append(&made, known[i], within);
+        }
         if (behind < end) {
             append(&made, known[i], behind);
         }

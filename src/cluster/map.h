@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a key to the server that has it. Pure: servers are what the caller says they are.
+ * From a slot to the server that has it. Pure: servers are what the caller says they are.
  *
  * Two sources tell who has a slot: an answer to CLUSTER NODES, with the epoch of that server's
  * slots, and a redirection, which has none. A redirection is right as far as anybody knows. An
@@ -10,28 +10,29 @@
 #ifndef RLOCK_CLUSTER_MAP_H
 #define RLOCK_CLUSTER_MAP_H
 
-#include "base/bytes.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 /* From this slot on, up to the next range. */
 struct rlock__range {
     unsigned from;
     void *server;    /* NULL: unknown */
-    uint64_t epoch;  /* of the answer that said so; 0: a redirection did */
+    uint64_t epoch;  /* of the latest answer that counted */
     int64_t told_at; /* when a redirection said so; 0: an answer did */
 };
 
 /* The map of one client. Zero: no server is known. Who has it protects it. */
 struct rlock__map {
-    void *alone; /* the server of a standalone client */
     struct rlock__range *ranges;
     size_t n;
+    unsigned long changes; /* counts those of a slot's server */
 };
 
-/* One server has all keys. It is the caller's, and outlives the map. */
-void rlock__map_alone(struct rlock__map *map, void *server);
-/* The server that has the key, as far as the map knows; NULL: it does not. */
-void *rlock__map_find(const struct rlock__map *map, struct rlock__bytes key);
-void *rlock__map_find_slot(const struct rlock__map *map, unsigned slot);
+/* The server that has the slot, as far as the map knows; NULL: it does not. */
+void *rlock__map_find(const struct rlock__map *map, unsigned slot);
+/* Whether it has a slot. */
+bool rlock__map_has(const struct rlock__map *map, const void *server);
 /* A redirection named the server of a slot. False without memory: nothing has changed. */
 bool rlock__map_told(struct rlock__map *map, unsigned slot, void *server, int64_t now);
 /* An answer named the server of a range, its last slot included; it was asked for at that time. The

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cluster/nodes.h"
 
+#include "cluster/redirect.h"
 #include "cluster/slot.h"
-#include "cluster/words.h"
 
 /* Whether it is one of the words between commas. */
 static bool has_flag(struct rlock__bytes flags, const char *flag)

@@ -2,7 +2,6 @@
 #include "cluster/redirect.h"
 
 #include "cluster/slot.h"
-#include "cluster/words.h"
 
 bool rlock__split_port(struct rlock__bytes text, struct rlock__bytes *ret_host, uint16_t *ret_port)
 {

@@ -17,5 +17,7 @@ struct rlock__redirection {
 /* Reads it from a reply, from which host is borrowed. False: that is none, or makes no sense. */
 bool rlock__redirection_read(const struct rlock__reply *reply,
                              struct rlock__redirection *ret_redirection);
+/* Splits "host:port" at the last colon: an IPv6 address has others. False: there is no port. */
+bool rlock__split_port(struct rlock__bytes text, struct rlock__bytes *ret_host, uint16_t *ret_port);
 
 #endif

@@ -29,7 +29,6 @@
 
 #include "base/guarded.h"
 #include "base/whole.h"
-#include "cluster/map.h"
 #include "drive/node.h"
 #include "drive/park.h"
 #include "drive/send_lock.h"
@@ -43,6 +42,7 @@ RLOCK__MUTEX(home);
 RLOCK__MUTEX(registry);
 
 struct rlock__op;
+struct rlock__router;
 struct rlock__turn;
 
 struct rlock_client {
@@ -50,7 +50,6 @@ struct rlock_client {
     pthread_mutex_t mutex;   /* for the core, its servers, and the roles of threads */
     pthread_cond_t news;     /* for the dispatcher: losses, notes, finished; for close: settled */
     RLOCK__GUARDED_BY(core) struct {
-        struct rlock__map map;        /* from a key to its server */
         struct rlock__parker *leader; /* the caller that keeps watch; NULL: the service thread */
         struct rlock__parker *parked; /* callers that could */
         struct rlock__parker *woken;  /* those that got a signal, until they have seen it */
@@ -88,6 +87,7 @@ struct rlock_client {
 
     struct rlock__node *nodes; /* the first, there from the start; none ever leaves, and any thread
                                 * may go through them: RLOCK__EACH_NODE */
+    struct rlock__router *router;      /* of a cluster; NULL: there is one node */
     struct rlock__send_lock send_lock; /* for the links of all nodes */
     atomic_bool wake_wanted;           /* somebody is to be woken by whoever has the links */
     struct pollfd *polled;             /* the service thread's: room for what it polls */

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "drive/client.h"
+#include "drive/router.h"
 
 /* ---- A node's link ---- */
 
@@ -34,6 +35,9 @@ void rlock__link_broke(struct rlock__node *node, int code, const char *text)
     struct rlock__io *io = &node->io;
     uint64_t gen = io->gen;
 
+    if (gen != 0) {
+        arm(node, EPOLL_CTL_DEL);
+    }
     atomic_store(&io->fd, -1);
     atomic_store(&io->server, 0);
     atomic_store(&io->stuck, false);
@@ -41,10 +45,12 @@ void rlock__link_broke(struct rlock__node *node, int code, const char *text)
     io->sent = io->unnoted = 0;
     rlock__buf_clear(&io->out);
     rlock__enter(client);
+    node->greeted_at = 0;
+    rlock__router_want(client->router);
     rlock__core_link_down(&node->server.links[0], gen, code, rlock__conn_error_is_final(code), text,
                           rlock__now_us());
     rlock__leave_with_link(client);
-    rlock__conn_close(io->conn); /* which takes it out of the epoll */
+    rlock__conn_close(io->conn);
     rlock__look_again(client);
 }
 

@@ -75,3 +75,20 @@ bool rlock__node_add(struct rlock__node *node)
     rlock__leave(client);
     return true;
 }
+
+bool rlock__node_at(struct rlock_client *client, const struct rlock__uri *place,
+                    const char *address)
+{
+    struct rlock__uri uri = RLOCK__URI_NULL;
+    struct rlock__node *node = NULL;
+
+    if (rlock__uri_place(place, &uri)) {
+        node = rlock__node_new(client, &uri, address);
+    }
+    if (node == NULL || !rlock__node_add(node)) {
+        (void)rlock__node_free(node);
+        return false;
+    }
+    atomic_store(&node->is_used, client->router == NULL);
+    return true;
+}

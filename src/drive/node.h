@@ -13,7 +13,7 @@
 #include "net/conn.h"
 
 /* How many descriptors the service thread polls, without and for each node. */
-#define RLOCK__POLLED 2
+#define RLOCK__POLLED 3
 #define RLOCK__POLLED_EACH 2
 
 /* What there is to do with a link. */
@@ -57,13 +57,22 @@ struct rlock__node {
     /* under the core's mutex: the service thread sleeps with an eye on replies, not on the link's
      * end alone */
     bool service_reads;
+    atomic_bool is_used; /* links to it are made */
+    /* Of a cluster, as the latest map says. Under the core's mutex. */
+    bool is_primary, is_replaced;
+    /* The link that is being made: when it was greeted, 0 it is not; whether it may be used; when
+     * the server certainly lived. Written with the send lock, or by the service thread alone. */
+    int64_t greeted_at;
+    bool is_confirmed;
+    int64_t alive_at;
+    int64_t silent_until;  /* the service thread's: it did not answer what the router asked */
     struct rlock__uri uri; /* where it is; the login is the client's */
     struct rlock__conn_opts conn_opts;
     char address[300]; /* for texts */
 };
 
 #define RLOCK__EACH_NODE(client, node)                                                             \
-    for (node = (client)->nodes; node != NULL; node = atomic_load(&node->next))
+    for ((node) = (client)->nodes; (node) != NULL; (node) = atomic_load(&(node)->next))
 
 static inline struct rlock__node *rlock__node_of(struct rlock__server *server)
 {
@@ -79,6 +88,9 @@ struct rlock__node *rlock__node_free(struct rlock__node *node);
 /* The client has it from now on, and the core its server. Before the service thread runs, or by
  * that where it goes through no nodes. Returns false without memory. */
 bool rlock__node_add(struct rlock__node *node) RLOCK__NO_MUTEX;
+/* Both, of a node at the place that a URL names. */
+bool rlock__node_at(struct rlock_client *client, const struct rlock__uri *place,
+                    const char *address) RLOCK__NO_MUTEX;
 
 /* ---- serve.c, for the service thread: how its connections are made, and what comes on the one for
  * messages ---- */

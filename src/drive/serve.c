@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How the service thread makes a node's connections, and what it does with the one for messages. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "drive/client.h"
+#include "drive/router.h"
 
 /* ---- The link ---- */
 
@@ -28,6 +30,11 @@ RLOCK__REQUIRES(send) static void link_up(struct rlock__node *node)
     atomic_store(&io->server, server_number(got->run_id));
     atomic_store(&io->fd, rlock__conn_fd(io->conn));
     rlock__enter(node->client);
+    if (node->client->router != NULL && got->version != 0) {
+        node->client->core.sharded = got->version >= 7;
+    }
+    server->links[0].pipeline.alive_at = node->alive_at;
+    node->greeted_at = 0;
     rlock__core_found(server, got->run_id, got->uptime_s, now);
     io->gen = rlock__core_link_up(&server->links[0], got->client_id, got->fenced, now);
     rlock__leave_with_link(node->client);
@@ -54,16 +61,21 @@ RLOCK__REQUIRES(send) static int make_link(struct rlock__node *node, int64_t now
 void rlock__serve_link(struct rlock__node *node, int64_t now)
 {
     struct rlock__io *io = &node->io;
+    char why[RLOCK__DETAIL_SIZE];
 
     rlock__take_link(node->client);
-    if (io->gen == 0) {
-        int code = make_link(node, now);
+    if (io->gen == 0 && atomic_load(&node->is_used)) {
+        int code = node->greeted_at == 0 ? make_link(node, now) : 0;
 
         if (code != 0) {
             rlock__link_broke(node, code, rlock__conn_error(io->conn));
-        } else if (rlock__conn_is_up(io->conn)) {
+        } else if (rlock__conn_is_up(io->conn) &&
+                   rlock__router_confirms(node->client->router, node, now)) {
             link_up(node);
         }
+    } else if (io->gen == 0 && rlock__conn_fd(io->conn) >= 0) { /* it was replaced meanwhile */
+        (void)snprintf(why, sizeof(why), "%s: another server has taken its place", node->address);
+        rlock__link_broke(node, RLOCK_ECONN, why);
     }
     rlock__give_link(node->client);
 }

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "drive/client.h"
+#include "drive/router.h"
 
 #define TICK_US (50 * RLOCK__MS) /* how long a caller may stand still and keep others waiting */
 #define IDLE_LINK_US                                                                               \
@@ -37,8 +38,8 @@ static void serve_cancels(struct rlock_client *client)
 
 /* ---- The thread ---- */
 
-/* What is polled: these two, and then the connections of each node. */
-enum { WAKE, CANCEL, NODES = RLOCK__POLLED };
+/* What is polled: these, and then the connections of each node. */
+enum { WAKE, CANCEL, ROUTER, NODES = RLOCK__POLLED };
 enum { LINK, SUB, N_EACH = RLOCK__POLLED_EACH };
 
 /* When to look after the caller that keeps watch, or did since the last tick. */
@@ -89,6 +90,9 @@ static int64_t plan_conns(struct rlock__node *node, struct pollfd fds[static N_E
         fds[LINK].events = rlock__conn_events(io->conn);
         until = rlock__min(until, rlock__conn_deadline(io->conn));
     }
+    if (node->greeted_at != 0) { /* nothing is read before it is confirmed */
+        fds[LINK].fd = -1;
+    }
     rlock__give_link(node->client);
     return until;
 }
@@ -99,8 +103,13 @@ static int64_t plan_node(struct rlock__node *node, struct pollfd fds[static N_EA
 {
     struct rlock__server *server = &node->server;
     bool watching = rlock__is_unwatched(node->client);
-    int64_t until = rlock__min(rlock__link_due(&server->links[0]), rlock__subscriber_due(server));
+    int64_t until = rlock__subscriber_due(server);
 
+    if (atomic_load(&node->is_used)) {
+        int64_t due = node->is_confirmed ? 0 : RLOCK__NEVER; /* of a link that is greeted */
+
+        until = rlock__min(until, node->greeted_at == 0 ? rlock__link_due(&server->links[0]) : due);
+    }
     if (node->sub.up && server->sub.out.len != 0) {
         until = 0; /* it came while this thread was awake */
     }
@@ -146,6 +155,7 @@ static nfds_t plan(struct rlock_client *client, struct pollfd *fds, int64_t now,
     rlock__enter(client);
     stop = client->stop_service;
     until = rlock__min(until, plan_core(client, &fds[NODES], now));
+    until = rlock__min(until, rlock__router_plan(client->router, &fds[ROUTER]));
     client->service_until = until;
     rlock__core_mutex_unlock(&client->mutex);
     *ret_until = until;
@@ -232,6 +242,8 @@ void *rlock__service_main(void *arg)
             serve_cancels(client);
         }
         rlock__begun_serve(client, now);
+        rlock__router_serve(client->router, now);
+        fds = client->polled; /* there may be more */
         now = rlock__now_us();
     }
     return NULL;

@@ -59,7 +59,7 @@ static int64_t poll_pause(struct rlock__core *core)
  */
 static void sleep_busy(struct rlock__call *call, const struct rlock__answer *answer, int64_t now)
 {
-    bool live = rlock__channel_is_live(call);
+    bool live = rlock__channel_is_live(call) && !call->asked; /* else a message comes elsewhere */
     int64_t pause = live ? RLOCK__RECHECK_US : poll_pause(call->core);
 
     if (answer->recheck_ms != 0) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "lock/hop.h"
 #include "lock/internal.h"
 
 /* What its waiters need is looked at, at the end of the event: one may leave, and the next join. */
@@ -15,6 +16,14 @@ static void unsettle(struct rlock__channel *channel)
         channel->unsettled = true;
         LL_PREPEND2(server->sub.unsettled, channel, unsettled_next);
     }
+}
+
+static const char *command(const struct rlock__core *core, bool subscribes)
+{
+    if (core->sharded) {
+        return subscribes ? "SSUBSCRIBE" : "SUNSUBSCRIBE";
+    }
+    return subscribes ? "SUBSCRIBE" : "UNSUBSCRIBE";
 }
 
 /* Asks the server for what the waiters need, unless a question is open; frees a channel that needs
@@ -32,7 +41,7 @@ static void channel_settle(struct rlock__channel *channel)
         channel->asked = wanted ? RLOCK__ASKED_SUBSCRIBE : RLOCK__ASKED_UNSUBSCRIBE;
         DL_APPEND2(server->sub.asked, channel, asked_prev, asked_next);
         (void)rlock__buf_add(out, "*2\r\n", 4);
-        (void)rlock__buf_add_bulk(out, rlock__bytes_of(wanted ? "SUBSCRIBE" : "UNSUBSCRIBE"));
+        (void)rlock__buf_add_bulk(out, rlock__bytes_of(command(server->core, wanted)));
         (void)rlock__buf_add_bulk(out, channel->name);
     } else if (!wanted) {
         HASH_DEL(server->channels, channel);
@@ -98,7 +107,7 @@ static struct rlock__bytes channel_name(const struct rlock__call *call)
 
 bool rlock__channel_join(struct rlock__call *call)
 {
-    struct rlock__server *server = call->link->server;
+    struct rlock__server *server = rlock__route(call->spec)->server;
     struct rlock__bytes name = channel_name(call);
     struct rlock__channel *channel = name.len != 0 ? channel_get(server, name) : NULL;
 
@@ -153,9 +162,15 @@ void rlock__channel_acknowledged(struct rlock__channel *channel, bool subscribed
 {
     struct rlock__server *server = channel->server;
 
-    if (channel->asked == RLOCK__ASKED_NOTHING || answered(server) != channel) {
-        return; /* nobody asked */
+    if (channel->asked == RLOCK__ASKED_NOTHING || server->sub.asked != channel) {
+        if (!subscribed && channel->live) { /* nobody asked: its slot has moved */
+            channel->live = false;
+            rlock__channel_wake(channel, true);
+            unsettle(channel);
+        }
+        return;
     }
+    (void)answered(server);
     channel->asked = RLOCK__ASKED_NOTHING;
     channel->live = subscribed;
     server->sub.refused = server->sub.refused && !subscribed;
@@ -171,6 +186,14 @@ void rlock__channel_refused(struct rlock__server *server, const struct rlock__re
     struct rlock__channel *channel = answered(server);
     char text[160];
 
+    if (channel != NULL && rlock__hop_learn(&server->links[0], reply) != NULL) {
+        channel->asked = RLOCK__ASKED_NOTHING; /* its slot is at another server */
+        rlock__channel_wake(channel, true);
+        if (channel->waiters == NULL) {
+            unsettle(channel);
+        }
+        return;
+    }
     if (!server->sub.refused) {
         rlock__note(server->core, RLOCK_LOG_WARNING,
                     "server %s refuses a subscription, waiters ask every %d ms instead: %s",

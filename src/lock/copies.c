@@ -106,7 +106,8 @@ void rlock__copies_answered(struct rlock__copies *copies, const struct rlock__li
 {
     rlock__copies_read(copies, link, gen);
     for (unsigned i = copies->n; i-- > 0;) {
-        if (copies->open[i].link == link) {
+        if (copies->open[i].link == link ||
+            (copies->open[i].link->replaced && copies->open[i].unproven)) {
             copies->open[i].unproven = false;
             if (!may_run(&copies->open[i])) {
                 copies->open[i] = copies->open[--copies->n];

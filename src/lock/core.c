@@ -7,6 +7,7 @@
 #include <utlist.h>
 
 #include "lock/channel.h"
+#include "lock/hop.h"
 #include "lock/internal.h"
 #include "lock/queue.h"
 
@@ -250,7 +251,24 @@ void rlock__core_sub_reply(struct rlock__server *server, const struct rlock__rep
     settle(server->core, now);
 }
 
+void rlock__core_replaced(struct rlock__server *server, int64_t now)
+{
+    for (unsigned i = 0; i < server->n_links; i++) {
+        server->links[i].replaced = true;
+        rlock__pipeline_replaced(&server->links[i].pipeline, now);
+    }
+    settle(server->core, now);
+}
+
 /* ---- Of all ---- */
+
+void rlock__core_rerouted(struct rlock__core *core, int64_t now)
+{
+    rlock__reroute(core, now);
+    core->sweep = core->holds;
+    work(core, now);
+    settle(core, now);
+}
 
 void rlock__core_tick(struct rlock__core *core, int64_t now)
 {

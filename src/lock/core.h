@@ -44,7 +44,8 @@
 #define RLOCK__BACKOFF_US                                                                          \
     (10 * RLOCK__MS) /* first pause after an error that passes; doubles, with jitter */
 #define RLOCK__BACKOFF_MAX_US RLOCK__SECOND
-#define RLOCK__BATCH 100         /* renewals in one script call */
+#define RLOCK__BACKOFF_MOVING_US (250 * RLOCK__MS) /* the same in a cluster, where keys move */
+#define RLOCK__BATCH 100                           /* renewals in one script call */
 #define RLOCK__BATCHES 2         /* calls of that script in flight, on a link without delay */
 #define RLOCK__RELEASES 256      /* releases in flight of what nobody waits for */
 #define RLOCK__SLICE 500         /* holds and orphans that one event attends to */
@@ -101,6 +102,8 @@ struct rlock__grant {
     struct rlock__timer urgency;       /* in link.due: waits for its renewal to be sent */
     struct rlock__grant **batch_entry; /* its place in a batch in flight; NULL none */
     int64_t alone_until;               /* its renewals are in no batch with others; 0 may be */
+    bool verifies;    /* its server is another one: whether it is there is asked, renewed or not */
+    bool failed_over; /* since it was last seen there another server has taken its server's place */
 
     struct rlock__request *release; /* of a level, under way */
     bool resent;                    /* an earlier copy of that may have been done */
@@ -153,13 +156,17 @@ struct rlock__core {
     char uuid[RLOCK__UUID_LEN + 1];
     uint64_t serial; /* of the client in this process */
     int64_t op_timeout_us, renewed_lease_us, margin_us;
+    int64_t failover_us; /* wire/pipeline.h; 0: nobody replaces a server */
+    bool sharded;        /* releases are announced on sharded channels */
     struct rlock__bytes prefix;
     enum rlock_level log_level;
     size_t slice;                            /* RLOCK__SLICE, or another number; 0 that */
     const char *address;                     /* of all that it talks to: for order, and texts */
     void (*unref)(struct rlock__core *core); /* the last spec is gone */
-    /* Which of its servers has the key, as far as the driver knows by now. */
-    struct rlock__server *(*route)(struct rlock__core *core, struct rlock__bytes key);
+    /* A key's slot, of a cluster; NULL: there is one server. */
+    unsigned (*slot)(struct rlock__bytes key);
+    /* Which of its servers has the lock's key, as far as the driver knows by now. */
+    struct rlock__server *(*route)(struct rlock__core *core, const struct rlock__spec *spec);
     /*
      * What a server's error says of where the key is, and which server has it: NULL where that one
      * cannot be asked. On MOVED the driver's map has learned it then; on ASK nothing remembers it.
@@ -200,7 +207,7 @@ struct rlock__core {
 
 /* Events. Each leaves the core's actions to be looked at. */
 void rlock__core_init(struct rlock__core *core);
-/* Before the first call: one server more, with so many links. Its address is set. */
+/* One server more, with so many links. Its address is set. */
 void rlock__core_add_server(struct rlock__core *core, struct rlock__server *server,
                             unsigned n_links);
 /* Frees what it keeps for the next calls. */
@@ -229,7 +236,13 @@ void rlock__core_sub_down(struct rlock__server *server, int64_t now) RLOCK__REQU
 /* Something came on the subscriber connection: an acknowledgement, a message, a refusal. */
 void rlock__core_sub_reply(struct rlock__server *server, const struct rlock__reply *reply,
                            int64_t now) RLOCK__REQUIRES(core);
+/* Another server was promoted in its place, as a map says: what it says from now on is not
+ * believed, and what was sent to it is accounted for once the other one has answered. */
+void rlock__core_replaced(struct rlock__server *server, int64_t now) RLOCK__REQUIRES(core);
 /* Of all of them: */
+/* The driver's map has changed: what waits for a link is asked where the key is now, who waits for
+ * a lock looks again there, and the holds are verified there. */
+void rlock__core_rerouted(struct rlock__core *core, int64_t now) RLOCK__REQUIRES(core);
 /* Fires what is due. What had come by then was handed over before: whoever was late itself would
  * find others late whose answers lie in the socket. */
 void rlock__core_tick(struct rlock__core *core, int64_t now) RLOCK__REQUIRES(core);

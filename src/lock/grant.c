@@ -8,17 +8,26 @@ struct rlock__link *rlock__grant_route(struct rlock__grant *grant)
 
     if (link != grant->link) {
         rlock__timer_unset(&grant->link->due, &grant->urgency);
+        grant->failed_over |= grant->link->replaced;
         grant->link = link;
         grant->life = link->server->life;
     }
     return link;
 }
 
+void rlock__grant_verify(struct rlock__grant *grant, int64_t now)
+{
+    (void)rlock__grant_route(grant);
+    grant->verifies = true;
+    grant->due = now;
+    rlock__grant_plan(grant);
+}
+
 void rlock__grant_plan(struct rlock__grant *grant)
 {
     const struct rlock__hold *hold = grant->hold;
     bool held = hold->state == RLOCK__HOLD_HELD;
-    bool renewed = held && !grant->releasing && rlock__hold_is_renewed(hold);
+    bool renewed = held && !grant->releasing && (grant->verifies || rlock__hold_is_renewed(hold));
     int64_t at = held ? grant->valid_until : RLOCK__NEVER;
 
     if (!renewed) {

@@ -33,6 +33,9 @@ bool rlock__hop(struct rlock__request *request, const struct rlock__reply *reply
 bool rlock__hop_home(struct rlock__request *request, int64_t now);
 /* When the first copy of the attempt was sent: a lease that an answer gives counts from then. */
 int64_t rlock__hop_t0(const struct rlock__request *request);
+/* The map has changed: what waits for a link is told so in place of an answer, where its key is
+ * another server's now; and who waits for a lock there looks again. */
+void rlock__reroute(struct rlock__core *core, int64_t now);
 /* Has the map learn from a reply that is not followed. Returns the server that it names; NULL none.
  */
 struct rlock__server *rlock__hop_learn(struct rlock__link *from, const struct rlock__reply *reply);

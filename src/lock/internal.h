@@ -103,6 +103,8 @@ size_t rlock__holds_sweep(struct rlock__core *core, size_t most, int64_t now);
 
 /* The link that its next command goes over. It may be another one than before: a key may move. */
 struct rlock__link *rlock__grant_route(struct rlock__grant *grant);
+/* Has the server asked whether it is there, now. */
+void rlock__grant_verify(struct rlock__grant *grant, int64_t now);
 /* Sets the timer to what comes next: its renewal, or the end of its validity. */
 void rlock__grant_plan(struct rlock__grant *grant);
 /* Sets the validity. The server's lease ends lease_us after t0 at the earliest, and lease_us after
@@ -184,6 +186,8 @@ void rlock__orphan_supersede(struct rlock__call *call);
 void rlock__orphan_forget(struct rlock__call *call);
 /* Sends the releases of those whose turn it is, as many as may be in flight. */
 void rlock__orphans_flush(struct rlock__link *link, int64_t now);
+/* The map has changed: those whose turn has not come are released where their keys are now. */
+void rlock__orphans_reroute(struct rlock__link *link);
 /* Logs the orphans that could not be released. */
 void rlock__orphans_note_rest(struct rlock__core *core, int64_t now);
 void rlock__orphans_fini(struct rlock__core *core);

@@ -55,6 +55,13 @@ static void on_pong(struct rlock__request *request, const struct rlock__reply *r
     (void)rlock__request_free(request);
 }
 
+/* For how long it may be silent before it is tried: several times while nobody can have been
+ * promoted in its place. */
+static int64_t idle_of(const struct rlock__pipeline *pipeline)
+{
+    return pipeline->failover_us != 0 ? pipeline->failover_us / 4 : RLOCK__IDLE_US;
+}
+
 /* A link without a FIN looks alive: only an answer proves it. Without one it is overdue, and
  * breaks. */
 static void on_idle(struct rlock__timer *timer, int64_t now)
@@ -63,7 +70,9 @@ static void on_idle(struct rlock__timer *timer, int64_t now)
     struct rlock__pipeline *pipeline = &link->pipeline;
     struct rlock__request *ping;
 
-    if (pipeline->up && pipeline->sent == NULL && now >= pipeline->heard_at + RLOCK__IDLE_US) {
+    int64_t idle_us = idle_of(pipeline);
+
+    if (pipeline->up && pipeline->sent == NULL && now >= pipeline->heard_at + idle_us) {
         ping = rlock__request_new(&link->server->core->requests, on_pong, NULL);
         if (ping != NULL) {
             ping->resend = RLOCK__DROP;
@@ -73,7 +82,7 @@ static void on_idle(struct rlock__timer *timer, int64_t now)
             (void)rlock__request_free(ping);
         }
     }
-    rlock__timer_set(&link->server->core->timers, timer, now + RLOCK__IDLE_US);
+    rlock__timer_set(&link->server->core->timers, timer, now + idle_us);
 }
 
 void rlock__link_settle(struct rlock__link *link, int64_t now)
@@ -98,6 +107,7 @@ void rlock__link_init(struct rlock__link *link, struct rlock__server *server)
     link->overdue.fire = on_overdue;
     link->idle.fire = on_idle;
     link->pipeline.op_timeout = server->core->op_timeout_us;
+    link->pipeline.failover_us = server->core->failover_us;
 }
 
 void rlock__link_fini(struct rlock__link *link)
@@ -127,13 +137,13 @@ void rlock__link_up(struct rlock__link *link, uint64_t gen, uint64_t client_id, 
 
     rlock__note(core, link->warned ? RLOCK_LOG_WARNING : RLOCK_LOG_INFO, "server %s: connected",
                 link->server->address);
-    link->warned = link->final = false;
+    link->warned = link->final = link->replaced = false;
     link->code = 0;
     link->client_id = client_id;
     link->n_unfenced = all ? 0 : link->n_unfenced;
     rlock__tries_up(&link->tries, now);
     rlock__pipeline_up(&link->pipeline, gen, all ? gen : link->pipeline.fenced_below, now);
-    rlock__timer_set(&core->timers, &link->idle, now + RLOCK__IDLE_US);
+    rlock__timer_set(&core->timers, &link->idle, now + idle_of(&link->pipeline));
 }
 
 /* The connection that broke may still run something on the server. */

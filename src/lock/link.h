@@ -45,6 +45,7 @@ struct rlock__link {
     struct rlock__timer overdue; /* of the oldest reply */
     int code;                    /* why it is down; 0 it is up, or nobody has tried */
     bool final;                  /* trying again will not help */
+    bool replaced;               /* since it was up another server has taken its server's place */
     bool warned;                 /* the log has said why it cannot be made, and not that it could */
     char error[RLOCK__DETAIL_SIZE];
     uint64_t client_id; /* of the connection that is up, at its server; 0 unknown */

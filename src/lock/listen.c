@@ -17,6 +17,8 @@ void rlock__listen_begin(struct rlock__call *call, int64_t now)
 void rlock__listen_give_up(struct rlock__call *call, int code, int64_t now)
 {
     (void)now;
-    rlock__channel_leave(call);
+    if (call->channel != NULL) { /* it follows its key, and found no memory to */
+        rlock__channel_leave(call);
+    }
     rlock__call_complete(call, code, NULL);
 }

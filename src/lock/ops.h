@@ -54,6 +54,7 @@ struct rlock__spec {
     struct rlock__bytes name;    /* the user's, with a NUL behind it */
     struct rlock__bytes key;     /* the Redis key: prefix and name */
     unsigned hash;               /* of client and key */
+    unsigned slot;               /* of the key, in a cluster */
     struct rlock__bytes channel; /* where releases are announced */
     struct rlock__tuning tuning;
     atomic_uint refs;

@@ -5,12 +5,11 @@
  * again on the next one, until the answer proves that no copy can run any more: each was answered
  * or overtaken on its own link, or that link was fenced, before the last release was sent. Where
  * the key has moved, so that copies lie on other links than releases go over, a release is sent
- * over those too. What the server says to it proves what the copies before it did there; a refusal
- * only proves that it has read them. Where the server does not let us fence, it is released again
- * with each renewal tick until a lease after the last copy.
+ * over those too. The server's answer proves what the copies before it did there; a refusal only
+ * that it has read them. Where the server does not let us fence, it is released again with each
+ * renewal tick until a lease after the last copy.
  *
- * What a call gave up is released at once. The others wait for their turn in link.unsent, while
- * many are in flight, and so do all that have no link.
+ * What a call gave up is released at once; others, and all without a link, wait in link.unsent.
  */
 #include <stdlib.h>
 #include <utlist.h>
@@ -99,6 +98,17 @@ static void line_up(struct rlock__orphan *orphan)
         DL_PREPEND2(link->unsent, orphan, unsent_prev, unsent_next);
     } else {
         DL_APPEND2(link->unsent, orphan, unsent_prev, unsent_next);
+    }
+}
+
+void rlock__orphans_reroute(struct rlock__link *link)
+{
+    struct rlock__orphan *orphan, *after, *unsent = link->unsent;
+
+    link->unsent = NULL;
+    DL_FOREACH_SAFE2(unsent, orphan, after, unsent_next)
+    {
+        line_up(orphan);
     }
 }
 

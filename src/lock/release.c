@@ -57,7 +57,7 @@ static void on_gone(struct rlock__hold *hold, const struct rlock__answer *answer
 {
     struct rlock__grant *grant = hold->grant;
 
-    if (grant->resent && hold->count == 1 && now < grant->valid_until) { /* an earlier copy did */
+    if (grant->resent && !grant->failed_over && hold->count == 1 && now < grant->valid_until) {
         rlock__hold_ended(hold, NULL, now);
         end(hold, 0, now);
         return;

@@ -13,14 +13,32 @@
 #include "lock/hop.h"
 #include "lock/internal.h"
 
+#define SLOTS_AT_ONCE 100 /* batches in flight on a link of a cluster */
+#define MISFITS 16        /* that are looked at for one batch */
 #define ALONE_US (60 * RLOCK__SECOND)
 
 struct batch {
     struct rlock__link *link;
+    struct rlock__spec *spec; /* of the first: a reference, for the request may outlive the grant */
     size_t n;
     struct rlock__grant *grants[RLOCK__BATCH]; /* NULL: over meanwhile */
     int64_t lease_us[RLOCK__BATCH];
 };
+
+static void free_batch(struct batch *batch)
+{
+    (void)rlock__spec_unref(batch->spec);
+    free(batch);
+}
+
+/* The lease of a renewal that is to change nothing: what the hold has left, and what a server's
+ * clock may differ by. */
+static int64_t lease_left(const struct rlock__grant *grant, int64_t now)
+{
+    int64_t left = grant->valid_until - now + grant->hold->core->margin_us;
+
+    return left + rlock__max(2 * RLOCK__MS, left / 99); /* which the validity is shorter by */
+}
 
 static int64_t whole_lease(const struct rlock__hold *hold)
 {
@@ -32,6 +50,9 @@ static int64_t whole_lease(const struct rlock__hold *hold)
 /* What a renewal now asks for: never past max_hold. */
 static int64_t lease_of(const struct rlock__grant *grant, int64_t now)
 {
+    if (!rlock__hold_is_renewed(grant->hold)) {
+        return lease_left(grant, now);
+    }
     return rlock__min(whole_lease(grant->hold), grant->held_until - now);
 }
 
@@ -40,7 +61,7 @@ static bool is_worth(struct rlock__grant *grant, int64_t now)
 {
     int64_t whole = whole_lease(grant->hold), lease = lease_of(grant, now);
 
-    if (rlock__valid_until(grant->hold->core, now, lease) > grant->valid_until) {
+    if (grant->verifies || rlock__valid_until(grant->hold->core, now, lease) > grant->valid_until) {
         return true;
     }
     grant->due = lease < whole /* what max_hold leaves grows no more */
@@ -93,6 +114,7 @@ static void on_grant_answer(struct rlock__grant *grant, int64_t status, int64_t 
         rlock__hold_lose(grant->hold, RLOCK_LOST_EXPIRED, now);
     } else if (status == 1) {
         grant->failures = 0;
+        grant->verifies = grant->failed_over = false;
         rlock__grant_set_valid(grant, t0, rlock__min(lease_us, grant->held_until - t0), now);
         rlock__grant_due(grant, t0, lease_us);
         rlock__grant_plan(grant);
@@ -180,7 +202,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
         on_grant_answer(grant, good ? rlock__reply_int(reply, i + 2, 2) : 2, rlock__hop_t0(request),
                         lease_us, now);
     }
-    free(batch);
+    free_batch(batch);
     (void)rlock__request_free(request);
 }
 
@@ -210,7 +232,7 @@ static void drop_batch(struct batch *batch, int64_t now)
         batch->grants[i]->batch_entry = NULL;
         again(batch->grants[i], now);
     }
-    free(batch);
+    free_batch(batch);
 }
 
 /* Whether it may join the batch. One key that is missing costs the whole batch while its slot is
@@ -220,6 +242,7 @@ static bool fits(const struct batch *batch, const struct rlock__grant *grant, in
     const struct rlock__grant *first = batch->n > 0 ? batch->grants[0] : NULL;
 
     return first == NULL || (first->hold->spec->ops->renew == grant->hold->spec->ops->renew &&
+                             first->hold->spec->slot == grant->hold->spec->slot &&
                              now >= first->alone_until && now >= grant->alone_until);
 }
 
@@ -228,10 +251,10 @@ static void fill(struct batch *batch, struct rlock__request *request, int64_t no
 {
     struct rlock__timers *due = &batch->link->due;
     const struct rlock__core *core = batch->link->server->core;
-    struct rlock__grant *others[RLOCK__BATCH];
+    struct rlock__grant *others[MISFITS];
     size_t n_others = 0, most = core->slice < RLOCK__BATCH ? core->slice : RLOCK__BATCH;
 
-    for (size_t i = 0; i < most && due->root != NULL; i++) {
+    for (size_t i = 0; i < most && n_others < MISFITS && due->root != NULL; i++) {
         struct rlock__grant *grant = RLOCK__OF(struct rlock__grant, urgency, due->root);
 
         rlock__timer_unset(due, &grant->urgency);
@@ -269,8 +292,9 @@ static bool send_batch(struct rlock__link *link, int64_t now)
         (void)rlock__request_free(request);
         return good;
     }
+    batch->spec = rlock__spec_ref(batch->grants[0]->hold->spec);
     request->resend = RLOCK__ONCE;
-    if (!rlock__submit(request, batch->grants[0]->hold->spec, link, now)) {
+    if (!rlock__submit(request, batch->spec, link, now)) {
         (void)rlock__request_free(request);
         drop_batch(batch, now);
         return true;
@@ -279,9 +303,13 @@ static bool send_batch(struct rlock__link *link, int64_t now)
     return true;
 }
 
-/* On a long way more are on it at a time, or the way would say how many holds can live. */
+/* On a long way more are on it at a time, or the way would say how many holds can live. So are
+ * those of a cluster, which have a slot each, and mostly one hold. */
 static unsigned most_batches(const struct rlock__link *link)
 {
+    if (link->server->core->slot != NULL) {
+        return SLOTS_AT_ONCE;
+    }
     return RLOCK__BATCHES + (unsigned)rlock__min(link->pipeline.rtt / (4 * RLOCK__MS), 60);
 }
 

@@ -24,7 +24,7 @@ void rlock__server_fini(struct rlock__server *server)
 
 struct rlock__link *rlock__route(const struct rlock__spec *spec)
 {
-    struct rlock__server *server = spec->core->route(spec->core, spec->key);
+    struct rlock__server *server = spec->core->route(spec->core, spec);
 
     return &server->links[spec->hash % server->n_links];
 }

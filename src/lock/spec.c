@@ -59,6 +59,7 @@ struct rlock__spec *rlock__spec_new(struct rlock__core *core, const struct rlock
         spec->channel = place_bytes(&at, rlock__bytes(channel.data, channel.len), none);
         HASH_VALUE(spec->key.at, spec->key.len, spec->hash);
         spec->hash ^= (unsigned)spec->client;
+        spec->slot = core->slot != NULL ? core->slot(spec->key) : 0;
         spec->tuning = tuning != NULL ? *tuning : (struct rlock__tuning){0};
         atomic_init(&spec->refs, 1);
     }
@@ -99,7 +100,7 @@ struct rlock__loss *rlock__loss_free(struct rlock__loss *loss)
 
 void rlock__announcement(const struct rlock__spec *spec, struct rlock__cmd *cmd)
 {
-    rlock__cmd_arg(cmd, rlock__bytes_of("PUBLISH"));
+    rlock__cmd_arg(cmd, rlock__bytes_of(spec->core->sharded ? "SPUBLISH" : "PUBLISH"));
     rlock__cmd_arg(cmd, spec->channel);
 }
 

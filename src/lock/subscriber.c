@@ -56,6 +56,16 @@ static void on_message(struct rlock__channel *channel, int64_t now)
     rlock__channel_wake(channel, true);
 }
 
+/* Whether it is this word, or that of sharded channels: with an s in front. */
+static bool is(struct rlock__bytes what, const char *word)
+{
+    const struct rlock__bytes plain = rlock__bytes_of(word);
+    bool sharded = what.len == plain.len + 1 && what.at[0] == 's';
+
+    return rlock__bytes_equal(what, plain) ||
+           (sharded && rlock__bytes_equal(rlock__bytes(what.at + 1, plain.len), plain));
+}
+
 void rlock__subscriber_heard(struct rlock__server *server, const struct rlock__reply *reply,
                              int64_t now)
 {
@@ -73,11 +83,11 @@ void rlock__subscriber_heard(struct rlock__server *server, const struct rlock__r
     if (channel == NULL) {
         return;
     }
-    if (rlock__bytes_equal(what, rlock__bytes_of("message"))) {
+    if (is(what, "message")) {
         on_message(channel, now);
-    } else if (rlock__bytes_equal(what, rlock__bytes_of("subscribe"))) {
+    } else if (is(what, "subscribe")) {
         rlock__channel_acknowledged(channel, true);
-    } else if (rlock__bytes_equal(what, rlock__bytes_of("unsubscribe"))) {
+    } else if (is(what, "unsubscribe")) {
         rlock__channel_acknowledged(channel, false);
     }
 }

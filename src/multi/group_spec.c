@@ -68,6 +68,7 @@ struct rlock__group_spec *rlock__group_spec_new(const struct rlock__group_ops *o
     spec->together = (ops->caps & RLOCK__CAP_QUORUM) == 0 && n > 1;
     for (size_t i = 0; i < n; i++) {
         spec->together = spec->together && members[i]->core == members[0]->core &&
+                         members[i]->slot == members[0]->slot &&
                          (members[i]->ops->caps & RLOCK__CAP_TOGETHER) != 0;
     }
     qsort(spec->members, n, sizeof(struct rlock__spec *), compare);

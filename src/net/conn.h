@@ -54,6 +54,7 @@ struct rlock__greeting {
     bool fenced;        /* none of the earlier connections that were to be killed lives on */
     int64_t uptime_s;   /* RLOCK__UNKNOWN: not asked, or not told */
     char run_id[48];    /* "": the same */
+    int64_t version;    /* of Redis that it speaks like, the first number; 0: the same */
 };
 
 struct rlock__conn;
@@ -93,6 +94,8 @@ const char *rlock__conn_error(const struct rlock__conn *conn);
 const char *rlock__conn_peer(const struct rlock__conn *conn);
 
 /* What the handshake brought; meaningful when up. */
+/* When the latest part of our greeting was sent, no later than that. */
+int64_t rlock__conn_spoke_at(const struct rlock__conn *conn);
 const struct rlock__greeting *rlock__conn_greeting(const struct rlock__conn *conn);
 
 /* Sends as much as goes now. Returns how much that was (0: nothing now, wait for POLLOUT), or

@@ -42,7 +42,8 @@ struct rlock__conn {
     int64_t address_deadline;         /* of connecting to the present address */
     struct rlock__session *session;
     struct rlock__hello hello;
-    size_t said; /* how much of hello.out was sent */
+    size_t said;      /* how much of hello.out was sent */
+    int64_t spoke_at; /* when some of it was, no later than that */
     struct rlock__resp *resp;
     bool heard; /* something was read */
     char first; /* the first byte of it: tells other protocols from Redis' */

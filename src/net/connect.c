@@ -137,7 +137,7 @@ static int step_hello(struct rlock__conn *conn, int64_t now)
     ssize_t sent = rlock__conn_write(conn, out->data + conn->said, out->len - conn->said);
     int got;
 
-    (void)now;
+    conn->spoke_at = sent > 0 ? now : conn->spoke_at;
     conn->said += sent > 0 ? (size_t)sent : 0;
     /* Also when sending failed: a server that has no room for us says so and closes, unasked. */
     conn->state = RLOCK__CONN_HELLO;

@@ -179,6 +179,7 @@ static int take_info(struct rlock__hello *hello, const struct rlock__reply *repl
     memcpy(hello->got.run_id, run_id.at, run_id.len);
     hello->got.run_id[run_id.len] = '\0';
     hello->got.uptime_s = rlock__bytes_number(uptime, hello->got.uptime_s);
+    hello->got.version = rlock__bytes_number(rlock__info_field(info, "\nredis_version:"), 0);
     return 0;
 }
 

@@ -22,7 +22,7 @@ static int wrong(const char *why)
 
 struct scheme {
     const char *name;
-    enum { TCP, UNIX, LATER } kind;
+    enum { TCP, UNIX, CLUSTER, LATER } kind;
     bool tls;
 };
 
@@ -32,8 +32,8 @@ static const struct scheme schemes[] = {
     {"unix", UNIX, false},
     {"redis+sentinel", LATER, false},
     {"rediss+sentinel", LATER, true},
-    {"redis+cluster", LATER, false},
-    {"rediss+cluster", LATER, true},
+    {"redis+cluster", CLUSTER, false},
+    {"rediss+cluster", CLUSTER, true},
 };
 
 /* Still encoded, and borrowed from the URL. */
@@ -94,7 +94,7 @@ static int split(struct rlock__bytes rest, struct pieces *pieces)
 {
     pieces->scheme = take_scheme(&rest);
     if (pieces->scheme == NULL || rest.len < 3 || memcmp(rest.at, "://", 3) != 0) {
-        return wrong("a URL begins with redis://, rediss:// or unix://");
+        return wrong("a URL begins with redis://, rediss://, unix:// or redis+cluster://");
     }
     rest = behind(rest, 3);
     if (memchr(rest.at, '#', rest.len) != NULL) {
@@ -221,14 +221,45 @@ static int take_port(struct rlock__bytes text, struct rlock__uri *uri)
     return 0;
 }
 
+/* Takes "host[:port]". */
+static int take_place(struct rlock__bytes place, struct rlock__uri *uri)
+{
+    struct rlock__bytes host = rlock__bytes("", 0);
+    int code = take_host(&place, &host);
+
+    code = code == 0 ? take_port(place, uri) : code;
+    code = code == 0 ? decode(host, &uri->host) : code;
+    return code == 0 ? check_host(uri->host) : code;
+}
+
+static int take_cluster(const struct pieces *pieces, struct rlock__uri *uri)
+{
+    struct rlock__bytes rest = pieces->authority;
+    int code = take_place(rlock__take_word(&rest, ','), uri);
+
+    uri->cluster = true;
+    if (code == 0 && (pieces->has_query || pieces->path.len > 1)) {
+        return wrong("a cluster has one database, and its URL takes no parameters");
+    }
+    while (code == 0 && rest.len != 0) {
+        struct rlock__uri *others =
+            realloc(uri->others, (uri->n_others + 1) * sizeof(*uri->others));
+
+        if (others == NULL) {
+            return rlock__fail(RLOCK_ENOMEM, "no memory");
+        }
+        uri->others = others;
+        others[uri->n_others] = RLOCK__URI_NULL;
+        others[uri->n_others].tls = uri->tls;
+        code = take_place(rlock__take_word(&rest, ','), &others[uri->n_others++]);
+    }
+    return code;
+}
+
 static int take_tcp(const struct pieces *pieces, struct rlock__uri *uri)
 {
-    struct rlock__bytes authority = pieces->authority, host = rlock__bytes("", 0);
-    int code = take_host(&authority, &host);
+    int code = take_place(pieces->authority, uri);
 
-    code = code == 0 ? take_port(authority, uri) : code;
-    code = code == 0 ? decode(host, &uri->host) : code;
-    code = code == 0 ? check_host(uri->host) : code;
     if (code == 0 && pieces->has_query) {
         return wrong("a redis:// or rediss:// URL takes no parameters after ?");
     }
@@ -262,14 +293,16 @@ static int parse(const char *url, struct rlock__uri *uri)
     int code = split(rlock__bytes_of(url), &pieces);
 
     if (code == 0 && pieces.scheme->kind == LATER) {
-        return rlock__fail(RLOCK_ENOTSUP, "Sentinel and cluster are not supported yet");
+        return rlock__fail(RLOCK_ENOTSUP, "Sentinel is not supported yet");
     }
     code = code == 0 ? take_login(&pieces, uri) : code;
     if (code != 0) {
         return code;
     }
     uri->tls = pieces.scheme->tls;
-    return pieces.scheme->kind == UNIX ? take_unix(&pieces, uri) : take_tcp(&pieces, uri);
+    return pieces.scheme->kind == UNIX      ? take_unix(&pieces, uri)
+           : pieces.scheme->kind == CLUSTER ? take_cluster(&pieces, uri)
+                                            : take_tcp(&pieces, uri);
 }
 
 int rlock__uri_parse(const char *url, struct rlock__uri *ret_uri)
@@ -298,7 +331,9 @@ static void write_redacted(const char *scheme, const struct rlock__uri *uri, cha
     if (uri->path != NULL) {
         (void)rlock__text(rlock__bytes_of(uri->path), path, sizeof(path));
     }
-    if (uri->path == NULL) {
+    if (uri->cluster) {
+        (void)snprintf(db, sizeof(db), ":%d%s", uri->port, uri->n_others != 0 ? ",..." : "");
+    } else if (uri->path == NULL) {
         (void)snprintf(db, sizeof(db), ":%d/%d", uri->port, uri->db);
     } else if (uri->db != 0) {
         (void)snprintf(db, sizeof(db), "?db=%d", uri->db);
@@ -342,6 +377,10 @@ void rlock__uri_fini(struct rlock__uri *uri)
     if (uri->password != NULL) {
         explicit_bzero(uri->password, strlen(uri->password));
     }
+    for (size_t i = 0; i < uri->n_others; i++) {
+        free(uri->others[i].host);
+    }
+    free(uri->others);
     free(uri->host);
     free(uri->path);
     free(uri->user);

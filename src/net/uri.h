@@ -4,6 +4,9 @@
  *
  *     redis://[user:password@]host[:port][/db]       rediss:// the same, with TLS
  *     unix://[user:password@]/path[?db=n]
+ *     redis+cluster://[user:password@]host[:port],host[:port]    rediss+cluster:// with TLS
+ *
+ * The hosts of a cluster are those that are asked first which others there are.
  *
  * User, password, host and path may be percent-encoded, an IPv6 address stands in brackets. The
  * user may be empty (the default user), and so may the password (an option of the client may supply
@@ -20,10 +23,13 @@
 
 struct rlock__uri {
     bool tls;
+    bool cluster;
     char *host; /* TCP: without brackets; NULL for a unix socket */
     uint16_t port;
     char *path; /* unix socket; NULL for TCP */
     int db;
+    struct rlock__uri *others; /* places alone: of a cluster the other hosts */
+    size_t n_others;
     char *user;     /* NULL: none, or the default user */
     char *password; /* NULL: none */
 };
@@ -31,7 +37,7 @@ struct rlock__uri {
 /* A parsed URL of nothing: may be ended. */
 #define RLOCK__URI_NULL ((struct rlock__uri){.port = RLOCK__URI_PORT})
 
-/* Parses a URL. Returns RLOCK_EINVAL, RLOCK_ENOTSUP (Sentinel and cluster, not yet) or
+/* Parses a URL. Returns RLOCK_EINVAL, RLOCK_ENOTSUP (Sentinel, not yet) or
  * RLOCK_ENOMEM. The detail repeats nothing of the URL: in a URL that is wrong, anything may be the
  * password. */
 int rlock__uri_parse(const char *url, struct rlock__uri *ret_uri);

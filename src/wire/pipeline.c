@@ -267,6 +267,18 @@ static bool makes_sense(const struct rlock__request *request, const struct rlock
            rlock__reply_fits(reply, cmd->script->shapes, cmd->parts);
 }
 
+/* From when on nothing that the server says is believed. */
+static int64_t silent_at(const struct rlock__pipeline *pipeline)
+{
+    return pipeline->failover_us != 0 ? pipeline->alive_at + pipeline->failover_us : RLOCK__NEVER;
+}
+
+static void break_silent(struct rlock__pipeline *pipeline, int64_t now)
+{
+    rlock__pipeline_down(pipeline, pipeline->gen, now);
+    close_link(pipeline, "silent for so long that another server may have taken its place");
+}
+
 void rlock__pipeline_reply(struct rlock__pipeline *pipeline, uint64_t gen,
                            const struct rlock__reply *reply, int64_t now)
 {
@@ -279,6 +291,11 @@ void rlock__pipeline_reply(struct rlock__pipeline *pipeline, uint64_t gen,
         rlock__pipeline_garbled(pipeline, gen, now);
         return;
     }
+    if (now >= silent_at(pipeline)) {
+        break_silent(pipeline, now);
+        return;
+    }
+    pipeline->alive_at = request->t0;
     pipeline->heard_at = now;
     if (request->asking_end != 0) {
         request->asking_end = 0;
@@ -297,8 +314,38 @@ void rlock__pipeline_reply(struct rlock__pipeline *pipeline, uint64_t gen,
 
 int64_t rlock__pipeline_overdue_at(const struct rlock__pipeline *pipeline)
 {
-    return pipeline->sent != NULL ? rlock__later(pipeline->sent->t0, pipeline->op_timeout)
-                                  : RLOCK__NEVER;
+    return pipeline->sent != NULL
+               ? rlock__min(rlock__later(pipeline->sent->t0, pipeline->op_timeout),
+                            silent_at(pipeline))
+               : RLOCK__NEVER;
+}
+
+void rlock__pipeline_refuse_waiting(struct rlock__pipeline *pipeline,
+                                    bool (*is_picked)(const struct rlock__request *request),
+                                    const struct rlock__reply *reply, int64_t now)
+{
+    struct rlock__request *request, *after, *picked = NULL;
+
+    DL_FOREACH_SAFE(pipeline->waiting, request, after) {
+        if (is_picked(request)) {
+            DL_DELETE(pipeline->waiting, request);
+            DL_APPEND(picked, request);
+        }
+    }
+    DL_FOREACH_SAFE(picked, request, after) {
+        DL_DELETE(picked, request);
+        request->copies++; /* the one that is refused */
+        request->answer(request, reply, now);
+    }
+}
+
+void rlock__pipeline_replaced(struct rlock__pipeline *pipeline, int64_t now)
+{
+    pipeline->fenced_below = pipeline->gen + 1;
+    if (pipeline->up) {
+        rlock__pipeline_down(pipeline, pipeline->gen, now);
+        close_link(pipeline, "another server has taken its place");
+    }
 }
 
 void rlock__pipeline_check(struct rlock__pipeline *pipeline, int64_t now)

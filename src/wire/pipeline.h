@@ -83,8 +83,16 @@ struct rlock__pipeline {
     bool lied;          /* something came on it that is no reply, or the reply to nothing */
     const char *why;    /* close: for texts */
     int64_t op_timeout; /* a reply that takes longer breaks the link */
-    int64_t heard_at;   /* when the latest reply came, or the link */
-    int64_t rtt;        /* the usual round trip; 0 unknown */
+    /*
+     * How long a server must be silent before another one is promoted in its place; 0: none is. One
+     * that stood still so long and goes on answers what lay in its sockets as if it had not been
+     * replaced. So an answer counts only if it is read less than that after the server certainly
+     * lived: when the latest command was sent that it has answered.
+     */
+    int64_t failover_us;
+    int64_t alive_at; /* when the server certainly lived */
+    int64_t heard_at; /* when the latest reply came, or the link */
+    int64_t rtt;      /* the usual round trip; 0 unknown */
 };
 
 /* Answers what is left with NULL; their subjects must be gone, or able to take it. */
@@ -93,9 +101,18 @@ void rlock__pipeline_fini(struct rlock__pipeline *pipeline);
  * now is none to send it: nothing of it is sent, and it is the caller's still. */
 bool rlock__pipeline_submit(struct rlock__pipeline *pipeline, struct rlock__request *request,
                             int64_t now);
+/* Answers those that wait for the link and that this function picks, as if one copy more had been
+ * sent and refused. */
+void rlock__pipeline_refuse_waiting(struct rlock__pipeline *pipeline,
+                                    bool (*is_picked)(const struct rlock__request *request),
+                                    const struct rlock__reply *reply, int64_t now);
+/* Has the driver close the link. What was sent on it is accounted for: another server has taken
+ * this one's place. */
+void rlock__pipeline_replaced(struct rlock__pipeline *pipeline, int64_t now);
 /* Withdraws a request that waits for the link: no answer will come; the caller owns it again. */
 void rlock__pipeline_withdraw(struct rlock__pipeline *pipeline, struct rlock__request *request);
-/* The link is up as a new generation; what waits goes out. */
+/* The link is up as a new generation; what waits goes out. Where failover_us is not 0 the caller
+ * sets alive_at before. */
 void rlock__pipeline_up(struct rlock__pipeline *pipeline, uint64_t gen, uint64_t fenced_below,
                         int64_t now);
 /* The link of this generation is down; ignored unless it is the present one. */

@@ -268,12 +268,13 @@ void sim_wire_learn(struct sim_client *client)
     memcpy(client->known, world->node_of, sizeof(client->known));
 }
 
-static struct rlock__server *route(struct rlock__core *core, struct rlock__bytes key)
+static struct rlock__server *route(struct rlock__core *core, const struct rlock__spec *spec)
 {
     struct sim_client *client = RLOCK__OF(struct sim_client, core, core);
     unsigned i = 0;
 
-    while (i < SIM_KEYS - 1 && !rlock__bytes_equal(key, rlock__bytes_of(client->world->keys[i]))) {
+    while (i < SIM_KEYS - 1 &&
+           !rlock__bytes_equal(spec->key, rlock__bytes_of(client->world->keys[i]))) {
         i++;
     }
     return &client->nodes[client->known[i]];

@@ -15,6 +15,7 @@
 #include "lock/internal.h"
 #include "world.h"
 
+#define HOPS 8 /* ways that a renewal may have to go, from server to server and back */
 #define SLACK (50 * RLOCK__MS)
 
 int64_t sim_valid_until(const struct sim_hold *hold)
@@ -219,6 +220,10 @@ static void note_levels(const struct sim_user *user, struct sim_hold *hold)
     if (call->kind == RLOCK__ACQUIRE && call->code == 0) {
         hold->renewed |= (call->lease_us == 0 ? 1U : 0U) << hold->depth;
         hold->not_after = 0;
+        if (hold->depth == 1) {
+            hold->first_until = sim_valid_until(hold);
+            hold->first_left = hold->first_until - sim_clock(client);
+        }
         if (hold->depth == 1 && most != 0) { /* from then on, whatever is nested */
             hold->held_until = sim_clock(client) + rlock__max(most, call->lease_us);
         }
@@ -297,6 +302,9 @@ void sim_rely_lost(const struct sim_user *user, unsigned side, enum rlock_reason
     }
     if (hold->doomed && world->now < world->open_until[user->key] + lease) {
         return; /* the server could not say that it is gone */
+    }
+    if (hold->until == hold->first_until && hold->first_left < HOPS * world->config.delay_max) {
+        return; /* there was no time to renew it: a grant counts from its first hop */
     }
     if (world->config.faults == 0 ||
         (reason == RLOCK_LOST_EXPIRED && lease > 20 * world->config.delay_max &&

@@ -96,7 +96,8 @@ struct sim_hold {
     bool expired;       /* on the server, by its clock */
     unsigned renewed;   /* a bit for each level that is to be renewed */
     int64_t held_until; /* client's clock: max_hold allows no longer; 0 any time */
-    int64_t lease;      /* the longest that was granted */
+    int64_t first_until, first_left; /* of its first level: its validity, and what was left of it */
+    int64_t lease;                   /* the longest that was granted */
     /* given up, the server's answer unknown */
     uint64_t given_up; /* number; 0 none */
     unsigned given_key;

@@ -11,9 +11,10 @@ static inline void alone_unref(struct rlock__core *core)
     (void)core;
 }
 
-static inline struct rlock__server *alone_route(struct rlock__core *core, struct rlock__bytes key)
+static inline struct rlock__server *alone_route(struct rlock__core *core,
+                                                const struct rlock__spec *spec)
 {
-    (void)key;
+    (void)spec;
     return core->servers;
 }
 

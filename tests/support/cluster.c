@@ -6,7 +6,7 @@
 
 #include "support/run.h"
 
-enum { JOINED_MS = 20000, MOVE_MS = 5000 };
+enum { JOINED_MS = 20000, MOVE_MS = 5000, SLOTS = 16384 };
 
 const char *const cluster_conf[] = {"cluster-enabled yes", NULL};
 
@@ -21,6 +21,15 @@ static long long number_of(struct test_server *server, const char *field)
     return value;
 }
 
+static bool is_well(struct test_server *server)
+{
+    char *info = test_server_cmd(server, "CLUSTER INFO");
+    const bool is = strstr(info, "cluster_state:ok") != NULL;
+
+    free(info);
+    return is;
+}
+
 /* Whether a server knows so many nodes, none of them by its address alone, and all slots. */
 static bool has_joined(struct test_server *server, size_t n)
 {
@@ -29,17 +38,73 @@ static bool has_joined(struct test_server *server, size_t n)
 
     free(nodes);
     return !is_shaking && number_of(server, "cluster_known_nodes") == (long long)n &&
-           number_of(server, "cluster_slots_ok") == 16384;
+           number_of(server, "cluster_slots_ok") == SLOTS && is_well(server);
 }
 
-void cluster_join(struct test_server *const *servers, size_t n)
+/* Lets servers meet which have all slots. */
+static void meet(struct test_server *const *servers, size_t n)
 {
-    test_server_do(servers[0], "CLUSTER ADDSLOTSRANGE 0 16383");
     for (size_t i = 1; i < n; i++) {
         test_server_do(servers[0], "CLUSTER MEET 127.0.0.1 %d", test_server_port(servers[i]));
     }
     for (size_t i = 0; i < n; i++) {
         TEST_CHECK(TEST_EVENTUALLY(has_joined(servers[i], n), JOINED_MS));
+    }
+}
+
+void cluster_join(struct test_server *const *servers, size_t n)
+{
+    test_server_do(servers[0], "CLUSTER ADDSLOTSRANGE 0 16383");
+    meet(servers, n);
+}
+
+static bool is_copied(struct test_server *replica)
+{
+    char *info = test_server_cmd(replica, "INFO replication");
+    const bool is = strstr(info, "master_link_status:up") != NULL;
+
+    free(info);
+    return is;
+}
+
+void cluster_form(struct test_server *const *servers, size_t n_primaries, size_t n)
+{
+    const size_t share = SLOTS / n_primaries;
+
+    for (size_t i = 0; i < n_primaries; i++) {
+        const size_t end = i + 1 < n_primaries ? (i + 1) * share : SLOTS;
+
+        test_server_do(servers[i], "CLUSTER ADDSLOTSRANGE %zu %zu", i * share, end - 1);
+        test_server_do(servers[i], "CLUSTER SET-CONFIG-EPOCH %zu", i + 1);
+    }
+    meet(servers, n);
+    for (size_t i = n_primaries; i < n; i++) {
+        char *id = test_server_cmd(servers[i - n_primaries], "CLUSTER MYID");
+
+        test_server_do(servers[i], "CLUSTER REPLICATE %s", id);
+        free(id);
+    }
+    for (size_t i = n_primaries; i < n; i++) {
+        TEST_CHECK(TEST_EVENTUALLY(is_copied(servers[i]), JOINED_MS));
+    }
+}
+
+struct test_server *cluster_primary_of(struct test_server *const *servers, size_t n_primaries,
+                                       unsigned int slot)
+{
+    const size_t i = slot / (SLOTS / n_primaries);
+
+    return servers[i < n_primaries ? i : n_primaries - 1];
+}
+
+void cluster_url(struct test_server *const *servers, size_t n, char *out, size_t size)
+{
+    test_text(out, size, "redis+cluster://");
+    for (size_t i = 0; i < n; i++) {
+        const size_t len = strlen(out);
+
+        test_text(out + len, size - len, "%s127.0.0.1:%d", i > 0 ? "," : "",
+                  test_server_port(servers[i]));
     }
 }
 
@@ -86,4 +151,70 @@ void cluster_abort_slot(struct test_server *from, struct test_server *to, unsign
 {
     set_slot(from, slot, "STABLE", NULL);
     set_slot(to, slot, "STABLE", NULL);
+}
+
+/* A key of the slot; NULL: there is none. */
+static char *key_in(struct test_server *server, unsigned int slot)
+{
+    char *key = test_server_cmd(server, "CLUSTER GETKEYSINSLOT %u 1", slot);
+
+    if (key[0] == '\0') {
+        free(key);
+        return NULL;
+    }
+    return key;
+}
+
+/* The epoch of a node's slots, as a server knows it. */
+static long long epoch_of(struct test_server *server, const char *id)
+{
+    char *nodes = test_server_cmd(server, "CLUSTER NODES");
+    char *line = strstr(nodes, id);
+    long long epoch = -1;
+
+    for (int field = 0; line != NULL && field < 7; field++) {
+        epoch = strtoll(line, NULL, 10);
+        line = strchr(line, ' ');
+        line = line != NULL ? line + 1 : NULL;
+    }
+    free(nodes);
+    return epoch;
+}
+
+/* Whether all know the same epoch of a server's slots. */
+static bool agree(struct test_server *const *servers, size_t n, struct test_server *of)
+{
+    char *id = test_server_cmd(of, "CLUSTER MYID");
+    const long long epoch = epoch_of(of, id);
+    bool is = true;
+
+    for (size_t i = 0; i < n; i++) {
+        is = is && epoch_of(servers[i], id) == epoch;
+    }
+    free(id);
+    return is;
+}
+
+void cluster_move_slot(struct test_server *const *servers, size_t n, size_t from, size_t to,
+                       unsigned int slot)
+{
+    char *key;
+
+    cluster_open_slot(servers[from], servers[to], slot);
+    while ((key = key_in(servers[from], slot)) != NULL) {
+        /* "NOKEY": its lease has ended meanwhile */
+        test_server_do(servers[from], "MIGRATE 127.0.0.1 %d %s 0 %d", test_server_port(servers[to]),
+                       key, MOVE_MS);
+        free(key);
+    }
+    end_migration(servers[to]);
+    set_slot(servers[to], slot, "NODE", servers[to]);
+    set_slot(servers[from], slot, "NODE", servers[to]);
+    for (size_t i = 0; i < n; i++) {
+        if (i != from && i != to) {
+            set_slot(servers[i], slot, "NODE", servers[to]);
+        }
+    }
+    /* else the next move may leave two servers that each say that the other one has the slot */
+    TEST_CHECK(TEST_EVENTUALLY(agree(servers, n, servers[to]), JOINED_MS));
 }

@@ -14,6 +14,18 @@ extern const char *const cluster_conf[];
  * each knows all others. */
 void cluster_join(struct test_server *const *servers, size_t n);
 
+/* Makes one cluster of primaries, each with a share of the slots, and as many replicas or fewer
+ * behind them, one for each primary in this order. Returns when all is copied. */
+void cluster_form(struct test_server *const *servers, size_t n_primaries, size_t n);
+/* Which of these primaries had the slot at first. */
+struct test_server *cluster_primary_of(struct test_server *const *servers, size_t n_primaries,
+                                       unsigned int slot);
+/* Writes the URL of a cluster that some of its servers are asked for. */
+void cluster_url(struct test_server *const *servers, size_t n, char *out, size_t size);
+
+/* Moves a slot with all its keys, and tells all n primaries. */
+void cluster_move_slot(struct test_server *const *servers, size_t n, size_t from, size_t to,
+                       unsigned int slot);
 /* Lets a slot be moved from one to the other: the target imports it, then the source lets go. */
 void cluster_open_slot(struct test_server *from, struct test_server *to, unsigned int slot);
 /* Moves a key of an open slot. */

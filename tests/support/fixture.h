@@ -22,7 +22,7 @@
 #include "support/server.h"
 #include "support/witness.h"
 
-enum { FIXTURE_SERVERS = 5, FIXTURE_MOST = 600 /* clients, locks, actors */ };
+enum { FIXTURE_SERVERS = 6, FIXTURE_MOST = 600 /* clients, locks, actors */ };
 
 /* The lock that a user has, and its channel. */
 #define LOCK_A "a"

@@ -97,7 +97,7 @@ long long test_server_info(struct test_server *server, const char *section, cons
 /* How many subscribe to a channel. */
 long long test_server_listeners(struct test_server *server, const char *channel);
 
-/* Connections other than side connections. */
+/* Connections other than side connections, and those between a primary and its replica. */
 long long test_server_clients(struct test_server *server);
 
 /* No key, and no channel with a subscriber, plain or sharded; waits up to 2 s for it, as

@@ -123,7 +123,8 @@ long long test_server_clients(struct test_server *server)
     long long n = 0;
 
     for (char *line = strsep(&rest, "\n"); line != NULL; line = strsep(&rest, "\n")) {
-        n += line[0] != '\0' && strstr(line, " name=test-side ") == NULL;
+        n += line[0] != '\0' && strstr(line, " name=test-side ") == NULL &&
+             strstr(line, " flags=S ") == NULL && strstr(line, " flags=M ") == NULL;
     }
     free(list);
     return n;

@@ -135,7 +135,7 @@ TEST(a_map_of_nothing_knows_no_server)
 {
     const struct rlock__map map = {.n = 0};
 
-    assert_null(rlock__map_find(&map, rlock__bytes_of("key")));
+    assert_null(rlock__map_find(&map, 7));
 }
 
 TEST(an_answer_changes_nothing_that_was_told_after_the_question)
@@ -145,10 +145,10 @@ TEST(an_answer_changes_nothing_that_was_told_after_the_question)
     assert_true(rlock__map_learn(&map, 0, 9, &servers[0], 1, 10));
     assert_true(rlock__map_told(&map, 5, &servers[1], 20));
     assert_true(rlock__map_learn(&map, 0, 9, &servers[0], 1, 15));
-    assert_ptr_equal(rlock__map_find_slot(&map, 5), &servers[1]);
-    assert_ptr_equal(rlock__map_find_slot(&map, 6), &servers[0]);
+    assert_ptr_equal(rlock__map_find(&map, 5), &servers[1]);
+    assert_ptr_equal(rlock__map_find(&map, 6), &servers[0]);
     assert_true(rlock__map_learn(&map, 0, 9, &servers[0], 1, 25));
-    assert_ptr_equal(rlock__map_find_slot(&map, 5), &servers[0]);
+    assert_ptr_equal(rlock__map_find(&map, 5), &servers[0]);
     rlock__map_fini(&map);
 }
 
@@ -158,10 +158,10 @@ TEST(an_answer_with_a_lower_epoch_changes_nothing)
 
     assert_true(rlock__map_learn(&map, 0, 9, &servers[0], 4, 10));
     assert_true(rlock__map_learn(&map, 5, 20, &servers[1], 3, 20));
-    assert_ptr_equal(rlock__map_find_slot(&map, 9), &servers[0]);
-    assert_ptr_equal(rlock__map_find_slot(&map, 10), &servers[1]);
+    assert_ptr_equal(rlock__map_find(&map, 9), &servers[0]);
+    assert_ptr_equal(rlock__map_find(&map, 10), &servers[1]);
     assert_true(rlock__map_learn(&map, 5, 5, &servers[2], 5, 20));
-    assert_ptr_equal(rlock__map_find_slot(&map, 5), &servers[2]);
+    assert_ptr_equal(rlock__map_find(&map, 5), &servers[2]);
     rlock__map_fini(&map);
 }
 
@@ -203,13 +203,14 @@ TEST(ranges_are_what_the_slots_one_by_one_are)
         to = to < RLOCK__SLOTS ? to : RLOCK__SLOTS - 1;
         if (rand() % 3 == 0) {
             assert_true(rlock__map_told(&map, from, server, now));
-            model[from] = (struct model){.server = server, .told_at = now};
+            model[from].server = server;
+            model[from].told_at = now;
         } else {
             assert_true(rlock__map_learn(&map, from, to, server, epoch, asked_at));
             model_learn(from, to, server, epoch, asked_at);
         }
         for (unsigned slot = 0; slot < RLOCK__SLOTS; slot += now % 10 == 0 ? 1 : 97) {
-            assert_ptr_equal(rlock__map_find_slot(&map, slot), model[slot].server);
+            assert_ptr_equal(rlock__map_find(&map, slot), model[slot].server);
         }
     }
     rlock__map_fini(&map);

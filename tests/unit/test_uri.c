@@ -167,13 +167,11 @@ TEST(a_socket_path_that_the_system_cannot_take_is_refused)
     rlock__uri_fini(&uri);
 }
 
-TEST(sentinel_and_cluster_are_not_supported_yet)
+TEST(sentinel_is_not_supported_yet)
 {
     static const char *const urls[] = {
         "redis+sentinel://u:s3cr@h1,h2/master/1",
         "rediss+sentinel://h1/master",
-        "redis+cluster://h1:1,h2:2",
-        "rediss+cluster://:s3cr@h1,h2",
     };
 
     for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
@@ -183,6 +181,39 @@ TEST(sentinel_and_cluster_are_not_supported_yet)
         assert_int_equal(rlock__uri_parse(urls[i], &uri), RLOCK_ENOTSUP);
         assert_null(strstr(rlock_detail(), SECRET));
         assert_null(strstr(rlock__uri_redacted(urls[i], text, sizeof(text)), SECRET));
+    }
+}
+
+TEST(a_cluster_has_several_hosts)
+{
+    struct rlock__uri uri = RLOCK__URI_NULL;
+    char text[64];
+
+    assert_int_equal(rlock__uri_parse("rediss+cluster://u:s3cr@h1:1,[::1]:2,h3", &uri), 0);
+    assert_true(uri.cluster && uri.tls);
+    assert_string_equal(uri.host, "h1");
+    assert_int_equal(uri.port, 1);
+    assert_int_equal(uri.n_others, 2);
+    assert_string_equal(uri.others[0].host, "::1");
+    assert_int_equal(uri.others[0].port, 2);
+    assert_string_equal(uri.others[1].host, "h3");
+    assert_int_equal(uri.others[1].port, RLOCK__URI_PORT);
+    assert_string_equal(rlock__uri_redacted("rediss+cluster://u:s3cr@h1:1,h2", text, sizeof(text)),
+                        "rediss+cluster://u:***@h1:1,...");
+    rlock__uri_fini(&uri);
+}
+
+TEST(a_cluster_has_one_database_and_hosts_that_make_sense)
+{
+    static const char *const urls[] = {"redis+cluster://h1/1",    "redis+cluster://h1?db=1",
+                                       "redis+cluster://",        "redis+cluster://h1,,h2",
+                                       "redis+cluster://h1,h2:0", "redis+cluster://h1,:s3cr"};
+
+    for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
+        struct rlock__uri uri = RLOCK__URI_NULL;
+
+        assert_int_equal(rlock__uri_parse(urls[i], &uri), RLOCK_EINVAL);
+        assert_null(strstr(rlock_detail(), SECRET));
     }
 }
 

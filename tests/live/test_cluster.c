@@ -1,0 +1,531 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A client of a cluster: over several servers, while slots move, and when a primary fails. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cluster/slot.h"
+#include "support/clients.h"
+#include "support/cluster.h"
+
+#define THREADS 12
+#define NAMES 6
+#define SLOTS_MOVED 12
+#define LEASE_MS 900
+
+static const char *const failing_conf[] = {"cluster-enabled yes", "cluster-node-timeout 1000",
+                                           "cluster-require-full-coverage no", NULL};
+
+/* Of three primaries. */
+#define CLUSTER_TEST(name, f)                                                                      \
+    FIXTURE_WITH_TEST(name, f, .kind = &kind_reentrant, .servers = 3,                              \
+                      .server = {.transport = TEST_TCP, .conf = cluster_conf})
+/* Of three primaries with a replica each. */
+#define FAILOVER_TEST(name, f)                                                                     \
+    FIXTURE_WITH_TEST(name, f, .kind = &kind_reentrant, .servers = 6,                              \
+                      .server = {.transport = TEST_TCP, .conf = failing_conf})
+
+static new_fn *const kinds[] = {rlock_reentrant_new, rlock_nonreentrant_new, rlock_spin_new,
+                                rlock_fenced_new,    rlock_fair_new,         rlock_read_new,
+                                rlock_write_new};
+static const char *const kind_names[] = {"reentrant", "nonreentrant", "spin", "fenced",
+                                         "fair",      "read",         "write"};
+
+enum { PRIMARIES = 3, READ = 5, KINDS = sizeof(kinds) / sizeof(kinds[0]) };
+
+static struct rlock_client *open_with(struct fixture *f, int64_t renewed_lease_ms)
+{
+    char url[200];
+
+    cluster_url(f->servers, PRIMARIES, url, sizeof(url));
+    return client_open_with(f,
+                            &RLOCK_CLIENT_OPTS(.url = url, .renewed_lease_ms = renewed_lease_ms));
+}
+
+static struct rlock_client *open_cluster(struct fixture *f)
+{
+    return open_with(f, 0);
+}
+
+static unsigned int slot_of(const char *name)
+{
+    return rlock__slot(rlock__bytes_of(name));
+}
+
+/* Which primary has the slot of a name at first. */
+static size_t home_of(const struct fixture *f, const char *name)
+{
+    size_t i = 0;
+
+    while (f->servers[i] != cluster_primary_of(f->servers, PRIMARIES, slot_of(name))) {
+        i++;
+    }
+    return i;
+}
+
+static long long keys_left(struct fixture *f)
+{
+    long long n = 0;
+
+    for (size_t i = 0; i < PRIMARIES; i++) {
+        n += test_server_int(f->servers[i], "DBSIZE");
+    }
+    return n;
+}
+
+/* ---- While nothing moves ---- */
+
+CLUSTER_TEST(every_kind_is_taken_and_given_back_on_every_server, f)
+{
+    struct rlock_client *client;
+
+    cluster_form(f->servers, PRIMARIES, PRIMARIES);
+    client = open_cluster(f);
+    for (size_t i = 0; i < KINDS * NAMES; i++) {
+        struct rlock_handle *lock = NULL;
+        char name[32];
+
+        test_text(name, sizeof(name), "%s-%zu", kind_names[i % KINDS], i);
+        assert_code(kinds[i % KINDS](client, name, NULL, &lock), 0);
+        assert_code(rlock_lock(lock), 0);
+        assert_true(rlock_is_valid(lock));
+        assert_code(rlock_unlock(lock), 0);
+        assert_null(rlock_free(lock));
+    }
+    for (size_t i = 0; i < PRIMARIES; i++) {
+        assert_true(test_server_info(f->servers[i], "commandstats", "cmdstat_evalsha:calls") > 0);
+        test_server_do(f->servers[i], "FLUSHALL"); /* the tokens of the fenced ones */
+    }
+}
+
+CLUSTER_TEST(a_waiter_hears_of_the_release, f)
+{
+    struct rlock_client *clients[2];
+    struct actor *waiter = actor_open(f);
+
+    cluster_form(f->servers, PRIMARIES, PRIMARIES);
+    clients[0] = open_cluster(f);
+    clients[1] = open_cluster(f);
+    for (size_t i = 0; i < NAMES; i++) {
+        struct rlock_handle *held, *wanted;
+        char name[32];
+        int64_t released_us;
+
+        test_text(name, sizeof(name), "heard-%zu", i);
+        held = lock_named(f, clients[0], name);
+        wanted = lock_named(f, clients[1], name);
+        assert_code(rlock_lock(held), 0);
+        actor_begin(waiter, act_pass_through, wanted, NULL);
+        await_waiting(clients[1], 1);
+        released_us = test_now_us();
+        assert_code(rlock_unlock(held), 0);
+        assert_code(actor_end(waiter), 0);
+        assert_took(actor_ended_us(waiter) - released_us, 0, 500);
+    }
+    assert_int_equal(keys_left(f), 0);
+}
+
+CLUSTER_TEST(a_multi_lock_has_members_on_several_servers, f)
+{
+    struct rlock_handle *members[NAMES], *multi = NULL;
+    struct rlock_client *client;
+
+    cluster_form(f->servers, PRIMARIES, PRIMARIES);
+    client = open_cluster(f);
+    for (size_t i = 0; i < NAMES; i++) {
+        char name[32];
+
+        test_text(name, sizeof(name), "member-%zu", i);
+        members[i] = lock_named(f, client, name);
+    }
+    assert_code(rlock_multi_new(members, NAMES, NULL, &multi), 0);
+    assert_code(rlock_lock(multi), 0);
+    assert_int_equal(keys_left(f), NAMES);
+    assert_code(rlock_unlock(multi), 0);
+    assert_int_equal(keys_left(f), 0);
+    assert_null(rlock_free(multi));
+}
+
+CLUSTER_TEST(a_redlock_has_no_members_in_a_cluster, f)
+{
+    struct rlock_handle *member, *redlock = NULL;
+
+    cluster_form(f->servers, PRIMARIES, PRIMARIES);
+    member = lock_named(f, open_cluster(f), "a");
+    assert_code(rlock_redlock_new(&member, 1, NULL, &redlock), RLOCK_ENOTSUP);
+}
+
+CLUSTER_TEST(a_name_whose_keys_lie_in_several_slots_is_refused, f)
+{
+    static const char *const names[] = {"a{", "{}a", "a{}{b}"};
+    struct rlock_client *client;
+    struct rlock_handle *lock = NULL;
+
+    cluster_form(f->servers, PRIMARIES, PRIMARIES);
+    client = open_cluster(f);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        assert_code(rlock_reentrant_new(client, names[i], NULL, &lock), RLOCK_EINVAL);
+        assert_non_null(strstr(rlock_detail(), "slot"));
+    }
+}
+
+static int count_key(const char *key, size_t key_len, const struct rlock_info *info, void *n)
+{
+    (void)key;
+    (void)key_len;
+    *(size_t *)n += info->locked;
+    return 0;
+}
+
+CLUSTER_TEST(a_scan_shows_the_locks_of_all_servers, f)
+{
+    struct rlock_handle *locks[KINDS * 2];
+    struct rlock_client *client;
+    size_t n = 0;
+
+    cluster_form(f->servers, PRIMARIES, PRIMARIES);
+    client = open_cluster(f);
+    for (size_t i = 0; i < KINDS * 2; i++) {
+        char name[32];
+
+        test_text(name, sizeof(name), "scan-%zu", i);
+        assert_code(kinds[i % KINDS](client, name, NULL, &locks[i]), 0);
+        assert_code(rlock_lock(locks[i]), 0);
+    }
+    assert_code(rlock_client_scan(open_cluster(f), NULL, count_key, &n), 0);
+    assert_int_equal(n, KINDS * 2);
+    for (size_t i = 0; i < KINDS * 2; i++) {
+        struct rlock_info info = RLOCK_INFO_INIT;
+
+        assert_code(rlock_inspect(locks[i], &info), 0);
+        assert_int_equal(info.pid, getpid());
+        assert_code(rlock_unlock(locks[i]), 0);
+        assert_null(rlock_free(locks[i]));
+    }
+    for (size_t i = 0; i < PRIMARIES; i++) {
+        test_server_do(f->servers[i], "FLUSHALL"); /* the tokens of the fenced ones */
+    }
+}
+
+CLUSTER_TEST(one_host_that_answers_will_do, f)
+{
+    struct rlock_handle *lock;
+    char url[200];
+
+    cluster_form(f->servers, PRIMARIES, PRIMARIES);
+    test_text(url, sizeof(url), "redis+cluster://127.0.0.1:1,127.0.0.1:%d",
+              test_server_port(f->servers[2]));
+    for (size_t i = 0; i < NAMES; i++) {
+        char name[32];
+
+        test_text(name, sizeof(name), "seed-%zu", i);
+        lock = lock_named(f, client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url)), name);
+        assert_code(rlock_lock(lock), 0);
+        assert_code(rlock_unlock(lock), 0);
+    }
+}
+
+FIXTURE_WITH_TEST(a_server_that_is_no_cluster_is_told, f, .kind = &kind_reentrant,
+                  .server = {.transport = TEST_TCP})
+{
+    struct rlock_handle *lock;
+    char url[64];
+
+    cluster_url(f->servers, 1, url, sizeof(url));
+    lock = lock_named(f, client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url)), "a");
+    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 5000), NULL), RLOCK_ECONN);
+    assert_non_null(strstr(rlock_detail(), "cluster support disabled"));
+}
+
+/* Nobody else can be asked then whether it was replaced. */
+FIXTURE_WITH_TEST(one_primary_whose_replica_is_down_will_do, f, .kind = &kind_reentrant,
+                  .servers = 2, .server = {.transport = TEST_TCP, .conf = cluster_conf})
+{
+    struct rlock_handle *lock;
+    char url[64];
+
+    cluster_form(f->servers, 1, 2);
+    test_server_kill(f->servers[1]);
+    cluster_url(f->servers, 1, url, sizeof(url));
+    lock = lock_named(f, client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url)), "a");
+    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+    assert_code(rlock_unlock(lock), 0);
+    test_server_restart(f->servers[1], false);
+}
+
+/* ---- While slots move ---- */
+
+struct crowd {
+    struct fixture *f;
+    struct rlock_client *clients[2];
+    atomic_bool stop;
+    atomic_int rounds;
+};
+
+struct member {
+    struct crowd *crowd;
+    size_t number;
+    pthread_t thread;
+};
+
+static void name_of(size_t i, char *out, size_t size)
+{
+    test_text(out, size, "moves-%zu", i);
+}
+
+/* Takes locks in turn: of each name the kind is another one, and readers may be several. */
+static void *take_in_turn(void *arg)
+{
+    struct member *member = arg;
+    struct crowd *crowd = member->crowd;
+    struct witness *witness = crowd->f->witness;
+    uint64_t id = member->number + 1;
+
+    for (size_t i = member->number; !atomic_load(&crowd->stop); i++) {
+        const size_t kind = i % NAMES < READ ? i % NAMES : READ + i / NAMES % 2;
+        struct rlock_handle *lock = NULL;
+        char name[32];
+
+        name_of(i % NAMES, name, sizeof(name));
+        TEST_CHECK(kinds[kind](crowd->clients[i % 2], name, NULL, &lock) == 0);
+        TEST_CHECK(rlock_lock(lock) == 0);
+        (kind == READ ? witness_enter_shared : witness_enter)(witness, i % NAMES, id);
+        (kind == READ ? witness_leave_shared : witness_leave)(witness, i % NAMES, id);
+        TEST_CHECK(rlock_unlock(lock) == 0);
+        TEST_CHECK(rlock_free(lock) == NULL);
+        atomic_fetch_add(&crowd->rounds, 1);
+    }
+    return NULL;
+}
+
+static void begin_crowd(struct crowd *crowd, struct member members[THREADS])
+{
+    for (size_t i = 0; i < THREADS; i++) {
+        members[i] = (struct member){.crowd = crowd, .number = i};
+        assert_int_equal(pthread_create(&members[i].thread, NULL, take_in_turn, &members[i]), 0);
+    }
+}
+
+static void end_crowd(struct crowd *crowd, struct member members[THREADS])
+{
+    atomic_store(&crowd->stop, true);
+    for (size_t i = 0; i < THREADS; i++) {
+        (void)pthread_join(members[i].thread, NULL);
+    }
+}
+
+/* Waits until so many rounds more are over. */
+static void await_rounds(const struct crowd *crowd, int n)
+{
+    const int end = atomic_load(&crowd->rounds) + n;
+
+    assert_true(TEST_EVENTUALLY(atomic_load(&crowd->rounds) >= end, 30000));
+}
+
+CLUSTER_TEST(every_kind_excludes_while_its_slot_moves, f)
+{
+    struct crowd crowd = {.f = f};
+    struct member members[THREADS];
+    size_t at[NAMES];
+
+    cluster_form(f->servers, PRIMARIES, PRIMARIES);
+    crowd.clients[0] = open_cluster(f);
+    crowd.clients[1] = open_cluster(f);
+    begin_crowd(&crowd, members);
+    await_rounds(&crowd, 100);
+    for (size_t i = 0; i < SLOTS_MOVED; i++) {
+        char name[32];
+        size_t to;
+
+        name_of(i % NAMES, name, sizeof(name));
+        at[i % NAMES] = i < NAMES ? home_of(f, name) : at[i % NAMES];
+        to = (at[i % NAMES] + 1) % PRIMARIES;
+        cluster_move_slot(f->servers, PRIMARIES, at[i % NAMES], to, slot_of(name));
+        at[i % NAMES] = to;
+        await_rounds(&crowd, 20);
+    }
+    end_crowd(&crowd, members);
+    assert_true(witness_is_clean(f->witness, stderr));
+    for (size_t i = 0; i < PRIMARIES; i++) {
+        test_server_do(f->servers[i], "FLUSHALL");
+    }
+}
+
+CLUSTER_TEST(what_is_held_is_kept_when_its_slot_moves, f)
+{
+    struct rlock_handle *locks[KINDS];
+    struct rlock_client *client;
+
+    cluster_form(f->servers, PRIMARIES, PRIMARIES);
+    client = open_with(f, test_ms(LEASE_MS));
+    for (size_t i = 0; i < KINDS; i++) {
+        assert_code(kinds[i](client, kind_names[i], NULL, &locks[i]), 0);
+        assert_code(rlock_lock(locks[i]), 0);
+    }
+    for (size_t i = 0; i < KINDS; i++) {
+        const size_t home = home_of(f, kind_names[i]);
+
+        cluster_move_slot(f->servers, PRIMARIES, home, (home + 1) % PRIMARIES,
+                          slot_of(kind_names[i]));
+    }
+    for (size_t i = 0; i < KINDS; i++) {
+        assert_true(STAYS(rlock_is_valid(locks[i]), test_ms(LEASE_MS) / KINDS * 2));
+    }
+    for (size_t i = 0; i < KINDS; i++) {
+        assert_code(rlock_unlock(locks[i]), 0);
+        assert_null(rlock_free(locks[i]));
+    }
+    for (size_t i = 0; i < PRIMARIES; i++) {
+        test_server_do(f->servers[i], "FLUSHALL"); /* the token of the fenced one */
+    }
+}
+
+/* ---- When a primary fails ---- */
+
+/* A name whose slot is there, and which no other call returned. */
+static const char *name_at(const struct fixture *f, size_t server, size_t *inout_n, char out[32])
+{
+    do {
+        test_text(out, 32, "fails-%zu", (*inout_n)++);
+    } while (home_of(f, out) != server);
+    return out;
+}
+
+/* What was written there by now is on its replica. WAIT counts from its connection's own writes. */
+static void await_copied(struct fixture *f, size_t server)
+{
+    char name[32];
+    size_t n = 0;
+
+    test_server_do(f->servers[server], "SET {%s}written 1", name_at(f, server, &n, name));
+    assert_true(test_server_says(f->servers[server], "1", "WAIT 1 5000"));
+    test_server_do(f->servers[server], "DEL {%s}written", name);
+}
+
+/* Whether the replica of the first primary has been promoted. */
+static bool is_promoted(struct fixture *f)
+{
+    char *role = test_server_cmd(f->servers[PRIMARIES], "ROLE");
+    const bool is = strncmp(role, "master", 6) == 0;
+
+    free(role);
+    return is;
+}
+
+FAILOVER_TEST(what_is_held_outlives_its_primary, f)
+{
+    struct rlock_handle *locks[NAMES], *other, *new;
+    struct rlock_client *client, *rival;
+    struct actor *waiter = actor_open(f);
+    char name[32], held[32];
+    size_t n = 0;
+
+    cluster_form(f->servers, PRIMARIES, f->n);
+    client = open_with(f, test_ms(10000));
+    rival = open_cluster(f);
+    for (size_t i = 0; i < NAMES; i++) {
+        locks[i] = lock_named(f, client, name_at(f, 0, &n, held));
+        assert_code(rlock_lock(locks[i]), 0);
+    }
+    other = lock_named(f, rival, held);
+    actor_begin(waiter, act_pass_through, other, NULL);
+    await_waiting(rival, 1);
+    await_copied(f, 0);
+    test_server_kill(f->servers[0]);
+    new = lock_named(f, client, name_at(f, 0, &n, name));
+    assert_code(rlock_lock(new), 0);
+    assert_true(is_promoted(f));
+    assert_code(rlock_unlock(new), 0);
+    for (size_t i = 0; i < NAMES; i++) {
+        assert_true(rlock_is_valid(locks[i]));
+    }
+    assert_true(actor_is_busy(waiter));
+    for (size_t i = 0; i < NAMES; i++) {
+        assert_code(rlock_unlock(locks[i]), 0);
+    }
+    assert_code(actor_end(waiter), 0);
+    test_server_do(f->servers[PRIMARIES], "FLUSHALL");
+    test_server_restart(f->servers[0], false);
+}
+
+/* Those who hold a lock until they are let go. */
+static struct {
+    struct witness *witness;
+    atomic_int inside;
+    atomic_ullong ids;
+    atomic_bool may_go;
+} room;
+
+/* The name's last digit is its cell. */
+static int act_stay(struct rlock_handle *lock, const struct rlock_take *take)
+{
+    const char *name = rlock_name(lock, NULL);
+    const size_t cell = (size_t)(name[strlen(name) - 1] - '0');
+    const uint64_t id = atomic_fetch_add(&room.ids, 1) + 1;
+    const int code = rlock_lock_with(lock, take, NULL);
+
+    if (code != 0) {
+        return code;
+    }
+    witness_enter(room.witness, cell, id);
+    atomic_fetch_add(&room.inside, 1);
+    TEST_CHECK(TEST_EVENTUALLY(atomic_load(&room.may_go), 20000));
+    atomic_fetch_sub(&room.inside, 1);
+    witness_leave(room.witness, cell, id);
+    return rlock_unlock(lock);
+}
+
+/* Commands that a frozen primary finds in its sockets when it goes on are granted by it, though
+ * another one has taken its place. */
+FAILOVER_TEST(a_primary_that_goes_on_after_its_failover_grants_nothing, f)
+{
+    enum { LOCKS = 4, RIVALS = 3 };
+    struct actor *actors[LOCKS * RIVALS];
+    struct rlock_client *clients[RIVALS];
+    const struct rlock_take take = {.size = sizeof(take), .wait_ms = 25000};
+    char base[32], name[40];
+    int64_t closed_us;
+    clock_t cpu;
+    size_t n = 0;
+
+    cluster_form(f->servers, PRIMARIES, f->n);
+    room.witness = f->witness;
+    atomic_store(&room.may_go, false);
+    for (size_t i = 0; i < RIVALS; i++) { /* a link to each is there */
+        struct rlock_handle *lock;
+
+        clients[i] = open_cluster(f);
+        lock = lock_named(f, clients[i], name_at(f, 0, &n, base));
+        assert_code(rlock_lock(lock), 0);
+        assert_code(rlock_unlock(lock), 0);
+    }
+    await_copied(f, 0);
+    test_server_freeze(f->servers[0]);
+    for (size_t i = 0; i < LOCKS * RIVALS; i++) {
+        if (i % RIVALS == 0) {
+            (void)name_at(f, 0, &n, base);
+        }
+        test_text(name, sizeof(name), "{%s}%zu", base, i / RIVALS); /* its cell stands behind */
+        actors[i] = actor_open(f);
+        actor_begin(actors[i], act_stay, lock_named(f, clients[i % RIVALS], name), &take);
+    }
+    test_text(name, sizeof(name), "{%s}", base);
+    assert_code(rlock_lock_with(lock_named(f, clients[0], name), RLOCK_TAKE(.wait_ms = 300), NULL),
+                RLOCK_EINDOUBT);
+    assert_true(TEST_EVENTUALLY(is_promoted(f), 20000));
+    assert_true(TEST_EVENTUALLY(atomic_load(&room.inside) == LOCKS, 20000));
+    cpu = clock();
+    assert_true(STAYS(atomic_load(&room.inside) == LOCKS, 2000)); /* longer than to connect takes */
+    assert_true(clock() - cpu < CLOCKS_PER_SEC / 2);              /* the clients sleep */
+    test_server_thaw(f->servers[0]);
+    assert_true(STAYS(atomic_load(&room.inside) == LOCKS, 1000));
+    atomic_store(&room.may_go, true);
+    for (size_t i = 0; i < LOCKS * RIVALS; i++) {
+        assert_code(actor_end(actors[i]), 0);
+    }
+    closed_us = test_now_us(); /* nothing is left to be released at the old one */
+    client_close(f, clients[0]);
+    assert_took(test_now_us() - closed_us, 0, 500);
+    assert_true(witness_is_clean(f->witness, stderr));
+}
