@@ -370,7 +370,7 @@ RLOCK_API int rlock_multi_new(struct rlock_handle *const *members, size_t n,
  * even n tolerates no more losses than n - 1 does. If two are on one server, taking it returns
  * RLOCK_EINVAL.
  * opts: max_lease_ms, or NULL.
- * Returns as rlock_multi_new(); RLOCK_ENOTSUP for a member of another sort.
+ * Returns as rlock_multi_new(); RLOCK_ENOTSUP for a member of another sort, or in a cluster.
  */
 RLOCK_API int rlock_redlock_new(struct rlock_handle *const *members, size_t n,
                                 const struct rlock_opts *opts, struct rlock_handle **ret_lock);
@@ -584,7 +584,8 @@ typedef void rlock_finding_fn(enum rlock_level level, const char *subject, const
  * permissions. Looks for settings that endanger locks. Calls fn in the calling thread for each
  * finding.
  * Blocks. I/O: many round trips, each within op_timeout_ms.
- * Returns 0 when locks will work, else the code of the first finding that prevents them.
+ * Returns 0 when locks will work, else the code of the first finding that prevents them, or
+ * RLOCK_ENOTSUP for a client of a cluster.
  */
 RLOCK_API int rlock_client_diagnose(struct rlock_client *client, rlock_finding_fn *fn,
                                     void *payload);

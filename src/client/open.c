@@ -18,7 +18,8 @@
 #include "net/sock.h"
 #include "net/tls.h"
 
-/* No cluster, however it is set, replaces a server that was silent for less. */
+/* No server that was silent for less is replaced, where cluster-node-timeout is 500 ms or more:
+ * the election takes half a second more. */
 #define FAILOVER_US RLOCK__SECOND
 
 /* ---- References ---- */

@@ -8,7 +8,7 @@
  *     keeps watch, it does so itself until its call is complete: it polls the links, reads for all,
  *     and fires the core's timers. Else it parks. The leader hands the watch on when its own call
  *     is complete.
- *   - The service thread makes connections, reads those for messages, hears of
+ *   - The service thread makes connections, reads the ones for messages, hears of
  *     cancellations, takes the steps of operations on groups that no thread waits for, and keeps
  *     watch when no caller does. A caller may stand still at any instant: stopped, starved, in a
  *     signal handler. So while there is a leader the service thread looks at each tick, and does
@@ -18,7 +18,8 @@
  *
  * Mutexes, of the kinds and in the order of base/guarded.h. A thread that holds one may stand
  * still, and nobody else can do what it leaves undone. So it makes no system call, with two
- * exceptions: it sends and receives on the links with the send lock, and it wakes a group's thread.
+ * exceptions: with the send lock it sends and receives on the links, and has them polled; and it
+ * wakes a group's thread.
  */
 #ifndef RLOCK_DRIVE_CLIENT_H
 #define RLOCK_DRIVE_CLIENT_H

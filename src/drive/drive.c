@@ -279,7 +279,7 @@ RLOCK__REQUIRES(send) static bool read_some(struct rlock__node *node, struct rlo
 
 bool rlock__drive_read(struct rlock_client *client, struct rlock__parker *leader)
 {
-    struct epoll_event events[16] = {{.data.ptr = client->nodes}};
+    struct epoll_event events[16] = {{.data.ptr = client->nodes}}; /* where it is the only one */
     bool any = false;
     int n = 1;
 

@@ -238,6 +238,9 @@ static int take_cluster(const struct pieces *pieces, struct rlock__uri *uri)
     int code = take_place(rlock__take_word(&rest, ','), uri);
 
     uri->cluster = true;
+    if (code == 0 && pieces->authority.at[pieces->authority.len - 1] == ',') {
+        return wrong("the host is missing");
+    }
     if (code == 0 && (pieces->has_query || pieces->path.len > 1)) {
         return wrong("a cluster has one database, and its URL takes no parameters");
     }

@@ -17,13 +17,7 @@
     FIXTURE_WITH_TEST(name, f, .kind = &kind_reentrant, .servers = 2,                              \
                       .server = {.transport = TEST_TCP, .conf = cluster_conf})
 
-static new_fn *const kinds[] = {rlock_reentrant_new, rlock_nonreentrant_new, rlock_spin_new,
-                                rlock_fenced_new,    rlock_fair_new,         rlock_read_new,
-                                rlock_write_new};
-static const char *const names[] = {TAG "reentrant", TAG "nonreentrant", TAG "spin", TAG "fenced",
-                                    TAG "fair",      TAG "read",         TAG "write"};
-
-enum { NONREENTRANT = 1, READ = 5, N = sizeof(kinds) / sizeof(kinds[0]) };
+enum { N = SINGLE_KINDS };
 
 static unsigned int slot(void)
 {
@@ -44,7 +38,10 @@ static void close_slot(struct fixture *f)
 static void take_all(struct rlock_client *client, struct rlock_handle *ret_locks[N])
 {
     for (size_t i = 0; i < N; i++) {
-        assert_code(kinds[i](client, names[i], NULL, &ret_locks[i]), 0);
+        char name[32];
+
+        test_text(name, sizeof(name), TAG "%s", single_kinds[i].name);
+        assert_code(single_kinds[i].make(client, name, NULL, &ret_locks[i]), 0);
         assert_code(rlock_lock(ret_locks[i]), 0);
     }
 }
@@ -60,7 +57,7 @@ static bool are_valid(struct rlock_handle *const locks[N])
 {
     for (size_t i = 0; i < N; i++) {
         if (!rlock_is_valid(locks[i])) {
-            print_error("%s is not valid\n", names[i]);
+            print_error("%s is not valid\n", single_kinds[i].name);
             return false;
         }
     }
@@ -98,15 +95,16 @@ CLUSTER_TEST(levels_are_taken_and_given_back, f)
 
     cluster_join(f->servers, f->n);
     take_all(client, locks);
-    assert_code(rlock_lock(locks[READ]), 0); /* a level that is new needs a key that is not there */
+    assert_code(rlock_lock(locks[KIND_READ]),
+                0); /* a level that is new needs a key that is not there */
     open_slot(f);
     for (size_t i = 0; i < N; i++) {
-        if (i != NONREENTRANT && i != READ) {
+        if (i != KIND_NONREENTRANT && i != KIND_READ) {
             assert_code(rlock_lock(locks[i]), 0);
         }
     }
     for (size_t i = 0; i < N; i++) {
-        if (i != NONREENTRANT) {
+        if (i != KIND_NONREENTRANT) {
             assert_code(rlock_unlock(locks[i]), 0);
             assert_int_equal(rlock_hold_count(locks[i]), 1);
         }

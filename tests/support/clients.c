@@ -6,6 +6,16 @@
 
 const struct kind kind_reentrant = {"reentrant", rlock_reentrant_new, rlock_reentrant_new, 0};
 
+const struct kind single_kinds[] = {
+    {.name = "reentrant", .make = rlock_reentrant_new},
+    {.name = "nonreentrant", .make = rlock_nonreentrant_new},
+    {.name = "spin", .make = rlock_spin_new},
+    {.name = "fenced", .make = rlock_fenced_new},
+    {.name = "fair", .make = rlock_fair_new},
+    {.name = "read", .make = rlock_read_new},
+    {.name = "write", .make = rlock_write_new},
+};
+
 /* ---- Opening and closing ---- */
 
 struct rlock_client_opts client_opts(const struct fixture *f, const struct rlock_client_opts *opts)

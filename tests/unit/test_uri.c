@@ -207,7 +207,8 @@ TEST(a_cluster_has_one_database_and_hosts_that_make_sense)
 {
     static const char *const urls[] = {"redis+cluster://h1/1",    "redis+cluster://h1?db=1",
                                        "redis+cluster://",        "redis+cluster://h1,,h2",
-                                       "redis+cluster://h1,h2:0", "redis+cluster://h1,:s3cr"};
+                                       "redis+cluster://h1,",     "redis+cluster://h1,h2:0",
+                                       "redis+cluster://h1,:s3cr"};
 
     for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
         struct rlock__uri uri = RLOCK__URI_NULL;
