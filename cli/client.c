@@ -39,8 +39,8 @@ static void forget_secrets(struct cli_options *opts)
 {
     cli_secret_free(opts->url);
     cli_secret_free(opts->password);
-    opts->url = NULL;
-    opts->password = NULL;
+    cli_secret_free(opts->sentinel_password);
+    opts->url = opts->password = opts->sentinel_password = NULL;
 }
 
 int cli_client_open(struct cli_options *opts, struct cli_sink *sink,
@@ -52,7 +52,9 @@ int cli_client_open(struct cli_options *opts, struct cli_sink *sink,
                           .key_file = opts->key_file, .renewed_lease_ms = opts->renewed_lease_ms,
                           .on_lost = on_lost, .on_log = on_log,
                           .log_level = opts->verbose ? RLOCK_LOG_DEBUG : RLOCK_LOG_WARNING,
-                          .payload = sink);
+                          .payload = sink, .sentinel_user = opts->sentinel_user,
+                          .sentinel_password = opts->sentinel_password,
+                          .sentinel_tls = opts->sentinel_plain ? -1 : 0);
     const int code = rlock_client_open(&client_opts, ret_client);
 
     if (opts->redlock == NULL) { /* else there are more servers to open with them */

@@ -134,11 +134,21 @@ static const char *set_max_lease(struct cli_options *opts, char *value)
     return NULL;
 }
 
+static const char *read_password(char **password, const char *path)
+{
+    cli_secret_free(*password);
+    *password = NULL;
+    return cli_password_read(path, password);
+}
+
 static const char *set_password_file(struct cli_options *opts, char *value)
 {
-    cli_secret_free(opts->password);
-    opts->password = NULL;
-    return cli_password_read(value, &opts->password);
+    return read_password(&opts->password, value);
+}
+
+static const char *set_sentinel_password_file(struct cli_options *opts, char *value)
+{
+    return read_password(&opts->sentinel_password, value);
 }
 
 #define ANSWERS (CLI_INFO | CLI_LS | CLI_BREAK | CLI_DOCTOR)
@@ -180,10 +190,16 @@ static const struct spec specs[] = {
      .help = "RedLock: a server that restarted within TIME does not count; 0 off (default: 30s)"},
     {"check", 0, NULL, CLI_INFO, SWITCH(check), .help = "exit with 123 if one of them is held"},
     {"url", 0, "URL", CLI_ALL, CALL(set_url),
-     .help =
-         "redis:// rediss:// unix:// redis+cluster:// (default: $RLOCK_URL, else " DEFAULT_URL ")"},
+     .help = "redis:// rediss:// unix:// redis+cluster:// redis+sentinel:// (default: $RLOCK_URL, "
+             "else " DEFAULT_URL ")"},
     {"password-file", 0, "FILE", CLI_ALL, CALL(set_password_file),
      .help = "password in FILE, which only its owner may read"},
+    {"sentinel-user", 0, "NAME", CLI_ALL, TEXT(sentinel_user),
+     .help = "whom the Sentinels know, where that is not the default user"},
+    {"sentinel-password-file", 0, "FILE", CLI_ALL, CALL(set_sentinel_password_file),
+     .help = "password for the Sentinels, likewise"},
+    {"sentinel-plain", 0, NULL, CLI_ALL, SWITCH(sentinel_plain),
+     .help = "rediss+sentinel: the Sentinels are spoken to without TLS"},
     {"cacert", 0, "FILE", CLI_ALL, TEXT(ca_file),
      .help = "authorities to trust (default: the system's)"},
     {"cert", 0, "FILE", CLI_ALL, TEXT(cert_file), .help = "client certificate"},

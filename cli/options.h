@@ -33,9 +33,12 @@ struct cli_options {
     bool is_redlock;
     char *names[CLI_MEMBERS_MAX]; /* of --multi and --name, in argv */
     int n_names;
-    char *url;      /* with its password: erased as soon as the client has it */
-    char *password; /* from --password-file: likewise */
-    char *server;   /* the URL for messages, its password as *** */
+    char *url;               /* with its password: erased as soon as the client has it */
+    char *password;          /* from --password-file: likewise */
+    char *sentinel_password; /* from --sentinel-password-file: likewise */
+    const char *sentinel_user;
+    bool sentinel_plain;
+    char *server; /* the URL for messages, its password as *** */
     const char *prefix;
     const char *ca_file;
     const char *cert_file;

@@ -21,9 +21,12 @@ set(RLOCK_SOURCES
     src/cluster/map.c
     src/cluster/nodes.c
     src/cluster/redirect.c
+    src/cluster/sentinel.c
     src/cluster/slot.c
     src/drive/begun.c
     src/drive/cancel.c
+    src/drive/cluster.c
+    src/drive/cluster_ask.c
     src/drive/dispatch.c
     src/drive/drive.c
     src/drive/home.c
@@ -31,6 +34,8 @@ set(RLOCK_SOURCES
     src/drive/question.c
     src/drive/router.c
     src/drive/send_lock.c
+    src/drive/sentinel.c
+    src/drive/sentinels.c
     src/drive/serve.c
     src/drive/service.c
     src/drive/turn.c
@@ -81,6 +86,7 @@ set(RLOCK_SOURCES
     src/net/sock.c
     src/net/tls.c
     src/net/uri.c
+    src/net/uri_text.c
     src/redlock/redlock.c
     src/rw/rw.c
     src/wire/command.c

@@ -9,7 +9,7 @@ _rlock() {
         fi
     done
     case $before in
-        --password-file | --cacert | --cert | --key) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
+        --password-file | --sentinel-password-file | --cacert | --cert | --key) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
         --kind) words='reentrant non-reentrant spin fenced fair read write' ;;
         --wait | -w | --lease | --renewed-lease | --max-hold | --fair-slot | --max-lease) words='300ms 2s 1m 1h' ;;
         *)

@@ -163,7 +163,10 @@ struct rlock_client_opts {
      * redis://[user:password@]host[:port][/db] and rediss:// (TLS),
      * unix://[user:password@]/path[?db=n]; percent-encoding and [::1] are understood.
      * redis+cluster://[user:password@]host[:port],host[:port] and rediss+cluster://: a cluster,
-     * whose other servers are found by asking these. */
+     * whose other servers are found by asking these.
+     * redis+sentinel://[user:password@]host[:26379],host[:26379]/name[/db] and
+     * rediss+sentinel://: the primary that these Sentinels know by that name, and whichever
+     * replica they promote in its place. User and password are the primary's. */
     const char *url;
     int64_t connect_timeout_ms; /* for the whole handshake with the server; default 1000 */
     int64_t op_timeout_ms;    /* deadline of each call that has no wait of its own; default 1000 */
@@ -182,6 +185,11 @@ struct rlock_client_opts {
     enum rlock_level log_level; /* least important level that is logged; default
                                    RLOCK_LOG_WARNING */
     void *payload; /* handed to on_lost and on_log; must live until the client is closed */
+    const char *sentinel_user;     /* for the Sentinels; default none */
+    const char *sentinel_password; /* the same; default none */
+    int sentinel_tls; /* 1: Sentinels are spoken to with TLS, -1: without; default 0: as the URL's
+                         scheme says for the primary. Without it whoever changes what they say can
+                         name a server of his own: trust no authority but yours then (ca_file) */
 };
 
 /* Options of a client by name, the others default: RLOCK_CLIENT_OPTS(.url = "…"). C only. */
@@ -370,7 +378,8 @@ RLOCK_API int rlock_multi_new(struct rlock_handle *const *members, size_t n,
  * even n tolerates no more losses than n - 1 does. If two are on one server, taking it returns
  * RLOCK_EINVAL.
  * opts: max_lease_ms, or NULL.
- * Returns as rlock_multi_new(); RLOCK_ENOTSUP for a member of another sort, or in a cluster.
+ * Returns as rlock_multi_new(); RLOCK_ENOTSUP for a member of another sort, in a cluster, or
+ * behind Sentinels.
  */
 RLOCK_API int rlock_redlock_new(struct rlock_handle *const *members, size_t n,
                                 const struct rlock_opts *opts, struct rlock_handle **ret_lock);
@@ -585,7 +594,7 @@ typedef void rlock_finding_fn(enum rlock_level level, const char *subject, const
  * finding.
  * Blocks. I/O: many round trips, each within op_timeout_ms.
  * Returns 0 when locks will work, else the code of the first finding that prevents them, or
- * RLOCK_ENOTSUP for a client of a cluster.
+ * RLOCK_ENOTSUP for a client of a cluster, or of Sentinels.
  */
 RLOCK_API int rlock_client_diagnose(struct rlock_client *client, rlock_finding_fn *fn,
                                     void *payload);

@@ -164,7 +164,9 @@ int rlock_client_diagnose(struct rlock_client *client, rlock_finding_fn *fn, voi
         return code;
     }
     if (client->router != NULL) {
-        return rlock__fail(RLOCK_ENOTSUP, "a cluster cannot be examined as a whole yet");
+        return rlock__fail(
+            RLOCK_ENOTSUP,
+            "several servers cannot be examined as a whole yet: give the URL of one");
     }
     code = rlock__asker_init(&d.asker, client->nodes, RLOCK__NEVER);
     if (code != 0) {

@@ -89,8 +89,8 @@ static int add_server(struct leaves *leaves, const struct rlock_handle *member)
         return rlock__fail(RLOCK_ENOTSUP, "a RedLock's tokens would not grow: no fenced members");
     }
     if (member->client->router != NULL) {
-        return rlock__fail(RLOCK_ENOTSUP, "a RedLock's members are on servers of their own, not in "
-                                          "a cluster");
+        return rlock__fail(RLOCK_ENOTSUP, "a RedLock's members are on servers of their own, not "
+                                          "in a cluster or behind Sentinels");
     }
     for (size_t i = 0; i < leaves->n; i++) {
         if (rlock__client_of(leaves->at[i]->core) == member->client) {

@@ -13,14 +13,9 @@
 
 #include "base/clock.h"
 #include "client/client.h"
-#include "cluster/slot.h"
 #include "drive/router.h"
 #include "net/sock.h"
 #include "net/tls.h"
-
-/* No server that was silent for less is replaced, where cluster-node-timeout is 500 ms or more:
- * the election takes half a second more. */
-#define FAILOVER_US RLOCK__SECOND
 
 /* ---- References ---- */
 
@@ -108,13 +103,7 @@ RLOCK__ALONE static void init_core(struct rlock_client *client)
     core->log_level = opts->on_log != NULL ? opts->log_level : 0;
     core->address = client->address;
     core->unref = unref;
-    core->route = route_alone;
-    if (client->router != NULL) {
-        core->slot = rlock__slot;
-        core->route = rlock__router_route;
-        core->redirect = rlock__router_redirect;
-        core->failover_us = FAILOVER_US;
-    }
+    core->route = client->router != NULL ? core->route : route_alone;
     rlock__core_init(core);
 }
 
@@ -124,7 +113,7 @@ RLOCK__ALONE static int init_net(struct rlock_client *client)
     const struct rlock_client_opts *opts = &client->opts;
     int code = 0;
 
-    if (uri->tls) {
+    if (uri->tls || (uri->n_places != 0 && uri->places[0].tls)) {
         code = rlock__tls_new(opts->ca_file, opts->cert_file, opts->key_file, &client->tls);
     }
     if (code != 0) {
@@ -134,7 +123,7 @@ RLOCK__ALONE static int init_net(struct rlock_client *client)
         .uri = uri,
         .user = opts->user,
         .password = opts->password,
-        .tls = client->tls,
+        .tls = uri->tls ? client->tls : NULL,
         .client_name = client->name,
         .connect_timeout_us = opts->connect_timeout_ms * RLOCK__MS,
         .want_info = true,
@@ -150,28 +139,35 @@ static bool add_seed(struct rlock_client *client, const struct rlock__uri *place
     return rlock__node_at(client, place, address);
 }
 
+/* The nodes that are there at first. Behind Sentinel none is known yet: the first, which is never
+ * used, has the calls that wait until one is. */
 static int init_nodes(struct rlock_client *client)
 {
     const struct rlock__uri *uri = &client->uri;
-    bool good = uri->cluster ? add_seed(client, uri) : rlock__node_at(client, uri, client->address);
+    bool good = true;
 
-    for (size_t i = 0; good && i < uri->n_others; i++) {
-        good = add_seed(client, &uri->others[i]);
+    if (!uri->cluster) {
+        good = rlock__node_at(client, uri->primary != NULL ? uri->places : uri, client->address);
+    }
+    for (size_t i = 0; uri->cluster && good && i < uri->n_places; i++) {
+        good = add_seed(client, &uri->places[i]);
     }
     return good ? 0 : rlock__fail(RLOCK_ENOMEM, "no memory");
 }
 
-/* What a client of a cluster has besides. */
+/* What a client has besides whose servers change. */
 static int init_router(struct rlock_client *client)
 {
-    if (!client->uri.cluster) {
+    const struct rlock__uri *uri = &client->uri;
+
+    if (uri->n_places == 0) {
         return 0;
     }
-    client->router = rlock__router_new(client);
+    client->router = uri->cluster ? rlock__cluster_new(client) : rlock__sentinels_new(client);
     client->links_fd = epoll_create1(EPOLL_CLOEXEC);
     return client->router != NULL && client->links_fd >= 0
                ? 0
-               : rlock__fail(RLOCK_ERESOURCE, "no memory or file descriptor for a cluster");
+               : rlock__fail(RLOCK_ERESOURCE, "no memory or file descriptor for several servers");
 }
 
 static int init_fds(struct rlock_client *client)

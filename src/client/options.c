@@ -33,6 +33,9 @@ static int check_opts(struct rlock_client_opts *opts)
     if ((opts->cert_file == NULL) != (opts->key_file == NULL)) {
         return rlock__fail(RLOCK_EINVAL, "cert_file and key_file go together");
     }
+    if (opts->sentinel_tls < -1 || opts->sentinel_tls > 1) {
+        return rlock__fail(RLOCK_EINVAL, "sentinel_tls must be 1, 0 or -1");
+    }
     if (opts->log_level == 0) {
         opts->log_level = RLOCK_LOG_WARNING;
     }
@@ -59,6 +62,25 @@ static int parse_url(struct rlock_client *client, const char *given)
     return code;
 }
 
+/* Whether Sentinels are spoken to with TLS. */
+static void set_sentinel_tls(struct rlock_client *client, int asked)
+{
+    struct rlock__uri *uri = &client->uri;
+
+    for (size_t i = 0; uri->primary != NULL && i < uri->n_places; i++) {
+        uri->places[i].tls = asked != 0 ? asked > 0 : uri->tls;
+    }
+}
+
+/* Returns the copy; NULL of NULL, or without memory, which it notes. */
+static const char *copy(const char *text, bool *inout_good)
+{
+    const char *copied = text != NULL ? strdup(text) : NULL;
+
+    *inout_good = *inout_good && (copied != NULL || text == NULL);
+    return copied;
+}
+
 /* Secrets and prefix are ours; file names are read at open and kept by the TLS context. */
 static int copy_strings(struct rlock_client *client, const struct rlock_client_opts *given)
 {
@@ -66,17 +88,16 @@ static int copy_strings(struct rlock_client *client, const struct rlock_client_o
     const char *user = given->user != NULL ? given->user : client->uri.user;
     const char *password = given->password != NULL ? given->password : client->uri.password;
     const char *prefix = given->key_prefix != NULL ? given->key_prefix : "";
+    bool good = true;
 
     *opts = *given;
-    opts->user = user != NULL ? strdup(user) : NULL;
-    opts->password = password != NULL ? strdup(password) : NULL;
-    client->core.prefix = rlock__bytes(strdup(prefix), strlen(prefix));
+    opts->user = copy(user, &good);
+    opts->password = copy(password, &good);
+    opts->sentinel_user = copy(given->sentinel_user, &good);
+    opts->sentinel_password = copy(given->sentinel_password, &good);
+    client->core.prefix = rlock__bytes(copy(prefix, &good), strlen(prefix));
     opts->url = opts->key_prefix = NULL;
-    if (client->core.prefix.at == NULL || (user != NULL && opts->user == NULL) ||
-        (password != NULL && opts->password == NULL)) {
-        return rlock__fail(RLOCK_ENOMEM, "no memory");
-    }
-    return 0;
+    return good ? 0 : rlock__fail(RLOCK_ENOMEM, "no memory");
 }
 
 int rlock__opts_take(struct rlock_client *client, const struct rlock_client_opts *opts)
@@ -86,7 +107,11 @@ int rlock__opts_take(struct rlock_client *client, const struct rlock_client_opts
 
     code = code == 0 ? check_opts(&given) : code;
     code = code == 0 ? parse_url(client, given.url) : code;
-    return code == 0 ? copy_strings(client, &given) : code;
+    if (code != 0) {
+        return code;
+    }
+    set_sentinel_tls(client, given.sentinel_tls);
+    return copy_strings(client, &given);
 }
 
 static void wipe(const char *secret)
@@ -102,5 +127,7 @@ void rlock__opts_fini(struct rlock_client *client)
     rlock__uri_fini(&client->uri);
     wipe(client->opts.password);
     wipe(client->opts.user);
+    wipe(client->opts.sentinel_password);
+    wipe(client->opts.sentinel_user);
     free((char *)(uintptr_t)client->core.prefix.at);
 }

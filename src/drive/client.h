@@ -88,7 +88,7 @@ struct rlock_client {
 
     struct rlock__node *nodes; /* the first, there from the start; none ever leaves, and any thread
                                 * may go through them: RLOCK__EACH_NODE */
-    struct rlock__router *router;      /* of a cluster; NULL: there is one node */
+    struct rlock__router *router;      /* where servers change; NULL: there is one node */
     struct rlock__send_lock send_lock; /* for the links of all nodes */
     atomic_bool wake_wanted;           /* somebody is to be woken by whoever has the links */
     struct pollfd *polled;             /* the service thread's: room for what it polls */

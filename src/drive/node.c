@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "drive/client.h"
+#include "drive/router.h"
 
 RLOCK__ALONE struct rlock__node *rlock__node_new(struct rlock_client *client,
                                                  struct rlock__uri *uri, const char *address)
@@ -44,8 +44,8 @@ RLOCK__ALONE struct rlock__node *rlock__node_free(struct rlock__node *node)
 /* Makes room to poll so many nodes. */
 static bool make_room(struct rlock_client *client, size_t n)
 {
-    struct pollfd *polled =
-        realloc(client->polled, (RLOCK__POLLED + n * RLOCK__POLLED_EACH) * sizeof(*polled));
+    size_t all = RLOCK__POLLED + rlock__router_polled(client->router) + n * RLOCK__POLLED_EACH;
+    struct pollfd *polled = realloc(client->polled, all * sizeof(*polled));
 
     client->polled = polled != NULL ? polled : client->polled;
     return polled != NULL;

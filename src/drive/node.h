@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A node: one server as the driver has it, with the connections that the core's server asks for. A
- * client has one, or in a cluster one for each server that it has heard of.
+ * client has one, or with a router (drive/router.h) one for each server that it has heard of.
  */
 #ifndef RLOCK_DRIVE_NODE_H
 #define RLOCK_DRIVE_NODE_H
@@ -12,8 +12,8 @@
 #include "lock/core.h"
 #include "net/conn.h"
 
-/* How many descriptors the service thread polls, without and for each node. */
-#define RLOCK__POLLED 3
+/* How many descriptors the service thread polls besides the router's, without and for each node. */
+#define RLOCK__POLLED 2
 #define RLOCK__POLLED_EACH 2
 
 /* What there is to do with a link. */
@@ -58,7 +58,7 @@ struct rlock__node {
      * end alone */
     bool service_reads;
     atomic_bool is_used; /* links to it are made */
-    /* Of a cluster, as the latest map says. Under the core's mutex. */
+    /* As the router's latest answer says. Under the core's mutex. */
     bool is_primary, is_replaced;
     /* The link that is being made: when it was greeted, 0 it is not; whether it may be used; when
      * the server certainly lived. Written with the send lock, or by the service thread alone. */

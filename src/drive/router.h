@@ -1,61 +1,63 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The router of a client of a cluster: which node has a lock's slot. The core asks it for the way
- * and hands it every redirection. The service thread asks a node for CLUSTER NODES, over a
- * connection of the router's own, where the map is not known, may be old, or is ten seconds old.
+ * The router of a client whose servers change: which node has a lock's key. The core asks it for
+ * the way. The service thread asks others for that: in a cluster a node for CLUSTER NODES, else the
+ * Sentinels for the primary.
  *
- * A node that was frozen, and replaced meanwhile, grants for a moment what it is asked when it goes
- * on. So a link to a node is not used before another node was asked for the map,
- * RLOCK__CONFIRM_US after the greeting at least: until then the node has heard itself that it was
- * replaced, or the map says it. Afterwards the answers show that the node was not frozen for long
- * (wire/pipeline.h, failover_us).
+ * A node that was frozen, and replaced meanwhile, grants what it is asked when it goes on. So a new
+ * link to a node is not used before others were asked once more, after the greeting, and name it
+ * still. Afterwards the answers show that the node was not frozen for long (wire/pipeline.h,
+ * failover_us).
  */
 #ifndef RLOCK_DRIVE_ROUTER_H
 #define RLOCK_DRIVE_ROUTER_H
 
-#include <poll.h>
-
-#include "cluster/map.h"
 #include "drive/client.h"
+#include "drive/question.h"
 
-struct rlock__router {
-    struct rlock_client *client;
-    RLOCK__GUARDED_BY(core) struct {
-        struct rlock__map map;
-        bool is_wanted; /* the map may be old */
-    };
-
-    /* the service thread's own */
-    struct rlock__node *asked;  /* whom the connection is to */
-    struct rlock__node *itself; /* the same, as its latest answer calls it: a URL may have another
-                                 * name for it; NULL unknown */
-    struct rlock__conn *conn;
-    struct rlock__conn_opts conn_opts;
-    struct rlock__buf out;
-    size_t sent;
-    bool asking;         /* a question is under way */
-    int64_t asked_at;    /* when the latest question began */
-    int64_t answered_at; /* the latest that was answered began then; 0: none was */
-    bool was_wanted;     /* somebody had said that the map is old */
-    unsigned failures;   /* of questions in a row */
-    unsigned long told;  /* changes of the map that the core knows */
+/* Called by the functions of the same names below. */
+struct rlock__router_ops {
+    struct rlock__router *(*free)(struct rlock__router *router);
+    int64_t (*plan)(struct rlock__router *router, struct pollfd *ret_fds);
+    void (*serve)(struct rlock__router *router, int64_t now);
 };
 
-/* NULL without memory. */
-struct rlock__router *rlock__router_new(struct rlock_client *client);
+struct rlock__router {
+    const struct rlock__router_ops *ops;
+    struct rlock_client *client;
+    size_t n_polled;
+    RLOCK__GUARDED_BY(core) struct {
+        bool is_wanted; /* what it knows may be old */
+    };
+};
+
+/* Each makes the client's router, and sets the core's callbacks. NULL without memory. */
+struct rlock__router *rlock__cluster_new(struct rlock_client *client);
+struct rlock__router *rlock__sentinels_new(struct rlock_client *client);
+
+/* All of these take NULL: there is none. */
+
 struct rlock__router *rlock__router_free(struct rlock__router *router);
-/* For the core: rlock__core.route and .redirect. */
-struct rlock__server *rlock__router_route(struct rlock__core *core, const struct rlock__spec *spec);
-enum rlock__redirect rlock__router_redirect(struct rlock__core *core,
-                                            const struct rlock__link *link,
-                                            const struct rlock__reply *reply,
-                                            struct rlock__server **ret_server);
-/* The map may be old. NULL: there is none. */
+/* How many entries rlock__router_plan() fills in. */
+static inline size_t rlock__router_polled(const struct rlock__router *router)
+{
+    return router != NULL ? router->n_polled : 0;
+}
+/* What it knows may be old. */
 void rlock__router_want(struct rlock__router *router) RLOCK__REQUIRES(core);
+/* Whether the node's new link, which is greeted, may be used. */
+bool rlock__router_confirms(const struct rlock__router *router, struct rlock__node *node,
+                            int64_t now) RLOCK__REQUIRES(send);
 
-/* ---- For the service thread: router.c what it learns, question.c how it asks ---- */
+/* ---- For the service thread ---- */
 
-#define RLOCK__CONFIRM_US (100 * RLOCK__MS)
+/* What to poll its connections for. Returns when there is something to do. */
+int64_t rlock__router_plan(struct rlock__router *router, struct pollfd *ret_fds)
+    RLOCK__REQUIRES(core);
+/* Asks, and learns. It adds nodes. */
+void rlock__router_serve(struct rlock__router *router, int64_t now) RLOCK__NO_MUTEX;
+
+/* ---- For routers ---- */
 
 /* Whether the node has a link that is greeted and waits. */
 static inline bool rlock__router_is_unconfirmed(const struct rlock__node *node)
@@ -63,16 +65,15 @@ static inline bool rlock__router_is_unconfirmed(const struct rlock__node *node)
     return node->greeted_at != 0 && !node->is_confirmed;
 }
 
-/* The answer to the latest question came, and tells of slots. It adds nodes. */
-void rlock__router_learn(struct rlock__router *router, struct rlock__bytes text) RLOCK__NO_MUTEX;
-
-/* What to poll its connection for. Returns when there is something to do. */
-int64_t rlock__router_plan(struct rlock__router *router, struct pollfd *ret_fd)
-    RLOCK__REQUIRES(core);
-/* Asks, and learns. It adds nodes. */
-void rlock__router_serve(struct rlock__router *router, int64_t now) RLOCK__NO_MUTEX;
-/* Whether the node's new link, which is greeted, may be used. */
-bool rlock__router_confirms(const struct rlock__router *router, struct rlock__node *node,
-                            int64_t now) RLOCK__REQUIRES(send);
+/* The node at this place; NULL: none is known. */
+struct rlock__node *rlock__router_find(const struct rlock_client *client, struct rlock__bytes host,
+                                       uint16_t port);
+/* The same, and makes one where there is none. NULL without memory. */
+struct rlock__node *rlock__router_node(struct rlock_client *client, struct rlock__bytes host,
+                                       uint16_t port) RLOCK__NO_MUTEX;
+/* Calls that wait for this node are told why nothing is known. final: trying again will not help.
+ */
+void rlock__router_tell(struct rlock__node *node, int code, bool final,
+                        const char *why) RLOCK__NO_MUTEX;
 
 #endif

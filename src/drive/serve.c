@@ -30,7 +30,7 @@ RLOCK__REQUIRES(send) static void link_up(struct rlock__node *node)
     atomic_store(&io->server, server_number(got->run_id));
     atomic_store(&io->fd, rlock__conn_fd(io->conn));
     rlock__enter(node->client);
-    if (node->client->router != NULL && got->version != 0) {
+    if (node->client->core.slot != NULL && got->version != 0) {
         node->client->core.sharded = got->version >= 7;
     }
     server->links[0].pipeline.alive_at = node->alive_at;

@@ -38,8 +38,8 @@ static void serve_cancels(struct rlock_client *client)
 
 /* ---- The thread ---- */
 
-/* What is polled: these, and then the connections of each node. */
-enum { WAKE, CANCEL, ROUTER, NODES = RLOCK__POLLED };
+/* What is polled: these, then the router's connections, and those of each node. */
+enum { WAKE, CANCEL, ROUTER = RLOCK__POLLED };
 enum { LINK, SUB, N_EACH = RLOCK__POLLED_EACH };
 
 /* When to look after the caller that keeps watch, or did since the last tick. */
@@ -141,7 +141,7 @@ static int64_t plan_core(struct rlock_client *client, struct pollfd *fds, int64_
 /* What to poll for, and until when. Returns how many, 0: the thread is to end. */
 static nfds_t plan(struct rlock_client *client, struct pollfd *fds, int64_t now, int64_t *ret_until)
 {
-    struct pollfd *at = &fds[NODES];
+    struct pollfd *nodes = &fds[ROUTER + rlock__router_polled(client->router)], *at = nodes;
     struct rlock__node *node;
     int64_t until = rlock__begun_next(client);
     bool stop;
@@ -154,7 +154,7 @@ static nfds_t plan(struct rlock_client *client, struct pollfd *fds, int64_t now,
     }
     rlock__enter(client);
     stop = client->stop_service;
-    until = rlock__min(until, plan_core(client, &fds[NODES], now));
+    until = rlock__min(until, plan_core(client, nodes, now));
     until = rlock__min(until, rlock__router_plan(client->router, &fds[ROUTER]));
     client->service_until = until;
     rlock__core_mutex_unlock(&client->mutex);
@@ -225,6 +225,7 @@ static void serve_nodes(struct rlock_client *client, const struct pollfd *fds, i
 void *rlock__service_main(void *arg)
 {
     struct rlock_client *client = arg;
+    const size_t nodes = ROUTER + rlock__router_polled(client->router);
     struct pollfd *fds = client->polled;
     int64_t until, now = rlock__now_us();
     nfds_t n;
@@ -236,8 +237,8 @@ void *rlock__service_main(void *arg)
         if ((fds[WAKE].revents & POLLIN) != 0) {
             (void)!read(client->wake_fd, &pokes, sizeof(pokes));
         }
-        watch(client, is_readable(client, &fds[NODES]), now);
-        serve_nodes(client, &fds[NODES], now);
+        watch(client, is_readable(client, &fds[nodes]), now);
+        serve_nodes(client, &fds[nodes], now);
         if (fds[CANCEL].revents != 0) {
             serve_cancels(client);
         }

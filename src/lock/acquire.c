@@ -325,7 +325,7 @@ void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
     call->link = link;
     rlock__acquire_follow(call);
     args.waits = call->channel != NULL;
-    args.in_cluster = call->core->redirect != NULL;
+    args.several = call->core->several;
     call->spec->ops->acquire(call->spec, &args, ret_cmd);
     rlock__copies_fence(&call->lost);
     call->request = request;

@@ -104,7 +104,7 @@ int64_t rlock__random(struct rlock__core *core, int64_t n)
 int64_t rlock__backoff(struct rlock__core *core, unsigned failures)
 {
     int64_t top = failures < 7 ? RLOCK__BACKOFF_US << failures : RLOCK__BACKOFF_MAX_US;
-    int64_t most = core->redirect != NULL ? RLOCK__BACKOFF_MOVING_US : RLOCK__BACKOFF_MAX_US;
+    int64_t most = core->several ? RLOCK__BACKOFF_MOVING_US : RLOCK__BACKOFF_MAX_US;
 
     return RLOCK__BACKOFF_US + rlock__random(core, rlock__min(top, most));
 }

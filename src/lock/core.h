@@ -167,6 +167,8 @@ struct rlock__core {
     unsigned (*slot)(struct rlock__bytes key);
     /* Which of its servers has the lock's key, as far as the driver knows by now. */
     struct rlock__server *(*route)(struct rlock__core *core, const struct rlock__spec *spec);
+    bool several; /* a key's server may be another one later, and whoever hears of a lock may do so
+                     at another server */
     /*
      * What a server's error says of where the key is, and which server has it: NULL where that one
      * cannot be asked. On MOVED the driver's map has learned it then; on ASK nothing remembers it.

@@ -243,8 +243,7 @@ static void sweep(struct rlock__hold *hold, int64_t now)
         rlock__hold_free(hold);
     } else if (grant->is_guarded && grant->life != grant->link->server->life) {
         rlock__hold_lose(hold, RLOCK_LOST_RESTARTED, now);
-    } else if (hold->state == RLOCK__HOLD_HELD && hold->core->redirect != NULL &&
-               grant->link != rlock__route(hold->spec)) {
+    } else if (hold->state == RLOCK__HOLD_HELD && grant->link != rlock__route(hold->spec)) {
         rlock__grant_verify(hold->grant, now);
     }
 }

@@ -46,6 +46,7 @@ struct rlock__conn_opts {
     const char *client_name;      /* "rlock:<uuid>:<host>:<pid>"; NULL: none */
     int64_t connect_timeout_us;   /* of the whole handshake */
     bool want_info;               /* ask for the server's run id and uptime in the handshake */
+    bool want_role;               /* a replica is refused */
 };
 
 /* What a server told in the handshake. */

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/time.h"
 
-#define COMMANDS_MAX 6   /* besides those for each earlier connection */
+#define COMMANDS_MAX 7   /* besides those for each earlier connection */
 #define COMMAND_ROOM 256 /* bytes that commands have besides their arguments */
 #define KILL_ROOM 64     /* and that the one for an earlier connection has */
 #define GONE UINT64_MAX  /* in place of the id of an earlier connection that is no more */
@@ -183,6 +183,15 @@ static int take_info(struct rlock__hello *hello, const struct rlock__reply *repl
     return 0;
 }
 
+/* Where ROLE is not permitted the Sentinels' word has to do. */
+static int take_role(struct rlock__hello *hello, const struct rlock__reply *reply)
+{
+    (void)hello;
+    return rlock__reply_is_error(reply) || is_text(reply, 0, "master")
+               ? 0
+               : rlock__fail(RLOCK_ECONN, "the server is a replica");
+}
+
 static int take_id(struct rlock__hello *hello, const struct rlock__reply *reply)
 {
     hello->got.client_id = (uint64_t)rlock__max(0, rlock__reply_int(reply, 0, 0));
@@ -292,6 +301,9 @@ static void say_rest(struct rlock__hello *hello)
     }
     if (hello->opts->want_info) {
         SAY(hello, take_info, "INFO", "server");
+    }
+    if (hello->opts->want_role) {
+        SAY(hello, take_role, "ROLE");
     }
 }
 

@@ -22,7 +22,7 @@ static int wrong(const char *why)
 
 struct scheme {
     const char *name;
-    enum { TCP, UNIX, CLUSTER, LATER } kind;
+    enum { TCP, UNIX, CLUSTER, SENTINEL } kind;
     bool tls;
 };
 
@@ -30,8 +30,8 @@ static const struct scheme schemes[] = {
     {"redis", TCP, false},
     {"rediss", TCP, true},
     {"unix", UNIX, false},
-    {"redis+sentinel", LATER, false},
-    {"rediss+sentinel", LATER, true},
+    {"redis+sentinel", SENTINEL, false},
+    {"rediss+sentinel", SENTINEL, true},
     {"redis+cluster", CLUSTER, false},
     {"rediss+cluster", CLUSTER, true},
 };
@@ -94,7 +94,8 @@ static int split(struct rlock__bytes rest, struct pieces *pieces)
 {
     pieces->scheme = take_scheme(&rest);
     if (pieces->scheme == NULL || rest.len < 3 || memcmp(rest.at, "://", 3) != 0) {
-        return wrong("a URL begins with redis://, rediss://, unix:// or redis+cluster://");
+        return wrong("a URL begins with redis://, rediss://, unix://, redis+cluster:// or "
+                     "redis+sentinel://");
     }
     rest = behind(rest, 3);
     if (memchr(rest.at, '#', rest.len) != NULL) {
@@ -207,11 +208,10 @@ static int take_host(struct rlock__bytes *authority, struct rlock__bytes *ret_ho
     return 0;
 }
 
+/* Without one the URI keeps its own. */
 static int take_port(struct rlock__bytes text, struct rlock__uri *uri)
 {
-    int64_t port = text.len == 0       ? RLOCK__URI_PORT
-                   : text.at[0] == ':' ? number(behind(text, 1))
-                                       : -1;
+    int64_t port = text.len == 0 ? uri->port : text.at[0] == ':' ? number(behind(text, 1)) : -1;
 
     if (port < 1 || port > 65535) {
         return wrong("the port must be a number from 1 to 65535; in a user or password, "
@@ -232,31 +232,51 @@ static int take_place(struct rlock__bytes place, struct rlock__uri *uri)
     return code == 0 ? check_host(uri->host) : code;
 }
 
-static int take_cluster(const struct pieces *pieces, struct rlock__uri *uri)
+/* Takes "host[:port],host[:port]". */
+static int take_places(struct rlock__bytes rest, uint16_t port, struct rlock__uri *uri)
 {
-    struct rlock__bytes rest = pieces->authority;
-    int code = take_place(rlock__take_word(&rest, ','), uri);
+    size_t most = 1;
+    int code = 0;
 
-    uri->cluster = true;
-    if (code == 0 && pieces->authority.at[pieces->authority.len - 1] == ',') {
-        return wrong("the host is missing");
+    for (size_t i = 0; i < rest.len; i++) {
+        most += rest.at[i] == ',';
     }
-    if (code == 0 && (pieces->has_query || pieces->path.len > 1)) {
-        return wrong("a cluster has one database, and its URL takes no parameters");
+    uri->places = calloc(most, sizeof(*uri->places));
+    if (uri->places == NULL) {
+        return rlock__fail(RLOCK_ENOMEM, "no memory");
     }
-    while (code == 0 && rest.len != 0) {
-        struct rlock__uri *others =
-            realloc(uri->others, (uri->n_others + 1) * sizeof(*uri->others));
+    while (code == 0 && uri->n_places < most) {
+        struct rlock__uri *place = &uri->places[uri->n_places++];
 
-        if (others == NULL) {
-            return rlock__fail(RLOCK_ENOMEM, "no memory");
-        }
-        uri->others = others;
-        others[uri->n_others] = RLOCK__URI_NULL;
-        others[uri->n_others].tls = uri->tls;
-        code = take_place(rlock__take_word(&rest, ','), &others[uri->n_others++]);
+        *place = (struct rlock__uri){.tls = uri->tls, .port = port};
+        code = take_place(rlock__take_word(&rest, ','), place);
     }
     return code;
+}
+
+static int take_cluster(const struct pieces *pieces, struct rlock__uri *uri)
+{
+    if (pieces->has_query || pieces->path.len > 1) {
+        return wrong("a cluster has one database, and its URL takes no parameters");
+    }
+    uri->cluster = true;
+    return take_places(pieces->authority, RLOCK__URI_PORT, uri);
+}
+
+static int take_sentinel(const struct pieces *pieces, struct rlock__uri *uri)
+{
+    struct rlock__bytes path = pieces->path, name;
+    int code;
+
+    (void)rlock__take_word(&path, '/');
+    name = rlock__take_word(&path, '/');
+    if (pieces->has_query || name.len == 0) {
+        return wrong("behind the Sentinels stands the name of their primary, and nothing behind ?: "
+                     "redis+sentinel://host:26379,host:26379/mymaster");
+    }
+    code = decode(name, &uri->primary);
+    code = code == 0 && path.len != 0 ? take_db(path, uri) : code;
+    return code == 0 ? take_places(pieces->authority, RLOCK__URI_SENTINEL_PORT, uri) : code;
 }
 
 static int take_tcp(const struct pieces *pieces, struct rlock__uri *uri)
@@ -292,20 +312,17 @@ static int take_unix(const struct pieces *pieces, struct rlock__uri *uri)
 
 static int parse(const char *url, struct rlock__uri *uri)
 {
+    static int (*const take[])(const struct pieces *pieces, struct rlock__uri *uri) = {
+        [TCP] = take_tcp, [UNIX] = take_unix, [CLUSTER] = take_cluster, [SENTINEL] = take_sentinel};
     struct pieces pieces = {0};
     int code = split(rlock__bytes_of(url), &pieces);
 
-    if (code == 0 && pieces.scheme->kind == LATER) {
-        return rlock__fail(RLOCK_ENOTSUP, "Sentinel is not supported yet");
-    }
     code = code == 0 ? take_login(&pieces, uri) : code;
     if (code != 0) {
         return code;
     }
     uri->tls = pieces.scheme->tls;
-    return pieces.scheme->kind == UNIX      ? take_unix(&pieces, uri)
-           : pieces.scheme->kind == CLUSTER ? take_cluster(&pieces, uri)
-                                            : take_tcp(&pieces, uri);
+    return take[pieces.scheme->kind](&pieces, uri);
 }
 
 int rlock__uri_parse(const char *url, struct rlock__uri *ret_uri)
@@ -321,45 +338,12 @@ int rlock__uri_parse(const char *url, struct rlock__uri *ret_uri)
     return code;
 }
 
-/* ---- For texts ---- */
-
-static void write_redacted(const char *scheme, const struct rlock__uri *uri, char *out, size_t size)
-{
-    const bool bare = uri->host == NULL || strchr(uri->host, ':') == NULL;
-    char user[64] = "", path[256] = "", db[24] = "";
-
-    if (uri->user != NULL) {
-        (void)rlock__text(rlock__bytes_of(uri->user), user, sizeof(user));
-    }
-    if (uri->path != NULL) {
-        (void)rlock__text(rlock__bytes_of(uri->path), path, sizeof(path));
-    }
-    if (uri->cluster) {
-        (void)snprintf(db, sizeof(db), ":%d%s", uri->port, uri->n_others != 0 ? ",..." : "");
-    } else if (uri->path == NULL) {
-        (void)snprintf(db, sizeof(db), ":%d/%d", uri->port, uri->db);
-    } else if (uri->db != 0) {
-        (void)snprintf(db, sizeof(db), "?db=%d", uri->db);
-    }
-    (void)snprintf(out, size, "%s://%s%s%s%s%s%s%s", scheme, user,
-                   uri->password != NULL ? ":***" : "",
-                   uri->user != NULL || uri->password != NULL ? "@" : "", bare ? "" : "[",
-                   uri->path != NULL ? path : uri->host, bare ? "" : "]", db);
-}
-
-const char *rlock__uri_redacted(const char *url, char *out, size_t size)
+const char *rlock__uri_scheme(const char *url)
 {
     struct rlock__bytes rest = rlock__bytes_of(url);
     const struct scheme *scheme = take_scheme(&rest);
-    struct rlock__uri uri = RLOCK__URI_NULL;
 
-    if (scheme != NULL && parse(url, &uri) == 0) {
-        write_redacted(scheme->name, &uri, out, size);
-    } else {
-        (void)snprintf(out, size, "%s://***", scheme != NULL ? scheme->name : "?");
-    }
-    rlock__uri_fini(&uri);
-    return out;
+    return scheme != NULL ? scheme->name : NULL;
 }
 
 bool rlock__uri_place(const struct rlock__uri *uri, struct rlock__uri *ret_uri)
@@ -380,10 +364,11 @@ void rlock__uri_fini(struct rlock__uri *uri)
     if (uri->password != NULL) {
         explicit_bzero(uri->password, strlen(uri->password));
     }
-    for (size_t i = 0; i < uri->n_others; i++) {
-        free(uri->others[i].host);
+    for (size_t i = 0; i < uri->n_places; i++) {
+        free(uri->places[i].host);
     }
-    free(uri->others);
+    free(uri->places);
+    free(uri->primary);
     free(uri->host);
     free(uri->path);
     free(uri->user);

@@ -8,6 +8,7 @@
 #include "cluster/slot.h"
 #include "support/clients.h"
 #include "support/cluster.h"
+#include "support/room.h"
 
 #define THREADS 12
 #define NAMES 6
@@ -472,57 +473,34 @@ FAILOVER_TEST(a_hold_that_the_failover_lost_is_told_at_once, f)
     test_server_restart(f->servers[0], false);
 }
 
-/* The client's own deadline is no reason to believe an answer: here it is longer than a failover. */
+/* The client's own deadline is no reason to believe an answer: here it is longer than that. */
 FAILOVER_TEST(an_answer_that_is_older_than_a_failover_is_not_believed, f)
 {
-    struct actor *late = actor_open(f);
-    struct rlock_client *client;
+    const struct rlock_take take = {.size = sizeof(take), .wait_ms = 25000};
+    struct actor *late = actor_open(f), *rival = actor_open(f);
     struct rlock_handle *lock;
-    char url[200], name[32];
+    char url[200], base[32], name[40];
     size_t n = 0;
 
     cluster_form(f->servers, PRIMARIES, f->n);
     cluster_url(f->servers, PRIMARIES, url, sizeof(url));
-    client = client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 60000));
-    lock = lock_named(f, client, name_at(f, 0, &n, name));
+    room_open(f->witness);
+    test_text(name, sizeof(name), "{%s}0", name_at(f, 0, &n, base));
+    lock = lock_named(
+        f, client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 60000)), name);
     assert_code(act_pass_through(lock, NULL), 0); /* the link is there */
     await_copied(f, 0);
     test_server_freeze(f->servers[0]);
-    actor_begin(late, act_pass_through, lock, NULL);
+    actor_begin(late, act_stay, lock, &take);
     assert_true(TEST_EVENTUALLY(is_promoted(f), 20000));
-    lock = lock_named(f, open_cluster(f), name);
-    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 10000), NULL), 0);
+    actor_begin(rival, act_stay, lock_named(f, open_cluster(f), name), &take);
+    assert_true(TEST_EVENTUALLY(room_inside() == 1, 20000));
     test_server_thaw(f->servers[0]);
-    assert_true(STAYS(actor_is_busy(late), 1000));
-    assert_code(rlock_unlock(lock), 0);
+    assert_true(STAYS(room_inside() == 1, 1000));
+    room_let_go();
     assert_code(actor_end(late), 0);
-}
-
-/* Those who hold a lock until they are let go. */
-static struct {
-    struct witness *witness;
-    atomic_int inside;
-    atomic_ullong ids;
-    atomic_bool may_go;
-} room;
-
-/* The name's last digit is its cell. */
-static int act_stay(struct rlock_handle *lock, const struct rlock_take *take)
-{
-    const char *name = rlock_name(lock, NULL);
-    const size_t cell = (size_t)(name[strlen(name) - 1] - '0');
-    const uint64_t id = atomic_fetch_add(&room.ids, 1) + 1;
-    const int code = rlock_lock_with(lock, take, NULL);
-
-    if (code != 0) {
-        return code;
-    }
-    witness_enter(room.witness, cell, id);
-    atomic_fetch_add(&room.inside, 1);
-    TEST_CHECK(TEST_EVENTUALLY(atomic_load(&room.may_go), 20000));
-    atomic_fetch_sub(&room.inside, 1);
-    witness_leave(room.witness, cell, id);
-    return rlock_unlock(lock);
+    assert_code(actor_end(rival), 0);
+    assert_true(witness_is_clean(f->witness, stderr));
 }
 
 /* Commands that a frozen primary finds in its sockets when it goes on are granted by it, though
@@ -539,8 +517,7 @@ FAILOVER_TEST(a_primary_that_goes_on_after_its_failover_grants_nothing, f)
     size_t n = 0;
 
     cluster_form(f->servers, PRIMARIES, f->n);
-    room.witness = f->witness;
-    atomic_store(&room.may_go, false);
+    room_open(f->witness);
     for (size_t i = 0; i < RIVALS; i++) { /* a link to each is there */
         struct rlock_handle *lock;
 
@@ -563,13 +540,13 @@ FAILOVER_TEST(a_primary_that_goes_on_after_its_failover_grants_nothing, f)
     assert_code(rlock_lock_with(lock_named(f, clients[0], name), RLOCK_TAKE(.wait_ms = 300), NULL),
                 RLOCK_EINDOUBT);
     assert_true(TEST_EVENTUALLY(is_promoted(f), 20000));
-    assert_true(TEST_EVENTUALLY(atomic_load(&room.inside) == LOCKS, 20000));
+    assert_true(TEST_EVENTUALLY(room_inside() == LOCKS, 20000));
     cpu = clock();
-    assert_true(STAYS(atomic_load(&room.inside) == LOCKS, 2000)); /* longer than to connect takes */
+    assert_true(STAYS(room_inside() == LOCKS, 2000)); /* longer than to connect takes */
     test_server_thaw(f->servers[0]);
-    assert_true(STAYS(atomic_load(&room.inside) == LOCKS, 1000));
+    assert_true(STAYS(room_inside() == LOCKS, 1000));
     assert_true(clock() - cpu < CLOCKS_PER_SEC / 2); /* the clients sleep */
-    atomic_store(&room.may_go, true);
+    room_let_go();
     for (size_t i = 0; i < LOCKS * RIVALS; i++) {
         assert_code(actor_end(actors[i]), 0);
     }

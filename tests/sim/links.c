@@ -315,6 +315,7 @@ void sim_wire_core(struct sim_client *client, const char *address)
     core->address = address;
     core->route = route;
     core->redirect = config->n_nodes > 1 ? redirect : NULL;
+    core->several = config->n_nodes > 1;
     memcpy(client->known, client->world->node_of, sizeof(client->known));
     rlock__core_init(core);
     for (unsigned i = 0; i < config->n_nodes; i++) {

@@ -56,7 +56,7 @@ static const char **make_environment(const char *const *extra)
 static _Noreturn void run_server(const struct server_files *files, const char **env, int log_fd,
                                  pid_t parent)
 {
-    const char *argv[] = {files->argv0, files->conf, NULL};
+    const char *argv[] = {files->argv0, files->conf, files->sentinel ? "--sentinel" : NULL, NULL};
     sigset_t none;
 
     test_die_with_parent(parent);

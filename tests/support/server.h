@@ -28,7 +28,8 @@ enum test_transport {
 struct test_server_opts {
     const char *program; /* "redis" or "valkey"; NULL: RLOCK_TEST_SERVER, else redis */
     enum test_transport transport;
-    bool aof; /* every write is on disk before its reply: a restart can keep the data */
+    bool sentinel; /* it is a Sentinel */
+    bool aof;      /* every write is on disk before its reply: a restart can keep the data */
     bool tls_auth_clients; /* TLS: a client needs a certificate, as test_server_cert() */
     enum test_cert cert;   /* TLS: what the server shows; zero is a good one */
     /* Lines for its configuration file, also "user NAME …"; NULL-terminated; copied. */

@@ -150,6 +150,7 @@ void server_files_make(struct server_files *files, const struct test_server_opts
     test_text(files->unix_url, sizeof(files->unix_url), "unix://%s", files->socket);
     files->transport = transport_of(opts->transport);
     files->aof = opts->aof;
+    files->sentinel = opts->sentinel;
     make_data_dir(files);
 }
 

@@ -17,6 +17,7 @@ struct server_files {
     char data[160];
     enum test_transport transport; /* never TEST_DEFAULT */
     int port;
+    bool sentinel;
     bool aof;
     char url[192];
     char unix_url[192];

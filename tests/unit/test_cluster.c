@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a cluster's servers say of each other and of slots, and the map that comes of it. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "cluster/map.h"
 #include "cluster/nodes.h"
 #include "cluster/redirect.h"
+#include "cluster/sentinel.h"
 #include "cluster/slot.h"
 #include "support/test.h"
 
@@ -214,4 +216,91 @@ TEST(ranges_are_what_the_slots_one_by_one_are)
         }
     }
     rlock__map_fini(&map);
+}
+
+/* ---- Sentinels ---- */
+
+/* Reads an answer that has so many values. */
+static struct rlock__reply answer_of(const char *const *texts, size_t n,
+                                     struct rlock__value *values)
+{
+    for (size_t i = 0; i < n; i++) {
+        values[i] = (struct rlock__value){
+            .type = RLOCK__REPLY_STR, .str = texts[i], .len = strlen(texts[i])};
+    }
+    return (struct rlock__reply){.v = values, .n = n, .is_array = true};
+}
+
+TEST(sentinels_are_asked_for_the_epoch_before_the_address)
+{
+    struct rlock__buf out = {0};
+
+    assert_true(rlock__primary_ask(&out, "name"));
+    assert_bytes(rlock__bytes(out.data, out.len),
+                 "*3\r\n$8\r\nSENTINEL\r\n$6\r\nMASTER\r\n$4\r\nname\r\n"
+                 "*3\r\n$8\r\nSENTINEL\r\n$23\r\nGET-MASTER-ADDR-BY-NAME\r\n$4\r\nname\r\n");
+    rlock__buf_fini(&out);
+}
+
+TEST(a_sentinel_says_the_epoch_and_the_address)
+{
+    static const char *const fields[] = {
+        "name", "primary", "config-epoch", "7", "down-after-milliseconds",
+        "500",  "flags",   "master"};
+    static const char *const place[] = {"127.0.0.1", "6380"};
+    struct rlock__value values[8];
+    struct rlock__primary said = {.port = 0};
+    struct rlock__reply reply = answer_of(fields, 8, values);
+
+    assert_true(rlock__primary_read(&reply, &said));
+    reply = answer_of(place, 2, values);
+    assert_true(rlock__primary_read_place(&reply, &said));
+    assert_string_equal(said.host, "127.0.0.1");
+    assert_int_equal(said.port, 6380);
+    assert_int_equal(said.epoch, 7);
+    assert_int_equal(said.down_after_ms, 500);
+}
+
+TEST(what_is_no_answer_of_a_sentinel_is_none)
+{
+    static const char *const fields[] = {"name", "primary"}, *const odd[] = {"config-epoch", "x"};
+    static const char *const places[][2] = {
+        {"", "6379"}, {"h", "0"}, {"h", "65536"}, {"h", "-1"}, {"h", "x"}};
+    struct rlock__value values[2];
+    struct rlock__primary said = {.port = 0};
+    struct rlock__reply reply = answer_of(fields, 2, values);
+
+    assert_false(rlock__primary_read(&reply, &said));
+    reply = answer_of(odd, 2, values);
+    assert_false(rlock__primary_read(&reply, &said));
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        reply = answer_of(places[i], 2, values);
+        assert_false(rlock__primary_read_place(&reply, &said));
+    }
+    reply = answer_of(places[0], 0, values); /* a name that is unknown */
+    assert_false(rlock__primary_read_place(&reply, &said));
+    assert_string_equal(said.host, "");
+}
+
+static struct rlock__primary said_of(const char *host, int64_t epoch)
+{
+    struct rlock__primary said = {.port = 6379, .epoch = epoch};
+
+    (void)snprintf(said.host, sizeof(said.host), "%s", host);
+    return said;
+}
+
+TEST(the_newest_configuration_is_believed_then_what_most_say_then_what_was_known)
+{
+    const struct rlock__primary old = said_of("old", 3), new = said_of("new", 3);
+    struct rlock__primary said[] = {said_of("old", 3), said_of("old", 3), said_of("new", 4),
+                                    said_of("", 9)};
+
+    assert_string_equal(rlock__primary_choose(said, 4, &old)->host, "new");
+    said[2].epoch = 3;
+    assert_string_equal(rlock__primary_choose(said, 4, &new)->host, "old");
+    assert_string_equal(rlock__primary_choose(&said[1], 2, &new)->host, "new");
+    assert_string_equal(rlock__primary_choose(&said[1], 2, &old)->host, "old");
+    assert_null(rlock__primary_choose(&said[3], 1, &old));
+    assert_null(rlock__primary_choose(said, 0, &old));
 }

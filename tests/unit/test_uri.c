@@ -167,20 +167,39 @@ TEST(a_socket_path_that_the_system_cannot_take_is_refused)
     rlock__uri_fini(&uri);
 }
 
-TEST(sentinel_is_not_supported_yet)
+TEST(sentinels_have_hosts_and_a_primary_by_its_name)
+{
+    struct rlock__uri uri = RLOCK__URI_NULL;
+    char text[64];
+
+    assert_int_equal(rlock__uri_parse("rediss+sentinel://u:s3cr@h1,[::1]:2/my%2Fname/3", &uri), 0);
+    assert_true(uri.tls && !uri.cluster);
+    assert_string_equal(uri.primary, "my/name");
+    assert_int_equal(uri.db, 3);
+    assert_int_equal(uri.n_places, 2);
+    assert_string_equal(uri.places[0].host, "h1");
+    assert_int_equal(uri.places[0].port, RLOCK__URI_SENTINEL_PORT);
+    assert_string_equal(uri.places[1].host, "::1");
+    assert_int_equal(uri.places[1].port, 2);
+    rlock__uri_fini(&uri);
+    assert_string_equal(
+        rlock__uri_redacted("redis+sentinel://u:s3cr@[::1],h2/name", text, sizeof(text)),
+        "redis+sentinel://u:***@[::1]:26379,.../name/0");
+}
+
+TEST(sentinels_without_a_primary_are_refused)
 {
     static const char *const urls[] = {
-        "redis+sentinel://u:s3cr@h1,h2/master/1",
-        "rediss+sentinel://h1/master",
-    };
+        "redis+sentinel://h1",        "redis+sentinel://h1/",
+        "redis+sentinel:///name",     "redis+sentinel://h1,/name",
+        "redis+sentinel://h1/name/x", "redis+sentinel://h1/name?db=1",
+        "redis+sentinel://h1//1",     "redis+sentinel://h1:s3cr/name"};
 
     for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
         struct rlock__uri uri = RLOCK__URI_NULL;
-        char text[64];
 
-        assert_int_equal(rlock__uri_parse(urls[i], &uri), RLOCK_ENOTSUP);
+        assert_int_equal(rlock__uri_parse(urls[i], &uri), RLOCK_EINVAL);
         assert_null(strstr(rlock_detail(), SECRET));
-        assert_null(strstr(rlock__uri_redacted(urls[i], text, sizeof(text)), SECRET));
     }
 }
 
@@ -191,13 +210,13 @@ TEST(a_cluster_has_several_hosts)
 
     assert_int_equal(rlock__uri_parse("rediss+cluster://u:s3cr@h1:1,[::1]:2,h3", &uri), 0);
     assert_true(uri.cluster && uri.tls);
-    assert_string_equal(uri.host, "h1");
-    assert_int_equal(uri.port, 1);
-    assert_int_equal(uri.n_others, 2);
-    assert_string_equal(uri.others[0].host, "::1");
-    assert_int_equal(uri.others[0].port, 2);
-    assert_string_equal(uri.others[1].host, "h3");
-    assert_int_equal(uri.others[1].port, RLOCK__URI_PORT);
+    assert_int_equal(uri.n_places, 3);
+    assert_string_equal(uri.places[0].host, "h1");
+    assert_int_equal(uri.places[0].port, 1);
+    assert_string_equal(uri.places[1].host, "::1");
+    assert_int_equal(uri.places[1].port, 2);
+    assert_string_equal(uri.places[2].host, "h3");
+    assert_int_equal(uri.places[2].port, RLOCK__URI_PORT);
     assert_string_equal(rlock__uri_redacted("rediss+cluster://u:s3cr@h1:1,h2", text, sizeof(text)),
                         "rediss+cluster://u:***@h1:1,...");
     rlock__uri_fini(&uri);

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "drive/cluster.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "cluster/nodes.h"
+#include "cluster/redirect.h"
+#include "cluster/slot.h"
+
+/* No server that was silent for less is replaced, where cluster-node-timeout is 500 ms or more:
+ * the election takes half a second more. */
+#define FAILOVER_US RLOCK__SECOND
+
+static struct rlock__cluster *cluster_of(struct rlock__core *core)
+{
+    return RLOCK__OF(struct rlock__cluster, router, rlock__client_of(core)->router);
+}
+
+/* ---- For the core ---- */
+
+RLOCK__ALONE static struct rlock__server *route(struct rlock__core *core,
+                                                const struct rlock__spec *spec)
+{
+    struct rlock_client *client = rlock__client_of(core);
+    struct rlock__server *server = rlock__map_find(&cluster_of(core)->map, spec->slot);
+    struct rlock__node *node;
+
+    if (server != NULL) {
+        return server;
+    }
+    RLOCK__EACH_NODE(client, node) { /* any knows it, or says why not */
+        if (atomic_load(&node->is_used)) {
+            return &node->server;
+        }
+    }
+    return &client->nodes->server;
+}
+
+/* An empty host is that of the node that says so. */
+static struct rlock__bytes host_of(struct rlock__bytes host, const struct rlock__node *says)
+{
+    return host.len != 0 ? host : rlock__bytes_of(says->uri.host);
+}
+
+static struct rlock__node *find(const struct rlock__node *says, struct rlock__bytes host,
+                                uint16_t port)
+{
+    return rlock__router_find(says->client, host_of(host, says), port);
+}
+
+RLOCK__ALONE static enum rlock__redirect redirect(struct rlock__core *core,
+                                                  const struct rlock__link *link,
+                                                  const struct rlock__reply *reply,
+                                                  struct rlock__server **ret_server)
+{
+    struct rlock_client *client = rlock__client_of(core);
+    struct rlock__redirection to;
+    struct rlock__node *node;
+
+    *ret_server = NULL;
+    if (!rlock__redirection_read(reply, &to)) {
+        return RLOCK__NO_REDIRECT;
+    }
+    node = find(rlock__node_of(link->server), to.host, to.port);
+    if (node != NULL) {
+        client->service_looks |= !atomic_exchange(&node->is_used, true); /* it makes the link */
+        *ret_server = &node->server;
+    }
+    if (to.ask) {
+        return RLOCK__ASK;
+    }
+    rlock__router_want(client->router);
+    if (node != NULL) { /* without memory another one says it again */
+        (void)rlock__map_told(&cluster_of(core)->map, to.slot, *ret_server, rlock__now_us());
+    }
+    return RLOCK__MOVED;
+}
+
+/* ---- New links ---- */
+
+/* Whether no other node has answered of late. */
+static bool is_last(const struct rlock__cluster *cluster)
+{
+    const struct rlock__node *node;
+
+    RLOCK__EACH_NODE(cluster->router.client, node) {
+        if (node != cluster->asked && node != cluster->itself &&
+            node->silent_until <= cluster->question.asked_at) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* An answer came. That of a node itself confirms its link where no other node answers. */
+RLOCK__REQUIRES(core) static void confirm(const struct rlock__cluster *cluster)
+{
+    struct rlock__node *node;
+
+    RLOCK__EACH_NODE(cluster->router.client, node) {
+        bool late = cluster->question.asked_at >= node->greeted_at + RLOCK__CONFIRM_US;
+        bool own = node == cluster->asked || node == cluster->itself;
+
+        if (!rlock__router_is_unconfirmed(node) || !late || (own && !is_last(cluster))) {
+            continue;
+        }
+        node->is_confirmed = true;
+        node->alive_at = own ? cluster->question.asked_at : node->alive_at;
+    }
+}
+
+/* ---- The answer ---- */
+
+/* Has a node for each server that the answer names. Without memory one may be missing. */
+static void add_nodes(struct rlock__cluster *cluster, struct rlock__bytes text)
+{
+    struct rlock__nodes_line line;
+
+    while (rlock__nodes_next(&text, &line)) {
+        if (!line.is_away && !rlock__bytes_equal(line.host, rlock__bytes_of("?"))) {
+            (void)rlock__router_node(cluster->router.client, host_of(line.host, cluster->asked),
+                                     line.port);
+        }
+    }
+}
+
+/* Notes what the answer says of each node. */
+RLOCK__REQUIRES(core) static void learn(struct rlock__cluster *cluster, struct rlock__bytes text)
+{
+    struct rlock_client *client = cluster->router.client;
+    struct rlock__nodes_line line;
+    struct rlock__node *node;
+    unsigned from, to;
+
+    RLOCK__EACH_NODE(client, node) {
+        node->is_primary = node->is_replaced = false;
+    }
+    while (rlock__nodes_next(&text, &line)) {
+        node = line.is_away ? NULL : find(cluster->asked, line.host, line.port);
+        if (node == NULL) {
+            continue;
+        }
+        node->is_primary = line.is_primary && !line.has_failed;
+        node->is_replaced = !node->is_primary;
+        cluster->itself = line.is_asked ? node : cluster->itself;
+        while (line.is_primary && rlock__nodes_range(&line.slots, &from, &to)) {
+            atomic_store(&node->is_used, true);
+            (void)rlock__map_learn(&cluster->map, from, to, &node->server, line.epoch,
+                                   cluster->question.asked_at);
+        }
+    }
+}
+
+/* Tells the core what has changed. */
+RLOCK__REQUIRES(core) static void tell(struct rlock__cluster *cluster, int64_t now)
+{
+    struct rlock__node *node;
+    bool any = false;
+
+    RLOCK__EACH_NODE(cluster->router.client, node) {
+        bool gone = !node->is_primary && !node->server.links[0].pipeline.up;
+
+        if (!atomic_load(&node->is_used) || rlock__map_has(&cluster->map, &node->server)) {
+            continue;
+        }
+        if (node->is_replaced) {
+            rlock__core_replaced(&node->server, now);
+        }
+        atomic_store(&node->is_used, !node->is_replaced && !gone);
+        any = any || node->is_replaced || gone;
+    }
+    if (any || cluster->told != cluster->map.changes) {
+        cluster->told = cluster->map.changes;
+        rlock__core_rerouted(&cluster->router.client->core, now);
+    }
+}
+
+void rlock__cluster_learn(struct rlock__cluster *cluster, struct rlock__bytes text)
+{
+    struct rlock_client *client = cluster->router.client;
+
+    cluster->answered_at = cluster->question.asked_at;
+    add_nodes(cluster, text);
+    rlock__enter(client);
+    cluster->question.failures = 0;
+    cluster->asked->silent_until = 0;
+    learn(cluster, text);
+    confirm(cluster);
+    tell(cluster, rlock__now_us());
+    rlock__leave_and_drive(client);
+}
+
+/* ---- Beginning and end ---- */
+
+RLOCK__ALONE static struct rlock__router *cluster_free(struct rlock__router *router)
+{
+    struct rlock__cluster *cluster = RLOCK__OF(struct rlock__cluster, router, router);
+
+    rlock__question_fini(&cluster->question);
+    rlock__map_fini(&cluster->map);
+    free(cluster);
+    return NULL;
+}
+
+RLOCK__ALONE struct rlock__router *rlock__cluster_new(struct rlock_client *client)
+{
+    static const struct rlock__router_ops ops = {cluster_free, rlock__cluster_plan,
+                                                 rlock__cluster_serve};
+    struct rlock__cluster *cluster = calloc(1, sizeof(*cluster));
+
+    if (cluster == NULL) {
+        return NULL;
+    }
+    cluster->router = (struct rlock__router){.ops = &ops, .client = client, .n_polled = 1};
+    client->core.slot = rlock__slot;
+    client->core.route = route;
+    client->core.redirect = redirect;
+    client->core.several = true;
+    client->core.failover_us = FAILOVER_US;
+    return &cluster->router;
+}

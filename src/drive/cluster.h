@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The router of a client of a cluster: cluster.c what it knows, and learns; cluster_ask.c whom it
+ * asks, and when.
+ */
+#ifndef RLOCK_DRIVE_CLUSTER_H
+#define RLOCK_DRIVE_CLUSTER_H
+
+#include "cluster/map.h"
+#include "drive/router.h"
+
+/* A link is confirmed by what another node says so long after the greeting at the least: until then
+ * the node has heard itself that it was replaced. */
+#define RLOCK__CONFIRM_US (100 * RLOCK__MS)
+
+struct rlock__cluster {
+    struct rlock__router router; /* first: the core's router is found by it */
+    RLOCK__GUARDED_BY(core) struct {
+        struct rlock__map map;
+    };
+
+    /* the service thread's own */
+    struct rlock__question question; /* for the map */
+    struct rlock__node *asked;       /* whom the connection is to */
+    struct rlock__node *itself; /* the same, as its latest answer calls it: a URL may have another
+                                 * name for it; NULL unknown */
+    int64_t answered_at;        /* the latest that was answered began then; 0: none was */
+    bool was_wanted;            /* somebody had said that the map is old */
+    unsigned long told;         /* changes of the map that the core knows */
+};
+
+/* The answer to the latest question came, and tells of slots. It adds nodes. */
+void rlock__cluster_learn(struct rlock__cluster *cluster, struct rlock__bytes text) RLOCK__NO_MUTEX;
+int64_t rlock__cluster_plan(struct rlock__router *router, struct pollfd *ret_fd)
+    RLOCK__REQUIRES(core);
+void rlock__cluster_serve(struct rlock__router *router, int64_t now) RLOCK__NO_MUTEX;
+
+#endif

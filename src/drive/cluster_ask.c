@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whom the service thread asks for the map of a cluster, and when. */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "cluster/nodes.h"
+#include "drive/cluster.h"
+#include "lock/classify.h"
+
+#define APART_US (100 * RLOCK__MS)    /* between two questions, unless they are for a link */
+#define QUIET_US (10 * RLOCK__SECOND) /* the same when nobody says that the map is old */
+#define AGAIN_US (20 * RLOCK__MS) /* after a question without an answer the next node is asked */
+#define SILENT_US (5 * RLOCK__SECOND) /* who did not answer is passed over for so long */
+#define QUICK 6                       /* of the first few that come to nothing */
+
+/* The question came to nothing. While no map is known, calls that wait are told why. final: trying
+ * again will not help. */
+static void fail(struct rlock__cluster *cluster, int code, bool final, const char *why)
+{
+    rlock__question_failed(&cluster->question);
+    cluster->asked->silent_until = rlock__now_us() + SILENT_US;
+    if (cluster->answered_at == 0) {
+        rlock__router_tell(cluster->asked, code, final, why);
+    }
+}
+
+/* It had no answer. */
+static void fail_silent(struct rlock__cluster *cluster, int code)
+{
+    const struct rlock__conn *conn = cluster->question.conn;
+    const char *said = conn != NULL ? rlock__conn_error(conn) : "";
+    char why[RLOCK__DETAIL_SIZE];
+
+    (void)snprintf(why, sizeof(why), "%s%s", said[0] != '\0' ? said : cluster->asked->address,
+                   said[0] != '\0' ? "" : ": no answer");
+    fail(cluster, code, rlock__conn_error_is_final(code), why);
+}
+
+/* What came is no answer. */
+static void fail_refused(struct rlock__cluster *cluster, const struct rlock__reply *reply)
+{
+    bool error = rlock__reply_is_error(reply);
+    char said[160], why[RLOCK__DETAIL_SIZE];
+
+    (void)snprintf(why, sizeof(why), "%s: CLUSTER NODES: %s", cluster->asked->address,
+                   error ? rlock__text(rlock__reply_str(reply, 0), said, sizeof(said))
+                         : "it knows of no slots");
+    fail(cluster, RLOCK_ECONN, error && rlock__classify(reply).way == RLOCK__GIVE_UP, why);
+}
+
+/* Whether it tells who has a slot: a server that has left its cluster does not. */
+static bool tells(struct rlock__bytes text)
+{
+    struct rlock__nodes_line line;
+    unsigned from, to;
+
+    while (rlock__nodes_next(&text, &line)) {
+        if (rlock__nodes_range(&line.slots, &from, &to)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void on_answer(struct rlock__cluster *cluster, const struct rlock__reply *reply)
+{
+    if (rlock__reply_is_error(reply) || !tells(rlock__reply_str(reply, 0))) {
+        fail_refused(cluster, reply);
+    } else {
+        rlock__cluster_learn(cluster, rlock__reply_str(reply, 0));
+    }
+}
+
+static struct rlock__node *after(const struct rlock__cluster *cluster, struct rlock__node *node)
+{
+    node = atomic_load(&node->next);
+    return node != NULL ? node : cluster->router.client->nodes;
+}
+
+/*
+ * Whom to ask: the same as before while that answers and nobody says that the map is old. A link to
+ * it is confirmed by another one. Those that did not answer of late are passed over, unless there
+ * are no others.
+ */
+RLOCK__REQUIRES(core)
+static struct rlock__node *choose(const struct rlock__cluster *cluster, int64_t now)
+{
+    struct rlock__node *node = cluster->asked, *it;
+
+    if (node == NULL) {
+        return cluster->router.client->nodes;
+    }
+    if (cluster->question.failures == 0 && !cluster->was_wanted &&
+        !rlock__router_is_unconfirmed(node) &&
+        (cluster->itself == NULL || !rlock__router_is_unconfirmed(cluster->itself))) {
+        return node;
+    }
+    it = after(cluster, node);
+    while (it != node && it->silent_until > now) {
+        it = after(cluster, it);
+    }
+    return it == node && node->silent_until > now ? after(cluster, node) : it;
+}
+
+static void begin(struct rlock__cluster *cluster, int64_t now)
+{
+    static const char commands[] = "*2\r\n$7\r\nCLUSTER\r\n$5\r\nNODES\r\n";
+    struct rlock__question *question = &cluster->question;
+    struct rlock__node *node;
+    int code;
+
+    rlock__enter(cluster->router.client);
+    cluster->was_wanted = cluster->router.is_wanted;
+    cluster->router.is_wanted = false;
+    node = choose(cluster, now);
+    rlock__core_mutex_unlock(&cluster->router.client->mutex);
+    if (node != cluster->asked) {
+        rlock__question_close(question);
+        cluster->asked = node;
+        cluster->itself = NULL;
+        question->conn_opts = node->conn_opts;
+        question->conn_opts.want_info = false;
+    }
+    code = rlock__question_begin(question, rlock__bytes(commands, sizeof(commands) - 1), 1, now);
+    if (code != 0) {
+        fail_silent(cluster, code);
+    }
+}
+
+/* When the next question is due. */
+RLOCK__REQUIRES(core) static int64_t next_at(const struct rlock__cluster *cluster)
+{
+    int64_t at = cluster->question.asked_at + (cluster->router.is_wanted ? APART_US : QUIET_US);
+    struct rlock__node *node;
+
+    if (cluster->answered_at == 0 || cluster->question.failures > 0) {
+        int64_t pause = cluster->question.failures < QUICK ? AGAIN_US : APART_US;
+
+        return cluster->question.failures > 0 ? cluster->question.asked_at + pause : 0;
+    }
+    RLOCK__EACH_NODE(cluster->router.client, node) {
+        if (rlock__router_is_unconfirmed(node)) {
+            at = rlock__min(at, rlock__max(node->greeted_at + RLOCK__CONFIRM_US,
+                                           cluster->question.asked_at + RLOCK__MS));
+        }
+    }
+    return at;
+}
+
+int64_t rlock__cluster_plan(struct rlock__router *router, struct pollfd *ret_fd)
+{
+    const struct rlock__cluster *cluster = RLOCK__OF(struct rlock__cluster, router, router);
+    int64_t until = rlock__question_plan(&cluster->question, ret_fd);
+
+    return rlock__question_is_open(&cluster->question) ? until : next_at(cluster);
+}
+
+void rlock__cluster_serve(struct rlock__router *router, int64_t now)
+{
+    struct rlock__cluster *cluster = RLOCK__OF(struct rlock__cluster, router, router);
+    struct rlock__reply reply;
+    int64_t at;
+    int code;
+
+    rlock__enter(router->client);
+    at = next_at(cluster);
+    rlock__core_mutex_unlock(&router->client->mutex);
+    if (!rlock__question_is_open(&cluster->question) && now >= at) {
+        begin(cluster, now);
+    }
+    if (!rlock__question_is_open(&cluster->question)) {
+        return;
+    }
+    code = rlock__question_go_on(&cluster->question, &reply, now);
+    if (code > 0) {
+        on_answer(cluster, &reply);
+    } else if (code < 0) {
+        fail_silent(cluster, code);
+    }
+}

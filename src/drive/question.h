@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A question that the service thread asks a server over a connection of its own, which it keeps for
+ * the next one. Used by that thread alone.
+ */
+#ifndef RLOCK_DRIVE_QUESTION_H
+#define RLOCK_DRIVE_QUESTION_H
+
+#include <poll.h>
+
+#include "net/conn.h"
+
+/* Zero is one that was never asked. */
+struct rlock__question {
+    struct rlock__conn_opts conn_opts; /* set them before it is asked, and close it before they
+                                        * change; the URL and texts are borrowed */
+    struct rlock__conn *conn;
+    struct rlock__buf out;
+    size_t sent;
+    unsigned awaited;  /* replies that are still to come */
+    unsigned failures; /* in a row; the asker's to reset */
+    int64_t asked_at;  /* when the latest was sent; before that, when it was begun */
+};
+
+static inline bool rlock__question_is_open(const struct rlock__question *question)
+{
+    return question->awaited != 0;
+}
+
+/* Closes the connection; the counts stay. */
+void rlock__question_close(struct rlock__question *question);
+void rlock__question_fini(struct rlock__question *question);
+/* Asks: commands, and how many. Returns 0, or why it cannot be asked. */
+int rlock__question_begin(struct rlock__question *question, struct rlock__bytes commands,
+                          unsigned n_replies, int64_t now);
+/* Goes on with what is open. Returns 1 with a reply that is borrowed until the next call, 0 when
+ * none is there, or why there will be none: overdue counts as that. */
+int rlock__question_go_on(struct rlock__question *question, struct rlock__reply *ret_reply,
+                          int64_t now);
+/* What was asked has no answer: closes, and counts it. */
+void rlock__question_failed(struct rlock__question *question);
+/* What to poll; until when to wait. */
+int64_t rlock__question_plan(const struct rlock__question *question, struct pollfd *ret_fd);
+
+#endif

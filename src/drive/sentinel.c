@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "drive/sentinel.h"
+
+#include <stdio.h>
+
+#include "base/time.h"
+#include "lock/classify.h"
+
+#define DEAF_US RLOCK__SECOND /* before it is heard again */
+
+/* ---- What it says ---- */
+
+static void stop_hearing(struct rlock__sentinel *sentinel, int64_t now)
+{
+    sentinel->hears = false;
+    sentinel->hears_at = now + DEAF_US;
+    rlock__conn_close(sentinel->ear);
+}
+
+/* Its answer does not come, or is none. */
+static void fail(struct rlock__sentinel *sentinel, int code, bool final, const char *why)
+{
+    sentinel->is_silent = true;
+    sentinel->said = (struct rlock__primary){.port = 0};
+    sentinel->said_at = sentinel->question.asked_at;
+    sentinel->code = code;
+    sentinel->final = final;
+    (void)snprintf(sentinel->why, sizeof(sentinel->why), "%s", why);
+    rlock__question_failed(&sentinel->question);
+    stop_hearing(sentinel, sentinel->said_at);
+}
+
+static void fail_silent(struct rlock__sentinel *sentinel, int code)
+{
+    const struct rlock__conn *conn = sentinel->question.conn;
+    const char *said = conn != NULL ? rlock__conn_error(conn) : "";
+    char why[RLOCK__DETAIL_SIZE];
+
+    if (sentinel->is_kept && said[0] != '\0') { /* the connection had ended before */
+        rlock__question_failed(&sentinel->question);
+        return;
+    }
+    (void)snprintf(why, sizeof(why), "Sentinel %s%s", said[0] != '\0' ? said : sentinel->address,
+                   said[0] != '\0' ? "" : ": no answer");
+    fail(sentinel, code, rlock__conn_error_is_final(code), why);
+}
+
+static void fail_refused(struct rlock__sentinel *sentinel, const struct rlock__reply *reply)
+{
+    bool error = rlock__reply_is_error(reply);
+    char said[160], why[RLOCK__DETAIL_SIZE];
+
+    (void)snprintf(why, sizeof(why), "Sentinel %s: %s", sentinel->address,
+                   error ? rlock__text(rlock__reply_str(reply, 0), said, sizeof(said))
+                         : "it knows no primary of that name");
+    fail(sentinel, RLOCK_ECONN, error && rlock__classify(reply).way == RLOCK__GIVE_UP, why);
+}
+
+void rlock__sentinel_go_on(struct rlock__sentinel *sentinel, int64_t now)
+{
+    struct rlock__reply reply;
+    int code = 0;
+
+    while (rlock__question_is_open(&sentinel->question) &&
+           (code = rlock__question_go_on(&sentinel->question, &reply, now)) > 0) {
+        bool is_last = !rlock__question_is_open(&sentinel->question);
+
+        if (is_last ? !rlock__primary_read_place(&reply, &sentinel->said)
+                    : !rlock__primary_read(&reply, &sentinel->said)) {
+            fail_refused(sentinel, &reply);
+        } else if (is_last) {
+            sentinel->said_at = sentinel->question.asked_at;
+            sentinel->is_silent = false;
+            sentinel->code = 0;
+            sentinel->question.failures = 0;
+        }
+    }
+    if (code < 0) {
+        fail_silent(sentinel, code);
+    }
+}
+
+void rlock__sentinel_ask(struct rlock__sentinel *sentinel, struct rlock__bytes commands,
+                         int64_t now)
+{
+    const struct rlock__conn *conn = sentinel->question.conn;
+    int code;
+
+    sentinel->is_kept = conn != NULL && rlock__conn_is_up(conn);
+    sentinel->said = (struct rlock__primary){.port = 0};
+    code = rlock__question_begin(&sentinel->question, commands, 2, now);
+    if (code != 0) {
+        fail_silent(sentinel, code);
+    }
+}
+
+/* ---- Hearing of changes ---- */
+
+/* Hears what has come. Returns whether it was something, or why the connection is none. */
+static int hear(struct rlock__sentinel *sentinel, int64_t now)
+{
+    static const char commands[] = "*2\r\n$9\r\nSUBSCRIBE\r\n$14\r\n+switch-master\r\n";
+    struct rlock__reply reply;
+    int n, code = rlock__conn_step(sentinel->ear, now);
+    bool heard = false;
+
+    if (code != 0 || !rlock__conn_is_up(sentinel->ear)) {
+        return code;
+    }
+    if (!sentinel->hears) {
+        sentinel->hears = true; /* so few bytes go out at once, or never */
+        if (rlock__conn_write(sentinel->ear, commands, sizeof(commands) - 1) !=
+            (ssize_t)sizeof(commands) - 1) {
+            return RLOCK_ECONN;
+        }
+    }
+    n = rlock__conn_read(sentinel->ear);
+    while (n > 0 && (n = rlock__conn_next(sentinel->ear, &reply)) > 0) {
+        heard = true;
+    }
+    return n < 0 ? n : heard;
+}
+
+bool rlock__sentinel_hear(struct rlock__sentinel *sentinel, int64_t now)
+{
+    int code = 0;
+
+    if (rlock__conn_fd(sentinel->ear) >= 0 || rlock__conn_deadline(sentinel->ear) != RLOCK__NEVER) {
+        code = hear(sentinel, now);
+    } else if (now >= sentinel->hears_at && !sentinel->is_silent) {
+        sentinel->hears_at = RLOCK__NEVER;
+        code = rlock__conn_start(sentinel->ear, NULL, 0, now);
+    }
+    if (code < 0) {
+        stop_hearing(sentinel, now);
+    }
+    return code > 0;
+}
+
+/* ---- For the service thread ---- */
+
+int64_t rlock__sentinel_plan(const struct rlock__sentinel *sentinel, struct pollfd *ret_question,
+                             struct pollfd *ret_ear)
+{
+    int64_t until = rlock__question_plan(&sentinel->question, ret_question);
+
+    *ret_ear = (struct pollfd){.fd = rlock__conn_fd(sentinel->ear),
+                               .events = rlock__conn_events(sentinel->ear)};
+    until = rlock__min(until, rlock__conn_deadline(sentinel->ear));
+    return sentinel->is_silent ? until : rlock__min(until, sentinel->hears_at);
+}
+
+/* ---- Beginning and end ---- */
+
+bool rlock__sentinel_init(struct rlock__sentinel *sentinel,
+                          const struct rlock__conn_opts *conn_opts)
+{
+    sentinel->said_at = -1;
+    (void)snprintf(sentinel->address, sizeof(sentinel->address), "%s:%u", conn_opts->uri->host,
+                   conn_opts->uri->port);
+    sentinel->question.conn_opts = *conn_opts;
+    sentinel->ear = rlock__conn_new(&sentinel->question.conn_opts);
+    return sentinel->ear != NULL;
+}
+
+void rlock__sentinel_fini(struct rlock__sentinel *sentinel)
+{
+    rlock__question_fini(&sentinel->question);
+    (void)rlock__conn_free(sentinel->ear);
+}

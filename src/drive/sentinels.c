@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The router of a client behind Sentinel. All Sentinels are asked for the primary at a time: every
+ * second, when one of them says that it has changed, and while there is no link to it. What the
+ * newest configuration names is believed, and none that is older than one that was.
+ *
+ * A primary that was replaced while it was frozen goes on as one for ten seconds. So a new link
+ * says ROLE, and the Sentinels are asked again after that.
+ */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "drive/router.h"
+#include "drive/sentinel.h"
+
+#define QUIET_US RLOCK__SECOND     /* between two rounds */
+#define APART_US (100 * RLOCK__MS) /* the same while there is no link */
+#define AGAIN_US (20 * RLOCK__MS)  /* after a round that brought nothing */
+#define QUICK 6                    /* of the first few such */
+#define FEW 2                      /* so often they are asked again who most have no answer */
+#define LEAST_SILENCE_US (250 * RLOCK__MS) /* an election takes as long by itself */
+
+struct sentinels {
+    struct rlock__router router; /* first: the core's router is found by it */
+    RLOCK__GUARDED_BY(core) struct {
+        struct rlock__node *primary; /* NULL unknown */
+    };
+
+    /* the service thread's own */
+    struct rlock__buf commands;
+    int64_t round_at; /* when the latest round began */
+    bool in_round;
+    unsigned failures; /* rounds in a row that brought nothing */
+    unsigned few;      /* rounds in a row in which most had no answer */
+    bool is_old;       /* the latest round named a primary of an older configuration */
+    struct rlock__primary known;
+    size_t n;
+    struct rlock__sentinel each[];
+};
+
+static struct sentinels *of(struct rlock__router *router)
+{
+    return RLOCK__OF(struct sentinels, router, router);
+}
+
+/* ---- For the core ---- */
+
+RLOCK__ALONE static struct rlock__server *route(struct rlock__core *core,
+                                                const struct rlock__spec *spec)
+{
+    struct rlock_client *client = rlock__client_of(core);
+    struct rlock__node *primary = of(client->router)->primary;
+
+    (void)spec; /* there is one primary */
+    return primary != NULL ? &primary->server : &client->nodes->server;
+}
+
+/* ---- A round ---- */
+
+/* The newest configuration names this node. */
+RLOCK__REQUIRES(core)
+static void use(struct sentinels *all, struct rlock__node *node, int64_t now)
+{
+    struct rlock_client *client = all->router.client;
+    struct rlock__node *before = all->primary;
+
+    if (node == before) {
+        return;
+    }
+    all->primary = node;
+    if (before != NULL) {
+        before->is_primary = false;
+        atomic_store(&before->is_used, false);
+        rlock__core_replaced(&before->server, now);
+    }
+    node->is_primary = true;
+    atomic_store(&node->is_used, true);
+    client->service_looks = true;
+    rlock__core_rerouted(&client->core, now);
+}
+
+/* A failover takes as long as the Sentinels wait before it. */
+RLOCK__REQUIRES(core) static void set_silence(struct sentinels *all)
+{
+    struct rlock_client *client = all->router.client;
+    int64_t us = rlock__max(all->known.down_after_ms * RLOCK__MS, LEAST_SILENCE_US);
+    struct rlock__node *node;
+
+    client->core.failover_us = us;
+    RLOCK__EACH_NODE(client, node) {
+        node->server.links[0].pipeline.failover_us = us;
+    }
+}
+
+/* The round named this one. */
+static void learn(struct sentinels *all, const struct rlock__primary *said)
+{
+    struct rlock_client *client = all->router.client;
+    struct rlock__node *node = rlock__router_node(client, rlock__bytes_of(said->host), said->port);
+    const int64_t epoch = all->known.epoch;
+
+    if (node == NULL) {
+        return; /* the next round tells it again */
+    }
+    all->known = *said;
+    all->known.epoch = rlock__max(epoch, said->epoch);
+    all->failures = 0;
+    rlock__enter(client);
+    set_silence(all);
+    use(all, node, rlock__now_us());
+    node->is_confirmed |= node->greeted_at != 0 && all->round_at >= node->greeted_at;
+    rlock__leave_and_drive(client);
+}
+
+/* Nobody has named a primary yet: calls that wait for one are told why. */
+static void tell_failure(const struct sentinels *all)
+{
+    const struct rlock__sentinel *first = NULL;
+    bool final = true;
+
+    for (size_t i = 0; i < all->n; i++) {
+        first = first == NULL && all->each[i].code != 0 ? &all->each[i] : first;
+        final = final && all->each[i].final && all->each[i].code != 0;
+    }
+    if (first != NULL && all->known.host[0] == '\0') {
+        rlock__router_tell(all->router.client->nodes, first->code, final, first->why);
+    }
+}
+
+/* Who was asked before the round counts too where it knows of a later failover than anybody. */
+static bool counts(const struct sentinels *all, const struct rlock__sentinel *sentinel)
+{
+    return sentinel->said.host[0] != '\0' &&
+           (sentinel->said_at >= all->round_at || sentinel->said.epoch > all->known.epoch);
+}
+
+/* Takes the answers that count, with the shortest of their times. Returns how many. */
+static size_t gather(const struct sentinels *all, size_t most, struct rlock__primary said[])
+{
+    int64_t down_after_ms = INT64_MAX / RLOCK__MS;
+    size_t n = 0;
+
+    for (size_t i = 0; i < all->n && n < most; i++) {
+        if (counts(all, &all->each[i])) {
+            said[n++] = all->each[i].said;
+            down_after_ms = rlock__min(down_after_ms, all->each[i].said.down_after_ms);
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        said[i].down_after_ms = down_after_ms;
+    }
+    return n;
+}
+
+/*
+ * A few Sentinels may have missed a failover. They are believed alone where the others, asked
+ * again over new connections, still have no answer: then those are dead, and not this process that
+ * was too slow to read.
+ */
+static void end_round(struct sentinels *all)
+{
+    struct rlock__primary said[64];
+    const struct rlock__primary *best;
+    size_t n = gather(all, sizeof(said) / sizeof(said[0]), said);
+
+    all->in_round = false;
+    best = rlock__primary_choose(said, n, &all->known);
+    all->few = 2 * n > all->n ? 0 : all->few + (all->few < FEW);
+    all->is_old = best != NULL && best->epoch < all->known.epoch &&
+                  !rlock__primary_is_same(best, &all->known);
+    if (best != NULL && !all->is_old && (2 * n > all->n || all->few == FEW)) {
+        learn(all, best);
+    } else {
+        all->failures++;
+        tell_failure(all);
+    }
+}
+
+/* Goes on with the round. */
+static void serve_round(struct sentinels *all, int64_t now)
+{
+    const struct rlock__bytes commands = rlock__bytes(all->commands.data, all->commands.len);
+    bool waits = false, open = false;
+    size_t n = 0;
+
+    for (size_t i = 0; i < all->n; i++) {
+        struct rlock__sentinel *sentinel = &all->each[i];
+
+        while (!rlock__question_is_open(&sentinel->question) && sentinel->said_at < all->round_at) {
+            rlock__sentinel_ask(sentinel, commands, now);
+            rlock__sentinel_go_on(sentinel, now);
+        }
+        open = open || rlock__question_is_open(&sentinel->question);
+        waits = waits || (rlock__question_is_open(&sentinel->question) && !sentinel->is_silent);
+        n += counts(all, sentinel);
+    }
+    if (2 * n > all->n || (n > 0 && all->few == FEW) ? !waits : !open) {
+        end_round(all);
+    }
+}
+
+/* ---- For the service thread ---- */
+
+/* When the next round is due. */
+RLOCK__REQUIRES(core) static int64_t next_at(const struct sentinels *all)
+{
+    const struct rlock__node *primary = all->primary;
+    bool up = primary != NULL && primary->server.links[0].pipeline.up;
+
+    if (all->is_old) {
+        return all->round_at + (up ? QUIET_US : APART_US);
+    }
+    if (all->failures > 0) {
+        return all->round_at + (all->failures < QUICK ? AGAIN_US : APART_US);
+    }
+    if (primary == NULL) {
+        return 0;
+    }
+    if (rlock__router_is_unconfirmed(primary)) {
+        return rlock__max(primary->greeted_at, all->round_at + RLOCK__MS);
+    }
+    return all->round_at + (all->router.is_wanted || !up ? APART_US : QUIET_US);
+}
+
+RLOCK__REQUIRES(core)
+static int64_t plan(struct rlock__router *router, struct pollfd *ret_fds)
+{
+    struct sentinels *all = of(router);
+    int64_t until = all->in_round ? RLOCK__NEVER : next_at(all);
+
+    for (size_t i = 0; i < all->n; i++) {
+        until = rlock__min(
+            until, rlock__sentinel_plan(&all->each[i], &ret_fds[2 * i], &ret_fds[2 * i + 1]));
+    }
+    return until;
+}
+
+static void serve(struct rlock__router *router, int64_t now)
+{
+    struct sentinels *all = of(router);
+    bool changes = false, begins;
+
+    for (size_t i = 0; i < all->n; i++) {
+        changes = rlock__sentinel_hear(&all->each[i], now) || changes;
+        rlock__sentinel_go_on(&all->each[i], now);
+        changes =
+            changes || (counts(all, &all->each[i]) && all->each[i].said.epoch > all->known.epoch);
+    }
+    rlock__enter(router->client);
+    router->is_wanted = router->is_wanted || changes;
+    begins = !all->in_round && now >= next_at(all);
+    if (begins) {
+        router->is_wanted = false;
+    }
+    rlock__core_mutex_unlock(&router->client->mutex);
+    if (begins) {
+        all->in_round = true;
+        all->round_at = now;
+    }
+    if (all->in_round) {
+        serve_round(all, now);
+    }
+}
+
+/* ---- Beginning and end ---- */
+
+static struct rlock__router *sentinels_free(struct rlock__router *router)
+{
+    struct sentinels *all = of(router);
+
+    for (size_t i = 0; i < all->n; i++) {
+        rlock__sentinel_fini(&all->each[i]);
+    }
+    rlock__buf_fini(&all->commands);
+    free(all);
+    return NULL;
+}
+
+RLOCK__ALONE struct rlock__router *rlock__sentinels_new(struct rlock_client *client)
+{
+    static const struct rlock__router_ops ops = {sentinels_free, plan, serve};
+    struct rlock__uri *uri = &client->uri;
+    struct sentinels *all = calloc(1, sizeof(*all) + uri->n_places * sizeof(all->each[0]));
+    struct rlock__conn_opts opts = client->conn_opts;
+    bool good;
+
+    if (all == NULL) {
+        return NULL;
+    }
+    opts.user = client->opts.sentinel_user;
+    opts.password = client->opts.sentinel_password;
+    opts.want_info = false;
+    all->router =
+        (struct rlock__router){.ops = &ops, .client = client, .n_polled = 2 * uri->n_places};
+    good = rlock__primary_ask(&all->commands, uri->primary);
+    for (size_t i = 0; i < uri->n_places; i++) {
+        opts.uri = &uri->places[i];
+        opts.tls = opts.uri->tls ? client->tls : NULL;
+        good = rlock__sentinel_init(&all->each[all->n++], &opts) && good;
+    }
+    if (!good) {
+        return sentinels_free(&all->router);
+    }
+    client->core.route = route;
+    client->core.several = true;
+    client->conn_opts.want_role = true;
+    return &all->router;
+}

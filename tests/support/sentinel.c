@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "support/sentinel.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/run.h"
+
+enum { READY_MS = 20000, QUORUM = 2 };
+
+static bool is_copied(struct test_server *replica)
+{
+    char *info = test_server_cmd(replica, "INFO replication");
+    const bool is = strstr(info, "master_link_status:up") != NULL;
+
+    free(info);
+    return is;
+}
+
+/* A number in what a Sentinel says of the primary: name and value stand on two lines. */
+static long long number_of(struct test_server *sentinel, const char *field)
+{
+    char *text = test_server_cmd(sentinel, "SENTINEL MASTER primary");
+    char line[64];
+    const char *at;
+    long long value = -1;
+
+    test_text(line, sizeof(line), "\n%s\n", field);
+    at = strstr(text, line);
+    if (at != NULL) {
+        value = strtoll(at + strlen(line), NULL, 10);
+    }
+    free(text);
+    return value;
+}
+
+static bool knows_all(struct test_server *sentinel, size_t n_servers)
+{
+    return number_of(sentinel, "num-slaves") == (long long)n_servers - 1 &&
+           number_of(sentinel, "num-other-sentinels") == SENTINELS - 1;
+}
+
+void sentinels_start(struct sentinels *sentinels, struct test_server *const *servers, size_t n,
+                     const struct test_server_opts *opts, const char *password)
+{
+    struct test_server_opts own = *opts;
+
+    own.sentinel = true;
+    for (size_t i = 1; i < n; i++) {
+        test_server_do(servers[i], "REPLICAOF 127.0.0.1 %d", test_server_port(servers[0]));
+    }
+    for (size_t i = 1; i < n; i++) {
+        TEST_CHECK(TEST_EVENTUALLY(is_copied(servers[i]), READY_MS));
+    }
+    for (size_t i = 0; i < SENTINELS; i++) {
+        struct test_server *sentinel = sentinels->each[i] = test_server_start(&own);
+
+        TEST_CHECK(test_server_says(sentinel, "OK", "SENTINEL MONITOR primary 127.0.0.1 %d %d",
+                                    test_server_port(servers[0]), QUORUM));
+        if (password != NULL) {
+            test_server_do(sentinel, "SENTINEL SET primary auth-pass %s", password);
+        }
+        test_server_do(sentinel,
+                       "SENTINEL SET primary down-after-milliseconds %d failover-timeout "
+                       "1000",
+                       SENTINEL_DOWN_AFTER_MS);
+    }
+    for (size_t i = 0; i < SENTINELS; i++) {
+        TEST_CHECK(TEST_EVENTUALLY(knows_all(sentinels->each[i], n), READY_MS));
+    }
+}
+
+void sentinels_stop(struct sentinels *sentinels)
+{
+    for (size_t i = 0; i < SENTINELS; i++) {
+        sentinels->each[i] = test_server_stop(sentinels->each[i]);
+    }
+}
+
+void sentinels_url(const struct sentinels *sentinels, char *out, size_t size)
+{
+    test_text(out, size, "redis+sentinel://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d/primary",
+              test_server_port(sentinels->each[0]), test_server_port(sentinels->each[1]),
+              test_server_port(sentinels->each[2]));
+}
+
+bool sentinel_names(struct test_server *sentinel, const struct test_server *server)
+{
+    char expected[64];
+
+    test_text(expected, sizeof(expected), "127.0.0.1\n%d", test_server_port(server));
+    return test_server_says(sentinel, expected, "SENTINEL GET-MASTER-ADDR-BY-NAME primary");
+}
