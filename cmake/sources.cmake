@@ -147,6 +147,7 @@ set(RLOCK_CLI_SOURCES
 
 # One program per file, and what else it is made of.
 set(RLOCK_EXAMPLES
+    examples/failover.c
     examples/orders.c
     examples/redlock.c
 )
