@@ -197,6 +197,8 @@ int rlock__tls_new(const char *ca_file, const char *cert_file, const char *key_f
         return rlock__fail(RLOCK_EINVAL,
                            "a client certificate needs its key, and a key its certificate");
     }
+    /* Its own end would come at the program's, while threads of ours may still use it. */
+    (void)OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, NULL);
     tls = calloc(1, sizeof(*tls));
     if (tls == NULL || !copy_path(ca_file, &tls->ca_file) ||
         !copy_path(cert_file, &tls->cert_file) || !copy_path(key_file, &tls->key_file)) {

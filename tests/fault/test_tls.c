@@ -100,6 +100,35 @@ static void copy_file(const char *from, const char *to)
     test_run("/", log, argv);
 }
 
+/* What a program registered for its end before it had a client runs when OpenSSL's own end did. */
+static void linger(void)
+{
+    (void)STAYS(true, 1500);
+}
+
+static int end_while_connecting(struct test_peer *peer, void *payload)
+{
+    const struct fixture *f = payload;
+    struct rlock_client *client = NULL;
+
+    (void)peer;
+    TEST_CHECK(atexit(linger) == 0);
+    TEST_CHECK(rlock_client_open(&RLOCK_CLIENT_OPTS(.url = test_server_url(f->server)), &client) ==
+               0); /* it trusts nobody there */
+    exit(EXIT_SUCCESS);
+}
+
+TEST(a_process_may_end_while_a_client_connects)
+{
+    struct fixture f;
+    struct test_child *child;
+
+    open_tls(&f, TEST_CERT_SELF_SIGNED, false, false);
+    child = test_child_spawn(end_while_connecting, &f);
+    assert_int_equal(test_child_wait(child, 20000), EXIT_SUCCESS);
+    fixture_close(&f);
+}
+
 TEST(a_certificate_that_is_put_right_is_read_again)
 {
     struct fixture f;
