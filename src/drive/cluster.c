@@ -9,7 +9,7 @@
 #include "cluster/slot.h"
 
 /* No server that was silent for less is replaced, where cluster-node-timeout is 500 ms or more:
- * the election takes half a second more. */
+ * the election takes half a second more. Until a node has told the timeout. */
 #define FAILOVER_US RLOCK__SECOND
 
 static struct rlock__cluster *cluster_of(struct rlock__core *core)
@@ -186,6 +186,9 @@ void rlock__cluster_learn(struct rlock__cluster *cluster, struct rlock__bytes te
     cluster->question.failures = 0;
     cluster->asked->silent_until = 0;
     learn(cluster, text);
+    if (cluster->timeout_ms != 0) {
+        rlock__router_set_silence(client, cluster->timeout_ms);
+    }
     confirm(cluster);
     tell(cluster, rlock__now_us());
     rlock__leave_and_drive(client);

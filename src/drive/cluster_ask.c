@@ -62,6 +62,16 @@ static bool tells(struct rlock__bytes text)
     return false;
 }
 
+/* Where CONFIG GET is not permitted a second counts. */
+static void on_timeout(struct rlock__cluster *cluster, const struct rlock__reply *reply)
+{
+    int64_t ms = rlock__bytes_number(rlock__reply_str(reply, 1), 0);
+
+    if (ms > 0 && (cluster->timeout_ms == 0 || ms < cluster->timeout_ms)) {
+        cluster->timeout_ms = ms;
+    }
+}
+
 static void on_answer(struct rlock__cluster *cluster, const struct rlock__reply *reply)
 {
     if (rlock__reply_is_error(reply) || !tells(rlock__reply_str(reply, 0))) {
@@ -104,7 +114,9 @@ static struct rlock__node *choose(const struct rlock__cluster *cluster, int64_t 
 
 static void begin(struct rlock__cluster *cluster, int64_t now)
 {
-    static const char commands[] = "*2\r\n$7\r\nCLUSTER\r\n$5\r\nNODES\r\n";
+    static const char commands[] =
+        "*3\r\n$6\r\nCONFIG\r\n$3\r\nGET\r\n$20\r\ncluster-node-timeout\r\n"
+        "*2\r\n$7\r\nCLUSTER\r\n$5\r\nNODES\r\n";
     struct rlock__question *question = &cluster->question;
     struct rlock__node *node;
     int code;
@@ -121,7 +133,7 @@ static void begin(struct rlock__cluster *cluster, int64_t now)
         question->conn_opts = node->conn_opts;
         question->conn_opts.want_info = false;
     }
-    code = rlock__question_begin(question, rlock__bytes(commands, sizeof(commands) - 1), 1, now);
+    code = rlock__question_begin(question, rlock__bytes(commands, sizeof(commands) - 1), 2, now);
     if (code != 0) {
         fail_silent(cluster, code);
     }
@@ -160,7 +172,7 @@ void rlock__cluster_serve(struct rlock__router *router, int64_t now)
     struct rlock__cluster *cluster = RLOCK__OF(struct rlock__cluster, router, router);
     struct rlock__reply reply;
     int64_t at;
-    int code;
+    int code = 0;
 
     rlock__enter(router->client);
     at = next_at(cluster);
@@ -168,13 +180,11 @@ void rlock__cluster_serve(struct rlock__router *router, int64_t now)
     if (!rlock__question_is_open(&cluster->question) && now >= at) {
         begin(cluster, now);
     }
-    if (!rlock__question_is_open(&cluster->question)) {
-        return;
+    while (rlock__question_is_open(&cluster->question) &&
+           (code = rlock__question_go_on(&cluster->question, &reply, now)) > 0) {
+        (rlock__question_is_open(&cluster->question) ? on_timeout : on_answer)(cluster, &reply);
     }
-    code = rlock__question_go_on(&cluster->question, &reply, now);
-    if (code > 0) {
-        on_answer(cluster, &reply);
-    } else if (code < 0) {
+    if (code < 0) {
         fail_silent(cluster, code);
     }
 }

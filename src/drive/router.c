@@ -7,6 +7,8 @@
 
 #include "base/clock.h"
 
+#define LEAST_SILENCE_US (250 * RLOCK__MS) /* an election takes as long by itself */
+
 struct rlock__router *rlock__router_free(struct rlock__router *router)
 {
     return router != NULL ? router->ops->free(router) : NULL;
@@ -88,6 +90,17 @@ struct rlock__node *rlock__router_node(struct rlock_client *client, struct rlock
     (void)snprintf(address, sizeof(address), "%s:%u", uri.host, port);
     node = rlock__node_new(client, &uri, address);
     return node == NULL || rlock__node_add(node) ? node : rlock__node_free(node);
+}
+
+void rlock__router_set_silence(struct rlock_client *client, int64_t ms)
+{
+    int64_t us = rlock__max(ms * RLOCK__MS, LEAST_SILENCE_US);
+    struct rlock__node *node;
+
+    client->core.failover_us = us;
+    RLOCK__EACH_NODE(client, node) {
+        node->server.links[0].pipeline.failover_us = us;
+    }
 }
 
 void rlock__router_tell(struct rlock__node *node, int code, bool final, const char *why)

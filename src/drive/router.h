@@ -71,6 +71,8 @@ struct rlock__node *rlock__router_find(const struct rlock_client *client, struct
 /* The same, and makes one where there is none. NULL without memory. */
 struct rlock__node *rlock__router_node(struct rlock_client *client, struct rlock__bytes host,
                                        uint16_t port) RLOCK__NO_MUTEX;
+/* For so long a server must be silent before another one can be promoted in its place. */
+void rlock__router_set_silence(struct rlock_client *client, int64_t ms) RLOCK__REQUIRES(core);
 /* Calls that wait for this node are told why nothing is known. final: trying again will not help.
  */
 void rlock__router_tell(struct rlock__node *node, int code, bool final,

@@ -18,7 +18,6 @@
 #define AGAIN_US (20 * RLOCK__MS)  /* after a round that brought nothing */
 #define QUICK 6                    /* of the first few such */
 #define FEW 2                      /* so often they are asked again who most have no answer */
-#define LEAST_SILENCE_US (250 * RLOCK__MS) /* an election takes as long by itself */
 
 struct sentinels {
     struct rlock__router router; /* first: the core's router is found by it */
@@ -79,19 +78,6 @@ static void use(struct sentinels *all, struct rlock__node *node, int64_t now)
     rlock__core_rerouted(&client->core, now);
 }
 
-/* A failover takes as long as the Sentinels wait before it. */
-RLOCK__REQUIRES(core) static void set_silence(struct sentinels *all)
-{
-    struct rlock_client *client = all->router.client;
-    int64_t us = rlock__max(all->known.down_after_ms * RLOCK__MS, LEAST_SILENCE_US);
-    struct rlock__node *node;
-
-    client->core.failover_us = us;
-    RLOCK__EACH_NODE(client, node) {
-        node->server.links[0].pipeline.failover_us = us;
-    }
-}
-
 /* The round named this one. */
 static void learn(struct sentinels *all, const struct rlock__primary *said)
 {
@@ -106,7 +92,7 @@ static void learn(struct sentinels *all, const struct rlock__primary *said)
     all->known.epoch = rlock__max(epoch, said->epoch);
     all->failures = 0;
     rlock__enter(client);
-    set_silence(all);
+    rlock__router_set_silence(client, all->known.down_after_ms);
     use(all, node, rlock__now_us());
     node->is_confirmed |= node->greeted_at != 0 && all->round_at >= node->greeted_at;
     rlock__leave_and_drive(client);
@@ -207,11 +193,11 @@ RLOCK__REQUIRES(core) static int64_t next_at(const struct sentinels *all)
     const struct rlock__node *primary = all->primary;
     bool up = primary != NULL && primary->server.links[0].pipeline.up;
 
-    if (all->is_old) {
-        return all->round_at + (up ? QUIET_US : APART_US);
+    if (all->failures > 0 && all->failures < QUICK && !all->is_old) {
+        return all->round_at + AGAIN_US;
     }
     if (all->failures > 0) {
-        return all->round_at + (all->failures < QUICK ? AGAIN_US : APART_US);
+        return all->round_at + (up ? QUIET_US : APART_US);
     }
     if (primary == NULL) {
         return 0;

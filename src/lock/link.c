@@ -59,7 +59,8 @@ static void on_pong(struct rlock__request *request, const struct rlock__reply *r
  * promoted in its place. */
 static int64_t idle_of(const struct rlock__pipeline *pipeline)
 {
-    return pipeline->failover_us != 0 ? pipeline->failover_us / 4 : RLOCK__IDLE_US;
+    return pipeline->failover_us != 0 ? rlock__min(pipeline->failover_us / 4, RLOCK__IDLE_US)
+                                      : RLOCK__IDLE_US;
 }
 
 /* A link without a FIN looks alive: only an answer proves it. Without one it is overdue, and

@@ -473,6 +473,31 @@ FAILOVER_TEST(a_hold_that_the_failover_lost_is_told_at_once, f)
     test_server_restart(f->servers[0], false);
 }
 
+/* How long that takes the servers know: here it is the default of cluster-node-timeout, 15 s. */
+CLUSTER_TEST(an_answer_that_is_younger_than_a_failover_is_believed, f)
+{
+    struct actor *late = actor_open(f);
+    struct rlock_handle *lock;
+    char url[200], name[32];
+    long long connections;
+    size_t n = 0;
+
+    cluster_form(f->servers, PRIMARIES, PRIMARIES);
+    cluster_url(f->servers, PRIMARIES, url, sizeof(url)); /* the first is asked for the map */
+    lock =
+        lock_named(f, client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 60000)),
+                   name_at(f, 1, &n, name));
+    assert_code(act_pass_through(lock, NULL), 0);
+    connections = test_server_info(f->servers[1], "stats", "total_connections_received");
+    test_server_freeze(f->servers[1]);
+    actor_begin(late, act_pass_through, lock, NULL);
+    assert_true(STAYS(actor_is_busy(late), 2000));
+    test_server_thaw(f->servers[1]);
+    assert_code(actor_end(late), 0);
+    assert_int_equal(test_server_info(f->servers[1], "stats", "total_connections_received"),
+                     connections); /* over the same link */
+}
+
 /* The client's own deadline is no reason to believe an answer: here it is longer than that. */
 FAILOVER_TEST(an_answer_that_is_older_than_a_failover_is_not_believed, f)
 {
