@@ -135,7 +135,7 @@ static bool add_seed(struct rlock_client *client, const struct rlock__uri *place
 {
     char address[300];
 
-    (void)snprintf(address, sizeof(address), "%s:%u", place->host, place->port);
+    rlock__uri_address(place, address, sizeof(address));
     return rlock__node_at(client, place, address);
 }
 

@@ -27,12 +27,11 @@ static void fail(struct rlock__cluster *cluster, int code, bool final, const cha
 /* It had no answer. */
 static void fail_silent(struct rlock__cluster *cluster, int code)
 {
-    const struct rlock__conn *conn = cluster->question.conn;
-    const char *said = conn != NULL ? rlock__conn_error(conn) : "";
+    const char *said = rlock__question_error(&cluster->question);
     char why[RLOCK__DETAIL_SIZE];
 
-    (void)snprintf(why, sizeof(why), "%s%s", said[0] != '\0' ? said : cluster->asked->address,
-                   said[0] != '\0' ? "" : ": no answer");
+    (void)snprintf(why, sizeof(why), "%s%s", said != NULL ? said : cluster->asked->address,
+                   said != NULL ? "" : ": no answer");
     fail(cluster, code, rlock__conn_error_is_final(code), why);
 }
 

@@ -58,7 +58,7 @@ struct rlock__node {
      * end alone */
     bool service_reads;
     atomic_bool is_used; /* links to it are made */
-    /* As the router's latest answer says. Under the core's mutex. */
+    /* Of a cluster, as the latest map says. Under the core's mutex. */
     bool is_primary, is_replaced;
     /* The link that is being made: when it was greeted, 0 it is not; whether it may be used; when
      * the server certainly lived. Written with the send lock, or by the service thread alone. */

@@ -75,6 +75,13 @@ int rlock__question_go_on(struct rlock__question *question, struct rlock__reply 
     return code == 0 && now >= give_up_at(question) ? RLOCK_ECONN : code;
 }
 
+const char *rlock__question_error(const struct rlock__question *question)
+{
+    const char *error = question->conn != NULL ? rlock__conn_error(question->conn) : "";
+
+    return error[0] != '\0' ? error : NULL;
+}
+
 void rlock__question_failed(struct rlock__question *question)
 {
     question->awaited = 0;

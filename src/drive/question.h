@@ -37,6 +37,8 @@ int rlock__question_begin(struct rlock__question *question, struct rlock__bytes 
  * none is there, or why there will be none: overdue counts as that. */
 int rlock__question_go_on(struct rlock__question *question, struct rlock__reply *ret_reply,
                           int64_t now);
+/* What its connection failed with: names the server. NULL: it did not fail, there is no answer. */
+const char *rlock__question_error(const struct rlock__question *question);
 /* What was asked has no answer: closes, and counts it. */
 void rlock__question_failed(struct rlock__question *question);
 /* What to poll; until when to wait. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "drive/router.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,7 +86,7 @@ struct rlock__node *rlock__router_node(struct rlock_client *client, struct rlock
     if (uri.host == NULL) {
         return NULL;
     }
-    (void)snprintf(address, sizeof(address), "%s:%u", uri.host, port);
+    rlock__uri_address(&uri, address, sizeof(address));
     node = rlock__node_new(client, &uri, address);
     return node == NULL || rlock__node_add(node) ? node : rlock__node_free(node);
 }

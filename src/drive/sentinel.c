@@ -32,16 +32,15 @@ static void fail(struct rlock__sentinel *sentinel, int code, bool final, const c
 
 static void fail_silent(struct rlock__sentinel *sentinel, int code)
 {
-    const struct rlock__conn *conn = sentinel->question.conn;
-    const char *said = conn != NULL ? rlock__conn_error(conn) : "";
+    const char *said = rlock__question_error(&sentinel->question);
     char why[RLOCK__DETAIL_SIZE];
 
-    if (sentinel->is_kept && said[0] != '\0') { /* the connection had ended before */
+    if (sentinel->is_kept && said != NULL) { /* the connection had ended before */
         rlock__question_failed(&sentinel->question);
         return;
     }
-    (void)snprintf(why, sizeof(why), "Sentinel %s%s", said[0] != '\0' ? said : sentinel->address,
-                   said[0] != '\0' ? "" : ": no answer");
+    (void)snprintf(why, sizeof(why), "Sentinel %s%s", said != NULL ? said : sentinel->address,
+                   said != NULL ? "" : ": no answer");
     fail(sentinel, code, rlock__conn_error_is_final(code), why);
 }
 
@@ -156,8 +155,7 @@ bool rlock__sentinel_init(struct rlock__sentinel *sentinel,
                           const struct rlock__conn_opts *conn_opts)
 {
     sentinel->said_at = -1;
-    (void)snprintf(sentinel->address, sizeof(sentinel->address), "%s:%u", conn_opts->uri->host,
-                   conn_opts->uri->port);
+    rlock__uri_address(conn_opts->uri, sentinel->address, sizeof(sentinel->address));
     sentinel->question.conn_opts = *conn_opts;
     sentinel->ear = rlock__conn_new(&sentinel->question.conn_opts);
     return sentinel->ear != NULL;

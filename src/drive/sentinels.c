@@ -68,11 +68,9 @@ static void use(struct sentinels *all, struct rlock__node *node, int64_t now)
     }
     all->primary = node;
     if (before != NULL) {
-        before->is_primary = false;
         atomic_store(&before->is_used, false);
         rlock__core_replaced(&before->server, now);
     }
-    node->is_primary = true;
     atomic_store(&node->is_used, true);
     client->service_looks = true;
     rlock__core_rerouted(&client->core, now);

@@ -94,9 +94,9 @@ const char *rlock__conn_error(const struct rlock__conn *conn);
 /* Its address: "127.0.0.1:6379", "[::1]:6379", a path; until it is resolved, as in the options. */
 const char *rlock__conn_peer(const struct rlock__conn *conn);
 
-/* What the handshake brought; meaningful when up. */
 /* When the latest part of our greeting was sent, no later than that. */
 int64_t rlock__conn_spoke_at(const struct rlock__conn *conn);
+/* What the handshake brought; meaningful when up. */
 const struct rlock__greeting *rlock__conn_greeting(const struct rlock__conn *conn);
 
 /* Sends as much as goes now. Returns how much that was (0: nothing now, wait for POLLOUT), or

@@ -50,6 +50,8 @@ const char *rlock__uri_scheme(const char *url);
 /* Writes a URL for texts: "redis://user:***@host:6379/0"; of a wrong one only the scheme. Cut where
  * longer. Returns out. */
 const char *rlock__uri_redacted(const char *url, char *out, size_t size);
+/* Writes host and port for texts, an IPv6 address in brackets. Cut where longer. */
+void rlock__uri_address(const struct rlock__uri *place, char *out, size_t size);
 /* Copies where the server is, and its database; not the login. Returns false without memory. */
 bool rlock__uri_place(const struct rlock__uri *uri, struct rlock__uri *ret_uri);
 /* Frees what it holds, and wipes the password; it is RLOCK__URI_NULL then. */

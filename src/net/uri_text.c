@@ -6,8 +6,7 @@
 #include "base/bytes.h"
 #include "net/uri.h"
 
-/* Writes the host, in brackets where it is an IPv6 address, and the port. */
-static void write_place(const struct rlock__uri *place, char *out, size_t size)
+void rlock__uri_address(const struct rlock__uri *place, char *out, size_t size)
 {
     const bool bare = strchr(place->host, ':') == NULL;
 
@@ -25,10 +24,10 @@ static void write_where(const struct rlock__uri *uri, char *out, size_t size)
                        rlock__text(rlock__bytes_of(uri->path), text, sizeof(text)),
                        uri->db != 0 ? "?db=" : "", uri->db != 0 ? db : "");
     } else if (uri->n_places != 0) {
-        write_place(&uri->places[0], out, size);
+        rlock__uri_address(&uri->places[0], out, size);
         (void)strncat(out, uri->n_places > 1 ? ",..." : "", size - strlen(out) - 1);
     } else {
-        write_place(uri, out, size);
+        rlock__uri_address(uri, out, size);
     }
     if (uri->primary != NULL) {
         (void)rlock__text(rlock__bytes_of(uri->primary), text, sizeof(text));

@@ -58,15 +58,6 @@ void cluster_join(struct test_server *const *servers, size_t n)
     meet(servers, n);
 }
 
-static bool is_copied(struct test_server *replica)
-{
-    char *info = test_server_cmd(replica, "INFO replication");
-    const bool is = strstr(info, "master_link_status:up") != NULL;
-
-    free(info);
-    return is;
-}
-
 void cluster_form(struct test_server *const *servers, size_t n_primaries, size_t n)
 {
     const size_t share = SLOTS / n_primaries;
@@ -85,7 +76,7 @@ void cluster_form(struct test_server *const *servers, size_t n_primaries, size_t
         free(id);
     }
     for (size_t i = n_primaries; i < n; i++) {
-        TEST_CHECK(TEST_EVENTUALLY(is_copied(servers[i]), JOINED_MS));
+        TEST_CHECK(TEST_EVENTUALLY(test_server_is_copied(servers[i]), JOINED_MS));
     }
 }
 

@@ -9,15 +9,6 @@
 
 enum { READY_MS = 20000, QUORUM = 2 };
 
-static bool is_copied(struct test_server *replica)
-{
-    char *info = test_server_cmd(replica, "INFO replication");
-    const bool is = strstr(info, "master_link_status:up") != NULL;
-
-    free(info);
-    return is;
-}
-
 /* A number in what a Sentinel says of the primary: name and value stand on two lines. */
 static long long number_of(struct test_server *sentinel, const char *field)
 {
@@ -51,7 +42,7 @@ void sentinels_start(struct sentinels *sentinels, struct test_server *const *ser
         test_server_do(servers[i], "REPLICAOF 127.0.0.1 %d", test_server_port(servers[0]));
     }
     for (size_t i = 1; i < n; i++) {
-        TEST_CHECK(TEST_EVENTUALLY(is_copied(servers[i]), READY_MS));
+        TEST_CHECK(TEST_EVENTUALLY(test_server_is_copied(servers[i]), READY_MS));
     }
     for (size_t i = 0; i < SENTINELS; i++) {
         struct test_server *sentinel = sentinels->each[i] = test_server_start(&own);

@@ -95,6 +95,8 @@ bool test_server_has_command(struct test_server *server, const char *name);
 
 /* A number in a section of INFO, "errorstats" and "errorstat_OOM:count"; -1: it is not there. */
 long long test_server_info(struct test_server *server, const char *section, const char *field);
+/* Whether a replica has all that its primary had when it connected, and is connected. */
+bool test_server_is_copied(struct test_server *replica);
 /* How many subscribe to a channel. */
 long long test_server_listeners(struct test_server *server, const char *channel);
 

@@ -156,3 +156,12 @@ void test_server_assert_clean(struct test_server *server)
     show(server, "PUBSUB SHARDCHANNELS");
     test_die("the server is not clean");
 }
+
+bool test_server_is_copied(struct test_server *replica)
+{
+    char *info = test_server_cmd(replica, "INFO replication");
+    const bool is = strstr(info, "master_link_status:up") != NULL;
+
+    free(info);
+    return is;
+}
