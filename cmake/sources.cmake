@@ -151,9 +151,16 @@ set(RLOCK_EXAMPLES
     examples/orders.c
     examples/redlock.c
 )
+set(RLOCK_EXAMPLE_failover
+    examples/show.c
+)
 set(RLOCK_EXAMPLE_orders
+    examples/show.c
     examples/orders/server.c
     examples/orders/worker.c
+)
+set(RLOCK_EXAMPLE_redlock
+    examples/show.c
 )
 
 foreach(list IN ITEMS RLOCK_SOURCES RLOCK_LUA RLOCK_CLI_SOURCES RLOCK_EXAMPLES)

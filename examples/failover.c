@@ -7,6 +7,8 @@
  * the second one frozen until another server has taken its place. It says how long nobody got a
  * lock, what was counted and lost, and what became of locks that were held all the time.
  */
+#include "show.h"
+
 #include <rlock/rlock.h>
 
 #include <arpa/inet.h>
@@ -19,10 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { SERVERS = 6, PRIMARIES = 3, WORKERS = 4, NAMES = 6, HOLDS = 20, ROUND_MS = 9000 };
@@ -33,7 +33,7 @@ static struct shared {
     atomic_bool open;
     volatile long counters[NAMES];
     atomic_long counted, told, unsure, refused;
-    _Atomic(long long) granted_us[NAMES], gap_us[NAMES];
+    _Atomic int64_t granted_us[NAMES], gap_us[NAMES];
 } * shared;
 
 static bool in_cluster;
@@ -41,32 +41,6 @@ static pid_t servers[SERVERS];
 static int ports[SERVERS];
 static char url[300];
 static char dir[] = "/tmp/rlock-failover-XXXXXX";
-
-static long long now_us(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
-static void nap_ms(long ms)
-{
-    const struct timespec nap = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-
-    (void)nanosleep(&nap, NULL);
-}
-
-static pid_t fork_bound(void)
-{
-    const pid_t parent = getpid();
-    const pid_t pid = fork();
-
-    if (pid == 0 && (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)) {
-        _exit(EXIT_FAILURE);
-    }
-    return pid;
-}
 
 /* ---- Servers ---- */
 
@@ -242,7 +216,7 @@ static int open_client(struct rlock_client **ret_client)
 /* Counts one: right only for who is alone. */
 static void count(const struct rlock_handle *lock, int i)
 {
-    const long long now = now_us(), before = atomic_exchange(&shared->granted_us[i], now);
+    const int64_t now = now_us(), before = atomic_exchange(&shared->granted_us[i], now);
     const long value = shared->counters[i];
 
     if (before != 0 && now - before > atomic_load(&shared->gap_us[i])) {
@@ -316,7 +290,7 @@ static long lost(void)
 static void one_round(int round)
 {
     const int victim = primary();
-    long long gap_us = 0;
+    int64_t gap_us = 0;
 
     for (int i = 0; i < NAMES; i++) {
         atomic_store(&shared->gap_us[i], 0);

@@ -16,9 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define KILL_EVERY_US 1000000
@@ -30,32 +28,6 @@ struct settings settings = {
 static pid_t workers[MOST];
 static bool failed;
 static volatile sig_atomic_t interrupted;
-
-int64_t now_us(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
-void nap_us(long us)
-{
-    const struct timespec nap = {.tv_nsec = us * 1000};
-
-    (void)nanosleep(&nap, NULL);
-}
-
-pid_t fork_bound(void)
-{
-    const pid_t parent = getpid();
-    const pid_t pid = fork();
-
-    if (pid == 0 && (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)) {
-        _exit(EXIT_FAILURE);
-    }
-    return pid;
-}
 
 /* ---- The table ----------------------------------------------------------------------------- */
 

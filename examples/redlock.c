@@ -6,6 +6,8 @@
  * count. Not one may be lost. At the end it says how long taking the lock took, with all servers
  * and with a minority down.
  */
+#include "show.h"
+
 #include <rlock/rlock.h>
 
 #include <errno.h>
@@ -16,9 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { SERVERS = 5, MINORITY = 2, WORKERS = 4, TIMES = 20000 };
@@ -43,32 +43,6 @@ static char sockets[SERVERS][64];
 static char urls[SERVERS][80];
 
 static char dir[] = "/tmp/rlock-redlock-XXXXXX";
-
-static long long now_us(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
-static void nap_ms(long ms)
-{
-    const struct timespec nap = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-
-    (void)nanosleep(&nap, NULL);
-}
-
-static pid_t fork_bound(void)
-{
-    const pid_t parent = getpid();
-    const pid_t pid = fork();
-
-    if (pid == 0 && (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)) {
-        _exit(EXIT_FAILURE);
-    }
-    return pid;
-}
 
 /* ---- Servers ---- */
 
@@ -119,7 +93,7 @@ static int open_lock(struct rlock_client *clients[SERVERS], struct rlock_handle 
     return code;
 }
 
-static void note_time(long long us)
+static void note_time(int64_t us)
 {
     struct times *times = atomic_load(&shared->broken) ? &shared->minority_down : &shared->whole;
     const int n = atomic_fetch_add(&times->n, 1);
@@ -149,7 +123,7 @@ _Noreturn static void work(void)
 
     (void)signal(SIGINT, SIG_IGN);
     while (code == 0 && atomic_load(&shared->open)) {
-        const long long began = now_us();
+        const int64_t began = now_us();
         const int got = rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 1000), NULL);
 
         if (got == 0) {

@@ -4,6 +4,8 @@
 #ifndef RLOCK_EXAMPLES_ORDERS_H
 #define RLOCK_EXAMPLES_ORDERS_H
 
+#include "show.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,12 +49,6 @@ extern struct settings {
 /* Whether orders can be taken under locks of that kind: those that exclude everybody else. */
 bool kind_exists(const char *kind);
 #define KINDS "reentrant, non-reentrant, fair, write, fenced, spin"
-
-int64_t now_us(void);
-void nap_us(long us);
-
-/* Forks a child that dies with us. */
-pid_t fork_bound(void);
 
 /* Takes orders until the shop closes. */
 _Noreturn void be_worker(int process);
