@@ -105,7 +105,8 @@ LOCK_TEST(a_free_lock_costs_few_allocations_mutexes_and_calls, f)
     assert_in_range(counts.allocations, 0, 4 * PAIRS);
     assert_in_range(counts.mutexes, 0, 5 * PAIRS);
     assert_in_range(counts.polls, 0, 2 * PAIRS);
-    assert_in_range(counts.sends, 2 * PAIRS, 2 * PAIRS);
+    /* fewer where another thread has the links just then, and sends it as well */
+    assert_in_range(counts.sends, PAIRS, 2 * PAIRS);
     /* with the look at the idle link; TLS reads a record's head and the rest of it */
     assert_in_range(counts.receives, 0, (test_server_cacert(f->server) != NULL ? 6 : 4) * PAIRS);
 }
