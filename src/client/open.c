@@ -260,6 +260,7 @@ RLOCK__ALONE static struct rlock_client *alloc(void)
     }
     client->wake_fd = client->leader_fd = client->links_fd = client->cancel_fd = -1;
     client->tick_at = RLOCK__NEVER;
+    client->n_links = 1;
     atomic_init(&client->refs, 1);
     client->uri = RLOCK__URI_NULL;
     client->fork_generation = rlock__fork_generation();
@@ -328,12 +329,16 @@ static void wait_settled(struct rlock_client *client, const struct timespec *unt
 static void close_links(struct rlock_client *client)
 {
     struct rlock__node *node;
+    struct rlock__io *io;
 
     rlock__take_link(client);
+    RLOCK__EACH_IO(client, io)
+    {
+        io->gen = 0;
+        atomic_store(&io->fd, -1);
+        rlock__conn_close(io->conn);
+    }
     RLOCK__EACH_NODE(client, node) {
-        node->io.gen = 0;
-        atomic_store(&node->io.fd, -1);
-        rlock__conn_close(node->io.conn);
         rlock__conn_close(node->sub.conn);
     }
     rlock__give_link(client);

@@ -88,13 +88,14 @@ struct rlock_client {
 
     struct rlock__node *nodes; /* the first, there from the start; none ever leaves, and any thread
                                 * may go through them: RLOCK__EACH_NODE */
+    size_t n_links;            /* to each node */
     struct rlock__router *router;      /* where servers change; NULL: there is one node */
     struct rlock__send_lock send_lock; /* for the links of all nodes */
     atomic_bool wake_wanted;           /* somebody is to be woken by whoever has the links */
     struct pollfd *polled;             /* the service thread's: room for what it polls */
     int wake_fd;                       /* wakes the service thread */
     int leader_fd;                     /* wakes the leader */
-    int links_fd;  /* epoll of the links that are up; -1: there is one node, whose link is polled */
+    int links_fd;  /* epoll of the links that are up; -1: there is one, which is polled */
     int cancel_fd; /* epoll of the cancel signals in use */
     pthread_t service, dispatcher;
     bool has_service, has_dispatcher;
@@ -138,9 +139,9 @@ void rlock__give_link(struct rlock_client *client) RLOCK__UNLOCKS(send);
 bool rlock__drive_read(struct rlock_client *client, struct rlock__parker *leader) RLOCK__NO_MUTEX;
 /* Reads all of it: before the core ticks, for a time that was read before. */
 bool rlock__drive_read_all(struct rlock_client *client) RLOCK__NO_MUTEX;
-/* A node's link is up: its socket is polled from now on. */
-void rlock__link_is_up(struct rlock__node *node) RLOCK__REQUIRES(send);
-void rlock__link_broke(struct rlock__node *node, int code, const char *text) RLOCK__REQUIRES(send);
+/* A link is up: its socket is polled from now on. */
+void rlock__link_is_up(struct rlock__io *io) RLOCK__REQUIRES(send);
+void rlock__link_broke(struct rlock__io *io, int code, const char *text) RLOCK__REQUIRES(send);
 
 /* ---- watch.c: waiting, and keeping watch meanwhile ---- */
 

@@ -99,14 +99,12 @@ RLOCK__REQUIRES(core) static void confirm(const struct rlock__cluster *cluster)
     struct rlock__node *node;
 
     RLOCK__EACH_NODE(cluster->router.client, node) {
-        bool late = cluster->question.asked_at >= node->greeted_at + RLOCK__CONFIRM_US;
+        int64_t asked_at = cluster->question.asked_at;
         bool own = node == cluster->asked || node == cluster->itself;
 
-        if (!rlock__router_is_unconfirmed(node) || !late || (own && !is_last(cluster))) {
-            continue;
+        if (!own || is_last(cluster)) {
+            rlock__router_confirm(node, asked_at - RLOCK__CONFIRM_US, own ? asked_at : 0);
         }
-        node->is_confirmed = true;
-        node->alive_at = own ? cluster->question.asked_at : node->alive_at;
     }
 }
 

@@ -99,9 +99,8 @@ static struct rlock__node *choose(const struct rlock__cluster *cluster, int64_t 
     if (node == NULL) {
         return cluster->router.client->nodes;
     }
-    if (cluster->question.failures == 0 && !cluster->was_wanted &&
-        !rlock__router_is_unconfirmed(node) &&
-        (cluster->itself == NULL || !rlock__router_is_unconfirmed(cluster->itself))) {
+    if (cluster->question.failures == 0 && !cluster->was_wanted && rlock__router_waits(node) == 0 &&
+        (cluster->itself == NULL || rlock__router_waits(cluster->itself) == 0)) {
         return node;
     }
     it = after(cluster, node);
@@ -150,9 +149,11 @@ RLOCK__REQUIRES(core) static int64_t next_at(const struct rlock__cluster *cluste
         return cluster->question.failures > 0 ? cluster->question.asked_at + pause : 0;
     }
     RLOCK__EACH_NODE(cluster->router.client, node) {
-        if (rlock__router_is_unconfirmed(node)) {
-            at = rlock__min(at, rlock__max(node->greeted_at + RLOCK__CONFIRM_US,
-                                           cluster->question.asked_at + RLOCK__MS));
+        int64_t since = rlock__router_waits(node);
+
+        if (since != 0) {
+            at = rlock__min(
+                at, rlock__max(since + RLOCK__CONFIRM_US, cluster->question.asked_at + RLOCK__MS));
         }
     }
     return at;

@@ -9,34 +9,33 @@
 #include "drive/client.h"
 #include "drive/router.h"
 
-/* ---- A node's link ---- */
+/* ---- A link ---- */
 
 /* Has the socket of a link that is up polled for what it is to be polled for. */
-RLOCK__REQUIRES(send) static void arm(struct rlock__node *node, int how)
+RLOCK__REQUIRES(send) static void arm(struct rlock__io *io, int how)
 {
-    const struct rlock_client *client = node->client;
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = node};
+    const struct rlock_client *client = io->node->client;
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = io};
 
     if (client->links_fd >= 0) {
-        event.events |= atomic_load(&node->io.stuck) ? EPOLLOUT : 0;
-        (void)epoll_ctl(client->links_fd, how, rlock__conn_fd(node->io.conn), &event);
+        event.events |= atomic_load(&io->stuck) ? EPOLLOUT : 0;
+        (void)epoll_ctl(client->links_fd, how, rlock__conn_fd(io->conn), &event);
     }
 }
 
-void rlock__link_is_up(struct rlock__node *node)
+void rlock__link_is_up(struct rlock__io *io)
 {
-    arm(node, EPOLL_CTL_ADD);
-    rlock__look_again(node->client); /* there is a new socket to poll */
+    arm(io, EPOLL_CTL_ADD);
+    rlock__look_again(io->node->client); /* there is a new socket to poll */
 }
 
-void rlock__link_broke(struct rlock__node *node, int code, const char *text)
+void rlock__link_broke(struct rlock__io *io, int code, const char *text)
 {
-    struct rlock_client *client = node->client;
-    struct rlock__io *io = &node->io;
+    struct rlock_client *client = io->node->client;
     uint64_t gen = io->gen;
 
     if (gen != 0) {
-        arm(node, EPOLL_CTL_DEL);
+        arm(io, EPOLL_CTL_DEL);
     }
     atomic_store(&io->fd, -1);
     atomic_store(&io->server, 0);
@@ -45,9 +44,9 @@ void rlock__link_broke(struct rlock__node *node, int code, const char *text)
     io->sent = io->unnoted = 0;
     rlock__buf_clear(&io->out);
     rlock__enter(client);
-    node->greeted_at = 0;
+    io->greeted_at = 0;
     rlock__router_want(client->router);
-    rlock__core_link_down(&node->server.links[0], gen, code, rlock__conn_error_is_final(code), text,
+    rlock__core_link_down(io->link, gen, code, rlock__conn_error_is_final(code), text,
                           rlock__now_us());
     rlock__leave_with_link(client);
     rlock__conn_close(io->conn);
@@ -55,24 +54,23 @@ void rlock__link_broke(struct rlock__node *node, int code, const char *text)
 }
 
 /* Notes what went out. */
-RLOCK__REQUIRES(send) RLOCK__REQUIRES(core) static void note_written(struct rlock__node *node)
+RLOCK__REQUIRES(send) RLOCK__REQUIRES(core) static void note_written(struct rlock__io *io)
 {
-    rlock__pipeline_wrote(&node->server.links[0].pipeline, node->io.unnoted);
-    node->io.unnoted = 0;
+    rlock__pipeline_wrote(&io->link->pipeline, io->unnoted);
+    io->unnoted = 0;
 }
 
 /* Takes what the core wants sent, which on a quiet link is looked at before; or the core wants the
  * link closed. */
 RLOCK__REQUIRES(send)
-RLOCK__REQUIRES(core) static enum rlock__taken take_within(struct rlock__node *node)
+RLOCK__REQUIRES(core) static enum rlock__taken take_within(struct rlock__io *io)
 {
-    struct rlock__io *io = &node->io;
-    struct rlock__pipeline *pipeline = &node->server.links[0].pipeline;
+    struct rlock__pipeline *pipeline = &io->link->pipeline;
     bool present = io->gen != 0 && pipeline->gen == io->gen, quiet = false;
 
     atomic_store(&io->wanted, false);
     if (present) {
-        note_written(node);
+        note_written(io);
     }
     if (io->sent == io->out.len) {
         rlock__buf_clear(&io->out);
@@ -88,49 +86,47 @@ RLOCK__REQUIRES(core) static enum rlock__taken take_within(struct rlock__node *n
     return io->out.len == 0 ? RLOCK__NOTHING : quiet ? RLOCK__TO_LOOK_AND_SEND : RLOCK__TO_SEND;
 }
 
-RLOCK__REQUIRES(send) static enum rlock__taken take(struct rlock__node *node)
+RLOCK__REQUIRES(send) static enum rlock__taken take(struct rlock__io *io)
 {
     enum rlock__taken taken;
 
-    rlock__enter(node->client);
-    taken = take_within(node);
-    rlock__core_mutex_unlock(&node->client->mutex);
+    rlock__enter(io->node->client);
+    taken = take_within(io);
+    rlock__core_mutex_unlock(&io->node->client->mutex);
     return taken;
 }
 
 /* Closes the link, for the reason that the core gives. */
-RLOCK__REQUIRES(send) static void close_link(struct rlock__node *node)
+RLOCK__REQUIRES(send) static void close_link(struct rlock__io *io)
 {
     char why[RLOCK__DETAIL_SIZE];
 
-    rlock__enter(node->client);
-    (void)snprintf(why, sizeof(why), "%s: %s", rlock__conn_peer(node->io.conn),
-                   node->server.links[0].pipeline.why);
-    rlock__core_mutex_unlock(&node->client->mutex);
-    rlock__link_broke(node, RLOCK_ECONN, why);
+    rlock__enter(io->node->client);
+    (void)snprintf(why, sizeof(why), "%s: %s", rlock__conn_peer(io->conn), io->link->pipeline.why);
+    rlock__core_mutex_unlock(&io->node->client->mutex);
+    rlock__link_broke(io, RLOCK_ECONN, why);
 }
 
 /* Before something is sent on a quiet link: what came there unasked would be taken for its answer.
  * Returns whether nothing is there. */
-RLOCK__REQUIRES(send) static bool is_silent(struct rlock__node *node)
+RLOCK__REQUIRES(send) static bool is_silent(struct rlock__io *io)
 {
-    struct rlock__io *io = &node->io;
-    struct rlock__link *link = &node->server.links[0];
+    struct rlock__link *link = io->link;
     int n = rlock__conn_read(io->conn);
 
     if (n == 0) {
         return true;
     }
-    rlock__enter(node->client);
+    rlock__enter(io->node->client);
     rlock__pipeline_untake(&link->pipeline, io->out.len);
     if (n > 0) {
         rlock__core_garbled(link, io->gen, rlock__now_us());
     }
-    rlock__leave_with_link(node->client);
+    rlock__leave_with_link(io->node->client);
     if (n > 0) {
-        close_link(node);
+        close_link(io);
     } else {
-        rlock__link_broke(node, n, rlock__conn_error(io->conn));
+        rlock__link_broke(io, n, rlock__conn_error(io->conn));
     }
     return false;
 }
@@ -142,38 +138,37 @@ RLOCK__REQUIRES(send) static bool is_wanted(const struct rlock__io *io)
 }
 
 /* Sends what was taken, and what came to be wanted meanwhile. */
-RLOCK__REQUIRES(send) static void send_all(struct rlock__node *node, enum rlock__taken taken)
+RLOCK__REQUIRES(send) static void send_all(struct rlock__io *io, enum rlock__taken taken)
 {
-    struct rlock__io *io = &node->io;
     bool was_stuck; /* what came to be wanted behind a rest was not taken */
 
     while (taken == RLOCK__TO_SEND || taken == RLOCK__TO_LOOK_AND_SEND) {
         ssize_t n;
 
-        if (taken == RLOCK__TO_LOOK_AND_SEND && !is_silent(node)) {
+        if (taken == RLOCK__TO_LOOK_AND_SEND && !is_silent(io)) {
             return;
         }
         n = rlock__conn_write(io->conn, io->out.data + io->sent, io->out.len - io->sent);
         if (n < 0) {
-            rlock__link_broke(node, (int)n, rlock__conn_error(io->conn));
+            rlock__link_broke(io, (int)n, rlock__conn_error(io->conn));
             return;
         }
         io->sent += (size_t)n;
         io->unnoted += (size_t)n;
         was_stuck = atomic_exchange(&io->stuck, io->sent < io->out.len);
         if (was_stuck != (io->sent < io->out.len)) {
-            arm(node, EPOLL_CTL_MOD);
+            arm(io, EPOLL_CTL_MOD);
         }
         if (io->sent < io->out.len) {
             if (!was_stuck) { /* they poll, perhaps, for reading alone */
-                rlock__look_again(node->client);
+                rlock__look_again(io->node->client);
             }
             return;
         }
-        taken = was_stuck || is_wanted(io) ? take(node) : RLOCK__NOTHING;
+        taken = was_stuck || is_wanted(io) ? take(io) : RLOCK__NOTHING;
     }
     if (taken == RLOCK__TO_CLOSE) {
-        close_link(node);
+        close_link(io);
     }
 }
 
@@ -187,12 +182,13 @@ void rlock__take_link(struct rlock_client *client)
 /* It wakes those whom what it did concerns. */
 RLOCK__ALONE void rlock__give_link(struct rlock_client *client)
 {
-    struct rlock__node *node;
+    struct rlock__io *io;
 
     do {
-        RLOCK__EACH_NODE(client, node) {
-            if (node->io.gen != 0 && is_wanted(&node->io)) {
-                send_all(node, take(node));
+        RLOCK__EACH_IO(client, io)
+        {
+            if (io->gen != 0 && is_wanted(io)) {
+                send_all(io, take(io));
             }
         }
     } while (!rlock__send_lock_give(&client->send_lock));
@@ -213,19 +209,21 @@ void rlock__drive(struct rlock_client *client)
  * nobody. */
 RLOCK__ALONE void rlock__leave_and_drive(struct rlock_client *client)
 {
-    struct rlock__node *node;
+    struct rlock__io *io;
 
     if (!rlock__send_lock_try(&client->send_lock)) {
         rlock__leave(client);
         rlock__drive(client);
         return;
     }
-    RLOCK__EACH_NODE(client, node) {
-        node->io.taken = take_within(node);
+    RLOCK__EACH_IO(client, io)
+    {
+        io->taken = take_within(io);
     }
     rlock__leave_with_link(client);
-    RLOCK__EACH_NODE(client, node) {
-        send_all(node, node->io.taken);
+    RLOCK__EACH_IO(client, io)
+    {
+        send_all(io, io->taken);
     }
     rlock__give_link(client);
 }
@@ -234,11 +232,10 @@ RLOCK__ALONE void rlock__leave_and_drive(struct rlock_client *client)
 
 /* Hands every whole reply to the core; the leader whose own call is complete by that hands the
  * watch on. Returns 0, or why the stream is broken. */
-RLOCK__REQUIRES(send) static int deliver(struct rlock__node *node, struct rlock__parker *leader)
+RLOCK__REQUIRES(send) static int deliver(struct rlock__io *io, struct rlock__parker *leader)
 {
-    struct rlock_client *client = node->client;
-    struct rlock__io *io = &node->io;
-    struct rlock__link *link = &node->server.links[0];
+    struct rlock_client *client = io->node->client;
+    struct rlock__link *link = io->link;
     struct rlock__reply reply;
     int got;
 
@@ -246,7 +243,7 @@ RLOCK__REQUIRES(send) static int deliver(struct rlock__node *node, struct rlock_
     if (leader != NULL && leader->keeps) {
         rlock__watch_moved(client);
     }
-    note_written(node);
+    note_written(io);
     while ((got = rlock__conn_next(io->conn, &reply)) > 0) {
         rlock__core_reply(link, io->gen, &reply, rlock__now_us());
     }
@@ -262,24 +259,25 @@ RLOCK__REQUIRES(send) static int deliver(struct rlock__node *node, struct rlock_
     return got;
 }
 
-/* The same of some of what is there on a node's link. Returns whether there was something. */
-RLOCK__REQUIRES(send) static bool read_some(struct rlock__node *node, struct rlock__parker *leader)
+/* The same of some of what is there on a link. Returns whether there was something. */
+RLOCK__REQUIRES(send) static bool read_some(struct rlock__io *io, struct rlock__parker *leader)
 {
-    int n = node->io.gen != 0 ? rlock__conn_read(node->io.conn) : 0;
+    int n = io->gen != 0 ? rlock__conn_read(io->conn) : 0;
     bool any = n > 0;
 
     if (any) {
-        n = deliver(node, leader);
+        n = deliver(io, leader);
     }
     if (n < 0) {
-        rlock__link_broke(node, n, rlock__conn_error(node->io.conn));
+        rlock__link_broke(io, n, rlock__conn_error(io->conn));
     }
     return any;
 }
 
 bool rlock__drive_read(struct rlock_client *client, struct rlock__parker *leader)
 {
-    struct epoll_event events[16] = {{.data.ptr = client->nodes}}; /* where it is the only one */
+    struct epoll_event events[16] = {
+        {.data.ptr = client->nodes->ios}}; /* where it is the only one */
     bool any = false;
     int n = 1;
 
@@ -295,10 +293,10 @@ bool rlock__drive_read(struct rlock_client *client, struct rlock__parker *leader
 }
 
 /* Reads what is there on one link, up to the answers to what was sent before. */
-static bool read_all(struct rlock__node *node)
+static bool read_all(struct rlock__io *io)
 {
-    struct rlock_client *client = node->client;
-    const struct rlock__pipeline *pipeline = &node->server.links[0].pipeline;
+    struct rlock_client *client = io->node->client;
+    const struct rlock__pipeline *pipeline = &io->link->pipeline;
     bool any = false, more = true;
     uint64_t end;
 
@@ -307,7 +305,7 @@ static bool read_all(struct rlock__node *node)
     rlock__core_mutex_unlock(&client->mutex);
     while (more) {
         rlock__take_link(client);
-        more = read_some(node, NULL);
+        more = read_some(io, NULL);
         any = any || more;
         rlock__give_link(client);
         if (more) {
@@ -321,11 +319,12 @@ static bool read_all(struct rlock__node *node)
 
 bool rlock__drive_read_all(struct rlock_client *client)
 {
-    struct rlock__node *node;
+    struct rlock__io *io;
     bool any = false;
 
-    RLOCK__EACH_NODE(client, node) {
-        any = read_all(node) || any;
+    RLOCK__EACH_IO(client, io)
+    {
+        any = read_all(io) || any;
     }
     return any;
 }

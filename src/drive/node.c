@@ -6,10 +6,21 @@
 
 #include "drive/router.h"
 
+RLOCK__ALONE static bool init_io(struct rlock__io *io, struct rlock__node *node,
+                                 struct rlock__link *link)
+{
+    io->node = node;
+    io->link = link;
+    atomic_init(&io->fd, -1);
+    io->conn = rlock__conn_new(&node->conn_opts);
+    return io->conn != NULL;
+}
+
 RLOCK__ALONE struct rlock__node *rlock__node_new(struct rlock_client *client,
                                                  struct rlock__uri *uri, const char *address)
 {
     struct rlock__node *node = calloc(1, sizeof(*node));
+    bool good;
 
     if (node == NULL) {
         rlock__uri_fini(uri);
@@ -22,18 +33,23 @@ RLOCK__ALONE struct rlock__node *rlock__node_new(struct rlock_client *client,
     node->conn_opts.uri = &node->uri;
     (void)snprintf(node->address, sizeof(node->address), "%s", address);
     node->server.address = node->address;
-    atomic_init(&node->io.fd, -1);
-    node->io.conn = rlock__conn_new(&node->conn_opts);
     node->sub.conn = rlock__conn_new(&node->conn_opts);
-    return node->io.conn != NULL && node->sub.conn != NULL ? node : rlock__node_free(node);
+    good = node->sub.conn != NULL;
+    node->n_ios = client->n_links;
+    for (size_t i = 0; i < node->n_ios; i++) {
+        good = init_io(&node->ios[i], node, &node->server.links[i]) && good;
+    }
+    return good ? node : rlock__node_free(node);
 }
 
 RLOCK__ALONE struct rlock__node *rlock__node_free(struct rlock__node *node)
 {
     if (node != NULL) {
-        (void)rlock__conn_free(node->io.conn);
+        for (size_t i = 0; i < node->n_ios; i++) {
+            (void)rlock__conn_free(node->ios[i].conn);
+            rlock__buf_fini(&node->ios[i].out);
+        }
         (void)rlock__conn_free(node->sub.conn);
-        rlock__buf_fini(&node->io.out);
         rlock__buf_fini(&node->sub.out);
         rlock__uri_fini(&node->uri);
         free(node);
@@ -66,7 +82,7 @@ bool rlock__node_add(struct rlock__node *node)
     }
 
     rlock__enter(client);
-    rlock__core_add_server(&client->core, &node->server, 1);
+    rlock__core_add_server(&client->core, &node->server, (unsigned)node->n_ios);
     if (last == NULL) {
         client->nodes = node;
     } else {

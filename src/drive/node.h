@@ -12,9 +12,11 @@
 #include "lock/core.h"
 #include "net/conn.h"
 
+#define RLOCK__NODE_LINKS 3 /* connections for commands, at most */
+
 /* How many descriptors the service thread polls besides the router's, without and for each node. */
 #define RLOCK__POLLED 2
-#define RLOCK__POLLED_EACH 2
+#define RLOCK__POLLED_EACH (RLOCK__NODE_LINKS + 1)
 
 /* What there is to do with a link. */
 enum rlock__taken {
@@ -24,8 +26,10 @@ enum rlock__taken {
     RLOCK__TO_CLOSE,
 };
 
-/* The connection for commands. */
+/* A connection for commands. */
 struct rlock__io {
+    struct rlock__node *node;
+    struct rlock__link *link; /* the core's */
     RLOCK__GUARDED_BY(send) struct {
         struct rlock__conn *conn;
         uint64_t gen;          /* of the connection while it is up; 0 else */
@@ -38,6 +42,14 @@ struct rlock__io {
     atomic_int fd;        /* to poll; -1 down */
     atomic_bool stuck;    /* the socket is full: poll for writing too */
     atomic_bool wanted;   /* the core has something for it */
+    /* under the core's mutex: the service thread sleeps with an eye on replies, not on the link's
+     * end alone */
+    bool service_reads;
+    /* The link that is being made: when it was greeted, 0 it is not; whether it may be used; when
+     * the server certainly lived. Written with the send lock, or by the service thread alone. */
+    int64_t greeted_at;
+    bool is_confirmed;
+    int64_t alive_at;
 };
 
 /* The connection for messages. The service thread's own. */
@@ -52,19 +64,12 @@ struct rlock__node {
     _Atomic(struct rlock__node *) next; /* of the client's */
     struct rlock_client *client;
     struct rlock__server server; /* what the core knows of it; under the core's mutex */
-    struct rlock__io io;
+    struct rlock__io ios[RLOCK__NODE_LINKS];
+    size_t n_ios;
     struct rlock__sub sub;
-    /* under the core's mutex: the service thread sleeps with an eye on replies, not on the link's
-     * end alone */
-    bool service_reads;
     atomic_bool is_used; /* links to it are made */
     /* Of a cluster, as the latest map says. Under the core's mutex. */
     bool is_primary, is_replaced;
-    /* The link that is being made: when it was greeted, 0 it is not; whether it may be used; when
-     * the server certainly lived. Written with the send lock, or by the service thread alone. */
-    int64_t greeted_at;
-    bool is_confirmed;
-    int64_t alive_at;
     int64_t silent_until;  /* the service thread's: it did not answer what the router asked */
     struct rlock__uri uri; /* where it is; the login is the client's */
     struct rlock__conn_opts conn_opts;
@@ -73,6 +78,22 @@ struct rlock__node {
 
 #define RLOCK__EACH_NODE(client, node)                                                             \
     for ((node) = (client)->nodes; (node) != NULL; (node) = atomic_load(&(node)->next))
+
+static inline struct rlock__io *rlock__io_next(struct rlock__io *io)
+{
+    struct rlock__node *node = io->node;
+
+    if (++io < node->ios + node->n_ios) {
+        return io;
+    }
+    node = atomic_load(&node->next);
+    return node != NULL ? node->ios : NULL;
+}
+
+/* Of all nodes. */
+#define RLOCK__EACH_IO(client, io)                                                                 \
+    for ((io) = (client)->nodes != NULL ? (client)->nodes->ios : NULL; (io) != NULL;               \
+         (io) = rlock__io_next(io))
 
 static inline struct rlock__node *rlock__node_of(struct rlock__server *server)
 {
@@ -92,10 +113,16 @@ bool rlock__node_add(struct rlock__node *node) RLOCK__NO_MUTEX;
 bool rlock__node_at(struct rlock_client *client, const struct rlock__uri *place,
                     const char *address) RLOCK__NO_MUTEX;
 
+/* Whether a link is wanted. */
+static inline bool rlock__node_uses(const struct rlock__io *io)
+{
+    return atomic_load(&io->node->is_used);
+}
+
 /* ---- serve.c, for the service thread: how its connections are made, and what comes on the one for
  * messages ---- */
 
-void rlock__serve_link(struct rlock__node *node, int64_t now) RLOCK__NO_MUTEX;
+void rlock__serve_link(struct rlock__io *io, int64_t now) RLOCK__NO_MUTEX;
 void rlock__serve_sub(struct rlock__node *node, short revents, int64_t now) RLOCK__NO_MUTEX;
 
 #endif

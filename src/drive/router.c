@@ -33,18 +33,46 @@ void rlock__router_want(struct rlock__router *router)
     }
 }
 
-bool rlock__router_confirms(const struct rlock__router *router, struct rlock__node *node,
-                            int64_t now)
+bool rlock__router_confirms(const struct rlock__router *router, struct rlock__io *io, int64_t now)
 {
     if (router == NULL) {
         return true;
     }
-    if (node->greeted_at == 0) {
-        node->greeted_at = now;
-        node->alive_at = rlock__conn_spoke_at(node->io.conn);
-        node->is_confirmed = false;
+    if (io->greeted_at == 0) {
+        io->greeted_at = now;
+        io->alive_at = rlock__conn_spoke_at(io->conn);
+        io->is_confirmed = false;
     }
-    return node->is_confirmed;
+    return io->is_confirmed;
+}
+
+static bool waits(const struct rlock__io *io)
+{
+    return io->greeted_at != 0 && !io->is_confirmed;
+}
+
+int64_t rlock__router_waits(const struct rlock__node *node)
+{
+    int64_t first = 0;
+
+    for (size_t i = 0; i < node->n_ios; i++) {
+        if (waits(&node->ios[i]) && (first == 0 || node->ios[i].greeted_at < first)) {
+            first = node->ios[i].greeted_at;
+        }
+    }
+    return first;
+}
+
+void rlock__router_confirm(struct rlock__node *node, int64_t by, int64_t alive_at)
+{
+    for (size_t i = 0; i < node->n_ios; i++) {
+        struct rlock__io *io = &node->ios[i];
+
+        if (waits(io) && io->greeted_at <= by) {
+            io->is_confirmed = true;
+            io->alive_at = alive_at != 0 ? alive_at : io->alive_at;
+        }
+    }
 }
 
 struct rlock__node *rlock__router_find(const struct rlock_client *client, struct rlock__bytes host,
@@ -94,11 +122,12 @@ struct rlock__node *rlock__router_node(struct rlock_client *client, struct rlock
 void rlock__router_set_silence(struct rlock_client *client, int64_t ms)
 {
     int64_t us = rlock__max(ms * RLOCK__MS, LEAST_SILENCE_US);
-    struct rlock__node *node;
+    struct rlock__io *io;
 
     client->core.failover_us = us;
-    RLOCK__EACH_NODE(client, node) {
-        node->server.links[0].pipeline.failover_us = us;
+    RLOCK__EACH_IO(client, io)
+    {
+        io->link->pipeline.failover_us = us;
     }
 }
 

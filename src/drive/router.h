@@ -45,9 +45,9 @@ static inline size_t rlock__router_polled(const struct rlock__router *router)
 }
 /* What it knows may be old. */
 void rlock__router_want(struct rlock__router *router) RLOCK__REQUIRES(core);
-/* Whether the node's new link, which is greeted, may be used. */
-bool rlock__router_confirms(const struct rlock__router *router, struct rlock__node *node,
-                            int64_t now) RLOCK__REQUIRES(send);
+/* Whether a new link, which is greeted, may be used. */
+bool rlock__router_confirms(const struct rlock__router *router, struct rlock__io *io, int64_t now)
+    RLOCK__REQUIRES(send);
 
 /* ---- For the service thread ---- */
 
@@ -59,11 +59,12 @@ void rlock__router_serve(struct rlock__router *router, int64_t now) RLOCK__NO_MU
 
 /* ---- For routers ---- */
 
-/* Whether the node has a link that is greeted and waits. */
-static inline bool rlock__router_is_unconfirmed(const struct rlock__node *node)
-{
-    return node->greeted_at != 0 && !node->is_confirmed;
-}
+/* When the first of the node's links was greeted that wait to be confirmed; 0: none waits. */
+int64_t rlock__router_waits(const struct rlock__node *node);
+/* Those of its links may be used that were greeted by then. alive_at: the server certainly lived
+ * then; 0: when it was greeted. */
+void rlock__router_confirm(struct rlock__node *node, int64_t by, int64_t alive_at)
+    RLOCK__REQUIRES(core);
 
 /* The node at this place; NULL: none is known. */
 struct rlock__node *rlock__router_find(const struct rlock_client *client, struct rlock__bytes host,

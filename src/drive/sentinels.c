@@ -92,7 +92,7 @@ static void learn(struct sentinels *all, const struct rlock__primary *said)
     rlock__enter(client);
     rlock__router_set_silence(client, all->known.down_after_ms);
     use(all, node, rlock__now_us());
-    node->is_confirmed |= node->greeted_at != 0 && all->round_at >= node->greeted_at;
+    rlock__router_confirm(node, all->round_at, 0);
     rlock__leave_and_drive(client);
 }
 
@@ -200,8 +200,8 @@ RLOCK__REQUIRES(core) static int64_t next_at(const struct sentinels *all)
     if (primary == NULL) {
         return 0;
     }
-    if (rlock__router_is_unconfirmed(primary)) {
-        return rlock__max(primary->greeted_at, all->round_at + RLOCK__MS);
+    if (rlock__router_waits(primary) != 0) {
+        return rlock__max(rlock__router_waits(primary), all->round_at + RLOCK__MS);
     }
     return all->round_at + (all->router.is_wanted || !up ? APART_US : QUIET_US);
 }

@@ -20,9 +20,9 @@ static uint64_t server_number(const char *run_id)
     return number;
 }
 
-RLOCK__REQUIRES(send) static void link_up(struct rlock__node *node)
+RLOCK__REQUIRES(send) static void link_up(struct rlock__io *io)
 {
-    struct rlock__io *io = &node->io;
+    struct rlock__node *node = io->node;
     struct rlock__server *server = &node->server;
     const struct rlock__greeting *got = rlock__conn_greeting(io->conn);
     int64_t now = rlock__now_us();
@@ -33,49 +33,48 @@ RLOCK__REQUIRES(send) static void link_up(struct rlock__node *node)
     if (node->client->core.slot != NULL && got->version != 0) {
         node->client->core.sharded = got->version >= 7;
     }
-    server->links[0].pipeline.alive_at = node->alive_at;
-    node->greeted_at = 0;
+    io->link->pipeline.alive_at = io->alive_at;
+    io->greeted_at = 0;
     rlock__core_found(server, got->run_id, got->uptime_s, now);
-    io->gen = rlock__core_link_up(&server->links[0], got->client_id, got->fenced, now);
+    io->gen = rlock__core_link_up(io->link, got->client_id, got->fenced, now);
     rlock__leave_with_link(node->client);
-    rlock__link_is_up(node);
+    rlock__link_is_up(io);
 }
 
 /* Begins to make the link when it is time, and goes on with that. Returns 0, or why it cannot be
  * made. */
-RLOCK__REQUIRES(send) static int make_link(struct rlock__node *node, int64_t now)
+RLOCK__REQUIRES(send) static int make_link(struct rlock__io *io, int64_t now)
 {
-    struct rlock__io *io = &node->io;
-    struct rlock__link *link = &node->server.links[0];
+    struct rlock_client *client = io->node->client;
     uint64_t unfenced[RLOCK__UNFENCED_MAX];
     size_t n;
     bool due;
 
-    rlock__enter(node->client);
-    due = now >= rlock__link_due(link);
-    n = due ? rlock__link_begin(link, unfenced) : 0;
-    rlock__core_mutex_unlock(&node->client->mutex);
+    rlock__enter(client);
+    due = now >= rlock__link_due(io->link);
+    n = due ? rlock__link_begin(io->link, unfenced) : 0;
+    rlock__core_mutex_unlock(&client->mutex);
     return due ? rlock__conn_start(io->conn, unfenced, n, now) : rlock__conn_step(io->conn, now);
 }
 
-void rlock__serve_link(struct rlock__node *node, int64_t now)
+void rlock__serve_link(struct rlock__io *io, int64_t now)
 {
-    struct rlock__io *io = &node->io;
+    struct rlock__node *node = io->node;
     char why[RLOCK__DETAIL_SIZE];
 
     rlock__take_link(node->client);
-    if (io->gen == 0 && atomic_load(&node->is_used)) {
-        int code = node->greeted_at == 0 ? make_link(node, now) : 0;
+    if (io->gen == 0 && rlock__node_uses(io)) {
+        int code = io->greeted_at == 0 ? make_link(io, now) : 0;
 
         if (code != 0) {
-            rlock__link_broke(node, code, rlock__conn_error(io->conn));
+            rlock__link_broke(io, code, rlock__conn_error(io->conn));
         } else if (rlock__conn_is_up(io->conn) &&
-                   rlock__router_confirms(node->client->router, node, now)) {
-            link_up(node);
+                   rlock__router_confirms(node->client->router, io, now)) {
+            link_up(io);
         }
     } else if (io->gen == 0 && rlock__conn_fd(io->conn) >= 0) { /* it was replaced meanwhile */
         (void)snprintf(why, sizeof(why), "%s: another server has taken its place", node->address);
-        rlock__link_broke(node, RLOCK_ECONN, why);
+        rlock__link_broke(io, RLOCK_ECONN, why);
     }
     rlock__give_link(node->client);
 }
@@ -148,7 +147,7 @@ static int sub_read(struct rlock__node *node)
 /* A message counts only if it comes from the server that the commands go to. */
 static bool sub_is_elsewhere(struct rlock__node *node)
 {
-    struct rlock__io *io = &node->io;
+    const struct rlock__io *io = node->ios;
     bool elsewhere = false;
 
     rlock__take_link(node->client);

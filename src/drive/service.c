@@ -40,7 +40,7 @@ static void serve_cancels(struct rlock_client *client)
 
 /* What is polled: these, then the router's connections, and those of each node. */
 enum { WAKE, CANCEL, ROUTER = RLOCK__POLLED };
-enum { LINK, SUB, N_EACH = RLOCK__POLLED_EACH };
+enum { LINK, SUB = RLOCK__NODE_LINKS, N_EACH = RLOCK__POLLED_EACH };
 
 /* When to look after the caller that keeps watch, or did since the last tick. */
 RLOCK__REQUIRES(core) static int64_t next_tick(struct rlock_client *client, int64_t now)
@@ -59,10 +59,9 @@ RLOCK__REQUIRES(core) static int64_t next_tick(struct rlock_client *client, int6
  * no later than when that is due.
  */
 RLOCK__REQUIRES(core)
-static bool reads_link(const struct rlock__node *node, bool watching, int64_t now,
-                       int64_t *ret_until)
+static bool reads_link(const struct rlock__io *io, bool watching, int64_t now, int64_t *ret_until)
 {
-    const struct rlock__pipeline *pipeline = &node->server.links[0].pipeline;
+    const struct rlock__pipeline *pipeline = &io->link->pipeline;
     int64_t due = (pipeline->sent != NULL ? now : pipeline->heard_at) + IDLE_LINK_US;
 
     if (!pipeline->up) {
@@ -75,23 +74,35 @@ static bool reads_link(const struct rlock__node *node, bool watching, int64_t no
     return false;
 }
 
-/* Until when to sleep for a node's connections, and for what to poll them. */
+/* Until when to sleep for a link, and for what to poll it. */
+RLOCK__REQUIRES(send)
+static int64_t plan_io(const struct rlock__io *io, struct pollfd *ret_fd)
+{
+    *ret_fd = (struct pollfd){.fd = rlock__conn_fd(io->conn), .events = POLLRDHUP};
+    if (io->greeted_at != 0) { /* nothing is read before it is confirmed */
+        ret_fd->fd = -1;
+    }
+    if (io->gen != 0) {
+        return RLOCK__NEVER;
+    }
+    ret_fd->events = rlock__conn_events(io->conn);
+    return rlock__conn_deadline(io->conn);
+}
+
+/* The same for a node's connections. */
 static int64_t plan_conns(struct rlock__node *node, struct pollfd fds[static N_EACH])
 {
-    struct rlock__io *io = &node->io;
     struct rlock__sub *sub = &node->sub;
     int64_t until = rlock__conn_deadline(sub->conn);
 
     fds[SUB] = (struct pollfd){.fd = rlock__conn_fd(sub->conn)};
     fds[SUB].events = rlock__conn_events(sub->conn);
     rlock__take_link(node->client);
-    fds[LINK] = (struct pollfd){.fd = rlock__conn_fd(io->conn), .events = POLLRDHUP};
-    if (io->gen == 0) {
-        fds[LINK].events = rlock__conn_events(io->conn);
-        until = rlock__min(until, rlock__conn_deadline(io->conn));
-    }
-    if (node->greeted_at != 0) { /* nothing is read before it is confirmed */
-        fds[LINK].fd = -1;
+    for (size_t i = 0; i < RLOCK__NODE_LINKS; i++) {
+        fds[LINK + i] = (struct pollfd){.fd = -1};
+        if (i < node->n_ios) {
+            until = rlock__min(until, plan_io(&node->ios[i], &fds[LINK + i]));
+        }
     }
     rlock__give_link(node->client);
     return until;
@@ -99,25 +110,36 @@ static int64_t plan_conns(struct rlock__node *node, struct pollfd fds[static N_E
 
 /* The same for the core's sake: whether with an eye on replies. */
 RLOCK__REQUIRES(core)
+static int64_t plan_link(struct rlock__io *io, struct pollfd *fd, int64_t now)
+{
+    bool watching = rlock__is_unwatched(io->node->client);
+    int64_t until = RLOCK__NEVER;
+
+    if (rlock__node_uses(io)) {
+        int64_t due = io->is_confirmed ? 0 : RLOCK__NEVER; /* of a link that is greeted */
+
+        until = io->greeted_at == 0 ? rlock__link_due(io->link) : due;
+    }
+    if (fd->events == POLLRDHUP && reads_link(io, watching, now, &until)) {
+        fd->events = POLLIN | POLLRDHUP;
+        fd->events |= atomic_load(&io->stuck) ? POLLOUT : 0;
+    }
+    io->service_reads = (fd->events & POLLIN) != 0;
+    return until;
+}
+
+RLOCK__REQUIRES(core)
 static int64_t plan_node(struct rlock__node *node, struct pollfd fds[static N_EACH], int64_t now)
 {
-    struct rlock__server *server = &node->server;
-    bool watching = rlock__is_unwatched(node->client);
+    const struct rlock__server *server = &node->server;
     int64_t until = rlock__subscriber_due(server);
 
-    if (atomic_load(&node->is_used)) {
-        int64_t due = node->is_confirmed ? 0 : RLOCK__NEVER; /* of a link that is greeted */
-
-        until = rlock__min(until, node->greeted_at == 0 ? rlock__link_due(&server->links[0]) : due);
+    for (size_t i = 0; i < node->n_ios; i++) {
+        until = rlock__min(until, plan_link(&node->ios[i], &fds[LINK + i], now));
     }
     if (node->sub.up && server->sub.out.len != 0) {
         until = 0; /* it came while this thread was awake */
     }
-    if (fds[LINK].events == POLLRDHUP && reads_link(node, watching, now, &until)) {
-        fds[LINK].events = POLLIN | POLLRDHUP;
-        fds[LINK].events |= atomic_load(&node->io.stuck) ? POLLOUT : 0;
-    }
-    node->service_reads = (fds[LINK].events & POLLIN) != 0;
     return until;
 }
 
@@ -205,7 +227,11 @@ static bool is_readable(struct rlock_client *client, const struct pollfd *fds)
     bool is = false;
 
     RLOCK__EACH_NODE(client, node) {
-        is = is || (fds[LINK].revents != 0 && atomic_load(&node->io.fd) == fds[LINK].fd);
+        for (size_t i = 0; i < node->n_ios; i++) {
+            const struct pollfd *fd = &fds[LINK + i];
+
+            is = is || (fd->revents != 0 && atomic_load(&node->ios[i].fd) == fd->fd);
+        }
         fds += N_EACH;
     }
     return is;
@@ -216,7 +242,9 @@ static void serve_nodes(struct rlock_client *client, const struct pollfd *fds, i
     struct rlock__node *node;
 
     RLOCK__EACH_NODE(client, node) {
-        rlock__serve_link(node, now);
+        for (size_t i = 0; i < node->n_ios; i++) {
+            rlock__serve_link(&node->ios[i], now);
+        }
         rlock__serve_sub(node, fds[SUB].revents, now);
         fds += N_EACH;
     }

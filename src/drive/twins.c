@@ -6,7 +6,7 @@
 
 static uint64_t server_of(const struct rlock__spec *spec)
 {
-    return atomic_load(&rlock__client_of(spec->core)->nodes->io.server);
+    return atomic_load(&rlock__client_of(spec->core)->nodes->ios[0].server);
 }
 
 /* Whether two members are one lock, or of a RedLock on one server, as far as is known by now. */

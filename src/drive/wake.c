@@ -95,8 +95,13 @@ static bool node_wants_service(const struct rlock__node *node, const struct rloc
     const struct rlock__server *server = &node->server;
     bool subscribe =
         server->sub.out.len != 0 || rlock__subscriber_due(server) < client->service_until;
-    bool unread = server->links[0].pipeline.sent != NULL && !node->service_reads;
+    bool unread = false;
 
+    for (size_t i = 0; i < node->n_ios; i++) {
+        const struct rlock__io *io = &node->ios[i];
+
+        unread = unread || (io->link->pipeline.sent != NULL && !io->service_reads);
+    }
     return subscribe || (unread && rlock__is_unwatched(client));
 }
 
@@ -167,14 +172,15 @@ static void carry_out(struct rlock_client *client, const struct wakes *wakes)
 
 void rlock__settle(struct rlock_client *client)
 {
-    struct rlock__node *node;
+    struct rlock__io *io;
 
     signal_done(client);
-    RLOCK__EACH_NODE(client, node) {
-        const struct rlock__pipeline *pipeline = &node->server.links[0].pipeline;
+    RLOCK__EACH_IO(client, io)
+    {
+        const struct rlock__pipeline *pipeline = &io->link->pipeline;
 
         if (pipeline->out.len != 0 || pipeline->close) {
-            atomic_store(&node->io.wanted, true);
+            atomic_store(&io->wanted, true);
         }
     }
 }

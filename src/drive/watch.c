@@ -47,7 +47,7 @@ RLOCK__REQUIRES(core) static int64_t plan_within(struct rlock_client *client)
 
 static void watched_fds(const struct rlock_client *client, struct pollfd fds[static 2])
 {
-    const struct rlock__io *io = &client->nodes->io;
+    const struct rlock__io *io = client->nodes->ios;
 
     fds[0] = (struct pollfd){.fd = client->leader_fd, .events = POLLIN};
     fds[1] = (struct pollfd){.fd = client->links_fd, .events = POLLIN};

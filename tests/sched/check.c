@@ -195,7 +195,7 @@ static void check_woken(const struct actor *actor)
 /* What is left undone with the link; NULL nothing. */
 static const char *left_undone(const struct rlock_client *client)
 {
-    const struct rlock__io *io = &client->nodes->io;
+    const struct rlock__io *io = client->nodes->ios;
     const struct rlock__server *server = &client->nodes->server;
     const struct rlock__pipeline *pipeline = &server->links[0].pipeline;
     const struct rlock__sub *sub = &client->nodes->sub;

@@ -33,7 +33,7 @@ size_t test_asked(struct rlock_client *client)
         n += call->step == RLOCK__ASKING && call->request != NULL && call->request->sent;
     }
     written = client->nodes->server.links[0].pipeline.out.len == 0 &&
-              client->nodes->io.sent == client->nodes->io.out.len;
+              client->nodes->ios[0].sent == client->nodes->ios[0].out.len;
     rlock__leave_with_link(client);
     rlock__give_link(client);
     return written ? n : 0;
