@@ -6,7 +6,28 @@
 #include "waiting.h"
 
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+
+int cli_server_default(struct cli_options *opts)
+{
+    const char *environment = getenv("RLOCK_URL");
+
+    if (opts->is_redlock) { /* each server says its own name */
+        opts->server = strdup("RedLock");
+        return opts->server != NULL ? 0 : CLI_EXIT_OWN;
+    }
+    if (opts->url == NULL) {
+        opts->url = strdup(environment != NULL && *environment != '\0' ? environment : DEFAULT_URL);
+    }
+    opts->server = opts->url != NULL ? strdup(opts->url) : NULL;
+    if (opts->server == NULL) {
+        return CLI_EXIT_OWN;
+    }
+    cli_url_redact(opts->server);
+    return 0;
+}
 
 /* Runs on the dispatcher thread: whether anything is to be done about it is for the watching thread
  * to see. */
@@ -54,7 +75,7 @@ int cli_client_open(struct cli_options *opts, struct cli_sink *sink,
                           .log_level = opts->verbose ? RLOCK_LOG_DEBUG : RLOCK_LOG_WARNING,
                           .payload = sink, .sentinel_user = opts->sentinel_user,
                           .sentinel_password = opts->sentinel_password,
-                          .sentinel_tls = opts->sentinel_plain ? -1 : 0);
+                          .sentinel_tls = opts->sentinel_plain ? -1 : 0, .acks = opts->acks);
     const int code = rlock_client_open(&client_opts, ret_client);
 
     if (opts->redlock == NULL) { /* else there are more servers to open with them */

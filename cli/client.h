@@ -15,6 +15,10 @@ struct cli_sink {
     struct cli_waiting *waiting; /* who is told what is wrong while the command waits; or NULL */
 };
 
+/* Which server is meant, where the options do not say: $RLOCK_URL, or the default; and its name for
+ * messages. Returns 0, or an exit status. */
+int cli_server_default(struct cli_options *opts);
+
 /* Opens the client and erases the options' secrets. Returns as cli_lock_make(). */
 int cli_client_open(struct cli_options *opts, struct cli_sink *sink,
                     struct rlock_client **ret_client);

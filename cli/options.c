@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "options.h"
 
+#include "client.h"
 #include "duration.h"
 #include "say.h"
 #include "secret.h"
 
 #include <ctype.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define DEFAULT_URL "redis://localhost:6379"
+#define NO_NUMBER INT_MIN
 #define NOT_A_TIME "is not a duration (300ms, 2s, 1m, 1h)"
 
 /* One line per kind of lock. */
@@ -70,16 +72,19 @@ static const char *set_nonblock(struct cli_options *opts, char *value)
     return NULL;
 }
 
-static const char *set_conflict_status(struct cli_options *opts, char *value)
+static int number_of(const char *value, long least, long most)
 {
     char *end;
-    const long status = strtol(value, &end, 10);
+    const long n = strtol(value, &end, 10);
 
-    if (!isdigit((unsigned char)value[0]) || *end != '\0' || status > 255) {
-        return "is not an exit status (0 to 255)";
-    }
-    opts->conflict_status = (int)status;
-    return NULL;
+    return isdigit((unsigned char)value[0]) && *end == '\0' && n >= least && n <= most ? (int)n
+                                                                                       : NO_NUMBER;
+}
+
+static const char *set_conflict_status(struct cli_options *opts, char *value)
+{
+    opts->conflict_status = number_of(value, 0, 255);
+    return opts->conflict_status != NO_NUMBER ? NULL : "is not an exit status (0 to 255)";
 }
 
 static const char *set_url(struct cli_options *opts, char *value)
@@ -123,6 +128,15 @@ static const char *set_redlock(struct cli_options *opts, char *value)
     opts->is_redlock = true;
     (void)memset(value, '*', strlen(value)); /* each may have a password */
     return opts->redlock == NULL ? "does not fit into memory" : NULL;
+}
+
+static const char *set_acks(struct cli_options *opts, char *value)
+{
+    opts->acks = strcmp(value, "auto") == 0  ? RLOCK_ACKS_AUTO
+                 : strcmp(value, "off") == 0 ? RLOCK_ACKS_OFF
+                 : strcmp(value, "all") == 0 ? RLOCK_ACKS_ALL
+                                             : number_of(value, 1, 100);
+    return opts->acks != NO_NUMBER ? NULL : "is neither off, auto, all nor a number up to 100";
 }
 
 static const char *set_max_lease(struct cli_options *opts, char *value)
@@ -188,6 +202,8 @@ static const struct spec specs[] = {
      .help = "take NAME on most of these independent servers: URL,URL,URL"},
     {"max-lease", 0, "TIME", CLI_RUN, CALL(set_max_lease),
      .help = "RedLock: a server that restarted within TIME does not count; 0 off (default: 30s)"},
+    {"acks", 0, "N", CLI_RUN, CALL(set_acks),
+     .help = "replicas that must have what counts: N, all, auto (one, where there are any), off"},
     {"check", 0, NULL, CLI_INFO, SWITCH(check), .help = "exit with 123 if one of them is held"},
     {"url", 0, "URL", CLI_ALL, CALL(set_url),
      .help = "redis:// rediss:// unix:// redis+cluster:// redis+sentinel:// (default: $RLOCK_URL, "
@@ -344,30 +360,13 @@ static int parse_words(struct cli_options *opts, enum cli_verb verb, int argc, c
     return status;
 }
 
-static int default_server(struct cli_options *opts)
-{
-    const char *environment = getenv("RLOCK_URL");
-
-    if (opts->is_redlock) { /* each server says its own name */
-        opts->server = strdup("RedLock");
-        return opts->server != NULL ? 0 : CLI_EXIT_OWN;
-    }
-    if (opts->url == NULL) {
-        opts->url = strdup(environment != NULL && *environment != '\0' ? environment : DEFAULT_URL);
-    }
-    opts->server = opts->url != NULL ? strdup(opts->url) : NULL;
-    if (opts->server == NULL) {
-        return CLI_EXIT_OWN;
-    }
-    cli_url_redact(opts->server);
-    return 0;
-}
-
 int cli_options_parse(struct cli_options *opts, enum cli_verb verb, int argc, char **argv)
 {
     int status;
 
-    *opts = (struct cli_options){.wait_ms = RLOCK_FOREVER, .conflict_status = -1};
+    *opts = (struct cli_options){.wait_ms = RLOCK_FOREVER,
+                                 .conflict_status = -1,
+                                 .acks = verb == CLI_RUN ? RLOCK_ACKS_AUTO : RLOCK_ACKS_OFF};
     status = parse_words(opts, verb, argc, argv);
     if (status == 0 && verb != CLI_RUN && opts->command != NULL) { /* names that start with - */
         const int rest = argc - (int)(opts->command - argv);
@@ -375,13 +374,14 @@ int cli_options_parse(struct cli_options *opts, enum cli_verb verb, int argc, ch
         memmove(opts->operands + opts->n_operands, opts->command, (size_t)rest * sizeof(char *));
         opts->n_operands += rest;
     }
-    return status != 0 ? status : default_server(opts);
+    return status != 0 ? status : cli_server_default(opts);
 }
 
 void cli_options_fini(struct cli_options *opts)
 {
     cli_secret_free(opts->url);
     cli_secret_free(opts->password);
+    cli_secret_free(opts->sentinel_password);
     cli_secret_free(opts->redlock);
     free(opts->server);
     *opts = (struct cli_options){0};

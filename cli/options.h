@@ -5,6 +5,8 @@
 
 #include <rlock/rlock.h>
 
+#define DEFAULT_URL "redis://localhost:6379"
+
 /* The commands, as bits: an option says which of them know it. */
 enum cli_verb {
     CLI_RUN = 1,
@@ -38,6 +40,7 @@ struct cli_options {
     char *sentinel_password; /* from --sentinel-password-file: likewise */
     const char *sentinel_user;
     bool sentinel_plain;
+    int acks;     /* of the library */
     char *server; /* the URL for messages, its password as *** */
     const char *prefix;
     const char *ca_file;

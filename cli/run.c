@@ -75,8 +75,8 @@ static int take_within(struct run *run)
                              .cancel = run->cancel};
     int code = rlock_lock_with(run->lock, &how, &run->grant);
 
-    if (long_wait &&
-        (code == RLOCK_ETIMEDOUT || code == RLOCK_ENOQUORUM || code == RLOCK_EINDOUBT)) {
+    if (long_wait && (code == RLOCK_ETIMEDOUT || code == RLOCK_ENOQUORUM ||
+                      code == RLOCK_ENOTREPLICATED || code == RLOCK_EINDOUBT)) {
         cli_say(run->opts, run->name, "waiting: %s", cli_reason(run->name, code));
         how.wait_ms = wait_ms < 0 ? wait_ms : wait_ms - FIRST_MS;
         code = rlock_lock_with(run->lock, &how, &run->grant);

@@ -43,7 +43,9 @@ set(RLOCK_SOURCES
     src/drive/wake.c
     src/drive/watch.c
     src/fair/fair.c
+    src/lock/ack.c
     src/lock/acquire.c
+    src/lock/acquire_ack.c
     src/lock/acquire_end.c
     src/lock/acquire_turn.c
     src/lock/acquire_wait.c

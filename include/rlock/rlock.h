@@ -190,6 +190,21 @@ struct rlock_client_opts {
     int sentinel_tls; /* 1: Sentinels are spoken to with TLS, -1: without; default 0: as the URL's
                          scheme says for the primary. Without it whoever changes what they say can
                          name a server of his own: trust no authority but yours then (ca_file) */
+    /*
+     * How many replicas must have a grant, and each renewal, before it counts: a number, or
+     * RLOCK_ACKS_…; default RLOCK_ACKS_AUTO. A failover loses what the replica that is promoted
+     * does not have. Counted are all replicas that the cluster or the Sentinels know, up or down;
+     * without enough that answer nothing is granted (RLOCK_ENOTREPLICATED), and holds are lost at
+     * the end of their leases (RLOCK_LOST_NOT_REPLICATED). docs/guarantees.md says what this closes.
+     */
+    int acks;
+};
+
+/* Values of rlock_client_opts.acks. ALL needs a URL of a cluster or of Sentinels. */
+enum {
+    RLOCK_ACKS_AUTO = 0, /* one, where a primary has any; of a plain URL none */
+    RLOCK_ACKS_OFF = -1,
+    RLOCK_ACKS_ALL = -2, /* every one: no failover to any of them loses what counts */
 };
 
 /* Options of a client by name, the others default: RLOCK_CLIENT_OPTS(.url = "…"). C only. */

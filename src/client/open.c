@@ -101,6 +101,7 @@ RLOCK__ALONE static void init_core(struct rlock_client *client)
     core->renewed_lease_us = opts->renewed_lease_ms * RLOCK__MS;
     core->margin_us = opts->safety_margin_ms * RLOCK__MS;
     core->log_level = opts->on_log != NULL ? opts->log_level : 0;
+    core->acks = opts->acks;
     core->address = client->address;
     core->unref = unref;
     core->route = client->router != NULL ? core->route : route_alone;
@@ -155,19 +156,26 @@ static int init_nodes(struct rlock_client *client)
     return good ? 0 : rlock__fail(RLOCK_ENOMEM, "no memory");
 }
 
-/* What a client has besides whose servers change. */
+/* What a client has besides whose servers change, or whose replicas acknowledge. */
 static int init_router(struct rlock_client *client)
 {
+    const struct rlock_client_opts *opts = &client->opts;
     const struct rlock__uri *uri = &client->uri;
 
-    if (uri->n_places == 0) {
-        return 0;
+    if (uri->n_places != 0) {
+        client->router = uri->cluster ? rlock__cluster_new(client) : rlock__sentinels_new(client);
     }
-    client->router = uri->cluster ? rlock__cluster_new(client) : rlock__sentinels_new(client);
-    client->links_fd = epoll_create1(EPOLL_CLOEXEC);
-    return client->router != NULL && client->links_fd >= 0
-               ? 0
-               : rlock__fail(RLOCK_ERESOURCE, "no memory or file descriptor for several servers");
+    if (uri->n_places != 0 && client->router == NULL) {
+        return rlock__fail(RLOCK_ENOMEM, "no memory");
+    }
+    if (opts->acks > 0 || (client->router != NULL && opts->acks != RLOCK_ACKS_OFF)) {
+        client->n_links = RLOCK__NODE_LINKS;
+    }
+    if (client->router != NULL || client->n_links > 1) {
+        client->links_fd = epoll_create1(EPOLL_CLOEXEC);
+        return client->links_fd >= 0 ? 0 : rlock__fail(RLOCK_ERESOURCE, "no file descriptor");
+    }
+    return 0;
 }
 
 static int init_fds(struct rlock_client *client)

@@ -5,6 +5,8 @@
 #include "base/sized.h"
 #include "client/client.h"
 
+#define ACKS_MOST 100
+
 static int check_opts(struct rlock_client_opts *opts)
 {
     static const int64_t year_ms = INT64_C(366) * 24 * 3600 * 1000;
@@ -35,6 +37,10 @@ static int check_opts(struct rlock_client_opts *opts)
     }
     if (opts->sentinel_tls < -1 || opts->sentinel_tls > 1) {
         return rlock__fail(RLOCK_EINVAL, "sentinel_tls must be 1, 0 or -1");
+    }
+    if (opts->acks < RLOCK_ACKS_ALL || opts->acks > ACKS_MOST) {
+        return rlock__fail(RLOCK_EINVAL, "acks is %d, must be 1 to %d, or RLOCK_ACKS_…", opts->acks,
+                           ACKS_MOST);
     }
     if (opts->log_level == 0) {
         opts->log_level = RLOCK_LOG_WARNING;
@@ -109,6 +115,10 @@ int rlock__opts_take(struct rlock_client *client, const struct rlock_client_opts
     code = code == 0 ? parse_url(client, given.url) : code;
     if (code != 0) {
         return code;
+    }
+    if (given.acks == RLOCK_ACKS_ALL && client->uri.n_places == 0) {
+        return rlock__fail(RLOCK_EINVAL, "nobody tells how many replicas there are: acks must be a "
+                                         "number, or the URL one of a cluster or of Sentinels");
     }
     set_sentinel_tls(client, given.sentinel_tls);
     return copy_strings(client, &given);

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/time.h"
+
 bool rlock__primary_ask(struct rlock__buf *out, const char *name)
 {
     static const char *const verbs[] = {"MASTER", "GET-MASTER-ADDR-BY-NAME"};
@@ -29,6 +31,8 @@ bool rlock__primary_read(const struct rlock__reply *reply, struct rlock__primary
             ret_primary->epoch = value;
         } else if (rlock__bytes_equal(field, rlock__bytes_of("down-after-milliseconds"))) {
             ret_primary->down_after_ms = value;
+        } else if (rlock__bytes_equal(field, rlock__bytes_of("num-slaves"))) {
+            ret_primary->replicas = rlock__max(value, 0);
         }
     }
     return has_epoch;

@@ -12,6 +12,7 @@ struct rlock__primary {
     char host[256]; /* "" unknown */
     uint16_t port;
     int64_t epoch;         /* of the configuration: grows with each failover */
+    int64_t replicas;      /* that they know, up or down */
     int64_t down_after_ms; /* for so long it is silent at least before a replica is promoted */
 };
 
@@ -19,7 +20,7 @@ struct rlock__primary {
  * newer than the address that goes with it. While a replica is being promoted only the second
  * command names it. False: the name does not fit. */
 bool rlock__primary_ask(struct rlock__buf *out, const char *name);
-/* Of SENTINEL MASTER: the epoch and the time. False: it is not that. */
+/* Of SENTINEL MASTER: the epoch, the replicas and the time. False: it is not that. */
 bool rlock__primary_read(const struct rlock__reply *reply, struct rlock__primary *ret_primary);
 /* Of SENTINEL GET-MASTER-ADDR-BY-NAME: host and port. */
 bool rlock__primary_read_place(const struct rlock__reply *reply,

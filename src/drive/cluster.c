@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "drive/cluster.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -123,10 +124,29 @@ static void add_nodes(struct rlock__cluster *cluster, struct rlock__bytes text)
     }
 }
 
+/* Counts the replicas of each primary. Those that are down may be promoted later. */
+RLOCK__REQUIRES(core)
+static void count_replicas(struct rlock_client *client, struct rlock__bytes text)
+{
+    struct rlock__nodes_line line;
+    struct rlock__node *node;
+
+    RLOCK__EACH_NODE(client, node) {
+        node->server.replicas = 0;
+    }
+    while (rlock__nodes_next(&text, &line)) {
+        RLOCK__EACH_NODE(client, node) {
+            node->server.replicas +=
+                !line.is_primary && rlock__bytes_equal(line.primary, rlock__bytes_of(node->id));
+        }
+    }
+}
+
 /* Notes what the answer says of each node. */
 RLOCK__REQUIRES(core) static void learn(struct rlock__cluster *cluster, struct rlock__bytes text)
 {
     struct rlock_client *client = cluster->router.client;
+    const struct rlock__bytes all = text;
     struct rlock__nodes_line line;
     struct rlock__node *node;
     unsigned from, to;
@@ -141,6 +161,7 @@ RLOCK__REQUIRES(core) static void learn(struct rlock__cluster *cluster, struct r
         }
         node->is_primary = line.is_primary && !line.has_failed;
         node->is_replaced = !node->is_primary;
+        (void)snprintf(node->id, sizeof(node->id), "%.*s", (int)line.id.len, line.id.at);
         cluster->itself = line.is_asked ? node : cluster->itself;
         while (line.is_primary && rlock__nodes_range(&line.slots, &from, &to)) {
             atomic_store(&node->is_used, true);
@@ -148,6 +169,7 @@ RLOCK__REQUIRES(core) static void learn(struct rlock__cluster *cluster, struct r
                                    cluster->question.asked_at);
         }
     }
+    count_replicas(client, all);
 }
 
 /* Tells the core what has changed. */

@@ -82,7 +82,7 @@ bool rlock__node_add(struct rlock__node *node)
     }
 
     rlock__enter(client);
-    rlock__core_add_server(&client->core, &node->server, (unsigned)node->n_ios);
+    rlock__core_add_server(&client->core, &node->server, 1, (unsigned)node->n_ios - 1);
     if (last == NULL) {
         client->nodes = node;
     } else {

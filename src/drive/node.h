@@ -12,7 +12,7 @@
 #include "lock/core.h"
 #include "net/conn.h"
 
-#define RLOCK__NODE_LINKS 3 /* connections for commands, at most */
+#define RLOCK__NODE_LINKS 3 /* connections for commands, at most: for locks, and for acks */
 
 /* How many descriptors the service thread polls besides the router's, without and for each node. */
 #define RLOCK__POLLED 2
@@ -70,6 +70,7 @@ struct rlock__node {
     atomic_bool is_used; /* links to it are made */
     /* Of a cluster, as the latest map says. Under the core's mutex. */
     bool is_primary, is_replaced;
+    char id[48];           /* "" unknown */
     int64_t silent_until;  /* the service thread's: it did not answer what the router asked */
     struct rlock__uri uri; /* where it is; the login is the client's */
     struct rlock__conn_opts conn_opts;
@@ -113,10 +114,12 @@ bool rlock__node_add(struct rlock__node *node) RLOCK__NO_MUTEX;
 bool rlock__node_at(struct rlock_client *client, const struct rlock__uri *place,
                     const char *address) RLOCK__NO_MUTEX;
 
-/* Whether a link is wanted. */
+/* Whether a link is wanted: one for acknowledgements where there are replicas. For the service
+ * thread. */
 static inline bool rlock__node_uses(const struct rlock__io *io)
 {
-    return atomic_load(&io->node->is_used);
+    return atomic_load(&io->node->is_used) &&
+           (io == io->node->ios || rlock__acks_needed(&io->node->server) != 0);
 }
 
 /* ---- serve.c, for the service thread: how its connections are made, and what comes on the one for

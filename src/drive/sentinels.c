@@ -91,6 +91,7 @@ static void learn(struct sentinels *all, const struct rlock__primary *said)
     all->failures = 0;
     rlock__enter(client);
     rlock__router_set_silence(client, all->known.down_after_ms);
+    node->server.replicas = (unsigned)all->known.replicas;
     use(all, node, rlock__now_us());
     rlock__router_confirm(node, all->round_at, 0);
     rlock__leave_and_drive(client);
@@ -118,20 +119,23 @@ static bool counts(const struct sentinels *all, const struct rlock__sentinel *se
            (sentinel->said_at >= all->round_at || sentinel->said.epoch > all->known.epoch);
 }
 
-/* Takes the answers that count, with the shortest of their times. Returns how many. */
+/* Takes the answers that count, with the shortest of their times and the most of their replicas.
+ * Returns how many. */
 static size_t gather(const struct sentinels *all, size_t most, struct rlock__primary said[])
 {
-    int64_t down_after_ms = INT64_MAX / RLOCK__MS;
+    int64_t down_after_ms = INT64_MAX / RLOCK__MS, replicas = 0;
     size_t n = 0;
 
     for (size_t i = 0; i < all->n && n < most; i++) {
         if (counts(all, &all->each[i])) {
             said[n++] = all->each[i].said;
             down_after_ms = rlock__min(down_after_ms, all->each[i].said.down_after_ms);
+            replicas = rlock__max(replicas, all->each[i].said.replicas);
         }
     }
     for (size_t i = 0; i < n; i++) {
         said[i].down_after_ms = down_after_ms;
+        said[i].replicas = replicas;
     }
     return n;
 }

@@ -67,14 +67,14 @@ static void begin_anew(struct rlock__call *call, int code, int64_t at, int64_t n
     }
 }
 
-/* The same after a pause: nothing from behind ASKING counts as long as the slot is as it is. */
-static void begin_anew_later(struct rlock__call *call, int code, int64_t now)
+/* Nothing from behind ASKING counts as long as the slot is as it is; nor does what replicas do not
+ * have. */
+void rlock__acquire_begin_anew(struct rlock__call *call, int code, int64_t now)
 {
     begin_anew(call, code, now + rlock__backoff(call->core, call->failures++), now);
 }
 
-static void on_granted(struct rlock__call *call, const struct rlock__answer *answer, int64_t t0,
-                       int64_t now)
+void rlock__acquire_granted(struct rlock__call *call, uint64_t token, int64_t t0, int64_t now)
 {
     int64_t lease = rlock__acquire_lease(call, t0);
 
@@ -103,7 +103,7 @@ static void on_granted(struct rlock__call *call, const struct rlock__answer *ans
         }
         return;
     }
-    call->token = call->target == 1 ? answer->token : call->hold->grant->token;
+    call->token = call->target == 1 ? token : call->hold->grant->token;
     rlock__hold_granted(call->hold, call, t0, lease, now);
     call->valid_until = call->hold->grant->valid_until;
     call->lease_granted_us = lease;
@@ -123,7 +123,7 @@ static void on_error(struct rlock__call *call, const struct rlock__reply *reply,
                    rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)), class.hint);
     if (call->asked &&
         rlock__is_aborted(reply)) { /* where it ran no answer from elsewhere tells of */
-        begin_anew_later(call, class.code, now);
+        rlock__acquire_begin_anew(call, class.code, now);
         return;
     }
     call->lost.ran |= rlock__is_aborted(reply);
@@ -155,11 +155,11 @@ static void on_looked(struct rlock__request *request, const struct rlock__reply 
     }
     call->look = NULL;
     if (named == call->link->server) {
-        on_granted(call, &(struct rlock__answer){.token = call->token}, call->granted_t0, now);
+        rlock__acquire_taken(call, call->token, call->granted_t0, now);
         return;
     }
     rlock__acquire_describe(call, RLOCK_ECONN, now);
-    begin_anew_later(call, RLOCK_ECONN, now);
+    rlock__acquire_begin_anew(call, RLOCK_ECONN, now);
 }
 
 static void look(struct rlock__call *call, const struct rlock__answer *answer, int64_t t0,
@@ -213,7 +213,9 @@ void rlock__acquire_heard(struct rlock__call *call, const struct rlock__reply *r
         on_error(call, reply, now);
         return;
     }
-    call->failures = call->asked ? call->failures : 0;
+    if (!call->asked && rlock__acks_needed(call->link->server) == 0) { /* else it may not count */
+        call->failures = 0;
+    }
     answer = call->spec->ops->read_acquire(call->spec, reply);
     call->hint = answer.hint;
     switch (answer.outcome) {
@@ -221,7 +223,7 @@ void rlock__acquire_heard(struct rlock__call *call, const struct rlock__reply *r
         if (call->asked) {
             look(call, &answer, t0, now);
         } else {
-            on_granted(call, &answer, t0, now);
+            rlock__acquire_taken(call, answer.token, t0, now);
         }
         break;
     case RLOCK__BUSY:
@@ -281,7 +283,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
         rlock__acquire_garbled(call, now);
     } else if (asking && reply == NULL && call->step != RLOCK__GIVING_UP) {
         rlock__acquire_describe(call, RLOCK_ECONN, now);
-        begin_anew_later(call, RLOCK_ECONN, now);
+        rlock__acquire_begin_anew(call, RLOCK_ECONN, now);
     } else {
         call->asked = asking;
         rlock__acquire_heard(call, reply, t0, now);

@@ -28,6 +28,17 @@ void rlock__acquire_heard(struct rlock__call *call, const struct rlock__reply *r
 /* What came in place of the answer makes no sense. So the outcome of the attempt is not known. */
 void rlock__acquire_garbled(struct rlock__call *call, int64_t now);
 
+/* It is granted. */
+void rlock__acquire_granted(struct rlock__call *call, uint64_t token, int64_t t0, int64_t now);
+/* What the attempt took does not count, and is given back. Another one is made after a pause, with
+ * a number of its own; without time for that the call ends with the code. */
+void rlock__acquire_begin_anew(struct rlock__call *call, int code, int64_t now);
+
+/* ---- acquire_ack.c ---- */
+
+/* The server has granted it: so is the call, once enough replicas have that. */
+void rlock__acquire_taken(struct rlock__call *call, uint64_t token, int64_t t0, int64_t now);
+
 /* ---- acquire_wait.c ---- */
 
 /* Whether there is time for an attempt; who found nobody before it always has it for the first. */

@@ -174,8 +174,9 @@ static bool take_back(struct rlock__call *call)
 {
     struct rlock__request *request = call->request;
 
-    if (call->look != NULL) { /* it has been granted, and that is not seen to count */
-        call->look = rlock__abandon(call->look);
+    if (call->look != NULL || rlock__ack_is_open(&call->ack)) { /* it is not seen to count */
+        call->look = call->look != NULL ? rlock__abandon(call->look) : NULL;
+        rlock__ack_abandon(&call->ack);
         return true;
     }
     if (request == NULL) {

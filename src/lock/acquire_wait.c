@@ -155,6 +155,9 @@ static int timeout_code(const struct rlock__call *call)
     const struct rlock__link *link = call->link;
     const struct rlock__call *before = call->step == RLOCK__LINED_UP ? call->hold->turn : NULL;
 
+    if (rlock__ack_is_open(&call->ack)) {
+        return RLOCK_ENOTREPLICATED;
+    }
     if (!link->pipeline.up) {
         return link->code != 0 ? link->code : RLOCK_ECONN;
     }

@@ -171,6 +171,7 @@ struct rlock__call {
             unsigned spins;               /* pauses of a spin lock so far */
             struct rlock__orphan *orphan; /* what it left on the server, and waits for */
             struct rlock__request *look;  /* whether its grant, which it has, counts */
+            struct rlock__ack ack;        /* the same: whether enough replicas have it */
             int64_t granted_t0;           /* the t0 of that */
             bool asked;                   /* its latest answer came from behind ASKING */
             int64_t hint;                 /* from its last answer, for its next attempt */

@@ -15,6 +15,7 @@ static const struct {
     {"CLUSTERDOWN", {RLOCK_ECONN, RLOCK__RETRY, "the cluster is down"}},
     {"TRYAGAIN", {RLOCK_ECONN, RLOCK__RETRY, "the slot is being moved"}},
     {"READONLY", {RLOCK_ECONN, RLOCK__RETRY, "the server is a replica"}},
+    {"UNBLOCKED", {RLOCK_ECONN, RLOCK__RETRY, "another server has taken its place"}},
     {"NOSCRIPT", {RLOCK_ECONN, RLOCK__RETRY, "the server forgot its scripts"}},
     {"OOM", {RLOCK_EREFUSED, RLOCK__WAIT, "raise the server's maxmemory"}},
     {"MISCONF", {RLOCK_EREFUSED, RLOCK__WAIT, "the server cannot save its data"}},

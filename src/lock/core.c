@@ -23,9 +23,9 @@ void rlock__core_init(struct rlock__core *core)
 }
 
 void rlock__core_add_server(struct rlock__core *core, struct rlock__server *server,
-                            unsigned n_links)
+                            unsigned n_routed, unsigned n_acks)
 {
-    rlock__server_init(server, core, n_links);
+    rlock__server_init(server, core, n_routed, n_acks);
     DL_APPEND(core->servers, server);
 }
 
@@ -80,20 +80,6 @@ static void on_call_timer(struct rlock__timer *timer, int64_t now)
     struct rlock__call *call = RLOCK__OF(struct rlock__call, timer, timer);
 
     kinds[call->kind].timer(call, now);
-}
-
-static void begin(struct rlock__core *core, struct rlock__call *call, int64_t now)
-{
-    call->core = core;
-    call->link = rlock__route(call->spec);
-    call->step = RLOCK__NEW;
-    call->timer.fire = on_call_timer;
-    DL_APPEND2(core->calls, call, all_prev, all_next);
-    if (core->closed) {
-        rlock__call_complete(call, RLOCK_ECLOSED, "the client is closed");
-    } else {
-        kinds[call->kind].begin(call, now);
-    }
 }
 
 static void give_up(struct rlock__call *call, int code, int64_t now)
@@ -159,9 +145,10 @@ static void settle(struct rlock__core *core, int64_t now)
     drain(core, now);
     DL_FOREACH(core->servers, server) {
         rlock__channels_settle(server);
-        for (unsigned i = 0; i < server->n_links; i++) {
+        for (unsigned i = 0; i < server->n_links; i++) { /* those for acks are the last */
             rlock__orphans_flush(&server->links[i], now);
             rlock__renew_flush(&server->links[i], now);
+            rlock__acks_flush(&server->links[i], now);
             rlock__link_settle(&server->links[i], now);
         }
     }
@@ -257,6 +244,7 @@ void rlock__core_replaced(struct rlock__server *server, int64_t now)
         server->links[i].replaced = true;
         rlock__pipeline_replaced(&server->links[i].pipeline, now);
     }
+    rlock__acks_replaced(server, now);
     settle(server->core, now);
 }
 
@@ -302,7 +290,16 @@ int64_t rlock__core_next(const struct rlock__core *core)
 
 void rlock__core_begin(struct rlock__core *core, struct rlock__call *call, int64_t now)
 {
-    begin(core, call, now);
+    call->core = core;
+    call->link = rlock__route(call->spec);
+    call->step = RLOCK__NEW;
+    call->timer.fire = on_call_timer;
+    DL_APPEND2(core->calls, call, all_prev, all_next);
+    if (core->closed) {
+        rlock__call_complete(call, RLOCK_ECLOSED, "the client is closed");
+    } else {
+        kinds[call->kind].begin(call, now);
+    }
     if (call->link->final && !call->link->pipeline.up) {
         fail_waiting(call->link, now);
     }

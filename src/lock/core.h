@@ -103,6 +103,7 @@ struct rlock__grant {
     struct rlock__grant **batch_entry; /* its place in a batch in flight; NULL none */
     int64_t alone_until;               /* its renewals are in no batch with others; 0 may be */
     bool verifies;    /* its server is another one: whether it is there is asked, renewed or not */
+    bool unacked;     /* too few replicas have its latest renewal */
     bool failed_over; /* since it was last seen there another server has taken its server's place */
 
     struct rlock__request *release; /* of a level, under way */
@@ -158,6 +159,7 @@ struct rlock__core {
     int64_t op_timeout_us, renewed_lease_us, margin_us;
     int64_t failover_us; /* wire/pipeline.h; 0: nobody replaces a server */
     bool sharded;        /* releases are announced on sharded channels */
+    int acks;            /* how many replicas must have what counts: a number, or RLOCK_ACKS_… */
     struct rlock__bytes prefix;
     enum rlock_level log_level;
     size_t slice;                            /* RLOCK__SLICE, or another number; 0 that */
@@ -209,9 +211,9 @@ struct rlock__core {
 
 /* Events. Each leaves the core's actions to be looked at. */
 void rlock__core_init(struct rlock__core *core);
-/* One server more, with so many links. Its address is set. */
+/* One server more, with so many links for locks, and for acknowledgements. Its address is set. */
 void rlock__core_add_server(struct rlock__core *core, struct rlock__server *server,
-                            unsigned n_links);
+                            unsigned n_routed, unsigned n_acks);
 /* Frees what it keeps for the next calls. */
 void rlock__core_trim(struct rlock__core *core);
 void rlock__core_fini(struct rlock__core *core);

@@ -53,6 +53,15 @@ void rlock__grant_set_valid(struct rlock__grant *grant, int64_t t0, int64_t leas
     atomic_store(&grant->hold->claim->valid_until, grant->valid_until);
 }
 
+void rlock__grant_extended(struct rlock__grant *grant, int64_t t0, int64_t lease_us, int64_t now)
+{
+    if (rlock__acks_needed(grant->link->server) == 0) {
+        rlock__grant_set_valid(grant, t0, lease_us, now);
+    } else {
+        rlock__grant_may_last(grant, rlock__free_by(now, lease_us));
+    }
+}
+
 void rlock__grant_may_last(struct rlock__grant *grant, int64_t free_by)
 {
     grant->free_by = rlock__max(grant->free_by, free_by);

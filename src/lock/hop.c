@@ -72,6 +72,12 @@ static struct rlock__link *twin(const struct rlock__link *link, struct rlock__se
     return &server->links[(size_t)(link - link->server->links) % server->n_links];
 }
 
+/* The same where the map says. */
+static struct rlock__link *home_of(const struct rlock__request *request)
+{
+    return twin(request->link, rlock__route(request->spec)->server);
+}
+
 bool rlock__hop(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
 {
     struct rlock__server *server = NULL;
@@ -82,7 +88,7 @@ bool rlock__hop(struct rlock__request *request, const struct rlock__reply *reply
     }
     if (reply == NULL) {
         return request->asking && request->resend == RLOCK__RESEND &&
-               go_to(request, rlock__route(request->spec), false, now);
+               go_to(request, home_of(request), false, now);
     }
     way = rlock__reply_is_error(reply) && request->hops < RLOCK__HOPS
               ? request->spec->core->redirect(request->spec->core, request->link, reply, &server)
@@ -101,7 +107,7 @@ bool rlock__hop_home(struct rlock__request *request, int64_t now)
     }
     request->homed = true;
     request->copies--; /* it found nothing to do */
-    return go_to(request, rlock__route(request->spec), false, now);
+    return go_to(request, home_of(request), false, now);
 }
 
 int64_t rlock__hop_t0(const struct rlock__request *request)

@@ -110,6 +110,9 @@ void rlock__grant_plan(struct rlock__grant *grant);
 /* Sets the validity. The server's lease ends lease_us after t0 at the earliest, and lease_us after
  * now at the latest. The validity never gets shorter here. */
 void rlock__grant_set_valid(struct rlock__grant *grant, int64_t t0, int64_t lease_us, int64_t now);
+/* The same for a command that does more than that: where replicas acknowledge they do not tell of
+ * it, and the validity stays. */
+void rlock__grant_extended(struct rlock__grant *grant, int64_t t0, int64_t lease_us, int64_t now);
 /* What was sent may make the server's lease last until then. */
 void rlock__grant_may_last(struct rlock__grant *grant, int64_t free_by);
 /* Cuts a lease that is asked for at that time so that the hold does not last longer than max_hold,

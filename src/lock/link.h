@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/guarded.h"
 #include "base/timer.h"
+#include "lock/ack.h"
 #include "wire/pipeline.h"
 
 #define RLOCK__UNFENCED_MAX 16
@@ -57,6 +58,8 @@ struct rlock__link {
     unsigned renewing;        /* batches in flight */
     struct rlock__orphan *unsent; /* orphans to be released over it, in this order */
     unsigned releasing;           /* orphans whose release is in flight */
+    struct rlock__ack *acks;      /* sent over it, and not acknowledged yet */
+    struct rlock__request *wait;  /* that tells of them; NULL none is under way */
 };
 
 void rlock__link_init(struct rlock__link *link, struct rlock__server *server);

@@ -86,7 +86,7 @@ static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer
 
         rlock__hold_drop_level(hold);
         if (renewed && hold->state == RLOCK__HOLD_HELD && now < grant->valid_until) {
-            rlock__grant_set_valid(grant, t0, lease, now);
+            rlock__grant_extended(grant, t0, lease, now);
         }
         rlock__grant_plan(grant);
     } else {

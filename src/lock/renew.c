@@ -4,7 +4,8 @@
  * batches, one script call each, those whose validity ends first in front. Few batches are in
  * flight at a time, so that calls do not wait behind them; without a link what is due waits for
  * one. A renewal that failed is tried again until the hold's validity ends; "not yours" ends it at
- * once. Nothing is renewed past its validity, and nothing brings back what was lost.
+ * once. Nothing is renewed past its validity, and nothing brings back what was lost. Where replicas
+ * acknowledge, only a renewal that enough of them have counts.
  */
 #include <stdlib.h>
 #include <utlist.h>
@@ -23,6 +24,8 @@ struct batch {
     size_t n;
     struct rlock__grant *grants[RLOCK__BATCH]; /* NULL: over meanwhile */
     int64_t lease_us[RLOCK__BATCH];
+    struct rlock__ack ack;
+    int64_t t0; /* that its leases count from, once it ran */
 };
 
 static void free_batch(struct batch *batch)
@@ -70,6 +73,12 @@ static bool is_worth(struct rlock__grant *grant, int64_t now)
     return false;
 }
 
+/* Why its validity has ended. */
+static enum rlock_reason why_over(const struct rlock__grant *grant)
+{
+    return grant->unacked ? RLOCK_LOST_NOT_REPLICATED : RLOCK_LOST_EXPIRED;
+}
+
 void rlock__renew_timer(struct rlock__timer *timer, int64_t now)
 {
     struct rlock__grant *grant = RLOCK__OF(struct rlock__grant, timer, timer);
@@ -83,7 +92,7 @@ void rlock__renew_timer(struct rlock__timer *timer, int64_t now)
         return;
     }
     if (now >= grant->valid_until) {
-        rlock__hold_lose(grant->hold, RLOCK_LOST_EXPIRED, now);
+        rlock__hold_lose(grant->hold, why_over(grant), now);
         return;
     }
     if (is_worth(grant, now)) {
@@ -111,9 +120,10 @@ static void on_grant_answer(struct rlock__grant *grant, int64_t status, int64_t 
         return;
     }
     if (now >= grant->valid_until) { /* too late to count */
-        rlock__hold_lose(grant->hold, RLOCK_LOST_EXPIRED, now);
+        rlock__hold_lose(grant->hold, why_over(grant), now);
     } else if (status == 1) {
         grant->failures = 0;
+        grant->unacked = false;
         grant->verifies = grant->failed_over = false;
         rlock__grant_set_valid(grant, t0, rlock__min(lease_us, grant->held_until - t0), now);
         rlock__grant_due(grant, t0, lease_us);
@@ -123,28 +133,6 @@ static void on_grant_answer(struct rlock__grant *grant, int64_t status, int64_t 
     } else {
         again(grant, now);
     }
-}
-
-/* Compares the server's clock with ours: notes whether it was set since the last renewal. */
-static void check_clock(struct rlock__server *server, const struct rlock__reply *reply, int64_t t0,
-                        int64_t now)
-{
-    int64_t clock = rlock__reply_int(reply, 0, 0) * RLOCK__SECOND + rlock__reply_int(reply, 1, 0);
-    int64_t offset = clock - now, step = offset - server->clock_offset;
-    int64_t margin = RLOCK__SECOND / 2 + (now - t0) + server->clock_slack;
-    bool known = server->clock_offset != 0;
-
-    server->clock_offset = offset;
-    server->clock_slack = now - t0;
-    if (!known || (step <= margin && step >= -margin)) {
-        return;
-    }
-    if (step > margin) {
-        server->stepped_at = now;
-    }
-    rlock__note(server->core, RLOCK_LOG_WARNING,
-                "server %s: its clock was set by %lld ms: leases ended earlier or later",
-                server->address, (long long)(step / RLOCK__MS));
 }
 
 /* A renewal of one hold goes to the server that has the key. "Not there" from behind ASKING is said
@@ -161,49 +149,101 @@ static bool hops(struct rlock__request *request, const struct rlock__reply *repl
     if (!alone || !(rlock__hop(request, reply, now) || (gone && rlock__hop_home(request, now)))) {
         return false;
     }
+    if (rlock__ack_is_open(&batch->ack)) {
+        rlock__ack_follow(&batch->ack);
+        return true;
+    }
     batch->link->renewing--;
     batch->link = request->link;
     batch->link->renewing++;
     return true;
 }
 
+/* What the server said of one of its holds. counts: that it was renewed does. */
+static void settle_one(struct batch *batch, size_t i, int64_t status, bool counts, int64_t now)
+{
+    struct rlock__grant *grant = batch->grants[i];
+
+    batch->grants[i] = NULL;
+    grant->batch_entry = NULL;
+    if (!counts) { /* it may have run */
+        rlock__grant_may_last(grant, rlock__free_by(now, batch->lease_us[i]));
+    }
+    on_grant_answer(grant, status == 1 && !counts ? 2 : status, batch->t0, batch->lease_us[i], now);
+}
+
+/* Those that it renewed are over with it. */
+static void settle(struct batch *batch, bool counts, int64_t now)
+{
+    batch->link->renewing--;
+    for (size_t i = 0; i < batch->n; i++) {
+        if (batch->grants[i] != NULL) {
+            settle_one(batch, i, 1, counts, now);
+        }
+    }
+    free_batch(batch);
+}
+
+static void on_decided(struct rlock__ack *ack, const struct rlock__reply *waited, int64_t now)
+{
+    struct batch *batch = RLOCK__OF(struct batch, ack, ack);
+    const struct rlock__server *server = ack->server;
+    bool enough = rlock__ack_is_enough(ack, waited);
+
+    if (!enough) {
+        rlock__note(server->core, RLOCK_LOG_WARNING,
+                    "server %s: too few replicas confirmed renewals, trying again",
+                    server->address);
+    }
+    rlock__ack_leave(ack);
+    settle(batch, enough, now);
+}
+
+/* Each hold that was not renewed hears so at once. Returns whether the others are left. */
+static bool settle_others(struct batch *batch, const struct rlock__reply *reply, int64_t now)
+{
+    bool good = reply != NULL && !rlock__reply_is_error(reply);
+    bool scattered = reply != NULL && !good && rlock__is_scattered(reply);
+
+    for (size_t i = 0; i < batch->n; i++) {
+        int64_t status = good ? rlock__reply_int(reply, i + 2, 2) : 2;
+
+        struct rlock__grant *grant = batch->grants[i];
+
+        if (grant != NULL && status != 1) {
+            grant->alone_until = scattered ? now + ALONE_US : grant->alone_until;
+            settle_one(batch, i, status, reply != NULL, now);
+        } else if (grant != NULL) {
+            grant->unacked = rlock__ack_is_open(&batch->ack);
+        }
+    }
+    return good;
+}
+
 static void on_answer(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
 {
     struct batch *batch = request->subject;
-    struct rlock__link *link = batch->link;
-    bool good = reply != NULL && !rlock__reply_is_error(reply);
-    bool scattered = reply != NULL && !good && rlock__is_scattered(reply);
+    struct rlock__server *server = request->link->server;
     char text[160];
 
     if (hops(request, reply, now)) {
         return;
     }
-    link->renewing--;
-    if (good) {
-        check_clock(link->server, reply, request->t0, now);
-    }
+    batch->t0 = rlock__hop_t0(request);
     if (reply != NULL && rlock__reply_is_error(reply)) {
-        rlock__note(link->server->core, RLOCK_LOG_WARNING,
-                    "server %s: renewal failed, trying again: %s", link->server->address,
-                    rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)));
+        rlock__note(server->core, RLOCK_LOG_WARNING, "server %s: renewal failed, trying again: %s",
+                    server->address, rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)));
+    } else if (reply != NULL) {
+        rlock__server_told_time(server, rlock__reply_int(reply, 0, 0),
+                                rlock__reply_int(reply, 1, 0), request->t0, now);
     }
-    for (size_t i = 0; i < batch->n; i++) {
-        struct rlock__grant *grant = batch->grants[i];
-        int64_t lease_us = batch->lease_us[i];
-
-        if (grant == NULL) {
-            continue;
-        }
-        grant->batch_entry = NULL;
-        grant->alone_until = scattered ? now + ALONE_US : grant->alone_until;
-        if (reply == NULL) { /* it may have run */
-            rlock__grant_may_last(grant, rlock__free_by(now, lease_us));
-        }
-        on_grant_answer(grant, good ? rlock__reply_int(reply, i + 2, 2) : 2, rlock__hop_t0(request),
-                        lease_us, now);
-    }
-    free_batch(batch);
     (void)rlock__request_free(request);
+    if (settle_others(batch, reply, now) && rlock__ack_is_open(&batch->ack)) {
+        rlock__ack_ran(&batch->ack);
+        return;
+    }
+    rlock__ack_leave(&batch->ack);
+    settle(batch, true, now);
 }
 
 /* ---- Batches ---- */
@@ -274,6 +314,18 @@ static void fill(struct batch *batch, struct rlock__request *request, int64_t no
     }
 }
 
+/* Gives it to a link. Returns false without memory. */
+static bool submit(struct batch *batch, struct rlock__request *request, int64_t now)
+{
+    struct rlock__server *server = batch->link->server;
+
+    if (rlock__acks_needed(server) == 0) {
+        return rlock__submit(request, batch->spec, batch->link, now);
+    }
+    rlock__ack_begin(&batch->ack, server, batch->spec, request, on_decided);
+    return true;
+}
+
 /* Returns false without memory. */
 static bool send_batch(struct rlock__link *link, int64_t now)
 {
@@ -294,7 +346,7 @@ static bool send_batch(struct rlock__link *link, int64_t now)
     }
     batch->spec = rlock__spec_ref(batch->grants[0]->hold->spec);
     request->resend = RLOCK__ONCE;
-    if (!rlock__submit(request, batch->spec, link, now)) {
+    if (!submit(batch, request, now)) {
         (void)rlock__request_free(request);
         drop_batch(batch, now);
         return true;
@@ -315,7 +367,10 @@ static unsigned most_batches(const struct rlock__link *link)
 
 bool rlock__renew_is_ready(const struct rlock__link *link)
 {
-    return link->due.root != NULL && link->pipeline.up && link->renewing < most_batches(link);
+    bool up = rlock__acks_needed(link->server) == 0 ? link->pipeline.up
+                                                    : rlock__acks_is_ready(link->server);
+
+    return link->due.root != NULL && up && link->renewing < most_batches(link);
 }
 
 void rlock__renew_flush(struct rlock__link *link, int64_t now)

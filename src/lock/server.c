@@ -5,17 +5,20 @@
 
 #include "lock/internal.h"
 
-void rlock__server_init(struct rlock__server *server, struct rlock__core *core, unsigned n_links)
+void rlock__server_init(struct rlock__server *server, struct rlock__core *core, unsigned n_routed,
+                        unsigned n_acks)
 {
     server->core = core;
-    server->n_links = n_links;
-    for (unsigned i = 0; i < n_links; i++) {
+    server->n_routed = n_routed;
+    server->n_links = n_routed + n_acks;
+    for (unsigned i = 0; i < server->n_links; i++) {
         rlock__link_init(&server->links[i], server);
     }
 }
 
 void rlock__server_fini(struct rlock__server *server)
 {
+    rlock__acks_replaced(server, 0);
     for (unsigned i = 0; i < server->n_links; i++) {
         rlock__link_fini(&server->links[i]);
     }
@@ -26,7 +29,7 @@ struct rlock__link *rlock__route(const struct rlock__spec *spec)
 {
     struct rlock__server *server = spec->core->route(spec->core, spec);
 
-    return &server->links[spec->hash % server->n_links];
+    return &server->links[spec->hash % server->n_routed];
 }
 
 /* ---- Its age ---- */
@@ -90,4 +93,26 @@ bool rlock__server_is_young(struct rlock__server *server, int64_t min_uptime_us,
         return false;
     }
     return min_uptime_us != 0 && now < server->started_at + min_uptime_us;
+}
+
+/* ---- Its clock ---- */
+
+void rlock__server_told_time(struct rlock__server *server, int64_t seconds, int64_t us, int64_t t0,
+                             int64_t now)
+{
+    int64_t offset = seconds * RLOCK__SECOND + us - now, step = offset - server->clock_offset;
+    int64_t margin = RLOCK__SECOND / 2 + (now - t0) + server->clock_slack;
+    bool known = server->clock_offset != 0;
+
+    server->clock_offset = offset;
+    server->clock_slack = now - t0;
+    if (!known || (step <= margin && step >= -margin)) {
+        return;
+    }
+    if (step > margin) {
+        server->stepped_at = now;
+    }
+    rlock__note(server->core, RLOCK_LOG_WARNING,
+                "server %s: its clock was set by %lld ms: leases ended earlier or later",
+                server->address, (long long)(step / RLOCK__MS));
 }

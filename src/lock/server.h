@@ -19,10 +19,12 @@ struct rlock__spec;
 struct rlock__server {
     struct rlock__server *prev, *next; /* in core.servers */
     struct rlock__core *core;
-    const char *address; /* for texts; set by the driver */
-    struct rlock__link links[RLOCK__LINKS_MAX];
-    unsigned n_links;
-    struct rlock__channel *channels; /* of its subscriber connection */
+    const char *address;                        /* for texts; set by the driver */
+    struct rlock__link links[RLOCK__LINKS_MAX]; /* those that locks have, and those for acks */
+    unsigned n_routed, n_links;                 /* of the first, and of both */
+    struct rlock__ack *gathered;                /* what waits for a link of those */
+    unsigned replicas;                          /* that the map knows of, up or down */
+    struct rlock__channel *channels;            /* of its subscriber connection */
     struct rlock__subscriber sub;
     char run_id[RLOCK__RUN_ID_SIZE]; /* "" unknown */
     unsigned life;                   /* counts its restarts */
@@ -35,7 +37,8 @@ struct rlock__server {
     int64_t stepped_at; /* when it was last found to have been set forward, by our clock; 0 never */
 };
 
-void rlock__server_init(struct rlock__server *server, struct rlock__core *core, unsigned n_links);
+void rlock__server_init(struct rlock__server *server, struct rlock__core *core, unsigned n_routed,
+                        unsigned n_acks);
 void rlock__server_fini(struct rlock__server *server);
 /* The link that commands for this lock go over now. A name stays on one link of its server. */
 struct rlock__link *rlock__route(const struct rlock__spec *spec);
@@ -46,5 +49,8 @@ bool rlock__server_found(struct rlock__server *server, const char *run_id, int64
 /* Whether it runs for less than that, and may have forgotten what it granted before; 0 any is old
  * enough, as is one that does not tell, which is logged. */
 bool rlock__server_is_young(struct rlock__server *server, int64_t min_uptime_us, int64_t now);
+/* It told its clock's time in an answer to what was asked at t0. Notes whether that was set since. */
+void rlock__server_told_time(struct rlock__server *server, int64_t seconds, int64_t us, int64_t t0,
+                             int64_t now);
 
 #endif

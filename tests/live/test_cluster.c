@@ -243,7 +243,8 @@ FIXTURE_WITH_TEST(one_primary_whose_replica_is_down_will_do, f, .kind = &kind_re
     cluster_form(f->servers, 1, 2);
     test_server_kill(f->servers[1]);
     cluster_url(f->servers, 1, url, sizeof(url));
-    lock = lock_named(f, client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url)), "a");
+    lock = lock_named(
+        f, client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .acks = RLOCK_ACKS_OFF)), "a");
     assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
     assert_code(rlock_unlock(lock), 0);
     test_server_restart(f->servers[1], false);
@@ -449,12 +450,13 @@ FAILOVER_TEST(a_hold_that_the_failover_lost_is_told_at_once, f)
 {
     struct rlock_handle *lock, *rival;
     struct rlock_client *client;
-    char name[32];
+    char url[200], name[32];
     int64_t promoted_us;
     size_t n = 0;
 
     cluster_form(f->servers, PRIMARIES, f->n);
-    client = open_cluster(f);
+    cluster_url(f->servers, PRIMARIES, url, sizeof(url));
+    client = client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .acks = RLOCK_ACKS_OFF));
     lock = lock_named(f, client, name_at(f, 0, &n, name));
     rival = lock_named(f, open_cluster(f), name);
     test_server_freeze(f->servers[PRIMARIES]);

@@ -247,9 +247,11 @@ SENTINEL_TEST(what_is_held_outlives_its_primary, d)
 /* The replicas have lost their connection to the primary before the lock was taken. */
 SENTINEL_TEST(a_hold_that_the_failover_lost_is_told_at_once, d)
 {
-    struct rlock_handle *lock = lock_new(&d->f, open_here(d)), *rival;
+    struct rlock_handle *lock, *rival;
     int64_t replaced_us;
 
+    lock = lock_new(
+        &d->f, client_open_with(&d->f, &RLOCK_CLIENT_OPTS(.url = d->url, .acks = RLOCK_ACKS_OFF)));
     rival = lock_new(&d->f, open_here(d));
     test_server_freeze(d->f.servers[1]);
     test_server_freeze(d->f.servers[2]);
@@ -266,6 +268,23 @@ SENTINEL_TEST(a_hold_that_the_failover_lost_is_told_at_once, d)
     assert_code(rlock_unlock(lock), RLOCK_ELOST);
     assert_code(rlock_unlock(rival), 0);
     restart_primary(d);
+}
+
+/* One that Sentinels know counts, whether it answers or not. */
+SENTINEL_TEST(the_replicas_that_sentinels_know_are_needed, d)
+{
+    struct rlock_handle *all, *one = lock_new(&d->f, open_here(d));
+
+    all = lock_new(
+        &d->f, client_open_with(&d->f, &RLOCK_CLIENT_OPTS(.url = d->url, .acks = RLOCK_ACKS_ALL)));
+    await_copied(d->f.servers[0]);
+    assert_code(act_pass_through(all, NULL), 0);
+    test_server_freeze(d->f.servers[2]);
+    assert_code(rlock_try_lock(all), RLOCK_ENOTREPLICATED);
+    assert_non_null(strstr(rlock_detail(), "1 of 2 replicas"));
+    assert_code(act_pass_through(one, NULL), 0);
+    test_server_thaw(d->f.servers[2]);
+    assert_code(act_pass_through(all, NULL), 0);
 }
 
 /* A frozen primary grants what it finds in its sockets when it goes on, and says that it is the

@@ -91,6 +91,7 @@ static void check_hold(struct sim_user *user, unsigned side)
             client->index, (unsigned long long)user->owner.id, world->keys[user->key],
             (long long)(until - now));
     }
+    sim_replica_check(user, side);
     if (until != 0 && !hold->lost && !sim_is_paused(client) && now > until + SLACK &&
         client->disturbed < world->now - SLACK) { /* where it attends to few at a time */
         sim_violate(world, "client %u: the loss of %s was not reported", client->index,
@@ -209,7 +210,7 @@ static bool somebody_waits(const struct sim_world *world, unsigned side, unsigne
 {
     bool waits = false;
 
-    *ret_excused = world->open_until[key];
+    *ret_excused = rlock__max(world->open_until[key], world->lags_until);
     for (unsigned i = 0; i < world->config.n_clients; i++) {
         const struct sim_client *client = world->clients[i];
 
@@ -442,6 +443,7 @@ void sim_check_done(struct sim_user *user)
     case RLOCK_ETIMEDOUT:
     case RLOCK_ECANCELED:
     case RLOCK_ECONN:
+    case RLOCK_ENOTREPLICATED:
     case RLOCK_EREFUSED:
     case RLOCK_EWRONGTYPE:
         if (taking) {

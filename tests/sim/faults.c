@@ -224,6 +224,9 @@ static void set_clock_back(struct sim_world *world)
     for (unsigned i = 0; i < sim_n_nodes(world); i++) {
         sim_server_set_clock_offset(world->nodes[i].server, world->clock_offset);
     }
+    if (world->config.n_acks != 0) {
+        sim_server_set_clock_offset(world->replica, world->clock_offset);
+    }
 }
 
 /* What becomes of a key's slot, as whoever moves slots says it. */
@@ -278,6 +281,10 @@ void sim_fault(struct sim_world *world)
 
     if (world->config.n_nodes > 1 && sim_chance(world, 400)) {
         sim_move_slot(world);
+        return;
+    }
+    if (world->config.n_acks != 0 && sim_chance(world, 100)) {
+        sim_replica_lags(world);
         return;
     }
     if (world->config.opens_slots && sim_chance(world, 300)) {

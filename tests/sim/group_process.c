@@ -126,6 +126,14 @@ void sim_pump(struct sim_client *client)
                          : sim_world_time(client, rlock__core_next(core)));
 }
 
+/* A group has no server whose writes are acknowledged. */
+void sim_replica_wait(struct sim_conn *conn, const char *bytes, size_t len)
+{
+    (void)bytes;
+    (void)len;
+    sim_violate(conn->world, "a WAIT that nobody asked for");
+}
+
 void sim_check_server(struct sim_world *world)
 {
     (void)world; /* looked at after each step */

@@ -63,6 +63,30 @@ void sim_keyspace_clear(struct sim_keyspace *space)
     }
 }
 
+void sim_keyspace_copy(const struct sim_keyspace *from, struct sim_keyspace *to)
+{
+    const struct sim_key *key;
+
+    sim_keyspace_clear(to);
+    to->now_ms = from->now_ms;
+    for (key = from->keys; key != NULL; key = key->hh.next) {
+        struct sim_key *copy = sim_key_create(to, sim_view_of(key->name), key->type);
+
+        copy->expire_at_ms = key->expire_at_ms;
+        if (key->string.data != NULL) {
+            copy->string = bytes_copy(sim_view_of(key->string));
+        }
+        for (size_t i = 0; i < key->n_items; i++) {
+            struct sim_item *item = sim_item_insert(copy, i, sim_view_of(key->items[i].name));
+
+            if (key->items[i].value.data != NULL) {
+                item->value = bytes_copy(sim_view_of(key->items[i].value));
+            }
+            item->score = key->items[i].score;
+        }
+    }
+}
+
 bool sim_key_is_live(const struct sim_keyspace *space, const struct sim_key *key)
 {
     return key->expire_at_ms == SIM_NEVER || space->now_ms <= key->expire_at_ms;

@@ -43,6 +43,8 @@ struct sim_keyspace {
 };
 
 void sim_keyspace_clear(struct sim_keyspace *space);
+/* Makes the one as the other is. */
+void sim_keyspace_copy(const struct sim_keyspace *from, struct sim_keyspace *to);
 
 /* Finds a live key; one that is past its time is deleted on the way. */
 struct sim_key *sim_key_find(struct sim_keyspace *space, struct sim_view name);

@@ -228,7 +228,9 @@ static void pump_sub(struct sim_link *link)
 
 static unsigned n_links(const struct sim_client *client)
 {
-    return client->world->config.n_nodes * client->world->config.n_links;
+    const struct sim_config *config = &client->world->config;
+
+    return config->n_nodes * (config->n_links + config->n_acks);
 }
 
 void sim_wire_pump(struct sim_client *client)
@@ -320,7 +322,8 @@ void sim_wire_core(struct sim_client *client, const char *address)
     rlock__core_init(core);
     for (unsigned i = 0; i < config->n_nodes; i++) {
         client->nodes[i].address = address;
-        rlock__core_add_server(core, &client->nodes[i], config->n_links);
+        rlock__core_add_server(core, &client->nodes[i], config->n_links, config->n_acks);
+        client->nodes[i].replicas = 1;
     }
 }
 
@@ -337,7 +340,7 @@ static void start(struct sim_link *link, struct sim_client *client, unsigned nod
 
 void sim_wire_client(struct sim_client *client)
 {
-    unsigned each = client->world->config.n_links;
+    unsigned each = client->world->config.n_links + client->world->config.n_acks;
 
     for (unsigned i = 0; i < n_links(client); i++) {
         start(&client->links[i], client, i / each, i % each);

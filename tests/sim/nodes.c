@@ -46,6 +46,9 @@ void sim_set_time(struct sim_world *world)
     for (unsigned i = 0; i < sim_n_nodes(world); i++) {
         sim_server_set_time(world->nodes[i].server, world->now);
     }
+    if (world->config.n_acks != 0) {
+        sim_server_set_time(world->replica, world->now);
+    }
 }
 
 /* ---- Where a key is ---- */

@@ -293,6 +293,11 @@ void sim_server_script_flush(struct sim_server *server)
     sim_lua_forget(server->lua);
 }
 
+void sim_server_replicate(const struct sim_server *from, struct sim_server *to)
+{
+    sim_keyspace_copy(&from->space, &to->space);
+}
+
 void sim_server_restart(struct sim_server *server, bool keep_data)
 {
     assert(!server->busy);

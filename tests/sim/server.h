@@ -95,6 +95,8 @@ bool sim_server_words(struct sim_server *server, uint64_t conn, const char *cons
 
 /* ---- faults ---- */
 
+/* The second one has the keys of the first, and no others. */
+void sim_server_replicate(const struct sim_server *from, struct sim_server *to);
 void sim_server_script_flush(struct sim_server *server);
 
 /* ---- a node of a cluster, until the next reset ---- */

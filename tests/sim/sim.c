@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sim [--seed N] [--seeds COUNT] [--steps N] [--jobs N] [--kind KIND] [--trace]
+ * sim [--seed N] [--seeds COUNT] [--steps N] [--jobs N]
+ *     [--kind KIND] [--nodes N] [--acks] [--trace]
  * Runs seeds from N on. A seed that fails prints itself; `sim --seed N --seeds 1 --trace` replays
  * it exactly.
  */
@@ -18,6 +19,7 @@ struct options {
     unsigned jobs;
     const char *kind;
     unsigned nodes;
+    bool acks;
     bool trace;
 };
 
@@ -30,6 +32,7 @@ static int run_share(const struct options *options, unsigned job)
     world->trace = options->trace;
     world->only = options->kind;
     world->only_nodes = options->nodes;
+    world->only_acks = options->acks;
     for (uint64_t i = job; i < options->seeds && failed == 0; i += options->jobs) {
         sim_overrun_watch(options->seed + i);
         if (!sim_run(world, options->seed + i, options->steps)) {
@@ -47,6 +50,9 @@ static int run_share(const struct options *options, unsigned job)
     printf("job %u: %llu steps, %llu grants, %llu losses, %llu in doubt, %llu passed over, %s\n",
            job, (unsigned long long)steps, (unsigned long long)grants, (unsigned long long)losses,
            (unsigned long long)doubts, (unsigned long long)passed, failed ? "FAILED" : "ok");
+    if (world->replica != NULL) {
+        world->replica = sim_server_free(world->replica);
+    }
     for (unsigned i = 0; i < SIM_NODES; i++) {
         world->nodes[i].server = sim_server_free(world->nodes[i].server);
     }
@@ -76,10 +82,15 @@ static int run_jobs(const struct options *options)
 int main(int argc, char **argv)
 {
     static const struct option longs[] = {
-        {"seed", required_argument, NULL, 's'},  {"seeds", required_argument, NULL, 'n'},
-        {"steps", required_argument, NULL, 't'}, {"jobs", required_argument, NULL, 'j'},
-        {"kind", required_argument, NULL, 'k'},  {"nodes", required_argument, NULL, 'c'},
-        {"trace", no_argument, NULL, 'v'},       {NULL, 0, NULL, 0},
+        {"seed", required_argument, NULL, 's'},
+        {"seeds", required_argument, NULL, 'n'},
+        {"steps", required_argument, NULL, 't'},
+        {"jobs", required_argument, NULL, 'j'},
+        {"kind", required_argument, NULL, 'k'},
+        {"nodes", required_argument, NULL, 'c'},
+        {"trace", no_argument, NULL, 'v'},
+        {"acks", no_argument, NULL, 'a'},
+        {NULL, 0, NULL, 0},
     };
     struct options options = {.seed = 1, .seeds = 1000, .steps = 600, .jobs = 1};
     int c;
@@ -103,6 +114,9 @@ int main(int argc, char **argv)
             break;
         case 'c':
             options.nodes = (unsigned)rlock__min(strtol(optarg, NULL, 10), SIM_NODES);
+            break;
+        case 'a':
+            options.acks = true;
             break;
         case 'v':
             options.trace = true;

@@ -189,6 +189,14 @@ static void at_server(struct sim_message *message)
         trace_frame(conn, "runs", message->bytes, message->len);
         world->aborts = is_aborted(message);
         note_asking(message);
+        if (is_script(message)) {
+            conn->written = ++world->written;
+        }
+        if (memmem(message->bytes, message->len, "\nWAIT\r", 6) != NULL) {
+            sim_replica_wait(conn, message->bytes, message->len);
+            message_free(message);
+            return;
+        }
         (void)sim_server_command(world->nodes[conn->node].server, conn->id, message->bytes,
                                  message->len);
         world->aborts = false;
@@ -355,6 +363,11 @@ static bool is_lied_to(const struct sim_conn *conn)
     return !conn->is_sub && conn->client != NULL && conn->link->conn == conn &&
            conn->link->state == SIM_UP && world->config.faults != 0 && !world->healed &&
            sim_chance(world, 2);
+}
+
+void sim_conn_answer(struct sim_conn *conn, const char *bytes)
+{
+    (void)post(conn, false, bytes, strlen(bytes), false);
 }
 
 /* What no script answers, near as it is to a grant. */

@@ -53,6 +53,7 @@ struct sim_client *sim_client_new(struct sim_world *world, unsigned index)
 {
     struct sim_client *client = calloc(1, sizeof(*client));
     static const char *const address = "simulated";
+    static const int acks[] = {RLOCK_ACKS_AUTO, RLOCK_ACKS_ALL, 1};
 
     client->world = world;
     client->index = index;
@@ -70,6 +71,7 @@ struct sim_client *sim_client_new(struct sim_world *world, unsigned index)
     client->core.random = (uint64_t)sim_random(world, INT64_MAX) | 1;
     client->core.renewed_lease_us = world->config.lease;
     client->core.op_timeout_us = world->config.op_timeout;
+    client->core.acks = world->config.n_acks == 0 ? RLOCK_ACKS_OFF : acks[world->seed / 16 % 3];
     client->core.prefix = rlock__bytes("", 0);
     client->core.unref = on_unref;
     client->core.log_level = world->trace ? RLOCK_LOG_DEBUG : 0;
@@ -187,6 +189,10 @@ static void configure(struct sim_world *world)
     config->n_nodes =
         config->faults != 0 && world->only_nodes != 0 ? world->only_nodes : config->n_nodes;
     config->opens_slots = config->n_nodes == 1 && config->faults != 0 && world->seed % 8 == 1;
+    config->n_acks =
+        config->n_nodes == 1 && config->faults != 0 && (world->only_acks || world->seed % 16 == 7)
+            ? SIM_ACK_LINKS
+            : 0;
     config->n_links = world->seed % 8 == 5 || world->seed % 16 == 3 ? SIM_NODE_LINKS : 1;
     for (unsigned i = 0; i < SIM_KEYS; i++) {
         (void)snprintf(world->keys[i], sizeof(world->keys[i]), "lock-%u", i);
@@ -290,6 +296,8 @@ bool sim_run(struct sim_world *world, uint64_t seed, uint64_t steps)
                                 .trace = world->trace,
                                 .only = world->only,
                                 .only_nodes = world->only_nodes,
+                                .only_acks = world->only_acks,
+                                .replica = world->replica,
                                 .server_life = 1};
     memcpy(world->nodes, nodes, sizeof(nodes));
     world->nodes[0].server = server;
@@ -306,6 +314,7 @@ bool sim_run(struct sim_world *world, uint64_t seed, uint64_t steps)
         sim_server_assign(server, 0, RLOCK__SLOTS - 1, 1);
     }
     sim_nodes_start(world);
+    sim_replica_start(world, seed);
     sim_wire_server(world);
     for (unsigned i = 0; i < world->config.n_clients; i++) {
         (void)sim_client_new(world, i);

@@ -27,7 +27,8 @@
 #define SIM_LEFT 8
 #define SIM_ENDED 16
 #define SIM_NODES 3      /* servers that share the keys */
-#define SIM_NODE_LINKS 2 /* links of a client to one of them */
+#define SIM_NODE_LINKS 2 /* links of a client to one of them, for locks */
+#define SIM_ACK_LINKS 2  /* and for acknowledgements */
 
 struct sim_world;
 struct sim_client;
@@ -51,9 +52,10 @@ struct sim_conn {
     struct sim_conn *prev, *next;
     uint64_t id; /* at the server; 0 not connected yet */
     bool is_sub;
-    bool open; /* as the client sees it */
-    bool mute; /* it swallows everything, and nobody is told */
-    bool asks; /* the frame that the client sent last is ASKING */
+    bool open;        /* as the client sees it */
+    bool mute;        /* it swallows everything, and nobody is told */
+    bool asks;        /* the frame that the client sent last is ASKING */
+    uint64_t written; /* world.written, after its latest script */
     unsigned server_life;
     int64_t uptime_s; /* that the server told; RLOCK__UNKNOWN nothing */
     struct sim_message *under_way;
@@ -153,7 +155,7 @@ struct sim_client {
     int64_t disturbed;    /* until when it could not work freely */
     int64_t hampered;     /* until when something takes longer than it should */
     int64_t slowest;      /* round trip that it knew */
-    struct sim_link links[SIM_NODES * SIM_NODE_LINKS], subs[SIM_NODES];
+    struct sim_link links[SIM_NODES * (SIM_NODE_LINKS + SIM_ACK_LINKS)], subs[SIM_NODES];
     struct rlock__timer tick;
     struct sim_user users[SIM_MAX_USERS];
     unsigned n_users;
@@ -179,6 +181,7 @@ struct sim_config {
     bool no_reentry;
     unsigned n_nodes; /* servers that share the keys, which move between them */
     unsigned n_links; /* of each client to each of them */
+    unsigned n_acks;  /* the same, for what is to be acknowledged: 0 nothing is */
     bool opens_slots;
 };
 
@@ -208,6 +211,10 @@ struct sim_world {
     struct rlock__timers timers;
     struct sim_server *server; /* the only one, or the first */
     struct sim_node nodes[SIM_NODES];
+    struct sim_server *replica; /* of the only one, where writes are acknowledged */
+    int64_t lags_until;         /* it does not catch up until then */
+    uint64_t written;           /* scripts that ran */
+    uint64_t replicated;        /* of these, that the replica has */
     struct sim_move move;
     unsigned server_life;
     int64_t server_paused_until;
@@ -241,6 +248,7 @@ struct sim_world {
     bool trace;
     const char *only;    /* kind of lock in every seed; NULL as the seed says */
     unsigned only_nodes; /* and how many nodes; 0 the same */
+    bool only_acks;      /* writes are acknowledged in every seed */
     char violation[256]; /* "" none */
     uint64_t grants, losses, doubts, passed;
 };
@@ -291,6 +299,20 @@ void sim_conn_say(struct sim_conn *conn, const char *bytes, size_t len);
 void sim_conn_let_go(struct sim_conn *conn);
 void sim_wire_server(struct sim_world *world);
 void sim_conns_fini(struct sim_world *world);
+
+/* The server answers what is not its own to answer. */
+void sim_conn_answer(struct sim_conn *conn, const char *bytes);
+
+/* ---- replica.c ---- */
+
+void sim_replica_start(struct sim_world *world, uint64_t seed);
+/* It has all that its primary has, unless it lags. */
+void sim_replica_catch_up(struct sim_world *world);
+void sim_replica_lags(struct sim_world *world);
+/* A WAIT came on the connection. */
+void sim_replica_wait(struct sim_conn *conn, const char *bytes, size_t len);
+/* Whoever believes to hold does so on the replica too. */
+void sim_replica_check(struct sim_user *user, unsigned side);
 
 /* ---- links.c ---- */
 

@@ -25,7 +25,7 @@ static inline void alone_init(struct rlock__core *core, struct rlock__server *se
     core->address = server->address = address;
     core->route = alone_route;
     rlock__core_init(core);
-    rlock__core_add_server(core, server, 1);
+    rlock__core_add_server(core, server, 1, 0);
 }
 
 static inline struct rlock__link *alone_link(const struct rlock__core *core)

@@ -58,6 +58,19 @@ void cluster_join(struct test_server *const *servers, size_t n)
     meet(servers, n);
 }
 
+/* Whether a server knows of so many that they are replicas. */
+static bool knows_replicas(struct test_server *server, size_t n)
+{
+    char *nodes = test_server_cmd(server, "CLUSTER NODES");
+    size_t found = 0;
+
+    for (const char *at = nodes; (at = strstr(at, "slave ")) != NULL; at++) {
+        found++;
+    }
+    free(nodes);
+    return found == n;
+}
+
 void cluster_form(struct test_server *const *servers, size_t n_primaries, size_t n)
 {
     const size_t share = SLOTS / n_primaries;
@@ -77,6 +90,9 @@ void cluster_form(struct test_server *const *servers, size_t n_primaries, size_t
     }
     for (size_t i = n_primaries; i < n; i++) {
         TEST_CHECK(TEST_EVENTUALLY(test_server_is_copied(servers[i]), JOINED_MS));
+    }
+    for (size_t i = 0; i < n; i++) {
+        TEST_CHECK(TEST_EVENTUALLY(knows_replicas(servers[i], n - n_primaries), JOINED_MS));
     }
 }
 

@@ -15,7 +15,7 @@ extern const char *const cluster_conf[];
 void cluster_join(struct test_server *const *servers, size_t n);
 
 /* Makes one cluster of primaries, each with a share of the slots, and as many replicas or fewer
- * behind them, one for each primary in this order. Returns when all is copied. */
+ * behind them, one for each primary in this order. Returns when all is copied, and known to all. */
 void cluster_form(struct test_server *const *servers, size_t n_primaries, size_t n);
 /* Which of these primaries had the slot at first. */
 struct test_server *cluster_primary_of(struct test_server *const *servers, size_t n_primaries,

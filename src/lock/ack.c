@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lock/ack.h"
+
+#include <utlist.h>
+
+#include "lock/hop.h"
+#include "lock/internal.h"
+
+#define WAIT_MOST RLOCK__SECOND
+
+unsigned rlock__acks_needed(const struct rlock__server *server)
+{
+    switch (server->core->acks) {
+    case RLOCK_ACKS_OFF:
+        return 0;
+    case RLOCK_ACKS_AUTO:
+        return server->replicas > 0;
+    case RLOCK_ACKS_ALL:
+        return server->replicas;
+    default:
+        return (unsigned)server->core->acks;
+    }
+}
+
+static bool is_ready(const struct rlock__link *link)
+{
+    return link->pipeline.up && link->wait == NULL;
+}
+
+bool rlock__acks_is_ready(const struct rlock__server *server)
+{
+    for (unsigned i = server->n_routed; i < server->n_links; i++) {
+        if (is_ready(&server->links[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- What waits ---- */
+
+void rlock__ack_begin(struct rlock__ack *ack, struct rlock__server *server,
+                      struct rlock__spec *spec, struct rlock__request *request,
+                      rlock__ack_fn *decided)
+{
+    *ack = (struct rlock__ack){.server = server,
+                               .spec = spec,
+                               .request = request,
+                               .decided = decided,
+                               .needed = rlock__acks_needed(server)};
+    DL_APPEND(server->gathered, ack);
+}
+
+void rlock__ack_ran(struct rlock__ack *ack)
+{
+    ack->request = NULL;
+    ack->ran = true;
+}
+
+void rlock__ack_leave(struct rlock__ack *ack)
+{
+    if (ack->link != NULL) {
+        DL_DELETE(ack->link->acks, ack);
+    } else if (rlock__ack_is_open(ack)) {
+        DL_DELETE(ack->server->gathered, ack);
+    }
+    *ack = (struct rlock__ack){.needed = 0};
+}
+
+void rlock__ack_follow(struct rlock__ack *ack)
+{
+    DL_DELETE(ack->link->acks, ack);
+    ack->link = ack->request->link;
+    ack->server = ack->link->server;
+    DL_APPEND(ack->link->acks, ack);
+}
+
+void rlock__ack_abandon(struct rlock__ack *ack)
+{
+    if (ack->request != NULL && ack->link != NULL) {
+        (void)rlock__abandon(ack->request);
+    } else if (ack->request != NULL) {
+        (void)rlock__request_free(ack->request);
+    }
+    rlock__ack_leave(ack);
+}
+
+bool rlock__ack_is_enough(const struct rlock__ack *ack, const struct rlock__reply *waited)
+{
+    return waited != NULL && rlock__reply_int(waited, 0, -1) >= (int64_t)ack->needed;
+}
+
+/* ---- WAIT ---- */
+
+/* Those that ran before it are decided. The others were sent again since, or came from another
+ * server, and the next WAIT tells of them. */
+static void on_waited(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
+{
+    struct rlock__link *link = request->subject;
+    struct rlock__ack *ack = link->acks;
+
+    link->wait = NULL;
+    (void)rlock__request_free(request);
+    while (ack != NULL) {
+        if (ack->ran) {
+            ack->decided(ack, reply, now); /* which leaves, and others may too */
+            ack = link->acks;
+        } else {
+            ack = ack->next;
+        }
+    }
+}
+
+/* How long it may take. Its answer must not be late itself, and what is to be renewed has time for
+ * several such. */
+static int64_t wait_ms(const struct rlock__link *link)
+{
+    const struct rlock__pipeline *pipeline = &link->pipeline;
+    int64_t most = rlock__min(WAIT_MOST, pipeline->op_timeout / 2);
+
+    most = rlock__min(most, link->server->core->renewed_lease_us / 6);
+    if (pipeline->failover_us != 0) {
+        most = rlock__min(most, pipeline->failover_us / 2);
+    }
+    return rlock__max(most / RLOCK__MS, 1);
+}
+
+static void send_wait(struct rlock__link *link, int64_t now)
+{
+    struct rlock__request *request =
+        rlock__request_new(&link->server->core->requests, on_waited, link);
+    struct rlock__ack *ack;
+    unsigned needed = 0;
+
+    DL_FOREACH(link->acks, ack) {
+        needed = ack->needed > needed ? ack->needed : needed;
+    }
+    if (request != NULL) {
+        request->resend = RLOCK__DROP;
+        rlock__cmd_arg(&request->cmd, rlock__bytes_of("WAIT"));
+        rlock__cmd_num(&request->cmd, needed);
+        rlock__cmd_num(&request->cmd, wait_ms(link));
+    }
+    if (request != NULL && rlock__pipeline_submit(&link->pipeline, request, now)) {
+        link->wait = request;
+    } else { /* the next event tries again */
+        (void)rlock__request_free(request);
+    }
+}
+
+/* Without memory it is answered as if the link had broken. */
+static void send_first(struct rlock__server *server, struct rlock__link *link, int64_t now)
+{
+    struct rlock__ack *ack = server->gathered;
+
+    DL_DELETE(server->gathered, ack);
+    ack->link = link;
+    DL_APPEND(link->acks, ack);
+    if (!rlock__submit(ack->request, ack->spec, link, now)) {
+        ack->request->answer(ack->request, NULL, now);
+    }
+}
+
+void rlock__acks_flush(struct rlock__link *link, int64_t now)
+{
+    struct rlock__server *server = link->server;
+
+    if (link < &server->links[server->n_routed]) {
+        return;
+    }
+    while (is_ready(link) && server->gathered != NULL) {
+        send_first(server, link, now);
+    }
+    if (is_ready(link) && link->acks != NULL) {
+        send_wait(link, now);
+    }
+}
+
+void rlock__acks_replaced(struct rlock__server *server, int64_t now)
+{
+    while (server->gathered != NULL) {
+        struct rlock__request *request = server->gathered->request;
+
+        request->answer(request, NULL, now); /* its owner leaves */
+    }
+}

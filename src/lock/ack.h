@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Acknowledgement by replicas: what a command wrote counts once enough replicas have it, which a
+ * failover may put in their primary's place.
+ *
+ * WAIT says how many have what its own connection wrote, and what follows it on that connection
+ * waits for it. So a server has links for this alone. The command goes over one of them, with a
+ * WAIT behind it. What is asked for while a WAIT is under way on each of them is gathered, and the
+ * next WAIT tells of all of it (group commit). Source: the Redis documentation of WAIT.
+ *
+ * How many are enough is counted by the map: a replica that is down now may be promoted later. The
+ * count is taken before the command is sent.
+ */
+#ifndef RLOCK_LOCK_ACK_H
+#define RLOCK_LOCK_ACK_H
+
+#include "base/guarded.h"
+#include "wire/pipeline.h"
+
+struct rlock__ack;
+struct rlock__server;
+
+/* Tells what came of it, exactly once, unless it was left. waited: the answer to WAIT; NULL: there
+ * is none, since the link broke. */
+typedef void rlock__ack_fn(struct rlock__ack *ack, const struct rlock__reply *waited, int64_t now);
+
+/* A command that counts once it is acknowledged. Its owner's memory. Zero: nothing is under way. */
+struct rlock__ack {
+    struct rlock__ack *prev, *next; /* in server.gathered, or link.acks */
+    struct rlock__server *server;
+    struct rlock__link *link;       /* it was sent on; NULL: not yet */
+    struct rlock__request *request; /* until it is answered */
+    struct rlock__spec *spec;
+    rlock__ack_fn *decided;
+    unsigned needed; /* so many are enough; 0: nothing is under way */
+    bool ran;        /* it is answered; what replicas have of it is to be told */
+};
+
+static inline bool rlock__ack_is_open(const struct rlock__ack *ack)
+{
+    return ack->needed != 0;
+}
+
+/* How many replicas are enough at this server; 0: nothing is asked for. */
+unsigned rlock__acks_needed(const struct rlock__server *server);
+/* Whether one of its links is up on which no WAIT is under way. */
+bool rlock__acks_is_ready(const struct rlock__server *server);
+/*
+ * Has the command sent, at the end of the event or later. Its request is answered as any other is;
+ * then its owner says one of these three:
+ */
+void rlock__ack_begin(struct rlock__ack *ack, struct rlock__server *server,
+                      struct rlock__spec *spec, struct rlock__request *request,
+                      rlock__ack_fn *decided);
+/* It did what it should: decided() will be called. The request is the owner's again. */
+void rlock__ack_ran(struct rlock__ack *ack);
+/* It did not, or nobody wants to know any more. */
+void rlock__ack_leave(struct rlock__ack *ack);
+/* It hopped to another server, and is under way there. */
+void rlock__ack_follow(struct rlock__ack *ack);
+/* Nobody awaits it any more. A request that is not answered is taken back. */
+void rlock__ack_abandon(struct rlock__ack *ack);
+/* Whether the answer to WAIT says that enough have it. */
+bool rlock__ack_is_enough(const struct rlock__ack *ack, const struct rlock__reply *waited);
+/* The end of each event: sends what was gathered, and WAIT behind it, where the link is for that. */
+void rlock__acks_flush(struct rlock__link *link, int64_t now);
+/* Another server has taken this one's place, or this is the end: answers what was gathered with
+ * NULL. */
+void rlock__acks_replaced(struct rlock__server *server, int64_t now);
+
+#endif

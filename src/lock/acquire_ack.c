@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A grant that counts once enough replicas have it. The server has granted it; its lease is
+ * extended by nothing, which writes as well, over a link for acknowledgements: whoever has that
+ * write has the grant too. Without enough of them the grant is given back, and the call tries
+ * again while it has time.
+ */
+#include <stdio.h>
+
+#include "lock/acquire.h"
+#include "lock/classify.h"
+#include "lock/hop.h"
+
+/* It does not count, for the reason that the call's detail says. */
+static void fail(struct rlock__call *call, int code, int64_t now)
+{
+    if (call->failures == 0) {
+        rlock__note(call->core, RLOCK_LOG_WARNING, "%s", call->detail);
+    }
+    rlock__ack_leave(&call->ack);
+    if (call->wait_us == 0 || code != RLOCK_ENOTREPLICATED) {
+        rlock__acquire_undo(call, code, now);
+    } else {
+        rlock__acquire_begin_anew(call, code, now);
+    }
+}
+
+/* Too few replicas have it, or nobody knows. After a failover it may be there again, though it is
+ * given back. */
+static void fail_unconfirmed(struct rlock__call *call, int64_t confirmed, int64_t now)
+{
+    int64_t left = rlock__free_by(now, rlock__acquire_lease(call, now)) - now;
+    char name[96];
+
+    (void)snprintf(call->detail, sizeof(call->detail),
+                   "lock %s: %lld of %u replicas of server %s confirmed it; it was given back; "
+                   "after a failover it is free in %lld ms",
+                   rlock__spec_text(call->spec, name), (long long)confirmed, call->ack.needed,
+                   call->link->server->address, (long long)rlock__ms_up(left));
+    fail(call, RLOCK_ENOTREPLICATED, now);
+}
+
+static void fail_refused(struct rlock__call *call, const char *what,
+                         const struct rlock__reply *error, int64_t now)
+{
+    struct rlock__class class = rlock__core_classify(call->core, error);
+    char name[96], text[160];
+
+    (void)snprintf(call->detail, sizeof(call->detail), "lock %s: server %s: %s%s: %s",
+                   rlock__spec_text(call->spec, name), call->link->server->address, what,
+                   rlock__text(rlock__reply_str(error, 0), text, sizeof(text)), class.hint);
+    fail(call, class.way == RLOCK__GIVE_UP ? class.code : RLOCK_ENOTREPLICATED, now);
+}
+
+static void on_decided(struct rlock__ack *ack, const struct rlock__reply *waited, int64_t now)
+{
+    struct rlock__call *call = RLOCK__OF(struct rlock__call, ack, ack);
+
+    if (rlock__ack_is_enough(ack, waited)) {
+        rlock__ack_leave(ack);
+        rlock__acquire_granted(call, call->token, call->granted_t0, now);
+    } else if (waited != NULL && rlock__reply_is_error(waited)) {
+        fail_refused(call, "WAIT: ", waited, now);
+    } else {
+        fail_unconfirmed(call, waited != NULL ? rlock__reply_int(waited, 0, 0) : 0, now);
+    }
+}
+
+static void on_extended(struct rlock__request *request, const struct rlock__reply *reply,
+                        int64_t now)
+{
+    struct rlock__call *call = request->subject;
+
+    if (call != NULL && reply != NULL) {
+        (void)rlock__hop_learn(request->link, reply);
+    }
+    (void)rlock__request_free(request);
+    if (call == NULL) {
+        return;
+    }
+    if (reply != NULL && rlock__reply_is_error(reply)) {
+        fail_refused(call, "", reply, now);
+    } else if (reply == NULL || rlock__reply_int(reply, 2, 0) != 1) { /* it is gone again */
+        fail_unconfirmed(call, 0, now);
+    } else {
+        rlock__ack_ran(&call->ack);
+    }
+}
+
+/* Nothing is extended by that: what is left of the lease is asked for. */
+static void extend(struct rlock__call *call, struct rlock__request *request, int64_t now)
+{
+    char owner[RLOCK__OWNER_SIZE];
+    int64_t end = call->granted_t0 + rlock__acquire_lease(call, call->granted_t0);
+    struct rlock__args args = {.owner = rlock__owner_text(call->core, call->number, owner),
+                               .count = call->target,
+                               .lease_ms = rlock__ms_up(rlock__max(end - now, RLOCK__MS))};
+
+    request->resend = RLOCK__ONCE;
+    call->spec->ops->renew(call->spec, &args, &request->cmd);
+    request->cmd.parts = 1;
+}
+
+void rlock__acquire_taken(struct rlock__call *call, uint64_t token, int64_t t0, int64_t now)
+{
+    struct rlock__server *server = call->link->server;
+    struct rlock__request *request;
+
+    if (rlock__acks_needed(server) == 0) {
+        rlock__acquire_granted(call, token, t0, now);
+        return;
+    }
+    call->token = token;
+    call->granted_t0 = t0;
+    request = rlock__request_new(&call->core->requests, on_extended, call);
+    if (request == NULL) {
+        rlock__acquire_describe(call, RLOCK_ENOMEM, now);
+        rlock__acquire_undo(call, RLOCK_ENOMEM, now);
+        return;
+    }
+    extend(call, request, now);
+    rlock__ack_begin(&call->ack, server, call->spec, request, on_decided);
+}

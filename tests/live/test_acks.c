@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What counts once replicas have it: what that costs while they are silent, and what it saves. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster/slot.h"
+#include "support/clients.h"
+#include "support/cluster.h"
+#include "support/room.h"
+
+#define LEASE_MS 900
+
+static const char *const failing_conf[] = {"cluster-enabled yes", "cluster-node-timeout 1000",
+                                           "cluster-require-full-coverage no", NULL};
+
+/* A cluster of a primary and its replica, which nobody promotes: there is nobody to elect it. */
+#define ACKS_TEST(name, f)                                                                         \
+    FIXTURE_WITH_TEST(name, f, .kind = &kind_reentrant, .servers = 2,                              \
+                      .server = {.transport = TEST_TCP, .conf = failing_conf})
+/* Of three primaries with a replica each. */
+#define FAILOVER_TEST(name, f)                                                                     \
+    FIXTURE_WITH_TEST(name, f, .kind = &kind_reentrant, .servers = 6,                              \
+                      .server = {.transport = TEST_TCP, .conf = failing_conf})
+
+static struct rlock_client *open_with(struct fixture *f, int acks, int64_t renewed_lease_ms)
+{
+    char url[200];
+
+    cluster_url(f->servers, f->n / 2, url, sizeof(url));
+    return client_open_with(
+        f, &RLOCK_CLIENT_OPTS(.url = url, .acks = acks, .renewed_lease_ms = renewed_lease_ms));
+}
+
+/* A name whose slot the first primary has; its cell of the witness stands behind. */
+static void name_there(const struct fixture *f, char *out, size_t size)
+{
+    size_t n = 0;
+
+    do {
+        test_text(out, size, "newest-%zu-0", n++);
+    } while (cluster_primary_of(f->servers, f->n / 2, rlock__slot(rlock__bytes_of(out))) !=
+             f->servers[0]);
+}
+
+ACKS_TEST(a_grant_that_no_replica_has_is_given_back, f)
+{
+    struct rlock_handle *lock;
+
+    cluster_form(f->servers, 1, f->n);
+    lock = lock_new(f, open_with(f, RLOCK_ACKS_AUTO, 0));
+    assert_code(act_pass_through(lock, NULL), 0);
+    test_server_freeze(f->servers[1]);
+    assert_code(rlock_try_lock(lock), RLOCK_ENOTREPLICATED);
+    assert_non_null(strstr(rlock_detail(), "0 of 1 replicas"));
+    assert_int_equal(test_server_int(f->server, "DBSIZE"), 0);
+    test_server_thaw(f->servers[1]);
+    assert_code(act_pass_through(lock, NULL), 0);
+}
+
+ACKS_TEST(a_caller_that_waits_gets_it_once_a_replica_answers, f)
+{
+    struct actor *waiter = actor_open(f);
+    struct rlock_handle *lock;
+
+    cluster_form(f->servers, 1, f->n);
+    lock = lock_new(f, open_with(f, RLOCK_ACKS_AUTO, 0));
+    assert_code(act_pass_through(lock, NULL), 0);
+    test_server_freeze(f->servers[1]);
+    actor_begin(waiter, act_pass_through, lock, NULL);
+    assert_true(STAYS(actor_is_busy(waiter), 1500));
+    test_server_thaw(f->servers[1]);
+    assert_code(actor_end(waiter), 0);
+}
+
+/* The primary renews it all the time. */
+ACKS_TEST(a_hold_whose_renewals_no_replica_has_is_lost_with_its_lease, f)
+{
+    struct rlock_handle *lock;
+    int64_t frozen_us;
+
+    cluster_form(f->servers, 1, f->n);
+    lock = lock_new(f, open_with(f, RLOCK_ACKS_AUTO, test_ms(LEASE_MS)));
+    assert_code(rlock_lock(lock), 0);
+    assert_true(STAYS(rlock_is_valid(lock), 2 * LEASE_MS)); /* they are acknowledged */
+    test_server_freeze(f->servers[1]);
+    frozen_us = test_now_us();
+    assert_took(expect_loss(f, RLOCK_LOST_NOT_REPLICATED) - frozen_us, LEASE_MS / 2, LEASE_MS);
+    assert_code(rlock_unlock(lock), RLOCK_ELOST);
+    assert_true(TEST_EVENTUALLY(test_server_int(f->server, "DBSIZE") == 0, LEASE_MS / 2));
+    test_server_thaw(f->servers[1]);
+}
+
+ACKS_TEST(a_number_of_replicas_is_needed_where_no_map_tells_of_any, f)
+{
+    struct rlock_client *client = client_open_with(f, &RLOCK_CLIENT_OPTS(.acks = 1));
+    struct rlock_handle *lock = lock_new(f, client);
+    struct rlock_client *none = NULL;
+
+    cluster_form(f->servers, 1, f->n);
+    assert_code(act_pass_through(lock, NULL), 0);
+    test_server_freeze(f->servers[1]);
+    assert_code(rlock_try_lock(lock), RLOCK_ENOTREPLICATED);
+    test_server_thaw(f->servers[1]);
+    assert_code(act_pass_through(lock, NULL), 0);
+    assert_code(rlock_client_open(&RLOCK_CLIENT_OPTS(.acks = RLOCK_ACKS_ALL), &none), RLOCK_EINVAL);
+    assert_code(rlock_client_open(&RLOCK_CLIENT_OPTS(.acks = -3), &none), RLOCK_EINVAL);
+}
+
+/* A server that does not let the client ask says so, and the grant is given back at once. */
+ACKS_TEST(a_user_who_may_not_wait_is_told, f)
+{
+    const struct rlock_take take = {.size = sizeof(take), .wait_ms = 5000};
+    struct rlock_handle *lock;
+
+    test_server_do(f->server, "ACL SETUSER default -wait");
+    lock = lock_new(f, client_open_with(f, &RLOCK_CLIENT_OPTS(.acks = 1)));
+    cluster_form(f->servers, 1, 1);
+    assert_code(rlock_lock_with(lock, &take, NULL), RLOCK_EPERM);
+    assert_non_null(strstr(rlock_detail(), "WAIT"));
+    assert_int_equal(test_server_int(f->server, "DBSIZE"), 0);
+}
+
+/* The replicas of both servers tell of its renewals, wherever its key is. */
+FAILOVER_TEST(a_hold_is_renewed_while_its_slot_is_open, f)
+{
+    struct rlock_handle *lock;
+    char name[40];
+    unsigned int slot;
+
+    cluster_form(f->servers, f->n / 2, f->n);
+    name_there(f, name, sizeof(name));
+    slot = rlock__slot(rlock__bytes_of(name));
+    lock = lock_named(f, open_with(f, RLOCK_ACKS_AUTO, test_ms(LEASE_MS)), name);
+    assert_code(rlock_lock(lock), 0);
+    cluster_open_slot(f->servers[0], f->servers[1], slot);
+    assert_true(STAYS(rlock_is_valid(lock), 2 * LEASE_MS));
+    cluster_move_key(f->servers[0], f->servers[1], name);
+    assert_true(STAYS(rlock_is_valid(lock), 2 * LEASE_MS));
+    assert_code(rlock_unlock(lock), 0);
+    assert_code(act_pass_through(lock, NULL), 0);
+    cluster_abort_slot(f->servers[0], f->servers[1], slot);
+}
+
+/* ---- The newest grant is lost with its primary ---- */
+
+/* Whether the replica of the first primary has been promoted. */
+static bool is_promoted(struct fixture *f)
+{
+    char *role = test_server_cmd(f->servers[f->n / 2], "ROLE");
+    const bool is = strncmp(role, "master", 6) == 0;
+
+    free(role);
+    return is;
+}
+
+/* Somebody takes a lock that the replica hears nothing of; then the primary dies, and somebody else
+ * takes it. Returns what the first one got, and how many were inside in the end. */
+static int lose_newest(struct fixture *f, int acks, struct witness *witness, int *ret_inside)
+{
+    const struct rlock_take first = {.size = sizeof(first), .wait_ms = 2000};
+    const struct rlock_take second = {.size = sizeof(second), .wait_ms = 25000};
+    struct actor *holder = actor_open(f), *rival = actor_open(f);
+    struct rlock_handle *lock;
+    char name[40];
+    int code = 0;
+
+    cluster_form(f->servers, f->n / 2, f->n);
+    room_open(witness);
+    name_there(f, name, sizeof(name));
+    lock = lock_named(f, open_with(f, acks, 0), name);
+    assert_code(act_pass_through(lock, NULL), 0);
+    test_server_freeze(f->servers[f->n / 2]);
+    test_server_do(f->servers[0], "CLIENT KILL TYPE replica");
+    actor_begin(holder, act_stay, lock, &first);
+    assert_true(TEST_EVENTUALLY(room_inside() == 1 || !actor_is_busy(holder), 10000));
+    test_server_kill(f->servers[0]);
+    test_server_thaw(f->servers[f->n / 2]);
+    assert_true(TEST_EVENTUALLY(is_promoted(f), 20000));
+    *ret_inside = room_inside() + 1;
+    actor_begin(rival, act_stay, lock_named(f, open_with(f, RLOCK_ACKS_OFF, 0), name), &second);
+    assert_true(TEST_EVENTUALLY(room_inside() == *ret_inside, 20000));
+    room_let_go();
+    assert_code(actor_end(rival), 0);
+    code = actor_end(holder);
+    test_server_restart(f->servers[0], false);
+    return code;
+}
+
+FAILOVER_TEST(the_newest_grant_is_lost_where_nobody_acknowledges, f)
+{
+    struct witness *witness = witness_new(1);
+    int inside;
+
+    assert_code(lose_newest(f, RLOCK_ACKS_OFF, witness, &inside), RLOCK_ELOST);
+    assert_int_equal(inside, 2);
+    assert_int_equal(witness_overlaps(witness), 1);
+    (void)expect_loss(f, 0); /* it is told */
+    assert_null(witness_free(witness));
+}
+
+FAILOVER_TEST(the_newest_grant_is_refused_where_the_replica_acknowledges, f)
+{
+    int inside;
+
+    assert_code(lose_newest(f, RLOCK_ACKS_ALL, f->witness, &inside), RLOCK_ENOTREPLICATED);
+    assert_int_equal(inside, 1);
+    assert_true(witness_is_clean(f->witness, stderr));
+}

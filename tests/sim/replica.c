@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The replica of a world whose clients want their writes acknowledged: what it has of its primary's
+ * keys, and what WAIT says of that. It catches up at once or lags, and a WAIT may come back
+ * without it. Whatever may be promoted has what counts: a hold that its client believes valid is on
+ * the replica too, at any time.
+ *
+ * What follows a WAIT on its connection is run before the answer is out. A real server waits with
+ * that, and nobody sees the difference: the answers come in order.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+void sim_replica_start(struct sim_world *world, uint64_t seed)
+{
+    if (world->config.n_acks == 0) {
+        return;
+    }
+    if (world->replica == NULL) {
+        world->replica = sim_server_new(seed);
+    }
+    sim_server_reset(world->replica, seed);
+}
+
+static bool lags(struct sim_world *world)
+{
+    return world->now < world->lags_until || world->server_down;
+}
+
+void sim_replica_catch_up(struct sim_world *world)
+{
+    if (world->config.n_acks != 0 && !lags(world)) {
+        sim_server_replicate(world->server, world->replica);
+        world->replicated = world->written;
+    }
+}
+
+/* What is to be acknowledged takes longer than it should. */
+static void hamper(struct sim_world *world, int64_t until)
+{
+    for (unsigned i = 0; i < world->config.n_clients; i++) {
+        world->clients[i]->hampered = rlock__max(world->clients[i]->hampered, until);
+    }
+}
+
+void sim_replica_lags(struct sim_world *world)
+{
+    if (world->config.n_acks != 0) {
+        world->lags_until = world->now + sim_random(world, 2 * world->config.lease);
+        hamper(world, world->lags_until);
+        sim_trace(world, "the replica lags until %.3f", (double)world->lags_until / 1000);
+    }
+}
+
+void sim_replica_wait(struct sim_conn *conn, const char *bytes, size_t len)
+{
+    struct sim_world *world = conn->world;
+    char text[64];
+    int n = 0, needed = 0, ms = 0;
+    bool good;
+
+    (void)snprintf(text, sizeof(text), "%.*s", (int)len, bytes);
+    good = sscanf(text, "*3 $4 WAIT $%d %d $%d %d", &n, &needed, &n, &ms) == 4;
+    if (!good || needed < 1 || ms < 1) {
+        sim_violate(world, "the core sends a WAIT that makes no sense");
+        return;
+    }
+    good = conn->written <= world->replicated; /* of what others wrote it says nothing */
+    if (!good && !lags(world) && !sim_chance(world, 50)) {
+        sim_replica_catch_up(world);
+        good = true;
+    }
+    if (!good) {
+        conn->last_down = rlock__max(conn->last_down, world->now + ms * RLOCK__MS);
+        hamper(world, conn->last_down);
+    }
+    sim_conn_answer(conn, good ? ":1\r\n" : ":0\r\n");
+}
+
+void sim_replica_check(struct sim_user *user, unsigned side)
+{
+    const struct sim_hold *hold = &user->holds[side];
+    struct sim_world *world = user->client->world;
+    struct sim_server *primary = world->nodes[0].server;
+    int64_t left = sim_valid_until(hold) - sim_clock(user->client);
+    bool has;
+
+    if (world->config.n_acks == 0 || hold->depth == 0 || hold->doomed || left <= 0) {
+        return;
+    }
+    world->nodes[0].server = world->replica;
+    has = sim_server_count(user, side) != 0;
+    world->nodes[0].server = primary;
+    if (!has) {
+        sim_violate(world,
+                    "client %u user %llu: believes to hold %s for %lld us more, the replica "
+                    "disagrees",
+                    user->client->index, (unsigned long long)user->owner.id, world->keys[user->key],
+                    (long long)left);
+    }
+}
