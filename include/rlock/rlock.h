@@ -195,7 +195,8 @@ struct rlock_client_opts {
      * RLOCK_ACKS_…; default RLOCK_ACKS_AUTO. A failover loses what the replica that is promoted
      * does not have. Counted are all replicas that the cluster or the Sentinels know, up or down;
      * without enough that answer nothing is granted (RLOCK_ENOTREPLICATED), and holds are lost at
-     * the end of their leases (RLOCK_LOST_NOT_REPLICATED). docs/guarantees.md says what this closes.
+     * the end of their leases (RLOCK_LOST_NOT_REPLICATED). docs/guarantees.md says what this
+     * closes.
      */
     int acks;
 };

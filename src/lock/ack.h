@@ -62,7 +62,8 @@ void rlock__ack_follow(struct rlock__ack *ack);
 void rlock__ack_abandon(struct rlock__ack *ack);
 /* Whether the answer to WAIT says that enough have it. */
 bool rlock__ack_is_enough(const struct rlock__ack *ack, const struct rlock__reply *waited);
-/* The end of each event: sends what was gathered, and WAIT behind it, where the link is for that. */
+/* The end of each event: sends what was gathered, and WAIT behind it. Does nothing on a link for
+ * locks. */
 void rlock__acks_flush(struct rlock__link *link, int64_t now);
 /* Another server has taken this one's place, or this is the end: answers what was gathered with
  * NULL. */

@@ -49,7 +49,8 @@ bool rlock__server_found(struct rlock__server *server, const char *run_id, int64
 /* Whether it runs for less than that, and may have forgotten what it granted before; 0 any is old
  * enough, as is one that does not tell, which is logged. */
 bool rlock__server_is_young(struct rlock__server *server, int64_t min_uptime_us, int64_t now);
-/* It told its clock's time in an answer to what was asked at t0. Notes whether that was set since. */
+/* It told its clock's time in an answer to what was asked at t0. Notes whether the clock was set
+ * since it was told last. */
 void rlock__server_told_time(struct rlock__server *server, int64_t seconds, int64_t us, int64_t t0,
                              int64_t now);
 
