@@ -126,19 +126,24 @@ static void add_nodes(struct rlock__cluster *cluster, struct rlock__bytes text)
 
 /* Counts the replicas of each primary. Those that are down may be promoted later. */
 RLOCK__REQUIRES(core)
-static void count_replicas(struct rlock_client *client, struct rlock__bytes text)
+static void count_replicas(struct rlock__cluster *cluster, struct rlock__bytes text)
 {
+    struct rlock_client *client = cluster->router.client;
     struct rlock__nodes_line line;
     struct rlock__node *node;
 
     RLOCK__EACH_NODE(client, node) {
-        node->server.replicas = 0;
+        node->replicas = 0;
     }
     while (rlock__nodes_next(&text, &line)) {
         RLOCK__EACH_NODE(client, node) {
-            node->server.replicas +=
+            node->replicas +=
                 !line.is_primary && rlock__bytes_equal(line.primary, rlock__bytes_of(node->id));
         }
+    }
+    RLOCK__EACH_NODE(client, node) {
+        cluster->is_recounted |= node->server.replicas != node->replicas;
+        node->server.replicas = node->replicas;
     }
 }
 
@@ -169,7 +174,7 @@ RLOCK__REQUIRES(core) static void learn(struct rlock__cluster *cluster, struct r
                                    cluster->question.asked_at);
         }
     }
-    count_replicas(client, all);
+    count_replicas(cluster, all);
 }
 
 /* Tells the core what has changed. */
@@ -190,8 +195,9 @@ RLOCK__REQUIRES(core) static void tell(struct rlock__cluster *cluster, int64_t n
         atomic_store(&node->is_used, !node->is_replaced && !gone);
         any = any || node->is_replaced || gone;
     }
-    if (any || cluster->told != cluster->map.changes) {
+    if (any || cluster->is_recounted || cluster->told != cluster->map.changes) {
         cluster->told = cluster->map.changes;
+        cluster->is_recounted = false;
         rlock__core_rerouted(&cluster->router.client->core, now);
     }
 }

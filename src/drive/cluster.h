@@ -28,6 +28,7 @@ struct rlock__cluster {
     int64_t timeout_ms; /* cluster-node-timeout: the shortest that a node told; 0: none did */
     bool was_wanted;    /* somebody had said that the map is old */
     unsigned long told; /* changes of the map that the core knows */
+    bool is_recounted;  /* the latest answer names other numbers of replicas than before */
 };
 
 /* The answer to the latest question came, and tells of slots. It adds nodes. */

@@ -9,6 +9,7 @@
 
 #define APART_US (100 * RLOCK__MS)    /* between two questions, unless they are for a link */
 #define QUIET_US (10 * RLOCK__SECOND) /* the same when nobody says that the map is old */
+#define COUNT_US RLOCK__SECOND        /* the same where replicas are counted */
 #define AGAIN_US (20 * RLOCK__MS) /* after a question without an answer the next node is asked */
 #define SILENT_US (5 * RLOCK__SECOND) /* who did not answer is passed over for so long */
 #define QUICK 6                       /* of the first few that come to nothing */
@@ -140,7 +141,9 @@ static void begin(struct rlock__cluster *cluster, int64_t now)
 /* When the next question is due. */
 RLOCK__REQUIRES(core) static int64_t next_at(const struct rlock__cluster *cluster)
 {
-    int64_t at = cluster->question.asked_at + (cluster->router.is_wanted ? APART_US : QUIET_US);
+    bool counts = cluster->router.client->core.acks != RLOCK_ACKS_OFF;
+    int64_t quiet = counts ? COUNT_US : QUIET_US;
+    int64_t at = cluster->question.asked_at + (cluster->router.is_wanted ? APART_US : quiet);
     struct rlock__node *node;
 
     if (cluster->answered_at == 0 || cluster->question.failures > 0) {

@@ -71,6 +71,7 @@ struct rlock__node {
     /* Of a cluster, as the latest map says. Under the core's mutex. */
     bool is_primary, is_replaced;
     char id[48];           /* "" unknown */
+    unsigned replicas;     /* as the latest map says */
     int64_t silent_until;  /* the service thread's: it did not answer what the router asked */
     struct rlock__uri uri; /* where it is; the login is the client's */
     struct rlock__conn_opts conn_opts;

@@ -91,7 +91,10 @@ static void learn(struct sentinels *all, const struct rlock__primary *said)
     all->failures = 0;
     rlock__enter(client);
     rlock__router_set_silence(client, all->known.down_after_ms);
-    node->server.replicas = (unsigned)all->known.replicas;
+    if (node->server.replicas != all->known.replicas) {
+        node->server.replicas = (unsigned)all->known.replicas;
+        rlock__core_rerouted(&client->core, rlock__now_us());
+    }
     use(all, node, rlock__now_us());
     rlock__router_confirm(node, all->round_at, 0);
     rlock__leave_and_drive(client);

@@ -72,8 +72,10 @@ void rlock__serve_link(struct rlock__io *io, int64_t now)
                    rlock__router_confirms(node->client->router, io, now)) {
             link_up(io);
         }
-    } else if (io->gen == 0 && rlock__conn_fd(io->conn) >= 0) { /* it was replaced meanwhile */
-        (void)snprintf(why, sizeof(why), "%s: another server has taken its place", node->address);
+    } else if (io->gen == 0 && rlock__conn_fd(io->conn) >= 0) {
+        (void)snprintf(why, sizeof(why), "%s: %s", node->address,
+                       atomic_load(&node->is_used) ? "it has no replicas any more"
+                                                   : "another server has taken its place");
         rlock__link_broke(io, RLOCK_ECONN, why);
     }
     rlock__give_link(node->client);

@@ -48,6 +48,7 @@ void rlock__ack_begin(struct rlock__ack *ack, struct rlock__server *server,
                                .request = request,
                                .decided = decided,
                                .needed = rlock__acks_needed(server)};
+    request->link = &server->links[server->n_links - 1];
     DL_APPEND(server->gathered, ack);
 }
 
@@ -67,12 +68,23 @@ void rlock__ack_leave(struct rlock__ack *ack)
     *ack = (struct rlock__ack){.needed = 0};
 }
 
-void rlock__ack_follow(struct rlock__ack *ack)
+void rlock__ack_follow(struct rlock__ack *ack, struct rlock__request *request,
+                       rlock__ack_fn *decided)
 {
-    DL_DELETE(ack->link->acks, ack);
-    ack->link = ack->request->link;
-    ack->server = ack->link->server;
-    DL_APPEND(ack->link->acks, ack);
+    struct rlock__server *server = request->link->server;
+    unsigned needed = rlock__acks_needed(server);
+
+    needed = needed != 0 && ack->needed > needed ? ack->needed : needed;
+    rlock__ack_leave(ack);
+    if (needed != 0) {
+        *ack = (struct rlock__ack){.server = server,
+                                   .link = request->link,
+                                   .spec = request->spec,
+                                   .request = request,
+                                   .decided = decided,
+                                   .needed = needed};
+        DL_APPEND(request->link->acks, ack);
+    }
 }
 
 void rlock__ack_abandon(struct rlock__ack *ack)
@@ -92,23 +104,30 @@ bool rlock__ack_is_enough(const struct rlock__ack *ack, const struct rlock__repl
 
 /* ---- WAIT ---- */
 
-/* Those that ran before it are decided. The others were sent again since, or came from another
- * server, and the next WAIT tells of them. */
-static void on_waited(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
+/* Those that ran by now are decided. The others were sent again since, or came from another server,
+ * and the next WAIT tells of them. */
+static void decide(struct rlock__link *link, const struct rlock__reply *waited, int64_t now)
 {
-    struct rlock__link *link = request->subject;
     struct rlock__ack *ack = link->acks;
 
-    link->wait = NULL;
-    (void)rlock__request_free(request);
     while (ack != NULL) {
         if (ack->ran) {
-            ack->decided(ack, reply, now); /* which leaves, and others may too */
+            link->server->acks_failed &= !rlock__ack_is_enough(ack, waited);
+            ack->decided(ack, waited, now); /* which leaves, and others may too */
             ack = link->acks;
         } else {
             ack = ack->next;
         }
     }
+}
+
+static void on_waited(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
+{
+    struct rlock__link *link = request->subject;
+
+    link->wait = NULL;
+    (void)rlock__request_free(request);
+    decide(link, reply, now);
 }
 
 /* How long it may take. Its answer must not be late itself, and what is to be renewed has time for
@@ -143,8 +162,9 @@ static void send_wait(struct rlock__link *link, int64_t now)
     }
     if (request != NULL && rlock__pipeline_submit(&link->pipeline, request, now)) {
         link->wait = request;
-    } else { /* the next event tries again */
+    } else { /* what ran is told of by no WAIT on another connection */
         (void)rlock__request_free(request);
+        decide(link, NULL, now);
     }
 }
 
@@ -176,11 +196,37 @@ void rlock__acks_flush(struct rlock__link *link, int64_t now)
     }
 }
 
-void rlock__acks_replaced(struct rlock__server *server, int64_t now)
+static void drop(struct rlock__server *server, bool all, int64_t now)
 {
-    while (server->gathered != NULL) {
-        struct rlock__request *request = server->gathered->request;
+    struct rlock__ack *ack, *after;
 
-        request->answer(request, NULL, now); /* its owner leaves */
+    DL_FOREACH_SAFE(server->gathered, ack, after) {
+        if (all || rlock__acks_needed(server) == 0 || rlock__route(ack->spec)->server != server) {
+            ack->request->answer(ack->request, NULL, now); /* its owner leaves */
+        }
     }
+}
+
+void rlock__acks_drop(struct rlock__server *server, int64_t now)
+{
+    drop(server, true, now);
+}
+
+void rlock__acks_reroute(struct rlock__server *server, int64_t now)
+{
+    drop(server, false, now);
+}
+
+void rlock__acks_failed(struct rlock__server *server, const struct rlock__reply *waited)
+{
+    bool error = waited != NULL && rlock__reply_is_error(waited);
+    char text[160];
+
+    if (!server->acks_failed) {
+        rlock__note(server->core, RLOCK_LOG_WARNING,
+                    "server %s: too few replicas confirm what is granted and renewed%s%s",
+                    server->address, error ? ": WAIT: " : "",
+                    error ? rlock__text(rlock__reply_str(waited, 0), text, sizeof(text)) : "");
+    }
+    server->acks_failed = true;
 }

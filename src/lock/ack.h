@@ -56,8 +56,10 @@ void rlock__ack_begin(struct rlock__ack *ack, struct rlock__server *server,
 void rlock__ack_ran(struct rlock__ack *ack);
 /* It did not, or nobody wants to know any more. */
 void rlock__ack_leave(struct rlock__ack *ack);
-/* It hopped to another server, and is under way there. */
-void rlock__ack_follow(struct rlock__ack *ack);
+/* Its request hopped to another server, and is under way there: over a link for that where acks are
+ * needed. Before that it may have been open or not. */
+void rlock__ack_follow(struct rlock__ack *ack, struct rlock__request *request,
+                       rlock__ack_fn *decided);
 /* Nobody awaits it any more. A request that is not answered is taken back. */
 void rlock__ack_abandon(struct rlock__ack *ack);
 /* Whether the answer to WAIT says that enough have it. */
@@ -65,8 +67,11 @@ bool rlock__ack_is_enough(const struct rlock__ack *ack, const struct rlock__repl
 /* The end of each event: sends what was gathered, and WAIT behind it. Does nothing on a link for
  * locks. */
 void rlock__acks_flush(struct rlock__link *link, int64_t now);
-/* Another server has taken this one's place, or this is the end: answers what was gathered with
- * NULL. */
-void rlock__acks_replaced(struct rlock__server *server, int64_t now);
+/* This is the end: answers what was gathered with NULL. */
+void rlock__acks_drop(struct rlock__server *server, int64_t now);
+/* The same for what is for another server now, or needs no replicas any more. */
+void rlock__acks_reroute(struct rlock__server *server, int64_t now);
+/* Too few replicas answer, or none may be asked: logs it where that is news. */
+void rlock__acks_failed(struct rlock__server *server, const struct rlock__reply *waited);
 
 #endif

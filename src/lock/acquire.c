@@ -213,10 +213,11 @@ void rlock__acquire_heard(struct rlock__call *call, const struct rlock__reply *r
         on_error(call, reply, now);
         return;
     }
-    if (!call->asked && rlock__acks_needed(call->link->server) == 0) { /* else it may not count */
+    answer = call->spec->ops->read_acquire(call->spec, reply);
+    if (!call->asked && (answer.outcome != RLOCK__DONE ||
+                         rlock__acks_needed(call->link->server) == 0)) { /* else it may not count */
         call->failures = 0;
     }
-    answer = call->spec->ops->read_acquire(call->spec, reply);
     call->hint = answer.hint;
     switch (answer.outcome) {
     case RLOCK__DONE:

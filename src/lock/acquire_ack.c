@@ -12,11 +12,9 @@
 #include "lock/hop.h"
 
 /* It does not count, for the reason that the call's detail says. */
-static void fail(struct rlock__call *call, int code, int64_t now)
+static void fail(struct rlock__call *call, int code, const struct rlock__reply *waited, int64_t now)
 {
-    if (call->failures == 0) {
-        rlock__note(call->core, RLOCK_LOG_WARNING, "%s", call->detail);
-    }
+    rlock__acks_failed(call->ack.server, waited);
     rlock__ack_leave(&call->ack);
     if (call->wait_us == 0 || code != RLOCK_ENOTREPLICATED) {
         rlock__acquire_undo(call, code, now);
@@ -25,19 +23,12 @@ static void fail(struct rlock__call *call, int code, int64_t now)
     }
 }
 
-/* Too few replicas have it, or nobody knows. After a failover it may be there again, though it is
- * given back. */
-static void fail_unconfirmed(struct rlock__call *call, int64_t confirmed, int64_t now)
+static void fail_unconfirmed(struct rlock__call *call, const struct rlock__reply *waited,
+                             int64_t now)
 {
-    int64_t left = rlock__free_by(now, rlock__acquire_lease(call, now)) - now;
-    char name[96];
-
-    (void)snprintf(call->detail, sizeof(call->detail),
-                   "lock %s: %lld of %u replicas of server %s confirmed it; it was given back; "
-                   "after a failover it is free in %lld ms",
-                   rlock__spec_text(call->spec, name), (long long)confirmed, call->ack.needed,
-                   call->link->server->address, (long long)rlock__ms_up(left));
-    fail(call, RLOCK_ENOTREPLICATED, now);
+    call->confirmed = waited != NULL ? (unsigned)rlock__reply_int(waited, 0, 0) : 0;
+    rlock__acquire_describe(call, RLOCK_ENOTREPLICATED, now);
+    fail(call, RLOCK_ENOTREPLICATED, waited, now);
 }
 
 static void fail_refused(struct rlock__call *call, const char *what,
@@ -49,7 +40,16 @@ static void fail_refused(struct rlock__call *call, const char *what,
     (void)snprintf(call->detail, sizeof(call->detail), "lock %s: server %s: %s%s: %s",
                    rlock__spec_text(call->spec, name), call->link->server->address, what,
                    rlock__text(rlock__reply_str(error, 0), text, sizeof(text)), class.hint);
-    fail(call, class.way == RLOCK__GIVE_UP ? class.code : RLOCK_ENOTREPLICATED, now);
+    fail(call, class.way == RLOCK__GIVE_UP ? class.code : RLOCK_ENOTREPLICATED, error, now);
+}
+
+/* The hold is gone to which a level was added. */
+static void fail_lost(struct rlock__call *call, bool taken, int64_t now)
+{
+    rlock__ack_leave(&call->ack);
+    rlock__hold_gone(call->hold, taken, now);
+    rlock__acquire_describe(call, RLOCK_ELOST, now);
+    rlock__acquire_refuse(call, RLOCK_ELOST, now);
 }
 
 static void on_decided(struct rlock__ack *ack, const struct rlock__reply *waited, int64_t now)
@@ -62,7 +62,7 @@ static void on_decided(struct rlock__ack *ack, const struct rlock__reply *waited
     } else if (waited != NULL && rlock__reply_is_error(waited)) {
         fail_refused(call, "WAIT: ", waited, now);
     } else {
-        fail_unconfirmed(call, waited != NULL ? rlock__reply_int(waited, 0, 0) : 0, now);
+        fail_unconfirmed(call, waited, now);
     }
 }
 
@@ -70,6 +70,7 @@ static void on_extended(struct rlock__request *request, const struct rlock__repl
                         int64_t now)
 {
     struct rlock__call *call = request->subject;
+    int64_t status;
 
     if (call != NULL && reply != NULL) {
         (void)rlock__hop_learn(request->link, reply);
@@ -78,10 +79,13 @@ static void on_extended(struct rlock__request *request, const struct rlock__repl
     if (call == NULL) {
         return;
     }
+    status = reply != NULL ? rlock__reply_int(reply, 2, 0) : 0;
     if (reply != NULL && rlock__reply_is_error(reply)) {
         fail_refused(call, "", reply, now);
-    } else if (reply == NULL || rlock__reply_int(reply, 2, 0) != 1) { /* it is gone again */
-        fail_unconfirmed(call, 0, now);
+    } else if (reply != NULL && status < 1 && call->target > 1) {
+        fail_lost(call, status == -1, now);
+    } else if (status != 1) { /* its lease has ended, or there is no answer */
+        fail_unconfirmed(call, NULL, now);
     } else {
         rlock__ack_ran(&call->ack);
     }
@@ -119,5 +123,7 @@ void rlock__acquire_taken(struct rlock__call *call, uint64_t token, int64_t t0, 
         return;
     }
     extend(call, request, now);
+    call->confirmed = 0;
+    rlock__timer_set(&call->core->timers, &call->timer, call->deadline);
     rlock__ack_begin(&call->ack, server, call->spec, request, on_decided);
 }

@@ -93,6 +93,14 @@ void rlock__acquire_describe(struct rlock__call *call, int code, int64_t now)
             call->detail, sizeof(call->detail),
             "lock %s: server %s restarted; it counts in %lld ms", name, address,
             (long long)rlock__ms_up(link->server->started_at + call->min_uptime_us - now));
+    } else if (code == RLOCK_ENOTREPLICATED) { /* after a failover it may be there again */
+        int64_t left = rlock__free_by(now, rlock__acquire_lease(call, now)) - now;
+
+        (void)snprintf(call->detail, sizeof(call->detail),
+                       "lock %s: %u of %u replicas of server %s confirmed it; it was given back; "
+                       "after a failover it is free in %lld ms",
+                       name, call->confirmed, call->ack.needed, address,
+                       (long long)rlock__ms_up(left));
     } else if (code == RLOCK_ECONN || code == RLOCK_EAUTH || code == RLOCK_ETLS) {
         bool known = link->code != 0;
 

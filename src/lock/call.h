@@ -172,6 +172,7 @@ struct rlock__call {
             struct rlock__orphan *orphan; /* what it left on the server, and waits for */
             struct rlock__request *look;  /* whether its grant, which it has, counts */
             struct rlock__ack ack;        /* the same: whether enough replicas have it */
+            unsigned confirmed;           /* how many had it, by the latest answer */
             int64_t granted_t0;           /* the t0 of that */
             bool asked;                   /* its latest answer came from behind ASKING */
             int64_t hint;                 /* from its last answer, for its next attempt */

@@ -244,7 +244,6 @@ void rlock__core_replaced(struct rlock__server *server, int64_t now)
         server->links[i].replaced = true;
         rlock__pipeline_replaced(&server->links[i].pipeline, now);
     }
-    rlock__acks_replaced(server, now);
     settle(server->core, now);
 }
 

@@ -66,16 +66,19 @@ static bool may_hop(const struct rlock__request *request)
            request->resend != RLOCK__DROP;
 }
 
-/* The link to another server that is there what this one is here. */
-static struct rlock__link *twin(const struct rlock__link *link, struct rlock__server *server)
+/* Its link to that server: what is to be acknowledged there goes over one for that. */
+static struct rlock__link *link_to(const struct rlock__request *request,
+                                   struct rlock__server *server)
 {
-    return &server->links[(size_t)(link - link->server->links) % server->n_links];
+    if (request->acked && rlock__acks_needed(server) != 0) {
+        return &server->links[server->n_routed];
+    }
+    return &server->links[request->spec->hash % server->n_routed];
 }
 
-/* The same where the map says. */
 static struct rlock__link *home_of(const struct rlock__request *request)
 {
-    return twin(request->link, rlock__route(request->spec)->server);
+    return link_to(request, rlock__route(request->spec)->server);
 }
 
 bool rlock__hop(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
@@ -97,7 +100,7 @@ bool rlock__hop(struct rlock__request *request, const struct rlock__reply *reply
         return false;
     }
     request->copies--; /* that one certainly did not run */
-    return go_to(request, twin(request->link, server), way == RLOCK__ASK, now);
+    return go_to(request, link_to(request, server), way == RLOCK__ASK, now);
 }
 
 bool rlock__hop_home(struct rlock__request *request, int64_t now)
@@ -173,6 +176,7 @@ void rlock__reroute(struct rlock__core *core, int64_t now)
             reroute_link(&server->links[i], now);
             rlock__orphans_reroute(&server->links[i]);
         }
+        rlock__acks_reroute(server, now);
     }
     DL_FOREACH_SAFE2(core->calls, call, after, all_next)
     {

@@ -135,6 +135,8 @@ static void on_grant_answer(struct rlock__grant *grant, int64_t status, int64_t 
     }
 }
 
+static rlock__ack_fn on_decided;
+
 /* A renewal of one hold goes to the server that has the key. "Not there" from behind ASKING is said
  * once more by the server that the map names before it is believed. */
 static bool hops(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
@@ -149,10 +151,7 @@ static bool hops(struct rlock__request *request, const struct rlock__reply *repl
     if (!alone || !(rlock__hop(request, reply, now) || (gone && rlock__hop_home(request, now)))) {
         return false;
     }
-    if (rlock__ack_is_open(&batch->ack)) {
-        rlock__ack_follow(&batch->ack);
-        return true;
-    }
+    rlock__ack_follow(&batch->ack, request, on_decided);
     batch->link->renewing--;
     batch->link = request->link;
     batch->link->renewing++;
@@ -187,13 +186,10 @@ static void settle(struct batch *batch, bool counts, int64_t now)
 static void on_decided(struct rlock__ack *ack, const struct rlock__reply *waited, int64_t now)
 {
     struct batch *batch = RLOCK__OF(struct batch, ack, ack);
-    const struct rlock__server *server = ack->server;
     bool enough = rlock__ack_is_enough(ack, waited);
 
     if (!enough) {
-        rlock__note(server->core, RLOCK_LOG_WARNING,
-                    "server %s: too few replicas confirmed renewals, trying again",
-                    server->address);
+        rlock__acks_failed(ack->server, waited);
     }
     rlock__ack_leave(ack);
     settle(batch, enough, now);
@@ -346,6 +342,7 @@ static bool send_batch(struct rlock__link *link, int64_t now)
     }
     batch->spec = rlock__spec_ref(batch->grants[0]->hold->spec);
     request->resend = RLOCK__ONCE;
+    request->acked = true;
     if (!submit(batch, request, now)) {
         (void)rlock__request_free(request);
         drop_batch(batch, now);

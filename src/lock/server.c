@@ -18,7 +18,7 @@ void rlock__server_init(struct rlock__server *server, struct rlock__core *core, 
 
 void rlock__server_fini(struct rlock__server *server)
 {
-    rlock__acks_replaced(server, 0);
+    rlock__acks_drop(server, 0);
     for (unsigned i = 0; i < server->n_links; i++) {
         rlock__link_fini(&server->links[i]);
     }

@@ -24,6 +24,7 @@ struct rlock__server {
     unsigned n_routed, n_links;                 /* of the first, and of both */
     struct rlock__ack *gathered;                /* what waits for a link of those */
     unsigned replicas;                          /* that the map knows of, up or down */
+    bool acks_failed;                           /* too few confirmed what was asked for last */
     struct rlock__channel *channels;            /* of its subscriber connection */
     struct rlock__subscriber sub;
     char run_id[RLOCK__RUN_ID_SIZE]; /* "" unknown */

@@ -95,9 +95,10 @@ static int verdict(struct rlock__group *group, bool late)
 static int64_t again_at(struct rlock__group *group, int64_t now)
 {
     int64_t pause = RLOCK__MS + rlock__group_random(group, PAUSE_US);
+    bool passes = group->code == RLOCK_ETIMEDOUT ||
+                  (group->code == RLOCK_ENOTREPLICATED && group->effort.wait_us != 0);
 
-    return group->code == RLOCK_ETIMEDOUT && remains(group, now) > pause ? now + pause
-                                                                         : RLOCK__NEVER;
+    return passes && remains(group, now) > pause ? now + pause : RLOCK__NEVER;
 }
 
 static int64_t valid_until(const struct rlock__group_spec *spec, const int64_t *untils)

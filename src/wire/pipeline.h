@@ -48,6 +48,7 @@ struct rlock__request {
     enum rlock__resend resend;
     bool asking;       /* each copy goes out right behind ASKING, which is answered first; one that
                         may have run is not sent again */
+    bool acked;        /* what it writes is to be acknowledged, where that is needed */
     size_t untold_len; /* asking: of the arguments without the one that tells the script */
     unsigned hops;     /* lock/hop.h: how often this attempt went to another server */
     bool homed;        /* lock/hop.h: this attempt was asked once more where the map says */

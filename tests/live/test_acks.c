@@ -22,6 +22,11 @@ static const char *const failing_conf[] = {"cluster-enabled yes", "cluster-node-
     FIXTURE_WITH_TEST(name, f, .kind = &kind_reentrant, .servers = 6,                              \
                       .server = {.transport = TEST_TCP, .conf = failing_conf})
 
+/* The first of two primaries has a replica, and the other one has none. */
+#define UNEVEN_TEST(name, f)                                                                       \
+    FIXTURE_WITH_TEST(name, f, .kind = &kind_reentrant, .servers = 3,                              \
+                      .server = {.transport = TEST_TCP, .conf = failing_conf})
+
 static struct rlock_client *open_with(struct fixture *f, int acks, int64_t renewed_lease_ms)
 {
     char url[200];
@@ -31,15 +36,25 @@ static struct rlock_client *open_with(struct fixture *f, int acks, int64_t renew
         f, &RLOCK_CLIENT_OPTS(.url = url, .acks = acks, .renewed_lease_ms = renewed_lease_ms));
 }
 
-/* A name whose slot the first primary has; its cell of the witness stands behind. */
-static void name_there(const struct fixture *f, char *out, size_t size)
+/* A name whose slot one of the primaries has; its cell of the witness stands behind. */
+static void name_at(const struct fixture *f, size_t n_primaries, size_t at, char *out, size_t size)
 {
     size_t n = 0;
 
     do {
         test_text(out, size, "newest-%zu-0", n++);
-    } while (cluster_primary_of(f->servers, f->n / 2, rlock__slot(rlock__bytes_of(out))) !=
-             f->servers[0]);
+    } while (cluster_primary_of(f->servers, n_primaries, rlock__slot(rlock__bytes_of(out))) !=
+             f->servers[at]);
+}
+
+/* Whether a server knows that some other one has failed. */
+static bool has_failed(struct test_server *server)
+{
+    char *nodes = test_server_cmd(server, "CLUSTER NODES");
+    const bool has = strstr(nodes, "slave,fail ") != NULL;
+
+    free(nodes);
+    return has;
 }
 
 ACKS_TEST(a_grant_that_no_replica_has_is_given_back, f)
@@ -55,6 +70,44 @@ ACKS_TEST(a_grant_that_no_replica_has_is_given_back, f)
     assert_int_equal(test_server_int(f->server, "DBSIZE"), 0);
     test_server_thaw(f->servers[1]);
     assert_code(act_pass_through(lock, NULL), 0);
+}
+
+/* It may be promoted later. */
+UNEVEN_TEST(a_replica_that_has_failed_is_needed, f)
+{
+    char url[200], name[40];
+
+    cluster_form(f->servers, 2, f->n);
+    test_server_freeze(f->servers[2]);
+    assert_true(TEST_EVENTUALLY(has_failed(f->server), 20000));
+    cluster_url(f->servers, 2, url, sizeof(url));
+    name_at(f, 2, 0, name, sizeof(name));
+    assert_code(
+        rlock_lock_with(lock_named(f, client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url)), name),
+                        RLOCK_TAKE(.wait_ms = 1000), NULL),
+        RLOCK_ENOTREPLICATED);
+    test_server_thaw(f->servers[2]);
+}
+
+ACKS_TEST(a_multi_lock_waits_for_replicas_too, f)
+{
+    struct rlock_handle *members[2], *multi = NULL;
+    struct actor *waiter = actor_open(f);
+    struct rlock_client *client;
+
+    cluster_form(f->servers, 1, f->n);
+    client = open_with(f, RLOCK_ACKS_AUTO, 0);
+    members[0] = lock_named(f, client, "{a}-0");
+    members[1] = lock_named(f, client, "{a}-1");
+    assert_code(rlock_multi_new(members, 2, NULL, &multi), 0);
+    assert_code(act_pass_through(multi, NULL), 0);
+    test_server_freeze(f->servers[1]);
+    assert_code(rlock_try_lock(multi), RLOCK_ENOTREPLICATED);
+    actor_begin(waiter, act_pass_through, multi, NULL);
+    assert_true(STAYS(actor_is_busy(waiter), 1500));
+    test_server_thaw(f->servers[1]);
+    assert_code(actor_end(waiter), 0);
+    assert_null(rlock_free(multi));
 }
 
 ACKS_TEST(a_caller_that_waits_gets_it_once_a_replica_answers, f)
@@ -120,25 +173,46 @@ ACKS_TEST(a_user_who_may_not_wait_is_told, f)
     assert_int_equal(test_server_int(f->server, "DBSIZE"), 0);
 }
 
-/* The replicas of both servers tell of its renewals, wherever its key is. */
-FAILOVER_TEST(a_hold_is_renewed_while_its_slot_is_open, f)
+/* A hold is renewed while its slot is open, on both sides of the move. */
+static void keep_while_open(struct fixture *f, size_t from, size_t to, size_t n_primaries)
 {
     struct rlock_handle *lock;
-    char name[40];
+    char url[200], name[40];
     unsigned int slot;
 
-    cluster_form(f->servers, f->n / 2, f->n);
-    name_there(f, name, sizeof(name));
+    cluster_url(f->servers, n_primaries, url, sizeof(url));
+    name_at(f, n_primaries, from, name, sizeof(name));
     slot = rlock__slot(rlock__bytes_of(name));
-    lock = lock_named(f, open_with(f, RLOCK_ACKS_AUTO, test_ms(LEASE_MS)), name);
+    lock = lock_named(
+        f,
+        client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .renewed_lease_ms = test_ms(LEASE_MS))),
+        name);
     assert_code(rlock_lock(lock), 0);
-    cluster_open_slot(f->servers[0], f->servers[1], slot);
-    assert_true(STAYS(rlock_is_valid(lock), 2 * LEASE_MS));
-    cluster_move_key(f->servers[0], f->servers[1], name);
+    cluster_open_slot(f->servers[from], f->servers[to], slot);
+    assert_true(STAYS(rlock_is_valid(lock), LEASE_MS));
+    cluster_move_key(f->servers[from], f->servers[to], name);
     assert_true(STAYS(rlock_is_valid(lock), 2 * LEASE_MS));
     assert_code(rlock_unlock(lock), 0);
     assert_code(act_pass_through(lock, NULL), 0);
-    cluster_abort_slot(f->servers[0], f->servers[1], slot);
+    cluster_abort_slot(f->servers[from], f->servers[to], slot);
+}
+
+FAILOVER_TEST(a_hold_is_kept_while_its_slot_moves_between_replicated_servers, f)
+{
+    cluster_form(f->servers, f->n / 2, f->n);
+    keep_while_open(f, 0, 1, f->n / 2);
+}
+
+UNEVEN_TEST(a_hold_is_kept_while_its_slot_moves_to_a_server_without_replicas, f)
+{
+    cluster_form(f->servers, 2, 3);
+    keep_while_open(f, 0, 1, 2);
+}
+
+UNEVEN_TEST(a_hold_is_kept_while_its_slot_moves_to_a_server_with_a_replica, f)
+{
+    cluster_form(f->servers, 2, 3);
+    keep_while_open(f, 1, 0, 2);
 }
 
 /* ---- The newest grant is lost with its primary ---- */
@@ -166,7 +240,7 @@ static int lose_newest(struct fixture *f, int acks, struct witness *witness, int
 
     cluster_form(f->servers, f->n / 2, f->n);
     room_open(witness);
-    name_there(f, name, sizeof(name));
+    name_at(f, f->n / 2, 0, name, sizeof(name));
     lock = lock_named(f, open_with(f, acks, 0), name);
     assert_code(act_pass_through(lock, NULL), 0);
     test_server_freeze(f->servers[f->n / 2]);

@@ -284,7 +284,11 @@ void sim_fault(struct sim_world *world)
         return;
     }
     if (world->config.n_acks != 0 && sim_chance(world, 100)) {
-        sim_replica_lags(world);
+        if (sim_chance(world, 300)) {
+            sim_replica_leaves(any_client(world));
+        } else {
+            sim_replica_lags(world);
+        }
         return;
     }
     if (world->config.opens_slots && sim_chance(world, 300)) {

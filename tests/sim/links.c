@@ -323,7 +323,7 @@ void sim_wire_core(struct sim_client *client, const char *address)
     for (unsigned i = 0; i < config->n_nodes; i++) {
         client->nodes[i].address = address;
         rlock__core_add_server(core, &client->nodes[i], config->n_links, config->n_acks);
-        client->nodes[i].replicas = 1;
+        client->nodes[i].replicas = config->n_acks != 0;
     }
 }
 

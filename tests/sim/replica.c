@@ -55,6 +55,20 @@ void sim_replica_lags(struct sim_world *world)
     }
 }
 
+void sim_replica_leaves(struct sim_client *client)
+{
+    struct rlock__server *server = &client->nodes[0];
+
+    if (client->world->config.n_acks != 0 && !sim_is_paused(client) &&
+        client->core.acks != 1 /* asked for, whatever the map says */) {
+        client->is_lax = true;
+        sim_trace(client->world, "client %u: %u replicas", client->index, 1 - server->replicas);
+        server->replicas = 1 - server->replicas;
+        rlock__core_rerouted(&client->core, sim_clock(client));
+        sim_pump(client);
+    }
+}
+
 void sim_replica_wait(struct sim_conn *conn, const char *bytes, size_t len)
 {
     struct sim_world *world = conn->world;
@@ -88,7 +102,8 @@ void sim_replica_check(struct sim_user *user, unsigned side)
     int64_t left = sim_valid_until(hold) - sim_clock(user->client);
     bool has;
 
-    if (world->config.n_acks == 0 || hold->depth == 0 || hold->doomed || left <= 0) {
+    if (world->config.n_acks == 0 || user->client->is_lax || hold->depth == 0 || hold->doomed ||
+        left <= 0) {
         return;
     }
     world->nodes[0].server = world->replica;

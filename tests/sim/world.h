@@ -149,6 +149,7 @@ struct sim_client {
     bool alive, closed;
     bool may_kill;        /* the server lets it fence */
     bool may_listen;      /* the server lets it subscribe */
+    bool is_lax;          /* its map knew of no replica for a while */
     int64_t ppm, offset;  /* its clock */
     int64_t paused_until; /* world's clock */
     int64_t cut_until[2]; /* what it sends, and what it is sent, waits so long; world's clock */
@@ -309,6 +310,8 @@ void sim_replica_start(struct sim_world *world, uint64_t seed);
 /* It has all that its primary has, unless it lags. */
 void sim_replica_catch_up(struct sim_world *world);
 void sim_replica_lags(struct sim_world *world);
+/* A client's map knows of it no more, or again. */
+void sim_replica_leaves(struct sim_client *client);
 /* A WAIT came on the connection. */
 void sim_replica_wait(struct sim_conn *conn, const char *bytes, size_t len);
 /* Whoever believes to hold does so on the replica too. */
