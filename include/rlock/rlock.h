@@ -156,6 +156,16 @@ enum rlock_level { RLOCK_LOG_ERROR = 1, RLOCK_LOG_WARNING, RLOCK_LOG_INFO, RLOCK
  * Threads: as rlock_lost_fn. */
 typedef void rlock_log_fn(enum rlock_level level, const char *text, void *payload);
 
+/*
+ * Says where a server is reached that calls itself otherwise, as behind NAT: changes host, port, or
+ * both. Called with each address of the URL, of a Sentinel or of a cluster, before anything is
+ * connected to it. A certificate is checked against the host that this says.
+ * host: at most 255 bytes and a NUL byte. Must neither wait nor call a function of this library:
+ * the client's connections wait for it.
+ * Threads: one of the client's own, or the one that opens it.
+ */
+typedef void rlock_map_address_fn(char host[256], unsigned *port, void *payload);
+
 /* Options of a client. Everything is copied, except payload. Set with RLOCK_CLIENT_OPTS(). */
 struct rlock_client_opts {
     size_t size;
@@ -184,8 +194,8 @@ struct rlock_client_opts {
     rlock_log_fn *on_log;     /* default none */
     enum rlock_level log_level; /* least important level that is logged; default
                                    RLOCK_LOG_WARNING */
-    void *payload; /* handed to on_lost and on_log; must live until the client is closed */
-    const char *sentinel_user;     /* for the Sentinels; default none */
+    void *payload;              /* handed to the callbacks; must live until the client is closed */
+    const char *sentinel_user;  /* for the Sentinels; default none */
     const char *sentinel_password; /* the same; default none */
     int sentinel_tls; /* 1: Sentinels are spoken to with TLS, -1: without; default 0: as the URL's
                          scheme says for the primary. Without it whoever changes what they say can
@@ -199,6 +209,7 @@ struct rlock_client_opts {
      * closes.
      */
     int acks;
+    rlock_map_address_fn *map_address; /* default none: servers are where they say; gets payload */
 };
 
 /* Values of rlock_client_opts.acks. ALL needs a URL of a cluster or of Sentinels. */

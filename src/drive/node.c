@@ -3,8 +3,29 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "drive/router.h"
+
+bool rlock__node_map(struct rlock_client *client, struct rlock__uri *inout_place)
+{
+    unsigned port = inout_place->port;
+    char host[256], *copy;
+
+    if (client->opts.map_address == NULL || inout_place->host == NULL) {
+        return true;
+    }
+    (void)snprintf(host, sizeof(host), "%s", inout_place->host);
+    client->opts.map_address(host, &port, client->opts.payload);
+    copy = strdup(host);
+    if (copy == NULL) {
+        return false;
+    }
+    free(inout_place->host);
+    inout_place->host = copy;
+    inout_place->port = (uint16_t)port;
+    return true;
+}
 
 RLOCK__ALONE static bool init_io(struct rlock__io *io, struct rlock__node *node,
                                  struct rlock__link *link)
@@ -30,11 +51,12 @@ RLOCK__ALONE struct rlock__node *rlock__node_new(struct rlock_client *client,
     node->uri = *uri;
     *uri = RLOCK__URI_NULL;
     node->conn_opts = client->conn_opts;
-    node->conn_opts.uri = &node->uri;
+    node->conn_opts.uri = &node->place;
+    good = rlock__uri_place(&node->uri, &node->place) && rlock__node_map(client, &node->place);
     (void)snprintf(node->address, sizeof(node->address), "%s", address);
     node->server.address = node->address;
     node->sub.conn = rlock__conn_new(&node->conn_opts);
-    good = node->sub.conn != NULL;
+    good = node->sub.conn != NULL && good;
     node->n_ios = client->n_links;
     for (size_t i = 0; i < node->n_ios; i++) {
         good = init_io(&node->ios[i], node, &node->server.links[i]) && good;
@@ -52,6 +74,7 @@ RLOCK__ALONE struct rlock__node *rlock__node_free(struct rlock__node *node)
         (void)rlock__conn_free(node->sub.conn);
         rlock__buf_fini(&node->sub.out);
         rlock__uri_fini(&node->uri);
+        rlock__uri_fini(&node->place);
         free(node);
     }
     return NULL;

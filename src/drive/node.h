@@ -70,10 +70,11 @@ struct rlock__node {
     atomic_bool is_used; /* links to it are made */
     /* Of a cluster, as the latest map says. Under the core's mutex. */
     bool is_primary, is_replaced;
-    char id[48];           /* "" unknown */
-    unsigned replicas;     /* as the latest map says */
-    int64_t silent_until;  /* the service thread's: it did not answer what the router asked */
-    struct rlock__uri uri; /* where it is; the login is the client's */
+    char id[48];             /* "" unknown */
+    unsigned replicas;       /* as the latest map says */
+    int64_t silent_until;    /* the service thread's: it did not answer what the router asked */
+    struct rlock__uri uri;   /* where it says it is; the login is the client's */
+    struct rlock__uri place; /* where it is reached */
     struct rlock__conn_opts conn_opts;
     char address[300]; /* for texts */
 };
@@ -106,6 +107,8 @@ static inline struct rlock__node *rlock__node_of(struct rlock__server *server)
  * this fails. NULL without memory. */
 struct rlock__node *rlock__node_new(struct rlock_client *client, struct rlock__uri *uri,
                                     const char *address) RLOCK__NO_MUTEX;
+/* Has the user say where the server is reached that says it is there. False without memory. */
+bool rlock__node_map(struct rlock_client *client, struct rlock__uri *inout_place) RLOCK__NO_MUTEX;
 /* Closes its connections; NULL is ok. Returns NULL. The core's server has ended before. */
 struct rlock__node *rlock__node_free(struct rlock__node *node);
 /* The client has it from now on, and the core its server. Before the service thread runs, or by

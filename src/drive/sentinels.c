@@ -287,6 +287,7 @@ RLOCK__ALONE struct rlock__router *rlock__sentinels_new(struct rlock_client *cli
     for (size_t i = 0; i < uri->n_places; i++) {
         opts.uri = &uri->places[i];
         opts.tls = opts.uri->tls ? client->tls : NULL;
+        good = rlock__node_map(client, &uri->places[i]) && good;
         good = rlock__sentinel_init(&all->each[all->n++], &opts) && good;
     }
     if (!good) {

@@ -72,9 +72,8 @@ void rlock__ack_follow(struct rlock__ack *ack, struct rlock__request *request,
                        rlock__ack_fn *decided)
 {
     struct rlock__server *server = request->link->server;
-    unsigned needed = rlock__acks_needed(server);
+    unsigned needed = rlock__acks_needed(server); /* what others have of it is in their past */
 
-    needed = needed != 0 && ack->needed > needed ? ack->needed : needed;
     rlock__ack_leave(ack);
     if (needed != 0) {
         *ack = (struct rlock__ack){.server = server,

@@ -203,7 +203,6 @@ static bool settle_others(struct batch *batch, const struct rlock__reply *reply,
 
     for (size_t i = 0; i < batch->n; i++) {
         int64_t status = good ? rlock__reply_int(reply, i + 2, 2) : 2;
-
         struct rlock__grant *grant = batch->grants[i];
 
         if (grant != NULL && status != 1) {
