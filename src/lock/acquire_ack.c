@@ -11,13 +11,24 @@
 #include "lock/classify.h"
 #include "lock/hop.h"
 
+/* Gives it back, and has as much time for that as the call has. */
+static void undo(struct rlock__call *call, int code, int64_t now)
+{
+    int64_t until = rlock__min(call->deadline, rlock__later(now, call->core->op_timeout_us));
+
+    rlock__acquire_undo(call, code, now);
+    if (call->step == RLOCK__GIVING_UP && until > call->timer.at) {
+        rlock__timer_set(&call->core->timers, &call->timer, until);
+    }
+}
+
 /* It does not count, for the reason that the call's detail says. */
 static void fail(struct rlock__call *call, int code, const struct rlock__reply *waited, int64_t now)
 {
     rlock__acks_failed(call->ack.server, waited);
     rlock__ack_leave(&call->ack);
     if (call->wait_us == 0 || code != RLOCK_ENOTREPLICATED) {
-        rlock__acquire_undo(call, code, now);
+        undo(call, code, now);
     } else {
         rlock__acquire_begin_anew(call, code, now);
     }

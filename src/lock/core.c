@@ -315,8 +315,7 @@ void rlock__core_give_up(struct rlock__core *core, struct rlock__call *call, int
 
 static bool is_cancelled_by(const struct rlock__call *call, const void *cancel)
 {
-    return call->kind == RLOCK__ACQUIRE && call->cancel == cancel &&
-           call->step != RLOCK__GIVING_UP && call->step != RLOCK__COMPLETE;
+    return call->kind == RLOCK__ACQUIRE && call->cancel == cancel && call->step != RLOCK__COMPLETE;
 }
 
 /* From the last call on: else one would become the head of its wait queue, and ask, only to be

@@ -32,8 +32,8 @@ static struct rlock_client *open_with(struct fixture *f, int acks, int64_t renew
     char url[200];
 
     cluster_url(f->servers, f->n / 2, url, sizeof(url));
-    return client_open_with(
-        f, &RLOCK_CLIENT_OPTS(.url = url, .acks = acks, .renewed_lease_ms = renewed_lease_ms));
+    return client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .acks = acks, .op_timeout_ms = 5000,
+                                                  .renewed_lease_ms = renewed_lease_ms));
 }
 
 /* A name whose slot one of the primaries has; its cell of the witness stands behind. */
@@ -75,6 +75,7 @@ ACKS_TEST(a_grant_that_no_replica_has_is_given_back, f)
 /* It may be promoted later. */
 UNEVEN_TEST(a_replica_that_has_failed_is_needed, f)
 {
+    struct rlock_client *client;
     char url[200], name[40];
 
     cluster_form(f->servers, 2, f->n);
@@ -82,10 +83,8 @@ UNEVEN_TEST(a_replica_that_has_failed_is_needed, f)
     assert_true(TEST_EVENTUALLY(has_failed(f->server), 20000));
     cluster_url(f->servers, 2, url, sizeof(url));
     name_at(f, 2, 0, name, sizeof(name));
-    assert_code(
-        rlock_lock_with(lock_named(f, client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url)), name),
-                        RLOCK_TAKE(.wait_ms = 1000), NULL),
-        RLOCK_ENOTREPLICATED);
+    client = client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 5000));
+    assert_code(rlock_try_lock(lock_named(f, client, name)), RLOCK_ENOTREPLICATED);
     test_server_thaw(f->servers[2]);
 }
 
@@ -145,7 +144,8 @@ ACKS_TEST(a_hold_whose_renewals_no_replica_has_is_lost_with_its_lease, f)
 
 ACKS_TEST(a_number_of_replicas_is_needed_where_no_map_tells_of_any, f)
 {
-    struct rlock_client *client = client_open_with(f, &RLOCK_CLIENT_OPTS(.acks = 1));
+    struct rlock_client *client =
+        client_open_with(f, &RLOCK_CLIENT_OPTS(.acks = 1, .op_timeout_ms = 5000));
     struct rlock_handle *lock = lock_new(f, client);
     struct rlock_client *none = NULL;
 
@@ -231,7 +231,7 @@ static bool is_promoted(struct fixture *f)
  * takes it. Returns what the first one got, and how many were inside in the end. */
 static int lose_newest(struct fixture *f, int acks, struct witness *witness, int *ret_inside)
 {
-    const struct rlock_take first = {.size = sizeof(first), .wait_ms = 2000};
+    const struct rlock_take first = {.size = sizeof(first), .wait_ms = 0};
     const struct rlock_take second = {.size = sizeof(second), .wait_ms = 25000};
     struct actor *holder = actor_open(f), *rival = actor_open(f);
     struct rlock_handle *lock;
