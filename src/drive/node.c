@@ -17,13 +17,14 @@ bool rlock__node_map(struct rlock_client *client, struct rlock__uri *inout_place
     }
     (void)snprintf(host, sizeof(host), "%s", inout_place->host);
     client->opts.map_address(host, &port, client->opts.payload);
+    host[sizeof(host) - 1] = '\0';
     copy = strdup(host);
     if (copy == NULL) {
         return false;
     }
     free(inout_place->host);
     inout_place->host = copy;
-    inout_place->port = (uint16_t)port;
+    inout_place->port = port <= UINT16_MAX ? (uint16_t)port : 0; /* which nobody answers at */
     return true;
 }
 

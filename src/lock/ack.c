@@ -200,7 +200,7 @@ static void drop(struct rlock__server *server, bool all, int64_t now)
     struct rlock__ack *ack, *after;
 
     DL_FOREACH_SAFE(server->gathered, ack, after) {
-        if (all || rlock__acks_needed(server) == 0 || rlock__route(ack->spec)->server != server) {
+        if (all || rlock__acks_needed(server) == 0 || server->links[0].replaced) {
             ack->request->answer(ack->request, NULL, now); /* its owner leaves */
         }
     }

@@ -69,7 +69,7 @@ bool rlock__ack_is_enough(const struct rlock__ack *ack, const struct rlock__repl
 void rlock__acks_flush(struct rlock__link *link, int64_t now);
 /* This is the end: answers what was gathered with NULL. */
 void rlock__acks_drop(struct rlock__server *server, int64_t now);
-/* The same for what is for another server now, or needs no replicas any more. */
+/* The same where another server has taken this one's place, or it has no replicas any more. */
 void rlock__acks_reroute(struct rlock__server *server, int64_t now);
 /* Too few replicas answer, or none may be asked: logs it where that is news. */
 void rlock__acks_failed(struct rlock__server *server, const struct rlock__reply *waited);

@@ -23,14 +23,15 @@ static void undo(struct rlock__call *call, int code, int64_t now)
 }
 
 /* It does not count, for the reason that the call's detail says. */
-static void fail(struct rlock__call *call, int code, const struct rlock__reply *waited, int64_t now)
+static void fail(struct rlock__call *call, int code, int64_t now)
 {
-    rlock__acks_failed(call->ack.server, waited);
+    bool alone = call->target == 1 && call->batch == NULL;
+
     rlock__ack_leave(&call->ack);
-    if (call->wait_us == 0 || code != RLOCK_ENOTREPLICATED) {
-        undo(call, code, now);
-    } else {
+    if (call->wait_us != 0 && code == RLOCK_ENOTREPLICATED && alone) {
         rlock__acquire_begin_anew(call, code, now);
+    } else {
+        undo(call, code, now);
     }
 }
 
@@ -39,7 +40,7 @@ static void fail_unconfirmed(struct rlock__call *call, const struct rlock__reply
 {
     call->confirmed = waited != NULL ? (unsigned)rlock__reply_int(waited, 0, 0) : 0;
     rlock__acquire_describe(call, RLOCK_ENOTREPLICATED, now);
-    fail(call, RLOCK_ENOTREPLICATED, waited, now);
+    fail(call, RLOCK_ENOTREPLICATED, now);
 }
 
 static void fail_refused(struct rlock__call *call, const char *what,
@@ -51,7 +52,7 @@ static void fail_refused(struct rlock__call *call, const char *what,
     (void)snprintf(call->detail, sizeof(call->detail), "lock %s: server %s: %s%s: %s",
                    rlock__spec_text(call->spec, name), call->link->server->address, what,
                    rlock__text(rlock__reply_str(error, 0), text, sizeof(text)), class.hint);
-    fail(call, class.way == RLOCK__GIVE_UP ? class.code : RLOCK_ENOTREPLICATED, error, now);
+    fail(call, class.way == RLOCK__GIVE_UP ? class.code : RLOCK_ENOTREPLICATED, now);
 }
 
 /* The hold is gone to which a level was added. */
@@ -70,7 +71,10 @@ static void on_decided(struct rlock__ack *ack, const struct rlock__reply *waited
     if (rlock__ack_is_enough(ack, waited)) {
         rlock__ack_leave(ack);
         rlock__acquire_granted(call, call->token, call->granted_t0, now);
-    } else if (waited != NULL && rlock__reply_is_error(waited)) {
+        return;
+    }
+    rlock__acks_failed(ack->server, waited);
+    if (waited != NULL && rlock__reply_is_error(waited)) {
         fail_refused(call, "WAIT: ", waited, now);
     } else {
         fail_unconfirmed(call, waited, now);

@@ -227,9 +227,6 @@ void rlock__acquire_give_up(struct rlock__call *call, int code, int64_t now)
             return;
         }
         rlock__acquire_undo(call, code, now);
-    } else if (code == RLOCK_ECANCELED) { /* it has no more time for what it gives up already */
-        rlock__timer_set(&call->core->timers, &call->timer,
-                         rlock__min(call->timer.at, now + RLOCK__CANCEL_GRACE_US));
     }
     if (code == RLOCK_ECLOSED &&
         call->step == RLOCK__GIVING_UP) { /* the client's end waits for orphans itself */

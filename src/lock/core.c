@@ -280,11 +280,10 @@ static bool is_renewing(const struct rlock__core *core)
 
 int64_t rlock__core_next(const struct rlock__core *core)
 {
-    int64_t crowd = core->sweep != NULL || is_renewing(core)
-                        ? core->resume_at
-                        : rlock__max(rlock__timers_next(&core->crowd), core->resume_at);
+    bool more = core->sweep != NULL || is_renewing(core);
+    int64_t crowd = more ? 0 : rlock__timers_next(&core->crowd);
 
-    return rlock__min(rlock__timers_next(&core->timers), crowd);
+    return rlock__min(rlock__timers_next(&core->timers), rlock__max(crowd, core->resume_at));
 }
 
 void rlock__core_begin(struct rlock__core *core, struct rlock__call *call, int64_t now)
@@ -313,9 +312,15 @@ void rlock__core_give_up(struct rlock__core *core, struct rlock__call *call, int
     settle(core, now);
 }
 
-static bool is_cancelled_by(const struct rlock__call *call, const void *cancel)
+/* One that gives something back already has no more time for that. */
+static void cancel_call(struct rlock__call *call, int64_t now)
 {
-    return call->kind == RLOCK__ACQUIRE && call->cancel == cancel && call->step != RLOCK__COMPLETE;
+    if (call->step == RLOCK__GIVING_UP) {
+        rlock__timer_set(&call->core->timers, &call->timer,
+                         rlock__min(call->timer.at, now + RLOCK__CANCEL_GRACE_US));
+    } else if (call->step != RLOCK__COMPLETE) {
+        rlock__acquire_give_up(call, RLOCK_ECANCELED, now);
+    }
 }
 
 /* From the last call on: else one would become the head of its wait queue, and ask, only to be
@@ -327,8 +332,8 @@ void rlock__core_cancel(struct rlock__core *core, const void *cancel, int64_t no
     while (call != NULL) {
         struct rlock__call *before = call == core->calls ? NULL : call->all_prev;
 
-        if (is_cancelled_by(call, cancel)) {
-            rlock__acquire_give_up(call, RLOCK_ECANCELED, now);
+        if (call->kind == RLOCK__ACQUIRE && call->cancel == cancel) {
+            cancel_call(call, now);
         }
         if (before != NULL && before->step == RLOCK__COMPLETE) { /* by that: start anew */
             before = core->calls != NULL ? core->calls->all_prev : NULL;

@@ -71,7 +71,9 @@ static struct rlock__link *link_to(const struct rlock__request *request,
                                    struct rlock__server *server)
 {
     if (request->acked && rlock__acks_needed(server) != 0) {
-        return &server->links[server->n_routed];
+        struct rlock__link *first = &server->links[server->n_routed];
+
+        return first->pipeline.up ? first : &server->links[server->n_links - 1];
     }
     return &server->links[request->spec->hash % server->n_routed];
 }
@@ -133,8 +135,13 @@ struct rlock__server *rlock__hop_learn(struct rlock__link *from, const struct rl
 
 static bool is_elsewhere(const struct rlock__request *request)
 {
+    const struct rlock__server *server = request->link->server;
+
     if (request->subject == NULL || request->spec == NULL) {
         return false;
+    }
+    if (request->link >= &server->links[server->n_routed] && rlock__acks_needed(server) == 0) {
+        return true; /* that link is made no more */
     }
     return request->asking ? request->link->replaced
                            : rlock__route(request->spec)->server != request->link->server;
