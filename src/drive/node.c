@@ -53,11 +53,13 @@ RLOCK__ALONE struct rlock__node *rlock__node_new(struct rlock_client *client,
     *uri = RLOCK__URI_NULL;
     node->conn_opts = client->conn_opts;
     node->conn_opts.uri = &node->place;
-    good = rlock__uri_place(&node->uri, &node->place) && rlock__node_map(client, &node->place);
+    if (!rlock__uri_place(&node->uri, &node->place) || !rlock__node_map(client, &node->place)) {
+        return rlock__node_free(node);
+    }
     (void)snprintf(node->address, sizeof(node->address), "%s", address);
     node->server.address = node->address;
     node->sub.conn = rlock__conn_new(&node->conn_opts);
-    good = node->sub.conn != NULL && good;
+    good = node->sub.conn != NULL;
     node->n_ios = client->n_links;
     for (size_t i = 0; i < node->n_ios; i++) {
         good = init_io(&node->ios[i], node, &node->server.links[i]) && good;
