@@ -340,8 +340,7 @@ static void close_links(struct rlock_client *client)
     struct rlock__io *io;
 
     rlock__take_link(client);
-    RLOCK__EACH_IO(client, io)
-    {
+    RLOCK__EACH_IO(client, io) {
         io->gen = 0;
         atomic_store(&io->fd, -1);
         rlock__conn_close(io->conn);

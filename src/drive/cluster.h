@@ -25,6 +25,7 @@ struct rlock__cluster {
     struct rlock__node *itself; /* the same, as its latest answer calls it: a URL may have another
                                  * name for it; NULL unknown */
     int64_t answered_at;        /* the latest that was answered began then; 0: none was */
+    int64_t timeout_at;         /* when cluster-node-timeout was asked for last */
     int64_t timeout_ms; /* cluster-node-timeout: the shortest that a node told; 0: none did */
     bool was_wanted;    /* somebody had said that the map is old */
     unsigned long told; /* changes of the map that the core knows */

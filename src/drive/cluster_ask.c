@@ -11,6 +11,8 @@
 #define QUIET_US (10 * RLOCK__SECOND) /* the same when nobody says that the map is old */
 #define COUNT_US RLOCK__SECOND        /* the same where replicas are counted */
 #define AGAIN_US (20 * RLOCK__MS) /* after a question without an answer the next node is asked */
+#define GET_TIMEOUT "*3\r\n$6\r\nCONFIG\r\n$3\r\nGET\r\n$20\r\ncluster-node-timeout\r\n"
+#define NODES "*2\r\n$7\r\nCLUSTER\r\n$5\r\nNODES\r\n"
 #define SILENT_US (5 * RLOCK__SECOND) /* who did not answer is passed over for so long */
 #define QUICK 6                       /* of the first few that come to nothing */
 
@@ -111,13 +113,13 @@ static struct rlock__node *choose(const struct rlock__cluster *cluster, int64_t 
     return it == node && node->silent_until > now ? after(cluster, node) : it;
 }
 
+/* The timeout is asked for less often: where that is not permitted, each time would be logged. */
 static void begin(struct rlock__cluster *cluster, int64_t now)
 {
-    static const char commands[] =
-        "*3\r\n$6\r\nCONFIG\r\n$3\r\nGET\r\n$20\r\ncluster-node-timeout\r\n"
-        "*2\r\n$7\r\nCLUSTER\r\n$5\r\nNODES\r\n";
     struct rlock__question *question = &cluster->question;
+    struct rlock__bytes commands = rlock__bytes_of(GET_TIMEOUT NODES);
     struct rlock__node *node;
+    bool both;
     int code;
 
     rlock__enter(cluster->router.client);
@@ -125,6 +127,12 @@ static void begin(struct rlock__cluster *cluster, int64_t now)
     cluster->router.is_wanted = false;
     node = choose(cluster, now);
     rlock__core_mutex_unlock(&cluster->router.client->mutex);
+    both = node != cluster->asked || now >= cluster->timeout_at + QUIET_US;
+    if (both) {
+        cluster->timeout_at = now;
+    } else {
+        commands = rlock__bytes_of(NODES);
+    }
     if (node != cluster->asked) {
         rlock__question_close(question);
         cluster->asked = node;
@@ -132,7 +140,7 @@ static void begin(struct rlock__cluster *cluster, int64_t now)
         question->conn_opts = node->conn_opts;
         question->conn_opts.want_info = false;
     }
-    code = rlock__question_begin(question, rlock__bytes(commands, sizeof(commands) - 1), 2, now);
+    code = rlock__question_begin(question, commands, both ? 2 : 1, now);
     if (code != 0) {
         fail_silent(cluster, code);
     }

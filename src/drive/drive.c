@@ -185,8 +185,7 @@ RLOCK__ALONE void rlock__give_link(struct rlock_client *client)
     struct rlock__io *io;
 
     do {
-        RLOCK__EACH_IO(client, io)
-        {
+        RLOCK__EACH_IO(client, io) {
             if (io->gen != 0 && is_wanted(io)) {
                 send_all(io, take(io));
             }
@@ -216,13 +215,11 @@ RLOCK__ALONE void rlock__leave_and_drive(struct rlock_client *client)
         rlock__drive(client);
         return;
     }
-    RLOCK__EACH_IO(client, io)
-    {
+    RLOCK__EACH_IO(client, io) {
         io->taken = take_within(io);
     }
     rlock__leave_with_link(client);
-    RLOCK__EACH_IO(client, io)
-    {
+    RLOCK__EACH_IO(client, io) {
         send_all(io, io->taken);
     }
     rlock__give_link(client);
@@ -322,8 +319,7 @@ bool rlock__drive_read_all(struct rlock_client *client)
     struct rlock__io *io;
     bool any = false;
 
-    RLOCK__EACH_IO(client, io)
-    {
+    RLOCK__EACH_IO(client, io) {
         any = read_all(io) || any;
     }
     return any;

@@ -125,8 +125,7 @@ void rlock__router_set_silence(struct rlock_client *client, int64_t ms)
     struct rlock__io *io;
 
     client->core.failover_us = us;
-    RLOCK__EACH_IO(client, io)
-    {
+    RLOCK__EACH_IO(client, io) {
         io->link->pipeline.failover_us = us;
     }
 }

@@ -175,8 +175,7 @@ void rlock__settle(struct rlock_client *client)
     struct rlock__io *io;
 
     signal_done(client);
-    RLOCK__EACH_IO(client, io)
-    {
+    RLOCK__EACH_IO(client, io) {
         const struct rlock__pipeline *pipeline = &io->link->pipeline;
 
         if (pipeline->out.len != 0 || pipeline->close) {

@@ -135,16 +135,17 @@ struct rlock__server *rlock__hop_learn(struct rlock__link *from, const struct rl
 
 static bool is_elsewhere(const struct rlock__request *request)
 {
-    const struct rlock__server *server = request->link->server;
+    const struct rlock__server *server;
 
     if (request->subject == NULL || request->spec == NULL) {
         return false;
     }
+    server = request->link->server;
     if (request->link >= &server->links[server->n_routed] && rlock__acks_needed(server) == 0) {
         return true; /* that link is made no more */
     }
     return request->asking ? request->link->replaced
-                           : rlock__route(request->spec)->server != request->link->server;
+                           : rlock__route(request->spec)->server != server;
 }
 
 /* Has what waits for the link asked anew, by whoever asked. */
