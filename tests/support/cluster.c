@@ -115,10 +115,8 @@ void cluster_url(struct test_server *const *servers, size_t n, char *out, size_t
     }
 }
 
-/* Says what becomes of a slot: which state it has at the server, and the other side where there is
- * one. */
-static void set_slot(struct test_server *server, unsigned int slot, const char *state,
-                     struct test_server *other)
+void cluster_set_slot(struct test_server *server, unsigned int slot, const char *state,
+                      struct test_server *other)
 {
     char *id = other != NULL ? test_server_cmd(other, "CLUSTER MYID") : NULL;
 
@@ -129,8 +127,8 @@ static void set_slot(struct test_server *server, unsigned int slot, const char *
 
 void cluster_open_slot(struct test_server *from, struct test_server *to, unsigned int slot)
 {
-    set_slot(to, slot, "IMPORTING", from);
-    set_slot(from, slot, "MIGRATING", to);
+    cluster_set_slot(to, slot, "IMPORTING", from);
+    cluster_set_slot(from, slot, "MIGRATING", to);
 }
 
 /* The source keeps its connection to the target for a while, which looks like a client's. */
@@ -156,8 +154,8 @@ void cluster_move_key(struct test_server *from, struct test_server *to, const ch
 
 void cluster_abort_slot(struct test_server *from, struct test_server *to, unsigned int slot)
 {
-    set_slot(from, slot, "STABLE", NULL);
-    set_slot(to, slot, "STABLE", NULL);
+    cluster_set_slot(from, slot, "STABLE", NULL);
+    cluster_set_slot(to, slot, "STABLE", NULL);
 }
 
 /* A key of the slot; NULL: there is none. */
@@ -202,24 +200,28 @@ static bool agree(struct test_server *const *servers, size_t n, struct test_serv
     return is;
 }
 
-void cluster_move_slot(struct test_server *const *servers, size_t n, size_t from, size_t to,
-                       unsigned int slot)
+void cluster_move_keys(struct test_server *from, struct test_server *to, unsigned int slot)
 {
     char *key;
 
-    cluster_open_slot(servers[from], servers[to], slot);
-    while ((key = key_in(servers[from], slot)) != NULL) {
+    while ((key = key_in(from, slot)) != NULL) {
         /* "NOKEY": its lease has ended meanwhile */
-        test_server_do(servers[from], "MIGRATE 127.0.0.1 %d %s 0 %d", test_server_port(servers[to]),
-                       key, MOVE_MS);
+        test_server_do(from, "MIGRATE 127.0.0.1 %d %s 0 %d", test_server_port(to), key, MOVE_MS);
         free(key);
     }
-    end_migration(servers[to]);
-    set_slot(servers[to], slot, "NODE", servers[to]);
-    set_slot(servers[from], slot, "NODE", servers[to]);
+    end_migration(to);
+}
+
+void cluster_move_slot(struct test_server *const *servers, size_t n, size_t from, size_t to,
+                       unsigned int slot)
+{
+    cluster_open_slot(servers[from], servers[to], slot);
+    cluster_move_keys(servers[from], servers[to], slot);
+    cluster_set_slot(servers[to], slot, "NODE", servers[to]);
+    cluster_set_slot(servers[from], slot, "NODE", servers[to]);
     for (size_t i = 0; i < n; i++) {
         if (i != from && i != to) {
-            set_slot(servers[i], slot, "NODE", servers[to]);
+            cluster_set_slot(servers[i], slot, "NODE", servers[to]);
         }
     }
     /* else the next move may leave two servers that each say that the other one has the slot */

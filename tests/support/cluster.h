@@ -26,10 +26,16 @@ void cluster_url(struct test_server *const *servers, size_t n, char *out, size_t
 /* Moves a slot with all its keys, and tells all n primaries. */
 void cluster_move_slot(struct test_server *const *servers, size_t n, size_t from, size_t to,
                        unsigned int slot);
+/* One step of a move: which state the slot has at a server, with the other side where the state has
+ * one (else NULL). */
+void cluster_set_slot(struct test_server *server, unsigned int slot, const char *state,
+                      struct test_server *other);
 /* Lets a slot be moved from one to the other: the target imports it, then the source lets go. */
 void cluster_open_slot(struct test_server *from, struct test_server *to, unsigned int slot);
 /* Moves a key of an open slot. */
 void cluster_move_key(struct test_server *from, struct test_server *to, const char *key);
+/* Moves all keys of an open slot. */
+void cluster_move_keys(struct test_server *from, struct test_server *to, unsigned int slot);
 /* Ends the move where it began: the slot stays with the source, which is told first. */
 void cluster_abort_slot(struct test_server *from, struct test_server *to, unsigned int slot);
 
