@@ -23,7 +23,7 @@ static void renewal_open(struct renewal *test, int64_t lease_ms, int64_t op_time
     test->user = user_open(
         &test->f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = lease_ms, .op_timeout_ms = op_timeout_ms));
     test->rival = user_open_direct(&test->f);
-    assert_code(rlock_try_lock(test->user->lock), 0);
+    assert_code(rlock_lock(test->user->lock), 0);
 }
 
 static void renewal_close(struct renewal *test)
@@ -53,7 +53,7 @@ static int renewal_fault(const struct renewal *test, enum proxy_act act, unsigne
 }
 
 RENEWAL_TEST(a_renewal_without_an_answer_is_tried_again_within_the_lease, test, LEASE_MS,
-             test_ms(40))
+             test_ms(80))
 {
     for (int i = 0; i < 4; i++) {
         int rule = renewal_fault(test, i % 2 == 0 ? PROXY_DROP_REPLY : PROXY_DROP_REQUEST, 2);
