@@ -96,6 +96,27 @@ void cluster_form(struct test_server *const *servers, size_t n_primaries, size_t
     }
 }
 
+void cluster_add(struct test_server *const *servers, size_t n, struct test_server *added)
+{
+    test_server_do(added, "CLUSTER MEET 127.0.0.1 %d", test_server_port(servers[0]));
+    TEST_CHECK(TEST_EVENTUALLY(has_joined(added, n + 1), JOINED_MS));
+    for (size_t i = 0; i < n; i++) {
+        TEST_CHECK(TEST_EVENTUALLY(has_joined(servers[i], n + 1), JOINED_MS));
+    }
+}
+
+/* All within the minute in which none of them can hear of it from another one. */
+void cluster_remove(struct test_server *const *servers, size_t n, struct test_server *removed)
+{
+    char *id = test_server_cmd(removed, "CLUSTER MYID");
+
+    for (size_t i = 0; i < n; i++) {
+        TEST_CHECK(test_server_says(servers[i], "OK", "CLUSTER FORGET %s", id));
+    }
+    free(id);
+    test_server_do(removed, "CLUSTER RESET");
+}
+
 struct test_server *cluster_primary_of(struct test_server *const *servers, size_t n_primaries,
                                        unsigned int slot)
 {
@@ -119,9 +140,13 @@ void cluster_set_slot(struct test_server *server, unsigned int slot, const char 
                       struct test_server *other)
 {
     char *id = other != NULL ? test_server_cmd(other, "CLUSTER MYID") : NULL;
+    char *reply =
+        test_server_cmd(server, "CLUSTER SETSLOT %u %s %s", slot, state, id != NULL ? id : "");
 
-    TEST_CHECK(test_server_says(server, "OK", "CLUSTER SETSLOT %u %s %s", slot, state,
-                                id != NULL ? id : ""));
+    if (strcmp(reply, "OK") != 0) {
+        test_die("slot %u, %s: %s", slot, state, reply);
+    }
+    free(reply);
     free(id);
 }
 
@@ -177,6 +202,9 @@ static long long epoch_of(struct test_server *server, const char *id)
     char *line = strstr(nodes, id);
     long long epoch = -1;
 
+    while (line != NULL && line != nodes && line[-1] != '\n') { /* a replica names its primary */
+        line = strstr(line + 1, id);
+    }
     for (int field = 0; line != NULL && field < 7; field++) {
         epoch = strtoll(line, NULL, 10);
         line = strchr(line, ' ');

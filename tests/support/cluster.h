@@ -23,6 +23,11 @@ struct test_server *cluster_primary_of(struct test_server *const *servers, size_
 /* Writes the URL of a cluster that some of its servers are asked for. */
 void cluster_url(struct test_server *const *servers, size_t n, char *out, size_t size);
 
+/* Has one more server, which has nothing yet, join n others; and has them forget it when it has no
+ * slots. */
+void cluster_add(struct test_server *const *servers, size_t n, struct test_server *added);
+void cluster_remove(struct test_server *const *servers, size_t n, struct test_server *removed);
+
 /* Moves a slot with all its keys, and tells all n primaries. */
 void cluster_move_slot(struct test_server *const *servers, size_t n, size_t from, size_t to,
                        unsigned int slot);

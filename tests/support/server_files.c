@@ -161,10 +161,19 @@ void server_files_remove(const struct server_files *files)
     }
 }
 
+/* A server of a cluster stays the node that it was. */
 void server_files_empty_data(const struct server_files *files)
 {
+    char nodes[sizeof(files->data) + 16], kept[sizeof(files->data) + 16];
+
+    test_text(nodes, sizeof(nodes), "%s/nodes.conf", files->data);
+    test_text(kept, sizeof(kept), "%s-nodes.conf", files->data);
+    const bool is_node = rename(nodes, kept) == 0;
     test_dir_remove(files->data);
     make_data_dir(files);
+    if (is_node) {
+        test_must(rename(kept, nodes), "rename");
+    }
 }
 
 static void choose_address(struct server_files *files)
