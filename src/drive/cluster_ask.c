@@ -113,6 +113,20 @@ static struct rlock__node *choose(const struct rlock__cluster *cluster, int64_t 
     return it == node && node->silent_until > now ? after(cluster, node) : it;
 }
 
+/* Whether a server of slots is out of reach: another one may take its place. */
+RLOCK__REQUIRES(core) static bool is_any_down(const struct rlock__cluster *cluster)
+{
+    struct rlock__node *node;
+
+    RLOCK__EACH_NODE(cluster->router.client, node) {
+        if (atomic_load(&node->is_used) && !node->server.links[0].pipeline.up &&
+            rlock__router_waits(node) == 0 && rlock__map_has(&cluster->map, &node->server)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The timeout is asked for less often: where that is not permitted, each time would be logged. */
 static void begin(struct rlock__cluster *cluster, int64_t now)
 {
@@ -123,7 +137,7 @@ static void begin(struct rlock__cluster *cluster, int64_t now)
     int code;
 
     rlock__enter(cluster->router.client);
-    cluster->was_wanted = cluster->router.is_wanted;
+    cluster->was_wanted = cluster->router.is_wanted || is_any_down(cluster);
     cluster->router.is_wanted = false;
     node = choose(cluster, now);
     rlock__core_mutex_unlock(&cluster->router.client->mutex);
@@ -151,7 +165,8 @@ RLOCK__REQUIRES(core) static int64_t next_at(const struct rlock__cluster *cluste
 {
     bool counts = cluster->router.client->core.acks != RLOCK_ACKS_OFF;
     int64_t quiet = counts ? COUNT_US : QUIET_US;
-    int64_t at = cluster->question.asked_at + (cluster->router.is_wanted ? APART_US : quiet);
+    bool wanted = cluster->router.is_wanted || is_any_down(cluster);
+    int64_t at = cluster->question.asked_at + (wanted ? APART_US : quiet);
     struct rlock__node *node;
 
     if (cluster->answered_at == 0 || cluster->question.failures > 0) {
