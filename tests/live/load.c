@@ -37,7 +37,6 @@ struct shared {
 };
 
 struct load {
-    const struct fixture *f;
     struct witness *witness;
     struct shared *shared;
     struct test_child *children[LOAD_PROCESSES];
@@ -130,7 +129,7 @@ static void note_unsure(const struct worker *worker, const struct member *member
     }
 }
 
-static bool is_due(const struct worker *worker, int code)
+static bool is_due(int code)
 {
     switch (code) {
     case 0:
@@ -142,14 +141,13 @@ static bool is_due(const struct worker *worker, int code)
     case RLOCK_ENOTREPLICATED:
         return true;
     default:
-        return worker->load->shared->stop && code == RLOCK_ECANCELED;
+        return false;
     }
 }
 
-static void note_code(const struct worker *worker, const char *what, _Atomic uint64_t *codes,
-                      int code)
+static void note_code(const char *what, _Atomic uint64_t *codes, int code)
 {
-    if (!is_due(worker, code)) {
+    if (!is_due(code)) {
         test_die("%s: %s: %s", what, rlock_code_name(code), rlock_detail());
     }
     atomic_fetch_add(&codes[-code], 1);
@@ -176,7 +174,7 @@ static void leave(const struct worker *worker, const struct member *member)
                                                            worker->id);
 }
 
-/* Inside, tokens grow. Of the read/write locks and the others there are none. */
+/* From one inside to the next, tokens grow. */
 static void note_token(const struct worker *worker, const struct member *member, uint64_t token)
 {
     struct shared *shared = worker->load->shared;
@@ -222,7 +220,7 @@ static void give_back(const struct worker *worker, const struct member *members,
 
         code = rlock_unlock(lock);
         note_time(worker, since_us, OP_MS);
-        note_code(worker, "unlock", worker->load->shared->unlocked, code);
+        note_code("unlock", worker->load->shared->unlocked, code);
         if (code != 0) {
             note_unsure(worker, members, n);
         }
@@ -251,7 +249,7 @@ static int take(struct worker *worker, struct rlock_handle *lock, struct rlock_g
         rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = wait_ms, .lease_ms = lease_ms), ret_grant);
 
     note_time(worker, since_us, wait_ms != 0 ? wait_ms : OP_MS);
-    note_code(worker, "take", worker->load->shared->codes, code);
+    note_code("take", worker->load->shared->codes, code);
     return code;
 }
 
@@ -315,7 +313,7 @@ static void hold_long(struct worker *worker)
         const int code = rlock_lock_with(member.lock, RLOCK_TAKE(.wait_ms = 2000), NULL);
 
         note_time(worker, since_us, 2000);
-        note_code(worker, "take", worker->load->shared->codes, code);
+        note_code("take", worker->load->shared->codes, code);
         if (code == 0) {
             note_grant(worker);
             stay(worker, &member);
@@ -375,7 +373,6 @@ struct load *load_begin(const struct fixture *f, const char *url, int acks, int6
     struct load *load = calloc(1, sizeof(*load));
 
     TEST_CHECK(load != NULL);
-    load->f = f;
     load->lease_ms = test_ms(lease_ms);
     load->witness = witness_new(CELLS);
     load->shared = mmap(NULL, sizeof(*load->shared), PROT_READ | PROT_WRITE,

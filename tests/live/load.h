@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Processes that take locks of all kinds on many names all the time, alone and as multi-locks, while
- * a test breaks and moves their servers; and what they saw: who was inside with whom, tokens that
- * went back, calls that came late, losses, and what was left.
+ * Processes that take locks of all kinds on many names all the time, alone and as multi-locks,
+ * while a test breaks and moves their servers; and what they saw: who was inside with whom, tokens
+ * that went back, calls that came late, losses, and what was left.
  *
  * What a call may return when servers fail is counted; any other code ends the process.
  */
@@ -23,20 +23,21 @@ struct load *load_begin(const struct fixture *f, const char *url, int acks, int6
 void load_end(struct load *load);
 struct load *load_free(struct load *load);
 
-/* The name with this number. There is an even number of locks of each kind. */
+/* The name with this number. Those from LOAD_NAMES on are held for long. */
 void load_name(size_t number, char *out, size_t size);
 
 /* How many grants there were. */
 uint64_t load_grants(const struct load *load);
 /* Waits until there were so many more; within 30 s. */
 void load_await(const struct load *load, uint64_t grants);
-/* How many holds were told to be lost for another reason than the end of their leases. */
+/* How many holds were told to be gone on the server, or another one's. */
 uint64_t load_stolen(const struct load *load);
-/* Prints what was counted, and what was wrong. Whether nothing was. ELSE: overlaps of locks whose
- * loss was told are no fault. */
+/* Prints what was counted. Whether nothing was wrong: nobody overlapped, no token went back, no
+ * call was late. */
 bool load_is_clean(const struct load *load);
+/* The same where grants may get lost: whether each lock that overlapped was told to be lost. */
 bool load_overlaps_were_told(const struct load *load);
-/* Whether a call on this name came to no certain end within this time: something may be left. */
+/* Whether a call on this name has come to no certain end since then: something may be left. */
 bool load_is_excused(const struct load *load, size_t number, int64_t since_us);
 
 #endif

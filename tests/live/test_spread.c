@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What it costs a client of a cluster that its names are spread over the servers, and over slots. */
+/* What it costs a client of a cluster that its names are spread over servers, and over slots. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
