@@ -8,14 +8,17 @@
  * order that users name their locks in.
  *
  * Hot locks may each be free often, and never all at once. So a batch tires, after some rounds or
- * at a time that its user gave: its sender ends as busy.
+ * at a time that its user gave: its sender ends as busy. So does a batch that was refused a few
+ * times because its slot is being moved, where each alone may be taken.
  */
 #include <lua_scripts.h>
 
 #include "lock/acquire.h"
+#include "lock/classify.h"
 #include "lock/hop.h"
 
 #define ROUNDS 8
+#define REFUSALS 3
 
 /* Whether all of them are there still, and none gives up. */
 static bool is_whole(const struct rlock__batch *batch)
@@ -111,12 +114,22 @@ static void hear_nothing(struct rlock__call *call, int64_t now)
     }
 }
 
+/* It was refused because of where its keys lie, and nothing was done. What that says stays. */
+static void hear_scattered(struct rlock__batch *batch, int64_t now)
+{
+    if (++batch->refusals >= REFUSALS && is_whole(batch) && batch->sender != NULL) {
+        batch->is_scattered = true;
+        rlock__acquire_refuse(batch->sender, RLOCK_EBUSY, now);
+    }
+}
+
 static void on_answer(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
 {
     struct rlock__batch *batch = request->subject;
     size_t n = batch == NULL ? 0 : batch->n, why = reason(reply, n);
     int64_t t0 = request->t0;
     bool garbled = request->garbled;
+    bool scattered = reply != NULL && rlock__reply_is_error(reply) && rlock__is_scattered(reply);
 
     if (batch != NULL) {
         rlock__batch_note(batch, request);
@@ -140,6 +153,9 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     }
     if (why < n && batch->calls[why] != NULL) { /* last: it may ask again */
         hear(batch->calls[why], reply, why, t0, now);
+    }
+    if (batch != NULL && scattered) {
+        hear_scattered(batch, now);
     }
 }
 

@@ -2,7 +2,11 @@
 /* The one table of what servers' errors mean. */
 #include "lock/classify.h"
 
+#include <stdio.h>
+
 #define ABORTED "non local key"
+
+static const char moving[] = "the slot is being moved";
 
 static const struct {
     const char *word;
@@ -13,7 +17,7 @@ static const struct {
     {"BUSY", {RLOCK_ECONN, RLOCK__RETRY, "the server runs a slow script"}},
     {"MASTERDOWN", {RLOCK_ECONN, RLOCK__RETRY, "the server has lost its master"}},
     {"CLUSTERDOWN", {RLOCK_ECONN, RLOCK__RETRY, "the cluster is down"}},
-    {"TRYAGAIN", {RLOCK_ECONN, RLOCK__RETRY, "the slot is being moved"}},
+    {"TRYAGAIN", {RLOCK_ECONN, RLOCK__RETRY, moving}},
     {"READONLY", {RLOCK_ECONN, RLOCK__RETRY, "the server is a replica"}},
     {"UNBLOCKED", {RLOCK_ECONN, RLOCK__RETRY, "another server has taken its place"}},
     {"NOSCRIPT", {RLOCK_ECONN, RLOCK__RETRY, "the server forgot its scripts"}},
@@ -33,7 +37,7 @@ static const struct {
     struct rlock__class means;
 } texts[] = {
     /* from the source of a slot that is being moved, which stops a script at a key that is gone */
-    {ABORTED, {RLOCK_ECONN, RLOCK__RETRY, "the slot is being moved"}},
+    {ABORTED, {RLOCK_ECONN, RLOCK__RETRY, moving}},
     /* how a script says that its user may not: without the word NOPERM */
     {"The user executing the script", {RLOCK_EPERM, RLOCK__GIVE_UP, "see the user's ACL"}},
     {"ACL failure in script", {RLOCK_EPERM, RLOCK__GIVE_UP, "see the user's ACL"}},
@@ -97,7 +101,22 @@ struct rlock__class rlock__core_classify(const struct rlock__core *core,
 {
     if (core->redirect != NULL && (has_word(reply->v[0].str, reply->v[0].len, "MOVED") ||
                                    has_word(reply->v[0].str, reply->v[0].len, "ASK"))) {
-        return (struct rlock__class){RLOCK_ECONN, RLOCK__RETRY, "the slot is being moved"};
+        return (struct rlock__class){RLOCK_ECONN, RLOCK__RETRY, moving};
     }
     return rlock__classify(reply);
+}
+
+bool rlock__is_moving(const struct rlock__class *class)
+{
+    return class->hint == moving;
+}
+
+const char *rlock__hint(const struct rlock__class *class, const struct rlock__spec *spec,
+                        char out[static RLOCK__HINT_SIZE])
+{
+    if (!rlock__is_moving(class) || spec->core->slot == NULL) {
+        return class->hint;
+    }
+    (void)snprintf(out, RLOCK__HINT_SIZE, "slot %u is being moved", spec->slot);
+    return out;
 }

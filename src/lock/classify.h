@@ -4,6 +4,8 @@
 
 #include "lock/core.h"
 
+#define RLOCK__HINT_SIZE 40
+
 /* What an error of the server means for a call. */
 struct rlock__class {
     int code;
@@ -24,5 +26,10 @@ bool rlock__is_aborted(const struct rlock__reply *reply);
 /* The same as rlock__classify(), where keys may move: what is asked again is routed anew. */
 struct rlock__class rlock__core_classify(const struct rlock__core *core,
                                          const struct rlock__reply *reply);
+/* Whether it was refused, or stopped in the middle, since the key's slot is being moved. */
+bool rlock__is_moving(const struct rlock__class *class);
+/* The hint for a lock's text: which slot it is that is being moved. */
+const char *rlock__hint(const struct rlock__class *class, const struct rlock__spec *spec,
+                        char out[static RLOCK__HINT_SIZE]);
 
 #endif

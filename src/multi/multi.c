@@ -47,6 +47,9 @@ static void take_next(struct rlock__group *group, int64_t now)
             return;
         }
         if (!member->tried) {
+            if (group->batch != NULL) {
+                group->batch->is_scattered = false; /* that was heard */
+            }
             rlock__member_take(member, remains(group, now), true, now);
             return;
         }
@@ -65,9 +68,16 @@ static void nest(struct rlock__group *group, int64_t now)
     }
 }
 
+/* Whether the script was refused because their slot is being moved. One attempt goes on by itself. */
+static bool is_scattered(const struct rlock__group *group)
+{
+    return group->batch != NULL && group->batch->is_scattered;
+}
+
 static void moved(struct rlock__group *group, struct rlock__member *member, int64_t now)
 {
-    if (member->tried && member->code == RLOCK_EBUSY && group->effort.wait_us != 0) {
+    if (member->tried && member->code == RLOCK_EBUSY &&
+        (group->effort.wait_us != 0 || is_scattered(group))) {
         group->apart = true;
         rlock__group_blame(group, member);
         rlock__group_back_out(group, RLOCK_ETIMEDOUT, now);
@@ -98,7 +108,9 @@ static int64_t again_at(struct rlock__group *group, int64_t now)
     bool passes = group->code == RLOCK_ETIMEDOUT ||
                   (group->code == RLOCK_ENOTREPLICATED && group->effort.wait_us != 0);
 
-    return passes && remains(group, now) > pause ? now + pause : RLOCK__NEVER;
+    int64_t rest = is_scattered(group) ? group->deadline - now : remains(group, now);
+
+    return passes && rest > pause ? now + pause : RLOCK__NEVER;
 }
 
 static int64_t valid_until(const struct rlock__group_spec *spec, const int64_t *untils)

@@ -239,3 +239,81 @@ CLUSTER_TEST(a_fair_waiter_comes_in_when_the_slot_is_whole_again, f)
     assert_null(rlock_free(held));
     assert_null(rlock_free(wanted));
 }
+
+/* ---- A client of the cluster ---- */
+
+static struct rlock_client *open_cluster(struct fixture *f)
+{
+    char url[200];
+
+    cluster_join(f->servers, f->n);
+    cluster_url(f->servers, f->n, url, sizeof(url));
+    return client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 1000));
+}
+
+/* Of its keys the lock's own is missing, and the token is there. */
+CLUSTER_TEST(a_lock_with_more_keys_waits_until_the_slot_is_whole_again, f)
+{
+    struct rlock_client *client = open_cluster(f);
+    struct actor *waiter = actor_open(f);
+    struct rlock_handle *fenced = NULL;
+    char text[40];
+
+    assert_code(rlock_fenced_new(client, TAG "fenced", NULL, &fenced), 0);
+    assert_code(rlock_lock(fenced), 0);
+    assert_code(rlock_unlock(fenced), 0);
+    open_slot(f);
+    assert_code(rlock_try_lock(fenced), RLOCK_ECONN);
+    test_text(text, sizeof(text), "slot %u is being moved", slot());
+    assert_non_null(strstr(rlock_detail(), text));
+    actor_begin(waiter, act_pass_through, fenced, NULL);
+    assert_true(STAYS(actor_is_busy(waiter), 300));
+    close_slot(f);
+    assert_code(actor_end(waiter), 0);
+    assert_null(rlock_free(fenced));
+}
+
+static void make_multi(struct fixture *f, struct rlock_client *client,
+                       struct rlock_handle *ret_members[2], struct rlock_handle **ret_multi)
+{
+    ret_members[0] = lock_named(f, client, TAG "a");
+    ret_members[1] = lock_named(f, client, TAG "b");
+    assert_code(rlock_multi_new(ret_members, 2, NULL, ret_multi), 0);
+}
+
+/* No script can take them all: they are where they are made, or nowhere yet. */
+CLUSTER_TEST(a_multi_lock_takes_its_members_one_by_one, f)
+{
+    struct rlock_client *client = open_cluster(f);
+    struct rlock_handle *members[2], *multi = NULL;
+
+    make_multi(f, client, members, &multi);
+    open_slot(f);
+    assert_code(rlock_try_lock(multi), 0);
+    assert_code(rlock_unlock(multi), 0);
+    assert_code(rlock_lock_with(multi, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+    assert_code(rlock_unlock(multi), 0);
+    close_slot(f);
+    assert_null(rlock_free(multi));
+}
+
+CLUSTER_TEST(a_multi_lock_of_which_a_member_is_held_is_busy, f)
+{
+    struct rlock_client *client = open_cluster(f), *other;
+    struct rlock_handle *members[2], *multi = NULL, *held;
+    char url[200];
+
+    cluster_url(f->servers, f->n, url, sizeof(url));
+    other = client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url));
+    make_multi(f, client, members, &multi);
+    held = lock_named(f, other, TAG "b");
+    assert_code(rlock_lock(held), 0);
+    open_slot(f);
+    assert_code(rlock_try_lock(multi), RLOCK_EBUSY);
+    assert_false(is_locked(members[0]));
+    assert_code(rlock_unlock(held), 0);
+    assert_code(rlock_try_lock(multi), 0);
+    assert_code(rlock_unlock(multi), 0);
+    close_slot(f);
+    assert_null(rlock_free(multi));
+}

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Releases that are tried again: until when, and what ends them. */
+#include <string.h>
+
 #include "support/alone.h"
 #include "support/test.h"
 
@@ -113,5 +115,46 @@ TEST(a_release_with_a_senseless_answer_is_tried_once_more)
         (void)rlock__core_link_up(link, 1, false, now);
     }
     assert_null(s.core.orphans);
+    close_scene(&s);
+}
+
+/* It goes on without its caller, who is told until when the lock may be taken. */
+TEST(an_unlock_whose_slot_is_being_moved_until_its_deadline_is_in_doubt)
+{
+    static struct alone_scene s;
+    static const char refusal[] = "TRYAGAIN Multiple keys request during rehashing of slot";
+    const struct rlock__value granted = {.type = RLOCK__REPLY_INT, .num = 1};
+    const struct rlock__value refused = {
+        .type = RLOCK__REPLY_ERROR, .str = refusal, .len = sizeof(refusal) - 1};
+    const struct rlock__value released[] = {granted, {.type = RLOCK__REPLY_INT, .num = 0}};
+    const struct rlock__reply done = {.v = released, .n = 2, .is_array = true};
+    struct rlock__call acquire, release;
+    int64_t now = NOW;
+
+    alone_open(&s, NOW);
+    acquire = alone_call(&s, RLOCK__ACQUIRE);
+    release = alone_call(&s, RLOCK__RELEASE);
+    rlock__core_begin(&s.core, &acquire, NOW);
+    reply(&s, &granted);
+    rlock__core_begin(&s.core, &release, NOW);
+    while (release.step != RLOCK__COMPLETE) {
+        if (alone_link(&s.core)->pipeline.waiting != NULL) {
+            reply_at(&s, &refused, now);
+        }
+        now = rlock__core_next(&s.core);
+        rlock__core_tick(&s.core, now);
+    }
+    assert_true(now <= NOW + RLOCK__SECOND);
+    assert_int_equal(release.code, RLOCK_EINDOUBT);
+    assert_non_null(strstr(release.detail, "it is free in 29"));
+    s.core.done = NULL;
+    while (alone_link(&s.core)->pipeline.waiting == NULL) {
+        rlock__core_tick(&s.core, rlock__core_next(&s.core));
+    }
+    alone_carry(&alone_link(&s.core)->pipeline);
+    rlock__core_reply(alone_link(&s.core), alone_link(&s.core)->pipeline.gen, &done,
+                      NOW + 2 * RLOCK__SECOND);
+    assert_null(s.core.holds);
+    (void)rlock__claim_unref(acquire.claim);
     close_scene(&s);
 }
