@@ -67,8 +67,8 @@ struct rlock__batch {
     unsigned rounds;
     unsigned refusals; /* because of where its keys lie */
     bool is_scattered; /* it ended as busy for that: each alone may be taken */
-    bool rechecks; /* the attempt under way does not count as a round */
-    bool partial;  /* the error that is being read came when a part of them was taken */
+    bool rechecks;     /* the attempt under way does not count as a round */
+    bool partial;      /* the error that is being read came when a part of them was taken */
     struct rlock__call *sender;
     struct rlock__request *request; /* in flight, for all of them */
 

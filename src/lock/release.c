@@ -146,15 +146,14 @@ static void on_refused(struct rlock__hold *hold, const struct rlock__reply *repl
     struct rlock__class class = rlock__core_classify(hold->core, reply);
     struct rlock__grant *grant = hold->grant;
     struct rlock__call *call = hold->turn;
-    bool in_doubt;
     char name[96], text[160], hint[RLOCK__HINT_SIZE];
 
     grant->resent |= rlock__is_aborted(reply);
-    in_doubt = grant->resent && (call == NULL || !call->member);
     if (call != NULL) {
         (void)snprintf(call->detail, sizeof(call->detail), "lock %s: server %s: %s: %s",
                        rlock__spec_text(hold->spec, name), grant->link->server->address,
-                       rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)), rlock__hint(&class, hold->spec, hint));
+                       rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)),
+                       rlock__hint(&class, hold->spec, hint));
     }
     if (class.way == RLOCK__RETRY && call != NULL) {
         rlock__call_step(call, RLOCK__SLEEPING);
@@ -163,7 +162,8 @@ static void on_refused(struct rlock__hold *hold, const struct rlock__reply *repl
             &hold->core->timers, &call->timer,
             rlock__min(call->deadline, now + rlock__backoff(hold->core, call->failures++)));
     } else if (grant->releasing) {
-        leave(hold, in_doubt ? RLOCK_EINDOUBT : class.code, retry_at(grant, now), now);
+        leave(hold, grant->resent && (call == NULL || !call->member) ? RLOCK_EINDOUBT : class.code,
+              retry_at(grant, now), now);
     } else {
         keep_level(hold, class.code, now);
     }

@@ -68,7 +68,7 @@ static void nest(struct rlock__group *group, int64_t now)
     }
 }
 
-/* Whether the script was refused because their slot is being moved. One attempt goes on by itself. */
+/* Whether the script was refused because their slot is being moved. */
 static bool is_scattered(const struct rlock__group *group)
 {
     return group->batch != NULL && group->batch->is_scattered;
