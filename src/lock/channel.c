@@ -163,8 +163,8 @@ void rlock__channel_acknowledged(struct rlock__channel *channel, bool subscribed
     struct rlock__server *server = channel->server;
 
     if (channel->asked == RLOCK__ASKED_NOTHING || server->sub.asked != channel) {
-        if (!subscribed && channel->live) { /* nobody asked: its slot has moved */
-            channel->live = false;
+        if (subscribed != channel->live) { /* nobody asked: its slot has moved */
+            channel->live = subscribed;
             rlock__channel_wake(channel, true);
             unsettle(channel);
         }
@@ -180,17 +180,26 @@ void rlock__channel_acknowledged(struct rlock__channel *channel, bool subscribed
     unsettle(channel);
 }
 
+/* Its slot is at another server: no subscription is left here. */
+static void turned_away(struct rlock__channel *channel)
+{
+    channel->asked = RLOCK__ASKED_NOTHING;
+    channel->live = false;
+    rlock__channel_wake(channel, true);
+    if (channel->waiters == NULL) {
+        unsettle(channel);
+    }
+}
+
 /* The waiters of the channel poll, until somebody asks for it anew. */
 void rlock__channel_refused(struct rlock__server *server, const struct rlock__reply *reply)
 {
     struct rlock__channel *channel = answered(server);
     char text[160];
 
-    if (channel != NULL && rlock__hop_learn(&server->links[0], reply) != NULL) {
-        channel->asked = RLOCK__ASKED_NOTHING; /* its slot is at another server */
-        rlock__channel_wake(channel, true);
-        if (channel->waiters == NULL) {
-            unsettle(channel);
+    if (rlock__hop_learn(&server->links[0], reply) != NULL) {
+        if (channel != NULL) {
+            turned_away(channel);
         }
         return;
     }
