@@ -4,8 +4,8 @@
 -- by Redisson's rule; KEYS[4] the notes: what is known of those who stand in front of a free lock
 -- ARGV[1] owner "uuid:number"; ARGV[2] lease in ms; ARGV[3] slot in ms, the longest wait that any peer passes;
 -- ARGV[4] 1: may enqueue; ARGV[5] 1: no peer stood in front at the last reply; ARGV[6] PUBLISH or SPUBLISH; ARGV[7]
--- channel, the head's own being this:owner; ARGV[8] 1: in a cluster, where this node does not know who hears a channel at
--- the others
+-- channel, the head's own being this:owner; ARGV[8] the node of a cluster where all who hear a channel have done so for
+-- some time, '' the one server there is, '-' none: then nobody is dead because this server has no receiver for him
 -- Replies {1} granted; {0, PTTL, the holder or '', place in the queue or 0, peers in front, how many in front may yet
 -- come} busy.
 -- Shapes 1 0isiii
@@ -15,7 +15,7 @@
 -- need change when one of ours leaves. Nobody is put out by time: a peer that is alive may have an old sum.
 local key, queue, scores, notes = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, lease, slot = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local waits, alone, publish, channel, in_cluster = ARGV[4] == '1', ARGV[5] == '1', ARGV[6], ARGV[7], ARGV[8] == '1'
+local waits, alone, publish, channel, settled = ARGV[4] == '1', ARGV[5] == '1', ARGV[6], ARGV[7], ARGV[8]
 local raise = include 'parts/raise'
 local reply, ttl = raise(key, owner, lease, 1)
 if reply then
@@ -67,9 +67,11 @@ local function set_head()
   end
 end
 
--- The notes belong to one standstill, under one head with one score: this is its mark.
+-- The notes belong to one standstill, under one head with one score, at one node of a cluster: this is its mark.
+local node = ''
+
 local function mark()
-  return head .. ' ' .. (redis.call('zscore', scores, head) or '')
+  return head .. ' ' .. (redis.call('zscore', scores, head) or '') .. node
 end
 
 -- A note is "receivers since asks" of one that nobody hears, or that was asked; and 'a' of one that answered.
@@ -128,7 +130,8 @@ local function pass_over()
   if #names == 0 then
     return false
   end
-  local heard = not in_cluster and redis.pcall('pubsub', 'numsub', unpack(channels))
+  local numsub = publish == 'SPUBLISH' and 'shardnumsub' or 'numsub'
+  local heard = node == settled and redis.pcall('pubsub', numsub, unpack(channels))
   local old = redis.call('hmget', notes, unpack(names))
   coming = 0
   for i, name in ipairs(names) do
@@ -160,6 +163,10 @@ local function write_notes()
 end
 
 local function look()
+  if publish == 'SPUBLISH' then
+    local id = redis.pcall('cluster', 'myid')
+    node = type(id) == 'string' and id or '?'
+  end
   if redis.call('hget', notes, '@') ~= mark() then
     redis.call('del', notes)
   end

@@ -56,6 +56,8 @@ if not score or score < now + slot / 2 or score > now + slot * 2 then
   end
 end
 
+local numsub = publish == 'SPUBLISH' and 'shardnumsub' or 'numsub'
+
 -- A head that nobody hears is dead: the first of ours behind it that is heard will look, if it is among the next
 -- thousand. Who hears all channels by a pattern is among the receivers, and is nobody.
 local function wake_next()
@@ -64,7 +66,7 @@ local function wake_next()
     for i, name in ipairs(names) do
       channels[i] = channel .. ':' .. name
     end
-    local heard = #names > 0 and redis.call('pubsub', 'numsub', unpack(channels))
+    local heard = #names > 0 and redis.call('pubsub', numsub, unpack(channels))
     for i, name in ipairs(names) do
       if heard[2 * i] > 0 and ours(name) then
         redis.pcall(publish, channels[i], '0')
@@ -76,7 +78,7 @@ end
 
 local own = channel .. ':' .. head
 local receivers = redis.pcall(publish, own, '0')
-local heard = redis.pcall('pubsub', 'numsub', own)
+local heard = redis.pcall('pubsub', numsub, own)
 if heard[2] == 0 then
   wake_next()
 end

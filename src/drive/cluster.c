@@ -71,6 +71,7 @@ RLOCK__ALONE static enum rlock__redirect redirect(struct rlock__core *core,
     if (to.ask) {
         return RLOCK__ASK;
     }
+    core->moved_at = rlock__now_us();
     rlock__router_want(client->router);
     if (node != NULL) { /* without memory another one says it again */
         (void)rlock__map_told(&cluster_of(core)->map, to.slot, *ret_server, rlock__now_us());
@@ -167,6 +168,7 @@ RLOCK__REQUIRES(core) static void learn(struct rlock__cluster *cluster, struct r
         node->is_primary = line.is_primary && !line.has_failed;
         node->is_replaced = !node->is_primary;
         (void)snprintf(node->id, sizeof(node->id), "%.*s", (int)line.id.len, line.id.at);
+        node->server.id = node->id;
         cluster->itself = line.is_asked ? node : cluster->itself;
         while (line.is_primary && rlock__nodes_range(&line.slots, &from, &to)) {
             atomic_store(&node->is_used, true);

@@ -48,7 +48,7 @@ static void acquire(const struct rlock__spec *spec, const struct rlock__args *ar
     rlock__cmd_num(ret_cmd, args->waits);
     rlock__cmd_num(ret_cmd, args->hint);
     rlock__announcement(spec, ret_cmd);
-    rlock__cmd_num(ret_cmd, args->several);
+    rlock__cmd_arg(ret_cmd, args->settled);
 }
 
 static void release(const struct rlock__spec *spec, const struct rlock__args *args,

@@ -120,7 +120,8 @@ static void on_error(struct rlock__call *call, const struct rlock__reply *reply,
 
     (void)snprintf(call->detail, sizeof(call->detail), "lock %s: server %s: %s: %s",
                    rlock__spec_text(call->spec, name), call->link->server->address,
-                   rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)), rlock__hint(&class, call->spec, hint));
+                   rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)),
+                   rlock__hint(&class, call->spec, hint));
     if (call->asked &&
         rlock__is_aborted(reply)) { /* where it ran no answer from elsewhere tells of */
         rlock__acquire_begin_anew(call, class.code, now);
@@ -328,7 +329,7 @@ void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
     call->link = link;
     rlock__acquire_follow(call);
     args.waits = call->channel != NULL;
-    args.several = call->core->several;
+    args.settled = rlock__settled(link->server, now);
     call->spec->ops->acquire(call->spec, &args, ret_cmd);
     rlock__copies_fence(&call->lost);
     call->request = request;

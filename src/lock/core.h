@@ -169,8 +169,9 @@ struct rlock__core {
     unsigned (*slot)(struct rlock__bytes key);
     /* Which of its servers has the lock's key, as far as the driver knows by now. */
     struct rlock__server *(*route)(struct rlock__core *core, const struct rlock__spec *spec);
-    bool several; /* a key's server may be another one later, and whoever hears of a lock may do so
-                     at another server */
+    bool several;     /* a key's server may be another one later */
+    int64_t moved_at; /* when a key's server was last found to be another one, or another run of it;
+                         0 never. The driver notes what it finds */
     /*
      * What a server's error says of where the key is, and which server has it: NULL where that one
      * cannot be asked. On MOVED the driver's map has learned it then; on ASK nothing remembers it.

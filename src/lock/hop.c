@@ -179,6 +179,7 @@ void rlock__reroute(struct rlock__core *core, int64_t now)
     struct rlock__server *server;
     struct rlock__call *call, *after;
 
+    core->moved_at = now;
     DL_FOREACH(core->servers, server) {
         for (unsigned i = 0; i < server->n_links; i++) {
             reroute_link(&server->links[i], now);

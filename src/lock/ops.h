@@ -66,11 +66,11 @@ struct rlock__args {
     uint32_t count;            /* the hold count to make so */
     int64_t lease_ms;          /* to ask for; 0: the lease stays as it is */
     struct rlock__bytes
-        other;    /* acquire: this owner's hold on the other side, "uuid:number"; empty: none */
-    bool waits;   /* acquire: the call waits and hears its channel, so it may enqueue */
-    bool several; /* acquire: who hears a channel may do so at another server */
-    int64_t hint; /* acquire: from the call's last answer; 0 at first */
-    struct rlock__bytes seen; /* force: the holders, as read_inspect wrote them */
+        other;  /* acquire: this owner's hold on the other side, "uuid:number"; empty: none */
+    bool waits; /* acquire: the call waits and hears its channel, so it may enqueue */
+    struct rlock__bytes settled; /* acquire: rlock__settled() */
+    int64_t hint;                /* acquire: from the call's last answer; 0 at first */
+    struct rlock__bytes seen;    /* force: the holders, as read_inspect wrote them */
 };
 
 enum rlock__outcome {

@@ -32,6 +32,21 @@ struct rlock__link *rlock__route(const struct rlock__spec *spec)
     return &server->links[spec->hash % server->n_routed];
 }
 
+/* Redisson looks every five seconds whether its subscriptions are to be made elsewhere. */
+#define SETTLED_US (10 * RLOCK__SECOND)
+
+struct rlock__bytes rlock__settled(const struct rlock__server *server, int64_t now)
+{
+    const struct rlock__core *core = server->core;
+    bool in_cluster = core->redirect != NULL;
+
+    if ((core->moved_at != 0 && now < core->moved_at + SETTLED_US) ||
+        (in_cluster && (!core->sharded || server->id == NULL))) {
+        return rlock__bytes("-", 1);
+    }
+    return in_cluster ? rlock__bytes_of(server->id) : rlock__bytes("", 0);
+}
+
 /* ---- Its age ---- */
 
 /*
@@ -71,6 +86,7 @@ bool rlock__server_found(struct rlock__server *server, const char *run_id, int64
 
     (void)snprintf(server->run_id, sizeof(server->run_id), "%s", run_id);
     server->life += restarted;
+    server->core->moved_at = restarted ? now : server->core->moved_at;
     note_age(server, uptime_s, restarted, now);
     return restarted;
 }

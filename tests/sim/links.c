@@ -306,6 +306,7 @@ static enum rlock__redirect redirect(struct rlock__core *core, const struct rloc
             client->learned[i] = true;
         }
     }
+    core->moved_at = sim_clock(client);
     return RLOCK__MOVED;
 }
 
@@ -318,10 +319,13 @@ void sim_wire_core(struct sim_client *client, const char *address)
     core->route = route;
     core->redirect = config->n_nodes > 1 ? redirect : NULL;
     core->several = config->n_nodes > 1;
+    core->sharded = config->sharded;
     memcpy(client->known, client->world->node_of, sizeof(client->known));
     rlock__core_init(core);
     for (unsigned i = 0; i < config->n_nodes; i++) {
         client->nodes[i].address = address;
+        sim_node_name(i, client->node_ids[i]);
+        client->nodes[i].id = client->node_ids[i];
         rlock__core_add_server(core, &client->nodes[i], config->n_links, config->n_acks);
         client->nodes[i].replicas = config->n_acks != 0;
     }

@@ -126,7 +126,7 @@ size_t sim_n_subscribers(const struct sim_world *world, struct sim_view channel)
     size_t n = 0;
 
     for (unsigned i = 0; i < sim_n_nodes(world); i++) {
-        n += sim_server_n_subscribers(world->nodes[i].server, channel, false);
+        n += sim_server_n_subscribers(world->nodes[i].server, channel, world->config.sharded);
     }
     return n;
 }

@@ -117,7 +117,8 @@ static const char *refusal(const struct sim_message *message)
     const struct sim_world *world = conn->world;
 
     if (conn->is_sub) {
-        bool subscribes = memmem(message->bytes, message->len, "\nSUBSCRIBE", 10) != NULL;
+        bool subscribes = memmem(message->bytes, message->len, "SUBSCRIBE", 9) != NULL &&
+                          memmem(message->bytes, message->len, "UNSUB", 5) == NULL;
 
         return subscribes && conn->client != NULL && !conn->client->may_listen
                    ? "-NOPERM this user has no permissions to access one of the channels\r\n"

@@ -142,6 +142,7 @@ struct sim_user {
 struct sim_client {
     struct rlock__core core;
     struct rlock__server nodes[SIM_NODES];
+    char node_ids[SIM_NODES][SIM_NODE_ID_LEN + 1];
     unsigned known[SIM_KEYS]; /* the node of each key, as far as it knows */
     bool learned[SIM_KEYS];   /* that changed: what waited for a link may go the old way */
     struct sim_world *world;
@@ -181,6 +182,7 @@ struct sim_config {
     bool some_are_peers; /* as their UUIDs say */
     bool no_reentry;
     unsigned n_nodes; /* servers that share the keys, which move between them */
+    bool sharded;     /* they announce on sharded channels */
     unsigned n_links; /* of each client to each of them */
     unsigned n_acks;  /* the same, for what is to be acknowledged: 0 nothing is */
     bool opens_slots;

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who waits for a lock in a cluster: what he hears while slots move, and what it costs. */
+#include <pthread.h>
+
+#include "cluster/slot.h"
+#include "support/clients.h"
+#include "support/cluster.h"
+#include "support/room.h"
+
+#define OWNER 7
+
+#define CLUSTER_TEST(name, f)                                                                      \
+    FIXTURE_WITH_TEST(name, f, .kind = &kind_reentrant, .servers = 3,                              \
+                      .server = {.transport = TEST_TCP, .conf = cluster_conf})
+
+enum { PRIMARIES = 3 };
+
+static struct rlock_client *open_cluster(struct fixture *f)
+{
+    char url[200];
+
+    cluster_url(f->servers, PRIMARIES, url, sizeof(url));
+    return client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url));
+}
+
+static unsigned int slot(void)
+{
+    return rlock__slot(rlock__bytes_of(NAME));
+}
+
+static size_t home(const struct fixture *f)
+{
+    size_t i = 0;
+
+    while (f->servers[i] != cluster_primary_of(f->servers, PRIMARIES, slot())) {
+        i++;
+    }
+    return i;
+}
+
+/* ---- What is heard ---- */
+
+struct scene {
+    struct rlock_client *clients[2];
+    struct rlock_handle *held, *wanted;
+    struct actor *waiter;
+    size_t from, to;
+};
+
+static void open_scene(struct scene *s, struct fixture *f)
+{
+    cluster_form(f->servers, PRIMARIES, PRIMARIES);
+    s->from = home(f);
+    s->to = (s->from + 1) % PRIMARIES;
+    for (size_t i = 0; i < 2; i++) {
+        s->clients[i] = open_cluster(f);
+    }
+    s->held = lock_new(f, s->clients[0]);
+    s->wanted = lock_new(f, s->clients[1]);
+    s->waiter = actor_open(f);
+    assert_code(rlock_lock(s->held), 0);
+}
+
+static void begin_to_wait(struct scene *s)
+{
+    actor_begin(s->waiter, act_pass_through, s->wanted, NULL);
+    await_waiting(s->clients[1], 1);
+}
+
+static void assert_heard(struct scene *s)
+{
+    int64_t released_us = test_now_us();
+
+    assert_code(rlock_unlock(s->held), 0);
+    assert_code(actor_end(s->waiter), 0);
+    assert_took(actor_ended_us(s->waiter) - released_us, 0, 1500);
+}
+
+CLUSTER_TEST(a_waiter_whose_slot_has_moved_hears_of_the_release, f)
+{
+    struct scene s;
+
+    open_scene(&s, f);
+    begin_to_wait(&s);
+    cluster_move_slot(f->servers, PRIMARIES, s.from, s.to, slot());
+    TEST_EVENTUALLY(test_server_says(f->servers[s.to], "redisson_lock__channel:{" NAME "}",
+                                     "PUBSUB SHARDCHANNELS"),
+                    5000);
+    assert_heard(&s);
+}
+
+CLUSTER_TEST(a_waiter_whose_slot_came_back_hears_of_the_release, f)
+{
+    struct scene s;
+
+    open_scene(&s, f);
+    begin_to_wait(&s);
+    for (int i = 0; i < 3; i++) {
+        cluster_move_slot(f->servers, PRIMARIES, s.from, s.to, slot());
+        cluster_move_slot(f->servers, PRIMARIES, s.to, s.from, slot());
+    }
+    TEST_EVENTUALLY(test_server_says(f->servers[s.from], "redisson_lock__channel:{" NAME "}",
+                                     "PUBSUB SHARDCHANNELS"),
+                    5000);
+    assert_heard(&s);
+}
+
+/* The release is announced where nobody hears it. */
+CLUSTER_TEST(a_waiter_who_was_sent_elsewhere_looks_often, f)
+{
+    struct scene s;
+
+    open_scene(&s, f);
+    cluster_open_slot(f->servers[s.from], f->servers[s.to], slot());
+    cluster_move_key(f->servers[s.from], f->servers[s.to], NAME);
+    actor_begin(s.waiter, act_pass_through, s.wanted, NULL);
+    assert_true(STAYS(actor_is_busy(s.waiter), 500));
+    assert_heard(&s);
+    cluster_abort_slot(f->servers[s.from], f->servers[s.to], slot());
+}
+
+/* ---- Who is dead ---- */
+
+#define QUEUE "redisson_lock_queue:{" NAME "}"
+#define PEER "01234567-0123-4123-8123-0123456789ab:1" /* nobody */
+
+static bool is_queued(struct fixture *f, size_t at)
+{
+    return !test_server_says(f->servers[at], "", "LRANGE " QUEUE " 0 0");
+}
+
+/* One who hears nothing where the slot has just come to may not have heard of that yet. */
+CLUSTER_TEST(nobody_is_dead_unheard_until_a_server_has_had_its_slot_for_long, f)
+{
+    struct rlock_handle *fair = NULL;
+    struct rlock_client *client;
+    int64_t began_us;
+    size_t at;
+
+    cluster_form(f->servers, PRIMARIES, PRIMARIES);
+    at = home(f);
+    client = open_cluster(f);
+    assert_code(rlock_fair_new(client, NAME, NULL, &fair), 0);
+    test_server_do(f->servers[at], "RPUSH " QUEUE " " PEER);
+    assert_code(rlock_try_lock(fair), RLOCK_EBUSY);
+    began_us = test_now_us();
+    assert_true(STAYS(is_queued(f, at), 1200));
+    assert_code(rlock_try_lock(fair), RLOCK_EBUSY);
+    assert_true(STAYS(is_queued(f, at), 1200));
+    assert_code(rlock_try_lock(fair), RLOCK_EBUSY);
+    assert_true(is_queued(f, at));
+    test_server_do(f->servers[at], "DEL rlock_fair:{" NAME "}");
+    assert_true(STAYS(is_queued(f, at), (int)(10500 - (test_now_us() - began_us) / 1000)));
+    assert_code(rlock_try_lock(fair), RLOCK_EBUSY);
+    assert_true(STAYS(is_queued(f, at), 1200));
+    assert_code(rlock_try_lock(fair), 0);
+    assert_code(rlock_unlock(fair), 0);
+    assert_null(rlock_free(fair));
+}
+
+/* ---- What it costs ---- */
+
+enum { NAMES = 10000, STACK = 128 * 1024 };
+
+struct crowd {
+    struct rlock_handle *held[NAMES], *locks[NAMES];
+    pthread_t threads[NAMES];
+    struct rlock_cancel *cancel;
+    struct rlock_client *client;
+};
+
+struct one {
+    struct crowd *crowd;
+    size_t i;
+};
+
+static struct crowd crowd;
+static struct one ones[NAMES];
+
+static void *wait_for_one(void *payload)
+{
+    const struct one *one = payload;
+
+    TEST_CHECK(rlock_lock_with(one->crowd->locks[one->i],
+                               RLOCK_TAKE(.wait_ms = -1, .cancel = one->crowd->cancel),
+                               NULL) == RLOCK_ECANCELED);
+    return NULL;
+}
+
+static void name_of(size_t i, char *out, size_t size)
+{
+    test_text(out, size, "name-%zu", i);
+}
+
+static void begin_all(struct rlock_client *holder)
+{
+    pthread_attr_t attr;
+
+    assert_int_equal(pthread_attr_init(&attr), 0);
+    assert_int_equal(pthread_attr_setstacksize(&attr, STACK), 0);
+    for (size_t i = 0; i < NAMES; i++) {
+        char name[32];
+
+        name_of(i, name, sizeof(name));
+        assert_code(rlock_reentrant_new(holder, name, NULL, &crowd.held[i]), 0);
+        assert_code(TAKE(crowd.held[i], .wait_ms = 10000, .lease_ms = 600000, .owner = OWNER), 0);
+        assert_code(rlock_reentrant_new(crowd.client, name, NULL, &crowd.locks[i]), 0);
+        ones[i] = (struct one){&crowd, i};
+        assert_int_equal(pthread_create(&crowd.threads[i], &attr, wait_for_one, &ones[i]), 0);
+    }
+    (void)pthread_attr_destroy(&attr);
+}
+
+static long long lines_of(struct test_server *server, const char *command)
+{
+    char *text = test_server_cmd(server, "%s", command);
+    long long n = 0;
+
+    for (const char *at = text; *at != '\0'; at++) {
+        n += *at == '\n';
+    }
+    free(text);
+    return n;
+}
+
+CLUSTER_TEST(ten_thousand_names_take_one_connection_for_messages_to_each_server, f)
+{
+    cluster_form(f->servers, PRIMARIES, PRIMARIES);
+    assert_code(rlock_cancel_new(&crowd.cancel), 0);
+    crowd.client = open_cluster(f);
+    begin_all(open_cluster(f));
+    assert_true(TEST_EVENTUALLY(test_waiting(crowd.client) == NAMES, 60000));
+    for (size_t i = 0; i < PRIMARIES; i++) {
+        assert_int_equal(lines_of(f->servers[i], "CLIENT LIST TYPE pubsub"), 1);
+    }
+    rlock_cancel_fire(crowd.cancel);
+    for (size_t i = 0; i < NAMES; i++) {
+        assert_int_equal(pthread_join(crowd.threads[i], NULL), 0);
+        assert_null(rlock_free(crowd.locks[i]));
+        assert_code(rlock_unlock_as(crowd.held[i], OWNER), 0);
+        assert_null(rlock_free(crowd.held[i]));
+    }
+    assert_null(rlock_cancel_free(crowd.cancel));
+}
