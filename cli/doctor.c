@@ -50,9 +50,7 @@ static int diagnose(struct cli_options *opts, struct rlock_client *client)
     const int code =
         rlock_client_diagnose(client, opts->json ? print_finding_json : print_finding, NULL);
 
-    if (code == RLOCK_ENOTSUP) {
-        cli_say(opts, NULL, "%s (server %s)", rlock_detail(), opts->server);
-    } else if (code != 0) { /* the findings have told the details */
+    if (code != 0) { /* the findings have told the details */
         cli_say(opts, NULL, "locks will not work: %s (server %s)", rlock_strerror(code),
                 opts->server);
     }

@@ -128,6 +128,17 @@ static void print_json(const struct table *table)
     }
 }
 
+/* Other servers may have told of locks. */
+static int fail(const struct cli_options *opts, size_t n, int code)
+{
+    if (n > 0) {
+        (void)fflush(stdout);
+        cli_say(opts, NULL, "the list is not whole: %s (server %s)", rlock_detail(), opts->server);
+        return cli_exit_of(code);
+    }
+    return cli_fail(opts, NULL, code);
+}
+
 static int scan(struct cli_options *opts, struct rlock_client *client)
 {
     struct table table = {0};
@@ -135,16 +146,16 @@ static int scan(struct cli_options *opts, struct rlock_client *client)
         rlock_client_scan(client, opts->n_operands > 0 ? opts->operands[0] : NULL, add, &table);
 
     sort(&table);
-    if (code == 0 && opts->json) {
+    if (opts->json) {
         print_json(&table);
-    } else if (code == 0) {
+    } else if (code == 0 || table.n > 0) {
         print_table(&table);
     }
     for (size_t i = 0; i < table.n; i++) {
         free(table.entries[i].key);
     }
     free(table.entries);
-    return code == 0 ? CLI_EXIT_OK : cli_fail(opts, NULL, code);
+    return code == 0 ? CLI_EXIT_OK : fail(opts, table.n, code);
 }
 
 int cli_ls(struct cli_options *opts)

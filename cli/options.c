@@ -202,7 +202,7 @@ static const struct spec specs[] = {
      .help = "take NAME on most of these independent servers: URL,URL,URL"},
     {"max-lease", 0, "TIME", CLI_RUN, CALL(set_max_lease),
      .help = "RedLock: a server that restarted within TIME does not count; 0 off (default: 30s)"},
-    {"acks", 0, "N", CLI_RUN, CALL(set_acks),
+    {"acks", 0, "N", CLI_RUN | CLI_DOCTOR, CALL(set_acks),
      .help = "replicas that must have what counts: N, all, auto (one, where there are any), off"},
     {"check", 0, NULL, CLI_INFO, SWITCH(check), .help = "exit with 123 if one of them is held"},
     {"url", 0, "URL", CLI_ALL, CALL(set_url),
@@ -366,7 +366,8 @@ int cli_options_parse(struct cli_options *opts, enum cli_verb verb, int argc, ch
 
     *opts = (struct cli_options){.wait_ms = RLOCK_FOREVER,
                                  .conflict_status = -1,
-                                 .acks = verb == CLI_RUN ? RLOCK_ACKS_AUTO : RLOCK_ACKS_OFF};
+                                 .acks = verb == CLI_RUN || verb == CLI_DOCTOR ? RLOCK_ACKS_AUTO
+                                                                               : RLOCK_ACKS_OFF};
     status = parse_words(opts, verb, argc, argv);
     if (status == 0 && verb != CLI_RUN && opts->command != NULL) { /* names that start with - */
         const int rest = argc - (int)(opts->command - argv);

@@ -6,12 +6,15 @@ set(RLOCK_SOURCES
     src/base/timer.c
     src/client/ask.c
     src/client/diagnose.c
+    src/client/diagnose_cluster.c
+    src/client/diagnose_sentinels.c
     src/client/group.c
     src/client/group_new.c
     src/client/held.c
     src/client/lock.c
     src/client/open.c
     src/client/options.c
+    src/client/primaries.c
     src/client/probe.c
     src/client/process.c
     src/client/query.c

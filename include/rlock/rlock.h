@@ -603,6 +603,9 @@ typedef int rlock_scan_fn(const char *key, size_t key_len, const struct rlock_in
  * Calls fn for every key that looks like a lock, by the shape of its fields, with SCAN. It may see
  * a key twice. pattern: as in SCAN MATCH, for what follows the client's key_prefix; NULL for all.
  * fn runs in the calling thread, with no lock of the library held.
+ * In a cluster, and behind Sentinels, primaries are asked, one after the other. Where one cannot be
+ * asked the others still are, and its failure is what this returns. A key that is moved meanwhile
+ * may be seen twice, or missed.
  * I/O: many round trips, each within op_timeout_ms.
  * Returns what fn returned if that was not 0, or RLOCK_ECONN, EAUTH, ETLS, EPERM, EREFUSED,
  * ECLOSED, EFORKED, EINVAL, ENOMEM.
@@ -619,9 +622,10 @@ typedef void rlock_finding_fn(enum rlock_level level, const char *subject, const
  * Tries what locks need on the server: a connection, every script on a probe key, pub/sub and
  * permissions. Looks for settings that endanger locks. Calls fn in the calling thread for each
  * finding.
+ * In a cluster, and behind Sentinels, each primary is looked at; a text about one begins with its
+ * address. The cluster's slots, or what the Sentinels say, are looked at too.
  * Blocks. I/O: many round trips, each within op_timeout_ms.
- * Returns 0 when locks will work, else the code of the first finding that prevents them, or
- * RLOCK_ENOTSUP for a client of a cluster, or of Sentinels.
+ * Returns 0 when locks will work, else the code of the first finding that prevents some.
  */
 RLOCK_API int rlock_client_diagnose(struct rlock_client *client, rlock_finding_fn *fn,
                                     void *payload);

@@ -22,10 +22,15 @@ static int wait_ready(const struct rlock__conn *conn, short events, int64_t dead
 
 int rlock__asker_init(struct rlock__asker *asker, struct rlock__node *node, int64_t deadline)
 {
-    const struct rlock_client *client = node->client;
+    return rlock__asker_dial(asker, node->client, &node->conn_opts, deadline);
+}
+
+int rlock__asker_dial(struct rlock__asker *asker, const struct rlock_client *client,
+                      const struct rlock__conn_opts *conn_opts, int64_t deadline)
+{
     int code;
 
-    asker->conn = rlock__conn_new(&node->conn_opts);
+    asker->conn = rlock__conn_new(conn_opts);
     asker->timeout_us = client->core.op_timeout_us;
     asker->deadline = deadline;
     deadline = rlock__min(deadline, rlock__now_us() + client->core.op_timeout_us);

@@ -17,6 +17,9 @@ struct rlock__asker {
 /* Connects to a node, within the client's connect timeout. End with rlock__asker_fini(), whatever
  * it returns. */
 int rlock__asker_init(struct rlock__asker *asker, struct rlock__node *node, int64_t deadline);
+/* The same, to any place. */
+int rlock__asker_dial(struct rlock__asker *asker, const struct rlock_client *client,
+                      const struct rlock__conn_opts *conn_opts, int64_t deadline);
 void rlock__asker_fini(struct rlock__asker *asker);
 /* Asks, taking over cmd. The reply, maybe an error of the server, is borrowed until the next
  * question. */

@@ -10,11 +10,15 @@
 void rlock__finding(struct rlock__diagnosis *d, enum rlock_level level, const char *subject,
                     const char *format, ...)
 {
-    char text[RLOCK__DETAIL_SIZE];
+    char text[RLOCK__DETAIL_SIZE + 200];
+    size_t len = 0;
     va_list args;
 
     va_start(args, format);
-    (void)vsnprintf(text, sizeof(text), format, args);
+    if (d->about != NULL) {
+        len = (size_t)snprintf(text, sizeof(text), "%.200s: ", d->about);
+    }
+    (void)vsnprintf(text + len, sizeof(text) - len, format, args);
     va_end(args);
     d->fn(level, subject, text, d->payload);
 }
@@ -89,10 +93,13 @@ static void look_at_server(struct rlock__diagnosis *d)
     valkey = rlock__info_field(info, "\nvalkey_version:");
     role = rlock__info_field(info, "\nrole:");
     version = valkey.len != 0 ? valkey : version;
-    rlock__finding(d, RLOCK_LOG_INFO, "server", "%s, %s %.*s, role %.*s", d->client->address,
+    rlock__finding(d, RLOCK_LOG_INFO, "server", "%s%s%s %.*s, role %.*s",
+                   d->about == NULL ? d->client->address : "", d->about == NULL ? ", " : "",
                    valkey.len != 0 ? "Valkey" : "Redis", (int)version.len, version.at,
                    (int)role.len, role.at);
-    look_at_uptime(d, rlock__info_field(info, "\nuptime_in_seconds:"));
+    if (d->client->router == NULL) { /* a RedLock's member is one server */
+        look_at_uptime(d, rlock__info_field(info, "\nuptime_in_seconds:"));
+    }
     if (rlock__bytes_equal(role, rlock__bytes_of("slave"))) {
         rlock__finding(d, RLOCK_LOG_ERROR, "role",
                        "a replica takes no locks: connect to its master");
@@ -120,6 +127,60 @@ static void look_at_setting(struct rlock__diagnosis *d, const char *name, const 
     }
 }
 
+int64_t rlock__setting_number(struct rlock__diagnosis *d, const char *name, int64_t none)
+{
+    struct rlock__reply reply;
+
+    return rlock__asker_words(&d->asker, &reply, "CONFIG", "GET", name, NULL) == 0 &&
+                   !rlock__reply_is_error(&reply)
+               ? rlock__bytes_number(rlock__reply_str(&reply, 1), none)
+               : none;
+}
+
+/* How many of the node's replicas have a link to it; none: it does not tell. */
+static int64_t count_connected(struct rlock__diagnosis *d)
+{
+    struct rlock__reply reply;
+    struct rlock__bytes count;
+
+    if (rlock__asker_words(&d->asker, &reply, "INFO", "replication", NULL) != 0 ||
+        rlock__reply_is_error(&reply)) {
+        return -1;
+    }
+    count = rlock__info_field(rlock__reply_str(&reply, 0), "\nconnected_slaves:");
+    return rlock__bytes_number(count, -1);
+}
+
+void rlock__look_at_replicas(struct rlock__diagnosis *d)
+{
+    const struct rlock__server *server = &d->node->server;
+    unsigned known, needed;
+    int64_t connected = count_connected(d);
+
+    rlock__core_mutex_lock(&d->client->mutex);
+    known = server->replicas;
+    needed = rlock__acks_needed(server);
+    rlock__core_mutex_unlock(&d->client->mutex);
+    if (known == 0) {
+        rlock__finding(d, RLOCK_LOG_WARNING, "replicas",
+                       "none: when it fails its locks cannot be reached, and nobody acknowledges "
+                       "what it grants");
+    } else if (connected >= 0 && connected < known) {
+        rlock__finding(d, RLOCK_LOG_WARNING, "replicas",
+                       "%u of %u have no link to it: a failover to one of those loses locks; %u "
+                       "must acknowledge a grant",
+                       known - (unsigned)connected, known, needed);
+    } else if (needed < known) {
+        rlock__finding(d, RLOCK_LOG_INFO, "replicas",
+                       "%u, of which %u must acknowledge a grant: a failover to another one may "
+                       "lose it",
+                       known, needed);
+    } else {
+        rlock__finding(d, RLOCK_LOG_INFO, "replicas", "%u, and %u must acknowledge a grant", known,
+                       needed);
+    }
+}
+
 static void try_rights(struct rlock__diagnosis *d)
 {
     struct rlock_handle *lock = rlock__probe_new(d, "rights", rlock_reentrant_new);
@@ -134,25 +195,70 @@ static void try_rights(struct rlock__diagnosis *d)
     (void)rlock_free(lock);
 }
 
-static void look_at_all(struct rlock__diagnosis *d)
+static void look_at_settings(struct rlock__diagnosis *d)
 {
-    look_at_server(d);
     look_at_setting(d, "maxmemory-policy", "noeviction",
                     "a full server may drop locks; set noeviction");
     look_at_setting(d, "appendonly", "yes", "a crash of the server forgets its locks");
+}
+
+static void try_locks(struct rlock__diagnosis *d)
+{
+    if (!rlock__probe_is_possible(d)) {
+        rlock__finding(d, RLOCK_LOG_INFO, "slots",
+                       "none that stays here is for locks of this prefix: no lock was tried");
+        return;
+    }
     try_rights(d);
     if (d->code == 0) {
         rlock__probe(d);
     }
-    if (d->code == 0) {
-        rlock__finding(d, RLOCK_LOG_INFO, "locks", "work");
+}
+
+/* of_all: it is also asked for what all servers have in common. */
+static void look_at_node(struct rlock__diagnosis *d, bool of_all)
+{
+    int code = rlock__asker_init(&d->asker, d->node, RLOCK__NEVER);
+
+    if (code != 0) {
+        rlock__prevented(d, "connection", code);
+        return;
     }
+    look_at_server(d);
+    if (d->client->core.slot != NULL) {
+        rlock__look_at_cluster(d, of_all);
+    } else if (d->client->router != NULL) {
+        rlock__look_at_primary(d);
+    }
+    look_at_settings(d);
+    try_locks(d);
+}
+
+static void look_at_nodes(struct rlock__diagnosis *d, const struct rlock__primaries *primaries)
+{
+    bool of_all = true;
+    int code = 0;
+
+    for (size_t i = 0; i < primaries->n; i++) {
+        d->node = primaries->nodes[i];
+        d->about = d->client->router != NULL ? d->node->address : NULL;
+        d->code = 0;
+        memset(d->lacks, 0, sizeof(d->lacks));
+        memset(d->is_open, 0, sizeof(d->is_open));
+        look_at_node(d, of_all);
+        of_all = of_all && (d->asker.conn == NULL || !rlock__conn_is_up(d->asker.conn));
+        rlock__asker_fini(&d->asker);
+        code = code == 0 ? d->code : code;
+    }
+    d->about = NULL;
+    d->code = code;
 }
 
 int rlock_client_diagnose(struct rlock_client *client, rlock_finding_fn *fn, void *payload)
 {
     RLOCK__WHOLE;
     struct rlock__diagnosis d = {.client = client, .fn = fn, .payload = payload};
+    struct rlock__primaries primaries = {0};
     int code;
 
     rlock__detail_clear();
@@ -163,17 +269,18 @@ int rlock_client_diagnose(struct rlock_client *client, rlock_finding_fn *fn, voi
     if (code != 0) {
         return code;
     }
-    if (client->router != NULL) {
-        return rlock__fail(
-            RLOCK_ENOTSUP,
-            "several servers cannot be examined as a whole yet: give the URL of one");
+    if (client->uri.primary != NULL) {
+        rlock__look_at_sentinels(&d);
     }
-    code = rlock__asker_init(&d.asker, client->nodes, RLOCK__NEVER);
+    code = rlock__primaries_find(client, &primaries);
     if (code != 0) {
         rlock__prevented(&d, "connection", code);
     } else {
-        look_at_all(&d);
+        look_at_nodes(&d, &primaries);
     }
-    rlock__asker_fini(&d.asker);
+    if (d.code == 0) {
+        rlock__finding(&d, RLOCK_LOG_INFO, "locks", "work");
+    }
+    rlock__primaries_fini(&primaries);
     return d.code;
 }

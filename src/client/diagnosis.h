@@ -5,6 +5,8 @@
 
 #include "client/ask.h"
 #include "client/lock.h"
+#include "client/primaries.h"
+#include "cluster/slot.h"
 
 /* What a right is for. */
 enum rlock__use {
@@ -17,7 +19,10 @@ enum rlock__use {
 
 struct rlock__diagnosis {
     struct rlock_client *client;
-    struct rlock__asker asker;
+    struct rlock__node *node;   /* that is looked at now */
+    struct rlock__asker asker;  /* of it */
+    const char *about;          /* its address, where there are several servers */
+    bool is_open[RLOCK__SLOTS]; /* it says that the slot is being moved */
     rlock_finding_fn *fn;
     void *payload;
     int code;                    /* of the first finding that prevents locks */
@@ -33,6 +38,23 @@ void rlock__prevented(struct rlock__diagnosis *d, const char *subject, int code)
 void rlock__lacks(struct rlock__diagnosis *d, enum rlock__use use, const char *right,
                   const char *meaning);
 
+/* ---- diagnose.c ---- */
+
+/* A number among the node's settings; none, of which the findings have told, where that is not
+ * permitted. */
+int64_t rlock__setting_number(struct rlock__diagnosis *d, const char *name, int64_t none);
+/* What comes of the replicas that the map knows, and of those that have a link. */
+void rlock__look_at_replicas(struct rlock__diagnosis *d);
+
+/* ---- diagnose_cluster.c, diagnose_sentinels.c ---- */
+
+/* What the node says of slots, and of the cluster; of all: once. */
+void rlock__look_at_cluster(struct rlock__diagnosis *d, bool of_all);
+/* Each Sentinel, and whether they agree. */
+void rlock__look_at_sentinels(struct rlock__diagnosis *d);
+/* What the primary's settings mean behind Sentinels. */
+void rlock__look_at_primary(struct rlock__diagnosis *d);
+
 /* ---- rights.c ---- */
 
 /* Tries each right on names that begin with the client's prefix. key: one that nobody uses. Leaves
@@ -44,9 +66,12 @@ int rlock__rights_try(struct rlock__diagnosis *d, struct rlock__bytes key);
 typedef int rlock__new_fn(struct rlock_client *client, const char *name,
                           const struct rlock_opts *opts, struct rlock_handle **ret_lock);
 
-/* A lock of a name that nobody else uses: it ends with this word. NULL: that was told. */
+/* A lock of a name that nobody else uses: it has this word in it. In a cluster it is one of the
+ * node's. NULL: that was told. */
 struct rlock_handle *rlock__probe_new(struct rlock__diagnosis *d, const char *word,
                                       rlock__new_fn *make);
+/* Whether any lock with the client's prefix may be on the node. */
+bool rlock__probe_is_possible(const struct rlock__diagnosis *d);
 /* Tries what every lock needs, and then the other kinds that the rights allow. At its end the
  * asker's connection is a subscriber's. */
 void rlock__probe(struct rlock__diagnosis *d);

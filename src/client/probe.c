@@ -131,15 +131,55 @@ static void give_back(struct rlock_handle *lock)
     }
 }
 
+/* Whether the name's slot is the node's, and stays there. */
+static bool is_here(const struct rlock__diagnosis *d, const char *name)
+{
+    struct rlock__core *core = &d->client->core;
+    struct rlock__spec spec = {.core = core};
+    struct rlock__buf key = {0};
+    bool here;
+
+    if (core->slot == NULL) {
+        return true;
+    }
+    (void)rlock__buf_add(&key, core->prefix.at, core->prefix.len);
+    (void)rlock__buf_addf(&key, "%s", name);
+    spec.slot = core->slot(rlock__bytes(key.data, key.len));
+    rlock__core_mutex_lock(&d->client->mutex);
+    here = core->route(core, &spec) == &d->node->server && !d->is_open[spec.slot];
+    rlock__core_mutex_unlock(&d->client->mutex);
+    rlock__buf_fini(&key);
+    return here;
+}
+
+/* One slot in 16384 is found by so many tries. False: the prefix has a tag, or there is no slot. */
+static bool find_name(const struct rlock__diagnosis *d, const char *word, char *name, size_t size)
+{
+    for (unsigned i = 0; i < 10 * RLOCK__SLOTS; i++) {
+        (void)snprintf(name, size, "rlock-doctor:%s:%s:%u", d->client->core.uuid, word, i);
+        if (is_here(d, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool rlock__probe_is_possible(const struct rlock__diagnosis *d)
+{
+    char name[96];
+
+    return find_name(d, "any", name, sizeof(name));
+}
+
 struct rlock_handle *rlock__probe_new(struct rlock__diagnosis *d, const char *word,
                                       rlock__new_fn *make)
 {
     struct rlock_handle *lock = NULL;
-    char name[64];
-    int code;
+    char name[96];
+    int code = find_name(d, word, name, sizeof(name))
+                   ? make(d->client, name, NULL, &lock)
+                   : rlock__fail(RLOCK_ECONN, "its slots were moved meanwhile");
 
-    (void)snprintf(name, sizeof(name), "rlock-doctor:%s:%s", d->client->core.uuid, word);
-    code = make(d->client, name, NULL, &lock);
     if (code != 0) {
         rlock__prevented(d, word, code);
     }
@@ -200,16 +240,17 @@ static void try_others(struct rlock__diagnosis *d, struct rlock_handle *lock)
 
 static void try_subscribe(struct rlock__diagnosis *d, const struct rlock_handle *lock)
 {
+    const bool sharded = d->client->core.sharded;
     struct rlock__cmd cmd = {0};
     struct rlock__reply reply;
 
-    rlock__cmd_arg(&cmd, rlock__bytes_of("SUBSCRIBE"));
+    rlock__cmd_arg(&cmd, rlock__bytes_of(sharded ? "SSUBSCRIBE" : "SUBSCRIBE"));
     rlock__cmd_arg(&cmd, lock->spec->channel);
     if (rlock__asker_ask(&d->asker, &cmd, &reply) == 0 && rlock__reply_is_error(&reply)) {
         rlock__finding(
             d, RLOCK_LOG_WARNING, "rights",
-            "+subscribe is not permitted: waiters ask every %d ms instead of being woken",
-            (int)(RLOCK__POLL_US / RLOCK__MS));
+            "+%ssubscribe is not permitted: waiters ask every %d ms instead of being woken",
+            sharded ? "s" : "", (int)(RLOCK__POLL_US / RLOCK__MS));
     }
 }
 

@@ -64,6 +64,54 @@ static const struct right {
     {"+scan", "SCAN 0 COUNT 1", RLOCK__FOR_EASE, "rlock ls does not work"},
 };
 
+/* Where a right is needed that is not needed everywhere. */
+enum where { IN_CLUSTERS, BEHIND_SENTINELS, WITH_SHARDED, WITH_ACKS };
+
+static const struct {
+    enum where where;
+    struct right right;
+} more_commands[] = {
+    {IN_CLUSTERS,
+     {"+cluster|nodes", "CLUSTER NODES", RLOCK__FOR_EASE,
+      "others have to say which server has a lock"}},
+    {IN_CLUSTERS,
+     {"+asking", "ASKING", RLOCK__FOR_EASE,
+      "locks that are being moved here cannot be reached until that is done"}},
+    {WITH_SHARDED,
+     {"+spublish", "SPUBLISH % 0", RLOCK__FOR_EASE,
+      "waiters of others notice a release only when they look again"}},
+    {WITH_SHARDED,
+     {"+sunsubscribe", "SUNSUBSCRIBE %", RLOCK__FOR_EASE,
+      "messages about locks that nobody waits for any more go on coming"}},
+    {BEHIND_SENTINELS,
+     {"+role", "ROLE", RLOCK__FOR_EASE, "the Sentinels' word that it is the primary has to do"}},
+    {WITH_ACKS,
+     {"+wait", "WAIT 0 0", RLOCK__FOR_ALL,
+      "replicas cannot acknowledge grants, so nothing is granted"}},
+};
+
+static bool applies(const struct rlock__diagnosis *d, enum where where)
+{
+    struct rlock_client *client = d->client;
+    bool wants_acks;
+
+    switch (where) {
+    case IN_CLUSTERS:
+        return client->core.slot != NULL;
+    case BEHIND_SENTINELS:
+        return client->router != NULL && client->core.slot == NULL;
+    case WITH_SHARDED:
+        return client->core.sharded;
+    case WITH_ACKS:
+        rlock__core_mutex_lock(&client->mutex);
+        wants_acks = rlock__acks_needed(&d->node->server) != 0;
+        rlock__core_mutex_unlock(&client->mutex);
+        return wants_acks;
+    default:
+        return true;
+    }
+}
+
 enum verdict { PERMITTED, NO_COMMAND, NO_KEY, NO_CHANNEL };
 
 /* Keys and channels by what stands before the {name}; NULL: the name itself. */
@@ -155,19 +203,36 @@ static void report_name(struct rlock__diagnosis *d, const struct name *name)
     rlock__lacks(d, name->use, right, name->meaning);
 }
 
-/* Where no lock will work, the rest does not matter. */
+/* Where no lock will work, the rest does not matter: lacks. */
+static int try_command(struct rlock__diagnosis *d, struct rlock__bytes key,
+                       const struct right *right, bool *inout_lacks)
+{
+    enum verdict verdict;
+    int code;
+
+    if (*inout_lacks && right->use != RLOCK__FOR_ALL) {
+        return 0;
+    }
+    code = ask(d, right->words, key, &verdict);
+    if (verdict == NO_COMMAND) {
+        rlock__lacks(d, right->use, right->right, right->meaning);
+        *inout_lacks = *inout_lacks || right->use == RLOCK__FOR_ALL;
+    }
+    return code;
+}
+
 static int try_commands(struct rlock__diagnosis *d, struct rlock__bytes key)
 {
-    const size_t n = sizeof(commands) / sizeof(commands[0]);
     enum verdict verdict;
     bool lacks = false;
     int code = 0;
 
-    for (size_t i = 0; code == 0 && i < n && (!lacks || commands[i].use == RLOCK__FOR_ALL); i++) {
-        code = ask(d, commands[i].words, key, &verdict);
-        if (verdict == NO_COMMAND) {
-            rlock__lacks(d, commands[i].use, commands[i].right, commands[i].meaning);
-            lacks = lacks || commands[i].use == RLOCK__FOR_ALL;
+    for (size_t i = 0; code == 0 && i < sizeof(commands) / sizeof(commands[0]); i++) {
+        code = try_command(d, key, &commands[i], &lacks);
+    }
+    for (size_t i = 0; code == 0 && i < sizeof(more_commands) / sizeof(more_commands[0]); i++) {
+        if (applies(d, more_commands[i].where)) {
+            code = try_command(d, key, &more_commands[i].right, &lacks);
         }
     }
     return code == 0 ? ask(d, "DEL %", key, &verdict) : code;

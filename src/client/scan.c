@@ -2,8 +2,12 @@
 /* The locks there are: every hash whose fields look like owners. */
 #include <stdio.h>
 
+#include <lua_scripts.h>
+
 #include "client/ask.h"
 #include "client/lock.h"
+#include "client/primaries.h"
+#include "cluster/redirect.h"
 #include "lock/classify.h"
 #include "rw/rw.h"
 
@@ -29,6 +33,7 @@ struct scan {
     void *payload;
     struct rlock__buf keys; /* of a page: each behind its length, a size_t; each is asked for */
     char cursor[32];
+    bool ended; /* fn said so */
 };
 
 static int read_page(struct scan *scan, const char *pattern)
@@ -60,21 +65,37 @@ static int read_page(struct scan *scan, const char *pattern)
     return scan->keys.failed ? rlock__fail(RLOCK_ENOMEM, "no memory") : 0;
 }
 
-static int show_key(struct scan *scan, struct rlock__bytes key)
+/* asking: the slot of the key is on its way here. */
+static int ask_key(struct scan *scan, struct rlock__bytes key, bool asking,
+                   struct rlock__reply *ret_reply)
 {
-    struct rlock_info info = RLOCK_INFO_INIT;
     struct rlock__cmd cmd = {0};
-    struct rlock__reply reply;
-    const char *shapes;
-    int code;
+    int code = asking ? rlock__asker_words(&scan->asker, ret_reply, "ASKING", NULL) : 0;
 
-    rlock__rw_inspect(key, "any", NULL, &cmd);
-    shapes = cmd.script->shapes;
-    code = rlock__asker_ask(&scan->asker, &cmd, &reply);
     if (code != 0) {
         return code;
     }
-    if (!rlock__reply_fits(&reply, shapes, 0)) {
+    rlock__rw_inspect(key, "any", NULL, &cmd);
+    if (asking) {
+        rlock__cmd_arg(&cmd, rlock__bytes_of("asking"));
+    }
+    return rlock__asker_ask(&scan->asker, &cmd, ret_reply);
+}
+
+static int show_key(struct scan *scan, struct rlock__bytes key)
+{
+    struct rlock_info info = RLOCK_INFO_INIT;
+    struct rlock__redirection to;
+    struct rlock__reply reply;
+    int code = ask_key(scan, key, false, &reply);
+
+    if (code == 0 && rlock__redirection_read(&reply, &to) && !to.ask) {
+        code = ask_key(scan, key, true, &reply);
+    }
+    if (code != 0) {
+        return code;
+    }
+    if (!rlock__reply_fits(&reply, rlock__script_rw_inspect.shapes, 0)) {
         return 0; /* gone meanwhile, or not a lock */
     }
     rlock__rw_read_inspect(&reply, &info, NULL);
@@ -82,7 +103,9 @@ static int show_key(struct scan *scan, struct rlock__bytes key)
         return 0;
     }
     info.mine = strncmp(info.holder, scan->client->core.uuid, RLOCK__UUID_LEN) == 0;
-    return scan->fn(key.at, key.len, &info, scan->payload);
+    code = scan->fn(key.at, key.len, &info, scan->payload);
+    scan->ended = code != 0;
+    return code;
 }
 
 static int show_page(struct scan *scan)
@@ -124,34 +147,25 @@ static int scan_node(struct scan *scan, struct rlock__node *node, const char *pa
     return code;
 }
 
-/* The nodes of a cluster are known once one of them has answered for a key. */
-static int await_nodes(struct rlock_client *client)
-{
-    struct rlock_info info = RLOCK_INFO_INIT;
-    struct rlock__spec *spec =
-        rlock__spec_new(&client->core, &rlock__reentrant_ops, rlock__bytes_of("nodes"), NULL);
-    int code;
-
-    if (spec == NULL) {
-        return rlock__fail(RLOCK_ENOMEM, "no memory");
-    }
-    (void)atomic_fetch_add(&client->refs, 1); /* the spec's */
-    code = rlock__single_inspect(spec, &info);
-    (void)rlock__spec_unref(spec);
-    return code;
-}
-
+/* All of them, also where one cannot be asked: the first failure is what counts. */
 static int scan_all(struct scan *scan, const char *pattern)
 {
-    struct rlock_client *client = scan->client;
-    struct rlock__node *node;
-    int code = client->router != NULL ? await_nodes(client) : 0;
+    struct rlock__primaries primaries = {0};
+    char why[RLOCK__DETAIL_SIZE];
+    int code = rlock__primaries_find(scan->client, &primaries);
 
-    RLOCK__EACH_NODE(client, node) {
-        if (code == 0 && atomic_load(&node->is_used)) {
-            code = scan_node(scan, node, pattern);
+    for (size_t i = 0; !scan->ended && i < primaries.n; i++) {
+        int one = scan_node(scan, primaries.nodes[i], pattern);
+
+        if (one != 0 && code == 0) {
+            (void)snprintf(why, sizeof(why), "%s", rlock_detail());
         }
+        code = scan->ended || code == 0 ? one : code;
     }
+    if (code != 0 && primaries.n != 0 && !scan->ended) {
+        rlock__detail("%s", why);
+    }
+    rlock__primaries_fini(&primaries);
     return code;
 }
 

@@ -80,3 +80,21 @@ bool rlock__nodes_range(struct rlock__bytes *slots, unsigned *ret_from, unsigned
     }
     return false;
 }
+
+bool rlock__nodes_open(struct rlock__bytes *slots, unsigned *ret_slot, bool *ret_leaves)
+{
+    while (slots->len != 0) {
+        struct rlock__bytes word = rlock__take_word(slots, ' ');
+        struct rlock__bytes slot = rlock__take_word(&word, '-');
+        int64_t number = slot.len > 1 && slot.at[0] == '['
+                             ? rlock__bytes_number(rlock__bytes(slot.at + 1, slot.len - 1), -1)
+                             : -1;
+
+        if (number >= 0 && number < RLOCK__SLOTS && word.len > 1) {
+            *ret_slot = (unsigned)number;
+            *ret_leaves = word.at[0] == '>';
+            return true;
+        }
+    }
+    return false;
+}

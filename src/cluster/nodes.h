@@ -28,5 +28,8 @@ bool rlock__nodes_next(struct rlock__bytes *text, struct rlock__nodes_line *ret_
 /* Takes the next range, its last slot included, off a line's slots; slots that are being moved are
  * with who has them. False: there is none. */
 bool rlock__nodes_range(struct rlock__bytes *slots, unsigned *ret_from, unsigned *ret_to);
+/* Takes the next slot that is being moved off the slots of the server that was asked: leaving it,
+ * or on its way there. False: there is none. */
+bool rlock__nodes_open(struct rlock__bytes *slots, unsigned *ret_slot, bool *ret_leaves);
 
 #endif

@@ -224,6 +224,14 @@ void rlock__cluster_learn(struct rlock__cluster *cluster, struct rlock__bytes te
 
 /* ---- Beginning and end ---- */
 
+RLOCK__REQUIRES(core)
+static bool leads(struct rlock__router *router, const struct rlock__node *node)
+{
+    const struct rlock__cluster *cluster = RLOCK__OF(struct rlock__cluster, router, router);
+
+    return node->is_primary || rlock__map_has(&cluster->map, &node->server);
+}
+
 RLOCK__ALONE static struct rlock__router *cluster_free(struct rlock__router *router)
 {
     struct rlock__cluster *cluster = RLOCK__OF(struct rlock__cluster, router, router);
@@ -237,7 +245,7 @@ RLOCK__ALONE static struct rlock__router *cluster_free(struct rlock__router *rou
 RLOCK__ALONE struct rlock__router *rlock__cluster_new(struct rlock_client *client)
 {
     static const struct rlock__router_ops ops = {cluster_free, rlock__cluster_plan,
-                                                 rlock__cluster_serve};
+                                                 rlock__cluster_serve, leads};
     struct rlock__cluster *cluster = calloc(1, sizeof(*cluster));
 
     if (cluster == NULL) {

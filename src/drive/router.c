@@ -25,6 +25,11 @@ void rlock__router_serve(struct rlock__router *router, int64_t now)
     }
 }
 
+bool rlock__router_leads(struct rlock__router *router, const struct rlock__node *node)
+{
+    return router == NULL || router->ops->leads(router, node);
+}
+
 void rlock__router_want(struct rlock__router *router)
 {
     if (router != NULL) {

@@ -20,6 +20,7 @@ struct rlock__router_ops {
     struct rlock__router *(*free)(struct rlock__router *router);
     int64_t (*plan)(struct rlock__router *router, struct pollfd *ret_fds);
     void (*serve)(struct rlock__router *router, int64_t now);
+    bool (*leads)(struct rlock__router *router, const struct rlock__node *node);
 };
 
 struct rlock__router {
@@ -48,6 +49,14 @@ void rlock__router_want(struct rlock__router *router) RLOCK__REQUIRES(core);
 /* Whether a new link, which is greeted, may be used. */
 bool rlock__router_confirms(const struct rlock__router *router, struct rlock__io *io, int64_t now)
     RLOCK__REQUIRES(send);
+
+/* Whether locks are taken there: it is a primary as far as anybody knows, maybe one that has failed
+ * and was not replaced. */
+bool rlock__router_leads(struct rlock__router *router, const struct rlock__node *node)
+    RLOCK__REQUIRES(core);
+/* How a Sentinel is reached: by its number in the client's URL. What it points to is the client's.
+ */
+struct rlock__conn_opts rlock__sentinel_opts(const struct rlock_client *client, size_t which);
 
 /* ---- For the service thread ---- */
 

@@ -255,6 +255,24 @@ static void serve(struct rlock__router *router, int64_t now)
 
 /* ---- Beginning and end ---- */
 
+RLOCK__REQUIRES(core)
+static bool leads(struct rlock__router *router, const struct rlock__node *node)
+{
+    return RLOCK__OF(struct sentinels, router, router)->primary == node;
+}
+
+struct rlock__conn_opts rlock__sentinel_opts(const struct rlock_client *client, size_t which)
+{
+    struct rlock__conn_opts opts = client->conn_opts;
+
+    opts.uri = &client->uri.places[which];
+    opts.user = client->opts.sentinel_user;
+    opts.password = client->opts.sentinel_password;
+    opts.tls = opts.uri->tls ? client->tls : NULL;
+    opts.want_info = opts.want_role = false;
+    return opts;
+}
+
 static struct rlock__router *sentinels_free(struct rlock__router *router)
 {
     struct sentinels *all = of(router);
@@ -269,24 +287,20 @@ static struct rlock__router *sentinels_free(struct rlock__router *router)
 
 RLOCK__ALONE struct rlock__router *rlock__sentinels_new(struct rlock_client *client)
 {
-    static const struct rlock__router_ops ops = {sentinels_free, plan, serve};
+    static const struct rlock__router_ops ops = {sentinels_free, plan, serve, leads};
     struct rlock__uri *uri = &client->uri;
     struct sentinels *all = calloc(1, sizeof(*all) + uri->n_places * sizeof(all->each[0]));
-    struct rlock__conn_opts opts = client->conn_opts;
     bool good;
 
     if (all == NULL) {
         return NULL;
     }
-    opts.user = client->opts.sentinel_user;
-    opts.password = client->opts.sentinel_password;
-    opts.want_info = false;
     all->router =
         (struct rlock__router){.ops = &ops, .client = client, .n_polled = 2 * uri->n_places};
     good = rlock__primary_ask(&all->commands, uri->primary);
     for (size_t i = 0; i < uri->n_places; i++) {
-        opts.uri = &uri->places[i];
-        opts.tls = opts.uri->tls ? client->tls : NULL;
+        struct rlock__conn_opts opts = rlock__sentinel_opts(client, i);
+
         good = rlock__node_map(client, &uri->places[i]) && good;
         good = rlock__sentinel_init(&all->each[all->n++], &opts) && good;
     }

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/primaries.h"
+
+#include <stdlib.h>
+
+#include "client/lock.h"
+
+static size_t count_nodes(const struct rlock_client *client)
+{
+    const struct rlock__node *node;
+    size_t n = 0;
+
+    RLOCK__EACH_NODE(client, node) {
+        n++;
+    }
+    return n;
+}
+
+/* Those that are known to be primaries now; of a plain URL its server. */
+static int gather(struct rlock_client *client, struct rlock__primaries *primaries)
+{
+    struct rlock__node *node;
+    size_t room;
+
+    rlock__enter(client);
+    room = count_nodes(client); /* it grows when a map comes */
+    primaries->n = 0;
+    primaries->nodes = calloc(room, sizeof(struct rlock__node *));
+    RLOCK__EACH_NODE(client, node) {
+        if (primaries->nodes != NULL && primaries->n < room &&
+            rlock__router_leads(client->router, node)) {
+            primaries->nodes[primaries->n++] = node;
+        }
+    }
+    rlock__leave(client);
+    return primaries->nodes != NULL ? 0 : rlock__fail(RLOCK_ENOMEM, "no memory");
+}
+
+/* They are known once one of them has answered for a key; and often before. */
+static int await(struct rlock_client *client)
+{
+    struct rlock_info info = RLOCK_INFO_INIT;
+    struct rlock__spec *spec =
+        rlock__spec_new(&client->core, &rlock__reentrant_ops, rlock__bytes_of("nodes"), NULL);
+    int code;
+
+    if (spec == NULL) {
+        return rlock__fail(RLOCK_ENOMEM, "no memory");
+    }
+    (void)atomic_fetch_add(&client->refs, 1); /* the spec's */
+    code = rlock__single_inspect(spec, &info);
+    (void)rlock__spec_unref(spec);
+    return code;
+}
+
+int rlock__primaries_find(struct rlock_client *client, struct rlock__primaries *ret_primaries)
+{
+    int awaited = client->router != NULL ? await(client) : 0;
+    int code = gather(client, ret_primaries);
+
+    return code == 0 && ret_primaries->n == 0 ? awaited : code; /* that one may be down */
+}
+
+void rlock__primaries_fini(struct rlock__primaries *primaries)
+{
+    free(primaries->nodes);
+    *primaries = (struct rlock__primaries){.n = 0};
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The servers that have locks: what looks at all of them asks each by itself. */
+#ifndef RLOCK_CLIENT_PRIMARIES_H
+#define RLOCK_CLIENT_PRIMARIES_H
+
+#include "drive/router.h"
+
+struct rlock__primaries {
+    struct rlock__node **nodes;
+    size_t n;
+};
+
+/* Waits until it is known which these are. Ones that have failed and were not replaced count too.
+ * End with rlock__primaries_fini(), whatever it returns. */
+int rlock__primaries_find(struct rlock_client *client, struct rlock__primaries *ret_primaries);
+void rlock__primaries_fini(struct rlock__primaries *primaries);
+
+#endif
