@@ -204,6 +204,8 @@ static const struct spec specs[] = {
      .help = "RedLock: a server that restarted within TIME does not count; 0 off (default: 30s)"},
     {"acks", 0, "N", CLI_RUN | CLI_DOCTOR, CALL(set_acks),
      .help = "replicas that must have what counts: N, all, auto (one, where there are any), off"},
+    {"acks-on-disk", 0, NULL, CLI_RUN | CLI_DOCTOR, SWITCH(acks_on_disk),
+     .help = "they must have it on disk, and so must the server itself"},
     {"check", 0, NULL, CLI_INFO, SWITCH(check), .help = "exit with 123 if one of them is held"},
     {"url", 0, "URL", CLI_ALL, CALL(set_url),
      .help = "redis:// rediss:// unix:// redis+cluster:// redis+sentinel:// (default: $RLOCK_URL, "

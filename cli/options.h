@@ -40,7 +40,8 @@ struct cli_options {
     char *sentinel_password; /* from --sentinel-password-file: likewise */
     const char *sentinel_user;
     bool sentinel_plain;
-    int acks;     /* of the library */
+    int acks; /* of the library */
+    bool acks_on_disk;
     char *server; /* the URL for messages, its password as *** */
     const char *prefix;
     const char *ca_file;

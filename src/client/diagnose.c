@@ -159,7 +159,7 @@ void rlock__look_at_replicas(struct rlock__diagnosis *d)
 
     rlock__core_mutex_lock(&d->client->mutex);
     known = server->replicas;
-    needed = rlock__acks_needed(server);
+    needed = rlock__acks_needed(server) - d->client->core.acks_on_disk;
     rlock__core_mutex_unlock(&d->client->mutex);
     if (known == 0) {
         rlock__finding(d, RLOCK_LOG_WARNING, "replicas",

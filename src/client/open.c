@@ -102,6 +102,7 @@ RLOCK__ALONE static void init_core(struct rlock_client *client)
     core->margin_us = opts->safety_margin_ms * RLOCK__MS;
     core->log_level = opts->on_log != NULL ? opts->log_level : 0;
     core->acks = opts->acks;
+    core->acks_on_disk = opts->acks_on_disk != 0;
     core->address = client->address;
     core->unref = unref;
     core->route = client->router != NULL ? core->route : route_alone;
@@ -168,7 +169,8 @@ static int init_router(struct rlock_client *client)
     if (uri->n_places != 0 && client->router == NULL) {
         return rlock__fail(RLOCK_ENOMEM, "no memory");
     }
-    if (opts->acks > 0 || (client->router != NULL && opts->acks != RLOCK_ACKS_OFF)) {
+    if (opts->acks > 0 || opts->acks_on_disk != 0 ||
+        (client->router != NULL && opts->acks != RLOCK_ACKS_OFF)) {
         client->n_links = RLOCK__NODE_LINKS;
     }
     if (client->router != NULL || client->n_links > 1) {

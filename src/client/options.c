@@ -42,6 +42,9 @@ static int check_opts(struct rlock_client_opts *opts)
         return rlock__fail(RLOCK_EINVAL, "acks is %d, must be 1 to %d, or RLOCK_ACKS_…", opts->acks,
                            ACKS_MOST);
     }
+    if (opts->acks_on_disk < 0 || opts->acks_on_disk > 1) {
+        return rlock__fail(RLOCK_EINVAL, "acks_on_disk must be 1 or 0");
+    }
     if (opts->log_level == 0) {
         opts->log_level = RLOCK_LOG_WARNING;
     }

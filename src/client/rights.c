@@ -65,7 +65,7 @@ static const struct right {
 };
 
 /* Where a right is needed that is not needed everywhere. */
-enum where { IN_CLUSTERS, BEHIND_SENTINELS, WITH_SHARDED, WITH_ACKS };
+enum where { IN_CLUSTERS, BEHIND_SENTINELS, WITH_SHARDED, WITH_ACKS, WITH_ACKS_ON_DISK };
 
 static const struct {
     enum where where;
@@ -88,6 +88,9 @@ static const struct {
     {WITH_ACKS,
      {"+wait", "WAIT 0 0", RLOCK__FOR_ALL,
       "replicas cannot acknowledge grants, so nothing is granted"}},
+    {WITH_ACKS_ON_DISK,
+     {"+waitaof", "WAITAOF 0 0 0", RLOCK__FOR_ALL,
+      "nobody tells that grants are on disk, so nothing is granted"}},
 };
 
 static bool applies(const struct rlock__diagnosis *d, enum where where)
@@ -106,7 +109,9 @@ static bool applies(const struct rlock__diagnosis *d, enum where where)
         rlock__core_mutex_lock(&client->mutex);
         wants_acks = rlock__acks_needed(&d->node->server) != 0;
         rlock__core_mutex_unlock(&client->mutex);
-        return wants_acks;
+        return wants_acks && !client->core.acks_on_disk;
+    case WITH_ACKS_ON_DISK:
+        return client->core.acks_on_disk;
     default:
         return true;
     }

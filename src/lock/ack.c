@@ -8,7 +8,7 @@
 
 #define WAIT_MOST RLOCK__SECOND
 
-unsigned rlock__acks_needed(const struct rlock__server *server)
+static unsigned count_replicas(const struct rlock__server *server)
 {
     switch (server->core->acks) {
     case RLOCK_ACKS_OFF:
@@ -20,6 +20,11 @@ unsigned rlock__acks_needed(const struct rlock__server *server)
     default:
         return (unsigned)server->core->acks;
     }
+}
+
+unsigned rlock__acks_needed(const struct rlock__server *server)
+{
+    return count_replicas(server) + server->core->acks_on_disk;
 }
 
 static bool is_ready(const struct rlock__link *link)
@@ -96,9 +101,27 @@ void rlock__ack_abandon(struct rlock__ack *ack)
     rlock__ack_leave(ack);
 }
 
+unsigned rlock__ack_count(const struct rlock__ack *ack, const struct rlock__reply *waited)
+{
+    int64_t n = waited != NULL ? rlock__reply_int(waited, 0, 0) : 0;
+
+    if (waited != NULL && ack->server->core->acks_on_disk) {
+        n += rlock__reply_int(waited, 1, 0);
+    }
+    return (unsigned)rlock__max(n, 0);
+}
+
+/* Replicas do not make up for the primary, which would come back without it. */
+static bool has_primary(const struct rlock__ack *ack, const struct rlock__reply *waited)
+{
+    return !ack->server->core->acks_on_disk || rlock__reply_int(waited, 0, 0) > 0;
+}
+
 bool rlock__ack_is_enough(const struct rlock__ack *ack, const struct rlock__reply *waited)
 {
-    return waited != NULL && rlock__reply_int(waited, 0, -1) >= (int64_t)ack->needed;
+    bool enough = waited != NULL && rlock__ack_count(ack, waited) >= ack->needed;
+
+    return enough && has_primary(ack, waited);
 }
 
 /* ---- WAIT ---- */
@@ -143,6 +166,19 @@ static int64_t wait_ms(const struct rlock__link *link)
     return rlock__max(most / RLOCK__MS, 1);
 }
 
+/* So many servers are needed: with WAITAOF the primary is one of them. */
+static void put_wait(struct rlock__link *link, unsigned needed, struct rlock__cmd *cmd)
+{
+    bool on_disk = link->server->core->acks_on_disk;
+
+    rlock__cmd_arg(cmd, rlock__bytes_of(on_disk ? "WAITAOF" : "WAIT"));
+    if (on_disk) {
+        rlock__cmd_num(cmd, 1);
+    }
+    rlock__cmd_num(cmd, needed - on_disk);
+    rlock__cmd_num(cmd, wait_ms(link));
+}
+
 static void send_wait(struct rlock__link *link, int64_t now)
 {
     struct rlock__request *request =
@@ -155,9 +191,7 @@ static void send_wait(struct rlock__link *link, int64_t now)
     }
     if (request != NULL) {
         request->resend = RLOCK__DROP;
-        rlock__cmd_arg(&request->cmd, rlock__bytes_of("WAIT"));
-        rlock__cmd_num(&request->cmd, needed);
-        rlock__cmd_num(&request->cmd, wait_ms(link));
+        put_wait(link, needed, &request->cmd);
     }
     if (request != NULL && rlock__pipeline_submit(&link->pipeline, request, now)) {
         link->wait = request;
@@ -223,8 +257,9 @@ void rlock__acks_failed(struct rlock__server *server, const struct rlock__reply 
 
     if (!server->acks_failed) {
         rlock__note(server->core, RLOCK_LOG_WARNING,
-                    "server %s: too few replicas confirm what is granted and renewed%s%s",
-                    server->address, error ? ": WAIT: " : "",
+                    "server %s: too few %s confirm what is granted and renewed%s%s",
+                    server->address, server->core->acks_on_disk ? "disks" : "replicas",
+                    error ? ": WAIT: " : "",
                     error ? rlock__text(rlock__reply_str(waited, 0), text, sizeof(text)) : "");
     }
     server->acks_failed = true;

@@ -32,7 +32,7 @@ struct rlock__ack {
     struct rlock__request *request; /* until it is answered */
     struct rlock__spec *spec;
     rlock__ack_fn *decided;
-    unsigned needed; /* so many are enough; 0: nothing is under way */
+    unsigned needed; /* so many servers are enough; 0: nothing is under way */
     bool ran;        /* it is answered; what replicas have of it is to be told */
 };
 
@@ -41,7 +41,8 @@ static inline bool rlock__ack_is_open(const struct rlock__ack *ack)
     return ack->needed != 0;
 }
 
-/* How many replicas are enough at this server; 0: nothing is asked for. */
+/* How many replicas of this server are enough; where it is to be on disk, this server is one more.
+ * 0: nothing is asked for. */
 unsigned rlock__acks_needed(const struct rlock__server *server);
 /* Whether one of its links is up on which no WAIT is under way. */
 bool rlock__acks_is_ready(const struct rlock__server *server);
@@ -62,6 +63,8 @@ void rlock__ack_follow(struct rlock__ack *ack, struct rlock__request *request,
                        rlock__ack_fn *decided);
 /* Nobody awaits it any more. A request that is not answered is taken back. */
 void rlock__ack_abandon(struct rlock__ack *ack);
+/* How many of those have it, as the answer to WAIT says; NULL: none. */
+unsigned rlock__ack_count(const struct rlock__ack *ack, const struct rlock__reply *waited);
 /* Whether the answer to WAIT says that enough have it. */
 bool rlock__ack_is_enough(const struct rlock__ack *ack, const struct rlock__reply *waited);
 /* The end of each event: sends what was gathered, and WAIT behind it. Does nothing on a link for

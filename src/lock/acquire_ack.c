@@ -38,7 +38,7 @@ static void fail(struct rlock__call *call, int code, int64_t now)
 static void fail_unconfirmed(struct rlock__call *call, const struct rlock__reply *waited,
                              int64_t now)
 {
-    call->confirmed = waited != NULL ? (unsigned)rlock__reply_int(waited, 0, 0) : 0;
+    call->confirmed = rlock__ack_count(&call->ack, waited);
     rlock__acquire_describe(call, RLOCK_ENOTREPLICATED, now);
     fail(call, RLOCK_ENOTREPLICATED, now);
 }

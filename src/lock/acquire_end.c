@@ -97,9 +97,10 @@ void rlock__acquire_describe(struct rlock__call *call, int code, int64_t now)
         int64_t left = rlock__free_by(now, rlock__acquire_lease(call, now)) - now;
 
         (void)snprintf(call->detail, sizeof(call->detail),
-                       "lock %s: %u of %u replicas of server %s confirmed it; it was given back; "
+                       "lock %s: %u of %u %s of server %s confirmed it; it was given back; "
                        "after a failover it is free in %lld ms",
-                       name, call->confirmed, call->ack.needed, address,
+                       name, call->confirmed, call->ack.needed,
+                       call->core->acks_on_disk ? "disks" : "replicas", address,
                        (long long)rlock__ms_up(left));
     } else if (code == RLOCK_ECONN || code == RLOCK_EAUTH || code == RLOCK_ETLS) {
         bool known = link->code != 0;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #define ABORTED "non local key"
+#define NEEDS_WAITAOF "acks_on_disk wants Redis 7.2 or newer, or Valkey"
 
 static const char moving[] = "the slot is being moved";
 
@@ -41,6 +42,10 @@ static const struct {
     /* how a script says that its user may not: without the word NOPERM */
     {"The user executing the script", {RLOCK_EPERM, RLOCK__GIVE_UP, "see the user's ACL"}},
     {"ACL failure in script", {RLOCK_EPERM, RLOCK__GIVE_UP, "see the user's ACL"}},
+    {"WAITAOF cannot be used",
+     {RLOCK_EREFUSED, RLOCK__GIVE_UP, "acks_on_disk wants appendonly yes"}},
+    {"nknown command 'WAITAOF'", {RLOCK_ENOTSUP, RLOCK__GIVE_UP, NEEDS_WAITAOF}},
+    {"nknown command `WAITAOF`", {RLOCK_ENOTSUP, RLOCK__GIVE_UP, NEEDS_WAITAOF}},
     {"nknown command", {RLOCK_ENOTSUP, RLOCK__GIVE_UP, "the server lacks a command"}},
     {"nknown Redis command", {RLOCK_ENOTSUP, RLOCK__GIVE_UP, "the server lacks a command"}},
 };

@@ -160,6 +160,7 @@ struct rlock__core {
     int64_t failover_us; /* wire/pipeline.h; 0: nobody replaces a server */
     bool sharded;        /* releases are announced on sharded channels */
     int acks;            /* how many replicas must have what counts: a number, or RLOCK_ACKS_… */
+    bool acks_on_disk;   /* they must have it on disk, and so must the primary */
     struct rlock__bytes prefix;
     enum rlock_level log_level;
     size_t slice;                            /* RLOCK__SLICE, or another number; 0 that */

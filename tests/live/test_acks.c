@@ -173,6 +173,74 @@ ACKS_TEST(a_user_who_may_not_wait_is_told, f)
     assert_int_equal(test_server_int(f->server, "DBSIZE"), 0);
 }
 
+/* ---- On disk ---- */
+
+#define DISK_LEASE_MS 6000
+
+static struct rlock_handle *lock_on_disk(struct fixture *f, int acks)
+{
+    return lock_new(f, client_open_with(f, &RLOCK_CLIENT_OPTS(.acks = acks, .acks_on_disk = 1,
+                                                              .renewed_lease_ms = DISK_LEASE_MS)));
+}
+
+#define DISK_TEST(name, f, program_name, has_aof, n)                                               \
+    FIXTURE_WITH_TEST(name, f, .kind = &kind_reentrant, .servers = n,                              \
+                      .server = {.program = program_name, .transport = TEST_TCP, .aof = has_aof})
+
+DISK_TEST(a_grant_that_counts_on_disk_outlives_a_crash, f, "valkey", true, 1)
+{
+    struct rlock_handle *lock = lock_on_disk(f, RLOCK_ACKS_AUTO);
+
+    assert_code(act_pass_through(lock, NULL), 0);
+    assert_code(rlock_lock(lock), 0);
+    test_server_restart(f->server, true);
+    assert_int_equal(test_server_int(f->server, "DBSIZE"), 1);
+    assert_true(
+        TEST_EVENTUALLY(/* renewals are told of too */
+                        test_server_info(f->server, "commandstats", "cmdstat_waitaof:calls") > 0,
+                        DISK_LEASE_MS));
+    assert_true(rlock_is_valid(lock));
+    assert_code(rlock_unlock(lock), 0);
+}
+
+DISK_TEST(a_grant_on_no_disk_is_refused_and_given_back, f, "valkey", false, 1)
+{
+    struct rlock_handle *lock = lock_on_disk(f, RLOCK_ACKS_OFF);
+
+    assert_code(rlock_try_lock(lock), RLOCK_EREFUSED);
+    assert_non_null(strstr(rlock_detail(), "appendonly yes"));
+    assert_int_equal(test_server_int(f->server, "DBSIZE"), 0);
+}
+
+/* Such as Redis 7.0. */
+DISK_TEST(a_server_that_does_not_know_of_disks_is_told, f, NULL, true, 1)
+{
+    struct rlock_handle *lock;
+
+    if (test_server_has_command(f->server, "WAITAOF")) {
+        return;
+    }
+    lock = lock_on_disk(f, RLOCK_ACKS_AUTO);
+    assert_code(rlock_lock(lock), RLOCK_ENOTSUP);
+    assert_non_null(strstr(rlock_detail(), "acks_on_disk wants Redis 7.2"));
+    assert_int_equal(test_server_int(f->server, "DBSIZE"), 0);
+}
+
+DISK_TEST(a_replica_must_have_it_on_disk_too, f, "valkey", true, 2)
+{
+    struct rlock_handle *lock;
+
+    test_server_do(f->servers[1], "REPLICAOF 127.0.0.1 %d", test_server_port(f->server));
+    assert_true(TEST_EVENTUALLY(test_server_is_copied(f->servers[1]), 20000));
+    lock = lock_on_disk(f, 1);
+    assert_code(act_pass_through(lock, NULL), 0);
+    test_server_do(f->servers[1], "CONFIG SET appendonly no");
+    assert_code(rlock_try_lock(lock), RLOCK_ENOTREPLICATED);
+    assert_non_null(strstr(rlock_detail(), "1 of 2 disks"));
+    assert_int_equal(test_server_int(f->server, "DBSIZE"), 0);
+    test_server_do(f->servers[1], "REPLICAOF NO ONE");
+}
+
 /* A hold is renewed while its slot is open, on both sides of the move. */
 static void keep_while_open(struct fixture *f, size_t from, size_t to, size_t n_primaries)
 {
