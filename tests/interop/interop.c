@@ -1,7 +1,8 @@
 /*
  * Plays every property between Redisson and rlock, in both directions, and prints a table.
  *
- *     interop [--stress <seconds>] [--only <property>] [--kind <kind>] <version>=<directory>...
+ *     interop [--stress <seconds>] [--only <property>] [--kind <kind>] [--on <layout>]
+ *             [--alone] <version>=<directory>...
  *     interop --shares half|whole <version>=<directory>...
  *
  * The shares are times in sum, so they are a run of their own, beside a witness of the machine's
@@ -9,12 +10,15 @@
  * stress.
  *
  * The versions are Redisson's; their directories hold what Maven made of java/: classes/, and the
- * file classpath. Each kind with each version is a job: a process of the driver, with a server and
- * agents of its own.
+ * file classpath. Each kind with each version is a job: a process of the driver, with a deployment
+ * and agents of its own. Unless a layout is asked for, everything is played on servers by
+ * themselves, and with the first version what is brief on the others as well. --alone: with another
+ * Redisson in our place, to see what holds among themselves.
  */
 #include "interop.h"
 
 #include "cells.h"
+#include "version.h"
 
 #include "support/run.h"
 
@@ -25,28 +29,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MAX_VERSIONS = 4, MAX_JOBS = 64, JOB_MS = 240000 };
+enum { MAX_VERSIONS = 4, MAX_JOBS = 128, JOB_MS = 240000 };
 
 static const char *label_of(const struct kind *kind)
 {
     return kind->label != NULL ? kind->label : kind->name;
 }
 
-/* A Redisson, as it was built. */
-struct version {
-    const char *argument;
-    char name[32];
-    char directory[512];
-    char classpath[16384];
-};
-
 static struct {
     struct version versions[MAX_VERSIONS];
     size_t n_versions;
     int64_t stress_seconds;
     const char *only, *only_kind, *shares;
+    const struct layout *layout; /* NULL: all, and only what is brief on most */
+    bool is_alone;
     char programs[256]; /* the directory of this one, and of those that it runs */
-    char ours[320];     /* the path of our agent */
 } run;
 
 /* How many properties hold and how many do not: of a job, shared with the parent. */
@@ -60,88 +57,33 @@ static void count(struct tally *tally, bool holds)
     tally->failed += !holds;
 }
 
-/* ---- processes ---- */
-
-static const char *const *java_argv(const struct version *version)
-{
-    const char *const argv[] = {"java",
-                                "-Xmx96m",
-                                "-Xss512k",
-                                "-XX:+UseSerialGC",
-                                "-XX:TieredStopAtLevel=1",
-                                "-cp",
-                                version->classpath,
-                                "rlock.interop.Agent",
-                                NULL};
-    const char **copy = calloc(1, sizeof(argv)); /* kept as long as the process runs */
-
-    TEST_CHECK(copy != NULL);
-    memcpy(copy, argv, sizeof(argv));
-    return copy;
-}
-
-static const char *const *our_argv(void)
-{
-    static const char *argv[] = {NULL, NULL};
-
-    argv[0] = run.ours;
-    return argv;
-}
-
-/* Starts Redisson, or rlock where the version is NULL. */
-static struct party party_start(const char *label, const struct version *version,
-                                struct test_server *const *servers, size_t n_servers)
-{
-    static unsigned int n;
-    char log[320];
-
-    test_text(log, sizeof(log), "%s/agent-%u.log", test_dir(), ++n);
-    struct party party = {
-        .peer = peer_start(label, log, version != NULL ? java_argv(version) : our_argv()),
-        .is_ours = version == NULL,
-        .n_servers = n_servers};
-    for (size_t i = 0; i < n_servers; i++) {
-        party.urls[i] = test_server_url(servers[i]);
-    }
-    return party;
-}
-
 /* The newest Redisson plays on Valkey, where it is, the others on Redis, unless told otherwise. */
-static void start_servers(const struct version *version, struct test_server **ret_servers, size_t n)
+static struct deployment *start_for(const struct version *version, const struct layout *layout,
+                                    size_t n)
 {
     const bool is_first = version == &run.versions[0];
     const bool on_valkey =
         is_first && getenv("RLOCK_TEST_SERVER") == NULL && test_server_available("valkey");
-    const struct test_server_opts opts = {.program = on_valkey ? "valkey" : NULL,
-                                          .transport = TEST_TCP};
 
-    for (size_t i = 0; i < n; i++) {
-        ret_servers[i] = test_server_start(&opts);
-    }
-}
-
-static void stop_servers(struct test_server **servers, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        test_server_stop(servers[i]);
-    }
+    return deployment_start(layout, on_valkey ? "valkey" : NULL, n);
 }
 
 /* ---- the table ---- */
 
 static const char *const directions[] = {"Redisson holds", "rlock holds"};
 
-static void print_head(const struct version *version, struct test_server *server,
+static void print_head(const struct version *version, const struct deployment *deployment,
                        const struct party *java)
 {
-    char *info = test_server_cmd(server, "INFO server");
+    char *info = test_server_cmd(deployment->servers[0], "INFO server");
     const char *valkey = strstr(info, "valkey_version:");
     const char *number = valkey != NULL ? valkey + 15 : strstr(info, "redis_version:") + 14;
     const struct peer_answer jdk =
         peer_wait(java->peer, peer_tell(java->peer, "long - - - version"), PATIENCE_MS);
 
-    printf("Redisson %s on Java %s, %s %.*s\n", version->name, jdk.text,
-           valkey != NULL ? "valkey" : "redis", (int)strcspn(number, "\r\n"), number);
+    printf("Redisson %s on Java %s, %s %.*s, %s\n", version->name, jdk.text,
+           valkey != NULL ? "valkey" : "redis", (int)strcspn(number, "\r\n"), number,
+           deployment->layout->name);
     free(info);
 }
 
@@ -156,15 +98,34 @@ static void print_cell(struct pair *pair, const char *outcome)
         test_text(text, sizeof(text), "ok %.1f, %.1f ms",
                   (double)test_median(pair->wakes_us, pair->n_wakes) / 1000, (double)worst / 1000);
     }
-    printf(pair->holder->is_ours ? "%s\n" : "%-20s ", text);
+    printf("%-20s ", text);
 }
 
 /* ---- a job: one kind with one version ---- */
 
-static bool applies(const struct property *property, const struct kind *kind)
+static bool is_played_on(const struct property *property, enum topology topology)
 {
+    switch (property->where) {
+    case NOT_IN_CLUSTERS:
+        return topology != CLUSTER;
+    case WITH_REPLICAS:
+        return topology != STANDALONE;
+    case IN_CLUSTERS:
+        return topology == CLUSTER;
+    case EVERYWHERE:
+    default:
+        return true;
+    }
+}
+
+static bool applies(const struct property *property, const struct pair *pair)
+{
+    const enum topology topology = pair->deployment->layout->topology;
+    const bool is_whole = run.layout != NULL || topology == STANDALONE;
+
     return (run.only == NULL || strcmp(run.only, property->name) == 0) &&
-           (property->applies == NULL || property->applies(kind));
+           (is_whole || property->is_brief) && is_played_on(property, topology) &&
+           (property->applies == NULL || property->applies(pair->kind));
 }
 
 static void play(const struct property *property, const struct version *version, struct pair *pair,
@@ -203,7 +164,7 @@ static void play_both(const struct property *property, const struct version *ver
     play(property, version, there, tally, failures);
     play(property, version, back, tally, failures);
     fclose(failures);
-    printf("%s", text);
+    printf("\n%s", text);
     free(text);
 }
 
@@ -221,33 +182,38 @@ static struct trace *refer(struct pair *pair, struct tally *tally)
     return reference;
 }
 
-static void play_kind(const struct version *version, struct pair *alone, struct pair *there,
-                      struct pair *back, struct tally *tally)
+/* With another Redisson, of the holder's version, to compare with. */
+static void play_state(const struct version *version, const struct property *property,
+                       struct pair *there, struct pair *back, struct tally *tally)
 {
-    struct trace *reference = refer(alone, tally);
+    struct party second = party_start("another Redisson", version, run.programs, there->deployment);
+    struct pair alone = *there;
 
-    there->reference = back->reference = reference;
+    alone.waiter = &second;
+    party_open(&second);
+    there->reference = back->reference = refer(&alone, tally);
+    if (there->reference != NULL) {
+        play_both(property, version, there, back, tally);
+    }
+    trace_free(there->reference);
+    peer_free(second.peer);
+}
+
+static void play_kind(const struct version *version, struct pair *there, struct pair *back,
+                      struct tally *tally)
+{
     for (size_t i = 0; i < interop_n_properties; i++) {
         const struct property *property = &interop_properties[i];
-        const bool is_possible = property->holds != interop_state || reference != NULL;
-        if (is_possible && applies(property, there->kind)) {
-            play_both(property, version, there, back, tally);
+        if (applies(property, there)) {
+            const bool compares = property->holds == interop_state;
+            (compares ? play_state(version, property, there, back, tally)
+                      : play_both(property, version, there, back, tally));
         }
     }
-    trace_free(reference);
 }
 
-static struct pair pair_of(struct test_server *const *servers, const struct kind *kind,
-                           struct party *holder, struct party *waiter)
-{
-    struct pair pair = {.server = servers[0], .kind = kind, .holder = holder, .waiter = waiter};
-
-    memcpy(pair.servers, servers, sizeof(pair.servers));
-    return pair;
-}
-
-/* What this Redisson can play of a kind: members that it lacks are left out of groups. False:
- * nothing. */
+/* What this Redisson can play of a kind: members that it lacks are left out of groups, and there
+ * may be one place for all. False: nothing. */
 static bool fit_kind(const struct kind *kind, struct party *java, struct kind *ret_kind)
 {
     *ret_kind = *kind;
@@ -257,40 +223,48 @@ static bool fit_kind(const struct kind *kind, struct party *java, struct kind *r
     ret_kind->n_members = 0;
     for (size_t i = 0; i < kind->n_members; i++) {
         if (party_has(java, "long", kind->members[i].kind)) {
-            ret_kind->members[ret_kind->n_members++] = kind->members[i];
+            struct member *member = &ret_kind->members[ret_kind->n_members++];
+            *member = kind->members[i];
+            member->server = java->n_servers == 1 ? 0 : member->server;
         }
     }
     ret_kind->quorum -= kind->n_members - ret_kind->n_members;
     return true;
 }
 
-static void play_job(const struct version *version, const struct kind *kind, struct tally *tally)
+/* In a cluster ours announces on sharded channels, and an old Redisson knows none. */
+static bool is_deaf(const struct version *version, const struct kind *kind,
+                    const struct layout *layout)
 {
-    const size_t n = kind_servers(kind);
-    struct test_server *servers[MAX_SERVERS] = {NULL};
+    const bool is_old = strncmp(version->name, "3.16.", strlen("3.16.")) == 0;
 
-    start_servers(version, servers, n);
-    struct party java = party_start("Redisson", version, servers, n);
-    struct party second = party_start("another Redisson", version, servers, n);
-    struct party ours = party_start("rlock", NULL, servers, n);
+    return layout->topology == CLUSTER && is_old && !run.is_alone &&
+           (kind->channel != NULL || kind_is_group(kind));
+}
+
+static void play_job(const struct version *version, const struct kind *kind,
+                     const struct layout *layout, struct tally *tally)
+{
+    struct deployment *deployment = start_for(version, layout, kind_servers(kind));
+    struct party java = party_start("Redisson", version, run.programs, deployment);
+    struct party ours =
+        party_start("rlock", run.is_alone ? version : NULL, run.programs, deployment);
     struct kind fit;
-    struct pair alone = pair_of(servers, &fit, &java, &second);
-    struct pair there = pair_of(servers, &fit, &java, &ours);
-    struct pair back = pair_of(servers, &fit, &ours, &java);
+    struct pair there = {.deployment = deployment, .kind = &fit, .holder = &java, .waiter = &ours};
+    struct pair back = {.deployment = deployment, .kind = &fit, .holder = &ours, .waiter = &java};
 
     party_open(&java);
-    party_open(&second);
     party_open(&ours);
-    print_head(version, servers[0], &java);
+    print_head(version, deployment, &java);
+    there.is_deaf = back.is_deaf = is_deaf(version, kind, layout);
     if (fit_kind(kind, &java, &fit)) {
-        play_kind(version, &alone, &there, &back, tally);
+        play_kind(version, &there, &back, tally);
     } else {
         printf("%-13s %-15s %-20s n/a\n", label_of(kind), "(all)", "n/a");
     }
     peer_free(java.peer);
-    peer_free(second.peer);
     peer_free(ours.peer);
-    stop_servers(servers, n);
+    deployment_stop(deployment);
 }
 
 /* ---- a job: the model of the fair lock, with one version's scripts ---- */
@@ -298,16 +272,16 @@ static void play_job(const struct version *version, const struct kind *kind, str
 static void play_models(const struct version *version, struct tally *tally)
 {
     char directory[600];
-    struct test_server *server;
+    struct deployment *deployment = start_for(version, deployment_standalone, 1);
+    struct party java = party_start("Redisson", version, run.programs, deployment);
 
-    start_servers(version, &server, 1);
-    struct party java = party_start("Redisson", version, &server, 1);
     test_text(directory, sizeof(directory), "%s/scripts", version->directory);
     party_open(&java);
-    print_head(version, server, &java);
-    const bool is_recorded = interop_record(&java, server, version->name, directory);
+    print_head(version, deployment, &java);
+    const bool is_recorded =
+        interop_record(&java, deployment->servers[0], version->name, directory);
     peer_free(java.peer);
-    test_server_stop(server);
+    deployment_stop(deployment);
     count(tally, is_recorded);
     if (is_recorded) {
         TEST_CHECK(setenv("RLOCK_REDISSON_SCRIPTS", directory, 1) == 0);
@@ -322,18 +296,15 @@ static void play_models(const struct version *version, struct tally *tally)
 static bool play_stress(struct tally *tally)
 {
     enum { N_SERVERS = 5 }; /* two for the multi-lock, three of its own for the RedLock */
-    struct test_server *servers[N_SERVERS];
+    struct deployment *deployment = deployment_start(deployment_standalone, NULL, N_SERVERS);
     struct party parties[CELLS_SLOTS];
     char labels[CELLS_SLOTS][48];
     const struct stress_opts opts = {.parties = parties, .seconds = run.stress_seconds};
 
-    for (size_t i = 0; i < N_SERVERS; i++) {
-        servers[i] = test_server_start(&(struct test_server_opts){.transport = TEST_TCP});
-    }
     for (size_t i = 0; i < CELLS_SLOTS; i++) {
         const struct version *version = &run.versions[i == 0 ? 0 : run.n_versions - 1];
         test_text(labels[i], sizeof(labels[i]), i < 2 ? "Redisson %s" : "rlock", version->name);
-        parties[i] = party_start(labels[i], i < 2 ? version : NULL, servers, N_SERVERS);
+        parties[i] = party_start(labels[i], i < 2 ? version : NULL, run.programs, deployment);
     }
     const bool is_witnessed = interop_stress_is_witnessed(&opts);
     for (size_t i = 0; i < CELLS_SLOTS; i++) {
@@ -347,7 +318,7 @@ static bool play_stress(struct tally *tally)
     for (size_t i = 0; i < CELLS_SLOTS; i++) {
         peer_free(parties[i].peer);
     }
-    stop_servers(servers, N_SERVERS);
+    deployment_stop(deployment);
     return is_witnessed && is_clean;
 }
 
@@ -355,23 +326,22 @@ static bool play_stress(struct tally *tally)
 
 static bool share(const struct version *version)
 {
-    struct test_server *servers[SHARES_SERVERS];
+    struct deployment *deployment = start_for(version, deployment_standalone, SHARES_SERVERS);
     struct party parties[SHARES_PARTIES];
     const struct shares_opts opts = {.parties = parties,
                                      .is_whole = strcmp(run.shares, "whole") == 0};
 
-    start_servers(version, servers, SHARES_SERVERS);
     for (size_t i = 0; i < SHARES_PARTIES; i++) {
-        parties[i] = party_start(i == 0 ? "Redisson" : "rlock", i == 0 ? version : NULL, servers,
-                                 SHARES_SERVERS);
+        parties[i] = party_start(i == 0 ? "Redisson" : "rlock", i == 0 ? version : NULL,
+                                 run.programs, deployment);
         party_open(&parties[i]);
     }
-    print_head(version, servers[0], &parties[0]);
+    print_head(version, deployment, &parties[0]);
     const bool is_good = interop_shares(&opts);
     for (size_t i = 0; i < SHARES_PARTIES; i++) {
         peer_free(parties[i].peer);
     }
-    stop_servers(servers, SHARES_SERVERS);
+    deployment_stop(deployment);
     return is_good;
 }
 
@@ -400,7 +370,8 @@ static void play_shares(char **argv, struct tally *tally)
 struct job {
     const struct version *version;
     const struct kind *kind; /* NULL: the model */
-    struct tally *tally;     /* in memory that the child shares */
+    const struct layout *layout;
+    struct tally *tally; /* in memory that the child shares */
     FILE *out;
     struct test_child *child;
     int64_t end_us; /* it is killed then */
@@ -414,7 +385,7 @@ static int job_main(struct test_peer *peer, void *payload)
     (void)peer;
     test_must(dup2(fileno(job->out), STDOUT_FILENO), "dup2");
     if (job->kind != NULL) {
-        play_job(job->version, job->kind, job->tally);
+        play_job(job->version, job->kind, job->layout, job->tally);
     } else {
         play_models(job->version, job->tally);
     }
@@ -478,28 +449,49 @@ static bool is_wanted(const char *kind)
     return run.only_kind == NULL || strcmp(run.only_kind, kind) == 0;
 }
 
+/* Whether it is played there: a RedLock's members are servers by themselves. */
+static bool is_job(const struct version *version, const struct kind *kind,
+                   const struct layout *layout)
+{
+    const bool is_alone = layout->topology == STANDALONE;
+
+    return is_wanted(kind->name) && (is_alone || !kind_is_redlock(kind)) &&
+           (run.layout != NULL ? layout == run.layout : is_alone || version == &run.versions[0]);
+}
+
 /* The jobs to be done; how many. */
 static size_t list_jobs(struct job *ret_jobs)
 {
-    const bool has_model = run.only == NULL && is_wanted("model");
-    struct tally *tallies = mmap(NULL, MAX_JOBS * sizeof(*tallies), PROT_READ | PROT_WRITE,
-                                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    const bool has_model = run.only == NULL && run.layout == NULL && is_wanted("model");
     size_t n = 0;
 
-    TEST_CHECK(tallies != MAP_FAILED && run.n_versions * (interop_n_kinds + 1) <= MAX_JOBS);
     for (size_t i = 0; has_model && i < run.n_versions; i++) {
-        ret_jobs[n] = (struct job){.version = &run.versions[i], .tally = &tallies[n]};
-        n++;
+        ret_jobs[n++] = (struct job){.version = &run.versions[i]};
     }
-    for (size_t i = 0; i < run.n_versions * interop_n_kinds; i++) {
-        const struct kind *kind = &interop_kinds[i % interop_n_kinds];
-        if (is_wanted(kind->name)) {
-            ret_jobs[n] = (struct job){
-                .version = &run.versions[i / interop_n_kinds], .kind = kind, .tally = &tallies[n]};
-            n++;
+    for (size_t l = 0; l < deployment_n_layouts; l++) {
+        for (size_t i = 0; i < run.n_versions * interop_n_kinds; i++) {
+            const struct version *version = &run.versions[i / interop_n_kinds];
+            const struct kind *kind = &interop_kinds[i % interop_n_kinds];
+            if (is_job(version, kind, &deployment_layouts[l])) {
+                TEST_CHECK(n < MAX_JOBS);
+                ret_jobs[n++] = (struct job){
+                    .version = version, .kind = kind, .layout = &deployment_layouts[l]};
+            }
         }
     }
     return n;
+}
+
+/* Room for what they count, shared with them. */
+static void share_tallies(struct job *jobs, size_t n)
+{
+    struct tally *tallies = mmap(NULL, MAX_JOBS * sizeof(*tallies), PROT_READ | PROT_WRITE,
+                                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    TEST_CHECK(tallies != MAP_FAILED);
+    for (size_t i = 0; i < n; i++) {
+        jobs[i].tally = &tallies[i];
+    }
 }
 
 /* How many of the jobs are still under way. */
@@ -522,6 +514,7 @@ static void play_jobs(struct tally *total)
     const size_t n = list_jobs(jobs);
     size_t started = 0;
 
+    share_tallies(jobs, n);
     for (size_t finished = 0; finished < n; usleep(10000)) {
         if (count_running(jobs, started) < AT_A_TIME && started < n) {
             job_start(&jobs[started++]);
@@ -539,25 +532,10 @@ static void play_jobs(struct tally *total)
 
 static void add_version(const char *argument)
 {
-    const char *equals = strchr(argument, '=');
-    char path[1024];
-    char paths[15000];
-
-    if (equals == NULL || run.n_versions == MAX_VERSIONS) {
-        test_die("%s: a Redisson version, = and its directory", argument);
+    if (run.n_versions == MAX_VERSIONS) {
+        test_die("%s: too many versions", argument);
     }
-    struct version *version = &run.versions[run.n_versions++];
-    version->argument = argument;
-    test_text(version->name, sizeof(version->name), "%.*s", (int)(equals - argument), argument);
-    test_text(version->directory, sizeof(version->directory), "%s", equals + 1);
-    test_text(path, sizeof(path), "%s/classpath", equals + 1);
-    FILE *file = fopen(path, "re");
-    if (file == NULL || fgets(paths, sizeof(paths), file) == NULL) {
-        test_die("%s: not built", path);
-    }
-    fclose(file);
-    paths[strcspn(paths, "\n")] = '\0';
-    test_text(version->classpath, sizeof(version->classpath), "%s/classes:%s", equals + 1, paths);
+    version_read(&run.versions[run.n_versions++], argument);
 }
 
 static void read_arguments(int argc, char **argv)
@@ -571,6 +549,11 @@ static void read_arguments(int argc, char **argv)
             run.only = argv[++i];
         } else if (strcmp(argv[i], "--kind") == 0 && i + 1 < argc) {
             run.only_kind = argv[++i];
+        } else if (strcmp(argv[i], "--alone") == 0) {
+            run.is_alone = true;
+        } else if (strcmp(argv[i], "--on") == 0 && i + 1 < argc) {
+            run.layout = deployment_layout(argv[++i]);
+            TEST_CHECK(run.layout != NULL);
         } else {
             add_version(argv[i]);
         }
@@ -578,7 +561,6 @@ static void read_arguments(int argc, char **argv)
     const char *slash = strrchr(argv[0], '/');
     const int len = slash != NULL ? (int)(slash + 1 - argv[0]) : 0;
     test_text(run.programs, sizeof(run.programs), "%.*s", len, argv[0]);
-    test_text(run.ours, sizeof(run.ours), "%sinterop_agent", run.programs);
 }
 
 int main(int argc, char **argv)

@@ -5,9 +5,8 @@
 #ifndef RLOCK_INTEROP_INTEROP_H
 #define RLOCK_INTEROP_INTEROP_H
 
+#include "deployment.h"
 #include "peer.h"
-
-#include "support/server.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,7 +22,7 @@ enum {
     PATIENCE_MS = 15000 /* for an answer that nothing holds up */
 };
 
-enum { MAX_SERVERS = 5, MAX_MEMBERS = 4 };
+enum { MAX_MEMBERS = 4 };
 
 /* One of the locks that a group is made of. */
 struct member {
@@ -82,11 +81,10 @@ enum { MAX_WAKES = 128 };
 
 /* Who plays a property, and how it went. */
 struct pair {
-    struct test_server *server; /* where single locks are */
-    struct test_server *servers[MAX_SERVERS];
-    bool is_down[MAX_SERVERS]; /* nobody asks it */
+    struct deployment *deployment;
     const struct kind *kind;
     struct party *holder, *waiter;
+    bool is_deaf;                /* neither side hears what the other announces */
     const char *client;          /* the one that is used, "long" at first */
     const char *as;              /* the kind that is taken, NULL: as the pair's kind says */
     const struct member *member; /* of a group, what it is about; NULL: the whole */
@@ -110,11 +108,14 @@ property_fn interop_order, interop_giving_up, interop_readers, interop_downgrade
 property_fn interop_state;
 property_fn interop_witness, interop_order_of_members, interop_member, interop_all_or_nothing,
     interop_member_forced, interop_taker_crash, interop_minority, interop_no_quorum;
+property_fn interop_failover, interop_reshard;
 
 struct property {
     const char *name;
     property_fn *holds;
     bool (*applies)(const struct kind *kind); /* NULL: to every kind */
+    enum { EVERYWHERE, NOT_IN_CLUSTERS, WITH_REPLICAS, IN_CLUSTERS } where;
+    bool is_brief; /* also where little time is spent on a deployment */
 };
 
 extern const struct property interop_properties[];
@@ -124,6 +125,9 @@ bool property_is_known(const struct property *property, const char *version,
                        const struct pair *pair);
 
 /* ---- steps ---- */
+
+/* The server that has the pair's lock; of a group, its first member. */
+struct test_server *pair_server(struct pair *pair);
 
 /* Whether this process, asked through an open client, has the kind. */
 bool party_has(struct party *side, const char *client, const char *kind);

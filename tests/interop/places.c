@@ -15,34 +15,39 @@ struct place {
     char name[160];
 };
 
-static struct place place_of_member(const struct pair *pair, const struct member *member)
+/* Adds what a member is made of, unless its server is down; gives how many there are then. */
+static size_t add_place(const struct pair *pair, const struct member *member,
+                        struct place *ret_places, size_t n)
 {
-    struct place place = {.server = pair->servers[member->server],
-                          .kind = interop_kind(member->kind)};
+    struct place *place = &ret_places[n];
 
-    test_text(place.name, sizeof(place.name), "%s%s", pair->name, member->suffix);
-    return place;
+    place->kind = interop_kind(member->kind);
+    test_text(place->name, sizeof(place->name), "%s%s", pair->name, member->suffix);
+    place->server = deployment_server(pair->deployment, member->server, place->name);
+    return place->server != NULL ? n + 1 : n;
 }
 
 /* All, but those on servers that are down. */
 static size_t list_places(const struct pair *pair, struct place *ret_places)
 {
+    const struct member itself = {.kind = pair->kind->name, .suffix = ""};
     size_t n = 0;
 
-    if (pair->member != NULL) {
-        ret_places[n++] = place_of_member(pair, pair->member);
-    } else if (!kind_is_group(pair->kind)) {
-        ret_places[n] = (struct place){.server = pair->server, .kind = pair->kind};
-        test_text(ret_places[n].name, sizeof(ret_places[n].name), "%s", pair->name);
-        n++;
-    } else {
-        for (size_t i = 0; i < pair->kind->n_members; i++) {
-            if (!pair->is_down[pair->kind->members[i].server]) {
-                ret_places[n++] = place_of_member(pair, &pair->kind->members[i]);
-            }
-        }
+    if (pair->member != NULL || !kind_is_group(pair->kind)) {
+        return add_place(pair, pair->member != NULL ? pair->member : &itself, ret_places, n);
+    }
+    for (size_t i = 0; i < pair->kind->n_members; i++) {
+        n = add_place(pair, &pair->kind->members[i], ret_places, n);
     }
     return n;
+}
+
+struct test_server *pair_server(struct pair *pair)
+{
+    struct place places[MAX_MEMBERS];
+
+    TEST_CHECK(list_places(pair, places) > 0);
+    return places[0].server;
 }
 
 static char *ask(const struct place *place, const char *verb)
@@ -161,29 +166,62 @@ int pair_count(struct pair *pair)
 
 /* ---- listeners ---- */
 
+/* Who listens on a channel of a server, as a verb of PUBSUB says. */
+static size_t count_on(struct test_server *server, const char *verb, const char *channel)
+{
+    const char *const numsub[] = {"PUBSUB", verb, channel, NULL};
+    char *reply = test_server_argv(server, numsub);
+    const char *number = strrchr(reply, '\n');
+    const size_t n = number != NULL ? strtoul(number + 1, NULL, 10) : 0;
+
+    free(reply);
+    return n;
+}
+
+/* How many channels that are listened on begin so and go on with a colon. */
+static size_t count_channels(struct test_server *server, const char *verb, const char *start)
+{
+    const char *const channels[] = {"PUBSUB", verb, NULL};
+    char *reply = test_server_argv(server, channels);
+    const size_t len = strlen(start);
+    char *rest = reply;
+    size_t n = 0;
+
+    for (char *line = strsep(&rest, "\n"); line != NULL; line = strsep(&rest, "\n")) {
+        n += strncmp(line, start, len) == 0 && line[len] == ':';
+    }
+    free(reply);
+    return n;
+}
+
 /* Who listens on the channel; of a fair lock, how many channels there are of which it is the
  * beginning. */
-static size_t count_listeners(const struct place *place)
+static size_t count_at(const struct place *place, struct test_server *server, bool is_sharded)
 {
     const bool is_tagged = strchr(place->name, '{') != NULL;
-    const char *const channels[] = {"PUBSUB", "CHANNELS", NULL};
     char channel[512];
-    size_t n = 0;
 
     test_text(channel, sizeof(channel), is_tagged ? "%s:%s" : "%s:{%s}", place->kind->channel,
               place->name);
-    const char *const numsub[] = {"PUBSUB", "NUMSUB", channel, NULL};
-    char *reply = test_server_argv(place->server, place->kind->is_fair ? channels : numsub);
-    char *rest = reply;
-    if (place->kind->is_fair) {
-        const size_t len = strlen(channel);
-        for (char *line = strsep(&rest, "\n"); line != NULL; line = strsep(&rest, "\n")) {
-            n += strncmp(line, channel, len) == 0 && line[len] == ':';
-        }
-    } else {
-        n = strtoul(strrchr(reply, '\n') + 1, NULL, 10);
+    return place->kind->is_fair
+               ? count_channels(server, is_sharded ? "SHARDCHANNELS" : "CHANNELS", channel)
+               : count_on(server, is_sharded ? "SHARDNUMSUB" : "NUMSUB", channel);
+}
+
+/* On whichever of the servers it is. */
+static size_t count_listeners(struct deployment *deployment, const struct place *place)
+{
+    size_t n = 0;
+
+    if (deployment->layout->topology == STANDALONE) {
+        return count_at(place, place->server, false);
     }
-    free(reply);
+    for (size_t i = 0; i < deployment->n_servers; i++) {
+        if (!deployment->is_down[i]) {
+            n += count_at(place, deployment->servers[i], false);
+            n += count_at(place, deployment->servers[i], true);
+        }
+    }
     return n;
 }
 
@@ -194,7 +232,7 @@ static size_t count_all_listeners(struct pair *pair)
     size_t n_listeners = 0;
 
     for (size_t i = 0; i < n; i++) {
-        n_listeners += count_listeners(&places[i]);
+        n_listeners += count_listeners(pair->deployment, &places[i]);
     }
     return n_listeners;
 }

@@ -44,37 +44,39 @@ static bool shares_hash(const struct kind *kind)
 }
 
 const struct property interop_properties[] = {
-    {"exclusion", interop_exclusion, NULL},
-    {"wake-up", interop_wake_up, NULL},
-    {"crowd", interop_crowd, NULL},
-    {"re-entry", interop_reentry, is_reentrant},
-    {"no re-entry", interop_reacquire, is_nonreentrant},
-    {"tokens", interop_tokens, is_fenced},
-    {"counter", interop_witness, kind_is_group},
-    {"opposite order", interop_order_of_members, is_multi},
-    {"member wanted", interop_member, kind_is_group},
-    {"all or nothing", interop_all_or_nothing, kind_is_group},
-    {"member forced", interop_member_forced, kind_is_group},
-    {"taker killed", interop_taker_crash, kind_is_group},
-    {"minority down", interop_minority, kind_is_redlock},
-    {"no quorum", interop_no_quorum, kind_is_redlock},
-    {"order", interop_order, is_fair},
-    {"giving up", interop_giving_up, is_fair},
-    {"readers", interop_readers, is_shared},
-    {"downgrade", interop_downgrade, is_shared},
-    {"reader killed", interop_reader_crash, is_shared},
-    {"queries", interop_queries, is_single},
-    {"lease expiry", interop_expiry, NULL},
-    {"force-unlock", interop_force, is_single},
-    {"watchdog", interop_watchdog, NULL},
-    {"holder stalled", interop_stall, NULL},
-    {"holder killed", interop_crash, NULL},
-    {"waiter killed", interop_waiter_crash, NULL},
-    {"beside RLock", interop_beside, shares_hash},
-    {"odd names", interop_names, is_single},
-    {"key prefix", interop_prefix, is_single},
-    {"database", interop_database, is_single},
-    {"state", interop_state, NULL},
+    {"exclusion", interop_exclusion, NULL, EVERYWHERE, true},
+    {"wake-up", interop_wake_up, NULL, EVERYWHERE, true},
+    {"reshard", interop_reshard, NULL, IN_CLUSTERS, true},
+    {"failover", interop_failover, NULL, WITH_REPLICAS, true},
+    {"crowd", interop_crowd, NULL, EVERYWHERE, false},
+    {"re-entry", interop_reentry, is_reentrant, EVERYWHERE, false},
+    {"no re-entry", interop_reacquire, is_nonreentrant, EVERYWHERE, false},
+    {"tokens", interop_tokens, is_fenced, EVERYWHERE, false},
+    {"counter", interop_witness, kind_is_group, EVERYWHERE, false},
+    {"opposite order", interop_order_of_members, is_multi, EVERYWHERE, false},
+    {"member wanted", interop_member, kind_is_group, EVERYWHERE, false},
+    {"all or nothing", interop_all_or_nothing, kind_is_group, EVERYWHERE, false},
+    {"member forced", interop_member_forced, kind_is_group, EVERYWHERE, false},
+    {"taker killed", interop_taker_crash, kind_is_group, EVERYWHERE, false},
+    {"minority down", interop_minority, kind_is_redlock, EVERYWHERE, false},
+    {"no quorum", interop_no_quorum, kind_is_redlock, EVERYWHERE, false},
+    {"order", interop_order, is_fair, EVERYWHERE, true},
+    {"giving up", interop_giving_up, is_fair, EVERYWHERE, false},
+    {"readers", interop_readers, is_shared, EVERYWHERE, true},
+    {"downgrade", interop_downgrade, is_shared, EVERYWHERE, false},
+    {"reader killed", interop_reader_crash, is_shared, EVERYWHERE, false},
+    {"queries", interop_queries, is_single, EVERYWHERE, false},
+    {"lease expiry", interop_expiry, NULL, EVERYWHERE, false},
+    {"force-unlock", interop_force, is_single, EVERYWHERE, false},
+    {"watchdog", interop_watchdog, NULL, EVERYWHERE, false},
+    {"holder stalled", interop_stall, NULL, EVERYWHERE, false},
+    {"holder killed", interop_crash, NULL, EVERYWHERE, false},
+    {"waiter killed", interop_waiter_crash, NULL, EVERYWHERE, false},
+    {"beside RLock", interop_beside, shares_hash, EVERYWHERE, false},
+    {"odd names", interop_names, is_single, EVERYWHERE, false},
+    {"key prefix", interop_prefix, is_single, EVERYWHERE, false},
+    {"database", interop_database, is_single, NOT_IN_CLUSTERS, false},
+    {"state", interop_state, NULL, NOT_IN_CLUSTERS, false},
 };
 const size_t interop_n_properties = sizeof(interop_properties) / sizeof(interop_properties[0]);
 
@@ -94,10 +96,24 @@ static const struct known {
     {"", "read", "crowd", false}, /* its writers stand in the crowd */
 };
 
+/* Those in which a message of the other side is waited for. */
+static bool waits_for_word(const struct property *property)
+{
+    static const char *const names[] = {"wake-up",       "crowd",          "odd names",
+                                        "counter",       "opposite order", "member wanted",
+                                        "all or nothing"};
+    bool waits = false;
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        waits = waits || strcmp(property->name, names[i]) == 0;
+    }
+    return waits;
+}
+
 bool property_is_known(const struct property *property, const char *version,
                        const struct pair *pair)
 {
-    bool is = false;
+    bool is = pair->is_deaf && waits_for_word(property);
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         is = is || (strncmp(version, known[i].version, strlen(known[i].version)) == 0 &&

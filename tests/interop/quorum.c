@@ -20,8 +20,8 @@ static bool open_hasty(struct pair *pair)
 
 static void take_down(struct pair *pair, size_t server)
 {
-    test_server_kill(pair->servers[server]);
-    pair->is_down[server] = true;
+    test_server_kill(pair->deployment->servers[server]);
+    pair->deployment->is_down[server] = true;
 }
 
 /* All servers run again, without what they had, and both sides have seen it. */
@@ -30,9 +30,9 @@ static bool bring_up(struct pair *pair)
     const struct party *const sides[] = {pair->holder, pair->waiter};
 
     for (size_t i = 0; i < pair->kind->n_members; i++) {
-        if (pair->is_down[i]) {
-            test_server_restart(pair->servers[i], false);
-            pair->is_down[i] = false;
+        if (pair->deployment->is_down[i]) {
+            test_server_restart(pair->deployment->servers[i], false);
+            pair->deployment->is_down[i] = false;
         }
     }
     for (size_t i = 0; i < 2 * pair->kind->n_members; i++) {

@@ -76,7 +76,7 @@ bool interop_downgrade(struct pair *pair)
         holder->is_ours ? pair_tell(as(pair, "read"), waiter, "b", "lock 30000") : 0;
     EXPECT(pair, !holder->is_ours || pair_is_awaited(pair));
     EXPECT(pair, pair_does(as(pair, "write"), holder, "a", "unlock"));
-    EXPECT(pair, test_server_says(pair->server, "read", "HGET %s mode", pair->name));
+    EXPECT(pair, test_server_says(pair_server(pair), "read", "HGET %s mode", pair->name));
     if (holder->is_ours) {
         EXPECT(pair, pair_wait(pair, waiter, reading, PROMPT_MS).ok);
     } else {
@@ -98,9 +98,9 @@ bool interop_downgrade(struct pair *pair)
 /* What is left of the lease of a reader of this side, which has the lock once. */
 static int64_t reader_ttl(struct pair *pair, const struct party *side)
 {
-    char *key = test_server_cmd(pair->server, "KEYS *%s*%s*:rwlock_timeout:1", pair->name,
+    char *key = test_server_cmd(pair_server(pair), "KEYS *%s*%s*:rwlock_timeout:1", pair->name,
                                 side->uuids_short[0]);
-    const int64_t ttl = test_server_int(pair->server, "PTTL %s", key);
+    const int64_t ttl = test_server_int(pair_server(pair), "PTTL %s", key);
 
     free(key);
     return ttl;

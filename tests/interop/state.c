@@ -275,7 +275,7 @@ static struct recorder *recorder_new(struct pair *pair)
     recorder->pair = pair;
     recorder->n_servers = kind_servers(pair->kind);
     for (size_t i = 0; i < recorder->n_servers; i++) {
-        ear_open(&recorder->ears[i], pair->servers[i]);
+        ear_open(&recorder->ears[i], pair->deployment->servers[i]);
     }
     return recorder;
 }

@@ -193,14 +193,16 @@ bool interop_names(struct pair *pair)
         "interop name with spaces",
         "{interop}:tagged",
         "interop{in}the middle",
-        "interop{open",
-        "interop}closed",
         "interop:*?[a-z]%25",
         "\xc3\xbcnter\xc3\xb6p-\xe2\x82\xac-\xf0\x9f\x94\x92",
         "i",
+        "interop{open", /* in a cluster, its channel is in another slot than its key: */
+        "interop}closed",
     };
+    const bool is_cluster = pair->deployment->layout->topology == CLUSTER;
+    const size_t n = sizeof(names) / sizeof(names[0]) - (is_cluster ? 2 : 0);
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    for (size_t i = 0; i < n; i++) {
         test_text(pair->name, sizeof(pair->name), "%s", names[i]);
         if (!hand_over(pair, true)) {
             return false;

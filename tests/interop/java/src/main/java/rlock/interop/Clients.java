@@ -9,8 +9,8 @@ import java.util.concurrent.ConcurrentHashMap;
 import org.redisson.Redisson;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
+import org.redisson.config.BaseConfig;
 import org.redisson.config.Config;
-import org.redisson.config.SingleServerConfig;
 
 /** The Redisson clients of this process, by the driver's names for them, and their locks. */
 final class Clients {
@@ -29,16 +29,12 @@ final class Clients {
             }
         }
 
-        int slash = url.indexOf('/', "redis://".length());
-        SingleServerConfig server = config.useSingleServer();
-        server.setAddress(slash < 0 ? url : url.substring(0, slash));
-        server.setDatabase(slash < 0 ? 0 : Integer.parseInt(url.substring(slash + 1)));
-        server.setConnectionMinimumIdleSize(2).setConnectionPoolSize(16);
+        BaseConfig<?> servers = Servers.use(config, url);
         if (!prefix.isEmpty()) {
-            mapNames(server, prefix);
+            mapNames(servers, prefix);
         }
         if (timeoutMs > 0) { // of a server that may be down: no long retries
-            server.setTimeout(timeoutMs).setConnectTimeout(timeoutMs).setRetryAttempts(0);
+            servers.setTimeout(timeoutMs).setConnectTimeout(timeoutMs).setRetryAttempts(0);
         }
 
         RedissonClient client = Redisson.create(config);
@@ -47,11 +43,11 @@ final class Clients {
     }
 
     /** A NameMapper that puts a prefix in front. Its interface has moved between the versions. */
-    private static void mapNames(SingleServerConfig server, String prefix) throws Exception {
-        for (Method method : SingleServerConfig.class.getMethods()) {
+    private static void mapNames(BaseConfig<?> servers, String prefix) throws Exception {
+        for (Method method : BaseConfig.class.getMethods()) {
             if (method.getName().equals("setNameMapper")) {
                 Class<?> mapper = method.getParameterTypes()[0];
-                method.invoke(server, Proxy.newProxyInstance(mapper.getClassLoader(),
+                method.invoke(servers, Proxy.newProxyInstance(mapper.getClassLoader(),
                         new Class<?>[] {mapper}, (self, asked, args) -> {
                             String name = (String) args[0];
                             return asked.getName().equals("map") ? prefix + name
