@@ -2,7 +2,7 @@
  * Plays every property between Redisson and rlock, in both directions, and prints a table.
  *
  *     interop [--stress <seconds>] [--only <property>] [--kind <kind>] [--on <layout>]
- *             [--alone] <version>=<directory>...
+ *             [--brief] [--alone] <version>=<directory>...
  *     interop --shares half|whole <version>=<directory>...
  *
  * The shares are times in sum, so they are a run of their own, beside a witness of the machine's
@@ -12,8 +12,8 @@
  * The versions are Redisson's; their directories hold what Maven made of java/: classes/, and the
  * file classpath. Each kind with each version is a job: a process of the driver, with a deployment
  * and agents of its own. Unless a layout is asked for, everything is played on servers by
- * themselves, and with the first version what is brief on the others as well. --alone: with another
- * Redisson in our place, to see what holds among themselves.
+ * themselves, and with the first version what is brief on the others as well. --brief: only that.
+ * --alone: with another Redisson in our place, to see what holds among themselves.
  */
 #include "interop.h"
 
@@ -42,7 +42,7 @@ static struct {
     int64_t stress_seconds;
     const char *only, *only_kind, *shares;
     const struct layout *layout; /* NULL: all, and only what is brief on most */
-    bool is_alone;
+    bool is_alone, is_brief;
     char programs[256]; /* the directory of this one, and of those that it runs */
 } run;
 
@@ -455,14 +455,17 @@ static bool is_job(const struct version *version, const struct kind *kind,
 {
     const bool is_alone = layout->topology == STANDALONE;
 
+    const bool is_brief = !is_alone && kind->is_brief && version == &run.versions[0];
+
     return is_wanted(kind->name) && (is_alone || !kind_is_redlock(kind)) &&
-           (run.layout != NULL ? layout == run.layout : is_alone || version == &run.versions[0]);
+           (run.layout != NULL ? layout == run.layout : is_brief || (is_alone && !run.is_brief));
 }
 
 /* The jobs to be done; how many. */
 static size_t list_jobs(struct job *ret_jobs)
 {
-    const bool has_model = run.only == NULL && run.layout == NULL && is_wanted("model");
+    const bool is_all = run.only == NULL && run.layout == NULL && !run.is_brief;
+    const bool has_model = is_all && is_wanted("model");
     size_t n = 0;
 
     for (size_t i = 0; has_model && i < run.n_versions; i++) {
@@ -551,6 +554,8 @@ static void read_arguments(int argc, char **argv)
             run.only_kind = argv[++i];
         } else if (strcmp(argv[i], "--alone") == 0) {
             run.is_alone = true;
+        } else if (strcmp(argv[i], "--brief") == 0) {
+            run.is_brief = true;
         } else if (strcmp(argv[i], "--on") == 0 && i + 1 < argc) {
             run.layout = deployment_layout(argv[++i]);
             TEST_CHECK(run.layout != NULL);

@@ -46,6 +46,7 @@ struct kind {
     bool is_missed;   /* Redisson may miss a writer's release before it sleeps: docs/interop.md */
     bool shares_hash; /* with the reentrant lock: excluded by it under the same name */
     bool is_silent;   /* Redisson's unlock succeeds whatever happens */
+    bool is_brief;    /* also where little time is spent on a deployment */
 
     /* Of a group; its waiters listen where its members' do, or poll. */
     struct member members[MAX_MEMBERS];
@@ -115,7 +116,7 @@ struct property {
     property_fn *holds;
     bool (*applies)(const struct kind *kind); /* NULL: to every kind */
     enum { EVERYWHERE, NOT_IN_CLUSTERS, WITH_REPLICAS, IN_CLUSTERS } where;
-    bool is_brief; /* also where little time is spent on a deployment */
+    bool is_brief; /* the same */
 };
 
 extern const struct property interop_properties[];
