@@ -99,9 +99,10 @@ static const struct known {
 /* Those in which a message of the other side is waited for. */
 static bool waits_for_word(const struct property *property)
 {
-    static const char *const names[] = {"wake-up",       "crowd",          "odd names",
-                                        "counter",       "opposite order", "member wanted",
-                                        "all or nothing"};
+    static const char *const names[] = {
+        "wake-up",        "crowd",         "odd names",     "key prefix", "order",
+        "giving up",      "readers",       "downgrade",     "watchdog",   "counter",
+        "opposite order", "member wanted", "all or nothing"};
     bool waits = false;
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
