@@ -151,7 +151,7 @@ struct test_server *deployment_server(struct deployment *deployment, size_t plac
     const bool is_alone = deployment->layout->topology == STANDALONE;
     const size_t i = is_alone ? place : find(deployment, key);
 
-    return i < deployment->n_servers ? deployment->servers[i] : NULL;
+    return i < deployment->n_servers && !deployment->is_down[i] ? deployment->servers[i] : NULL;
 }
 
 /* ---- failover ---- */
