@@ -176,8 +176,8 @@ static void turn(struct user *user)
         cells_waited(stress->cells, stress->slot, test_elapsed_us(since_us));
         count(user, CELLS_GRANTS);
         hold(user, lock, cell, choice.kind, grant.token);
-    } else if (code == RLOCK_EBUSY || code == RLOCK_ETIMEDOUT) {
-        count(user, CELLS_REFUSED);
+    } else if (code == RLOCK_EBUSY || code == RLOCK_ETIMEDOUT || code == RLOCK_ENOTREPLICATED) {
+        count(user, CELLS_REFUSED); /* also where a busy replica has confirmed it too late */
     } else if (code == RLOCK_EINDOUBT) {
         count(user, CELLS_IN_DOUBT);
     } else {
