@@ -51,8 +51,8 @@ static bool stays_held(struct pair *pair, int *waiting)
     return still_waits(pair, waiting);
 }
 
-/* A call of Redisson's on a connection that has ended may fail, and is made again; what it gave back
- * of a group nevertheless is no longer its own then. */
+/* A call of Redisson's on a connection that has ended may fail, and is made again; what it gave
+ * back of a group nevertheless is no longer its own then. */
 static bool is_released(struct pair *pair)
 {
     const struct peer_answer answer = pair_ask(pair, pair->holder, "a", "unlock");
