@@ -68,6 +68,7 @@ set(RLOCK_SOURCES
     src/lock/queue.c
     src/lock/plain.c
     src/lock/release.c
+    src/lock/released.c
     src/lock/renew.c
     src/lock/server.c
     src/lock/spec.c

@@ -120,7 +120,7 @@ enum rlock_reason {
     RLOCK_LOST_EXPIRED = 1, /* not renewed in time: its validity ended */
     RLOCK_LOST_TAKEN,       /* the server says that somebody else holds it */
     RLOCK_LOST_DELETED, /* the server has no such lock: deleted, evicted, or its data are lost */
-    RLOCK_LOST_NOT_REPLICATED, /* too few replicas confirmed the renewals */
+    RLOCK_LOST_NOT_REPLICATED, /* too few replicas confirmed it, or one without it was promoted */
     RLOCK_LOST_CLOCK_STEPPED,  /* the server's clock was set */
     RLOCK_LOST_FORKED,         /* asked in a child of fork */
     RLOCK_LOST_CLOSED,         /* the client was closed while it was held */

@@ -106,6 +106,7 @@ RLOCK__ALONE static void init_core(struct rlock_client *client)
     core->address = client->address;
     core->unref = unref;
     core->route = client->router != NULL ? core->route : route_alone;
+    core->on_demoted = rlock__router_demoted;
     rlock__core_init(core);
 }
 
@@ -129,6 +130,7 @@ RLOCK__ALONE static int init_net(struct rlock_client *client)
         .client_name = client->name,
         .connect_timeout_us = opts->connect_timeout_ms * RLOCK__MS,
         .want_info = true,
+        .want_role = !uri->cluster,
     };
     return 0;
 }

@@ -38,6 +38,11 @@ void rlock__router_want(struct rlock__router *router)
     }
 }
 
+RLOCK__ALONE void rlock__router_demoted(struct rlock__core *core)
+{
+    rlock__router_want(rlock__client_of(core)->router);
+}
+
 bool rlock__router_confirms(const struct rlock__router *router, struct rlock__io *io, int64_t now)
 {
     if (router == NULL) {

@@ -46,6 +46,8 @@ static inline size_t rlock__router_polled(const struct rlock__router *router)
 }
 /* What it knows may be old. */
 void rlock__router_want(struct rlock__router *router) RLOCK__REQUIRES(core);
+/* For core.on_demoted: the same. */
+void rlock__router_demoted(struct rlock__core *core) RLOCK__REQUIRES(core);
 /* Whether a new link, which is greeted, may be used. */
 bool rlock__router_confirms(const struct rlock__router *router, struct rlock__io *io, int64_t now)
     RLOCK__REQUIRES(send);

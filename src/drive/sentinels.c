@@ -309,6 +309,5 @@ RLOCK__ALONE struct rlock__router *rlock__sentinels_new(struct rlock_client *cli
     }
     client->core.route = route;
     client->core.several = true;
-    client->conn_opts.want_role = true;
     return &all->router;
 }

@@ -101,6 +101,12 @@ bool rlock__is_aborted(const struct rlock__reply *reply)
     return memmem(reply->v[0].str, reply->v[0].len, ABORTED, strlen(ABORTED)) != NULL;
 }
 
+bool rlock__is_demoted(const struct rlock__reply *reply)
+{
+    return has_word(reply->v[0].str, reply->v[0].len, "READONLY") ||
+           has_word(reply->v[0].str, reply->v[0].len, "UNBLOCKED");
+}
+
 struct rlock__class rlock__core_classify(const struct rlock__core *core,
                                          const struct rlock__reply *reply)
 {

@@ -23,6 +23,8 @@ struct rlock__class rlock__classify(const struct rlock__reply *reply);
 bool rlock__is_scattered(const struct rlock__reply *reply);
 /* Whether a script was stopped in the middle, so that it may have done what it was for. */
 bool rlock__is_aborted(const struct rlock__reply *reply);
+/* Whether the server says that it is a replica now: it takes no locks any more. */
+bool rlock__is_demoted(const struct rlock__reply *reply);
 /* The same as rlock__classify(), where keys may move: what is asked again is routed anew. */
 struct rlock__class rlock__core_classify(const struct rlock__core *core,
                                          const struct rlock__reply *reply);

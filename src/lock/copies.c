@@ -61,6 +61,7 @@ void rlock__copies_join(struct rlock__copies *copies, const struct rlock__copies
     }
     copies->beyond |= more->beyond;
     copies->ran |= more->ran;
+    copies->replaced |= more->replaced;
 }
 
 static bool is_fenced(const struct rlock__link *link, uint64_t gen)
@@ -110,6 +111,7 @@ void rlock__copies_answered(struct rlock__copies *copies, const struct rlock__li
             (copies->open[i].link->replaced && copies->open[i].unproven)) {
             copies->open[i].unproven = false;
             if (!may_run(&copies->open[i])) {
+                copies->replaced |= copies->open[i].link->replaced;
                 copies->open[i] = copies->open[--copies->n];
                 copies->ran = true;
             }

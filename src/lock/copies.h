@@ -20,8 +20,9 @@ struct rlock__copies {
         bool unproven; /* another one is read or fenced, and nothing proves what it did */
     } open[RLOCK__COPIES_MAX];
     unsigned n;
-    bool beyond; /* there are more */
-    bool ran;    /* some that are accounted for may have run */
+    bool beyond;   /* there are more */
+    bool replaced; /* one is accounted for because another server took its server's place */
+    bool ran;      /* some that are accounted for may have run */
 };
 
 void rlock__copies_add_lost(struct rlock__copies *copies, struct rlock__link *link, uint64_t gen);

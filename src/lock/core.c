@@ -10,6 +10,7 @@
 #include "lock/hop.h"
 #include "lock/internal.h"
 #include "lock/queue.h"
+#include "lock/released.h"
 
 void rlock__core_init(struct rlock__core *core)
 {
@@ -42,6 +43,7 @@ void rlock__core_fini(struct rlock__core *core)
     struct rlock__loss *loss, *loss_after;
     struct rlock__note *note, *note_after;
 
+    rlock__released_fini(core);
     rlock__orphans_fini(core);
     rlock__holds_fini(core);
     rlock__queues_fini(core);
@@ -173,6 +175,14 @@ static void fail_waiting(struct rlock__link *link, int64_t now)
     }
 }
 
+/* Another server may have a key now: it is asked for what the one before it may have lost. */
+static void look_again(struct rlock__core *core, int64_t now)
+{
+    rlock__released_again(core, now);
+    core->sweep = core->holds;
+    work(core, now);
+}
+
 /* ---- Of one server ---- */
 
 void rlock__core_found(struct rlock__server *server, const char *run_id, int64_t uptime_s,
@@ -181,8 +191,8 @@ void rlock__core_found(struct rlock__server *server, const char *run_id, int64_t
     struct rlock__core *core = server->core;
 
     if (rlock__server_found(server, run_id, uptime_s, now)) {
-        core->sweep = core->holds;
-        work(core, now);
+        rlock__server_changed(server, now);
+        look_again(core, now);
     }
     settle(core, now);
 }
@@ -208,8 +218,7 @@ void rlock__core_link_down(struct rlock__link *link, uint64_t gen, int code, boo
 void rlock__core_reply(struct rlock__link *link, uint64_t gen, const struct rlock__reply *reply,
                        int64_t now)
 {
-    rlock__pipeline_reply(&link->pipeline, gen, reply, now);
-    link->tries.heard = link->tries.heard || !link->pipeline.lied;
+    rlock__link_heard(link, gen, reply, now);
     settle(link->server->core, now);
 }
 
@@ -252,8 +261,7 @@ void rlock__core_replaced(struct rlock__server *server, int64_t now)
 void rlock__core_rerouted(struct rlock__core *core, int64_t now)
 {
     rlock__reroute(core, now);
-    core->sweep = core->holds;
-    work(core, now);
+    look_again(core, now);
     settle(core, now);
 }
 
@@ -264,23 +272,9 @@ void rlock__core_tick(struct rlock__core *core, int64_t now)
     settle(core, now);
 }
 
-static bool is_renewing(const struct rlock__core *core)
-{
-    const struct rlock__server *server;
-
-    DL_FOREACH(core->servers, server) {
-        for (unsigned i = 0; i < server->n_links; i++) {
-            if (rlock__renew_is_ready(&server->links[i])) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
 int64_t rlock__core_next(const struct rlock__core *core)
 {
-    bool more = core->sweep != NULL || is_renewing(core);
+    bool more = core->sweep != NULL || rlock__renew_is_waiting(core);
     int64_t crowd = more ? 0 : rlock__timers_next(&core->crowd);
 
     return rlock__min(rlock__timers_next(&core->timers), rlock__max(crowd, core->resume_at));

@@ -52,6 +52,7 @@
 #define RLOCK__REST_US RLOCK__MS /* between two slices, for the calls */
 
 struct rlock__orphan;
+struct rlock__released;
 
 /* ---- Holds ---- */
 
@@ -88,7 +89,7 @@ struct rlock__grant {
     struct rlock__copies lost;    /* of its acquires, that went down with their links */
     struct rlock__orphan *undone; /* levels of it that were given up, with copies open */
     bool is_guarded;              /* a restart of the server ends it */
-    unsigned life;                /* of the server, when it was granted */
+    unsigned life;                /* of the server, when it was last seen there */
 
     int64_t leased_at; /* when the server was last asked for what it then granted */
     int64_t lease_us;  /* the longest that any level asked for */
@@ -181,6 +182,8 @@ struct rlock__core {
     enum rlock__redirect (*redirect)(struct rlock__core *core, const struct rlock__link *link,
                                      const struct rlock__reply *reply,
                                      struct rlock__server **ret_server);
+    /* A server has become a replica: it may be known which one is the primary. NULL: it is not. */
+    void (*on_demoted)(struct rlock__core *core);
     rlock__timer_fn *on_grant_due; /* the core's own: what a grant's timer fires */
 
     /* actions */
@@ -206,8 +209,10 @@ struct rlock__core {
     unsigned n_idle_queues;
     struct rlock__pool requests;
     struct rlock__orphan *orphans;
-    struct rlock__call *calls; /* all that are not complete */
-    struct rlock__call *ready; /* those that go on at the end of the event */
+    struct rlock__released *released; /* of late: lock/released.h. NULL: nothing was */
+    size_t n_released;                /* so far */
+    struct rlock__call *calls;        /* all that are not complete */
+    struct rlock__call *ready;        /* those that go on at the end of the event */
     struct rlock__buf scratch;
 };
 
@@ -221,7 +226,8 @@ void rlock__core_trim(struct rlock__core *core);
 void rlock__core_fini(struct rlock__core *core);
 /* Of one server: */
 /* A new connection learned the server's run id ("" it does not tell) and since how many seconds it
- * runs, as it counts them itself (RLOCK__UNKNOWN it does not tell); before the link is up. */
+ * runs, as it counts them itself (RLOCK__UNKNOWN it does not tell); before the link is up. Where it
+ * is another run than before, what may have been lost with that one is looked at. */
 void rlock__core_found(struct rlock__server *server, const char *run_id, int64_t uptime_s,
                        int64_t now) RLOCK__REQUIRES(core);
 /* The connection that was begun is up. client_id: its own at the server, 0 it does not tell;

@@ -23,6 +23,19 @@ void rlock__grant_verify(struct rlock__grant *grant, int64_t now)
     rlock__grant_plan(grant);
 }
 
+void rlock__grant_seen(struct rlock__grant *grant)
+{
+    grant->verifies = grant->failed_over = false;
+    if (!grant->is_guarded) { /* that one is lost with its server's life, seen or not */
+        grant->life = grant->link->server->life;
+    }
+}
+
+bool rlock__grant_moved(const struct rlock__grant *grant)
+{
+    return grant->failed_over || grant->life != grant->link->server->life;
+}
+
 void rlock__grant_plan(struct rlock__grant *grant)
 {
     const struct rlock__hold *hold = grant->hold;

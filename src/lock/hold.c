@@ -13,6 +13,7 @@
 
 #include "lock/internal.h"
 #include "lock/queue.h"
+#include "lock/released.h"
 
 bool rlock__hold_enter(struct rlock__hold *hold, struct rlock__call *call)
 {
@@ -163,6 +164,9 @@ void rlock__hold_ended(struct rlock__hold *hold, const struct rlock__answer *ans
     if (rlock__copies_may_run(&grant->lost)) { /* and would find the lock free */
         rlock__orphan_new(hold, grant->number, 0, grant->lost, now + grant->lease_us, NULL, now);
     }
+    if (answer != NULL) {
+        rlock__released(grant->link, hold->spec, grant->number, grant->lost.replaced, now);
+    }
     rlock__hold_over(hold);
     if (answer == NULL || !answer->shared) {
         rlock__queue_released(hold->core, hold->spec, answer != NULL ? answer->receivers : 0, now);
@@ -227,6 +231,8 @@ void rlock__hold_gone(struct rlock__hold *hold, bool taken, int64_t now)
     } else if (grant->leased_at < grant->link->server->stepped_at) {
         /* the clock was set forward since then, so the lease ended early */
         reason = RLOCK_LOST_CLOCK_STEPPED;
+    } else if (grant->failed_over) { /* the promoted replica never had it */
+        reason = RLOCK_LOST_NOT_REPLICATED;
     }
     rlock__hold_lose(hold, reason, now);
 }
@@ -243,7 +249,8 @@ static void sweep(struct rlock__hold *hold, int64_t now)
         rlock__hold_free(hold);
     } else if (grant->is_guarded && grant->life != grant->link->server->life) {
         rlock__hold_lose(hold, RLOCK_LOST_RESTARTED, now);
-    } else if (hold->state == RLOCK__HOLD_HELD && grant->link != rlock__route(hold->spec)) {
+    } else if (hold->state == RLOCK__HOLD_HELD &&
+               (grant->link != rlock__route(hold->spec) || rlock__grant_moved(grant))) {
         rlock__grant_verify(hold->grant, now);
     }
 }

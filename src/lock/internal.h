@@ -105,6 +105,10 @@ size_t rlock__holds_sweep(struct rlock__core *core, size_t most, int64_t now);
 struct rlock__link *rlock__grant_route(struct rlock__grant *grant);
 /* Has the server asked whether it is there, now. */
 void rlock__grant_verify(struct rlock__grant *grant, int64_t now);
+/* Its server said that it is there. */
+void rlock__grant_seen(struct rlock__grant *grant);
+/* Whether its server may be another one than that which last said so. */
+bool rlock__grant_moved(const struct rlock__grant *grant);
 /* Sets the timer to what comes next: its renewal, or the end of its validity. */
 void rlock__grant_plan(struct rlock__grant *grant);
 /* Sets the validity. The server's lease ends lease_us after t0 at the earliest, and lease_us after
@@ -176,6 +180,9 @@ void rlock__orphan_new(struct rlock__hold *hold, uint64_t number, uint32_t count
                        int64_t now);
 /* The same for a hold that was lost. If many were, it waits for its turn. */
 void rlock__orphan_of_lost(struct rlock__hold *hold, struct rlock__copies copies, int64_t now);
+/* The same for a number that was released: the server that has the key now may not know that. */
+void rlock__orphan_of_released(struct rlock__spec *spec, uint64_t number,
+                               struct rlock__copies copies, int64_t now);
 /* Allocates an orphan for later, when there may be no memory. NULL if there is none now. */
 struct rlock__orphan *rlock__orphan_spare(void);
 /* Frees it when it was not needed. Returns NULL. */
@@ -203,5 +210,7 @@ void rlock__renew_timer(struct rlock__timer *timer, int64_t now);
 void rlock__renew_flush(struct rlock__link *link, int64_t now);
 /* Whether some are due that may be sent now. */
 bool rlock__renew_is_ready(const struct rlock__link *link);
+/* The same, on any link. */
+bool rlock__renew_is_waiting(const struct rlock__core *core);
 
 #endif

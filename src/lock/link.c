@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "lock/classify.h"
 #include "lock/internal.h"
 
 /* ---- When a connection is made ---- */
@@ -90,8 +91,10 @@ void rlock__link_settle(struct rlock__link *link, int64_t now)
 {
     int64_t overdue;
 
-    if (link->pipeline
-            .close) { /* that a reply is overdue is for a tick to say, when all was read */
+    bool drained = link->pipeline.drains && link->pipeline.sent == NULL;
+
+    if (link->pipeline.close || drained) {
+        /* that a reply is overdue is for a tick to say, when all was read */
         rlock__pipeline_check(&link->pipeline, now);
     }
     overdue = rlock__pipeline_overdue_at(&link->pipeline);
@@ -179,6 +182,23 @@ bool rlock__link_down(struct rlock__link *link, uint64_t gen, int code, bool fin
     link->final = final;
     (void)snprintf(link->error, sizeof(link->error), "%s", text);
     return true;
+}
+
+void rlock__link_heard(struct rlock__link *link, uint64_t gen, const struct rlock__reply *reply,
+                       int64_t now)
+{
+    struct rlock__pipeline *pipeline = &link->pipeline;
+    struct rlock__core *core = link->server->core;
+    bool demoted = rlock__reply_is_error(reply) && rlock__is_demoted(reply);
+
+    if (demoted && pipeline->up && gen == pipeline->gen && !pipeline->drains) {
+        rlock__pipeline_drain(pipeline, "READONLY: the server is a replica");
+        if (core->on_demoted != NULL) {
+            core->on_demoted(core);
+        }
+    }
+    rlock__pipeline_reply(pipeline, gen, reply, now);
+    link->tries.heard = !demoted && (link->tries.heard || !pipeline->lied);
 }
 
 bool rlock__link_is_down(const struct rlock__link *link)

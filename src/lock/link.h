@@ -75,6 +75,10 @@ void rlock__link_up(struct rlock__link *link, uint64_t gen, uint64_t client_id, 
 /* It broke (gen its generation), or could not be made (0). Returns whether that is news. */
 bool rlock__link_down(struct rlock__link *link, uint64_t gen, int code, bool final,
                       const char *text, int64_t now);
+/* This was read on the generation. Where it says that the server is a replica now, the link ends,
+ * and whoever knows of another primary is asked. */
+void rlock__link_heard(struct rlock__link *link, uint64_t gen, const struct rlock__reply *reply,
+                       int64_t now);
 /* Whether it is down, and was tried since: not one that is made for the first time. */
 bool rlock__link_is_down(const struct rlock__link *link);
 /* The end of each event: breaks a link that is to be closed, and sees to it that a reply that is

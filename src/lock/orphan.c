@@ -17,27 +17,8 @@
 #include "lock/classify.h"
 #include "lock/hop.h"
 #include "lock/internal.h"
-
-struct rlock__orphan {
-    struct rlock__orphan *prev, *next;
-    struct rlock__orphan *unsent_prev, *unsent_next;
-    struct rlock__orphan *undone_prev, *undone_next; /* in grant.undone */
-    struct rlock__core *core;
-    struct rlock__spec *spec;
-    uint64_t number;
-    uint32_t count;
-    struct rlock__copies copies;
-    int64_t free_by;
-    struct rlock__link *link; /* of its release, in flight or the next one */
-    struct rlock__call *call;
-    struct rlock__grant *grant; /* a level of it is undone; NULL none, or it is over */
-    struct rlock__request *request;
-    bool is_unsent;
-    bool seeks; /* copies on other links are to be overtaken there */
-    struct rlock__timer timer;
-    unsigned failures;
-    bool garbled; /* an answer to its release made no sense */
-};
+#include "lock/orphan.h"
+#include "lock/released.h"
 
 static void orphan_free(struct rlock__orphan *orphan)
 {
@@ -173,6 +154,9 @@ static void on_released(struct rlock__orphan *orphan, int64_t now)
         go_on(orphan, now);
         return;
     }
+    if (orphan->count == 0) {
+        rlock__released(orphan->link, orphan->spec, orphan->number, orphan->copies.replaced, now);
+    }
     orphan_free(orphan);
     if (call != NULL) {
         rlock__ready(call, RLOCK__SETTLED);
@@ -271,15 +255,13 @@ struct rlock__orphan *rlock__orphan_unspare(struct rlock__orphan *spare)
     return NULL;
 }
 
-/* One that is in no line yet, made of the hold's spare one. */
-static struct rlock__orphan *make(struct rlock__hold *hold, uint64_t number,
-                                  struct rlock__copies copies, int64_t free_by)
+/* One that is in no line yet, made of the spare one, if there is any. */
+static struct rlock__orphan *make(struct rlock__spec *spec, struct rlock__orphan *spare,
+                                  uint64_t number, struct rlock__copies copies, int64_t free_by)
 {
-    struct rlock__spec *spec = hold->spec;
-    struct rlock__orphan *orphan = hold->spare != NULL ? hold->spare : rlock__orphan_spare();
+    struct rlock__orphan *orphan = spare != NULL ? spare : rlock__orphan_spare();
     char name[96];
 
-    hold->spare = NULL;
     if (orphan == NULL) { /* the lease ends by itself; a call that waits says "in doubt" */
         rlock__note(spec->core, RLOCK_LOG_ERROR, "lock %s: no memory to release it",
                     rlock__spec_text(spec, name));
@@ -299,8 +281,9 @@ void rlock__orphan_new(struct rlock__hold *hold, uint64_t number, uint32_t count
                        struct rlock__copies copies, int64_t free_by, struct rlock__call *call,
                        int64_t now)
 {
-    struct rlock__orphan *orphan = make(hold, number, copies, free_by);
+    struct rlock__orphan *orphan = make(hold->spec, hold->spare, number, copies, free_by);
 
+    hold->spare = NULL;
     if (orphan == NULL) {
         return;
     }
@@ -323,12 +306,24 @@ void rlock__orphan_new(struct rlock__hold *hold, uint64_t number, uint32_t count
 void rlock__orphan_of_lost(struct rlock__hold *hold, struct rlock__copies copies, int64_t now)
 {
     struct rlock__orphan *orphan =
-        make(hold, hold->grant->number, copies, now + hold->grant->lease_us);
+        make(hold->spec, hold->spare, hold->grant->number, copies, now + hold->grant->lease_us);
 
+    hold->spare = NULL;
     if (orphan != NULL) {
         line_up(orphan);
         rlock__orphans_flush(orphan->link,
                              now); /* before who waits for the lock here asks for it */
+    }
+}
+
+void rlock__orphan_of_released(struct rlock__spec *spec, uint64_t number,
+                               struct rlock__copies copies, int64_t now)
+{
+    struct rlock__orphan *orphan =
+        make(spec, NULL, number, copies, now + spec->core->renewed_lease_us);
+
+    if (orphan != NULL) {
+        line_up(orphan);
     }
 }
 

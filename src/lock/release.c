@@ -139,8 +139,7 @@ static void keep_level(struct rlock__hold *hold, int code, int64_t now)
     end(hold, code, now);
 }
 
-/* The server refused: this copy changed nothing, unless it was stopped in the middle; an earlier
- * one may have. */
+/* The server refused. This copy changed nothing unless stopped halfway; an earlier one may have. */
 static void on_refused(struct rlock__hold *hold, const struct rlock__reply *reply, int64_t now)
 {
     struct rlock__class class = rlock__core_classify(hold->core, reply);

@@ -124,7 +124,7 @@ static void on_grant_answer(struct rlock__grant *grant, int64_t status, int64_t 
     } else if (status == 1) {
         grant->failures = 0;
         grant->unacked = false;
-        grant->verifies = grant->failed_over = false;
+        rlock__grant_seen(grant);
         rlock__grant_set_valid(grant, t0, rlock__min(lease_us, grant->held_until - t0), now);
         rlock__grant_due(grant, t0, lease_us);
         rlock__grant_plan(grant);
@@ -367,6 +367,20 @@ bool rlock__renew_is_ready(const struct rlock__link *link)
                                                     : rlock__acks_is_ready(link->server);
 
     return link->due.root != NULL && up && link->renewing < most_batches(link);
+}
+
+bool rlock__renew_is_waiting(const struct rlock__core *core)
+{
+    const struct rlock__server *server;
+
+    DL_FOREACH(core->servers, server) {
+        for (unsigned i = 0; i < server->n_links; i++) {
+            if (rlock__renew_is_ready(&server->links[i])) {
+                return true;
+            }
+        }
+    }
+    return false;
 }
 
 void rlock__renew_flush(struct rlock__link *link, int64_t now)

@@ -2,7 +2,9 @@
 #include "lock/server.h"
 
 #include <stdio.h>
+#include <utlist.h>
 
+#include "lock/channel.h"
 #include "lock/internal.h"
 
 void rlock__server_init(struct rlock__server *server, struct rlock__core *core, unsigned n_routed,
@@ -89,6 +91,22 @@ bool rlock__server_found(struct rlock__server *server, const char *run_id, int64
     server->core->moved_at = restarted ? now : server->core->moved_at;
     note_age(server, uptime_s, restarted, now);
     return restarted;
+}
+
+void rlock__server_changed(struct rlock__server *server, int64_t now)
+{
+    struct rlock__call *call;
+
+    for (unsigned i = 0; i < server->n_links; i++) {
+        rlock__pipeline_break(&server->links[i].pipeline, "another server is in its place", now);
+    }
+    DL_FOREACH2(server->core->calls, call, all_next)
+    {
+        if (call->kind == RLOCK__ACQUIRE && call->channel != NULL &&
+            call->channel->server == server) {
+            rlock__ready(call, RLOCK__WOKEN);
+        }
+    }
 }
 
 static void note_age_missed(struct rlock__server *server)

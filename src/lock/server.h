@@ -54,6 +54,9 @@ struct rlock__bytes rlock__settled(const struct rlock__server *server, int64_t n
  * runs, by its own count. Returns whether it is another run than before. */
 bool rlock__server_found(struct rlock__server *server, const char *run_id, int64_t uptime_s,
                          int64_t now);
+/* It is another run than before, or another server: links to that one are broken, and whoever waits
+ * for a lock looks again. */
+void rlock__server_changed(struct rlock__server *server, int64_t now);
 /* Whether it runs for less than that, and may have forgotten what it granted before; 0 any is old
  * enough, as is one that does not tell, which is logged. */
 bool rlock__server_is_young(struct rlock__server *server, int64_t min_uptime_us, int64_t now);

@@ -117,7 +117,7 @@ bool rlock__pipeline_submit(struct rlock__pipeline *pipeline, struct rlock__requ
     if (!rlock__cmd_is_whole(&request->cmd)) {
         return false;
     }
-    if (!pipeline->up) {
+    if (!pipeline->up || pipeline->drains) {
         request->sent = false;
         DL_APPEND(pipeline->waiting, request);
         return true;
@@ -143,7 +143,7 @@ void rlock__pipeline_up(struct rlock__pipeline *pipeline, uint64_t gen, uint64_t
     pipeline->gen = gen;
     pipeline->fenced_below = fenced_below;
     pipeline->up = true;
-    pipeline->close = pipeline->lied = false;
+    pipeline->close = pipeline->lied = pipeline->drains = false;
     pipeline->appended = pipeline->taken = pipeline->written = 0;
     pipeline->heard_at = now;
     pipeline->waiting = NULL;
@@ -273,10 +273,18 @@ static int64_t silent_at(const struct rlock__pipeline *pipeline)
     return pipeline->failover_us != 0 ? pipeline->alive_at + pipeline->failover_us : RLOCK__NEVER;
 }
 
-static void break_silent(struct rlock__pipeline *pipeline, int64_t now)
+void rlock__pipeline_break(struct rlock__pipeline *pipeline, const char *why, int64_t now)
 {
-    rlock__pipeline_down(pipeline, pipeline->gen, now);
-    close_link(pipeline, "silent for so long that another server may have taken its place");
+    if (pipeline->up) {
+        rlock__pipeline_down(pipeline, pipeline->gen, now);
+        close_link(pipeline, why);
+    }
+}
+
+void rlock__pipeline_drain(struct rlock__pipeline *pipeline, const char *why)
+{
+    pipeline->drains = true;
+    pipeline->why = why;
 }
 
 void rlock__pipeline_reply(struct rlock__pipeline *pipeline, uint64_t gen,
@@ -292,7 +300,8 @@ void rlock__pipeline_reply(struct rlock__pipeline *pipeline, uint64_t gen,
         return;
     }
     if (now >= silent_at(pipeline)) {
-        break_silent(pipeline, now);
+        rlock__pipeline_break(
+            pipeline, "silent for so long that another server may have taken its place", now);
         return;
     }
     pipeline->alive_at = request->t0;
@@ -342,19 +351,17 @@ void rlock__pipeline_refuse_waiting(struct rlock__pipeline *pipeline,
 void rlock__pipeline_replaced(struct rlock__pipeline *pipeline, int64_t now)
 {
     pipeline->fenced_below = pipeline->gen + 1;
-    if (pipeline->up) {
-        rlock__pipeline_down(pipeline, pipeline->gen, now);
-        close_link(pipeline, "another server has taken its place");
-    }
+    rlock__pipeline_break(pipeline, "another server has taken its place", now);
 }
 
 void rlock__pipeline_check(struct rlock__pipeline *pipeline, int64_t now)
 {
-    if (pipeline->up && (pipeline->close || now >= rlock__pipeline_overdue_at(pipeline))) {
+    if (pipeline->up && pipeline->drains && pipeline->sent == NULL) {
+        rlock__pipeline_break(pipeline, pipeline->why, now);
+    } else if (pipeline->up && pipeline->close) {
         rlock__pipeline_down(pipeline, pipeline->gen, now);
-        if (!pipeline->close) {
-            close_link(pipeline, "no answer in time");
-        }
+    } else if (now >= rlock__pipeline_overdue_at(pipeline)) {
+        rlock__pipeline_break(pipeline, "no answer in time", now);
     }
 }
 

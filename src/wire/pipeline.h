@@ -81,6 +81,7 @@ struct rlock__pipeline {
     uint64_t fenced_below;          /* generations below it are accounted for */
     bool up;
     bool close;         /* the driver must close generation gen; what it held is settled already */
+    bool drains;        /* nothing more is sent on it; once all is answered it is closed */
     bool lied;          /* something came on it that is no reply, or the reply to nothing */
     const char *why;    /* close: for texts */
     int64_t op_timeout; /* a reply that takes longer breaks the link */
@@ -110,6 +111,11 @@ void rlock__pipeline_refuse_waiting(struct rlock__pipeline *pipeline,
 /* Has the driver close the link. What was sent on it is accounted for: another server has taken
  * this one's place. */
 void rlock__pipeline_replaced(struct rlock__pipeline *pipeline, int64_t now);
+/* Has the driver close the link once what was sent on it is answered. What comes from now on waits
+ * for the next one. */
+void rlock__pipeline_drain(struct rlock__pipeline *pipeline, const char *why);
+/* Has the driver close the link now, if it is up: nothing that it says counts any more. */
+void rlock__pipeline_break(struct rlock__pipeline *pipeline, const char *why, int64_t now);
 /* Withdraws a request that waits for the link: no answer will come; the caller owns it again. */
 void rlock__pipeline_withdraw(struct rlock__pipeline *pipeline, struct rlock__request *request);
 /* The link is up as a new generation; what waits goes out. Where failover_us is not 0 the caller

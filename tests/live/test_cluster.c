@@ -467,7 +467,7 @@ FAILOVER_TEST(a_hold_that_the_failover_lost_is_told_at_once, f)
     assert_true(TEST_EVENTUALLY(is_promoted(f), 20000));
     promoted_us = test_now_us();
     /* a third of the lease, which is due next, is ten seconds */
-    assert_took(expect_loss(f, RLOCK_LOST_DELETED) - promoted_us, 0, 2000);
+    assert_took(expect_loss(f, RLOCK_LOST_NOT_REPLICATED) - promoted_us, 0, 2000);
     assert_false(rlock_is_valid(lock));
     assert_code(rlock_lock(rival), 0);
     assert_code(rlock_unlock(lock), RLOCK_ELOST);

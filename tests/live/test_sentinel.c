@@ -263,7 +263,7 @@ SENTINEL_TEST(a_hold_that_the_failover_lost_is_told_at_once, d)
     assert_true(TEST_EVENTUALLY(is_replaced(d), 30000));
     replaced_us = test_now_us();
     /* a third of the lease, which is due next, is ten seconds */
-    assert_took(expect_loss(&d->f, RLOCK_LOST_DELETED) - replaced_us, 0, 2000);
+    assert_took(expect_loss(&d->f, RLOCK_LOST_NOT_REPLICATED) - replaced_us, 0, 2000);
     assert_code(rlock_lock_with(rival, RLOCK_TAKE(.wait_ms = 20000), NULL), 0);
     assert_code(rlock_unlock(lock), RLOCK_ELOST);
     assert_code(rlock_unlock(rival), 0);

@@ -128,6 +128,15 @@ struct proxy *proxy_start(const char *upstream_url)
     return start(upstream_url, false);
 }
 
+void proxy_lead(struct proxy *proxy, const char *upstream_url)
+{
+    const struct proxy_address upstream = address_of(upstream_url);
+
+    pthread_mutex_lock(&proxy->mutex);
+    proxy->upstream = upstream;
+    pthread_mutex_unlock(&proxy->mutex);
+}
+
 struct proxy *proxy_start_unix(const char *upstream_url)
 {
     return start(upstream_url, true);

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RLOCK_LOCK_ORPHAN_H
+#define RLOCK_LOCK_ORPHAN_H
+
+#include "lock/core.h"
+
+/* A number that nobody here holds, and that is released until no copy of it can run. */
+struct rlock__orphan {
+    struct rlock__orphan *prev, *next;
+    struct rlock__orphan *unsent_prev, *unsent_next;
+    struct rlock__orphan *undone_prev, *undone_next; /* in grant.undone */
+    struct rlock__core *core;
+    struct rlock__spec *spec;
+    uint64_t number;
+    uint32_t count;
+    struct rlock__copies copies;
+    int64_t free_by;
+    struct rlock__link *link; /* of its release, in flight or the next one */
+    struct rlock__call *call;
+    struct rlock__grant *grant; /* a level of it is undone; NULL none, or it is over */
+    struct rlock__request *request;
+    bool is_unsent;
+    bool seeks; /* copies on other links are to be overtaken there */
+    struct rlock__timer timer;
+    unsigned failures;
+    bool garbled; /* an answer to its release made no sense */
+};
+
+#endif
