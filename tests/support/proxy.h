@@ -33,8 +33,8 @@ struct proxy *proxy_start(const char *upstream_url);
 struct proxy *proxy_start_unix(const char *upstream_url);
 struct proxy *proxy_stop(struct proxy *proxy); /* NULL ok */
 
-/* From now on new connections go to that server, as when a name comes to mean another address. Those
- * there are stay. */
+/* From now on new connections go to that server, as when a name comes to mean another address.
+ * Those that there are stay. */
 void proxy_lead(struct proxy *proxy, const char *upstream_url);
 
 /* Where clients connect: redis://127.0.0.1:port, rediss://localhost:port or unix:///path. */

@@ -356,3 +356,25 @@ CROWD_TEST(a_restart_ends_a_crowd_slice_by_slice, crowd)
     tick_until(crowd, crowd->now + RLOCK__SECOND);
     assert_int_equal(crowd->told, N);
 }
+
+CROWD_TEST(a_crowd_is_asked_for_soon_when_another_server_is_there, crowd)
+{
+    size_t asked = 0;
+    int64_t since;
+
+    rlock__core_found(crowd->core.servers, "a", 1000, crowd->now);
+    take_all(crowd, 0);
+    link_down(crowd);
+    rlock__core_found(crowd->core.servers, "b", 1000, crowd->now);
+    link_up(crowd);
+    since = crowd->now;
+    while (asked < N && crowd->now - since < 250 * RLOCK__MS) {
+        if (in_flight(crowd) > 0) {
+            asked += alone_link(&crowd->core)->pipeline.sent->cmd.n_keys;
+            answer(crowd);
+            take(crowd);
+        }
+        tick_until(crowd, crowd->now + RLOCK__REST_US);
+    }
+    assert_int_equal(asked, N); /* a third of the lease is ten seconds */
+}
