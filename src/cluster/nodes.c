@@ -17,17 +17,23 @@ static bool has_flag(struct rlock__bytes flags, const char *flag)
 
 /* "address:port@bus port,name,other=fields": the name is there on newer servers, and may be empty.
  */
-static bool read_place(struct rlock__bytes text, struct rlock__nodes_line *line)
+static bool read_place(struct rlock__bytes text, enum rlock__endpoint endpoint,
+                       struct rlock__nodes_line *line)
 {
     struct rlock__bytes address = rlock__take_word(&text, ','), name = rlock__take_word(&text, ',');
     bool good = rlock__split_port(rlock__take_word(&address, '@'), &line->host, &line->port);
     bool is_name = name.len != 0 && memchr(name.at, '=', name.len) == NULL;
 
-    line->host = is_name ? name : line->host;
+    if (endpoint == RLOCK__HOST_ASKED) {
+        line->host = rlock__bytes_of("");
+    } else if (endpoint == RLOCK__NAME_OR_ADDRESS && is_name) {
+        line->host = name;
+    }
     return good;
 }
 
-static bool read_line(struct rlock__bytes text, struct rlock__nodes_line *line)
+static bool read_line(struct rlock__bytes text, enum rlock__endpoint endpoint,
+                      struct rlock__nodes_line *line)
 {
     struct rlock__bytes place, flags;
     int64_t epoch;
@@ -45,12 +51,13 @@ static bool read_line(struct rlock__bytes text, struct rlock__nodes_line *line)
     line->is_primary = has_flag(flags, "master");
     line->is_asked = has_flag(flags, "myself");
     line->has_failed = has_flag(flags, "fail");
-    line->is_away =
-        has_flag(flags, "noaddr") || has_flag(flags, "handshake") || !read_place(place, line);
+    line->is_away = has_flag(flags, "noaddr") || has_flag(flags, "handshake") ||
+                    !read_place(place, endpoint, line);
     return line->id.len != 0 && epoch >= 0 && (line->is_primary || has_flag(flags, "slave"));
 }
 
-bool rlock__nodes_next(struct rlock__bytes *text, struct rlock__nodes_line *ret_line)
+bool rlock__nodes_next(struct rlock__bytes *text, enum rlock__endpoint endpoint,
+                       struct rlock__nodes_line *ret_line)
 {
     while (text->len != 0) {
         struct rlock__bytes line = rlock__take_word(text, '\n');
@@ -58,7 +65,7 @@ bool rlock__nodes_next(struct rlock__bytes *text, struct rlock__nodes_line *ret_
         if (line.len != 0 && line.at[line.len - 1] == '\r') {
             line.len--;
         }
-        if (read_line(line, ret_line)) {
+        if (read_line(line, endpoint, ret_line)) {
             return true;
         }
     }
@@ -97,4 +104,17 @@ bool rlock__nodes_open(struct rlock__bytes *slots, unsigned *ret_slot, bool *ret
         }
     }
     return false;
+}
+
+unsigned rlock__nodes_count(struct rlock__bytes text)
+{
+    struct rlock__nodes_line line;
+    unsigned from, to, n = 0;
+
+    while (rlock__nodes_next(&text, RLOCK__ADDRESS, &line)) {
+        while (n <= RLOCK__SLOTS && rlock__nodes_range(&line.slots, &from, &to)) {
+            n++;
+        }
+    }
+    return n;
 }

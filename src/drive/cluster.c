@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "cluster/nodes.h"
 #include "cluster/redirect.h"
 #include "cluster/slot.h"
 
@@ -117,7 +116,7 @@ static void add_nodes(struct rlock__cluster *cluster, struct rlock__bytes text)
 {
     struct rlock__nodes_line line;
 
-    while (rlock__nodes_next(&text, &line)) {
+    while (rlock__nodes_next(&text, cluster->endpoint, &line)) {
         if (!line.is_away && !rlock__bytes_equal(line.host, rlock__bytes_of("?"))) {
             (void)rlock__router_node(cluster->router.client, host_of(line.host, cluster->asked),
                                      line.port);
@@ -136,7 +135,7 @@ static void count_replicas(struct rlock__cluster *cluster, struct rlock__bytes t
     RLOCK__EACH_NODE(client, node) {
         node->replicas = 0;
     }
-    while (rlock__nodes_next(&text, &line)) {
+    while (rlock__nodes_next(&text, cluster->endpoint, &line)) {
         RLOCK__EACH_NODE(client, node) {
             node->replicas +=
                 !line.is_primary && rlock__bytes_equal(line.primary, rlock__bytes_of(node->id));
@@ -160,7 +159,7 @@ RLOCK__REQUIRES(core) static void learn(struct rlock__cluster *cluster, struct r
     RLOCK__EACH_NODE(client, node) {
         node->is_primary = node->is_replaced = false;
     }
-    while (rlock__nodes_next(&text, &line)) {
+    while (rlock__nodes_next(&text, cluster->endpoint, &line)) {
         node = line.is_away ? NULL : find(cluster->asked, line.host, line.port);
         if (node == NULL) {
             continue;
@@ -169,6 +168,8 @@ RLOCK__REQUIRES(core) static void learn(struct rlock__cluster *cluster, struct r
         node->is_replaced = !node->is_primary;
         (void)snprintf(node->id, sizeof(node->id), "%.*s", (int)line.id.len, line.id.at);
         node->server.id = node->id;
+        /* one that the user says is elsewhere is reached there */
+        node->conn_opts.names_plain = cluster->names_plain && node->place.port == node->uri.port;
         cluster->itself = line.is_asked ? node : cluster->itself;
         while (line.is_primary && rlock__nodes_range(&line.slots, &from, &to)) {
             atomic_store(&node->is_used, true);

@@ -7,6 +7,7 @@
 #define RLOCK_DRIVE_CLUSTER_H
 
 #include "cluster/map.h"
+#include "cluster/nodes.h"
 #include "drive/router.h"
 
 /* A link is confirmed by what another node says so long after the greeting at the least: until then
@@ -27,9 +28,11 @@ struct rlock__cluster {
     int64_t answered_at;        /* the latest that was answered began then; 0: none was */
     int64_t timeout_at;         /* when cluster-node-timeout was asked for last */
     int64_t timeout_ms; /* cluster-node-timeout: the shortest that a node told; 0: none did */
-    bool was_wanted;    /* somebody had said that the map is old */
-    unsigned long told; /* changes of the map that the core knows */
-    bool is_recounted;  /* the latest answer names other numbers of replicas than before */
+    enum rlock__endpoint endpoint; /* what the asked one calls others in redirections */
+    bool names_plain;              /* it names plain ports to clients with TLS */
+    bool was_wanted;               /* somebody had said that the map is old */
+    unsigned long told;            /* changes of the map that the core knows */
+    bool is_recounted; /* the latest answer names other numbers of replicas than before */
 };
 
 /* The answer to the latest question came, and tells of slots. It adds nodes. */

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "cluster/nodes.h"
+#include "cluster/slot.h"
 #include "drive/cluster.h"
 #include "lock/classify.h"
 
@@ -11,7 +11,8 @@
 #define QUIET_US (10 * RLOCK__SECOND) /* the same when nobody says that the map is old */
 #define COUNT_US RLOCK__SECOND        /* the same where replicas are counted */
 #define AGAIN_US (20 * RLOCK__MS) /* after a question without an answer the next node is asked */
-#define GET_TIMEOUT "*3\r\n$6\r\nCONFIG\r\n$3\r\nGET\r\n$20\r\ncluster-node-timeout\r\n"
+/* One word: servers before 7.0 take no more. */
+#define GET_CONFIG "*3\r\n$6\r\nCONFIG\r\n$3\r\nGET\r\n$9\r\n*cluster*\r\n"
 #define NODES "*2\r\n$7\r\nCLUSTER\r\n$5\r\nNODES\r\n"
 #define SILENT_US (5 * RLOCK__SECOND) /* who did not answer is passed over for so long */
 #define QUICK 6                       /* of the first few that come to nothing */
@@ -42,41 +43,54 @@ static void fail_silent(struct rlock__cluster *cluster, int code)
 static void fail_refused(struct rlock__cluster *cluster, const struct rlock__reply *reply)
 {
     bool error = rlock__reply_is_error(reply);
+    const char *none = rlock__nodes_count(rlock__reply_str(reply, 0)) == 0 ? "it knows of no slots"
+                                                                           : "it makes no sense";
     char said[160], why[RLOCK__DETAIL_SIZE];
 
     (void)snprintf(why, sizeof(why), "%s: CLUSTER NODES: %s", cluster->asked->address,
-                   error ? rlock__text(rlock__reply_str(reply, 0), said, sizeof(said))
-                         : "it knows of no slots");
+                   error ? rlock__text(rlock__reply_str(reply, 0), said, sizeof(said)) : none);
     fail(cluster, RLOCK_ECONN, error && rlock__classify(reply).way == RLOCK__GIVE_UP, why);
 }
 
-/* Whether it tells who has a slot: a server that has left its cluster does not. */
-static bool tells(struct rlock__bytes text)
+/* What an option is set to; empty: not told. */
+static struct rlock__bytes option(const struct rlock__reply *reply, const char *name)
 {
-    struct rlock__nodes_line line;
-    unsigned from, to;
-
-    while (rlock__nodes_next(&text, &line)) {
-        if (rlock__nodes_range(&line.slots, &from, &to)) {
-            return true;
+    for (size_t i = 0; i + 1 < reply->n; i += 2) {
+        if (rlock__bytes_equal(rlock__reply_str(reply, i), rlock__bytes_of(name))) {
+            return rlock__reply_str(reply, i + 1);
         }
     }
-    return false;
+    return rlock__bytes_of("");
 }
 
-/* Where CONFIG GET is not permitted a second counts. */
-static void on_timeout(struct rlock__cluster *cluster, const struct rlock__reply *reply)
+static bool is_set_to(const struct rlock__reply *reply, const char *name, const char *value)
 {
-    int64_t ms = rlock__bytes_number(rlock__reply_str(reply, 1), 0);
+    return rlock__bytes_equal(option(reply, name), rlock__bytes_of(value));
+}
+
+/* Where CONFIG GET is not permitted a second counts, and names go before addresses. */
+static void on_config(struct rlock__cluster *cluster, const struct rlock__reply *reply)
+{
+    int64_t ms = rlock__bytes_number(option(reply, "cluster-node-timeout"), 0);
 
     if (ms > 0 && (cluster->timeout_ms == 0 || ms < cluster->timeout_ms)) {
         cluster->timeout_ms = ms;
     }
+    cluster->endpoint = RLOCK__NAME_OR_ADDRESS;
+    if (is_set_to(reply, "cluster-preferred-endpoint-type", "ip")) {
+        cluster->endpoint = RLOCK__ADDRESS;
+    } else if (is_set_to(reply, "cluster-preferred-endpoint-type", "unknown-endpoint")) {
+        cluster->endpoint = RLOCK__HOST_ASKED;
+    }
+    cluster->names_plain =
+        cluster->asked->conn_opts.tls != NULL && is_set_to(reply, "tls-cluster", "no");
 }
 
 static void on_answer(struct rlock__cluster *cluster, const struct rlock__reply *reply)
 {
-    if (rlock__reply_is_error(reply) || !tells(rlock__reply_str(reply, 0))) {
+    unsigned n = rlock__nodes_count(rlock__reply_str(reply, 0));
+
+    if (rlock__reply_is_error(reply) || n == 0 || n > RLOCK__SLOTS) {
         fail_refused(cluster, reply);
     } else {
         rlock__cluster_learn(cluster, rlock__reply_str(reply, 0));
@@ -131,7 +145,7 @@ RLOCK__REQUIRES(core) static bool is_any_down(const struct rlock__cluster *clust
 static void begin(struct rlock__cluster *cluster, int64_t now)
 {
     struct rlock__question *question = &cluster->question;
-    struct rlock__bytes commands = rlock__bytes_of(GET_TIMEOUT NODES);
+    struct rlock__bytes commands = rlock__bytes_of(GET_CONFIG NODES);
     struct rlock__node *node;
     bool both;
     int code;
@@ -208,7 +222,7 @@ void rlock__cluster_serve(struct rlock__router *router, int64_t now)
     }
     while (rlock__question_is_open(&cluster->question) &&
            (code = rlock__question_go_on(&cluster->question, &reply, now)) > 0) {
-        (rlock__question_is_open(&cluster->question) ? on_timeout : on_answer)(cluster, &reply);
+        (rlock__question_is_open(&cluster->question) ? on_config : on_answer)(cluster, &reply);
     }
     if (code < 0) {
         fail_silent(cluster, code);

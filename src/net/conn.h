@@ -47,6 +47,7 @@ struct rlock__conn_opts {
     int64_t connect_timeout_us;   /* of the whole handshake */
     bool want_info;               /* ask for the server's run id and uptime in the handshake */
     bool want_role;               /* a replica is refused */
+    bool names_plain; /* for TLS: who named this place names plain ports, to whoever asks */
 };
 
 /* What a server told in the handshake. */

@@ -165,7 +165,9 @@ static const struct {
     [RLOCK__CONN_RESOLVING] = {step_resolving, POLLIN, "name not resolved"},
     [RLOCK__CONN_CONNECTING] = {step_connecting, POLLOUT, "not connected"},
     /* A plain Redis server takes the handshake for a command that does not end. */
-    [RLOCK__CONN_TLS] = {step_tls, 0, "no answer to the TLS handshake (does it speak TLS?)"},
+    [RLOCK__CONN_TLS] =
+        {step_tls, 0,
+         "no answer to the TLS handshake (does it speak TLS? In a cluster, see tls-cluster)"},
     [RLOCK__CONN_HELLO] = {step_hello, POLLIN, "no answer"},
     [RLOCK__CONN_UP] = {NULL, POLLIN, NULL},
     [RLOCK__CONN_FAILED] = {step_failed, 0, NULL},
@@ -197,6 +199,11 @@ int rlock__conn_step(struct rlock__conn *conn, int64_t now)
 
     while (r > 0) {
         r = states[conn->state].step != NULL ? states[conn->state].step(conn, now) : 0;
+    }
+    if (r == 0 && now >= rlock__conn_deadline(conn) && conn->state == RLOCK__CONN_TLS &&
+        conn->opts->names_plain) {
+        return rlock__conn_fail(conn, RLOCK_ETLS,
+                                "no TLS there: its cluster names plain ports (tls-cluster no)");
     }
     if (r == 0 && now >= rlock__conn_deadline(conn)) {
         r = rlock__conn_fail(conn, RLOCK_ECONN, "%s within %lld ms", states[conn->state].late,

@@ -25,7 +25,7 @@ struct rlock_client_opts client_opts(const struct fixture *f, const struct rlock
     if (filled.url == NULL) {
         filled.url = test_server_url(f->server);
     }
-    if (filled.ca_file == NULL && strncmp(filled.url, "rediss:", 7) == 0) {
+    if (filled.ca_file == NULL && strncmp(filled.url, "rediss", 6) == 0) {
         filled.ca_file = test_server_cacert(f->server);
     }
     if (filled.connect_timeout_ms == 0) {

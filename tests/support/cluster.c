@@ -127,7 +127,9 @@ struct test_server *cluster_primary_of(struct test_server *const *servers, size_
 
 void cluster_url(struct test_server *const *servers, size_t n, char *out, size_t size)
 {
-    test_text(out, size, "redis+cluster://");
+    const bool tls = strncmp(test_server_url(servers[0]), "rediss:", 7) == 0;
+
+    test_text(out, size, "redis%s+cluster://", tls ? "s" : "");
     for (size_t i = 0; i < n; i++) {
         const size_t len = strlen(out);
 

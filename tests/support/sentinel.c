@@ -71,9 +71,11 @@ void sentinels_stop(struct sentinels *sentinels)
 
 void sentinels_url(const struct sentinels *sentinels, char *out, size_t size)
 {
-    test_text(out, size, "redis+sentinel://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d/primary",
-              test_server_port(sentinels->each[0]), test_server_port(sentinels->each[1]),
-              test_server_port(sentinels->each[2]));
+    const bool tls = strncmp(test_server_url(sentinels->each[0]), "rediss:", 7) == 0;
+
+    test_text(out, size, "redis%s+sentinel://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d/primary",
+              tls ? "s" : "", test_server_port(sentinels->each[0]),
+              test_server_port(sentinels->each[1]), test_server_port(sentinels->each[2]));
 }
 
 bool sentinel_names(struct test_server *sentinel, const struct test_server *server)

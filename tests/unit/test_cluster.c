@@ -97,24 +97,62 @@ TEST(an_answer_is_read_line_by_line)
     struct rlock__bytes text = rlock__bytes_of(answer);
     struct rlock__nodes_line line;
 
-    assert_true(rlock__nodes_next(&text, &line));
+    assert_true(rlock__nodes_next(&text, RLOCK__NAME_OR_ADDRESS, &line));
     assert_bytes(line.id, "07c3");
     assert_bytes(line.host, "hostname4");
     assert_int_equal(line.port, 30004);
     assert_false(line.is_primary || line.is_asked || line.has_failed || line.is_away);
     assert_bytes(line.primary, "e7d1");
-    assert_true(rlock__nodes_next(&text, &line));
+    assert_true(rlock__nodes_next(&text, RLOCK__NAME_OR_ADDRESS, &line));
     assert_bytes(line.host, "127.0.0.1");
     assert_true(line.is_primary);
     assert_int_equal(line.epoch, 2);
-    assert_true(rlock__nodes_next(&text, &line));
+    assert_true(rlock__nodes_next(&text, RLOCK__NAME_OR_ADDRESS, &line));
     assert_bytes(line.host, "");
     assert_true(line.is_primary && line.has_failed);
-    assert_true(rlock__nodes_next(&text, &line));
+    assert_true(rlock__nodes_next(&text, RLOCK__NAME_OR_ADDRESS, &line));
     assert_true(line.is_away);
-    assert_true(rlock__nodes_next(&text, &line));
+    assert_true(rlock__nodes_next(&text, RLOCK__NAME_OR_ADDRESS, &line));
     assert_true(line.is_asked && line.is_primary);
-    assert_false(rlock__nodes_next(&text, &line));
+    assert_false(rlock__nodes_next(&text, RLOCK__NAME_OR_ADDRESS, &line));
+}
+
+TEST(a_server_is_called_as_the_caller_prefers)
+{
+    static const struct {
+        enum rlock__endpoint endpoint;
+        const char *named, *nameless;
+    } cases[] = {
+        {RLOCK__NAME_OR_ADDRESS, "hostname4", "127.0.0.1"},
+        {RLOCK__ADDRESS, "127.0.0.1", "127.0.0.1"},
+        {RLOCK__HOST_ASKED, "", ""},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct rlock__bytes text = rlock__bytes_of(answer);
+        struct rlock__nodes_line line;
+
+        assert_true(rlock__nodes_next(&text, cases[i].endpoint, &line));
+        assert_bytes(line.host, cases[i].named);
+        assert_true(rlock__nodes_next(&text, cases[i].endpoint, &line));
+        assert_bytes(line.host, cases[i].nameless);
+        assert_int_equal(line.port, 30002);
+    }
+}
+
+TEST(ranges_are_counted_up_to_what_makes_sense)
+{
+    char line[] = "a 127.0.0.1:1@2 master - 0 0 1 connected";
+    struct rlock__buf text = {.len = 0};
+
+    assert_int_equal(rlock__nodes_count(rlock__bytes_of("nonsense")), 0);
+    assert_int_equal(rlock__nodes_count(rlock__bytes_of(answer)), 5);
+    assert_true(rlock__buf_add(&text, line, strlen(line)));
+    for (unsigned i = 0; i < 3 * RLOCK__SLOTS; i++) {
+        assert_true(rlock__buf_add(&text, " 7", 2));
+    }
+    assert_int_equal(rlock__nodes_count(rlock__bytes(text.data, text.len)), RLOCK__SLOTS + 1);
+    rlock__buf_fini(&text);
 }
 
 TEST(a_line_has_its_ranges_of_slots)
