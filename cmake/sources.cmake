@@ -64,6 +64,7 @@ set(RLOCK_SOURCES
     src/lock/hop.c
     src/lock/link.c
     src/lock/listen.c
+    src/lock/need.c
     src/lock/orphan.c
     src/lock/queue.c
     src/lock/plain.c

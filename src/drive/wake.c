@@ -95,14 +95,15 @@ static bool node_wants_service(const struct rlock__node *node, const struct rloc
     const struct rlock__server *server = &node->server;
     bool subscribe =
         server->sub.out.len != 0 || rlock__subscriber_due(server) < client->service_until;
-    bool unread = false;
+    bool unread = false, make = false;
 
     for (size_t i = 0; i < node->n_ios; i++) {
         const struct rlock__io *io = &node->ios[i];
 
         unread = unread || (io->link->pipeline.sent != NULL && !io->service_reads);
+        make = make || (rlock__node_uses(io) && rlock__link_due(io->link) < client->service_until);
     }
-    return subscribe || (unread && rlock__is_unwatched(client));
+    return subscribe || make || (unread && rlock__is_unwatched(client));
 }
 
 /* Whether the service thread sleeps, and longer than it may, or without an eye on what comes. */

@@ -193,6 +193,8 @@ struct rlock__core {
 
     struct rlock__server *servers;
     struct rlock__timers timers; /* of calls, and the core's own: all that are due fire */
+    struct rlock__timer needs;   /* looks for servers that nothing needs; need.c */
+    int64_t unused_us;           /* how long that lasts; 0: nobody has looked yet */
     struct rlock__timers crowd;  /* of grants and orphans: a slice of those that are due fires */
     int64_t resume_at;           /* a slice was used up: the next one is not before then */
     uint64_t random;             /* xorshift; seeded by the driver */

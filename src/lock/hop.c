@@ -32,6 +32,7 @@ bool rlock__submit(struct rlock__request *request, struct rlock__spec *spec,
     request->link = link;
     request->homed = false;
     request->hops = 0;
+    rlock__server_need(link->server, now);
     set_asking(request, spec->core->redirect != NULL && link->server != rlock__route(spec)->server);
     return rlock__pipeline_submit(&link->pipeline, request, now);
 }
@@ -54,6 +55,7 @@ static bool go_to(struct rlock__request *request, struct rlock__link *link, bool
     request->hops++;
     request->link = link;
     request->lost_gen = 0;
+    rlock__server_need(link->server, now);
     set_asking(request, asking);
     return rlock__pipeline_submit(&link->pipeline, request, now);
 }

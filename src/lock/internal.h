@@ -125,6 +125,13 @@ int64_t rlock__grant_cut(const struct rlock__grant *grant, int64_t lease_us, int
 /* One that was granted or renewed at t0 is due after a third of its lease. */
 void rlock__grant_due(struct rlock__grant *grant, int64_t t0, int64_t lease_us);
 
+/* ---- need.c ---- */
+
+/* Something is to be sent to the server: its connections are made. */
+void rlock__server_need(struct rlock__server *server, int64_t now);
+/* From now on servers of a cluster that nothing needs are let go. */
+void rlock__needs_begin(struct rlock__core *core, int64_t now);
+
 /* ---- spec.c ---- */
 
 /* Sends the release that lowers a number to a count. NULL without memory: nothing is sent. */

@@ -30,7 +30,9 @@ void rlock__tries_down(struct rlock__tries *tries, struct rlock__core *core, boo
 
 int64_t rlock__link_due(const struct rlock__link *link)
 {
-    return link->pipeline.up || link->tries.connecting ? RLOCK__NEVER : link->tries.retry_at;
+    bool is_made = link->pipeline.up || link->tries.connecting;
+
+    return is_made || link->server->is_let_go ? RLOCK__NEVER : link->tries.retry_at;
 }
 
 size_t rlock__link_begin(struct rlock__link *link, uint64_t ret_unfenced[RLOCK__UNFENCED_MAX])
@@ -148,6 +150,8 @@ void rlock__link_up(struct rlock__link *link, uint64_t gen, uint64_t client_id, 
     rlock__tries_up(&link->tries, now);
     rlock__pipeline_up(&link->pipeline, gen, all ? gen : link->pipeline.fenced_below, now);
     rlock__timer_set(&core->timers, &link->idle, now + idle_of(&link->pipeline));
+    rlock__server_need(link->server, now);
+    rlock__needs_begin(core, now);
 }
 
 /* The connection that broke may still run something on the server. */
@@ -167,6 +171,13 @@ bool rlock__link_down(struct rlock__link *link, uint64_t gen, int code, bool fin
     struct rlock__core *core = link->server->core;
 
     if (link->pipeline.up && gen < link->pipeline.gen) {
+        return false;
+    }
+    if (link->is_let_go) { /* all on it was answered */
+        link->is_let_go = false;
+        link->client_id = 0;
+        link->tries.connecting = false;
+        link->tries.retry_at = now;
         return false;
     }
     note_down(link, gen != 0, text);

@@ -46,6 +46,7 @@ struct rlock__link {
     struct rlock__timer overdue; /* of the oldest reply */
     int code;                    /* why it is down; 0 it is up, or nobody has tried */
     bool final;                  /* trying again will not help */
+    bool is_let_go;              /* its connection is closed because nothing needs it: no failure */
     bool replaced;               /* since it was up another server has taken its server's place */
     bool warned;                 /* the log has said why it cannot be made, and not that it could */
     char error[RLOCK__DETAIL_SIZE];

@@ -11,6 +11,7 @@
 #define RLOCK__RUN_ID_SIZE 64
 
 #define RLOCK__LINKS_MAX 4
+#define RLOCK__UNUSED_US (60 * RLOCK__SECOND) /* one of several is let go when unused so long */
 
 struct rlock__channel;
 struct rlock__spec;
@@ -25,8 +26,10 @@ struct rlock__server {
     unsigned n_routed, n_links;                 /* of the first, and of both */
     struct rlock__ack *gathered;                /* what waits for a link of those */
     unsigned replicas;                          /* that the map knows of, up or down */
-    bool acks_failed;                           /* too few confirmed what was asked for last */
-    struct rlock__channel *channels;            /* of its subscriber connection */
+    int64_t used_at;  /* when something was sent to it last, or is to be asked of it later */
+    bool is_let_go;   /* its connections are closed until something needs it; need.c */
+    bool acks_failed; /* too few confirmed what was asked for last */
+    struct rlock__channel *channels; /* of its subscriber connection */
     struct rlock__subscriber sub;
     char run_id[RLOCK__RUN_ID_SIZE]; /* "" unknown */
     unsigned life;                   /* counts its restarts */

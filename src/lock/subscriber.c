@@ -7,11 +7,20 @@
 #include "lock/internal.h"
 #include "lock/queue.h"
 
+/* Nobody hears anything on it. */
+static bool is_unneeded(const struct rlock__server *server)
+{
+    return server->is_let_go && server->channels == NULL;
+}
+
 int64_t rlock__subscriber_due(const struct rlock__server *server)
 {
     const struct rlock__subscriber *sub = &server->sub;
     const struct rlock__core *core = server->core;
 
+    if (sub->up && is_unneeded(server)) {
+        return 0;
+    }
     if (sub->up) {
         return sub->pinged_at != 0 ? sub->pinged_at + core->op_timeout_us
                                    : sub->heard_at + RLOCK__IDLE_US;
@@ -100,7 +109,7 @@ bool rlock__subscriber_check(struct rlock__server *server, int64_t now)
     if (!sub->up || now < rlock__subscriber_due(server)) {
         return true;
     }
-    if (sub->pinged_at != 0) {
+    if (sub->pinged_at != 0 || is_unneeded(server)) {
         return false;
     }
     sub->pinged_at = now;

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which servers of a cluster are needed. One that nothing here has needed for a while is let go:
+ * its connections are closed, and made again when something is to be sent to it.
+ *
+ * A server is kept for what may be asked of it at any time: holds, waiters, numbers that are to be
+ * released, and connections that broke and are still to be killed. Nothing of ours can run on a
+ * connection on which all was answered, so one that is closed here need not be killed later.
+ */
+#include <utlist.h>
+
+#include "lock/internal.h"
+
+void rlock__server_need(struct rlock__server *server, int64_t now)
+{
+    server->used_at = now;
+    server->is_let_go = false;
+}
+
+/* Whether closing its connection would lose anything, or cut something short. */
+static bool is_in_use(const struct rlock__link *link)
+{
+    const struct rlock__pipeline *pipeline = &link->pipeline;
+
+    return pipeline->sent != NULL || pipeline->waiting != NULL || pipeline->out.len != 0 ||
+           pipeline->close || link->tries.connecting || link->n_unfenced != 0 ||
+           link->unfenceable || link->unsent != NULL || link->acks != NULL;
+}
+
+static bool is_needed(const struct rlock__server *server, int64_t now)
+{
+    bool is = server->channels != NULL || server->gathered != NULL ||
+              now < server->used_at + server->core->unused_us;
+
+    for (unsigned i = 0; i < server->n_links; i++) {
+        is = is || is_in_use(&server->links[i]);
+    }
+    return is;
+}
+
+static void let_go(struct rlock__server *server, int64_t now)
+{
+    server->is_let_go = true;
+    for (unsigned i = 0; i < server->n_links; i++) {
+        struct rlock__link *link = &server->links[i];
+
+        rlock__timer_unset(&server->core->timers, &link->idle);
+        link->code = 0; /* as before anybody tried */
+        link->is_let_go = link->pipeline.up;
+        rlock__pipeline_let_go(&link->pipeline, now);
+    }
+}
+
+static void on_look(struct rlock__timer *timer, int64_t now)
+{
+    struct rlock__core *core = RLOCK__OF(struct rlock__core, needs, timer);
+    struct rlock__server *server;
+    struct rlock__hold *hold;
+    struct rlock__call *call;
+
+    rlock__timer_set(&core->timers, timer, now + core->unused_us / 4);
+    if (core->orphans != NULL) {
+        return; /* they are few and soon over: who needs which server is not looked for */
+    }
+    DL_FOREACH(core->holds, hold) {
+        rlock__server_need(rlock__route(hold->spec)->server, now);
+    }
+    DL_FOREACH2(core->calls, call, all_next)
+    {
+        rlock__server_need(rlock__route(call->spec)->server, now);
+    }
+    DL_FOREACH(core->servers, server) {
+        if (!server->is_let_go && !is_needed(server, now)) {
+            let_go(server, now);
+        }
+    }
+}
+
+void rlock__needs_begin(struct rlock__core *core, int64_t now)
+{
+    if (core->slot != NULL && !core->needs.set) {
+        core->needs.fire = on_look;
+        core->unused_us = core->unused_us != 0 ? core->unused_us : RLOCK__UNUSED_US;
+        rlock__timer_set(&core->timers, &core->needs, now + core->unused_us / 4);
+    }
+}

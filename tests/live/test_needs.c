@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Servers of a cluster that a client needs for a while, and those that come and go. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cluster/slot.h"
+#include "drive/client.h"
+#include "support/clients.h"
+#include "support/cluster.h"
+
+enum { PRIMARIES = 2, GONE_MS = 10000 };
+
+#define UNUSED_US (400 * RLOCK__MS)
+
+/* One without slots does not become a replica of another. */
+static const char *const staying_conf[] = {"cluster-enabled yes",
+                                           "cluster-allow-replica-migration no", NULL};
+
+#define CLUSTER_TEST(name, f)                                                                      \
+    FIXTURE_WITH_TEST(name, f, .kind = &kind_reentrant, .servers = 3,                              \
+                      .server = {.transport = TEST_TCP, .conf = staying_conf})
+
+static struct rlock_client *open_cluster(struct fixture *f, size_t n)
+{
+    char url[200];
+
+    cluster_url(f->servers, n, url, sizeof(url));
+    return client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url));
+}
+
+/* A name at one of the first two. */
+static unsigned int name_at(const struct fixture *f, size_t server, char name[32])
+{
+    unsigned int slot;
+    size_t n = 0;
+
+    do {
+        test_text(name, 32, "needs-%zu", n++);
+        slot = rlock__slot(rlock__bytes_of(name));
+    } while (cluster_primary_of(f->servers, PRIMARIES, slot) != f->servers[server]);
+    return slot;
+}
+
+/* Servers are let go after less than a minute. */
+static void hurry(struct rlock_client *client)
+{
+    rlock__enter(client);
+    client->core.unused_us = UNUSED_US;
+    if (client->core.needs.set) {
+        rlock__timer_set(&client->core.timers, &client->core.needs, rlock__now_us() + UNUSED_US);
+    }
+    rlock__leave_and_drive(client);
+}
+
+/* One connection asks for the map, and stays. */
+CLUSTER_TEST(connections_that_nothing_needs_are_closed_and_made_again, f)
+{
+    struct rlock_handle *kept, *left, *waited;
+    struct rlock_client *client, *rival;
+    char names[PRIMARIES][32];
+    struct actor *waiter = actor_open(f);
+
+    cluster_form(f->servers, PRIMARIES, PRIMARIES);
+    (void)name_at(f, 0, names[0]);
+    (void)name_at(f, 1, names[1]);
+    client = open_cluster(f, 1);
+    hurry(client);
+    kept = lock_named(f, client, names[0]);
+    left = lock_named(f, client, names[1]);
+    assert_code(rlock_lock(kept), 0);
+    for (size_t i = 0; i < 2; i++) { /* with a waiter, for the connection for messages */
+        rival = open_cluster(f, 1);
+        assert_code(rlock_lock(waited = lock_named(f, rival, names[1])), 0);
+        actor_begin(waiter, act_pass_through, left, NULL);
+        await_waiting(client, 1);
+        assert_true(test_server_clients(f->servers[1]) >= 3);
+        assert_code(rlock_unlock(waited), 0);
+        assert_code(actor_end(waiter), 0);
+        client_close(f, rival);
+        assert_true(TEST_EVENTUALLY(test_server_clients(f->servers[1]) <= 1, GONE_MS));
+    }
+    assert_true(test_server_clients(f->servers[0]) > 1);
+    assert_true(rlock_is_valid(kept));
+    assert_code(rlock_unlock(kept), 0);
+}
+
+/* Whether the server has shaken hands with so many, itself included. */
+static bool knows(struct test_server *server, size_t n)
+{
+    char *nodes = test_server_cmd(server, "CLUSTER NODES");
+    const bool is_shaking = strstr(nodes, "handshake") != NULL;
+    size_t lines = 0;
+
+    for (const char *at = nodes; (at = strstr(at, "master ")) != NULL; at++) {
+        lines++;
+    }
+    free(nodes);
+    return !is_shaking && lines == n;
+}
+
+CLUSTER_TEST(a_server_may_come_and_go_while_a_client_works, f)
+{
+    struct rlock_client *client;
+    struct rlock_handle *lock;
+    char name[32], *id;
+    unsigned int slot;
+
+    cluster_form(f->servers, PRIMARIES, PRIMARIES);
+    slot = name_at(f, 0, name);
+    client = open_cluster(f, PRIMARIES);
+    lock = lock_named(f, client, name);
+    assert_code(rlock_lock(lock), 0);
+    test_server_do(f->servers[0], "CLUSTER MEET 127.0.0.1 %d", test_server_port(f->servers[2]));
+    for (size_t i = 0; i < f->n; i++) {
+        assert_true(TEST_EVENTUALLY(knows(f->servers[i], f->n), GONE_MS));
+    }
+    cluster_move_slot(f->servers, f->n, 0, 2, slot);
+    assert_code(rlock_unlock(lock), 0);
+    assert_code(rlock_lock(lock), 0);
+    assert_int_equal(test_server_int(f->servers[2], "DBSIZE"), 1);
+    cluster_move_slot(f->servers, f->n, 2, 0, slot);
+    id = test_server_cmd(f->servers[2], "CLUSTER MYID");
+    for (size_t i = 0; i < PRIMARIES; i++) {
+        test_server_do(f->servers[i], "CLUSTER FORGET %s", id);
+    }
+    free(id);
+    test_server_kill(f->servers[2]);
+    assert_true(rlock_is_valid(lock));
+    assert_code(rlock_unlock(lock), 0);
+    assert_code(act_pass_through(lock, NULL), 0);
+    test_server_restart(f->servers[2], false);
+}
+
+/* The first of the URL is down when the client opens. */
+CLUSTER_TEST(a_server_of_the_url_that_is_down_delays_nobody_for_long, f)
+{
+    struct test_server *const seeds[] = {f->servers[2], f->servers[0]};
+    char url[200], name[32];
+
+    cluster_form(f->servers, PRIMARIES, PRIMARIES);
+    test_server_kill(f->servers[2]);
+    (void)name_at(f, 1, name);
+    cluster_url(seeds, 2, url, sizeof(url));
+    assert_code(act_pass_through(
+                    lock_named(f, client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url)), name), NULL),
+                0);
+    test_server_restart(f->servers[2], false);
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which servers of a cluster are let go, and what keeps one. */
+#include "support/alone.h"
+#include "support/test.h"
+
+#define NOW (1000 * RLOCK__SECOND)
+#define LATER (NOW + 2 * RLOCK__UNUSED_US)
+
+static unsigned any_slot(struct rlock__bytes key)
+{
+    (void)key;
+    return 0;
+}
+
+/* A link that is up, to a server of a cluster. */
+static void open_scene(struct alone_scene *s)
+{
+    alone_open(s, NOW);
+    rlock__core_link_down(alone_link(&s->core), s->core.last_gen, RLOCK_ECONN, false, "", NOW);
+    s->server.links[0].n_unfenced = 0;
+    s->core.slot = any_slot;
+    rlock__core_link_up(alone_link(&s->core), 7, true, NOW);
+}
+
+static void close_scene(struct alone_scene *s)
+{
+    s->core.done = NULL;
+    rlock__core_fini(&s->core);
+    (void)rlock__spec_unref(s->spec);
+}
+
+/* Time passes. The server answers whoever tries the link. */
+static void pass(struct alone_scene *s, int64_t from, int64_t to)
+{
+    const struct rlock__value pong = {.type = RLOCK__REPLY_STATUS, .str = "PONG", .len = 4};
+    const struct rlock__reply reply = {.v = &pong, .n = 1};
+    struct rlock__pipeline *pipeline = &alone_link(&s->core)->pipeline;
+
+    for (int64_t now = from; now <= to && pipeline->up; now += RLOCK__SECOND) {
+        rlock__core_tick(&s->core, now);
+        if (pipeline->sent != NULL) {
+            alone_carry(pipeline);
+            rlock__core_reply(alone_link(&s->core), pipeline->gen, &reply, now);
+        }
+    }
+}
+
+static bool is_let_go(const struct alone_scene *s)
+{
+    return alone_link(&s->core)->pipeline.close && alone_link(&s->core)->is_let_go;
+}
+
+/* As the driver does when it has closed it. */
+static void carry_out(struct alone_scene *s)
+{
+    struct rlock__link *link = alone_link(&s->core);
+
+    rlock__core_link_down(link, link->pipeline.gen, RLOCK_ECONN, false, "closed", LATER);
+}
+
+TEST(a_server_that_nothing_needs_is_let_go)
+{
+    static struct alone_scene s;
+
+    open_scene(&s);
+    pass(&s, NOW, NOW + RLOCK__UNUSED_US - RLOCK__SECOND);
+    assert_false(is_let_go(&s));
+    pass(&s, NOW + RLOCK__UNUSED_US, LATER);
+    assert_true(is_let_go(&s));
+    carry_out(&s);
+    assert_true(rlock__link_due(alone_link(&s.core)) == RLOCK__NEVER);
+    close_scene(&s);
+}
+
+TEST(a_connection_on_which_all_was_answered_need_not_be_killed)
+{
+    static struct alone_scene s;
+
+    open_scene(&s);
+    pass(&s, NOW, LATER);
+    carry_out(&s);
+    assert_int_equal(alone_link(&s.core)->n_unfenced, 0);
+    assert_false(alone_link(&s.core)->unfenceable);
+    assert_false(rlock__link_is_down(alone_link(&s.core)));
+    close_scene(&s);
+}
+
+TEST(a_server_that_was_let_go_is_connected_to_when_a_call_needs_it)
+{
+    static struct alone_scene s;
+    struct rlock__call acquire;
+
+    open_scene(&s);
+    acquire = alone_call(&s, RLOCK__ACQUIRE);
+    pass(&s, NOW, LATER);
+    carry_out(&s);
+    rlock__core_begin(&s.core, &acquire, LATER);
+    assert_true(rlock__link_due(alone_link(&s.core)) <= LATER);
+    assert_non_null(alone_link(&s.core)->pipeline.waiting);
+    rlock__core_abandon(&s.core);
+    close_scene(&s);
+}
+
+/* The call comes after the core has let go, and before the driver has closed. */
+TEST(a_call_that_comes_while_a_server_is_let_go_is_served)
+{
+    static struct alone_scene s;
+    struct rlock__call acquire;
+
+    open_scene(&s);
+    acquire = alone_call(&s, RLOCK__ACQUIRE);
+    acquire.prompt = true;
+    pass(&s, NOW, LATER);
+    rlock__core_begin(&s.core, &acquire, LATER);
+    carry_out(&s);
+    assert_int_not_equal(acquire.step, RLOCK__COMPLETE);
+    assert_true(rlock__link_due(alone_link(&s.core)) <= LATER);
+    rlock__core_abandon(&s.core);
+    close_scene(&s);
+}
+
+TEST(a_hold_keeps_its_server)
+{
+    const struct rlock__value granted = {.type = RLOCK__REPLY_INT, .num = 1};
+    const struct rlock__reply reply = {.v = &granted, .n = 1, .is_array = true};
+    static struct alone_scene s;
+    struct rlock__call acquire;
+
+    open_scene(&s);
+    acquire = alone_call(&s, RLOCK__ACQUIRE);
+    acquire.lease_us = 10 * RLOCK__UNUSED_US;
+    rlock__core_begin(&s.core, &acquire, NOW);
+    alone_carry(&alone_link(&s.core)->pipeline);
+    rlock__core_reply(alone_link(&s.core), s.core.last_gen, &reply, NOW);
+    assert_int_equal(acquire.code, 0);
+    pass(&s, NOW, LATER);
+    assert_false(is_let_go(&s));
+    (void)rlock__claim_unref(acquire.claim);
+    close_scene(&s);
+}
+
+TEST(a_connection_that_is_to_be_killed_keeps_its_server)
+{
+    static struct alone_scene s;
+
+    open_scene(&s);
+    rlock__core_link_down(alone_link(&s.core), s.core.last_gen, RLOCK_ECONN, false, "", NOW);
+    assert_int_equal(alone_link(&s.core)->n_unfenced, 1);
+    rlock__core_link_up(alone_link(&s.core), 8, false, NOW);
+    pass(&s, NOW, LATER);
+    assert_false(is_let_go(&s));
+    assert_int_equal(alone_link(&s.core)->n_unfenced, 1);
+    close_scene(&s);
+}
+
+TEST(the_only_server_is_never_let_go)
+{
+    static struct alone_scene s;
+
+    alone_open(&s, NOW);
+    pass(&s, NOW, LATER);
+    assert_true(alone_link(&s.core)->pipeline.up);
+    close_scene(&s);
+}
