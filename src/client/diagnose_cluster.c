@@ -33,7 +33,7 @@ static void look_at_own(struct rlock__diagnosis *d, struct rlock__bytes text)
 {
     struct rlock__nodes_line line;
 
-    while (rlock__nodes_next(&text, &line)) {
+    while (rlock__nodes_next(&text, RLOCK__NAME_OR_ADDRESS, &line)) {
         if (line.is_asked) {
             look_at_open_slots(d, line.slots);
         }
@@ -58,7 +58,7 @@ static void look_at_whole(struct rlock__diagnosis *d, struct rlock__bytes text)
     struct rlock__nodes_line line;
     unsigned primaries = 0, served = 0;
 
-    while (rlock__nodes_next(&text, &line)) {
+    while (rlock__nodes_next(&text, RLOCK__NAME_OR_ADDRESS, &line)) {
         unsigned n = line.is_primary ? count_slots(line.slots) : 0;
 
         primaries += n != 0;

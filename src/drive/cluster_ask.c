@@ -127,14 +127,16 @@ static struct rlock__node *choose(const struct rlock__cluster *cluster, int64_t 
     return it == node && node->silent_until > now ? after(cluster, node) : it;
 }
 
-/* Whether a server of slots is out of reach: another one may take its place. */
+/* Whether a server of slots is out of reach, and not let go: another one may take its place. */
 RLOCK__REQUIRES(core) static bool is_any_down(const struct rlock__cluster *cluster)
 {
     struct rlock__node *node;
 
     RLOCK__EACH_NODE(cluster->router.client, node) {
-        if (atomic_load(&node->is_used) && !node->server.links[0].pipeline.up &&
-            rlock__router_waits(node) == 0 && rlock__map_has(&cluster->map, &node->server)) {
+        const struct rlock__server *server = &node->server;
+
+        if (atomic_load(&node->is_used) && !server->links[0].pipeline.up && !server->is_let_go &&
+            rlock__router_waits(node) == 0 && rlock__map_has(&cluster->map, server)) {
             return true;
         }
     }

@@ -47,27 +47,42 @@ static void let_go(struct rlock__server *server, int64_t now)
         rlock__timer_unset(&server->core->timers, &link->idle);
         link->code = 0; /* as before anybody tried */
         link->is_let_go = link->pipeline.up;
-        rlock__pipeline_let_go(&link->pipeline, now);
+        rlock__pipeline_break(&link->pipeline, "nothing needs it", now);
     }
+}
+
+/* Notes the servers of holds and calls. False: there are more than one event may look at; so many
+ * need their servers. */
+static bool note_needs(struct rlock__core *core, int64_t now)
+{
+    struct rlock__hold *hold;
+    struct rlock__call *call;
+    unsigned n = 0;
+
+    DL_FOREACH(core->holds, hold) {
+        if (++n > RLOCK__SLICE) {
+            return false;
+        }
+        rlock__server_need(rlock__route(hold->spec)->server, now);
+    }
+    DL_FOREACH2(core->calls, call, all_next)
+    {
+        if (++n > RLOCK__SLICE) {
+            return false;
+        }
+        rlock__server_need(rlock__route(call->spec)->server, now);
+    }
+    return true;
 }
 
 static void on_look(struct rlock__timer *timer, int64_t now)
 {
     struct rlock__core *core = RLOCK__OF(struct rlock__core, needs, timer);
     struct rlock__server *server;
-    struct rlock__hold *hold;
-    struct rlock__call *call;
 
     rlock__timer_set(&core->timers, timer, now + core->unused_us / 4);
-    if (core->orphans != NULL) {
-        return; /* they are few and soon over: who needs which server is not looked for */
-    }
-    DL_FOREACH(core->holds, hold) {
-        rlock__server_need(rlock__route(hold->spec)->server, now);
-    }
-    DL_FOREACH2(core->calls, call, all_next)
-    {
-        rlock__server_need(rlock__route(call->spec)->server, now);
+    if (core->orphans != NULL || !note_needs(core, now)) {
+        return; /* orphans are few and soon over: who needs which server is not looked for */
     }
     DL_FOREACH(core->servers, server) {
         if (!server->is_let_go && !is_needed(server, now)) {

@@ -354,14 +354,6 @@ void rlock__pipeline_replaced(struct rlock__pipeline *pipeline, int64_t now)
     rlock__pipeline_break(pipeline, "another server has taken its place", now);
 }
 
-void rlock__pipeline_let_go(struct rlock__pipeline *pipeline, int64_t now)
-{
-    if (pipeline->up) {
-        rlock__pipeline_down(pipeline, pipeline->gen, now);
-        close_link(pipeline, "nothing needs it");
-    }
-}
-
 void rlock__pipeline_check(struct rlock__pipeline *pipeline, int64_t now)
 {
     if (pipeline->up && pipeline->drains && pipeline->sent == NULL) {

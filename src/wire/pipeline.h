@@ -116,8 +116,6 @@ void rlock__pipeline_replaced(struct rlock__pipeline *pipeline, int64_t now);
 void rlock__pipeline_drain(struct rlock__pipeline *pipeline, const char *why);
 /* Has the driver close the link now, if it is up: nothing that it says counts any more. */
 void rlock__pipeline_break(struct rlock__pipeline *pipeline, const char *why, int64_t now);
-/* Has the driver close the link, on which nothing is sent, nor waits. */
-void rlock__pipeline_let_go(struct rlock__pipeline *pipeline, int64_t now);
 /* Withdraws a request that waits for the link: no answer will come; the caller owns it again. */
 void rlock__pipeline_withdraw(struct rlock__pipeline *pipeline, struct rlock__request *request);
 /* The link is up as a new generation; what waits goes out. Where failover_us is not 0 the caller

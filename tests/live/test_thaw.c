@@ -46,8 +46,8 @@ static bool is_promoted(struct fixture *f)
 }
 
 /*
- * An attempt that goes out right before the promotion, on a link that was idle all that time, may be
- * answered within milliseconds: by a primary that was replaced meanwhile. So attempts go out one
+ * An attempt that goes out right before the promotion, on a link that was idle all that time, may
+ * be answered within milliseconds: by a primary that was replaced meanwhile. So attempts go out one
  * after the other, until about the promotion.
  */
 FIXTURE_WITH_TEST(it_grants_nothing_over_links_that_were_idle, f, .kind = &kind_reentrant,
