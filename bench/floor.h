@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Floors: the least that the same work costs over raw hiredis. They send what rlock sends, made
+ * beforehand, and do nothing that a library must: no renewal, no reconnecting, no deadline.
+ */
+#ifndef RLOCK_BENCH_FLOOR_H
+#define RLOCK_BENCH_FLOOR_H
+
+#include "bench.h"
+
+struct redisContext;
+
+/* ---- floor.c ---- */
+
+struct redisContext *floor_connect(const char *url); /* redis://127.0.0.1:port */
+/* Reads one reply and returns its first number: 1 is granted or done. Dies of an error. */
+long long floor_read(struct redisContext *context);
+/* Sends one call, without waiting. */
+void floor_send(struct redisContext *context, const struct bench_calls *calls, size_t call);
+
+extern const struct bench_variant floor_each;  /* each thread has a connection */
+extern const struct bench_variant floor_alone; /* the same with one thread */
+extern const struct bench_variant floor_pipe;  /* one thread, many calls in flight */
+
+/* ---- floor_pass.c, floor_redlock.c, floor_renew.c ---- */
+
+extern const struct bench_variant floor_pass;
+extern const struct bench_variant floor_quorum;
+extern const struct bench_variant floor_renew;
+
+/* ---- startup.c ---- */
+
+extern const struct bench_variant floor_run;   /* connects, takes a lock, runs, gives it back */
+extern const struct bench_variant floor_flock; /* flock(1), where there is one */
+extern const struct bench_variant floor_exec;  /* the program alone */
+
+#endif

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rlock as a program uses it: by its public header alone. */
+#include "lib.h"
+
+#include "support/run.h"
+
+#include <rlock/rlock.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { READS_PER_WRITE = 19, OPEN_TIMEOUT_MS = 10000 };
+
+typedef int new_fn(struct rlock_client *client, const char *name, const struct rlock_opts *opts,
+                   struct rlock_handle **ret_lock);
+
+static const struct kind {
+    const char *name;
+    new_fn *make;
+} kinds[] = {
+    {"reentrant", rlock_reentrant_new}, {"nonreentrant", rlock_nonreentrant_new},
+    {"spin", rlock_spin_new},           {"fenced", rlock_fenced_new},
+    {"fair", rlock_fair_new},           {"read", rlock_read_new},
+    {"write", rlock_write_new},
+};
+
+struct clients {
+    struct rlock_client *of_server[BENCH_MAX_SERVERS];
+};
+
+struct locks {
+    struct rlock_handle *lock;
+    struct rlock_handle *read; /* of the row rw */
+    unsigned turn;
+};
+
+static void must(int code, const char *what)
+{
+    if (code != 0) {
+        test_die("%s: %s: %s", what, rlock_strerror(code), rlock_detail());
+    }
+}
+
+static void *open_clients(const struct bench_run *run)
+{
+    struct clients *clients = calloc(1, sizeof(*clients));
+
+    TEST_CHECK(clients != NULL);
+    for (int i = 0; i < run->n_servers; i++) {
+        const struct rlock_client_opts opts =
+            RLOCK_CLIENT_OPTS(.url = run->url[i], .op_timeout_ms = OPEN_TIMEOUT_MS,
+                              .renewed_lease_ms = run->one->lease_ms);
+
+        must(rlock_client_open(&opts, &clients->of_server[i]), "open");
+    }
+    return clients;
+}
+
+static struct rlock_handle *make(struct rlock_client *client, const char *kind, const char *name)
+{
+    struct rlock_handle *lock = NULL;
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (strcmp(kinds[i].name, kind) == 0) {
+            must(kinds[i].make(client, name, NULL, &lock), name);
+            return lock;
+        }
+    }
+    test_die("no kind %s", kind);
+}
+
+/* A multi-lock of names on one server, or a RedLock of one name on several. */
+static struct rlock_handle *make_group(const struct bench_run *run, const struct clients *clients,
+                                       const char *name)
+{
+    const bool is_multi = strcmp(run->row->kind, "multi") == 0;
+    struct rlock_handle *members[BENCH_MAX_MEMBERS], *group = NULL;
+    const size_t n = (size_t)run->one->members;
+
+    for (size_t i = 0; i < n; i++) {
+        char member[32];
+
+        test_text(member, sizeof(member), is_multi ? "%s.%zu" : "%s", name, i);
+        members[i] = make(clients->of_server[is_multi ? 0 : i], "reentrant", member);
+    }
+    if (is_multi) {
+        must(rlock_multi_new(members, n, NULL, &group), "multi");
+    } else { /* the servers have only just started */
+        must(rlock_redlock_new(members, n, &RLOCK_OPTS(.max_lease_ms = -1), &group), "redlock");
+    }
+    return group;
+}
+
+static void start(struct bench_worker *worker)
+{
+    const struct bench_run *run = worker->run;
+    const struct clients *clients = run->shared;
+    struct locks *locks = calloc(1, sizeof(*locks));
+    char name[16];
+
+    TEST_CHECK(locks != NULL);
+    bench_name(run, worker->index, name);
+    locks->turn = (unsigned)worker->index;
+    if (strcmp(run->row->kind, "rw") == 0) {
+        locks->lock = make(clients->of_server[0], "write", name);
+        locks->read = make(clients->of_server[0], "read", name);
+    } else if (run->one->members > 0) {
+        locks->lock = make_group(run, clients, name);
+    } else {
+        locks->lock = make(clients->of_server[0], run->row->kind, name);
+    }
+    worker->state = locks;
+}
+
+static void take_pair(struct bench_worker *worker)
+{
+    const struct locks *locks = worker->state;
+    const int64_t began = bench_now_ns();
+
+    must(rlock_lock(locks->lock), "lock");
+    must(rlock_unlock(locks->lock), "unlock");
+    bench_note(worker, bench_now_ns() - began);
+}
+
+static void take_and_hold(struct bench_worker *worker, struct rlock_handle *lock)
+{
+    const int64_t began = bench_now_ns();
+
+    must(rlock_lock(lock), "lock");
+    bench_note(worker, bench_now_ns() - began);
+    bench_hold(worker->run->one->hold_us);
+    must(rlock_unlock(lock), "unlock");
+}
+
+static void contend(struct bench_worker *worker)
+{
+    const struct locks *locks = worker->state;
+
+    take_and_hold(worker, locks->lock);
+}
+
+static void read_or_write(struct bench_worker *worker)
+{
+    struct locks *locks = worker->state;
+    const bool writes = locks->turn++ % (READS_PER_WRITE + 1) == 0;
+
+    take_and_hold(worker, writes ? locks->lock : locks->read);
+}
+
+/* Holds of owners of their own: this worker's part of all of them. */
+static void start_holding(struct bench_worker *worker)
+{
+    const struct bench_run *run = worker->run;
+    const struct clients *clients = run->shared;
+
+    for (long i = worker->index; i < run->one->locks; i += run->threads) {
+        struct rlock_client *client = clients->of_server[0];
+        char name[32];
+
+        test_text(name, sizeof(name), "held%06ld", i);
+        struct rlock_handle *lock = make(client, "reentrant", name);
+        must(rlock_lock_with(lock, RLOCK_TAKE(.owner = rlock_owner_new(client)), NULL), "hold");
+        rlock_free(lock);
+    }
+}
+
+static void look_on(struct bench_worker *worker)
+{
+    (void)worker;
+    bench_wait_over();
+}
+
+const struct bench_variant lib_pair = {"rlock", 0, open_clients, start, take_pair};
+const struct bench_variant lib_contend = {"rlock", 0, open_clients, start, contend};
+const struct bench_variant lib_read_write = {"rlock", 0, open_clients, start, read_or_write};
+const struct bench_variant lib_hold = {"rlock", 0, open_clients, start_holding, look_on};

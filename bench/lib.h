@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The variants that use rlock. */
+#ifndef RLOCK_BENCH_LIB_H
+#define RLOCK_BENCH_LIB_H
+
+#include "bench.h"
+
+extern const struct bench_variant lib_pair;       /* the latency is of lock and unlock */
+extern const struct bench_variant lib_contend;    /* of the lock alone; holds as the case says */
+extern const struct bench_variant lib_read_write; /* the same; one in 20 writes */
+extern const struct bench_variant lib_hold;       /* holds many locks, and does nothing */
+extern const struct bench_variant lib_run;        /* the command, `rlock run` */
+
+#endif

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where it runs: the servers, the proxies before them, and who has which core. */
+#include "bench.h"
+
+#include "support/proxy.h"
+#include "support/run.h"
+#include "support/server.h"
+
+#include <hiredis/hiredis.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { URL_SIZE = 128 };
+static const size_t client_core = 0, server_core = 1;
+
+static struct {
+    const struct bench_options *options;
+    int n;
+    struct test_server *server[BENCH_MAX_SERVERS];
+    redisContext *side[BENCH_MAX_SERVERS];
+    pid_t proxies; /* the process that has them; 0: there is none */
+    char proxy_url[BENCH_MAX_SERVERS][URL_SIZE];
+} place;
+
+static void pin(pid_t pid, size_t core)
+{
+    cpu_set_t cores;
+
+    if (strcmp(place.options->pin, "nopin") != 0) {
+        CPU_ZERO(&cores);
+        CPU_SET(core, &cores);
+        /* A server has threads that nobody measures: pinning the main one is enough. */
+        test_must(sched_setaffinity(pid, sizeof(cores), &cores), "pinning needs two cores");
+    }
+}
+
+void bench_pin_client(const struct bench_options *options)
+{
+    pin(0, strcmp(options->pin, "split") == 0 ? client_core : server_core);
+}
+
+/* ---- servers ---- */
+
+static void add_server(void)
+{
+    static const char *const conf[] = {"maxclients 2000", NULL};
+    const struct test_server_opts opts = {.transport = TEST_TCP, .conf = conf};
+    struct test_server *server = test_server_start(&opts);
+    redisContext *side = redisConnectUnix(test_server_unix_url(server) + strlen("unix://"));
+
+    if (side == NULL || side->err != 0) {
+        test_die("no connection to the server");
+    }
+    pin(test_server_pid(server), server_core);
+    place.server[place.n] = server;
+    place.side[place.n] = side;
+    place.n++;
+}
+
+void bench_servers_start(const struct bench_options *options)
+{
+    place.options = options;
+    add_server();
+}
+
+void bench_servers_stop(void)
+{
+    bench_proxies_stop();
+    while (place.n > 0) {
+        place.n--;
+        redisFree(place.side[place.n]);
+        test_server_stop(place.server[place.n]);
+    }
+}
+
+static redisReply *ask(int server, const char *command)
+{
+    redisReply *reply = redisCommand(place.side[server], command);
+
+    if (reply == NULL || reply->type == REDIS_REPLY_ERROR) {
+        test_die("%s: %s", command, reply != NULL ? reply->str : place.side[server]->errstr);
+    }
+    return reply;
+}
+
+void bench_servers_empty(void)
+{
+    for (int i = 0; i < place.n; i++) {
+        freeReplyObject(ask(i, "FLUSHALL"));
+    }
+}
+
+/* ---- proxies: in a process of their own, since whoever forks should have no threads ---- */
+
+static _Noreturn void be_proxies(const struct bench_case *one, int n, int out)
+{
+    for (int i = 0; i < n; i++) {
+        char url[URL_SIZE] = "";
+        struct proxy *proxy = proxy_start(test_server_url(place.server[i]));
+
+        proxy_delay_us(proxy, one->slow_us > 0 && i == n - 1 ? one->slow_us : one->delay_us);
+        test_text(url, sizeof(url), "%s", proxy_url(proxy));
+        TEST_CHECK(write(out, url, sizeof(url)) == (ssize_t)sizeof(url));
+    }
+    for (;;) {
+        pause();
+    }
+}
+
+static void start_proxies(const struct bench_case *one, int n)
+{
+    const pid_t parent = getpid();
+    int line[2];
+
+    test_must(pipe(line), "pipe");
+    place.proxies = test_must(fork(), "fork");
+    if (place.proxies == 0) {
+        test_die_with_parent(parent);
+        be_proxies(one, n, line[1]);
+    }
+    close(line[1]);
+    for (int i = 0; i < n; i++) {
+        TEST_CHECK(read(line[0], place.proxy_url[i], URL_SIZE) == URL_SIZE);
+    }
+    close(line[0]);
+}
+
+void bench_proxies_stop(void)
+{
+    if (place.proxies != 0) {
+        kill(place.proxies, SIGKILL);
+        test_reap(place.proxies);
+        place.proxies = 0;
+    }
+}
+
+void bench_servers_for(struct bench_run *run, int n)
+{
+    TEST_CHECK(n <= BENCH_MAX_SERVERS);
+    while (place.n < n) {
+        add_server();
+    }
+    if (run->one->delay_us > 0) {
+        start_proxies(run->one, n);
+    }
+    for (int i = 0; i < n; i++) {
+        run->url[i] = place.proxies != 0 ? place.proxy_url[i] : test_server_url(place.server[i]);
+    }
+    run->n_servers = n;
+}
+
+/* ---- what servers count ---- */
+
+static int64_t number_behind(const char *text, const char *name)
+{
+    const char *found = strstr(text, name);
+
+    return found != NULL ? atoll(found + strlen(name)) : 0;
+}
+
+/* What clients send, and no script calls. */
+static int64_t sum_commands(const char *info)
+{
+    static const char *const sent[] = {
+        "eval",         "evalsha",        "fcall", "subscribe",  "unsubscribe", "ssubscribe",
+        "sunsubscribe", "psubscribe",     "ping",  "echo",       "wait",        "waitaof",
+        "client|kill",  "client|setinfo", "hello", "script|load"};
+    int64_t sum = 0;
+
+    for (size_t i = 0; i < sizeof(sent) / sizeof(sent[0]); i++) {
+        char name[64];
+
+        test_text(name, sizeof(name), "cmdstat_%s:calls=", sent[i]);
+        sum += number_behind(info, name);
+    }
+    return sum;
+}
+
+static int64_t server_cpu_ns(int server)
+{
+    clockid_t clock;
+    struct timespec time = {0};
+
+    TEST_CHECK(clock_getcpuclockid(test_server_pid(place.server[server]), &clock) == 0);
+    TEST_CHECK(clock_gettime(clock, &time) == 0);
+    return time.tv_sec * 1000000000LL + time.tv_nsec;
+}
+
+struct bench_counts bench_count(const char *command)
+{
+    static const char *const info = "INFO stats commandstats";
+    struct bench_counts counts = {0};
+    char counted[64];
+
+    test_text(counted, sizeof(counted), "cmdstat_%s:calls=", command != NULL ? command : "");
+    for (int i = 0; i < place.n; i++) {
+        char *request = NULL;
+        redisReply *reply = ask(i, info);
+
+        counts.cpu_ns += server_cpu_ns(i);
+        counts.commands += sum_commands(reply->str);
+        counts.counted += number_behind(reply->str, counted);
+        counts.bytes += number_behind(reply->str, "total_net_input_bytes:") +
+                        number_behind(reply->str, "total_net_output_bytes:");
+        counts.own_bytes += redisFormatCommand(&request, info) + (int64_t)reply->len +
+                            snprintf(NULL, 0, "$%zu\r\n\r\n", reply->len);
+        redisFreeCommand(request);
+        freeReplyObject(reply);
+    }
+    return counts;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The text: a table for each row, as text or as Markdown. */
+#include "bench.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { FIRST_WIDTH = 18, VARIANT_WIDTH = 8 };
+
+/* Columns after case and variant, in their order. */
+static const struct column {
+    const char *heading;
+    enum bench_figure figure;
+    int width, digits;
+} columns[] = {
+    {"/s", BENCH_RATE, 9, 0},
+    {"p50 us", BENCH_P50, 9, 1},
+    {"p99 us", BENCH_P99, 9, 0},
+    {"p99.9 us", BENCH_P999, 9, 0},
+    {"longest ms", BENCH_LONGEST, 10, 1},
+    {"Jain", BENCH_JAIN, 5, 2},
+    {"cmds", BENCH_COMMANDS, 6, 2},
+    {"bytes", BENCH_BYTES, 6, 0},
+    {"client us", BENCH_CLIENT, 9, 2},
+    {"server us", BENCH_SERVER, 9, 2},
+    {"switches", BENCH_SWITCHES, 8, 2},
+};
+
+/* What rlock is in parts of the variant. */
+static const struct column ratios[] = {
+    {"rlock /s", BENCH_RATE, 17, 2},
+    {"rlock p50", BENCH_P50, 17, 2},
+    {"rlock client", BENCH_CLIENT, 17, 2},
+    {"rlock server", BENCH_SERVER, 17, 2},
+};
+
+enum {
+    N_COLUMNS = sizeof(columns) / sizeof(columns[0]),
+    N_RATIOS = sizeof(ratios) / sizeof(ratios[0])
+};
+
+static void put(bool markdown, int width, const char *text)
+{
+    if (markdown) {
+        printf("| %s ", text);
+    } else if (width < 0) {
+        printf("%*s", width, text);
+    } else {
+        printf(" %*s", width, text);
+    }
+}
+
+static void end_line(bool markdown)
+{
+    puts(markdown ? "|" : "");
+}
+
+static void print_heading(const struct bench_row *row, bool markdown)
+{
+    printf(markdown ? "\n**%s**: %s\n\n" : "\n%s: %s\n", row->name, row->about);
+    put(markdown, -FIRST_WIDTH, "case");
+    put(markdown, -VARIANT_WIDTH, "variant");
+    for (int i = 0; i < N_COLUMNS; i++) {
+        put(markdown, columns[i].width, columns[i].heading);
+    }
+    for (int i = 0; i < N_RATIOS; i++) {
+        put(markdown, ratios[i].width, ratios[i].heading);
+    }
+    end_line(markdown);
+    if (markdown) {
+        for (int i = 0; i < 2 + N_COLUMNS + N_RATIOS; i++) {
+            printf(i < 2 ? "|---" : "|--:");
+        }
+        puts("|");
+    }
+}
+
+static void print_cell(const struct bench_cell *cell, bool markdown)
+{
+    char text[64];
+
+    put(markdown, -FIRST_WIDTH, cell->one->name);
+    put(markdown, -VARIANT_WIDTH, cell->variant->name);
+    for (int i = 0; i < N_COLUMNS; i++) {
+        const struct bench_spread spread = bench_spread(cell, columns[i].figure);
+
+        snprintf(text, sizeof(text), "%.*f", columns[i].digits, spread.median);
+        put(markdown, columns[i].width, text);
+    }
+    for (int i = 0; i < N_RATIOS; i++) {
+        const struct bench_spread spread = bench_ratio(cell, ratios[i].figure);
+
+        snprintf(text, sizeof(text), "%.2f [%.2f..%.2f]", spread.median, spread.lo, spread.hi);
+        put(markdown, ratios[i].width, spread.hi > 0 ? text : "");
+    }
+    end_line(markdown);
+}
+
+void bench_print(const struct bench_cell *cells, size_t n, bool markdown)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (i == 0 || cells[i].row != cells[i - 1].row) {
+            print_heading(cells[i].row, markdown);
+        }
+        print_cell(&cells[i], markdown);
+    }
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is measured. The first variant of a row is rlock. */
+#include "bench.h"
+
+#include "floor.h"
+#include "lib.h"
+
+#define OWN_NAMES                                                                                  \
+    {                                                                                              \
+        {.name = "1", .procs = 1, .threads = 1}, {.name = "8", .procs = 1, .threads = 8},          \
+            {.name = "32", .procs = 1, .threads = 32},                                             \
+        {                                                                                          \
+            .name = "128", .procs = 1, .threads = 128                                              \
+        }                                                                                          \
+    }
+
+/* A lock of each thread's own, of the kind. */
+#define OWN(kind_name)                                                                             \
+    static const struct bench_row own_##kind_name = {                                              \
+        .name = "own-" #kind_name,                                                                 \
+        .about = "lock + unlock, each thread a name of its own; cases: threads; latency: of both", \
+        .kind = #kind_name,                                                                        \
+        .variant = {&lib_pair, &floor_each, &floor_pipe},                                          \
+        .cases = OWN_NAMES,                                                                        \
+    }
+
+OWN(reentrant);
+OWN(nonreentrant);
+OWN(spin);
+OWN(fenced);
+OWN(fair);
+OWN(read);
+OWN(write);
+
+static const struct bench_row one = {
+    .name = "one",
+    .about = "one name for all; cases: processes x threads, hold; latency: of the lock alone",
+    .kind = "reentrant",
+    .shared = true,
+    .variant = {&lib_contend, &floor_pass},
+    .cases = {{.name = "1x32, 0", .procs = 1, .threads = 32},
+              {.name = "1x32, 100us", .procs = 1, .threads = 32, .hold_us = 100},
+              {.name = "1x32, 1ms", .procs = 1, .threads = 32, .hold_us = 1000},
+              {.name = "4x8, 0", .procs = 4, .threads = 8},
+              {.name = "4x8, 100us", .procs = 4, .threads = 8, .hold_us = 100},
+              {.name = "4x8, 1ms", .procs = 4, .threads = 8, .hold_us = 1000}},
+};
+
+static const struct bench_row fair = {
+    .name = "fair",
+    .about = "one fair lock for all; cases: threads; latency: of the lock alone",
+    .kind = "fair",
+    .shared = true,
+    .variant = {&lib_contend, &floor_alone},
+    .cases = {{.name = "8", .procs = 1, .threads = 8},
+              {.name = "64", .procs = 1, .threads = 64},
+              {.name = "512", .procs = 1, .threads = 512}},
+};
+
+static const struct bench_row read_write = {
+    .name = "rw",
+    .about = "one read/write lock for all, 95 % read; cases: threads; latency: of the lock alone",
+    .kind = "rw",
+    .shared = true,
+    .variant = {&lib_read_write, &floor_each},
+    .cases = {{.name = "8", .procs = 1, .threads = 8}, {.name = "32", .procs = 1, .threads = 32}},
+};
+
+static const struct bench_row multi = {
+    .name = "multi",
+    .about = "a multi-lock of each thread's own; cases: members x threads; latency: of both",
+    .kind = "multi",
+    .variant = {&lib_pair, &floor_each, &floor_pipe},
+    .cases = {{.name = "3x1", .procs = 1, .threads = 1, .members = 3},
+              {.name = "3x32", .procs = 1, .threads = 32, .members = 3},
+              {.name = "10x1", .procs = 1, .threads = 1, .members = 10},
+              {.name = "10x32", .procs = 1, .threads = 32, .members = 10}},
+};
+
+static const struct bench_row redlock = {
+    .name = "redlock",
+    .about = "a RedLock of each thread's own; cases: servers x threads, delay one way, that of the "
+             "last server; latency: of the lock alone",
+    .kind = "redlock",
+    .variant = {&lib_contend, &floor_quorum},
+    .cases = {{.name = "3x1", .procs = 1, .threads = 1, .members = 3},
+              {.name = "5x1", .procs = 1, .threads = 1, .members = 5},
+              {.name = "5x8", .procs = 1, .threads = 8, .members = 5},
+              {.name = "5x32", .procs = 1, .threads = 32, .members = 5},
+              {.name = "3x1, 2ms", .procs = 1, .threads = 1, .members = 3, .delay_us = 2000},
+              {.name = "5x1, 2ms", .procs = 1, .threads = 1, .members = 5, .delay_us = 2000},
+              {.name = "5x1, 500us, 25ms",
+               .procs = 1,
+               .threads = 1,
+               .members = 5,
+               .delay_us = 500,
+               .slow_us = 25000}},
+};
+
+/* A run has a whole period, a third of the lease. */
+static const struct bench_row renew = {
+    .name = "renew",
+    .about = "renewals of one hold; cases: holds, lease",
+    .kind = NULL,
+    .count = "pexpire",
+    .variant = {&lib_hold, &floor_renew},
+    .cases = {{.name = "1000, 1.5s",
+               .procs = 1,
+               .threads = 32,
+               .locks = 1000,
+               .lease_ms = 1500,
+               .at_least_ms = 500},
+              {.name = "10000, 6s",
+               .procs = 1,
+               .threads = 32,
+               .locks = 10000,
+               .lease_ms = 6000,
+               .at_least_ms = 2000},
+              {.name = "100000, 30s",
+               .procs = 1,
+               .threads = 32,
+               .locks = 100000,
+               .lease_ms = 30000,
+               .at_least_ms = 10000}},
+};
+
+static const struct bench_row run = {
+    .name = "run",
+    .about = "`true` under a lock, from fork to its end",
+    .kind = NULL,
+    .variant = {&lib_run, &floor_run, &floor_flock, &floor_exec},
+    .cases = {{.name = "1", .procs = 1, .threads = 1}},
+};
+
+const struct bench_row *const bench_rows[] = {
+    &own_reentrant, &own_nonreentrant, &own_spin, &own_fenced, &own_fair,
+    &own_read,      &own_write,        &one,      &fair,       &read_write,
+    &multi,         &redlock,          &renew,    &run,        NULL,
+};
