@@ -104,10 +104,11 @@ struct bench_variant {
 
 struct bench_row {
     const char *name;
-    const char *about; /* what an operation is, and what the latency is of */
-    const char *kind;  /* of the lock; NULL: the row has none */
-    bool shared;       /* all threads use one name */
-    const char *count; /* operations are calls of this command, not what was noted; or NULL */
+    const char *about;  /* what an operation is, and what the latency is of */
+    const char *kind;   /* of the lock; NULL: the row has none, or says so in its variants */
+    const char *floors; /* the kind whose calls floors send, if that is another one; or NULL */
+    bool shared;        /* all threads use one name */
+    const char *count;  /* operations are calls of this command, not what was noted; or NULL */
     const struct bench_variant *variant[BENCH_MAX_VARIANTS]; /* rlock first */
     struct bench_case cases[BENCH_MAX_CASES];                /* up to one without a name */
 };
@@ -124,9 +125,10 @@ struct bench_usage {
 /* In memory that all processes of a run share. */
 struct bench_worker {
     const struct bench_run *run;
-    int index;   /* in all processes */
-    void *state; /* what start() left */
-    uint64_t n, tries;
+    int index;          /* in all processes */
+    bool is_background; /* what it does is not noted; start() says so */
+    void *state;        /* what start() left */
+    uint64_t n;
     int64_t longest_ns;
     struct bench_usage usage;
     struct bench_hist hist;
@@ -173,16 +175,21 @@ void bench_proxies_stop(void);
 void bench_servers_stop(void);
 void bench_servers_empty(void);
 
-/* What the servers counted since they started. */
+/* What the first n servers counted since they started. */
 struct bench_counts {
     int64_t cpu_ns, commands, bytes, counted;
     int64_t own_bytes; /* of the last answer about this, which the next one counts */
 };
 
-struct bench_counts bench_count(const char *command); /* whose calls are .counted, or NULL */
+/* command: whose calls are .counted, or NULL. */
+struct bench_counts bench_count(int n, const char *command);
 
 /* What rlock sends for one pair; run: of the variant rlock, with one server. NULL: no lock. */
 const struct bench_calls *bench_capture(const struct bench_run *run, const char *url);
+
+/* What it runs on, in one line: for text and JSON. Borrowed. */
+const char *bench_machine(const struct bench_options *options);
+const char *bench_server_version(void);
 
 /* ---- what came out (report.c, json.c, svg.c) ---- */
 

@@ -28,6 +28,11 @@ extern const struct bench_variant floor_pass;
 extern const struct bench_variant floor_quorum;
 extern const struct bench_variant floor_renew;
 
+/* ---- beside.c ---- */
+
+extern const struct bench_variant floor_beside;
+extern const struct bench_variant floor_undisturbed; /* nobody renews anything */
+
 /* ---- startup.c ---- */
 
 extern const struct bench_variant floor_run;   /* connects, takes a lock, runs, gives it back */

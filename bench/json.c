@@ -8,21 +8,17 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/utsname.h>
 #include <time.h>
-#include <unistd.h>
 
 static void write_machine(FILE *out, const struct bench_options *options)
 {
-    struct utsname name;
     char date[32];
     const time_t now = time(NULL);
     struct tm utc;
 
-    uname(&name);
     strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-    fprintf(out, "{\"date\":\"%s\",\"system\":\"%s %s\",\"processors\":%ld,\"pin\":\"%s\",", date,
-            name.sysname, name.release, sysconf(_SC_NPROCESSORS_ONLN), options->pin);
+    fprintf(out, "{\"date\":\"%s\",\"machine\":\"%s\",\"pin\":\"%s\",", date,
+            bench_machine(options), options->pin);
     fprintf(out, "\"run_ms\":%lld,\"cells\":[", (long long)options->run_ms);
 }
 

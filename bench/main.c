@@ -2,6 +2,8 @@
 /* The measuring bench: see docs/performance.md. */
 #include "bench.h"
 
+#include "lib.h"
+
 #include "support/run.h"
 
 #include <getopt.h>
@@ -162,35 +164,31 @@ static size_t lay_out(const struct bench_row *row, struct bench_cell *cells)
     return n;
 }
 
-/* A RedLock's floor sends each server what one lock's server is sent. */
-static const struct bench_calls *capture(const struct bench_cell *cell, const char *url)
+/* What the floors of a row send; NULL: they know it themselves. */
+static const struct bench_calls *capture(const struct bench_row *row, const struct bench_case *one,
+                                         const char *url)
 {
-    static struct bench_row plain;
-    struct bench_case one = *cell->one;
-    struct bench_run run = {.row = cell->row, .one = &one, .variant = cell->row->variant[0]};
+    struct bench_row captured = *row;
+    struct bench_case alone = *one;
+    struct bench_run run = {.row = &captured, .one = &alone, .variant = &lib_pair};
 
-    run.threads = run.procs = 1;
-    if (strcmp(cell->row->kind, "redlock") == 0) {
-        plain = *cell->row;
-        plain.kind = "reentrant";
-        run.row = &plain;
-        one.members = 0;
+    if (row->floors != NULL) {
+        captured.kind = row->floors;
+        alone.members = 0;
     }
-    return bench_capture(&run, url);
+    return captured.kind != NULL ? bench_capture(&run, url) : NULL;
 }
 
 static void prepare(struct bench_run *run, const struct bench_cell *cell)
 {
     const bool is_redlock = cell->row->kind != NULL && strcmp(cell->row->kind, "redlock") == 0;
-    const struct bench_calls *calls = NULL;
 
     *run = (struct bench_run){.row = cell->row, .one = cell->one};
     bench_servers_for(run, is_redlock ? cell->one->members : 1);
     bench_servers_empty(); /* the last run may have ended in the middle of a hold */
-    for (int i = 0; cell->row->kind != NULL && i < run->n_servers; i++) {
-        calls = capture(cell, run->url[i]); /* each server learns the scripts by that */
+    for (int i = 0; i < run->n_servers; i++) { /* each learns the scripts by that */
+        run->calls = capture(cell->row, cell->one, run->url[i]);
     }
-    run->calls = calls;
 }
 
 /* One case, all its variants. Returns how many. */
@@ -230,6 +228,7 @@ int main(int argc, char **argv)
     take_options(argc, argv);
     bench_init();
     bench_servers_start(&opts.run);
+    puts(bench_machine(&opts.run));
     for (int i = 0; bench_rows[i] != NULL; i++) {
         if (is_wanted(bench_rows[i])) {
             const size_t more = run_row(bench_rows[i], cells + n);
@@ -239,12 +238,12 @@ int main(int argc, char **argv)
             n += more;
         }
     }
-    bench_servers_stop();
     if (opts.json != NULL) {
         bench_write_json(opts.json, cells, n, &opts.run);
     }
     if (opts.svg != NULL) {
         bench_write_svg(opts.svg, cells, n);
     }
+    bench_servers_stop();
     return 0;
 }

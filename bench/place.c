@@ -192,14 +192,14 @@ static int64_t server_cpu_ns(int server)
     return time.tv_sec * 1000000000LL + time.tv_nsec;
 }
 
-struct bench_counts bench_count(const char *command)
+struct bench_counts bench_count(int n, const char *command)
 {
     static const char *const info = "INFO stats commandstats";
     struct bench_counts counts = {0};
     char counted[64];
 
     test_text(counted, sizeof(counted), "cmdstat_%s:calls=", command != NULL ? command : "");
-    for (int i = 0; i < place.n; i++) {
+    for (int i = 0; i < n; i++) {
         char *request = NULL;
         redisReply *reply = ask(i, info);
 
@@ -214,4 +214,19 @@ struct bench_counts bench_count(const char *command)
         freeReplyObject(reply);
     }
     return counts;
+}
+
+const char *bench_server_version(void)
+{
+    static char text[64];
+    redisReply *reply = ask(0, "INFO server");
+    const char *valkey = strstr(reply->str, "valkey_version:");
+    const char *version = valkey != NULL ? valkey : strstr(reply->str, "redis_version:");
+
+    TEST_CHECK(version != NULL);
+    version = strchr(version, ':') + 1;
+    snprintf(text, sizeof(text), "%s %.*s", valkey != NULL ? "valkey" : "redis",
+             (int)strcspn(version, "\r"), version);
+    freeReplyObject(reply);
+    return text;
 }

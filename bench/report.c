@@ -3,7 +3,9 @@
 #include "bench.h"
 
 #include <stdio.h>
-#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
 
 enum { FIRST_WIDTH = 18, VARIANT_WIDTH = 8 };
 
@@ -28,9 +30,8 @@ static const struct column {
 
 /* What rlock is in parts of the variant. */
 static const struct column ratios[] = {
-    {"rlock /s", BENCH_RATE, 17, 2},
-    {"rlock p50", BENCH_P50, 17, 2},
-    {"rlock client", BENCH_CLIENT, 17, 2},
+    {"rlock /s", BENCH_RATE, 17, 2},       {"rlock p50", BENCH_P50, 17, 2},
+    {"rlock p99.9", BENCH_P999, 17, 2},    {"rlock client", BENCH_CLIENT, 17, 2},
     {"rlock server", BENCH_SERVER, 17, 2},
 };
 
@@ -94,6 +95,22 @@ static void print_cell(const struct bench_cell *cell, bool markdown)
         put(markdown, ratios[i].width, spread.hi > 0 ? text : "");
     }
     end_line(markdown);
+}
+
+const char *bench_machine(const struct bench_options *options)
+{
+    static char text[256];
+    struct utsname name;
+    char date[32];
+    const time_t now = time(NULL);
+    struct tm utc;
+
+    uname(&name);
+    strftime(date, sizeof(date), "%Y-%m-%d", gmtime_r(&now, &utc));
+    snprintf(text, sizeof(text), "%s, %s %s, %ld processors, %s, pin %s, runs of %.2f s", date,
+             name.sysname, name.release, sysconf(_SC_NPROCESSORS_ONLN), bench_server_version(),
+             options->pin, (double)options->run_ms / 1000);
+    return text;
 }
 
 void bench_print(const struct bench_cell *cells, size_t n, bool markdown)

@@ -61,6 +61,7 @@ static const struct bench_row read_write = {
     .name = "rw",
     .about = "one read/write lock for all, 95 % read; cases: threads; latency: of the lock alone",
     .kind = "rw",
+    .floors = "read",
     .shared = true,
     .variant = {&lib_read_write, &floor_each},
     .cases = {{.name = "8", .procs = 1, .threads = 8}, {.name = "32", .procs = 1, .threads = 32}},
@@ -82,6 +83,7 @@ static const struct bench_row redlock = {
     .about = "a RedLock of each thread's own; cases: servers x threads, delay one way, that of the "
              "last server; latency: of the lock alone",
     .kind = "redlock",
+    .floors = "reentrant", /* each server is sent what one lock's is */
     .variant = {&lib_contend, &floor_quorum},
     .cases = {{.name = "3x1", .procs = 1, .threads = 1, .members = 3},
               {.name = "5x1", .procs = 1, .threads = 1, .members = 5},
@@ -98,30 +100,31 @@ static const struct bench_row redlock = {
 };
 
 /* A run has a whole period, a third of the lease. */
+#define RENEWED(n_procs, n_locks, lease, period)                                                   \
+    {                                                                                              \
+        .name = #n_locks, .procs = (n_procs), .threads = 32, .locks = (n_locks),                   \
+        .lease_ms = (lease), .at_least_ms = (period)                                               \
+    }
+
 static const struct bench_row renew = {
     .name = "renew",
-    .about = "renewals of one hold; cases: holds, lease",
+    .about = "renewals of one hold; cases: holds; latency: of a call of the script",
     .kind = NULL,
     .count = "pexpire",
     .variant = {&lib_hold, &floor_renew},
-    .cases = {{.name = "1000, 1.5s",
-               .procs = 1,
-               .threads = 32,
-               .locks = 1000,
-               .lease_ms = 1500,
-               .at_least_ms = 500},
-              {.name = "10000, 6s",
-               .procs = 1,
-               .threads = 32,
-               .locks = 10000,
-               .lease_ms = 6000,
-               .at_least_ms = 2000},
-              {.name = "100000, 30s",
-               .procs = 1,
-               .threads = 32,
-               .locks = 100000,
-               .lease_ms = 30000,
-               .at_least_ms = 10000}},
+    .cases = {RENEWED(1, 1000, 1500, 500), RENEWED(1, 10000, 6000, 2000),
+              RENEWED(1, 100000, 30000, 10000)},
+};
+
+static const struct bench_row beside = {
+    .name = "beside",
+    .about = "lock + unlock over raw hiredis, while another process has holds renewed; cases: "
+             "holds; latency: of both",
+    .kind = NULL,
+    .floors = "reentrant",
+    .variant = {&lib_beside, &floor_beside, &floor_undisturbed},
+    .cases = {RENEWED(2, 1000, 1500, 500), RENEWED(2, 10000, 6000, 2000),
+              RENEWED(2, 100000, 30000, 10000)},
 };
 
 static const struct bench_row run = {
@@ -133,7 +136,8 @@ static const struct bench_row run = {
 };
 
 const struct bench_row *const bench_rows[] = {
-    &own_reentrant, &own_nonreentrant, &own_spin, &own_fenced, &own_fair,
-    &own_read,      &own_write,        &one,      &fair,       &read_write,
-    &multi,         &redlock,          &renew,    &run,        NULL,
+    &own_reentrant, &own_nonreentrant, &own_spin,  &own_fenced,
+    &own_fair,      &own_read,         &own_write, &one,
+    &fair,          &read_write,       &multi,     &redlock,
+    &renew,         &beside,           &run,       NULL,
 };

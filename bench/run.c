@@ -76,6 +76,9 @@ void bench_note(struct bench_worker *worker, int64_t ns)
 {
     const int phase = atomic_load_explicit(&shared->phase, memory_order_relaxed);
 
+    if (worker->is_background) {
+        return;
+    }
     if (phase != WARMING && ns > worker->longest_ns) {
         worker->longest_ns = ns;
     }
@@ -213,14 +216,14 @@ static void wait_ends(const struct bench_run *run, const pid_t *pids)
 static double add_up(const struct bench_run *run, struct bench_figures *figures)
 {
     static struct bench_hist all;
-    const int workers = run->procs * run->threads;
-    double n = 0, squares = 0;
+    double n = 0, squares = 0, workers = 0;
 
     memset(&all, 0, sizeof(all));
-    for (int i = 0; i < workers; i++) {
+    for (int i = 0; i < run->procs * run->threads; i++) {
         const struct bench_worker *worker = &shared->worker[i];
         const double ms = (double)worker->longest_ns / 1e6;
 
+        workers += worker->is_background ? 0 : 1;
         bench_hist_merge(&all, &worker->hist);
         n += (double)worker->n;
         squares += (double)worker->n * (double)worker->n;
@@ -269,7 +272,7 @@ static bool has_done_nothing(const struct bench_run *run, const struct bench_cou
     uint64_t n = 0;
 
     if (run->row->count != NULL) {
-        return bench_count(run->row->count).counted == before->counted;
+        return bench_count(run->n_servers, run->row->count).counted == before->counted;
     }
     for (int i = 0; i < run->procs * run->threads; i++) {
         n += shared->worker[i].n;
@@ -305,7 +308,7 @@ struct bench_figures bench_measure(struct bench_run *run, const struct bench_opt
     }
     wait_ready(run);
     sleep_ns(options->warm_ms * 1000000);
-    const struct bench_counts before = bench_count(run->row->count);
+    const struct bench_counts before = bench_count(run->n_servers, run->row->count);
     const int64_t client_before = clients_cpu_ns(pids, run->procs);
     const int64_t began = bench_now_ns();
     enter_phase(MEASURING);
@@ -313,7 +316,7 @@ struct bench_figures bench_measure(struct bench_run *run, const struct bench_opt
     const int64_t client = clients_cpu_ns(pids, run->procs) - client_before;
     const int64_t wall = bench_now_ns() - began;
     enter_phase(OVER);
-    const struct bench_counts after = bench_count(run->row->count);
+    const struct bench_counts after = bench_count(run->n_servers, run->row->count);
     wait_ends(run, pids);
     return figure(run, &before, &after, client, wall);
 }
