@@ -9,12 +9,19 @@ static bool is_watched(const struct bench_worker *worker)
     return worker->index == worker->run->threads; /* the first of the second process */
 }
 
+/* Of the process that renews only so many threads as that variant has. */
+static bool is_renewing(const struct bench_worker *worker, const struct bench_variant *renewing)
+{
+    return worker->run->process == 0 && renewing != NULL &&
+           (renewing->threads == 0 || worker->index < renewing->threads);
+}
+
 static void start(struct bench_worker *worker, const struct bench_variant *renewing)
 {
     worker->is_background = !is_watched(worker);
     if (is_watched(worker)) {
         floor_each.start(worker);
-    } else if (worker->run->process == 0 && renewing != NULL) {
+    } else if (is_renewing(worker, renewing)) {
         renewing->start(worker);
     }
 }
@@ -23,7 +30,7 @@ static void work(struct bench_worker *worker, const struct bench_variant *renewi
 {
     if (is_watched(worker)) {
         floor_each.op(worker);
-    } else if (worker->run->process == 0 && renewing != NULL) {
+    } else if (is_renewing(worker, renewing)) {
         renewing->op(worker);
     } else {
         bench_wait_over();
@@ -66,5 +73,5 @@ static void beside_nothing(struct bench_worker *worker)
 }
 
 const struct bench_variant lib_beside = {"rlock", 0, open_rlock, start_rlock, beside_rlock};
-const struct bench_variant floor_beside = {"script", 1, NULL, start_script, beside_script};
-const struct bench_variant floor_undisturbed = {"nothing", 1, NULL, start_nothing, beside_nothing};
+const struct bench_variant floor_beside = {"script", 0, NULL, start_script, beside_script};
+const struct bench_variant floor_undisturbed = {"nothing", 0, NULL, start_nothing, beside_nothing};

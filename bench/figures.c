@@ -46,6 +46,19 @@ struct bench_spread bench_spread(const struct bench_cell *cell, enum bench_figur
     return spread_of(values, cell->rounds);
 }
 
+/* Whether the same figure of rlock is of the same thing. A variant with threads of its own waits
+ * for something else; one that sends nothing leaves the server idle. */
+static bool is_comparable(const struct bench_cell *cell, int round, enum bench_figure figure)
+{
+    const bool has_other_threads =
+        cell->variant->threads != 0 && cell->variant->threads != cell->one->threads;
+
+    if (figure >= BENCH_P50 && figure <= BENCH_LONGEST) {
+        return !has_other_threads;
+    }
+    return figure != BENCH_SERVER || cell->round[round].value[BENCH_COMMANDS] > 0;
+}
+
 struct bench_spread bench_ratio(const struct bench_cell *cell, enum bench_figure figure)
 {
     double values[BENCH_MAX_ROUNDS];
@@ -53,9 +66,8 @@ struct bench_spread bench_ratio(const struct bench_cell *cell, enum bench_figure
 
     for (int i = 0; cell->rlock != NULL && i < cell->rounds; i++) {
         const double floor = cell->round[i].value[figure];
-        const bool is_known = figure != BENCH_SERVER || cell->round[i].value[BENCH_COMMANDS] > 0;
 
-        if (floor > 0 && is_known) {
+        if (floor > 0 && is_comparable(cell, i, figure)) {
             values[n++] = cell->rlock->round[i].value[figure] / floor;
         }
     }
