@@ -25,7 +25,8 @@ static void write_machine(FILE *out, const struct bench_options *options)
 static void write_figures(FILE *out, const struct bench_figures *figures)
 {
     for (int i = 0; i < BENCH_FIGURES; i++) {
-        fprintf(out, "%s\"%s\":%.4g", i == 0 ? "{" : ",", bench_figure_name(i), figures->value[i]);
+        fprintf(out, "%s\"%s\":%.4g", i == 0 ? "{" : ",", bench_figure_name((enum bench_figure)i),
+                figures->value[i]);
     }
     fputc('}', out);
 }
@@ -44,7 +45,8 @@ static void write_spreads(FILE *out, const char *name, const struct bench_cell *
     fprintf(out, ",\n  \"%s\":{", name);
     for (int i = 0; i < BENCH_FIGURES; i++) {
         fputs(i == 0 ? "" : ",", out);
-        write_spread(out, bench_figure_name(i), spread(cell, i));
+        write_spread(out, bench_figure_name((enum bench_figure)i),
+                     spread(cell, (enum bench_figure)i));
     }
     fputc('}', out);
 }

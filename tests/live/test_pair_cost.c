@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an uncontended lock and unlock cost the calling thread: memory, mutexes, system calls. */
+/* What an uncontended lock and unlock cost the calling thread: memory, mutexes, system calls; and
+ * the server: commands, bytes. */
 #include "support/clients.h"
 
 #include <poll.h>
@@ -109,4 +110,31 @@ LOCK_TEST(a_free_lock_costs_few_allocations_mutexes_and_calls, f)
     assert_in_range(counts.sends, PAIRS, 2 * PAIRS);
     /* with the look at the idle link; TLS reads a record's head and the rest of it */
     assert_in_range(counts.receives, 0, (test_server_cacert(f->server) != NULL ? 6 : 4) * PAIRS);
+}
+
+static long long bytes_of(struct test_server *server)
+{
+    return test_server_info(server, "stats", "total_net_input_bytes") +
+           test_server_info(server, "stats", "total_net_output_bytes");
+}
+
+static long long calls_of(struct test_server *server)
+{
+    return test_server_info(server, "commandstats", "cmdstat_evalsha:calls");
+}
+
+LOCK_TEST(a_free_lock_costs_two_commands_and_few_bytes, f)
+{
+    struct rlock_handle *lock = lock_new(f, client_open(f));
+
+    pairs(lock, 20);
+    const long long calls = calls_of(f->server);
+    const long long bytes = bytes_of(f->server);
+    const long long asking = bytes_of(f->server) - bytes; /* what the question itself costs */
+    pairs(lock, PAIRS);
+    const long long spent = bytes_of(f->server) - bytes - 2 * asking;
+    print_message("a pair: %.2f scripts, %.1f bytes\n",
+                  (double)(calls_of(f->server) - calls) / PAIRS, (double)spent / PAIRS);
+    assert_int_equal(calls_of(f->server) - calls, 2 * PAIRS);
+    assert_in_range(spent, 0, 380LL * PAIRS);
 }
