@@ -9,7 +9,7 @@
 
 enum { PAIRS = 500 };
 
-static __attribute__((noinline, noclone)) void pairs(struct rlock_handle *lock)
+static __attribute__((noinline)) void pairs(struct rlock_handle *lock)
 {
     for (int i = 0; i < PAIRS; i++) {
         TEST_CHECK(rlock_lock(lock) == 0);
