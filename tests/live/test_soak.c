@@ -261,7 +261,7 @@ CLUSTER_TEST(what_overlaps_where_nobody_acknowledges_is_told, f)
     assert_true(TEST_EVENTUALLY(test_server_is_copied(f->servers[0]), PROMOTED_MS));
     end_load(f, load, LEASE_MS);
     assert_true(load_overlaps_were_told(load));
-    assert_true(load_stolen(load) > 0);
+    assert_true(load_lost(load, RLOCK_LOST_NOT_REPLICATED) > 0);
     load_free(load);
 }
 
