@@ -76,6 +76,7 @@ static void check_hold(struct sim_user *user, unsigned side)
         sim_violate(world, "client %u: a lost hold of %s is valid again", client->index,
                     world->keys[user->key]);
     }
+    sim_check_verified(user, side);
     if (hold->doomed) {
         /* unfenced, a late copy of its acquire may have taken it again */
         if (until > hold->doomed_valid && (client->may_kill || sim_server_count(user, side) == 0)) {
@@ -513,6 +514,7 @@ void sim_check_end(struct sim_world *world)
     unsigned node = 0;
     int64_t left = 0;
 
+    sim_replicas_catch_up(world);
     while (next_lock_key(world, &node, &info)) {
         left = rlock__max(left, info.pttl_ms);
         if (world->config.faults == 0) {

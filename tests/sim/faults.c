@@ -9,7 +9,10 @@
 
 static struct sim_client *any_client(struct sim_world *world)
 {
-    return world->clients[sim_random(world, world->config.n_clients)];
+    struct sim_client *client = world->clients[sim_random(world, world->config.n_clients)];
+
+    client->struck_at = world->now;
+    return client;
 }
 
 static void disturb_all(struct sim_world *world, int64_t until)
@@ -55,6 +58,7 @@ static void kill_client(struct sim_world *world)
 
 static void pause_server(struct sim_world *world)
 {
+    world->struck_at = world->now;
     world->server_paused_until = world->now + sim_random(world, 2 * world->config.lease);
     world->paused_node = world->config.n_nodes == 1 || sim_chance(world, 300)
                              ? SIM_NODES
@@ -84,7 +88,7 @@ static void restart_server(struct sim_world *world)
 {
     bool keep = sim_chance(world, 500);
 
-    if (world->server_down) {
+    if (world->server_down || world->config.failover_us != 0) { /* those die one by one */
         return;
     }
     sim_trace(world, "server dies, will be back %s", keep ? "with its data" : "empty");
@@ -127,6 +131,9 @@ static void delete_key(struct sim_world *world)
     unsigned key = (unsigned)sim_random(world, world->config.n_keys);
     char token[64];
 
+    if (world->failover.is_on) { /* who has it does not answer, maybe */
+        return;
+    }
     (void)snprintf(token, sizeof(token), "redisson_lock_token:{%s}", world->keys[key]);
     if (sim_chance(world, 500)) {
         forget_token(world, key);
@@ -147,7 +154,7 @@ static void meddle(struct sim_world *world)
     const char *head = queue->n != 0 ? queue->names[0] : "nobody:1";
     char list[64], scores[64];
 
-    if ((world->config.kind->caps & RLOCK__CAP_QUEUES) == 0) {
+    if ((world->config.kind->caps & RLOCK__CAP_QUEUES) == 0 || world->failover.is_on) {
         return;
     }
     (void)snprintf(list, sizeof(list), "redisson_lock_queue:{%s}", world->keys[key]);
@@ -200,6 +207,7 @@ static void refuse_scripts(struct sim_world *world)
     };
     int64_t most = rlock__min(world->config.lease / 10, 100 * RLOCK__MS);
 
+    world->struck_at = world->now;
     world->refusal = errors[sim_random(world, 3)];
     world->refuses_until = world->now + sim_random(world, most);
     sim_trace(world, "server refuses scripts until %.3f", (double)world->refuses_until / 1000);
@@ -224,7 +232,7 @@ static void set_clock_back(struct sim_world *world)
     for (unsigned i = 0; i < sim_n_nodes(world); i++) {
         sim_server_set_clock_offset(world->nodes[i].server, world->clock_offset);
     }
-    if (world->config.n_acks != 0) {
+    if (world->config.n_acks != 0 && world->config.failover_us == 0) {
         sim_server_set_clock_offset(world->replica, world->clock_offset);
     }
 }
@@ -267,6 +275,22 @@ static void open_slot(struct sim_world *world)
     set_slot(world, key, "MIGRATING");
 }
 
+/* Nothing passes between a client and one of the servers, or it cannot ask for a new map. */
+static void cut_off(struct sim_world *world)
+{
+    struct sim_client *client = any_client(world);
+    int64_t until = world->now + sim_random(world, 2 * world->config.lease);
+
+    if (sim_chance(world, 300) && client->hear.set) {
+        rlock__timer_set(&world->timers, &client->hear, rlock__max(client->hear.at, until));
+    } else {
+        client->cut_node = (unsigned)sim_random(world, world->config.n_nodes);
+        client->cut_node_until = until;
+    }
+    client->disturbed = rlock__max(client->disturbed, until);
+    sim_trace(world, "client %u is cut off until %.3f", client->index, (double)until / 1000);
+}
+
 void sim_fault(struct sim_world *world)
 {
     static const struct {
@@ -279,8 +303,20 @@ void sim_fault(struct sim_world *world)
     };
     int64_t dice = sim_random(world, 120);
 
-    if (world->config.n_nodes > 1 && sim_chance(world, 400)) {
+    if (world->config.failover_us != 0 && sim_chance(world, 300)) {
+        sim_fail_over(world);
+        return;
+    }
+    if (world->config.failover_us != 0 && sim_chance(world, 150)) {
+        cut_off(world);
+        return;
+    }
+    if (world->config.n_nodes > 1 && world->config.failover_us == 0 && sim_chance(world, 400)) {
         sim_move_slot(world);
+        return;
+    }
+    if (world->config.failover_us != 0 && sim_chance(world, 100)) {
+        sim_replica_lags(world);
         return;
     }
     if (world->config.n_acks != 0 && sim_chance(world, 100)) {
@@ -315,5 +351,6 @@ void sim_heal(struct sim_world *world)
     rlock__timer_unset(&world->timers, &world->restart);
     for (unsigned i = 0; i < world->config.n_clients; i++) {
         world->clients[i]->paused_until = 0;
+        world->clients[i]->cut_node = SIM_NODES;
     }
 }

@@ -127,6 +127,12 @@ void sim_pump(struct sim_client *client)
 }
 
 /* A group has no server whose writes are acknowledged. */
+void sim_failover_ran(struct sim_world *world, unsigned node)
+{
+    (void)world;
+    (void)node;
+}
+
 void sim_replica_wait(struct sim_conn *conn, const char *bytes, size_t len)
 {
     (void)bytes;

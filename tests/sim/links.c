@@ -24,13 +24,21 @@ struct rlock__link *sim_core_link(const struct sim_link *link)
     return &server_of(link)->links[link->index];
 }
 
-/* When its connection is to be made, or checked, as the core says. */
-static void plan(struct sim_link *link)
+/* A replica is not connected to. */
+static bool is_wanted(const struct sim_link *link)
+{
+    return link->is_sub || link->client->used[link->node];
+}
+
+void sim_link_plan(struct sim_link *link)
 {
     const struct sim_client *client = link->client;
     int64_t due = link->is_sub ? rlock__subscriber_due(server_of(link))
                                : rlock__link_due(sim_core_link(link));
 
+    if (link->state == SIM_DOWN && !is_wanted(link)) {
+        due = RLOCK__NEVER;
+    }
     if (link->state == SIM_DOWN || link->state == SIM_UP) {
         rlock__timer_set(&client->world->timers, &link->timer,
                          due == RLOCK__NEVER ? due : sim_world_time(client, due));
@@ -43,8 +51,8 @@ void sim_link_break(struct sim_client *client, struct sim_link *link, const char
     enum sim_link_state state = link->state;
 
     if (link->conn != NULL) {
-        sim_trace(world, "client %u: %s breaks: %s", client->index, link->is_sub ? "sub" : "link",
-                  why);
+        sim_trace(world, "client %u: %s to node %u breaks: %s", client->index,
+                  link->is_sub ? "sub" : "link", link->node, why);
         sim_conn_let_go(link->conn);
         link->conn = NULL;
     }
@@ -60,7 +68,7 @@ void sim_link_break(struct sim_client *client, struct sim_link *link, const char
         rlock__core_link_down(sim_core_link(link), state == SIM_UP ? link->gen : 0, RLOCK_ECONN,
                               false, why, sim_clock(client));
     }
-    plan(link);
+    sim_link_plan(link);
 }
 
 static void handshake_step(struct sim_client *client, struct sim_link *link);
@@ -89,13 +97,15 @@ static void begin_hello(struct sim_client *client, struct sim_link *link)
     conn->is_sub = link->is_sub;
     conn->open = true;
     conn->id = sim_server_connect(world->nodes[link->node].server);
-    conn->server_life = world->server_life;
+    conn->server_life =
+        world->config.failover_us != 0 ? 1 + world->nodes[link->node].life : world->server_life;
     conn->uptime_s = uptime_s(world);
     DL_APPEND(world->conns, conn);
     link->conn = conn;
     link->state = SIM_HELLO;
     link->fenced = true;
     link->answers_due = 1;
+    link->spoke_at = sim_clock(client);
     sim_conn_say(conn, "*2\r\n$6\r\nCLIENT\r\n$2\r\nID\r\n", 24);
     for (size_t i = 0; i < link->n_unfenced && client->may_kill; i++) {
         char id[24];
@@ -135,6 +145,13 @@ static void on_link_timer(struct rlock__timer *timer, int64_t now)
     (void)now;
     if (sim_is_paused(client)) {
         rlock__timer_set(&world->timers, timer, client->paused_until);
+    } else if (link->state < SIM_HELLO && world->nodes[link->node].state == SIM_DEAD) {
+        sim_link_break(client, link, "refused");
+        sim_pump(client);
+    } else if (link->state == SIM_DOWN && !is_wanted(link)) {
+        return;
+    } else if (link->state == SIM_GREETED) {
+        sim_map_confirm(link);
     } else if (link->state == SIM_DOWN && world->server_down) {
         sim_link_break(client, link, "refused");
         sim_pump(client);
@@ -155,18 +172,30 @@ static void on_link_timer(struct rlock__timer *timer, int64_t now)
 
 static void handshake_step(struct sim_client *client, struct sim_link *link)
 {
-    char run_id[RLOCK__RUN_ID_SIZE] = "";
-
     if (--link->answers_due != 0) {
         return;
     }
     rlock__timer_unset(&client->world->timers, &link->timer);
-    link->state = SIM_UP;
     if (link->is_sub) {
+        link->state = SIM_UP;
         rlock__core_sub_up(server_of(link), sim_clock(client));
-        return;
+    } else if (client->world->config.failover_us != 0) {
+        sim_map_confirm(link);
+    } else {
+        sim_link_up(link, 0);
     }
-    if (link->conn->uptime_s != RLOCK__UNKNOWN) {
+}
+
+void sim_link_up(struct sim_link *link, int64_t alive_at)
+{
+    struct sim_client *client = link->client;
+    char run_id[RLOCK__RUN_ID_SIZE] = "";
+
+    link->state = SIM_UP;
+    sim_core_link(link)->pipeline.alive_at = alive_at;
+    if (client->world->config.failover_us != 0) {
+        (void)snprintf(run_id, sizeof(run_id), "%u", link->conn->server_life);
+    } else if (link->conn->uptime_s != RLOCK__UNKNOWN) {
         (void)snprintf(run_id, sizeof(run_id), "%u", link->conn->server_life + 1);
     }
     rlock__core_found(server_of(link), run_id, link->conn->uptime_s, sim_clock(client));
@@ -223,7 +252,7 @@ static void pump_sub(struct sim_link *link)
         sim_conn_say(link->conn, out->data, out->len);
         rlock__buf_clear(out);
     }
-    plan(link);
+    sim_link_plan(link);
 }
 
 static unsigned n_links(const struct sim_client *client)
@@ -307,6 +336,10 @@ static enum rlock__redirect redirect(struct rlock__core *core, const struct rloc
         }
     }
     core->moved_at = sim_clock(client);
+    if (client->world->config.failover_us != 0) {
+        sim_map_use(client, node);
+        sim_map_plan(client, 2 * client->world->config.delay_max);
+    }
     return RLOCK__MOVED;
 }
 
@@ -320,6 +353,7 @@ void sim_wire_core(struct sim_client *client, const char *address)
     core->redirect = config->n_nodes > 1 ? redirect : NULL;
     core->several = config->n_nodes > 1;
     core->sharded = config->sharded;
+    core->failover_us = config->failover_us;
     memcpy(client->known, client->world->node_of, sizeof(client->known));
     rlock__core_init(core);
     for (unsigned i = 0; i < config->n_nodes; i++) {
@@ -329,6 +363,7 @@ void sim_wire_core(struct sim_client *client, const char *address)
         rlock__core_add_server(core, &client->nodes[i], config->n_links, config->n_acks);
         client->nodes[i].replicas = config->n_acks != 0;
     }
+    sim_map_start(client);
 }
 
 static void start(struct sim_link *link, struct sim_client *client, unsigned node, unsigned index)
@@ -363,6 +398,7 @@ static void end(struct sim_link *link)
 
 void sim_wire_end(struct sim_client *client)
 {
+    rlock__timer_unset(&client->world->timers, &client->hear);
     for (unsigned i = 0; i < n_links(client); i++) {
         end(&client->links[i]);
     }

@@ -46,7 +46,7 @@ void sim_set_time(struct sim_world *world)
     for (unsigned i = 0; i < sim_n_nodes(world); i++) {
         sim_server_set_time(world->nodes[i].server, world->now);
     }
-    if (world->config.n_acks != 0) {
+    if (world->config.n_acks != 0 && world->config.failover_us == 0) {
         sim_server_set_time(world->replica, world->now);
     }
 }

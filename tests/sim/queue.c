@@ -429,19 +429,21 @@ void sim_check_head(struct sim_world *world, unsigned key)
 }
 
 /* Whoever comes, and may not have it, has looked at the head: a second look finds no dead one. In a
- * cluster nobody counts who hears the head, and it is asked. */
+ * cluster nobody counts who hears the head, and it is asked: anew after a failover, which may take
+ * what it was asked. */
 void sim_check_refused(const struct sim_user *user)
 {
     struct sim_world *world = user->client->world;
     struct sim_queue *queue = &world->queues[user->key];
     bool asked = world->config.n_nodes == 1 || asks_of(queue, 0) >= MOST_ASKS;
     int64_t dead = world->config.n_nodes == 1 ? DEAD_SEEN : HEAD_SILENT + DEAD_SEEN;
+    bool is_new = world->now < world->restored_until[user->key] + HEAD_SILENT + DEAD_SEEN;
 
     if ((world->config.kind->caps & RLOCK__CAP_QUEUES) == 0 || queue->n == 0 || queue->meddled ||
         queue->holder[0] != '\0' || !user->call.contended || user->began_at <= queue->dead_since) {
         return;
     }
-    if (queue->seen_dead == 0) {
+    if (queue->seen_dead == 0 || is_new) {
         queue->seen_dead = world->now;
     } else if (asked && user->began_at > queue->seen_dead + dead) {
         sim_violate(world, "%s: its head %s is dead for %lld us, and stands there",
@@ -451,12 +453,16 @@ void sim_check_refused(const struct sim_user *user)
 }
 
 /* At the end only the dead may be in a queue: nobody came to pass them over. And who left while the
- * queue was on one node and its scores on another. */
+ * queue was on one node and its scores on another; and whom a failover brought back, since no
+ * replica acknowledges that somebody left. */
 bool sim_queue_is_settled(const struct sim_world *world, const struct sim_key_info *key)
 {
     unsigned lock = sim_key_of(world, key->name);
 
     if (world->config.n_nodes > 1 && lock < SIM_KEYS && world->queues[lock].meddled) {
+        return true;
+    }
+    if (lock < SIM_KEYS && world->restored_until[lock] != 0) {
         return true;
     }
     for (size_t i = 0; i < key->n_items; i++) {

@@ -264,6 +264,9 @@ void sim_rely_done(struct sim_user *user)
     if (!takes && good && hold->depth == 0 && hold->expired && !hold->doomed && client->may_kill) {
         sim_violate(world, "client %u: released %s, which had expired", client->index, key);
     }
+    if (!takes && good && hold->gone && hold->depth == 0) {
+        sim_violate(world, "client %u: released %s, which a failover took", client->index, key);
+    }
     if (strstr(user->call.detail, "non local key") != NULL &&
         strstr(user->call.detail, SIM_ABORTED) == NULL) {
         sim_violate(world, "client %u: a script failed: %s", client->index, user->call.detail);
@@ -376,6 +379,7 @@ static void check_known(struct sim_world *world, unsigned key, struct sim_view n
         world->stray_since[key] = world->now;
     }
     excused = rlock__max(excused, world->stray_since[key]);
+    excused = rlock__max(excused, world->restored_until[key]);
     if (world->server_paused_until != 0) { /* what was on its way ran later than anybody expects */
         excused = rlock__max(excused, world->server_paused_until + 2 * world->config.lease);
     }

@@ -14,9 +14,13 @@
 
 #include "world.h"
 
+#define UNBLOCKED                                                                                  \
+    "-UNBLOCKED force unblock from blocking operation, instance state changed (master -> "         \
+    "replica?)\r\n"
+
 void sim_replica_start(struct sim_world *world, uint64_t seed)
 {
-    if (world->config.n_acks == 0) {
+    if (world->config.n_acks == 0 || world->config.failover_us != 0) {
         return;
     }
     if (world->replica == NULL) {
@@ -30,11 +34,23 @@ static bool lags(struct sim_world *world)
     return world->now < world->lags_until || world->server_down;
 }
 
-void sim_replica_catch_up(struct sim_world *world)
+struct sim_server *sim_replica_of(const struct sim_world *world, unsigned node)
 {
-    if (world->config.n_acks != 0 && !lags(world)) {
-        sim_server_replicate(world->server, world->replica);
-        world->replicated = world->written;
+    if (world->config.failover_us != 0) {
+        unsigned replica = world->nodes[node].replica;
+
+        return replica != SIM_NODES ? world->nodes[replica].server : NULL;
+    }
+    return world->config.n_acks != 0 ? world->replica : NULL;
+}
+
+void sim_replica_catch_up(struct sim_world *world, unsigned node)
+{
+    struct sim_server *replica = sim_replica_of(world, node);
+
+    if (replica != NULL && !lags(world)) {
+        sim_server_replicate(world->nodes[node].server, replica);
+        world->nodes[node].replicated = world->nodes[node].written;
     }
 }
 
@@ -48,7 +64,7 @@ static void hamper(struct sim_world *world, int64_t until)
 
 void sim_replica_lags(struct sim_world *world)
 {
-    if (world->config.n_acks != 0) {
+    if (world->config.n_acks != 0 || world->config.failover_us != 0) {
         world->lags_until = world->now + sim_random(world, 2 * world->config.lease);
         hamper(world, world->lags_until);
         sim_trace(world, "the replica lags until %.3f", (double)world->lags_until / 1000);
@@ -59,8 +75,8 @@ void sim_replica_leaves(struct sim_client *client)
 {
     struct rlock__server *server = &client->nodes[0];
 
-    if (client->world->config.n_acks != 0 && !sim_is_paused(client) &&
-        client->core.acks != 1 /* asked for, whatever the map says */) {
+    if (client->world->config.n_acks != 0 && client->world->config.failover_us == 0 &&
+        !sim_is_paused(client) && client->core.acks != 1 /* asked for, whatever the map says */) {
         client->is_lax = true;
         sim_trace(client->world, "client %u: %u replicas", client->index, 1 - server->replicas);
         server->replicas = 1 - server->replicas;
@@ -82,9 +98,16 @@ void sim_replica_wait(struct sim_conn *conn, const char *bytes, size_t len)
         sim_violate(world, "the core sends a WAIT that makes no sense");
         return;
     }
-    good = conn->written <= world->replicated; /* of what others wrote it says nothing */
-    if (!good && !lags(world) && !sim_chance(world, 50)) {
-        sim_replica_catch_up(world);
+    if (world->nodes[conn->node].state == SIM_STALE) { /* it goes on, and finds itself replaced */
+        sim_conn_answer(conn, UNBLOCKED);
+        return;
+    }
+    good = sim_replica_of(world, conn->node) != NULL &&
+           conn->written <= world->nodes[conn->node].replicated; /* of what others wrote it says
+                                                                   nothing */
+    if (!good && sim_replica_of(world, conn->node) != NULL && !lags(world) &&
+        !sim_chance(world, 50)) {
+        sim_replica_catch_up(world, conn->node);
         good = true;
     }
     if (!good) {
@@ -94,26 +117,49 @@ void sim_replica_wait(struct sim_conn *conn, const char *bytes, size_t len)
     sim_conn_answer(conn, good ? ":1\r\n" : ":0\r\n");
 }
 
-void sim_replica_check(struct sim_user *user, unsigned side)
+/* Whether what the client believes of its map's replicas is not what there is, or was not when the
+ * latest lease began. */
+static bool is_lax(const struct sim_client *client)
+{
+    const struct sim_world *world = client->world;
+
+    return client->is_lax || (world->config.failover_us != 0 && world->epoch != 0 &&
+                              (client->epoch != world->epoch ||
+                               world->now < client->heard_at + 2 * world->config.lease));
+}
+
+static bool has(struct sim_user *user, unsigned side)
 {
     const struct sim_hold *hold = &user->holds[side];
     struct sim_world *world = user->client->world;
-    struct sim_server *primary = world->nodes[0].server;
-    int64_t left = sim_valid_until(hold) - sim_clock(user->client);
-    bool has;
+    unsigned node = world->node_of[user->key];
+    struct sim_server *primary = world->nodes[node].server;
+    bool there;
 
-    if (world->config.n_acks == 0 || user->client->is_lax || hold->depth == 0 || hold->doomed ||
-        left <= 0) {
-        return;
+    if (world->config.n_acks == 0 || is_lax(user->client) || hold->depth == 0 || hold->doomed ||
+        sim_replica_of(world, node) == NULL || sim_valid_until(hold) <= sim_clock(user->client)) {
+        return true;
     }
-    world->nodes[0].server = world->replica;
-    has = sim_server_count(user, side) != 0;
-    world->nodes[0].server = primary;
-    if (!has) {
+    world->nodes[node].server = sim_replica_of(world, node);
+    there = sim_server_count(user, side) != 0;
+    world->nodes[node].server = primary;
+    return there;
+}
+
+void sim_replica_check(struct sim_user *user, unsigned side)
+{
+    struct sim_world *world = user->client->world;
+
+    if (!has(user, side)) {
         sim_violate(world,
                     "client %u user %llu: believes to hold %s for %lld us more, the replica "
                     "disagrees",
                     user->client->index, (unsigned long long)user->owner.id, world->keys[user->key],
-                    (long long)left);
+                    (long long)(sim_valid_until(&user->holds[side]) - sim_clock(user->client)));
     }
+}
+
+bool sim_is_acked(const struct sim_client *client)
+{
+    return client->world->config.n_acks != 0 && !is_lax(client);
 }

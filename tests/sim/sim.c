@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * sim [--seed N] [--seeds COUNT] [--steps N] [--jobs N]
- *     [--kind KIND] [--nodes N] [--acks] [--trace]
+ *     [--kind KIND] [--nodes N] [--acks] [--failovers] [--trace]
  * Runs seeds from N on. A seed that fails prints itself; `sim --seed N --seeds 1 --trace` replays
  * it exactly.
  */
@@ -19,7 +19,7 @@ struct options {
     unsigned jobs;
     const char *kind;
     unsigned nodes;
-    bool acks;
+    bool acks, failovers;
     bool trace;
 };
 
@@ -33,6 +33,7 @@ static int run_share(const struct options *options, unsigned job)
     world->only = options->kind;
     world->only_nodes = options->nodes;
     world->only_acks = options->acks;
+    world->only_failovers = options->failovers;
     for (uint64_t i = job; i < options->seeds && failed == 0; i += options->jobs) {
         sim_overrun_watch(options->seed + i);
         if (!sim_run(world, options->seed + i, options->steps)) {
@@ -79,6 +80,21 @@ static int run_jobs(const struct options *options)
     return failed;
 }
 
+static int help(void)
+{
+    return puts("usage: sim [option]...\n"
+                "Runs seeds of the simulator, and says which one fails.\n"
+                "  --seed N      the first one, 1 by default\n"
+                "  --seeds N     how many, 1000 by default\n"
+                "  --steps N     of each, 600 by default; three times as many with failovers\n"
+                "  --jobs N      processes, 1 by default\n"
+                "  --kind KIND   of lock in every seed\n"
+                "  --nodes N     servers that share the keys, in every seed with faults\n"
+                "  --acks        replicas acknowledge, in every seed with faults\n"
+                "  --failovers   servers die or stop and are replaced, in every seed with faults\n"
+                "  --trace       what happens\n") < 0;
+}
+
 int main(int argc, char **argv)
 {
     static const struct option longs[] = {
@@ -90,6 +106,8 @@ int main(int argc, char **argv)
         {"nodes", required_argument, NULL, 'c'},
         {"trace", no_argument, NULL, 'v'},
         {"acks", no_argument, NULL, 'a'},
+        {"failovers", no_argument, NULL, 'f'},
+        {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
     struct options options = {.seed = 1, .seeds = 1000, .steps = 600, .jobs = 1};
@@ -118,6 +136,11 @@ int main(int argc, char **argv)
         case 'a':
             options.acks = true;
             break;
+        case 'f':
+            options.failovers = true;
+            break;
+        case 'h':
+            return help();
         case 'v':
             options.trace = true;
             break;

@@ -205,6 +205,7 @@ static void on_taken(struct sim_user *user)
         hold->number = call->number;
         hold->doomed = hold->fuzzy = hold->half = hold->moved = false;
         hold->lost = hold->over = hold->expired = false;
+        hold->gone = false;
         hold->begun = false;
         hold->renewed = 0;
         hold->held_until = hold->lease = 0;

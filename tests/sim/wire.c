@@ -78,6 +78,11 @@ static void on_server_end(struct rlock__timer *timer, int64_t now)
     struct sim_conn *conn = RLOCK__OF(struct sim_conn, end, timer);
 
     (void)now;
+    if (conn->world->nodes[conn->node].state == SIM_FROZEN) { /* what it has not read runs first */
+        rlock__timer_set(&conn->world->timers, timer,
+                         conn->world->nodes[conn->node].until + RLOCK__MS);
+        return;
+    }
     sim_server_disconnect(conn->world->nodes[conn->node].server, conn->id);
     conn_free(conn);
 }
@@ -173,6 +178,10 @@ static void at_server(struct sim_message *message)
     struct sim_conn *conn = message->conn;
     struct sim_world *world = conn->world;
 
+    if (world->nodes[conn->node].state == SIM_FROZEN) {
+        rlock__timer_set(&world->timers, &message->timer, world->nodes[conn->node].until + 1);
+        return;
+    }
     if (is_paused(world, conn->node) || world->server_down) {
         rlock__timer_set(&world->timers, &message->timer,
                          rlock__max(world->server_paused_until, world->now + RLOCK__MS));
@@ -191,7 +200,7 @@ static void at_server(struct sim_message *message)
         world->aborts = is_aborted(message);
         note_asking(message);
         if (is_script(message)) {
-            conn->written = ++world->written;
+            conn->written = ++world->nodes[conn->node].written;
         }
         if (memmem(message->bytes, message->len, "\nWAIT\r", 6) != NULL) {
             sim_replica_wait(conn, message->bytes, message->len);
@@ -201,6 +210,7 @@ static void at_server(struct sim_message *message)
         (void)sim_server_command(world->nodes[conn->node].server, conn->id, message->bytes,
                                  message->len);
         world->aborts = false;
+        sim_failover_ran(world, conn->node);
         sim_check_server(world);
     }
     message_free(message);
@@ -290,6 +300,9 @@ static struct sim_message *post(struct sim_conn *conn, bool to_server, const cha
     }
     if (conn->client != NULL) {
         *last = rlock__max(*last, conn->client->cut_until[to_server ? 0 : 1]);
+    }
+    if (conn->client != NULL && conn->node == conn->client->cut_node) {
+        *last = rlock__max(*last, conn->client->cut_node_until);
     }
     message->timer.fire = on_arrival;
     message->conn = conn;

@@ -194,10 +194,18 @@ static void configure(struct sim_world *world)
         config->n_nodes == 1 && config->faults != 0 && (world->only_acks || world->seed % 16 == 7)
             ? SIM_ACK_LINKS
             : 0;
+    if (config->faults != 0 && (world->only_failovers || world->seed % 32 == 15)) {
+        config->n_nodes = 4 + world->seed / 32 % 2;
+        config->n_primaries = config->n_nodes - 2;
+        config->failover_us = sim_chance(world, 700) ? 250 * RLOCK__MS : RLOCK__SECOND;
+        config->n_clients = (unsigned)rlock__min(config->n_clients, 3);
+        config->n_acks = world->only_acks || world->seed / 64 % 2 == 1 ? SIM_ACK_LINKS : 0;
+        config->opens_slots = false;
+    }
     config->n_links = world->seed % 8 == 5 || world->seed % 16 == 3 ? SIM_NODE_LINKS : 1;
     for (unsigned i = 0; i < SIM_KEYS; i++) {
         (void)snprintf(world->keys[i], sizeof(world->keys[i]), "lock-%u", i);
-        world->node_of[i] = i % config->n_nodes;
+        world->node_of[i] = i % (config->failover_us != 0 ? config->n_primaries : config->n_nodes);
     }
 }
 
@@ -225,10 +233,13 @@ static bool all_settled(const struct sim_world *world)
     for (unsigned i = 0; i < world->config.n_clients; i++) {
         const struct sim_client *client = world->clients[i];
 
-        if (client != NULL &&
-            (!rlock__core_is_settled(&client->core) || client->core.calls != NULL)) {
+        if (client != NULL && (!rlock__core_is_settled(&client->core) ||
+                               client->core.calls != NULL || client->epoch != world->epoch)) {
             return false;
         }
+    }
+    if (world->failover.is_on) {
+        return false;
     }
     DL_FOREACH(world->conns, conn) { /* a release whose lease ended is forgotten, and runs yet */
         if (conn->under_way != NULL && conn->client != NULL) {
@@ -241,7 +252,7 @@ static bool all_settled(const struct sim_world *world)
 /* No more faults; every client closes; what is left is counted. */
 static void finish(struct sim_world *world)
 {
-    int64_t limit;
+    int64_t limit, arrived;
 
     sim_heal(world);
     for (unsigned i = 0; i < world->config.n_clients; i++) {
@@ -256,9 +267,11 @@ static void finish(struct sim_world *world)
            world->timers.root->at < limit) {
         step(world);
     }
-    limit = world->now + 4 * world->config.delay_max; /* what is under way arrives */
+    arrived =
+        world->now + 4 * world->config.delay_max; /* what is under way, and what that begins */
+    limit = arrived + RLOCK__SECOND;
     while (world->violation[0] == '\0' && world->timers.root != NULL &&
-           world->timers.root->at < limit) {
+           world->timers.root->at < (all_settled(world) ? arrived : limit)) {
         step(world);
     }
     if (world->violation[0] == '\0') {
@@ -279,6 +292,7 @@ static void clear(struct sim_world *world)
     rlock__timer_unset(&world->timers, &world->restart);
     rlock__timer_unset(&world->timers, &world->slot);
     rlock__timer_unset(&world->timers, &world->move.timer);
+    rlock__timer_unset(&world->timers, &world->failover.timer);
     HASH_ITER(hh, world->dead, dead, after) {
         HASH_DEL(world->dead, dead);
         free(dead);
@@ -298,6 +312,7 @@ bool sim_run(struct sim_world *world, uint64_t seed, uint64_t steps)
                                 .only = world->only,
                                 .only_nodes = world->only_nodes,
                                 .only_acks = world->only_acks,
+                                .only_failovers = world->only_failovers,
                                 .replica = world->replica,
                                 .server_life = 1};
     memcpy(world->nodes, nodes, sizeof(nodes));
@@ -314,6 +329,7 @@ bool sim_run(struct sim_world *world, uint64_t seed, uint64_t steps)
         sim_server_join(server, SIM_OTHER, "there");
         sim_server_assign(server, 0, RLOCK__SLOTS - 1, 1);
     }
+    sim_failovers_start(world);
     sim_nodes_start(world);
     sim_replica_start(world, seed);
     sim_wire_server(world);
@@ -321,6 +337,7 @@ bool sim_run(struct sim_world *world, uint64_t seed, uint64_t steps)
         (void)sim_client_new(world, i);
     }
     sim_foreign_start(world);
+    steps *= world->config.failover_us != 0 ? 3 : 1; /* most of the time nothing is answered */
     while (world->steps < steps && world->violation[0] == '\0') {
         sim_foreign_step(world);
         if (world->config.faults != 0 && sim_chance(world, world->config.faults)) {

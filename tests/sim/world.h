@@ -26,7 +26,7 @@
 #define SIM_SIDES 2 /* of a read/write lock: reading, writing */
 #define SIM_LEFT 8
 #define SIM_ENDED 16
-#define SIM_NODES 3      /* servers that share the keys */
+#define SIM_NODES 5      /* servers that share the keys, and their replicas */
 #define SIM_NODE_LINKS 2 /* links of a client to one of them, for locks */
 #define SIM_ACK_LINKS 2  /* and for acknowledgements */
 
@@ -63,7 +63,8 @@ struct sim_conn {
     struct rlock__timer end;    /* the server notices that the client closed */
 };
 
-enum sim_link_state { SIM_DOWN, SIM_CONNECTING, SIM_HELLO, SIM_UP };
+/* SIM_GREETED: it waits until others have confirmed that its server is still the primary. */
+enum sim_link_state { SIM_DOWN, SIM_CONNECTING, SIM_HELLO, SIM_GREETED, SIM_UP };
 
 struct sim_link {
     struct sim_client *client;
@@ -73,6 +74,7 @@ struct sim_link {
     struct sim_conn *conn;
     uint64_t gen, client_id;
     unsigned answers_due; /* of the handshake */
+    int64_t spoke_at;     /* client's clock: it sent the greeting */
     bool fenced;
     uint64_t unfenced[RLOCK__UNFENCED_MAX]; /* what this connection is to kill */
     size_t n_unfenced;
@@ -90,6 +92,7 @@ struct sim_hold {
     bool fuzzy;         /* a nested level is in doubt: the server's count may be one more */
     bool half;          /* a level may have been released though that was refused */
     bool moved;         /* to another server while a level was asked for or given up */
+    bool gone;          /* a failover took it */
     bool lost;          /* reported */
     bool over;          /* its validity was seen to end */
     int64_t until;      /* client's clock: what its validity last was, while it had one */
@@ -145,6 +148,13 @@ struct sim_client {
     char node_ids[SIM_NODES][SIM_NODE_ID_LEN + 1];
     unsigned known[SIM_KEYS]; /* the node of each key, as far as it knows */
     bool learned[SIM_KEYS];   /* that changed: what waited for a link may go the old way */
+    bool used[SIM_NODES];     /* primaries, as far as it knows: it makes links to them */
+    unsigned epoch;           /* world.epoch, of the map that it has */
+    int64_t heard_at;         /* world's clock: it learned that */
+    struct rlock__timer hear; /* it asks for a new map */
+    int64_t struck_at;        /* world's clock: its latest fault */
+    unsigned cut_node;        /* what is between it and this node waits */
+    int64_t cut_node_until;   /* world's clock */
     struct sim_world *world;
     unsigned index;
     bool alive, closed;
@@ -186,6 +196,8 @@ struct sim_config {
     unsigned n_links; /* of each client to each of them */
     unsigned n_acks;  /* the same, for what is to be acknowledged: 0 nothing is */
     bool opens_slots;
+    unsigned n_primaries; /* of its nodes: as many replicas as are left have one each */
+    int64_t failover_us;  /* a server that is silent for so long may be replaced; 0 none is */
 };
 
 /* A server, as its events name it. */
@@ -193,6 +205,20 @@ struct sim_node {
     struct sim_world *world;
     struct sim_server *server;
     unsigned index;
+    enum {
+        SIM_SERVES,
+        SIM_FROZEN,
+        SIM_DEAD,
+        SIM_STALE
+    } state;          /* STALE: it was replaced, and does
+                                                                   not know */
+    unsigned replica; /* that has what it has, some time later; SIM_NODES none */
+    bool is_replica;
+    int64_t until;       /* frozen: it goes on then */
+    int64_t not_before;  /* it is not replaced earlier */
+    unsigned life;       /* how often it has died */
+    uint64_t written;    /* scripts that ran */
+    uint64_t replicated; /* of these, that the replica has */
 };
 
 /* A slot on its way from one node to another. */
@@ -206,6 +232,17 @@ struct sim_move {
     struct rlock__timer timer;
 };
 
+/* A primary that does not answer, and may be replaced. */
+struct sim_failover {
+    bool is_on;
+    unsigned from, to;
+    bool is_promoted; /* to serves the keys of from */
+    bool returns;     /* before that could be: nobody is promoted */
+    bool is_empty;    /* without its data */
+    int64_t promotes_at, returns_at;
+    struct rlock__timer timer;
+};
+
 struct sim_world {
     uint64_t seed, random;
     int64_t now;
@@ -216,9 +253,10 @@ struct sim_world {
     struct sim_node nodes[SIM_NODES];
     struct sim_server *replica; /* of the only one, where writes are acknowledged */
     int64_t lags_until;         /* it does not catch up until then */
-    uint64_t written;           /* scripts that ran */
-    uint64_t replicated;        /* of these, that the replica has */
     struct sim_move move;
+    struct sim_failover failover;
+    unsigned epoch;    /* of the map that all nodes agree on */
+    int64_t struck_at; /* the latest fault of all */
     unsigned server_life;
     int64_t server_paused_until;
     unsigned paused_node; /* that one alone; SIM_NODES all */
@@ -243,6 +281,7 @@ struct sim_world {
     int64_t holder_ends[SIM_KEYS];         /* its lease has ended by then */
     char stray[SIM_KEYS][SIM_OWNER_SIZE];  /* a holder that its client does not know */
     int64_t stray_since[SIM_KEYS];
+    int64_t restored_until[SIM_KEYS]; /* a failover brought back what was released */
     struct sim_queue queues[SIM_KEYS];
     struct sim_turns turns[SIM_KEYS];
     struct sim_foreign foreign;
@@ -252,6 +291,7 @@ struct sim_world {
     const char *only;    /* kind of lock in every seed; NULL as the seed says */
     unsigned only_nodes; /* and how many nodes; 0 the same */
     bool only_acks;      /* writes are acknowledged in every seed */
+    bool only_failovers; /* servers are replaced in every seed */
     char violation[256]; /* "" none */
     uint64_t grants, losses, doubts, passed;
 };
@@ -309,19 +349,26 @@ void sim_conn_answer(struct sim_conn *conn, const char *bytes);
 /* ---- replica.c ---- */
 
 void sim_replica_start(struct sim_world *world, uint64_t seed);
+/* The replica of a node, which may be promoted in its place; NULL there is none. */
+struct sim_server *sim_replica_of(const struct sim_world *world, unsigned node);
 /* It has all that its primary has, unless it lags. */
-void sim_replica_catch_up(struct sim_world *world);
+void sim_replica_catch_up(struct sim_world *world, unsigned node);
 void sim_replica_lags(struct sim_world *world);
 /* A client's map knows of it no more, or again. */
 void sim_replica_leaves(struct sim_client *client);
 /* A WAIT came on the connection. */
 void sim_replica_wait(struct sim_conn *conn, const char *bytes, size_t len);
+/* Whether what the client believes valid is on the replica that its map names. */
+bool sim_is_acked(const struct sim_client *client);
 /* Whoever believes to hold does so on the replica too. */
 void sim_replica_check(struct sim_user *user, unsigned side);
 
 /* ---- links.c ---- */
 
 struct rlock__link *sim_core_link(const struct sim_link *link);
+/* Its connection is to be made, or checked, when the core says. */
+void sim_link_plan(struct sim_link *link);
+void sim_link_up(struct sim_link *link, int64_t alive_at);
 /* Whether the connection that the call hears its channel on is up, and may hear. */
 bool sim_hears(const struct sim_client *client, const struct rlock__call *call);
 /* Something arrived. */
@@ -396,6 +443,30 @@ void sim_move_slot(struct sim_world *world);
 void sim_move_loses(struct sim_world *world);
 /* It arrives at once. */
 void sim_moves_end(struct sim_world *world);
+
+/* ---- failover.c ---- */
+
+void sim_failovers_start(struct sim_world *world);
+/* A primary dies, or stops; unless another one has just done so. */
+void sim_fail_over(struct sim_world *world);
+/* A script ran: its replica has it at once, or later. */
+void sim_failover_ran(struct sim_world *world, unsigned node);
+/* In the end. */
+void sim_replicas_catch_up(struct sim_world *world);
+/* A loss by failover is told when it can be. */
+void sim_check_verified(struct sim_user *user, unsigned side);
+
+/* ---- maps.c: what a client knows of the servers where they are replaced ---- */
+
+/* It learns the present map now, as the core is told of it. */
+void sim_map_hear(struct sim_client *client);
+/* It learns that so much later, or earlier if that was planned. */
+void sim_map_plan(struct sim_client *client, int64_t pause);
+void sim_map_start(struct sim_client *client);
+/* The node is used: links to it are made. */
+void sim_map_use(struct sim_client *client, unsigned node);
+/* Links whose greeting is over may be used, or are closed: the map is asked for that. */
+void sim_map_confirm(struct sim_link *link);
 
 /* ---- foreign.c ---- */
 
