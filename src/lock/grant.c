@@ -80,6 +80,13 @@ void rlock__grant_may_last(struct rlock__grant *grant, int64_t free_by)
     grant->free_by = rlock__max(grant->free_by, free_by);
 }
 
+void rlock__grant_mind_renewal(struct rlock__grant *grant, int64_t now)
+{
+    if (grant->batch_entry != NULL) {
+        rlock__grant_may_last(grant, rlock__free_by(now, grant->hold->core->renewed_lease_us));
+    }
+}
+
 int64_t rlock__grant_cut(const struct rlock__grant *grant, int64_t lease_us, int64_t at)
 {
     int64_t end = rlock__max(grant->held_until, grant->valid_until);

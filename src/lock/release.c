@@ -110,6 +110,7 @@ static void leave(struct rlock__hold *hold, int code, int64_t due, int64_t now)
     struct rlock__call *call = hold->turn;
     char more[64];
 
+    rlock__grant_mind_renewal(grant, now);
     (void)snprintf(more, sizeof(more), "; it is free in %lld ms",
                    (long long)rlock__ms_up(rlock__max(0, grant->free_by - now)));
     grant->due = due;
@@ -222,16 +223,13 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
 /* The last release has begun: no renewal may follow it, and the hold is not valid any more. */
 static void begin_last(struct rlock__hold *hold, int64_t now)
 {
-    struct rlock__core *core = hold->core;
     struct rlock__grant *grant = hold->grant;
 
     grant->releasing = true;
     atomic_store(&hold->claim->valid_until, 0);
-    if (grant->batch_entry != NULL) { /* but one is under way, and may run yet */
-        rlock__grant_may_last(grant, rlock__free_by(now, core->renewed_lease_us));
-    }
+    rlock__grant_mind_renewal(grant, now);
     rlock__grant_plan(grant);
-    rlock__queue_releasing(core, hold->spec, now);
+    rlock__queue_releasing(hold->core, hold->spec, now);
 }
 
 static bool send(struct rlock__hold *hold, int64_t now)

@@ -165,7 +165,7 @@ static void settle_one(struct batch *batch, size_t i, int64_t status, bool count
 
     batch->grants[i] = NULL;
     grant->batch_entry = NULL;
-    if (!counts) { /* it may have run */
+    if (!counts || grant->releasing) { /* it may have run, and late: it may have been sent twice */
         rlock__grant_may_last(grant, rlock__free_by(now, batch->lease_us[i]));
     }
     on_grant_answer(grant, status == 1 && !counts ? 2 : status, batch->t0, batch->lease_us[i], now);
