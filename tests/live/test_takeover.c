@@ -173,7 +173,8 @@ static void see_who_is_when_there(struct scene *scene, struct test_server *const
     }
     (void)pthread_join(probe.thread, NULL);
     for (size_t i = 0; i < CLIENTS; i++) {
-        told_us[i] = rlock__max(expect_loss(scene->f, RLOCK_LOST_NOT_REPLICATED) - probe.named_us, 0);
+        told_us[i] =
+            rlock__max(expect_loss(scene->f, RLOCK_LOST_NOT_REPLICATED) - probe.named_us, 0);
         assert_code(rlock_unlock(scene->lost[i]), RLOCK_ELOST);
     }
     for (size_t i = 0; i < WAITERS; i++) {

@@ -149,11 +149,12 @@ static void look_at_token(struct sim_world *world, unsigned key)
 /* Its queue is another one: nobody has jumped it. */
 static void forget_queue(struct sim_world *world, unsigned key)
 {
-    bool was_meddled = world->queues[key].meddled;
+    struct sim_queue *queue = &world->queues[key];
+    bool is_meddled = queue->meddled;
 
-    world->queues[key].meddled = true;
+    queue->meddled = true;
     sim_check_queue(world, key);
-    world->queues[key].meddled = was_meddled;
+    queue->meddled = is_meddled || (world->was_meddled[key] && !queue->agrees);
 }
 
 static void promote(struct sim_world *world)

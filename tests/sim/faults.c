@@ -159,7 +159,7 @@ static void meddle(struct sim_world *world)
     }
     (void)snprintf(list, sizeof(list), "redisson_lock_queue:{%s}", world->keys[key]);
     (void)snprintf(scores, sizeof(scores), "redisson_lock_timeout:{%s}", world->keys[key]);
-    queue->meddled = true;
+    queue->meddled = world->was_meddled[key] = true;
     switch (sim_random(world, 6)) {
     case 0:
         sim_by_hand(world, (const char *const[]){"DEL", scores, NULL});

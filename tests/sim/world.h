@@ -282,6 +282,7 @@ struct sim_world {
     char stray[SIM_KEYS][SIM_OWNER_SIZE];  /* a holder that its client does not know */
     int64_t stray_since[SIM_KEYS];
     int64_t restored_until[SIM_KEYS]; /* a failover brought back what was released */
+    bool was_meddled[SIM_KEYS];       /* with its queue, ever: a replica may bring that back */
     struct sim_queue queues[SIM_KEYS];
     struct sim_turns turns[SIM_KEYS];
     struct sim_foreign foreign;
