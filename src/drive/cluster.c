@@ -72,6 +72,9 @@ RLOCK__ALONE static enum rlock__redirect redirect(struct rlock__core *core,
     }
     core->moved_at = rlock__now_us();
     rlock__router_want(client->router);
+    if (cluster_of(core)->says == NULL) {
+        cluster_of(core)->says = rlock__node_of(link->server);
+    }
     if (node != NULL) { /* without memory another one says it again */
         (void)rlock__map_told(&cluster_of(core)->map, to.slot, *ret_server, rlock__now_us());
     }

@@ -18,6 +18,8 @@ struct rlock__cluster {
     struct rlock__router router; /* first: the core's router is found by it */
     RLOCK__GUARDED_BY(core) struct {
         struct rlock__map map;
+        struct rlock__node
+            *says; /* the first that redirected since the map was asked for; or NULL */
     };
 
     /* the service thread's own */
@@ -31,6 +33,7 @@ struct rlock__cluster {
     enum rlock__endpoint endpoint; /* what the asked one calls others in redirections */
     bool names_plain;              /* it names plain ports to clients with TLS */
     bool was_wanted;               /* somebody had said that the map is old */
+    int64_t jitter_us;             /* so much earlier than it had to be the next question is */
     unsigned long told;            /* changes of the map that the core knows */
     bool is_recounted; /* the latest answer names other numbers of replicas than before */
 };

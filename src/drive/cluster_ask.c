@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/random.h"
 #include "cluster/slot.h"
 #include "drive/cluster.h"
 #include "lock/classify.h"
@@ -104,17 +105,21 @@ static struct rlock__node *after(const struct rlock__cluster *cluster, struct rl
 }
 
 /*
- * Whom to ask: the same as before while that answers and nobody says that the map is old. A link to
- * it is confirmed by another one. Those that did not answer of late are passed over, unless there
- * are no others.
+ * Whom to ask: who says that the map is old, since that one knows a newer map. Else the same as
+ * before while that answers. A link to it is confirmed by another one. Those that did not answer of
+ * late are passed over, unless there are no others.
  */
 RLOCK__REQUIRES(core)
-static struct rlock__node *choose(const struct rlock__cluster *cluster, int64_t now)
+static struct rlock__node *choose(struct rlock__cluster *cluster, int64_t now)
 {
-    struct rlock__node *node = cluster->asked, *it;
+    struct rlock__node *node = cluster->asked, *says = cluster->says, *it;
 
+    cluster->says = NULL;
     if (node == NULL) {
         return cluster->router.client->nodes;
+    }
+    if (says != NULL && says->silent_until <= now) {
+        return says;
     }
     if (cluster->question.failures == 0 && !cluster->was_wanted && rlock__router_waits(node) == 0 &&
         (cluster->itself == NULL || rlock__router_waits(cluster->itself) == 0)) {
@@ -143,6 +148,12 @@ RLOCK__REQUIRES(core) static bool is_any_down(const struct rlock__cluster *clust
     return false;
 }
 
+/* The longest between two questions. */
+RLOCK__REQUIRES(core) static int64_t quiet_us(const struct rlock__cluster *cluster)
+{
+    return cluster->router.client->core.acks != RLOCK_ACKS_OFF ? COUNT_US : QUIET_US;
+}
+
 /* The timeout is asked for less often: where that is not permitted, each time would be logged. */
 static void begin(struct rlock__cluster *cluster, int64_t now)
 {
@@ -155,6 +166,8 @@ static void begin(struct rlock__cluster *cluster, int64_t now)
     rlock__enter(cluster->router.client);
     cluster->was_wanted = cluster->router.is_wanted || is_any_down(cluster);
     cluster->router.is_wanted = false;
+    cluster->jitter_us =
+        rlock__random_below(&cluster->router.client->core.random, quiet_us(cluster) / 8);
     node = choose(cluster, now);
     rlock__core_mutex_unlock(&cluster->router.client->mutex);
     both = node != cluster->asked || now >= cluster->timeout_at + QUIET_US;
@@ -179,8 +192,7 @@ static void begin(struct rlock__cluster *cluster, int64_t now)
 /* When the next question is due. */
 RLOCK__REQUIRES(core) static int64_t next_at(const struct rlock__cluster *cluster)
 {
-    bool counts = cluster->router.client->core.acks != RLOCK_ACKS_OFF;
-    int64_t quiet = counts ? COUNT_US : QUIET_US;
+    int64_t quiet = quiet_us(cluster) - cluster->jitter_us;
     bool wanted = cluster->router.is_wanted || is_any_down(cluster);
     int64_t at = cluster->question.asked_at + (wanted ? APART_US : quiet);
     struct rlock__node *node;

@@ -165,6 +165,36 @@ static void end(struct scene *scene)
 
 /* ---- The moves ---- */
 
+/* How many keys the target has. */
+static long long keys_there(const struct scene *scene)
+{
+    return test_server_int(scene->to, "CLUSTER COUNTKEYSINSLOT %u", scene->slot);
+}
+
+/* Holds back what is written at the target, when all keys are where they came from. */
+static void bring_back(const struct scene *scene)
+{
+    test_server_do(scene->to, "CLIENT PAUSE 10000 WRITE");
+    while (keys_there(scene) != 0) {
+        test_server_do(scene->to, "CLIENT UNPAUSE");
+        cluster_move_keys(scene->to, scene->from, scene->slot);
+        test_server_do(scene->to, "CLIENT PAUSE 10000 WRITE");
+    }
+    (void)test_pause_until(test_now_us() + 5000); /* attempts come to the target, and wait there */
+}
+
+/* Ends the move where it began. The source is told first; the target when all have had their locks
+ * a few times more, and what they were granted there has been given back. */
+static void call_off(struct scene *scene)
+{
+    bring_back(scene);
+    cluster_set_slot(scene->from, scene->slot, "STABLE", NULL);
+    test_server_do(scene->to, "CLIENT UNPAUSE");
+    await_rounds(scene, 5);
+    assert_true(TEST_EVENTUALLY(keys_there(scene) == 0, 10000));
+    cluster_set_slot(scene->to, scene->slot, "STABLE", NULL);
+}
+
 MOVE_TEST(while_all_keys_are_where_they_were, f)
 {
     struct scene scene;
@@ -172,7 +202,7 @@ MOVE_TEST(while_all_keys_are_where_they_were, f)
     begin(&scene, f);
     cluster_open_slot(scene.from, scene.to, scene.slot);
     assert_true(STAYS(are_valid(&scene), test_ms(2 * LEASE_MS)));
-    cluster_abort_slot(scene.from, scene.to, scene.slot);
+    call_off(&scene);
     end(&scene);
 }
 
@@ -193,24 +223,6 @@ MOVE_TEST(while_half_of_the_keys_have_moved, f)
     end(&scene);
 }
 
-/* How many keys the target has. */
-static long long keys_there(const struct scene *scene)
-{
-    return test_server_int(scene->to, "CLUSTER COUNTKEYSINSLOT %u", scene->slot);
-}
-
-/* Holds back what is written at the target, when all keys are where they came from. */
-static void bring_back(const struct scene *scene)
-{
-    test_server_do(scene->to, "CLIENT PAUSE 10000 WRITE");
-    while (keys_there(scene) != 0) {
-        test_server_do(scene->to, "CLIENT UNPAUSE");
-        cluster_move_keys(scene->to, scene->from, scene->slot);
-        test_server_do(scene->to, "CLIENT PAUSE 10000 WRITE");
-    }
-    (void)test_pause_until(test_now_us() + 5000); /* attempts come to the target, and wait there */
-}
-
 /*
  * Attempts that were sent to the target are still on their way to it when the source is told that
  * the slot stays. So the target grants what the source grants as well.
@@ -223,12 +235,7 @@ MOVE_TEST(when_the_move_is_called_off_and_the_source_knows_first, f)
     for (size_t i = 0; i < 10; i++) {
         cluster_open_slot(scene.from, scene.to, scene.slot);
         assert_true(TEST_EVENTUALLY(keys_there(&scene) != 0, 10000));
-        bring_back(&scene);
-        cluster_set_slot(scene.from, scene.slot, "STABLE", NULL);
-        test_server_do(scene.to, "CLIENT UNPAUSE");
-        await_rounds(&scene, 5);
-        assert_true(TEST_EVENTUALLY(keys_there(&scene) == 0, 10000)); /* they were given back */
-        cluster_set_slot(scene.to, scene.slot, "STABLE", NULL);
+        call_off(&scene);
     }
     assert_true(are_valid(&scene));
     end(&scene);

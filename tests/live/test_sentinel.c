@@ -171,12 +171,10 @@ static const struct test_server_opts over_tls = {.transport = TEST_TLS, .conf = 
 TLS_TEST(servers_and_sentinels_are_spoken_to_with_tls, d)
 {
     struct rlock_handle *lock;
-    char url[200];
+    const struct rlock_client_opts opts = {
+        .size = sizeof(opts), .url = d->url, .ca_file = test_server_cacert(d->f.server)};
 
-    test_text(url, sizeof(url), "rediss%s", d->url + strlen("redis"));
-    lock = lock_new(
-        &d->f, client_open_with(&d->f, &RLOCK_CLIENT_OPTS(.url = url, .ca_file = test_server_cacert(
-                                                                          d->f.server))));
+    lock = lock_new(&d->f, client_open_with(&d->f, &opts));
     assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
     assert_code(rlock_unlock(lock), 0);
 }
