@@ -178,6 +178,7 @@ bool rlock__link_down(struct rlock__link *link, uint64_t gen, int code, bool fin
         link->client_id = 0;
         link->tries.connecting = false;
         link->tries.retry_at = now;
+        link->pipeline.why = "not connected yet";
         return false;
     }
     note_down(link, gen != 0, text);

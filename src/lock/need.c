@@ -10,6 +10,7 @@
 #include <utlist.h>
 
 #include "lock/internal.h"
+#include "lock/orphan.h"
 
 void rlock__server_need(struct rlock__server *server, int64_t now)
 {
@@ -46,16 +47,18 @@ static void let_go(struct rlock__server *server, int64_t now)
 
         rlock__timer_unset(&server->core->timers, &link->idle);
         link->code = 0; /* as before anybody tried */
+        link->final = false;
         link->is_let_go = link->pipeline.up;
         rlock__pipeline_break(&link->pipeline, "nothing needs it", now);
     }
 }
 
-/* Notes the servers of holds and calls. False: there are more than one event may look at; so many
- * need their servers. */
+/* Notes the servers of holds, orphans and calls. False: there are more than one event may look at;
+ * so many need their servers. */
 static bool note_needs(struct rlock__core *core, int64_t now)
 {
     struct rlock__hold *hold;
+    struct rlock__orphan *orphan;
     struct rlock__call *call;
     unsigned n = 0;
 
@@ -64,6 +67,15 @@ static bool note_needs(struct rlock__core *core, int64_t now)
             return false;
         }
         rlock__server_need(rlock__route(hold->spec)->server, now);
+    }
+    DL_FOREACH(core->orphans, orphan) {
+        if (++n > RLOCK__SLICE) {
+            return false;
+        }
+        rlock__server_need(rlock__route(orphan->spec)->server, now);
+        for (unsigned i = 0; i < orphan->copies.n; i++) {
+            rlock__server_need(orphan->copies.open[i].link->server, now);
+        }
     }
     DL_FOREACH2(core->calls, call, all_next)
     {
@@ -81,11 +93,13 @@ static void on_look(struct rlock__timer *timer, int64_t now)
     struct rlock__server *server;
 
     rlock__timer_set(&core->timers, timer, now + core->unused_us / 4);
-    if (core->orphans != NULL || !note_needs(core, now)) {
-        return; /* orphans are few and soon over: who needs which server is not looked for */
+    if (!note_needs(core, now)) {
+        return;
     }
     DL_FOREACH(core->servers, server) {
-        if (!server->is_let_go && !is_needed(server, now)) {
+        bool was_used = server->used_at != 0; /* else there is nothing to let go */
+
+        if (was_used && !server->is_let_go && !is_needed(server, now)) {
             let_go(server, now);
         }
     }

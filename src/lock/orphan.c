@@ -75,6 +75,7 @@ static void line_up(struct rlock__orphan *orphan)
     struct rlock__link *link = choose(orphan);
 
     orphan->is_unsent = true;
+    link->server->is_let_go = false;
     if (orphan->call != NULL) {
         DL_PREPEND2(link->unsent, orphan, unsent_prev, unsent_next);
     } else {

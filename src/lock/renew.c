@@ -97,6 +97,7 @@ void rlock__renew_timer(struct rlock__timer *timer, int64_t now)
     }
     if (is_worth(grant, now)) {
         rlock__timer_set(&rlock__grant_route(grant)->due, &grant->urgency, grant->valid_until);
+        rlock__server_need(grant->link->server, now);
     }
     rlock__grant_plan(grant);
 }

@@ -80,7 +80,8 @@ static void moved(struct rlock__group *group, struct rlock__member *member, int6
         (group->effort.wait_us != 0 || is_scattered(group))) {
         group->apart = true;
         rlock__group_blame(group, member);
-        rlock__group_back_out(group, RLOCK_ETIMEDOUT, now);
+        rlock__group_back_out(group, group->effort.wait_us != 0 ? RLOCK_ETIMEDOUT : RLOCK_EBUSY,
+                              now);
     } else if (member->tried && member->code != 0) {
         rlock__group_blame(group, member);
         rlock__group_back_out(group, member->code, now);
@@ -105,7 +106,7 @@ static int verdict(struct rlock__group *group, bool late)
 static int64_t again_at(struct rlock__group *group, int64_t now)
 {
     int64_t pause = RLOCK__MS + rlock__group_random(group, PAUSE_US);
-    bool passes = group->code == RLOCK_ETIMEDOUT ||
+    bool passes = group->code == RLOCK_ETIMEDOUT || is_scattered(group) ||
                   (group->code == RLOCK_ENOTREPLICATED && group->effort.wait_us != 0);
 
     int64_t rest = is_scattered(group) ? group->deadline - now : remains(group, now);

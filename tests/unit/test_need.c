@@ -162,3 +162,85 @@ TEST(the_only_server_is_never_let_go)
     assert_true(alone_link(&s.core)->pipeline.up);
     close_scene(&s);
 }
+
+/* One that was refused for good. Nobody who asks it later is told that it granted. */
+TEST(a_server_that_refused_for_good_is_asked_again_after_it_was_let_go)
+{
+    static struct alone_scene s;
+    struct rlock__call acquire;
+
+    open_scene(&s);
+    acquire = alone_call(&s, RLOCK__ACQUIRE);
+    rlock__core_link_down(alone_link(&s.core), s.core.last_gen, RLOCK_ECONN, false, "", NOW);
+    alone_link(&s.core)->n_unfenced = 0; /* there is nothing to be killed */
+    rlock__core_link_down(alone_link(&s.core), 0, RLOCK_EAUTH, true, "WRONGPASS", NOW);
+    for (int64_t now = NOW; now <= LATER; now += RLOCK__SECOND) {
+        rlock__core_tick(&s.core, now);
+    }
+    assert_true(s.server.is_let_go);
+    rlock__core_begin(&s.core, &acquire, LATER);
+    assert_int_equal(acquire.step, RLOCK__ASKING);
+    assert_true(rlock__link_due(alone_link(&s.core)) != RLOCK__NEVER);
+    rlock__core_abandon(&s.core);
+    close_scene(&s);
+}
+
+/* ---- A server that takes another one's place ---- */
+
+static struct rlock__server second;
+
+static struct rlock__server *to_second(struct rlock__core *core, const struct rlock__spec *spec)
+{
+    (void)core;
+    (void)spec;
+    return &second;
+}
+
+/* The second has been let go. */
+static void open_two(struct alone_scene *s)
+{
+    second = (struct rlock__server){.address = "second"};
+    open_scene(s);
+    rlock__core_add_server(&s->core, &second, 1, 0);
+    second.is_let_go = true;
+    assert_int_equal(rlock__link_due(&second.links[0]), RLOCK__NEVER);
+}
+
+/* The first one is replaced at that time; what is due at once is begun. */
+static void replace(struct alone_scene *s, int64_t now)
+{
+    s->core.route = to_second;
+    rlock__core_replaced(&s->server, now);
+    rlock__core_rerouted(&s->core, now);
+    rlock__core_tick(&s->core, now);
+}
+
+TEST(a_server_that_was_let_go_is_connected_to_for_what_was_held_at_another)
+{
+    const struct rlock__value granted = {.type = RLOCK__REPLY_INT, .num = 1};
+    const struct rlock__reply reply = {.v = &granted, .n = 1, .is_array = true};
+    static struct alone_scene s;
+    struct rlock__call acquire;
+
+    open_two(&s);
+    acquire = alone_call(&s, RLOCK__ACQUIRE);
+    rlock__core_begin(&s.core, &acquire, NOW);
+    alone_carry(&s.server.links[0].pipeline);
+    rlock__core_reply(&s.server.links[0], s.core.last_gen, &reply, NOW);
+    assert_int_equal(acquire.code, 0);
+    replace(&s, NOW);
+    assert_true(rlock__link_due(&second.links[0]) <= NOW);
+    (void)rlock__claim_unref(acquire.claim);
+    close_scene(&s);
+}
+
+TEST(a_server_that_was_let_go_is_connected_to_for_what_is_to_be_released)
+{
+    static struct alone_scene s;
+
+    open_two(&s);
+    s.core.route = to_second;
+    rlock__orphan_of_released(s.spec, 7, (struct rlock__copies){.n = 0}, NOW);
+    assert_true(rlock__link_due(&second.links[0]) <= NOW);
+    close_scene(&s);
+}
