@@ -33,6 +33,7 @@ struct rlock__cluster {
     enum rlock__endpoint endpoint; /* what the asked one calls others in redirections */
     bool names_plain;              /* it names plain ports to clients with TLS */
     bool was_wanted;               /* somebody had said that the map is old */
+    int64_t down_since;            /* a server of slots is out of reach; 0: none is */
     int64_t jitter_us;             /* so much earlier than it had to be the next question is */
     unsigned long told;            /* changes of the map that the core knows */
     bool is_recounted; /* the latest answer names other numbers of replicas than before */

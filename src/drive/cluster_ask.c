@@ -11,6 +11,7 @@
 #define APART_US (100 * RLOCK__MS)    /* between two questions, unless they are for a link */
 #define QUIET_US (10 * RLOCK__SECOND) /* the same when nobody says that the map is old */
 #define COUNT_US RLOCK__SECOND        /* the same where replicas are counted */
+#define HURRY_US (20 * RLOCK__SECOND) /* a server that is down so long is not replaced soon */
 #define AGAIN_US (20 * RLOCK__MS) /* after a question without an answer the next node is asked */
 /* One word: servers before 7.0 take no more. */
 #define GET_CONFIG "*3\r\n$6\r\nCONFIG\r\n$3\r\nGET\r\n$9\r\n*cluster*\r\n"
@@ -148,6 +149,16 @@ RLOCK__REQUIRES(core) static bool is_any_down(const struct rlock__cluster *clust
     return false;
 }
 
+/* Since when that is so. */
+RLOCK__REQUIRES(core) static void note_down(struct rlock__cluster *cluster, int64_t now)
+{
+    if (!is_any_down(cluster)) {
+        cluster->down_since = 0;
+    } else if (cluster->down_since == 0) {
+        cluster->down_since = now;
+    }
+}
+
 /* The longest between two questions. */
 RLOCK__REQUIRES(core) static int64_t quiet_us(const struct rlock__cluster *cluster)
 {
@@ -164,7 +175,8 @@ static void begin(struct rlock__cluster *cluster, int64_t now)
     int code;
 
     rlock__enter(cluster->router.client);
-    cluster->was_wanted = cluster->router.is_wanted || is_any_down(cluster);
+    cluster->was_wanted = cluster->router.is_wanted;
+    note_down(cluster, now);
     cluster->router.is_wanted = false;
     cluster->jitter_us =
         rlock__random_below(&cluster->router.client->core.random, quiet_us(cluster) / 8);
@@ -193,7 +205,10 @@ static void begin(struct rlock__cluster *cluster, int64_t now)
 RLOCK__REQUIRES(core) static int64_t next_at(const struct rlock__cluster *cluster)
 {
     int64_t quiet = quiet_us(cluster) - cluster->jitter_us;
-    bool wanted = cluster->router.is_wanted || is_any_down(cluster);
+    bool hurries =
+        is_any_down(cluster) &&
+        (cluster->down_since == 0 || cluster->question.asked_at < cluster->down_since + HURRY_US);
+    bool wanted = cluster->router.is_wanted || hurries;
     int64_t at = cluster->question.asked_at + (wanted ? APART_US : quiet);
     struct rlock__node *node;
 

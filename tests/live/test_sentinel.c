@@ -329,6 +329,7 @@ SENTINEL_TEST(a_primary_that_goes_on_after_its_failover_grants_nothing, d)
 SENTINEL_TEST(a_primary_that_no_sentinel_confirms_is_not_used, d)
 {
     const struct rlock_take take = {.size = sizeof(take), .wait_ms = 8000};
+    const struct rlock_take patient = {.size = sizeof(patient), .wait_ms = 30000};
     struct actor *late = actor_open(&d->f), *rival = actor_open(&d->f);
     struct rlock_handle *lock;
     char url[200];
@@ -348,8 +349,8 @@ SENTINEL_TEST(a_primary_that_no_sentinel_confirms_is_not_used, d)
     test_text(url, sizeof(url), "redis+sentinel://127.0.0.1:%d/primary",
               test_server_port(d->sentinels.each[1]));
     lock = lock_named(&d->f, client_open_with(&d->f, &RLOCK_CLIENT_OPTS(.url = url)), "lock-0");
-    actor_begin(rival, act_stay, lock, &take);
-    assert_true(TEST_EVENTUALLY(room_inside() == 1, 20000));
+    actor_begin(rival, act_stay, lock, &patient); /* until a replica follows the new primary */
+    assert_true(TEST_EVENTUALLY(room_inside() == 1, 30000));
     test_server_thaw(d->f.servers[0]);
     assert_true(STAYS(room_inside() == 1, 2000));
     assert_code(actor_end(late), RLOCK_EINDOUBT);

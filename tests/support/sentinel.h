@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 enum { SENTINELS = 3 };
-#define SENTINEL_DOWN_AFTER_MS 500
+#define SENTINEL_DOWN_AFTER_MS 1000
 
 struct sentinels {
     struct test_server *each[SENTINELS];
