@@ -333,7 +333,7 @@ SENTINEL_TEST(doctor_shows_what_sentinels_say)
 
     assert_int_equal(count(text, "quorum 2, with 2 others"), SENTINELS);
     assert_null(strstr(text, "warning  sentinel"));
-    assert_contains(text, "down-after-milliseconds: 500 ms at the least");
+    assert_contains(text, "down-after-milliseconds: 1000 ms at the least");
     assert_contains(text, "warning  min-replicas-to-write: ");
     assert_contains(text, ": is 0: a primary that was replaced while it stood still");
     assert_contains(text, ": 1, and 1 must acknowledge a grant");
