@@ -7,10 +7,10 @@
 
 static size_t count_nodes(const struct rlock_client *client)
 {
-    const struct rlock__node *node;
-    size_t n = 0;
+    const struct rlock__node *node = client->nodes; /* there is one at the least */
+    size_t n = 1;
 
-    RLOCK__EACH_NODE(client, node) {
+    while ((node = atomic_load(&node->next)) != NULL) {
         n++;
     }
     return n;

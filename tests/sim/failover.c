@@ -368,7 +368,8 @@ void sim_check_verified(struct sim_user *user, unsigned side)
         world->struck_at >= client->heard_at || client->struck_at >= client->heard_at ||
         sim_is_paused(client) || client->closed || world->now <= due ||
         world->server_paused_until >= client->heard_at || client->hampered > client->heard_at ||
-        user->calling || sim_valid_until(hold) == 0) {
+        client->cut_node_until >= client->heard_at /* it cannot ask there */ || user->calling ||
+        sim_valid_until(hold) == 0) {
         return;
     }
     sim_violate(client->world, "client %u: a failover took %s, and nobody is told", client->index,

@@ -428,15 +428,25 @@ void sim_check_head(struct sim_world *world, unsigned key)
     }
 }
 
-/* Whoever comes, and may not have it, has looked at the head: a second look finds no dead one. In a
- * cluster nobody counts who hears the head, and it is asked: anew after a failover, which may take
- * what it was asked. */
+/* Whether it counts who hears a head: not soon after a server was started again, when others may
+ * not have subscribed yet. */
+static bool is_settled(const struct sim_client *client)
+{
+    int64_t moved_at = client->core.moved_at;
+
+    return moved_at == 0 || sim_clock(client) >= moved_at + 10 * RLOCK__SECOND;
+}
+
+/* Whoever comes, and may not have it, has looked at the head: a second look finds no dead one. Where
+ * nobody counts who hears the head, as in a cluster, it is asked: anew after a failover, which may
+ * take what it was asked. */
 void sim_check_refused(const struct sim_user *user)
 {
     struct sim_world *world = user->client->world;
     struct sim_queue *queue = &world->queues[user->key];
-    bool asked = world->config.n_nodes == 1 || asks_of(queue, 0) >= MOST_ASKS;
-    int64_t dead = world->config.n_nodes == 1 ? DEAD_SEEN : HEAD_SILENT + DEAD_SEEN;
+    bool counted = world->config.n_nodes == 1 && is_settled(user->client);
+    bool asked = counted || asks_of(queue, 0) >= MOST_ASKS;
+    int64_t dead = counted ? DEAD_SEEN : HEAD_SILENT + DEAD_SEEN;
     bool is_new = world->now < world->restored_until[user->key] + HEAD_SILENT + DEAD_SEEN;
 
     if ((world->config.kind->caps & RLOCK__CAP_QUEUES) == 0 || queue->n == 0 || queue->meddled ||
