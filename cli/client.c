@@ -76,7 +76,7 @@ int cli_client_open(struct cli_options *opts, struct cli_sink *sink,
                           .payload = sink, .sentinel_user = opts->sentinel_user,
                           .sentinel_password = opts->sentinel_password,
                           .sentinel_tls = opts->sentinel_plain ? -1 : 0, .acks = opts->acks,
-                          .acks_on_disk = opts->acks_on_disk);
+                          .acks_on_disk = opts->acks_on_disk, .announce_both = opts->announce_both);
     const int code = rlock_client_open(&client_opts, ret_client);
 
     if (opts->redlock == NULL) { /* else there are more servers to open with them */

@@ -206,6 +206,8 @@ static const struct spec specs[] = {
      .help = "replicas that must have what counts: N, all, auto (one, where there are any), off"},
     {"acks-on-disk", 0, NULL, CLI_RUN | CLI_DOCTOR, SWITCH(acks_on_disk),
      .help = "they must have it on disk, and so must the server itself"},
+    {"announce-both", 0, NULL, CLI_RUN | CLI_BREAK | CLI_DOCTOR, SWITCH(announce_both),
+     .help = "in a cluster: wake Redisson before 3.22 too, and be woken by it"},
     {"check", 0, NULL, CLI_INFO, SWITCH(check), .help = "exit with 123 if one of them is held"},
     {"url", 0, "URL", CLI_ALL, CALL(set_url),
      .help = "redis:// rediss:// unix:// redis+cluster:// redis+sentinel:// (default: $RLOCK_URL, "

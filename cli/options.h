@@ -42,6 +42,7 @@ struct cli_options {
     bool sentinel_plain;
     int acks; /* of the library */
     bool acks_on_disk;
+    bool announce_both;
     char *server; /* the URL for messages, its password as *** */
     const char *prefix;
     const char *ca_file;

@@ -108,6 +108,7 @@ set(RLOCK_LUA
     lua/fair/release.lua
     lua/fenced/acquire.lua
     lua/multi/acquire.lua
+    lua/parts/announce.lua
     lua/parts/holder.lua
     lua/parts/holds.lua
     lua/parts/living.lua

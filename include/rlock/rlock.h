@@ -219,6 +219,13 @@ struct rlock_client_opts {
      * second, and may be given back in vain. Default 0.
      */
     int acks_on_disk;
+    /*
+     * 1: in a cluster of servers 7.0 or newer releases are announced on plain channels besides the
+     * sharded ones, and waiters hear both. Redisson before 3.22 hears and announces on plain ones
+     * alone there; without this neither side wakes the other (docs/interop.md). Each plain
+     * announcement goes to all servers of the cluster. Elsewhere it changes nothing. Default 0.
+     */
+    int announce_both;
 };
 
 /* Values of rlock_client_opts.acks. ALL needs a URL of a cluster or of Sentinels. */

@@ -3,8 +3,8 @@
 -- KEYS[1] the lock's hash; KEYS[2] the queue, a list of owners; KEYS[3] their scores: until when each of them counts,
 -- by Redisson's rule; KEYS[4] the notes: what is known of those who stand in front of a free lock
 -- ARGV[1] owner "uuid:number"; ARGV[2] lease in ms; ARGV[3] slot in ms, the longest wait that any peer passes;
--- ARGV[4] 1: may enqueue; ARGV[5] 1: no peer stood in front at the last reply; ARGV[6] PUBLISH or SPUBLISH; ARGV[7]
--- channel, the head's own being this:owner; ARGV[8] the node of a cluster where all who hear a channel have done so for
+-- ARGV[4] 1: may enqueue; ARGV[5] 1: no peer stood in front at the last reply; ARGV[6] PUBLISH, SPUBLISH or BOTH;
+-- ARGV[7] channel, the head's own being this:owner; ARGV[8] the node of a cluster where all who hear a channel have done so for
 -- some time, '' the one server there is, '-' none: then nobody is dead because this server has no receiver for him
 -- Replies {1} granted; {0, PTTL, the holder or '', place in the queue or 0, peers in front, how many in front may yet
 -- come} busy.
@@ -15,7 +15,7 @@
 -- need change when one of ours leaves. Nobody is put out by time: a peer that is alive may have an old sum.
 local key, queue, scores, notes = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, lease, slot = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local waits, alone, publish, channel, settled = ARGV[4] == '1', ARGV[5] == '1', ARGV[6], ARGV[7], ARGV[8]
+local waits, alone, way, channel, settled = ARGV[4] == '1', ARGV[5] == '1', ARGV[6], ARGV[7], ARGV[8]
 local raise = include 'parts/raise'
 local reply, ttl = raise(key, owner, lease, 1)
 if reply then
@@ -82,12 +82,14 @@ local function note(name, receivers, since, asks)
   set[#set + 1] = string.format('%d %.0f %d', receivers, since, asks)
 end
 
+local announce = include 'parts/announce'
+
 local function ask(name, receivers, since, asks)
   if not asked[name] then
     asked[name] = true
     note(name, receivers, since, asks)
     if name ~= head then
-      redis.pcall(publish, channel .. ':' .. name, '0')
+      announce(way, channel .. ':' .. name, '0')
     end
   end
 end
@@ -130,7 +132,7 @@ local function pass_over()
   if #names == 0 then
     return false
   end
-  local numsub = publish == 'SPUBLISH' and 'shardnumsub' or 'numsub'
+  local numsub = way == 'PUBLISH' and 'numsub' or 'shardnumsub'
   local heard = node == settled and redis.pcall('pubsub', numsub, unpack(channels))
   local old = redis.call('hmget', notes, unpack(names))
   coming = 0
@@ -163,7 +165,7 @@ local function write_notes()
 end
 
 local function look()
-  if publish == 'SPUBLISH' then
+  if way ~= 'PUBLISH' then
     local id = redis.pcall('cluster', 'myid')
     node = type(id) == 'string' and id or '?'
   end
@@ -248,6 +250,6 @@ if head and not free and head ~= owner then
   set_head()
 end
 if free and head then
-  redis.pcall(publish, channel .. ':' .. head, '0')
+  announce(way, channel .. ':' .. head, '0')
 end
 return {0, ttl, holder, place, peers, coming}

@@ -1,6 +1,6 @@
 -- Opens a fair lock, if it is still held by the one that was seen. The queue stays, and its head is told.
 -- KEYS[1] the lock's hash
--- ARGV[1] the holder that was seen; ARGV[2] PUBLISH or SPUBLISH; ARGV[3] channel, the head's own being this:owner;
+-- ARGV[1] the holder that was seen; ARGV[2] PUBLISH, SPUBLISH or BOTH; ARGV[3] channel, the head's own being this:owner;
 -- ARGV[4] slot in ms; ARGV[5] the queue; ARGV[6] the queue's scores
 -- Replies {1, receivers} opened; {-1, 1 or 0} not held by that one (1: by another).
 -- Shapes 1i -i
@@ -22,5 +22,5 @@ score = type(score) == 'string' and tonumber(score)
 if not score or score < now + slot / 2 or score > now + slot * 2 then
   redis.pcall('zadd', scores, now + slot, head)
 end
-local receivers = redis.pcall(ARGV[2], ARGV[3] .. ':' .. head, '0')
-return {1, type(receivers) == 'number' and receivers or -1}
+local announce = include 'parts/announce'
+return {1, announce(ARGV[2], ARGV[3] .. ':' .. head, '0')}

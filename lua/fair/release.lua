@@ -2,7 +2,7 @@
 -- of the queue, and announces a free lock to the head.
 -- KEYS[1] the lock's hash
 -- ARGV[1] owner; ARGV[2] the count to make so; ARGV[3] lease in ms that a level that stays asks for, 0 none;
--- ARGV[4] slot in ms; ARGV[5] PUBLISH or SPUBLISH; ARGV[6] channel, the head's own being this:owner; ARGV[7] the queue;
+-- ARGV[4] slot in ms; ARGV[5] PUBLISH, SPUBLISH or BOTH; ARGV[6] channel, the head's own being this:owner; ARGV[7] the queue;
 -- ARGV[8] the queue's scores; ARGV[9] the notes
 -- Replies {1, receivers} done (receivers -1: the announcement was refused); {-1, 1 or 0} not held (1: by another).
 -- Shapes 1i -i
@@ -10,7 +10,7 @@
 -- The first write is one that a full server still allows; the announcement comes last, and may fail.
 -- Only the hash must be there. What cannot be looked at beside it, since the slot is being moved, counts as gone.
 local key, owner, count, lease, slot = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local publish, channel, queue, scores, notes = ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
+local way, channel, queue, scores, notes = ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 if count > 0 then
   local lower = include 'parts/lower'
   return lower(key, owner, count, lease)
@@ -56,7 +56,7 @@ if not score or score < now + slot / 2 or score > now + slot * 2 then
   end
 end
 
-local numsub = publish == 'SPUBLISH' and 'shardnumsub' or 'numsub'
+local announce, numsub = include 'parts/announce', way == 'PUBLISH' and 'numsub' or 'shardnumsub'
 
 -- A head that nobody hears is dead: the first of ours behind it that is heard will look, if it is among the next
 -- thousand. Who hears all channels by a pattern is among the receivers, and is nobody.
@@ -69,7 +69,7 @@ local function wake_next()
     local heard = #names > 0 and redis.call('pubsub', numsub, unpack(channels))
     for i, name in ipairs(names) do
       if heard[2 * i] > 0 and ours(name) then
-        redis.pcall(publish, channels[i], '0')
+        announce(way, channels[i], '0')
         return
       end
     end
@@ -77,9 +77,9 @@ local function wake_next()
 end
 
 local own = channel .. ':' .. head
-local receivers = redis.pcall(publish, own, '0')
+local receivers = announce(way, own, '0')
 local heard = redis.pcall('pubsub', numsub, own)
 if heard[2] == 0 then
   wake_next()
 end
-return {done == 1 and 1 or -1, done == 0 and 0 or type(receivers) == 'number' and receivers or -1}
+return {done == 1 and 1 or -1, done == 0 and 0 or receivers}

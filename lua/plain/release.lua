@@ -2,7 +2,7 @@
 -- announces it.
 -- KEYS[1] the lock's hash
 -- ARGV[1] owner; ARGV[2] the count to make so; ARGV[3] lease in ms that a level that stays asks for, 0 none;
--- ARGV[4] PUBLISH or SPUBLISH; ARGV[5] channel
+-- ARGV[4] PUBLISH, SPUBLISH or BOTH; ARGV[5] channel
 -- Replies {1, receivers} done (receivers -1: the announcement was refused); {-1, 1 or 0} not held (1: by another).
 -- Shapes 1i -i
 -- Atomic because the deletion and its announcement must be one. One hash slot: key, and channel by its tag.
@@ -15,5 +15,5 @@ end
 if redis.call('hdel', key, owner) == 0 then
   return {-1, redis.call('exists', key)}
 end
-local receivers = redis.pcall(ARGV[4], ARGV[5], '0')
-return {1, type(receivers) == 'number' and receivers or -1}
+local announce = include 'parts/announce'
+return {1, announce(ARGV[4], ARGV[5], '0')}

@@ -3,7 +3,7 @@
 -- write hold the lock stays a writer's.
 -- KEYS[1] the lock's hash; then, of levels that stay, their keys, 1000 at most
 -- ARGV[1] owner; ARGV[2] the count to make so; ARGV[3] lease in ms that a level that stays asks for, 0 none;
--- ARGV[4] PUBLISH or SPUBLISH; ARGV[5] channel; ARGV[6] what the keys of its readers' levels begin with;
+-- ARGV[4] PUBLISH, SPUBLISH or BOTH; ARGV[5] channel; ARGV[6] what the keys of its readers' levels begin with;
 -- ARGV[7] 'asking' if the slot is on its way here
 -- Replies {1, receivers, 1 or 0} done (receivers -1: the announcement was refused; 1: others hold it still); {-1, 1 or 0}
 -- not held (1: a writer has it).
@@ -55,20 +55,20 @@ if not writing and longest ~= -2 and longest >= ttl - 100 and size <= 1001 then
 elseif not writing and size <= 2 then
   left = -2
 end
-local receivers = 0
+local receivers, announce = 0, include 'parts/announce'
 if left == -2 then
   redis.call('del', key)
-  receivers = redis.pcall(ARGV[4], ARGV[5], '0')
+  receivers = announce(ARGV[4], ARGV[5], '0')
 else
   redis.call('hdel', key, owner, unpack(dead))
   if left >= 0 and (left < ttl or ttl == -1) then
     redis.call('pexpire', key, math.max(left, 1))
     if left < 5000 then -- the end is nearer than writers were told, and they would not look before it
-      receivers = redis.pcall(ARGV[4], ARGV[5], '0')
+      receivers = announce(ARGV[4], ARGV[5], '0')
     end
   end
 end
 for i = 1, found do
   redis.pcall('del', level .. i)
 end
-return {1, type(receivers) == 'number' and receivers or -1, left == -2 and 0 or 1}
+return {1, receivers, left == -2 and 0 or 1}

@@ -2,7 +2,7 @@
 -- and announces it. Where the owner's own reads stay the lock becomes a readers', and those that wait may come in.
 -- KEYS[1] the lock's hash
 -- ARGV[1] owner "uuid:number:write"; ARGV[2] the count to make so; ARGV[3] lease in ms that a level that stays asks for,
--- 0 none; ARGV[4] PUBLISH or SPUBLISH; ARGV[5] channel; ARGV[6] what the keys of its readers' levels begin with;
+-- 0 none; ARGV[4] PUBLISH, SPUBLISH or BOTH; ARGV[5] channel; ARGV[6] what the keys of its readers' levels begin with;
 -- ARGV[7] 'asking' if the slot is on its way here
 -- Replies {1, receivers, 0} done (receivers -1: the announcement was refused); {-1, 1 or 0} not held (1: by another).
 -- Shapes 1ii -i
@@ -35,11 +35,12 @@ if #reads > 0 then
 else
   redis.call('del', key)
 end
-local receivers = redis.pcall(ARGV[4], ARGV[5], '1')
+local announce = include 'parts/announce'
+local receivers = announce(ARGV[4], ARGV[5], '1')
 local only = ARGV[7] == 'asking' and {'xx'} or {} -- one that is on its way here must not be there when it comes
 for _, read in ipairs(reads) do
   for i = 1, read[2] do
     redis.pcall('set', read[1] .. i, 1, 'px', left, unpack(only))
   end
 end
-return {1, type(receivers) == 'number' and receivers or -1, 0}
+return {1, receivers, 0}

@@ -103,6 +103,7 @@ RLOCK__ALONE static void init_core(struct rlock_client *client)
     core->log_level = opts->on_log != NULL ? opts->log_level : 0;
     core->acks = opts->acks;
     core->acks_on_disk = opts->acks_on_disk != 0;
+    core->announces_both = opts->announce_both != 0;
     core->address = client->address;
     core->unref = unref;
     core->route = client->router != NULL ? core->route : route_alone;

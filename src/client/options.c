@@ -45,6 +45,9 @@ static int check_opts(struct rlock_client_opts *opts)
     if (opts->acks_on_disk < 0 || opts->acks_on_disk > 1) {
         return rlock__fail(RLOCK_EINVAL, "acks_on_disk must be 1 or 0");
     }
+    if (opts->announce_both < 0 || opts->announce_both > 1) {
+        return rlock__fail(RLOCK_EINVAL, "announce_both must be 1 or 0");
+    }
     if (opts->log_level == 0) {
         opts->log_level = RLOCK_LOG_WARNING;
     }

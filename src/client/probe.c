@@ -238,19 +238,30 @@ static void try_others(struct rlock__diagnosis *d, struct rlock_handle *lock)
     (void)rlock_free(members[1]);
 }
 
-static void try_subscribe(struct rlock__diagnosis *d, const struct rlock_handle *lock)
+static bool may_subscribe(struct rlock__diagnosis *d, const char *command, struct rlock__bytes to)
 {
-    const bool sharded = d->client->core.sharded;
     struct rlock__cmd cmd = {0};
     struct rlock__reply reply;
 
-    rlock__cmd_arg(&cmd, rlock__bytes_of(sharded ? "SSUBSCRIBE" : "SUBSCRIBE"));
-    rlock__cmd_arg(&cmd, lock->spec->channel);
-    if (rlock__asker_ask(&d->asker, &cmd, &reply) == 0 && rlock__reply_is_error(&reply)) {
+    rlock__cmd_arg(&cmd, rlock__bytes_of(command));
+    rlock__cmd_arg(&cmd, to);
+    return rlock__asker_ask(&d->asker, &cmd, &reply) != 0 || !rlock__reply_is_error(&reply);
+}
+
+static void try_subscribe(struct rlock__diagnosis *d, const struct rlock_handle *lock)
+{
+    const struct rlock__core *core = &d->client->core;
+    const struct rlock__bytes channel = lock->spec->channel;
+
+    if (core->sharded && core->announces_both && !may_subscribe(d, "SUBSCRIBE", channel)) {
+        rlock__finding(d, RLOCK_LOG_WARNING, "rights",
+                       "+subscribe is not permitted: Redisson before 3.22 is not heard");
+    }
+    if (!may_subscribe(d, core->sharded ? "SSUBSCRIBE" : "SUBSCRIBE", channel)) {
         rlock__finding(
             d, RLOCK_LOG_WARNING, "rights",
             "+%ssubscribe is not permitted: waiters ask every %d ms instead of being woken",
-            sharded ? "s" : "", (int)(RLOCK__POLL_US / RLOCK__MS));
+            core->sharded ? "s" : "", (int)(RLOCK__POLL_US / RLOCK__MS));
     }
 }
 

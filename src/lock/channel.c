@@ -18,12 +18,28 @@ static void unsettle(struct rlock__channel *channel)
     }
 }
 
-static const char *command(const struct rlock__core *core, bool subscribes)
+static void add_command(struct rlock__channel *channel, bool sharded, bool subscribes)
 {
-    if (core->sharded) {
-        return subscribes ? "SSUBSCRIBE" : "SUNSUBSCRIBE";
+    static const char *const commands[2][2] = {{"UNSUBSCRIBE", "SUBSCRIBE"},
+                                               {"SUNSUBSCRIBE", "SSUBSCRIBE"}};
+    struct rlock__buf *out = &channel->server->sub.out;
+
+    (void)rlock__buf_add(out, "*2\r\n", 4);
+    (void)rlock__buf_add_bulk(out, rlock__bytes_of(commands[sharded][subscribes]));
+    (void)rlock__buf_add_bulk(out, channel->name);
+}
+
+static void ask(struct rlock__channel *channel, bool subscribe)
+{
+    const struct rlock__core *core = channel->server->core;
+
+    channel->asked = subscribe ? RLOCK__ASKED_SUBSCRIBE : RLOCK__ASKED_UNSUBSCRIBE;
+    DL_APPEND2(channel->server->sub.asked, channel, asked_prev, asked_next);
+    channel->plain_asked = core->sharded && core->announces_both;
+    if (channel->plain_asked) {
+        add_command(channel, false, subscribe);
     }
-    return subscribes ? "SUBSCRIBE" : "UNSUBSCRIBE";
+    add_command(channel, core->sharded, subscribe);
 }
 
 /* Asks the server for what the waiters need, unless a question is open; frees a channel that needs
@@ -31,18 +47,13 @@ static const char *command(const struct rlock__core *core, bool subscribes)
 static void channel_settle(struct rlock__channel *channel)
 {
     struct rlock__server *server = channel->server;
-    struct rlock__buf *out = &server->sub.out;
     bool wanted = channel->waiters != NULL;
 
     if (channel->asked != RLOCK__ASKED_NOTHING) {
         return;
     }
-    if (server->sub.up && wanted != channel->live) {
-        channel->asked = wanted ? RLOCK__ASKED_SUBSCRIBE : RLOCK__ASKED_UNSUBSCRIBE;
-        DL_APPEND2(server->sub.asked, channel, asked_prev, asked_next);
-        (void)rlock__buf_add(out, "*2\r\n", 4);
-        (void)rlock__buf_add_bulk(out, rlock__bytes_of(command(server->core, wanted)));
-        (void)rlock__buf_add_bulk(out, channel->name);
+    if (server->sub.up && (wanted ? !channel->live : channel->live || channel->plain)) {
+        ask(channel, wanted);
     } else if (!wanted) {
         HASH_DEL(server->channels, channel);
         free(channel);
@@ -158,6 +169,21 @@ static struct rlock__channel *answered(struct rlock__server *server)
     return channel;
 }
 
+void rlock__channel_plain(struct rlock__channel *channel, bool subscribed)
+{
+    channel->plain_asked = false;
+    channel->plain = subscribed;
+}
+
+int64_t rlock__channel_ears(const struct rlock__channel *channel, bool may_be)
+{
+    bool asked = may_be && channel != NULL && channel->asked != RLOCK__ASKED_NOTHING;
+
+    return channel == NULL
+               ? 0
+               : (channel->live || asked) + (channel->plain || (asked && channel->plain_asked));
+}
+
 void rlock__channel_acknowledged(struct rlock__channel *channel, bool subscribed)
 {
     struct rlock__server *server = channel->server;
@@ -191,12 +217,32 @@ static void turned_away(struct rlock__channel *channel)
     }
 }
 
+/* All but old Redissons are heard still. */
+static void plain_refused(struct rlock__channel *channel, const struct rlock__reply *reply)
+{
+    struct rlock__server *server = channel->server;
+    char text[160];
+
+    rlock__channel_plain(channel, false);
+    if (!server->sub.plain_refused) {
+        rlock__note(server->core, RLOCK_LOG_WARNING,
+                    "server %s refuses a plain subscription, sharded ones alone are heard: %s",
+                    server->address, rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)));
+    }
+    server->sub.plain_refused = true;
+}
+
 /* The waiters of the channel poll, until somebody asks for it anew. */
 void rlock__channel_refused(struct rlock__server *server, const struct rlock__reply *reply)
 {
-    struct rlock__channel *channel = answered(server);
+    struct rlock__channel *channel = server->sub.asked;
     char text[160];
 
+    if (channel != NULL && channel->plain_asked) {
+        plain_refused(channel, reply);
+        return;
+    }
+    channel = answered(server);
     if (rlock__hop_learn(&server->links[0], reply) != NULL) {
         if (channel != NULL) {
             turned_away(channel);
@@ -239,7 +285,7 @@ void rlock__channels_down(struct rlock__server *server)
     rlock__buf_clear(&server->sub.out);
     HASH_ITER(hh, server->channels, channel, after) {
         channel->asked = RLOCK__ASKED_NOTHING;
-        channel->live = false;
+        channel->live = channel->plain = channel->plain_asked = false;
         DL_FOREACH2(channel->waiters, call, wait_next)
         {
             if (call->kind == RLOCK__ACQUIRE) {

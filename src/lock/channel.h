@@ -6,6 +6,10 @@
  * refuses, but answers come in the order of the commands. So the commands that await an answer
  * stand in a list. Each channel has at most one of them. If something changed meanwhile, it is
  * asked for when that one was answered.
+ *
+ * Where both sorts of channels are heard, the command for the plain one goes in front of each for
+ * the sharded one. So once this is answered, that is too. Only the sharded one makes a channel
+ * live: who waits without the plain one is woken by all but old Redissons.
  */
 #ifndef RLOCK_LOCK_CHANNEL_H
 #define RLOCK_LOCK_CHANNEL_H
@@ -20,6 +24,8 @@ struct rlock__channel {
     struct rlock__call *waiters;
     enum { RLOCK__ASKED_NOTHING, RLOCK__ASKED_SUBSCRIBE, RLOCK__ASKED_UNSUBSCRIBE } asked;
     bool live; /* subscribed, as the server said */
+    /* Of the plain channel beside a sharded one: subscribed; the server has yet to answer that. */
+    bool plain, plain_asked;
     bool unsettled;
     struct rlock__channel *unsettled_next; /* in subscriber.unsettled */
     char bytes[];
@@ -33,6 +39,11 @@ void rlock__channel_leave(struct rlock__call *call);
 bool rlock__channel_is_live(const struct rlock__call *call);
 /* Each waiter tries again; not all: each that is in no queue. */
 void rlock__channel_wake(struct rlock__channel *channel, bool all);
+/* The server answered for the plain channel beside this sharded one. */
+void rlock__channel_plain(struct rlock__channel *channel, bool subscribed);
+/* How many messages a release of ours brings here: one, two where both sorts are heard, or none.
+ * may_be: what the server has not answered yet counts too. */
+int64_t rlock__channel_ears(const struct rlock__channel *channel, bool may_be);
 /* The server acknowledged what was asked for; or refused the command that is answered next. */
 void rlock__channel_acknowledged(struct rlock__channel *channel, bool subscribed);
 void rlock__channel_refused(struct rlock__server *server, const struct rlock__reply *reply);

@@ -160,6 +160,7 @@ struct rlock__core {
     int64_t op_timeout_us, renewed_lease_us, margin_us;
     int64_t failover_us; /* wire/pipeline.h; 0: nobody replaces a server */
     bool sharded;        /* releases are announced on sharded channels */
+    bool announces_both; /* where they are, on plain ones too, and both are heard */
     int acks;            /* how many replicas must have what counts: a number, or RLOCK_ACKS_… */
     bool acks_on_disk;   /* they must have it on disk, and so must the primary */
     struct rlock__bytes prefix;

@@ -18,7 +18,7 @@ struct rlock__queue {
     struct rlock__spec *spec;
     struct rlock__call *calls;
     int64_t paused_until;       /* who waits here asks then; 0 at once */
-    bool own_due;               /* the channel has yet to speak of our own release */
+    int64_t own_due;            /* so many messages of our own release are yet to come */
     int64_t others;             /* so many of those who heard it have not had their turn yet */
     unsigned turns;             /* releases since the last pause */
     int64_t turns_since;        /* the first of them counts from then */
@@ -154,7 +154,7 @@ void rlock__queue_releasing(struct rlock__core *core, const struct rlock__spec *
         rlock__channel_find(rlock__route(spec)->server, spec->channel);
 
     if (queue != NULL) {
-        queue->own_due = channel != NULL && channel->live;
+        queue->own_due = rlock__channel_ears(channel, false);
         pause_until(queue, now + core->op_timeout_us);
     }
 }
@@ -181,13 +181,14 @@ static int64_t pause_after(struct rlock__queue *queue, int64_t now)
     return pause;
 }
 
-/* receivers: who heard of the release, with the subscription that may be our own. */
+/* receivers: who heard of the release, with the subscriptions that may be our own. Who hears it
+ * twice counts twice, and a release of his brings two messages. */
 static struct rlock__queue *take_turns(struct rlock__core *core, struct rlock__spec *spec,
                                        const struct rlock__channel *channel, int64_t receivers,
                                        int64_t now)
 {
     struct rlock__queue *queue = queue_find(core, spec);
-    bool own = channel != NULL && (channel->live || channel->asked != RLOCK__ASKED_NOTHING);
+    int64_t own = rlock__channel_ears(channel, true);
     int64_t others = rlock__max(receivers - own, 0), pause;
 
     if (queue == NULL && others != 0 && !core->closed) {
@@ -222,8 +223,8 @@ void rlock__queue_heard(struct rlock__call *call, int64_t now)
 {
     struct rlock__queue *queue = call->queue;
 
-    if (queue != NULL && queue->own_due) {
-        queue->own_due = false;
+    if (queue != NULL && queue->own_due > 0) {
+        queue->own_due--;
     } else if (queue != NULL) {
         queue->others -= queue->others > 0;
         pause_until(queue, queue->others > 0 ? now + any_pause(queue->core) : 0);

@@ -43,7 +43,7 @@ struct rlock__bytes rlock__settled(const struct rlock__server *server, int64_t n
     bool in_cluster = core->redirect != NULL;
 
     if ((core->moved_at != 0 && now < core->moved_at + SETTLED_US) ||
-        (in_cluster && (!core->sharded || server->id == NULL))) {
+        (in_cluster && (!core->sharded || core->announces_both || server->id == NULL))) {
         return rlock__bytes("-", 1);
     }
     return in_cluster ? rlock__bytes_of(server->id) : rlock__bytes("", 0);

@@ -100,7 +100,10 @@ struct rlock__loss *rlock__loss_free(struct rlock__loss *loss)
 
 void rlock__announcement(const struct rlock__spec *spec, struct rlock__cmd *cmd)
 {
-    rlock__cmd_arg(cmd, rlock__bytes_of(spec->core->sharded ? "SPUBLISH" : "PUBLISH"));
+    const struct rlock__core *core = spec->core;
+    const char *sharded = core->announces_both ? "BOTH" : "SPUBLISH";
+
+    rlock__cmd_arg(cmd, rlock__bytes_of(core->sharded ? sharded : "PUBLISH"));
     rlock__cmd_arg(cmd, spec->channel);
 }
 

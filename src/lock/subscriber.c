@@ -75,6 +75,17 @@ static bool is(struct rlock__bytes what, const char *word)
            (sharded && rlock__bytes_equal(rlock__bytes(what.at + 1, plain.len), plain));
 }
 
+static void on_answer(struct rlock__channel *channel, struct rlock__bytes what, bool subscribed)
+{
+    const char *plain = subscribed ? "subscribe" : "unsubscribe";
+
+    if (channel->plain_asked && rlock__bytes_equal(what, rlock__bytes_of(plain))) {
+        rlock__channel_plain(channel, subscribed);
+    } else {
+        rlock__channel_acknowledged(channel, subscribed);
+    }
+}
+
 void rlock__subscriber_heard(struct rlock__server *server, const struct rlock__reply *reply,
                              int64_t now)
 {
@@ -95,9 +106,9 @@ void rlock__subscriber_heard(struct rlock__server *server, const struct rlock__r
     if (is(what, "message")) {
         on_message(channel, now);
     } else if (is(what, "subscribe")) {
-        rlock__channel_acknowledged(channel, true);
+        on_answer(channel, what, true);
     } else if (is(what, "unsubscribe")) {
-        rlock__channel_acknowledged(channel, false);
+        on_answer(channel, what, false);
     }
 }
 

@@ -11,6 +11,7 @@ struct rlock__subscriber {
     struct rlock__tries tries;
     bool up;
     bool refused;                     /* a subscription was, and was logged */
+    bool plain_refused;               /* the same of a plain channel beside a sharded one */
     struct rlock__channel *asked;     /* what SUBSCRIBE and UNSUBSCRIBE asked for, in that order */
     struct rlock__channel *unsettled; /* who waits for them has changed in this event */
     struct rlock__buf out;            /* bytes for the driver to send */

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who waits for a lock in a cluster: what he hears while slots move, and what it costs. */
 #include <pthread.h>
+#include <unistd.h>
 
 #include "cluster/slot.h"
 #include "support/clients.h"
 #include "support/cluster.h"
+#include "support/raw.h"
 #include "support/room.h"
 
 #define OWNER 7
+#define CHANNEL "redisson_lock__channel:{" NAME "}"
 
 #define CLUSTER_TEST(name, f)                                                                      \
     FIXTURE_WITH_TEST(name, f, .kind = &kind_reentrant, .servers = 3,                              \
@@ -15,12 +18,14 @@
 
 enum { PRIMARIES = 3 };
 
-static struct rlock_client *open_cluster(struct fixture *f)
+enum ways { DEFAULT, BOTH };
+
+static struct rlock_client *open_cluster(struct fixture *f, enum ways ways)
 {
     char url[200];
 
     cluster_url(f->servers, PRIMARIES, url, sizeof(url));
-    return client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url));
+    return client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .announce_both = ways == BOTH));
 }
 
 static unsigned int slot(void)
@@ -47,18 +52,23 @@ struct scene {
     size_t from, to;
 };
 
-static void open_scene(struct scene *s, struct fixture *f)
+static void open_scene_of(struct scene *s, struct fixture *f, enum ways ways)
 {
     cluster_form(f->servers, PRIMARIES, PRIMARIES);
     s->from = home(f);
     s->to = (s->from + 1) % PRIMARIES;
     for (size_t i = 0; i < 2; i++) {
-        s->clients[i] = open_cluster(f);
+        s->clients[i] = open_cluster(f, ways);
     }
     s->held = lock_new(f, s->clients[0]);
     s->wanted = lock_new(f, s->clients[1]);
     s->waiter = actor_open(f);
     assert_code(rlock_lock(s->held), 0);
+}
+
+static void open_scene(struct scene *s, struct fixture *f)
+{
+    open_scene_of(s, f, DEFAULT);
 }
 
 static void begin_to_wait(struct scene *s)
@@ -83,9 +93,7 @@ CLUSTER_TEST(a_waiter_whose_slot_has_moved_hears_of_the_release, f)
     open_scene(&s, f);
     begin_to_wait(&s);
     cluster_move_slot(f->servers, PRIMARIES, s.from, s.to, slot());
-    TEST_EVENTUALLY(test_server_says(f->servers[s.to], "redisson_lock__channel:{" NAME "}",
-                                     "PUBSUB SHARDCHANNELS"),
-                    5000);
+    TEST_EVENTUALLY(test_server_says(f->servers[s.to], CHANNEL, "PUBSUB SHARDCHANNELS"), 5000);
     assert_heard(&s);
 }
 
@@ -99,9 +107,7 @@ CLUSTER_TEST(a_waiter_whose_slot_came_back_hears_of_the_release, f)
         cluster_move_slot(f->servers, PRIMARIES, s.from, s.to, slot());
         cluster_move_slot(f->servers, PRIMARIES, s.to, s.from, slot());
     }
-    TEST_EVENTUALLY(test_server_says(f->servers[s.from], "redisson_lock__channel:{" NAME "}",
-                                     "PUBSUB SHARDCHANNELS"),
-                    5000);
+    TEST_EVENTUALLY(test_server_says(f->servers[s.from], CHANNEL, "PUBSUB SHARDCHANNELS"), 5000);
     assert_heard(&s);
 }
 
@@ -117,6 +123,99 @@ CLUSTER_TEST(a_waiter_who_was_sent_elsewhere_looks_often, f)
     assert_true(STAYS(actor_is_busy(s.waiter), 500));
     assert_heard(&s);
     cluster_abort_slot(f->servers[s.from], f->servers[s.to], slot());
+}
+
+/* ---- Those who know plain channels alone ---- */
+
+#define BULK_CHANNEL "$29\r\n" CHANNEL "\r\n"
+
+/* A connection that hears the plain channel, at a server that has not the lock. */
+static int listen_plainly(const struct scene *s, struct fixture *f)
+{
+    int fd = raw_dial(test_server_url(f->servers[s->to]));
+
+    raw_say(fd, "SUBSCRIBE " CHANNEL "\r\n");
+    assert_true(raw_hears(fd, "*3\r\n$9\r\nsubscribe\r\n" BULK_CHANNEL ":1\r\n"));
+    return fd;
+}
+
+CLUSTER_TEST(plain_channels_are_told_nothing_unless_asked_for, f)
+{
+    struct scene s;
+    int fd;
+
+    open_scene(&s, f);
+    fd = listen_plainly(&s, f);
+    assert_code(rlock_unlock(s.held), 0);
+    assert_string_equal(raw_hear_within(fd, 300), "");
+    (void)close(fd);
+}
+
+CLUSTER_TEST(who_announces_both_is_heard_on_plain_channels, f)
+{
+    struct scene s;
+    int fd;
+
+    open_scene_of(&s, f, BOTH);
+    fd = listen_plainly(&s, f);
+    assert_code(rlock_unlock(s.held), 0);
+    assert_true(raw_hears(fd, "*3\r\n$7\r\nmessage\r\n" BULK_CHANNEL "$1\r\n0\r\n"));
+    (void)close(fd);
+}
+
+CLUSTER_TEST(who_announces_both_hears_plain_channels, f)
+{
+    struct scene s;
+    int64_t released_us;
+
+    open_scene_of(&s, f, BOTH);
+    begin_to_wait(&s);
+    test_server_do(f->servers[s.from], "DEL " NAME); /* as one who announces elsewhere */
+    released_us = test_now_us();
+    test_server_do(f->servers[s.to], "PUBLISH " CHANNEL " 0");
+    assert_code(actor_end(s.waiter), 0);
+    assert_took(actor_ended_us(s.waiter) - released_us, 0, 1500);
+    assert_code(rlock_unlock(s.held), RLOCK_ELOST);
+    (void)expect_loss(f, RLOCK_LOST_DELETED);
+}
+
+/* The release of one, and what it makes the other do. */
+CLUSTER_TEST(two_messages_of_one_release_wake_once, f)
+{
+    struct scene s;
+
+    open_scene_of(&s, f, BOTH);
+    assert_code(rlock_unlock(s.held), 0); /* the server has the scripts now */
+    assert_code(rlock_lock(s.held), 0);
+    begin_to_wait(&s);
+    assert_true(
+        TEST_EVENTUALLY(test_server_says(f->servers[s.from], CHANNEL, "PUBSUB CHANNELS"), 5000));
+    test_server_do(f->servers[s.from], "CONFIG RESETSTAT");
+    assert_heard(&s);
+    assert_int_equal(test_server_info(f->servers[s.from], "commandstats", "cmdstat_spublish:calls"),
+                     2);
+    assert_int_equal(test_server_info(f->servers[s.from], "commandstats", "cmdstat_publish:calls"),
+                     2);
+    assert_int_equal(test_server_info(f->servers[s.from], "commandstats", "cmdstat_evalsha:calls"),
+                     3); /* two releases, and one attempt */
+}
+
+CLUSTER_TEST(who_heard_both_unsubscribes_from_both, f)
+{
+    struct scene s;
+
+    open_scene_of(&s, f, BOTH);
+    begin_to_wait(&s);
+    cluster_move_slot(f->servers, PRIMARIES, s.from, s.to, slot());
+    for (size_t i = 0; i < 2; i++) {
+        static const char *const questions[] = {"PUBSUB CHANNELS", "PUBSUB SHARDCHANNELS"};
+
+        assert_true(
+            TEST_EVENTUALLY(test_server_says(f->servers[s.to], CHANNEL, "%s", questions[i]), 5000));
+        assert_true(
+            TEST_EVENTUALLY(test_server_says(f->servers[s.from], "", "%s", questions[i]), 5000));
+    }
+    assert_heard(&s);
 }
 
 /* ---- Who is dead ---- */
@@ -139,7 +238,7 @@ CLUSTER_TEST(nobody_is_dead_unheard_until_a_server_has_had_its_slot_for_long, f)
 
     cluster_form(f->servers, PRIMARIES, PRIMARIES);
     at = home(f);
-    client = open_cluster(f);
+    client = open_cluster(f, DEFAULT);
     assert_code(rlock_fair_new(client, NAME, NULL, &fair), 0);
     test_server_do(f->servers[at], "RPUSH " QUEUE " " PEER);
     assert_code(rlock_try_lock(fair), RLOCK_EBUSY);
@@ -227,8 +326,8 @@ CLUSTER_TEST(ten_thousand_names_take_one_connection_for_messages_to_each_server,
 {
     cluster_form(f->servers, PRIMARIES, PRIMARIES);
     assert_code(rlock_cancel_new(&crowd.cancel), 0);
-    crowd.client = open_cluster(f);
-    begin_all(open_cluster(f));
+    crowd.client = open_cluster(f, DEFAULT);
+    begin_all(open_cluster(f, DEFAULT));
     assert_true(TEST_EVENTUALLY(test_waiting(crowd.client) == NAMES, 60000));
     for (size_t i = 0; i < PRIMARIES; i++) {
         assert_int_equal(lines_of(f->servers[i], "CLIENT LIST TYPE pubsub"), 1);

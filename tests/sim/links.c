@@ -352,8 +352,9 @@ void sim_wire_core(struct sim_client *client, const char *address)
     core->route = route;
     core->redirect = config->n_nodes > 1 ? redirect : NULL;
     core->several = config->n_nodes > 1;
-    core->sharded = config->sharded;
     core->failover_us = config->failover_us;
+    core->announces_both = config->both;
+    core->sharded = config->sharded && !(config->both && client->index == 0);
     memcpy(client->known, client->world->node_of, sizeof(client->known));
     rlock__core_init(core);
     for (unsigned i = 0; i < config->n_nodes; i++) {

@@ -189,6 +189,7 @@ static void configure(struct sim_world *world)
     config->n_nodes =
         config->faults != 0 && world->only_nodes != 0 ? world->only_nodes : config->n_nodes;
     config->sharded = config->n_nodes > 1 && world->seed % 3 != 0;
+    config->both = config->sharded && world->seed % 5 < 2;
     config->opens_slots = config->n_nodes == 1 && config->faults != 0 && world->seed % 8 == 1;
     config->n_acks =
         config->n_nodes == 1 && config->faults != 0 && (world->only_acks || world->seed % 16 == 7)

@@ -193,6 +193,7 @@ struct sim_config {
     bool no_reentry;
     unsigned n_nodes; /* servers that share the keys, which move between them */
     bool sharded;     /* they announce on sharded channels */
+    bool both;        /* and on plain ones; the first client knows these alone */
     unsigned n_links; /* of each client to each of them */
     unsigned n_acks;  /* the same, for what is to be acknowledged: 0 nothing is */
     bool opens_slots;
