@@ -174,7 +174,8 @@ static void open_client(const struct agent_request *request)
         RLOCK_CLIENT_OPTS(.url = args[0], .renewed_lease_ms = agent_number(request, 1),
                           .on_lost = on_lost, .on_log = on_log,
                           .op_timeout_ms = agent_number(request, 3),
-                          .key_prefix = request->n_args > 4 ? args[4] : NULL);
+                          .key_prefix = request->n_args > 4 ? args[4] : NULL,
+                          .announce_both = getenv("RLOCK_ANNOUNCE_BOTH") != NULL);
     struct rlock_client *client = NULL;
     const int code = rlock_client_open(&opts, &client);
 

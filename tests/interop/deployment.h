@@ -22,6 +22,7 @@ struct deployment {
     const struct layout *layout;
     struct test_server *servers[MAX_SERVERS];
     bool is_down[MAX_SERVERS];
+    bool hears_plain; /* everybody hears plain channels, some sharded ones too */
     size_t n_servers;
     struct sentinels sentinels;
     char urls[MAX_SERVERS][160]; /* a client needs one of each */

@@ -232,20 +232,22 @@ static bool fit_kind(const struct kind *kind, struct party *java, struct kind *r
     return true;
 }
 
-/* In a cluster ours announces on sharded channels, and an old Redisson knows none. */
-static bool is_deaf(const struct version *version, const struct kind *kind,
-                    const struct layout *layout)
+/* In a cluster an old Redisson knows plain channels alone, so ours announces on both sorts. */
+static void tell_ways(const struct version *version, struct deployment *deployment)
 {
     const bool is_old = strncmp(version->name, "3.16.", strlen("3.16.")) == 0;
 
-    return layout->topology == CLUSTER && is_old && !run.is_alone &&
-           (kind->channel != NULL || kind_is_group(kind));
+    deployment->hears_plain = is_old && deployment->layout->topology == CLUSTER;
+    if (deployment->hears_plain) {
+        TEST_CHECK(setenv("RLOCK_ANNOUNCE_BOTH", "1", 1) == 0); /* for its process */
+    }
 }
 
 static void play_job(const struct version *version, const struct kind *kind,
                      const struct layout *layout, struct tally *tally)
 {
     struct deployment *deployment = start_for(version, layout, kind_servers(kind));
+    tell_ways(version, deployment);
     struct party java = party_start("Redisson", version, run.programs, deployment);
     struct party ours =
         party_start("rlock", run.is_alone ? version : NULL, run.programs, deployment);
@@ -256,7 +258,6 @@ static void play_job(const struct version *version, const struct kind *kind,
     party_open(&java);
     party_open(&ours);
     print_head(version, deployment, &java);
-    there.is_deaf = back.is_deaf = is_deaf(version, kind, layout);
     if (fit_kind(kind, &java, &fit)) {
         play_kind(version, &there, &back, tally);
     } else {

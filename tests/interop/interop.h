@@ -85,7 +85,6 @@ struct pair {
     struct deployment *deployment;
     const struct kind *kind;
     struct party *holder, *waiter;
-    bool is_deaf;                /* neither side hears what the other announces */
     const char *client;          /* the one that is used, "long" at first */
     const char *as;              /* the kind that is taken, NULL: as the pair's kind says */
     const struct member *member; /* of a group, what it is about; NULL: the whole */

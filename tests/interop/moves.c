@@ -79,9 +79,8 @@ static bool is_served(struct pair *pair, int waiting, int64_t patience_ms)
 /* It is handed over: at once where it is listened for, else when the lease that was seen ends. */
 static bool hand_over(struct pair *pair, int waiting, bool is_awaited, int lease_ms)
 {
-    const bool is_told = is_awaited && !pair->is_deaf;
     const int64_t told_ms = pair->waiter->is_ours ? PROMPT_MS : WOKEN_MS;
-    const int64_t patience_ms = is_told ? told_ms : lease_ms + PROMPT_MS;
+    const int64_t patience_ms = is_awaited ? told_ms : lease_ms + PROMPT_MS;
 
     EXPECT(pair, !is_awaited || pair_is_awaited(pair));
     EXPECT(pair, pair->holder->is_ours ? is_released(pair)

@@ -219,7 +219,7 @@ static size_t count_listeners(struct deployment *deployment, const struct place 
     for (size_t i = 0; i < deployment->n_servers; i++) {
         if (!deployment->is_down[i]) {
             n += count_at(place, deployment->servers[i], false);
-            n += count_at(place, deployment->servers[i], true);
+            n += deployment->hears_plain ? 0 : count_at(place, deployment->servers[i], true);
         }
     }
     return n;

@@ -96,25 +96,10 @@ static const struct known {
     {"", "read", "crowd", false}, /* its writers stand in the crowd */
 };
 
-/* Those in which a message of the other side is waited for. */
-static bool waits_for_word(const struct property *property)
-{
-    static const char *const names[] = {
-        "wake-up",        "crowd",         "odd names",     "key prefix", "order",
-        "giving up",      "readers",       "downgrade",     "watchdog",   "counter",
-        "opposite order", "member wanted", "all or nothing"};
-    bool waits = false;
-
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        waits = waits || strcmp(property->name, names[i]) == 0;
-    }
-    return waits;
-}
-
 bool property_is_known(const struct property *property, const char *version,
                        const struct pair *pair)
 {
-    bool is = pair->is_deaf && waits_for_word(property);
+    bool is = false;
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         is = is || (strncmp(version, known[i].version, strlen(known[i].version)) == 0 &&
