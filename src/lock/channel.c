@@ -217,6 +217,14 @@ static void turned_away(struct rlock__channel *channel)
     }
 }
 
+/* Nobody needs its messages: they may go on coming. */
+static void left(struct rlock__channel *channel)
+{
+    channel->asked = RLOCK__ASKED_NOTHING;
+    channel->live = false;
+    unsettle(channel);
+}
+
 /* All but old Redissons are heard still. */
 static void plain_refused(struct rlock__channel *channel, const struct rlock__reply *reply)
 {
@@ -224,12 +232,12 @@ static void plain_refused(struct rlock__channel *channel, const struct rlock__re
     char text[160];
 
     rlock__channel_plain(channel, false);
-    if (!server->sub.plain_refused) {
+    if (channel->asked == RLOCK__ASKED_SUBSCRIBE && !server->sub.plain_refused) {
         rlock__note(server->core, RLOCK_LOG_WARNING,
                     "server %s refuses a plain subscription, sharded ones alone are heard: %s",
                     server->address, rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)));
     }
-    server->sub.plain_refused = true;
+    server->sub.plain_refused |= channel->asked == RLOCK__ASKED_SUBSCRIBE;
 }
 
 /* The waiters of the channel poll, until somebody asks for it anew. */
@@ -247,6 +255,10 @@ void rlock__channel_refused(struct rlock__server *server, const struct rlock__re
         if (channel != NULL) {
             turned_away(channel);
         }
+        return;
+    }
+    if (channel != NULL && channel->asked == RLOCK__ASKED_UNSUBSCRIBE) {
+        left(channel);
         return;
     }
     if (!server->sub.refused) {

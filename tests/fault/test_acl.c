@@ -289,6 +289,32 @@ FIXTURE_WITH_TEST(a_refused_subscription_does_not_disturb_another, f, .proxy = P
     assert_true(fixture_wait_waiters(f, 0)); /* nobody waits: nobody is subscribed */
 }
 
+static long long refused_unsubscriptions(const struct fixture *f)
+{
+    return test_server_info(f->server, "commandstats",
+                            "cmdstat_unsubscribe:calls=0,usec=0,usec_per_call=0.00,rejected_calls");
+}
+
+TEST(an_unsubscription_that_is_refused_is_not_asked_for_again)
+{
+    struct fixture f;
+    struct user *user, *rival;
+    struct waiter waiter;
+
+    fixture_open(&f, NULL);
+    user = user_open(&f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000 * test_slack()));
+    rival = user_open_direct(&f);
+    test_server_do(f.server, "ACL SETUSER default -unsubscribe");
+    assert_code(rlock_try_lock(rival->lock), 0);
+    waiter_start(&waiter, user, RLOCK_TAKE(.wait_ms = 60000));
+    assert_true(fixture_wait_waiters(&f, 1));
+    assert_code(rlock_unlock(rival->lock), 0);
+    assert_int_equal(waiter_join(&waiter), 0);
+    assert_true(TEST_EVENTUALLY(refused_unsubscriptions(&f) == 1, 5000));
+    assert_true(STAYS(refused_unsubscriptions(&f) == 1, 200));
+    fixture_close(&f);
+}
+
 static void may_not_publish(const char *rule)
 {
     struct fixture f;
