@@ -224,6 +224,15 @@ CLUSTER_TEST(doctor_names_the_rights_that_clusters_need)
     }
 }
 
+CLUSTER_TEST(doctor_says_that_old_redissons_would_not_be_heard)
+{
+    const char *const line = "+subscribe is not permitted: Redisson before 3.22 is not heard";
+
+    test_server_do(fixture.servers[1], "ACL SETUSER default -subscribe");
+    assert_null(strstr(output_of(COMMAND("doctor"), 0), line));
+    assert_contains(output_of(COMMAND("doctor", "--announce-both"), 0), line);
+}
+
 CLUSTER_TEST(doctor_says_which_primary_is_not_reached)
 {
     char address[64];

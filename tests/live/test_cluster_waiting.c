@@ -218,6 +218,20 @@ CLUSTER_TEST(who_heard_both_unsubscribes_from_both, f)
     assert_heard(&s);
 }
 
+CLUSTER_TEST(who_may_not_hear_plain_channels_hears_sharded_ones, f)
+{
+    struct scene s;
+
+    open_scene_of(&s, f, BOTH);
+    test_server_do(f->servers[s.from], "ACL SETUSER default -subscribe -unsubscribe");
+    begin_to_wait(&s);
+    assert_true(TEST_EVENTUALLY(
+        test_server_says(f->servers[s.from], CHANNEL, "PUBSUB SHARDCHANNELS"), 5000));
+    assert_heard(&s);
+    assert_true(
+        TEST_EVENTUALLY(test_server_says(f->servers[s.from], "", "PUBSUB SHARDCHANNELS"), 5000));
+}
+
 /* ---- Who is dead ---- */
 
 #define QUEUE "redisson_lock_queue:{" NAME "}"

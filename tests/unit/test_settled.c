@@ -72,7 +72,9 @@ TEST(a_node_of_a_cluster_knows_by_sharded_channels_alone)
     assert_settled(&s, NOW, "-"); /* which node it is is not known */
     s.server.id = "node";
     assert_settled(&s, NOW, "node");
-    s.core.sharded = false;
+    s.core.announces_both = true; /* some hear plain ones, anywhere */
+    assert_settled(&s, NOW, "-");
+    s.core.announces_both = s.core.sharded = false;
     assert_settled(&s, NOW, "-");
     close_scene(&s);
 }
