@@ -168,14 +168,16 @@ static void check_passed_over(struct sim_world *world, unsigned key, const struc
                               size_t place)
 {
     const char *name = before->names[place];
+    /* free since the failover at the latest, says the lock; the notes know of the time before */
+    bool silent =
+        world->now - before->free_at >= HEAD_SILENT || world->now < world->restored_until[key];
 
     if (world->now < before->free_at) {
         sim_violate(world, "%s: %s was passed over while the lock was taken", world->keys[key],
                     name);
     } else if (world->now - before->free_at < UNHEARD) {
         sim_violate(world, "%s: %s was passed over at once", world->keys[key], name);
-    } else if (is_heard(world, key, name) &&
-               (world->now - before->free_at < HEAD_SILENT || asks_of(before, place) < MOST_ASKS)) {
+    } else if (is_heard(world, key, name) && (!silent || asks_of(before, place) < MOST_ASKS)) {
         sim_violate(world, "%s: %s was passed over, which is heard", world->keys[key], name);
     }
 }
@@ -428,13 +430,19 @@ void sim_check_head(struct sim_world *world, unsigned key)
     }
 }
 
-/* Whether it counts who hears a head: not soon after a server was started again, when others may
- * not have subscribed yet. */
-static bool is_settled(const struct sim_client *client)
+/* Whether all count who hears a head: not soon after a server was started again, or another one may
+ * be in its place, when others may not have subscribed yet. */
+static bool are_settled(const struct sim_world *world)
 {
-    int64_t moved_at = client->core.moved_at;
+    for (unsigned i = 0; i < world->config.n_clients; i++) {
+        const struct sim_client *client = world->clients[i];
+        int64_t moved_at = client->core.moved_at;
 
-    return moved_at == 0 || sim_clock(client) >= moved_at + 10 * RLOCK__SECOND;
+        if (moved_at != 0 && sim_clock(client) < moved_at + 10 * RLOCK__SECOND) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* Whoever comes, and may not have it, has looked at the head: a second look finds no dead one. Where
@@ -444,7 +452,7 @@ void sim_check_refused(const struct sim_user *user)
 {
     struct sim_world *world = user->client->world;
     struct sim_queue *queue = &world->queues[user->key];
-    bool counted = world->config.n_nodes == 1 && is_settled(user->client);
+    bool counted = world->config.n_nodes == 1 && are_settled(world);
     bool asked = counted || asks_of(queue, 0) >= MOST_ASKS;
     int64_t dead = counted ? DEAD_SEEN : HEAD_SILENT + DEAD_SEEN;
     bool is_new = world->now < world->restored_until[user->key] + HEAD_SILENT + DEAD_SEEN;
