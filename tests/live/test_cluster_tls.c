@@ -130,12 +130,14 @@ TEST(locks_outlive_a_primary_of_valkey_with_tls)
     outlives_a_primary_with_tls("valkey");
 }
 
+/* Of Redis: Valkey names its own TLS port all the same. */
 TEST(plain_ports_of_a_cluster_are_a_tls_error)
 {
     char port[32];
     const char *const conf[] = {"cluster-enabled yes", port, NULL};
-    const struct fixture_opts opts = {.kind = &kind_reentrant,
-                                      .server = {.transport = TEST_TLS, .conf = conf}};
+    const struct fixture_opts opts = {
+        .kind = &kind_reentrant,
+        .server = {.program = "redis", .transport = TEST_TLS, .conf = conf}};
     struct rlock_handle *lock;
     struct fixture f;
 

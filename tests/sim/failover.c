@@ -131,19 +131,22 @@ static void look_at_token(struct sim_world *world, unsigned key)
 {
     char token[64];
     struct sim_key_info info = {.n_items = 0};
+    int64_t told = (int64_t)world->last_token[key]; /* what it has may not have been told yet */
 
     (void)snprintf(token, sizeof(token), "redisson_lock_token:{%s}", world->keys[key]);
     if (world->config.n_acks != 0) {
         return;
     }
-    world->last_token[key] = 0;
     if (sim_find_key(world, (struct sim_view){token, strlen(token)}, &info)) {
         char digits[24];
         struct sim_view value = sim_key_item(&info, 0).value;
 
         (void)snprintf(digits, sizeof(digits), "%.*s", (int)value.len, value.data);
-        world->last_token[key] = strtoull(digits, NULL, 10);
+        told = rlock__min(told, strtoll(digits, NULL, 10));
+    } else {
+        told = 0;
     }
+    world->last_token[key] = (uint64_t)told;
 }
 
 /* Its queue is another one: nobody has jumped it. */
