@@ -38,7 +38,8 @@ struct rlock__tls;
 #define RLOCK__REPLY_CAP ((size_t)256 * 1024)
 #define RLOCK__REPLY_CAP_LARGE ((size_t)1024 * 1024)
 
-/* How to reach a server. But for one thing immutable, shared by its connections, lives longer than they. */
+/* How to reach a server. Immutable but for one thing, shared by its connections, lives longer than
+ * they. */
 struct rlock__conn_opts {
     const struct rlock__uri *uri; /* where it is, and its database; not its login */
     const char *user;             /* NULL: the default user, if there is a password */
@@ -48,7 +49,8 @@ struct rlock__conn_opts {
     int64_t connect_timeout_us;   /* of the whole handshake */
     bool want_info;               /* ask for the server's run id and uptime in the handshake */
     bool want_role;               /* a replica is refused */
-    /* For TLS: who named this place names plain ports, to whoever asks. It may become known late. */
+    /* For TLS: who named this place names plain ports, to whoever asks. It may become known late.
+     */
     atomic_bool names_plain;
 };
 

@@ -445,9 +445,9 @@ static bool are_settled(const struct sim_world *world)
     return true;
 }
 
-/* Whoever comes, and may not have it, has looked at the head: a second look finds no dead one. Where
- * nobody counts who hears the head, as in a cluster, it is asked: anew after a failover, which may
- * take what it was asked. */
+/* Whoever comes, and may not have it, has looked at the head: a second look finds no dead one.
+ * Where nobody counts who hears the head, as in a cluster, it is asked: anew after a failover,
+ * which may take what it was asked. */
 void sim_check_refused(const struct sim_user *user)
 {
     struct sim_world *world = user->client->world;
