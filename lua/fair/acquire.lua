@@ -165,9 +165,9 @@ local function write_notes()
 end
 
 local function look()
-  if way ~= 'PUBLISH' then
+  if way ~= 'PUBLISH' or settled == '-' then
     local id = redis.pcall('cluster', 'myid')
-    node = type(id) == 'string' and id or '?'
+    node = type(id) == 'string' and id or ''
   end
   if redis.call('hget', notes, '@') ~= mark() then
     redis.call('del', notes)

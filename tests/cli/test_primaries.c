@@ -65,8 +65,14 @@ static struct command hold(const char *name, struct test_server *server)
 
 static const char *output_of(struct command command, int status)
 {
-    assert_int_equal(command_wait(&command, WAIT_MS), status);
-    return file_text(command.out);
+    const int ended = command_wait(&command, WAIT_MS);
+    const char *text = file_text(command.out);
+
+    if (ended != status) {
+        print_error("exit %d, not %d: %s\n", ended, status, text);
+    }
+    assert_int_equal(ended, status);
+    return text;
 }
 
 static size_t count(const char *text, const char *what)

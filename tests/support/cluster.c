@@ -90,6 +90,8 @@ void cluster_form(struct test_server *const *servers, size_t n_primaries, size_t
     }
     for (size_t i = n_primaries; i < n; i++) {
         TEST_CHECK(TEST_EVENTUALLY(test_server_is_copied(servers[i]), JOINED_MS));
+        TEST_CHECK(
+            TEST_EVENTUALLY(test_server_is_acknowledged(servers[i - n_primaries], 1), JOINED_MS));
     }
     for (size_t i = 0; i < n; i++) {
         TEST_CHECK(TEST_EVENTUALLY(knows_replicas(servers[i], n - n_primaries), JOINED_MS));

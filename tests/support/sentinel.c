@@ -44,6 +44,7 @@ void sentinels_start(struct sentinels *sentinels, struct test_server *const *ser
     for (size_t i = 1; i < n; i++) {
         TEST_CHECK(TEST_EVENTUALLY(test_server_is_copied(servers[i]), READY_MS));
     }
+    TEST_CHECK(TEST_EVENTUALLY(test_server_is_acknowledged(servers[0], n - 1), READY_MS));
     for (size_t i = 0; i < SENTINELS; i++) {
         struct test_server *sentinel = sentinels->each[i] = test_server_start(&own);
 

@@ -97,6 +97,9 @@ bool test_server_has_command(struct test_server *server, const char *name);
 long long test_server_info(struct test_server *server, const char *section, const char *field);
 /* Whether a replica has all that its primary had when it connected, and is connected. */
 bool test_server_is_copied(struct test_server *replica);
+/* Whether so many replicas of it acknowledge what it writes: one that was copied does a second
+ * later. */
+bool test_server_is_acknowledged(struct test_server *primary, size_t n);
 /* How many subscribe to a channel. */
 long long test_server_listeners(struct test_server *server, const char *channel);
 

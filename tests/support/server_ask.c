@@ -165,3 +165,16 @@ bool test_server_is_copied(struct test_server *replica)
     free(info);
     return is;
 }
+
+bool test_server_is_acknowledged(struct test_server *primary, size_t n)
+{
+    static const char offset[] = ",state=online,offset=";
+    char *info = test_server_cmd(primary, "INFO replication");
+    size_t found = 0;
+
+    for (const char *at = info; (at = strstr(at, offset)) != NULL; at++) {
+        found += at[sizeof(offset) - 1] != '0';
+    }
+    free(info);
+    return found >= n;
+}
