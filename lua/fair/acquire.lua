@@ -4,8 +4,8 @@
 -- by Redisson's rule; KEYS[4] the notes: what is known of those who stand in front of a free lock
 -- ARGV[1] owner "uuid:number"; ARGV[2] lease in ms; ARGV[3] slot in ms, the longest wait that any peer passes;
 -- ARGV[4] 1: may enqueue; ARGV[5] 1: no peer stood in front at the last reply; ARGV[6] PUBLISH, SPUBLISH or BOTH;
--- ARGV[7] channel, the head's own being this:owner; ARGV[8] the node of a cluster where all who hear a channel have done so for
--- some time, '' the one server there is, '-' none: then nobody is dead because this server has no receiver for him
+-- ARGV[7] channel, the head's own being this:owner; ARGV[8] whose receivers count: '' this server's, where there is no
+-- cluster; a node's id: that node's; '-' nobody's yet: then nobody is dead because he has no receiver here
 -- Replies {1} granted; {0, PTTL, the holder or '', place in the queue or 0, peers in front, how many in front may yet
 -- come} busy.
 -- Shapes 1 0isiii

@@ -19,8 +19,7 @@ enum rlock__endpoint {
 /* A line of it; all bytes are borrowed from the answer. */
 struct rlock__nodes_line {
     struct rlock__bytes id;
-    struct rlock__bytes
-        host; /* as the caller prefers it; empty: that of the server that was asked */
+    struct rlock__bytes host; /* as the caller prefers it; empty: that of the asked server */
     uint16_t port;
     bool is_primary, is_asked;   /* asked: it is the one that answered */
     bool has_failed;             /* as most of the cluster says */

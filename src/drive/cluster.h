@@ -18,8 +18,7 @@ struct rlock__cluster {
     struct rlock__router router; /* first: the core's router is found by it */
     RLOCK__GUARDED_BY(core) struct {
         struct rlock__map map;
-        struct rlock__node
-            *says; /* the first that redirected since the map was asked for; or NULL */
+        struct rlock__node *says; /* redirected first since the latest question; NULL none did */
     };
 
     /* the service thread's own */
