@@ -107,15 +107,6 @@ static bool is_named(struct deployment *deployment, struct test_server *server)
     return n > SENTINELS / 2;
 }
 
-static bool is_primary(struct test_server *server)
-{
-    char *role = test_server_cmd(server, "ROLE");
-    const bool is = strncmp(role, "master", strlen("master")) == 0;
-
-    free(role);
-    return is;
-}
-
 /* Whether the server answers for the key: a node of a cluster names another one otherwise. */
 static bool answers_for(struct test_server *server, const char *key)
 {
@@ -131,7 +122,7 @@ static bool has(struct deployment *deployment, size_t i, const char *key)
 {
     struct test_server *server = deployment->servers[i];
 
-    return !deployment->is_down[i] && is_primary(server) && answers_for(server, key) &&
+    return !deployment->is_down[i] && test_server_is_primary(server) && answers_for(server, key) &&
            (deployment->layout->topology != SENTINEL || is_named(deployment, server));
 }
 
@@ -163,7 +154,8 @@ static bool is_copied(struct deployment *deployment)
 
     for (size_t i = 0; i < deployment->n_servers; i++) {
         is = is && !deployment->is_down[i] &&
-             (is_primary(deployment->servers[i]) || test_server_is_copied(deployment->servers[i]));
+             (test_server_is_primary(deployment->servers[i]) ||
+              test_server_is_copied(deployment->servers[i]));
     }
     return is;
 }
@@ -201,7 +193,7 @@ bool deployment_heal(struct deployment *deployment)
                 follow_primary(deployment, server);
             }
             deployment->is_down[i] = false;
-            TEST_CHECK(TEST_EVENTUALLY(!is_primary(server), FAILED_OVER_MS));
+            TEST_CHECK(TEST_EVENTUALLY(!test_server_is_primary(server), FAILED_OVER_MS));
         }
     }
     return TEST_EVENTUALLY(is_copied(deployment), FAILED_OVER_MS);
@@ -219,7 +211,8 @@ static size_t list_primaries(struct deployment *deployment, const char *key,
     TEST_CHECK(first < deployment->n_servers);
     ret_servers[n++] = deployment->servers[first];
     for (size_t i = 0; i < deployment->n_servers; i++) {
-        if (i != first && !deployment->is_down[i] && is_primary(deployment->servers[i])) {
+        if (i != first && !deployment->is_down[i] &&
+            test_server_is_primary(deployment->servers[i])) {
             ret_servers[n++] = deployment->servers[i];
         }
     }

@@ -285,16 +285,6 @@ UNEVEN_TEST(a_hold_is_kept_while_its_slot_moves_to_a_server_with_a_replica, f)
 
 /* ---- The newest grant is lost with its primary ---- */
 
-/* Whether the replica of the first primary has been promoted. */
-static bool is_promoted(struct fixture *f)
-{
-    char *role = test_server_cmd(f->servers[f->n / 2], "ROLE");
-    const bool is = strncmp(role, "master", 6) == 0;
-
-    free(role);
-    return is;
-}
-
 /* Somebody takes a lock that the replica hears nothing of; then the primary dies, and somebody else
  * takes it. Returns what the first one got, and how many were inside in the end. */
 static int lose_newest(struct fixture *f, int acks, struct witness *witness, int *ret_inside)
@@ -317,7 +307,7 @@ static int lose_newest(struct fixture *f, int acks, struct witness *witness, int
     assert_true(TEST_EVENTUALLY(room_inside() == 1 || !actor_is_busy(holder), 10000));
     test_server_kill(f->servers[0]);
     test_server_thaw(f->servers[f->n / 2]);
-    assert_true(TEST_EVENTUALLY(is_promoted(f), 20000));
+    assert_true(TEST_EVENTUALLY(test_server_is_primary(f->servers[f->n / 2]), 20000));
     *ret_inside = room_inside() + 1;
     actor_begin(rival, act_stay, lock_named(f, open_with(f, RLOCK_ACKS_OFF, 0), name), &second);
     assert_true(TEST_EVENTUALLY(room_inside() == *ret_inside, 20000));

@@ -399,16 +399,6 @@ static void await_copied(struct fixture *f, size_t server)
     test_server_do(f->servers[server], "DEL {%s}written", name);
 }
 
-/* Whether the replica of the first primary has been promoted. */
-static bool is_promoted(struct fixture *f)
-{
-    char *role = test_server_cmd(f->servers[PRIMARIES], "ROLE");
-    const bool is = strncmp(role, "master", 6) == 0;
-
-    free(role);
-    return is;
-}
-
 FAILOVER_TEST(what_is_held_outlives_its_primary, f)
 {
     struct rlock_handle *locks[NAMES], *other, *new;
@@ -431,7 +421,7 @@ FAILOVER_TEST(what_is_held_outlives_its_primary, f)
     test_server_kill(f->servers[0]);
     new = lock_named(f, client, name_at(f, 0, &n, name));
     assert_code(rlock_lock(new), 0);
-    assert_true(is_promoted(f));
+    assert_true(test_server_is_primary(f->servers[PRIMARIES]));
     assert_code(rlock_unlock(new), 0);
     for (size_t i = 0; i < NAMES; i++) {
         assert_true(rlock_is_valid(locks[i]));
@@ -464,7 +454,7 @@ FAILOVER_TEST(a_hold_that_the_failover_lost_is_told_at_once, f)
     assert_code(rlock_lock(lock), 0);
     test_server_kill(f->servers[0]);
     test_server_thaw(f->servers[PRIMARIES]);
-    assert_true(TEST_EVENTUALLY(is_promoted(f), 20000));
+    assert_true(TEST_EVENTUALLY(test_server_is_primary(f->servers[PRIMARIES]), 20000));
     promoted_us = test_now_us();
     /* a third of the lease, which is due next, is ten seconds */
     assert_took(expect_loss(f, RLOCK_LOST_NOT_REPLICATED) - promoted_us, 0, 2000);
@@ -521,7 +511,7 @@ FAILOVER_TEST(an_answer_that_is_older_than_a_failover_is_not_believed, f)
     await_copied(f, 0);
     test_server_freeze(f->servers[0]);
     actor_begin(late, act_stay, lock, &take);
-    assert_true(TEST_EVENTUALLY(is_promoted(f), 20000));
+    assert_true(TEST_EVENTUALLY(test_server_is_primary(f->servers[PRIMARIES]), 20000));
     actor_begin(rival, act_stay, lock_named(f, open_cluster(f), name), &take);
     assert_true(TEST_EVENTUALLY(room_inside() == 1, 20000));
     test_server_thaw(f->servers[0]);
@@ -568,7 +558,7 @@ FAILOVER_TEST(a_primary_that_goes_on_after_its_failover_grants_nothing, f)
     test_text(name, sizeof(name), "{%s}", base);
     assert_code(rlock_lock_with(lock_named(f, clients[0], name), RLOCK_TAKE(.wait_ms = 300), NULL),
                 RLOCK_EINDOUBT);
-    assert_true(TEST_EVENTUALLY(is_promoted(f), 20000));
+    assert_true(TEST_EVENTUALLY(test_server_is_primary(f->servers[PRIMARIES]), 20000));
     assert_true(TEST_EVENTUALLY(room_inside() == LOCKS, 20000));
     cpu = clock();
     assert_true(STAYS(room_inside() == LOCKS, 2000)); /* longer than to connect takes */

@@ -44,15 +44,6 @@ static unsigned int slot_of(size_t number)
     return rlock__slot(rlock__bytes_of(name));
 }
 
-static bool is_primary(struct test_server *server)
-{
-    char *role = test_server_cmd(server, "ROLE");
-    const bool is = strncmp(role, "master", 6) == 0;
-
-    free(role);
-    return is;
-}
-
 /* Keys besides tokens of the primaries, which stay. Says which have no excuse, where wanted: nobody
  * was unsure of the lock for a lease. */
 static size_t left(const struct fixture *f, const struct load *load, int64_t since_us,
@@ -62,7 +53,8 @@ static size_t left(const struct fixture *f, const struct load *load, int64_t sin
 
     *ret_unexcused = 0;
     for (size_t i = 0; i < f->n; i++) {
-        char *keys = is_primary(f->servers[i]) ? test_server_cmd(f->servers[i], "KEYS *") : NULL;
+        char *keys =
+            test_server_is_primary(f->servers[i]) ? test_server_cmd(f->servers[i], "KEYS *") : NULL;
         char *rest = keys;
 
         for (char *key; keys != NULL && (key = strsep(&rest, "\n")) != NULL;) {
@@ -103,7 +95,7 @@ static void end_load(const struct fixture *f, struct load *load, int64_t lease_m
 static void find_primaries(const struct fixture *f, struct test_server *ret[static PRIMARIES])
 {
     for (size_t i = 0; i < PRIMARIES; i++) {
-        ret[i] = is_primary(f->servers[i]) ? f->servers[i] : f->servers[PRIMARIES + i];
+        ret[i] = test_server_is_primary(f->servers[i]) ? f->servers[i] : f->servers[PRIMARIES + i];
     }
 }
 
@@ -121,12 +113,12 @@ static size_t owner_of(const struct fixture *f, size_t number)
 /* Another one takes the place of a pair's primary; this one comes back as its replica. */
 static void replace(const struct fixture *f, const struct load *load, size_t pair, bool kills)
 {
-    const bool first = is_primary(f->servers[pair]);
+    const bool first = test_server_is_primary(f->servers[pair]);
     struct test_server *old = f->servers[first ? pair : PRIMARIES + pair];
     struct test_server *next = f->servers[first ? PRIMARIES + pair : pair];
 
     (kills ? test_server_kill : test_server_freeze)(old);
-    assert_true(TEST_EVENTUALLY(is_primary(next), PROMOTED_MS));
+    assert_true(TEST_EVENTUALLY(test_server_is_primary(next), PROMOTED_MS));
     load_await(load, SOME);
     if (kills) {
         test_server_restart(old, false);
@@ -255,7 +247,7 @@ CLUSTER_TEST(what_overlaps_where_nobody_acknowledges_is_told, f)
     load_await(load, 2 * SOME);
     test_server_kill(f->servers[0]);
     test_server_thaw(f->servers[PRIMARIES]);
-    assert_true(TEST_EVENTUALLY(is_primary(f->servers[PRIMARIES]), PROMOTED_MS));
+    assert_true(TEST_EVENTUALLY(test_server_is_primary(f->servers[PRIMARIES]), PROMOTED_MS));
     load_await(load, 2 * SOME);
     test_server_restart(f->servers[0], false);
     assert_true(TEST_EVENTUALLY(test_server_is_copied(f->servers[0]), PROMOTED_MS));

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A primary that stood still while another one took its place, and goes on: over idle links. */
-#include <string.h>
-
 #include "cluster/slot.h"
 #include "support/clients.h"
 #include "support/cluster.h"
@@ -34,15 +32,6 @@ static struct rlock_handle *open_lock(struct fixture *f, const char *tag, size_t
                       client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 60000,
                                                              .acks = RLOCK_ACKS_OFF)),
                       name);
-}
-
-static bool is_promoted(struct fixture *f)
-{
-    char *role = test_server_cmd(f->servers[PRIMARIES], "ROLE");
-    const bool is = strncmp(role, "master", 6) == 0;
-
-    free(role);
-    return is;
 }
 
 /*
@@ -78,7 +67,7 @@ FIXTURE_WITH_TEST(it_grants_nothing_over_links_that_were_idle, f, .kind = &kind_
         }
         actor_begin(actors[i], act_stay, locks[i], &take);
     }
-    assert_true(TEST_EVENTUALLY(is_promoted(f), 20000));
+    assert_true(TEST_EVENTUALLY(test_server_is_primary(f->servers[PRIMARIES]), 20000));
     for (size_t i = EARLY; i < CLIENTS; i++) {
         actor_begin(actors[i], act_stay, open_lock(f, tag, i), &take);
     }

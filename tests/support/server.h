@@ -95,6 +95,8 @@ bool test_server_has_command(struct test_server *server, const char *name);
 
 /* A number in a section of INFO, "errorstats" and "errorstat_OOM:count"; -1: it is not there. */
 long long test_server_info(struct test_server *server, const char *section, const char *field);
+/* Whether it is no replica, by its own word. */
+bool test_server_is_primary(struct test_server *server);
 /* Whether a replica has all that its primary had when it connected, and is connected. */
 bool test_server_is_copied(struct test_server *replica);
 /* Whether so many replicas of it acknowledge what it writes: one that was copied does a second

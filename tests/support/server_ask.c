@@ -157,6 +157,15 @@ void test_server_assert_clean(struct test_server *server)
     test_die("the server is not clean");
 }
 
+bool test_server_is_primary(struct test_server *server)
+{
+    char *role = test_server_cmd(server, "ROLE");
+    const bool is = strncmp(role, "master", strlen("master")) == 0;
+
+    free(role);
+    return is;
+}
+
 bool test_server_is_copied(struct test_server *replica)
 {
     char *info = test_server_cmd(replica, "INFO replication");
