@@ -22,19 +22,9 @@ struct summary {
     bool disagree, other_quorum;
 };
 
-static struct rlock__bytes field(const struct rlock__reply *reply, const char *name)
-{
-    for (size_t i = 0; i + 1 < reply->n; i += 2) {
-        if (rlock__bytes_equal(rlock__reply_str(reply, i), rlock__bytes_of(name))) {
-            return rlock__reply_str(reply, i + 1);
-        }
-    }
-    return rlock__bytes("", 0);
-}
-
 static int64_t number(const struct rlock__reply *reply, const char *name)
 {
-    return rlock__bytes_number(field(reply, name), 0);
+    return rlock__bytes_number(rlock__reply_field(reply, name), 0);
 }
 
 /* Why a Sentinel says nothing of use. */
@@ -86,7 +76,7 @@ static void look_at_one(struct rlock__diagnosis *d, size_t which, struct summary
     rlock__uri_address(opts.uri, address, sizeof(address));
     d->about = address;
     if (ask(d, &opts, &reply)) {
-        host = field(&reply, "ip");
+        host = rlock__reply_field(&reply, "ip");
         said = (struct said){.epoch = number(&reply, "config-epoch"),
                              .quorum = number(&reply, "quorum"),
                              .others = number(&reply, "num-other-sentinels"),

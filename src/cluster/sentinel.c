@@ -18,24 +18,17 @@ bool rlock__primary_ask(struct rlock__buf *out, const char *name)
     return !out->failed;
 }
 
+static int64_t number(const struct rlock__reply *reply, const char *name, int64_t none)
+{
+    return rlock__bytes_number(rlock__reply_field(reply, name), none);
+}
+
 bool rlock__primary_read(const struct rlock__reply *reply, struct rlock__primary *ret_primary)
 {
-    bool has_epoch = false;
-
-    for (size_t i = 0; reply->is_array && i + 1 < reply->n; i += 2) {
-        struct rlock__bytes field = rlock__reply_str(reply, i);
-        int64_t value = rlock__bytes_number(rlock__reply_str(reply, i + 1), -1);
-
-        if (rlock__bytes_equal(field, rlock__bytes_of("config-epoch"))) {
-            has_epoch = value >= 0;
-            ret_primary->epoch = value;
-        } else if (rlock__bytes_equal(field, rlock__bytes_of("down-after-milliseconds"))) {
-            ret_primary->down_after_ms = value;
-        } else if (rlock__bytes_equal(field, rlock__bytes_of("num-slaves"))) {
-            ret_primary->replicas = rlock__max(value, 0);
-        }
-    }
-    return has_epoch;
+    ret_primary->epoch = number(reply, "config-epoch", -1);
+    ret_primary->down_after_ms = number(reply, "down-after-milliseconds", 0);
+    ret_primary->replicas = rlock__max(number(reply, "num-slaves", 0), 0);
+    return ret_primary->epoch >= 0;
 }
 
 bool rlock__primary_read_place(const struct rlock__reply *reply, struct rlock__primary *ret_primary)

@@ -54,26 +54,15 @@ static void fail_refused(struct rlock__cluster *cluster, const struct rlock__rep
     fail(cluster, RLOCK_ECONN, error && rlock__classify(reply).way == RLOCK__GIVE_UP, why);
 }
 
-/* What an option is set to; empty: not told. */
-static struct rlock__bytes option(const struct rlock__reply *reply, const char *name)
-{
-    for (size_t i = 0; i + 1 < reply->n; i += 2) {
-        if (rlock__bytes_equal(rlock__reply_str(reply, i), rlock__bytes_of(name))) {
-            return rlock__reply_str(reply, i + 1);
-        }
-    }
-    return rlock__bytes_of("");
-}
-
 static bool is_set_to(const struct rlock__reply *reply, const char *name, const char *value)
 {
-    return rlock__bytes_equal(option(reply, name), rlock__bytes_of(value));
+    return rlock__bytes_equal(rlock__reply_field(reply, name), rlock__bytes_of(value));
 }
 
 /* Where CONFIG GET is not permitted a second counts, and names go before addresses. */
 static void on_config(struct rlock__cluster *cluster, const struct rlock__reply *reply)
 {
-    int64_t ms = rlock__bytes_number(option(reply, "cluster-node-timeout"), 0);
+    int64_t ms = rlock__bytes_number(rlock__reply_field(reply, "cluster-node-timeout"), 0);
 
     if (ms > 0 && (cluster->timeout_ms == 0 || ms < cluster->timeout_ms)) {
         cluster->timeout_ms = ms;

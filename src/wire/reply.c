@@ -71,3 +71,13 @@ bool rlock__reply_fits(const struct rlock__reply *reply, const char *shapes, siz
     }
     return false;
 }
+
+struct rlock__bytes rlock__reply_field(const struct rlock__reply *reply, const char *name)
+{
+    for (size_t i = 0; reply->is_array && i + 1 < reply->n; i += 2) {
+        if (rlock__bytes_equal(rlock__reply_str(reply, i), rlock__bytes_of(name))) {
+            return rlock__reply_str(reply, i + 1);
+        }
+    }
+    return rlock__bytes("", 0);
+}

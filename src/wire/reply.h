@@ -60,4 +60,7 @@ static inline struct rlock__bytes rlock__reply_str(const struct rlock__reply *re
     return rlock__bytes("", 0);
 }
 
+/* The string behind this name in an array of names and values; empty where there is none. */
+struct rlock__bytes rlock__reply_field(const struct rlock__reply *reply, const char *name);
+
 #endif

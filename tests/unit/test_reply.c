@@ -68,6 +68,19 @@ TEST(what_is_no_flat_array_has_no_shape)
     assert_false(rlock__reply_fits(&nested, "1", 0));
 }
 
+TEST(what_stands_behind_a_name_is_found)
+{
+    const struct rlock__value all[] = {STR("a"), STR("1"), STR("b"), STR("a"), STR("c")};
+    const struct rlock__reply array = {.v = all, .n = 5, .is_array = true};
+    const struct rlock__reply scalar = {.v = all, .n = 2};
+
+    assert_true(rlock__bytes_equal(rlock__reply_field(&array, "a"), rlock__bytes_of("1")));
+    assert_true(rlock__bytes_equal(rlock__reply_field(&array, "b"), rlock__bytes_of("a")));
+    assert_int_equal(rlock__reply_field(&array, "c").len, 0);
+    assert_int_equal(rlock__reply_field(&array, "1").len, 0);
+    assert_int_equal(rlock__reply_field(&scalar, "a").len, 0);
+}
+
 TEST(each_script_says_the_shapes_of_its_replies)
 {
     for (size_t i = 0; rlock__scripts[i] != NULL; i++) {
