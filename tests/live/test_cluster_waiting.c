@@ -93,7 +93,8 @@ CLUSTER_TEST(a_waiter_whose_slot_has_moved_hears_of_the_release, f)
     open_scene(&s, f);
     begin_to_wait(&s);
     cluster_move_slot(f->servers, PRIMARIES, s.from, s.to, slot());
-    TEST_EVENTUALLY(test_server_says(f->servers[s.to], CHANNEL, "PUBSUB SHARDCHANNELS"), 5000);
+    assert_true(
+        TEST_EVENTUALLY(test_server_says(f->servers[s.to], CHANNEL, "PUBSUB SHARDCHANNELS"), 5000));
     assert_heard(&s);
 }
 
@@ -107,7 +108,8 @@ CLUSTER_TEST(a_waiter_whose_slot_came_back_hears_of_the_release, f)
         cluster_move_slot(f->servers, PRIMARIES, s.from, s.to, slot());
         cluster_move_slot(f->servers, PRIMARIES, s.to, s.from, slot());
     }
-    TEST_EVENTUALLY(test_server_says(f->servers[s.from], CHANNEL, "PUBSUB SHARDCHANNELS"), 5000);
+    assert_true(TEST_EVENTUALLY(
+        test_server_says(f->servers[s.from], CHANNEL, "PUBSUB SHARDCHANNELS"), 5000));
     assert_heard(&s);
 }
 
