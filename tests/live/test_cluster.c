@@ -77,17 +77,7 @@ CLUSTER_TEST(every_kind_is_taken_and_given_back_on_every_server, f)
 
     cluster_form(f->servers, PRIMARIES, PRIMARIES);
     client = open_cluster(f);
-    for (size_t i = 0; i < SINGLE_KINDS * NAMES; i++) {
-        struct rlock_handle *lock = NULL;
-        char name[32];
-
-        test_text(name, sizeof(name), "%s-%zu", single_kinds[i % SINGLE_KINDS].name, i);
-        assert_code(single_kinds[i % SINGLE_KINDS].make(client, name, NULL, &lock), 0);
-        assert_code(rlock_lock(lock), 0);
-        assert_true(rlock_is_valid(lock));
-        assert_code(rlock_unlock(lock), 0);
-        assert_null(rlock_free(lock));
-    }
+    pass_through_kinds(client, NAMES);
     for (size_t i = 0; i < PRIMARIES; i++) {
         assert_true(test_server_info(f->servers[i], "commandstats", "cmdstat_evalsha:calls") > 0);
         test_server_do(f->servers[i], "FLUSHALL"); /* the tokens of the fenced ones */

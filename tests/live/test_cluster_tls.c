@@ -23,22 +23,6 @@ static struct rlock_client *open_cluster(struct fixture *f)
     return client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url));
 }
 
-/* Takes and gives back each kind under several names. */
-static void pass_through_all(struct rlock_client *client, size_t names)
-{
-    for (size_t i = 0; i < SINGLE_KINDS * names; i++) {
-        struct rlock_handle *lock = NULL;
-        char name[48];
-
-        test_text(name, sizeof(name), "%s-%zu", single_kinds[i % SINGLE_KINDS].name, i);
-        assert_code(single_kinds[i % SINGLE_KINDS].make(client, name, NULL, &lock), 0);
-        assert_code(rlock_lock(lock), 0);
-        assert_true(rlock_is_valid(lock));
-        assert_code(rlock_unlock(lock), 0);
-        assert_null(rlock_free(lock));
-    }
-}
-
 /* The tokens of the fenced ones stay. */
 static void flush(struct fixture *f, size_t n)
 {
@@ -78,18 +62,24 @@ static void hold_while_it_moves(struct fixture *f, struct rlock_client *client, 
     assert_code(act_pass_through(lock, NULL), 0);
 }
 
-/* ---- TLS ---- */
-
-FIXTURE_WITH_TEST(a_cluster_is_spoken_to_with_tls, f, .kind = &kind_reentrant, .servers = PRIMARIES,
-                  .server = {.transport = TEST_TLS, .conf = tls_conf})
+/* Of three primaries: each kind, and what is held while its slot moves. */
+static void is_served(struct fixture *f)
 {
     struct rlock_client *client;
 
     cluster_form(f->servers, PRIMARIES, PRIMARIES);
     client = open_cluster(f);
-    pass_through_all(client, NAMES);
+    pass_through_kinds(client, NAMES);
     hold_while_it_moves(f, client, PRIMARIES);
     flush(f, PRIMARIES);
+}
+
+/* ---- TLS ---- */
+
+FIXTURE_WITH_TEST(a_cluster_is_spoken_to_with_tls, f, .kind = &kind_reentrant, .servers = PRIMARIES,
+                  .server = {.transport = TEST_TLS, .conf = tls_conf})
+{
+    is_served(f);
 }
 
 /* With a failover, on each of the servers. */
@@ -106,7 +96,7 @@ static void outlives_a_primary_with_tls(const char *program)
                         .server = {.program = program, .transport = TEST_TLS, .conf = tls_conf}});
     cluster_form(f->servers, THREE, f->n);
     client = open_cluster(f);
-    pass_through_all(client, NAMES);
+    pass_through_kinds(client, NAMES);
     hold_while_it_moves(f, client, THREE);
     (void)slot_at_first(f, THREE, "stays", name);
     lock = lock_named(f, client, name);
@@ -170,7 +160,7 @@ TEST(sentinels_and_their_primary_have_tls_and_a_password_each)
                                             .server = {.transport = TEST_TLS, .conf = server}});
     sentinels_start(&sentinels, f.servers, f.n, &own, SERVER_PASSWORD);
     sentinels_url(&sentinels, url, sizeof(url));
-    pass_through_all(
+    pass_through_kinds(
         client_open_with(&f, &RLOCK_CLIENT_OPTS(.url = url, .password = SERVER_PASSWORD,
                                                 .sentinel_password = SENTINEL_PASSWORD)),
         1);
@@ -189,34 +179,23 @@ static const char *const as_asked_conf[] = {
     "cluster-enabled yes", "cluster-announce-hostname " NOWHERE,
     "cluster-preferred-endpoint-type unknown-endpoint", NULL};
 
-static void is_found(struct fixture *f)
-{
-    struct rlock_client *client;
-
-    cluster_form(f->servers, PRIMARIES, PRIMARIES);
-    client = open_cluster(f);
-    pass_through_all(client, NAMES);
-    hold_while_it_moves(f, client, PRIMARIES);
-    flush(f, PRIMARIES);
-}
-
 #define NAMED_TEST(name, f, lines)                                                                 \
     FIXTURE_WITH_TEST(name, f, .kind = &kind_reentrant, .servers = PRIMARIES,                      \
                       .server = {.transport = TEST_TCP, .conf = lines})
 
 NAMED_TEST(a_name_counts_only_where_the_cluster_prefers_it, f, by_address_conf)
 {
-    is_found(f);
+    is_served(f);
 }
 
 /* Redirections say "?". */
 NAMED_TEST(a_server_without_the_name_that_it_should_have_is_found_by_its_address, f, nameless_conf)
 {
-    is_found(f);
+    is_served(f);
 }
 
 /* Redirections say nothing. */
 NAMED_TEST(servers_are_where_the_asked_one_is_if_they_do_not_say, f, as_asked_conf)
 {
-    is_found(f);
+    is_served(f);
 }

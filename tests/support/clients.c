@@ -227,3 +227,18 @@ void forgive_losses(struct fixture *f)
 {
     f->n_expected = losses_told(f);
 }
+
+void pass_through_kinds(struct rlock_client *client, size_t names)
+{
+    for (size_t i = 0; i < SINGLE_KINDS * names; i++) {
+        struct rlock_handle *lock = NULL;
+        char name[48];
+
+        test_text(name, sizeof(name), "%s-%zu", single_kinds[i % SINGLE_KINDS].name, i);
+        assert_code(single_kinds[i % SINGLE_KINDS].make(client, name, NULL, &lock), 0);
+        assert_code(rlock_lock(lock), 0);
+        assert_true(rlock_is_valid(lock));
+        assert_code(rlock_unlock(lock), 0);
+        assert_null(rlock_free(lock));
+    }
+}

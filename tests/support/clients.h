@@ -39,6 +39,9 @@ struct rlock_handle *lock_named(struct fixture *f, struct rlock_client *client, 
 struct rlock_handle *lock_with(struct fixture *f, struct rlock_client *client, const char *name,
                                const struct rlock_opts *opts);
 
+/* Takes and gives back a lock of each kind under so many names. */
+void pass_through_kinds(struct rlock_client *client, size_t names);
+
 /* A thread of the fixture's. */
 struct actor *actor_open(struct fixture *f);
 
