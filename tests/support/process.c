@@ -9,11 +9,13 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -44,13 +46,29 @@ static bool port_is_free(int port)
     return is_free;
 }
 
+/* Keeps the port from the other tests that run now, also while nobody listens there: a name in the
+ * abstract space belongs to the process that bound it, until it ends. */
+static bool reserve_port(int port)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    const int fd = test_must(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket");
+    const int len = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "rlock-test-%d", port);
+    const size_t size = offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len;
+
+    if (bind(fd, (struct sockaddr *)&name, (socklen_t)size) == 0) {
+        return true; /* the socket stays open as long as the process */
+    }
+    close(fd);
+    return false;
+}
+
 int test_free_port(void)
 {
     for (int tries = 0; tries < 1000; tries++) {
         uint32_t random = 0;
         test_must((int)getrandom(&random, sizeof(random), 0), "getrandom");
         const int port = FIRST_PORT + (int)(random % (LAST_PORT - FIRST_PORT + 1));
-        if (port_is_free(port)) {
+        if (reserve_port(port) && port_is_free(port)) {
             return port;
         }
     }

@@ -101,9 +101,10 @@ void test_show_file(const char *path);
  * scripts/setup. */
 const char *test_root(void);
 
-/* A TCP port on 127.0.0.1 that was free a moment ago. Below the ephemeral range, so that nobody's
-   outgoing connection takes it while its server is down, and a client that retries cannot connect
-   to itself; so is the cluster bus port, 10000 above. */
+/* A TCP port on 127.0.0.1 that is free, and that no other test gets until this process has ended:
+   a server that is down keeps its port. Below the ephemeral range, so that nobody's outgoing
+   connection takes it while its server is down, and a client that retries cannot connect to itself;
+   so is the cluster bus port, 10000 above. */
 int test_free_port(void);
 
 /* ---- other processes ---- */

@@ -75,6 +75,18 @@ TEST(a_child_past_its_deadline_is_killed)
 
 /* ---- resp ---- */
 
+TEST(a_port_is_given_once_though_nobody_listens_there)
+{
+    static bool given[65536]; /* of 400 among 11 000, seven would be given twice */
+
+    for (int i = 0; i < 400; i++) {
+        const int port = test_free_port();
+
+        assert_false(given[port]);
+        given[port] = true;
+    }
+}
+
 TEST(a_frame_is_whole_with_its_last_byte)
 {
     static const char *const frames[] = {
