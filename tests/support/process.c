@@ -8,8 +8,9 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
+#include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -29,6 +30,8 @@ struct test_child {
     pid_t pid;
     int fd; /* a socket pair and not pipes, so that a word to an ended child raises no SIGPIPE */
 };
+
+static atomic_size_t ports_kept;
 
 static bool port_is_free(int port)
 {
@@ -56,7 +59,8 @@ static bool reserve_port(int port)
     const size_t size = offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len;
 
     if (bind(fd, (struct sockaddr *)&name, (socklen_t)size) == 0) {
-        return true; /* the socket stays open as long as the process */
+        atomic_fetch_add(&ports_kept, 1); /* the socket stays open as long as the process */
+        return true;
     }
     close(fd);
     return false;
@@ -73,6 +77,11 @@ int test_free_port(void)
         }
     }
     test_die("no free port from %d to %d", FIRST_PORT, LAST_PORT);
+}
+
+size_t test_ports_kept(void)
+{
+    return atomic_load(&ports_kept);
 }
 
 void test_die_with_parent(pid_t parent)

@@ -106,6 +106,8 @@ const char *test_root(void);
    connection takes it while its server is down, and a client that retries cannot connect to itself;
    so is the cluster bus port, 10000 above. */
 int test_free_port(void);
+/* How many this process has got so: each is a descriptor, which test_fds_open() does not count. */
+size_t test_ports_kept(void);
 
 /* ---- other processes ---- */
 
