@@ -5,7 +5,8 @@
 
 #include "cluster/slot.h"
 
-void *rlock__map_find(const struct rlock__map *map, unsigned slot)
+/* The range that has the slot, of a map that has one. */
+static const struct rlock__range *find(const struct rlock__map *map, unsigned slot)
 {
     size_t low = 0, high = map->n; /* the range is among these */
 
@@ -18,7 +19,18 @@ void *rlock__map_find(const struct rlock__map *map, unsigned slot)
             high = middle;
         }
     }
-    return map->n != 0 ? map->ranges[low].server : NULL;
+    return &map->ranges[low];
+}
+
+/* The slot behind its last. */
+static unsigned end_of(const struct rlock__map *map, const struct rlock__range *range)
+{
+    return range + 1 < map->ranges + map->n ? range[1].from : RLOCK__SLOTS;
+}
+
+void *rlock__map_find(const struct rlock__map *map, unsigned slot)
+{
+    return map->n != 0 ? find(map, slot)->server : NULL;
 }
 
 bool rlock__map_has(const struct rlock__map *map, const void *server)
@@ -102,6 +114,16 @@ static bool change(struct rlock__map *map, const struct news *news)
     return true;
 }
 
+/* Whether all that the news say is known. */
+static bool is_known(const struct rlock__map *map, const struct news *news)
+{
+    const struct rlock__range *range = map->n != 0 ? find(map, news->from) : NULL;
+
+    return range != NULL && range->server == news->range.server &&
+           range->epoch == news->range.epoch && range->told_at == 0 &&
+           end_of(map, range) >= news->end;
+}
+
 bool rlock__map_told(struct rlock__map *map, unsigned slot, void *server, int64_t now)
 {
     const struct news news = {
@@ -118,7 +140,7 @@ bool rlock__map_learn(struct rlock__map *map, unsigned from, unsigned to, void *
                               .range = {.server = server, .epoch = epoch},
                               .asked_at = asked_at};
 
-    return change(map, &news);
+    return is_known(map, &news) || change(map, &news);
 }
 
 void rlock__map_fini(struct rlock__map *map)

@@ -11,6 +11,9 @@
 /* No server that was silent for less is replaced, where cluster-node-timeout is 500 ms or more:
  * the election takes half a second more. Until a node has told the timeout. */
 #define FAILOVER_US RLOCK__SECOND
+/* So many primaries are connected to as soon as they are known: the first lock on each need not
+ * wait until its link is confirmed. With more each is connected to when a key needs it. */
+#define AT_ONCE_MAX 64
 
 static struct rlock__cluster *cluster_of(struct rlock__core *core)
 {
@@ -118,13 +121,16 @@ RLOCK__REQUIRES(core) static void confirm(const struct rlock__cluster *cluster)
 static void add_nodes(struct rlock__cluster *cluster, struct rlock__bytes text)
 {
     struct rlock__nodes_line line;
+    unsigned n_primaries = 0;
 
     while (rlock__nodes_next(&text, cluster->endpoint, &line)) {
+        n_primaries += line.is_primary;
         if (!line.is_away && !rlock__bytes_equal(line.host, rlock__bytes_of("?"))) {
             (void)rlock__router_node(cluster->router.client, host_of(line.host, cluster->asked),
                                      line.port);
         }
     }
+    cluster->is_large = n_primaries > AT_ONCE_MAX;
 }
 
 /* Counts the replicas of each primary. Those that are down may be promoted later. */
@@ -175,7 +181,9 @@ RLOCK__REQUIRES(core) static void learn(struct rlock__cluster *cluster, struct r
         node->conn_opts.names_plain = cluster->names_plain && node->place.port == node->uri.port;
         cluster->itself = line.is_asked ? node : cluster->itself;
         while (line.is_primary && rlock__nodes_range(&line.slots, &from, &to)) {
-            atomic_store(&node->is_used, true);
+            if (!atomic_exchange(&node->is_used, true)) {
+                node->server.is_let_go = cluster->is_large; /* until a key needs it */
+            }
             (void)rlock__map_learn(&cluster->map, from, to, &node->server, line.epoch,
                                    cluster->question.asked_at);
         }

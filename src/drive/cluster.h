@@ -31,6 +31,7 @@ struct rlock__cluster {
     int64_t timeout_ms; /* cluster-node-timeout: the shortest that a node told; 0: none did */
     enum rlock__endpoint endpoint; /* what the asked one calls others in redirections */
     bool names_plain;              /* it names plain ports to clients with TLS */
+    bool is_large;                 /* it has too many primaries to connect to all */
     bool was_wanted;               /* somebody had said that the map is old */
     int64_t down_since;            /* a server of slots is out of reach; 0: none is */
     int64_t jitter_us;             /* so much earlier than it had to be the next question is */

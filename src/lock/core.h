@@ -193,6 +193,7 @@ struct rlock__core {
     struct rlock__note *notes;
 
     struct rlock__server *servers;
+    unsigned n_connecting;       /* connections to them that are being made */
     struct rlock__timers timers; /* of calls, and the core's own: all that are due fire */
     struct rlock__timer needs;   /* looks for servers that nothing needs; need.c */
     int64_t unused_us;           /* how long that lasts; 0: nobody has looked yet */

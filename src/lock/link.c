@@ -8,9 +8,28 @@
 
 /* ---- When a connection is made ---- */
 
-void rlock__tries_up(struct rlock__tries *tries, int64_t now)
+int64_t rlock__tries_due(const struct rlock__tries *tries, const struct rlock__core *core)
 {
-    tries->connecting = tries->heard = false;
+    return tries->connecting || core->n_connecting >= RLOCK__CONNECTING_MAX ? RLOCK__NEVER
+                                                                            : tries->retry_at;
+}
+
+void rlock__tries_begin(struct rlock__tries *tries, struct rlock__core *core)
+{
+    core->n_connecting += !tries->connecting;
+    tries->connecting = true;
+}
+
+static void tries_end(struct rlock__tries *tries, struct rlock__core *core)
+{
+    core->n_connecting -= tries->connecting;
+    tries->connecting = false;
+}
+
+void rlock__tries_up(struct rlock__tries *tries, struct rlock__core *core, int64_t now)
+{
+    tries_end(tries, core);
+    tries->heard = false;
     tries->up_at = now;
 }
 
@@ -24,20 +43,20 @@ void rlock__tries_down(struct rlock__tries *tries, struct rlock__core *core, boo
     } else {
         pause = rlock__backoff(core, tries->failures++);
     }
-    tries->connecting = false;
+    tries_end(tries, core);
     tries->retry_at = now + pause;
 }
 
 int64_t rlock__link_due(const struct rlock__link *link)
 {
-    bool is_made = link->pipeline.up || link->tries.connecting;
-
-    return is_made || link->server->is_let_go ? RLOCK__NEVER : link->tries.retry_at;
+    return link->pipeline.up || link->server->is_let_go
+               ? RLOCK__NEVER
+               : rlock__tries_due(&link->tries, link->server->core);
 }
 
 size_t rlock__link_begin(struct rlock__link *link, uint64_t ret_unfenced[RLOCK__UNFENCED_MAX])
 {
-    link->tries.connecting = true;
+    rlock__tries_begin(&link->tries, link->server->core);
     memcpy(ret_unfenced, link->unfenced, sizeof(link->unfenced));
     return link->n_unfenced;
 }
@@ -147,7 +166,7 @@ void rlock__link_up(struct rlock__link *link, uint64_t gen, uint64_t client_id, 
     link->code = 0;
     link->client_id = client_id;
     link->n_unfenced = all ? 0 : link->n_unfenced;
-    rlock__tries_up(&link->tries, now);
+    rlock__tries_up(&link->tries, core, now);
     rlock__pipeline_up(&link->pipeline, gen, all ? gen : link->pipeline.fenced_below, now);
     rlock__timer_set(&core->timers, &link->idle, now + idle_of(&link->pipeline));
     rlock__server_need(link->server, now);
@@ -176,7 +195,7 @@ bool rlock__link_down(struct rlock__link *link, uint64_t gen, int code, bool fin
     if (link->is_let_go) { /* all on it was answered */
         link->is_let_go = false;
         link->client_id = 0;
-        link->tries.connecting = false;
+        tries_end(&link->tries, core);
         link->tries.retry_at = now;
         link->pipeline.why = "not connected yet";
         return false;

@@ -14,6 +14,7 @@
 #include "wire/pipeline.h"
 
 #define RLOCK__UNFENCED_MAX 16
+#define RLOCK__CONNECTING_MAX 64            /* so many connections are made at the same time */
 #define RLOCK__IDLE_US (10 * RLOCK__SECOND) /* a link that is silent for so long is tried */
 
 struct rlock__core;
@@ -29,8 +30,12 @@ struct rlock__tries {
     unsigned failures; /* in a row that came to nothing */
 };
 
+/* When it is to be made next: not while it, or RLOCK__CONNECTING_MAX others, are being made. */
+int64_t rlock__tries_due(const struct rlock__tries *tries, const struct rlock__core *core);
+/* It is being made. */
+void rlock__tries_begin(struct rlock__tries *tries, struct rlock__core *core);
 /* It is up. */
-void rlock__tries_up(struct rlock__tries *tries, int64_t now);
+void rlock__tries_up(struct rlock__tries *tries, struct rlock__core *core, int64_t now);
 /*
  * It broke, or could not be made. There is no pause if it was of use, so that one which breaks as
  * soon as it is up or used is not made again at once, each time.
@@ -65,7 +70,7 @@ struct rlock__link {
 
 void rlock__link_init(struct rlock__link *link, struct rlock__server *server);
 void rlock__link_fini(struct rlock__link *link);
-/* When a connection is to be made; RLOCK__NEVER while one is up or under way. */
+/* When a connection is to be made; RLOCK__NEVER while it need not or must not be. */
 int64_t rlock__link_due(const struct rlock__link *link) RLOCK__REQUIRES(core);
 /* A connection is being made. Returns how many client ids it has to kill, and which. */
 size_t rlock__link_begin(struct rlock__link *link, uint64_t ret_unfenced[RLOCK__UNFENCED_MAX])

@@ -25,8 +25,8 @@ int64_t rlock__subscriber_due(const struct rlock__server *server)
         return sub->pinged_at != 0 ? sub->pinged_at + core->op_timeout_us
                                    : sub->heard_at + RLOCK__IDLE_US;
     }
-    return server->channels != NULL && !core->closed && !sub->tries.connecting ? sub->tries.retry_at
-                                                                               : RLOCK__NEVER;
+    return server->channels != NULL && !core->closed ? rlock__tries_due(&sub->tries, core)
+                                                     : RLOCK__NEVER;
 }
 
 bool rlock__subscriber_begin(struct rlock__server *server, int64_t now)
@@ -34,13 +34,13 @@ bool rlock__subscriber_begin(struct rlock__server *server, int64_t now)
     if (server->sub.up || now < rlock__subscriber_due(server)) {
         return false;
     }
-    server->sub.tries.connecting = true;
+    rlock__tries_begin(&server->sub.tries, server->core);
     return true;
 }
 
 void rlock__subscriber_up(struct rlock__server *server, int64_t now)
 {
-    rlock__tries_up(&server->sub.tries, now);
+    rlock__tries_up(&server->sub.tries, server->core, now);
     server->sub.heard_at = now;
     server->sub.pinged_at = 0;
     rlock__channels_up(server);

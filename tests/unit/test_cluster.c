@@ -205,6 +205,21 @@ TEST(an_answer_with_a_lower_epoch_changes_nothing)
     rlock__map_fini(&map);
 }
 
+/* Its answers come for ever, and most say what is known. */
+TEST(an_answer_that_says_nothing_new_makes_no_new_map)
+{
+    struct rlock__map map = {.n = 0};
+    const struct rlock__range *ranges;
+
+    assert_true(rlock__map_learn(&map, 0, 9, &servers[0], 1, 10));
+    assert_true(rlock__map_learn(&map, 10, 99, &servers[1], 2, 10));
+    ranges = map.ranges;
+    assert_true(rlock__map_learn(&map, 0, 9, &servers[0], 1, 20));
+    assert_true(rlock__map_learn(&map, 10, 99, &servers[1], 2, 20));
+    assert_ptr_equal(map.ranges, ranges);
+    rlock__map_fini(&map);
+}
+
 /* The same, slot by slot. */
 struct model {
     void *server;

@@ -244,3 +244,41 @@ TEST(a_server_that_was_let_go_is_connected_to_for_what_is_to_be_released)
     assert_true(rlock__link_due(&second.links[0]) <= NOW);
     close_scene(&s);
 }
+
+/* ---- How many connections are made at the same time ---- */
+
+enum { MANY = RLOCK__CONNECTING_MAX + 2 };
+
+static struct rlock__server many[MANY];
+
+static void begin_link(struct rlock__link *link)
+{
+    uint64_t unfenced[RLOCK__UNFENCED_MAX];
+
+    assert_true(rlock__link_due(link) <= NOW);
+    (void)rlock__link_begin(link, unfenced);
+}
+
+/* The one before the last is being made when one has come to something, the last when one has not.
+ */
+TEST(so_many_connections_are_made_at_the_same_time_and_no_more)
+{
+    static struct alone_scene s;
+    struct rlock__link *next = &many[MANY - 2].links[0], *last = &many[MANY - 1].links[0];
+
+    open_scene(&s);
+    for (int i = 0; i < MANY; i++) {
+        many[i] = (struct rlock__server){.address = "one of many"};
+        rlock__core_add_server(&s.core, &many[i], 1, 0);
+    }
+    for (int i = 0; i < RLOCK__CONNECTING_MAX; i++) {
+        begin_link(&many[i].links[0]);
+    }
+    assert_true(rlock__link_due(next) == RLOCK__NEVER);
+    rlock__core_link_up(&many[0].links[0], 9, true, NOW);
+    begin_link(next);
+    assert_true(rlock__link_due(last) == RLOCK__NEVER);
+    rlock__core_link_down(&many[1].links[0], 0, RLOCK_ECONN, false, "refused", NOW);
+    begin_link(last);
+    close_scene(&s);
+}
