@@ -2,11 +2,12 @@
 #include "cluster/map.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "cluster/slot.h"
 
-/* The range that has the slot, of a map that has one. */
-static const struct rlock__range *find(const struct rlock__map *map, unsigned slot)
+/* The range that has the slot; 0 of a map that has none. */
+static size_t index_of(const struct rlock__map *map, unsigned slot)
 {
     size_t low = 0, high = map->n; /* the range is among these */
 
@@ -19,18 +20,18 @@ static const struct rlock__range *find(const struct rlock__map *map, unsigned sl
             high = middle;
         }
     }
-    return &map->ranges[low];
+    return low;
 }
 
 /* The slot behind its last. */
-static unsigned end_of(const struct rlock__map *map, const struct rlock__range *range)
+static unsigned end_of(const struct rlock__map *map, size_t i)
 {
-    return range + 1 < map->ranges + map->n ? range[1].from : RLOCK__SLOTS;
+    return i + 1 < map->n ? map->ranges[i + 1].from : RLOCK__SLOTS;
 }
 
 void *rlock__map_find(const struct rlock__map *map, unsigned slot)
 {
-    return map->n != 0 ? find(map, slot)->server : NULL;
+    return map->n != 0 ? map->ranges[index_of(map, slot)].server : NULL;
 }
 
 bool rlock__map_has(const struct rlock__map *map, const void *server)
@@ -72,56 +73,97 @@ static void append(struct rlock__map *map, struct rlock__range range, unsigned f
     }
 }
 
-/* Makes the map anew: each range as it was, in front of the news, within it, and behind it. */
+/* What the news make of a range that is known: as it was in front of them, within, and behind. */
+static void divide(struct rlock__map *made, const struct news *news,
+                   const struct rlock__range *known, unsigned end)
+{
+    unsigned within = known->from > news->from ? known->from : news->from;
+    unsigned behind = end < news->end ? end : news->end;
+    struct rlock__range range = news->range;
+
+    if (within >= behind) {
+        append(made, *known, known->from);
+        return;
+    }
+    if (known->from < within) {
+        append(made, *known, known->from);
+    }
+    if (is_newer(news, known)) {
+        range.epoch = range.told_at != 0 ? known->epoch : range.epoch;
+        append(made, range, within);
+        made->changes += news->range.server != known->server;
+    } else {
+        append(made, *known, within);
+    }
+    if (behind < end) {
+        append(made, *known, behind);
+    }
+}
+
+/* Makes room for so many ranges. False without memory. */
+static bool make_room(struct rlock__map *map, size_t n)
+{
+    size_t room = n > map->room ? n + n / 2 : map->room;
+    struct rlock__range *ranges =
+        room > map->room ? realloc(map->ranges, room * sizeof(*ranges)) : map->ranges;
+
+    if (ranges != NULL) {
+        map->ranges = ranges;
+        map->room = room;
+    }
+    return ranges != NULL;
+}
+
+/* Puts what was made in place of some ranges, and frees it. */
+static bool put(struct rlock__map *map, size_t from, size_t end, struct rlock__map *made)
+{
+    size_t n = map->n - (end - from) + made->n;
+    bool good = make_room(map, n);
+
+    if (good) {
+        memmove(&map->ranges[from + made->n], &map->ranges[end],
+                (map->n - end) * sizeof(*map->ranges));
+        memcpy(&map->ranges[from], made->ranges, made->n * sizeof(*map->ranges));
+        map->n = n;
+        map->changes += made->changes;
+    }
+    free(made->ranges);
+    return good;
+}
+
+/* Changes the ranges that the news concern, and those beside them, which may go on like them. */
 static bool change(struct rlock__map *map, const struct news *news)
 {
-    static const struct rlock__range nothing = {.from = 0};
-    const struct rlock__range *known = map->n != 0 ? map->ranges : &nothing;
-    size_t n = map->n != 0 ? map->n : 1;
-    struct rlock__map made = {.ranges = calloc(n + 2, sizeof(*made.ranges))};
+    struct rlock__map made = {.n = 0};
+    size_t from, end;
 
-    if (made.ranges == NULL) {
+    if (map->n == 0) {
+        if (!make_room(map, 1)) {
+            return false;
+        }
+        map->ranges[map->n++] = (struct rlock__range){.from = 0};
+    }
+    from = index_of(map, news->from);
+    end = index_of(map, news->end - 1) + 1;
+    from -= from > 0;
+    end += end < map->n;
+    if (!make_room(&made, end - from + 2)) {
         return false;
     }
-    for (size_t i = 0; i < n; i++) {
-        unsigned from = known[i].from, end = i + 1 < n ? known[i + 1].from : RLOCK__SLOTS;
-        unsigned within = from > news->from ? from : news->from;
-        unsigned behind = end < news->end ? end : news->end;
-
-        if (within >= behind) {
-            append(&made, known[i], from);
-            continue;
-        }
-        if (from < within) {
-            append(&made, known[i], from);
-        }
-        if (is_newer(news, &known[i])) {
-            struct rlock__range range = news->range;
-
-            range.epoch = range.told_at != 0 ? known[i].epoch : range.epoch;
-            append(&made, range, within);
-            map->changes += news->range.server != known[i].server;
-        } else {
-            append(&made, known[i], within);
-        }
-        if (behind < end) {
-            append(&made, known[i], behind);
-        }
+    for (size_t i = from; i < end; i++) {
+        divide(&made, news, &map->ranges[i], end_of(map, i));
     }
-    free(map->ranges);
-    map->ranges = made.ranges;
-    map->n = made.n;
-    return true;
+    return put(map, from, end, &made);
 }
 
 /* Whether all that the news say is known. */
 static bool is_known(const struct rlock__map *map, const struct news *news)
 {
-    const struct rlock__range *range = map->n != 0 ? find(map, news->from) : NULL;
+    size_t i = index_of(map, news->from);
 
-    return range != NULL && range->server == news->range.server &&
-           range->epoch == news->range.epoch && range->told_at == 0 &&
-           end_of(map, range) >= news->end;
+    return map->n != 0 && map->ranges[i].server == news->range.server &&
+           map->ranges[i].epoch == news->range.epoch && map->ranges[i].told_at == 0 &&
+           end_of(map, i) >= news->end;
 }
 
 bool rlock__map_told(struct rlock__map *map, unsigned slot, void *server, int64_t now)

@@ -25,7 +25,7 @@ struct rlock__range {
 /* The map of one client. Zero: no server is known. Who has it protects it. */
 struct rlock__map {
     struct rlock__range *ranges;
-    size_t n;
+    size_t n, room;
     unsigned long changes; /* counts those of a slot's server */
 };
 
