@@ -98,7 +98,8 @@ static void note_lost(struct sim_user *user, unsigned side, struct before was)
         return; /* what is acknowledged is there: else it is seen to be missing */
     }
     if (count == 0) {
-        hold->doomed = hold->gone = true;
+        hold->doomed = true;
+        hold->gone = was.count != 0; /* else it had ended: a reader's name outlives its level */
         hold->doomed_valid = until;
     } else if (count != was.count || pttl_of(user->client->world, user->key) < was.pttl_ms) {
         hold->doomed = true;
