@@ -23,8 +23,10 @@ static int listen_at(int port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     int fd = test_must(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), "socket");
+    int on = 1;
 
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    test_must(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), "SO_REUSEADDR");
     test_must(bind(fd, (struct sockaddr *)&address, sizeof(address)), "bind");
     test_must(listen(fd, 8), "listen");
     return fd;

@@ -45,7 +45,9 @@ static bool has_joined(struct test_server *server, size_t n)
 static void meet(struct test_server *const *servers, size_t n)
 {
     for (size_t i = 1; i < n; i++) {
-        test_server_do(servers[0], "CLUSTER MEET 127.0.0.1 %d", test_server_port(servers[i]));
+        for (size_t j = 0; j < i; j++) { /* by gossip they would meet seconds later */
+            test_server_do(servers[j], "CLUSTER MEET 127.0.0.1 %d", test_server_port(servers[i]));
+        }
     }
     for (size_t i = 0; i < n; i++) {
         TEST_CHECK(TEST_EVENTUALLY(has_joined(servers[i], n), JOINED_MS));

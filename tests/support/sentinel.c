@@ -32,6 +32,16 @@ static bool knows_all(struct test_server *sentinel, size_t n_servers)
            number_of(sentinel, "num-other-sentinels") == SENTINELS - 1;
 }
 
+/* How often they ask for replicas, and tell of themselves: every 10 and 2 s by default. */
+static void look_around(const struct sentinels *sentinels, int ask_ms, int tell_ms)
+{
+    for (size_t i = 0; i < SENTINELS; i++) {
+        TEST_CHECK(test_server_says(sentinels->each[i], "OK",
+                                    "SENTINEL DEBUG info-period %d publish-period %d", ask_ms,
+                                    tell_ms));
+    }
+}
+
 void sentinels_start(struct sentinels *sentinels, struct test_server *const *servers, size_t n,
                      const struct test_server_opts *opts, const char *password)
 {
@@ -58,9 +68,11 @@ void sentinels_start(struct sentinels *sentinels, struct test_server *const *ser
                        "1000",
                        SENTINEL_DOWN_AFTER_MS);
     }
+    look_around(sentinels, 100, 100);
     for (size_t i = 0; i < SENTINELS; i++) {
         TEST_CHECK(TEST_EVENTUALLY(knows_all(sentinels->each[i], n), READY_MS));
     }
+    look_around(sentinels, 10000, 2000);
 }
 
 void sentinels_stop(struct sentinels *sentinels)

@@ -265,6 +265,7 @@ char *server_call(struct test_server *server, const char *commands, size_t len)
         reply = side_call(side_of(server), sent);
     }
     if (reply.len == 0) {
+        server_files_show_log(&server->files);
         test_die("no answer from the server to: %.200s", commands);
     }
     FILE *out = open_memstream(&text, &text_len);

@@ -210,7 +210,8 @@ static void print_conf(FILE *out, const struct server_files *files,
     fprintf(out, "port %d\n", files->transport == TEST_TCP ? files->port : 0);
     fprintf(out, "unixsocket %s\nunixsocketperm 700\ndir %s\n", files->socket, files->data);
     fprintf(out,
-            "repl-diskless-sync-delay 0\n"); /* or a new replica waits 5 s for its first copy */
+            "repl-diskless-sync-delay 0\n"   /* or a new replica waits 5 s for its first copy */
+            "repl-ping-replica-period 1\n"); /* or 10 s until there is something to acknowledge */
     fprintf(out, "user " SIDE_USER " on nopass ~* &* +@all\n");
     if (files->aof) {
         fprintf(out, "appendonly yes\nappendfsync always\n");
