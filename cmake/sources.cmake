@@ -26,6 +26,7 @@ set(RLOCK_SOURCES
     src/cluster/redirect.c
     src/cluster/sentinel.c
     src/cluster/slot.c
+    src/cluster/slots.c
     src/drive/begun.c
     src/drive/cancel.c
     src/drive/cluster.c

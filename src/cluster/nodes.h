@@ -2,7 +2,8 @@
 /*
  * The answer to CLUSTER NODES: which servers a cluster has, and which slots. Of the three commands
  * that tell this alone has the epochs, without which nobody knows which of two answers is the newer
- * one. Pure. Source: the Redis documentation of CLUSTER NODES.
+ * one. Where it is not permitted CLUSTER SLOTS is written anew as such an answer (slots.h). Pure.
+ * Source: the Redis documentation of CLUSTER NODES.
  */
 #ifndef RLOCK_CLUSTER_NODES_H
 #define RLOCK_CLUSTER_NODES_H
