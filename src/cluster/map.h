@@ -5,7 +5,8 @@
  * Two sources tell who has a slot: an answer to CLUSTER NODES, with the epoch of that server's
  * slots, and a redirection, which has none. A redirection is right as far as anybody knows. An
  * answer says what one server knew when it was asked: it changes nothing that a redirection said
- * after the question, nor what an answer with a higher epoch said.
+ * after the question, nor what an answer with a higher epoch said. CLUSTER SLOTS, where that has to
+ * do, is an answer of epoch 0: of two such nobody knows which is newer, and the later one counts.
  */
 #ifndef RLOCK_CLUSTER_MAP_H
 #define RLOCK_CLUSTER_MAP_H

@@ -86,13 +86,13 @@ RLOCK__ALONE static enum rlock__redirect redirect(struct rlock__core *core,
 
 /* ---- New links ---- */
 
-/* Whether no other node has answered of late. */
+/* Whether no other node has answered of late. What no answer names is another name of one. */
 static bool is_last(const struct rlock__cluster *cluster)
 {
     const struct rlock__node *node;
 
     RLOCK__EACH_NODE(cluster->router.client, node) {
-        if (node != cluster->asked && node != cluster->itself &&
+        if (node != cluster->asked && node != cluster->itself && node->id[0] != '\0' &&
             node->silent_until <= cluster->question.asked_at) {
             return false;
         }
@@ -100,14 +100,15 @@ static bool is_last(const struct rlock__cluster *cluster)
     return true;
 }
 
-/* An answer came. That of a node itself confirms its link where no other node answers. */
+/* An answer came. That of a node itself confirms its link where no other node answers. Who does not
+ * say which node it is may be any. */
 RLOCK__REQUIRES(core) static void confirm(const struct rlock__cluster *cluster)
 {
     struct rlock__node *node;
 
     RLOCK__EACH_NODE(cluster->router.client, node) {
         int64_t asked_at = cluster->question.asked_at;
-        bool own = node == cluster->asked || node == cluster->itself;
+        bool own = node == cluster->asked || node == cluster->itself || cluster->is_nameless;
 
         if (!own || is_last(cluster)) {
             rlock__router_confirm(node, asked_at - RLOCK__CONFIRM_US, own ? asked_at : 0);
@@ -121,13 +122,18 @@ RLOCK__REQUIRES(core) static void confirm(const struct rlock__cluster *cluster)
 static void add_nodes(struct rlock__cluster *cluster, struct rlock__bytes text)
 {
     struct rlock__nodes_line line;
+    struct rlock__node *node;
     unsigned n_primaries = 0;
 
     while (rlock__nodes_next(&text, cluster->endpoint, &line)) {
-        n_primaries += line.is_primary;
-        if (!line.is_away && !rlock__bytes_equal(line.host, rlock__bytes_of("?"))) {
-            (void)rlock__router_node(cluster->router.client, host_of(line.host, cluster->asked),
-                                     line.port);
+        if (line.is_away || rlock__bytes_equal(line.host, rlock__bytes_of("?"))) {
+            continue;
+        }
+        node = rlock__router_node(cluster->router.client, host_of(line.host, cluster->asked),
+                                  line.port);
+        if (node != NULL && line.is_primary && node->led_at != cluster->answered_at) {
+            node->led_at = cluster->answered_at;
+            n_primaries++; /* it may have several lines */
         }
     }
     cluster->is_large = n_primaries > AT_ONCE_MAX;
@@ -168,6 +174,7 @@ RLOCK__REQUIRES(core) static void learn(struct rlock__cluster *cluster, struct r
     RLOCK__EACH_NODE(client, node) {
         node->is_primary = node->is_replaced = false;
     }
+    cluster->is_nameless = cluster->asks_slots && cluster->id[0] == '\0' && cluster->itself == NULL;
     while (rlock__nodes_next(&text, cluster->endpoint, &line)) {
         node = line.is_away ? NULL : find(cluster->asked, line.host, line.port);
         if (node == NULL) {
@@ -180,6 +187,7 @@ RLOCK__REQUIRES(core) static void learn(struct rlock__cluster *cluster, struct r
         /* one that the user says is elsewhere is reached there */
         node->conn_opts.names_plain = cluster->names_plain && node->place.port == node->uri.port;
         cluster->itself = line.is_asked ? node : cluster->itself;
+        cluster->is_nameless = cluster->is_nameless && node != cluster->asked;
         while (line.is_primary && rlock__nodes_range(&line.slots, &from, &to)) {
             if (!atomic_exchange(&node->is_used, true)) {
                 node->server.is_let_go = cluster->is_large; /* until a key needs it */
@@ -188,10 +196,12 @@ RLOCK__REQUIRES(core) static void learn(struct rlock__cluster *cluster, struct r
                                    cluster->question.asked_at);
         }
     }
-    count_replicas(cluster, all);
+    if (!cluster->asks_slots) { /* those that failed are not there */
+        count_replicas(cluster, all);
+    }
 }
 
-/* Tells the core what has changed. */
+/* Tells the core what has changed. CLUSTER SLOTS has no epochs: it proves no promotion. */
 RLOCK__REQUIRES(core) static void tell(struct rlock__cluster *cluster, int64_t now)
 {
     struct rlock__node *node;
@@ -199,15 +209,16 @@ RLOCK__REQUIRES(core) static void tell(struct rlock__cluster *cluster, int64_t n
 
     RLOCK__EACH_NODE(cluster->router.client, node) {
         bool gone = !node->is_primary && !node->server.links[0].pipeline.up;
+        bool replaced = node->is_replaced && !cluster->asks_slots;
 
         if (!atomic_load(&node->is_used) || rlock__map_has(&cluster->map, &node->server)) {
             continue;
         }
-        if (node->is_replaced) {
+        if (replaced) {
             rlock__core_replaced(&node->server, now);
         }
-        atomic_store(&node->is_used, !node->is_replaced && !gone);
-        any = any || node->is_replaced || gone;
+        atomic_store(&node->is_used, !replaced && !gone);
+        any = any || replaced || gone;
     }
     if (any || cluster->is_recounted || cluster->told != cluster->map.changes) {
         cluster->told = cluster->map.changes;
@@ -250,6 +261,7 @@ RLOCK__ALONE static struct rlock__router *cluster_free(struct rlock__router *rou
 
     rlock__question_fini(&cluster->question);
     rlock__map_fini(&cluster->map);
+    rlock__buf_fini(&cluster->text);
     free(cluster);
     return NULL;
 }

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "cluster/slot.h"
+#include "cluster/slots.h"
 #include "drive/cluster.h"
 #include "lock/classify.h"
 
@@ -16,6 +17,9 @@
 /* One word: servers before 7.0 take no more. */
 #define GET_CONFIG "*3\r\n$6\r\nCONFIG\r\n$3\r\nGET\r\n$9\r\n*cluster*\r\n"
 #define NODES "*2\r\n$7\r\nCLUSTER\r\n$5\r\nNODES\r\n"
+#define ID_AND_SLOTS                                                                               \
+    "*2\r\n$7\r\nCLUSTER\r\n$4\r\nMYID\r\n"                                                        \
+    "*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n"
 #define SILENT_US (5 * RLOCK__SECOND) /* who did not answer is passed over for so long */
 #define QUICK 6                       /* of the first few that come to nothing */
 
@@ -41,15 +45,15 @@ static void fail_silent(struct rlock__cluster *cluster, int code)
     fail(cluster, code, rlock__conn_error_is_final(code), why);
 }
 
-/* What came is no answer. */
-static void fail_refused(struct rlock__cluster *cluster, const struct rlock__reply *reply)
+/* What came is no answer: why not. */
+static void fail_refused(struct rlock__cluster *cluster, const struct rlock__reply *reply,
+                         const char *none)
 {
     bool error = rlock__reply_is_error(reply);
-    const char *none = rlock__nodes_count(rlock__reply_str(reply, 0)) == 0 ? "it knows of no slots"
-                                                                           : "it makes no sense";
-    char said[160], why[RLOCK__DETAIL_SIZE];
+    char said[120], why[RLOCK__DETAIL_SIZE];
 
-    (void)snprintf(why, sizeof(why), "%s: CLUSTER NODES: %s", cluster->asked->address,
+    (void)snprintf(why, sizeof(why), "%s: CLUSTER %s: %s", cluster->asked->address,
+                   cluster->asks_slots ? "NODES is not permitted; CLUSTER SLOTS" : "NODES",
                    error ? rlock__text(rlock__reply_str(reply, 0), said, sizeof(said)) : none);
     fail(cluster, RLOCK_ECONN, error && rlock__classify(reply).way == RLOCK__GIVE_UP, why);
 }
@@ -77,14 +81,93 @@ static void on_config(struct rlock__cluster *cluster, const struct rlock__reply 
         cluster->asked->conn_opts.tls != NULL && is_set_to(reply, "tls-cluster", "no");
 }
 
-static void on_answer(struct rlock__cluster *cluster, const struct rlock__reply *reply)
-{
-    unsigned n = rlock__nodes_count(rlock__reply_str(reply, 0));
+/* ---- Where CLUSTER NODES is not permitted ---- */
 
+/* Whether it is not, or the server does not know it. */
+static bool is_refused(const struct rlock__reply *reply)
+{
+    struct rlock__bytes text = rlock__reply_str(reply, 0);
+
+    return rlock__reply_is_error(reply) &&
+           (rlock__classify(reply).code == RLOCK_EPERM ||
+            memmem(text.at, text.len, "nknown command", 14) != NULL ||
+            memmem(text.at, text.len, "nknown subcommand", 17) != NULL);
+}
+
+static void note_once(struct rlock__cluster *cluster, const char *what)
+{
+    struct rlock_client *client = cluster->router.client;
+
+    rlock__enter(client);
+    if (!cluster->is_told) {
+        rlock__note(&client->core, RLOCK_LOG_WARNING,
+                    "server %s: CLUSTER NODES is not permitted: %s: permit +cluster|nodes",
+                    cluster->asked->address, what);
+    }
+    rlock__leave(client);
+    cluster->is_told = true;
+}
+
+/* The same server is asked for CLUSTER SLOTS, unless replicas are to be counted. */
+static void on_refused(struct rlock__cluster *cluster)
+{
+    char why[RLOCK__DETAIL_SIZE];
+    int code;
+
+    if (cluster->router.client->core.acks != RLOCK_ACKS_OFF) {
+        note_once(cluster, "nobody says how many replicas have to acknowledge");
+        (void)snprintf(why, sizeof(why),
+                       "%s: CLUSTER NODES is not permitted, so nobody says how many replicas have "
+                       "to acknowledge: permit +cluster|nodes, or turn acks off",
+                       cluster->asked->address);
+        fail(cluster, RLOCK_ECONN, true, why);
+        return;
+    }
+    note_once(cluster, "CLUSTER SLOTS has to do, which does not tell who was replaced");
+    cluster->asks_slots = true;
+    code = rlock__question_begin(&cluster->question, rlock__bytes_of(ID_AND_SLOTS), 2,
+                                 rlock__now_us());
+    if (code != 0) {
+        fail_silent(cluster, code);
+    }
+}
+
+/* Where that is not permitted either nobody knows which of the nodes it is. */
+static void on_id(struct rlock__cluster *cluster, const struct rlock__reply *reply)
+{
+    struct rlock__bytes id =
+        rlock__reply_is_error(reply) ? rlock__bytes("", 0) : rlock__reply_str(reply, 0);
+
+    (void)snprintf(cluster->id, sizeof(cluster->id), "%.*s", (int)id.len, id.at);
+}
+
+/* ---- Answers ---- */
+
+/* Ahead of the map. */
+static void on_first(struct rlock__cluster *cluster, const struct rlock__reply *reply)
+{
+    (cluster->asks_slots ? on_id : on_config)(cluster, reply);
+}
+
+static void on_map(struct rlock__cluster *cluster, const struct rlock__reply *reply)
+{
+    struct rlock__bytes text = rlock__reply_str(reply, 0);
+    bool good = true;
+    unsigned n;
+
+    if (!cluster->asks_slots && is_refused(reply)) {
+        on_refused(cluster);
+        return;
+    }
+    if (cluster->asks_slots) {
+        good = rlock__slots_rewrite(reply, rlock__bytes_of(cluster->id), &cluster->text);
+        text = rlock__bytes(cluster->text.data, cluster->text.len);
+    }
+    n = good ? rlock__nodes_count(text) : 0;
     if (rlock__reply_is_error(reply) || n == 0 || n > RLOCK__SLOTS) {
-        fail_refused(cluster, reply);
+        fail_refused(cluster, reply, good && n == 0 ? "it knows of no slots" : "it makes no sense");
     } else {
-        rlock__cluster_learn(cluster, rlock__reply_str(reply, 0));
+        rlock__cluster_learn(cluster, text);
     }
 }
 
@@ -111,7 +194,8 @@ static struct rlock__node *choose(struct rlock__cluster *cluster, int64_t now)
     if (says != NULL && says->silent_until <= now) {
         return says;
     }
-    if (cluster->question.failures == 0 && !cluster->was_wanted && rlock__router_waits(node) == 0 &&
+    if (cluster->question.failures == 0 && !cluster->was_wanted && !cluster->is_nameless &&
+        rlock__router_waits(node) == 0 &&
         (cluster->itself == NULL || rlock__router_waits(cluster->itself) == 0)) {
         return node;
     }
@@ -154,11 +238,12 @@ RLOCK__REQUIRES(core) static int64_t quiet_us(const struct rlock__cluster *clust
     return cluster->router.client->core.acks != RLOCK_ACKS_OFF ? COUNT_US : QUIET_US;
 }
 
-/* The timeout is asked for less often: where that is not permitted, each time would be logged. */
+/* The timeout is asked for less often: where that is not permitted, each time would be logged. So
+ * is what CLUSTER NODES says, where CLUSTER SLOTS has to do. */
 static void begin(struct rlock__cluster *cluster, int64_t now)
 {
     struct rlock__question *question = &cluster->question;
-    struct rlock__bytes commands = rlock__bytes_of(GET_CONFIG NODES);
+    const char *commands = GET_CONFIG NODES;
     struct rlock__node *node;
     bool both;
     int code;
@@ -174,17 +259,20 @@ static void begin(struct rlock__cluster *cluster, int64_t now)
     both = node != cluster->asked || now >= cluster->timeout_at + QUIET_US;
     if (both) {
         cluster->timeout_at = now;
+        cluster->asks_slots = false;
     } else {
-        commands = rlock__bytes_of(NODES);
+        commands = cluster->asks_slots ? ID_AND_SLOTS : NODES;
     }
     if (node != cluster->asked) {
         rlock__question_close(question);
         cluster->asked = node;
         cluster->itself = NULL;
+        cluster->is_nameless = false;
         question->conn_opts = node->conn_opts;
         question->conn_opts.want_info = false;
     }
-    code = rlock__question_begin(question, commands, both ? 2 : 1, now);
+    code = rlock__question_begin(question, rlock__bytes_of(commands),
+                                 both || cluster->asks_slots ? 2 : 1, now);
     if (code != 0) {
         fail_silent(cluster, code);
     }
@@ -240,7 +328,7 @@ void rlock__cluster_serve(struct rlock__router *router, int64_t now)
     }
     while (rlock__question_is_open(&cluster->question) &&
            (code = rlock__question_go_on(&cluster->question, &reply, now)) > 0) {
-        (rlock__question_is_open(&cluster->question) ? on_config : on_answer)(cluster, &reply);
+        (rlock__question_is_open(&cluster->question) ? on_first : on_map)(cluster, &reply);
     }
     if (code < 0) {
         fail_silent(cluster, code);

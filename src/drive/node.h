@@ -72,6 +72,7 @@ struct rlock__node {
     bool is_primary, is_replaced;
     char id[48];             /* "" unknown */
     unsigned replicas;       /* as the latest map says */
+    int64_t led_at;          /* the service thread's: the latest map that has it as a primary */
     int64_t silent_until;    /* the service thread's: it did not answer what the router asked */
     struct rlock__uri uri;   /* where it says it is; the login is the client's */
     struct rlock__uri place; /* where it is reached */

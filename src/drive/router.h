@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The router of a client whose servers change: which node has a lock's key. The core asks it for
- * the way. The service thread asks others for that: in a cluster a node for CLUSTER NODES, else the
- * Sentinels for the primary.
+ * the way. The service thread asks others for that: in a cluster a node for CLUSTER NODES, or for
+ * CLUSTER SLOTS where that is not permitted, else the Sentinels for the primary.
  *
  * A node that was frozen, and replaced meanwhile, grants what it is asked when it goes on. So a new
  * link to a node is not used before others were asked once more, after the greeting, and name it

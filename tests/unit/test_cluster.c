@@ -220,6 +220,26 @@ TEST(an_answer_that_says_nothing_new_makes_no_new_map)
     rlock__map_fini(&map);
 }
 
+/* As CLUSTER SLOTS says it. */
+TEST(an_answer_without_an_epoch_changes_what_nobody_knows_better)
+{
+    struct rlock__map map = {.n = 0};
+
+    assert_true(rlock__map_learn(&map, 0, 9, &servers[0], 0, 10));
+    assert_true(rlock__map_learn(&map, 5, 9, &servers[1], 0, 20));
+    assert_ptr_equal(rlock__map_find(&map, 5), &servers[1]);
+    assert_true(rlock__map_told(&map, 6, &servers[2], 30));
+    assert_true(rlock__map_learn(&map, 7, 7, &servers[3], 1, 30));
+    assert_true(rlock__map_learn(&map, 0, 9, &servers[0], 0, 25));
+    assert_ptr_equal(rlock__map_find(&map, 5), &servers[0]);
+    assert_ptr_equal(rlock__map_find(&map, 6), &servers[2]);
+    assert_ptr_equal(rlock__map_find(&map, 7), &servers[3]);
+    assert_true(rlock__map_learn(&map, 0, 9, &servers[0], 0, 35));
+    assert_ptr_equal(rlock__map_find(&map, 6), &servers[0]);
+    assert_ptr_equal(rlock__map_find(&map, 7), &servers[3]);
+    rlock__map_fini(&map);
+}
+
 /* The same, slot by slot. */
 struct model {
     void *server;
