@@ -146,8 +146,8 @@ void rlock__look_at_cluster(struct rlock__diagnosis *d, bool of_all)
         if (of_all) {
             look_at_whole(d, rlock__reply_str(&reply, 0));
         }
+        rlock__look_at_replicas(d);
     }
-    rlock__look_at_replicas(d);
     look_at_timeout(d);
     look_at_least_replicas(d);
     if (of_all) {

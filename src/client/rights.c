@@ -73,7 +73,8 @@ static const struct {
 } more_commands[] = {
     {IN_CLUSTERS,
      {"+cluster|nodes", "CLUSTER NODES", RLOCK__FOR_EASE,
-      "others have to say which server has a lock"}},
+      "others have to say which server has a lock; where none may, locks work with acks off alone, "
+      "by CLUSTER SLOTS"}},
     {IN_CLUSTERS,
      {"+asking", "ASKING", RLOCK__FOR_EASE,
       "locks that are being moved here cannot be reached until that is done"}},

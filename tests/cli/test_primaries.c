@@ -230,6 +230,22 @@ CLUSTER_TEST(doctor_names_the_rights_that_clusters_need)
     }
 }
 
+CLUSTER_TEST(doctor_says_what_cluster_nodes_is_needed_for)
+{
+    const char *text;
+
+    for (size_t i = 0; i < PRIMARIES; i++) {
+        test_server_do(fixture.servers[i], "ACL SETUSER default -cluster|nodes");
+    }
+    text = output_of(COMMAND("doctor"), 69);
+    assert_contains(text, "permit +cluster|nodes, or turn acks off");
+    text = output_of(COMMAND("doctor", "--acks", "off"), 0);
+    assert_contains(text, "+cluster|nodes is not permitted: others have to say");
+    assert_contains(text, "by CLUSTER SLOTS");
+    assert_contains(text, "locks: work");
+    assert_null(strstr(text, "warning  replicas")); /* nobody says how many there are */
+}
+
 CLUSTER_TEST(doctor_says_that_old_redissons_would_not_be_heard)
 {
     const char *const line = "+subscribe is not permitted: Redisson before 3.22 is not heard";
