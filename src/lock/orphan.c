@@ -105,10 +105,25 @@ static void plan(struct rlock__orphan *orphan, int64_t at)
     rlock__timer_set(&orphan->core->crowd, &orphan->timer, at);
 }
 
+/* Whether a copy lies on a link that is down, and will be fenced when it is up. Its server may run
+ * it as late as that. */
+static bool may_be_fenced(const struct rlock__orphan *orphan)
+{
+    for (unsigned i = 0; i < orphan->copies.n; i++) {
+        const struct rlock__open_copy *open = &orphan->copies.open[i];
+
+        if (!open->unproven && !open->link->pipeline.up && !open->link->unfenceable) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Not settled: released again, where that may prove more at once, else with the next renewal tick,
- * until its lease has ended as far as we can know. */
+ * until its lease has ended as far as we can know: a copy that is to be fenced may run later. */
 static void go_on(struct rlock__orphan *orphan, int64_t now)
 {
+    int64_t last = orphan->free_by + (may_be_fenced(orphan) ? RLOCK__UNUSED_US : 0);
     bool fenced = rlock__copies_fence(&orphan->copies);
 
     orphan->seeks = true;
@@ -116,11 +131,11 @@ static void go_on(struct rlock__orphan *orphan, int64_t now)
         line_up(orphan);
         return;
     }
-    if (now >= orphan->free_by) {
+    if (now >= last) {
         orphan_free(orphan);
         return;
     }
-    plan(orphan, rlock__min(now + orphan->core->renewed_lease_us / 3, orphan->free_by));
+    plan(orphan, rlock__min(now + orphan->core->renewed_lease_us / 3, last));
 }
 
 /* It has cost a link: another try may do so too, and must not at once. There is one also where the

@@ -270,7 +270,7 @@ static void finish(struct sim_world *world)
     }
     arrived =
         world->now + 4 * world->config.delay_max; /* what is under way, and what that begins */
-    limit = arrived + 10 * RLOCK__SECOND; /* a new run of a server is asked for more */
+    limit = arrived + 10 * RLOCK__SECOND;         /* a new run of a server is asked for more */
     while (world->violation[0] == '\0' && world->timers.root != NULL &&
            world->timers.root->at < (all_settled(world) ? arrived : limit)) {
         step(world);

@@ -70,3 +70,40 @@ TEST(a_release_whose_lease_has_ended_outlives_its_lock)
     assert_int_equal(release.step, RLOCK__COMPLETE);
     close_scene(&s);
 }
+
+/* It lies on a connection to another server, and is killed when there is a new one. That server may
+ * run it until then, however long that takes. */
+TEST(a_number_whose_copy_cannot_be_fenced_yet_outlives_its_lease)
+{
+    const struct rlock__value no[] = {{.type = RLOCK__REPLY_INT, .num = -1},
+                                      {.type = RLOCK__REPLY_INT, .num = 0}};
+    const struct rlock__reply gone = {.v = no, .n = 2, .is_array = true};
+    static struct rlock__server other;
+    static struct alone_scene s;
+    struct rlock__copies copies = {.n = 0};
+    struct rlock__link *route, *copied = &other.links[0];
+    int64_t later;
+
+    other = (struct rlock__server){.address = "other"};
+    alone_open(&s, NOW);
+    route = alone_link(&s.core);
+    later = NOW + s.core.renewed_lease_us + RLOCK__SECOND;
+    rlock__core_add_server(&s.core, &other, 1, 0);
+    rlock__copies_add_lost(&copies, copied, rlock__core_link_up(copied, 7, true, NOW));
+    rlock__core_link_down(copied, copied->pipeline.gen, RLOCK_ECONN, false, "cut", NOW);
+    rlock__orphan_of_released(s.spec, 5, copies, NOW);
+    rlock__core_tick(&s.core, NOW);
+    alone_carry(&route->pipeline);
+    rlock__core_reply(route, route->pipeline.gen, &gone, later);
+    assert_non_null(s.core.orphans);
+    rlock__core_link_up(copied, 8, true, later);
+    later += s.core.renewed_lease_us / 3;
+    rlock__core_tick(&s.core, later);
+    alone_carry(&route->pipeline);
+    while (route->pipeline.sent != NULL) { /* a PING, and the release */
+        rlock__core_reply(route, route->pipeline.gen, &gone, later);
+    }
+    assert_int_equal(copied->releasing, 1); /* it is released there too */
+    rlock__core_fini(&s.core);
+    (void)rlock__spec_unref(s.spec);
+}
