@@ -150,8 +150,8 @@ static void look_at_token(struct sim_world *world, unsigned key)
     world->last_token[key] = (uint64_t)told;
 }
 
-/* Its queue is another one: nobody has jumped it, and who stands there may have come when there were
- * others. */
+/* Its queue is another one: nobody has jumped it, and who stands there may have come when there
+ * were others. */
 static void forget_queue(struct sim_world *world, unsigned key)
 {
     struct sim_queue *queue = &world->queues[key];
