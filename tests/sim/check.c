@@ -415,9 +415,16 @@ static void check_granted(struct sim_user *user)
 
 static void check_doubt(const struct sim_user *user)
 {
-    if (user->call.kind == RLOCK__ACQUIRE && user->call.attempts == 0) {
-        sim_violate(user->client->world, "client %u: in doubt of %s, which it did not ask for",
-                    user->client->index, user->client->world->keys[user->key]);
+    struct sim_client *client = user->client;
+    bool taking = user->call.kind == RLOCK__ACQUIRE;
+
+    if (taking && user->call.attempts == 0) {
+        sim_violate(client->world, "client %u: in doubt of %s, which it did not ask for",
+                    client->index, client->world->keys[user->key]);
+    }
+    if (client->world->config.faults == 0 && taking &&
+        8 * client->world->config.delay_max < RLOCK__CANCEL_GRACE_US) {
+        sim_violate(client->world, "client %u: in doubt on a perfect network", client->index);
     }
 }
 
@@ -454,10 +461,6 @@ void sim_check_done(struct sim_user *user)
     case RLOCK_EINDOUBT:
         hold->fuzzy = true;
         check_doubt(user);
-        if (client->world->config.faults == 0 && taking &&
-            8 * client->world->config.delay_max < RLOCK__CANCEL_GRACE_US) {
-            sim_violate(client->world, "client %u: in doubt on a perfect network", client->index);
-        }
         break;
     case RLOCK_EREACQUIRE:
         if ((client->world->config.kind != &rlock__nonreentrant_ops &&
@@ -472,6 +475,10 @@ void sim_check_done(struct sim_user *user)
             sim_violate(client->world, "client %u: lost %s, which nobody took", client->index,
                         client->world->keys[user->key]);
         }
+        break;
+    case RLOCK_ENOTSUP: /* what passes is no reason to end a call */
+        sim_violate(client->world, "client %u: is told that %s cannot be had here: %s",
+                    client->index, client->world->keys[user->key], call->detail);
         break;
     default:
         break;

@@ -112,9 +112,9 @@ static void check_sleep(struct sim_user *user)
         (call->step != RLOCK__SLEEPING && call->step != RLOCK__SUBSCRIBING)) {
         return;
     }
-    longest = call->error != 0          ? RLOCK__BACKOFF_US + RLOCK__BACKOFF_MAX_US
-              : sim_hears(client, call) ? RLOCK__RECHECK_US
-                                        : RLOCK__POLL_US;
+    longest = call->error != 0                          ? RLOCK__BACKOFF_US + RLOCK__BACKOFF_MAX_US
+              : sim_hears(client, call) && !call->asked ? RLOCK__RECHECK_US
+                                                        : RLOCK__POLL_US;
     if (call->target > 1 && call->error == 0) {
         sim_violate(client->world, "client %u: waits for a level of its own hold of %s",
                     client->index, client->world->keys[user->key]);
