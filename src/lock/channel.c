@@ -188,7 +188,8 @@ void rlock__channel_acknowledged(struct rlock__channel *channel, bool subscribed
 {
     struct rlock__server *server = channel->server;
 
-    if (channel->asked == RLOCK__ASKED_NOTHING || server->sub.asked != channel) {
+    if (channel->asked == RLOCK__ASKED_NOTHING || server->sub.asked != channel ||
+        channel->plain_asked /* which is answered first */) {
         if (subscribed != channel->live) { /* nobody asked: its slot has moved */
             channel->live = subscribed;
             rlock__channel_wake(channel, true);
@@ -244,14 +245,17 @@ static void plain_refused(struct rlock__channel *channel, const struct rlock__re
 void rlock__channel_refused(struct rlock__server *server, const struct rlock__reply *reply)
 {
     struct rlock__channel *channel = server->sub.asked;
+    bool is_elsewhere = rlock__hop_learn(&server->links[0], reply) != NULL;
     char text[160];
 
     if (channel != NULL && channel->plain_asked) {
-        plain_refused(channel, reply);
+        if (!is_elsewhere) { /* nobody is sent elsewhere for a plain one: that was of one before */
+            plain_refused(channel, reply);
+        }
         return;
     }
     channel = answered(server);
-    if (rlock__hop_learn(&server->links[0], reply) != NULL) {
+    if (is_elsewhere) {
         if (channel != NULL) {
             turned_away(channel);
         }

@@ -75,11 +75,12 @@ static bool is(struct rlock__bytes what, const char *word)
            (sharded && rlock__bytes_equal(rlock__bytes(what.at + 1, plain.len), plain));
 }
 
+/* In a cluster plain words are of the plain channel beside the sharded one. */
 static void on_answer(struct rlock__channel *channel, struct rlock__bytes what, bool subscribed)
 {
     const char *plain = subscribed ? "subscribe" : "unsubscribe";
 
-    if (channel->plain_asked && rlock__bytes_equal(what, rlock__bytes_of(plain))) {
+    if (channel->server->core->sharded && rlock__bytes_equal(what, rlock__bytes_of(plain))) {
         rlock__channel_plain(channel, subscribed);
     } else {
         rlock__channel_acknowledged(channel, subscribed);

@@ -22,8 +22,13 @@ void sim_rely_lost(const struct sim_user *user, unsigned side, enum rlock_reason
 bool sim_is_refusal(int code);
 /* What the server has under the key belongs to somebody. */
 void sim_rely_key(struct sim_world *world, unsigned key);
-/* The link is alive, and who believes to hear a channel hears it. */
+/* The link is alive. */
 void sim_rely_links(struct sim_world *world);
+
+/* ---- ears.c ---- */
+
+/* After each step: who believes to hear a channel hears it. */
+void sim_check_ears(struct sim_world *world);
 
 /* ---- ended.c ---- */
 

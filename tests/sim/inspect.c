@@ -83,13 +83,26 @@ size_t sim_server_n_channels(const struct sim_server *server)
     return (size_t)HASH_COUNT(server->channels[0]) + HASH_COUNT(server->channels[1]);
 }
 
-size_t sim_server_n_subscribers(const struct sim_server *server, struct sim_view channel,
-                                bool sharded)
+static const struct sim_list *subscribers_of(const struct sim_server *server,
+                                             struct sim_view channel, bool sharded)
 {
+    static const struct sim_list none;
     const struct sim_channel *found;
 
     HASH_FIND(hh, server->channels[sharded], channel.data, channel.len, found);
-    return found ? found->subscribers.n_items : 0;
+    return found ? &found->subscribers : &none;
+}
+
+size_t sim_server_n_subscribers(const struct sim_server *server, struct sim_view channel,
+                                bool sharded)
+{
+    return subscribers_of(server, channel, sharded)->n_items;
+}
+
+bool sim_server_hears(const struct sim_server *server, uint64_t conn, struct sim_view channel,
+                      bool sharded)
+{
+    return sim_list_has(subscribers_of(server, channel, sharded), sim_session_find(server, conn));
 }
 
 uint64_t sim_server_n_scripts_run(const struct sim_server *server)

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/channel.h"
 #include "lock/internal.h"
 #include "world.h"
 
@@ -455,35 +454,9 @@ static void check_links(struct sim_client *client)
     }
 }
 
-/* Who believes to hear the channel hears it: with nothing broken, all that listen are there. */
-static void check_ears(struct sim_world *world, unsigned key)
-{
-    struct rlock__bytes channel = world->clients[0]->specs[0][key]->channel;
-    size_t believing = 0;
-
-    for (unsigned i = 0; i < world->config.n_clients; i++) {
-        bool believes = false;
-
-        for (unsigned j = 0; j < world->clients[i]->n_users; j++) {
-            const struct sim_user *user = &world->clients[i]->users[j];
-
-            believes |= user->calling && user->key == key && rlock__channel_is_live(&user->call);
-        }
-        believing += believes;
-    }
-    if (sim_n_subscribers(world, (struct sim_view){channel.at, channel.len}) < believing) {
-        sim_violate(world, "somebody believes to hear the channel of %s, and does not",
-                    world->keys[key]);
-    }
-}
-
 void sim_rely_links(struct sim_world *world)
 {
     for (unsigned i = 0; i < world->config.n_clients; i++) {
         check_links(world->clients[i]);
-    }
-    for (unsigned i = 0;
-         world->config.faults == 0 && has_one_holder(world) && i < world->config.n_keys; i++) {
-        check_ears(world, i);
     }
 }

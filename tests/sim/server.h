@@ -162,6 +162,9 @@ size_t sim_server_n_conns(const struct sim_server *server);
 size_t sim_server_n_channels(const struct sim_server *server); /* plain and sharded together */
 size_t sim_server_n_subscribers(const struct sim_server *server, struct sim_view channel,
                                 bool sharded);
+/* Whether the connection is one of these. */
+bool sim_server_hears(const struct sim_server *server, uint64_t conn, struct sim_view channel,
+                      bool sharded);
 uint64_t sim_server_n_scripts_run(const struct sim_server *server);
 
 #endif

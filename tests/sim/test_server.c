@@ -268,6 +268,8 @@ static void a_client_that_left_gets_nothing(void **state)
     ask_on(2, "SUBSCRIBE c d");
     ask_on(2, "SSUBSCRIBE c");
     assert_int_equal(sim_server_n_subscribers(server, SIM_VIEW("c"), false), 1);
+    assert_true(sim_server_hears(server, 2, SIM_VIEW("c"), false));
+    assert_false(sim_server_hears(server, 1, SIM_VIEW("c"), false));
     assert_int_equal(sim_server_n_channels(server), 3);
     sim_server_disconnect(server, 2);
     assert_string_equal(ask("PUBLISH c m"), "1<:0\r\n");
