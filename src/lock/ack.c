@@ -193,7 +193,8 @@ static void send_wait(struct rlock__link *link, int64_t now)
         request->resend = RLOCK__DROP;
         put_wait(link, needed, &request->cmd);
     }
-    if (request != NULL && rlock__pipeline_submit(&link->pipeline, request, now)) {
+    if (request != NULL && !link->pipeline.drains &&
+        rlock__pipeline_submit(&link->pipeline, request, now)) {
         link->wait = request;
     } else { /* what ran is told of by no WAIT on another connection */
         (void)rlock__request_free(request);

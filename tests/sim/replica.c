@@ -85,6 +85,12 @@ void sim_replica_leaves(struct sim_client *client)
     }
 }
 
+/* Whether somebody has the primary be a replica while it waits, and back. */
+static bool is_unblocked(const struct sim_world *world)
+{
+    return world->config.failover_us == 0 && world->seed / 16 % 2 == 0;
+}
+
 void sim_replica_wait(struct sim_conn *conn, const char *bytes, size_t len)
 {
     struct sim_world *world = conn->world;
@@ -114,7 +120,7 @@ void sim_replica_wait(struct sim_conn *conn, const char *bytes, size_t len)
         conn->last_down = rlock__max(conn->last_down, world->now + ms * RLOCK__MS);
         hamper(world, conn->last_down);
     }
-    sim_conn_answer(conn, good ? ":1\r\n" : ":0\r\n");
+    sim_conn_answer(conn, good ? ":1\r\n" : is_unblocked(world) ? UNBLOCKED : ":0\r\n");
 }
 
 /* Whether what the client believes of its map's replicas is not what there is, or was not when the
