@@ -205,10 +205,14 @@ static void refuse_scripts(struct sim_world *world)
         "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN.\r\n",
         "-MISCONF Redis is configured to save RDB snapshots, but it cannot\r\n",
     };
+    static const char *const demoted = "-READONLY You can't write against a read only replica.\r\n";
     int64_t most = rlock__min(world->config.lease / 10, 100 * RLOCK__MS);
 
     world->struck_at = world->now;
     world->refusal = errors[sim_random(world, 3)];
+    if (world->config.n_nodes == 1 && world->seed % 16 == 4) { /* as behind a name that moves */
+        world->refusal = demoted;
+    }
     world->refuses_until = world->now + sim_random(world, most);
     sim_trace(world, "server refuses scripts until %.3f", (double)world->refuses_until / 1000);
 }

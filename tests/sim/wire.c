@@ -247,6 +247,7 @@ static void at_client(struct sim_message *message)
 
         memcpy(bytes, message->bytes, len);
         message_free(message);
+        conn->is_demoted |= len > 9 && memcmp(bytes, "-READONLY", 9) == 0;
         sim_link_hear(conn, bytes, len);
         free(bytes);
         return;
@@ -340,6 +341,11 @@ static void check_asking(struct sim_conn *conn, const char *bytes, size_t len)
 
 void sim_conn_say(struct sim_conn *conn, const char *bytes, size_t len)
 {
+    /* what goes out whole behind a NOSCRIPT was asked before */
+    if (conn->is_demoted && memmem(bytes, len, "\nEVALSHA\r", 9) != NULL) {
+        sim_violate(conn->world, "client %u: asks a replica again, over the same link",
+                    conn->client->index);
+    }
     while (len != 0) {
         int64_t n = sim_resp_frame_len(bytes, len);
 

@@ -55,6 +55,7 @@ struct sim_conn {
     bool open;        /* as the client sees it */
     bool mute;        /* it swallows everything, and nobody is told */
     bool asks;        /* the frame that the client sent last is ASKING */
+    bool is_demoted;  /* the client was told that the server is a replica */
     uint64_t written; /* world.written, after its latest script */
     unsigned server_life;
     int64_t uptime_s; /* that the server told; RLOCK__UNKNOWN nothing */
