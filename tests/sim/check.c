@@ -55,6 +55,20 @@ long sim_server_count(const struct sim_user *user, unsigned side)
     return count;
 }
 
+int64_t sim_server_left(const struct sim_user *user, unsigned side)
+{
+    const struct sim_world *world = user->client->world;
+    struct sim_view key = view_of(world->keys[user->key]);
+    char owner[RLOCK__OWNER_SIZE + 6];
+    struct sim_key_info info;
+
+    if (world->config.other != NULL && side == 0) { /* others make the key last longer */
+        owner_name(user->client, side, user->holds[side].number, owner);
+        return sim_reader_ttl(world, key, view_of(owner), sim_server_count(user, side));
+    }
+    return sim_find_key(world, key, &info) ? info.pttl_ms : 0;
+}
+
 static struct sim_hold *hold_of(struct sim_user *user)
 {
     return &user->holds[user->side];

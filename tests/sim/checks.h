@@ -72,6 +72,8 @@ void sim_doom_calls(struct sim_world *world, unsigned key);
 void sim_doom_owner(struct sim_world *world, const char *owner);
 /* The owner's count on the server; 0 it is not there, or nothing keeps it there. */
 long sim_server_count(const struct sim_user *user, unsigned side);
+/* How long its lease lasts there, in milliseconds. */
+int64_t sim_server_left(const struct sim_user *user, unsigned side);
 /* The number must not be seen on that side of the server's locks again. */
 void sim_declare_dead(struct sim_world *world, const struct sim_client *client, unsigned side,
                       uint64_t number, const char *why);

@@ -32,27 +32,13 @@ static void tell(struct sim_world *world, unsigned at)
         for (unsigned key = 0; key < SIM_KEYS && (at == i || at == SIM_NODES); key++) {
             unsigned slot = rlock__slot(rlock__bytes_of(world->keys[key]));
             bool knows = world->nodes[i].state == SIM_SERVES || at == i;
+            bool moves = world->move.timer.set && world->move.key == key && at != i;
 
-            if (knows) { /* itself is its first */
+            if (knows && !moves) { /* itself is its first */
                 sim_server_assign(server_at(world, i), slot, slot,
                                   1 + (world->node_of[key] + n - i) % n);
             }
         }
-    }
-}
-
-/* The map has changed: each client learns it at another time. */
-static void spread(struct sim_world *world)
-{
-    int64_t most = sim_chance(world, 700) ? 100 * RLOCK__MS : 2 * RLOCK__SECOND;
-
-    world->epoch++;
-    for (unsigned i = 0; i < world->config.n_clients; i++) {
-        struct sim_client *client = world->clients[i];
-        int64_t pause = sim_random(world, most);
-
-        sim_map_plan(client, pause);
-        client->disturbed = rlock__max(client->disturbed, world->now + pause + RLOCK__SECOND);
     }
 }
 
@@ -69,16 +55,8 @@ static void disturb_all(struct sim_world *world, int64_t until)
 
 struct before {
     long count;
-    int64_t pttl_ms;
+    int64_t left_ms;
 };
-
-static int64_t pttl_of(const struct sim_world *world, unsigned key)
-{
-    struct sim_key_info info;
-    struct sim_view name = {world->keys[key], strlen(world->keys[key])};
-
-    return sim_find_key(world, name, &info) ? info.pttl_ms : 0;
-}
 
 /* Its grant, a renewal or a level is not there. */
 static void note_lost(struct sim_user *user, unsigned side, struct before was)
@@ -101,7 +79,7 @@ static void note_lost(struct sim_user *user, unsigned side, struct before was)
         hold->doomed = true;
         hold->gone = was.count != 0; /* else it had ended: a reader's name outlives its level */
         hold->doomed_valid = until;
-    } else if (count != was.count || pttl_of(user->client->world, user->key) < was.pttl_ms) {
+    } else if (count != was.count || sim_server_left(user, side) < was.left_ms) {
         hold->doomed = true;
         hold->doomed_valid = RLOCK__NEVER;
     }
@@ -175,8 +153,9 @@ static void promote(struct sim_world *world)
             &world->clients[i / SIM_SIDES / SIM_MAX_USERS]->users[i / SIM_SIDES % SIM_MAX_USERS];
 
         before[i / SIM_SIDES][i % SIM_SIDES] =
-            (struct before){user->client != NULL ? sim_server_count(user, i % SIM_SIDES) : 0,
-                            pttl_of(world, user->key)};
+            user->client != NULL ? (struct before){sim_server_count(user, i % SIM_SIDES),
+                                                   sim_server_left(user, i % SIM_SIDES)}
+                                 : (struct before){0};
     }
     failover->is_promoted = true;
     from->is_replica = true;
@@ -203,7 +182,7 @@ static void promote(struct sim_world *world)
             note_lost(user, i % SIM_SIDES, before[i / SIM_SIDES][i % SIM_SIDES]);
         }
     }
-    spread(world);
+    sim_map_spread(world);
     sim_check_server(world);
 }
 
@@ -222,7 +201,7 @@ static void demote(struct sim_world *world)
     world->nodes[failover->to].replicated = world->nodes[failover->to].written;
     failover->is_on = false;
     sim_trace(world, "node %u is the replica of node %u", failover->from, failover->to);
-    spread(world);
+    sim_map_spread(world);
 }
 
 /* It goes on in its place: alive, or empty. */
@@ -289,7 +268,7 @@ void sim_fail_over(struct sim_world *world)
     bool dies = sim_chance(world, 400);
 
     if (failover->is_on || node->replica == SIM_NODES || world->healed ||
-        world->now < node->not_before) {
+        world->now < node->not_before || sim_moves_from_or_to(world, from)) {
         return;
     }
     world->struck_at = world->now;
@@ -333,12 +312,17 @@ void sim_failover_ran(struct sim_world *world, unsigned node)
     }
 }
 
+void sim_move_replicates(struct sim_world *world, unsigned node)
+{
+    if (world->config.failover_us != 0 && world->nodes[node].replica != SIM_NODES) {
+        sim_server_replicate(server_at(world, node), sim_replica_of(world, node));
+    }
+}
+
 void sim_replicas_catch_up(struct sim_world *world)
 {
-    for (unsigned i = 0; i < world->config.n_nodes && world->config.failover_us != 0; i++) {
-        if (world->nodes[i].replica != SIM_NODES) {
-            sim_server_replicate(server_at(world, i), sim_replica_of(world, i));
-        }
+    for (unsigned i = 0; i < world->config.n_nodes; i++) {
+        sim_move_replicates(world, i);
     }
 }
 

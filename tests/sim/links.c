@@ -326,6 +326,9 @@ static enum rlock__redirect redirect(struct rlock__core *core, const struct rloc
         return RLOCK__NO_REDIRECT;
     }
     *ret_server = &client->nodes[node];
+    if (client->world->config.failover_us != 0) {
+        sim_map_use(client, node);
+    }
     if (strcmp(word, "ASK") == 0) {
         return RLOCK__ASK;
     }
@@ -337,7 +340,6 @@ static enum rlock__redirect redirect(struct rlock__core *core, const struct rloc
     }
     core->moved_at = sim_clock(client);
     if (client->world->config.failover_us != 0) {
-        sim_map_use(client, node);
         sim_map_plan(client, 2 * client->world->config.delay_max);
     }
     return RLOCK__MOVED;

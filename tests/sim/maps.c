@@ -92,6 +92,25 @@ void sim_map_plan(struct sim_client *client, int64_t pause)
     }
 }
 
+void sim_map_spread(struct sim_world *world)
+{
+    int64_t most;
+
+    if (world->config.failover_us == 0) { /* they hear it from the servers alone */
+        return;
+    }
+    most = sim_chance(world, 700) ? 100 * RLOCK__MS : 2 * RLOCK__SECOND;
+
+    world->epoch++;
+    for (unsigned i = 0; i < world->config.n_clients; i++) {
+        struct sim_client *client = world->clients[i];
+        int64_t pause = sim_random(world, most);
+
+        sim_map_plan(client, pause);
+        client->disturbed = rlock__max(client->disturbed, world->now + pause + RLOCK__SECOND);
+    }
+}
+
 void sim_map_start(struct sim_client *client)
 {
     const struct sim_world *world = client->world;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Slots that are moved between the nodes of a cluster, key by key, as an administrator does: in
- * steps with other things in between, now and then left open, now and then called off.
+ * steps with other things in between, now and then left open, now and then called off. A server
+ * that has a part in it is not replaced meanwhile: the one in its place would not know of the move.
  */
 #include <stdio.h>
 #include <string.h>
@@ -122,6 +123,7 @@ static enum step take(struct sim_world *world)
     case FIRST:
         world->node_of[move->key] = move->to;
         set_slot(world, first, "NODE", move->to);
+        sim_map_spread(world);
         return SECOND;
     case SECOND:
         set_slot(world, second, "NODE", move->to);
@@ -156,7 +158,10 @@ static void go_on(struct sim_world *world)
     int64_t pause = sim_random(world, 2 * world->config.delay_max);
 
     move->step = (int)take(world);
-    world->queues[move->key].meddled = true; /* list and scores come one after the other */
+    sim_move_replicates(world, move->from);
+    sim_move_replicates(world, move->to);
+    /* list and scores come one after the other */
+    world->queues[move->key].meddled = world->was_meddled[move->key] = true;
     for (unsigned i = 0; i < world->config.n_clients; i++) {
         world->clients[i]->hampered = rlock__max(world->clients[i]->hampered, world->now);
     }
@@ -177,23 +182,38 @@ static void on_step(struct rlock__timer *timer, int64_t now)
     go_on(RLOCK__OF(struct sim_world, move.timer, timer));
 }
 
+/* Whether a slot can be moved there, or from there: while a server is replaced it is not. */
+static bool may_move(const struct sim_world *world, unsigned node)
+{
+    const struct sim_failover *failover = &world->failover;
+
+    return !world->nodes[node].is_replica &&
+           !(failover->is_on && (node == failover->from || node == failover->to));
+}
+
 void sim_move_slot(struct sim_world *world)
 {
     struct sim_move *move = &world->move;
     unsigned key = (unsigned)sim_random(world, world->config.n_keys);
     unsigned by = 1 + (unsigned)sim_random(world, world->config.n_nodes - 1);
+    unsigned from = world->node_of[key], to = (from + by) % world->config.n_nodes;
 
-    if (move->timer.set) {
+    if (move->timer.set || !may_move(world, from) || !may_move(world, to)) {
         return;
     }
     *move = (struct sim_move){.key = key,
-                              .from = world->node_of[key],
-                              .to = (world->node_of[key] + by) % world->config.n_nodes,
+                              .from = from,
+                              .to = to,
                               .aborts = sim_chance(world, 300),
                               .source_first = sim_chance(world, 500),
                               .timer = {.fire = on_step}};
     world->open_until[key] = world->now + 86400 * RLOCK__SECOND; /* until it is whole */
     go_on(world);
+}
+
+bool sim_moves_from_or_to(const struct sim_world *world, unsigned node)
+{
+    return world->move.timer.set && (node == world->move.from || node == world->move.to);
 }
 
 void sim_moves_end(struct sim_world *world)

@@ -65,49 +65,47 @@ unsigned sim_key_of(const struct sim_world *world, struct sim_view name)
     return key;
 }
 
-static struct sim_server *owner_of(const struct sim_world *world, struct sim_view name)
+static unsigned owner_of(const struct sim_world *world, struct sim_view name)
 {
     unsigned key = sim_key_of(world, name);
 
-    return world->nodes[key < SIM_KEYS ? world->node_of[key] : 0].server;
+    return key < SIM_KEYS ? world->node_of[key] : 0;
 }
 
-/* Who has the name: its owner, or the node on the other side of a move; NULL neither. What is left
- * elsewhere, by an attempt that came behind ASKING when the move had been called off, is nobody's
- * and ends with its lease. */
-static struct sim_server *holder_of(const struct sim_world *world, struct sim_view name)
+/* What is left elsewhere, by an attempt that came behind ASKING when the move had been called off,
+ * is nobody's and ends with its lease. */
+unsigned sim_holder_of(const struct sim_world *world, struct sim_view name)
 {
     const struct sim_move *move = &world->move;
-    struct sim_server *owner = owner_of(world, name);
+    unsigned owner = owner_of(world, name);
     struct sim_key_info info;
 
-    if (sim_server_find_key(owner, name, &info)) {
+    if (sim_server_find_key(world->nodes[owner].server, name, &info)) {
         return owner;
     }
     if (move->timer.set && !move->is_off && sim_key_of(world, name) == move->key) {
-        unsigned other = world->node_of[move->key] == move->from ? move->to : move->from;
+        unsigned other = owner == move->from ? move->to : move->from;
 
-        return sim_server_find_key(world->nodes[other].server, name, &info)
-                   ? world->nodes[other].server
-                   : NULL;
+        return sim_server_find_key(world->nodes[other].server, name, &info) ? other : SIM_NODES;
     }
-    return NULL;
+    return SIM_NODES;
 }
 
 bool sim_find_key(const struct sim_world *world, struct sim_view name,
                   struct sim_key_info *ret_info)
 {
-    struct sim_server *server = holder_of(world, name);
+    unsigned node = sim_holder_of(world, name);
 
-    return server != NULL && sim_server_find_key(server, name, ret_info);
+    return node != SIM_NODES && sim_server_find_key(world->nodes[node].server, name, ret_info);
 }
 
 bool sim_find_field(const struct sim_world *world, struct sim_view key, struct sim_view field,
                     struct sim_view *ret_value)
 {
-    struct sim_server *server = holder_of(world, key);
+    unsigned node = sim_holder_of(world, key);
 
-    return server != NULL && sim_server_find_field(server, key, field, ret_value);
+    return node != SIM_NODES &&
+           sim_server_find_field(world->nodes[node].server, key, field, ret_value);
 }
 
 bool sim_next_key(const struct sim_world *world, unsigned *inout_node, struct sim_key_info *info)
@@ -147,7 +145,8 @@ void sim_say_to(struct sim_server *server, const char *const *words, bool asking
 void sim_say_by_hand(struct sim_world *world, const char *const *words)
 {
     struct sim_view name = {words[1], strlen(words[1])};
-    struct sim_server *holder = holder_of(world, name);
+    unsigned node = sim_holder_of(world, name);
 
-    sim_say_to(holder != NULL ? holder : owner_of(world, name), words, world->config.n_nodes > 1);
+    node = node != SIM_NODES ? node : owner_of(world, name);
+    sim_say_to(world->nodes[node].server, words, world->config.n_nodes > 1);
 }

@@ -138,12 +138,14 @@ static bool has(struct sim_user *user, unsigned side)
 {
     const struct sim_hold *hold = &user->holds[side];
     struct sim_world *world = user->client->world;
-    unsigned node = world->node_of[user->key];
-    struct sim_server *primary = world->nodes[node].server;
+    struct sim_view key = {world->keys[user->key], strlen(world->keys[user->key])};
+    unsigned node = sim_holder_of(world, key);
+    struct sim_server *primary = node != SIM_NODES ? world->nodes[node].server : NULL;
     bool there;
 
-    if (world->config.n_acks == 0 || is_lax(user->client) || hold->depth == 0 || hold->doomed ||
-        sim_replica_of(world, node) == NULL || sim_valid_until(hold) <= sim_clock(user->client)) {
+    if (primary == NULL || world->config.n_acks == 0 || is_lax(user->client) || hold->depth == 0 ||
+        hold->doomed || sim_replica_of(world, node) == NULL ||
+        sim_valid_until(hold) <= sim_clock(user->client)) {
         return true;
     }
     world->nodes[node].server = sim_replica_of(world, node);

@@ -203,6 +203,8 @@ static void configure(struct sim_world *world)
         config->n_acks = world->only_acks || world->seed / 64 % 2 == 1 ? SIM_ACK_LINKS : 0;
         config->opens_slots = false;
     }
+    config->moves_slots =
+        config->n_nodes > 1 && (config->failover_us == 0 || world->seed / 128 % 2 == 1);
     config->n_links = world->seed % 8 == 5 || world->seed % 16 == 3 ? SIM_NODE_LINKS : 1;
     for (unsigned i = 0; i < SIM_KEYS; i++) {
         (void)snprintf(world->keys[i], sizeof(world->keys[i]), "lock-%u", i);

@@ -198,6 +198,7 @@ struct sim_config {
     unsigned n_links; /* of each client to each of them */
     unsigned n_acks;  /* the same, for what is to be acknowledged: 0 nothing is */
     bool opens_slots;
+    bool moves_slots;     /* from one of its nodes to another */
     unsigned n_primaries; /* of its nodes: as many replicas as are left have one each */
     int64_t failover_us;  /* a server that is silent for so long may be replaced; 0 none is */
 };
@@ -421,6 +422,8 @@ unsigned sim_n_nodes(const struct sim_world *world);
 void sim_set_time(struct sim_world *world);
 /* They are the nodes of one cluster, if there are several. */
 void sim_nodes_start(struct sim_world *world);
+/* Who has the name: its owner, or the node on the other side of a move; SIM_NODES neither. */
+unsigned sim_holder_of(const struct sim_world *world, struct sim_view name);
 /* What one of the servers has under the name: its owner, if that one does. */
 bool sim_find_key(const struct sim_world *world, struct sim_view name,
                   struct sim_key_info *ret_info);
@@ -444,6 +447,8 @@ void sim_move_slot(struct sim_world *world);
 /* While the target of a move that is called off has been told, and the source not yet: what came to
  * the target is lost, though the source sends everybody there. */
 void sim_move_loses(struct sim_world *world);
+/* Whether the node has a part in that. */
+bool sim_moves_from_or_to(const struct sim_world *world, unsigned node);
 /* It arrives at once. */
 void sim_moves_end(struct sim_world *world);
 
@@ -454,6 +459,9 @@ void sim_failovers_start(struct sim_world *world);
 void sim_fail_over(struct sim_world *world);
 /* A script ran: its replica has it at once, or later. */
 void sim_failover_ran(struct sim_world *world, unsigned node);
+/* A key came to the node, or left it: its replica knows at once. What would be lost with one that
+ * does not, whoever moves it answers for. */
+void sim_move_replicates(struct sim_world *world, unsigned node);
 /* In the end. */
 void sim_replicas_catch_up(struct sim_world *world);
 /* A loss by failover is told when it can be. */
@@ -465,6 +473,8 @@ void sim_check_verified(struct sim_user *user, unsigned side);
 void sim_map_hear(struct sim_client *client);
 /* It learns that so much later, or earlier if that was planned. */
 void sim_map_plan(struct sim_client *client, int64_t pause);
+/* The map has changed, where servers are replaced: each client learns it at another time. */
+void sim_map_spread(struct sim_world *world);
 void sim_map_start(struct sim_client *client);
 /* The node is used: links to it are made. */
 void sim_map_use(struct sim_client *client, unsigned node);
