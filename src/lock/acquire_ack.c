@@ -86,6 +86,7 @@ static void on_extended(struct rlock__request *request, const struct rlock__repl
                         int64_t now)
 {
     struct rlock__call *call = request->subject;
+    bool asking = request->asking;
     int64_t status;
 
     if (call != NULL && reply != NULL) {
@@ -98,9 +99,9 @@ static void on_extended(struct rlock__request *request, const struct rlock__repl
     status = reply != NULL ? rlock__reply_int(reply, 2, 0) : 0;
     if (reply != NULL && rlock__reply_is_error(reply)) {
         fail_refused(call, "", reply, now);
-    } else if (reply != NULL && status < 1 && call->target > 1) {
+    } else if (reply != NULL && status < 1 && call->target > 1 && !asking) {
         fail_lost(call, status == -1, now);
-    } else if (status != 1) { /* its lease has ended, or there is no answer */
+    } else if (status != 1) { /* its lease has ended, there is no answer, or the key is back */
         fail_unconfirmed(call, NULL, now);
     } else {
         rlock__ack_ran(&call->ack);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* WAIT tells of what its own connection wrote: on the next one it would count replicas that have
- * nothing of it. */
+/*
+ * What replicas have of a grant. WAIT tells of what its own connection wrote: on the next one it
+ * would count replicas that have nothing of it. And what is written for it may come too late:
+ * behind ASKING, where the key was until its move was called off.
+ */
 #include "support/alone.h"
 #include "support/test.h"
 
@@ -8,13 +11,33 @@
 
 struct scene {
     struct rlock__core core;
-    struct rlock__server server;
+    struct rlock__server server, other;
     struct rlock__call call;
 };
 
-static struct rlock__link *acks_of(struct scene *s)
+static struct rlock__link *acks_of(struct rlock__server *server)
 {
-    return &s->server.links[s->server.n_routed];
+    return &server->links[server->n_routed];
+}
+
+/* The slot is being moved to the other server. */
+static enum rlock__redirect redirect(struct rlock__core *core, const struct rlock__link *link,
+                                     const struct rlock__reply *reply,
+                                     struct rlock__server **ret_server)
+{
+    bool asks = link->server == core->servers && rlock__reply_str(reply, 0).at[0] == 'A';
+
+    *ret_server = asks ? core->servers->next : NULL;
+    return asks ? RLOCK__ASK : RLOCK__NO_REDIRECT;
+}
+
+static void add_server(struct scene *s, struct rlock__server *server)
+{
+    server->address = "here";
+    rlock__core_add_server(&s->core, server, 1, 1);
+    for (unsigned i = 0; i < server->n_links; i++) {
+        rlock__core_link_up(&server->links[i], i + 1, true, NOW);
+    }
 }
 
 static struct scene *scene_open(void)
@@ -26,15 +49,13 @@ static struct scene *scene_open(void)
                                 .acks = 1,
                                 .address = "here",
                                 .route = alone_route,
+                                .redirect = redirect,
                                 .unref = alone_unref},
-                       .server = {.address = "here"},
                        .call = {.kind = RLOCK__ACQUIRE, .owner = {.id = 1, .given = true}}};
     rlock__core_init(&s.core);
-    rlock__core_add_server(&s.core, &s.server, 1, 1);
+    add_server(&s, &s.server);
+    add_server(&s, &s.other);
     s.call.spec = rlock__spec_new(&s.core, &rlock__reentrant_ops, rlock__bytes_of("a"), NULL);
-    for (unsigned i = 0; i < s.server.n_links; i++) {
-        rlock__core_link_up(&s.server.links[i], i + 1, true, NOW);
-    }
     return &s;
 }
 
@@ -75,7 +96,7 @@ static void refuses(struct rlock__link *link, const char *text)
 TEST(what_ran_on_a_link_that_ends_is_told_of_by_no_wait_on_the_next_one)
 {
     struct scene *s = scene_open();
-    struct rlock__link *link = acks_of(s);
+    struct rlock__link *link = acks_of(&s->server);
 
     rlock__core_begin(&s->core, &s->call, NOW);
     does(&s->server.links[0], 1, (const int64_t[]){1});
@@ -88,5 +109,45 @@ TEST(what_ran_on_a_link_that_ends_is_told_of_by_no_wait_on_the_next_one)
     rlock__core_link_down(link, link->pipeline.gen, RLOCK_ECONN, false, "ended", NOW);
     rlock__core_link_up(link, 3, true, NOW);
     assert_null(link->pipeline.sent);
+    scene_close(s);
+}
+
+static void says(struct rlock__link *link, struct rlock__value value)
+{
+    answers(link, &(struct rlock__reply){.v = &value, .n = 1});
+}
+
+/* It has a replica, which has the hold. */
+static void lock(struct scene *s)
+{
+    rlock__core_begin(&s->core, &s->call, NOW);
+    does(&s->server.links[0], 1, (const int64_t[]){1});
+    does(acks_of(&s->server), 3, (const int64_t[]){NOW / RLOCK__SECOND, 0, 1});
+    says(acks_of(&s->server), (struct rlock__value){.type = RLOCK__REPLY_INT, .num = 1});
+    assert_int_equal(s->call.code, 0);
+    assert_int_equal(s->call.step, RLOCK__COMPLETE);
+    (void)rlock__claim_unref(s->call.claim);
+    s->core.done = NULL;
+}
+
+/* A level is granted behind ASKING, and what is to be acknowledged finds nothing there: the key is
+ * back where it was. */
+TEST(a_hold_that_is_not_there_behind_asking_is_not_lost)
+{
+    static const struct rlock__value ok = {.type = RLOCK__REPLY_STATUS, .str = "OK", .len = 2};
+    struct scene *s = scene_open();
+    struct rlock__call level = s->call;
+
+    lock(s);
+    rlock__core_begin(&s->core, &level, NOW);
+    refuses(&s->server.links[0], "ASK 15495 there:1");
+    says(&s->other.links[0], ok);
+    does(&s->other.links[0], 1, (const int64_t[]){1});
+    refuses(&s->server.links[0], "ASK 15495 there:1"); /* it is looked whether the grant counts */
+    says(acks_of(&s->other), ok);
+    does(acks_of(&s->other), 3, (const int64_t[]){NOW / RLOCK__SECOND, 0, 0});
+    assert_null(s->core.lost);
+    assert_int_not_equal(level.code, RLOCK_ELOST);
+    assert_int_equal(s->core.holds->state, RLOCK__HOLD_HELD);
     scene_close(s);
 }
