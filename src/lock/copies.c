@@ -134,6 +134,18 @@ bool rlock__copies_may_run(const struct rlock__copies *copies)
     return copies->beyond;
 }
 
+bool rlock__copies_may_be_fenced(const struct rlock__copies *copies)
+{
+    for (unsigned i = 0; i < copies->n; i++) {
+        const struct rlock__open_copy *open = &copies->open[i];
+
+        if (!open->unproven && !open->link->pipeline.up && !open->link->unfenceable) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool rlock__copies_are_open(const struct rlock__copies *copies)
 {
     return copies->n > 0 || copies->beyond || copies->ran;

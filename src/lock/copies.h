@@ -42,7 +42,9 @@ void rlock__copies_answered(struct rlock__copies *copies, const struct rlock__li
 void rlock__copies_refuted(struct rlock__copies *copies);
 /* Whether one of them may run yet. */
 bool rlock__copies_may_run(const struct rlock__copies *copies);
-/* The same, or whether one may have run. */
+/* Whether one lies on a link that is down, and is fenced when that is up: until then it may run. */
+bool rlock__copies_may_be_fenced(const struct rlock__copies *copies);
+/* Whether one of them may run yet, or may have run. */
 bool rlock__copies_are_open(const struct rlock__copies *copies);
 
 #endif

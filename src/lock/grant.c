@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A grant: over which link it is kept, how long it is valid, and what comes next for it. */
+#include <utlist.h>
+
 #include "lock/internal.h"
+#include "lock/orphan.h"
 
 struct rlock__link *rlock__grant_route(struct rlock__grant *grant)
 {
@@ -84,6 +87,16 @@ void rlock__grant_mind_renewal(struct rlock__grant *grant, int64_t now)
 {
     if (grant->batch_entry != NULL) {
         rlock__grant_may_last(grant, rlock__free_by(now, grant->hold->core->renewed_lease_us));
+    }
+}
+
+void rlock__grant_mind_levels(struct rlock__grant *grant, int64_t now)
+{
+    const struct rlock__orphan *level;
+
+    DL_FOREACH2(grant != NULL ? grant->undone : NULL, level, undone_next)
+    {
+        rlock__grant_may_last(grant, rlock__free_by(now, level->lease_us));
     }
 }
 

@@ -121,6 +121,8 @@ void rlock__grant_extended(struct rlock__grant *grant, int64_t t0, int64_t lease
 void rlock__grant_may_last(struct rlock__grant *grant, int64_t free_by);
 /* The same for a renewal that is under way, if one is: it may run yet, or be sent once more. */
 void rlock__grant_mind_renewal(struct rlock__grant *grant, int64_t now);
+/* The same for levels that were given up, and whose copies may run yet. NULL is ok. */
+void rlock__grant_mind_levels(struct rlock__grant *grant, int64_t now);
 /* Cuts a lease that is asked for at that time so that the hold does not last longer than max_hold,
  * which counts from its first level. The lease never ends before the validity does. */
 int64_t rlock__grant_cut(const struct rlock__grant *grant, int64_t lease_us, int64_t at);

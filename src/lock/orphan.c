@@ -8,12 +8,12 @@
  * over those too. The server's answer proves what the copies before it did there; a refusal only
  * that it has read them. Where the server does not let us fence, it is released again with each
  * renewal tick until a lease after the last copy.
- *
  * What a call gave up is released at once; others, and all without a link, wait in link.unsent.
  */
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "lock/acquire.h"
 #include "lock/classify.h"
 #include "lock/hop.h"
 #include "lock/internal.h"
@@ -105,25 +105,12 @@ static void plan(struct rlock__orphan *orphan, int64_t at)
     rlock__timer_set(&orphan->core->crowd, &orphan->timer, at);
 }
 
-/* Whether a copy lies on a link that is down, and will be fenced when it is up. Its server may run
- * it as late as that. */
-static bool may_be_fenced(const struct rlock__orphan *orphan)
-{
-    for (unsigned i = 0; i < orphan->copies.n; i++) {
-        const struct rlock__open_copy *open = &orphan->copies.open[i];
-
-        if (!open->unproven && !open->link->pipeline.up && !open->link->unfenceable) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Not settled: released again, where that may prove more at once, else with the next renewal tick,
- * until its lease has ended as far as we can know: a copy that is to be fenced may run later. */
+ * until its lease has ended as far as we can know, and no copy is to be fenced. */
 static void go_on(struct rlock__orphan *orphan, int64_t now)
 {
-    int64_t last = orphan->free_by + (may_be_fenced(orphan) ? RLOCK__UNUSED_US : 0);
+    int64_t last =
+        orphan->free_by + (rlock__copies_may_be_fenced(&orphan->copies) ? RLOCK__UNUSED_US : 0);
     bool fenced = rlock__copies_fence(&orphan->copies);
 
     orphan->seeks = true;
@@ -166,6 +153,7 @@ static void on_released(struct rlock__orphan *orphan, int64_t now)
 {
     struct rlock__call *call = orphan->call;
 
+    rlock__grant_mind_levels(orphan->grant, now);
     if (orphan->copies.n > 0 || orphan->copies.beyond) {
         go_on(orphan, now);
         return;
@@ -310,6 +298,7 @@ void rlock__orphan_new(struct rlock__hold *hold, uint64_t number, uint32_t count
     }
     if (call != NULL && count > 0) {
         orphan->grant = hold->grant;
+        orphan->lease_us = rlock__acquire_lease(call, call->sent_at);
         DL_APPEND2(hold->grant->undone, orphan, undone_prev, undone_next);
     }
     if (choose(orphan)->pipeline.up) {

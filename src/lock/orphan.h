@@ -18,6 +18,7 @@ struct rlock__orphan {
     struct rlock__link *link; /* of its release, in flight or the next one */
     struct rlock__call *call;
     struct rlock__grant *grant; /* a level of it is undone; NULL none, or it is over */
+    int64_t lease_us;           /* that this level asked for */
     struct rlock__request *request;
     bool is_unsent;
     bool seeks; /* copies on other links are to be overtaken there */

@@ -111,6 +111,7 @@ static void leave(struct rlock__hold *hold, int code, int64_t due, int64_t now)
     char more[64];
 
     rlock__grant_mind_renewal(grant, now);
+    rlock__grant_mind_levels(grant, now);
     (void)snprintf(more, sizeof(more), "; it is free in %lld ms",
                    (long long)rlock__ms_up(rlock__max(0, grant->free_by - now)));
     grant->due = due;

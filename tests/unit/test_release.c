@@ -157,3 +157,38 @@ TEST(an_unlock_whose_slot_is_being_moved_until_its_deadline_is_in_doubt)
     (void)rlock__claim_unref(acquire.claim);
     close_scene(&s);
 }
+
+/* The level may be taken at the server after it was given up here: its command is on its way. */
+TEST(an_unlock_in_doubt_counts_a_level_that_was_given_up_and_not_answered)
+{
+    static struct alone_scene s;
+    const struct rlock__value granted = {.type = RLOCK__REPLY_INT, .num = 1};
+    const int64_t lease_us = 100 * RLOCK__SECOND;
+    struct rlock__call acquire, nested, release;
+    int64_t now = NOW + RLOCK__SECOND / 2;
+
+    alone_open(&s, NOW);
+    acquire = alone_call(&s, RLOCK__ACQUIRE);
+    nested = alone_call(&s, RLOCK__ACQUIRE);
+    release = alone_call(&s, RLOCK__RELEASE);
+    rlock__core_begin(&s.core, &acquire, NOW);
+    reply(&s, &granted);
+    nested.lease_us = lease_us;
+    rlock__core_begin(&s.core, &nested, NOW);
+    alone_carry(&alone_link(&s.core)->pipeline);
+    rlock__core_give_up(&s.core, &nested, RLOCK_ECANCELED, NOW);
+    rlock__core_tick(&s.core, now);
+    assert_int_equal(nested.step, RLOCK__COMPLETE);
+    rlock__core_begin(&s.core, &release, now);
+    while (release.step != RLOCK__COMPLETE) {
+        now = rlock__core_next(&s.core);
+        rlock__core_tick(&s.core, now);
+    }
+    assert_int_equal(release.code, RLOCK_EINDOUBT);
+    assert_true(s.core.holds->grant->free_by >= now + lease_us);
+    rlock__core_abandon(&s.core);
+    (void)rlock__claim_unref(acquire.claim);
+    s.core.done = NULL;
+    rlock__core_fini(&s.core);
+    (void)rlock__spec_unref(s.spec);
+}
