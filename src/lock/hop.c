@@ -54,7 +54,7 @@ static bool go_to(struct rlock__request *request, struct rlock__link *link, bool
     request->first_t0 = rlock__hop_t0(request);
     request->hops++;
     request->link = link;
-    request->lost_gen = 0;
+    request->gen = request->lost_gen = 0; /* none is on that link yet */
     rlock__server_need(link->server, now);
     set_asking(request, asking);
     return rlock__pipeline_submit(&link->pipeline, request, now);

@@ -2,6 +2,7 @@
 /* Requests whose lock is gone when their link breaks: nothing of it is looked at any more. */
 #include <utlist.h>
 
+#include "lock/orphan.h"
 #include "support/alone.h"
 #include "support/test.h"
 
@@ -104,6 +105,55 @@ TEST(a_number_whose_copy_cannot_be_fenced_yet_outlives_its_lease)
         rlock__core_reply(route, route->pipeline.gen, &gone, later);
     }
     assert_int_equal(copied->releasing, 1); /* it is released there too */
+    rlock__core_fini(&s.core);
+    (void)rlock__spec_unref(s.spec);
+}
+
+/* ---- A request that was sent elsewhere, and waits there ---- */
+
+static struct rlock__server elsewhere;
+
+static enum rlock__redirect to_elsewhere(struct rlock__core *core, const struct rlock__link *link,
+                                         const struct rlock__reply *reply,
+                                         struct rlock__server **ret_server)
+{
+    (void)core;
+    (void)link;
+    (void)reply;
+    *ret_server = &elsewhere;
+    return RLOCK__MOVED;
+}
+
+/* Its first copy was lost. The second was sent elsewhere, where no connection is up. */
+TEST(a_request_that_waits_elsewhere_has_no_copy_there)
+{
+    static const char text[] = "MOVED 1 elsewhere:1";
+    const struct rlock__value error = {
+        .type = RLOCK__REPLY_ERROR, .str = text, .len = sizeof(text) - 1};
+    const struct rlock__reply moved = {.v = &error, .n = 1};
+    static struct alone_scene s;
+    struct rlock__call acquire;
+    struct rlock__link *link;
+
+    elsewhere = (struct rlock__server){.address = "elsewhere"};
+    alone_open(&s, NOW);
+    rlock__core_add_server(&s.core, &elsewhere, 1, 0);
+    s.core.redirect = to_elsewhere;
+    link = alone_link(&s.core);
+    acquire = alone_call(&s, RLOCK__ACQUIRE);
+    rlock__core_begin(&s.core, &acquire, NOW);
+    alone_carry(&link->pipeline);
+    rlock__core_link_down(link, link->pipeline.gen, RLOCK_ECONN, false, "cut", NOW);
+    rlock__core_link_up(link, 7, false, NOW);
+    alone_carry(&link->pipeline);
+    rlock__core_reply(link, link->pipeline.gen, &moved, NOW);
+    assert_non_null(elsewhere.links[0].pipeline.waiting);
+    rlock__core_give_up(&s.core, &acquire, RLOCK_ECANCELED, NOW);
+    assert_non_null(s.core.orphans);
+    assert_int_equal(s.core.orphans->copies.n, 1);
+    assert_ptr_equal(s.core.orphans->copies.open[0].link, link);
+    rlock__core_abandon(&s.core);
+    s.core.done = NULL;
     rlock__core_fini(&s.core);
     (void)rlock__spec_unref(s.spec);
 }
