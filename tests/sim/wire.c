@@ -342,7 +342,7 @@ static void check_asking(struct sim_conn *conn, const char *bytes, size_t len)
 void sim_conn_say(struct sim_conn *conn, const char *bytes, size_t len)
 {
     /* what goes out whole behind a NOSCRIPT was asked before */
-    if (conn->is_demoted && memmem(bytes, len, "\nEVALSHA\r", 9) != NULL) {
+    if (conn->is_demoted && len != 0 && memmem(bytes, len, "\nEVALSHA\r", 9) != NULL) {
         sim_violate(conn->world, "client %u: asks a replica again, over the same link",
                     conn->client->index);
     }
