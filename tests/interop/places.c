@@ -237,6 +237,30 @@ static size_t count_all_listeners(struct pair *pair)
     return n_listeners;
 }
 
+static long long scripts_run(struct deployment *deployment)
+{
+    long long n = 0;
+
+    for (size_t i = 0; i < deployment->n_servers; i++) {
+        if (!deployment->is_down[i]) {
+            n += test_server_info(deployment->servers[i], "commandstats", "cmdstat_eval:calls");
+            n += test_server_info(deployment->servers[i], "commandstats", "cmdstat_evalsha:calls");
+        }
+    }
+    return n;
+}
+
+/* Nothing tells when Redisson's waiters sleep: some time after the latest of them has asked. */
+static void wait_for_sleep(struct deployment *deployment)
+{
+    long long n = -1;
+
+    for (int looks = 0; looks < 20 && n != scripts_run(deployment); looks++) {
+        n = scripts_run(deployment);
+        usleep(300000);
+    }
+}
+
 bool pair_is_awaited(struct pair *pair)
 {
     return pair_is_awaited_by(pair, 1);
@@ -252,8 +276,8 @@ bool pair_is_awaited_by(struct pair *pair, size_t listeners)
         return true; /* they poll: of a RedLock, ours does */
     }
     const bool is_awaited = TEST_EVENTUALLY(count_all_listeners(pair) >= listeners, PATIENCE_MS);
-    if (places[0].kind->is_missed) { /* nothing tells when Redisson's waiter sleeps */
-        usleep(300000);
+    if (places[0].kind->is_missed) {
+        wait_for_sleep(pair->deployment);
     }
     return is_awaited;
 }
