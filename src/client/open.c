@@ -382,6 +382,7 @@ struct rlock_client *rlock_client_close(struct rlock_client *client)
     rlock__core_fini(&client->core);
     rlock__leave(client);
     close_links(client);
+    rlock__router_close(client->router);
     rlock__process_unregister(client); /* until then a child of fork has sockets to close */
     rlock__thread_forget_closed();
     unref(&client->core);

@@ -266,9 +266,14 @@ RLOCK__ALONE static struct rlock__router *cluster_free(struct rlock__router *rou
     return NULL;
 }
 
+static void cluster_close(struct rlock__router *router)
+{
+    rlock__question_close(&RLOCK__OF(struct rlock__cluster, router, router)->question);
+}
+
 RLOCK__ALONE struct rlock__router *rlock__cluster_new(struct rlock_client *client)
 {
-    static const struct rlock__router_ops ops = {cluster_free, rlock__cluster_plan,
+    static const struct rlock__router_ops ops = {cluster_free, cluster_close, rlock__cluster_plan,
                                                  rlock__cluster_serve, leads};
     struct rlock__cluster *cluster = calloc(1, sizeof(*cluster));
 

@@ -13,6 +13,13 @@ struct rlock__router *rlock__router_free(struct rlock__router *router)
     return router != NULL ? router->ops->free(router) : NULL;
 }
 
+void rlock__router_close(struct rlock__router *router)
+{
+    if (router != NULL) {
+        router->ops->close(router);
+    }
+}
+
 int64_t rlock__router_plan(struct rlock__router *router, struct pollfd *ret_fds)
 {
     return router != NULL ? router->ops->plan(router, ret_fds) : RLOCK__NEVER;

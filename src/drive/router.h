@@ -18,6 +18,7 @@
 /* Called by the functions of the same names below. */
 struct rlock__router_ops {
     struct rlock__router *(*free)(struct rlock__router *router);
+    void (*close)(struct rlock__router *router);
     int64_t (*plan)(struct rlock__router *router, struct pollfd *ret_fds);
     void (*serve)(struct rlock__router *router, int64_t now);
     bool (*leads)(struct rlock__router *router, const struct rlock__node *node);
@@ -39,6 +40,8 @@ struct rlock__router *rlock__sentinels_new(struct rlock_client *client);
 /* All of these take NULL: there is none. */
 
 struct rlock__router *rlock__router_free(struct rlock__router *router);
+/* Closes its connections: the service thread has ended. */
+void rlock__router_close(struct rlock__router *router);
 /* How many entries rlock__router_plan() fills in. */
 static inline size_t rlock__router_polled(const struct rlock__router *router)
 {

@@ -285,9 +285,20 @@ static struct rlock__router *sentinels_free(struct rlock__router *router)
     return NULL;
 }
 
+static void sentinels_close(struct rlock__router *router)
+{
+    struct sentinels *all = of(router);
+
+    for (size_t i = 0; i < all->n; i++) {
+        rlock__question_close(&all->each[i].question);
+        rlock__conn_close(all->each[i].ear);
+    }
+}
+
 RLOCK__ALONE struct rlock__router *rlock__sentinels_new(struct rlock_client *client)
 {
-    static const struct rlock__router_ops ops = {sentinels_free, plan, serve, leads};
+    static const struct rlock__router_ops ops = {sentinels_free, sentinels_close, plan, serve,
+                                                 leads};
     struct rlock__uri *uri = &client->uri;
     struct sentinels *all = calloc(1, sizeof(*all) + uri->n_places * sizeof(all->each[0]));
     bool good;

@@ -85,6 +85,20 @@ CLUSTER_TEST(connections_that_nothing_needs_are_closed_and_made_again, f)
     assert_code(rlock_unlock(kept), 0);
 }
 
+/* The one that asks for the map, too. */
+CLUSTER_TEST(a_client_that_is_closed_has_no_connections_while_it_has_handles, f)
+{
+    struct rlock_client *client;
+
+    cluster_form(f->servers, PRIMARIES, PRIMARIES);
+    client = open_cluster(f, 1);
+    assert_code(act_pass_through(lock_named(f, client, "left"), NULL), 0);
+    client_close(f, client);
+    for (size_t i = 0; i < PRIMARIES; i++) {
+        assert_true(TEST_EVENTUALLY(test_server_clients(f->servers[i]) == 0, GONE_MS));
+    }
+}
+
 /* Whether the server has shaken hands with so many, itself included. */
 static bool knows(struct test_server *server, size_t n)
 {
