@@ -80,7 +80,7 @@ CLUSTER_TEST(connections_that_nothing_needs_are_closed_and_made_again, f)
         client_close(f, rival);
         assert_true(TEST_EVENTUALLY(test_server_clients(f->servers[1]) <= 1, GONE_MS));
     }
-    assert_true(test_server_clients(f->servers[0]) > 1);
+    assert_true(test_server_clients(f->servers[0]) >= 1);
     assert_true(rlock_is_valid(kept));
     assert_code(rlock_unlock(kept), 0);
 }
