@@ -203,7 +203,7 @@ static void on_taken(struct sim_user *user)
         hold->claim = rlock__claim_unref(hold->claim);
         hold->claim = call->claim;
         hold->number = call->number;
-        hold->doomed = hold->fuzzy = hold->half = hold->moved = false;
+        hold->doomed = hold->fuzzy = hold->half = false;
         hold->lost = hold->over = hold->expired = false;
         hold->gone = false;
         hold->begun = false;

@@ -92,7 +92,6 @@ struct sim_hold {
     int64_t doomed_valid;
     bool fuzzy;         /* a nested level is in doubt: the server's count may be one more */
     bool half;          /* a level may have been released though that was refused */
-    bool moved;         /* to another server while a level was asked for or given up */
     bool gone;          /* a failover took it */
     bool lost;          /* reported */
     bool over;          /* its validity was seen to end */
