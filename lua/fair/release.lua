@@ -3,7 +3,7 @@
 -- KEYS[1] the lock's hash
 -- ARGV[1] owner; ARGV[2] the count to make so; ARGV[3] lease in ms that a level that stays asks for, 0 none;
 -- ARGV[4] slot in ms; ARGV[5] PUBLISH, SPUBLISH or BOTH; ARGV[6] channel, the head's own being this:owner; ARGV[7] the queue;
--- ARGV[8] the queue's scores; ARGV[9] the notes
+-- ARGV[8] the queue's scores; ARGV[9] the notes; ARGV[10] 'asking' if the slot is on its way here
 -- Replies {1, receivers} done (receivers -1: the announcement was refused); {-1, 1 or 0} not held (1: by another).
 -- Shapes 1i -i
 -- Atomic because queue, scores, notes and lock are one state. One hash slot by the name's tag, the channels too.
@@ -43,7 +43,8 @@ local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local score = redis.pcall('zscore', scores, head)
 score = type(score) == 'string' and tonumber(score)
-if not score or score < now + slot / 2 or score > now + slot * 2 then
+local on_their_way = not score and ARGV[10] == 'asking' -- scores that are must not be there when they come
+if not on_their_way and (not score or score < now + slot / 2 or score > now + slot * 2) then
   redis.pcall('zadd', scores, now + slot, head)
   local by, n = score and now + slot - score or 0, 1
   for _, name in ipairs(by > 0 and not ours(head) and redis.call('lrange', queue, 1, -1) or {}) do

@@ -251,6 +251,39 @@ static struct rlock_client *open_cluster(struct fixture *f)
     return client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 1000));
 }
 
+/* Its hash and the queue have moved, and their scores have not: what is written to these there would
+ * bar their way. */
+CLUSTER_TEST(a_fair_release_makes_no_key_that_is_on_its_way, f)
+{
+    static const char *const moved[] = {"KEYS *lock_queue*", "KEYS " TAG "fair"};
+    struct rlock_client *client = open_cluster(f);
+    struct actor *waiter = actor_open(f);
+    struct rlock_handle *held, *wanted;
+    char *key;
+
+    assert_code(rlock_fair_new(client, TAG "fair", NULL, &held), 0);
+    assert_code(rlock_fair_new(client, TAG "fair", NULL, &wanted), 0);
+    assert_code(rlock_lock(held), 0);
+    actor_begin(waiter, act_pass_through, wanted, NULL);
+    await_waiting(client, 1);
+    open_slot(f);
+    for (size_t i = 0; i < sizeof(moved) / sizeof(moved[0]); i++) {
+        key = test_server_cmd(f->server, "%s", moved[i]);
+        cluster_move_key(f->servers[0], f->servers[1], key);
+        free(key);
+    }
+    assert_code(rlock_unlock(held), 0);
+    key = test_server_cmd(f->server, "KEYS *lock_timeout*");
+    cluster_move_key(f->servers[0], f->servers[1], key);
+    free(key);
+    cluster_move_keys(f->servers[0], f->servers[1], slot());
+    cluster_set_slot(f->servers[1], slot(), "NODE", f->servers[1]);
+    cluster_set_slot(f->server, slot(), "NODE", f->servers[1]);
+    assert_code(actor_end(waiter), 0);
+    assert_null(rlock_free(held));
+    assert_null(rlock_free(wanted));
+}
+
 /* Of its keys the lock's own is missing, and the token is there. */
 CLUSTER_TEST(a_lock_with_more_keys_waits_until_the_slot_is_whole_again, f)
 {
