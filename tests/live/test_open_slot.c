@@ -251,8 +251,8 @@ static struct rlock_client *open_cluster(struct fixture *f)
     return client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 1000));
 }
 
-/* Its hash and the queue have moved, and their scores have not: what is written to these there would
- * bar their way. */
+/* Its hash and the queue have moved, and their scores have not: what is written to these there
+ * would bar their way. */
 CLUSTER_TEST(a_fair_release_makes_no_key_that_is_on_its_way, f)
 {
     static const char *const moved[] = {"KEYS *lock_queue*", "KEYS " TAG "fair"};
