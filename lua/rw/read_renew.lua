@@ -6,7 +6,8 @@
 -- 2 the server refused to look}.
 -- Shapes ii*i
 -- Atomic because only a hold that lives may be extended, and all of it. All keys in one hash slot.
--- A hold lives while one of its levels does: what the server let end, nobody brings back.
+-- A hold lives while one of its levels does: what the server let end, nobody brings back. A level whose key is not
+-- declared is extended and never made: it may be on its way here.
 local longest, now = include 'parts/longest', redis.call('time')
 local reply, k = {tonumber(now[1]), tonumber(now[2])}, 1
 for a = 1, #ARGV - 3, 4 do
@@ -17,7 +18,10 @@ for a = 1, #ARGV - 3, 4 do
     local level = levels .. owner .. ':rwlock_timeout:'
     redis.call('pexpire', key, math.max(redis.call('pttl', key), lease))
     for i = 1, found do
-      redis.call('set', level .. i, 1, 'px', math.max(redis.call('pttl', level .. i), lease))
+      local left = redis.call('pttl', level .. i)
+      if left ~= -2 or i <= tonumber(ARGV[a + 2]) then
+        redis.call('set', level .. i, 1, 'px', math.max(left, lease))
+      end
     end
     reply[#reply + 1] = 1
   elseif type(held) == 'table' then

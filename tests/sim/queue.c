@@ -145,14 +145,21 @@ static const struct sim_user *find_waiter(const struct sim_client *client, const
 
 /* ---- What must not be ---- */
 
-/* Whether somebody hears the channel of one who waits. */
+/* Whether somebody hears the channel of one who waits, as the server sees it that has the queue:
+ * while a slot moves, one who listens at its source is not heard at its target. */
 static bool is_heard(const struct sim_world *world, unsigned key, const char *name)
 {
-    char channel[128];
+    char channel[128], list[64];
+    unsigned node;
 
     (void)snprintf(channel, sizeof(channel), "redisson_lock__channel:{%s}:%s", world->keys[key],
                    name);
-    return sim_n_subscribers(world, view_of(channel)) != 0;
+    (void)snprintf(list, sizeof(list), "redisson_lock_queue:{%s}", world->keys[key]);
+    node = sim_holder_of(world, view_of(list));
+    node = node != SIM_NODES ? node : sim_holder_of(world, view_of(world->keys[key]));
+    return node == SIM_NODES ? sim_n_subscribers(world, view_of(channel)) != 0
+                             : sim_server_n_subscribers(world->nodes[node].server, view_of(channel),
+                                                        world->config.sharded) != 0;
 }
 
 /* How often one was asked without an answer, as the notes say it. */
