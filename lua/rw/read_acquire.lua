@@ -23,7 +23,10 @@ if held then
   end
   redis.call('pexpire', key, math.max(ttl, lease))
   for i = 1, found do
-    redis.call('set', level .. i, 1, 'px', math.max(redis.call('pttl', level .. i), lease))
+    local left = redis.call('pttl', level .. i)
+    if left ~= -2 or i <= count then -- one that is not declared may be on its way here
+      redis.call('set', level .. i, 1, 'px', math.max(left, lease))
+    end
   end
   for i = found + 1, count do
     redis.call('set', level .. i, 1, 'px', lease)

@@ -123,11 +123,14 @@ static void drop_levels(struct model *m, int o, unsigned int above)
 
 /* ---- Reading ---- */
 
-static void extend(struct model *m, int o, unsigned int count, int64_t until)
+/* Those that have ended are made again, if they are declared. */
+static void extend(struct model *m, int o, unsigned int declared, int64_t until)
 {
     m->ends = later(m->ends, until);
-    for (unsigned int i = 1; i <= count; i++) {
-        m->levels[o][i] = later(m->levels[o][i], until);
+    for (unsigned int i = 1; i <= m->reads[o]; i++) {
+        if (m->levels[o][i] != 0 || i <= declared) {
+            m->levels[o][i] = later(m->levels[o][i], until);
+        }
     }
 }
 
@@ -138,7 +141,7 @@ struct model_answer model_read(struct model *m, int o, unsigned int count, int64
 
     m->said = "";
     if (m->reads[o] != 0 && (count == 1 || model_lives(m, o))) {
-        extend(m, o, m->reads[o], m->now + lease);
+        extend(m, o, count, m->now + lease);
         for (; m->reads[o] < count;
              m->reads[o]++) { /* whatever an earlier hold of this name left */
             m->levels[o][m->reads[o] + 1] = m->now + lease;
@@ -215,13 +218,13 @@ struct model_answer model_read_release(struct model *m, int o, unsigned int coun
     return done();
 }
 
-int64_t model_read_renew(struct model *m, int o, int64_t lease)
+int64_t model_read_renew(struct model *m, int o, unsigned int declared, int64_t lease)
 {
     m->said = "";
     if (!model_lives(m, o)) {
         return m->mode == 'w' ? -1 : 0;
     }
-    extend(m, o, m->reads[o], m->now + lease);
+    extend(m, o, declared, m->now + lease);
     return 1;
 }
 

@@ -42,7 +42,7 @@ struct model_answer model_write(struct model *m, int o, unsigned int count, int6
                                 bool waits);
 struct model_answer model_write_release(struct model *m, int o, unsigned int count, int64_t lease);
 /* 1 extended, 0 gone, -1 somebody else's. */
-int64_t model_read_renew(struct model *m, int o, int64_t lease);
+int64_t model_read_renew(struct model *m, int o, unsigned int declared, int64_t lease);
 int64_t model_write_renew(struct model *m, int o, int64_t lease);
 void model_force(struct model *m, bool write_side);
 void model_delete(struct model *m);

@@ -195,7 +195,7 @@ static void renew(struct trial *t)
 
         same(t, "what is said of a hold", status[i],
              write ? model_write_renew(&t->model, o, lease)
-                   : model_read_renew(&t->model, o, lease));
+                   : model_read_renew(&t->model, o, 1, lease));
     }
 }
 
