@@ -12,6 +12,10 @@ if(RLOCK_BUILD_CLI)
     install(FILES cli/completion/_rlock DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
 endif()
 
+if(RLOCK_TLS_MODULE)
+    install(TARGETS rlock_tls_module DESTINATION ${CMAKE_INSTALL_LIBDIR}/${RLOCK_TLS_DIR})
+endif()
+
 # Two export sets: only who links the static library needs the development files of OpenSSL and libuuid.
 if(RLOCK_BUILD_SHARED)
     install(TARGETS rlock EXPORT rlock)

@@ -1,5 +1,5 @@
 # librlock.so and librlock.a, with nothing but rlock_* to be seen from outside: a bundled hiredis does not meet another
-# one that the program links.
+# one that the program links. The static library has TLS built in.
 set(symbols ${PROJECT_SOURCE_DIR}/src/librlock.sym)
 set(RLOCK_LIBRARIES rlock_static)
 
@@ -8,15 +8,11 @@ if(RLOCK_BUILD_SHARED)
     add_library(rlock SHARED)
     add_library(rlock::rlock ALIAS rlock)
     rlock_options(rlock)
-    target_link_libraries(rlock PRIVATE rlock_objects)
+    rlock_link_inside(rlock)
     # A thread's end and a name server's late answer may come when nobody uses the library any more: it stays loaded.
     target_link_options(rlock PRIVATE -Wl,--version-script=${symbols} -Wl,--exclude-libs,ALL -Wl,-z,nodelete)
     if(NOT RLOCK_SANITIZE) # whose runtime is in the program
         target_link_options(rlock PRIVATE -Wl,-z,defs)
-    endif()
-    set(RLOCK_SOVERSION ${PROJECT_VERSION_MAJOR}) # docs/abi.md
-    if(PROJECT_VERSION VERSION_LESS 1.0)
-        set(RLOCK_SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
     endif()
     set_target_properties(rlock PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${RLOCK_SOVERSION} LINKER_LANGUAGE C
         LINK_DEPENDS ${symbols})
@@ -26,9 +22,10 @@ endif()
 set(bundle ${PROJECT_BINARY_DIR}/rlock_bundle.o)
 add_custom_command(
     OUTPUT ${bundle}
-    COMMAND ${CMAKE_LINKER} -r -o ${bundle} $<TARGET_OBJECTS:rlock_objects> ${RLOCK_HIREDIS_ARCHIVE}
+    COMMAND ${CMAKE_LINKER} -r -o ${bundle} $<TARGET_OBJECTS:rlock_objects> $<TARGET_OBJECTS:rlock_tls>
+        ${RLOCK_HIREDIS_ARCHIVE}
     COMMAND ${CMAKE_OBJCOPY} --localize-hidden --wildcard --keep-global-symbol=rlock_* ${bundle}
-    DEPENDS rlock_objects $<TARGET_OBJECTS:rlock_objects>
+    DEPENDS rlock_objects $<TARGET_OBJECTS:rlock_objects> rlock_tls $<TARGET_OBJECTS:rlock_tls>
     COMMENT "Bundling the static library"
     COMMAND_EXPAND_LISTS
     VERBATIM

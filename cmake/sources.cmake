@@ -90,7 +90,6 @@ set(RLOCK_SOURCES
     src/net/hello.c
     src/net/resolve.c
     src/net/resp.c
-    src/net/session.c
     src/net/sock.c
     src/net/tls.c
     src/net/uri.c
@@ -100,6 +99,20 @@ set(RLOCK_SOURCES
     src/wire/command.c
     src/wire/pipeline.c
     src/wire/reply.c
+)
+
+# TLS; what the module has besides, and what finds the module.
+set(RLOCK_TLS_SOURCES
+    src/net/tls_built_in.c
+    src/tls/context.c
+    src/tls/session.c
+    src/tls/table.c
+)
+set(RLOCK_TLS_MODULE_SOURCES
+    src/tls/module.c
+)
+set(RLOCK_TLS_LOAD_SOURCES
+    src/net/tls_load.c
 )
 
 set(RLOCK_LUA
@@ -172,6 +185,6 @@ set(RLOCK_EXAMPLE_redlock
     examples/show.c
 )
 
-foreach(list IN ITEMS RLOCK_SOURCES RLOCK_LUA RLOCK_CLI_SOURCES RLOCK_EXAMPLES)
+foreach(list IN ITEMS RLOCK_SOURCES RLOCK_TLS_SOURCES RLOCK_TLS_MODULE_SOURCES RLOCK_TLS_LOAD_SOURCES RLOCK_LUA RLOCK_CLI_SOURCES RLOCK_EXAMPLES)
     list(TRANSFORM ${list} PREPEND ${PROJECT_SOURCE_DIR}/)
 endforeach()

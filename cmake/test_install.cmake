@@ -1,5 +1,6 @@
 # Installs the build into a prefix of its own and builds a program against it, in C and in C++: shared and static by
-# find_package, shared by pkg-config. Each must run and say the version. The ten lines of C in the README must compile.
+# find_package, shared by pkg-config. Each must run, find TLS, and say the version. The command finds TLS too, where it
+# says that nobody listens (69) and not that TLS is not there. The ten lines of C in the README must compile.
 set(top ${BUILD}/test_install)
 set(prefix ${top}/prefix)
 file(REMOVE_RECURSE ${top})
@@ -25,6 +26,15 @@ int redisReaderGetReply(void)
 
 int main(void)
 {
+    struct rlock_client_opts opts = {sizeof(opts)};
+    struct rlock_client *client = NULL;
+
+    opts.url = "rediss://127.0.0.1:1";
+    if (rlock_client_open(&opts, &client) != 0) {
+        puts(rlock_detail());
+        return 1;
+    }
+    rlock_client_close(client);
     printf("%s, %s\n", RLOCK_VERSION, rlock_strerror(0));
     return 0;
 }
@@ -46,6 +56,12 @@ run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix})
 run(${CMAKE_COMMAND} -G Ninja -S ${top}/src -B ${top}/build -DCMAKE_C_COMPILER=${CC} -DCMAKE_CXX_COMPILER=${CXX}
     -DCMAKE_PREFIX_PATH=${prefix})
 run(${CMAKE_COMMAND} --build ${top}/build)
+
+execute_process(COMMAND ${prefix}/bin/rlock info --url rediss://127.0.0.1:1 a OUTPUT_VARIABLE out ERROR_VARIABLE out
+    RESULT_VARIABLE status)
+if(NOT status EQUAL 69)
+    message(FATAL_ERROR "the command has no TLS: ${status}, ${out}")
+endif()
 
 set(ENV{PKG_CONFIG_PATH} ${prefix}/${LIBDIR}/pkgconfig:$ENV{PKG_CONFIG_PATH})
 run(${PKG_CONFIG} --cflags --libs rlock)

@@ -27,7 +27,7 @@ function(rlock_add_cmocka name)
     add_executable(${name} ${arg_SOURCES})
     rlock_options(${name})
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/tests)
-    target_link_libraries(${name} PRIVATE rlock_objects PkgConfig::CMOCKA test_main ${arg_LIBRARIES})
+    target_link_libraries(${name} PRIVATE rlock_objects rlock_tls PkgConfig::CMOCKA test_main ${arg_LIBRARIES})
 
     set(tests "")
     foreach(source IN LISTS arg_SOURCES)

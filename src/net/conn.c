@@ -79,7 +79,9 @@ static int fail_io(struct rlock__conn *conn, int error)
 static ssize_t moved(struct rlock__conn *conn, ssize_t n)
 {
     if (conn->session != NULL) {
-        return n >= 0 ? n : rlock__conn_fail(conn, (int)n, "%s", rlock__session_why(conn->session));
+        return n >= 0 ? n
+                      : rlock__conn_fail(conn, (int)n, "%s",
+                                         rlock__conn_tls(conn)->why(conn->session));
     }
     if (n == -EAGAIN || n == -EWOULDBLOCK) {
         return 0;
@@ -102,7 +104,7 @@ ssize_t rlock__conn_write(struct rlock__conn *conn, const char *bytes, size_t le
     }
     while (n > 0 && sent < len) {
         n = moved(conn, conn->session != NULL
-                            ? rlock__session_write(conn->session, bytes + sent, len - sent)
+                            ? rlock__conn_tls(conn)->write(conn->session, bytes + sent, len - sent)
                             : rlock__sock_send(conn->fd, bytes + sent, len - sent));
         sent += n > 0 ? (size_t)n : 0;
     }
@@ -119,7 +121,7 @@ int rlock__conn_read(struct rlock__conn *conn)
         return RLOCK_ECONN;
     }
     n = moved(conn, conn->session != NULL
-                        ? rlock__session_read(conn->session, conn->in, sizeof(conn->in))
+                        ? rlock__conn_tls(conn)->read(conn->session, conn->in, sizeof(conn->in))
                         : rlock__sock_recv(conn->fd, conn->in, sizeof(conn->in)));
     if (n <= 0) {
         return (int)n;
@@ -170,9 +172,12 @@ struct rlock__conn *rlock__conn_new(const struct rlock__conn_opts *opts)
 void rlock__conn_close(struct rlock__conn *conn)
 {
     if (conn->state == RLOCK__CONN_UP && conn->session != NULL) {
-        rlock__session_bye(conn->session);
+        rlock__conn_tls(conn)->bye(conn->session);
     }
-    conn->session = rlock__session_free(conn->session);
+    if (conn->session != NULL) {
+        rlock__conn_tls(conn)->end(conn->session);
+        conn->session = NULL;
+    }
     rlock__hello_fini(&conn->hello);
     if (conn->addrs != NULL) {
         freeaddrinfo(conn->addrs);

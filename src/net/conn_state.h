@@ -53,6 +53,12 @@ struct rlock__conn {
     char in[RLOCK__CONN_READ_SIZE];
 };
 
+/* The functions of its TLS; for a connection that has one. */
+static inline const struct rlock__tls_table *rlock__conn_tls(const struct rlock__conn *conn)
+{
+    return conn->opts->tls->table;
+}
+
 /* Writes the server's place for texts: "redis.example:6379 (10.0.0.7:6379)". */
 void rlock__conn_where(const struct rlock__conn *conn, char *out, size_t size);
 /* Keeps why the connection failed, and returns code. The last reason counts: it says the most. */

@@ -91,14 +91,15 @@ static int step_tls(struct rlock__conn *conn, int64_t now)
 
     (void)now;
     if (conn->session == NULL) {
-        r = rlock__session_new(conn->opts->tls, conn->fd, conn->opts->uri->host, &conn->session);
+        r = rlock__conn_tls(conn)->begin(conn->opts->tls, conn->fd, conn->opts->uri->host,
+                                         &conn->session);
     }
     if (r < 0) {
         return rlock__conn_fail(conn, r, "%s", rlock_detail());
     }
-    r = rlock__session_handshake(conn->session);
+    r = rlock__conn_tls(conn)->handshake(conn->session);
     if (r < 0) {
-        return rlock__conn_fail(conn, r, "%s", rlock__session_why(conn->session));
+        return rlock__conn_fail(conn, r, "%s", rlock__conn_tls(conn)->why(conn->session));
     }
     if (r == 1) {
         conn->state = RLOCK__CONN_HELLO;
@@ -178,7 +179,7 @@ short rlock__conn_events(const struct rlock__conn *conn)
     const short events = states[conn->state].events;
 
     if (conn->state == RLOCK__CONN_TLS) {
-        return rlock__session_events(conn->session);
+        return rlock__conn_tls(conn)->events(conn->session);
     }
     return (short)(events | (events == POLLIN && conn->want_out ? POLLOUT : 0));
 }

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "net/tls.h"
 
 #include <errno.h>
 #include <openssl/err.h>
@@ -9,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
-#include "net/sock.h"
+#include "tls/internal.h"
 
 #define HOST_SIZE 256
 #define WHY_SIZE 200
 
 struct rlock__session {
+    const struct rlock__tls_needs *needs;
     BIO_METHOD *method; /* how OpenSSL gets at our socket */
     SSL *ssl;
     int fd;
@@ -49,14 +48,14 @@ static int bio_write(BIO *bio, const char *bytes, int len)
 {
     const struct rlock__session *session = BIO_get_data(bio);
 
-    return bio_result(bio, rlock__sock_send(session->fd, bytes, (size_t)len), BIO_FLAGS_WRITE);
+    return bio_result(bio, session->needs->send(session->fd, bytes, (size_t)len), BIO_FLAGS_WRITE);
 }
 
 static int bio_read(BIO *bio, char *bytes, int len)
 {
     const struct rlock__session *session = BIO_get_data(bio);
 
-    return bio_result(bio, rlock__sock_recv(session->fd, bytes, (size_t)len), BIO_FLAGS_READ);
+    return bio_result(bio, session->needs->recv(session->fd, bytes, (size_t)len), BIO_FLAGS_READ);
 }
 
 static long bio_ctrl(BIO *bio, int command, long num, void *arg)
@@ -204,12 +203,13 @@ static bool set_up(struct rlock__session *session, SSL_CTX *ctx)
     return true;
 }
 
-int rlock__session_new(const struct rlock__tls *tls, int fd, const char *host,
-                       struct rlock__session **ret_session)
+int rlock__session_begin(const struct rlock__tls *tls, int fd, const char *host,
+                         struct rlock__session **ret_session)
 {
+    const struct rlock__tls_files *files = (const struct rlock__tls_files *)tls;
     SSL_CTX *ctx = NULL;
     struct rlock__session *session;
-    int code = rlock__tls_context(tls, &ctx);
+    int code = rlock__tls_context(files, &ctx);
     bool good;
 
     if (code != 0) {
@@ -217,28 +217,28 @@ int rlock__session_new(const struct rlock__tls *tls, int fd, const char *host,
     }
     session = calloc(1, sizeof(*session));
     if (session != NULL) {
+        session->needs = files->needs;
         session->fd = fd;
         session->events = POLLOUT;
     }
     good = session != NULL && set_host(session, host) && set_up(session, ctx);
     SSL_CTX_free(ctx);
     if (!good) {
-        rlock__session_free(session);
+        rlock__session_end(session);
         ERR_clear_error();
-        return rlock__fail(RLOCK_ENOMEM, "TLS cannot be set up for this host");
+        return rlock__tls_fail(files, RLOCK_ENOMEM, "TLS cannot be set up for this host");
     }
     *ret_session = session;
     return 0;
 }
 
-struct rlock__session *rlock__session_free(struct rlock__session *session)
+void rlock__session_end(struct rlock__session *session)
 {
     if (session != NULL) {
         SSL_free(session->ssl);
         BIO_meth_free(session->method);
         free(session);
     }
-    return NULL;
 }
 
 int rlock__session_handshake(struct rlock__session *session)
