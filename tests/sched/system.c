@@ -57,8 +57,3 @@ ssize_t __wrap_getrandom(void *bytes, size_t len, unsigned flags)
     }
     return (ssize_t)len;
 }
-
-void __wrap_uuid_generate_random(uuid_t uuid)
-{
-    (void)__wrap_getrandom(uuid, sizeof(uuid_t), 0);
-}

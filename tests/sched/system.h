@@ -9,7 +9,6 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <time.h>
-#include <uuid/uuid.h>
 
 #include "drive/send_lock.h"
 #include "sched.h"
@@ -54,7 +53,6 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_ts);
 pid_t __wrap_getpid(void);
 int __wrap_gethostname(char *name, size_t len);
 ssize_t __wrap_getrandom(void *bytes, size_t len, unsigned flags);
-void __wrap_uuid_generate_random(uuid_t uuid);
 
 int __wrap_eventfd(unsigned count, int flags);
 int __wrap_epoll_create1(int flags);
