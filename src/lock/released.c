@@ -14,6 +14,12 @@ struct rlock__released {
     int64_t until; /* another server may have it so long; 0: none does */
 };
 
+/* How many entries were ever filled: what is behind them is not even cleared. */
+static size_t filled(const struct rlock__core *core)
+{
+    return core->n_released < RLOCK__RELEASED_MAX ? core->n_released : RLOCK__RELEASED_MAX;
+}
+
 void rlock__released(const struct rlock__link *link, struct rlock__spec *spec, uint64_t number,
                      bool replaced, int64_t now)
 {
@@ -21,13 +27,16 @@ void rlock__released(const struct rlock__link *link, struct rlock__spec *spec, u
     struct rlock__released *entry;
 
     if (core->released == NULL) {
-        core->released = calloc(RLOCK__RELEASED_MAX, sizeof(*core->released));
+        core->released = malloc(RLOCK__RELEASED_MAX * sizeof(*core->released));
+        core->n_released = 0;
     }
     if (core->released == NULL || core->closed) {
         return;
     }
-    entry = &core->released[core->n_released++ % RLOCK__RELEASED_MAX];
-    (void)rlock__spec_unref(entry->spec);
+    entry = &core->released[core->n_released % RLOCK__RELEASED_MAX];
+    if (core->n_released++ >= RLOCK__RELEASED_MAX) {
+        (void)rlock__spec_unref(entry->spec);
+    }
     *entry = (struct rlock__released){.spec = rlock__spec_ref(spec),
                                       .number = number,
                                       .link = link,
@@ -48,7 +57,7 @@ static bool is_unknown(const struct rlock__released *entry, int64_t now)
 
 void rlock__released_again(struct rlock__core *core, int64_t now)
 {
-    for (size_t i = 0; core->released != NULL && i < RLOCK__RELEASED_MAX; i++) {
+    for (size_t i = 0; i < filled(core); i++) {
         struct rlock__released *entry = &core->released[i];
 
         if (entry->spec != NULL && is_unknown(entry, now)) {
@@ -62,7 +71,7 @@ void rlock__released_again(struct rlock__core *core, int64_t now)
 
 void rlock__released_fini(struct rlock__core *core)
 {
-    for (size_t i = 0; core->released != NULL && i < RLOCK__RELEASED_MAX; i++) {
+    for (size_t i = 0; i < filled(core); i++) {
         (void)rlock__spec_unref(core->released[i].spec);
     }
     free(core->released);

@@ -154,11 +154,12 @@ bool rlock__conn_is_drained(const struct rlock__conn *conn)
 
 struct rlock__conn *rlock__conn_new(const struct rlock__conn_opts *opts)
 {
-    struct rlock__conn *conn = calloc(1, sizeof(*conn));
+    struct rlock__conn *conn = malloc(sizeof(*conn));
 
     if (conn == NULL) {
         return NULL;
     }
+    memset(conn, 0, offsetof(struct rlock__conn, in)); /* its pages, not before they are needed */
     conn->opts = opts;
     conn->fd = -1;
     conn->deadline = RLOCK__NEVER;
