@@ -3,6 +3,7 @@
 #include "say.h"
 #include "verbs.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -166,8 +167,12 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    const int status = dispatch(argc, argv);
+    int status;
 
+#ifdef M_ARENA_MAX
+    (void)mallopt(M_ARENA_MAX, 1); /* one for each thread would cost more than it gains */
+#endif
+    status = dispatch(argc, argv);
     if (fflush(stdout) != 0 || ferror(stdout) != 0) { /* a full disk must not look like an answer */
         (void)fputs("rlock: cannot write to standard output\n", stderr);
         return status == CLI_EXIT_OK ? CLI_EXIT_OWN : status;

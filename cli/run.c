@@ -36,6 +36,7 @@ struct run {
     struct rlock_handle *lock; /* the team's */
     struct rlock_grant grant;
     struct cli_child child;
+    bool is_settled; /* the server said that the lock is free again: nothing is under way */
 };
 
 static int fail_own(const struct run *run, const char *what, int error)
@@ -181,11 +182,12 @@ static void say_lost(const struct run *run, enum cli_stage stage)
 
 /* Releases the lock; the command's own status stands unless it ran without the lock, or was
  * stopped. */
-static int release(const struct run *run, enum cli_stage stage, int status)
+static int release(struct run *run, enum cli_stage stage, int status)
 {
     const int code = rlock_unlock(run->lock);
     const bool lost = code == RLOCK_ELOST || code == RLOCK_ENOTOWNER;
 
+    run->is_settled = code == 0 && !run->opts->is_redlock;
     if (lost) {
         say_lost(run, stage);
     } else if (code != 0) {
@@ -226,8 +228,13 @@ static int hold(struct run *run)
     return release(run, stage, status);
 }
 
-static void finish(struct run *run)
+/* What is settled needs no end but the process's, which closes the connection at once: threads
+ * would have to be woken and waited for. Servers of a RedLock may still owe an answer. */
+static void finish(struct run *run, int status)
 {
+    if (run->is_settled) {
+        exit(status);
+    }
     cli_team_close(&run->team);
     (void)rlock_cancel_free(run->cancel);
     (void)close(run->sink.lost_fd);
@@ -249,6 +256,6 @@ int cli_run(struct cli_options *opts)
     if (status == CLI_EXIT_OK) {
         status = hold(&run);
     }
-    finish(&run);
+    finish(&run, status);
     return status;
 }
