@@ -76,4 +76,5 @@ void rlock__released_fini(struct rlock__core *core)
     }
     free(core->released);
     core->released = NULL;
+    core->n_released = 0;
 }

@@ -110,11 +110,10 @@ static int step_tls(struct rlock__conn *conn, int64_t now)
 static int take_replies(struct rlock__conn *conn)
 {
     struct rlock__reply reply;
-    bool more = false;
     int r = rlock__conn_next(conn, &reply);
 
     while (r == 1) {
-        r = rlock__hello_reply(&conn->hello, &reply, &more);
+        r = rlock__hello_reply(&conn->hello, &reply);
         if (r < 0) {
             return rlock__conn_fail(conn, r, "%s", rlock_detail());
         }
@@ -123,9 +122,6 @@ static int take_replies(struct rlock__conn *conn)
             conn->state = RLOCK__CONN_UP;
             conn->want_out = false;
             return 0;
-        }
-        if (more) {
-            conn->said = 0;
         }
         r = rlock__conn_next(conn, &reply);
     }

@@ -8,19 +8,12 @@
 #include "base/error.h"
 #include "base/time.h"
 
-#define COMMANDS_MAX 7   /* besides those for each earlier connection */
-#define COMMAND_ROOM 256 /* bytes that commands have besides their arguments */
+#define COMMANDS_MAX 10  /* besides those for each earlier connection */
+#define COMMAND_ROOM 512 /* bytes that commands have besides their arguments */
 #define KILL_ROOM 64     /* and that the one for an earlier connection has */
 #define GONE UINT64_MAX  /* in place of the id of an earlier connection that is no more */
 
 /* ---- Saying ---- */
-
-/* What was said holds the password. */
-static void forget_said(struct rlock__hello *hello)
-{
-    explicit_bzero(hello->out.data, hello->out.len);
-    rlock__buf_clear(&hello->out);
-}
 
 /* Appends a command of n arguments, and notes what takes its reply. */
 static void say(struct rlock__hello *hello, rlock__hello_fn *take, size_t n,
@@ -233,7 +226,10 @@ static int take_hello(struct rlock__hello *hello, const struct rlock__reply *rep
     }
     if (begins(error, "ERR unknown command") || begins(error, "NOPERM") ||
         begins(error, "NOPROTO")) {
-        forget_said(hello);
+        for (size_t i = hello->at; i < hello->n_takes; i++) {
+            hello->takes[i] = NULL; /* it is asked again, behind what HELLO should have done */
+        }
+        hello->phase = RLOCK__HELLO_WHO;
         say_hello_in_parts(hello);
         return 0;
     }
@@ -311,7 +307,6 @@ static void say_rest(struct rlock__hello *hello)
 static void say_more(struct rlock__hello *hello)
 {
     while (hello->at == hello->n_takes && hello->phase != RLOCK__HELLO_REST) {
-        forget_said(hello);
         drop_gone(hello);
         hello->phase++;
         if (hello->phase == RLOCK__HELLO_REST) {
@@ -338,11 +333,11 @@ static bool is_fatal(const struct rlock__reply *reply)
 static bool prepare(struct rlock__hello *hello, size_t n)
 {
     const struct rlock__conn_opts *opts = hello->opts;
-    size_t room = COMMAND_ROOM + KILL_ROOM * n;
+    size_t room = COMMAND_ROOM + 2 * KILL_ROOM * n;
 
-    room += opts->user != NULL ? strlen(opts->user) : 0;
-    room += opts->password != NULL ? strlen(opts->password) : 0;
-    room += opts->client_name != NULL ? strlen(opts->client_name) : 0;
+    room += opts->user != NULL ? 2 * strlen(opts->user) : 0;
+    room += opts->password != NULL ? 2 * strlen(opts->password) : 0;
+    room += opts->client_name != NULL ? 2 * strlen(opts->client_name) : 0;
     /* All there will be: growing would leave copies of the password behind. */
     hello->out.data = malloc(room);
     hello->unfenced = calloc(n + 1, sizeof(*hello->unfenced));
@@ -365,14 +360,21 @@ bool rlock__hello_begin(struct rlock__hello *hello, const struct rlock__conn_opt
     }
     hello->n_unfenced = n;
     say_hello(hello);
-    return true;
+    if (n == 0) { /* nobody to look for first, whose ids compare with ours: all in one packet */
+        hello->phase = RLOCK__HELLO_REST;
+        say_rest(hello);
+    }
+    return !hello->out.failed;
 }
 
-int rlock__hello_reply(struct rlock__hello *hello, const struct rlock__reply *reply, bool *ret_more)
+int rlock__hello_reply(struct rlock__hello *hello, const struct rlock__reply *reply)
 {
-    size_t before = hello->n_takes;
     rlock__hello_fn *take = hello->takes[hello->at++];
-    int r = is_fatal(reply) ? refused(hello, reply) : take(hello, reply);
+    int r = 0;
+
+    if (take != NULL) {
+        r = is_fatal(reply) ? refused(hello, reply) : take(hello, reply);
+    }
 
     if (r == 0) {
         say_more(hello);
@@ -380,7 +382,6 @@ int rlock__hello_reply(struct rlock__hello *hello, const struct rlock__reply *re
     if (r == 0 && hello->out.failed) {
         return rlock__fail(RLOCK_ENOMEM, "no memory");
     }
-    *ret_more = hello->n_takes != before;
     return r != 0 ? r : hello->at == hello->n_takes;
 }
 

@@ -18,10 +18,10 @@ typedef int rlock__hello_fn(struct rlock__hello *hello, const struct rlock__repl
 /* All zero is a valid one that has not begun. */
 struct rlock__hello {
     const struct rlock__conn_opts *opts;
-    struct rlock__buf out;     /* bytes to send; they hold the password, see rlock__hello_fini() */
+    struct rlock__buf out;     /* all bytes to send; they hold the password: rlock__hello_fini() */
     uint64_t *unfenced;        /* connections that may still be there */
     size_t n_unfenced, looked; /* looked: how many of them were looked up */
-    rlock__hello_fn **takes;   /* of each command that was said, its reply; awaited from at on */
+    rlock__hello_fn **takes; /* of each command that was said, its reply, from at on; NULL: none */
     size_t n_takes, at;
     enum { RLOCK__HELLO_WHO, RLOCK__HELLO_LOOK, RLOCK__HELLO_REST } phase;
     bool named; /* the server knows our name */
@@ -32,10 +32,8 @@ struct rlock__hello {
 bool rlock__hello_begin(struct rlock__hello *hello, const struct rlock__conn_opts *opts,
                         const uint64_t *unfenced, size_t n);
 /* Takes the next reply. Returns 1 when the connection is up, 0 when it goes on, or a negative code.
- * When it goes on and *ret_more is true, hello->out holds new commands in place of
- * those before, all of it to be sent. */
-int rlock__hello_reply(struct rlock__hello *hello, const struct rlock__reply *reply,
-                       bool *ret_more);
+ * When it goes on, there may be more in hello->out, behind what was there. */
+int rlock__hello_reply(struct rlock__hello *hello, const struct rlock__reply *reply);
 /* The value of "name:value" in INFO's text; empty where there is none. */
 struct rlock__bytes rlock__info_field(struct rlock__bytes info, const char *name);
 /* Wipes and frees what need not live on; what was learnt stays. */

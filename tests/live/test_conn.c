@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
 #include "base/time.h"
 #include "live/dial.h"
 #include "support/run.h"
@@ -96,6 +102,66 @@ TEST(run_id_and_uptime_are_told_when_asked)
     assert_non_null(strstr(info, rlock__conn_greeting(dial.conn)->run_id));
     assert_in_range(rlock__conn_greeting(dial.conn)->uptime_s, 0, 600);
     free(info);
+    dial_fini(&dial);
+    test_server_stop(server);
+}
+
+/* Listens on a port of its own, which goes to url. */
+static int listen_at(char *url, size_t size)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(at);
+    const int fd = test_must(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket");
+
+    test_must(bind(fd, (const struct sockaddr *)&at, len), "bind");
+    test_must(getsockname(fd, (struct sockaddr *)&at, &len), "getsockname");
+    test_must(listen(fd, 1), "listen");
+    test_text(url, size, "redis://127.0.0.1:%d/7", ntohs(at.sin_port));
+    return fd;
+}
+
+TEST(a_first_greeting_takes_one_round_trip)
+{
+    static const char *const parts[] = {"HELLO", "AUTH", "SETNAME", "SELECT", "INFO", "ROLE"};
+    char url[64], said[1024] = "";
+    const int listener = listen_at(url, sizeof(url));
+    struct pollfd pfd = {.events = POLLOUT};
+    struct dial dial;
+    int fd;
+
+    dial_init(&dial, url);
+    dial.opts.want_info = dial.opts.want_role = true;
+    dial.opts.password = "s3cret";
+    assert_int_equal(rlock__conn_start(dial.conn, NULL, 0, rlock__now_us()), 0);
+    fd = test_must(accept(listener, NULL, NULL), "accept");
+    pfd.fd = rlock__conn_fd(dial.conn);
+    assert_int_equal(poll(&pfd, 1, 10000), 1);
+    assert_int_equal(rlock__conn_step(dial.conn, rlock__now_us()), 0);
+    assert_true(recv(fd, said, sizeof(said) - 1, 0) > 0);
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        if (strstr(said, parts[i]) == NULL) {
+            fail_msg("no %s in %s", parts[i], said);
+        }
+    }
+    dial_fini(&dial);
+    (void)close(fd);
+    (void)close(listener);
+}
+
+TEST(what_was_asked_behind_an_unknown_hello_is_asked_again)
+{
+    static const char *const conf[] = {"requirepass s3cret", "rename-command HELLO \"\"", NULL};
+    struct test_server *server = start(TEST_UNIX, conf);
+    struct dial dial;
+
+    dial_init(&dial, test_server_url(server));
+    dial.opts.want_info = dial.opts.want_role = true;
+    dial.opts.password = "s3cret";
+    dial.uri.db = 7;
+    dial_works(&dial);
+    assert_int_equal(strlen(rlock__conn_greeting(dial.conn)->run_id), 40);
+    assert_listed(server, &dial, " db=7 ");
+    dial_ping(&dial);
     dial_fini(&dial);
     test_server_stop(server);
 }
