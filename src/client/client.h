@@ -10,6 +10,12 @@
 /* 0, or why a call on the client cannot begin: forked, closed. */
 int rlock__client_check(struct rlock_client *client);
 
+/* ---- identity.c ---- */
+
+/* Sets the client's UUID, its name for connections, and the seeds of its jitter. 0 or
+ * RLOCK_ERESOURCE. */
+int rlock__identity_init(struct rlock_client *client);
+
 /* ---- options.c ---- */
 
 /* Copies the options that were given, whatever version of their struct that is (base/sized.h). */
