@@ -242,7 +242,8 @@ enum {
 /*
  * Opens a client: checks the options, reads the TLS files and starts connecting. It does not wait
  * for the server, so a server that is down shows at the first call. opts: NULL for all defaults.
- * Returns RLOCK_EINVAL (URL or an option), RLOCK_ETLS (a TLS file), RLOCK_ENOMEM, RLOCK_ERESOURCE.
+ * Returns RLOCK_EINVAL (URL or an option), RLOCK_ETLS (a TLS file, or TLS is not
+ * installed), RLOCK_ENOMEM, RLOCK_ERESOURCE.
  * Owns: *ret_client is the caller's, to be ended with rlock_client_close().
  */
 RLOCK_API int rlock_client_open(const struct rlock_client_opts *opts,
