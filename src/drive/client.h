@@ -55,16 +55,23 @@ struct rlock_client {
         struct rlock__parker *parked; /* callers that could */
         struct rlock__parker *woken;  /* those that got a signal, until they have seen it */
         struct rlock__parker *untold; /* of these the first that nobody has woken since */
+        unsigned next_place;          /* in the lots */
         /* when they wake by themselves; 0: they are awake, and only they say so */
         int64_t leader_until, service_until;
         bool leader_looks, service_looks; /* what they saw before they fell asleep has changed */
         bool leader_moved;                /* there was one since the last tick, and not still */
         bool leader_still; /* it left something undone: the service thread does its work */
+        bool left;         /* callers left to it what they began, for it to send before it sleeps */
         int64_t tick_at;   /* when it looks after the leader; RLOCK__NEVER: there is none */
         bool stop_service, stop_dispatcher;
         struct rlock__op *finished; /* operations whose finish the dispatcher is to call */
     };
 
+    struct rlock__lots lots; /* where those that are parked sleep */
+    /* The leader has just woken many, and not slept since: callers leave to it what they begin.
+     * Written with the mutex. */
+    atomic_bool corked;
+    bool corks_always; /* one is many: for tests with few threads */
     atomic_uint refs;
     atomic_bool closed;
     unsigned fork_generation;
@@ -131,6 +138,8 @@ void rlock__seen(struct rlock_client *client, struct rlock__parker *parker) RLOC
 void rlock__drive(struct rlock_client *client) RLOCK__NO_MUTEX;
 /* Leaves the core, and sends what it wants sent. */
 void rlock__leave_and_drive(struct rlock_client *client) RLOCK__UNLOCKS(core);
+/* The same for a call that waits: where the leader is about to send, it is left to that. */
+void rlock__leave_and_wait(struct rlock_client *client) RLOCK__UNLOCKS(core);
 /* The send lock, for all links. Giving it up sends what came to be wanted meanwhile. */
 void rlock__take_link(struct rlock_client *client) RLOCK__LOCKS(send);
 void rlock__give_link(struct rlock_client *client) RLOCK__UNLOCKS(send);

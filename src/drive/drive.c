@@ -9,6 +9,9 @@
 #include "drive/client.h"
 #include "drive/router.h"
 
+#define MANY 8         /* replies that were read at once */
+#define LEFT_MOST 2048 /* bytes that are left to the leader: a dozen commands */
+
 /* ---- A link ---- */
 
 /* Has the socket of a link that is up polled for what it is to be polled for. */
@@ -225,6 +228,32 @@ RLOCK__ALONE void rlock__leave_and_drive(struct rlock_client *client)
     rlock__give_link(client);
 }
 
+/* Whether the leader is to send what a call wants sent. Others whom it woke begin theirs now, so one
+ * write takes all. The server is not kept waiting for all of them. */
+RLOCK__REQUIRES(core) static bool is_left(struct rlock_client *client)
+{
+    struct rlock__io *io;
+    size_t left = 0;
+
+    if (!atomic_load(&client->corked) || rlock__is_unwatched(client)) {
+        return false;
+    }
+    RLOCK__EACH_IO(client, io) {
+        left += io->link->pipeline.out.len;
+    }
+    return left < LEFT_MOST;
+}
+
+void rlock__leave_and_wait(struct rlock_client *client)
+{
+    if (is_left(client)) {
+        client->left = true;
+        rlock__leave(client);
+    } else {
+        rlock__leave_and_drive(client);
+    }
+}
+
 /* ---- Reading ---- */
 
 /* Hands every whole reply to the core; the leader whose own call is complete by that hands the
@@ -234,6 +263,8 @@ RLOCK__REQUIRES(send) static int deliver(struct rlock__io *io, struct rlock__par
     struct rlock_client *client = io->node->client;
     struct rlock__link *link = io->link;
     struct rlock__reply reply;
+    unsigned n = 0;
+    bool many;
     int got;
 
     rlock__enter(client);
@@ -243,6 +274,7 @@ RLOCK__REQUIRES(send) static int deliver(struct rlock__io *io, struct rlock__par
     note_written(io);
     while ((got = rlock__conn_next(io->conn, &reply)) > 0) {
         rlock__core_reply(link, io->gen, &reply, rlock__now_us());
+        n++;
     }
     if (got == RLOCK_ECONN || (got == 0 && rlock__pipeline_is_quiet(&link->pipeline) &&
                                !rlock__conn_is_drained(io->conn))) {
@@ -252,6 +284,8 @@ RLOCK__REQUIRES(send) static int deliver(struct rlock__io *io, struct rlock__par
     if (leader != NULL && leader->keeps && atomic_load(&leader->signal) == RLOCK__PARK_DONE) {
         rlock__watch_end(client, leader);
     }
+    many = n >= MANY || (n > 0 && client->corks_always);
+    atomic_store(&client->corked, many && client->leader != NULL && client->leader_until == 0);
     rlock__leave_with_link(client);
     return got;
 }

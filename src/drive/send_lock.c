@@ -42,7 +42,7 @@ bool rlock__send_lock_give(struct rlock__send_lock *lock)
     while ((word & WISH) == 0) {
         if (atomic_compare_exchange_weak(&lock->word, &word, 0)) {
             if ((word & WAITED) != 0) {
-                rlock__unpark(&lock->word);
+                rlock__futex_wake(&lock->word);
             }
             return true;
         }

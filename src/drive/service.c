@@ -197,13 +197,14 @@ static void look_after_leader(struct rlock_client *client, bool undone, int64_t 
 /* Reads, and does what is due by now: where no caller does, and at each tick. */
 static void watch(struct rlock_client *client, bool readable, int64_t now)
 {
-    bool ticks, due, came = false;
+    bool ticks, due, left, came = false;
 
     rlock__enter(client);
     client->service_until = 0; /* what this thread sees from here on need not be told to it */
     client->service_looks = false;
     ticks = now >= client->tick_at;
     due = (ticks || rlock__is_unwatched(client)) && rlock__core_next(&client->core) <= now;
+    left = client->left;
     rlock__core_mutex_unlock(&client->mutex);
     if (ticks || due) {
         came = rlock__drive_read_all(client);
@@ -212,7 +213,7 @@ static void watch(struct rlock_client *client, bool readable, int64_t now)
     }
     rlock__enter(client);
     if (ticks) {
-        look_after_leader(client, came || due, now);
+        look_after_leader(client, came || due || left, now);
     }
     if (due) {
         rlock__core_tick(&client->core, now);

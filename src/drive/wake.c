@@ -12,14 +12,10 @@
 
 #include "drive/client.h"
 
-#define BATCH 64 /* callers that are woken before the mutex is taken again */
-
 /* What is to be done once the mutex is dropped. */
 struct wakes {
-    atomic_int *signals[BATCH];
-    size_t n;
-    bool more; /* there are others */
-    bool leader, service, dispatcher;
+    unsigned places[RLOCK__LOTS]; /* of callers */
+    bool callers, leader, service, dispatcher;
 };
 
 static void poke(int fd)
@@ -142,14 +138,16 @@ RLOCK__REQUIRES(core) static bool concerns_dispatcher(const struct rlock_client 
 
 RLOCK__REQUIRES(core) static void note(struct rlock_client *client, struct wakes *wakes)
 {
-    struct rlock__parker *parker = client->untold;
+    const struct rlock__parker *parker = client->untold;
 
-    wakes->n = 0;
-    for (; parker != NULL && wakes->n < BATCH; parker = parker->next) {
-        wakes->signals[wakes->n++] = &parker->signal;
+    wakes->callers = parker != NULL;
+    if (wakes->callers) {
+        memset(wakes->places, 0, sizeof(wakes->places));
     }
-    client->untold = parker;
-    wakes->more = parker != NULL;
+    for (; parker != NULL; parker = parker->next) {
+        wakes->places[parker->place / 32] |= 1U << parker->place % 32;
+    }
+    client->untold = NULL;
     wakes->leader = leader_oversleeps(client);
     wakes->service = service_oversleeps(client);
     wakes->dispatcher = concerns_dispatcher(client);
@@ -157,8 +155,10 @@ RLOCK__REQUIRES(core) static void note(struct rlock_client *client, struct wakes
 
 static void carry_out(struct rlock_client *client, const struct wakes *wakes)
 {
-    for (size_t i = 0; i < wakes->n; i++) {
-        rlock__unpark(wakes->signals[i]);
+    for (unsigned i = 0; wakes->callers && i < RLOCK__LOTS; i++) {
+        if (wakes->places[i] != 0) {
+            rlock__unpark(&client->lots, i, wakes->places[i]);
+        }
     }
     if (wakes->leader) {
         poke(client->leader_fd);
@@ -190,16 +190,10 @@ void rlock__leave(struct rlock_client *client)
     struct wakes wakes;
 
     rlock__settle(client);
-    for (;;) {
-        atomic_store(&client->wake_wanted, false);
-        note(client, &wakes);
-        rlock__core_mutex_unlock(&client->mutex);
-        carry_out(client, &wakes);
-        if (!wakes.more) {
-            return;
-        }
-        rlock__enter(client);
-    }
+    atomic_store(&client->wake_wanted, false);
+    note(client, &wakes);
+    rlock__core_mutex_unlock(&client->mutex);
+    carry_out(client, &wakes);
 }
 
 void rlock__leave_with_link(struct rlock_client *client)

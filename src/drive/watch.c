@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Callers wait for their answers themselves: one keeps watch for all, the others are parked. */
 #include <poll.h>
+#include <sched.h>
 #include <utlist.h>
 
 #include "base/clock.h"
@@ -31,6 +32,7 @@ bool rlock__watch_begin(struct rlock_client *client, struct rlock__parker *parke
         return false;
     }
     client->leader = parker;
+    atomic_store(&client->corked, false);
     parker->keeps = true;
     rlock__watch_moved(client);
     return true;
@@ -41,6 +43,7 @@ RLOCK__REQUIRES(core) static int64_t plan_within(struct rlock_client *client)
 {
     rlock__watch_moved(client);
     client->leader_looks = false;
+    atomic_store(&client->corked, false);
     client->leader_until = rlock__core_next(&client->core);
     return client->leader_until;
 }
@@ -60,10 +63,17 @@ static void watched_fds(const struct rlock_client *client, struct pollfd fds[sta
 int64_t rlock__watch_plan(struct rlock_client *client, struct pollfd fds[static 2])
 {
     int64_t until;
+    bool left;
 
     rlock__enter(client);
     until = plan_within(client);
-    rlock__core_mutex_unlock(&client->mutex);
+    left = client->left;
+    client->left = false;
+    if (left) {
+        rlock__leave_and_drive(client);
+    } else {
+        rlock__core_mutex_unlock(&client->mutex);
+    }
     watched_fds(client, fds);
     return until;
 }
@@ -114,6 +124,10 @@ static void keep_watch(struct rlock_client *client, struct rlock__parker *parker
     watched_fds(client, fds);
     while (atomic_load_explicit(&parker->signal, memory_order_acquire) != RLOCK__PARK_DONE) {
         if (until == 0) {
+            if (atomic_load(&client->corked)) {
+                (void)
+                    sched_yield(); /* on a processor that they share those that were woken go first */
+            }
             until = rlock__watch_plan(client, fds);
         }
         /* who completes the call from here on pokes this thread; before, the signal says it */
@@ -142,9 +156,10 @@ static void wait_for(struct rlock_client *client, struct rlock__parker *parker)
     leader = rlock__watch_begin(client, parker);
     if (!leader) {
         parker->parked = true;
+        parker->place = client->next_place++ % RLOCK__PLACES;
         DL_APPEND(client->parked, parker);
         rlock__core_mutex_unlock(&client->mutex);
-        rlock__park(parker);
+        rlock__park(&client->lots, parker);
         rlock__enter(client);
         rlock__seen(client, parker);
         leader = client->leader == parker; /* and maybe complete as well */
@@ -178,7 +193,11 @@ int rlock__begin(struct rlock_client *client, struct rlock__call *call,
     if (parker != NULL && parker->keeps && call->step != RLOCK__COMPLETE) {
         parker->until = plan_within(client);
     }
-    rlock__leave_and_drive(client);
+    if (parker != NULL) {
+        rlock__leave_and_wait(client);
+    } else {
+        rlock__leave_and_drive(client);
+    }
     return closed ? rlock__fail(RLOCK_ECLOSED, "the client is closed") : 0;
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "drive/client.h"
 #include "system.h"
 
 #define SENT_MAX 40000 /* bytes that may have to go out before a call's own, scripts' texts */
@@ -54,6 +55,7 @@ static void open_clients(void)
         if (rlock_client_open(&opts, &stage.clients[i]) != 0) {
             sched_fail("open: %s", rlock_detail());
         }
+        stage.clients[i]->corks_always = stage.corks;
     }
 }
 
@@ -265,6 +267,7 @@ void stage_play(const struct scenario *scenario, uint64_t seed,
 {
     stage = (struct stage){.scenario = scenario,
                            .dice.state = seed * 11,
+                           .corks = seed % 2 != 0,
                            .n_clients = (unsigned)scenario->clients,
                            .busy_since = RLOCK__NEVER,
                            .untold_since = RLOCK__NEVER};

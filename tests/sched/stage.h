@@ -97,6 +97,7 @@ struct stage {
     int64_t disturbed_until; /* by a cut or a stop */
     int64_t busy_since;      /* something to be sent or read was left */
     int64_t window_us;       /* what sending little by little costs a call at most */
+    bool corks;              /* callers leave all that they may to the leader */
     bool disturbed;          /* connections were cut, locks forced, or the like */
     bool closing, closed;
     bool in_doubt;             /* a call said so */

@@ -108,6 +108,7 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
 struct sleeper {
     struct sleeper *prev, *next;
     const void *address;
+    unsigned mask; /* of a futex: whom a wake-up for one of these bits wakes */
     bool woken;
 };
 
@@ -119,9 +120,9 @@ static bool is_woken(const void *arg)
 }
 
 /* False: not until then. */
-static bool sleep_on(const char *what, const void *address, int64_t until)
+static bool sleep_on(const char *what, const void *address, unsigned mask, int64_t until)
 {
-    struct sleeper sleeper = {.address = address};
+    struct sleeper sleeper = {.address = address, .mask = mask};
     bool woken;
 
     DL_APPEND(sleepers, &sleeper);
@@ -130,13 +131,14 @@ static bool sleep_on(const char *what, const void *address, int64_t until)
     return woken;
 }
 
-static int wake(const void *address, int n)
+static int wake(const void *address, unsigned mask, int n)
 {
     struct sleeper *sleeper;
     int woken = 0;
 
     DL_FOREACH(sleepers, sleeper) {
-        if (sleeper->address == address && !sleeper->woken && woken < n) {
+        if (sleeper->address == address && (sleeper->mask & mask) != 0 && !sleeper->woken &&
+            woken < n) {
             sleeper->woken = true;
             woken++;
         }
@@ -173,7 +175,7 @@ static int wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t unti
     if (sched_n_held() != 0) {
         sched_fail("%s waits for news with a mutex", sched_name(sched_self()));
     }
-    woken = sched_system_chance(3) || sleep_on("cond_wait", cond, until);
+    woken = sched_system_chance(3) || sleep_on("cond_wait", cond, ~0U, until);
     if (!is_free(mutex)) {
         (void)sched_wait("mutex_lock", is_free, mutex, RLOCK__NEVER);
     }
@@ -195,11 +197,11 @@ int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
 int __wrap_pthread_cond_broadcast(pthread_cond_t *cond)
 {
     sched_point("cond_broadcast");
-    (void)wake(cond, INT_MAX);
+    (void)wake(cond, ~0U, INT_MAX);
     return 0;
 }
 
-static long futex_wait(const atomic_int *word, int value)
+static long futex_wait(const atomic_int *word, int value, unsigned mask)
 {
     if (sched_n_held() != 0) {
         sched_fail("%s parks with a mutex", sched_name(sched_self()));
@@ -208,7 +210,7 @@ static long futex_wait(const atomic_int *word, int value)
         errno = EAGAIN;
         return -1;
     }
-    (void)sleep_on("futex_wait", word, RLOCK__NEVER);
+    (void)sleep_on("futex_wait", word, mask, RLOCK__NEVER);
     return 0;
 }
 
@@ -216,27 +218,39 @@ long __wrap_syscall(long number, ...)
 {
     va_list args;
     atomic_int *word;
+    unsigned mask = ~0U;
     int op, value;
 
     va_start(args, number);
     word = va_arg(args, atomic_int *);
     op = va_arg(args, int);
     value = va_arg(args, int);
+    if (op == FUTEX_WAIT_BITSET_PRIVATE || op == FUTEX_WAKE_BITSET_PRIVATE) {
+        (void)va_arg(args, void *);
+        (void)va_arg(args, void *);
+        mask = va_arg(args, unsigned);
+    }
     va_end(args);
     if (number != SYS_futex) {
         sched_fail("system call %ld is not known here", number);
     }
-    if (op == FUTEX_WAIT_PRIVATE) {
+    if (op == FUTEX_WAIT_PRIVATE || op == FUTEX_WAIT_BITSET_PRIVATE) {
         sched_point("futex_wait");
-        return futex_wait(word, value);
+        return futex_wait(word, value, mask);
     }
     sched_point("futex_wake");
     if (sched_n_held() != 0) {
         sched_fail("%s wakes another one with a mutex", sched_name(sched_self()));
     }
-    value = wake(word, value);
+    value = wake(word, mask, value);
     sched_point("futex_woke");
     return value;
+}
+
+int __wrap_sched_yield(void)
+{
+    sched_point("yield");
+    return 0;
 }
 
 /* ---- The lock on a link: it is the library's own, and so is its word ---- */
