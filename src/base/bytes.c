@@ -25,28 +25,24 @@ int64_t rlock__bytes_number(struct rlock__bytes bytes, int64_t none)
 
 size_t rlock__digits(uint64_t number, char out[static RLOCK__DIGITS])
 {
-    char digits[RLOCK__DIGITS], *first = digits + sizeof(digits);
-    size_t n;
+    size_t n = 1;
 
-    do {
-        *--first = (char)('0' + number % 10);
-        number /= 10;
-    } while (number != 0);
-    n = (size_t)(digits + sizeof(digits) - first);
-    memcpy(out, first, n);
+    for (uint64_t limit = 10; n < RLOCK__DIGITS && number >= limit; limit *= 10) {
+        n++;
+    }
+    for (size_t i = n; i-- > 0; number /= 10) {
+        out[i] = (char)('0' + number % 10);
+    }
     return n;
 }
 
-static bool reserve(struct rlock__buf *buf, size_t more)
+static bool grow(struct rlock__buf *buf, size_t more)
 {
     size_t cap = buf->cap != 0 ? buf->cap : 128;
     char *data;
 
     if (buf->failed) {
         return false;
-    }
-    if (more <= buf->cap - buf->len) {
-        return true;
     }
     while (cap - buf->len < more) {
         cap *= 2;
@@ -61,16 +57,23 @@ static bool reserve(struct rlock__buf *buf, size_t more)
     return true;
 }
 
+/* Where so many bytes more may be written; NULL without memory, or where an addition failed. */
+static inline char *room(struct rlock__buf *buf, size_t more)
+{
+    bool fits = !buf->failed && more <= buf->cap - buf->len;
+
+    return fits || grow(buf, more) ? buf->data + buf->len : NULL;
+}
+
 bool rlock__buf_add(struct rlock__buf *buf, const void *bytes, size_t len)
 {
-    if (!reserve(buf, len)) {
-        return false;
-    }
-    if (len != 0) {
-        memcpy(buf->data + buf->len, bytes, len);
+    char *at = len != 0 ? room(buf, len) : NULL;
+
+    if (at != NULL) {
+        memcpy(at, bytes, len);
         buf->len += len;
     }
-    return true;
+    return !buf->failed;
 }
 
 bool rlock__buf_addf(struct rlock__buf *buf, const char *format, ...)
@@ -81,7 +84,7 @@ bool rlock__buf_addf(struct rlock__buf *buf, const char *format, ...)
     va_start(args, format);
     n = vsnprintf(NULL, 0, format, args);
     va_end(args);
-    if (n < 0 || !reserve(buf, (size_t)n + 1)) {
+    if (n < 0 || room(buf, (size_t)n + 1) == NULL) {
         buf->failed = true;
         return false;
     }
@@ -92,20 +95,44 @@ bool rlock__buf_addf(struct rlock__buf *buf, const char *format, ...)
     return true;
 }
 
+#define HEAD (RLOCK__DIGITS + 3) /* the longest */
+
+/* Returns where it ends. */
+static char *put_head(char *at, char type, uint64_t number)
+{
+    *at++ = type;
+    at += rlock__digits(number, at);
+    *at++ = '\r';
+    *at++ = '\n';
+    return at;
+}
+
 bool rlock__buf_add_head(struct rlock__buf *buf, char type, uint64_t number)
 {
-    char head[RLOCK__DIGITS + 3] = {type};
-    size_t len = 1 + rlock__digits(number, head + 1);
+    char *at = room(buf, HEAD);
 
-    head[len++] = '\r';
-    head[len++] = '\n';
-    return rlock__buf_add(buf, head, len);
+    if (at != NULL) {
+        buf->len = (size_t)(put_head(at, type, number) - buf->data);
+    }
+    return at != NULL;
 }
 
 bool rlock__buf_add_bulk(struct rlock__buf *buf, struct rlock__bytes bytes)
 {
-    return rlock__buf_add_head(buf, '$', bytes.len) && rlock__buf_add(buf, bytes.at, bytes.len) &&
-           rlock__buf_add(buf, "\r\n", 2);
+    char *at = room(buf, HEAD + bytes.len + 2);
+
+    if (at == NULL) {
+        return false;
+    }
+    at = put_head(at, '$', bytes.len);
+    if (bytes.len != 0) {
+        memcpy(at, bytes.at, bytes.len);
+        at += bytes.len;
+    }
+    *at++ = '\r';
+    *at++ = '\n';
+    buf->len = (size_t)(at - buf->data);
+    return true;
 }
 
 void rlock__buf_clear(struct rlock__buf *buf)

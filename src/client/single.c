@@ -71,10 +71,10 @@ static int begin_take(const struct rlock_handle *lock, const struct rlock_take *
     if (lease_us != 0 && rlock__valid_until(&lock->client->core, 0, lease_us) <= 0) {
         return rlock__fail(RLOCK_EINVAL, "lease_ms lies within the client's safety margin");
     }
-    op->call = (struct rlock__call){.kind = RLOCK__ACQUIRE,
-                                    .owner = owner,
-                                    .wait_us = take->wait_ms * RLOCK__MS,
-                                    .lease_us = lease_us};
+    op->call.kind = RLOCK__ACQUIRE;
+    op->call.owner = owner;
+    op->call.wait_us = take->wait_ms * RLOCK__MS;
+    op->call.lease_us = lease_us;
     if (take->cancel != NULL) {
         code = rlock__cancel_watch(lock->client, take->cancel);
     }
@@ -86,7 +86,8 @@ static int begin_leave(const struct rlock_handle *lock, struct rlock__owner owne
 {
     int code = rlock__client_check(lock->client);
 
-    op->call = (struct rlock__call){.kind = RLOCK__RELEASE, .owner = owner};
+    op->call.kind = RLOCK__RELEASE;
+    op->call.owner = owner;
     return code == 0 ? begin(lock, op, NULL) : code;
 }
 

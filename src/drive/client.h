@@ -98,6 +98,7 @@ struct rlock_client {
     size_t n_links;            /* to each node */
     struct rlock__router *router;      /* where servers change; NULL: there is one node */
     struct rlock__send_lock send_lock; /* for the links of all nodes */
+    int64_t read_at;                   /* under it: when something was last read */
     atomic_bool wake_wanted;           /* somebody is to be woken by whoever has the links */
     struct pollfd *polled;             /* the service thread's: room for what it polls */
     int wake_fd;                       /* wakes the service thread */
@@ -143,9 +144,10 @@ void rlock__leave_and_wait(struct rlock_client *client) RLOCK__UNLOCKS(core);
 /* The send lock, for all links. Giving it up sends what came to be wanted meanwhile. */
 void rlock__take_link(struct rlock_client *client) RLOCK__LOCKS(send);
 void rlock__give_link(struct rlock_client *client) RLOCK__UNLOCKS(send);
-/* Reads some of what is there on the links and hands it to the core; false if there was nothing.
- * leader: the caller that keeps watch, and reads; NULL another thread. */
-bool rlock__drive_read(struct rlock_client *client, struct rlock__parker *leader) RLOCK__NO_MUTEX;
+/* Reads some of what is there on the links and hands it to the core. Returns when, 0: there was
+ * nothing. leader: the caller that keeps watch, and reads; NULL another thread. */
+int64_t rlock__drive_read(struct rlock_client *client,
+                          struct rlock__parker *leader) RLOCK__NO_MUTEX;
 /* Reads all of it: before the core ticks, for a time that was read before. */
 bool rlock__drive_read_all(struct rlock_client *client) RLOCK__NO_MUTEX;
 /* A link is up: its socket is polled from now on. */

@@ -228,8 +228,8 @@ RLOCK__ALONE void rlock__leave_and_drive(struct rlock_client *client)
     rlock__give_link(client);
 }
 
-/* Whether the leader is to send what a call wants sent. Others whom it woke begin theirs now, so one
- * write takes all. The server is not kept waiting for all of them. */
+/* Whether the leader is to send what a call wants sent. Others whom it woke begin theirs now, so
+ * one write takes all. The server is not kept waiting for all of them. */
 RLOCK__REQUIRES(core) static bool is_left(struct rlock_client *client)
 {
     struct rlock__io *io;
@@ -268,17 +268,18 @@ RLOCK__REQUIRES(send) static int deliver(struct rlock__io *io, struct rlock__par
     int got;
 
     rlock__enter(client);
+    client->read_at = rlock__now_us(); /* of all that was read: reading a clock takes time too */
     if (leader != NULL && leader->keeps) {
         rlock__watch_moved(client);
     }
     note_written(io);
     while ((got = rlock__conn_next(io->conn, &reply)) > 0) {
-        rlock__core_reply(link, io->gen, &reply, rlock__now_us());
+        rlock__core_reply(link, io->gen, &reply, client->read_at);
         n++;
     }
     if (got == RLOCK_ECONN || (got == 0 && rlock__pipeline_is_quiet(&link->pipeline) &&
                                !rlock__conn_is_drained(io->conn))) {
-        rlock__core_garbled(link, io->gen, rlock__now_us());
+        rlock__core_garbled(link, io->gen, client->read_at);
     }
     rlock__settle(client);
     if (leader != NULL && leader->keeps && atomic_load(&leader->signal) == RLOCK__PARK_DONE) {
@@ -305,11 +306,11 @@ RLOCK__REQUIRES(send) static bool read_some(struct rlock__io *io, struct rlock__
     return any;
 }
 
-bool rlock__drive_read(struct rlock_client *client, struct rlock__parker *leader)
+int64_t rlock__drive_read(struct rlock_client *client, struct rlock__parker *leader)
 {
     struct epoll_event events[16] = {
         {.data.ptr = client->nodes->ios}}; /* where it is the only one */
-    bool any = false;
+    int64_t read_at = 0;
     int n = 1;
 
     rlock__take_link(client);
@@ -317,10 +318,12 @@ bool rlock__drive_read(struct rlock_client *client, struct rlock__parker *leader
         n = epoll_wait(client->links_fd, events, 16, 0);
     }
     for (int i = 0; i < n; i++) {
-        any = read_some(events[i].data.ptr, leader) || any;
+        if (read_some(events[i].data.ptr, leader)) {
+            read_at = client->read_at;
+        }
     }
     rlock__give_link(client);
-    return any;
+    return read_at;
 }
 
 /* Reads what is there on one link, up to the answers to what was sent before. */

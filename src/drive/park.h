@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where calling threads wait: in lots of 32 places. A lot is a futex, and a place a bit of it. So one
- * system call wakes all that are to be woken in a lot, and no other one. Only if more threads wait
- * than there are places do some share one, and are woken for nothing.
+ * Where calling threads wait: in lots of 32 places. A lot is a futex, and a place a bit of it. So
+ * one system call wakes all that are to be woken in a lot, and no other one. Only if more threads
+ * wait than there are places do some share one, and are woken for nothing.
  *
  * Each call that wakes is one at whose end the kernel may prefer whom it woke to the thread that
  * wakes. So one call for all saves a switch for each as well.
@@ -32,7 +32,8 @@ struct rlock__parker {
     bool parked;                       /* in the first of them */
     unsigned place;                    /* where it is parked */
     bool keeps;                        /* it is the leader, of one client at least */
-    int64_t until;                     /* what it planned when it began to be; 0: nothing */
+    int64_t until; /* what it planned when it began to be, and when; 0: nothing */
+    int64_t planned_at;
 };
 
 enum rlock__park {

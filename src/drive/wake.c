@@ -97,7 +97,7 @@ static bool node_wants_service(const struct rlock__node *node, const struct rloc
         const struct rlock__io *io = &node->ios[i];
 
         unread = unread || (io->link->pipeline.sent != NULL && !io->service_reads);
-        make = make || (rlock__node_uses(io) && rlock__link_due(io->link) < client->service_until);
+        make = make || (rlock__link_due(io->link) < client->service_until && rlock__node_uses(io));
     }
     return subscribe || make || (unread && rlock__is_unwatched(client));
 }

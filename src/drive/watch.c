@@ -78,14 +78,24 @@ int64_t rlock__watch_plan(struct rlock_client *client, struct pollfd fds[static 
     return until;
 }
 
+/* What is due by now: when all was read that came before. */
+static void tick(struct rlock_client *client)
+{
+    int64_t now = rlock__now_us();
+
+    (void)rlock__drive_read_all(client);
+    rlock__enter(client);
+    rlock__core_tick(&client->core, now);
+    rlock__leave_and_drive(client);
+}
+
 void rlock__watch_react(struct rlock_client *client, const struct pollfd fds[static 2],
                         int64_t until, struct rlock__parker *leader)
 {
-    int64_t now = rlock__now_us(); /* before anything is read */
-    bool due = now >= until;
+    int64_t read_at = 0;
     uint64_t pokes;
 
-    if (leader == NULL || due || fds[1].revents == 0) { /* else the read notes it */
+    if (leader == NULL || fds[1].revents == 0) { /* else the read notes it */
         rlock__enter(client);
         rlock__watch_moved(client);
         rlock__core_mutex_unlock(&client->mutex);
@@ -93,15 +103,11 @@ void rlock__watch_react(struct rlock_client *client, const struct pollfd fds[sta
     if ((fds[0].revents & POLLIN) != 0) {
         (void)!read(client->leader_fd, &pokes, sizeof(pokes));
     }
-    if (due) {
-        (void)rlock__drive_read_all(client);
-    } else if (fds[1].revents != 0) {
-        (void)rlock__drive_read(client, leader);
+    if (fds[1].revents != 0) {
+        read_at = rlock__drive_read(client, leader);
     }
-    if (due) {
-        rlock__enter(client);
-        rlock__core_tick(&client->core, now);
-        rlock__leave_and_drive(client);
+    if ((read_at != 0 ? read_at : rlock__now_us()) >= until) {
+        tick(client);
     }
 }
 
@@ -116,23 +122,24 @@ void rlock__watch_end(struct rlock_client *client, struct rlock__parker *leader)
     }
 }
 
-/* until: it was planned already; 0 it was not. */
-static void keep_watch(struct rlock_client *client, struct rlock__parker *parker, int64_t until)
+/* until: it was planned already, at that time; 0 it was not. */
+static void keep_watch(struct rlock_client *client, struct rlock__parker *parker, int64_t until,
+                       int64_t planned_at)
 {
     struct pollfd fds[2];
 
     watched_fds(client, fds);
     while (atomic_load_explicit(&parker->signal, memory_order_acquire) != RLOCK__PARK_DONE) {
         if (until == 0) {
-            if (atomic_load(&client->corked)) {
-                (void)
-                    sched_yield(); /* on a processor that they share those that were woken go first */
+            if (atomic_load(&client->corked)) { /* on one core: those that were woken first */
+                (void)sched_yield();
             }
             until = rlock__watch_plan(client, fds);
+            planned_at = rlock__now_us();
         }
         /* who completes the call from here on pokes this thread; before, the signal says it */
         if (atomic_load(&parker->signal) != RLOCK__PARK_DONE) {
-            (void)poll(fds, 2, rlock__timeout_ms(until, rlock__now_us()));
+            (void)poll(fds, 2, rlock__timeout_ms(until, planned_at));
         }
         rlock__watch_react(client, fds, until, parker);
         until = 0;
@@ -169,13 +176,14 @@ static void wait_for(struct rlock_client *client, struct rlock__parker *parker)
         int keep = RLOCK__PARK_KEEP;
 
         (void)atomic_compare_exchange_strong(&parker->signal, &keep, RLOCK__PARK_NONE);
-        keep_watch(client, parker, 0);
+        keep_watch(client, parker, 0, 0);
     }
 }
 
 int rlock__begin(struct rlock_client *client, struct rlock__call *call,
                  struct rlock__parker *parker, const struct rlock_cancel *cancel)
 {
+    int64_t now;
     bool closed;
 
     call->cancel = rlock__cancel_id(cancel);
@@ -187,11 +195,13 @@ int rlock__begin(struct rlock_client *client, struct rlock__call *call,
     }
     /* one that is fired from here on is told to the service thread, which finds this call */
     call->cancelled = cancel != NULL && atomic_load(&cancel->fired);
+    now = rlock__now_us();
     if (!closed) {
-        rlock__core_begin(&client->core, call, rlock__now_us());
+        rlock__core_begin(&client->core, call, now);
     }
     if (parker != NULL && parker->keeps && call->step != RLOCK__COMPLETE) {
         parker->until = plan_within(client);
+        parker->planned_at = now;
     }
     if (parker != NULL) {
         rlock__leave_and_wait(client);
@@ -204,7 +214,7 @@ int rlock__begin(struct rlock_client *client, struct rlock__call *call,
 void rlock__wait(struct rlock_client *client, struct rlock__parker *parker)
 {
     if (parker->keeps) {
-        keep_watch(client, parker, parker->until);
+        keep_watch(client, parker, parker->until, parker->planned_at);
     }
     while (atomic_load_explicit(&parker->signal, memory_order_acquire) != RLOCK__PARK_DONE) {
         wait_for(client, parker);

@@ -364,10 +364,9 @@ static unsigned most_batches(const struct rlock__link *link)
 
 bool rlock__renew_is_ready(const struct rlock__link *link)
 {
-    bool up = rlock__acks_needed(link->server) == 0 ? link->pipeline.up
-                                                    : rlock__acks_is_ready(link->server);
-
-    return link->due.root != NULL && up && link->renewing < most_batches(link);
+    return link->due.root != NULL && link->renewing < most_batches(link) &&
+           (rlock__acks_needed(link->server) == 0 ? link->pipeline.up
+                                                  : rlock__acks_is_ready(link->server));
 }
 
 bool rlock__renew_is_waiting(const struct rlock__core *core)

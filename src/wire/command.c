@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/command.h"
 
+#define EVAL "$4\r\nEVAL\r\n"
+#define EVALSHA "$7\r\nEVALSHA\r\n"
+
 void rlock__cmd_key(struct rlock__cmd *cmd, struct rlock__bytes key)
 {
     (void)rlock__buf_add_bulk(&cmd->keys, key);
@@ -43,9 +46,13 @@ bool rlock__cmd_encode(const struct rlock__cmd *cmd, bool whole, struct rlock__b
         (void)rlock__buf_add_head(out, '*', cmd->n_args);
     } else {
         (void)rlock__buf_add_head(out, '*', 3 + cmd->n_keys + cmd->n_args);
-        (void)rlock__buf_add_bulk(out, rlock__bytes_of(whole ? "EVAL" : "EVALSHA"));
-        (void)rlock__buf_add_bulk(out, whole ? rlock__bytes(script->body, script->size)
-                                             : rlock__bytes(script->sha1, 40));
+        if (whole) {
+            (void)rlock__buf_add(out, EVAL, strlen(EVAL));
+            (void)rlock__buf_add_bulk(out, rlock__bytes(script->body, script->size));
+        } else {
+            (void)rlock__buf_add(out, EVALSHA, strlen(EVALSHA));
+            (void)rlock__buf_add_bulk(out, rlock__bytes(script->sha1, 40));
+        }
         (void)rlock__buf_add_bulk(out, rlock__bytes(count, n));
     }
     (void)rlock__buf_add(out, cmd->keys.data, cmd->keys.len);
