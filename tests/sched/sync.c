@@ -247,12 +247,6 @@ long __wrap_syscall(long number, ...)
     return value;
 }
 
-int __wrap_sched_yield(void)
-{
-    sched_point("yield");
-    return 0;
-}
-
 /* ---- The lock on a link: it is the library's own, and so is its word ---- */
 
 void __wrap_rlock__send_lock_take(struct rlock__send_lock *lock)

@@ -44,7 +44,6 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
                           void *arg);
 int __wrap_pthread_join(pthread_t thread, void **ret_value);
 long __wrap_syscall(long number, ...);
-int __wrap_sched_yield(void);
 void __wrap_rlock__send_lock_take(struct rlock__send_lock *lock);
 bool __wrap_rlock__send_lock_try(struct rlock__send_lock *lock);
 bool __wrap_rlock__send_lock_wish(struct rlock__send_lock *lock);
