@@ -120,8 +120,29 @@ local function is_dead(name, receivers, old)
   end
 end
 
+-- How many hear each of these, behind its name; nil: that is not known.
+local function ears(channels)
+  local numsub = way == 'PUBLISH' and 'numsub' or 'shardnumsub'
+  local heard = node == settled and redis.pcall('pubsub', numsub, unpack(channels))
+  return heard and not heard.err and heard or nil
+end
+
+-- Whether the head is on its way, as far as anybody can know: heard, and asked just now. Nobody behind it matters then.
+local function is_coming()
+  local heard, old = ears({channel .. ':' .. head}), redis.call('hget', notes, head) or ''
+  local receivers, since = heard and heard[2] or -1, old:match('^%-?%d+ (%d+)')
+  if receivers == 0 or since and now - since >= 400 then
+    return false
+  end
+  return not is_dead(head, receivers, old)
+end
+
 -- Takes the dead out of the first in front; true if there were any.
 local function pass_over()
+  coming = 0
+  if is_coming() then
+    return false
+  end
   local names, channels, gone, peers = {}, {}, {}, false
   for i, name in ipairs(redis.call('lrange', queue, 0, 127)) do
     if name == owner then
@@ -129,15 +150,9 @@ local function pass_over()
     end
     names[i], channels[i] = name, channel .. ':' .. name
   end
-  if #names == 0 then
-    return false
-  end
-  local numsub = way == 'PUBLISH' and 'numsub' or 'shardnumsub'
-  local heard = node == settled and redis.pcall('pubsub', numsub, unpack(channels))
-  local old = redis.call('hmget', notes, unpack(names))
-  coming = 0
+  local heard, old = ears(channels), redis.call('hmget', notes, unpack(names))
   for i, name in ipairs(names) do
-    if is_dead(name, (not heard or heard.err) and -1 or heard[2 * i], old[i] or '') then
+    if is_dead(name, heard and heard[2 * i] or -1, old[i] or '') then
       gone[#gone + 1], dropped[#dropped + 1] = name, name
       peers = peers or not ours(name)
       redis.call('zrem', scores, name)
@@ -170,17 +185,20 @@ local function look()
     node = type(id) == 'string' and id or ''
   end
   if redis.call('hget', notes, '@') ~= mark() then
+    local last = redis.call('hget', notes, '#') -- this is of no standstill
     redis.call('del', notes)
+    set = last and {'#', last} or {}
   end
   set_head()
   while head and head ~= owner and pass_over() do
     write_notes()
   end
-  write_notes()
   if head then
-    redis.pcall('hset', notes, '@', mark())
-    redis.pcall('pexpire', notes, 600000)
+    set[#set + 1] = '@'
+    set[#set + 1] = mark()
   end
+  write_notes()
+  redis.pcall('pexpire', notes, 600000)
 end
 
 if free and head and head ~= owner then
