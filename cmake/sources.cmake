@@ -76,6 +76,7 @@ set(RLOCK_SOURCES
     src/lock/server.c
     src/lock/spec.c
     src/lock/spin.c
+    src/lock/stock.c
     src/lock/subscriber.c
     src/lock/table.c
     src/lock/batch.c

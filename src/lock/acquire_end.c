@@ -35,7 +35,9 @@ void rlock__acquire_withdraw(struct rlock__call *call, int64_t granted_until)
     if (call->queue != NULL) {
         rlock__queue_leave(call, granted_until);
     }
-    if (call->channel != NULL) {
+    if (call->channel != NULL && granted_until != 0) {
+        rlock__channel_leave_granted(call);
+    } else if (call->channel != NULL) {
         rlock__channel_leave(call);
     }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How an acquisition begins: its turn on the hold, and what stands against it there. */
 #include "lock/acquire.h"
+#include "lock/stock.h"
 
 void rlock__acquire_begin(struct rlock__call *call, int64_t now)
 {
@@ -111,8 +112,10 @@ void rlock__acquire_turn(struct rlock__call *call, int64_t now)
         rlock__acquire_starve(call, now);
         return;
     }
-    call->number = ++core->last_number;
     call->target = 1;
+    if (call->wait_us == 0 || call->batch != NULL || !rlock__stock_take(call)) {
+        call->number = ++core->last_number;
+    }
     if (call->wait_us == 0 || call->batch != NULL ||
         (call->spec->ops->caps & RLOCK__CAP_WAIT_QUEUE) == 0) {
         rlock__acquire_go(call, now);

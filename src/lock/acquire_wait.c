@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "lock/acquire.h"
+#include "lock/stock.h"
 
 /* How long an answer takes: as usual, or as long as the oldest that is awaited has taken so far. */
 static int64_t round_trip(const struct rlock__pipeline *pipeline, int64_t now)
@@ -92,6 +93,9 @@ void rlock__acquire_busy(struct rlock__call *call, const struct rlock__answer *a
     joined = call->channel != NULL;
     rlock__acquire_hold_up(call, answer);
     rlock__acquire_describe(call, RLOCK_EBUSY, now);
+    if (call->wait_us != 0) {
+        rlock__stock_fill(call, now);
+    }
     if (call->wait_us == 0) {
         rlock__acquire_refuse(call, RLOCK_EBUSY, now);
     } else if (call->spec->ops->pause != NULL) {

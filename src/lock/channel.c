@@ -6,9 +6,10 @@
 
 #include "lock/hop.h"
 #include "lock/internal.h"
+#include "lock/stock.h"
 
 /* What its waiters need is looked at, at the end of the event: one may leave, and the next join. */
-static void unsettle(struct rlock__channel *channel)
+void rlock__channel_unsettle(struct rlock__channel *channel)
 {
     struct rlock__server *server = channel->server;
 
@@ -18,28 +19,38 @@ static void unsettle(struct rlock__channel *channel)
     }
 }
 
-static void add_command(struct rlock__channel *channel, bool sharded, bool subscribes)
+static void add_command(struct rlock__channel *const *channels, size_t n, bool sharded,
+                        bool subscribes)
 {
     static const char *const commands[2][2] = {{"UNSUBSCRIBE", "SUBSCRIBE"},
                                                {"SUNSUBSCRIBE", "SSUBSCRIBE"}};
-    struct rlock__buf *out = &channel->server->sub.out;
+    struct rlock__buf *out = &channels[0]->server->sub.out;
 
-    (void)rlock__buf_add(out, "*2\r\n", 4);
+    (void)rlock__buf_addf(out, "*%u\r\n", (unsigned)n + 1);
     (void)rlock__buf_add_bulk(out, rlock__bytes_of(commands[sharded][subscribes]));
-    (void)rlock__buf_add_bulk(out, channel->name);
+    for (size_t i = 0; i < n; i++) {
+        (void)rlock__buf_add_bulk(out, channels[i]->name);
+    }
 }
 
-static void ask(struct rlock__channel *channel, bool subscribe)
+void rlock__channels_ask(struct rlock__channel *const *channels, size_t n, bool subscribe)
 {
-    const struct rlock__core *core = channel->server->core;
+    const struct rlock__core *core = n > 0 ? channels[0]->server->core : NULL;
 
-    channel->asked = subscribe ? RLOCK__ASKED_SUBSCRIBE : RLOCK__ASKED_UNSUBSCRIBE;
-    DL_APPEND2(channel->server->sub.asked, channel, asked_prev, asked_next);
-    channel->plain_asked = core->sharded && core->announces_both;
-    if (channel->plain_asked) {
-        add_command(channel, false, subscribe);
+    for (size_t i = 0; i < n; i++) {
+        struct rlock__channel *channel = channels[i];
+
+        channel->asked = subscribe ? RLOCK__ASKED_SUBSCRIBE : RLOCK__ASKED_UNSUBSCRIBE;
+        channel->shares = i + 1 < n;
+        DL_APPEND2(channel->server->sub.asked, channel, asked_prev, asked_next);
+        channel->plain_asked = core->sharded && core->announces_both;
     }
-    add_command(channel, core->sharded, subscribe);
+    if (n > 0 && channels[0]->plain_asked) {
+        add_command(channels, n, false, subscribe);
+    }
+    if (n > 0) {
+        add_command(channels, n, core->sharded, subscribe);
+    }
 }
 
 /* Asks the server for what the waiters need, unless a question is open; frees a channel that needs
@@ -49,11 +60,11 @@ static void channel_settle(struct rlock__channel *channel)
     struct rlock__server *server = channel->server;
     bool wanted = channel->waiters != NULL;
 
-    if (channel->asked != RLOCK__ASKED_NOTHING) {
+    if (channel->asked != RLOCK__ASKED_NOTHING || channel->stock != NULL) {
         return;
     }
     if (server->sub.up && (wanted ? !channel->live : channel->live || channel->plain)) {
-        ask(channel, wanted);
+        rlock__channels_ask(&channel, 1, wanted);
     } else if (!wanted) {
         HASH_DEL(server->channels, channel);
         free(channel);
@@ -101,43 +112,63 @@ static struct rlock__channel *channel_get(struct rlock__server *server, struct r
     return channel;
 }
 
-/* Where the call is woken: the lock's channel, or in a queue on the server one of its own. */
-static struct rlock__bytes channel_name(const struct rlock__call *call)
+static struct rlock__bytes own_name(const struct rlock__spec *spec, uint64_t number)
 {
-    struct rlock__buf *buf = &call->core->scratch;
+    struct rlock__buf *buf = &spec->core->scratch;
     char owner[RLOCK__OWNER_SIZE];
 
-    if ((call->spec->ops->caps & RLOCK__CAP_QUEUES) == 0) {
-        return call->spec->channel;
-    }
     rlock__buf_clear(buf);
-    (void)rlock__buf_add(buf, call->spec->channel.at, call->spec->channel.len);
-    (void)rlock__buf_addf(buf, ":%s", rlock__owner_text(call->core, call->number, owner).at);
+    (void)rlock__buf_add(buf, spec->channel.at, spec->channel.len);
+    (void)rlock__buf_addf(buf, ":%s", rlock__owner_text(spec->core, number, owner).at);
     return rlock__bytes(buf->data, buf->failed ? 0 : buf->len);
 }
 
+struct rlock__channel *rlock__channel_own(struct rlock__server *server,
+                                          const struct rlock__spec *spec, uint64_t number)
+{
+    struct rlock__bytes name = own_name(spec, number);
+
+    return name.len != 0 ? channel_get(server, name) : NULL;
+}
+
+/* Where it is woken is the lock's channel, or in a queue on the server one of its own. */
 bool rlock__channel_join(struct rlock__call *call)
 {
     struct rlock__server *server = rlock__route(call->spec)->server;
-    struct rlock__bytes name = channel_name(call);
-    struct rlock__channel *channel = name.len != 0 ? channel_get(server, name) : NULL;
+    bool queues = (call->spec->ops->caps & RLOCK__CAP_QUEUES) != 0;
+    struct rlock__channel *channel = queues ? rlock__channel_own(server, call->spec, call->number)
+                                            : channel_get(server, call->spec->channel);
 
     if (channel == NULL) {
         return false;
     }
     call->channel = channel;
     DL_APPEND2(channel->waiters, call, wait_prev, wait_next);
-    unsettle(channel);
+    rlock__channel_unsettle(channel);
     return true;
 }
 
-void rlock__channel_leave(struct rlock__call *call)
+static struct rlock__channel *leave(struct rlock__call *call)
 {
     struct rlock__channel *channel = call->channel;
 
     call->channel = NULL;
     DL_DELETE2(channel->waiters, call, wait_prev, wait_next);
-    unsettle(channel);
+    return channel;
+}
+
+void rlock__channel_leave(struct rlock__call *call)
+{
+    rlock__channel_unsettle(leave(call));
+}
+
+void rlock__channel_leave_granted(struct rlock__call *call)
+{
+    struct rlock__channel *channel = leave(call);
+
+    if (!rlock__stock_put_by(channel, call)) {
+        rlock__channel_unsettle(channel);
+    }
 }
 
 bool rlock__channel_is_live(const struct rlock__call *call)
@@ -193,18 +224,19 @@ void rlock__channel_acknowledged(struct rlock__channel *channel, bool subscribed
         if (subscribed != channel->live) { /* nobody asked: its slot has moved */
             channel->live = subscribed;
             rlock__channel_wake(channel, true);
-            unsettle(channel);
+            rlock__channel_unsettle(channel);
         }
         return;
     }
     (void)answered(server);
     channel->asked = RLOCK__ASKED_NOTHING;
+    channel->shares = false;
     channel->live = subscribed;
     server->sub.refused = server->sub.refused && !subscribed;
     if (subscribed) {
         rlock__channel_wake(channel, true);
     }
-    unsettle(channel);
+    rlock__channel_unsettle(channel);
 }
 
 /* Its slot is at another server: no subscription is left here. */
@@ -214,7 +246,7 @@ static void turned_away(struct rlock__channel *channel)
     channel->live = false;
     rlock__channel_wake(channel, true);
     if (channel->waiters == NULL) {
-        unsettle(channel);
+        rlock__channel_unsettle(channel);
     }
 }
 
@@ -223,7 +255,7 @@ static void left(struct rlock__channel *channel)
 {
     channel->asked = RLOCK__ASKED_NOTHING;
     channel->live = false;
-    unsettle(channel);
+    rlock__channel_unsettle(channel);
 }
 
 /* All but old Redissons are heard still. */
@@ -242,29 +274,19 @@ static void plain_refused(struct rlock__channel *channel, const struct rlock__re
 }
 
 /* The waiters of the channel poll, until somebody asks for it anew. */
-void rlock__channel_refused(struct rlock__server *server, const struct rlock__reply *reply)
+static void refused(struct rlock__channel *channel)
 {
-    struct rlock__channel *channel = server->sub.asked;
-    bool is_elsewhere = rlock__hop_learn(&server->links[0], reply) != NULL;
+    channel->asked = RLOCK__ASKED_NOTHING;
+    rlock__stock_forget(channel);
+    if (channel->waiters == NULL) {
+        rlock__channel_unsettle(channel);
+    }
+}
+
+static void note_refusal(struct rlock__server *server, const struct rlock__reply *reply)
+{
     char text[160];
 
-    if (channel != NULL && channel->plain_asked) {
-        if (!is_elsewhere) { /* nobody is sent elsewhere for a plain one: that was of one before */
-            plain_refused(channel, reply);
-        }
-        return;
-    }
-    channel = answered(server);
-    if (is_elsewhere) {
-        if (channel != NULL) {
-            turned_away(channel);
-        }
-        return;
-    }
-    if (channel != NULL && channel->asked == RLOCK__ASKED_UNSUBSCRIBE) {
-        left(channel);
-        return;
-    }
     if (!server->sub.refused) {
         rlock__note(server->core, RLOCK_LOG_WARNING,
                     "server %s refuses a subscription, waiters ask every %d ms instead: %s",
@@ -272,10 +294,32 @@ void rlock__channel_refused(struct rlock__server *server, const struct rlock__re
                     rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)));
     }
     server->sub.refused = true;
-    if (channel != NULL) {
-        channel->asked = RLOCK__ASKED_NOTHING;
-        if (channel->waiters == NULL) {
-            unsettle(channel);
+}
+
+void rlock__channel_refused(struct rlock__server *server, const struct rlock__reply *reply)
+{
+    struct rlock__channel *channel = server->sub.asked;
+    bool is_elsewhere = rlock__hop_learn(&server->links[0], reply) != NULL, shares;
+
+    if (channel != NULL && channel->plain_asked) {
+        if (!is_elsewhere) { /* nobody is sent elsewhere for a plain one: that was of one before */
+            plain_refused(channel, reply);
+        }
+        return;
+    }
+    if (!is_elsewhere && (channel == NULL || channel->asked == RLOCK__ASKED_SUBSCRIBE)) {
+        note_refusal(server, reply);
+    }
+    for (shares = channel != NULL; shares;) { /* all of its command */
+        channel = answered(server);
+        shares = channel->shares;
+        channel->shares = false;
+        if (is_elsewhere) {
+            turned_away(channel);
+        } else if (channel->asked == RLOCK__ASKED_UNSUBSCRIBE) {
+            left(channel);
+        } else {
+            refused(channel);
         }
     }
 }
@@ -287,7 +331,7 @@ void rlock__channels_up(struct rlock__server *server)
     rlock__channels_down(server);
     server->sub.up = true;
     HASH_ITER(hh, server->channels, channel, after) {
-        unsettle(channel);
+        rlock__channel_unsettle(channel);
     }
 }
 
@@ -301,21 +345,23 @@ void rlock__channels_down(struct rlock__server *server)
     rlock__buf_clear(&server->sub.out);
     HASH_ITER(hh, server->channels, channel, after) {
         channel->asked = RLOCK__ASKED_NOTHING;
-        channel->live = channel->plain = channel->plain_asked = false;
+        channel->live = channel->plain = channel->plain_asked = channel->shares = false;
         DL_FOREACH2(channel->waiters, call, wait_next)
         {
             if (call->kind == RLOCK__ACQUIRE) {
                 rlock__ready(call, RLOCK__DEAF);
             }
         }
-        unsettle(channel);
+        rlock__channel_unsettle(channel);
     }
+    rlock__stocks_drop(server);
 }
 
 void rlock__channels_fini(struct rlock__server *server)
 {
     struct rlock__channel *channel, *after;
 
+    rlock__stocks_drop(server);
     HASH_ITER(hh, server->channels, channel, after) {
         HASH_DEL(server->channels, channel);
         free(channel);

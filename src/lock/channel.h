@@ -5,7 +5,8 @@
  * A channel is live from the acknowledgement of its SUBSCRIBE on. A refusal does not say what it
  * refuses, but answers come in the order of the commands. So the commands that await an answer
  * stand in a list. Each channel has at most one of them. If something changed meanwhile, it is
- * asked for when that one was answered.
+ * asked for when that one was answered. A command for several channels is acknowledged for each of
+ * them, and refused once for all.
  *
  * Where both sorts of channels are heard, the command for the plain one goes in front of each for
  * the sharded one. So once this is answered, that is too. Only the sharded one makes a channel
@@ -26,8 +27,13 @@ struct rlock__channel {
     bool live; /* subscribed, as the server said */
     /* Of the plain channel beside a sharded one: subscribed; the server has yet to answer that. */
     bool plain, plain_asked;
+    bool shares; /* its command asks for the next one in subscriber.asked too */
     bool unsettled;
     struct rlock__channel *unsettled_next; /* in subscriber.unsettled */
+    struct rlock__stock *stock;            /* that it is in; NULL: its waiters alone need it */
+    struct rlock__channel *stock_prev, *stock_next;
+    uint64_t number; /* in a stock: that it is for */
+    bool is_spent;   /* in a stock: this was granted */
     char bytes[];
 };
 
@@ -35,6 +41,15 @@ struct rlock__channel *rlock__channel_find(struct rlock__server *server, struct 
 /* Counts the call among the channel's waiters; false without memory. */
 bool rlock__channel_join(struct rlock__call *call);
 void rlock__channel_leave(struct rlock__call *call);
+/* The same for a call that was granted its lock: nobody will speak on the channel any more. */
+void rlock__channel_leave_granted(struct rlock__call *call);
+/* The channel of a number, in a queue on the server; NULL without memory. */
+struct rlock__channel *rlock__channel_own(struct rlock__server *server,
+                                          const struct rlock__spec *spec, uint64_t number);
+/* Asks for all of them, of which nothing is asked, with one command. */
+void rlock__channels_ask(struct rlock__channel *const *channels, size_t n, bool subscribe);
+/* At the end of the event the server is asked for what the channel's waiters need. */
+void rlock__channel_unsettle(struct rlock__channel *channel);
 /* Whether the server acknowledged the subscription that the call relies on. */
 bool rlock__channel_is_live(const struct rlock__call *call);
 /* Each waiter tries again; not all: each that is in no queue. */

@@ -11,6 +11,7 @@
 #include "lock/internal.h"
 #include "lock/queue.h"
 #include "lock/released.h"
+#include "lock/stock.h"
 
 void rlock__core_init(struct rlock__core *core)
 {
@@ -363,7 +364,12 @@ void rlock__core_forced(struct rlock__core *core, uint64_t number, int64_t now)
 
 void rlock__core_close(struct rlock__core *core, int64_t now)
 {
+    struct rlock__server *server;
+
     core->closed = true;
+    DL_FOREACH(core->servers, server) {
+        rlock__stocks_drop(server);
+    }
     while (core->calls != NULL) {
         give_up(core->calls, RLOCK_ECLOSED, now);
     }

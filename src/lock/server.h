@@ -15,6 +15,7 @@
 
 struct rlock__channel;
 struct rlock__spec;
+struct rlock__stock;
 
 /* What the core knows of one server. The driver's memory; it stays for the core's life. */
 struct rlock__server {
@@ -30,6 +31,7 @@ struct rlock__server {
     bool is_let_go;   /* its connections are closed until something needs it; need.c */
     bool acks_failed; /* too few confirmed what was asked for last */
     struct rlock__channel *channels; /* of its subscriber connection */
+    struct rlock__stock *stocks;     /* of such channels; by lock */
     struct rlock__subscriber sub;
     char run_id[RLOCK__RUN_ID_SIZE]; /* "" unknown */
     unsigned life;                   /* counts its restarts */

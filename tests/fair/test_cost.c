@@ -75,3 +75,52 @@ HALL_TEST(a_grant_costs_as_much_in_a_long_queue_as_in_a_short_one, f)
                   few.commands, few.script_us, many.commands, many.script_us);
     assert_in_range(many.commands * 10, 0, few.commands * 11);
 }
+
+/* ---- Commands, of many who come again and again ---- */
+
+enum { CROWD = 8, TURNS = 60 };
+
+static int act_many_turns(struct rlock_handle *lock, const struct rlock_take *take)
+{
+    int code = 0;
+
+    for (int i = 0; i < TURNS && code == 0; i++) {
+        code = act_pass_through(lock, take);
+    }
+    return code;
+}
+
+static void let_all_take_turns(struct actor *const *actors, struct rlock_handle *const *locks)
+{
+    for (int i = 0; i < CROWD; i++) {
+        actor_begin(actors[i], act_many_turns, locks[i], NULL);
+    }
+    for (int i = 0; i < CROWD; i++) {
+        assert_code(actor_end(actors[i]), 0);
+    }
+}
+
+/* It enqueues, takes the lock when it is called, and gives it back; the rest is for the channels,
+ * many at a time. */
+HALL_TEST(a_grant_among_eight_waiters_costs_few_commands, f)
+{
+    static const char *const counted[] = {"evalsha", "subscribe", "unsubscribe"};
+    struct rlock_client *client = client_open(f);
+    struct rlock_handle *locks[CROWD];
+    struct actor *actors[CROWD];
+    long long commands = 0;
+
+    for (int i = 0; i < CROWD; i++) {
+        locks[i] = lock_new(f, client);
+        actors[i] = actor_open(f);
+    }
+    let_all_take_turns(actors, locks);
+    fixture_count_calls(f);
+    let_all_take_turns(actors, locks);
+    for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++) {
+        commands += fixture_calls(f, counted[i]);
+    }
+    print_message("%.2f commands a grant\n", (double)commands / (CROWD * TURNS));
+    assert_in_range(commands * 10, 0, CROWD * TURNS * 35);
+    assert_true(TEST_EVENTUALLY(fixture_publish(f, "0") == 0, 5000)); /* no channel stays */
+}
