@@ -20,7 +20,7 @@ enum {
     BENCH_MAX_MEMBERS = 10,
     BENCH_MAX_CALLS = 1 + BENCH_MAX_MEMBERS,
     BENCH_MAX_ROUNDS = 100,
-    BENCH_MAX_VARIANTS = 4,
+    BENCH_MAX_VARIANTS = 10,
     BENCH_MAX_CASES = 8,
 };
 
@@ -100,6 +100,11 @@ struct bench_variant {
     void *(*open)(const struct bench_run *run);
     void (*start)(struct bench_worker *worker); /* in each thread */
     void (*op)(struct bench_worker *worker);    /* again and again */
+    /* Of a peer (peers.c): */
+    const char *program; /* that does the work, instead of the functions (program.h); or NULL */
+    const char *does;    /* what one lock is, beyond a name set for a while and removed */
+    const char *sends;   /* commands that its clients send and no script calls; or NULL */
+    int64_t warm_ms;     /* for so long before it is measured, at least */
 };
 
 struct bench_row {
@@ -109,11 +114,13 @@ struct bench_row {
     const char *floors; /* the kind whose calls floors send, if that is another one; or NULL */
     bool shared;        /* all threads use one name */
     const char *count;  /* operations are calls of this command, not what was noted; or NULL */
+    bool only_named;    /* it takes long: only who names it gets it */
     const struct bench_variant *variant[BENCH_MAX_VARIANTS]; /* rlock first */
     struct bench_case cases[BENCH_MAX_CASES];                /* up to one without a name */
 };
 
-extern const struct bench_row *const bench_rows[]; /* rows.c; up to NULL */
+extern const struct bench_row *const bench_rows[];  /* rows.c; up to NULL */
+extern const struct bench_row *const bench_peers[]; /* peers.c: the same, beside other libraries */
 
 /* ---- one run ---- */
 
@@ -175,14 +182,13 @@ void bench_proxies_stop(void);
 void bench_servers_stop(void);
 void bench_servers_empty(void);
 
-/* What the first n servers counted since they started. */
+/* What the run's servers counted since they started. */
 struct bench_counts {
-    int64_t cpu_ns, commands, bytes, counted;
+    int64_t cpu_ns, commands, bytes, counted; /* counted: calls of the row's .count */
     int64_t own_bytes; /* of the last answer about this, which the next one counts */
 };
 
-/* command: whose calls are .counted, or NULL. */
-struct bench_counts bench_count(int n, const char *command);
+struct bench_counts bench_count(const struct bench_run *run);
 
 /* What rlock sends for one pair; run: of the variant rlock, with one server. NULL: no lock. */
 const struct bench_calls *bench_capture(const struct bench_run *run, const char *url);
@@ -211,9 +217,14 @@ struct bench_spread bench_spread(const struct bench_cell *cell, enum bench_figur
 /* rlock's figure in parts of this variant's, in the same round. */
 struct bench_spread bench_ratio(const struct bench_cell *cell, enum bench_figure figure);
 
+/* A table for each row; or one for all, with what peers do for a lock. */
 void bench_print(const struct bench_cell *cells, size_t n, bool markdown);
+void bench_print_peers(const struct bench_cell *cells, size_t n, bool markdown);
 void bench_write_json(const char *file, const struct bench_cell *cells, size_t n,
                       const struct bench_options *options);
+/* A plot for each row, dir/<row>.svg. */
 void bench_write_svg(const char *dir, const struct bench_cell *cells, size_t n);
+/* All of them in dir/peers.svg. */
+void bench_write_svg_peers(const char *dir, const struct bench_cell *cells, size_t n);
 
 #endif

@@ -72,6 +72,9 @@ static void beside_nothing(struct bench_worker *worker)
     work(worker, NULL);
 }
 
-const struct bench_variant lib_beside = {"rlock", 0, open_rlock, start_rlock, beside_rlock};
-const struct bench_variant floor_beside = {"script", 0, NULL, start_script, beside_script};
-const struct bench_variant floor_undisturbed = {"nothing", 0, NULL, start_nothing, beside_nothing};
+const struct bench_variant lib_beside = {
+    .name = "rlock", .open = open_rlock, .start = start_rlock, .op = beside_rlock};
+const struct bench_variant floor_beside = {
+    .name = "script", .start = start_script, .op = beside_script};
+const struct bench_variant floor_undisturbed = {
+    .name = "nothing", .start = start_nothing, .op = beside_nothing};

@@ -146,6 +146,8 @@ static void turn(struct bench_worker *worker)
     pipe->next = (i + 1) % pipe->n;
 }
 
-const struct bench_variant floor_each = {"each", 0, NULL, start, pair};
-const struct bench_variant floor_alone = {"alone", 1, NULL, start, pair};
-const struct bench_variant floor_pipe = {"pipe", 1, NULL, start_pipe, turn};
+const struct bench_variant floor_each = {.name = "each", .start = start, .op = pair};
+const struct bench_variant floor_alone = {
+    .name = "alone", .threads = 1, .start = start, .op = pair};
+const struct bench_variant floor_pipe = {
+    .name = "pipe", .threads = 1, .start = start_pipe, .op = turn};

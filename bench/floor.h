@@ -22,6 +22,11 @@ extern const struct bench_variant floor_each;  /* each thread has a connection *
 extern const struct bench_variant floor_alone; /* the same with one thread */
 extern const struct bench_variant floor_pipe;  /* one thread, many calls in flight */
 
+/* ---- floor_plain.c ---- */
+
+extern const struct bench_variant floor_plain;         /* SET NX PX and compare-and-delete */
+extern const struct bench_variant floor_plain_contend; /* the same, asking again and again */
+
 /* ---- floor_pass.c, floor_redlock.c, floor_renew.c ---- */
 
 extern const struct bench_variant floor_pass;

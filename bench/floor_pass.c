@@ -145,4 +145,4 @@ static void contend(struct bench_worker *worker)
     give(worker->run->shared);
 }
 
-const struct bench_variant floor_pass = {"pass", 0, open_lock, NULL, contend};
+const struct bench_variant floor_pass = {.name = "pass", .open = open_lock, .op = contend};

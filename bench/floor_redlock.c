@@ -83,4 +83,4 @@ static void take_and_give(struct bench_worker *worker)
     ask_all(worker->state, 1);
 }
 
-const struct bench_variant floor_quorum = {"quorum", 0, NULL, start, take_and_give};
+const struct bench_variant floor_quorum = {.name = "quorum", .start = start, .op = take_and_give};

@@ -88,4 +88,5 @@ static void renew_batch(struct bench_worker *worker)
     renewal->due += renewal->pause_ns;
 }
 
-const struct bench_variant floor_renew = {"script", 1, NULL, start, renew_batch};
+const struct bench_variant floor_renew = {
+    .name = "script", .threads = 1, .start = start, .op = renew_batch};

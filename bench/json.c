@@ -3,6 +3,8 @@
  * escaping. */
 #include "bench.h"
 
+#include "program.h"
+
 #include "support/run.h"
 
 #include <errno.h>
@@ -53,8 +55,15 @@ static void write_spreads(FILE *out, const char *name, const struct bench_cell *
 
 static void write_cell(FILE *out, const struct bench_cell *cell)
 {
-    fprintf(out, "\n {\"row\":\"%s\",\"case\":\"%s\",\"variant\":\"%s\",\n  \"rounds\":[",
-            cell->row->name, cell->one->name, cell->variant->name);
+    fprintf(out, "\n {\"row\":\"%s\",\"case\":\"%s\",\"variant\":\"%s\",", cell->row->name,
+            cell->one->name, cell->variant->name);
+    if (cell->variant->program != NULL) {
+        fprintf(out, "\"note\":\"%s\",", bench_program_note(cell->variant->program));
+    }
+    if (cell->variant->does != NULL) {
+        fprintf(out, "\"a_lock_has\":\"%s\",", cell->variant->does);
+    }
+    fprintf(out, "\n  \"rounds\":[");
     for (int i = 0; i < cell->rounds; i++) {
         fputs(i == 0 ? "" : ",", out);
         write_figures(out, &cell->round[i]);

@@ -169,7 +169,13 @@ static void look_on(struct bench_worker *worker)
     bench_wait_over();
 }
 
-const struct bench_variant lib_pair = {"rlock", 0, open_clients, start, take_pair};
-const struct bench_variant lib_contend = {"rlock", 0, open_clients, start, contend};
-const struct bench_variant lib_read_write = {"rlock", 0, open_clients, start, read_or_write};
-const struct bench_variant lib_hold = {"rlock", 0, open_clients, start_holding, look_on};
+static const char does[] = "re-entry, wake-up, renewal, loss";
+
+const struct bench_variant lib_pair = {
+    .name = "rlock", .open = open_clients, .start = start, .op = take_pair, .does = does};
+const struct bench_variant lib_contend = {
+    .name = "rlock", .open = open_clients, .start = start, .op = contend, .does = does};
+const struct bench_variant lib_read_write = {
+    .name = "rlock", .open = open_clients, .start = start, .op = read_or_write, .does = does};
+const struct bench_variant lib_hold = {
+    .name = "rlock", .open = open_clients, .start = start_holding, .op = look_on, .does = does};

@@ -3,6 +3,7 @@
 #include "bench.h"
 
 #include "lib.h"
+#include "program.h"
 
 #include "support/run.h"
 
@@ -11,33 +12,44 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RUN_MS = 600, WARM_MS = 150, QUICK_MS = 20, QUICK_WARM_MS = 5, ROUNDS = 5 };
+enum {
+    RUN_MS = 600,
+    PEERS_RUN_MS = 2000,
+    WARM_MS = 150,
+    QUICK_MS = 20,
+    QUICK_WARM_MS = 5,
+    ROUNDS = 5
+};
 enum { QUICK_THREADS = 8, MAX_CELLS = 256 };
 
 static struct {
     struct bench_options run;
     int rounds;
-    bool quick, markdown;
+    bool quick, markdown, peers;
     const char *json, *svg;
-    char *const *rows; /* up to NULL; none: all */
-} opts = {.run = {.pin = "same", .run_ms = RUN_MS, .warm_ms = WARM_MS}, .rounds = ROUNDS};
+    const struct bench_row *const *known; /* rows */
+    char *const *rows;                    /* wanted, up to NULL; none: all */
+} opts = {.known = bench_rows,
+          .run = {.pin = "same", .run_ms = RUN_MS, .warm_ms = WARM_MS},
+          .rounds = ROUNDS};
 
 static const char usage[] =
-    "Usage: scripts/bench [rows...] [options]\n"
+    "Usage: scripts/bench [peers] [rows...] [options]\n"
+    "  peers           rlock beside other libraries, instead of its floors\n"
     "  --rounds N      rounds, each with all variants of all cases; 5 by default\n"
-    "  --seconds S     how long one run lasts; 0.6 by default\n"
+    "  --seconds S     how long one run lasts; 0.6 by default, 2 with peers\n"
     "  --pin HOW       same: clients on the servers' core (the default); split: on the other;\n"
     "                  nopin: nobody is pinned\n"
     "  --quick         one short round of small cases: to see that it works\n"
     "  --markdown      the tables as Markdown\n"
     "  --json FILE     every round's figures\n"
-    "  --svg DIR       a plot for each row\n"
+    "  --svg DIR       a plot for each row; of peers: one\n"
     "  --list          the rows\n";
 
 static void list_rows(void)
 {
-    for (int i = 0; bench_rows[i] != NULL; i++) {
-        printf("%-18s %s\n", bench_rows[i]->name, bench_rows[i]->about);
+    for (int i = 0; opts.known[i] != NULL; i++) {
+        printf("%-18s %s\n", opts.known[i]->name, opts.known[i]->about);
     }
 }
 
@@ -106,13 +118,25 @@ static void check_options(void)
     }
     for (int i = 0; opts.rows[i] != NULL; i++) {
         known = false;
-        for (int j = 0; bench_rows[j] != NULL; j++) {
-            known = known || strcmp(opts.rows[i], bench_rows[j]->name) == 0;
+        for (int j = 0; opts.known[j] != NULL; j++) {
+            known = known || strcmp(opts.rows[i], opts.known[j]->name) == 0;
         }
         if (!known) {
             refuse("no such row; see --list");
         }
     }
+}
+
+/* `peers`, before all options. Returns how many words it took. */
+static int take_subject(int argc, char **argv)
+{
+    if (argc < 2 || strcmp(argv[1], "peers") != 0) {
+        return 0;
+    }
+    opts.peers = true;
+    opts.known = bench_peers;
+    opts.run.run_ms = PEERS_RUN_MS;
+    return 1;
 }
 
 static void take_options(int argc, char **argv)
@@ -135,12 +159,17 @@ static void take_options(int argc, char **argv)
 
 static bool is_wanted(const struct bench_row *row)
 {
-    bool wanted = opts.rows[0] == NULL;
+    bool wanted = opts.rows[0] == NULL && !row->only_named;
 
     for (int i = 0; opts.rows[i] != NULL; i++) {
         wanted = wanted || strcmp(opts.rows[i], row->name) == 0;
     }
     return wanted;
+}
+
+static bool is_there(const struct bench_variant *variant)
+{
+    return variant->program == NULL || bench_program_is_there(variant->program);
 }
 
 /* The cells of one row. */
@@ -155,6 +184,9 @@ static size_t lay_out(const struct bench_row *row, struct bench_cell *cells)
             continue;
         }
         for (int j = 0; j < BENCH_MAX_VARIANTS && row->variant[j] != NULL; j++) {
+            if (!is_there(row->variant[j])) {
+                continue;
+            }
             cells[n] = (struct bench_cell){
                 .row = row, .one = &row->cases[i], .variant = row->variant[j], .rlock = rlock};
             rlock = j == 0 ? &cells[n] : rlock;
@@ -220,29 +252,43 @@ static size_t run_row(const struct bench_row *row, struct bench_cell *cells)
     return n;
 }
 
+/* All wanted rows. Returns the number of cells. */
+static size_t run_rows(struct bench_cell *cells)
+{
+    size_t n = 0;
+
+    for (int i = 0; opts.known[i] != NULL; i++) {
+        if (is_wanted(opts.known[i])) {
+            const size_t more = run_row(opts.known[i], cells + n);
+
+            if (!opts.peers) {
+                bench_print(cells + n, more, opts.markdown);
+                fflush(stdout);
+            }
+            n += more;
+        }
+    }
+    return n;
+}
+
 int main(int argc, char **argv)
 {
     static struct bench_cell cells[MAX_CELLS];
-    size_t n = 0;
+    const int subject = take_subject(argc, argv);
 
-    take_options(argc, argv);
+    take_options(argc - subject, argv + subject);
     bench_init();
     bench_servers_start(&opts.run);
     puts(bench_machine(&opts.run));
-    for (int i = 0; bench_rows[i] != NULL; i++) {
-        if (is_wanted(bench_rows[i])) {
-            const size_t more = run_row(bench_rows[i], cells + n);
-
-            bench_print(cells + n, more, opts.markdown);
-            fflush(stdout);
-            n += more;
-        }
+    const size_t n = run_rows(cells);
+    if (opts.peers) {
+        bench_print_peers(cells, n, opts.markdown);
     }
     if (opts.json != NULL) {
         bench_write_json(opts.json, cells, n, &opts.run);
     }
     if (opts.svg != NULL) {
-        bench_write_svg(opts.svg, cells, n);
+        (opts.peers ? bench_write_svg_peers : bench_write_svg)(opts.svg, cells, n);
     }
     bench_servers_stop();
     return 0;

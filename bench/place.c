@@ -164,6 +164,14 @@ static int64_t number_behind(const char *text, const char *name)
     return found != NULL ? atoll(found + strlen(name)) : 0;
 }
 
+static int64_t calls_of(const char *info, const char *command)
+{
+    char name[64];
+
+    test_text(name, sizeof(name), "cmdstat_%s:calls=", command);
+    return number_behind(info, name);
+}
+
 /* What clients send, and no script calls. */
 static int64_t sum_commands(const char *info)
 {
@@ -174,10 +182,7 @@ static int64_t sum_commands(const char *info)
     int64_t sum = 0;
 
     for (size_t i = 0; i < sizeof(sent) / sizeof(sent[0]); i++) {
-        char name[64];
-
-        test_text(name, sizeof(name), "cmdstat_%s:calls=", sent[i]);
-        sum += number_behind(info, name);
+        sum += calls_of(info, sent[i]);
     }
     return sum;
 }
@@ -192,20 +197,20 @@ static int64_t server_cpu_ns(int server)
     return time.tv_sec * 1000000000LL + time.tv_nsec;
 }
 
-struct bench_counts bench_count(int n, const char *command)
+struct bench_counts bench_count(const struct bench_run *run)
 {
     static const char *const info = "INFO stats commandstats";
+    const char *counted = run->row->count, *also = run->variant->sends;
     struct bench_counts counts = {0};
-    char counted[64];
 
-    test_text(counted, sizeof(counted), "cmdstat_%s:calls=", command != NULL ? command : "");
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < run->n_servers; i++) {
         char *request = NULL;
         redisReply *reply = ask(i, info);
 
         counts.cpu_ns += server_cpu_ns(i);
         counts.commands += sum_commands(reply->str);
-        counts.counted += number_behind(reply->str, counted);
+        counts.commands += also != NULL ? calls_of(reply->str, also) : 0;
+        counts.counted += counted != NULL ? calls_of(reply->str, counted) : 0;
         counts.bytes += number_behind(reply->str, "total_net_input_bytes:") +
                         number_behind(reply->str, "total_net_output_bytes:");
         counts.own_bytes += redisFormatCommand(&request, info) + (int64_t)reply->len +

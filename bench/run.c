@@ -3,6 +3,8 @@
  * what the clients do, what CPU they use, and the same of the servers. */
 #include "bench.h"
 
+#include "program.h"
+
 #include "support/run.h"
 
 #include <limits.h>
@@ -18,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STACK_BYTES = 256 * 1024, START_MS = 60000, MAX_PROCS = 8 };
+enum { STACK_BYTES = 256 * 1024, START_MS = 90000, MAX_PROCS = 8 };
 
 enum phase { WARMING, MEASURING, OVER };
 
@@ -65,10 +67,13 @@ void bench_wait_over(void)
     }
 }
 
-static void enter_phase(enum phase phase)
+static void enter_phase(const struct bench_run *run, enum phase phase)
 {
     atomic_store(&shared->phase, (int)phase);
     syscall(SYS_futex, &shared->phase, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    if (run->variant->program != NULL) {
+        bench_programs_tell(run, phase == OVER ? "over\n" : "measure\n");
+    }
 }
 
 /* What ends after the run counts only as a wait: a thread that starves shows by it. */
@@ -131,20 +136,19 @@ static void *work(void *payload)
     return NULL;
 }
 
-static void run_process(struct bench_run *run, int process)
+static void run_process(struct bench_run *run)
 {
     pthread_t thread[BENCH_MAX_WORKERS];
     pthread_attr_t attributes;
 
-    run->process = process;
     run->shared = run->variant->open != NULL ? run->variant->open(run) : NULL;
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
     for (int i = 0; i < run->threads; i++) {
-        struct bench_worker *worker = &shared->worker[process * run->threads + i];
+        struct bench_worker *worker = &shared->worker[run->process * run->threads + i];
 
         worker->run = run;
-        worker->index = process * run->threads + i;
+        worker->index = run->process * run->threads + i;
         TEST_CHECK(pthread_create(&thread[i], &attributes, work, worker) == 0);
     }
     for (int i = 0; i < run->threads; i++) {
@@ -156,12 +160,16 @@ static void run_process(struct bench_run *run, int process)
 static pid_t fork_process(struct bench_run *run, int process, const struct bench_options *options)
 {
     const pid_t parent = getpid();
-    const pid_t pid = test_must(fork(), "fork");
 
+    run->process = process;
+    if (run->variant->program != NULL) {
+        return bench_program_start(run, options);
+    }
+    const pid_t pid = test_must(fork(), "fork");
     if (pid == 0) {
         test_die_with_parent(parent);
         bench_pin_client(options);
-        run_process(run, process);
+        run_process(run);
     }
     return pid;
 }
@@ -189,6 +197,10 @@ static int64_t clients_cpu_ns(const pid_t *pids, int n)
 
 static void wait_ready(const struct bench_run *run)
 {
+    if (run->variant->program != NULL) {
+        bench_programs_wait_ready(run, START_MS);
+        return;
+    }
     const int64_t deadline = bench_now_ns() + START_MS * 1000000LL;
 
     while (atomic_load(&shared->ready) < run->procs * run->threads) {
@@ -272,7 +284,10 @@ static bool has_done_nothing(const struct bench_run *run, const struct bench_cou
     uint64_t n = 0;
 
     if (run->row->count != NULL) {
-        return bench_count(run->n_servers, run->row->count).counted == before->counted;
+        return bench_count(run).counted == before->counted;
+    }
+    if (run->variant->program != NULL) {
+        return false; /* it says so at the end */
     }
     for (int i = 0; i < run->procs * run->threads; i++) {
         n += shared->worker[i].n;
@@ -294,6 +309,14 @@ static void let_run(const struct bench_run *run, const struct bench_options *opt
     }
 }
 
+/* Processes share a core: what one needs, each does. */
+static void warm_up(const struct bench_run *run, const struct bench_options *options)
+{
+    const int64_t own_ms = run->variant->warm_ms * run->procs;
+
+    sleep_ns((own_ms > options->warm_ms ? own_ms : options->warm_ms) * 1000000);
+}
+
 struct bench_figures bench_measure(struct bench_run *run, const struct bench_options *options)
 {
     pid_t pids[MAX_PROCS];
@@ -307,16 +330,19 @@ struct bench_figures bench_measure(struct bench_run *run, const struct bench_opt
         pids[i] = fork_process(run, i, options);
     }
     wait_ready(run);
-    sleep_ns(options->warm_ms * 1000000);
-    const struct bench_counts before = bench_count(run->n_servers, run->row->count);
+    warm_up(run, options);
+    const struct bench_counts before = bench_count(run);
     const int64_t client_before = clients_cpu_ns(pids, run->procs);
     const int64_t began = bench_now_ns();
-    enter_phase(MEASURING);
+    enter_phase(run, MEASURING);
     let_run(run, options, &before);
     const int64_t client = clients_cpu_ns(pids, run->procs) - client_before;
     const int64_t wall = bench_now_ns() - began;
-    enter_phase(OVER);
-    const struct bench_counts after = bench_count(run->n_servers, run->row->count);
+    enter_phase(run, OVER);
+    const struct bench_counts after = bench_count(run);
+    if (run->variant->program != NULL) {
+        bench_programs_collect(run, shared->worker);
+    }
     wait_ends(run, pids);
     return figure(run, &before, &after, client, wall);
 }

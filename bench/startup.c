@@ -76,7 +76,7 @@ static void run_alone(struct bench_worker *worker)
     run_program(worker, argv);
 }
 
-const struct bench_variant lib_run = {"rlock", 0, NULL, NULL, run_rlock};
-const struct bench_variant floor_run = {"hiredis", 0, NULL, NULL, run_floor};
-const struct bench_variant floor_flock = {"flock", 0, NULL, NULL, run_flock};
-const struct bench_variant floor_exec = {"true", 0, NULL, NULL, run_alone};
+const struct bench_variant lib_run = {.name = "rlock", .op = run_rlock};
+const struct bench_variant floor_run = {.name = "hiredis", .op = run_floor};
+const struct bench_variant floor_flock = {.name = "flock", .op = run_flock};
+const struct bench_variant floor_exec = {.name = "true", .op = run_alone};

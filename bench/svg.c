@@ -8,11 +8,19 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { LEFT = 20, TOP = 50, HEIGHT = 220, BAR = 46, GAP = 40, FOOT = 40 };
+enum { LEFT = 20, HEAD = 50, HEIGHT = 220, BAR = 62, GAP = 40, FOOT = 40, MOST_WIDTH = 1300 };
 
-static const char *const colours[BENCH_MAX_VARIANTS] = {"#c0392b", "#7f8c8d", "#bdc3c7", "#d5dbdb"};
+static const char *const colours[] = {"#c0392b", "#7f8c8d", "#bdc3c7", "#d5dbdb"};
+static const char peers_colour[] = "#2e6da4";
+
+/* What is drawn, and how far it has come. */
+struct plot {
+    FILE *out;
+    int x, top, width;
+};
 
 static size_t cells_of_case(const struct bench_cell *cells, size_t n)
 {
@@ -24,80 +32,118 @@ static size_t cells_of_case(const struct bench_cell *cells, size_t n)
     return i;
 }
 
-static void write_bar(FILE *out, const struct bench_cell *cell, int x, double top, const char *fill)
+static size_t cells_of_row(const struct bench_cell *cells, size_t n)
+{
+    size_t i = 1;
+
+    while (i < n && cells[i].row == cells[0].row) {
+        i++;
+    }
+    return i;
+}
+
+static void write_bar(const struct plot *plot, const struct bench_cell *cell, double highest,
+                      const char *fill)
 {
     const struct bench_spread rate = bench_spread(cell, BENCH_RATE);
-    const double scale = top > 0 ? HEIGHT / top : 0;
-    const double base = TOP + HEIGHT, middle = x + BAR / 2.0;
+    const double scale = highest > 0 ? HEIGHT / highest : 0;
+    const double base = plot->top + HEIGHT, middle = plot->x + BAR / 2.0;
+    FILE *out = plot->out;
 
-    fprintf(out, "<rect x=\"%d\" y=\"%.1f\" width=\"%d\" height=\"%.1f\" fill=\"%s\"/>\n", x,
+    fprintf(out, "<rect x=\"%d\" y=\"%.1f\" width=\"%d\" height=\"%.1f\" fill=\"%s\"/>\n", plot->x,
             base - rate.median * scale, BAR - 4, rate.median * scale, fill);
     fprintf(out, "<path d=\"M%.1f %.1fV%.1f\" stroke=\"#000\"/>\n", middle - 2,
             base - rate.lo * scale, base - rate.hi * scale);
-    fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.3g</text>\n", middle - 2,
+    fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.0f</text>\n", middle - 2,
             base - rate.hi * scale - 4, rate.median);
     fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n", middle - 2,
             base + 14, cell->variant->name);
 }
 
-/* Returns where the next case begins. */
-static int write_case(FILE *out, const struct bench_cell *cells, size_t n, int x)
+static void write_case(struct plot *plot, const struct bench_cell *cells, size_t n)
 {
-    double top = 0;
+    double highest = 0;
 
     for (size_t i = 0; i < n; i++) {
         const double rate = bench_spread(&cells[i], BENCH_RATE).hi;
 
-        top = rate > top ? rate : top;
+        highest = rate > highest ? rate : highest;
     }
+    fprintf(plot->out, "<text x=\"%d\" y=\"%d\" font-weight=\"bold\">%s</text>\n", plot->x,
+            plot->top + HEIGHT + FOOT - 8, cells[0].one->name);
     for (size_t i = 0; i < n; i++) {
-        write_bar(out, &cells[i], x + (int)i * BAR, top, colours[i]);
+        const bool is_peer = cells[i].variant->program != NULL;
+
+        write_bar(plot, &cells[i], highest, is_peer ? peers_colour : colours[i]);
+        plot->x += BAR;
     }
-    fprintf(out, "<text x=\"%d\" y=\"%d\" font-weight=\"bold\">%s</text>\n", x,
-            TOP + HEIGHT + FOOT - 8, cells[0].one->name);
-    return x + (int)n * BAR + GAP;
+    plot->width = plot->x > plot->width ? plot->x : plot->width;
+    plot->x += GAP;
 }
 
-static void write_row(FILE *out, const struct bench_cell *cells, size_t n)
+/* The row's cases side by side, in as many lines as they need. */
+static void write_row(struct plot *plot, const struct bench_cell *cells, size_t n)
 {
-    int x = LEFT, width = LEFT;
-
-    for (size_t i = 0; i < n; i += cells_of_case(cells + i, n - i)) {
-        width += (int)cells_of_case(cells + i, n - i) * BAR + GAP;
-    }
-    width = width < 640 ? 640 : width;
-    fprintf(
-        out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
-        "font-family=\"sans-serif\" font-size=\"11\">\n"
-        "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n"
-        "<text x=\"%d\" y=\"18\"><tspan font-weight=\"bold\">%s</tspan>: in a second; %s</text>\n",
-        width, TOP + HEIGHT + FOOT, LEFT, cells[0].row->name, cells[0].row->about);
+    fprintf(plot->out,
+            "<text x=\"%d\" y=\"%d\"><tspan font-weight=\"bold\">%s</tspan>: in a second; "
+            "%s</text>\n",
+            LEFT, plot->top + 18, cells[0].row->name, cells[0].row->about);
+    plot->top += HEAD;
+    plot->x = LEFT;
     for (size_t i = 0; i < n;) {
         const size_t same = cells_of_case(cells + i, n - i);
 
-        x = write_case(out, cells + i, same, x);
+        if (plot->x > LEFT && plot->x + (int)same * BAR > MOST_WIDTH) {
+            plot->x = LEFT;
+            plot->top += HEIGHT + FOOT + HEAD / 2;
+        }
+        write_case(plot, cells + i, same);
         i += same;
     }
-    fputs("</svg>\n", out);
+    plot->top += HEIGHT + FOOT;
+}
+
+/* All these cells' rows in one file. */
+static void write_file(const char *dir, const char *name, const struct bench_cell *cells, size_t n)
+{
+    struct plot plot = {.width = 640};
+    char path[PATH_MAX], *body = NULL;
+    size_t size = 0;
+
+    test_text(path, sizeof(path), "%s/%s.svg", dir, name);
+    FILE *out = fopen(path, "we");
+    if (out == NULL) {
+        test_die("%s: %s", path, strerror(errno));
+    }
+    plot.out = open_memstream(&body, &size);
+    TEST_CHECK(plot.out != NULL);
+    for (size_t i = 0; i < n;) {
+        const size_t same = cells_of_row(cells + i, n - i);
+
+        write_row(&plot, cells + i, same);
+        i += same;
+    }
+    TEST_CHECK(fclose(plot.out) == 0);
+    fprintf(out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
+            "font-family=\"sans-serif\" font-size=\"11\">\n"
+            "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n%s</svg>\n",
+            plot.width + LEFT, plot.top, body);
+    free(body);
+    TEST_CHECK(fclose(out) == 0);
 }
 
 void bench_write_svg(const char *dir, const struct bench_cell *cells, size_t n)
 {
     for (size_t i = 0; i < n;) {
-        size_t same = 1;
-        char file[PATH_MAX];
+        const size_t same = cells_of_row(cells + i, n - i);
 
-        while (i + same < n && cells[i + same].row == cells[i].row) {
-            same++;
-        }
-        test_text(file, sizeof(file), "%s/%s.svg", dir, cells[i].row->name);
-        FILE *out = fopen(file, "we");
-        if (out == NULL) {
-            test_die("%s: %s", file, strerror(errno));
-        }
-        write_row(out, cells + i, same);
-        TEST_CHECK(fclose(out) == 0);
+        write_file(dir, cells[i].row->name, cells + i, same);
         i += same;
     }
+}
+
+void bench_write_svg_peers(const char *dir, const struct bench_cell *cells, size_t n)
+{
+    write_file(dir, "peers", cells, n);
 }
