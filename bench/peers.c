@@ -11,21 +11,13 @@ static const struct bench_variant redisson = {
     .name = "Redisson",
     .program = "redisson",
     .does = "re-entry, wake-up, renewal",
-    .warm_ms = WARM_MS,
+    .warm_ms = 2 * WARM_MS,
 };
 
 static const struct bench_variant redsync = {
     .name = "redsync",
     .program = "redsync",
     .does = "validity; waiters poll",
-    .sends = "set",
-    .warm_ms = WARM_MS,
-};
-
-static const struct bench_variant rueidislock = {
-    .name = "rueidislock",
-    .program = "rueidislock",
-    .does = "wake-up, renewal, loss",
     .sends = "set",
     .warm_ms = WARM_MS,
 };
@@ -52,16 +44,7 @@ static const struct bench_variant node_redlock = {
     .warm_ms = 2 * WARM_MS,
 };
 
-static const struct bench_variant redis_plus_plus = {
-    .name = "redis++",
-    .program = "redis-plus-plus",
-    .does = "validity; waiters poll",
-    .sends = "set",
-    .warm_ms = WARM_MS,
-};
-
-#define EVERYBODY                                                                                  \
-    &redisson, &redsync, &rueidislock, &redislock, &redis_py, &node_redlock, &redis_plus_plus
+#define EVERYBODY &redisson, &redsync, &redislock, &redis_py, &node_redlock
 
 static const struct bench_row own = {
     .name = "own",
@@ -123,7 +106,7 @@ static const struct bench_row redlock = {
              "the lock alone",
     .kind = "redlock",
     .floors = "reentrant",
-    .variant = {&lib_contend, &floor_quorum, &redisson, &redsync, &node_redlock, &redis_plus_plus},
+    .variant = {&lib_contend, &floor_quorum, &redisson, &redsync, &node_redlock},
     .cases = {OF_FIVE(1, "", 0), OF_FIVE(8, "", 0), OF_FIVE(32, "", 0), OF_FIVE(1, ", 2ms", 2000),
               OF_FIVE(8, ", 2ms", 2000), OF_FIVE(32, ", 2ms", 2000)},
 };

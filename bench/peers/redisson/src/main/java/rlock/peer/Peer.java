@@ -4,13 +4,12 @@ import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
-import java.lang.management.CompilationMXBean;
-import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.redisson.Redisson;
 import org.redisson.RedissonMultiLock;
 import org.redisson.RedissonRedLock;
@@ -26,17 +25,18 @@ public final class Peer {
     private static final int OVER = 2;
     private static final int READS_PER_WRITE = 19;
 
-    /** Warm is: the compilers work for less than a twentieth of the time. */
-    private static final long LOOK_MS = 1000;
-    private static final long MOST_WARMING_MS = 40000;
+    /** Warm is: so many operations, each on a name of its own, without holding; by then the hot code is compiled. */
+    private static final int WARM_OPERATIONS = 20000;
+    private static final long MOST_WARMING_MS = 20000;
 
     private static volatile int phase = WARMING;
     private static volatile boolean isWarm;
+    private static final AtomicInteger warmOperations = new AtomicInteger();
 
     /** What one thread does, and what it noted. */
     private static final class Worker extends Thread {
-        private final RLock lock;
-        private final RLock read; // of the row rw
+        private final RLock[] warming; // of a name of its own
+        private final RLock[] locks; // one, or those for writing and for reading
         private final boolean ofBoth;
         private final long holdUs;
         private int turn;
@@ -44,9 +44,9 @@ public final class Peer {
         private long[] samples = new long[1 << 12];
         private int n;
 
-        Worker(int index, RLock lock, RLock read, boolean ofBoth, long holdUs) {
-            this.lock = lock;
-            this.read = read;
+        Worker(int index, RLock[] warming, RLock[] locks, boolean ofBoth, long holdUs) {
+            this.warming = warming;
+            this.locks = locks;
             this.ofBoth = ofBoth;
             this.holdUs = holdUs;
             this.turn = index;
@@ -71,7 +71,7 @@ public final class Peer {
             if (!ofBoth) {
                 note(System.nanoTime() - began);
             }
-            if (holdUs > 0 && isWarm) {
+            if (holdUs > 0) {
                 Thread.sleep(holdUs / 1000, (int) (holdUs % 1000) * 1000);
             }
             wanted.unlock();
@@ -83,9 +83,14 @@ public final class Peer {
         @Override
         public void run() {
             try {
+                while (!isWarm) {
+                    RLock lock = warming[warmOperations.getAndIncrement() % warming.length];
+                    lock.lock();
+                    lock.unlock();
+                }
                 while (phase != OVER) {
-                    boolean reads = read != null && turn++ % (READS_PER_WRITE + 1) != 0;
-                    take(reads ? read : lock);
+                    boolean writes = turn++ % (READS_PER_WRITE + 1) == 0;
+                    take(locks[writes ? 0 : locks.length - 1]);
                 }
             } catch (InterruptedException | RuntimeException e) {
                 e.printStackTrace();
@@ -129,24 +134,28 @@ public final class Peer {
         return Integer.parseInt(asked.get(key));
     }
 
-    private RLock lockOf(String row, String name) {
+    /** One; for the row rw two, the first for writing. */
+    private RLock[] locksOf(String name) {
         RedissonClient first = clients.get(0);
         List<RLock> members = new ArrayList<>();
-        switch (row) {
+        switch (asked.get("row")) {
             case "fair":
-                return first.getFairLock(name);
+                return new RLock[] {first.getFairLock(name)};
+            case "rw":
+                RReadWriteLock both = first.getReadWriteLock(name);
+                return new RLock[] {both.writeLock(), both.readLock()};
             case "multi":
                 for (int i = 0; i < number("members"); i++) {
                     members.add(first.getLock(name + "." + i));
                 }
-                return new RedissonMultiLock(members.toArray(new RLock[0]));
+                return new RLock[] {new RedissonMultiLock(members.toArray(new RLock[0]))};
             case "redlock":
                 for (RedissonClient client : clients) {
                     members.add(client.getLock(name));
                 }
-                return redLock(members);
+                return new RLock[] {redLock(members)};
             default:
-                return first.getLock(name);
+                return new RLock[] {first.getLock(name)};
         }
     }
 
@@ -163,15 +172,9 @@ public final class Peer {
         List<Worker> workers = new ArrayList<>();
         for (int i = 0; i < number("threads"); i++) {
             int index = number("first") + i;
-            String name = String.format("name%04d", isShared ? 0 : index);
-            RLock lock = lockOf(row, name);
-            RLock read = null;
-            if (row.equals("rw")) {
-                RReadWriteLock both = clients.get(0).getReadWriteLock(name);
-                lock = both.writeLock();
-                read = both.readLock();
-            }
-            workers.add(new Worker(index, lock, read, ofBoth, number("hold_us")));
+            RLock[] warming = locksOf(String.format("warm%04d", index));
+            RLock[] locks = locksOf(String.format("name%04d", isShared ? 0 : index));
+            workers.add(new Worker(index, warming, locks, ofBoth, number("hold_us")));
         }
         for (Worker worker : workers) {
             worker.start();
@@ -199,18 +202,13 @@ public final class Peer {
         }
     }
 
-    /** Until the hot code is compiled, or for as long as the bench would wait. Threads do not hold meanwhile. */
     private static void warmUp() throws InterruptedException {
-        CompilationMXBean compilers = ManagementFactory.getCompilationMXBean();
-        long last = -LOOK_MS;
-        for (long waited = 0; waited < MOST_WARMING_MS; waited += LOOK_MS) {
-            long spent = compilers.getTotalCompilationTime();
-            if (waited > 2 * LOOK_MS && spent - last < LOOK_MS / 20) {
-                return;
-            }
-            last = spent;
-            Thread.sleep(LOOK_MS);
+        long began = System.nanoTime();
+        while (warmOperations.get() < WARM_OPERATIONS
+                && System.nanoTime() - began < MOST_WARMING_MS * 1_000_000) {
+            Thread.sleep(100);
         }
+        isWarm = true;
     }
 
     public static void main(String[] words) throws IOException, InterruptedException {
@@ -222,11 +220,11 @@ public final class Peer {
             workers = peer.work();
             warmUp();
         }
-        isWarm = true;
         PrintStream out = new PrintStream(System.out, false);
         out.println("ready " + Redisson.class.getPackage().getImplementationVersion() + " on Java "
                 + Runtime.version().feature()
-                + "; its own defaults: a pool of 24 to 64 connections, 16 threads and 32 of Netty");
+                + "; its own defaults: a pool of 24 to 64 connections, 16 threads and 32 of Netty; measured after "
+                + WARM_OPERATIONS + " operations, or 20 s");
         out.flush();
         BufferedReader told = new BufferedReader(new InputStreamReader(System.in));
         for (int next = MEASURING; next <= OVER && told.readLine() != null; next++) {
