@@ -24,9 +24,19 @@ static void write_machine(FILE *out, const struct bench_options *options)
     fprintf(out, "\"run_ms\":%lld,\"cells\":[", (long long)options->run_ms);
 }
 
-static void write_figures(FILE *out, const struct bench_figures *figures)
+/* A program's threads are its own: nobody counts how often they gave up the processor. */
+static bool is_known(const struct bench_cell *cell, int figure)
+{
+    return cell->variant->program == NULL || figure != BENCH_SWITCHES;
+}
+
+static void write_figures(FILE *out, const struct bench_cell *cell,
+                          const struct bench_figures *figures)
 {
     for (int i = 0; i < BENCH_FIGURES; i++) {
+        if (!is_known(cell, i)) {
+            continue;
+        }
         fprintf(out, "%s\"%s\":%.4g", i == 0 ? "{" : ",", bench_figure_name((enum bench_figure)i),
                 figures->value[i]);
     }
@@ -46,6 +56,9 @@ static void write_spreads(FILE *out, const char *name, const struct bench_cell *
 {
     fprintf(out, ",\n  \"%s\":{", name);
     for (int i = 0; i < BENCH_FIGURES; i++) {
+        if (!is_known(cell, i)) {
+            continue;
+        }
         fputs(i == 0 ? "" : ",", out);
         write_spread(out, bench_figure_name((enum bench_figure)i),
                      spread(cell, (enum bench_figure)i));
@@ -66,7 +79,7 @@ static void write_cell(FILE *out, const struct bench_cell *cell)
     fprintf(out, "\n  \"rounds\":[");
     for (int i = 0; i < cell->rounds; i++) {
         fputs(i == 0 ? "" : ",", out);
-        write_figures(out, &cell->round[i]);
+        write_figures(out, cell, &cell->round[i]);
     }
     fputc(']', out);
     write_spreads(out, "all", cell, bench_spread);

@@ -11,36 +11,37 @@
 
 enum { FIRST_WIDTH = 18, VARIANT_WIDTH = 8, PEERS_FIRST_WIDTH = 19, PEER_WIDTH = 12 };
 
-/* Columns after case and variant, in their order. */
+/* Columns after case and variant, in their order. Beside peers: those that are known of programs,
+ * and fit. */
 static const struct column {
     const char *heading;
     enum bench_figure figure;
     int width, digits;
+    bool peers;
 } columns[] = {
-    {"/s", BENCH_RATE, 9, 0},
-    {"p50 us", BENCH_P50, 9, 1},
-    {"p99 us", BENCH_P99, 9, 0},
-    {"p99.9 us", BENCH_P999, 9, 0},
-    {"longest ms", BENCH_LONGEST, 10, 1},
-    {"Jain", BENCH_JAIN, 5, 2},
-    {"cmds", BENCH_COMMANDS, 6, 2},
-    {"bytes", BENCH_BYTES, 6, 0},
-    {"client us", BENCH_CLIENT, 9, 2},
-    {"server us", BENCH_SERVER, 9, 2},
-    {"switches", BENCH_SWITCHES, 8, 2},
+    {"/s", BENCH_RATE, 9, 0, true},
+    {"p50 us", BENCH_P50, 9, 1, true},
+    {"p99 us", BENCH_P99, 9, 0, true},
+    {"p99.9 us", BENCH_P999, 9, 0, false},
+    {"longest ms", BENCH_LONGEST, 10, 1, true},
+    {"Jain", BENCH_JAIN, 5, 2, true},
+    {"cmds", BENCH_COMMANDS, 6, 2, true},
+    {"bytes", BENCH_BYTES, 6, 0, false},
+    {"client us", BENCH_CLIENT, 9, 2, true},
+    {"server us", BENCH_SERVER, 9, 2, true},
+    {"switches", BENCH_SWITCHES, 8, 2, false},
 };
 
-/* What rlock is in parts of the variant. Beside peers only the first. */
+/* What rlock is in parts of the variant. */
 static const struct column ratios[] = {
-    {"rlock /s", BENCH_RATE, 17, 2},       {"rlock p50", BENCH_P50, 17, 2},
-    {"rlock p99.9", BENCH_P999, 17, 2},    {"rlock client", BENCH_CLIENT, 17, 2},
-    {"rlock server", BENCH_SERVER, 17, 2},
+    {"rlock /s", BENCH_RATE, 17, 2, true},        {"rlock p50", BENCH_P50, 17, 2, false},
+    {"rlock p99.9", BENCH_P999, 17, 2, false},    {"rlock client", BENCH_CLIENT, 17, 2, true},
+    {"rlock server", BENCH_SERVER, 17, 2, false},
 };
 
 enum {
     N_COLUMNS = sizeof(columns) / sizeof(columns[0]),
-    N_RATIOS = sizeof(ratios) / sizeof(ratios[0]),
-    N_PEERS_RATIOS = 1
+    N_RATIOS = sizeof(ratios) / sizeof(ratios[0])
 };
 
 static void put(bool markdown, int width, const char *text)
@@ -59,14 +60,20 @@ static void end_line(bool markdown)
     puts(markdown ? "|" : "");
 }
 
-static void put_headings(int n_ratios, bool markdown)
+/* Returns how many. */
+static int put_headings(bool peers, bool markdown)
 {
-    for (int i = 0; i < N_COLUMNS; i++) {
-        put(markdown, columns[i].width, columns[i].heading);
+    int n = 0;
+
+    for (int i = 0; i < N_COLUMNS + N_RATIOS; i++) {
+        const struct column *column = i < N_COLUMNS ? &columns[i] : &ratios[i - N_COLUMNS];
+
+        if (column->peers || !peers) {
+            put(markdown, column->width, column->heading);
+            n++;
+        }
     }
-    for (int i = 0; i < n_ratios; i++) {
-        put(markdown, ratios[i].width, ratios[i].heading);
-    }
+    return n;
 }
 
 static void put_rule(int words, int numbers, bool markdown)
@@ -83,29 +90,34 @@ static void print_heading(const struct bench_row *row, bool markdown)
     printf(markdown ? "\n**%s**: %s\n\n" : "\n%s: %s\n", row->name, row->about);
     put(markdown, -FIRST_WIDTH, "case");
     put(markdown, -VARIANT_WIDTH, "variant");
-    put_headings(N_RATIOS, markdown);
+    const int n = put_headings(false, markdown);
     end_line(markdown);
-    put_rule(2, N_COLUMNS + N_RATIOS, markdown);
+    put_rule(2, n, markdown);
     if (markdown) {
         end_line(markdown);
     }
 }
 
-static void put_figures(const struct bench_cell *cell, int n_ratios, bool markdown)
+/* What nobody knows is empty. */
+static void put_figures(const struct bench_cell *cell, bool peers, bool markdown)
 {
     char text[64];
 
     for (int i = 0; i < N_COLUMNS; i++) {
         const struct bench_spread spread = bench_spread(cell, columns[i].figure);
 
-        snprintf(text, sizeof(text), "%.*f", columns[i].digits, spread.median);
-        put(markdown, columns[i].width, text);
+        if (columns[i].peers || !peers) {
+            snprintf(text, sizeof(text), "%.*f", columns[i].digits, spread.median);
+            put(markdown, columns[i].width, spread.hi > 0 ? text : "");
+        }
     }
-    for (int i = 0; i < n_ratios; i++) {
+    for (int i = 0; i < N_RATIOS; i++) {
         const struct bench_spread spread = bench_ratio(cell, ratios[i].figure);
 
-        snprintf(text, sizeof(text), "%.2f [%.2f..%.2f]", spread.median, spread.lo, spread.hi);
-        put(markdown, ratios[i].width, spread.hi > 0 ? text : "");
+        if (ratios[i].peers || !peers) {
+            snprintf(text, sizeof(text), "%.2f [%.2f..%.2f]", spread.median, spread.lo, spread.hi);
+            put(markdown, ratios[i].width, spread.hi > 0 ? text : "");
+        }
     }
 }
 
@@ -113,7 +125,7 @@ static void print_cell(const struct bench_cell *cell, bool markdown)
 {
     put(markdown, -FIRST_WIDTH, cell->one->name);
     put(markdown, -VARIANT_WIDTH, cell->variant->name);
-    put_figures(cell, N_RATIOS, markdown);
+    put_figures(cell, false, markdown);
     end_line(markdown);
 }
 
@@ -150,10 +162,10 @@ static void print_peers_heading(bool markdown)
     puts("");
     put(markdown, -PEERS_FIRST_WIDTH, "row: case");
     put(markdown, -PEER_WIDTH, "library");
-    put_headings(N_PEERS_RATIOS, markdown);
+    const int n = put_headings(true, markdown);
     put(markdown, 0, "a lock has");
     end_line(markdown);
-    put_rule(2, N_COLUMNS + N_PEERS_RATIOS, markdown);
+    put_rule(2, n, markdown);
     if (markdown) {
         put_rule(1, 0, markdown);
         end_line(markdown);
@@ -167,7 +179,7 @@ static void print_peer(const struct bench_cell *cell, bool markdown)
     snprintf(text, sizeof(text), "%s: %s", cell->row->name, cell->one->name);
     put(markdown, -PEERS_FIRST_WIDTH, text);
     put(markdown, -PEER_WIDTH, cell->variant->name);
-    put_figures(cell, N_PEERS_RATIOS, markdown);
+    put_figures(cell, true, markdown);
     put(markdown, 0, cell->variant->does != NULL ? cell->variant->does : "");
     end_line(markdown);
 }
