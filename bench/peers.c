@@ -11,6 +11,8 @@ static const struct bench_variant redisson = {
     .name = "Redisson",
     .program = "redisson",
     .does = "re-entry, wake-up, renewal",
+    .sends =
+        "set", /* its scripts do; but for each it sends a DEL of the same key, an unlock latch */
     .warm_ms = 2 * WARM_MS,
 };
 
