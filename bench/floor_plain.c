@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The least lock: SET NX PX, and a script that deletes the key if it is still one's own. Each
- * thread has a connection. Nothing is renewed, entered again, announced or watched; who does not get it
- * asks again after a while.
+ * thread has a connection. Nothing is renewed, entered again, announced or watched; who does not
+ * get it asks again after a while.
  */
 #include "floor.h"
 
