@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 enum { MAX_PROGRAMS = 8, MAX_PROCESSES = 8, MAX_WORDS = 9 + BENCH_MAX_SERVERS, WORD = 128 };
+enum { READY_MS = 180000 }; /* a JVM has to start, and to warm up */
 
 static struct {
     int to;
@@ -115,14 +116,13 @@ const char *bench_program_note(const char *program)
 
 static const char ready[] = "ready ";
 
-void bench_programs_wait_ready(const struct bench_run *run, int64_t timeout_ms)
+void bench_programs_wait_ready(const struct bench_run *run)
 {
     for (int i = 0; i < run->procs; i++) {
         struct pollfd output = {.fd = fileno(process[i].from), .events = POLLIN};
         char line[512] = "";
 
-        if (poll(&output, 1, (int)timeout_ms) != 1 ||
-            fgets(line, sizeof(line), process[i].from) == NULL ||
+        if (poll(&output, 1, READY_MS) != 1 || fgets(line, sizeof(line), process[i].from) == NULL ||
             strncmp(line, ready, strlen(ready)) != 0) {
             test_die("%s, %s, %s: did not start: %s", run->row->name, run->one->name,
                      run->variant->name, line);

@@ -15,7 +15,7 @@ bool bench_program_is_there(const char *program);
 
 /* Starts run->process, on the core of the clients. */
 pid_t bench_program_start(const struct bench_run *run, const struct bench_options *options);
-void bench_programs_wait_ready(const struct bench_run *run, int64_t timeout_ms);
+void bench_programs_wait_ready(const struct bench_run *run);
 void bench_programs_tell(const struct bench_run *run, const char *line);
 /* What all workers noted, and after that the end of all output. */
 void bench_programs_collect(const struct bench_run *run, struct bench_worker *workers);

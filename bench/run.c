@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STACK_BYTES = 256 * 1024, START_MS = 90000, MAX_PROCS = 8 };
+enum { STACK_BYTES = 256 * 1024, START_MS = 60000, MAX_PROCS = 8 };
 
 enum phase { WARMING, MEASURING, OVER };
 
@@ -198,7 +198,7 @@ static int64_t clients_cpu_ns(const pid_t *pids, int n)
 static void wait_ready(const struct bench_run *run)
 {
     if (run->variant->program != NULL) {
-        bench_programs_wait_ready(run, START_MS);
+        bench_programs_wait_ready(run);
         return;
     }
     const int64_t deadline = bench_now_ns() + START_MS * 1000000LL;

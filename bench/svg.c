@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEFT = 20, HEAD = 50, HEIGHT = 220, BAR = 62, GAP = 40, FOOT = 40, MOST_WIDTH = 1300 };
+enum { LEFT = 20, HEAD = 50, HEIGHT = 220, BAR = 68, GAP = 40, FOOT = 40, MOST_WIDTH = 1300 };
 
 static const char *const colours[] = {"#c0392b", "#7f8c8d", "#bdc3c7", "#d5dbdb"};
 static const char peers_colour[] = "#2e6da4";
