@@ -38,38 +38,92 @@ static struct rlock__timer *merge(struct rlock__timer *a, struct rlock__timer *b
     return a;
 }
 
-void rlock__timer_unset(struct rlock__timers *timers, struct rlock__timer *timer)
+/* What was below `parent` in this place is `next` from now on. */
+static void put(struct rlock__timers *timers, struct rlock__timer *parent,
+                const struct rlock__timer *place, struct rlock__timer *next)
 {
-    struct rlock__timer *parent = timer->parent, *rest;
+    if (next != NULL) {
+        next->parent = parent;
+    }
+    *(parent != NULL ? &parent->child[parent->child[1] == place] : &timers->root) = next;
+}
 
-    if (!timer->set) {
-        return;
-    }
-    rest = merge(timer->child[0], timer->child[1]);
-    if (rest != NULL) {
-        rest->parent = parent;
-    }
-    *(parent != NULL ? &parent->child[parent->child[1] == timer] : &timers->root) = rest;
+static void leave_heap(struct rlock__timers *timers, const struct rlock__timer *timer)
+{
+    struct rlock__timer *parent = timer->parent;
+
+    put(timers, parent, timer, merge(timer->child[0], timer->child[1]));
     for (bool changed = true; changed && parent != NULL; parent = parent->parent) {
         unsigned before = parent->rank;
 
         lean(parent);
         changed = parent->rank != before;
     }
+}
+
+/* The next of the chain takes the first one's place. */
+static void follow(struct rlock__timers *timers, const struct rlock__timer *first)
+{
+    struct rlock__timer *next = first->behind;
+
+    put(timers, first->parent, first, next);
+    next->before = NULL;
+    next->rank = first->rank;
+    for (int i = 0; i < 2; i++) {
+        next->child[i] = first->child[i];
+        if (next->child[i] != NULL) {
+            next->child[i]->parent = next;
+        }
+    }
+}
+
+static void leave_chain(struct rlock__timer *timer)
+{
+    timer->before->behind = timer->behind;
+    if (timer->behind != NULL) {
+        timer->behind->before = timer->before;
+    }
+}
+
+void rlock__timer_unset(struct rlock__timers *timers, struct rlock__timer *timer)
+{
+    if (!timer->set) {
+        return;
+    }
+    if (timers->latest == timer) {
+        timers->latest = timer->before;
+    }
+    if (timer->before != NULL) {
+        leave_chain(timer);
+    } else if (timer->behind != NULL) {
+        follow(timers, timer);
+    } else {
+        leave_heap(timers, timer);
+    }
     timer->parent = timer->child[0] = timer->child[1] = NULL;
+    timer->before = timer->behind = NULL;
     timer->set = false;
 }
 
 void rlock__timer_set(struct rlock__timers *timers, struct rlock__timer *timer, int64_t at)
 {
+    struct rlock__timer *latest;
+
     rlock__timer_unset(timers, timer);
     if (at == RLOCK__NEVER) {
         return;
     }
+    latest = timers->latest;
+    timers->latest = timer;
     timer->at = at;
     timer->order = ++timers->order;
-    timer->rank = 1;
     timer->set = true;
+    if (latest != NULL && latest->at == at) {
+        latest->behind = timer;
+        timer->before = latest;
+        return;
+    }
+    timer->rank = 1;
     timers->root = merge(timers->root, timer);
     timers->root->parent = NULL;
 }

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Timers in a leftist heap (Crane 1972): setting one never fails, and each single operation takes
+/*
+ * Timers in a leftist heap (Crane 1972): setting one never fails, and each single operation takes
  * steps by the logarithm of their number, whatever was done before. Equal times fire in the order
- * in which they were set, so that a run can be repeated exactly. */
+ * in which they were set, so that a run can be repeated exactly. What is set one after the other
+ * for the same time, as are the holds that one answer renewed, shares a place in the heap: of such
+ * a chain each but the first takes a few steps, however many timers there are.
+ */
 #ifndef RLOCK_BASE_TIMER_H
 #define RLOCK_BASE_TIMER_H
 
@@ -22,13 +26,15 @@ struct rlock__timer {
     rlock__timer_fn *fire;
     int64_t at;
     uint64_t order; /* of setting: breaks ties */
-    struct rlock__timer *parent, *child[2];
+    struct rlock__timer *parent, *child[2]; /* of a chain's first */
+    struct rlock__timer *before, *behind;   /* in its chain */
     unsigned rank; /* nodes on its right edge, which is the shortest way down to an empty place */
     bool set;
 };
 
 struct rlock__timers {
     struct rlock__timer *root;
+    struct rlock__timer *latest; /* the last of the chain that the latest setting made longer */
     uint64_t order;
 };
 

@@ -56,7 +56,9 @@ void rlock__grant_plan(struct rlock__grant *grant)
     } else if (renewed && grant->batch_entry == NULL && !grant->urgency.set) {
         at = rlock__min(at, grant->due);
     }
-    rlock__timer_set(&hold->core->crowd, &grant->timer, at);
+    if (!grant->timer.set || grant->timer.at != at) {
+        rlock__timer_set(&hold->core->crowd, &grant->timer, at);
+    }
 }
 
 void rlock__grant_set_valid(struct rlock__grant *grant, int64_t t0, int64_t lease_us, int64_t now)

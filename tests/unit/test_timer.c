@@ -130,6 +130,12 @@ TIMER_TEST(random_operations_match_a_search)
             now += random_below(8);
             fire(now);
             break;
+        case 3: /* several in a row for one time */
+            for (int j = i; j < N && j < i + 5; j++) {
+                rlock__timer_set(&timers, &items[j].timer, at);
+                model_set(j, at);
+            }
+            break;
         default:
             rlock__timer_set(&timers, &items[i].timer, at);
             model_set(i, at);
@@ -155,6 +161,25 @@ TIMER_TEST(equal_times_fire_in_the_order_of_setting)
     assert_int_equal(n_fired, N);
     assert_int_equal(fired[0], N - 1);
     assert_int_equal(fired[N - 1], 30);
+}
+
+/* However many fire between two of them, and whichever of them is unset. */
+TIMER_TEST(timers_of_one_time_share_a_place)
+{
+    for (int i = 0; i < N; i++) {
+        rlock__timer_set(&timers, &items[i].timer, i / 10);
+    }
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(items[i].timer.rank != 0, i % 10 == 0); /* that one is in the heap */
+    }
+    rlock__timer_unset(&timers, &items[20].timer);
+    rlock__timer_unset(&timers, &items[25].timer);
+    rlock__timer_unset(&timers, &items[59].timer);
+    (void)rlock__timers_fire(&timers, N, SIZE_MAX);
+    assert_int_equal(n_fired, N - 3);
+    for (int i = 1; i < n_fired; i++) {
+        assert_true(fired[i - 1] < fired[i]);
+    }
 }
 
 TIMER_TEST(what_a_timer_sets_for_now_waits_for_the_next_time)
