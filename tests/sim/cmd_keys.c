@@ -38,18 +38,29 @@ static void cmd_type(struct sim_call *call)
     sim_resp_status(call->reply, names[key ? key->type : SIM_NONE]);
 }
 
+/* Whether the options may be there: GT alone, that of redis 7.0. */
+static bool reads_options(struct sim_call *call, const char *name, bool *ret_longer)
+{
+    *ret_longer = call->argc == 4 && sim_word_is(call->argv[3], "gt");
+    if (call->argc > 3 && call->server->dialect == SIM_REDIS_6) {
+        sim_reply_errorf(call->reply, "ERR wrong number of arguments for '%s' command", name);
+        return false;
+    }
+    if (call->argc > 3 && !*ret_longer) {
+        sim_reply_unsupported_option(call, 3);
+        return false;
+    }
+    return true;
+}
+
 static void expire(struct sim_call *call, const char *name, int64_t base_ms)
 {
     struct sim_keyspace *space = &call->server->space;
     struct sim_key *key;
     int64_t when;
+    bool longer;
 
-    if (call->argc > 3) {
-        /* NX, XX, GT, LT came with redis 7.0: our scripts must do without. */
-        sim_reply_unsupported_option(call, 3);
-        return;
-    }
-    if (!sim_int_arg(call, 2, &when)) {
+    if (!reads_options(call, name, &longer) || !sim_int_arg(call, 2, &when)) {
         return;
     }
     if (when > INT64_MAX - base_ms) {
@@ -58,6 +69,9 @@ static void expire(struct sim_call *call, const char *name, int64_t base_ms)
     }
     when += base_ms;
     key = sim_key_find(space, call->argv[1]);
+    if (key && longer && (key->expire_at_ms == SIM_NEVER || when <= key->expire_at_ms)) {
+        key = NULL;
+    }
     if (key && when <= space->now_ms) {
         sim_key_delete(space, key);
     } else if (key) {

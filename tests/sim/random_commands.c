@@ -23,6 +23,7 @@ static const struct form forms[] = {
     {"type %k", 0},
     {"pexpire %k %t", 0},
     {"pexpire %k %t", 0},
+    {"pexpire %k %t GT", 0},
     {"pexpireat %k %T", 0},
     {"pttl %k", TWIN_TTL},
     {"pttl %k", TWIN_TTL},

@@ -57,11 +57,12 @@ void sim_server_tolerate(struct sim_server *server, bool tolerate);
 const char *sim_server_unsupported(const struct sim_server *server); /* NULL if there was none */
 
 /* What it imitates. Of valkey 8 only what a client can trip over: UNSUBSCRIBE and SUNSUBSCRIBE on a
-   connection without any subscription is an error there, and no acknowledgement. Kept by a reset.
- */
+   connection without any subscription is an error there, and no acknowledgement. Of redis 6.2 that
+   PEXPIRE takes no options. Kept by a reset. */
 enum sim_dialect {
     SIM_REDIS_7,
     SIM_VALKEY_8,
+    SIM_REDIS_6,
 };
 
 void sim_server_set_dialect(struct sim_server *server, enum sim_dialect dialect);

@@ -335,7 +335,7 @@ static void what_is_unknown_is_noted(void **state)
         "EVAL |return cjson.encode(1)| 0",
         "EVAL |return redis.setresp(3)| 0",
         "EVAL |return {double = 1.5}| 0",
-        "PEXPIRE k 1 GT",
+        "PEXPIRE k 1 LT",
         "SET k v GET",
         "CLIENT LIST",
         "INFO",
