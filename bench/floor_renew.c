@@ -8,12 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { BATCH = 100, WORDS = 3 + BATCH + 2 };
+enum { BATCH = 100, WORDS = 3 + 2 * BATCH + 1, OWNER_SIZE = 48 };
 
-static const char script[] = "for _, key in ipairs(KEYS) do "
-                             "if redis.call('hexists', key, ARGV[1]) == 1 then "
-                             "redis.call('pexpire', key, ARGV[2]) end end return 1";
-static const char owner[] = "00000000-0000-0000-0000-000000000000:1";
+static const char script[] = "local lease = ARGV[#ARGV] "
+                             "for i, key in ipairs(KEYS) do "
+                             "if redis.call('hexists', key, ARGV[i]) == 1 then "
+                             "redis.call('pexpire', key, lease) end end return 1";
 
 struct renewal {
     redisContext *context;
@@ -23,9 +23,18 @@ struct renewal {
     struct bench_calls *batch;
 };
 
+/* Each hold has an owner's number of its own, as every hold of a lock has. */
+static void owner_of(long hold, char owner[static OWNER_SIZE])
+{
+    test_text(owner, OWNER_SIZE, "00000000-0000-0000-0000-000000000000:%ld", hold + 1);
+}
+
 static void hold(redisContext *context, long locks)
 {
     for (long i = 0; i < locks; i++) {
+        char owner[OWNER_SIZE];
+
+        owner_of(i, owner);
         redisAppendCommand(context, "HSET held%06ld %s 1", i, owner);
         if ((i + 1) % BATCH == 0) {
             for (int j = 0; j < BATCH; j++) {
@@ -37,16 +46,17 @@ static void hold(redisContext *context, long locks)
 
 static void format_batch(struct bench_calls *batch, long first, const char *sha, const char *lease)
 {
-    char names[BATCH][16], count[8];
+    char names[BATCH][16], owners[BATCH][OWNER_SIZE], count[8];
     const char *words[WORDS] = {"EVALSHA", sha, count};
 
     test_text(count, sizeof(count), "%d", BATCH);
     for (int i = 0; i < BATCH; i++) {
         test_text(names[i], sizeof(names[i]), "held%06ld", first + i);
+        owner_of(first + i, owners[i]);
         words[3 + i] = names[i];
+        words[3 + BATCH + i] = owners[i];
     }
-    words[3 + BATCH] = owner;
-    words[4 + BATCH] = lease;
+    words[3 + 2 * BATCH] = lease;
     batch->n = 1;
     batch->call[0].len = (size_t)redisFormatCommandArgv(&batch->call[0].bytes, WORDS, words, NULL);
 }

@@ -77,6 +77,7 @@ set(RLOCK_SOURCES
     src/lock/spec.c
     src/lock/spin.c
     src/lock/stock.c
+    src/lock/spread.c
     src/lock/subscriber.c
     src/lock/table.c
     src/lock/batch.c

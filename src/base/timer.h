@@ -25,7 +25,7 @@ typedef void rlock__timer_fn(struct rlock__timer *timer, int64_t now);
 struct rlock__timer {
     rlock__timer_fn *fire;
     int64_t at;
-    uint64_t order; /* of setting: breaks ties */
+    uint64_t order;                         /* of setting: breaks ties */
     struct rlock__timer *parent, *child[2]; /* of a chain's first */
     struct rlock__timer *before, *behind;   /* in its chain */
     unsigned rank; /* nodes on its right edge, which is the shortest way down to an empty place */

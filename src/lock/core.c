@@ -275,8 +275,8 @@ void rlock__core_tick(struct rlock__core *core, int64_t now)
 
 int64_t rlock__core_next(const struct rlock__core *core)
 {
-    bool more = core->sweep != NULL || rlock__renew_is_waiting(core);
-    int64_t crowd = more ? 0 : rlock__timers_next(&core->crowd);
+    int64_t due = rlock__min(rlock__timers_next(&core->crowd), rlock__renew_next(core));
+    int64_t crowd = core->sweep != NULL ? 0 : due;
 
     return rlock__min(rlock__timers_next(&core->timers), rlock__max(crowd, core->resume_at));
 }

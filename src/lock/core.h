@@ -45,7 +45,7 @@
     (10 * RLOCK__MS) /* first pause after an error that passes; doubles, with jitter */
 #define RLOCK__BACKOFF_MAX_US RLOCK__SECOND
 #define RLOCK__BACKOFF_MOVING_US (250 * RLOCK__MS) /* the same in a cluster, where keys move */
-#define RLOCK__BATCH 100                           /* renewals in one script call */
+#define RLOCK__BATCH 50                            /* renewals in one script call */
 #define RLOCK__BATCHES 2         /* calls of that script in flight, on a link without delay */
 #define RLOCK__RELEASES 256      /* releases in flight of what nobody waits for */
 #define RLOCK__SLICE 500         /* holds and orphans that one event attends to */

@@ -12,6 +12,8 @@ struct rlock__link *rlock__grant_route(struct rlock__grant *grant)
     if (link != grant->link) {
         rlock__timer_unset(&grant->link->due, &grant->urgency);
         grant->failed_over |= grant->link->replaced;
+        grant->link->n_granted -= grant->is_numbered;
+        link->n_granted += grant->is_numbered;
         grant->link = link;
         grant->life = link->server->life;
     }
@@ -20,7 +22,7 @@ struct rlock__link *rlock__grant_route(struct rlock__grant *grant)
 
 void rlock__grant_verify(struct rlock__grant *grant, int64_t now)
 {
-    (void)rlock__grant_route(grant);
+    rlock__grant_route(grant)->rests_until = 0;
     grant->verifies = true;
     grant->due = now;
     rlock__grant_plan(grant);
@@ -109,10 +111,10 @@ int64_t rlock__grant_cut(const struct rlock__grant *grant, int64_t lease_us, int
     return rlock__min(lease_us, rlock__max(end - at, RLOCK__MS));
 }
 
-/* On a grid of a hundredth of the period, so that neighbours share a batch. */
+/* On a grid of a twentieth of the period, so that neighbours share a batch from then on. */
 void rlock__grant_due(struct rlock__grant *grant, int64_t t0, int64_t lease_us)
 {
-    int64_t grid = rlock__max(grant->hold->core->renewed_lease_us / 300, RLOCK__MS);
+    int64_t grid = rlock__max(grant->hold->core->renewed_lease_us / 60, RLOCK__MS);
     int64_t due = t0 + lease_us / 3;
 
     grant->due = rlock__max(due - due % grid, t0 + lease_us / 6);

@@ -217,11 +217,16 @@ void rlock__orphans_fini(struct rlock__core *core);
 
 /* A grant's timer fired: its renewal is due, or its validity is over. */
 void rlock__renew_timer(struct rlock__timer *timer, int64_t now);
+/* Sends a batch of those that are due, the most urgent. False without memory. */
+bool rlock__renew_some(struct rlock__link *link, int64_t now);
+
+/* ---- spread.c: when renewals go out ---- */
+
+/* A batch of so many went out: the link rests before the next one. 0: it does not. */
+void rlock__renew_rest(struct rlock__link *link, size_t n, int64_t now);
 /* Sends the renewals that are due, as many as may be in flight. */
 void rlock__renew_flush(struct rlock__link *link, int64_t now);
-/* Whether some are due that may be sent now. */
-bool rlock__renew_is_ready(const struct rlock__link *link);
-/* The same, on any link. */
-bool rlock__renew_is_waiting(const struct rlock__core *core);
+/* When the next batch of those that are due may go out, on any link; RLOCK__NEVER none may. */
+int64_t rlock__renew_next(const struct rlock__core *core);
 
 #endif

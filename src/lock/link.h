@@ -62,6 +62,8 @@ struct rlock__link {
     bool unfenceable;         /* one is not among them: the link can be fenced no more */
     struct rlock__timers due; /* holds to be renewed over it; whose validity ends first in front */
     unsigned renewing;        /* batches in flight */
+    int64_t rests_until;      /* what is due and not urgent waits so long */
+    int64_t n_granted;        /* holds, renewed or not */
     struct rlock__orphan *unsent; /* orphans to be released over it, in this order */
     unsigned releasing;           /* orphans whose release is in flight */
     struct rlock__ack *acks;      /* sent over it, and not acknowledged yet */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Renewal: each hold is due a third of its lease after its last success. What is due goes in
- * batches, one script call each, those whose validity ends first in front. Few batches are in
- * flight at a time, so that calls do not wait behind them; without a link what is due waits for
- * one. A renewal that failed is tried again until the hold's validity ends; "not yours" ends it at
+ * batches, one script call each, those whose validity ends first in front; when, spread.c says.
+ * Without a link what is due waits for one. A renewal that failed is tried again until the hold's validity ends; "not yours" ends it at
  * once. Nothing is renewed past its validity, and nothing brings back what was lost. Where replicas
  * acknowledge, only a renewal that enough of them have counts.
  */
@@ -14,8 +13,7 @@
 #include "lock/hop.h"
 #include "lock/internal.h"
 
-#define SLOTS_AT_ONCE 100 /* batches in flight on a link of a cluster */
-#define MISFITS 16        /* that are looked at for one batch */
+#define MISFITS 16 /* that are looked at for one batch */
 #define ALONE_US (60 * RLOCK__SECOND)
 
 struct batch {
@@ -24,6 +22,7 @@ struct batch {
     size_t n;
     struct rlock__grant *grants[RLOCK__BATCH]; /* NULL: over meanwhile */
     int64_t lease_us[RLOCK__BATCH];
+    bool verifies; /* one of them is looked for: the others of that sort follow at once */
     struct rlock__ack ack;
     int64_t t0; /* that its leases count from, once it ran */
 };
@@ -110,6 +109,7 @@ static void again(struct rlock__grant *grant, int64_t now)
     int64_t most = rlock__max((grant->valid_until - now) / 4, RLOCK__MS);
 
     grant->due = now + rlock__min(rlock__backoff(grant->hold->core, grant->failures++), most);
+    grant->link->rests_until = 0;
     rlock__grant_plan(grant);
 }
 
@@ -254,6 +254,7 @@ static void add(struct batch *batch, struct rlock__request *request, struct rloc
                                .count = hold->count,
                                .lease_ms = rlock__ms_up(lease)};
 
+    batch->verifies |= grant->verifies;
     batch->lease_us[batch->n] = lease;
     batch->grants[batch->n] = grant;
     grant->batch_entry = &batch->grants[batch->n++];
@@ -322,8 +323,7 @@ static bool submit(struct batch *batch, struct rlock__request *request, int64_t 
     return true;
 }
 
-/* Returns false without memory. */
-static bool send_batch(struct rlock__link *link, int64_t now)
+bool rlock__renew_some(struct rlock__link *link, int64_t now)
 {
     struct batch *batch = calloc(1, sizeof(*batch));
     struct rlock__request *request =
@@ -349,50 +349,6 @@ static bool send_batch(struct rlock__link *link, int64_t now)
         return true;
     }
     link->renewing++;
+    rlock__renew_rest(link, batch->verifies ? 0 : batch->n, now);
     return true;
-}
-
-/* On a long way more are on it at a time, or the way would say how many holds can live. So are
- * those of a cluster, which have a slot each, and mostly one hold. */
-static unsigned most_batches(const struct rlock__link *link)
-{
-    if (link->server->core->slot != NULL) {
-        return SLOTS_AT_ONCE;
-    }
-    return RLOCK__BATCHES + (unsigned)rlock__min(link->pipeline.rtt / (4 * RLOCK__MS), 60);
-}
-
-bool rlock__renew_is_ready(const struct rlock__link *link)
-{
-    return link->due.root != NULL && link->renewing < most_batches(link) &&
-           (rlock__acks_needed(link->server) == 0 ? link->pipeline.up
-                                                  : rlock__acks_is_ready(link->server));
-}
-
-bool rlock__renew_is_waiting(const struct rlock__core *core)
-{
-    const struct rlock__server *server;
-
-    DL_FOREACH(core->servers, server) {
-        for (unsigned i = 0; i < server->n_links; i++) {
-            if (rlock__renew_is_ready(&server->links[i])) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-void rlock__renew_flush(struct rlock__link *link, int64_t now)
-{
-    struct rlock__core *core = link->server->core;
-
-    for (int i = 0; i < RLOCK__BATCHES && rlock__renew_is_ready(link); i++) {
-        if (!send_batch(link, now)) {
-            break;
-        }
-    }
-    if (rlock__renew_is_ready(link)) {
-        core->resume_at = rlock__max(core->resume_at, now + RLOCK__REST_US);
-    }
 }

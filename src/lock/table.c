@@ -71,6 +71,7 @@ void rlock__grant_number(struct rlock__grant *grant, uint64_t number)
 {
     grant->number = number;
     grant->is_numbered = true;
+    grant->link->n_granted++;
     rlock__table_add(numbers_of(grant->hold->core, number), &grant->by_number,
                      hash_of_number(number));
 }
@@ -79,6 +80,7 @@ void rlock__grant_unnumber(struct rlock__grant *grant)
 {
     if (grant->is_numbered) {
         grant->is_numbered = false;
+        grant->link->n_granted--;
         rlock__table_remove(numbers_of(grant->hold->core, grant->number), &grant->by_number);
     }
 }

@@ -202,8 +202,9 @@ void thousands_of_relocks_cause_no_renewal(struct fixture *f)
     assert_int_equal(renewals(f, 0), 0);
 }
 
-/* Holds that fall due within the same three-hundredth of a lease share a script, and stay together
- * from then on. So there are no more groups than three-hundredths passed while they were taken. */
+/* Holds that fall due within the same sixtieth of a lease share scripts, of which each takes 50, and
+ * stay together from then on. So there are no more groups than sixtieths passed while they were
+ * taken, and two for all that one script has no room for. */
 void renewals_of_many_holds_share_scripts(struct fixture *f)
 {
     enum { N = 100 };
@@ -220,7 +221,7 @@ void renewals_of_many_holds_share_scripts(struct fixture *f)
         locks[i] = lock_named(f, client, name);
         assert_code(rlock_lock(locks[i]), 0);
     }
-    groups = test_elapsed_us(since_us) * 300 / (lease_ms * 1000) + 2;
+    groups = test_elapsed_us(since_us) * 60 / (lease_ms * 1000) + 2 + N / 50;
     since_us = test_now_us();
     (void)STAYS(true, lease_ms / 3); /* they have found each other by now */
     fixture_count_calls(f);

@@ -193,7 +193,7 @@ CROWD_TEST(renewals_after_a_break_go_few_at_a_time_and_the_most_urgent_first, cr
 
     take_all(crowd, 0);
     link_down(crowd);
-    tick_until(crowd, crowd->now + LEASE_MS / 2 * RLOCK__MS);
+    tick_until(crowd, crowd->now + LEASE_MS * 2 / 3 * RLOCK__MS);
     assert_int_equal(alone_link(&crowd->core)->pipeline.out.len, 0);
     for (int i = 0; i < 3; i++) { /* and breaks again */
         link_up(crowd);
@@ -225,6 +225,73 @@ CROWD_TEST(renewals_after_a_break_go_few_at_a_time_and_the_most_urgent_first, cr
                                             &count) > crowd->now + LEASE_MS * 9 / 10 * RLOCK__MS);
     }
     assert_int_equal(crowd->told, 0);
+}
+
+/* Goes on for that time, and answers at once. Returns how many batches were sent. */
+static unsigned renew_for(struct crowd *crowd, int64_t us)
+{
+    int64_t until = crowd->now + us;
+    unsigned n = 0;
+
+    while (rlock__core_next(&crowd->core) <= until) {
+        crowd->now = rlock__max(crowd->now, rlock__core_next(&crowd->core));
+        rlock__core_tick(&crowd->core, crowd->now);
+        take(crowd);
+        for (; in_flight(crowd) > 0; n++) {
+            answer(crowd);
+            take(crowd);
+        }
+    }
+    crowd->now = until;
+    return n;
+}
+
+/* They were taken within 30 ms, and are due together. In no tenth of the period are there many more
+ * batches than a tenth of them, and none of the holds comes near its end. */
+CROWD_TEST(renewals_of_what_was_taken_together_are_spread_over_the_period, crowd)
+{
+    const int64_t period = LEASE_MS / 3 * RLOCK__MS;
+    const unsigned whole = N / RLOCK__BATCH;
+
+    take_all(crowd, 0);
+    assert_int_equal(renew_for(crowd, period * 9 / 10), 0);
+    for (unsigned round = 0; round < 5; round++) {
+        unsigned sum = 0;
+
+        for (unsigned tenth = 0; tenth < 10; tenth++) {
+            unsigned n = renew_for(crowd, period / 10);
+
+            assert_in_range(n, 0, whole * 2 / 10);
+            sum += n;
+        }
+        assert_in_range(sum, whole * 9 / 10, whole * 11 / 10);
+    }
+    for (size_t i = 0; i < N; i++) {
+        uint32_t count;
+
+        assert_true(rlock__core_valid_until(&crowd->core, crowd->specs[i],
+                                            (struct rlock__owner){.id = 1, .given = true},
+                                            &count) > crowd->now + LEASE_MS / 2 * RLOCK__MS);
+    }
+}
+
+/* A hold that was refused is not kept waiting for its turn. */
+CROWD_TEST(what_could_not_be_renewed_is_tried_again_soon, crowd)
+{
+    struct rlock__value value = {.type = RLOCK__REPLY_ERROR, .str = "LOADING", .len = 7};
+    struct rlock__reply reply = {.v = &value, .n = 1};
+    size_t renewed = 0;
+    int64_t since;
+
+    take_all(crowd, 0);
+    tick_until(crowd, crowd->now + LEASE_MS / 3 * RLOCK__MS);
+    since = crowd->now;
+    rlock__core_reply(alone_link(&crowd->core), crowd->gen, &reply, crowd->now);
+    take(crowd);
+    while (crowd->now < since + 100 * RLOCK__MS) {
+        renewed += renew_for(crowd, RLOCK__MS);
+    }
+    assert_true(renewed > 1);
 }
 
 /* The server refuses the oldest request: its keys are being moved. Returns how many it names. */
