@@ -2,9 +2,10 @@
 /*
  * Renewal: each hold is due a third of its lease after its last success. What is due goes in
  * batches, one script call each, those whose validity ends first in front; when, spread.c says.
- * Without a link what is due waits for one. A renewal that failed is tried again until the hold's validity ends; "not yours" ends it at
- * once. Nothing is renewed past its validity, and nothing brings back what was lost. Where replicas
- * acknowledge, only a renewal that enough of them have counts.
+ * Without a link what is due waits for one. A renewal that failed is tried again until the hold's
+ * validity ends; "not yours" ends it at once. Nothing is renewed past its validity, and nothing
+ * brings back what was lost. Where replicas acknowledge, only a renewal that enough of them have
+ * counts.
  */
 #include <stdlib.h>
 #include <utlist.h>

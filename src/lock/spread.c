@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * When renewals go out. Holds that were taken together are due together, and a server that is given
- * all of them at once keeps everybody waiting meanwhile. So after each batch a link rests, for a part
- * of the period that is a little smaller than the batch's part of its holds: all have their turn
- * within three quarters of a period, and keep that distance from then on, since each is due a period
- * after its last renewal. What is urgent does not wait for that: what is near the end of its
+ * all of them at once keeps everybody waiting meanwhile. So after each batch a link rests, for a
+ * part of the period that is a little smaller than the batch's part of its holds: all have their
+ * turn within three quarters of a period, and keep that distance from then on, since each is due a
+ * period after its last renewal. What is urgent does not wait for that: what is near the end of its
  * validity, what is tried again, what is looked for on another server. Nor does it wait long where
  * there are few.
  *

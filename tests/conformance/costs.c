@@ -202,9 +202,9 @@ void thousands_of_relocks_cause_no_renewal(struct fixture *f)
     assert_int_equal(renewals(f, 0), 0);
 }
 
-/* Holds that fall due within the same sixtieth of a lease share scripts, of which each takes 50, and
- * stay together from then on. So there are no more groups than sixtieths passed while they were
- * taken, and two for all that one script has no room for. */
+/* Holds that fall due within the same sixtieth of a lease share scripts, of which each takes 50,
+ * and stay together from then on. So there are no more groups than sixtieths passed while they were
+ * taken, and one for each script that was full. */
 void renewals_of_many_holds_share_scripts(struct fixture *f)
 {
     enum { N = 100 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the renewal of a hold costs where many are renewed: allocations, bytes, commands. Counted, on
- * a core whose server is this test, so that no busy machine changes it.
+ * What the renewal of a hold costs where many are renewed: allocations, bytes, commands. Counted,
+ * on a core whose server is this test, so that no busy machine changes it.
  */
 #include <utlist.h>
 
