@@ -22,7 +22,7 @@ struct rlock__link *rlock__grant_route(struct rlock__grant *grant)
 
 void rlock__grant_verify(struct rlock__grant *grant, int64_t now)
 {
-    rlock__grant_route(grant)->rests_until = 0;
+    rlock__grant_route(grant)->rests_until = now;
     grant->verifies = true;
     grant->due = now;
     rlock__grant_plan(grant);

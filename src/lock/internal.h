@@ -222,6 +222,8 @@ bool rlock__renew_some(struct rlock__link *link, int64_t now);
 
 /* ---- spread.c: when renewals go out ---- */
 
+/* A hold is due. Where none was, nothing is late so far. */
+void rlock__renew_begin(struct rlock__link *link, int64_t now);
 /* A batch of so many went out: the link rests before the next one. 0: it does not. */
 void rlock__renew_rest(struct rlock__link *link, size_t n, int64_t now);
 /* Sends the renewals that are due, as many as may be in flight. */

@@ -96,7 +96,8 @@ void rlock__renew_timer(struct rlock__timer *timer, int64_t now)
         return;
     }
     if (is_worth(grant, now)) {
-        rlock__timer_set(&rlock__grant_route(grant)->due, &grant->urgency, grant->valid_until);
+        rlock__renew_begin(rlock__grant_route(grant), now);
+        rlock__timer_set(&grant->link->due, &grant->urgency, grant->valid_until);
         rlock__server_need(grant->link->server, now);
     }
     rlock__grant_plan(grant);
@@ -110,7 +111,7 @@ static void again(struct rlock__grant *grant, int64_t now)
     int64_t most = rlock__max((grant->valid_until - now) / 4, RLOCK__MS);
 
     grant->due = now + rlock__min(rlock__backoff(grant->hold->core, grant->failures++), most);
-    grant->link->rests_until = 0;
+    grant->link->rests_until = now;
     rlock__grant_plan(grant);
 }
 

@@ -15,7 +15,8 @@
 #include "lock/internal.h"
 
 #define SLOTS_AT_ONCE 100 /* batches in flight on a link of a cluster */
-#define LONGEST_REST 100  /* parts of a period */
+#define LONGEST_REST 100  /* that part of a period */
+#define LONGEST_LAG 20    /* the same of what is made up for */
 
 /* On a long way more are on it at a time, or the way would say how many holds can live. So are
  * those of a cluster, which have a slot each, and mostly one hold. */
@@ -53,8 +54,15 @@ void rlock__renew_rest(struct rlock__link *link, size_t n, int64_t now)
     int64_t rest =
         rlock__min(period(link) * (int64_t)n / holds * 3 / 4, period(link) / LONGEST_REST);
 
-    /* who comes late makes up for that, but not for more */
-    link->rests_until = rlock__max(link->rests_until, now - RLOCK__REST_US) + rest;
+    /* whoever comes late makes up for it, or on a busy machine all would become urgent */
+    link->rests_until = rlock__max(link->rests_until, now - period(link) / LONGEST_LAG) + rest;
+}
+
+void rlock__renew_begin(struct rlock__link *link, int64_t now)
+{
+    if (link->due.root == NULL) {
+        link->rests_until = rlock__max(link->rests_until, now);
+    }
 }
 
 int64_t rlock__renew_next(const struct rlock__core *core)
