@@ -5,7 +5,8 @@
 -- Shapes ii*i
 -- Atomic because only the owner's lease may be extended. All keys in one hash slot.
 -- Locals, text and few calls, since thousands of holds go through here: a lease that lasts longer is left alone by GT,
--- which saves the PTTL. Servers before 7.0 have no GT, and for it a key that never expires lasts longer.
+-- which saves the PTTL. Servers before 7.0 have no GT, and for it a key that never expires lasts longer. What GT left alone
+-- is written all the same: a WAIT behind this script counts the replicas that have what it wrote, and nothing else.
 local call, pcall = redis.call, redis.pcall
 local now, gt = call('time'), true
 local reply = {tonumber(now[1]), tonumber(now[2])}
@@ -15,8 +16,8 @@ for i = 1, #KEYS do
   if held == 1 then
     local extended = gt and pcall('pexpire', key, lease, 'GT')
     gt = type(extended) == 'number'
-    if extended ~= 1 and call('pttl', key) < tonumber(lease) then
-      call('pexpire', key, lease)
+    if extended ~= 1 then
+      call('pexpire', key, math.max(call('pttl', key), lease))
     end
     reply[i + 2] = 1
   elseif type(held) == 'table' then -- a key of another type is no lock, and concerns the others of the batch no more

@@ -208,6 +208,27 @@ static struct sim_keys_of keys_of(const struct sim_call *call, const struct sim_
     return (struct sim_keys_of){.n = 0};
 }
 
+/* Whether it changed something that replicas are told of. What changes nothing answers 0, if it is
+ * one that may. */
+static bool has_written(const struct sim_call *call, const struct sim_command *command, size_t len)
+{
+    static const char *const reads[] = {
+        "exists", "type",   "ttl",     "pttl",  "keys",   "scan",          "dbsize", "get",
+        "hget",   "hmget",  "hexists", "hlen",  "hkeys",  "llen",          "lindex", "lrange",
+        "lpos",   "zscore", "zcard",   "zrank", "zrange", "zrangebyscore", "hgetall"};
+    bool writes = is_in(sim_commands_keys, command) || is_in(sim_commands_string, command) ||
+                  is_in(sim_commands_hash, command) || is_in(sim_commands_list, command) ||
+                  is_in(sim_commands_zset, command);
+
+    for (size_t i = 0; i < sizeof(reads) / sizeof(reads[0]); i++) {
+        writes = writes && strcmp(command->name, reads[i]) != 0;
+    }
+    if (strcmp(command->name, "pexpire") == 0) {
+        writes = writes && memcmp(call->reply->data + len, ":1", 2) == 0;
+    }
+    return writes;
+}
+
 /* Whether this node may run it; if not, answers that. */
 static bool check_node(struct sim_call *call, const struct sim_command *command)
 {
@@ -252,7 +273,10 @@ void sim_dispatch(struct sim_call *call)
     }
     if (check_arity(call, command, container) && (container || check_node(call, command)) &&
         check_place(call, command)) {
+        size_t len = call->reply->len;
+
         command->run(call);
+        call->server->n_writes += has_written(call, command, len);
     }
 }
 

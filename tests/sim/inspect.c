@@ -109,3 +109,8 @@ uint64_t sim_server_n_scripts_run(const struct sim_server *server)
 {
     return server->n_scripts_run;
 }
+
+uint64_t sim_server_n_writes(const struct sim_server *server)
+{
+    return server->n_writes;
+}

@@ -68,6 +68,7 @@ void sim_server_reset(struct sim_server *server, uint64_t seed)
     server->offset_us = 0;
     server->next_conn = 1;
     server->n_scripts_run = 0;
+    server->n_writes = 0;
     server->cluster = sim_cluster_free(server->cluster);
     server->random = seed;
     update_clock(server);

@@ -167,5 +167,7 @@ size_t sim_server_n_subscribers(const struct sim_server *server, struct sim_view
 bool sim_server_hears(const struct sim_server *server, uint64_t conn, struct sim_view channel,
                       bool sharded);
 uint64_t sim_server_n_scripts_run(const struct sim_server *server);
+/* How many commands changed something. */
+uint64_t sim_server_n_writes(const struct sim_server *server);
 
 #endif

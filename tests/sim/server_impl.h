@@ -47,6 +47,7 @@ struct sim_server {
     struct sim_command_index *commands;
     struct sim_lua *lua;
     uint64_t n_scripts_run;
+    uint64_t n_writes;
     struct sim_events events;
 
     int64_t now_us;

@@ -173,6 +173,19 @@ static bool is_paused(const struct sim_world *world, unsigned node)
            (world->paused_node == SIM_NODES || world->paused_node == node);
 }
 
+/* Replicas are told of what a script wrote: if it wrote nothing, they have what was there before. */
+static void run(const struct sim_message *message)
+{
+    struct sim_conn *conn = message->conn;
+    struct sim_node *node = &conn->world->nodes[conn->node];
+    uint64_t before = sim_server_n_writes(node->server);
+
+    (void)sim_server_command(node->server, conn->id, message->bytes, message->len);
+    if (is_script(message) && sim_server_n_writes(node->server) != before) {
+        conn->written = ++node->written;
+    }
+}
+
 static void at_server(struct sim_message *message)
 {
     struct sim_conn *conn = message->conn;
@@ -199,16 +212,12 @@ static void at_server(struct sim_message *message)
         trace_frame(conn, "runs", message->bytes, message->len);
         world->aborts = is_aborted(message);
         note_asking(message);
-        if (is_script(message)) {
-            conn->written = ++world->nodes[conn->node].written;
-        }
         if (memmem(message->bytes, message->len, "\nWAIT\r", 6) != NULL) {
             sim_replica_wait(conn, message->bytes, message->len);
             message_free(message);
             return;
         }
-        (void)sim_server_command(world->nodes[conn->node].server, conn->id, message->bytes,
-                                 message->len);
+        run(message);
         world->aborts = false;
         sim_failover_ran(world, conn->node);
         sim_check_server(world);
