@@ -307,8 +307,9 @@ TOGETHER_TEST(of_many_that_wait_here_one_asks, t)
     for (size_t i = 0; i < WAITERS; i++) {
         TEST_CHECK(pthread_join(visitors[i].thread, NULL) == 0);
     }
-    /* each: one that finds it free, one that did not, and its two releases */
-    assert_true(requests(t) - before <= 5 * WAITERS + 10);
+    /* each: one that finds it free, one that did not, and its two releases; who was stopped on the
+     * way asks once more. If all asked at each release that were 168. */
+    assert_in_range(requests(t) - before, 0, 7 * WAITERS);
 }
 
 static void *come_again(void *arg)
