@@ -68,6 +68,7 @@ set(RLOCK_SOURCES
     src/lock/listen.c
     src/lock/need.c
     src/lock/orphan.c
+    src/lock/pass.c
     src/lock/queue.c
     src/lock/plain.c
     src/lock/release.c

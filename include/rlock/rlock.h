@@ -226,6 +226,21 @@ struct rlock_client_opts {
      * announcement goes to all servers of the cluster. Elsewhere it changes nothing. Default 0.
      */
     int announce_both;
+    /*
+     * Whether an unlock may pass its hold on to the call of this client that has waited longest,
+     * without telling the server: RLOCK_PASS_…; default RLOCK_PASS_ON. Only renewed holds of
+     * reentrant, non-reentrant and spin locks are passed on, at most 32 times and 10 ms after the
+     * server's last word; then the lock is really released, so that others get it. The server's
+     * field of the hold ("uuid:number") stays the same meanwhile. An unlock that passes its hold on
+     * does not learn whether somebody opened the lock by force in these 10 ms.
+     */
+    int pass;
+};
+
+/* Values of rlock_client_opts.pass. */
+enum {
+    RLOCK_PASS_ON = 0,
+    RLOCK_PASS_OFF = -1, /* each unlock releases the lock on the server */
 };
 
 /* Values of rlock_client_opts.acks. ALL needs a URL of a cluster or of Sentinels. */

@@ -73,6 +73,7 @@ RLOCK__ALONE static void init_core(struct rlock_client *client)
     core->acks = opts->acks;
     core->acks_on_disk = opts->acks_on_disk != 0;
     core->announces_both = opts->announce_both != 0;
+    core->no_pass = opts->pass == RLOCK_PASS_OFF;
     core->address = client->address;
     core->unref = unref;
     core->route = client->router != NULL ? core->route : route_alone;

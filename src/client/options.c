@@ -48,6 +48,9 @@ static int check_opts(struct rlock_client_opts *opts)
     if (opts->announce_both < 0 || opts->announce_both > 1) {
         return rlock__fail(RLOCK_EINVAL, "announce_both must be 1 or 0");
     }
+    if (opts->pass != RLOCK_PASS_ON && opts->pass != RLOCK_PASS_OFF) {
+        return rlock__fail(RLOCK_EINVAL, "pass must be RLOCK_PASS_ON or RLOCK_PASS_OFF");
+    }
     if (opts->log_level == 0) {
         opts->log_level = RLOCK_LOG_WARNING;
     }

@@ -211,7 +211,8 @@ static bool take_back(struct rlock__call *call)
  * already. */
 static bool is_described(const struct rlock__call *call, int code)
 {
-    return call->error != 0 ? code == call->error : code == RLOCK_ETIMEDOUT && call->contended;
+    return call->detail[0] != '\0' &&
+           (call->error != 0 ? code == call->error : code == RLOCK_ETIMEDOUT && call->contended);
 }
 
 void rlock__acquire_give_up(struct rlock__call *call, int code, int64_t now)

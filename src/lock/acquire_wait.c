@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "lock/acquire.h"
+#include "lock/pass.h"
 #include "lock/stock.h"
 
 /* How long an answer takes: as usual, or as long as the oldest that is awaited has taken so far. */
@@ -34,6 +35,36 @@ void rlock__acquire_sleep(struct rlock__call *call, enum rlock__step step, int64
     rlock__timer_set(&call->core->timers, &call->timer, rlock__min(at, until));
 }
 
+static int64_t poll_pause(struct rlock__core *core)
+{
+    return RLOCK__POLL_US - rlock__random(core, RLOCK__POLL_US / 4);
+}
+
+/* Waits for a hold of this client, and asks the server nothing; returns false where there is none.
+ */
+static bool await(struct rlock__call *call, int64_t now)
+{
+    struct rlock__grant *grant = rlock__pass_awaited(call, now);
+    bool listens = call->spec->ops->pause == NULL, live;
+
+    if (grant == NULL) {
+        return false;
+    }
+    rlock__acquire_follow(call);
+    if (listens && call->channel == NULL && !rlock__channel_join(call)) {
+        return false;
+    }
+    (void)rlock__owner_text(call->core, grant->number, call->holder);
+    call->contended = true;
+    call->detail[0] = '\0'; /* what was written there before is out of date */
+    call->error = 0;
+    live = rlock__channel_is_live(call) && !call->asked;
+    rlock__acquire_sleep(call, live || !listens ? RLOCK__SLEEPING : RLOCK__SUBSCRIBING,
+                         rlock__min(now + (live ? RLOCK__RECHECK_US : poll_pause(call->core)),
+                                    grant->valid_until + RLOCK__MS));
+    return true;
+}
+
 /* A pause leaves half of what is left of the wait, and time for the attempt in any case. */
 void rlock__acquire_go(struct rlock__call *call, int64_t now)
 {
@@ -42,6 +73,9 @@ void rlock__acquire_go(struct rlock__call *call, int64_t now)
         call->deadline - rlock__max(rest / 2, 2 * rlock__route(call->spec)->pipeline.rtt);
     int64_t until = rlock__min(rlock__queue_paused_until(call), most);
 
+    if (await(call, now)) {
+        return;
+    }
     if (!rlock__acquire_may_try(call, now)) { /* unless the link gets faster */
         rlock__acquire_sleep(call, RLOCK__QUEUED, now + RLOCK__POLL_US);
     } else if (until > now) {
@@ -49,11 +83,6 @@ void rlock__acquire_go(struct rlock__call *call, int64_t now)
     } else {
         rlock__acquire_attempt(call, now);
     }
-}
-
-static int64_t poll_pause(struct rlock__core *core)
-{
-    return RLOCK__POLL_US - rlock__random(core, RLOCK__POLL_US / 4);
 }
 
 /* Attempt failed for now: sleeps, at most until the holder's lease ends. ttl_ms: as PTTL says it.
@@ -116,7 +145,7 @@ void rlock__acquire_head(struct rlock__call *call, int64_t now)
     int64_t granted_until = call->granted_until;
     bool live;
 
-    if (call->core->closed) { /* it ends next */
+    if (call->core->closed || await(call, now)) { /* closed: it ends next */
         return;
     }
     if (granted_until != 0 && call->spec->ops->pause != NULL) {
@@ -192,6 +221,8 @@ void rlock__acquire_timer(struct rlock__call *call, int64_t now)
         rlock__batch_tire(call, now);
     } else if (call->step == RLOCK__QUEUED) {
         rlock__acquire_go(call, now);
+    } else if (await(call, now)) {
+        rlock__pass_doubt(call->core, call->spec, now);
     } else if (rlock__acquire_may_try(call, now)) {
         rlock__acquire_attempt(call, now);
     } else { /* unless the link gets faster */

@@ -29,8 +29,9 @@ void rlock__unready(struct rlock__call *call, unsigned why)
 static const unsigned followers[] = {
 #define STEP(step) (1U << RLOCK__##step)
     [RLOCK__NEW] = STEP(LINED_UP) | STEP(QUEUED) | STEP(ASKING) | STEP(SUBSCRIBING) |
-                   STEP(PAUSING) | STEP(COMPLETE),
-    [RLOCK__LINED_UP] = STEP(QUEUED) | STEP(ASKING) | STEP(PAUSING) | STEP(COMPLETE),
+                   STEP(SLEEPING) | STEP(PAUSING) | STEP(COMPLETE),
+    [RLOCK__LINED_UP] = STEP(QUEUED) | STEP(ASKING) | STEP(SUBSCRIBING) | STEP(SLEEPING) |
+                        STEP(PAUSING) | STEP(COMPLETE),
     [RLOCK__QUEUED] = STEP(ASKING) | STEP(SUBSCRIBING) | STEP(SLEEPING) | STEP(PAUSING) |
                       STEP(GIVING_UP) | STEP(COMPLETE),
     [RLOCK__ASKING] = STEP(QUEUED) | STEP(SUBSCRIBING) | STEP(SLEEPING) | STEP(PAUSING) |
@@ -39,7 +40,8 @@ static const unsigned followers[] = {
                            STEP(GIVING_UP) | STEP(COMPLETE),
     [RLOCK__SLEEPING] = STEP(QUEUED) | STEP(ASKING) | STEP(SUBSCRIBING) | STEP(PAUSING) |
                         STEP(GIVING_UP) | STEP(COMPLETE),
-    [RLOCK__PAUSING] = STEP(QUEUED) | STEP(ASKING) | STEP(GIVING_UP) | STEP(COMPLETE),
+    [RLOCK__PAUSING] = STEP(QUEUED) | STEP(ASKING) | STEP(SUBSCRIBING) | STEP(SLEEPING) |
+                       STEP(GIVING_UP) | STEP(COMPLETE),
     [RLOCK__GIVING_UP] = STEP(COMPLETE),
     [RLOCK__COMPLETE] = 0,
 #undef STEP

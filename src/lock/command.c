@@ -5,6 +5,7 @@
 #include "lock/classify.h"
 #include "lock/hop.h"
 #include "lock/internal.h"
+#include "lock/pass.h"
 
 /* There will be no answer. */
 static void on_none(struct rlock__call *call, bool garbled)
@@ -77,6 +78,7 @@ void rlock__command_begin(struct rlock__call *call, int64_t now)
     struct rlock__request *request = rlock__request_new(&call->core->requests, on_answer, call);
 
     call->deadline = now + call->core->op_timeout_us;
+    rlock__pass_forbid(call->core, call->spec);
     if (request == NULL) {
         rlock__cmd_fini(&call->cmd);
         rlock__call_complete(call, RLOCK_ENOMEM, "no memory");

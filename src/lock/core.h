@@ -83,8 +83,10 @@ struct rlock__loss *rlock__loss_free(struct rlock__loss *loss);
 struct rlock__grant {
     struct rlock__hold *hold;           /* whose it is */
     struct rlock__table_node by_number; /* in one of core.numbers, while it is granted */
+    struct rlock__table_node by_lock;   /* in one of core.locks, while it is granted */
     bool is_numbered;
     uint64_t number, token;
+    unsigned passes;              /* how often it went from one owner to the next */
     struct rlock__link *link;     /* that it is renewed over */
     struct rlock__copies lost;    /* of its acquires, that went down with their links */
     struct rlock__orphan *undone; /* levels of it that were given up, with copies open */
@@ -161,6 +163,7 @@ struct rlock__core {
     int64_t failover_us; /* wire/pipeline.h; 0: nobody replaces a server */
     bool sharded;        /* releases are announced on sharded channels */
     bool announces_both; /* where they are, on plain ones too, and both are heard */
+    bool no_pass;        /* no hold is passed on inside the client */
     int acks;            /* how many replicas must have what counts: a number, or RLOCK_ACKS_… */
     bool acks_on_disk;   /* they must have it on disk, and so must the primary */
     struct rlock__bytes prefix;
@@ -205,6 +208,7 @@ struct rlock__core {
     struct rlock__hold *holds;                  /* all rows */
     struct rlock__table tables[RLOCK__TABLES];  /* of all rows, by owner, side and Redis key */
     struct rlock__table numbers[RLOCK__TABLES]; /* of those that were granted, by number */
+    struct rlock__table locks[RLOCK__TABLES];   /* of those that may be passed, by Redis key */
     struct rlock__hold *idle;                   /* rows that are kept for the next ones */
     unsigned n_idle;
     struct rlock__hold *sweep;  /* the next row that the sweep looks at; NULL there is none */

@@ -42,6 +42,8 @@ struct rlock__hold *rlock__hold_find_side(struct rlock__core *core, const struct
                                           struct rlock__owner owner, char side);
 /* A hold that was granted, by its number; NULL: there is none. */
 struct rlock__hold *rlock__hold_by_number(struct rlock__core *core, uint64_t number);
+/* A hold on this lock that was granted, of a kind that passes them; NULL: there is none. */
+struct rlock__hold *rlock__hold_by_lock(struct rlock__core *core, const struct rlock__spec *spec);
 /* Finds the row, or makes one; NULL without memory. */
 struct rlock__hold *rlock__hold_get(struct rlock__core *core, struct rlock__spec *spec,
                                     struct rlock__owner owner);

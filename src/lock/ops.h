@@ -32,6 +32,8 @@ enum rlock__caps {
     RLOCK__CAP_MEMBERS = 1 << 6,
     /* it is held by whoever holds most of those */
     RLOCK__CAP_QUORUM = 1 << 7,
+    /* a hold may be passed on inside the process: lock/pass.h */
+    RLOCK__CAP_PASSES = 1 << 8,
 };
 
 /* The options of a handle that its kind reads. Zero is the default of each. */

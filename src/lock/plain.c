@@ -110,7 +110,7 @@ void rlock__plain_read_inspect(const struct rlock__reply *reply, struct rlock_in
 
 const struct rlock_ops rlock__reentrant_ops = {
     .kind = "reentrant",
-    .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_TOGETHER,
+    .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_TOGETHER | RLOCK__CAP_PASSES,
     RLOCK__PLAIN_OPS,
     .acquire = rlock__plain_acquire,
     .inspect = rlock__plain_inspect,
@@ -118,7 +118,7 @@ const struct rlock_ops rlock__reentrant_ops = {
 
 const struct rlock_ops rlock__nonreentrant_ops = {
     .kind = "non-reentrant",
-    .caps = RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_TOGETHER,
+    .caps = RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_TOGETHER | RLOCK__CAP_PASSES,
     RLOCK__PLAIN_OPS,
     .acquire = rlock__plain_acquire,
     .inspect = rlock__plain_inspect,

@@ -6,6 +6,7 @@
 
 #include "lock/channel.h"
 #include "lock/internal.h"
+#include "lock/pass.h"
 
 #define PAUSE_US RLOCK__MS            /* the shortest: a client that hears is there by then */
 #define PAUSE_MORE_US (3 * RLOCK__MS) /* and so much more, at random */
@@ -106,6 +107,13 @@ bool rlock__queue_join(struct rlock__call *call, int64_t now)
 bool rlock__queue_is_head(const struct rlock__call *call)
 {
     return call->queue->calls == call;
+}
+
+struct rlock__call *rlock__queue_head(const struct rlock__hold *hold)
+{
+    const struct rlock__queue *queue = queue_find(hold->core, hold->spec);
+
+    return queue != NULL ? queue->calls : NULL;
 }
 
 bool rlock__queue_is_kept(const struct rlock__call *call)
@@ -228,6 +236,7 @@ void rlock__queue_heard(struct rlock__call *call, int64_t now)
     } else if (queue != NULL) {
         queue->others -= queue->others > 0;
         pause_until(queue, queue->others > 0 ? now + any_pause(queue->core) : 0);
+        rlock__pass_doubt(queue->core, queue->spec, now);
     }
 }
 

@@ -20,6 +20,8 @@
 /* Joins the queue of its lock; false without memory. */
 bool rlock__queue_join(struct rlock__call *call, int64_t now);
 bool rlock__queue_is_head(const struct rlock__call *call);
+/* The head of the queue for the lock that is held; NULL: nobody waits here. */
+struct rlock__call *rlock__queue_head(const struct rlock__hold *hold);
 /* Whether others wait for its lock, or whoever joins the queue has to pause. */
 bool rlock__queue_is_kept(const struct rlock__call *call);
 /* Until when the call's queue lets others go first; 0: it does not pause. */

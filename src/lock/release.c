@@ -9,6 +9,7 @@
 #include "lock/classify.h"
 #include "lock/hop.h"
 #include "lock/internal.h"
+#include "lock/pass.h"
 #include "lock/queue.h"
 
 static void describe(struct rlock__call *call, int code, const char *more)
@@ -341,10 +342,11 @@ void rlock__release_turn(struct rlock__call *call, int64_t now)
         end(hold, RLOCK_ECLOSED, now);
     } else if (hold->state == RLOCK__HOLD_NONE) {
         end(hold, RLOCK_ENOTOWNER, now);
+    } else if (!call->member && rlock__pass(hold, now)) {
+        end(hold, 0, now);
     } else {
-        int64_t validity = grant->valid_until - now;
-
-        call->deadline = rlock__min(call->deadline, now + validity + call->core->op_timeout_us / 2);
+        call->deadline =
+            rlock__min(call->deadline, grant->valid_until + call->core->op_timeout_us / 2);
         grant->resent = false;
         hold->member_leaves = call->member && hold->members > 0;
         hold->renewal_leaves = call->renewed;

@@ -25,7 +25,7 @@ static int64_t pause_before(const struct rlock__tuning *tuning, unsigned looks, 
 
 const struct rlock_ops rlock__spin_ops = {
     .kind = "spin",
-    .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_TOGETHER,
+    .caps = RLOCK__CAP_REENTRANT | RLOCK__CAP_WAIT_QUEUE | RLOCK__CAP_TOGETHER | RLOCK__CAP_PASSES,
     RLOCK__PLAIN_OPS,
     .pause = pause_before,
     .acquire = rlock__plain_acquire,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables of holds: by owner, side and key; those that were granted also by their number. */
+/* The tables of holds: by owner, side and key; those that were granted also by their number, and if
+ * their kind passes them, by their lock. */
 #include <limits.h>
 #include <stdlib.h>
 #include <utlist.h>
@@ -15,6 +16,11 @@ static struct rlock__table *table_of(struct rlock__core *core, unsigned hash)
 static struct rlock__table *numbers_of(struct rlock__core *core, uint64_t number)
 {
     return &core->numbers[number % RLOCK__TABLES];
+}
+
+static struct rlock__table *locks_of(struct rlock__core *core, const struct rlock__spec *spec)
+{
+    return &core->locks[spec->hash / (UINT_MAX / RLOCK__TABLES + 1)];
 }
 
 static unsigned hash_of(const struct rlock__spec *spec, struct rlock__owner owner, char side)
@@ -67,21 +73,45 @@ struct rlock__hold *rlock__hold_by_number(struct rlock__core *core, uint64_t num
     return NULL;
 }
 
+struct rlock__hold *rlock__hold_by_lock(struct rlock__core *core, const struct rlock__spec *spec)
+{
+    struct rlock__table_node *node = rlock__table_first(locks_of(core, spec), spec->hash);
+
+    for (; node != NULL; node = rlock__table_next(node)) {
+        struct rlock__grant *grant = RLOCK__OF(struct rlock__grant, by_lock, node);
+
+        if (rlock__bytes_equal(grant->hold->spec->key, spec->key)) {
+            return grant->hold;
+        }
+    }
+    return NULL;
+}
+
 void rlock__grant_number(struct rlock__grant *grant, uint64_t number)
 {
+    const struct rlock__spec *spec = grant->hold->spec;
+
     grant->number = number;
     grant->is_numbered = true;
     grant->link->n_granted++;
     rlock__table_add(numbers_of(grant->hold->core, number), &grant->by_number,
                      hash_of_number(number));
+    if ((spec->ops->caps & RLOCK__CAP_PASSES) != 0) {
+        rlock__table_add(locks_of(spec->core, spec), &grant->by_lock, spec->hash);
+    }
 }
 
 void rlock__grant_unnumber(struct rlock__grant *grant)
 {
+    const struct rlock__spec *spec = grant->hold->spec;
+
     if (grant->is_numbered) {
         grant->is_numbered = false;
         grant->link->n_granted--;
-        rlock__table_remove(numbers_of(grant->hold->core, grant->number), &grant->by_number);
+        rlock__table_remove(numbers_of(spec->core, grant->number), &grant->by_number);
+        if ((spec->ops->caps & RLOCK__CAP_PASSES) != 0) {
+            rlock__table_remove(locks_of(spec->core, spec), &grant->by_lock);
+        }
     }
 }
 
@@ -272,5 +302,6 @@ void rlock__holds_fini(struct rlock__core *core)
     for (size_t i = 0; i < RLOCK__TABLES; i++) {
         rlock__table_fini(&core->tables[i]);
         rlock__table_fini(&core->numbers[i]);
+        rlock__table_fini(&core->locks[i]);
     }
 }

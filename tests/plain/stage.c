@@ -223,6 +223,7 @@ static void client_init(struct stage *stage, struct stage_client *client,
     core->renewed_lease_us = lease_us;
     core->op_timeout_us = RLOCK__SECOND;
     core->prefix = rlock__bytes("", 0);
+    core->no_pass = true;
     core->unref = unref;
     alone_init(core, &client->server, "simulated");
     client->spec = rlock__spec_new(core, kind, rlock__bytes_of(STAGE_KEY), NULL);

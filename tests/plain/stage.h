@@ -42,6 +42,7 @@ struct stage {
     struct stage_events events;
 };
 
+/* Clients pass no hold on, unless their core is told to. */
 void stage_open(struct stage *stage, const struct rlock_ops *kind, int64_t lease_us,
                 const struct stage_events *events);
 void stage_close(struct stage *stage);

@@ -341,6 +341,7 @@ void sim_check_step(struct sim_world *world)
             check_hold(&client->users[j], 1);
             check_call(&client->users[j]);
             sim_rely(&client->users[j]);
+            sim_passes(&client->users[j]);
             sim_foreign_call(&client->users[j]);
             sim_turns(&client->users[j]);
         }
@@ -457,7 +458,7 @@ void sim_check_done(struct sim_user *user)
     case RLOCK_OK:
         if (taking || hold->depth != 0) {
             check_granted(user);
-        } else if (client->may_kill) {
+        } else if (client->may_kill && !sim_is_passed(user)) {
             sim_declare_dead(client->world, client, user->side, hold->number, "released");
             sim_check_server(client->world);
         }

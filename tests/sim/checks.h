@@ -50,6 +50,14 @@ void sim_foreign_check(struct sim_world *world);
 void sim_foreign_call(const struct sim_user *user);
 void sim_foreign_done(const struct sim_user *user);
 
+/* ---- passes.c ---- */
+
+/* Whether the release that is done gave its hold to another user, and not to the server. */
+bool sim_is_passed(const struct sim_user *user);
+/* A call was granted. Returns whether its hold was passed on to it. */
+bool sim_pass_taken(struct sim_user *user);
+void sim_passes(struct sim_user *user);
+
 /* ---- turns.c ---- */
 
 /* After each step: of a key, of a user; and at the end of a call. */

@@ -23,7 +23,7 @@ void sim_note_ended(struct sim_user *user)
     const struct rlock__hold *row = sim_find_hold(client, hold->number);
     int64_t lease = call->lease_us != 0 ? call->lease_us : client->world->config.lease;
 
-    if (hold->depth != 0) {
+    if (hold->depth != 0 || sim_is_passed(user)) {
         return;
     }
     if (call->kind == RLOCK__ACQUIRE && call->code == RLOCK_EINDOUBT) {

@@ -232,7 +232,7 @@ static bool knows_it_alone(const struct sim_user *user)
 
 void sim_foreign_call(const struct sim_user *user)
 {
-    if (user->calling && knows_it_alone(user) && user->call.contended &&
+    if (user->calling && knows_it_alone(user) && user->call.contended && !user->awaited &&
         !user->client->world->foreign.looks_held) {
         sim_violate(user->client->world, "client %u: takes %s for a lock, which is none",
                     user->client->index, user->client->world->keys[user->key]);

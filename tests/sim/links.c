@@ -356,6 +356,7 @@ void sim_wire_core(struct sim_client *client, const char *address)
     core->several = config->n_nodes > 1;
     core->failover_us = config->failover_us;
     core->announces_both = config->both;
+    core->no_pass = config->no_pass;
     core->sharded = config->sharded && !(config->both && client->index == 0);
     memcpy(client->known, client->world->node_of, sizeof(client->known));
     rlock__core_init(core);

@@ -246,6 +246,7 @@ void sim_rely_done(struct sim_user *user)
     struct sim_hold *hold = &user->holds[user->side];
     const char *key = world->keys[user->key];
     bool takes = user->call.kind == RLOCK__ACQUIRE, good = user->call.code == 0;
+    bool released = !takes && good && !sim_is_passed(user);
 
     if (takes && good && sim_valid_until(hold) <= sim_clock(client)) {
         sim_violate(world, "client %u: is granted %s, which is over", client->index, key);
@@ -256,14 +257,14 @@ void sim_rely_done(struct sim_user *user)
     if (takes && hold->depth != 0 && user->call.code == RLOCK_EBUSY && !hold->fuzzy) {
         sim_violate(world, "client %u: a level of its own hold of %s is busy", client->index, key);
     }
-    if (!takes && good && user->gone && client->may_kill && !hold->fuzzy &&
+    if (released && user->gone && client->may_kill && !hold->fuzzy &&
         client->disturbed < user->began_at) { /* sent once */
         sim_violate(world, "client %u: released %s, which it did not hold", client->index, key);
     }
-    if (!takes && good && hold->depth == 0 && hold->expired && !hold->doomed && client->may_kill) {
+    if (released && hold->depth == 0 && hold->expired && !hold->doomed && client->may_kill) {
         sim_violate(world, "client %u: released %s, which had expired", client->index, key);
     }
-    if (!takes && good && hold->gone && hold->depth == 0) {
+    if (released && hold->gone && hold->depth == 0) {
         sim_violate(world, "client %u: released %s, which a failover took", client->index, key);
     }
     if (strstr(user->call.detail, "non local key") != NULL &&

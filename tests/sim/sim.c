@@ -26,7 +26,7 @@ struct options {
 static int run_share(const struct options *options, unsigned job)
 {
     struct sim_world *world = calloc(1, sizeof(*world));
-    uint64_t grants = 0, losses = 0, doubts = 0, passed = 0, steps = 0;
+    uint64_t grants = 0, losses = 0, doubts = 0, passed = 0, passes = 0, steps = 0;
     int failed = 0;
 
     world->trace = options->trace;
@@ -46,11 +46,14 @@ static int run_share(const struct options *options, unsigned job)
         losses += world->losses;
         doubts += world->doubts;
         passed += world->passed;
+        passes += world->passes;
         steps += world->steps;
     }
-    printf("job %u: %llu steps, %llu grants, %llu losses, %llu in doubt, %llu passed over, %s\n",
+    printf("job %u: %llu steps, %llu grants, %llu losses, %llu in doubt, %llu passed over, %llu "
+           "passes, %s\n",
            job, (unsigned long long)steps, (unsigned long long)grants, (unsigned long long)losses,
-           (unsigned long long)doubts, (unsigned long long)passed, failed ? "FAILED" : "ok");
+           (unsigned long long)doubts, (unsigned long long)passed, (unsigned long long)passes,
+           failed ? "FAILED" : "ok");
     if (world->replica != NULL) {
         world->replica = sim_server_free(world->replica);
     }

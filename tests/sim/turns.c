@@ -89,7 +89,7 @@ void sim_turns_done(const struct sim_user *user)
         world->turns[key].wanted_at[client->index] = world->now;
     }
     if (!takes_turns(world) || user->call.kind != RLOCK__RELEASE || user->call.code != 0 ||
-        user->call.count != 0) {
+        user->call.count != 0 || sim_is_passed(user)) {
         return;
     }
     world->turns[key].gave_at[client->index] = user->began_at;

@@ -203,10 +203,12 @@ static void on_taken(struct sim_user *user)
         hold->claim = rlock__claim_unref(hold->claim);
         hold->claim = call->claim;
         hold->number = call->number;
-        hold->doomed = hold->fuzzy = hold->half = false;
+        if (!sim_pass_taken(user)) {
+            hold->doomed = hold->fuzzy = hold->half = hold->gone = false;
+        }
         hold->lost = hold->over = hold->expired = false;
-        hold->gone = false;
         hold->begun = false;
+        hold->fixed = call->lease_us != 0;
         hold->renewed = 0;
         hold->held_until = hold->lease = 0;
     } else {
@@ -253,8 +255,10 @@ void sim_user_done(struct sim_user *user)
     sim_note_ended(user);
     drop_claims(user);
     if (!client->closed) {
-        sim_user_plan(user, 1 + sim_random(world, sim_chance(world, 100) ? 2 * world->config.lease
-                                                                         : 50 * RLOCK__MS));
+        int64_t most = world->config.hasty ? 2 * RLOCK__MS : 50 * RLOCK__MS;
+
+        most = sim_chance(world, 100) ? 2 * world->config.lease : most;
+        sim_user_plan(user, 1 + sim_random(world, most));
     }
 }
 

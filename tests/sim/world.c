@@ -154,6 +154,21 @@ void sim_pump(struct sim_client *client)
 
 /* ---- A run ---- */
 
+/* How holds are passed on: in some worlds users give up soon what they have, and want it again. */
+static void configure_passing(struct sim_world *world)
+{
+    struct sim_config *config = &world->config;
+
+    config->no_pass = world->seed % 10 == 9;
+    config->hasty = (config->kind->caps & RLOCK__CAP_PASSES) != 0 && world->seed % 4 == 2;
+    if (config->hasty) {
+        config->n_keys = 1;
+        config->n_users = SIM_MAX_USERS;
+        config->delay_max = config->delay_min + RLOCK__MS;
+        config->lease = world->seed % 16 == 2 ? 60 * RLOCK__SECOND : config->lease;
+    }
+}
+
 static void configure(struct sim_world *world)
 {
     struct sim_config *config = &world->config;
@@ -190,6 +205,7 @@ static void configure(struct sim_world *world)
         config->faults != 0 && world->only_nodes != 0 ? world->only_nodes : config->n_nodes;
     config->sharded = config->n_nodes > 1 && world->seed % 3 != 0;
     config->both = config->sharded && world->seed % 5 < 2;
+    configure_passing(world);
     config->opens_slots = config->n_nodes == 1 && config->faults != 0 && world->seed % 8 == 1;
     config->n_acks =
         config->n_nodes == 1 && config->faults != 0 && (world->only_acks || world->seed % 16 == 7)

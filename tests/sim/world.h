@@ -99,6 +99,7 @@ struct sim_hold {
     bool begun;         /* its last release was refused: it may be tried again, and no more */
     int64_t not_after;  /* client's clock: not renewed beyond, its unlock was refused; 0 any time */
     bool expired;       /* on the server, by its clock */
+    bool fixed;         /* its first level has a lease of its own */
     unsigned renewed;   /* a bit for each level that is to be renewed */
     int64_t held_until; /* client's clock: max_hold allows no longer; 0 any time */
     int64_t first_until, first_left; /* of its first level: its validity, and what was left of it */
@@ -133,6 +134,11 @@ struct sim_user {
     int64_t cut;                   /* client's clock: its release has no more time, validity ends */
     unsigned spins;                /* pauses that were looked at */
     unsigned attempts;             /* the same */
+    uint64_t own;                  /* the number of its call in the wait queue; 0 none */
+    uint64_t joined;               /* the how manieth it was there; 0 it is not */
+    bool asks, open;               /* an attempt of its call was under way; or may have been */
+    bool awaits, awaited;          /* it waits for a hold of its client; or its call has done so */
+    unsigned tries;                /* attempts of its call, when that was seen */
     uint64_t asked;                /* the number of its call that was seen to ask */
     int64_t listens_since;         /* world clock: it hears the channel since then; 0 does not */
     int64_t listened_at[SIM_KEYS]; /* world clock: it was last on its channel */
@@ -194,6 +200,8 @@ struct sim_config {
     unsigned n_nodes; /* servers that share the keys, which move between them */
     bool sharded;     /* they announce on sharded channels */
     bool both;        /* and on plain ones; the first client knows these alone */
+    bool no_pass;     /* clients pass no hold on */
+    bool hasty;       /* users give up soon what they have, and want it again */
     unsigned n_links; /* of each client to each of them */
     unsigned n_acks;  /* the same, for what is to be acknowledged: 0 nothing is */
     bool opens_slots;
@@ -296,7 +304,8 @@ struct sim_world {
     bool only_acks;      /* writes are acknowledged in every seed */
     bool only_failovers; /* servers are replaced in every seed */
     char violation[256]; /* "" none */
-    uint64_t grants, losses, doubts, passed;
+    uint64_t grants, losses, doubts, passed, passes;
+    uint64_t joins; /* calls that came to a wait queue */
 };
 
 /* ---- basics.c ---- */

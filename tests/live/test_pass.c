@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Holds that are passed on from thread to thread, on a real server. */
+#include "support/clients.h"
+#include "support/witness.h"
+
+#include <pthread.h>
+
+enum { THREADS = 8, ROUNDS = 100, GRANTS = THREADS * ROUNDS };
+
+struct worker {
+    struct rlock_handle *lock;
+    struct witness *witness;
+    uint64_t id;
+    pthread_t thread;
+};
+
+static void *work(void *arg)
+{
+    struct worker *worker = arg;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        TEST_CHECK(rlock_lock(worker->lock) == 0);
+        TEST_CHECK(rlock_is_valid(worker->lock));
+        witness_enter(worker->witness, 0, worker->id);
+        witness_leave(worker->witness, 0, worker->id);
+        TEST_CHECK(rlock_unlock(worker->lock) == 0);
+    }
+    return NULL;
+}
+
+/* Threads of a client want one lock all the time. Returns how many scripts that took. */
+static long long crowd(struct fixture *f, int pass)
+{
+    struct rlock_handle *lock = lock_new(f, client_open_with(f, &RLOCK_CLIENT_OPTS(.pass = pass)));
+    struct worker workers[THREADS];
+    struct witness *witness = witness_new(1);
+
+    assert_code(rlock_lock(lock), 0); /* until all are there */
+    fixture_count_calls(f);
+    for (size_t i = 0; i < THREADS; i++) {
+        workers[i] = (struct worker){.lock = lock, .witness = witness, .id = i + 1};
+        assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+    }
+    assert_code(rlock_unlock(lock), 0);
+    for (size_t i = 0; i < THREADS; i++) {
+        (void)pthread_join(workers[i].thread, NULL);
+    }
+    assert_true(witness_is_clean(witness, stderr));
+    assert_int_equal(witness_entries(witness), GRANTS);
+    witness = witness_free(witness);
+    return fixture_calls(f, "evalsha");
+}
+
+/* On a busy machine holds last longer than a hold is passed on for: then it is released. */
+LOCK_TEST(threads_of_a_client_pass_a_lock_on_and_nobody_is_beside_another, f)
+{
+    long long scripts = crowd(f, RLOCK_PASS_ON);
+
+    print_message("%lld scripts for %d grants\n", scripts, GRANTS);
+    assert_in_range(scripts, 2, GRANTS);
+}
+
+LOCK_TEST(without_the_pass_each_hold_is_released, f)
+{
+    assert_true(crowd(f, RLOCK_PASS_OFF) >= 2LL * GRANTS);
+}
+
+TEST(pass_is_on_or_off)
+{
+    struct rlock_client *client = NULL;
+
+    assert_code(rlock_client_open(&RLOCK_CLIENT_OPTS(.pass = 1), &client), RLOCK_EINVAL);
+    assert_null(client);
+    assert_non_null(strstr(rlock_detail(), "RLOCK_PASS_OFF"));
+}
