@@ -173,7 +173,7 @@ static bool is_paused(const struct sim_world *world, unsigned node)
            (world->paused_node == SIM_NODES || world->paused_node == node);
 }
 
-/* Replicas are told of what a script wrote: if it wrote nothing, they have what was there before. */
+/* Replicas are told of what a script wrote: if it wrote nothing they have what was there before. */
 static void run(const struct sim_message *message)
 {
     struct sim_conn *conn = message->conn;
