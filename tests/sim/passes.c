@@ -9,6 +9,7 @@
  *   others have a turn   few times, and shortly after the server's last word
  *   no need to ask       who waits for such a hold sends no attempts
  */
+#include "lock/internal.h"
 #include "world.h"
 
 #define MOST 32
@@ -111,10 +112,12 @@ bool sim_pass_taken(struct sim_user *user)
     return true;
 }
 
-/* Whether a hold of this client is there for which the user waits, seen at the last step too. */
+/* Whether a hold of this client is there for which the user waits. Of two, one is over, and nobody
+ * knows it yet: the client may take either for the one that is awaited. */
 static bool is_awaited(const struct sim_user *user)
 {
-    const struct sim_client *client = user->client;
+    struct sim_client *client = user->client;
+    const struct rlock__hold *found = rlock__hold_by_lock(&client->core, user->call.spec);
 
     for (unsigned i = 0; i < client->n_users; i++) {
         const struct sim_user *other = &client->users[i];
@@ -122,8 +125,9 @@ static bool is_awaited(const struct sim_user *user)
         const struct rlock__hold *row = sim_find_hold(client, hold->number);
 
         if (other != user && other->key == user->key && hold->depth == 1 && !hold->fixed &&
-            row != NULL && row->renewed_from != 0 /* no unlock of it was refused */ &&
-            !hold->lost && !other->calling && sim_valid_until(hold) > sim_clock(client)) {
+            row != NULL && row == found &&
+            row->renewed_from != 0 /* no unlock of it was refused */ && !hold->lost &&
+            !other->calling && sim_valid_until(hold) > sim_clock(client)) {
             return true;
         }
     }
