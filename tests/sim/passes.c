@@ -149,7 +149,6 @@ void sim_passes(struct sim_user *user)
     user->asks = waits(user) && call->step == RLOCK__ASKING;
     user->open = waits(user) && rlock__copies_are_open(&call->lost);
     user->awaits = awaits;
-    user->awaited = user->calling && (user->awaited || awaits);
     user->tries = call->attempts;
     user->own = waits(user) && call->target == 1 ? call->number : 0;
     user->joined = !waits(user) ? 0 : user->joined != 0 ? user->joined : ++client->world->joins;

@@ -137,7 +137,7 @@ struct sim_user {
     uint64_t own;                  /* the number of its call in the wait queue; 0 none */
     uint64_t joined;               /* the how manieth it was there; 0 it is not */
     bool asks, open;               /* an attempt of its call was under way; or may have been */
-    bool awaits, awaited;          /* it waits for a hold of its client; or its call has done so */
+    bool awaits;                   /* it waits for a hold of its client */
     unsigned tries;                /* attempts of its call, when that was seen */
     uint64_t asked;                /* the number of its call that was seen to ask */
     int64_t listens_since;         /* world clock: it hears the channel since then; 0 does not */
