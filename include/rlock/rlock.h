@@ -230,9 +230,10 @@ struct rlock_client_opts {
      * Whether an unlock may pass its hold on to the call of this client that has waited longest,
      * without telling the server: RLOCK_PASS_…; default RLOCK_PASS_ON. Only renewed holds of
      * reentrant, non-reentrant and spin locks are passed on, at most 32 times and 10 ms after the
-     * server's last word; then the lock is really released, so that others get it. The server's
-     * field of the hold ("uuid:number") stays the same meanwhile. An unlock that passes its hold on
-     * does not learn whether somebody opened the lock by force in these 10 ms.
+     * server's last word; then the lock is really released, so that others get it. None is passed
+     * on while a Redisson takes the lock as well: it would have too few turns. The server's field
+     * of the hold ("uuid:number") stays the same meanwhile. An unlock that passes its hold on does
+     * not learn whether somebody opened the lock by force in these 10 ms.
      */
     int pass;
 };

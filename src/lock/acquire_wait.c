@@ -121,6 +121,7 @@ void rlock__acquire_busy(struct rlock__call *call, const struct rlock__answer *a
     rlock__acquire_follow(call);
     joined = call->channel != NULL;
     rlock__acquire_hold_up(call, answer);
+    rlock__queue_saw(call, answer->holder, now);
     rlock__acquire_describe(call, RLOCK_EBUSY, now);
     if (call->wait_us != 0) {
         rlock__stock_fill(call, now);

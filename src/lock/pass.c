@@ -134,7 +134,7 @@ static void take(struct rlock__call *call, int64_t now)
 
 bool rlock__pass(struct rlock__hold *hold, int64_t now)
 {
-    struct rlock__call *call = may_go(hold, now) ? rlock__queue_head(hold) : NULL;
+    struct rlock__call *call = may_go(hold, now) ? rlock__queue_heir(hold, now) : NULL;
 
     if (call == NULL || !may_take(call, hold->spec, now) || is_awaited_by_group(hold->spec)) {
         return false;

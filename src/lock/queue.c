@@ -11,6 +11,9 @@
 #define PAUSE_US RLOCK__MS            /* the shortest: a client that hears is there by then */
 #define PAUSE_MORE_US (3 * RLOCK__MS) /* and so much more, at random */
 #define TURNS 8                       /* releases before a pause for those who hear nothing */
+#define PEERS_US RLOCK__SECOND        /* another library that held the lock may come again */
+#define VERSION_AT 14                 /* in the text of a UUID */
+#define OUR_VERSION '8'
 
 struct rlock__queue {
     struct rlock__table_node node; /* in core.queues, by the lock's key */
@@ -20,6 +23,7 @@ struct rlock__queue {
     struct rlock__call *calls;
     int64_t paused_until;       /* who waits here asks then; 0 at once */
     int64_t own_due;            /* so many messages of our own release are yet to come */
+    int64_t peers_until;        /* nothing is passed on before: another library comes as well */
     int64_t others;             /* so many of those who heard it have not had their turn yet */
     unsigned turns;             /* releases since the last pause */
     int64_t turns_since;        /* the first of them counts from then */
@@ -109,11 +113,20 @@ bool rlock__queue_is_head(const struct rlock__call *call)
     return call->queue->calls == call;
 }
 
-struct rlock__call *rlock__queue_head(const struct rlock__hold *hold)
+struct rlock__call *rlock__queue_heir(const struct rlock__hold *hold, int64_t now)
 {
     const struct rlock__queue *queue = queue_find(hold->core, hold->spec);
 
-    return queue != NULL ? queue->calls : NULL;
+    return queue != NULL && now >= queue->peers_until ? queue->calls : NULL;
+}
+
+void rlock__queue_saw(struct rlock__call *call, struct rlock__bytes holder, int64_t now)
+{
+    bool is_peer = holder.len > VERSION_AT && holder.at[VERSION_AT] != OUR_VERSION;
+
+    if (call->queue != NULL && is_peer) {
+        call->queue->peers_until = now + PEERS_US;
+    }
 }
 
 bool rlock__queue_is_kept(const struct rlock__call *call)

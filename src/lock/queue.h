@@ -11,6 +11,8 @@
  *     any case, for no longer than one more hold of ours would have taken.
  *   - The announcement of our own release may come before its answer, which says how many heard it.
  *     So the first pause begins when the release is sent.
+ *   - A Redisson has the lock once in each turn. So while one was seen to hold it of late no hold
+ *     is passed on (lock/pass.h), and our turns are as short as its own.
  */
 #ifndef RLOCK_LOCK_QUEUE_H
 #define RLOCK_LOCK_QUEUE_H
@@ -20,8 +22,11 @@
 /* Joins the queue of its lock; false without memory. */
 bool rlock__queue_join(struct rlock__call *call, int64_t now);
 bool rlock__queue_is_head(const struct rlock__call *call);
-/* The head of the queue for the lock that is held; NULL: nobody waits here. */
-struct rlock__call *rlock__queue_head(const struct rlock__hold *hold);
+/* The head of the queue for the lock that is held, if the hold may be passed on to it; NULL: nobody
+ * waits here, or another library was seen to hold the lock of late. */
+struct rlock__call *rlock__queue_heir(const struct rlock__hold *hold, int64_t now);
+/* The server named the holder for whom the call waits. */
+void rlock__queue_saw(struct rlock__call *call, struct rlock__bytes holder, int64_t now);
 /* Whether others wait for its lock, or whoever joins the queue has to pause. */
 bool rlock__queue_is_kept(const struct rlock__call *call);
 /* Until when the call's queue lets others go first; 0: it does not pause. */

@@ -331,6 +331,42 @@ ROOM_TEST(what_is_being_verified_is_released)
     assert_true(on_server(room) != number);
 }
 
+/* One that the other client has before: returns its number once one here has it, and two wait. */
+static uint64_t fill_behind_another(struct room *room)
+{
+    room->other = (struct rlock__call){.kind = RLOCK__ACQUIRE, .owner = {.id = 1, .given = true}};
+    stage_begin(&room->stage, 1, &room->other);
+    assert_int_equal(room->other.code, 0);
+    take(room, 0); /* asks, and is told who has it */
+    take(room, 1);
+    take(room, 2);
+    room->other = (struct rlock__call){.kind = RLOCK__RELEASE, .owner = {.id = 1, .given = true}};
+    stage_begin(&room->stage, 1, &room->other);
+    stage_wait(&room->stage, room->stage.now + 5 * RLOCK__MS);
+    assert_true(has(room, 0) && !has(room, 1));
+    return on_server(room);
+}
+
+/* Its threads have the lock once in each turn. */
+ROOM_TEST(beside_another_library_it_is_released)
+{
+    uint64_t number = fill_behind_another(room); /* whose UUID is of version 4, as Redisson's */
+
+    leave(room, 0);
+    assert_true(on_server(room) != number);
+}
+
+ROOM_TEST(beside_another_client_of_ours_it_is_passed_on)
+{
+    uint64_t number;
+
+    room->stage.clients[1].core.uuid[14] = '8';
+    number = fill_behind_another(room);
+    leave(room, 0);
+    assert_true(has(room, 1));
+    assert_int_equal(on_server(room), number);
+}
+
 ROOM_TEST(a_client_may_pass_nothing)
 {
     uint64_t number;
