@@ -113,7 +113,7 @@ void rlock__acquire_turn(struct rlock__call *call, int64_t now)
         return;
     }
     call->target = 1;
-    if (call->wait_us == 0 || call->batch != NULL || !rlock__stock_take(call)) {
+    if (!rlock__stock_take(call)) {
         call->number = ++core->last_number;
     }
     if (call->wait_us == 0 || call->batch != NULL ||

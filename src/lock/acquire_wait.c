@@ -40,28 +40,35 @@ static int64_t poll_pause(struct rlock__core *core)
     return RLOCK__POLL_US - rlock__random(core, RLOCK__POLL_US / 4);
 }
 
+/* Sleeps until a message, the next look, or that time at the latest: the end of a lease. */
+static void sleep_until(struct rlock__call *call, int64_t at, int64_t now)
+{
+    bool live = rlock__channel_is_live(call) && !call->asked; /* else a message comes elsewhere */
+    int64_t look = now + (live ? RLOCK__RECHECK_US : poll_pause(call->core));
+    bool listens = call->spec->ops->pause == NULL;
+
+    rlock__acquire_sleep(call, live || !listens ? RLOCK__SLEEPING : RLOCK__SUBSCRIBING,
+                         rlock__min(look, at));
+}
+
 /* Waits for a hold of this client, and asks the server nothing; returns false where there is none.
  */
 static bool await(struct rlock__call *call, int64_t now)
 {
     struct rlock__grant *grant = rlock__pass_awaited(call, now);
-    bool listens = call->spec->ops->pause == NULL, live;
 
     if (grant == NULL) {
         return false;
     }
     rlock__acquire_follow(call);
-    if (listens && call->channel == NULL && !rlock__channel_join(call)) {
+    if (call->spec->ops->pause == NULL && call->channel == NULL && !rlock__channel_join(call)) {
         return false;
     }
     (void)rlock__owner_text(call->core, grant->number, call->holder);
     call->contended = true;
     call->detail[0] = '\0'; /* what was written there before is out of date */
     call->error = 0;
-    live = rlock__channel_is_live(call) && !call->asked;
-    rlock__acquire_sleep(call, live || !listens ? RLOCK__SLEEPING : RLOCK__SUBSCRIBING,
-                         rlock__min(now + (live ? RLOCK__RECHECK_US : poll_pause(call->core)),
-                                    grant->valid_until + RLOCK__MS));
+    sleep_until(call, grant->valid_until + RLOCK__MS, now);
     return true;
 }
 
@@ -89,8 +96,7 @@ void rlock__acquire_go(struct rlock__call *call, int64_t now)
  */
 static void sleep_busy(struct rlock__call *call, const struct rlock__answer *answer, int64_t now)
 {
-    bool live = rlock__channel_is_live(call) && !call->asked; /* else a message comes elsewhere */
-    int64_t pause = live ? RLOCK__RECHECK_US : poll_pause(call->core);
+    int64_t pause = RLOCK__RECHECK_US;
 
     if (answer->recheck_ms != 0) {
         pause = rlock__min(pause, answer->recheck_ms * RLOCK__MS);
@@ -99,7 +105,7 @@ static void sleep_busy(struct rlock__call *call, const struct rlock__answer *ans
         pause = rlock__min(pause, rlock__min(answer->ttl_ms, RLOCK__RECHECK_US / 1000) * RLOCK__MS +
                                       2 * RLOCK__MS);
     }
-    rlock__acquire_sleep(call, live ? RLOCK__SLEEPING : RLOCK__SUBSCRIBING, now + pause);
+    sleep_until(call, now + pause, now);
 }
 
 static int64_t spin_pause(struct rlock__call *call)
@@ -123,9 +129,7 @@ void rlock__acquire_busy(struct rlock__call *call, const struct rlock__answer *a
     rlock__acquire_hold_up(call, answer);
     rlock__queue_saw(call, answer->holder, now);
     rlock__acquire_describe(call, RLOCK_EBUSY, now);
-    if (call->wait_us != 0) {
-        rlock__stock_fill(call, now);
-    }
+    rlock__stock_fill(call, now);
     if (call->wait_us == 0) {
         rlock__acquire_refuse(call, RLOCK_EBUSY, now);
     } else if (call->spec->ops->pause != NULL) {
@@ -144,7 +148,6 @@ void rlock__acquire_busy(struct rlock__call *call, const struct rlock__answer *a
 void rlock__acquire_head(struct rlock__call *call, int64_t now)
 {
     int64_t granted_until = call->granted_until;
-    bool live;
 
     if (call->core->closed || await(call, now)) { /* closed: it ends next */
         return;
@@ -157,10 +160,7 @@ void rlock__acquire_head(struct rlock__call *call, int64_t now)
         rlock__acquire_go(call, now);
         return;
     }
-    live = rlock__channel_is_live(call);
-    rlock__acquire_sleep(call, live ? RLOCK__SLEEPING : RLOCK__SUBSCRIBING,
-                         rlock__min(now + (live ? RLOCK__RECHECK_US : poll_pause(call->core)),
-                                    granted_until + RLOCK__MS));
+    sleep_until(call, granted_until + RLOCK__MS, now);
 }
 
 void rlock__acquire_wake(struct rlock__call *call, int64_t now)

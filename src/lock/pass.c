@@ -95,8 +95,7 @@ static bool may_take(const struct rlock__call *call, const struct rlock__spec *s
                  call->step == RLOCK__SLEEPING || call->step == RLOCK__PAUSING;
 
     return waits && call->spec->ops == spec->ops && call->lease_us == 0 && !call->member &&
-           call->batch == NULL && call->min_uptime_us == 0 && call->error == 0 &&
-           call->spec->tuning.max_hold_us == spec->tuning.max_hold_us &&
+           call->error == 0 && call->spec->tuning.max_hold_us == spec->tuning.max_hold_us &&
            !rlock__copies_are_open(&call->lost) && now < call->deadline;
 }
 

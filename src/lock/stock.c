@@ -134,7 +134,7 @@ void rlock__stock_fill(const struct rlock__call *call, int64_t now)
 {
     struct rlock__stock *stock = stock_find(call);
 
-    if (!may_have(call) || call->attempts > 1 || call->core->closed) {
+    if (!may_have(call) || call->wait_us == 0 || call->attempts > 1 || call->core->closed) {
         return;
     }
     if (stock != NULL) {
@@ -153,7 +153,8 @@ void rlock__stock_fill(const struct rlock__call *call, int64_t now)
 
 bool rlock__stock_take(struct rlock__call *call)
 {
-    struct rlock__stock *stock = stock_find(call);
+    bool waits = call->wait_us != 0 && call->batch == NULL;
+    struct rlock__stock *stock = waits ? stock_find(call) : NULL;
     struct rlock__channel *channel = stock != NULL ? stock->ahead : NULL;
 
     if (channel == NULL || !channel->live || channel->asked != RLOCK__ASKED_NOTHING) {

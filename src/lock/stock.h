@@ -17,10 +17,10 @@
 
 struct rlock__stock;
 
-/* The call, which needs a number, has one from the stock and hears its channel; false: there is
- * none whose subscription was acknowledged. */
+/* The call, which needs a number, has one from the stock and hears its channel; false: it does not
+ * wait, or there is none whose subscription was acknowledged. */
 bool rlock__stock_take(struct rlock__call *call);
-/* A call that waits has found the lock busy: others may come. */
+/* The call has found the lock busy. If it waits, others may come. */
 void rlock__stock_fill(const struct rlock__call *call, int64_t now);
 /* Takes over a live channel whose number was granted, to give it up with others; false: there is no
  * stock, or it is not for that. */

@@ -68,47 +68,44 @@ COMMAND_TEST(the_command_alone_needs_no_openssl)
     assert_null(strstr(file_text(version.out), "libcrypto"));
 }
 
+static void assert_refused(const char *why)
+{
+    struct command info = COMMAND("info", "--url", nowhere, "a");
+
+    assert_int_equal(command_wait(&info, 10000), 65);
+    assert_contains(file_text(info.err), why);
+}
+
 COMMAND_TEST(without_the_module_tls_fails_and_nothing_else)
 {
-    struct command info;
-
     copy_command();
     assert_int_equal(COMMAND_STATUS("info", "a"), 0);
-    info = COMMAND("info", "--url", nowhere, "a");
-    assert_int_equal(command_wait(&info, 10000), 65);
-    assert_contains(file_text(info.err), "TLS needs rlock's module " MODULE_FILE " and OpenSSL 3 "
-                                         "installed: " MODULE_INSTALLED ": ");
+    assert_refused("TLS needs rlock's module " MODULE_FILE
+                   " and OpenSSL 3 installed: " MODULE_INSTALLED ": ");
+}
+
+/* The command stands alone, with this file where it looks for its module first. */
+static void put_beside(const char *module)
+{
+    copy_command();
+    TEST_CHECK(mkdir(in_dir(MODULE_DIR), 0700) == 0);
+    copy(module, in_dir(MODULE_FILE));
 }
 
 COMMAND_TEST(a_module_beside_the_command_is_found)
 {
-    copy_command();
-    TEST_CHECK(mkdir(in_dir(MODULE_DIR), 0700) == 0);
-    copy(MODULE_BUILT, in_dir(MODULE_FILE));
+    put_beside(MODULE_BUILT);
     assert_int_equal(COMMAND_STATUS("info", "--url", nowhere, "a"), 69);
 }
 
 COMMAND_TEST(a_module_of_another_version_is_refused)
 {
-    struct command info;
-
-    copy_command();
-    TEST_CHECK(mkdir(in_dir(MODULE_DIR), 0700) == 0);
-    copy(MODULE_OF_ANOTHER, in_dir(MODULE_FILE));
-    info = COMMAND("info", "--url", nowhere, "a");
-    assert_int_equal(command_wait(&info, 10000), 65);
-    assert_contains(file_text(info.err), MODULE_FILE " is of rlock 99.0 (interface 99), this is "
-                                                     "rlock ");
+    put_beside(MODULE_OF_ANOTHER);
+    assert_refused(MODULE_FILE " is of rlock 99.0 (interface 99), this is rlock ");
 }
 
 COMMAND_TEST(what_is_no_module_is_refused)
 {
-    struct command info;
-
-    copy_command();
-    TEST_CHECK(mkdir(in_dir(MODULE_DIR), 0700) == 0);
-    copy(LIBRARY, in_dir(MODULE_FILE));
-    info = COMMAND("info", "--url", nowhere, "a");
-    assert_int_equal(command_wait(&info, 10000), 65);
-    assert_contains(file_text(info.err), MODULE_FILE " is no module of rlock");
+    put_beside(LIBRARY);
+    assert_refused(MODULE_FILE " is no module of rlock");
 }

@@ -135,7 +135,7 @@ struct sim_user {
     unsigned spins;                /* pauses that were looked at */
     unsigned attempts;             /* the same */
     uint64_t own;                  /* the number of its call in the wait queue; 0 none */
-    uint64_t joined;               /* the how manieth it was there; 0 it is not */
+    uint64_t joined;               /* when it came there, counted; 0: it is in none */
     bool asks, open;               /* an attempt of its call was under way; or may have been */
     bool awaits;                   /* it waits for a hold of its client */
     unsigned tries;                /* attempts of its call, when that was seen */

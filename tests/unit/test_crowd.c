@@ -248,6 +248,17 @@ static unsigned renew_for(struct crowd *crowd, int64_t us)
     return n;
 }
 
+static void assert_renewed_in_time(struct crowd *crowd)
+{
+    for (size_t i = 0; i < N; i++) {
+        uint32_t count;
+
+        assert_true(rlock__core_valid_until(&crowd->core, crowd->specs[i],
+                                            (struct rlock__owner){.id = 1, .given = true},
+                                            &count) > crowd->now + LEASE_MS / 2 * RLOCK__MS);
+    }
+}
+
 /* They were taken within 30 ms, and are due together. In no tenth of the period are there many more
  * batches than a tenth of them, and none of the holds comes near its end. */
 CROWD_TEST(renewals_of_what_was_taken_together_are_spread_over_the_period, crowd)
@@ -268,13 +279,7 @@ CROWD_TEST(renewals_of_what_was_taken_together_are_spread_over_the_period, crowd
         }
         assert_in_range(sum, whole * 9 / 10, whole * 11 / 10);
     }
-    for (size_t i = 0; i < N; i++) {
-        uint32_t count;
-
-        assert_true(rlock__core_valid_until(&crowd->core, crowd->specs[i],
-                                            (struct rlock__owner){.id = 1, .given = true},
-                                            &count) > crowd->now + LEASE_MS / 2 * RLOCK__MS);
-    }
+    assert_renewed_in_time(crowd);
 }
 
 /* On a busy machine: all are renewed in their period nevertheless, and not when they are urgent. */
@@ -294,13 +299,7 @@ CROWD_TEST(whoever_comes_late_makes_up_for_it, crowd)
             take(crowd);
         }
     }
-    for (size_t i = 0; i < N; i++) {
-        uint32_t count;
-
-        assert_true(rlock__core_valid_until(&crowd->core, crowd->specs[i],
-                                            (struct rlock__owner){.id = 1, .given = true},
-                                            &count) > crowd->now + LEASE_MS / 2 * RLOCK__MS);
-    }
+    assert_renewed_in_time(crowd);
 }
 
 /* A hold that was refused is not kept waiting for its turn. */
