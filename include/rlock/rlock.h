@@ -236,6 +236,14 @@ struct rlock_client_opts {
      * not learn whether somebody opened the lock by force in these 10 ms.
      */
     int pass;
+    /* Who runs the client: RLOCK_LOOP_…; default RLOCK_LOOP_OWN. */
+    int loop;
+};
+
+/* Values of rlock_client_opts.loop. */
+enum {
+    RLOCK_LOOP_OWN = 0, /* two threads of its own */
+    RLOCK_LOOP_USER,    /* the program's event loop: see rlock_client_fd() */
 };
 
 /* Values of rlock_client_opts.pass. */
@@ -624,6 +632,104 @@ typedef void rlock_member_fn(const struct rlock_member *member, void *payload);
  * this handle. Threads that share a handle see each other's. Local, no I/O. Returns RLOCK_EINVAL.
  */
 RLOCK_API int rlock_members(const struct rlock_handle *lock, rlock_member_fn *fn, void *payload);
+
+/* ---- Async calls ---- */
+
+/*
+ * One async call, from its begin until its last reference is gone. Threads: its functions may be
+ * called from any thread.
+ */
+struct rlock_op;
+
+/*
+ * Called once for each async call that returned 0, when that is complete; never inside of that
+ * call, but maybe in another thread before it has returned. op: borrowed, valid during the
+ * callback. It may call every function that does not wait, and begin async calls that do. A
+ * function that waits returns RLOCK_EDEADLOCK there.
+ * Threads: runs on the dispatcher thread of the lock's client, with no lock of the library held;
+ * with RLOCK_LOOP_USER in rlock_client_dispatch(). Of a multi-lock or RedLock on that of the client
+ * of its first member.
+ */
+typedef void rlock_done_fn(struct rlock_op *op, void *payload);
+
+/*
+ * The async calls. Each begins what the function without _async does, and returns without waiting:
+ * the same deadlines hold, from here on. The outcome comes with done (may be NULL), and stands in
+ * the operation from then on. When the client is closed all that are under way complete.
+ * The lock may be freed meanwhile.
+ * owner: an id that is not 0; for rlock_lock_async() take->owner. A thread cannot own, since it may
+ * be elsewhere by then: rlock_owner_new() gives ids. Calls of one owner on one lock take turns.
+ * ret_op: the caller's reference, to be dropped with rlock_op_unref(); NULL for none.
+ * Returns 0, or (done is not called then) RLOCK_EINVAL, ECLOSED, EFORKED, ENOMEM, ERESOURCE, and
+ * from rlock_unlock_async() RLOCK_ELOST where the client of a lost multi-lock or RedLock is closed.
+ */
+RLOCK_API int rlock_lock_async(struct rlock_handle *lock, const struct rlock_take *take,
+                               rlock_done_fn *done, void *payload, struct rlock_op **ret_op);
+RLOCK_API int rlock_unlock_async(struct rlock_handle *lock, uint64_t owner, rlock_done_fn *done,
+                                 void *payload, struct rlock_op **ret_op);
+RLOCK_API int rlock_force_unlock_async(struct rlock_handle *lock, rlock_done_fn *done,
+                                       void *payload, struct rlock_op **ret_op);
+RLOCK_API int rlock_inspect_async(struct rlock_handle *lock, rlock_done_fn *done, void *payload,
+                                  struct rlock_op **ret_op);
+
+/* What rlock_op_code() returns before the operation is complete. */
+#define RLOCK_UNDER_WAY 1
+
+/* Returns what the operation came to, as the function without _async returns it: 0, or a negative
+ * code. RLOCK_UNDER_WAY: it is not complete. */
+RLOCK_API int rlock_op_code(const struct rlock_op *op);
+
+/* Returns the operation's one line for logs, as rlock_detail() does; "" where it succeeded, or is
+ * under way. Borrowed: valid as long as the reference. */
+RLOCK_API const char *rlock_op_detail(const struct rlock_op *op);
+
+/* Gives what was granted. Returns RLOCK_EINVAL where the operation is no rlock_lock_async() that
+ * ended with 0, or the grant's size is not set. valid_ms counts from the grant on. */
+RLOCK_API int rlock_op_grant(const struct rlock_op *op, struct rlock_grant *ret_grant);
+
+/* Gives what the server said. Returns RLOCK_EINVAL where the operation is no rlock_inspect_async()
+ * that ended with 0, or the info's size is not set. */
+RLOCK_API int rlock_op_info(const struct rlock_op *op, struct rlock_info *ret_info);
+
+/* Returns whether an rlock_force_unlock_async() that ended with 0 found the lock taken. */
+RLOCK_API bool rlock_op_was_locked(const struct rlock_op *op);
+
+/*
+ * Asks an operation that takes a lock to end now. It completes as it would have, or with
+ * RLOCK_ECANCELED, or with RLOCK_EINDOUBT where no answer comes within 50 ms: look at its code,
+ * since it may have the lock. Others go on. NULL, and one that is complete, are ok.
+ */
+RLOCK_API void rlock_op_cancel(struct rlock_op *op);
+
+/* One reference more. Returns op. */
+RLOCK_API struct rlock_op *rlock_op_ref(struct rlock_op *op);
+
+/* Drops a reference, which may be the last while the operation goes on. Returns NULL; NULL is
+ * ok. */
+RLOCK_API struct rlock_op *rlock_op_unref(struct rlock_op *op);
+
+/*
+ * For a client with RLOCK_LOOP_USER: it has no threads, but one that looks up a host's name at
+ * times. The program's event loop runs it. Whenever the fd is readable, call
+ * rlock_client_dispatch().
+ *   - Functions that wait, and those that ask several servers (scan, diagnose), return
+ *     RLOCK_ENOTSUP. All others, and the async calls, do what they do elsewhere, in any thread.
+ *   - Renewal is up to the loop as well. A loop that stands still for longer than a third of the
+ *     lease may lose its holds, and is told so when it goes on (on_lost). rlock_is_valid_as() is
+ *     false as soon as they are not valid, whether or not the loop runs.
+ *   - rlock_client_close() runs the callbacks that remain, in the thread that closes.
+ *
+ * Returns the fd: poll it for reading, level-triggered, and do nothing else with it. It belongs to
+ * the client. -1: the client has threads of its own.
+ */
+RLOCK_API int rlock_client_fd(const struct rlock_client *client);
+
+/*
+ * Does what is due, and runs the callbacks. Never waits. One thread at a time.
+ * Returns 0, or RLOCK_EINVAL (the client has threads of its own), RLOCK_EDEADLOCK (in a callback),
+ * RLOCK_EFORKED.
+ */
+RLOCK_API int rlock_client_dispatch(struct rlock_client *client);
 
 /* ---- Locks there are, and the server's fitness ---- */
 
