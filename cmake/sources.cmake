@@ -5,6 +5,7 @@ set(RLOCK_SOURCES
     src/base/table.c
     src/base/timer.c
     src/client/ask.c
+    src/client/async.c
     src/client/diagnose.c
     src/client/diagnose_cluster.c
     src/client/diagnose_sentinels.c
@@ -35,6 +36,7 @@ set(RLOCK_SOURCES
     src/drive/dispatch.c
     src/drive/drive.c
     src/drive/home.c
+    src/drive/loop.c
     src/drive/node.c
     src/drive/question.c
     src/drive/router.c

@@ -10,6 +10,10 @@
 /* 0, or why a call on the client cannot begin: forked, closed. */
 int rlock__client_check(struct rlock_client *client);
 
+/* Whether a call may wait: where the program's event loop runs the client nobody would do what it
+ * waits for. */
+int rlock__client_check_wait(const struct rlock_client *client);
+
 /* ---- identity.c ---- */
 
 /* Sets the client's UUID, its name for connections, and the seeds of its jitter. 0 or

@@ -266,6 +266,7 @@ int rlock_client_diagnose(struct rlock_client *client, rlock_finding_fn *fn, voi
         return rlock__fail(RLOCK_EINVAL, "client or fn is NULL");
     }
     code = rlock__client_check(client);
+    code = code == 0 ? rlock__client_check_wait(client) : code;
     if (code != 0) {
         return code;
     }

@@ -112,52 +112,13 @@ static int64_t known(const struct rlock_handle *lock, uint64_t owner, uint32_t *
     return until;
 }
 
-/* ---- Asking the servers ---- */
+/* ---- Ending before its time ---- */
 
-/* The first member that somebody holds speaks for the whole. A member that cannot be asked
- * counts as held, as it would for who takes it. */
-static int inspect(const struct rlock_handle *lock, struct rlock_info *ret_info)
+static void cancel(const struct rlock_handle *lock, struct rlock__op *op)
 {
-    const struct rlock__group_spec *spec = lock->group;
-    bool quorum = (lock->caps & RLOCK__CAP_QUORUM) != 0;
-    size_t spare = quorum ? spec->n - spec->quorum : 0, held = 0, failed = 0;
-    int code = 0;
-
-    *ret_info = (struct rlock_info){.size = sizeof(*ret_info), .ttl_ms = -2};
-    for (size_t i = 0; i < spec->n; i++) {
-        struct rlock_info info;
-        int result = rlock__single_inspect(spec->members[i], &info);
-
-        if (result != 0) {
-            code = result;
-            failed++;
-        } else if (info.locked && held++ == 0) {
-            *ret_info = info;
-        }
-    }
-    ret_info->holders = (uint32_t)held;
-    ret_info->locked = held + failed > spare;
-    return failed > spare ? code : 0;
-}
-
-/* All that can be opened are; the first error is the whole's. */
-static int force(const struct rlock_handle *lock, bool *ret_was_locked)
-{
-    const struct rlock__group_spec *spec = lock->group;
-    int code = 0;
-
-    *ret_was_locked = false;
-    for (size_t i = 0; i < spec->n; i++) {
-        bool was_locked;
-        int result = rlock__single_force(spec->members[i], &was_locked);
-
-        if (result == RLOCK_EBUSY) { /* it may have been left with the one before */
-            result = rlock__single_force(spec->members[i], &was_locked);
-        }
-        code = code == 0 ? result : code;
-        *ret_was_locked |= was_locked;
-    }
-    return code;
+    rlock__groups_lock(lock->group);
+    rlock__turn_cancel(&op->turn);
+    rlock__groups_unlock(lock->group);
 }
 
 /* ---- The handle ---- */
@@ -167,8 +128,7 @@ static const struct rlock__vtable vtable = {
     .begin_leave = begin_leave,
     .wait = await,
     .known = known,
-    .inspect = inspect,
-    .force = force,
+    .cancel = cancel,
 };
 
 int rlock__group_lock_new(const struct rlock__group_ops *ops, struct rlock__spec *const *members,
@@ -185,13 +145,18 @@ int rlock__group_lock_new(const struct rlock__group_ops *ops, struct rlock__spec
         return rlock__fail(RLOCK_ENOMEM, "no memory");
     }
     spec->max_lease_us = max_lease_us;
-    *lock = (struct rlock_handle){.vtable = &vtable,
-                                  .kind = ops->kind,
-                                  .caps = ops->caps,
-                                  .name = spec->name,
-                                  .client = rlock__client_of(spec->first->core),
-                                  .group = spec,
-                                  .results = results};
+    *lock =
+        (struct rlock_handle){.vtable = &vtable,
+                              .kind = ops->kind,
+                              .caps = ops->caps,
+                              .name = spec->name,
+                              .client = rlock__client_of(spec->first->core),
+                              .group = spec,
+                              .results = results,
+                              .specs = spec->members,
+                              .n = n,
+                              .spare = (ops->caps & RLOCK__CAP_QUORUM) != 0 ? n - spec->quorum : 0,
+                              .refs = 1};
     *ret_lock = lock;
     return 0;
 }

@@ -11,16 +11,21 @@
 
 /* ---- Handles ---- */
 
-struct rlock_handle *rlock_free(struct rlock_handle *lock)
+struct rlock_handle *rlock__lock_unref(struct rlock_handle *lock)
 {
-    RLOCK__WHOLE;
-    if (lock != NULL) {
+    if (lock != NULL && atomic_fetch_sub(&lock->refs, 1) == 1) {
         (void)rlock__spec_unref(lock->spec);
         (void)rlock__group_spec_unref(lock->group);
         free(lock->results);
         free(lock);
     }
     return NULL;
+}
+
+struct rlock_handle *rlock_free(struct rlock_handle *lock)
+{
+    RLOCK__WHOLE;
+    return rlock__lock_unref(lock);
 }
 
 const char *rlock_name(const struct rlock_handle *lock, size_t *ret_len)
@@ -42,9 +47,7 @@ static bool is_ours(const struct rlock_handle *lock)
     return lock != NULL && lock->client->fork_generation == rlock__fork_generation();
 }
 
-/* The beginning of every call that talks to servers: forgets the thread's last detail, and checks
- * the handle. */
-static int begin(const struct rlock_handle *lock)
+int rlock__lock_check(const struct rlock_handle *lock)
 {
     rlock__detail_clear();
     if (lock == NULL) {
@@ -53,10 +56,9 @@ static int begin(const struct rlock_handle *lock)
     return is_ours(lock) ? 0 : rlock__client_check(lock->client);
 }
 
-/* The same where the client must be open as well. */
-static int begin_open(const struct rlock_handle *lock)
+int rlock__lock_check_open(const struct rlock_handle *lock)
 {
-    int code = begin(lock);
+    int code = rlock__lock_check(lock);
 
     return code == 0 ? rlock__client_check(lock->client) : code;
 }
@@ -70,7 +72,7 @@ static int owner_of(uint64_t id, struct rlock__owner *ret_owner)
     return ret_owner->id != 0 ? 0 : rlock__fail(RLOCK_ENOMEM, "no memory");
 }
 
-static int check_take(const struct rlock_take *take, struct rlock_take *ret_take)
+int rlock__take_read(const struct rlock_take *take, struct rlock_take *ret_take)
 {
     struct rlock_take copy = {.size = sizeof(copy)};
 
@@ -86,10 +88,24 @@ static int check_take(const struct rlock_take *take, struct rlock_take *ret_take
         (copy.lease_ms < LEASE_MIN_MS || copy.lease_ms > RLOCK__TIME_MAX_MS)) {
         return rlock__fail(RLOCK_EINVAL, "lease_ms is 0, or at least %d", LEASE_MIN_MS);
     }
-    if (copy.wait_ms != 0 && rlock__is_dispatcher()) {
+    *ret_take = copy;
+    return 0;
+}
+
+/* Whether a call may wait here: no callback may for long. wait_ms: how long beyond the servers' answers. */
+static int check_wait(const struct rlock_handle *lock, int64_t wait_ms)
+{
+    int code = 0;
+
+    for (size_t i = 0; i < lock->n && code == 0; i++) {
+        code = rlock__client_check_wait(rlock__client_of(lock->specs[i]->core));
+    }
+    if (code != 0) {
+        return code;
+    }
+    if (wait_ms != 0 && rlock__is_dispatcher()) {
         return rlock__fail(RLOCK_EDEADLOCK, "a callback must not wait; try instead");
     }
-    *ret_take = copy;
     return 0;
 }
 
@@ -110,13 +126,16 @@ int rlock_lock_with(struct rlock_handle *lock, const struct rlock_take *take,
     struct rlock__op op = {.code = 0};
     struct rlock_take checked;
     struct rlock__owner owner;
-    int code = begin_open(lock);
+    int code = rlock__lock_check_open(lock);
 
     if (code == 0 && ret_grant != NULL && !rlock__sized_is_valid(ret_grant)) {
         code = rlock__fail(RLOCK_EINVAL, "the grant's size is not set");
     }
     if (code == 0) {
-        code = check_take(take, &checked);
+        code = rlock__take_read(take, &checked);
+    }
+    if (code == 0) {
+        code = check_wait(lock, checked.wait_ms);
     }
     if (code == 0) {
         code = owner_of(checked.owner, &owner);
@@ -147,8 +166,11 @@ int rlock_unlock_as(struct rlock_handle *lock, uint64_t id)
     RLOCK__WHOLE;
     struct rlock__op op = {.code = 0};
     struct rlock__owner owner;
-    int code = begin(lock);
+    int code = rlock__lock_check(lock);
 
+    if (code == 0) {
+        code = check_wait(lock, 0);
+    }
     if (code == 0) {
         code = owner_of(id, &owner);
     }
@@ -231,13 +253,16 @@ int rlock_inspect(struct rlock_handle *lock, struct rlock_info *ret_info)
 {
     RLOCK__WHOLE;
     struct rlock_info info = RLOCK_INFO_INIT;
-    int code = begin_open(lock);
+    int code = rlock__lock_check_open(lock);
 
     if (code == 0 && (ret_info == NULL || !rlock__sized_is_valid(ret_info))) {
         code = rlock__fail(RLOCK_EINVAL, "ret_info is NULL, or its size is not set");
     }
     if (code == 0) {
-        code = lock->vtable->inspect(lock, &info);
+        code = check_wait(lock, 0);
+    }
+    if (code == 0) {
+        code = rlock__inspect(lock, &info);
     }
     if (code == 0) {
         rlock__sized_give(ret_info, &info);
@@ -249,10 +274,13 @@ int rlock_force_unlock(struct rlock_handle *lock, bool *ret_was_locked)
 {
     RLOCK__WHOLE;
     bool was_locked = false;
-    int code = begin_open(lock);
+    int code = rlock__lock_check_open(lock);
 
     if (code == 0) {
-        code = lock->vtable->force(lock, &was_locked);
+        code = check_wait(lock, 0);
+    }
+    if (code == 0) {
+        code = rlock__force(lock, &was_locked);
     }
     if (code == 0 && ret_was_locked != NULL) {
         *ret_was_locked = was_locked;

@@ -30,10 +30,8 @@ struct rlock__vtable {
     /* Until when the owner may rely on it, 0 not at all, and how many levels it holds, by what is
      * known here. */
     int64_t (*known)(const struct rlock_handle *lock, uint64_t owner, uint32_t *ret_count);
-    /* Asks the servers who holds it, and waits for the answer. */
-    int (*inspect)(const struct rlock_handle *lock, struct rlock_info *ret_info);
-    /* Takes it from whoever holds it, and waits for the answer. */
-    int (*force)(const struct rlock_handle *lock, bool *ret_was_locked);
+    /* Asks an operation that takes it to end now. It may be complete. */
+    void (*cancel)(const struct rlock_handle *lock, struct rlock__op *op);
 };
 
 struct rlock_handle {
@@ -46,14 +44,41 @@ struct rlock_handle {
     unsigned hash;                   /* the spec's: who asks for a hold need not look there */
     struct rlock__group_spec *group; /* of a lock made of locks; NULL else */
     struct rlock__result *results;   /* one for each member; the groups' mutex protects them */
+    struct rlock__spec *const *specs; /* of its members; of a lock of one key its own */
+    size_t n;
+    size_t spare;     /* so many of them need not be had */
+    atomic_uint refs; /* the user's, and one for each operation that no thread waits for */
 };
+
+/* Drops a reference. Returns NULL; NULL is ok. */
+struct rlock_handle *rlock__lock_unref(struct rlock_handle *lock);
+
+/* ---- lock.c: what the calls that wait and the others have in common ---- */
+
+/* The beginning of every call that talks to servers: forgets the thread's last detail, and checks
+ * the handle. */
+int rlock__lock_check(const struct rlock_handle *lock);
+/* The same where the client must be open as well. */
+int rlock__lock_check_open(const struct rlock_handle *lock);
+/* Copies a take that is valid. */
+int rlock__take_read(const struct rlock_take *take, struct rlock_take *ret_take);
 
 /* ---- query.c ---- */
 
-/* Asks the server who holds the lock. */
-int rlock__single_inspect(struct rlock__spec *spec, struct rlock_info *ret_info);
-/* Takes it from whoever holds it. */
-int rlock__single_force(struct rlock__spec *spec, bool *ret_was_locked);
+/* Asks the servers who holds it, and waits for the answers. */
+int rlock__inspect(const struct rlock_handle *lock, struct rlock_info *ret_info);
+/* Takes it from whoever holds it, and waits for the answers. */
+int rlock__force(const struct rlock_handle *lock, bool *ret_was_locked);
+
+/* The same for nobody who waits. */
+struct rlock__inquiry;
+/* Begins it. Returns 0, or why it did not begin: then the operation is not completed. */
+int rlock__inquiry_begin(const struct rlock_handle *lock, bool forces, struct rlock__op *op,
+                         struct rlock__inquiry **ret_inquiry);
+/* What came of it: the operation is complete. Sets one of the two results. */
+int rlock__inquiry_end(const struct rlock__inquiry *inquiry, struct rlock_info *ret_info,
+                       bool *ret_was_locked);
+struct rlock__inquiry *rlock__inquiry_free(struct rlock__inquiry *inquiry);
 
 /* ---- group.c ---- */
 

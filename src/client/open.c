@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "client/client.h"
+#include "drive/loop.h"
 #include "drive/router.h"
 #include "net/sock.h"
 #include "net/tls.h"
@@ -28,6 +29,7 @@ RLOCK__ALONE static void unref(struct rlock__core *core)
     }
     free(client->polled);
     client->router = rlock__router_free(client->router);
+    client->loop = rlock__loop_free(client->loop);
     client->tls = rlock__tls_free(client->tls);
     rlock__opts_fini(client);
     (void)rlock__sock_close(client->wake_fd);
@@ -51,6 +53,13 @@ int rlock__client_check(struct rlock_client *client)
         return rlock__fail(RLOCK_ECLOSED, "the client is closed");
     }
     return 0;
+}
+
+int rlock__client_check_wait(const struct rlock_client *client)
+{
+    return client->loop == NULL ? 0
+                                : rlock__fail(RLOCK_ENOTSUP, "the program's event loop runs the "
+                                                             "client: no function may wait");
 }
 
 /* ---- Parts ---- */
@@ -177,9 +186,19 @@ static int start_thread(pthread_t *thread, void *(*main)(void *), struct rlock_c
     return error == 0 ? 0 : rlock__fail(RLOCK_ERESOURCE, "no thread: %s", strerror(error));
 }
 
-static int start_threads(struct rlock_client *client)
+/* Its threads, or what stands in for them. */
+static int start(struct rlock_client *client)
 {
-    int code = start_thread(&client->dispatcher, rlock__dispatcher_main, client);
+    int code;
+
+    if (client->opts.loop == RLOCK_LOOP_USER) {
+        code = rlock__loop_new(&client->loop);
+        if (code == 0) {
+            rlock__loop_begin(client);
+        }
+        return code;
+    }
+    code = start_thread(&client->dispatcher, rlock__dispatcher_main, client);
 
     client->has_dispatcher = code == 0; /* also without callbacks: it tells groups of losses */
     if (code == 0) {
@@ -225,7 +244,7 @@ static int init(struct rlock_client *client, const struct rlock_client_opts *opt
     }
     if (code == 0) {
         rlock__process_register(client);
-        code = start_threads(client);
+        code = start(client);
     }
     if (code != 0 && client->has_dispatcher) {
         stop_threads(client);
@@ -330,6 +349,7 @@ struct rlock_client *rlock_client_close(struct rlock_client *client)
 {
     RLOCK__WHOLE;
     struct timespec until;
+    int64_t deadline;
 
     rlock__detail_clear();
     if (client == NULL || rlock__client_check(client) != 0) {
@@ -340,14 +360,19 @@ struct rlock_client *rlock_client_close(struct rlock_client *client)
         return client;
     }
     until = op_deadline(client);
+    deadline = rlock__now_us() + client->core.op_timeout_us;
     atomic_store(&client->closed, true);
     rlock__enter(client);
     rlock__core_close(&client->core, rlock__now_us());
     rlock__leave(client);
     rlock__drive(client);
-    rlock__wake_service(client); /* to read the answers */
-    wait_settled(client, &until);
-    stop_threads(client);
+    if (client->loop != NULL) {
+        rlock__loop_end(client, deadline);
+    } else {
+        rlock__wake_service(client); /* to read the answers */
+        wait_settled(client, &until);
+        stop_threads(client);
+    }
     rlock__enter(client);
     rlock__core_fini(&client->core);
     rlock__leave(client);
@@ -362,6 +387,27 @@ struct rlock_client *rlock_client_close(struct rlock_client *client)
 const char *rlock_client_uuid(const struct rlock_client *client)
 {
     return client != NULL ? client->core.uuid : "";
+}
+
+int rlock_client_fd(const struct rlock_client *client)
+{
+    return client != NULL && client->loop != NULL ? client->loop->fd : -1;
+}
+
+int rlock_client_dispatch(struct rlock_client *client)
+{
+    RLOCK__WHOLE;
+    rlock__detail_clear();
+    if (client == NULL || client->loop == NULL) {
+        return rlock__fail(RLOCK_EINVAL, "client is NULL, or has threads of its own");
+    }
+    if (client->fork_generation != rlock__fork_generation()) {
+        return rlock__client_check(client);
+    }
+    if (rlock__is_dispatcher()) {
+        return rlock__fail(RLOCK_EDEADLOCK, "a callback cannot dispatch");
+    }
+    return rlock__loop_dispatch(client);
 }
 
 uint64_t rlock_owner_new(struct rlock_client *client)

@@ -51,6 +51,9 @@ static int check_opts(struct rlock_client_opts *opts)
     if (opts->pass != RLOCK_PASS_ON && opts->pass != RLOCK_PASS_OFF) {
         return rlock__fail(RLOCK_EINVAL, "pass must be RLOCK_PASS_ON or RLOCK_PASS_OFF");
     }
+    if (opts->loop != RLOCK_LOOP_OWN && opts->loop != RLOCK_LOOP_USER) {
+        return rlock__fail(RLOCK_EINVAL, "loop must be RLOCK_LOOP_OWN or RLOCK_LOOP_USER");
+    }
     if (opts->log_level == 0) {
         opts->log_level = RLOCK_LOG_WARNING;
     }

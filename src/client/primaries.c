@@ -36,10 +36,16 @@ static int gather(struct rlock_client *client, struct rlock__primaries *primarie
     return primaries->nodes != NULL ? 0 : rlock__fail(RLOCK_ENOMEM, "no memory");
 }
 
+static int read_nothing(struct rlock__call *call, const struct rlock__reply *reply)
+{
+    (void)call, (void)reply;
+    return 0;
+}
+
 /* They are known once one of them has answered for a key; and often before. */
 static int await(struct rlock_client *client)
 {
-    struct rlock_info info = RLOCK_INFO_INIT;
+    struct rlock__call call = {.kind = RLOCK__COMMAND, .read = read_nothing};
     struct rlock__spec *spec =
         rlock__spec_new(&client->core, &rlock__reentrant_ops, rlock__bytes_of("nodes"), NULL);
     int code;
@@ -48,7 +54,9 @@ static int await(struct rlock_client *client)
         return rlock__fail(RLOCK_ENOMEM, "no memory");
     }
     (void)atomic_fetch_add(&client->refs, 1); /* the spec's */
-    code = rlock__single_inspect(spec, &info);
+    call.spec = spec;
+    spec->ops->inspect(spec, &call.cmd);
+    code = rlock__run(client, &call);
     (void)rlock__spec_unref(spec);
     return code;
 }

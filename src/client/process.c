@@ -6,6 +6,7 @@
 #include "base/of.h"
 #include "client/client.h"
 #include "client/held.h"
+#include "drive/loop.h"
 #include "drive/turn.h"
 #include "multi/claim.h"
 #include "net/sock.h"
@@ -54,6 +55,9 @@ RLOCK__ALONE RLOCK__UNLOCKS(registry) RLOCK__UNLOCKS(sock) static void after_for
         (void)close(client->leader_fd);
         (void)rlock__sock_close(client->links_fd);
         (void)close(client->cancel_fd);
+        if (client->loop != NULL) {
+            rlock__loop_close_fds(client->loop);
+        }
     }
     registry = NULL;
     rlock__conns_abandon();

@@ -1,17 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asking the server about a lock of one key, and forcing one open. */
+/*
+ * Asking the servers about a lock, and forcing one open. Each of the lock's members is asked for
+ * itself; a lock of one key is its only member. Its commands come one after the other: who holds
+ * it, and then (force) that this holder loses it.
+ */
 #include <stdio.h>
+#include <stdlib.h>
+#include <utlist.h>
 
 #include "base/clock.h"
+#include "base/of.h"
 #include "client/ask.h"
 #include "client/lock.h"
 
-/* What a command's reader is given, and gives back. */
+/* What one member is asked. */
 struct query {
+    struct rlock__inquiry *inquiry;
     struct rlock__spec *spec;
+    struct rlock__call call;
     struct rlock_info info;
     struct rlock__buf seen; /* who holds, as the kind says it */
+    bool forces_now;        /* the command under way does */
     bool opened;
+    unsigned changes; /* how often its holder had changed meanwhile */
+    int code;
+};
+
+struct rlock__inquiry {
+    const struct rlock_handle *lock;
+    bool forces;
+    struct rlock__op *op;      /* NULL: a thread waits for it */
+    atomic_size_t running;     /* queries that are not complete; and 1 while they are begun */
+    struct rlock__begun begun; /* of a lock made of locks: ends it at its home */
+    struct query queries[];
 };
 
 static int read_info(struct rlock__call *call, const struct rlock__reply *reply)
@@ -30,30 +51,180 @@ static int read_force(struct rlock__call *call, const struct rlock__reply *reply
     return 0;
 }
 
-/* Runs a query; why it failed names the lock. */
-static int run(const struct rlock__spec *spec, struct rlock__call *call)
-{
-    int code = rlock__run(rlock__client_of(spec->core), call);
-    char name[96];
+/* ---- A query's commands ---- */
 
-    return code == 0 ? 0
-                     : rlock__fail(code, "lock %s: %s", rlock__text(spec->name, name, sizeof(name)),
-                                   call->detail);
+static void ask_who(struct query *query)
+{
+    query->forces_now = query->opened = false;
+    query->info = (struct rlock_info)RLOCK_INFO_INIT;
+    rlock__buf_fini(&query->seen);
+    query->call = (struct rlock__call){
+        .kind = RLOCK__COMMAND, .spec = query->spec, .read = read_info, .reader = query};
+    query->spec->ops->inspect(query->spec, &query->call.cmd);
 }
 
-static int inspect(struct rlock__spec *spec, struct query *query)
+static void force_it(struct query *query)
 {
-    struct rlock__call call = {
-        .kind = RLOCK__COMMAND, .spec = spec, .read = read_info, .reader = query};
-    int code;
+    struct rlock__args ask = {.seen = rlock__bytes(query->seen.data, query->seen.len)};
 
-    query->spec = spec;
-    spec->ops->inspect(spec, &call.cmd);
-    code = run(spec, &call);
-    query->info.mine = code == 0 &&
-                       strncmp(query->info.holder, spec->core->uuid, RLOCK__UUID_LEN) == 0 &&
-                       query->info.holder[RLOCK__UUID_LEN] == ':';
+    query->forces_now = true;
+    query->call = (struct rlock__call){.kind = RLOCK__COMMAND,
+                                       .spec = query->spec,
+                                       .read = read_force,
+                                       .reader = query,
+                                       .once = true};
+    query->spec->ops->force(query->spec, &ask, &query->call.cmd);
+}
+
+/* Tells the core of those holds of ours that are no more: each is named by our UUID, a colon, and
+ * its number. */
+RLOCK__REQUIRES(core) static void forced(struct rlock__core *core, struct rlock__bytes seen)
+{
+    const char *uuid = core->uuid, *end, *at;
+
+    if (seen.len == 0) {
+        return;
+    }
+    end = seen.at + seen.len;
+    at = memmem(seen.at, seen.len, uuid, RLOCK__UUID_LEN);
+    while (at != NULL) {
+        at += RLOCK__UUID_LEN;
+        if (at < end && *at == ':') {
+            struct rlock__bytes rest = rlock__bytes(at + 1, (size_t)(end - at) - 1);
+
+            rlock__core_forced(core, (uint64_t)rlock__bytes_number(rest, 0), rlock__now_us());
+        }
+        at = memmem(at, (size_t)(end - at), uuid, RLOCK__UUID_LEN);
+    }
+}
+
+/* Somebody else has it by now. That of a lock made of locks may have left it with the one before:
+ * it is asked once more. Returns whether there is a command to run. */
+static bool on_changed(struct query *query)
+{
+    if (query->inquiry->lock->group != NULL && query->changes++ == 0) {
+        ask_who(query);
+        return true;
+    }
+    query->code = RLOCK_EBUSY;
+    (void)snprintf(query->call.detail, sizeof(query->call.detail), "its holder changed meanwhile");
+    return false;
+}
+
+/* Goes on after a command, with its code. Returns whether there is another one to run. */
+RLOCK__REQUIRES(core) static bool go_on(struct query *query, int code)
+{
+    const struct rlock__core *core = query->spec->core;
+    struct rlock_info *info = &query->info;
+
+    query->code = code;
+    if (code != 0) {
+        return false;
+    }
+    if (query->forces_now) {
+        if (!query->opened) {
+            return on_changed(query);
+        }
+        forced(query->spec->core, rlock__bytes(query->seen.data, query->seen.len));
+        return false;
+    }
+    info->mine = strncmp(info->holder, core->uuid, RLOCK__UUID_LEN) == 0 &&
+                 info->holder[RLOCK__UUID_LEN] == ':';
+    if (query->inquiry->forces && info->locked) {
+        force_it(query);
+        return true;
+    }
+    return false;
+}
+
+/* ---- What comes of all of them ---- */
+
+/* Why it failed names the lock. */
+static int fail(const struct query *query)
+{
+    char name[96];
+
+    return rlock__fail(query->code, "lock %s: %s",
+                       rlock__text(query->spec->name, name, sizeof(name)), query->call.detail);
+}
+
+/* The first member that somebody holds speaks for the whole. A member that cannot be asked counts
+ * as held, as it would for who takes it. ret_first: that member; NULL nobody holds any. */
+static int sum_inspected(const struct rlock__inquiry *inquiry, struct rlock_info *ret_info,
+                         const struct query **ret_first)
+{
+    const struct rlock_handle *lock = inquiry->lock;
+    size_t held = 0, failed = 0;
+    int code = 0;
+
+    *ret_first = NULL;
+    *ret_info = (struct rlock_info){.size = sizeof(*ret_info), .ttl_ms = -2};
+    for (size_t i = 0; i < lock->n; i++) {
+        const struct query *query = &inquiry->queries[i];
+
+        if (query->code != 0) {
+            code = fail(query);
+            failed++;
+        } else if (query->info.locked && held++ == 0) {
+            *ret_first = query;
+        }
+    }
+    if (lock->group == NULL) {
+        *ret_info = inquiry->queries[0].info;
+        return code;
+    }
+    if (*ret_first != NULL) {
+        *ret_info = (*ret_first)->info;
+    }
+    ret_info->holders = (uint32_t)held;
+    ret_info->locked = held + failed > lock->spare;
+    return failed > lock->spare ? code : 0;
+}
+
+/* All that can be opened were; the first error is the whole's. */
+static int sum_forced(const struct rlock__inquiry *inquiry, bool *ret_was_locked)
+{
+    int code = 0;
+
+    *ret_was_locked = false;
+    for (size_t i = 0; i < inquiry->lock->n; i++) {
+        const struct query *query = &inquiry->queries[i];
+
+        code = code == 0 && query->code != 0 ? fail(query) : code;
+        *ret_was_locked |= query->opened;
+    }
     return code;
+}
+
+static struct rlock__inquiry *inquiry_new(const struct rlock_handle *lock, bool forces)
+{
+    struct rlock__inquiry *inquiry =
+        calloc(1, sizeof(*inquiry) + lock->n * sizeof(inquiry->queries[0]));
+
+    if (inquiry == NULL) {
+        (void)rlock__fail(RLOCK_ENOMEM, "no memory");
+        return NULL;
+    }
+    inquiry->lock = lock;
+    inquiry->forces = forces;
+    for (size_t i = 0; i < lock->n; i++) {
+        inquiry->queries[i].inquiry = inquiry;
+        inquiry->queries[i].spec = lock->specs[i];
+        ask_who(&inquiry->queries[i]);
+    }
+    return inquiry;
+}
+
+struct rlock__inquiry *rlock__inquiry_free(struct rlock__inquiry *inquiry)
+{
+    if (inquiry != NULL) {
+        for (size_t i = 0; i < inquiry->lock->n; i++) {
+            rlock__cmd_fini(&inquiry->queries[i].call.cmd);
+            rlock__buf_fini(&inquiry->queries[i].seen);
+        }
+        free(inquiry);
+    }
+    return NULL;
 }
 
 /* ---- Where a holder lives: its connections are named rlock:<uuid>:<host>:<pid> ---- */
@@ -106,76 +277,160 @@ static void find_address(struct rlock__node *node, struct rlock_info *info, int6
     rlock__detail_clear(); /* not knowing is no failure */
 }
 
-/* ---- Asking, and forcing ---- */
+/* ---- For a thread that waits ---- */
 
-int rlock__single_inspect(struct rlock__spec *spec, struct rlock_info *ret_info)
+/* Asks one member after the other. NULL: no memory. */
+static struct rlock__inquiry *run(const struct rlock_handle *lock, bool forces)
 {
-    struct query query = {.info = RLOCK_INFO_INIT};
-    struct rlock_client *client = rlock__client_of(spec->core);
-    int64_t deadline = rlock__now_us() + client->core.op_timeout_us;
-    int code = inspect(spec, &query);
+    struct rlock__inquiry *inquiry = inquiry_new(lock, forces);
 
-    rlock__buf_fini(&query.seen);
-    if (code == 0 && query.info.locked) {
-        find_address(node_of(spec), &query.info, deadline);
-    }
-    *ret_info = query.info;
-    return code;
-}
+    for (size_t i = 0; inquiry != NULL && i < lock->n; i++) {
+        struct query *query = &inquiry->queries[i];
+        struct rlock_client *client = rlock__client_of(query->spec->core);
+        bool more = true;
 
-/* Tells the core of those holds of ours that are no more: each is named by our UUID, a colon, and
- * its number. */
-static void forced(struct rlock_client *client, struct rlock__bytes seen)
-{
-    const char *uuid = client->core.uuid, *end, *at;
+        while (more) {
+            int code = rlock__run(client, &query->call);
 
-    if (seen.len == 0) {
-        return;
-    }
-    end = seen.at + seen.len;
-    at = memmem(seen.at, seen.len, uuid, RLOCK__UUID_LEN);
-    rlock__enter(client);
-    while (at != NULL) {
-        at += RLOCK__UUID_LEN;
-        if (at < end && *at == ':') {
-            struct rlock__bytes rest = rlock__bytes(at + 1, (size_t)(end - at) - 1);
-
-            rlock__core_forced(&client->core, (uint64_t)rlock__bytes_number(rest, 0),
-                               rlock__now_us());
+            rlock__enter(client);
+            more = go_on(query, code);
+            rlock__leave_and_drive(client);
         }
-        at = memmem(at, (size_t)(end - at), uuid, RLOCK__UUID_LEN);
     }
-    rlock__leave(client);
-    rlock__drive(client);
+    return inquiry;
 }
 
-static int force(struct rlock__spec *spec, struct query *query)
+int rlock__inspect(const struct rlock_handle *lock, struct rlock_info *ret_info)
 {
-    struct rlock__call call = {
-        .kind = RLOCK__COMMAND, .spec = spec, .read = read_force, .reader = query, .once = true};
-    struct rlock__args ask = {.seen = rlock__bytes(query->seen.data, query->seen.len)};
+    int64_t deadline = rlock__now_us() + lock->client->core.op_timeout_us;
+    struct rlock__inquiry *inquiry = run(lock, false);
+    const struct query *first;
     int code;
 
-    spec->ops->force(spec, &ask, &call.cmd);
-    code = run(spec, &call);
-    if (code == 0 && !query->opened) {
-        return rlock__fail(RLOCK_EBUSY, "lock %s: its holder changed meanwhile", spec->name.at);
+    if (inquiry == NULL) {
+        return RLOCK_ENOMEM;
     }
-    if (code == 0) {
-        forced(rlock__client_of(spec->core), ask.seen);
+    code = sum_inspected(inquiry, ret_info, &first);
+    if (code == 0 && first != NULL) {
+        find_address(node_of(first->spec), ret_info, deadline);
     }
+    (void)rlock__inquiry_free(inquiry);
     return code;
 }
 
-int rlock__single_force(struct rlock__spec *spec, bool *ret_was_locked)
+int rlock__force(const struct rlock_handle *lock, bool *ret_was_locked)
 {
-    struct query query = {.info = RLOCK_INFO_INIT};
-    int code = inspect(spec, &query);
+    struct rlock__inquiry *inquiry = run(lock, true);
+    int code = inquiry != NULL ? sum_forced(inquiry, ret_was_locked) : RLOCK_ENOMEM;
 
-    if (code == 0 && query.info.locked) {
-        code = force(spec, &query);
-    }
-    *ret_was_locked = code == 0 && query.info.locked;
-    rlock__buf_fini(&query.seen);
+    (void)rlock__inquiry_free(inquiry);
     return code;
+}
+
+/* ---- For nobody who waits ---- */
+
+/* All are complete: the operation is. */
+RLOCK__REQUIRES(core) static void end(struct rlock__inquiry *inquiry)
+{
+    const struct rlock_handle *lock = inquiry->lock;
+
+    if (lock->group == NULL) {
+        DL_APPEND(lock->client->finished, inquiry->op);
+        return;
+    }
+    rlock__groups_lock(lock->group);
+    rlock__begun_due(&inquiry->begun, 0);
+    rlock__groups_unlock(lock->group);
+}
+
+static bool is_last(struct rlock__inquiry *inquiry)
+{
+    return atomic_fetch_sub(&inquiry->running, 1) == 1;
+}
+
+RLOCK__REQUIRES(core) static void on_complete(struct rlock__call *call)
+{
+    struct query *query = call->payload;
+
+    if (go_on(query, call->code)) {
+        query->call.finish = on_complete;
+        query->call.payload = query;
+        rlock__core_begin(query->spec->core, &query->call, rlock__now_us());
+    } else if (is_last(query->inquiry)) {
+        end(query->inquiry);
+    }
+}
+
+static int64_t step(struct rlock__begun *begun)
+{
+    const struct rlock__inquiry *inquiry = RLOCK__OF(struct rlock__inquiry, begun, begun);
+
+    return atomic_load(&inquiry->running) == 0 ? RLOCK__OVER : RLOCK__NEVER;
+}
+
+/* At its home, which waits for it when it is closed. */
+static bool move_in(struct rlock__inquiry *inquiry)
+{
+    const struct rlock_handle *lock = inquiry->lock;
+    bool open = true;
+
+    inquiry->begun = (struct rlock__begun){.step = step, .op = inquiry->op};
+    if (lock->group != NULL) {
+        rlock__groups_lock(lock->group);
+        open = rlock__begun_add(rlock__home_of(lock->group), &inquiry->begun);
+        rlock__groups_unlock(lock->group);
+    }
+    return open;
+}
+
+/* Returns whether it is the lock's only member, and its client is closed: it is not completed. */
+static bool begin(struct query *query)
+{
+    struct rlock_client *client = rlock__client_of(query->spec->core);
+
+    query->call.finish = on_complete;
+    query->call.payload = query;
+    query->code = rlock__begin(client, &query->call, NULL, NULL);
+    if (query->code != 0) {
+        (void)snprintf(query->call.detail, sizeof(query->call.detail), "the client is closed");
+        (void)is_last(query->inquiry); /* not the last: that is who begins them */
+    }
+    return query->code != 0 && query->inquiry->lock->group == NULL;
+}
+
+int rlock__inquiry_begin(const struct rlock_handle *lock, bool forces, struct rlock__op *op,
+                         struct rlock__inquiry **ret_inquiry)
+{
+    struct rlock__inquiry *inquiry = inquiry_new(lock, forces);
+    bool closed;
+
+    if (inquiry == NULL) {
+        return RLOCK_ENOMEM;
+    }
+    *ret_inquiry = inquiry;
+    inquiry->op = op;
+    atomic_init(&inquiry->running, lock->n + 1);
+    closed = !move_in(inquiry);
+    for (size_t i = 0; !closed && i < lock->n; i++) {
+        closed = begin(&inquiry->queries[i]);
+    }
+    if (closed) {
+        *ret_inquiry = rlock__inquiry_free(inquiry);
+        return rlock__fail(RLOCK_ECLOSED, "the client is closed");
+    }
+    rlock__enter(lock->client);
+    if (is_last(inquiry)) {
+        end(inquiry);
+    }
+    rlock__leave(lock->client);
+    return 0;
+}
+
+int rlock__inquiry_end(const struct rlock__inquiry *inquiry, struct rlock_info *ret_info,
+                       bool *ret_was_locked)
+{
+    const struct query *first;
+
+    return inquiry->forces ? sum_forced(inquiry, ret_was_locked)
+                           : sum_inspected(inquiry, ret_info, &first);
 }

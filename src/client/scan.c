@@ -182,6 +182,7 @@ int rlock_client_scan(struct rlock_client *client, const char *pattern, rlock_sc
         return rlock__fail(RLOCK_EINVAL, "client or fn is NULL");
     }
     code = rlock__client_check(client);
+    code = code == 0 ? rlock__client_check_wait(client) : code;
     if (code == 0) {
         code = full_pattern(client, pattern, &full) ? scan_all(&scan, full.data)
                                                     : rlock__fail(RLOCK_ENOMEM, "no memory");

@@ -122,14 +122,13 @@ static int64_t known(const struct rlock_handle *lock, uint64_t owner, uint32_t *
 
 /* ---- The handle ---- */
 
-static int inspect(const struct rlock_handle *lock, struct rlock_info *ret_info)
+static void cancel(const struct rlock_handle *lock, struct rlock__op *op)
 {
-    return rlock__single_inspect(lock->spec, ret_info);
-}
+    struct rlock_client *client = lock->client;
 
-static int force(const struct rlock_handle *lock, bool *ret_was_locked)
-{
-    return rlock__single_force(lock->spec, ret_was_locked);
+    rlock__enter(client);
+    rlock__core_cancel_call(&client->core, &op->call, rlock__now_us());
+    rlock__leave_and_drive(client);
 }
 
 static const struct rlock__vtable vtable = {
@@ -137,8 +136,7 @@ static const struct rlock__vtable vtable = {
     .begin_leave = begin_leave,
     .wait = await,
     .known = known,
-    .inspect = inspect,
-    .force = force,
+    .cancel = cancel,
 };
 
 static bool is_time(int64_t ms)
@@ -191,7 +189,10 @@ static int make(struct rlock_client *client, const struct rlock_ops *ops, struct
                                   .name = spec->name,
                                   .client = client,
                                   .spec = spec,
-                                  .hash = spec->hash};
+                                  .hash = spec->hash,
+                                  .n = 1,
+                                  .refs = 1};
+    lock->specs = &lock->spec;
     *ret_lock = lock;
     return 0;
 }

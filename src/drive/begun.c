@@ -1,39 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns that no thread waits for: the service thread of the group's home takes their steps. */
+/* What no thread waits for: the service thread of its home takes its steps. */
 #include <utlist.h>
 
-#include "base/clock.h"
 #include "base/of.h"
 #include "drive/turn.h"
 
-static struct rlock__turn *turn_of(struct rlock__timer *timer)
+bool rlock__begun_add(struct rlock_client *home, struct rlock__begun *begun)
 {
-    return RLOCK__OF(struct rlock__turn, due, timer);
-}
-
-bool rlock__begun_add(struct rlock__turn *turn)
-{
-    struct rlock_client *home = rlock__home_of(turn->spec);
-
     if (!home->begun_closed) {
-        DL_APPEND2(home->begun, turn, begun_prev, begun_next);
+        begun->home = home;
+        DL_APPEND(home->begun, begun);
     }
     return !home->begun_closed;
 }
 
-void rlock__begun_remove(struct rlock__turn *turn)
+void rlock__begun_remove(struct rlock__begun *begun)
 {
-    struct rlock_client *home = rlock__home_of(turn->spec);
-
-    DL_DELETE2(home->begun, turn, begun_prev, begun_next);
-    rlock__timer_unset(&home->due, &turn->due);
+    DL_DELETE(begun->home->begun, begun);
+    rlock__timer_unset(&begun->home->due, &begun->due);
+    begun->home = NULL;
 }
 
-void rlock__begun_due(struct rlock__turn *turn, int64_t at)
+void rlock__begun_due(struct rlock__begun *begun, int64_t at)
 {
-    struct rlock_client *home = rlock__home_of(turn->spec);
+    struct rlock_client *home = begun->home;
 
-    rlock__timer_set(&home->due, &turn->due, at);
+    rlock__timer_set(&home->due, &begun->due, at);
     if (home->begun_asleep) {
         home->begun_asleep = false;
         rlock__wake_service(home);
@@ -51,22 +43,22 @@ int64_t rlock__begun_next(struct rlock_client *client)
     return next;
 }
 
-/* Takes a step of a turn, and hands its operation to the dispatcher if that is complete. */
-static void serve(struct rlock_client *client, struct rlock__turn *turn)
+/* Takes a step, and hands the operation to the dispatcher if that is complete. */
+static void serve(struct rlock_client *client, struct rlock__begun *begun)
 {
-    if (rlock__turn_step(turn, NULL) != RLOCK__OVER) {
+    if (begun->step(begun) != RLOCK__OVER) {
         return;
     }
     rlock__home_mutex_lock(&client->home_mutex);
-    rlock__begun_remove(turn);
+    rlock__begun_remove(begun);
     rlock__home_mutex_unlock(&client->home_mutex);
     rlock__enter(client);
-    DL_APPEND(client->finished, rlock__op_of(turn));
+    DL_APPEND(client->finished, begun->op);
     rlock__leave(client);
 }
 
 /* One whose next step is due by now; NULL: there is none. */
-static struct rlock__turn *take_due(struct rlock_client *client, int64_t now)
+static struct rlock__begun *take_due(struct rlock_client *client, int64_t now)
 {
     struct rlock__timer *first;
 
@@ -77,27 +69,26 @@ static struct rlock__turn *take_due(struct rlock_client *client, int64_t now)
         rlock__timer_unset(&client->due, first);
     }
     rlock__home_mutex_unlock(&client->home_mutex);
-    return first != NULL ? turn_of(first) : NULL;
+    return first != NULL ? RLOCK__OF(struct rlock__begun, due, first) : NULL;
 }
 
 void rlock__begun_serve(struct rlock_client *client, int64_t now)
 {
-    struct rlock__turn *turn;
+    struct rlock__begun *begun;
 
-    while ((turn = take_due(client, now)) != NULL) {
-        serve(client, turn);
+    while ((begun = take_due(client, now)) != NULL) {
+        serve(client, begun);
     }
 }
 
 /* Lets those with a cancel signal, NULL all, take a step. */
 RLOCK__REQUIRES(home) static void ring(const struct rlock_client *client, const void *cancel)
 {
-    struct rlock__turn *turn;
+    struct rlock__begun *begun;
 
-    DL_FOREACH2(client->begun, turn, begun_next)
-    {
-        if (cancel == NULL || turn->effort.cancel == cancel) {
-            rlock__turn_ring(turn);
+    DL_FOREACH(client->begun, begun) {
+        if (cancel == NULL || begun->cancel == cancel) {
+            rlock__begun_due(begun, 0);
         }
     }
 }

@@ -13,6 +13,7 @@
  *     watch when no caller does. A caller may stand still at any instant: stopped, starved, in a
  *     signal handler. So while there is a leader the service thread looks at each tick, and does
  *     what is left undone.
+ *   - Where the program's event loop runs the client there is neither of these threads: loop.h.
  *   - The dispatcher thread runs the user's callbacks, and what is to be called when an operation
  *     is complete that no thread waits for. It does nothing else.
  *
@@ -42,6 +43,8 @@ RLOCK__MUTEX(core);
 RLOCK__MUTEX(home);
 RLOCK__MUTEX(registry);
 
+struct rlock__begun;
+struct rlock__loop;
 struct rlock__op;
 struct rlock__router;
 struct rlock__turn;
@@ -85,9 +88,9 @@ struct rlock_client {
 
     pthread_mutex_t home_mutex; /* for the groups that live there */
     struct rlock__home home;
-    /* turns on groups that live there, and that no thread waits for: begun.c */
+    /* what no thread waits for, of the groups that live there: begun.c */
     RLOCK__GUARDED_BY(home) struct {
-        struct rlock__turn *begun;
+        struct rlock__begun *begun;
         struct rlock__timers due; /* when the service thread takes a step of each */
         bool begun_asleep;        /* it sleeps until the first is due */
         bool begun_closed;        /* none begins any more */
@@ -97,6 +100,7 @@ struct rlock_client {
                                 * may go through them: RLOCK__EACH_NODE */
     size_t n_links;            /* to each node */
     struct rlock__router *router;      /* where servers change; NULL: there is one node */
+    struct rlock__loop *loop;          /* of a client without threads; NULL else */
     struct rlock__send_lock send_lock; /* for the links of all nodes */
     int64_t read_at;                   /* under it: when something was last read */
     atomic_bool wake_wanted;           /* somebody is to be woken by whoever has the links */
@@ -139,7 +143,8 @@ void rlock__seen(struct rlock_client *client, struct rlock__parker *parker) RLOC
 void rlock__drive(struct rlock_client *client) RLOCK__NO_MUTEX;
 /* Leaves the core, and sends what it wants sent. */
 void rlock__leave_and_drive(struct rlock_client *client) RLOCK__UNLOCKS(core);
-/* The same for a call that waits: where the leader is about to send, it is left to that. */
+/* The same for a call that was begun: where the leader is about to send, or this thread once it has
+ * run its callbacks, it is left to that. */
 void rlock__leave_and_wait(struct rlock_client *client) RLOCK__UNLOCKS(core);
 /* The send lock, for all links. Giving it up sends what came to be wanted meanwhile. */
 void rlock__take_link(struct rlock_client *client) RLOCK__LOCKS(send);
@@ -183,6 +188,12 @@ int rlock__run(struct rlock_client *client, struct rlock__call *call) RLOCK__NO_
 /* ---- service.c ---- */
 
 void *rlock__service_main(void *arg); /* the client */
+/* What the thread does in each round, with client.polled polled in between. What to poll for, and
+ * until when. Returns how many, 0: it is to end. */
+nfds_t rlock__service_plan(struct rlock_client *client, int64_t now,
+                           int64_t *ret_until) RLOCK__NO_MUTEX;
+/* Does what came, and what is due by now. More may have to be polled after that. */
+void rlock__service_react(struct rlock_client *client, int64_t now) RLOCK__NO_MUTEX;
 
 /* ---- begun.c, for the service thread ---- */
 
@@ -198,8 +209,14 @@ bool rlock__begun_close(struct rlock_client *client) RLOCK__NO_MUTEX;
 /* ---- dispatch.c ---- */
 
 void *rlock__dispatcher_main(void *arg); /* the client */
-/* Whether the calling thread is a dispatcher: it must not wait. */
+/* Whether there is something to tell. */
+bool rlock__is_to_dispatch(const struct rlock_client *client) RLOCK__REQUIRES(core);
+/* Runs the callbacks of what there is to tell by now. Returns whether there was anything. */
+bool rlock__dispatch(struct rlock_client *client) RLOCK__NO_MUTEX;
+/* Whether the calling thread runs a callback: it must not wait. */
 bool rlock__is_dispatcher(void);
+/* The same, and it is this client's. */
+bool rlock__dispatches(const struct rlock_client *client);
 
 /* ---- cancel.c ---- */
 

@@ -1,16 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dispatcher thread: runs the user's callbacks, one after the other, with no mutex held. */
+/* Runs the user's callbacks, one after the other, with no mutex held. */
 #include <stdlib.h>
 #include <unistd.h>
 #include <utlist.h>
 
 #include "drive/turn.h"
 
-static _Thread_local pid_t dispatches_in; /* the process that it is one in; 0 none */
+/* Whose callbacks the calling thread runs; process: where it does, since a child of fork may go on
+ * from there. */
+static _Thread_local struct {
+    pid_t process;
+    const struct rlock_client *client;
+} self;
 
 bool rlock__is_dispatcher(void)
 {
-    return dispatches_in != 0 && dispatches_in == getpid();
+    return self.process != 0 && self.process == getpid();
+}
+
+bool rlock__dispatches(const struct rlock_client *client)
+{
+    return self.client == client;
 }
 
 static void tell_lost(const struct rlock_client *client, struct rlock__loss *loss)
@@ -51,32 +61,57 @@ static void tell(const struct rlock_client *client, struct rlock__op *finished,
     }
 }
 
+bool rlock__is_to_dispatch(const struct rlock_client *client)
+{
+    return client->finished != NULL || client->core.lost != NULL || client->core.notes != NULL;
+}
+
+bool rlock__dispatch(struct rlock_client *client)
+{
+    struct rlock__core *core = &client->core;
+    struct rlock__op *finished;
+    struct rlock__loss *lost;
+    struct rlock__note *notes;
+
+    rlock__core_mutex_lock(&client->mutex);
+    finished = client->finished;
+    lost = core->lost;
+    notes = core->notes;
+    client->finished = NULL;
+    core->lost = NULL;
+    core->notes = NULL;
+    rlock__core_mutex_unlock(&client->mutex);
+    if (finished == NULL && lost == NULL && notes == NULL) {
+        return false;
+    }
+    self.process = getpid();
+    self.client = client;
+    tell(client, finished, lost, notes);
+    self.process = 0;
+    self.client = NULL;
+    rlock__drive(client); /* what the callbacks began */
+    return true;
+}
+
+/* Sleeps until there is something to tell. Returns false when there is not, and never will be. */
+static bool await(struct rlock_client *client)
+{
+    bool stop;
+
+    rlock__core_mutex_lock(&client->mutex);
+    while (!rlock__is_to_dispatch(client) && !client->stop_dispatcher) {
+        (void)pthread_cond_wait(&client->news, &client->mutex);
+    }
+    stop = !rlock__is_to_dispatch(client);
+    rlock__core_mutex_unlock(&client->mutex);
+    return !stop;
+}
+
 void *rlock__dispatcher_main(void *arg)
 {
     struct rlock_client *client = arg;
-    struct rlock__core *core = &client->core;
 
-    dispatches_in = getpid();
-    rlock__core_mutex_lock(&client->mutex);
-    for (;;) {
-        struct rlock__op *finished = client->finished;
-        struct rlock__loss *lost = core->lost;
-        struct rlock__note *notes = core->notes;
-
-        if (finished == NULL && lost == NULL && notes == NULL) {
-            if (client->stop_dispatcher) {
-                break;
-            }
-            (void)pthread_cond_wait(&client->news, &client->mutex);
-            continue;
-        }
-        client->finished = NULL;
-        core->lost = NULL;
-        core->notes = NULL;
-        rlock__core_mutex_unlock(&client->mutex);
-        tell(client, finished, lost, notes);
-        rlock__core_mutex_lock(&client->mutex);
+    while (rlock__dispatch(client) || await(client)) {
     }
-    rlock__core_mutex_unlock(&client->mutex);
     return NULL;
 }

@@ -228,14 +228,16 @@ RLOCK__ALONE void rlock__leave_and_drive(struct rlock_client *client)
     rlock__give_link(client);
 }
 
-/* Whether the leader is to send what a call wants sent. Others whom it woke begin theirs now, so
- * one write takes all. The server is not kept waiting for all of them. */
+/* Whether the leader, or who runs callbacks, is to send what a call wants sent. Others whom it woke
+ * begin theirs now, and a callback may begin more, so one write takes all. The server is not kept
+ * waiting for all of them. */
 RLOCK__REQUIRES(core) static bool is_left(struct rlock_client *client)
 {
+    bool led = atomic_load(&client->corked) && !rlock__is_unwatched(client);
     struct rlock__io *io;
     size_t left = 0;
 
-    if (!atomic_load(&client->corked) || rlock__is_unwatched(client)) {
+    if (!led && !rlock__dispatches(client)) {
         return false;
     }
     RLOCK__EACH_IO(client, io) {

@@ -11,7 +11,7 @@
 #include <sys/epoll.h>
 
 #include "base/clock.h"
-#include "drive/client.h"
+#include "drive/loop.h"
 #include "drive/router.h"
 
 #define TICK_US (50 * RLOCK__MS) /* how long a caller may stand still and keep others waiting */
@@ -55,19 +55,21 @@ RLOCK__REQUIRES(core) static int64_t next_tick(struct rlock_client *client, int6
 
 /*
  * Whether to look for replies on the link, not for its end alone: while no caller does and some are
- * awaited, and where nobody has used the link for a while, since then nothing may come. ret_until:
- * no later than when that is due.
+ * awaited, and where nobody has used the link for a while, since then nothing may come. A program's
+ * loop always looks: to begin and to end it costs a dispatch. ret_until: no later than when that is
+ * due.
  */
 RLOCK__REQUIRES(core)
 static bool reads_link(const struct rlock__io *io, bool watching, int64_t now, int64_t *ret_until)
 {
+    const struct rlock_client *client = io->node->client;
     const struct rlock__pipeline *pipeline = &io->link->pipeline;
     int64_t due = (pipeline->sent != NULL ? now : pipeline->heard_at) + IDLE_LINK_US;
 
     if (!pipeline->up) {
         return false;
     }
-    if (pipeline->sent != NULL ? watching : now >= due) {
+    if (client->loop != NULL || (pipeline->sent != NULL ? watching : now >= due)) {
         return true;
     }
     *ret_until = rlock__min(*ret_until, due);
@@ -157,12 +159,15 @@ static int64_t plan_core(struct rlock_client *client, struct pollfd *fds, int64_
         until = rlock__min(until, plan_node(node, fds, now));
         fds += N_EACH;
     }
+    if (client->loop != NULL && rlock__is_to_dispatch(client)) {
+        until = 0;
+    }
     return client->service_looks ? 0 : until;
 }
 
-/* What to poll for, and until when. Returns how many, 0: the thread is to end. */
-static nfds_t plan(struct rlock_client *client, struct pollfd *fds, int64_t now, int64_t *ret_until)
+nfds_t rlock__service_plan(struct rlock_client *client, int64_t now, int64_t *ret_until)
 {
+    struct pollfd *fds = client->polled;
     struct pollfd *nodes = &fds[ROUTER + rlock__router_polled(client->router)], *at = nodes;
     struct rlock__node *node;
     int64_t until = rlock__begun_next(client);
@@ -178,6 +183,7 @@ static nfds_t plan(struct rlock_client *client, struct pollfd *fds, int64_t now,
     stop = client->stop_service;
     until = rlock__min(until, plan_core(client, nodes, now));
     until = rlock__min(until, rlock__router_plan(client->router, &fds[ROUTER]));
+    until = rlock__min(until, rlock__loop_armed_at(client->loop));
     client->service_until = until;
     rlock__core_mutex_unlock(&client->mutex);
     *ret_until = until;
@@ -251,29 +257,34 @@ static void serve_nodes(struct rlock_client *client, const struct pollfd *fds, i
     }
 }
 
+void rlock__service_react(struct rlock_client *client, int64_t now)
+{
+    const struct pollfd *fds = client->polled;
+    const struct pollfd *nodes = &fds[ROUTER + rlock__router_polled(client->router)];
+    uint64_t pokes;
+
+    if ((fds[WAKE].revents & POLLIN) != 0) {
+        (void)!read(client->wake_fd, &pokes, sizeof(pokes));
+    }
+    watch(client, is_readable(client, nodes), now);
+    serve_nodes(client, nodes, now);
+    if (fds[CANCEL].revents != 0) {
+        serve_cancels(client);
+    }
+    rlock__begun_serve(client, now);
+    rlock__router_serve(client->router, now);
+}
+
 void *rlock__service_main(void *arg)
 {
     struct rlock_client *client = arg;
-    const size_t nodes = ROUTER + rlock__router_polled(client->router);
-    struct pollfd *fds = client->polled;
     int64_t until, now = rlock__now_us();
     nfds_t n;
-    uint64_t pokes;
 
-    while ((n = plan(client, fds, now, &until)) != 0) {
-        (void)poll(fds, n, rlock__timeout_ms(until, now));
+    while ((n = rlock__service_plan(client, now, &until)) != 0) {
+        (void)poll(client->polled, n, rlock__timeout_ms(until, now));
         now = rlock__now_us(); /* before anything is read */
-        if ((fds[WAKE].revents & POLLIN) != 0) {
-            (void)!read(client->wake_fd, &pokes, sizeof(pokes));
-        }
-        watch(client, is_readable(client, &fds[nodes]), now);
-        serve_nodes(client, &fds[nodes], now);
-        if (fds[CANCEL].revents != 0) {
-            serve_cancels(client);
-        }
-        rlock__begun_serve(client, now);
-        rlock__router_serve(client->router, now);
-        fds = client->polled; /* there may be more */
+        rlock__service_react(client, now);
         now = rlock__now_us();
     }
     return NULL;

@@ -64,9 +64,17 @@ void rlock__turn_ring(struct rlock__turn *turn)
     }
     turn->asleep = false;
     if (rlock__turn_is_begun(turn)) {
-        rlock__begun_due(turn, 0);
+        rlock__begun_due(&turn->begun, 0);
     } else {
         (void)!write(turn->fd, &one, sizeof(one));
+    }
+}
+
+void rlock__turn_cancel(struct rlock__turn *turn)
+{
+    turn->canceled = !turn->leaves;
+    if (turn->begun.home != NULL) {
+        rlock__begun_due(&turn->begun, 0);
     }
 }
 
@@ -156,7 +164,7 @@ RLOCK__REQUIRES(home) static int enter(struct rlock__turn *turn)
     }
     if (group == NULL) {
         if (rlock__turn_is_begun(turn)) {
-            rlock__begun_remove(turn);
+            rlock__begun_remove(&turn->begun);
         }
         return rlock__fail(RLOCK_ENOMEM, "lock %s: no memory", turn->spec->name.at);
     }
@@ -170,7 +178,7 @@ RLOCK__REQUIRES(home) static int enter(struct rlock__turn *turn)
     }
     turn->group = group;
     if (rlock__turn_is_begun(turn)) {
-        rlock__begun_due(turn, 0);
+        rlock__begun_due(&turn->begun, 0);
     }
     return 0;
 }
@@ -192,17 +200,24 @@ RLOCK__UNLOCKS(home) static int refuse(const struct rlock__turn *turn)
     return rlock__fail(RLOCK_ELOST, "lock %s: it was lost", turn->spec->name.at);
 }
 
+static int64_t step_begun(struct rlock__begun *begun)
+{
+    return rlock__turn_step(RLOCK__OF(struct rlock__turn, begun, begun), NULL);
+}
+
 int rlock__turn_begin(struct rlock__turn *turn)
 {
     bool begun = rlock__turn_is_begun(turn);
     int code;
 
+    turn->begun = (struct rlock__begun){
+        .step = step_begun, .op = rlock__op_of(turn), .cancel = turn->effort.cancel};
     turn->fd = begun ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (turn->fd < 0 && !begun) {
         return rlock__fail(RLOCK_ERESOURCE, "no file descriptor to wait with");
     }
     rlock__groups_lock(turn->spec);
-    if (begun && !rlock__begun_add(turn)) {
+    if (begun && !rlock__begun_add(rlock__home_of(turn->spec), &turn->begun)) {
         return refuse(turn);
     }
     code = enter(turn);
@@ -306,7 +321,7 @@ static void step_group(struct rlock__turn *turn, struct rlock__group_step *ret_s
 /* Why it ends before its time; 0 it does not. */
 RLOCK__REQUIRES(home) static int stop_of(struct rlock__turn *turn)
 {
-    if (turn->cancel != NULL && atomic_load(&turn->cancel->fired)) {
+    if (turn->canceled || (turn->cancel != NULL && atomic_load(&turn->cancel->fired))) {
         return RLOCK_ECANCELED;
     }
     return rlock__turn_is_begun(turn) && rlock__home_of(turn->spec)->begun_closed ? RLOCK_ECLOSED
@@ -318,7 +333,7 @@ RLOCK__REQUIRES(home) static void rest(struct rlock__turn *turn, int64_t until)
 {
     turn->asleep = until != 0;
     if (rlock__turn_is_begun(turn)) {
-        rlock__begun_due(turn, until);
+        rlock__begun_due(&turn->begun, until);
     }
 }
 

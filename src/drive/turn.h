@@ -25,6 +25,22 @@ struct rlock__result {
     char detail[RLOCK__DETAIL_SIZE];
 };
 
+/* What no thread waits for: the service thread of its home takes its steps. Zero before it is
+ * added. */
+struct rlock__begun {
+    /* inputs */
+    /* Takes a step. Returns until when it may rest, 0 not at all, or RLOCK__OVER. */
+    int64_t (*step)(struct rlock__begun *begun);
+    struct rlock__op *op; /* is complete then */
+    const void *cancel;   /* names the signal at which it takes a step; NULL none */
+
+    RLOCK__GUARDED_BY(home) struct {
+        struct rlock_client *home; /* NULL: it is not there, or complete */
+        struct rlock__timer due;   /* when its next step is */
+        struct rlock__begun *prev, *next;
+    };
+};
+
 /* A turn on a group: one effort, which begins when no other one on it is under way. */
 struct rlock__turn {
     /* inputs */
@@ -34,6 +50,7 @@ struct rlock__turn {
     struct rlock__effort effort; /* how */
     int64_t deadline;
     const struct rlock_cancel *cancel;
+    bool canceled;                 /* it alone is to end; the groups' mutex protects it */
     struct rlock__result *results; /* one for each member; the groups' mutex protects them */
 
     struct rlock__group_claim *claim; /* a result: a reference for the owner's thread; or NULL */
@@ -46,9 +63,7 @@ struct rlock__turn {
     };
     bool runs; /* its effort has begun */
     int stop;  /* why it was to end before its time, at its latest step; 0: it was not */
-    /* of one that no thread waits for: when its next step is due */
-    struct rlock__timer due;
-    struct rlock__turn *begun_prev, *begun_next; /* in its home's */
+    struct rlock__begun begun; /* of one that no thread waits for */
 };
 
 /*
@@ -102,6 +117,8 @@ void rlock__turn_wait(struct rlock__turn *turn) RLOCK__NO_MUTEX;
  * where nobody does; NULL it does not. Returns until when the turn may rest, 0 not at all, or
  * RLOCK__OVER: the operation is complete. */
 int64_t rlock__turn_step(struct rlock__turn *turn, struct rlock__watched *watched) RLOCK__NO_MUTEX;
+/* Asks one that no thread waits for to end before its time, if it takes and is not complete. */
+void rlock__turn_cancel(struct rlock__turn *turn) RLOCK__REQUIRES(home);
 /* Whoever takes its steps has something to do. NULL: nobody does. */
 void rlock__turn_ring(struct rlock__turn *turn) RLOCK__REQUIRES(home);
 /* Lets a group that has lost something give back its other members; if somebody has its turn, lets
@@ -109,13 +126,13 @@ void rlock__turn_ring(struct rlock__turn *turn) RLOCK__REQUIRES(home);
 void rlock__turn_settle(struct rlock__group *group, struct rlock_client *closing)
     RLOCK__REQUIRES(home);
 
-/* ---- begun.c: turns of operations with finish ---- */
+/* ---- begun.c ---- */
 
 /* Returns false when the home is being closed. */
-bool rlock__begun_add(struct rlock__turn *turn) RLOCK__REQUIRES(home);
-void rlock__begun_remove(struct rlock__turn *turn) RLOCK__REQUIRES(home);
+bool rlock__begun_add(struct rlock_client *home, struct rlock__begun *begun) RLOCK__REQUIRES(home);
+void rlock__begun_remove(struct rlock__begun *begun) RLOCK__REQUIRES(home);
 /* When its next step is due. */
-void rlock__begun_due(struct rlock__turn *turn, int64_t at) RLOCK__REQUIRES(home);
+void rlock__begun_due(struct rlock__begun *begun, int64_t at) RLOCK__REQUIRES(home);
 
 /* ---- home.c ---- */
 

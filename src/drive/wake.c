@@ -102,6 +102,12 @@ static bool node_wants_service(const struct rlock__node *node, const struct rloc
     return subscribe || make || (unread && rlock__is_unwatched(client));
 }
 
+/* Whether there is something to tell, or (closed) somebody waits until there is nothing to do. */
+RLOCK__REQUIRES(core) static bool concerns_dispatcher(const struct rlock_client *client)
+{
+    return rlock__is_to_dispatch(client) || client->core.closed;
+}
+
 /* Whether the service thread sleeps, and longer than it may, or without an eye on what comes. */
 RLOCK__REQUIRES(core) static bool service_oversleeps(const struct rlock_client *client)
 {
@@ -117,6 +123,7 @@ RLOCK__REQUIRES(core) static bool service_oversleeps(const struct rlock_client *
     }
 
     return client->service_looks || wanted || unheeded ||
+           (client->loop != NULL && concerns_dispatcher(client)) ||
            (rlock__is_unwatched(client) && rlock__core_next(&client->core) < client->service_until);
 }
 
@@ -125,13 +132,6 @@ void rlock__look_again(struct rlock_client *client)
     rlock__enter(client);
     client->leader_looks = client->service_looks = true;
     rlock__leave_with_link(client);
-}
-
-RLOCK__REQUIRES(core) static bool concerns_dispatcher(const struct rlock_client *client)
-{
-    const struct rlock__core *core = &client->core;
-
-    return core->lost != NULL || core->notes != NULL || client->finished != NULL || core->closed;
 }
 
 /* ---- Leaving ---- */

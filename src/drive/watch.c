@@ -203,11 +203,7 @@ int rlock__begin(struct rlock_client *client, struct rlock__call *call,
         parker->until = plan_within(client);
         parker->planned_at = now;
     }
-    if (parker != NULL) {
-        rlock__leave_and_wait(client);
-    } else {
-        rlock__leave_and_drive(client);
-    }
+    rlock__leave_and_wait(client);
     return closed ? rlock__fail(RLOCK_ECLOSED, "the client is closed") : 0;
 }
 

@@ -318,6 +318,14 @@ static void cancel_call(struct rlock__call *call, int64_t now)
     }
 }
 
+void rlock__core_cancel_call(struct rlock__core *core, struct rlock__call *call, int64_t now)
+{
+    if (call->kind == RLOCK__ACQUIRE) {
+        cancel_call(call, now);
+    }
+    settle(core, now);
+}
+
 /* From the last call on: else one would become the head of its wait queue, and ask, only to be
  * cancelled next. */
 void rlock__core_cancel(struct rlock__core *core, const void *cancel, int64_t now)

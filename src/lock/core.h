@@ -273,6 +273,9 @@ void rlock__core_begin(struct rlock__core *core, struct rlock__call *call, int64
 /* Cancels the calls that wait with this signal. */
 void rlock__core_cancel(struct rlock__core *core, const void *cancel, int64_t now)
     RLOCK__REQUIRES(core);
+/* Cancels one call, if it acquires and is under way. */
+void rlock__core_cancel_call(struct rlock__core *core, struct rlock__call *call, int64_t now)
+    RLOCK__REQUIRES(core);
 /* Ends a call before its time. */
 void rlock__core_give_up(struct rlock__core *core, struct rlock__call *call, int code, int64_t now)
     RLOCK__REQUIRES(core);

@@ -65,7 +65,7 @@ struct rlock__resolver *rlock__resolver_free(struct rlock__resolver *resolver)
         if (resolver->addrs != NULL) {
             freeaddrinfo(resolver->addrs);
         }
-        (void)close(resolver->fd);
+        (void)rlock__sock_close(resolver->fd);
         free(resolver);
     }
     return NULL;
@@ -147,7 +147,7 @@ int rlock__resolver_take(struct rlock__resolver *resolver, struct addrinfo **ret
 struct rlock__resolver *rlock__resolver_abandon(struct rlock__resolver *resolver)
 {
     if (resolver != NULL) {
-        (void)close(resolver->fd);
+        (void)rlock__sock_close(resolver->fd);
     }
     return NULL;
 }

@@ -107,7 +107,7 @@ static inline int64_t wake_ms(const struct fixture *f)
     CASE(max_hold_shorter_than_the_lease_is_the_lease, CAN_BE_ASKED)                               \
     CASE(renewal_does_not_depend_on_the_holding_thread, 0)                                         \
     CASE(anothers_unlock_does_not_end_my_renewal, 0)                                               \
-    CASE(validity_ends_without_any_thread_of_the_library, 0)                                       \
+    CASE(validity_ends_without_any_thread_of_the_library, CALLS_WAIT)                              \
     CASE(valid_ms_counts_down, 0)                                                                  \
     CASE(a_safety_margin_shortens_validity_and_not_the_lease, CAN_BE_ASKED)                        \
     /* losses.c */                                                                                 \
@@ -123,7 +123,7 @@ static inline int64_t wake_ms(const struct fixture *f)
     CASE(unlock_of_a_lost_hold_asks_nobody, 0)                                                     \
     CASE(losing_one_leaves_the_others, IS_PLAIN_HASH)                                              \
     CASE(a_loss_lets_a_waiter_of_this_process_in, 0)                                               \
-    CASE(a_thread_that_ends_loses_what_it_holds, 0)                                                \
+    CASE(a_thread_that_ends_loses_what_it_holds, CALLS_WAIT)                                       \
     CASE(a_given_owners_hold_outlives_its_thread, 0)                                               \
     /* faults.c */                                                                                 \
     CASE(without_a_server_a_call_says_so_in_time, 0)                                               \

@@ -20,6 +20,7 @@ enum conf_can {
     LINES_UP = 1 << 7,          /* of a process only the head of the line asks the server */
     COSTS_TWO_SCRIPTS = 1 << 8, /* one to lock, one to unlock, and nothing else */
     HAS_TOKEN = 1 << 9,         /* each grant has a number, kept under redisson_lock_token */
+    CALLS_WAIT = 1 << 11,       /* the calling thread waits, and owns: no async calls */
     QUEUES = 1 << 10            /* its waiters queue on the server, where dead ones stay a while */
 };
 

@@ -5,6 +5,8 @@
  */
 #include "cases.h"
 
+#include "async_calls.h"
+
 #include <unistd.h>
 
 struct row {
@@ -38,6 +40,7 @@ static const struct {
     {COSTS_TWO_SCRIPTS, "costs other than two scripts"},
     {HAS_TOKEN, "has no token"},
     {QUEUES, "has no queue on the server"},
+    {CALLS_WAIT, "is taken by async calls"},
 };
 
 struct chosen {
@@ -48,7 +51,8 @@ struct chosen {
 static void run(void **state)
 {
     const struct chosen *chosen = *state;
-    const unsigned int missing = chosen->row->needs & ~chosen->kind->can;
+    const unsigned int calls = test_calls() == TEST_CALLS_BLOCKING ? CALLS_WAIT : 0;
+    const unsigned int missing = chosen->row->needs & ~(chosen->kind->can | calls);
     struct fixture f;
 
     for (size_t i = 0; i < sizeof(lacks) / sizeof(lacks[0]); i++) {

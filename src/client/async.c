@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The async calls: operations that nobody waits for, with references to them. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/sized.h"
+#include "client/lock.h"
+
+enum asked { TAKE, LEAVE, FORCE, INSPECT };
+
+struct rlock_op {
+    struct rlock__op op;
+    enum asked asked;
+    struct rlock_handle *lock;      /* a reference */
+    struct rlock__inquiry *inquiry; /* FORCE, INSPECT */
+    rlock_done_fn *done;
+    void *payload;
+    atomic_uint refs;
+    atomic_int code; /* RLOCK_UNDER_WAY until all else is there */
+    bool was_locked;
+    struct rlock_info *info; /* INSPECT: what the servers said */
+};
+
+/* ---- References ---- */
+
+struct rlock_op *rlock_op_ref(struct rlock_op *op)
+{
+    (void)atomic_fetch_add(&op->refs, 1);
+    return op;
+}
+
+struct rlock_op *rlock_op_unref(struct rlock_op *op)
+{
+    if (op != NULL && atomic_fetch_sub(&op->refs, 1) == 1) {
+        (void)rlock__inquiry_free(op->inquiry);
+        (void)rlock__lock_unref(op->lock);
+        free(op->info);
+        free(op);
+    }
+    return NULL;
+}
+
+/* ---- From begin to completion ---- */
+
+/* On a dispatcher thread. */
+static void finish(struct rlock__op *inner)
+{
+    struct rlock_op *op = inner->payload;
+
+    if (op->inquiry != NULL) {
+        inner->code = rlock__inquiry_end(op->inquiry, op->info, &op->was_locked);
+        (void)snprintf(inner->detail, sizeof(inner->detail), "%s",
+                       inner->code == 0 ? "" : rlock_detail());
+    }
+    atomic_store(&op->code, inner->code);
+    if (op->done != NULL) {
+        op->done(op, op->payload);
+    }
+    (void)rlock_op_unref(op);
+}
+
+/* Makes one with two references: the caller's, and that of its completion. */
+static int op_new(enum asked asked, struct rlock_handle *lock, rlock_done_fn *done, void *payload,
+                  struct rlock_op **ret_op)
+{
+    struct rlock_op *op = calloc(1, sizeof(*op));
+
+    if (op == NULL) {
+        return rlock__fail(RLOCK_ENOMEM, "no memory");
+    }
+    (void)atomic_fetch_add(&lock->refs, 1);
+    *op = (struct rlock_op){.op = {.finish = finish, .payload = op},
+                            .asked = asked,
+                            .lock = lock,
+                            .done = done,
+                            .payload = payload,
+                            .refs = 2,
+                            .code = RLOCK_UNDER_WAY};
+    *ret_op = op;
+    return 0;
+}
+
+/* It began, or the code says why not. */
+static int begun(struct rlock_op *op, int code, struct rlock_op **ret_op)
+{
+    if (code != 0) { /* it is not completed */
+        (void)rlock_op_unref(op);
+    }
+    if (code == 0 && ret_op != NULL) {
+        *ret_op = op;
+    } else {
+        (void)rlock_op_unref(op);
+    }
+    return code;
+}
+
+static int check_owner(uint64_t owner)
+{
+    return owner != 0 ? 0
+                      : rlock__fail(RLOCK_EINVAL,
+                                    "an async call wants an owner: an id from rlock_owner_new()");
+}
+
+/* ---- The calls ---- */
+
+int rlock_lock_async(struct rlock_handle *lock, const struct rlock_take *take, rlock_done_fn *done,
+                     void *payload, struct rlock_op **ret_op)
+{
+    RLOCK__WHOLE;
+    struct rlock_take checked;
+    struct rlock_op *op;
+    int code = rlock__lock_check_open(lock);
+
+    code = code == 0 ? rlock__take_read(take, &checked) : code;
+    code = code == 0 ? check_owner(checked.owner) : code;
+    code = code == 0 ? op_new(TAKE, lock, done, payload, &op) : code;
+    if (code == 0) {
+        struct rlock__owner owner = {.id = checked.owner, .given = true};
+
+        code = begun(op, lock->vtable->begin_take(lock, &checked, owner, &op->op), ret_op);
+    }
+    return code;
+}
+
+int rlock_unlock_async(struct rlock_handle *lock, uint64_t owner, rlock_done_fn *done,
+                       void *payload, struct rlock_op **ret_op)
+{
+    RLOCK__WHOLE;
+    struct rlock_op *op;
+    int code = rlock__lock_check(lock);
+
+    code = code == 0 ? check_owner(owner) : code;
+    code = code == 0 ? op_new(LEAVE, lock, done, payload, &op) : code;
+    if (code == 0) {
+        struct rlock__owner given = {.id = owner, .given = true};
+
+        code = begun(op, lock->vtable->begin_leave(lock, given, &op->op), ret_op);
+    }
+    return code;
+}
+
+static int inquire(enum asked asked, struct rlock_handle *lock, rlock_done_fn *done, void *payload,
+                   struct rlock_op **ret_op)
+{
+    struct rlock_op *op;
+    int code = rlock__lock_check_open(lock);
+
+    code = code == 0 ? op_new(asked, lock, done, payload, &op) : code;
+    if (code != 0) {
+        return code;
+    }
+    op->info = calloc(1, sizeof(*op->info));
+    if (op->info == NULL) {
+        return begun(op, rlock__fail(RLOCK_ENOMEM, "no memory"), ret_op);
+    }
+    code = rlock__inquiry_begin(lock, asked == FORCE, &op->op, &op->inquiry);
+    return begun(op, code, ret_op);
+}
+
+int rlock_force_unlock_async(struct rlock_handle *lock, rlock_done_fn *done, void *payload,
+                             struct rlock_op **ret_op)
+{
+    RLOCK__WHOLE;
+    return inquire(FORCE, lock, done, payload, ret_op);
+}
+
+int rlock_inspect_async(struct rlock_handle *lock, rlock_done_fn *done, void *payload,
+                        struct rlock_op **ret_op)
+{
+    RLOCK__WHOLE;
+    return inquire(INSPECT, lock, done, payload, ret_op);
+}
+
+/* ---- What came of it ---- */
+
+int rlock_op_code(const struct rlock_op *op)
+{
+    return atomic_load(&op->code);
+}
+
+const char *rlock_op_detail(const struct rlock_op *op)
+{
+    return rlock_op_code(op) < 0 ? op->op.detail : "";
+}
+
+/* Whether it has such a result, and there is room for it. */
+static int check_result(const struct rlock_op *op, enum asked asked, const void *room)
+{
+    rlock__detail_clear();
+    if (op->asked != asked || rlock_op_code(op) != 0) {
+        return rlock__fail(RLOCK_EINVAL, "the operation has no such result");
+    }
+    if (room == NULL || !rlock__sized_is_valid(room)) {
+        return rlock__fail(RLOCK_EINVAL, "the result's size is not set");
+    }
+    return 0;
+}
+
+int rlock_op_grant(const struct rlock_op *op, struct rlock_grant *ret_grant)
+{
+    int code = check_result(op, TAKE, ret_grant);
+
+    if (code == 0) {
+        rlock__sized_give(ret_grant, &op->op.grant);
+    }
+    return code;
+}
+
+int rlock_op_info(const struct rlock_op *op, struct rlock_info *ret_info)
+{
+    int code = check_result(op, INSPECT, ret_info);
+
+    if (code == 0) {
+        rlock__sized_give(ret_info, op->info);
+    }
+    return code;
+}
+
+bool rlock_op_was_locked(const struct rlock_op *op)
+{
+    return rlock_op_code(op) == 0 && op->was_locked;
+}
+
+void rlock_op_cancel(struct rlock_op *op)
+{
+    RLOCK__WHOLE;
+    if (op != NULL && op->asked == TAKE && rlock_op_code(op) == RLOCK_UNDER_WAY &&
+        op->lock->client->fork_generation == rlock__fork_generation()) {
+        op->lock->vtable->cancel(op->lock, &op->op);
+    }
+}

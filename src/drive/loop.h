@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A client that the program's event loop runs: what its service thread and its dispatcher would do,
+ * the loop's thread does in each dispatch. What the service thread would poll is in an epoll, and
+ * until when it would sleep is a timer there: the loop polls that alone.
+ */
+#ifndef RLOCK_DRIVE_LOOP_H
+#define RLOCK_DRIVE_LOOP_H
+
+#include "drive/client.h"
+
+struct rlock__loop {
+    int fd, timer_fd;
+    int64_t armed_at; /* when the timer fires; RLOCK__NEVER it does not */
+    nfds_t planned;   /* how many of client.polled are */
+    /* what the epoll polls, as client.polled was at the last plan */
+    struct pollfd *registered;
+    size_t n, room;
+    unsigned closings; /* rlock__sock_closings() then */
+    atomic_bool busy;  /* a thread dispatches */
+};
+
+/* Returns 0, RLOCK_ENOMEM or RLOCK_ERESOURCE. */
+int rlock__loop_new(struct rlock__loop **ret_loop);
+struct rlock__loop *rlock__loop_free(struct rlock__loop *loop);
+/* In a child of fork. */
+void rlock__loop_close_fds(const struct rlock__loop *loop);
+/* The timer fires no later than this; NULL: RLOCK__NEVER. */
+static inline int64_t rlock__loop_armed_at(const struct rlock__loop *loop)
+{
+    return loop != NULL ? loop->armed_at : RLOCK__NEVER;
+}
+/* Plans what is polled first. */
+void rlock__loop_begin(struct rlock_client *client) RLOCK__NO_MUTEX;
+/* Does what is due, and runs the callbacks. */
+int rlock__loop_dispatch(struct rlock_client *client) RLOCK__NO_MUTEX;
+/* Does what is left to do until the client is settled, or the deadline is there. The core is
+ * closed. */
+void rlock__loop_end(struct rlock_client *client, int64_t deadline) RLOCK__NO_MUTEX;
+
+#endif
