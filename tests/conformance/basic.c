@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-#include "async_calls.h"
+#include "support/async_calls.h"
 
 void lock_and_unlock_twice(struct fixture *f)
 {

@@ -5,7 +5,7 @@
  */
 #include "cases.h"
 
-#include "async_calls.h"
+#include "support/async_calls.h"
 
 #include <unistd.h>
 

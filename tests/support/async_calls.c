@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "async_calls.h"
+#include "support/async_calls.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -13,6 +13,7 @@
 #include <rlock/rlock.h>
 
 #include "drive/client.h"
+#include "support/completion.h"
 #include "support/run.h"
 
 /* NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the linker's names */
@@ -101,33 +102,11 @@ uint32_t __wrap_rlock_hold_count(const struct rlock_handle *lock)
 
 /* ---- Waiting for a completion ---- */
 
-struct waited {
-    pthread_mutex_t mutex;
-    pthread_cond_t told;
-    unsigned completions;
-};
-
-#define WAITED                                                                                     \
-    {                                                                                              \
-        .mutex = PTHREAD_MUTEX_INITIALIZER, .told = PTHREAD_COND_INITIALIZER                       \
-    }
-
 static _Thread_local char detail[RLOCK__DETAIL_SIZE]; /* of the last call; "" the library's own */
 
 const char *__wrap_rlock_detail(void)
 {
     return detail[0] != '\0' ? detail : __real_rlock_detail();
-}
-
-static void on_done(struct rlock_op *op, void *payload)
-{
-    struct waited *waited = payload;
-
-    TEST_CHECK(rlock_op_code(op) != RLOCK_UNDER_WAY);
-    (void)pthread_mutex_lock(&waited->mutex);
-    waited->completions++;
-    (void)pthread_cond_signal(&waited->told);
-    (void)pthread_mutex_unlock(&waited->mutex);
 }
 
 /* Where the calls are the library's own; also where a callback calls, which cannot wait for one of
@@ -139,19 +118,13 @@ static bool is_real(void)
 }
 
 /* code: of the call that began it. Returns that of the operation, which is complete. */
-static int await(int code, struct waited *waited, struct rlock_op *op)
+static int await(int code, struct completion *completion, struct rlock_op *op)
 {
-    if (code != 0) {
-        return code;
+    if (code == 0) {
+        code = completion_await(completion);
+        (void)snprintf(detail, sizeof(detail), "%s", rlock_op_detail(op));
     }
-    (void)pthread_mutex_lock(&waited->mutex);
-    while (waited->completions == 0) {
-        (void)pthread_cond_wait(&waited->told, &waited->mutex);
-    }
-    TEST_CHECK(waited->completions == 1);
-    (void)pthread_mutex_unlock(&waited->mutex);
-    (void)snprintf(detail, sizeof(detail), "%s", rlock_op_detail(op));
-    return rlock_op_code(op);
+    return code;
 }
 
 /* ---- Calls ---- */
@@ -160,7 +133,7 @@ int __wrap_rlock_lock_with(struct rlock_handle *lock, const struct rlock_take *t
                            struct rlock_grant *ret_grant)
 {
     struct rlock_take copy = {.size = sizeof(copy)};
-    struct waited waited = WAITED;
+    struct completion completion = COMPLETION;
     struct rlock_op *op = NULL;
     int code;
 
@@ -175,8 +148,8 @@ int __wrap_rlock_lock_with(struct rlock_handle *lock, const struct rlock_take *t
     if (is_real() || (ret_grant != NULL && ret_grant->size < sizeof(size_t))) {
         return __real_rlock_lock_with(lock, take, ret_grant);
     }
-    code = rlock_lock_async(lock, take, on_done, &waited, &op);
-    code = await(code, &waited, op);
+    code = rlock_lock_async(lock, take, completion_tell, &completion, &op);
+    code = await(code, &completion, op);
     if (code == 0 && ret_grant != NULL) {
         TEST_CHECK(rlock_op_grant(op, ret_grant) == 0);
     }
@@ -196,15 +169,15 @@ int __wrap_rlock_try_lock(struct rlock_handle *lock)
 
 int __wrap_rlock_unlock_as(struct rlock_handle *lock, uint64_t owner)
 {
-    struct waited waited = WAITED;
+    struct completion completion = COMPLETION;
     struct rlock_op *op = NULL;
     int code;
 
     if (is_real()) {
         return __real_rlock_unlock_as(lock, owner_of(owner));
     }
-    code = rlock_unlock_async(lock, owner_of(owner), on_done, &waited, &op);
-    code = await(code, &waited, op);
+    code = rlock_unlock_async(lock, owner_of(owner), completion_tell, &completion, &op);
+    code = await(code, &completion, op);
     (void)rlock_op_unref(op);
     return code;
 }
@@ -233,15 +206,15 @@ int __wrap_rlock_guard_end(struct rlock_guard *guard)
 
 int __wrap_rlock_force_unlock(struct rlock_handle *lock, bool *ret_was_locked)
 {
-    struct waited waited = WAITED;
+    struct completion completion = COMPLETION;
     struct rlock_op *op = NULL;
     int code;
 
     if (is_real()) {
         return __real_rlock_force_unlock(lock, ret_was_locked);
     }
-    code = rlock_force_unlock_async(lock, on_done, &waited, &op);
-    code = await(code, &waited, op);
+    code = rlock_force_unlock_async(lock, completion_tell, &completion, &op);
+    code = await(code, &completion, op);
     if (code == 0 && ret_was_locked != NULL) {
         *ret_was_locked = rlock_op_was_locked(op);
     }
@@ -251,15 +224,15 @@ int __wrap_rlock_force_unlock(struct rlock_handle *lock, bool *ret_was_locked)
 
 int __wrap_rlock_inspect(struct rlock_handle *lock, struct rlock_info *ret_info)
 {
-    struct waited waited = WAITED;
+    struct completion completion = COMPLETION;
     struct rlock_op *op = NULL;
     int code;
 
     if (is_real() || ret_info == NULL || ret_info->size < sizeof(size_t)) {
         return __real_rlock_inspect(lock, ret_info);
     }
-    code = rlock_inspect_async(lock, on_done, &waited, &op);
-    code = await(code, &waited, op);
+    code = rlock_inspect_async(lock, completion_tell, &completion, &op);
+    code = await(code, &completion, op);
     if (code == 0) {
         TEST_CHECK(rlock_op_info(op, ret_info) == 0);
     }
