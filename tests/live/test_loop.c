@@ -109,8 +109,7 @@ static int leave(const struct user *user, struct rlock_handle *lock, uint64_t ow
 
 /* ---- What such a client is ---- */
 
-TEST_AROUND(it_has_no_thread, struct fixture, f,
-            fixture_open(f, &(struct fixture_opts){.servers = 1}), fixture_close(f))
+FIXTURE_TEST(it_has_no_thread, f)
 {
     const size_t threads = test_threads_running();
     struct user *user = user_open(f, looped());
@@ -259,8 +258,7 @@ SCENE_TEST(a_cancel_signal_wakes_the_loop, s)
 
 /* ---- Renewal ---- */
 
-TEST_AROUND(a_loop_that_runs_keeps_its_holds, struct fixture, f,
-            fixture_open(f, &(struct fixture_opts){.servers = 1}), fixture_close(f))
+FIXTURE_TEST(a_loop_that_runs_keeps_its_holds, f)
 {
     struct rlock_client_opts opts = looped();
     struct user *user;
@@ -274,8 +272,7 @@ TEST_AROUND(a_loop_that_runs_keeps_its_holds, struct fixture, f,
     assert_code(leave(user, user->lock, OWNER), 0);
 }
 
-TEST_AROUND(a_loop_that_stood_still_has_lost_its_holds_and_is_told, struct fixture, f,
-            fixture_open(f, &(struct fixture_opts){.servers = 1}), fixture_close(f))
+FIXTURE_TEST(a_loop_that_stood_still_has_lost_its_holds_and_is_told, f)
 {
     struct rlock_client_opts opts = looped();
     struct user *user;
