@@ -22,6 +22,10 @@ extern const struct bench_variant floor_each;  /* each thread has a connection *
 extern const struct bench_variant floor_alone; /* the same with one thread */
 extern const struct bench_variant floor_pipe;  /* one thread, many calls in flight */
 
+/* ---- floor_burst.c ---- */
+
+extern const struct bench_variant floor_burst;
+
 /* ---- floor_plain.c ---- */
 
 extern const struct bench_variant floor_plain;         /* SET NX PX and compare-and-delete */

@@ -128,6 +128,25 @@ static const struct bench_row beside = {
               RENEWED(2, 100000, 30000, 15000)},
 };
 
+static const struct bench_row burst = {
+    .name = "burst",
+    .about = "async calls begun by one thread on names of their own, and the releases; cases: "
+             "names; latency: until all are taken",
+    .kind = "reentrant",
+    .variant = {&lib_burst, &lib_burst_loop, &floor_burst},
+    .cases = {{.name = "1", .procs = 1, .threads = 1, .locks = 1},
+              {.name = "100", .procs = 1, .threads = 1, .locks = 100},
+              {.name = "10000", .procs = 1, .threads = 1, .locks = 10000, .at_least_ms = 2000}},
+};
+
+static const struct bench_row wake = {
+    .name = "wake",
+    .about = "an async call that waits for another client's lock; latency: from the release on",
+    .kind = "reentrant",
+    .variant = {&lib_wake},
+    .cases = {{.name = "1", .procs = 1, .threads = 1, .locks = 1, .at_least_ms = 2000}},
+};
+
 static const struct bench_row run = {
     .name = "run",
     .about = "`true` under a lock, from fork to its end",
@@ -137,8 +156,13 @@ static const struct bench_row run = {
 };
 
 const struct bench_row *const bench_rows[] = {
-    &own_reentrant, &own_nonreentrant, &own_spin,  &own_fenced,
-    &own_fair,      &own_read,         &own_write, &one,
-    &fair,          &read_write,       &multi,     &redlock,
-    &renew,         &beside,           &run,       NULL,
+    &own_reentrant, &own_nonreentrant,
+    &own_spin,      &own_fenced,
+    &own_fair,      &own_read,
+    &own_write,     &one,
+    &fair,          &read_write,
+    &multi,         &redlock,
+    &burst,         &wake,
+    &renew,         &beside,
+    &run,           NULL,
 };

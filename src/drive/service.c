@@ -211,6 +211,9 @@ static void watch(struct rlock_client *client, bool readable, int64_t now)
     ticks = now >= client->tick_at;
     due = (ticks || rlock__is_unwatched(client)) && rlock__core_next(&client->core) <= now;
     left = client->left;
+    if (rlock__is_unwatched(client)) { /* this thread is to send it, and does below */
+        client->left = false;
+    }
     rlock__core_mutex_unlock(&client->mutex);
     if (ticks || due) {
         came = rlock__drive_read_all(client);

@@ -203,7 +203,7 @@ int rlock__begin(struct rlock_client *client, struct rlock__call *call,
         parker->until = plan_within(client);
         parker->planned_at = now;
     }
-    rlock__leave_and_wait(client);
+    rlock__leave_and_wait(client, parker != NULL);
     return closed ? rlock__fail(RLOCK_ECLOSED, "the client is closed") : 0;
 }
 

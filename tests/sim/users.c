@@ -170,7 +170,11 @@ static void on_act(struct rlock__timer *timer, int64_t now)
             sim_trace(world, "client %u user %llu: cancel", client->index,
                       (unsigned long long)user->owner.id);
             user->cancelled = sim_clock(client);
-            rlock__core_cancel(&client->core, user, sim_clock(client));
+            if (user->owner.id % 2 == 0) { /* by its signal; or the operation itself */
+                rlock__core_cancel(&client->core, user, sim_clock(client));
+            } else {
+                rlock__core_cancel_call(&client->core, &user->call, sim_clock(client));
+            }
             sim_pump(client);
         } else {
             sim_user_plan(user, sim_random(world, world->config.lease));
