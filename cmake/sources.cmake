@@ -176,12 +176,18 @@ set(RLOCK_CLI_SOURCES
 # One program per file, and what else it is made of.
 set(RLOCK_EXAMPLES
     examples/failover.c
+    examples/loops/epoll.c
+    examples/loops/libevent.c
+    examples/loops/libuv.c
     examples/orders.c
     examples/redlock.c
 )
 set(RLOCK_EXAMPLE_failover
     examples/show.c
 )
+# What is needed from elsewhere, by pkg-config: without it the example is not built.
+set(RLOCK_EXAMPLE_libevent_NEEDS libevent_core)
+set(RLOCK_EXAMPLE_libuv_NEEDS libuv)
 set(RLOCK_EXAMPLE_orders
     examples/show.c
     examples/orders/server.c
