@@ -387,15 +387,18 @@ static bool move_in(struct rlock__inquiry *inquiry)
 static bool begin(struct query *query)
 {
     struct rlock_client *client = rlock__client_of(query->spec->core);
+    int code;
 
     query->call.finish = on_complete;
     query->call.payload = query;
-    query->code = rlock__begin(client, &query->call, NULL, NULL);
-    if (query->code != 0) {
-        (void)snprintf(query->call.detail, sizeof(query->call.detail), "the client is closed");
-        (void)is_last(query->inquiry); /* not the last: that is who begins them */
+    code = rlock__begin(client, &query->call, NULL, NULL);
+    if (code == 0) { /* it may be complete by now: its results are no more ours to write */
+        return false;
     }
-    return query->code != 0 && query->inquiry->lock->group == NULL;
+    query->code = code;
+    (void)snprintf(query->call.detail, sizeof(query->call.detail), "the client is closed");
+    (void)is_last(query->inquiry); /* not the last: that is who begins them */
+    return query->inquiry->lock->group == NULL;
 }
 
 int rlock__inquiry_begin(const struct rlock_handle *lock, bool forces, struct rlock__op *op,
