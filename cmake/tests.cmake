@@ -11,14 +11,17 @@ set(RLOCK_TEST_ENVIRONMENT
     RLOCK_STALL_RUN=${PROJECT_BINARY_DIR}/tests/stall_run
 )
 
-# rlock_add_cmocka(<name> SOURCES <file>... [LABELS <label>...] [LIBRARIES <target>...] [TIMEOUT <seconds>])
+# rlock_add_cmocka(<name> SOURCES <file>... [LABELS <label>...] [LIBRARIES <target>...] [TIMEOUT <seconds>]
+#     [ASYNC <label>...])
+# ASYNC: each case runs twice more, with these labels: with async calls in place of those that wait as
+# <name>.async.<case>, and with clients that an event loop runs as well as <name>.loop.<case>.
 # stall_run ends a test at its TIMEOUT, and does not count the time that the machine stands still. ctest ends it after five
 # times as long, whatever happens.
 # Builds one executable that sees the library's inner symbols, and registers each case that its sources define by
 # ...TEST(case, ...), or mention in cmocka_unit_test*(case, ...), as the test <name>.<case>. Its main function is that of
 # support/test.c, unless it has its own, which calls cmocka_set_test_filter(argv[1]).
 function(rlock_add_cmocka name)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;LABELS;LIBRARIES")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;LABELS;LIBRARIES;ASYNC")
     if(NOT arg_TIMEOUT)
         set(arg_TIMEOUT 120)
     endif()
@@ -28,8 +31,13 @@ function(rlock_add_cmocka name)
     rlock_options(${name})
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/tests)
     target_link_libraries(${name} PRIVATE rlock_objects rlock_tls PkgConfig::CMOCKA test_main ${arg_LIBRARIES})
+    if(arg_ASYNC)
+        target_link_libraries(${name} PRIVATE test_async_calls)
+    endif()
 
     set(tests "")
+    set(async "")
+    set(loop "")
     foreach(source IN LISTS arg_SOURCES)
         file(READ ${source} text)
         string(REGEX MATCHALL "(cmocka_unit_test[a-z_]*|\n[A-Z_]*TEST)\\([ \n]*[A-Za-z0-9_]+" cases "${text}")
@@ -37,16 +45,29 @@ function(rlock_add_cmocka name)
             string(REGEX REPLACE ".*[^A-Za-z0-9_]" "" case "${case}")
             add_test(NAME ${name}.${case} COMMAND stall_run $<TARGET_FILE:${name}> ${case})
             list(APPEND tests ${name}.${case})
+            foreach(calls IN ITEMS async loop)
+                if(arg_ASYNC)
+                    add_test(NAME ${name}.${calls}.${case} COMMAND stall_run $<TARGET_FILE:${name}> ${case})
+                    list(APPEND ${calls} ${name}.${calls}.${case})
+                endif()
+            endforeach()
         endforeach()
     endforeach()
     if(NOT tests)
         message(FATAL_ERROR "${name}: no TEST(...) in ${arg_SOURCES}")
     endif()
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${arg_SOURCES})
+    foreach(calls IN ITEMS async loop)
+        if(arg_ASYNC)
+            set_tests_properties(${${calls}} PROPERTIES LABELS "${arg_ASYNC}"
+                ENVIRONMENT "${RLOCK_TEST_ENVIRONMENT};RLOCK_TEST_LIMIT_S=${arg_TIMEOUT};RLOCK_TEST_CALLS=${calls}")
+        endif()
+    endforeach()
     set_tests_properties(${tests} PROPERTIES
         LABELS "${arg_LABELS}"
+        ENVIRONMENT "${RLOCK_TEST_ENVIRONMENT};RLOCK_TEST_LIMIT_S=${arg_TIMEOUT}")
+    set_tests_properties(${tests} ${async} ${loop} PROPERTIES
         TIMEOUT ${timeout}
-        ENVIRONMENT "${RLOCK_TEST_ENVIRONMENT};RLOCK_TEST_LIMIT_S=${arg_TIMEOUT}"
         SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]"
         FAIL_REGULAR_EXPRESSION "Running 0 test"
     )

@@ -115,6 +115,15 @@ static bool register_all(struct rlock__loop *loop, const struct pollfd *fds)
     return good;
 }
 
+/* What it has fired is forgotten too; reading it would miss what is about to come. */
+static void disarm(struct rlock__loop *loop)
+{
+    const struct itimerspec none = {{0, 0}, {0, 0}};
+
+    (void)timerfd_settime(loop->timer_fd, 0, &none, NULL);
+    loop->armed_at = RLOCK__NEVER;
+}
+
 /* One that fires too early costs a dispatch; to set it costs a system call for each. */
 static void arm(struct rlock__loop *loop, int64_t until)
 {
@@ -147,14 +156,12 @@ static void plan(struct rlock_client *client)
 static void go_round(struct rlock_client *client, int timeout_ms)
 {
     struct rlock__loop *loop = client->loop;
-    uint64_t fired;
     int64_t now;
 
     (void)poll(client->polled, loop->planned, timeout_ms);
     now = rlock__now_us(); /* before anything is read */
     if (now >= loop->armed_at) {
-        (void)!read(loop->timer_fd, &fired, sizeof(fired));
-        loop->armed_at = RLOCK__NEVER;
+        disarm(loop);
     }
     rlock__service_react(client, now);
     (void)rlock__dispatch(client);

@@ -159,8 +159,9 @@ static int64_t plan_core(struct rlock_client *client, struct pollfd *fds, int64_
         until = rlock__min(until, plan_node(node, fds, now));
         fds += N_EACH;
     }
-    if (client->loop != NULL && rlock__is_to_dispatch(client)) {
-        until = 0;
+    if ((client->loop != NULL && rlock__is_to_dispatch(client)) ||
+        (client->left && rlock__is_unwatched(client))) {
+        until = 0; /* it came while this thread was awake */
     }
     return client->service_looks ? 0 : until;
 }
