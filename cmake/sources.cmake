@@ -13,6 +13,7 @@ set(RLOCK_SOURCES
     src/client/group_new.c
     src/client/held.c
     src/client/identity.c
+    src/client/init.c
     src/client/lock.c
     src/client/open.c
     src/client/options.c
