@@ -26,7 +26,7 @@
  * Structs that begin with their size may grow: docs/abi.md. Where the macros that set it are of no
  * use (C++, other languages) the functions rlock_..._init() do.
  *
- * For parsers that know declarations alone there is RLOCK_PLAIN: define
+ * C++ has <rlock/rlock.hpp>. For parsers that know declarations alone there is RLOCK_PLAIN: define
  * it, and preprocess this file (cc -E -P -DRLOCK_PLAIN). What comes out has no attribute, no inline
  * function and nothing of other headers: the parser must know bool, size_t and the types of
  * stdint.h.
