@@ -1,4 +1,4 @@
-# rlock_options(<target>): language, warnings, hardening and sanitizers of our own targets; nothing is set globally.
+# rlock_options(<target>): languages, warnings, hardening and sanitizers of our own targets; nothing is set globally.
 include(CheckCCompilerFlag)
 
 set(RLOCK_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread")
@@ -31,7 +31,8 @@ set(RLOCK_COMPILE_OPTIONS ${warnings} "$<$<COMPILE_LANGUAGE:C>:${c_warnings}>"
 set(RLOCK_LINK_OPTIONS -Wl,-z,relro,-z,now ${instrument})
 
 function(rlock_options target)
-    set_target_properties(${target} PROPERTIES C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS ON)
+    set_target_properties(${target} PROPERTIES C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS ON
+        CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON)
     target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
     target_compile_options(${target} PRIVATE ${RLOCK_COMPILE_OPTIONS})
     get_target_property(type ${target} TYPE)

@@ -13,6 +13,7 @@ set(RLOCK_SOURCES
     src/client/group_new.c
     src/client/held.c
     src/client/identity.c
+    src/client/init.c
     src/client/lock.c
     src/client/open.c
     src/client/options.c
@@ -182,6 +183,9 @@ set(RLOCK_EXAMPLES
     examples/orders.c
     examples/redlock.c
 )
+set(RLOCK_CXX_EXAMPLES
+    examples/service.cpp
+)
 set(RLOCK_EXAMPLE_failover
     examples/show.c
 )
@@ -197,6 +201,7 @@ set(RLOCK_EXAMPLE_redlock
     examples/show.c
 )
 
-foreach(list IN ITEMS RLOCK_SOURCES RLOCK_TLS_SOURCES RLOCK_TLS_MODULE_SOURCES RLOCK_TLS_LOAD_SOURCES RLOCK_LUA RLOCK_CLI_SOURCES RLOCK_EXAMPLES)
+foreach(list IN ITEMS RLOCK_SOURCES RLOCK_TLS_SOURCES RLOCK_TLS_MODULE_SOURCES RLOCK_TLS_LOAD_SOURCES RLOCK_LUA RLOCK_CLI_SOURCES RLOCK_EXAMPLES
+        RLOCK_CXX_EXAMPLES)
     list(TRANSFORM ${list} PREPEND ${PROJECT_SOURCE_DIR}/)
 endforeach()

@@ -73,8 +73,8 @@ function(rlock_add_cmocka name)
     )
 endfunction()
 
-# What is installed serves a program, by find_package and by pkg-config.
-if(NOT instrument)
+# What is installed serves a program, by find_package and by pkg-config, in C and in C++.
+if(NOT instrument AND CMAKE_CXX_COMPILER_LOADED)
     add_test(NAME install.consumer COMMAND ${CMAKE_COMMAND}
         -DBUILD=${PROJECT_BINARY_DIR} -DLIBDIR=${CMAKE_INSTALL_LIBDIR} -DVERSION=${PROJECT_VERSION}
         -DCC=${CMAKE_C_COMPILER} -DCXX=${CMAKE_CXX_COMPILER} -DREADME=${PROJECT_SOURCE_DIR}/README.md -DPKG_CONFIG=${PKG_CONFIG_EXECUTABLE}

@@ -23,7 +23,13 @@
  *
  * Functions return 0 or a negative enum rlock_code, unless they say otherwise. Outputs are written
  * only on success. Times are in milliseconds. Zero is always the documented default of an option.
- * Structs that begin with their size may grow: docs/abi.md.
+ * Structs that begin with their size may grow: docs/abi.md. Where the macros that set it are of no
+ * use (C++, other languages) the functions rlock_..._init() do.
+ *
+ * C++ has <rlock/rlock.hpp>. For parsers that know declarations alone there is RLOCK_PLAIN: define
+ * it, and preprocess this file (cc -E -P -DRLOCK_PLAIN). What comes out has no attribute, no inline
+ * function and nothing of other headers: the parser must know bool, size_t and the types of
+ * stdint.h.
  *
  * Threads: every function may be called from any thread at any time, unless it says otherwise. A
  * thread that is stopped in a call delays the calls of others by at most 50 ms. If it is stopped
@@ -36,9 +42,11 @@
 #ifndef RLOCK_RLOCK_H
 #define RLOCK_RLOCK_H
 
+#ifndef RLOCK_PLAIN
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#endif
 
 #include <rlock/version.h>
 
@@ -46,8 +54,15 @@
 extern "C" {
 #endif
 
-/* Marks a function as part of the library's interface. */
+#ifndef RLOCK_API
+#ifdef RLOCK_PLAIN
+/* Nothing is marked. */
+#define RLOCK_API
+#else
+/* Marks a function as part of the library's interface. Who defines it first has his own. */
 #define RLOCK_API __attribute__((visibility("default")))
+#endif
+#endif
 
 /* Wait without end: a value for rlock_take.wait_ms. */
 #define RLOCK_FOREVER (-1)
@@ -264,6 +279,13 @@ enum {
     ((struct rlock_client_opts){.size = sizeof(struct rlock_client_opts), __VA_ARGS__})
 
 /*
+ * Makes all options default, and sets their size: what RLOCK_CLIENT_OPTS() does, for other
+ * languages than C. size: of the caller's struct, sizeof(*ret_opts), since its header may be older
+ * or newer than the library.
+ */
+RLOCK_API void rlock_client_opts_init(struct rlock_client_opts *ret_opts, size_t size);
+
+/*
  * Opens a client: checks the options, reads the TLS files and starts connecting. It does not wait
  * for the server, so a server that is down shows at the first call. opts: NULL for all defaults.
  * Returns RLOCK_EINVAL (URL or an option), RLOCK_ETLS (a TLS file, or TLS is not
@@ -324,6 +346,9 @@ struct rlock_opts {
 
 /* Options of a lock by name, the others default: RLOCK_OPTS(.max_hold_ms = 60000). C only. */
 #define RLOCK_OPTS(...) ((struct rlock_opts){.size = sizeof(struct rlock_opts), __VA_ARGS__})
+
+/* Makes all options default, as rlock_client_opts_init(). */
+RLOCK_API void rlock_opts_init(struct rlock_opts *ret_opts, size_t size);
 
 /*
  * Makes a reentrant lock: its owner may lock it again, and must unlock it as often. Redisson's
@@ -489,6 +514,9 @@ struct rlock_take {
  * only. */
 #define RLOCK_TAKE(...) (&(struct rlock_take){.size = sizeof(struct rlock_take), __VA_ARGS__})
 
+/* Makes it one attempt with a renewed lease, as rlock_client_opts_init(). */
+RLOCK_API void rlock_take_init(struct rlock_take *ret_take, size_t size);
+
 /* What was granted. Set .size (RLOCK_GRANT_INIT) before the call. */
 struct rlock_grant {
     size_t size;
@@ -503,6 +531,9 @@ struct rlock_grant {
     {                                                                                              \
         sizeof(struct rlock_grant), 0, 0, 0                                                        \
     }
+
+/* Makes it an empty grant to be filled, as rlock_client_opts_init(). */
+RLOCK_API void rlock_grant_init(struct rlock_grant *ret_grant, size_t size);
 
 /* Takes the lock, and waits as long as that takes. The lease is renewed until the unlock.
  * Blocks. Returns what rlock_lock_with() does, except RLOCK_EBUSY and RLOCK_ETIMEDOUT. */
@@ -599,8 +630,11 @@ struct rlock_info {
 /* An empty answer to be filled. */
 #define RLOCK_INFO_INIT                                                                            \
     {                                                                                              \
-        .size = sizeof(struct rlock_info)                                                          \
+        sizeof(struct rlock_info), false, false, 0, 0, 0, "", "", 0, 0, 0, ""                      \
     }
+
+/* Makes it an empty answer to be filled, as rlock_client_opts_init(). */
+RLOCK_API void rlock_info_init(struct rlock_info *ret_info, size_t size);
 
 /*
  * Asks the server about the lock. The answer was true when the server gave it. Of a multi-lock or
@@ -798,6 +832,7 @@ RLOCK_API struct rlock_guard rlock_guard_take(struct rlock_handle *lock,
 /* Ends a guard now. Returns the unlock's code, 0 if there was nothing to unlock. */
 RLOCK_API int rlock_guard_end(struct rlock_guard *guard);
 
+#ifndef RLOCK_PLAIN
 /* The type of a guard variable that ends with its scope (gcc and clang). */
 #define RLOCK_GUARD __attribute__((cleanup(rlock_guard_cleanup))) struct rlock_guard
 
@@ -806,6 +841,7 @@ static inline void rlock_guard_cleanup(struct rlock_guard *guard)
 {
     (void)rlock_guard_end(guard);
 }
+#endif
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public header alone, as C++17 sees it. */
+/* The public header alone, first in its file, as C++11 and all that came after it see it. */
 #include <rlock/rlock.h>
 
 namespace rlock
@@ -9,19 +9,27 @@ struct lock {
 };
 } // namespace rlock
 
+int use_header(rlock_client *client, rlock_handle *lock);
+
 int use_header(rlock_client *client, rlock_handle *lock)
 {
-    rlock_client_opts opts{};
-    rlock_take take{};
+    rlock_client_opts client_opts;
+    rlock_opts opts;
+    rlock_take take;
     rlock_grant grant = RLOCK_GRANT_INIT;
+    rlock_info info = RLOCK_INFO_INIT;
 
-    opts.size = sizeof(opts);
-    opts.url = "redis://localhost";
-    take.size = sizeof(take);
+    rlock_client_opts_init(&client_opts, sizeof(client_opts));
+    rlock_opts_init(&opts, sizeof(opts));
+    rlock_take_init(&take, sizeof(take));
+    client_opts.url = "redis://localhost";
     take.wait_ms = RLOCK_FOREVER;
-    if (rlock_client_open(&opts, &client) != RLOCK_OK) {
+    if (rlock_client_open(&client_opts, &client) != RLOCK_OK) {
         return RLOCK_ECONN;
     }
     RLOCK_GUARD guard = rlock_guard_take(lock, &take);
-    return guard.code == 0 ? rlock_lock_with(lock, &take, &grant) : guard.code;
+    if (guard.code != 0) {
+        return guard.code;
+    }
+    return rlock_inspect(lock, &info) + rlock_lock_with(lock, &take, &grant);
 }

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Takes and gives back locks in coroutines of C++20, over the async calls of rlock.h:
+ *
+ *     const std::uint64_t owner = client.new_owner();
+ *     const rlock::grant granted = co_await stock.async_lock(owner, {.wait = 500ms});
+ *     ... while (stock.as(owner).is_valid()) ...
+ *     co_await stock.async_unlock(owner);
+ *
+ * rlock.hpp includes it where the compiler has coroutines.
+ *
+ * Threads: the coroutine goes on where the call completes: in rlock_done_fn's thread, and at once
+ * where the call could not begin. A function that waits returns RLOCK_EDEADLOCK there, and the
+ * client cannot be closed there. Who has more to do than a moment's work first goes to a thread of
+ * its own.
+ * Lifetime: a coroutine that waits here must not be destroyed. take::cancel ends its wait. The
+ * handle may be freed meanwhile. An exception that leaves the coroutine for its resumer ends the
+ * program.
+ */
+#ifndef RLOCK_COROUTINE_HPP
+#define RLOCK_COROUTINE_HPP
+
+#include <coroutine>
+
+#include <rlock/rlock.hpp>
+
+namespace rlock
+{
+
+/* What both calls have in common. It lives in the coroutine that waits for it. */
+class async_call
+{
+  public:
+    async_call(const async_call &) = delete;
+    async_call &operator=(const async_call &) = delete;
+    bool await_ready() const noexcept { return false; }
+
+  protected:
+    async_call(rlock_handle *native, std::uint64_t owner, std::error_code *ret_code) noexcept
+        : native_(native), owner_(owner), ret_code_(ret_code)
+    {
+    }
+    ~async_call() { rlock_op_unref(op_); }
+
+    /* The end of the call, which this does not outlive: whoever waited may be gone then. */
+    static void done(rlock_op *op, void *self) noexcept
+    {
+        static_cast<async_call *>(self)->op_ = rlock_op_ref(op);
+        static_cast<async_call *>(self)->waiter_.resume();
+    }
+
+    /* Tells how it ended. */
+    void end() const
+    {
+        const std::error_code code = detail::error(op_ != nullptr ? rlock_op_code(op_) : code_);
+
+        if (ret_code_ != nullptr) {
+            *ret_code_ = code;
+        } else if (code) {
+            throw std::system_error(code, op_ != nullptr ? rlock_op_detail(op_) : rlock_detail());
+        }
+    }
+
+    rlock_handle *native_;
+    std::uint64_t owner_;
+    std::error_code *ret_code_;
+    std::coroutine_handle<> waiter_;
+    rlock_op *op_ = nullptr; /* that is complete */
+    int code_ = RLOCK_OK;    /* of a call that could not begin */
+};
+
+/*
+ * What handle_view::async_lock() returns.
+ *
+ * The call may complete, and the coroutine go on to its end, before the function that began it
+ * returns. So await_suspend() touches nothing of the coroutine's once the call has begun. It is
+ * never inlined: its variables would become the coroutine's.
+ */
+class async_lock_call : public async_call
+{
+  public:
+    async_lock_call(rlock_handle *native, std::uint64_t owner, const take &how,
+                    std::error_code *ret_code) noexcept
+        : async_call(native, owner, ret_code), how_(handle_view::native_take(how, owner))
+    {
+    }
+    __attribute__((noinline)) bool await_suspend(std::coroutine_handle<> waiter) noexcept
+    {
+        const rlock_take how = how_;
+
+        waiter_ = waiter;
+        const int code = rlock_lock_async(native_, &how, done, this, nullptr);
+        if (code != 0) {
+            code_ = code;
+        }
+        return code == 0;
+    }
+    grant await_resume() const
+    {
+        rlock_grant granted = RLOCK_GRANT_INIT;
+
+        end();
+        if (op_ != nullptr) {
+            (void)rlock_op_grant(op_, &granted);
+        }
+        return handle_view::given(granted);
+    }
+
+  private:
+    rlock_take how_;
+};
+
+/* What handle_view::async_unlock() returns. */
+class async_unlock_call : public async_call
+{
+  public:
+    async_unlock_call(rlock_handle *native, std::uint64_t owner, std::error_code *ret_code) noexcept
+        : async_call(native, owner, ret_code)
+    {
+    }
+    __attribute__((noinline)) bool await_suspend(std::coroutine_handle<> waiter) noexcept
+    {
+        waiter_ = waiter;
+        const int code = rlock_unlock_async(native_, owner_, done, this, nullptr);
+        if (code != 0) {
+            code_ = code;
+        }
+        return code == 0;
+    }
+    void await_resume() const { end(); }
+};
+
+inline async_lock_call handle_view::async_lock(std::uint64_t owner, const take &how) const
+{
+    return {native_, owner, how, nullptr};
+}
+
+inline async_lock_call handle_view::async_lock(std::uint64_t owner, const take &how,
+                                               std::error_code &ret_code) const noexcept
+{
+    return {native_, owner, how, &ret_code};
+}
+
+inline async_unlock_call handle_view::async_unlock(std::uint64_t owner) const
+{
+    return {native_, owner, nullptr};
+}
+
+inline async_unlock_call handle_view::async_unlock(std::uint64_t owner,
+                                                   std::error_code &ret_code) const noexcept
+{
+    return {native_, owner, &ret_code};
+}
+
+} // namespace rlock
+#endif

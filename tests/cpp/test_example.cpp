@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The example, as whoever copies it runs it. */
+#include "cpp/ground.hpp"
+
+#include <cstdio>
+
+extern "C" {
+#include "support/stall.h"
+}
+
+TEST(the_service_does_its_work_and_says_that_it_lost_a_hold)
+{
+    const std::string command = std::string(SERVICE) + " " + test_server_unix_url(ground.server());
+    FILE *out = popen(command.c_str(), "re");
+    std::string said;
+
+    CHECK(out != nullptr);
+    for (char line[256]; std::fgets(line, sizeof(line), out) != nullptr;) {
+        said += line;
+    }
+    CHECK(pclose(out) == 0);
+    CHECK(said == "read the price\n"
+                  "wrote the price\n"
+                  "shipped in 3 steps\n"
+                  "lost order:7: forced\n"
+                  "the unlock says: the hold was lost before its unlock\n" ||
+          test_expired(900 * 1000));
+}
+
+TEST(the_service_says_why_it_cannot_work)
+{
+    FILE *out = popen(SERVICE " http://localhost 2>&1", "re");
+    char line[256] = "";
+
+    CHECK(out != nullptr);
+    CHECK(std::fgets(line, sizeof(line), out) != nullptr);
+    CHECK(pclose(out) != 0);
+    CHECK(std::string(line).find("invalid argument") != std::string::npos);
+}

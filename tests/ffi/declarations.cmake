@@ -1,0 +1,17 @@
+# What is left of rlock.h with RLOCK_PLAIN goes to OUT: declarations, and nothing that a parser of them alone may not know.
+execute_process(COMMAND ${CC} -E -P -DRLOCK_PLAIN ${INCLUDE} -include rlock/rlock.h -x c /dev/null
+    OUTPUT_VARIABLE text ERROR_VARIABLE errors RESULT_VARIABLE status)
+if(NOT status EQUAL 0)
+    message(FATAL_ERROR "${errors}")
+endif()
+foreach(word IN ITEMS __attribute__ __extension__ __asm__ inline static "extern \"C\"" "#" max_align_t)
+    string(FIND "${text}" "${word}" at)
+    if(NOT at EQUAL -1)
+        message(FATAL_ERROR "${word} is among the declarations:\n${text}")
+    endif()
+endforeach()
+string(FIND "${text}" "int rlock_lock_with(struct rlock_handle *lock" at)
+if(at EQUAL -1)
+    message(FATAL_ERROR "declarations are missing:\n${text}")
+endif()
+file(WRITE ${OUT} "${text}")
