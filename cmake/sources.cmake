@@ -9,9 +9,11 @@ set(RLOCK_SOURCES
     src/client/diagnose.c
     src/client/diagnose_cluster.c
     src/client/diagnose_sentinels.c
+    src/client/dispatch.c
     src/client/group.c
     src/client/group_new.c
     src/client/held.c
+    src/client/holder.c
     src/client/identity.c
     src/client/init.c
     src/client/lock.c

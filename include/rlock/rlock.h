@@ -681,8 +681,8 @@ struct rlock_op;
  * callback. It may call every function that does not wait, and begin async calls that do. A
  * function that waits returns RLOCK_EDEADLOCK there.
  * Threads: runs on the dispatcher thread of the lock's client, with no lock of the library held;
- * with RLOCK_LOOP_USER in rlock_client_dispatch(). Of a multi-lock or RedLock on that of the client
- * of its first member.
+ * with RLOCK_LOOP_USER in rlock_client_dispatch(). Of a multi-lock or RedLock on that of one of its
+ * members' clients, always the same one.
  */
 typedef void rlock_done_fn(struct rlock_op *op, void *payload);
 
@@ -697,12 +697,20 @@ typedef void rlock_done_fn(struct rlock_op *op, void *payload);
  * Returns 0, or (done is not called then) RLOCK_EINVAL, ECLOSED, EFORKED, ENOMEM, ERESOURCE, and
  * from rlock_unlock_async() RLOCK_ELOST where the client of a lost multi-lock or RedLock is closed.
  */
+
+/* Takes the lock, as rlock_lock_with(). */
 RLOCK_API int rlock_lock_async(struct rlock_handle *lock, const struct rlock_take *take,
                                rlock_done_fn *done, void *payload, struct rlock_op **ret_op);
+
+/* Gives up one level, as rlock_unlock_as(). */
 RLOCK_API int rlock_unlock_async(struct rlock_handle *lock, uint64_t owner, rlock_done_fn *done,
                                  void *payload, struct rlock_op **ret_op);
+
+/* Opens the lock, as rlock_force_unlock(). */
 RLOCK_API int rlock_force_unlock_async(struct rlock_handle *lock, rlock_done_fn *done,
                                        void *payload, struct rlock_op **ret_op);
+
+/* Asks the servers about the lock, as rlock_inspect(); but host and pid stay unknown. */
 RLOCK_API int rlock_inspect_async(struct rlock_handle *lock, rlock_done_fn *done, void *payload,
                                   struct rlock_op **ret_op);
 

@@ -92,7 +92,8 @@ int rlock__take_read(const struct rlock_take *take, struct rlock_take *ret_take)
     return 0;
 }
 
-/* Whether a call may wait here: no callback may for long. wait_ms: how long beyond the servers' answers. */
+/* Whether a call may wait here. A callback may wait for the servers' answers alone, and wait_ms is
+ * how much longer it would. */
 static int check_wait(const struct rlock_handle *lock, int64_t wait_ms)
 {
     int code = 0;

@@ -63,6 +63,12 @@ int rlock__lock_check_open(const struct rlock_handle *lock);
 /* Copies a take that is valid. */
 int rlock__take_read(const struct rlock_take *take, struct rlock_take *ret_take);
 
+/* ---- holder.c ---- */
+
+/* Fills in where the holder lives, if it is one of ours and the server lets us know. Waits for the
+ * answer. */
+void rlock__holder_find(const struct rlock__spec *spec, struct rlock_info *info, int64_t deadline);
+
 /* ---- query.c ---- */
 
 /* Asks the servers who holds it, and waits for the answers. */

@@ -113,3 +113,18 @@ bool rlock__begun_close(struct rlock_client *client)
     rlock__home_mutex_unlock(&client->home_mutex);
     return none;
 }
+
+/* ---- Turns ---- */
+
+int64_t rlock__begun_step_turn(struct rlock__begun *begun)
+{
+    return rlock__turn_step(RLOCK__OF(struct rlock__turn, begun, begun), NULL);
+}
+
+void rlock__turn_cancel(struct rlock__turn *turn)
+{
+    turn->canceled = !turn->leaves;
+    if (turn->begun.home != NULL) {
+        rlock__begun_due(&turn->begun, 0);
+    }
+}

@@ -242,8 +242,8 @@ RLOCK__REQUIRES(core) static bool is_busy(const struct rlock__io *io)
 
 /* Whether the leader, or who runs callbacks, is to send what a call wants sent. Others whom it woke
  * begin theirs now, and a callback may begin more, so one write takes all. The server is not kept
- * waiting for all of them. Of calls that nobody waits for, and that were begun one behind the other,
- * the service thread sends several at once. */
+ * waiting for all of them. Of calls that nobody waits for, begun one behind the other, the service
+ * thread sends several at once. */
 RLOCK__REQUIRES(core) static bool is_left(struct rlock_client *client, bool waits)
 {
     bool unwatched = rlock__is_unwatched(client), is = rlock__dispatches(client);

@@ -70,14 +70,6 @@ void rlock__turn_ring(struct rlock__turn *turn)
     }
 }
 
-void rlock__turn_cancel(struct rlock__turn *turn)
-{
-    turn->canceled = !turn->leaves;
-    if (turn->begun.home != NULL) {
-        rlock__begun_due(&turn->begun, 0);
-    }
-}
-
 /* A member's call is complete, or its channel spoke. */
 RLOCK__REQUIRES(core) static void finish(struct rlock__call *call)
 {
@@ -200,18 +192,13 @@ RLOCK__UNLOCKS(home) static int refuse(const struct rlock__turn *turn)
     return rlock__fail(RLOCK_ELOST, "lock %s: it was lost", turn->spec->name.at);
 }
 
-static int64_t step_begun(struct rlock__begun *begun)
-{
-    return rlock__turn_step(RLOCK__OF(struct rlock__turn, begun, begun), NULL);
-}
-
 int rlock__turn_begin(struct rlock__turn *turn)
 {
     bool begun = rlock__turn_is_begun(turn);
     int code;
 
     turn->begun = (struct rlock__begun){
-        .step = step_begun, .op = rlock__op_of(turn), .cancel = turn->effort.cancel};
+        .step = rlock__begun_step_turn, .op = rlock__op_of(turn), .cancel = turn->effort.cancel};
     turn->fd = begun ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (turn->fd < 0 && !begun) {
         return rlock__fail(RLOCK_ERESOURCE, "no file descriptor to wait with");

@@ -133,6 +133,8 @@ bool rlock__begun_add(struct rlock_client *home, struct rlock__begun *begun) RLO
 void rlock__begun_remove(struct rlock__begun *begun) RLOCK__REQUIRES(home);
 /* When its next step is due. */
 void rlock__begun_due(struct rlock__begun *begun, int64_t at) RLOCK__REQUIRES(home);
+/* The step of one that is a turn's. */
+int64_t rlock__begun_step_turn(struct rlock__begun *begun) RLOCK__NO_MUTEX;
 
 /* ---- home.c ---- */
 

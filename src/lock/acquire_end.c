@@ -244,3 +244,13 @@ void rlock__acquire_settled(struct rlock__call *call, int64_t now)
 {
     rlock__acquire_end(call, call->code, now);
 }
+
+void rlock__acquire_cancel(struct rlock__call *call, int64_t now)
+{
+    if (call->step == RLOCK__GIVING_UP) {
+        rlock__timer_set(&call->core->timers, &call->timer,
+                         rlock__min(call->timer.at, now + RLOCK__CANCEL_GRACE_US));
+    } else if (call->step != RLOCK__COMPLETE) {
+        rlock__acquire_give_up(call, RLOCK_ECANCELED, now);
+    }
+}

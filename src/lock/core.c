@@ -307,21 +307,10 @@ void rlock__core_give_up(struct rlock__core *core, struct rlock__call *call, int
     settle(core, now);
 }
 
-/* One that gives something back already has no more time for that. */
-static void cancel_call(struct rlock__call *call, int64_t now)
-{
-    if (call->step == RLOCK__GIVING_UP) {
-        rlock__timer_set(&call->core->timers, &call->timer,
-                         rlock__min(call->timer.at, now + RLOCK__CANCEL_GRACE_US));
-    } else if (call->step != RLOCK__COMPLETE) {
-        rlock__acquire_give_up(call, RLOCK_ECANCELED, now);
-    }
-}
-
 void rlock__core_cancel_call(struct rlock__core *core, struct rlock__call *call, int64_t now)
 {
     if (call->kind == RLOCK__ACQUIRE) {
-        cancel_call(call, now);
+        rlock__acquire_cancel(call, now);
     }
     settle(core, now);
 }
@@ -336,7 +325,7 @@ void rlock__core_cancel(struct rlock__core *core, const void *cancel, int64_t no
         struct rlock__call *before = call == core->calls ? NULL : call->all_prev;
 
         if (call->kind == RLOCK__ACQUIRE && call->cancel == cancel) {
-            cancel_call(call, now);
+            rlock__acquire_cancel(call, now);
         }
         if (before != NULL && before->step == RLOCK__COMPLETE) { /* by that: start anew */
             before = core->calls != NULL ? core->calls->all_prev : NULL;

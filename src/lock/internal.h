@@ -155,6 +155,9 @@ void rlock__acquire_wake(struct rlock__call *call, int64_t now);
 void rlock__acquire_head(struct rlock__call *call, int64_t now);
 void rlock__acquire_timer(struct rlock__call *call, int64_t now);
 void rlock__acquire_give_up(struct rlock__call *call, int code, int64_t now);
+/* Cancels it, if it is not complete. One that gives something back already has no more time for
+ * that. */
+void rlock__acquire_cancel(struct rlock__call *call, int64_t now);
 /* The call's channel is not heard any more: it tries again sooner. */
 void rlock__acquire_deaf(struct rlock__call *call, int64_t now);
 /* The orphan that the call waits for is settled: nothing of the call is left on the server. */

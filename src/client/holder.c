@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where a holder lives: its connections are named rlock:<uuid>:<host>:<pid>. */
+#include <stdio.h>
+
+#include "client/ask.h"
+#include "client/lock.h"
+
+static void parse_address(const char *at, const char *end, struct rlock_info *info)
+{
+    const char *colon = memchr(at, ':', (size_t)(end - at));
+
+    if (colon != NULL) {
+        (void)snprintf(info->host, sizeof(info->host), "%.*s", (int)rlock__min(colon - at, 127),
+                       at);
+        info->pid = rlock__bytes_number(rlock__bytes(colon + 1, (size_t)(end - colon - 1)), 0);
+    }
+}
+
+/* Where the lock is, and its holder connected. */
+static struct rlock__node *node_of(const struct rlock__spec *spec)
+{
+    struct rlock_client *client = rlock__client_of(spec->core);
+    struct rlock__server *server;
+
+    rlock__enter(client);
+    server = rlock__route(spec)->server;
+    rlock__core_mutex_unlock(&client->mutex);
+    return rlock__node_of(server);
+}
+
+void rlock__holder_find(const struct rlock__spec *spec, struct rlock_info *info, int64_t deadline)
+{
+    struct rlock__asker asker = {0};
+    struct rlock__reply reply;
+    struct rlock__bytes list;
+    char name[64];
+    const char *at;
+
+    (void)snprintf(name, sizeof(name), "name=rlock:%.36s:", info->holder);
+    if (rlock__asker_init(&asker, node_of(spec), deadline) == 0 &&
+        rlock__asker_words(&asker, &reply, "CLIENT", "LIST", "TYPE", "normal", NULL) == 0 &&
+        !rlock__reply_is_error(&reply)) {
+        list = rlock__reply_str(&reply, 0);
+        at = memmem(list.at, list.len, name, strlen(name));
+        if (at != NULL) {
+            const char *end = memchr(at, '\n', (size_t)(list.at + list.len - at));
+
+            parse_address(at + strlen(name), end != NULL ? end : list.at + list.len, info);
+        }
+    }
+    rlock__asker_fini(&asker);
+    rlock__detail_clear(); /* not knowing is no failure */
+}
