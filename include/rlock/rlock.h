@@ -769,7 +769,7 @@ RLOCK_API int rlock_client_fd(const struct rlock_client *client);
 /*
  * Does what is due, and runs the callbacks. Never waits. One thread at a time.
  * Returns 0, or RLOCK_EINVAL (the client has threads of its own), RLOCK_EDEADLOCK (in a callback),
- * RLOCK_EFORKED.
+ * RLOCK_EBUSY (another thread dispatches), RLOCK_EFORKED.
  */
 RLOCK_API int rlock_client_dispatch(struct rlock_client *client);
 

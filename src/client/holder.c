@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a holder lives: its connections are named rlock:<uuid>:<host>:<pid>. */
+/* A holder as the server names it. Its connections are named rlock:<uuid>:<host>:<pid>. */
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "client/ask.h"
 #include "client/lock.h"
 
@@ -50,4 +51,24 @@ void rlock__holder_find(const struct rlock__spec *spec, struct rlock_info *info,
     }
     rlock__asker_fini(&asker);
     rlock__detail_clear(); /* not knowing is no failure */
+}
+
+void rlock__holder_forced(struct rlock__core *core, struct rlock__bytes seen)
+{
+    const char *uuid = core->uuid, *end, *at;
+
+    if (seen.len == 0) {
+        return;
+    }
+    end = seen.at + seen.len;
+    at = memmem(seen.at, seen.len, uuid, RLOCK__UUID_LEN);
+    while (at != NULL) {
+        at += RLOCK__UUID_LEN;
+        if (at < end && *at == ':') {
+            struct rlock__bytes rest = rlock__bytes(at + 1, (size_t)(end - at) - 1);
+
+            rlock__core_forced(core, (uint64_t)rlock__bytes_number(rest, 0), rlock__now_us());
+        }
+        at = memmem(at, (size_t)(end - at), uuid, RLOCK__UUID_LEN);
+    }
 }

@@ -68,6 +68,9 @@ int rlock__take_read(const struct rlock_take *take, struct rlock_take *ret_take)
 /* Fills in where the holder lives, if it is one of ours and the server lets us know. Waits for the
  * answer. */
 void rlock__holder_find(const struct rlock__spec *spec, struct rlock_info *info, int64_t deadline);
+/* Tells the core of those holds of ours that are no more: each is named by our UUID, a colon, and
+ * its number. */
+void rlock__holder_forced(struct rlock__core *core, struct rlock__bytes seen) RLOCK__REQUIRES(core);
 
 /* ---- query.c ---- */
 

@@ -75,28 +75,6 @@ static void force_it(struct query *query)
     query->spec->ops->force(query->spec, &ask, &query->call.cmd);
 }
 
-/* Tells the core of those holds of ours that are no more: each is named by our UUID, a colon, and
- * its number. */
-RLOCK__REQUIRES(core) static void forced(struct rlock__core *core, struct rlock__bytes seen)
-{
-    const char *uuid = core->uuid, *end, *at;
-
-    if (seen.len == 0) {
-        return;
-    }
-    end = seen.at + seen.len;
-    at = memmem(seen.at, seen.len, uuid, RLOCK__UUID_LEN);
-    while (at != NULL) {
-        at += RLOCK__UUID_LEN;
-        if (at < end && *at == ':') {
-            struct rlock__bytes rest = rlock__bytes(at + 1, (size_t)(end - at) - 1);
-
-            rlock__core_forced(core, (uint64_t)rlock__bytes_number(rest, 0), rlock__now_us());
-        }
-        at = memmem(at, (size_t)(end - at), uuid, RLOCK__UUID_LEN);
-    }
-}
-
 /* Somebody else has it by now. That of a lock made of locks may have left it with the one before:
  * it is asked once more. Returns whether there is a command to run. */
 static bool on_changed(struct query *query)
@@ -124,7 +102,7 @@ RLOCK__REQUIRES(core) static bool go_on(struct query *query, int code)
         if (!query->opened) {
             return on_changed(query);
         }
-        forced(query->spec->core, rlock__bytes(query->seen.data, query->seen.len));
+        rlock__holder_forced(query->spec->core, rlock__bytes(query->seen.data, query->seen.len));
         return false;
     }
     info->mine = strncmp(info->holder, core->uuid, RLOCK__UUID_LEN) == 0 &&
@@ -310,10 +288,32 @@ RLOCK__REQUIRES(core) static void on_complete(struct rlock__call *call)
     }
 }
 
+/* Nobody waits for the other members' servers, whose clients' loops may be this thread's. */
+static void give_up(struct rlock__inquiry *inquiry)
+{
+    for (size_t i = 0; i < inquiry->lock->n; i++) {
+        struct query *query = &inquiry->queries[i];
+        struct rlock_client *client = rlock__client_of(query->spec->core);
+
+        rlock__enter(client);
+        if (query->call.core != NULL) { /* else it has not begun */
+            rlock__core_give_up(query->spec->core, &query->call, RLOCK_ECLOSED, rlock__now_us());
+        }
+        rlock__leave_and_drive(client);
+    }
+}
+
 static int64_t step(struct rlock__begun *begun)
 {
-    const struct rlock__inquiry *inquiry = RLOCK__OF(struct rlock__inquiry, begun, begun);
+    struct rlock__inquiry *inquiry = RLOCK__OF(struct rlock__inquiry, begun, begun);
+    bool closed;
 
+    rlock__groups_lock(inquiry->lock->group);
+    closed = begun->home->begun_closed;
+    rlock__groups_unlock(inquiry->lock->group);
+    if (closed) {
+        give_up(inquiry);
+    }
     return atomic_load(&inquiry->running) == 0 ? RLOCK__OVER : RLOCK__NEVER;
 }
 
