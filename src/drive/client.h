@@ -64,8 +64,8 @@ struct rlock_client {
         bool leader_looks, service_looks; /* what they saw before they fell asleep has changed */
         bool leader_moved;                /* there was one since the last tick, and not still */
         bool leader_still; /* it left something undone: the service thread does its work */
-        bool left; /* to the leader, or else the service thread: to send it before it sleeps */
-        int64_t tick_at; /* when it looks after the leader; RLOCK__NEVER: there is none */
+        bool left;         /* callers left to it what they began, for it to send before it sleeps */
+        int64_t tick_at;   /* when it looks after the leader; RLOCK__NEVER: there is none */
         bool stop_service, stop_dispatcher;
         struct rlock__op *finished; /* operations whose finish the dispatcher is to call */
     };
@@ -143,9 +143,8 @@ void rlock__seen(struct rlock_client *client, struct rlock__parker *parker) RLOC
 void rlock__drive(struct rlock_client *client) RLOCK__NO_MUTEX;
 /* Leaves the core, and sends what it wants sent. */
 void rlock__leave_and_drive(struct rlock_client *client) RLOCK__UNLOCKS(core);
-/* The same for a call that was begun: where the leader is about to send, or this thread once it has
- * run its callbacks, it is left to that. waits: a thread waits for the call. */
-void rlock__leave_and_wait(struct rlock_client *client, bool waits) RLOCK__UNLOCKS(core);
+/* The same for a call that waits: where the leader is about to send, it is left to that. */
+void rlock__leave_and_wait(struct rlock_client *client) RLOCK__UNLOCKS(core);
 /* The send lock, for all links. Giving it up sends what came to be wanted meanwhile. */
 void rlock__take_link(struct rlock_client *client) RLOCK__LOCKS(send);
 void rlock__give_link(struct rlock_client *client) RLOCK__UNLOCKS(send);
@@ -215,8 +214,6 @@ bool rlock__is_to_dispatch(const struct rlock_client *client) RLOCK__REQUIRES(co
 bool rlock__dispatch(struct rlock_client *client) RLOCK__NO_MUTEX;
 /* Whether the calling thread runs a callback: it must not wait. */
 bool rlock__is_dispatcher(void);
-/* The same, and it is this client's. */
-bool rlock__dispatches(const struct rlock_client *client);
 
 /* ---- cancel.c ---- */
 

@@ -6,21 +6,11 @@
 
 #include "drive/turn.h"
 
-/* Whose callbacks the calling thread runs; process: where it does, since a child of fork may go on
- * from there. */
-static _Thread_local struct {
-    pid_t process;
-    const struct rlock_client *client;
-} self;
+static _Thread_local pid_t dispatches_in; /* the process that it runs callbacks in; 0 none */
 
 bool rlock__is_dispatcher(void)
 {
-    return self.process != 0 && self.process == getpid();
-}
-
-bool rlock__dispatches(const struct rlock_client *client)
-{
-    return self.client == client;
+    return dispatches_in != 0 && dispatches_in == getpid();
 }
 
 static void tell_lost(const struct rlock_client *client, struct rlock__loss *loss)
@@ -84,12 +74,9 @@ bool rlock__dispatch(struct rlock_client *client)
     if (finished == NULL && lost == NULL && notes == NULL) {
         return false;
     }
-    self.process = getpid();
-    self.client = client;
+    dispatches_in = getpid();
     tell(client, finished, lost, notes);
-    self.process = 0;
-    self.client = NULL;
-    rlock__drive(client); /* what the callbacks began */
+    dispatches_in = 0;
     return true;
 }
 

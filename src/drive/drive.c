@@ -228,33 +228,14 @@ RLOCK__ALONE void rlock__leave_and_drive(struct rlock_client *client)
     rlock__give_link(client);
 }
 
-/* Whether many replies are awaited on a link. */
-RLOCK__REQUIRES(core) static bool is_busy(const struct rlock__io *io)
+/* Whether the leader is to send what a call wants sent. Others whom it woke begin theirs now, so
+ * one write takes all. The server is not kept waiting for all of them. */
+RLOCK__REQUIRES(core) static bool is_left(struct rlock_client *client)
 {
-    const struct rlock__request *request = io->link->pipeline.sent;
-    unsigned n = 0;
-
-    for (; request != NULL && n < MANY; request = request->next) {
-        n++;
-    }
-    return n == MANY;
-}
-
-/* Whether the leader, or who runs callbacks, is to send what a call wants sent. Others whom it woke
- * begin theirs now, and a callback may begin more, so one write takes all. The server is not kept
- * waiting for all of them. Of calls that nobody waits for, begun one behind the other, the service
- * thread sends several at once. */
-RLOCK__REQUIRES(core) static bool is_left(struct rlock_client *client, bool waits)
-{
-    bool unwatched = rlock__is_unwatched(client), is = rlock__dispatches(client);
     struct rlock__io *io;
     size_t left = 0;
 
-    is = is || (atomic_load(&client->corked) && !unwatched);
-    RLOCK__EACH_IO(client, io) {
-        is = is || (!waits && unwatched && is_busy(io));
-    }
-    if (!is) {
+    if (!atomic_load(&client->corked) || rlock__is_unwatched(client)) {
         return false;
     }
     RLOCK__EACH_IO(client, io) {
@@ -263,9 +244,9 @@ RLOCK__REQUIRES(core) static bool is_left(struct rlock_client *client, bool wait
     return left < LEFT_MOST;
 }
 
-void rlock__leave_and_wait(struct rlock_client *client, bool waits)
+void rlock__leave_and_wait(struct rlock_client *client)
 {
-    if (is_left(client, waits)) {
+    if (is_left(client)) {
         client->left = true;
         rlock__leave(client);
     } else {

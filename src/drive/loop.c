@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "net/sock.h"
@@ -24,6 +25,7 @@ int rlock__loop_new(struct rlock__loop **ret_loop)
         return rlock__fail(RLOCK_ENOMEM, "no memory");
     }
     loop->armed_at = RLOCK__NEVER;
+    loop->inner_fd = -1;
     loop->fd = epoll_create1(EPOLL_CLOEXEC);
     loop->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     *ret_loop = loop;
@@ -38,6 +40,9 @@ void rlock__loop_close_fds(const struct rlock__loop *loop)
 {
     (void)rlock__sock_close(loop->fd);
     (void)rlock__sock_close(loop->timer_fd);
+    if (loop->inner_fd >= 0) {
+        (void)close(loop->inner_fd);
+    }
 }
 
 struct rlock__loop *rlock__loop_free(struct rlock__loop *loop)
@@ -65,15 +70,25 @@ static bool make_room(struct rlock__loop *loop)
     return registered != NULL;
 }
 
-/* Those that are polled no more leave first: another one may have the number of one that was
- * closed. */
+/* A new epoll inside: one that was closed has left the old one by itself, and nobody knows which. */
+static bool start_anew(struct rlock__loop *loop)
+{
+    if (loop->inner_fd >= 0) {
+        (void)close(loop->inner_fd);
+    }
+    loop->n = 0;
+    loop->inner_fd = epoll_create1(EPOLL_CLOEXEC);
+    return loop->inner_fd >= 0 && add(loop->fd, loop->inner_fd, POLLIN, EPOLL_CTL_ADD) == 0;
+}
+
+/* Those that are polled no more leave. */
 static void remove_old(struct rlock__loop *loop, const struct pollfd *fds)
 {
     for (size_t i = 0; i < loop->n; i++) {
         int old = loop->registered[i].fd;
 
         if (old >= 0 && (i >= loop->planned || fds[i].fd != old)) {
-            (void)epoll_ctl(loop->fd, EPOLL_CTL_DEL, old, NULL);
+            (void)epoll_ctl(loop->inner_fd, EPOLL_CTL_DEL, old, NULL);
             loop->registered[i].fd = -1;
         }
     }
@@ -83,35 +98,35 @@ static void remove_old(struct rlock__loop *loop, const struct pollfd *fds)
     loop->n = loop->planned;
 }
 
-/* One that was closed has left the epoll by itself, whatever is noted. */
-static bool put_in(const struct rlock__loop *loop, const struct pollfd *fd)
+static bool put_in(const struct rlock__loop *loop, struct pollfd *noted, const struct pollfd *fd)
 {
-    return add(loop->fd, fd->fd, fd->events, EPOLL_CTL_MOD) == 0 ||
-           add(loop->fd, fd->fd, fd->events, EPOLL_CTL_ADD) == 0;
+    int how = noted->fd >= 0 ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+    bool in = add(loop->inner_fd, fd->fd, fd->events, how) == 0;
+
+    *noted = (struct pollfd){.fd = in ? fd->fd : -1, .events = fd->events};
+    return in;
 }
 
-/* Returns false where something is not polled that should be. */
-static bool register_all(struct rlock__loop *loop, const struct pollfd *fds)
+/* Closings: as many as there were before the plan. Returns false where something is not polled that
+ * should be, or has been closed since. No link is closed meanwhile. */
+RLOCK__REQUIRES(send)
+static bool register_all(struct rlock__loop *loop, const struct pollfd *fds, unsigned closings)
 {
-    unsigned closings = rlock__sock_closings();
-    bool anew = closings != loop->closings, good = true;
+    bool good = true;
 
-    if (!make_room(loop)) {
+    if (rlock__sock_closings() != closings || !make_room(loop) ||
+        ((closings != loop->closings || loop->inner_fd < 0) && !start_anew(loop))) {
         return false;
     }
+    loop->closings = closings;
     remove_old(loop, fds);
     for (size_t i = 0; i < loop->n; i++) {
         struct pollfd *noted = &loop->registered[i];
 
-        if (fds[i].fd >= 0 && (anew || noted->fd != fds[i].fd || noted->events != fds[i].events)) {
-            bool in = put_in(loop, &fds[i]);
-
-            noted->fd = in ? fds[i].fd : -1;
-            noted->events = fds[i].events;
-            good = good && in;
+        if (fds[i].fd >= 0 && (noted->fd != fds[i].fd || noted->events != fds[i].events)) {
+            good = put_in(loop, noted, &fds[i]) && good;
         }
     }
-    loop->closings = closings;
     return good;
 }
 
@@ -138,18 +153,20 @@ static void arm(struct rlock__loop *loop, int64_t until)
 
 /* ---- Rounds ---- */
 
-#define AGAIN_US (10 * RLOCK__MS) /* where the epoll has no room for what is to be polled */
+#define AGAIN_US RLOCK__MS /* until it is tried again to have all polled */
 
 static void plan(struct rlock_client *client)
 {
     struct rlock__loop *loop = client->loop;
+    unsigned closings = rlock__sock_closings();
     int64_t until, now = rlock__now_us();
+    bool good;
 
     loop->planned = rlock__service_plan(client, now, &until);
-    if (!register_all(loop, client->polled)) {
-        until = rlock__min(until, now + AGAIN_US);
-    }
-    arm(loop, until);
+    rlock__take_link(client);
+    good = register_all(loop, client->polled, closings);
+    rlock__give_link(client);
+    arm(loop, good ? until : rlock__min(until, now + AGAIN_US));
 }
 
 /* Polls what was planned, reacts, and runs the callbacks. */

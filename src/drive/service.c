@@ -159,8 +159,7 @@ static int64_t plan_core(struct rlock_client *client, struct pollfd *fds, int64_
         until = rlock__min(until, plan_node(node, fds, now));
         fds += N_EACH;
     }
-    if ((client->loop != NULL && rlock__is_to_dispatch(client)) ||
-        (client->left && rlock__is_unwatched(client))) {
+    if (client->loop != NULL && rlock__is_to_dispatch(client)) {
         until = 0; /* it came while this thread was awake */
     }
     return client->service_looks ? 0 : until;
@@ -212,9 +211,6 @@ static void watch(struct rlock_client *client, bool readable, int64_t now)
     ticks = now >= client->tick_at;
     due = (ticks || rlock__is_unwatched(client)) && rlock__core_next(&client->core) <= now;
     left = client->left;
-    if (rlock__is_unwatched(client)) { /* this thread is to send it, and does below */
-        client->left = false;
-    }
     rlock__core_mutex_unlock(&client->mutex);
     if (ticks || due) {
         came = rlock__drive_read_all(client);

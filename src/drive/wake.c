@@ -124,7 +124,6 @@ RLOCK__REQUIRES(core) static bool service_oversleeps(const struct rlock_client *
 
     return client->service_looks || wanted || unheeded ||
            (client->loop != NULL && concerns_dispatcher(client)) ||
-           (client->left && rlock__is_unwatched(client)) ||
            (rlock__is_unwatched(client) && rlock__core_next(&client->core) < client->service_until);
 }
 

@@ -203,7 +203,11 @@ int rlock__begin(struct rlock_client *client, struct rlock__call *call,
         parker->until = plan_within(client);
         parker->planned_at = now;
     }
-    rlock__leave_and_wait(client, parker != NULL);
+    if (parker != NULL) {
+        rlock__leave_and_wait(client);
+    } else {
+        rlock__leave_and_drive(client);
+    }
     return closed ? rlock__fail(RLOCK_ECLOSED, "the client is closed") : 0;
 }
 
