@@ -70,7 +70,7 @@ static bool make_room(struct rlock__loop *loop)
     return registered != NULL;
 }
 
-/* A new epoll inside: one that was closed has left the old one by itself, and nobody knows which. */
+/* A new epoll inside: what was closed has left the old one by itself, and nobody knows which. */
 static bool start_anew(struct rlock__loop *loop)
 {
     if (loop->inner_fd >= 0) {
