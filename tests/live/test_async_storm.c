@@ -171,7 +171,8 @@ static void side_open(struct side *side)
 
     for (size_t i = 0; i < SERVERS; i++) {
         struct rlock_client_opts opts = {.size = sizeof(opts),
-                                         .url = test_server_url(f->servers[i])};
+                                         .url = test_server_url(f->servers[i]),
+                                         .ca_file = test_server_cacert(f->servers[i])};
 
         opts.loop = side->looped ? RLOCK_LOOP_USER : RLOCK_LOOP_OWN;
         opts.op_timeout_ms = opts.connect_timeout_ms = 5000 * test_slack();
