@@ -428,8 +428,8 @@ SCENE_TEST(closing_against_a_stopped_server_is_bounded, s)
     struct completion taken = COMPLETION, seen = COMPLETION;
     int64_t since_us;
 
-    /* A server that goes on reads one record of TLS at a time, and its answer to the take finds the
-     * link closed: what gives it back is not read then, and the lease ends it. */
+    /* Closing sends the release, but the server may not read it: it reads one TLS record at a time,
+     * and its answer to the take meets a closed link. The lease ends the hold then. */
     test_server_freeze(s->f.servers[0]);
     assert_code(
         rlock_lock_async(s->locks[0],
