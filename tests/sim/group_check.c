@@ -208,28 +208,38 @@ static bool is_written(const struct sim_world *world, struct sim_view key)
            mode.len == 5;
 }
 
-/* Whether nobody else has a member, or whoever has it reads it as this one would. */
-static bool is_free_for(const struct sim_owner *owner)
+/* Whether nobody else has that member, or whoever has it reads it as this one would. Notes until when
+ * it is taken, and whether it came free without a word: its lease ended. */
+static bool is_member_free_for(struct sim_owner *owner, size_t i, int64_t now)
 {
     const struct rlock__group *group = owner->group;
-    const struct sim_owner *twin = sim_twin_next(owner, NULL);
+    const struct rlock__spec *spec = group->members[i].spec;
+    struct sim_place place = sim_place_of(&group->members[i]);
+    const struct sim_world *world = &owner->process->all->worlds[place.server];
+    struct sim_view name = {world->keys[place.key], strlen(world->keys[place.key])};
+    const struct rlock__hold *hold = rlock__hold_find(spec->core, spec, group->owner);
+    struct sim_key_info info;
 
-    for (size_t i = 0; i < group->spec->n; i++) {
-        struct sim_place place = sim_place_of(&group->members[i]);
-        const struct sim_world *world = &owner->process->all->worlds[place.server];
-        struct sim_view name = {world->keys[place.key], strlen(world->keys[place.key])};
-        struct sim_key_info info;
-
-        const struct rlock__hold *hold =
-            rlock__hold_find(group->members[i].spec->core, group->members[i].spec, group->owner);
-
-        if (sim_server_find_key(world->server, name, &info) &&
-            (place.side == 0 || is_written(world, name)) &&
-            (hold == NULL || !is_on_server(owner, place, hold->grant->number))) {
-            return false;
-        }
+    if (sim_server_find_key(world->server, name, &info) &&
+        (place.side == 0 || is_written(world, name)) &&
+        (hold == NULL || !is_on_server(owner, place, hold->grant->number))) {
+        owner->taken_until[i] = info.pttl_ms < 0 ? RLOCK__NEVER : now + info.pttl_ms * RLOCK__MS;
+        return false;
     }
-    return twin == NULL || !twin->calling;
+    owner->lapsed |= owner->taken_until[i] <= now;
+    owner->taken_until[i] = RLOCK__NEVER;
+    return true;
+}
+
+static bool is_free_for(struct sim_owner *owner, int64_t now)
+{
+    const struct sim_owner *twin = sim_twin_next(owner, NULL);
+    bool is_free = twin == NULL || !twin->calling;
+
+    for (size_t i = 0; i < owner->group->spec->n; i++) {
+        is_free &= is_member_free_for(owner, i, now);
+    }
+    return is_free;
 }
 
 static void check_waiting(struct sim_owner *owner)
@@ -237,14 +247,18 @@ static void check_waiting(struct sim_owner *owner)
     const struct sim_groups *all = owner->process->all;
     int64_t now = sim_home(owner->process->all)->now;
 
-    if (!owner->calling || !owner->taking || !is_free_for(owner)) {
+    if (!owner->calling || !owner->taking) {
+        sim_groups_forget_waiting(owner);
+        return;
+    }
+    if (!is_free_for(owner, now)) {
         owner->free_since = RLOCK__NEVER;
         return;
     }
     owner->free_since = rlock__min(owner->free_since, now);
-    /* a RedLock hears of it, however long it pauses */
-    if (now - owner->free_since >
-        (sim_groups_hears(owner) ? 2 * LAG : PATIENCE) + 20 * all->config.delay_max) {
+    /* a RedLock hears of a release, however long it pauses */
+    if (now - owner->free_since > (sim_groups_hears(owner) && !owner->lapsed ? 2 * LAG : PATIENCE) +
+                                      20 * all->config.delay_max) {
         violate(owner, "sleeps though all that it waits for is free");
     }
 }

@@ -59,6 +59,15 @@ bool sim_groups_hears(const struct sim_owner *owner)
     return heard;
 }
 
+void sim_groups_forget_waiting(struct sim_owner *owner)
+{
+    owner->free_since = RLOCK__NEVER;
+    owner->lapsed = false;
+    for (size_t i = 0; i < SIM_MEMBERS; i++) {
+        owner->taken_until[i] = RLOCK__NEVER;
+    }
+}
+
 void sim_groups_check_minority(struct sim_owner *owner, int64_t now)
 {
     const struct rlock__group *group = owner->group;

@@ -85,7 +85,7 @@ static void begin(struct sim_owner *owner)
     owner->calling = true;
     owner->cancelled = false;
     owner->excused = false;
-    owner->free_since = RLOCK__NEVER;
+    sim_groups_forget_waiting(owner);
     owner->group->users++;
     owner->group->busy = true;
 }
@@ -457,7 +457,8 @@ void sim_owners_start(struct sim_process *process)
             .given = i % hands == 0 ? sim_chance(home, 300) : process->owners[i - 1].owner.given};
         owner->act.fire = on_act;
         owner->drive.fire = sim_on_drive;
-        owner->cap = owner->ended_at = owner->told_at = owner->free_since = RLOCK__NEVER;
+        owner->cap = owner->ended_at = owner->told_at = RLOCK__NEVER;
+        sim_groups_forget_waiting(owner);
         sim_owner_plan(owner, 1 + sim_random(home, 20 * RLOCK__MS));
     }
 }

@@ -69,11 +69,13 @@ struct sim_owner {
     int64_t due;  /* when the call must be back, by its clock */
     bool excused; /* something may have taken longer than it should since its call began */
     /* for the checker */
-    uint32_t depth;            /* levels that it believes to hold */
-    int64_t cap;               /* valid no later than that, by its clock */
-    int64_t ended_at, told_at; /* by the world's clock; RLOCK__NEVER not yet */
-    uint32_t renewed_from;     /* its lowest level that is renewed; 0 none */
-    int64_t free_since;        /* all that it waits for; by the world's clock */
+    uint32_t depth;                   /* levels that it believes to hold */
+    int64_t cap;                      /* valid no later than that, by its clock */
+    int64_t ended_at, told_at;        /* by the world's clock; RLOCK__NEVER not yet */
+    uint32_t renewed_from;            /* its lowest level that is renewed; 0 none */
+    int64_t free_since;               /* all that it waits for; by the world's clock */
+    int64_t taken_until[SIM_MEMBERS]; /* the same clock: the lease of who had it at the last look */
+    bool lapsed; /* one of these leases ended while it waited: nobody says so */
     /* its round: began, and the latest answer came; by its clock */
     int64_t round_at, answered_at;
     unsigned round, answers;
@@ -201,6 +203,9 @@ void sim_groups_check_end(struct sim_groups *all);
 
 /* Whether somebody refused it, whose message tells it to go. A member may be silent alone. */
 bool sim_groups_hears(const struct sim_owner *owner);
+
+/* It waits for nothing yet, or no more. */
+void sim_groups_forget_waiting(struct sim_owner *owner);
 void sim_groups_check_minority(struct sim_owner *owner, int64_t now);
 
 #endif
