@@ -309,8 +309,8 @@ RLOCK_API struct rlock_client *rlock_client_close(struct rlock_client *client);
  * Borrowed: valid until the client is closed. */
 RLOCK_API const char *rlock_client_uuid(const struct rlock_client *client);
 
-/* Returns an owner id, never 0, that this client gives to nobody else: for pools, tasks, and
- * hand-over between threads. */
+/* Returns an owner id, never 0, that no client of this process gives to anybody else: for pools,
+ * tasks, and hand-over between threads. It serves for locks of all clients. */
 RLOCK_API uint64_t rlock_owner_new(struct rlock_client *client);
 
 /* ---- Locks ---- */

@@ -78,7 +78,6 @@ struct rlock_client {
     atomic_uint refs;
     atomic_bool closed;
     unsigned fork_generation;
-    atomic_ullong owners;
     struct rlock_client_opts opts;
     struct rlock__uri uri;
     struct rlock__tls *tls;

@@ -127,7 +127,7 @@ void a_given_owners_calls_take_turns(struct fixture *f)
     assert_code(rlock_unlock(lock), 0);
 }
 
-static struct rlock_client *drawing_from;
+static struct rlock_client *drawing_from[2];
 static uint64_t drawn[THREADS][ROUNDS];
 
 /* For the row that take->wait_ms says. */
@@ -135,7 +135,7 @@ static int act_draw_owners(struct rlock_handle *lock, const struct rlock_take *t
 {
     (void)lock;
     for (int i = 0; i < ROUNDS; i++) {
-        drawn[take->wait_ms][i] = rlock_owner_new(drawing_from);
+        drawn[take->wait_ms][i] = rlock_owner_new(drawing_from[i % 2]);
     }
     return 0;
 }
@@ -152,7 +152,8 @@ void owner_ids_are_given_once(struct fixture *f)
     struct actor *threads[THREADS];
     uint64_t *ids = drawn[0];
 
-    drawing_from = client_open(f);
+    drawing_from[0] = client_open(f);
+    drawing_from[1] = client_open(f);
     for (int i = 0; i < THREADS; i++) {
         threads[i] = actor_open(f);
         actor_begin(threads[i], act_draw_owners, NULL, RLOCK_TAKE(.wait_ms = i));
