@@ -33,8 +33,6 @@
 #include "rw/rw.h"
 
 #define SLACK (50 * RLOCK__MS)
-#define PATIENCE                                                                                   \
-    (400 * RLOCK__MS)        /* a spin lock's longest pause, a pause between rounds, messages */
 #define LAG (10 * RLOCK__MS) /* of threads that wake late, and clocks that differ */
 
 static void violate(const struct sim_owner *owner, const char *what)
@@ -82,7 +80,7 @@ static bool is_read(const struct sim_world *world, unsigned key, struct sim_view
     return sim_reader_ttl(world, name, reader, n) != -2;
 }
 
-static bool is_on_server(const struct sim_owner *owner, struct sim_place place, uint64_t number)
+bool sim_owner_is_on_server(const struct sim_owner *owner, struct sim_place place, uint64_t number)
 {
     const struct sim_world *world = &owner->process->all->worlds[place.server];
     struct sim_view value, key = {world->keys[place.key], strlen(world->keys[place.key])};
@@ -163,7 +161,7 @@ static void check_members(struct sim_owner *owner, int64_t now)
 
         if (hold != NULL && (is_multi(owner) || hold->grant->is_guarded) &&
             !is_doomed(owner, sim_place_of(member)) && !owner->process->all->drift_beyond &&
-            !is_on_server(owner, sim_place_of(member), hold->grant->number)) {
+            !sim_owner_is_on_server(owner, sim_place_of(member), hold->grant->number)) {
             violate(owner, "counts a member that its server does not know");
         }
     }
@@ -200,67 +198,12 @@ static void check_told(struct sim_owner *owner, int64_t now)
     }
 }
 
-static bool is_written(const struct sim_world *world, struct sim_view key)
+bool sim_key_is_written(const struct sim_world *world, struct sim_view key)
 {
     struct sim_view mode;
 
     return sim_server_find_field(world->server, key, (struct sim_view){"mode", 4}, &mode) &&
            mode.len == 5;
-}
-
-/* Whether nobody else has that member, or whoever has it reads it as this one would. Notes until when
- * it is taken, and whether it came free without a word: its lease ended. */
-static bool is_member_free_for(struct sim_owner *owner, size_t i, int64_t now)
-{
-    const struct rlock__group *group = owner->group;
-    const struct rlock__spec *spec = group->members[i].spec;
-    struct sim_place place = sim_place_of(&group->members[i]);
-    const struct sim_world *world = &owner->process->all->worlds[place.server];
-    struct sim_view name = {world->keys[place.key], strlen(world->keys[place.key])};
-    const struct rlock__hold *hold = rlock__hold_find(spec->core, spec, group->owner);
-    struct sim_key_info info;
-
-    if (sim_server_find_key(world->server, name, &info) &&
-        (place.side == 0 || is_written(world, name)) &&
-        (hold == NULL || !is_on_server(owner, place, hold->grant->number))) {
-        owner->taken_until[i] = info.pttl_ms < 0 ? RLOCK__NEVER : now + info.pttl_ms * RLOCK__MS;
-        return false;
-    }
-    owner->lapsed |= owner->taken_until[i] <= now;
-    owner->taken_until[i] = RLOCK__NEVER;
-    return true;
-}
-
-static bool is_free_for(struct sim_owner *owner, int64_t now)
-{
-    const struct sim_owner *twin = sim_twin_next(owner, NULL);
-    bool is_free = twin == NULL || !twin->calling;
-
-    for (size_t i = 0; i < owner->group->spec->n; i++) {
-        is_free &= is_member_free_for(owner, i, now);
-    }
-    return is_free;
-}
-
-static void check_waiting(struct sim_owner *owner)
-{
-    const struct sim_groups *all = owner->process->all;
-    int64_t now = sim_home(owner->process->all)->now;
-
-    if (!owner->calling || !owner->taking) {
-        sim_groups_forget_waiting(owner);
-        return;
-    }
-    if (!is_free_for(owner, now)) {
-        owner->free_since = RLOCK__NEVER;
-        return;
-    }
-    owner->free_since = rlock__min(owner->free_since, now);
-    /* a RedLock hears of a release, however long it pauses */
-    if (now - owner->free_since > (sim_groups_hears(owner) && !owner->lapsed ? 2 * LAG : PATIENCE) +
-                                      20 * all->config.delay_max) {
-        violate(owner, "sleeps though all that it waits for is free");
-    }
 }
 
 /* Whether its hold has levels that are others', or are being left. */
@@ -307,7 +250,7 @@ static void check_owner(struct sim_owner *owner, int64_t now)
     sim_groups_check_minority(owner, now);
     check_told(owner, now);
     if (owner->process->all->config.faults == 0) {
-        check_waiting(owner);
+        sim_groups_check_waiting(owner);
     }
     check_lease(owner, now);
 }
@@ -407,7 +350,7 @@ static void find_stray(const struct sim_groups *all, struct sim_place place,
 {
     const struct sim_world *world = &all->worlds[place.server];
     struct sim_view name = {world->keys[place.key], strlen(world->keys[place.key])};
-    bool rw = sim_is_rw(all, place), read = rw && !is_written(world, name);
+    bool rw = sim_is_rw(all, place), read = rw && !sim_key_is_written(world, name);
     struct sim_key_info info;
 
     for (size_t i = 0; sim_server_find_key(world->server, name, &info) && i < info.n_items; i++) {
@@ -480,7 +423,7 @@ static bool is_counted_later(const struct sim_owner *owner, size_t i, bool last)
         const struct sim_mark *mark = &owner->marks[j];
 
         if (mark->place.server == place.server && mark->place.key == place.key &&
-            (last || is_on_server(owner, place, mark->number))) {
+            (last || sim_owner_is_on_server(owner, place, mark->number))) {
             return true;
         }
     }
@@ -498,7 +441,8 @@ static size_t leftovers(const struct sim_owner *owner, bool last)
         n += !mark->excused && !mark->twins && sim_home(owner->process->all)->now < mark->free_by &&
              owner->process->clients[mark->place.server]->may_kill &&
              !owner->process->clients[mark->place.server]->closed &&
-             is_on_server(owner, mark->place, mark->number) && !is_counted_later(owner, i, last);
+             sim_owner_is_on_server(owner, mark->place, mark->number) &&
+             !is_counted_later(owner, i, last);
     }
     return n;
 }

@@ -47,27 +47,6 @@ static int64_t patience(const struct sim_owner *owner)
                : rlock__max(owner->round_at + 2 * usual, owner->answered_at + 5 * RLOCK__MS);
 }
 
-bool sim_groups_hears(const struct sim_owner *owner)
-{
-    bool heard = false;
-
-    for (size_t i = 0; i < owner->group->spec->n; i++) {
-        const struct rlock__member *member = &owner->group->members[i];
-
-        heard |= member->listening && member->tried && member->code == RLOCK_EBUSY;
-    }
-    return heard;
-}
-
-void sim_groups_forget_waiting(struct sim_owner *owner)
-{
-    owner->free_since = RLOCK__NEVER;
-    owner->lapsed = false;
-    for (size_t i = 0; i < SIM_MEMBERS; i++) {
-        owner->taken_until[i] = RLOCK__NEVER;
-    }
-}
-
 void sim_groups_check_minority(struct sim_owner *owner, int64_t now)
 {
     const struct rlock__group *group = owner->group;

@@ -199,13 +199,16 @@ void sim_groups_check_taken(const struct sim_owner *owner);
 void sim_groups_check_done(const struct sim_owner *owner);
 void sim_groups_check_end(struct sim_groups *all);
 
-/* ---- group_minority.c: a part of that ---- */
+/* Whether the hold of that number is there. */
+bool sim_owner_is_on_server(const struct sim_owner *owner, struct sim_place place, uint64_t number);
+/* Of a read/write lock: whether a writer has it. */
+bool sim_key_is_written(const struct sim_world *world, struct sim_view key);
 
-/* Whether somebody refused it, whose message tells it to go. A member may be silent alone. */
-bool sim_groups_hears(const struct sim_owner *owner);
+/* ---- group_minority.c, group_waiting.c: parts of that ---- */
 
+void sim_groups_check_minority(struct sim_owner *owner, int64_t now);
+void sim_groups_check_waiting(struct sim_owner *owner);
 /* It waits for nothing yet, or no more. */
 void sim_groups_forget_waiting(struct sim_owner *owner);
-void sim_groups_check_minority(struct sim_owner *owner, int64_t now);
 
 #endif
