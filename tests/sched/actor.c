@@ -2,8 +2,7 @@
 /* What an actor does: takes, holds and gives back, in ways that its scenario allows. */
 #include <stdio.h>
 
-#include "client/lock.h"
-#include "stage.h"
+#include "begun.h"
 #include "system.h"
 
 /* A lock that it takes, and what it concerns. */
@@ -48,7 +47,11 @@ static void *fire(void *arg)
         sched_sleep(sched_roll(&actor->dice, stage.scenario->wait_us));
     }
     actor->fired = true;
-    rlock_cancel_fire(actor->cancel);
+    if (actor->op != NULL && sched_chance(&actor->dice, 500)) {
+        rlock_op_cancel(actor->op);
+    } else {
+        rlock_cancel_fire(actor->cancel);
+    }
     if (actor->doing == TAKES_WAITING && !actor->deaf) {
         actor->deadline = rlock__min(actor->deadline, sched_now());
     }
@@ -64,77 +67,38 @@ static int64_t wait_of(struct actor *actor, enum move move)
                              : RLOCK_FOREVER;
 }
 
-/* An operation that an actor begins. It does nothing until it is told. */
-struct begun {
-    struct rlock__op op;
-    pthread_mutex_t mutex;
-    pthread_cond_t told;
-    bool complete;
-};
-
-static void finish(struct rlock__op *op)
+/* Whoever fires may end it as well. */
+static void begin_take(struct begun *begun, struct actor *actor, struct rlock_handle *lock,
+                       const struct rlock_take *take)
 {
-    struct begun *begun = op->payload;
-
-    (void)pthread_mutex_lock(&begun->mutex);
-    begun->complete = true;
-    (void)pthread_cond_broadcast(&begun->told);
-    (void)pthread_mutex_unlock(&begun->mutex);
-}
-
-/* take: NULL: it leaves. */
-static void begin(struct begun *begun, const struct actor *actor, const struct rlock_handle *lock,
-                  const struct rlock_take *take)
-{
-    struct rlock__owner owner = {.id = actor->owner, .given = true};
-    int code;
-
-    *begun = (struct begun){.op = {.finish = finish, .payload = begun},
-                            .mutex = PTHREAD_MUTEX_INITIALIZER,
-                            .told = PTHREAD_COND_INITIALIZER};
-    code = take != NULL ? lock->vtable->begin_take(lock, take, owner, &begun->op)
-                        : lock->vtable->begin_leave(lock, owner, &begun->op);
-    if (code != 0) { /* it did not begin */
-        begun->op.code = code;
-        begun->complete = true;
+    begun_take(begun, lock, take);
+    if (actor->cancel != NULL && begun->op != NULL) {
+        actor->op = rlock_op_ref(begun->op);
     }
-}
-
-static int await(struct begun *begun)
-{
-    (void)pthread_mutex_lock(&begun->mutex);
-    while (!begun->complete) {
-        (void)pthread_cond_wait(&begun->told, &begun->mutex);
-    }
-    (void)pthread_mutex_unlock(&begun->mutex);
-    return begun->op.code;
-}
-
-static int begin_and_wait(const struct actor *actor, const struct rlock_handle *lock,
-                          const struct rlock_take *take, struct rlock_grant *ret_grant)
-{
-    struct begun begun;
-
-    begin(&begun, actor, lock, take);
-    (void)await(&begun);
-    *ret_grant = begun.op.grant;
-    return begun.op.code;
 }
 
 /* What an actor does in one way or the other. */
-static int take_lock(const struct actor *actor, struct rlock_handle *lock,
-                     const struct rlock_take *take, struct rlock_grant *ret_grant)
+static int take_lock(struct actor *actor, struct rlock_handle *lock, const struct rlock_take *take,
+                     struct rlock_grant *ret_grant)
 {
-    return stage.scenario->begins ? begin_and_wait(actor, lock, take, ret_grant)
-                                  : rlock_lock_with(lock, take, ret_grant);
+    struct begun begun;
+
+    if (!stage.begins) {
+        return rlock_lock_with(lock, take, ret_grant);
+    }
+    begin_take(&begun, actor, lock, take);
+    return begun_end(&begun, ret_grant);
 }
 
 static int leave_lock(const struct actor *actor, struct rlock_handle *lock)
 {
-    struct rlock_grant grant;
+    struct begun begun;
 
-    return stage.scenario->begins ? begin_and_wait(actor, lock, NULL, &grant)
-                                  : rlock_unlock_as(lock, actor->owner);
+    if (!stage.begins) {
+        return rlock_unlock_as(lock, actor->owner);
+    }
+    begun_leave(&begun, lock, actor->owner);
+    return begun_end(&begun, NULL);
 }
 
 static int take(struct actor *actor, const struct aim *aim, int64_t wait_ms)
@@ -221,15 +185,18 @@ static void play_held(struct actor *actor, const struct aim *aim, enum move move
 /* Waits for one that was begun. */
 static void play_begun(struct actor *actor, const struct aim *aim, struct begun *begun)
 {
+    struct rlock_grant grant = RLOCK_GRANT_INIT;
+    int code;
+
     check_begin(actor, TAKES_WAITING, RLOCK__NEVER, aim->cells);
     if (actor->fired && !actor->deaf) { /* before this */
         actor->deadline = sched_now();
     }
-    (void)await(begun);
-    sched_trace("takes %s: %s", rlock_name(aim->lock, NULL), rlock_code_name(begun->op.code));
-    check_end(actor, begun->op.code);
-    if (begun->op.code == 0) {
-        check_enter(actor, aim->cells, begun->op.grant.valid_ms);
+    code = begun_end(begun, &grant);
+    sched_trace("takes %s: %s", rlock_name(aim->lock, NULL), rlock_code_name(code));
+    check_end(actor, code);
+    if (code == 0) {
+        check_enter(actor, aim->cells, grant.valid_ms);
         actor->levels++;
     }
 }
@@ -237,12 +204,13 @@ static void play_begun(struct actor *actor, const struct aim *aim, struct begun 
 /* Begins to take a lock twice: the second one is cancelled, in line behind the first or not. */
 static void play_line(struct actor *actor, const struct aim *aim)
 {
-    const struct rlock_take *patient = RLOCK_TAKE(.wait_ms = RLOCK_FOREVER);
     struct begun first, second;
 
     sched_trace("takes %s twice", rlock_name(aim->lock, NULL));
-    begin(&first, actor, aim->lock, patient);
-    begin(&second, actor, aim->lock, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .cancel = actor->cancel));
+    begun_take(&first, aim->lock, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .owner = actor->owner));
+    begin_take(
+        &second, actor, aim->lock,
+        RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .owner = actor->owner, .cancel = actor->cancel));
     play_begun(actor, aim, &second);
     actor->deaf = true;
     play_begun(actor, aim, &first);
@@ -255,12 +223,12 @@ static void play_line(struct actor *actor, const struct aim *aim)
 /* False: it ends, and what it has with it. */
 static bool play_round(struct actor *actor, enum move move)
 {
-    bool in_line = stage.scenario->begins && move == MOVE_CANCEL;
+    bool in_line = stage.begins && move == MOVE_CANCEL && stage.group != NULL;
     struct aim aim = aim_at(actor, move == MOVE_MULTI || in_line);
     pthread_t firing;
 
     actor->owner = move == MOVE_GIVEN ? rlock_owner_new(stage.clients[aim.client]) : 0;
-    if (stage.scenario->begins) { /* one for all clients */
+    if (stage.begins && actor->owner == 0) { /* one for all clients */
         actor->owner = actor->number;
     }
     if (move == MOVE_CANCEL) {
@@ -281,6 +249,7 @@ static bool play_round(struct actor *actor, enum move move)
     if (move == MOVE_CANCEL) {
         (void)pthread_join(firing, NULL);
         actor->cancel = rlock_cancel_free(actor->cancel);
+        actor->op = rlock_op_unref(actor->op);
     }
     return true;
 }

@@ -10,12 +10,12 @@
 #define WATCHES_MAX 16
 #define POLL_MAX 80
 
-enum kind { EVENT, EPOLL, SOCKET };
+enum kind { EVENT, EPOLL, SOCKET, TIMER };
 
-struct watch { /* edge-triggered */
+struct watch {
     int fd;
     struct epoll_event event;
-    bool edge;
+    bool edge; /* where it is edge-triggered: written since it was last told */
 };
 
 /* Lives as long as it has a number, or somebody polls it. */
@@ -23,6 +23,7 @@ struct file {
     unsigned refs;
     enum kind kind;
     uint64_t count;
+    int64_t fires_at; /* TIMER */
     struct watch watches[WATCHES_MAX];
     size_t n_watches;
     struct sched_socket *socket;
@@ -63,7 +64,7 @@ static int put(enum kind kind, struct file **ret_file)
         i++;
         SCHED_REQUIRE(i < FILES_MAX);
     }
-    *file = (struct file){.refs = 1, .kind = kind};
+    *file = (struct file){.refs = 1, .kind = kind, .fires_at = RLOCK__NEVER};
     files[i] = *ret_file = file;
     return FIRST + i;
 }
@@ -94,11 +95,17 @@ int sched_socket_fd(struct sched_socket *socket)
 
 /* ---- Events ---- */
 
-static bool has_edge(const struct watch *watch)
+static short events_of(const struct file *file);
+
+static bool is_told(const struct watch *watch)
 {
     const struct file *file = find(watch->fd);
 
-    return watch->edge && file != NULL && file->count != 0;
+    SCHED_REQUIRE(file != NULL); /* one that is closed leaves */
+    if ((watch->event.events & EPOLLET) != 0) {
+        return watch->edge && file->count != 0;
+    }
+    return (events_of(file) & ((short)watch->event.events | POLLERR | POLLHUP)) != 0;
 }
 
 static short events_of(const struct file *file)
@@ -108,9 +115,11 @@ static short events_of(const struct file *file)
         return file->count != 0 ? POLLIN | POLLOUT : POLLOUT;
     case SOCKET:
         return sched_socket_events(file->socket);
+    case TIMER:
+        return file->fires_at <= sched_now() ? POLLIN : 0;
     case EPOLL:
         for (size_t i = 0; i < file->n_watches; i++) {
-            if (has_edge(&file->watches[i])) {
+            if (is_told(&file->watches[i])) {
                 return POLLIN;
             }
         }
@@ -137,19 +146,42 @@ int __wrap_epoll_create1(int flags)
     return put(EPOLL, &file);
 }
 
+static struct watch *watch_of(struct file *file, int fd)
+{
+    for (size_t i = 0; i < file->n_watches; i++) {
+        if (file->watches[i].fd == fd) {
+            return &file->watches[i];
+        }
+    }
+    return NULL;
+}
+
+static void unwatch(struct file *file, int fd)
+{
+    struct watch *watch = watch_of(file, fd);
+
+    if (watch != NULL) {
+        *watch = file->watches[--file->n_watches];
+    }
+}
+
 int __wrap_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
 {
     struct file *file = find_kind(epoll, EPOLL, "epoll_ctl");
+    struct watch *watch = watch_of(file, fd);
 
     sched_point("epoll_ctl");
-    SCHED_REQUIRE(op == EPOLL_CTL_ADD && file->n_watches < WATCHES_MAX);
-    for (size_t i = 0; i < file->n_watches; i++) {
-        if (file->watches[i].fd == fd) {
-            errno = EEXIST;
-            return -1;
-        }
+    if (find(fd) == NULL || (op == EPOLL_CTL_ADD) == (watch != NULL)) {
+        errno = find(fd) == NULL ? EBADF : watch != NULL ? EEXIST : ENOENT;
+        return -1;
     }
-    file->watches[file->n_watches++] = (struct watch){.fd = fd, .event = *event, .edge = true};
+    if (op == EPOLL_CTL_DEL) {
+        unwatch(file, fd);
+        return 0;
+    }
+    SCHED_REQUIRE(file->n_watches < WATCHES_MAX);
+    watch = watch != NULL ? watch : &file->watches[file->n_watches++];
+    *watch = (struct watch){.fd = fd, .event = *event, .edge = true};
     return 0;
 }
 
@@ -161,7 +193,7 @@ int __wrap_epoll_wait(int epoll, struct epoll_event *events, int n, int timeout_
     sched_point("epoll_wait");
     SCHED_REQUIRE(timeout_ms == 0);
     for (size_t i = 0; i < file->n_watches && got < n; i++) {
-        if (has_edge(&file->watches[i])) {
+        if (is_told(&file->watches[i])) {
             file->watches[i].edge = false;
             events[got++] = file->watches[i].event;
         }
@@ -169,16 +201,43 @@ int __wrap_epoll_wait(int epoll, struct epoll_event *events, int n, int timeout_
     return got;
 }
 
+/* ---- Timers ---- */
+
+int __wrap_timerfd_create(int clock, int flags)
+{
+    struct file *file;
+
+    (void)flags;
+    SCHED_REQUIRE(clock == CLOCK_BOOTTIME);
+    return put(TIMER, &file);
+}
+
+/* Time jumps to when a timer fires, and looks who can go on. */
+static void jump(void *arg)
+{
+    (void)arg;
+}
+
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *at, struct itimerspec *old)
+{
+    struct file *file = find_kind(fd, TIMER, "timerfd_settime");
+    bool armed = at->it_value.tv_sec != 0 || at->it_value.tv_nsec != 0;
+
+    sched_point("timerfd_settime");
+    SCHED_REQUIRE(old == NULL && (!armed || flags == TFD_TIMER_ABSTIME));
+    file->fires_at = armed ? sched_boottime_us(&at->it_value) : RLOCK__NEVER;
+    if (armed) {
+        sched_at(file->fires_at, jump, NULL);
+    }
+    return 0;
+}
+
 /* A descriptor that is closed leaves every epoll. */
 static void leave_epolls(int fd)
 {
     for (size_t i = 0; i < FILES_MAX; i++) {
-        struct file *epoll = files[i];
-
-        for (size_t k = 0; epoll != NULL && k < epoll->n_watches; k++) {
-            if (epoll->watches[k].fd == fd) {
-                epoll->watches[k--] = epoll->watches[--epoll->n_watches];
-            }
+        if (files[i] != NULL) {
+            unwatch(files[i], fd);
         }
     }
 }

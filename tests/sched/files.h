@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Descriptors: eventfds, epolls, and the sockets of net.c. */
+/* Descriptors: eventfds, epolls, timers, and the sockets of net.c. */
 #ifndef RLOCK_TEST_SCHED_FILES_H
 #define RLOCK_TEST_SCHED_FILES_H
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "begun.h"
 #include "drive/client.h"
 #include "system.h"
 
@@ -18,7 +19,7 @@ static void call_from_callback(void)
 {
     int code = rlock_lock(stage.callbacks_own);
 
-    if (code != RLOCK_EDEADLOCK && !stage.closing) {
+    if (code != (stage.loops ? RLOCK_ENOTSUP : RLOCK_EDEADLOCK) && !stage.closing) {
         sched_fail("a callback waits: %s", rlock_code_name(code));
     }
     if (rlock_try_lock(stage.callbacks_own) == 0) {
@@ -48,7 +49,8 @@ static void open_clients(void)
     for (unsigned i = 0; i < stage.n_clients; i++) {
         struct rlock_client_opts opts =
             RLOCK_CLIENT_OPTS(.url = url, .renewed_lease_ms = stage.scenario->lease_ms,
-                              .on_lost = on_lost, .on_log = on_log, .log_level = RLOCK_LOG_INFO);
+                              .on_lost = on_lost, .on_log = on_log, .log_level = RLOCK_LOG_INFO,
+                              .loop = stage.loops ? RLOCK_LOOP_USER : RLOCK_LOOP_OWN);
 
         (void)snprintf(url, sizeof(url), "redis://127.0.0.1:%u",
                        SCHED_PORT + (stage.scenario->own_servers ? i : 0));
@@ -56,6 +58,9 @@ static void open_clients(void)
             sched_fail("open: %s", rlock_detail());
         }
         stage.clients[i]->corks_always = stage.corks;
+        if (stage.loops) {
+            loop_start(i, stage.clients[i]);
+        }
     }
 }
 
@@ -137,6 +142,9 @@ static void close_clients(void)
         int64_t began = sched_now();
         struct rlock_client *client = stage.clients[i];
 
+        if (stage.loops) {
+            loop_stop(i);
+        }
         sched_trace("closes");
         stage.clients[i] = NULL;
         (void)rlock_client_close(client);
@@ -236,6 +244,18 @@ static void begin_closing(void)
     }
 }
 
+/* By dice of its own: the other runs stay as they are. */
+static void draw_calls(uint64_t seed)
+{
+    struct sched_dice dice = {.state = seed * 13};
+    bool may_begin = !stage.scenario->stalls &&
+                     (stage.scenario->moves & (unsigned)(MOVE_EXIT | MOVE_FORCE)) == 0;
+
+    stage.begins = sched_chance(&dice, 250);
+    stage.begins = stage.scenario->begins || (may_begin && stage.begins);
+    stage.loops = sched_chance(&dice, 500) && stage.begins;
+}
+
 static void play(void)
 {
     open_clients();
@@ -271,6 +291,7 @@ void stage_play(const struct scenario *scenario, uint64_t seed,
                            .n_clients = (unsigned)scenario->clients,
                            .busy_since = RLOCK__NEVER,
                            .untold_since = RLOCK__NEVER};
+    draw_calls(seed);
     memcpy(stage.servers, servers, sizeof(stage.servers));
     stage.n_names = (unsigned)sched_between(&stage.dice, 1, scenario->names);
     sched_system_begin(seed);

@@ -45,7 +45,8 @@ struct scenario {
     int64_t actors_min, actors_max, clients, names, rounds;
     bool own_servers;                        /* each client has one */
     bool redlock;                            /* of all clients; nothing else is taken */
-    bool begins;                             /* no thread waits for what is taken and left */
+    bool begins;                             /* all is taken and left by async calls; else in some
+                                                runs, where threads neither end nor force */
     int64_t hold_us, pause_us, wait_us;      /* at most */
     int64_t lease_ms;                        /* 0: the default */
     bool cuts, stops, stalls, closes, rests; /* what happens besides */
@@ -73,6 +74,7 @@ struct actor {
     struct sched_dice dice;
     uint64_t owner; /* 0: itself */
     struct rlock_cancel *cancel;
+    struct rlock_op *op; /* a reference to what the signal's thread may cancel instead */
     bool fired;
     bool deaf;       /* its call has no signal */
     unsigned levels; /* of what it holds */
@@ -97,6 +99,8 @@ struct stage {
     int64_t disturbed_until; /* by a cut or a stop */
     int64_t busy_since;      /* something to be sent or read was left */
     int64_t window_us;       /* what sending little by little costs a call at most */
+    bool begins;             /* no thread waits for what is taken and left */
+    bool loops;              /* and clients have no threads: loops of the program's run them */
     bool corks;              /* callers leave all that they may to the leader */
     bool disturbed;          /* connections were cut, locks forced, or the like */
     bool closing, closed;

@@ -27,6 +27,11 @@ int64_t sched_monotonic_us(const struct timespec *ts)
     return (int64_t)ts->tv_sec * RLOCK__SECOND + ts->tv_nsec / 1000 - MONOTONIC_US;
 }
 
+int64_t sched_boottime_us(const struct timespec *ts)
+{
+    return (int64_t)ts->tv_sec * RLOCK__SECOND + ts->tv_nsec / 1000 - BOOTTIME_US;
+}
+
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_ts)
 {
     int64_t us = clock == CLOCK_BOOTTIME ? BOOTTIME_US : MONOTONIC_US;

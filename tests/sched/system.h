@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <sys/types.h>
 #include <time.h>
 
@@ -17,8 +18,9 @@
  * waking for nothing. */
 bool sched_system_chance(int64_t per_mille);
 void sched_system_begin(uint64_t seed);
-/* A time of CLOCK_MONOTONIC, as sched_now() has it. */
+/* A time of CLOCK_MONOTONIC, or of CLOCK_BOOTTIME, as sched_now() has it. */
 int64_t sched_monotonic_us(const struct timespec *ts);
+int64_t sched_boottime_us(const struct timespec *ts);
 
 /* The linker's names for what is interposed, and for what that hides. */
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*main)(void *),
@@ -58,6 +60,8 @@ int __wrap_eventfd(unsigned count, int flags);
 int __wrap_epoll_create1(int flags);
 int __wrap_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event);
 int __wrap_epoll_wait(int epoll, struct epoll_event *events, int n, int timeout_ms);
+int __wrap_timerfd_create(int clock, int flags);
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *at, struct itimerspec *old);
 int __wrap_close(int fd);
 int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms);
 int __wrap___poll_chk(struct pollfd *fds, nfds_t n, int timeout_ms, size_t size);
