@@ -335,9 +335,11 @@ int64_t rlock__turn_step(struct rlock__turn *turn, struct rlock__watched *watche
     if (turn->has_turn) {
         step_group(turn, &step, now);
         until = step.n == 0 ? step.timer_at : 0;
-    } else {
+    } else if (turn->group != NULL) {
         step.complete = leaves_line(turn, now);
         until = turn->deadline;
+    } else { /* it was rung while its group moved in; then it has a step again */
+        until = RLOCK__NEVER;
     }
     if (!step.complete) {
         rest(turn, until);

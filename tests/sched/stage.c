@@ -22,6 +22,9 @@ static void call_from_callback(void)
     if (code != (stage.loops ? RLOCK_ENOTSUP : RLOCK_EDEADLOCK) && !stage.closing) {
         sched_fail("a callback waits: %s", rlock_code_name(code));
     }
+    if (stage.begins) { /* completions would wait for it */
+        return;
+    }
     if (rlock_try_lock(stage.callbacks_own) == 0) {
         (void)rlock_unlock(stage.callbacks_own);
     }
