@@ -448,64 +448,6 @@ SCENE_TEST(closing_against_a_stopped_server_is_bounded, s)
 
 /* ---- Costs ---- */
 
-enum { CROWD = 2000 };
-
-struct crowd {
-    struct rlock_handle *lock;
-    uint64_t holder; /* whose the lock is now: a completion runs in one thread */
-    unsigned granted, left;
-    struct completion end;
-};
-
-struct one {
-    struct crowd *crowd;
-    uint64_t owner;
-};
-
-static void on_left(struct rlock_op *op, void *payload)
-{
-    struct crowd *crowd = payload;
-
-    TEST_CHECK(rlock_op_code(op) == 0);
-    if (++crowd->left == CROWD) {
-        completion_tell(op, &crowd->end);
-    }
-}
-
-static void on_taken(struct rlock_op *op, void *payload)
-{
-    struct one *one = payload;
-    struct crowd *crowd = one->crowd;
-
-    TEST_CHECK(rlock_op_code(op) == 0 && crowd->holder == 0);
-    crowd->holder = one->owner;
-    TEST_CHECK(rlock_is_valid_as(crowd->lock, one->owner));
-    crowd->granted++;
-    crowd->holder = 0;
-    TEST_CHECK(rlock_unlock_async(crowd->lock, one->owner, on_left, crowd, NULL) == 0);
-}
-
-/* Without the pass each grant is a script, and each release; with it most are none. */
-SCENE_TEST(of_a_crowd_of_operations_one_asks_the_server_for_each_grant, s)
-{
-    static struct one all[CROWD];
-    struct crowd crowd = {.lock = s->locks[0], .end = COMPLETION};
-
-    assert_code(take_async(crowd.lock, RLOCK_TAKE(.owner = OTHER)), 0);
-    fixture_count_calls(&s->f);
-    for (size_t i = 0; i < CROWD; i++) {
-        all[i] = (struct one){&crowd, OTHER + 1 + i};
-        assert_code(rlock_lock_async(crowd.lock,
-                                     RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .owner = all[i].owner),
-                                     on_taken, &all[i], NULL),
-                    0);
-    }
-    assert_code(unlock_async(crowd.lock, OTHER), 0);
-    assert_code(completion_await(&crowd.end), 0);
-    assert_int_equal(crowd.granted, CROWD);
-    assert_in_range(fixture_calls(&s->f, "evalsha"), 1, 2 * CROWD + 10);
-}
-
 enum { RTT_MS = 200 };
 
 FIXTURE_WITH_TEST(to_take_a_redlock_and_leave_it_costs_its_owner_one_round_trip, f,

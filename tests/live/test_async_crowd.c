@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ten thousand async calls of one thread that wait for one name, each of an owner of its own. The
+ * one thread in which completions run shows that nobody is beside another.
+ */
+#include <stdlib.h>
+
+#include "support/clients.h"
+#include "support/completion.h"
+
+enum { CROWD = 10000, FIRST = 1000 };
+
+struct one {
+    struct crowd *crowd;
+    uint64_t owner;
+};
+
+struct crowd {
+    struct rlock_handle *lock;
+    struct one *all;
+    uint64_t holder; /* whose the lock is now; 0 nobody's */
+    unsigned granted, left;
+    bool in_order; /* they had it in the order in which they asked */
+    struct completion end;
+};
+
+static void on_left(struct rlock_op *op, void *payload)
+{
+    struct crowd *crowd = payload;
+
+    TEST_CHECK(rlock_op_code(op) == 0);
+    if (++crowd->left == CROWD) {
+        completion_tell(op, &crowd->end);
+    }
+}
+
+static void on_taken(struct rlock_op *op, void *payload)
+{
+    struct one *one = payload;
+    struct crowd *crowd = one->crowd;
+
+    TEST_CHECK(rlock_op_code(op) == 0 && crowd->holder == 0);
+    crowd->holder = one->owner;
+    TEST_CHECK(rlock_is_valid_as(crowd->lock, one->owner));
+    crowd->in_order = crowd->in_order && one == &crowd->all[crowd->granted];
+    crowd->granted++;
+    crowd->holder = 0;
+    TEST_CHECK(rlock_unlock_async(crowd->lock, one->owner, on_left, crowd, NULL) == 0);
+}
+
+static const struct kind reentrant = {.name = "reentrant", .make = rlock_reentrant_new},
+                         fair = {.name = "fair", .make = rlock_fair_new};
+
+/* Somebody has the lock, and all begin to wait for it. */
+static void gather(struct fixture *f, struct crowd *crowd, int pass)
+{
+    struct rlock_client *client = client_open_with(f, &RLOCK_CLIENT_OPTS(.pass = pass));
+
+    *crowd = (struct crowd){.lock = lock_new(f, client),
+                            .all = calloc(CROWD, sizeof(*crowd->all)),
+                            .in_order = true,
+                            .end = COMPLETION};
+    assert_code(rlock_lock_with(crowd->lock, RLOCK_TAKE(.owner = FIRST), NULL), 0);
+    fixture_count_calls(f);
+    for (size_t i = 0; i < CROWD; i++) {
+        crowd->all[i] = (struct one){crowd, FIRST + 1 + i};
+        assert_code(
+            rlock_lock_async(crowd->lock,
+                             RLOCK_TAKE(.wait_ms = RLOCK_FOREVER, .owner = crowd->all[i].owner),
+                             on_taken, &crowd->all[i], NULL),
+            0);
+    }
+}
+
+/* All have had it. */
+static void release(struct crowd *crowd)
+{
+    assert_code(rlock_unlock_as(crowd->lock, FIRST), 0);
+    assert_code(completion_await(&crowd->end), 0);
+    assert_int_equal(crowd->granted, CROWD);
+    free(crowd->all);
+}
+
+/* Each grant is a script, and each release. A release's message may come so late that it wakes the
+ * one behind who has had it, which asks in vain. */
+FIXTURE_WITH_TEST(of_ten_thousand_that_wait_one_asks_the_server_for_each_grant, f,
+                  .kind = &reentrant)
+{
+    struct crowd crowd;
+
+    gather(f, &crowd, RLOCK_PASS_OFF);
+    release(&crowd);
+    assert_true(crowd.in_order);
+    assert_in_range(fixture_calls(f, "evalsha"), 2 * CROWD, 2 * CROWD + CROWD / 5);
+}
+
+FIXTURE_WITH_TEST(ten_thousand_that_wait_pass_the_hold_on, f, .kind = &reentrant)
+{
+    struct crowd crowd;
+
+    gather(f, &crowd, RLOCK_PASS_ON);
+    release(&crowd);
+    assert_true(crowd.in_order);
+    assert_in_range(fixture_calls(f, "evalsha"), 1, CROWD);
+}
+
+/* Their order is that in which the server saw them. */
+FIXTURE_WITH_TEST(ten_thousand_that_wait_have_ten_thousand_places_in_a_fair_queue, f, .kind = &fair)
+{
+    struct crowd crowd;
+
+    gather(f, &crowd, RLOCK_PASS_ON);
+    assert_true(TEST_EVENTUALLY(
+        test_server_int(f->server, "LLEN redisson_lock_queue:{" NAME "}") == CROWD, 30000));
+    release(&crowd);
+}
