@@ -316,8 +316,8 @@ void sim_check_server(struct sim_world *world)
         look(world, i);
         if (!sim_foreign_is_at(world, i)) {
             sim_check_queue(world, i);
-            sim_rely_key(world, i);
         }
+        sim_rely_key(world, i);
     }
 }
 
@@ -325,9 +325,7 @@ void sim_check_step(struct sim_world *world)
 {
     for (unsigned i = 0; i < world->config.n_keys; i++) {
         look(world, i);
-        if (!sim_foreign_is_at(world, i)) {
-            sim_rely_key(world, i);
-        }
+        sim_rely_key(world, i);
         sim_turns_key(world, i);
         check_waiters(world, 0, i);
         check_waiters(world, 1, i);

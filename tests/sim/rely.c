@@ -425,6 +425,10 @@ void sim_rely_key(struct sim_world *world, unsigned key)
     if (world->config.other != NULL) {
         return;
     }
+    if (sim_foreign_is_at(world, key)) { /* how long the holder has it is not looked at meanwhile */
+        world->holder_ends[key] = RLOCK__NEVER;
+        return;
+    }
     if (!sim_find_key(world, name, &info)) {
         note_holder(world, key, none, 0);
         world->stray[key][0] = '\0';
