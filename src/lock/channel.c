@@ -223,6 +223,7 @@ void rlock__channel_acknowledged(struct rlock__channel *channel, bool subscribed
         channel->plain_asked /* which is answered first */) {
         if (subscribed != channel->live) { /* nobody asked: its slot has moved */
             channel->live = subscribed;
+            rlock__stock_forget(channel);
             rlock__channel_wake(channel, true);
             rlock__channel_unsettle(channel);
         }
@@ -244,6 +245,7 @@ static void turned_away(struct rlock__channel *channel)
 {
     channel->asked = RLOCK__ASKED_NOTHING;
     channel->live = false;
+    rlock__stock_forget(channel);
     rlock__channel_wake(channel, true);
     if (channel->waiters == NULL) {
         rlock__channel_unsettle(channel);

@@ -21,9 +21,14 @@ struct rlock__stock {
     char name[];
 };
 
+/* Where plain channels are heard beside sharded ones, a refusal of the plain ones would have to be
+ * told apart for each. */
 static bool may_have(const struct rlock__call *call)
 {
-    return (call->spec->ops->caps & RLOCK__CAP_QUEUES) != 0 && !call->core->sharded;
+    const struct rlock__core *core = call->core;
+
+    return (call->spec->ops->caps & RLOCK__CAP_QUEUES) != 0 &&
+           !(core->sharded && core->announces_both);
 }
 
 static struct rlock__stock *stock_find(const struct rlock__call *call)

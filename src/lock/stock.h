@@ -7,8 +7,8 @@
  * were granted are given up together too.
  *
  * A stock is made when a call finds the lock busy, grows with each one more, and goes when none did
- * for a second, or when its connection goes. In a cluster there are none: a refusal there may be of
- * a slot that moves, and would have to be told apart for each channel of a command.
+ * for a second, or when its connection goes. All its channels are in the lock's slot: where that
+ * moves in a cluster, all leave the stock.
  */
 #ifndef RLOCK_LOCK_STOCK_H
 #define RLOCK_LOCK_STOCK_H
@@ -25,7 +25,7 @@ void rlock__stock_fill(const struct rlock__call *call, int64_t now);
 /* Takes over a live channel whose number was granted, to give it up with others; false: there is no
  * stock, or it is not for that. */
 bool rlock__stock_put_by(struct rlock__channel *channel, const struct rlock__call *call);
-/* The channel is in the stock no more: its subscription was refused. */
+/* The channel is in the stock no more: its subscription was refused, or its slot is elsewhere. */
 void rlock__stock_forget(struct rlock__channel *channel);
 /* The connection is down, or the core ends: there is no stock. */
 void rlock__stocks_drop(struct rlock__server *server);

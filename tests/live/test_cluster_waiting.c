@@ -8,12 +8,19 @@
 #include "support/cluster.h"
 #include "support/raw.h"
 #include "support/room.h"
+#include "support/witness.h"
 
 #define OWNER 7
 #define CHANNEL "redisson_lock__channel:{" NAME "}"
 
 #define CLUSTER_TEST(name, f)                                                                      \
     FIXTURE_WITH_TEST(name, f, .kind = &kind_reentrant, .servers = 3,                              \
+                      .server = {.transport = TEST_TCP, .conf = cluster_conf})
+
+static const struct kind kind_fair = {.name = "fair", .make = rlock_fair_new};
+
+#define FAIR_TEST(name, f)                                                                         \
+    FIXTURE_WITH_TEST(name, f, .kind = &kind_fair, .servers = 3,                                   \
                       .server = {.transport = TEST_TCP, .conf = cluster_conf})
 
 enum { PRIMARIES = 3 };
@@ -356,4 +363,120 @@ CLUSTER_TEST(ten_thousand_names_take_one_connection_for_messages_to_each_server,
         assert_null(rlock_free(crowd.held[i]));
     }
     assert_null(rlock_cancel_free(crowd.cancel));
+}
+
+/* ---- A crowd at a fair lock ---- */
+
+enum { TURNERS = 8, TURNS = 40, MOVES = PRIMARIES };
+
+static struct witness *turning;
+
+static int act_many_turns(struct rlock_handle *lock, const struct rlock_take *take)
+{
+    int code = 0;
+
+    (void)take;
+    for (int i = 0; i < TURNS && code == 0; i++) {
+        code = rlock_lock(lock);
+        if (code == 0) {
+            witness_enter(turning, 0, (uintptr_t)lock);
+            TEST_CHECK(rlock_is_valid(lock));
+            witness_leave(turning, 0, (uintptr_t)lock);
+            code = rlock_unlock(lock);
+        }
+    }
+    return code;
+}
+
+struct turners {
+    struct rlock_handle *locks[TURNERS];
+    struct actor *actors[TURNERS];
+};
+
+static void turners_open(struct turners *t, struct fixture *f)
+{
+    struct rlock_client *client;
+
+    cluster_form(f->servers, PRIMARIES, PRIMARIES);
+    turning = witness_new(1);
+    client = open_cluster(f, DEFAULT);
+    for (int i = 0; i < TURNERS; i++) {
+        t->locks[i] = lock_new(f, client);
+        t->actors[i] = actor_open(f);
+    }
+}
+
+static void turners_begin(const struct turners *t)
+{
+    for (int i = 0; i < TURNERS; i++) {
+        actor_begin(t->actors[i], act_many_turns, t->locks[i], NULL);
+    }
+}
+
+static void turners_end(const struct turners *t)
+{
+    for (int i = 0; i < TURNERS; i++) {
+        assert_code(actor_end(t->actors[i]), 0);
+    }
+}
+
+static void turners_close(void)
+{
+    assert_true(witness_is_clean(turning, stderr));
+    turning = witness_free(turning);
+}
+
+static long long calls_of(struct test_server *server, const char *command)
+{
+    char field[64];
+    long long calls;
+
+    test_text(field, sizeof(field), "cmdstat_%s:calls", command);
+    calls = test_server_info(server, "commandstats", field);
+    return calls > 0 ? calls : 0;
+}
+
+/* Channels are subscribed ahead, and given up together, as on one server. */
+static void assert_few_commands(const struct turners *t, struct test_server *server)
+{
+    static const char *const counted[] = {"evalsha", "ssubscribe", "sunsubscribe"};
+    long long commands = 0;
+
+    test_server_do(server, "CONFIG RESETSTAT");
+    turners_begin(t);
+    turners_end(t);
+    for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++) {
+        commands += calls_of(server, counted[i]);
+    }
+    print_message("%.2f commands a grant\n", (double)commands / (TURNERS * TURNS));
+    assert_in_range(commands * 10, 0, TURNERS * TURNS * 35);
+}
+
+FAIR_TEST(a_grant_of_a_fair_lock_that_many_want_costs_few_commands, f)
+{
+    struct turners t;
+
+    turners_open(&t, f);
+    turners_begin(&t);
+    turners_end(&t);
+    assert_few_commands(&t, f->servers[home(f)]);
+    turners_close();
+}
+
+/* It comes home again, to what was subscribed ahead there. */
+FAIR_TEST(turns_of_a_fair_lock_go_on_while_its_slot_moves, f)
+{
+    struct turners t;
+    size_t from;
+
+    turners_open(&t, f);
+    from = home(f);
+    turners_begin(&t);
+    for (size_t i = 0; i < MOVES; i++) {
+        cluster_move_slot(f->servers, PRIMARIES, from, (from + 1) % PRIMARIES, slot());
+        from = (from + 1) % PRIMARIES;
+    }
+    turners_end(&t);
+    assert_few_commands(&t, f->servers[from]);
+    turners_close();
 }

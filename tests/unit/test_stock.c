@@ -124,3 +124,20 @@ TEST(a_connection_that_breaks_takes_its_stock_along)
     assert_null(s->alone.server.channels);
     scene_close(s);
 }
+
+/* Its slot is at another server. */
+TEST(a_subscription_that_the_server_ends_leaves_the_stock)
+{
+    struct scene *s = scene_open();
+    struct rlock__channel *first = s->alone.server.sub.asked;
+
+    for (int i = 0; i < 4; i++) {
+        acknowledge_next(s);
+    }
+    says(s, "unsubscribe", first->name);
+    assert_int_equal(HASH_COUNT(s->alone.server.channels), 3);
+    assert_true(rlock__stock_take(&s->call));
+    assert_int_equal(s->call.number, 2);
+    rlock__channel_leave(&s->call);
+    scene_close(s);
+}
