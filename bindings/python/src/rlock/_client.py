@@ -87,6 +87,13 @@ class BaseClient(Generic[L]):
 
     def owner(self) -> int:
         """The id of whoever calls: a thread, or a task."""
+        return self.known_owner() or self._introduce(self.new_owner())
+
+    def known_owner(self) -> Optional[int]:
+        """The same. None: it has taken nothing yet."""
+        raise NotImplementedError
+
+    def _introduce(self, owner: int) -> int:
         raise NotImplementedError
 
     def reentrant(self, name: Name, **options: Unpack[LockOptions]) -> L:
@@ -131,10 +138,12 @@ class Client(BaseClient[Lock]):
         super().__init__(url, on_lost=on_lost, **options)
         self._thread = threading.local()
 
-    def owner(self) -> int:
-        if not hasattr(self._thread, "owner"):
-            self._thread.owner = self.new_owner()
-        return int(self._thread.owner)
+    def known_owner(self) -> Optional[int]:
+        return getattr(self._thread, "owner", None)
+
+    def _introduce(self, owner: int) -> int:
+        self._thread.owner = owner
+        return owner
 
     def close(self) -> None:
         """Releases what it holds, and ends the waits on it: rlock.Closed."""
@@ -166,13 +175,18 @@ class AsyncClient(BaseClient[AsyncLock]):
         self._fd: int = self._open.call(lib.rlock_client_fd)
         self._loop.add_reader(self._fd, self._dispatch)
 
-    def owner(self) -> int:
+    def known_owner(self) -> Optional[int]:
+        return self._owners.get(self._task())
+
+    def _introduce(self, owner: int) -> int:
+        self._owners[self._task()] = owner
+        return owner
+
+    def _task(self) -> asyncio.Task[Any]:
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("no task is running: give an owner")
-        if task not in self._owners:
-            self._owners[task] = self.new_owner()
-        return self._owners[task]
+        return task
 
     async def close(self) -> None:
         """Releases what it holds, and ends the waits on it: rlock.Closed."""

@@ -15,7 +15,7 @@ from ._operation import Operation, log
 from ._rlock import ffi, lib
 
 if TYPE_CHECKING:
-    from ._client import AsyncClient, BaseClient, Client
+    from ._client import AsyncClient, BaseClient
 
 FOREVER = -1
 
@@ -72,15 +72,19 @@ class BaseLock:
 
     def is_valid(self, owner: Optional[int] = None) -> bool:
         """Whether the owner holds it, and may rely on that now. Local."""
-        return bool(lib.rlock_is_valid_as(self._lock, self._owner(owner)))
+        return bool(self._ask(lib.rlock_is_valid_as, owner))
 
     def valid_ms(self, owner: Optional[int] = None) -> int:
         """For how many ms the owner may rely on it if it is not renewed. Local."""
-        return int(lib.rlock_valid_ms_as(self._lock, self._owner(owner)))
+        return self._ask(lib.rlock_valid_ms_as, owner)
 
     def hold_count(self, owner: Optional[int] = None) -> int:
         """How often the owner holds it. Local."""
-        return int(lib.rlock_hold_count_as(self._lock, self._owner(owner)))
+        return self._ask(lib.rlock_hold_count_as, owner)
+
+    def _ask(self, function: Callable[[Any, int], int], owner: Optional[int]) -> int:
+        owner = self._client_of_any.known_owner() if owner is None else owner
+        return 0 if owner is None else function(self._lock, owner)
 
     def _owner(self, owner: Optional[int]) -> int:
         return self._client_of_any.owner() if owner is None else owner
@@ -124,9 +128,6 @@ def _drop(problem: Error, lock: BaseLock) -> None:
 
 class Lock(BaseLock):
     """A lock for threads. The owner is the calling thread, by an id of its own, or an id that is given."""
-
-    def __init__(self, client: Client, handle: Any) -> None:
-        super().__init__(client, handle)
 
     def lock(self, wait_ms: int = FOREVER, lease_ms: int = 0, owner: Optional[int] = None) -> Hold:
         """Takes it; see rlock_lock_with(). In the main thread, where Python runs signal handlers, one that
