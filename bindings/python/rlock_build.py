@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds rlock._rlock: the library, and what cffi makes of its header.
+
+RLOCK_SOURCE  the checkout; default the one that this directory is in
+RLOCK_BUILD   where librlock.a has been built from it; default it is built now, by CMake
+"""
+import os
+import pathlib
+import subprocess
+
+import cffi
+
+HERE = pathlib.Path(__file__).resolve().parent
+CHECKOUT = pathlib.Path(os.environ.get("RLOCK_SOURCE", HERE.parent.parent)).resolve()
+WORK = CHECKOUT / "build" / "python" if HERE.is_relative_to(CHECKOUT / "bindings") else HERE / "build"
+
+OURS = """
+void rlock_py_drop(struct rlock_op **op);
+extern "Python" void rlock_py_done(struct rlock_op *op, void *payload);
+extern "Python" void rlock_py_lost(const struct rlock_loss *loss, void *payload);
+extern "Python" void rlock_py_log(enum rlock_level level, const char *text, void *payload);
+"""
+
+# Frees a reference without Python, where a signal's handler could run.
+SOURCE = """
+#include <rlock/rlock.h>
+static void rlock_py_drop(struct rlock_op **op) { (void)rlock_op_unref(*op); }
+"""
+
+
+def run(*command: str) -> str:
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, universal_newlines=True).stdout
+
+
+def built() -> pathlib.Path:
+    """Where the static library is."""
+    if "RLOCK_BUILD" in os.environ:
+        return pathlib.Path(os.environ["RLOCK_BUILD"])
+    build = WORK / "library"
+    parts = [f"-DRLOCK_BUILD_{part}=OFF" for part in ("SHARED", "CLI", "EXAMPLES")]
+    run("cmake", "-S", str(CHECKOUT), "-B", str(build), "-DCMAKE_BUILD_TYPE=RelWithDebInfo", *parts)
+    run("cmake", "--build", str(build), "--target", "rlock_static", "--parallel", "2")
+    return build
+
+
+def needs(build: pathlib.Path) -> list:
+    """The libraries that the static one wants beside it, as its file for pkg-config names them."""
+    for line in (build / "rlock.pc").read_text().splitlines():
+        if line.startswith("Requires.private:"):
+            return [word[3:] if word.startswith("lib") else word for word in line.split()[1:]]
+    raise RuntimeError(f"{build}/rlock.pc does not say what it needs")
+
+
+def declarations(includes: list) -> str:
+    flags = [f"-I{directory}" for directory in includes]
+    header = ("-include", "rlock/rlock.h", "-x", "c", "/dev/null")
+    return run(os.environ.get("CC", "cc"), "-E", "-P", "-DRLOCK_PLAIN", *flags, *header)
+
+
+def builder() -> cffi.FFI:
+    build = built()
+    includes = [str(CHECKOUT / "include"), str(build / "include")]
+    ffi = cffi.FFI()
+    ffi.cdef(declarations(includes))
+    ffi.cdef(OURS)
+    ffi.set_source(
+        "rlock._rlock",
+        SOURCE,
+        include_dirs=includes,
+        extra_objects=[str(build / "librlock.a")],
+        libraries=needs(build),
+        # Nobody else meets these symbols; and threads of the library may outlive the module.
+        extra_link_args=["-pthread", "-Wl,--exclude-libs,ALL", "-Wl,-z,nodelete"],
+    )
+    return ffi

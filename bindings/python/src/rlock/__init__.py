@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Distributed locks on Redis and Valkey, byte-compatible with Redisson.
+
+    with rlock.Client("redis://localhost") as client:
+        with client.reentrant("orders") as hold:
+            ... while hold.is_valid(): ...
+
+Codes, options and what each kind promises stand in the library's rlock.h.
+"""
+
+from ._client import AsyncClient, BaseClient, Client, multi, redlock
+from ._errors import Busy, Closed, Code, Error, Forked, InDoubt, Lost, NotOwner, Reason, TimedOut, string
+from ._lock import FOREVER, AsyncLock, BaseLock, Hold, Info, Lock, ReadWrite
+from ._operation import Loss
+from ._options import ClientOptions, LockOptions
+from ._rlock import lib
+
+__version__: str = string(lib.rlock_version())
+
+ACKS_OFF: int = lib.RLOCK_ACKS_OFF
+ACKS_ALL: int = lib.RLOCK_ACKS_ALL
+PASS_OFF: int = lib.RLOCK_PASS_OFF
+
+__all__ = [
+    "ACKS_ALL", "ACKS_OFF", "FOREVER", "PASS_OFF",
+    "AsyncClient", "AsyncLock", "BaseClient", "BaseLock", "Client", "ClientOptions", "Lock", "LockOptions",
+    "Hold", "Info", "Loss", "Reason", "ReadWrite", "multi", "redlock",
+    "Busy", "Closed", "Code", "Error", "Forked", "InDoubt", "Lost", "NotOwner", "TimedOut",
+]  # fmt: skip

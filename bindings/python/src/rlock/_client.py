@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clients: one with threads of its own, and one that asyncio's loop runs."""
+
+from __future__ import annotations
+
+import _thread
+import asyncio
+import os
+import threading
+import warnings
+import weakref
+from typing import TYPE_CHECKING, Any, Callable, Generic, Optional, Type, TypeVar
+
+from ._errors import Code, Error, check, error
+from ._lock import AsyncLock, BaseLock, L, Lock, ReadWrite
+from ._operation import Events, Loss
+from ._options import ClientOptions, LockOptions, Name, encoded, fill
+from ._rlock import ffi, lib
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+C = TypeVar("C", bound="BaseClient[Any]")
+OnLost = Optional[Callable[[Loss], object]]
+
+
+class _Open:
+    """The library's client, until it is closed. It does not know the Python one, which is collected without it."""
+
+    def __init__(self, url: Optional[str], loop: int, on_lost: OnLost, options: ClientOptions) -> None:
+        self.pid = os.getpid()
+        self.mutex = threading.RLock()  # signal handlers may come here again
+        self.payload = ffi.new_handle(Events(on_lost))
+        keep: list[Any] = [ffi.NULL if url is None else ffi.new("char[]", encoded(url))]
+        opts = ffi.new("struct rlock_client_opts *")
+        lib.rlock_client_opts_init(opts, ffi.sizeof(opts[0]))
+        opts.url, opts.loop, opts.payload = keep[0], loop, self.payload
+        opts.on_lost, opts.on_log = lib.rlock_py_lost, lib.rlock_py_log
+        fill(opts, options, keep)
+        client = ffi.new("struct rlock_client **")
+        check(lib.rlock_client_open(opts, client))
+        self.clients = [client[0]]
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Calls it with the client, which cannot be closed meanwhile: nothing that waits."""
+        if os.getpid() != self.pid:
+            raise error(Code.EFORKED)
+        with self.mutex:
+            if not self.clients:
+                raise error(Code.ECLOSED)
+            return function(self.clients[0], *arguments)
+
+    def close(self) -> None:
+        try:
+            if os.getpid() == self.pid:
+                with self.mutex:
+                    client = self.clients.pop()
+            else:
+                client = self.clients.pop()
+        except IndexError:
+            return
+        if lib.rlock_client_close(client) != ffi.NULL:  # in a callback of the library
+            threading.Thread(target=lib.rlock_client_close, args=(client,)).start()
+
+
+class BaseClient(Generic[L]):
+    """This process's handle on one deployment, and the locks there."""
+
+    _lock_class: Type[L]
+    _loop_of = lib.RLOCK_LOOP_OWN
+
+    def __init__(
+        self, url: Optional[str] = None, *, on_lost: OnLost = None, **options: Unpack[ClientOptions]
+    ) -> None:
+        self._open = _Open(url, self._loop_of, on_lost, options)
+        self.uuid: str = self._open.call(lambda client: ffi.string(lib.rlock_client_uuid(client)).decode())
+        self._close = weakref.finalize(self, self._open.close)  # at the end of the program as well
+
+    def __del__(self) -> None:
+        close = getattr(self, "_close", None)
+        if close is not None and close.alive:
+            warnings.warn(f"{self!r} was not closed", ResourceWarning)
+
+    def new_owner(self) -> int:
+        """An owner id that this client gives to nobody else."""
+        return int(self._open.call(lib.rlock_owner_new))
+
+    def owner(self) -> int:
+        """The id of whoever calls: a thread, or a task."""
+        return self.known_owner() or self._introduce(self.new_owner())
+
+    def known_owner(self) -> Optional[int]:
+        """The same. None: it has taken nothing yet."""
+        raise NotImplementedError
+
+    def _introduce(self, owner: int) -> int:
+        raise NotImplementedError
+
+    def reentrant(self, name: Name, **options: Unpack[LockOptions]) -> L:
+        return self._make(lib.rlock_reentrant_new, name, options)
+
+    def nonreentrant(self, name: Name, **options: Unpack[LockOptions]) -> L:
+        return self._make(lib.rlock_nonreentrant_new, name, options)
+
+    def spin(self, name: Name, **options: Unpack[LockOptions]) -> L:
+        return self._make(lib.rlock_spin_new, name, options)
+
+    def fenced(self, name: Name, **options: Unpack[LockOptions]) -> L:
+        return self._make(lib.rlock_fenced_new, name, options)
+
+    def fair(self, name: Name, **options: Unpack[LockOptions]) -> L:
+        return self._make(lib.rlock_fair_new, name, options)
+
+    def read_write(self, name: Name, **options: Unpack[LockOptions]) -> ReadWrite[L]:
+        read = self._make(lib.rlock_read_new, name, options)
+        return ReadWrite(read, self._make(lib.rlock_write_new, name, options))
+
+    def _make(self, new: Callable[..., int], name: Name, options: LockOptions) -> L:
+        raw = encoded(name)
+        opts = _lock_options(options)
+        opts.name_len = len(raw)
+        ret_lock = ffi.new("struct rlock_handle **")
+        check(self._open.call(new, raw, opts, ret_lock))
+        return self._lock_class(self, ret_lock[0])
+
+
+class Client(BaseClient[Lock]):
+    """A client for threads, which has two of its own. Each thread is an owner.
+
+    with Client("redis://localhost") as client: …
+    """
+
+    _lock_class = Lock
+
+    def __init__(
+        self, url: Optional[str] = None, *, on_lost: OnLost = None, **options: Unpack[ClientOptions]
+    ) -> None:
+        super().__init__(url, on_lost=on_lost, **options)
+        self._thread = threading.local()
+
+    def known_owner(self) -> Optional[int]:
+        return getattr(self._thread, "owner", None)
+
+    def _introduce(self, owner: int) -> int:
+        self._thread.owner = owner
+        return owner
+
+    def close(self) -> None:
+        """Releases what it holds, and ends the waits on it: rlock.Closed."""
+        self._close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, kind: object, value: object, trace: object) -> None:
+        self.close()
+
+
+class AsyncClient(BaseClient[AsyncLock]):
+    """A client that asyncio's running loop runs, and which has no thread. Each task is an owner.
+
+    async with AsyncClient("redis://localhost") as client: …
+    """
+
+    _lock_class = AsyncLock
+    _loop_of = lib.RLOCK_LOOP_USER
+
+    def __init__(
+        self, url: Optional[str] = None, *, on_lost: OnLost = None, **options: Unpack[ClientOptions]
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        super().__init__(url, on_lost=on_lost, **options)
+        self._thread = _thread.get_ident()
+        self._owners: weakref.WeakKeyDictionary[asyncio.Task[Any], int] = weakref.WeakKeyDictionary()
+        self._fd: int = self._open.call(lib.rlock_client_fd)
+        self._loop.add_reader(self._fd, self._dispatch)
+
+    def known_owner(self) -> Optional[int]:
+        return self._owners.get(self._task())
+
+    def _introduce(self, owner: int) -> int:
+        self._owners[self._task()] = owner
+        return owner
+
+    def _task(self) -> asyncio.Task[Any]:
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("no task is running: give an owner")
+        return task
+
+    async def close(self) -> None:
+        """Releases what it holds, and ends the waits on it: rlock.Closed."""
+        if self._close.alive and os.getpid() == self._open.pid:
+            self._loop.remove_reader(self._fd)
+            await asyncio.shield(self._loop.run_in_executor(None, self._close))
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(self, kind: object, value: object, trace: object) -> None:
+        await self.close()
+
+    def future(self) -> tuple[asyncio.Future[None], Callable[[], None]]:
+        """What a task waits for, and what ends that: in the loop, or in the thread that closes the client."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            raise RuntimeError("the client belongs to another event loop")
+        future: asyncio.Future[None] = loop.create_future()
+        thread = self._thread  # not self: a call that never ends, as its loop did, keeps no client
+
+        def settle() -> None:
+            if not future.done():
+                future.set_result(None)
+
+        def wake() -> None:
+            if _thread.get_ident() == thread:
+                settle()
+            elif not loop.is_closed():
+                loop.call_soon_threadsafe(settle)
+
+        return future, wake
+
+    def _dispatch(self) -> None:
+        if self._open.clients:
+            lib.rlock_client_dispatch(self._open.clients[0])
+
+
+def _lock_options(options: LockOptions) -> Any:
+    opts = ffi.new("struct rlock_opts *")
+    lib.rlock_opts_init(opts, ffi.sizeof(opts[0]))
+    fill(opts, options, [])
+    return opts
+
+
+def _group(new: Callable[..., int], members: tuple[L, ...], options: LockOptions) -> L:
+    if len({type(member) for member in members}) != 1:
+        raise TypeError("members are locks of one sort, and one at least")
+    first = members[0]
+    handles = ffi.new("struct rlock_handle *[]", [member._lock for member in members])
+    ret_lock = ffi.new("struct rlock_handle **")
+    check(new(handles, len(members), _lock_options(options), ret_lock))
+    lock = type(first)(first._client_of_any, ret_lock[0])
+    lock._members = members  # and so their clients
+    return lock
+
+
+def multi(*members: L) -> L:
+    """A lock that is held while all members are."""
+    return _group(lib.rlock_multi_new, members, {})
+
+
+def redlock(*members: L, **options: Unpack[LockOptions]) -> L:
+    """A lock that is held while most members are, each on a server of its own."""
+    return _group(lib.rlock_redlock_new, members, options)

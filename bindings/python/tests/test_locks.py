@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+import concurrent.futures
+import gc
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+from conftest import Witness, until
+
+import rlock
+from rlock import _operation
+from rlock._rlock import lib
+
+KINDS = ["reentrant", "nonreentrant", "spin", "fenced", "fair"]
+
+
+def visit(client, kind, name, path, rounds):
+    lock = getattr(client, kind)(name)
+    for _ in range(rounds):
+        with lock, Witness(path):
+            pass
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_threads_of_several_processes_exclude_each_other(url, client, witness, name, kind):
+    here = os.path.dirname(__file__)
+    script = (
+        "import pathlib, sys, rlock; from test_locks import visit\n"
+        "client = rlock.Client(sys.argv[1])\n"
+        "visit(client, sys.argv[2], sys.argv[3], pathlib.Path(sys.argv[4]), 30); client.close()"
+    )
+    command = [sys.executable, "-c", script, url, kind, name, str(witness.path)]
+    peers = [subprocess.Popen(command, cwd=here) for _ in range(2)]
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        done = [pool.submit(visit, client, kind, name, witness.path, 30) for _ in range(4)]
+        visit(client, kind, name, witness.path, 30)
+        for future in done:
+            future.result()
+    assert [peer.wait() for peer in peers] == [0, 0]
+    assert witness.visits() == 30 * (2 + 4 + 1)
+
+
+@pytest.mark.parametrize("kind", ["reentrant", "spin", "fenced", "fair"])
+def test_an_owner_takes_a_lock_again(client, other, name, kind):
+    lock = getattr(client, kind)(name)
+    with lock as outer, lock as inner:
+        assert lock.hold_count() == 2
+        assert inner.token == outer.token
+    assert lock.hold_count() == 0
+    assert not lock.inspect().locked
+    assert (outer.token != 0) == (kind == "fenced")
+
+
+def test_a_lock_without_reentry_is_not_taken_again(client, name):
+    lock = client.nonreentrant(name)
+    with lock, pytest.raises(rlock.Error) as raised:
+        lock.lock()
+    assert raised.value.code == rlock.Code.EREACQUIRE
+
+
+def test_tokens_grow(client, name):
+    lock = client.fenced(name)
+    with lock as first:
+        pass
+    with lock as second:
+        assert second.token > first.token
+
+
+def test_many_read_or_one_writes(client, other, name):
+    ours, theirs = client.read_write(name), other.read_write(name)
+    with ours.read:
+        with theirs.read:
+            assert theirs.read.inspect().holders == 2
+        assert theirs.write.try_lock() is None
+    with ours.write:
+        assert theirs.read.try_lock() is None
+
+
+def test_a_multi_lock_has_all_members_or_none(client, other, name):
+    first, second = client.reentrant(name + "1"), client.fair(name + "2")
+    both = rlock.multi(first, second)
+    with both as hold:
+        assert hold.is_valid() and first.is_valid() and second.is_valid()
+    with other.fair(name + "2"):
+        assert both.try_lock() is None
+    assert not first.inspect().locked
+
+
+def test_a_redlock_does_without_one_of_its_servers(servers, name):
+    clients = [rlock.Client(servers.start()) for _ in range(2)] + [rlock.Client("unix:///nowhere")]
+    lock = rlock.redlock(*(client.reentrant(name) for client in clients), max_lease_ms=-1)
+    with lock as hold:
+        assert hold.is_valid()
+    for client in clients:
+        client.close()
+
+
+def test_members_are_locks_of_one_sort(client):
+    with pytest.raises(TypeError):
+        rlock.multi()
+    with pytest.raises(TypeError):
+        rlock.multi(client.reentrant("a"), rlock.BaseLock)
+
+
+def test_whoever_comes_late_gets_nothing_or_waits_or_is_told(client, other, name):
+    lock = client.reentrant(name)
+    with other.reentrant(name).taken(lease_ms=20000) as hold:
+        assert hold.lease_ms == 20000 and 0 < hold.valid_ms() <= 20000
+        assert lock.try_lock() is None
+        with pytest.raises(rlock.Busy):
+            lock.lock(0)
+        with pytest.raises(TimeoutError) as raised:
+            lock.lock(wait_ms=30)
+        assert isinstance(raised.value, rlock.TimedOut)
+        assert raised.value.code == rlock.Code.ETIMEDOUT and name in str(raised.value)
+        with pytest.raises(rlock.NotOwner):
+            lock.unlock()
+        assert not lock.is_valid() and lock.valid_ms() == 0
+        info = lock.inspect()
+        assert info.locked and not info.mine and info.holder.startswith(other.uuid)
+        assert info.pid == os.getpid()
+
+
+def test_an_id_owns_in_any_thread(client, name):
+    lock, owner = client.reentrant(name), client.new_owner()
+    hold = lock.lock(owner=owner)
+    assert not lock.is_valid() and hold.is_valid()
+    thread = threading.Thread(target=lock.unlock, args=(owner,))
+    thread.start()
+    thread.join()
+    assert not hold.is_valid() and not lock.inspect().locked
+
+
+def test_a_lost_hold_is_told_once_and_by_the_unlock(url, name):
+    losses = []
+    with rlock.Client(url, on_lost=losses.append) as client:
+        lock = client.reentrant(name)
+        with pytest.raises(rlock.Lost) as raised:
+            with lock as hold:
+                assert lock.force_unlock()
+                assert not hold.is_valid()
+                until(lambda: losses, "the loss is told")
+        assert raised.value.text == "the hold was lost before its unlock"
+        assert not lock.force_unlock()
+    assert losses == [(name, "reentrant", hold.owner, rlock.Reason.FORCED, "forced")]
+
+
+def test_an_exception_of_the_body_goes_before_that_of_the_unlock(client, name, caplog):
+    lock = client.reentrant(name)
+    for taken in (lock, lock.taken()):
+        with pytest.raises(ZeroDivisionError), taken:
+            lock.force_unlock()
+            1 // 0
+    assert "after an exception: lock " + name in caplog.text
+    with lock:
+        pass
+
+
+def test_an_exception_of_a_callback_is_logged_and_harms_nobody(url, name, caplog):
+    with rlock.Client(url, on_lost=lambda loss: 1 // 0) as client:
+        lock = client.reentrant(name)
+        lock.lock()
+        lock.force_unlock()
+        until(lambda: "ZeroDivisionError" in caplog.text, "it is logged")
+        with pytest.raises(rlock.Lost):
+            lock.unlock()
+        with lock:
+            pass
+
+
+def test_a_callback_may_unlock_and_not_wait(url, name):
+    said = []
+
+    def on_lost(loss):
+        for act in (lambda: lock.unlock(loss.owner), lock.lock, client.close):
+            try:
+                act()
+            except rlock.Error as problem:
+                said.append(problem.code)
+
+    client = rlock.Client(url, on_lost=on_lost)
+    lock = client.reentrant(name)
+    lock.lock()
+    lock.force_unlock()
+    until(lambda: len(said) == 2, "it did all")
+    assert said == [rlock.Code.ELOST, rlock.Code.EDEADLOCK]
+    until(lambda: not client._open.clients, "another thread closes the client")
+
+
+def test_closing_ends_all_waits_and_all_holds(url, other, name):
+    client = rlock.Client(url)
+    lock = client.fair(name)
+    client.reentrant(name + "held").lock()
+    with other.fair(name), concurrent.futures.ThreadPoolExecutor(10) as pool:
+        waits = [pool.submit(lock.lock) for _ in range(10)]
+        until(lambda: lock.inspect().waiters >= 10, "all wait")
+        threading.Thread(target=client.close).start()
+        for wait in waits:
+            assert isinstance(wait.exception(), rlock.Closed)
+    client.close()
+    assert not other.reentrant(name + "held").inspect().locked
+    assert not lock.is_valid() and lock.valid_ms() == lock.hold_count() == 0
+    for act in (lock.lock, lock.inspect, lambda: client.reentrant("a"), client.new_owner):
+        with pytest.raises(rlock.Closed):
+            act()
+
+
+def test_a_client_that_nobody_has_is_closed(url, other, name):
+    client = rlock.Client(url)
+    lock = client.reentrant(name)
+    lock.lock()
+    with pytest.warns(ResourceWarning):
+        del client, lock
+        gc.collect()
+    assert not other.reentrant(name).inspect().locked
+
+
+def test_a_program_that_ends_releases_its_locks(url, other, name):
+    script = f"import rlock; client = rlock.Client({url!r}); client.reentrant({name!r}).lock()"
+    subprocess.run([sys.executable, "-c", script], check=True)
+    assert not other.reentrant(name).inspect().locked
+
+
+def test_a_child_of_fork_has_nothing(client, other, name):
+    lock, theirs = client.reentrant(name), other.reentrant(name)  # where this thread took nothing
+    with lock as hold:
+        child = os.fork()
+        if child == 0:
+            said = []
+            for act in (lock.unlock, lock.inspect, client.new_owner, lambda: lock.unlock(hold.owner)):
+                try:
+                    act()
+                except rlock.Forked:
+                    said.append(not hold.is_valid())
+            client.close()
+            os._exit(0 if said == [True] * 4 and not theirs.is_valid() else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert hold.is_valid() and lock.inspect().mine
+
+
+def test_nothing_is_left_of_clients_and_calls(url, name):
+    def use():
+        with rlock.Client(url) as own, own.reentrant(name).taken(20):
+            own.reentrant(name).try_lock(owner=own.new_owner())
+
+    def count(directory):
+        return len(os.listdir(f"/proc/self/{directory}"))
+
+    use()
+    before = count("fd"), count("task")
+    for _ in range(30):
+        use()
+    assert (count("fd"), count("task")) == before
+    assert not [each for each in gc.get_objects() if isinstance(each, _operation.Operation)]
+
+
+def test_names_are_text_or_bytes(client, other):
+    for text in ("straße", b"a\0b", b"\xff"):
+        lock = client.reentrant(text)
+        assert other.reentrant(lock.name).name == lock.name
+        with lock:
+            assert other.reentrant(text).try_lock() is None
+    assert client.reentrant(b"a\0b").name == "a\0b"
+
+
+def test_options_are_checked(url, client, name):
+    for options in ({"loop": 1}, {"size": 1}, {"nothing": 1}, {"op_timeout_ms": "long"}):
+        with pytest.raises(TypeError):
+            rlock.Client(url, **options)
+    for wrong in (lambda: rlock.Client("http://localhost"), lambda: client.reentrant("")):
+        with pytest.raises(rlock.Error) as raised:
+            wrong()
+        assert raised.value.code == rlock.Code.EINVAL
+    with rlock.Client(url, key_prefix="p:", pass_=rlock.PASS_OFF) as prefixed:
+        with prefixed.reentrant(name, max_hold_ms=60000):
+            assert client.reentrant("p:" + name).inspect().locked
+
+
+def test_codes_and_reasons_are_those_of_the_library():
+    ours = {f"RLOCK_{code.name}": int(code) for code in rlock.Code}
+    ours.update({f"RLOCK_LOST_{reason.name}": int(reason) for reason in rlock.Reason})
+    theirs = {name: getattr(lib, name) for name in dir(lib) if name.startswith(("RLOCK_E", "RLOCK_LOST_"))}
+    assert ours == theirs

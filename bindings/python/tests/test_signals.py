@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a signal does to a thread that waits."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+
+import pytest
+from conftest import until
+
+import rlock
+from rlock import _operation
+
+
+class Interrupted(Exception):
+    pass
+
+
+@pytest.fixture
+def handler():
+    """A signal's handler, which does as .act says."""
+
+    class Handler:
+        def act(self):
+            raise Interrupted
+
+    own = Handler()
+    before = signal.signal(signal.SIGUSR1, lambda *_: own.act())
+    yield own
+    signal.signal(signal.SIGUSR1, before)
+
+
+def send_when(condition):
+    """Sends the signal to this process once that is so, from another thread."""
+
+    def run():
+        until(condition, "somebody waits")
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("wait_ms", [rlock.FOREVER, 30000])
+def test_a_handler_that_raises_ends_a_wait(client, other, name, handler, wait_ms):
+    lock, theirs = client.fair(name), other.fair(name)
+    with theirs:
+        sender = send_when(lambda: theirs.inspect().waiters == 1)
+        with pytest.raises(Interrupted):
+            lock.lock(wait_ms)
+        sender.join()
+        until(lambda: theirs.inspect().waiters == 0, "nobody waits any more")
+    assert lock.hold_count() == 0
+
+
+def test_a_handler_that_returns_lets_a_wait_go_on(client, other, name, handler):
+    lock, theirs, owner = client.fair(name), other.fair(name), other.new_owner()
+    theirs.lock(owner=owner)
+    handler.act = lambda: theirs.unlock(owner)
+    sender = send_when(lambda: theirs.inspect().waiters == 1)
+    with lock:
+        sender.join()
+
+
+def test_a_handler_may_take_locks_of_the_same_client(client, other, name, handler):
+    lock, theirs, owner = client.fair(name), other.fair(name), other.new_owner()
+    theirs.lock(owner=owner)
+
+    def act():
+        with client.reentrant(name + "2"):
+            theirs.unlock(owner)
+
+    handler.act = act
+    sender = send_when(lambda: theirs.inspect().waiters == 1)
+    with lock:
+        sender.join()
+
+
+def test_what_is_got_all_the_same_is_given_back(client, other, name, handler):
+    lock, theirs = client.reentrant(name), other.reentrant(name)
+    outcomes = set()
+    for turn in range(200):
+        owner = other.new_owner()
+        theirs.lock(owner=owner)
+
+        def race(owner=owner, pause=turn * 1e-6):
+            theirs.unlock(owner)
+            end = time.perf_counter() + pause
+            while time.perf_counter() < end:
+                pass
+            os.kill(os.getpid(), signal.SIGUSR1)
+
+        racer = threading.Thread(target=race)
+        try:
+            racer.start()
+            lock.lock()
+            racer.join()
+            got = True
+        except Interrupted as interrupted:
+            racer.join()
+            frames = [frame.f_code.co_name for frame, _ in traceback.walk_tb(interrupted.__traceback__)]
+            got = "lock" not in frames and lock.hold_count() == 1  # the signal came after it
+        outcomes.add(got)
+        if got:
+            lock.unlock()
+        until(lambda: lock.hold_count() == 0 and not theirs.inspect().locked, "it is free again")
+    assert False in outcomes
+
+
+@pytest.mark.parametrize("wait_ms", [rlock.FOREVER, 0])
+def test_a_wait_for_an_answer_ends_as_well_and_the_lock_is_free_later(servers, name, handler, wait_ms):
+    url = servers.start()
+    server = servers.running[-1]
+    with rlock.Client(url, op_timeout_ms=60000) as client:
+        lock = client.reentrant(name)
+        with lock:
+            pass
+        server.send_signal(signal.SIGSTOP)
+        sender = send_when(lambda: _operation._under_way)
+        with pytest.raises(Interrupted):
+            lock.lock(wait_ms)
+        sender.join()
+        server.send_signal(signal.SIGCONT)
+        until(lambda: not lock.inspect().locked, "what was granted is given back")
+        with lock:
+            pass
+
+
+def test_control_c_ends_a_program_that_waits(url, client, name):
+    lock = client.fair(name)
+    script = f"import rlock; client = rlock.Client({url!r}); client.fair({name!r}).lock()"
+    with lock:
+        program = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE)
+        until(lambda: lock.inspect().waiters == 1, "it waits")
+        program.send_signal(signal.SIGINT)
+        assert "KeyboardInterrupt" in program.communicate(timeout=10)[1].decode()
+        assert lock.inspect().waiters == 0
