@@ -27,7 +27,7 @@
 int64_t rlock__acquire_lease(const struct rlock__call *call, int64_t at)
 {
     int64_t lease = call->lease_us != 0 ? call->lease_us : call->core->renewed_lease_us;
-    int64_t most = call->spec->tuning.max_hold_us;
+    int64_t most = call->spec->tuning->max_hold_us;
 
     if (call->target > 1) {
         return rlock__grant_cut(call->hold->grant, lease, at);

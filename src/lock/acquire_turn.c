@@ -41,7 +41,7 @@ static void turn_nested(struct rlock__call *call, int64_t now)
         rlock__acquire_describe(call, RLOCK_ELOST, now);
         rlock__acquire_end(call, RLOCK_ELOST, now);
     } else if ((call->spec->ops->caps & RLOCK__CAP_REENTRANT) == 0 ||
-               call->spec->tuning.no_reentry) {
+               call->spec->tuning->no_reentry) {
         rlock__acquire_describe(call, RLOCK_EREACQUIRE, now);
         rlock__acquire_end(call, RLOCK_EREACQUIRE, now);
     } else if (!rlock__acquire_may_try(call, now)) {

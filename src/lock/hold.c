@@ -128,7 +128,7 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
                          int64_t lease_us, int64_t now)
 {
     struct rlock__grant *grant = hold->grant;
-    int64_t most = call->spec->tuning.max_hold_us;
+    int64_t most = call->spec->tuning->max_hold_us;
 
     if (hold->state == RLOCK__HOLD_NONE) {
         rlock__hold_state(hold, RLOCK__HOLD_HELD);

@@ -95,7 +95,7 @@ static bool may_take(const struct rlock__call *call, const struct rlock__spec *s
                  call->step == RLOCK__SLEEPING || call->step == RLOCK__PAUSING;
 
     return waits && call->spec->ops == spec->ops && call->lease_us == 0 && !call->member &&
-           call->error == 0 && call->spec->tuning.max_hold_us == spec->tuning.max_hold_us &&
+           call->error == 0 && call->spec->tuning->max_hold_us == spec->tuning->max_hold_us &&
            !rlock__copies_are_open(&call->lost) && now < call->deadline;
 }
 
@@ -114,7 +114,7 @@ static void take(struct rlock__call *call, int64_t now)
 {
     struct rlock__hold *hold = call->hold;
     struct rlock__grant *grant = hold->grant;
-    int64_t most = call->spec->tuning.max_hold_us;
+    int64_t most = call->spec->tuning->max_hold_us;
 
     rlock__hold_state(hold, RLOCK__HOLD_HELD);
     hold->renewed_from = 1;
