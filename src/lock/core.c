@@ -102,6 +102,7 @@ static void work(struct rlock__core *core, int64_t now)
     }
     left -= rlock__holds_sweep(core, left, now);
     left -= rlock__timers_fire(&core->crowd, now, left);
+    left -= rlock__renewals_expire(core, left, now);
     core->resume_at = left > 0 ? 0 : core->closed ? now : now + RLOCK__REST_US;
 }
 

@@ -99,12 +99,14 @@ struct rlock__grant {
     int64_t held_until; /* renewal stops here (max_hold); RLOCK__NEVER none */
     int64_t free_by;    /* the server's lease has ended by then */
 
-    struct rlock__timer timer;         /* in core.crowd: due, or end of validity */
+    /* in core.crowd: due, or end of validity; or in link.due, until the end of its validity: its
+     * renewal waits to be sent */
+    struct rlock__timer timer;
     int64_t due;                       /* its next renewal, or its last release once more */
     unsigned failures;                 /* of these, in a row */
-    struct rlock__timer urgency;       /* in link.due: waits for its renewal to be sent */
     struct rlock__grant **batch_entry; /* its place in a batch in flight; NULL none */
     int64_t alone_until;               /* its renewals are in no batch with others; 0 may be */
+    bool is_waiting;                   /* for its renewal to be sent */
     bool verifies;    /* its server is another one: whether it is there is asked, renewed or not */
     bool unacked;     /* too few replicas have its latest renewal */
     bool failed_over; /* since it was last seen there another server has taken its server's place */
@@ -200,7 +202,8 @@ struct rlock__core {
     struct rlock__timers timers; /* of calls, and the core's own: all that are due fire */
     struct rlock__timer needs;   /* looks for servers that nothing needs; need.c */
     int64_t unused_us;           /* how long that lasts; 0: nobody has looked yet */
-    struct rlock__timers crowd;  /* of grants and orphans: a slice of those that are due fires */
+    struct rlock__timers crowd;  /* of grants and orphans: a slice of those that are due fires; so
+                                    with link.due */
     int64_t resume_at;           /* a slice was used up: the next one is not before then */
     uint64_t random;             /* xorshift; seeded by the driver */
     uint64_t last_number, last_gen;

@@ -10,7 +10,10 @@ struct rlock__link *rlock__grant_route(struct rlock__grant *grant)
     struct rlock__link *link = rlock__route(grant->hold->spec);
 
     if (link != grant->link) {
-        rlock__timer_unset(&grant->link->due, &grant->urgency);
+        if (grant->is_waiting) {
+            rlock__grant_wait(grant, false);
+            rlock__timer_set(&link->server->core->crowd, &grant->timer, grant->valid_until);
+        }
         grant->failed_over |= grant->link->replaced;
         grant->link->n_granted -= grant->is_numbered;
         link->n_granted += grant->is_numbered;
@@ -41,6 +44,25 @@ bool rlock__grant_moved(const struct rlock__grant *grant)
     return grant->failed_over || grant->life != grant->link->server->life;
 }
 
+static struct rlock__timers *timers_of(const struct rlock__grant *grant)
+{
+    return grant->is_waiting ? &grant->link->due : &grant->link->server->core->crowd;
+}
+
+void rlock__grant_wait(struct rlock__grant *grant, bool waits)
+{
+    if (grant->is_waiting != waits) {
+        rlock__timer_unset(timers_of(grant), &grant->timer);
+        grant->is_waiting = waits;
+    }
+}
+
+void rlock__grant_unset(struct rlock__grant *grant)
+{
+    rlock__timer_unset(timers_of(grant), &grant->timer);
+    grant->is_waiting = false;
+}
+
 void rlock__grant_plan(struct rlock__grant *grant)
 {
     const struct rlock__hold *hold = grant->hold;
@@ -49,17 +71,17 @@ void rlock__grant_plan(struct rlock__grant *grant)
     int64_t at = held ? grant->valid_until : RLOCK__NEVER;
 
     if (!renewed) {
-        rlock__timer_unset(&grant->link->due, &grant->urgency);
+        rlock__grant_wait(grant, false);
     }
     if (grant->releasing) { /* without an answer; one that is refused is tried again */
         bool waits = grant->release == NULL && hold->turn == NULL;
 
         at = waits ? rlock__min(grant->due, grant->free_by) : grant->free_by;
-    } else if (renewed && grant->batch_entry == NULL && !grant->urgency.set) {
+    } else if (renewed && grant->batch_entry == NULL && !grant->is_waiting) {
         at = rlock__min(at, grant->due);
     }
     if (!grant->timer.set || grant->timer.at != at) {
-        rlock__timer_set(&hold->core->crowd, &grant->timer, at);
+        rlock__timer_set(timers_of(grant), &grant->timer, at);
     }
 }
 

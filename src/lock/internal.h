@@ -111,6 +111,10 @@ void rlock__grant_verify(struct rlock__grant *grant, int64_t now);
 void rlock__grant_seen(struct rlock__grant *grant);
 /* Whether its server may be another one than that which last said so. */
 bool rlock__grant_moved(const struct rlock__grant *grant);
+/* Its renewal waits to be sent from now on, or does not. It is to be planned next. */
+void rlock__grant_wait(struct rlock__grant *grant, bool waits);
+/* Nothing comes next for it. */
+void rlock__grant_unset(struct rlock__grant *grant);
 /* Sets the timer to what comes next: its renewal, or the end of its validity. */
 void rlock__grant_plan(struct rlock__grant *grant);
 /* Sets the validity. The server's lease ends lease_us after t0 at the earliest, and lease_us after
@@ -233,7 +237,11 @@ void rlock__renew_begin(struct rlock__link *link, int64_t now);
 void rlock__renew_rest(struct rlock__link *link, size_t n, int64_t now);
 /* Sends the renewals that are due, as many as may be in flight. */
 void rlock__renew_flush(struct rlock__link *link, int64_t now);
-/* When the next batch of those that are due may go out, on any link; RLOCK__NEVER none may. */
+/* When the next batch of those that are due may go out, on any link, or the validity of one that
+ * waits for that ends; RLOCK__NEVER none. */
 int64_t rlock__renew_next(const struct rlock__core *core);
+/* Ends those whose validity is over before their renewal was sent, so many at most. Returns how
+ * many. */
+size_t rlock__renewals_expire(struct rlock__core *core, size_t most, int64_t now);
 
 #endif

@@ -97,7 +97,7 @@ void rlock__renew_timer(struct rlock__timer *timer, int64_t now)
     }
     if (is_worth(grant, now)) {
         rlock__renew_begin(rlock__grant_route(grant), now);
-        rlock__timer_set(&grant->link->due, &grant->urgency, grant->valid_until);
+        rlock__grant_wait(grant, true);
         rlock__server_need(grant->link->server, now);
     }
     rlock__grant_plan(grant);
@@ -294,9 +294,9 @@ static void fill(struct batch *batch, struct rlock__request *request, int64_t no
     size_t n_others = 0, most = core->slice < RLOCK__BATCH ? core->slice : RLOCK__BATCH;
 
     for (size_t i = 0; i < most && n_others < MISFITS && due->root != NULL; i++) {
-        struct rlock__grant *grant = RLOCK__OF(struct rlock__grant, urgency, due->root);
+        struct rlock__grant *grant = RLOCK__OF(struct rlock__grant, timer, due->root);
 
-        rlock__timer_unset(due, &grant->urgency);
+        rlock__grant_wait(grant, false);
         if (!fits(batch, grant, now)) {
             others[n_others++] = grant;
             continue;
@@ -309,7 +309,8 @@ static void fill(struct batch *batch, struct rlock__request *request, int64_t no
     while (n_others > 0) {
         struct rlock__grant *grant = others[--n_others];
 
-        rlock__timer_set(due, &grant->urgency, grant->valid_until);
+        rlock__grant_wait(grant, true);
+        rlock__grant_plan(grant);
     }
 }
 

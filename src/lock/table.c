@@ -117,8 +117,7 @@ void rlock__grant_unnumber(struct rlock__grant *grant)
 
 void rlock__grant_clear(struct rlock__grant *grant)
 {
-    rlock__timer_unset(&grant->hold->core->crowd, &grant->timer);
-    rlock__timer_unset(&grant->link->due, &grant->urgency);
+    rlock__grant_unset(grant);
     if (grant->batch_entry != NULL) {
         *grant->batch_entry = NULL;
     }

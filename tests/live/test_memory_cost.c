@@ -12,7 +12,7 @@
 enum { N = 4000 };
 
 /* Bytes, besides those of the name. Whoever makes it less lowers the ceiling. */
-enum { IDLE_HANDLE = 192, HOLD = 1320, WAITING = 2776 };
+enum { IDLE_HANDLE = 192, HOLD = 1192, WAITING = 2670 };
 
 #define NAME_SIZE 16 /* of "memory-0000" and what is behind it */
 #define OWNER 7

@@ -206,7 +206,7 @@ CROWD_TEST(renewals_after_a_break_go_few_at_a_time_and_the_most_urgent_first, cr
     assert_int_equal(in_flight(crowd), RLOCK__BATCHES);
     while (alone_link(&crowd->core)->due.root != NULL) {
         const struct rlock__grant *first =
-            RLOCK__OF(struct rlock__grant, urgency, alone_link(&crowd->core)->due.root);
+            RLOCK__OF(struct rlock__grant, timer, alone_link(&crowd->core)->due.root);
         int64_t urgent = first->valid_until;
 
         assert_true(urgent >= before);
