@@ -35,6 +35,7 @@ void rlock__core_trim(struct rlock__core *core)
 {
     rlock__holds_trim(core);
     rlock__queues_trim(core);
+    rlock__orphans_trim(core);
     rlock__pool_fini(&core->requests);
 }
 

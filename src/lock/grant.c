@@ -87,7 +87,7 @@ void rlock__grant_plan(struct rlock__grant *grant)
 
 void rlock__grant_set_valid(struct rlock__grant *grant, int64_t t0, int64_t lease_us, int64_t now)
 {
-    int64_t until = rlock__valid_until(grant->hold->core, t0, lease_us);
+    int64_t until = rlock__valid_until(grant->hold->spec->core, t0, lease_us);
 
     grant->valid_until = rlock__max(grant->valid_until, until);
     grant->leased_at = rlock__max(grant->leased_at, t0);
@@ -112,7 +112,8 @@ void rlock__grant_may_last(struct rlock__grant *grant, int64_t free_by)
 void rlock__grant_mind_renewal(struct rlock__grant *grant, int64_t now)
 {
     if (grant->batch_entry != NULL) {
-        rlock__grant_may_last(grant, rlock__free_by(now, grant->hold->core->renewed_lease_us));
+        rlock__grant_may_last(grant,
+                              rlock__free_by(now, grant->hold->spec->core->renewed_lease_us));
     }
 }
 
@@ -136,7 +137,7 @@ int64_t rlock__grant_cut(const struct rlock__grant *grant, int64_t lease_us, int
 /* On a grid of a twentieth of the period, so that neighbours share a batch from then on. */
 void rlock__grant_due(struct rlock__grant *grant, int64_t t0, int64_t lease_us)
 {
-    int64_t grid = rlock__max(grant->hold->core->renewed_lease_us / 60, RLOCK__MS);
+    int64_t grid = rlock__max(grant->hold->spec->core->renewed_lease_us / 60, RLOCK__MS);
     int64_t due = t0 + lease_us / 3;
 
     grant->due = rlock__max(due - due % grid, t0 + lease_us / 6);

@@ -58,7 +58,7 @@ static bool is_in_doubt(struct rlock__grant *grant, int64_t now)
     const struct rlock__link *link = grant->link;
 
     return grant->failures != 0 || now >= grant->due || grant->verifies || grant->unacked ||
-           rlock__copies_are_open(&grant->lost) || grant->undone != NULL || grant->resent ||
+           grant->lost != NULL || grant->undone != NULL || grant->resent ||
            rlock__grant_moved(grant) || link != rlock__route(grant->hold->spec) ||
            !link->pipeline.up || link->pipeline.close;
 }
@@ -68,8 +68,8 @@ static bool may_go(const struct rlock__hold *hold, int64_t now)
 {
     struct rlock__grant *grant = hold->grant;
 
-    return may_pass(hold->spec) && !hold->core->closed && is_plain(hold) && hold->count == 1 &&
-           !grant->is_guarded && grant->passes < MOST_PASSES &&
+    return may_pass(hold->spec) && !hold->spec->core->closed && is_plain(hold) &&
+           hold->count == 1 && !grant->is_guarded && grant->passes < MOST_PASSES &&
            now < rlock__min(grant->leased_at + MOST_PASSING, grant->valid_until) &&
            !is_in_doubt(grant, now);
 }
@@ -105,7 +105,9 @@ static void exchange(struct rlock__hold *from, struct rlock__hold *to)
     struct rlock__grant *grant = from->grant;
 
     from->grant = to->grant;
-    from->grant->hold = from;
+    if (from->grant != NULL) {
+        from->grant->hold = from;
+    }
     to->grant = grant;
     grant->hold = to;
 }
@@ -135,7 +137,8 @@ bool rlock__pass(struct rlock__hold *hold, int64_t now)
 {
     struct rlock__call *call = may_go(hold, now) ? rlock__queue_heir(hold, now) : NULL;
 
-    if (call == NULL || !may_take(call, hold->spec, now) || is_awaited_by_group(hold->spec)) {
+    if (call == NULL || !may_take(call, hold->spec, now) || is_awaited_by_group(hold->spec) ||
+        !rlock__hold_claim(call->hold, call->spec)) {
         return false;
     }
     exchange(hold, call->hold);

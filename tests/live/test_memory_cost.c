@@ -9,10 +9,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { N = 4000 };
+enum { N = 4400 };
 
 /* Bytes, besides those of the name. Whoever makes it less lowers the ceiling. */
-enum { IDLE_HANDLE = 192, HOLD = 1192, WAITING = 2670 };
+enum { IDLE_HANDLE = 192, HOLD = 640, WAITING = 1776 };
 
 #define NAME_SIZE 16 /* of "memory-0000" and what is behind it */
 #define OWNER 7

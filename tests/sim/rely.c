@@ -26,7 +26,7 @@ const struct rlock__hold *sim_find_hold(const struct sim_client *client, uint64_
 {
     const struct rlock__hold *hold = client->core.holds;
 
-    while (hold != NULL && hold->grant->number != number) {
+    while (hold != NULL && (hold->grant == NULL || hold->grant->number != number)) {
         hold = hold->next;
     }
     return hold;
