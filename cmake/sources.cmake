@@ -80,6 +80,7 @@ set(RLOCK_SOURCES
     src/lock/released.c
     src/lock/renew.c
     src/lock/server.c
+    src/lock/spare.c
     src/lock/spec.c
     src/lock/spin.c
     src/lock/stock.c

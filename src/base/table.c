@@ -22,10 +22,10 @@ static void link_node(struct rlock__table *table, struct rlock__table_node *node
     table->n++;
 }
 
-/* Four times as many chains, if there is memory. */
+/* Twice as many chains, if there is memory. */
 static void grow(struct rlock__table *table)
 {
-    struct rlock__table large = {.n_more = 4 * n_chains(table)};
+    struct rlock__table large = {.n_more = 2 * n_chains(table)};
     struct rlock__table_node *node;
     size_t from = 0;
 

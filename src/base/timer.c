@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/timer.h"
 
+#define ORDER_MAX ((UINT64_C(1) << 48) - 1)
+
 static bool earlier(const struct rlock__timer *a, const struct rlock__timer *b)
 {
     return a->at != b->at ? a->at < b->at : a->order < b->order;
 }
 
-static unsigned rank(const struct rlock__timer *timer)
+static uint64_t rank(const struct rlock__timer *timer)
 {
     return timer != NULL ? timer->rank : 0;
 }
@@ -20,7 +22,7 @@ static void lean(struct rlock__timer *timer)
         timer->child[0] = right;
         timer->child[1] = left;
     }
-    timer->rank = rank(timer->child[1]) + 1;
+    timer->rank = (rank(timer->child[1]) + 1) & 0xff;
 }
 
 /* Makes one heap of two, along their right edges; either may be empty. */
@@ -54,7 +56,7 @@ static void leave_heap(struct rlock__timers *timers, const struct rlock__timer *
 
     put(timers, parent, timer, merge(timer->child[0], timer->child[1]));
     for (bool changed = true; changed && parent != NULL; parent = parent->parent) {
-        unsigned before = parent->rank;
+        uint64_t before = parent->rank;
 
         lean(parent);
         changed = parent->rank != before;
@@ -67,7 +69,7 @@ static void follow(struct rlock__timers *timers, const struct rlock__timer *firs
     struct rlock__timer *next = first->behind;
 
     put(timers, first->parent, first, next);
-    next->before = NULL;
+    next->chained = false;
     next->rank = first->rank;
     for (int i = 0; i < 2; i++) {
         next->child[i] = first->child[i];
@@ -91,9 +93,9 @@ void rlock__timer_unset(struct rlock__timers *timers, struct rlock__timer *timer
         return;
     }
     if (timers->latest == timer) {
-        timers->latest = timer->before;
+        timers->latest = timer->chained ? timer->before : NULL;
     }
-    if (timer->before != NULL) {
+    if (timer->chained) {
         leave_chain(timer);
     } else if (timer->behind != NULL) {
         follow(timers, timer);
@@ -101,8 +103,8 @@ void rlock__timer_unset(struct rlock__timers *timers, struct rlock__timer *timer
         leave_heap(timers, timer);
     }
     timer->parent = timer->child[0] = timer->child[1] = NULL;
-    timer->before = timer->behind = NULL;
-    timer->set = false;
+    timer->behind = NULL;
+    timer->set = timer->chained = false;
 }
 
 void rlock__timer_set(struct rlock__timers *timers, struct rlock__timer *timer, int64_t at)
@@ -116,11 +118,13 @@ void rlock__timer_set(struct rlock__timers *timers, struct rlock__timer *timer, 
     latest = timers->latest;
     timers->latest = timer;
     timer->at = at;
-    timer->order = ++timers->order;
+    timer->order = ++timers->order & ORDER_MAX;
     timer->set = true;
     if (latest != NULL && latest->at == at) {
         latest->behind = timer;
         timer->before = latest;
+        timer->chained = true;
+        timer->rank = 0;
         return;
     }
     timer->rank = 1;

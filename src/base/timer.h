@@ -21,15 +21,20 @@ struct rlock__timers;
 /* Runs with the timer unset; may set it again. */
 typedef void rlock__timer_fn(struct rlock__timer *timer, int64_t now);
 
-/* All zero but fire is a valid, unset one. */
+/* All zero but fire is a valid, unset one. There are as many as holds: it is small. */
 struct rlock__timer {
     rlock__timer_fn *fire;
     int64_t at;
-    uint64_t order;                         /* of setting: breaks ties */
-    struct rlock__timer *parent, *child[2]; /* of a chain's first */
-    struct rlock__timer *before, *behind;   /* in its chain */
-    unsigned rank; /* nodes on its right edge, which is the shortest way down to an empty place */
-    bool set;
+    uint64_t order : 48; /* of setting: breaks ties; enough for nine years of a million a second */
+    uint64_t rank : 8;   /* nodes on its right edge: the shortest way down to an empty place */
+    uint64_t set : 1;
+    uint64_t chained : 1; /* in its chain there is one before it */
+    union {
+        struct rlock__timer *parent; /* of a chain's first, as are the children */
+        struct rlock__timer *before; /* of one that is chained */
+    };
+    struct rlock__timer *child[2];
+    struct rlock__timer *behind; /* in its chain */
 };
 
 struct rlock__timers {

@@ -135,28 +135,19 @@ int rlock__group_lock_new(const struct rlock__group_ops *ops, struct rlock__spec
                           size_t n, int64_t max_lease_us, struct rlock_handle **ret_lock)
 {
     struct rlock__group_spec *spec = rlock__group_spec_new(ops, members, n);
-    struct rlock_handle *lock = calloc(1, sizeof(*lock));
-    struct rlock__result *results = calloc(n, sizeof(*results));
+    struct rlock_handle *lock = calloc(1, sizeof(*lock) + n * sizeof(struct rlock__result));
 
-    if (spec == NULL || lock == NULL || results == NULL) {
+    if (spec == NULL || lock == NULL) {
         (void)rlock__group_spec_unref(spec);
         free(lock);
-        free(results);
         return rlock__fail(RLOCK_ENOMEM, "no memory");
     }
     spec->max_lease_us = max_lease_us;
-    *lock =
-        (struct rlock_handle){.vtable = &vtable,
-                              .kind = ops->kind,
-                              .caps = ops->caps,
-                              .name = spec->name,
-                              .client = rlock__client_of(spec->first->core),
-                              .group = spec,
-                              .results = results,
-                              .specs = spec->members,
-                              .n = n,
-                              .spare = (ops->caps & RLOCK__CAP_QUORUM) != 0 ? n - spec->quorum : 0,
-                              .refs = 1};
+    lock->vtable = &vtable;
+    lock->client = rlock__client_of(spec->first->core);
+    lock->group = spec;
+    lock->results = (struct rlock__result *)(lock + 1);
+    atomic_init(&lock->refs, 1);
     *ret_lock = lock;
     return 0;
 }

@@ -17,7 +17,7 @@ static int add_leaf(struct leaves *leaves, struct rlock__spec *spec)
         return rlock__fail(RLOCK_EINVAL, "more than %d members", RLOCK__MEMBERS_MAX);
     }
     for (size_t i = 0; i < leaves->n; i++) {
-        if (leaves->at[i]->client == spec->client &&
+        if (leaves->at[i]->core == spec->core &&
             rlock__bytes_equal(leaves->at[i]->key, spec->key)) {
             return rlock__fail(RLOCK_EINVAL, "lock %s is a member twice",
                                rlock__text(spec->name, name, sizeof(name)));
@@ -35,7 +35,7 @@ static int add_member(struct leaves *leaves, const struct rlock_handle *member)
     if (member->spec != NULL) {
         return add_leaf(leaves, member->spec);
     }
-    if ((member->caps & RLOCK__CAP_QUORUM) != 0) {
+    if ((rlock__lock_caps(member) & RLOCK__CAP_QUORUM) != 0) {
         return rlock__fail(RLOCK_ENOTSUP, "a RedLock cannot be a member");
     }
     for (size_t i = 0; code == 0 && i < member->group->n; i++) {
@@ -82,10 +82,10 @@ int rlock_multi_new(struct rlock_handle *const *members, size_t n, const struct 
 /* Each of them on a server of its own, as far as we know. */
 static int add_server(struct leaves *leaves, const struct rlock_handle *member)
 {
-    if ((member->caps & RLOCK__CAP_MEMBERS) != 0) {
+    if ((rlock__lock_caps(member) & RLOCK__CAP_MEMBERS) != 0) {
         return rlock__fail(RLOCK_ENOTSUP, "a RedLock has single locks as members");
     }
-    if ((member->caps & RLOCK__CAP_FENCED) != 0) {
+    if ((rlock__lock_caps(member) & RLOCK__CAP_FENCED) != 0) {
         return rlock__fail(RLOCK_ENOTSUP, "a RedLock's tokens would not grow: no fenced members");
     }
     if (member->client->router != NULL) {

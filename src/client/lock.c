@@ -16,7 +16,6 @@ struct rlock_handle *rlock__lock_unref(struct rlock_handle *lock)
     if (lock != NULL && atomic_fetch_sub(&lock->refs, 1) == 1) {
         (void)rlock__spec_unref(lock->spec);
         (void)rlock__group_spec_unref(lock->group);
-        free(lock->results);
         free(lock);
     }
     return NULL;
@@ -30,15 +29,17 @@ struct rlock_handle *rlock_free(struct rlock_handle *lock)
 
 const char *rlock_name(const struct rlock_handle *lock, size_t *ret_len)
 {
+    struct rlock__bytes name = lock->group != NULL ? lock->group->name : lock->spec->name;
+
     if (ret_len != NULL) {
-        *ret_len = lock->name.len;
+        *ret_len = name.len;
     }
-    return lock->name.at;
+    return name.at;
 }
 
 const char *rlock_kind(const struct rlock_handle *lock)
 {
-    return lock->kind;
+    return lock->group != NULL ? lock->group->ops->kind : lock->spec->ops->kind;
 }
 
 /* Whether the handle was made in this process, and not by the one that forked it. */
@@ -98,8 +99,8 @@ static int check_wait(const struct rlock_handle *lock, int64_t wait_ms)
 {
     int code = 0;
 
-    for (size_t i = 0; i < lock->n && code == 0; i++) {
-        code = rlock__client_check_wait(rlock__client_of(lock->specs[i]->core));
+    for (size_t i = 0; i < rlock__lock_n(lock) && code == 0; i++) {
+        code = rlock__client_check_wait(rlock__client_of(rlock__lock_spec(lock, i)->core));
     }
     if (code != 0) {
         return code;
@@ -294,7 +295,7 @@ int rlock_force_unlock(struct rlock_handle *lock, bool *ret_was_locked)
 int rlock_members(const struct rlock_handle *lock, rlock_member_fn *fn, void *payload)
 {
     rlock__detail_clear();
-    if (lock == NULL || (lock->caps & RLOCK__CAP_MEMBERS) == 0 || fn == NULL) {
+    if (lock == NULL || (rlock__lock_caps(lock) & RLOCK__CAP_MEMBERS) == 0 || fn == NULL) {
         return rlock__fail(RLOCK_EINVAL, "lock is no multi-lock or RedLock, or fn is NULL");
     }
     if (!is_ours(lock)) {

@@ -8,6 +8,7 @@
 
 #include "client/client.h"
 #include "drive/turn.h"
+#include "multi/group.h"
 
 /* A hundred years: sums of microseconds still fit. */
 #define RLOCK__TIME_MAX_MS (INT64_C(100) * 366 * 24 * 3600 * 1000)
@@ -34,21 +35,34 @@ struct rlock__vtable {
     void (*cancel)(const struct rlock_handle *lock, struct rlock__op *op);
 };
 
+/* A program may have very many: what its spec or its group knows is not said here once more. */
 struct rlock_handle {
     const struct rlock__vtable *vtable;
-    const char *kind;                /* "reentrant" */
-    unsigned caps;                   /* the kind's, enum rlock__caps */
-    struct rlock__bytes name;        /* borrowed from what the handle refers to; a NUL behind it */
     struct rlock_client *client;     /* speaks for it: of a lock made of locks the first member's */
     struct rlock__spec *spec;        /* of a lock of one key; NULL else */
-    unsigned hash;                   /* the spec's: who asks for a hold need not look there */
     struct rlock__group_spec *group; /* of a lock made of locks; NULL else */
-    struct rlock__result *results;   /* one for each member; the groups' mutex protects them */
-    struct rlock__spec *const *specs; /* of its members; of a lock of one key its own */
-    size_t n;
-    size_t spare;     /* so many of them need not be had */
+    struct rlock__result *results;   /* behind the handle: one for each member of that; the groups'
+                                      * mutex protects them */
+    unsigned hash;                   /* the spec's: who asks for a hold need not look there */
     atomic_uint refs; /* the user's, and one for each operation that no thread waits for */
 };
+
+/* The kind's, enum rlock__caps. */
+static inline unsigned rlock__lock_caps(const struct rlock_handle *lock)
+{
+    return lock->spec != NULL ? lock->spec->ops->caps : lock->group->ops->caps;
+}
+
+/* How many members it has; a lock of one key is its own. */
+static inline size_t rlock__lock_n(const struct rlock_handle *lock)
+{
+    return lock->spec != NULL ? 1 : lock->group->n;
+}
+
+static inline struct rlock__spec *rlock__lock_spec(const struct rlock_handle *lock, size_t i)
+{
+    return lock->spec != NULL ? lock->spec : lock->group->members[i];
+}
 
 /* Drops a reference. Returns NULL; NULL is ok. */
 struct rlock_handle *rlock__lock_unref(struct rlock_handle *lock);

@@ -125,6 +125,12 @@ static int fail(const struct query *query)
                        rlock__text(query->spec->name, name, sizeof(name)), query->call.detail);
 }
 
+/* How many of its members need not be had. */
+static size_t spare(const struct rlock__group_spec *spec)
+{
+    return (spec->ops->caps & RLOCK__CAP_QUORUM) != 0 ? spec->n - spec->quorum : 0;
+}
+
 /* The first member that somebody holds speaks for the whole. A member that cannot be asked counts
  * as held, as it would for who takes it. ret_first: that member; NULL nobody holds any. */
 static int sum_inspected(const struct rlock__inquiry *inquiry, struct rlock_info *ret_info,
@@ -136,7 +142,7 @@ static int sum_inspected(const struct rlock__inquiry *inquiry, struct rlock_info
 
     *ret_first = NULL;
     *ret_info = (struct rlock_info){.size = sizeof(*ret_info), .ttl_ms = -2};
-    for (size_t i = 0; i < lock->n; i++) {
+    for (size_t i = 0; i < rlock__lock_n(lock); i++) {
         const struct query *query = &inquiry->queries[i];
 
         if (query->code != 0) {
@@ -154,8 +160,8 @@ static int sum_inspected(const struct rlock__inquiry *inquiry, struct rlock_info
         *ret_info = (*ret_first)->info;
     }
     ret_info->holders = (uint32_t)held;
-    ret_info->locked = held + failed > lock->spare;
-    return failed > lock->spare ? code : 0;
+    ret_info->locked = held + failed > spare(lock->group);
+    return failed > spare(lock->group) ? code : 0;
 }
 
 /* All that can be opened were; the first error is the whole's. */
@@ -164,7 +170,7 @@ static int sum_forced(const struct rlock__inquiry *inquiry, bool *ret_was_locked
     int code = 0;
 
     *ret_was_locked = false;
-    for (size_t i = 0; i < inquiry->lock->n; i++) {
+    for (size_t i = 0; i < rlock__lock_n(inquiry->lock); i++) {
         const struct query *query = &inquiry->queries[i];
 
         code = code == 0 && query->code != 0 ? fail(query) : code;
@@ -176,7 +182,7 @@ static int sum_forced(const struct rlock__inquiry *inquiry, bool *ret_was_locked
 static struct rlock__inquiry *inquiry_new(const struct rlock_handle *lock, bool forces)
 {
     struct rlock__inquiry *inquiry =
-        calloc(1, sizeof(*inquiry) + lock->n * sizeof(inquiry->queries[0]));
+        calloc(1, sizeof(*inquiry) + rlock__lock_n(lock) * sizeof(inquiry->queries[0]));
 
     if (inquiry == NULL) {
         (void)rlock__fail(RLOCK_ENOMEM, "no memory");
@@ -184,9 +190,9 @@ static struct rlock__inquiry *inquiry_new(const struct rlock_handle *lock, bool 
     }
     inquiry->lock = lock;
     inquiry->forces = forces;
-    for (size_t i = 0; i < lock->n; i++) {
+    for (size_t i = 0; i < rlock__lock_n(lock); i++) {
         inquiry->queries[i].inquiry = inquiry;
-        inquiry->queries[i].spec = lock->specs[i];
+        inquiry->queries[i].spec = rlock__lock_spec(lock, i);
         ask_who(&inquiry->queries[i]);
     }
     return inquiry;
@@ -195,7 +201,7 @@ static struct rlock__inquiry *inquiry_new(const struct rlock_handle *lock, bool 
 struct rlock__inquiry *rlock__inquiry_free(struct rlock__inquiry *inquiry)
 {
     if (inquiry != NULL) {
-        for (size_t i = 0; i < inquiry->lock->n; i++) {
+        for (size_t i = 0; i < rlock__lock_n(inquiry->lock); i++) {
             rlock__cmd_fini(&inquiry->queries[i].call.cmd);
             rlock__buf_fini(&inquiry->queries[i].seen);
         }
@@ -211,7 +217,7 @@ static struct rlock__inquiry *run(const struct rlock_handle *lock, bool forces)
 {
     struct rlock__inquiry *inquiry = inquiry_new(lock, forces);
 
-    for (size_t i = 0; inquiry != NULL && i < lock->n; i++) {
+    for (size_t i = 0; inquiry != NULL && i < rlock__lock_n(lock); i++) {
         struct query *query = &inquiry->queries[i];
         struct rlock_client *client = rlock__client_of(query->spec->core);
         bool more = true;
@@ -291,7 +297,7 @@ RLOCK__REQUIRES(core) static void on_complete(struct rlock__call *call)
 /* Nobody waits for the other members' servers, whose clients' loops may be this thread's. */
 static void give_up(struct rlock__inquiry *inquiry)
 {
-    for (size_t i = 0; i < inquiry->lock->n; i++) {
+    for (size_t i = 0; i < rlock__lock_n(inquiry->lock); i++) {
         struct query *query = &inquiry->queries[i];
         struct rlock_client *client = rlock__client_of(query->spec->core);
 
@@ -361,9 +367,9 @@ int rlock__inquiry_begin(const struct rlock_handle *lock, bool forces, struct rl
     }
     *ret_inquiry = inquiry;
     inquiry->op = op;
-    atomic_init(&inquiry->running, lock->n + 1);
+    atomic_init(&inquiry->running, rlock__lock_n(lock) + 1);
     closed = !move_in(inquiry);
-    for (size_t i = 0; !closed && i < lock->n; i++) {
+    for (size_t i = 0; !closed && i < rlock__lock_n(lock); i++) {
         closed = begin(&inquiry->queries[i]);
     }
     if (closed) {

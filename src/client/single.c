@@ -183,16 +183,11 @@ static int make(struct rlock_client *client, const struct rlock_ops *ops, struct
         return rlock__fail(RLOCK_EINVAL, "the name's keys would lie in different slots of the "
                                          "cluster: a name with { needs a tag, as in {order}7");
     }
-    *lock = (struct rlock_handle){.vtable = &vtable,
-                                  .kind = ops->kind,
-                                  .caps = ops->caps,
-                                  .name = spec->name,
-                                  .client = client,
-                                  .spec = spec,
-                                  .hash = spec->hash,
-                                  .n = 1,
-                                  .refs = 1};
-    lock->specs = &lock->spec;
+    lock->vtable = &vtable;
+    lock->client = client;
+    lock->spec = spec;
+    lock->hash = spec->hash;
+    atomic_init(&lock->refs, 1);
     *ret_lock = lock;
     return 0;
 }

@@ -15,13 +15,12 @@ bool rlock__is_dispatcher(void)
 
 static void tell_lost(const struct rlock_client *client, struct rlock__loss *loss)
 {
-    const struct rlock__spec *spec = loss->spec;
-    struct rlock__bytes name = loss->kind != NULL ? loss->name : spec->name;
+    struct rlock__bytes name = rlock__loss_name(loss);
     struct rlock_loss told = {.size = sizeof(told),
                               .name = name.at,
                               .name_len = name.len,
-                              .kind = loss->kind != NULL ? loss->kind : spec->ops->kind,
-                              .owner = loss->owner,
+                              .kind = loss->kind != NULL ? loss->kind : loss->spec->ops->kind,
+                              .owner = loss->given ? loss->owner_id : 0,
                               .reason = loss->reason};
 
     if (rlock__groups_lost(loss) && client->opts.on_lost != NULL) {

@@ -25,7 +25,7 @@
 
 static int64_t slot_of(const struct rlock__spec *spec)
 {
-    return spec->tuning.fair_slot_ms != 0 ? spec->tuning.fair_slot_ms : SLOT_MS;
+    return spec->tuning->fair_slot_ms != 0 ? spec->tuning->fair_slot_ms : SLOT_MS;
 }
 
 /* ---- Commands ---- */

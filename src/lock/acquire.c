@@ -27,7 +27,7 @@
 int64_t rlock__acquire_lease(const struct rlock__call *call, int64_t at)
 {
     int64_t lease = call->lease_us != 0 ? call->lease_us : call->core->renewed_lease_us;
-    int64_t most = call->spec->tuning.max_hold_us;
+    int64_t most = call->spec->tuning->max_hold_us;
 
     if (call->target > 1) {
         return rlock__grant_cut(call->hold->grant, lease, at);
@@ -57,9 +57,7 @@ static void begin_anew(struct rlock__call *call, int code, int64_t at, int64_t n
     call->enqueued = false;
     call->number = ++call->core->last_number; /* the old one is retired by its release */
     call->lost = (struct rlock__copies){0};
-    if (!rlock__hold_prepare(call->hold, call->spec)) {
-        rlock__acquire_starve(call, now);
-    } else if (at > now) {
+    if (at > now) {
         call->error = code;
         rlock__acquire_sleep(call, RLOCK__SLEEPING, at);
     } else {
@@ -343,6 +341,10 @@ void rlock__acquire_attempt(struct rlock__call *call, int64_t now)
     struct rlock__core *core = call->core;
     struct rlock__request *request;
 
+    if (!rlock__hold_prepare(call)) {
+        rlock__acquire_starve(call, now);
+        return;
+    }
     if (call->batch != NULL) {
         rlock__batch_ask(call, now);
         return;

@@ -60,6 +60,7 @@ void rlock__acquire_end(struct rlock__call *call, int code, int64_t now)
         call->request = NULL;
     }
     rlock__acquire_withdraw(call, code == 0 ? call->valid_until : 0);
+    rlock__orphan_unspare(call);
     rlock__call_complete(call, code, NULL);
     if (hold != NULL) {
         rlock__hold_leave(hold, now);

@@ -41,12 +41,12 @@ static void turn_nested(struct rlock__call *call, int64_t now)
         rlock__acquire_describe(call, RLOCK_ELOST, now);
         rlock__acquire_end(call, RLOCK_ELOST, now);
     } else if ((call->spec->ops->caps & RLOCK__CAP_REENTRANT) == 0 ||
-               call->spec->tuning.no_reentry) {
+               call->spec->tuning->no_reentry) {
         rlock__acquire_describe(call, RLOCK_EREACQUIRE, now);
         rlock__acquire_end(call, RLOCK_EREACQUIRE, now);
     } else if (!rlock__acquire_may_try(call, now)) {
         rlock__acquire_sleep(call, RLOCK__QUEUED, call->deadline);
-    } else if (!rlock__hold_prepare(hold, call->spec)) {
+    } else if (!rlock__hold_prepare(call)) {
         rlock__acquire_starve(call, now);
     } else {
         call->number = hold->grant->number;
@@ -106,10 +106,6 @@ void rlock__acquire_turn(struct rlock__call *call, int64_t now)
     }
     if (call->hold->state != RLOCK__HOLD_NONE) {
         turn_nested(call, now);
-        return;
-    }
-    if (!rlock__hold_prepare(call->hold, call->spec)) {
-        rlock__acquire_starve(call, now);
         return;
     }
     call->target = 1;

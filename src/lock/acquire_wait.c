@@ -110,7 +110,7 @@ static void sleep_busy(struct rlock__call *call, const struct rlock__answer *ans
 
 static int64_t spin_pause(struct rlock__call *call)
 {
-    return call->spec->ops->pause(&call->spec->tuning, call->spins++, &call->core->random);
+    return call->spec->ops->pause(call->spec->tuning, call->spins++, &call->core->random);
 }
 
 void rlock__acquire_hold_up(struct rlock__call *call, const struct rlock__answer *answer)

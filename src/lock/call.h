@@ -172,6 +172,7 @@ struct rlock__call {
             unsigned attempts;
             unsigned spins;               /* pauses of a spin lock so far */
             struct rlock__orphan *orphan; /* what it left on the server, and waits for */
+            struct rlock__orphan *spare;  /* from its first attempt on: for what it may leave */
             struct rlock__request *look;  /* whether its grant, which it has, counts */
             struct rlock__ack ack;        /* the same: whether enough replicas have it */
             unsigned confirmed;           /* how many had it, by the latest answer */

@@ -1,9 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lock/copies.h"
 
+#include <stdlib.h>
+
 static uint64_t later(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
+}
+
+/* What is kept where there is no memory. */
+static struct rlock__copies unknown = {.beyond = true};
+
+struct rlock__copies rlock__copies_kept(const struct rlock__copies *kept)
+{
+    return kept != NULL ? *kept : (struct rlock__copies){0};
+}
+
+static bool is_empty(const struct rlock__copies *copies)
+{
+    return !rlock__copies_are_open(copies) && !copies->replaced;
+}
+
+void rlock__copies_keep(struct rlock__copies **kept, const struct rlock__copies *copies)
+{
+    struct rlock__copies *room = *kept != &unknown ? *kept : NULL;
+
+    if (is_empty(copies)) {
+        free(room);
+        *kept = NULL;
+        return;
+    }
+    room = room != NULL ? room : malloc(sizeof(*room));
+    if (room != NULL) {
+        *room = *copies;
+    }
+    *kept = room != NULL ? room : &unknown;
 }
 
 /* NULL: there is no room for it. */

@@ -25,6 +25,14 @@ struct rlock__copies {
     bool ran;      /* some that are accounted for may have run */
 };
 
+/*
+ * Copies of which there are none nearly always, and for which there is no room until there are:
+ * what is kept is read by the first of these, and set by the second. Without memory it is as if
+ * there were more than are accounted for.
+ */
+struct rlock__copies rlock__copies_kept(const struct rlock__copies *kept);
+void rlock__copies_keep(struct rlock__copies **kept, const struct rlock__copies *copies);
+
 void rlock__copies_add_lost(struct rlock__copies *copies, struct rlock__link *link, uint64_t gen);
 void rlock__copies_add_sent(struct rlock__copies *copies, struct rlock__link *link, uint64_t gen);
 void rlock__copies_join(struct rlock__copies *copies, const struct rlock__copies *more);

@@ -35,6 +35,7 @@ void rlock__core_trim(struct rlock__core *core)
 {
     rlock__holds_trim(core);
     rlock__queues_trim(core);
+    rlock__orphans_trim(core);
     rlock__pool_fini(&core->requests);
 }
 
@@ -102,6 +103,7 @@ static void work(struct rlock__core *core, int64_t now)
     }
     left -= rlock__holds_sweep(core, left, now);
     left -= rlock__timers_fire(&core->crowd, now, left);
+    left -= rlock__renewals_expire(core, left, now);
     core->resume_at = left > 0 ? 0 : core->closed ? now : now + RLOCK__REST_US;
 }
 

@@ -62,36 +62,41 @@ enum rlock__hold_state {
     RLOCK__HOLD_LOST, /* final; waits for its unlocks */
 };
 
-/* A loss to report. Allocated with the hold, so that reporting cannot fail. */
+/* A loss to report. Allocated with the grant, so that reporting cannot fail. */
 struct rlock__loss {
     struct rlock__loss *prev, *next;
     struct rlock__spec *spec;
-    const char *kind;         /* of a group; NULL: the spec's */
-    struct rlock__bytes name; /* the same */
-    uint64_t owner;           /* the given id, 0 a thread */
-    uint64_t owner_id;
-    uint32_t own; /* levels that were lost and no group's */
+    const char *kind;  /* of a group; NULL: the spec's */
+    uint64_t owner_id; /* a given one, or a thread's number */
+    uint32_t own;      /* levels that were lost and no group's */
+    uint32_t name_len; /* of a group, behind the loss */
     enum rlock_reason reason;
+    bool given;
 };
 
 struct rlock__loss *rlock__loss_free(struct rlock__loss *loss);
 
+static inline struct rlock__bytes rlock__loss_name(const struct rlock__loss *loss)
+{
+    return loss->kind != NULL ? rlock__bytes(loss + 1, loss->name_len) : loss->spec->name;
+}
+
 /*
- * What the server granted, and what keeps it. A row has one from its first to its last day: there
- * is nothing on it until an attempt is granted.
+ * What the server granted, and what keeps it. A row has one from its first attempt to its last day:
+ * there is nothing on it until an attempt is granted. A row whose calls only wait has none.
  */
 struct rlock__grant {
-    struct rlock__hold *hold;           /* whose it is */
+    union {
+        struct rlock__hold *hold;       /* whose it is */
+        struct rlock__grant *idle_next; /* in core.idle_grants: nobody's */
+    };
     struct rlock__table_node by_number; /* in one of core.numbers, while it is granted */
     struct rlock__table_node by_lock;   /* in one of core.locks, while it is granted */
-    bool is_numbered;
     uint64_t number, token;
-    unsigned passes;              /* how often it went from one owner to the next */
     struct rlock__link *link;     /* that it is renewed over */
-    struct rlock__copies lost;    /* of its acquires, that went down with their links */
+    struct rlock__copies *lost;   /* of its acquires, that went down with their links; NULL none */
     struct rlock__orphan *undone; /* levels of it that were given up, with copies open */
-    bool is_guarded;              /* a restart of the server ends it */
-    unsigned life;                /* of the server, when it was last seen there */
+    struct rlock__loss *loss;
 
     int64_t leased_at; /* when the server was last asked for what it then granted */
     int64_t lease_us;  /* the longest that any level asked for */
@@ -99,44 +104,49 @@ struct rlock__grant {
     int64_t held_until; /* renewal stops here (max_hold); RLOCK__NEVER none */
     int64_t free_by;    /* the server's lease has ended by then */
 
-    struct rlock__timer timer;         /* in core.crowd: due, or end of validity */
+    /* in core.crowd: due, or end of validity; or in link.due, until the end of its validity: its
+     * renewal waits to be sent */
+    struct rlock__timer timer;
     int64_t due;                       /* its next renewal, or its last release once more */
-    unsigned failures;                 /* of these, in a row */
-    struct rlock__timer urgency;       /* in link.due: waits for its renewal to be sent */
     struct rlock__grant **batch_entry; /* its place in a batch in flight; NULL none */
     int64_t alone_until;               /* its renewals are in no batch with others; 0 may be */
+    struct rlock__request *release;    /* of a level, under way */
+
+    unsigned life;     /* of the server, when it was last seen there */
+    uint16_t failures; /* of renewals, or of last releases, in a row */
+    uint8_t passes;    /* how often it went from one owner to the next */
+    bool is_numbered;
+    bool is_guarded;  /* a restart of the server ends it */
+    bool is_waiting;  /* for its renewal to be sent */
     bool verifies;    /* its server is another one: whether it is there is asked, renewed or not */
     bool unacked;     /* too few replicas have its latest renewal */
     bool failed_over; /* since it was last seen there another server has taken its server's place */
-
-    struct rlock__request *release; /* of a level, under way */
-    bool resent;                    /* an earlier copy of that may have been done */
-    bool releasing;                 /* its last release is under way: not renewed any more */
+    bool resent;      /* an earlier copy of that may have been done */
+    bool releasing;   /* its last release is under way: not renewed any more */
 };
 
 /* One owner on one lock: its hold, and the calls on it, one after the other. */
 struct rlock__hold {
     struct rlock__hold *prev, *next; /* in core.holds */
     struct rlock__table_node by_key; /* in one of core.tables */
-    struct rlock__core *core;
     struct rlock__spec *spec;
-    struct rlock__owner owner;
+    uint64_t owner_id;
+    /* these two from its first attempt on; NULL before */
     struct rlock__grant *grant;
-    enum rlock__hold_state state;
-    enum rlock_reason reason; /* LOST: why */
+    struct rlock__claim *claim;
+    struct rlock__call *turn, *line;
+    int64_t kept_us; /* the longest lease of groups that keep it */
     uint32_t count;
     uint32_t members;      /* levels of groups */
     uint32_t renewed_from; /* the lowest of its owner's own levels that is renewed; 0 none */
     uint32_t renewals;     /* groups whose levels are renewed */
     uint32_t kept;         /* groups that keep it with a lease until they are whole */
-    int64_t kept_us;       /* the longest such lease */
+    enum rlock__hold_state state : 8;
+    enum rlock_reason reason : 8; /* LOST: why */
+    bool given;                   /* its owner's id */
     /* the release under way: is of a member's level, and what else ends with that */
     bool member_leaves, renewal_leaves, kept_leaves;
     bool busy; /* a call has the turn; it may have returned in doubt */
-    struct rlock__call *turn, *line;
-    struct rlock__claim *claim;
-    struct rlock__loss *loss;
-    struct rlock__orphan *spare; /* what is to be released when nobody waits for it */
 };
 
 /* ---- The core ---- */
@@ -200,7 +210,8 @@ struct rlock__core {
     struct rlock__timers timers; /* of calls, and the core's own: all that are due fire */
     struct rlock__timer needs;   /* looks for servers that nothing needs; need.c */
     int64_t unused_us;           /* how long that lasts; 0: nobody has looked yet */
-    struct rlock__timers crowd;  /* of grants and orphans: a slice of those that are due fires */
+    struct rlock__timers crowd;  /* of grants and orphans: a slice of those that are due fires; so
+                                    with link.due */
     int64_t resume_at;           /* a slice was used up: the next one is not before then */
     uint64_t random;             /* xorshift; seeded by the driver */
     uint64_t last_number, last_gen;
@@ -209,8 +220,10 @@ struct rlock__core {
     struct rlock__table tables[RLOCK__TABLES];  /* of all rows, by owner, side and Redis key */
     struct rlock__table numbers[RLOCK__TABLES]; /* of those that were granted, by number */
     struct rlock__table locks[RLOCK__TABLES];   /* of those that may be passed, by Redis key */
-    struct rlock__hold *idle;                   /* rows that are kept for the next ones */
-    unsigned n_idle;
+    struct rlock__hold *idle;                   /* rows that are kept for the next ones, */
+    struct rlock__grant *idle_grants;           /* grants with their losses, */
+    struct rlock__orphan *spares;               /* and orphans */
+    unsigned n_idle, n_idle_grants, n_spares;
     struct rlock__hold *sweep;  /* the next row that the sweep looks at; NULL there is none */
     struct rlock__table queues; /* by the lock's key */
     struct rlock__queue *idle_queues;

@@ -10,7 +10,10 @@ struct rlock__link *rlock__grant_route(struct rlock__grant *grant)
     struct rlock__link *link = rlock__route(grant->hold->spec);
 
     if (link != grant->link) {
-        rlock__timer_unset(&grant->link->due, &grant->urgency);
+        if (grant->is_waiting) {
+            rlock__grant_wait(grant, false);
+            rlock__timer_set(&link->server->core->crowd, &grant->timer, grant->valid_until);
+        }
         grant->failed_over |= grant->link->replaced;
         grant->link->n_granted -= grant->is_numbered;
         link->n_granted += grant->is_numbered;
@@ -41,6 +44,25 @@ bool rlock__grant_moved(const struct rlock__grant *grant)
     return grant->failed_over || grant->life != grant->link->server->life;
 }
 
+static struct rlock__timers *timers_of(const struct rlock__grant *grant)
+{
+    return grant->is_waiting ? &grant->link->due : &grant->link->server->core->crowd;
+}
+
+void rlock__grant_wait(struct rlock__grant *grant, bool waits)
+{
+    if (grant->is_waiting != waits) {
+        rlock__timer_unset(timers_of(grant), &grant->timer);
+        grant->is_waiting = waits;
+    }
+}
+
+void rlock__grant_unset(struct rlock__grant *grant)
+{
+    rlock__timer_unset(timers_of(grant), &grant->timer);
+    grant->is_waiting = false;
+}
+
 void rlock__grant_plan(struct rlock__grant *grant)
 {
     const struct rlock__hold *hold = grant->hold;
@@ -49,23 +71,23 @@ void rlock__grant_plan(struct rlock__grant *grant)
     int64_t at = held ? grant->valid_until : RLOCK__NEVER;
 
     if (!renewed) {
-        rlock__timer_unset(&grant->link->due, &grant->urgency);
+        rlock__grant_wait(grant, false);
     }
     if (grant->releasing) { /* without an answer; one that is refused is tried again */
         bool waits = grant->release == NULL && hold->turn == NULL;
 
         at = waits ? rlock__min(grant->due, grant->free_by) : grant->free_by;
-    } else if (renewed && grant->batch_entry == NULL && !grant->urgency.set) {
+    } else if (renewed && grant->batch_entry == NULL && !grant->is_waiting) {
         at = rlock__min(at, grant->due);
     }
     if (!grant->timer.set || grant->timer.at != at) {
-        rlock__timer_set(&hold->core->crowd, &grant->timer, at);
+        rlock__timer_set(timers_of(grant), &grant->timer, at);
     }
 }
 
 void rlock__grant_set_valid(struct rlock__grant *grant, int64_t t0, int64_t lease_us, int64_t now)
 {
-    int64_t until = rlock__valid_until(grant->hold->core, t0, lease_us);
+    int64_t until = rlock__valid_until(grant->hold->spec->core, t0, lease_us);
 
     grant->valid_until = rlock__max(grant->valid_until, until);
     grant->leased_at = rlock__max(grant->leased_at, t0);
@@ -90,7 +112,8 @@ void rlock__grant_may_last(struct rlock__grant *grant, int64_t free_by)
 void rlock__grant_mind_renewal(struct rlock__grant *grant, int64_t now)
 {
     if (grant->batch_entry != NULL) {
-        rlock__grant_may_last(grant, rlock__free_by(now, grant->hold->core->renewed_lease_us));
+        rlock__grant_may_last(grant,
+                              rlock__free_by(now, grant->hold->spec->core->renewed_lease_us));
     }
 }
 
@@ -114,7 +137,7 @@ int64_t rlock__grant_cut(const struct rlock__grant *grant, int64_t lease_us, int
 /* On a grid of a twentieth of the period, so that neighbours share a batch from then on. */
 void rlock__grant_due(struct rlock__grant *grant, int64_t t0, int64_t lease_us)
 {
-    int64_t grid = rlock__max(grant->hold->core->renewed_lease_us / 60, RLOCK__MS);
+    int64_t grid = rlock__max(grant->hold->spec->core->renewed_lease_us / 60, RLOCK__MS);
     int64_t due = t0 + lease_us / 3;
 
     grant->due = rlock__max(due - due % grid, t0 + lease_us / 6);

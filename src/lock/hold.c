@@ -55,10 +55,10 @@ void rlock__hold_leave(struct rlock__hold *hold, int64_t now)
         return;
     }
     hold->busy = false;
-    if (hold->core->closed) {
+    if (hold->spec->core->closed) {
         rlock__hold_lose(hold, RLOCK_LOST_CLOSED, now);
     }
-    if (hold->state == RLOCK__HOLD_NONE || hold->core->closed) {
+    if (hold->state == RLOCK__HOLD_NONE || hold->spec->core->closed) {
         rlock__hold_free(hold);
     }
 }
@@ -128,7 +128,7 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
                          int64_t lease_us, int64_t now)
 {
     struct rlock__grant *grant = hold->grant;
-    int64_t most = call->spec->tuning.max_hold_us;
+    int64_t most = call->spec->tuning->max_hold_us;
 
     if (hold->state == RLOCK__HOLD_NONE) {
         rlock__hold_state(hold, RLOCK__HOLD_HELD);
@@ -138,7 +138,12 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
         grant->token = call->token;
         grant->held_until = most != 0 ? rlock__later(t0, most) : RLOCK__NEVER;
     }
-    rlock__copies_join(&grant->lost, &call->lost);
+    if (rlock__copies_are_open(&call->lost) || call->lost.replaced) {
+        struct rlock__copies lost = rlock__copies_kept(grant->lost);
+
+        rlock__copies_join(&lost, &call->lost);
+        rlock__copies_keep(&grant->lost, &lost);
+    }
     grant->lease_us = rlock__max(grant->lease_us, lease_us);
     hold->members += call->member;
     note_renewal(hold, call, t0, lease_us);
@@ -154,38 +159,46 @@ void rlock__hold_over(struct rlock__hold *hold)
     rlock__hold_set_count(hold, 0);
     hold->members = hold->renewed_from = hold->renewals = hold->kept = 0;
     atomic_store(&hold->claim->valid_until, 0);
-    rlock__grant_clear(hold->grant);
+    if (hold->grant != NULL) {
+        rlock__grant_clear(hold->grant);
+    }
 }
 
 void rlock__hold_ended(struct rlock__hold *hold, const struct rlock__answer *answer, int64_t now)
 {
     const struct rlock__grant *grant = hold->grant;
+    struct rlock__copies lost = rlock__copies_kept(grant->lost);
 
-    if (rlock__copies_may_run(&grant->lost)) { /* and would find the lock free */
-        rlock__orphan_new(hold, grant->number, 0, grant->lost, now + grant->lease_us, NULL, now);
+    if (rlock__copies_may_run(&lost)) { /* and would find the lock free */
+        rlock__orphan_new(hold, grant->number, 0, lost, now + grant->lease_us, NULL, now);
     }
     if (answer != NULL) {
-        rlock__released(grant->link, hold->spec, grant->number, grant->lost.replaced, now);
+        rlock__released(grant->link, hold->spec, grant->number, lost.replaced, now);
     }
     rlock__hold_over(hold);
     if (answer == NULL || !answer->shared) {
-        rlock__queue_released(hold->core, hold->spec, answer != NULL ? answer->receivers : 0, now);
+        rlock__queue_released(hold->spec->core, hold->spec, answer != NULL ? answer->receivers : 0,
+                              now);
     }
 }
 
 static void report(struct rlock__hold *hold, enum rlock_reason reason)
 {
-    struct rlock__core *core = hold->core;
+    struct rlock__core *core = hold->spec->core;
+    struct rlock__loss *loss = hold->grant->loss;
     char name[96];
 
     rlock__note(core, RLOCK_LOG_WARNING, "lock %s: lost: %s (server %s)",
                 rlock__spec_text(hold->spec, name), rlock_reason_text(reason),
                 hold->grant->link->server->address);
-    if (hold->loss != NULL) {
-        hold->loss->reason = reason;
-        hold->loss->own = hold->count - hold->members;
-        DL_APPEND(core->lost, hold->loss);
-        hold->loss = NULL;
+    if (loss != NULL) {
+        *loss = (struct rlock__loss){.spec = rlock__spec_ref(hold->spec),
+                                     .owner_id = hold->owner_id,
+                                     .given = hold->given,
+                                     .own = hold->count - hold->members,
+                                     .reason = reason};
+        DL_APPEND(core->lost, loss);
+        hold->grant->loss = NULL;
     }
 }
 
@@ -199,11 +212,14 @@ static bool may_be_there(enum rlock_reason reason)
 void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_t now)
 {
     struct rlock__grant *grant = hold->grant;
-    struct rlock__copies copies = grant->lost;
+    struct rlock__copies copies;
+    bool may_run;
 
     if (hold->state != RLOCK__HOLD_HELD) {
         return;
     }
+    copies = rlock__copies_kept(grant->lost);
+    may_run = rlock__copies_may_run(&copies);
     rlock__copies_add_sent(&copies, grant->link, grant->link->pipeline.gen);
     rlock__hold_state(hold, RLOCK__HOLD_LOST);
     rlock__grant_unnumber(grant);
@@ -211,14 +227,13 @@ void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_
     grant->valid_until = 0;
     atomic_store(&hold->claim->valid_until, 0);
     report(hold, reason);
-    if (reason != RLOCK_LOST_THREAD_EXITED &&
-        (may_be_there(reason) || rlock__copies_may_run(&grant->lost))) {
+    if (reason != RLOCK_LOST_THREAD_EXITED && (may_be_there(reason) || may_run)) {
         /* The server has it still, or again when a late copy runs: give it back. That of a thread
          * that ended protects what it left until its lease ends. */
         rlock__orphan_of_lost(hold, copies, now);
     }
     rlock__grant_plan(grant);
-    rlock__queue_released(hold->core, hold->spec, 0, now);
+    rlock__queue_released(hold->spec->core, hold->spec, 0, now);
 }
 
 void rlock__hold_gone(struct rlock__hold *hold, bool taken, int64_t now)
@@ -240,13 +255,15 @@ void rlock__hold_gone(struct rlock__hold *hold, bool taken, int64_t now)
 static void sweep(struct rlock__hold *hold, int64_t now)
 {
     const struct rlock__grant *grant = hold->grant;
-    bool closed = hold->core->closed;
+    bool closed = hold->spec->core->closed;
 
-    if (closed && !grant->releasing) {
+    if (closed && grant != NULL && !grant->releasing) {
         rlock__hold_lose(hold, RLOCK_LOST_CLOSED, now);
     }
     if (closed && !hold->busy) {
         rlock__hold_free(hold);
+    } else if (grant == NULL) {
+        return;
     } else if (grant->is_guarded && grant->life != grant->link->server->life) {
         rlock__hold_lose(hold, RLOCK_LOST_RESTARTED, now);
     } else if (hold->state == RLOCK__HOLD_HELD &&
@@ -296,6 +313,6 @@ int64_t rlock__core_valid_until(struct rlock__core *core, const struct rlock__sp
 {
     struct rlock__hold *hold = core->closed ? NULL : rlock__hold_find(core, spec, owner);
 
-    *ret_count = hold != NULL ? atomic_load(&hold->claim->count) : 0;
-    return hold != NULL ? atomic_load(&hold->claim->valid_until) : 0;
+    *ret_count = hold != NULL ? hold->count : 0;
+    return hold != NULL && hold->claim != NULL ? atomic_load(&hold->claim->valid_until) : 0;
 }

@@ -47,9 +47,11 @@ struct rlock__hold *rlock__hold_by_lock(struct rlock__core *core, const struct r
 /* Finds the row, or makes one; NULL without memory. */
 struct rlock__hold *rlock__hold_get(struct rlock__core *core, struct rlock__spec *spec,
                                     struct rlock__owner owner);
-/* Allocates what an attempt of this kind may need when it is given up or its hold is lost. False
- * without memory. */
-bool rlock__hold_prepare(struct rlock__hold *hold, struct rlock__spec *spec);
+/* Sees to it that the row has a claim, of this kind. False without memory. */
+bool rlock__hold_claim(struct rlock__hold *hold, struct rlock__spec *spec);
+/* Allocates all that an attempt of the call needs when it is granted or given up, and what tells of
+ * a loss: once it is sent, nothing of that can fail for want of memory. False without any. */
+bool rlock__hold_prepare(struct rlock__call *call);
 /* From now on the hold is found by this number; or by none. */
 void rlock__grant_number(struct rlock__grant *grant, uint64_t number);
 void rlock__grant_unnumber(struct rlock__grant *grant);
@@ -111,6 +113,10 @@ void rlock__grant_verify(struct rlock__grant *grant, int64_t now);
 void rlock__grant_seen(struct rlock__grant *grant);
 /* Whether its server may be another one than that which last said so. */
 bool rlock__grant_moved(const struct rlock__grant *grant);
+/* Its renewal waits to be sent from now on, or does not. It is to be planned next. */
+void rlock__grant_wait(struct rlock__grant *grant, bool waits);
+/* Nothing comes next for it. */
+void rlock__grant_unset(struct rlock__grant *grant);
 /* Sets the timer to what comes next: its renewal, or the end of its validity. */
 void rlock__grant_plan(struct rlock__grant *grant);
 /* Sets the validity. The server's lease ends lease_us after t0 at the earliest, and lease_us after
@@ -199,10 +205,6 @@ void rlock__orphan_of_lost(struct rlock__hold *hold, struct rlock__copies copies
 /* The same for a number that was released: the server that has the key now may not know that. */
 void rlock__orphan_of_released(struct rlock__spec *spec, uint64_t number,
                                struct rlock__copies copies, int64_t now);
-/* Allocates an orphan for later, when there may be no memory. NULL if there is none now. */
-struct rlock__orphan *rlock__orphan_spare(void);
-/* Frees it when it was not needed. Returns NULL. */
-struct rlock__orphan *rlock__orphan_unspare(struct rlock__orphan *spare);
 /* It is over while orphans of its levels remain. */
 void rlock__orphans_outlive(struct rlock__grant *grant);
 /* A nested attempt asks for the level that orphans of its number are to undo. So it takes over the
@@ -217,6 +219,15 @@ void rlock__orphans_reroute(struct rlock__link *link);
 /* Logs the orphans that could not be released. */
 void rlock__orphans_note_rest(struct rlock__core *core, int64_t now);
 void rlock__orphans_fini(struct rlock__core *core);
+
+/* ---- spare.c: orphans for later ---- */
+
+/* Gives the call an orphan for later, when there may be no memory. False if there is none now. */
+bool rlock__orphan_spare(struct rlock__call *call);
+/* Takes it back when it was not needed. */
+void rlock__orphan_unspare(struct rlock__call *call);
+/* Frees those that are kept for the next calls. */
+void rlock__orphans_trim(struct rlock__core *core);
 
 /* ---- renew.c ---- */
 
@@ -233,7 +244,11 @@ void rlock__renew_begin(struct rlock__link *link, int64_t now);
 void rlock__renew_rest(struct rlock__link *link, size_t n, int64_t now);
 /* Sends the renewals that are due, as many as may be in flight. */
 void rlock__renew_flush(struct rlock__link *link, int64_t now);
-/* When the next batch of those that are due may go out, on any link; RLOCK__NEVER none may. */
+/* When the next batch of those that are due may go out, on any link, or the validity of one that
+ * waits for that ends; RLOCK__NEVER none. */
 int64_t rlock__renew_next(const struct rlock__core *core);
+/* Ends those whose validity is over before their renewal was sent, so many at most. Returns how
+ * many. */
+size_t rlock__renewals_expire(struct rlock__core *core, size_t most, int64_t now);
 
 #endif

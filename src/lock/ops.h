@@ -52,13 +52,12 @@ struct rlock__tuning {
 struct rlock__spec {
     const struct rlock_ops *ops;
     struct rlock__core *core;
-    uint64_t client;             /* the client's serial number in this process */
-    struct rlock__bytes name;    /* the user's, with a NUL behind it */
+    struct rlock__bytes name;    /* the user's, with a NUL behind it: the end of the key */
     struct rlock__bytes key;     /* the Redis key: prefix and name */
-    unsigned hash;               /* of client and key */
-    unsigned slot;               /* of the key, in a cluster */
     struct rlock__bytes channel; /* where releases are announced */
-    struct rlock__tuning tuning;
+    const struct rlock__tuning *tuning;
+    unsigned hash; /* of client and key */
+    unsigned slot; /* of the key, in a cluster */
     atomic_uint refs;
 };
 

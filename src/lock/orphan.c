@@ -40,7 +40,7 @@ static void orphan_free(struct rlock__orphan *orphan)
     }
     DL_DELETE(core->orphans, orphan);
     (void)rlock__spec_unref(orphan->spec);
-    free(orphan);
+    rlock__orphan_put_away(core, orphan);
 }
 
 /* Another link than the key's on which a copy can be overtaken, or over which what it did can be
@@ -248,22 +248,11 @@ void rlock__orphans_flush(struct rlock__link *link, int64_t now)
     }
 }
 
-struct rlock__orphan *rlock__orphan_spare(void)
-{
-    return calloc(1, sizeof(struct rlock__orphan));
-}
-
-struct rlock__orphan *rlock__orphan_unspare(struct rlock__orphan *spare)
-{
-    free(spare);
-    return NULL;
-}
-
 /* One that is in no line yet, made of the spare one, if there is any. */
 static struct rlock__orphan *make(struct rlock__spec *spec, struct rlock__orphan *spare,
                                   uint64_t number, struct rlock__copies copies, int64_t free_by)
 {
-    struct rlock__orphan *orphan = spare != NULL ? spare : rlock__orphan_spare();
+    struct rlock__orphan *orphan = spare != NULL ? spare : rlock__orphan_alloc(spec->core);
     char name[96];
 
     if (orphan == NULL) { /* the lease ends by itself; a call that waits says "in doubt" */
@@ -285,9 +274,9 @@ void rlock__orphan_new(struct rlock__hold *hold, uint64_t number, uint32_t count
                        struct rlock__copies copies, int64_t free_by, struct rlock__call *call,
                        int64_t now)
 {
-    struct rlock__orphan *orphan = make(hold->spec, hold->spare, number, copies, free_by);
+    struct rlock__orphan *orphan =
+        make(hold->spec, rlock__orphan_take_spare(hold), number, copies, free_by);
 
-    hold->spare = NULL;
     if (orphan == NULL) {
         return;
     }
@@ -311,9 +300,8 @@ void rlock__orphan_new(struct rlock__hold *hold, uint64_t number, uint32_t count
 void rlock__orphan_of_lost(struct rlock__hold *hold, struct rlock__copies copies, int64_t now)
 {
     struct rlock__orphan *orphan =
-        make(hold->spec, hold->spare, hold->grant->number, copies, now + hold->grant->lease_us);
+        make(hold->spec, NULL, hold->grant->number, copies, now + hold->grant->lease_us);
 
-    hold->spare = NULL;
     if (orphan != NULL) {
         line_up(orphan);
         rlock__orphans_flush(orphan->link,

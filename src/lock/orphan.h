@@ -27,4 +27,13 @@ struct rlock__orphan {
     bool garbled; /* an answer to its release made no sense */
 };
 
+/* ---- spare.c ---- */
+
+/* One that is as new; NULL without memory. */
+struct rlock__orphan *rlock__orphan_alloc(struct rlock__core *core);
+/* Keeps it for the next one, or frees it where enough are kept. */
+void rlock__orphan_put_away(struct rlock__core *core, struct rlock__orphan *orphan);
+/* Takes the spare of the call that has its turn on the hold. NULL: there is none. */
+struct rlock__orphan *rlock__orphan_take_spare(const struct rlock__hold *hold);
+
 #endif

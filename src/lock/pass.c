@@ -58,7 +58,7 @@ static bool is_in_doubt(struct rlock__grant *grant, int64_t now)
     const struct rlock__link *link = grant->link;
 
     return grant->failures != 0 || now >= grant->due || grant->verifies || grant->unacked ||
-           rlock__copies_are_open(&grant->lost) || grant->undone != NULL || grant->resent ||
+           grant->lost != NULL || grant->undone != NULL || grant->resent ||
            rlock__grant_moved(grant) || link != rlock__route(grant->hold->spec) ||
            !link->pipeline.up || link->pipeline.close;
 }
@@ -68,8 +68,8 @@ static bool may_go(const struct rlock__hold *hold, int64_t now)
 {
     struct rlock__grant *grant = hold->grant;
 
-    return may_pass(hold->spec) && !hold->core->closed && is_plain(hold) && hold->count == 1 &&
-           !grant->is_guarded && grant->passes < MOST_PASSES &&
+    return may_pass(hold->spec) && !hold->spec->core->closed && is_plain(hold) &&
+           hold->count == 1 && !grant->is_guarded && grant->passes < MOST_PASSES &&
            now < rlock__min(grant->leased_at + MOST_PASSING, grant->valid_until) &&
            !is_in_doubt(grant, now);
 }
@@ -95,7 +95,7 @@ static bool may_take(const struct rlock__call *call, const struct rlock__spec *s
                  call->step == RLOCK__SLEEPING || call->step == RLOCK__PAUSING;
 
     return waits && call->spec->ops == spec->ops && call->lease_us == 0 && !call->member &&
-           call->error == 0 && call->spec->tuning.max_hold_us == spec->tuning.max_hold_us &&
+           call->error == 0 && call->spec->tuning->max_hold_us == spec->tuning->max_hold_us &&
            !rlock__copies_are_open(&call->lost) && now < call->deadline;
 }
 
@@ -105,7 +105,9 @@ static void exchange(struct rlock__hold *from, struct rlock__hold *to)
     struct rlock__grant *grant = from->grant;
 
     from->grant = to->grant;
-    from->grant->hold = from;
+    if (from->grant != NULL) {
+        from->grant->hold = from;
+    }
     to->grant = grant;
     grant->hold = to;
 }
@@ -114,7 +116,7 @@ static void take(struct rlock__call *call, int64_t now)
 {
     struct rlock__hold *hold = call->hold;
     struct rlock__grant *grant = hold->grant;
-    int64_t most = call->spec->tuning.max_hold_us;
+    int64_t most = call->spec->tuning->max_hold_us;
 
     rlock__hold_state(hold, RLOCK__HOLD_HELD);
     hold->renewed_from = 1;
@@ -135,7 +137,8 @@ bool rlock__pass(struct rlock__hold *hold, int64_t now)
 {
     struct rlock__call *call = may_go(hold, now) ? rlock__queue_heir(hold, now) : NULL;
 
-    if (call == NULL || !may_take(call, hold->spec, now) || is_awaited_by_group(hold->spec)) {
+    if (call == NULL || !may_take(call, hold->spec, now) || is_awaited_by_group(hold->spec) ||
+        !rlock__hold_claim(call->hold, call->spec)) {
         return false;
     }
     exchange(hold, call->hold);

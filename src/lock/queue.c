@@ -115,7 +115,7 @@ bool rlock__queue_is_head(const struct rlock__call *call)
 
 struct rlock__call *rlock__queue_heir(const struct rlock__hold *hold, int64_t now)
 {
-    const struct rlock__queue *queue = queue_find(hold->core, hold->spec);
+    const struct rlock__queue *queue = queue_find(hold->spec->core, hold->spec);
 
     return queue != NULL && now >= queue->peers_until ? queue->calls : NULL;
 }

@@ -71,7 +71,7 @@ static void on_gone(struct rlock__hold *hold, const struct rlock__answer *answer
 static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer, int64_t t0,
                     int64_t now)
 {
-    struct rlock__core *core = hold->core;
+    struct rlock__core *core = hold->spec->core;
     struct rlock__grant *grant = hold->grant;
     char name[96];
 
@@ -99,7 +99,7 @@ static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer
 /* When the last release is tried again after a failure. */
 static int64_t retry_at(struct rlock__grant *grant, int64_t now)
 {
-    return now + rlock__backoff(grant->hold->core, grant->failures++);
+    return now + rlock__backoff(grant->hold->spec->core, grant->failures++);
 }
 
 /* The caller is told why, and goes; the last release, if it is that, goes on without it: the
@@ -145,7 +145,7 @@ static void keep_level(struct rlock__hold *hold, int code, int64_t now)
 /* The server refused. This copy changed nothing unless stopped halfway; an earlier one may have. */
 static void on_refused(struct rlock__hold *hold, const struct rlock__reply *reply, int64_t now)
 {
-    struct rlock__class class = rlock__core_classify(hold->core, reply);
+    struct rlock__class class = rlock__core_classify(hold->spec->core, reply);
     struct rlock__grant *grant = hold->grant;
     struct rlock__call *call = hold->turn;
     char name[96], text[160], hint[RLOCK__HINT_SIZE];
@@ -161,8 +161,8 @@ static void on_refused(struct rlock__hold *hold, const struct rlock__reply *repl
         rlock__call_step(call, RLOCK__SLEEPING);
         call->error = rlock__is_moving(&class) && grant->releasing ? RLOCK_EINDOUBT : class.code;
         rlock__timer_set(
-            &hold->core->timers, &call->timer,
-            rlock__min(call->deadline, now + rlock__backoff(hold->core, call->failures++)));
+            &hold->spec->core->timers, &call->timer,
+            rlock__min(call->deadline, now + rlock__backoff(hold->spec->core, call->failures++)));
     } else if (grant->releasing) {
         leave(hold, grant->resent && (call == NULL || !call->member) ? RLOCK_EINDOUBT : class.code,
               retry_at(grant, now), now);
@@ -177,7 +177,7 @@ static void on_refused(struct rlock__hold *hold, const struct rlock__reply *repl
 static void on_lost(struct rlock__hold *hold, int64_t now)
 {
     if (hold->grant->releasing) {
-        int64_t due = hold->turn != NULL ? now : now + hold->core->renewed_lease_us / 3;
+        int64_t due = hold->turn != NULL ? now : now + hold->spec->core->renewed_lease_us / 3;
 
         hold->grant->resent = true;
         leave(hold, RLOCK_EINDOUBT, due, now);
@@ -231,7 +231,7 @@ static void begin_last(struct rlock__hold *hold, int64_t now)
     atomic_store(&hold->claim->valid_until, 0);
     rlock__grant_mind_renewal(grant, now);
     rlock__grant_plan(grant);
-    rlock__queue_releasing(hold->core, hold->spec, now);
+    rlock__queue_releasing(hold->spec->core, hold->spec, now);
 }
 
 static bool send(struct rlock__hold *hold, int64_t now)
@@ -239,7 +239,7 @@ static bool send(struct rlock__hold *hold, int64_t now)
     struct rlock__grant *grant = hold->grant;
     uint32_t target = hold->count - 1;
     bool renewed = target > 0 && rlock__hold_stays_renewed(hold);
-    int64_t lease = renewed ? rlock__grant_cut(grant, hold->core->renewed_lease_us, now) : 0;
+    int64_t lease = renewed ? rlock__grant_cut(grant, hold->spec->core->renewed_lease_us, now) : 0;
 
     grant->release = rlock__release_send(hold->spec, rlock__grant_route(grant), grant->number,
                                          target, lease, on_answer, hold, now);
@@ -319,7 +319,7 @@ void rlock__release_begin(struct rlock__call *call, int64_t now)
         rlock__call_complete(call, RLOCK_ENOTOWNER, NULL);
         return;
     }
-    if (hold->grant->releasing && hold->turn == NULL) { /* it goes on without a caller: joined */
+    if (hold->turn == NULL && hold->grant->releasing) { /* it goes on without a caller: joined */
         call->hold = hold;
         hold->turn = call;
         ask(call, now);

@@ -38,7 +38,7 @@ static void free_batch(struct batch *batch)
  * clock may differ by. */
 static int64_t lease_left(const struct rlock__grant *grant, int64_t now)
 {
-    int64_t left = grant->valid_until - now + grant->hold->core->margin_us;
+    int64_t left = grant->valid_until - now + grant->hold->spec->core->margin_us;
 
     return left + rlock__max(2 * RLOCK__MS, left / 99); /* which the validity is shorter by */
 }
@@ -47,7 +47,7 @@ static int64_t whole_lease(const struct rlock__hold *hold)
 {
     bool renewed = hold->renewed_from != 0 || hold->renewals > 0;
 
-    return renewed ? hold->core->renewed_lease_us : hold->kept_us;
+    return renewed ? hold->spec->core->renewed_lease_us : hold->kept_us;
 }
 
 /* What a renewal now asks for: never past max_hold. */
@@ -64,7 +64,8 @@ static bool is_worth(struct rlock__grant *grant, int64_t now)
 {
     int64_t whole = whole_lease(grant->hold), lease = lease_of(grant, now);
 
-    if (grant->verifies || rlock__valid_until(grant->hold->core, now, lease) > grant->valid_until) {
+    if (grant->verifies ||
+        rlock__valid_until(grant->hold->spec->core, now, lease) > grant->valid_until) {
         return true;
     }
     grant->due = lease < whole /* what max_hold leaves grows no more */
@@ -97,7 +98,7 @@ void rlock__renew_timer(struct rlock__timer *timer, int64_t now)
     }
     if (is_worth(grant, now)) {
         rlock__renew_begin(rlock__grant_route(grant), now);
-        rlock__timer_set(&grant->link->due, &grant->urgency, grant->valid_until);
+        rlock__grant_wait(grant, true);
         rlock__server_need(grant->link->server, now);
     }
     rlock__grant_plan(grant);
@@ -110,7 +111,7 @@ static void again(struct rlock__grant *grant, int64_t now)
 {
     int64_t most = rlock__max((grant->valid_until - now) / 4, RLOCK__MS);
 
-    grant->due = now + rlock__min(rlock__backoff(grant->hold->core, grant->failures++), most);
+    grant->due = now + rlock__min(rlock__backoff(grant->hold->spec->core, grant->failures++), most);
     grant->link->rests_until = now;
     rlock__grant_plan(grant);
 }
@@ -252,7 +253,7 @@ static void add(struct batch *batch, struct rlock__request *request, struct rloc
     const struct rlock__hold *hold = grant->hold;
     char owner[RLOCK__OWNER_SIZE];
     int64_t lease = lease_of(grant, now);
-    struct rlock__args args = {.owner = rlock__owner_text(hold->core, grant->number, owner),
+    struct rlock__args args = {.owner = rlock__owner_text(hold->spec->core, grant->number, owner),
                                .count = hold->count,
                                .lease_ms = rlock__ms_up(lease)};
 
@@ -294,9 +295,9 @@ static void fill(struct batch *batch, struct rlock__request *request, int64_t no
     size_t n_others = 0, most = core->slice < RLOCK__BATCH ? core->slice : RLOCK__BATCH;
 
     for (size_t i = 0; i < most && n_others < MISFITS && due->root != NULL; i++) {
-        struct rlock__grant *grant = RLOCK__OF(struct rlock__grant, urgency, due->root);
+        struct rlock__grant *grant = RLOCK__OF(struct rlock__grant, timer, due->root);
 
-        rlock__timer_unset(due, &grant->urgency);
+        rlock__grant_wait(grant, false);
         if (!fits(batch, grant, now)) {
             others[n_others++] = grant;
             continue;
@@ -309,7 +310,8 @@ static void fill(struct batch *batch, struct rlock__request *request, int64_t no
     while (n_others > 0) {
         struct rlock__grant *grant = others[--n_others];
 
-        rlock__timer_set(due, &grant->urgency, grant->valid_until);
+        rlock__grant_wait(grant, true);
+        rlock__grant_plan(grant);
     }
 }
 

@@ -22,24 +22,41 @@ struct rlock__spec *rlock__spec_unref(struct rlock__spec *spec)
     return NULL;
 }
 
-static struct rlock__bytes place_bytes(char **at, struct rlock__bytes a, struct rlock__bytes b)
+static bool is_default(const struct rlock__tuning *tuning)
 {
-    struct rlock__bytes placed = {*at, a.len + b.len};
+    return tuning->max_hold_us == 0 && tuning->spin_initial_us == 0 && tuning->spin_max_us == 0 &&
+           tuning->spin_multiplier == 0 && tuning->fair_slot_ms == 0 && !tuning->prefer_writers &&
+           !tuning->no_reentry;
+}
 
-    memcpy(*at, a.at, a.len);
-    memcpy(*at + a.len, b.at, b.len);
-    *at += placed.len;
-    *(*at)++ = '\0';
-    return placed;
+/* One allocation for all of it. The text of the key is the name's too; the tuning is there where it
+ * is not the default. */
+static struct rlock__spec *spec_alloc(size_t prefix_len, struct rlock__bytes key,
+                                      struct rlock__bytes channel,
+                                      const struct rlock__tuning *tuning)
+{
+    static const struct rlock__tuning defaults;
+    bool tuned = tuning != NULL && !is_default(tuning);
+    size_t more = tuned ? sizeof(*tuning) : 0;
+    struct rlock__spec *spec = calloc(1, sizeof(*spec) + more + key.len + 1 + channel.len);
+    char *at = spec != NULL ? (char *)(spec + 1) : NULL;
+
+    if (spec == NULL) {
+        return NULL;
+    }
+    spec->tuning = tuned ? memcpy(at, tuning, sizeof(*tuning)) : &defaults;
+    spec->key = rlock__bytes(memcpy(at + more, key.at, key.len), key.len);
+    spec->name = rlock__bytes(spec->key.at + prefix_len, key.len - prefix_len);
+    spec->channel =
+        rlock__bytes(memcpy(at + more + key.len + 1, channel.at, channel.len), channel.len);
+    return spec;
 }
 
 struct rlock__spec *rlock__spec_new(struct rlock__core *core, const struct rlock_ops *ops,
                                     struct rlock__bytes name, const struct rlock__tuning *tuning)
 {
-    const struct rlock__bytes none = {"", 0};
     struct rlock__buf key = {0}, channel = {0};
     struct rlock__spec *spec = NULL;
-    char *at;
 
     (void)rlock__buf_add(&key, core->prefix.at, core->prefix.len);
     (void)rlock__buf_add(&key, name.at, name.len);
@@ -47,20 +64,15 @@ struct rlock__spec *rlock__spec_new(struct rlock__core *core, const struct rlock
         ops->channel(rlock__bytes(key.data, key.len), &channel);
     }
     if (!key.failed && !channel.failed) {
-        spec = calloc(1, sizeof(*spec) + name.len + key.len + channel.len + 3);
+        spec = spec_alloc(core->prefix.len, rlock__bytes(key.data, key.len),
+                          rlock__bytes(channel.data, channel.len), tuning);
     }
     if (spec != NULL) {
-        at = (char *)(spec + 1);
         spec->ops = ops;
         spec->core = core;
-        spec->client = core->serial;
-        spec->name = place_bytes(&at, name, none);
-        spec->key = place_bytes(&at, rlock__bytes(key.data, key.len), none);
-        spec->channel = place_bytes(&at, rlock__bytes(channel.data, channel.len), none);
         HASH_VALUE(spec->key.at, spec->key.len, spec->hash);
-        spec->hash ^= (unsigned)spec->client;
+        spec->hash ^= (unsigned)core->serial;
         spec->slot = core->slot != NULL ? core->slot(spec->key) : 0;
-        spec->tuning = tuning != NULL ? *tuning : (struct rlock__tuning){0};
         atomic_init(&spec->refs, 1);
     }
     rlock__buf_fini(&key);
@@ -70,7 +82,7 @@ struct rlock__spec *rlock__spec_new(struct rlock__core *core, const struct rlock
 
 bool rlock__spec_equal(const struct rlock__spec *a, const struct rlock__spec *b)
 {
-    return a == b || (a->hash == b->hash && a->client == b->client && a->ops == b->ops &&
+    return a == b || (a->hash == b->hash && a->core == b->core && a->ops == b->ops &&
                       rlock__bytes_equal(a->key, b->key));
 }
 

@@ -72,10 +72,25 @@ int64_t rlock__renew_next(const struct rlock__core *core)
 
     DL_FOREACH(core->servers, server) {
         for (unsigned i = 0; i < server->n_links; i++) {
-            first = rlock__min(first, next(&server->links[i]));
+            const struct rlock__link *link = &server->links[i];
+
+            first = rlock__min(first, rlock__min(next(link), rlock__timers_next(&link->due)));
         }
     }
     return first;
+}
+
+size_t rlock__renewals_expire(struct rlock__core *core, size_t most, int64_t now)
+{
+    struct rlock__server *server;
+    size_t n = 0;
+
+    DL_FOREACH(core->servers, server) {
+        for (unsigned i = 0; i < server->n_links; i++) {
+            n += rlock__timers_fire(&server->links[i].due, now, most - n);
+        }
+    }
+    return n;
 }
 
 void rlock__renew_flush(struct rlock__link *link, int64_t now)

@@ -44,7 +44,7 @@ struct rlock__hold *rlock__hold_find_side(struct rlock__core *core, const struct
     for (; node != NULL; node = rlock__table_next(node)) {
         struct rlock__hold *hold = RLOCK__OF(struct rlock__hold, by_key, node);
 
-        if (hold->owner.id == owner.id && hold->owner.given == owner.given &&
+        if (hold->owner_id == owner.id && hold->given == owner.given &&
             hold->spec->ops->side == side && rlock__bytes_equal(hold->spec->key, spec->key)) {
             return hold;
         }
@@ -94,7 +94,7 @@ void rlock__grant_number(struct rlock__grant *grant, uint64_t number)
     grant->number = number;
     grant->is_numbered = true;
     grant->link->n_granted++;
-    rlock__table_add(numbers_of(grant->hold->core, number), &grant->by_number,
+    rlock__table_add(numbers_of(grant->hold->spec->core, number), &grant->by_number,
                      hash_of_number(number));
     if ((spec->ops->caps & RLOCK__CAP_PASSES) != 0) {
         rlock__table_add(locks_of(spec->core, spec), &grant->by_lock, spec->hash);
@@ -117,56 +117,71 @@ void rlock__grant_unnumber(struct rlock__grant *grant)
 
 void rlock__grant_clear(struct rlock__grant *grant)
 {
-    rlock__timer_unset(&grant->hold->core->crowd, &grant->timer);
-    rlock__timer_unset(&grant->link->due, &grant->urgency);
+    const struct rlock__copies none = {0};
+
+    rlock__grant_unset(grant);
     if (grant->batch_entry != NULL) {
         *grant->batch_entry = NULL;
     }
     rlock__grant_unnumber(grant);
     rlock__orphans_outlive(grant);
-    *grant = (struct rlock__grant){
-        .hold = grant->hold, .link = grant->link, .timer = {.fire = grant->timer.fire}};
+    rlock__copies_keep(&grant->lost, &none);
+    *grant = (struct rlock__grant){.hold = grant->hold,
+                                   .link = grant->link,
+                                   .loss = grant->loss,
+                                   .timer = {.fire = grant->timer.fire}};
 }
 
-static void destroy(struct rlock__hold *hold)
+static void grant_free(struct rlock__grant *grant)
 {
-    hold->loss = rlock__loss_free(hold->loss);
-    hold->spare = rlock__orphan_unspare(hold->spare);
-    free(hold->grant);
-    free(hold);
+    (void)rlock__loss_free(grant->loss);
+    free(grant);
 }
 
-/* Keeps an empty row for the next hold, or destroys it where enough are kept. */
-static void put_away(struct rlock__hold *hold)
+/* Keeps a grant that was cleared for the next hold, or frees it where enough are kept. */
+static void grant_put_away(struct rlock__core *core, struct rlock__grant *grant)
 {
-    struct rlock__core *core = hold->core;
+    if (core->n_idle_grants < RLOCK__IDLE) {
+        grant->hold = NULL;
+        LL_PREPEND2(core->idle_grants, grant, idle_next);
+        core->n_idle_grants++;
+    } else {
+        grant_free(grant);
+    }
+}
 
-    if (core->n_idle < RLOCK__IDLE && hold->loss != NULL && hold->spare != NULL) {
-        hold->loss->spec = rlock__spec_unref(hold->loss->spec);
-        *hold =
-            (struct rlock__hold){.grant = hold->grant, .loss = hold->loss, .spare = hold->spare};
+/* The same of an empty row. */
+static void put_away(struct rlock__core *core, struct rlock__hold *hold)
+{
+    if (core->n_idle < RLOCK__IDLE) {
+        *hold = (struct rlock__hold){0};
         LL_PREPEND(core->idle, hold);
         core->n_idle++;
     } else {
-        destroy(hold);
+        free(hold);
     }
 }
 
 void rlock__hold_free(struct rlock__hold *hold)
 {
-    struct rlock__core *core = hold->core;
+    struct rlock__core *core = hold->spec->core;
 
-    rlock__grant_clear(hold->grant);
+    if (hold->grant != NULL) {
+        rlock__grant_clear(hold->grant);
+        grant_put_away(core, hold->grant);
+    }
     if (core->sweep == hold) {
         core->sweep = hold->next;
     }
     rlock__table_remove(table_of(core, hold->by_key.hash), &hold->by_key);
     DL_DELETE(core->holds, hold);
-    atomic_store(&hold->claim->valid_until, 0);
-    atomic_store(&hold->claim->count, 0); /* its thread may forget it */
-    hold->claim = rlock__claim_unref(hold->claim);
-    hold->spec = rlock__spec_unref(hold->spec);
-    put_away(hold);
+    if (hold->claim != NULL) {
+        atomic_store(&hold->claim->valid_until, 0);
+        atomic_store(&hold->claim->count, 0); /* its thread may forget it */
+        hold->claim = rlock__claim_unref(hold->claim);
+    }
+    (void)rlock__spec_unref(hold->spec);
+    put_away(core, hold);
 }
 
 static struct rlock__claim *claim_new(struct rlock__spec *spec)
@@ -180,92 +195,73 @@ static struct rlock__claim *claim_new(struct rlock__spec *spec)
     return claim;
 }
 
-/* The row was of another kind under this name, and outlived that for the calls on it. */
-static bool change_kind(struct rlock__hold *hold, struct rlock__spec *spec)
+bool rlock__hold_claim(struct rlock__hold *hold, struct rlock__spec *spec)
 {
-    struct rlock__claim *claim = claim_new(spec);
-
-    if (claim == NULL) {
-        return false;
+    if (hold->spec->ops != spec->ops) { /* the row outlived that for the calls on it */
+        hold->claim = rlock__claim_unref(hold->claim);
+        (void)rlock__spec_unref(hold->spec);
+        hold->spec = rlock__spec_ref(spec);
     }
-    (void)rlock__claim_unref(hold->claim);
-    hold->claim = claim;
-    (void)rlock__spec_unref(hold->spec);
-    hold->spec = rlock__spec_ref(spec);
-    if (hold->loss != NULL) {
-        hold->loss->spec = rlock__spec_unref(hold->loss->spec);
-    }
-    return true;
+    hold->claim = hold->claim != NULL ? hold->claim : claim_new(spec);
+    return hold->claim != NULL;
 }
 
-bool rlock__hold_prepare(struct rlock__hold *hold, struct rlock__spec *spec)
+/* NULL without memory. */
+static struct rlock__grant *grant_new(struct rlock__hold *hold)
 {
-    if (hold->spec->ops != spec->ops && !change_kind(hold, spec)) {
-        return false;
+    struct rlock__core *core = hold->spec->core;
+    struct rlock__grant *grant = core->idle_grants;
+
+    if (grant != NULL) {
+        LL_DELETE2(core->idle_grants, grant, idle_next);
+        core->n_idle_grants--;
+    } else {
+        grant = calloc(1, sizeof(*grant));
     }
-    if (hold->loss == NULL) {
-        hold->loss = calloc(1, sizeof(*hold->loss));
+    if (grant != NULL) {
+        grant->hold = hold;
+        grant->link = rlock__route(hold->spec);
+        grant->timer.fire = core->on_grant_due;
     }
-    if (hold->spare == NULL) {
-        hold->spare = rlock__orphan_spare();
-    }
-    if (hold->loss != NULL && hold->loss->spec == NULL) {
-        hold->loss->spec = rlock__spec_ref(hold->spec);
-        hold->loss->owner = hold->owner.given ? hold->owner.id : 0;
-        hold->loss->owner_id = hold->owner.id;
-    }
-    return hold->loss != NULL && hold->spare != NULL;
+    return grant;
 }
 
-/* An empty row; NULL without memory. */
-static struct rlock__hold *take_out(struct rlock__core *core)
+bool rlock__hold_prepare(struct rlock__call *call)
+{
+    struct rlock__hold *hold = call->hold;
+
+    if (!rlock__hold_claim(hold, call->spec) || !rlock__orphan_spare(call)) {
+        return false;
+    }
+    hold->grant = hold->grant != NULL ? hold->grant : grant_new(hold);
+    if (hold->grant != NULL && hold->grant->loss == NULL) {
+        hold->grant->loss = calloc(1, sizeof(*hold->grant->loss));
+    }
+    return hold->grant != NULL && hold->grant->loss != NULL;
+}
+
+/* NULL without memory. */
+static struct rlock__hold *hold_new(struct rlock__core *core, struct rlock__spec *spec,
+                                    struct rlock__owner owner)
 {
     struct rlock__hold *hold = core->idle;
+    unsigned hash = hash_of(spec, owner, spec->ops->side);
 
     if (hold != NULL) {
         LL_DELETE(core->idle, hold);
         hold->next = NULL;
         core->n_idle--;
-        return hold;
+    } else {
+        hold = calloc(1, sizeof(*hold));
     }
-    hold = calloc(1, sizeof(*hold));
-    if (hold != NULL) {
-        hold->grant = calloc(1, sizeof(*hold->grant));
-    }
-    if (hold != NULL && hold->grant == NULL) {
-        free(hold);
-        return NULL;
-    }
-    return hold;
-}
-
-/* A row with all that a grant, a loss and giving up will need: once an attempt is sent, nothing of
- * these can fail for want of memory. */
-static struct rlock__hold *hold_new(struct rlock__core *core, struct rlock__spec *spec,
-                                    struct rlock__owner owner)
-{
-    struct rlock__hold *hold = take_out(core);
-    unsigned hash = hash_of(spec, owner, spec->ops->side);
-
     if (hold == NULL) {
         return NULL;
     }
-    hold->core = core;
-    hold->claim = claim_new(spec);
-    if (hold->claim == NULL) {
-        put_away(hold);
-        return NULL;
-    }
     hold->spec = rlock__spec_ref(spec);
-    hold->owner = owner;
-    *hold->grant = (struct rlock__grant){
-        .hold = hold, .link = rlock__route(spec), .timer = {.fire = core->on_grant_due}};
+    hold->owner_id = owner.id;
+    hold->given = owner.given;
     rlock__table_add(table_of(core, hash), &hold->by_key, hash);
     DL_APPEND(core->holds, hold);
-    if (!rlock__hold_prepare(hold, spec)) {
-        rlock__hold_free(hold);
-        return NULL;
-    }
     return hold;
 }
 
@@ -280,12 +276,18 @@ struct rlock__hold *rlock__hold_get(struct rlock__core *core, struct rlock__spec
 void rlock__holds_trim(struct rlock__core *core)
 {
     struct rlock__hold *hold, *after;
+    struct rlock__grant *grant, *grant_after;
 
     LL_FOREACH_SAFE(core->idle, hold, after) {
-        destroy(hold);
+        free(hold);
+    }
+    LL_FOREACH_SAFE2(core->idle_grants, grant, grant_after, idle_next)
+    {
+        grant_free(grant);
     }
     core->idle = NULL;
-    core->n_idle = 0;
+    core->idle_grants = NULL;
+    core->n_idle = core->n_idle_grants = 0;
 }
 
 void rlock__holds_fini(struct rlock__core *core)
@@ -293,7 +295,7 @@ void rlock__holds_fini(struct rlock__core *core)
     struct rlock__hold *hold, *after;
 
     DL_FOREACH_SAFE(core->holds, hold, after) {
-        if (hold->grant->release != NULL) {
+        if (hold->grant != NULL && hold->grant->release != NULL) {
             hold->grant->release->subject = NULL;
         }
         rlock__hold_free(hold);

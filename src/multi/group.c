@@ -24,8 +24,9 @@ static struct rlock__loss *loss_new(const struct rlock__group *group)
         memcpy(loss + 1, spec->name.at, spec->name.len);
         loss->spec = rlock__spec_ref(spec->first);
         loss->kind = spec->ops->kind;
-        loss->name = rlock__bytes((const char *)(loss + 1), spec->name.len);
-        loss->owner = group->owner.given ? group->owner.id : 0;
+        loss->name_len = (uint32_t)spec->name.len;
+        loss->owner_id = group->owner.id;
+        loss->given = group->owner.given;
     }
     return loss;
 }

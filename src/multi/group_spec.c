@@ -19,7 +19,8 @@ static int compare(const void *left, const void *right)
     if (order == 0) {
         order = strcmp(a->core->address, b->core->address);
     }
-    return order != 0 ? order : (a->client > b->client) - (a->client < b->client);
+    return order != 0 ? order
+                      : (a->core->serial > b->core->serial) - (a->core->serial < b->core->serial);
 }
 
 static void write_name(struct rlock__group_spec *spec, char *out)

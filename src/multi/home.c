@@ -53,7 +53,7 @@ struct rlock__member *rlock__home_hit(const struct rlock__home *home,
                                       const struct rlock__loss *loss,
                                       const struct rlock__member *after)
 {
-    struct rlock__owner owner = {.id = loss->owner_id, .given = loss->owner != 0};
+    struct rlock__owner owner = {.id = loss->owner_id, .given = loss->given};
     struct rlock__table_node *node =
         after != NULL ? rlock__table_next(&after->node)
                       : rlock__table_first(&home->members, mix(loss->spec->hash, owner));

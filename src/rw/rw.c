@@ -94,7 +94,7 @@ static void acquire(const struct rlock__spec *spec, const struct rlock__args *ar
     if (!writes(spec)) {
         (void)add_levels(spec, args, ret_cmd);
     }
-    if (spec->tuning.prefer_writers) {
+    if (spec->tuning->prefer_writers) {
         rlock__prefixed_key("rlock_writer_waits", spec->key, ret_cmd);
     }
     add_field(args->owner, writes(spec), ret_cmd);

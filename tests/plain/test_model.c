@@ -159,7 +159,7 @@ static void on_time(void *payload)
 static void on_lost(void *payload, size_t client, const struct rlock__loss *loss)
 {
     struct trial *t = payload;
-    bool given = loss->owner != 0;
+    bool given = loss->given;
     size_t owner = client * STAGE_OWNERS + (size_t)loss->owner_id - 1;
     const struct model_hold *hold = &t->model.holds[owner];
 

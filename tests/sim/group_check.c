@@ -262,7 +262,7 @@ static uint32_t levels_of(const struct sim_process *process, const struct rlock_
     uint32_t levels = 0;
 
     DL_FOREACH(process->groups, group) {
-        bool its = group->owner.id == hold->owner.id && group->owner.given == hold->owner.given;
+        bool its = group->owner.id == hold->owner_id && group->owner.given == hold->given;
 
         for (size_t i = 0; its && i < group->spec->n; i++) {
             levels += group->members[i].spec == hold->spec ? group->members[i].levels : 0;
@@ -279,7 +279,7 @@ static uint32_t count_on_server(const struct sim_world *world, const struct rloc
 
     return sim_server_find_field(
                world->server, key,
-               write_field(hold->core, hold->spec->ops, hold->grant->number, name), &value)
+               write_field(hold->spec->core, hold->spec->ops, hold->grant->number, name), &value)
                ? (uint32_t)rlock__bytes_number(rlock__bytes(value.data, value.len), 0)
                : 0;
 }
@@ -290,20 +290,21 @@ static void check_levels(const struct sim_process *process, struct sim_world *wo
     const struct rlock__hold *hold;
 
     DL_FOREACH(world->clients[process->index]->core.holds, hold) {
-        if (hold->busy || hold->grant->releasing || hold->state != RLOCK__HOLD_HELD) {
+        if (hold->busy || hold->state != RLOCK__HOLD_HELD || hold->grant->releasing) {
             continue;
         }
         if (hold->count != levels_of(process, hold)) {
             sim_violate(world, "process %u owner %llu: %.*s counts %u levels, its groups %u",
-                        process->index, (unsigned long long)hold->owner.id,
+                        process->index, (unsigned long long)hold->owner_id,
                         (int)hold->spec->name.len, hold->spec->name.at, hold->count,
                         levels_of(process, hold));
         }
         if (world->config.faults == 0 && !process->all->drift_beyond &&
-            hold->core->orphans == NULL && hold->grant->valid_until > sim_process_clock(process) &&
+            hold->spec->core->orphans == NULL &&
+            hold->grant->valid_until > sim_process_clock(process) &&
             hold->count != count_on_server(world, hold)) {
             sim_violate(world, "process %u owner %llu: %.*s counts %u levels, its server %u",
-                        process->index, (unsigned long long)hold->owner.id,
+                        process->index, (unsigned long long)hold->owner_id,
                         (int)hold->spec->name.len, hold->spec->name.at, hold->count,
                         count_on_server(world, hold));
         }
@@ -317,7 +318,7 @@ static bool knows(const struct sim_client *client, uint64_t number)
     const struct rlock__call *call;
 
     DL_FOREACH(client->core.holds, hold) {
-        if (hold->grant->number == number) {
+        if (hold->grant != NULL && hold->grant->number == number) {
             return true;
         }
     }

@@ -44,7 +44,8 @@ static bool is_member_free_for(struct sim_owner *owner, size_t i, int64_t now)
 
     if (sim_server_find_key(world->server, name, &info) &&
         (place.side == 0 || sim_key_is_written(world, name)) &&
-        (hold == NULL || !sim_owner_is_on_server(owner, place, hold->grant->number))) {
+        (hold == NULL || hold->grant == NULL ||
+         !sim_owner_is_on_server(owner, place, hold->grant->number))) {
         owner->taken_until[i] = info.pttl_ms < 0 ? RLOCK__NEVER : now + info.pttl_ms * RLOCK__MS;
         return false;
     }

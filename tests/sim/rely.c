@@ -26,7 +26,7 @@ const struct rlock__hold *sim_find_hold(const struct sim_client *client, uint64_
 {
     const struct rlock__hold *hold = client->core.holds;
 
-    while (hold != NULL && hold->grant->number != number) {
+    while (hold != NULL && (hold->grant == NULL || hold->grant->number != number)) {
         hold = hold->next;
     }
     return hold;
@@ -214,7 +214,7 @@ static void note_levels(const struct sim_user *user, struct sim_hold *hold)
 {
     const struct sim_client *client = user->client;
     const struct rlock__call *call = &user->call;
-    int64_t most = call->spec->tuning.max_hold_us;
+    int64_t most = call->spec->tuning->max_hold_us;
 
     if (call->kind == RLOCK__ACQUIRE && call->code == 0) {
         hold->renewed |= (call->lease_us == 0 ? 1U : 0U) << hold->depth;
@@ -300,7 +300,7 @@ void sim_rely_lost(const struct sim_user *user, unsigned side, enum rlock_reason
                     client->index, world->keys[user->key], rlock_reason_text(reason));
     }
     if ((hold->renewed & ((2U << hold->depth) - 1)) == 0 || client->closed ||
-        client->specs[side][user->key]->tuning.max_hold_us != 0) {
+        client->specs[side][user->key]->tuning->max_hold_us != 0) {
         return;
     }
     if (hold->doomed && world->now < world->open_until[user->key] + lease) {

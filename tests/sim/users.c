@@ -275,7 +275,7 @@ void sim_user_lost(struct sim_client *client, const struct rlock__loss *loss)
         struct sim_hold *hold = &user->holds[side];
 
         if (hold->depth != 0 && !hold->lost && client->specs[side][user->key] == loss->spec &&
-            user->owner.id == loss->owner_id && user->owner.given == (loss->owner != 0) &&
+            user->owner.id == loss->owner_id && user->owner.given == loss->given &&
             !sim_user_is_held(user, side)) {
             sim_trace(client->world, "client %u user %llu: lost %s (%s): %s", client->index,
                       (unsigned long long)user->owner.id, client->world->keys[user->key],

@@ -206,7 +206,7 @@ CROWD_TEST(renewals_after_a_break_go_few_at_a_time_and_the_most_urgent_first, cr
     assert_int_equal(in_flight(crowd), RLOCK__BATCHES);
     while (alone_link(&crowd->core)->due.root != NULL) {
         const struct rlock__grant *first =
-            RLOCK__OF(struct rlock__grant, urgency, alone_link(&crowd->core)->due.root);
+            RLOCK__OF(struct rlock__grant, timer, alone_link(&crowd->core)->due.root);
         int64_t urgent = first->valid_until;
 
         assert_true(urgent >= before);
@@ -362,11 +362,12 @@ CROWD_TEST(a_batch_that_is_refused_for_its_keys_places_is_split, crowd)
 /* What max_hold leaves is less than it has: nothing is due until its end. */
 CROWD_TEST(a_renewal_of_no_use_is_not_due_again_and_again, crowd)
 {
+    const struct rlock__tuning tuning = {.max_hold_us = 160 * RLOCK__MS};
     int64_t end = crowd->now + 160 * RLOCK__MS;
     unsigned ticks = 0;
 
     crowd->core.renewed_lease_us = 150 * RLOCK__MS;
-    crowd->specs[0]->tuning.max_hold_us = 160 * RLOCK__MS;
+    crowd->specs[0]->tuning = &tuning;
     crowd->calls[0] = (struct rlock__call){
         .kind = RLOCK__ACQUIRE, .spec = crowd->specs[0], .owner = {.id = 1, .given = true}};
     rlock__core_begin(&crowd->core, &crowd->calls[0], crowd->now);
