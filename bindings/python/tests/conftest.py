@@ -18,7 +18,7 @@ from rlock import _client, _operation
 CHECKOUT = pathlib.Path(os.environ.get("RLOCK_SOURCE", pathlib.Path(__file__).parents[3]))
 
 
-def until(condition, what, seconds=10):
+def until(condition, what, seconds=30):
     """Waits for what must come soon."""
     end = time.monotonic() + seconds
     while not condition():
