@@ -13,12 +13,12 @@ import time
 import pytest
 
 import rlock
-from rlock import _operation
+from rlock import _client, _operation
 
 CHECKOUT = pathlib.Path(os.environ.get("RLOCK_SOURCE", pathlib.Path(__file__).parents[3]))
 
 
-def until(condition, what, seconds=10):
+def until(condition, what, seconds=30):
     """Waits for what must come soon."""
     end = time.monotonic() + seconds
     while not condition():
@@ -64,6 +64,14 @@ class Servers:
         shutil.rmtree(self.top)
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_left():
+    yield
+    until(lambda: not _operation._under_way, "operations end")
+    gc.collect()
+    until(lambda: not _client._payloads, "clients end")
+
+
 @pytest.fixture(scope="session")
 def servers():
     started = Servers()
@@ -97,10 +105,3 @@ def other(url):
 @pytest.fixture
 def witness(tmp_path):
     return Witness(tmp_path / "witness")
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left():
-    yield
-    until(lambda: not _operation._under_way, "operations end")
-    gc.collect()

@@ -9,10 +9,10 @@ import os
 import threading
 import warnings
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Generic, Optional, Type, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Generic, Optional
 
-from ._errors import Code, Error, check, error
-from ._lock import AsyncLock, BaseLock, L, Lock, ReadWrite
+from ._errors import Code, check, error
+from ._lock import AsyncLock, L, Lock, ReadWrite
 from ._operation import Events, Loss
 from ._options import ClientOptions, LockOptions, Name, encoded, fill
 from ._rlock import ffi, lib
@@ -20,8 +20,8 @@ from ._rlock import ffi, lib
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-C = TypeVar("C", bound="BaseClient[Any]")
 OnLost = Optional[Callable[[Loss], object]]
+_payloads: set[Any] = set()  # of clients that may still call back
 
 
 class _Open:
@@ -38,7 +38,11 @@ class _Open:
         opts.on_lost, opts.on_log = lib.rlock_py_lost, lib.rlock_py_log
         fill(opts, options, keep)
         client = ffi.new("struct rlock_client **")
-        check(lib.rlock_client_open(opts, client))
+        _payloads.add(self.payload)
+        code = lib.rlock_client_open(opts, client)
+        if code != 0:
+            _payloads.discard(self.payload)
+        check(code)
         self.clients = [client[0]]
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -59,27 +63,41 @@ class _Open:
                 client = self.clients.pop()
         except IndexError:
             return
-        if lib.rlock_client_close(client) != ffi.NULL:  # in a callback of the library
-            threading.Thread(target=lib.rlock_client_close, args=(client,)).start()
+        if not self._end(client):  # in a callback of the library
+            threading.Thread(target=self._end, args=(client,)).start()
+
+    def _end(self, client: Any) -> bool:
+        if lib.rlock_client_close(client) != ffi.NULL:
+            return False
+        _payloads.discard(self.payload)
+        return True
 
 
 class BaseClient(Generic[L]):
     """This process's handle on one deployment, and the locks there."""
 
-    _lock_class: Type[L]
+    _lock_class: type[L]
     _loop_of = lib.RLOCK_LOOP_OWN
 
     def __init__(
         self, url: Optional[str] = None, *, on_lost: OnLost = None, **options: Unpack[ClientOptions]
     ) -> None:
+        self._prepare()
         self._open = _Open(url, self._loop_of, on_lost, options)
         self.uuid: str = self._open.call(lambda client: ffi.string(lib.rlock_client_uuid(client)).decode())
         self._close = weakref.finalize(self, self._open.close)  # at the end of the program as well
+        self._begin()
+
+    def _prepare(self) -> None:
+        """What comes before the opening."""
+
+    def _begin(self) -> None:
+        """What comes after it."""
 
     def __del__(self) -> None:
         close = getattr(self, "_close", None)
         if close is not None and close.alive:
-            warnings.warn(f"{self!r} was not closed", ResourceWarning)
+            warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=2)
 
     def new_owner(self) -> int:
         """An owner id that this client gives to nobody else."""
@@ -132,10 +150,7 @@ class Client(BaseClient[Lock]):
 
     _lock_class = Lock
 
-    def __init__(
-        self, url: Optional[str] = None, *, on_lost: OnLost = None, **options: Unpack[ClientOptions]
-    ) -> None:
-        super().__init__(url, on_lost=on_lost, **options)
+    def _prepare(self) -> None:
         self._thread = threading.local()
 
     def known_owner(self) -> Optional[int]:
@@ -165,13 +180,12 @@ class AsyncClient(BaseClient[AsyncLock]):
     _lock_class = AsyncLock
     _loop_of = lib.RLOCK_LOOP_USER
 
-    def __init__(
-        self, url: Optional[str] = None, *, on_lost: OnLost = None, **options: Unpack[ClientOptions]
-    ) -> None:
+    def _prepare(self) -> None:
         self._loop = asyncio.get_running_loop()
-        super().__init__(url, on_lost=on_lost, **options)
         self._thread = _thread.get_ident()
         self._owners: weakref.WeakKeyDictionary[asyncio.Task[Any], int] = weakref.WeakKeyDictionary()
+
+    def _begin(self) -> None:
         self._fd: int = self._open.call(lib.rlock_client_fd)
         self._loop.add_reader(self._fd, self._dispatch)
 
@@ -200,7 +214,7 @@ class AsyncClient(BaseClient[AsyncLock]):
     async def __aexit__(self, kind: object, value: object, trace: object) -> None:
         await self.close()
 
-    def future(self) -> tuple[asyncio.Future[None], Callable[[], None]]:
+    def _future(self) -> tuple[asyncio.Future[None], Callable[[], None]]:
         """What a task waits for, and what ends that: in the loop, or in the thread that closes the client."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import enum
-from typing import Any, Dict, Type
+from typing import Any
 
 from ._rlock import ffi, lib
 
@@ -93,7 +93,7 @@ class Forked(Error):
     """The client belongs to the parent process."""
 
 
-_classes: Dict[int, Type[Error]] = {
+_classes: dict[int, type[Error]] = {
     Code.EBUSY: Busy,
     Code.ETIMEDOUT: TimedOut,
     Code.ENOTOWNER: NotOwner,

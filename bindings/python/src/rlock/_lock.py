@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import dataclasses
 import threading
-from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Dict, Generic, Iterator, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Generic, Iterator, Optional, TypeVar
 
 from ._errors import Busy, Error, check, string
 from ._operation import Operation, log
@@ -114,7 +114,7 @@ def _info() -> Any:
 
 
 def _told(info: Any) -> Info:
-    values: Dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for field in dataclasses.fields(Info):
         value = getattr(info, field.name)
         values[field.name] = string(value) if isinstance(value, ffi.CData) else value
@@ -271,7 +271,7 @@ class AsyncLock(BaseLock):
             _drop(problem, self)
 
     def _operation(self, owner: int) -> tuple[asyncio.Future[None], Operation]:
-        future, wake = self._client.future()
+        future, wake = self._client._future()
         return future, Operation(self._lock, owner, wake)
 
     async def _do(self, function: Callable[..., int], *arguments: Any) -> Operation:

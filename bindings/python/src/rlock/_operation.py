@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import _thread
 import logging
-from typing import Any, Callable, NamedTuple, Optional, Set
+from typing import Any, Callable, NamedTuple, Optional
 
 from ._errors import Reason, check, error, string
 from ._rlock import ffi, lib
 
 log = logging.getLogger("rlock")
 _levels = {1: logging.ERROR, 2: logging.WARNING, 3: logging.INFO, 4: logging.DEBUG}
-_under_way: Set[Any] = set()  # handles that the library has, until it calls back
+_under_way: set[Any] = set()  # handles that the library has, until it calls back
 
 
 class Loss(NamedTuple):
