@@ -100,7 +100,7 @@ class BaseClient(Generic[L]):
             warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=2)
 
     def new_owner(self) -> int:
-        """An owner id that this client gives to nobody else."""
+        """An owner id that no client of this process gives to anybody else."""
         return int(self._open.call(lib.rlock_owner_new))
 
     def owner(self) -> int:
