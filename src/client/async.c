@@ -21,6 +21,13 @@ struct rlock_op {
     struct rlock_info *info; /* INSPECT: what the servers said */
 };
 
+/* Those of a group and of an inquiry are behind it; a single lock has none until it needs them, for
+ * very many may wait for it. */
+static struct rlock__texts *texts_of(struct rlock_op *op)
+{
+    return (struct rlock__texts *)(op + 1);
+}
+
 /* ---- References ---- */
 
 struct rlock_op *rlock_op_ref(struct rlock_op *op)
@@ -35,6 +42,9 @@ struct rlock_op *rlock_op_unref(struct rlock_op *op)
         (void)rlock__inquiry_free(op->inquiry);
         (void)rlock__lock_unref(op->lock);
         free(op->info);
+        if (op->op.texts != texts_of(op)) {
+            free(op->op.texts);
+        }
         free(op);
     }
     return NULL;
@@ -49,7 +59,7 @@ static void finish(struct rlock__op *inner)
 
     if (op->inquiry != NULL) {
         inner->code = rlock__inquiry_end(op->inquiry, op->info, &op->was_locked);
-        (void)snprintf(inner->detail, sizeof(inner->detail), "%s",
+        (void)snprintf(inner->texts->detail, sizeof(inner->texts->detail), "%s",
                        inner->code == 0 ? "" : rlock_detail());
     }
     atomic_store(&op->code, inner->code);
@@ -63,19 +73,21 @@ static void finish(struct rlock__op *inner)
 static int op_new(enum asked asked, struct rlock_handle *lock, rlock_done_fn *done, void *payload,
                   struct rlock_op **ret_op)
 {
-    struct rlock_op *op = calloc(1, sizeof(*op));
+    bool needs = lock->group != NULL || asked == FORCE || asked == INSPECT;
+    struct rlock_op *op = calloc(1, sizeof(*op) + (needs ? sizeof(struct rlock__texts) : 0));
 
     if (op == NULL) {
         return rlock__fail(RLOCK_ENOMEM, "no memory");
     }
     (void)atomic_fetch_add(&lock->refs, 1);
-    *op = (struct rlock_op){.op = {.finish = finish, .payload = op},
-                            .asked = asked,
-                            .lock = lock,
-                            .done = done,
-                            .payload = payload,
-                            .refs = 2,
-                            .code = RLOCK_UNDER_WAY};
+    *op = (struct rlock_op){
+        .op = {.finish = finish, .payload = op, .texts = needs ? texts_of(op) : NULL},
+        .asked = asked,
+        .lock = lock,
+        .done = done,
+        .payload = payload,
+        .refs = 2,
+        .code = RLOCK_UNDER_WAY};
     *ret_op = op;
     return 0;
 }
@@ -180,7 +192,12 @@ int rlock_op_code(const struct rlock_op *op)
 
 const char *rlock_op_detail(const struct rlock_op *op)
 {
-    return rlock_op_code(op) < 0 ? op->op.detail : "";
+    int code = rlock_op_code(op);
+
+    if (code >= 0) {
+        return "";
+    }
+    return op->op.texts != NULL ? op->op.texts->detail : rlock_strerror(code); /* no memory */
 }
 
 /* Whether it has such a result, and there is room for it. */

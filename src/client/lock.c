@@ -111,6 +111,12 @@ static int check_wait(const struct rlock_handle *lock, int64_t wait_ms)
     return 0;
 }
 
+/* The texts of a call are large: none is cleared that need not be. */
+static void empty(struct rlock__texts *texts)
+{
+    texts->detail[0] = texts->holder[0] = '\0';
+}
+
 /* Waits for what began, unless the code says that it did not. */
 static int end(const struct rlock_handle *lock, struct rlock__op *op, int code)
 {
@@ -118,18 +124,20 @@ static int end(const struct rlock_handle *lock, struct rlock__op *op, int code)
         return code;
     }
     lock->vtable->wait(lock, op);
-    return op->code == 0 ? 0 : rlock__fail(op->code, "%s", op->detail);
+    return op->code == 0 ? 0 : rlock__fail(op->code, "%s", op->texts->detail);
 }
 
 int rlock_lock_with(struct rlock_handle *lock, const struct rlock_take *take,
                     struct rlock_grant *ret_grant)
 {
     RLOCK__WHOLE;
-    struct rlock__op op = {.code = 0};
+    struct rlock__texts texts;
+    struct rlock__op op = {.texts = &texts};
     struct rlock_take checked;
     struct rlock__owner owner;
     int code = rlock__lock_check_open(lock);
 
+    empty(&texts);
     if (code == 0 && ret_grant != NULL && !rlock__sized_is_valid(ret_grant)) {
         code = rlock__fail(RLOCK_EINVAL, "the grant's size is not set");
     }
@@ -166,10 +174,12 @@ int rlock_try_lock(struct rlock_handle *lock)
 int rlock_unlock_as(struct rlock_handle *lock, uint64_t id)
 {
     RLOCK__WHOLE;
-    struct rlock__op op = {.code = 0};
+    struct rlock__texts texts;
+    struct rlock__op op = {.texts = &texts};
     struct rlock__owner owner;
     int code = rlock__lock_check(lock);
 
+    empty(&texts);
     if (code == 0) {
         code = check_wait(lock, 0);
     }

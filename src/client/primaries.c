@@ -45,7 +45,8 @@ static int read_nothing(struct rlock__call *call, const struct rlock__reply *rep
 /* They are known once one of them has answered for a key; and often before. */
 static int await(struct rlock_client *client)
 {
-    struct rlock__call call = {.kind = RLOCK__COMMAND, .read = read_nothing};
+    struct rlock__texts texts = {.detail = ""};
+    struct rlock__call call = {.kind = RLOCK__COMMAND, .read = read_nothing, .texts = &texts};
     struct rlock__spec *spec =
         rlock__spec_new(&client->core, &rlock__reentrant_ops, rlock__bytes_of("nodes"), NULL);
     int code;

@@ -17,6 +17,7 @@ struct query {
     struct rlock__inquiry *inquiry;
     struct rlock__spec *spec;
     struct rlock__call call;
+    struct rlock__texts texts; /* the call's */
     struct rlock_info info;
     struct rlock__buf seen; /* who holds, as the kind says it */
     bool forces_now;        /* the command under way does */
@@ -56,9 +57,13 @@ static void ask_who(struct query *query)
 {
     query->forces_now = query->opened = false;
     query->info = (struct rlock_info)RLOCK_INFO_INIT;
+    query->texts.detail[0] = '\0';
     rlock__buf_fini(&query->seen);
-    query->call = (struct rlock__call){
-        .kind = RLOCK__COMMAND, .spec = query->spec, .read = read_info, .reader = query};
+    query->call = (struct rlock__call){.kind = RLOCK__COMMAND,
+                                       .spec = query->spec,
+                                       .read = read_info,
+                                       .reader = query,
+                                       .texts = &query->texts};
     query->spec->ops->inspect(query->spec, &query->call.cmd);
 }
 
@@ -67,8 +72,10 @@ static void force_it(struct query *query)
     struct rlock__args ask = {.seen = rlock__bytes(query->seen.data, query->seen.len)};
 
     query->forces_now = true;
+    query->texts.detail[0] = '\0';
     query->call = (struct rlock__call){.kind = RLOCK__COMMAND,
                                        .spec = query->spec,
+                                       .texts = &query->texts,
                                        .read = read_force,
                                        .reader = query,
                                        .once = true};
@@ -84,7 +91,8 @@ static bool on_changed(struct query *query)
         return true;
     }
     query->code = RLOCK_EBUSY;
-    (void)snprintf(query->call.detail, sizeof(query->call.detail), "its holder changed meanwhile");
+    (void)snprintf(query->texts.detail, sizeof(query->texts.detail),
+                   "its holder changed meanwhile");
     return false;
 }
 
@@ -122,7 +130,7 @@ static int fail(const struct query *query)
     char name[96];
 
     return rlock__fail(query->code, "lock %s: %s",
-                       rlock__text(query->spec->name, name, sizeof(name)), query->call.detail);
+                       rlock__text(query->spec->name, name, sizeof(name)), query->texts.detail);
 }
 
 /* How many of its members need not be had. */
@@ -351,7 +359,7 @@ static bool begin(struct query *query)
         return false;
     }
     query->code = code;
-    (void)snprintf(query->call.detail, sizeof(query->call.detail), "the client is closed");
+    (void)snprintf(query->texts.detail, sizeof(query->texts.detail), "the client is closed");
     (void)is_last(query->inquiry); /* not the last: that is who begins them */
     return query->inquiry->lock->group == NULL;
 }

@@ -29,9 +29,8 @@ static void conclude(struct rlock__op *op)
     const struct rlock__call *call = &op->call;
 
     op->code = call->code;
-    if (call->code != 0) {
-        memcpy(op->detail, call->detail, sizeof(op->detail));
-    } else if (call->kind == RLOCK__ACQUIRE) {
+    op->texts = call->texts;
+    if (call->code == 0 && call->kind == RLOCK__ACQUIRE) {
         int64_t left = call->valid_until - rlock__now_us();
 
         op->grant = (struct rlock_grant){.size = sizeof(op->grant),
@@ -54,9 +53,11 @@ static int begin(const struct rlock_handle *lock, struct rlock__op *op,
                  const struct rlock_cancel *cancel)
 {
     op->call.spec = lock->spec;
+    op->call.texts = op->texts;
     if (op->finish == NULL) {
         return rlock__begin(lock->client, &op->call, &op->parker, cancel);
     }
+    op->call.says = true;
     op->call.finish = finish;
     op->call.payload = op;
     return rlock__begin(lock->client, &op->call, NULL, cancel);

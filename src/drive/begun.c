@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What no thread waits for: the service thread of its home takes its steps. */
+#include <stdarg.h>
+#include <stdio.h>
 #include <utlist.h>
 
 #include "base/of.h"
@@ -115,6 +117,17 @@ bool rlock__begun_close(struct rlock_client *client)
 }
 
 /* ---- Turns ---- */
+
+void rlock__op_say(struct rlock__op *op, const char *format, ...)
+{
+    va_list args;
+
+    if (op->texts != NULL) {
+        va_start(args, format);
+        (void)vsnprintf(op->texts->detail, sizeof(op->texts->detail), format, args);
+        va_end(args);
+    }
+}
 
 int64_t rlock__begun_step_turn(struct rlock__begun *begun)
 {

@@ -228,8 +228,7 @@ RLOCK__REQUIRES(home) static bool leaves_line(struct rlock__turn *turn, int64_t 
     op->code = turn->stop != 0                              ? turn->stop
                : !turn->leaves && turn->effort.wait_us == 0 ? RLOCK_EBUSY
                                                             : RLOCK_ETIMEDOUT;
-    (void)snprintf(op->detail, sizeof(op->detail), "lock %s: %s", turn->spec->name.at,
-                   rlock_strerror(op->code));
+    rlock__op_say(op, "lock %s: %s", turn->spec->name.at, rlock_strerror(op->code));
     return true;
 }
 
@@ -246,7 +245,7 @@ RLOCK__REQUIRES(home) static void note_results(const struct rlock__turn *turn)
         (void)snprintf(result->detail, sizeof(result->detail), "%s",
                        result->held      ? ""
                        : member->running ? "no answer yet"
-                                         : member->call.detail);
+                                         : member->texts.detail);
     }
 }
 
@@ -258,7 +257,7 @@ static void end(struct rlock__turn *turn)
 
     rlock__groups_lock(turn->spec);
     op->code = group->code;
-    (void)snprintf(op->detail, sizeof(op->detail), "%s", group->detail);
+    rlock__op_say(op, "%s", group->detail);
     if (op->code == 0 && !turn->leaves) {
         int64_t left = rlock__group_valid_until(group) - rlock__now_us();
 

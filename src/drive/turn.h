@@ -81,11 +81,13 @@ struct rlock__op {
     /* inputs; all else is zero */
     void (*finish)(struct rlock__op *op);
     void *payload; /* for finish */
+    /* where it says why it failed. NULL: nowhere; of a single lock without a thread that waits, to
+     * what is allocated then, and is the caller's to free */
+    struct rlock__texts *texts;
 
     /* results */
     int code;
-    struct rlock_grant grant;        /* of a take that returns 0; of the library's size */
-    char detail[RLOCK__DETAIL_SIZE]; /* of one that does not */
+    struct rlock_grant grant; /* of a take that returns 0; of the library's size */
 
     struct rlock__op *prev, *next; /* in client.finished */
     union {
@@ -133,6 +135,9 @@ bool rlock__begun_add(struct rlock_client *home, struct rlock__begun *begun) RLO
 void rlock__begun_remove(struct rlock__begun *begun) RLOCK__REQUIRES(home);
 /* When its next step is due. */
 void rlock__begun_due(struct rlock__begun *begun, int64_t at) RLOCK__REQUIRES(home);
+/* Says why it fails. */
+void rlock__op_say(struct rlock__op *op, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 /* The step of one that is a turn's. */
 int64_t rlock__begun_step_turn(struct rlock__begun *begun) RLOCK__NO_MUTEX;
 

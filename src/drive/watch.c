@@ -227,5 +227,5 @@ int rlock__run(struct rlock_client *client, struct rlock__call *call)
 
     (void)rlock__begin(client, call, &parker, NULL);
     rlock__wait(client, &parker);
-    return call->code == 0 ? 0 : rlock__fail(call->code, "%s", call->detail);
+    return call->code == 0 ? 0 : rlock__fail(call->code, "%s", rlock__call_detail(call));
 }

@@ -56,7 +56,7 @@ static void begin_anew(struct rlock__call *call, int code, int64_t at, int64_t n
     }
     call->enqueued = false;
     call->number = ++call->core->last_number; /* the old one is retired by its release */
-    call->lost = (struct rlock__copies){0};
+    rlock__copies_drop(&call->lost);
     if (at > now) {
         call->error = code;
         rlock__acquire_sleep(call, RLOCK__SLEEPING, at);
@@ -116,16 +116,21 @@ static void on_error(struct rlock__call *call, const struct rlock__reply *reply,
     bool again = class.way == RLOCK__RETRY || (class.way == RLOCK__WAIT && call->wait_us != 0);
     char name[96], text[160], hint[RLOCK__HINT_SIZE];
 
-    (void)snprintf(call->detail, sizeof(call->detail), "lock %s: server %s: %s: %s",
-                   rlock__spec_text(call->spec, name), call->link->server->address,
-                   rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)),
-                   rlock__hint(&class, call->spec, hint));
+    rlock__say(call, "lock %s: server %s: %s: %s", rlock__spec_text(call->spec, name),
+               call->link->server->address,
+               rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)),
+               rlock__hint(&class, call->spec, hint));
     if (call->asked &&
         rlock__is_aborted(reply)) { /* where it ran no answer from elsewhere tells of */
         rlock__acquire_begin_anew(call, class.code, now);
         return;
     }
-    call->lost.ran |= rlock__is_aborted(reply);
+    if (rlock__is_aborted(reply)) {
+        struct rlock__copies lost = rlock__copies_kept(call->lost);
+
+        lost.ran = true;
+        rlock__copies_keep(&call->lost, &lost);
+    }
     if (call->batch != NULL && call->batch->partial) {
         rlock__acquire_undo(call, class.code, now);
         return;
@@ -192,7 +197,12 @@ void rlock__acquire_note(struct rlock__call *call, const struct rlock__request *
     call->request = NULL;
     call->sent_at = request->t0;
     call->gen = request->gen;
-    rlock__copies_add_lost(&call->lost, call->link, request->lost_gen);
+    if (request->lost_gen != 0) {
+        struct rlock__copies lost = rlock__copies_kept(call->lost);
+
+        rlock__copies_add_lost(&lost, call->link, request->lost_gen);
+        rlock__copies_keep(&call->lost, &lost);
+    }
 }
 
 void rlock__acquire_heard(struct rlock__call *call, const struct rlock__reply *reply, int64_t t0,
@@ -329,7 +339,9 @@ void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
     args.waits = call->channel != NULL;
     args.settled = rlock__settled(link->server, now);
     call->spec->ops->acquire(call->spec, &args, ret_cmd);
-    rlock__copies_fence(&call->lost);
+    if (call->lost != NULL) {
+        rlock__copies_fence(call->lost);
+    }
     call->request = request;
     rlock__call_step(call, RLOCK__ASKING);
     call->stale = false;

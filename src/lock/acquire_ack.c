@@ -49,10 +49,10 @@ static void fail_refused(struct rlock__call *call, const char *what,
     struct rlock__class class = rlock__core_classify(call->core, error);
     char name[96], text[160], hint[RLOCK__HINT_SIZE];
 
-    (void)snprintf(call->detail, sizeof(call->detail), "lock %s: server %s: %s%s: %s",
-                   rlock__spec_text(call->spec, name), call->link->server->address, what,
-                   rlock__text(rlock__reply_str(error, 0), text, sizeof(text)),
-                   rlock__hint(&class, call->spec, hint));
+    rlock__say(call, "lock %s: server %s: %s%s: %s", rlock__spec_text(call->spec, name),
+               call->link->server->address, what,
+               rlock__text(rlock__reply_str(error, 0), text, sizeof(text)),
+               rlock__hint(&class, call->spec, hint));
     fail(call, class.way == RLOCK__GIVE_UP ? class.code : RLOCK_ENOTREPLICATED, now);
 }
 

@@ -8,17 +8,19 @@
 
 void rlock__acquire_account_busy(struct rlock__call *call)
 {
-    bool ran = call->lost.ran;
+    struct rlock__copies lost = rlock__copies_kept(call->lost);
+    bool ran = lost.ran;
 
-    rlock__copies_answered(&call->lost, call->link, call->gen);
+    rlock__copies_answered(&lost, call->link, call->gen);
     if (!call->asked || !ran) { /* what ran may be on the other side of the move */
-        rlock__copies_refuted(&call->lost);
+        rlock__copies_refuted(&lost);
     }
+    rlock__copies_keep(&call->lost, &lost);
 }
 
 struct rlock__copies rlock__acquire_copies(const struct rlock__call *call)
 {
-    struct rlock__copies copies = call->lost;
+    struct rlock__copies copies = rlock__copies_kept(call->lost);
 
     rlock__copies_add_sent(&copies, call->link, call->gen);
     return copies;
@@ -61,6 +63,7 @@ void rlock__acquire_end(struct rlock__call *call, int code, int64_t now)
     }
     rlock__acquire_withdraw(call, code == 0 ? call->valid_until : 0);
     rlock__orphan_unspare(call);
+    rlock__copies_drop(&call->lost);
     rlock__call_complete(call, code, NULL);
     if (hold != NULL) {
         rlock__hold_leave(hold, now);
@@ -82,44 +85,39 @@ void rlock__acquire_describe(struct rlock__call *call, int code, int64_t now)
     char name[96], holder[2 * RLOCK__HOLDER_SIZE];
 
     (void)rlock__spec_text(call->spec, name);
-    (void)rlock__text(rlock__bytes_of(call->holder), holder, sizeof(holder));
+    (void)rlock__text(rlock__bytes_of(call->texts != NULL ? call->texts->holder : ""), holder,
+                      sizeof(holder));
     if (code == RLOCK_EINDOUBT) {
         int64_t left =
             rlock__max(0, call->sent_at + rlock__acquire_lease(call, call->sent_at) - now);
 
-        (void)snprintf(
-            call->detail, sizeof(call->detail),
+        rlock__say(
+            call,
             "lock %s: no answer from server %s; if it was granted, it is free again in %lld ms",
             name, address, (long long)rlock__ms_up(left));
     } else if (code == RLOCK_ERESTARTED) {
-        (void)snprintf(
-            call->detail, sizeof(call->detail),
-            "lock %s: server %s restarted; it counts in %lld ms", name, address,
-            (long long)rlock__ms_up(link->server->started_at + call->min_uptime_us - now));
+        rlock__say(call, "lock %s: server %s restarted; it counts in %lld ms", name, address,
+                   (long long)rlock__ms_up(link->server->started_at + call->min_uptime_us - now));
     } else if (code == RLOCK_ENOTREPLICATED) { /* after a failover it may be there again */
         int64_t left = rlock__free_by(now, rlock__acquire_lease(call, now)) - now;
 
-        (void)snprintf(call->detail, sizeof(call->detail),
-                       "lock %s: %u of %u %s of server %s confirmed it; it was given back; "
-                       "after a failover it is free in %lld ms",
-                       name, call->confirmed, call->ack.needed,
-                       call->core->acks_on_disk ? "disks" : "replicas", address,
-                       (long long)rlock__ms_up(left));
+        rlock__say(call,
+                   "lock %s: %u of %u %s of server %s confirmed it; it was given back; "
+                   "after a failover it is free in %lld ms",
+                   name, call->confirmed, call->ack.needed,
+                   call->core->acks_on_disk ? "disks" : "replicas", address,
+                   (long long)rlock__ms_up(left));
     } else if (code == RLOCK_ECONN || code == RLOCK_EAUTH || code == RLOCK_ETLS) {
         bool known = link->code != 0;
 
-        (void)snprintf(call->detail, sizeof(call->detail), "lock %s: server %s%s%s", name,
-                       known ? link->error : address, known ? "" : ": ",
-                       known ? "" : why_silent(&link->pipeline));
+        rlock__say(call, "lock %s: server %s%s%s", name, known ? link->error : address,
+                   known ? "" : ": ", known ? "" : why_silent(&link->pipeline));
     } else if (code == RLOCK_ENOMEM || !call->contended) {
-        (void)snprintf(call->detail, sizeof(call->detail), "lock %s: %s (server %s)", name,
-                       rlock_strerror(code), address);
+        rlock__say(call, "lock %s: %s (server %s)", name, rlock_strerror(code), address);
     } else if (holder[0] == '\0') {
-        (void)snprintf(call->detail, sizeof(call->detail),
-                       "lock %s: others wait for it (server %s)", name, address);
+        rlock__say(call, "lock %s: others wait for it (server %s)", name, address);
     } else {
-        (void)snprintf(call->detail, sizeof(call->detail), "lock %s: held by %s (server %s)", name,
-                       holder, address);
+        rlock__say(call, "lock %s: held by %s (server %s)", name, holder, address);
     }
 }
 
@@ -143,7 +141,7 @@ void rlock__acquire_undo(struct rlock__call *call, int code, int64_t now)
 
 void rlock__acquire_refuse(struct rlock__call *call, int code, int64_t now)
 {
-    if (!rlock__copies_are_open(&call->lost)) {
+    if (!rlock__copies_are_open(call->lost)) {
         rlock__acquire_end(call, code, now);
     } else {
         rlock__acquire_undo(call, code, now);
@@ -175,7 +173,7 @@ void rlock__acquire_late_answer(struct rlock__call *call, const struct rlock__re
 
 void rlock__acquire_late_refusal(struct rlock__call *call, int64_t now)
 {
-    if (!rlock__copies_are_open(&call->lost)) {
+    if (!rlock__copies_are_open(call->lost)) {
         rlock__orphan_forget(call);
         rlock__acquire_settled(call, now);
     }
@@ -192,7 +190,7 @@ static bool take_back(struct rlock__call *call)
         return true;
     }
     if (request == NULL) {
-        return rlock__copies_are_open(&call->lost);
+        return rlock__copies_are_open(call->lost);
     }
     rlock__acquire_note(call, request);
     if (request->sent) {
@@ -205,14 +203,14 @@ static bool take_back(struct rlock__call *call)
     }
     rlock__pipeline_withdraw(&request->link->pipeline, request);
     (void)rlock__request_free(request);
-    return rlock__copies_are_open(&call->lost);
+    return rlock__copies_are_open(call->lost);
 }
 
 /* Whether the latest answer of the server, which is the reason for the code, has its text
  * already. */
 static bool is_described(const struct rlock__call *call, int code)
 {
-    return call->detail[0] != '\0' &&
+    return call->described &&
            (call->error != 0 ? code == call->error : code == RLOCK_ETIMEDOUT && call->contended);
 }
 

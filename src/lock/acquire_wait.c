@@ -56,6 +56,7 @@ static void sleep_until(struct rlock__call *call, int64_t at, int64_t now)
 static bool await(struct rlock__call *call, int64_t now)
 {
     struct rlock__grant *grant = rlock__pass_awaited(call, now);
+    struct rlock__texts *texts;
 
     if (grant == NULL) {
         return false;
@@ -64,9 +65,12 @@ static bool await(struct rlock__call *call, int64_t now)
     if (call->spec->ops->pause == NULL && call->channel == NULL && !rlock__channel_join(call)) {
         return false;
     }
-    (void)rlock__owner_text(call->core, grant->number, call->holder);
+    texts = rlock__texts(call);
+    if (texts != NULL) {
+        (void)rlock__owner_text(call->core, grant->number, texts->holder);
+    }
     call->contended = true;
-    call->detail[0] = '\0'; /* what was written there before is out of date */
+    rlock__unsay(call); /* what was written there before is out of date */
     call->error = 0;
     sleep_until(call, grant->valid_until + RLOCK__MS, now);
     return true;
@@ -115,9 +119,13 @@ static int64_t spin_pause(struct rlock__call *call)
 
 void rlock__acquire_hold_up(struct rlock__call *call, const struct rlock__answer *answer)
 {
+    struct rlock__texts *texts = rlock__texts(call);
+
     call->contended = true;
-    (void)snprintf(call->holder, sizeof(call->holder), "%.*s",
-                   (int)rlock__min((int64_t)answer->holder.len, 127), answer->holder.at);
+    if (texts != NULL) {
+        (void)snprintf(texts->holder, sizeof(texts->holder), "%.*s",
+                       (int)rlock__min((int64_t)answer->holder.len, 127), answer->holder.at);
+    }
 }
 
 void rlock__acquire_busy(struct rlock__call *call, const struct rlock__answer *answer, int64_t now)

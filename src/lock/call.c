@@ -56,6 +56,42 @@ void rlock__call_step(struct rlock__call *call, enum rlock__step step)
     call->step = step;
 }
 
+struct rlock__texts *rlock__texts(struct rlock__call *call)
+{
+    if (call->texts == NULL && call->says) {
+        call->texts = calloc(1, sizeof(*call->texts));
+    }
+    return call->texts;
+}
+
+__attribute__((format(printf, 2, 0))) static void say(struct rlock__call *call, const char *format,
+                                                      va_list args)
+{
+    struct rlock__texts *texts = rlock__texts(call);
+
+    call->described = true;
+    if (texts != NULL) {
+        (void)vsnprintf(texts->detail, sizeof(texts->detail), format, args);
+    }
+}
+
+void rlock__say(struct rlock__call *call, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    say(call, format, args);
+    va_end(args);
+}
+
+void rlock__unsay(struct rlock__call *call)
+{
+    call->described = false;
+    if (call->texts != NULL) {
+        call->texts->detail[0] = '\0';
+    }
+}
+
 void rlock__call_complete(struct rlock__call *call, int code, const char *format, ...)
 {
     struct rlock__core *core = call->core;
@@ -64,7 +100,7 @@ void rlock__call_complete(struct rlock__call *call, int code, const char *format
     call->code = code;
     if (format != NULL) {
         va_start(args, format);
-        (void)vsnprintf(call->detail, sizeof(call->detail), format, args);
+        say(call, format, args);
         va_end(args);
     }
     rlock__timer_unset(&core->timers, &call->timer);

@@ -75,6 +75,12 @@ struct rlock__batch {
     struct rlock__call *calls[]; /* an input; a call that is complete leaves it */
 };
 
+/* What is to be said of a call: why it failed, and who held the lock. */
+struct rlock__texts {
+    char detail[RLOCK__DETAIL_SIZE];
+    char holder[RLOCK__HOLDER_SIZE];
+};
+
 enum rlock__call_kind { RLOCK__ACQUIRE, RLOCK__RELEASE, RLOCK__COMMAND, RLOCK__LISTEN };
 
 /* Why a call goes on at the end of the event. Bits; the lowest is the first reason. */
@@ -123,12 +129,15 @@ struct rlock__call {
      * also each time that the channel goes live, or that a message comes */
     void (*finish)(struct rlock__call *call);
     void *payload;
+    /* where its texts go, empty at first. NULL: nowhere; or where it says, to what is allocated
+     * when there is something to say, and is the caller's to free */
+    struct rlock__texts *texts;
+    bool says;
 
     /* results */
     int code;
     uint32_t count;             /* the hold count after the call */
     struct rlock__claim *claim; /* ACQUIRE: a reference for the owner */
-    char detail[RLOCK__DETAIL_SIZE];
 
     /* the core's */
     struct rlock__call *prev, *next;         /* in the hold's line, the wait queue, or done */
@@ -147,6 +156,7 @@ struct rlock__call {
     struct rlock__request *request;
     uint64_t number; /* of its attempt, on the server */
     int error;       /* the latest answer was an error that may pass: its code */
+    bool described;  /* there is a text for what it came to so far */
 
     union {
         struct { /* ACQUIRE */
@@ -167,8 +177,8 @@ struct rlock__call {
             int64_t granted_until; /* HEAD: so long the call before it may hold; 0: it does not */
             uint32_t target;       /* the count that is asked for */
             uint64_t gen;          /* generation of its latest copy */
-            struct rlock__copies lost; /* copies of this number whose links broke */
-            int64_t sent_at;           /* when the latest copy of an attempt was sent */
+            struct rlock__copies *lost; /* copies of this number whose links broke; NULL none */
+            int64_t sent_at;            /* when the latest copy of an attempt was sent */
             unsigned attempts;
             unsigned spins;               /* pauses of a spin lock so far */
             struct rlock__orphan *orphan; /* what it left on the server, and waits for */
@@ -183,7 +193,6 @@ struct rlock__call {
             bool enqueued;  /* an attempt may have queued it on the server */
             bool stale;     /* it was woken while an attempt was in flight */
             bool contended; /* its latest attempt found the lock busy */
-            char holder[RLOCK__HOLDER_SIZE];
         };
         struct {                   /* COMMAND */
             struct rlock__cmd cmd; /* what to send; the call takes it over */
@@ -194,5 +203,11 @@ struct rlock__call {
         };
     };
 };
+
+/* Why it failed; "" where there is no text. */
+static inline const char *rlock__call_detail(const struct rlock__call *call)
+{
+    return call->texts != NULL ? call->texts->detail : "";
+}
 
 #endif

@@ -14,8 +14,7 @@ static void on_none(struct rlock__call *call, bool garbled)
         garbled ? "its answer makes no sense" : "the connection broke before its answer";
 
     call->code = call->once ? RLOCK_EINDOUBT : RLOCK_ECONN;
-    (void)snprintf(call->detail, sizeof(call->detail), "server %s: %s", call->link->server->address,
-                   why);
+    rlock__say(call, "server %s: %s", call->link->server->address, why);
 }
 
 static void on_answer(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
@@ -45,9 +44,8 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
         return;
     }
     class = rlock__core_classify(call->core, reply);
-    (void)snprintf(call->detail, sizeof(call->detail), "server %s: %s: %s",
-                   call->link->server->address,
-                   rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)), class.hint);
+    rlock__say(call, "server %s: %s: %s", call->link->server->address,
+               rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)), class.hint);
     if (class.way == RLOCK__RETRY) {
         call->error = class.code;
         rlock__call_step(call, RLOCK__SLEEPING);
@@ -112,9 +110,8 @@ void rlock__command_give_up(struct rlock__call *call, int code, int64_t now)
         code = call->error != 0 ? call->error : ran && call->once ? RLOCK_EINDOUBT : RLOCK_ECONN;
     }
     if (call->error == 0) {
-        (void)snprintf(call->detail, sizeof(call->detail), "server %s: %s",
-                       call->link->server->address,
-                       call->link->code != 0 ? call->link->error : "no answer");
+        rlock__say(call, "server %s: %s", call->link->server->address,
+                   call->link->code != 0 ? call->link->error : "no answer");
     }
     rlock__call_complete(call, code, NULL);
 }

@@ -37,6 +37,13 @@ void rlock__copies_keep(struct rlock__copies **kept, const struct rlock__copies 
     *kept = room != NULL ? room : &unknown;
 }
 
+void rlock__copies_drop(struct rlock__copies **kept)
+{
+    const struct rlock__copies none = {0};
+
+    rlock__copies_keep(kept, &none);
+}
+
 /* NULL: there is no room for it. */
 static struct rlock__open_copy *open_on(struct rlock__copies *copies, struct rlock__link *link)
 {
@@ -179,5 +186,5 @@ bool rlock__copies_may_be_fenced(const struct rlock__copies *copies)
 
 bool rlock__copies_are_open(const struct rlock__copies *copies)
 {
-    return copies->n > 0 || copies->beyond || copies->ran;
+    return copies != NULL && (copies->n > 0 || copies->beyond || copies->ran);
 }

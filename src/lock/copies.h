@@ -32,6 +32,7 @@ struct rlock__copies {
  */
 struct rlock__copies rlock__copies_kept(const struct rlock__copies *kept);
 void rlock__copies_keep(struct rlock__copies **kept, const struct rlock__copies *copies);
+void rlock__copies_drop(struct rlock__copies **kept);
 
 void rlock__copies_add_lost(struct rlock__copies *copies, struct rlock__link *link, uint64_t gen);
 void rlock__copies_add_sent(struct rlock__copies *copies, struct rlock__link *link, uint64_t gen);
@@ -52,7 +53,7 @@ void rlock__copies_refuted(struct rlock__copies *copies);
 bool rlock__copies_may_run(const struct rlock__copies *copies);
 /* Whether one lies on a link that is down, and is fenced when that is up: until then it may run. */
 bool rlock__copies_may_be_fenced(const struct rlock__copies *copies);
-/* Whether one of them may run yet, or may have run. */
+/* Whether one of them may run yet, or may have run; of NULL not. */
 bool rlock__copies_are_open(const struct rlock__copies *copies);
 
 #endif

@@ -138,10 +138,10 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
         grant->token = call->token;
         grant->held_until = most != 0 ? rlock__later(t0, most) : RLOCK__NEVER;
     }
-    if (rlock__copies_are_open(&call->lost) || call->lost.replaced) {
+    if (call->lost != NULL) {
         struct rlock__copies lost = rlock__copies_kept(grant->lost);
 
-        rlock__copies_join(&lost, &call->lost);
+        rlock__copies_join(&lost, call->lost);
         rlock__copies_keep(&grant->lost, &lost);
     }
     grant->lease_us = rlock__max(grant->lease_us, lease_us);

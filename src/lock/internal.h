@@ -18,6 +18,12 @@ void rlock__unready(struct rlock__call *call, unsigned why);
 
 /* Moves the call to another step. */
 void rlock__call_step(struct rlock__call *call, enum rlock__step step);
+/* Where the call's texts go; NULL nowhere. */
+struct rlock__texts *rlock__texts(struct rlock__call *call);
+/* Says why the call fails, if it does; or takes that back. */
+void rlock__say(struct rlock__call *call, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void rlock__unsay(struct rlock__call *call);
 /* Completes a call with a code, and a text that says why (NULL: none, or the call has it). */
 void rlock__call_complete(struct rlock__call *call, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -334,6 +334,7 @@ void rlock__orphans_outlive(struct rlock__grant *grant)
 void rlock__orphan_supersede(struct rlock__call *call)
 {
     struct rlock__orphan *orphan, *after;
+    struct rlock__copies lost;
 
     DL_FOREACH_SAFE2(call->hold->grant->undone, orphan, after, undone_next)
     {
@@ -343,7 +344,9 @@ void rlock__orphan_supersede(struct rlock__call *call)
         if (orphan->request != NULL) { /* behind a NOSCRIPT it would run after the attempt */
             orphan->request->resend = RLOCK__DROP;
         }
-        rlock__copies_join(&call->lost, &orphan->copies);
+        lost = rlock__copies_kept(call->lost);
+        rlock__copies_join(&lost, &orphan->copies);
+        rlock__copies_keep(&call->lost, &lost);
         orphan_free(orphan);
     }
 }

@@ -96,7 +96,7 @@ static bool may_take(const struct rlock__call *call, const struct rlock__spec *s
 
     return waits && call->spec->ops == spec->ops && call->lease_us == 0 && !call->member &&
            call->error == 0 && call->spec->tuning->max_hold_us == spec->tuning->max_hold_us &&
-           !rlock__copies_are_open(&call->lost) && now < call->deadline;
+           !rlock__copies_are_open(call->lost) && now < call->deadline;
 }
 
 /* The row of the one gets what the other's had. */

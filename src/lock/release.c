@@ -16,9 +16,8 @@ static void describe(struct rlock__call *call, int code, const char *more)
 {
     char name[96];
 
-    (void)snprintf(call->detail, sizeof(call->detail), "lock %s: %s%s (server %s)",
-                   rlock__spec_text(call->spec, name), rlock_strerror(code), more,
-                   call->link->server->address);
+    rlock__say(call, "lock %s: %s%s (server %s)", rlock__spec_text(call->spec, name),
+               rlock_strerror(code), more, call->link->server->address);
 }
 
 /* Ends the turn, and the call if it still waits. */
@@ -28,7 +27,7 @@ static void end(struct rlock__hold *hold, int code, int64_t now)
 
     if (call != NULL) {
         call->count = hold->count;
-        if (code != 0 && call->detail[0] == '\0') {
+        if (code != 0 && !call->described) {
             describe(call, code, "");
         }
         rlock__call_complete(call, code, NULL);
@@ -119,7 +118,7 @@ static void leave(struct rlock__hold *hold, int code, int64_t due, int64_t now)
     hold->turn = NULL;
     rlock__grant_plan(grant);
     if (call != NULL) {
-        if (code == RLOCK_EINDOUBT || call->detail[0] == '\0') {
+        if (code == RLOCK_EINDOUBT || !call->described) {
             describe(call, code, more);
         }
         rlock__call_complete(call, code, NULL);
@@ -152,10 +151,10 @@ static void on_refused(struct rlock__hold *hold, const struct rlock__reply *repl
 
     grant->resent |= rlock__is_aborted(reply);
     if (call != NULL) {
-        (void)snprintf(call->detail, sizeof(call->detail), "lock %s: server %s: %s: %s",
-                       rlock__spec_text(hold->spec, name), grant->link->server->address,
-                       rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)),
-                       rlock__hint(&class, hold->spec, hint));
+        rlock__say(call, "lock %s: server %s: %s: %s", rlock__spec_text(hold->spec, name),
+                   grant->link->server->address,
+                   rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)),
+                   rlock__hint(&class, hold->spec, hint));
     }
     if (class.way == RLOCK__RETRY && call != NULL) {
         rlock__call_step(call, RLOCK__SLEEPING);

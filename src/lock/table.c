@@ -117,15 +117,15 @@ void rlock__grant_unnumber(struct rlock__grant *grant)
 
 void rlock__grant_clear(struct rlock__grant *grant)
 {
-    const struct rlock__copies none = {0};
-
     rlock__grant_unset(grant);
     if (grant->batch_entry != NULL) {
         *grant->batch_entry = NULL;
     }
     rlock__grant_unnumber(grant);
     rlock__orphans_outlive(grant);
-    rlock__copies_keep(&grant->lost, &none);
+    if (grant->lost != NULL) {
+        rlock__copies_drop(&grant->lost);
+    }
     *grant = (struct rlock__grant){.hold = grant->hold,
                                    .link = grant->link,
                                    .loss = grant->loss,

@@ -27,7 +27,7 @@ void rlock__effort_end(struct rlock__group *group, int code)
 
 void rlock__group_blame(struct rlock__group *group, const struct rlock__member *member)
 {
-    (void)snprintf(group->detail, sizeof(group->detail), "%s", member->call.detail);
+    (void)snprintf(group->detail, sizeof(group->detail), "%s", member->texts.detail);
 }
 
 void rlock__group_taken(struct rlock__group *group, int64_t now)

@@ -104,6 +104,7 @@ struct rlock__member {
     /* how long its server had not answered the oldest request then; 0: there was none */
     atomic_llong silent;
     struct rlock__call call, ear;   /* ear: a call that hears the channel between rounds */
+    struct rlock__texts texts;      /* the call's */
     struct rlock__claim *claim;     /* of its hold */
     struct rlock__table_node node;  /* in its client's home */
     struct rlock__member *next_hit; /* the driver's: the next one that a loss concerns */

@@ -10,6 +10,8 @@ static void begin(struct rlock__member *member, const struct rlock__call *call)
     member->call.member = true;
     member->call.finish = member->group->finish;
     member->call.payload = member;
+    member->call.texts = &member->texts;
+    member->texts.detail[0] = member->texts.holder[0] = '\0';
     member->running = true;
     member->todo.begin = true;
 }

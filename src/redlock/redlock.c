@@ -85,7 +85,7 @@ static void describe_no_quorum(struct rlock__group *group, size_t n_working, boo
         if (member->tried && member->code != 0 && member->code != RLOCK_EBUSY &&
             member->code != RLOCK_ECANCELED && n > 0 && (size_t)n < sizeof(group->detail)) {
             (void)snprintf(group->detail + n, sizeof(group->detail) - (size_t)n, "; %s",
-                           member->call.detail);
+                           member->texts.detail);
             return;
         }
     }

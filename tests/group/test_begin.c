@@ -50,6 +50,7 @@ static pthread_cond_t told = PTHREAD_COND_INITIALIZER;
 /* One that was begun. */
 struct begun {
     struct rlock__op op;
+    struct rlock__texts texts;
     unsigned nth; /* the how many-th of all to be completed; 0: it is not */
 };
 
@@ -95,13 +96,13 @@ static struct rlock__owner given(uint64_t id)
 static void begin_take(struct begun *begun, struct rlock_handle *lock,
                        const struct rlock_take *take)
 {
-    *begun = (struct begun){.op = {.finish = finish, .payload = begun}};
+    *begun = (struct begun){.op = {.finish = finish, .payload = begun, .texts = &begun->texts}};
     assert_code(lock->vtable->begin_take(lock, take, given(take->owner), &begun->op), 0);
 }
 
 static int begin_leave(struct begun *begun, struct rlock_handle *lock, uint64_t owner)
 {
-    *begun = (struct begun){.op = {.finish = finish, .payload = begun}};
+    *begun = (struct begun){.op = {.finish = finish, .payload = begun, .texts = &begun->texts}};
     return lock->vtable->begin_leave(lock, given(owner), &begun->op);
 }
 
@@ -183,7 +184,7 @@ BEGIN_TEST(one_try_of_a_busy_lock_says_so, b)
         keep_out(b);
         begin_take(&take, b->locks.of[kind], RLOCK_TAKE(.owner = OWNER));
         assert_code(await(&take), RLOCK_EBUSY);
-        assert_string_not_equal(take.op.detail, "");
+        assert_string_not_equal(take.texts.detail, "");
         assert_code(begin_leave(&unlock, b->locks.of[kind], OWNER), 0);
         assert_code(await(&unlock), RLOCK_ENOTOWNER);
         let_in(b);
@@ -311,6 +312,7 @@ enum { ACTORS = 4, ROUNDS = 40 };
 /* An owner that takes a lock, and a level more, and leaves both; each begins the next. */
 struct chain {
     struct rlock__op op;
+    struct rlock__texts texts;
     struct rlock_handle *lock;
     struct witness *witness;
     uint64_t owner;

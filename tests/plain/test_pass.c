@@ -14,7 +14,8 @@
 struct room {
     struct stage stage;
     struct rlock__call calls[STAGE_OWNERS];
-    struct rlock__call other; /* of client 1, or of nobody */
+    struct rlock__texts texts; /* of the second's acquisition */
+    struct rlock__call other;  /* of client 1, or of nobody */
     int n_lost;
 };
 
@@ -63,6 +64,7 @@ static void take_for(struct room *room, size_t owner, int64_t wait, int64_t leas
     room->calls[owner] = (struct rlock__call){.kind = RLOCK__ACQUIRE,
                                               .wait_us = wait,
                                               .lease_us = lease,
+                                              .texts = owner == 1 ? &room->texts : NULL,
                                               .owner = {.id = owner + 1, .given = true}};
     stage_begin(&room->stage, 0, &room->calls[owner]);
 }
@@ -425,5 +427,5 @@ ROOM_TEST(who_waits_in_vain_is_told_which_hold_of_its_client_it_was)
     assert_int_equal(room->calls[1].code, RLOCK_ETIMEDOUT);
     (void)snprintf(expected, sizeof(expected), "held by %s:%llu", room->stage.clients[0].core.uuid,
                    (unsigned long long)on_server(room));
-    assert_non_null(strstr(room->calls[1].detail, expected));
+    assert_non_null(strstr(room->texts.detail, expected));
 }

@@ -492,7 +492,7 @@ void sim_check_done(struct sim_user *user)
         break;
     case RLOCK_ENOTSUP: /* what passes is no reason to end a call */
         sim_violate(client->world, "client %u: is told that %s cannot be had here: %s",
-                    client->index, client->world->keys[user->key], call->detail);
+                    client->index, client->world->keys[user->key], rlock__call_detail(call));
         break;
     default:
         break;

@@ -147,7 +147,7 @@ void sim_passes(struct sim_user *user)
                     client->index, client->world->keys[user->key]);
     }
     user->asks = waits(user) && call->step == RLOCK__ASKING;
-    user->open = waits(user) && rlock__copies_are_open(&call->lost);
+    user->open = waits(user) && rlock__copies_are_open(call->lost);
     user->awaits = awaits;
     user->tries = call->attempts;
     user->own = waits(user) && call->target == 1 ? call->number : 0;

@@ -76,7 +76,7 @@ static bool outlives_holder(const struct sim_user *user)
     int64_t now = sim_clock(client), left = world->holder_ends[user->key] - world->now;
 
     return has_one_holder(world) && user->call.error == 0 && user->call.contended &&
-           strcmp(user->call.holder, world->holder[user->key]) == 0 &&
+           strcmp(user->texts.holder, world->holder[user->key]) == 0 &&
            world->now - world->holder_since[user->key] >= now - user->call.sent_at &&
            user->call.timer.at - now > left + world->config.delay_max + 30 * RLOCK__MS &&
            is_free_for(client, now - user->call.sent_at + 2 * world->config.delay_max);
@@ -267,14 +267,14 @@ void sim_rely_done(struct sim_user *user)
     if (released && hold->gone && hold->depth == 0) {
         sim_violate(world, "client %u: released %s, which a failover took", client->index, key);
     }
-    if (strstr(user->call.detail, "non local key") != NULL &&
-        strstr(user->call.detail, SIM_ABORTED) == NULL) {
-        sim_violate(world, "client %u: a script failed: %s", client->index, user->call.detail);
+    if (strstr(user->texts.detail, "non local key") != NULL &&
+        strstr(user->texts.detail, SIM_ABORTED) == NULL) {
+        sim_violate(world, "client %u: a script failed: %s", client->index, user->texts.detail);
     }
-    if (!takes && strstr(user->call.detail, "TRYAGAIN") != NULL && world->config.n_nodes == 1 &&
+    if (!takes && strstr(user->texts.detail, "TRYAGAIN") != NULL && world->config.n_nodes == 1 &&
         sim_server_count(user, user->side) != 0) {
         sim_violate(world, "client %u: what it has may not be given up: %s", client->index,
-                    user->call.detail);
+                    user->texts.detail);
     }
     note_levels(user, hold);
 }

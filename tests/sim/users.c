@@ -23,6 +23,8 @@ void sim_user_begin(struct sim_user *user)
     user->spins = 0;
     user->call.owner = user->owner;
     user->call.payload = user;
+    user->call.texts = &user->texts;
+    user->texts.detail[0] = user->texts.holder[0] = '\0';
     user->call.cancel = user;
     user->call.spec = client->specs[user->side][user->key];
     rlock__core_begin(&client->core, &user->call, user->began);
@@ -238,7 +240,7 @@ void sim_user_done(struct sim_user *user)
     sim_trace(world, "client %u user %llu: %s %s (%s): %s, count %u, number %llu %s", client->index,
               (unsigned long long)user->owner.id, taking ? "take" : "release",
               world->keys[user->key], call->spec->ops->kind, rlock_code_name(call->code),
-              call->count, (unsigned long long)call->number, call->detail);
+              call->count, (unsigned long long)call->number, rlock__call_detail(call));
     if (call->code == 0 && taking) {
         on_taken(user);
     } else if (!taking && (call->code == 0 || call->code == RLOCK_ELOST)) {

@@ -126,7 +126,8 @@ struct sim_user {
     unsigned side;                    /* of the call */
     bool calling;
     struct rlock__call call;
-    int64_t began, cancelled; /* client's clock; 0 not cancelled */
+    struct rlock__texts texts; /* the call's */
+    int64_t began, cancelled;  /* client's clock; 0 not cancelled */
     struct rlock__timer act;
     bool doomed_call;              /* the server lost its data while the call was on its way */
     int64_t began_at;              /* world clock */

@@ -127,11 +127,13 @@ TEST(an_unlock_whose_slot_is_being_moved_until_its_deadline_is_in_doubt)
     const struct rlock__value refused = {
         .type = RLOCK__REPLY_ERROR, .str = refusal, .len = sizeof(refusal) - 1};
     struct rlock__call acquire, release;
+    struct rlock__texts texts = {.detail = ""};
     int64_t now = NOW;
 
     alone_open(&s, NOW);
     acquire = alone_call(&s, RLOCK__ACQUIRE);
     release = alone_call(&s, RLOCK__RELEASE);
+    release.texts = &texts;
     rlock__core_begin(&s.core, &acquire, NOW);
     reply(&s, &granted);
     rlock__core_begin(&s.core, &release, NOW);
@@ -144,7 +146,7 @@ TEST(an_unlock_whose_slot_is_being_moved_until_its_deadline_is_in_doubt)
     }
     assert_true(now <= NOW + RLOCK__SECOND);
     assert_int_equal(release.code, RLOCK_EINDOUBT);
-    assert_non_null(strstr(release.detail, "it is free in 29"));
+    assert_non_null(strstr(texts.detail, "it is free in 29"));
     s.core.done = NULL;
     while (alone_link(&s.core)->pipeline.waiting == NULL) {
         rlock__core_tick(&s.core, rlock__core_next(&s.core));
