@@ -31,6 +31,7 @@
 
 #include "base/guarded.h"
 #include "base/whole.h"
+#include "drive/bell.h"
 #include "drive/node.h"
 #include "drive/park.h"
 #include "drive/send_lock.h"
@@ -95,6 +96,7 @@ struct rlock_client {
         bool begun_asleep;        /* it sleeps until the first is due */
         bool begun_closed;        /* none begins any more */
     };
+    struct rlock__bells bells; /* of threads that have turns there; under its mutex */
 
     struct rlock__node *nodes; /* the first, there from the start; none ever leaves, and any thread
                                 * may go through them: RLOCK__EACH_NODE */

@@ -238,12 +238,32 @@ void rlock__group_done(struct rlock__call *call, int64_t now)
     }
 }
 
-void rlock__group_timer(struct rlock__group *group, int64_t now)
+/* When its timer fires, by what its members have said so far. */
+static int64_t due_at(const struct rlock__group *group)
 {
     if (group->phase == RLOCK__GROUP_TAKING && group->spec->ops->patience != NULL) {
-        group->timer_at =
-            rlock__min(group->spec->ops->patience(group), rlock__later(group->deadline, LATE_US));
+        return rlock__min(group->spec->ops->patience(group),
+                          rlock__later(group->deadline, LATE_US));
     }
+    return group->timer_at;
+}
+
+int64_t rlock__group_next(const struct rlock__group *group)
+{
+    if (group->phase == RLOCK__GROUP_IDLE || group->untold != NULL) {
+        return 0;
+    }
+    RLOCK__EACH_MEMBER(member, group) {
+        if (rlock__todo_is_any(&member->todo)) {
+            return 0;
+        }
+    }
+    return due_at(group);
+}
+
+void rlock__group_timer(struct rlock__group *group, int64_t now)
+{
+    group->timer_at = due_at(group);
     if (now < group->timer_at) {
         return;
     }

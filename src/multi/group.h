@@ -75,6 +75,12 @@ struct rlock__todo {
     bool begin, give_up, seal, end_renewal, listen, ignore;
 };
 
+static inline bool rlock__todo_is_any(const struct rlock__todo *todo)
+{
+    return todo->begin || todo->give_up || todo->seal || todo->end_renewal || todo->listen ||
+           todo->ignore;
+}
+
 /* One member of a group. */
 struct rlock__member {
     struct rlock__group *group;
@@ -222,6 +228,8 @@ struct rlock__group_step {
 
 void rlock__group_step(struct rlock__group *group, int64_t now, struct rlock__group_step *ret_step)
     RLOCK__REQUIRES(home);
+/* When its next step is due as far as is known by now; 0: there is something to do. */
+int64_t rlock__group_next(const struct rlock__group *group) RLOCK__REQUIRES(home);
 /* Takes the actions of one member alone. For a group that nobody drives, when that member's call is
  * complete. Returns whether there are any. */
 bool rlock__action_take(struct rlock__member *member, struct rlock__action *ret_action)

@@ -227,12 +227,14 @@ bool rlock__action_take(struct rlock__member *member, struct rlock__action *ret_
 {
     const struct rlock__todo todo = member->todo;
 
+    if (!rlock__todo_is_any(&todo)) {
+        return false;
+    }
     *ret_action =
         (struct rlock__action){.core = member->spec->core, .member = member, .todo = todo};
     member->kept = member->kept && !todo.seal;
     member->todo = (struct rlock__todo){.begin = false};
-    return todo.begin || todo.give_up || todo.seal || todo.end_renewal || todo.listen ||
-           todo.ignore;
+    return true;
 }
 
 void rlock__action_carry_out(const struct rlock__action *action, int64_t now)
