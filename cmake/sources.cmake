@@ -71,6 +71,7 @@ set(RLOCK_SOURCES
     src/lock/grant.c
     src/lock/hold.c
     src/lock/hop.c
+    src/lock/late.c
     src/lock/link.c
     src/lock/listen.c
     src/lock/need.c

@@ -188,6 +188,9 @@ int rlock__run(struct rlock_client *client, struct rlock__call *call) RLOCK__NO_
 
 /* ---- service.c ---- */
 
+/* Whether nobody need read the link before the service thread's tick, which is to come. */
+bool rlock__io_is_late(const struct rlock__io *io) RLOCK__REQUIRES(core);
+
 void *rlock__service_main(void *arg); /* the client */
 /* What the thread does in each round, with client.polled polled in between. What to poll for, and
  * until when. Returns how many, 0: it is to end. */

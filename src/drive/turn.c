@@ -317,6 +317,26 @@ RLOCK__REQUIRES(home) static int stop_of(struct rlock__turn *turn)
                                                                                   : 0;
 }
 
+/* Before an effort begins: what the one before left to come late may be there by now. Then it need
+ * not be given up, or waited for. */
+static void read_late(const struct rlock__turn *turn)
+{
+    struct rlock_client *clients[RLOCK__MEMBERS_MAX];
+    size_t n = 0;
+
+    rlock__groups_lock(turn->spec);
+    if (turn->has_turn) {
+        RLOCK__EACH_MEMBER(member, turn->group) {
+            clients[n] = rlock__client_of(member->spec->core);
+            n += member->running && member->call.awaited != NULL;
+        }
+    }
+    rlock__groups_unlock(turn->spec);
+    while (n > 0) {
+        (void)rlock__drive_read(clients[--n], NULL);
+    }
+}
+
 /* Until when it may rest is known: 0 it may not. */
 RLOCK__REQUIRES(home) static void rest(struct rlock__turn *turn, int64_t until)
 {
@@ -332,6 +352,9 @@ int64_t rlock__turn_step(struct rlock__turn *turn, struct rlock__watched *watche
     struct rlock__group_step step = {.complete = false};
     int64_t until, now;
 
+    if (!turn->runs) {
+        read_late(turn);
+    }
     rlock__groups_lock(turn->spec);
     now = rlock__now_us();
     turn->stop = stop_of(turn);

@@ -94,6 +94,15 @@ int64_t rlock__group_random(const struct rlock__group *group, int64_t n)
 
 /* ---- Events ---- */
 
+/* An effort begins. What earlier ones left under way is awaited by it. */
+static void await(struct rlock__group *group)
+{
+    atomic_store(&group->awaited, true);
+    RLOCK__EACH_MEMBER(member, group) {
+        member->todo.attend = member->running;
+    }
+}
+
 static void lose(struct rlock__group *group, enum rlock_reason reason)
 {
     group->lost = true;
@@ -110,6 +119,7 @@ void rlock__group_take(struct rlock__group *group, const struct rlock__effort *e
     int64_t wait = effort->wait_us == 0 ? effort->op_timeout_us : effort->wait_us;
     struct rlock__group_spec *spec = group->spec;
 
+    await(group);
     group->effort = *effort;
     group->loss = group->loss != NULL ? group->loss : loss_new(group);
     if (spec->together && group->batch == NULL) {
@@ -168,6 +178,7 @@ static void drop_level(struct rlock__group *group)
 
 void rlock__group_leave(struct rlock__group *group, int64_t now)
 {
+    await(group);
     group->detail[0] = '\0';
     if (group->count == 0) {
         rlock__effort_end(group, RLOCK_ENOTOWNER);

@@ -73,12 +73,13 @@ struct rlock__group_spec {
 /* What is to be done in a member's core: with its call, its hold, its ear. */
 struct rlock__todo {
     bool begin, give_up, seal, end_renewal, listen, ignore;
+    bool attend; /* its call was late, and is awaited again: its client is kept watch over */
 };
 
 static inline bool rlock__todo_is_any(const struct rlock__todo *todo)
 {
     return todo->begin || todo->give_up || todo->seal || todo->end_renewal || todo->listen ||
-           todo->ignore;
+           todo->ignore || todo->attend;
 }
 
 /* One member of a group. */
@@ -140,6 +141,7 @@ struct rlock__group {
         RLOCK__GROUP_PAUSING,     /* before the next round */
         RLOCK__GROUP_LEAVING,
     } phase;
+    atomic_bool awaited; /* an effort is under way, or failed; else members' answers are late */
     struct rlock__effort effort;
     int64_t deadline, timer_at;
     int64_t round_at;                         /* when the round began */

@@ -8,6 +8,7 @@ static void begin(struct rlock__member *member, const struct rlock__call *call)
     member->call.spec = member->spec;
     member->call.owner = member->group->owner;
     member->call.member = true;
+    member->call.awaited = member->group->spec->ops->counts_alone ? &member->group->awaited : NULL;
     member->call.finish = member->group->finish;
     member->call.payload = member;
     member->running = true;

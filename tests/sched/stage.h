@@ -82,6 +82,12 @@ struct actor {
     unsigned cells;          /* those that it concerns: bits */
 };
 
+/* A reply that is late is there to be read. */
+struct late {
+    int64_t since;    /* RLOCK__NEVER: there is none */
+    int64_t heard_at; /* when the link was last read by then */
+};
+
 struct stage {
     const struct scenario *scenario;
     struct sched_dice dice;
@@ -96,9 +102,10 @@ struct stage {
     struct actor actors[STAGE_ACTORS_MAX];
     int64_t disturbed_until; /* by a cut or a stop */
     int64_t busy_since;      /* something to be sent or read was left */
-    int64_t window_us;       /* what sending little by little costs a call at most */
-    bool corks;              /* callers leave all that they may to the leader */
-    bool disturbed;          /* connections were cut, locks forced, or the like */
+    struct late late[STAGE_CLIENTS_MAX];
+    int64_t window_us; /* what sending little by little costs a call at most */
+    bool corks;        /* callers leave all that they may to the leader */
+    bool disturbed;    /* connections were cut, locks forced, or the like */
     bool closing, closed;
     bool in_doubt;             /* a call said so */
     unsigned n_losses, n_told; /* that there were, and that were told */
