@@ -33,6 +33,7 @@ set(RLOCK_SOURCES
     src/cluster/slot.c
     src/cluster/slots.c
     src/drive/begun.c
+    src/drive/bell.c
     src/drive/cancel.c
     src/drive/cluster.c
     src/drive/cluster_ask.c
@@ -49,6 +50,7 @@ set(RLOCK_SOURCES
     src/drive/serve.c
     src/drive/service.c
     src/drive/turn.c
+    src/drive/turn_wait.c
     src/drive/twins.c
     src/drive/wake.c
     src/drive/watch.c
@@ -69,6 +71,7 @@ set(RLOCK_SOURCES
     src/lock/grant.c
     src/lock/hold.c
     src/lock/hop.c
+    src/lock/late.c
     src/lock/link.c
     src/lock/listen.c
     src/lock/need.c

@@ -36,6 +36,7 @@ RLOCK__ALONE static void unref(struct rlock__core *core)
     (void)rlock__sock_close(client->leader_fd);
     (void)rlock__sock_close(client->links_fd);
     (void)rlock__sock_close(client->cancel_fd);
+    rlock__bells_close(&client->bells);
     (void)pthread_cond_destroy(&client->news);
     (void)pthread_mutex_destroy(&client->mutex);
     (void)pthread_mutex_destroy(&client->home_mutex);
@@ -261,6 +262,7 @@ RLOCK__ALONE static struct rlock_client *alloc(void)
         return NULL;
     }
     client->wake_fd = client->leader_fd = client->links_fd = client->cancel_fd = -1;
+    rlock__bells_init(&client->bells);
     client->tick_at = RLOCK__NEVER;
     client->n_links = 1;
     atomic_init(&client->refs, 1);

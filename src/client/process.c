@@ -55,6 +55,7 @@ RLOCK__ALONE RLOCK__UNLOCKS(registry) RLOCK__UNLOCKS(sock) static void after_for
         (void)close(client->leader_fd);
         (void)rlock__sock_close(client->links_fd);
         (void)close(client->cancel_fd);
+        rlock__bells_close(&client->bells);
         if (client->loop != NULL) {
             rlock__loop_close_fds(client->loop);
         }

@@ -31,6 +31,7 @@
 
 #include "base/guarded.h"
 #include "base/whole.h"
+#include "drive/bell.h"
 #include "drive/node.h"
 #include "drive/park.h"
 #include "drive/send_lock.h"
@@ -94,6 +95,7 @@ struct rlock_client {
         bool begun_asleep;        /* it sleeps until the first is due */
         bool begun_closed;        /* none begins any more */
     };
+    struct rlock__bells bells; /* of threads that have turns there; under its mutex */
 
     struct rlock__node *nodes; /* the first, there from the start; none ever leaves, and any thread
                                 * may go through them: RLOCK__EACH_NODE */
@@ -184,6 +186,9 @@ void rlock__wait(struct rlock_client *client, struct rlock__parker *parker) RLOC
 int rlock__run(struct rlock_client *client, struct rlock__call *call) RLOCK__NO_MUTEX;
 
 /* ---- service.c ---- */
+
+/* Whether nobody need read the link before the service thread's tick, which is to come. */
+bool rlock__io_is_late(const struct rlock__io *io) RLOCK__REQUIRES(core);
 
 void *rlock__service_main(void *arg); /* the client */
 /* What the thread does in each round, with client.polled polled in between. What to poll for, and

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "drive/loop.h"
 #include "drive/router.h"
+#include "lock/late.h"
 
 #define TICK_US (50 * RLOCK__MS) /* how long a caller may stand still and keep others waiting */
 #define IDLE_LINK_US                                                                               \
@@ -51,6 +52,14 @@ RLOCK__REQUIRES(core) static int64_t next_tick(struct rlock_client *client, int6
         client->tick_at = now + TICK_US;
     }
     return client->tick_at;
+}
+
+bool rlock__io_is_late(const struct rlock__io *io)
+{
+    const struct rlock_client *client = io->node->client;
+
+    return client->tick_at != RLOCK__NEVER && client->loop == NULL && !atomic_load(&io->stuck) &&
+           io->link->pipeline.out.len == 0 && rlock__link_is_late(io->link);
 }
 
 /*
@@ -114,7 +123,7 @@ static int64_t plan_conns(struct rlock__node *node, struct pollfd fds[static N_E
 RLOCK__REQUIRES(core)
 static int64_t plan_link(struct rlock__io *io, struct pollfd *fd, int64_t now)
 {
-    bool watching = rlock__is_unwatched(io->node->client);
+    bool watching = rlock__is_unwatched(io->node->client) && !rlock__io_is_late(io);
     int64_t until = RLOCK__NEVER;
 
     if (rlock__node_uses(io)) {

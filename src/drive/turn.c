@@ -12,18 +12,10 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <utlist.h>
 
 #include "base/clock.h"
 #include "multi/claim.h"
-
-/* The clients that a thread keeps watch over while it waits. */
-struct rlock__watched {
-    size_t n;
-    struct rlock_client *clients[RLOCK__MEMBERS_MAX];
-    struct rlock__parker parker;
-};
 
 /* ---- Actions ---- */
 
@@ -70,6 +62,15 @@ void rlock__turn_ring(struct rlock__turn *turn)
     }
 }
 
+/* Wakes whoever takes the group's steps, if the next one is due earlier than that knows. Most
+ * answers of members change nothing: what nobody awaits wakes nobody. */
+RLOCK__REQUIRES(home) static void ring_if_due(struct rlock__turn *turn)
+{
+    if (turn->asleep && (rlock__group_next(turn->group) < turn->until || !turn->knows_servers)) {
+        rlock__turn_ring(turn);
+    }
+}
+
 /* A member's call is complete, or its channel spoke. */
 RLOCK__REQUIRES(core) static void finish(struct rlock__call *call)
 {
@@ -80,8 +81,9 @@ RLOCK__REQUIRES(core) static void finish(struct rlock__call *call)
 
     rlock__groups_lock(group->spec);
     rlock__group_done(call, rlock__now_us());
-    rlock__turn_ring(group->waiter);
-    if (group->waiter == NULL) {
+    if (group->waiter != NULL) {
+        ring_if_due(group->waiter);
+    } else {
         acts = rlock__action_take(member, &action);
     }
     if (!acts) {
@@ -199,7 +201,7 @@ int rlock__turn_begin(struct rlock__turn *turn)
 
     turn->begun = (struct rlock__begun){
         .step = rlock__begun_step_turn, .op = rlock__op_of(turn), .cancel = turn->effort.cancel};
-    turn->fd = begun ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    turn->fd = begun ? -1 : rlock__bell_take(rlock__home_of(turn->spec));
     if (turn->fd < 0 && !begun) {
         return rlock__fail(RLOCK_ERESOURCE, "no file descriptor to wait with");
     }
@@ -210,7 +212,7 @@ int rlock__turn_begin(struct rlock__turn *turn)
     code = enter(turn);
     rlock__groups_unlock(turn->spec);
     if (code != 0 && !begun) {
-        (void)close(turn->fd);
+        rlock__bell_give(rlock__home_of(turn->spec), turn->fd);
     }
     return code;
 }
@@ -299,7 +301,7 @@ static void step_group(struct rlock__turn *turn, struct rlock__group_step *ret_s
         rlock__group_cancel(group, turn->stop, now);
     }
     rlock__group_timer(group, now);
-    rlock__twins_refuse(group, now);
+    turn->knows_servers = rlock__twins_refuse(group, now);
     rlock__group_step(group, now, ret_step);
     group->waiter = ret_step->complete ? NULL : turn;
 }
@@ -314,10 +316,31 @@ RLOCK__REQUIRES(home) static int stop_of(struct rlock__turn *turn)
                                                                                   : 0;
 }
 
+/* Before an effort begins: what the one before left to come late may be there by now. Then it need
+ * not be given up, or waited for. */
+static void read_late(const struct rlock__turn *turn)
+{
+    struct rlock_client *clients[RLOCK__MEMBERS_MAX];
+    size_t n = 0;
+
+    rlock__groups_lock(turn->spec);
+    if (turn->has_turn) {
+        RLOCK__EACH_MEMBER(member, turn->group) {
+            clients[n] = rlock__client_of(member->spec->core);
+            n += member->running && member->call.awaited != NULL;
+        }
+    }
+    rlock__groups_unlock(turn->spec);
+    while (n > 0) {
+        (void)rlock__drive_read(clients[--n], NULL);
+    }
+}
+
 /* Until when it may rest is known: 0 it may not. */
 RLOCK__REQUIRES(home) static void rest(struct rlock__turn *turn, int64_t until)
 {
     turn->asleep = until != 0;
+    turn->until = until;
     if (rlock__turn_is_begun(turn)) {
         rlock__begun_due(&turn->begun, until);
     }
@@ -328,6 +351,9 @@ int64_t rlock__turn_step(struct rlock__turn *turn, struct rlock__watched *watche
     struct rlock__group_step step = {.complete = false};
     int64_t until, now;
 
+    if (!turn->runs) {
+        read_late(turn);
+    }
     rlock__groups_lock(turn->spec);
     now = rlock__now_us();
     turn->stop = stop_of(turn);
@@ -350,50 +376,4 @@ int64_t rlock__turn_step(struct rlock__turn *turn, struct rlock__watched *watche
         end(turn);
     }
     return step.complete ? RLOCK__OVER : until;
-}
-
-/* Sleeps until the group or a watched client has something to do. */
-static void sleep_once(struct rlock__turn *turn, struct rlock__watched *watched, int64_t until)
-{
-    struct pollfd fds[2 * RLOCK__MEMBERS_MAX + 2];
-    int64_t untils[RLOCK__MEMBERS_MAX];
-    uint64_t rings;
-
-    for (size_t i = 0; i < watched->n; i++) {
-        untils[i] = rlock__watch_plan(watched->clients[i], &fds[2 + 2 * i]);
-        until = rlock__min(until, untils[i]);
-    }
-    fds[0] = (struct pollfd){.fd = turn->fd, .events = POLLIN};
-    fds[1] = (struct pollfd){.fd = -1, .events = POLLIN};
-    if (turn->cancel != NULL && turn->stop == 0) { /* else the group knows of it */
-        fds[1].fd = atomic_load(&turn->cancel->fd);
-    }
-    /* who rang since the step has made the descriptor readable */
-    (void)poll(fds, 2 + 2 * watched->n, rlock__timeout_ms(until, rlock__now_us()));
-    if ((fds[0].revents & POLLIN) != 0) {
-        (void)!read(turn->fd, &rings, sizeof(rings));
-    }
-    for (size_t i = 0; i < watched->n; i++) {
-        rlock__watch_react(watched->clients[i], &fds[2 + 2 * i], untils[i], NULL);
-    }
-}
-
-void rlock__turn_wait(struct rlock__turn *turn)
-{
-    struct rlock__watched watched = {0};
-    int64_t until;
-
-    while ((until = rlock__turn_step(turn, &watched)) != RLOCK__OVER) {
-        if (until != 0) {
-            sleep_once(turn, &watched, until);
-        }
-    }
-    while (watched.n > 0) {
-        struct rlock_client *client = watched.clients[--watched.n];
-
-        rlock__enter(client);
-        rlock__watch_end(client, &watched.parker);
-        rlock__leave(client);
-    }
-    (void)close(turn->fd);
 }

@@ -16,7 +16,12 @@
 
 #define RLOCK__OVER (-1)
 
-struct rlock__watched;
+/* The clients that a thread keeps watch over while it waits. */
+struct rlock__watched {
+    size_t n;
+    struct rlock_client *clients[RLOCK__MEMBERS_MAX];
+    struct rlock__parker parker;
+};
 
 /* What a member said in the latest call. */
 struct rlock__result {
@@ -55,14 +60,16 @@ struct rlock__turn {
 
     struct rlock__group_claim *claim; /* a result: a reference for the owner's thread; or NULL */
     struct rlock__group *group;
-    int fd; /* an eventfd of the thread that waits */
+    int fd; /* the bell of the thread that waits */
     RLOCK__GUARDED_BY(home) struct {
         struct rlock__turn *prev, *next; /* in the group's line */
         bool has_turn;
-        bool asleep; /* it is rung when its group has changed */
+        bool asleep;   /* it is rung when its group has something for it */
+        int64_t until; /* if nothing comes, until then */
     };
-    bool runs; /* its effort has begun */
-    int stop;  /* why it was to end before its time, at its latest step; 0: it was not */
+    bool runs;          /* its effort has begun */
+    bool knows_servers; /* no twins can turn up any more */
+    int stop;           /* why it was to end before its time, at its latest step; 0: it was not */
     struct rlock__begun begun; /* of one that no thread waits for */
 };
 
@@ -167,7 +174,7 @@ void rlock__groups_thread_exit(const struct rlock__group_spec *spec,
 /* ---- twins.c ---- */
 
 /* Refuses an effort to take it when two of its members turn out to be one, through two clients of
- * one server. */
-void rlock__twins_refuse(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
+ * one server. Returns whether all servers are known, so that none can turn out later. */
+bool rlock__twins_refuse(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
 
 #endif

@@ -20,17 +20,21 @@ static bool are_twins(const struct rlock__group_spec *spec, const struct rlock__
     return (same || apart) && server_of(a) != 0 && server_of(a) == server_of(b);
 }
 
-void rlock__twins_refuse(struct rlock__group *group, int64_t now)
+bool rlock__twins_refuse(struct rlock__group *group, int64_t now)
 {
     const struct rlock__group_spec *spec = group->spec;
     char name[96];
 
-    if (spec->together) { /* one client */
-        return;
+    bool known = true;
+
+    if (spec->together || group->phase != RLOCK__GROUP_TAKING) { /* one client; it takes none */
+        return true;
     }
+    known = server_of(spec->members[0]) != 0;
     for (size_t i = 1; i < spec->n; i++) {
         const struct rlock__spec *b = spec->members[i];
 
+        known = known && server_of(b) != 0;
         for (size_t j = i; group->phase == RLOCK__GROUP_TAKING && j-- > 0;) {
             const struct rlock__spec *a = spec->members[j];
 
@@ -43,4 +47,5 @@ void rlock__twins_refuse(struct rlock__group *group, int64_t now)
             }
         }
     }
+    return known;
 }

@@ -91,15 +91,16 @@ static bool node_wants_service(const struct rlock__node *node, const struct rloc
     const struct rlock__server *server = &node->server;
     bool subscribe =
         server->sub.out.len != 0 || rlock__subscriber_due(server) < client->service_until;
-    bool unread = false, make = false;
+    bool unread = false, make = false, late = rlock__is_unwatched(client);
 
     for (size_t i = 0; i < node->n_ios; i++) {
         const struct rlock__io *io = &node->ios[i];
 
         unread = unread || (io->link->pipeline.sent != NULL && !io->service_reads);
+        late = late && (io->link->pipeline.sent == NULL || rlock__io_is_late(io));
         make = make || (rlock__link_due(io->link) < client->service_until && rlock__node_uses(io));
     }
-    return subscribe || make || (unread && rlock__is_unwatched(client));
+    return subscribe || make || (unread && rlock__is_unwatched(client) && !late);
 }
 
 /* Whether there is something to tell, or (closed) somebody waits until there is nothing to do. */

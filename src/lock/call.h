@@ -125,6 +125,8 @@ struct rlock__call {
     bool kept;
     /* of a member. ACQUIRE: the first level of its group that is renewed. RELEASE: the same */
     bool renewed;
+    /* of a member: whether anybody waits for its group; NULL: somebody does (lock/late.h) */
+    const atomic_bool *awaited;
     /* the driver's: called once the call is complete, under the mutex; may be NULL. LISTEN: called
      * also each time that the channel goes live, or that a message comes */
     void (*finish)(struct rlock__call *call);

@@ -11,6 +11,7 @@ void rlock__effort_end(struct rlock__group *group, int code)
 
     rlock__group_ignore(group);
     group->phase = RLOCK__GROUP_IDLE;
+    atomic_store(&group->awaited, code != 0);
     group->timer_at = RLOCK__NEVER;
     group->code = code;
     if (group->lost || group->count == 0) { /* also by the end of a client, meanwhile */

@@ -95,6 +95,15 @@ int64_t rlock__group_random(const struct rlock__group *group, int64_t n)
 
 /* ---- Events ---- */
 
+/* An effort begins. What earlier ones left under way is awaited by it. */
+static void await(struct rlock__group *group)
+{
+    atomic_store(&group->awaited, true);
+    RLOCK__EACH_MEMBER(member, group) {
+        member->todo.attend = member->running;
+    }
+}
+
 static void lose(struct rlock__group *group, enum rlock_reason reason)
 {
     group->lost = true;
@@ -111,6 +120,7 @@ void rlock__group_take(struct rlock__group *group, const struct rlock__effort *e
     int64_t wait = effort->wait_us == 0 ? effort->op_timeout_us : effort->wait_us;
     struct rlock__group_spec *spec = group->spec;
 
+    await(group);
     group->effort = *effort;
     group->loss = group->loss != NULL ? group->loss : loss_new(group);
     if (spec->together && group->batch == NULL) {
@@ -169,6 +179,7 @@ static void drop_level(struct rlock__group *group)
 
 void rlock__group_leave(struct rlock__group *group, int64_t now)
 {
+    await(group);
     group->detail[0] = '\0';
     if (group->count == 0) {
         rlock__effort_end(group, RLOCK_ENOTOWNER);
@@ -239,12 +250,32 @@ void rlock__group_done(struct rlock__call *call, int64_t now)
     }
 }
 
-void rlock__group_timer(struct rlock__group *group, int64_t now)
+/* When its timer fires, by what its members have said so far. */
+static int64_t due_at(const struct rlock__group *group)
 {
     if (group->phase == RLOCK__GROUP_TAKING && group->spec->ops->patience != NULL) {
-        group->timer_at =
-            rlock__min(group->spec->ops->patience(group), rlock__later(group->deadline, LATE_US));
+        return rlock__min(group->spec->ops->patience(group),
+                          rlock__later(group->deadline, LATE_US));
     }
+    return group->timer_at;
+}
+
+int64_t rlock__group_next(const struct rlock__group *group)
+{
+    if (group->phase == RLOCK__GROUP_IDLE || group->untold != NULL) {
+        return 0;
+    }
+    RLOCK__EACH_MEMBER(member, group) {
+        if (rlock__todo_is_any(&member->todo)) {
+            return 0;
+        }
+    }
+    return due_at(group);
+}
+
+void rlock__group_timer(struct rlock__group *group, int64_t now)
+{
+    group->timer_at = due_at(group);
     if (now < group->timer_at) {
         return;
     }

@@ -73,7 +73,14 @@ struct rlock__group_spec {
 /* What is to be done in a member's core: with its call, its hold, its ear. */
 struct rlock__todo {
     bool begin, give_up, seal, end_renewal, listen, ignore;
+    bool attend; /* its call was late, and is awaited again: its client is kept watch over */
 };
+
+static inline bool rlock__todo_is_any(const struct rlock__todo *todo)
+{
+    return todo->begin || todo->give_up || todo->seal || todo->end_renewal || todo->listen ||
+           todo->ignore || todo->attend;
+}
 
 /* One member of a group. */
 struct rlock__member {
@@ -135,6 +142,7 @@ struct rlock__group {
         RLOCK__GROUP_PAUSING,     /* before the next round */
         RLOCK__GROUP_LEAVING,
     } phase;
+    atomic_bool awaited; /* an effort is under way, or failed; else members' answers are late */
     struct rlock__effort effort;
     int64_t deadline, timer_at;
     int64_t round_at;                         /* when the round began */
@@ -223,6 +231,8 @@ struct rlock__group_step {
 
 void rlock__group_step(struct rlock__group *group, int64_t now, struct rlock__group_step *ret_step)
     RLOCK__REQUIRES(home);
+/* When its next step is due as far as is known by now; 0: there is something to do. */
+int64_t rlock__group_next(const struct rlock__group *group) RLOCK__REQUIRES(home);
 /* Takes the actions of one member alone. For a group that nobody drives, when that member's call is
  * complete. Returns whether there are any. */
 bool rlock__action_take(struct rlock__member *member, struct rlock__action *ret_action)

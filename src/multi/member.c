@@ -8,6 +8,7 @@ static void begin(struct rlock__member *member, const struct rlock__call *call)
     member->call.spec = member->spec;
     member->call.owner = member->group->owner;
     member->call.member = true;
+    member->call.awaited = member->group->spec->ops->counts_alone ? &member->group->awaited : NULL;
     member->call.finish = member->group->finish;
     member->call.payload = member;
     member->call.texts = &member->texts;
@@ -229,12 +230,14 @@ bool rlock__action_take(struct rlock__member *member, struct rlock__action *ret_
 {
     const struct rlock__todo todo = member->todo;
 
+    if (!rlock__todo_is_any(&todo)) {
+        return false;
+    }
     *ret_action =
         (struct rlock__action){.core = member->spec->core, .member = member, .todo = todo};
     member->kept = member->kept && !todo.seal;
     member->todo = (struct rlock__todo){.begin = false};
-    return todo.begin || todo.give_up || todo.seal || todo.end_renewal || todo.listen ||
-           todo.ignore;
+    return true;
 }
 
 void rlock__action_carry_out(const struct rlock__action *action, int64_t now)

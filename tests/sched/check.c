@@ -6,6 +6,7 @@
 #include "stage.h"
 
 #define PROMISED_US (50 * RLOCK__MS) /* a call returns no later after its deadline */
+#define TICK_US (50 * RLOCK__MS)     /* the service thread's, after a caller kept watch */
 #define TICKS_US (110 * RLOCK__MS)   /* until the service thread does what others leave undone */
 #define RECHECK_US (6 * RLOCK__SECOND)
 #define PAUSES_US (30 * RLOCK__MS) /* others wait too */
@@ -192,8 +193,20 @@ static void check_woken(const struct actor *actor)
 
 /* ---- While all sleep ---- */
 
+/* Whether what is there to read on the link may wait for the service thread's tick. */
+static bool waits_for_tick(const struct rlock__io *io, struct late *late)
+{
+    int64_t heard_at = io->link->pipeline.heard_at;
+
+    if (late->since == RLOCK__NEVER || late->heard_at != heard_at) {
+        *late = (struct late){.since = sched_now(), .heard_at = heard_at};
+    }
+    return rlock__io_is_late(io) &&
+           sched_now() - late->since <= TICK_US + prompt_us() + stalled_us();
+}
+
 /* What is left undone with the link; NULL nothing. */
-static const char *left_undone(const struct rlock_client *client)
+static const char *left_undone(const struct rlock_client *client, struct late *late)
 {
     const struct rlock__io *io = client->nodes->ios;
     const struct rlock__server *server = &client->nodes->server;
@@ -204,7 +217,10 @@ static const char *left_undone(const struct rlock_client *client)
         (pipeline->out.len != 0 || io->sent < io->out.len)) {
         return "a request is not sent";
     }
-    if (io->gen != 0 && pipeline->sent != NULL && sched_net_is_readable(rlock__conn_fd(io->conn))) {
+    if (io->gen == 0 || pipeline->sent == NULL ||
+        !sched_net_is_readable(rlock__conn_fd(io->conn))) {
+        late->since = RLOCK__NEVER;
+    } else if (!waits_for_tick(io, late)) {
         return "a reply is not read";
     }
     if (sub->up && sched_net_is_writable(rlock__conn_fd(sub->conn)) &&
@@ -219,7 +235,7 @@ static void check_clients(void)
     const char *what = NULL;
 
     for (unsigned i = 0; i < stage.n_clients && what == NULL; i++) {
-        what = stage.clients[i] != NULL ? left_undone(stage.clients[i]) : NULL;
+        what = stage.clients[i] != NULL ? left_undone(stage.clients[i], &stage.late[i]) : NULL;
     }
     if (what == NULL) {
         stage.busy_since = RLOCK__NEVER;

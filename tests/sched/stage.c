@@ -296,6 +296,9 @@ void stage_play(const struct scenario *scenario, uint64_t seed,
                            .untold_since = RLOCK__NEVER};
     draw_calls(seed);
     memcpy(stage.servers, servers, sizeof(stage.servers));
+    for (unsigned i = 0; i < STAGE_CLIENTS_MAX; i++) {
+        stage.late[i].since = RLOCK__NEVER;
+    }
     stage.n_names = (unsigned)sched_between(&stage.dice, 1, scenario->names);
     sched_system_begin(seed);
     draw_net(servers, seed);

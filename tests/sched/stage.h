@@ -84,6 +84,12 @@ struct actor {
     unsigned cells;          /* those that it concerns: bits */
 };
 
+/* A reply that is late is there to be read. */
+struct late {
+    int64_t since;    /* RLOCK__NEVER: there is none */
+    int64_t heard_at; /* when the link was last read by then */
+};
+
 struct stage {
     const struct scenario *scenario;
     struct sched_dice dice;
@@ -98,6 +104,7 @@ struct stage {
     struct actor actors[STAGE_ACTORS_MAX];
     int64_t disturbed_until; /* by a cut or a stop */
     int64_t busy_since;      /* something to be sent or read was left */
+    struct late late[STAGE_CLIENTS_MAX];
     int64_t window_us;       /* what sending little by little costs a call at most */
     bool begins;             /* no thread waits for what is taken and left */
     bool loops;              /* and clients have no threads: loops of the program's run them */

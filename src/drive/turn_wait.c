@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A thread waits for its turn on a group, and in it: it takes its steps, and keeps watch meanwhile
+ * over those clients of its members that nobody watches. */
+#include <poll.h>
+
+#include "base/clock.h"
+#include "drive/turn.h"
+
+/* It takes a step next, in any case: what is read until then, by this thread or another one, need
+ * not ring it. */
+static void wake_up(struct rlock__turn *turn)
+{
+    rlock__groups_lock(turn->spec);
+    turn->asleep = false;
+    rlock__groups_unlock(turn->spec);
+}
+
+/* Sleeps until the group or a watched client has something to do. */
+static void sleep_once(struct rlock__turn *turn, struct rlock__watched *watched, int64_t until)
+{
+    struct pollfd fds[2 * RLOCK__MEMBERS_MAX + 2];
+    int64_t untils[RLOCK__MEMBERS_MAX];
+    uint64_t rings;
+
+    for (size_t i = 0; i < watched->n; i++) {
+        untils[i] = rlock__watch_plan(watched->clients[i], &fds[2 + 2 * i]);
+        until = rlock__min(until, untils[i]);
+    }
+    fds[0] = (struct pollfd){.fd = turn->fd, .events = POLLIN};
+    fds[1] = (struct pollfd){.fd = -1, .events = POLLIN};
+    if (turn->cancel != NULL && turn->stop == 0) { /* else the group knows of it */
+        fds[1].fd = atomic_load(&turn->cancel->fd);
+    }
+    /* who rang since the step has made the descriptor readable */
+    (void)poll(fds, 2 + 2 * watched->n, rlock__timeout_ms(until, rlock__now_us()));
+    if ((fds[0].revents & POLLIN) != 0) {
+        (void)!read(turn->fd, &rings, sizeof(rings));
+    }
+    wake_up(turn);
+    for (size_t i = 0; i < watched->n; i++) {
+        rlock__watch_react(watched->clients[i], &fds[2 + 2 * i], untils[i], NULL);
+    }
+}
+
+void rlock__turn_wait(struct rlock__turn *turn)
+{
+    struct rlock__watched watched = {0};
+    int64_t until;
+
+    while ((until = rlock__turn_step(turn, &watched)) != RLOCK__OVER) {
+        if (until != 0) {
+            sleep_once(turn, &watched, until);
+        }
+    }
+    while (watched.n > 0) {
+        struct rlock_client *client = watched.clients[--watched.n];
+
+        rlock__enter(client);
+        rlock__watch_end(client, &watched.parker);
+        rlock__leave(client);
+    }
+    rlock__bell_give(rlock__home_of(turn->spec), turn->fd);
+}
