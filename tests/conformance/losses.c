@@ -182,7 +182,7 @@ void losing_one_leaves_the_others(struct fixture *f)
     assert_code(rlock_lock(other), 0);
     assert_int_equal(test_server_int(f->server, "DEL " NAME), 1);
     (void)expect_loss(f, RLOCK_LOST_DELETED);
-    assert_true(STAYS(rlock_is_valid(other), lease_ms));
+    assert_true(STAYS_KEPT(rlock_is_valid(other), lease_ms, lease_ms));
     assert_code(rlock_unlock(other), 0);
     assert_code(rlock_unlock(lock), RLOCK_ELOST);
 }
@@ -232,6 +232,6 @@ void a_given_owners_hold_outlives_its_thread(struct fixture *f)
 
     assert_code(actor_do(holder, act_take, lock, RLOCK_TAKE(.owner = 9)), 0);
     actor_exit(holder);
-    assert_true(STAYS(rlock_is_valid_as(lock, 9), 3 * lease_ms / 2));
+    assert_true(STAYS_KEPT(rlock_is_valid_as(lock, 9), 3 * lease_ms / 2, lease_ms));
     assert_code(rlock_unlock_as(lock, 9), 0);
 }

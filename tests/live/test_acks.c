@@ -133,7 +133,8 @@ ACKS_TEST(a_hold_whose_renewals_no_replica_has_is_lost_with_its_lease, f)
     cluster_form(f->servers, 1, f->n);
     lock = lock_new(f, open_with(f, RLOCK_ACKS_AUTO, test_ms(LEASE_MS)));
     assert_code(rlock_lock(lock), 0);
-    assert_true(STAYS(rlock_is_valid(lock), 2 * LEASE_MS)); /* they are acknowledged */
+    assert_true(
+        STAYS_KEPT(rlock_is_valid(lock), 2 * LEASE_MS, LEASE_MS)); /* they are acknowledged */
     test_server_freeze(f->servers[1]);
     frozen_us = test_now_us();
     assert_took(expect_loss(f, RLOCK_LOST_NOT_REPLICATED) - frozen_us, LEASE_MS / 4, LEASE_MS);
@@ -257,9 +258,9 @@ static void keep_while_open(struct fixture *f, size_t from, size_t to, size_t n_
         name);
     assert_code(rlock_lock(lock), 0);
     cluster_open_slot(f->servers[from], f->servers[to], slot);
-    assert_true(STAYS(rlock_is_valid(lock), LEASE_MS));
+    assert_true(STAYS_KEPT(rlock_is_valid(lock), LEASE_MS, LEASE_MS));
     cluster_move_key(f->servers[from], f->servers[to], name);
-    assert_true(STAYS(rlock_is_valid(lock), 2 * LEASE_MS));
+    assert_true(STAYS_KEPT(rlock_is_valid(lock), 2 * LEASE_MS, LEASE_MS));
     assert_code(rlock_unlock(lock), 0);
     assert_code(act_pass_through(lock, NULL), 0);
     cluster_abort_slot(f->servers[from], f->servers[to], slot);

@@ -201,7 +201,7 @@ MOVE_TEST(while_all_keys_are_where_they_were, f)
 
     begin(&scene, f);
     cluster_open_slot(scene.from, scene.to, scene.slot);
-    assert_true(STAYS(are_valid(&scene), test_ms(2 * LEASE_MS)));
+    assert_true(STAYS_KEPT(are_valid(&scene), test_ms(2 * LEASE_MS), test_ms(LEASE_MS)));
     call_off(&scene);
     end(&scene);
 }
@@ -216,7 +216,7 @@ MOVE_TEST(while_half_of_the_keys_have_moved, f)
     for (size_t i = 0; i < SINGLE_KINDS; i += 2) {
         cluster_move_key(scene.from, scene.to, rlock_name(scene.held[i], NULL));
     }
-    assert_true(STAYS(are_kept(&scene), test_ms(2 * LEASE_MS)));
+    assert_true(STAYS_KEPT(are_kept(&scene), test_ms(2 * LEASE_MS), test_ms(LEASE_MS)));
     cluster_move_keys(scene.from, scene.to, scene.slot);
     cluster_set_slot(scene.to, scene.slot, "NODE", scene.to);
     cluster_set_slot(scene.from, scene.slot, "NODE", scene.to);
@@ -250,8 +250,8 @@ MOVE_TEST(when_the_move_ends_and_the_source_knows_first, f)
     cluster_open_slot(scene.from, scene.to, scene.slot);
     cluster_move_keys(scene.from, scene.to, scene.slot);
     cluster_set_slot(scene.from, scene.slot, "NODE", scene.to);
-    assert_true(STAYS(are_valid(&scene), test_ms(LEASE_MS) / 3));
+    assert_true(STAYS_KEPT(are_valid(&scene), test_ms(LEASE_MS) / 3, test_ms(LEASE_MS)));
     cluster_set_slot(scene.to, scene.slot, "NODE", scene.to);
-    assert_true(STAYS(are_valid(&scene), test_ms(2 * LEASE_MS)));
+    assert_true(STAYS_KEPT(are_valid(&scene), test_ms(2 * LEASE_MS), test_ms(LEASE_MS)));
     end(&scene);
 }
