@@ -28,6 +28,7 @@ static void carry_out(struct rlock__group_step *step, struct rlock__watched *wat
     for (size_t i = 0; i < step->n; i++) {
         struct rlock__core *core = actions[i].core;
         struct rlock_client *client;
+        int64_t now;
 
         if (core == NULL) { /* with one before it */
             continue;
@@ -37,9 +38,10 @@ static void carry_out(struct rlock__group_step *step, struct rlock__watched *wat
         if (watched != NULL && rlock__watch_begin(client, &watched->parker)) {
             watched->clients[watched->n++] = client;
         }
+        now = rlock__now_us();
         for (size_t k = i; k < step->n; k++) {
             if (actions[k].core == core) {
-                rlock__action_carry_out(&actions[k], rlock__now_us());
+                rlock__action_carry_out(&actions[k], now);
                 actions[k].core = NULL;
             }
         }
@@ -234,6 +236,15 @@ RLOCK__REQUIRES(home) static bool leaves_line(struct rlock__turn *turn, int64_t 
     return true;
 }
 
+/* Most texts are empty. */
+static void set_text(char ret_detail[static RLOCK__DETAIL_SIZE], const char *text)
+{
+    ret_detail[0] = '\0';
+    if (text[0] != '\0') {
+        (void)snprintf(ret_detail, RLOCK__DETAIL_SIZE, "%s", text);
+    }
+}
+
 /* Keeps what the members said, for rlock_members(). */
 RLOCK__REQUIRES(home) static void note_results(const struct rlock__turn *turn)
 {
@@ -244,10 +255,9 @@ RLOCK__REQUIRES(home) static void note_results(const struct rlock__turn *turn)
 
         result->held = member->state == RLOCK__MEMBER_HELD;
         result->code = waits ? RLOCK_ETIMEDOUT : result->held ? 0 : member->code;
-        (void)snprintf(result->detail, sizeof(result->detail), "%s",
-                       result->held      ? ""
-                       : member->running ? "no answer yet"
-                                         : member->texts.detail);
+        set_text(result->detail, result->held      ? ""
+                                 : member->running ? "no answer yet"
+                                                   : member->texts.detail);
     }
 }
 
@@ -259,7 +269,9 @@ static void end(struct rlock__turn *turn)
 
     rlock__groups_lock(turn->spec);
     op->code = group->code;
-    rlock__op_say(op, "%s", group->detail);
+    if (op->texts != NULL) {
+        set_text(op->texts->detail, group->detail);
+    }
     if (op->code == 0 && !turn->leaves) {
         int64_t left = rlock__group_valid_until(group) - rlock__now_us();
 
@@ -351,7 +363,7 @@ int64_t rlock__turn_step(struct rlock__turn *turn, struct rlock__watched *watche
     struct rlock__group_step step = {.complete = false};
     int64_t until, now;
 
-    if (!turn->runs) {
+    if (!turn->runs && turn->spec->ops->counts_alone) {
         read_late(turn);
     }
     rlock__groups_lock(turn->spec);

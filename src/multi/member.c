@@ -2,19 +2,24 @@
 /* The members of a group: their calls, what comes of them, and their ears. */
 #include "multi/internal.h"
 
-static void begin(struct rlock__member *member, const struct rlock__call *call)
+/* A member's call, to be begun. Returns it for what else it is to say. */
+static struct rlock__call *begin(struct rlock__member *member, enum rlock__call_kind kind)
 {
-    member->call = *call;
-    member->call.spec = member->spec;
-    member->call.owner = member->group->owner;
-    member->call.member = true;
-    member->call.awaited = member->group->spec->ops->counts_alone ? &member->group->awaited : NULL;
-    member->call.finish = member->group->finish;
-    member->call.payload = member;
-    member->call.texts = &member->texts;
+    struct rlock__group *group = member->group;
+
+    member->call =
+        (struct rlock__call){.kind = kind,
+                             .spec = member->spec,
+                             .owner = group->owner,
+                             .member = true,
+                             .awaited = group->spec->ops->counts_alone ? &group->awaited : NULL,
+                             .finish = group->finish,
+                             .payload = member,
+                             .texts = &member->texts};
     member->texts.detail[0] = member->texts.holder[0] = '\0';
     member->running = true;
     member->todo.begin = true;
+    return &member->call;
 }
 
 void rlock__member_take(struct rlock__member *member, int64_t wait_us, bool kept, int64_t now)
@@ -23,6 +28,7 @@ void rlock__member_take(struct rlock__member *member, int64_t wait_us, bool kept
     const struct rlock__effort *effort = &group->effort;
     int64_t lease = effort->lease_us != 0 ? effort->lease_us : effort->renewed_lease_us;
     int64_t once = rlock__min(effort->op_timeout_us, rlock__max(group->deadline - now, 1));
+    struct rlock__call *call;
 
     if (group->spec->ops->counts_alone) { /* well below the lease */
         once = rlock__min(once, rlock__max(lease / 4, RLOCK__MS));
@@ -32,26 +38,26 @@ void rlock__member_take(struct rlock__member *member, int64_t wait_us, bool kept
     member->tried = true;
     member->spoke = false;
     member->code = 0;
-    begin(member,
-          &(struct rlock__call){.kind = RLOCK__ACQUIRE,
-                                .wait_us = wait_us == RLOCK__NEVER ? -1 : wait_us,
-                                .lease_us = effort->lease_us,
-                                .timeout_us = once,
-                                .timed = group->hurried && effort->wait_us != 0,
-                                .min_uptime_us = group->spec->max_lease_us,
-                                .prompt = group->spec->ops->counts_alone,
-                                .kept = kept && effort->lease_us != 0,
-                                .renewed = effort->lease_us == 0 && member->renewed_from == 0,
-                                .cancel = effort->cancel});
+    call = begin(member, RLOCK__ACQUIRE);
+    call->wait_us = wait_us == RLOCK__NEVER ? -1 : wait_us;
+    call->lease_us = effort->lease_us;
+    call->timeout_us = once;
+    call->timed = group->hurried && effort->wait_us != 0;
+    call->min_uptime_us = group->spec->max_lease_us;
+    call->prompt = group->spec->ops->counts_alone;
+    call->kept = kept && effort->lease_us != 0;
+    call->renewed = effort->lease_us == 0 && member->renewed_from == 0;
+    call->cancel = effort->cancel;
 }
 
 static void leave(struct rlock__member *member)
 {
+    struct rlock__call *call = begin(member, RLOCK__RELEASE);
+
     member->state = RLOCK__MEMBER_LEAVING;
     member->todo.seal = false;
-    begin(member, &(struct rlock__call){.kind = RLOCK__RELEASE,
-                                        .kept = member->kept,
-                                        .renewed = member->renewed_from == member->levels});
+    call->kept = member->kept;
+    call->renewed = member->renewed_from == member->levels;
 }
 
 void rlock__group_listen(struct rlock__group *group, int64_t now)
