@@ -67,6 +67,7 @@ static int64_t wait_of(struct actor *actor, enum move move)
 /* An operation that an actor begins. It does nothing until it is told. */
 struct begun {
     struct rlock__op op;
+    struct rlock__texts texts; /* the operation's */
     pthread_mutex_t mutex;
     pthread_cond_t told;
     bool complete;
@@ -89,7 +90,7 @@ static void begin(struct begun *begun, const struct actor *actor, const struct r
     struct rlock__owner owner = {.id = actor->owner, .given = true};
     int code;
 
-    *begun = (struct begun){.op = {.finish = finish, .payload = begun},
+    *begun = (struct begun){.op = {.finish = finish, .payload = begun, .texts = &begun->texts},
                             .mutex = PTHREAD_MUTEX_INITIALIZER,
                             .told = PTHREAD_COND_INITIALIZER};
     code = take != NULL ? lock->vtable->begin_take(lock, take, owner, &begun->op)
