@@ -59,6 +59,14 @@ static inline size_t rlock__lock_n(const struct rlock_handle *lock)
     return lock->spec != NULL ? 1 : lock->group->n;
 }
 
+/* How many of these need not be had. */
+static inline size_t rlock__lock_spare(const struct rlock_handle *lock)
+{
+    bool quorum = (rlock__lock_caps(lock) & RLOCK__CAP_QUORUM) != 0;
+
+    return quorum ? lock->group->n - lock->group->quorum : 0;
+}
+
 static inline struct rlock__spec *rlock__lock_spec(const struct rlock_handle *lock, size_t i)
 {
     return lock->spec != NULL ? lock->spec : lock->group->members[i];

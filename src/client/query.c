@@ -133,12 +133,6 @@ static int fail(const struct query *query)
                        rlock__text(query->spec->name, name, sizeof(name)), query->texts.detail);
 }
 
-/* How many of its members need not be had. */
-static size_t spare(const struct rlock__group_spec *spec)
-{
-    return (spec->ops->caps & RLOCK__CAP_QUORUM) != 0 ? spec->n - spec->quorum : 0;
-}
-
 /* The first member that somebody holds speaks for the whole. A member that cannot be asked counts
  * as held, as it would for who takes it. ret_first: that member; NULL nobody holds any. */
 static int sum_inspected(const struct rlock__inquiry *inquiry, struct rlock_info *ret_info,
@@ -168,8 +162,8 @@ static int sum_inspected(const struct rlock__inquiry *inquiry, struct rlock_info
         *ret_info = (*ret_first)->info;
     }
     ret_info->holders = (uint32_t)held;
-    ret_info->locked = held + failed > spare(lock->group);
-    return failed > spare(lock->group) ? code : 0;
+    ret_info->locked = held + failed > rlock__lock_spare(lock);
+    return failed > rlock__lock_spare(lock) ? code : 0;
 }
 
 /* All that can be opened were; the first error is the whole's. */

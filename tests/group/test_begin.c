@@ -327,7 +327,8 @@ static int chain_begin(struct chain *chain)
 {
     const struct rlock__vtable *vtable = chain->lock->vtable;
 
-    chain->op = (struct rlock__op){.finish = go_on, .payload = chain};
+    chain->texts = (struct rlock__texts){.detail = ""};
+    chain->op = (struct rlock__op){.finish = go_on, .payload = chain, .texts = &chain->texts};
     return chain->steps % 4 < 2
                ? vtable->begin_take(chain->lock, RLOCK_TAKE(.wait_ms = RLOCK_FOREVER),
                                     given(chain->owner), &chain->op)

@@ -163,6 +163,21 @@ CROWD_TEST(all_that_end_at_one_time_are_told_slice_by_slice, crowd)
     assert_int_equal(crowd->told, N);
 }
 
+/* A grant has one timer, whatever it waits for. */
+CROWD_TEST(who_waits_to_be_renewed_is_lost_when_its_validity_ends, crowd)
+{
+    const int64_t lease_us = LEASE_MS * RLOCK__MS, since = crowd->now;
+
+    take_all(crowd, 0);
+    link_down(crowd);
+    tick_until(crowd, since + lease_us * 9 / 10);
+    assert_non_null(alone_link(&crowd->core)->due.root);
+    assert_int_equal(crowd->told, 0);
+    tick_until(crowd, since + lease_us + RLOCK__SECOND);
+    assert_null(alone_link(&crowd->core)->due.root);
+    assert_int_equal(crowd->told, N);
+}
+
 /* A table doubles in one event: each has its share of the rows, and none has many. */
 CROWD_TEST(a_crowd_is_spread_over_many_tables, crowd)
 {
