@@ -55,7 +55,7 @@ void assert_usually_took_at(int64_t *us, size_t n, int64_t usual_ms, int64_t mos
         stays_;                                                                                    \
     })
 
-/* The same of a hold that is renewed every third of its lease, which the machine's stalls may end. */
+/* The same of a hold that is renewed every third of its lease: the machine's stalls may end it. */
 #define STAYS_KEPT(expr, ms, lease_ms) (STAYS(expr, ms) || test_expired((int64_t)(lease_ms)*1000))
 
 /* Takes a lock with the options of RLOCK_TAKE(), without a grant: TAKE(lock, .wait_ms = 100). */
