@@ -367,16 +367,20 @@ int64_t rlock__turn_step(struct rlock__turn *turn, struct rlock__watched *watche
         read_late(turn);
     }
     rlock__groups_lock(turn->spec);
+    if (turn->group == NULL) {
+        /* rung while its group moves in: it has a step when that is done */
+        rest(turn, RLOCK__NEVER);
+        rlock__groups_unlock(turn->spec);
+        return RLOCK__NEVER;
+    }
     now = rlock__now_us();
     turn->stop = stop_of(turn);
     if (turn->has_turn) {
         step_group(turn, &step, now);
         until = step.n == 0 ? step.timer_at : 0;
-    } else if (turn->group != NULL) {
+    } else {
         step.complete = leaves_line(turn, now);
         until = turn->deadline;
-    } else { /* it was rung while its group moved in; then it has a step again */
-        until = RLOCK__NEVER;
     }
     if (!step.complete) {
         rest(turn, until);

@@ -21,27 +21,28 @@ static bool is_empty(const struct rlock__copies *copies)
     return !rlock__copies_are_open(copies) && !copies->replaced;
 }
 
-void rlock__copies_keep(struct rlock__copies **kept, const struct rlock__copies *copies)
-{
-    struct rlock__copies *room = *kept != &unknown ? *kept : NULL;
-
-    if (is_empty(copies)) {
-        free(room);
-        *kept = NULL;
-        return;
-    }
-    room = room != NULL ? room : malloc(sizeof(*room));
-    if (room != NULL) {
-        *room = *copies;
-    }
-    *kept = room != NULL ? room : &unknown;
-}
-
 void rlock__copies_drop(struct rlock__copies **kept)
 {
-    const struct rlock__copies none = {0};
+    if (*kept != &unknown) {
+        free(*kept);
+    }
+    *kept = NULL;
+}
 
-    rlock__copies_keep(kept, &none);
+void rlock__copies_keep(struct rlock__copies **kept, const struct rlock__copies *copies)
+{
+    if (is_empty(copies)) {
+        rlock__copies_drop(kept);
+        return;
+    }
+    if (*kept == NULL || *kept == &unknown) {
+        *kept = malloc(sizeof(**kept));
+    }
+    if (*kept == NULL) {
+        *kept = &unknown;
+    } else {
+        **kept = *copies;
+    }
 }
 
 /* NULL: there is no room for it. */

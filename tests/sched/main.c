@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sched [--seed N] [--seeds COUNT] [--jobs N] [--scenario NAME] [--trace] [--digests]
+ * sched [--seed N] [--seeds COUNT] [--jobs N] [--scenario NAME] [--loops] [--trace]
+ *     [--digests]
  * Runs seeds from N on, each in a process of its own. A seed that fails prints itself; `sched
  * --seed N --seeds 1 --trace` replays it exactly.
  */
@@ -19,7 +20,7 @@ struct options {
     uint64_t seed, seeds;
     unsigned jobs;
     const struct scenario *scenario;
-    bool trace, digests;
+    bool trace, digests, loops;
 };
 
 static int play_seed(const struct options *options, uint64_t seed,
@@ -37,7 +38,7 @@ static int play_seed(const struct options *options, uint64_t seed,
     sim_overrun_watch(seed);
     sched_begin(&config);
     sched_trace("seed %llu: %s", (unsigned long long)seed, scenario->name);
-    stage_play(scenario, seed, servers);
+    stage_play(scenario, seed, options->loops, servers);
     sched_end();
     return EXIT_SUCCESS;
 }
@@ -139,6 +140,9 @@ static bool read_option(struct options *options, int c)
     case 'd':
         options->digests = true;
         return true;
+    case 'l':
+        options->loops = true;
+        return true;
     default:
         return false;
     }
@@ -147,13 +151,10 @@ static bool read_option(struct options *options, int c)
 int main(int argc, char **argv)
 {
     static const struct option longs[] = {
-        {"seed", required_argument, NULL, 's'},
-        {"seeds", required_argument, NULL, 'n'},
-        {"jobs", required_argument, NULL, 'j'},
-        {"scenario", required_argument, NULL, 'c'},
-        {"trace", no_argument, NULL, 'v'},
-        {"digests", no_argument, NULL, 'd'},
-        {NULL, 0, NULL, 0},
+        {"seed", required_argument, NULL, 's'}, {"seeds", required_argument, NULL, 'n'},
+        {"jobs", required_argument, NULL, 'j'}, {"scenario", required_argument, NULL, 'c'},
+        {"trace", no_argument, NULL, 'v'},      {"digests", no_argument, NULL, 'd'},
+        {"loops", no_argument, NULL, 'l'},      {NULL, 0, NULL, 0},
     };
     struct options options = {.seed = 1, .seeds = 1000, .jobs = 1};
     int c;

@@ -248,15 +248,15 @@ static void begin_closing(void)
 }
 
 /* By dice of its own: the other runs stay as they are. */
-static void draw_calls(uint64_t seed)
+static void draw_calls(uint64_t seed, bool loops)
 {
     struct sched_dice dice = {.state = seed * 13};
     bool may_begin = !stage.scenario->stalls &&
                      (stage.scenario->moves & (unsigned)(MOVE_EXIT | MOVE_FORCE)) == 0;
 
-    stage.begins = sched_chance(&dice, 250);
+    stage.begins = sched_chance(&dice, 250) || loops;
     stage.begins = stage.scenario->begins || (may_begin && stage.begins);
-    stage.loops = sched_chance(&dice, 500) && stage.begins;
+    stage.loops = (sched_chance(&dice, 500) || loops) && stage.begins;
 }
 
 static void play(void)
@@ -285,7 +285,7 @@ static void play(void)
     }
 }
 
-void stage_play(const struct scenario *scenario, uint64_t seed,
+void stage_play(const struct scenario *scenario, uint64_t seed, bool loops,
                 struct sim_server *const servers[SCHED_SERVERS_MAX])
 {
     stage = (struct stage){.scenario = scenario,
@@ -294,7 +294,7 @@ void stage_play(const struct scenario *scenario, uint64_t seed,
                            .n_clients = (unsigned)scenario->clients,
                            .busy_since = RLOCK__NEVER,
                            .untold_since = RLOCK__NEVER};
-    draw_calls(seed);
+    draw_calls(seed, loops);
     memcpy(stage.servers, servers, sizeof(stage.servers));
     for (unsigned i = 0; i < STAGE_CLIENTS_MAX; i++) {
         stage.late[i].since = RLOCK__NEVER;
