@@ -116,7 +116,7 @@ struct stage {
     int64_t untold_since;      /* RLOCK__NEVER: all were */
 };
 
-/* Plays a scenario to its end. loops: by async calls, where it may be, of clients that loops run. */
+/* Plays a scenario to its end. loops: by async calls where it may be, and clients of loops. */
 void stage_play(const struct scenario *scenario, uint64_t seed, bool loops,
                 struct sim_server *const servers[SCHED_SERVERS_MAX]);
 extern struct stage stage;
