@@ -24,15 +24,21 @@ struct rlock__orphan *rlock__orphan_alloc(struct rlock__core *core)
     return orphan;
 }
 
-void rlock__orphan_put_away(struct rlock__core *core, struct rlock__orphan *orphan)
+/* One that is as it was made. */
+static void keep(struct rlock__core *core, struct rlock__orphan *orphan)
 {
     if (core->n_spares < RLOCK__IDLE) {
-        *orphan = (struct rlock__orphan){0};
         LL_PREPEND(core->spares, orphan);
         core->n_spares++;
     } else {
         free(orphan);
     }
+}
+
+void rlock__orphan_put_away(struct rlock__core *core, struct rlock__orphan *orphan)
+{
+    *orphan = (struct rlock__orphan){0};
+    keep(core, orphan);
 }
 
 bool rlock__orphan_spare(struct rlock__call *call)
@@ -43,16 +49,10 @@ bool rlock__orphan_spare(struct rlock__call *call)
 
 void rlock__orphan_unspare(struct rlock__call *call)
 {
-    struct rlock__core *core = call->core;
-    struct rlock__orphan *spare = call->spare;
-
-    call->spare = NULL;
-    if (spare != NULL && core->n_spares < RLOCK__IDLE) { /* it is as it came */
-        LL_PREPEND(core->spares, spare);
-        core->n_spares++;
-    } else {
-        free(spare);
+    if (call->spare != NULL) {
+        keep(call->core, call->spare);
     }
+    call->spare = NULL;
 }
 
 struct rlock__orphan *rlock__orphan_take_spare(const struct rlock__hold *hold)

@@ -27,30 +27,31 @@ static void on_done(struct rlock_op *op, void *payload)
     (void)pthread_mutex_unlock(&begun->mutex);
 }
 
-void begun_take(struct begun *begun, struct rlock_handle *lock, const struct rlock_take *take)
+static void prepare(struct begun *begun)
 {
-    int code;
-
     *begun = (struct begun){.mutex = PTHREAD_MUTEX_INITIALIZER,
                             .told = PTHREAD_COND_INITIALIZER,
                             .begins = true,
                             .thread = sched_self()};
-    code = rlock_lock_async(lock, take, on_done, begun, &begun->op);
+}
+
+/* The call has returned. */
+static void note_begun(struct begun *begun, int code)
+{
     begun->begins = false;
     begun->code = code != 0 ? code : begun->code;
 }
 
+void begun_take(struct begun *begun, struct rlock_handle *lock, const struct rlock_take *take)
+{
+    prepare(begun);
+    note_begun(begun, rlock_lock_async(lock, take, on_done, begun, &begun->op));
+}
+
 void begun_leave(struct begun *begun, struct rlock_handle *lock, uint64_t owner)
 {
-    int code;
-
-    *begun = (struct begun){.mutex = PTHREAD_MUTEX_INITIALIZER,
-                            .told = PTHREAD_COND_INITIALIZER,
-                            .begins = true,
-                            .thread = sched_self()};
-    code = rlock_unlock_async(lock, owner, on_done, begun, &begun->op);
-    begun->begins = false;
-    begun->code = code != 0 ? code : begun->code;
+    prepare(begun);
+    note_begun(begun, rlock_unlock_async(lock, owner, on_done, begun, &begun->op));
 }
 
 int begun_end(struct begun *begun, struct rlock_grant *ret_grant)
