@@ -64,6 +64,7 @@ struct rlock_client {
         int64_t leader_until, service_until;
         bool leader_looks, service_looks; /* what they saw before they fell asleep has changed */
         bool leader_moved;                /* there was one since the last tick, and not still */
+        bool leader_collects;             /* it sleeps until those that were woken have seen it */
         bool leader_still; /* it left something undone: the service thread does its work */
         bool left;         /* callers left to it what they began, for it to send before it sleeps */
         int64_t tick_at;   /* when it looks after the leader; RLOCK__NEVER: there is none */
@@ -72,8 +73,8 @@ struct rlock_client {
     };
 
     struct rlock__lots lots; /* where those that are parked sleep */
-    /* The leader has just woken many, and not slept since: callers leave to it what they begin.
-     * Written with the mutex. */
+    /* The leader has just woken many, and slept since for nothing but them: callers leave to it what
+     * they begin. Written with the mutex. */
     atomic_bool corked;
     bool corks_always; /* one is many: for tests with few threads */
     atomic_uint refs;

@@ -80,7 +80,8 @@ RLOCK__REQUIRES(core) static bool leader_oversleeps(const struct rlock_client *c
     const struct rlock__parker *leader = client->leader;
 
     return leader != NULL && client->leader_until != 0 &&
-           (client->leader_looks || rlock__core_next(&client->core) < client->leader_until ||
+           (client->leader_looks || (client->leader_collects && client->woken == NULL) ||
+            rlock__core_next(&client->core) < client->leader_until ||
             atomic_load(&leader->signal) == RLOCK__PARK_DONE);
 }
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Callers wait for their answers themselves: one keeps watch for all, the others are parked. */
 #include <poll.h>
-#include <sched.h>
 #include <utlist.h>
 
 #include "base/clock.h"
 #include "drive/client.h"
+
+#define COLLECT_MS 1 /* at most: who was woken may stand still */
 
 int rlock__timeout_ms(int64_t until, int64_t now)
 {
@@ -24,6 +25,7 @@ void rlock__watch_moved(struct rlock_client *client)
     client->leader_until = 0; /* awake: nobody need wake it */
     client->leader_moved = true;
     client->leader_still = false;
+    client->leader_collects = false;
 }
 
 bool rlock__watch_begin(struct rlock_client *client, struct rlock__parker *parker)
@@ -122,6 +124,31 @@ void rlock__watch_end(struct rlock_client *client, struct rlock__parker *leader)
     }
 }
 
+/* Waits until those whom it woke have begun what they want next, which they leave to it: so one
+ * write takes all. They poke it; sched_yield() would ask less of them, but a kernel may take a
+ * whole time slice from a thread that yields, whose own next calls then last for milliseconds. */
+static void collect(struct rlock_client *client, struct pollfd fds[static 2],
+                    struct rlock__parker *leader)
+{
+    bool some;
+
+    if (!atomic_load(&client->corked)) {
+        return;
+    }
+    rlock__enter(client);
+    some = client->woken != NULL;
+    if (some) {
+        client->leader_collects = true;
+        client->leader_until = rlock__now_us() + (int64_t)COLLECT_MS * 1000;
+    }
+    rlock__core_mutex_unlock(&client->mutex);
+    if (some) {
+        fds[1].revents = 0; /* answers would wake more, and each write would take fewer */
+        (void)poll(fds, 1, COLLECT_MS);
+        rlock__watch_react(client, fds, RLOCK__NEVER, leader);
+    }
+}
+
 /* until: it was planned already, at that time; 0 it was not. */
 static void keep_watch(struct rlock_client *client, struct rlock__parker *parker, int64_t until,
                        int64_t planned_at)
@@ -131,9 +158,7 @@ static void keep_watch(struct rlock_client *client, struct rlock__parker *parker
     watched_fds(client, fds);
     while (atomic_load_explicit(&parker->signal, memory_order_acquire) != RLOCK__PARK_DONE) {
         if (until == 0) {
-            if (atomic_load(&client->corked)) { /* on one core: those that were woken first */
-                (void)sched_yield();
-            }
+            collect(client, fds, parker);
             until = rlock__watch_plan(client, fds);
             planned_at = rlock__now_us();
         }
