@@ -224,7 +224,5 @@ void bench_write_json(const char *file, const struct bench_cell *cells, size_t n
                       const struct bench_options *options);
 /* A plot for each row, dir/<row>.svg. */
 void bench_write_svg(const char *dir, const struct bench_cell *cells, size_t n);
-/* All of them in dir/peers.svg. */
-void bench_write_svg_peers(const char *dir, const struct bench_cell *cells, size_t n);
 
 #endif

@@ -43,7 +43,7 @@ static const char usage[] =
     "  --quick         one short round of small cases: to see that it works\n"
     "  --markdown      the tables as Markdown\n"
     "  --json FILE     every round's figures\n"
-    "  --svg DIR       a plot for each row; of peers: one\n"
+    "  --svg DIR       a plot for each row\n"
     "  --list          the rows\n";
 
 static void list_rows(void)
@@ -288,7 +288,7 @@ int main(int argc, char **argv)
         bench_write_json(opts.json, cells, n, &opts.run);
     }
     if (opts.svg != NULL) {
-        (opts.peers ? bench_write_svg_peers : bench_write_svg)(opts.svg, cells, n);
+        bench_write_svg(opts.svg, cells, n);
     }
     bench_servers_stop();
     return 0;

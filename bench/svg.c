@@ -103,26 +103,21 @@ static void write_row(struct plot *plot, const struct bench_cell *cells, size_t 
     plot->top += HEIGHT + FOOT;
 }
 
-/* All these cells' rows in one file. */
-static void write_file(const char *dir, const char *name, const struct bench_cell *cells, size_t n)
+/* One row's cases in a file. */
+static void write_file(const char *dir, const struct bench_cell *cells, size_t n)
 {
     struct plot plot = {.width = 640};
     char path[PATH_MAX], *body = NULL;
     size_t size = 0;
 
-    test_text(path, sizeof(path), "%s/%s.svg", dir, name);
+    test_text(path, sizeof(path), "%s/%s.svg", dir, cells[0].row->name);
     FILE *out = fopen(path, "we");
     if (out == NULL) {
         test_die("%s: %s", path, strerror(errno));
     }
     plot.out = open_memstream(&body, &size);
     TEST_CHECK(plot.out != NULL);
-    for (size_t i = 0; i < n;) {
-        const size_t same = cells_of_row(cells + i, n - i);
-
-        write_row(&plot, cells + i, same);
-        i += same;
-    }
+    write_row(&plot, cells, n);
     TEST_CHECK(fclose(plot.out) == 0);
     fprintf(out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
@@ -138,12 +133,7 @@ void bench_write_svg(const char *dir, const struct bench_cell *cells, size_t n)
     for (size_t i = 0; i < n;) {
         const size_t same = cells_of_row(cells + i, n - i);
 
-        write_file(dir, cells[i].row->name, cells + i, same);
+        write_file(dir, cells + i, same);
         i += same;
     }
-}
-
-void bench_write_svg_peers(const char *dir, const struct bench_cell *cells, size_t n)
-{
-    write_file(dir, "peers", cells, n);
 }
