@@ -244,6 +244,7 @@ TEST(during_an_acquisition_it_helps_nobody)
 
 TEST(one_after_the_other_they_end_it_with_the_majority)
 {
+    struct rlock_info info = RLOCK_INFO_INIT;
     struct sides sides;
 
     sides_open(&sides, ALL, ALL, false, lease_ms(), lease_ms());
@@ -252,6 +253,7 @@ TEST(one_after_the_other_they_end_it_with_the_majority)
         assert_code(rlock_unlock_as(sides.one->lock, OWNER), 0);
         assert_code(take_one(&sides, 20000), 0);
     }
+    assert_code(rlock_inspect(sides.one->lock, &info), 0); /* behind what the last ones answered */
     rival_start(&sides);
     for (size_t i = 0; i < 3; i++) {
         assert_true(rlock_is_valid_as(sides.one->lock, OWNER));
