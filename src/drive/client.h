@@ -73,8 +73,8 @@ struct rlock_client {
     };
 
     struct rlock__lots lots; /* where those that are parked sleep */
-    /* The leader has just woken many, and slept since for nothing but them: callers leave to it what
-     * they begin. Written with the mutex. */
+    /* The leader has just woken many, and slept since for nothing but them: callers leave to it
+     * what they begin. Written with the mutex. */
     atomic_bool corked;
     bool corks_always; /* one is many: for tests with few threads */
     atomic_uint refs;
