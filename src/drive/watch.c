@@ -124,9 +124,9 @@ void rlock__watch_end(struct rlock_client *client, struct rlock__parker *leader)
     }
 }
 
-/* Waits until those whom it woke have begun what they want next, which they leave to it: so one
- * write takes all. They poke it; sched_yield() would ask less of them, but a kernel may take a
- * whole time slice from a thread that yields, whose own next calls then last for milliseconds. */
+/* Waits until those whom it woke are awake. They begin what they want next, and leave it to the
+ * leader, so that one write takes all. The last of them wakes it. sched_yield() would ask less of
+ * them, but a kernel may take a whole time slice from a thread that yields. */
 static void collect(struct rlock_client *client, struct pollfd fds[static 2],
                     struct rlock__parker *leader)
 {
