@@ -190,8 +190,8 @@ const char *pair_owner(struct pair *pair);
 int pair_count(struct pair *pair);
 
 /* Waits until a process, or as many, listen on the lock's channel (of a fair lock: until so many
- * wait), and where a release could be missed a moment more. True at once where the kind has none.
- */
+ * wait), and where Redisson could miss a release, until all its owners that wait for something
+ * sleep. True at once where the kind has no channel. */
 bool pair_is_awaited(struct pair *pair);
 bool pair_is_awaited_by(struct pair *pair, size_t listeners);
 

@@ -16,6 +16,8 @@
  * Verbs of a client, with - for kind and name:
  *     open <url> <renewed lease> <fair slot> <timeout> [<key prefix>]   its value is the client's
  *                    UUID; timeout 0 is the side's own
+ *     awake          Redisson only: how many owners have something to do and do not yet sleep until
+ *                    a message comes
  *     version   stress … (agent_stress.c)
  *
  * Answers come when they are known, in any order: "<id> ok [<value>]" or "<id> fail <code> <text>".

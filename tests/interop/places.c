@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* A hash that the pair's lock is made of: a single lock is one, a group has one a member. */
 struct place {
@@ -237,28 +236,15 @@ static size_t count_all_listeners(struct pair *pair)
     return n_listeners;
 }
 
-static long long scripts_run(struct deployment *deployment)
+/* Whether whoever waits on this side would hear a message. */
+static bool sleeps(const struct party *side)
 {
-    long long n = 0;
-
-    for (size_t i = 0; i < deployment->n_servers; i++) {
-        if (!deployment->is_down[i]) {
-            n += test_server_info(deployment->servers[i], "commandstats", "cmdstat_eval:calls");
-            n += test_server_info(deployment->servers[i], "commandstats", "cmdstat_evalsha:calls");
-        }
+    if (side->is_ours) {
+        return true;
     }
-    return n;
-}
-
-/* Nothing tells when Redisson's waiters sleep: some time after the latest of them has asked. */
-static void wait_for_sleep(struct deployment *deployment)
-{
-    long long n = -1;
-
-    for (int looks = 0; looks < 20 && n != scripts_run(deployment); looks++) {
-        n = scripts_run(deployment);
-        usleep(300000);
-    }
+    const struct peer_answer awake =
+        peer_wait(side->peer, peer_tell(side->peer, "- - - - awake"), PATIENCE_MS);
+    return awake.ok && strcmp(awake.text, "0") == 0;
 }
 
 bool pair_is_awaited(struct pair *pair)
@@ -275,11 +261,9 @@ bool pair_is_awaited_by(struct pair *pair, size_t listeners)
     if (is_redlock || list_places(pair, places) == 0 || places[0].kind->channel == NULL) {
         return true; /* they poll: of a RedLock, ours does */
     }
-    const bool is_awaited = TEST_EVENTUALLY(count_all_listeners(pair) >= listeners, PATIENCE_MS);
-    if (places[0].kind->is_missed) {
-        wait_for_sleep(pair->deployment);
-    }
-    return is_awaited;
+    return TEST_EVENTUALLY(count_all_listeners(pair) >= listeners, PATIENCE_MS) &&
+           (!places[0].kind->is_missed ||
+            TEST_EVENTUALLY(sleeps(pair->holder) && sleeps(pair->waiter), PATIENCE_MS));
 }
 
 bool pair_is_queued(struct pair *pair, size_t n)

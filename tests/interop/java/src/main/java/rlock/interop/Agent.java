@@ -47,7 +47,11 @@ public final class Agent {
         String owner = word(words, Word.OWNER);
         Runnable work = () -> perform(words);
 
-        owners.computeIfAbsent(client + ' ' + owner, Owner::new).run(work);
+        if (word(words, Word.VERB).equals("awake")) {
+            work.run(); // about the owners, so none of them does it
+        } else {
+            owners.computeIfAbsent(client + ' ' + owner, Owner::new).run(work);
+        }
     }
 
     private void perform(List<String> words) {
@@ -76,6 +80,8 @@ public final class Agent {
                         args.size() > 4 ? args.get(4) : "");
             case "close":
                 return clients.close(client);
+            case "awake":
+                return "" + owners.values().stream().filter(Owner::isAwake).count();
             case "version":
                 return encode(System.getProperty("java.version"));
             case "stress":
