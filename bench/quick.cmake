@@ -1,5 +1,6 @@
 # Runs every row of ${BENCH} for a moment, and reads ${JSON}: every row is there, and every figure a number. Then the
-# same beside peers, of which none needs to be built: rlock and the floors are there.
+# same beside peers, of which none needs to be built: rlock and the floors are there. ${OVERVIEW} makes a table and a plot
+# of those, with a line for each of rlock's cases.
 function(run_and_read)
     file(REMOVE ${JSON})
     execute_process(COMMAND ${BENCH} ${ARGN} --list OUTPUT_VARIABLE list COMMAND_ERROR_IS_FATAL ANY)
@@ -34,3 +35,16 @@ endfunction()
 
 run_and_read()
 run_and_read(peers)
+
+file(READ ${JSON} json)
+string(REGEX MATCHALL "\"variant\":\"rlock\"" cases "${json}")
+list(LENGTH cases n_cases)
+execute_process(COMMAND ${OVERVIEW} ${JSON}.svg ${JSON} OUTPUT_VARIABLE table COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCHALL "\n\\| [^|]+ \\| [0-9,.]+( µs|/s) \\|" lines "${table}")
+list(LENGTH lines n_lines)
+file(READ ${JSON}.svg plot)
+string(REGEX MATCHALL "text-anchor=\"end\">[^<]+</text>" labels "${plot}")
+list(LENGTH labels n_labels)
+if(n_cases EQUAL 0 OR NOT n_lines EQUAL n_cases OR NOT n_labels EQUAL n_cases OR NOT plot MATCHES "</svg>\n$")
+    message(FATAL_ERROR "${n_cases} cases, ${n_lines} lines, ${n_labels} in the plot:\n${table}")
+endif()
