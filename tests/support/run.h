@@ -86,8 +86,8 @@ size_t test_threads_running(void);
 
 /* ---- places ---- */
 
-/* This process's own temporary directory; made on first use, removed at exit unless RLOCK_TEST_KEEP
- * is set. */
+/* This process's own temporary directory: in TMPDIR; without that in memory, where there is room;
+ * else in /tmp. Made on first use, removed at exit unless RLOCK_TEST_KEEP is set. */
 const char *test_dir(void);
 
 /* Makes a fresh directory in test_dir() and writes its path to `ret_path`. */
