@@ -236,7 +236,7 @@ static size_t count_all_listeners(struct pair *pair)
     return n_listeners;
 }
 
-/* Whether whoever waits on this side would hear a message. */
+/* Whether a message would wake all of this side who wait: ours hear one at any time. */
 static bool sleeps(const struct party *side)
 {
     if (side->is_ours) {

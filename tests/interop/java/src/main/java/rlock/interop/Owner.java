@@ -26,8 +26,8 @@ final class Owner {
     }
 
     /**
-     * Whether it has something to do and does not wait for a message. Redisson's waiters sleep in a
-     * semaphore; a message that comes before may be lost on them.
+     * Whether it has something to do and does not sleep until a message comes. A waiter of Redisson
+     * sleeps in a semaphore; it may miss a message that comes before it does.
      */
     boolean isAwake() {
         ThreadInfo now = ManagementFactory.getThreadMXBean()
