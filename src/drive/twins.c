@@ -4,46 +4,58 @@
 
 #include "drive/turn.h"
 
-static uint64_t server_of(const struct rlock__spec *spec)
+/* What is known of the members' servers; 0 nothing. Links go up and down meanwhile: each is asked
+ * once, or two that go down at one time might be taken for one. */
+static bool read_servers(const struct rlock__group_spec *spec,
+                         uint64_t ret_servers[static RLOCK__MEMBERS_MAX])
 {
-    return atomic_load(&rlock__client_of(spec->core)->nodes->ios[0].server);
+    bool known = true;
+
+    for (size_t i = 0; i < spec->n; i++) {
+        const struct rlock_client *client = rlock__client_of(spec->members[i]->core);
+
+        ret_servers[i] = atomic_load(&client->nodes->ios[0].server);
+        known = known && ret_servers[i] != 0;
+    }
+    return known;
 }
 
-/* Whether two members are one lock, or of a RedLock on one server, as far as is known by now. */
-static bool are_twins(const struct rlock__group_spec *spec, const struct rlock__spec *a,
-                      const struct rlock__spec *b)
+/* Whether two members on one server may not be: they are one lock, or a RedLock's. */
+static bool may_not_meet(const struct rlock__group_spec *spec, const struct rlock__spec *a,
+                         const struct rlock__spec *b)
 {
-    bool same = rlock__bytes_equal(a->key, b->key) &&
-                rlock__client_of(a->core)->uri.db == rlock__client_of(b->core)->uri.db;
-    bool apart = (spec->ops->caps & RLOCK__CAP_QUORUM) != 0;
+    return (spec->ops->caps & RLOCK__CAP_QUORUM) != 0 ||
+           (rlock__bytes_equal(a->key, b->key) &&
+            rlock__client_of(a->core)->uri.db == rlock__client_of(b->core)->uri.db);
+}
 
-    return (same || apart) && server_of(a) != 0 && server_of(a) == server_of(b);
+static void refuse(struct rlock__group *group, const struct rlock__spec *a,
+                   const struct rlock__spec *b, int64_t now)
+{
+    char name[96];
+
+    (void)snprintf(group->detail, sizeof(group->detail),
+                   "lock %s: clients of two members are on one server (%s and %s)",
+                   rlock__text(a->name, name, sizeof(name)), a->core->address, b->core->address);
+    rlock__group_back_out(group, RLOCK_EINVAL, now);
 }
 
 bool rlock__twins_refuse(struct rlock__group *group, int64_t now)
 {
     const struct rlock__group_spec *spec = group->spec;
-    char name[96];
-
-    bool known = true;
+    uint64_t servers[RLOCK__MEMBERS_MAX];
+    bool known;
 
     if (spec->together || group->phase != RLOCK__GROUP_TAKING) { /* one client; it takes none */
         return true;
     }
-    known = server_of(spec->members[0]) != 0;
+    known = read_servers(spec, servers);
     for (size_t i = 1; i < spec->n; i++) {
-        const struct rlock__spec *b = spec->members[i];
-
-        known = known && server_of(b) != 0;
-        for (size_t j = i; group->phase == RLOCK__GROUP_TAKING && j-- > 0;) {
-            const struct rlock__spec *a = spec->members[j];
-
-            if (are_twins(spec, a, b)) {
-                (void)snprintf(group->detail, sizeof(group->detail),
-                               "lock %s: clients of two members are on one server (%s and %s)",
-                               rlock__text(a->name, name, sizeof(name)), a->core->address,
-                               b->core->address);
-                rlock__group_back_out(group, RLOCK_EINVAL, now);
+        for (size_t j = i; servers[i] != 0 && j-- > 0;) {
+            if (servers[i] == servers[j] &&
+                may_not_meet(spec, spec->members[i], spec->members[j])) {
+                refuse(group, spec->members[j], spec->members[i], now);
+                return known;
             }
         }
     }

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The RedLock on real servers: its quorum, its members, its losses. */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "drive/client.h"
 #include "support/stall.h"
 #include "support/waiter.h"
 
@@ -109,6 +113,44 @@ TEST(each_subset_of_dead_servers_follows_the_majority)
 TEST(each_subset_of_silent_servers_follows_the_majority)
 {
     each_subset(silence, refused_by_the_silent);
+}
+
+struct blinker {
+    pthread_t thread;
+    const struct user *user;
+    atomic_bool ends;
+};
+
+/* What the driver knows of a server while its link is up and down, as often as the processor can.
+ */
+static void *blink(void *payload)
+{
+    struct blinker *blinker = payload;
+    unsigned long long numbers[3];
+
+    for (size_t i = 0; i < 3; i++) {
+        numbers[i] = atomic_load(&blinker->user->clients[i]->nodes->ios[0].server);
+    }
+    for (uint64_t round = 0; !atomic_load(&blinker->ends); round++) {
+        for (size_t i = 0; i < 3; i++) {
+            atomic_store(&blinker->user->clients[i]->nodes->ios[0].server,
+                         (round + i) % 2 == 0 ? numbers[i] : 0);
+        }
+    }
+    return NULL;
+}
+
+FIXTURE_WITH_TEST(servers_that_go_at_one_time_are_not_taken_for_one, f, .servers = 3)
+{
+    struct blinker blinker = {.user = user_open(f, USUAL)};
+
+    assert_code(user_visit(blinker.user, RLOCK_TAKE(.wait_ms = 1000)), 0);
+    TEST_CHECK(pthread_create(&blinker.thread, NULL, blink, &blinker) == 0);
+    for (int i = 0; i < 2000; i++) {
+        assert_code(user_visit(blinker.user, RLOCK_TAKE(.wait_ms = 1000)), 0);
+    }
+    atomic_store(&blinker.ends, true);
+    pthread_join(blinker.thread, NULL);
 }
 
 /*
