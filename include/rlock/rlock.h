@@ -202,7 +202,8 @@ struct rlock_client_opts {
     const char *key_prefix;   /* the Redis key is this prefix and the name; default none */
     const char *user;         /* overrides the URL's; default none */
     const char *password;     /* the same; default none */
-    const char *ca_file;      /* PEM file of the authorities to trust; default the system's */
+    const char *ca_file;      /* PEM file of the authorities to trust, and of their revocation lists
+                                 if they are to be checked; default the system's authorities */
     const char *cert_file;    /* PEM file of a client certificate, with key_file; default none */
     const char *key_file;     /* PEM file of its key; default none */
     rlock_lost_fn *on_lost;   /* default none */

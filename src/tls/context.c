@@ -44,21 +44,24 @@ static int check_key_file(const struct rlock__tls_files *files)
     return 0;
 }
 
-/* Adds every certificate and every revocation list in the file; false if there is none. */
+/* Adds every certificate and every revocation list in the file; false if it has no certificate. If
+ * it has a list, each certificate of a server's chain is looked up in its issuer's list. */
 static bool add_authorities(SSL_CTX *ctx, BIO *bio)
 {
     X509_STORE *store = SSL_CTX_get_cert_store(ctx);
     STACK_OF(X509_INFO) *infos = PEM_X509_INFO_read_bio(bio, NULL, NULL, NULL);
-    int n = infos != NULL ? sk_X509_INFO_num(infos) : 0, added = 0;
+    int n = infos != NULL ? sk_X509_INFO_num(infos) : 0, certs = 0, lists = 0;
 
     for (int i = 0; i < n; i++) {
         const X509_INFO *info = sk_X509_INFO_value(infos, i);
 
-        added += info->x509 != NULL && X509_STORE_add_cert(store, info->x509) == 1;
-        added += info->crl != NULL && X509_STORE_add_crl(store, info->crl) == 1;
+        certs += info->x509 != NULL && X509_STORE_add_cert(store, info->x509) == 1;
+        lists += info->crl != NULL && X509_STORE_add_crl(store, info->crl) == 1;
     }
     sk_X509_INFO_pop_free(infos, X509_INFO_free);
-    return added != 0;
+    return certs != 0 &&
+           (lists == 0 ||
+            X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL) == 1);
 }
 
 /* A key with a passphrase would have OpenSSL ask for it on the terminal. */
@@ -118,7 +121,8 @@ static int read_file(const struct rlock__tls_files *files, SSL_CTX *ctx, const c
 static int load_authorities(const struct rlock__tls_files *files, SSL_CTX *ctx)
 {
     if (files->ca_file != NULL) {
-        return read_file(files, ctx, files->ca_file, add_authorities, "");
+        return read_file(files, ctx, files->ca_file, add_authorities,
+                         "no certificate of an authority: ");
     }
     return SSL_CTX_set_default_verify_paths(ctx) == 1
                ? 0

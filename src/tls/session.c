@@ -74,13 +74,21 @@ static int fail(struct rlock__session *session, int code, const char *what, cons
     return code;
 }
 
+/* OpenSSL's words, and ours where they do not say which file to mend. */
 static int fail_verification(struct rlock__session *session, long result)
 {
-    bool other = result == X509_V_ERR_HOSTNAME_MISMATCH || result == X509_V_ERR_IP_ADDRESS_MISMATCH;
+    const char *also = "", *host = "";
 
+    if (result == X509_V_ERR_HOSTNAME_MISMATCH || result == X509_V_ERR_IP_ADDRESS_MISMATCH) {
+        also = ", it is not for ";
+        host = session->host;
+    } else if (result == X509_V_ERR_CRL_HAS_EXPIRED) {
+        also = ": an authority's revocation list has expired, renew it in ca_file";
+    } else if (result == X509_V_ERR_UNABLE_TO_GET_CRL) {
+        also = ": ca_file has no revocation list by an authority of this certificate";
+    }
     (void)snprintf(session->why, sizeof(session->why), "certificate refused: %s%s%.100s",
-                   X509_verify_cert_error_string(result), other ? ", it is not for " : "",
-                   other ? session->host : "");
+                   X509_verify_cert_error_string(result), also, host);
     return RLOCK_ETLS;
 }
 
@@ -152,7 +160,9 @@ static bool expect_host(SSL *ssl, char *host)
 {
     X509_VERIFY_PARAM *param = SSL_get0_param(ssl);
 
-    X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    /* RFC 9525: a certificate's common name names no host. */
+    X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
+                                               X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
     if (X509_VERIFY_PARAM_set1_ip_asc(param, host) == 1) {
         return true;
     }
