@@ -97,6 +97,9 @@ enum proxy_act {
     PROXY_CUT_REPLY,    /* forward it, wait for its reply, reset instead of forwarding that */
     PROXY_CUT_IN_REPLY, /* the same after `at` bytes of the reply; all of them if there are fewer */
     PROXY_DROP_REQUEST,
+    PROXY_ANSWER,  /* `bytes` of `len` in its place in the order of replies; it is not forwarded */
+    PROXY_HANG_UP, /* closes towards the client, as its server would; what was asked before it is
+                      answered first; it is not forwarded */
     PROXY_DROP_REPLY,
     PROXY_DELAY_REPLY,   /* by `delay_us`, and so those behind it */
     PROXY_REPLACE_REPLY, /* by `bytes` of `len` */
@@ -123,6 +126,7 @@ struct proxy_rule {
 /* Adds a rule and returns its number. Of several that match the one added first acts. */
 int proxy_add(struct proxy *proxy, const struct proxy_rule *rule);
 void proxy_remove(struct proxy *proxy, int rule);
+void proxy_remove_all(struct proxy *proxy);
 
 /* How often it acted; for PROXY_PASS how often it matched, after `skip`. */
 unsigned int proxy_fired(struct proxy *proxy, int rule);

@@ -64,6 +64,15 @@ void proxy_remove(struct proxy *proxy, int rule)
     pthread_mutex_unlock(&proxy->mutex);
 }
 
+void proxy_remove_all(struct proxy *proxy)
+{
+    pthread_mutex_lock(&proxy->mutex);
+    for (struct proxy_rule_kept *kept = proxy->rules; kept != NULL; kept = kept->next) {
+        kept->is_removed = true;
+    }
+    pthread_mutex_unlock(&proxy->mutex);
+}
+
 unsigned int proxy_fired(struct proxy *proxy, int rule)
 {
     pthread_mutex_lock(&proxy->mutex);

@@ -263,6 +263,8 @@ static void finish_frame(struct proxy_conn *conn, enum proxy_way way)
     free(frame);
     if (then == THEN_RESET) {
         proxy__conn_reset(conn);
+    } else if (then == THEN_HANG_UP) {
+        proxy__close_client(conn, false);
     } else if (then == THEN_COUNT) {
         conn->proxy->stats.echoes++;
     } else if (then == THEN_END && way == PROXY_TO_CLIENT) {

@@ -20,7 +20,7 @@
 enum { N_WAYS = 2, N_CLASSES = 3, PAUSE_BYTES = 1 << 20 };
 
 /* What happens when a frame has been written. */
-enum proxy_then { THEN_NOTHING, THEN_RESET, THEN_END, THEN_COUNT };
+enum proxy_then { THEN_NOTHING, THEN_RESET, THEN_END, THEN_HANG_UP, THEN_COUNT };
 
 struct proxy_frame {
     struct proxy_frame *next;
@@ -59,6 +59,7 @@ struct proxy_expected {
     struct proxy_expected *next;
     const struct proxy_rule_kept *rule; /* NULL: forward it */
     bool is_repeat;
+    bool is_ours; /* the server was not asked: the rule says what it is */
 };
 
 struct proxy_conn {

@@ -107,7 +107,8 @@ static size_t count_replies(struct resp_bytes frame)
     return n;
 }
 
-static void expect(struct proxy_conn *conn, const struct proxy_rule_kept *rule, bool is_repeat)
+static struct proxy_expected *expect(struct proxy_conn *conn, const struct proxy_rule_kept *rule,
+                                     bool is_repeat)
 {
     struct proxy_expected *expected = calloc(1, sizeof(*expected));
 
@@ -116,6 +117,7 @@ static void expect(struct proxy_conn *conn, const struct proxy_rule_kept *rule, 
     expected->is_repeat = is_repeat;
     *conn->last_expected = expected;
     conn->last_expected = &expected->next;
+    return expected;
 }
 
 static void forward(struct proxy_conn *conn, struct resp_bytes frame,
@@ -128,8 +130,37 @@ static void forward(struct proxy_conn *conn, struct resp_bytes frame,
         conn->proxy->stats.held++;
     }
     for (size_t n = count_replies(frame); n > 0; n--) {
-        expect(conn, rule, is_repeat);
+        (void)expect(conn, rule, is_repeat);
         rule = NULL; /* a rule is for the first of the acknowledgements */
+    }
+}
+
+static struct proxy_expected take_expected(struct proxy_conn *conn)
+{
+    struct proxy_expected *first = conn->expected;
+    struct proxy_expected taken = {.rule = NULL};
+
+    if (first != NULL) {
+        taken = *first;
+        conn->expected = first->next;
+        if (conn->expected == NULL) {
+            conn->last_expected = &conn->expected;
+        }
+        free(first);
+    }
+    return taken;
+}
+
+/* Says what the server is not asked for, once what was asked before has its replies. */
+static void answer_ours(struct proxy_conn *conn)
+{
+    while (conn->expected != NULL && conn->expected->is_ours) {
+        const struct proxy_rule *rule = &take_expected(conn).rule->rule;
+        const bool hangs_up = rule->act == PROXY_HANG_UP;
+        const struct resp_bytes bytes = {.data = hangs_up ? "" : rule->bytes,
+                                         .len = hangs_up ? 0 : rule->len};
+
+        (void)proxy__send(conn, PROXY_TO_CLIENT, bytes, hangs_up ? THEN_HANG_UP : THEN_NOTHING);
     }
 }
 
@@ -153,6 +184,11 @@ void proxy__on_request(struct proxy_conn *conn, struct resp_bytes frame)
         return;
     }
     if (act == PROXY_DROP_REQUEST) {
+        return;
+    }
+    if (act == PROXY_ANSWER || act == PROXY_HANG_UP) {
+        expect(conn, kept, false)->is_ours = true;
+        answer_ours(conn);
         return;
     }
     if (act == PROXY_HOLD) {
@@ -182,22 +218,6 @@ static void on_message(struct proxy_conn *conn, struct resp_bytes frame)
         return;
     }
     proxy__send(conn, PROXY_TO_CLIENT, frame, THEN_NOTHING);
-}
-
-static struct proxy_expected take_expected(struct proxy_conn *conn)
-{
-    struct proxy_expected *first = conn->expected;
-    struct proxy_expected taken = {.rule = NULL};
-
-    if (first != NULL) {
-        taken = *first;
-        conn->expected = first->next;
-        if (conn->expected == NULL) {
-            conn->last_expected = &conn->expected;
-        }
-        free(first);
-    }
-    return taken;
 }
 
 static void delay(struct proxy_flow *flow, struct proxy_frame *frame, int64_t us)
@@ -239,6 +259,8 @@ static bool act_on_reply(struct proxy_conn *conn, const struct proxy_rule *rule,
     case PROXY_PASS:
     case PROXY_CUT_REQUEST:
     case PROXY_DROP_REQUEST:
+    case PROXY_ANSWER:
+    case PROXY_HANG_UP:
     case PROXY_REPEAT:
     case PROXY_HOLD:
         break; /* these acted on the request */
@@ -262,4 +284,5 @@ void proxy__on_reply(struct proxy_conn *conn, struct resp_bytes frame)
     } else if (!act_on_reply(conn, &expected.rule->rule, frame)) {
         conn->proxy->stats.swallowed++;
     }
+    answer_ours(conn);
 }

@@ -1,6 +1,7 @@
 /* What the proxy does to single requests, replies and messages, each fault once. */
 #include "support/fixture.h"
 #include "support/raw.h"
+#include "support/refusal.h"
 
 #include <unistd.h>
 
@@ -62,6 +63,24 @@ PROXY_TEST(a_repeated_request_is_answered_once, f)
     raw_say(fd, "INCR twice\r\nINCR twice\r\n");
     assert_true(raw_hears(fd, ":1\r\n:3\r\n"));
     assert_int_equal(proxy_stats(f->proxy).swallowed, 1);
+    close(fd);
+}
+
+PROXY_TEST(a_refusal_keeps_its_place_and_is_not_executed, f)
+{
+    static const struct refusal rows[] = {
+        {.command = "incr", .contains = "no", .answer = "-ERR no\r\n"},
+        {.command = "get", .does = REFUSAL_IS_SILENT},
+        {.command = "quit", .does = REFUSAL_HANGS_UP},
+        {0},
+    };
+    const int fd = raw_dial(proxy_url(f->proxy));
+
+    refuse(f->proxy, rows);
+    raw_say(fd, "INCR yes\r\nINCR no\r\nINCR yes\r\nGET yes\r\nQUIT\r\nINCR yes\r\n");
+    assert_true(raw_hears(fd, ":1\r\n-ERR no\r\n:2\r\n"));
+    assert_string_equal(raw_hear(fd), "END");
+    assert_int_equal(test_server_int(f->server, "EXISTS no"), 0);
     close(fd);
 }
 
