@@ -5,9 +5,7 @@
  * command from then on.
  */
 #include "child.h"
-#include "find.h"
 #include "say.h"
-#include "show.h"
 #include "signals.h"
 #include "team.h"
 #include "verbs.h"
@@ -24,6 +22,7 @@
 #include <unistd.h>
 
 #define FIRST_MS 1000
+#define ASK_MS 200 /* what a single try waits to learn who holds the lock */
 
 struct run {
     struct cli_options *opts;
@@ -65,6 +64,12 @@ static int prepare(struct run *run)
     return status;
 }
 
+static void begin_waiting(struct run *run)
+{
+    cli_waiting_begin(&run->waiting, run->opts->is_redlock ? NULL : run->team.clients[0], run->lock,
+                      run->name);
+}
+
 /* What a RedLock waits for, only its own call knows: hence a first one of a second. */
 static int take_within(struct run *run)
 {
@@ -85,57 +90,65 @@ static int take_within(struct run *run)
     return code;
 }
 
-/* Says that somebody else has the lock, and where he lives, which the failed call did not ask. */
-static int fail_held(const struct run *run, int code)
+/* Says that somebody else has the lock, and where the holder lives, which the failed call did not
+ * ask. A wait asked while it lasted, so that it ends in time; a single try asks now. */
+static int fail_held(struct run *run, int code)
 {
-    struct rlock_info info = RLOCK_INFO_INIT;
     char *reason = strdup(cli_reason(run->name, code));
-    const bool known = !run->opts->is_redlock &&
-                       cli_holder_ask(run->lock, run->team.clients[0], run->name, &info) == 0 &&
-                       info.locked;
-    char *holder = known ? cli_holder_text(&info) : NULL;
+    char holder[CLI_WAITING_TEXT];
 
-    if (holder != NULL) {
-        cli_say(run->opts, run->name, "held by %s (server %s)", holder, run->opts->server);
-    } else {
-        cli_say(run->opts, run->name, "%s", reason != NULL ? reason : rlock_strerror(code));
+    if (run->opts->wait_ms == 0) {
+        begin_waiting(run);
+        cli_waiting_hear(&run->waiting, ASK_MS);
+        cli_waiting_end(&run->waiting);
     }
-    free(holder);
+    cli_waiting_holder(&run->waiting, holder, sizeof(holder));
+    if (holder[0] == '\0') {
+        (void)snprintf(holder, sizeof(holder), "%s",
+                       reason != NULL ? reason : rlock_strerror(code));
+    }
+    cli_say(run->opts, run->name, "%s", holder);
     free(reason);
     return run->opts->conflict_status >= 0 ? run->opts->conflict_status : cli_exit_of(code);
 }
 
-static int wait_for_lock(struct run *run)
+/* Says why the lock was not taken. Returns the status to exit with, which may be 0. */
+static int fail_take(struct run *run, int code, int no_signals)
 {
-    int code;
-
-    cli_waiting_begin(&run->waiting, run->opts->is_redlock ? NULL : run->team.clients[0], run->lock,
-                      run->name);
-    code = take_within(run);
-    cli_waiting_end(&run->waiting);
-    return code;
-}
-
-/* Takes the lock and blocks the signals. A signal that came until then counts, also when the lock
- * was granted. */
-static int take(struct run *run)
-{
-    const int code = run->opts->wait_ms == 0 ? take_within(run) : wait_for_lock(run);
-    const bool blocked = cli_signals_block(&run->signals);
-
     if (code == RLOCK_EBUSY || code == RLOCK_ETIMEDOUT) {
         return fail_held(run, code);
     }
-    if (code != 0 && code != RLOCK_ECANCELED) {
-        return cli_fail(run->opts, run->name, code);
+    if (no_signals != 0 && (code == 0 || code == RLOCK_ECANCELED)) {
+        return fail_own(run, "signalfd", no_signals);
     }
-    if (cli_signals_caught() == 0 && blocked) {
-        return CLI_EXIT_OK;
+    if (cli_signals_caught() != 0 && (code == 0 || code == RLOCK_ECANCELED)) {
+        return CLI_EXIT_SIGNAL + cli_signals_caught();
+    }
+    return cli_fail(run->opts, run->name, code);
+}
+
+/*
+ * Takes the lock and blocks the signals. A signal that came until then counts, even if the lock was
+ * granted. Returns whether the lock is held; if not, *ret_status is the status to exit with.
+ */
+static bool take(struct run *run, int *ret_status)
+{
+    int code, no_signals;
+
+    if (run->opts->wait_ms != 0) {
+        begin_waiting(run);
+    }
+    code = take_within(run);
+    cli_waiting_end(&run->waiting);
+    no_signals = cli_signals_block(&run->signals);
+    if (code == 0 && no_signals == 0 && cli_signals_caught() == 0) {
+        return true;
     }
     if (code == 0) {
         (void)rlock_unlock(run->lock);
     }
-    return blocked ? CLI_EXIT_SIGNAL + cli_signals_caught() : fail_own(run, "signalfd", errno);
+    *ret_status = fail_take(run, code, no_signals);
+    return false;
 }
 
 /* Tells the command which lock it runs under. Returns 0 or an errno. */
@@ -229,10 +242,11 @@ static int hold(struct run *run)
 }
 
 /* What is settled needs no end but the process's, which closes the connection at once: threads
- * would have to be woken and waited for. Servers of a RedLock may still owe an answer. */
+ * would have to be woken and waited for. Neither does a server that does not even answer who holds
+ * the lock. Servers of a RedLock may still owe an answer. */
 static void finish(struct run *run, int status)
 {
-    if (run->is_settled) {
+    if (run->is_settled || !cli_waiting_leave(&run->waiting)) {
         exit(status);
     }
     cli_team_close(&run->team);
@@ -250,10 +264,7 @@ int cli_run(struct cli_options *opts)
                       .child = CLI_CHILD_NULL};
     int status = prepare(&run);
 
-    if (status == CLI_EXIT_OK) {
-        status = take(&run);
-    }
-    if (status == CLI_EXIT_OK) {
+    if (status == CLI_EXIT_OK && take(&run, &status)) {
         status = hold(&run);
     }
     finish(&run, status);

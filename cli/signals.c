@@ -58,14 +58,14 @@ int cli_signals_caught(void)
     return (int)caught_signal;
 }
 
-bool cli_signals_block(struct cli_signals *signals)
+int cli_signals_block(struct cli_signals *signals)
 {
     sigset_t blocked = signals->watched;
 
     (void)sigaddset(&blocked, SIGTTOU); /* so that we may change the terminal's foreground group */
     (void)pthread_sigmask(SIG_BLOCK, &blocked, NULL);
     signals->fd = signalfd(-1, &signals->watched, SFD_CLOEXEC | SFD_NONBLOCK);
-    return signals->fd >= 0;
+    return signals->fd >= 0 ? 0 : errno;
 }
 
 void cli_signals_restore(const struct cli_signals *signals)

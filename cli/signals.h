@@ -23,8 +23,8 @@ void cli_signals_catch(struct cli_signals *signals, struct rlock_cancel *cancel)
 /* Returns the signal that was caught, 0 for none. */
 int cli_signals_caught(void);
 
-/* Blocks them; from now on they are read from signals->fd. Returns false without a descriptor. */
-bool cli_signals_block(struct cli_signals *signals);
+/* Blocks them; from now on they are read from signals->fd. Returns 0, or an errno. */
+int cli_signals_block(struct cli_signals *signals);
 
 /* In a child, before exec: everything as rlock found it. Async-signal-safe. */
 void cli_signals_restore(const struct cli_signals *signals);

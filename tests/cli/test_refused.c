@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rlock run that does not get its lock: what it exits with, when, and what it says. */
+#include "command.h"
+#include "support/refusal.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* The commands go through the fixture's proxy. */
+static void use_proxy(void)
+{
+    assert_int_equal(setenv("RLOCK_URL", proxy_url(fixture.proxy), 1), 0);
+}
+
+static bool has_run(void)
+{
+    return access(in_dir("ran"), F_OK) == 0;
+}
+
+/* Neither the exit status nor a message says anything but that the lock is held by another. */
+static void assert_refused(struct command command, int status)
+{
+    assert_int_equal(command_wait(&command, 10000), status);
+    assert_false(has_run());
+    assert_null(strstr(file_text(command.err), "hold"));
+    assert_null(strstr(file_text(command.err), "lost"));
+    assert_contains(file_text(command.err), "held by ");
+}
+
+/* ---- The status that the caller wants ---- */
+
+COMMAND_TEST(a_conflict_that_is_a_success_runs_nothing)
+{
+    struct command holder = hold_a("30s");
+
+    assert_refused(COMMAND("run", "-n", "-E", "0", "a", "--", "touch", in_dir("ran")), 0);
+    assert_refused(COMMAND("run", "-w", "100ms", "-E", "0", "a", "--", "touch", in_dir("ran")), 0);
+    assert_refused(COMMAND("run", "-n", "-E", "0", "--multi", "b,a", "--", "touch", in_dir("ran")),
+                   0);
+    assert_refused(COMMAND("run", "-n", "-E", "7", "a", "--", "touch", in_dir("ran")), 7);
+    end_command(&holder);
+    assert_int_equal(COMMAND_STATUS("run", "-n", "-E", "0", "a", "--", "sh", "-c", "exit 3"), 3);
+    test_server_assert_clean(fixture.server);
+}
+
+COMMAND_TEST(a_conflict_status_is_for_conflicts_alone)
+{
+    struct command holder = hold_a("1500ms"), waiter;
+
+    waiter = COMMAND("run", "-E", "0", "a", "--", "touch", in_dir("ran"));
+    assert_true(TEST_EVENTUALLY(test_server_listeners(fixture.server, CHANNEL_A) == 1, 10000));
+    (void)kill(waiter.pid, SIGINT);
+    assert_int_equal(command_wait(&waiter, 10000), 128 + SIGINT);
+    end_command(&holder);
+    assert_false(has_run());
+    holder = COMMAND("run", "-n", "-E", "0", "--renewed-lease", "600ms", "a", "--", "sleep", "60");
+    assert_true(TEST_EVENTUALLY(is_held("a"), 10000));
+    test_server_do(fixture.server, "DEL a");
+    assert_int_equal(command_wait(&holder, 10000), 122);
+    test_server_kill(fixture.server);
+    assert_int_equal(COMMAND_STATUS("run", "-n", "-E", "0", "a", "--", "touch", in_dir("ran")), 69);
+    assert_false(has_run());
+}
+
+/* ---- When it ends ---- */
+
+/* The thread that asks who holds the lock gets no answer, from its first question on. */
+static const struct refusal nobody_says_who[] = {
+    {.command = "CLIENT", .contains = "LIST", .does = REFUSAL_IS_SILENT}, {0}};
+
+COMMAND_WITH_TEST(a_wait_ends_in_time_though_nobody_says_who_holds_the_lock, .proxy = PROXY_ON_UNIX)
+{
+    struct command holder = hold_a("30s"), waiter;
+    int64_t start_us;
+
+    use_proxy();
+    refuse(fixture.proxy, nobody_says_who);
+    start_us = test_now_us();
+    waiter = COMMAND("run", "--wait", "1200ms", "a", "--", "true");
+    assert_int_equal(command_wait(&waiter, 10000), 124);
+    assert_in_time(start_us, 1700000);
+    assert_contains(file_text(waiter.err), "rlock: a: held by ");
+    end_command(&holder);
+}
+
+COMMAND_WITH_TEST(a_grant_starts_the_command_though_nobody_says_who_held_the_lock,
+                  .proxy = PROXY_ON_UNIX)
+{
+    struct command holder = hold_a("30s"), waiter;
+    struct proxy_rule look = {
+        .act = PROXY_DROP_REQUEST, .command = "CLIENT", .contains = "LIST", .times = PROXY_ALWAYS};
+    int64_t start_us;
+    int rule;
+
+    use_proxy();
+    rule = proxy_add(fixture.proxy, &look);
+    waiter = COMMAND("run", "a", "--", "touch", in_dir("ran"));
+    assert_true(proxy_wait_fired(fixture.proxy, rule, 1, 10000)); /* it asks, for a second */
+    start_us = test_now_us();
+    end_command(&holder);
+    assert_true(TEST_EVENTUALLY(has_run(), 10000));
+    assert_in_time(start_us, 500000);
+    assert_int_equal(command_wait(&waiter, 10000), 0);
+    assert_in_time(start_us, 700000);
+}
+
+COMMAND_WITH_TEST(a_single_try_soon_stops_asking_who_holds_the_lock, .proxy = PROXY_ON_UNIX)
+{
+    struct command holder = hold_a("30s"), waiter;
+    int64_t start_us;
+
+    use_proxy();
+    refuse(fixture.proxy, nobody_says_who);
+    start_us = test_now_us();
+    waiter = COMMAND("run", "-n", "a", "--", "true");
+    assert_int_equal(command_wait(&waiter, 10000), 123);
+    assert_in_time(start_us, 700000);
+    assert_contains(file_text(waiter.err), "rlock: a: held by ");
+    end_command(&holder);
+}
+
+/* ---- What it says ---- */
+
+static size_t count_of(const char *text, const char *part)
+{
+    size_t n = 0;
+
+    for (const char *at = strstr(text, part); at != NULL; at = strstr(at + 1, part)) {
+        n++;
+    }
+    return n;
+}
+
+COMMAND_TEST(a_grant_that_replicas_do_not_confirm_is_no_holder)
+{
+    struct command waiter;
+    char own[64];
+    int64_t start_us;
+
+    start_us = test_now_us();
+    waiter = COMMAND("run", "--acks", "3", "a", "--", "touch", in_dir("ran"));
+    assert_true(TEST_EVENTUALLY(strstr(file_text(waiter.err), "waiting: ") != NULL, 10000));
+    assert_true(TEST_EVENTUALLY(test_elapsed_us(start_us) > 8000000, 20000)); /* asks twice */
+    end_command(&waiter);
+    test_text(own, sizeof(own), "(process %d)", (int)waiter.pid);
+    assert_null(strstr(file_text(waiter.err), own));
+    assert_null(strstr(file_text(waiter.err), "held by"));
+    assert_int_equal(count_of(file_text(waiter.err), "waiting: "), 1);
+    assert_contains(file_text(waiter.err), "replicas");
+    assert_false(has_run());
+}
