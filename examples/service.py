@@ -15,7 +15,7 @@ def main(url: str) -> None:
         order, stock, price = client.reentrant("order:7"), client.fair("stock:3"), client.read_write("price:3")
         with price.read:
             print("read the price")
-        with price.write.taken(wait_ms=500):  # or somebody else has it for longer: rlock.TimedOut
+        with price.write.lock(wait=0.5):  # or somebody else has it for longer: rlock.TimedOut
             print("wrote the price")
         steps = 0
         with rlock.multi(order, stock) as both:

@@ -15,16 +15,54 @@ CHECKOUT = pathlib.Path(os.environ.get("RLOCK_SOURCE", HERE.parent.parent)).reso
 WORK = CHECKOUT / "build" / "python" if HERE.is_relative_to(CHECKOUT / "bindings") else HERE / "build"
 
 OURS = """
+int rlock_py_lock(struct rlock_handle *lock, const struct rlock_take *take, struct rlock_grant *grant, int *live);
+int rlock_py_unlock(struct rlock_handle *lock, uint64_t owner, int *live);
+int rlock_py_unlock_async(struct rlock_handle *lock, uint64_t owner, int *live, rlock_done_fn *done, void *payload,
+                          struct rlock_op **ret_op);
 void rlock_py_drop(struct rlock_op **op);
 extern "Python" void rlock_py_done(struct rlock_op *op, void *payload);
 extern "Python" void rlock_py_lost(const struct rlock_loss *loss, void *payload);
 extern "Python" void rlock_py_log(enum rlock_level level, const char *text, void *payload);
 """
 
-# Frees a reference without Python, where a signal's handler could run.
+# These steps are in C because a signal handler of Python, or another thread, could come between them in Python.
+# live: 1 from the grant of a level until the first unlock of it. That unlock alone reaches the library.
 SOURCE = """
 #include <rlock/rlock.h>
-static void rlock_py_drop(struct rlock_op **op) { (void)rlock_op_unref(*op); }
+
+static int rlock_py_lock(struct rlock_handle *lock, const struct rlock_take *take, struct rlock_grant *grant,
+                         int *live)
+{
+    int code = rlock_lock_with(lock, take, grant);
+
+    __atomic_store_n(live, code == 0, __ATOMIC_RELEASE);
+    return code;
+}
+
+static int rlock_py_unlock(struct rlock_handle *lock, uint64_t owner, int *live)
+{
+    return __atomic_exchange_n(live, 0, __ATOMIC_ACQ_REL) ? rlock_unlock_as(lock, owner) : 1;
+}
+
+static int rlock_py_unlock_async(struct rlock_handle *lock, uint64_t owner, int *live, rlock_done_fn *done,
+                                 void *payload, struct rlock_op **ret_op)
+{
+    int code;
+
+    if (!__atomic_exchange_n(live, 0, __ATOMIC_ACQ_REL)) {
+        return 1;
+    }
+    code = rlock_unlock_async(lock, owner, done, payload, ret_op);
+    if (code == RLOCK_ENOMEM || code == RLOCK_ERESOURCE) { /* nothing has changed */
+        __atomic_store_n(live, 1, __ATOMIC_RELEASE);
+    }
+    return code;
+}
+
+static void rlock_py_drop(struct rlock_op **op)
+{
+    (void)rlock_op_unref(*op);
+}
 """
 
 

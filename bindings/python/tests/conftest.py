@@ -13,7 +13,7 @@ import time
 import pytest
 
 import rlock
-from rlock import _client, _operation
+from rlock import _client, _hold, _operation
 
 CHECKOUT = pathlib.Path(os.environ.get("RLOCK_SOURCE", pathlib.Path(__file__).parents[3]))
 
@@ -70,6 +70,7 @@ def nothing_is_left():
     until(lambda: not _operation._under_way, "operations end")
     gc.collect()
     until(lambda: not _client._payloads, "clients end")
+    assert not [level for level in _hold._levels if level.is_live() and not level.events.over()]
 
 
 @pytest.fixture(scope="session")

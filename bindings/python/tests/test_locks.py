@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 import concurrent.futures
+import datetime
 import gc
 import os
+import pickle
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 from conftest import Witness, until
 
 import rlock
-from rlock import _operation
+from rlock import _errors, _operation
 from rlock._rlock import lib
 
 KINDS = ["reentrant", "nonreentrant", "spin", "fenced", "fair"]
@@ -104,32 +107,67 @@ def test_members_are_locks_of_one_sort(client):
         rlock.multi(client.reentrant("a"), rlock.BaseLock)
 
 
-def test_whoever_comes_late_gets_nothing_or_waits_or_is_told(client, other, name):
+def test_a_busy_lock_is_refused_or_waited_for(client, other, name):
     lock = client.reentrant(name)
-    with other.reentrant(name).taken(lease_ms=20000) as hold:
-        assert hold.lease_ms == 20000 and 0 < hold.valid_ms() <= 20000
+    with other.reentrant(name).lock(lease=20) as hold:
+        assert hold.lease == 20 and 0 < hold.validity() <= 20
         assert lock.try_lock() is None
         with pytest.raises(rlock.Busy):
             lock.lock(0)
         with pytest.raises(TimeoutError) as raised:
-            lock.lock(wait_ms=30)
+            lock.lock(wait=0.03)
         assert isinstance(raised.value, rlock.TimedOut)
-        assert raised.value.code == rlock.Code.ETIMEDOUT and name in str(raised.value)
+        assert raised.value.code is rlock.Code.ETIMEDOUT and name in str(raised.value)
         with pytest.raises(rlock.NotOwner):
-            lock.unlock()
-        assert not lock.is_valid() and lock.valid_ms() == 0
+            lock.release()
+        assert not lock.is_valid() and lock.validity() == 0
         info = lock.inspect()
         assert info.locked and not info.mine and info.holder.startswith(other.uuid)
         assert info.pid == os.getpid()
 
 
+def test_a_wait_is_in_seconds_and_milliseconds_have_no_name(client, other, name):
+    lock = client.reentrant(name)
+    with other.reentrant(name):
+        for wait in (0.03, datetime.timedelta(milliseconds=30)):
+            began = time.monotonic()
+            with pytest.raises(rlock.TimedOut):
+                lock.lock(wait)
+            assert time.monotonic() - began >= 0.03
+    with pytest.raises(TypeError):
+        lock.lock(wait_ms=30)
+    for wrong in (-1, -0.001, float("nan"), float("-inf"), datetime.timedelta(-1)):
+        for arguments in ({"wait": wrong}, {"lease": wrong}, {"lease": 0}):
+            with pytest.raises(rlock.Invalid):
+                lock.lock(**arguments)
+    with lock.lock(lease=datetime.timedelta(seconds=20)) as hold:
+        assert hold.lease == 20
+
+
+LONG = [float("inf"), 1e300, threading.TIMEOUT_MAX, datetime.timedelta.max, 101 * 366 * 24 * 3600]
+
+
+@pytest.mark.parametrize("long", LONG, ids=repr)
+def test_a_wait_of_more_than_a_hundred_years_has_no_end(client, other, name, long):
+    lock, held = client.fair(name), other.fair(name).lock()
+    thread = threading.Thread(target=lambda: lock.lock(wait=long).unlock())
+    thread.start()
+    until(lambda: lock.inspect().waiters == 1, "it waits")
+    held.unlock()
+    thread.join()
+    with lock.lock(wait=long):
+        assert not other.fair(name).acquire(False)
+
+
 def test_an_id_owns_in_any_thread(client, name):
     lock, owner = client.reentrant(name), client.new_owner()
     hold = lock.lock(owner=owner)
-    assert not lock.is_valid() and hold.is_valid()
-    thread = threading.Thread(target=lock.unlock, args=(owner,))
-    thread.start()
-    thread.join()
+    inner = lock.lock(owner=hold)
+    assert not lock.is_valid() and hold.is_valid() and inner.owner == owner
+    for each in (inner, hold):
+        thread = threading.Thread(target=each.unlock)
+        thread.start()
+        thread.join()
     assert not hold.is_valid() and not lock.inspect().locked
 
 
@@ -149,7 +187,7 @@ def test_a_lost_hold_is_told_once_and_by_the_unlock(url, name):
 
 def test_an_exception_of_the_body_goes_before_that_of_the_unlock(client, name, caplog):
     lock = client.reentrant(name)
-    for taken in (lock, lock.taken()):
+    for taken in (lock, lock.lock()):
         with pytest.raises(ZeroDivisionError), taken:
             lock.force_unlock()
             1 // 0
@@ -161,11 +199,11 @@ def test_an_exception_of_the_body_goes_before_that_of_the_unlock(client, name, c
 def test_an_exception_of_a_callback_is_logged_and_harms_nobody(url, name, caplog):
     with rlock.Client(url, on_lost=lambda loss: 1 // 0) as client:
         lock = client.reentrant(name)
-        lock.lock()
+        lock.acquire()
         lock.force_unlock()
         until(lambda: "ZeroDivisionError" in caplog.text, "it is logged")
         with pytest.raises(rlock.Lost):
-            lock.unlock()
+            lock.release()
         with lock:
             pass
 
@@ -174,7 +212,7 @@ def test_a_callback_may_unlock_and_not_wait(url, name):
     said = []
 
     def on_lost(loss):
-        for act in (lambda: lock.unlock(loss.owner), lock.lock, client.close):
+        for act in (hold.unlock, lock.lock, client.close):
             try:
                 act()
             except rlock.Error as problem:
@@ -182,7 +220,7 @@ def test_a_callback_may_unlock_and_not_wait(url, name):
 
     client = rlock.Client(url, on_lost=on_lost)
     lock = client.reentrant(name)
-    lock.lock()
+    hold = lock.lock()
     lock.force_unlock()
     until(lambda: len(said) == 2, "it did all")
     assert said == [rlock.Code.ELOST, rlock.Code.EDEADLOCK]
@@ -192,7 +230,7 @@ def test_a_callback_may_unlock_and_not_wait(url, name):
 def test_closing_ends_all_waits_and_all_holds(url, other, name):
     client = rlock.Client(url)
     lock = client.fair(name)
-    client.reentrant(name + "held").lock()
+    client.reentrant(name + "held").acquire()
     with other.fair(name), concurrent.futures.ThreadPoolExecutor(10) as pool:
         waits = [pool.submit(lock.lock) for _ in range(10)]
         until(lambda: lock.inspect().waiters >= 10, "all wait")
@@ -201,7 +239,7 @@ def test_closing_ends_all_waits_and_all_holds(url, other, name):
             assert isinstance(wait.exception(), rlock.Closed)
     client.close()
     assert not other.reentrant(name + "held").inspect().locked
-    assert not lock.is_valid() and lock.valid_ms() == lock.hold_count() == 0
+    assert not lock.is_valid() and lock.validity() == lock.hold_count() == 0
     for act in (lock.lock, lock.inspect, lambda: client.reentrant("a"), client.new_owner):
         with pytest.raises(rlock.Closed):
             act()
@@ -210,15 +248,15 @@ def test_closing_ends_all_waits_and_all_holds(url, other, name):
 def test_a_client_that_nobody_has_is_closed(url, other, name):
     client = rlock.Client(url)
     lock = client.reentrant(name)
-    lock.lock()
-    with pytest.warns(ResourceWarning):
+    lock.acquire()
+    with pytest.warns(ResourceWarning, match="not closed"):
         del client, lock
         gc.collect()
     assert not other.reentrant(name).inspect().locked
 
 
 def test_a_program_that_ends_releases_its_locks(url, other, name):
-    script = f"import rlock; client = rlock.Client({url!r}); client.reentrant({name!r}).lock()"
+    script = f"import rlock; client = rlock.Client({url!r}); client.reentrant({name!r}).acquire()"
     subprocess.run([sys.executable, "-c", script], check=True)
     assert not other.reentrant(name).inspect().locked
 
@@ -229,7 +267,7 @@ def test_a_child_of_fork_has_nothing(client, other, name):
         child = os.fork()
         if child == 0:
             said = []
-            for act in (lock.unlock, lock.inspect, client.new_owner, lambda: lock.unlock(hold.owner)):
+            for act in (lock.lock, lock.inspect, client.new_owner, hold.unlock):
                 try:
                     act()
                 except rlock.Forked:
@@ -242,7 +280,7 @@ def test_a_child_of_fork_has_nothing(client, other, name):
 
 def test_nothing_is_left_of_clients_and_calls(url, name):
     def use():
-        with rlock.Client(url) as own, own.reentrant(name).taken(20):
+        with rlock.Client(url) as own, own.reentrant(name).lock(20):
             own.reentrant(name).try_lock(owner=own.new_owner())
 
     def count(directory):
@@ -266,13 +304,14 @@ def test_names_are_text_or_bytes(client, other):
 
 
 def test_options_are_checked(url, client, name):
+    bad_names = [lambda bad=bad: client.reentrant(bad) for bad in (42, None, "\ud800")]
     for options in ({"loop": 1}, {"size": 1}, {"nothing": 1}, {"op_timeout_ms": "long"}):
         with pytest.raises(TypeError):
             rlock.Client(url, **options)
-    for wrong in (lambda: rlock.Client("http://localhost"), lambda: client.reentrant("")):
-        with pytest.raises(rlock.Error) as raised:
+    for wrong in (lambda: rlock.Client("http://localhost"), lambda: client.reentrant(""), *bad_names):
+        with pytest.raises(rlock.Invalid) as raised:
             wrong()
-        assert raised.value.code == rlock.Code.EINVAL
+        assert raised.value.code is rlock.Code.EINVAL and isinstance(raised.value, ValueError)
     with rlock.Client(url, key_prefix="p:", pass_=rlock.PASS_OFF) as prefixed:
         with prefixed.reentrant(name, max_hold_ms=60000):
             assert client.reentrant("p:" + name).inspect().locked
@@ -280,6 +319,52 @@ def test_options_are_checked(url, client, name):
 
 def test_codes_and_reasons_are_those_of_the_library():
     ours = {f"RLOCK_{code.name}": int(code) for code in rlock.Code}
-    ours.update({f"RLOCK_LOST_{reason.name}": int(reason) for reason in rlock.Reason})
+    ours.update({f"RLOCK_LOST_{reason.name}": int(reason) for reason in rlock.Reason if reason > 0})
     theirs = {name: getattr(lib, name) for name in dir(lib) if name.startswith(("RLOCK_E", "RLOCK_LOST_"))}
     assert ours == theirs
+
+
+def test_each_code_has_an_exception_of_its_own():
+    errors = {code: type(_errors.error(code)) for code in rlock.Code}
+    assert len(set(errors.values())) == len(rlock.Code)
+    assert all(getattr(rlock, each.__name__) is each and each.__doc__ for each in errors.values())
+    assert all(_errors.error(code).code is code for code in rlock.Code)
+    copied = pickle.loads(pickle.dumps(_errors.error(rlock.Code.ECONN, "why")))
+    assert type(copied) is rlock.NoConnection and str(copied) == "why"
+
+
+def test_a_program_without_logging_prints_nothing(url):
+    script = (
+        "import rlock; client = rlock.Client('unix:///nowhere', connect_timeout_ms=50)\n"
+        "try: client.reentrant('a').lock(0)\n"
+        "except rlock.NoConnection: pass\nclient.close()"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], stderr=subprocess.PIPE, check=True)
+    assert ran.stderr == b""
+
+
+def test_a_condition_over_a_lock_excludes_another_process(client, other, name):
+    """threading.Condition over the lock as it is: its waiters are threads of one process."""
+    condition = threading.Condition(client.reentrant(name))
+    theirs = other.reentrant(name)
+    ready = []
+
+    def waits():
+        with condition, condition:
+            ready.append("waits")
+            assert condition.wait_for(lambda: "go" in ready, 30)
+            ready.append(theirs.acquire(False))
+
+    thread = threading.Thread(target=waits)
+    thread.start()
+    with condition:
+        while not ready:
+            condition.wait(0.01)
+        assert not theirs.acquire(False)
+        ready.append("go")
+        condition.notify()
+    thread.join()
+    assert ready == ["waits", "go", False]
+    with pytest.raises(RuntimeError):
+        condition.notify()
+    assert not theirs.locked()

@@ -9,8 +9,13 @@ Codes, options and what each kind promises stand in the library's rlock.h.
 """
 
 from ._client import AsyncClient, BaseClient, Client, multi, redlock
-from ._errors import Busy, Closed, Code, Error, Forked, InDoubt, Lost, NotOwner, Reason, TimedOut, string
-from ._lock import FOREVER, AsyncLock, BaseLock, Hold, Info, Lock, ReadWrite
+from ._errors import (
+    AuthFailed, Busy, Canceled, Closed, Code, Deadlock, Error, Forked, InDoubt, Invalid, Lost, NoConnection, NoMemory,
+    NoPermission, NoQuorum, NoResources, NotOwner, NotReplicated, NotSupported, Reacquired, Reason, Refused, Restarted,
+    TimedOut, TLSFailed, WrongType, string,
+)  # fmt: skip
+from ._hold import AsyncHold, BaseHold, Hold
+from ._lock import AsyncLock, BaseLock, Info, Lock, ReadWrite
 from ._operation import Loss
 from ._options import ClientOptions, LockOptions
 from ._rlock import lib
@@ -22,8 +27,10 @@ ACKS_ALL: int = lib.RLOCK_ACKS_ALL
 PASS_OFF: int = lib.RLOCK_PASS_OFF
 
 __all__ = [
-    "ACKS_ALL", "ACKS_OFF", "FOREVER", "PASS_OFF",
+    "ACKS_ALL", "ACKS_OFF", "PASS_OFF",
     "AsyncClient", "AsyncLock", "BaseClient", "BaseLock", "Client", "ClientOptions", "Lock", "LockOptions",
-    "Hold", "Info", "Loss", "Reason", "ReadWrite", "multi", "redlock",
-    "Busy", "Closed", "Code", "Error", "Forked", "InDoubt", "Lost", "NotOwner", "TimedOut",
+    "AsyncHold", "BaseHold", "Hold", "Info", "Loss", "Reason", "ReadWrite", "multi", "redlock",
+    "AuthFailed", "Busy", "Canceled", "Closed", "Code", "Deadlock", "Error", "Forked", "InDoubt", "Invalid", "Lost",
+    "NoConnection", "NoMemory", "NoPermission", "NoQuorum", "NoResources", "NotOwner", "NotReplicated", "NotSupported",
+    "Reacquired", "Refused", "Restarted", "TLSFailed", "TimedOut", "WrongType",
 ]  # fmt: skip

@@ -12,6 +12,8 @@ import weakref
 from typing import TYPE_CHECKING, Any, Callable, Generic, Optional
 
 from ._errors import Code, check, error
+from ._greenlets import refuse_greenlets
+from ._hold import AsyncHold, ThreadState
 from ._lock import AsyncLock, L, Lock, ReadWrite
 from ._operation import Events, Loss
 from ._options import ClientOptions, LockOptions, Name, encoded, fill
@@ -30,7 +32,8 @@ class _Open:
     def __init__(self, url: Optional[str], loop: int, on_lost: OnLost, options: ClientOptions) -> None:
         self.pid = os.getpid()
         self.mutex = threading.RLock()  # signal handlers may come here again
-        self.payload = ffi.new_handle(Events(on_lost))
+        self.events = Events(on_lost)
+        self.payload = ffi.new_handle(self.events)
         keep: list[Any] = [ffi.NULL if url is None else ffi.new("char[]", encoded(url))]
         opts = ffi.new("struct rlock_client_opts *")
         lib.rlock_client_opts_init(opts, ffi.sizeof(opts[0]))
@@ -63,6 +66,7 @@ class _Open:
                 client = self.clients.pop()
         except IndexError:
             return
+        self.events.closed = True
         if not self._end(client):  # in a callback of the library
             threading.Thread(target=self._end, args=(client,)).start()
 
@@ -71,6 +75,10 @@ class _Open:
             return False
         _payloads.discard(self.payload)
         return True
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, ResourceWarning, stacklevel=2)
 
 
 class BaseClient(Generic[L]):
@@ -86,6 +94,8 @@ class BaseClient(Generic[L]):
         self._open = _Open(url, self._loop_of, on_lost, options)
         self.uuid: str = self._open.call(lambda client: ffi.string(lib.rlock_client_uuid(client)).decode())
         self._close = weakref.finalize(self, self._open.close)  # at the end of the program as well
+        self._unclosed = weakref.finalize(self, _warn, f"{self!r} was not closed")  # it runs first
+        self._unclosed.atexit = False
         self._begin()
 
     def _prepare(self) -> None:
@@ -94,25 +104,9 @@ class BaseClient(Generic[L]):
     def _begin(self) -> None:
         """What comes after it."""
 
-    def __del__(self) -> None:
-        close = getattr(self, "_close", None)
-        if close is not None and close.alive:
-            warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=2)
-
     def new_owner(self) -> int:
         """An owner id that no client of this process gives to anybody else."""
         return int(self._open.call(lib.rlock_owner_new))
-
-    def owner(self) -> int:
-        """The id of whoever calls: a thread, or a task."""
-        return self.known_owner() or self._introduce(self.new_owner())
-
-    def known_owner(self) -> Optional[int]:
-        """The same. None: it has taken nothing yet."""
-        raise NotImplementedError
-
-    def _introduce(self, owner: int) -> int:
-        raise NotImplementedError
 
     def reentrant(self, name: Name, **options: Unpack[LockOptions]) -> L:
         return self._make(lib.rlock_reentrant_new, name, options)
@@ -151,17 +145,22 @@ class Client(BaseClient[Lock]):
     _lock_class = Lock
 
     def _prepare(self) -> None:
+        refuse_greenlets()
         self._thread = threading.local()
 
-    def known_owner(self) -> Optional[int]:
-        return getattr(self._thread, "owner", None)
+    def _known_thread(self) -> Optional[ThreadState]:
+        """None: the calling thread has taken nothing yet."""
+        return getattr(self._thread, "state", None)
 
-    def _introduce(self, owner: int) -> int:
-        self._thread.owner = owner
-        return owner
+    def _thread_state(self) -> ThreadState:
+        state = self._known_thread()
+        if state is None:
+            state = self._thread.state = ThreadState(self.new_owner())
+        return state
 
     def close(self) -> None:
         """Releases what it holds, and ends the waits on it: rlock.Closed."""
+        self._unclosed.detach()
         self._close()
 
     def __enter__(self) -> Client:
@@ -172,7 +171,7 @@ class Client(BaseClient[Lock]):
 
 
 class AsyncClient(BaseClient[AsyncLock]):
-    """A client that asyncio's running loop runs, and which has no thread. Each task is an owner.
+    """A client that asyncio's running loop runs, and which has no thread. Each hold is an owner.
 
     async with AsyncClient("redis://localhost") as client: …
     """
@@ -183,27 +182,31 @@ class AsyncClient(BaseClient[AsyncLock]):
     def _prepare(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._thread = _thread.get_ident()
-        self._owners: weakref.WeakKeyDictionary[asyncio.Task[Any], int] = weakref.WeakKeyDictionary()
+        self._entered_by: weakref.WeakKeyDictionary[asyncio.Task[Any], list[AsyncHold]] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._holds: weakref.WeakValueDictionary[str, weakref.WeakSet[AsyncHold]] = (
+            weakref.WeakValueDictionary()
+        )
 
     def _begin(self) -> None:
         self._fd: int = self._open.call(lib.rlock_client_fd)
         self._loop.add_reader(self._fd, self._dispatch)
 
-    def known_owner(self) -> Optional[int]:
-        return self._owners.get(self._task())
-
-    def _introduce(self, owner: int) -> int:
-        self._owners[self._task()] = owner
-        return owner
-
-    def _task(self) -> asyncio.Task[Any]:
+    def _entered(self) -> list[AsyncHold]:
+        """The holds that the current task has by async with lock."""
         task = asyncio.current_task()
         if task is None:
-            raise RuntimeError("no task is running: give an owner")
-        return task
+            raise RuntimeError("no task is running")
+        return self._entered_by.setdefault(task, [])
+
+    def _holds_of(self, name: str) -> weakref.WeakSet[AsyncHold]:
+        """The holds of this client on the name, as long as there are any."""
+        return self._holds.setdefault(name, weakref.WeakSet())
 
     async def close(self) -> None:
         """Releases what it holds, and ends the waits on it: rlock.Closed."""
+        self._unclosed.detach()
         if self._close.alive and os.getpid() == self._open.pid:
             self._loop.remove_reader(self._fd)
             await asyncio.shield(self._loop.run_in_executor(None, self._close))
@@ -253,9 +256,7 @@ def _group(new: Callable[..., int], members: tuple[L, ...], options: LockOptions
     handles = ffi.new("struct rlock_handle *[]", [member._lock for member in members])
     ret_lock = ffi.new("struct rlock_handle **")
     check(new(handles, len(members), _lock_options(options), ret_lock))
-    lock = type(first)(first._client_of_any, ret_lock[0])
-    lock._members = members  # and so their clients
-    return lock
+    return type(first)(first._client_of_any, ret_lock[0], members)
 
 
 def multi(*members: L) -> L:

@@ -10,7 +10,7 @@ from ._rlock import ffi, lib
 
 
 class Code(enum.IntEnum):
-    """What a call came to: rlock.h says what each means."""
+    """The result of a call: rlock.h says what each means."""
 
     EBUSY = -1
     ETIMEDOUT = -2
@@ -40,6 +40,7 @@ class Code(enum.IntEnum):
 class Reason(enum.IntEnum):
     """Why a hold was lost."""
 
+    OWNER_ENDED = -1  # this package found it: the thread ended, or the program dropped the Hold
     EXPIRED = 1
     TAKEN = 2
     DELETED = 3
@@ -53,10 +54,10 @@ class Reason(enum.IntEnum):
 
 
 class Error(Exception):
-    """A call that failed. Decide by its class or its code; what it says is for logs."""
+    """A call that failed. Each code has a class of its own. The text is for logs."""
 
     def __init__(self, code: int, detail: str = "") -> None:
-        self.code = code
+        self.code = Code(code)
         self.detail = detail
         self.text = string(lib.rlock_strerror(code))
         super().__init__(code, detail)
@@ -66,15 +67,15 @@ class Error(Exception):
 
 
 class Busy(Error):
-    """Another owner holds it."""
+    """Another owner holds the lock."""
 
 
 class TimedOut(Error, TimeoutError):
-    """It was not got within the wait."""
+    """The lock was not acquired within the wait."""
 
 
-class NotOwner(Error):
-    """This owner does not hold it."""
+class NotOwner(Error, RuntimeError):
+    """The caller does not hold the lock."""
 
 
 class Lost(Error):
@@ -82,7 +83,51 @@ class Lost(Error):
 
 
 class InDoubt(Error):
-    """No answer: it may have happened. The text says by when it is over."""
+    """The server did not answer. The text says when the lock is free at the latest."""
+
+
+class NoConnection(Error, ConnectionError):
+    """There is no connection to the server."""
+
+
+class TLSFailed(Error):
+    """TLS failed."""
+
+
+class AuthFailed(Error):
+    """The server does not accept the user or the password."""
+
+
+class NoPermission(Error):
+    """The user has no permission on the server."""
+
+
+class Refused(Error):
+    """The server refused the command."""
+
+
+class WrongType(Error):
+    """The key holds something that is not a lock."""
+
+
+class NoQuorum(Error):
+    """Too few servers of a RedLock answered."""
+
+
+class NotReplicated(Error):
+    """Too few replicas confirmed the lock."""
+
+
+class Deadlock(Error, RuntimeError):
+    """The call would wait for itself."""
+
+
+class Reacquired(Error, RuntimeError):
+    """The owner holds the lock already, and the lock is not reentrant."""
+
+
+class Canceled(Error):
+    """The call was canceled."""
 
 
 class Closed(Error):
@@ -93,14 +138,50 @@ class Forked(Error):
     """The client belongs to the parent process."""
 
 
+class Invalid(Error, ValueError):
+    """An argument is wrong."""
+
+
+class NotSupported(Error):
+    """The server, this build or this environment does not support the call."""
+
+
+class NoMemory(Error, MemoryError):
+    """There is no memory."""
+
+
+class NoResources(Error):
+    """The system has no more threads or file descriptors."""
+
+
+class Restarted(Error):
+    """The server restarted too recently to count for a RedLock."""
+
+
 _classes: dict[int, type[Error]] = {
     Code.EBUSY: Busy,
     Code.ETIMEDOUT: TimedOut,
     Code.ENOTOWNER: NotOwner,
     Code.ELOST: Lost,
     Code.EINDOUBT: InDoubt,
+    Code.ECONN: NoConnection,
+    Code.ETLS: TLSFailed,
+    Code.EAUTH: AuthFailed,
+    Code.EPERM: NoPermission,
+    Code.EREFUSED: Refused,
+    Code.EWRONGTYPE: WrongType,
+    Code.ENOQUORUM: NoQuorum,
+    Code.ENOTREPLICATED: NotReplicated,
+    Code.EDEADLOCK: Deadlock,
+    Code.EREACQUIRE: Reacquired,
+    Code.ECANCELED: Canceled,
     Code.ECLOSED: Closed,
     Code.EFORKED: Forked,
+    Code.EINVAL: Invalid,
+    Code.ENOTSUP: NotSupported,
+    Code.ENOMEM: NoMemory,
+    Code.ERESOURCE: NoResources,
+    Code.ERESTARTED: Restarted,
 }
 
 
@@ -110,10 +191,10 @@ def string(text: Any) -> str:
 
 
 def error(code: int, detail: str = "") -> Error:
-    return _classes.get(code, Error)(code, detail)
+    return _classes[code](code, detail)
 
 
 def check(code: int) -> None:
-    """Raises what the call before it, in this thread, came to."""
+    """Raises the failure of this thread's latest call."""
     if code != 0:
         raise error(code, string(lib.rlock_detail()))

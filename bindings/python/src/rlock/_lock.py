@@ -5,19 +5,22 @@ from __future__ import annotations
 
 import _thread
 import asyncio
-import contextlib
 import dataclasses
 import threading
-from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Generic, Iterator, Optional, TypeVar
+import weakref
+from typing import TYPE_CHECKING, Any, Callable, Generic, Optional, TypeVar, Union
 
-from ._errors import Busy, Error, check, string
-from ._operation import Operation, log
+from ._errors import Busy, Code, Error, TimedOut, check, error, string
+from ._greenlets import refuse_greenlets
+from ._hold import AsyncHold, BaseHold, Hold
+from ._operation import Level, Operation, Taking, already_over
 from ._rlock import ffi, lib
+from ._times import FOREVER_MS, Seconds, lease_ms, wait_ms
 
 if TYPE_CHECKING:
-    from ._client import AsyncClient, BaseClient
+    from ._client import AsyncClient, BaseClient, Client
 
-FOREVER = -1
+Owner = Union[int, BaseHold[Any]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,83 +40,56 @@ class Info:
     mode: str
 
 
-class Hold:
-    """What an owner has of a lock. It can be asked in any thread or task."""
-
-    def __init__(self, lock: BaseLock, owner: int, grant: Any) -> None:
-        self.lock = lock
-        self.owner = owner
-        self.token: int = grant.token  # of a fenced lock, else 0
-        self.lease_ms: int = grant.lease_ms
-
-    def is_valid(self) -> bool:
-        """Whether it may be relied on now. Local."""
-        return self.lock.is_valid(self.owner)
-
-    def valid_ms(self) -> int:
-        """For how long, if it is not renewed. Local."""
-        return self.lock.valid_ms(self.owner)
-
-
 class BaseLock:
-    """A name and a kind of a client. The functions that ask nobody are the same for threads and tasks."""
+    """A name and a kind of a client."""
 
-    def __init__(self, client: BaseClient[Any], handle: Any) -> None:
-        self._client_of_any: BaseClient[Any] = client
-        self._members: object = None
+    def __init__(self, client: BaseClient[Any], handle: Any, members: tuple[BaseLock, ...] = ()) -> None:
+        self._client_of_any = client
         self._lock: Any = ffi.gc(handle, lib.rlock_free)
         size = ffi.new("size_t *")
         raw: bytes = ffi.buffer(lib.rlock_name(self._lock, size), size[0])[:]
         self.name = raw.decode("utf-8", "surrogateescape")
         self.kind = string(lib.rlock_kind(self._lock))
+        self._key = (self.kind, self.name)
+        self._members = members  # and so their clients
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.kind} {self.name!r}>"
 
-    def is_valid(self, owner: Optional[int] = None) -> bool:
-        """Whether the owner holds it, and may rely on that now. Local."""
-        return bool(self._ask(lib.rlock_is_valid_as, owner))
+    def _parts(self) -> tuple[BaseLock, ...]:
+        """The single locks that it is made of."""
+        return tuple(part for member in self._members for part in member._parts()) or (self,)
 
-    def valid_ms(self, owner: Optional[int] = None) -> int:
-        """For how many ms the owner may rely on it if it is not renewed. Local."""
-        return self._ask(lib.rlock_valid_ms_as, owner)
-
-    def hold_count(self, owner: Optional[int] = None) -> int:
-        """How often the owner holds it. Local."""
-        return self._ask(lib.rlock_hold_count_as, owner)
-
-    def _ask(self, function: Callable[[Any, int], int], owner: Optional[int]) -> int:
-        owner = self._client_of_any.known_owner() if owner is None else owner
-        return 0 if owner is None else function(self._lock, owner)
-
-    def _owner(self, owner: Optional[int]) -> int:
-        return self._client_of_any.owner() if owner is None else owner
-
-    def _take(self, wait_ms: int, lease_ms: int, owner: int) -> Any:
+    def _take(self, wait: int, lease: Optional[Seconds], owner: int) -> Any:
         take = ffi.new("struct rlock_take *")
         lib.rlock_take_init(take, ffi.sizeof(take[0]))
-        take.wait_ms, take.lease_ms, take.owner = wait_ms, lease_ms, owner
+        take.wait_ms, take.lease_ms, take.owner = wait, lease_ms(lease), owner
         return take
 
-    def _grant(self) -> Any:
-        grant = ffi.new("struct rlock_grant *")
-        lib.rlock_grant_init(grant, ffi.sizeof(grant[0]))
-        return grant
-
-    def _granted(self, operation: Operation) -> Hold:
-        operation.check()
-        grant = self._grant()
-        lib.rlock_op_grant(operation.op[0], grant)
-        return Hold(self, operation.owner, grant)
+    def _level(self, owner: int) -> Level:
+        return Level(self._lock, self.name, self.kind, owner, self._client_of_any._open.events)
 
 
-def _info() -> Any:
+def _new_grant() -> Any:
+    grant = ffi.new("struct rlock_grant *")
+    lib.rlock_grant_init(grant, ffi.sizeof(grant[0]))
+    return grant
+
+
+def _grant_of(operation: Operation) -> Any:
+    operation.check()
+    grant = _new_grant()
+    lib.rlock_op_grant(operation.op[0], grant)
+    return grant
+
+
+def _new_info() -> Any:
     info = ffi.new("struct rlock_info *")
     lib.rlock_info_init(info, ffi.sizeof(info[0]))
     return info
 
 
-def _told(info: Any) -> Info:
+def _info_of(info: Any) -> Info:
     values: dict[str, Any] = {}
     for field in dataclasses.fields(Info):
         value = getattr(info, field.name)
@@ -121,44 +97,122 @@ def _told(info: Any) -> Info:
     return Info(**values)
 
 
-def _drop(problem: Error, lock: BaseLock) -> None:
-    """The exception that ends a with statement's body says more than what its unlock came to."""
-    log.warning("%r, after an exception: %s", lock, problem)
-
-
 class Lock(BaseLock):
-    """A lock for threads. The owner is the calling thread, by an id of its own, or an id that is given."""
+    """A lock for threads. The owner is the calling thread, or an id that is given.
 
-    def lock(self, wait_ms: int = FOREVER, lease_ms: int = 0, owner: Optional[int] = None) -> Hold:
-        """Takes it; see rlock_lock_with(). In the main thread, where Python runs signal handlers, one that
-        raises ends the wait: then the lock is not held, or given back."""
-        owner = self._owner(owner)
-        take = self._take(wait_ms, lease_ms, owner)
+    with lock, acquire() and release() leave the hold to the thread. lock() and try_lock() give it to the caller.
+    """
+
+    def __init__(self, client: Client, handle: Any, members: tuple[Lock, ...] = ()) -> None:
+        super().__init__(client, handle, members)
+        self._client = client
+
+    def lock(
+        self, wait: Optional[Seconds] = None, lease: Optional[Seconds] = None, owner: Optional[Owner] = None
+    ) -> Hold:
+        """Takes the lock.
+
+        wait: seconds or a timedelta; None waits for ever, and 0 tries once.
+        lease: a fixed one; None renews it until the unlock.
+        owner: of client.new_owner(), or a hold whose owner takes one more level.
+        In the main thread, where Python runs signal handlers, a handler that raises ends the wait.
+        """
+        hold, take = self._prepare(wait_ms(wait), lease, owner)
         if _thread.get_ident() != threading.main_thread().ident:
-            grant = self._grant()
-            check(lib.rlock_lock_with(self._lock, take, grant))
-            return Hold(self, owner, grant)
+            grant = _new_grant()
+            check(hold._level.lock(take, grant))
+            hold._granted(grant)
+            return hold
         ended = _thread.allocate_lock()
         ended.acquire()
-        operation = Operation(self._lock, owner, ended.release)
+        operation = Taking(hold._level, ended.release)
         try:
             operation.begin(lib.rlock_lock_async, take)
             ended.acquire()
-            return self._granted(operation)
+            hold._granted(_grant_of(operation))
+            return hold
         except BaseException:
             operation.give_up()
             raise
 
-    def try_lock(self, lease_ms: int = 0, owner: Optional[int] = None) -> Optional[Hold]:
+    def _prepare(self, wait: int, lease: Optional[Seconds], owner: Optional[Owner]) -> tuple[Hold, Any]:
+        refuse_greenlets()
+        thread = None if owner is not None else self._client._thread_state()
+        given = owner.owner if isinstance(owner, BaseHold) else owner
+        level = self._level(thread.owner if thread is not None else int(given or 0))
+        if level.owner == 0:
+            raise error(Code.EINVAL, "owner is 0")
+        if thread is not None:
+            thread.levels.add(level)
+        return Hold(self, level), self._take(wait, lease, level.owner)
+
+    def try_lock(self, lease: Optional[Seconds] = None, owner: Optional[Owner] = None) -> Optional[Hold]:
         """Tries once. None: another owner holds it."""
         try:
-            return self.lock(0, lease_ms, owner)
+            return self.lock(0, lease, owner)
         except Busy:
             return None
 
-    def unlock(self, owner: Optional[int] = None) -> None:
-        """Gives up one level."""
-        check(lib.rlock_unlock_as(self._lock, self._owner(owner)))
+    def __enter__(self) -> Hold:
+        hold = self.lock()
+        self._client._thread_state().entered.append(hold)
+        return hold
+
+    def __exit__(self, kind: object, value: object, trace: object) -> None:
+        self._client._thread_state().leave(self).__exit__(kind, value, trace)
+
+    def acquire(self, blocking: bool = True, timeout: Seconds = -1) -> bool:
+        """Takes the lock for the calling thread, like threading.Lock.acquire(). False: somebody else holds it."""
+        if not blocking and timeout != -1:
+            raise error(Code.EINVAL, "a timeout without blocking")
+        try:
+            hold = self.lock(0 if not blocking else None if timeout == -1 else timeout)
+        except (Busy, TimedOut):
+            return False
+        self._client._thread_state().entered.append(hold)
+        return True
+
+    def release(self) -> None:
+        """Gives up the latest level that the calling thread took by acquire()."""
+        self._client._thread_state().leave(self).unlock()
+
+    def locked(self) -> bool:
+        """Whether anybody holds it. Asks the server."""
+        return self.inspect().locked
+
+    # What threading.Condition asks of an RLock.
+
+    def _is_owned(self) -> bool:
+        return self.hold_count() != 0
+
+    def _release_save(self) -> int:
+        levels = max(self.hold_count(), 1)  # the first release() says that nothing is held
+        for _ in range(levels):
+            self.release()
+        return levels
+
+    def _acquire_restore(self, levels: int) -> None:
+        for _ in range(levels):
+            self.acquire()
+
+    def _recursion_count(self) -> int:
+        return self.hold_count()
+
+    def is_valid(self) -> bool:
+        """Whether the calling thread holds it, and may rely on that now. Local."""
+        return bool(self._ask(lib.rlock_is_valid_as))
+
+    def validity(self) -> float:
+        """For how many seconds the calling thread may rely on it if it is not renewed. Local."""
+        return self._ask(lib.rlock_valid_ms_as) / 1000
+
+    def hold_count(self) -> int:
+        """How many levels the calling thread holds. Local."""
+        return self._ask(lib.rlock_hold_count_as)
+
+    def _ask(self, function: Callable[[Any, int], int]) -> int:
+        state = self._client._known_thread()
+        return 0 if state is None else int(function(self._lock, state.owner))
 
     def force_unlock(self) -> bool:
         """Opens it, whoever holds it. Returns whether somebody did."""
@@ -168,118 +222,130 @@ class Lock(BaseLock):
 
     def inspect(self) -> Info:
         """Asks the server."""
-        info = _info()
+        info = _new_info()
         check(lib.rlock_inspect(self._lock, info))
-        return _told(info)
-
-    @contextlib.contextmanager
-    def taken(self, wait_ms: int = FOREVER, lease_ms: int = 0, owner: Optional[int] = None) -> Iterator[Hold]:
-        """with lock.taken(wait_ms=500) as hold: …"""
-        hold = self.lock(wait_ms, lease_ms, owner)
-        try:
-            yield hold
-        except BaseException:
-            self._leave(True, hold.owner)
-            raise
-        self._leave(False, hold.owner)
-
-    def __enter__(self) -> Hold:
-        return self.lock()
-
-    def __exit__(self, kind: object, value: object, trace: object) -> None:
-        self._leave(kind is not None, None)
-
-    def _leave(self, failed: bool, owner: Optional[int]) -> None:
-        try:
-            self.unlock(owner)
-        except Error as problem:
-            if not failed:
-                raise
-            _drop(problem, self)
+        return _info_of(info)
 
 
 class AsyncLock(BaseLock):
-    """A lock for tasks of asyncio. The owner is the current task, by an id of its own, or an id that is given.
+    """A lock for tasks of asyncio. Each hold is an owner of its own.
 
-    A task that is cancelled while it takes the lock does not hold it: what it got all the same is given back.
+    A task that is cancelled while it takes the lock does not hold it: a late grant is given back.
     """
 
-    def __init__(self, client: AsyncClient, handle: Any) -> None:
-        super().__init__(client, handle)
+    def __init__(self, client: AsyncClient, handle: Any, members: tuple[AsyncLock, ...] = ()) -> None:
+        super().__init__(client, handle, members)
         self._client = client
 
-    async def lock(self, wait_ms: int = FOREVER, lease_ms: int = 0, owner: Optional[int] = None) -> Hold:
-        """Takes it; see rlock_lock_with()."""
-        owner = self._owner(owner)
-        future, operation = self._operation(owner)
+    async def lock(
+        self, wait: Optional[Seconds] = None, lease: Optional[Seconds] = None, owner: Optional[Owner] = None
+    ) -> AsyncHold:
+        """Takes the lock: see Lock.lock().
+
+        owner: a hold whose owner takes one more level. Without it the call raises Deadlock if it would wait for
+        ever for a hold that this task has taken.
+        """
+        milliseconds = wait_ms(wait)
+        if owner is None and milliseconds == FOREVER_MS:
+            self._refuse_deadlock()
+        given = owner.owner if isinstance(owner, BaseHold) else owner
+        level = self._level(self._client.new_owner() if given is None else given)
+        hold = AsyncHold(self, level)
+        future, wake = self._client._future()
+        operation = Taking(level, wake)
         try:
-            operation.begin(lib.rlock_lock_async, self._take(wait_ms, lease_ms, owner))
+            operation.begin(lib.rlock_lock_async, self._take(milliseconds, lease, level.owner))
             await future
-            return self._granted(operation)
+            hold._granted(_grant_of(operation))
         except BaseException:
             operation.give_up()
             raise
+        self._note(hold)
+        return hold
 
-    async def try_lock(self, lease_ms: int = 0, owner: Optional[int] = None) -> Optional[Hold]:
+    def _note(self, hold: AsyncHold) -> None:
+        """Has the task that took it known by each name that it holds."""
+        task = asyncio.current_task()
+        hold._task = None if task is None else weakref.ref(task)
+        rows = []
+        for part in self._parts():
+            row = part._client_of_any._holds_of(part.name)
+            row.add(hold)
+            rows.append(row)
+        hold._rows = tuple(rows)
+
+    def _refuse_deadlock(self) -> None:
+        parts = self._parts()
+        blocked = sum(1 for part in parts if _is_blocked(part))
+        needed = len(parts) // 2 + 1 if self.kind == "redlock" else len(parts)
+        if len(parts) - blocked < needed:
+            raise error(Code.EDEADLOCK, f"lock {self.name}: this task holds it: owner=hold takes one more level")
+
+    async def try_lock(
+        self, lease: Optional[Seconds] = None, owner: Optional[Owner] = None
+    ) -> Optional[AsyncHold]:
         """Tries once. None: another owner holds it."""
         try:
-            return await self.lock(0, lease_ms, owner)
+            return await self.lock(0, lease, owner)
         except Busy:
             return None
 
-    async def unlock(self, owner: Optional[int] = None) -> None:
-        """Gives up one level, also where the task is cancelled meanwhile."""
-        await self._do(lib.rlock_unlock_async, self._owner(owner))
+    async def __aenter__(self) -> AsyncHold:
+        hold = await self.lock()
+        self._client._entered().append(hold)
+        return hold
+
+    async def __aexit__(self, kind: object, value: object, trace: object) -> None:
+        entered = self._client._entered()
+        for i in range(len(entered) - 1, -1, -1):
+            if entered[i].lock is self:
+                await entered.pop(i).__aexit__(kind, value, trace)
+                return
+        raise already_over()
+
+    async def locked(self) -> bool:
+        """Whether anybody holds it. Asks the server."""
+        return (await self.inspect()).locked
 
     async def force_unlock(self) -> bool:
         """Opens it, whoever holds it. Returns whether somebody did."""
-        operation = await self._do(lib.rlock_force_unlock_async)
+        operation = await self._do(lambda each: each.begin(lib.rlock_force_unlock_async))
         return bool(lib.rlock_op_was_locked(operation.op[0]))
 
     async def inspect(self) -> Info:
         """Asks the server. The holder's machine and process stay unknown."""
-        operation = await self._do(lib.rlock_inspect_async)
-        info = _info()
+        operation = await self._do(lambda each: each.begin(lib.rlock_inspect_async))
+        info = _new_info()
         check(lib.rlock_op_info(operation.op[0], info))
-        return _told(info)
+        return _info_of(info)
 
-    @contextlib.asynccontextmanager
-    async def taken(
-        self, wait_ms: int = FOREVER, lease_ms: int = 0, owner: Optional[int] = None
-    ) -> AsyncIterator[Hold]:
-        """async with lock.taken(wait_ms=500) as hold: …"""
-        hold = await self.lock(wait_ms, lease_ms, owner)
-        try:
-            yield hold
-        except BaseException:
-            await self._leave(True, hold.owner)
-            raise
-        await self._leave(False, hold.owner)
+    async def _unlock(self, level: Level) -> None:
+        await self._do(level.unlock_async)
 
-    async def __aenter__(self) -> Hold:
-        return await self.lock()
-
-    async def __aexit__(self, kind: object, value: object, trace: object) -> None:
-        await self._leave(kind is not None, None)
-
-    async def _leave(self, failed: bool, owner: Optional[int]) -> None:
-        try:
-            await self.unlock(owner)
-        except Error as problem:
-            if not failed:
-                raise
-            _drop(problem, self)
-
-    def _operation(self, owner: int) -> tuple[asyncio.Future[None], Operation]:
+    async def _do(self, begin: Callable[[Operation], None]) -> Operation:
         future, wake = self._client._future()
-        return future, Operation(self._lock, owner, wake)
-
-    async def _do(self, function: Callable[..., int], *arguments: Any) -> Operation:
-        future, operation = self._operation(0)
-        operation.begin(function, *arguments)
+        operation = Operation(self._lock, wake)
+        begin(operation)
         await future
         operation.check()
         return operation
+
+
+def _is_blocked(part: BaseLock) -> bool:
+    """Whether the current task has taken it, or the other side of it."""
+    task = asyncio.current_task()
+    holds = part._client_of_any._holds_of(part.name)
+    return task is not None and any(
+        hold._level.is_live()
+        and hold._task is not None
+        and hold._task() is task
+        and not (part.kind == "read" and _reads(hold, part.name))
+        for hold in list(holds)
+    )
+
+
+def _reads(hold: AsyncHold, name: str) -> bool:
+    return all(part.kind == "read" for part in hold.lock._parts() if part.name == name)
 
 
 L = TypeVar("L", bound=BaseLock)

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Async calls of the library, and the functions that it calls."""
+"""Async calls of the library, levels of holds, and the functions that the library calls."""
 
 from __future__ import annotations
 
 import _thread
 import logging
+import os
 from typing import Any, Callable, NamedTuple, Optional
 
-from ._errors import Reason, check, error, string
+from ._errors import Code, Error, Reason, error, string
 from ._rlock import ffi, lib
 
 log = logging.getLogger("rlock")
+log.addHandler(logging.NullHandler())
 _levels = {1: logging.ERROR, 2: logging.WARNING, 3: logging.INFO, 4: logging.DEBUG}
 _under_way: set[Any] = set()  # handles that the library has, until it calls back
 
@@ -25,65 +27,138 @@ class Loss(NamedTuple):
     text: str
 
 
+class Events:
+    """What a client reports unasked. It does not know the client, so the collector can find the client."""
+
+    def __init__(self, on_lost: Optional[Callable[[Loss], object]]) -> None:
+        self.on_lost = on_lost
+        self.pid = os.getpid()
+        self.closed = False
+
+    def lost(self, loss: Loss) -> None:
+        if self.on_lost is not None:
+            self.on_lost(loss)
+
+    def over(self) -> bool:
+        """No hold is left: the client is closed, or this is a child of fork."""
+        return self.closed or os.getpid() != self.pid
+
+
 class Operation:
-    """One async call. Who waits for it may give it up: then what it gets is given back.
+    """One async call of a handle. wake() runs when it is complete: on the dispatcher thread, or in the loop."""
 
-    Its end and the giving up may come at once, in two threads, or in a signal handler. There is no
-    mutex: whoever of the two comes second finds True.
-    """
-
-    def __init__(self, lock: Any, owner: int, wake: Callable[[], None]) -> None:
-        self.lock = lock  # the struct rlock_handle, which the caller's handle keeps
-        self.owner = owner  # 0: it takes nothing
-        self.code = 1
+    def __init__(self, handle: Any, wake: Callable[[], None]) -> None:
+        self.handle = handle  # the struct rlock_handle, which lives as long as this
+        self.code = lib.RLOCK_EINVAL  # until it is complete
         self.detail = ""
         self.op: Any = ffi.gc(ffi.new("struct rlock_op **"), lib.rlock_py_drop)
         self._wake = wake
-        self._second = [True, False]
-        self._handle: Any = ffi.new_handle(self)
+        self._self: Any = ffi.new_handle(self)
 
     def begin(self, function: Callable[..., int], *arguments: Any) -> None:
-        _under_way.add(self._handle)
-        code = function(self.lock, *arguments, lib.rlock_py_done, self._handle, self.op)
+        _under_way.add(self._self)
+        code = function(self.handle, *arguments, lib.rlock_py_done, self._self, self.op)
         if code != 0:
-            self._forget()
-        check(code)
+            self.forget()
+            raise error(code, string(lib.rlock_detail())) if code < 0 else already_over()
 
     def end(self, op: Any) -> None:
-        self._forget()
+        self.forget()
         self.detail = string(lib.rlock_op_detail(op))
         self.code = lib.rlock_op_code(op)
-        if self._second.pop():
-            self._give_back()
-        else:
-            self._wake()
+        self.settle()
+        self._wake()
 
-    def give_up(self) -> None:
-        if self.op[0] == ffi.NULL:  # it did not begin
-            self._forget()
-            return
-        lib.rlock_op_cancel(self.op[0])
-        if self._second.pop():
-            self._give_back()
+    def settle(self) -> None:
+        """What completion means to the kind of operation."""
 
     def check(self) -> None:
         if self.code != 0:
             raise error(self.code, self.detail)
 
-    def _forget(self) -> None:
-        _under_way.discard(self._handle)
-        self._handle = None  # no cycle is left for the collector
-
-    def _give_back(self) -> None:
-        if self.code == 0 and self.owner != 0:
-            lib.rlock_unlock_async(self.lock, self.owner, ffi.NULL, ffi.NULL, ffi.NULL)
+    def forget(self) -> None:
+        _under_way.discard(self._self)
+        self._self = None  # no cycle is left for the collector
 
 
-class Events:
-    """What a client tells without being asked. It does not know the client, so the client can be collected."""
+class Level:
+    """One successful take, until its unlock. It knows neither the Hold nor the client: they may be dropped."""
 
-    def __init__(self, on_lost: Optional[Callable[[Loss], object]]) -> None:
-        self.on_lost = on_lost
+    def __init__(self, handle: Any, name: str, kind: str, owner: int, events: Events) -> None:
+        self.handle = handle
+        self.name = name
+        self.kind = kind
+        self.owner = owner
+        self.events = events
+        self._live: Any = ffi.new("int *")
+
+    def is_live(self) -> bool:
+        """It was granted, and nobody has unlocked it."""
+        return self._live[0] != 0
+
+    def grant(self) -> None:
+        self._live[0] = 1
+
+    def lock(self, take: Any, grant: Any) -> int:
+        return int(lib.rlock_py_lock(self.handle, take, grant, self._live))
+
+    def unlock(self) -> int:
+        return int(lib.rlock_py_unlock(self.handle, self.owner, self._live))
+
+    def unlock_async(self, operation: Operation) -> None:
+        operation.begin(lib.rlock_py_unlock_async, self.owner, self._live)
+
+    def drop(self, why: Optional[str]) -> None:
+        """Unlocks in the background, if nobody has. why: the text of the loss to be reported; None: no loss."""
+        if not self.is_live() or self.events.over():
+            return
+        try:
+            self.unlock_async(_Dropped(self, why))
+        except Error as problem:
+            if problem.code not in (Code.ECLOSED, Code.ENOTOWNER, Code.ELOST):
+                log.error("%s lock %r: %s, and its unlock failed: %s", self.kind, self.name, why, problem)
+
+
+class Taking(Operation):
+    """The take of a level. The caller may give it up at any time: then a grant is given back."""
+
+    def __init__(self, level: Level, wake: Callable[[], None]) -> None:
+        super().__init__(level.handle, wake)
+        self._level = level
+        self._given_up = False
+
+    def settle(self) -> None:
+        if self.code == 0:
+            self._level.grant()
+        if self._given_up:
+            self._level.drop(None)
+
+    def give_up(self) -> None:
+        """settle() may run at the same time in another thread: the level ends once, whoever comes second."""
+        self._given_up = True
+        if self.op[0] == ffi.NULL:  # it did not begin
+            self.forget()
+        lib.rlock_op_cancel(self.op[0])
+        self._level.drop(None)
+
+
+class _Dropped(Operation):
+    """The unlock of a level whose owner is gone."""
+
+    def __init__(self, level: Level, why: Optional[str]) -> None:
+        super().__init__(level.handle, lambda: None)
+        self._level = level
+        self._why = why
+
+    def settle(self) -> None:
+        level = self._level
+        told = (Code.ELOST, Code.ENOTOWNER, Code.ECLOSED)  # or it was over before
+        if self._why is not None and self.code not in told:
+            level.events.lost(Loss(level.name, level.kind, level.owner, Reason.OWNER_ENDED, self._why))
+
+
+def already_over() -> Error:
+    return error(Code.ENOTOWNER, "this hold was unlocked before, or it ended with its owner")
 
 
 def _failed(kind: Any, value: Any, trace: Any) -> None:
@@ -101,10 +176,8 @@ def rlock_py_done(op: Any, payload: Any) -> None:
 def rlock_py_lost(loss: Any, payload: Any) -> None:
     events = ffi.from_handle(payload)
     name = ffi.buffer(loss.name, loss.name_len)[:].decode("utf-8", "surrogateescape")
-    reason = Reason(loss.reason)
-    if events.on_lost is not None:
-        text = string(lib.rlock_reason_text(loss.reason))
-        events.on_lost(Loss(name, string(loss.kind), loss.owner, reason, text))
+    text = string(lib.rlock_reason_text(loss.reason))
+    events.lost(Loss(name, string(loss.kind), loss.owner, Reason(loss.reason), text))
 
 
 def rlock_py_log(level: int, text: Any, payload: Any) -> None:

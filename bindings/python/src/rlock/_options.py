@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Mapping, TypedDict, Union
 
+from ._errors import Code, error
 from ._rlock import ffi
 
 if TYPE_CHECKING:
@@ -51,7 +52,14 @@ class LockOptions(TypedDict, total=False):
 
 
 def encoded(text: Name) -> bytes:
-    return text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
+    if isinstance(text, bytes):
+        return text
+    if not isinstance(text, str):
+        raise error(Code.EINVAL, f"{text!r} is neither text nor bytes")
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise error(Code.EINVAL, f"{text!r} cannot be written in UTF-8") from None
 
 
 def fill(struct: Any, options: Mapping[str, object], keep: list[Any]) -> None:

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Holds: objects that unlock themselves."""
+
+from __future__ import annotations
+
+import weakref
+import warnings
+from typing import TYPE_CHECKING, Any, Generic, Optional, TypeVar
+
+from ._errors import Error, check
+from ._operation import Level, already_over, log
+from ._rlock import lib
+
+if TYPE_CHECKING:
+    from ._lock import AsyncLock, BaseLock, Lock
+
+DROPPED = "the program dropped the hold without unlocking it"
+THREAD_ENDED = "the thread ended without unlocking it"
+
+B = TypeVar("B", bound="BaseLock")
+
+# The collector ends what a cycle holds in any order. So it must not find a level, whose handle it would free, before
+# it has ended the hold.
+_levels: set[Level] = set()
+
+
+class BaseHold(Generic[B]):
+    """What its owner has of a lock. Any thread or task may use it.
+
+    The program keeps it until the unlock. A hold that the collector finds is unlocked, and reported as lost.
+    """
+
+    def __init__(self, lock: B, level: Level) -> None:
+        self._level = level
+        _levels.add(level)
+        self.lock = lock
+        self.owner = level.owner
+        self.token: int = 0  # of a fenced lock
+        self.lease: float = 0  # seconds
+
+    def _granted(self, grant: Any) -> None:
+        self.token = grant.token
+        self.lease = grant.lease_ms / 1000
+
+    def is_valid(self) -> bool:
+        """Whether the program may rely on it now. Local."""
+        return self._level.is_live() and bool(lib.rlock_is_valid_as(self._level.handle, self.owner))
+
+    def validity(self) -> float:
+        """For how many seconds the program may rely on it if it is not renewed. Local."""
+        return lib.rlock_valid_ms_as(self._level.handle, self.owner) / 1000 if self._level.is_live() else 0.0
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.lock!r}, owner {self.owner}>"
+
+    def __del__(self) -> None:
+        level = self._level
+        if level.is_live() and not level.events.over():
+            warnings.warn(f"{self!r} was not unlocked", ResourceWarning, stacklevel=2, source=self)
+            level.drop(DROPPED)
+        _levels.discard(level)
+
+    def _failed(self, problem: Error, body_failed: bool) -> None:
+        """The exception of a with statement's body says more than the failure of its unlock."""
+        if not body_failed:
+            raise problem
+        log.warning("%r, after an exception: %s", self.lock, problem)
+
+
+class Hold(BaseHold["Lock"]):
+    """A hold of a Lock. Its owner is the thread that took it, or an id that was given."""
+
+    def unlock(self) -> None:
+        """Gives up this level, in any thread. Once."""
+        code = self._level.unlock()
+        if code > 0:
+            raise already_over()
+        check(code)
+
+    def __enter__(self) -> Hold:
+        return self
+
+    def __exit__(self, kind: object, value: object, trace: object) -> None:
+        try:
+            self.unlock()
+        except Error as problem:
+            self._failed(problem, kind is not None)
+
+
+class AsyncHold(BaseHold["AsyncLock"]):
+    """A hold of an AsyncLock. It is its own owner: tasks may pass it on."""
+
+    _task: Optional[weakref.ref[Any]] = None  # the task that took it
+    _rows: tuple[object, ...] = ()  # keeps its places in what the clients know of their names
+
+    async def unlock(self) -> None:
+        """Gives up this level, also if the task is cancelled meanwhile. Once."""
+        await self.lock._unlock(self._level)
+
+    async def __aenter__(self) -> AsyncHold:
+        return self
+
+    async def __aexit__(self, kind: object, value: object, trace: object) -> None:
+        try:
+            await self.unlock()
+        except Error as problem:
+            self._failed(problem, kind is not None)
+
+
+class ThreadState:
+    """What a client has of one thread: it ends with the thread, or with the client."""
+
+    def __init__(self, owner: int) -> None:
+        self.owner = owner
+        self.levels: weakref.WeakSet[Level] = weakref.WeakSet()
+        self.entered: list[Hold] = []  # by with lock, and by acquire()
+
+    def leave(self, lock: Lock) -> Hold:
+        """The latest hold that the thread entered of the lock, through any handle."""
+        for i in range(len(self.entered) - 1, -1, -1):
+            if self.entered[i].lock._key == lock._key:
+                return self.entered.pop(i)
+        raise already_over()
+
+    def __del__(self) -> None:
+        for level in list(self.levels):
+            level.drop(THREAD_ENDED)
