@@ -26,6 +26,7 @@ set(RLOCK_SOURCES
     src/client/rights.c
     src/client/scan.c
     src/client/single.c
+    src/cluster/choice.c
     src/cluster/map.c
     src/cluster/nodes.c
     src/cluster/redirect.c

@@ -123,8 +123,9 @@ static void look_at_agreement(struct rlock__diagnosis *d, const struct summary *
 {
     if (all->disagree) {
         rlock__finding(d, RLOCK_LOG_WARNING, "sentinels",
-                       "they name different primaries or configuration epochs: the highest epoch "
-                       "is believed; without a failover just now, a Sentinel has lost the others");
+                       "they name different primaries or configuration epochs: clients use what "
+                       "more than half of them name; without a failover just now, a Sentinel has "
+                       "lost the others, or belongs to another deployment");
     }
     if (all->other_quorum) {
         rlock__finding(d, RLOCK_LOG_WARNING, "sentinels",

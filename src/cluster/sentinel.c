@@ -5,17 +5,48 @@
 
 #include "base/time.h"
 
-bool rlock__primary_ask(struct rlock__buf *out, const char *name)
+static void add(struct rlock__buf *out, const char *verb, const char *name)
 {
-    static const char *const verbs[] = {"MASTER", "GET-MASTER-ADDR-BY-NAME"};
-
-    for (size_t i = 0; i < 2; i++) {
-        (void)rlock__buf_add_head(out, '*', 3);
-        (void)rlock__buf_add_bulk(out, rlock__bytes_of("SENTINEL"));
-        (void)rlock__buf_add_bulk(out, rlock__bytes_of(verbs[i]));
+    (void)rlock__buf_add_head(out, '*', name != NULL ? 3 : 2);
+    (void)rlock__buf_add_bulk(out, rlock__bytes_of("SENTINEL"));
+    (void)rlock__buf_add_bulk(out, rlock__bytes_of(verb));
+    if (name != NULL) {
         (void)rlock__buf_add_bulk(out, rlock__bytes_of(name));
     }
+}
+
+bool rlock__primary_ask(struct rlock__buf *out, const char *name, struct rlock__sentinel_asks asks)
+{
+    if (asks.id) {
+        add(out, "MYID", NULL);
+    }
+    if (asks.peers) {
+        add(out, "SENTINELS", name);
+    }
+    add(out, "MASTER", name);
+    add(out, "GET-MASTER-ADDR-BY-NAME", name);
     return !out->failed;
+}
+
+/* Arrays are flat: each peer is names and values, its id behind its address. */
+void rlock__primary_read_peers(const struct rlock__reply *reply, struct rlock__buf *out)
+{
+    struct rlock__bytes ip = rlock__bytes("", 0), port = ip;
+
+    rlock__buf_clear(out);
+    for (size_t i = 0; reply->is_nested && i + 1 < reply->n; i += 2) {
+        struct rlock__bytes field = rlock__reply_str(reply, i);
+        struct rlock__bytes value = rlock__reply_str(reply, i + 1);
+
+        if (rlock__bytes_equal(field, rlock__bytes_of("ip"))) {
+            ip = value;
+        } else if (rlock__bytes_equal(field, rlock__bytes_of("port"))) {
+            port = value;
+        } else if (rlock__bytes_equal(field, rlock__bytes_of("runid"))) {
+            (void)rlock__buf_addf(out, "%.*s %.*s:%.*s\n", (int)value.len, value.at, (int)ip.len,
+                                  ip.at, (int)port.len, port.at);
+        }
+    }
 }
 
 static int64_t number(const struct rlock__reply *reply, const char *name, int64_t none)
@@ -49,41 +80,4 @@ bool rlock__primary_read_place(const struct rlock__reply *reply, struct rlock__p
 bool rlock__primary_is_same(const struct rlock__primary *one, const struct rlock__primary *other)
 {
     return one->port == other->port && strcmp(one->host, other->host) == 0;
-}
-
-static size_t count_same(const struct rlock__primary *said, size_t n,
-                         const struct rlock__primary *as)
-{
-    size_t same = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        same += said[i].epoch == as->epoch && rlock__primary_is_same(&said[i], as);
-    }
-    return same;
-}
-
-/* Whether it is to be believed rather than the other one. */
-static bool is_better(const struct rlock__primary *said, size_t n, const struct rlock__primary *it,
-                      const struct rlock__primary *other, const struct rlock__primary *known)
-{
-    size_t same = count_same(said, n, it), others = count_same(said, n, other);
-
-    if (it->epoch != other->epoch) {
-        return it->epoch > other->epoch;
-    }
-    return same != others ? same > others : rlock__primary_is_same(it, known);
-}
-
-const struct rlock__primary *rlock__primary_choose(const struct rlock__primary *said, size_t n,
-                                                   const struct rlock__primary *known)
-{
-    const struct rlock__primary *best = NULL;
-
-    for (size_t i = 0; i < n; i++) {
-        if (said[i].host[0] != '\0' &&
-            (best == NULL || is_better(said, n, &said[i], best, known))) {
-            best = &said[i];
-        }
-    }
-    return best;
 }

@@ -8,6 +8,8 @@
 
 #include "wire/reply.h"
 
+#define RLOCK__SENTINEL_ID 40 /* characters */
+
 struct rlock__primary {
     char host[256]; /* "" unknown */
     uint16_t port;
@@ -16,20 +18,27 @@ struct rlock__primary {
     int64_t down_after_ms; /* for so long it is silent at least before a replica is promoted */
 };
 
-/* The commands whose answers these two read, in this order. The epoch is read first: so it is never
- * newer than the address that goes with it. While a replica is being promoted only the second
- * command names it. False: the name does not fit. */
-bool rlock__primary_ask(struct rlock__buf *out, const char *name);
+/* Which commands a Sentinel is asked. */
+struct rlock__sentinel_asks {
+    bool id;    /* of the Sentinel itself */
+    bool peers; /* the other Sentinels that it knows */
+};
+
+/*
+ * The commands, in this order: SENTINEL MYID and SENTINEL SENTINELS where they are wanted, SENTINEL
+ * MASTER, SENTINEL GET-MASTER-ADDR-BY-NAME. The epoch is read before the address: so it is never
+ * newer than the address that goes with it. While a replica is being promoted only the last command
+ * names it. False: the name does not fit.
+ */
+bool rlock__primary_ask(struct rlock__buf *out, const char *name, struct rlock__sentinel_asks asks);
+/* Of SENTINEL SENTINELS: writes a line for each peer, "id address:port". */
+void rlock__primary_read_peers(const struct rlock__reply *reply, struct rlock__buf *out);
 /* Of SENTINEL MASTER: the epoch, the replicas and the time. False: it is not that. */
 bool rlock__primary_read(const struct rlock__reply *reply, struct rlock__primary *ret_primary);
 /* Of SENTINEL GET-MASTER-ADDR-BY-NAME: host and port. */
 bool rlock__primary_read_place(const struct rlock__reply *reply,
                                struct rlock__primary *ret_primary);
 
-/* Which of these to believe: the one of the highest epoch, of several such what most say, and else
- * what was known. Those that are unknown do not count. NULL: all are. */
-const struct rlock__primary *rlock__primary_choose(const struct rlock__primary *said, size_t n,
-                                                   const struct rlock__primary *known);
 bool rlock__primary_is_same(const struct rlock__primary *one, const struct rlock__primary *other);
 
 #endif

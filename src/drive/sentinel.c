@@ -55,6 +55,40 @@ static void fail_refused(struct rlock__sentinel *sentinel, const struct rlock__r
     fail(sentinel, RLOCK_ECONN, error && rlock__classify(reply).way == RLOCK__GIVE_UP, why);
 }
 
+static void read_id(struct rlock__sentinel *sentinel, const struct rlock__reply *reply)
+{
+    struct rlock__bytes id = rlock__reply_str(reply, 0);
+
+    sentinel->is_id_refused = rlock__reply_is_error(reply) || id.len >= sizeof(sentinel->id);
+    if (!sentinel->is_id_refused) {
+        (void)snprintf(sentinel->id, sizeof(sentinel->id), "%.*s", (int)id.len, id.at);
+    }
+}
+
+/* Takes the reply to one of the commands; so many are still to come. */
+static void take(struct rlock__sentinel *sentinel, const struct rlock__reply *reply, unsigned left)
+{
+    bool good = true;
+
+    if (left == 3 || (left == 2 && !sentinel->asks.peers)) {
+        read_id(sentinel, reply);
+    } else if (left == 2) {
+        rlock__primary_read_peers(reply, &sentinel->peers);
+    } else if (left == 1) {
+        good = rlock__primary_read(reply, &sentinel->said);
+    } else {
+        good = rlock__primary_read_place(reply, &sentinel->said);
+    }
+    if (!good) {
+        fail_refused(sentinel, reply);
+    } else if (left == 0) {
+        sentinel->said_at = sentinel->question.asked_at;
+        sentinel->is_silent = false;
+        sentinel->code = 0;
+        sentinel->question.failures = 0;
+    }
+}
+
 void rlock__sentinel_go_on(struct rlock__sentinel *sentinel, int64_t now)
 {
     struct rlock__reply reply;
@@ -62,35 +96,51 @@ void rlock__sentinel_go_on(struct rlock__sentinel *sentinel, int64_t now)
 
     while (rlock__question_is_open(&sentinel->question) &&
            (code = rlock__question_go_on(&sentinel->question, &reply, now)) > 0) {
-        bool is_last = !rlock__question_is_open(&sentinel->question);
-
-        if (is_last ? !rlock__primary_read_place(&reply, &sentinel->said)
-                    : !rlock__primary_read(&reply, &sentinel->said)) {
-            fail_refused(sentinel, &reply);
-        } else if (is_last) {
-            sentinel->said_at = sentinel->question.asked_at;
-            sentinel->is_silent = false;
-            sentinel->code = 0;
-            sentinel->question.failures = 0;
-        }
+        take(sentinel, &reply, sentinel->question.awaited);
     }
     if (code < 0) {
         fail_silent(sentinel, code);
     }
 }
 
-void rlock__sentinel_ask(struct rlock__sentinel *sentinel, struct rlock__bytes commands,
+void rlock__sentinel_ask(struct rlock__sentinel *sentinel, const char *name, bool wants_peers,
                          int64_t now)
 {
     const struct rlock__conn *conn = sentinel->question.conn;
-    int code;
+    struct rlock__sentinel_asks asks = {.peers = wants_peers};
+    struct rlock__buf *commands = &sentinel->commands;
+    int code = RLOCK_ENOMEM;
 
     sentinel->is_kept = conn != NULL && rlock__conn_is_up(conn);
+    asks.id = !sentinel->is_id_refused && (!sentinel->is_kept || sentinel->id[0] == '\0');
+    sentinel->asks = asks;
     sentinel->said = (struct rlock__primary){.port = 0};
-    code = rlock__question_begin(&sentinel->question, commands, 2, now);
+    rlock__buf_clear(commands);
+    if (rlock__primary_ask(commands, name, asks)) {
+        code =
+            rlock__question_begin(&sentinel->question, rlock__bytes(commands->data, commands->len),
+                                  2U + asks.id + asks.peers, now);
+    }
     if (code != 0) {
         fail_silent(sentinel, code);
     }
+}
+
+bool rlock__sentinel_knows(const struct rlock__sentinel *sentinel,
+                           const struct rlock__sentinel *other)
+{
+    struct rlock__bytes peers = rlock__bytes(sentinel->peers.data, sentinel->peers.len);
+
+    while (peers.len != 0) {
+        struct rlock__bytes address = rlock__take_word(&peers, '\n');
+        struct rlock__bytes id = rlock__take_word(&address, ' ');
+
+        if (rlock__bytes_equal(address, rlock__bytes_of(other->address)) ||
+            (other->id[0] != '\0' && rlock__bytes_equal(id, rlock__bytes_of(other->id)))) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* ---- Hearing of changes ---- */
@@ -165,4 +215,6 @@ void rlock__sentinel_fini(struct rlock__sentinel *sentinel)
 {
     rlock__question_fini(&sentinel->question);
     (void)rlock__conn_free(sentinel->ear);
+    rlock__buf_fini(&sentinel->peers);
+    rlock__buf_fini(&sentinel->commands);
 }

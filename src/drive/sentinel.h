@@ -12,9 +12,14 @@
 
 struct rlock__sentinel {
     char address[300];
-    struct rlock__question question; /* for the primary */
-    struct rlock__conn *ear;         /* hears that the primary changes */
-    int64_t hears_at;                /* when to make it anew */
+    char id[RLOCK__SENTINEL_ID + 1]; /* "" unknown */
+    bool is_id_refused;              /* the Sentinel does not tell it */
+    struct rlock__buf peers;         /* the Sentinels that it knows: rlock__primary_read_peers() */
+    struct rlock__buf commands;
+    struct rlock__sentinel_asks asks; /* the commands of the question that is open */
+    struct rlock__question question;  /* for the primary */
+    struct rlock__conn *ear;          /* hears that the primary changes */
+    int64_t hears_at;                 /* when to make it anew */
     bool hears;
     bool is_kept;               /* it was asked over a connection that was there */
     bool is_silent;             /* it had no answer of late: nobody waits for it */
@@ -30,9 +35,12 @@ struct rlock__sentinel {
 bool rlock__sentinel_init(struct rlock__sentinel *sentinel,
                           const struct rlock__conn_opts *conn_opts);
 void rlock__sentinel_fini(struct rlock__sentinel *sentinel);
-/* Asks it: the commands of rlock__primary_ask(). */
-void rlock__sentinel_ask(struct rlock__sentinel *sentinel, struct rlock__bytes commands,
+/* Asks it for the primary of this name; for its peers too, if they are wanted. */
+void rlock__sentinel_ask(struct rlock__sentinel *sentinel, const char *name, bool wants_peers,
                          int64_t now);
+/* Whether another one is among its peers, by its latest answer about them. */
+bool rlock__sentinel_knows(const struct rlock__sentinel *sentinel,
+                           const struct rlock__sentinel *other);
 /* Takes what has come of its answer. A question over a connection that turns out to have ended
  * counts as not asked. */
 void rlock__sentinel_go_on(struct rlock__sentinel *sentinel, int64_t now);

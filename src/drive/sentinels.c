@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The router of a client behind Sentinel. All Sentinels are asked for the primary at a time: every
- * second, when one of them says that it has changed, and while there is no link to it. What the
- * newest configuration names is believed, and none that is older than one that was.
+ * second, when one of them says that it has changed, and while there is no link to it. Which
+ * primary is used then is for cluster/choice.h.
  *
  * A primary that was replaced while it was frozen goes on as one for ten seconds. So a new link
  * says ROLE, and the Sentinels are asked again after that.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "cluster/choice.h"
 #include "drive/router.h"
 #include "drive/sentinel.h"
 
@@ -17,22 +19,21 @@
 #define APART_US (100 * RLOCK__MS) /* the same while there is no link */
 #define AGAIN_US (20 * RLOCK__MS)  /* after a round that brought nothing */
 #define QUICK 6                    /* of the first few such */
-#define FEW 2                      /* so often they are asked again who most have no answer */
 
 struct sentinels {
     struct rlock__router router; /* first: the core's router is found by it */
     RLOCK__GUARDED_BY(core) struct {
         struct rlock__node *primary; /* NULL unknown */
+        char trouble[RLOCK__WHY_SIZE];
     };
 
     /* the service thread's own */
-    struct rlock__buf commands;
     int64_t round_at; /* when the latest round began */
     bool in_round;
     unsigned failures; /* rounds in a row that brought nothing */
-    unsigned few;      /* rounds in a row in which most had no answer */
-    bool is_old;       /* the latest round named a primary of an older configuration */
-    struct rlock__primary known;
+    bool asks_again;   /* the latest round may have come just before the Sentinels agree */
+    struct rlock__choice choice;
+    struct rlock__evidence evidence;
     size_t n;
     struct rlock__sentinel each[];
 };
@@ -76,23 +77,22 @@ static void use(struct sentinels *all, struct rlock__node *node, int64_t now)
     rlock__core_rerouted(&client->core, now);
 }
 
-/* The round named this one. */
-static void learn(struct sentinels *all, const struct rlock__primary *said)
+/* The round has decided. */
+static void learn(struct sentinels *all)
 {
     struct rlock_client *client = all->router.client;
-    struct rlock__node *node = rlock__router_node(client, rlock__bytes_of(said->host), said->port);
-    const int64_t epoch = all->known.epoch;
+    const struct rlock__primary *known = &all->choice.known;
+    struct rlock__node *node =
+        rlock__router_node(client, rlock__bytes_of(known->host), known->port);
 
     if (node == NULL) {
-        return; /* the next round tells it again */
+        return; /* the next round decides it again */
     }
-    all->known = *said;
-    all->known.epoch = rlock__max(epoch, said->epoch);
     all->failures = 0;
     rlock__enter(client);
-    rlock__router_set_silence(client, all->known.down_after_ms);
-    if (node->server.replicas != all->known.replicas) {
-        node->server.replicas = (unsigned)all->known.replicas;
+    rlock__router_set_silence(client, known->down_after_ms);
+    if (node->server.replicas != known->replicas) {
+        node->server.replicas = (unsigned)known->replicas;
         rlock__core_rerouted(&client->core, rlock__now_us());
     }
     use(all, node, rlock__now_us());
@@ -100,67 +100,100 @@ static void learn(struct sentinels *all, const struct rlock__primary *said)
     rlock__leave_and_drive(client);
 }
 
-/* Nobody has named a primary yet: calls that wait for one are told why. */
+/* No primary is known yet: calls that wait for one learn why. */
 static void tell_failure(const struct sentinels *all)
 {
     const struct rlock__sentinel *first = NULL;
     bool final = true;
 
+    if (all->choice.known.host[0] != '\0') {
+        return;
+    }
     for (size_t i = 0; i < all->n; i++) {
         first = first == NULL && all->each[i].code != 0 ? &all->each[i] : first;
         final = final && all->each[i].final && all->each[i].code != 0;
     }
-    if (first != NULL && all->known.host[0] == '\0') {
+    if (all->choice.discord != RLOCK__AGREED) {
+        rlock__router_tell(all->router.client->nodes, RLOCK_ECONN, false, all->choice.why);
+    } else if (first != NULL) {
         rlock__router_tell(all->router.client->nodes, first->code, final, first->why);
     }
 }
 
-/* Who was asked before the round counts too where it knows of a later failover than anybody. */
+/* What the Sentinels do not agree on is logged once; errors tell it as long as it lasts. */
+static void report(struct sentinels *all)
+{
+    const struct rlock__choice *choice = &all->choice;
+    struct rlock__core *core = &all->router.client->core;
+
+    if (choice->discord == RLOCK__AGREED && core->trouble == NULL) {
+        return;
+    }
+    rlock__enter(all->router.client);
+    (void)snprintf(all->trouble, sizeof(all->trouble), "%s", choice->why);
+    core->trouble = choice->discord != RLOCK__AGREED ? all->trouble : NULL;
+    if (choice->is_new) {
+        rlock__note(core, RLOCK_LOG_WARNING, "%s", choice->why);
+    }
+    rlock__leave(all->router.client);
+}
+
+/* An answer from before the round counts too if it is news. */
 static bool counts(const struct sentinels *all, const struct rlock__sentinel *sentinel)
 {
-    return sentinel->said.host[0] != '\0' &&
-           (sentinel->said_at >= all->round_at || sentinel->said.epoch > all->known.epoch);
+    return sentinel->said.host[0] != '\0' && (sentinel->said_at >= all->round_at ||
+                                              rlock__choice_is_news(&all->choice, &sentinel->said));
+}
+
+static bool knows_peer(const struct sentinels *all, const struct rlock__sentinel *sentinel)
+{
+    for (size_t i = 0; i < all->n; i++) {
+        if (&all->each[i] != sentinel && rlock__sentinel_knows(sentinel, &all->each[i])) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Takes the answers that count, with the shortest of their times and the most of their replicas.
  * Returns how many. */
-static size_t gather(const struct sentinels *all, size_t most, struct rlock__primary said[])
+static size_t gather(const struct sentinels *all, size_t most, struct rlock__vote votes[])
 {
     int64_t down_after_ms = INT64_MAX / RLOCK__MS, replicas = 0;
     size_t n = 0;
 
     for (size_t i = 0; i < all->n && n < most; i++) {
-        if (counts(all, &all->each[i])) {
-            said[n++] = all->each[i].said;
-            down_after_ms = rlock__min(down_after_ms, all->each[i].said.down_after_ms);
-            replicas = rlock__max(replicas, all->each[i].said.replicas);
+        const struct rlock__sentinel *sentinel = &all->each[i];
+
+        if (counts(all, sentinel)) {
+            votes[n++] = (struct rlock__vote){.primary = sentinel->said,
+                                              .sentinel = sentinel->address,
+                                              .knows_peer = knows_peer(all, sentinel)};
+            down_after_ms = rlock__min(down_after_ms, sentinel->said.down_after_ms);
+            replicas = rlock__max(replicas, sentinel->said.replicas);
         }
     }
     for (size_t i = 0; i < n; i++) {
-        said[i].down_after_ms = down_after_ms;
-        said[i].replicas = replicas;
+        votes[i].primary.down_after_ms = down_after_ms;
+        votes[i].primary.replicas = replicas;
     }
     return n;
 }
 
-/*
- * A few Sentinels may have missed a failover. They are believed alone where the others, asked
- * again over new connections, still have no answer: then those are dead, and not this process that
- * was too slow to read.
- */
 static void end_round(struct sentinels *all)
 {
-    struct rlock__primary said[64];
-    const struct rlock__primary *best;
-    size_t n = gather(all, sizeof(said) / sizeof(said[0]), said);
+    struct rlock__vote votes[64];
+    struct rlock__round round = {.votes = votes, .evidence = &all->evidence};
+    enum rlock__verdict verdict;
 
     all->in_round = false;
-    best = rlock__primary_choose(said, n, &all->known);
-    all->few = 2 * n > all->n ? 0 : all->few + (all->few < FEW);
-    all->is_old = best != NULL && best->epoch < all->known.epoch &&
-                  !rlock__primary_is_same(best, &all->known);
-    if (best != NULL && !all->is_old && (2 * n > all->n || all->few == FEW)) {
-        learn(all, best);
+    round.n = gather(all, sizeof(votes) / sizeof(votes[0]), votes);
+    round.now = rlock__now_us();
+    verdict = rlock__choice_round(&all->choice, &round);
+    all->asks_again = verdict == RLOCK__ASK_AGAIN;
+    report(all);
+    if (verdict == RLOCK__DECIDED) {
+        learn(all);
     } else {
         all->failures++;
         tell_failure(all);
@@ -170,7 +203,7 @@ static void end_round(struct sentinels *all)
 /* Goes on with the round. */
 static void serve_round(struct sentinels *all, int64_t now)
 {
-    const struct rlock__bytes commands = rlock__bytes(all->commands.data, all->commands.len);
+    const char *name = all->router.client->uri.primary;
     bool waits = false, open = false;
     size_t n = 0;
 
@@ -178,14 +211,14 @@ static void serve_round(struct sentinels *all, int64_t now)
         struct rlock__sentinel *sentinel = &all->each[i];
 
         while (!rlock__question_is_open(&sentinel->question) && sentinel->said_at < all->round_at) {
-            rlock__sentinel_ask(sentinel, commands, now);
+            rlock__sentinel_ask(sentinel, name, all->choice.few > 0, now);
             rlock__sentinel_go_on(sentinel, now);
         }
         open = open || rlock__question_is_open(&sentinel->question);
         waits = waits || (rlock__question_is_open(&sentinel->question) && !sentinel->is_silent);
         n += counts(all, sentinel);
     }
-    if (2 * n > all->n || (n > 0 && all->few == FEW) ? !waits : !open) {
+    if (2 * n > all->n || (n > 0 && all->choice.few > 1) ? !waits : !open) {
         end_round(all);
     }
 }
@@ -198,11 +231,13 @@ RLOCK__REQUIRES(core) static int64_t next_at(const struct sentinels *all)
     const struct rlock__node *primary = all->primary;
     bool up = primary != NULL && primary->server.links[0].pipeline.up;
 
-    if (all->failures > 0 && all->failures < QUICK && !all->is_old) {
+    if (all->failures > 0 && all->failures < QUICK) {
         return all->round_at + AGAIN_US;
     }
     if (all->failures > 0) {
-        return all->round_at + (up ? QUIET_US : APART_US);
+        bool soon = !up || all->router.is_wanted || all->asks_again;
+
+        return all->round_at + (soon ? APART_US : QUIET_US);
     }
     if (primary == NULL) {
         return 0;
@@ -234,8 +269,7 @@ static void serve(struct rlock__router *router, int64_t now)
     for (size_t i = 0; i < all->n; i++) {
         changes = rlock__sentinel_hear(&all->each[i], now) || changes;
         rlock__sentinel_go_on(&all->each[i], now);
-        changes =
-            changes || (counts(all, &all->each[i]) && all->each[i].said.epoch > all->known.epoch);
+        changes = changes || rlock__choice_is_news(&all->choice, &all->each[i].said);
     }
     rlock__enter(router->client);
     router->is_wanted = router->is_wanted || changes;
@@ -280,7 +314,6 @@ static struct rlock__router *sentinels_free(struct rlock__router *router)
     for (size_t i = 0; i < all->n; i++) {
         rlock__sentinel_fini(&all->each[i]);
     }
-    rlock__buf_fini(&all->commands);
     free(all);
     return NULL;
 }
@@ -301,14 +334,14 @@ RLOCK__ALONE struct rlock__router *rlock__sentinels_new(struct rlock_client *cli
                                                  leads};
     struct rlock__uri *uri = &client->uri;
     struct sentinels *all = calloc(1, sizeof(*all) + uri->n_places * sizeof(all->each[0]));
-    bool good;
+    bool good = true;
 
     if (all == NULL) {
         return NULL;
     }
+    all->choice.n_sentinels = uri->n_places;
     all->router =
         (struct rlock__router){.ops = &ops, .client = client, .n_polled = 2 * uri->n_places};
-    good = rlock__primary_ask(&all->commands, uri->primary);
     for (size_t i = 0; i < uri->n_places; i++) {
         struct rlock__conn_opts opts = rlock__sentinel_opts(client, i);
 

@@ -108,10 +108,12 @@ void rlock__acquire_describe(struct rlock__call *call, int code, int64_t now)
                    call->core->acks_on_disk ? "disks" : "replicas", address,
                    (long long)rlock__ms_up(left));
     } else if (code == RLOCK_ECONN || code == RLOCK_EAUTH || code == RLOCK_ETLS) {
+        const char *trouble = call->core->trouble;
         bool known = link->code != 0;
 
-        rlock__say(call, "lock %s: server %s%s%s", name, known ? link->error : address,
-                   known ? "" : ": ", known ? "" : why_silent(&link->pipeline));
+        rlock__say(call, "lock %s: server %s%s%s%s%s", name, known ? link->error : address,
+                   known ? "" : ": ", known ? "" : why_silent(&link->pipeline),
+                   trouble != NULL ? "; " : "", trouble != NULL ? trouble : "");
     } else if (code == RLOCK_ENOMEM || !call->contended) {
         rlock__say(call, "lock %s: %s (server %s)", name, rlock_strerror(code), address);
     } else if (holder[0] == '\0') {

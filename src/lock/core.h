@@ -198,6 +198,8 @@ struct rlock__core {
                                      struct rlock__server **ret_server);
     /* A server has become a replica: it may be known which one is the primary. NULL: it is not. */
     void (*on_demoted)(struct rlock__core *core);
+    const char *trouble; /* why the driver does not know for certain which server has a key, for
+                          * texts; NULL: it does */
     rlock__timer_fn *on_grant_due; /* the core's own: what a grant's timer fires */
 
     /* actions */

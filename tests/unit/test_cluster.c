@@ -308,10 +308,34 @@ TEST(sentinels_are_asked_for_the_epoch_before_the_address)
 {
     struct rlock__buf out = {0};
 
-    assert_true(rlock__primary_ask(&out, "name"));
+    assert_true(rlock__primary_ask(&out, "name", (struct rlock__sentinel_asks){.id = false}));
     assert_bytes(rlock__bytes(out.data, out.len),
                  "*3\r\n$8\r\nSENTINEL\r\n$6\r\nMASTER\r\n$4\r\nname\r\n"
                  "*3\r\n$8\r\nSENTINEL\r\n$23\r\nGET-MASTER-ADDR-BY-NAME\r\n$4\r\nname\r\n");
+    rlock__buf_fini(&out);
+}
+
+TEST(a_sentinel_is_asked_who_it_is_and_which_others_it_knows)
+{
+    static const char *const fields[] = {"name",  "n",  "ip", "10.0.0.1", "port", "26379",
+                                         "runid", "a1", "ip", "::1",      "port", "7",
+                                         "runid", "b2", "ip", "x",        "port", "8"};
+    struct rlock__value values[18];
+    struct rlock__reply reply = answer_of(fields, 18, values);
+    struct rlock__buf out = {0};
+
+    assert_true(
+        rlock__primary_ask(&out, "name", (struct rlock__sentinel_asks){.id = true, .peers = true}));
+    assert_memory_equal(out.data,
+                        "*2\r\n$8\r\nSENTINEL\r\n$4\r\nMYID\r\n"
+                        "*3\r\n$8\r\nSENTINEL\r\n$9\r\nSENTINELS\r\n$4\r\nname\r\n*3\r\n",
+                        68);
+    reply.is_nested = true;
+    rlock__primary_read_peers(&reply, &out);
+    assert_bytes(rlock__bytes(out.data, out.len), "a1 10.0.0.1:26379\nb2 ::1:7\n");
+    reply.is_nested = false; /* an error, or no peers */
+    rlock__primary_read_peers(&reply, &out);
+    assert_int_equal(out.len, 0);
     rlock__buf_fini(&out);
 }
 
@@ -353,27 +377,4 @@ TEST(what_is_no_answer_of_a_sentinel_is_none)
     reply = answer_of(places[0], 0, values); /* a name that is unknown */
     assert_false(rlock__primary_read_place(&reply, &said));
     assert_string_equal(said.host, "");
-}
-
-static struct rlock__primary said_of(const char *host, int64_t epoch)
-{
-    struct rlock__primary said = {.port = 6379, .epoch = epoch};
-
-    (void)snprintf(said.host, sizeof(said.host), "%s", host);
-    return said;
-}
-
-TEST(the_newest_configuration_is_believed_then_what_most_say_then_what_was_known)
-{
-    const struct rlock__primary old = said_of("old", 3), new = said_of("new", 3);
-    struct rlock__primary said[] = {said_of("old", 3), said_of("old", 3), said_of("new", 4),
-                                    said_of("", 9)};
-
-    assert_string_equal(rlock__primary_choose(said, 4, &old)->host, "new");
-    said[2].epoch = 3;
-    assert_string_equal(rlock__primary_choose(said, 4, &new)->host, "old");
-    assert_string_equal(rlock__primary_choose(&said[1], 2, &new)->host, "new");
-    assert_string_equal(rlock__primary_choose(&said[1], 2, &old)->host, "old");
-    assert_null(rlock__primary_choose(&said[3], 1, &old));
-    assert_null(rlock__primary_choose(said, 0, &old));
 }
