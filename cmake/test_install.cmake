@@ -78,7 +78,7 @@ run(${CC} -std=c11 -pedantic -Wall -Wextra -Werror -fsyntax-only ${top}/src/read
 file(READ ${README} text)
 string(REGEX MATCH "```cpp\n(#include [^`]*)\n\n([^`]*)```" text "${text}")
 file(WRITE ${top}/src/readme.cpp
-    "${CMAKE_MATCH_1}\nusing namespace std::chrono_literals;\nvoid sell();\nvoid f()\n{\n${CMAKE_MATCH_2}}\n")
+    "${CMAKE_MATCH_1}\nvoid sell();\nvoid f()\n{\n${CMAKE_MATCH_2}}\n")
 run(${CXX} -std=c++17 -pedantic -Wall -Wextra -Werror -fsyntax-only ${top}/src/readme.cpp -I${prefix}/include)
 
 set(ENV{LD_LIBRARY_PATH} ${prefix}/${LIBDIR}:$ENV{LD_LIBRARY_PATH})

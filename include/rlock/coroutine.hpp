@@ -2,10 +2,13 @@
 /*
  * Takes and gives back locks in coroutines of C++20, over the async calls of rlock.h:
  *
- *     const std::uint64_t owner = client.new_owner();
- *     const rlock::grant granted = co_await stock.async_lock(owner, {.wait = 500ms});
- *     ... while (stock.as(owner).is_valid()) ...
- *     co_await stock.async_unlock(owner);
+ *     if (rlock::hold held = co_await stock.async_acquire_for(500ms)) {
+ *         ... while (held.is_valid()) ...
+ *         co_await held.async_unlock();
+ *     }
+ *
+ * The hold unlocks itself if the coroutine ends earlier. async_lock() and async_unlock() take and
+ * give back a level for an owner that the program names.
  *
  * rlock.hpp includes it where the compiler has coroutines.
  *
@@ -110,6 +113,29 @@ class async_lock_call : public async_call
     rlock_take how_;
 };
 
+/* What handle_view::async_acquire() and async_acquire_for() return. */
+class async_hold_call : public async_lock_call
+{
+  public:
+    async_hold_call(rlock_handle *native, const take &how, bool may_be_empty) noexcept
+        : async_lock_call(native, detail::new_owner(), how, nullptr), may_be_empty_(may_be_empty)
+    {
+    }
+    hold await_resume() const
+    {
+        const int code = op_ != nullptr ? rlock_op_code(op_) : code_;
+
+        if (may_be_empty_ && (code == RLOCK_EBUSY || code == RLOCK_ETIMEDOUT)) {
+            return {};
+        }
+        const grant granted = async_lock_call::await_resume();
+        return {handle_view(native_, owner_), granted};
+    }
+
+  private:
+    bool may_be_empty_;
+};
+
 /* What handle_view::async_unlock() returns. */
 class async_unlock_call : public async_call
 {
@@ -139,6 +165,25 @@ inline async_lock_call handle_view::async_lock(std::uint64_t owner, const take &
                                                std::error_code &ret_code) const noexcept
 {
     return {native_, owner, how, &ret_code};
+}
+
+inline async_hold_call handle_view::async_acquire(const take &how) const noexcept
+{
+    return {native_, how, false};
+}
+
+template <class Rep, class Period>
+async_hold_call handle_view::async_acquire_for(const std::chrono::duration<Rep, Period> &time,
+                                               const take &how) const noexcept
+{
+    return {native_, {detail::wait_of(time), how.lease, how.cancel}, true};
+}
+
+inline async_unlock_call hold::async_unlock()
+{
+    const handle_view ended = std::exchange(view_, {});
+
+    return ended.async_unlock(ended.owner());
 }
 
 inline async_unlock_call handle_view::async_unlock(std::uint64_t owner) const

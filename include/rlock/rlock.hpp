@@ -25,8 +25,9 @@
  * by the end of its lease, or the hold was lost before.
  * Loss: client_options::on_lost tells it, and is_valid() is false. No exception tells it, and
  * owns_lock() does not know it.
- * Owners: the calling thread, or who handle_view::as() names. A std::unique_lock that moves to
- * another thread, or lives across a co_await, needs the latter.
+ * Owners: the calling thread, or the owner that handle_view::as() names. A std::unique_lock that
+ * moves to another thread, or lives across a co_await, needs the latter. A hold, which
+ * handle_view::acquire() gives, has an owner of its own, moves anywhere, and unlocks itself.
  *
  * Threads: as in rlock.h. No object here may be moved, assigned or destroyed while others use it.
  */
@@ -125,16 +126,31 @@ struct ender {
 
 template <class T> using owned = std::unique_ptr<T, ender>;
 
-/* Rounds up: no wait is shorter than was asked for. More than thirty years are for ever. */
-template <class Rep, class Period>
-milliseconds wait_of(const std::chrono::duration<Rep, Period> &time)
-{
-    const double seconds = std::chrono::duration<double>(time).count();
+using seconds = std::chrono::duration<long double>;
 
-    if (seconds > 1e9) {
+/* Rounds up: no wait is shorter than its time. More than a hundred years have no end. Every type of
+ * duration fits into seconds; NaN is no wait. */
+inline milliseconds wait_of(seconds time) noexcept
+{
+    if (time > seconds(100.0L * 366 * 24 * 3600)) {
         return forever;
     }
-    return seconds > 0 ? std::chrono::ceil<milliseconds>(time) : milliseconds::zero();
+    return time > seconds(0) ? std::chrono::ceil<milliseconds>(time) : milliseconds::zero();
+}
+
+/* The time until then. The difference of the times themselves may not fit into their types. */
+template <class Clock, class Duration>
+milliseconds wait_until(const std::chrono::time_point<Clock, Duration> &end)
+{
+    return wait_of(seconds(end.time_since_epoch()) - seconds(Clock::now().time_since_epoch()));
+}
+
+/* Returns an owner id that rlock_owner_new() does not give. */
+RLOCK_API inline std::uint64_t new_owner() noexcept
+{
+    static std::atomic<std::uint64_t> given{std::uint64_t{1} << 63};
+
+    return given++;
 }
 
 } // namespace detail
@@ -177,7 +193,10 @@ struct grant {
                               renewed */
 };
 
+class hold;
+
 /* What co_await takes: coroutine.hpp. */
+class async_hold_call;
 class async_lock_call;
 class async_unlock_call;
 
@@ -232,21 +251,36 @@ class handle_view
     template <class Rep, class Period>
     bool try_lock_for(const std::chrono::duration<Rep, Period> &time)
     {
-        std::error_code code;
-
-        lock({detail::wait_of(time), {}, nullptr}, code);
-        if (code.value() == RLOCK_EBUSY || code.value() == RLOCK_ETIMEDOUT) {
-            return false;
-        }
-        detail::check(code);
-        return true;
+        return try_lock_within(detail::wait_of(time));
     }
     /* The same until then. The clock is asked once: one that is set later changes nothing. */
     template <class Clock, class Duration>
     bool try_lock_until(const std::chrono::time_point<Clock, Duration> &end)
     {
-        return try_lock_for(end - Clock::now());
+        return try_lock_within(detail::wait_until(end));
     }
+
+    /*
+     * Take the lock for a hold that unlocks itself, and that has an owner of its own: the view's
+     * owner does not count, and a thread that takes the lock once more waits for itself. For
+     * coroutines and pools, and for holds that move between threads.
+     * acquire() waits as told, for ever by default, and throws all failures. The others return an
+     * empty hold if somebody else holds the lock; how.wait does not count there.
+     */
+    hold acquire(const take &how = {forever, {}, nullptr}) const;
+    hold acquire(const take &how, std::error_code &ret_code) const noexcept;
+    hold try_acquire(const take &how = {}) const;
+    template <class Rep, class Period>
+    hold try_acquire_for(const std::chrono::duration<Rep, Period> &time,
+                         const take &how = {}) const;
+    template <class Clock, class Duration>
+    hold try_acquire_until(const std::chrono::time_point<Clock, Duration> &end,
+                           const take &how = {}) const;
+    /* The same for coroutines, C++20: co_await lock.async_acquire() gives a hold. */
+    async_hold_call async_acquire(const take &how = {forever, {}, nullptr}) const noexcept;
+    template <class Rep, class Period>
+    async_hold_call async_acquire_for(const std::chrono::duration<Rep, Period> &time,
+                                      const take &how = {}) const noexcept;
 
     /* Gives up one level. Its code is dropped: see unlock_error(). */
     void unlock() noexcept { unlock_code_ = rlock_unlock_as(native_, owner_); }
@@ -348,7 +382,118 @@ class handle_view
 
   private:
     friend class async_lock_call;
+
+    bool try_lock_within(milliseconds wait)
+    {
+        std::error_code code;
+
+        lock({wait, {}, nullptr}, code);
+        if (code.value() == RLOCK_EBUSY || code.value() == RLOCK_ETIMEDOUT) {
+            return false;
+        }
+        detail::check(code);
+        return true;
+    }
 };
+
+/*
+ * A hold that unlocks itself. Any thread may use and end it. It must not outlive its handle.
+ * Its end sends the unlock and does not wait for the answer: so it may happen in a callback, in a
+ * coroutine and in an event loop. unlock() waits, and says how the unlock ended.
+ */
+class [[nodiscard]] hold
+{
+  public:
+    /* Empty: nothing is held. */
+    hold() noexcept = default;
+    hold(hold &&other) noexcept : view_(std::exchange(other.view_, {})), granted_(other.granted_) {}
+    hold &operator=(hold &&other) noexcept
+    {
+        if (this != &other) {
+            end();
+            view_ = std::exchange(other.view_, {});
+            granted_ = other.granted_;
+        }
+        return *this;
+    }
+    ~hold() { end(); }
+
+    /* Gives it up, within the client's op_timeout_ms. It is empty then, however that ends. */
+    std::error_code unlock() noexcept { return std::exchange(view_, {}).try_unlock(); }
+    /* The same for coroutines: co_await held.async_unlock(). */
+    [[nodiscard]] async_unlock_call async_unlock();
+
+    /* Whether, and for how long, the program may rely on it now. Local. */
+    bool is_valid() const noexcept { return view_.is_valid(); }
+    milliseconds validity() const noexcept { return view_.validity(); }
+    std::uint64_t token() const noexcept { return granted_.token; }
+    /* handle_view::as() of it takes one more level. */
+    std::uint64_t owner() const noexcept { return view_.owner(); }
+    /* Whether it was granted, and not given up. It may be lost: is_valid(). */
+    explicit operator bool() const noexcept { return static_cast<bool>(view_); }
+
+  private:
+    friend class handle_view;
+    friend class async_hold_call;
+
+    hold(const handle_view &view, const grant &granted) noexcept : view_(view), granted_(granted) {}
+    void end() noexcept
+    {
+        const handle_view ended = std::exchange(view_, {});
+
+        if (ended && rlock_unlock_async(ended.native(), ended.owner(), nullptr, nullptr, nullptr) ==
+                         RLOCK_ENOMEM) {
+            (void)rlock_unlock_as(ended.native(), ended.owner());
+        }
+    }
+
+    handle_view view_;
+    grant granted_{};
+};
+
+inline hold handle_view::acquire(const take &how) const
+{
+    std::error_code code;
+    hold held = acquire(how, code);
+
+    detail::check(code);
+    return held;
+}
+
+inline hold handle_view::acquire(const take &how, std::error_code &ret_code) const noexcept
+{
+    handle_view view = as(detail::new_owner());
+    const grant granted = view.lock(how, ret_code);
+
+    return ret_code ? hold() : hold(view, granted);
+}
+
+inline hold handle_view::try_acquire(const take &how) const
+{
+    return try_acquire_for(milliseconds::zero(), how);
+}
+
+template <class Rep, class Period>
+hold handle_view::try_acquire_for(const std::chrono::duration<Rep, Period> &time,
+                                  const take &how) const
+{
+    std::error_code code;
+    hold held = acquire({detail::wait_of(time), how.lease, how.cancel}, code);
+
+    if (code.value() != RLOCK_EBUSY && code.value() != RLOCK_ETIMEDOUT) {
+        detail::check(code);
+    }
+    return held;
+}
+
+template <class Clock, class Duration>
+hold handle_view::try_acquire_until(const std::chrono::time_point<Clock, Duration> &end,
+                                    const take &how) const
+{
+    const milliseconds wait = detail::wait_until(end);
+
+    return wait == forever ? acquire({forever, how.lease, how.cancel}) : try_acquire_for(wait, how);
+}
 
 /* A handle that ends with its scope. That never unlocks. May outlive its client: RLOCK_ECLOSED. */
 class handle : public handle_view

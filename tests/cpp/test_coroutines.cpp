@@ -247,3 +247,59 @@ TEST(a_coroutine_may_be_gone_before_its_last_call_has_returned)
     }
     CHECK(eventually([&] { return running == 0; }));
 }
+
+static task hold_for(rlock::handle &lock, std::promise<int> &ends)
+{
+    int outcomes = 0;
+
+    {
+        rlock::hold held = co_await lock.async_acquire();
+
+        outcomes += held.is_valid() ? 1 : 0;
+        outcomes += co_await lock.async_acquire_for(0ms) ? 0 : 10; /* another owner: it is busy */
+        outcomes += co_await lock.async_acquire_for(5ms) ? 0 : 100;
+        try {
+            (void)co_await lock.async_acquire({});
+        } catch (const std::system_error &error) {
+            outcomes += error.code() == RLOCK_EBUSY ? 1000 : 0;
+        }
+    } /* unlocks, in the thread of the callback */
+    rlock::hold again = co_await lock.async_acquire_for(10s);
+    outcomes += again ? 10000 : 0;
+    co_await again.async_unlock();
+    outcomes += again ? 0 : 100000;
+    ends.set_value(outcomes);
+}
+
+TEST(a_coroutine_has_a_hold_that_unlocks_itself)
+{
+    rlock::client client(ground.options());
+    rlock::handle lock = client.reentrant("a");
+    std::promise<int> ends;
+
+    hold_for(lock, ends);
+    CHECK(outcome(ends) == 111111);
+    CHECK(!lock.inspect().locked);
+}
+
+static task leave_by_exception(rlock::handle &lock, std::promise<bool> &ends)
+{
+    try {
+        const rlock::hold held = co_await lock.async_acquire();
+
+        throw std::runtime_error("the work fails");
+    } catch (const std::runtime_error &) {
+    }
+    ends.set_value(true);
+}
+
+TEST(a_coroutine_that_fails_keeps_no_hold)
+{
+    rlock::client client(ground.options());
+    rlock::handle lock = client.reentrant("a");
+    std::promise<bool> ends;
+
+    leave_by_exception(lock, ends);
+    CHECK(outcome(ends));
+    CHECK(eventually([&] { return !lock.inspect().locked; }));
+}

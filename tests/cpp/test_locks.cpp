@@ -115,20 +115,6 @@ TEST(a_timed_wait_ends_after_its_time_and_not_before)
     CHECK(other.try_lock_for(10s));
 }
 
-TEST(a_wait_is_rounded_up_and_the_longest_is_for_ever)
-{
-    using rlock::detail::wait_of;
-
-    CHECK(wait_of(1ns) == 1ms);
-    CHECK(wait_of(1500us) == 2ms);
-    CHECK(wait_of(2min) == 120s);
-    CHECK(wait_of(std::chrono::duration<double>(0.25)) == 250ms);
-    CHECK(wait_of(0s) == 0ms);
-    CHECK(wait_of(-1ms) == 0ms); /* which is rlock::forever as a take's wait */
-    CHECK(wait_of(std::chrono::hours::max()) == rlock::forever);
-    CHECK(wait_of(std::chrono::nanoseconds::max()) == rlock::forever);
-}
-
 TEST(readers_share_and_keep_a_writer_out)
 {
     rlock::client client(ground.options());

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rlock::hold: it has an owner of its own, moves, and unlocks itself. */
+#include "cpp/ground.hpp"
+
+#include <future>
+#include <optional>
+#include <vector>
+
+static bool is_free(rlock::handle &lock)
+{
+    return eventually([&] { return !lock.inspect().locked; });
+}
+
+TEST(a_hold_unlocks_itself_at_the_end_of_its_scope)
+{
+    rlock::client client(ground.options());
+    rlock::handle lock = client.reentrant("a");
+
+    {
+        const rlock::hold held = lock.acquire();
+
+        CHECK(held && held.is_valid() && held.validity() > 0ms && held.owner() != 0);
+        CHECK(lock.inspect().mine && !lock.is_valid()); /* the thread has nothing */
+        CHECK(!lock.try_acquire() && !lock.try_acquire_for(10ms));
+    }
+    CHECK(is_free(lock));
+}
+
+TEST(a_hold_that_is_unlocked_is_empty_and_says_how_that_ended)
+{
+    rlock::client client(ground.options());
+    rlock::handle lock = client.reentrant("a");
+    rlock::hold held = lock.acquire();
+
+    CHECK(!held.unlock() && !held && !held.is_valid());
+    CHECK(!lock.inspect().locked); /* at once: unlock() waits for the answer */
+    held = lock.acquire({rlock::forever, 20s, nullptr});
+    CHECK(held.validity() <= 20s);
+    lock.force_unlock();
+    CHECK(held && !held.is_valid());
+    CHECK(held.unlock() == RLOCK_ELOST);
+    CHECK(held.unlock() == RLOCK_EINVAL); /* it is empty */
+}
+
+TEST(a_hold_moves_between_threads_and_ends_in_another)
+{
+    rlock::client client(ground.options());
+    rlock::handle lock = client.fenced("a");
+    std::vector<rlock::hold> holds;
+
+    std::thread([&] { holds.push_back(lock.acquire()); }).join();
+    CHECK(holds[0].is_valid() && holds[0].token() > 0);
+    rlock::hold held = std::move(holds[0]);
+    CHECK(!holds[0] && held.is_valid());
+    std::async(std::launch::async, [moved = std::move(held)] { CHECK(moved.is_valid()); }).get();
+    CHECK(is_free(lock));
+    test_server_do(ground.server(), "DEL redisson_lock_token:{a}");
+}
+
+TEST(a_hold_that_another_is_moved_to_unlocks_first)
+{
+    rlock::client client(ground.options());
+    rlock::handle a = client.reentrant("a"), b = client.reentrant("b");
+    rlock::hold held = a.acquire();
+
+    held = b.acquire();
+    CHECK(is_free(a) && held.is_valid());
+    rlock::hold &same = held;
+    held = std::move(same);
+    CHECK(held.is_valid() && b.inspect().locked);
+}
+
+TEST(an_exception_unlocks_a_hold)
+{
+    rlock::client client(ground.options());
+    rlock::handle lock = client.reentrant("a");
+
+    try {
+        const rlock::hold held = lock.acquire();
+
+        throw 1;
+    } catch (int) {
+    }
+    CHECK(is_free(lock));
+}
+
+TEST(the_owner_of_a_hold_takes_one_more_level)
+{
+    rlock::client client(ground.options());
+    rlock::handle lock = client.reentrant("a");
+    const rlock::hold held = lock.acquire();
+
+    CHECK(lock.as(held.owner()).try_lock());
+    CHECK(lock.as(held.owner()).hold_count() == 2);
+    lock.as(held.owner()).unlock();
+    CHECK(held.is_valid());
+}
+
+TEST(a_take_that_fails_throws_or_writes_its_code_and_leaves_nothing)
+{
+    rlock::client client(ground.options());
+    rlock::handle lock = client.reentrant("a");
+    std::error_code code;
+
+    lock.lock();
+    CHECK_THROWS(RLOCK_EBUSY, (void)lock.acquire(rlock::take{}));
+    CHECK(!lock.acquire(rlock::take{}, code) && code == RLOCK_EBUSY);
+    lock.unlock();
+    CHECK_THROWS(RLOCK_EINVAL, (void)lock.try_acquire({{}, -1ms, nullptr}));
+    CHECK(!lock.inspect().locked);
+}
+
+TEST(a_hold_may_end_in_a_callback_and_after_its_client)
+{
+    rlock::client_options opts = ground.options();
+    std::optional<rlock::hold> other;
+    std::atomic<bool> is_told{false};
+
+    opts.on_lost = [&](const rlock_loss &) {
+        other.reset();
+        is_told = true;
+    };
+    rlock::client client(std::move(opts));
+    rlock::handle a = client.reentrant("a"), b = client.reentrant("b");
+    rlock::hold lost = a.acquire();
+    other = b.acquire();
+    a.force_unlock();
+    CHECK(eventually([&] { return is_told.load(); }));
+    CHECK(is_free(b));
+    lost = b.acquire();
+    client = {};
+    CHECK(!lost.is_valid());
+}
