@@ -16,7 +16,7 @@ if(RLOCK_TLS_MODULE)
     install(TARGETS rlock_tls_module DESTINATION ${CMAKE_INSTALL_LIBDIR}/${RLOCK_TLS_DIR})
 endif()
 
-# Two export sets: only who links the static library needs the development files of OpenSSL.
+# Two export sets: a program that links the static library needs the development files of OpenSSL and libuuid.
 if(RLOCK_BUILD_SHARED)
     install(TARGETS rlock EXPORT rlock)
     install(EXPORT rlock NAMESPACE rlock:: FILE rlockTargets.cmake DESTINATION ${package})
@@ -28,7 +28,7 @@ install(FILES ${PROJECT_BINARY_DIR}/rlockConfig.cmake ${PROJECT_BINARY_DIR}/rloc
     DESTINATION ${package})
 
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig OUTPUT_VARIABLE up)
-set(private libssl libcrypto)
+set(private libssl libcrypto uuid)
 if(RLOCK_HIREDIS_LIBRARY)
     list(APPEND private hiredis)
 endif()

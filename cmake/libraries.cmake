@@ -33,7 +33,8 @@ add_custom_command(
 add_library(rlock_static STATIC ${bundle})
 add_library(rlock::rlock_static ALIAS rlock_static)
 set_target_properties(rlock_static PROPERTIES OUTPUT_NAME rlock LINKER_LANGUAGE C)
-target_link_libraries(rlock_static PRIVATE ${RLOCK_HIREDIS_LIBRARY} OpenSSL::SSL OpenSSL::Crypto Threads::Threads)
+target_link_libraries(rlock_static PRIVATE ${RLOCK_HIREDIS_LIBRARY} OpenSSL::SSL OpenSSL::Crypto PkgConfig::UUID
+    Threads::Threads)
 
 if(NOT TARGET rlock::rlock)
     add_library(rlock::rlock ALIAS rlock_static)

@@ -14,7 +14,7 @@ endfunction()
 
 rlock_object_library(rlock_objects ${RLOCK_SOURCES} ${RLOCK_GENERATED})
 add_dependencies(rlock_objects rlock_generated)
-target_link_libraries(rlock_objects PUBLIC rlock_hiredis Threads::Threads)
+target_link_libraries(rlock_objects PUBLIC rlock_hiredis PkgConfig::UUID Threads::Threads)
 rlock_object_library(rlock_tls ${RLOCK_TLS_SOURCES})
 target_link_libraries(rlock_tls PUBLIC OpenSSL::SSL OpenSSL::Crypto)
 

@@ -4,6 +4,7 @@ set(RLOCK_SOURCES
     src/base/error.c
     src/base/table.c
     src/base/timer.c
+    src/base/uuid.c
     src/client/ask.c
     src/client/async.c
     src/client/diagnose.c

@@ -14,15 +14,14 @@
 /* Whether a field is "uuid:number", or the write side's "uuid:number:write". */
 static bool is_owner(const char *field)
 {
-    int len = 0; /* of a whole UUID and a colon */
     size_t digits;
 
-    (void)sscanf(field, "%*8[0-9a-f]-%*4[0-9a-f]-%*4[0-9a-f]-%*4[0-9a-f]-%*12[0-9a-f]:%n", &len);
-    if (len != RLOCK__UUID_LEN + 1) {
+    if (rlock__uuid_version(rlock__bytes_of(field)) < 0) {
         return false;
     }
-    digits = strspn(field + len, "0123456789");
-    field += (size_t)len + digits;
+    field += RLOCK__UUID_LEN + 1;
+    digits = strspn(field, "0123456789");
+    field += digits;
     return digits != 0 && (*field == '\0' || strcmp(field, ":write") == 0);
 }
 

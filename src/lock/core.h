@@ -28,10 +28,10 @@
 
 #include "base/of.h"
 #include "base/table.h"
+#include "base/uuid.h"
 #include "lock/call.h"
 #include "lock/server.h"
 
-#define RLOCK__UUID_LEN 36
 #define RLOCK__OWNER_SIZE (RLOCK__UUID_LEN + 1 + 20 + 1) /* "uuid:number" and a NUL */
 
 #define RLOCK__TABLES 64 /* that share the rows: to double one takes little time */

@@ -12,8 +12,6 @@
 #define PAUSE_MORE_US (3 * RLOCK__MS) /* and so much more, at random */
 #define TURNS 8                       /* releases before a pause for those who hear nothing */
 #define PEERS_US RLOCK__SECOND        /* another library that held the lock may come again */
-#define VERSION_AT 14                 /* in the text of a UUID */
-#define OUR_VERSION '8'
 
 struct rlock__queue {
     struct rlock__table_node node; /* in core.queues, by the lock's key */
@@ -122,7 +120,7 @@ struct rlock__call *rlock__queue_heir(const struct rlock__hold *hold, int64_t no
 
 void rlock__queue_saw(struct rlock__call *call, struct rlock__bytes holder, int64_t now)
 {
-    bool is_peer = holder.len > VERSION_AT && holder.at[VERSION_AT] != OUR_VERSION;
+    bool is_peer = holder.len > 0 && rlock__uuid_version(holder) != RLOCK__UUID_VERSION;
 
     if (call->queue != NULL && is_peer) {
         call->queue->peers_until = now + PEERS_US;
