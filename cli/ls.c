@@ -6,6 +6,7 @@
 #include "text.h"
 #include "verbs.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,6 +99,12 @@ static void print_row(const struct entry *entry, size_t width)
 
     (void)printf("%*s  %5lld  ", (int)(width > columns ? width - columns : 0), "",
                  (long long)entry->info.count);
+    if (!entry->info.locked) {
+        (void)printf("%10s  free", "");
+        cli_show_waiters(stdout, &entry->info);
+        (void)putchar('\n');
+        return;
+    }
     if (entry->info.ttl_ms < 0) {
         (void)printf("%10s  ", "never");
     } else {
@@ -124,6 +131,10 @@ static void print_json(const struct table *table)
         const struct entry *entry = &table->entries[i];
 
         cli_show_json(stdout, "key", entry->key, entry->len, &entry->info);
+        if (!entry->info.locked) {
+            (void)printf(",\"dead_waiters\":%" PRIu32 ",\"waiters\":%" PRIu32,
+                         entry->info.dead_waiters, entry->info.waiters);
+        }
         (void)puts("}");
     }
 }

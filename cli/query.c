@@ -18,9 +18,7 @@ static void print_rest(const struct rlock_info *info)
     if (info->token != 0) {
         (void)printf(", token %" PRIu64, info->token);
     }
-    if (info->waiters != 0) {
-        (void)printf(", %" PRIu32 " waiting", info->waiters);
-    }
+    cli_show_waiters(stdout, info);
     (void)putchar('\n');
 }
 
@@ -28,9 +26,10 @@ static void print_rest(const struct rlock_info *info)
 static void print_waiters_json(const struct cli_options *opts, const struct rlock_info *info)
 {
     if (info->waiters != 0 || (opts->kind != NULL && opts->kind->make == rlock_fair_new)) {
-        (void)printf(",\"waiters\":%" PRIu32 "}\n", info->waiters);
+        (void)printf(",\"dead_waiters\":%" PRIu32 ",\"waiters\":%" PRIu32 "}\n", info->dead_waiters,
+                     info->waiters);
     } else {
-        (void)puts(",\"waiters\":null}");
+        (void)puts(",\"dead_waiters\":null,\"waiters\":null}");
     }
 }
 
@@ -95,7 +94,12 @@ static void print_broken(const struct cli_options *opts, const char *name,
     }
     (void)cli_put_name(stdout, name, strlen(name));
     if (!broken) {
-        (void)puts(": was free");
+        (void)fputs(": was free", stdout);
+        if (!info->locked && info->dead_waiters > 0) {
+            (void)printf(", %" PRIu32 " dead waiter%s removed", info->dead_waiters,
+                         info->dead_waiters > 1 ? "s" : "");
+        }
+        (void)putchar('\n');
         return;
     }
     (void)fputs(": broken, was held by ", stdout);

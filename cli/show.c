@@ -44,6 +44,21 @@ void cli_show_ttl(FILE *out, const struct rlock_info *info)
     }
 }
 
+void cli_show_waiters(FILE *out, const struct rlock_info *info)
+{
+    const bool all_dead = info->dead_waiters == info->waiters;
+
+    if (info->waiters == 0) {
+        return;
+    }
+    (void)fprintf(out, ", %" PRIu32 " waiting", info->waiters);
+    if (all_dead && !info->locked) {
+        (void)fputs(", all dead (rlock break removes them)", out);
+    } else if (info->dead_waiters > 0) {
+        (void)fprintf(out, ", %" PRIu32 " of them dead", info->dead_waiters);
+    }
+}
+
 void cli_show_mode(FILE *out, const struct rlock_info *info)
 {
     if (info->mode[0] != '\0') {

@@ -15,6 +15,10 @@ char *cli_holder_text(const struct rlock_info *info);
 /* Writes how long the lease has to go. */
 void cli_show_ttl(FILE *out, const struct rlock_info *info);
 
+/* Writes ", 3 waiting", and how many of them are dead; nothing if none waits, or that is not
+ * known. */
+void cli_show_waiters(FILE *out, const struct rlock_info *info);
+
 /* Writes ", mode read" or ", mode write" of a read/write lock, else nothing. */
 void cli_show_mode(FILE *out, const struct rlock_info *info);
 

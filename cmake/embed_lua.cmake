@@ -1,7 +1,8 @@
 # cmake -DSCRIPTS=<list> -DROOT=<lua> -DOUT=<directory> -P embed_lua.cmake
 # Writes lua_scripts.c and lua_scripts.h: each lua/<kind>/<verb>.lua as a struct rlock__script with its bytes and the
 # SHA-1 that Redis will compute of them, and the shapes of its replies, from its comment "-- Shapes …" (wire/reply.h).
-# Comment lines and blank lines stay at home. A script may have others as functions: include '<kind>/<verb>' is a function
+# Comment lines and blank lines stay at home, but for a first line "--!…": some servers read that one.
+# A script may have others as functions: include '<kind>/<verb>' is a function
 # of KEYS and ARGV. What stands in lua/parts is no script: include 'parts/<name>' is a function of what it takes.
 set(declared "")
 set(defined "")
@@ -42,6 +43,10 @@ foreach(script IN LISTS SCRIPTS)
     endif()
     set(shapes "${CMAKE_MATCH_1}")
     read_script(${script} text)
+    file(STRINGS ${script} first LIMIT_COUNT 1)
+    if(first MATCHES "^--!")
+        string(PREPEND text "${first}\n")
+    endif()
     set(stripped ${OUT}/lua/${name}.lua)
     file(WRITE ${stripped} "${text}")
     file(SIZE ${stripped} size)

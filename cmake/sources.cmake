@@ -138,6 +138,7 @@ set(RLOCK_LUA
     lua/fenced/acquire.lua
     lua/multi/acquire.lua
     lua/parts/announce.lua
+    lua/parts/ends.lua
     lua/parts/holder.lua
     lua/parts/holds.lua
     lua/parts/living.lua
@@ -145,6 +146,7 @@ set(RLOCK_LUA
     lua/parts/lower.lua
     lua/parts/raise.lua
     lua/parts/undo.lua
+    lua/parts/unheard.lua
     lua/parts/writer.lua
     lua/plain/acquire.lua
     lua/plain/force.lua

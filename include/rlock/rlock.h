@@ -581,7 +581,8 @@ RLOCK_API int rlock_unlock_as(struct rlock_handle *lock, uint64_t owner);
 
 /*
  * Opens the lock, whoever holds it: reads who holds it, and deletes it if exactly they still do. A
- * hold of this process is lost by that (RLOCK_LOST_FORCED). Another process learns of its loss at
+ * fair lock that is free has the dead taken out of its queue (rlock_info.dead_waiters). A hold of
+ * this process is lost by that (RLOCK_LOST_FORCED). Another process learns of its loss at
  * its next renewal. Of a read/write lock it opens the side of the handle.
  * I/O: two round trips, each within op_timeout_ms. ret_was_locked: may be NULL.
  * Returns 0 (open now), RLOCK_EBUSY when the holder changed meanwhile, RLOCK_EINDOUBT (no answer),
@@ -624,14 +625,16 @@ struct rlock_info {
     char host[128];   /* the holder's machine, if the server lets us know; else "" */
     int64_t pid;      /* the holder's process there, 0 unknown */
     uint64_t token;   /* fenced: the latest token given; 0 none */
-    uint32_t waiters; /* fair: how many stand in the queue, dead ones too; 0 not known */
+    uint32_t waiters; /* fair: how many stand in the queue, with the dead; 0 none, or not known */
     char mode[8];     /* read/write, either side: "read" or "write"; "" free, or another kind */
+    uint32_t dead_waiters; /* fair: how many of the first thousand in the queue are dead, as far as
+                            * the server can tell: nobody hears that they are called */
 };
 
 /* An empty answer to be filled. */
 #define RLOCK_INFO_INIT                                                                            \
     {                                                                                              \
-        sizeof(struct rlock_info), false, false, 0, 0, 0, "", "", 0, 0, 0, ""                      \
+        sizeof(struct rlock_info), false, false, 0, 0, 0, "", "", 0, 0, 0, "", 0                   \
     }
 
 /* Makes it an empty answer to be filled, as rlock_client_opts_init(). */
@@ -776,14 +779,16 @@ RLOCK_API int rlock_client_dispatch(struct rlock_client *client);
 
 /* ---- Locks there are, and the server's fitness ---- */
 
-/* Receives one lock that was found; info: of whoever holds it. Borrowed: valid during the callback.
- * A return other than 0 ends the scan with that value. */
+/* Receives one lock that was found; info: of its holder, or of its queue. Borrowed: valid during
+ * the callback. A return other than 0 ends the scan with that value. */
 typedef int rlock_scan_fn(const char *key, size_t key_len, const struct rlock_info *info,
                           void *payload);
 
 /*
- * Calls fn for every key that looks like a lock, by the shape of its fields, with SCAN. It may see
- * a key twice. pattern: as in SCAN MATCH, for what follows the client's key_prefix; NULL for all.
+ * Calls fn for every key that looks like a lock, by the shape of its fields, with SCAN. Calls it
+ * also for every fair lock that is free but has owners in its queue: then info->locked is false,
+ * and info->dead_waiters says how many of them are dead. It may see a key twice. pattern: as in
+ * SCAN MATCH, for what follows the client's key_prefix; NULL for all.
  * fn runs in the calling thread, with no lock of the library held.
  * In a cluster, and behind Sentinels, primaries are asked, one after the other. Where one cannot be
  * asked the others still are, and its failure is what this returns. A key that is moved meanwhile

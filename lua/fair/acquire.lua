@@ -39,6 +39,13 @@ local function ours(name)
   return name:byte(15) == 56 -- the digit 8
 end
 
+local changed = false -- whether others' entries or scores are not what they were
+
+local function set_score(score, name)
+  changed = true
+  redis.pcall('zadd', scores, score, name)
+end
+
 -- Peers behind the head: up by what it was raised by, at most to what their places ask for; and, where one of them was
 -- dead, down to a slot above that.
 local function settle(by, was_dead)
@@ -50,7 +57,7 @@ local function settle(by, was_dead)
       local to = score and math.max(score, math.min(score + by, place))
       to = to and was_dead and math.min(to, place + slot) or to
       if to ~= score then
-        redis.pcall('zadd', scores, to, name)
+        set_score(to, name)
       end
     end
   end
@@ -60,7 +67,7 @@ end
 local function set_head()
   local score, place = tonumber(redis.call('zscore', scores, head)), base + slot
   if not score or score < base + slot / 2 or free and score > place + slot then
-    redis.pcall('zadd', scores, place, head)
+    set_score(place, head)
     if score and score < place and not ours(head) then
       settle(place - score, false)
     end
@@ -157,6 +164,7 @@ local function pass_over()
       peers = peers or not ours(name)
       redis.call('zrem', scores, name)
       redis.call('lrem', queue, 1, name)
+      changed = true
     end
   end
   head = redis.call('lindex', queue, 0)
@@ -204,6 +212,8 @@ end
 if free and head and head ~= owner then
   look()
 end
+local set_ends = include 'parts/ends'
+
 if free and (not head or head == owner) then
   local rest = redis.call('zcard', scores) + redis.call('hlen', notes) -- of another type they are not ours to delete
   if head then
@@ -214,6 +224,9 @@ if free and (not head or head == owner) then
   if head then
     free, base = false, now + lease
     set_head()
+    if changed or not ours(head) then -- it may have been the last of ours
+      set_ends(queue, scores, slot, now, ours(head))
+    end
   elseif rest > 0 then
     redis.call('del', scores, notes)
   end
@@ -243,7 +256,7 @@ local function guess_peers(n)
   return peers
 end
 
-local place, peers = 0, 0
+local place, peers, is_new = 0, 0, false
 if waits then
   local at = redis.call('lpos', queue, owner)
   local front = at or redis.call('llen', queue)
@@ -259,6 +272,7 @@ if waits then
     redis.call('zadd', scores, needs, owner)
   end
   if not at then
+    is_new = true
     redis.call('rpush', queue, owner)
   elseif redis.call('hexists', notes, owner) == 1 then
     redis.pcall('hset', notes, owner, 'a')
@@ -266,6 +280,14 @@ if waits then
 end
 if head and not free and head ~= owner then
   set_head()
+end
+if waits or changed then
+  local refused = set_ends(queue, scores, slot, now, waits and ours(owner))
+  if refused and is_new then -- it would stand there for ever
+    redis.call('zrem', scores, owner)
+    redis.call('lrem', queue, 0, owner)
+    return refused
+  end
 end
 if free and head then
   announce(way, channel .. ':' .. head, '0')

@@ -1,3 +1,4 @@
+--!df flags=allow-undeclared-keys
 -- Gives up levels of a fair lock: makes the owner's count so; 0 ends the hold, whatever its count, takes the owner out
 -- of the queue, and announces a free lock to the head.
 -- KEYS[1] the lock's hash
@@ -30,7 +31,7 @@ local head, taken = redis.pcall('lindex', queue, 0), held > done and 1 or 0
 if type(noted) == 'number' and not head then
   redis.pcall('del', notes)
 end
-if type(head) ~= 'string' or taken == 1 then
+if type(head) ~= 'string' or taken == 1 and not leaves then
   return {done == 1 and 1 or -1, done == 1 and 0 or taken}
 end
 
@@ -38,9 +39,17 @@ local function ours(name)
   return name:byte(15) == 56 -- the digit 8: a UUID of that version
 end
 
--- The head counts for a slot from now on; if it is a peer whose score had become old, so have those of the peers behind.
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local set_ends = include 'parts/ends'
+if not ours(head) and redis.pcall('pttl', queue) ~= -1 then -- who left, or was put out, may have been the last of ours
+  set_ends(queue, scores, slot, now)
+end
+if taken == 1 then
+  return {done == 1 and 1 or -1, done == 1 and 0 or taken}
+end
+
+-- The head counts for a slot from now on; if it is a peer whose score had become old, so have those of the peers behind.
 local score = redis.pcall('zscore', scores, head)
 score = type(score) == 'string' and tonumber(score)
 local on_their_way = not score and ARGV[10] == 'asking' -- scores that are must not be there when they come
@@ -55,6 +64,7 @@ if not on_their_way and (not score or score < now + slot / 2 or score > now + sl
       redis.pcall('zadd', scores, math.min(old + by, now + slot * n), name)
     end
   end
+  set_ends(queue, scores, slot, now, ours(head))
 end
 
 local announce, numsub = include 'parts/announce', way == 'PUBLISH' and 'numsub' or 'shardnumsub'

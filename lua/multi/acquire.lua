@@ -1,3 +1,4 @@
+--!df flags=allow-undeclared-keys
 -- Takes several locks, or none of them: by the scripts of their kinds, each of which first only looks.
 -- KEYS those of the members' scripts, one after the other
 -- ARGV for each member: the name of its script; how many keys and arguments that has; the arguments, the lease second

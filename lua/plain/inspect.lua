@@ -1,3 +1,4 @@
+--!df flags=allow-undeclared-keys
 -- Says who holds a lock with one hash.
 -- KEYS[1] the lock's hash
 -- ARGV[1] the token of a fenced lock, or none

@@ -1,3 +1,4 @@
+--!df flags=allow-undeclared-keys
 -- Opens one side of a read/write lock, if exactly those that were seen still hold it. The write side takes the writer's
 -- own reads with it; the read side of a writer's lock ends these alone.
 -- KEYS[1] the lock's hash

@@ -1,3 +1,4 @@
+--!df flags=allow-undeclared-keys
 -- Says who holds a read/write lock, on one side or on either; of a lock without sides, who holds it.
 -- KEYS[1] the lock's hash
 -- ARGV[1] 'read', 'write' or 'any': whose holders; ARGV[2] the UUID of the client that asks, or ''; ARGV[3] what the keys of

@@ -1,3 +1,4 @@
+--!df flags=allow-undeclared-keys
 -- Takes the read side of a read/write lock, or one level more of it: makes the owner's count so, and never adds.
 -- KEYS[1] the lock's hash; then the keys of the owner's levels, as many as the count, 1000 at most; the last where a writer
 -- that waits asks readers to stand back, or none

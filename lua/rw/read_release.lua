@@ -1,3 +1,4 @@
+--!df flags=allow-undeclared-keys
 -- Gives up levels of the read side of a read/write lock: makes the owner's count so; 0 ends the hold, whatever its count.
 -- The last reader frees the lock and announces it. One after which the rest ends sooner says so too. Under its owner's
 -- write hold the lock stays a writer's.

@@ -1,3 +1,4 @@
+--!df flags=allow-undeclared-keys
 -- Extends the leases of a batch of read holds: of each the hash, and every level.
 -- KEYS for each hold its lock's hash, and the keys of its levels
 -- ARGV for each hold its owner; its lease in ms; how many keys its levels have; what these begin with; maybe one more, see

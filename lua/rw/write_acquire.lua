@@ -1,3 +1,4 @@
+--!df flags=allow-undeclared-keys
 -- Takes the write side of a read/write lock, or one level more of it: makes the owner's count so, and never adds.
 -- KEYS[1] the lock's hash; KEYS[2] where a writer that waits asks readers to stand back, or none
 -- ARGV[1] owner "uuid:number:write"; ARGV[2] lease in ms, 0 only looks; ARGV[3] the count to make so; ARGV[4] 1: the call waits;

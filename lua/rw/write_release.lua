@@ -1,3 +1,4 @@
+--!df flags=allow-undeclared-keys
 -- Gives up levels of the write side of a read/write lock: makes the owner's count so; 0 ends the hold, whatever its count,
 -- and announces it. Where the owner's own reads stay the lock becomes a readers', and those that wait may come in.
 -- KEYS[1] the lock's hash

@@ -110,12 +110,15 @@ RLOCK__REQUIRES(core) static bool go_on(struct query *query, int code)
         if (!query->opened) {
             return on_changed(query);
         }
-        rlock__holder_forced(query->spec->core, rlock__bytes(query->seen.data, query->seen.len));
+        if (info->locked) {
+            rlock__holder_forced(query->spec->core,
+                                 rlock__bytes(query->seen.data, query->seen.len));
+        }
         return false;
     }
     info->mine = strncmp(info->holder, core->uuid, RLOCK__UUID_LEN) == 0 &&
                  info->holder[RLOCK__UUID_LEN] == ':';
-    if (query->inquiry->forces && info->locked) {
+    if (query->inquiry->forces && (info->locked || info->dead_waiters > 0)) {
         force_it(query);
         return true;
     }
@@ -176,7 +179,7 @@ static int sum_forced(const struct rlock__inquiry *inquiry, bool *ret_was_locked
         const struct query *query = &inquiry->queries[i];
 
         code = code == 0 && query->code != 0 ? fail(query) : code;
-        *ret_was_locked |= query->opened;
+        *ret_was_locked |= query->opened && query->info.locked;
     }
     return code;
 }

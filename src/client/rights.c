@@ -10,6 +10,9 @@
 #define FAIR "fair"
 #define RW "read/write"
 
+/* RPUSH alone would leave a list for ever if the connection broke before DEL. */
+#define PUSH_AND_DROP "redis.call('rpush',KEYS[1],'x')+return+redis.call('del',KEYS[1])"
+
 /* Each command in a form that does nothing, since permission is looked at before the arguments: %
  * is a key or channel that nobody uses. */
 static const struct right {
@@ -38,9 +41,12 @@ static const struct right {
     {"+lpos", "LPOS % element", RLOCK__FOR_FAIR, FAIR},
     {"+lrange", "LRANGE % 0 0", RLOCK__FOR_FAIR, FAIR},
     {"+lrem", "LREM % 0 element", RLOCK__FOR_FAIR, FAIR},
-    {"+rpush", "RPUSH % element", RLOCK__FOR_FAIR, FAIR}, /* leaves something: DEL is permitted */
+    {"+persist", "PERSIST %", RLOCK__FOR_FAIR, FAIR},
+    {"+pexpireat", "PEXPIREAT % 1", RLOCK__FOR_FAIR, FAIR},
+    {"+rpush", "EVAL " PUSH_AND_DROP " 1 %", RLOCK__FOR_FAIR, FAIR},
     {"+zadd", "ZADD % no-number member", RLOCK__FOR_FAIR, FAIR},
     {"+zcard", "ZCARD %", RLOCK__FOR_FAIR, FAIR},
+    {"+zrange", "ZRANGE % 0 0", RLOCK__FOR_FAIR, FAIR},
     {"+zrem", "ZREM % member", RLOCK__FOR_FAIR, FAIR},
     {"+zscore", "ZSCORE % member", RLOCK__FOR_FAIR, FAIR},
     {"+get", "GET %", RLOCK__FOR_RW, RW},
@@ -149,6 +155,10 @@ static enum verdict judge(const struct rlock__reply *reply)
         return PERMITTED;
     }
     (void)rlock__text(rlock__reply_str(reply, 0), text, sizeof(text));
+    if (strstr(text, "can't run this command") != NULL ||
+        strstr(text, "permissions to run the") != NULL) { /* so it says of a script's */
+        return NO_COMMAND;
+    }
     if (strncmp(text, "NOPERM", 6) != 0) {
         return strncmp(text, "ERR unknown command", 19) == 0 ? NO_COMMAND : PERMITTED;
     }

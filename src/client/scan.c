@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The locks there are: every hash whose fields look like owners. */
+/* The locks there are: every hash whose fields look like owners, and every queue of a fair lock
+ * that is free. */
 #include <stdio.h>
 
 #include <lua_scripts.h>
@@ -35,12 +36,22 @@ struct scan {
     bool ended; /* fn said so */
 };
 
-static int read_page(struct scan *scan, const char *pattern)
+/* The keys that a scan looks for, one after the other. */
+static const struct sort {
+    const char *type, *before, *after; /* of the key, around the lock's */
+    bool skips_braces;                 /* such a name is the sort's before it */
+} sorts[] = {
+    {"hash", "", "", false},
+    {"list", RLOCK__FAIR_QUEUE ":{", "}", false},
+    {"list", RLOCK__FAIR_QUEUE ":", "", true},
+};
+
+static int read_page(struct scan *scan, const struct sort *sort, const char *pattern)
 {
     struct rlock__reply reply;
     struct rlock__bytes cursor;
     int code = rlock__asker_words(&scan->asker, &reply, "SCAN", scan->cursor, "MATCH", pattern,
-                                  "COUNT", "200", "TYPE", "hash", NULL);
+                                  "COUNT", "200", "TYPE", sort->type, NULL);
 
     if (code != 0) {
         return code;
@@ -64,8 +75,24 @@ static int read_page(struct scan *scan, const char *pattern)
     return scan->keys.failed ? rlock__fail(RLOCK_ENOMEM, "no memory") : 0;
 }
 
+static void spell(struct scan *scan, const struct sort *sort, struct rlock__bytes key,
+                  struct rlock__cmd *ret_cmd)
+{
+    struct rlock__spec spec = {.core = &scan->client->core, .key = key};
+    struct rlock__buf channel = {0};
+
+    if (sort->before[0] == '\0') {
+        rlock__rw_inspect(key, "any", NULL, ret_cmd);
+        return;
+    }
+    rlock__fair_ops.channel(key, &channel);
+    spec.channel = rlock__bytes(channel.data, channel.len);
+    rlock__fair_ops.inspect(&spec, ret_cmd);
+    rlock__buf_fini(&channel);
+}
+
 /* asking: the slot of the key is on its way here. */
-static int ask_key(struct scan *scan, struct rlock__bytes key, bool asking,
+static int ask_key(struct scan *scan, const struct sort *sort, struct rlock__bytes key, bool asking,
                    struct rlock__reply *ret_reply)
 {
     struct rlock__cmd cmd = {0};
@@ -74,32 +101,58 @@ static int ask_key(struct scan *scan, struct rlock__bytes key, bool asking,
     if (code != 0) {
         return code;
     }
-    rlock__rw_inspect(key, "any", NULL, &cmd);
+    spell(scan, sort, key, &cmd);
     if (asking) {
         rlock__cmd_arg(&cmd, rlock__bytes_of("asking"));
     }
     return rlock__asker_ask(&scan->asker, &cmd, ret_reply);
 }
 
-static int show_key(struct scan *scan, struct rlock__bytes key)
+/* Whether it is what the scan looks for. Otherwise it is gone meanwhile, or is no lock. A queue
+ * counts if the lock is free: a lock that is held is found by its hash. */
+static bool read_info(const struct sort *sort, const struct rlock__reply *reply,
+                      struct rlock_info *ret_info)
+{
+    const bool is_queue = sort->before[0] != '\0';
+    const struct rlock__script *script =
+        is_queue ? &rlock__script_fair_inspect : &rlock__script_rw_inspect;
+
+    if (!rlock__reply_fits(reply, script->shapes, 0)) {
+        return false;
+    }
+    if (is_queue) {
+        rlock__fair_ops.read_inspect(reply, ret_info, NULL);
+        return !ret_info->locked && ret_info->waiters > 0;
+    }
+    rlock__rw_read_inspect(reply, ret_info, NULL);
+    return is_owner(ret_info->holder);
+}
+
+/* The lock's key, of the key that was found. */
+static struct rlock__bytes lock_of(const struct sort *sort, struct rlock__bytes found)
+{
+    const size_t before = strlen(sort->before), after = strlen(sort->after);
+
+    return rlock__bytes(found.at + before, found.len - before - after);
+}
+
+static int show_key(struct scan *scan, const struct sort *sort, struct rlock__bytes found)
 {
     struct rlock_info info = RLOCK_INFO_INIT;
+    struct rlock__bytes key = lock_of(sort, found);
     struct rlock__redirection to;
     struct rlock__reply reply;
-    int code = ask_key(scan, key, false, &reply);
+    int code;
 
-    if (code == 0 && rlock__redirection_read(&reply, &to) && !to.ask) {
-        code = ask_key(scan, key, true, &reply);
-    }
-    if (code != 0) {
-        return code;
-    }
-    if (!rlock__reply_fits(&reply, rlock__script_rw_inspect.shapes, 0)) {
-        return 0; /* gone meanwhile, or not a lock */
-    }
-    rlock__rw_read_inspect(&reply, &info, NULL);
-    if (!is_owner(info.holder)) {
+    if (sort->skips_braces && (key.len == 0 || (key.at[0] == '{' && key.at[key.len - 1] == '}'))) {
         return 0;
+    }
+    code = ask_key(scan, sort, key, false, &reply);
+    if (code == 0 && rlock__redirection_read(&reply, &to) && !to.ask) {
+        code = ask_key(scan, sort, key, true, &reply);
+    }
+    if (code != 0 || !read_info(sort, &reply, &info)) {
+        return code;
     }
     info.mine = strncmp(info.holder, scan->client->core.uuid, RLOCK__UUID_LEN) == 0;
     code = scan->fn(key.at, key.len, &info, scan->payload);
@@ -107,40 +160,55 @@ static int show_key(struct scan *scan, struct rlock__bytes key)
     return code;
 }
 
-static int show_page(struct scan *scan)
+static int show_page(struct scan *scan, const struct sort *sort)
 {
     int code = 0;
 
     for (size_t i = 0, len; code == 0 && i < scan->keys.len; i += sizeof(len) + len) {
         memcpy(&len, scan->keys.data + i, sizeof(len));
-        code = show_key(scan, rlock__bytes(scan->keys.data + i + sizeof(len), len));
+        code = show_key(scan, sort, rlock__bytes(scan->keys.data + i + sizeof(len), len));
     }
     return code;
 }
 
-/* The client's prefix, taken literally, and the user's pattern. */
-static bool full_pattern(const struct rlock_client *client, const char *pattern,
-                         struct rlock__buf *ret_pattern)
+/* The client's prefix, taken literally, and the user's pattern; around them what the sort has. */
+static bool full_pattern(const struct rlock_client *client, const struct sort *sort,
+                         const char *pattern, struct rlock__buf *ret_pattern)
 {
     struct rlock__bytes prefix = client->core.prefix;
 
+    (void)rlock__buf_addf(ret_pattern, "%s", sort->before);
     for (size_t i = 0; i < prefix.len; i++) {
         (void)rlock__buf_add(ret_pattern, "\\", strchr("*?[]\\^-", prefix.at[i]) != NULL ? 1 : 0);
         (void)rlock__buf_add(ret_pattern, prefix.at + i, 1);
     }
-    return rlock__buf_addf(ret_pattern, "%s", pattern != NULL ? pattern : "*") &&
+    return rlock__buf_addf(ret_pattern, "%s%s", pattern != NULL ? pattern : "*", sort->after) &&
            rlock__buf_add(ret_pattern, "", 1);
+}
+
+static int scan_sort(struct scan *scan, const struct sort *sort, const char *pattern)
+{
+    struct rlock__buf full = {0};
+    int code = full_pattern(scan->client, sort, pattern, &full)
+                   ? 0
+                   : rlock__fail(RLOCK_ENOMEM, "no memory");
+
+    memcpy(scan->cursor, "0", sizeof("0"));
+    do {
+        code = code == 0 ? read_page(scan, sort, full.data) : code;
+        code = code == 0 ? show_page(scan, sort) : code;
+    } while (code == 0 && strcmp(scan->cursor, "0") != 0);
+    rlock__buf_fini(&full);
+    return code;
 }
 
 static int scan_node(struct scan *scan, struct rlock__node *node, const char *pattern)
 {
     int code = rlock__asker_init(&scan->asker, node, RLOCK__NEVER);
 
-    memcpy(scan->cursor, "0", sizeof("0"));
-    do {
-        code = code == 0 ? read_page(scan, pattern) : code;
-        code = code == 0 ? show_page(scan) : code;
-    } while (code == 0 && strcmp(scan->cursor, "0") != 0);
+    for (size_t i = 0; code == 0 && i < sizeof(sorts) / sizeof(sorts[0]); i++) {
+        code = scan_sort(scan, &sorts[i], pattern);
+    }
     rlock__buf_fini(&scan->keys);
     rlock__asker_fini(&scan->asker);
     return code;
@@ -173,7 +241,6 @@ int rlock_client_scan(struct rlock_client *client, const char *pattern, rlock_sc
 {
     RLOCK__WHOLE;
     struct scan scan = {.client = client, .fn = fn, .payload = payload, .cursor = "0"};
-    struct rlock__buf full = {0};
     int code;
 
     rlock__detail_clear();
@@ -182,10 +249,5 @@ int rlock_client_scan(struct rlock_client *client, const char *pattern, rlock_sc
     }
     code = rlock__client_check(client);
     code = code == 0 ? rlock__client_check_wait(client) : code;
-    if (code == 0) {
-        code = full_pattern(client, pattern, &full) ? scan_all(&scan, full.data)
-                                                    : rlock__fail(RLOCK_ENOMEM, "no memory");
-    }
-    rlock__buf_fini(&full);
-    return code;
+    return code == 0 ? scan_all(&scan, pattern) : code;
 }

@@ -9,11 +9,12 @@
  * that nobody hears for a second is dead, and one that was asked for three seconds and does not
  * come. The scripts take them out; here is only how soon a waiter looks again.
  */
+#include "lock/core.h"
 #include "lock/plain.h"
 
 #include <lua_scripts.h>
 
-#define QUEUE "redisson_lock_queue"    /* a list of owners */
+#define QUEUE RLOCK__FAIR_QUEUE        /* a list of owners */
 #define SCORES "redisson_lock_timeout" /* until when each of them counts */
 #define NOTES "rlock_fair"             /* what is known of those in front of a free lock */
 
@@ -66,11 +67,20 @@ static void release(const struct rlock__spec *spec, const struct rlock__args *ar
     rlock__prefixed_arg(NOTES, spec->key, ret_cmd);
 }
 
+/* Whether the server that has the queue knows everybody that hears a waiter's channel: a plain
+ * channel of a cluster may be heard at any node. */
+static bool knows_all_ears(const struct rlock__core *core)
+{
+    return core->redirect == NULL || (core->sharded && !core->announces_both);
+}
+
 static void inspect(const struct rlock__spec *spec, struct rlock__cmd *ret_cmd)
 {
     ret_cmd->script = &rlock__script_fair_inspect;
     rlock__cmd_key(ret_cmd, spec->key);
     rlock__prefixed_arg(QUEUE, spec->key, ret_cmd);
+    rlock__announcement(spec, ret_cmd);
+    rlock__cmd_arg(ret_cmd, rlock__bytes_of(knows_all_ears(spec->core) ? "" : "-"));
 }
 
 static void force(const struct rlock__spec *spec, const struct rlock__args *args,
@@ -83,6 +93,7 @@ static void force(const struct rlock__spec *spec, const struct rlock__args *args
     rlock__cmd_num(ret_cmd, slot_of(spec));
     rlock__prefixed_arg(QUEUE, spec->key, ret_cmd);
     rlock__prefixed_arg(SCORES, spec->key, ret_cmd);
+    rlock__prefixed_arg(NOTES, spec->key, ret_cmd);
 }
 
 /* ---- Replies ---- */
@@ -124,6 +135,7 @@ static void read_inspect(const struct rlock__reply *reply, struct rlock_info *re
                          struct rlock__buf *ret_seen)
 {
     ret_info->waiters = (uint32_t)rlock__reply_int(reply, 5, 0);
+    ret_info->dead_waiters = (uint32_t)rlock__reply_int(reply, 6, 0);
     rlock__plain_read_inspect(reply, ret_info, ret_seen);
 }
 

@@ -290,6 +290,42 @@ COMMAND_TEST(info_tells_how_many_wait_for_a_fair_lock)
     end_command(&holder);
 }
 
+/* Whether standard output of these words is that text. */
+static void assert_says(const char *const *words, const char *text)
+{
+    struct command command = command_start(words);
+
+    assert_int_equal(command_wait(&command, 10000), 0);
+    assert_contains(file_text(command.out), text);
+}
+
+#define assert_command_says(text, ...) assert_says((const char *const[]){__VA_ARGS__, NULL}, text)
+
+/* A waiter is killed, and nobody asks for the lock again. */
+COMMAND_TEST(a_queue_of_the_dead_is_seen_and_removed)
+{
+    struct command holder, waiter;
+
+    holder = hold_as("fair");
+    assert_true(TEST_EVENTUALLY(is_held("a"), 10000));
+    waiter = hold_as("fair");
+    assert_true(TEST_EVENTUALLY(
+        test_server_int(fixture.server, "LLEN redisson_lock_queue:{a}") == 1, 10000));
+    assert_int_equal(kill(waiter.pid, SIGKILL), 0);
+    (void)command_wait(&waiter, 10000);
+    assert_true(TEST_EVENTUALLY(test_server_says(fixture.server, "", "PUBSUB CHANNELS"), 10000));
+    assert_info("fair", ", 1 waiting, 1 of them dead\n", "\"dead_waiters\":1,\"waiters\":1}");
+    end_command(&holder);
+    assert_info("fair", "a: free, 1 waiting, all dead (rlock break removes them)\n",
+                "\"dead_waiters\":1,\"waiters\":1}");
+    assert_command_says("free, 1 waiting, all dead (rlock break removes them)\n", "ls");
+    assert_command_says("\"locked\":false,\"holder\":null", "ls", "--json");
+    assert_in_range(test_server_int(fixture.server, "PTTL redisson_lock_queue:{a}"), 1, 1000000);
+    assert_command_says("a: was free, 1 dead waiter removed\n", "break", "a");
+    assert_int_equal(test_server_int(fixture.server, "DBSIZE"), 0);
+    assert_command_says("a: was free\n", "break", "a");
+}
+
 COMMAND_TEST(info_tells_how_many_read)
 {
     struct command readers[3], info;

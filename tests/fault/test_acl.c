@@ -171,6 +171,25 @@ FIXTURE_TEST(a_lease_that_is_not_permitted_leaves_no_lock_without_an_end, f)
     assert_false(fixture_is_held(f));
 }
 
+FIXTURE_TEST(an_end_that_is_not_permitted_leaves_no_queue_without_one, f)
+{
+    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.url = NULL));
+    struct user *rival = user_open_direct(f);
+    struct rlock_handle *locks[2] = {NULL};
+
+    assert_code(rlock_fair_new(user->client, "fair", NULL, &locks[0]), 0);
+    assert_code(rlock_fair_new(rival->client, "fair", NULL, &locks[1]), 0);
+    assert_code(rlock_try_lock(locks[1]), 0);
+    say(f, "ACL SETUSER default -pexpireat");
+    assert_code(rlock_lock_with(locks[0], RLOCK_TAKE(.wait_ms = 5000), NULL), RLOCK_EPERM);
+    assert_int_equal(test_server_int(f->server, "EXISTS redisson_lock_queue:{fair} "
+                                                "redisson_lock_timeout:{fair}"),
+                     0);
+    assert_code(rlock_unlock(locks[1]), 0);
+    (void)rlock_free(locks[0]);
+    (void)rlock_free(locks[1]);
+}
+
 FIXTURE_TEST(a_renewal_that_is_not_permitted_loses_the_hold_in_time, f)
 {
     struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.renewed_lease_ms = LEASE_MS));
@@ -351,7 +370,7 @@ static const char *const recipe[] = {
     " +ssubscribe +sunsubscribe +ping +client|setname +client|id +client|kill +client|list +role"
     " +wait +exists +hexists +hincrby +hset +hget +hdel +hlen +hkeys +pexpire +pttl +get +set +del"
     " +incr +publish +spublish +time +hmget +lindex +llen +lpos +lrange +lrem +rpush +zscore +zadd"
-    " +zrem +pubsub|numsub ~rlock_fair:{app:*"
+    " +zrem +zrange +persist +pexpireat +pubsub|numsub ~rlock_fair:{app:*"
     " ~app:* ~redisson_lock_queue:{app:* ~redisson_lock_timeout:{app:* ~redisson_lock_token:{app:*"
     " ~redisson_unlock_latch:{app:* ~{app:*}:*:rwlock_timeout:* ~redisson_lock__channel:{app:*"
     " resetchannels &redisson_lock__channel:{app:*",

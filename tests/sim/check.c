@@ -522,7 +522,8 @@ static bool next_lock_key(const struct sim_world *world, unsigned *inout_node,
                      info->pttl_ms >= 0 && info->pttl_ms <= 600000;
 
         if (!begins(info->name, "redisson_lock_token:") && !asks && !notes &&
-            !(queue && world->config.faults != 0 && sim_queue_is_settled(world, info))) {
+            !(queue && world->config.faults != 0 && sim_queue_is_settled(world, info) &&
+              sim_queue_ends(world, info))) {
             return true;
         }
     }

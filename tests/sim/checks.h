@@ -89,6 +89,7 @@ void sim_declare_dead(struct sim_world *world, const struct sim_client *client, 
 /* ---- queue.c ---- */
 
 /* The queue of a fair lock, after a command. */
+bool sim_queue_ends(const struct sim_world *world, const struct sim_key_info *key);
 void sim_check_queue(struct sim_world *world, unsigned key);
 /* After every step: a head that does not come is passed over. */
 void sim_check_head(struct sim_world *world, unsigned key);

@@ -250,6 +250,24 @@ static bool check_node(struct sim_call *call, const struct sim_command *command)
     return false;
 }
 
+/* Whether the script that runs it, if one does, may touch its keys; if not, answers that. */
+static bool check_declared(struct sim_call *call, const struct sim_command *command)
+{
+    struct sim_keys_of keys = {0};
+
+    if (call->in_script && call->server->wants_keys) {
+        keys = keys_of(call, command);
+    }
+    for (size_t i = keys.first; !keys.are_channels && i < keys.first + keys.n; i++) {
+        if (!sim_lua_may_touch(call->server->lua, call->argv[i])) {
+            sim_unsupported(call->server, "undeclared key", call->argv[i]);
+            sim_resp_error(call->reply, "ERR script tried accessing undeclared key");
+            return false;
+        }
+    }
+    return true;
+}
+
 void sim_dispatch(struct sim_call *call)
 {
     const struct sim_command *command = find_command(call->server, call->argv[0]);
@@ -271,7 +289,8 @@ void sim_dispatch(struct sim_call *call)
             return;
         }
     }
-    if (check_arity(call, command, container) && (container || check_node(call, command)) &&
+    if (check_arity(call, command, container) &&
+        (container || (check_declared(call, command) && check_node(call, command))) &&
         check_place(call, command)) {
         size_t len = call->reply->len;
 

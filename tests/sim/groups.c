@@ -150,6 +150,7 @@ static void open_all(struct sim_groups *all, uint64_t seed)
             .trace = all->trace,
             .server_life = 1,
         };
+        sim_server_want_keys(all->worlds[i].server, true);
     }
     all->steps = 0;
     all->healed = false;

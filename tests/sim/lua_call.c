@@ -252,6 +252,16 @@ void sim_lua_push_redis(struct sim_lua *lua)
 
 /* ---- running ---- */
 
+bool sim_lua_may_touch(const struct sim_lua *lua, struct sim_view key)
+{
+    bool may = lua->script->may_touch_others;
+
+    for (size_t i = 0; !may && i < lua->n_keys; i++) {
+        may = lua->keys[i].len == key.len && memcmp(lua->keys[i].data, key.data, key.len) == 0;
+    }
+    return may;
+}
+
 static void set_global_words(struct sim_lua *lua, const char *name, const struct sim_view *words,
                              size_t n)
 {
@@ -299,6 +309,9 @@ void sim_lua_run(struct sim_lua *lua, struct sim_call *call, const struct sim_sc
     lua_pop(L, 1);
     lua_rawgeti(L, LUA_REGISTRYINDEX, script->ref);
     lua->call = call;
+    lua->script = script;
+    lua->keys = keys;
+    lua->n_keys = n_keys;
     status = lua_pcall(L, 0, 1, 1);
     lua->call = NULL;
     if (status == 0) {

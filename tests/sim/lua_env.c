@@ -256,6 +256,8 @@ static struct sim_script *add_script(struct sim_lua *lua, const char *sha)
     return script;
 }
 
+#define TOUCHES_OTHERS "--!df flags=allow-undeclared-keys\n"
+
 struct sim_script *sim_lua_load(struct sim_lua *lua, struct sim_call *call, struct sim_view body)
 {
     char sha[SIM_SHA_LEN + 1];
@@ -271,6 +273,9 @@ struct sim_script *sim_lua_load(struct sim_lua *lua, struct sim_call *call, stru
     }
     if (script) {
         script->epoch = lua->epoch;
+        script->may_touch_others =
+            body.len > sizeof(TOUCHES_OTHERS) &&
+            memcmp(body.data, TOUCHES_OTHERS, sizeof(TOUCHES_OTHERS) - 1) == 0;
     } else {
         sim_reply_errorf(call->reply, "ERR Error compiling script (new function): %s",
                          lua_tostring(lua->L, -1));

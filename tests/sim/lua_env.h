@@ -37,6 +37,9 @@ const char *sim_script_sha(const struct sim_script *script);
 void sim_lua_run(struct sim_lua *lua, struct sim_call *call, const struct sim_script *script,
                  size_t first_key, size_t n_keys);
 
+/* Whether the script that runs may touch the key. */
+bool sim_lua_may_touch(const struct sim_lua *lua, struct sim_view key);
+
 void sim_sha1_hex(struct sim_view text, char ret_hex[SIM_SHA_LEN + 1]);
 
 #endif

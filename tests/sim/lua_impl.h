@@ -13,8 +13,9 @@
 struct sim_script {
     UT_hash_handle hh;
     char sha[SIM_SHA_LEN + 1];
-    int ref;        /* of the compiled function */
-    uint64_t epoch; /* when it was loaded */
+    int ref;               /* of the compiled function */
+    uint64_t epoch;        /* when it was loaded */
+    bool may_touch_others; /* keys that it does not declare: its first line says so */
 };
 
 struct sim_lua {
@@ -26,6 +27,9 @@ struct sim_lua {
     int env_ref;     /* the view, which is all that scripts see */
 
     struct sim_call *call; /* that runs a script */
+    const struct sim_script *script;
+    const struct sim_view *keys; /* that are declared */
+    size_t n_keys;
 
     /* of the command that redis.call executes */
     struct sim_words words;

@@ -8,6 +8,8 @@
  *                            the lock is taken; one that is heard not within 3 s, and asked 4 times
  *   the dead go              who is second does not wait for a head that does not come, and who
  *                            comes a second time, a second later, finds no dead head
+ *   a dead queue ends        where one of ours stands, list and scores end, and later than every
+ *                            score; where peers alone stand, they have no end
  *   scores cost nothing      each is what its place asks for, as it was when its owner last asked;
  *                            but for the head, and for peers behind it, none is changed by others
  * Where somebody meddled with the queue by hand, these hold again when it has been empty. Some
@@ -100,6 +102,8 @@ static void read_queue(struct sim_world *world, unsigned key, struct sim_queue *
     (void)find_key(world, "redisson_lock_timeout", key, &scores);
     ret_queue->n = list.n_items < SIM_QUEUE ? list.n_items : SIM_QUEUE;
     ret_queue->agrees = list.n_items == scores.n_items;
+    ret_queue->list_ms = list.pttl_ms;
+    ret_queue->scores_ms = scores.pttl_ms;
     ret_queue->most_peers = 0;
     for (size_t i = 0; i < ret_queue->n; i++) {
         copy(ret_queue->names[i], sim_key_item(&list, i).name);
@@ -381,6 +385,39 @@ static void check_scores(struct sim_world *world, unsigned key, const struct sim
     }
 }
 
+/* ---- Ends ---- */
+
+#define LEAST_END_MS 60000
+
+/* Those who left since may have had the last score. */
+static void check_ends(struct sim_world *world, unsigned key, const struct sim_queue *after)
+{
+    double now = (double)(sim_server_clock_us(world->server) / 1000);
+    double slot = (double)world->config.slot_ms, lease = (double)world->config.lease / 1000 * 2;
+    double most = now + lease + slot * (double)(after->most_peers + 2) +
+                  (double)rlock__max(world->config.slot_ms, LEAST_END_MS);
+    double last = now;
+    size_t peers = 0;
+
+    for (size_t i = 0; i < after->n; i++) {
+        peers += is_peer(after->names[i]);
+        last = after->scores[i] > last ? after->scores[i] : last;
+    }
+    if (after->n == 0 || after->n == SIM_QUEUE) {
+        return;
+    }
+    if (peers == after->n && (after->list_ms != -1 || after->scores_ms != -1)) {
+        sim_violate(world, "%s: the queue ends, in which peers alone stand", world->keys[key]);
+    }
+    if (peers < after->n &&
+        (after->list_ms != after->scores_ms || now + (double)after->list_ms < last ||
+         now + (double)after->list_ms > most)) {
+        sim_violate(
+            world, "%s: the queue ends in %lld ms, its scores in %lld, the last one is for %.0f",
+            world->keys[key], (long long)after->list_ms, (long long)after->scores_ms, last - now);
+    }
+}
+
 /* ---- After each command, and each step ---- */
 
 /* Since when the head, which has not changed, nobody hears. */
@@ -418,6 +455,7 @@ void sim_check_queue(struct sim_world *world, unsigned key)
         check_leavers(world, key, before, &after);
         check_changes(world, key, before, &after);
         check_scores(world, key, before, &after);
+        check_ends(world, key, &after);
     }
     *before = after;
 }
@@ -503,4 +541,19 @@ bool sim_queue_is_settled(const struct sim_world *world, const struct sim_key_in
         }
     }
     return true;
+}
+
+/* What stays at the end has an end, but for a queue in which peers alone stand. */
+bool sim_queue_ends(const struct sim_world *world, const struct sim_key_info *key)
+{
+    unsigned lock = sim_key_of(world, key->name);
+    bool ours = false;
+
+    for (size_t i = 0; i < key->n_items; i++) {
+        char name[SIM_OWNER_SIZE];
+
+        copy(name, sim_key_item(key, i).name);
+        ours |= !is_peer(name);
+    }
+    return !ours || key->pttl_ms >= 0 || (lock < SIM_KEYS && world->queues[lock].meddled);
 }

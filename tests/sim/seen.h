@@ -16,8 +16,9 @@
 struct sim_queue {
     size_t n;
     size_t most_peers;
-    bool agrees;  /* list and scores have the same members */
-    bool meddled; /* somebody changed it by hand */
+    bool agrees;                /* list and scores have the same members */
+    int64_t list_ms, scores_ms; /* until they end; -1 never */
+    bool meddled;               /* somebody changed it by hand */
     char holder[SIM_OWNER_SIZE];
     int64_t free_at;    /* since when the lock is free, or will be */
     int64_t head_since; /* since when the first one is that */

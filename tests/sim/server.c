@@ -116,6 +116,11 @@ void sim_server_set_dialect(struct sim_server *server, enum sim_dialect dialect)
     server->dialect = dialect;
 }
 
+void sim_server_want_keys(struct sim_server *server, bool wants)
+{
+    server->wants_keys = wants;
+}
+
 /* ---- what it does not know ---- */
 
 void sim_server_tolerate(struct sim_server *server, bool tolerate)

@@ -51,6 +51,10 @@ void sim_server_reset(struct sim_server *server, uint64_t seed);
 
 void sim_server_set_events(struct sim_server *server, const struct sim_events *events);
 
+/* A script may touch only keys that it declares, unless its first line is "--!df
+   flags=allow-undeclared-keys", as on Dragonfly; another key is noted as something unknown. */
+void sim_server_want_keys(struct sim_server *server, bool wants);
+
 /* Unknown commands, options and Lua globals abort the process with a message, unless tolerated:
    then the command answers with an error, and the first such text is kept. */
 void sim_server_tolerate(struct sim_server *server, bool tolerate);

@@ -66,7 +66,8 @@ struct sim_server {
     enum sim_dialect dialect;
     char *unsupported;
     bool tolerate;
-    bool busy; /* a command is in execution */
+    bool wants_keys; /* that scripts touch are declared */
+    bool busy;       /* a command is in execution */
 };
 
 /* One command in execution, from a connection or from a script. */

@@ -356,6 +356,33 @@ static void what_is_unknown_is_noted(void **state)
     }
 }
 
+static void a_script_touches_the_keys_that_it_declares(void **state)
+{
+    static const char *const lines[] = {
+        "EVAL |return redis.call('GET', 'other')| 1 key",
+        "EVAL |return redis.pcall('DEL', KEYS[1], 'other')| 1 key",
+        NULL,
+    };
+
+    (void)state;
+    sim_server_tolerate(server, true);
+    ask("EVAL |return redis.call('GET', 'other')| 1 key");
+    assert_null(sim_server_unsupported(server));
+    sim_server_want_keys(server, true);
+    ask("EVAL |redis.call('PUBLISH', 'other', '') return redis.call('DEL', KEYS[1], KEYS[2])| 2 a "
+        "b");
+    ask("EVAL |--!df flags=allow-undeclared-keys\nreturn redis.call('GET', 'other')| 1 key");
+    assert_null(sim_server_unsupported(server));
+    for (size_t i = 0; lines[i]; i++) {
+        ask(lines[i]);
+        if (!sim_server_unsupported(server)) {
+            fail_msg("not noted: %s", lines[i]);
+        }
+        sim_server_reset(server, 1);
+        conn = sim_server_connect(server);
+    }
+}
+
 /* ---- looking inside ---- */
 
 static void the_checker_sees_keys_and_items(void **state)
@@ -417,6 +444,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(valkey_refuses_to_end_no_subscription, start, stop),
         cmocka_unit_test_setup_teardown(hello_names_the_connection, start, stop),
         cmocka_unit_test_setup_teardown(what_is_unknown_is_noted, start, stop),
+        cmocka_unit_test_setup_teardown(a_script_touches_the_keys_that_it_declares, start, stop),
         cmocka_unit_test_setup_teardown(the_checker_sees_keys_and_items, start, stop),
     };
 

@@ -342,6 +342,7 @@ bool sim_run(struct sim_world *world, uint64_t seed, uint64_t steps)
 
         node->server = node->server != NULL ? node->server : sim_server_new(seed);
         sim_server_reset(node->server, seed + i);
+        sim_server_want_keys(node->server, true);
         sim_server_set_dialect(node->server, seed % 3 == 0 ? SIM_REDIS_6 : SIM_REDIS_7);
     }
     if (world->config.opens_slots) {
