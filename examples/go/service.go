@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"example.org/service/rlock"
 	"fmt"
 	"log"
@@ -24,7 +25,7 @@ func main() {
 	defer client.Close()
 	order, stock, price, steps := client.Reentrant("order:7"), client.Fair("stock:3"), client.ReadWrite("price:3"), 0
 	must(price.Read.With(ctx, rlock.Forever, func(*rlock.Hold) { fmt.Println("read the price") }))
-	must(price.Write.With(ctx, time.Second/2, func(*rlock.Hold) { fmt.Println("wrote the price") })) // or rlock.TimedOut
+	must(price.Write.With(ctx, time.Second/2, func(*rlock.Hold) { fmt.Println("wrote the price") })) // or rlock.ErrTimedOut
 	must(rlock.Multi(order, stock).With(ctx, rlock.Forever, func(both *rlock.Hold) {
 		for ; steps < 3 && both.IsValid(); steps++ {
 			time.Sleep(400 * time.Millisecond) // a step of the work; the lease of 900 ms is renewed
@@ -35,5 +36,5 @@ func main() {
 		must(order.ForceUnlock()) // as an operator would, with rlock break
 		time.Sleep(200 * time.Millisecond)
 	})
-	fmt.Println("the unlock says:", rlock.CodeOf(err))
+	fmt.Println("the unlock says:", errors.Unwrap(err))
 }

@@ -1,22 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rlock is a thin layer on the C library of that name. What is taken belongs to an owner of its own, not to a
-// thread: goroutines move between threads. One that waits takes a thread meanwhile; where thousands wait there is
-// rlock_lock_async(). The rest of rlock.h can be added likewise.
+// Package rlock is a thin layer on the C library of that name. A hold belongs to an owner of its own, not to a thread:
+// goroutines move between threads. A goroutine that waits takes no thread. The rest of rlock.h can be added likewise.
 package rlock
 
 /*
 #cgo pkg-config: rlock
+#include <stdint.h>
 #include <stdlib.h>
 #include <rlock/rlock.h>
 
 void rlockLost(struct rlock_loss *loss, void *payload);
+void rlockDone(struct rlock_op *op, void *payload);
 
 typedef int (*new_fn)(struct rlock_client *, const char *, const struct rlock_opts *, struct rlock_handle **);
 
 static inline int call_new(new_fn new, struct rlock_client *client, const char *name, struct rlock_handle **ret_lock)
 {
 	return new(client, name, NULL, ret_lock);
+}
+
+static inline int lock_async(struct rlock_handle *lock, int64_t wait_ms, uint64_t owner, uintptr_t payload,
+			     struct rlock_op **ret_op)
+{
+	return rlock_lock_async(lock, RLOCK_TAKE(.wait_ms = wait_ms, .owner = owner), rlockDone, (void *)payload, ret_op);
+}
+
+static inline int unlock_async(struct rlock_handle *lock, uint64_t owner, uintptr_t payload, struct rlock_op **ret_op)
+{
+	return rlock_unlock_async(lock, owner, rlockDone, (void *)payload, ret_op);
 }
 */
 import "C"
@@ -25,48 +37,92 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"runtime/cgo"
 	"sync"
 	"time"
 	"unsafe"
 )
 
+// Forever is a wait without end, and so is every wait of more than a hundred years.
 const Forever = -time.Millisecond
 
-// Code is what a call came to: one of rlock.h.
+const longest = 100 * 366 * 24 * time.Hour
+
+// Code is the result of a call: rlock.h says what each means. errors.Is(err, ErrBusy) asks for one.
 type Code int
 
 const (
-	Busy     Code = C.RLOCK_EBUSY
-	TimedOut Code = C.RLOCK_ETIMEDOUT
-	Lost     Code = C.RLOCK_ELOST
-	InDoubt  Code = C.RLOCK_EINDOUBT
-	Closed   Code = C.RLOCK_ECLOSED
+	ErrBusy          Code = C.RLOCK_EBUSY
+	ErrTimedOut      Code = C.RLOCK_ETIMEDOUT
+	ErrNotOwner      Code = C.RLOCK_ENOTOWNER
+	ErrLost          Code = C.RLOCK_ELOST
+	ErrInDoubt       Code = C.RLOCK_EINDOUBT
+	ErrNoConnection  Code = C.RLOCK_ECONN
+	ErrTLS           Code = C.RLOCK_ETLS
+	ErrAuth          Code = C.RLOCK_EAUTH
+	ErrPermission    Code = C.RLOCK_EPERM
+	ErrRefused       Code = C.RLOCK_EREFUSED
+	ErrWrongType     Code = C.RLOCK_EWRONGTYPE
+	ErrNoQuorum      Code = C.RLOCK_ENOQUORUM
+	ErrNotReplicated Code = C.RLOCK_ENOTREPLICATED
+	ErrDeadlock      Code = C.RLOCK_EDEADLOCK
+	ErrClosed        Code = C.RLOCK_ECLOSED
+	ErrInvalid       Code = C.RLOCK_EINVAL
+	ErrNotSupported  Code = C.RLOCK_ENOTSUP
+	ErrNoMemory      Code = C.RLOCK_ENOMEM
+	ErrNoResources   Code = C.RLOCK_ERESOURCE
+	ErrRestarted     Code = C.RLOCK_ERESTARTED
 )
 
 // Error is a call that failed; Detail is for logs.
 type Error struct {
 	Code
 	Detail string
+	cause  error // why the program ended the call
 }
 
-func (c Code) String() string  { return C.GoString(C.rlock_strerror(C.int(c))) }
-func (e *Error) Error() string { return e.String() + ": " + e.Detail }
+func (c Code) Error() string   { return C.GoString(C.rlock_strerror(C.int(c))) }
+func (e *Error) Error() string { return e.Code.Error() + ": " + e.Detail }
+func (e *Error) Unwrap() error { return e.Code }
 
-// CodeOf returns an error's code, 0 of none.
-func CodeOf(err error) Code {
-	failed := &Error{}
-	errors.As(err, &failed)
-	return failed.Code
-}
+// Is finds ctx.Err() in the error of a call that the context ended.
+func (e *Error) Is(target error) bool { return e.cause != nil && errors.Is(e.cause, target) }
 
 // call makes an error of a C function's code. The detail is in the thread that called.
 func call(function func() C.int) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if code := function(); code != 0 {
-		return &Error{Code(code), C.GoString(C.rlock_detail())}
+		return &Error{Code: Code(code), Detail: C.GoString(C.rlock_detail())}
 	}
 	return nil
+}
+
+//export rlockDone
+func rlockDone(op *C.struct_rlock_op, payload unsafe.Pointer) {
+	close(cgo.Handle(uintptr(payload)).Value().(chan struct{}))
+}
+
+// await begins an async call, and waits for its end without a thread. The end of the context asks the call to end. The
+// caller drops the operation.
+func await(ctx context.Context, begin func(payload C.uintptr_t, op **C.struct_rlock_op) C.int) (*C.struct_rlock_op, error) {
+	var op *C.struct_rlock_op
+	done := make(chan struct{})
+	handle := cgo.NewHandle(done)
+	defer handle.Delete()
+	if err := call(func() C.int { return begin(C.uintptr_t(handle), &op) }); err != nil {
+		return nil, err
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
+		C.rlock_op_cancel(op)
+		<-done
+	}
+	if code := C.rlock_op_code(op); code != 0 {
+		return op, &Error{Code(code), C.GoString(C.rlock_op_detail(op)), ctx.Err()}
+	}
+	return op, nil
 }
 
 // Loss is a hold that was lost.
@@ -86,6 +142,7 @@ func rlockLost(loss *C.struct_rlock_loss, payload unsafe.Pointer) {
 type Client struct {
 	client  *C.struct_rlock_client
 	payload unsafe.Pointer
+	onLost  func(Loss)
 }
 
 // Open opens a client, whose holds have that lease and are renewed. onLost may be nil; it must neither wait nor close.
@@ -97,11 +154,15 @@ func Open(url string, lease time.Duration, onLost func(Loss)) (*Client, error) {
 	opts.on_lost, opts.payload = (*C.rlock_lost_fn)(C.rlockLost), C.malloc(1)
 	listeners.Store(opts.payload, onLost)
 	var client *C.struct_rlock_client
-	err := call(func() C.int { return C.rlock_client_open(&opts, &client) })
-	return &Client{client, opts.payload}, err
+	if err := call(func() C.int { return C.rlock_client_open(&opts, &client) }); err != nil {
+		listeners.Delete(opts.payload)
+		C.free(opts.payload)
+		return nil, err
+	}
+	return &Client{client, opts.payload, onLost}, nil
 }
 
-// Close releases what is held, and ends all waits: Closed. Once.
+// Close releases what is held, and ends all waits: ErrClosed. Once.
 func (c *Client) Close() {
 	C.rlock_client_close(c.client)
 	listeners.Delete(c.payload)
@@ -152,43 +213,55 @@ func (c *Client) lock(function func(lock **C.struct_rlock_handle) C.int) *Lock {
 	return l
 }
 
-// Hold is what its owner has of a lock. Any goroutine may use it.
+// Hold is what its owner has of a lock. Any goroutine may use it. Keep it until Unlock: a hold that the garbage collector
+// finds is unlocked, and reported as lost.
 type Hold struct {
 	Token uint64 // of a fenced lock, else 0
 	lock  *Lock
 	owner C.uint64_t
 }
 
-// Take takes the lock within that time (0 is one attempt, Forever is without end), and while the context lasts.
+// Take takes the lock within that time (0 tries once, Forever has no end), and while the context lasts: ErrBusy,
+// ErrTimedOut, ctx.Err(). The hold is nil beside an error.
 func (l *Lock) Take(ctx context.Context, wait time.Duration) (*Hold, error) {
 	if l.err != nil {
 		return nil, l.err
 	}
-	var take C.struct_rlock_take
-	var grant C.struct_rlock_grant
-	C.rlock_take_init(&take, C.sizeof_struct_rlock_take)
-	C.rlock_grant_init(&grant, C.sizeof_struct_rlock_grant)
-	take.wait_ms, take.owner = C.int64_t(wait.Milliseconds()), C.rlock_owner_new(l.client.client)
-	if err := call(func() C.int { return C.rlock_cancel_new(&take.cancel) }); err != nil {
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- call(func() C.int { return C.rlock_lock_with(l.lock, &take, &grant) }) }()
-	var err error
-	select {
-	case err = <-ended:
-	case <-ctx.Done():
-		C.rlock_cancel_fire(take.cancel)
-		err = <-ended
-	}
-	C.rlock_cancel_free(take.cancel)
-	if CodeOf(err) == C.RLOCK_ECANCELED {
+	defer runtime.KeepAlive(l)
+	owner := C.rlock_owner_new(l.client.client)
+	op, err := await(ctx, func(payload C.uintptr_t, op **C.struct_rlock_op) C.int {
+		return C.lock_async(l.lock, milliseconds(wait), owner, payload, op)
+	})
+	defer C.rlock_op_unref(op)
+	if errors.Is(err, Code(C.RLOCK_ECANCELED)) {
 		return nil, ctx.Err()
 	}
-	return &Hold{uint64(grant.token), l, take.owner}, err
+	if err != nil {
+		return nil, err
+	}
+	var grant C.struct_rlock_grant
+	C.rlock_grant_init(&grant, C.sizeof_struct_rlock_grant)
+	C.rlock_op_grant(op, &grant)
+	hold := &Hold{uint64(grant.token), l, owner}
+	runtime.SetFinalizer(hold, (*Hold).dropped)
+	return hold, nil
 }
 
-// With takes the lock, works, and returns what the unlock came to.
+// milliseconds rounds up: no wait is shorter than its time.
+func milliseconds(wait time.Duration) C.int64_t {
+	switch {
+	case wait == Forever || wait > longest:
+		return C.RLOCK_FOREVER
+	case wait < 0:
+		return C.RLOCK_FOREVER - 1 // ErrInvalid
+	}
+	return C.int64_t((wait + time.Millisecond - 1) / time.Millisecond)
+}
+
+// With takes the lock, works, and returns the error of the unlock.
 func (l *Lock) With(ctx context.Context, wait time.Duration, work func(*Hold)) (err error) {
 	hold, err := l.Take(ctx, wait)
 	if err == nil {
@@ -198,10 +271,32 @@ func (l *Lock) With(ctx context.Context, wait time.Duration, work func(*Hold)) (
 	return err
 }
 
-// Unlock gives it up. Lost: it had ended before.
+// Unlock gives it up. ErrLost: it had ended before. ErrNotOwner: it was unlocked before.
 func (h *Hold) Unlock() error {
-	defer runtime.KeepAlive(h)
-	return call(func() C.int { return C.rlock_unlock_as(h.lock.lock, h.owner) })
+	runtime.SetFinalizer(h, nil)
+	return h.lock.unlock(h.owner)
+}
+
+func (l *Lock) unlock(owner C.uint64_t) error {
+	defer runtime.KeepAlive(l)
+	op, err := await(context.Background(), func(payload C.uintptr_t, op **C.struct_rlock_op) C.int {
+		return C.unlock_async(l.lock, owner, payload, op)
+	})
+	C.rlock_op_unref(op)
+	return err
+}
+
+// dropped ends a hold that the program no longer has. A finalizer must not wait.
+func (h *Hold) dropped() {
+	go func(l *Lock, owner C.uint64_t) {
+		err := l.unlock(owner)
+		if errors.Is(err, ErrLost) || errors.Is(err, ErrClosed) || l.client.onLost == nil {
+			return // the client has reported it
+		}
+		name, kind := C.GoString(C.rlock_name(l.lock, nil)), C.GoString(C.rlock_kind(l.lock))
+		runtime.KeepAlive(l)
+		l.client.onLost(Loss{name, kind, "the program dropped the hold without unlocking it"})
+	}(h.lock, h.owner)
 }
 
 // IsValid says whether it may be relied on now. Local.

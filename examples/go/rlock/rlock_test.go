@@ -4,9 +4,12 @@ package rlock
 
 import (
 	"context"
+	"errors"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -60,16 +63,19 @@ func TestAWaitEndsWithItsTimeOrItsContext(t *testing.T) {
 		if hold.Token == 0 || !hold.IsValid() {
 			t.Error(hold)
 		}
-		if _, err := lock.Take(context.Background(), 0); CodeOf(err) != Busy {
-			t.Error(err)
-		}
-		if _, err := lock.Take(context.Background(), 10*time.Millisecond); CodeOf(err) != TimedOut {
-			t.Error(err)
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 		defer cancel()
-		if _, err := lock.Take(ctx, Forever); err != context.DeadlineExceeded {
-			t.Error(err)
+		for wait, expected := range map[time.Duration]error{
+			0: ErrBusy, 1: ErrTimedOut, 10 * time.Millisecond: ErrTimedOut, -1: ErrInvalid, math.MinInt64: ErrInvalid,
+		} {
+			if hold, err := lock.Take(ctx, wait); hold != nil || !errors.Is(err, expected) || errors.Is(err, ErrLost) {
+				t.Error(wait, hold, err)
+			}
+		}
+		for _, wait := range []time.Duration{Forever, math.MaxInt64, 101 * 366 * 24 * time.Hour} {
+			if hold, err := lock.Take(ctx, wait); hold != nil || err != context.DeadlineExceeded {
+				t.Error(wait, hold, err)
+			}
 		}
 	})
 	if err != nil {
@@ -77,7 +83,7 @@ func TestAWaitEndsWithItsTimeOrItsContext(t *testing.T) {
 	}
 }
 
-func TestALossIsToldAndByTheUnlock(t *testing.T) {
+func TestALossIsReportedAndByTheUnlock(t *testing.T) {
 	losses := make(chan Loss, 1)
 	client := open(t, func(loss Loss) { losses <- loss })
 	lock := client.Reentrant("a")
@@ -88,10 +94,88 @@ func TestALossIsToldAndByTheUnlock(t *testing.T) {
 	if loss := <-losses; loss != (Loss{"a", "reentrant", "forced"}) {
 		t.Error(loss)
 	}
-	if err := hold.Unlock(); CodeOf(err) != Lost || hold.IsValid() {
+	if err := hold.Unlock(); !errors.Is(err, ErrLost) || hold.IsValid() {
 		t.Error(err)
 	}
 	if _, err := Multi(lock, client.Reentrant("")).Take(context.Background(), 0); err == nil {
 		t.Error("a lock without a name")
+	}
+}
+
+func TestADroppedHoldIsUnlockedAndReported(t *testing.T) {
+	losses := make(chan Loss, 100)
+	lock := open(t, func(loss Loss) { losses <- loss }).Reentrant("a")
+	func() {
+		if hold, err := lock.Take(context.Background(), Forever); err != nil || !hold.IsValid() {
+			t.Fatal(err)
+		}
+	}()
+	for len(losses) == 0 {
+		runtime.GC()
+		time.Sleep(time.Millisecond)
+	}
+	if loss := <-losses; loss.Name != "a" || loss.Reason != "the program dropped the hold without unlocking it" {
+		t.Error(loss)
+	}
+	hold, err := lock.Take(context.Background(), 0) // free, long before a lease of 9 s has ended
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < 10; i++ {
+		runtime.GC()
+	}
+	if !hold.IsValid() || hold.Unlock() != nil || !errors.Is(hold.Unlock(), ErrNotOwner) {
+		t.Error("the second hold")
+	}
+	hold = nil
+	runtime.GC()
+	if len(losses) != 0 {
+		t.Error("a hold that was unlocked is reported as lost")
+	}
+}
+
+func TestAGoroutineThatWaitsTakesNoThread(t *testing.T) {
+	lock, all := open(t, nil).Reentrant("a"), sync.WaitGroup{}
+	threads := func() int {
+		tasks, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(tasks)
+	}
+	hold, err := lock.Take(context.Background(), Forever)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := threads()
+	ctx, cancel := context.WithCancel(context.Background())
+	began := make(chan bool)
+	for i := 0; i < 300; i++ {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			began <- true
+			if hold, err := lock.Take(ctx, Forever); hold != nil || err != context.Canceled {
+				t.Error(hold, err)
+			}
+		}()
+		<-began
+	}
+	if _, err := lock.Take(context.Background(), 50*time.Millisecond); !errors.Is(err, ErrTimedOut) {
+		t.Error(err)
+	}
+	if now := threads(); now > before+100 {
+		t.Error(before, now)
+	}
+	cancel()
+	all.Wait()
+	if err := hold.Unlock(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAClientThatCannotBeOpenedIsNil(t *testing.T) {
+	if client, err := Open("http://localhost", time.Second, nil); client != nil || !errors.Is(err, ErrInvalid) {
+		t.Error(client, err)
 	}
 }
