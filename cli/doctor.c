@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define FINDING_MOST 2000
+
 static const char *level_name(enum rlock_level level)
 {
     switch (level) {
@@ -22,10 +24,14 @@ static const char *level_name(enum rlock_level level)
     }
 }
 
-static void print_finding(enum rlock_level level, const char *subject, const char *text,
+static void print_finding(enum rlock_level level, const char *subject, const char *finding,
                           void *payload)
 {
+    char text[FINDING_MOST];
+
+    (void)snprintf(text, sizeof(text), "%s", finding);
     (void)payload;
+    cli_speak(text, sizeof(text));
     (void)printf("%-8s ", level_name(level));
     (void)cli_put_text(stdout, subject, strlen(subject));
     (void)fputs(": ", stdout);
@@ -34,10 +40,14 @@ static void print_finding(enum rlock_level level, const char *subject, const cha
     (void)fflush(stdout); /* a slow server is watched at work */
 }
 
-static void print_finding_json(enum rlock_level level, const char *subject, const char *text,
+static void print_finding_json(enum rlock_level level, const char *subject, const char *finding,
                                void *payload)
 {
+    char text[FINDING_MOST];
+
+    (void)snprintf(text, sizeof(text), "%s", finding);
     (void)payload;
+    cli_speak(text, sizeof(text));
     (void)printf("{\"level\":\"%s\",\"subject\":", level_name(level));
     cli_put_json(stdout, subject, strlen(subject));
     (void)fputs(",\"text\":", stdout);

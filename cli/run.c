@@ -83,7 +83,7 @@ static int take_within(struct run *run)
 
     if (long_wait && (code == RLOCK_ETIMEDOUT || code == RLOCK_ENOQUORUM ||
                       code == RLOCK_ENOTREPLICATED || code == RLOCK_EINDOUBT)) {
-        cli_say(run->opts, run->name, "waiting: %s", cli_reason(run->name, code));
+        cli_say(run->opts, run->name, "waiting: %s", cli_reason(run->opts, run->name, code));
         how.wait_ms = wait_ms < 0 ? wait_ms : wait_ms - FIRST_MS;
         code = rlock_lock_with(run->lock, &how, &run->grant);
     }
@@ -94,7 +94,7 @@ static int take_within(struct run *run)
  * ask. A wait asked while it lasted, so that it ends in time; a single try asks now. */
 static int fail_held(struct run *run, int code)
 {
-    char *reason = strdup(cli_reason(run->name, code));
+    char *reason = strdup(cli_reason(run->opts, run->name, code));
     char holder[CLI_WAITING_TEXT];
 
     if (run->opts->wait_ms == 0) {

@@ -119,21 +119,46 @@ static const char *behind_name(const char *text, const char *name)
     return strncmp(at, ": ", 2) == 0 ? at + 2 : NULL;
 }
 
-const char *cli_reason(const char *name, int code)
+/* Puts `by` in place of a part of the text, if it is there. */
+static void replace(char *text, size_t size, const char *part, const char *by)
 {
+    char *at = strstr(text, part);
+    char rest[TEXT_MOST];
+
+    if (at != NULL) {
+        (void)snprintf(rest, sizeof(rest), "%s", at + strlen(part));
+        (void)snprintf(at, size - (size_t)(at - text), "%s%s", by, rest);
+    }
+}
+
+void cli_speak(char *text, size_t size)
+{
+    replace(text, size, "acks = RLOCK_ACKS_OFF", "--acks off");
+}
+
+const char *cli_reason(const struct cli_options *opts, const char *name, int code)
+{
+    static _Thread_local char text[TEXT_MOST];
     const char *detail = rlock_detail();
     const char *reason = NULL;
+    char *said;
 
     if (name != NULL && strncmp(detail, "lock ", 5) == 0) { /* the name is said already */
         reason = behind_name(detail + 5, name);
     }
     reason = reason != NULL ? reason : detail;
-    return reason[0] != '\0' ? reason : rlock_strerror(code);
+    (void)snprintf(text, sizeof(text), "%s", reason[0] != '\0' ? reason : rlock_strerror(code));
+    cli_speak(text, sizeof(text));
+    said = strstr(text, " said: ");
+    if (said != NULL && !opts->verbose) { /* the plain words before it are enough */
+        (void)snprintf(said, sizeof(text) - (size_t)(said - text), ")");
+    }
+    return text;
 }
 
 int cli_fail(const struct cli_options *opts, const char *name, int code)
 {
-    const char *reason = cli_reason(name, code);
+    const char *reason = cli_reason(opts, name, code);
 
     if (strstr(reason, "server ") != NULL) {
         cli_say(opts, name, "%s", reason);

@@ -34,8 +34,12 @@ void cli_say(const struct cli_options *opts, const char *name, const char *forma
  * its code. */
 int cli_fail(const struct cli_options *opts, const char *name, int code);
 
-/* Returns why the library's last call on `name` (may be NULL) failed. Valid until its next call. */
-const char *cli_reason(const char *name, int code);
+/* Returns why the library's last call on `name` (may be NULL) failed. The server's own words are
+ * left out unless --verbose. Valid until the thread's next call of this. */
+const char *cli_reason(const struct cli_options *opts, const char *name, int code);
+
+/* Has a text of the library's call options by their names here. */
+void cli_speak(char *text, size_t size);
 
 /* Says what is wrong with the command line, also with --quiet; returns 64. */
 int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));

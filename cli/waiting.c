@@ -66,7 +66,7 @@ static void ask(const struct cli_waiting *waiting, char *out, bool *ret_ours)
     *ret_ours = code == 0 && info.locked &&
                 strncmp(info.holder, rlock_client_uuid(waiting->client), UUID_LEN) == 0;
     if (code != 0) {
-        (void)snprintf(out, CLI_WAITING_TEXT, "%s", cli_reason(waiting->name, code));
+        (void)snprintf(out, CLI_WAITING_TEXT, "%s", cli_reason(waiting->opts, waiting->name, code));
     } else if (holder != NULL && !*ret_ours) {
         (void)snprintf(out, CLI_WAITING_TEXT, "held by %s (server %s)", holder,
                        waiting->opts->server);

@@ -103,6 +103,7 @@ set(RLOCK_SOURCES
     src/net/conn.c
     src/net/connect.c
     src/net/hello.c
+    src/net/refused.c
     src/net/resolve.c
     src/net/resp.c
     src/net/sock.c
@@ -112,6 +113,7 @@ set(RLOCK_SOURCES
     src/redlock/redlock.c
     src/rw/rw.c
     src/wire/command.c
+    src/wire/errors.c
     src/wire/pipeline.c
     src/wire/reply.c
 )

@@ -230,7 +230,7 @@ struct rlock_client_opts {
      * 1: a grant, and each renewal, counts only once it is on disk: in the append-only file of the
      * primary, and in those of as many replicas as acks says. A server that crashes then has it
      * when it is back. Wants Redis 7.2 or newer, or Valkey, with appendonly yes on the primary and
-     * those replicas; without that nothing is granted (RLOCK_ENOTSUP, RLOCK_EREFUSED,
+     * those replicas; without that nothing is granted (RLOCK_EREFUSED,
      * RLOCK_ENOTREPLICATED). Wants appendfsync always: with everysec each grant takes up to a
      * second, and may be given back in vain. Default 0.
      */

@@ -29,6 +29,13 @@ static inline bool rlock__bytes_equal(struct rlock__bytes a, struct rlock__bytes
     return a.len == b.len && (a.len == 0 || memcmp(a.at, b.at, a.len) == 0);
 }
 
+/* Whether the part is in it; an empty one, and NULL, is in nothing. */
+static inline bool rlock__bytes_have(struct rlock__bytes bytes, const char *part)
+{
+    return part != NULL && part[0] != '\0' && bytes.len != 0 &&
+           memmem(bytes.at, bytes.len, part, strlen(part)) != NULL;
+}
+
 /* The decimal number that bytes begin with; none without one, or where it is too large. They need
  * no end mark. */
 int64_t rlock__bytes_number(struct rlock__bytes bytes, int64_t none);

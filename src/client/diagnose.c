@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "net/hello.h"
+#include "wire/errors.h"
 
 void rlock__finding(struct rlock__diagnosis *d, enum rlock_level level, const char *subject,
                     const char *format, ...)
@@ -29,17 +30,27 @@ void rlock__prevented(struct rlock__diagnosis *d, const char *subject, int code)
     d->code = d->code == 0 ? code : d->code;
 }
 
-void rlock__lacks(struct rlock__diagnosis *d, enum rlock__use use, const char *right,
+const char *rlock__refused_how(const struct rlock__reply *reply)
+{
+    const struct rlock__class class = rlock__classify(reply);
+
+    return rlock__is_lacking(&class) ? "is not supported by the server" : "is not permitted";
+}
+
+void rlock__lacks(struct rlock__diagnosis *d, enum rlock__use use, const char *right, bool known,
                   const char *meaning)
 {
+    const char *subject = known ? "rights" : "commands";
+    const char *how = known ? "is not permitted" : "is not supported by the server";
+
     if (use == RLOCK__FOR_ALL) {
-        rlock__finding(d, RLOCK_LOG_ERROR, "rights", "%s is not permitted: %s", right, meaning);
-        d->code = d->code == 0 ? RLOCK_EPERM : d->code;
+        rlock__finding(d, RLOCK_LOG_ERROR, subject, "%s %s: %s", right, how, meaning);
+        d->code = d->code == 0 ? (known ? RLOCK_EPERM : RLOCK_EREFUSED) : d->code;
     } else if (use == RLOCK__FOR_EASE) {
-        rlock__finding(d, RLOCK_LOG_WARNING, "rights", "%s is not permitted: %s", right, meaning);
+        rlock__finding(d, RLOCK_LOG_WARNING, subject, "%s %s: %s", right, how, meaning);
     } else {
-        rlock__finding(d, RLOCK_LOG_WARNING, meaning,
-                       "such locks will not work: %s is not permitted", right);
+        rlock__finding(d, RLOCK_LOG_WARNING, meaning, "such locks will not work: %s %s", right,
+                       how);
         d->lacks[use] = true;
     }
 }
@@ -83,8 +94,8 @@ static void look_at_server(struct rlock__diagnosis *d)
         return;
     }
     if (rlock__reply_is_error(&reply)) {
-        rlock__finding(d, RLOCK_LOG_INFO, "server",
-                       "INFO is not permitted: its version and role are not known");
+        rlock__finding(d, RLOCK_LOG_INFO, "server", "INFO %s: its version and role are not known",
+                       rlock__refused_how(&reply));
         look_at_uptime(d, rlock__bytes("", 0));
         return;
     }
@@ -118,9 +129,9 @@ static void look_at_setting(struct rlock__diagnosis *d, const char *name, const 
     }
     value = rlock__reply_str(&reply, 1);
     if (rlock__reply_is_error(&reply) || value.len == 0) {
-        rlock__finding(d, RLOCK_LOG_WARNING, name,
-                       "not known, CONFIG GET is not permitted; if it is not %s: %s", good,
-                       meaning);
+        rlock__finding(d, RLOCK_LOG_WARNING, name, "not known, CONFIG GET %s; if it is not %s: %s",
+                       rlock__reply_is_error(&reply) ? rlock__refused_how(&reply) : "does not tell",
+                       good, meaning);
     } else if (!rlock__bytes_equal(value, rlock__bytes_of(good))) {
         rlock__finding(d, RLOCK_LOG_WARNING, name, "is %.*s: %s", (int)value.len, value.at,
                        meaning);

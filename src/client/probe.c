@@ -238,14 +238,18 @@ static void try_others(struct rlock__diagnosis *d, struct rlock_handle *lock)
     (void)rlock_free(members[1]);
 }
 
-static bool may_subscribe(struct rlock__diagnosis *d, const char *command, struct rlock__bytes to)
+/* NULL: nothing is wrong with it. */
+static const char *why_no_subscribe(struct rlock__diagnosis *d, const char *command,
+                                    struct rlock__bytes to)
 {
     struct rlock__cmd cmd = {0};
     struct rlock__reply reply;
 
     rlock__cmd_arg(&cmd, rlock__bytes_of(command));
     rlock__cmd_arg(&cmd, to);
-    return rlock__asker_ask(&d->asker, &cmd, &reply) != 0 || !rlock__reply_is_error(&reply);
+    return rlock__asker_ask(&d->asker, &cmd, &reply) == 0 && rlock__reply_is_error(&reply)
+               ? rlock__refused_how(&reply)
+               : NULL;
 }
 
 static void try_subscribe(struct rlock__diagnosis *d, const struct rlock_handle *lock)
@@ -253,15 +257,18 @@ static void try_subscribe(struct rlock__diagnosis *d, const struct rlock_handle 
     const struct rlock__core *core = &d->client->core;
     const struct rlock__bytes channel = lock->spec->channel;
 
-    if (core->sharded && core->announces_both && !may_subscribe(d, "SUBSCRIBE", channel)) {
+    const char *why =
+        core->sharded && core->announces_both ? why_no_subscribe(d, "SUBSCRIBE", channel) : NULL;
+
+    if (why != NULL) {
         rlock__finding(d, RLOCK_LOG_WARNING, "rights",
-                       "+subscribe is not permitted: Redisson before 3.22 is not heard");
+                       "+subscribe %s: Redisson before 3.22 is not heard", why);
     }
-    if (!may_subscribe(d, core->sharded ? "SSUBSCRIBE" : "SUBSCRIBE", channel)) {
-        rlock__finding(
-            d, RLOCK_LOG_WARNING, "rights",
-            "+%ssubscribe is not permitted: waiters ask every %d ms instead of being woken",
-            core->sharded ? "s" : "", (int)(RLOCK__POLL_US / RLOCK__MS));
+    why = why_no_subscribe(d, core->sharded ? "SSUBSCRIBE" : "SUBSCRIBE", channel);
+    if (why != NULL) {
+        rlock__finding(d, RLOCK_LOG_WARNING, "rights",
+                       "+%ssubscribe %s: waiters ask every %d ms instead of being woken",
+                       core->sharded ? "s" : "", why, (int)(RLOCK__POLL_US / RLOCK__MS));
     }
 }
 

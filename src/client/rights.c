@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a user must be permitted on the server: each command, key and channel tried by itself. */
+#include <ctype.h>
 #include <stdio.h>
 
 #include "client/diagnosis.h"
+#include "wire/errors.h"
 
 #define NO_LOCKS "locks will not work"
 #define IN_DOUBT "after a broken connection some answers are \"in doubt\""
@@ -94,7 +96,7 @@ static const struct {
      {"+role", "ROLE", RLOCK__FOR_EASE, "the Sentinels' word that it is the primary has to do"}},
     {WITH_ACKS,
      {"+wait", "WAIT 0 0", RLOCK__FOR_ALL,
-      "replicas cannot acknowledge grants, so nothing is granted"}},
+      "replicas cannot acknowledge grants, so nothing is granted; set acks = RLOCK_ACKS_OFF"}},
     {WITH_ACKS_ON_DISK,
      {"+waitaof", "WAITAOF 0 0 0", RLOCK__FOR_ALL,
       "nobody tells that grants are on disk, so nothing is granted"}},
@@ -124,7 +126,7 @@ static bool applies(const struct rlock__diagnosis *d, enum where where)
     }
 }
 
-enum verdict { PERMITTED, NO_COMMAND, NO_KEY, NO_CHANNEL };
+enum verdict { PERMITTED, NO_COMMAND, NO_KEY, NO_CHANNEL, UNKNOWN };
 
 /* Keys and channels by what stands before the {name}; NULL: the name itself. */
 static const struct name {
@@ -146,7 +148,7 @@ static const struct name {
      "those who wait to read or write ask several times a second instead of being woken"},
 };
 
-/* Which permission the server's answer says is missing; none that it knows nothing of it. */
+/* Which permission the server's answer says is missing, or that the server lacks the command. */
 static enum verdict judge(const struct rlock__reply *reply)
 {
     char text[200];
@@ -160,7 +162,9 @@ static enum verdict judge(const struct rlock__reply *reply)
         return NO_COMMAND;
     }
     if (strncmp(text, "NOPERM", 6) != 0) {
-        return strncmp(text, "ERR unknown command", 19) == 0 ? NO_COMMAND : PERMITTED;
+        const struct rlock__class class = rlock__classify(reply);
+
+        return rlock__is_lacking(&class) ? UNKNOWN : PERMITTED;
     }
     if (strstr(text, " channel") != NULL) {
         return NO_CHANNEL;
@@ -216,7 +220,20 @@ static void report_name(struct rlock__diagnosis *d, const struct name *name)
     (void)snprintf(right, sizeof(right), "%c%s%s%s*", name->lack == NO_KEY ? '~' : '&',
                    name->before != NULL ? name->before : "", name->before != NULL ? "{" : "",
                    prefix);
-    rlock__lacks(d, name->use, right, name->meaning);
+    rlock__lacks(d, name->use, right, true, name->meaning);
+}
+
+/* A right as an ACL has it: "+client|kill"; a command as one types it: "CLIENT KILL". */
+static void report_command(struct rlock__diagnosis *d, const struct right *right, bool known)
+{
+    char name[32];
+    size_t i;
+
+    (void)snprintf(name, sizeof(name), "%s", known ? right->right : right->right + 1);
+    for (i = 0; !known && name[i] != '\0'; i++) {
+        name[i] = (char)(name[i] == '|' ? ' ' : toupper((unsigned char)name[i]));
+    }
+    rlock__lacks(d, right->use, name, known, right->meaning);
 }
 
 /* Where no lock will work, the rest does not matter: lacks. */
@@ -230,8 +247,8 @@ static int try_command(struct rlock__diagnosis *d, struct rlock__bytes key,
         return 0;
     }
     code = ask(d, right->words, key, &verdict);
-    if (verdict == NO_COMMAND) {
-        rlock__lacks(d, right->use, right->right, right->meaning);
+    if (verdict == NO_COMMAND || verdict == UNKNOWN) {
+        report_command(d, right, verdict == NO_COMMAND);
         *inout_lacks = *inout_lacks || right->use == RLOCK__FOR_ALL;
     }
     return code;

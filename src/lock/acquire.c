@@ -114,12 +114,10 @@ static void on_error(struct rlock__call *call, const struct rlock__reply *reply,
 {
     struct rlock__class class = rlock__core_classify(call->core, reply);
     bool again = class.way == RLOCK__RETRY || (class.way == RLOCK__WAIT && call->wait_us != 0);
-    char name[96], text[160], hint[RLOCK__HINT_SIZE];
+    char name[96], why[RLOCK__REFUSAL_SIZE];
 
-    rlock__say(call, "lock %s: server %s: %s: %s", rlock__spec_text(call->spec, name),
-               call->link->server->address,
-               rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)),
-               rlock__hint(&class, call->spec, hint));
+    rlock__say(call, "lock %s: %s", rlock__spec_text(call->spec, name),
+               rlock__refusal(call->spec, call->link->server, reply, NULL, why));
     if (call->asked &&
         rlock__is_aborted(reply)) { /* where it ran no answer from elsewhere tells of */
         rlock__acquire_begin_anew(call, class.code, now);

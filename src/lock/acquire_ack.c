@@ -43,16 +43,14 @@ static void fail_unconfirmed(struct rlock__call *call, const struct rlock__reply
     fail(call, RLOCK_ENOTREPLICATED, now);
 }
 
-static void fail_refused(struct rlock__call *call, const char *what,
+static void fail_refused(struct rlock__call *call, const char *command,
                          const struct rlock__reply *error, int64_t now)
 {
     struct rlock__class class = rlock__core_classify(call->core, error);
-    char name[96], text[160], hint[RLOCK__HINT_SIZE];
+    char name[96], why[RLOCK__REFUSAL_SIZE];
 
-    rlock__say(call, "lock %s: server %s: %s%s: %s", rlock__spec_text(call->spec, name),
-               call->link->server->address, what,
-               rlock__text(rlock__reply_str(error, 0), text, sizeof(text)),
-               rlock__hint(&class, call->spec, hint));
+    rlock__say(call, "lock %s: %s", rlock__spec_text(call->spec, name),
+               rlock__refusal(call->spec, call->link->server, error, command, why));
     fail(call, class.way == RLOCK__GIVE_UP ? class.code : RLOCK_ENOTREPLICATED, now);
 }
 
@@ -76,7 +74,7 @@ static void on_decided(struct rlock__ack *ack, const struct rlock__reply *waited
     }
     rlock__acks_failed(ack->server, waited);
     if (waited != NULL && rlock__reply_is_error(waited)) {
-        fail_refused(call, "WAIT: ", waited, now);
+        fail_refused(call, call->core->acks_on_disk ? "WAITAOF" : "WAIT", waited, now);
     } else {
         fail_unconfirmed(call, waited, now);
     }
@@ -98,7 +96,7 @@ static void on_extended(struct rlock__request *request, const struct rlock__repl
     }
     status = reply != NULL ? rlock__reply_int(reply, 2, 0) : 0;
     if (reply != NULL && rlock__reply_is_error(reply)) {
-        fail_refused(call, "", reply, now);
+        fail_refused(call, NULL, reply, now);
     } else if (reply != NULL && status < 1 && call->target > 1 && !asking) {
         fail_lost(call, status == -1, now);
     } else if (status != 1) { /* its lease has ended, there is no answer, or the key is back */

@@ -21,7 +21,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
 {
     struct rlock__call *call = request->subject;
     struct rlock__class class;
-    char text[200];
+    char why[RLOCK__REFUSAL_SIZE];
 
     if (rlock__hop(request, reply, now)) {
         call->link = request->link;
@@ -44,8 +44,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
         return;
     }
     class = rlock__core_classify(call->core, reply);
-    rlock__say(call, "server %s: %s: %s", call->link->server->address,
-               rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)), class.hint);
+    rlock__say(call, "%s", rlock__refusal(call->spec, call->link->server, reply, NULL, why));
     if (class.way == RLOCK__RETRY) {
         call->error = class.code;
         rlock__call_step(call, RLOCK__SLEEPING);

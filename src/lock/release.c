@@ -147,14 +147,12 @@ static void on_refused(struct rlock__hold *hold, const struct rlock__reply *repl
     struct rlock__class class = rlock__core_classify(hold->spec->core, reply);
     struct rlock__grant *grant = hold->grant;
     struct rlock__call *call = hold->turn;
-    char name[96], text[160], hint[RLOCK__HINT_SIZE];
+    char name[96], why[RLOCK__REFUSAL_SIZE];
 
     grant->resent |= rlock__is_aborted(reply);
     if (call != NULL) {
-        rlock__say(call, "lock %s: server %s: %s: %s", rlock__spec_text(hold->spec, name),
-                   grant->link->server->address,
-                   rlock__text(rlock__reply_str(reply, 0), text, sizeof(text)),
-                   rlock__hint(&class, hold->spec, hint));
+        rlock__say(call, "lock %s: %s", rlock__spec_text(hold->spec, name),
+                   rlock__refusal(hold->spec, grant->link->server, reply, NULL, why));
     }
     if (class.way == RLOCK__RETRY && call != NULL) {
         rlock__call_step(call, RLOCK__SLEEPING);

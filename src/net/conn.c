@@ -68,6 +68,13 @@ static const char *guess(const struct rlock__conn *conn)
 
 static int fail_io(struct rlock__conn *conn, int error)
 {
+    const char *words = conn->hello.refused_hello;
+
+    conn->was_closed = error == 0 || error == ECONNRESET || error == EPIPE;
+    if (error == 0 && words[0] != '\0' && conn->state == RLOCK__CONN_HELLO) {
+        return rlock__conn_fail(conn, RLOCK_ECONN, "closed by the server, after \"%s\" to HELLO",
+                                words);
+    }
     if (error == 0) {
         return rlock__conn_fail(conn, RLOCK_ECONN, "closed by the server%s",
                                 conn->heard ? "" : " without a word");
@@ -79,6 +86,7 @@ static int fail_io(struct rlock__conn *conn, int error)
 static ssize_t moved(struct rlock__conn *conn, ssize_t n)
 {
     if (conn->session != NULL) {
+        conn->was_closed = n == RLOCK_ECONN;
         return n >= 0 ? n
                       : rlock__conn_fail(conn, (int)n, "%s",
                                          rlock__conn_tls(conn)->why(conn->session));

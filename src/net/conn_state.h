@@ -45,9 +45,11 @@ struct rlock__conn {
     size_t said;      /* how much of hello.out was sent */
     int64_t spoke_at; /* when some of it was, no later than that */
     struct rlock__resp *resp;
-    bool heard; /* something was read */
-    char first; /* the first byte of it: tells other protocols from Redis' */
-    int code;   /* why it failed */
+    enum rlock__hello_manner manner;
+    bool heard;      /* something was read */
+    bool was_closed; /* it failed since the server closed it */
+    char first;      /* the first byte of it: tells other protocols from Redis' */
+    int code;        /* why it failed */
     char peer[RLOCK__CONN_PEER_SIZE];
     char error[RLOCK__CONN_ERROR_SIZE];
     char in[RLOCK__CONN_READ_SIZE];

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "net/conn_state.h"
@@ -128,7 +129,7 @@ static int take_replies(struct rlock__conn *conn)
     return r < 0 ? r : 1;
 }
 
-static int step_hello(struct rlock__conn *conn, int64_t now)
+static int greet(struct rlock__conn *conn, int64_t now)
 {
     struct rlock__buf *out = &conn->hello.out;
     ssize_t sent = rlock__conn_write(conn, out->data + conn->said, out->len - conn->said);
@@ -145,6 +146,35 @@ static int step_hello(struct rlock__conn *conn, int64_t now)
         return (int)sent;
     }
     return got;
+}
+
+/* A server that closes the connection in place of an answer may not know what it was asked, as
+ * Twemproxy: it is asked for less, once for each that can be left out. */
+static bool may_say_less(const struct rlock__conn *conn)
+{
+    return conn->was_closed &&
+           (conn->manner == RLOCK__HELLO_FIRST ? !conn->heard
+                                               : conn->manner == RLOCK__HELLO_IN_PARTS);
+}
+
+static int start(struct rlock__conn *conn, const uint64_t *unfenced, size_t n, int64_t now);
+
+static int step_hello(struct rlock__conn *conn, int64_t now)
+{
+    int r = greet(conn, now);
+
+    if (r < 0 && may_say_less(conn)) {
+        uint64_t *unfenced = conn->hello.unfenced;
+        size_t n = conn->hello.n_unfenced;
+        bool fenced = conn->hello.got.fenced;
+
+        conn->hello.unfenced = NULL;
+        conn->manner++;
+        r = start(conn, unfenced, n, now);
+        conn->hello.got.fenced = conn->hello.got.fenced && fenced;
+        free(unfenced);
+    }
+    return r;
 }
 
 static int step_failed(struct rlock__conn *conn, int64_t now)
@@ -243,21 +273,29 @@ static int begin(struct rlock__conn *conn, int64_t now)
     return 0;
 }
 
-int rlock__conn_start(struct rlock__conn *conn, const uint64_t *unfenced, size_t n, int64_t now)
+/* From the beginning, within the time that is left. */
+static int start(struct rlock__conn *conn, const uint64_t *unfenced, size_t n, int64_t now)
 {
-    int r;
-
     rlock__conn_close(conn);
-    conn->deadline = conn->address_deadline = rlock__later(now, conn->opts->connect_timeout_us);
-    conn->heard = conn->want_out = false;
+    conn->heard = conn->want_out = conn->was_closed = false;
     conn->said = 0;
     conn->peer[0] = '\0';
     rlock__conn_where(conn, conn->peer, sizeof(conn->peer));
     (void)rlock__resp_free(conn->resp);
     conn->resp = rlock__resp_new(RLOCK__REPLY_CAP);
-    if (conn->resp == NULL || !rlock__hello_begin(&conn->hello, conn->opts, unfenced, n)) {
+    if (conn->resp == NULL ||
+        !rlock__hello_begin(&conn->hello, conn->opts, conn->manner, unfenced, n)) {
         return rlock__conn_fail(conn, RLOCK_ENOMEM, "no memory");
     }
-    r = begin(conn, now);
+    return begin(conn, now);
+}
+
+int rlock__conn_start(struct rlock__conn *conn, const uint64_t *unfenced, size_t n, int64_t now)
+{
+    int r;
+
+    conn->deadline = conn->address_deadline = rlock__later(now, conn->opts->connect_timeout_us);
+    conn->manner = RLOCK__HELLO_FIRST;
+    r = start(conn, unfenced, n, now);
     return r < 0 ? r : rlock__conn_step(conn, now);
 }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/time.h"
+#include "net/refused.h"
 
 #define COMMANDS_MAX 10  /* besides those for each earlier connection */
 #define COMMAND_ROOM 512 /* bytes that commands have besides their arguments */
@@ -29,64 +30,6 @@ static void say(struct rlock__hello *hello, rlock__hello_fn *take, size_t n,
 #define SAY(hello, take, ...)                                                                      \
     say(hello, take, sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *),                       \
         (const char *[]){__VA_ARGS__})
-
-/* ---- What the server refuses ---- */
-
-static bool begins(struct rlock__bytes text, const char *with)
-{
-    size_t len = strlen(with);
-
-    return text.len >= len && memcmp(text.at, with, len) == 0;
-}
-
-static bool contains(struct rlock__bytes text, const char *part)
-{
-    return part != NULL && part[0] != '\0' && memmem(text.at, text.len, part, strlen(part)) != NULL;
-}
-
-/* What an error reply means. */
-static int code_of(struct rlock__bytes error)
-{
-    static const struct {
-        const char *begin;
-        int code;
-    } table[] = {
-        {"WRONGPASS", RLOCK_EAUTH},
-        {"NOAUTH", RLOCK_EAUTH},
-        {"ERR invalid password", RLOCK_EAUTH},
-        {"ERR AUTH ", RLOCK_EAUTH},
-        {"ERR Client sent AUTH", RLOCK_EAUTH},
-        {"NOPERM", RLOCK_EPERM},
-        {"DENIED", RLOCK_EPERM}, /* protected mode */
-        {"LOADING", RLOCK_ECONN},
-        {"BUSY", RLOCK_ECONN},
-        {"MASTERDOWN", RLOCK_ECONN},
-        {"ERR max number of clients", RLOCK_ECONN},
-    };
-
-    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        if (begins(error, table[i].begin)) {
-            return table[i].code;
-        }
-    }
-    return RLOCK_EREFUSED;
-}
-
-/* Keeps the server's words, unless they repeat what we said: "unknown command …, with args
- * beginning with: …". */
-static int refused(const struct rlock__hello *hello, const struct rlock__reply *reply)
-{
-    struct rlock__bytes error = rlock__reply_str(reply, 0);
-    char text[192];
-
-    if (begins(error, "NOAUTH")) {
-        return rlock__fail(RLOCK_EAUTH, "the server wants a password");
-    }
-    if (contains(error, hello->opts->password) || contains(error, "with args")) {
-        return rlock__fail(code_of(error), "refused by the server");
-    }
-    return rlock__fail(code_of(error), "%s", rlock__text(error, text, sizeof(text)));
-}
 
 /* ---- Replies; each takes one and returns 0 or a negative code ---- */
 
@@ -124,7 +67,7 @@ static int take_look(struct rlock__hello *hello, const struct rlock__reply *repl
     struct rlock__bytes text = rlock__reply_str(reply, 0);
     uint64_t *id = &hello->unfenced[hello->looked++];
 
-    if (!rlock__reply_is_error(reply) && !contains(text, hello->opts->client_name)) {
+    if (!rlock__reply_is_error(reply) && !rlock__bytes_have(text, hello->opts->client_name)) {
         *id = GONE;
     }
     return 0;
@@ -142,9 +85,17 @@ static int take_kill(struct rlock__hello *hello, const struct rlock__reply *repl
 static int take_ok(struct rlock__hello *hello, const struct rlock__reply *reply)
 {
     if (rlock__reply_is_error(reply)) {
-        return refused(hello, reply);
+        return rlock__refused(hello, reply);
     }
     return is_text(reply, 0, "OK") ? 0 : not_redis();
+}
+
+static int take_pong(struct rlock__hello *hello, const struct rlock__reply *reply)
+{
+    if (rlock__reply_is_error(reply)) {
+        return rlock__refused(hello, reply);
+    }
+    return is_text(reply, 0, "PONG") ? 0 : not_redis();
 }
 
 struct rlock__bytes rlock__info_field(struct rlock__bytes info, const char *name)
@@ -200,8 +151,7 @@ static int take_named(struct rlock__hello *hello, const struct rlock__reply *rep
 
 /* ---- What is said ---- */
 
-/* What HELLO does at once, for servers and proxies that do not know it. */
-static void say_hello_in_parts(struct rlock__hello *hello)
+static void say_auth(struct rlock__hello *hello)
 {
     const struct rlock__conn_opts *opts = hello->opts;
 
@@ -210,6 +160,14 @@ static void say_hello_in_parts(struct rlock__hello *hello)
     } else if (opts->password != NULL) {
         SAY(hello, take_ok, "AUTH", opts->password);
     }
+}
+
+/* What HELLO does at once, for servers and proxies that do not know it. */
+static void say_hello_in_parts(struct rlock__hello *hello)
+{
+    const struct rlock__conn_opts *opts = hello->opts;
+
+    say_auth(hello);
     if (opts->client_name != NULL) {
         SAY(hello, take_named, "CLIENT", "SETNAME", opts->client_name);
     }
@@ -224,16 +182,18 @@ static int take_hello(struct rlock__hello *hello, const struct rlock__reply *rep
         hello->named = hello->opts->client_name != NULL;
         return take_fields(hello, reply);
     }
-    if (begins(error, "ERR unknown command") || begins(error, "NOPERM") ||
-        begins(error, "NOPROTO")) {
-        for (size_t i = hello->at; i < hello->n_takes; i++) {
-            hello->takes[i] = NULL; /* it is asked again, behind what HELLO should have done */
-        }
-        hello->phase = RLOCK__HELLO_WHO;
-        say_hello_in_parts(hello);
-        return 0;
+    if (rlock__refused_finally(reply)) {
+        return rlock__refused(hello, reply);
     }
-    return refused(hello, reply);
+    if (!rlock__refused_secretly(hello, error)) {
+        (void)rlock__text(error, hello->refused_hello, sizeof(hello->refused_hello));
+    }
+    for (size_t i = hello->at; i < hello->n_takes; i++) {
+        hello->takes[i] = NULL; /* it is asked again, behind what HELLO should have done */
+    }
+    hello->phase = RLOCK__HELLO_WHO;
+    say_hello_in_parts(hello);
+    return 0;
 }
 
 static void say_hello(struct rlock__hello *hello)
@@ -286,15 +246,20 @@ static void say_each(struct rlock__hello *hello, rlock__hello_fn *take, const ch
     }
 }
 
-static void say_rest(struct rlock__hello *hello)
+static void say_database(struct rlock__hello *hello)
 {
     char db[16];
 
-    say_each(hello, take_kill, "KILL");
     if (hello->opts->uri->db != 0) {
         (void)snprintf(db, sizeof(db), "%d", hello->opts->uri->db);
         SAY(hello, take_ok, "SELECT", db);
     }
+}
+
+static void say_rest(struct rlock__hello *hello)
+{
+    say_each(hello, take_kill, "KILL");
+    say_database(hello);
     if (hello->opts->want_info) {
         SAY(hello, take_info, "INFO", "server");
     }
@@ -318,16 +283,6 @@ static void say_more(struct rlock__hello *hello)
     }
 }
 
-/* Whatever was asked: without the password nothing works, and a server that is busy or loading will
- * answer later what it must, such as a kill. */
-static bool is_fatal(const struct rlock__reply *reply)
-{
-    struct rlock__bytes error = rlock__reply_str(reply, 0);
-
-    return rlock__reply_is_error(reply) &&
-           (begins(error, "NOAUTH") || code_of(error) == RLOCK_ECONN);
-}
-
 /* ---- The handshake ---- */
 
 static bool prepare(struct rlock__hello *hello, size_t n)
@@ -346,8 +301,18 @@ static bool prepare(struct rlock__hello *hello, size_t n)
     return hello->out.data != NULL && hello->unfenced != NULL && hello->takes != NULL;
 }
 
+/* Says nothing that is not needed. Nothing is killed, so earlier connections may live on. */
+static void say_bare(struct rlock__hello *hello)
+{
+    hello->phase = RLOCK__HELLO_REST;
+    hello->got.fenced = hello->n_unfenced == 0;
+    say_auth(hello);
+    say_database(hello);
+    SAY(hello, take_pong, "PING");
+}
+
 bool rlock__hello_begin(struct rlock__hello *hello, const struct rlock__conn_opts *opts,
-                        const uint64_t *unfenced, size_t n)
+                        enum rlock__hello_manner manner, const uint64_t *unfenced, size_t n)
 {
     rlock__hello_fini(hello);
     *hello =
@@ -359,7 +324,15 @@ bool rlock__hello_begin(struct rlock__hello *hello, const struct rlock__conn_opt
         memcpy(hello->unfenced, unfenced, n * sizeof(*unfenced));
     }
     hello->n_unfenced = n;
-    say_hello(hello);
+    if (manner == RLOCK__HELLO_BARE) {
+        say_bare(hello);
+        return !hello->out.failed;
+    }
+    if (manner == RLOCK__HELLO_IN_PARTS) {
+        say_hello_in_parts(hello);
+    } else {
+        say_hello(hello);
+    }
     if (n == 0) { /* nobody to look for first, whose ids compare with ours: all in one packet */
         hello->phase = RLOCK__HELLO_REST;
         say_rest(hello);
@@ -373,7 +346,7 @@ int rlock__hello_reply(struct rlock__hello *hello, const struct rlock__reply *re
     int r = 0;
 
     if (take != NULL) {
-        r = is_fatal(reply) ? refused(hello, reply) : take(hello, reply);
+        r = rlock__refused_all(reply) ? rlock__refused(hello, reply) : take(hello, reply);
     }
 
     if (r == 0) {

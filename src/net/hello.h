@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is said when a connection begins: who we are, our password, our name; the kill of earlier
- * connections of ours; the database. HELLO does most of it; where it is unknown or forbidden, AUTH,
- * CLIENT SETNAME and CLIENT ID do. Commands come out as bytes, replies go in one by one; it knows
- * no socket and no clock. Threads: one caller at a time.
+ * connections of ours; the database. HELLO does most of it; where it is refused, AUTH, CLIENT
+ * SETNAME and CLIENT ID do. A server that closes the connection in place of an answer is asked once
+ * more without HELLO, and then for AUTH alone. Commands come out as bytes, replies go in one by
+ * one; it knows no socket and no clock. Threads: one caller at a time.
  */
 #ifndef RLOCK_NET_HELLO_H
 #define RLOCK_NET_HELLO_H
@@ -24,13 +25,21 @@ struct rlock__hello {
     rlock__hello_fn **takes; /* of each command that was said, its reply, from at on; NULL: none */
     size_t n_takes, at;
     enum { RLOCK__HELLO_WHO, RLOCK__HELLO_LOOK, RLOCK__HELLO_REST } phase;
-    bool named; /* the server knows our name */
+    bool named;              /* the server knows our name */
+    char refused_hello[160]; /* the server's words; "": it did not refuse HELLO */
     struct rlock__greeting got;
+};
+
+/* How much is said, for servers that close a connection instead of refusing a command. */
+enum rlock__hello_manner {
+    RLOCK__HELLO_FIRST,    /* HELLO; where that is refused, its parts */
+    RLOCK__HELLO_IN_PARTS, /* AUTH, CLIENT SETNAME, CLIENT ID */
+    RLOCK__HELLO_BARE      /* AUTH and PING, and the database */
 };
 
 /* Puts the first commands into hello->out. False without memory. */
 bool rlock__hello_begin(struct rlock__hello *hello, const struct rlock__conn_opts *opts,
-                        const uint64_t *unfenced, size_t n);
+                        enum rlock__hello_manner manner, const uint64_t *unfenced, size_t n);
 /* Takes the next reply. Returns 1 when the connection is up, 0 when it goes on, or a negative code.
  * When it goes on, there may be more in hello->out, behind what was there. */
 int rlock__hello_reply(struct rlock__hello *hello, const struct rlock__reply *reply);

@@ -150,3 +150,64 @@ COMMAND_TEST(a_grant_that_replicas_do_not_confirm_is_no_holder)
     assert_contains(file_text(waiter.err), "replicas");
     assert_false(has_run());
 }
+
+COMMAND_WITH_TEST(a_server_without_wait_is_refused_with_its_remedy, .proxy = PROXY_ON_UNIX)
+{
+    static const struct refusal rows[] = {{.command = "WAIT", .answer = UNKNOWN("WAIT")}, {0}};
+    static const char line[] =
+        "rlock: a: the server does not support WAIT; set --acks off (server ";
+    struct command command;
+
+    use_proxy();
+    refuse(fixture.proxy, rows);
+    command = COMMAND("run", "--acks", "1", "a", "--", "touch", in_dir("ran"));
+    assert_int_equal(command_wait(&command, 10000), 65);
+    assert_contains(file_text(command.err), line);
+    assert_false(has_run());
+    command = COMMAND("doctor", "--acks", "1");
+    assert_int_equal(command_wait(&command, 20000), 65);
+    assert_contains(file_text(command.out),
+                    "error    commands: WAIT is not supported by the server: ");
+    assert_contains(file_text(command.out), "set --acks off\n");
+    assert_int_equal(COMMAND_STATUS("run", "--acks", "off", "a", "--", "true"), 0);
+}
+
+COMMAND_WITH_TEST(doctor_tells_an_unknown_command_from_a_forbidden_one, .proxy = PROXY_ON_UNIX)
+{
+    static const struct refusal rows[] = {
+        {.command = "INFO", .answer = UNKNOWN("INFO")},
+        {.command = "CONFIG", .answer = "-NOPERM no permissions to run 'config|get'\r\n"},
+        {.command = "CLIENT", .contains = "KILL", .answer = UNKNOWN("CLIENT")},
+        {.command = "PUBSUB", .answer = "-NOPERM no permissions to run 'pubsub|numsub'\r\n"},
+        {0},
+    };
+    struct command doctor;
+
+    use_proxy();
+    refuse(fixture.proxy, rows);
+    doctor = COMMAND("doctor");
+    assert_int_equal(command_wait(&doctor, 20000), 0);
+    assert_contains(file_text(doctor.out), "INFO is not supported by the server: ");
+    assert_contains(file_text(doctor.out), "CONFIG GET is not permitted; ");
+    assert_contains(file_text(doctor.out),
+                    "commands: CLIENT KILL is not supported by the server: ");
+    assert_contains(file_text(doctor.out), "rights: +pubsub|numsub is not permitted: ");
+}
+
+COMMAND_TEST(plain_words_come_first_and_the_servers_own_with_verbose)
+{
+    struct command command;
+
+    test_server_do(fixture.server, "SET a text");
+    command = COMMAND("run", "a", "--", "true");
+    assert_int_equal(command_wait(&command, 10000), 65);
+    assert_contains(file_text(command.err),
+                    "rlock: a: the key is used for something else (server ");
+    assert_null(strstr(file_text(command.err), "WRONGTYPE"));
+    command = COMMAND("run", "--verbose", "a", "--", "true");
+    assert_int_equal(command_wait(&command, 10000), 65);
+    assert_contains(file_text(command.err),
+                    "rlock: a: the key is used for something else (server ");
+    assert_contains(file_text(command.err), " said: ");
+    assert_contains(file_text(command.err), "WRONGTYPE");
+}

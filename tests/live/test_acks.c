@@ -222,7 +222,7 @@ DISK_TEST(a_server_that_does_not_know_of_disks_is_told, f, NULL, true, 1)
         return;
     }
     lock = lock_on_disk(f, RLOCK_ACKS_AUTO);
-    assert_code(rlock_lock(lock), RLOCK_ENOTSUP);
+    assert_code(rlock_lock(lock), RLOCK_EREFUSED);
     assert_non_null(strstr(rlock_detail(), "acks_on_disk wants Redis 7.2"));
     assert_int_equal(test_server_int(f->server, "DBSIZE"), 0);
 }

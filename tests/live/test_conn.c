@@ -326,7 +326,8 @@ TEST(a_server_that_repeats_a_password_is_not_quoted)
     struct peer peer = {.says =
                             "-ERR unknown command 'HELLO', with args beginning with: '2'\r\n"
                             "-ERR unknown command 'AUTH', with args beginning with: 's3cret'\r\n"};
-    struct peer echo = {.says = "-ERR what do you mean by s3cret?\r\n"};
+    struct peer echo = {.says = "-ERR what do you mean by s3cret?\r\n"
+                                "-ERR what do you mean by s3cret?\r\n"};
     struct dial dial;
 
     peer_start(&peer);

@@ -468,6 +468,10 @@ void sim_check_done(struct sim_user *user)
     case RLOCK_ENOTREPLICATED:
     case RLOCK_EREFUSED:
     case RLOCK_EWRONGTYPE:
+        if (strstr(rlock__call_detail(call), "part of a cluster") != NULL) { /* that passes */
+            sim_violate(client->world, "client %u: %s cannot be locked here: %s", client->index,
+                        client->world->keys[user->key], rlock__call_detail(call));
+        }
         if (taking) {
             check_refused(user);
         }
@@ -489,10 +493,6 @@ void sim_check_done(struct sim_user *user)
             sim_violate(client->world, "client %u: lost %s, which nobody took", client->index,
                         client->world->keys[user->key]);
         }
-        break;
-    case RLOCK_ENOTSUP: /* what passes is no reason to end a call */
-        sim_violate(client->world, "client %u: is told that %s cannot be had here: %s",
-                    client->index, client->world->keys[user->key], rlock__call_detail(call));
         break;
     default:
         break;

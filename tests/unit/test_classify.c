@@ -119,11 +119,10 @@ TEST(what_does_not_pass_is_given_up)
         {IN_62("WRONGTYPE Operation against a key holding the wrong kind of value"),
          RLOCK_EWRONGTYPE, RLOCK__GIVE_UP},
         {"NOAUTH Authentication required.", RLOCK_EAUTH, RLOCK__GIVE_UP},
-        {"MOVED 3999 127.0.0.1:6381", RLOCK_ENOTSUP, RLOCK__GIVE_UP},
-        {"MOVED 3999 :6381", RLOCK_ENOTSUP, RLOCK__GIVE_UP},
-        {"ASK 3999 127.0.0.1:6381", RLOCK_ENOTSUP, RLOCK__GIVE_UP},
-        {"CROSSSLOT Keys in request don't hash to the same slot", RLOCK_EINVAL, RLOCK__GIVE_UP},
-        {"ERR max number of clients reached", RLOCK_EREFUSED, RLOCK__GIVE_UP},
+        {"MOVED 3999 127.0.0.1:6381", RLOCK_EREFUSED, RLOCK__GIVE_UP},
+        {"MOVED 3999 :6381", RLOCK_EREFUSED, RLOCK__GIVE_UP},
+        {"ASK 3999 127.0.0.1:6381", RLOCK_EREFUSED, RLOCK__GIVE_UP},
+        {"CROSSSLOT Keys in request don't hash to the same slot", RLOCK_EREFUSED, RLOCK__GIVE_UP},
         {"ERR value is not an integer or out of range", RLOCK_EREFUSED, RLOCK__GIVE_UP},
         {"ERR", RLOCK_EREFUSED, RLOCK__GIVE_UP},
         {"", RLOCK_EREFUSED, RLOCK__GIVE_UP},
@@ -160,17 +159,31 @@ TEST(a_missing_permission_is_known_in_all_its_words)
     CHECK(rows);
 }
 
-TEST(an_unknown_command_is_not_supported)
+TEST(what_a_proxy_says_while_its_servers_are_away_passes)
+{
+    static const struct row rows[] = {
+        {"ERR max number of clients reached", RLOCK_ECONN, RLOCK__RETRY},
+        {"upstream failure", RLOCK_ECONN, RLOCK__RETRY},
+        {"no upstream host", RLOCK_ECONN, RLOCK__RETRY},
+    };
+
+    CHECK(rows);
+}
+
+TEST(an_unknown_command_is_refused)
 {
     static const struct row rows[] = {
         {"ERR unknown command 'EVALSHA', with args beginning with: 'LOADING' 'BUSY' ",
-         RLOCK_ENOTSUP, RLOCK__GIVE_UP},
-        {"ERR unknown command `SPUBLISH`, with args beginning with: ", RLOCK_ENOTSUP,
+         RLOCK_EREFUSED, RLOCK__GIVE_UP},
+        {"ERR unknown command `SPUBLISH`, with args beginning with: ", RLOCK_EREFUSED,
          RLOCK__GIVE_UP},
-        {IN_62("@user_script: 1: Unknown Redis command called from Lua script"), RLOCK_ENOTSUP,
+        {IN_62("@user_script: 1: Unknown Redis command called from Lua script"), RLOCK_EREFUSED,
          RLOCK__GIVE_UP},
-        {IN_70("ERR Unknown Redis command called from script"), RLOCK_ENOTSUP, RLOCK__GIVE_UP},
-        {IN_70("ERR Unknown command called from script"), RLOCK_ENOTSUP, RLOCK__GIVE_UP},
+        {IN_70("ERR Unknown Redis command called from script"), RLOCK_EREFUSED, RLOCK__GIVE_UP},
+        {"ERR Command is not available: 'WAIT'. See the documentation.", RLOCK_EREFUSED,
+         RLOCK__GIVE_UP},
+        {"ERR unknown subcommand 'NUMSUB'. Try PUBSUB HELP.", RLOCK_EREFUSED, RLOCK__GIVE_UP},
+        {IN_70("ERR Unknown command called from script"), RLOCK_EREFUSED, RLOCK__GIVE_UP},
     };
 
     CHECK(rows);
