@@ -26,7 +26,10 @@ if(RLOCK_COVERAGE)
     list(APPEND instrument --coverage)
 endif()
 
-set(RLOCK_COMPILE_OPTIONS ${warnings} "$<$<COMPILE_LANGUAGE:C>:${c_warnings}>"
+# What is installed names no directory of the machine that built it.
+set(paths -ffile-prefix-map=${PROJECT_SOURCE_DIR}/= -ffile-prefix-map=${PROJECT_BINARY_DIR}/=)
+
+set(RLOCK_COMPILE_OPTIONS ${paths} ${warnings} "$<$<COMPILE_LANGUAGE:C>:${c_warnings}>"
     "$<$<C_COMPILER_ID:GNU>:${gcc_warnings}>" "$<$<CONFIG:Release,RelWithDebInfo>:${hardening}>" ${instrument})
 set(RLOCK_LINK_OPTIONS -Wl,-z,relro,-z,now ${instrument})
 
