@@ -328,6 +328,36 @@ TEST(short_waits_get_past_the_dead)
     }
 }
 
+/* ---- Keys ---- */
+
+/* The other scripts are run all the time, here and in the simulator: these two are not. */
+TEST(inspect_and_force_ask_for_the_keys_that_they_do_not_declare)
+{
+    struct town *town = town_new(13, SLOT);
+    const struct rlock__args nobody = {.owner = rlock__bytes("", 0)};
+    struct town_habit first = holding(ours, 30 * SECOND, 20 * SECOND), one = once(ours);
+    struct rlock__cmd cmds[3] = {{0}};
+
+    (void)town_add(town, &first, 0);
+    (void)town_add(town, &one, 100);
+    town_run(town, SECOND);
+    sim_server_want_keys(town->server, true);
+    rlock__fair_ops.inspect(town->spec, &cmds[0]);
+    rlock__fair_ops.force(town->spec, &(struct rlock__args){.seen = rlock__bytes_of(town->holder)},
+                          &cmds[1]);
+    rlock__fair_ops.force(town->spec, &nobody, &cmds[2]);
+    for (int i = 0; i < 3; i++) {
+        struct rlock__buf bytes = {0};
+
+        (void)rlock__cmd_encode(&cmds[i], true, &bytes);
+        assert_true(sim_server_command(town->server, town->conn, bytes.data, bytes.len));
+        assert_null(sim_server_unsupported(town->server));
+        rlock__buf_fini(&bytes);
+        rlock__cmd_fini(&cmds[i]);
+    }
+    (void)town_free(town);
+}
+
 /* ---- At random ---- */
 
 static struct town_habit random_habit(struct town *town)
