@@ -1,6 +1,6 @@
 # Installs the build into a prefix of its own and builds a program against it, in C and in C++: shared and static by
 # find_package, shared by pkg-config. Each must run, find TLS, and say the version. The command finds TLS too, where it
-# says that nobody listens (69) and not that TLS is not there. The lines of C and of C++ in the README must compile.
+# says that nobody listens (69) and not that TLS is not there.
 set(top ${BUILD}/test_install)
 set(prefix ${top}/prefix)
 file(REMOVE_RECURSE ${top})
@@ -68,18 +68,6 @@ run(${PKG_CONFIG} --cflags --libs rlock)
 separate_arguments(pc UNIX_COMMAND "${out}")
 run(${CC} ${top}/src/main.c ${pc} -o ${top}/build/pc_c)
 run(${CXX} ${top}/src/main.cpp ${pc} -o ${top}/build/pc_cpp)
-
-file(READ ${README} text)
-string(REGEX MATCH "```c\n(#include [^\n]*\n)([^`]*)```" text "${text}")
-file(WRITE ${top}/src/readme.c "${CMAKE_MATCH_1}#include <stdio.h>\nextern void sell(void);\nvoid f(void)\n{\n${CMAKE_MATCH_2}}\n")
-run(${CC} -std=c11 -pedantic -Wall -Wextra -Werror -fsyntax-only ${top}/src/readme.c
-    -I${prefix}/include)
-
-file(READ ${README} text)
-string(REGEX MATCH "```cpp\n(#include [^`]*)\n\n([^`]*)```" text "${text}")
-file(WRITE ${top}/src/readme.cpp
-    "${CMAKE_MATCH_1}\nvoid sell();\nvoid f()\n{\n${CMAKE_MATCH_2}}\n")
-run(${CXX} -std=c++17 -pedantic -Wall -Wextra -Werror -fsyntax-only ${top}/src/readme.cpp -I${prefix}/include)
 
 set(ENV{LD_LIBRARY_PATH} ${prefix}/${LIBDIR}:$ENV{LD_LIBRARY_PATH})
 foreach(program IN ITEMS shared_c shared_cpp static_c static_cpp pc_c pc_cpp)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds rlock._rlock: the library, and what cffi makes of its header.
 
-RLOCK_SOURCE  the checkout; default the one that this directory is in
+RLOCK_SOURCE  the library's sources; default those in library/, which an sdist has, or the checkout of this directory
 RLOCK_BUILD   where librlock.a has been built from it; default it is built now, by CMake
 """
 import os
@@ -11,7 +11,8 @@ import subprocess
 import cffi
 
 HERE = pathlib.Path(__file__).resolve().parent
-CHECKOUT = pathlib.Path(os.environ.get("RLOCK_SOURCE", HERE.parent.parent)).resolve()
+INSIDE = HERE / "library"
+CHECKOUT = pathlib.Path(os.environ.get("RLOCK_SOURCE", INSIDE if INSIDE.exists() else HERE.parent.parent)).resolve()
 WORK = CHECKOUT / "build" / "python" if HERE.is_relative_to(CHECKOUT / "bindings") else HERE / "build"
 
 OURS = """
