@@ -51,7 +51,7 @@ async def test_a_thousand_tasks_exclude_each_other_on_one_name(url, name, kind):
             inside -= 1
             visits += 1
 
-    async with rlock.AsyncClient(url) as client:
+    async with rlock.AsyncClient(url, op_timeout_ms=30000) as client:
         lock = getattr(client, kind)(name)
         await asyncio.gather(*(visit(lock) for _ in range(1000)))
         assert visits == 1000
@@ -72,7 +72,7 @@ async def test_a_thousand_tasks_hold_a_thousand_names_at_once(url, name):
             await all_hold.wait()
             assert hold.is_valid()
 
-    async with rlock.AsyncClient(url) as client:
+    async with rlock.AsyncClient(url, op_timeout_ms=30000) as client:
         await asyncio.gather(*(visit(client, i) for i in range(1000)))
 
 

@@ -329,6 +329,11 @@ async def test_a_task_does_not_wait_for_ever_for_its_own_hold(url, name):
                 await two.lock()
         async with lock:  # nothing is remembered of holds that are over
             pass
+        lost = await lock.lock()
+        await lock.force_unlock()
+        async with lock:
+            with pytest.raises(rlock.Lost):
+                await lost.unlock()
         async with sides.read, sides.read:
             with pytest.raises(rlock.Deadlock):
                 await sides.write.lock()
@@ -337,7 +342,7 @@ async def test_a_task_does_not_wait_for_ever_for_its_own_hold(url, name):
                 await sides.read.lock()
             async with await sides.read.lock(owner=writing):
                 pass
-    del hold, writing, waiting
+    del hold, writing, waiting, lost
     gc.collect()
     assert not client._holds
 

@@ -44,7 +44,7 @@ class BaseLock:
     """A name and a kind of a client."""
 
     def __init__(self, client: BaseClient[Any], handle: Any, members: tuple[BaseLock, ...] = ()) -> None:
-        self._client_of_any = client
+        self._client_of_any: Any = client
         self._lock: Any = ffi.gc(handle, lib.rlock_free)
         size = ffi.new("size_t *")
         raw: bytes = ffi.buffer(lib.rlock_name(self._lock, size), size[0])[:]
@@ -336,7 +336,7 @@ def _is_blocked(part: BaseLock) -> bool:
     task = asyncio.current_task()
     holds = part._client_of_any._holds_of(part.name)
     return task is not None and any(
-        hold._level.is_live()
+        hold.is_valid()  # one that is lost keeps nobody out
         and hold._task is not None
         and hold._task() is task
         and not (part.kind == "read" and _reads(hold, part.name))

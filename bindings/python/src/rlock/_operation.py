@@ -94,7 +94,7 @@ class Level:
 
     def is_live(self) -> bool:
         """It was granted, and nobody has unlocked it."""
-        return self._live[0] != 0
+        return bool(self._live[0])
 
     def grant(self) -> None:
         self._live[0] = 1
