@@ -39,6 +39,7 @@ set(RLOCK_SOURCES
     src/drive/cancel.c
     src/drive/cluster.c
     src/drive/cluster_ask.c
+    src/drive/descent.c
     src/drive/dispatch.c
     src/drive/drive.c
     src/drive/home.c
@@ -49,6 +50,7 @@ set(RLOCK_SOURCES
     src/drive/send_lock.c
     src/drive/sentinel.c
     src/drive/sentinels.c
+    src/drive/sentinels_ask.c
     src/drive/serve.c
     src/drive/service.c
     src/drive/turn.c

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "drive/router.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -144,6 +145,17 @@ void rlock__router_set_silence(struct rlock_client *client, int64_t ms)
     client->core.failover_us = us;
     RLOCK__EACH_IO(client, io) {
         io->link->pipeline.failover_us = us;
+    }
+}
+
+void rlock__router_withhold(struct rlock__node *node, int64_t now)
+{
+    char why[RLOCK__DETAIL_SIZE];
+
+    (void)snprintf(why, sizeof(why), "%s: not used for now", node->address);
+    for (size_t i = 0; i < node->n_ios; i++) {
+        rlock__link_withhold(node->ios[i].link, why, now);
+        rlock__core_link_down(node->ios[i].link, 0, RLOCK_ECONN, false, why, now);
     }
 }
 

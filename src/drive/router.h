@@ -88,6 +88,8 @@ struct rlock__node *rlock__router_node(struct rlock_client *client, struct rlock
                                        uint16_t port) RLOCK__NO_MUTEX;
 /* For so long a server must be silent before another one can be promoted in its place. */
 void rlock__router_set_silence(struct rlock_client *client, int64_t ms) RLOCK__REQUIRES(core);
+/* Another server may be the right one: its links end, and calls that wait for it learn that. */
+void rlock__router_withhold(struct rlock__node *node, int64_t now) RLOCK__REQUIRES(core);
 /* Calls that wait for this node are told why nothing is known. final: trying again will not help.
  */
 void rlock__router_tell(struct rlock__node *node, int code, bool final,

@@ -212,10 +212,11 @@ struct rlock__core {
     struct rlock__timers timers; /* of calls, and the core's own: all that are due fire */
     struct rlock__timer needs;   /* looks for servers that nothing needs; need.c */
     int64_t unused_us;           /* how long that lasts; 0: nobody has looked yet */
-    struct rlock__timers crowd;  /* of grants and orphans: a slice of those that are due fires; so
+    int64_t leased_until; /* the latest time until which a server may keep one of our leases */
+    struct rlock__timers crowd; /* of grants and orphans: a slice of those that are due fires; so
                                     with link.due */
-    int64_t resume_at;           /* a slice was used up: the next one is not before then */
-    uint64_t random;             /* xorshift; seeded by the driver */
+    int64_t resume_at;          /* a slice was used up: the next one is not before then */
+    uint64_t random;            /* xorshift; seeded by the driver */
     uint64_t last_number, last_gen;
     bool closed;
     struct rlock__hold *holds;                  /* all rows */

@@ -106,7 +106,10 @@ void rlock__grant_extended(struct rlock__grant *grant, int64_t t0, int64_t lease
 
 void rlock__grant_may_last(struct rlock__grant *grant, int64_t free_by)
 {
+    struct rlock__core *core = grant->hold->spec->core;
+
     grant->free_by = rlock__max(grant->free_by, free_by);
+    core->leased_until = rlock__max(core->leased_until, free_by);
 }
 
 void rlock__grant_mind_renewal(struct rlock__grant *grant, int64_t now)

@@ -215,6 +215,13 @@ bool rlock__link_down(struct rlock__link *link, uint64_t gen, int code, bool fin
     return true;
 }
 
+void rlock__link_withhold(struct rlock__link *link, const char *why, int64_t now)
+{
+    rlock__pipeline_break(&link->pipeline, "another server may be the right one", now);
+    link->warned = true; /* whoever withholds it says why */
+    (void)snprintf(link->error, sizeof(link->error), "%s", why);
+}
+
 void rlock__link_heard(struct rlock__link *link, uint64_t gen, const struct rlock__reply *reply,
                        int64_t now)
 {

@@ -83,6 +83,9 @@ void rlock__link_up(struct rlock__link *link, uint64_t gen, uint64_t client_id, 
 /* It broke (gen its generation), or could not be made (0). Returns whether that is news. */
 bool rlock__link_down(struct rlock__link *link, uint64_t gen, int code, bool final,
                       const char *text, int64_t now);
+/* Its server may not be the right one any more: it ends, and what was sent on it is not accounted
+ * for. why: for texts, once. The driver makes it again when the server is known to be right. */
+void rlock__link_withhold(struct rlock__link *link, const char *why, int64_t now);
 /* This was read on the generation. Where it says that the server is a replica now, the link ends,
  * and whoever knows of another primary is asked. */
 void rlock__link_heard(struct rlock__link *link, uint64_t gen, const struct rlock__reply *reply,

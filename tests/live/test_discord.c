@@ -115,3 +115,101 @@ DISCORD_TEST(a_sentinel_of_another_deployment_moves_no_client, s)
     sentinels_stop(&s->sentinels);
     test_server_restart(s->f.servers[0], false);
 }
+
+/* ---- Those that lost their memory ---- */
+
+static void write_own_url(const struct scene *s, char *out, size_t size)
+{
+    write_url(s, s->sentinels.each[2], out, size);
+}
+
+/* They count epochs from 0 again. The failover after that one names an epoch that is lower than the
+ * known one. */
+DISCORD_TEST(clients_follow_the_failover_of_sentinels_that_lost_their_memory, s)
+{
+    struct rlock_handle *held, *lock;
+    struct rlock_client *client;
+    char url[200];
+
+    write_own_url(s, url, sizeof(url));
+    sentinels_raise_epoch(&s->sentinels, s->f.servers[0], 7);
+    client = open_at(s, url);
+    lock = lock_named(&s->f, client, "lock");
+    held = lock_named(&s->f, client, "held");
+    assert_code(rlock_lock(held), 0);
+    for (size_t i = 0; i < SENTINELS; i++) {
+        test_server_forget(s->sentinels.each[i]);
+    }
+    sentinels_watch(&s->sentinels, s->f.servers[0], REPLICATED - 1, NULL);
+    assert_code(act_pass_through(lock, NULL), 0);
+    test_server_kill(s->f.servers[0]);
+    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 20000), NULL), 0);
+    assert_code(rlock_unlock(lock), 0);
+    assert_true(rlock_is_valid(held));
+    assert_code(rlock_unlock(held), 0);
+    assert_int_equal(diary_logged(&s->f.diary, "(epoch 7) was in use"), 1);
+    sentinels_stop(&s->sentinels);
+    test_server_restart(s->f.servers[0], false);
+}
+
+static void watch_another(struct scene *s, struct test_server *primary, size_t n_replicas)
+{
+    for (size_t i = 0; i < SENTINELS; i++) {
+        test_server_do(s->sentinels.each[i], "SENTINEL REMOVE primary");
+    }
+    sentinels_watch(&s->sentinels, primary, n_replicas, NULL);
+}
+
+/* An administrator has all Sentinels watch a server that has nothing of the old one. */
+DISCORD_TEST(a_primary_that_does_not_descend_from_the_known_one_waits_for_all_leases, s)
+{
+    struct rlock_handle *held, *lock;
+    struct rlock_client *client;
+    int64_t began_us;
+    char url[200];
+
+    write_own_url(s, url, sizeof(url));
+    sentinels_raise_epoch(&s->sentinels, s->f.servers[0], 7);
+    client =
+        client_open_with(&s->f, &RLOCK_CLIENT_OPTS(.url = url, .renewed_lease_ms = test_ms(10000)));
+    lock = lock_named(&s->f, client, "lock");
+    held = lock_named(&s->f, client, "held");
+    assert_code(rlock_lock(held), 0);
+    watch_another(s, s->f.servers[FOREIGN], 0);
+    began_us = test_now_us();
+    assert_true(TEST_EVENTUALLY(diary_logged(&s->f.diary, "(epoch 7) was in use") == 1, 10000));
+    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 500), NULL), RLOCK_ECONN);
+    assert_non_null(strstr(rlock_detail(), "most Sentinels name 127.0.0.1:"));
+    assert_true(test_server_says(s->f.servers[0], "0", "EXISTS lock"));
+    (void)expect_loss(&s->f, RLOCK_LOST_EXPIRED);
+    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 60000), NULL), 0);
+    assert_true(test_now_us() - began_us > 29000000);
+    assert_true(test_server_says(s->f.servers[FOREIGN], "1", "EXISTS lock"));
+    assert_int_equal(diary_logged(&s->f.diary, "(epoch 7) was in use"), 1);
+    assert_code(rlock_unlock(lock), 0);
+    assert_code(rlock_unlock(held), RLOCK_ELOST);
+}
+
+/* They watch the known primary again before the time is over. */
+DISCORD_TEST(a_primary_that_is_named_again_in_time_is_used_again, s)
+{
+    struct rlock_handle *held, *lock;
+    struct rlock_client *client;
+    char url[200];
+
+    write_own_url(s, url, sizeof(url));
+    sentinels_raise_epoch(&s->sentinels, s->f.servers[0], 7);
+    client = open_at(s, url);
+    lock = lock_named(&s->f, client, "lock");
+    held = lock_named(&s->f, client, "held");
+    assert_code(rlock_lock(held), 0);
+    watch_another(s, s->f.servers[FOREIGN], 0);
+    assert_true(TEST_EVENTUALLY(diary_logged(&s->f.diary, "(epoch 7) was in use") == 1, 10000));
+    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 500), NULL), RLOCK_ECONN);
+    watch_another(s, s->f.servers[0], REPLICATED - 1);
+    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
+    assert_code(rlock_unlock(lock), 0);
+    assert_true(rlock_is_valid(held));
+    assert_code(rlock_unlock(held), 0);
+    assert_true(is_unused(s->f.servers[FOREIGN]));
+}

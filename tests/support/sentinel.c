@@ -26,9 +26,9 @@ static long long number_of(struct test_server *sentinel, const char *field)
     return value;
 }
 
-static bool knows_all(struct test_server *sentinel, size_t n_servers)
+static bool knows_all(struct test_server *sentinel, size_t n_replicas)
 {
-    return number_of(sentinel, "num-slaves") == (long long)n_servers - 1 &&
+    return number_of(sentinel, "num-slaves") == (long long)n_replicas &&
            number_of(sentinel, "num-other-sentinels") == SENTINELS - 1;
 }
 
@@ -40,6 +40,29 @@ static void look_around(const struct sentinels *sentinels, int ask_ms, int tell_
                                     "SENTINEL DEBUG info-period %d publish-period %d", ask_ms,
                                     tell_ms));
     }
+}
+
+void sentinels_watch(const struct sentinels *sentinels, struct test_server *primary,
+                     size_t n_replicas, const char *password)
+{
+    for (size_t i = 0; i < SENTINELS; i++) {
+        struct test_server *sentinel = sentinels->each[i];
+
+        TEST_CHECK(test_server_says(sentinel, "OK", "SENTINEL MONITOR primary 127.0.0.1 %d %d",
+                                    test_server_port(primary), QUORUM));
+        if (password != NULL) {
+            test_server_do(sentinel, "SENTINEL SET primary auth-pass %s", password);
+        }
+        test_server_do(sentinel,
+                       "SENTINEL SET primary down-after-milliseconds %d failover-timeout "
+                       "1000",
+                       SENTINEL_DOWN_AFTER_MS);
+    }
+    look_around(sentinels, 100, 100);
+    for (size_t i = 0; i < SENTINELS; i++) {
+        TEST_CHECK(TEST_EVENTUALLY(knows_all(sentinels->each[i], n_replicas), READY_MS));
+    }
+    look_around(sentinels, 10000, 2000);
 }
 
 void sentinels_start(struct sentinels *sentinels, struct test_server *const *servers, size_t n,
@@ -56,23 +79,27 @@ void sentinels_start(struct sentinels *sentinels, struct test_server *const *ser
     }
     TEST_CHECK(TEST_EVENTUALLY(test_server_is_acknowledged(servers[0], n - 1), READY_MS));
     for (size_t i = 0; i < SENTINELS; i++) {
-        struct test_server *sentinel = sentinels->each[i] = test_server_start(&own);
+        sentinels->each[i] = test_server_start(&own);
+    }
+    sentinels_watch(sentinels, servers[0], n - 1, password);
+}
 
-        TEST_CHECK(test_server_says(sentinel, "OK", "SENTINEL MONITOR primary 127.0.0.1 %d %d",
-                                    test_server_port(servers[0]), QUORUM));
-        if (password != NULL) {
-            test_server_do(sentinel, "SENTINEL SET primary auth-pass %s", password);
-        }
-        test_server_do(sentinel,
-                       "SENTINEL SET primary down-after-milliseconds %d failover-timeout "
-                       "1000",
-                       SENTINEL_DOWN_AFTER_MS);
+/* Sentinels tell each other by messages at the primary; each one leaves its own out. */
+void sentinels_raise_epoch(const struct sentinels *sentinels, struct test_server *primary,
+                           int epoch)
+{
+    for (size_t i = 0; i < 2; i++) {
+        char *id = test_server_cmd(sentinels->each[i], "SENTINEL MYID");
+
+        test_server_do(
+            primary, "PUBLISH __sentinel__:hello 127.0.0.1,%d,%s,%d,primary,127.0.0.1,%d,%d",
+            test_server_port(sentinels->each[i]), id, epoch, test_server_port(primary), epoch);
+        free(id);
     }
-    look_around(sentinels, 100, 100);
     for (size_t i = 0; i < SENTINELS; i++) {
-        TEST_CHECK(TEST_EVENTUALLY(knows_all(sentinels->each[i], n), READY_MS));
+        TEST_CHECK(
+            TEST_EVENTUALLY(number_of(sentinels->each[i], "config-epoch") == epoch, READY_MS));
     }
-    look_around(sentinels, 10000, 2000);
 }
 
 void sentinels_stop(struct sentinels *sentinels)

@@ -19,6 +19,12 @@ struct sentinels {
  * password: the servers', or NULL. */
 void sentinels_start(struct sentinels *sentinels, struct test_server *const *servers, size_t n,
                      const struct test_server_opts *opts, const char *password);
+/* Has them watch this primary, which they do not know. Returns when they know its replicas. */
+void sentinels_watch(const struct sentinels *sentinels, struct test_server *primary,
+                     size_t n_replicas, const char *password);
+/* Has all of them take over this epoch for the primary that they watch. */
+void sentinels_raise_epoch(const struct sentinels *sentinels, struct test_server *primary,
+                           int epoch);
 /* Their connections to the servers end with them. */
 void sentinels_stop(struct sentinels *sentinels);
 /* Writes the URL of what they watch. */

@@ -146,6 +146,7 @@ struct test_server *test_server_start(const struct test_server_opts *opts)
     server_files_make(&server->files, opts);
     for (int tries = 0; tries < PORT_TRIES; tries++) {
         server_files_configure(&server->files, opts);
+        server_files_keep_conf(&server->files);
         spawn(server);
         if (wait_until_ready(server)) {
             return server;
@@ -171,6 +172,15 @@ struct test_server *test_server_stop(struct test_server *server)
     return NULL;
 }
 
+static void spawn_again(struct test_server *server)
+{
+    spawn(server);
+    if (!wait_until_ready(server)) {
+        server_files_show_log(&server->files);
+        test_die("server does not start again");
+    }
+}
+
 void test_server_restart(struct test_server *server, bool keep_data)
 {
     test_server_kill(server);
@@ -179,11 +189,15 @@ void test_server_restart(struct test_server *server, bool keep_data)
     } else if (!server->files.aof) {
         test_die("a server without opts.aof has no data to keep");
     }
-    spawn(server);
-    if (!wait_until_ready(server)) {
-        server_files_show_log(&server->files);
-        test_die("server does not start again");
-    }
+    spawn_again(server);
+}
+
+void test_server_forget(struct test_server *server)
+{
+    test_server_kill(server);
+    server_files_empty_data(&server->files);
+    server_files_restore_conf(&server->files);
+    spawn_again(server);
 }
 
 void test_server_freeze(struct test_server *server)

@@ -72,6 +72,9 @@ void test_server_kill(struct test_server *server);
 /* Starts it again on the same address, killing it first if it runs. `keep_data` needs opts.aof. */
 void test_server_restart(struct test_server *server, bool keep_data);
 
+/* The same, with the configuration that it had at first: a Sentinel keeps what it knows there. */
+void test_server_forget(struct test_server *server);
+
 /*
  * One command over the side connection, as typed into redis-cli (quotes as there); the reply as
  * redis-cli --raw shows it, errors as "ERR …", nil as "". The caller frees. Dies when there is no

@@ -161,6 +161,34 @@ void server_files_remove(const struct server_files *files)
     }
 }
 
+static void copy_file(const char *from, const char *to)
+{
+    FILE *in = fopen(from, "r"), *out = fopen(to, "w");
+    int c;
+
+    TEST_CHECK(in != NULL && out != NULL);
+    while ((c = getc(in)) != EOF) {
+        (void)putc(c, out);
+    }
+    TEST_CHECK(fclose(in) == 0 && fclose(out) == 0);
+}
+
+void server_files_keep_conf(const struct server_files *files)
+{
+    char kept[sizeof(files->conf) + 8];
+
+    test_text(kept, sizeof(kept), "%s.kept", files->conf);
+    copy_file(files->conf, kept);
+}
+
+void server_files_restore_conf(const struct server_files *files)
+{
+    char kept[sizeof(files->conf) + 8];
+
+    test_text(kept, sizeof(kept), "%s.kept", files->conf);
+    copy_file(kept, files->conf);
+}
+
 /* A server of a cluster stays the node that it was. */
 void server_files_empty_data(const struct server_files *files)
 {

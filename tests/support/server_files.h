@@ -30,6 +30,10 @@ void server_files_remove(const struct server_files *files);
 /* Picks a port and writes the configuration; again with another port when that one was taken. */
 void server_files_configure(struct server_files *files, const struct test_server_opts *opts);
 
+/* Keeps the configuration as it is now; and puts it back, where a Sentinel has written it anew. */
+void server_files_keep_conf(const struct server_files *files);
+void server_files_restore_conf(const struct server_files *files);
+
 void server_files_empty_data(const struct server_files *files);
 bool server_files_port_was_taken(const struct server_files *files);
 void server_files_show_log(const struct server_files *files);

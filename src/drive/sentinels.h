@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The router of a client behind Sentinel: sentinels.c the primary that it uses; sentinels_ask.c
+ * when the Sentinels are asked, and what their answers decide.
+ */
+#ifndef RLOCK_DRIVE_SENTINELS_H
+#define RLOCK_DRIVE_SENTINELS_H
+
+#include "cluster/choice.h"
+#include "drive/descent.h"
+#include "drive/router.h"
+#include "drive/sentinel.h"
+
+struct rlock__sentinels {
+    struct rlock__router router; /* first: the core's router is found by it */
+    RLOCK__GUARDED_BY(core) struct {
+        struct rlock__node *primary; /* NULL unknown */
+        char trouble[RLOCK__WHY_SIZE];
+    };
+
+    /* the service thread's own */
+    int64_t round_at; /* when the latest round began */
+    bool in_round;
+    bool asks_again;   /* the latest round may have come just before the Sentinels agree */
+    unsigned failures; /* rounds in a row that decided nothing */
+    struct rlock__choice choice;
+    struct rlock__descent descent;
+    bool probes; /* choice.probe is to be asked for its descent */
+    size_t n;
+    struct rlock__sentinel each[];
+};
+
+static inline struct rlock__sentinels *rlock__sentinels_of(struct rlock__router *router)
+{
+    return RLOCK__OF(struct rlock__sentinels, router, router);
+}
+
+/* The round has decided. lower: for a lower epoch than before. */
+void rlock__sentinels_learn(struct rlock__sentinels *all, bool lower) RLOCK__NO_MUTEX;
+/* It has not: calls learn why. Where another primary may follow soon the known one is not used. */
+void rlock__sentinels_wait(struct rlock__sentinels *all) RLOCK__NO_MUTEX;
+/* What the Sentinels do not agree on is logged once; errors tell it as long as it lasts. */
+void rlock__sentinels_report(struct rlock__sentinels *all) RLOCK__NO_MUTEX;
+
+int64_t rlock__sentinels_plan(struct rlock__router *router, struct pollfd *ret_fds)
+    RLOCK__REQUIRES(core);
+void rlock__sentinels_serve(struct rlock__router *router, int64_t now) RLOCK__NO_MUTEX;
+
+#endif
