@@ -145,8 +145,9 @@ struct sim_user {
     int64_t listened_at[SIM_KEYS]; /* world clock: it was last on its channel */
     /* opening a lock by force */
     bool forcing, opened;
-    bool seized;                  /* somebody else opens what the call is granted, maybe */
-    char seen[RLOCK__OWNER_SIZE]; /* who holds it */
+    bool seized;     /* somebody else opens what the call is granted, maybe */
+    char seen[1024]; /* who holds it, as the kind says it */
+    uint64_t forced[SIM_MAX_USERS][SIM_SIDES]; /* its client's holds that were there then; 0 none */
 };
 
 struct sim_client {
