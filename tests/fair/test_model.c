@@ -43,6 +43,7 @@ static void assert_well(const struct town *town)
     assert_int_equal(town->report.inversions, 0);
     assert_int_equal(town->report.thrown_by_ours, 0);
     assert_int_equal(town->report.thrown_by_peers, 0);
+    assert_int_equal(town->report.endless, 0);
 }
 
 /* ---- Scores ---- */
@@ -422,15 +423,16 @@ static void live_through(uint64_t seed, int64_t minutes, struct town_report *tot
     total->grants += town->report.grants;
     total->dead_removed += town->report.dead_removed;
     if (town->report.second_holders + town->report.inversions + town->report.thrown_by_ours +
-                town->report.thrown_by_peers !=
+                town->report.thrown_by_peers + town->report.endless !=
             0 ||
         town_keys(town) != 0) {
         fail_msg("seed %llu: %llu second holders, %llu inversions, %llu and %llu put out alive, "
-                 "%zu keys left",
+                 "%llu queues of ours without an end, %zu keys left",
                  (unsigned long long)seed, (unsigned long long)town->report.second_holders,
                  (unsigned long long)town->report.inversions,
                  (unsigned long long)town->report.thrown_by_ours,
-                 (unsigned long long)town->report.thrown_by_peers, town_keys(town));
+                 (unsigned long long)town->report.thrown_by_peers,
+                 (unsigned long long)town->report.endless, town_keys(town));
     }
     (void)town_free(town);
 }

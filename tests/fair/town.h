@@ -52,6 +52,7 @@ struct town_person {
 
 struct town_report {
     uint64_t grants, dead_removed, inversions, thrown_by_ours, thrown_by_peers, second_holders;
+    uint64_t endless;     /* times that one of ours stood in a queue without an end */
     int64_t longest_wait; /* of one of ours or of a peer that was granted it, in ms */
     double worst_head;    /* slots that any head had beyond what was left of the lease */
 };

@@ -93,9 +93,19 @@ size_t town_keys(const struct town *town)
     return n;
 }
 
+static bool has_ours(const struct town *town)
+{
+    for (size_t i = 0; i < town->n_queue; i++) {
+        if (town->queue[i][14] == '8') { /* the version of a UUID */
+            return true;
+        }
+    }
+    return false;
+}
+
 static void read_queue(struct town *town)
 {
-    struct sim_key_info list = {0}, lock;
+    struct sim_key_info list = {0}, scores = {0}, lock;
 
     (void)sim_server_find_key(town->server, view_of(QUEUE), &list);
     town->n_queue = list.n_items < TOWN_MOST ? list.n_items : TOWN_MOST;
@@ -104,6 +114,8 @@ static void read_queue(struct town *town)
 
         (void)snprintf(town->queue[i], TOWN_NAME, "%.*s", (int)name.len, name.data);
     }
+    (void)sim_server_find_key(town->server, view_of(SCORES), &scores);
+    town->report.endless += has_ours(town) && (list.pttl_ms < 0 || scores.pttl_ms < 0);
     town->holder[0] = '\0';
     if (sim_server_find_key(town->server, view_of(TOWN_LOCK), &lock)) {
         struct sim_view name = sim_key_item(&lock, 0).name;
