@@ -70,6 +70,7 @@ set(RLOCK_SOURCES
     src/lock/classify.c
     src/lock/command.c
     src/lock/copies.c
+    src/lock/doubt.c
     src/lock/core.c
     src/lock/fenced.c
     src/lock/grant.c

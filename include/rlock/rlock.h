@@ -550,7 +550,9 @@ RLOCK_API int rlock_try_lock(struct rlock_handle *lock);
  * Returns
  *   RLOCK_EBUSY (wait 0) or RLOCK_ETIMEDOUT: somebody else holds it; nothing of this call is left;
  *   RLOCK_ECONN, ETLS, EAUTH: the server could not be reached; nothing of this call is left;
- *   RLOCK_EINDOUBT: no answer; if it was granted, it is free again by the time in rlock_detail();
+ *   RLOCK_EINDOUBT: no answer; if it was granted, it is free again by the time in rlock_detail(),
+ *     which names the members in doubt for a lock made of locks. A RedLock is in doubt if so many
+ *     members are that the others do not prove the outcome (three of five, two of four);
  *   RLOCK_ELOST: this owner's outer hold is lost; unlock it before you take a new one;
  *   RLOCK_EDEADLOCK: a callback cannot wait; or (write lock) this owner reads already;
  *   RLOCK_EREACQUIRE: this owner holds it, and it is not reentrant;

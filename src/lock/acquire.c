@@ -23,6 +23,7 @@
 #include "lock/acquire.h"
 #include "lock/classify.h"
 #include "lock/hop.h"
+#include "lock/orphan.h"
 
 int64_t rlock__acquire_lease(const struct rlock__call *call, int64_t at)
 {
@@ -49,8 +50,10 @@ static void begin_anew(struct rlock__call *call, int code, int64_t at, int64_t n
         rlock__acquire_undo(call, code, now);
         return;
     }
-    rlock__orphan_new(call->hold, call->number, 0, rlock__acquire_copies(call),
-                      call->sent_at + rlock__acquire_lease(call, call->sent_at), NULL, now);
+    rlock__orphan_doubt(rlock__orphan_new(call->hold, call->number, 0, rlock__acquire_copies(call),
+                                          call->sent_at + rlock__acquire_lease(call, call->sent_at),
+                                          NULL, now),
+                        call);
     if (call->channel != NULL) { /* it may be the old number's own */
         rlock__channel_leave(call);
     }

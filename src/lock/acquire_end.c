@@ -5,6 +5,7 @@
 #include "lock/acquire.h"
 #include "lock/classify.h"
 #include "lock/hop.h"
+#include "lock/orphan.h"
 
 void rlock__acquire_account_busy(struct rlock__call *call)
 {
@@ -50,8 +51,8 @@ void rlock__acquire_end(struct rlock__call *call, int code, int64_t now)
 
     if (code != 0 && call->enqueued) { /* leaves the queue on the server: nobody waits for that */
         call->enqueued = false;
-        rlock__orphan_new(hold, call->number, 0, rlock__acquire_copies(call), free_by(call), NULL,
-                          now);
+        (void)rlock__orphan_new(hold, call->number, 0, rlock__acquire_copies(call), free_by(call),
+                                NULL, now);
     }
 
     if (call->batch != NULL) {
@@ -137,8 +138,9 @@ void rlock__acquire_undo(struct rlock__call *call, int code, int64_t now)
                               rlock__free_by(now, rlock__acquire_lease(call, now)));
     }
     rlock__timer_set(&call->core->timers, &call->timer, now + grace);
-    rlock__orphan_new(call->hold, call->number, outer, rlock__acquire_copies(call), free_by(call),
-                      call, now);
+    rlock__orphan_doubt(rlock__orphan_new(call->hold, call->number, outer,
+                                          rlock__acquire_copies(call), free_by(call), call, now),
+                        call);
 }
 
 void rlock__acquire_refuse(struct rlock__call *call, int code, int64_t now)
@@ -176,6 +178,9 @@ void rlock__acquire_late_answer(struct rlock__call *call, const struct rlock__re
 void rlock__acquire_late_refusal(struct rlock__call *call, int64_t now)
 {
     if (!rlock__copies_are_open(call->lost)) {
+        if (call->orphan != NULL) { /* its release finds nothing */
+            call->orphan->doubt = rlock__doubt_close(call->orphan->doubt);
+        }
         rlock__orphan_forget(call);
         rlock__acquire_settled(call, now);
     }

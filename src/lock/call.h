@@ -7,6 +7,7 @@
 #include "base/table.h"
 #include "base/timer.h"
 #include "lock/copies.h"
+#include "lock/doubt.h"
 #include "lock/ops.h"
 
 #define RLOCK__HOLDER_SIZE 128
@@ -127,6 +128,8 @@ struct rlock__call {
     bool renewed;
     /* of a member: whether anybody waits for its group; NULL: somebody does (lock/late.h) */
     const atomic_bool *awaited;
+    /* of a member, and also a result: what its earlier calls left open, and then this one too */
+    struct rlock__doubt *doubt;
     /* the driver's: called once the call is complete, under the mutex; may be NULL. LISTEN: called
      * also each time that the channel goes live, or that a message comes */
     void (*finish)(struct rlock__call *call);

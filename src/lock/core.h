@@ -111,6 +111,8 @@ struct rlock__grant {
     struct rlock__grant **batch_entry; /* its place in a batch in flight; NULL none */
     int64_t alone_until;               /* its renewals are in no batch with others; 0 may be */
     struct rlock__request *release;    /* of a level, under way */
+    /* of a group's member: that goes on, and its caller has gone; NULL no */
+    struct rlock__doubt *doubt;
 
     unsigned life;     /* of the server, when it was last seen there */
     uint16_t failures; /* of renewals, or of last releases, in a row */

@@ -145,3 +145,11 @@ void rlock__grant_due(struct rlock__grant *grant, int64_t t0, int64_t lease_us)
 
     grant->due = rlock__max(due - due % grid, t0 + lease_us / 6);
 }
+
+void rlock__grant_doubt(struct rlock__grant *grant, struct rlock__call *call)
+{
+    if (call != NULL && call->member) {
+        (void)rlock__doubt_close(grant->doubt);
+        grant->doubt = rlock__doubt_open(&call->doubt, grant->free_by);
+    }
+}

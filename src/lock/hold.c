@@ -12,6 +12,7 @@
 #include <utlist.h>
 
 #include "lock/internal.h"
+#include "lock/orphan.h"
 #include "lock/queue.h"
 #include "lock/released.h"
 
@@ -50,6 +51,9 @@ void rlock__hold_unline(struct rlock__call *call, int64_t now)
 void rlock__hold_leave(struct rlock__hold *hold, int64_t now)
 {
     hold->turn = NULL;
+    if (hold->grant != NULL) {
+        hold->grant->doubt = rlock__doubt_close(hold->grant->doubt);
+    }
     if (hold->line != NULL) { /* the row stays busy for it */
         rlock__ready(hold->line, RLOCK__TURN);
         return;
@@ -164,13 +168,29 @@ void rlock__hold_over(struct rlock__hold *hold)
     }
 }
 
+/* The hold was unlocked, and a late copy of its acquire may take it again. What was in doubt about
+ * the unlock is in doubt about that. */
+static void give_back_late(struct rlock__hold *hold, struct rlock__copies lost, int64_t now)
+{
+    struct rlock__grant *grant = hold->grant;
+    struct rlock__orphan *orphan =
+        rlock__orphan_new(hold, grant->number, 0, lost, now + grant->lease_us, NULL, now);
+
+    if (hold->turn != NULL) {
+        rlock__orphan_doubt(orphan, hold->turn);
+    } else if (orphan != NULL) {
+        orphan->doubt = grant->doubt;
+        grant->doubt = NULL;
+    }
+}
+
 void rlock__hold_ended(struct rlock__hold *hold, const struct rlock__answer *answer, int64_t now)
 {
     const struct rlock__grant *grant = hold->grant;
     struct rlock__copies lost = rlock__copies_kept(grant->lost);
 
     if (rlock__copies_may_run(&lost)) { /* and would find the lock free */
-        rlock__orphan_new(hold, grant->number, 0, lost, now + grant->lease_us, NULL, now);
+        give_back_late(hold, lost, now);
     }
     if (answer != NULL) {
         rlock__released(grant->link, hold->spec, grant->number, lost.replaced, now);

@@ -137,6 +137,9 @@ void rlock__grant_may_last(struct rlock__grant *grant, int64_t free_by);
 void rlock__grant_mind_renewal(struct rlock__grant *grant, int64_t now);
 /* The same for levels that were given up, and whose copies may run yet. NULL is ok. */
 void rlock__grant_mind_levels(struct rlock__grant *grant, int64_t now);
+/* A release goes on without its call (NULL: it has none). If the call is a member's, its group is
+ * in doubt until the release ends. */
+void rlock__grant_doubt(struct rlock__grant *grant, struct rlock__call *call);
 /* Cuts a lease that is asked for at that time so that the hold does not last longer than max_hold,
  * which counts from its first level. The lease never ends before the validity does. */
 int64_t rlock__grant_cut(const struct rlock__grant *grant, int64_t lease_us, int64_t at);
@@ -202,10 +205,11 @@ void rlock__listen_give_up(struct rlock__call *call, int code, int64_t now);
  *   count    what remains: 0, or the outer levels
  *   free_by  when the server has forgotten it by itself
  *   call     the call that waits until it is settled; NULL: none
+ * Returns NULL without memory.
  */
-void rlock__orphan_new(struct rlock__hold *hold, uint64_t number, uint32_t count,
-                       struct rlock__copies copies, int64_t free_by, struct rlock__call *call,
-                       int64_t now);
+struct rlock__orphan *rlock__orphan_new(struct rlock__hold *hold, uint64_t number, uint32_t count,
+                                        struct rlock__copies copies, int64_t free_by,
+                                        struct rlock__call *call, int64_t now);
 /* The same for a hold that was lost. If many were, it waits for its turn. */
 void rlock__orphan_of_lost(struct rlock__hold *hold, struct rlock__copies copies, int64_t now);
 /* The same for a number that was released: the server that has the key now may not know that. */

@@ -39,6 +39,7 @@ static void orphan_free(struct rlock__orphan *orphan)
         orphan->call->orphan = NULL;
     }
     DL_DELETE(core->orphans, orphan);
+    orphan->doubt = rlock__doubt_close(orphan->doubt);
     (void)rlock__spec_unref(orphan->spec);
     rlock__orphan_put_away(core, orphan);
 }
@@ -270,15 +271,15 @@ static struct rlock__orphan *make(struct rlock__spec *spec, struct rlock__orphan
     return orphan;
 }
 
-void rlock__orphan_new(struct rlock__hold *hold, uint64_t number, uint32_t count,
-                       struct rlock__copies copies, int64_t free_by, struct rlock__call *call,
-                       int64_t now)
+struct rlock__orphan *rlock__orphan_new(struct rlock__hold *hold, uint64_t number, uint32_t count,
+                                        struct rlock__copies copies, int64_t free_by,
+                                        struct rlock__call *call, int64_t now)
 {
     struct rlock__orphan *orphan =
         make(hold->spec, rlock__orphan_take_spare(hold), number, copies, free_by);
 
     if (orphan == NULL) {
-        return;
+        return NULL;
     }
     orphan->count = count;
     orphan->call = call;
@@ -295,6 +296,7 @@ void rlock__orphan_new(struct rlock__hold *hold, uint64_t number, uint32_t count
     } else {
         line_up(orphan);
     }
+    return orphan;
 }
 
 void rlock__orphan_of_lost(struct rlock__hold *hold, struct rlock__copies copies, int64_t now)
@@ -303,6 +305,12 @@ void rlock__orphan_of_lost(struct rlock__hold *hold, struct rlock__copies copies
         make(hold->spec, NULL, hold->grant->number, copies, now + hold->grant->lease_us);
 
     if (orphan != NULL) {
+        if (hold->turn != NULL && hold->turn->kind == RLOCK__RELEASE) {
+            rlock__orphan_doubt(orphan, hold->turn);
+        } else { /* about its release, which the orphan goes on with */
+            orphan->doubt = hold->grant->doubt;
+            hold->grant->doubt = NULL;
+        }
         line_up(orphan);
         rlock__orphans_flush(orphan->link,
                              now); /* before who waits for the lock here asks for it */

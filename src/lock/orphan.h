@@ -19,6 +19,7 @@ struct rlock__orphan {
     struct rlock__call *call;
     struct rlock__grant *grant; /* a level of it is undone; NULL none, or it is over */
     int64_t lease_us;           /* that this level asked for */
+    struct rlock__doubt *doubt; /* of a group's member, held open until it ends; NULL none */
     struct rlock__request *request;
     bool is_unsent;
     bool seeks; /* copies on other links are to be overtaken there */
@@ -26,6 +27,20 @@ struct rlock__orphan {
     unsigned failures;
     bool garbled; /* an answer to its release made no sense */
 };
+
+/* If the call is a member's, its group is in doubt until the orphan ends. NULL: there was no memory
+ * for the orphan. */
+static inline void rlock__orphan_doubt(struct rlock__orphan *orphan, struct rlock__call *call)
+{
+    if (!call->member) {
+        return;
+    }
+    if (orphan != NULL) {
+        orphan->doubt = rlock__doubt_open(&call->doubt, orphan->free_by);
+    } else {
+        rlock__doubt_keep_open(&call->doubt);
+    }
+}
 
 /* ---- spare.c ---- */
 

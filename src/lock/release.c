@@ -115,6 +115,7 @@ static void leave(struct rlock__hold *hold, int code, int64_t due, int64_t now)
     (void)snprintf(more, sizeof(more), "; it is free in %lld ms",
                    (long long)rlock__ms_up(rlock__max(0, grant->free_by - now)));
     grant->due = due;
+    rlock__grant_doubt(grant, call);
     hold->turn = NULL;
     rlock__grant_plan(grant);
     if (call != NULL) {

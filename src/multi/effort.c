@@ -5,6 +5,8 @@
 #include "multi/claim.h"
 #include "multi/internal.h"
 
+#define REST_SIZE 16 /* of the text " and 64 more" */
+
 void rlock__effort_end(struct rlock__group *group, int code)
 {
     char name[96];
@@ -55,15 +57,105 @@ void rlock__group_taken(struct rlock__group *group, int64_t now)
     }
 }
 
-bool rlock__effort_is_open(const struct rlock__group *group, int64_t now)
+/* Whether the effort is in doubt about a member. An effort for a level more asks the members alone
+ * that are held. A client that is closed sees to the rest itself. */
+static bool is_in_doubt(const struct rlock__group *group, const struct rlock__member *member)
 {
-    size_t n = rlock__group_running(group);
+    if (group->phase == RLOCK__GROUP_LEAVING) {
+        return rlock__member_is_in_doubt(member) ||
+               (member->code == RLOCK_EINDOUBT && member->call.kind == RLOCK__RELEASE);
+    }
+    return (group->count == 0 || member->tried) &&
+           (member->running || member->code != RLOCK_ECLOSED) && rlock__member_is_in_doubt(member);
+}
+
+/* Whether the outcome of an effort to take it is in doubt. A quorum without doubt proves that the
+ * effort has none, and that others can have one. */
+static bool is_open(const struct rlock__group *group)
+{
+    const struct rlock__group_spec *spec = group->spec;
+    size_t n = 0;
 
     RLOCK__EACH_MEMBER(member, group) {
-        n += !member->running &&
-             (member->code == RLOCK_EINDOUBT || member->unheard || now < member->open_until);
+        n += is_in_doubt(group, member);
     }
-    return n >= ((group->spec->ops->caps & RLOCK__CAP_QUORUM) != 0 ? group->spec->quorum : 1);
+    return n > ((spec->ops->caps & RLOCK__CAP_QUORUM) != 0 ? spec->n - spec->quorum : 0);
+}
+
+/* By when a member is free, whatever became of its call. */
+static int64_t free_by(const struct rlock__member *member, int64_t now)
+{
+    const struct rlock__group *group = member->group;
+    const struct rlock__effort *effort = &group->effort;
+    int64_t asked = effort->lease_us != 0 ? effort->lease_us : effort->renewed_lease_us;
+    int64_t known = member->running ? 0 : rlock__doubt_free_by(member->call.doubt);
+
+    return known != 0 ? known : rlock__free_by(now, rlock__max(asked, group->lease_granted_us));
+}
+
+/* Adds a member to the group's text, behind others or not. Returns false where it has no room. */
+static bool name_member(struct rlock__group *group, const struct rlock__member *member, bool first)
+{
+    const struct rlock__spec *spec = member->spec;
+    bool alike = rlock__bytes_equal(spec->name, group->spec->name);
+    size_t len = strlen(group->detail), room = sizeof(group->detail) - REST_SIZE - len;
+    char name[96];
+    int n = snprintf(group->detail + len, room, "%s%s%sserver %s", first ? "" : ", ",
+                     alike ? "" : rlock__text(spec->name, name, sizeof(name)), alike ? "" : " on ",
+                     spec->core->address);
+    bool fits = n >= 0 && (size_t)n < room;
+
+    group->detail[fits ? len + (size_t)n : len] = '\0';
+    return fits;
+}
+
+static void name_members(struct rlock__group *group)
+{
+    size_t named = 0, rest = 0;
+
+    RLOCK__EACH_MEMBER(member, group) {
+        if (is_in_doubt(group, member) && rest == 0 && name_member(group, member, named == 0)) {
+            named++;
+        } else {
+            rest += is_in_doubt(group, member);
+        }
+    }
+    if (rest > 0) {
+        size_t len = strlen(group->detail);
+
+        (void)snprintf(group->detail + len, REST_SIZE, " and %zu more", rest);
+    }
+}
+
+void rlock__effort_end_in_doubt(struct rlock__group *group, int64_t now)
+{
+    bool leaves = group->phase == RLOCK__GROUP_LEAVING;
+    int64_t last = now;
+    char name[96];
+
+    RLOCK__EACH_MEMBER(member, group) {
+        last = is_in_doubt(group, member) ? rlock__max(last, free_by(member, now)) : last;
+    }
+    (void)snprintf(group->detail, sizeof(group->detail), "lock %s: %s; %s in %lld ms; in doubt: ",
+                   rlock__text(group->spec->name, name, sizeof(name)),
+                   rlock_strerror(RLOCK_EINDOUBT),
+                   leaves ? "it is free" : "if it was granted, it is free again",
+                   (long long)rlock__ms_up(last - now));
+    name_members(group);
+    rlock__effort_end(group, RLOCK_EINDOUBT);
+}
+
+void rlock__effort_end_untaken(struct rlock__group *group, int64_t now)
+{
+    if (is_open(group)) {
+        rlock__effort_end_in_doubt(group, now);
+        return;
+    }
+    if (group->code == RLOCK_EINDOUBT) { /* a member was, for a while */
+        group->code = group->effort.wait_us == 0 ? RLOCK_ECONN : RLOCK_ETIMEDOUT;
+        group->detail[0] = '\0';
+    }
+    rlock__effort_end(group, group->code);
 }
 
 void rlock__effort_backed_out(struct rlock__group *group, int64_t now)
@@ -71,11 +163,8 @@ void rlock__effort_backed_out(struct rlock__group *group, int64_t now)
     bool nested = group->count > 0; /* a level more is asked for once: nobody waits for it */
     int64_t at = nested ? RLOCK__NEVER : group->spec->ops->again_at(group, now);
 
-    if (at == RLOCK__NEVER && rlock__effort_is_open(group, now)) {
-        group->detail[0] = '\0';
-        rlock__effort_end(group, RLOCK_EINDOUBT);
-    } else if (at == RLOCK__NEVER) {
-        rlock__effort_end(group, group->code);
+    if (at == RLOCK__NEVER) {
+        rlock__effort_end_untaken(group, now);
     } else {
         group->phase = RLOCK__GROUP_PAUSING;
         group->timer_at = at;

@@ -55,6 +55,7 @@ void rlock__group_free(struct rlock__group *group)
 {
     RLOCK__EACH_MEMBER(member, group) {
         (void)rlock__claim_unref(member->claim);
+        rlock__member_forget_doubt(member);
     }
     (void)rlock__loss_free(group->loss);
     (void)rlock__group_claim_unref(group->claim);
@@ -144,8 +145,9 @@ void rlock__group_take(struct rlock__group *group, const struct rlock__effort *e
     RLOCK__EACH_MEMBER(member, group) {
         member->tried = false;
         member->answer = RLOCK__MEMBER_UNANSWERED;
-        member->open_until = 0;
-        member->unheard = false;
+        if (!member->running && (group->count == 0 || member->levels > 0)) {
+            rlock__member_forget_doubt(member);
+        }
     }
     if (group->count > 0 && !group->lost && rlock__group_valid_until(group) <= now) {
         lose(group, RLOCK_LOST_EXPIRED);
@@ -160,12 +162,15 @@ void rlock__group_take(struct rlock__group *group, const struct rlock__effort *e
     }
 }
 
-/* The code of an unlock, once its members have been left. */
-static void check_left(struct rlock__group *group)
+/* Ends an unlock once its members have been left, or when it is too late to wait for them. */
+static void check_left(struct rlock__group *group, bool late, int64_t now)
 {
     int code = 0;
+    bool left = group->spec->ops->left(group, &code);
 
-    if (group->spec->ops->left(group, &code)) {
+    if ((left && code == RLOCK_EINDOUBT) || (!left && late)) {
+        rlock__effort_end_in_doubt(group, now);
+    } else if (left) {
         rlock__effort_end(group, code);
     }
 }
@@ -203,7 +208,7 @@ void rlock__group_leave(struct rlock__group *group, int64_t now)
     }
     group->timer_at = now + group->effort.op_timeout_us + LATE_US;
     rlock__group_shed(group);
-    check_left(group);
+    check_left(group, false, now);
 }
 
 static void heard(struct rlock__member *member, int64_t now)
@@ -225,7 +230,7 @@ void rlock__group_done(struct rlock__call *call, int64_t now)
         heard(member, now);
         return;
     }
-    rlock__member_done(member, now);
+    rlock__member_done(member);
     rlock__group_claim_show(group); /* it may be late, and join */
     if (group->phase != RLOCK__GROUP_TAKING || !member->tried) {
         rlock__member_tidy(member); /* nobody asks for it any more */
@@ -240,7 +245,7 @@ void rlock__group_done(struct rlock__call *call, int64_t now)
         }
         break;
     case RLOCK__GROUP_LEAVING:
-        check_left(group);
+        check_left(group, false, now);
         break;
     case RLOCK__GROUP_PAUSING: /* which did not wait for a silent member's refusal */
         rlock__group_listen(group, now);
@@ -281,7 +286,7 @@ void rlock__group_timer(struct rlock__group *group, int64_t now)
     }
     group->timer_at = RLOCK__NEVER;
     if (group->phase == RLOCK__GROUP_LEAVING) {
-        rlock__effort_end(group, RLOCK_EINDOUBT);
+        check_left(group, true, now);
     } else if (group->phase == RLOCK__GROUP_TAKING) {
         rlock__group_back_out(group, group->spec->ops->verdict(group, true), now);
     } else if (group->phase == RLOCK__GROUP_PAUSING) {
@@ -315,8 +320,9 @@ void rlock__group_cancel(struct rlock__group *group, int code, int64_t now)
     if (group->phase == RLOCK__GROUP_TAKING) { /* its members' calls may not have begun yet */
         rlock__group_back_out(group, code, now);
     } else if (group->phase == RLOCK__GROUP_PAUSING) {
+        group->code = code;
         group->detail[0] = '\0';
-        rlock__effort_end(group, rlock__effort_is_open(group, now) ? RLOCK_EINDOUBT : code);
+        rlock__effort_end_untaken(group, now);
     } else if (group->phase == RLOCK__GROUP_BACKING_OUT) { /* no round more, and no long wait */
         if (group->spec->ops->again_at(group, now) != RLOCK__NEVER) {
             group->code = code;

@@ -104,13 +104,11 @@ struct rlock__member {
     uint32_t renewed_from; /* the lowest level that is renewed; 0: none is */
     bool kept;             /* its fixed lease is renewed until it is sealed */
     int code;              /* of its latest call */
-    /* an earlier round may have left something on its server, until then; 0: it did not */
-    int64_t open_until;
-    bool unheard;     /* its server has said nothing since: it may still run what it was sent */
-    atomic_llong rtt; /* its server's usual round trip when the call began; 0: unknown */
+    atomic_llong rtt;      /* its server's usual round trip when the call began; 0: unknown */
     /* how long its server had not answered the oldest request then; 0: there was none */
     atomic_llong silent;
-    struct rlock__call call, ear;   /* ear: a call that hears the channel between rounds */
+    /* call.doubt: of its calls in this effort; ear: a call that hears the channel between rounds */
+    struct rlock__call call, ear;
     struct rlock__texts texts;      /* the call's */
     struct rlock__claim *claim;     /* of its hold */
     struct rlock__table_node node;  /* in its client's home */
@@ -246,6 +244,9 @@ void rlock__action_carry_out(const struct rlock__action *action, int64_t now) RL
 /* Sets the actions that take a member. wait_us: 0: one attempt; RLOCK__NEVER: for ever. kept: a
  * fixed lease is renewed until the whole is taken. */
 void rlock__member_take(struct rlock__member *member, int64_t wait_us, bool kept, int64_t now);
+/* Whether a call of the member runs, or one of this effort left something open on its server: it
+ * may have the lock there, as far as we know. */
+bool rlock__member_is_in_doubt(const struct rlock__member *member);
 /* How many members' calls run, or are about to. */
 size_t rlock__group_running(const struct rlock__group *group);
 /* Ends the effort with success: the members that are held make up the hold. */

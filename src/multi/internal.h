@@ -9,8 +9,10 @@
 
 /* Ends it with a code; group->detail says why, or is empty. */
 void rlock__effort_end(struct rlock__group *group, int code);
-/* Whether its outcome is: those of so many members are, in this round or since an earlier one. */
-bool rlock__effort_is_open(const struct rlock__group *group, int64_t now);
+/* The same, with a text that names the members in doubt, and the time by which they are free. */
+void rlock__effort_end_in_doubt(struct rlock__group *group, int64_t now);
+/* An effort did not take it: ends with group->code, or in doubt where too many members are. */
+void rlock__effort_end_untaken(struct rlock__group *group, int64_t now);
 /* Whether what was taken is given back, as far as anybody need wait for that: a RedLock that goes
  * on does not wait for what silent members say to being given up. */
 bool rlock__effort_is_back(struct rlock__group *group, int64_t now);
@@ -21,7 +23,9 @@ void rlock__effort_backed_out(struct rlock__group *group, int64_t now);
 /* ---- member.c ---- */
 
 /* The call is complete: what came of it. */
-void rlock__member_done(struct rlock__member *member, int64_t now);
+void rlock__member_done(struct rlock__member *member);
+/* Forgets what its calls left open: an effort answers for its own calls, and those that run yet. */
+void rlock__member_forget_doubt(struct rlock__member *member);
 /* The effort is over, or never was about this: keeps what belongs to the hold, leaves the rest. */
 void rlock__member_tidy(struct rlock__member *member);
 /* Where levels are counted by the group alone, a member's one is renewed while any of them is. */

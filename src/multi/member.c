@@ -6,12 +6,14 @@
 static struct rlock__call *begin(struct rlock__member *member, enum rlock__call_kind kind)
 {
     struct rlock__group *group = member->group;
+    struct rlock__doubt *doubt = member->call.doubt;
 
     member->call =
         (struct rlock__call){.kind = kind,
                              .spec = member->spec,
                              .owner = group->owner,
                              .member = true,
+                             .doubt = doubt,
                              .awaited = group->spec->ops->counts_alone ? &group->awaited : NULL,
                              .finish = group->finish,
                              .payload = member,
@@ -155,10 +157,21 @@ void rlock__member_settle_renewal(struct rlock__member *member)
     }
 }
 
+bool rlock__member_is_in_doubt(const struct rlock__member *member)
+{
+    return member->running || rlock__doubt_is_open(member->call.doubt);
+}
+
+void rlock__member_forget_doubt(struct rlock__member *member)
+{
+    member->call.doubt = rlock__doubt_close(member->call.doubt);
+}
+
 /* What came of a member's acquisition. */
 static void on_taken(struct rlock__member *member)
 {
     if (member->call.code == 0) {
+        rlock__member_forget_doubt(member); /* what an earlier round left has joined, or failed */
         member->levels++;
         member->kept |= member->call.kept;
         if (member->call.renewed) {
@@ -194,34 +207,13 @@ void rlock__member_tidy(struct rlock__member *member)
     }
 }
 
-/* What an effort leaves in doubt stays so, whatever a later round says, until the member is had or
- * its lease has ended: and that begins no later than when something else is heard of the server. */
-static void note_doubt(struct rlock__member *member, bool took, int64_t now)
-{
-    const struct rlock__effort *effort = &member->group->effort;
-    int64_t lease = effort->lease_us != 0 ? effort->lease_us : effort->renewed_lease_us;
-
-    if (member->code == RLOCK_EINDOUBT) {
-        member->open_until = rlock__free_by(now, lease);
-        member->unheard = true;
-    } else if (took && member->code == 0) {
-        member->open_until = 0;
-        member->unheard = false;
-    } else if (member->unheard &&
-               member->code == RLOCK_EBUSY) { /* it may have run just before that */
-        member->open_until = rlock__max(member->open_until, rlock__free_by(now, lease));
-        member->unheard = false;
-    }
-}
-
-void rlock__member_done(struct rlock__member *member, int64_t now)
+void rlock__member_done(struct rlock__member *member)
 {
     bool took = member->state == RLOCK__MEMBER_TAKING;
 
     member->running = false;
     member->todo.begin = member->todo.give_up = false;
     member->code = member->call.code;
-    note_doubt(member, took, now);
     if (took) {
         on_taken(member);
     } else {

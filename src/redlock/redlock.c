@@ -279,8 +279,11 @@ static bool left(const struct rlock__group *group, int *ret_code)
     size_t out = 0, pending = 0;
 
     RLOCK__EACH_MEMBER(member, group) {
+        /* the lease of one that was not answered may end before that is known */
+        bool unanswered = member->call.kind == RLOCK__RELEASE && member->code == RLOCK_EINDOUBT;
+
         pending += member->running;
-        out += !member->running && member->code != RLOCK_EINDOUBT;
+        out += !unanswered && !rlock__member_is_in_doubt(member);
     }
     *ret_code = out >= group->spec->quorum ? 0 : RLOCK_EINDOUBT;
     return out >= group->spec->quorum || pending == 0;

@@ -278,6 +278,32 @@ FIXTURE_WITH_TEST(what_is_busy_after_a_doubt_stays_in_doubt, f, .redlock = true,
     assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 0, 5000));
 }
 
+/* Whether the text says when the lock is free, and names the i-th server. */
+static bool says_doubt_about(const struct fixture *f, size_t i)
+{
+    return strstr(rlock_detail(), "free again in ") != NULL &&
+           strstr(rlock_detail(), test_server_url(f->servers[i])) != NULL;
+}
+
+FIXTURE_WITH_TEST(a_doubt_says_when_it_is_free_and_names_the_servers, f, .servers = 4)
+{
+    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 50 * test_slack()));
+
+    assert_code(user_visit(user, RLOCK_TAKE(.wait_ms = 5000)), 0);
+    assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 0, 2000));
+    for (size_t i = 0; i < 2; i++) {
+        test_server_freeze(f->servers[i]);
+    }
+    assert_code(rlock_try_lock(user->lock), RLOCK_EINDOUBT); /* two of four: others need three */
+    for (size_t i = 0; i < 4; i++) {
+        assert_true(says_doubt_about(f, i) == (i < 2));
+    }
+    for (size_t i = 0; i < 2; i++) {
+        test_server_thaw(f->servers[i]);
+    }
+    assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 0, 5000));
+}
+
 /* ---- Nobody is helped to a second quorum ---- */
 
 struct trier {

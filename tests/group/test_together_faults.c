@@ -16,6 +16,9 @@ TOGETHER_TEST(without_an_answer_nothing_stays, t)
 {
     proxy_add(t->f.proxy, &(struct proxy_rule){.act = PROXY_HOLD, .command = "EVALSHA"});
     assert_code(rlock_lock_with(t->multi[0], RLOCK_TAKE(.wait_ms = 100), NULL), RLOCK_EINDOUBT);
+    assert_non_null(strstr(rlock_detail(), "free again in "));
+    assert_non_null(strstr(rlock_detail(), "a on server "));
+    assert_non_null(strstr(rlock_detail(), "b on server "));
     proxy_hold_requests(t->f.proxy, false);
 }
 

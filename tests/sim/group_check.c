@@ -20,6 +20,8 @@
  *   all or none            who is refused, or has left, and not in doubt, is at no member; at less
  *                          than a quorum
  *   text follows code      it speaks of no quorum where the code does, and nowhere else
+ *   doubt is counted       a call is in doubt exactly where too many members are for the others to
+ *                          prove that it has nothing
  *   taken is worth it      what is granted is valid, and on a perfect network for most of its lease
  * and at the end:
  *   nobody waits for ever  with all servers up, and holds that end, every effort came to an end
@@ -246,6 +248,7 @@ static void check_owner(struct sim_owner *owner, int64_t now)
     if (owner->group == NULL) {
         return;
     }
+    sim_doubt_look(owner);
     check_members(owner, now);
     sim_groups_check_minority(owner, now);
     check_told(owner, now);

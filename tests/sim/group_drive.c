@@ -125,6 +125,7 @@ static void finish(struct rlock__call *call)
     rlock__group_done(call, sim_process_clock(process));
     if (group->phase == RLOCK__GROUP_IDLE && !complete && group->waiter != NULL) {
         sim_groups_check_taken(group->waiter);
+        sim_groups_check_doubt(group->waiter);
     }
     if (group->waiter != NULL) {
         wake(group->waiter);
@@ -179,10 +180,15 @@ void sim_drive(struct sim_owner *owner)
     struct rlock__group_step step = {.n = 1};
 
     while (!step.complete && step.n > 0) {
+        bool idle = group->phase == RLOCK__GROUP_IDLE;
+
         if (owner->cancelled) {
             rlock__group_cancel(group, RLOCK_ECANCELED, sim_process_clock(process));
         }
         rlock__group_step(group, sim_process_clock(process), &step);
+        if (step.complete && !idle) {
+            sim_groups_check_doubt(owner);
+        }
         group->waiter = step.complete ? NULL : owner;
         tell(process, group, &step);
         carry_out_all(&step);

@@ -142,6 +142,7 @@ static void take(struct sim_owner *owner)
               (long long)owner->effort.lease_us);
     /* it may cancel then */
     sim_owner_plan(owner, sim_random(home, (sim_chance(home, 300) ? 1 : 6) * all->config.lease));
+    sim_doubt_begin(owner);
     rlock__group_take(owner->group, &owner->effort, now);
     sim_drive(owner);
 }
@@ -331,6 +332,7 @@ void sim_owner_hears(struct rlock__member *member)
     if (member->call.kind == RLOCK__ACQUIRE) {
         note_mark(owner, place, member->call.number);
     }
+    sim_doubt_hear(owner, member);
     note_left(owner, place, member->call.code);
     unsure = member->call.code == RLOCK_ELOST ||
              (member->call.kind == RLOCK__RELEASE && member->call.code == RLOCK_EINDOUBT);

@@ -10,7 +10,7 @@
  *   group_drive.c    what src/drive/turn.c does for real: carries out groups' actions
  *   group_owners.c   what owners do: take, nest, hold, give up, leave
  *   group_faults.c   what goes wrong
- *   group_check.c    the invariants; group_minority.c one of them
+ *   group_check.c    the invariants; group_minority.c, group_waiting.c, group_doubt.c parts of them
  */
 #ifndef RLOCK_TESTS_SIM_GROUPS_H
 #define RLOCK_TESTS_SIM_GROUPS_H
@@ -26,6 +26,7 @@
 #define SIM_LOCKS 4
 #define SIM_MEMBERS 6
 #define SIM_MARKS 64
+#define SIM_ASKED 64
 #define SIM_TWO_VALID "is valid while another is" /* the violation of all violations */
 
 struct sim_process;
@@ -53,6 +54,16 @@ struct sim_mark {
     /* nobody promised that it goes: its hold ended by itself, or an unlock in doubt has it still */
     bool excused;
     bool twins; /* its owner had it by another group as well */
+};
+
+/* The numbers that a member was asked for with, and of which its core may know something. */
+struct sim_asked {
+    uint64_t numbers[SIM_ASKED];
+    size_t n;
+    uint64_t held; /* of its latest hold */
+    bool
+        earlier; /* a call of an earlier effort ran when this one began: its doubt counts as well */
+    uint64_t over; /* of a hold that was left or lost: what is said of it is not looked at */
 };
 
 /* Who takes groups: a thread, or a given id; one call at a time. Two may be one and the same
@@ -86,6 +97,7 @@ struct sim_owner {
     int64_t stretched[SIM_SERVERS][SIM_KEYS][SIM_SIDES];
     struct sim_mark marks[SIM_MARKS];
     size_t n_marks;
+    struct sim_asked asked[SIM_LOCKS][SIM_MEMBERS];
 };
 
 struct sim_process {
@@ -210,5 +222,16 @@ void sim_groups_check_minority(struct sim_owner *owner, int64_t now);
 void sim_groups_check_waiting(struct sim_owner *owner);
 /* It waits for nothing yet, or no more. */
 void sim_groups_forget_waiting(struct sim_owner *owner);
+
+/* ---- group_doubt.c: the same ---- */
+
+/* Its effort begins: it answers for its own numbers alone. */
+void sim_doubt_begin(struct sim_owner *owner);
+/* After every step. */
+void sim_doubt_look(struct sim_owner *owner);
+/* A member's call is complete. */
+void sim_doubt_hear(struct sim_owner *owner, const struct rlock__member *member);
+/* Its effort has just ended. */
+void sim_groups_check_doubt(struct sim_owner *owner);
 
 #endif

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which members are in doubt, by the numbers that an effort asked with and what their cores go on
+ * with: an orphan, or a release that nobody waits for. The group keeps other books.
+ */
+#include <string.h>
+#include <utlist.h>
+
+#include "groups.h"
+#include "lock/orphan.h"
+
+static void violate(const struct sim_owner *owner, const char *what)
+{
+    sim_violate(sim_home(owner->process->all), "process %u owner %llu, lock %u: %s",
+                owner->process->index, (unsigned long long)owner->owner.id, owner->lock, what);
+}
+
+/* Two locks that have the same members have one group. */
+static struct sim_asked *asked_of(struct sim_owner *owner, const struct rlock__member *member)
+{
+    const struct sim_process *process = owner->process;
+    unsigned lock = 0;
+
+    while (!rlock__group_spec_equal(process->locks[lock], member->group->spec)) {
+        lock++;
+    }
+    return &owner->asked[lock][member - member->group->members];
+}
+
+static const struct rlock__hold *hold_of(const struct rlock__member *member)
+{
+    const struct rlock__hold *hold =
+        rlock__hold_find(member->spec->core, member->spec, member->group->owner);
+
+    return hold != NULL && hold->grant != NULL && hold->state == RLOCK__HOLD_HELD ? hold : NULL;
+}
+
+/* Whether the member's core goes on with a number, for a call that is complete. */
+static bool goes_on(const struct rlock__member *member, uint64_t number)
+{
+    const struct rlock__hold *hold = hold_of(member);
+    const struct rlock__orphan *orphan;
+
+    DL_FOREACH(member->spec->core->orphans, orphan) {
+        if (orphan->number == number) {
+            return true;
+        }
+    }
+    return hold != NULL && hold->grant->number == number && hold->turn == NULL &&
+           (hold->grant->releasing || hold->grant->release != NULL);
+}
+
+static bool is_in_use(const struct rlock__member *member, uint64_t number)
+{
+    const struct rlock__hold *hold = hold_of(member);
+
+    return (member->running && member->call.number == number) || goes_on(member, number) ||
+           (hold != NULL && hold->grant->number == number);
+}
+
+static void forget(struct sim_asked *asked, uint64_t number)
+{
+    for (size_t i = asked->n; i-- > 0;) {
+        if (asked->numbers[i] == number) {
+            asked->numbers[i] = asked->numbers[--asked->n];
+        }
+    }
+}
+
+static void prune(struct sim_asked *asked, const struct rlock__member *member)
+{
+    for (size_t i = asked->n; i-- > 0;) {
+        if (!is_in_use(member, asked->numbers[i])) {
+            asked->numbers[i] = asked->numbers[--asked->n];
+        }
+    }
+}
+
+/* A call that tries anew has another number each time. */
+static void note(struct sim_owner *owner, const struct rlock__member *member)
+{
+    struct sim_asked *asked = asked_of(owner, member);
+    const struct rlock__hold *hold = hold_of(member);
+    bool asks = member->running && !member->todo.begin && member->call.kind == RLOCK__ACQUIRE;
+
+    if (hold != NULL) {
+        asked->held = hold->grant->number;
+    }
+    prune(asked, member); /* after a restart a number is released again that was settled */
+    if (!asks || member->call.number == 0) {
+        return;
+    }
+    forget(asked, member->call.number);
+    if (asked->n == SIM_ASKED) {
+        violate(owner, "leaves more numbers in doubt than the simulator keeps");
+        return;
+    }
+    asked->numbers[asked->n++] = member->call.number;
+}
+
+void sim_doubt_look(struct sim_owner *owner)
+{
+    for (size_t i = 0; i < owner->group->spec->n; i++) {
+        note(owner, &owner->group->members[i]);
+    }
+}
+
+void sim_doubt_begin(struct sim_owner *owner)
+{
+    for (size_t i = 0; i < owner->group->spec->n; i++) {
+        const struct rlock__member *member = &owner->group->members[i];
+        struct sim_asked *asked = asked_of(owner, member);
+
+        asked->earlier = member->running;
+        if (!member->running && (owner->group->count == 0 || member->levels > 0)) {
+            asked->n = member->levels > 0;
+            asked->numbers[0] = asked->held;
+        }
+    }
+}
+
+void sim_doubt_hear(struct sim_owner *owner, const struct rlock__member *member)
+{
+    struct sim_asked *asked = asked_of(owner, member);
+    const struct rlock__call *call = &member->call;
+
+    if (call->kind == RLOCK__RELEASE && (call->code == RLOCK_ELOST || call->code == 0)) {
+        asked->over = asked->held;
+    } else if (call->kind == RLOCK__ACQUIRE && call->code == 0) {
+        asked->n = 1;
+        asked->numbers[0] = call->number;
+    } else if (call->kind == RLOCK__ACQUIRE && call->code != RLOCK_EINDOUBT) {
+        forget(asked, call->number); /* its core says that nothing is left of it */
+    }
+}
+
+/* over: a hold that was left or lost counts as well, if its core goes on with it; and a call that
+ * is not begun, as that may be what the end of the effort wants. */
+static bool is_in_doubt(struct sim_owner *owner, size_t i, bool over)
+{
+    const struct rlock__member *member = &owner->group->members[i];
+    const struct sim_asked *asked = asked_of(owner, member);
+
+    if (member->running ? over || !member->todo.begin
+                        : over && asked->earlier && rlock__doubt_is_open(member->call.doubt)) {
+        return true;
+    }
+    for (size_t j = 0; j < asked->n; j++) {
+        if (goes_on(member, asked->numbers[j]) && (over || asked->numbers[j] != asked->over)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void sim_groups_check_doubt(struct sim_owner *owner)
+{
+    const struct rlock__group *group = owner->group;
+    bool multi = group->spec->ops == &rlock__multi_ops, taking = owner->taking;
+    size_t most = multi ? 0 : group->spec->n - group->spec->quorum;
+    size_t least = 0, n = 0;
+    int code = group->code;
+    bool denies =
+        group->count == 0 && (taking ? code == RLOCK_EBUSY || code == RLOCK_ETIMEDOUT ||
+                                           code == RLOCK_ENOQUORUM || code == RLOCK_ECANCELED
+                                     : code == 0);
+
+    for (size_t i = 0; i < group->spec->n; i++) {
+        const struct rlock__member *member = &group->members[i];
+        bool ended = !member->running && member->code == RLOCK_ECLOSED;
+
+        if (!taking || group->count == 0 || member->tried) {
+            least += !ended && is_in_doubt(owner, i, false);
+            n += is_in_doubt(owner, i, true) ||
+                 (!taking && member->call.kind == RLOCK__RELEASE && member->code == RLOCK_EINDOUBT);
+        }
+    }
+    if (code == RLOCK_EINDOUBT && n <= most && (taking || !multi)) {
+        violate(owner, "is told that it is in doubt, and too few of its members are");
+    }
+    if (code == RLOCK_EINDOUBT && strstr(group->detail, "free") == NULL) {
+        violate(owner, "is told that it is in doubt, and not when it is free");
+    }
+    if (denies && least > most && (taking || !multi) && sim_twin_next(owner, NULL) == NULL) {
+        violate(owner, "is told that it has nothing, and so many members are in doubt");
+    }
+}
