@@ -50,7 +50,8 @@ bool rlock__map_has(const struct rlock__map *map, const void *server)
 struct news {
     unsigned from, end;
     struct rlock__range range;
-    int64_t asked_at; /* of an answer */
+    int64_t asked_at;              /* of an answer */
+    bool (*is_gone)(void *server); /* of an answer by its server itself; NULL: it is of another */
 };
 
 /* Whether it changes what is known. */
@@ -58,7 +59,12 @@ static bool is_newer(const struct news *news, const struct rlock__range *known)
 {
     bool told = news->range.told_at != 0;
 
-    return told || (known->told_at <= news->asked_at && known->epoch <= news->range.epoch);
+    if (told) {
+        return true;
+    }
+    return known->told_at <= news->asked_at &&
+           (known->epoch <= news->range.epoch ||
+            (news->is_gone != NULL && known->server != NULL && news->is_gone(known->server)));
 }
 
 /* Appends a range, unless it goes on like the one before. */
@@ -183,6 +189,27 @@ bool rlock__map_learn(struct rlock__map *map, unsigned from, unsigned to, void *
                               .asked_at = asked_at};
 
     return is_known(map, &news) || change(map, &news);
+}
+
+bool rlock__map_learn_own(struct rlock__map *map, unsigned from, unsigned to, void *server,
+                          uint64_t epoch, int64_t asked_at, bool (*is_gone)(void *server))
+{
+    const struct news news = {.from = from,
+                              .end = to + 1,
+                              .range = {.server = server, .epoch = epoch},
+                              .asked_at = asked_at,
+                              .is_gone = is_gone};
+
+    return is_known(map, &news) || change(map, &news);
+}
+
+void *rlock__map_newer(const struct rlock__map *map, unsigned slot, const void *server,
+                       uint64_t epoch)
+{
+    const struct rlock__range *range = map->n != 0 ? &map->ranges[index_of(map, slot)] : NULL;
+    bool is = range != NULL && range->server != server && range->epoch > epoch;
+
+    return is ? range->server : NULL;
 }
 
 void rlock__map_fini(struct rlock__map *map)

@@ -162,6 +162,48 @@ static void count_replicas(struct rlock__cluster *cluster, struct rlock__bytes t
     }
 }
 
+/* Since when there has been no link to it. */
+RLOCK__REQUIRES(core) static void note_down(struct rlock__node *node, int64_t now)
+{
+    const struct rlock__server *server = &node->server;
+    bool down = atomic_load(&node->is_used) && !server->links[0].pipeline.up &&
+                !server->is_let_go && rlock__router_waits(node) == 0;
+
+    node->down_since = !down ? 0 : node->down_since != 0 ? node->down_since : now;
+    node->is_gone = down && now >= node->down_since + node->client->core.failover_us;
+}
+
+/* For the map: whether another server may have a range of this one, with a lower epoch. */
+static bool lets_go(void *server)
+{
+    struct rlock__node *node = rlock__node_of(server);
+
+    node->is_outrun = node->is_outrun || node->is_gone;
+    return node->is_gone;
+}
+
+/* The answer names the server of a range. One that has it with a lower epoch, while nobody can ask
+ * the server before, must say so itself: it is asked next. */
+RLOCK__REQUIRES(core)
+static void learn_range(struct rlock__cluster *cluster, struct rlock__node *node,
+                        const struct rlock__nodes_line *line, unsigned from, unsigned to)
+{
+    int64_t asked_at = cluster->question.asked_at;
+    struct rlock__server *owner;
+
+    if (line->is_asked) {
+        (void)rlock__map_learn_own(&cluster->map, from, to, &node->server, line->epoch, asked_at,
+                                   lets_go);
+        return;
+    }
+    (void)rlock__map_learn(&cluster->map, from, to, &node->server, line->epoch, asked_at);
+    owner = rlock__map_newer(&cluster->map, from, &node->server, line->epoch);
+    if (owner != NULL && rlock__node_of(owner)->is_gone && cluster->says == NULL) {
+        cluster->says = node;
+        cluster->router.is_wanted = true;
+    }
+}
+
 /* Notes what the answer says of each node. */
 RLOCK__REQUIRES(core) static void learn(struct rlock__cluster *cluster, struct rlock__bytes text)
 {
@@ -172,7 +214,8 @@ RLOCK__REQUIRES(core) static void learn(struct rlock__cluster *cluster, struct r
     unsigned from, to;
 
     RLOCK__EACH_NODE(client, node) {
-        node->is_primary = node->is_replaced = false;
+        node->is_primary = node->is_replaced = node->is_outrun = false;
+        note_down(node, cluster->question.asked_at);
     }
     cluster->is_nameless = cluster->asks_slots && cluster->id[0] == '\0' && cluster->itself == NULL;
     while (rlock__nodes_next(&text, cluster->endpoint, &line)) {
@@ -192,8 +235,7 @@ RLOCK__REQUIRES(core) static void learn(struct rlock__cluster *cluster, struct r
             if (!atomic_exchange(&node->is_used, true)) {
                 node->server.is_let_go = cluster->is_large; /* until a key needs it */
             }
-            (void)rlock__map_learn(&cluster->map, from, to, &node->server, line.epoch,
-                                   cluster->question.asked_at);
+            learn_range(cluster, node, &line, from, to);
         }
     }
     if (!cluster->asks_slots) { /* those that failed are not there */
@@ -209,7 +251,7 @@ RLOCK__REQUIRES(core) static void tell(struct rlock__cluster *cluster, int64_t n
 
     RLOCK__EACH_NODE(cluster->router.client, node) {
         bool gone = !node->is_primary && !node->server.links[0].pipeline.up;
-        bool replaced = node->is_replaced && !cluster->asks_slots;
+        bool replaced = node->is_replaced && !node->is_outrun && !cluster->asks_slots;
 
         if (!atomic_load(&node->is_used) || rlock__map_has(&cluster->map, &node->server)) {
             continue;

@@ -70,9 +70,12 @@ struct rlock__node {
     atomic_bool is_used; /* links to it are made */
     /* Of a cluster, as the latest map says. Under the core's mutex. */
     bool is_primary, is_replaced;
-    char id[48];             /* "" unknown */
-    unsigned replicas;       /* as the latest map says */
-    int64_t led_at;          /* the service thread's: the latest map that has it as a primary */
+    bool is_gone;       /* it has had no link for as long as a failover takes */
+    bool is_outrun;     /* a server has its slots with a lower epoch: nothing proves a promotion */
+    int64_t down_since; /* it has no link; 0: it has, or needs none */
+    char id[48];        /* "" unknown */
+    unsigned replicas;  /* as the latest map says */
+    int64_t led_at;     /* the service thread's: the latest map that has it as a primary */
     int64_t silent_until;    /* the service thread's: it did not answer what the router asked */
     struct rlock__uri uri;   /* where it says it is; the login is the client's */
     struct rlock__uri place; /* where it is reached */

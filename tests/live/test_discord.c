@@ -2,7 +2,9 @@
 /* Sentinels that do not agree: one of another deployment, and those that lost their memory. */
 #include <string.h>
 
+#include "cluster/slot.h"
 #include "support/clients.h"
+#include "support/cluster.h"
 #include "support/sentinel.h"
 
 enum { REPLICATED = 3, FOREIGN = REPLICATED, SERVERS };
@@ -212,4 +214,43 @@ DISCORD_TEST(a_primary_that_is_named_again_in_time_is_used_again, s)
     assert_true(rlock_is_valid(held));
     assert_code(rlock_unlock(held), 0);
     assert_true(is_unused(s->f.servers[FOREIGN]));
+}
+
+/* ---- A cluster that was made again ---- */
+
+static const char *const failing_conf[] = {"cluster-enabled yes", "cluster-node-timeout 1000",
+                                           "cluster-require-full-coverage no", NULL};
+
+FIXTURE_WITH_TEST(clients_follow_the_failover_of_a_cluster_that_was_made_again, f,
+                  .kind = &kind_reentrant, .servers = 4,
+                  .server = {.transport = TEST_TCP, .conf = failing_conf})
+{
+    enum { PRIMARIES = 3 };
+    struct rlock_handle *lock;
+    char url[200], name[32] = "lock-0";
+
+    for (size_t i = 0; i < PRIMARIES; i++) {
+        test_server_do(f->servers[i], "CLUSTER SET-CONFIG-EPOCH %zu", 50 + i);
+    }
+    cluster_form(f->servers, PRIMARIES, f->n);
+    for (int i = 1; cluster_primary_of(f->servers, PRIMARIES, rlock__slot(rlock__bytes_of(name))) !=
+                    f->servers[0];
+         i++) {
+        test_text(name, sizeof(name), "lock-%d", i);
+    }
+    cluster_url(f->servers, PRIMARIES, url, sizeof(url));
+    lock = lock_named(f, client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url)), name);
+    assert_code(act_pass_through(lock, NULL), 0);
+    for (size_t i = f->n; i-- > 0;) {
+        test_server_do(f->servers[i], "FLUSHALL");
+        test_server_do(f->servers[i], "CLUSTER RESET HARD");
+    }
+    cluster_form(f->servers, PRIMARIES, f->n);
+    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 20000), NULL), 0);
+    assert_code(rlock_unlock(lock), 0);
+    test_server_kill(f->servers[0]);
+    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = 20000), NULL), 0);
+    assert_true(test_server_says(f->servers[PRIMARIES], "1", "EXISTS %s", name));
+    assert_code(rlock_unlock(lock), 0);
+    test_server_restart(f->servers[0], false);
 }

@@ -205,6 +205,35 @@ TEST(an_answer_with_a_lower_epoch_changes_nothing)
     rlock__map_fini(&map);
 }
 
+static void *gone;
+static bool is_gone(void *server)
+{
+    return server == gone;
+}
+
+/* A cluster that was made again. */
+TEST(a_server_that_has_the_slots_of_a_lost_one_counts_with_a_lower_epoch)
+{
+    struct rlock__map map = {.n = 0};
+
+    assert_true(rlock__map_learn(&map, 0, 9, &servers[0], 8, 10));
+    assert_true(rlock__map_learn_own(&map, 0, 9, &servers[1], 2, 20, is_gone));
+    assert_ptr_equal(rlock__map_find(&map, 5), &servers[0]);
+    assert_ptr_equal(rlock__map_newer(&map, 5, &servers[1], 2), &servers[0]);
+    assert_null(rlock__map_newer(&map, 5, &servers[0], 2));
+    assert_null(rlock__map_newer(&map, 5, &servers[1], 8));
+    gone = &servers[0];
+    assert_true(rlock__map_told(&map, 7, &servers[0], 25));
+    assert_true(rlock__map_learn(&map, 0, 9, &servers[1], 2, 20)); /* by another server */
+    assert_ptr_equal(rlock__map_find(&map, 5), &servers[0]);
+    assert_true(rlock__map_learn_own(&map, 0, 9, &servers[1], 2, 20, is_gone));
+    assert_ptr_equal(rlock__map_find(&map, 5), &servers[1]);
+    assert_ptr_equal(rlock__map_find(&map, 7), &servers[0]);       /* told after the question */
+    assert_true(rlock__map_learn(&map, 0, 6, &servers[2], 3, 30)); /* the failover after that */
+    assert_ptr_equal(rlock__map_find(&map, 5), &servers[2]);
+    rlock__map_fini(&map);
+}
+
 /* Its answers come for ever, and most say what is known. */
 TEST(an_answer_that_says_nothing_new_makes_no_new_map)
 {
