@@ -75,6 +75,28 @@ void rlock__groups_unlock_and_drop(struct rlock__group *group)
     }
 }
 
+/* Whether so many of the members' clients are closed that the others are no hold. */
+static bool is_closed(const struct rlock__group_spec *spec)
+{
+    size_t open = 0;
+
+    for (size_t i = 0; i < spec->n; i++) {
+        open += !atomic_load(&rlock__client_of(spec->members[i]->core)->closed);
+    }
+    return open < ((spec->ops->caps & RLOCK__CAP_QUORUM) != 0 ? spec->quorum : spec->n);
+}
+
+void rlock__turn_blame_close(struct rlock__turn *turn)
+{
+    struct rlock__op *op = rlock__op_of(turn);
+
+    if (turn->leaves && (op->code == RLOCK_ENOTOWNER || op->code == RLOCK_ELOST) &&
+        is_closed(turn->spec)) {
+        op->code = RLOCK_ECLOSED;
+        rlock__op_say(op, "lock %s: the client is closed", turn->spec->name.at);
+    }
+}
+
 /* ---- Losses ---- */
 
 /* Who reports a group's loss: the first member's client, or another while that one is closed, or

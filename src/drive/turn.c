@@ -272,6 +272,7 @@ static void end(struct rlock__turn *turn)
     if (op->texts != NULL) {
         set_text(op->texts->detail, group->detail);
     }
+    rlock__turn_blame_close(turn);
     if (op->code == 0 && !turn->leaves) {
         int64_t left = rlock__group_valid_until(group) - rlock__now_us();
 

@@ -167,6 +167,9 @@ void rlock__group_report(const struct rlock__group_spec *spec, struct rlock__los
 /* A hold was lost: tells the groups that it is part of. Returns whether it is its owner's as well,
  * to whom it is to be reported. On the dispatcher thread of its client. */
 bool rlock__groups_lost(const struct rlock__loss *loss) RLOCK__NO_MUTEX;
+/* The code of an unlock is "closed" where the end of the members' clients ended what was held,
+ * before the unlock or in the middle of it. */
+void rlock__turn_blame_close(struct rlock__turn *turn) RLOCK__REQUIRES(home);
 /* A thread ends: what it has of a lock is lost. */
 void rlock__groups_thread_exit(const struct rlock__group_spec *spec,
                                uint64_t thread) RLOCK__NO_MUTEX;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The multi-lock on real servers: all or none, in any order, over clients and kinds. */
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -224,11 +225,80 @@ FIXTURE_WITH_TEST(closing_one_client_loses_it_and_leaves_the_others_free, f, .se
     clients[0] = rlock_client_close(clients[0]);
     assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 0, 5000));
     assert_false(rlock_is_valid(multi));
-    assert_code(rlock_unlock(multi), RLOCK_ENOTOWNER);
+    assert_code(rlock_unlock(multi), RLOCK_ECLOSED);
     multi = rlock_free(multi);
     members[0] = rlock_free(members[0]);
     members[1] = rlock_free(members[1]);
     clients[1] = rlock_client_close(clients[1]);
+}
+
+/* ---- Unlocks while the clients close ---- */
+
+enum { LEAVERS = 8, CLOSES = 15 };
+
+/* A thread that holds a lock of its own, and unlocks it when all do. */
+struct leaver {
+    pthread_t thread;
+    struct rlock_handle *lock;
+    pthread_barrier_t *start;
+    int code;
+};
+
+static void *leave_at_start(void *arg)
+{
+    struct leaver *leaver = arg;
+
+    TEST_CHECK(rlock_lock_with(leaver->lock, RLOCK_TAKE(.wait_ms = 20000), NULL) == 0);
+    (void)pthread_barrier_wait(leaver->start);
+    leaver->code = rlock_unlock(leaver->lock);
+    return NULL;
+}
+
+/* A multi-lock or RedLock of a name of its own, over the user's clients. */
+static struct rlock_handle *lock_of(struct user *user, size_t i, bool redlock)
+{
+    struct rlock_handle *members[3], *lock;
+    char name[16];
+
+    test_text(name, sizeof(name), "n%zu", i);
+    for (size_t j = 0; j < 3; j++) {
+        members[j] = user_lock_on(user, j, name);
+    }
+    assert_code(redlock ? rlock_redlock_new(members, 3, &RLOCK_OPTS(.max_lease_ms = -1), &lock)
+                        : rlock_multi_new(members, 3, NULL, &lock),
+                0);
+    return lock;
+}
+
+static void unlock_while_closing(struct fixture *f, bool redlock)
+{
+    struct user *user = user_open(f, USUAL);
+    struct leaver leavers[LEAVERS];
+    pthread_barrier_t start;
+
+    TEST_CHECK(pthread_barrier_init(&start, NULL, LEAVERS + 1) == 0);
+    for (size_t i = 0; i < LEAVERS; i++) {
+        leavers[i] = (struct leaver){.lock = lock_of(user, i, redlock), .start = &start};
+        TEST_CHECK(pthread_create(&leavers[i].thread, NULL, leave_at_start, &leavers[i]) == 0);
+    }
+    (void)pthread_barrier_wait(&start);
+    for (size_t i = 0; i < 3; i++) {
+        user->clients[i] = rlock_client_close(user->clients[i]);
+    }
+    for (size_t i = 0; i < LEAVERS; i++) {
+        TEST_CHECK(pthread_join(leavers[i].thread, NULL) == 0);
+        assert_true(leavers[i].code == 0 || leavers[i].code == RLOCK_ECLOSED);
+        leavers[i].lock = rlock_free(leavers[i].lock);
+    }
+    (void)pthread_barrier_destroy(&start);
+    user_close(user);
+}
+
+FIXTURE_WITH_TEST(an_unlock_while_the_clients_close_says_that_they_are_closed, f, .servers = 3)
+{
+    for (int i = 0; i < 2 * CLOSES; i++) {
+        unlock_while_closing(f, i % 2 != 0);
+    }
 }
 
 PAIR_TEST(a_release_that_is_refused_is_tried_again, pair, 2,
