@@ -60,7 +60,7 @@ class async_call
         if (ret_code_ != nullptr) {
             *ret_code_ = code;
         } else if (code) {
-            throw std::system_error(code, op_ != nullptr ? rlock_op_detail(op_) : rlock_detail());
+            throw detail::failure(code, op_ != nullptr ? rlock_op_detail(op_) : rlock_detail());
         }
     }
 

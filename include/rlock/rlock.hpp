@@ -105,11 +105,29 @@ inline std::error_code error(int code) noexcept
     return {code, category()};
 }
 
+/* What is thrown: what() is the detail alone, which says more than the code's text behind it. */
+class failure : public std::system_error
+{
+  public:
+    failure(std::error_code code, const char *detail)
+        : std::system_error(code), detail_(std::make_shared<const std::string>(detail))
+    {
+    }
+
+    const char *what() const noexcept override
+    {
+        return detail_->empty() ? std::system_error::what() : detail_->c_str();
+    }
+
+  private:
+    std::shared_ptr<const std::string> detail_; /* copying it cannot throw */
+};
+
 /* Throws a failure of this thread's latest call. */
 inline void check(std::error_code code)
 {
     if (code) {
-        throw std::system_error(code, rlock_detail());
+        throw failure(code, rlock_detail());
     }
 }
 

@@ -56,7 +56,8 @@ TEST(an_exception_carries_the_code_and_what_happened)
     lock.as(SOMEBODY).lock();
     text = CHECK_THROWS(RLOCK_EBUSY, (void)lock.lock(rlock::take{}));
     CHECK(text.find("lock a") != std::string::npos);
-    CHECK(text.find(client.uuid()) != std::string::npos); /* who holds it */
+    CHECK(text.find(client.uuid()) != std::string::npos);                       /* who holds it */
+    CHECK(text.find("held by", text.find("held by") + 1) == std::string::npos); /* said once */
     lock.as(SOMEBODY).unlock();
 }
 
