@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the library does by itself, without a server: its sockets, the first answer, and fork. */
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "drive/client.h"
+#include "net/conn.h"
+#include "net/hello.h"
+#include "support/run.h"
+#include "support/test.h"
+
+/* A listener on loopback; nobody accepts. */
+static int listen_at(uint16_t *ret_port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(address);
+    const int fd = test_must(socket(AF_INET, SOCK_STREAM, 0), "socket");
+
+    (void)test_must(bind(fd, (struct sockaddr *)&address, len), "bind");
+    (void)test_must(listen(fd, 1), "listen");
+    (void)test_must(getsockname(fd, (struct sockaddr *)&address, &len), "getsockname");
+    *ret_port = ntohs(address.sin_port);
+    return fd;
+}
+
+TEST(no_command_is_held_back_for_another)
+{
+    char host[] = "127.0.0.1";
+    struct rlock__uri uri = {.host = host};
+    struct rlock__conn_opts opts = {.uri = &uri, .connect_timeout_us = 1000000};
+    struct rlock__conn *conn = rlock__conn_new(&opts);
+    socklen_t len = sizeof(int);
+    int no_delay = 0, listener;
+
+    assert_non_null(conn);
+    listener = listen_at(&uri.port);
+    assert_int_equal(rlock__conn_start(conn, NULL, 0, rlock__now_us()), 0);
+    assert_int_equal(getsockopt(rlock__conn_fd(conn), IPPROTO_TCP, TCP_NODELAY, &no_delay, &len),
+                     0);
+    assert_int_not_equal(no_delay, 0);
+    (void)rlock__conn_free(conn);
+    (void)close(listener);
+}
+
+/* What a greeting makes of HELLO's reply that names this version of the protocol. */
+static int take_version(int64_t version)
+{
+    const struct rlock__uri uri = {0};
+    const struct rlock__conn_opts opts = {.uri = &uri};
+    const struct rlock__value values[] = {{RLOCK__REPLY_STR, .str = "proto", .len = 5},
+                                          {RLOCK__REPLY_INT, .num = version},
+                                          {RLOCK__REPLY_STR, .str = "id", .len = 2},
+                                          {RLOCK__REPLY_INT, .num = 7}};
+    struct rlock__reply reply = {.v = values, .n = 4, .is_array = true};
+    struct rlock__hello hello = {0};
+    int r;
+
+    assert_true(rlock__hello_begin(&hello, &opts, RLOCK__HELLO_FIRST, NULL, 0));
+    r = rlock__hello_reply(&hello, &reply);
+    rlock__hello_fini(&hello);
+    return r;
+}
+
+TEST(only_the_version_that_was_asked_for_will_do)
+{
+    assert_int_equal(take_version(2), 1);
+    assert_int_equal(take_version(3), RLOCK_ECONN);
+    assert_int_equal(take_version(1), RLOCK_ECONN);
+}
+
+TEST(a_signal_that_a_child_fires_does_not_reach_its_parent)
+{
+    struct rlock_cancel *cancel = NULL;
+    struct pollfd pfd = {.events = POLLIN};
+    int status = -1;
+    pid_t pid;
+
+    assert_int_equal(rlock_cancel_new(&cancel), 0);
+    pfd.fd = atomic_load(&cancel->fd);
+    pid = test_must(fork(), "fork");
+    if (pid == 0) {
+        rlock_cancel_fire(cancel);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(poll(&pfd, 1, 0), 0);
+    rlock_cancel_fire(cancel); /* the parent's own does */
+    assert_int_equal(poll(&pfd, 1, 0), 1);
+    (void)rlock_cancel_free(cancel);
+}
