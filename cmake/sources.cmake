@@ -75,6 +75,7 @@ set(RLOCK_SOURCES
     src/lock/fenced.c
     src/lock/grant.c
     src/lock/hold.c
+    src/lock/levels.c
     src/lock/hop.c
     src/lock/late.c
     src/lock/link.c
@@ -85,6 +86,7 @@ set(RLOCK_SOURCES
     src/lock/queue.c
     src/lock/plain.c
     src/lock/release.c
+    src/lock/release_turn.c
     src/lock/released.c
     src/lock/renew.c
     src/lock/server.c

@@ -328,8 +328,8 @@ struct rlock_handle;
 struct rlock_opts {
     size_t size;
     size_t name_len; /* length of the name in bytes, for names with NUL bytes; default its strlen */
-    int64_t max_hold_ms;     /* how long a hold lasts at most, from its first level on: renewals and
-                                nested levels do not extend it further; default no end */
+    int64_t max_hold_ms;     /* how long a hold lasts at most, from its first level on. It limits
+                                renewals, fixed leases and nested levels; default no end */
     int64_t spin_initial_ms; /* spin: the first pause; default 1 */
     int64_t spin_max_ms;     /* spin: the longest pause; default 128 */
     int64_t spin_multiplier; /* spin: how pauses grow, 1 not at all; default 2 */
@@ -565,16 +565,21 @@ RLOCK_API int rlock_lock_with(struct rlock_handle *lock, const struct rlock_take
 
 /*
  * Gives up one level of the calling thread's hold. I/O: one round trip, within op_timeout_ms.
+ * A level that is held is given up whatever this returns. After the last one the hold is not valid,
+ * and is not renewed: the lock is free by the end of its lease at the latest. The library goes on
+ * with a release that was not answered or was refused.
  * Returns
  *   RLOCK_ENOTOWNER: not held; harmless;
- *   RLOCK_ELOST: the hold had ended; no I/O when that is known;
- *   RLOCK_EINDOUBT: no answer; free by the time in rlock_detail();
- *   RLOCK_EPERM, EWRONGTYPE, EREFUSED, ECONN: the server did nothing. The hold is not renewed any
- *     more. If this was its last level it is not valid either. It may be unlocked again until it
- *     ends;
- *   RLOCK_ETIMEDOUT: another call of this owner did not end in time; RLOCK_ENOMEM. Nothing was
- *     tried; but a multi-lock or RedLock gave back what it could;
- *   RLOCK_ECLOSED, EFORKED, EINVAL.
+ *   RLOCK_ELOST: the hold had ended, once for each level; no I/O when that is known;
+ *   RLOCK_EINDOUBT: the server did not answer; or an earlier call of this owner goes on for longer
+ *     than op_timeout_ms, or there is no memory, and the library unlocks behind that.
+ *     rlock_detail() gives the time by which the lock is free;
+ *   RLOCK_EPERM, EWRONGTYPE, EREFUSED, ECONN: the server did nothing so far;
+ *   RLOCK_ETIMEDOUT, ENOMEM, ERESOURCE: a multi-lock or RedLock alone; another call of this owner
+ *     goes on, or there is no room to wait. Nothing was tried; unlock again;
+ *   RLOCK_ECLOSED, EFORKED, EINVAL, ENOTSUP.
+ * After RLOCK_EINDOUBT and the four codes below it, at the last level, another unlock returns what
+ * is known by then.
  */
 RLOCK_API int rlock_unlock(struct rlock_handle *lock);
 

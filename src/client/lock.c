@@ -183,8 +183,8 @@ int rlock_unlock_as(struct rlock_handle *lock, uint64_t id)
     if (code == 0) {
         code = check_wait(lock, 0);
     }
-    if (code == 0) {
-        code = owner_of(id, &owner);
+    if (code == 0 && owner_of(id, &owner) != 0) { /* a thread that never had a number */
+        code = rlock__fail(RLOCK_ENOTOWNER, "not held by this owner");
     }
     return code == 0 ? end(lock, &op, lock->vtable->begin_leave(lock, owner, &op)) : code;
 }

@@ -33,7 +33,7 @@ int64_t rlock__acquire_lease(const struct rlock__call *call, int64_t at)
     if (call->target > 1) {
         return rlock__grant_cut(call->hold->grant, lease, at);
     }
-    return most != 0 && call->lease_us == 0 ? rlock__min(lease, most) : lease;
+    return most != 0 ? rlock__min(lease, most) : lease;
 }
 
 /* Whether the server started too late to count for a new hold. */

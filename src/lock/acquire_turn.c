@@ -56,6 +56,13 @@ static void turn_nested(struct rlock__call *call, int64_t now)
     }
 }
 
+/* Whether its owner has it, and keeps it. */
+static bool stands(const struct rlock__hold *hold)
+{
+    return hold->state == RLOCK__HOLD_HELD && !hold->grant->releasing &&
+           rlock__hold_left(hold) != 0;
+}
+
 /* Whether the owner's other holds under this name stand against it: 0, or the code. */
 static int conflict(const struct rlock__call *call)
 {
@@ -70,7 +77,7 @@ static int conflict(const struct rlock__call *call)
             *side == ops->side ? NULL
                                : rlock__hold_find_side(call->core, call->spec, call->owner, *side);
 
-        if (other == NULL || other->state != RLOCK__HOLD_HELD || other->grant->releasing) {
+        if (other == NULL || !stands(other)) {
             continue;
         }
         if (*side != ops->other_side) {

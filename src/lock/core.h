@@ -113,6 +113,7 @@ struct rlock__grant {
     struct rlock__request *release;    /* of a level, under way */
     /* of a group's member: that goes on, and its caller has gone; NULL no */
     struct rlock__doubt *doubt;
+    struct rlock__doubt *owed_doubt; /* the same for levels that wait for their release */
 
     unsigned life;     /* of the server, when it was last seen there */
     uint16_t failures; /* of renewals, or of last releases, in a row */
@@ -125,6 +126,15 @@ struct rlock__grant {
     bool failed_over; /* since it was last seen there another server has taken its server's place */
     bool resent;      /* an earlier copy of that may have been done */
     bool releasing;   /* its last release is under way: not renewed any more */
+    bool uneven;      /* a level was given up, and the server may count it still */
+};
+
+/* Levels of a hold that an unlock gives up, or several. */
+struct rlock__levels {
+    uint32_t n;
+    uint32_t members;  /* of these, levels of groups */
+    uint32_t renewals; /* groups whose levels were renewed */
+    uint32_t kept;     /* groups that were not whole */
 };
 
 /* One owner on one lock: its hold, and the calls on it, one after the other. */
@@ -146,9 +156,11 @@ struct rlock__hold {
     enum rlock__hold_state state : 8;
     enum rlock_reason reason : 8; /* LOST: why */
     bool given;                   /* its owner's id */
-    /* the release under way: is of a member's level, and what else ends with that */
-    bool member_leaves, renewal_leaves, kept_leaves;
-    bool busy; /* a call has the turn; it may have returned in doubt */
+    struct rlock__levels leaves;  /* by the release under way, or by the one that has the turn */
+    /* by unlocks that got no turn, and returned: released when the turn is free */
+    struct rlock__levels owed;
+    uint32_t lined; /* unlocks in the line */
+    bool busy;      /* a call has the turn; it may have returned in doubt */
 };
 
 /* ---- The core ---- */

@@ -22,6 +22,8 @@ bool rlock__hold_enter(struct rlock__hold *hold, struct rlock__call *call)
     if (hold->busy) {
         rlock__call_step(call, RLOCK__LINED_UP);
         DL_APPEND(hold->line, call);
+        hold->lined += call->kind == RLOCK__RELEASE;
+        rlock__hold_plan(hold);
         return false;
     }
     hold->busy = true;
@@ -29,10 +31,24 @@ bool rlock__hold_enter(struct rlock__hold *hold, struct rlock__call *call)
     return true;
 }
 
+static void take_out(struct rlock__call *call)
+{
+    struct rlock__hold *hold = call->hold;
+
+    DL_DELETE(hold->line, call);
+    hold->lined -= call->kind == RLOCK__RELEASE;
+}
+
 void rlock__hold_turn(struct rlock__call *call)
 {
-    DL_DELETE(call->hold->line, call);
+    take_out(call);
     call->hold->turn = call;
+}
+
+void rlock__hold_first(struct rlock__call *call)
+{
+    DL_DELETE(call->hold->line, call);
+    DL_PREPEND(call->hold->line, call);
 }
 
 void rlock__hold_unline(struct rlock__call *call, int64_t now)
@@ -41,18 +57,48 @@ void rlock__hold_unline(struct rlock__call *call, int64_t now)
     bool next = (call->why & RLOCK__TURN) != 0;
 
     rlock__unready(call, RLOCK__TURN);
-    DL_DELETE(hold->line, call);
+    take_out(call);
     call->hold = NULL;
+    rlock__hold_plan(hold);
     if (next) {
         rlock__hold_leave(hold, now);
     }
 }
 
+/* What its owner has given up goes before the calls that wait. Returns whether that is under way.
+ */
+static bool releases_owed(struct rlock__hold *hold, int64_t now)
+{
+    if (hold->state != RLOCK__HOLD_HELD || hold->owed.n == 0) {
+        return false;
+    }
+    if (now >= hold->grant->valid_until) {
+        rlock__hold_lose(hold, RLOCK_LOST_EXPIRED, now);
+    }
+    if (hold->state != RLOCK__HOLD_HELD || hold->spec->core->closed) {
+        return false;
+    }
+    rlock__release_owed(hold, now);
+    return true;
+}
+
 void rlock__hold_leave(struct rlock__hold *hold, int64_t now)
 {
     hold->turn = NULL;
+    hold->leaves = (struct rlock__levels){0};
+    if (hold->grant != NULL) {
+        (void)rlock__doubt_close(hold->grant->doubt);
+        hold->grant->doubt = hold->grant->owed_doubt;
+        hold->grant->owed_doubt = NULL;
+    }
+    if (releases_owed(hold, now)) {
+        return;
+    }
     if (hold->grant != NULL) {
         hold->grant->doubt = rlock__doubt_close(hold->grant->doubt);
+    }
+    if (hold->state == RLOCK__HOLD_LOST && hold->count == 0) {
+        rlock__hold_over(hold);
     }
     if (hold->line != NULL) { /* the row stays busy for it */
         rlock__ready(hold->line, RLOCK__TURN);
@@ -82,52 +128,6 @@ void rlock__hold_state(struct rlock__hold *hold, enum rlock__hold_state state)
     hold->state = state;
 }
 
-bool rlock__hold_stays_renewed(const struct rlock__hold *hold)
-{
-    uint32_t own = hold->count - hold->members - !hold->member_leaves;
-
-    return (hold->renewed_from != 0 && hold->renewed_from <= own) ||
-           hold->renewals > hold->renewal_leaves;
-}
-
-void rlock__hold_set_count(struct rlock__hold *hold, uint32_t count)
-{
-    hold->count = count;
-    atomic_store_explicit(&hold->claim->count, count, memory_order_relaxed);
-}
-
-void rlock__hold_drop_level(struct rlock__hold *hold)
-{
-    rlock__hold_set_count(hold, hold->count - 1);
-    hold->members -= hold->member_leaves;
-    hold->members = hold->members < hold->count ? hold->members : hold->count;
-    hold->renewals -= hold->renewal_leaves && hold->renewals > 0;
-    hold->kept -= hold->kept_leaves && hold->kept > 0;
-    if (hold->renewed_from > hold->count - hold->members) {
-        hold->renewed_from = 0;
-    }
-}
-
-/* Which of its levels are renewed. Those of groups end in any order, so each answers for its
- * own; the owner's own end with the last one first. */
-static void note_renewal(struct rlock__hold *hold, const struct rlock__call *call, int64_t t0,
-                         int64_t lease_us)
-{
-    bool renewed = rlock__hold_is_renewed(hold);
-
-    if (call->kept) {
-        hold->kept_us = hold->kept > 0 ? rlock__max(hold->kept_us, lease_us) : lease_us;
-        hold->kept++;
-    }
-    hold->renewals += call->renewed;
-    if (!call->member && call->lease_us == 0 && hold->renewed_from == 0) {
-        hold->renewed_from = call->target - hold->members;
-    }
-    if (!renewed && rlock__hold_is_renewed(hold)) {
-        rlock__grant_due(hold->grant, t0, lease_us);
-    }
-}
-
 void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *call, int64_t t0,
                          int64_t lease_us, int64_t now)
 {
@@ -149,10 +149,8 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
         rlock__copies_keep(&grant->lost, &lost);
     }
     grant->lease_us = rlock__max(grant->lease_us, lease_us);
-    hold->members += call->member;
-    note_renewal(hold, call, t0, lease_us);
     grant->is_guarded |= call->min_uptime_us != 0;
-    rlock__hold_set_count(hold, call->target);
+    rlock__hold_add_level(hold, call, t0, lease_us);
     rlock__grant_set_valid(grant, t0, lease_us, now);
     rlock__grant_plan(grant);
 }
@@ -160,6 +158,7 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
 void rlock__hold_over(struct rlock__hold *hold)
 {
     rlock__hold_state(hold, RLOCK__HOLD_NONE);
+    hold->leaves = hold->owed = (struct rlock__levels){0};
     rlock__hold_set_count(hold, 0);
     hold->members = hold->renewed_from = hold->renewals = hold->kept = 0;
     atomic_store(&hold->claim->valid_until, 0);
@@ -202,12 +201,16 @@ void rlock__hold_ended(struct rlock__hold *hold, const struct rlock__answer *ans
     }
 }
 
+/* To its owner; unless that has given up all of it. */
 static void report(struct rlock__hold *hold, enum rlock_reason reason)
 {
     struct rlock__core *core = hold->spec->core;
     struct rlock__loss *loss = hold->grant->loss;
     char name[96];
 
+    if (rlock__hold_left(hold) == 0) {
+        return;
+    }
     rlock__note(core, RLOCK_LOG_WARNING, "lock %s: lost: %s (server %s)",
                 rlock__spec_text(hold->spec, name), rlock_reason_text(reason),
                 hold->grant->link->server->address);
@@ -244,6 +247,7 @@ void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_
     rlock__hold_state(hold, RLOCK__HOLD_LOST);
     rlock__grant_unnumber(grant);
     hold->reason = reason;
+    rlock__hold_drop_owed(hold);
     grant->valid_until = 0;
     atomic_store(&hold->claim->valid_until, 0);
     report(hold, reason);
@@ -333,6 +337,6 @@ int64_t rlock__core_valid_until(struct rlock__core *core, const struct rlock__sp
 {
     struct rlock__hold *hold = core->closed ? NULL : rlock__hold_find(core, spec, owner);
 
-    *ret_count = hold != NULL ? hold->count : 0;
+    *ret_count = hold != NULL ? rlock__hold_left(hold) : 0;
     return hold != NULL && hold->claim != NULL ? atomic_load(&hold->claim->valid_until) : 0;
 }

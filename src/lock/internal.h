@@ -75,6 +75,8 @@ void rlock__holds_fini(struct rlock__core *core);
 bool rlock__hold_enter(struct rlock__hold *hold, struct rlock__call *call);
 /* Takes the call out of the line: it is its turn. */
 void rlock__hold_turn(struct rlock__call *call);
+/* Puts a call of the line in front of the others. */
+void rlock__hold_first(struct rlock__call *call);
 /* Takes a call out of the line: it gives up. */
 void rlock__hold_unline(struct rlock__call *call, int64_t now);
 /* Ends the turn. The next call in the line goes on. A row without hold and calls is freed. */
@@ -93,21 +95,33 @@ void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_
 /* The server answered that it has no such hold; taken: somebody else has the lock. So the hold is
  * lost. Finds out why: it expired, the server's clock was set, or it was taken or deleted. */
 void rlock__hold_gone(struct rlock__hold *hold, bool taken, int64_t now);
-/* Whether it is renewed: for a level that asked for that, or for a group that is not whole yet. */
-static inline bool rlock__hold_is_renewed(const struct rlock__hold *hold)
-{
-    return hold->renewed_from != 0 || hold->renewals > 0 || hold->kept > 0;
-}
-/* Whether levels that are renewed remain after the release of its latest level. Then the release
- * asks for a whole lease. */
-bool rlock__hold_stays_renewed(const struct rlock__hold *hold);
-/* Sets how many levels it has, also for its owner's thread. */
-void rlock__hold_set_count(struct rlock__hold *hold, uint32_t count);
-/* One of its levels is gone, and others remain. */
-void rlock__hold_drop_level(struct rlock__hold *hold);
 /* Goes on with the sweep, from core.sweep on: ends the holds that must not outlive the server's
  * restart, or the client. Looks at `most` rows at most. Returns at how many it looked. */
 size_t rlock__holds_sweep(struct rlock__core *core, size_t most, int64_t now);
+
+/* ---- levels.c: how often a hold is held, and which of its levels are renewed ---- */
+
+/* Whether it is renewed: for a level that asked for that, or for a group that is not whole yet.
+ * Levels that an unlock gives up ask for nothing. */
+bool rlock__hold_is_renewed(const struct rlock__hold *hold);
+/* A level of it was granted, with a lease that began at t0 at the earliest. */
+void rlock__hold_add_level(struct rlock__hold *hold, const struct rlock__call *call, int64_t t0,
+                           int64_t lease_us);
+/* The levels that a call gives up. */
+struct rlock__levels rlock__levels_of(const struct rlock__call *call);
+void rlock__levels_add(struct rlock__levels *levels, const struct rlock__levels *more);
+/* The levels of the release under way are gone, and others remain. */
+void rlock__hold_drop_levels(struct rlock__hold *hold);
+/* It was lost: levels that were given up before wait for no unlock. */
+void rlock__hold_drop_owed(struct rlock__hold *hold);
+/* Sets how many levels it has, also for its owner's thread. */
+void rlock__hold_set_count(struct rlock__hold *hold, uint32_t count);
+/* How many levels its owner has not given up. */
+uint32_t rlock__hold_left(const struct rlock__hold *hold);
+/* Shows its owner's thread how many these are. Without any, the hold is not valid. */
+void rlock__hold_show(struct rlock__hold *hold);
+/* Plans what comes next for it: an unlock has joined its line, or left it. */
+void rlock__hold_plan(struct rlock__hold *hold);
 
 /* ---- grant.c ---- */
 
@@ -178,12 +192,17 @@ void rlock__acquire_deaf(struct rlock__call *call, int64_t now);
 /* The orphan that the call waits for is settled: nothing of the call is left on the server. */
 void rlock__acquire_settled(struct rlock__call *call, int64_t now);
 
-/* ---- release.c: a call that gives up a level ---- */
+/* ---- release_turn.c: a call that gives up a level ---- */
 
 void rlock__release_begin(struct rlock__call *call, int64_t now);
 void rlock__release_turn(struct rlock__call *call, int64_t now);
 void rlock__release_timer(struct rlock__call *call, int64_t now);
 void rlock__release_give_up(struct rlock__call *call, int code, int64_t now);
+
+/* ---- release.c ---- */
+
+/* Releases the levels whose unlocks got no turn: it is free now. */
+void rlock__release_owed(struct rlock__hold *hold, int64_t now);
 /* Sends the last release again: it was refused, and its caller has gone. */
 void rlock__release_again(struct rlock__hold *hold, int64_t now);
 /* Forgets a hold whose lease has ended before its last release was answered. */

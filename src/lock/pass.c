@@ -58,7 +58,7 @@ static bool is_in_doubt(struct rlock__grant *grant, int64_t now)
     const struct rlock__link *link = grant->link;
 
     return grant->failures != 0 || now >= grant->due || grant->verifies || grant->unacked ||
-           grant->lost != NULL || grant->undone != NULL || grant->resent ||
+           grant->lost != NULL || grant->undone != NULL || grant->resent || grant->uneven ||
            rlock__grant_moved(grant) || link != rlock__route(grant->hold->spec) ||
            !link->pipeline.up || link->pipeline.close;
 }

@@ -3,16 +3,21 @@
  * The release of one level. The call has a deadline; the release itself goes on without it, until
  * the server answered or the lease has ended anyway, and keeps the hold's turn: a new acquisition
  * by the same owner waits.
+ *
+ * An unlock gives up its level whatever it returns. One that gets no turn in time leaves the level
+ * to the hold: it is owed to the server, and released as soon as the turn is free.
  */
 #include <stdio.h>
 
 #include "lock/classify.h"
 #include "lock/hop.h"
 #include "lock/internal.h"
-#include "lock/pass.h"
 #include "lock/queue.h"
+#include "lock/release.h"
 
-static void describe(struct rlock__call *call, int code, const char *more)
+#define NO_MEMORY ": no memory"
+
+void rlock__release_describe(struct rlock__call *call, int code, const char *more)
 {
     char name[96];
 
@@ -20,15 +25,20 @@ static void describe(struct rlock__call *call, int code, const char *more)
                rlock_strerror(code), more, call->link->server->address);
 }
 
-/* Ends the turn, and the call if it still waits. */
-static void end(struct rlock__hold *hold, int code, int64_t now)
+/* Whether the release under way leaves no level. */
+static bool is_last(const struct rlock__hold *hold)
+{
+    return hold->count <= hold->leaves.n;
+}
+
+void rlock__release_end(struct rlock__hold *hold, int code, int64_t now)
 {
     struct rlock__call *call = hold->turn;
 
     if (call != NULL) {
-        call->count = hold->count;
+        call->count = rlock__hold_left(hold);
         if (code != 0 && !call->described) {
-            describe(call, code, "");
+            rlock__release_describe(call, code, "");
         }
         rlock__call_complete(call, code, NULL);
     }
@@ -42,24 +52,24 @@ static void end_lost(struct rlock__hold *hold, int64_t now)
 
     (void)snprintf(more, sizeof(more), ": %s", rlock_reason_text(hold->reason));
     if (hold->turn != NULL) {
-        describe(hold->turn, RLOCK_ELOST, more);
+        rlock__release_describe(hold->turn, RLOCK_ELOST, more);
     }
     hold->grant->releasing = false;
-    if (hold->count > 1) {
-        rlock__hold_set_count(hold, hold->count - 1);
-    } else {
+    if (is_last(hold)) {
         rlock__hold_over(hold);
+    } else {
+        rlock__hold_drop_levels(hold);
     }
-    end(hold, RLOCK_ELOST, now);
+    rlock__release_end(hold, RLOCK_ELOST, now);
 }
 
 static void on_gone(struct rlock__hold *hold, const struct rlock__answer *answer, int64_t now)
 {
     struct rlock__grant *grant = hold->grant;
 
-    if (grant->resent && !grant->failed_over && hold->count == 1 && now < grant->valid_until) {
+    if (grant->resent && !grant->failed_over && is_last(hold) && now < grant->valid_until) {
         rlock__hold_ended(hold, NULL, now);
-        end(hold, 0, now);
+        rlock__release_end(hold, 0, now);
         return;
     }
     grant->releasing = false;
@@ -80,11 +90,12 @@ static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer
                     rlock__spec_text(hold->spec, name), "no permission to publish on its channel",
                     grant->link->server->address);
     }
-    if (hold->count > 1) {
+    if (!is_last(hold)) {
         int64_t lease = rlock__grant_cut(grant, core->renewed_lease_us, t0);
-        bool renewed = rlock__hold_stays_renewed(hold);
+        bool renewed = rlock__hold_is_renewed(hold);
 
-        rlock__hold_drop_level(hold);
+        grant->uneven = false;
+        rlock__hold_drop_levels(hold);
         if (renewed && hold->state == RLOCK__HOLD_HELD && now < grant->valid_until) {
             rlock__grant_extended(grant, t0, lease, now);
         }
@@ -92,7 +103,7 @@ static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer
     } else {
         rlock__hold_ended(hold, answer, now);
     }
-    end(hold, 0, now);
+    rlock__release_end(hold, 0, now);
 }
 
 /* When the last release is tried again after a failure. */
@@ -101,10 +112,8 @@ static int64_t retry_at(struct rlock__grant *grant, int64_t now)
     return now + rlock__backoff(grant->hold->spec->core, grant->failures++);
 }
 
-/* The caller is told why, and goes; the last release, if it is that, goes on without it: the
- * hold is not valid any more, and not renewed. due: when it is tried again, if nothing is in
- * flight. */
-static void leave(struct rlock__hold *hold, int code, int64_t due, int64_t now)
+/* The same; why: a text that goes with the code. */
+static void leave(struct rlock__hold *hold, int code, const char *why, int64_t due, int64_t now)
 {
     struct rlock__grant *grant = hold->grant;
     struct rlock__call *call = hold->turn;
@@ -112,34 +121,32 @@ static void leave(struct rlock__hold *hold, int code, int64_t due, int64_t now)
 
     rlock__grant_mind_renewal(grant, now);
     rlock__grant_mind_levels(grant, now);
-    (void)snprintf(more, sizeof(more), "; it is free in %lld ms",
+    (void)snprintf(more, sizeof(more), "%s; it is free in %lld ms", why,
                    (long long)rlock__ms_up(rlock__max(0, grant->free_by - now)));
     grant->due = due;
     rlock__grant_doubt(grant, call);
     hold->turn = NULL;
+    rlock__hold_show(hold);
     rlock__grant_plan(grant);
     if (call != NULL) {
         if (code == RLOCK_EINDOUBT || !call->described) {
-            describe(call, code, more);
+            rlock__release_describe(call, code, more);
         }
         rlock__call_complete(call, code, NULL);
     }
 }
 
-/*
- * The release of a level, not the last one, was not done, and is not tried again. The hold stays,
- * and is not renewed any more: its owner may unlock it again. A group has given its level up
- * for good, as has a caller that was told that it is in doubt: the last release takes it along.
- */
-static void keep_level(struct rlock__hold *hold, int code, int64_t now)
+void rlock__release_leave(struct rlock__hold *hold, int code, int64_t due, int64_t now)
 {
-    if (hold->turn == NULL || hold->turn->member || code == RLOCK_EINDOUBT) {
-        rlock__hold_drop_level(hold);
-    } else {
-        hold->renewed_from = hold->renewals = hold->kept = 0;
-    }
+    leave(hold, code, "", due, now);
+}
+
+void rlock__release_drop_levels(struct rlock__hold *hold, int code, int64_t now)
+{
+    hold->grant->uneven = true;
+    rlock__hold_drop_levels(hold);
     rlock__grant_plan(hold->grant);
-    end(hold, code, now);
+    rlock__release_end(hold, code, now);
 }
 
 /* The server refused. This copy changed nothing unless stopped halfway; an earlier one may have. */
@@ -162,10 +169,11 @@ static void on_refused(struct rlock__hold *hold, const struct rlock__reply *repl
             &hold->spec->core->timers, &call->timer,
             rlock__min(call->deadline, now + rlock__backoff(hold->spec->core, call->failures++)));
     } else if (grant->releasing) {
-        leave(hold, grant->resent && (call == NULL || !call->member) ? RLOCK_EINDOUBT : class.code,
-              retry_at(grant, now), now);
+        rlock__release_leave(
+            hold, grant->resent && (call == NULL || !call->member) ? RLOCK_EINDOUBT : class.code,
+            retry_at(grant, now), now);
     } else {
-        keep_level(hold, class.code, now);
+        rlock__release_drop_levels(hold, class.code, now);
     }
 }
 
@@ -178,9 +186,9 @@ static void on_lost(struct rlock__hold *hold, int64_t now)
         int64_t due = hold->turn != NULL ? now : now + hold->spec->core->renewed_lease_us / 3;
 
         hold->grant->resent = true;
-        leave(hold, RLOCK_EINDOUBT, due, now);
+        rlock__release_leave(hold, RLOCK_EINDOUBT, due, now);
     } else {
-        keep_level(hold, RLOCK_EINDOUBT, now);
+        rlock__release_drop_levels(hold, RLOCK_EINDOUBT, now);
     }
 }
 
@@ -218,7 +226,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     }
 }
 
-/* ---- The call ---- */
+/* ---- Sending ---- */
 
 /* The last release has begun: no renewal may follow it, and the hold is not valid any more. */
 static void begin_last(struct rlock__hold *hold, int64_t now)
@@ -235,8 +243,8 @@ static void begin_last(struct rlock__hold *hold, int64_t now)
 static bool send(struct rlock__hold *hold, int64_t now)
 {
     struct rlock__grant *grant = hold->grant;
-    uint32_t target = hold->count - 1;
-    bool renewed = target > 0 && rlock__hold_stays_renewed(hold);
+    uint32_t target = is_last(hold) ? 0 : hold->count - hold->leaves.n;
+    bool renewed = target > 0 && rlock__hold_is_renewed(hold);
     int64_t lease = renewed ? rlock__grant_cut(grant, hold->spec->core->renewed_lease_us, now) : 0;
 
     grant->release = rlock__release_send(hold->spec, rlock__grant_route(grant), grant->number,
@@ -247,23 +255,23 @@ static bool send(struct rlock__hold *hold, int64_t now)
     return grant->release != NULL;
 }
 
-/* Nothing was sent for want of memory. The hold stays as it is, for its owner to unlock it again; a
- * group does not: its level goes with the next release, or the last one goes on without it. */
-static void starve(struct rlock__call *call, int64_t now)
+/* Nothing was sent for want of memory. The last release goes on without its caller; another level
+ * goes with that one. */
+static void starve(struct rlock__hold *hold, int64_t now)
 {
-    struct rlock__hold *hold = call->hold;
     struct rlock__grant *grant = hold->grant;
 
-    if (call->member && hold->count == 1 && !grant->releasing) {
+    if (is_last(hold) && !grant->releasing) {
         begin_last(hold, now);
     }
     if (grant->releasing) {
-        leave(hold, RLOCK_ENOMEM, retry_at(grant, now), now);
-    } else if (call->member) {
-        keep_level(hold, RLOCK_ENOMEM, now);
-    } else {
-        end(hold, RLOCK_ENOMEM, now);
+        leave(hold, RLOCK_EINDOUBT, NO_MEMORY, retry_at(grant, now), now);
+        return;
     }
+    if (hold->turn != NULL) {
+        rlock__release_describe(hold->turn, RLOCK_EINDOUBT, NO_MEMORY);
+    }
+    rlock__release_drop_levels(hold, RLOCK_EINDOUBT, now);
 }
 
 /* Lost before it is sent: the server does not have it, or an orphan gives it back. What a thread
@@ -278,8 +286,7 @@ static bool end_if_lost(struct rlock__hold *hold, int64_t now)
     return true;
 }
 
-/* Waits for the answer; where nothing is in flight, the release is sent first. */
-static void ask(struct rlock__call *call, int64_t now)
+void rlock__release_ask(struct rlock__call *call, int64_t now)
 {
     struct rlock__hold *hold = call->hold;
 
@@ -287,7 +294,7 @@ static void ask(struct rlock__call *call, int64_t now)
         return;
     }
     if (hold->grant->release == NULL && !send(hold, now)) {
-        starve(call, now);
+        starve(hold, now);
         return;
     }
     rlock__call_step(call, RLOCK__ASKING);
@@ -307,82 +314,15 @@ void rlock__release_again(struct rlock__hold *hold, int64_t now)
     rlock__grant_plan(grant);
 }
 
-void rlock__release_begin(struct rlock__call *call, int64_t now)
+void rlock__release_owed(struct rlock__hold *hold, int64_t now)
 {
-    struct rlock__hold *hold = rlock__hold_find(call->core, call->spec, call->owner);
-
-    call->deadline = now + call->core->op_timeout_us;
-    if (hold == NULL || hold->spec->ops != call->spec->ops) {
-        describe(call, RLOCK_ENOTOWNER, "");
-        rlock__call_complete(call, RLOCK_ENOTOWNER, NULL);
-        return;
-    }
-    if (hold->turn == NULL && hold->grant->releasing) { /* it goes on without a caller: joined */
-        call->hold = hold;
-        hold->turn = call;
-        ask(call, now);
-    } else if (rlock__hold_enter(hold, call)) {
-        rlock__release_turn(call, now);
+    hold->leaves = hold->owed;
+    hold->owed = (struct rlock__levels){0};
+    hold->grant->resent = false;
+    if (send(hold, now)) {
+        rlock__grant_plan(hold->grant);
     } else {
-        rlock__timer_set(&call->core->timers, &call->timer, call->deadline);
-    }
-}
-
-void rlock__release_turn(struct rlock__call *call, int64_t now)
-{
-    struct rlock__hold *hold = call->hold;
-    struct rlock__grant *grant = hold->grant;
-
-    if (hold->state == RLOCK__HOLD_HELD && now >= grant->valid_until) {
-        rlock__hold_lose(hold, RLOCK_LOST_EXPIRED, now);
-    }
-    if (call->core->closed) {
-        end(hold, RLOCK_ECLOSED, now);
-    } else if (hold->state == RLOCK__HOLD_NONE) {
-        end(hold, RLOCK_ENOTOWNER, now);
-    } else if (!call->member && rlock__pass(hold, now)) {
-        end(hold, 0, now);
-    } else {
-        call->deadline =
-            rlock__min(call->deadline, grant->valid_until + call->core->op_timeout_us / 2);
-        grant->resent = false;
-        hold->member_leaves = call->member && hold->members > 0;
-        hold->renewal_leaves = call->renewed;
-        hold->kept_leaves = call->kept;
-        ask(call, now);
-    }
-}
-
-void rlock__release_give_up(struct rlock__call *call, int code, int64_t now)
-{
-    struct rlock__hold *hold = call->hold;
-    const struct rlock__grant *grant = hold->grant;
-
-    if (call->step == RLOCK__LINED_UP) {
-        rlock__hold_unline(call, now);
-        describe(call, code, "");
-        rlock__call_complete(call, code, NULL);
-        return;
-    }
-    if (grant->release == NULL && call->error != 0 && code == RLOCK_EINDOUBT &&
-        !(grant->releasing && grant->resent)) { /* between two tries: the server did nothing */
-        code = call->error;
-    }
-    if (grant->release == NULL && !grant->releasing) {
-        keep_level(hold, code, now);
-    } else {
-        leave(hold, code, now, now);
-    }
-}
-
-void rlock__release_timer(struct rlock__call *call, int64_t now)
-{
-    if (now >= call->deadline) {
-        bool lined_up = call->step == RLOCK__LINED_UP;
-
-        rlock__release_give_up(call, lined_up ? RLOCK_ETIMEDOUT : RLOCK_EINDOUBT, now);
-    } else {
-        ask(call, now);
+        starve(hold, now);
     }
 }
 
@@ -394,5 +334,5 @@ void rlock__release_expired(struct rlock__hold *hold, int64_t now)
         grant->release = rlock__abandon(grant->release);
     }
     rlock__hold_ended(hold, NULL, now);
-    end(hold, RLOCK_EINDOUBT, now);
+    rlock__release_end(hold, RLOCK_EINDOUBT, now);
 }

@@ -124,6 +124,7 @@ void rlock__grant_clear(struct rlock__grant *grant)
     rlock__grant_unnumber(grant);
     rlock__orphans_outlive(grant);
     (void)rlock__doubt_close(grant->doubt);
+    (void)rlock__doubt_close(grant->owed_doubt);
     if (grant->lost != NULL) {
         rlock__copies_drop(&grant->lost);
     }

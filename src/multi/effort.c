@@ -33,12 +33,25 @@ void rlock__group_blame(struct rlock__group *group, const struct rlock__member *
     (void)snprintf(group->detail, sizeof(group->detail), "%s", member->texts.detail);
 }
 
+/* What was asked for, cut by the shortest max_hold of its members. */
+static int64_t granted_lease(const struct rlock__group *group)
+{
+    const struct rlock__effort *effort = &group->effort;
+    int64_t lease = effort->lease_us != 0 ? effort->lease_us : effort->renewed_lease_us;
+
+    for (size_t i = 0; i < group->spec->n; i++) {
+        int64_t most = group->spec->members[i]->tuning->max_hold_us;
+
+        lease = most != 0 ? rlock__min(lease, most) : lease;
+    }
+    return lease;
+}
+
 void rlock__group_taken(struct rlock__group *group, int64_t now)
 {
     group->count++;
     rlock__group_claim_show(group);
-    group->lease_granted_us =
-        group->effort.lease_us != 0 ? group->effort.lease_us : group->effort.renewed_lease_us;
+    group->lease_granted_us = granted_lease(group);
     if (rlock__group_valid_until(group) <= now) { /* taken, and over already */
         group->count--;
         rlock__group_claim_show(group);

@@ -183,15 +183,12 @@ static void on_taken(struct rlock__member *member)
     }
 }
 
-/* What came of a member's release: whatever it was, this level is none of ours any more; but one
- * that never had its turn is tried again. */
+/* What came of a member's release: whatever it was, this level is none of ours any more. */
 static void on_left(struct rlock__member *member)
 {
-    if (member->code != RLOCK_ETIMEDOUT) {
-        member->levels--;
-        member->kept = false;
-        member->renewed_from = member->renewed_from > member->levels ? 0 : member->renewed_from;
-    }
+    member->levels--;
+    member->kept = false;
+    member->renewed_from = member->renewed_from > member->levels ? 0 : member->renewed_from;
     if (member->levels == 0) {
         member->claim = rlock__claim_unref(member->claim);
     }

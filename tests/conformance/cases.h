@@ -65,6 +65,7 @@ static inline int64_t wake_ms(const struct fixture *f)
     CASE(a_given_owners_calls_take_turns, CAN_NEST)                                                \
     CASE(owner_ids_are_given_once, 0)                                                              \
     CASE(a_loss_names_the_given_owner, 0)                                                          \
+    CASE(an_unlock_that_gets_no_turn_ends_the_hold, CAN_NEST)                                      \
     CASE(an_unlock_behind_a_waiting_take_ends_in_time, 0)                                          \
     /* waits.c */                                                                                  \
     CASE(a_try_on_a_held_lock_is_refused_at_once, 0)                                               \
@@ -104,6 +105,7 @@ static inline int64_t wake_ms(const struct fixture *f)
     CASE(a_hold_is_renewed_while_any_level_is, CAN_NEST)                                           \
     CASE(max_hold_ends_a_renewed_hold, CAN_BE_ASKED)                                               \
     CASE(max_hold_counts_from_the_first_level, CAN_NEST)                                           \
+    CASE(max_hold_limits_fixed_leases, CAN_BE_ASKED)                                               \
     CASE(max_hold_shorter_than_the_lease_is_the_lease, CAN_BE_ASKED)                               \
     CASE(renewal_does_not_depend_on_the_holding_thread, 0)                                         \
     CASE(anothers_unlock_does_not_end_my_renewal, 0)                                               \

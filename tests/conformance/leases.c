@@ -188,6 +188,24 @@ void max_hold_counts_from_the_first_level(struct fixture *f)
     assert_true(TEST_EVENTUALLY(!is_locked(lock), 100));
 }
 
+void max_hold_limits_fixed_leases(struct fixture *f)
+{
+    const int64_t most_ms = test_ms(400);
+    struct rlock_handle *lock =
+        lock_with(f, client_open(f), NAME, &RLOCK_OPTS(.max_hold_ms = most_ms));
+    struct rlock_grant grant = {.size = sizeof(grant)};
+    const int64_t since_us = test_now_us();
+
+    assert_code(rlock_lock_with(lock, RLOCK_TAKE(.lease_ms = 20 * most_ms), &grant), 0);
+    assert_int_equal(grant.lease_ms, most_ms);
+    if (kind_can(f, CAN_NEST)) {
+        assert_code(TAKE(lock, .lease_ms = 20 * most_ms), 0);
+    }
+    assert_true(rlock_valid_ms(lock) <= most_ms);
+    assert_took(expect_loss(f, RLOCK_LOST_EXPIRED) - since_us, most_ms / 2, most_ms + LATE_MS);
+    assert_true(TEST_EVENTUALLY(!is_locked(lock), 100));
+}
+
 void max_hold_shorter_than_the_lease_is_the_lease(struct fixture *f)
 {
     struct rlock_handle *lock =

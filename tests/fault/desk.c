@@ -174,12 +174,18 @@ static bool is_late(int code)
 static void check_code(const struct desk *desk, int code, bool cold,
                        const long long before[static N_SERVERS])
 {
+    const char *detail = desk->detail[0] != '\0' ? desk->detail : rlock_detail();
+
+    if (code == RLOCK_EINDOUBT &&
+        (strstr(detail, "no memory") != NULL || strstr(detail, "it is free in ") != NULL)) {
+        return; /* an unlock, which goes on without its caller */
+    }
     if (cold || (code != RLOCK_ECONN && code != RLOCK_EINDOUBT)) {
         assert_code(code, RLOCK_ENOMEM);
     } else {
         assert_true(TEST_EVENTUALLY(is_remade(desk, before), 1000));
     }
-    assert_string_not_equal(desk->detail[0] != '\0' ? desk->detail : rlock_detail(), "");
+    assert_string_not_equal(detail, "");
 }
 
 /* One play, in which the n-th allocation fails. Returns whether there was one. */

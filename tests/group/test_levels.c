@@ -117,3 +117,35 @@ FIXTURE_WITH_TEST(a_loss_is_told_while_a_level_more_waits, f, .servers = 2, .pro
     assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 0, 5000));
     assert_int_equal(user_losses(user), 1);
 }
+
+/* Of a multi-lock each member limits it; of a RedLock the majority does. */
+FIXTURE_WITH_TEST(max_hold_limits_a_fixed_lease, f, .servers = 3)
+{
+    const int64_t most_ms = 400 * test_slack();
+    struct user *user = user_open(f, USUAL);
+    struct rlock_handle *members[3], *groups[2];
+    struct rlock_grant grant = {.size = sizeof(grant)};
+
+    for (size_t i = 0; i < 3; i++) {
+        assert_code(rlock_reentrant_new(user->clients[i], "short",
+                                        &RLOCK_OPTS(.max_hold_ms = most_ms), &members[i]),
+                    0);
+    }
+    assert_code(rlock_multi_new(members, 3, NULL, &groups[0]), 0);
+    assert_code(rlock_redlock_new(members, 3, &RLOCK_OPTS(.max_lease_ms = -1), &groups[1]), 0);
+    for (size_t i = 0; i < 2; i++) {
+        assert_code(rlock_lock_with(groups[i],
+                                    RLOCK_TAKE(.wait_ms = 5000, .lease_ms = 20 * most_ms), &grant),
+                    0);
+        assert_int_equal(grant.lease_ms, most_ms);
+        assert_code(rlock_lock_with(groups[i], RLOCK_TAKE(.lease_ms = 20 * most_ms), NULL), 0);
+        assert_true(rlock_valid_ms(groups[i]) <= most_ms);
+        assert_true(TEST_EVENTUALLY(!rlock_is_valid(groups[i]), 5000));
+        assert_code(rlock_unlock(groups[i]), RLOCK_ELOST);
+        assert_code(rlock_unlock(groups[i]), RLOCK_ELOST);
+        assert_null(rlock_free(groups[i]));
+    }
+    for (size_t i = 0; i < 3; i++) {
+        assert_null(rlock_free(members[i]));
+    }
+}

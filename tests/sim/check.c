@@ -420,7 +420,7 @@ static void check_granted(struct sim_user *user)
         hold->doomed_valid = sim_valid_until(hold);
         return;
     }
-    if (!user->doomed_call && !hold->doomed && !hold->fuzzy && client->may_kill &&
+    if (!user->doomed_call && !hold->doomed && !hold->fuzzy && !hold->half && client->may_kill &&
         count != (long)user->call.count && sim_valid_until(hold) > sim_clock(client)) {
         sim_violate(client->world, "client %u: count %u of %s returned, the server has %ld",
                     client->index, user->call.count, client->world->keys[user->key], count);
@@ -456,7 +456,7 @@ void sim_check_done(struct sim_user *user)
     case RLOCK_OK:
         if (taking || hold->depth != 0) {
             check_granted(user);
-        } else if (client->may_kill && !sim_is_passed(user)) {
+        } else if (client->may_kill && !sim_is_passed(user) && !hold->shared) {
             sim_declare_dead(client->world, client, user->side, hold->number, "released");
             sim_check_server(client->world);
         }

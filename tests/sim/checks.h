@@ -34,6 +34,9 @@ void sim_check_ears(struct sim_world *world);
 
 /* After a call: what it leaves behind. */
 void sim_note_ended(struct sim_user *user);
+/* Its owner has given up all levels of it, and does not know when the server lets go of it. */
+void sim_note_given_up(struct sim_user *user, unsigned side, int64_t since);
+bool sim_is_on_server(const struct sim_user *user, unsigned side, uint64_t number);
 /* The hold was lost, though a copy of its acquire may run yet. */
 void sim_note_lost(struct sim_user *user, unsigned side);
 /* What a user gave up stays given up, and is free when that was said. */

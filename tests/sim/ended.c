@@ -8,6 +8,7 @@
  */
 #include <stdio.h>
 
+#include "lock/internal.h"
 #include "world.h"
 
 static void note(struct sim_client *client, uint64_t number, int64_t until)
@@ -15,12 +16,26 @@ static void note(struct sim_client *client, uint64_t number, int64_t until)
     client->ended[client->n_ended++ % SIM_ENDED] = (struct sim_ended){number, until};
 }
 
+void sim_note_given_up(struct sim_user *user, unsigned side, int64_t since)
+{
+    struct sim_hold *hold = &user->holds[side];
+    const struct rlock__hold *row = sim_find_hold(user->client, hold->number);
+
+    if (row != NULL && row->state == RLOCK__HOLD_HELD && row->grant != NULL) {
+        hold->given_up = hold->number;
+        hold->given_key = user->key;
+        hold->free_by = row->grant->free_by;
+        hold->since = since;
+        hold->rests = false;
+        hold->idle_since = user->client->world->now;
+    }
+}
+
 void sim_note_ended(struct sim_user *user)
 {
     struct sim_client *client = user->client;
     const struct rlock__call *call = &user->call;
     struct sim_hold *hold = &user->holds[user->side];
-    const struct rlock__hold *row = sim_find_hold(client, hold->number);
     int64_t lease = call->lease_us != 0 ? call->lease_us : client->world->config.lease;
 
     if (hold->depth != 0 || sim_is_passed(user)) {
@@ -30,12 +45,8 @@ void sim_note_ended(struct sim_user *user)
         note(client, call->number, call->sent_at + lease);
     } else if (call->kind == RLOCK__RELEASE && call->code == 0) {
         note(client, hold->number, sim_clock(client) + hold->lease);
-    } else if (call->kind == RLOCK__RELEASE && call->code == RLOCK_EINDOUBT && row != NULL &&
-               row->grant->releasing) {
-        hold->given_up = hold->number;
-        hold->given_key = user->key;
-        hold->free_by = row->grant->free_by;
-        hold->since = user->began_at;
+    } else if (call->kind == RLOCK__RELEASE && (call->code == RLOCK_EINDOUBT || hold->shared)) {
+        sim_note_given_up(user, user->side, user->began_at);
     }
 }
 
@@ -46,7 +57,7 @@ void sim_note_lost(struct sim_user *user, unsigned side)
     note(user->client, hold->number, sim_clock(user->client) + hold->lease);
 }
 
-static bool is_on_server(const struct sim_user *user, unsigned side, uint64_t number)
+bool sim_is_on_server(const struct sim_user *user, unsigned side, uint64_t number)
 {
     struct sim_user other = {.client = user->client, .key = user->holds[side].given_key};
 
@@ -64,17 +75,19 @@ void sim_check_given_up(struct sim_user *user, unsigned side)
     if (hold->given_up == 0) {
         return;
     }
+    sim_second_check(user, side);
     row = sim_find_hold(client, hold->given_up);
-    if (row != NULL && row->state == RLOCK__HOLD_HELD && !row->grant->releasing) {
+    if (row != NULL && row->state == RLOCK__HOLD_HELD && rlock__hold_left(row) != 0) {
         sim_violate(world, "client %u: holds %s again, which it gave up", client->index,
                     world->keys[hold->given_key]);
     }
-    if (sim_clock(client) <= hold->free_by + RLOCK__MS) {
+    if (hold->shared ? sim_is_on_server(user, side, hold->given_up)
+                     : sim_clock(client) <= hold->free_by + RLOCK__MS) {
         return;
     }
     /* a server that stands still, or what lay on a broken link, may run later than anybody says */
     if (client->may_kill && client->disturbed < hold->since - world->config.lease &&
-        is_on_server(user, side, hold->given_up)) {
+        sim_is_on_server(user, side, hold->given_up)) {
         sim_violate(world, "client %u: said that %s would be free by now", client->index,
                     world->keys[hold->given_key]);
     }

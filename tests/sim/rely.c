@@ -157,7 +157,8 @@ static void check_hold(struct sim_user *user, unsigned side)
     struct sim_hold *hold = &user->holds[side];
     const char *key = world->keys[user->key];
     int64_t now = sim_clock(client), until = sim_valid_until(hold);
-    bool giving = user->calling && user->call.kind == RLOCK__RELEASE && user->side == side;
+    bool giving = (user->calling && user->call.kind == RLOCK__RELEASE && user->side == side) ||
+                  (user->second.is_calling && user->second.side == side);
 
     sim_check_given_up(user, side);
     if (hold->depth == 0) {
@@ -224,15 +225,18 @@ static void note_levels(const struct sim_user *user, struct sim_hold *hold)
             hold->first_left = hold->first_until - sim_clock(client);
         }
         if (hold->depth == 1 && most != 0) { /* from then on, whatever is nested */
-            hold->held_until = sim_clock(client) + rlock__max(most, call->lease_us);
+            hold->held_until = sim_clock(client) + most;
         }
     } else if (call->kind == RLOCK__RELEASE && call->code == 0) {
         hold->renewed &= (2U << hold->depth) - 1;
         hold->half = false;
-    } else if (call->kind == RLOCK__RELEASE) { /* not renewed any more, or released later, maybe */
-        hold->renewed = 0;
+    } else if (call->kind == RLOCK__RELEASE) { /* the level is given up; released later, maybe */
+        bool last = hold->depth <= 1;
+
+        hold->renewed &= last ? 0 : (1U << hold->depth) - 1;
         hold->half = true;
-        if (sim_is_refusal(call->code)) { /* a renewal behind it may be sent again as a whole */
+        if (last &&
+            sim_is_refusal(call->code)) { /* a renewal behind it may be sent again as a whole */
             hold->not_after = sim_clock(client) + 2 * client->world->config.delay_max +
                               rlock__max(client->world->config.lease, hold->lease);
         }

@@ -29,6 +29,7 @@ void sim_user_begin(struct sim_user *user)
     user->call.spec = client->specs[user->side][user->key];
     rlock__core_begin(&client->core, &user->call, user->began);
     sim_pump(client);
+    sim_second_plan(user);
 }
 
 bool sim_user_holds(const struct sim_user *user)
@@ -167,6 +168,8 @@ static void on_act(struct rlock__timer *timer, int64_t now)
         rlock__timer_set(&world->timers, timer, client->paused_until + 1);
     } else if (client->closed) {
         return;
+    } else if (user->second.is_calling && !user->calling) { /* until that is over */
+        sim_user_plan(user, RLOCK__MS + sim_random(world, 10 * RLOCK__MS));
     } else if (user->calling) { /* it waits long: now and then it is cancelled */
         if (sim_chance(world, 300)) {
             sim_trace(world, "client %u user %llu: cancel", client->index,
@@ -205,12 +208,16 @@ static void on_taken(struct sim_user *user)
     struct sim_hold *hold = &user->holds[user->side];
 
     world->grants++;
+    if (hold->given_up == call->number) { /* a level more of what its second thread gave up */
+        hold->given_up = 0;
+    }
     if (hold->depth == 0) {
         hold->claim = rlock__claim_unref(hold->claim);
         hold->claim = call->claim;
         hold->number = call->number;
         if (!sim_pass_taken(user)) {
             hold->doomed = hold->fuzzy = hold->half = hold->gone = false;
+            hold->shared &= call->count > 1;
         }
         hold->lost = hold->over = hold->expired = false;
         hold->begun = false;
@@ -220,7 +227,7 @@ static void on_taken(struct sim_user *user)
     } else {
         (void)rlock__claim_unref(call->claim);
     }
-    hold->depth = call->count;
+    hold->depth = hold->shared ? sim_levels_left(hold) : call->count;
     hold->lease = rlock__max(hold->lease, call->lease_granted_us);
 }
 
@@ -256,6 +263,10 @@ void sim_user_done(struct sim_user *user)
         hold->fuzzy = true;
     } else if (!taking && sim_is_refusal(call->code)) {
         hold->begun = hold->depth == 1;
+        hold->depth -= hold->depth > 1;
+    }
+    if (hold->shared && hold->claim != NULL) {
+        hold->depth = sim_levels_left(hold);
     }
     hold->begun &= hold->depth != 0;
     sim_note_ended(user);

@@ -95,6 +95,7 @@ static void client_free(struct sim_client *client)
             hold->claim = rlock__claim_unref(hold->claim);
         }
         rlock__timer_unset(timers, &client->users[i].act);
+        rlock__timer_unset(timers, &client->users[i].second.act);
         if (client->users[i].calling && client->users[i].call.request != NULL) {
             client->users[i].call.request->subject = NULL;
         }
@@ -116,6 +117,15 @@ void sim_client_kill(struct sim_client *client)
     client_free(client);
 }
 
+static void finish_call(struct sim_user *user, const struct rlock__call *call)
+{
+    if (call == &user->second.call) {
+        sim_second_done(user);
+    } else {
+        sim_user_done(user);
+    }
+}
+
 void sim_pump(struct sim_client *client)
 {
     struct rlock__core *core = &client->core;
@@ -131,7 +141,7 @@ void sim_pump(struct sim_client *client)
             continue;
         }
         DL_DELETE(core->done, call);
-        sim_user_done((struct sim_user *)call->payload);
+        finish_call((struct sim_user *)call->payload, call);
     }
     while (core->notes != NULL) {
         struct rlock__note *note = core->notes;
@@ -206,6 +216,7 @@ static void configure(struct sim_world *world)
     config->sharded = config->n_nodes > 1 && world->seed % 3 != 0;
     config->both = config->sharded && world->seed % 5 < 2;
     configure_passing(world);
+    config->seconds = config->faults != 0 && world->seed % 6 == 4;
     config->opens_slots = config->n_nodes == 1 && config->faults != 0 && world->seed % 8 == 1;
     config->n_acks =
         config->n_nodes == 1 && config->faults != 0 && (world->only_acks || world->seed % 16 == 7)

@@ -107,14 +107,27 @@ struct sim_hold {
     /* given up, the server's answer unknown */
     uint64_t given_up; /* number; 0 none */
     unsigned given_key;
-    int64_t free_by; /* client's clock: what was promised */
-    int64_t since;   /* world clock */
+    int64_t free_by;    /* client's clock: what was promised */
+    int64_t since;      /* world clock */
+    bool shared;        /* two threads of its owner have worked on it */
+    bool rests;         /* no renewal of what was given up is under way */
+    int64_t idle_since; /* world clock: its owner has no call since then */
 };
 
 /* A number that its user has no more, though copies of its acquire may run yet. */
 struct sim_ended {
     uint64_t number;
     int64_t until; /* client's clock: so long the client must look after it */
+};
+
+/* A second thread of a user: it unlocks while the user has a call under way. */
+struct sim_second {
+    bool is_calling;
+    unsigned side;
+    struct rlock__call call;
+    struct rlock__texts texts;
+    int64_t began_at; /* world clock */
+    struct rlock__timer act;
 };
 
 /* A user: one thread, or one given id, that takes and gives up locks, one call at a time. */
@@ -129,6 +142,7 @@ struct sim_user {
     struct rlock__texts texts; /* the call's */
     int64_t began, cancelled;  /* client's clock; 0 not cancelled */
     struct rlock__timer act;
+    struct sim_second second;
     bool doomed_call;              /* the server lost its data while the call was on its way */
     int64_t began_at;              /* world clock */
     bool gone;                     /* it was not on the server when its release began */
@@ -203,6 +217,7 @@ struct sim_config {
     bool sharded;     /* they announce on sharded channels */
     bool both;        /* and on plain ones; the first client knows these alone */
     bool no_pass;     /* clients pass no hold on */
+    bool seconds;     /* owners unlock in two threads */
     bool hasty;       /* users give up soon what they have, and want it again */
     unsigned n_links; /* of each client to each of them */
     unsigned n_acks;  /* the same, for what is to be acknowledged: 0 nothing is */
@@ -307,7 +322,8 @@ struct sim_world {
     bool only_failovers; /* servers are replaced in every seed */
     char violation[256]; /* "" none */
     uint64_t grants, losses, doubts, passed, passes;
-    uint64_t joins; /* calls that came to a wait queue */
+    uint64_t seconds; /* unlocks of second threads, in doubt */
+    uint64_t joins;   /* calls that came to a wait queue */
 };
 
 /* ---- basics.c ---- */
@@ -410,6 +426,15 @@ void sim_user_done(struct sim_user *user);
 void sim_user_lost(struct sim_client *client, const struct rlock__loss *loss);
 void sim_user_begin(struct sim_user *user);
 void sim_user_plan(struct sim_user *user, int64_t pause);
+
+/* ---- second.c ---- */
+
+/* The user's call has begun: its second thread may unlock meanwhile. */
+void sim_second_plan(struct sim_user *user);
+void sim_second_done(struct sim_user *user);
+/* How many levels its owner is shown. */
+uint32_t sim_levels_left(const struct sim_hold *hold);
+void sim_second_check(struct sim_user *user, unsigned side);
 
 /* ---- force.c ---- */
 

@@ -194,3 +194,47 @@ TEST(an_unlock_in_doubt_counts_a_level_that_was_given_up_and_not_answered)
     rlock__core_fini(&s.core);
     (void)rlock__spec_unref(s.spec);
 }
+
+/* The release that is in flight, and has cost its caller its patience, stands in the way of the
+ * next one. */
+TEST(an_unlock_that_got_no_turn_may_be_repeated)
+{
+    static struct alone_scene s;
+    const struct rlock__value granted = {.type = RLOCK__REPLY_INT, .num = 1};
+    const struct rlock__value done[] = {{.type = RLOCK__REPLY_INT, .num = 1},
+                                        {.type = RLOCK__REPLY_INT, .num = 0}};
+    const struct rlock__reply released = {.v = done, .n = 2, .is_array = true};
+    struct rlock__call takes[2], unlocks[3];
+    struct rlock__pipeline *pipeline;
+
+    alone_open(&s, NOW);
+    pipeline = &alone_link(&s.core)->pipeline;
+    for (int i = 0; i < 2; i++) {
+        takes[i] = alone_call(&s, RLOCK__ACQUIRE);
+        rlock__core_begin(&s.core, &takes[i], NOW);
+        reply(&s, &granted);
+        assert_int_equal(takes[i].code, 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        unlocks[i] = alone_call(&s, RLOCK__RELEASE);
+        rlock__core_begin(&s.core, &unlocks[i], NOW);
+    }
+    rlock__core_tick(&s.core, NOW + 2 * RLOCK__SECOND);
+    assert_int_equal(unlocks[0].code, RLOCK_EINDOUBT);
+    assert_int_equal(unlocks[1].code, RLOCK_EINDOUBT);
+    assert_int_equal(atomic_load(&takes[0].claim->valid_until), 0);
+    unlocks[2] = alone_call(&s, RLOCK__RELEASE);
+    rlock__core_begin(&s.core, &unlocks[2], NOW + 2 * RLOCK__SECOND);
+    (void)rlock__core_link_up(alone_link(&s.core), 1, true, NOW + 2 * RLOCK__SECOND);
+    alone_carry(pipeline);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(unlocks[2].step == RLOCK__COMPLETE, false);
+        rlock__core_reply(alone_link(&s.core), pipeline->gen, &released, NOW + 2 * RLOCK__SECOND);
+        alone_carry(pipeline);
+    }
+    assert_int_equal(unlocks[2].code, 0);
+    assert_null(s.core.holds);
+    (void)rlock__claim_unref(takes[0].claim);
+    (void)rlock__claim_unref(takes[1].claim);
+    close_scene(&s);
+}
