@@ -129,7 +129,8 @@ void sim_doubt_hear(struct sim_owner *owner, const struct rlock__member *member)
     } else if (call->kind == RLOCK__ACQUIRE && call->code == 0) {
         asked->n = 1;
         asked->numbers[0] = call->number;
-    } else if (call->kind == RLOCK__ACQUIRE && call->code != RLOCK_EINDOUBT) {
+    } else if (call->kind == RLOCK__ACQUIRE && call->code != RLOCK_EINDOUBT &&
+               call->code != RLOCK_ECLOSED) {
         forget(asked, call->number); /* its core says that nothing is left of it */
     }
 }
