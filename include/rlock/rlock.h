@@ -67,6 +67,12 @@ extern "C" {
 /* Wait without end: a value for rlock_take.wait_ms. */
 #define RLOCK_FOREVER (-1)
 
+/* The longest time: a hundred years. A longer one counts as that; a longer wait has no end. */
+#define RLOCK_TIME_MAX_MS INT64_C(3162240000000)
+
+/* How much later than its deadline a call may return, and how soon a canceled one does: in ms. */
+#define RLOCK_LATE_MS 50
+
 /* ---- Codes ---- */
 
 /*
@@ -194,20 +200,21 @@ struct rlock_client_opts {
      * replica they promote in its place. User and password are the primary's. */
     const char *url;
     int64_t connect_timeout_ms; /* for the whole handshake with the server; default 1000 */
-    int64_t op_timeout_ms;    /* deadline of each call that has no wait of its own; default 1000 */
-    int64_t renewed_lease_ms; /* lease of a hold that is renewed, renewed every third of it; at
+    int64_t op_timeout_ms;      /* how long a server may take for its answers, in each call; default
+                                 1000 */
+    int64_t renewed_lease_ms;   /* lease of a hold that is renewed, renewed every third of it; at
                                  least 30; default 30000 */
-    int64_t safety_margin_ms; /* a hold's validity ends this much earlier; less than half of
+    int64_t safety_margin_ms;   /* a hold's validity ends this much earlier; less than half of
                                  renewed_lease_ms; default 0 */
-    const char *key_prefix;   /* the Redis key is this prefix and the name; default none */
-    const char *user;         /* overrides the URL's; default none */
-    const char *password;     /* the same; default none */
-    const char *ca_file;      /* PEM file of the authorities to trust, and of their revocation lists
+    const char *key_prefix;     /* the Redis key is this prefix and the name; default none */
+    const char *user;           /* overrides the URL's; default none */
+    const char *password;       /* the same; default none */
+    const char *ca_file;    /* PEM file of the authorities to trust, and of their revocation lists
                                  if they are to be checked; default the system's authorities */
-    const char *cert_file;    /* PEM file of a client certificate, with key_file; default none */
-    const char *key_file;     /* PEM file of its key; default none */
-    rlock_lost_fn *on_lost;   /* default none */
-    rlock_log_fn *on_log;     /* default none */
+    const char *cert_file;  /* PEM file of a client certificate, with key_file; default none */
+    const char *key_file;   /* PEM file of its key; default none */
+    rlock_lost_fn *on_lost; /* default none */
+    rlock_log_fn *on_log;   /* default none */
     enum rlock_level log_level; /* least important level that is logged; default
                                    RLOCK_LOG_WARNING */
     void *payload;              /* handed to the callbacks; must live until the client is closed */
@@ -289,8 +296,8 @@ RLOCK_API void rlock_client_opts_init(struct rlock_client_opts *ret_opts, size_t
 /*
  * Opens a client: checks the options, reads the TLS files and starts connecting. It does not wait
  * for the server, so a server that is down shows at the first call. opts: NULL for all defaults.
- * Returns RLOCK_EINVAL (URL or an option), RLOCK_ETLS (a TLS file, or TLS is not
- * installed), RLOCK_ENOMEM, RLOCK_ERESOURCE.
+ * Returns RLOCK_EINVAL (the URL, or an option: rlock_detail() names it), RLOCK_ETLS (a TLS file, or
+ * TLS is not installed), RLOCK_ENOMEM, RLOCK_ERESOURCE.
  * Owns: *ret_client is the caller's, to be ended with rlock_client_close().
  */
 RLOCK_API int rlock_client_open(const struct rlock_client_opts *opts,
@@ -324,7 +331,8 @@ RLOCK_API uint64_t rlock_owner_new(struct rlock_client *client);
  */
 struct rlock_handle;
 
-/* Options of a lock. Everything is copied. Set with RLOCK_OPTS(). */
+/* Options of a lock. Everything is copied. Set with RLOCK_OPTS(). A kind refuses the options of other
+ * kinds: RLOCK_EINVAL, and rlock_detail() names the option. */
 struct rlock_opts {
     size_t size;
     size_t name_len; /* length of the name in bytes, for names with NUL bytes; default its strlen */
@@ -504,7 +512,8 @@ RLOCK_API void rlock_cancel_fire(struct rlock_cancel *cancel);
 /* How to take a lock. Set with RLOCK_TAKE(). */
 struct rlock_take {
     size_t size;
-    int64_t wait_ms;  /* how long to wait; 0 is one attempt, RLOCK_FOREVER is for ever; default 0 */
+    int64_t wait_ms;  /* how long to wait for the holder; 0 is one attempt, RLOCK_FOREVER is for
+                         ever; default 0 */
     int64_t lease_ms; /* a fixed lease, at least 10 and longer than the client's safety_margin_ms;
                          0 is renewed until unlock; default 0 */
     uint64_t owner;   /* who holds: an id, 0 is the calling thread; default 0 */
@@ -546,19 +555,30 @@ RLOCK_API int rlock_try_lock(struct rlock_handle *lock);
 
 /*
  * Takes the lock as told. take: NULL for one attempt with a renewed lease. ret_grant: may be NULL.
- * Blocks at most wait_ms and 50 ms more; with wait 0 at most the client's op_timeout_ms and 50 ms.
+ * Blocks at most wait_ms, the client's op_timeout_ms, and RLOCK_LATE_MS. wait_ms limits the time
+ * spent waiting for the holder: a request that was sent has time for its answer, a few round trips
+ * as the connection usually takes, and op_timeout_ms at most. A call that was told of no holder
+ * waits for the server at least op_timeout_ms, as a call with wait 0 does.
  * Returns
- *   RLOCK_EBUSY (wait 0) or RLOCK_ETIMEDOUT: somebody else holds it; nothing of this call is left;
- *   RLOCK_ECONN, ETLS, EAUTH: the server could not be reached; nothing of this call is left;
+ *   RLOCK_EBUSY (wait 0): somebody else holds it; nothing of this call is left;
+ *   RLOCK_ETIMEDOUT: the wait ran out, because somebody else holds it, or the server was not in
+ *     reach or could not grant it; rlock_detail() says which; nothing of this call is left;
+ *   RLOCK_ECONN, ETLS, EAUTH: the server could not be reached; with a wait, RLOCK_ECONN: this
+ *     client never reached any server; nothing of this call is left;
  *   RLOCK_EINDOUBT: no answer; if it was granted, it is free again by the time in rlock_detail(),
  *     which names the members in doubt for a lock made of locks. A RedLock is in doubt if so many
  *     members are that the others do not prove the outcome (three of five, two of four);
  *   RLOCK_ELOST: this owner's outer hold is lost; unlock it before you take a new one;
  *   RLOCK_EDEADLOCK: a callback cannot wait; or (write lock) this owner reads already;
  *   RLOCK_EREACQUIRE: this owner holds it, and it is not reentrant;
- *   RLOCK_EPERM, EWRONGTYPE, EREFUSED: the server refused;
+ *   RLOCK_EPERM, EWRONGTYPE, EREFUSED: the server refused; with wait 0 also RLOCK_EREFUSED: the
+ *     lock's slot is being moved to another server of the cluster;
+ *   RLOCK_ECANCELED: the signal was fired. The call ends within RLOCK_LATE_MS of that. If a request
+ *     on its way may still get the lock, the library gives it back, and rlock_detail() says when it
+ *     is free at the latest;
  *   RLOCK_EINVAL: an argument is wrong, or this owner holds another kind of lock under the name;
- *   RLOCK_ECANCELED, ECLOSED, EFORKED, ENOMEM, ERESOURCE.
+ *   RLOCK_ENOQUORUM, ERESTARTED (RedLock), ENOTREPLICATED, ENOTSUP, ECLOSED, EFORKED, ENOMEM,
+ *   ERESOURCE.
  */
 RLOCK_API int rlock_lock_with(struct rlock_handle *lock, const struct rlock_take *take,
                               struct rlock_grant *ret_grant);
@@ -593,7 +613,8 @@ RLOCK_API int rlock_unlock_as(struct rlock_handle *lock, uint64_t owner);
  * its next renewal. Of a read/write lock it opens the side of the handle.
  * I/O: two round trips, each within op_timeout_ms. ret_was_locked: may be NULL.
  * Returns 0 (open now), RLOCK_EBUSY when the holder changed meanwhile, RLOCK_EINDOUBT (no answer),
- * RLOCK_ECONN, EPERM, EWRONGTYPE, EREFUSED, ECLOSED, EFORKED, EINVAL, ENOMEM.
+ * RLOCK_ECONN, ETLS, EAUTH, EPERM, EWRONGTYPE, EREFUSED, ENOTSUP, EDEADLOCK, ECLOSED, EFORKED,
+ * EINVAL, ENOMEM.
  */
 RLOCK_API int rlock_force_unlock(struct rlock_handle *lock, bool *ret_was_locked);
 
@@ -653,7 +674,8 @@ RLOCK_API void rlock_info_init(struct rlock_info *ret_info, size_t size);
  * its holders is how many members are held.
  * I/O: one or two round trips, both within op_timeout_ms; the second one finds out the holder's
  * machine.
- * Returns RLOCK_ECONN, EPERM, EWRONGTYPE, EREFUSED, ECLOSED, EFORKED, EINVAL, ENOMEM.
+ * Returns RLOCK_ECONN, ETLS, EAUTH, EPERM, EWRONGTYPE, EREFUSED, ENOTSUP, EDEADLOCK, ECLOSED,
+ * EFORKED, EINVAL, ENOMEM.
  */
 RLOCK_API int rlock_inspect(struct rlock_handle *lock, struct rlock_info *ret_info);
 
@@ -748,9 +770,9 @@ RLOCK_API int rlock_op_info(const struct rlock_op *op, struct rlock_info *ret_in
 RLOCK_API bool rlock_op_was_locked(const struct rlock_op *op);
 
 /*
- * Asks an operation that takes a lock to end now. It completes as it would have, or with
- * RLOCK_ECANCELED, or with RLOCK_EINDOUBT where no answer comes within 50 ms: look at its code,
- * since it may have the lock. Others go on. NULL, and one that is complete, are ok.
+ * Asks an operation that takes a lock to end within RLOCK_LATE_MS. It completes as it would have,
+ * or with RLOCK_ECANCELED as rlock_lock_with() does: look at its code, since it may have the lock.
+ * Other operations go on. NULL, and one that is complete, are ok.
  */
 RLOCK_API void rlock_op_cancel(struct rlock_op *op);
 

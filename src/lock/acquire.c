@@ -42,11 +42,17 @@ static bool is_too_young(const struct rlock__call *call, int64_t now)
     return rlock__server_is_young(call->link->server, call->min_uptime_us, now);
 }
 
+/* What a call says that ends before its server could do what it was asked. */
+static int passing_code(const struct rlock__call *call, int code)
+{
+    return call->wait_us != 0 && code != RLOCK_ENOTREPLICATED ? RLOCK_ETIMEDOUT : code;
+}
+
 /* What the attempt took, or may have taken, is given back. Another one is made at a time, with a
  * number of its own; without time for that the call ends with the code. */
 static void begin_anew(struct rlock__call *call, int code, int64_t at, int64_t now)
 {
-    if (call->target > 1 || now >= call->deadline || call->batch != NULL) {
+    if (call->target > 1 || !rlock__acquire_may_try(call, now) || call->batch != NULL) {
         rlock__acquire_undo(call, code, now);
         return;
     }
@@ -61,7 +67,7 @@ static void begin_anew(struct rlock__call *call, int code, int64_t at, int64_t n
     call->number = ++call->core->last_number; /* the old one is retired by its release */
     rlock__copies_drop(&call->lost);
     if (at > now) {
-        call->error = code;
+        call->error = passing_code(call, code);
         rlock__acquire_sleep(call, RLOCK__SLEEPING, at);
     } else {
         rlock__acquire_attempt(call, now);
@@ -97,7 +103,7 @@ void rlock__acquire_granted(struct rlock__call *call, uint64_t token, int64_t t0
         int code = call->wait_us == 0 ? RLOCK_ECONN : RLOCK_ETIMEDOUT;
 
         rlock__acquire_describe(call, code, now);
-        if (call->wait_us == 0) {
+        if (now >= call->deadline || call->wait_us == 0) {
             rlock__acquire_undo(call, code, now);
         } else {
             begin_anew(call, code, now, now);
@@ -140,8 +146,17 @@ static void on_error(struct rlock__call *call, const struct rlock__reply *reply,
         rlock__acquire_refuse(call, class.code, now);
         return;
     }
-    call->error = class.code;
+    call->error = class.way == RLOCK__RETRY ? passing_code(call, class.code) : class.code;
     rlock__acquire_sleep(call, RLOCK__SLEEPING, now + rlock__backoff(call->core, call->failures++));
+}
+
+/* What was granted behind ASKING does not count: it may be on its way, or back. */
+static void describe_moving(struct rlock__call *call)
+{
+    char name[96];
+
+    rlock__say(call, "lock %s: slot %u is being moved (server %s)",
+               rlock__spec_text(call->spec, name), call->spec->slot, call->link->server->address);
 }
 
 /*
@@ -163,8 +178,8 @@ static void on_looked(struct rlock__request *request, const struct rlock__reply 
         rlock__acquire_taken(call, call->token, call->granted_t0, now);
         return;
     }
-    rlock__acquire_describe(call, RLOCK_ECONN, now);
-    rlock__acquire_begin_anew(call, RLOCK_ECONN, now);
+    describe_moving(call);
+    rlock__acquire_begin_anew(call, RLOCK_EREFUSED, now);
 }
 
 static void look(struct rlock__call *call, const struct rlock__answer *answer, int64_t t0,
@@ -374,5 +389,5 @@ void rlock__acquire_attempt(struct rlock__call *call, int64_t now)
         return;
     }
     call->enqueued |= call->channel != NULL && (call->spec->ops->caps & RLOCK__CAP_QUEUES) != 0;
-    rlock__timer_set(&core->timers, &call->timer, call->deadline);
+    rlock__timer_set(&core->timers, &call->timer, rlock__acquire_until(call));
 }

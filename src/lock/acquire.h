@@ -41,11 +41,19 @@ void rlock__acquire_taken(struct rlock__call *call, uint64_t token, int64_t t0, 
 
 /* ---- acquire_wait.c ---- */
 
-/* Whether there is time for an attempt; who found nobody before it always has it for the first. */
+/*
+ * Until when the call goes on as it stands. Its deadline ends the wait for the holder. A call that
+ * was not told of a holder waits for the server at least as long as a call with wait 0 does. A
+ * request that was sent has time for its answer (wire/patience.h).
+ */
+int64_t rlock__acquire_until(const struct rlock__call *call);
+/* When it ends at the latest: timeout_us after its deadline; with wait 0 at its deadline. */
+int64_t rlock__acquire_last(const struct rlock__call *call);
+/* Whether another attempt may begin. The first one always may. */
 bool rlock__acquire_may_try(const struct rlock__call *call, int64_t now);
-/* Asks the server: now, or after a while if its wait queue pauses or there is no time to. */
+/* Asks the server: now, or after a while if its wait queue pauses. */
 void rlock__acquire_go(struct rlock__call *call, int64_t now);
-/* Sleeps until a time, a message, or the deadline. */
+/* Sleeps until a time, a message, or the end of its wait. */
 void rlock__acquire_sleep(struct rlock__call *call, enum rlock__step step, int64_t at);
 /* Notes who holds the lock, for texts. */
 void rlock__acquire_hold_up(struct rlock__call *call, const struct rlock__answer *answer);
@@ -80,6 +88,8 @@ void rlock__acquire_undo(struct rlock__call *call, int code, int64_t now);
  * release that was sent behind it. */
 void rlock__acquire_late_answer(struct rlock__call *call, const struct rlock__reply *reply,
                                 int64_t now);
+/* There is no more time to learn what became of it. It ends in doubt; as canceled if it was. */
+void rlock__acquire_end_open(struct rlock__call *call, int64_t now);
 /* The same for an answer that only says that it was not granted. */
 void rlock__acquire_late_refusal(struct rlock__call *call, int64_t now);
 

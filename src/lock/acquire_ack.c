@@ -14,7 +14,8 @@
 /* Gives it back, and has as much time for that as the call has. */
 static void undo(struct rlock__call *call, int code, int64_t now)
 {
-    int64_t until = rlock__min(call->deadline, rlock__later(now, call->core->op_timeout_us));
+    int64_t until =
+        rlock__min(rlock__acquire_last(call), rlock__later(now, call->core->op_timeout_us));
 
     rlock__acquire_undo(call, code, now);
     if (call->step == RLOCK__GIVING_UP && until > call->timer.at) {
@@ -139,6 +140,6 @@ void rlock__acquire_taken(struct rlock__call *call, uint64_t token, int64_t t0, 
     }
     extend(call, request, now);
     call->confirmed = 0;
-    rlock__timer_set(&call->core->timers, &call->timer, call->deadline);
     rlock__ack_begin(&call->ack, server, call->spec, request, on_decided);
+    rlock__timer_set(&call->core->timers, &call->timer, rlock__acquire_until(call));
 }

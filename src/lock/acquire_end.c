@@ -79,6 +79,24 @@ static const char *why_silent(const struct rlock__pipeline *pipeline)
     return pipeline->up ? "no answer in time" : "not connected yet";
 }
 
+/* Whether the wait ran out while there was no connection. */
+static bool is_out_of_reach(const struct rlock__call *call, int code)
+{
+    return code == RLOCK_ETIMEDOUT && !call->link->pipeline.up;
+}
+
+static void describe_out_of_reach(struct rlock__call *call, const char *name)
+{
+    const struct rlock__link *link = call->link;
+    const char *trouble = call->core->trouble;
+    bool known = link->code != 0;
+
+    rlock__say(call, "lock %s: server %s%s%s%s%s", name,
+               known ? link->error : link->server->address, known ? "" : ": ",
+               known ? "" : why_silent(&link->pipeline), trouble != NULL ? "; " : "",
+               trouble != NULL ? trouble : "");
+}
+
 void rlock__acquire_describe(struct rlock__call *call, int code, int64_t now)
 {
     const struct rlock__link *link = call->link;
@@ -89,13 +107,14 @@ void rlock__acquire_describe(struct rlock__call *call, int code, int64_t now)
     (void)rlock__text(rlock__bytes_of(call->texts != NULL ? call->texts->holder : ""), holder,
                       sizeof(holder));
     if (code == RLOCK_EINDOUBT) {
+        bool canceled = call->code == RLOCK_ECANCELED && !call->member;
         int64_t left =
             rlock__max(0, call->sent_at + rlock__acquire_lease(call, call->sent_at) - now);
 
-        rlock__say(
-            call,
-            "lock %s: no answer from server %s; if it was granted, it is free again in %lld ms",
-            name, address, (long long)rlock__ms_up(left));
+        rlock__say(call,
+                   "lock %s: %sno answer from server %s; if it was granted, it is free again in "
+                   "%lld ms",
+                   name, canceled ? "canceled; " : "", address, (long long)rlock__ms_up(left));
     } else if (code == RLOCK_ERESTARTED) {
         rlock__say(call, "lock %s: server %s restarted; it counts in %lld ms", name, address,
                    (long long)rlock__ms_up(link->server->started_at + call->min_uptime_us - now));
@@ -108,13 +127,11 @@ void rlock__acquire_describe(struct rlock__call *call, int code, int64_t now)
                    name, call->confirmed, call->ack.needed,
                    call->core->acks_on_disk ? "disks" : "replicas", address,
                    (long long)rlock__ms_up(left));
-    } else if (code == RLOCK_ECONN || code == RLOCK_EAUTH || code == RLOCK_ETLS) {
-        const char *trouble = call->core->trouble;
-        bool known = link->code != 0;
-
-        rlock__say(call, "lock %s: server %s%s%s%s%s", name, known ? link->error : address,
-                   known ? "" : ": ", known ? "" : why_silent(&link->pipeline),
-                   trouble != NULL ? "; " : "", trouble != NULL ? trouble : "");
+    } else if (code == RLOCK_ECONN || code == RLOCK_EAUTH || code == RLOCK_ETLS ||
+               is_out_of_reach(call, code)) {
+        describe_out_of_reach(call, name);
+    } else if (code == RLOCK_ETIMEDOUT && !call->contended && call->attempts > 0) {
+        rlock__say(call, "lock %s: no answer from server %s within the wait", name, address);
     } else if (code == RLOCK_ENOMEM || !call->contended) {
         rlock__say(call, "lock %s: %s (server %s)", name, rlock_strerror(code), address);
     } else if (holder[0] == '\0') {
@@ -124,9 +141,23 @@ void rlock__acquire_describe(struct rlock__call *call, int code, int64_t now)
     }
 }
 
+/* Until when it waits for what it gives up. A release behind an attempt that was answered has time
+ * for its answer; the release of a call that is over has none. */
+static int64_t undo_until(const struct rlock__call *call, int64_t now)
+{
+    const struct rlock__pipeline *pipeline = &rlock__route(call->spec)->pipeline;
+    int64_t until = now + RLOCK__GRACE_US;
+
+    if (call->code == RLOCK_ECANCELED || call->request != NULL || !pipeline->up) {
+        return until;
+    }
+    return rlock__max(until,
+                      rlock__min(rlock__acquire_last(call),
+                                 now + rlock__patience_us(&pipeline->patience, call->timeout_us)));
+}
+
 void rlock__acquire_undo(struct rlock__call *call, int code, int64_t now)
 {
-    int64_t grace = code == RLOCK_ECANCELED ? RLOCK__CANCEL_GRACE_US : RLOCK__GRACE_US;
     uint32_t outer = call->target - 1;
 
     rlock__call_step(call, RLOCK__GIVING_UP);
@@ -137,7 +168,7 @@ void rlock__acquire_undo(struct rlock__call *call, int code, int64_t now)
         rlock__grant_may_last(call->hold->grant,
                               rlock__free_by(now, rlock__acquire_lease(call, now)));
     }
-    rlock__timer_set(&call->core->timers, &call->timer, now + grace);
+    rlock__timer_set(&call->core->timers, &call->timer, undo_until(call, now));
     rlock__orphan_doubt(rlock__orphan_new(call->hold, call->number, outer,
                                           rlock__acquire_copies(call), free_by(call), call, now),
                         call);
@@ -173,6 +204,15 @@ void rlock__acquire_late_answer(struct rlock__call *call, const struct rlock__re
     if (refused) {
         rlock__acquire_late_refusal(call, now);
     }
+}
+
+void rlock__acquire_end_open(struct rlock__call *call, int64_t now)
+{
+    bool canceled = call->code == RLOCK_ECANCELED && !call->member;
+
+    rlock__orphan_forget(call);
+    rlock__acquire_describe(call, RLOCK_EINDOUBT, now);
+    rlock__acquire_end(call, canceled ? RLOCK_ECANCELED : RLOCK_EINDOUBT, now);
 }
 
 void rlock__acquire_late_refusal(struct rlock__call *call, int64_t now)
@@ -217,7 +257,7 @@ static bool take_back(struct rlock__call *call)
  * already. */
 static bool is_described(const struct rlock__call *call, int code)
 {
-    return call->described &&
+    return call->described && !is_out_of_reach(call, code) &&
            (call->error != 0 ? code == call->error : code == RLOCK_ETIMEDOUT && call->contended);
 }
 
@@ -253,9 +293,12 @@ void rlock__acquire_settled(struct rlock__call *call, int64_t now)
 
 void rlock__acquire_cancel(struct rlock__call *call, int64_t now)
 {
+    call->cancelled = true;
     if (call->step == RLOCK__GIVING_UP) {
+        call->code = RLOCK_ECANCELED;
+        rlock__acquire_describe(call, RLOCK_ECANCELED, now);
         rlock__timer_set(&call->core->timers, &call->timer,
-                         rlock__min(call->timer.at, now + RLOCK__CANCEL_GRACE_US));
+                         rlock__min(call->timer.at, now + RLOCK__GRACE_US));
     } else if (call->step != RLOCK__COMPLETE) {
         rlock__acquire_give_up(call, RLOCK_ECANCELED, now);
     }

@@ -16,6 +16,7 @@ void rlock__acquire_begin(struct rlock__call *call, int64_t now)
         return;
     }
     hold = rlock__hold_get(core, call->spec, call->owner);
+    call->timeout_us = once;
     call->deadline = call->wait_us < 0 ? RLOCK__NEVER : rlock__later(now, wait);
     if (hold == NULL) {
         rlock__call_complete(call, RLOCK_ENOMEM, "no memory");
@@ -24,8 +25,7 @@ void rlock__acquire_begin(struct rlock__call *call, int64_t now)
     if (rlock__hold_enter(hold, call)) {
         rlock__acquire_turn(call, now);
     } else {
-        call->behind = call->batch == NULL; /* of a batch only the sender has a time of its own */
-        rlock__timer_set(&core->timers, &call->timer, call->deadline);
+        rlock__timer_set(&core->timers, &call->timer, rlock__acquire_until(call));
     }
 }
 
@@ -44,8 +44,6 @@ static void turn_nested(struct rlock__call *call, int64_t now)
                call->spec->tuning->no_reentry) {
         rlock__acquire_describe(call, RLOCK_EREACQUIRE, now);
         rlock__acquire_end(call, RLOCK_EREACQUIRE, now);
-    } else if (!rlock__acquire_may_try(call, now)) {
-        rlock__acquire_sleep(call, RLOCK__QUEUED, call->deadline);
     } else if (!rlock__hold_prepare(call)) {
         rlock__acquire_starve(call, now);
     } else {
@@ -127,7 +125,6 @@ void rlock__acquire_turn(struct rlock__call *call, int64_t now)
     } else if (rlock__queue_is_head(call)) {
         rlock__acquire_go(call, now);
     } else {
-        call->behind = true;
         rlock__acquire_sleep(call, RLOCK__QUEUED, call->deadline);
     }
 }

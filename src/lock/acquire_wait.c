@@ -1,33 +1,67 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How an acquisition waits: for a message, a time, or its deadline; never on a message alone. */
+/*
+ * How an acquisition waits: for a message, a time, or the end of its wait; never for a message
+ * alone.
+ *
+ * wait_us limits the wait for the holder alone: it ends at call.deadline. Then an answer that is on
+ * its way still counts. So a short wait is never less patient than wait 0, and a slow link makes no
+ * call end in doubt.
+ */
 #include <stdio.h>
 
 #include "lock/acquire.h"
 #include "lock/pass.h"
 #include "lock/stock.h"
 
-/* How long an answer takes: as usual, or as long as the oldest that is awaited has taken so far. */
-static int64_t round_trip(const struct rlock__pipeline *pipeline, int64_t now)
+/* Whether it only waits behind others of this client so far. */
+static bool is_behind(const struct rlock__call *call)
 {
-    return pipeline->sent != NULL ? rlock__max(pipeline->rtt, now - pipeline->sent->t0)
-                                  : pipeline->rtt;
+    return call->attempts == 0 &&
+           (call->step == RLOCK__QUEUED || call->step == RLOCK__SLEEPING ||
+            call->step == RLOCK__SUBSCRIBING || call->step == RLOCK__PAUSING);
+}
+
+/* The end of its wait: for the holder; and as long as it was told of none, for the server. */
+static int64_t wait_until(const struct rlock__call *call)
+{
+    if (call->wait_us <= 0 || call->contended || is_behind(call)) {
+        return call->deadline;
+    }
+    return rlock__max(call->deadline,
+                      rlock__later(call->deadline - call->wait_us, call->timeout_us));
+}
+
+int64_t rlock__acquire_last(const struct rlock__call *call)
+{
+    return call->wait_us == 0 ? call->deadline : rlock__later(call->deadline, call->timeout_us);
+}
+
+int64_t rlock__acquire_until(const struct rlock__call *call)
+{
+    const struct rlock__request *request = call->look != NULL ? call->look : call->request;
+    int64_t until = wait_until(call), last = rlock__acquire_last(call), most;
+
+    if (call->step == RLOCK__ASKING && rlock__ack_is_open(&call->ack)) {
+        return last;
+    }
+    if (call->step != RLOCK__ASKING || request == NULL || !request->sent) {
+        return until;
+    }
+    most = rlock__patience_us(&request->link->pipeline.patience, call->timeout_us);
+    return rlock__max(until, rlock__min(rlock__later(request->t0, most), last));
 }
 
 bool rlock__acquire_may_try(const struct rlock__call *call, int64_t now)
 {
-    const struct rlock__pipeline *pipeline = &rlock__route(call->spec)->pipeline;
-
-    if (call->attempts == 0) {
-        return !call->behind || rlock__later(now, round_trip(pipeline, now)) < call->deadline;
-    }
-    return rlock__later(now, pipeline->rtt) <= call->deadline;
+    return call->attempts == 0 || now < wait_until(call);
 }
 
 void rlock__acquire_sleep(struct rlock__call *call, enum rlock__step step, int64_t at)
 {
-    int64_t until = call->deadline;
+    int64_t until;
 
     rlock__call_step(call, step);
+    until = rlock__acquire_until(call);
     if (call->batch != NULL) { /* only the sender has a time */
         until = call->batch->sender == call ? rlock__min(until, call->batch->until) : RLOCK__NEVER;
         at = call->batch->sender == call ? at : RLOCK__NEVER;
@@ -87,9 +121,7 @@ void rlock__acquire_go(struct rlock__call *call, int64_t now)
     if (await(call, now)) {
         return;
     }
-    if (!rlock__acquire_may_try(call, now)) { /* unless the link gets faster */
-        rlock__acquire_sleep(call, RLOCK__QUEUED, now + RLOCK__POLL_US);
-    } else if (until > now) {
+    if (until > now) {
         rlock__acquire_sleep(call, RLOCK__PAUSING, until);
     } else {
         rlock__acquire_attempt(call, now);
@@ -140,12 +172,13 @@ void rlock__acquire_busy(struct rlock__call *call, const struct rlock__answer *a
     rlock__stock_fill(call, now);
     if (call->wait_us == 0) {
         rlock__acquire_refuse(call, RLOCK_EBUSY, now);
+    } else if (now >= call->deadline) { /* the answer came late */
+        rlock__acquire_refuse(call, RLOCK_ETIMEDOUT, now);
     } else if (call->spec->ops->pause != NULL) {
         rlock__acquire_sleep(call, RLOCK__SLEEPING, now + spin_pause(call));
     } else if (!joined && !rlock__channel_join(call)) {
         rlock__acquire_starve(call, now);
-    } else if ((call->stale || (!joined && rlock__channel_is_live(call))) &&
-               rlock__acquire_may_try(call, now)) {
+    } else if (call->stale || (!joined && rlock__channel_is_live(call))) {
         rlock__acquire_go(
             call, now); /* the lock was released after that attempt, or may have been, unheard */
     } else {
@@ -157,6 +190,9 @@ void rlock__acquire_head(struct rlock__call *call, int64_t now)
 {
     int64_t granted_until = call->granted_until;
 
+    if (call->step == RLOCK__ASKING) { /* its wait is over, and it asked without being the head */
+        return;
+    }
     if (call->core->closed || await(call, now)) { /* closed: it ends next */
         return;
     }
@@ -195,13 +231,17 @@ void rlock__acquire_deaf(struct rlock__call *call, int64_t now)
 static int timeout_code(const struct rlock__call *call)
 {
     const struct rlock__link *link = call->link;
+    bool lives = call->wait_us != 0 && call->core->last_gen != 0; /* it was in reach before */
     const struct rlock__call *before = call->step == RLOCK__LINED_UP ? call->hold->turn : NULL;
 
     if (rlock__ack_is_open(&call->ack)) {
         return RLOCK_ENOTREPLICATED;
     }
+    if (!link->pipeline.up && link->code != 0 && link->code != RLOCK_ECONN) {
+        return link->code;
+    }
     if (!link->pipeline.up) {
-        return link->code != 0 ? link->code : RLOCK_ECONN;
+        return lives ? RLOCK_ETIMEDOUT : RLOCK_ECONN;
     }
     if (call->error != 0) {
         return call->error;
@@ -212,29 +252,50 @@ static int timeout_code(const struct rlock__call *call)
     return before != NULL && before->contended ? RLOCK_EBUSY : RLOCK_ECONN;
 }
 
+/* Whether the server answers, as far as anybody knows: an attempt may learn something. */
+static bool may_answer(const struct rlock__call *call, int64_t now)
+{
+    const struct rlock__link *link = rlock__route(call->spec);
+    const struct rlock__pipeline *pipeline = &link->pipeline;
+    int64_t most = rlock__patience_us(&pipeline->patience, RLOCK__NEVER);
+
+    return !rlock__link_is_down(link) &&
+           (pipeline->sent == NULL || now - pipeline->sent->t0 <= most);
+}
+
+static void on_end(struct rlock__call *call, int64_t now)
+{
+    struct rlock__batch *batch = call->batch;
+    int code = timeout_code(call);
+
+    /* the holder that those before it wait for may be gone */
+    if (is_behind(call) && batch == NULL && may_answer(call, now)) {
+        rlock__acquire_attempt(call, now);
+        return;
+    }
+    rlock__acquire_give_up(call, code, now);
+    if (batch != NULL) {
+        rlock__batch_give_up(batch, code, now);
+    }
+}
+
 void rlock__acquire_timer(struct rlock__call *call, int64_t now)
 {
-    if (call->step == RLOCK__GIVING_UP) { /* the grace is over */
-        rlock__orphan_forget(call);
-        rlock__acquire_describe(call, RLOCK_EINDOUBT, now);
-        rlock__acquire_end(call, RLOCK_EINDOUBT, now);
-    } else if (now >= call->deadline) {
-        int code = timeout_code(call);
-        struct rlock__batch *batch = call->batch;
+    int64_t until = rlock__acquire_until(call);
 
-        rlock__acquire_give_up(call, code, now);
-        if (batch != NULL) {
-            rlock__batch_give_up(batch, code, now);
-        }
+    if (call->step == RLOCK__GIVING_UP) { /* the grace is over */
+        rlock__acquire_end_open(call, now);
+    } else if (now >= until) {
+        on_end(call, now);
+    } else if (call->step == RLOCK__ASKING) { /* what was sent has time for its answer */
+        rlock__timer_set(&call->core->timers, &call->timer, until);
     } else if (call->batch != NULL && now >= call->batch->until) {
         rlock__batch_tire(call, now);
     } else if (call->step == RLOCK__QUEUED) {
         rlock__acquire_go(call, now);
     } else if (await(call, now)) {
         rlock__pass_doubt(call->core, call->spec, now);
-    } else if (rlock__acquire_may_try(call, now)) {
+    } else {
         rlock__acquire_attempt(call, now);
-    } else { /* unless the link gets faster */
-        rlock__acquire_sleep(call, call->step, now + RLOCK__POLL_US);
     }
 }

@@ -222,7 +222,7 @@ static void attempt(struct rlock__batch *batch, struct rlock__call *sender, int6
         rlock__acquire_starve(sender, now);
         return;
     }
-    rlock__timer_set(&sender->core->timers, &sender->timer, sender->deadline);
+    rlock__timer_set(&sender->core->timers, &sender->timer, rlock__acquire_until(sender));
 }
 
 /* Where others wait here for one of the locks already, or would pause, the batch does so first. */

@@ -118,7 +118,7 @@ struct rlock__call {
     struct rlock__spec *spec; /* the lock; a COMMAND goes to that lock's server */
     struct rlock__owner owner;
     const void *cancel; /* names the signal that cancels it */
-    bool cancelled;     /* the signal was fired before the call began */
+    bool cancelled;     /* the signal was fired: an input before the call begins */
     bool prompt;        /* fails at once if the server is known to be down */
     bool member;        /* one level of a group; the group answers for it to its owner */
     /* of a member. ACQUIRE: its fixed lease is renewed until it is sealed. RELEASE: the level that
@@ -151,7 +151,7 @@ struct rlock__call {
     struct rlock__link *link; /* of its latest request; or that of the next one */
     enum rlock__step step;
     struct rlock__timer timer;
-    int64_t deadline;
+    int64_t deadline; /* ACQUIRE: of its wait for the holder; acquire_wait.c says more */
     struct rlock__hold *hold;
     struct rlock__channel *channel;
     struct rlock__call *wait_prev, *wait_next;   /* in the channel's waiters */
@@ -168,7 +168,7 @@ struct rlock__call {
             /* inputs */
             int64_t wait_us;       /* 0: one attempt; negative: for ever */
             int64_t lease_us;      /* 0: renewed */
-            int64_t timeout_us;    /* of one attempt: its own deadline; 0: the client's */
+            int64_t timeout_us;    /* for the server to answer; 0: the client's op_timeout */
             int64_t min_uptime_us; /* a server that runs for less does not count; 0: any does */
             struct rlock__batch *batch; /* it is taken together with these; NULL: alone */
             bool timed; /* of a member: its group waits, and times out when it does */
@@ -194,10 +194,9 @@ struct rlock__call {
             int64_t granted_t0;           /* the t0 of that */
             bool asked;                   /* its latest answer came from behind ASKING */
             int64_t hint;                 /* from its last answer, for its next attempt */
-            bool behind; /* it waited behind others: even its first attempt needs time to return */
-            bool enqueued;  /* an attempt may have queued it on the server */
-            bool stale;     /* it was woken while an attempt was in flight */
-            bool contended; /* its latest attempt found the lock busy */
+            bool enqueued;                /* an attempt may have queued it on the server */
+            bool stale;                   /* it was woken while an attempt was in flight */
+            bool contended;               /* somebody else held the lock, as far as it was told */
         };
         struct {                   /* COMMAND */
             struct rlock__cmd cmd; /* what to send; the call takes it over */

@@ -39,8 +39,7 @@
 #define RLOCK__RECHECK_US (5 * RLOCK__SECOND) /* longest sleep of a waiter that is subscribed */
 #define RLOCK__POLL_US (250 * RLOCK__MS)      /* longest sleep of one that cannot subscribe */
 #define RLOCK__GRACE_US                                                                            \
-    (40 * RLOCK__MS) /* for the outcome of an attempt that is given up at its deadline */
-#define RLOCK__CANCEL_GRACE_US (8 * RLOCK__MS) /* the same for one that is cancelled */
+    (40 * RLOCK__MS) /* for the outcome of an attempt that is given up, or canceled */
 #define RLOCK__BACKOFF_US                                                                          \
     (10 * RLOCK__MS) /* first pause after an error that passes; doubles, with jitter */
 #define RLOCK__BACKOFF_MAX_US RLOCK__SECOND

@@ -143,6 +143,8 @@ static void name_members(struct rlock__group *group)
 void rlock__effort_end_in_doubt(struct rlock__group *group, int64_t now)
 {
     bool leaves = group->phase == RLOCK__GROUP_LEAVING;
+    bool canceled = !leaves && group->code == RLOCK_ECANCELED;
+    int code = canceled ? RLOCK_ECANCELED : RLOCK_EINDOUBT;
     int64_t last = now;
     char name[96];
 
@@ -150,12 +152,11 @@ void rlock__effort_end_in_doubt(struct rlock__group *group, int64_t now)
         last = is_in_doubt(group, member) ? rlock__max(last, free_by(member, now)) : last;
     }
     (void)snprintf(group->detail, sizeof(group->detail), "lock %s: %s; %s in %lld ms; in doubt: ",
-                   rlock__text(group->spec->name, name, sizeof(name)),
-                   rlock_strerror(RLOCK_EINDOUBT),
+                   rlock__text(group->spec->name, name, sizeof(name)), rlock_strerror(code),
                    leaves ? "it is free" : "if it was granted, it is free again",
                    (long long)rlock__ms_up(last - now));
     name_members(group);
-    rlock__effort_end(group, RLOCK_EINDOUBT);
+    rlock__effort_end(group, code);
 }
 
 void rlock__effort_end_untaken(struct rlock__group *group, int64_t now)
@@ -163,6 +164,9 @@ void rlock__effort_end_untaken(struct rlock__group *group, int64_t now)
     if (is_open(group)) {
         rlock__effort_end_in_doubt(group, now);
         return;
+    }
+    if (group->code == RLOCK_ECANCELED) {
+        group->detail[0] = '\0';
     }
     if (group->code == RLOCK_EINDOUBT) { /* a member was, for a while */
         group->code = group->effort.wait_us == 0 ? RLOCK_ECONN : RLOCK_ETIMEDOUT;
@@ -198,10 +202,25 @@ bool rlock__effort_is_back(struct rlock__group *group, int64_t now)
            (group->count == 0 && ops->again_at(group, now) != RLOCK__NEVER);
 }
 
+/* What the answers of members that are left may take. Where a group counts alone the next round
+ * does not wait for those that are silent. */
+static int64_t release_time(const struct rlock__group *group)
+{
+    int64_t trip = 0;
+
+    if (!group->spec->ops->counts_alone) {
+        return group->effort.op_timeout_us;
+    }
+    RLOCK__EACH_MEMBER(member, group) {
+        trip = rlock__max(trip, atomic_load(&member->rtt));
+    }
+    return rlock__min(RLOCK__PATIENCE_TRIPS * trip, group->effort.op_timeout_us);
+}
+
 void rlock__group_back_out(struct rlock__group *group, int code, int64_t now)
 {
-    int64_t until = rlock__min(group->deadline, now + group->effort.op_timeout_us);
-    bool patient = code != RLOCK_ECANCELED && !group->spec->ops->counts_alone;
+    int64_t until = rlock__min(rlock__group_last(group), now + release_time(group));
+    bool patient = code != RLOCK_ECANCELED;
 
     group->phase = RLOCK__GROUP_BACKING_OUT;
     group->code = code;

@@ -11,7 +11,7 @@
 #include "multi/claim.h"
 #include "multi/internal.h"
 
-#define LATE_US (10 * RLOCK__MS) /* beyond its deadline a member's call is not waited for */
+#define LATE_US (10 * RLOCK__MS) /* beyond its last time a member's call is not waited for */
 
 /* ---- Groups ---- */
 
@@ -89,6 +89,14 @@ int64_t rlock__group_valid_until(const struct rlock__group *group)
     return group->claim != NULL ? rlock__group_claim_valid_until(group->claim) : 0;
 }
 
+int64_t rlock__group_last(const struct rlock__group *group)
+{
+    const struct rlock__effort *effort = &group->effort;
+
+    return effort->wait_us == 0 ? group->deadline
+                                : rlock__later(group->deadline, effort->op_timeout_us);
+}
+
 int64_t rlock__group_random(const struct rlock__group *group, int64_t n)
 {
     return rlock__random_below(group->random, n);
@@ -141,7 +149,7 @@ void rlock__group_take(struct rlock__group *group, const struct rlock__effort *e
         return;
     }
     group->phase = RLOCK__GROUP_TAKING;
-    group->timer_at = rlock__later(group->deadline, LATE_US);
+    group->timer_at = rlock__later(rlock__group_last(group), LATE_US);
     RLOCK__EACH_MEMBER(member, group) {
         member->tried = false;
         member->answer = RLOCK__MEMBER_UNANSWERED;
@@ -260,7 +268,7 @@ static int64_t due_at(const struct rlock__group *group)
 {
     if (group->phase == RLOCK__GROUP_TAKING && group->spec->ops->patience != NULL) {
         return rlock__min(group->spec->ops->patience(group),
-                          rlock__later(group->deadline, LATE_US));
+                          rlock__later(rlock__group_last(group), LATE_US));
     }
     return group->timer_at;
 }
@@ -292,7 +300,7 @@ void rlock__group_timer(struct rlock__group *group, int64_t now)
     } else if (group->phase == RLOCK__GROUP_PAUSING) {
         group->phase = RLOCK__GROUP_TAKING;
         group->detail[0] = '\0'; /* what that says is of the round before */
-        group->timer_at = rlock__later(group->deadline, LATE_US);
+        group->timer_at = rlock__later(rlock__group_last(group), LATE_US);
         RLOCK__EACH_MEMBER(member, group) {
             member->tried = false;
         }
@@ -324,10 +332,8 @@ void rlock__group_cancel(struct rlock__group *group, int code, int64_t now)
         group->detail[0] = '\0';
         rlock__effort_end_untaken(group, now);
     } else if (group->phase == RLOCK__GROUP_BACKING_OUT) { /* no round more, and no long wait */
-        if (group->spec->ops->again_at(group, now) != RLOCK__NEVER) {
-            group->code = code;
-            group->detail[0] = '\0';
-        }
+        group->code = code;
+        group->detail[0] = '\0';
         group->timer_at = rlock__min(group->timer_at, now + RLOCK__GRACE_US);
     }
 }

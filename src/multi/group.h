@@ -142,7 +142,8 @@ struct rlock__group {
     } phase;
     atomic_bool awaited; /* an effort is under way, or failed; else members' answers are late */
     struct rlock__effort effort;
-    int64_t deadline, timer_at;
+    int64_t deadline; /* of its wait for holders; with wait 0 of the whole effort */
+    int64_t timer_at;
     int64_t round_at;                         /* when the round began */
     int64_t answered_at;                      /* when a member last granted it, or was busy */
     void (*finish)(struct rlock__call *call); /* the driver's */
@@ -247,6 +248,9 @@ void rlock__member_take(struct rlock__member *member, int64_t wait_us, bool kept
 /* Whether a call of the member runs, or one of this effort left something open on its server: it
  * may have the lock there, as far as we know. */
 bool rlock__member_is_in_doubt(const struct rlock__member *member);
+/* When an effort to take it ends at the latest: what was sent by its deadline has time for its
+ * answer. */
+int64_t rlock__group_last(const struct rlock__group *group);
 /* How many members' calls run, or are about to. */
 size_t rlock__group_running(const struct rlock__group *group);
 /* Ends the effort with success: the members that are held make up the hold. */

@@ -29,7 +29,8 @@ void rlock__member_take(struct rlock__member *member, int64_t wait_us, bool kept
     struct rlock__group *group = member->group;
     const struct rlock__effort *effort = &group->effort;
     int64_t lease = effort->lease_us != 0 ? effort->lease_us : effort->renewed_lease_us;
-    int64_t once = rlock__min(effort->op_timeout_us, rlock__max(group->deadline - now, 1));
+    int64_t rest = rlock__max(rlock__group_last(group) - now, 1);
+    int64_t once = rlock__min(effort->op_timeout_us, rest);
     struct rlock__call *call;
 
     if (group->spec->ops->counts_alone) { /* well below the lease */

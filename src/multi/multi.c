@@ -17,7 +17,7 @@ static int64_t remains(const struct rlock__group *group, int64_t now)
     if (group->effort.wait_us == 0) {
         return 0;
     }
-    return group->deadline == RLOCK__NEVER ? RLOCK__NEVER : rlock__max(group->deadline - now, 0);
+    return group->deadline == RLOCK__NEVER ? RLOCK__NEVER : rlock__max(group->deadline - now, 1);
 }
 
 /* All at once, once nothing of an earlier effort runs; for half of the wait. */
@@ -84,7 +84,7 @@ static void moved(struct rlock__group *group, struct rlock__member *member, int6
                               now);
     } else if (member->tried && member->code != 0) {
         rlock__group_blame(group, member);
-        rlock__group_back_out(group, member->code, now);
+        rlock__group_back_out(group, member->call.cancelled ? RLOCK_ECANCELED : member->code, now);
     } else if (group->count == 0) {
         take_next(group, now);
     } else {

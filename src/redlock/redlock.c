@@ -14,7 +14,6 @@
 #define PATIENCE_US (5 * RLOCK__MS) /* for members that are silent, at least */
 #define RTT_US (RLOCK__MS / 4)      /* a round trip, at least */
 #define TRIPS_MAX 8
-#define ROUND_US (10 * RLOCK__MS) /* none is begun with less of the wait left */
 
 static size_t held(const struct rlock__group *group)
 {
@@ -102,6 +101,9 @@ static int verdict(struct rlock__group *group, bool late)
 
         if (!member->tried) {
             continue;
+        }
+        if (member->code == RLOCK_EINDOUBT && member->call.cancelled) {
+            return RLOCK_ECANCELED;
         }
         if (member->code == RLOCK_ECANCELED || member->code == RLOCK_ECLOSED ||
             member->code == RLOCK_EINVAL || member->code == RLOCK_EDEADLOCK) {
@@ -224,11 +226,11 @@ static void heard(struct rlock__group *group, int64_t now)
     }
 }
 
-/* No round begins that the usual round trip could not bring back: its outcome would be in doubt. */
+/* A round that begins within the wait has time for its answers. */
 static int64_t again_at(struct rlock__group *group, int64_t now)
 {
     int64_t pause = rlock__min(PAUSE_US << (group->rounds < 8 ? group->rounds : 8), PAUSE_MAX_US);
-    int64_t last = group->deadline - rlock__max(ROUND_US, 2 * round_trip(group));
+    int64_t last = group->deadline;
 
     if (group->effort.wait_us == 0 || now + RLOCK__MS >= last ||
         (group->code != RLOCK_ETIMEDOUT && group->code != RLOCK_ENOQUORUM)) {

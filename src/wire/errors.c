@@ -23,7 +23,7 @@ static const struct {
     {"BUSY", {RLOCK_ECONN, RLOCK__RETRY, "the server runs a slow script"}},
     {"MASTERDOWN", {RLOCK_ECONN, RLOCK__RETRY, "the server has lost its master"}},
     {"CLUSTERDOWN", {RLOCK_ECONN, RLOCK__RETRY, "the cluster is down"}},
-    {"TRYAGAIN", {RLOCK_ECONN, RLOCK__RETRY, moving}},
+    {"TRYAGAIN", {RLOCK_EREFUSED, RLOCK__RETRY, moving}},
     {"READONLY", {RLOCK_ECONN, RLOCK__RETRY, "the server is a replica"}},
     {"UNBLOCKED", {RLOCK_ECONN, RLOCK__RETRY, "another server has taken its place"}},
     {"NOSCRIPT", {RLOCK_ECONN, RLOCK__RETRY, "the server forgot its scripts"}},
@@ -43,7 +43,7 @@ static const struct {
     struct rlock__class means;
 } texts[] = {
     /* from the source of a slot that is being moved, which stops a script at a key that is gone */
-    {ABORTED, {RLOCK_ECONN, RLOCK__RETRY, moving}},
+    {ABORTED, {RLOCK_EREFUSED, RLOCK__RETRY, moving}},
     /* how a script says that its user may not: without the word NOPERM */
     {"The user executing the script",
      {RLOCK_EPERM, RLOCK__GIVE_UP, "not permitted: see the user's ACL"}},
@@ -138,7 +138,7 @@ bool rlock__is_moving(const struct rlock__class *class)
 
 struct rlock__class rlock__class_of_moving(void)
 {
-    return (struct rlock__class){RLOCK_ECONN, RLOCK__RETRY, moving};
+    return (struct rlock__class){RLOCK_EREFUSED, RLOCK__RETRY, moving};
 }
 
 bool rlock__is_lacking(const struct rlock__class *class)

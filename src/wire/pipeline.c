@@ -200,6 +200,7 @@ static void measure(struct rlock__pipeline *pipeline, int64_t us)
 {
     int64_t usual = pipeline->rtt;
 
+    rlock__patience_learn(&pipeline->patience, us);
     if (usual == 0) {
         pipeline->rtt = rlock__min(us, ROUND_TRIP_MOST);
     } else {

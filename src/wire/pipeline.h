@@ -17,6 +17,7 @@
 
 #include "base/time.h"
 #include "wire/command.h"
+#include "wire/patience.h"
 #include "wire/reply.h"
 
 struct rlock__link;
@@ -95,6 +96,7 @@ struct rlock__pipeline {
     int64_t alive_at; /* when the server certainly lived */
     int64_t heard_at; /* when the latest reply came, or the link */
     int64_t rtt;      /* the usual round trip; 0 unknown */
+    struct rlock__patience patience;
 };
 
 /* Answers what is left with NULL; their subjects must be gone, or able to take it. */

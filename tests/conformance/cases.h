@@ -91,7 +91,7 @@ static inline int64_t wake_ms(const struct fixture *f)
     CASE(a_cancelled_waiter_lets_those_behind_it_go_on, 0)                                         \
     CASE(a_cancel_ends_the_wait_for_another_take_of_the_same_owner, 0)                             \
     CASE(a_cancelled_take_leaves_nothing, 0)                                                       \
-    CASE(a_cancel_of_an_attempt_without_an_answer_is_in_doubt_at_once, 0)                          \
+    CASE(a_cancel_of_an_attempt_without_an_answer_gives_it_back, 0)                                \
     CASE(a_cancel_that_is_not_fired_changes_nothing, 0)                                            \
     /* leases.c */                                                                                 \
     CASE(the_ttl_is_the_lease, CAN_BE_ASKED)                                                       \

@@ -14,11 +14,17 @@ TOGETHER_TEST(a_cut_before_the_answer_takes_them_once, t)
 
 TOGETHER_TEST(without_an_answer_nothing_stays, t)
 {
+    int code;
+
     proxy_add(t->f.proxy, &(struct proxy_rule){.act = PROXY_HOLD, .command = "EVALSHA"});
-    assert_code(rlock_lock_with(t->multi[0], RLOCK_TAKE(.wait_ms = 100), NULL), RLOCK_EINDOUBT);
-    assert_non_null(strstr(rlock_detail(), "free again in "));
-    assert_non_null(strstr(rlock_detail(), "a on server "));
-    assert_non_null(strstr(rlock_detail(), "b on server "));
+    code = rlock_lock_with(t->multi[0], RLOCK_TAKE(.wait_ms = 100), NULL);
+    /* the next link may prove that nothing is there */
+    assert_true(code == RLOCK_EINDOUBT || code == RLOCK_ETIMEDOUT);
+    if (code == RLOCK_EINDOUBT) {
+        assert_detail("free again in ");
+        assert_detail("a on server ");
+        assert_detail("b on server ");
+    }
     proxy_hold_requests(t->f.proxy, false);
 }
 
@@ -60,20 +66,16 @@ TOGETHER_TEST(what_a_script_that_failed_late_left_is_in_doubt, t)
 }
 
 /* Its members do not wait, but it does. */
-TOGETHER_TEST(a_level_more_that_is_not_answered_in_time_timed_out, t)
+TOGETHER_TEST(a_level_more_whose_answer_comes_behind_the_wait_is_taken, t)
 {
     const int64_t wait_ms = 100 * test_slack();
-    int64_t began_us;
-    int code;
 
     assert_code(rlock_lock_with(t->multi[0], RLOCK_TAKE(.wait_ms = 5000), NULL), 0);
     proxy_add(t->f.proxy, &(struct proxy_rule){.act = PROXY_DELAY_REPLY,
                                                .command = "EVALSHA",
                                                .delay_us = (wait_ms + 10) * 1000});
-    began_us = test_now_us();
-    code = rlock_lock_with(t->multi[0], RLOCK_TAKE(.wait_ms = wait_ms), NULL);
-    /* by when the answer came; who stood still until then finds it, and has the level */
-    assert_true(code == RLOCK_ETIMEDOUT || code == RLOCK_EINDOUBT || test_missed(began_us, 10000));
+    assert_code(rlock_lock_with(t->multi[0], RLOCK_TAKE(.wait_ms = wait_ms), NULL), 0);
+    assert_code(rlock_unlock(t->multi[0]), 0);
     assert_code(rlock_unlock(t->multi[0]), 0);
 }
 

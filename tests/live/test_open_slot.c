@@ -296,7 +296,7 @@ CLUSTER_TEST(a_lock_with_more_keys_waits_until_the_slot_is_whole_again, f)
     assert_code(rlock_lock(fenced), 0);
     assert_code(rlock_unlock(fenced), 0);
     open_slot(f);
-    assert_code(rlock_try_lock(fenced), RLOCK_ECONN);
+    assert_code(rlock_try_lock(fenced), RLOCK_EREFUSED);
     test_text(text, sizeof(text), "slot %u is being moved", slot());
     assert_non_null(strstr(rlock_detail(), text));
     actor_begin(waiter, act_pass_through, fenced, NULL);

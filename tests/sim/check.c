@@ -9,17 +9,21 @@
  *   refused is clean     an owner that was refused, or unlocked, is never on the server again
  *   counts are exact     what a call leaves on the server is the count that it returns
  *   leases end           every lock has an end, no later than the longest lease from now
- *   calls return         by their deadline and 50 ms
+ *   calls return         by the end of their wait, the time for an answer, and 50 ms
  *   free locks are taken nobody sleeps past a free lock longer than the re-check interval, and on a
  *                        perfect network no longer than some round trips
  *   nothing is left      at the end
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <utlist.h>
 
+#include "lock/orphan.h"
 #include "world.h"
 
 #define SLACK (50 * RLOCK__MS)
+#define TRIPS 16                     /* ways, within which a call is connected and answered */
+#define CANCEL_MOST (30 * RLOCK__MS) /* what answers before that is waited for */
 
 static struct sim_view view_of(const char *text)
 {
@@ -114,24 +118,6 @@ static void check_hold(struct sim_user *user, unsigned side)
     }
 }
 
-/* Who stood behind others here, and has time for no more, asks nothing: it would not know. */
-static void check_first_attempt(struct sim_user *user, int64_t now)
-{
-    const struct rlock__call *call = &user->call;
-    const struct rlock__request *request = call->request;
-
-    if (!user->calling || call->kind != RLOCK__ACQUIRE || call->step != RLOCK__ASKING ||
-        user->asked == call->number) {
-        return;
-    }
-    user->asked = call->number;
-    if (call->behind && call->attempts == 1 && request != NULL && request->sent &&
-        now + call->link->pipeline.rtt >= call->deadline) {
-        sim_violate(user->client->world, "client %u: asks for %s, which it has no time for",
-                    user->client->index, user->client->world->keys[user->key]);
-    }
-}
-
 static void check_call(struct sim_user *user)
 {
     struct sim_client *client = user->client;
@@ -142,7 +128,6 @@ static void check_call(struct sim_user *user)
         sim_violate(client->world, "client %u: a call is %lld us past its deadline", client->index,
                     (long long)(now - due));
     }
-    check_first_attempt(user, now);
 }
 
 static void doom(const struct sim_user *user, struct sim_hold *hold)
@@ -370,17 +355,63 @@ void sim_declare_dead(struct sim_world *world, const struct sim_client *client, 
     HASH_ADD_STR(world->dead, owner, dead);
 }
 
+/* Whether the client still gives back what its call may have been granted. */
+static bool is_given_back(const struct sim_user *user)
+{
+    const struct rlock__orphan *orphan;
+
+    DL_FOREACH(user->client->core.orphans, orphan) {
+        if (orphan->number == user->call.number && orphan->spec == user->call.spec) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A canceled call whose request is on its way says until when the lock may be taken. */
+static void check_canceled(struct sim_user *user)
+{
+    const struct sim_config *config = &user->client->world->config;
+
+    hold_of(user)->fuzzy = true;
+    if (!is_given_back(user) && user->client->may_kill) {
+        sim_violate(user->client->world, "client %u: is in doubt of what it has given back",
+                    user->client->index);
+    }
+    if (config->faults == 0 && 2 * config->delay_max < CANCEL_MOST) {
+        sim_violate(user->client->world, "client %u: waits for no answer", user->client->index);
+    }
+}
+
+/* A wait ends for somebody who holds the lock: not before its server was asked. */
+static void check_timed_out(const struct sim_user *user)
+{
+    const struct sim_client *client = user->client;
+
+    if (client->world->config.faults == 0 && user->call.attempts == 0 && user->call.target != 0) {
+        sim_violate(client->world, "client %u: timed out for %s, and asked nobody", client->index,
+                    client->world->keys[user->key]);
+    }
+}
+
 static void check_refused(struct sim_user *user)
 {
     struct sim_client *client = user->client;
     const struct rlock__call *call = &user->call;
 
+    if (call->code == RLOCK_ECANCELED && strstr(user->texts.detail, "if it was granted") != NULL) {
+        check_canceled(user);
+        return;
+    }
     if (hold_of(user)->depth == 0 && call->number != 0) {
         sim_declare_dead(client->world, client, user->side, call->number, "refused");
     }
     sim_check_server(client->world);
     if (call->code == RLOCK_EBUSY || call->code == RLOCK_ETIMEDOUT) {
         sim_check_refused(user);
+    }
+    if (call->code == RLOCK_ETIMEDOUT) {
+        check_timed_out(user);
     }
 }
 
@@ -437,7 +468,7 @@ static void check_doubt(const struct sim_user *user)
                     client->index, client->world->keys[user->key]);
     }
     if (client->world->config.faults == 0 && taking &&
-        8 * client->world->config.delay_max < RLOCK__CANCEL_GRACE_US) {
+        TRIPS * client->world->config.delay_max < client->world->config.op_timeout) {
         sim_violate(client->world, "client %u: in doubt on a perfect network", client->index);
     }
 }

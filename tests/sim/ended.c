@@ -41,7 +41,8 @@ void sim_note_ended(struct sim_user *user)
     if (hold->depth != 0 || sim_is_passed(user)) {
         return;
     }
-    if (call->kind == RLOCK__ACQUIRE && call->code == RLOCK_EINDOUBT) {
+    if (call->kind == RLOCK__ACQUIRE &&
+        (call->code == RLOCK_EINDOUBT || call->code == RLOCK_ECANCELED)) {
         note(client, call->number, call->sent_at + lease);
     } else if (call->kind == RLOCK__RELEASE && call->code == 0) {
         note(client, hold->number, sim_clock(client) + hold->lease);

@@ -11,7 +11,7 @@
  *   levels are exact       a hold has as many as its owner's groups have of it; on a perfect
  *                          network its server counts as many
  *   renewed is kept        on a perfect network nothing is lost that any level has renewed
- *   calls return           by their deadline and 50 ms
+ *   calls return           by the end of their wait, the time for an answer, and 50 ms
  *   every holder is known  to its client, on a perfect network: as a hold, or to be released
  *   free locks are taken   there: nobody sleeps for long while all that it waits for is free
  *   a minority is no hold  a RedLock that has some members waits for silent ones no longer than
@@ -35,6 +35,7 @@
 #include "rw/rw.h"
 
 #define SLACK (50 * RLOCK__MS)
+#define TRIPS 24             /* ways, within which all members are connected, and answer */
 #define LAG (10 * RLOCK__MS) /* of threads that wake late, and clocks that differ */
 
 static void violate(const struct sim_owner *owner, const char *what)
@@ -492,6 +493,24 @@ static bool has_closed_client(const struct sim_owner *owner)
     return closed;
 }
 
+/* Whether what it took may be there still, as it says. */
+static bool is_open(const struct rlock__group *group)
+{
+    return group->code == RLOCK_EINDOUBT ||
+           (group->code == RLOCK_ECANCELED && strstr(group->detail, "if it was granted") != NULL);
+}
+
+/* On a perfect network all answers come while there is time for them. */
+static void check_doubt(const struct sim_owner *owner)
+{
+    const struct sim_group_config *config = &owner->process->all->config;
+
+    if (owner->taking && owner->group->code == RLOCK_EINDOUBT && config->faults == 0 &&
+        TRIPS * config->delay_max < config->op_timeout) {
+        violate(owner, "is in doubt on a perfect network");
+    }
+}
+
 void sim_groups_check_done(const struct sim_owner *owner)
 {
     const struct rlock__group *group = owner->group;
@@ -510,9 +529,9 @@ void sim_groups_check_done(const struct sim_owner *owner)
     if (group->code == RLOCK_ENOTOWNER) {
         violate(owner, "is told that it does not own what it holds");
     }
-    if (group->count == 0 && !ended && group->code != RLOCK_EINDOUBT &&
-        group->code != RLOCK_ELOST && group->code != RLOCK_ECLOSED &&
-        leftovers(owner, !owner->taking) > most) {
+    check_doubt(owner);
+    if (group->count == 0 && !ended && !is_open(group) && group->code != RLOCK_ELOST &&
+        group->code != RLOCK_ECLOSED && leftovers(owner, !owner->taking) > most) {
         violate(owner, owner->taking ? "was refused, and is left as a holder"
                                      : "has left, and is left as a holder");
     }

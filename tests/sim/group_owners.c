@@ -133,8 +133,8 @@ static void take(struct sim_owner *owner)
     owner->effort = draw_effort(owner);
     owner->effort.cancel = owner;
     owner->taking = true;
-    wait = owner->effort.wait_us == 0 ? all->config.op_timeout : owner->effort.wait_us;
-    owner->due = wait < 0 ? RLOCK__NEVER : now + wait;
+    wait = owner->effort.wait_us; /* and time for the answers */
+    owner->due = wait < 0 ? RLOCK__NEVER : now + wait + all->config.op_timeout;
     begin(owner);
     sim_trace(home, "process %u owner %llu: takes %u%s, wait %lld us, lease %lld us",
               process->index, (unsigned long long)owner->owner.id, owner->lock,

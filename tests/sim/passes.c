@@ -142,7 +142,9 @@ void sim_passes(struct sim_user *user)
                     (client->world->config.kind->caps & RLOCK__CAP_PASSES) != 0;
     bool awaits = may_pass && waits(user) && is_awaited(user);
 
-    if (awaits && user->awaits && call->attempts > user->tries) {
+    /* at the end of its wait it asks once, whoever has it */
+    if (awaits && user->awaits && call->attempts > user->tries &&
+        sim_clock(client) < call->deadline) {
         sim_violate(client->world, "client %u: asks for %s, which another one here holds",
                     client->index, client->world->keys[user->key]);
     }

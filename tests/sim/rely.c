@@ -3,7 +3,7 @@
  * What each user may rely on, whatever happens:
  *   a hold that ended is told, and stays ended; one that is renewed is not lost while the network
  *   works
- *   calls are back by the deadline that their arguments say
+ *   calls are back by the end of their wait, with time for one answer more
  *   nobody sleeps longer than it may, or without listening; a spinning call's pauses grow
  *   every holder on the server is known to its client
  */
@@ -39,13 +39,22 @@ bool sim_user_is_held(const struct sim_user *user, unsigned side)
     return hold != NULL && hold->state == RLOCK__HOLD_HELD;
 }
 
+/* What an answer may take once the wait is over; on a perfect network five round trips. */
+static int64_t answer_time(const struct sim_user *user, bool waits)
+{
+    const struct sim_config *config = &user->client->world->config;
+
+    return waits && config->faults == 0 ? rlock__min(config->op_timeout, 10 * config->delay_max)
+                                        : config->op_timeout;
+}
+
 int64_t sim_user_due(const struct sim_user *user)
 {
     const struct rlock__call *call = &user->call;
     bool takes = call->kind == RLOCK__ACQUIRE;
-    int64_t wait =
-        takes && call->wait_us != 0 ? call->wait_us : user->client->world->config.op_timeout;
-    int64_t due = wait < 0 ? RLOCK__NEVER : user->began + wait;
+    bool waits = takes && call->wait_us != 0;
+    int64_t wait = waits ? call->wait_us : 0;
+    int64_t due = wait < 0 ? RLOCK__NEVER : user->began + wait + answer_time(user, waits);
 
     if (user->call.kind == RLOCK__RELEASE) {
         return rlock__min(due, user->cut);

@@ -154,7 +154,6 @@ struct sim_user {
     bool asks, open;               /* an attempt of its call was under way; or may have been */
     bool awaits;                   /* it waits for a hold of its client */
     unsigned tries;                /* attempts of its call, when that was seen */
-    uint64_t asked;                /* the number of its call that was seen to ask */
     int64_t listens_since;         /* world clock: it hears the channel since then; 0 does not */
     int64_t listened_at[SIM_KEYS]; /* world clock: it was last on its channel */
     /* opening a lock by force */

@@ -1,94 +1,108 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A waiter whose rest is shorter than a round trip: it looks again, the link may get faster. */
+/* How long an answer is waited for, by what the link's answers took so far; and who asks a server
+ * that is silent. */
 #include "support/alone.h"
 #include "support/test.h"
 
 #define NOW (1000 * RLOCK__SECOND)
 
-static void on_finish(struct rlock__call *call)
+TEST(an_answer_has_all_the_time_before_the_first_one_came)
 {
-    (void)call;
+    const struct rlock__patience none = {0};
+
+    assert_int_equal(rlock__patience_us(&none, RLOCK__SECOND), RLOCK__SECOND);
 }
 
-static void tick_until(struct rlock__core *core, int64_t until)
+TEST(an_answer_has_some_round_trips_of_a_steady_link)
 {
-    while (rlock__core_next(core) <= until) {
-        rlock__core_tick(core, rlock__core_next(core));
-        alone_carry(&alone_link(core)->pipeline);
+    struct rlock__patience far = {0}, near = {0};
+
+    for (int i = 0; i < 100; i++) {
+        rlock__patience_learn(&far, 100 * RLOCK__MS);
+        rlock__patience_learn(&near, 100);
     }
+    assert_true(rlock__patience_us(&far, RLOCK__SECOND) >= 300 * RLOCK__MS);
+    assert_true(rlock__patience_us(&far, RLOCK__SECOND) <= 400 * RLOCK__MS);
+    assert_int_equal(rlock__patience_us(&near, RLOCK__SECOND), RLOCK__PATIENCE_LEAST_US);
+    assert_int_equal(rlock__patience_us(&far, 50 * RLOCK__MS), 50 * RLOCK__MS);
 }
 
-static size_t acquires_sent(const struct rlock__core *core)
+TEST(an_answer_has_more_time_on_a_link_that_is_unsteady)
+{
+    struct rlock__patience patience = {0};
+
+    for (int i = 0; i < 100; i++) {
+        rlock__patience_learn(&patience, (i % 2 == 0 ? 20 : 180) * RLOCK__MS);
+    }
+    assert_true(rlock__patience_us(&patience, 10 * RLOCK__SECOND) > RLOCK__SECOND);
+}
+
+/* ---- Calls behind another one of their client ---- */
+
+struct scene {
+    struct rlock__core core;
+    struct rlock__server server;
+    struct rlock__call first, second;
+};
+
+static size_t attempts_sent(const struct scene *s)
 {
     size_t n = 0;
 
-    for (const struct rlock__request *c = alone_link(core)->pipeline.sent; c != NULL; c = c->next) {
-        n += strcmp(c->cmd.script->name, "plain/acquire") == 0;
+    for (const struct rlock__request *r = s->server.links[0].pipeline.sent; r != NULL;
+         r = r->next) {
+        n += strcmp(r->cmd.script->name, "plain/acquire") == 0;
     }
     return n;
 }
 
-static void reply(struct rlock__core *core, uint64_t gen, int64_t num)
+/* The first call asks, and the second one waits behind it. */
+static void begin(struct scene *s, int64_t wait_us)
 {
-    const struct rlock__value value = {.type = RLOCK__REPLY_INT, .num = num};
-
-    rlock__core_reply(alone_link(core), gen,
-                      &(struct rlock__reply){.v = &value, .n = 1, .is_array = true}, NOW);
+    *s = (struct scene){.core = {.op_timeout_us = 10 * RLOCK__SECOND,
+                                 .renewed_lease_us = 30 * RLOCK__SECOND,
+                                 .unref = alone_unref},
+                        .first = {.kind = RLOCK__ACQUIRE, .owner = {.id = 1, .given = true}},
+                        .second = {.kind = RLOCK__ACQUIRE, .owner = {.id = 2, .given = true}}};
+    alone_init(&s->core, &s->server, "here");
+    s->first.spec = s->second.spec =
+        rlock__spec_new(&s->core, &rlock__reentrant_ops, rlock__bytes_of("a"), NULL);
+    s->first.wait_us = -1;
+    s->second.wait_us = wait_us;
+    rlock__core_link_up(alone_link(&s->core), 1, false, NOW);
+    alone_link(&s->core)->pipeline.patience.smoothed = RLOCK__MS;
+    rlock__core_begin(&s->core, &s->first, NOW);
+    rlock__core_begin(&s->core, &s->second, NOW);
+    assert_int_equal(attempts_sent(s), 1);
+    while (s->second.step == RLOCK__QUEUED && rlock__core_next(&s->core) < NOW + RLOCK__SECOND) {
+        rlock__core_tick(&s->core, rlock__core_next(&s->core));
+    }
 }
 
-static void subscribed(struct rlock__core *core)
+static void end(struct scene *s)
 {
-    static const char kind[] = "subscribe", channel[] = "redisson_lock__channel:{a}";
-    const struct rlock__value values[] = {
-        {.type = RLOCK__REPLY_STR, .str = kind, .len = sizeof(kind) - 1},
-        {.type = RLOCK__REPLY_STR, .str = channel, .len = sizeof(channel) - 1},
-        {.type = RLOCK__REPLY_INT, .num = 1}};
-
-    rlock__core_sub_up(core->servers, NOW);
-    rlock__core_sub_reply(core->servers,
-                          &(struct rlock__reply){.v = values, .n = 3, .is_array = true}, NOW);
+    rlock__core_abandon(&s->core);
+    s->core.done = NULL;
+    rlock__core_fini(&s->core);
+    (void)rlock__spec_unref(s->first.spec);
 }
 
-TEST(who_has_no_time_to_ask_asks_once_the_link_is_new)
+TEST(a_call_behind_others_asks_at_the_end_of_its_wait)
 {
-    static struct rlock__core core;
-    static struct rlock__server server;
-    struct rlock__call first = {
-        .kind = RLOCK__ACQUIRE, .owner = {.id = 1, .given = true}, .lease_us = 2 * RLOCK__SECOND};
-    struct rlock__call ear = {.kind = RLOCK__LISTEN, .finish = on_finish};
-    struct rlock__call release = {.kind = RLOCK__RELEASE, .owner = {.id = 1, .given = true}};
-    struct rlock__call second = {
-        .kind = RLOCK__ACQUIRE, .owner = {.id = 2, .given = true}, .wait_us = 3 * RLOCK__SECOND};
-    const int64_t fired = NOW + 2100 * RLOCK__MS;
+    struct scene s;
 
-    core = (struct rlock__core){.op_timeout_us = 10 * RLOCK__SECOND,
-                                .renewed_lease_us = 30 * RLOCK__SECOND,
-                                .unref = alone_unref};
-    alone_init(&core, &server, "here");
-    first.spec = ear.spec = release.spec = second.spec =
-        rlock__spec_new(&core, &rlock__reentrant_ops, rlock__bytes_of("a"), NULL);
-    first.wait_us = RLOCK__SECOND; /* it stands in line as well */
-    rlock__core_link_up(alone_link(&core), 1, false, NOW);
-    rlock__core_begin(&core, &ear, NOW); /* the channel is there before anybody waits */
-    subscribed(&core);
-    rlock__core_begin(&core, &first, NOW);
-    rlock__core_begin(&core, &second, NOW);
-    alone_carry(&alone_link(&core)->pipeline);
-    reply(&core, 1, 1);
-    assert_int_equal(first.step, RLOCK__COMPLETE);
-    assert_int_equal(first.code, 0);
-    rlock__core_begin(&core, &release, NOW);
-    alone_carry(&alone_link(&core)->pipeline);
-    tick_until(&core, fired);
-    assert_int_equal(acquires_sent(&core), 0); /* an answer has taken 2 s so far, and 1 s is left */
-    rlock__core_link_down(alone_link(&core), 1, RLOCK_ECONN, false, "cut", fired);
-    rlock__core_link_up(alone_link(&core), 2, true, fired);
-    alone_carry(&alone_link(&core)->pipeline);
-    tick_until(&core, fired + RLOCK__POLL_US);
-    assert_int_equal(acquires_sent(&core), 1);
-    rlock__core_abandon(&core);
-    (void)rlock__claim_unref(first.claim);
-    core.done = NULL;
-    rlock__core_fini(&core);
-    (void)rlock__spec_unref(first.spec);
+    begin(&s, 20 * RLOCK__MS);
+    assert_int_equal(attempts_sent(&s), 2);
+    assert_int_equal(s.second.step, RLOCK__ASKING);
+    end(&s);
+}
+
+TEST(a_call_behind_others_asks_nothing_of_a_server_that_is_silent)
+{
+    struct scene s;
+
+    begin(&s, 500 * RLOCK__MS);
+    assert_int_equal(attempts_sent(&s), 1);
+    assert_int_equal(s.second.code, RLOCK_ETIMEDOUT);
+    end(&s);
 }
