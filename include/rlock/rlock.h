@@ -331,8 +331,8 @@ RLOCK_API uint64_t rlock_owner_new(struct rlock_client *client);
  */
 struct rlock_handle;
 
-/* Options of a lock. Everything is copied. Set with RLOCK_OPTS(). A kind refuses the options of other
- * kinds: RLOCK_EINVAL, and rlock_detail() names the option. */
+/* Options of a lock. Everything is copied. Set with RLOCK_OPTS(). A kind refuses the options of
+ * other kinds: RLOCK_EINVAL, and rlock_detail() names the option. */
 struct rlock_opts {
     size_t size;
     size_t name_len; /* length of the name in bytes, for names with NUL bytes; default its strlen */

@@ -82,13 +82,14 @@ int rlock__take_read(const struct rlock_take *take, struct rlock_take *ret_take)
             RLOCK_EINVAL,
             "the take's size is not set, or it wants what this library does not know");
     }
-    if (copy.wait_ms < RLOCK_FOREVER || copy.wait_ms > RLOCK__TIME_MAX_MS) {
-        return rlock__fail(RLOCK_EINVAL, "wait_ms is 0, positive, or RLOCK_FOREVER");
+    if (copy.wait_ms < RLOCK_FOREVER) {
+        return rlock__fail(RLOCK_EINVAL, "wait_ms must be 0, positive, or RLOCK_FOREVER");
     }
-    if (copy.lease_ms != 0 &&
-        (copy.lease_ms < LEASE_MIN_MS || copy.lease_ms > RLOCK__TIME_MAX_MS)) {
-        return rlock__fail(RLOCK_EINVAL, "lease_ms is 0, or at least %d", LEASE_MIN_MS);
+    if (copy.lease_ms != 0 && copy.lease_ms < LEASE_MIN_MS) {
+        return rlock__fail(RLOCK_EINVAL, "lease_ms must be 0, or at least %d", LEASE_MIN_MS);
     }
+    copy.wait_ms = copy.wait_ms > RLOCK_TIME_MAX_MS ? RLOCK_FOREVER : copy.wait_ms;
+    copy.lease_ms = rlock__min(copy.lease_ms, RLOCK_TIME_MAX_MS);
     *ret_take = copy;
     return 0;
 }

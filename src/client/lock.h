@@ -10,9 +10,6 @@
 #include "drive/turn.h"
 #include "multi/group.h"
 
-/* A hundred years: sums of microseconds still fit. */
-#define RLOCK__TIME_MAX_MS (INT64_C(100) * 366 * 24 * 3600 * 1000)
-
 /*
  * What a handle can do. All members are required. Each is called in the process that made the
  * handle, without any mutex held, and may be called by several threads at a time. An owner's id of

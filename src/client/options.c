@@ -1,32 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The options of a client: checked, completed by their defaults, and copied. */
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/sized.h"
 #include "client/client.h"
 
 #define ACKS_MOST 100
 
-static int check_opts(struct rlock_client_opts *opts)
+static int check_times(struct rlock_client_opts *opts)
 {
-    static const int64_t year_ms = INT64_C(366) * 24 * 3600 * 1000;
     const struct {
         const char *name;
-        int64_t *value, fallback, least, most;
-    } numbers[] = {
-        {"connect_timeout_ms", &opts->connect_timeout_ms, 1000, 1, 3600 * 1000},
-        {"op_timeout_ms", &opts->op_timeout_ms, 1000, 1, 3600 * 1000},
-        {"renewed_lease_ms", &opts->renewed_lease_ms, 30000, 30, year_ms},
-        {"safety_margin_ms", &opts->safety_margin_ms, 0, 0, year_ms},
+        int64_t *value, fallback, least;
+    } times[] = {
+        {"connect_timeout_ms", &opts->connect_timeout_ms, 1000, 1},
+        {"op_timeout_ms", &opts->op_timeout_ms, 1000, 1},
+        {"renewed_lease_ms", &opts->renewed_lease_ms, 30000, 30},
+        {"safety_margin_ms", &opts->safety_margin_ms, 0, 0},
     };
 
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        *numbers[i].value = *numbers[i].value != 0 ? *numbers[i].value : numbers[i].fallback;
-        if (*numbers[i].value < numbers[i].least || *numbers[i].value > numbers[i].most) {
-            return rlock__fail(RLOCK_EINVAL, "%s is %lld, must be %lld to %lld", numbers[i].name,
-                               (long long)*numbers[i].value, (long long)numbers[i].least,
-                               (long long)numbers[i].most);
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+        int64_t ms = *times[i].value != 0 ? *times[i].value : times[i].fallback;
+
+        if (ms < times[i].least) {
+            return rlock__fail(RLOCK_EINVAL, "%s is %lld, must be at least %lld", times[i].name,
+                               (long long)ms, (long long)times[i].least);
         }
+        *times[i].value = rlock__min(ms, RLOCK_TIME_MAX_MS);
+    }
+    return 0;
+}
+
+static int check_opts(struct rlock_client_opts *opts)
+{
+    int code = check_times(opts);
+
+    if (code != 0) {
+        return code;
     }
     if (opts->safety_margin_ms >= opts->renewed_lease_ms / 2) {
         return rlock__fail(RLOCK_EINVAL,
@@ -53,6 +64,10 @@ static int check_opts(struct rlock_client_opts *opts)
     }
     if (opts->loop != RLOCK_LOOP_OWN && opts->loop != RLOCK_LOOP_USER) {
         return rlock__fail(RLOCK_EINVAL, "loop must be RLOCK_LOOP_OWN or RLOCK_LOOP_USER");
+    }
+    if ((int)opts->log_level < 0 || opts->log_level > RLOCK_LOG_DEBUG) {
+        return rlock__fail(RLOCK_EINVAL, "log_level is %d, must be RLOCK_LOG_…",
+                           (int)opts->log_level);
     }
     if (opts->log_level == 0) {
         opts->log_level = RLOCK_LOG_WARNING;
@@ -118,6 +133,22 @@ static int copy_strings(struct rlock_client *client, const struct rlock_client_o
     return good ? 0 : rlock__fail(RLOCK_ENOMEM, "no memory");
 }
 
+/* Without TLS nobody reads them: a wrong name would be found when the URL changes. */
+static int check_unused_files(const struct rlock_client_opts *opts)
+{
+    const struct {
+        const char *name, *path;
+    } files[] = {
+        {"ca_file", opts->ca_file}, {"cert_file", opts->cert_file}, {"key_file", opts->key_file}};
+
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        if (files[i].path != NULL && access(files[i].path, R_OK) != 0) {
+            return rlock__fail(RLOCK_EINVAL, "%s: cannot read %s", files[i].name, files[i].path);
+        }
+    }
+    return 0;
+}
+
 int rlock__opts_take(struct rlock_client *client, const struct rlock_client_opts *opts)
 {
     struct rlock_client_opts given = {.size = sizeof(given)};
@@ -125,6 +156,7 @@ int rlock__opts_take(struct rlock_client *client, const struct rlock_client_opts
 
     code = code == 0 ? check_opts(&given) : code;
     code = code == 0 ? parse_url(client, given.url) : code;
+    code = code == 0 && !client->uri.tls ? check_unused_files(&given) : code;
     if (code != 0) {
         return code;
     }

@@ -140,29 +140,63 @@ static const struct rlock__vtable vtable = {
     .cancel = cancel,
 };
 
-static bool is_time(int64_t ms)
+/* Refuses an option that is out of its range, or that the kind would ignore. */
+static int check_opts(const struct rlock_ops *ops, const struct rlock_opts *opts)
 {
-    return ms >= 0 && ms <= RLOCK__TIME_MAX_MS;
+    bool spins = ops->pause != NULL, queues = (ops->caps & RLOCK__CAP_QUEUES) != 0;
+    const struct {
+        const char *name;
+        bool has;
+        int64_t value, least, most;
+    } numbers[] = {
+        {"max_hold_ms", true, opts->max_hold_ms, 1, INT64_MAX},
+        {"spin_initial_ms", spins, opts->spin_initial_ms, 1, INT64_MAX},
+        {"spin_max_ms", spins, opts->spin_max_ms, 1, INT64_MAX},
+        {"spin_multiplier", spins, opts->spin_multiplier, 1, 1000},
+        {"fair_slot_ms", queues, opts->fair_slot_ms, SLOT_MIN_MS, INT64_MAX},
+        {"prefer_writers", ops->other_side != 0, opts->prefer_writers, 1, 1},
+        {"max_lease_ms", false, opts->max_lease_ms, 0, 0},
+    };
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        if (numbers[i].value != 0 && !numbers[i].has) {
+            return rlock__fail(RLOCK_EINVAL, "%s is no option of a %s lock", numbers[i].name,
+                               ops->kind);
+        }
+        if (numbers[i].value != 0 &&
+            (numbers[i].value < numbers[i].least || numbers[i].value > numbers[i].most)) {
+            return rlock__fail(RLOCK_EINVAL, "%s is %lld, must be 0, or at least %lld%s",
+                               numbers[i].name, (long long)numbers[i].value,
+                               (long long)numbers[i].least,
+                               numbers[i].most == 1000 ? ", and 1000 at most" : "");
+        }
+    }
+    return 0;
 }
 
-static bool read_tuning(const struct rlock_opts *opts, struct rlock__tuning *ret_tuning)
+static int64_t time_us(int64_t ms)
 {
-    if (!is_time(opts->max_hold_ms) || !is_time(opts->spin_initial_ms) ||
-        !is_time(opts->spin_max_ms) || opts->spin_multiplier < 0 || opts->spin_multiplier > 1000 ||
-        !is_time(opts->fair_slot_ms) ||
-        (opts->fair_slot_ms != 0 && opts->fair_slot_ms < SLOT_MIN_MS)) {
-        return false;
+    return rlock__min(ms, RLOCK_TIME_MAX_MS) * RLOCK__MS;
+}
+
+static int read_tuning(const struct rlock_ops *ops, const struct rlock_opts *opts,
+                       struct rlock__tuning *ret_tuning)
+{
+    int code = check_opts(ops, opts);
+
+    if (code != 0) {
+        return code;
     }
     *ret_tuning = (struct rlock__tuning){
-        .max_hold_us = opts->max_hold_ms * RLOCK__MS,
-        .spin_initial_us = opts->spin_initial_ms * RLOCK__MS,
-        .spin_max_us = opts->spin_max_ms * RLOCK__MS,
+        .max_hold_us = time_us(opts->max_hold_ms),
+        .spin_initial_us = time_us(opts->spin_initial_ms),
+        .spin_max_us = time_us(opts->spin_max_ms),
         .spin_multiplier = opts->spin_multiplier,
-        .fair_slot_ms = opts->fair_slot_ms,
+        .fair_slot_ms = rlock__min(opts->fair_slot_ms, RLOCK_TIME_MAX_MS),
         .no_reentry = opts->no_reentry,
         .prefer_writers = opts->prefer_writers,
     };
-    return true;
+    return 0;
 }
 
 static int make(struct rlock_client *client, const struct rlock_ops *ops, struct rlock__bytes name,
@@ -214,8 +248,9 @@ static int new_lock(struct rlock_client *client, const struct rlock_ops *ops, co
     if (len == 0 || len > NAME_MAX_LEN) {
         return rlock__fail(RLOCK_EINVAL, "a name has 1 to %d bytes", NAME_MAX_LEN);
     }
-    if (!read_tuning(&copy, &tuning)) {
-        return rlock__fail(RLOCK_EINVAL, "an option of the lock is out of its range");
+    code = read_tuning(ops, &copy, &tuning);
+    if (code != 0) {
+        return code;
     }
     return make(client, ops, rlock__bytes(name, len), &tuning, ret_lock);
 }

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Options beyond their limits, options of other kinds, and what questions return that fail. */
+#include "support/user.h"
+#include "support/waiter.h"
+
+static int open_with(struct fixture *f, struct rlock_client_opts opts)
+{
+    struct rlock_client *client = NULL;
+    int code;
+
+    opts.url = test_server_unix_url(f->server);
+    code = rlock_client_open(&opts, &client);
+    if (code == 0) {
+        (void)rlock_client_close(client);
+    }
+    return code;
+}
+
+FIXTURE_TEST(a_time_without_an_end_counts_as_the_longest, f)
+{
+    struct rlock_grant grant = RLOCK_GRANT_INIT;
+    struct user *user, *rival;
+    struct waiter waiter;
+
+    rival = user_open_direct(f);
+    user = user_open(
+        f, RLOCK_CLIENT_OPTS(.op_timeout_ms = INT64_MAX, .connect_timeout_ms = INT64_MAX));
+    assert_code(rlock_try_lock(rival->lock), 0);
+    waiter_start(&waiter, user, RLOCK_TAKE(.wait_ms = INT64_MAX));
+    assert_true(fixture_wait_waiters(f, 1));
+    assert_code(rlock_unlock(rival->lock), 0);
+    assert_int_equal(waiter_join(&waiter), 0);
+    assert_code(rlock_lock_with(user->lock,
+                                RLOCK_TAKE(.wait_ms = RLOCK_TIME_MAX_MS, .lease_ms = INT64_MAX),
+                                &grant),
+                0);
+    assert_true(grant.lease_ms == RLOCK_TIME_MAX_MS);
+    assert_code(rlock_unlock(user->lock), 0);
+    assert_code(TAKE(user->lock, .wait_ms = -2), RLOCK_EINVAL);
+    assert_detail("wait_ms");
+}
+
+FIXTURE_TEST(a_hold_may_last_without_an_end, f)
+{
+    struct user *user = user_open(f, USUAL);
+    struct rlock_handle *lock = NULL;
+
+    assert_code(
+        rlock_reentrant_new(user->client, "b", &RLOCK_OPTS(.max_hold_ms = INT64_MAX), &lock), 0);
+    assert_code(TAKE(lock, .wait_ms = 5000), 0);
+    assert_code(rlock_unlock(lock), 0);
+    (void)rlock_free(lock);
+}
+
+FIXTURE_TEST(a_client_refuses_what_is_no_value_of_an_option, f)
+{
+    assert_code(open_with(f, RLOCK_CLIENT_OPTS(.log_level = (enum rlock_level)9)), RLOCK_EINVAL);
+    assert_detail("log_level");
+    assert_code(open_with(f, RLOCK_CLIENT_OPTS(.ca_file = "/nowhere/ca.pem")), RLOCK_EINVAL);
+    assert_detail("ca_file");
+    assert_code(open_with(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = -1)), RLOCK_EINVAL);
+    assert_detail("op_timeout_ms");
+}
+
+/* A kind has no use for them. */
+FIXTURE_TEST(a_kind_refuses_the_options_of_others, f)
+{
+    static const struct {
+        new_fn *make;
+        const char *name;
+        struct rlock_opts opts;
+    } rows[] = {
+        {rlock_reentrant_new, "spin_initial_ms", {.spin_initial_ms = 1}},
+        {rlock_fenced_new, "spin_max_ms", {.spin_max_ms = 1}},
+        {rlock_fair_new, "spin_multiplier", {.spin_multiplier = 1}},
+        {rlock_reentrant_new, "fair_slot_ms", {.fair_slot_ms = 5000}},
+        {rlock_reentrant_new, "prefer_writers", {.prefer_writers = true}},
+        {rlock_reentrant_new, "max_lease_ms", {.max_lease_ms = 5000}},
+        {rlock_reentrant_new, "max_hold_ms", {.max_hold_ms = -1}},
+    };
+    struct user *user = user_open(f, USUAL);
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct rlock_opts opts = rows[i].opts;
+        struct rlock_handle *lock = NULL;
+
+        opts.size = sizeof(opts);
+        assert_code(rows[i].make(user->client, "b", &opts, &lock), RLOCK_EINVAL);
+        assert_detail(rows[i].name);
+    }
+}
+
+static void questions_return(struct rlock_client_opts opts, int code)
+{
+    struct rlock_info info = RLOCK_INFO_INIT;
+    struct rlock_client *client = NULL;
+    struct rlock_handle *lock = NULL;
+
+    assert_code(rlock_client_open(&opts, &client), 0);
+    assert_code(rlock_reentrant_new(client, LOCK_A, NULL, &lock), 0);
+    assert_code(rlock_inspect(lock, &info), code);
+    assert_code(rlock_force_unlock(lock, NULL), code);
+    (void)rlock_free(lock);
+    (void)rlock_client_close(client);
+}
+
+FIXTURE_TEST(questions_with_a_wrong_password_are_refused, f)
+{
+    questions_return(RLOCK_CLIENT_OPTS(.url = test_server_unix_url(f->server), .user = "nobody",
+                                       .password = "wrong"),
+                     RLOCK_EAUTH);
+}
+
+/* Its authority is not the system's. */
+FIXTURE_WITH_TEST(questions_to_a_server_that_is_not_trusted_are_told, f,
+                  .server.transport = TEST_TLS)
+{
+    questions_return(RLOCK_CLIENT_OPTS(.url = test_server_url(f->server)), RLOCK_ETLS);
+}
