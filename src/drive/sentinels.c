@@ -124,10 +124,16 @@ void rlock__sentinels_report(struct rlock__sentinels *all)
     rlock__enter(all->router.client);
     (void)snprintf(all->trouble, sizeof(all->trouble), "%s", choice->why);
     core->trouble = choice->discord != RLOCK__AGREED ? all->trouble : NULL;
-    if (choice->is_new) {
-        rlock__note(core, RLOCK_LOG_WARNING, "%s", choice->why);
+    rlock__core_mutex_unlock(&all->router.client->mutex);
+}
+
+void rlock__sentinels_log(struct rlock__sentinels *all)
+{
+    if (all->choice.is_new) {
+        rlock__enter(all->router.client);
+        rlock__note(&all->router.client->core, RLOCK_LOG_WARNING, "%s", all->choice.why);
+        rlock__leave(all->router.client);
     }
-    rlock__leave(all->router.client);
 }
 
 /* ---- Beginning and end ---- */

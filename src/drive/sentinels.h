@@ -39,8 +39,10 @@ static inline struct rlock__sentinels *rlock__sentinels_of(struct rlock__router 
 void rlock__sentinels_learn(struct rlock__sentinels *all, bool lower) RLOCK__NO_MUTEX;
 /* It has not: calls learn why. Where another primary may follow soon the known one is not used. */
 void rlock__sentinels_wait(struct rlock__sentinels *all) RLOCK__NO_MUTEX;
-/* What the Sentinels do not agree on is logged once; errors tell it as long as it lasts. */
+/* Errors tell what the Sentinels do not agree on, as long as it lasts; it is logged once, when what
+ * follows from it is done. */
 void rlock__sentinels_report(struct rlock__sentinels *all) RLOCK__NO_MUTEX;
+void rlock__sentinels_log(struct rlock__sentinels *all) RLOCK__NO_MUTEX;
 
 int64_t rlock__sentinels_plan(struct rlock__router *router, struct pollfd *ret_fds)
     RLOCK__REQUIRES(core);

@@ -95,6 +95,7 @@ static void end_round(struct rlock__sentinels *all)
     } else {
         rlock__sentinels_wait(all);
     }
+    rlock__sentinels_log(all);
 }
 
 /* Goes on with the round. */
