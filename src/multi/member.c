@@ -190,6 +190,9 @@ static void on_left(struct rlock__member *member)
     member->levels--;
     member->kept = false;
     member->renewed_from = member->renewed_from > member->levels ? 0 : member->renewed_from;
+    if (member->code == RLOCK_ELOST) { /* the server does not have it, or its lease has ended */
+        rlock__member_forget_doubt(member);
+    }
     if (member->levels == 0) {
         member->claim = rlock__claim_unref(member->claim);
     }

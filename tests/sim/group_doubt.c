@@ -168,10 +168,10 @@ void sim_groups_check_doubt(struct sim_owner *owner)
 
     for (size_t i = 0; i < group->spec->n; i++) {
         const struct rlock__member *member = &group->members[i];
-        bool ended = !member->running && member->code == RLOCK_ECLOSED;
 
+        denies &= !member->spec->core->closed; /* its end gives back what is there */
         if (!taking || group->count == 0 || member->tried) {
-            least += !ended && is_in_doubt(owner, i, false);
+            least += is_in_doubt(owner, i, false);
             n += is_in_doubt(owner, i, true) ||
                  (!taking && member->call.kind == RLOCK__RELEASE && member->code == RLOCK_EINDOUBT);
         }
