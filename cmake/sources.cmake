@@ -34,6 +34,7 @@ set(RLOCK_SOURCES
     src/cluster/sentinel.c
     src/cluster/slot.c
     src/cluster/slots.c
+    src/cluster/standby.c
     src/drive/begun.c
     src/drive/bell.c
     src/drive/cancel.c
@@ -42,6 +43,7 @@ set(RLOCK_SOURCES
     src/drive/descent.c
     src/drive/dispatch.c
     src/drive/drive.c
+    src/drive/health.c
     src/drive/home.c
     src/drive/loop.c
     src/drive/node.c
@@ -60,6 +62,9 @@ set(RLOCK_SOURCES
     src/drive/watch.c
     src/fair/fair.c
     src/lock/ack.c
+    src/lock/ack_wait.c
+    src/lock/listing.c
+    src/lock/replicas.c
     src/lock/acquire.c
     src/lock/acquire_ack.c
     src/lock/acquire_end.c

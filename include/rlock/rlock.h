@@ -224,12 +224,14 @@ struct rlock_client_opts {
                          scheme says for the primary. Without it whoever changes what they say can
                          name a server of his own: trust no authority but yours then (ca_file) */
     /*
-     * How many replicas must have a grant, and each renewal, before it counts: a number, or
-     * RLOCK_ACKS_…; default RLOCK_ACKS_AUTO. A failover loses what the replica that is promoted
-     * does not have. Counted are all replicas that the cluster or the Sentinels know, up or down;
-     * without enough that answer nothing is granted (RLOCK_ENOTREPLICATED), and holds are lost at
-     * the end of their leases (RLOCK_LOST_NOT_REPLICATED). docs/guarantees.md says what this
-     * closes.
+     * Number of replicas that must acknowledge a grant or a renewal before the client relies on it:
+     * a number, or RLOCK_ACKS_...; default RLOCK_ACKS_AUTO. A failover loses what the replica that
+     * is promoted does not have. AUTO requires every replica that a failover may promote, and
+     * leaves out one that has been down for some seconds while its primary was alive. A number and
+     * ALL are strict: a replica that is down counts as missing. Copies that no failover promotes
+     * never count. Without enough replicas the client grants nothing (RLOCK_ENOTREPLICATED), and
+     * holds are lost at the end of their leases (RLOCK_LOST_NOT_REPLICATED). docs/guarantees.md
+     * says what each setting can lose.
      */
     int acks;
     rlock_map_address_fn *map_address; /* default none: servers are where they say; gets payload */

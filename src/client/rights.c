@@ -97,6 +97,10 @@ static const struct {
     {WITH_ACKS,
      {"+wait", "WAIT 0 0", RLOCK__FOR_ALL,
       "replicas cannot acknowledge grants, so nothing is granted; set acks = RLOCK_ACKS_OFF"}},
+    {WITH_ACKS,
+     {"+role", "ROLE", RLOCK__FOR_EASE,
+      "the number of replicas that confirm a grant counts, and a copy that no failover promotes "
+      "counts too"}},
     {WITH_ACKS_ON_DISK,
      {"+waitaof", "WAITAOF 0 0 0", RLOCK__FOR_ALL,
       "nobody tells that grants are on disk, so nothing is granted"}},

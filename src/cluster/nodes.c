@@ -51,6 +51,7 @@ static bool read_line(struct rlock__bytes text, enum rlock__endpoint endpoint,
     line->is_primary = has_flag(flags, "master");
     line->is_asked = has_flag(flags, "myself");
     line->has_failed = has_flag(flags, "fail");
+    line->is_barred = has_flag(flags, "nofailover");
     line->is_away = has_flag(flags, "noaddr") || has_flag(flags, "handshake") ||
                     !read_place(place, endpoint, line);
     return line->id.len != 0 && epoch >= 0 && (line->is_primary || has_flag(flags, "slave"));

@@ -24,6 +24,7 @@ struct rlock__nodes_line {
     uint16_t port;
     bool is_primary, is_asked;   /* asked: it is the one that answered */
     bool has_failed;             /* as most of the cluster says */
+    bool is_barred;              /* nobody promotes it */
     bool is_away;                /* it has no address, or has not shaken hands yet */
     struct rlock__bytes primary; /* the id of a replica's primary */
     uint64_t epoch;              /* of its slots */

@@ -24,6 +24,7 @@ bool rlock__primary_ask(struct rlock__buf *out, const char *name, struct rlock__
         add(out, "SENTINELS", name);
     }
     add(out, "MASTER", name);
+    add(out, "REPLICAS", name);
     add(out, "GET-MASTER-ADDR-BY-NAME", name);
     return !out->failed;
 }

@@ -26,9 +26,9 @@ struct rlock__sentinel_asks {
 
 /*
  * The commands, in this order: SENTINEL MYID and SENTINEL SENTINELS where they are wanted, SENTINEL
- * MASTER, SENTINEL GET-MASTER-ADDR-BY-NAME. The epoch is read before the address: so it is never
- * newer than the address that goes with it. While a replica is being promoted only the last command
- * names it. False: the name does not fit.
+ * MASTER, SENTINEL REPLICAS (standby.h), SENTINEL GET-MASTER-ADDR-BY-NAME. The epoch is read before
+ * the address: so it is never newer than the address that goes with it. While a replica is being
+ * promoted only the last command names it. False: the name does not fit.
  */
 bool rlock__primary_ask(struct rlock__buf *out, const char *name, struct rlock__sentinel_asks asks);
 /* Of SENTINEL SENTINELS: writes a line for each peer, "id address:port". */

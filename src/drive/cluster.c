@@ -7,10 +7,12 @@
 #include "base/clock.h"
 #include "cluster/redirect.h"
 #include "cluster/slot.h"
+#include "lock/listing.h"
 
 /* No server that was silent for less is replaced, where cluster-node-timeout is 500 ms or more:
  * the election takes half a second more. Until a node has told the timeout. */
 #define FAILOVER_US RLOCK__SECOND
+#define DEFAULT_TIMEOUT_MS 15000 /* cluster-node-timeout, where no node tells it */
 /* So many primaries are connected to as soon as they are known: the first lock on each need not
  * wait until its link is confirmed. With more each is connected to when a key needs it. */
 #define AT_ONCE_MAX 64
@@ -139,26 +141,74 @@ static void add_nodes(struct rlock__cluster *cluster, struct rlock__bytes text)
     cluster->is_large = n_primaries > AT_ONCE_MAX;
 }
 
-/* Counts the replicas of each primary. Those that are down may be promoted later. */
+/* Whether the line is of a primary that failed, and is a replica since. Says so once. */
 RLOCK__REQUIRES(core)
-static void count_replicas(struct rlock__cluster *cluster, struct rlock__bytes text)
+static bool had_failed(const struct rlock__cluster *cluster, const struct rlock__nodes_line *line)
 {
-    struct rlock_client *client = cluster->router.client;
-    struct rlock__nodes_line line;
     struct rlock__node *node;
+    bool had = false;
 
-    RLOCK__EACH_NODE(client, node) {
-        node->replicas = 0;
-    }
-    while (rlock__nodes_next(&text, cluster->endpoint, &line)) {
-        RLOCK__EACH_NODE(client, node) {
-            node->replicas +=
-                !line.is_primary && rlock__bytes_equal(line.primary, rlock__bytes_of(node->id));
+    RLOCK__EACH_NODE(cluster->router.client, node) {
+        if (rlock__bytes_equal(line->id, rlock__bytes_of(node->id))) {
+            had = node->had_failed;
+            node->had_failed = false;
         }
     }
-    RLOCK__EACH_NODE(client, node) {
-        cluster->is_recounted |= node->server.replicas != node->replicas;
-        node->server.replicas = node->replicas;
+    return had;
+}
+
+/* The replicas of a primary, as it lists them: by their addresses. Returns how many. */
+RLOCK__REQUIRES(core)
+static size_t put_words(const struct rlock__cluster *cluster, struct rlock__bytes text,
+                        const struct rlock__node *node, struct rlock__replica_word words[])
+{
+    struct rlock__nodes_line line;
+    size_t n = 0;
+
+    while (n <= RLOCK__REPLICAS && rlock__nodes_next(&text, RLOCK__ADDRESS, &line)) {
+        struct rlock__bytes host = host_of(line.host, cluster->asked);
+        int len;
+
+        if (line.is_primary || !rlock__bytes_equal(line.primary, rlock__bytes_of(node->id))) {
+            continue;
+        }
+        words[n] = (struct rlock__replica_word){.is_barred = line.is_barred,
+                                                .is_held_down = line.has_failed,
+                                                .is_free = !line.is_barred && !line.has_failed,
+                                                .was_replaced = had_failed(cluster, &line)};
+        len = snprintf(words[n].place, RLOCK__PLACE_SIZE, "%.*s:%u", (int)host.len, host.at,
+                       line.port);
+        if (line.is_away || len < 0 || len >= RLOCK__PLACE_SIZE) {
+            words[n].place[0] = '\0';
+        }
+        n++;
+    }
+    return n;
+}
+
+/* A primary that is cut off stops after the timeout. Where that is unknown it is the servers'
+ * default. */
+RLOCK__REQUIRES(core)
+static void set_patience(const struct rlock__cluster *cluster, struct rlock__replicas *replicas)
+{
+    int64_t ms = cluster->longest_ms != 0 ? cluster->longest_ms : DEFAULT_TIMEOUT_MS;
+
+    replicas->alive_after_us = ms * RLOCK__MS + RLOCK__SECOND;
+    replicas->gone_after_us = rlock__max(5 * RLOCK__SECOND, ms * RLOCK__MS + 2 * RLOCK__SECOND);
+}
+
+/* Notes the replicas of each primary. Those that are down may be promoted later. */
+RLOCK__REQUIRES(core)
+static void note_replicas(struct rlock__cluster *cluster, struct rlock__bytes text)
+{
+    struct rlock__replica_word words[RLOCK__REPLICAS + 1];
+    struct rlock__node *node;
+
+    RLOCK__EACH_NODE(cluster->router.client, node) {
+        size_t n = node->id[0] != '\0' ? put_words(cluster, text, node, words) : 0;
+
+        set_patience(cluster, &node->server.replicas);
+        cluster->is_recounted |= rlock__listing_known(&node->server, words, n, rlock__now_us());
     }
 }
 
@@ -225,6 +275,7 @@ RLOCK__REQUIRES(core) static void learn(struct rlock__cluster *cluster, struct r
         }
         node->is_primary = line.is_primary && !line.has_failed;
         node->is_replaced = !node->is_primary;
+        node->had_failed = line.is_primary ? line.has_failed : node->had_failed;
         (void)snprintf(node->id, sizeof(node->id), "%.*s", (int)line.id.len, line.id.at);
         node->server.id = node->id;
         /* one that the user says is elsewhere is reached there */
@@ -239,7 +290,7 @@ RLOCK__REQUIRES(core) static void learn(struct rlock__cluster *cluster, struct r
         }
     }
     if (!cluster->asks_slots) { /* those that failed are not there */
-        count_replicas(cluster, all);
+        note_replicas(cluster, all);
     }
 }
 
@@ -258,6 +309,7 @@ RLOCK__REQUIRES(core) static void tell(struct rlock__cluster *cluster, int64_t n
         }
         if (replaced) {
             rlock__core_replaced(&node->server, now);
+            rlock__replicas_reset(&node->server.replicas);
         }
         atomic_store(&node->is_used, !replaced && !gone);
         any = any || replaced || gone;

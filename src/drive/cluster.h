@@ -34,6 +34,7 @@ struct rlock__cluster {
     int64_t answered_at;    /* the latest that was answered began then; 0: none was */
     int64_t timeout_at;     /* when cluster-node-timeout was asked for last */
     int64_t timeout_ms;     /* cluster-node-timeout: the shortest that a node told; 0: none did */
+    int64_t longest_ms;     /* the longest of those */
     enum rlock__endpoint endpoint; /* what the asked one calls others in redirections */
     bool names_plain;              /* it names plain ports to clients with TLS */
     bool is_large;                 /* it has too many primaries to connect to all */

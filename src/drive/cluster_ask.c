@@ -71,6 +71,7 @@ static void on_config(struct rlock__cluster *cluster, const struct rlock__reply 
     if (ms > 0 && (cluster->timeout_ms == 0 || ms < cluster->timeout_ms)) {
         cluster->timeout_ms = ms;
     }
+    cluster->longest_ms = rlock__max(cluster->longest_ms, ms);
     cluster->endpoint = RLOCK__NAME_OR_ADDRESS;
     if (is_set_to(reply, "cluster-preferred-endpoint-type", "ip")) {
         cluster->endpoint = RLOCK__ADDRESS;

@@ -74,7 +74,7 @@ struct rlock__node {
     bool is_outrun;     /* a server has its slots with a lower epoch: nothing proves a promotion */
     int64_t down_since; /* it has no link; 0: it has, or needs none */
     char id[48];        /* "" unknown */
-    unsigned replicas;  /* as the latest map says */
+    bool had_failed;    /* as a primary, and was none since */
     int64_t led_at;     /* the service thread's: the latest map that has it as a primary */
     int64_t silent_until;    /* the service thread's: it did not answer what the router asked */
     struct rlock__uri uri;   /* where it says it is; the login is the client's */
@@ -127,7 +127,7 @@ bool rlock__node_at(struct rlock_client *client, const struct rlock__uri *place,
 static inline bool rlock__node_uses(const struct rlock__io *io)
 {
     return atomic_load(&io->node->is_used) &&
-           (io == io->node->ios || rlock__acks_needed(&io->node->server) != 0);
+           (io == io->node->ios || rlock__acks_are_possible(&io->node->server));
 }
 
 /* ---- serve.c, for the service thread: how its connections are made, and what comes on the one for

@@ -65,17 +65,29 @@ static void read_id(struct rlock__sentinel *sentinel, const struct rlock__reply 
     }
 }
 
+static void note_health(struct rlock__sentinel *sentinel, const struct rlock__reply *reply)
+{
+    int64_t silence_ms = rlock__primary_silence(reply);
+
+    sentinel->is_down = rlock__primary_is_down(reply);
+    sentinel->alive_at =
+        silence_ms >= 0 ? sentinel->question.asked_at - silence_ms * RLOCK__MS : INT64_MIN;
+}
+
 /* Takes the reply to one of the commands; so many are still to come. */
 static void take(struct rlock__sentinel *sentinel, const struct rlock__reply *reply, unsigned left)
 {
     bool good = true;
 
-    if (left == 3 || (left == 2 && !sentinel->asks.peers)) {
+    if (left == 4 || (left == 3 && !sentinel->asks.peers)) {
         read_id(sentinel, reply);
-    } else if (left == 2) {
+    } else if (left == 3) {
         rlock__primary_read_peers(reply, &sentinel->peers);
-    } else if (left == 1) {
+    } else if (left == 2) {
         good = rlock__primary_read(reply, &sentinel->said);
+        note_health(sentinel, reply);
+    } else if (left == 1) { /* a refusal is an answer too */
+        rlock__standbys_read(reply, &sentinel->standbys);
     } else {
         good = rlock__primary_read_place(reply, &sentinel->said);
     }
@@ -119,7 +131,7 @@ void rlock__sentinel_ask(struct rlock__sentinel *sentinel, const char *name, boo
     if (rlock__primary_ask(commands, name, asks)) {
         code =
             rlock__question_begin(&sentinel->question, rlock__bytes(commands->data, commands->len),
-                                  2U + asks.id + asks.peers, now);
+                                  3U + asks.id + asks.peers, now);
     }
     if (code != 0) {
         fail_silent(sentinel, code);

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "cluster/sentinel.h"
+#include "cluster/standby.h"
 #include "drive/question.h"
 
 struct rlock__sentinel {
@@ -21,11 +22,14 @@ struct rlock__sentinel {
     struct rlock__conn *ear;          /* hears that the primary changes */
     int64_t hears_at;                 /* when to make it anew */
     bool hears;
-    bool is_kept;               /* it was asked over a connection that was there */
-    bool is_silent;             /* it had no answer of late: nobody waits for it */
-    int64_t said_at;            /* its latest answer was asked for then */
-    struct rlock__primary said; /* that; without a host while it is open, and of an error */
-    int code;                   /* why there is none */
+    bool is_kept;                    /* it was asked over a connection that was there */
+    bool is_silent;                  /* it had no answer of late: nobody waits for it */
+    int64_t said_at;                 /* its latest answer was asked for then */
+    struct rlock__primary said;      /* that; without a host while it is open, and of an error */
+    struct rlock__standbys standbys; /* the same: the replicas */
+    int64_t alive_at; /* the same: when the primary answered it last; INT64_MIN never */
+    bool is_down;     /* the same: it holds the primary down */
+    int code;         /* why there is none */
     bool final;
     char why[RLOCK__DETAIL_SIZE];
 };

@@ -33,6 +33,7 @@ static void use(struct rlock__sentinels *all, struct rlock__node *node, bool low
         return;
     }
     all->primary = node;
+    rlock__health_moves(&all->health, before, node, now);
     if (before != NULL) {
         atomic_store(&before->is_used, false);
         if (lower) {
@@ -59,11 +60,11 @@ void rlock__sentinels_learn(struct rlock__sentinels *all, bool lower)
     rlock__descent_know(&all->descent, node);
     rlock__enter(client);
     rlock__router_set_silence(client, known->down_after_ms);
-    if (node->server.replicas != known->replicas) {
-        node->server.replicas = (unsigned)known->replicas;
+    use(all, node, lower, rlock__now_us());
+    if (rlock__health_learn(&all->health, node, all->each, all->n, all->round_at,
+                            rlock__now_us())) {
         rlock__core_rerouted(&client->core, rlock__now_us());
     }
-    use(all, node, lower, rlock__now_us());
     rlock__router_confirm(node, all->round_at, 0);
     rlock__leave_and_drive(client);
 }

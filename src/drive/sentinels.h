@@ -8,6 +8,7 @@
 
 #include "cluster/choice.h"
 #include "drive/descent.h"
+#include "drive/health.h"
 #include "drive/router.h"
 #include "drive/sentinel.h"
 
@@ -25,6 +26,7 @@ struct rlock__sentinels {
     unsigned failures; /* rounds in a row that decided nothing */
     struct rlock__choice choice;
     struct rlock__descent descent;
+    struct rlock__health health;
     bool probes; /* choice.probe is to be asked for its descent */
     size_t n;
     struct rlock__sentinel each[];

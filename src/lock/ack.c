@@ -1,41 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lock/ack.h"
 
+#include <stdio.h>
 #include <utlist.h>
 
 #include "lock/hop.h"
 #include "lock/internal.h"
 
-#define WAIT_MOST RLOCK__SECOND
-
-static unsigned count_replicas(const struct rlock__server *server)
+static struct rlock__need need_of(const struct rlock__server *server)
 {
-    switch (server->core->acks) {
-    case RLOCK_ACKS_OFF:
-        return 0;
-    case RLOCK_ACKS_AUTO:
-        return server->replicas > 0;
-    case RLOCK_ACKS_ALL:
-        return server->replicas;
-    default:
-        return (unsigned)server->core->acks;
-    }
+    return rlock__replicas_need(&server->replicas, server->core->acks);
 }
 
 unsigned rlock__acks_needed(const struct rlock__server *server)
 {
-    return count_replicas(server) + server->core->acks_on_disk;
+    const struct rlock__need need = need_of(server);
+
+    return rlock__need_size(&need) + server->core->acks_on_disk;
 }
 
-static bool is_ready(const struct rlock__link *link)
+bool rlock__acks_are_possible(const struct rlock__server *server)
 {
-    return link->pipeline.up && link->wait == NULL;
+    const struct rlock__core *core = server->core;
+
+    return core->acks_on_disk || core->acks > 0 ||
+           (core->acks != RLOCK_ACKS_OFF && server->replicas.n_known != 0);
 }
 
 bool rlock__acks_is_ready(const struct rlock__server *server)
 {
     for (unsigned i = server->n_routed; i < server->n_links; i++) {
-        if (is_ready(&server->links[i])) {
+        if (rlock__wait_is_due(&server->links[i])) {
             return true;
         }
     }
@@ -52,9 +47,19 @@ void rlock__ack_begin(struct rlock__ack *ack, struct rlock__server *server,
                                .spec = spec,
                                .request = request,
                                .decided = decided,
-                               .needed = rlock__acks_needed(server)};
+                               .is_open = true,
+                               .need = need_of(server)};
     request->link = &server->links[server->n_links - 1];
     DL_APPEND(server->gathered, ack);
+}
+
+/* It is sent now: a replica that is back by now must have it too. */
+static void send_on(struct rlock__ack *ack, struct rlock__link *link)
+{
+    ack->link = link;
+    ack->need = need_of(link->server);
+    ack->changes = link->server->replicas.changes;
+    DL_APPEND(link->acks, ack);
 }
 
 void rlock__ack_ran(struct rlock__ack *ack)
@@ -70,24 +75,22 @@ void rlock__ack_leave(struct rlock__ack *ack)
     } else if (rlock__ack_is_open(ack)) {
         DL_DELETE(ack->server->gathered, ack);
     }
-    *ack = (struct rlock__ack){.needed = 0};
+    *ack = (struct rlock__ack){.is_open = false};
 }
 
 void rlock__ack_follow(struct rlock__ack *ack, struct rlock__request *request,
                        rlock__ack_fn *decided)
 {
     struct rlock__server *server = request->link->server;
-    unsigned needed = rlock__acks_needed(server); /* what others have of it is in their past */
 
-    rlock__ack_leave(ack);
-    if (needed != 0) {
+    rlock__ack_leave(ack); /* what others have of it is in their past */
+    if (rlock__acks_needed(server) != 0) {
         *ack = (struct rlock__ack){.server = server,
-                                   .link = request->link,
                                    .spec = request->spec,
                                    .request = request,
                                    .decided = decided,
-                                   .needed = needed};
-        DL_APPEND(request->link->acks, ack);
+                                   .is_open = true};
+        send_on(ack, request->link);
     }
 }
 
@@ -101,106 +104,74 @@ void rlock__ack_abandon(struct rlock__ack *ack)
     rlock__ack_leave(ack);
 }
 
-unsigned rlock__ack_count(const struct rlock__ack *ack, const struct rlock__reply *waited)
-{
-    int64_t n = waited != NULL ? rlock__reply_int(waited, 0, 0) : 0;
+/* ---- Whether it is enough ---- */
 
-    if (waited != NULL && ack->server->core->acks_on_disk) {
-        n += rlock__reply_int(waited, 1, 0);
+/* Whether what it needs is known by name. */
+static bool is_named(const struct rlock__ack *ack, const struct rlock__waited *waited)
+{
+    return waited != NULL && waited->is_named && (ack->need.must != 0 || ack->need.n != 0);
+}
+
+unsigned rlock__ack_size(const struct rlock__ack *ack)
+{
+    return rlock__need_size(&ack->need) + ack->server->core->acks_on_disk;
+}
+
+unsigned rlock__ack_count(const struct rlock__ack *ack, const struct rlock__waited *waited)
+{
+    if (waited == NULL || waited->error != NULL) {
+        return 0;
     }
-    return (unsigned)rlock__max(n, 0);
+    if (is_named(ack, waited)) {
+        return rlock__rows(waited->have & (ack->need.must | ack->need.may));
+    }
+    return (unsigned)rlock__max(waited->count + waited->local, 0);
 }
 
 /* Replicas do not make up for the primary, which would come back without it. */
-static bool has_primary(const struct rlock__ack *ack, const struct rlock__reply *waited)
+static bool has_primary(const struct rlock__ack *ack, const struct rlock__waited *waited)
 {
-    return !ack->server->core->acks_on_disk || rlock__reply_int(waited, 0, 0) > 0;
+    return !ack->server->core->acks_on_disk || waited->local > 0;
 }
 
-bool rlock__ack_is_enough(const struct rlock__ack *ack, const struct rlock__reply *waited)
+/* What a row says counts only while it means the same replica. */
+bool rlock__ack_is_enough(const struct rlock__ack *ack, const struct rlock__waited *waited)
 {
-    bool enough = waited != NULL && rlock__ack_count(ack, waited) >= ack->needed;
+    bool enough = waited != NULL && waited->error == NULL && has_primary(ack, waited);
 
-    return enough && has_primary(ack, waited);
+    if (is_named(ack, waited)) {
+        return enough && ack->changes == ack->server->replicas.changes &&
+               rlock__need_is_met(&ack->need, waited->have);
+    }
+    return enough && waited->count >= ack->need.count;
 }
 
-/* ---- WAIT ---- */
-
-/* Those that ran by now are decided. The others were sent again since, or came from another server,
- * and the next WAIT tells of them. */
-static void decide(struct rlock__link *link, const struct rlock__reply *waited, int64_t now)
+bool rlock__ack_is_eased(const struct rlock__ack *ack, const struct rlock__waited *waited)
 {
-    struct rlock__ack *ack = link->acks;
+    const struct rlock__need now = need_of(ack->server);
 
-    while (ack != NULL) {
-        if (ack->ran) {
-            link->server->acks_failed &= !rlock__ack_is_enough(ack, waited);
-            ack->decided(ack, waited, now); /* which leaves, and others may too */
-            ack = link->acks;
-        } else {
-            ack = ack->next;
+    return waited != NULL && waited->error == NULL && has_primary(ack, waited) &&
+           is_named(ack, waited) && ack->need.must != now.must &&
+           rlock__need_is_met(&now, waited->have);
+}
+
+const char *rlock__ack_lacking(const struct rlock__ack *ack, char *out, size_t size)
+{
+    uint32_t lacking = ack->need.must & ~ack->have;
+    size_t len = 0;
+
+    out[0] = '\0';
+    for (size_t i = 0; i < RLOCK__REPLICAS && len < size; i++) {
+        const char *place = ack->server->replicas.each[i].place;
+
+        if ((lacking >> i & 1) != 0 && place[0] != '\0') {
+            len += (size_t)snprintf(out + len, size - len, "%s%s", len != 0 ? ", " : "", place);
         }
     }
+    return out;
 }
 
-static void on_waited(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
-{
-    struct rlock__link *link = request->subject;
-
-    link->wait = NULL;
-    (void)rlock__request_free(request);
-    decide(link, reply, now);
-}
-
-/* How long it may take. Its answer must not be late itself, and what is to be renewed has time for
- * several such. */
-static int64_t wait_ms(const struct rlock__link *link)
-{
-    const struct rlock__pipeline *pipeline = &link->pipeline;
-    int64_t most = rlock__min(WAIT_MOST, pipeline->op_timeout / 2);
-
-    most = rlock__min(most, link->server->core->renewed_lease_us / 6);
-    if (pipeline->failover_us != 0) {
-        most = rlock__min(most, pipeline->failover_us / 2);
-    }
-    return rlock__max(most / RLOCK__MS, 1);
-}
-
-/* So many servers are needed: with WAITAOF the primary is one of them. */
-static void put_wait(struct rlock__link *link, unsigned needed, struct rlock__cmd *cmd)
-{
-    bool on_disk = link->server->core->acks_on_disk;
-
-    rlock__cmd_arg(cmd, rlock__bytes_of(on_disk ? "WAITAOF" : "WAIT"));
-    if (on_disk) {
-        rlock__cmd_num(cmd, 1);
-    }
-    rlock__cmd_num(cmd, needed - on_disk);
-    rlock__cmd_num(cmd, wait_ms(link));
-}
-
-static void send_wait(struct rlock__link *link, int64_t now)
-{
-    struct rlock__request *request =
-        rlock__request_new(&link->server->core->requests, on_waited, link);
-    struct rlock__ack *ack;
-    unsigned needed = 0;
-
-    DL_FOREACH(link->acks, ack) {
-        needed = ack->needed > needed ? ack->needed : needed;
-    }
-    if (request != NULL) {
-        request->resend = RLOCK__DROP;
-        put_wait(link, needed, &request->cmd);
-    }
-    if (request != NULL && !link->pipeline.drains &&
-        rlock__pipeline_submit(&link->pipeline, request, now)) {
-        link->wait = request;
-    } else { /* what ran is told of by no WAIT on another connection */
-        (void)rlock__request_free(request);
-        decide(link, NULL, now);
-    }
-}
+/* ---- What is sent ---- */
 
 /* Without memory it is answered as if the link had broken. */
 static void send_first(struct rlock__server *server, struct rlock__link *link, int64_t now)
@@ -208,8 +179,7 @@ static void send_first(struct rlock__server *server, struct rlock__link *link, i
     struct rlock__ack *ack = server->gathered;
 
     DL_DELETE(server->gathered, ack);
-    ack->link = link;
-    DL_APPEND(link->acks, ack);
+    send_on(ack, link);
     if (!rlock__submit(ack->request, ack->spec, link, now)) {
         ack->request->answer(ack->request, NULL, now);
     }
@@ -222,11 +192,11 @@ void rlock__acks_flush(struct rlock__link *link, int64_t now)
     if (link < &server->links[server->n_routed]) {
         return;
     }
-    while (is_ready(link) && server->gathered != NULL) {
+    while (rlock__wait_is_due(link) && server->gathered != NULL) {
         send_first(server, link, now);
     }
-    if (is_ready(link) && link->acks != NULL) {
-        send_wait(link, now);
+    if (rlock__wait_is_due(link) && link->acks != NULL) {
+        rlock__wait_send(link, now);
     }
 }
 
@@ -235,7 +205,7 @@ static void drop(struct rlock__server *server, bool all, int64_t now)
     struct rlock__ack *ack, *after;
 
     DL_FOREACH_SAFE(server->gathered, ack, after) {
-        if (all || rlock__acks_needed(server) == 0 || server->links[0].replaced) {
+        if (all || !rlock__acks_are_possible(server) || server->links[0].replaced) {
             ack->request->answer(ack->request, NULL, now); /* its owner leaves */
         }
     }
@@ -251,17 +221,22 @@ void rlock__acks_reroute(struct rlock__server *server, int64_t now)
     drop(server, false, now);
 }
 
-void rlock__acks_failed(struct rlock__server *server, const struct rlock__reply *waited)
+void rlock__acks_failed(const struct rlock__ack *ack, const struct rlock__waited *waited)
 {
-    bool error = waited != NULL && rlock__reply_is_error(waited);
-    char text[160];
+    struct rlock__server *server = ack->server;
+    const struct rlock__reply *error = waited != NULL ? waited->error : NULL;
+    char text[160], lacking[160];
 
+    (void)rlock__ack_lacking(ack, lacking, sizeof(lacking));
     if (!server->acks_failed) {
         rlock__note(server->core, RLOCK_LOG_WARNING,
                     "server %s: too few %s confirm what is granted and renewed%s%s",
                     server->address, server->core->acks_on_disk ? "disks" : "replicas",
-                    error ? ": WAIT: " : "",
-                    error ? rlock__text(rlock__reply_str(waited, 0), text, sizeof(text)) : "");
+                    error != NULL        ? ": WAIT: "
+                    : lacking[0] != '\0' ? ": not "
+                                         : "",
+                    error != NULL ? rlock__text(rlock__reply_str(error, 0), text, sizeof(text))
+                                  : lacking);
     }
     server->acks_failed = true;
 }

@@ -10,6 +10,7 @@
 #include "lock/acquire.h"
 #include "lock/classify.h"
 #include "lock/hop.h"
+#include "lock/listing.h"
 
 /* Gives it back, and has as much time for that as the call has. */
 static void undo(struct rlock__call *call, int code, int64_t now)
@@ -36,7 +37,7 @@ static void fail(struct rlock__call *call, int code, int64_t now)
     }
 }
 
-static void fail_unconfirmed(struct rlock__call *call, const struct rlock__reply *waited,
+static void fail_unconfirmed(struct rlock__call *call, const struct rlock__waited *waited,
                              int64_t now)
 {
     call->confirmed = rlock__ack_count(&call->ack, waited);
@@ -64,7 +65,9 @@ static void fail_lost(struct rlock__call *call, bool taken, int64_t now)
     rlock__acquire_refuse(call, RLOCK_ELOST, now);
 }
 
-static void on_decided(struct rlock__ack *ack, const struct rlock__reply *waited, int64_t now)
+static void confirm(struct rlock__call *call, int64_t now);
+
+static void on_decided(struct rlock__ack *ack, const struct rlock__waited *waited, int64_t now)
 {
     struct rlock__call *call = RLOCK__OF(struct rlock__call, ack, ack);
 
@@ -73,9 +76,14 @@ static void on_decided(struct rlock__ack *ack, const struct rlock__reply *waited
         rlock__acquire_granted(call, call->token, call->granted_t0, now);
         return;
     }
-    rlock__acks_failed(ack->server, waited);
-    if (waited != NULL && rlock__reply_is_error(waited)) {
-        fail_refused(call, call->core->acks_on_disk ? "WAITAOF" : "WAIT", waited, now);
+    if (rlock__ack_is_eased(ack, waited) && now < call->deadline) {
+        rlock__ack_leave(ack);
+        confirm(call, now);
+        return;
+    }
+    rlock__acks_failed(ack, waited);
+    if (waited != NULL && waited->error != NULL) {
+        fail_refused(call, call->core->acks_on_disk ? "WAITAOF" : "WAIT", waited->error, now);
     } else {
         fail_unconfirmed(call, waited, now);
     }
@@ -91,11 +99,14 @@ static void on_extended(struct rlock__request *request, const struct rlock__repl
     if (call != NULL && reply != NULL) {
         (void)rlock__hop_learn(request->link, reply);
     }
+    status = reply != NULL ? rlock__reply_int(reply, 2, 0) : 0;
+    if (status == 1) {
+        rlock__listing_wrote(request->link->server, request->t0);
+    }
     (void)rlock__request_free(request);
     if (call == NULL) {
         return;
     }
-    status = reply != NULL ? rlock__reply_int(reply, 2, 0) : 0;
     if (reply != NULL && rlock__reply_is_error(reply)) {
         fail_refused(call, NULL, reply, now);
     } else if (reply != NULL && status < 1 && call->target > 1 && !asking) {
@@ -121,18 +132,11 @@ static void extend(struct rlock__call *call, struct rlock__request *request, int
     request->cmd.parts = 1;
 }
 
-void rlock__acquire_taken(struct rlock__call *call, uint64_t token, int64_t t0, int64_t now)
+/* What the server granted is sent once more, and replicas are to have that. */
+static void confirm(struct rlock__call *call, int64_t now)
 {
-    struct rlock__server *server = call->link->server;
-    struct rlock__request *request;
+    struct rlock__request *request = rlock__request_new(&call->core->requests, on_extended, call);
 
-    if (rlock__acks_needed(server) == 0) {
-        rlock__acquire_granted(call, token, t0, now);
-        return;
-    }
-    call->token = token;
-    call->granted_t0 = t0;
-    request = rlock__request_new(&call->core->requests, on_extended, call);
     if (request == NULL) {
         rlock__acquire_describe(call, RLOCK_ENOMEM, now);
         rlock__acquire_undo(call, RLOCK_ENOMEM, now);
@@ -140,6 +144,20 @@ void rlock__acquire_taken(struct rlock__call *call, uint64_t token, int64_t t0, 
     }
     extend(call, request, now);
     call->confirmed = 0;
-    rlock__ack_begin(&call->ack, server, call->spec, request, on_decided);
+    rlock__ack_begin(&call->ack, call->link->server, call->spec, request, on_decided);
     rlock__timer_set(&call->core->timers, &call->timer, rlock__acquire_until(call));
+}
+
+void rlock__acquire_taken(struct rlock__call *call, uint64_t token, int64_t t0, int64_t now)
+{
+    struct rlock__server *server = call->link->server;
+
+    rlock__listing_wrote(server, t0);
+    if (rlock__acks_needed(server) == 0) {
+        rlock__acquire_granted(call, token, t0, now);
+        return;
+    }
+    call->token = token;
+    call->granted_t0 = t0;
+    confirm(call, now);
 }

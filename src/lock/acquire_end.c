@@ -120,13 +120,15 @@ void rlock__acquire_describe(struct rlock__call *call, int code, int64_t now)
                    (long long)rlock__ms_up(link->server->started_at + call->min_uptime_us - now));
     } else if (code == RLOCK_ENOTREPLICATED) { /* after a failover it may be there again */
         int64_t left = rlock__free_by(now, rlock__acquire_lease(call, now)) - now;
+        char lacking[120];
 
+        (void)rlock__ack_lacking(&call->ack, lacking, sizeof(lacking));
         rlock__say(call,
-                   "lock %s: %u of %u %s of server %s confirmed it; it was given back; "
+                   "lock %s: %u of %u %s of server %s confirmed it%s%s; it was given back; "
                    "after a failover it is free in %lld ms",
-                   name, call->confirmed, call->ack.needed,
+                   name, call->confirmed, rlock__ack_size(&call->ack),
                    call->core->acks_on_disk ? "disks" : "replicas", address,
-                   (long long)rlock__ms_up(left));
+                   lacking[0] != '\0' ? ", not " : "", lacking, (long long)rlock__ms_up(left));
     } else if (code == RLOCK_ECONN || code == RLOCK_EAUTH || code == RLOCK_ETLS ||
                is_out_of_reach(call, code)) {
         describe_out_of_reach(call, name);

@@ -221,6 +221,7 @@ struct rlock__core {
     struct rlock__note *notes;
 
     struct rlock__server *servers;
+    bool lists_names;            /* a server lists a replica at an address that the map knows */
     unsigned n_connecting;       /* connections to them that are being made */
     struct rlock__timers timers; /* of calls, and the core's own: all that are due fire */
     struct rlock__timer needs;   /* looks for servers that nothing needs; need.c */

@@ -143,7 +143,7 @@ static bool is_elsewhere(const struct rlock__request *request)
         return false;
     }
     server = request->link->server;
-    if (request->link >= &server->links[server->n_routed] && rlock__acks_needed(server) == 0) {
+    if (request->link >= &server->links[server->n_routed] && !rlock__acks_are_possible(server)) {
         return true; /* that link is made no more */
     }
     return request->asking ? request->link->replaced

@@ -5,6 +5,7 @@
 
 #include "lock/classify.h"
 #include "lock/internal.h"
+#include "lock/listing.h"
 
 /* ---- When a connection is made ---- */
 
@@ -171,6 +172,7 @@ void rlock__link_up(struct rlock__link *link, uint64_t gen, uint64_t client_id, 
     rlock__timer_set(&core->timers, &link->idle, now + idle_of(&link->pipeline));
     rlock__server_need(link->server, now);
     rlock__needs_begin(core, now);
+    rlock__listing_begin(link, now);
 }
 
 /* The connection that broke may still run something on the server. */

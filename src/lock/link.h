@@ -68,6 +68,14 @@ struct rlock__link {
     unsigned releasing;           /* orphans whose release is in flight */
     struct rlock__ack *acks;      /* sent over it, and not acknowledged yet */
     struct rlock__request *wait;  /* that tells of them; NULL none is under way */
+    struct rlock__wait_round {
+        bool is_named;  /* WAIT stands between two ROLE */
+        bool is_over;   /* what it is about was decided */
+        int64_t offset; /* of the primary in the first of these; -1 it does not tell */
+        int64_t count;  /* the answer to WAIT */
+        unsigned asked; /* so many replicas it waits for, */
+        int64_t until;  /* and so long, or a new one does */
+    } round;            /* wait's */
 };
 
 void rlock__link_init(struct rlock__link *link, struct rlock__server *server);

@@ -13,6 +13,7 @@
 #include "lock/classify.h"
 #include "lock/hop.h"
 #include "lock/internal.h"
+#include "lock/listing.h"
 
 #define MISFITS 16 /* that are looked at for one batch */
 #define ALONE_US (60 * RLOCK__SECOND)
@@ -187,13 +188,13 @@ static void settle(struct batch *batch, bool counts, int64_t now)
     free_batch(batch);
 }
 
-static void on_decided(struct rlock__ack *ack, const struct rlock__reply *waited, int64_t now)
+static void on_decided(struct rlock__ack *ack, const struct rlock__waited *waited, int64_t now)
 {
     struct batch *batch = RLOCK__OF(struct batch, ack, ack);
     bool enough = rlock__ack_is_enough(ack, waited);
 
     if (!enough) {
-        rlock__acks_failed(ack->server, waited);
+        rlock__acks_failed(ack, waited);
     }
     rlock__ack_leave(ack);
     settle(batch, enough, now);
@@ -219,6 +220,20 @@ static bool settle_others(struct batch *batch, const struct rlock__reply *reply,
     return good;
 }
 
+/* Each hold that is renewed is written. */
+static void note_written(const struct batch *batch, const struct rlock__request *request,
+                         const struct rlock__reply *reply)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < batch->n; i++) {
+        any = any || rlock__reply_int(reply, i + 2, 0) == 1;
+    }
+    if (any) {
+        rlock__listing_wrote(request->link->server, request->t0);
+    }
+}
+
 static void on_answer(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
 {
     struct batch *batch = request->subject;
@@ -235,6 +250,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
     } else if (reply != NULL) {
         rlock__server_told_time(server, rlock__reply_int(reply, 0, 0),
                                 rlock__reply_int(reply, 1, 0), request->t0, now);
+        note_written(batch, request, reply);
     }
     (void)rlock__request_free(request);
     if (settle_others(batch, reply, now) && rlock__ack_is_open(&batch->ack)) {

@@ -6,6 +6,7 @@
 
 #include "lock/channel.h"
 #include "lock/internal.h"
+#include "lock/listing.h"
 
 void rlock__server_init(struct rlock__server *server, struct rlock__core *core, unsigned n_routed,
                         unsigned n_acks)
@@ -13,6 +14,7 @@ void rlock__server_init(struct rlock__server *server, struct rlock__core *core, 
     server->core = core;
     server->n_routed = n_routed;
     server->n_links = n_routed + n_acks;
+    rlock__listing_init(server);
     for (unsigned i = 0; i < server->n_links; i++) {
         rlock__link_init(&server->links[i], server);
     }

@@ -6,6 +6,7 @@
 #ifndef RLOCK_LOCK_SERVER_H
 #define RLOCK_LOCK_SERVER_H
 
+#include "lock/replicas.h"
 #include "lock/subscriber.h"
 
 #define RLOCK__RUN_ID_SIZE 64
@@ -26,7 +27,13 @@ struct rlock__server {
     struct rlock__link links[RLOCK__LINKS_MAX]; /* those that locks have, and those for acks */
     unsigned n_routed, n_links;                 /* of the first, and of both */
     struct rlock__ack *gathered;                /* what waits for a link of those */
-    unsigned replicas;                          /* that the map knows of, up or down */
+    struct rlock__replicas replicas;
+    struct rlock__listing {
+        struct rlock__timer timer;
+        struct rlock__request *request; /* is under way; NULL none is */
+        bool is_refused, is_nameless;   /* INFO, or ROLE, is not permitted: that was logged */
+        bool is_strange;                /* so was that the primary's places are unknown */
+    } listing;                          /* of its replicas; listing.h */
     int64_t used_at;  /* when something was sent to it last, or is to be asked of it later */
     bool is_let_go;   /* its connections are closed until something needs it; need.c */
     bool acks_failed; /* too few confirmed what was asked for last */

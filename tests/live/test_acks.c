@@ -73,7 +73,7 @@ ACKS_TEST(a_grant_that_no_replica_has_is_given_back, f)
 }
 
 /* It may be promoted later. */
-UNEVEN_TEST(a_replica_that_has_failed_is_needed, f)
+UNEVEN_TEST(a_replica_that_has_failed_is_needed_where_all_are, f)
 {
     struct rlock_client *client;
     char url[200], name[40];
@@ -83,7 +83,8 @@ UNEVEN_TEST(a_replica_that_has_failed_is_needed, f)
     assert_true(TEST_EVENTUALLY(has_failed(f->server), 20000));
     cluster_url(f->servers, 2, url, sizeof(url));
     name_at(f, 2, 0, name, sizeof(name));
-    client = client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 5000));
+    client = client_open_with(
+        f, &RLOCK_CLIENT_OPTS(.url = url, .op_timeout_ms = 5000, .acks = RLOCK_ACKS_ALL));
     assert_code(rlock_try_lock(lock_named(f, client, name)), RLOCK_ENOTREPLICATED);
     test_server_thaw(f->servers[2]);
 }

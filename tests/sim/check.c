@@ -330,6 +330,7 @@ void sim_check_step(struct sim_world *world)
         }
     }
     sim_rely_links(world);
+    sim_standby_check(world);
     sim_check_ears(world);
     sim_foreign_check(world);
     if (world->config.other != NULL) {

@@ -324,8 +324,10 @@ void sim_fault(struct sim_world *world)
         return;
     }
     if (world->config.n_acks != 0 && sim_chance(world, 100)) {
-        if (sim_chance(world, 300)) {
+        if (sim_chance(world, 200)) {
             sim_replica_leaves(any_client(world));
+        } else if (world->config.failover_us == 0 && sim_chance(world, 500)) {
+            sim_standby_strikes(world);
         } else {
             sim_replica_lags(world);
         }
@@ -347,6 +349,7 @@ void sim_fault(struct sim_world *world)
 void sim_heal(struct sim_world *world)
 {
     world->healed = true;
+    sim_standby_ends(world);
     sim_foreign_go(world);
     close_slots(world);
     sim_moves_end(world);

@@ -140,6 +140,26 @@ void sim_replica_wait(struct sim_conn *conn, const char *bytes, size_t len)
     sim_violate(conn->world, "a WAIT that nobody asked for");
 }
 
+void sim_standby_client(struct sim_client *client)
+{
+    (void)client;
+}
+
+void sim_standby_know(struct sim_client *client, unsigned node, bool has_replica)
+{
+    (void)client;
+    (void)node;
+    (void)has_replica;
+}
+
+bool sim_standby_answers(struct sim_conn *conn, const char *bytes, size_t len)
+{
+    (void)conn;
+    (void)bytes;
+    (void)len;
+    return false;
+}
+
 void sim_check_server(struct sim_world *world)
 {
     (void)world; /* looked at after each step */

@@ -365,9 +365,9 @@ void sim_wire_core(struct sim_client *client, const char *address)
         sim_node_name(i, client->node_ids[i]);
         client->nodes[i].id = client->node_ids[i];
         rlock__core_add_server(core, &client->nodes[i], config->n_links, config->n_acks);
-        client->nodes[i].replicas = config->n_acks != 0;
     }
     sim_map_start(client);
+    sim_standby_client(client);
 }
 
 static void start(struct sim_link *link, struct sim_client *client, unsigned node, unsigned index)

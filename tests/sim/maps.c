@@ -22,8 +22,8 @@ static void learn(struct sim_client *client)
         client->learned[i] = client->learned[i] || world->epoch != 0;
     }
     for (unsigned i = 0; i < world->config.n_nodes; i++) {
-        client->nodes[i].replicas =
-            world->config.n_acks != 0 && world->nodes[i].replica != SIM_NODES;
+        sim_standby_know(client, i,
+                         world->config.n_acks != 0 && world->nodes[i].replica != SIM_NODES);
     }
 }
 
@@ -42,6 +42,7 @@ static void replace(struct sim_client *client, unsigned node)
 {
     client->used[node] = false;
     rlock__core_replaced(&client->nodes[node], sim_clock(client));
+    rlock__replicas_reset(&client->nodes[node].replicas);
     for (unsigned i = 0; i < client->nodes[node].n_links; i++) {
         struct sim_link *link = &client->links[node * client->nodes[node].n_links + i];
 

@@ -62,26 +62,31 @@ static void hamper(struct sim_world *world, int64_t until)
     }
 }
 
+void sim_replica_lags_until(struct sim_world *world, int64_t until)
+{
+    if (world->now >= world->lags_until) {
+        world->lags_since = world->now;
+    }
+    world->lags_until = rlock__max(world->lags_until, until);
+    hamper(world, world->lags_until);
+}
+
 void sim_replica_lags(struct sim_world *world)
 {
     if (world->config.n_acks != 0 || world->config.failover_us != 0) {
-        world->lags_until = world->now + sim_random(world, 2 * world->config.lease);
-        hamper(world, world->lags_until);
+        sim_replica_lags_until(world, world->now + sim_random(world, 2 * world->config.lease));
         sim_trace(world, "the replica lags until %.3f", (double)world->lags_until / 1000);
     }
 }
 
 void sim_replica_leaves(struct sim_client *client)
 {
-    struct rlock__server *server = &client->nodes[0];
-
     if (client->world->config.n_acks != 0 && client->world->config.failover_us == 0 &&
         !sim_is_paused(client) && client->core.acks != 1 /* asked for, whatever the map says */) {
         client->is_lax = true;
-        sim_trace(client->world, "client %u: %u replicas", client->index, 1 - server->replicas);
-        server->replicas = 1 - server->replicas;
-        rlock__core_rerouted(&client->core, sim_clock(client));
-        sim_pump(client);
+        client->knows_replica = !client->knows_replica;
+        sim_trace(client->world, "client %u: %u replicas", client->index, client->knows_replica);
+        sim_standby_round(client);
     }
 }
 
@@ -95,15 +100,22 @@ void sim_replica_wait(struct sim_conn *conn, const char *bytes, size_t len)
 {
     struct sim_world *world = conn->world;
     char text[64];
-    int n = 0, needed = 0, ms = 0;
+    int n = 0, needed = 0, ms = 0, others = sim_standby_other_is_quick(world);
     bool good;
 
     (void)snprintf(text, sizeof(text), "%.*s", (int)len, bytes);
     good = sscanf(text, "*3 $4 WAIT $%d %d $%d %d", &n, &needed, &n, &ms) == 4;
-    if (!good || needed < 1 || ms < 1) {
+    if (!good || needed < 0 || ms < 1) {
         sim_violate(world, "the core sends a WAIT that makes no sense");
         return;
     }
+    if (conn->is_round && needed > 1 + others && world->config.failover_us == 0 &&
+        world->standby.state == SIM_LINKED &&
+        world->seed / 256 % 2 == 0 /* it hears most Sentinels */) {
+        sim_violate(world, "the core waits for more replicas than it needs");
+        return;
+    }
+    conn->has_run = conn->is_round = false;
     if (world->nodes[conn->node].state == SIM_STALE) { /* it goes on, and finds itself replaced */
         sim_conn_answer(conn, UNBLOCKED);
         return;
@@ -116,11 +128,12 @@ void sim_replica_wait(struct sim_conn *conn, const char *bytes, size_t len)
         sim_replica_catch_up(world, conn->node);
         good = true;
     }
-    if (!good) {
+    if (good + others < needed) {
         conn->last_down = rlock__max(conn->last_down, world->now + ms * RLOCK__MS);
         hamper(world, conn->last_down);
     }
-    sim_conn_answer(conn, good ? ":1\r\n" : is_unblocked(world) ? UNBLOCKED : ":0\r\n");
+    (void)snprintf(text, sizeof(text), ":%d\r\n", good + others);
+    sim_conn_answer(conn, good + others < needed && is_unblocked(world) ? UNBLOCKED : text);
 }
 
 /* Whether what the client believes of its map's replicas is not what there is, or was not when the
@@ -129,9 +142,11 @@ static bool is_lax(const struct sim_client *client)
 {
     const struct sim_world *world = client->world;
 
-    return client->is_lax || (world->config.failover_us != 0 && world->epoch != 0 &&
-                              (client->epoch != world->epoch ||
-                               world->now < client->heard_at + 2 * world->config.lease));
+    return client->is_lax || world->now < client->omits_until ||
+           (client->core.acks == 1 && sim_standby_has_twin(world)) ||
+           (world->config.failover_us != 0 && world->epoch != 0 &&
+            (client->epoch != world->epoch ||
+             world->now < client->heard_at + 2 * world->config.lease));
 }
 
 static bool has(struct sim_user *user, unsigned side)

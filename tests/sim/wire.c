@@ -180,6 +180,7 @@ static void run(const struct sim_message *message)
     struct sim_node *node = &conn->world->nodes[conn->node];
     uint64_t before = sim_server_n_writes(node->server);
 
+    conn->has_run = conn->has_run || is_script(message);
     (void)sim_server_command(node->server, conn->id, message->bytes, message->len);
     if (is_script(message) && sim_server_n_writes(node->server) != before) {
         conn->written = ++node->written;
@@ -214,6 +215,10 @@ static void at_server(struct sim_message *message)
         note_asking(message);
         if (memmem(message->bytes, message->len, "\nWAIT\r", 6) != NULL) {
             sim_replica_wait(conn, message->bytes, message->len);
+            message_free(message);
+            return;
+        }
+        if (sim_standby_answers(conn, message->bytes, message->len)) {
             message_free(message);
             return;
         }

@@ -88,6 +88,7 @@ static void client_free(struct sim_client *client)
 {
     struct rlock__timers *timers = &client->world->timers;
 
+    rlock__timer_unset(timers, &client->round);
     for (unsigned i = 0; i < client->n_users; i++) {
         for (unsigned side = 0; side < SIM_SIDES; side++) {
             struct sim_hold *hold = &client->users[i].holds[side];
@@ -323,6 +324,7 @@ static void clear(struct sim_world *world)
     rlock__timer_unset(&world->timers, &world->slot);
     rlock__timer_unset(&world->timers, &world->move.timer);
     rlock__timer_unset(&world->timers, &world->failover.timer);
+    rlock__timer_unset(&world->timers, &world->standby.timer);
     HASH_ITER(hh, world->dead, dead, after) {
         HASH_DEL(world->dead, dead);
         free(dead);

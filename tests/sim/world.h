@@ -55,6 +55,8 @@ struct sim_conn {
     bool open;        /* as the client sees it */
     bool mute;        /* it swallows everything, and nobody is told */
     bool asks;        /* the frame that the client sent last is ASKING */
+    bool has_run;     /* a script since the latest WAIT */
+    bool is_round;    /* ROLE came behind it: the first WAIT for it comes */
     bool is_demoted;  /* the client was told that the server is a replica */
     uint64_t written; /* world.written, after its latest script */
     unsigned server_life;
@@ -179,11 +181,15 @@ struct sim_client {
     struct sim_world *world;
     unsigned index;
     bool alive, closed;
-    bool may_kill;        /* the server lets it fence */
-    bool may_listen;      /* the server lets it subscribe */
-    bool is_lax;          /* its map knew of no replica for a while */
-    int64_t ppm, offset;  /* its clock */
-    int64_t paused_until; /* world's clock */
+    bool may_kill;             /* the server lets it fence */
+    bool may_listen;           /* the server lets it subscribe */
+    bool is_lax;               /* its map knew of no replica for a while */
+    bool knows_replica;        /* its map does */
+    int64_t out_at;            /* world's clock: it left the replica out; 0 it did not */
+    int64_t omits_until;       /* world's clock: what it holds the replica need not have */
+    struct rlock__timer round; /* it asks the Sentinels */
+    int64_t ppm, offset;       /* its clock */
+    int64_t paused_until;      /* world's clock */
     int64_t cut_until[2]; /* what it sends, and what it is sent, waits so long; world's clock */
     int64_t disturbed;    /* until when it could not work freely */
     int64_t hampered;     /* until when something takes longer than it should */
@@ -269,6 +275,19 @@ struct sim_failover {
     struct rlock__timer timer;
 };
 
+/* What has happened to the only replica of the only server. */
+struct sim_standby {
+    enum {
+        SIM_LINKED,
+        SIM_UNLINKED, /* from its primary */
+        SIM_DOWN_TOO, /* the same, and the Sentinels reach it as little */
+        SIM_SPLIT     /* with two Sentinels it is on the other side of a cut */
+    } state;
+    int64_t since, seen_at;       /* seen: by Sentinels again, before it is back */
+    int64_t out_until, listed_at; /* so long it was right to leave it out; it was listed */
+    struct rlock__timer timer;    /* it is back */
+};
+
 struct sim_world {
     uint64_t seed, random;
     int64_t now;
@@ -277,8 +296,9 @@ struct sim_world {
     struct rlock__timers timers;
     struct sim_server *server; /* the only one, or the first */
     struct sim_node nodes[SIM_NODES];
-    struct sim_server *replica; /* of the only one, where writes are acknowledged */
-    int64_t lags_until;         /* it does not catch up until then */
+    struct sim_server *replica;     /* of the only one, where writes are acknowledged */
+    int64_t lags_since, lags_until; /* it does not catch up from then to then */
+    struct sim_standby standby;
     struct sim_move move;
     struct sim_failover failover;
     unsigned epoch;    /* of the map that all nodes agree on */
@@ -382,6 +402,7 @@ void sim_replica_start(struct sim_world *world, uint64_t seed);
 struct sim_server *sim_replica_of(const struct sim_world *world, unsigned node);
 /* It has all that its primary has, unless it lags. */
 void sim_replica_catch_up(struct sim_world *world, unsigned node);
+void sim_replica_lags_until(struct sim_world *world, int64_t until);
 void sim_replica_lags(struct sim_world *world);
 /* A client's map knows of it no more, or again. */
 void sim_replica_leaves(struct sim_client *client);
@@ -391,6 +412,23 @@ void sim_replica_wait(struct sim_conn *conn, const char *bytes, size_t len);
 bool sim_is_acked(const struct sim_client *client);
 /* Whoever believes to hold does so on the replica too. */
 void sim_replica_check(struct sim_user *user, unsigned side);
+
+/* ---- standby.c ---- */
+
+void sim_standby_client(struct sim_client *client);
+/* A map tells the client whether the node has a replica. */
+void sim_standby_know(struct sim_client *client, unsigned node, bool has_replica);
+/* The client has asked all Sentinels that it reaches. */
+void sim_standby_round(struct sim_client *client);
+void sim_standby_strikes(struct sim_world *world);
+void sim_standby_ends(struct sim_world *world);
+/* Answers ROLE and INFO. False: it is another command. */
+bool sim_standby_answers(struct sim_conn *conn, const char *bytes, size_t len);
+/* Whether another replica may be promoted; whether one more than the replica acknowledges. */
+bool sim_standby_has_twin(const struct sim_world *world);
+bool sim_standby_other_is_quick(const struct sim_world *world);
+/* Each client leaves the replica out when it may, and for as long. */
+void sim_standby_check(struct sim_world *world);
 
 /* ---- links.c ---- */
 

@@ -340,6 +340,7 @@ TEST(sentinels_are_asked_for_the_epoch_before_the_address)
     assert_true(rlock__primary_ask(&out, "name", (struct rlock__sentinel_asks){.id = false}));
     assert_bytes(rlock__bytes(out.data, out.len),
                  "*3\r\n$8\r\nSENTINEL\r\n$6\r\nMASTER\r\n$4\r\nname\r\n"
+                 "*3\r\n$8\r\nSENTINEL\r\n$8\r\nREPLICAS\r\n$4\r\nname\r\n"
                  "*3\r\n$8\r\nSENTINEL\r\n$23\r\nGET-MASTER-ADDR-BY-NAME\r\n$4\r\nname\r\n");
     rlock__buf_fini(&out);
 }
