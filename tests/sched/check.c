@@ -50,7 +50,8 @@ void check_begin(struct actor *actor, enum doing doing, int64_t wait_us, unsigne
     actor->doing = doing;
     actor->since = sched_now();
     actor->cells = cells;
-    actor->deadline = rlock__later(actor->since, wait_us != 0 ? wait_us : RLOCK__SECOND);
+    /* the wait for the holder, and op_timeout for an answer */
+    actor->deadline = rlock__later(rlock__later(actor->since, wait_us), RLOCK__SECOND);
     if (stage.closing) {
         actor->deadline = actor->since;
     }
