@@ -75,11 +75,15 @@ void rlock__groups_unlock_and_drop(struct rlock__group *group)
     }
 }
 
-/* Whether so many of the members' clients are closed that the others are no hold. */
+/* Whether the client that keeps the groups is closed, or so many of the members' clients are that
+ * the others are not a hold. */
 static bool is_closed(const struct rlock__group_spec *spec)
 {
     size_t open = 0;
 
+    if (atomic_load(&rlock__client_of(spec->first->core)->closed)) {
+        return true;
+    }
     for (size_t i = 0; i < spec->n; i++) {
         open += !atomic_load(&rlock__client_of(spec->members[i]->core)->closed);
     }

@@ -14,8 +14,12 @@ static struct rlock__need need_of(const struct rlock__server *server)
 
 unsigned rlock__acks_needed(const struct rlock__server *server)
 {
-    const struct rlock__need need = need_of(server);
+    struct rlock__need need;
 
+    if (!rlock__acks_are_possible(server)) {
+        return 0;
+    }
+    need = need_of(server);
     return rlock__need_size(&need) + server->core->acks_on_disk;
 }
 

@@ -35,9 +35,9 @@ void rlock__doubt_keep_open(struct rlock__doubt **doubt)
     *doubt = &unknown;
 }
 
-struct rlock__doubt *rlock__doubt_close(struct rlock__doubt *doubt)
+struct rlock__doubt *rlock__doubt_unref(struct rlock__doubt *doubt)
 {
-    if (doubt != NULL && doubt != &unknown && atomic_fetch_sub(&doubt->refs, 1) == 1) {
+    if (doubt != &unknown && atomic_fetch_sub(&doubt->refs, 1) == 1) {
         free(doubt);
     }
     return NULL;

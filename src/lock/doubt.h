@@ -12,6 +12,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct rlock__doubt {
@@ -23,8 +24,13 @@ struct rlock__doubt {
 struct rlock__doubt *rlock__doubt_open(struct rlock__doubt **doubt, int64_t free_by);
 /* The member's doubt stays open: nothing goes on with what is open. */
 void rlock__doubt_keep_open(struct rlock__doubt **doubt);
-/* Ends a reference, the member's or one that holds it open. NULL is ok. Returns NULL. */
-struct rlock__doubt *rlock__doubt_close(struct rlock__doubt *doubt);
+/* Ends a reference, the member's or one that holds it open. Returns NULL. */
+struct rlock__doubt *rlock__doubt_unref(struct rlock__doubt *doubt);
+/* The same; NULL is ok, and nearly always so. */
+static inline struct rlock__doubt *rlock__doubt_close(struct rlock__doubt *doubt)
+{
+    return doubt != NULL ? rlock__doubt_unref(doubt) : NULL;
+}
 /* Whether the member's doubt is held open. */
 bool rlock__doubt_is_open(const struct rlock__doubt *doubt);
 /* When the server has forgotten all of it; 0: that is not known. */

@@ -29,7 +29,8 @@ struct rlock__levels rlock__levels_of(const struct rlock__call *call)
         .n = 1, .members = call->member, .renewals = call->renewed, .kept = call->kept};
 }
 
-bool rlock__hold_is_renewed(const struct rlock__hold *hold)
+/* Whether it is renewed for the levels that unlocks leave. */
+static bool is_renewed_for_the_rest(const struct rlock__hold *hold)
 {
     struct rlock__levels gone = given_up(hold);
     int64_t own = (int64_t)hold->count - hold->members - (gone.n - gone.members);
@@ -37,6 +38,15 @@ bool rlock__hold_is_renewed(const struct rlock__hold *hold)
 
     return !ends && ((hold->renewed_from != 0 && hold->renewed_from <= own) ||
                      hold->renewals > gone.renewals || hold->kept > gone.kept);
+}
+
+bool rlock__hold_is_renewed(const struct rlock__hold *hold)
+{
+    if ((hold->leaves.n | hold->owed.n | hold->lined) != 0) {
+        return is_renewed_for_the_rest(hold);
+    }
+    return hold->renewals > 0 || hold->kept > 0 ||
+           (hold->renewed_from != 0 && hold->renewed_from <= hold->count - hold->members);
 }
 
 void rlock__hold_add_level(struct rlock__hold *hold, const struct rlock__call *call, int64_t t0,

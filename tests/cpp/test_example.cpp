@@ -42,5 +42,5 @@ TEST(the_service_says_why_it_cannot_work)
     CHECK(out != nullptr);
     CHECK(std::fgets(line, sizeof(line), out) != nullptr);
     CHECK(pclose(out) != 0);
-    CHECK(std::string(line).find("invalid argument") != std::string::npos);
+    CHECK(std::string(line).find("a URL begins with") != std::string::npos);
 }

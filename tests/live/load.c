@@ -248,7 +248,7 @@ static int take(struct worker *worker, struct rlock_handle *lock, struct rlock_g
     const int code =
         rlock_lock_with(lock, RLOCK_TAKE(.wait_ms = wait_ms, .lease_ms = lease_ms), ret_grant);
 
-    note_time(worker, since_us, wait_ms != 0 ? wait_ms : OP_MS);
+    note_time(worker, since_us, wait_ms + OP_MS);
     note_code("take", worker->load->shared->codes, code);
     return code;
 }

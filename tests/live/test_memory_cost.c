@@ -12,7 +12,7 @@
 enum { N = 4400 };
 
 /* Bytes, besides those of the name. Whoever makes it less lowers the ceiling. */
-enum { IDLE_HANDLE = 256, HOLD = 640, WAITING = 1024 };
+enum { IDLE_HANDLE = 256, HOLD = 704, WAITING = 1024 };
 
 #define NAME_SIZE 16 /* of "memory-0000" and what is behind it */
 #define OWNER 7
@@ -165,13 +165,13 @@ static void hold_all(struct fixture *f, uint64_t owner, const char *what)
     locks_free();
 }
 
-LOCK_TEST(a_hold_costs_at_most_640_bytes, f)
+LOCK_TEST(a_hold_costs_at_most_704_bytes, f)
 {
     hold_all(f, OWNER, "a hold");
 }
 
 /* With what the thread knows of it. */
-LOCK_TEST(a_hold_of_a_thread_costs_at_most_640_bytes, f)
+LOCK_TEST(a_hold_of_a_thread_costs_at_most_704_bytes, f)
 {
     hold_all(f, 0, "a thread's hold");
 }
