@@ -34,6 +34,8 @@ struct desk {
     struct rlock_handle *lock, *other, *rival;
     _Atomic unsigned int losses;
     long n;           /* the allocation that fails */
+    int64_t ran_us;   /* how long the story did, in this play */
+    int repeats;      /* of this play so far: it ended late, which says nothing of memory */
     char detail[320]; /* why the story ended otherwise than it should */
 };
 
