@@ -88,7 +88,8 @@ static struct agent_client *place_of(const char *label)
 static struct rlock_handle *make(const char *client, const char *kind, const char *name)
 {
     const struct agent_client *place = place_of(client);
-    const struct rlock_opts opts = RLOCK_OPTS(.fair_slot_ms = place->slot_ms);
+    const bool fair = strcmp(kind, "fair") == 0;
+    const struct rlock_opts opts = RLOCK_OPTS(.fair_slot_ms = fair ? place->slot_ms : 0);
     struct rlock_handle *lock = NULL;
 
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {

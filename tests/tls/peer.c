@@ -11,7 +11,7 @@
 static SSL *server;
 static char detail[512];
 
-static void keep_detail(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static void keep_detail(const char *format, ...)
 {
     va_list args;
 
