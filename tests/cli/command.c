@@ -15,6 +15,8 @@
 
 #define MOST_WORDS 32
 #define WAIT_MS 10000
+#define UNREACHABLE 69
+#define OP_TIMEOUT_US 1000000 /* the library's default, which the command uses */
 
 /* The binary under test: $RLOCK_COMMAND, else rlock beside this executable or above it. */
 static const char *binary(void)
@@ -73,7 +75,7 @@ _Noreturn static void become(const struct command *command, const char *const *w
 static struct command new_command(void)
 {
     static int count;
-    struct command command = {.pid = -1};
+    struct command command = {.pid = -1, .began_us = test_now_us()};
 
     count++;
     (void)snprintf(command.out, sizeof(command.out), "%s/out-%d", test_dir(), count);
@@ -112,6 +114,15 @@ struct command command_start_on_terminal(const char *const *words, int *ret_mast
     return command;
 }
 
+static void note_late(const struct command *command)
+{
+    const int64_t took_us = test_elapsed_us(command->began_us);
+
+    if (took_us >= OP_TIMEOUT_US && test_stalls_us(command->began_us) >= took_us / 10) {
+        (void)test_missed(command->began_us, took_us / 10);
+    }
+}
+
 int command_wait(const struct command *command, int64_t timeout_ms)
 {
     int status = 0;
@@ -120,6 +131,9 @@ int command_wait(const struct command *command, int64_t timeout_ms)
         (void)kill(command->pid, SIGKILL);
         (void)waitpid(command->pid, &status, 0);
         return -1;
+    }
+    if (WIFEXITED(status) && WEXITSTATUS(status) == UNREACHABLE) {
+        note_late(command);
     }
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }

@@ -48,6 +48,7 @@ struct crowd {
     size_t n_processes, n_workers;
     int64_t lease_ms;
     uint64_t random;
+    int64_t began_us;
     int64_t kill_us; /* when the next one is due */
     bool any_moment; /* whether the victim need not hold anything */
     size_t kills, killed_holding;
@@ -367,6 +368,7 @@ static void run(struct crowd *crowd, int64_t ms, int64_t kill_every_ms)
     int64_t moved_us = test_now_us(), gap_us = 0;
     uint64_t seen = 0;
 
+    crowd->began_us = moved_us;
     crowd->kill_us = moved_us + kill_every_ms * 1000;
     while (test_now_us() < end_us || crowd->killed_holding == 0) {
         const uint64_t grants = atomic_load(&crowd->shared->grants);
@@ -410,7 +412,19 @@ static int64_t run_ms(void)
     return seconds != NULL ? strtoll(seconds, NULL, 10) * 1000 : 1500;
 }
 
-/* Each worker is granted something in the long run, and no call is late. */
+/* No call is late, and few are lost or in doubt: each of these is an answer or a renewal that the
+ * machine kept back. On a loaded one there may be fewer than a hundred grants for each. */
+static void check_times(const struct crowd *crowd)
+{
+    const struct shared *shared = crowd->shared;
+    const int64_t most_us = (int64_t)2000000 * test_slack();
+
+    assert_true(shared->grants > 100 * (shared->losses + shared->doubts) ||
+                test_missed(crowd->began_us, test_elapsed_us(crowd->began_us) / 10));
+    assert_true(test_in_time(crowd->began_us, shared->latest_us, most_us));
+}
+
+/* Each worker is granted something in the long run. */
 static void check(const struct crowd *crowd)
 {
     const struct shared *shared = crowd->shared;
@@ -435,8 +449,7 @@ static void check(const struct crowd *crowd)
                   (long long)longest_us / 1000, (long long)shared->latest_us / 1000);
     assert_true(witness_is_clean(crowd->witness, stderr));
     assert_true(run_ms() < 10000 || least > 0);
-    assert_true(shared->grants > 100 * (shared->losses + shared->doubts));
-    assert_true(shared->latest_us < (int64_t)2000000 * test_slack());
+    check_times(crowd);
 }
 
 static bool only_counters_are_left(const struct fixture *f)
