@@ -151,3 +151,81 @@ TEST(a_hold_that_is_not_there_behind_asking_is_not_lost)
     assert_int_equal(s->core.holds->state, RLOCK__HOLD_HELD);
     scene_close(s);
 }
+
+/* ---- Replicas that are known by name ---- */
+
+#define TEXT(s)                                                                                    \
+    {                                                                                              \
+        .type = RLOCK__REPLY_STR, .str = (s), .len = sizeof(s) - 1                                 \
+    }
+#define NUMBER(i)                                                                                  \
+    {                                                                                              \
+        .type = RLOCK__REPLY_INT, .num = (i)                                                       \
+    }
+#define ONE "slave0:ip=10.0.0.1,port=6379,state=online,offset=1,lag=0\r\n"
+#define TWO "slave1:ip=10.0.0.2,port=6379,state=online,offset=1,lag=0\r\n"
+
+static void lists(struct scene *s, const char *text, int64_t at)
+{
+    rlock__replicas_ask(&s->server.replicas);
+    rlock__replicas_listed(&s->server.replicas, rlock__bytes_of(text), at);
+}
+
+static void knows_both(struct scene *s, bool second_is_down, int64_t at)
+{
+    const struct rlock__replica_word words[] = {
+        {.place = "10.0.0.1:6379"}, {.place = "10.0.0.2:6379", .is_held_down = second_is_down}};
+
+    rlock__replicas_known(&s->server.replicas, words, 2, at);
+}
+
+/* The link for acknowledgements: the grant is extended, and ROLE and WAIT are answered. */
+static void round_of(struct scene *s, struct rlock__link *link, void (*meanwhile)(struct scene *s))
+{
+    const struct rlock__value values[] = {TEXT("master"), NUMBER(100), TEXT("10.0.0.1"),
+                                          TEXT("6379"), TEXT("100")};
+    const struct rlock__reply role = {.v = values, .n = 5, .is_array = true, .is_nested = true};
+
+    does(link, 3, (const int64_t[]){NOW / RLOCK__SECOND, 0, 1});
+    answers(link, &role);
+    meanwhile(s);
+    says(link, (struct rlock__value)NUMBER(1));
+    answers(link, &role);
+}
+
+static void second_is_left_out(struct scene *s)
+{
+    knows_both(s, true, NOW);
+    rlock__replicas_alive(&s->server.replicas, NOW);
+    lists(s, ONE, NOW);
+    assert_int_equal(rlock__acks_needed(&s->server), 1);
+}
+
+static void nothing(struct scene *s)
+{
+    (void)s;
+}
+
+/* It was needed when the WAIT went out, and the grant may be older than the reason to leave it
+ * out: the grant is extended once more, and the next WAIT does without that replica. */
+TEST(a_replica_that_is_left_out_during_a_wait_does_not_help_that_wait)
+{
+    struct scene *s = scene_open();
+    struct rlock__link *link = acks_of(&s->server);
+
+    s->core.acks = RLOCK_ACKS_AUTO;
+    knows_both(s, false, NOW - 10 * RLOCK__SECOND);
+    lists(s, ONE TWO, NOW - 5 * RLOCK__SECOND);
+    lists(s, ONE, NOW - 3 * RLOCK__SECOND);
+    assert_int_equal(rlock__acks_needed(&s->server), 2);
+    rlock__core_begin(&s->core, &s->call, NOW);
+    does(&s->server.links[0], 1, (const int64_t[]){1});
+    round_of(s, link, second_is_left_out);
+    assert_int_equal(s->call.step, RLOCK__ASKING);
+    round_of(s, link, nothing);
+    assert_int_equal(s->call.step, RLOCK__COMPLETE);
+    assert_int_equal(s->call.code, 0);
+    (void)rlock__claim_unref(s->call.claim);
+    s->core.done = NULL;
+    scene_close(s);
+}
