@@ -28,6 +28,42 @@ FIXTURE_WITH_TEST(it_excludes_and_leaves_nothing, f, .servers = 5)
     assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 0, 2000));
 }
 
+/* Each server knows the holder by the id of its client there. */
+FIXTURE_WITH_TEST(a_busy_one_names_its_holder, f, .servers = 3)
+{
+    struct user *one = user_open(f, USUAL);
+    struct user *two = user_open(f, USUAL);
+    int named = 0;
+
+    assert_code(rlock_try_lock(one->lock), 0);
+    assert_code(rlock_try_lock(two->lock), RLOCK_EBUSY);
+    for (size_t i = 0; i < f->n; i++) {
+        named += strstr(rlock_detail(), rlock_client_uuid(one->clients[i])) != NULL;
+    }
+    assert_int_equal(named, 1);
+    assert_code(rlock_unlock(one->lock), 0);
+}
+
+/* Whoever takes it can have one server at most, of two that are needed. */
+FIXTURE_WITH_TEST(a_member_that_cannot_be_asked_is_not_free, f, .servers = 3,
+                  .proxy = PROXY_ON_UNIX)
+{
+    struct user *user = user_open(f, USUAL);
+    struct rlock_info info = RLOCK_INFO_INIT;
+
+    assert_code(rlock_inspect(user->lock, &info), 0);
+    assert_false(info.locked);
+    assert_code(rlock_try_lock(user->members[0]), 0);
+    assert_code(rlock_inspect(user->lock, &info), 0);
+    assert_false(info.locked);
+    fixture_reach(f, 1, false);
+    assert_code(rlock_inspect(user->lock, &info), 0);
+    assert_true(info.locked);
+    assert_int_equal(info.holders, 1);
+    fixture_reach(f, 1, true);
+    assert_code(rlock_unlock(user->members[0]), 0);
+}
+
 /* The last round is begun as late as it can still be answered. */
 FIXTURE_WITH_TEST(a_timed_wait_lasts_to_its_end, f, .servers = 3)
 {
