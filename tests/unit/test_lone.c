@@ -75,6 +75,39 @@ TEST(only_the_version_that_was_asked_for_will_do)
     assert_int_equal(take_version(1), RLOCK_ECONN);
 }
 
+/* A greeting as number 7, of a client that lost the connections 3 and 9; CLIENT LIST is refused. */
+static void greet_behind_lost_ones(struct rlock__hello *hello)
+{
+    static const uint64_t lost[] = {3, 9};
+    static const struct rlock__uri uri = {0};
+    static const struct rlock__conn_opts opts = {.uri = &uri, .client_name = "me"};
+    const struct rlock__value values[] = {{RLOCK__REPLY_STR, .str = "proto", .len = 5},
+                                          {RLOCK__REPLY_INT, .num = 2},
+                                          {RLOCK__REPLY_STR, .str = "id", .len = 2},
+                                          {RLOCK__REPLY_INT, .num = 7}};
+    const struct rlock__value error = {RLOCK__REPLY_ERROR, .str = "NOPERM no", .len = 9};
+    struct rlock__reply refusal = {.v = &error, .n = 1};
+
+    assert_true(rlock__hello_begin(hello, &opts, RLOCK__HELLO_FIRST, lost, 2));
+    assert_int_equal(
+        rlock__hello_reply(hello, &(struct rlock__reply){.v = values, .n = 4, .is_array = true}),
+        0);
+    assert_int_equal(rlock__hello_reply(hello, &refusal), 0);
+}
+
+/* Numbers only grow while a server runs: one that is not below ours was of a server that has ended,
+ * and is somebody else's by now. */
+TEST(nobody_else_is_killed_where_nobody_says_whose_a_connection_is)
+{
+    struct rlock__hello hello = {0};
+
+    greet_behind_lost_ones(&hello);
+    assert_true(rlock__buf_add(&hello.out, "", 1));
+    assert_non_null(strstr(hello.out.data, "KILL\r\n$2\r\nID\r\n$1\r\n3\r\n"));
+    assert_null(strstr(hello.out.data, "KILL\r\n$2\r\nID\r\n$1\r\n9\r\n"));
+    rlock__hello_fini(&hello);
+}
+
 TEST(a_signal_that_a_child_fires_does_not_reach_its_parent)
 {
     struct rlock_cancel *cancel = NULL;
