@@ -90,6 +90,7 @@ set(RLOCK_SOURCES
     src/lock/pass.c
     src/lock/queue.c
     src/lock/plain.c
+    src/lock/proof.c
     src/lock/release.c
     src/lock/release_turn.c
     src/lock/released.c

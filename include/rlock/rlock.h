@@ -139,7 +139,8 @@ struct rlock_client;
 /* Why a hold was lost. */
 enum rlock_reason {
     RLOCK_LOST_EXPIRED = 1, /* not renewed in time: its validity ended */
-    RLOCK_LOST_TAKEN,       /* the server says that somebody else holds it */
+    RLOCK_LOST_TAKEN,   /* the server says that somebody else holds it: in answer to a renewal, or
+                               to another owner of this client, who was granted or refused it */
     RLOCK_LOST_DELETED, /* the server has no such lock: deleted, evicted, or its data are lost */
     RLOCK_LOST_NOT_REPLICATED, /* too few replicas confirmed it, or one without it was promoted */
     RLOCK_LOST_CLOCK_STEPPED,  /* the server's clock was set */
@@ -612,7 +613,8 @@ RLOCK_API int rlock_unlock_as(struct rlock_handle *lock, uint64_t owner);
  * Opens the lock, whoever holds it: reads who holds it, and deletes it if exactly they still do. A
  * fair lock that is free has the dead taken out of its queue (rlock_info.dead_waiters). A hold of
  * this process is lost by that (RLOCK_LOST_FORCED). Another process learns of its loss at
- * its next renewal. Of a read/write lock it opens the side of the handle.
+ * its next renewal, or from the next answer that names another holder. Of a read/write lock it
+ * opens the side of the handle.
  * I/O: two round trips, each within op_timeout_ms. ret_was_locked: may be NULL.
  * Returns 0 (open now), RLOCK_EBUSY when the holder changed meanwhile, RLOCK_EINDOUBT (no answer),
  * RLOCK_ECONN, ETLS, EAUTH, EPERM, EWRONGTYPE, EREFUSED, ENOTSUP, EDEADLOCK, ECLOSED, EFORKED,

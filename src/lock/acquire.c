@@ -84,6 +84,7 @@ void rlock__acquire_begin_anew(struct rlock__call *call, int code, int64_t now)
 void rlock__acquire_granted(struct rlock__call *call, uint64_t token, int64_t t0, int64_t now)
 {
     int64_t lease = rlock__acquire_lease(call, t0);
+    bool alone;
 
     if (call->target > 1 && now >= call->hold->grant->valid_until) {
         rlock__hold_lose(call->hold, RLOCK_LOST_EXPIRED, now);
@@ -111,7 +112,11 @@ void rlock__acquire_granted(struct rlock__call *call, uint64_t token, int64_t t0
         return;
     }
     call->token = call->target == 1 ? token : call->hold->grant->token;
+    alone = rlock__proof_granted(call, now);
     rlock__hold_granted(call->hold, call, t0, lease, now);
+    if (!alone) {
+        rlock__grant_verify(call->hold->grant, now);
+    }
     call->valid_until = call->hold->grant->valid_until;
     call->lease_granted_us = lease;
     call->count = call->target;
@@ -253,6 +258,7 @@ void rlock__acquire_heard(struct rlock__call *call, const struct rlock__reply *r
         }
         break;
     case RLOCK__BUSY:
+        rlock__proof_refused(call, answer.holder, now);
         if (is_too_young(call, now)) { /* whoever has it there: it would not count */
             rlock__acquire_describe(call, RLOCK_ERESTARTED, now);
             rlock__acquire_refuse(call, RLOCK_ERESTARTED, now);

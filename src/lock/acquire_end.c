@@ -198,10 +198,14 @@ void rlock__acquire_late_answer(struct rlock__call *call, const struct rlock__re
     bool error = reply != NULL && rlock__reply_is_error(reply);
     bool refused = error && !partial && !rlock__is_aborted(reply);
 
-    if (reply != NULL && !error && !partial &&
-        call->spec->ops->read_acquire(call->spec, reply).outcome == RLOCK__BUSY) {
-        rlock__acquire_account_busy(call);
-        refused = true;
+    if (reply != NULL && !error && !partial) {
+        struct rlock__answer answer = call->spec->ops->read_acquire(call->spec, reply);
+
+        if (answer.outcome == RLOCK__BUSY) {
+            rlock__proof_refused(call, answer.holder, now);
+            rlock__acquire_account_busy(call);
+            refused = true;
+        }
     }
     if (refused) {
         rlock__acquire_late_refusal(call, now);

@@ -90,15 +90,16 @@ struct rlock__grant {
         struct rlock__grant *idle_next; /* in core.idle_grants: nobody's */
     };
     struct rlock__table_node by_number; /* in one of core.numbers, while it is granted */
-    struct rlock__table_node by_lock;   /* in one of core.locks, while it is granted */
+    struct rlock__table_node by_lock;   /* in one of core.locks, the same; readers' are in none */
     uint64_t number, token;
     struct rlock__link *link;     /* that it is renewed over */
     struct rlock__copies *lost;   /* of its acquires, that went down with their links; NULL none */
     struct rlock__orphan *undone; /* levels of it that were given up, with copies open */
     struct rlock__loss *loss;
 
-    int64_t leased_at; /* when the server was last asked for what it then granted */
-    int64_t lease_us;  /* the longest that any level asked for */
+    int64_t granted_at; /* when its first grant was read */
+    int64_t leased_at;  /* when the server was last asked for what it then granted */
+    int64_t lease_us;   /* the longest that any level asked for */
     int64_t valid_until;
     int64_t held_until; /* renewal stops here (max_hold); RLOCK__NEVER none */
     int64_t free_by;    /* the server's lease has ended by then */
@@ -114,18 +115,19 @@ struct rlock__grant {
     struct rlock__doubt *doubt;
     struct rlock__doubt *owed_doubt; /* the same for levels that wait for their release */
 
-    unsigned life;     /* of the server, when it was last seen there */
-    uint16_t failures; /* of renewals, or of last releases, in a row */
-    uint8_t passes;    /* how often it went from one owner to the next */
-    bool is_numbered;
-    bool is_guarded;  /* a restart of the server ends it */
-    bool is_waiting;  /* for its renewal to be sent */
-    bool verifies;    /* its server is another one: whether it is there is asked, renewed or not */
-    bool unacked;     /* too few replicas have its latest renewal */
-    bool failed_over; /* since it was last seen there another server has taken its server's place */
-    bool resent;      /* an earlier copy of that may have been done */
-    bool releasing;   /* its last release is under way: not renewed any more */
-    bool uneven;      /* a level was given up, and the server may count it still */
+    unsigned life;      /* of the server, when it was last seen there */
+    uint16_t failures;  /* of renewals, or of last releases, in a row */
+    uint8_t passes : 6; /* how often it went from one owner to the next */
+    bool is_numbered : 1;
+    bool is_guarded : 1;  /* a restart of the server ends it */
+    bool is_waiting : 1;  /* for its renewal to be sent */
+    bool verifies : 1;    /* whether its server has it is asked, renewed or not */
+    bool unacked : 1;     /* too few replicas have its latest renewal */
+    bool failed_over : 1; /* since it was last seen there another server has taken its server's
+                             place */
+    bool resent : 1;      /* an earlier copy of that may have been done */
+    bool releasing : 1;   /* its last release is under way: not renewed any more */
+    bool uneven : 1;      /* a level was given up, and the server may count it still */
 };
 
 /* Levels of a hold that an unlock gives up, or several. */
@@ -236,7 +238,7 @@ struct rlock__core {
     struct rlock__hold *holds;                  /* all rows */
     struct rlock__table tables[RLOCK__TABLES];  /* of all rows, by owner, side and Redis key */
     struct rlock__table numbers[RLOCK__TABLES]; /* of those that were granted, by number */
-    struct rlock__table locks[RLOCK__TABLES];   /* of those that may be passed, by Redis key */
+    struct rlock__table locks[RLOCK__TABLES];   /* of those that are exclusive, by Redis key */
     struct rlock__hold *idle;                   /* rows that are kept for the next ones, */
     struct rlock__grant *idle_grants;           /* grants with their losses, */
     struct rlock__orphan *spares;               /* and orphans */

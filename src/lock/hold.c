@@ -140,6 +140,7 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
         grant->life = call->link->server->life;
         rlock__grant_number(grant, call->number);
         grant->token = call->token;
+        grant->granted_at = now;
         grant->held_until = most != 0 ? rlock__later(t0, most) : RLOCK__NEVER;
     }
     if (call->lost != NULL) {

@@ -48,8 +48,10 @@ struct rlock__hold *rlock__hold_find_side(struct rlock__core *core, const struct
                                           struct rlock__owner owner, char side);
 /* A hold that was granted, by its number; NULL: there is none. */
 struct rlock__hold *rlock__hold_by_number(struct rlock__core *core, uint64_t number);
-/* A hold on this lock that was granted, of a kind that passes them; NULL: there is none. */
-struct rlock__hold *rlock__hold_by_lock(struct rlock__core *core, const struct rlock__spec *spec);
+/* A hold on this lock that was granted and is exclusive, of any kind: the next one behind `before`,
+ * or the first one (NULL). There are several only if all but one are gone. NULL: no more. */
+struct rlock__hold *rlock__hold_by_lock(struct rlock__core *core, const struct rlock__spec *spec,
+                                        const struct rlock__hold *before);
 /* Finds the row, or makes one; NULL without memory. */
 struct rlock__hold *rlock__hold_get(struct rlock__core *core, struct rlock__spec *spec,
                                     struct rlock__owner owner);
@@ -191,6 +193,15 @@ void rlock__acquire_cancel(struct rlock__call *call, int64_t now);
 void rlock__acquire_deaf(struct rlock__call *call, int64_t now);
 /* The orphan that the call waits for is settled: nothing of the call is left on the server. */
 void rlock__acquire_settled(struct rlock__call *call, int64_t now);
+
+/* ---- proof.c: answers to it that end other holds ---- */
+
+/* The server granted the lock to the call: ends the holds of others here. Returns false if it is
+ * not certain which of them has the lock. */
+bool rlock__proof_granted(const struct rlock__call *call, int64_t now);
+/* The server refused the call, and named this holder ("": none): ends the holds of others here,
+ * unless the server named them. */
+void rlock__proof_refused(const struct rlock__call *call, struct rlock__bytes holder, int64_t now);
 
 /* ---- release_turn.c: a call that gives up a level ---- */
 

@@ -21,8 +21,11 @@ static bool is_plain(const struct rlock__hold *hold)
 /* The hold of this client on the lock; NULL: it has none that may be passed. */
 static struct rlock__grant *find(struct rlock__core *core, const struct rlock__spec *spec)
 {
-    struct rlock__hold *hold = may_pass(spec) ? rlock__hold_by_lock(core, spec) : NULL;
+    struct rlock__hold *hold = may_pass(spec) ? rlock__hold_by_lock(core, spec, NULL) : NULL;
 
+    while (hold != NULL && !may_pass(hold->spec)) { /* of another kind under the same name */
+        hold = rlock__hold_by_lock(core, spec, hold);
+    }
     return hold != NULL && is_plain(hold) && !hold->grant->releasing ? hold->grant : NULL;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables of holds: by owner, side and key; those that were granted also by their number, and if
- * their kind passes them, by their lock. */
+/* The tables of holds: by owner, side and key; those that were granted also by their number, and
+ * exclusive ones by their lock. */
 #include <limits.h>
 #include <stdlib.h>
 #include <utlist.h>
@@ -73,9 +73,17 @@ struct rlock__hold *rlock__hold_by_number(struct rlock__core *core, uint64_t num
     return NULL;
 }
 
-struct rlock__hold *rlock__hold_by_lock(struct rlock__core *core, const struct rlock__spec *spec)
+static bool is_exclusive(const struct rlock__spec *spec)
 {
-    struct rlock__table_node *node = rlock__table_first(locks_of(core, spec), spec->hash);
+    return spec->ops->side != 'r';
+}
+
+struct rlock__hold *rlock__hold_by_lock(struct rlock__core *core, const struct rlock__spec *spec,
+                                        const struct rlock__hold *before)
+{
+    struct rlock__table_node *node = before != NULL
+                                         ? rlock__table_next(&before->grant->by_lock)
+                                         : rlock__table_first(locks_of(core, spec), spec->hash);
 
     for (; node != NULL; node = rlock__table_next(node)) {
         struct rlock__grant *grant = RLOCK__OF(struct rlock__grant, by_lock, node);
@@ -96,7 +104,7 @@ void rlock__grant_number(struct rlock__grant *grant, uint64_t number)
     grant->link->n_granted++;
     rlock__table_add(numbers_of(grant->hold->spec->core, number), &grant->by_number,
                      hash_of_number(number));
-    if ((spec->ops->caps & RLOCK__CAP_PASSES) != 0) {
+    if (is_exclusive(spec)) {
         rlock__table_add(locks_of(spec->core, spec), &grant->by_lock, spec->hash);
     }
 }
@@ -109,7 +117,7 @@ void rlock__grant_unnumber(struct rlock__grant *grant)
         grant->is_numbered = false;
         grant->link->n_granted--;
         rlock__table_remove(numbers_of(spec->core, grant->number), &grant->by_number);
-        if ((spec->ops->caps & RLOCK__CAP_PASSES) != 0) {
+        if (is_exclusive(spec)) {
             rlock__table_remove(locks_of(spec->core, spec), &grant->by_lock);
         }
     }

@@ -3,6 +3,8 @@
  * is told twice, fixture_close() sees. */
 #include "cases.h"
 
+#include "support/witness.h"
+
 static const char *const steal[] = {
     "EVAL", "redis.call('del', KEYS[1]) redis.call('hset', KEYS[1], 'somebody:1', 1) return 1", "1",
     NAME, NULL};
@@ -58,6 +60,69 @@ void a_stolen_lock_is_lost(struct fixture *f)
     assert_true(test_server_says(f->server, "somebody:1", "HKEYS " NAME)); /* untouched */
     assert_code(rlock_try_lock(lock), RLOCK_EBUSY);
     assert_int_equal(test_server_int(f->server, "DEL " NAME), 1);
+}
+
+/* Owners of one client. The second one's grant proves that the first one's hold is gone, long
+ * before that is renewed. */
+void a_grant_to_another_owner_ends_a_deleted_hold(struct fixture *f)
+{
+    struct rlock_client *client = client_open(f);
+    struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client);
+    struct witness *witness = witness_new(1);
+    int64_t asked_us;
+
+    assert_code(TAKE(lock, .owner = 1), 0);
+    witness_enter(witness, 0, 1);
+    assert_int_equal(test_server_int(f->server, "DEL " NAME), 1);
+    asked_us = test_now_us();
+    assert_code(TAKE(rival, .owner = 2), 0);
+    if (!rlock_is_valid_as(lock, 1)) { /* the first one looks before it goes on */
+        witness_evict(witness, 0, 1);
+    }
+    witness_enter(witness, 0, 2);
+    assert_took(expect_loss(f, RLOCK_LOST_TAKEN) - asked_us, 0, LATE_MS);
+    assert_int_equal(last_loss(f)->owner, 1);
+    assert_true(rlock_is_valid_as(rival, 2));
+    witness_leave(witness, 0, 2);
+    assert_true(witness_is_clean(witness, stderr));
+    witness = witness_free(witness);
+    assert_code(rlock_unlock_as(lock, 1), RLOCK_ELOST);
+    assert_code(rlock_unlock_as(rival, 2), 0);
+}
+
+/* The same owners; the second one is refused, and the answer names somebody else. */
+void a_refusal_that_names_another_ends_a_stolen_hold(struct fixture *f)
+{
+    struct rlock_client *client = client_open(f);
+    struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client);
+    int64_t asked_us;
+
+    assert_code(TAKE(lock, .owner = 1), 0);
+    assert_code(TAKE(rival, .owner = 2), RLOCK_EBUSY); /* which names the first one */
+    assert_true(rlock_is_valid_as(lock, 1));
+    free(test_server_argv(f->server, steal));
+    asked_us = test_now_us();
+    assert_code(TAKE(rival, .owner = 2), RLOCK_EBUSY);
+    assert_false(rlock_is_valid_as(lock, 1));
+    assert_took(expect_loss(f, RLOCK_LOST_TAKEN) - asked_us, 0, LATE_MS);
+    assert_code(rlock_unlock_as(lock, 1), RLOCK_ELOST);
+    assert_true(test_server_says(f->server, "somebody:1", "HKEYS " NAME));
+    assert_int_equal(test_server_int(f->server, "DEL " NAME), 1);
+}
+
+/* A short wait behind an owner of the same client asks the server as well. */
+void a_wait_behind_a_deleted_hold_gets_the_lock(struct fixture *f)
+{
+    struct rlock_client *client = client_open(f);
+    struct rlock_handle *lock = lock_new(f, client), *rival = rival_new(f, client);
+
+    assert_code(TAKE(lock, .owner = 1), 0);
+    assert_int_equal(test_server_int(f->server, "DEL " NAME), 1);
+    assert_code(TAKE(rival, .owner = 2, .wait_ms = 200), 0);
+    assert_false(rlock_is_valid_as(lock, 1));
+    (void)expect_loss(f, RLOCK_LOST_TAKEN);
+    assert_code(rlock_unlock_as(lock, 1), RLOCK_ELOST);
+    assert_code(rlock_unlock_as(rival, 2), 0);
 }
 
 void an_unlock_that_finds_it_taken_says_lost(struct fixture *f)

@@ -325,6 +325,7 @@ void sim_check_step(struct sim_world *world)
             check_call(&client->users[j]);
             sim_rely(&client->users[j]);
             sim_passes(&client->users[j]);
+            sim_proofs(&client->users[j]);
             sim_foreign_call(&client->users[j]);
             sim_turns(&client->users[j]);
         }

@@ -61,6 +61,12 @@ bool sim_is_passed(const struct sim_user *user);
 bool sim_pass_taken(struct sim_user *user);
 void sim_passes(struct sim_user *user);
 
+/* ---- proofs.c ---- */
+
+/* After each step; and at the end of a call. */
+void sim_proofs(const struct sim_user *user);
+void sim_proofs_done(const struct sim_user *user);
+
 /* ---- turns.c ---- */
 
 /* After each step: of a key, of a user; and at the end of a call. */

@@ -117,7 +117,7 @@ bool sim_pass_taken(struct sim_user *user)
 static bool is_awaited(const struct sim_user *user)
 {
     struct sim_client *client = user->client;
-    const struct rlock__hold *found = rlock__hold_by_lock(&client->core, user->call.spec);
+    const struct rlock__hold *found = rlock__hold_by_lock(&client->core, user->call.spec, NULL);
 
     for (unsigned i = 0; i < client->n_users; i++) {
         const struct sim_user *other = &client->users[i];

@@ -257,6 +257,7 @@ void sim_user_done(struct sim_user *user)
     }
     world->doubts += call->code == RLOCK_EINDOUBT;
     sim_check_done(user);
+    sim_proofs_done(user);
     sim_turns_done(user);
     if (!taking && call->code == RLOCK_EINDOUBT) {
         hold->depth = hold->depth > 1 ? hold->depth - 1 : 0;
