@@ -56,6 +56,7 @@ set(RLOCK_SOURCES
     src/drive/serve.c
     src/drive/service.c
     src/drive/turn.c
+    src/drive/turn_owe.c
     src/drive/turn_wait.c
     src/drive/twins.c
     src/drive/wake.c
@@ -111,6 +112,7 @@ set(RLOCK_SOURCES
     src/multi/home.c
     src/multi/member.c
     src/multi/multi.c
+    src/multi/owed.c
     src/net/conn.c
     src/net/connect.c
     src/net/hello.c

@@ -595,11 +595,9 @@ RLOCK_API int rlock_lock_with(struct rlock_handle *lock, const struct rlock_take
  *   RLOCK_ENOTOWNER: not held; harmless;
  *   RLOCK_ELOST: the hold had ended, once for each level; no I/O when that is known;
  *   RLOCK_EINDOUBT: the server did not answer; or an earlier call of this owner goes on for longer
- *     than op_timeout_ms, or there is no memory, and the library unlocks behind that.
- *     rlock_detail() gives the time by which the lock is free;
+ *     than op_timeout_ms, or there is no memory or no file descriptor, and the library unlocks
+ *     behind that. rlock_detail() gives the time by which the lock is free;
  *   RLOCK_EPERM, EWRONGTYPE, EREFUSED, ECONN: the server did nothing so far;
- *   RLOCK_ETIMEDOUT, ENOMEM, ERESOURCE: a multi-lock or RedLock alone; another call of this owner
- *     goes on, or there is no room to wait. Nothing was tried; unlock again;
  *   RLOCK_ECLOSED, EFORKED, EINVAL, ENOTSUP.
  * After RLOCK_EINDOUBT and the four codes below it, at the last level, another unlock returns what
  * is known by then.
@@ -733,6 +731,7 @@ typedef void rlock_done_fn(struct rlock_op *op, void *payload);
  * ret_op: the caller's reference, to be dropped with rlock_op_unref(); NULL for none.
  * Returns 0, or (done is not called then) RLOCK_EINVAL, ECLOSED, EFORKED, ENOMEM, ERESOURCE, and
  * from rlock_unlock_async() RLOCK_ELOST where the client of a lost multi-lock or RedLock is closed.
+ * After RLOCK_ENOMEM or ERESOURCE nothing has changed: call again.
  */
 
 /* Takes the lock, as rlock_lock_with(). */

@@ -71,13 +71,18 @@ static int begin_leave(const struct rlock_handle *lock, struct rlock__owner owne
                        struct rlock__op *op)
 {
     int64_t timeout = lock->client->core.op_timeout_us;
+    int code;
 
     op->turn = (struct rlock__turn){.spec = lock->group,
                                     .owner = owner,
                                     .leaves = true,
                                     .deadline = rlock__later(rlock__now_us(), timeout),
                                     .results = lock->results};
-    return rlock__turn_begin(&op->turn);
+    code = rlock__turn_begin(&op->turn);
+    if (code != 0 && !owner.given) { /* its level may be given up */
+        rlock__thread_forget_group(lock->group);
+    }
+    return code;
 }
 
 static void await(const struct rlock_handle *lock, struct rlock__op *op)
@@ -107,7 +112,7 @@ static int64_t known(const struct rlock_handle *lock, uint64_t owner, uint32_t *
     rlock__groups_lock(spec);
     group = rlock__group_find(spec, (struct rlock__owner){.id = owner, .given = true});
     until = group != NULL ? rlock__group_valid_until(group) : 0;
-    *ret_count = group != NULL && !group->lost ? group->count : 0;
+    *ret_count = group != NULL && !group->lost ? rlock__group_left(group) : 0;
     rlock__groups_unlock(spec);
     return until;
 }

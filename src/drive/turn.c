@@ -19,9 +19,8 @@
 
 /* ---- Actions ---- */
 
-/* Begins and gives up members' calls, those of one client in one event and one write. watched: of
- * the calling thread, which keeps watch where nobody does; NULL it does not. */
-static void carry_out(struct rlock__group_step *step, struct rlock__watched *watched)
+/* Begins and gives up members' calls, those of one client in one event and one write. */
+void rlock__turn_carry_out(struct rlock__group_step *step, struct rlock__watched *watched)
 {
     struct rlock__action *actions = step->actions;
 
@@ -113,21 +112,25 @@ RLOCK__REQUIRES(home) static void drain(struct rlock__group *group, struct rlock
         }
         rlock__groups_unlock(group->spec);
         rlock__group_report(group->spec, step.loss, closing);
-        carry_out(&step, NULL);
+        rlock__turn_carry_out(&step, NULL);
         rlock__groups_lock(group->spec);
     }
 }
 
-/* Does what is left to do, and gives the turn to the next one that waits for it. */
-RLOCK__REQUIRES(home) static void hand_on(struct rlock__group *group, struct rlock_client *closing)
+void rlock__turn_hand_on(struct rlock__group *group, struct rlock_client *closing)
 {
-    struct rlock__turn *first;
+    struct rlock__turn *first = NULL;
 
-    drain(group, closing);
-    first = group->line;
-    group->busy = first != NULL;
+    if (group->busy == 1) {
+        drain(group, closing);
+    }
+    group->busy--; /* not the last one: somebody came meanwhile */
+    if (group->busy == 0) {
+        first = group->line;
+    }
     if (first != NULL) {
         DL_DELETE(group->line, first);
+        group->busy = 1;
         first->has_turn = true;
         rlock__turn_ring(first);
     }
@@ -136,13 +139,13 @@ RLOCK__REQUIRES(home) static void hand_on(struct rlock__group *group, struct rlo
 
 void rlock__turn_settle(struct rlock__group *group, struct rlock_client *closing)
 {
-    if (group->busy) {
+    if (group->busy > 0) {
         rlock__turn_ring(group->waiter);
         return;
     }
-    group->busy = true;
+    group->busy = 1;
     group->users++;
-    hand_on(group, closing);
+    rlock__turn_hand_on(group, closing);
 }
 
 /* ---- Turns ---- */
@@ -162,38 +165,23 @@ RLOCK__REQUIRES(home) static int enter(struct rlock__turn *turn)
         if (rlock__turn_is_begun(turn)) {
             rlock__begun_remove(&turn->begun);
         }
-        return rlock__fail(RLOCK_ENOMEM, "lock %s: no memory", turn->spec->name.at);
+        return turn->leaves ? rlock__fail(RLOCK_ENOTOWNER, "lock %s: not held", turn->spec->name.at)
+                            : rlock__fail(RLOCK_ENOMEM, "lock %s: no memory", turn->spec->name.at);
     }
     if (!group->at_home) {
         rlock__group_move_in(group);
     }
-    if (group->busy) {
+    if (group->busy > 0) {
         DL_APPEND(group->line, turn);
     } else {
-        group->busy = turn->has_turn = true;
+        group->busy = 1;
+        turn->has_turn = true;
     }
     turn->group = group;
     if (rlock__turn_is_begun(turn)) {
         rlock__begun_due(&turn->begun, 0);
     }
     return 0;
-}
-
-/* The home is closed, and nobody would take a step. A group that was lost needs none: it is over
- * when each of its levels was left. Drops the mutex. */
-RLOCK__UNLOCKS(home) static int refuse(const struct rlock__turn *turn)
-{
-    struct rlock__group *group = rlock__group_find(turn->spec, turn->owner);
-    bool lost = turn->leaves && group != NULL && group->lost && !group->busy;
-
-    if (!lost) {
-        rlock__groups_unlock(turn->spec);
-        return rlock__fail(RLOCK_ECLOSED, "the client is closed");
-    }
-    rlock__group_leave(group, rlock__now_us());
-    rlock__turn_settle(group, NULL);
-    rlock__groups_unlock_and_drop(group);
-    return rlock__fail(RLOCK_ELOST, "lock %s: it was lost", turn->spec->name.at);
 }
 
 int rlock__turn_begin(struct rlock__turn *turn)
@@ -205,11 +193,12 @@ int rlock__turn_begin(struct rlock__turn *turn)
         .step = rlock__begun_step_turn, .op = rlock__op_of(turn), .cancel = turn->effort.cancel};
     turn->fd = begun ? -1 : rlock__bell_take(rlock__home_of(turn->spec));
     if (turn->fd < 0 && !begun) {
-        return rlock__fail(RLOCK_ERESOURCE, "no file descriptor to wait with");
+        return rlock__turn_refuse(turn, RLOCK_ERESOURCE, "no file descriptor to wait with");
     }
     rlock__groups_lock(turn->spec);
     if (begun && !rlock__begun_add(rlock__home_of(turn->spec), &turn->begun)) {
-        return refuse(turn);
+        rlock__groups_unlock(turn->spec);
+        return rlock__turn_refuse(turn, RLOCK_ECLOSED, "the client is closed");
     }
     code = enter(turn);
     rlock__groups_unlock(turn->spec);
@@ -222,17 +211,11 @@ int rlock__turn_begin(struct rlock__turn *turn)
 /* Leaves the line if there is a reason to. Whoever has the turn uses the group still. */
 RLOCK__REQUIRES(home) static bool leaves_line(struct rlock__turn *turn, int64_t now)
 {
-    struct rlock__op *op = rlock__op_of(turn);
-
     if (turn->stop == 0 && now < turn->deadline) {
         return false;
     }
     DL_DELETE(turn->group->line, turn);
     turn->group->users--;
-    op->code = turn->stop != 0                              ? turn->stop
-               : !turn->leaves && turn->effort.wait_us == 0 ? RLOCK_EBUSY
-                                                            : RLOCK_ETIMEDOUT;
-    rlock__op_say(op, "lock %s: %s", turn->spec->name.at, rlock_strerror(op->code));
     return true;
 }
 
@@ -282,7 +265,7 @@ static void end(struct rlock__turn *turn)
         turn->claim = turn->owner.given ? NULL : rlock__group_claim_ref(group->claim);
     }
     note_results(turn);
-    hand_on(group, NULL);
+    rlock__turn_hand_on(group, NULL);
     rlock__groups_unlock_and_drop(group);
 }
 
@@ -388,9 +371,11 @@ int64_t rlock__turn_step(struct rlock__turn *turn, struct rlock__watched *watche
     }
     rlock__groups_unlock(turn->spec);
     rlock__group_report(turn->spec, step.loss, NULL);
-    carry_out(&step, watched);
+    rlock__turn_carry_out(&step, watched);
     if (step.complete && turn->runs) {
         end(turn);
+    } else if (step.complete) {
+        rlock__turn_end_in_line(turn);
     }
     return step.complete ? RLOCK__OVER : until;
 }

@@ -135,6 +135,22 @@ void rlock__turn_ring(struct rlock__turn *turn) RLOCK__REQUIRES(home);
 void rlock__turn_settle(struct rlock__group *group, struct rlock_client *closing)
     RLOCK__REQUIRES(home);
 
+/* Carries out a step's actions. watched: as rlock__turn_step() has it. */
+void rlock__turn_carry_out(struct rlock__group_step *step,
+                           struct rlock__watched *watched) RLOCK__NO_MUTEX;
+/* Does what is left to do, and gives the turn to the next one that waits for it; unless somebody
+ * else has it as well, who does so then. The caller is a user of the group no more. */
+void rlock__turn_hand_on(struct rlock__group *group, struct rlock_client *closing)
+    RLOCK__REQUIRES(home);
+
+/* ---- turn_owe.c ---- */
+
+/* The turn does not begin: nothing would wake it. An unlock gives up its level, and has a code of
+ * its own, if the client is not closed. Returns the code. */
+int rlock__turn_refuse(struct rlock__turn *turn, int code, const char *why) RLOCK__NO_MUTEX;
+/* The turn has left the line: ends its operation. An unlock gives up its level. */
+void rlock__turn_end_in_line(struct rlock__turn *turn) RLOCK__NO_MUTEX;
+
 /* ---- begun.c ---- */
 
 /* Returns false when the home is being closed. */

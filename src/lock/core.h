@@ -317,6 +317,9 @@ void rlock__core_seal(struct rlock__core *core, const struct rlock__spec *spec,
 /* A group that had the hold renewed has no level left that wants it. */
 void rlock__core_end_renewal(struct rlock__core *core, const struct rlock__spec *spec,
                              struct rlock__owner owner) RLOCK__REQUIRES(core);
+/* The same group has it renewed again. */
+void rlock__core_renew(struct rlock__core *core, const struct rlock__spec *spec,
+                       struct rlock__owner owner) RLOCK__REQUIRES(core);
 /* A thread ended: what it holds of this lock is lost. */
 void rlock__core_thread_exit(struct rlock__core *core, const struct rlock__spec *spec,
                              uint64_t thread, int64_t now) RLOCK__REQUIRES(core);

@@ -333,6 +333,18 @@ void rlock__core_end_renewal(struct rlock__core *core, const struct rlock__spec 
     }
 }
 
+void rlock__core_renew(struct rlock__core *core, const struct rlock__spec *spec,
+                       struct rlock__owner owner)
+{
+    struct rlock__hold *hold = rlock__hold_find(core, spec, owner);
+
+    if (hold != NULL && hold->state == RLOCK__HOLD_HELD) {
+        hold->renewals++;
+        rlock__grant_due(hold->grant, hold->grant->leased_at, hold->grant->lease_us);
+        rlock__grant_plan(hold->grant);
+    }
+}
+
 int64_t rlock__core_valid_until(struct rlock__core *core, const struct rlock__spec *spec,
                                 struct rlock__owner owner, uint32_t *ret_count)
 {

@@ -73,8 +73,8 @@ void rlock__group_claim_show(const struct rlock__group *group)
 
         atomic_store(&claim->members[i].shown, shows ? held : NULL);
     }
-    atomic_store(&claim->count, group->lost ? 0 : group->count);
-    atomic_store(&claim->over, group->count == 0);
+    atomic_store(&claim->count, group->lost ? 0 : rlock__group_left(group));
+    atomic_store(&claim->over, rlock__group_left(group) == 0);
 }
 
 int64_t rlock__group_claim_valid_until(const struct rlock__group_claim *claim)

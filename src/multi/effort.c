@@ -16,6 +16,9 @@ void rlock__effort_end(struct rlock__group *group, int code)
     atomic_store(&group->awaited, code != 0);
     group->timer_at = RLOCK__NEVER;
     group->code = code;
+    if (group->owed > 0) {
+        rlock__group_leave_owed(group);
+    }
     if (group->lost || group->count == 0) { /* also by the end of a client, meanwhile */
         rlock__group_shed(group);
     }
@@ -55,11 +58,15 @@ void rlock__group_taken(struct rlock__group *group, int64_t now)
     if (rlock__group_valid_until(group) <= now) { /* taken, and over already */
         group->count--;
         rlock__group_claim_show(group);
-        rlock__group_back_out(group, group->count > 0 ? RLOCK_ELOST : RLOCK_ETIMEDOUT, now);
+        rlock__group_back_out(group, rlock__group_left(group) > 0 ? RLOCK_ELOST : RLOCK_ETIMEDOUT,
+                              now);
         return;
     }
     if (group->effort.lease_us == 0 && group->renewed_from == 0) {
         group->renewed_from = group->count;
+    }
+    if (group->owed > 0) {
+        rlock__group_replace_owed(group);
     }
     RLOCK__EACH_MEMBER(member, group) {
         member->todo.seal = member->state == RLOCK__MEMBER_HELD && member->kept;

@@ -341,7 +341,7 @@ void rlock__group_cancel(struct rlock__group *group, int code, int64_t now)
 /* Nobody will unlock it. */
 static void end(struct rlock__group *group)
 {
-    group->count = group->renewed_from = 0;
+    group->count = group->owed = group->renewed_from = 0;
     group->lost = false;
     rlock__group_claim_show(group);
 }
@@ -355,7 +355,7 @@ void rlock__group_abandon(struct rlock__group *group, enum rlock_reason reason)
     RLOCK__EACH_MEMBER(member, group) {
         if (member->state == RLOCK__MEMBER_HELD) { /* its core forgets it */
             member->levels = member->renewed_from = 0;
-            member->kept = false;
+            member->kept = member->rests = false;
             member->state = RLOCK__MEMBER_OUT;
             member->claim = rlock__claim_unref(member->claim);
         }
@@ -364,7 +364,7 @@ void rlock__group_abandon(struct rlock__group *group, enum rlock_reason reason)
 
 void rlock__group_member_lost(struct rlock__group *group, enum rlock_reason reason, int64_t now)
 {
-    if (group->count == 0 || group->lost || rlock__group_valid_until(group) > now) {
+    if (rlock__group_left(group) == 0 || group->lost || rlock__group_valid_until(group) > now) {
         return;
     }
     lose(group, reason);

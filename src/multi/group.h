@@ -22,6 +22,7 @@
 struct rlock__group;
 struct rlock__group_claim;
 struct rlock__group_spec;
+struct rlock__group_step;
 struct rlock__member;
 struct rlock__turn;
 
@@ -72,14 +73,14 @@ struct rlock__group_spec {
 
 /* What is to be done in a member's core: with its call, its hold, its ear. */
 struct rlock__todo {
-    bool begin, give_up, seal, end_renewal, listen, ignore;
+    bool begin, give_up, seal, end_renewal, renew, listen, ignore;
     bool attend; /* its call was late, and is awaited again: its client is kept watch over */
 };
 
 static inline bool rlock__todo_is_any(const struct rlock__todo *todo)
 {
-    return todo->begin || todo->give_up || todo->seal || todo->end_renewal || todo->listen ||
-           todo->ignore || todo->attend;
+    return todo->begin || todo->give_up || todo->seal || todo->end_renewal || todo->renew ||
+           todo->listen || todo->ignore || todo->attend;
 }
 
 /* One member of a group. */
@@ -102,6 +103,7 @@ struct rlock__member {
     bool tried; /* the call is of this round */
     uint32_t levels;
     uint32_t renewed_from; /* the lowest level that is renewed; 0: none is */
+    bool rests;            /* renewed_from is not 0, and it is not renewed: all levels are owed */
     bool kept;             /* its fixed lease is renewed until it is sealed */
     int code;              /* of its latest call */
     atomic_llong rtt;      /* its server's usual round trip when the call began; 0: unknown */
@@ -127,7 +129,8 @@ struct rlock__effort {
 struct rlock__group {
     struct rlock__group_spec *spec;
     struct rlock__owner owner;
-    uint32_t count;                   /* levels that are held */
+    uint32_t count;                   /* levels that are held, and those that are owed */
+    uint32_t owed;                    /* given up without a turn; they end with the effort */
     uint32_t renewed_from;            /* the lowest level that is renewed; 0: none is */
     bool lost;                        /* for good; until it was unlocked count times */
     struct rlock__loss *untold;       /* its loss, to be reported; the driver takes it over */
@@ -161,12 +164,18 @@ struct rlock__group {
     RLOCK__GUARDED_BY(home) struct {
         unsigned users;
         bool at_home;
-        bool busy;                /* somebody has the turn on it */
+        unsigned busy;            /* how many have the turn on it, or carry out an owed level */
         struct rlock__turn *line; /* those that wait for the turn */
         void *waiter;             /* whoever has the turn, and takes its steps */
     };
     struct rlock__member members[];
 };
+
+/* How many levels its owner has not given up. */
+static inline uint32_t rlock__group_left(const struct rlock__group *group)
+{
+    return group->count - group->owed;
+}
 
 /* for (each member of a group, in canonical order); member: the name of the loop's variable */
 /* NOLINTBEGIN(bugprone-macro-parentheses): which is declared. */
@@ -197,6 +206,11 @@ bool rlock__group_is_over(const struct rlock__group *group);
 void rlock__group_take(struct rlock__group *group, const struct rlock__effort *effort, int64_t now)
     RLOCK__REQUIRES(home);
 void rlock__group_leave(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
+/* Its owner gives up a level and gets no turn for it. Writes the text of the code that it returns,
+ * and what the caller carries out, maybe beside whoever has the turn. */
+int rlock__group_owe(struct rlock__group *group, int64_t now,
+                     char ret_detail[static RLOCK__DETAIL_SIZE], struct rlock__group_step *ret_step)
+    RLOCK__REQUIRES(home);
 void rlock__group_done(struct rlock__call *call, int64_t now) RLOCK__REQUIRES(home);
 void rlock__group_timer(struct rlock__group *group, int64_t now) RLOCK__REQUIRES(home);
 /* Ends an effort to take it before its time, with this code. */

@@ -20,6 +20,13 @@ bool rlock__effort_is_back(struct rlock__group *group, int64_t now);
  * next round. */
 void rlock__effort_backed_out(struct rlock__group *group, int64_t now);
 
+/* ---- owed.c ---- */
+
+/* The effort under way is over: leaves the levels that are owed. */
+void rlock__group_leave_owed(struct rlock__group *group);
+/* The same where it has taken a level more, which takes their place. */
+void rlock__group_replace_owed(struct rlock__group *group);
+
 /* ---- member.c ---- */
 
 /* The call is complete: what came of it. */

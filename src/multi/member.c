@@ -60,7 +60,7 @@ static void leave(struct rlock__member *member)
     member->state = RLOCK__MEMBER_LEAVING;
     member->todo.seal = false;
     call->kept = member->kept;
-    call->renewed = member->renewed_from == member->levels;
+    call->renewed = member->renewed_from == member->levels && !member->rests;
 }
 
 void rlock__group_listen(struct rlock__group *group, int64_t now)
@@ -154,7 +154,8 @@ void rlock__member_settle_renewal(struct rlock__member *member)
     if (group->spec->ops->counts_alone && group->renewed_from == 0 && group->count > 0 &&
         member->renewed_from != 0 && stays && member->state != RLOCK__MEMBER_TAKING) {
         member->renewed_from = 0;
-        member->todo.end_renewal = true;
+        member->todo.end_renewal = !member->rests;
+        member->rests = false;
     }
 }
 
@@ -190,6 +191,7 @@ static void on_left(struct rlock__member *member)
     member->levels--;
     member->kept = false;
     member->renewed_from = member->renewed_from > member->levels ? 0 : member->renewed_from;
+    member->rests = member->rests && member->renewed_from != 0;
     if (member->code == RLOCK_ELOST) { /* the server does not have it, or its lease has ended */
         rlock__member_forget_doubt(member);
     }
@@ -258,6 +260,9 @@ void rlock__action_carry_out(const struct rlock__action *action, int64_t now)
     }
     if (todo->end_renewal) {
         rlock__core_end_renewal(action->core, member->spec, member->group->owner);
+    }
+    if (todo->renew) {
+        rlock__core_renew(action->core, member->spec, member->group->owner);
     }
     if (todo->listen) {
         rlock__core_begin(action->core, &member->ear, now);

@@ -168,13 +168,32 @@ static void check_members(struct sim_owner *owner, int64_t now)
             violate(owner, "counts a member that its server does not know");
         }
     }
-    if (group->count > 0 && !group->lost &&
+    if (rlock__group_left(group) > 0 && !group->lost &&
         (rlock__group_valid_until(group) > now) != is_valid_by_members(group, now)) {
         violate(owner, "is valid otherwise than by its members");
     }
     if (group->claim != NULL &&
         rlock__group_claim_valid_until(group->claim) != rlock__group_valid_until(group)) {
         violate(owner, "tells its thread another validity than it has");
+    }
+}
+
+/* What was given up is not valid; when the call is over no member is kept for it. */
+static void check_given_up(struct sim_owner *owner, int64_t now)
+{
+    const struct rlock__group *group = owner->group;
+
+    owner->gave_all_up &= rlock__group_left(group) == 0; /* or it has a level more by now */
+    if (rlock__group_left(group) == 0 && rlock__group_valid_until(group) > now) {
+        violate(owner, "is valid, and was given up");
+    }
+    for (size_t i = 0; !owner->calling && group->count == 0 && i < group->spec->n; i++) {
+        if (group->members[i].state == RLOCK__MEMBER_HELD) {
+            violate(owner, "has nothing, and keeps a member");
+        }
+    }
+    if (!owner->calling && group->owed > 0) {
+        violate(owner, "owes a level, and has no call");
     }
 }
 
@@ -251,6 +270,7 @@ static void check_owner(struct sim_owner *owner, int64_t now)
     }
     sim_doubt_look(owner);
     check_members(owner, now);
+    check_given_up(owner, now);
     sim_groups_check_minority(owner, now);
     check_told(owner, now);
     if (owner->process->all->config.faults == 0) {
@@ -466,7 +486,7 @@ void sim_groups_check_taken(const struct sim_owner *owner)
         violate(owner, "was granted what is over");
     }
     if (config->faults == 0 && lease != 0 && lease > 20 * config->delay_max &&
-        (!is_multi(owner) || group->count == 1) && left < lease / 2) {
+        (!is_multi(owner) || group->count == 1) && owner->given_up == 0 && left < lease / 2) {
         violate(owner, "was granted less than half of its lease");
     }
 }
@@ -530,8 +550,9 @@ void sim_groups_check_done(const struct sim_owner *owner)
         violate(owner, "is told that it does not own what it holds");
     }
     check_doubt(owner);
-    if (group->count == 0 && !ended && !is_open(group) && group->code != RLOCK_ELOST &&
-        group->code != RLOCK_ECLOSED && leftovers(owner, !owner->taking) > most) {
+    if (group->count == 0 && owner->given_up == 0 && !ended && !is_open(group) &&
+        group->code != RLOCK_ELOST && group->code != RLOCK_ECLOSED &&
+        leftovers(owner, !owner->taking) > most) {
         violate(owner, owner->taking ? "was refused, and is left as a holder"
                                      : "has left, and is left as a holder");
     }

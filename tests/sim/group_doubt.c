@@ -161,10 +161,10 @@ void sim_groups_check_doubt(struct sim_owner *owner)
     size_t most = multi ? 0 : group->spec->n - group->spec->quorum;
     size_t least = 0, n = 0;
     int code = group->code;
-    bool denies =
-        group->count == 0 && (taking ? code == RLOCK_EBUSY || code == RLOCK_ETIMEDOUT ||
-                                           code == RLOCK_ENOQUORUM || code == RLOCK_ECANCELED
-                                     : code == 0);
+    bool denies = group->count == 0 && owner->given_up == 0 &&
+                  (taking ? code == RLOCK_EBUSY || code == RLOCK_ETIMEDOUT ||
+                                code == RLOCK_ENOQUORUM || code == RLOCK_ECANCELED
+                          : code == 0);
 
     for (size_t i = 0; i < group->spec->n; i++) {
         const struct rlock__member *member = &group->members[i];

@@ -147,6 +147,17 @@ static void drain(struct sim_process *process, struct rlock__group *group)
     carry_out_all(&step);
 }
 
+int sim_drive_owe(struct sim_owner *owner)
+{
+    struct rlock__group_step step;
+    char detail[RLOCK__DETAIL_SIZE];
+    int code = rlock__group_owe(owner->group, sim_process_clock(owner->process), detail, &step);
+
+    tell(owner->process, owner->group, &step);
+    carry_out_all(&step);
+    return code;
+}
+
 static void settle(struct sim_process *process, struct rlock__group *group)
 {
     if (group->busy) { /* who has its turn does it */

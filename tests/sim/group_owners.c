@@ -85,6 +85,8 @@ static void begin(struct sim_owner *owner)
     owner->calling = true;
     owner->cancelled = false;
     owner->excused = false;
+    owner->given_up = 0;
+    owner->gave_all_up = false;
     sim_groups_forget_waiting(owner);
     owner->group->users++;
     owner->group->busy = true;
@@ -144,6 +146,7 @@ static void take(struct sim_owner *owner)
     sim_owner_plan(owner, sim_random(home, (sim_chance(home, 300) ? 1 : 6) * all->config.lease));
     sim_doubt_begin(owner);
     rlock__group_take(owner->group, &owner->effort, now);
+    sim_owner_plan_second(owner);
     sim_drive(owner);
 }
 
@@ -158,6 +161,7 @@ static void release(struct sim_owner *owner)
     sim_trace(sim_home(process->all), "process %u owner %llu: leaves %u", process->index,
               (unsigned long long)owner->owner.id, owner->lock);
     rlock__group_leave(owner->group, now);
+    sim_owner_plan_second(owner);
     sim_drive(owner);
 }
 
@@ -232,7 +236,8 @@ static void on_act(struct rlock__timer *timer, int64_t now)
     } else if (owner->depth > 0 && !owner->owner.given && !all->healed && all->config.faults > 0 &&
                sim_chance(home, 20)) {
         thread_exit(owner);
-    } else if (owner->depth > 0 && owner->depth < 3 && !all->healed && sim_chance(home, 200)) {
+    } else if (owner->depth > 0 && owner->depth < 3 && !all->healed &&
+               sim_chance(home, all->config.seconds ? 500 : 200)) {
         take(owner);
     } else if (owner->depth > 0) {
         release(owner);
@@ -372,6 +377,9 @@ static void note_renewal(struct sim_owner *owner, int code)
 {
     uint32_t count = owner->group->count;
 
+    if (owner->given_up > 0 && owner->renewed_from > owner->depth - owner->given_up) {
+        owner->renewed_from = 0; /* those of its levels ended that were there before the call */
+    }
     if (owner->renewed_from > count || count == 0) {
         owner->renewed_from = 0;
     }
@@ -389,6 +397,7 @@ void sim_owner_done(struct sim_owner *owner)
     bool renewed;
 
     owner->calling = false;
+    rlock__timer_unset(&home->timers, &owner->second);
     sim_trace(home, "process %u owner %llu: %s %u: %s, %u levels", process->index,
               (unsigned long long)owner->owner.id, owner->taking ? "take" : "leave", owner->lock,
               rlock_code_name(code), owner->group->count);
@@ -400,7 +409,8 @@ void sim_owner_done(struct sim_owner *owner)
     all->doubts += code == RLOCK_EINDOUBT;
     renewed = owner->renewed_from != 0;
     note_renewal(owner, code);
-    if (renewed && owner->renewed_from == 0 && all->config.kind == &rlock__redlock_ops &&
+    if (renewed && owner->renewed_from == 0 &&
+        (owner->given_up > 0 || all->config.kind == &rlock__redlock_ops) &&
         !shares_a_hold(owner)) { /* what is left of it ends */
         owner->cap = sim_process_clock(process) + all->config.lease + all->config.op_timeout;
     }
@@ -439,6 +449,10 @@ void sim_owner_told(struct sim_process *process, const struct rlock__group *grou
         sim_violate(home, "process %u owner %llu, lock %u: is renewed, and lost without a cause",
                     process->index, (unsigned long long)owner->owner.id, owner->lock);
     }
+    if (owner->gave_all_up) {
+        sim_violate(home, "process %u owner %llu: is told of a loss, and has given all up",
+                    process->index, (unsigned long long)owner->owner.id);
+    }
     owner->told_at = home->now;
     if (loss->reason == RLOCK_LOST_CLOSED && !owner->calling) { /* nobody is to unlock it */
         owner->depth = owner->renewed_from = 0;
@@ -459,6 +473,7 @@ void sim_owners_start(struct sim_process *process)
             .given = i % hands == 0 ? sim_chance(home, 300) : process->owners[i - 1].owner.given};
         owner->act.fire = on_act;
         owner->drive.fire = sim_on_drive;
+        owner->second.fire = sim_on_second;
         owner->cap = owner->ended_at = owner->told_at = RLOCK__NEVER;
         sim_groups_forget_waiting(owner);
         sim_owner_plan(owner, 1 + sim_random(home, 20 * RLOCK__MS));

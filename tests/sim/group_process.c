@@ -318,6 +318,7 @@ void sim_process_kill(struct sim_process *process)
     for (unsigned i = 0; i < SIM_OWNERS; i++) {
         rlock__timer_unset(timers, &process->owners[i].act);
         rlock__timer_unset(timers, &process->owners[i].drive);
+        rlock__timer_unset(timers, &process->owners[i].second);
     }
     rlock__timer_unset(timers, &process->dispatch);
     forget_groups(process);

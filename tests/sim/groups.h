@@ -9,6 +9,7 @@
  *   group_process.c  processes: their clients, their clocks, their deaths
  *   group_drive.c    what src/drive/turn.c does for real: carries out groups' actions
  *   group_owners.c   what owners do: take, nest, hold, give up, leave
+ *   group_second.c   what their second threads do: leave meanwhile
  *   group_faults.c   what goes wrong
  *   group_check.c    the invariants; group_minority.c, group_waiting.c, group_doubt.c parts of them
  */
@@ -79,6 +80,9 @@ struct sim_owner {
     struct rlock__effort effort;
     int64_t due;  /* when the call must be back, by its clock */
     bool excused; /* something may have taken longer than it should since its call began */
+    struct rlock__timer second; /* its second thread unlocks */
+    uint32_t given_up;          /* levels, by that thread, since its call began */
+    bool gave_all_up;           /* while it was not lost */
     /* for the checker */
     uint32_t depth;                   /* levels that it believes to hold */
     int64_t cap;                      /* valid no later than that, by its clock */
@@ -123,6 +127,7 @@ struct sim_group_config {
     int64_t max_lease; /* of a RedLock; 0 servers count as soon as they are up */
     unsigned faults;   /* per mille of steps; 0 a perfect network */
     unsigned lags;     /* per mille: threads that wake late */
+    bool seconds;      /* owners unlock in two threads */
 };
 
 struct sim_groups {
@@ -175,6 +180,8 @@ void sim_on_drive(struct rlock__timer *timer, int64_t now);
 void sim_on_dispatch(struct rlock__timer *timer, int64_t now);
 /* The group of an owner's lock, made where there is none. */
 struct rlock__group *sim_group_get(struct sim_owner *owner);
+/* Gives up a level of an owner that has a call under way. */
+int sim_drive_owe(struct sim_owner *owner);
 /* Frees a group that nobody uses, once it is over. */
 void sim_group_drop(struct sim_process *process, struct rlock__group *group);
 /* An owner's thread ends. */
@@ -196,6 +203,12 @@ void sim_owner_plan(struct sim_owner *owner, int64_t pause);
 /* A member's call begins; and it is complete. */
 void sim_owner_asks(struct rlock__member *member);
 void sim_owner_hears(struct rlock__member *member);
+
+/* ---- group_second.c ---- */
+
+void sim_on_second(struct rlock__timer *timer, int64_t now);
+/* Its call has begun: its second thread may unlock meanwhile. */
+void sim_owner_plan_second(struct sim_owner *owner);
 
 /* ---- group_faults.c ---- */
 
