@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cluster/choice.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -283,7 +284,7 @@ static enum rlock__verdict without_majority(struct rlock__choice *choice,
     if (choice->few < FEW) {
         return RLOCK__ASK_AGAIN;
     }
-    if (is_unanimous(round, most) && most->epoch >= choice->known.epoch) {
+    if (most != NULL && is_unanimous(round, most) && most->epoch >= choice->known.epoch) {
         choice->known = *most;
         return RLOCK__DECIDED;
     }
@@ -320,6 +321,7 @@ enum rlock__verdict rlock__choice_round(struct rlock__choice *choice,
 {
     enum rlock__verdict verdict;
 
+    assert(round->n == 0 || round->votes != NULL);
     choice->n_rounds++;
     choice->discord = RLOCK__AGREED;
     choice->why[0] = '\0';

@@ -72,6 +72,7 @@ static bool releases_owed(struct rlock__hold *hold, int64_t now)
     if (hold->state != RLOCK__HOLD_HELD || hold->owed.n == 0) {
         return false;
     }
+    assert(hold->grant != NULL);
     if (now >= hold->grant->valid_until) {
         rlock__hold_lose(hold, RLOCK_LOST_EXPIRED, now);
     }
@@ -242,6 +243,7 @@ void rlock__hold_lose(struct rlock__hold *hold, enum rlock_reason reason, int64_
     if (hold->state != RLOCK__HOLD_HELD) {
         return;
     }
+    assert(grant != NULL);
     copies = rlock__copies_kept(grant->lost);
     may_run = rlock__copies_may_run(&copies);
     rlock__copies_add_sent(&copies, grant->link, grant->link->pipeline.gen);

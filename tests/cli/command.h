@@ -23,8 +23,9 @@ struct command command_start(const char *const *words);
  * *ret_master. */
 struct command command_start_on_terminal(const char *const *words, int *ret_master);
 
-/* Waits for its end: the exit status, 128 + signal, or -1 after killing it at the deadline. A server
- * has one second for its answer: if the machine took much of that, what fails is run again. */
+/* Waits for its end: the exit status, 128 + signal, or -1 after killing it at the deadline. A
+ * server has one second for its answer: if the machine took much of that, what fails is run again.
+ */
 int command_wait(const struct command *command, int64_t timeout_ms);
 
 /* Starts, waits up to 10 s and returns the exit status. */
