@@ -59,7 +59,9 @@ void rlock__release_turn(struct rlock__call *call, int64_t now)
             rlock__min(call->deadline, grant->valid_until + call->core->op_timeout_us / 2);
         grant->resent = false;
         hold->leaves = rlock__levels_of(call);
-        rlock__hold_plan(hold);
+        if (grant->is_waiting) { /* else its timer looks whether it is renewed */
+            rlock__hold_plan(hold);
+        }
         rlock__release_ask(call, now);
     }
 }

