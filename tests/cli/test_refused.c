@@ -69,7 +69,8 @@ COMMAND_TEST(a_conflict_status_is_for_conflicts_alone)
 static const struct refusal nobody_says_who[] = {
     {.command = "CLIENT", .contains = "LIST", .does = REFUSAL_IS_SILENT}, {0}};
 
-COMMAND_WITH_TEST(a_wait_ends_in_time_though_nobody_says_who_holds_the_lock, .proxy = PROXY_ON_UNIX)
+COMMAND_WITH_TEST(a_wait_ends_in_time_though_nobody_says_who_holds_the_lock, .proxy = PROXY_ON_UNIX,
+                  .server.transport = TEST_UNIX)
 {
     struct command holder = hold_a("30s"), waiter;
     int64_t start_us;
@@ -85,7 +86,7 @@ COMMAND_WITH_TEST(a_wait_ends_in_time_though_nobody_says_who_holds_the_lock, .pr
 }
 
 COMMAND_WITH_TEST(a_grant_starts_the_command_though_nobody_says_who_held_the_lock,
-                  .proxy = PROXY_ON_UNIX)
+                  .proxy = PROXY_ON_UNIX, .server.transport = TEST_UNIX)
 {
     struct command holder = hold_a("30s"), waiter;
     struct proxy_rule look = {
@@ -105,7 +106,8 @@ COMMAND_WITH_TEST(a_grant_starts_the_command_though_nobody_says_who_held_the_loc
     assert_in_time(start_us, 700000);
 }
 
-COMMAND_WITH_TEST(a_single_try_soon_stops_asking_who_holds_the_lock, .proxy = PROXY_ON_UNIX)
+COMMAND_WITH_TEST(a_single_try_soon_stops_asking_who_holds_the_lock, .proxy = PROXY_ON_UNIX,
+                  .server.transport = TEST_UNIX)
 {
     struct command holder = hold_a("30s"), waiter;
     int64_t start_us;
