@@ -8,6 +8,7 @@
 #include "drive/client.h"
 #include "system.h"
 
+#define PIECE_US (20 * RLOCK__MS)
 #define SENT_MAX 40000 /* bytes that may have to go out before a call's own, scripts' texts */
 
 struct stage stage;
@@ -259,6 +260,14 @@ static void draw_calls(uint64_t seed, bool loops)
     stage.loops = (sched_chance(&dice, 500) || loops) && stage.begins;
 }
 
+/* Nobody calls for so long. It is in pieces: what is left undone is looked for after each. */
+static void rest(int64_t us)
+{
+    for (; us > 0; us -= PIECE_US) {
+        sched_sleep(rlock__min(us, PIECE_US));
+    }
+}
+
 static void play(void)
 {
     open_clients();
@@ -272,7 +281,7 @@ static void play(void)
     }
     join_actors();
     if (stage.scenario->rests) {
-        sched_sleep(sched_roll(&stage.dice, 3 * RLOCK__SECOND));
+        rest(sched_roll(&stage.dice, 3 * RLOCK__SECOND));
     }
     if (!stage.scenario->closes) {
         stage.closing = true;
