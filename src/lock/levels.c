@@ -49,6 +49,21 @@ bool rlock__hold_is_renewed(const struct rlock__hold *hold)
            (hold->renewed_from != 0 && hold->renewed_from <= hold->count - hold->members);
 }
 
+/* The owner's own level comes above those that it keeps; one that it has given up does not count,
+ * and its renewal ends with it. */
+static void add_own_level(struct rlock__hold *hold, const struct rlock__call *call)
+{
+    uint32_t owed = hold->owed.n - hold->owed.members;
+    uint32_t level = call->target - hold->members - owed;
+
+    if (hold->renewed_from >= level) {
+        hold->renewed_from = 0;
+    }
+    if (call->lease_us == 0 && hold->renewed_from == 0) {
+        hold->renewed_from = level;
+    }
+}
+
 void rlock__hold_add_level(struct rlock__hold *hold, const struct rlock__call *call, int64_t t0,
                            int64_t lease_us)
 {
@@ -60,8 +75,8 @@ void rlock__hold_add_level(struct rlock__hold *hold, const struct rlock__call *c
     }
     hold->members += call->member;
     hold->renewals += call->renewed;
-    if (!call->member && call->lease_us == 0 && hold->renewed_from == 0) {
-        hold->renewed_from = call->target - hold->members;
+    if (!call->member) {
+        add_own_level(hold, call);
     }
     rlock__hold_set_count(hold, call->target);
     if (!renewed && rlock__hold_is_renewed(hold)) {

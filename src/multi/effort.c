@@ -168,7 +168,7 @@ void rlock__effort_end_in_doubt(struct rlock__group *group, int64_t now)
 
 void rlock__effort_end_untaken(struct rlock__group *group, int64_t now)
 {
-    if (is_open(group)) {
+    if (group->code != RLOCK_ELOST && is_open(group)) { /* what is lost is given back in any case */
         rlock__effort_end_in_doubt(group, now);
         return;
     }

@@ -190,8 +190,8 @@ static bool is_doubt_without_memory(const struct desk *desk, int code)
  * longer for that than it must. */
 static bool was_late(const struct desk *desk, int code)
 {
-    return code == RLOCK_ENOQUORUM || (desk->ran_us >= LATE_US && is_late(code) &&
-                                       !is_doubt_without_memory(desk, code));
+    return code == RLOCK_ENOQUORUM ||
+           (desk->ran_us >= LATE_US && is_late(code) && !is_doubt_without_memory(desk, code));
 }
 
 /* A call said no memory, or lost the answer that there was none to read into, and with it the

@@ -128,8 +128,8 @@ static void far_end(struct far *far, int expected, int64_t most_ms)
             print_message("wait %lld: %s after %lld us: %s\n", (long long)call->wait_ms,
                           rlock_code_name(code), (long long)took_us, rlock_op_detail(call->op));
         }
-        assert_true(test_in_time(call->began_us, took_us,
-                                 (call->wait_ms + most_ms + late_ms) * 1000));
+        assert_true(
+            test_in_time(call->began_us, took_us, (call->wait_ms + most_ms + late_ms) * 1000));
         (void)rlock_op_unref(call->op);
         (void)rlock_free(call->lock);
     }

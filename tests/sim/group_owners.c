@@ -289,20 +289,31 @@ void sim_owner_asks(struct rlock__member *member)
         !fresh && member->levels == 0 && !sim_twin_has(owner, place);
 }
 
+/* Levels that the owner's other group has given up are the server's until they are released. Nobody
+ * promised when that is. */
+static bool is_owed(const struct rlock__member *member)
+{
+    const struct rlock__hold *hold =
+        rlock__hold_find(member->spec->core, member->spec, member->group->owner);
+
+    return hold != NULL && rlock__hold_left(hold) < hold->count;
+}
+
 /* The oldest give way: their leases have ended. */
-static void note_mark(struct sim_owner *owner, struct sim_place place, uint64_t number)
+static void note_mark(struct sim_owner *owner, const struct rlock__member *member)
 {
     struct sim_groups *all = owner->process->all;
+    struct sim_place place = sim_place_of(member);
 
     if (owner->n_marks == SIM_MARKS) {
         owner->n_marks--;
         memmove(&owner->marks[0], &owner->marks[1], owner->n_marks * sizeof(owner->marks[0]));
     }
-    owner->marks[owner->n_marks++] =
-        (struct sim_mark){.place = place,
-                          .number = number,
-                          .free_by = sim_home(all)->now + all->config.lease,
-                          .excused = owner->shared[place.server][place.key][place.side]};
+    owner->marks[owner->n_marks++] = (struct sim_mark){
+        .place = place,
+        .number = member->call.number,
+        .free_by = sim_home(all)->now + all->config.lease,
+        .excused = owner->shared[place.server][place.key][place.side] || is_owed(member)};
 }
 
 /* Of a member that was lost nobody promised when it goes. */
@@ -335,7 +346,7 @@ void sim_owner_hears(struct rlock__member *member)
         return;
     }
     if (member->call.kind == RLOCK__ACQUIRE) {
-        note_mark(owner, place, member->call.number);
+        note_mark(owner, member);
     }
     sim_doubt_hear(owner, member);
     note_left(owner, place, member->call.code);
