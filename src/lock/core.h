@@ -125,6 +125,7 @@ struct rlock__grant {
     bool unacked : 1;     /* too few replicas have its latest renewal */
     bool failed_over : 1; /* since it was last seen there another server has taken its server's
                              place */
+    bool extends : 1;     /* the release under way asked for the renewed lease */
     bool resent : 1;      /* an earlier copy of that may have been done */
     bool releasing : 1;   /* its last release is under way: not renewed any more */
     bool uneven : 1;      /* a level was given up, and the server may count it still */

@@ -92,11 +92,10 @@ static void on_done(struct rlock__hold *hold, const struct rlock__answer *answer
     }
     if (!is_last(hold)) {
         int64_t lease = rlock__grant_cut(grant, core->renewed_lease_us, t0);
-        bool renewed = rlock__hold_is_renewed(hold);
 
         grant->uneven = false;
         rlock__hold_drop_levels(hold);
-        if (renewed && hold->state == RLOCK__HOLD_HELD && now < grant->valid_until) {
+        if (grant->extends && hold->state == RLOCK__HOLD_HELD && now < grant->valid_until) {
             rlock__grant_extended(grant, t0, lease, now);
         }
         rlock__grant_plan(grant);
@@ -249,6 +248,7 @@ static bool send(struct rlock__hold *hold, int64_t now)
 
     grant->release = rlock__release_send(hold->spec, rlock__grant_route(grant), grant->number,
                                          target, lease, on_answer, hold, now);
+    grant->extends = renewed;
     if (grant->release != NULL && target == 0) {
         begin_last(hold, now);
     }
