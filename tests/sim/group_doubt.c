@@ -35,7 +35,8 @@ static const struct rlock__hold *hold_of(const struct rlock__member *member)
     return hold != NULL && hold->grant != NULL && hold->state == RLOCK__HOLD_HELD ? hold : NULL;
 }
 
-/* Whether the member's core goes on with a number, for a call that is complete. */
+/* Whether the member's core goes on with a number, for a call that is complete; or will do so as
+ * soon as another call of the owner leaves the turn. */
 static bool goes_on(const struct rlock__member *member, uint64_t number)
 {
     const struct rlock__hold *hold = hold_of(member);
@@ -46,8 +47,9 @@ static bool goes_on(const struct rlock__member *member, uint64_t number)
             return true;
         }
     }
-    return hold != NULL && hold->grant->number == number && hold->turn == NULL &&
-           (hold->grant->releasing || hold->grant->release != NULL);
+    return hold != NULL && hold->grant->number == number &&
+           (hold->owed.n != 0 ||
+            (hold->turn == NULL && (hold->grant->releasing || hold->grant->release != NULL)));
 }
 
 static bool is_in_use(const struct rlock__member *member, uint64_t number)
