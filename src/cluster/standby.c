@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define UNLINKED_MS 5000
+
 /* One of the words between commas. */
 static bool has_word(struct rlock__bytes words, const char *word)
 {
@@ -19,6 +21,15 @@ static bool has_word(struct rlock__bytes words, const char *word)
 static bool is(struct rlock__bytes name, const char *text)
 {
     return rlock__bytes_equal(name, rlock__bytes_of(text));
+}
+
+/* Since when a replica has had no link to its primary, in ms: 0 it has one, below 0 it never had.
+ * Sentinels ask it for that. */
+static bool is_long(struct rlock__bytes down_ms)
+{
+    int64_t ms = rlock__bytes_number(down_ms, 0);
+
+    return ms < 0 || ms >= UNLINKED_MS;
 }
 
 static void put_place(struct rlock__standby *it, struct rlock__bytes ip, struct rlock__bytes port)
@@ -49,6 +60,8 @@ static size_t read_one(const struct rlock__reply *reply, size_t i, struct rlock_
             it->is_down = has_word(value, "s_down");
         } else if (is(name, "slave-priority") || is(name, "replica-priority")) {
             it->is_barred = rlock__bytes_number(value, -1) == 0;
+        } else if (is(name, "master-link-down-time")) {
+            it->is_unlinked = is_long(value);
         }
         i += 2;
     } while (i + 1 < reply->n && !is(rlock__reply_str(reply, i), "name"));
@@ -96,6 +109,7 @@ static void add(struct rlock__standbys *all, const struct rlock__standby *said)
     }
     it->n_down += said->is_down;
     it->n_barred += said->is_barred;
+    it->n_unlinked += said->is_unlinked;
     it->n_free += !said->is_down && !said->is_barred;
 }
 
@@ -118,6 +132,7 @@ void rlock__standbys_merge(const struct rlock__standbys *const said[], size_t n,
 
         it->is_down = 2 * (size_t)it->n_down > configured;
         it->is_barred = 2 * (size_t)it->n_barred > configured;
+        it->is_unlinked = 2 * (size_t)it->n_unlinked > configured;
         it->is_free = 2 * (size_t)it->n_free > configured;
     }
 }

@@ -14,10 +14,12 @@
 #define RLOCK__STANDBY_PLACE 72 /* of "address:port" */
 
 struct rlock__standby {
-    char place[RLOCK__STANDBY_PLACE];  /* "" it does not fit */
-    bool is_down, is_barred;           /* barred: nobody promotes it, its priority is 0 */
-    bool is_free;                      /* so many say that it is not barred, and not down */
-    unsigned n_down, n_barred, n_free; /* of all that were asked: so many Sentinels say so */
+    char place[RLOCK__STANDBY_PLACE]; /* "" it does not fit */
+    bool is_down, is_barred;          /* barred: nobody promotes it, its priority is 0 */
+    bool is_free;                     /* so many say that it is not barred, and not down */
+    bool is_unlinked;                 /* by its own word it has had no primary for 5 s, or never */
+    /* of all that were asked: so many Sentinels say so */
+    unsigned n_down, n_barred, n_free, n_unlinked;
 };
 
 struct rlock__standbys {

@@ -85,6 +85,7 @@ static size_t put_words(const struct rlock__standbys *all, const struct rlock__n
             words[n] = (struct rlock__replica_word){.is_barred = it->is_barred,
                                                     .is_held_down = it->is_down,
                                                     .is_free = it->is_free,
+                                                    .is_unlinked = it->is_unlinked,
                                                     .n_down = it->n_down,
                                                     .n_asked = (unsigned)n_asked};
             memcpy(words[n++].place, it->place, sizeof(it->place));

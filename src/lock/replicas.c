@@ -71,7 +71,7 @@ static bool is_gone(const struct rlock__replicas *all, const struct rlock__repli
     bool long_missing = now >= it->missing_since + after;
 
     return it->missing_since != 0 && is_alive_without(all, it) &&
-           (it->is_held_down || long_missing);
+           (it->is_held_down || it->is_unlinked || long_missing);
 }
 
 /* Only by a list that was asked for when the primary was known to have been alive so long: an older
@@ -117,6 +117,7 @@ static void know(struct rlock__replicas *all, const struct rlock__replica_word *
     it->is_known = !it->is_barred;
     it->is_free = word->is_free;
     it->is_held_down = word->is_held_down;
+    it->is_unlinked = word->is_unlinked;
     it->n_down = word->n_down;
     it->n_asked = word->n_asked;
     it->is_foreign &= it->is_barred;

@@ -5,8 +5,9 @@
  * A map (the Sentinels, or CLUSTER NODES) knows the replicas that a failover may promote. The
  * primary lists the replicas that follow it (INFO replication, ROLE). A known replica is *in* until
  * the client is sure of three things: the primary does not list it, the primary was alive well
- * after that began, and the replica is held down or has been missing for long. Then it is *out*,
- * until the primary lists it again.
+ * after that began, and the replica is held down or has been missing for long. A replica that has
+ * had no link for long, as it says itself, need not be missed for long by a new client as well.
+ * Then it is *out*, until the primary lists it again.
  *
  * "Alive" is what makes this safe. A network that is cut between the primary with its clients on
  * one side, and the replica with the Sentinels on the other, looks like a dead replica, and the
@@ -29,6 +30,7 @@ struct rlock__replica_word {
     bool is_barred;                /* nobody promotes it */
     bool is_held_down;             /* by most Sentinels, or by the cluster */
     bool is_free;                  /* most Sentinels, or the cluster, say that it is neither */
+    bool is_unlinked;              /* it has had no link to the primary for as long as 5 s */
     bool was_replaced;             /* it was the primary, and was held down as such */
     unsigned n_down, n_asked;      /* Sentinels that hold it down, of so many; 0 a cluster */
 };
@@ -37,6 +39,7 @@ struct rlock__replica {
     char place[RLOCK__PLACE_SIZE];         /* "" the row is free */
     bool is_known;                         /* by the map: a failover may promote it */
     bool is_barred, is_held_down, is_free; /* as the map says */
+    bool is_unlinked;                      /* the same */
     bool is_listed;                        /* by the primary, and it acknowledges */
     bool is_seen;                          /* in the primary's latest list, alive or not */
     bool is_out;

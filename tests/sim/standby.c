@@ -168,11 +168,17 @@ bool sim_standby_answers(struct sim_conn *conn, const char *bytes, size_t len)
 
 /* ---- What the Sentinels say ---- */
 
-static void put(struct rlock__standbys *said, const char *ip, bool down, bool barred)
+/* By its own word, which a Sentinel has had for a while. */
+static bool is_unlinked(const struct sim_world *world)
+{
+    return !is_linked(world) && world->now >= world->standby.since + GONE_AFTER;
+}
+
+static void put(struct rlock__standbys *said, const char *ip, bool down, bool barred, bool unlinked)
 {
     struct rlock__standby *it = &said->each[said->n++];
 
-    *it = (struct rlock__standby){.is_down = down, .is_barred = barred};
+    *it = (struct rlock__standby){.is_down = down, .is_barred = barred, .is_unlinked = unlinked};
     (void)snprintf(it->place, sizeof(it->place), "%s:" PORT, ip);
 }
 
@@ -191,10 +197,11 @@ static bool ask(const struct sim_client *client, unsigned which, struct rlock__s
     ret_said->is_known = true;
     ret_said->n = 0;
     if (client->knows_replica) {
-        put(ret_said, ip, blind || is_down(world) || (is_cut && which == 0), false);
+        put(ret_said, ip, blind || is_down(world) || (is_cut && which == 0), false,
+            blind || is_unlinked(world));
     }
     if (client->knows_replica && other_of(world) != NONE) {
-        put(ret_said, OTHER, false, other_of(world) != TWIN);
+        put(ret_said, OTHER, false, other_of(world) != TWIN, false);
     }
     *ret_alive_at = sim_clock(client) - (split ? world->now - world->standby.since : 0);
     return !split || world->seed / 256 % 2 == 0;
@@ -232,6 +239,7 @@ static bool learn(struct sim_client *client)
         words[i].is_held_down = all.each[i].is_down;
         words[i].is_barred = all.each[i].is_barred;
         words[i].is_free = all.each[i].is_free;
+        words[i].is_unlinked = all.each[i].is_unlinked;
         memcpy(words[i].place, all.each[i].place, sizeof(words[i].place));
     }
     changes = n != 0 && rlock__listing_known(&client->nodes[0], words, all.n, sim_clock(client));

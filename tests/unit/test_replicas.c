@@ -91,6 +91,22 @@ TEST(a_replica_that_is_held_down_by_none_is_out_after_a_while)
     assert_int_equal(needed(RLOCK_ACKS_AUTO), 1);
 }
 
+TEST(a_replica_that_says_itself_that_it_has_no_link_is_not_missed_for_long)
+{
+    static const struct rlock__replica_word words[] = {{.place = ONE},
+                                                       {.place = TWO, .is_unlinked = true}};
+
+    all = (struct rlock__replicas){.n_known = 0};
+    know(2, words, 0);
+    lists(FOLLOWS("0", "10.0.0.1"), 0);
+    rlock__replicas_alive(&all, AT(1900));
+    lists(FOLLOWS("0", "10.0.0.1"), 1950);
+    assert_int_equal(needed(RLOCK_ACKS_AUTO), 2); /* the primary may be cut off */
+    rlock__replicas_alive(&all, AT(2000));
+    lists(FOLLOWS("0", "10.0.0.1"), 2100);
+    assert_int_equal(needed(RLOCK_ACKS_AUTO), 1);
+}
+
 TEST(a_primary_that_is_not_known_to_be_alive_leaves_out_nobody)
 {
     begin();
