@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "lock/acquire.h"
 #include "lock/orphan.h"
 #include "world.h"
 
@@ -357,11 +358,16 @@ void sim_declare_dead(struct sim_world *world, const struct sim_client *client, 
     HASH_ADD_STR(world->dead, owner, dead);
 }
 
-/* Whether the client still gives back what its call may have been granted. */
+/* Whether the client still gives back what its call may have been granted; or has done so until
+ * the lease ended. */
 static bool is_given_back(const struct sim_user *user)
 {
+    const struct rlock__call *call = &user->call;
     const struct rlock__orphan *orphan;
 
+    if (sim_clock(user->client) >= call->sent_at + rlock__acquire_lease(call, call->sent_at)) {
+        return true;
+    }
     DL_FOREACH(user->client->core.orphans, orphan) {
         if (orphan->number == user->call.number && orphan->spec == user->call.spec) {
             return true;

@@ -87,7 +87,7 @@ static bool outlives_holder(const struct sim_user *user)
     return has_one_holder(world) && user->call.error == 0 && user->call.contended &&
            strcmp(user->texts.holder, world->holder[user->key]) == 0 &&
            world->now - world->holder_since[user->key] >= now - user->call.sent_at &&
-           user->call.timer.at - now > left + world->config.delay_max + 30 * RLOCK__MS &&
+           user->call.timer.at - now - world->config.delay_max - 30 * RLOCK__MS > left &&
            is_free_for(client, now - user->call.sent_at + 2 * world->config.delay_max);
 }
 
