@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * groups [--seed N] [--seeds COUNT] [--steps N] [--kind multi|redlock] [--trace]
- *         [--no-delay] [--drift-beyond]
+ * groups [--seed N] [--seeds COUNT] [--steps N] [--kind multi|redlock] [--faults N]
+ *         [--trace] [--no-delay] [--drift-beyond]
  * Simulates multi-locks and RedLocks from seed N on. A seed that fails prints itself; `groups
  * --seed N --seeds 1 --trace` replays it exactly.
  *
+ * --faults says how many of a thousand steps have one, in every seed.
  * --no-delay lets servers count as soon as they restart, --drift-beyond lets clocks drift four
  * times as far as the leases allow for: then it must see two that are valid at once, and fails if
  * not.
@@ -109,6 +110,7 @@ static void configure(struct sim_groups *all)
     config->max_lease = multi || all->no_delay ? 0 : config->lease;
     config->max_hold = 2 * config->lease;
     config->faults = sim_chance(home, 200) ? 0 : 1 + (unsigned)sim_random(home, 30);
+    config->faults = all->only_faults != 0 ? all->only_faults : config->faults;
     config->lags = sim_chance(home, 500) ? 0 : 100;
     config->drift = all->drift_beyond ? 4 * DRIFT_PPM : config->faults != 0 ? DRIFT_PPM : 0;
 }
@@ -318,10 +320,15 @@ static bool run(struct sim_groups *all, uint64_t seed, uint64_t steps)
 static bool read_options(int argc, char **argv, struct options *options, struct sim_groups *all)
 {
     static const struct option longs[] = {
-        {"seed", required_argument, NULL, 's'},  {"seeds", required_argument, NULL, 'n'},
-        {"steps", required_argument, NULL, 't'}, {"kind", required_argument, NULL, 'k'},
-        {"no-delay", no_argument, NULL, 'd'},    {"drift-beyond", no_argument, NULL, 'b'},
-        {"trace", no_argument, NULL, 'v'},       {NULL, 0, NULL, 0},
+        {"seed", required_argument, NULL, 's'},
+        {"seeds", required_argument, NULL, 'n'},
+        {"steps", required_argument, NULL, 't'},
+        {"kind", required_argument, NULL, 'k'},
+        {"no-delay", no_argument, NULL, 'd'},
+        {"drift-beyond", no_argument, NULL, 'b'},
+        {"faults", required_argument, NULL, 'f'},
+        {"trace", no_argument, NULL, 'v'},
+        {NULL, 0, NULL, 0},
     };
     int c;
 
@@ -334,6 +341,8 @@ static bool read_options(int argc, char **argv, struct options *options, struct 
             options->steps = strtoull(optarg, NULL, 10);
         } else if (c == 'k') {
             all->only = strcmp(optarg, "multi") == 0 ? &rlock__multi_ops : &rlock__redlock_ops;
+        } else if (c == 'f') {
+            all->only_faults = (unsigned)strtoul(optarg, NULL, 10);
         } else if (c == 'd' || c == 'b' || c == 'v') {
             all->no_delay |= c == 'd';
             all->drift_beyond |= c == 'b';

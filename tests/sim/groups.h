@@ -144,6 +144,7 @@ struct sim_groups {
     bool healed;
     /* what the command asked for */
     const struct rlock__group_ops *only; /* NULL any */
+    unsigned only_faults;                /* per mille of steps; 0 any */
     bool no_delay, drift_beyond, trace;
     /* what came of it */
     unsigned long grants, losses, refusals, doubts;

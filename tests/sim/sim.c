@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * sim [--seed N] [--seeds COUNT] [--steps N] [--jobs N]
- *     [--kind KIND] [--nodes N] [--acks] [--failovers] [--trace]
+ *     [--kind KIND] [--nodes N] [--acks] [--failovers] [--links] [--slots] [--foreign]
+ *     [--faults N] [--trace]
  * Runs seeds from N on. A seed that fails prints itself; `sim --seed N --seeds 1 --trace` replays
  * it exactly.
  */
@@ -17,9 +18,7 @@
 struct options {
     uint64_t seed, seeds, steps;
     unsigned jobs;
-    const char *kind;
-    unsigned nodes;
-    bool acks, failovers;
+    struct sim_only only;
     bool trace;
 };
 
@@ -30,10 +29,7 @@ static int run_share(const struct options *options, unsigned job)
     int failed = 0;
 
     world->trace = options->trace;
-    world->only = options->kind;
-    world->only_nodes = options->nodes;
-    world->only_acks = options->acks;
-    world->only_failovers = options->failovers;
+    world->only = options->only;
     for (uint64_t i = job; i < options->seeds && failed == 0; i += options->jobs) {
         sim_overrun_watch(options->seed + i);
         if (!sim_run(world, options->seed + i, options->steps)) {
@@ -95,11 +91,17 @@ static int help(void)
                 "  --nodes N     servers that share the keys, in every seed with faults\n"
                 "  --acks        replicas acknowledge, in every seed with faults\n"
                 "  --failovers   servers die or stop and are replaced, in every seed with faults\n"
+                "  --links       two links to each server, in every seed\n"
+                "  --slots       slots are being moved, in every seed with faults and one server\n"
+                "  --foreign     foreign keys come and go, in every seed with faults\n"
+                "  --faults N    of a thousand steps, in every seed; many of them meet then\n"
                 "  --trace       what happens\n") < 0;
 }
 
 int main(int argc, char **argv)
 {
+    static struct options options = {.seed = 1, .seeds = 1000, .steps = 600, .jobs = 1};
+    static int trace;
     static const struct option longs[] = {
         {"seed", required_argument, NULL, 's'},
         {"seeds", required_argument, NULL, 'n'},
@@ -107,17 +109,22 @@ int main(int argc, char **argv)
         {"jobs", required_argument, NULL, 'j'},
         {"kind", required_argument, NULL, 'k'},
         {"nodes", required_argument, NULL, 'c'},
-        {"trace", no_argument, NULL, 'v'},
-        {"acks", no_argument, NULL, 'a'},
-        {"failovers", no_argument, NULL, 'f'},
+        {"faults", required_argument, NULL, 'f'},
+        {"acks", no_argument, &options.only.acks, 1},
+        {"failovers", no_argument, &options.only.failovers, 1},
+        {"links", no_argument, &options.only.links, 1},
+        {"slots", no_argument, &options.only.slots, 1},
+        {"foreign", no_argument, &options.only.foreign, 1},
+        {"trace", no_argument, &trace, 1},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
-    struct options options = {.seed = 1, .seeds = 1000, .steps = 600, .jobs = 1};
     int c;
 
     while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
         switch (c) {
+        case 0:
+            break;
         case 's':
             options.seed = strtoull(optarg, NULL, 10);
             break;
@@ -131,25 +138,20 @@ int main(int argc, char **argv)
             options.jobs = (unsigned)strtoul(optarg, NULL, 10);
             break;
         case 'k':
-            options.kind = optarg;
+            options.only.kind = optarg;
             break;
         case 'c':
-            options.nodes = (unsigned)rlock__min(strtol(optarg, NULL, 10), SIM_NODES);
-            break;
-        case 'a':
-            options.acks = true;
+            options.only.nodes = (unsigned)rlock__min(strtol(optarg, NULL, 10), SIM_NODES);
             break;
         case 'f':
-            options.failovers = true;
+            options.only.faults = (unsigned)strtoul(optarg, NULL, 10);
             break;
         case 'h':
             return help();
-        case 'v':
-            options.trace = true;
-            break;
         default:
             return 64;
         }
     }
+    options.trace = trace != 0;
     return options.jobs > 1 ? run_jobs(&options) : run_share(&options, 0);
 }

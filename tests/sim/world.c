@@ -180,6 +180,21 @@ static void configure_passing(struct sim_world *world)
     }
 }
 
+/* Servers that are replaced, each by a replica of its own. */
+static void configure_failovers(struct sim_world *world)
+{
+    struct sim_config *config = &world->config;
+
+    if (config->faults != 0 && (world->only.failovers || world->seed % 32 == 15)) {
+        config->n_nodes = 4 + world->seed / 32 % 2;
+        config->n_primaries = config->n_nodes - 2;
+        config->failover_us = sim_chance(world, 700) ? 250 * RLOCK__MS : RLOCK__SECOND;
+        config->n_clients = (unsigned)rlock__min(config->n_clients, 3);
+        config->n_acks = world->only.acks || world->seed / 64 % 2 == 1 ? SIM_ACK_LINKS : 0;
+        config->opens_slots = false;
+    }
+}
+
 static void configure(struct sim_world *world)
 {
     struct sim_config *config = &world->config;
@@ -191,8 +206,8 @@ static void configure(struct sim_world *world)
     static const int64_t delays[] = {1, 5, 40};
 
     config->kind = kinds[sim_random(world, sizeof(kinds) / sizeof(kinds[0]))];
-    for (size_t i = 0; world->only != NULL && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        config->kind = strcmp(kinds[i]->kind, world->only) == 0 ? kinds[i] : config->kind;
+    for (size_t i = 0; world->only.kind != NULL && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        config->kind = strcmp(kinds[i]->kind, world->only.kind) == 0 ? kinds[i] : config->kind;
     }
     config->other = config->kind == &rlock__read_ops ? &rlock__write_ops : NULL;
     config->prefer_writers = config->other != NULL && sim_chance(world, 400);
@@ -204,6 +219,7 @@ static void configure(struct sim_world *world)
     config->lease = leases[sim_random(world, 4)] * RLOCK__MS;
     config->op_timeout = (200 + sim_random(world, 800)) * RLOCK__MS;
     config->faults = sim_chance(world, 250) ? 0 : 1 + (unsigned)sim_random(world, 40);
+    config->faults = world->only.faults != 0 ? world->only.faults : config->faults;
     config->drop_messages =
         config->faults != 0 && sim_chance(world, 500) ? (unsigned)sim_random(world, 101) : 0;
     config->drift = config->faults != 0;
@@ -213,27 +229,22 @@ static void configure(struct sim_world *world)
     /* by the seed itself, so that others are as they would be without */
     config->n_nodes = config->faults != 0 && world->seed % 8 == 3 ? 2 + world->seed / 8 % 2 : 1;
     config->n_nodes =
-        config->faults != 0 && world->only_nodes != 0 ? world->only_nodes : config->n_nodes;
+        config->faults != 0 && world->only.nodes != 0 ? world->only.nodes : config->n_nodes;
     config->sharded = config->n_nodes > 1 && world->seed % 3 != 0;
     config->both = config->sharded && world->seed % 5 < 2;
     configure_passing(world);
     config->seconds = config->faults != 0 && world->seed % 6 == 4;
-    config->opens_slots = config->n_nodes == 1 && config->faults != 0 && world->seed % 8 == 1;
+    config->opens_slots =
+        config->n_nodes == 1 && config->faults != 0 && (world->only.slots || world->seed % 8 == 1);
     config->n_acks =
-        config->n_nodes == 1 && config->faults != 0 && (world->only_acks || world->seed % 16 == 7)
+        config->n_nodes == 1 && config->faults != 0 && (world->only.acks || world->seed % 16 == 7)
             ? SIM_ACK_LINKS
             : 0;
-    if (config->faults != 0 && (world->only_failovers || world->seed % 32 == 15)) {
-        config->n_nodes = 4 + world->seed / 32 % 2;
-        config->n_primaries = config->n_nodes - 2;
-        config->failover_us = sim_chance(world, 700) ? 250 * RLOCK__MS : RLOCK__SECOND;
-        config->n_clients = (unsigned)rlock__min(config->n_clients, 3);
-        config->n_acks = world->only_acks || world->seed / 64 % 2 == 1 ? SIM_ACK_LINKS : 0;
-        config->opens_slots = false;
-    }
+    configure_failovers(world);
     config->moves_slots =
         config->n_nodes > 1 && (config->failover_us == 0 || world->seed / 128 % 2 == 1);
-    config->n_links = world->seed % 8 == 5 || world->seed % 16 == 3 ? SIM_NODE_LINKS : 1;
+    config->n_links =
+        world->only.links || world->seed % 8 == 5 || world->seed % 16 == 3 ? SIM_NODE_LINKS : 1;
     for (unsigned i = 0; i < SIM_KEYS; i++) {
         (void)snprintf(world->keys[i], sizeof(world->keys[i]), "lock-%u", i);
         world->node_of[i] = i % (config->failover_us != 0 ? config->n_primaries : config->n_nodes);
@@ -342,9 +353,6 @@ bool sim_run(struct sim_world *world, uint64_t seed, uint64_t steps)
                                 .server = server,
                                 .trace = world->trace,
                                 .only = world->only,
-                                .only_nodes = world->only_nodes,
-                                .only_acks = world->only_acks,
-                                .only_failovers = world->only_failovers,
                                 .replica = world->replica,
                                 .server_life = 1};
     memcpy(world->nodes, nodes, sizeof(nodes));

@@ -232,6 +232,13 @@ struct sim_config {
     int64_t failover_us;  /* a server that is silent for so long may be replaced; 0 none is */
 };
 
+/* What every seed is to have; where nothing is said the seed chooses. */
+struct sim_only {
+    const char *kind;
+    unsigned nodes, faults;                     /* faults: per mille of steps */
+    int acks, failovers, links, slots, foreign; /* flags: see `sim --help` */
+};
+
 /* A server, as its events name it. */
 struct sim_node {
     struct sim_world *world;
@@ -335,10 +342,7 @@ struct sim_world {
     struct rlock__timer restart;
     bool healed; /* no more faults: the end */
     bool trace;
-    const char *only;    /* kind of lock in every seed; NULL as the seed says */
-    unsigned only_nodes; /* and how many nodes; 0 the same */
-    bool only_acks;      /* writes are acknowledged in every seed */
-    bool only_failovers; /* servers are replaced in every seed */
+    struct sim_only only;
     char violation[256]; /* "" none */
     uint64_t grants, losses, doubts, passed, passes;
     uint64_t seconds; /* unlocks of second threads, in doubt */
