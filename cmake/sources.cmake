@@ -78,6 +78,7 @@ set(RLOCK_SOURCES
     src/lock/copies.c
     src/lock/doubt.c
     src/lock/core.c
+    src/lock/explain.c
     src/lock/fenced.c
     src/lock/grant.c
     src/lock/hold.c

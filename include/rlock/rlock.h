@@ -175,6 +175,7 @@ typedef void rlock_lost_fn(const struct rlock_loss *loss, void *payload);
 enum rlock_level { RLOCK_LOG_ERROR = 1, RLOCK_LOG_WARNING, RLOCK_LOG_INFO, RLOCK_LOG_DEBUG };
 
 /* Receives the client's log lines: one line each, no newline, no secrets. The library never prints.
+ * docs/log.md says what the lines mean; RLOCK_LOG_DEBUG explains slow and failed calls.
  * Threads: as rlock_lost_fn. */
 typedef void rlock_log_fn(enum rlock_level level, const char *text, void *payload);
 

@@ -22,6 +22,7 @@
 
 #include "lock/acquire.h"
 #include "lock/classify.h"
+#include "lock/explain.h"
 #include "lock/hop.h"
 #include "lock/orphan.h"
 
@@ -130,8 +131,11 @@ static void on_error(struct rlock__call *call, const struct rlock__reply *reply,
     bool again = class.way == RLOCK__RETRY || (class.way == RLOCK__WAIT && call->wait_us != 0);
     char name[96], why[RLOCK__REFUSAL_SIZE];
 
-    rlock__say(call, "lock %s: %s", rlock__spec_text(call->spec, name),
-               rlock__refusal(call->spec, call->link->server, reply, NULL, why));
+    (void)rlock__refusal(call->spec, call->link->server, reply, NULL, why);
+    rlock__say(call, "lock %s: %s", rlock__spec_text(call->spec, name), why);
+    if (rlock__explains(call)) {
+        rlock__explain(call, now, "was refused: %s", why);
+    }
     if (call->asked &&
         rlock__is_aborted(reply)) { /* where it ran no answer from elsewhere tells of */
         rlock__acquire_begin_anew(call, class.code, now);
@@ -153,57 +157,6 @@ static void on_error(struct rlock__call *call, const struct rlock__reply *reply,
     }
     call->error = class.way == RLOCK__RETRY ? passing_code(call, class.code) : class.code;
     rlock__acquire_sleep(call, RLOCK__SLEEPING, now + rlock__backoff(call->core, call->failures++));
-}
-
-/* What was granted behind ASKING does not count: it may be on its way, or back. */
-static void describe_moving(struct rlock__call *call)
-{
-    char name[96];
-
-    rlock__say(call, "lock %s: slot %u is being moved (server %s)",
-               rlock__spec_text(call->spec, name), call->spec->slot, call->link->server->address);
-}
-
-/*
- * A grant from behind ASKING counts when the server that the map names still sends us there. The
- * move may have been called off meanwhile, or the slot may have come back: then that server grants
- * the key as well, to others.
- */
-static void on_looked(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
-{
-    struct rlock__call *call = request->subject;
-    struct rlock__server *named = reply != NULL ? rlock__hop_learn(request->link, reply) : NULL;
-
-    (void)rlock__request_free(request);
-    if (call == NULL) {
-        return;
-    }
-    call->look = NULL;
-    if (named == call->link->server) {
-        rlock__acquire_taken(call, call->token, call->granted_t0, now);
-        return;
-    }
-    describe_moving(call);
-    rlock__acquire_begin_anew(call, RLOCK_EREFUSED, now);
-}
-
-static void look(struct rlock__call *call, const struct rlock__answer *answer, int64_t t0,
-                 int64_t now)
-{
-    struct rlock__request *request = rlock__request_new(&call->core->requests, on_looked, call);
-
-    call->token = answer->token;
-    call->granted_t0 = t0;
-    call->look = request;
-    if (request != NULL) {
-        request->resend = RLOCK__ONCE;
-        call->spec->ops->inspect(call->spec, &request->cmd);
-    }
-    if (request == NULL || !rlock__submit(request, call->spec, rlock__route(call->spec), now)) {
-        call->look = rlock__request_free(request);
-        rlock__acquire_describe(call, RLOCK_ENOMEM, now);
-        rlock__acquire_undo(call, RLOCK_ENOMEM, now);
-    }
 }
 
 static void on_lost_outer(struct rlock__call *call, const struct rlock__answer *answer, int64_t now)
@@ -252,12 +205,15 @@ void rlock__acquire_heard(struct rlock__call *call, const struct rlock__reply *r
     switch (answer.outcome) {
     case RLOCK__DONE:
         if (call->asked) {
-            look(call, &answer, t0, now);
+            rlock__acquire_look(call, &answer, t0, now);
         } else {
             rlock__acquire_taken(call, answer.token, t0, now);
         }
         break;
     case RLOCK__BUSY:
+        if (rlock__explains(call)) {
+            rlock__explain_busy(call, &answer, now);
+        }
         rlock__proof_refused(call, answer.holder, now);
         if (is_too_young(call, now)) { /* whoever has it there: it would not count */
             rlock__acquire_describe(call, RLOCK_ERESTARTED, now);
@@ -308,6 +264,9 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
         call->request = request;
         call->link = request->link;
         call->gen = 0;
+        if (rlock__explains(call)) {
+            rlock__explain(call, now, "was sent on to server %s", call->link->server->address);
+        }
         return;
     }
     (void)rlock__request_free(request);
@@ -368,6 +327,9 @@ void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
     rlock__call_step(call, RLOCK__ASKING);
     call->stale = false;
     call->attempts++;
+    if (rlock__explains(call)) {
+        rlock__explain_attempt(call, now);
+    }
 }
 
 void rlock__acquire_attempt(struct rlock__call *call, int64_t now)

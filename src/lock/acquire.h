@@ -36,6 +36,11 @@ void rlock__acquire_begin_anew(struct rlock__call *call, int code, int64_t now);
 
 /* ---- acquire_ack.c ---- */
 
+/* A server granted it behind ASKING: that counts if the server that the map names still sends us
+ * there. */
+void rlock__acquire_look(struct rlock__call *call, const struct rlock__answer *answer, int64_t t0,
+                         int64_t now);
+
 /* The server has granted it: so is the call, once enough replicas have that. */
 void rlock__acquire_taken(struct rlock__call *call, uint64_t token, int64_t t0, int64_t now);
 

@@ -3,12 +3,13 @@
  * A grant that counts once enough replicas have it. The server has granted it; its lease is
  * extended by nothing, which writes as well, over a link for acknowledgements: whoever has that
  * write has the grant too. Without enough of them the grant is given back, and the call tries
- * again while it has time.
+ * again while it has time. And a grant from behind ASKING, which counts if the move goes on.
  */
 #include <stdio.h>
 
 #include "lock/acquire.h"
 #include "lock/classify.h"
+#include "lock/explain.h"
 #include "lock/hop.h"
 #include "lock/listing.h"
 
@@ -157,7 +158,64 @@ void rlock__acquire_taken(struct rlock__call *call, uint64_t token, int64_t t0, 
         rlock__acquire_granted(call, token, t0, now);
         return;
     }
+    if (rlock__explains(call)) {
+        rlock__explain(call, now, "has a grant, and waits for replicas of server %s to have it",
+                       server->address);
+    }
     call->token = token;
     call->granted_t0 = t0;
     confirm(call, now);
+}
+
+/* ---- A grant from behind ASKING ---- */
+
+/* What was granted behind ASKING does not count: it may be on its way, or back. */
+static void describe_moving(struct rlock__call *call)
+{
+    char name[96];
+
+    rlock__say(call, "lock %s: slot %u is being moved (server %s)",
+               rlock__spec_text(call->spec, name), call->spec->slot, call->link->server->address);
+}
+
+/*
+ * A grant from behind ASKING counts when the server that the map names still sends us there. The
+ * move may have been called off meanwhile, or the slot may have come back: then that server grants
+ * the key as well, to others.
+ */
+static void on_looked(struct rlock__request *request, const struct rlock__reply *reply, int64_t now)
+{
+    struct rlock__call *call = request->subject;
+    struct rlock__server *named = reply != NULL ? rlock__hop_learn(request->link, reply) : NULL;
+
+    (void)rlock__request_free(request);
+    if (call == NULL) {
+        return;
+    }
+    call->look = NULL;
+    if (named == call->link->server) {
+        rlock__acquire_taken(call, call->token, call->granted_t0, now);
+        return;
+    }
+    describe_moving(call);
+    rlock__acquire_begin_anew(call, RLOCK_EREFUSED, now);
+}
+
+void rlock__acquire_look(struct rlock__call *call, const struct rlock__answer *answer, int64_t t0,
+                         int64_t now)
+{
+    struct rlock__request *request = rlock__request_new(&call->core->requests, on_looked, call);
+
+    call->token = answer->token;
+    call->granted_t0 = t0;
+    call->look = request;
+    if (request != NULL) {
+        request->resend = RLOCK__ONCE;
+        call->spec->ops->inspect(call->spec, &request->cmd);
+    }
+    if (request == NULL || !rlock__submit(request, call->spec, rlock__route(call->spec), now)) {
+        call->look = rlock__request_free(request);
+        rlock__acquire_describe(call, RLOCK_ENOMEM, now);
+        rlock__acquire_undo(call, RLOCK_ENOMEM, now);
+    }
 }

@@ -4,6 +4,7 @@
 
 #include "lock/acquire.h"
 #include "lock/classify.h"
+#include "lock/explain.h"
 #include "lock/hop.h"
 #include "lock/orphan.h"
 
@@ -49,6 +50,9 @@ void rlock__acquire_end(struct rlock__call *call, int code, int64_t now)
 {
     struct rlock__hold *hold = call->hold;
 
+    if (rlock__explains(call)) {
+        rlock__explain_end(call, code, now);
+    }
     if (code != 0 && call->enqueued) { /* leaves the queue on the server: nobody waits for that */
         call->enqueued = false;
         (void)rlock__orphan_new(hold, call->number, 0, rlock__acquire_copies(call), free_by(call),
@@ -162,6 +166,9 @@ void rlock__acquire_undo(struct rlock__call *call, int code, int64_t now)
 {
     uint32_t outer = call->target - 1;
 
+    if (rlock__explains(call)) {
+        rlock__explain(call, now, "gives up, and takes back what it may have got");
+    }
     rlock__call_step(call, RLOCK__GIVING_UP);
     call->code = code;
     call->enqueued = false; /* the release takes it out of the queue too */

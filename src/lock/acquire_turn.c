@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How an acquisition begins: its turn on the hold, and what stands against it there. */
 #include "lock/acquire.h"
+#include "lock/explain.h"
 #include "lock/stock.h"
 
 void rlock__acquire_begin(struct rlock__call *call, int64_t now)
@@ -16,6 +17,7 @@ void rlock__acquire_begin(struct rlock__call *call, int64_t now)
         return;
     }
     hold = rlock__hold_get(core, call->spec, call->owner);
+    call->begun_at = now;
     call->timeout_us = once;
     call->deadline = call->wait_us < 0 ? RLOCK__NEVER : rlock__later(now, wait);
     if (hold == NULL) {
@@ -25,6 +27,9 @@ void rlock__acquire_begin(struct rlock__call *call, int64_t now)
     if (rlock__hold_enter(hold, call)) {
         rlock__acquire_turn(call, now);
     } else {
+        if (rlock__explains(call)) {
+            rlock__explain(call, now, "waits for an earlier call of its owner");
+        }
         rlock__timer_set(&core->timers, &call->timer, rlock__acquire_until(call));
     }
 }
@@ -125,6 +130,9 @@ void rlock__acquire_turn(struct rlock__call *call, int64_t now)
     } else if (rlock__queue_is_head(call)) {
         rlock__acquire_go(call, now);
     } else {
+        if (rlock__explains(call)) {
+            rlock__explain(call, now, "waits behind other calls of this client");
+        }
         rlock__acquire_sleep(call, RLOCK__QUEUED, call->deadline);
     }
 }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "lock/acquire.h"
+#include "lock/explain.h"
 #include "lock/pass.h"
 #include "lock/stock.h"
 
@@ -85,6 +86,15 @@ static void sleep_until(struct rlock__call *call, int64_t at, int64_t now)
                          rlock__min(look, at));
 }
 
+static void explain_own(const struct rlock__call *call, const struct rlock__grant *grant,
+                        int64_t now)
+{
+    char owner[RLOCK__OWNER_SIZE];
+
+    rlock__explain(call, now, "found it busy: %s, an owner in this client, holds it",
+                   rlock__owner_text(call->core, grant->number, owner).at);
+}
+
 /* Waits for a hold of this client, and asks the server nothing; returns false where there is none.
  */
 static bool await(struct rlock__call *call, int64_t now)
@@ -102,6 +112,9 @@ static bool await(struct rlock__call *call, int64_t now)
     texts = rlock__texts(call);
     if (texts != NULL) {
         (void)rlock__owner_text(call->core, grant->number, texts->holder);
+    }
+    if (rlock__explains(call)) {
+        explain_own(call, grant, now);
     }
     call->contended = true;
     rlock__unsay(call); /* what was written there before is out of date */
@@ -207,13 +220,20 @@ void rlock__acquire_head(struct rlock__call *call, int64_t now)
     sleep_until(call, granted_until + RLOCK__MS, now);
 }
 
+static bool is_asleep(const struct rlock__call *call)
+{
+    return call->step == RLOCK__SLEEPING || call->step == RLOCK__SUBSCRIBING ||
+           call->step == RLOCK__PAUSING;
+}
+
 void rlock__acquire_wake(struct rlock__call *call, int64_t now)
 {
+    if (rlock__explains(call) && is_asleep(call)) {
+        rlock__explain_wake(call, now);
+    }
     if (call->step == RLOCK__ASKING) {
         call->stale = true;
-    } else if ((call->step == RLOCK__SLEEPING || call->step == RLOCK__SUBSCRIBING ||
-                call->step == RLOCK__PAUSING) &&
-               rlock__acquire_may_try(call, now)) {
+    } else if (is_asleep(call) && rlock__acquire_may_try(call, now)) {
         rlock__acquire_go(call, now);
     }
 }
@@ -296,6 +316,9 @@ void rlock__acquire_timer(struct rlock__call *call, int64_t now)
     } else if (await(call, now)) {
         rlock__pass_doubt(call->core, call->spec, now);
     } else {
+        if (rlock__explains(call) && call->channel != NULL && call->step == RLOCK__SLEEPING) {
+            rlock__explain(call, now, "heard nothing, and looks again");
+        }
         rlock__acquire_attempt(call, now);
     }
 }

@@ -183,7 +183,8 @@ struct rlock__call {
             uint32_t target;       /* the count that is asked for */
             uint64_t gen;          /* generation of its latest copy */
             struct rlock__copies *lost; /* copies of this number whose links broke; NULL none */
-            int64_t sent_at;            /* when the latest copy of an attempt was sent */
+            int64_t begun_at;
+            int64_t sent_at; /* when the latest copy of an attempt was sent */
             unsigned attempts;
             unsigned spins;               /* pauses of a spin lock so far */
             struct rlock__orphan *orphan; /* what it left on the server, and waits for */

@@ -376,6 +376,7 @@ void rlock__core_close(struct rlock__core *core, int64_t now)
     core->resume_at = 0;
     work(core, now);
     settle(core, now);
+    rlock__log_left_out(core);
 }
 
 void rlock__core_abandon(struct rlock__core *core)

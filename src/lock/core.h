@@ -174,6 +174,11 @@ struct rlock__note {
     char text[RLOCK__DETAIL_SIZE];
 };
 
+/* The lines of one level in the present second: lock/explain.h. */
+struct rlock__log_quota {
+    unsigned lines, left_out;
+};
+
 /* Whom a server names in place of an answer. */
 enum rlock__redirect {
     RLOCK__NO_REDIRECT,
@@ -194,6 +199,9 @@ struct rlock__core {
     bool acks_on_disk;   /* they must have it on disk, and so must the primary */
     struct rlock__bytes prefix;
     enum rlock_level log_level;
+    bool logs_all; /* no line is left out; a simulator replays a seed, and shows all of it */
+    struct rlock__log_quota log_quotas[RLOCK_LOG_DEBUG + 1]; /* by level */
+    struct rlock__timer log_second;          /* the end of the second that they count */
     size_t slice;                            /* RLOCK__SLICE, or another number; 0 that */
     const char *address;                     /* of all that it talks to: for order, and texts */
     void (*unref)(struct rlock__core *core); /* the last spec is gone */

@@ -38,6 +38,15 @@ int64_t rlock__backoff(struct rlock__core *core, unsigned failures);
 struct rlock__bytes rlock__owner_text(const struct rlock__core *core, uint64_t number,
                                       char out[static RLOCK__OWNER_SIZE]);
 
+/* ---- explain.c: the limit of the log; explain.h has the rest ---- */
+
+/* A line of which many may come at one time. Those beyond the limit are counted, and a line of
+ * their level says how many were left out. */
+void rlock__log_event(struct rlock__core *core, enum rlock_level level, int64_t now,
+                      const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* Logs how many lines were left out since that was last logged. */
+void rlock__log_left_out(struct rlock__core *core);
+
 /* ---- table.c: the rows, one for each owner on each lock ---- */
 
 /* The owner's row of the lock; NULL: there is none. */

@@ -32,6 +32,7 @@ void rlock__tries_up(struct rlock__tries *tries, struct rlock__core *core, int64
     tries_end(tries, core);
     tries->heard = false;
     tries->up_at = now;
+    tries->broke_at = 0;
 }
 
 void rlock__tries_down(struct rlock__tries *tries, struct rlock__core *core, bool was_up,
@@ -45,6 +46,7 @@ void rlock__tries_down(struct rlock__tries *tries, struct rlock__core *core, boo
         pause = rlock__backoff(core, tries->failures++);
     }
     tries_end(tries, core);
+    tries->broke_at = was_up ? now : tries->broke_at;
     tries->retry_at = now + pause;
 }
 
@@ -155,14 +157,26 @@ static void note_down(struct rlock__link *link, bool was_up, const char *text)
     }
 }
 
+static void note_up(const struct rlock__link *link, int64_t now)
+{
+    enum rlock_level level = link->warned ? RLOCK_LOG_WARNING : RLOCK_LOG_INFO;
+    const char *address = link->server->address;
+
+    if (link->tries.broke_at == 0) {
+        rlock__note(link->server->core, level, "server %s: connected", address);
+    } else {
+        rlock__note(link->server->core, level, "server %s: reconnected after %lld ms", address,
+                    (long long)((now - link->tries.broke_at) / RLOCK__MS));
+    }
+}
+
 void rlock__link_up(struct rlock__link *link, uint64_t gen, uint64_t client_id, bool fenced,
                     int64_t now)
 {
     struct rlock__core *core = link->server->core;
     bool all = fenced && !link->unfenceable;
 
-    rlock__note(core, link->warned ? RLOCK_LOG_WARNING : RLOCK_LOG_INFO, "server %s: connected",
-                link->server->address);
+    note_up(link, now);
     link->warned = link->final = link->replaced = false;
     link->code = 0;
     link->client_id = client_id;

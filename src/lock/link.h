@@ -26,6 +26,7 @@ struct rlock__tries {
     bool connecting; /* one is being made */
     bool heard;      /* something that made sense was read since it is up */
     int64_t up_at;
+    int64_t broke_at;  /* when the one before the next broke; 0: there was none */
     int64_t retry_at;  /* while it is down: the next one is not before then */
     unsigned failures; /* in a row that came to nothing */
 };

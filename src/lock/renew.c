@@ -117,6 +117,24 @@ static void again(struct rlock__grant *grant, int64_t now)
     rlock__grant_plan(grant);
 }
 
+/* A renewal is due after a third of the lease. Of the time from then to the end of the validity two
+ * thirds have passed: the log warns, before there is a loss. */
+static void note_late(const struct rlock__grant *grant, int64_t lease_us, int64_t now)
+{
+    const struct rlock__server *server = grant->link->server;
+    int64_t left = grant->valid_until - now;
+    int64_t after_due = lease_us - server->core->margin_us - lease_us / 3;
+    char name[96];
+
+    if (left < after_due / 3) {
+        rlock__log_event(
+            server->core, RLOCK_LOG_WARNING, now,
+            "lock %s: renewed late, %lld ms before it would have been lost (server %s)",
+            rlock__spec_text(grant->hold->spec, name), (long long)(left / RLOCK__MS),
+            server->address);
+    }
+}
+
 /* status: what the script said of it; 2: nothing. */
 static void on_grant_answer(struct rlock__grant *grant, int64_t status, int64_t t0,
                             int64_t lease_us, int64_t now)
@@ -127,6 +145,7 @@ static void on_grant_answer(struct rlock__grant *grant, int64_t status, int64_t 
     if (now >= grant->valid_until) { /* too late to count */
         rlock__hold_lose(grant->hold, why_over(grant), now);
     } else if (status == 1) {
+        note_late(grant, lease_us, now);
         grant->failures = 0;
         grant->unacked = false;
         rlock__grant_seen(grant);

@@ -40,16 +40,31 @@ bool rlock__subscriber_begin(struct rlock__server *server, int64_t now)
 
 void rlock__subscriber_up(struct rlock__server *server, int64_t now)
 {
+    if (server->sub.tries.broke_at != 0) {
+        rlock__note(server->core, RLOCK_LOG_INFO,
+                    "server %s: the subscriber connection is back after %lld ms", server->address,
+                    (long long)((now - server->sub.tries.broke_at) / RLOCK__MS));
+    }
     rlock__tries_up(&server->sub.tries, server->core, now);
     server->sub.heard_at = now;
     server->sub.pinged_at = 0;
     rlock__channels_up(server);
 }
 
+static void note_broken(const struct rlock__server *server)
+{
+    if (!is_unneeded(server)) {
+        rlock__note(server->core, RLOCK_LOG_INFO,
+                    "server %s: the subscriber connection broke, waiters ask every %d ms meanwhile",
+                    server->address, (int)(RLOCK__POLL_US / 1000));
+    }
+}
+
 void rlock__subscriber_down(struct rlock__server *server, int64_t now)
 {
     rlock__tries_down(&server->sub.tries, server->core, server->sub.up, now);
     if (server->sub.up) {
+        note_broken(server);
         rlock__channels_down(server);
     }
 }

@@ -194,6 +194,7 @@ static struct sim_client *client_new(struct sim_process *process, unsigned serve
     client->core.prefix = rlock__bytes("", 0);
     client->core.unref = on_unref;
     client->core.log_level = world->trace ? RLOCK_LOG_DEBUG : 0;
+    client->core.logs_all = true;
     sim_wire_core(client, addresses[server]);
     for (unsigned i = 0; i < config->n_keys; i++) {
         client->specs[0][i] = rlock__spec_new(&client->core, process->all->kinds[server][i],

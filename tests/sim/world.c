@@ -75,6 +75,7 @@ struct sim_client *sim_client_new(struct sim_world *world, unsigned index)
     client->core.prefix = rlock__bytes("", 0);
     client->core.unref = on_unref;
     client->core.log_level = world->trace ? RLOCK_LOG_DEBUG : 0;
+    client->core.logs_all = true;
     client->core.slice = sim_chance(world, 500) ? 1 + (size_t)sim_random(world, 3) : 0;
     sim_wire_core(client, address);
     make_specs(client);

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lock/explain.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "lock/channel.h"
+#include "lock/internal.h"
+
+/* Lines of each level in a second. Calls that find their locks free may use half of them, so that a
+ * storm of such calls leaves room for what explains the others. */
+#define LINES 200
+#define ROUTINE_LINES (LINES / 2)
+
+/* ---- The limit ---- */
+
+void rlock__log_left_out(struct rlock__core *core)
+{
+    for (enum rlock_level level = RLOCK_LOG_ERROR; level <= RLOCK_LOG_DEBUG; level++) {
+        struct rlock__log_quota *quota = &core->log_quotas[level];
+
+        if (quota->left_out > 0) {
+            rlock__note(core, level, "%u lines of this level were left out within a second",
+                        quota->left_out);
+        }
+        *quota = (struct rlock__log_quota){0};
+    }
+}
+
+static void on_second(struct rlock__timer *timer, int64_t now)
+{
+    (void)now;
+    rlock__log_left_out(RLOCK__OF(struct rlock__core, log_second, timer));
+}
+
+/* Whether one more line may be written; counts it either way. */
+static bool may_log(struct rlock__core *core, enum rlock_level level, bool routine, int64_t now)
+{
+    struct rlock__log_quota *quota = &core->log_quotas[level];
+
+    if (core->logs_all) {
+        return true;
+    }
+    if (!core->log_second.set) {
+        core->log_second.fire = on_second;
+        rlock__timer_set(&core->timers, &core->log_second, now + RLOCK__SECOND);
+    } else if (now >= core->log_second.at) { /* nobody has fired it yet */
+        rlock__log_left_out(core);
+        rlock__timer_set(&core->timers, &core->log_second, now + RLOCK__SECOND);
+    }
+    if (quota->lines >= (routine ? ROUTINE_LINES : LINES)) {
+        quota->left_out++;
+        return false;
+    }
+    quota->lines++;
+    return true;
+}
+
+__attribute__((format(printf, 5, 0))) static void log_line(struct rlock__core *core,
+                                                           enum rlock_level level, bool routine,
+                                                           int64_t now, const char *format,
+                                                           va_list args)
+{
+    char text[RLOCK__DETAIL_SIZE];
+
+    if (level <= core->log_level && may_log(core, level, routine, now)) {
+        (void)vsnprintf(text, sizeof(text), format, args);
+        rlock__note(core, level, "%s", text);
+    }
+}
+
+void rlock__log_event(struct rlock__core *core, enum rlock_level level, int64_t now,
+                      const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    log_line(core, level, false, now, format, args);
+    va_end(args);
+}
+
+/* ---- Calls ---- */
+
+/* Whether the call has not had to wait for anybody so far. */
+static bool is_routine(const struct rlock__call *call)
+{
+    return call->attempts <= 1 && !call->contended && call->link->pipeline.up;
+}
+
+/* What is behind "lock NAME: " in the text that says why a call failed. */
+static const char *detail_of(const struct rlock__call *call, const char *name)
+{
+    const char *detail = rlock__call_detail(call);
+    size_t len = strlen(name);
+
+    if (strncmp(detail, "lock ", 5) == 0 && strncmp(detail + 5, name, len) == 0 &&
+        strncmp(detail + 5 + len, ": ", 2) == 0) {
+        return detail + 5 + len + 2;
+    }
+    return detail;
+}
+
+__attribute__((format(printf, 4, 0))) static void explain(const struct rlock__call *call,
+                                                          bool routine, int64_t now,
+                                                          const char *format, va_list args)
+{
+    struct rlock__core *core = call->core;
+    char name[96], text[RLOCK__DETAIL_SIZE];
+
+    if (may_log(core, RLOCK_LOG_DEBUG, routine, now)) {
+        (void)vsnprintf(text, sizeof(text), format, args);
+        rlock__note(core, RLOCK_LOG_DEBUG, "lock %s: call %llu %s",
+                    rlock__spec_text(call->spec, name), (unsigned long long)call->number, text);
+    }
+}
+
+void rlock__explain(const struct rlock__call *call, int64_t now, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    explain(call, false, now, format, args);
+    va_end(args);
+}
+
+__attribute__((format(printf, 3, 4))) static void explain_routine(const struct rlock__call *call,
+                                                                  int64_t now, const char *format,
+                                                                  ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    explain(call, is_routine(call), now, format, args);
+    va_end(args);
+}
+
+void rlock__explain_attempt(const struct rlock__call *call, int64_t now)
+{
+    const char *address = call->link->server->address;
+
+    if (call->link->pipeline.up) {
+        explain_routine(call, now, "asks server %s", address);
+    } else {
+        rlock__explain(call, now, "waits for a connection to server %s", address);
+    }
+}
+
+void rlock__explain_busy(const struct rlock__call *call, const struct rlock__answer *answer,
+                         int64_t now)
+{
+    char holder[RLOCK__HOLDER_SIZE], lease[48] = "";
+
+    if (answer->ttl_ms >= 0) {
+        (void)snprintf(lease, sizeof(lease), " for at most %lld ms", (long long)answer->ttl_ms);
+    }
+    if (answer->holder.len == 0) {
+        rlock__explain(call, now, "found it busy: others wait for it%s", lease);
+    } else {
+        rlock__explain(call, now, "found it busy: %s holds it%s",
+                       rlock__text(answer->holder, holder, sizeof(holder)), lease);
+    }
+}
+
+void rlock__explain_wake(const struct rlock__call *call, int64_t now)
+{
+    if (call->step == RLOCK__SUBSCRIBING && rlock__channel_is_live(call)) {
+        rlock__explain(call, now, "subscribed to its channel");
+    } else {
+        rlock__explain(call, now, "was woken by a release");
+    }
+}
+
+void rlock__explain_end(const struct rlock__call *call, int code, int64_t now)
+{
+    long long ms = (long long)((now - call->begun_at) / RLOCK__MS);
+    char name[96];
+
+    if (code == 0) {
+        explain_routine(call, now, "was granted after %lld ms (attempts: %u)", ms, call->attempts);
+        return;
+    }
+    rlock__explain(call, now, "ended after %lld ms (attempts: %u): %s: %s", ms, call->attempts,
+                   rlock_strerror(code), detail_of(call, rlock__spec_text(call->spec, name)));
+}
