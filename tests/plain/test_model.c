@@ -32,7 +32,8 @@ struct trial {
     /* the latest look at the lock, and what is done with it */
     struct rlock_info seen;
     bool opened, forcing;
-    uint64_t grants, nested, waited, renewals, losses[16];
+    char proof[MODEL_NAME]; /* the hold that the reported end of another one presumes; "" none */
+    uint64_t grants, nested, waited, renewals, proofs, losses[16];
 };
 
 #define same(trial, what, found, expected)                                                         \
@@ -136,6 +137,7 @@ static void compare(void *payload)
     struct trial *t = payload;
     bool waits = false;
 
+    same(t, "whether the grant that proves a loss is missing", t->proof[0] != '\0', false);
     for (size_t i = 0; i < MODEL_OWNERS; i++) {
         compare_hold(t, i);
         waits |= t->players[i].calling;
@@ -156,17 +158,34 @@ static void on_time(void *payload)
     model_wait(&t->model, t->stage.now);
 }
 
-/* A grant proves the end of a hold of the same client that somebody deleted: by then the lock has a
- * holder again, which the model learns from the call. */
-static bool is_proven_by_a_grant(const struct trial *t, size_t client,
-                                 const struct rlock__loss *loss)
+/* A grant to another owner of the client proves the end of a hold that somebody deleted. The loss
+ * is reported first. By then the server has the other hold, and its grant follows in the same
+ * instant. */
+static bool is_proven_by_a_grant(struct trial *t, size_t owner, const struct rlock__loss *loss)
 {
-    bool waits = false;
+    const char *uuid = client_of(t, owner)->core.uuid;
+    struct sim_key_info lock;
+    struct sim_view holder;
 
-    for (size_t i = 0; i < STAGE_OWNERS; i++) {
-        waits |= t->players[client * STAGE_OWNERS + i].calling;
+    if (loss->reason != RLOCK_LOST_TAKEN ||
+        !sim_server_find_key(t->stage.server, SIM_VIEW(STAGE_KEY), &lock)) {
+        return false;
     }
-    return waits && loss->reason == RLOCK_LOST_TAKEN;
+    holder = sim_key_item(&lock, 0).name;
+    if (holder.len <= RLOCK__UUID_LEN || memcmp(holder.data, uuid, RLOCK__UUID_LEN) != 0 ||
+        is_text(holder, t->model.holds[owner].name)) {
+        return false;
+    }
+    (void)snprintf(t->proof, sizeof(t->proof), "%.*s", (int)holder.len, holder.data);
+    return true;
+}
+
+static void note_grant(struct trial *t, const char *name)
+{
+    if (strcmp(name, t->proof) == 0) {
+        t->proof[0] = '\0';
+        t->proofs++;
+    }
 }
 
 static void on_lost(void *payload, size_t client, const struct rlock__loss *loss)
@@ -177,7 +196,7 @@ static void on_lost(void *payload, size_t client, const struct rlock__loss *loss
     const struct model_hold *hold = &t->model.holds[owner];
     enum rlock_reason reason = model_reason(&t->model, owner);
 
-    if (reason == RLOCK_LOST_DELETED && is_proven_by_a_grant(t, client, loss)) {
+    if (reason == RLOCK_LOST_DELETED && is_proven_by_a_grant(t, owner, loss)) {
         reason = RLOCK_LOST_TAKEN;
     }
     same(t, "whose hold is lost", given, identity(owner).given);
@@ -222,6 +241,7 @@ static void on_taken(struct trial *t, size_t owner, const struct rlock__call *ca
         same(t, "the code", call->code, model_take(&t->model, owner, name, call->lease_us));
         if (call->code == 0) {
             assert_true(fresh || call->count > 1);
+            note_grant(t, name);
             compare_grant(t, owner, call);
         } else if (call->code == RLOCK_EBUSY) {
             same(t, "the wait of one that is told that it is busy", call->wait_us, 0);
@@ -474,16 +494,17 @@ static void play(uint64_t seed, const struct rlock_ops *kind, struct model_kind 
     stage_close(&t.stage);
     print_message(
         "%d operations, %llu grants, %llu of them later, %llu nested, %llu renewals; lost: "
-        "%llu expired, %llu deleted, %llu taken, %llu forced\n",
+        "%llu expired, %llu deleted, %llu taken (%llu by a grant), %llu forced\n",
         n, (unsigned long long)t.grants, (unsigned long long)t.waited, (unsigned long long)t.nested,
         (unsigned long long)t.renewals, (unsigned long long)t.losses[RLOCK_LOST_EXPIRED],
         (unsigned long long)t.losses[RLOCK_LOST_DELETED],
-        (unsigned long long)t.losses[RLOCK_LOST_TAKEN],
+        (unsigned long long)t.losses[RLOCK_LOST_TAKEN], (unsigned long long)t.proofs,
         (unsigned long long)t.losses[RLOCK_LOST_FORCED]);
     assert_true(t.grants > (uint64_t)n / 20 && t.waited > (uint64_t)n / 100);
     assert_true((t.nested > 0) == is.reenters && t.renewals > (uint64_t)n / 100);
     assert_true(t.losses[RLOCK_LOST_EXPIRED] > 0 && t.losses[RLOCK_LOST_DELETED] > 0);
-    assert_true(t.losses[RLOCK_LOST_TAKEN] > 0 && t.losses[RLOCK_LOST_FORCED] > 0);
+    assert_true(t.losses[RLOCK_LOST_TAKEN] > t.proofs && t.proofs > 0 &&
+                t.losses[RLOCK_LOST_FORCED] > 0);
 }
 
 TEST(a_reentrant_lock_does_what_the_model_says)
