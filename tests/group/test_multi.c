@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/completion.h"
 #include "support/waiter.h"
 
 struct pair {
@@ -254,6 +255,21 @@ static void *leave_at_start(void *arg)
     return NULL;
 }
 
+/* The same by an async call, for an owner that was given by id. */
+static void *begin_to_leave_at_start(void *arg)
+{
+    struct leaver *leaver = arg;
+    struct completion left = COMPLETION;
+
+    TEST_CHECK(rlock_lock_with(leaver->lock, RLOCK_TAKE(.wait_ms = 20000, .owner = 1), NULL) == 0);
+    (void)pthread_barrier_wait(leaver->start);
+    leaver->code = rlock_unlock_async(leaver->lock, 1, completion_tell, &left, NULL);
+    if (leaver->code == 0) {
+        leaver->code = completion_await(&left);
+    }
+    return NULL;
+}
+
 /* A multi-lock or RedLock of a name of its own, over the user's clients. */
 static struct rlock_handle *lock_of(struct user *user, size_t i, bool redlock)
 {
@@ -270,7 +286,7 @@ static struct rlock_handle *lock_of(struct user *user, size_t i, bool redlock)
     return lock;
 }
 
-static void unlock_while_closing(struct fixture *f, bool redlock)
+static void unlock_while_closing(struct fixture *f, bool redlock, void *(*leave)(void *))
 {
     struct user *user = user_open(f, USUAL);
     struct leaver leavers[LEAVERS];
@@ -279,7 +295,7 @@ static void unlock_while_closing(struct fixture *f, bool redlock)
     TEST_CHECK(pthread_barrier_init(&start, NULL, LEAVERS + 1) == 0);
     for (size_t i = 0; i < LEAVERS; i++) {
         leavers[i] = (struct leaver){.lock = lock_of(user, i, redlock), .start = &start};
-        TEST_CHECK(pthread_create(&leavers[i].thread, NULL, leave_at_start, &leavers[i]) == 0);
+        TEST_CHECK(pthread_create(&leavers[i].thread, NULL, leave, &leavers[i]) == 0);
     }
     (void)pthread_barrier_wait(&start);
     for (size_t i = 0; i < 3; i++) {
@@ -287,7 +303,9 @@ static void unlock_while_closing(struct fixture *f, bool redlock)
     }
     for (size_t i = 0; i < LEAVERS; i++) {
         TEST_CHECK(pthread_join(leavers[i].thread, NULL) == 0);
-        assert_true(leavers[i].code == 0 || leavers[i].code == RLOCK_ECLOSED);
+        if (leavers[i].code != 0) {
+            assert_code(leavers[i].code, RLOCK_ECLOSED);
+        }
         leavers[i].lock = rlock_free(leavers[i].lock);
     }
     (void)pthread_barrier_destroy(&start);
@@ -297,7 +315,15 @@ static void unlock_while_closing(struct fixture *f, bool redlock)
 FIXTURE_WITH_TEST(an_unlock_while_the_clients_close_says_that_they_are_closed, f, .servers = 3)
 {
     for (int i = 0; i < 2 * CLOSES; i++) {
-        unlock_while_closing(f, i % 2 != 0);
+        unlock_while_closing(f, i % 2 != 0, leave_at_start);
+    }
+}
+
+FIXTURE_WITH_TEST(an_async_unlock_while_the_clients_close_says_that_they_are_closed, f,
+                  .servers = 3)
+{
+    for (int i = 0; i < 2 * CLOSES; i++) {
+        unlock_while_closing(f, i % 2 != 0, begin_to_leave_at_start);
     }
 }
 
