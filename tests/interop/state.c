@@ -310,11 +310,27 @@ struct trace *trace_record(struct pair *pair)
     return trace;
 }
 
+/* The last score of a fair lock's queue, in ms from now; 0: it is past, or there is none. */
+static int64_t last_score(const struct moment *moment)
+{
+    int64_t last_ms = 0;
+
+    for (size_t i = 0; i < moment->n_keys; i++) {
+        if (moment->is_score[i] && moment->ttl_ms[i] > last_ms) {
+            last_ms = moment->ttl_ms[i];
+        }
+    }
+    return last_ms;
+}
+
 /* A fair lock's queue and scores have no end with Redisson. While one of ours stands in the queue
- * they end at least a minute behind the last score. */
+ * they end one slot behind the last score. A Redisson that comes or is admitted moves the scores by
+ * a slot, and only the next attempt of ours moves the end. */
 static bool ends_late(const struct moment *moment, int64_t ttl_ms)
 {
-    return strstr(moment->text, "redisson_lock_queue:") != NULL && ttl_ms > SLOT_MS - TOLERANCE_MS;
+    return strstr(moment->text, "redisson_lock_queue:") != NULL &&
+           ttl_ms > SLOT_MS - TOLERANCE_MS &&
+           ttl_ms < last_score(moment) + 2 * SLOT_MS + TOLERANCE_MS;
 }
 
 static bool ttls_fit(const struct moment *of_redisson, const struct moment *mixed)
