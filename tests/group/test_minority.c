@@ -2,6 +2,8 @@
 /*
  * What a minority of dead or silent servers costs a RedLock: little. Processes of several threads
  * take one lock on three servers, hold it and pause for up to five milliseconds each.
+ *
+ * What a minority in doubt changes: nothing, where the other members prove the outcome.
  */
 #include <sys/mman.h>
 
@@ -186,4 +188,57 @@ FIXTURE_WITH_TEST(beside_a_far_server_a_dead_one_costs_nothing, f, .servers = 3,
     }
     assert_in_range(least_us, 50000, 55000);
     proxy_refuse(f->proxies[2], false);
+}
+
+/* ---- A minority in doubt ---- */
+
+enum { BOUNCING = 2, SERVERS = 5, TRIES = 10 };
+
+/* These servers carry out what they are asked, and their answers never arrive. The answers of the
+ * others take a while, so that the doubt is there first. */
+static void bounce(const struct fixture *f)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        if (i < BOUNCING) {
+            proxy_add(f->proxies[i], &(struct proxy_rule){.act = PROXY_CUT_REPLY,
+                                                          .command = "EVALSHA",
+                                                          .times = PROXY_ALWAYS});
+        } else {
+            proxy_delay_us(f->proxies[i], 10000);
+        }
+    }
+}
+
+static void stop_bouncing(const struct fixture *f)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        proxy_remove_all(f->proxies[i]);
+        proxy_delay_us(f->proxies[i], 0);
+    }
+}
+
+FIXTURE_WITH_TEST(a_minority_in_doubt_leaves_the_answer_to_the_others, f, .servers = SERVERS,
+                  .proxy = PROXY_ON_UNIX)
+{
+    struct user *user = user_open(f, RLOCK_CLIENT_OPTS(.op_timeout_ms = 1000 * test_slack()));
+    struct user *holder = user_open(fixture_view(f), USUAL);
+    const int64_t wait_ms = 200;
+
+    user_take_everywhere(user);
+    assert_code(rlock_unlock(user->lock), 0);
+    for (size_t i = BOUNCING; i < SERVERS; i++) {
+        assert_code(TAKE(holder->members[i], .wait_ms = 5000), 0);
+    }
+    bounce(f);
+    for (size_t i = 0; i < TRIES; i++) {
+        assert_code(rlock_try_lock(user->lock), RLOCK_EBUSY);
+    }
+    assert_code(TAKE(user->lock, .wait_ms = wait_ms), RLOCK_ETIMEDOUT);
+    assert_true(proxy_stats(f->proxies[0]).cuts > 0 && proxy_stats(f->proxies[1]).cuts > 0);
+    stop_bouncing(f);
+    assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == SERVERS - BOUNCING, 20000));
+    for (size_t i = BOUNCING; i < SERVERS; i++) {
+        assert_code(rlock_unlock(holder->members[i]), 0);
+    }
+    assert_code(user_visit(user, RLOCK_TAKE(.wait_ms = 5000)), 0);
 }
