@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hosts' names: asked anew for each connection, and whoever is slow to answer holds up nobody. */
+#include "support/clients.h"
 #include "support/waiter.h"
 
 #include <dlfcn.h>
@@ -151,4 +152,91 @@ NAMED_TEST(holds_are_renewed_while_a_name_is_asked_for, test, false, "127.0.0.1"
         assert_true(rlock_is_valid(test->lock));
     }
     assert_code(rlock_unlock(test->lock), 0);
+}
+
+/* ---- A name that moves to another server ---- */
+
+#define MOVING_TEST(name, f)                                                                       \
+    FIXTURE_WITH_TEST(name, f, .kind = &kind_reentrant, .servers = 2, .server.transport = TEST_TCP)
+
+static bool hears(struct test_server *server)
+{
+    return test_server_listeners(server, CHANNEL_A) == 1;
+}
+
+/* Somebody holds the lock on both servers. A client waits for it on the first. */
+static struct rlock_client *wait_at_the_first(struct fixture *f, const char *url,
+                                              struct waiter *ret_waiter)
+{
+    struct rlock_client *client;
+
+    for (size_t i = 0; i < f->n; i++) {
+        test_server_do(f->servers[i], "HSET " LOCK_A " somebody:1 1");
+        test_server_do(f->servers[i], "PEXPIRE " LOCK_A " 600000");
+    }
+    client = client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url));
+    waiter_start_on(ret_waiter, NULL, lock_named(f, client, LOCK_A), RLOCK_TAKE(.wait_ms = 60000));
+    assert_true(TEST_EVENTUALLY(hears(f->servers[0]), 5000));
+    return client;
+}
+
+/* The connection for commands was made to the second server: that for messages follows. A message
+ * from there wakes the waiter, which asks after 5 s if nothing wakes it. */
+static void wake_at_the_second(struct fixture *f, struct waiter *waiter)
+{
+    int64_t since_us;
+
+    assert_true(TEST_EVENTUALLY(hears(f->servers[1]), 10000));
+    assert_false(hears(f->servers[0]));
+    since_us = test_now_us();
+    test_server_do(f->servers[1], "DEL " LOCK_A);
+    assert_int_equal(test_server_int(f->servers[1], "PUBLISH " CHANNEL_A " 0"), 1);
+    assert_code(waiter_join(waiter), 0);
+    assert_in_time(since_us, 2000000);
+    assert_code(waiter->unlock_code, 0);
+    test_server_do(f->servers[0], "DEL " LOCK_A);
+}
+
+/* Both servers have one port: the first on 127.0.0.1, the second on 127.0.0.2. */
+static void messages_follow_the_name(struct fixture *f)
+{
+    struct waiter waiter;
+    char url[64];
+
+    test_server_do(f->servers[1], "CONFIG SET bind 127.0.0.2");
+    test_server_do(f->servers[1], "CONFIG SET port %d", test_server_port(f->servers[0]));
+    names_say(false, "127.0.0.1");
+    test_text(url, sizeof(url), "redis://" HOST ":%d", test_server_port(f->servers[0]));
+    (void)wait_at_the_first(f, url, &waiter);
+    names_say(false, "127.0.0.2");
+    test_server_do(f->servers[0], "CLIENT KILL TYPE normal");
+    wake_at_the_second(f, &waiter);
+}
+
+MOVING_TEST(messages_follow_a_name_to_another_address, f)
+{
+    messages_follow_the_name(f);
+}
+
+/* Only the address tells one server from the other. */
+MOVING_TEST(messages_follow_a_name_though_no_server_says_which_one_it_is, f)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        test_server_do(f->servers[i], "ACL SETUSER default -info");
+    }
+    messages_follow_the_name(f);
+}
+
+/* Only the servers' own words tell one from the other. */
+MOVING_TEST(messages_follow_a_proxy_to_another_server, f)
+{
+    struct proxy *proxy = proxy_start(test_server_url(f->servers[0]));
+    struct waiter waiter;
+    struct rlock_client *client = wait_at_the_first(f, proxy_url(proxy), &waiter);
+
+    proxy_lead(proxy, test_server_url(f->servers[1]));
+    proxy_cut_all(proxy, PROXY_COMMANDS);
+    wake_at_the_second(f, &waiter);
+    client_close(f, client);
+    proxy = proxy_stop(proxy);
 }
