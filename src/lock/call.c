@@ -161,7 +161,9 @@ struct rlock__bytes rlock__owner_text(const struct rlock__core *core, uint64_t n
 
 int64_t rlock__free_by(int64_t now, int64_t lease_us)
 {
-    return now + lease_us + rlock__max(2 * RLOCK__MS, lease_us / 100);
+    int64_t rounded = 2 * RLOCK__MS; /* the lease that is sent, and the server's clock */
+
+    return now + lease_us + rlock__max(2 * RLOCK__MS, lease_us / 100) + rounded;
 }
 
 int64_t rlock__valid_until(const struct rlock__core *core, int64_t t0, int64_t lease_us)
