@@ -329,8 +329,8 @@ static bool share(const struct version *version)
 {
     struct deployment *deployment = start_for(version, deployment_standalone, SHARES_SERVERS);
     struct party parties[SHARES_PARTIES];
-    const struct shares_opts opts = {.parties = parties,
-                                     .is_whole = strcmp(run.shares, "whole") == 0};
+    const struct shares_opts opts = {
+        .parties = parties, .is_whole = strcmp(run.shares, "whole") == 0, .kind = run.only_kind};
 
     for (size_t i = 0; i < SHARES_PARTIES; i++) {
         parties[i] = party_start(i == 0 ? "Redisson" : "rlock", i == 0 ? version : NULL,

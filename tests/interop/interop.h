@@ -243,7 +243,9 @@ enum { SHARES_PARTIES = 3, SHARES_SERVERS = 3 };
 /* A process of Redisson's, and two of ours. */
 struct shares_opts {
     struct party *parties; /* SHARES_PARTIES; their clients "long" are open */
-    bool is_whole;         /* the limits are; else half of them will do */
+    bool is_whole;         /* the limits and the kinds are; else half of the limits will do for a
+                              reentrant lock, and the table has two kinds */
+    const char *kind;      /* the table of this kind alone; NULL: everything */
 };
 
 /* Runs threads that want one name all the time, and prints who had it; whether all had enough. */

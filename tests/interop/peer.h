@@ -11,8 +11,9 @@
  * a renewed one:
  *     lock <lease>   try <wait> <lease>   unlock   force   locked   held   count   ttl
  *     who            C only: the first holder and its count, as "uuid:number=count"
- *     loop <threads> <hold> <run>    so many threads take and give it without a pause; its value is
- *                    how many grants they had, and the longest wait for one
+ *     loop <threads> <hold> <run> [<pause> [<cells> <slot>]]   so many threads take the lock, hold
+ *                    it, give it back and pause; the value is the number of their grants, and the
+ *                    longest wait for one. A file of cells (cells.h) witnesses exclusion
  * Verbs of a client, with - for kind and name:
  *     open <url> <renewed lease> <fair slot> <timeout> [<key prefix>]   its value is the client's
  *                    UUID; timeout 0 is the side's own

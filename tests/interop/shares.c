@@ -1,8 +1,9 @@
 /*
- * Who gets a hot lock: threads of both sides want one name all the time, and no process may get
- * much less than the others; and who wants it now and then, with a wait, gets it beside threads of
- * ours that want it all the time.
+ * How a hot lock is shared: threads of both sides want one name all the time, and no process may
+ * get much less than the others. A process that wants it now and then, with a wait, gets it beside
+ * threads of ours that want it all the time.
  */
+#include "cells.h"
 #include "interop.h"
 
 #include "support/run.h"
@@ -11,12 +12,15 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum {
     THREADS = 4,
     WARM_MS = 500, /* until a JVM has compiled what matters */
     RUN_MS = 4000,
+    BRIEF_MS = 2500,    /* of a run among others */
+    LEAST_PERCENT = 60, /* of an equal share: of two, neither has less than 30 % */
     TRIES = 25,
     TRY_MS = 1000,
     TRY_HOLD_MS = 10
@@ -31,17 +35,26 @@ struct member_of_crowd {
 
 struct crowd {
     struct member_of_crowd members[SHARES_PARTIES];
-    size_t n, first; /* those from the first on have a least share */
+    size_t n;
     const char *kind;
     char name[192];
+    int pause_ms;
+    const char *cells; /* the witness's file; NULL: there is none */
 };
 
 static void tell(struct crowd *crowd, size_t threads, int hold_ms, int run_ms)
 {
     for (size_t i = 0; i < crowd->n; i++) {
+        const struct party *party = crowd->members[i].party;
+        const size_t slot = party->is_ours ? CELLS_SLOTS / 2 : 0;
+        char witness[192] = "";
+
+        if (crowd->cells != NULL) {
+            test_text(witness, sizeof(witness), " %s %zu", peer_word(crowd->cells), slot);
+        }
         crowd->members[i].id =
-            peer_tell(crowd->members[i].party->peer, "long loop %s %s loop %zu %d %d", crowd->kind,
-                      crowd->name, threads, hold_ms, run_ms);
+            peer_tell(party->peer, "long loop %s %s loop %zu %d %d %d%s", crowd->kind, crowd->name,
+                      threads, hold_ms, run_ms, crowd->pause_ms, witness);
     }
 }
 
@@ -81,7 +94,7 @@ static bool share(struct crowd *crowd, int hold_ms, int percent)
     for (size_t i = 0; i < crowd->n; i++) {
         const struct member_of_crowd *member = &crowd->members[i];
         const int64_t part = 100 * member->grants * (int64_t)crowd->n / all;
-        worst = i >= crowd->first && part < worst ? part : worst;
+        worst = part < worst ? part : worst;
         printf("%s %" PRId64 " %% (longest wait %" PRId64 " ms), ", peer_label(member->party->peer),
                100 * member->grants / all, member->longest_ms);
     }
@@ -108,21 +121,6 @@ static struct crowd gather(const struct shares_opts *opts, size_t n_ours)
         crowd.members[i].party = &opts->parties[i];
     }
     test_text(crowd.name, sizeof(crowd.name), "interop-shares-%u", ++n);
-    return crowd;
-}
-
-/* Redisson and one of ours, for a RedLock of all servers. It knows no turns, and whoever hears the
- * servers' channels comes first: that is ours, which alone has a least share. */
-static struct crowd gather_redlock(const struct shares_opts *opts)
-{
-    struct crowd crowd = gather(opts, 1);
-    char one[64];
-
-    test_text(one, sizeof(one), "%s", crowd.name);
-    crowd.kind = "redlock";
-    crowd.first = 1;
-    test_text(crowd.name, sizeof(crowd.name),
-              "long/reentrant/%s,long.1/reentrant/%s,long.2/reentrant/%s", one, one, one);
     return crowd;
 }
 
@@ -155,21 +153,141 @@ static bool try_beside(const struct shares_opts *opts, size_t threads, int enoug
     return still_loop && (got >= enough || test_missed(since_us, took_us / 10));
 }
 
-bool interop_shares(const struct shares_opts *opts)
+/* ---- each kind, at two workloads ---- */
+
+static const struct workload {
+    int hold_ms, pause_ms;
+} workloads[] = {{5, 5}, {1, 0}};
+
+/* The kinds, and their names: "%s" is the lock's. */
+static const struct shared {
+    const char *kind, *name;
+    bool is_brief; /* also in a run among others */
+} shared[] = {
+    {"reentrant", "%s", false},
+    {"nonreentrant", "%s", false},
+    {"spin", "%s", true},
+    {"fenced", "%s", false},
+    {"fair", "%s", false},
+    {"write", "%s", false},
+    {"multi", "long/reentrant/%s.a,long/reentrant/%s.b,long.1/reentrant/%s.c", false},
+    {"redlock", "long/reentrant/%s,long.1/reentrant/%s,long.2/reentrant/%s", true},
+};
+
+/* Writes the text with the name in each place of "%s". */
+static void fill_in(char *ret_text, size_t size, const char *text, const char *name)
 {
-    const int percent = opts->is_whole ? 60 : 30; /* of two: no side below 30 %, or 15 % */
-    const int enough = opts->is_whole ? TRIES - 1 : TRIES * 4 / 5;
-    struct crowd redlock = gather_redlock(opts);
+    const size_t len = strcspn(text, "%");
+
+    test_text(ret_text, size, "%.*s%s", (int)len, text, text[len] != '\0' ? name : "");
+    if (text[len] != '\0') {
+        const size_t n = strlen(ret_text);
+        fill_in(ret_text + n, size - n, text + len + 2, name);
+    }
+}
+
+/* One line of the table; whether neither side had too little, and the lock excluded. */
+static bool share_evenly(struct crowd *crowd, const struct workload *workload, struct cells *cells,
+                         int run_ms)
+{
+    const uint64_t overlaps_before = cells_overlaps(cells), lost_before = cells_lost_updates(cells);
+    const int64_t since_us = test_now_us();
+    const struct member_of_crowd *java = &crowd->members[0], *ours = &crowd->members[1];
+    int64_t all;
+
+    crowd->pause_ms = workload->pause_ms;
+    tell(crowd, THREADS, workload->hold_ms, run_ms);
+    if (!hear(crowd, &all) || all == 0) {
+        return false;
+    }
+    const int64_t took_us = test_elapsed_us(since_us);
+    const int64_t percent = 100 * java->grants / all;
+    const uint64_t overlaps = cells_overlaps(cells) - overlaps_before;
+    const uint64_t lost = cells_lost_updates(cells) - lost_before;
+    const bool is_even = percent >= LEAST_PERCENT / 2 && percent <= 100 - LEAST_PERCENT / 2;
+    printf("  %-12s %4d ms %5d ms %8" PRId64 " %% %4" PRId64 " %% %8" PRId64 " ms %5" PRId64
+           " ms %10" PRId64 "%s%s\n",
+           crowd->kind, workload->hold_ms, workload->pause_ms, percent, 100 - percent,
+           java->longest_ms, ours->longest_ms, all * 1000000 / took_us, is_even ? "" : "  UNEVEN",
+           overlaps + lost > 0 ? "  OVERLAP" : "");
+    fflush(stdout);
+    return overlaps + lost == 0 && (is_even || test_missed(since_us, took_us / 10));
+}
+
+/* Whether this Redisson has the kind. */
+static bool has_kind(struct crowd *crowd)
+{
+    struct peer *java = crowd->members[0].party->peer;
+    const int id = peer_tell(java, "long loop %s %s locked", crowd->kind, crowd->name);
+    const struct peer_answer answer = peer_wait(java, id, PATIENCE_MS);
+
+    return answer.ok || strstr(answer.text, "UnsupportedOperation") == NULL ||
+           strchr(crowd->name, ',') != NULL;
+}
+
+static bool share_kind(const struct shares_opts *opts, const struct shared *kind,
+                       struct cells *cells, const char *path)
+{
+    struct crowd crowd = gather(opts, 1);
+    char name[64];
+    bool is_good = true;
+    int64_t all;
+
+    test_text(name, sizeof(name), "%s", crowd.name);
+    fill_in(crowd.name, sizeof(crowd.name), kind->name, name);
+    crowd.kind = kind->kind;
+    crowd.cells = path;
+    if (!has_kind(&crowd)) {
+        return true;
+    }
+    tell(&crowd, THREADS, 1, WARM_MS);
+    if (!hear(&crowd, &all)) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof(workloads) / sizeof(workloads[0]); i++) {
+        is_good = share_evenly(&crowd, &workloads[i], cells, opts->is_whole ? RUN_MS : BRIEF_MS) &&
+                  is_good;
+    }
+    return is_good;
+}
+
+/* As many threads of Redisson as of ours, with locks of each kind. */
+static bool share_kinds(const struct shares_opts *opts)
+{
+    char path[160];
     bool is_good = true;
 
-    for (size_t n_ours = 1; n_ours < SHARES_PARTIES; n_ours++) {
+    test_dir_make(path, sizeof(path) - 8);
+    strcat(path, "/cells");
+    struct cells *cells = cells_make(path, 1);
+    printf("shares: %d threads of Redisson and %d of ours\n"
+           "  kind            hold    pause   Redisson  rlock    longest waits  grants a second\n",
+           THREADS, THREADS);
+    for (size_t i = 0; i < sizeof(shared) / sizeof(shared[0]); i++) {
+        const bool is_wanted = opts->kind != NULL ? strcmp(opts->kind, shared[i].kind) == 0
+                                                  : opts->is_whole || shared[i].is_brief;
+        if (is_wanted) {
+            is_good = share_kind(opts, &shared[i], cells, path) && is_good;
+        }
+    }
+    cells_close(cells);
+    return is_good;
+}
+
+bool interop_shares(const struct shares_opts *opts)
+{
+    const int percent = opts->is_whole ? LEAST_PERCENT : LEAST_PERCENT / 2;
+    const int enough = opts->is_whole ? TRIES - 1 : TRIES * 4 / 5;
+    bool is_good = share_kinds(opts);
+
+    for (size_t n_ours = 1; n_ours < SHARES_PARTIES && opts->kind == NULL; n_ours++) {
         struct crowd crowd = gather(opts, n_ours);
         printf("shares: %d threads of Redisson and of each of %zu of ours\n", THREADS, n_ours);
         is_good = share_all(&crowd, percent) && is_good;
     }
-    printf("shares: %d threads of Redisson and %d of ours, a RedLock\n", THREADS, THREADS);
-    is_good = share_all(&redlock, percent) && is_good;
-    is_good = try_beside(opts, 1, enough) && try_beside(opts, THREADS, enough) && is_good;
+    if (opts->kind == NULL) {
+        is_good = try_beside(opts, 1, enough) && try_beside(opts, THREADS, enough) && is_good;
+    }
     fflush(stdout);
     return is_good;
 }

@@ -31,7 +31,7 @@ final class Verbs {
             case "count":
                 return "" + lock.getHoldCount();
             case "loop":
-                return Loop.run(lock, (int) number(args, 0), number(args, 1), number(args, 2));
+                return Loop.run(lock, args);
             case "ttl":
                 return "" + lock.remainTimeToLive();
             default:
