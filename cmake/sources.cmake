@@ -124,6 +124,7 @@ set(RLOCK_SOURCES
     src/net/tls.c
     src/net/uri.c
     src/net/uri_text.c
+    src/redlock/peers.c
     src/redlock/redlock.c
     src/rw/rw.c
     src/wire/command.c

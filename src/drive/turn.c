@@ -158,8 +158,8 @@ RLOCK__REQUIRES(home) static int enter(struct rlock__turn *turn)
     if (group != NULL) {
         group->users++;
     } else {
-        group = rlock__group_new(turn->spec, turn->owner, finish,
-                                 &rlock__home_of(turn->spec)->home.random);
+        group =
+            rlock__group_new(turn->spec, turn->owner, finish, &rlock__home_of(turn->spec)->home);
     }
     if (group == NULL) {
         if (rlock__turn_is_begun(turn)) {

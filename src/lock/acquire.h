@@ -44,6 +44,11 @@ void rlock__acquire_look(struct rlock__call *call, const struct rlock__answer *a
 /* The server has granted it: so is the call, once enough replicas have that. */
 void rlock__acquire_taken(struct rlock__call *call, uint64_t token, int64_t t0, int64_t now);
 
+/* ---- acquire_turn.c ---- */
+
+/* Ends a prompt call whose server is known to be down. Returns whether it did. */
+bool rlock__acquire_is_cut_off(struct rlock__call *call, int64_t now);
+
 /* ---- acquire_wait.c ---- */
 
 /*

@@ -93,6 +93,19 @@ static int conflict(const struct rlock__call *call)
     return 0;
 }
 
+bool rlock__acquire_is_cut_off(struct rlock__call *call, int64_t now)
+{
+    struct rlock__link *link = rlock__route(call->spec);
+
+    if (!call->prompt || !rlock__link_is_down(link)) {
+        return false;
+    }
+    call->link = link;
+    rlock__acquire_describe(call, link->code, now);
+    rlock__acquire_refuse(call, link->code, now);
+    return true;
+}
+
 void rlock__acquire_turn(struct rlock__call *call, int64_t now)
 {
     struct rlock__core *core = call->core;
@@ -109,9 +122,7 @@ void rlock__acquire_turn(struct rlock__call *call, int64_t now)
         rlock__acquire_end(call, RLOCK_ERESTARTED, now);
         return;
     }
-    if (call->prompt && rlock__link_is_down(call->link)) {
-        rlock__acquire_describe(call, call->link->code, now);
-        rlock__acquire_end(call, call->link->code, now);
+    if (rlock__acquire_is_cut_off(call, now)) {
         return;
     }
     if (call->hold->state != RLOCK__HOLD_NONE) {

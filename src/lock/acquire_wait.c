@@ -180,7 +180,9 @@ void rlock__acquire_busy(struct rlock__call *call, const struct rlock__answer *a
     rlock__acquire_follow(call);
     joined = call->channel != NULL;
     rlock__acquire_hold_up(call, answer);
-    rlock__queue_saw(call, answer->holder, now);
+    if (rlock__queue_saw(call, answer, now)) {
+        call->spins = 0; /* the lock was free meanwhile, and may be again soon */
+    }
     rlock__acquire_describe(call, RLOCK_EBUSY, now);
     rlock__stock_fill(call, now);
     if (call->wait_us == 0) {

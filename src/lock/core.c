@@ -372,6 +372,7 @@ void rlock__core_close(struct rlock__core *core, int64_t now)
     while (core->calls != NULL) {
         give_up(core->calls, RLOCK_ECLOSED, now);
     }
+    rlock__queues_close(core);
     core->sweep = core->holds;
     core->resume_at = 0;
     work(core, now);

@@ -13,6 +13,10 @@
  *     So the first pause begins when the release is sent.
  *   - A Redisson has the lock once in each turn. So while one was seen to hold it of late no hold
  *     is passed on (lock/pass.h), and our turns are as short as its own.
+ *   - A Redisson that polls (a spin lock) hears nothing, and nobody hears of it. The busy answers
+ *     show how long it has the lock. Our next turn is as long. Then the queue pauses until that
+ *     Redisson has the lock again, up to five times, for 155 ms together on average. A poller of
+ *     Redisson's looks at least every 128 ms.
  */
 #ifndef RLOCK_LOCK_QUEUE_H
 #define RLOCK_LOCK_QUEUE_H
@@ -25,8 +29,9 @@ bool rlock__queue_is_head(const struct rlock__call *call);
 /* The head of the queue for the lock that is held, if the hold may be passed on to it; NULL: nobody
  * waits here, or another library was seen to hold the lock of late. */
 struct rlock__call *rlock__queue_heir(const struct rlock__hold *hold, int64_t now);
-/* The server named the holder for whom the call waits. */
-void rlock__queue_saw(struct rlock__call *call, struct rlock__bytes holder, int64_t now);
+/* The server named the holder for which the call waits. Returns whether that is another library,
+ * and the hold began after the one that it named before. */
+bool rlock__queue_saw(struct rlock__call *call, const struct rlock__answer *answer, int64_t now);
 /* Whether others wait for its lock, or whoever joins the queue has to pause. */
 bool rlock__queue_is_kept(const struct rlock__call *call);
 /* Until when the call's queue lets others go first; 0: it does not pause. */
@@ -44,6 +49,8 @@ void rlock__queue_released(struct rlock__core *core, struct rlock__spec *spec, i
                            int64_t now);
 /* A message came: of our own release, or of another client's, whose turn is over then. */
 void rlock__queue_heard(struct rlock__call *call, int64_t now);
+/* The client is closed: a queue without calls is not kept for what it knows. */
+void rlock__queues_close(struct rlock__core *core);
 void rlock__queues_trim(struct rlock__core *core);
 void rlock__queues_fini(struct rlock__core *core);
 

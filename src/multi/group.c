@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "multi/claim.h"
+#include "multi/home.h"
 #include "multi/internal.h"
 
 #define LATE_US (10 * RLOCK__MS) /* beyond its last time a member's call is not waited for */
@@ -32,7 +33,8 @@ static struct rlock__loss *loss_new(const struct rlock__group *group)
 }
 
 struct rlock__group *rlock__group_new(struct rlock__group_spec *spec, struct rlock__owner owner,
-                                      void (*finish)(struct rlock__call *call), uint64_t *random)
+                                      void (*finish)(struct rlock__call *call),
+                                      struct rlock__home *home)
 {
     struct rlock__group *group = calloc(1, sizeof(*group) + spec->n * sizeof(struct rlock__member));
 
@@ -42,7 +44,7 @@ struct rlock__group *rlock__group_new(struct rlock__group_spec *spec, struct rlo
     group->spec = rlock__group_spec_ref(spec);
     group->owner = owner;
     group->finish = finish;
-    group->random = random;
+    group->home = home;
     group->timer_at = RLOCK__NEVER;
     for (size_t i = 0; i < spec->n; i++) {
         group->members[i].group = group;
@@ -99,7 +101,7 @@ int64_t rlock__group_last(const struct rlock__group *group)
 
 int64_t rlock__group_random(const struct rlock__group *group, int64_t n)
 {
-    return rlock__random_below(group->random, n);
+    return rlock__random_below(&group->home->random, n);
 }
 
 /* ---- Events ---- */
@@ -142,6 +144,7 @@ void rlock__group_take(struct rlock__group *group, const struct rlock__effort *e
     group->code = 0;
     group->detail[0] = '\0';
     group->rounds = 0;
+    group->first = NULL;
     group->apart = group->batch == NULL;
     group->deadline = effort->wait_us < 0 ? RLOCK__NEVER : rlock__later(now, wait);
     if (group->loss == NULL || group->claim == NULL || (spec->together && group->batch == NULL)) {

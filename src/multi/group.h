@@ -23,6 +23,7 @@ struct rlock__group;
 struct rlock__group_claim;
 struct rlock__group_spec;
 struct rlock__group_step;
+struct rlock__home;
 struct rlock__member;
 struct rlock__turn;
 
@@ -150,10 +151,12 @@ struct rlock__group {
     int64_t round_at;                         /* when the round began */
     int64_t answered_at;                      /* when a member last granted it, or was busy */
     void (*finish)(struct rlock__call *call); /* the driver's */
-    uint64_t *random;                         /* the driver's: jitter */
+    struct rlock__home *home;                 /* the driver's: what its groups share */
     unsigned rounds;
-    struct rlock__batch *batch; /* of a round that takes all members at once; NULL: none does */
-    bool apart;                 /* the batch tired: its members are taken one after the other */
+    struct rlock__member *first; /* RedLock: it is waited for, and then the others are asked; NULL:
+                                    all are asked at once */
+    struct rlock__batch *batch;  /* of a round that takes all members at once; NULL: none does */
+    bool apart;                  /* the batch tired: its members are taken one after the other */
     bool hurried; /* in the last round members had less time than a call usually has */
     int code;
     int64_t lease_granted_us;
@@ -195,7 +198,8 @@ bool rlock__group_spec_equal(const struct rlock__group_spec *a, const struct rlo
 
 /* finish: called once a member's call is complete, under its core's mutex. NULL without memory. */
 struct rlock__group *rlock__group_new(struct rlock__group_spec *spec, struct rlock__owner owner,
-                                      void (*finish)(struct rlock__call *call), uint64_t *random);
+                                      void (*finish)(struct rlock__call *call),
+                                      struct rlock__home *home);
 /* Frees a group for which rlock__group_is_over(). */
 void rlock__group_free(struct rlock__group *group);
 /* Whether nothing is held, and nothing is under way. */

@@ -9,10 +9,15 @@
 
 #include "multi/group.h"
 
+#define RLOCK__HOME_PEERS 16
+
 /* Zero is an empty one, but for random. */
 struct rlock__home {
     struct rlock__table members;
     uint64_t random; /* jitter; not zero */
+    /* until when another library may come again that had the lock, by the hash of the group's spec.
+     * Groups that share an entry take each other's peers for theirs */
+    int64_t peers_until[RLOCK__HOME_PEERS];
 };
 
 /* NULL: the owner has nothing of the lock, and nothing under way. */

@@ -8,12 +8,15 @@
 #include <stdio.h>
 
 #include "multi/group.h"
+#include "redlock/peers.h"
 
 #define PAUSE_US (5 * RLOCK__MS) /* before another round: up to this, doubling up to the next */
 #define PAUSE_MAX_US (160 * RLOCK__MS)
 #define PATIENCE_US (5 * RLOCK__MS) /* for members that are silent, at least */
 #define RTT_US (RLOCK__MS / 4)      /* a round trip, at least */
 #define TRIPS_MAX 8
+#define FIRST_US (250 * RLOCK__MS) /* beside another library: for the first member, at most */
+#define REST_US (20 * RLOCK__MS)   /* and then for the others */
 
 static size_t held(const struct rlock__group *group)
 {
@@ -131,6 +134,9 @@ static int64_t patience(const struct rlock__group *group)
 {
     int64_t usual = group->answered_at - group->round_at, silent = RLOCK__NEVER, until;
 
+    if (group->first != NULL) {
+        return group->round_at + FIRST_US + PATIENCE_US;
+    }
     if (group->count > 0 || held(group) == 0 ||
         rlock__group_running(group) >= group->spec->quorum) {
         return RLOCK__NEVER;
@@ -146,6 +152,38 @@ static int64_t patience(const struct rlock__group *group)
     }
     until = rlock__max(group->round_at + 2 * usual, group->answered_at + PATIENCE_US);
     return rlock__max(until - silent, group->answered_at);
+}
+
+/* Asks the members that were not asked in this round. */
+static void take_rest(struct rlock__group *group, int64_t wait_us, int64_t now)
+{
+    RLOCK__EACH_MEMBER(member, group) {
+        if (!member->tried && !member->running) { /* else once an earlier effort has left it */
+            rlock__member_take(member, wait_us, false, now);
+        }
+    }
+}
+
+/* A wait for a member, within that of the whole. */
+static int64_t at_most(const struct rlock__group *group, int64_t wait_us, int64_t now)
+{
+    return rlock__max(rlock__min(wait_us, group->deadline - now), 1);
+}
+
+/* The call for the first member is complete. */
+static void after_first(struct rlock__group *group, int64_t now)
+{
+    const struct rlock__effort *effort = &group->effort;
+    int64_t lease = effort->lease_us != 0 ? effort->lease_us : effort->renewed_lease_us;
+    int64_t rest = rlock__min(REST_US, lease / 4);
+    bool held = group->first->code == 0;
+
+    group->first = NULL;
+    group->round_at = group->answered_at = now;
+    if (!held) {
+        rlock__peers_forget(group);
+    }
+    take_rest(group, held ? at_most(group, rest, now) : 0, now);
 }
 
 /* Taken, or not to be had any more, or open yet. */
@@ -166,21 +204,34 @@ static void take(struct rlock__group *group, int64_t now)
 {
     group->rounds++;
     group->round_at = group->answered_at = now;
+    group->first = rlock__peers_first(group, now);
     RLOCK__EACH_MEMBER(member, group) {
         member->tried = false;
-        if (!member->running) { /* else once an earlier effort has left it */
-            rlock__member_take(member, 0, false, now);
-        }
     }
+    if (group->first != NULL) {
+        rlock__member_take(group->first, at_most(group, FIRST_US, now), false, now);
+        return;
+    }
+    take_rest(group, 0, now);
     go_on(group, now);
 }
 
 static void moved(struct rlock__group *group, struct rlock__member *member, int64_t now)
 {
     if (member->tried && !member->running) {
+        if (member->code == RLOCK_ETIMEDOUT && member->call.contended) { /* it was waited for */
+            member->code = RLOCK_EBUSY;
+        }
         note_answer(member);
+        rlock__peers_note(group, now);
         group->answered_at =
             member->code == 0 || member->code == RLOCK_EBUSY ? now : group->answered_at;
+    }
+    if (group->first != NULL && group->first != member) { /* it is asked behind the first */
+        return;
+    }
+    if (group->first != NULL) {
+        after_first(group, now);
     }
     if (!member->tried && !member->running && (group->count == 0 || member->levels > 0)) {
         rlock__member_take(member, 0, false, now);

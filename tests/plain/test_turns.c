@@ -6,6 +6,7 @@
 #include "lock/internal.h"
 #include "plain/stage.h"
 #include "support/test.h"
+#include <stdio.h>
 
 #define HOLD RLOCK__MS
 
@@ -72,7 +73,7 @@ static void nothing(void *payload)
     (void)payload;
 }
 
-static void open_crowd(struct crowd *crowd)
+static void open_crowd_of(struct crowd *crowd, const struct rlock_ops *kind)
 {
     const struct stage_events events = {.on_done = on_done,
                                         .on_lost = on_lost,
@@ -81,8 +82,13 @@ static void open_crowd(struct crowd *crowd)
                                         .payload = crowd};
 
     *crowd = (struct crowd){.had_last = STAGE_CLIENTS};
-    stage_open(&crowd->stage, &rlock__reentrant_ops, RLOCK__SECOND, &events);
+    stage_open(&crowd->stage, kind, RLOCK__SECOND, &events);
     crowd->free_since = crowd->stage.now;
+}
+
+static void open_crowd(struct crowd *crowd)
+{
+    open_crowd_of(crowd, &rlock__reentrant_ops);
 }
 
 static void join(struct crowd *crowd, size_t client, size_t owner)
@@ -201,5 +207,152 @@ TEST(who_does_not_wait_asks_at_once)
     other->client = 1;
     begin(other, RLOCK__ACQUIRE, 0);
     assert_int_not_equal(other->leaves, 0);
+    stage_close(&crowd.stage);
+}
+
+/* ---- Beside another library that polls ---- */
+
+enum { POLLERS = 3 };
+#define RETURN                                                                                     \
+    (RLOCK__MS / 3) /* a poller that gives the lock back asks for it again so much later */
+
+/* The threads of a Redisson with a spin lock: each asks by itself, and after each refusal twice as
+ * much later, up to 128 ms. One that has the lock is `holder`. */
+struct pollers {
+    struct crowd *crowd;
+    int64_t at[POLLERS], pause[POLLERS]; /* the next look, and the pause behind that one */
+    int64_t leaves, grants;
+    size_t holder; /* POLLERS: none */
+};
+
+static void open_pollers(struct pollers *pollers, struct crowd *crowd)
+{
+    *pollers = (struct pollers){.crowd = crowd, .holder = POLLERS};
+    for (size_t i = 0; i < POLLERS; i++) {
+        pollers->at[i] = crowd->stage.now + 1 + (int64_t)i * 100;
+        pollers->pause[i] = RLOCK__MS;
+    }
+}
+
+static struct player *holder_of(struct crowd *crowd)
+{
+    struct player *holder = NULL;
+
+    for (size_t i = 0; i < STAGE_CLIENTS * STAGE_OWNERS; i++) {
+        holder = crowd->players[i].leaves != 0 ? &crowd->players[i] : holder;
+    }
+    return holder;
+}
+
+static int64_t next_of(const struct pollers *pollers)
+{
+    int64_t next = pollers->holder != POLLERS ? pollers->leaves : RLOCK__NEVER;
+
+    for (size_t i = 0; i < POLLERS; i++) {
+        next = i != pollers->holder ? rlock__min(next, pollers->at[i]) : next;
+    }
+    return next;
+}
+
+static void take(struct pollers *pollers, size_t i)
+{
+    struct stage *stage = &pollers->crowd->stage;
+    char owner[64];
+
+    (void)snprintf(owner, sizeof(owner), "11111111-0000-4000-8000-000000000001:%zu", i);
+    stage_type(stage, (const char *const[]){"HSET", STAGE_KEY, owner, "1", NULL});
+    stage_type(stage, (const char *const[]){"PEXPIRE", STAGE_KEY, "30000", NULL});
+    pollers->holder = i;
+    pollers->leaves = stage->now + HOLD;
+    pollers->grants++;
+}
+
+static void look(struct pollers *pollers, size_t i)
+{
+    int64_t now = pollers->crowd->stage.now;
+
+    if (holder_of(pollers->crowd) == NULL && pollers->holder == POLLERS) {
+        take(pollers, i);
+        return;
+    }
+    pollers->at[i] = now + pollers->pause[i];
+    pollers->pause[i] = rlock__min(2 * pollers->pause[i], 128 * RLOCK__MS);
+}
+
+/* What the pollers do at this instant. */
+static void poll_all(struct pollers *pollers)
+{
+    struct stage *stage = &pollers->crowd->stage;
+
+    if (pollers->holder != POLLERS && stage->now >= pollers->leaves) {
+        pollers->at[pollers->holder] = stage->now + RETURN;
+        pollers->pause[pollers->holder] = RLOCK__MS;
+        pollers->holder = POLLERS;
+        stage_type(stage, (const char *const[]){"DEL", STAGE_KEY, NULL});
+    }
+    for (size_t i = 0; i < POLLERS; i++) {
+        if (i != pollers->holder && stage->now >= pollers->at[i]) {
+            look(pollers, i);
+        }
+    }
+}
+
+/* Who has it gives it back when its time has come, and wants it again after a rest. */
+static void play_beside(struct pollers *pollers, int64_t long_us)
+{
+    struct crowd *crowd = pollers->crowd;
+    int64_t end = crowd->stage.now + long_us;
+
+    while (crowd->stage.now < end) {
+        struct player *holder = holder_of(crowd);
+        int64_t next = rlock__min(next_of(pollers), crowd->stage.now + RLOCK__MS / 10);
+
+        stage_wait(&crowd->stage, holder != NULL ? rlock__min(holder->leaves, next) : next);
+        if (holder != NULL && crowd->stage.now >= holder->leaves) {
+            begin(holder, RLOCK__RELEASE, 0);
+            begin(holder, RLOCK__ACQUIRE, -1);
+        }
+        poll_all(pollers);
+    }
+}
+
+/* So many percent of the grants are ours, where the pollers take part. */
+static int64_t share_beside_pollers(struct pollers *pollers, struct crowd *crowd)
+{
+    open_crowd_of(crowd, &rlock__spin_ops);
+    crowd->stage.clients[0].core.uuid[14] = '8'; /* the version of ours */
+    open_pollers(pollers, crowd);
+    for (size_t i = 0; i < STAGE_OWNERS; i++) {
+        join(crowd, 0, i);
+    }
+    play_beside(pollers, 10 * RLOCK__SECOND);
+    return crowd->grants[0] * 100 / (crowd->grants[0] + pollers->grants);
+}
+
+TEST(a_library_that_polls_has_its_turns)
+{
+    struct crowd crowd;
+    struct pollers pollers;
+    int64_t percent = share_beside_pollers(&pollers, &crowd);
+
+    assert_in_range(percent, 35, 65);
+    assert_true(crowd.grants[0] + pollers.grants > 6000);
+    stage_close(&crowd.stage);
+}
+
+/* And once it is gone nobody pauses for it. */
+TEST(a_library_that_polled_is_forgotten)
+{
+    struct crowd crowd;
+    struct pollers pollers;
+
+    (void)share_beside_pollers(&pollers, &crowd);
+    if (pollers.holder != POLLERS) {
+        stage_type(&crowd.stage, (const char *const[]){"DEL", STAGE_KEY, NULL});
+    }
+    play(&crowd, 2 * RLOCK__SECOND);
+    crowd.longest_gap = 0;
+    play(&crowd, RLOCK__SECOND);
+    assert_in_range(crowd.longest_gap, 1, HOLD + HOLD / 4);
     stage_close(&crowd.stage);
 }

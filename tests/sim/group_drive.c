@@ -54,7 +54,7 @@ struct rlock__group *sim_group_get(struct sim_owner *owner)
     struct rlock__group *group = rlock__home_find(&process->home, spec, owner->owner);
 
     if (group == NULL) {
-        group = rlock__group_new(spec, owner->owner, finish, &process->home.random);
+        group = rlock__group_new(spec, owner->owner, finish, &process->home);
         DL_APPEND(process->groups, group);
         for (size_t i = 0; i < spec->n; i++) {
             rlock__home_join(&process->home, &group->members[i]);

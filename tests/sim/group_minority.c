@@ -63,11 +63,13 @@ void sim_groups_check_minority(struct sim_owner *owner, int64_t now)
             violate(owner, "waits for a server that is known to be down");
         }
     }
-    owner->round_at = owner->round == group->rounds ? owner->round_at : now;
-    if (owner->round != group->rounds || owner->answers != answers) {
+    bool is_new = owner->round != group->rounds || owner->waits_first != (group->first != NULL);
+    owner->round_at = is_new ? now : owner->round_at;
+    if (is_new || owner->answers != answers) {
         owner->answered_at = now;
     }
     owner->round = group->rounds;
+    owner->waits_first = group->first != NULL;
     owner->answers = answers;
     if (!owner->excused && now - LAG > patience(owner)) {
         violate(owner, "keeps a minority, and waits for servers that are silent");

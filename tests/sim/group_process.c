@@ -170,6 +170,14 @@ static void on_unref(struct rlock__core *core)
     (void)core; /* its process owns it */
 }
 
+/* Whether its UUIDs say that it is of another library: that changes how a RedLock waits. The seed
+ * itself decides, so that other seeds do as they would without. */
+static bool is_peer(const struct sim_process *process)
+{
+    return process->all->config.kind == &rlock__redlock_ops &&
+           process->all->worlds[0].seed % 4 == 1 && process->index % 2 == 1;
+}
+
 static struct sim_client *client_new(struct sim_process *process, unsigned server)
 {
     static const char *const addresses[SIM_SERVERS] = {"server-0", "server-1", "server-2",
@@ -185,8 +193,8 @@ static struct sim_client *client_new(struct sim_process *process, unsigned serve
     client->may_listen = config->faults == 0 || !sim_chance(world, 50);
     client->tick.fire = on_tick;
     (void)snprintf(client->core.uuid, sizeof(client->core.uuid),
-                   "00000000-0000-8000-8%u%02u-%04u%08llx", server, process->index, 0,
-                   (unsigned long long)sim_random(world, 0xffffffff));
+                   "00000000-0000-%c000-8%u%02u-%04u%08llx", is_peer(process) ? '4' : '8', server,
+                   process->index, 0, (unsigned long long)sim_random(world, 0xffffffff));
     client->core.serial = server * SIM_PROCESSES + process->index + 1;
     client->core.random = (uint64_t)sim_random(world, INT64_MAX) | 1;
     client->core.renewed_lease_us = config->lease;

@@ -94,6 +94,7 @@ struct sim_owner {
     /* its round: began, and the latest answer came; by its clock */
     int64_t round_at, answered_at;
     unsigned round, answers;
+    bool waits_first; /* for its first member, before it asks the others */
     unsigned lives[SIM_SERVERS][SIM_KEYS][SIM_SIDES]; /* of the keys, as its hold of each began */
     bool shared[SIM_SERVERS][SIM_KEYS]
                [SIM_SIDES]; /* it asked for a level more of an earlier hold */

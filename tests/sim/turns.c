@@ -6,12 +6,14 @@
  */
 #include <string.h>
 
+#include "base/uuid.h"
 #include "lock/channel.h"
 #include "lock/internal.h"
 #include "world.h"
 
 #define SHORTEST RLOCK__MS /* a pause */
 #define LONGEST (4 * RLOCK__MS)
+#define YIELD (32 * LONGEST) /* for another library that polls, and does not come */
 
 static bool takes_turns(const struct sim_world *world)
 {
@@ -149,11 +151,32 @@ static bool has_time(const struct rlock__call *call, const struct sim_client *cl
     return call->deadline - now >= rlock__max(client->slowest, late);
 }
 
+/* Whether the client was answered of late that another library has the key, and that one may poll.
+ */
+static bool has_pollers(const struct sim_user *user)
+{
+    const struct sim_world *world = user->client->world;
+    int64_t at = world->turns[user->key].peer_at[user->client->index];
+
+    return world->config.kind == &rlock__spin_ops && at != 0 &&
+           world->now < at + RLOCK__SECOND + YIELD + world->config.op_timeout;
+}
+
+static void note_peer(const struct sim_user *user)
+{
+    struct rlock__bytes holder = rlock__bytes_of(user->texts.holder);
+    struct sim_world *world = user->client->world;
+
+    if (holder.len > 0 && rlock__uuid_version(holder) != RLOCK__UUID_VERSION) {
+        world->turns[user->key].peer_at[user->client->index] = world->now;
+    }
+}
+
 static void check_pausing(const struct sim_user *user)
 {
     const struct sim_client *client = user->client;
     const struct rlock__call *call = &user->call;
-    int64_t longest = LONGEST;
+    int64_t longest = has_pollers(user) ? YIELD : LONGEST;
 
     for (unsigned i = 0; i < client->n_users; i++) { /* until the answer says how long it is */
         longest = calls(&client->users[i], RLOCK__RELEASE, user->key)
@@ -167,7 +190,7 @@ static void check_pausing(const struct sim_user *user)
     } else if (!call->timer.set || call->timer.at - sim_clock(client) > longest) {
         sim_violate(client->world, "client %u: pauses longer than %lld us", client->index,
                     (long long)longest);
-    } else if (is_alone(client, user->key)) {
+    } else if (is_alone(client, user->key) && !has_pollers(user)) {
         sim_violate(client->world, "client %u: pauses for nobody", client->index);
     }
 }
@@ -182,6 +205,7 @@ void sim_turns(struct sim_user *user)
         return;
     }
     if (takes) {
+        note_peer(user);
         check_asking(user);
         world->turns[user->key].wanted_at[user->client->index] = world->now;
     }

@@ -49,6 +49,16 @@ static void make_specs(struct sim_client *client)
     }
 }
 
+/* Whether its UUID says that it is of another library. For spin locks the seed itself decides, so
+ * that other seeds do as they would without. */
+static bool is_peer(struct sim_world *world, unsigned index)
+{
+    if (world->config.kind == &rlock__spin_ops) {
+        return world->seed % 4 == 1 && index % 2 == 1;
+    }
+    return world->config.some_are_peers && sim_chance(world, 400);
+}
+
 struct sim_client *sim_client_new(struct sim_world *world, unsigned index)
 {
     struct sim_client *client = calloc(1, sizeof(*client));
@@ -64,8 +74,7 @@ struct sim_client *sim_client_new(struct sim_world *world, unsigned index)
     client->offset = 1 + sim_random(world, RLOCK__SECOND);
     client->tick.fire = on_tick;
     (void)snprintf(client->core.uuid, sizeof(client->core.uuid),
-                   "00000000-0000-%c000-8000-%04u%08llx",
-                   world->config.some_are_peers && sim_chance(world, 400) ? '4' : '8',
+                   "00000000-0000-%c000-8000-%04u%08llx", is_peer(world, index) ? '4' : '8',
                    index % 10000, (unsigned long long)sim_random(world, 0xffffffff));
     client->core.serial = index + 1;
     client->core.random = (uint64_t)sim_random(world, INT64_MAX) | 1;

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "redlock/peers.h"
+
+#include "base/uuid.h"
+#include "multi/home.h"
+
+#define PEERS_US RLOCK__SECOND /* another library that held the lock may come again */
+
+static int64_t *peers_until(const struct rlock__group *group)
+{
+    return &group->home->peers_until[group->spec->hash % RLOCK__HOME_PEERS];
+}
+
+struct rlock__member *rlock__peers_first(struct rlock__group *group, int64_t now)
+{
+    struct rlock__member *first = group->members;
+    bool waits = (first->spec->ops->caps & RLOCK__CAP_WAIT_QUEUE) != 0;
+
+    if (group->first != NULL) { /* its server was silent in the round before */
+        rlock__peers_forget(group);
+    }
+    if (group->effort.wait_us == 0 || now >= *peers_until(group) || first->running || !waits) {
+        return NULL;
+    }
+    return first;
+}
+
+/* How many members another library had in this round, when they were last asked. */
+static size_t peers_have(const struct rlock__group *group)
+{
+    size_t n = 0;
+
+    RLOCK__EACH_MEMBER(member, group) {
+        struct rlock__bytes holder = rlock__bytes_of(member->texts.holder);
+
+        n += member->tried && holder.len > 0 && rlock__uuid_version(holder) != RLOCK__UUID_VERSION;
+    }
+    return n;
+}
+
+void rlock__peers_note(const struct rlock__group *group, int64_t now)
+{
+    size_t n = peers_have(group);
+
+    if (n > group->spec->n - group->spec->quorum || (group->first != NULL && n > 0)) {
+        *peers_until(group) = now + PEERS_US;
+    }
+}
+
+void rlock__peers_forget(const struct rlock__group *group)
+{
+    *peers_until(group) = 0;
+}

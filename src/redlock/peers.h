@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A RedLock beside another library that takes it as well.
+ *
+ * A Redisson takes the members one after the other, and waits for each. It has the first members
+ * while their last holder still gives back the others: a client that asks for all at once finds too
+ * few of them free. And a client that asks again right after its own release has all of them before
+ * a Redisson has one. So beside a Redisson the first member is waited for, and the others are asked
+ * once it is there. The wait queue of the first member takes turns with others (lock/queue.h).
+ */
+#ifndef RLOCK_REDLOCK_PEERS_H
+#define RLOCK_REDLOCK_PEERS_H
+
+#include "multi/group.h"
+
+/* A round begins. Returns the member to be waited for before the others are asked; NULL: all are
+ * asked at once. */
+struct rlock__member *rlock__peers_first(struct rlock__group *group, int64_t now);
+/* Members have answered: notes whether another library keeps this client out. */
+void rlock__peers_note(const struct rlock__group *group, int64_t now);
+/* It was no help to wait for the first member: the next round asks all at once. */
+void rlock__peers_forget(const struct rlock__group *group);
+
+#endif
