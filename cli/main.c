@@ -44,13 +44,40 @@ static const struct verb verbs[] = {
 
 #define N_VERBS (sizeof(verbs) / sizeof(verbs[0]))
 
-static const char *const epilogue =
-    "\nA TIME is 300ms, 2s, 1m, 1h, or a bare number of seconds.\n"
-    "\nExit status: that of the command that ran (128+N when signal N killed it), or\n"
-    "   64 usage    65 refused by the server    69 server unreachable, no quorum, in doubt\n"
-    "  122 lost    123 busy    124 timed out   125 rlock's own failure\n"
-    "  126 command not executable             127 command not found\n"
-    "\nrlock(1) tells the rest.\n";
+/* What the commands exit with, apart from the status of the command that ran. */
+static const struct {
+    int verbs;
+    enum cli_exit status;
+    const char *meaning;
+} exits[] = {
+    {CLI_ALL & ~CLI_RUN, CLI_EXIT_OK, "done"},
+    {CLI_ALL, CLI_EXIT_USAGE, "wrong usage"},
+    {CLI_ALL, CLI_EXIT_REFUSED, "the server refused it"},
+    {CLI_INFO | CLI_LS | CLI_DOCTOR, CLI_EXIT_UNREACHABLE, "the server cannot be reached"},
+    {CLI_BREAK, CLI_EXIT_UNREACHABLE, "the server cannot be reached, or the outcome is in doubt"},
+    {CLI_RUN, CLI_EXIT_UNREACHABLE, "server not reached, no quorum, or the outcome is in doubt"},
+    {CLI_RUN, CLI_EXIT_LOST, "the lock was lost while the command ran"},
+    {CLI_RUN, CLI_EXIT_BUSY, "another owner holds the lock (--wait 0)"},
+    {CLI_INFO, CLI_EXIT_BUSY, "one of the locks is held (--check)"},
+    {CLI_BREAK, CLI_EXIT_BUSY, "the holder changed meanwhile"},
+    {CLI_RUN, CLI_EXIT_TIMED_OUT, "another owner held the lock for the whole wait"},
+    {CLI_ALL, CLI_EXIT_OWN, "rlock itself failed"},
+    {CLI_RUN, CLI_EXIT_NOT_EXECUTABLE, "the command cannot be executed"},
+    {CLI_RUN, CLI_EXIT_NOT_FOUND, "the command was not found"},
+};
+
+static void print_exits(enum cli_verb verb)
+{
+    (void)fputs("\nExit status:\n", stdout);
+    if (verb == CLI_RUN) {
+        (void)fputs("    N  what the command exited with; 128+N if signal N killed it\n", stdout);
+    }
+    for (size_t i = 0; i < sizeof(exits) / sizeof(exits[0]); i++) {
+        if ((exits[i].verbs & (int)verb) != 0) {
+            printf("  %3d  %s\n", (int)exits[i].status, exits[i].meaning);
+        }
+    }
+}
 
 static int help(void)
 {
@@ -63,7 +90,7 @@ static int help(void)
     for (size_t i = 0; i < N_VERBS; i++) {
         (void)fputs(verbs[i].examples, stdout);
     }
-    (void)fputs(epilogue, stdout);
+    (void)fputs("\nrlock(1) has the rest.\n", stdout);
     return CLI_EXIT_OK;
 }
 
@@ -71,7 +98,12 @@ static int help_on(const struct verb *verb)
 {
     printf("Usage: rlock %s %s\n%s\nOptions:\n", verb->name, verb->synopsis, verb->help);
     cli_options_describe(verb->verb);
-    printf("\nExamples:\n%s%s", verb->examples, epilogue);
+    if (verb->verb == CLI_RUN) {
+        (void)fputs("\nA TIME is 300ms, 2s, 1m, 1h, or a bare number of seconds.\n", stdout);
+    }
+    printf("\nExamples:\n%s", verb->examples);
+    print_exits(verb->verb);
+    (void)fputs("\nrlock(1) has the rest.\n", stdout);
     return CLI_EXIT_OK;
 }
 

@@ -1,6 +1,6 @@
 # Installs the build into a prefix of its own and builds a program against it, in C and in C++: shared and static by
 # find_package, shared by pkg-config. Each must run, find TLS, and say the version. The command finds TLS too, where it
-# says that nobody listens (69) and not that TLS is not there.
+# says that nobody listens (69) and not that TLS is not there. What is installed for another machine has no path of this one.
 set(top ${BUILD}/test_install)
 set(prefix ${top}/prefix)
 file(REMOVE_RECURSE ${top})
@@ -53,6 +53,16 @@ endforeach()
 ]])
 
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix})
+
+get_filename_component(source ${CMAKE_CURRENT_LIST_DIR} DIRECTORY)
+set(ENV{DESTDIR} ${top}/elsewhere)
+run(${CMAKE_COMMAND} --install ${BUILD} --prefix /usr)
+unset(ENV{DESTDIR})
+execute_process(COMMAND grep -rlF -e ${source}/ -e ${BUILD}/ ${top}/elsewhere/usr OUTPUT_VARIABLE out RESULT_VARIABLE status)
+if(NOT status EQUAL 1) # it finds nothing
+    message(FATAL_ERROR "installed files contain paths of this machine:\n${out}")
+endif()
+
 run(${CMAKE_COMMAND} -G Ninja -S ${top}/src -B ${top}/build -DCMAKE_C_COMPILER=${CC} -DCMAKE_CXX_COMPILER=${CXX}
     -DCMAKE_PREFIX_PATH=${prefix})
 run(${CMAKE_COMMAND} --build ${top}/build)

@@ -112,6 +112,55 @@ COMMAND_TEST(help_and_version_are_there)
     assert_contains(file_text(command.out), "rlock " RLOCK_VERSION "\n");
 }
 
+/* Whether the help on a command has this row under "Exit status:". */
+static bool has_exit(const char *verb, const char *row)
+{
+    const struct command command = COMMAND(verb, "--help");
+    const char *exits;
+
+    assert_int_equal(command_wait(&command, 10000), 0);
+    exits = strstr(file_text(command.out), "\nExit status:\n");
+    assert_non_null(exits);
+    return strstr(exits, row) != NULL;
+}
+
+COMMAND_TEST(help_on_a_command_lists_the_exit_statuses_of_that_command_alone)
+{
+    static const char *const others[] = {"info", "ls", "break", "doctor"};
+    static const char *const only_run[] = {"  122  ", "  124  ", "  126  ", "  127  ", "128+N"};
+
+    for (size_t i = 0; i < sizeof(only_run) / sizeof(only_run[0]); i++) {
+        assert_true(has_exit("run", only_run[i]));
+        for (size_t j = 0; j < sizeof(others) / sizeof(others[0]); j++) {
+            assert_false(has_exit(others[j], only_run[i]));
+        }
+    }
+    assert_true(has_exit("run", "  123  another owner"));
+    assert_true(has_exit("info", "  123  one of the locks is held"));
+    assert_true(has_exit("break", "  123  the holder changed"));
+    assert_false(has_exit("ls", "  123  "));
+    assert_false(has_exit("doctor", "  123  "));
+    assert_true(has_exit("doctor", "   69  the server cannot be reached"));
+}
+
+/* What the shell completes while this lock is held; the script fails if that is wrong. */
+COMMAND_TEST(the_shells_complete_names_of_locks)
+{
+    const struct command holder =
+        COMMAND("run", "--prefix", "p-", "--multi", "order:7,order:12", "--", "sh", "-c",
+                "echo $$ >\"$0\"; exec sleep 60", in_dir("pid"));
+    char text[400];
+
+    (void)pid_in_file(in_dir("pid"));
+    test_text(text, sizeof(text), "%s names", SHELL_COMPLETES);
+    assert_int_equal(system(text), 0); /* NOLINT(cert-env33-c): a script of these tests */
+    test_server_freeze(fixture.server);
+    test_text(text, sizeof(text), "%s nothing", SHELL_COMPLETES);
+    assert_int_equal(system(text), 0); /* NOLINT(cert-env33-c) */
+    test_server_thaw(fixture.server);
+    end_command(&holder);
+}
+
 COMMAND_TEST(a_key_of_another_type_is_refused)
 {
     assert_true(test_server_says(fixture.server, "OK", "SET a text"));
