@@ -60,6 +60,29 @@ void rlock__asker_fini(struct rlock__asker *asker)
     asker->conn = rlock__conn_free(asker->conn);
 }
 
+/* In the words of servers that say so. */
+#define HUNG_UP "ERR unknown command: the server closed the connection"
+
+static const struct rlock__value hung_up = {
+    .type = RLOCK__REPLY_ERROR, .str = HUNG_UP, .len = sizeof(HUNG_UP) - 1};
+
+/* Connects again. The end of the connection was the answer, unless that fails. */
+static int read_hang_up(struct rlock__asker *asker, int code, struct rlock__reply *ret_reply)
+{
+    if (asker->reconnects == NULL || !asker->broke) {
+        return code;
+    }
+    rlock__asker_fini(asker);
+    code = rlock__asker_dial(asker, asker->reconnects, asker->conn_opts, asker->deadline);
+    if (code != 0) { /* the server is gone */
+        asker->reconnects = NULL;
+        return code;
+    }
+    asker->n_hung_up++;
+    *ret_reply = (struct rlock__reply){.v = &hung_up, .n = 1};
+    return 0;
+}
+
 static int send_all(struct rlock__asker *asker, const struct rlock__buf *buf, int64_t deadline)
 {
     size_t sent = 0;
@@ -69,6 +92,7 @@ static int send_all(struct rlock__asker *asker, const struct rlock__buf *buf, in
         ssize_t n = rlock__conn_write(asker->conn, buf->data + sent, buf->len - sent);
 
         if (n < 0) {
+            asker->broke = true;
             return rlock__fail((int)n, "%s", rlock__conn_error(asker->conn));
         }
         sent += (size_t)n;
@@ -91,6 +115,7 @@ static int receive(struct rlock__asker *asker, struct rlock__reply *ret_reply, i
             return 0;
         }
         if (n < 0) {
+            asker->broke = n == RLOCK_ECONN;
             return rlock__fail(n, "%s", rlock__conn_error(asker->conn));
         }
     }
@@ -101,12 +126,20 @@ int rlock__asker_ask(struct rlock__asker *asker, struct rlock__cmd *cmd,
 {
     struct rlock__buf out = {0};
     int64_t deadline = rlock__min(asker->deadline, rlock__now_us() + asker->timeout_us);
-    int code = rlock__cmd_encode(cmd, true, &out) ? send_all(asker, &out, deadline)
-                                                  : rlock__fail(RLOCK_ENOMEM, "no memory");
+    int code;
+
+    asker->broke = false;
+    if (asker->conn == NULL) {
+        rlock__cmd_fini(cmd);
+        return rlock__fail(RLOCK_ENOMEM, "no memory");
+    }
+    code = rlock__cmd_encode(cmd, true, &out) ? send_all(asker, &out, deadline)
+                                              : rlock__fail(RLOCK_ENOMEM, "no memory");
 
     rlock__buf_fini(&out);
     rlock__cmd_fini(cmd);
-    return code == 0 ? receive(asker, ret_reply, deadline) : code;
+    code = code == 0 ? receive(asker, ret_reply, deadline) : code;
+    return code == 0 ? 0 : read_hang_up(asker, code, ret_reply);
 }
 
 int rlock__asker_words(struct rlock__asker *asker, struct rlock__reply *ret_reply, ...)

@@ -12,6 +12,12 @@
 struct rlock__asker {
     struct rlock__conn *conn;
     int64_t timeout_us, deadline; /* of each question, and of all together */
+    /* If set, a server that closes the connection in place of an answer has refused the command: it
+     * counts, connects again, and reads an error. NULL: the question fails. */
+    const struct rlock_client *reconnects;
+    const struct rlock__conn_opts *conn_opts;
+    unsigned n_hung_up;
+    bool broke; /* the latest question met the end of the connection */
 };
 
 /* Connects to a node, within the client's connect timeout. End with rlock__asker_fini(), whatever

@@ -274,6 +274,9 @@ static void look_at_node(struct rlock__diagnosis *d, bool of_all)
         rlock__prevented(d, "connection", code);
         return;
     }
+    d->asker.reconnects = d->client;
+    d->asker.conn_opts = &d->node->conn_opts;
+    d->asker.n_hung_up = 0;
     look_at_server(d);
     if (d->client->core.slot != NULL) {
         rlock__look_at_cluster(d, of_all);
@@ -282,6 +285,12 @@ static void look_at_node(struct rlock__diagnosis *d, bool of_all)
     }
     look_at_settings(d);
     try_locks(d);
+    if (d->asker.n_hung_up > 0) {
+        rlock__finding(d, RLOCK_LOG_WARNING, "connection",
+                       "the server closes it at a command that it does not support (%u commands "
+                       "here): calls in flight on it have no answer then",
+                       d->asker.n_hung_up);
+    }
 }
 
 static void look_at_nodes(struct rlock__diagnosis *d, const struct rlock__primaries *primaries)

@@ -26,15 +26,16 @@ struct rlock__cluster {
     struct rlock__node *asked;       /* whom the connection is to */
     struct rlock__node *itself; /* the same, as its latest answer calls it: a URL may have another
                                  * name for it; NULL unknown */
-    bool asks_slots;        /* it does not permit CLUSTER NODES: it is asked for CLUSTER SLOTS */
-    bool is_nameless;       /* and may be any of those that its answer names */
-    char id[48];            /* what it calls itself then; "" unknown */
-    struct rlock__buf text; /* that answer, written anew */
-    bool is_told;           /* that CLUSTER NODES is not permitted was logged */
-    int64_t answered_at;    /* the latest that was answered began then; 0: none was */
-    int64_t timeout_at;     /* when cluster-node-timeout was asked for last */
-    int64_t timeout_ms;     /* cluster-node-timeout: the shortest that a node told; 0: none did */
-    int64_t longest_ms;     /* the longest of those */
+    bool asks_slots;            /* it refuses CLUSTER NODES: it is asked for CLUSTER SLOTS */
+    bool lacks_nodes;           /* because it does not support that, permitted or not */
+    bool is_nameless;           /* and may be any of those that its answer names */
+    char id[48];                /* what it calls itself then; "" unknown */
+    struct rlock__buf text;     /* that answer, written anew */
+    bool is_told;               /* that it refuses CLUSTER NODES was logged */
+    int64_t answered_at;        /* the latest that was answered began then; 0: none was */
+    int64_t timeout_at;         /* when cluster-node-timeout was asked for last */
+    int64_t timeout_ms; /* cluster-node-timeout: the shortest that a node told; 0: none did */
+    int64_t longest_ms; /* the longest of those */
     enum rlock__endpoint endpoint; /* what the asked one calls others in redirections */
     bool names_plain;              /* it names plain ports to clients with TLS */
     bool is_large;                 /* it has too many primaries to connect to all */

@@ -45,6 +45,11 @@ static void fail_silent(struct rlock__cluster *cluster, int code)
     fail(cluster, code, rlock__conn_error_is_final(code), why);
 }
 
+static const char *how_refused(const struct rlock__cluster *cluster)
+{
+    return cluster->lacks_nodes ? " is not supported by the server" : " is not permitted";
+}
+
 /* What came is no answer: why not. */
 static void fail_refused(struct rlock__cluster *cluster, const struct rlock__reply *reply,
                          const char *none)
@@ -52,8 +57,9 @@ static void fail_refused(struct rlock__cluster *cluster, const struct rlock__rep
     bool error = rlock__reply_is_error(reply);
     char said[120], why[RLOCK__DETAIL_SIZE];
 
-    (void)snprintf(why, sizeof(why), "%s: CLUSTER %s: %s", cluster->asked->address,
-                   cluster->asks_slots ? "NODES is not permitted; CLUSTER SLOTS" : "NODES",
+    (void)snprintf(why, sizeof(why), "%s: CLUSTER NODES%s%s: %s", cluster->asked->address,
+                   cluster->asks_slots ? how_refused(cluster) : "",
+                   cluster->asks_slots ? "; CLUSTER SLOTS" : "",
                    error ? rlock__text(rlock__reply_str(reply, 0), said, sizeof(said)) : none);
     fail(cluster, RLOCK_ECONN, error && rlock__classify(reply).way == RLOCK__GIVE_UP, why);
 }
@@ -82,17 +88,16 @@ static void on_config(struct rlock__cluster *cluster, const struct rlock__reply 
         cluster->asked->conn_opts.tls != NULL && is_set_to(reply, "tls-cluster", "no");
 }
 
-/* ---- Where CLUSTER NODES is not permitted ---- */
+/* ---- If the server refuses CLUSTER NODES ---- */
 
-/* Whether it is not, or the server does not know it. */
-static bool is_refused(const struct rlock__reply *reply)
+/* Whether it is not permitted, or the server does not support it. */
+static bool is_refused(struct rlock__cluster *cluster, const struct rlock__reply *reply)
 {
-    struct rlock__bytes text = rlock__reply_str(reply, 0);
+    const struct rlock__class class =
+        rlock__reply_is_error(reply) ? rlock__classify(reply) : (struct rlock__class){0};
 
-    return rlock__reply_is_error(reply) &&
-           (rlock__classify(reply).code == RLOCK_EPERM ||
-            memmem(text.at, text.len, "nknown command", 14) != NULL ||
-            memmem(text.at, text.len, "nknown subcommand", 17) != NULL);
+    cluster->lacks_nodes = rlock__reply_is_error(reply) && rlock__is_lacking(&class);
+    return cluster->lacks_nodes || class.code == RLOCK_EPERM;
 }
 
 static void note_once(struct rlock__cluster *cluster, const char *what)
@@ -101,9 +106,9 @@ static void note_once(struct rlock__cluster *cluster, const char *what)
 
     rlock__enter(client);
     if (!cluster->is_told) {
-        rlock__note(&client->core, RLOCK_LOG_WARNING,
-                    "server %s: CLUSTER NODES is not permitted: %s: permit +cluster|nodes",
-                    cluster->asked->address, what);
+        rlock__note(&client->core, RLOCK_LOG_WARNING, "server %s: CLUSTER NODES%s: %s%s",
+                    cluster->asked->address, how_refused(cluster), what,
+                    cluster->lacks_nodes ? "" : ": permit +cluster|nodes");
     }
     rlock__leave(client);
     cluster->is_told = true;
@@ -118,9 +123,10 @@ static void on_refused(struct rlock__cluster *cluster)
     if (cluster->router.client->core.acks != RLOCK_ACKS_OFF) {
         note_once(cluster, "nobody says how many replicas have to acknowledge");
         (void)snprintf(why, sizeof(why),
-                       "%s: CLUSTER NODES is not permitted, so nobody says how many replicas have "
-                       "to acknowledge: permit +cluster|nodes, or turn acks off",
-                       cluster->asked->address);
+                       "%s: CLUSTER NODES%s, so nobody says how many replicas have to "
+                       "acknowledge: %sturn acks off",
+                       cluster->asked->address, how_refused(cluster),
+                       cluster->lacks_nodes ? "" : "permit +cluster|nodes, or ");
         fail(cluster, RLOCK_ECONN, true, why);
         return;
     }
@@ -156,7 +162,7 @@ static void on_map(struct rlock__cluster *cluster, const struct rlock__reply *re
     bool good = true;
     unsigned n;
 
-    if (!cluster->asks_slots && is_refused(reply)) {
+    if (!cluster->asks_slots && is_refused(cluster, reply)) {
         on_refused(cluster);
         return;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rlock doctor, and the rights that docs/server.md asks for. */
 #include "command.h"
+#include "support/refusal.h"
 
 static const char *const kinds[] = {"reentrant", "non-reentrant", "spin", "fenced",
                                     "fair",      "read",          "write"};
@@ -245,4 +246,57 @@ COMMAND_TEST(doctor_finds_which_kinds_are_forbidden)
         assert_contains(file_text(command.out), line);
         assert_contains(file_text(command.out), "locks: work");
     }
+}
+
+/* ---- A server that closes the connection at a command that it does not support ---- */
+
+/* As Twemproxy does: scripts run, what is asked for without a key does not. */
+static const struct refusal twemproxy[] = {{.command = "HELLO", .does = REFUSAL_HANGS_UP},
+                                           {.command = "CLIENT", .does = REFUSAL_HANGS_UP},
+                                           {.command = "INFO", .does = REFUSAL_HANGS_UP},
+                                           {.command = "CONFIG", .does = REFUSAL_HANGS_UP},
+                                           {.command = "PUBLISH", .does = REFUSAL_HANGS_UP},
+                                           {.command = "SUBSCRIBE", .does = REFUSAL_HANGS_UP},
+                                           {.command = "UNSUBSCRIBE", .does = REFUSAL_HANGS_UP},
+                                           {.command = "PUBSUB", .does = REFUSAL_HANGS_UP},
+                                           {.command = "SCAN", .does = REFUSAL_HANGS_UP},
+                                           {0}};
+static const struct refusal no_scripts_at_all[] = {{.command = "HELLO", .does = REFUSAL_HANGS_UP},
+                                                   {.command = "EVAL", .does = REFUSAL_HANGS_UP},
+                                                   {.command = "EVALSHA", .does = REFUSAL_HANGS_UP},
+                                                   {0}};
+
+static struct command doctor_behind(const struct refusal *rows)
+{
+    refuse(fixture.proxy, rows);
+    assert_int_equal(setenv("RLOCK_URL", proxy_url(fixture.proxy), 1), 0);
+    return COMMAND("doctor");
+}
+
+COMMAND_WITH_TEST(doctor_goes_on_behind_a_server_that_hangs_up_at_what_it_does_not_support,
+                  .proxy = PROXY_ON_UNIX, .server.transport = TEST_UNIX)
+{
+    const struct command doctor = doctor_behind(twemproxy);
+    const char *out;
+
+    assert_int_equal(command_wait(&doctor, 20000), 0);
+    out = file_text(doctor.out);
+    assert_contains(out, "INFO is not supported by the server");
+    assert_contains(out, "CONFIG GET is not supported by the server");
+    assert_contains(out, "commands: PUBLISH is not supported by the server");
+    assert_contains(out, "commands: SCAN is not supported by the server");
+    assert_contains(out, "warning  connection: the server closes it at a command");
+    assert_contains(out, "locks: work");
+    assert_null(strstr(out, "not permitted"));
+}
+
+COMMAND_WITH_TEST(doctor_says_what_is_missing_though_the_server_hangs_up, .proxy = PROXY_ON_UNIX,
+                  .server.transport = TEST_UNIX)
+{
+    const struct command doctor = doctor_behind(no_scripts_at_all);
+
+    assert_int_equal(command_wait(&doctor, 20000), 65);
+    assert_contains(file_text(doctor.out),
+                    "error    commands: EVALSHA is not supported by the server: locks will not");
+    assert_contains(file_text(doctor.out), "commands: EVAL is not supported by the server");
 }

@@ -6,6 +6,7 @@
 #include "drive/client.h"
 #include "support/clients.h"
 #include "support/cluster.h"
+#include "support/refusal.h"
 
 enum { PRIMARIES = 3, NAMES = 6, SOON_MS = 20000 };
 
@@ -268,4 +269,35 @@ SLOTS_TEST(a_promoted_replica_is_found_without_cluster_nodes, f, 4, failing_conf
     assert_code(rlock_unlock(lock), 0);
     assert_false(is_replaced(client, second));
     test_server_restart(second, false);
+}
+
+/* ---- A server that does not support CLUSTER NODES, permitted or not ---- */
+
+static const struct refusal no_nodes[] = {
+    {.command = "CLUSTER", .contains = "NODES", .answer = UNKNOWN("CLUSTER|NODES")}, {0}};
+static const struct refusal no_cluster[] = {{.command = "CLUSTER", .answer = UNKNOWN("CLUSTER")},
+                                            {0}};
+
+static struct rlock_handle *lock_behind(struct fixture *f, const struct refusal *rows, int acks)
+{
+    char url[200];
+
+    refuse(f->proxy, rows);
+    test_text(url, sizeof(url), "redis+cluster%s", strchr(proxy_url(f->proxy), ':'));
+    return lock_named(f, client_open_with(f, &RLOCK_CLIENT_OPTS(.url = url, .acks = acks)), "a");
+}
+
+FIXTURE_WITH_TEST(that_cluster_nodes_is_not_supported_is_not_called_a_lack_of_rights, f,
+                  .kind = &kind_reentrant, .proxy = PROXY_ON_TCP,
+                  .server = {.transport = TEST_TCP, .conf = cluster_conf})
+{
+    assert_code(rlock_try_lock(lock_behind(f, no_nodes, RLOCK_ACKS_AUTO)), RLOCK_ECONN);
+    assert_detail("CLUSTER NODES is not supported by the server, so nobody says");
+    assert_detail("acknowledge: turn acks off");
+    assert_null(strstr(rlock_detail(), "permit"));
+    assert_true(TEST_EVENTUALLY(
+        diary_logged(&f->diary, "CLUSTER NODES is not supported by the server: nobody") > 0, 5000));
+    assert_int_equal(diary_logged(&f->diary, "permit"), 0);
+    assert_code(rlock_try_lock(lock_behind(f, no_cluster, RLOCK_ACKS_OFF)), RLOCK_ECONN);
+    assert_detail("CLUSTER NODES is not supported by the server; CLUSTER SLOTS: ERR unknown");
 }
