@@ -38,9 +38,11 @@ os.chdir(here)
 WORK.mkdir(parents=True, exist_ok=True)
 version = re.search(r"project\(rlock VERSION ([\d.]+)", (CHECKOUT / "CMakeLists.txt").read_text())
 assert version
+# A command that compiles needs the library, which is built for it before it begins: an sdist and metadata do not.
+compiles = any(word.startswith(("bdist", "build", "develop", "editable", "install")) for word in sys.argv[1:])
 setup(
     version=version.group(1),
-    cffi_modules=["rlock_build.py:builder"],
+    cffi_modules=["rlock_build.py:builder"] if compiles else [],
     cmdclass={"sdist": Sdist},
     options={"build": {"build_base": str(WORK)}, "egg_info": {"egg_base": str(WORK)}},
 )
