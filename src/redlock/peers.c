@@ -25,15 +25,21 @@ struct rlock__member *rlock__peers_first(struct rlock__group *group, int64_t now
     return first;
 }
 
-/* How many members another library had in this round, when they were last asked. */
+static bool peer_has(const struct rlock__member *member)
+{
+    struct rlock__bytes holder = rlock__bytes_of(member->texts.holder);
+
+    return holder.len > 0 && rlock__uuid_version(holder) != RLOCK__UUID_VERSION;
+}
+
+/* How many members another library had in this round, when they were last asked. The texts of a
+ * call that runs are its own client's. */
 static size_t peers_have(const struct rlock__group *group)
 {
     size_t n = 0;
 
     RLOCK__EACH_MEMBER(member, group) {
-        struct rlock__bytes holder = rlock__bytes_of(member->texts.holder);
-
-        n += member->tried && holder.len > 0 && rlock__uuid_version(holder) != RLOCK__UUID_VERSION;
+        n += member->tried && !member->running && peer_has(member);
     }
     return n;
 }
