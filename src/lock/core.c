@@ -363,12 +363,8 @@ void rlock__core_forced(struct rlock__core *core, uint64_t number, int64_t now)
 
 void rlock__core_close(struct rlock__core *core, int64_t now)
 {
-    struct rlock__server *server;
-
     core->closed = true;
-    DL_FOREACH(core->servers, server) {
-        rlock__stocks_drop(server);
-    }
+    rlock__stocks_close(core);
     while (core->calls != NULL) {
         give_up(core->calls, RLOCK_ECLOSED, now);
     }

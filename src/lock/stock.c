@@ -203,3 +203,12 @@ void rlock__stocks_drop(struct rlock__server *server)
         stock_drop(stock);
     }
 }
+
+void rlock__stocks_close(struct rlock__core *core)
+{
+    struct rlock__server *server;
+
+    DL_FOREACH(core->servers, server) {
+        rlock__stocks_drop(server);
+    }
+}

@@ -27,7 +27,9 @@ void rlock__stock_fill(const struct rlock__call *call, int64_t now);
 bool rlock__stock_put_by(struct rlock__channel *channel, const struct rlock__call *call);
 /* The channel is in the stock no more: its subscription was refused, or its slot is elsewhere. */
 void rlock__stock_forget(struct rlock__channel *channel);
-/* The connection is down, or the core ends: there is no stock. */
+/* The connection is down: there is no stock. */
 void rlock__stocks_drop(struct rlock__server *server);
+/* The core ends: no server has one. */
+void rlock__stocks_close(struct rlock__core *core);
 
 #endif

@@ -18,8 +18,6 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-#include "lock/acquire.h"
-#include "lock/orphan.h"
 #include "world.h"
 
 #define SLACK (50 * RLOCK__MS)
@@ -358,31 +356,13 @@ void sim_declare_dead(struct sim_world *world, const struct sim_client *client, 
     HASH_ADD_STR(world->dead, owner, dead);
 }
 
-/* Whether the client still gives back what its call may have been granted; or has done so until
- * the lease ended. */
-static bool is_given_back(const struct sim_user *user)
-{
-    const struct rlock__call *call = &user->call;
-    const struct rlock__orphan *orphan;
-
-    if (sim_clock(user->client) >= call->sent_at + rlock__acquire_lease(call, call->sent_at)) {
-        return true;
-    }
-    DL_FOREACH(user->client->core.orphans, orphan) {
-        if (orphan->number == user->call.number && orphan->spec == user->call.spec) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* A canceled call whose request is on its way says until when the lock may be taken. */
 static void check_canceled(struct sim_user *user)
 {
     const struct sim_config *config = &user->client->world->config;
 
     hold_of(user)->fuzzy = true;
-    if (!is_given_back(user) && user->client->may_kill) {
+    if (!sim_is_given_back(user) && user->client->may_kill) {
         sim_violate(user->client->world, "client %u: is in doubt of what it has given back",
                     user->client->index);
     }

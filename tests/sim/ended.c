@@ -7,8 +7,11 @@
  *                            of a lease at most: so often its number is released
  */
 #include <stdio.h>
+#include <utlist.h>
 
+#include "lock/acquire.h"
 #include "lock/internal.h"
+#include "lock/orphan.h"
 #include "world.h"
 
 static void note(struct sim_client *client, uint64_t number, int64_t until)
@@ -100,6 +103,22 @@ bool sim_is_ended(const struct sim_client *client, uint64_t number)
     for (unsigned i = 0; i < SIM_ENDED; i++) {
         if (client->ended[i].number == number) {
             return sim_clock(client) < client->ended[i].until;
+        }
+    }
+    return false;
+}
+
+bool sim_is_given_back(const struct sim_user *user)
+{
+    const struct rlock__call *call = &user->call;
+    const struct rlock__orphan *orphan;
+
+    if (sim_clock(user->client) >= call->sent_at + rlock__acquire_lease(call, call->sent_at)) {
+        return true;
+    }
+    DL_FOREACH(user->client->core.orphans, orphan) {
+        if (orphan->number == user->call.number && orphan->spec == user->call.spec) {
+            return true;
         }
     }
     return false;
