@@ -177,14 +177,38 @@ static bool form_sentinels(void)
     return good;
 }
 
+static bool is_free(int port)
+{
+    const struct sockaddr_in address = {.sin_family = AF_INET,
+                                        .sin_port = htons((uint16_t)port),
+                                        .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
+    bool is;
+
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+    is = bind(fd, (const struct sockaddr *)&address, sizeof(address)) == 0;
+    (void)close(fd);
+    return is;
+}
+
+/* The ports of the cluster's bus are 10000 above. Two demos that start together begin apart. */
+static void choose_ports(void)
+{
+    int port = 20000 + getpid() % 750 * 16;
+
+    for (int i = 0; i < SERVERS; i++, port++) {
+        while (port < 55000 && (!is_free(port) || !is_free(port + 10000))) {
+            port++;
+        }
+        ports[i] = port;
+    }
+}
+
 static bool start_servers(void)
 {
-    const int base = 20000 + getpid() % 20000;
     const int first = in_cluster ? 0 : SERVERS / 2;
 
-    for (int i = 0; i < SERVERS; i++) {
-        ports[i] = base + i;
-    }
+    choose_ports();
     for (int i = 0; i < SERVERS; i++) {
         start_server(i);
         if (!await(i, "PING", "+PONG")) {
