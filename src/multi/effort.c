@@ -168,7 +168,12 @@ void rlock__effort_end_in_doubt(struct rlock__group *group, int64_t now)
 
 void rlock__effort_end_untaken(struct rlock__group *group, int64_t now)
 {
-    if (group->code != RLOCK_ELOST && is_open(group)) { /* what is lost is given back in any case */
+    if (group->lost && group->code != RLOCK_ECANCELED) { /* what is there still is given back */
+        group->detail[0] = '\0';
+        rlock__effort_end(group, RLOCK_ELOST);
+        return;
+    }
+    if (is_open(group)) {
         rlock__effort_end_in_doubt(group, now);
         return;
     }
