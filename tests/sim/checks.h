@@ -46,6 +46,9 @@ void sim_note_lost(struct sim_user *user, unsigned side);
 void sim_check_given_up(struct sim_user *user, unsigned side);
 /* Whether the client must release the number, now and again: it may not fence. */
 bool sim_is_ended(const struct sim_client *client, uint64_t number);
+/* Whether the client still gives back what its call may have been granted; or has done so until the
+ * lease ended. */
+bool sim_is_given_back(const struct sim_user *user);
 
 /* ---- foreign.c ---- */
 

@@ -25,7 +25,8 @@ static void check_ears(struct sim_world *world, unsigned key)
     }
 }
 
-/* With nothing under way the server has each subscription that it acknowledged, and did not end. */
+/* With nothing under way the server has each subscription that it acknowledged, and did not end. A
+ * channel that is kept for a waiter to come is heard, or asked for. */
 static void check_subscriptions(const struct sim_client *client, unsigned node)
 {
     const struct sim_world *world = client->world;
@@ -43,6 +44,10 @@ static void check_subscriptions(const struct sim_client *client, unsigned node)
             (channel->plain && !sim_server_hears(server, conn->id, name, false))) {
             sim_violate(client->world, "client %u: believes to hear %.*s at node %u, and does not",
                         client->index, (int)name.len, name.data, node);
+        }
+        if (channel->stock != NULL && !channel->live && channel->asked == RLOCK__ASKED_NOTHING) {
+            sim_violate(client->world, "client %u: counts on %.*s, and does not ask to hear it",
+                        client->index, (int)name.len, name.data);
         }
     }
 }
