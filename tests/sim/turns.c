@@ -80,6 +80,17 @@ static bool is_heard(const struct sim_client *client, unsigned key, int64_t bega
     return heard;
 }
 
+/* The holder that an answer named may be another library's. */
+static void note_peer(const struct sim_user *user)
+{
+    struct rlock__bytes holder = rlock__bytes_of(user->texts.holder);
+    struct sim_world *world = user->client->world;
+
+    if (holder.len > 0 && rlock__uuid_version(holder) != RLOCK__UUID_VERSION) {
+        world->turns[user->key].peer_at[user->client->index] = world->now;
+    }
+}
+
 /* A call is done. */
 void sim_turns_done(const struct sim_user *user)
 {
@@ -88,6 +99,7 @@ void sim_turns_done(const struct sim_user *user)
     unsigned key = user->key;
 
     if (user->call.kind == RLOCK__ACQUIRE) {
+        note_peer(user);
         world->turns[key].wanted_at[client->index] = world->now;
     }
     if (!takes_turns(world) || user->call.kind != RLOCK__RELEASE || user->call.code != 0 ||
@@ -160,16 +172,6 @@ static bool has_pollers(const struct sim_user *user)
 
     return world->config.kind == &rlock__spin_ops && at != 0 &&
            world->now < at + RLOCK__SECOND + YIELD + world->config.op_timeout;
-}
-
-static void note_peer(const struct sim_user *user)
-{
-    struct rlock__bytes holder = rlock__bytes_of(user->texts.holder);
-    struct sim_world *world = user->client->world;
-
-    if (holder.len > 0 && rlock__uuid_version(holder) != RLOCK__UUID_VERSION) {
-        world->turns[user->key].peer_at[user->client->index] = world->now;
-    }
 }
 
 static void check_pausing(const struct sim_user *user)
