@@ -71,7 +71,7 @@ static void begin_anew(struct rlock__call *call, int code, int64_t at, int64_t n
         call->error = passing_code(call, code);
         rlock__acquire_sleep(call, RLOCK__SLEEPING, at);
     } else {
-        rlock__acquire_attempt(call, now);
+        rlock__acquire_go(call, now);
     }
 }
 

@@ -133,6 +133,10 @@ void rlock__release_give_up(struct rlock__call *call, int code, int64_t now)
         !(grant->releasing && grant->resent)) { /* between two tries: the server did nothing */
         code = call->error;
     }
+    if (code == RLOCK_EINDOUBT && hold->state == RLOCK__HOLD_LOST) { /* whatever the answer is */
+        code = RLOCK_ELOST;
+        rlock__release_describe(call, code, "");
+    }
     if (grant->release == NULL && !grant->releasing) {
         rlock__release_drop_levels(hold, code, now);
     } else {
