@@ -326,6 +326,7 @@ void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
     call->request = request;
     rlock__call_step(call, RLOCK__ASKING);
     call->stale = false;
+    call->deaf = !rlock__channel_is_live(call);
     call->attempts++;
     if (rlock__explains(call)) {
         rlock__explain_attempt(call, now);

@@ -230,11 +230,12 @@ static bool is_asleep(const struct rlock__call *call)
 
 void rlock__acquire_wake(struct rlock__call *call, int64_t now)
 {
-    if (rlock__explains(call) && is_asleep(call)) {
+    if (rlock__explains(call) && (is_asleep(call) || call->step == RLOCK__ASKING)) {
         rlock__explain_wake(call, now);
     }
     if (call->step == RLOCK__ASKING) {
         call->stale = true;
+        call->deaf = false;
     } else if (is_asleep(call) && rlock__acquire_may_try(call, now)) {
         rlock__acquire_go(call, now);
     }

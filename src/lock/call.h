@@ -197,6 +197,7 @@ struct rlock__call {
             int64_t hint;                 /* from its last answer, for its next attempt */
             bool enqueued;                /* an attempt may have queued it on the server */
             bool stale;                   /* it was woken while an attempt was in flight */
+            bool deaf;                    /* its channel was not subscribed when it last asked */
             bool contended;               /* somebody else held the lock, as far as it was told */
         };
         struct {                   /* COMMAND */

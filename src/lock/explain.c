@@ -163,9 +163,12 @@ void rlock__explain_busy(const struct rlock__call *call, const struct rlock__ans
 
 void rlock__explain_wake(const struct rlock__call *call, int64_t now)
 {
-    if (call->step == RLOCK__SUBSCRIBING && rlock__channel_is_live(call)) {
+    bool subscribed =
+        call->step == RLOCK__SUBSCRIBING || (call->step == RLOCK__ASKING && call->deaf);
+
+    if (subscribed && rlock__channel_is_live(call)) {
         rlock__explain(call, now, "subscribed to its channel");
-    } else {
+    } else if (call->step != RLOCK__ASKING) {
         rlock__explain(call, now, "was woken by a release");
     }
 }
