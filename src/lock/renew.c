@@ -231,6 +231,9 @@ static bool settle_others(struct batch *batch, const struct rlock__reply *reply,
 
         if (grant != NULL && status != 1) {
             grant->alone_until = scattered ? now + ALONE_US : grant->alone_until;
+            if (reply == NULL) { /* unfenced, it may run while the lease lasts */
+                rlock__grant_may_last(grant, rlock__free_by(now, 2 * batch->lease_us[i]));
+            }
             settle_one(batch, i, status, reply != NULL, now);
         } else if (grant != NULL) {
             grant->unacked = rlock__ack_is_open(&batch->ack);
