@@ -375,7 +375,8 @@ static void canceled_calls_end_in_time(struct fixture *f, make_fn *lock_of, new_
     cancel_all(far);
     assert_true(TEST_EVENTUALLY(is_over(far), 10000));
     assert_in_time(fired_us, (50 + CALL_LATE_MS) * 1000);
-    assert_true(count_open(far) <= TRIES / 100 || test_missed(fired_us, 10000));
+    /* a canceled call waits for 50 ms, where threads run slowly too */
+    assert_true(test_slack() > 1 || count_open(far) <= TRIES / 100 || test_missed(fired_us, 10000));
     give_back_granted(far);
     far_end(far, RLOCK_ECANCELED, 50 + CALL_LATE_MS);
     assert_true(TEST_EVENTUALLY(fixture_keys(f) == 0, 5000)); /* long before a lease ends */
