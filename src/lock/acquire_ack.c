@@ -8,10 +8,12 @@
 #include <stdio.h>
 
 #include "lock/acquire.h"
+
 #include "lock/classify.h"
 #include "lock/explain.h"
 #include "lock/hop.h"
 #include "lock/listing.h"
+#include <assert.h>
 
 /* Gives it back, and has as much time for that as the call has. */
 static void undo(struct rlock__call *call, int code, int64_t now)
@@ -153,6 +155,7 @@ void rlock__acquire_taken(struct rlock__call *call, uint64_t token, int64_t t0, 
 {
     struct rlock__server *server = call->link->server;
 
+    assert(server != NULL);
     rlock__listing_wrote(server, t0);
     if (rlock__acks_needed(server) == 0) {
         rlock__acquire_granted(call, token, t0, now);
