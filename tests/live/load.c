@@ -312,7 +312,7 @@ static void hold_long(struct worker *worker)
         const int64_t since_us = test_now_us();
         const int code = rlock_lock_with(member.lock, RLOCK_TAKE(.wait_ms = 2000), NULL);
 
-        note_time(worker, since_us, 2000);
+        note_time(worker, since_us, 2000 + OP_MS);
         note_code("take", worker->load->shared->codes, code);
         if (code == 0) {
             note_grant(worker);
