@@ -26,3 +26,8 @@ int rlock__uuid_version(struct rlock__bytes owner)
     text[RLOCK__UUID_LEN] = '\0';
     return uuid_parse(text, uuid) == 0 ? uuid_type(uuid) : -1;
 }
+
+bool rlock__owner_is_foreign(struct rlock__bytes owner)
+{
+    return owner.len > 0 && rlock__uuid_version(owner) != RLOCK__UUID_VERSION;
+}

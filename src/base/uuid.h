@@ -4,6 +4,7 @@
 #ifndef RLOCK_BASE_UUID_H
 #define RLOCK_BASE_UUID_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/bytes.h"
@@ -16,5 +17,7 @@ void rlock__uuid_write(const uint8_t random[static 16], char out[static RLOCK__U
 
 /* The version of the UUID in an owner's name, "uuid:number"; -1 if the name does not begin so. */
 int rlock__uuid_version(struct rlock__bytes owner);
+/* Whether an owner's name is that of another library, such as Redisson. False: it is ours or "". */
+bool rlock__owner_is_foreign(struct rlock__bytes owner);
 
 #endif

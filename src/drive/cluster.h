@@ -28,9 +28,9 @@ struct rlock__cluster {
                                  * name for it; NULL unknown */
     bool asks_slots;            /* it refuses CLUSTER NODES: it is asked for CLUSTER SLOTS */
     bool lacks_nodes;           /* because it does not support that, permitted or not */
-    bool is_nameless;           /* and may be any of those that its answer names */
+    bool is_nameless;           /* its answer names several servers, and any of them may be it */
     char id[48];                /* what it calls itself then; "" unknown */
-    struct rlock__buf text;     /* that answer, written anew */
+    struct rlock__buf text;     /* its answer, in the form of CLUSTER NODES */
     bool is_told;               /* that it refuses CLUSTER NODES was logged */
     int64_t answered_at;        /* the latest that was answered began then; 0: none was */
     int64_t timeout_at;         /* when cluster-node-timeout was asked for last */

@@ -337,17 +337,19 @@ void rlock__acquire_attempt(struct rlock__call *call, int64_t now)
 {
     struct rlock__core *core = call->core;
     struct rlock__request *request;
-    bool has_room;
 
     if (rlock__acquire_is_cut_off(call, now)) {
         return;
     }
-    has_room = rlock__hold_prepare(call);
-    if (has_room && call->batch != NULL) {
+    if (!rlock__hold_prepare(call)) {
+        rlock__acquire_starve(call, now);
+        return;
+    }
+    if (call->batch != NULL) {
         rlock__batch_ask(call, now);
         return;
     }
-    request = has_room ? rlock__request_new(&core->requests, on_answer, call) : NULL;
+    request = rlock__request_new(&core->requests, on_answer, call);
     if (request == NULL) {
         rlock__acquire_starve(call, now);
         return;

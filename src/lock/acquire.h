@@ -46,7 +46,7 @@ void rlock__acquire_taken(struct rlock__call *call, uint64_t token, int64_t t0, 
 
 /* ---- acquire_turn.c ---- */
 
-/* Ends a prompt call whose server is known to be down. Returns whether it did. */
+/* Ends a prompt call if its server is known to be down. Returns whether it did. */
 bool rlock__acquire_is_cut_off(struct rlock__call *call, int64_t now);
 
 /* ---- acquire_wait.c ---- */

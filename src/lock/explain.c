@@ -56,27 +56,18 @@ static bool may_log(struct rlock__core *core, enum rlock_level level, bool routi
     return true;
 }
 
-__attribute__((format(printf, 5, 0))) static void log_line(struct rlock__core *core,
-                                                           enum rlock_level level, bool routine,
-                                                           int64_t now, const char *format,
-                                                           va_list args)
-{
-    char text[RLOCK__DETAIL_SIZE];
-
-    if (level <= core->log_level && may_log(core, level, routine, now)) {
-        (void)vsnprintf(text, sizeof(text), format, args);
-        rlock__note(core, level, "%s", text);
-    }
-}
-
 void rlock__log_event(struct rlock__core *core, enum rlock_level level, int64_t now,
                       const char *format, ...)
 {
+    char text[RLOCK__DETAIL_SIZE];
     va_list args;
 
-    va_start(args, format);
-    log_line(core, level, false, now, format, args);
-    va_end(args);
+    if (level <= core->log_level && may_log(core, level, false, now)) {
+        va_start(args, format);
+        (void)vsnprintf(text, sizeof(text), format, args);
+        va_end(args);
+        rlock__note(core, level, "%s", text);
+    }
 }
 
 /* ---- Calls ---- */

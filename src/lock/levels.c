@@ -49,8 +49,8 @@ bool rlock__hold_is_renewed(const struct rlock__hold *hold)
            (hold->renewed_from != 0 && hold->renewed_from <= hold->count - hold->members);
 }
 
-/* The owner's own level comes above those that it keeps; one that it has given up does not count,
- * and its renewal ends with it. */
+/* The new level lies above the levels that the owner keeps. A level that the owner has given up
+ * does not count, and its renewal ends. */
 static void add_own_level(struct rlock__hold *hold, const struct rlock__call *call)
 {
     uint32_t owed = hold->owed.n - hold->owed.members;

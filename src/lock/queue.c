@@ -147,8 +147,7 @@ struct rlock__call *rlock__queue_heir(const struct rlock__hold *hold, int64_t no
 bool rlock__queue_saw(struct rlock__call *call, const struct rlock__answer *answer, int64_t now)
 {
     struct rlock__queue *queue = call->queue;
-    bool is_peer =
-        answer->holder.len > 0 && rlock__uuid_version(answer->holder) != RLOCK__UUID_VERSION;
+    bool is_peer = rlock__owner_is_foreign(answer->holder);
     int64_t lease_until = now + rlock__max(answer->ttl_ms, 0) * RLOCK__MS;
     bool is_new;
 
@@ -309,15 +308,20 @@ void rlock__queue_heard(struct rlock__call *call, int64_t now)
     }
 }
 
+static void queue_free(struct rlock__queue *queue)
+{
+    rlock__timer_unset(&queue->core->timers, &queue->paused);
+    (void)rlock__spec_unref(queue->spec);
+    free(queue);
+}
+
 static bool drop_empty(struct rlock__table_node *node)
 {
     struct rlock__queue *queue = RLOCK__OF(struct rlock__queue, node, node);
     bool is_empty = queue->calls == NULL;
 
     if (is_empty) {
-        rlock__timer_unset(&queue->core->timers, &queue->paused);
-        (void)rlock__spec_unref(queue->spec);
-        free(queue);
+        queue_free(queue);
     }
     return is_empty;
 }
@@ -340,15 +344,11 @@ void rlock__queues_trim(struct rlock__core *core)
 
 void rlock__queues_fini(struct rlock__core *core)
 {
-    struct rlock__queue *queue;
     struct rlock__table_node *node;
     size_t chain = 0;
 
     while ((node = rlock__table_take(&core->queues, &chain)) != NULL) {
-        queue = RLOCK__OF(struct rlock__queue, node, node);
-        rlock__timer_unset(&core->timers, &queue->paused);
-        (void)rlock__spec_unref(queue->spec);
-        free(queue);
+        queue_free(RLOCK__OF(struct rlock__queue, node, node));
     }
     rlock__queues_trim(core);
 }

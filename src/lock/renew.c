@@ -117,8 +117,8 @@ static void again(struct rlock__grant *grant, int64_t now)
     rlock__grant_plan(grant);
 }
 
-/* A renewal is due after a third of the lease. Of the time from then to the end of the validity two
- * thirds have passed: the log warns, before there is a loss. */
+/* A renewal is due after a third of the lease. The log warns if the renewal used two thirds of the
+ * time between that moment and the end of the validity. */
 static void note_late(const struct rlock__grant *grant, int64_t lease_us, int64_t now)
 {
     const struct rlock__server *server = grant->link->server;

@@ -27,9 +27,7 @@ struct rlock__member *rlock__peers_first(struct rlock__group *group, int64_t now
 
 static bool peer_has(const struct rlock__member *member)
 {
-    struct rlock__bytes holder = rlock__bytes_of(member->texts.holder);
-
-    return holder.len > 0 && rlock__uuid_version(holder) != RLOCK__UUID_VERSION;
+    return rlock__owner_is_foreign(rlock__bytes_of(member->texts.holder));
 }
 
 /* How many members another library had in this round, when they were last asked. The texts of a

@@ -25,7 +25,7 @@ static bool tells(struct fixture *f, const char *const texts[])
     return at != NULL && *texts == NULL;
 }
 
-LOCK_TEST(the_log_of_a_call_that_waited_says_for_whom_and_what_woke_it, f)
+LOCK_TEST(the_log_of_a_wait_names_the_holder_and_what_ended_the_wait, f)
 {
     struct rlock_client *holder = client_open(f), *client = client_open_talking(f, RLOCK_LOG_DEBUG);
     struct rlock_handle *held = lock_new(f, holder), *lock = lock_new(f, client);

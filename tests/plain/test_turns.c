@@ -297,7 +297,7 @@ static void poll_all(struct pollers *pollers)
     }
 }
 
-/* Who has it gives it back when its time has come, and wants it again after a rest. */
+/* A poller gives the lock back when its time has come, and wants it again after a rest. */
 static void play_beside(struct pollers *pollers, int64_t long_us)
 {
     struct crowd *crowd = pollers->crowd;

@@ -83,10 +83,9 @@ static bool is_heard(const struct sim_client *client, unsigned key, int64_t bega
 /* The holder that an answer named may be another library's. */
 static void note_peer(const struct sim_user *user)
 {
-    struct rlock__bytes holder = rlock__bytes_of(user->texts.holder);
     struct sim_world *world = user->client->world;
 
-    if (holder.len > 0 && rlock__uuid_version(holder) != RLOCK__UUID_VERSION) {
+    if (rlock__owner_is_foreign(rlock__bytes_of(user->texts.holder))) {
         world->turns[user->key].peer_at[user->client->index] = world->now;
     }
 }

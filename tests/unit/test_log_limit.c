@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many lines the log has in a second, and what it says of those that it left out. */
+/* The limit of log lines in a second, and the line that counts the rest. */
 #include <stdlib.h>
 #include <utlist.h>
 
