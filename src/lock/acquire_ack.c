@@ -5,15 +5,15 @@
  * write has the grant too. Without enough of them the grant is given back, and the call tries
  * again while it has time. And a grant from behind ASKING, which counts if the move goes on.
  */
-#include <stdio.h>
-
 #include "lock/acquire.h"
+
+#include <assert.h>
+#include <stdio.h>
 
 #include "lock/classify.h"
 #include "lock/explain.h"
 #include "lock/hop.h"
 #include "lock/listing.h"
-#include <assert.h>
 
 /* Gives it back, and has as much time for that as the call has. */
 static void undo(struct rlock__call *call, int code, int64_t now)

@@ -39,6 +39,7 @@ LOCK_TEST(the_log_of_a_wait_names_the_holder_and_what_ended_the_wait, f)
 
     test_text(busy, sizeof(busy), "found it busy: %s:", rlock_client_uuid(holder));
     assert_code(rlock_lock(held), 0);
+    assert_true(TEST_EVENTUALLY(diary_logged(&f->diary, ": connected") > 0, 10000));
     actor_begin(actor, act_lock, lock, NULL);
     await_waiting(client, 1);
     assert_true(TEST_EVENTUALLY(tells(f, waits), 5000));
