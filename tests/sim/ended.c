@@ -112,8 +112,12 @@ bool sim_is_given_back(const struct sim_user *user)
 {
     const struct rlock__call *call = &user->call;
     const struct rlock__orphan *orphan;
+    int64_t lease = call->lease_us != 0 ? call->lease_us : call->core->renewed_lease_us;
 
-    if (sim_clock(user->client) >= call->sent_at + rlock__acquire_lease(call, call->sent_at)) {
+    if (call->target == 1 || call->hold->grant != NULL) { /* else nothing shortens it any more */
+        lease = rlock__acquire_lease(call, call->sent_at);
+    }
+    if (sim_clock(user->client) >= call->sent_at + lease) {
         return true;
     }
     DL_FOREACH(user->client->core.orphans, orphan) {

@@ -35,17 +35,26 @@ static const struct rlock__hold *hold_of(const struct rlock__member *member)
     return hold != NULL && hold->grant != NULL && hold->state == RLOCK__HOLD_HELD ? hold : NULL;
 }
 
+static const struct rlock__orphan *orphan_of(const struct rlock__member *member, uint64_t number)
+{
+    const struct rlock__orphan *orphan;
+
+    DL_FOREACH(member->spec->core->orphans, orphan) {
+        if (orphan->number == number) {
+            return orphan;
+        }
+    }
+    return NULL;
+}
+
 /* Whether the member's core goes on with a number, for a call that is complete; or will do so as
  * soon as another call of the owner leaves the turn. */
 static bool goes_on(const struct rlock__member *member, uint64_t number)
 {
     const struct rlock__hold *hold = hold_of(member);
-    const struct rlock__orphan *orphan;
 
-    DL_FOREACH(member->spec->core->orphans, orphan) {
-        if (orphan->number == number) {
-            return true;
-        }
+    if (orphan_of(member, number) != NULL) {
+        return true;
     }
     return hold != NULL && hold->grant->number == number &&
            (hold->owed.n != 0 ||
@@ -137,19 +146,32 @@ void sim_doubt_hear(struct sim_owner *owner, const struct rlock__member *member)
     }
 }
 
-/* over: a hold that was left or lost counts as well, if its core goes on with it; and a call that
- * is not begun, as that may be what the end of the effort wants. */
+/* Whether the server has forgotten the number: its lease has ended, and its release is still owed
+ * to a server that does not answer. */
+static bool is_forgotten(const struct rlock__member *member, uint64_t number, int64_t now)
+{
+    const struct rlock__orphan *orphan = orphan_of(member, number);
+
+    return orphan != NULL && now >= orphan->free_by;
+}
+
+/* over: a hold that was left or lost, or whose lease has ended, counts as well if its core goes on
+ * with it; and a call that is not begun, as that may be what the end of the effort wants. */
 static bool is_in_doubt(struct sim_owner *owner, size_t i, bool over)
 {
     const struct rlock__member *member = &owner->group->members[i];
     const struct sim_asked *asked = asked_of(owner, member);
+    int64_t now = sim_process_clock(owner->process);
 
     if (member->running ? over || !member->todo.begin
                         : over && asked->earlier && rlock__doubt_is_open(member->call.doubt)) {
         return true;
     }
     for (size_t j = 0; j < asked->n; j++) {
-        if (goes_on(member, asked->numbers[j]) && (over || asked->numbers[j] != asked->over)) {
+        uint64_t number = asked->numbers[j];
+
+        if (goes_on(member, number) &&
+            (over || (number != asked->over && !is_forgotten(member, number, now)))) {
             return true;
         }
     }

@@ -25,6 +25,20 @@ static void set_slot(struct sim_world *world, unsigned at, const char *state, un
                (const char *const[]){"CLUSTER", "SETSLOT", slot, state, id, NULL}, false);
 }
 
+static void note_move(struct sim_world *world, unsigned key)
+{
+    int64_t *at = world->moved_at[key];
+
+    at[2] = at[1];
+    at[1] = at[0];
+    at[0] = world->now;
+}
+
+bool sim_moved_thrice(const struct sim_world *world, unsigned key, int64_t since)
+{
+    return world->moved_at[key][2] != 0 && world->moved_at[key][2] >= since;
+}
+
 /* Moves one key of the lock. Returns false when there is none any more. */
 static bool move_one(struct sim_world *world, unsigned from, unsigned to)
 {
@@ -49,6 +63,9 @@ static bool move_one(struct sim_world *world, unsigned from, unsigned to)
     moved = sim_server_move_key(source, world->nodes[to].server, info.name);
     sim_trace(world, "%.*s goes from node %u to node %u%s", (int)info.name.len, info.name.data,
               from, to, moved ? "" : ": not yet");
+    if (moved) {
+        note_move(world, world->move.key);
+    }
     /* of its keys the lock's own alone may be made there meanwhile */
     if (!moved && info.name.len != strlen(world->keys[world->move.key])) {
         sim_violate(world, "%.*s was made at node %u while it was on its way there",
