@@ -421,14 +421,9 @@ void load_await(const struct load *load, uint64_t grants)
     TEST_CHECK(TEST_EVENTUALLY(load_grants(load) >= end, LONGEST_MS));
 }
 
-uint64_t load_lost(const struct load *load, enum rlock_reason reason)
-{
-    return load->shared->reasons[reason];
-}
-
 uint64_t load_stolen(const struct load *load)
 {
-    return load_lost(load, RLOCK_LOST_DELETED) + load_lost(load, RLOCK_LOST_TAKEN);
+    return load->shared->reasons[RLOCK_LOST_DELETED] + load->shared->reasons[RLOCK_LOST_TAKEN];
 }
 
 static void print(const struct load *load)

@@ -30,8 +30,6 @@ void load_name(size_t number, char *out, size_t size);
 uint64_t load_grants(const struct load *load);
 /* Waits until there were so many more; within 30 s. */
 void load_await(const struct load *load, uint64_t grants);
-/* How many holds were told to be lost for this reason. */
-uint64_t load_lost(const struct load *load, enum rlock_reason reason);
 /* How many holds were told to be gone on the server, or another one's. */
 uint64_t load_stolen(const struct load *load);
 /* Prints what was counted. Whether nothing was wrong: nobody overlapped, no token went back, no
