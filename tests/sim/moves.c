@@ -63,7 +63,7 @@ static bool move_one(struct sim_world *world, unsigned from, unsigned to)
     moved = sim_server_move_key(source, world->nodes[to].server, info.name);
     sim_trace(world, "%.*s goes from node %u to node %u%s", (int)info.name.len, info.name.data,
               from, to, moved ? "" : ": not yet");
-    if (moved) {
+    if (moved && info.name.len == strlen(world->keys[world->move.key])) {
         note_move(world, world->move.key);
     }
     /* of its keys the lock's own alone may be made there meanwhile */

@@ -292,8 +292,8 @@ void sim_rely_done(struct sim_user *user)
     note_levels(user, hold);
 }
 
-/* A level with a lease of its own has ended, and its key is missing where the slot is being moved: a
- * script that renews all levels is refused there until the move is over. */
+/* A level with a lease of its own has ended, and its key is missing where the slot is being moved.
+ * A script that renews all levels is refused there until the move is over. */
 static bool is_refused_by_a_move(const struct sim_user *user, unsigned side)
 {
     const struct sim_world *world = user->client->world;
@@ -313,10 +313,11 @@ void sim_rely_lost(const struct sim_user *user, unsigned side, enum rlock_reason
     const struct sim_world *world = client->world;
     const struct sim_hold *hold = &user->holds[side];
     int64_t lease = world->config.lease;
-    int64_t since = user->calling ? user->began_at : world->now - lease;
+    bool missed = user->calling && user->call.kind == RLOCK__RELEASE && user->side == side &&
+                  sim_moved_thrice(world, user->key, user->began_at);
 
     if ((reason == RLOCK_LOST_TAKEN || reason == RLOCK_LOST_DELETED) && client->may_kill &&
-        sim_server_count(user, side) != 0 && !sim_moved_thrice(world, user->key, since)) {
+        sim_server_count(user, side) != 0 && !missed) {
         sim_violate(client->world, "client %u: a hold of %s is lost, and is there", client->index,
                     world->keys[user->key]);
     }

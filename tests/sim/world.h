@@ -319,11 +319,10 @@ struct sim_world {
     int64_t clock_offset;   /* by how much that clock was set since the beginning */
     int64_t refuses_until;  /* the server refuses every script */
     const char *refusal;
-    int64_t open_until[SIM_KEYS]; /* the key's slot is being moved, or was until then */
-    int64_t moved_at[SIM_KEYS]
-                    [3]; /* when a key of it last went from one node to another, three times */
-    int64_t asked_at[SIM_KEYS]; /* when a script last ran that was told of ASKING */
-    bool aborts;                /* what runs now is answered as if it had been stopped */
+    int64_t open_until[SIM_KEYS];  /* the key's slot is being moved, or was until then */
+    int64_t moved_at[SIM_KEYS][3]; /* when it last went to another node, thrice */
+    int64_t asked_at[SIM_KEYS];    /* when a script last ran that was told of ASKING */
+    bool aborts;                   /* what runs now is answered as if it had been stopped */
     struct rlock__timer slot;
     struct sim_conn *conns;
     struct sim_client *clients[SIM_MAX_CLIENTS];
@@ -527,8 +526,8 @@ void sim_move_slot(struct sim_world *world);
 void sim_move_loses(struct sim_world *world);
 /* Whether the node has a part in that. */
 bool sim_moves_from_or_to(const struct sim_world *world, unsigned node);
-/* Whether keys of the lock went from one node to another three times since then. A copy that follows
- * them can miss the lock each time, and nothing that a client does closes that. */
+/* Whether the lock's own key went from one node to another three times since then. A copy that
+ * follows it can miss it each time, and nothing that a client does closes that. */
 bool sim_moved_thrice(const struct sim_world *world, unsigned key, int64_t since);
 /* It arrives at once. */
 void sim_moves_end(struct sim_world *world);
