@@ -91,7 +91,8 @@ static bool outlives_holder(const struct sim_user *user)
            is_free_for(client, now - user->call.sent_at + 2 * world->config.delay_max);
 }
 
-/* A spinning call looks again after pauses that double, with a jitter that grows. */
+/* A spinning call looks again after pauses that double, with a jitter that grows. One that was
+ * refused backs off. */
 static void check_spin(struct sim_user *user)
 {
     const struct rlock__call *call = &user->call;
@@ -102,7 +103,7 @@ static void check_spin(struct sim_user *user)
         return;
     }
     user->spins = call->spins;
-    if (call->timer.at != call->deadline &&
+    if (call->error == 0 && call->timer.at != call->deadline &&
         (pause < least || pause > least + rlock__min(nth, 128) * RLOCK__MS)) {
         sim_violate(user->client->world, "client %u: pause %lld of its spinning is %lld us",
                     user->client->index, (long long)nth + 1, (long long)pause);
