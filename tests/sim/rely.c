@@ -152,7 +152,7 @@ static void check_count(const struct sim_user *user, unsigned side)
     const struct rlock__hold *hold = sim_find_hold(client, mine->number);
 
     if (hold != NULL && hold->state == RLOCK__HOLD_HELD && !hold->busy && client->may_kill &&
-        client->core.orphans == NULL && !mine->doomed && !mine->half &&
+        client->core.orphans == NULL && !mine->doomed && !mine->half && !hold->grant->uneven &&
         sim_valid_until(mine) > sim_clock(client) &&
         sim_server_count(user, side) != (long)hold->count) {
         sim_violate(client->world, "client %u: %u levels of %s, the server has %ld", client->index,

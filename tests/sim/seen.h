@@ -51,6 +51,7 @@ struct sim_dead {
 struct sim_turns {
     char holder[SIM_OWNER_SIZE];
     int64_t left_at[SIM_MAX_CLIENTS];      /* the client's latest hold ended */
+    int64_t left_before[SIM_MAX_CLIENTS];  /* the one before that */
     int64_t peer_at[SIM_MAX_CLIENTS];      /* it was answered that another library has the key */
     int64_t gave_at[SIM_MAX_CLIENTS];      /* its latest release was begun */
     bool was_clear[SIM_MAX_CLIENTS];       /* and it was known then whether it heard the channel */

@@ -36,6 +36,7 @@ void sim_turns_key(struct sim_world *world, unsigned key)
     }
     for (unsigned i = 0; i < world->config.n_clients; i++) {
         if (strncmp(before, world->clients[i]->core.uuid, RLOCK__UUID_LEN) == 0) {
+            world->turns[key].left_before[i] = world->turns[key].left_at[i];
             world->turns[key].left_at[i] = world->now;
         }
         world->turns[key].yields_until[i] = 0; /* somebody has had his turn, or the release ran */
@@ -73,7 +74,8 @@ static bool is_heard(const struct sim_client *client, unsigned key, int64_t bega
             heard |= calls(user, RLOCK__ACQUIRE, key) && user->listens_since != 0 &&
                      user->listens_since < began_at;
         }
-        if (i != client->index && world->turns[key].left_at[i] > long_ago) {
+        if ((i == client->index ? world->turns[key].left_before[i] : world->turns[key].left_at[i]) >
+            long_ago) {
             return false; /* what is said of that may be taken for another's release */
         }
     }
