@@ -315,7 +315,7 @@ void sim_fault(struct sim_world *world)
         cut_off(world);
         return;
     }
-    if (world->config.moves_slots && sim_chance(world, 400)) {
+    if (world->config.moves_slots && sim_chance(world, world->only.slots ? 800 : 400)) {
         sim_move_slot(world);
         return;
     }

@@ -73,6 +73,7 @@ static bool move_one(struct sim_world *world, unsigned from, unsigned to)
     }
     if (!moved && world->move.tries++ > 20) { /* what both have is its owner's, in the end */
         sim_server_drop_key(world->nodes[world->move.to].server, info.name);
+        sim_doom_calls(world, world->move.key);
     }
     return true;
 }

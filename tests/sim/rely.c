@@ -314,8 +314,11 @@ void sim_rely_lost(const struct sim_user *user, unsigned side, enum rlock_reason
     const struct sim_world *world = client->world;
     const struct sim_hold *hold = &user->holds[side];
     int64_t lease = world->config.lease;
-    bool missed = user->calling && user->call.kind == RLOCK__RELEASE && user->side == side &&
-                  sim_moved_thrice(world, user->key, user->began_at);
+    bool releases = user->calling && user->call.kind == RLOCK__RELEASE && user->side == side;
+    bool missed =
+        (releases || reason == RLOCK_LOST_DELETED) &&
+        sim_moved_thrice(world, user->key,
+                         releases ? user->began_at : world->now - world->config.op_timeout);
 
     if ((reason == RLOCK_LOST_TAKEN || reason == RLOCK_LOST_DELETED) && client->may_kill &&
         sim_server_count(user, side) != 0 && !missed) {

@@ -92,7 +92,9 @@ static int help(void)
                 "  --acks        replicas acknowledge, in every seed with faults\n"
                 "  --failovers   servers die or stop and are replaced, in every seed with faults\n"
                 "  --links       two links to each server, in every seed\n"
-                "  --slots       slots are being moved, in every seed with faults and one server\n"
+                "  --slots       slots are being moved, in every seed with faults; with --nodes "
+                "nearly\n"
+                "                all faults are moves\n"
                 "  --foreign     foreign keys come and go, in every seed with faults\n"
                 "  --faults N    of a thousand steps, in every seed; many of them meet then\n"
                 "  --trace       what happens\n") < 0;
