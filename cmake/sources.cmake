@@ -64,48 +64,51 @@ set(RLOCK_SOURCES
     src/fair/fair.c
     src/lock/ack.c
     src/lock/ack_wait.c
-    src/lock/listing.c
-    src/lock/replicas.c
     src/lock/acquire.c
     src/lock/acquire_ack.c
     src/lock/acquire_end.c
     src/lock/acquire_turn.c
     src/lock/acquire_wait.c
+    src/lock/batch.c
     src/lock/call.c
     src/lock/channel.c
     src/lock/classify.c
     src/lock/command.c
     src/lock/copies.c
-    src/lock/doubt.c
     src/lock/core.c
+    src/lock/doubt.c
     src/lock/explain.c
     src/lock/fenced.c
     src/lock/grant.c
     src/lock/hold.c
-    src/lock/levels.c
     src/lock/hop.c
     src/lock/late.c
+    src/lock/levels.c
     src/lock/link.c
     src/lock/listen.c
+    src/lock/listing.c
     src/lock/need.c
     src/lock/orphan.c
     src/lock/pass.c
-    src/lock/queue.c
     src/lock/plain.c
     src/lock/proof.c
+    src/lock/queue.c
     src/lock/release.c
     src/lock/release_turn.c
     src/lock/released.c
     src/lock/renew.c
+    src/lock/replicas.c
+    src/lock/reroute.c
+    src/lock/route.c
+    src/lock/send.c
     src/lock/server.c
     src/lock/spare.c
     src/lock/spec.c
     src/lock/spin.c
-    src/lock/stock.c
     src/lock/spread.c
+    src/lock/stock.c
     src/lock/subscriber.c
     src/lock/table.c
-    src/lock/batch.c
     src/multi/claim.c
     src/multi/effort.c
     src/multi/group.c

@@ -4,32 +4,9 @@
 #include <stdio.h>
 #include <utlist.h>
 
-#include "lock/hop.h"
 #include "lock/internal.h"
-
-static struct rlock__need need_of(const struct rlock__server *server)
-{
-    return rlock__replicas_need(&server->replicas, server->core->acks);
-}
-
-unsigned rlock__acks_needed(const struct rlock__server *server)
-{
-    struct rlock__need need;
-
-    if (!rlock__acks_are_possible(server)) {
-        return 0;
-    }
-    need = need_of(server);
-    return rlock__need_size(&need) + server->core->acks_on_disk;
-}
-
-bool rlock__acks_are_possible(const struct rlock__server *server)
-{
-    const struct rlock__core *core = server->core;
-
-    return core->acks_on_disk || core->acks > 0 ||
-           (core->acks != RLOCK_ACKS_OFF && server->replicas.n_known != 0);
-}
+#include "lock/route.h"
+#include "lock/send.h"
 
 bool rlock__acks_is_ready(const struct rlock__server *server)
 {
@@ -52,7 +29,7 @@ void rlock__ack_begin(struct rlock__ack *ack, struct rlock__server *server,
                                .request = request,
                                .decided = decided,
                                .is_open = true,
-                               .need = need_of(server)};
+                               .need = rlock__acks_need(server)};
     request->link = &server->links[server->n_links - 1];
     DL_APPEND(server->gathered, ack);
 }
@@ -61,7 +38,7 @@ void rlock__ack_begin(struct rlock__ack *ack, struct rlock__server *server,
 static void send_on(struct rlock__ack *ack, struct rlock__link *link)
 {
     ack->link = link;
-    ack->need = need_of(link->server);
+    ack->need = rlock__acks_need(link->server);
     ack->changes = link->server->replicas.changes;
     DL_APPEND(link->acks, ack);
 }
@@ -152,7 +129,7 @@ bool rlock__ack_is_enough(const struct rlock__ack *ack, const struct rlock__wait
 
 bool rlock__ack_is_eased(const struct rlock__ack *ack, const struct rlock__waited *waited)
 {
-    const struct rlock__need now = need_of(ack->server);
+    const struct rlock__need now = rlock__acks_need(ack->server);
 
     return waited != NULL && waited->error == NULL && has_primary(ack, waited) &&
            is_named(ack, waited) && ack->need.must != now.must &&

@@ -58,11 +58,6 @@ static inline bool rlock__ack_is_open(const struct rlock__ack *ack)
     return ack->is_open;
 }
 
-/* How many replicas of this server must have what is granted now; where it is to be on disk, this
- * server is one more. 0: nothing is asked for. */
-unsigned rlock__acks_needed(const struct rlock__server *server);
-/* Whether that may be another number soon, so that links for it are kept. */
-bool rlock__acks_are_possible(const struct rlock__server *server);
 /* Whether one of its links is up on which no WAIT is under way. */
 bool rlock__acks_is_ready(const struct rlock__server *server);
 /*

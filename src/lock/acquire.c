@@ -25,17 +25,8 @@
 #include "lock/explain.h"
 #include "lock/hop.h"
 #include "lock/orphan.h"
-
-int64_t rlock__acquire_lease(const struct rlock__call *call, int64_t at)
-{
-    int64_t lease = call->lease_us != 0 ? call->lease_us : call->core->renewed_lease_us;
-    int64_t most = call->spec->tuning->max_hold_us;
-
-    if (call->target > 1) {
-        return rlock__grant_cut(call->hold->grant, lease, at);
-    }
-    return most != 0 ? rlock__min(lease, most) : lease;
-}
+#include "lock/route.h"
+#include "lock/send.h"
 
 /* Whether the server started too late to count for a new hold. */
 static bool is_too_young(const struct rlock__call *call, int64_t now)

@@ -9,9 +9,6 @@
 
 /* ---- acquire.c ---- */
 
-/* The lease that an attempt asks for at that time. A nested level asks for no more than max_hold
- * leaves the whole hold. */
-int64_t rlock__acquire_lease(const struct rlock__call *call, int64_t at);
 /* Asks the server, once. */
 void rlock__acquire_attempt(struct rlock__call *call, int64_t now);
 /* The call's part of an attempt over this link: its command, and its step. */

@@ -14,6 +14,8 @@
 #include "lock/explain.h"
 #include "lock/hop.h"
 #include "lock/listing.h"
+#include "lock/route.h"
+#include "lock/send.h"
 
 /* Gives it back, and has as much time for that as the call has. */
 static void undo(struct rlock__call *call, int code, int64_t now)

@@ -5,8 +5,9 @@
 #include "lock/acquire.h"
 #include "lock/classify.h"
 #include "lock/explain.h"
-#include "lock/hop.h"
 #include "lock/orphan.h"
+#include "lock/route.h"
+#include "lock/send.h"
 
 void rlock__acquire_account_busy(struct rlock__call *call)
 {

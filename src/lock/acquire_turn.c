@@ -2,6 +2,7 @@
 /* How an acquisition begins: its turn on the hold, and what stands against it there. */
 #include "lock/acquire.h"
 #include "lock/explain.h"
+#include "lock/route.h"
 #include "lock/stock.h"
 
 void rlock__acquire_begin(struct rlock__call *call, int64_t now)

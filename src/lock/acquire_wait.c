@@ -12,6 +12,7 @@
 #include "lock/acquire.h"
 #include "lock/explain.h"
 #include "lock/pass.h"
+#include "lock/route.h"
 #include "lock/stock.h"
 
 /* Whether it only waits behind others of this client so far. */

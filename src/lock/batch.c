@@ -16,6 +16,8 @@
 #include "lock/acquire.h"
 #include "lock/classify.h"
 #include "lock/hop.h"
+#include "lock/route.h"
+#include "lock/send.h"
 
 #define ROUNDS 8
 #define REFUSALS 3

@@ -6,6 +6,7 @@
 
 #include "lock/hop.h"
 #include "lock/internal.h"
+#include "lock/route.h"
 #include "lock/stock.h"
 
 /* What its waiters need is looked at, at the end of the event: one may leave, and the next join. */

@@ -6,6 +6,8 @@
 #include "lock/hop.h"
 #include "lock/internal.h"
 #include "lock/pass.h"
+#include "lock/route.h"
+#include "lock/send.h"
 
 /* There will be no answer. */
 static void on_none(struct rlock__call *call, bool garbled)

@@ -7,10 +7,10 @@
 #include <utlist.h>
 
 #include "lock/channel.h"
-#include "lock/hop.h"
 #include "lock/internal.h"
 #include "lock/queue.h"
 #include "lock/released.h"
+#include "lock/route.h"
 #include "lock/stock.h"
 
 void rlock__core_init(struct rlock__core *core)

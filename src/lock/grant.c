@@ -4,6 +4,7 @@
 
 #include "lock/internal.h"
 #include "lock/orphan.h"
+#include "lock/route.h"
 
 struct rlock__link *rlock__grant_route(struct rlock__grant *grant)
 {
@@ -136,6 +137,17 @@ int64_t rlock__grant_cut(const struct rlock__grant *grant, int64_t lease_us, int
     int64_t end = rlock__max(grant->held_until, grant->valid_until);
 
     return rlock__min(lease_us, rlock__max(end - at, RLOCK__MS));
+}
+
+int64_t rlock__acquire_lease(const struct rlock__call *call, int64_t at)
+{
+    int64_t lease = call->lease_us != 0 ? call->lease_us : call->core->renewed_lease_us;
+    int64_t most = call->spec->tuning->max_hold_us;
+
+    if (call->target > 1) {
+        return rlock__grant_cut(call->hold->grant, lease, at);
+    }
+    return most != 0 ? rlock__min(lease, most) : lease;
 }
 
 /* On a grid of a twentieth of the period, so that neighbours share a batch from then on. */

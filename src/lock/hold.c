@@ -15,6 +15,7 @@
 #include "lock/orphan.h"
 #include "lock/queue.h"
 #include "lock/released.h"
+#include "lock/route.h"
 
 bool rlock__hold_enter(struct rlock__hold *hold, struct rlock__call *call)
 {

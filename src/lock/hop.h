@@ -14,13 +14,6 @@
 
 #define RLOCK__HOPS 5
 
-/* Gives a request to a link: rlock__pipeline_submit() for a new attempt, which has hopped to nobody
- * yet. A server that the map does not name is asked behind ASKING. The lock is borrowed for as long
- * as the request has a subject. */
-bool rlock__submit(struct rlock__request *request, struct rlock__spec *spec,
-                   struct rlock__link *link, int64_t now);
-/* Nobody awaits its answer any more: it is not sent, or not again. Returns NULL. */
-struct rlock__request *rlock__abandon(struct rlock__request *request);
 /*
  * The request is answered by a redirection, or (reply NULL) its copy behind ASKING went down with
  * the link, and it may be sent again: sends it to the server that has the key. Returns whether it
@@ -33,9 +26,6 @@ bool rlock__hop(struct rlock__request *request, const struct rlock__reply *reply
 bool rlock__hop_home(struct rlock__request *request, int64_t now);
 /* When the first copy of the attempt was sent: a lease that an answer gives counts from then. */
 int64_t rlock__hop_t0(const struct rlock__request *request);
-/* The map has changed: what waits for a link is told so in place of an answer, where its key is
- * another server's now; and who waits for a lock there looks again. */
-void rlock__reroute(struct rlock__core *core, int64_t now);
 /* Has the map learn from a reply that is not followed. Returns the server that it names; NULL none.
  */
 struct rlock__server *rlock__hop_learn(struct rlock__link *from, const struct rlock__reply *reply);

@@ -168,22 +168,22 @@ void rlock__grant_doubt(struct rlock__grant *grant, struct rlock__call *call);
 /* Cuts a lease that is asked for at that time so that the hold does not last longer than max_hold,
  * which counts from its first level. The lease never ends before the validity does. */
 int64_t rlock__grant_cut(const struct rlock__grant *grant, int64_t lease_us, int64_t at);
+/* The lease that an attempt asks for at that time. A nested level asks for no more than max_hold
+ * leaves the whole hold. */
+int64_t rlock__acquire_lease(const struct rlock__call *call, int64_t at);
 /* One that was granted or renewed at t0 is due after a third of its lease. */
 void rlock__grant_due(struct rlock__grant *grant, int64_t t0, int64_t lease_us);
 
+/* ---- reroute.c ---- */
+
+/* The map has changed: what waits for a link is told so in place of an answer, where its key is
+ * another server's now; and who waits for a lock there looks again. */
+void rlock__reroute(struct rlock__core *core, int64_t now);
+
 /* ---- need.c ---- */
 
-/* Something is to be sent to the server: its connections are made. */
-void rlock__server_need(struct rlock__server *server, int64_t now);
 /* From now on servers of a cluster that nothing needs are let go. */
 void rlock__needs_begin(struct rlock__core *core, int64_t now);
-
-/* ---- spec.c ---- */
-
-/* Sends the release that lowers a number to a count. NULL without memory: nothing is sent. */
-struct rlock__request *rlock__release_send(struct rlock__spec *spec, struct rlock__link *link,
-                                           uint64_t number, uint32_t count, int64_t lease_us,
-                                           rlock__answer_fn *answer, void *subject, int64_t now);
 
 /* ---- acquire.c, acquire_turn.c, acquire_wait.c, acquire_end.c: a call that takes a lock ---- */
 

@@ -6,6 +6,7 @@
 #include "lock/classify.h"
 #include "lock/internal.h"
 #include "lock/listing.h"
+#include "lock/route.h"
 
 /* ---- When a connection is made ---- */
 

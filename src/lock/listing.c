@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "lock/internal.h"
+#include "lock/route.h"
 
 #define LIST_US RLOCK__SECOND
 

@@ -11,12 +11,7 @@
 
 #include "lock/internal.h"
 #include "lock/orphan.h"
-
-void rlock__server_need(struct rlock__server *server, int64_t now)
-{
-    server->used_at = now;
-    server->is_let_go = false;
-}
+#include "lock/route.h"
 
 /* Whether closing its connection would lose anything, or cut something short. */
 static bool is_in_use(const struct rlock__link *link)

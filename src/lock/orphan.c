@@ -19,6 +19,8 @@
 #include "lock/internal.h"
 #include "lock/orphan.h"
 #include "lock/released.h"
+#include "lock/route.h"
+#include "lock/send.h"
 
 static void orphan_free(struct rlock__orphan *orphan)
 {

@@ -2,6 +2,7 @@
 #include "lock/pass.h"
 
 #include "lock/acquire.h"
+#include "lock/route.h"
 
 #define MOST_PASSES 32                /* of one hold */
 #define MOST_PASSING (10 * RLOCK__MS) /* and so long after the server was last asked for it */

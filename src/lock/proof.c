@@ -7,6 +7,7 @@
  * that has both the hold and the key. If that is not certain, the server is asked for the hold.
  */
 #include "lock/acquire.h"
+#include "lock/route.h"
 
 /* Whether it is a hold of another owner, and both have a lock with sides, or both one without. */
 static bool is_rival(const struct rlock__hold *hold, const struct rlock__call *call)

@@ -7,6 +7,7 @@
 #include "lock/channel.h"
 #include "lock/internal.h"
 #include "lock/pass.h"
+#include "lock/route.h"
 
 #define PAUSE_US RLOCK__MS            /* the shortest: a client that hears is there by then */
 #define PAUSE_MORE_US (3 * RLOCK__MS) /* and so much more, at random */

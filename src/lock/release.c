@@ -14,6 +14,7 @@
 #include "lock/internal.h"
 #include "lock/queue.h"
 #include "lock/release.h"
+#include "lock/send.h"
 
 #define NO_MEMORY ": no memory"
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "lock/internal.h"
+#include "lock/route.h"
 
 struct rlock__released {
     struct rlock__spec *spec; /* NULL: none */

@@ -14,6 +14,8 @@
 #include "lock/hop.h"
 #include "lock/internal.h"
 #include "lock/listing.h"
+#include "lock/route.h"
+#include "lock/send.h"
 
 #define MISFITS 16 /* that are looked at for one batch */
 #define ALONE_US (60 * RLOCK__SECOND)

@@ -29,28 +29,6 @@ void rlock__server_fini(struct rlock__server *server)
     rlock__buf_fini(&server->sub.out);
 }
 
-struct rlock__link *rlock__route(const struct rlock__spec *spec)
-{
-    struct rlock__server *server = spec->core->route(spec->core, spec);
-
-    return &server->links[spec->hash % server->n_routed];
-}
-
-/* Redisson looks every five seconds whether its subscriptions are to be made elsewhere. */
-#define SETTLED_US (10 * RLOCK__SECOND)
-
-struct rlock__bytes rlock__settled(const struct rlock__server *server, int64_t now)
-{
-    const struct rlock__core *core = server->core;
-    bool in_cluster = core->redirect != NULL;
-
-    if ((core->moved_at != 0 && now < core->moved_at + SETTLED_US) ||
-        (in_cluster && (!core->sharded || core->announces_both || server->id == NULL))) {
-        return rlock__bytes("-", 1);
-    }
-    return in_cluster ? rlock__bytes_of(server->id) : rlock__bytes("", 0);
-}
-
 /* ---- Its age ---- */
 
 /*

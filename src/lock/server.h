@@ -54,14 +54,6 @@ struct rlock__server {
 void rlock__server_init(struct rlock__server *server, struct rlock__core *core, unsigned n_routed,
                         unsigned n_acks);
 void rlock__server_fini(struct rlock__server *server);
-/* The link that commands for this lock go over now. A name stays on one link of its server. */
-struct rlock__link *rlock__route(const struct rlock__spec *spec);
-/*
- * Where who hears a channel is known to the server: its id in a cluster, "" where there is one
- * server. "-" nowhere: the channels are those of all servers, or a key's server was another one not
- * long ago, and who waits may not have subscribed there yet.
- */
-struct rlock__bytes rlock__settled(const struct rlock__server *server, int64_t now);
 /* A new connection learned the run that it is, "" it does not tell, and since how many seconds it
  * runs, by its own count. Returns whether it is another run than before. */
 bool rlock__server_found(struct rlock__server *server, const char *run_id, int64_t uptime_s,

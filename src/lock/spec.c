@@ -2,7 +2,6 @@
 /* What a lock is, and what its owner may know without the mutex: both shared and counted. */
 #include <stdlib.h>
 
-#include "lock/hop.h"
 #include "lock/internal.h"
 
 struct rlock__spec *rlock__spec_ref(struct rlock__spec *spec)
@@ -161,21 +160,4 @@ void rlock__suffixed_name(struct rlock__bytes key, const char *suffix, struct rl
     (void)rlock__buf_add(ret_name, "{", tagged ? 0 : 1);
     (void)rlock__buf_add(ret_name, key.at, key.len);
     (void)rlock__buf_addf(ret_name, "%s:%s", tagged ? "" : "}", suffix);
-}
-
-struct rlock__request *rlock__release_send(struct rlock__spec *spec, struct rlock__link *link,
-                                           uint64_t number, uint32_t count, int64_t lease_us,
-                                           rlock__answer_fn *answer, void *subject, int64_t now)
-{
-    struct rlock__request *request = rlock__request_new(&spec->core->requests, answer, subject);
-    char owner[RLOCK__OWNER_SIZE];
-    struct rlock__args args = {.owner = rlock__owner_text(spec->core, number, owner),
-                               .count = count,
-                               .lease_ms = rlock__ms_up(lease_us)};
-
-    if (request == NULL) {
-        return NULL;
-    }
-    spec->ops->release(spec, &args, &request->cmd);
-    return rlock__submit(request, spec, link, now) ? request : rlock__request_free(request);
 }

@@ -13,6 +13,7 @@
 #include <utlist.h>
 
 #include "lock/internal.h"
+#include "lock/route.h"
 
 #define SLOTS_AT_ONCE 100 /* batches in flight on a link of a cluster */
 #define LONGEST_REST 100  /* that part of a period */

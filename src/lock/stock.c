@@ -6,6 +6,7 @@
 
 #include "lock/channel.h"
 #include "lock/internal.h"
+#include "lock/route.h"
 
 #define MOST 16               /* channels ahead, and the same that were granted */
 #define IDLE_US RLOCK__SECOND /* without a busy lock: then the stock goes */

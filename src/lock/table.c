@@ -6,6 +6,7 @@
 #include <utlist.h>
 
 #include "lock/internal.h"
+#include "lock/route.h"
 
 /* By the high bits of the hash: the table itself uses the low ones. */
 static struct rlock__table *table_of(struct rlock__core *core, unsigned hash)

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests on their way to a link. */
+#ifndef RLOCK_LOCK_SEND_H
+#define RLOCK_LOCK_SEND_H
+
+#include "lock/core.h"
+
+/* Gives a request to a link: rlock__pipeline_submit() for a new attempt, which has hopped to nobody
+ * yet. A server that the map does not name is asked behind ASKING. The lock is borrowed for as long
+ * as the request has a subject. */
+bool rlock__submit(struct rlock__request *request, struct rlock__spec *spec,
+                   struct rlock__link *link, int64_t now);
+/* Nobody awaits its answer any more: it is not sent, or not again. Returns NULL. */
+struct rlock__request *rlock__abandon(struct rlock__request *request);
+/* Has the next copy go out behind ASKING, or not. A script is told of it by an argument more: what
+ * is missing there may be on its way. */
+void rlock__set_asking(struct rlock__request *request, bool asking);
+/* Sends the release that lowers a number to a count. NULL without memory: nothing is sent. */
+struct rlock__request *rlock__release_send(struct rlock__spec *spec, struct rlock__link *link,
+                                           uint64_t number, uint32_t count, int64_t lease_us,
+                                           rlock__answer_fn *answer, void *subject, int64_t now);
+
+#endif
