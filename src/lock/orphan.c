@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-#include "lock/acquire.h"
 #include "lock/classify.h"
 #include "lock/hop.h"
 #include "lock/internal.h"

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lock/pass.h"
 
-#include "lock/acquire.h"
+#include "lock/channel.h"
+#include "lock/internal.h"
+#include "lock/queue.h"
 #include "lock/route.h"
 
 #define MOST_PASSES 32                /* of one hold */
@@ -134,19 +136,18 @@ static void take(struct rlock__call *call, int64_t now)
     call->lease_granted_us = grant->lease_us;
     call->count = 1;
     call->claim = rlock__claim_ref(hold->claim);
-    rlock__acquire_end(call, 0, now);
 }
 
-bool rlock__pass(struct rlock__hold *hold, int64_t now)
+struct rlock__call *rlock__pass(struct rlock__hold *hold, int64_t now)
 {
     struct rlock__call *call = may_go(hold, now) ? rlock__queue_heir(hold, now) : NULL;
 
     if (call == NULL || !may_take(call, hold->spec, now) || is_awaited_by_group(hold->spec) ||
         !rlock__hold_claim(call->hold, call->spec)) {
-        return false;
+        return NULL;
     }
     exchange(hold, call->hold);
     rlock__hold_over(hold);
     take(call, now);
-    return true;
+    return call;
 }

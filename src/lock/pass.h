@@ -19,9 +19,9 @@
 /* The hold of this client for which the call, in its wait queue, waits: it may be passed, or is
  * released before another one here gets the lock. NULL: there is none, and the server is asked. */
 struct rlock__grant *rlock__pass_awaited(const struct rlock__call *call, int64_t now);
-/* The owner gives its last level up. Returns whether the head of the queue has it now: then the
- * hold is over for its owner, and its caller is told so. */
-bool rlock__pass(struct rlock__hold *hold, int64_t now);
+/* The owner gives its last level up. Returns the call at the head of the queue if its owner has the
+ * hold now. Both calls are the caller's to end, and the hold is over for the owner before. */
+struct rlock__call *rlock__pass(struct rlock__hold *hold, int64_t now);
 /* A hold on this lock here is asked about at once: others may have ended it. */
 void rlock__pass_doubt(struct rlock__core *core, const struct rlock__spec *spec, int64_t now);
 /* What is asked for now may end a hold on this lock here: that one is not passed any more. */

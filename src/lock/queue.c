@@ -6,7 +6,6 @@
 
 #include "lock/channel.h"
 #include "lock/internal.h"
-#include "lock/pass.h"
 #include "lock/route.h"
 
 #define PAUSE_US RLOCK__MS            /* the shortest: a client that hears is there by then */
@@ -296,17 +295,20 @@ void rlock__queue_released(struct rlock__core *core, struct rlock__spec *spec, i
     }
 }
 
-void rlock__queue_heard(struct rlock__call *call, int64_t now)
+bool rlock__queue_heard(struct rlock__call *call, int64_t now)
 {
     struct rlock__queue *queue = call->queue;
 
-    if (queue != NULL && queue->own_due > 0) {
-        queue->own_due--;
-    } else if (queue != NULL) {
-        queue->others -= queue->others > 0;
-        pause_until(queue, queue->others > 0 ? now + any_pause(queue->core) : 0);
-        rlock__pass_doubt(queue->core, queue->spec, now);
+    if (queue == NULL) {
+        return false;
     }
+    if (queue->own_due > 0) {
+        queue->own_due--;
+        return false;
+    }
+    queue->others -= queue->others > 0;
+    pause_until(queue, queue->others > 0 ? now + any_pause(queue->core) : 0);
+    return true;
 }
 
 static void queue_free(struct rlock__queue *queue)

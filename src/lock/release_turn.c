@@ -40,6 +40,17 @@ void rlock__release_begin(struct rlock__call *call, int64_t now)
     }
 }
 
+/* Whether a call that waits in this process has the hold now, without a word to the server. */
+static bool passes_on(struct rlock__hold *hold, int64_t now)
+{
+    struct rlock__call *heir = rlock__pass(hold, now);
+
+    if (heir != NULL) {
+        rlock__acquire_end(heir, 0, now);
+    }
+    return heir != NULL;
+}
+
 void rlock__release_turn(struct rlock__call *call, int64_t now)
 {
     struct rlock__hold *hold = call->hold;
@@ -52,7 +63,7 @@ void rlock__release_turn(struct rlock__call *call, int64_t now)
         rlock__release_end(hold, RLOCK_ECLOSED, now);
     } else if (hold->state == RLOCK__HOLD_NONE) {
         rlock__release_end(hold, RLOCK_ENOTOWNER, now);
-    } else if (!call->member && rlock__pass(hold, now)) {
+    } else if (!call->member && passes_on(hold, now)) {
         rlock__release_end(hold, 0, now);
     } else {
         call->deadline =

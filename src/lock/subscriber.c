@@ -5,6 +5,7 @@
 
 #include "lock/channel.h"
 #include "lock/internal.h"
+#include "lock/pass.h"
 #include "lock/queue.h"
 
 /* Nobody hears anything on it. */
@@ -75,7 +76,9 @@ static void on_message(struct rlock__channel *channel, int64_t now)
 
     DL_FOREACH2(channel->waiters, call, wait_next)
     {
-        rlock__queue_heard(call, now);
+        if (rlock__queue_heard(call, now)) {
+            rlock__pass_doubt(call->core, call->spec, now);
+        }
     }
     rlock__channel_wake(channel, true);
 }
