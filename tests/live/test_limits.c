@@ -115,5 +115,8 @@ FIXTURE_TEST(questions_with_a_wrong_password_are_refused, f)
 FIXTURE_WITH_TEST(questions_to_a_server_that_is_not_trusted_are_told, f,
                   .server.transport = TEST_TLS)
 {
-    questions_return(RLOCK_CLIENT_OPTS(.url = test_server_url(f->server)), RLOCK_ETLS);
+    questions_return(RLOCK_CLIENT_OPTS(.url = test_server_url(f->server),
+                                       .connect_timeout_ms = 1000 * test_slack(),
+                                       .op_timeout_ms = 2000 * test_slack()),
+                     RLOCK_ETLS);
 }
