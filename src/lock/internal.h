@@ -176,8 +176,8 @@ void rlock__grant_due(struct rlock__grant *grant, int64_t t0, int64_t lease_us);
 
 /* ---- reroute.c ---- */
 
-/* The map has changed: what waits for a link is told so in place of an answer, where its key is
- * another server's now; and who waits for a lock there looks again. */
+/* The map has changed. Requests that wait for a link are refused if another server has their key
+ * now, and calls that wait for a lock there look again. */
 void rlock__reroute(struct rlock__core *core, int64_t now);
 
 /* ---- need.c ---- */

@@ -47,8 +47,8 @@ void rlock__queue_releasing(struct rlock__core *core, const struct rlock__spec *
  * wait without a queue. receivers: how many heard of it; 0: nobody, or not known. */
 void rlock__queue_released(struct rlock__core *core, struct rlock__spec *spec, int64_t receivers,
                            int64_t now);
-/* A message came: of our own release, or of another client's, whose turn is over then. Returns
- * whether it is another client's, and the call is in a queue. */
+/* A message of a release came. Returns whether the call is in a queue and the release was another
+ * client's: that client's turn is over then. */
 bool rlock__queue_heard(struct rlock__call *call, int64_t now);
 /* The client is closed: a queue without calls is not kept for what it knows. */
 void rlock__queues_close(struct rlock__core *core);

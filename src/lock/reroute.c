@@ -22,7 +22,7 @@ static bool is_elsewhere(const struct rlock__request *request)
                            : rlock__route(request->spec)->server != server;
 }
 
-/* Has what waits for the link asked anew, by whoever asked. */
+/* Refuses the requests that wait for the link and belong elsewhere: who made them asks anew. */
 static void reroute_link(struct rlock__link *link, int64_t now)
 {
     static const char text[] = "MASTERDOWN another server has the key now";
@@ -33,7 +33,7 @@ static void reroute_link(struct rlock__link *link, int64_t now)
     rlock__pipeline_refuse_waiting(&link->pipeline, is_elsewhere, &moved, now);
 }
 
-/* Whoever hears a channel hears the one of the server that has the key. */
+/* A call hears the channel at the server that has the key. */
 static void reroute_call(struct rlock__call *call)
 {
     if (call->channel == NULL || call->channel->server == rlock__route(call->spec)->server) {

@@ -12,7 +12,7 @@ bool rlock__submit(struct rlock__request *request, struct rlock__spec *spec,
                    struct rlock__link *link, int64_t now);
 /* Nobody awaits its answer any more: it is not sent, or not again. Returns NULL. */
 struct rlock__request *rlock__abandon(struct rlock__request *request);
-/* Has the next copy go out behind ASKING, or not. A script is told of it by an argument more: what
+/* The next copy goes out behind ASKING, or not. An extra argument tells a script of it: a key that
  * is missing there may be on its way. */
 void rlock__set_asking(struct rlock__request *request, bool asking);
 /* Sends the release that lowers a number to a count. NULL without memory: nothing is sent. */

@@ -155,8 +155,9 @@ static bool is_forgotten(const struct rlock__member *member, uint64_t number, in
     return orphan != NULL && now >= orphan->free_by;
 }
 
-/* over: a hold that was left or lost, or whose lease has ended, counts as well if its core goes on
- * with it; and a call that is not begun, as that may be what the end of the effort wants. */
+/* over: two more things count. One is a hold that was left or lost, or whose lease has ended, if
+ * its core goes on with it. The other is a call that is not begun: the effort may want it in the
+ * end. */
 static bool is_in_doubt(struct sim_owner *owner, size_t i, bool over)
 {
     const struct rlock__member *member = &owner->group->members[i];
