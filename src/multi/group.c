@@ -145,6 +145,7 @@ void rlock__group_take(struct rlock__group *group, const struct rlock__effort *e
     group->detail[0] = '\0';
     group->rounds = 0;
     group->first = NULL;
+    group->behind_first = false;
     group->apart = group->batch == NULL;
     group->deadline = effort->wait_us < 0 ? RLOCK__NEVER : rlock__later(now, wait);
     if (group->loss == NULL || group->claim == NULL || (spec->together && group->batch == NULL)) {

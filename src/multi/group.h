@@ -155,6 +155,7 @@ struct rlock__group {
     unsigned rounds;
     struct rlock__member *first; /* RedLock: it is waited for, and then the others are asked; NULL:
                                     all are asked at once */
+    bool behind_first;           /* it was had, and the others were asked in this round */
     struct rlock__batch *batch;  /* of a round that takes all members at once; NULL: none does */
     bool apart;                  /* the batch tired: its members are taken one after the other */
     bool hurried; /* in the last round members had less time than a call usually has */

@@ -15,9 +15,12 @@
 struct rlock__home {
     struct rlock__table members;
     uint64_t random; /* jitter; not zero */
-    /* until when another library may come again that had the lock, by the hash of the group's spec.
-     * Groups that share an entry take each other's peers for theirs */
-    int64_t peers_until[RLOCK__HOME_PEERS];
+    /* other libraries that take the same locks, by the hash of the group's spec. Groups that share
+     * an entry take each other's peers for theirs */
+    struct {
+        int64_t until;  /* until when one that had the lock may come again */
+        unsigned first; /* the member to wait for, counted from the one that was given first */
+    } peers[RLOCK__HOME_PEERS];
 };
 
 /* NULL: the owner has nothing of the lock, and nothing under way. */

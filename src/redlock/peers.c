@@ -6,20 +6,29 @@
 
 #define PEERS_US RLOCK__SECOND /* another library that held the lock may come again */
 
-static int64_t *peers_until(const struct rlock__group *group)
+#define PEERS(group) (&(group)->home->peers[(group)->spec->hash % RLOCK__HOME_PEERS])
+
+/* The member to wait for: the one that was given first, unless another one was found better. */
+static struct rlock__member *chosen(struct rlock__group *group)
 {
-    return &group->home->peers_until[group->spec->hash % RLOCK__HOME_PEERS];
+    const struct rlock__group_spec *spec = group->spec;
+    size_t at = 0;
+
+    while (spec->members[at] != spec->first) {
+        at++;
+    }
+    return &group->members[(at + PEERS(group)->first) % spec->n];
 }
 
 struct rlock__member *rlock__peers_first(struct rlock__group *group, int64_t now)
 {
-    struct rlock__member *first = group->members;
+    struct rlock__member *first = chosen(group);
     bool waits = (first->spec->ops->caps & RLOCK__CAP_WAIT_QUEUE) != 0;
 
     if (group->first != NULL) { /* its server was silent in the round before */
         rlock__peers_forget(group);
     }
-    if (group->effort.wait_us == 0 || now >= *peers_until(group) || first->running || !waits) {
+    if (group->effort.wait_us == 0 || now >= PEERS(group)->until || first->running || !waits) {
         return NULL;
     }
     return first;
@@ -47,11 +56,16 @@ void rlock__peers_note(const struct rlock__group *group, int64_t now)
     size_t n = peers_have(group);
 
     if (n > group->spec->n - group->spec->quorum || (group->first != NULL && n > 0)) {
-        *peers_until(group) = now + PEERS_US;
+        PEERS(group)->until = now + PEERS_US;
     }
 }
 
 void rlock__peers_forget(const struct rlock__group *group)
 {
-    *peers_until(group) = 0;
+    PEERS(group)->until = 0;
+}
+
+void rlock__peers_turn(const struct rlock__group *group)
+{
+    PEERS(group)->first++;
 }

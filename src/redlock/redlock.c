@@ -99,6 +99,9 @@ static int verdict(struct rlock__group *group, bool late)
     const struct rlock__group_spec *spec = group->spec;
     size_t n = group->count > 0 ? extended(group, late) : working(group, late);
 
+    if (group->behind_first) {
+        rlock__peers_turn(group);
+    }
     for (size_t i = 0; i < spec->n; i++) {
         const struct rlock__member *member = &group->members[i];
 
@@ -179,6 +182,7 @@ static void after_first(struct rlock__group *group, int64_t now)
     bool held = group->first->code == 0;
 
     group->first = NULL;
+    group->behind_first = held;
     group->round_at = group->answered_at = now;
     if (!held) {
         rlock__peers_forget(group);
@@ -205,6 +209,7 @@ static void take(struct rlock__group *group, int64_t now)
     group->rounds++;
     group->round_at = group->answered_at = now;
     group->first = rlock__peers_first(group, now);
+    group->behind_first = false;
     RLOCK__EACH_MEMBER(member, group) {
         member->tried = false;
     }

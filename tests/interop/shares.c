@@ -37,7 +37,7 @@ struct crowd {
     struct member_of_crowd members[SHARES_PARTIES];
     size_t n;
     const char *kind;
-    char name[192];
+    char name[192], ours[192]; /* the lock's name, and what processes of ours say for it */
     int pause_ms;
     const char *cells; /* the witness's file; NULL: there is none */
 };
@@ -53,8 +53,9 @@ static void tell(struct crowd *crowd, size_t threads, int hold_ms, int run_ms)
             test_text(witness, sizeof(witness), " %s %zu", peer_word(crowd->cells), slot);
         }
         crowd->members[i].id =
-            peer_tell(party->peer, "long loop %s %s loop %zu %d %d %d%s", crowd->kind, crowd->name,
-                      threads, hold_ms, run_ms, crowd->pause_ms, witness);
+            peer_tell(party->peer, "long loop %s %s loop %zu %d %d %d%s", crowd->kind,
+                      party->is_ours ? crowd->ours : crowd->name, threads, hold_ms, run_ms,
+                      crowd->pause_ms, witness);
     }
 }
 
@@ -121,6 +122,7 @@ static struct crowd gather(const struct shares_opts *opts, size_t n_ours)
         crowd.members[i].party = &opts->parties[i];
     }
     test_text(crowd.name, sizeof(crowd.name), "interop-shares-%u", ++n);
+    test_text(crowd.ours, sizeof(crowd.ours), "%s", crowd.name);
     return crowd;
 }
 
@@ -162,16 +164,19 @@ static const struct workload {
 /* The kinds, and their names: "%s" is the lock's. */
 static const struct shared {
     const char *kind, *name;
-    bool is_brief; /* also in a run among others */
+    const char *ours; /* NULL: as theirs. Else the members in another order */
+    bool is_brief;    /* also in a run among others */
 } shared[] = {
-    {"reentrant", "%s", false},
-    {"nonreentrant", "%s", false},
-    {"spin", "%s", true},
-    {"fenced", "%s", false},
-    {"fair", "%s", false},
-    {"write", "%s", false},
-    {"multi", "long/reentrant/%s.a,long/reentrant/%s.b,long.1/reentrant/%s.c", false},
-    {"redlock", "long/reentrant/%s,long.1/reentrant/%s,long.2/reentrant/%s", true},
+    {"reentrant", "%s", NULL, false},
+    {"nonreentrant", "%s", NULL, false},
+    {"spin", "%s", NULL, true},
+    {"fenced", "%s", NULL, false},
+    {"fair", "%s", NULL, false},
+    {"write", "%s", NULL, false},
+    {"multi", "long/reentrant/%s.a,long/reentrant/%s.b,long.1/reentrant/%s.c", NULL, false},
+    {"redlock", "long/reentrant/%s,long.1/reentrant/%s,long.2/reentrant/%s", NULL, true},
+    {"redlock", "long/reentrant/%s,long.1/reentrant/%s,long.2/reentrant/%s",
+     "long.2/reentrant/%s,long.1/reentrant/%s,long/reentrant/%s", true},
 };
 
 /* Writes the text with the name in each place of "%s". */
@@ -235,6 +240,7 @@ static bool share_kind(const struct shares_opts *opts, const struct shared *kind
 
     test_text(name, sizeof(name), "%s", crowd.name);
     fill_in(crowd.name, sizeof(crowd.name), kind->name, name);
+    fill_in(crowd.ours, sizeof(crowd.ours), kind->ours != NULL ? kind->ours : kind->name, name);
     crowd.kind = kind->kind;
     crowd.cells = path;
     if (!has_kind(&crowd)) {
