@@ -5,6 +5,7 @@
  * late joins. After Antirez, "Distributed locks with Redis", with its delayed restarts, and with
  * validities that are counted from before the first request.
  */
+#include <assert.h>
 #include <stdio.h>
 
 #include "multi/group.h"
@@ -181,6 +182,7 @@ static void after_first(struct rlock__group *group, int64_t now)
     int64_t rest = rlock__min(REST_US, lease / 4);
     bool held = group->first->code == 0;
 
+    assert(!group->first->running);
     group->first = NULL;
     group->behind_first = held;
     group->round_at = group->answered_at = now;

@@ -52,10 +52,9 @@ static void tell(struct crowd *crowd, size_t threads, int hold_ms, int run_ms)
         if (crowd->cells != NULL) {
             test_text(witness, sizeof(witness), " %s %zu", peer_word(crowd->cells), slot);
         }
-        crowd->members[i].id =
-            peer_tell(party->peer, "long loop %s %s loop %zu %d %d %d%s", crowd->kind,
-                      party->is_ours ? crowd->ours : crowd->name, threads, hold_ms, run_ms,
-                      crowd->pause_ms, witness);
+        crowd->members[i].id = peer_tell(party->peer, "long loop %s %s loop %zu %d %d %d%s",
+                                         crowd->kind, party->is_ours ? crowd->ours : crowd->name,
+                                         threads, hold_ms, run_ms, crowd->pause_ms, witness);
     }
 }
 
