@@ -421,6 +421,7 @@ static void check_token(struct sim_user *user)
     }
     hold->token = token;
     *last = token > *last ? token : *last;
+    world->lacks_token[user->key] = false;
 }
 
 static void check_granted(struct sim_user *user)

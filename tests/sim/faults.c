@@ -76,12 +76,20 @@ static void on_restart(struct rlock__timer *timer, int64_t now)
     world->server_down = false;
 }
 
-/* The counter of tokens is gone: the clock goes on where it stood, unless that was set back. */
-static void forget_token(struct sim_world *world, unsigned key)
+/* The next token is so much less than it would be. */
+static void lower_token(struct sim_world *world, unsigned key, int64_t us)
 {
-    uint64_t back = (uint64_t)-world->clock_offset, *last = &world->last_token[key];
+    uint64_t back = (uint64_t)us, *last = &world->last_token[key];
 
     *last -= back < *last ? back : *last;
+}
+
+/* The counter of tokens is gone: the clock goes on where it stood, unless that is set back before
+ * there is a new one. */
+static void forget_token(struct sim_world *world, unsigned key)
+{
+    lower_token(world, key, -world->clock_offset);
+    world->lacks_token[key] = true;
 }
 
 static void restart_server(struct sim_world *world)
@@ -231,8 +239,13 @@ static void set_clock_back(struct sim_world *world)
     if (world->config.kind != &rlock__fenced_ops || world->clock_offset < -60 * RLOCK__MS) {
         return;
     }
-    world->clock_offset -= sim_random(world, 40 * RLOCK__MS);
+    int64_t back = sim_random(world, 40 * RLOCK__MS);
+
+    world->clock_offset -= back;
     sim_trace(world, "server's clock is set to %lld us", (long long)world->clock_offset);
+    for (unsigned key = 0; key < SIM_KEYS; key++) {
+        lower_token(world, key, world->lacks_token[key] ? back : 0);
+    }
     for (unsigned i = 0; i < sim_n_nodes(world); i++) {
         sim_server_set_clock_offset(world->nodes[i].server, world->clock_offset);
     }

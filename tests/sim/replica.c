@@ -14,6 +14,8 @@
 
 #include "world.h"
 
+#define LAG_MOST (4 * RLOCK__SECOND)
+
 #define UNBLOCKED                                                                                  \
     "-UNBLOCKED force unblock from blocking operation, instance state changed (master -> "         \
     "replica?)\r\n"
@@ -66,6 +68,9 @@ void sim_replica_lags_until(struct sim_world *world, int64_t until)
 {
     if (world->now >= world->lags_until) {
         world->lags_since = world->now;
+    }
+    if (world->config.failover_us != 0) { /* else it is left out, and promoted all the same */
+        until = rlock__min(until, world->lags_since + LAG_MOST);
     }
     world->lags_until = rlock__max(world->lags_until, until);
     hamper(world, world->lags_until);
