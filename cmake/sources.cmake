@@ -72,6 +72,7 @@ set(RLOCK_SOURCES
     src/lock/batch.c
     src/lock/call.c
     src/lock/channel.c
+    src/lock/check.c
     src/lock/classify.c
     src/lock/command.c
     src/lock/copies.c
@@ -109,6 +110,7 @@ set(RLOCK_SOURCES
     src/lock/stock.c
     src/lock/subscriber.c
     src/lock/table.c
+    src/multi/check.c
     src/multi/claim.c
     src/multi/effort.c
     src/multi/group.c

@@ -7,6 +7,7 @@
 #include <utlist.h>
 
 #include "lock/channel.h"
+#include "lock/check.h"
 #include "lock/internal.h"
 #include "lock/queue.h"
 #include "lock/released.h"
@@ -157,6 +158,7 @@ static void settle(struct rlock__core *core, int64_t now)
             rlock__link_settle(&server->links[i], now);
         }
     }
+    rlock__core_check(core);
 }
 
 /* Nobody waits for a link that will not come, whether or not a copy may have run; some whose copies

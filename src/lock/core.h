@@ -263,6 +263,7 @@ struct rlock__core {
     struct rlock__call *calls;        /* all that are not complete */
     struct rlock__call *ready;        /* those that go on at the end of the event */
     struct rlock__buf scratch;
+    unsigned unchecked; /* so many events more are not checked; check.h */
 };
 
 /* Events. Each leaves the core's actions to be looked at. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A grant: over which link it is kept, how long it is valid, and what comes next for it. */
+#include <assert.h>
 #include <utlist.h>
 
 #include "lock/internal.h"
@@ -99,6 +100,7 @@ void rlock__grant_set_valid(struct rlock__grant *grant, int64_t t0, int64_t leas
 
 void rlock__grant_extended(struct rlock__grant *grant, int64_t t0, int64_t lease_us, int64_t now)
 {
+    assert(grant->extends); /* the command asked for a lease */
     if (rlock__acks_needed(grant->link->server) == 0) {
         rlock__grant_set_valid(grant, t0, lease_us, now);
     } else {

@@ -6,6 +6,8 @@
  * An answer is a proof if its request was sent after the grant of the hold was read, to the server
  * that has both the hold and the key. If that is not certain, the server is asked for the hold.
  */
+#include <assert.h>
+
 #include "lock/acquire.h"
 #include "lock/route.h"
 
@@ -37,7 +39,9 @@ static bool end(struct rlock__hold *hold, const struct rlock__call *call, int64_
 {
     bool is_over = is_certain(call, hold);
 
-    if (is_over) {
+    if (is_over) { /* the answer is newer than the grant, and comes from the server that has it */
+        assert(call->sent_at > hold->grant->granted_at);
+        assert(call->link->server == hold->grant->link->server);
         rlock__hold_gone(hold, true, now);
     } else if (!hold->grant->verifies) {
         rlock__grant_verify(hold->grant, now);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/random.h"
+#include "multi/check.h"
 #include "multi/claim.h"
 #include "multi/home.h"
 #include "multi/internal.h"
@@ -317,6 +318,7 @@ void rlock__group_timer(struct rlock__group *group, int64_t now)
 void rlock__group_step(struct rlock__group *group, int64_t now, struct rlock__group_step *ret_step)
 {
     rlock__group_timer(group, now);
+    rlock__group_check(group);
     ret_step->n = 0;
     RLOCK__EACH_MEMBER(member, group) {
         ret_step->n += rlock__action_take(member, &ret_step->actions[ret_step->n]);

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The invariants of a multi-lock or RedLock, and of its members. */
+#include "multi/check.h"
+
+#ifndef NDEBUG
+
+#include <assert.h>
+
+#define IMPLIES(a, b) (!(a) || (b))
+
+static bool runs(const struct rlock__member *member)
+{
+    return member->state == RLOCK__MEMBER_TAKING || member->state == RLOCK__MEMBER_LEAVING;
+}
+
+/* Whether it refused this round because somebody has it, and would say on its channel when not. An
+ * ear that came to nothing (ear.step) is not opened again. */
+static bool may_speak(const struct rlock__member *member)
+{
+    return member->group->spec->ops->heard != NULL && member->tried && !member->running &&
+           member->code == RLOCK_EBUSY && member->spec->ops->pause == NULL &&
+           (member->spec->ops->caps & RLOCK__CAP_QUEUES) == 0 &&
+           member->ear.step != RLOCK__COMPLETE;
+}
+
+static void check_member(const struct rlock__member *member)
+{
+    const struct rlock__group *group = member->group;
+    bool idle = group->phase == RLOCK__GROUP_IDLE;
+
+    assert(member->running == runs(member));
+    assert(IMPLIES(member->state == RLOCK__MEMBER_OUT, member->levels == 0));
+    assert(IMPLIES(member->state == RLOCK__MEMBER_HELD, member->levels > 0));
+    assert(IMPLIES(member->state == RLOCK__MEMBER_LEAVING, member->levels > 0));
+    assert(IMPLIES(member->levels > 0, member->claim != NULL));
+    assert(member->renewed_from <= member->levels);
+    assert(IMPLIES(member->rests, member->renewed_from != 0));
+    assert(IMPLIES(member->todo.begin || member->todo.give_up, member->running));
+    assert(IMPLIES(member->todo.listen || member->todo.ignore, member->listening));
+    assert(IMPLIES(group->phase == RLOCK__GROUP_PAUSING && may_speak(member), member->listening));
+    assert(IMPLIES(idle && rlock__group_left(group) == 0,
+                   member->state != RLOCK__MEMBER_HELD)); /* else nobody would unlock it */
+}
+
+void rlock__group_check(const struct rlock__group *group)
+{
+    bool idle = group->phase == RLOCK__GROUP_IDLE, taking = group->phase == RLOCK__GROUP_TAKING;
+
+    assert(group->owed <= group->count && group->renewed_from <= group->count);
+    assert(IMPLIES(group->count > 0, group->claim != NULL));
+    assert(IMPLIES(!idle, atomic_load(&group->awaited)));
+    assert(IMPLIES(!idle && !taking, group->timer_at != RLOCK__NEVER)); /* no answer need come */
+    assert(IMPLIES(taking && group->first != NULL, group->first->running));
+    RLOCK__EACH_MEMBER(member, group) {
+        check_member(member);
+    }
+}
+
+#endif
