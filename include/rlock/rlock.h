@@ -478,6 +478,8 @@ RLOCK_API int rlock_multi_new(struct rlock_handle *const *members, size_t n,
  *     of all of them nobody gets it for that long: RLOCK_ENOQUORUM, and rlock_detail() says how
  *     long.
  *   - All servers are asked at once. The answer comes as soon as it is certain.
+ *   - The order of the members matters only beside a Redisson, which takes one after the other:
+ *     give them in its order, and both sides get equal shares sooner (docs/interop.md).
  *   - Nested levels are counted by this process alone.
  *   - A lease that is longer than max_lease_ms is RLOCK_EINVAL.
  * members: n from 1 to 64, each of another client and server, single locks that are not fenced. An
