@@ -85,9 +85,11 @@ set(RLOCK_SOURCES
     src/lock/hop.c
     src/lock/late.c
     src/lock/levels.c
+    src/lock/line.c
     src/lock/link.c
     src/lock/listen.c
     src/lock/listing.c
+    src/lock/log.c
     src/lock/need.c
     src/lock/orphan.c
     src/lock/pass.c

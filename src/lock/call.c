@@ -115,25 +115,6 @@ const char *rlock__spec_text(const struct rlock__spec *spec, char out[static 96]
     return rlock__text(spec->name, out, 96);
 }
 
-void rlock__note(struct rlock__core *core, enum rlock_level level, const char *format, ...)
-{
-    struct rlock__note *note;
-    va_list args;
-
-    if (level > core->log_level) {
-        return;
-    }
-    note = calloc(1, sizeof(*note));
-    if (note == NULL) {
-        return; /* a log line is not worth failing for */
-    }
-    note->level = level;
-    va_start(args, format);
-    (void)vsnprintf(note->text, sizeof(note->text), format, args);
-    va_end(args);
-    DL_APPEND(core->notes, note);
-}
-
 int64_t rlock__random(struct rlock__core *core, int64_t n)
 {
     return rlock__random_below(&core->random, n);

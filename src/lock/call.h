@@ -86,11 +86,12 @@ enum rlock__call_kind { RLOCK__ACQUIRE, RLOCK__RELEASE, RLOCK__COMMAND, RLOCK__L
 
 /* Why a call goes on at the end of the event. Bits; the lowest is the first reason. */
 enum rlock__why {
-    RLOCK__SETTLED = 1 << 0, /* nothing of what it gave up is left on the server */
-    RLOCK__TURN = 1 << 1,    /* the call of its owner before it has left the hold */
-    RLOCK__HEAD = 1 << 2,    /* it is the head of its lock's wait queue now */
-    RLOCK__DEAF = 1 << 3,    /* its channel is not heard any more */
-    RLOCK__WOKEN = 1 << 4,   /* its channel is live, or a message came; or a release of ours */
+    RLOCK__HEARD = 1 << 0,   /* a message of a release came on its channel */
+    RLOCK__SETTLED = 1 << 1, /* nothing of what it gave up is left on the server */
+    RLOCK__TURN = 1 << 2,    /* the call of its owner before it has left the hold */
+    RLOCK__HEAD = 1 << 3,    /* it is the head of its lock's wait queue now */
+    RLOCK__DEAF = 1 << 4,    /* its channel is not heard any more */
+    RLOCK__WOKEN = 1 << 5,   /* its channel is live, or a message came; or a release of ours */
 };
 
 /* Where a call stands. */

@@ -178,6 +178,17 @@ bool rlock__channel_is_live(const struct rlock__call *call)
            call->channel->asked == RLOCK__ASKED_NOTHING;
 }
 
+void rlock__channel_heard(struct rlock__channel *channel)
+{
+    struct rlock__call *call;
+
+    DL_FOREACH2(channel->waiters, call, wait_next)
+    {
+        rlock__ready(call, RLOCK__HEARD);
+    }
+    rlock__channel_wake(channel, true);
+}
+
 void rlock__channel_wake(struct rlock__channel *channel, bool all)
 {
     struct rlock__call *call;

@@ -9,14 +9,26 @@
 #include "lock/channel.h"
 #include "lock/check.h"
 #include "lock/internal.h"
+#include "lock/pass.h"
 #include "lock/queue.h"
 #include "lock/released.h"
 #include "lock/route.h"
 #include "lock/stock.h"
 
+static void on_grant_due(struct rlock__timer *timer, int64_t now)
+{
+    struct rlock__grant *grant = RLOCK__OF(struct rlock__grant, timer, timer);
+
+    if (grant->releasing) {
+        rlock__release_due(grant->hold, now);
+    } else {
+        rlock__renew_due(grant, now);
+    }
+}
+
 void rlock__core_init(struct rlock__core *core)
 {
-    core->on_grant_due = rlock__renew_timer;
+    core->on_grant_due = on_grant_due;
     if (core->random == 0) {
         core->random = 1; /* xorshift's one fixed point */
     }
@@ -111,7 +123,11 @@ static void work(struct rlock__core *core, int64_t now)
 /* The call goes on, for one of the reasons why it is ready. */
 static void go_on(struct rlock__call *call, unsigned why, int64_t now)
 {
-    if ((why & RLOCK__SETTLED) != 0) {
+    if ((why & RLOCK__HEARD) != 0) {
+        if (rlock__queue_heard(call, now)) {
+            rlock__pass_doubt(call->core, call->spec, now);
+        }
+    } else if ((why & RLOCK__SETTLED) != 0) {
         rlock__acquire_settled(call, now);
     } else if ((why & RLOCK__TURN) != 0) {
         rlock__hold_turn(call);

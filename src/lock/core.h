@@ -174,7 +174,7 @@ struct rlock__note {
     char text[RLOCK__DETAIL_SIZE];
 };
 
-/* The lines of one level in the present second: lock/explain.h. */
+/* The lines of one level in the present second: lock/log.c. */
 struct rlock__log_quota {
     unsigned lines, left_out;
 };

@@ -7,71 +7,6 @@
 #include "lock/channel.h"
 #include "lock/internal.h"
 
-/* Lines of each level in a second. Calls that find their locks free may use half of them, so that a
- * storm of such calls leaves room for what explains the others. */
-#define LINES 200
-#define ROUTINE_LINES (LINES / 2)
-
-/* ---- The limit ---- */
-
-void rlock__log_left_out(struct rlock__core *core)
-{
-    for (enum rlock_level level = RLOCK_LOG_ERROR; level <= RLOCK_LOG_DEBUG; level++) {
-        struct rlock__log_quota *quota = &core->log_quotas[level];
-
-        if (quota->left_out > 0) {
-            rlock__note(core, level, "%u lines of this level were left out within a second",
-                        quota->left_out);
-        }
-        *quota = (struct rlock__log_quota){0};
-    }
-}
-
-static void on_second(struct rlock__timer *timer, int64_t now)
-{
-    (void)now;
-    rlock__log_left_out(RLOCK__OF(struct rlock__core, log_second, timer));
-}
-
-/* Whether one more line may be written; counts it either way. */
-static bool may_log(struct rlock__core *core, enum rlock_level level, bool routine, int64_t now)
-{
-    struct rlock__log_quota *quota = &core->log_quotas[level];
-
-    if (core->logs_all) {
-        return true;
-    }
-    if (!core->log_second.set) {
-        core->log_second.fire = on_second;
-        rlock__timer_set(&core->timers, &core->log_second, now + RLOCK__SECOND);
-    } else if (now >= core->log_second.at) { /* nobody has fired it yet */
-        rlock__log_left_out(core);
-        rlock__timer_set(&core->timers, &core->log_second, now + RLOCK__SECOND);
-    }
-    if (quota->lines >= (routine ? ROUTINE_LINES : LINES)) {
-        quota->left_out++;
-        return false;
-    }
-    quota->lines++;
-    return true;
-}
-
-void rlock__log_event(struct rlock__core *core, enum rlock_level level, int64_t now,
-                      const char *format, ...)
-{
-    char text[RLOCK__DETAIL_SIZE];
-    va_list args;
-
-    if (level <= core->log_level && may_log(core, level, false, now)) {
-        va_start(args, format);
-        (void)vsnprintf(text, sizeof(text), format, args);
-        va_end(args);
-        rlock__note(core, level, "%s", text);
-    }
-}
-
-/* ---- Calls ---- */
-
 /* Whether the call has not had to wait for anybody so far. */
 static bool is_routine(const struct rlock__call *call)
 {
@@ -98,7 +33,7 @@ __attribute__((format(printf, 4, 0))) static void explain(const struct rlock__ca
     struct rlock__core *core = call->core;
     char name[96], text[RLOCK__DETAIL_SIZE];
 
-    if (may_log(core, RLOCK_LOG_DEBUG, routine, now)) {
+    if (rlock__log_may(core, RLOCK_LOG_DEBUG, routine, now)) {
         (void)vsnprintf(text, sizeof(text), format, args);
         rlock__note(core, RLOCK_LOG_DEBUG, "lock %s: call %llu %s",
                     rlock__spec_text(call->spec, name), (unsigned long long)call->number, text);

@@ -38,12 +38,15 @@ int64_t rlock__backoff(struct rlock__core *core, unsigned failures);
 struct rlock__bytes rlock__owner_text(const struct rlock__core *core, uint64_t number,
                                       char out[static RLOCK__OWNER_SIZE]);
 
-/* ---- explain.c: the limit of the log; explain.h has the rest ---- */
+/* ---- log.c ---- */
 
 /* A line of which many may come at one time. Those beyond the limit are counted, and a line of
  * their level says how many were left out. */
 void rlock__log_event(struct rlock__core *core, enum rlock_level level, int64_t now,
                       const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* Whether one more such line may be written now; counts it either way. routine: of a call that had
+ * to wait for nobody. */
+bool rlock__log_may(struct rlock__core *core, enum rlock_level level, bool routine, int64_t now);
 /* Logs how many lines were left out since that was last logged. */
 void rlock__log_left_out(struct rlock__core *core);
 
@@ -82,16 +85,6 @@ void rlock__holds_fini(struct rlock__core *core);
 
 /* ---- hold.c ---- */
 
-/* Gives the call its turn on the hold: now (true), or after the calls before it. */
-bool rlock__hold_enter(struct rlock__hold *hold, struct rlock__call *call);
-/* Takes the call out of the line: it is its turn. */
-void rlock__hold_turn(struct rlock__call *call);
-/* Puts a call of the line in front of the others. */
-void rlock__hold_first(struct rlock__call *call);
-/* Takes a call out of the line: it gives up. */
-void rlock__hold_unline(struct rlock__call *call, int64_t now);
-/* Ends the turn. The next call in the line goes on. A row without hold and calls is freed. */
-void rlock__hold_leave(struct rlock__hold *hold, int64_t now);
 /* Moves it to another state: from none to held, from held to lost, and from both to none. */
 void rlock__hold_state(struct rlock__hold *hold, enum rlock__hold_state state);
 /* The server granted the call its count, with a lease that began at t0 at the earliest. */
@@ -212,6 +205,19 @@ bool rlock__proof_granted(const struct rlock__call *call, int64_t now);
  * unless the server named them. */
 void rlock__proof_refused(const struct rlock__call *call, struct rlock__bytes holder, int64_t now);
 
+/* ---- line.c ---- */
+
+/* Gives the call its turn on the hold: now (true), or after the calls before it. */
+bool rlock__hold_enter(struct rlock__hold *hold, struct rlock__call *call);
+/* Takes the call out of the line: it is its turn. */
+void rlock__hold_turn(struct rlock__call *call);
+/* Puts a call of the line in front of the others. */
+void rlock__hold_first(struct rlock__call *call);
+/* Takes a call out of the line: it gives up. */
+void rlock__hold_unline(struct rlock__call *call, int64_t now);
+/* Ends the turn. The next call in the line goes on. A row without hold and calls is freed. */
+void rlock__hold_leave(struct rlock__hold *hold, int64_t now);
+
 /* ---- release_turn.c: a call that gives up a level ---- */
 
 void rlock__release_begin(struct rlock__call *call, int64_t now);
@@ -223,10 +229,10 @@ void rlock__release_give_up(struct rlock__call *call, int code, int64_t now);
 
 /* Releases the levels whose unlocks got no turn: it is free now. */
 void rlock__release_owed(struct rlock__hold *hold, int64_t now);
-/* Sends the last release again: it was refused, and its caller has gone. */
-void rlock__release_again(struct rlock__hold *hold, int64_t now);
-/* Forgets a hold whose lease has ended before its last release was answered. */
-void rlock__release_expired(struct rlock__hold *hold, int64_t now);
+/* The timer of a grant whose last release is under way fired. The release was refused, and its
+ * caller has gone: it is sent again. Or the lease has ended before the answer: the hold is
+ * forgotten. */
+void rlock__release_due(struct rlock__hold *hold, int64_t now);
 
 /* ---- command.c, listen.c: other calls ---- */
 
@@ -281,7 +287,7 @@ void rlock__orphans_trim(struct rlock__core *core);
 /* ---- renew.c ---- */
 
 /* A grant's timer fired: its renewal is due, or its validity is over. */
-void rlock__renew_timer(struct rlock__timer *timer, int64_t now);
+void rlock__renew_due(struct rlock__grant *grant, int64_t now);
 /* Sends a batch of those that are due, the most urgent. False without memory. */
 bool rlock__renew_some(struct rlock__link *link, int64_t now);
 

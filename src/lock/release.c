@@ -302,7 +302,7 @@ void rlock__release_ask(struct rlock__call *call, int64_t now)
     rlock__timer_set(&call->core->timers, &call->timer, call->deadline);
 }
 
-void rlock__release_again(struct rlock__hold *hold, int64_t now)
+static void again(struct rlock__hold *hold, int64_t now)
 {
     struct rlock__grant *grant = hold->grant;
 
@@ -327,7 +327,7 @@ void rlock__release_owed(struct rlock__hold *hold, int64_t now)
     }
 }
 
-void rlock__release_expired(struct rlock__hold *hold, int64_t now)
+static void expired(struct rlock__hold *hold, int64_t now)
 {
     struct rlock__grant *grant = hold->grant;
 
@@ -336,4 +336,13 @@ void rlock__release_expired(struct rlock__hold *hold, int64_t now)
     }
     rlock__hold_ended(hold, NULL, now);
     rlock__release_end(hold, RLOCK_EINDOUBT, now);
+}
+
+void rlock__release_due(struct rlock__hold *hold, int64_t now)
+{
+    if (now < hold->grant->free_by) {
+        again(hold, now);
+    } else {
+        expired(hold, now);
+    }
 }

@@ -83,18 +83,8 @@ static enum rlock_reason why_over(const struct rlock__grant *grant)
     return grant->unacked ? RLOCK_LOST_NOT_REPLICATED : RLOCK_LOST_EXPIRED;
 }
 
-void rlock__renew_timer(struct rlock__timer *timer, int64_t now)
+void rlock__renew_due(struct rlock__grant *grant, int64_t now)
 {
-    struct rlock__grant *grant = RLOCK__OF(struct rlock__grant, timer, timer);
-
-    if (grant->releasing && now < grant->free_by) {
-        rlock__release_again(grant->hold, now);
-        return;
-    }
-    if (grant->releasing) {
-        rlock__release_expired(grant->hold, now);
-        return;
-    }
     if (now >= grant->valid_until) {
         rlock__hold_lose(grant->hold, why_over(grant), now);
         return;

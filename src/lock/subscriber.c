@@ -5,8 +5,6 @@
 
 #include "lock/channel.h"
 #include "lock/internal.h"
-#include "lock/pass.h"
-#include "lock/queue.h"
 
 /* Nobody hears anything on it. */
 static bool is_unneeded(const struct rlock__server *server)
@@ -70,19 +68,6 @@ void rlock__subscriber_down(struct rlock__server *server, int64_t now)
     }
 }
 
-static void on_message(struct rlock__channel *channel, int64_t now)
-{
-    struct rlock__call *call;
-
-    DL_FOREACH2(channel->waiters, call, wait_next)
-    {
-        if (rlock__queue_heard(call, now)) {
-            rlock__pass_doubt(call->core, call->spec, now);
-        }
-    }
-    rlock__channel_wake(channel, true);
-}
-
 /* Whether it is this word, or that of sharded channels: with an s in front. */
 static bool is(struct rlock__bytes what, const char *word)
 {
@@ -123,7 +108,7 @@ void rlock__subscriber_heard(struct rlock__server *server, const struct rlock__r
         return;
     }
     if (is(what, "message")) {
-        on_message(channel, now);
+        rlock__channel_heard(channel);
     } else if (is(what, "subscribe")) {
         on_answer(channel, what, true);
     } else if (is(what, "unsubscribe")) {
