@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lock/ack.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <utlist.h>
 
@@ -24,6 +25,7 @@ void rlock__ack_begin(struct rlock__ack *ack, struct rlock__server *server,
                       struct rlock__spec *spec, struct rlock__request *request,
                       rlock__ack_fn *decided)
 {
+    assert(!ack->is_open && rlock__acks_are_possible(server));
     *ack = (struct rlock__ack){.server = server,
                                .spec = spec,
                                .request = request,
@@ -45,6 +47,7 @@ static void send_on(struct rlock__ack *ack, struct rlock__link *link)
 
 void rlock__ack_ran(struct rlock__ack *ack)
 {
+    assert(ack->is_open && !ack->ran && ack->link != NULL);
     ack->request = NULL;
     ack->ran = true;
 }

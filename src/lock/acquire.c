@@ -17,6 +17,7 @@
  * Here: the attempts and their answers. acquire_turn.c begins, acquire_wait.c sleeps and wakes,
  * acquire_end.c ends.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -44,6 +45,7 @@ static int passing_code(const struct rlock__call *call, int code)
  * number of its own; without time for that the call ends with the code. */
 static void begin_anew(struct rlock__call *call, int code, int64_t at, int64_t now)
 {
+    assert(call->step != RLOCK__GIVING_UP && call->orphan == NULL);
     if (call->target > 1 || !rlock__acquire_may_try(call, now) || call->batch != NULL) {
         rlock__acquire_undo(call, code, now);
         return;
@@ -78,6 +80,7 @@ void rlock__acquire_granted(struct rlock__call *call, uint64_t token, int64_t t0
     int64_t lease = rlock__acquire_lease(call, t0);
     bool alone;
 
+    assert(call->hold != NULL && call->hold->turn == call && t0 <= now);
     if (call->target > 1 && now >= call->hold->grant->valid_until) {
         rlock__hold_lose(call->hold, RLOCK_LOST_EXPIRED, now);
     }
@@ -306,6 +309,8 @@ void rlock__acquire_asks(struct rlock__call *call, struct rlock__link *link,
                                .other = other_hold(call, other),
                                .hint = call->hint};
 
+    assert(call->request == NULL && call->look == NULL && call->step != RLOCK__GIVING_UP);
+    assert(call->number != 0 && call->target > 0);
     call->link = link;
     rlock__acquire_follow(call);
     args.waits = call->channel != NULL;

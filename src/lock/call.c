@@ -11,6 +11,7 @@
 
 void rlock__ready(struct rlock__call *call, enum rlock__why why)
 {
+    assert(call->step != RLOCK__COMPLETE && why != 0);
     if (call->why == 0) {
         DL_APPEND2(call->core->ready, call, ready_prev, ready_next);
     }
@@ -97,6 +98,7 @@ void rlock__call_complete(struct rlock__call *call, int code, const char *format
     struct rlock__core *core = call->core;
     va_list args;
 
+    assert(call->step != RLOCK__COMPLETE);
     call->code = code;
     if (format != NULL) {
         va_start(args, format);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lock/channel.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -140,6 +141,7 @@ bool rlock__channel_join(struct rlock__call *call)
     struct rlock__channel *channel = queues ? rlock__channel_own(server, call->spec, call->number)
                                             : channel_get(server, call->spec->channel);
 
+    assert(call->channel == NULL);
     if (channel == NULL) {
         return false;
     }

@@ -27,6 +27,7 @@ struct rlock__link *rlock__grant_route(struct rlock__grant *grant)
 
 void rlock__grant_verify(struct rlock__grant *grant, int64_t now)
 {
+    assert(grant->hold->state == RLOCK__HOLD_HELD);
     rlock__grant_route(grant)->rests_until = now;
     grant->verifies = true;
     grant->due = now;
@@ -72,6 +73,7 @@ void rlock__grant_plan(struct rlock__grant *grant)
     bool renewed = held && !grant->releasing && (grant->verifies || rlock__hold_is_renewed(hold));
     int64_t at = held ? grant->valid_until : RLOCK__NEVER;
 
+    assert(hold->grant == grant);
     if (!renewed) {
         rlock__grant_wait(grant, false);
     }
@@ -91,6 +93,7 @@ void rlock__grant_set_valid(struct rlock__grant *grant, int64_t t0, int64_t leas
 {
     int64_t until = rlock__valid_until(grant->hold->spec->core, t0, lease_us);
 
+    assert(grant->hold->state == RLOCK__HOLD_HELD && t0 <= now);
     grant->valid_until = rlock__max(grant->valid_until, until);
     grant->leased_at = rlock__max(grant->leased_at, t0);
     rlock__grant_may_last(grant, rlock__free_by(now, lease_us));

@@ -37,6 +37,7 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
     struct rlock__grant *grant = hold->grant;
     int64_t most = call->spec->tuning->max_hold_us;
 
+    assert(call->hold == hold && grant != NULL && t0 <= now);
     if (hold->state == RLOCK__HOLD_NONE) {
         rlock__hold_state(hold, RLOCK__HOLD_HELD);
         grant->link = call->link;
@@ -61,6 +62,7 @@ void rlock__hold_granted(struct rlock__hold *hold, const struct rlock__call *cal
 
 void rlock__hold_over(struct rlock__hold *hold)
 {
+    assert(hold->claim != NULL);
     rlock__hold_state(hold, RLOCK__HOLD_NONE);
     hold->leaves = hold->owed = (struct rlock__levels){0};
     rlock__hold_set_count(hold, 0);
@@ -92,6 +94,7 @@ void rlock__hold_ended(struct rlock__hold *hold, const struct rlock__answer *ans
     const struct rlock__grant *grant = hold->grant;
     struct rlock__copies lost = rlock__copies_kept(grant->lost);
 
+    assert(hold->state != RLOCK__HOLD_NONE);
     if (rlock__copies_may_run(&lost)) { /* and would find the lock free */
         give_back_late(hold, lost, now);
     }
@@ -170,6 +173,7 @@ void rlock__hold_gone(struct rlock__hold *hold, bool taken, int64_t now)
     const struct rlock__grant *grant = hold->grant;
     enum rlock_reason reason = taken ? RLOCK_LOST_TAKEN : RLOCK_LOST_DELETED;
 
+    assert(grant != NULL);
     if (now >= grant->valid_until) { /* it had ended before the answer came */
         reason = RLOCK_LOST_EXPIRED;
     } else if (grant->leased_at < grant->link->server->stepped_at) {

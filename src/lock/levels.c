@@ -4,6 +4,8 @@
  * of them unlocks have given up. The levels of groups end in any order, so each group answers for
  * its own. The owner's own levels end with the last one first.
  */
+#include <assert.h>
+
 #include "lock/internal.h"
 
 void rlock__levels_add(struct rlock__levels *levels, const struct rlock__levels *more)
@@ -69,6 +71,7 @@ void rlock__hold_add_level(struct rlock__hold *hold, const struct rlock__call *c
 {
     bool renewed = rlock__hold_is_renewed(hold);
 
+    assert(call->target == hold->count + 1);
     if (call->kept) {
         hold->kept_us = hold->kept > 0 ? rlock__max(hold->kept_us, lease_us) : lease_us;
         hold->kept++;
@@ -93,6 +96,7 @@ static void drop(struct rlock__hold *hold, struct rlock__levels *levels)
 {
     uint32_t count = less(hold->count, levels->n);
 
+    assert(levels->members <= levels->n);
     hold->members = less(hold->members, levels->members);
     hold->members = hold->members < count ? hold->members : count;
     hold->renewals = less(hold->renewals, levels->renewals);

@@ -10,6 +10,7 @@
 
 bool rlock__hold_enter(struct rlock__hold *hold, struct rlock__call *call)
 {
+    assert(call->hold == NULL);
     call->hold = hold;
     if (hold->busy) {
         rlock__call_step(call, RLOCK__LINED_UP);
@@ -27,12 +28,14 @@ static void take_out(struct rlock__call *call)
 {
     struct rlock__hold *hold = call->hold;
 
+    assert(call->step == RLOCK__LINED_UP && hold->line != NULL);
     DL_DELETE(hold->line, call);
     hold->lined -= call->kind == RLOCK__RELEASE;
 }
 
 void rlock__hold_turn(struct rlock__call *call)
 {
+    assert(call->hold->busy && call->hold->turn == NULL);
     take_out(call);
     call->hold->turn = call;
 }
@@ -77,6 +80,7 @@ static bool releases_owed(struct rlock__hold *hold, int64_t now)
 
 void rlock__hold_leave(struct rlock__hold *hold, int64_t now)
 {
+    assert(hold->busy);
     hold->turn = NULL;
     hold->leaves = (struct rlock__levels){0};
     if (hold->grant != NULL) {

@@ -10,6 +10,7 @@
  * renewal tick until a lease after the last copy.
  * What a call gave up is released at once; others, and all without a link, wait in link.unsent.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -76,6 +77,7 @@ static void line_up(struct rlock__orphan *orphan)
 {
     struct rlock__link *link = choose(orphan);
 
+    assert(orphan->request == NULL && !orphan->timer.set);
     orphan->is_unsent = true;
     link->server->is_let_go = false;
     if (orphan->call != NULL) {
@@ -104,6 +106,7 @@ static void on_timer(struct rlock__timer *timer, int64_t now)
 
 static void plan(struct rlock__orphan *orphan, int64_t at)
 {
+    assert(!orphan->is_unsent && orphan->request == NULL);
     rlock__timer_set(&orphan->core->crowd, &orphan->timer, at);
 }
 
@@ -223,6 +226,7 @@ static void on_answer(struct rlock__request *request, const struct rlock__reply 
 
 static void send(struct rlock__orphan *orphan, int64_t now)
 {
+    assert(!orphan->is_unsent && orphan->request == NULL && !orphan->timer.set);
     rlock__copies_fence(&orphan->copies);
     orphan->request = rlock__release_send(orphan->spec, orphan->link, orphan->number, orphan->count,
                                           0, on_answer, orphan, now);
@@ -305,6 +309,7 @@ void rlock__orphan_of_lost(struct rlock__hold *hold, struct rlock__copies copies
     struct rlock__orphan *orphan =
         make(hold->spec, NULL, hold->grant->number, copies, now + hold->grant->lease_us);
 
+    assert(hold->state == RLOCK__HOLD_LOST);
     if (orphan != NULL) {
         if (hold->turn != NULL && hold->turn->kind == RLOCK__RELEASE) {
             rlock__orphan_doubt(orphan, hold->turn);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lock/queue.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -121,6 +122,7 @@ bool rlock__queue_join(struct rlock__call *call, int64_t now)
 {
     struct rlock__queue *queue = queue_find(call->core, call->spec);
 
+    assert(call->queue == NULL);
     if (queue == NULL) {
         queue = queue_new(call->core, call->spec, now);
     }
@@ -181,6 +183,7 @@ void rlock__queue_leave(struct rlock__call *call, int64_t granted_until)
     struct rlock__queue *queue = call->queue;
     bool was_head = queue->calls == call;
 
+    assert(call->queue != NULL && call->queue->calls != NULL);
     DL_DELETE(queue->calls, call);
     rlock__unready(call, RLOCK__HEAD);
     call->queue = NULL;

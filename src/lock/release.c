@@ -7,6 +7,7 @@
  * An unlock gives up its level whatever it returns. One that gets no turn in time leaves the level
  * to the hold: it is owed to the server, and released as soon as the turn is free.
  */
+#include <assert.h>
 #include <stdio.h>
 
 #include "lock/classify.h"
@@ -51,6 +52,7 @@ static void end_lost(struct rlock__hold *hold, int64_t now)
 {
     char more[64];
 
+    assert(hold->state == RLOCK__HOLD_LOST);
     (void)snprintf(more, sizeof(more), ": %s", rlock_reason_text(hold->reason));
     if (hold->turn != NULL) {
         rlock__release_describe(hold->turn, RLOCK_ELOST, more);
@@ -233,6 +235,7 @@ static void begin_last(struct rlock__hold *hold, int64_t now)
 {
     struct rlock__grant *grant = hold->grant;
 
+    assert(hold->state != RLOCK__HOLD_NONE);
     grant->releasing = true;
     atomic_store(&hold->claim->valid_until, 0);
     rlock__grant_mind_renewal(grant, now);
@@ -247,6 +250,7 @@ static bool send(struct rlock__hold *hold, int64_t now)
     bool renewed = target > 0 && rlock__hold_is_renewed(hold);
     int64_t lease = renewed ? rlock__grant_cut(grant, hold->spec->core->renewed_lease_us, now) : 0;
 
+    assert(grant->release == NULL && hold->leaves.n > 0);
     grant->release = rlock__release_send(hold->spec, rlock__grant_route(grant), grant->number,
                                          target, lease, on_answer, hold, now);
     grant->extends = renewed;
@@ -291,6 +295,7 @@ void rlock__release_ask(struct rlock__call *call, int64_t now)
 {
     struct rlock__hold *hold = call->hold;
 
+    assert(hold->turn == call);
     if (hold->grant->release == NULL && end_if_lost(hold, now)) {
         return;
     }
@@ -317,6 +322,7 @@ static void again(struct rlock__hold *hold, int64_t now)
 
 void rlock__release_owed(struct rlock__hold *hold, int64_t now)
 {
+    assert(hold->turn == NULL && hold->owed.n > 0 && hold->grant->release == NULL);
     hold->leaves = hold->owed;
     hold->owed = (struct rlock__levels){0};
     hold->grant->resent = false;
@@ -340,6 +346,7 @@ static void expired(struct rlock__hold *hold, int64_t now)
 
 void rlock__release_due(struct rlock__hold *hold, int64_t now)
 {
+    assert(hold->grant->releasing);
     if (now < hold->grant->free_by) {
         again(hold, now);
     } else {

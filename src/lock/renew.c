@@ -7,6 +7,7 @@
  * brings back what was lost. Where replicas acknowledge, only a renewal that enough of them have
  * counts.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -85,6 +86,7 @@ static enum rlock_reason why_over(const struct rlock__grant *grant)
 
 void rlock__renew_due(struct rlock__grant *grant, int64_t now)
 {
+    assert(grant->hold->state == RLOCK__HOLD_HELD);
     if (now >= grant->valid_until) {
         rlock__hold_lose(grant->hold, why_over(grant), now);
         return;
@@ -179,6 +181,7 @@ static void settle_one(struct batch *batch, size_t i, int64_t status, bool count
 {
     struct rlock__grant *grant = batch->grants[i];
 
+    assert(grant->batch_entry == &batch->grants[i]);
     batch->grants[i] = NULL;
     grant->batch_entry = NULL;
     if (!counts || grant->releasing) { /* it may have run, and late: it may have been sent twice */
@@ -190,6 +193,7 @@ static void settle_one(struct batch *batch, size_t i, int64_t status, bool count
 /* Those that it renewed are over with it. */
 static void settle(struct batch *batch, bool counts, int64_t now)
 {
+    assert(batch->link->renewing > 0);
     batch->link->renewing--;
     for (size_t i = 0; i < batch->n; i++) {
         if (batch->grants[i] != NULL) {
@@ -287,6 +291,7 @@ static void add(struct batch *batch, struct rlock__request *request, struct rloc
                                .count = hold->count,
                                .lease_ms = rlock__ms_up(lease)};
 
+    assert(grant->batch_entry == NULL && batch->n < RLOCK__BATCH && lease > 0);
     batch->verifies |= grant->verifies;
     batch->lease_us[batch->n] = lease;
     batch->grants[batch->n] = grant;

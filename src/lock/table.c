@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tables of holds: by owner, side and key; those that were granted also by their number, and
  * exclusive ones by their lock. */
+#include <assert.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <utlist.h>
@@ -100,6 +101,7 @@ void rlock__grant_number(struct rlock__grant *grant, uint64_t number)
 {
     const struct rlock__spec *spec = grant->hold->spec;
 
+    assert(!grant->is_numbered && number != 0 && number <= spec->core->last_number);
     grant->number = number;
     grant->is_numbered = true;
     grant->link->n_granted++;

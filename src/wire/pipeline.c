@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/pipeline.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -114,6 +115,7 @@ static void send_again(struct rlock__pipeline *pipeline, struct rlock__request *
 bool rlock__pipeline_submit(struct rlock__pipeline *pipeline, struct rlock__request *request,
                             int64_t now)
 {
+    assert(!request->sent);
     if (!rlock__cmd_is_whole(&request->cmd)) {
         return false;
     }
