@@ -52,7 +52,7 @@ void rlock__channels_ask(struct rlock__channel *const *channels, size_t n, bool 
 void rlock__channel_unsettle(struct rlock__channel *channel);
 /* Whether the server acknowledged the subscription that the call relies on. */
 bool rlock__channel_is_live(const struct rlock__call *call);
-/* A message came: each waiter takes note of it, and tries again. */
+/* A message came: each waiter notes it at the end of the event, and tries again. */
 void rlock__channel_heard(struct rlock__channel *channel);
 /* Each waiter tries again; not all: each that is in no queue. */
 void rlock__channel_wake(struct rlock__channel *channel, bool all);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The invariants of a core. An assertion that fails here says that the event before it left the
- * core's books wrong, which a user would notice much later, if ever.
+ * The invariants of a core. If an assertion fails here, the event that just ended has broken the
+ * core's books. A user would notice that much later, if ever.
  */
 #include "lock/check.h"
 
@@ -17,7 +17,7 @@
 #include "lock/route.h"
 
 #define IMPLIES(a, b) (!(a) || (b))
-#define AT_ONCE 64 /* with more calls, holds and orphans than that not each event is checked */
+#define AT_ONCE 64 /* calls, holds and orphans; with more of them the check skips events */
 
 /* ---- Calls ---- */
 

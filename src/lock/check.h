@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is true of a core between two events: no more than that may be assumed at the beginning of
- * an event, and no less may be left at its end. Builds with assertions check it after each event.
+ * The invariants of a core between two events. Every event may rely on them, and must leave them
+ * true. Builds with assertions check them after each event.
  */
 #ifndef RLOCK_LOCK_CHECK_H
 #define RLOCK_LOCK_CHECK_H
@@ -14,8 +14,8 @@ static inline void rlock__core_check(struct rlock__core *core)
     (void)core;
 }
 #else
-/* Aborts if something is not true. It looks at all that there is, so a core with more than a few
- * dozen calls and holds is looked at after every so many events only. */
+/* Aborts if an invariant does not hold. The check walks all calls, holds and orphans. If there are
+ * more than a few dozen, it skips events in proportion to their number. */
 void rlock__core_check(struct rlock__core *core);
 #endif
 

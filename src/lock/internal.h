@@ -44,8 +44,8 @@ struct rlock__bytes rlock__owner_text(const struct rlock__core *core, uint64_t n
  * their level says how many were left out. */
 void rlock__log_event(struct rlock__core *core, enum rlock_level level, int64_t now,
                       const char *format, ...) __attribute__((format(printf, 4, 5)));
-/* Whether one more such line may be written now; counts it either way. routine: of a call that had
- * to wait for nobody. */
+/* Whether the log may have one more such line now; counts the line either way. routine: the line
+ * is about a call that did not have to wait. */
 bool rlock__log_may(struct rlock__core *core, enum rlock_level level, bool routine, int64_t now);
 /* Logs how many lines were left out since that was last logged. */
 void rlock__log_left_out(struct rlock__core *core);
@@ -229,9 +229,9 @@ void rlock__release_give_up(struct rlock__call *call, int code, int64_t now);
 
 /* Releases the levels whose unlocks got no turn: it is free now. */
 void rlock__release_owed(struct rlock__hold *hold, int64_t now);
-/* The timer of a grant whose last release is under way fired. The release was refused, and its
- * caller has gone: it is sent again. Or the lease has ended before the answer: the hold is
- * forgotten. */
+/* The timer fired for a grant whose last release is under way. If the lease has not ended, the
+ * server refused the release after its caller had gone: sends it again. Otherwise forgets the
+ * hold. */
 void rlock__release_due(struct rlock__hold *hold, int64_t now);
 
 /* ---- command.c, listen.c: other calls ---- */

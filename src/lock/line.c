@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The line of a hold: its owner's calls on it take turns, unlocks as well as acquisitions. What
- * unlocks without a turn have given up goes before the next one.
+ * The line of a hold: its owner's calls on it take turns, unlocks as well as acquisitions. Levels
+ * that unlocks gave up without a turn are released before the next call goes on.
  */
 #include <assert.h>
 #include <utlist.h>

@@ -13,8 +13,8 @@ static bool runs(const struct rlock__member *member)
     return member->state == RLOCK__MEMBER_TAKING || member->state == RLOCK__MEMBER_LEAVING;
 }
 
-/* Whether it refused this round because somebody has it, and would say on its channel when not. An
- * ear that came to nothing (ear.step) is not opened again. */
+/* Whether somebody else holds this member, and the member's channel will announce the release. The
+ * group does not reopen an ear that ended (ear.step). */
 static bool may_speak(const struct rlock__member *member)
 {
     return member->group->spec->ops->heard != NULL && member->tried && !member->running &&

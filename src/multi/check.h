@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is true of a group between two events; see lock/check.h. */
+/* The invariants of a group between two events; see lock/check.h. */
 #ifndef RLOCK_MULTI_CHECK_H
 #define RLOCK_MULTI_CHECK_H
 
@@ -11,7 +11,7 @@ static inline void rlock__group_check(const struct rlock__group *group)
     (void)group;
 }
 #else
-/* Aborts if something is not true. */
+/* Aborts if an invariant does not hold. */
 void rlock__group_check(const struct rlock__group *group);
 #endif
 

@@ -18,8 +18,8 @@ struct rlock__home {
     /* other libraries that take the same locks, by the hash of the group's spec. Groups that share
      * an entry take each other's peers for theirs */
     struct {
-        int64_t until;  /* until when one that had the lock may come again */
-        unsigned first; /* the member to wait for, counted from the one that was given first */
+        int64_t until;  /* until then a library that had the lock may come again */
+        unsigned first; /* the member to wait for, counted from the program's first one */
     } peers[RLOCK__HOME_PEERS];
 };
 

@@ -8,9 +8,10 @@
  * a Redisson has one. So beside a Redisson the first member is waited for, and the others are asked
  * once it is there. The wait queue of the first member takes turns with others (lock/queue.h).
  *
- * The first member has to be the one that the Redisson takes first: who has its last one keeps it
- * from nothing. The order that the lock was made with is tried first. Where the others could not be
- * had behind a member, the next round waits for the next one.
+ * The first member has to be the one that the Redisson takes first. A client that waits for the
+ * Redisson's last member lets it take the others, which are a quorum. So the client begins with the
+ * order in which the program gave the members. If it gets the first member and too few of the
+ * others, its next round waits for the next member.
  */
 #ifndef RLOCK_REDLOCK_PEERS_H
 #define RLOCK_REDLOCK_PEERS_H
@@ -24,7 +25,8 @@ struct rlock__member *rlock__peers_first(struct rlock__group *group, int64_t now
 void rlock__peers_note(const struct rlock__group *group, int64_t now);
 /* It was no help to wait for the first member: the next round asks all at once. */
 void rlock__peers_forget(const struct rlock__group *group);
-/* The first member was had, and the others were not: another one is to be waited for. */
+/* The client got the first member and too few of the others. The next round waits for the next
+ * member. */
 void rlock__peers_turn(const struct rlock__group *group);
 
 #endif
