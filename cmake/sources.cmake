@@ -80,6 +80,7 @@ set(RLOCK_SOURCES
     src/lock/doubt.c
     src/lock/explain.c
     src/lock/fenced.c
+    src/lock/finish.c
     src/lock/grant.c
     src/lock/hold.c
     src/lock/hop.c

@@ -34,6 +34,7 @@ void rlock__ack_begin(struct rlock__ack *ack, struct rlock__server *server,
                                .need = rlock__acks_need(server)};
     request->link = &server->links[server->n_links - 1];
     DL_APPEND(server->gathered, ack);
+    rlock__server_touch(server);
 }
 
 /* It is sent now: a replica that is back by now must have it too. */

@@ -102,6 +102,7 @@ static struct rlock__request *send(struct rlock__link *link, rlock__answer_fn *a
     } else {
         rlock__cmd_arg(&request->cmd, rlock__bytes_of("ROLE"));
     }
+    rlock__server_touch(link->server);
     return rlock__pipeline_submit(&link->pipeline, request, now) ? request
                                                                  : rlock__request_free(request);
 }

@@ -262,6 +262,7 @@ static bool take_back(struct rlock__call *call)
     if (call->batch != NULL) {
         rlock__batch_note(call->batch, request);
     }
+    rlock__server_touch(request->link->server);
     rlock__pipeline_withdraw(&request->link->pipeline, request);
     (void)rlock__request_free(request);
     return rlock__copies_are_open(call->lost);

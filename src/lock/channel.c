@@ -17,6 +17,7 @@ void rlock__channel_unsettle(struct rlock__channel *channel)
 
     if (!channel->unsettled) {
         channel->unsettled = true;
+        rlock__server_touch(server);
         LL_PREPEND2(server->sub.unsettled, channel, unsettled_next);
     }
 }

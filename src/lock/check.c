@@ -194,6 +194,10 @@ static void check_link(const struct rlock__link *link)
     const struct rlock__ack *ack;
 
     check_pipeline(&link->pipeline);
+    assert(rlock__renew_is_planned(link));
+    assert(link->overdue.set ? link->overdue.at == rlock__pipeline_overdue_at(&link->pipeline)
+                             : rlock__pipeline_overdue_at(&link->pipeline) == RLOCK__NEVER);
+    assert(link->unsent == NULL || !link->pipeline.up || link->releasing >= RLOCK__RELEASES);
     assert(link->n_unfenced <= RLOCK__UNFENCED_MAX);
     assert(link->n_granted >= 0);
     DL_FOREACH(link->acks, ack) {
@@ -220,7 +224,7 @@ static struct sums check_servers(const struct rlock__core *core)
     struct sums sums = {0};
 
     DL_FOREACH(core->servers, server) {
-        assert(server->core == core && server->sub.unsettled == NULL);
+        assert(server->core == core && server->sub.unsettled == NULL && !server->is_touched);
         assert(server->n_routed <= server->n_links && server->n_links <= RLOCK__LINKS_MAX);
         sums.connecting += server->sub.tries.connecting;
         for (unsigned i = 0; i < server->n_links; i++) {

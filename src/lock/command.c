@@ -103,6 +103,7 @@ void rlock__command_give_up(struct rlock__call *call, int code, int64_t now)
         request->resend = RLOCK__DROP;
     } else {
         if (call->step == RLOCK__ASKING) {
+            rlock__server_touch(call->link->server);
             rlock__pipeline_withdraw(&call->link->pipeline, request);
         }
         (void)rlock__request_free(request);

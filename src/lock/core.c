@@ -7,9 +7,8 @@
 #include <utlist.h>
 
 #include "lock/channel.h"
-#include "lock/check.h"
 #include "lock/internal.h"
-#include "lock/pass.h"
+#include "lock/orphan.h"
 #include "lock/queue.h"
 #include "lock/released.h"
 #include "lock/route.h"
@@ -104,77 +103,15 @@ static void give_up(struct rlock__call *call, int code, int64_t now)
     kinds[call->kind].give_up(call, code, now);
 }
 
-/* ---- What each event ends with ---- */
+/* ---- What several events do ---- */
 
-/* Does a slice of what holds and orphans need, unless the rest after the last one lasts. */
-static void work(struct rlock__core *core, int64_t now)
-{
-    size_t left = core->slice;
-
-    if (now < core->resume_at) {
-        return;
-    }
-    left -= rlock__holds_sweep(core, left, now);
-    left -= rlock__timers_fire(&core->crowd, now, left);
-    left -= rlock__renewals_expire(core, left, now);
-    core->resume_at = left > 0 ? 0 : core->closed ? now : now + RLOCK__REST_US;
-}
-
-/* The call goes on, for one of the reasons why it is ready. */
-static void go_on(struct rlock__call *call, unsigned why, int64_t now)
-{
-    if ((why & RLOCK__HEARD) != 0) {
-        if (rlock__queue_heard(call, now)) {
-            rlock__pass_doubt(call->core, call->spec, now);
-        }
-    } else if ((why & RLOCK__SETTLED) != 0) {
-        rlock__acquire_settled(call, now);
-    } else if ((why & RLOCK__TURN) != 0) {
-        rlock__hold_turn(call);
-        if (call->kind == RLOCK__ACQUIRE) {
-            rlock__acquire_turn(call, now);
-        } else {
-            rlock__release_turn(call, now);
-        }
-    } else if ((why & RLOCK__HEAD) != 0) {
-        rlock__acquire_head(call, now);
-    } else if (call->kind == RLOCK__LISTEN) {
-        call->finish(call);
-    } else if ((why & RLOCK__DEAF) != 0) {
-        rlock__acquire_deaf(call, now);
-    } else {
-        rlock__acquire_wake(call, now);
-    }
-}
-
-/* Those that are ready go on, and who gets ready by that. */
-static void drain(struct rlock__core *core, int64_t now)
-{
-    while (core->ready != NULL) {
-        struct rlock__call *call = core->ready;
-        unsigned first = call->why & -call->why;
-
-        rlock__unready(call, first);
-        go_on(call, first, now);
-    }
-}
-
-/* The end of each event. */
-static void settle(struct rlock__core *core, int64_t now)
+static void touch_all(struct rlock__core *core)
 {
     struct rlock__server *server;
 
-    drain(core, now);
     DL_FOREACH(core->servers, server) {
-        rlock__channels_settle(server);
-        for (unsigned i = 0; i < server->n_links; i++) { /* those for acks are the last */
-            rlock__orphans_flush(&server->links[i], now);
-            rlock__renew_flush(&server->links[i], now);
-            rlock__acks_flush(&server->links[i], now);
-            rlock__link_settle(&server->links[i], now);
-        }
+        rlock__server_touch(server);
     }
-    rlock__core_check(core);
 }
 
 /* Nobody waits for a link that will not come, whether or not a copy may have run; some whose copies
@@ -201,7 +138,7 @@ static void look_again(struct rlock__core *core, int64_t now)
 {
     rlock__released_again(core, now);
     core->sweep = core->holds;
-    work(core, now);
+    rlock__work(core, now);
 }
 
 /* ---- Of one server ---- */
@@ -215,7 +152,8 @@ void rlock__core_found(struct rlock__server *server, const char *run_id, int64_t
         rlock__server_changed(server, now);
         look_again(core, now);
     }
-    settle(core, now);
+    rlock__server_touch(server);
+    rlock__finish_event(core, now);
 }
 
 uint64_t rlock__core_link_up(struct rlock__link *link, uint64_t client_id, bool fenced, int64_t now)
@@ -223,7 +161,8 @@ uint64_t rlock__core_link_up(struct rlock__link *link, uint64_t client_id, bool 
     struct rlock__core *core = link->server->core;
 
     rlock__link_up(link, ++core->last_gen, client_id, fenced, now);
-    settle(core, now);
+    rlock__server_touch(link->server);
+    rlock__finish_event(core, now);
     return core->last_gen;
 }
 
@@ -232,7 +171,8 @@ void rlock__core_link_down(struct rlock__link *link, uint64_t gen, int code, boo
 {
     if (rlock__link_down(link, gen, code, final, text, now)) {
         fail_waiting(link, now);
-        settle(link->server->core, now);
+        rlock__server_touch(link->server);
+        rlock__finish_event(link->server->core, now);
     }
 }
 
@@ -240,32 +180,37 @@ void rlock__core_reply(struct rlock__link *link, uint64_t gen, const struct rloc
                        int64_t now)
 {
     rlock__link_heard(link, gen, reply, now);
-    settle(link->server->core, now);
+    rlock__server_touch(link->server);
+    rlock__finish_event(link->server->core, now);
 }
 
 void rlock__core_garbled(struct rlock__link *link, uint64_t gen, int64_t now)
 {
     rlock__pipeline_garbled(&link->pipeline, gen, now);
-    settle(link->server->core, now);
+    rlock__server_touch(link->server);
+    rlock__finish_event(link->server->core, now);
 }
 
 void rlock__core_sub_up(struct rlock__server *server, int64_t now)
 {
     rlock__subscriber_up(server, now);
-    settle(server->core, now);
+    rlock__server_touch(server);
+    rlock__finish_event(server->core, now);
 }
 
 void rlock__core_sub_down(struct rlock__server *server, int64_t now)
 {
     rlock__subscriber_down(server, now);
-    settle(server->core, now);
+    rlock__server_touch(server);
+    rlock__finish_event(server->core, now);
 }
 
 void rlock__core_sub_reply(struct rlock__server *server, const struct rlock__reply *reply,
                            int64_t now)
 {
     rlock__subscriber_heard(server, reply, now);
-    settle(server->core, now);
+    rlock__server_touch(server);
+    rlock__finish_event(server->core, now);
 }
 
 void rlock__core_replaced(struct rlock__server *server, int64_t now)
@@ -274,7 +219,8 @@ void rlock__core_replaced(struct rlock__server *server, int64_t now)
         server->links[i].replaced = true;
         rlock__pipeline_replaced(&server->links[i].pipeline, now);
     }
-    settle(server->core, now);
+    rlock__server_touch(server);
+    rlock__finish_event(server->core, now);
 }
 
 /* ---- Of all ---- */
@@ -283,14 +229,15 @@ void rlock__core_rerouted(struct rlock__core *core, int64_t now)
 {
     rlock__reroute(core, now);
     look_again(core, now);
-    settle(core, now);
+    touch_all(core);
+    rlock__finish_event(core, now);
 }
 
 void rlock__core_tick(struct rlock__core *core, int64_t now)
 {
     (void)rlock__timers_fire(&core->timers, now, SIZE_MAX);
-    work(core, now);
-    settle(core, now);
+    rlock__work(core, now);
+    rlock__finish_event(core, now);
 }
 
 int64_t rlock__core_next(const struct rlock__core *core)
@@ -316,7 +263,7 @@ void rlock__core_begin(struct rlock__core *core, struct rlock__call *call, int64
     if (call->link->final && !call->link->pipeline.up) {
         fail_waiting(call->link, now);
     }
-    settle(core, now);
+    rlock__finish_event(core, now);
 }
 
 void rlock__core_give_up(struct rlock__core *core, struct rlock__call *call, int code, int64_t now)
@@ -324,7 +271,7 @@ void rlock__core_give_up(struct rlock__core *core, struct rlock__call *call, int
     if (call->step != RLOCK__COMPLETE) {
         give_up(call, code, now);
     }
-    settle(core, now);
+    rlock__finish_event(core, now);
 }
 
 void rlock__core_cancel_call(struct rlock__core *core, struct rlock__call *call, int64_t now)
@@ -332,7 +279,7 @@ void rlock__core_cancel_call(struct rlock__core *core, struct rlock__call *call,
     if (call->kind == RLOCK__ACQUIRE) {
         rlock__acquire_cancel(call, now);
     }
-    settle(core, now);
+    rlock__finish_event(core, now);
 }
 
 /* From the last call on: else one would become the head of its wait queue, and ask, only to be
@@ -352,7 +299,7 @@ void rlock__core_cancel(struct rlock__core *core, const void *cancel, int64_t no
         }
         call = before;
     }
-    settle(core, now);
+    rlock__finish_event(core, now);
 }
 
 void rlock__core_thread_exit(struct rlock__core *core, const struct rlock__spec *spec,
@@ -366,7 +313,7 @@ void rlock__core_thread_exit(struct rlock__core *core, const struct rlock__spec 
             rlock__hold_free(hold);
         }
     }
-    settle(core, now);
+    rlock__finish_event(core, now);
 }
 
 void rlock__core_forced(struct rlock__core *core, uint64_t number, int64_t now)
@@ -376,7 +323,7 @@ void rlock__core_forced(struct rlock__core *core, uint64_t number, int64_t now)
     if (hold != NULL) {
         rlock__hold_lose(hold, RLOCK_LOST_FORCED, now);
     }
-    settle(core, now);
+    rlock__finish_event(core, now);
 }
 
 void rlock__core_close(struct rlock__core *core, int64_t now)
@@ -389,8 +336,9 @@ void rlock__core_close(struct rlock__core *core, int64_t now)
     rlock__queues_close(core);
     core->sweep = core->holds;
     core->resume_at = 0;
-    work(core, now);
-    settle(core, now);
+    rlock__work(core, now);
+    touch_all(core);
+    rlock__finish_event(core, now);
     rlock__log_left_out(core);
 }
 
@@ -403,10 +351,33 @@ void rlock__core_abandon(struct rlock__core *core)
     core->done = NULL;
 }
 
+/* Logs the orphans that could not be released. */
+static void note_orphans(struct rlock__core *core, int64_t now)
+{
+    const struct rlock__orphan *orphan;
+    int64_t free_by = now;
+    size_t n = 0;
+    char name[96];
+
+    DL_FOREACH(core->orphans, orphan) {
+        free_by = rlock__max(free_by, orphan->free_by);
+        n++;
+    }
+    if (n == 1) {
+        rlock__note(core, RLOCK_LOG_WARNING, "lock %s: not released, free in %lld ms (server %s)",
+                    rlock__spec_text(core->orphans->spec, name),
+                    (long long)rlock__ms_up(free_by - now), core->address);
+    } else if (n > 1) {
+        rlock__note(core, RLOCK_LOG_WARNING,
+                    "%zu locks: not released, the last is free in %lld ms (server %s)", n,
+                    (long long)rlock__ms_up(free_by - now), core->address);
+    }
+}
+
 void rlock__core_note_rest(struct rlock__core *core, int64_t now)
 {
     (void)rlock__holds_sweep(core, SIZE_MAX, now);
-    rlock__orphans_note_rest(core, now);
+    note_orphans(core, now);
 }
 
 bool rlock__core_is_settled(const struct rlock__core *core)

@@ -25,6 +25,7 @@
 
 #define HASH_NONFATAL_OOM 1 /* a failed insertion leaves .hh.tbl NULL */
 #include <uthash.h>
+#include <utlist.h>
 
 #include "base/of.h"
 #include "base/table.h"
@@ -232,16 +233,19 @@ struct rlock__core {
     struct rlock__note *notes;
 
     struct rlock__server *servers;
-    bool lists_names;            /* a server lists a replica at an address that the map knows */
-    unsigned n_connecting;       /* connections to them that are being made */
-    struct rlock__timers timers; /* of calls, and the core's own: all that are due fire */
-    struct rlock__timer needs;   /* looks for servers that nothing needs; need.c */
-    int64_t unused_us;           /* how long that lasts; 0: nobody has looked yet */
+    struct rlock__server *touched; /* the end of the event looks at these alone */
+    bool lists_names;              /* a server lists a replica at an address that the map knows */
+    unsigned n_connecting;         /* connections to them that are being made */
+    struct rlock__timers timers;   /* of calls, and the core's own: all that are due fire */
+    struct rlock__timer needs;     /* looks for servers that nothing needs; need.c */
+    int64_t unused_us;             /* how long that lasts; 0: nobody has looked yet */
     int64_t leased_until; /* the latest time until which a server may keep one of our leases */
-    struct rlock__timers crowd; /* of grants and orphans: a slice of those that are due fires; so
+    struct rlock__timers crowd;    /* of grants and orphans: a slice of those that are due fires; so
                                     with link.due */
-    int64_t resume_at;          /* a slice was used up: the next one is not before then */
-    uint64_t random;            /* xorshift; seeded by the driver */
+    struct rlock__timers renewals; /* of links: the next renewal, or the end of the validity of a
+                                      hold that waits for its renewal */
+    int64_t resume_at;             /* a slice was used up: the next one is not before then */
+    uint64_t random;               /* xorshift; seeded by the driver */
     uint64_t last_number, last_gen;
     bool closed;
     struct rlock__hold *holds;                  /* all rows */
@@ -265,6 +269,15 @@ struct rlock__core {
     struct rlock__buf scratch;
     unsigned unchecked; /* so many events more are not checked; check.h */
 };
+
+/* Something has changed for the server: the end of the event looks at its links and channels. */
+static inline void rlock__server_touch(struct rlock__server *server)
+{
+    if (!server->is_touched) {
+        server->is_touched = true;
+        LL_APPEND2(server->core->touched, server, touched_next);
+    }
+}
 
 /* Events. Each leaves the core's actions to be looked at. */
 void rlock__core_init(struct rlock__core *core);

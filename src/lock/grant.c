@@ -29,6 +29,7 @@ void rlock__grant_verify(struct rlock__grant *grant, int64_t now)
 {
     assert(grant->hold->state == RLOCK__HOLD_HELD);
     rlock__grant_route(grant)->rests_until = now;
+    rlock__server_touch(grant->link->server);
     grant->verifies = true;
     grant->due = now;
     rlock__grant_plan(grant);
@@ -55,6 +56,7 @@ static struct rlock__timers *timers_of(const struct rlock__grant *grant)
 void rlock__grant_wait(struct rlock__grant *grant, bool waits)
 {
     if (grant->is_waiting != waits) {
+        rlock__server_touch(grant->link->server);
         rlock__timer_unset(timers_of(grant), &grant->timer);
         grant->is_waiting = waits;
     }
@@ -62,6 +64,9 @@ void rlock__grant_wait(struct rlock__grant *grant, bool waits)
 
 void rlock__grant_unset(struct rlock__grant *grant)
 {
+    if (grant->is_waiting) {
+        rlock__server_touch(grant->link->server);
+    }
     rlock__timer_unset(timers_of(grant), &grant->timer);
     grant->is_waiting = false;
 }
@@ -85,6 +90,9 @@ void rlock__grant_plan(struct rlock__grant *grant)
         at = rlock__min(at, grant->due);
     }
     if (!grant->timer.set || grant->timer.at != at) {
+        if (grant->is_waiting) {
+            rlock__server_touch(grant->link->server);
+        }
         rlock__timer_set(timers_of(grant), &grant->timer, at);
     }
 }

@@ -17,6 +17,7 @@ static bool go_to(struct rlock__request *request, struct rlock__link *link, bool
     request->gen = request->lost_gen = 0; /* none is on that link yet */
     rlock__server_need(link->server, now);
     rlock__set_asking(request, asking);
+    rlock__server_touch(link->server);
     return rlock__pipeline_submit(&link->pipeline, request, now);
 }
 

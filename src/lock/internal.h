@@ -38,6 +38,14 @@ int64_t rlock__backoff(struct rlock__core *core, unsigned failures);
 struct rlock__bytes rlock__owner_text(const struct rlock__core *core, uint64_t number,
                                       char out[static RLOCK__OWNER_SIZE]);
 
+/* ---- finish.c ---- */
+
+/* Ends an event. The cost depends on the servers that the event touched, and not on how many
+ * there are. A link that ends here touches servers again. */
+void rlock__finish_event(struct rlock__core *core, int64_t now);
+/* Does a slice of what holds and orphans need, unless the rest after the last one lasts. */
+void rlock__work(struct rlock__core *core, int64_t now);
+
 /* ---- log.c ---- */
 
 /* A line of which many may come at one time. Those beyond the limit are counted, and a line of
@@ -271,8 +279,6 @@ void rlock__orphan_forget(struct rlock__call *call);
 void rlock__orphans_flush(struct rlock__link *link, int64_t now);
 /* The map has changed: those whose turn has not come are released where their keys are now. */
 void rlock__orphans_reroute(struct rlock__link *link);
-/* Logs the orphans that could not be released. */
-void rlock__orphans_note_rest(struct rlock__core *core, int64_t now);
 void rlock__orphans_fini(struct rlock__core *core);
 
 /* ---- spare.c: orphans for later ---- */
@@ -299,6 +305,11 @@ void rlock__renew_begin(struct rlock__link *link, int64_t now);
 void rlock__renew_rest(struct rlock__link *link, size_t n, int64_t now);
 /* Sends the renewals that are due, as many as may be in flight. */
 void rlock__renew_flush(struct rlock__link *link, int64_t now);
+/* Sets the link's timer to its next renewal: when a batch may go out, or when the validity of a
+ * hold ends that waits for one. The end of an event does that for the servers that it touched. */
+void rlock__renew_plan(struct rlock__link *link);
+/* Whether that timer is set so. */
+bool rlock__renew_is_planned(const struct rlock__link *link);
 /* When the next batch of those that are due may go out, on any link, or the validity of one that
  * waits for that ends; RLOCK__NEVER none. */
 int64_t rlock__renew_next(const struct rlock__core *core);

@@ -71,6 +71,7 @@ static void on_overdue(struct rlock__timer *timer, int64_t now)
 {
     struct rlock__link *link = RLOCK__OF(struct rlock__link, overdue, timer);
 
+    rlock__server_touch(link->server);
     rlock__pipeline_check(&link->pipeline, now);
 }
 
@@ -99,6 +100,7 @@ static void on_idle(struct rlock__timer *timer, int64_t now)
 
     int64_t idle_us = idle_of(pipeline);
 
+    rlock__server_touch(link->server);
     if (pipeline->up && pipeline->sent == NULL && now >= pipeline->heard_at + idle_us) {
         ping = rlock__request_new(&link->server->core->requests, on_pong, NULL);
         if (ping != NULL) {
@@ -234,6 +236,7 @@ bool rlock__link_down(struct rlock__link *link, uint64_t gen, int code, bool fin
 
 void rlock__link_withhold(struct rlock__link *link, const char *why, int64_t now)
 {
+    rlock__server_touch(link->server);
     rlock__pipeline_break(&link->pipeline, "another server may be the right one", now);
     link->warned = true; /* whoever withholds it says why */
     (void)snprintf(link->error, sizeof(link->error), "%s", why);

@@ -60,7 +60,8 @@ struct rlock__link {
     /* those of broken connections that may still run something */
     uint64_t unfenced[RLOCK__UNFENCED_MAX];
     size_t n_unfenced;
-    bool unfenceable;         /* one is not among them: the link can be fenced no more */
+    bool unfenceable;            /* one is not among them: the link can be fenced no more */
+    struct rlock__timer renewal; /* in core.renewals */
     struct rlock__timers due; /* holds to be renewed over it; whose validity ends first in front */
     unsigned renewing;        /* batches in flight */
     int64_t rests_until;      /* what is due and not urgent waits so long */

@@ -79,6 +79,7 @@ bool rlock__listing_known(struct rlock__server *server, const struct rlock__repl
 {
     bool before = rlock__acks_are_possible(server);
 
+    rlock__server_touch(server);
     if (words == NULL) {
         rlock__replicas_counted(&server->replicas, (unsigned)n);
     } else {
@@ -136,6 +137,7 @@ static void ask(struct rlock__server *server, int64_t now)
     rlock__cmd_arg(&request->cmd, rlock__bytes_of("INFO"));
     rlock__cmd_arg(&request->cmd, rlock__bytes_of("replication"));
     rlock__replicas_ask(&server->replicas);
+    rlock__server_touch(server);
     if (rlock__pipeline_submit(pipeline, request, now)) {
         server->listing.request = request;
     } else {

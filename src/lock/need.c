@@ -37,6 +37,7 @@ static bool is_needed(const struct rlock__server *server, int64_t now)
 static void let_go(struct rlock__server *server, int64_t now)
 {
     server->is_let_go = true;
+    rlock__server_touch(server);
     for (unsigned i = 0; i < server->n_links; i++) {
         struct rlock__link *link = &server->links[i];
 

@@ -30,6 +30,7 @@ static void orphan_free(struct rlock__orphan *orphan)
     if (orphan->request != NULL) {
         orphan->request->subject = NULL;
         orphan->link->releasing--;
+        rlock__server_touch(orphan->link->server);
     }
     if (orphan->is_unsent) {
         DL_DELETE2(orphan->link->unsent, orphan, unsent_prev, unsent_next);
@@ -78,6 +79,7 @@ static void line_up(struct rlock__orphan *orphan)
     struct rlock__link *link = choose(orphan);
 
     assert(orphan->request == NULL && !orphan->timer.set);
+    rlock__server_touch(link->server);
     orphan->is_unsent = true;
     link->server->is_let_go = false;
     if (orphan->call != NULL) {
@@ -370,28 +372,6 @@ void rlock__orphan_forget(struct rlock__call *call)
     if (call->orphan != NULL) {
         call->orphan->call = NULL;
         call->orphan = NULL;
-    }
-}
-
-void rlock__orphans_note_rest(struct rlock__core *core, int64_t now)
-{
-    const struct rlock__orphan *orphan;
-    int64_t free_by = now;
-    size_t n = 0;
-    char name[96];
-
-    DL_FOREACH(core->orphans, orphan) {
-        free_by = rlock__max(free_by, orphan->free_by);
-        n++;
-    }
-    if (n == 1) {
-        rlock__note(core, RLOCK_LOG_WARNING, "lock %s: not released, free in %lld ms (server %s)",
-                    rlock__spec_text(core->orphans->spec, name),
-                    (long long)rlock__ms_up(free_by - now), core->address);
-    } else if (n > 1) {
-        rlock__note(core, RLOCK_LOG_WARNING,
-                    "%zu locks: not released, the last is free in %lld ms (server %s)", n,
-                    (long long)rlock__ms_up(free_by - now), core->address);
     }
 }
 

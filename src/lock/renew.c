@@ -108,6 +108,7 @@ static void again(struct rlock__grant *grant, int64_t now)
 
     grant->due = now + rlock__min(rlock__backoff(grant->hold->spec->core, grant->failures++), most);
     grant->link->rests_until = now;
+    rlock__server_touch(grant->link->server);
     rlock__grant_plan(grant);
 }
 

@@ -31,6 +31,7 @@ bool rlock__submit(struct rlock__request *request, struct rlock__spec *spec,
     rlock__server_need(link->server, now);
     rlock__set_asking(request,
                       spec->core->redirect != NULL && link->server != rlock__route(spec)->server);
+    rlock__server_touch(link->server);
     return rlock__pipeline_submit(&link->pipeline, request, now);
 }
 
@@ -41,6 +42,7 @@ struct rlock__request *rlock__abandon(struct rlock__request *request)
     if (request->sent) {
         return NULL;
     }
+    rlock__server_touch(request->link->server);
     rlock__pipeline_withdraw(&request->link->pipeline, request);
     return rlock__request_free(request);
 }

@@ -77,6 +77,7 @@ void rlock__server_changed(struct rlock__server *server, int64_t now)
 {
     struct rlock__call *call;
 
+    rlock__server_touch(server);
     for (unsigned i = 0; i < server->n_links; i++) {
         rlock__pipeline_break(&server->links[i].pipeline, "another server is in its place", now);
     }

@@ -20,7 +20,9 @@ struct rlock__stock;
 
 /* What the core knows of one server. The driver's memory; it stays for the core's life. */
 struct rlock__server {
-    struct rlock__server *prev, *next; /* in core.servers */
+    struct rlock__server *prev, *next;  /* in core.servers */
+    struct rlock__server *touched_next; /* in core.touched */
+    bool is_touched;                    /* it is there, or the end of the event is looking at it */
     struct rlock__core *core;
     const char *address;                        /* for texts; set by the driver */
     const char *id;                             /* in a cluster; set by the driver; NULL none */

@@ -10,8 +10,6 @@
  *
  * Few batches are in flight at a time, so that calls do not wait behind them.
  */
-#include <utlist.h>
-
 #include "lock/internal.h"
 #include "lock/route.h"
 
@@ -66,30 +64,42 @@ void rlock__renew_begin(struct rlock__link *link, int64_t now)
     }
 }
 
+/* When something is due on the link. */
+static int64_t due_at(const struct rlock__link *link)
+{
+    return rlock__min(next(link), rlock__timers_next(&link->due));
+}
+
+bool rlock__renew_is_planned(const struct rlock__link *link)
+{
+    return (link->renewal.set ? link->renewal.at : RLOCK__NEVER) == due_at(link);
+}
+
+void rlock__renew_plan(struct rlock__link *link)
+{
+    if (link->due.root == NULL && !link->renewal.set) { /* no hold waits for its renewal */
+        return;
+    }
+    if (!rlock__renew_is_planned(link)) {
+        rlock__timer_set(&link->server->core->renewals, &link->renewal, due_at(link));
+    }
+}
+
 int64_t rlock__renew_next(const struct rlock__core *core)
 {
-    const struct rlock__server *server;
-    int64_t first = RLOCK__NEVER;
-
-    DL_FOREACH(core->servers, server) {
-        for (unsigned i = 0; i < server->n_links; i++) {
-            const struct rlock__link *link = &server->links[i];
-
-            first = rlock__min(first, rlock__min(next(link), rlock__timers_next(&link->due)));
-        }
-    }
-    return first;
+    return rlock__timers_next(&core->renewals);
 }
 
 size_t rlock__renewals_expire(struct rlock__core *core, size_t most, int64_t now)
 {
-    struct rlock__server *server;
     size_t n = 0;
 
-    DL_FOREACH(core->servers, server) {
-        for (unsigned i = 0; i < server->n_links; i++) {
-            n += rlock__timers_fire(&server->links[i].due, now, most - n);
-        }
+    while (n < most && rlock__renew_next(core) <= now) {
+        struct rlock__link *link = RLOCK__OF(struct rlock__link, renewal, core->renewals.root);
+
+        rlock__timer_unset(&core->renewals, &link->renewal); /* until the end of the event */
+        rlock__server_touch(link->server);
+        n += rlock__timers_fire(&link->due, now, most - n);
     }
     return n;
 }
