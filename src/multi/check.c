@@ -14,13 +14,12 @@ static bool runs(const struct rlock__member *member)
 }
 
 /* Whether somebody else holds this member, and the member's channel will announce the release. The
- * group does not reopen an ear that ended (ear.step). */
+ * ear itself belongs to the member's core, and so does its step. */
 static bool may_speak(const struct rlock__member *member)
 {
     return member->group->spec->ops->heard != NULL && member->tried && !member->running &&
            member->code == RLOCK_EBUSY && member->spec->ops->pause == NULL &&
-           (member->spec->ops->caps & RLOCK__CAP_QUEUES) == 0 &&
-           member->ear.step != RLOCK__COMPLETE;
+           (member->spec->ops->caps & RLOCK__CAP_QUEUES) == 0 && !member->gave_up;
 }
 
 static void check_member(const struct rlock__member *member)
@@ -36,7 +35,7 @@ static void check_member(const struct rlock__member *member)
     assert(member->renewed_from <= member->levels);
     assert(IMPLIES(member->rests, member->renewed_from != 0));
     assert(IMPLIES(member->todo.begin || member->todo.give_up, member->running));
-    assert(IMPLIES(member->todo.listen || member->todo.ignore, member->listening));
+    assert(IMPLIES(member->todo.listen, member->listening));
     assert(IMPLIES(group->phase == RLOCK__GROUP_PAUSING && may_speak(member), member->listening));
     assert(IMPLIES(idle && rlock__group_left(group) == 0,
                    member->state != RLOCK__MEMBER_HELD)); /* else nobody would unlock it */
