@@ -42,13 +42,16 @@ static int64_t start_of(int64_t uptime_s, int64_t now)
 }
 
 /*
- * Who saw another run of the server before need not trust its clock: this one has just started. Of
+ * A client that saw another run of the server before need not trust its clock: this one has just
+ * started, also if its connection was made without INFO, since it closed others in between. Of
  * the same run the latest start counts that it ever told, since its clock may have been set
  * forward; but it was running when it was first seen.
  */
 static void note_age(struct rlock__server *server, int64_t uptime_s, bool restarted, int64_t now)
 {
-    if (uptime_s == RLOCK__UNKNOWN) {
+    bool told_before = restarted && server->is_age_known;
+
+    if (uptime_s == RLOCK__UNKNOWN && !told_before) {
         server->is_age_known = false;
     } else if (restarted || !server->is_age_known) {
         server->is_age_known = true;
