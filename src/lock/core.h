@@ -240,8 +240,8 @@ struct rlock__core {
     struct rlock__timer needs;     /* looks for servers that nothing needs; need.c */
     int64_t unused_us;             /* how long that lasts; 0: nobody has looked yet */
     int64_t leased_until; /* the latest time until which a server may keep one of our leases */
-    struct rlock__timers crowd;    /* of grants and orphans: a slice of those that are due fires; so
-                                    with link.due */
+    struct rlock__timers crowd;    /* of grants and orphans: an event fires a slice of the due ones,
+                                      here and in link.due */
     struct rlock__timers renewals; /* of links: the next renewal, or the end of the validity of a
                                       hold that waits for its renewal */
     int64_t resume_at;             /* a slice was used up: the next one is not before then */

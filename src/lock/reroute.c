@@ -22,7 +22,7 @@ static bool is_elsewhere(const struct rlock__request *request)
                            : rlock__route(request->spec)->server != server;
 }
 
-/* Refuses the requests that wait for the link and belong elsewhere: who made them asks anew. */
+/* Refuses the requests that wait for the link and belong elsewhere. Their callers ask again. */
 static void reroute_link(struct rlock__link *link, int64_t now)
 {
     static const char text[] = "MASTERDOWN another server has the key now";

@@ -189,7 +189,7 @@ static void wake_at_the_second(struct fixture *f, struct waiter *waiter)
     assert_true(TEST_EVENTUALLY(hears(f->servers[1]), 10000));
     assert_true(TEST_EVENTUALLY(!hears(f->servers[0]), 5000)); /* a proxy hangs up a little later */
     since_us = test_now_us();
-    /* at once: a look of the waiter between the two would find the lock free, and end the wait */
+    /* one script: between two commands the waiter may find the lock free, and stop listening */
     assert_int_equal(test_server_int(f->servers[1], "EVAL \"redis.call('del', KEYS[1]) "
                                                     "return redis.call('publish', KEYS[2], '0')\" "
                                                     "2 " LOCK_A " " CHANNEL_A),

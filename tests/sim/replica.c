@@ -69,7 +69,7 @@ void sim_replica_lags_until(struct sim_world *world, int64_t until)
     if (world->now >= world->lags_until) {
         world->lags_since = world->now;
     }
-    if (world->config.failover_us != 0) { /* else it is left out, and promoted all the same */
+    if (world->config.failover_us != 0) { /* clients leave out a replica that lags for longer */
         until = rlock__min(until, world->lags_since + LAG_MOST);
     }
     world->lags_until = rlock__max(world->lags_until, until);

@@ -249,6 +249,21 @@ TEST(links_to_the_server_before_are_not_believed_any_more)
     scene_close(s);
 }
 
+/* The server closed two handshakes while it restarted, so the client did not ask the third time. */
+TEST(another_run_has_just_started_whether_or_not_it_tells_its_age)
+{
+    struct scene *s = scene_open();
+    struct rlock__server *server = &s->alone.server;
+
+    assert_false(rlock__server_is_young(server, RLOCK__SECOND, NOW));
+    rlock__core_found(server, "", RLOCK__UNKNOWN, NOW);
+    assert_true(rlock__server_is_young(server, RLOCK__SECOND, NOW));
+    rlock__core_found(server, "b", 1000, NOW + 1); /* a later connection learns the run */
+    assert_true(rlock__server_is_young(server, RLOCK__SECOND, NOW + 1));
+    assert_false(rlock__server_is_young(server, RLOCK__SECOND, NOW + RLOCK__SECOND));
+    scene_close(s);
+}
+
 /* ---- It says that it is a replica ---- */
 
 #define READONLY "READONLY You can't write against a read only replica."
