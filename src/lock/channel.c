@@ -188,8 +188,8 @@ void rlock__channel_heard(struct rlock__channel *channel)
     DL_FOREACH2(channel->waiters, call, wait_next)
     {
         rlock__ready(call, RLOCK__HEARD);
+        rlock__ready(call, RLOCK__WOKEN);
     }
-    rlock__channel_wake(channel, true);
 }
 
 void rlock__channel_wake(struct rlock__channel *channel, bool all)

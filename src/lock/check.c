@@ -16,7 +16,6 @@
 #include "lock/queue.h"
 #include "lock/route.h"
 
-#define IMPLIES(a, b) (!(a) || (b))
 #define AT_ONCE 64 /* calls, holds and orphans; with more of them the check skips events */
 
 /* ---- Calls ---- */
@@ -44,14 +43,15 @@ static void check_acquire(const struct rlock__call *call)
     bool gives_up = call->step == RLOCK__GIVING_UP;
     bool has_grant = call->hold != NULL && call->hold->grant != NULL;
 
-    assert(IMPLIES(sleeps(call) && !is_led(call), call->timer.set)); /* no message need come */
-    assert(IMPLIES(call->step == RLOCK__ASKING, is_under_way(call)));
-    assert(IMPLIES(gives_up, call->code != 0 && call->timer.set));
-    assert(IMPLIES(call->orphan != NULL, gives_up && call->orphan->call == call));
-    assert(IMPLIES(call->look != NULL, call->step == RLOCK__ASKING));
-    assert(IMPLIES(call->target > 1 && !gives_up, has_grant));
     assert(
-        IMPLIES(call->queue != NULL && call->step == RLOCK__PAUSING, rlock__queue_is_head(call)));
+        RLOCK__IMPLIES(sleeps(call) && !is_led(call), call->timer.set)); /* no message need come */
+    assert(RLOCK__IMPLIES(call->step == RLOCK__ASKING, is_under_way(call)));
+    assert(RLOCK__IMPLIES(gives_up, call->code != 0 && call->timer.set));
+    assert(RLOCK__IMPLIES(call->orphan != NULL, gives_up && call->orphan->call == call));
+    assert(RLOCK__IMPLIES(call->look != NULL, call->step == RLOCK__ASKING));
+    assert(RLOCK__IMPLIES(call->target > 1 && !gives_up, has_grant));
+    assert(RLOCK__IMPLIES(call->queue != NULL && call->step == RLOCK__PAUSING,
+                          rlock__queue_is_head(call)));
     assert(call->number <= call->core->last_number);
 }
 
@@ -62,9 +62,10 @@ static void check_call(const struct rlock__core *core, const struct rlock__call 
     assert(call->core == core && call->link != NULL);
     assert(call->step != RLOCK__NEW && call->step != RLOCK__COMPLETE);
     assert(call->why == 0);
-    assert(IMPLIES(lined_up, call->hold != NULL && call->hold->busy && call->hold->turn != call));
-    assert(IMPLIES(call->hold != NULL && !lined_up, call->hold->turn == call));
-    assert(IMPLIES(call->channel != NULL, call->channel->waiters != NULL));
+    assert(RLOCK__IMPLIES(lined_up,
+                          call->hold != NULL && call->hold->busy && call->hold->turn != call));
+    assert(RLOCK__IMPLIES(call->hold != NULL && !lined_up, call->hold->turn == call));
+    assert(RLOCK__IMPLIES(call->channel != NULL, call->channel->waiters != NULL));
     if (call->kind == RLOCK__ACQUIRE) {
         check_acquire(call);
     }
@@ -81,14 +82,16 @@ static void check_grant(const struct rlock__hold *hold)
 
     assert(grant->hold == hold);
     assert(grant->is_numbered == held);
-    assert(IMPLIES(held, rlock__hold_by_number(hold->spec->core, grant->number) == hold));
-    assert(IMPLIES(held && route->server == grant->link->server, route == grant->link));
-    assert(IMPLIES(held, grant->timer.set));
-    assert(IMPLIES(held, grant->valid_until <= grant->free_by)); /* the server's lease is longer */
-    assert(IMPLIES(held, grant->free_by <= hold->spec->core->leased_until));
-    assert(IMPLIES(grant->releasing || grant->release != NULL, hold->busy));
-    assert(IMPLIES(grant->is_waiting, held && grant->timer.set && grant->batch_entry == NULL));
-    assert(IMPLIES(grant->batch_entry != NULL, *grant->batch_entry == grant));
+    assert(RLOCK__IMPLIES(held, rlock__hold_by_number(hold->spec->core, grant->number) == hold));
+    assert(RLOCK__IMPLIES(held && route->server == grant->link->server, route == grant->link));
+    assert(RLOCK__IMPLIES(held, grant->timer.set));
+    assert(RLOCK__IMPLIES(held,
+                          grant->valid_until <= grant->free_by)); /* the server's lease is longer */
+    assert(RLOCK__IMPLIES(held, grant->free_by <= hold->spec->core->leased_until));
+    assert(RLOCK__IMPLIES(grant->releasing || grant->release != NULL, hold->busy));
+    assert(
+        RLOCK__IMPLIES(grant->is_waiting, held && grant->timer.set && grant->batch_entry == NULL));
+    assert(RLOCK__IMPLIES(grant->batch_entry != NULL, *grant->batch_entry == grant));
     DL_FOREACH2(grant->undone, level, undone_next)
     {
         assert(level->grant == grant && level->number == grant->number);
@@ -105,7 +108,7 @@ static void check_levels(const struct rlock__hold *hold)
     assert(hold->renewed_from <= hold->count - hold->members);
     assert(hold->leaves.n + hold->owed.n <= hold->count);
     assert(hold->leaves.members <= hold->leaves.n && hold->owed.members <= hold->owed.n);
-    assert(IMPLIES(lost, hold->owed.n == 0));
+    assert(RLOCK__IMPLIES(lost, hold->owed.n == 0));
 }
 
 /* What its owner's thread reads without the mutex. */
@@ -130,11 +133,11 @@ static void check_line(const struct rlock__hold *hold)
     const struct rlock__call *call;
     uint32_t unlocks = 0;
 
-    assert(IMPLIES(hold->line != NULL || hold->turn != NULL, hold->busy));
-    assert(
-        IMPLIES(hold->busy, hold->line != NULL || hold->turn != NULL ||
-                                (grant != NULL && (grant->releasing || grant->release != NULL))));
-    assert(IMPLIES(hold->turn != NULL, hold->turn->hold == hold));
+    assert(RLOCK__IMPLIES(hold->line != NULL || hold->turn != NULL, hold->busy));
+    assert(RLOCK__IMPLIES(hold->busy,
+                          hold->line != NULL || hold->turn != NULL ||
+                              (grant != NULL && (grant->releasing || grant->release != NULL))));
+    assert(RLOCK__IMPLIES(hold->turn != NULL, hold->turn->hold == hold));
     DL_FOREACH(hold->line, call) {
         assert(call->hold == hold && call->step == RLOCK__LINED_UP);
         unlocks += call->kind == RLOCK__RELEASE;
@@ -148,8 +151,8 @@ static void check_hold(const struct rlock__hold *hold)
     bool none = hold->state == RLOCK__HOLD_NONE;
 
     assert(rlock__hold_find(hold->spec->core, hold->spec, owner) == hold);
-    assert(IMPLIES(none, hold->busy)); /* else nobody needs the row */
-    assert(IMPLIES(!none, hold->claim != NULL && hold->grant != NULL));
+    assert(RLOCK__IMPLIES(none, hold->busy)); /* else nobody needs the row */
+    assert(RLOCK__IMPLIES(!none, hold->claim != NULL && hold->grant != NULL));
     check_line(hold);
     check_levels(hold);
     if (hold->grant != NULL) {
@@ -168,16 +171,16 @@ static void check_orphan(const struct rlock__orphan *orphan)
 
     assert(orphan->is_unsent + (orphan->request != NULL) + orphan->timer.set == 1); /* it goes on */
     assert(orphan->copies.n <= RLOCK__COPIES_MAX);
-    assert(IMPLIES(orphan->call != NULL, orphan->call->orphan == orphan));
-    assert(IMPLIES(orphan->count == 0, hold == NULL)); /* what it undoes nobody holds */
-    assert(IMPLIES(orphan->grant != NULL, orphan->grant->number == orphan->number));
+    assert(RLOCK__IMPLIES(orphan->call != NULL, orphan->call->orphan == orphan));
+    assert(RLOCK__IMPLIES(orphan->count == 0, hold == NULL)); /* what it undoes nobody holds */
+    assert(RLOCK__IMPLIES(orphan->grant != NULL, orphan->grant->number == orphan->number));
 }
 
 static void check_pipeline(const struct rlock__pipeline *pipeline)
 {
     const struct rlock__request *request;
 
-    assert(IMPLIES(!pipeline->up, pipeline->sent == NULL && pipeline->out.len == 0));
+    assert(RLOCK__IMPLIES(!pipeline->up, pipeline->sent == NULL && pipeline->out.len == 0));
     assert(pipeline->written <= pipeline->taken && pipeline->taken <= pipeline->appended);
     assert(pipeline->fenced_below <= pipeline->gen + 1);
     DL_FOREACH(pipeline->sent, request) {

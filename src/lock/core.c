@@ -143,6 +143,12 @@ static void look_again(struct rlock__core *core, int64_t now)
 
 /* ---- Of one server ---- */
 
+static void finish(struct rlock__server *server, int64_t now)
+{
+    rlock__server_touch(server);
+    rlock__finish_event(server->core, now);
+}
+
 void rlock__core_found(struct rlock__server *server, const char *run_id, int64_t uptime_s,
                        int64_t now)
 {
@@ -152,8 +158,7 @@ void rlock__core_found(struct rlock__server *server, const char *run_id, int64_t
         rlock__server_changed(server, now);
         look_again(core, now);
     }
-    rlock__server_touch(server);
-    rlock__finish_event(core, now);
+    finish(server, now);
 }
 
 uint64_t rlock__core_link_up(struct rlock__link *link, uint64_t client_id, bool fenced, int64_t now)
@@ -161,8 +166,7 @@ uint64_t rlock__core_link_up(struct rlock__link *link, uint64_t client_id, bool 
     struct rlock__core *core = link->server->core;
 
     rlock__link_up(link, ++core->last_gen, client_id, fenced, now);
-    rlock__server_touch(link->server);
-    rlock__finish_event(core, now);
+    finish(link->server, now);
     return core->last_gen;
 }
 
@@ -171,8 +175,7 @@ void rlock__core_link_down(struct rlock__link *link, uint64_t gen, int code, boo
 {
     if (rlock__link_down(link, gen, code, final, text, now)) {
         fail_waiting(link, now);
-        rlock__server_touch(link->server);
-        rlock__finish_event(link->server->core, now);
+        finish(link->server, now);
     }
 }
 
@@ -180,37 +183,32 @@ void rlock__core_reply(struct rlock__link *link, uint64_t gen, const struct rloc
                        int64_t now)
 {
     rlock__link_heard(link, gen, reply, now);
-    rlock__server_touch(link->server);
-    rlock__finish_event(link->server->core, now);
+    finish(link->server, now);
 }
 
 void rlock__core_garbled(struct rlock__link *link, uint64_t gen, int64_t now)
 {
     rlock__pipeline_garbled(&link->pipeline, gen, now);
-    rlock__server_touch(link->server);
-    rlock__finish_event(link->server->core, now);
+    finish(link->server, now);
 }
 
 void rlock__core_sub_up(struct rlock__server *server, int64_t now)
 {
     rlock__subscriber_up(server, now);
-    rlock__server_touch(server);
-    rlock__finish_event(server->core, now);
+    finish(server, now);
 }
 
 void rlock__core_sub_down(struct rlock__server *server, int64_t now)
 {
     rlock__subscriber_down(server, now);
-    rlock__server_touch(server);
-    rlock__finish_event(server->core, now);
+    finish(server, now);
 }
 
 void rlock__core_sub_reply(struct rlock__server *server, const struct rlock__reply *reply,
                            int64_t now)
 {
     rlock__subscriber_heard(server, reply, now);
-    rlock__server_touch(server);
-    rlock__finish_event(server->core, now);
+    finish(server, now);
 }
 
 void rlock__core_replaced(struct rlock__server *server, int64_t now)
@@ -219,8 +217,7 @@ void rlock__core_replaced(struct rlock__server *server, int64_t now)
         server->links[i].replaced = true;
         rlock__pipeline_replaced(&server->links[i].pipeline, now);
     }
-    rlock__server_touch(server);
-    rlock__finish_event(server->core, now);
+    finish(server, now);
 }
 
 /* ---- Of all ---- */

@@ -6,20 +6,19 @@
 
 #include <assert.h>
 
-#define IMPLIES(a, b) (!(a) || (b))
+#include "lock/check.h"
 
 static bool runs(const struct rlock__member *member)
 {
     return member->state == RLOCK__MEMBER_TAKING || member->state == RLOCK__MEMBER_LEAVING;
 }
 
-/* Whether somebody else holds this member, and the member's channel will announce the release. The
- * ear itself belongs to the member's core, and so does its step. */
+/* Whether somebody else holds this member, and the member's channel will announce the release. */
 static bool may_speak(const struct rlock__member *member)
 {
     return member->group->spec->ops->heard != NULL && member->tried && !member->running &&
            member->code == RLOCK_EBUSY && member->spec->ops->pause == NULL &&
-           (member->spec->ops->caps & RLOCK__CAP_QUEUES) == 0 && !member->gave_up;
+           (member->spec->ops->caps & RLOCK__CAP_QUEUES) == 0;
 }
 
 static void check_member(const struct rlock__member *member)
@@ -28,17 +27,19 @@ static void check_member(const struct rlock__member *member)
     bool idle = group->phase == RLOCK__GROUP_IDLE;
 
     assert(member->running == runs(member));
-    assert(IMPLIES(member->state == RLOCK__MEMBER_OUT, member->levels == 0));
-    assert(IMPLIES(member->state == RLOCK__MEMBER_HELD, member->levels > 0));
-    assert(IMPLIES(member->state == RLOCK__MEMBER_LEAVING, member->levels > 0));
-    assert(IMPLIES(member->levels > 0, member->claim != NULL));
+    assert(RLOCK__IMPLIES(member->state == RLOCK__MEMBER_OUT, member->levels == 0));
+    assert(RLOCK__IMPLIES(member->state == RLOCK__MEMBER_HELD, member->levels > 0));
+    assert(RLOCK__IMPLIES(member->state == RLOCK__MEMBER_LEAVING, member->levels > 0));
+    assert(RLOCK__IMPLIES(member->levels > 0, member->claim != NULL));
     assert(member->renewed_from <= member->levels);
-    assert(IMPLIES(member->rests, member->renewed_from != 0));
-    assert(IMPLIES(member->todo.begin || member->todo.give_up, member->running));
-    assert(IMPLIES(member->todo.listen, member->listening));
-    assert(IMPLIES(group->phase == RLOCK__GROUP_PAUSING && may_speak(member), member->listening));
-    assert(IMPLIES(idle && rlock__group_left(group) == 0,
-                   member->state != RLOCK__MEMBER_HELD)); /* else nobody would unlock it */
+    assert(RLOCK__IMPLIES(member->rests, member->renewed_from != 0));
+    assert(RLOCK__IMPLIES(member->todo.begin || member->todo.give_up, member->running));
+    assert(RLOCK__IMPLIES(member->todo.listen, member->listening));
+    assert(RLOCK__IMPLIES(group->phase == RLOCK__GROUP_PAUSING && may_speak(member),
+                          member->listening ||
+                              member->spoke)); /* an ear that ends counts as a message */
+    assert(RLOCK__IMPLIES(idle && rlock__group_left(group) == 0,
+                          member->state != RLOCK__MEMBER_HELD)); /* else nobody would unlock it */
 }
 
 void rlock__group_check(const struct rlock__group *group)
@@ -46,10 +47,11 @@ void rlock__group_check(const struct rlock__group *group)
     bool idle = group->phase == RLOCK__GROUP_IDLE, taking = group->phase == RLOCK__GROUP_TAKING;
 
     assert(group->owed <= group->count && group->renewed_from <= group->count);
-    assert(IMPLIES(group->count > 0, group->claim != NULL));
-    assert(IMPLIES(!idle, atomic_load(&group->awaited)));
-    assert(IMPLIES(!idle && !taking, group->timer_at != RLOCK__NEVER)); /* no answer need come */
-    assert(IMPLIES(taking && group->first != NULL, group->first->running));
+    assert(RLOCK__IMPLIES(group->count > 0, group->claim != NULL));
+    assert(RLOCK__IMPLIES(!idle, atomic_load(&group->awaited)));
+    assert(RLOCK__IMPLIES(!idle && !taking,
+                          group->timer_at != RLOCK__NEVER)); /* no answer need come */
+    assert(RLOCK__IMPLIES(taking && group->first != NULL, group->first->running));
     RLOCK__EACH_MEMBER(member, group) {
         check_member(member);
     }

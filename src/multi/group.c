@@ -229,7 +229,6 @@ static void heard(struct rlock__member *member, int64_t now)
     member->spoke = true;
     if (member->ear.step == RLOCK__COMPLETE) {
         member->listening = false;
-        member->gave_up = true;
     } else if (member->group->phase == RLOCK__GROUP_PAUSING) {
         member->group->spec->ops->heard(member->group, now);
     }

@@ -97,7 +97,6 @@ struct rlock__member {
     struct rlock__todo todo;
     bool running;   /* the call is in the member's core, or about to be */
     bool listening; /* the ear is */
-    bool gave_up;   /* the ear ended by itself: it is not opened again in this pause */
     bool spoke;     /* a message came on its channel since its latest call began */
     /* what its server said in this effort: WORKS: it granted the lock, or was busy; FAILS: it could
      * not grant it */

@@ -79,7 +79,6 @@ void rlock__group_listen(struct rlock__group *group, int64_t now)
         if (busy && !member->listening && (member->spec->ops->caps & RLOCK__CAP_QUEUES) == 0 &&
             member->spec->ops->pause == NULL) {
             member->listening = true;
-            member->gave_up = false;
             member->ear = (struct rlock__call){.kind = RLOCK__LISTEN,
                                                .spec = member->spec,
                                                .finish = group->finish,
