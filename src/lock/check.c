@@ -172,7 +172,7 @@ static void check_orphan(const struct rlock__orphan *orphan)
     assert(orphan->is_unsent + (orphan->request != NULL) + orphan->timer.set == 1); /* it goes on */
     assert(orphan->copies.n <= RLOCK__COPIES_MAX);
     assert(RLOCK__IMPLIES(orphan->call != NULL, orphan->call->orphan == orphan));
-    assert(RLOCK__IMPLIES(orphan->count == 0, hold == NULL)); /* what it undoes nobody holds */
+    assert(RLOCK__IMPLIES(orphan->count == 0, hold == NULL)); /* nobody holds its number */
     assert(RLOCK__IMPLIES(orphan->grant != NULL, orphan->grant->number == orphan->number));
 }
 

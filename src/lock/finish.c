@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How an event ends: calls that are ready go on, and what has become due is sent. */
+/* How an event ends: ready calls go on, and the core sends the commands that have become due. */
 #include <utlist.h>
 
 #include "lock/channel.h"
@@ -48,7 +48,7 @@ static void go_on(struct rlock__call *call, unsigned why, int64_t now)
     }
 }
 
-/* Those that are ready go on, and who gets ready by that. */
+/* Lets the ready calls go on, and the calls that they make ready. */
 static void drain(struct rlock__core *core, int64_t now)
 {
     while (core->ready != NULL) {
@@ -60,7 +60,7 @@ static void drain(struct rlock__core *core, int64_t now)
     }
 }
 
-/* Sends what has become due on the server's links. */
+/* Sends the commands that have become due on the server's links. */
 static void flush_server(struct rlock__server *server, int64_t now)
 {
     rlock__channels_settle(server);

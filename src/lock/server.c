@@ -45,8 +45,8 @@ static int64_t start_of(int64_t uptime_s, int64_t now)
  * A client that saw another run of the server before need not trust its clock: this run has just
  * started. That holds also if the client could not ask for the uptime: a server that closes two
  * handshakes while it restarts gets a third one without INFO. Of the same run the client keeps the
- * latest start that the server ever told, since the server's clock may have been set forward. But
- * the server was running when the client first saw it.
+ * latest start that the server ever reported, since the server's clock may have been set forward.
+ * But the server was running when the client first saw it.
  */
 static void note_age(struct rlock__server *server, int64_t uptime_s, bool restarted, int64_t now)
 {

@@ -155,9 +155,8 @@ static bool is_forgotten(const struct rlock__member *member, uint64_t number, in
     return orphan != NULL && now >= orphan->free_by;
 }
 
-/* over: two more things count. One is a hold that was left or lost, or whose lease has ended, if
- * its core goes on with it. The other is a call that is not begun: the effort may want it in the
- * end. */
+/* over: rather counts too many than too few. Two more cases count then: a hold that was left or
+ * lost, or whose lease has ended, if its core still works on it; and a call that has not begun. */
 static bool is_in_doubt(struct sim_owner *owner, size_t i, bool over)
 {
     const struct rlock__member *member = &owner->group->members[i];

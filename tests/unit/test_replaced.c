@@ -250,7 +250,7 @@ TEST(links_to_the_server_before_are_not_believed_any_more)
 }
 
 /* The server closed two handshakes while it restarted, so the client did not ask the third time. */
-TEST(another_run_has_just_started_whether_or_not_it_tells_its_age)
+TEST(another_run_has_just_started_whether_or_not_its_uptime_is_known)
 {
     struct scene *s = scene_open();
     struct rlock__server *server = &s->alone.server;
