@@ -14,6 +14,7 @@ void rlock__server_init(struct rlock__server *server, struct rlock__core *core, 
     server->core = core;
     server->n_routed = n_routed;
     server->n_links = n_routed + n_acks;
+    server->started_at = RLOCK__UNKNOWN;
     rlock__listing_init(server);
     for (unsigned i = 0; i < server->n_links; i++) {
         rlock__link_init(&server->links[i], server);
@@ -43,22 +44,16 @@ static int64_t start_of(int64_t uptime_s, int64_t now)
 
 /*
  * A client that saw another run of the server before need not trust its clock: this run has just
- * started. That holds also if the client could not ask for the uptime: a server that closes two
- * handshakes while it restarts gets a third one without INFO. Of the same run the client keeps the
- * latest start that the server ever reported, since the server's clock may have been set forward.
- * But the server was running when the client first saw it.
+ * started. That holds also where the server tells neither its run nor its uptime any more. Of the
+ * same run the client keeps the latest start that the server ever reported, since the server's
+ * clock may have been set forward. But the server was running when the client first saw it.
  */
 static void note_age(struct rlock__server *server, int64_t uptime_s, bool restarted, int64_t now)
 {
-    bool told_before = restarted && server->is_age_known;
-
-    if (uptime_s == RLOCK__UNKNOWN && !told_before) {
-        server->is_age_known = false;
-    } else if (restarted || !server->is_age_known) {
-        server->is_age_known = true;
-        server->seen_at = now;
-        server->started_at = restarted ? now : start_of(uptime_s, now);
-    } else {
+    server->is_age_told = uptime_s != RLOCK__UNKNOWN;
+    if (restarted) {
+        server->started_at = now;
+    } else if (server->is_age_told) {
         int64_t start = rlock__max(server->started_at, start_of(uptime_s, now));
 
         server->started_at = rlock__min(start, server->seen_at);
@@ -68,8 +63,12 @@ static void note_age(struct rlock__server *server, int64_t uptime_s, bool restar
 bool rlock__server_found(struct rlock__server *server, const char *run_id, int64_t uptime_s,
                          int64_t now)
 {
-    bool restarted = server->run_id[0] != '\0' && strcmp(server->run_id, run_id) != 0;
+    bool is_other = strcmp(server->run_id, run_id) != 0;
+    bool restarted = server->run_id[0] != '\0' && is_other;
 
+    if (is_other || run_id[0] == '\0') { /* a run without an id may be another one each time */
+        server->seen_at = now;
+    }
     (void)snprintf(server->run_id, sizeof(server->run_id), "%s", run_id);
     server->life += restarted;
     server->core->moved_at = restarted ? now : server->core->moved_at;
@@ -107,9 +106,8 @@ static void note_age_missed(struct rlock__server *server)
 
 bool rlock__server_is_young(struct rlock__server *server, int64_t min_uptime_us, int64_t now)
 {
-    if (min_uptime_us != 0 && !server->is_age_known) {
+    if (min_uptime_us != 0 && !server->is_age_told) {
         note_age_missed(server);
-        return false;
     }
     return min_uptime_us != 0 && now < server->started_at + min_uptime_us;
 }

@@ -44,10 +44,10 @@ struct rlock__server {
     struct rlock__subscriber sub;
     char run_id[RLOCK__RUN_ID_SIZE]; /* "" unknown */
     unsigned life;                   /* counts its restarts */
-    bool is_age_known;               /* it tells since when it runs */
+    bool is_age_told;                /* it tells since when it runs */
     bool is_age_missed;              /* that it does not was logged */
-    int64_t started_at;              /* by our clock, no earlier than it did */
-    int64_t seen_at;                 /* when this run of it was first seen */
+    int64_t started_at;   /* by our clock, no earlier than it did; RLOCK__UNKNOWN before all else */
+    int64_t seen_at;      /* when this run of it was first seen */
     int64_t clock_offset; /* the server's clock less ours, at the last renewal; 0 unknown */
     int64_t clock_slack;  /* how far off that may be: what the renewal took */
     int64_t stepped_at; /* when it was last found to have been set forward, by our clock; 0 never */
@@ -64,7 +64,7 @@ bool rlock__server_found(struct rlock__server *server, const char *run_id, int64
  * for a lock looks again. */
 void rlock__server_changed(struct rlock__server *server, int64_t now);
 /* Whether it runs for less than that, and may have forgotten what it granted before; 0 any is old
- * enough, as is one that does not tell, which is logged. */
+ * enough. So is one that never told its age, which is logged. */
 bool rlock__server_is_young(struct rlock__server *server, int64_t min_uptime_us, int64_t now);
 /* It told its clock's time in an answer to what was asked at t0. Notes whether the clock was set
  * since it was told last. */

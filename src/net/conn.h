@@ -58,8 +58,8 @@ struct rlock__conn_opts {
 struct rlock__greeting {
     uint64_t client_id; /* 0: not told */
     bool fenced;        /* none of the earlier connections that were to be killed lives on */
-    int64_t uptime_s;   /* RLOCK__UNKNOWN: not asked, or not told */
-    char run_id[48];    /* "": the same */
+    int64_t uptime_s;   /* RLOCK__UNKNOWN: not told; 0 also: may have just started */
+    char run_id[48];    /* "": not asked, or not told */
     int64_t version;    /* of Redis that it speaks like, the first number; 0: the same */
 };
 

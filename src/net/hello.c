@@ -301,10 +301,15 @@ static bool prepare(struct rlock__hello *hello, size_t n)
     return hello->out.data != NULL && hello->unfenced != NULL && hello->takes != NULL;
 }
 
-/* Says nothing that is not needed. Nothing is killed, so earlier connections may live on. */
+/*
+ * Says nothing that is not needed. Nothing is killed, so earlier connections may live on. The
+ * server is not asked for its age. It closed two connections, perhaps while it was shut down and
+ * started again, so its uptime counts as 0.
+ */
 static void say_bare(struct rlock__hello *hello)
 {
     hello->phase = RLOCK__HELLO_REST;
+    hello->got.uptime_s = 0;
     hello->got.fenced = hello->n_unfenced == 0;
     say_auth(hello);
     say_database(hello);

@@ -249,18 +249,34 @@ TEST(links_to_the_server_before_are_not_believed_any_more)
     scene_close(s);
 }
 
-/* The server closed two handshakes while it restarted, so the client did not ask the third time. */
-TEST(another_run_has_just_started_whether_or_not_its_uptime_is_known)
+/* Its INFO was forbidden meanwhile, say. */
+TEST(another_run_has_just_started_whether_or_not_it_tells_its_uptime)
 {
     struct scene *s = scene_open();
     struct rlock__server *server = &s->alone.server;
 
     assert_false(rlock__server_is_young(server, RLOCK__SECOND, NOW));
     rlock__core_found(server, "", RLOCK__UNKNOWN, NOW);
+    rlock__core_found(server, "", RLOCK__UNKNOWN, NOW); /* over its other link */
     assert_true(rlock__server_is_young(server, RLOCK__SECOND, NOW));
     rlock__core_found(server, "b", 1000, NOW + 1); /* a later connection learns the run */
     assert_true(rlock__server_is_young(server, RLOCK__SECOND, NOW + 1));
     assert_false(rlock__server_is_young(server, RLOCK__SECOND, NOW + RLOCK__SECOND));
+    scene_close(s);
+}
+
+/* A server that closed two connections was not asked for its run, and may have restarted. */
+TEST(a_server_that_was_not_asked_has_just_started_each_time)
+{
+    struct scene *s = scene_open();
+    struct rlock__server server = {.address = "127.0.0.1:6380"};
+
+    rlock__core_add_server(&s->alone.core, &server, 1, 0);
+    rlock__core_found(&server, "", 0, NOW);
+    assert_true(rlock__server_is_young(&server, RLOCK__SECOND, NOW));
+    assert_false(rlock__server_is_young(&server, RLOCK__SECOND, NOW + RLOCK__SECOND));
+    rlock__core_found(&server, "", 0, NOW + RLOCK__SECOND);
+    assert_true(rlock__server_is_young(&server, RLOCK__SECOND, NOW + RLOCK__SECOND));
     scene_close(s);
 }
 
