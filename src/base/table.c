@@ -81,6 +81,18 @@ struct rlock__table_node *rlock__table_next(const struct rlock__table_node *node
     return with_hash(node->next, node->hash);
 }
 
+struct rlock__table_node *rlock__table_after(const struct rlock__table *table,
+                                             const struct rlock__table_node *node)
+{
+    struct rlock__table_node *found = node != NULL ? node->next : NULL;
+    size_t i = node != NULL ? (node->hash & (n_chains(table) - 1)) + 1 : 0;
+
+    for (; found == NULL && i < n_chains(table); i++) {
+        found = table->more != NULL ? table->more[i] : table->first[i];
+    }
+    return found;
+}
+
 struct rlock__table_node *rlock__table_take(struct rlock__table *table, size_t *inout_chain)
 {
     for (; table->n > 0 && *inout_chain < n_chains(table); (*inout_chain)++) {

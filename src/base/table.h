@@ -32,6 +32,9 @@ void rlock__table_remove(struct rlock__table *table, struct rlock__table_node *n
 /* The nodes with this hash; NULL there are no more. */
 struct rlock__table_node *rlock__table_first(const struct rlock__table *table, unsigned hash);
 struct rlock__table_node *rlock__table_next(const struct rlock__table_node *node);
+/* All nodes, one after the other; node: NULL the first. */
+struct rlock__table_node *rlock__table_after(const struct rlock__table *table,
+                                             const struct rlock__table_node *node);
 /* Takes out a node. inout_chain: 0 at first, then left alone until this returns NULL: the table is
  * empty, and freed. */
 struct rlock__table_node *rlock__table_take(struct rlock__table *table, size_t *inout_chain);

@@ -11,6 +11,7 @@
 #include "client/client.h"
 #include "drive/loop.h"
 #include "drive/router.h"
+#include "drive/turn.h"
 #include "net/sock.h"
 #include "net/tls.h"
 
@@ -305,24 +306,19 @@ int rlock_client_open(const struct rlock_client_opts *opts, struct rlock_client 
     return 0;
 }
 
-static struct timespec op_deadline(const struct rlock_client *client)
+/* Waits until every release is answered, or the deadline is there; says what stays. */
+static void wait_settled(struct rlock_client *client, int64_t deadline)
 {
     struct timespec until;
     int64_t ns;
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    ns = until.tv_nsec + client->opts.op_timeout_ms * 1000000;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until); /* conditions know no other that is not set */
+    ns = until.tv_nsec + rlock__max(deadline - rlock__now_us(), 0) * 1000;
     until.tv_sec += ns / 1000000000;
     until.tv_nsec = ns % 1000000000;
-    return until;
-}
-
-/* Waits until every release is answered, or the deadline is there; says what stays. */
-static void wait_settled(struct rlock_client *client, const struct timespec *until)
-{
     rlock__enter(client);
     while (!rlock__core_is_settled(&client->core)) {
-        if (pthread_cond_timedwait(&client->news, &client->mutex, until) == ETIMEDOUT) {
+        if (pthread_cond_timedwait(&client->news, &client->mutex, &until) == ETIMEDOUT) {
             rlock__core_note_rest(&client->core, rlock__now_us());
             break;
         }
@@ -350,7 +346,6 @@ static void close_links(struct rlock_client *client)
 struct rlock_client *rlock_client_close(struct rlock_client *client)
 {
     RLOCK__WHOLE;
-    struct timespec until;
     int64_t deadline;
 
     rlock__detail_clear();
@@ -361,7 +356,6 @@ struct rlock_client *rlock_client_close(struct rlock_client *client)
         (void)rlock__fail(RLOCK_EDEADLOCK, "a client cannot be closed in a callback");
         return client;
     }
-    until = op_deadline(client);
     deadline = rlock__now_us() + client->core.op_timeout_us;
     atomic_store(&client->closed, true);
     rlock__enter(client);
@@ -372,9 +366,10 @@ struct rlock_client *rlock_client_close(struct rlock_client *client)
         rlock__loop_end(client, deadline);
     } else {
         rlock__wake_service(client); /* to read the answers */
-        wait_settled(client, &until);
+        wait_settled(client, deadline);
         stop_threads(client);
     }
+    rlock__groups_closed(client);
     rlock__enter(client);
     rlock__core_fini(&client->core);
     rlock__leave(client);

@@ -60,21 +60,6 @@ void rlock__group_move_in(struct rlock__group *group)
     rlock__groups_lock(group->spec);
 }
 
-void rlock__groups_unlock_and_drop(struct rlock__group *group)
-{
-    bool over = group->at_home && group->users == 0 && rlock__group_is_over(group);
-
-    if (over) {
-        group->at_home = false;
-        rlock__home_part(&rlock__home_of(group->spec)->home, group->members);
-    }
-    rlock__groups_unlock(group->spec);
-    if (over) {
-        at_other_homes(group, rlock__home_part);
-        unref(group);
-    }
-}
-
 /* Whether the client that keeps the groups is closed, or so many of the members' clients are that
  * the others are not a hold. */
 static bool is_closed(const struct rlock__group_spec *spec)
@@ -88,6 +73,26 @@ static bool is_closed(const struct rlock__group_spec *spec)
         open += !atomic_load(&rlock__client_of(spec->members[i]->core)->closed);
     }
     return open < ((spec->ops->caps & RLOCK__CAP_QUORUM) != 0 ? spec->quorum : spec->n);
+}
+
+/* A lost hold, which its owner did not unlock before the clients were closed, ends with them. */
+void rlock__groups_unlock_and_drop(struct rlock__group *group)
+{
+    bool idle = group->at_home && group->users == 0, over;
+
+    if (idle && group->lost && is_closed(group->spec)) {
+        rlock__group_end_lost(group);
+    }
+    over = idle && rlock__group_is_over(group);
+    if (over) {
+        group->at_home = false;
+        rlock__home_part(&rlock__home_of(group->spec)->home, group->members);
+    }
+    rlock__groups_unlock(group->spec);
+    if (over) {
+        at_other_homes(group, rlock__home_part);
+        unref(group);
+    }
 }
 
 void rlock__turn_blame_close(struct rlock__turn *turn)
@@ -134,7 +139,8 @@ void rlock__group_report(const struct rlock__group_spec *spec, struct rlock__los
     rlock__leave(client);
 }
 
-/* The members of groups that a loss concerns, each with a reference on its group. */
+/* The members of groups that a loss concerns (NULL: of all groups), each with a reference on its
+ * group. */
 static struct rlock__member *hits(struct rlock_client *client, const struct rlock__loss *loss)
 {
     struct rlock__member *member = NULL, *first = NULL;
@@ -172,6 +178,20 @@ bool rlock__groups_lost(const struct rlock__loss *loss)
         unref(group);
     }
     return loss->own > 0;
+}
+
+void rlock__groups_closed(struct rlock_client *client)
+{
+    struct rlock__member *member, *after;
+
+    for (member = hits(client, NULL); member != NULL; member = after) {
+        struct rlock__group *group = member->group;
+
+        after = member->next_hit;
+        rlock__groups_lock(group->spec);
+        rlock__groups_unlock_and_drop(group);
+        unref(group);
+    }
 }
 
 void rlock__groups_thread_exit(const struct rlock__group_spec *spec, uint64_t thread)

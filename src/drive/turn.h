@@ -183,6 +183,8 @@ void rlock__group_report(const struct rlock__group_spec *spec, struct rlock__los
 /* A hold was lost: tells the groups that it is part of. Returns whether it is its owner's as well,
  * to whom it is to be reported. On the dispatcher thread of its client. */
 bool rlock__groups_lost(const struct rlock__loss *loss) RLOCK__NO_MUTEX;
+/* The client was closed: frees what was lost of groups and nobody unlocked. No dispatcher runs. */
+void rlock__groups_closed(struct rlock_client *client) RLOCK__NO_MUTEX;
 /* The code of an unlock is "closed" where the end of the members' clients ended what was held,
  * before the unlock or in the middle of it. */
 void rlock__turn_blame_close(struct rlock__turn *turn) RLOCK__REQUIRES(home);

@@ -5,6 +5,7 @@
  */
 #include "multi/group.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/random.h"
@@ -366,6 +367,12 @@ void rlock__group_abandon(struct rlock__group *group, enum rlock_reason reason)
             member->claim = rlock__claim_unref(member->claim);
         }
     }
+}
+
+void rlock__group_end_lost(struct rlock__group *group)
+{
+    assert(group->lost);
+    end(group);
 }
 
 void rlock__group_member_lost(struct rlock__group *group, enum rlock_reason reason, int64_t now)

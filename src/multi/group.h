@@ -224,6 +224,8 @@ void rlock__group_cancel(struct rlock__group *group, int code, int64_t now) RLOC
  * back. */
 void rlock__group_abandon(struct rlock__group *group, enum rlock_reason reason)
     RLOCK__REQUIRES(home);
+/* It is lost, and nobody will unlock it. */
+void rlock__group_end_lost(struct rlock__group *group) RLOCK__REQUIRES(home);
 /* A member's hold was lost. The whole may be lost by that. */
 void rlock__group_member_lost(struct rlock__group *group, enum rlock_reason reason, int64_t now)
     RLOCK__REQUIRES(home);

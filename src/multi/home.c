@@ -49,15 +49,27 @@ void rlock__home_part(struct rlock__home *home, struct rlock__member *member)
     rlock__table_remove(&home->members, &member->node);
 }
 
+static struct rlock__member *each(const struct rlock__home *home, const struct rlock__member *after)
+{
+    struct rlock__table_node *node =
+        rlock__table_after(&home->members, after != NULL ? &after->node : NULL);
+
+    return node != NULL ? member_of(node) : NULL;
+}
+
 struct rlock__member *rlock__home_hit(const struct rlock__home *home,
                                       const struct rlock__loss *loss,
                                       const struct rlock__member *after)
 {
-    struct rlock__owner owner = {.id = loss->owner_id, .given = loss->given};
-    struct rlock__table_node *node =
-        after != NULL ? rlock__table_next(&after->node)
-                      : rlock__table_first(&home->members, mix(loss->spec->hash, owner));
+    struct rlock__owner owner;
+    struct rlock__table_node *node;
 
+    if (loss == NULL) {
+        return each(home, after);
+    }
+    owner = (struct rlock__owner){.id = loss->owner_id, .given = loss->given};
+    node = after != NULL ? rlock__table_next(&after->node)
+                         : rlock__table_first(&home->members, mix(loss->spec->hash, owner));
     for (; node != NULL; node = rlock__table_next(node)) {
         struct rlock__member *member = member_of(node);
 

@@ -29,8 +29,8 @@ struct rlock__group *rlock__home_find(const struct rlock__home *home,
                                       struct rlock__owner owner) RLOCK__REQUIRES(home);
 void rlock__home_join(struct rlock__home *home, struct rlock__member *member) RLOCK__REQUIRES(home);
 void rlock__home_part(struct rlock__home *home, struct rlock__member *member) RLOCK__REQUIRES(home);
-/* The members of any groups that are of the hold which was lost, one after the other; after: NULL
- * the first. */
+/* The members of any groups that are of the hold which was lost (NULL: all members), one after the
+ * other; after: NULL the first. */
 struct rlock__member *rlock__home_hit(const struct rlock__home *home,
                                       const struct rlock__loss *loss,
                                       const struct rlock__member *after) RLOCK__REQUIRES(home);

@@ -118,6 +118,20 @@ FIXTURE_WITH_TEST(a_loss_is_told_while_a_level_more_waits, f, .servers = 2, .pro
     assert_int_equal(user_losses(user), 1);
 }
 
+/* Nobody can unlock it any more; what is left of it is freed (the descriptors of the clients are
+ * counted). The owner may have found the loss itself, before a client told of it. */
+FIXTURE_WITH_TEST(a_lost_hold_that_nobody_unlocks_ends_with_its_clients, f, .servers = 2)
+{
+    struct user *user = user_open(f, USUAL);
+
+    assert_code(
+        rlock_lock_with(user->lock, RLOCK_TAKE(.wait_ms = 5000, .lease_ms = 100, .owner = 7), NULL),
+        0);
+    assert_true(TEST_EVENTUALLY(user_losses(user) == 1, 5000));
+    assert_code(rlock_lock_with(user->lock, RLOCK_TAKE(.owner = 7), NULL), RLOCK_ELOST);
+    assert_true(TEST_EVENTUALLY(fixture_holding(f, "a") == 0, 5000));
+}
+
 /* Of a multi-lock each member limits it; of a RedLock the majority does. */
 FIXTURE_WITH_TEST(max_hold_limits_a_fixed_lease, f, .servers = 3)
 {

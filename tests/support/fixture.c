@@ -190,7 +190,12 @@ void fixture_close(struct fixture *f)
     }
     assert_true(witness_is_clean(f->witness, stderr));
     fixture_drop(f);
-    assert_true(TEST_EVENTUALLY(test_fds_open() == f->fds, 2000));
+    if (!TEST_EVENTUALLY(test_fds_open() == f->fds, 2000)) {
+        (void)fprintf(stderr, "%zu descriptors were open before the test, %zu are now:\n", f->fds,
+                      test_fds_open());
+        test_show_fds();
+        fail();
+    }
     assert_true(TEST_EVENTUALLY(test_threads_running() == f->threads, 2000));
     assert_int_equal(fixture_sigpipes(), 0);
 }

@@ -163,6 +163,25 @@ size_t test_fds_open(void)
     return count_entries("/proc/self/fd") - test_ports_kept() - 1; /* the directory's own */
 }
 
+void test_show_fds(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+
+    for (struct dirent *entry = dir != NULL ? readdir(dir) : NULL; entry != NULL;
+         entry = readdir(dir)) {
+        char what[128];
+        const ssize_t len = readlinkat(dirfd(dir), entry->d_name, what, sizeof(what) - 1);
+
+        if (len >= 0) {
+            what[len] = '\0';
+            (void)fprintf(stderr, "    %s: %s\n", entry->d_name, what);
+        }
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+}
+
 size_t test_threads_running(void)
 {
     return count_entries("/proc/self/task");

@@ -82,6 +82,8 @@ int64_t test_median(int64_t *values, size_t n);
 /* ---- what this process holds, to compare before and after ---- */
 
 size_t test_fds_open(void);
+/* Lists them on stderr. */
+void test_show_fds(void);
 size_t test_threads_running(void);
 
 /* ---- places ---- */

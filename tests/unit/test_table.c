@@ -54,6 +54,31 @@ TEST(nodes_with_one_hash_are_all_found)
     empty(&table);
 }
 
+static size_t n_after_one_another(const struct rlock__table *table)
+{
+    struct rlock__table_node *node = NULL;
+    size_t n = 0;
+
+    while ((node = rlock__table_after(table, node)) != NULL) {
+        n++;
+    }
+    return n;
+}
+
+TEST(all_nodes_come_one_after_the_other)
+{
+    struct rlock__table table = {0};
+
+    assert_int_equal(n_after_one_another(&table), 0);
+    for (unsigned i = 0; i < MANY; i++) {
+        rlock__table_add(&table, &nodes[i], i / 2 * 5); /* two with each hash */
+        if (i < 10 || i % 1000 == 0) {
+            assert_int_equal(n_after_one_another(&table), i + 1);
+        }
+    }
+    empty(&table);
+}
+
 TEST(what_was_removed_is_not_found)
 {
     struct rlock__table table = {0};
