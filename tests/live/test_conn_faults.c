@@ -98,11 +98,13 @@ TEST(protected_mode_is_a_matter_of_permission)
 
 TEST(a_name_that_nobody_has_is_transient)
 {
+    const size_t threads = test_threads_running();
     struct dial dial;
 
     dial_init(&dial, "redis://no-such-host.invalid");
     dial_fails(&dial, RLOCK_ECONN, "no-such-host.invalid:6379: name not resolved");
     dial_fini(&dial);
+    assert_true(TEST_EVENTUALLY(test_threads_running() == threads, 5000)); /* the resolver's */
 }
 
 TEST(a_refused_connection_is_transient)

@@ -116,7 +116,8 @@ LOCK_TEST(a_free_lock_costs_few_allocations_mutexes_and_calls, f)
     assert_in_range(counts.allocations, 0, 2 * PAIRS);
     assert_in_range(counts.clocks, 0, 6 * PAIRS);
     assert_in_range(counts.mutexes, 0, 5 * PAIRS);
-    assert_in_range(counts.polls, 0, 2 * PAIRS);
+    /* seldom one more: a signal of the leader, or what came in pieces */
+    assert_in_range(counts.polls, 0, 2 * PAIRS + PAIRS / 20);
     /* fewer where another thread has the links just then, and sends it as well */
     assert_in_range(counts.sends, PAIRS, 2 * PAIRS);
     /* with the look at the idle link; TLS reads a record's head and the rest of it */
