@@ -333,6 +333,13 @@ static const struct rlock__replica *view_of(const struct sim_client *client)
     return NULL;
 }
 
+bool sim_standby_counts(const struct sim_client *client)
+{
+    const struct rlock__replica *view = view_of(client);
+
+    return client->core.acks != 1 || view == NULL || view->is_free;
+}
+
 static void check(struct sim_client *client)
 {
     struct sim_world *world = client->world;

@@ -433,6 +433,9 @@ bool sim_standby_answers(struct sim_conn *conn, const char *bytes, size_t len);
 /* Whether another replica may be promoted; whether one more than the replica acknowledges. */
 bool sim_standby_has_twin(const struct sim_world *world);
 bool sim_standby_other_is_quick(const struct sim_world *world);
+/* A number of replicas does not count one that the client's map holds down, or that it has not
+ * heard of from most. It waits for another one beside it. */
+bool sim_standby_counts(const struct sim_client *client);
 /* Each client leaves the replica out when it may, and for as long. */
 void sim_standby_check(struct sim_world *world);
 
