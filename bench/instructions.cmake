@@ -1,18 +1,38 @@
 # Has ${VALGRIND} count the instructions of the pairs that ${PAIRS} does, and fails above ${CEILING} for one.
 # They depend on the compiler, and not on how busy the machine is. The checks of a build with assertions do not count.
 # Whoever lowers them lowers the ceiling.
-execute_process(COMMAND ${VALGRIND} --tool=callgrind "--toggle-collect=pairs*" --toggle-collect=rlock__core_check
-    --callgrind-out-file=${OUT} ${PAIRS}
-    OUTPUT_VARIABLE said ERROR_VARIABLE log RESULT_VARIABLE status)
-if(NOT status EQUAL 0 OR NOT said MATCHES "pairs: ([0-9]+)")
-    message(FATAL_ERROR "${said}${log}")
+# With ${MANY}: a pair of "${PAIRS} ${MANY} <pairs>" takes at most ${PERCENT} of what a pair of "${PAIRS} 1 <pairs>" does.
+function(count_instructions ret_total ret_n)
+    execute_process(COMMAND ${VALGRIND} --tool=callgrind "--toggle-collect=pairs*" --toggle-collect=rlock__core_check
+        --callgrind-out-file=${OUT} ${PAIRS} ${ARGN}
+        OUTPUT_VARIABLE said ERROR_VARIABLE log RESULT_VARIABLE status)
+    if(NOT status EQUAL 0 OR NOT said MATCHES "pairs: ([0-9]+)")
+        message(FATAL_ERROR "${said}${log}")
+    endif()
+    set(${ret_n} ${CMAKE_MATCH_1} PARENT_SCOPE)
+    file(STRINGS ${OUT} totals REGEX "^(totals|summary): [0-9]+")
+    if(NOT totals MATCHES "totals: ([0-9]+)")
+        message(FATAL_ERROR "no totals in ${OUT}")
+    endif()
+    set(${ret_total} ${CMAKE_MATCH_1} PARENT_SCOPE)
+endfunction()
+
+# Without those of the beginning, whose checks callgrind's toggles count: the difference of two runs.
+function(count_pair ret_each servers)
+    count_instructions(few n_few ${servers} 500)
+    count_instructions(many n_many ${servers} 1500)
+    math(EXPR each "(${many} - ${few}) / (${n_many} - ${n_few})")
+    set(${ret_each} ${each} PARENT_SCOPE)
+endfunction()
+
+if(MANY)
+    count_pair(each ${MANY})
+    count_pair(one 1)
+    math(EXPR CEILING "${one} * ${PERCENT} / 100")
+else()
+    count_instructions(total n)
+    math(EXPR each "${total} / ${n}")
 endif()
-set(n ${CMAKE_MATCH_1})
-file(STRINGS ${OUT} totals REGEX "^(totals|summary): [0-9]+")
-if(NOT totals MATCHES "totals: ([0-9]+)")
-    message(FATAL_ERROR "no totals in ${OUT}")
-endif()
-math(EXPR each "${CMAKE_MATCH_1} / ${n}")
 message(STATUS "a pair: ${each} instructions, ${CEILING} at most")
 if(each LESS 1 OR each GREATER CEILING)
     message(FATAL_ERROR "a pair took ${each} instructions; the ceiling is ${CEILING}")

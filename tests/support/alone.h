@@ -43,6 +43,21 @@ static inline void alone_carry(struct rlock__pipeline *pipeline)
     rlock__buf_fini(&bytes);
 }
 
+/* The server's answer to the oldest request: up to four numbers. */
+static inline void alone_answer(const struct rlock__core *core, size_t n, const int64_t numbers[],
+                                int64_t now)
+{
+    struct rlock__link *link = alone_link(core);
+    struct rlock__value values[4];
+    const struct rlock__reply reply = {.v = values, .n = n, .is_array = true};
+
+    for (size_t i = 0; i < n; i++) {
+        values[i] = (struct rlock__value){.type = RLOCK__REPLY_INT, .num = numbers[i]};
+    }
+    alone_carry(&link->pipeline);
+    rlock__core_reply(link, link->pipeline.gen, &reply, now);
+}
+
 /* One lock of a client that is connected. */
 struct alone_scene {
     struct rlock__core core;

@@ -55,14 +55,7 @@ static void scene_close(struct scene *s)
 /* The server's answer to the oldest request: these numbers. */
 static void answer(struct scene *s, size_t n, const int64_t numbers[], int64_t now)
 {
-    struct rlock__value values[4];
-    const struct rlock__reply reply = {.v = values, .n = n, .is_array = true};
-
-    for (size_t i = 0; i < n; i++) {
-        values[i] = (struct rlock__value){.type = RLOCK__REPLY_INT, .num = numbers[i]};
-    }
-    alone_carry(pipeline_of(s));
-    rlock__core_reply(alone_link(&s->alone.core), pipeline_of(s)->gen, &reply, now);
+    alone_answer(&s->alone.core, n, numbers, now);
 }
 
 static void refuse(struct scene *s, const char *text)
