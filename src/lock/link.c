@@ -143,7 +143,11 @@ void rlock__link_init(struct rlock__link *link, struct rlock__server *server)
 
 void rlock__link_fini(struct rlock__link *link)
 {
+    struct rlock__timers *timers = &link->server->core->timers;
+
     rlock__pipeline_fini(&link->pipeline);
+    rlock__timer_unset(timers, &link->overdue);
+    rlock__timer_unset(timers, &link->idle);
 }
 
 /* Why the link is down: said where it is news. That a link which was up has broken is not worth a

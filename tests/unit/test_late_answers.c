@@ -104,3 +104,19 @@ TEST(no_more_than_so_many_answers_are_late)
     assert_false(is_late(s));
     scene_close(s);
 }
+
+/* Another client of a multi-lock tells this one of its end. */
+TEST(what_was_not_answered_at_the_end_is_never_overdue)
+{
+    struct late_scene *s = scene_open();
+    struct rlock__core *core = &s->alone.core;
+
+    begin(s, &s->awaited);
+    alone_carry(&alone_link(core)->pipeline);
+    assert_int_not_equal(rlock__core_next(core), RLOCK__NEVER);
+    rlock__core_close(core, NOW);
+    rlock__core_fini(core);
+    rlock__core_give_up(core, &s->calls[0], RLOCK_ECANCELED, NOW);
+    assert_int_equal(rlock__core_next(core), RLOCK__NEVER);
+    (void)rlock__spec_unref(s->alone.spec);
+}
