@@ -98,7 +98,7 @@ TEST(protected_mode_is_a_matter_of_permission)
 
 TEST(a_name_that_nobody_has_is_transient)
 {
-    const size_t threads = test_threads_running();
+    const size_t threads = test_threads_at_rest();
     struct dial dial;
 
     dial_init(&dial, "redis://no-such-host.invalid");

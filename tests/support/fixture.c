@@ -33,27 +33,10 @@ int fixture_sigpipes(void)
     return atomic_load(&sigpipes);
 }
 
-static void *do_nothing(void *arg)
-{
-    return arg;
-}
-
-/* ThreadSanitizer starts a thread of its own with the first one. One that was joined may still be
- * listed for a moment. */
 static void count_from_here(struct fixture *f)
 {
-    pthread_t thread;
-
-    TEST_CHECK(pthread_create(&thread, NULL, do_nothing, NULL) == 0);
-    TEST_CHECK(pthread_join(thread, NULL) == 0);
     f->fds = test_fds_open();
-    f->threads = test_threads_running();
-    for (int i = 0; i < 20; i++) {
-        const size_t n = test_threads_running();
-
-        f->threads = n < f->threads ? n : f->threads;
-        (void)usleep(1000);
-    }
+    f->threads = test_threads_at_rest();
 }
 
 static bool leg_wants_unix(void)

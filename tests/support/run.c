@@ -187,6 +187,28 @@ size_t test_threads_running(void)
     return count_entries("/proc/self/task");
 }
 
+static void *do_nothing(void *arg)
+{
+    return arg;
+}
+
+size_t test_threads_at_rest(void)
+{
+    pthread_t thread;
+    size_t least;
+
+    TEST_CHECK(pthread_create(&thread, NULL, do_nothing, NULL) == 0);
+    TEST_CHECK(pthread_join(thread, NULL) == 0);
+    least = test_threads_running();
+    for (int i = 0; i < 20; i++) {
+        const size_t n = test_threads_running();
+
+        least = n < least ? n : least;
+        (void)usleep(1000);
+    }
+    return least;
+}
+
 /* In memory where there is room: Sentinels and cluster nodes sync what they write, and a disk that
  * others keep busy can take seconds for that, in which they answer nobody. */
 static const char *base_dir(void)

@@ -85,6 +85,9 @@ size_t test_fds_open(void);
 /* Lists them on stderr. */
 void test_show_fds(void);
 size_t test_threads_running(void);
+/* Before a test. ThreadSanitizer starts a thread of its own with the first one, and one that was
+ * joined may still be listed for a moment. */
+size_t test_threads_at_rest(void);
 
 /* ---- places ---- */
 
