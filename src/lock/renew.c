@@ -338,7 +338,8 @@ static void fill(struct batch *batch, struct rlock__request *request, int64_t no
             others[n_others++] = grant;
             continue;
         }
-        if (is_worth(grant, now)) { /* still: it may have waited long */
+        /* it may have waited long */
+        if (now < grant->valid_until && is_worth(grant, now)) {
             add(batch, request, grant, now);
         }
         rlock__grant_plan(grant);

@@ -188,6 +188,25 @@ TEST(a_hold_with_a_lease_is_asked_for_at_another_server)
     scene_close(s);
 }
 
+/* The client stood still meanwhile. */
+TEST(a_hold_whose_lease_has_ended_is_not_asked_for_at_another_server)
+{
+    struct scene *s = scene_open();
+    struct rlock__core *core = &s->alone.core;
+    const int64_t later = NOW + 21 * RLOCK__SECOND;
+
+    lock(s, 20 * RLOCK__SECOND);
+    rlock__core_found(&s->alone.server, "b", 1000, NOW);
+    rlock__core_tick(core, NOW);
+    rlock__core_link_up(alone_link(core), 2, true, later);
+    assert_null(asked(s));
+    rlock__core_tick(core, later);
+    assert_string_equal(asked(s), "plain/release"); /* of what may be left of it */
+    assert_non_null(core->lost);
+    assert_int_equal(core->lost->reason, RLOCK_LOST_EXPIRED);
+    scene_close(s);
+}
+
 TEST(a_hold_with_a_lease_is_not_asked_for_at_the_same_server)
 {
     struct scene *s = scene_open();
