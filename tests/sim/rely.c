@@ -195,7 +195,7 @@ static void check_hold(struct sim_user *user, unsigned side)
         sim_violate(world, "client %u: holds %s longer than its max_hold", client->index, key);
     }
     if (hold->lost && user->calling && user->side == side && user->call.step == RLOCK__ASKING &&
-        user->began_at == world->now) {
+        user->knew_loss) {
         sim_violate(world, "client %u: asks the server about a lost hold of %s", client->index,
                     key);
     }

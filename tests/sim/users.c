@@ -18,6 +18,7 @@ void sim_user_begin(struct sim_user *user)
     user->calling = true;
     user->began = sim_clock(client);
     user->began_at = client->world->now;
+    user->knew_loss = user->holds[user->side].lost;
     user->cancelled = 0;
     user->seized = false;
     user->spins = 0;

@@ -147,6 +147,7 @@ struct sim_user {
     struct sim_second second;
     bool doomed_call;              /* the server lost its data while the call was on its way */
     int64_t began_at;              /* world clock */
+    bool knew_loss;                /* the hold of its call was lost when that began */
     bool gone;                     /* it was not on the server when its release began */
     int64_t cut;                   /* client's clock: its release has no more time, validity ends */
     unsigned spins;                /* pauses that were looked at */
