@@ -312,7 +312,7 @@ static void wait_settled(struct rlock_client *client, int64_t deadline)
     struct timespec until;
     int64_t ns;
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &until); /* conditions know no other that is not set */
+    (void)clock_gettime(CLOCK_MONOTONIC, &until); /* pthread_cond_timedwait() has no BOOTTIME */
     ns = until.tv_nsec + rlock__max(deadline - rlock__now_us(), 0) * 1000;
     until.tv_sec += ns / 1000000000;
     until.tv_nsec = ns % 1000000000;

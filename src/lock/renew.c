@@ -338,7 +338,7 @@ static void fill(struct batch *batch, struct rlock__request *request, int64_t no
             others[n_others++] = grant;
             continue;
         }
-        /* it may have waited long */
+        /* the grant may have waited for a link until its lease ended */
         if (now < grant->valid_until && is_worth(grant, now)) {
             add(batch, request, grant, now);
         }

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
-enum { PAIRS = 200 };
+enum { PAIRS = 200, TICK_US = 50000 /* of the service thread */ };
 
 static _Thread_local struct counts {
     unsigned allocations, mutexes, polls, sends, receives, clocks;
@@ -104,10 +104,14 @@ static void pairs(struct rlock_handle *lock, int n)
 LOCK_TEST(a_free_lock_costs_few_allocations_mutexes_and_calls, f)
 {
     struct rlock_handle *lock = lock_new(f, client_open(f));
+    unsigned ticks;
+    int64_t since_us;
 
     pairs(lock, 20);
+    since_us = test_now_us();
     counts = (struct counts){0};
     pairs(lock, PAIRS);
+    ticks = (unsigned)(test_elapsed_us(since_us) / TICK_US) + 1;
     print_message("a pair: %.2f allocations, %.2f mutexes, %.2f polls, %.2f sends, %.2f recvs, "
                   "%.2f clocks\n",
                   (double)counts.allocations / PAIRS, (double)counts.mutexes / PAIRS,
@@ -116,8 +120,8 @@ LOCK_TEST(a_free_lock_costs_few_allocations_mutexes_and_calls, f)
     assert_in_range(counts.allocations, 0, 2 * PAIRS);
     assert_in_range(counts.clocks, 0, 6 * PAIRS);
     assert_in_range(counts.mutexes, 0, 5 * PAIRS);
-    /* seldom one more: a signal of the leader, or what came in pieces */
-    assert_in_range(counts.polls, 0, 2 * PAIRS + PAIRS / 20);
+    /* at a tick the service thread may read the answer: then the caller polls once more */
+    assert_in_range(counts.polls, 0, 2 * PAIRS + ticks);
     /* fewer where another thread has the links just then, and sends it as well */
     assert_in_range(counts.sends, PAIRS, 2 * PAIRS);
     /* with the look at the idle link; TLS reads a record's head and the rest of it */

@@ -105,7 +105,7 @@ TEST(no_more_than_so_many_answers_are_late)
     scene_close(s);
 }
 
-/* Another client of a multi-lock tells this one of its end. */
+/* A multi-lock may have a closed client give up a call: its other clients are closed later. */
 TEST(what_was_not_answered_at_the_end_is_never_overdue)
 {
     struct late_scene *s = scene_open();

@@ -188,8 +188,8 @@ TEST(a_hold_with_a_lease_is_asked_for_at_another_server)
     scene_close(s);
 }
 
-/* The client stood still meanwhile. */
-TEST(a_hold_whose_lease_has_ended_is_not_asked_for_at_another_server)
+/* The client had no connection until the lease had ended. */
+TEST(a_lease_that_has_ended_is_not_renewed_at_another_server)
 {
     struct scene *s = scene_open();
     struct rlock__core *core = &s->alone.core;
@@ -261,7 +261,7 @@ TEST(links_to_the_server_before_are_not_believed_any_more)
     scene_close(s);
 }
 
-/* Its INFO was forbidden meanwhile, say. */
+/* The new run may forbid INFO. */
 TEST(another_run_has_just_started_whether_or_not_it_tells_its_uptime)
 {
     struct scene *s = scene_open();
