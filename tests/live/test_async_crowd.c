@@ -90,6 +90,10 @@ static void release(struct crowd *crowd)
         before = atomic_load(&crowd->granted);
     } while (!TEST_EVENTUALLY(completion_is_there(&crowd->end), 10000) &&
              atomic_load(&crowd->granted) > before);
+    if (!completion_is_there(&crowd->end)) {
+        test_die("the lock stands still: %u of %zu had it, %u gave it back",
+                 atomic_load(&crowd->granted), crowd->n, crowd->left);
+    }
     assert_code(completion_await(&crowd->end), 0);
     assert_int_equal(crowd->granted, crowd->n);
     free(crowd->all);
