@@ -60,15 +60,16 @@ static void drain(struct rlock__core *core, int64_t now)
     }
 }
 
-/* Sends the commands that have become due on the server's links. */
+/* Sends the commands that have become due on the server's links. What cannot be sent may end a
+ * call, which leaves its channel then: so the channels come last. */
 static void flush_server(struct rlock__server *server, int64_t now)
 {
-    rlock__channels_settle(server);
     for (unsigned i = 0; i < server->n_links; i++) { /* those for acks are the last */
         rlock__orphans_flush(&server->links[i], now);
         rlock__renew_flush(&server->links[i], now);
         rlock__acks_flush(&server->links[i], now);
     }
+    rlock__channels_settle(server);
 }
 
 void rlock__finish_event(struct rlock__core *core, int64_t now)

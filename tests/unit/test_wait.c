@@ -118,6 +118,47 @@ static void says(struct rlock__link *link, struct rlock__value value)
     answers(link, &(struct rlock__reply){.v = &value, .n = 1});
 }
 
+/* Somebody else holds the lock, so the call subscribes, and then it asks again. */
+static void wait_for_the_lock(struct scene *s)
+{
+    const struct rlock__value busy[] = {{.type = RLOCK__REPLY_INT, .num = 0},
+                                        {.type = RLOCK__REPLY_INT, .num = 1000},
+                                        {.type = RLOCK__REPLY_STR, .str = "somebody:1", .len = 10}};
+    const struct rlock__value subscribed[] = {
+        {.type = RLOCK__REPLY_STR, .str = "subscribe", .len = 9},
+        {.type = RLOCK__REPLY_STR,
+         .str = s->call.spec->channel.at,
+         .len = s->call.spec->channel.len},
+        {.type = RLOCK__REPLY_INT, .num = 1}};
+
+    s->call.wait_us = RLOCK__SECOND;
+    rlock__core_sub_up(&s->server, NOW);
+    rlock__core_begin(&s->core, &s->call, NOW);
+    answers(&s->server.links[0], &(struct rlock__reply){.v = busy, .n = 3, .is_array = true});
+    rlock__core_sub_reply(&s->server,
+                          &(struct rlock__reply){.v = subscribed, .n = 3, .is_array = true}, NOW);
+    assert_int_equal(s->call.step, RLOCK__ASKING);
+    rlock__buf_clear(&s->server.sub.out);
+}
+
+/* The end of the event finds that no WAIT can tell of the grant, and the call, whose grant does not
+ * count, leaves its channel then. */
+TEST(a_channel_that_is_left_at_the_end_of_an_event_is_given_up_in_that_event)
+{
+    struct scene *s = scene_open();
+    struct rlock__link *link = acks_of(&s->server);
+
+    wait_for_the_lock(s);
+    does(&s->server.links[0], 1, (const int64_t[]){1});
+    refuses(link, "NOSCRIPT No matching script. Please use EVAL.");
+    refuses(link, "UNBLOCKED force unblock from blocking operation, instance state changed");
+    does(link, 3, (const int64_t[]){NOW / RLOCK__SECOND, 0, 1});
+    assert_null(s->call.channel);
+    assert_true(rlock__bytes_have(rlock__bytes(s->server.sub.out.data, s->server.sub.out.len),
+                                  "UNSUBSCRIBE"));
+    scene_close(s);
+}
+
 /* It has a replica, which has the hold. */
 static void lock(struct scene *s)
 {
