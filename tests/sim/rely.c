@@ -228,6 +228,7 @@ static void note_levels(const struct sim_user *user, struct sim_hold *hold)
     int64_t most = call->spec->tuning->max_hold_us;
 
     if (call->kind == RLOCK__ACQUIRE && call->code == 0) {
+        hold->renewed &= (1U << hold->depth) - 1; /* another thread may have given up one here */
         hold->renewed |= (call->lease_us == 0 ? 1U : 0U) << hold->depth;
         hold->not_after = 0;
         if (hold->depth == 1) {
@@ -251,6 +252,19 @@ static void note_levels(const struct sim_user *user, struct sim_hold *hold)
                               rlock__max(client->world->config.lease, hold->lease);
         }
     }
+}
+
+/* A level with a lease of its own has ended, and its key is missing where the slot is being moved.
+ * A script that needs all levels is refused there until the move is over. */
+static bool is_refused_by_a_move(const struct sim_user *user, unsigned side)
+{
+    const struct sim_world *world = user->client->world;
+    const struct sim_hold *hold = &user->holds[side];
+    unsigned levels = (2U << hold->depth) - 2;
+
+    return strcmp(user->client->specs[side][user->key]->ops->kind, "read") == 0 &&
+           (hold->renewed & levels) != levels &&
+           world->now < world->open_until[user->key] + world->config.lease / 3;
 }
 
 void sim_rely_done(struct sim_user *user)
@@ -286,24 +300,20 @@ void sim_rely_done(struct sim_user *user)
         sim_violate(world, "client %u: a script failed: %s", client->index, user->texts.detail);
     }
     if (!takes && strstr(user->texts.detail, "TRYAGAIN") != NULL && world->config.n_nodes == 1 &&
-        sim_server_count(user, user->side) != 0) {
+        sim_server_count(user, user->side) != 0 && !is_refused_by_a_move(user, user->side)) {
         sim_violate(world, "client %u: what it has may not be given up: %s", client->index,
                     user->texts.detail);
     }
     note_levels(user, hold);
 }
 
-/* A level with a lease of its own has ended, and its key is missing where the slot is being moved.
- * A script that renews all levels is refused there until the move is over. */
-static bool is_refused_by_a_move(const struct sim_user *user, unsigned side)
+/* Its last release was done by a script that ended with an error, so the key is missing, which the
+ * server cannot say while the slot is being moved. */
+static bool is_hidden_by_a_move(const struct sim_user *user, bool releases)
 {
     const struct sim_world *world = user->client->world;
-    const struct sim_hold *hold = &user->holds[side];
-    unsigned levels = (2U << hold->depth) - 2;
 
-    return strcmp(user->client->specs[side][user->key]->ops->kind, "read") == 0 &&
-           (hold->renewed & levels) != levels &&
-           world->now < world->open_until[user->key] + world->config.lease / 3;
+    return releases && world->now < world->open_until[user->key] + world->config.lease;
 }
 
 /* On a network that works nothing that is renewed is ever lost; on a bad one it does not expire
@@ -341,7 +351,7 @@ void sim_rely_lost(const struct sim_user *user, unsigned side, enum rlock_reason
     if (hold->until == hold->first_until && hold->first_left < HOPS * world->config.delay_max) {
         return; /* there was no time to renew it: a grant counts from its first hop */
     }
-    if (is_refused_by_a_move(user, side)) {
+    if (is_refused_by_a_move(user, side) || is_hidden_by_a_move(user, releases)) {
         return;
     }
     if (world->config.faults == 0 ||
