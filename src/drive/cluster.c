@@ -284,7 +284,8 @@ RLOCK__REQUIRES(core) static void learn(struct rlock__cluster *cluster, struct r
         cluster->is_nameless = cluster->is_nameless && node != cluster->asked;
         while (line.is_primary && rlock__nodes_range(&line.slots, &from, &to)) {
             if (!atomic_exchange(&node->is_used, true)) {
-                node->server.is_let_go = cluster->is_large; /* until a key needs it */
+                /* until a key needs it; before the map was known all needed the first one */
+                node->server.is_let_go = cluster->is_large && node->server.used_at == 0;
             }
             learn_range(cluster, node, &line, from, to);
         }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/cluster.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,6 +98,41 @@ void cluster_form(struct test_server *const *servers, size_t n_primaries, size_t
     }
     for (size_t i = 0; i < n; i++) {
         TEST_CHECK(TEST_EVENTUALLY(knows_replicas(servers[i], n - n_primaries), JOINED_MS));
+    }
+}
+
+/* A restart empties the directory of the data. */
+const char *const cluster_large_conf[] = {"cluster-enabled yes", "cluster-node-timeout 3600000",
+                                          "cluster-config-file ../nodes.conf", NULL};
+
+/* While the server does not run. */
+static void add_nodes(const char *nodes_conf, size_t n)
+{
+    FILE *file = fopen(nodes_conf, "a");
+
+    TEST_CHECK(file != NULL);
+    for (size_t i = 1; i <= n; i++) {
+        fprintf(file, "%040zx 127.0.0.1:%zu@%zu master - 0 0 %zu connected %zu\n", i, i, i, i + 2,
+                SLOTS - i);
+    }
+    TEST_CHECK(fclose(file) == 0);
+}
+
+void cluster_enlarge(struct test_server *const *servers, size_t n_servers, size_t n)
+{
+    test_server_do(servers[0], "CLUSTER DELSLOTSRANGE %zu %d", SLOTS - n, SLOTS - 1);
+    for (size_t i = 0; i < n_servers; i++) {
+        char *dir = test_server_cmd(servers[i], "CONFIG GET dir");
+        char path[256];
+
+        test_text(path, sizeof(path), "%s/../nodes.conf", strchr(dir, '/'));
+        free(dir);
+        test_server_kill(servers[i]);
+        add_nodes(path, n);
+        test_server_restart(servers[i], false);
+    }
+    for (size_t i = 0; i < n_servers; i++) {
+        TEST_CHECK(TEST_EVENTUALLY(has_joined(servers[i], n_servers + n), JOINED_MS));
     }
 }
 

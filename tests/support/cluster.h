@@ -23,6 +23,13 @@ struct test_server *cluster_primary_of(struct test_server *const *servers, size_
 /* Writes the URL of a cluster that some of its servers are asked for. */
 void cluster_url(struct test_server *const *servers, size_t n, char *out, size_t size);
 
+/* The same for cluster_enlarge(). */
+extern const char *const cluster_large_conf[];
+/* Has the servers of a cluster, the first of which has all slots, believe that so many more
+ * primaries have a slot each, at ports from 1 on. They do not run, which nobody finds out for an
+ * hour. */
+void cluster_enlarge(struct test_server *const *servers, size_t n_servers, size_t n);
+
 /* Has one more server, which has nothing yet, join n others; and has them forget it when it has no
  * slots. */
 void cluster_add(struct test_server *const *servers, size_t n, struct test_server *added);
