@@ -60,6 +60,7 @@ set(RLOCK_SOURCES
     src/drive/turn_wait.c
     src/drive/twins.c
     src/drive/wake.c
+    src/drive/wanted.c
     src/drive/watch.c
     src/fair/fair.c
     src/lock/ack.c

@@ -68,6 +68,7 @@ struct rlock_client {
         bool leader_still; /* it left something undone: the service thread does its work */
         bool left;         /* callers left to it what they began, for it to send before it sleeps */
         int64_t tick_at;   /* when it looks after the leader; RLOCK__NEVER: there is none */
+        struct rlock__io *awaited; /* links on which replies are awaited */
         bool stop_service, stop_dispatcher;
         struct rlock__op *finished; /* operations whose finish the dispatcher is to call */
     };
@@ -101,14 +102,16 @@ struct rlock_client {
     struct rlock__node *nodes; /* the first, there from the start; none ever leaves, and any thread
                                 * may go through them: RLOCK__EACH_NODE */
     size_t n_links;            /* to each node */
-    struct rlock__router *router;      /* where servers change; NULL: there is one node */
-    struct rlock__loop *loop;          /* of a client without threads; NULL else */
-    struct rlock__send_lock send_lock; /* for the links of all nodes */
-    int64_t read_at;                   /* under it: when something was last read */
-    atomic_bool wake_wanted;           /* somebody is to be woken by whoever has the links */
-    struct pollfd *polled;             /* the service thread's: room for what it polls */
-    int wake_fd;                       /* wakes the service thread */
-    int leader_fd;                     /* wakes the leader */
+    struct rlock__router *router;       /* where servers change; NULL: there is one node */
+    struct rlock__loop *loop;           /* of a client without threads; NULL else */
+    struct rlock__send_lock send_lock;  /* for the links of all nodes */
+    int64_t read_at;                    /* under it: when something was last read */
+    struct rlock__io *stuck;            /* under it: links whose sockets are full */
+    _Atomic(struct rlock__io *) wanted; /* links that the core has something for: wanted.h */
+    atomic_bool wake_wanted;            /* somebody is to be woken by whoever has the links */
+    struct pollfd *polled;              /* the service thread's: room for what it polls */
+    int wake_fd;                        /* wakes the service thread */
+    int leader_fd;                      /* wakes the leader */
     int links_fd;  /* epoll of the links that are up; -1: there is one, which is polled */
     int cancel_fd; /* epoll of the cancel signals in use */
     pthread_t service, dispatcher;

@@ -4,12 +4,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <utlist.h>
 
 #include "base/clock.h"
 #include "drive/client.h"
 #include "drive/router.h"
+#include "drive/wanted.h"
 
 #define MANY 8         /* replies that were read at once */
+#define MANY_LINKS 64  /* that are looked at at once */
 #define LEFT_MOST 2048 /* bytes that are left to the leader: a dozen commands */
 
 /* ---- A link ---- */
@@ -24,6 +27,20 @@ RLOCK__REQUIRES(send) static void arm(struct rlock__io *io, int how)
         event.events |= atomic_load(&io->stuck) ? EPOLLOUT : 0;
         (void)epoll_ctl(client->links_fd, how, rlock__conn_fd(io->conn), &event);
     }
+}
+
+/* Notes whether its socket is full. Returns whether it was. */
+RLOCK__REQUIRES(send) static bool set_stuck(struct rlock__io *io, bool stuck)
+{
+    struct rlock_client *client = io->node->client;
+    bool was_stuck = atomic_exchange(&io->stuck, stuck);
+
+    if (stuck && !was_stuck) {
+        DL_APPEND2(client->stuck, io, stuck_prev, stuck_next);
+    } else if (!stuck && was_stuck) {
+        DL_DELETE2(client->stuck, io, stuck_prev, stuck_next);
+    }
+    return was_stuck;
 }
 
 void rlock__link_is_up(struct rlock__io *io)
@@ -42,7 +59,7 @@ void rlock__link_broke(struct rlock__io *io, int code, const char *text)
     }
     atomic_store(&io->fd, -1);
     atomic_store(&io->server, 0);
-    atomic_store(&io->stuck, false);
+    (void)set_stuck(io, false);
     io->gen = 0;
     io->sent = io->unnoted = 0;
     rlock__buf_clear(&io->out);
@@ -71,7 +88,6 @@ RLOCK__REQUIRES(core) static enum rlock__taken take_within(struct rlock__io *io)
     struct rlock__pipeline *pipeline = &io->link->pipeline;
     bool present = io->gen != 0 && pipeline->gen == io->gen, quiet = false;
 
-    atomic_store(&io->wanted, false);
     if (present) {
         note_written(io);
     }
@@ -134,16 +150,11 @@ RLOCK__REQUIRES(send) static bool is_silent(struct rlock__io *io)
     return false;
 }
 
-/* Whether something is to be sent, or the link to be closed, as far as anybody has said. */
-RLOCK__REQUIRES(send) static bool is_wanted(const struct rlock__io *io)
-{
-    return io->sent < io->out.len || atomic_load(&io->wanted);
-}
-
-/* Sends what was taken, and what came to be wanted meanwhile. */
+/* Sends what was taken; behind the rest of a full socket also what came to be wanted meanwhile,
+ * which was not taken. */
 RLOCK__REQUIRES(send) static void send_all(struct rlock__io *io, enum rlock__taken taken)
 {
-    bool was_stuck; /* what came to be wanted behind a rest was not taken */
+    bool was_stuck;
 
     while (taken == RLOCK__TO_SEND || taken == RLOCK__TO_LOOK_AND_SEND) {
         ssize_t n;
@@ -158,7 +169,7 @@ RLOCK__REQUIRES(send) static void send_all(struct rlock__io *io, enum rlock__tak
         }
         io->sent += (size_t)n;
         io->unnoted += (size_t)n;
-        was_stuck = atomic_exchange(&io->stuck, io->sent < io->out.len);
+        was_stuck = set_stuck(io, io->sent < io->out.len);
         if (was_stuck != (io->sent < io->out.len)) {
             arm(io, EPOLL_CTL_MOD);
         }
@@ -168,7 +179,7 @@ RLOCK__REQUIRES(send) static void send_all(struct rlock__io *io, enum rlock__tak
             }
             return;
         }
-        taken = was_stuck || is_wanted(io) ? take(io) : RLOCK__NOTHING;
+        taken = was_stuck ? take(io) : RLOCK__NOTHING;
     }
     if (taken == RLOCK__TO_CLOSE) {
         close_link(io);
@@ -182,17 +193,33 @@ void rlock__take_link(struct rlock_client *client)
     rlock__send_lock_take(&client->send_lock);
 }
 
+RLOCK__REQUIRES(send) static void send_if_up(struct rlock__io *io)
+{
+    if (io->gen != 0) {
+        send_all(io, take(io));
+    }
+}
+
+/* Sends what is wanted by now, and the rests of what full sockets did not take. */
+RLOCK__REQUIRES(send) static void send_wanted(struct rlock_client *client)
+{
+    struct rlock__io *io, *next;
+
+    DL_FOREACH_SAFE2(client->stuck, io, next, stuck_next)
+    {
+        send_if_up(io);
+    }
+    for (io = rlock__wanted_take(client); io != NULL; io = next) {
+        next = rlock__wanted_next(io);
+        send_if_up(io);
+    }
+}
+
 /* It wakes those whom what it did concerns. */
 RLOCK__ALONE void rlock__give_link(struct rlock_client *client)
 {
-    struct rlock__io *io;
-
     do {
-        RLOCK__EACH_IO(client, io) {
-            if (io->gen != 0 && is_wanted(io)) {
-                send_all(io, take(io));
-            }
-        }
+        send_wanted(client);
     } while (!rlock__send_lock_give(&client->send_lock));
     if (atomic_load(&client->wake_wanted)) {
         rlock__enter(client);
@@ -211,19 +238,23 @@ void rlock__drive(struct rlock_client *client)
  * nobody. */
 RLOCK__ALONE void rlock__leave_and_drive(struct rlock_client *client)
 {
-    struct rlock__io *io;
+    struct rlock__io *io, *next, *taken = NULL;
 
     if (!rlock__send_lock_try(&client->send_lock)) {
         rlock__leave(client);
         rlock__drive(client);
         return;
     }
-    RLOCK__EACH_IO(client, io) {
+    rlock__settle(client);
+    for (io = rlock__wanted_take(client); io != NULL; io = next) {
+        next = rlock__wanted_next(io);
         io->taken = take_within(io);
+        io->taken_next = taken;
+        taken = io;
     }
     rlock__leave_with_link(client);
-    RLOCK__EACH_IO(client, io) {
-        send_all(io, io->taken);
+    for (; taken != NULL; taken = taken->taken_next) {
+        send_all(taken, taken->taken);
     }
     rlock__give_link(client);
 }
@@ -232,16 +263,11 @@ RLOCK__ALONE void rlock__leave_and_drive(struct rlock_client *client)
  * one write takes all. The server is not kept waiting for all of them. */
 RLOCK__REQUIRES(core) static bool is_left(struct rlock_client *client)
 {
-    struct rlock__io *io;
-    size_t left = 0;
-
     if (!atomic_load(&client->corked) || rlock__is_unwatched(client)) {
         return false;
     }
-    RLOCK__EACH_IO(client, io) {
-        left += io->link->pipeline.out.len;
-    }
-    return left < LEFT_MOST;
+    rlock__settle(client);
+    return rlock__wanted_bytes(client) < LEFT_MOST;
 }
 
 void rlock__leave_and_wait(struct rlock_client *client)
@@ -353,11 +379,18 @@ static bool read_all(struct rlock__io *io)
 
 bool rlock__drive_read_all(struct rlock_client *client)
 {
-    struct rlock__io *io;
+    struct epoll_event events[MANY_LINKS];
     bool any = false;
+    int n;
 
-    RLOCK__EACH_IO(client, io) {
-        any = read_all(io) || any;
+    if (client->links_fd < 0) {
+        return read_all(client->nodes->ios);
     }
+    do {
+        n = epoll_wait(client->links_fd, events, MANY_LINKS, 0);
+        for (int i = 0; i < n; i++) {
+            any = read_all(events[i].data.ptr) || any;
+        }
+    } while (n == MANY_LINKS);
     return any;
 }

@@ -38,14 +38,19 @@ struct rlock__io {
         size_t sent;
         size_t unnoted; /* bytes that went out, of which the core does not know yet */
         enum rlock__taken taken;
+        struct rlock__io *taken_next;              /* of those that somebody has just taken from */
+        struct rlock__io *stuck_prev, *stuck_next; /* in client.stuck */
     };
     atomic_ullong server; /* while it is up: a number that is another for every server; 0 unknown */
     atomic_int fd;        /* to poll; -1 down */
     atomic_bool stuck;    /* the socket is full: poll for writing too */
-    atomic_bool wanted;   /* the core has something for it */
-    /* under the core's mutex: the service thread sleeps with an eye on replies, not on the link's
-     * end alone */
-    bool service_reads;
+    atomic_bool wanted;   /* it is in client.wanted */
+    /* written under the core's mutex */
+    struct rlock__io *wanted_next;
+    struct rlock__io *awaited_prev, *awaited_next; /* in client.awaited */
+    bool is_awaited;                               /* it is there */
+    bool service_reads; /* the service thread sleeps with an eye on replies, not on the link's end
+                           alone */
     /* The link that is being made: when it was greeted, 0 it is not; whether it may be used; when
      * the server certainly lived. Written with the send lock, or by the service thread alone. */
     int64_t greeted_at;

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <utlist.h>
 
-#include "drive/client.h"
+#include "drive/wanted.h"
 
 /* What is to be done once the mutex is dropped. */
 struct wakes {
@@ -85,23 +85,17 @@ RLOCK__REQUIRES(core) static bool leader_oversleeps(const struct rlock_client *c
             atomic_load(&leader->signal) == RLOCK__PARK_DONE);
 }
 
-/* Whether a node has something for the service thread, which sleeps until then. */
-RLOCK__REQUIRES(core)
-static bool node_wants_service(const struct rlock__node *node, const struct rlock_client *client)
+/* Whether replies are awaited that neither a caller nor the service thread has an eye on. */
+RLOCK__REQUIRES(core) static bool replies_are_unread(const struct rlock_client *client)
 {
-    const struct rlock__server *server = &node->server;
-    bool subscribe =
-        server->sub.out.len != 0 || rlock__subscriber_due(server) < client->service_until;
-    bool unread = false, make = false, late = rlock__is_unwatched(client);
+    const struct rlock__io *io;
+    bool are = false;
 
-    for (size_t i = 0; i < node->n_ios; i++) {
-        const struct rlock__io *io = &node->ios[i];
-
-        unread = unread || (io->link->pipeline.sent != NULL && !io->service_reads);
-        late = late && (io->link->pipeline.sent == NULL || rlock__io_is_late(io));
-        make = make || (rlock__link_due(io->link) < client->service_until && rlock__node_uses(io));
+    DL_FOREACH2(client->awaited, io, awaited_next)
+    {
+        are = are || (!io->service_reads && !rlock__io_is_late(io));
     }
-    return subscribe || make || (unread && rlock__is_unwatched(client) && !late);
+    return are;
 }
 
 /* Whether there is something to tell, or (closed) somebody waits until there is nothing to do. */
@@ -113,20 +107,50 @@ RLOCK__REQUIRES(core) static bool concerns_dispatcher(const struct rlock_client 
 /* Whether the service thread sleeps, and longer than it may, or without an eye on what comes. */
 RLOCK__REQUIRES(core) static bool service_oversleeps(const struct rlock_client *client)
 {
-    const struct rlock__node *node;
     bool unheeded = client->leader != NULL && client->tick_at == RLOCK__NEVER;
-    bool wanted = false;
 
     if (client->service_until == 0) {
         return false;
     }
-    RLOCK__EACH_NODE(client, node) {
-        wanted = wanted || node_wants_service(node, client);
-    }
-
-    return client->service_looks || wanted || unheeded ||
+    return client->service_looks || unheeded ||
            (client->loop != NULL && concerns_dispatcher(client)) ||
-           (rlock__is_unwatched(client) && rlock__core_next(&client->core) < client->service_until);
+           (rlock__is_unwatched(client) &&
+            (replies_are_unread(client) ||
+             rlock__core_next(&client->core) < client->service_until));
+}
+
+/* ---- What an event left to be done for a server ---- */
+
+RLOCK__REQUIRES(core) static void look_at_link(struct rlock_client *client, struct rlock__io *io)
+{
+    const struct rlock__pipeline *pipeline = &io->link->pipeline;
+    bool is_awaited = pipeline->sent != NULL;
+
+    if (pipeline->out.len != 0 || pipeline->close) {
+        rlock__wanted_add(io);
+    }
+    if (is_awaited && !io->is_awaited) {
+        DL_APPEND2(client->awaited, io, awaited_prev, awaited_next);
+    } else if (!is_awaited && io->is_awaited) {
+        DL_DELETE2(client->awaited, io, awaited_prev, awaited_next);
+    }
+    io->is_awaited = is_awaited;
+}
+
+/* Whether the node has something for the service thread, which sleeps longer. */
+RLOCK__REQUIRES(core)
+static bool node_wants_service(const struct rlock__node *node, const struct rlock_client *client)
+{
+    const struct rlock__server *server = &node->server;
+    int64_t until = client->service_until; /* 0: it is awake, and looks at all before it sleeps */
+    bool wants = until != 0 && (server->sub.out.len != 0 || rlock__subscriber_due(server) < until);
+
+    for (size_t i = 0; i < node->n_ios; i++) {
+        const struct rlock__io *io = &node->ios[i];
+
+        wants = wants || (rlock__link_due(io->link) < until && rlock__node_uses(io));
+    }
+    return wants;
 }
 
 void rlock__look_again(struct rlock_client *client)
@@ -175,15 +199,16 @@ static void carry_out(struct rlock_client *client, const struct wakes *wakes)
 
 void rlock__settle(struct rlock_client *client)
 {
-    struct rlock__io *io;
+    struct rlock__server *server;
 
     signal_done(client);
-    RLOCK__EACH_IO(client, io) {
-        const struct rlock__pipeline *pipeline = &io->link->pipeline;
+    while ((server = rlock__core_changed(&client->core)) != NULL) {
+        struct rlock__node *node = rlock__node_of(server);
 
-        if (pipeline->out.len != 0 || pipeline->close) {
-            atomic_store(&io->wanted, true);
+        for (size_t i = 0; i < node->n_ios; i++) {
+            look_at_link(client, &node->ios[i]);
         }
+        client->service_looks = client->service_looks || node_wants_service(node, client);
     }
 }
 

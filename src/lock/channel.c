@@ -53,6 +53,7 @@ void rlock__channels_ask(struct rlock__channel *const *channels, size_t n, bool 
     }
     if (n > 0) {
         add_command(channels, n, core->sharded, subscribe);
+        rlock__server_touch(channels[0]->server);
     }
 }
 

@@ -11,6 +11,7 @@
  *   pipeline.close         the link of generation pipeline.gen is to be closed
  *   rlock__link_due()      when a link is to be made
  *   sub.out                of each server: bytes to send on its subscriber connection
+ *   rlock__core_changed()  which servers may have something of these
  *   done                   calls that are complete: their threads wait
  *   lost                   holds that were lost: to be reported
  *   notes                  lines for the log
@@ -233,7 +234,8 @@ struct rlock__core {
     struct rlock__note *notes;
 
     struct rlock__server *servers;
-    struct rlock__server *touched; /* the end of the event looks at these alone */
+    struct rlock__server *touched; /* the end of the event looks at these alone, */
+    struct rlock__server *changed; /* and the driver then at these: rlock__core_changed() */
     bool lists_names;              /* a server lists a replica at an address that the map knows */
     unsigned n_connecting;         /* connections to them that are being made */
     struct rlock__timers timers;   /* of calls, and the core's own: all that are due fire */
@@ -277,6 +279,20 @@ static inline void rlock__server_touch(struct rlock__server *server)
         server->is_touched = true;
         LL_APPEND2(server->core->touched, server, touched_next);
     }
+}
+
+/* A server for which an event may have left something to be done since it was last returned here;
+ * NULL there is none. The driver asks after each event, so that the cost of that does not depend on
+ * how many servers there are. */
+static inline struct rlock__server *rlock__core_changed(struct rlock__core *core)
+{
+    struct rlock__server *server = core->changed;
+
+    if (server != NULL) {
+        core->changed = server->changed_next;
+        server->is_changed = false;
+    }
+    return server;
 }
 
 /* Events. Each leaves the core's actions to be looked at. */

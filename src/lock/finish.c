@@ -72,6 +72,15 @@ static void flush_server(struct rlock__server *server, int64_t now)
     rlock__channels_settle(server);
 }
 
+/* The driver is to look at it. */
+static void note_changed(struct rlock__server *server)
+{
+    if (!server->is_changed) {
+        server->is_changed = true;
+        LL_PREPEND2(server->core->changed, server, changed_next);
+    }
+}
+
 void rlock__finish_event(struct rlock__core *core, int64_t now)
 {
     drain(core, now);
@@ -85,6 +94,7 @@ void rlock__finish_event(struct rlock__core *core, int64_t now)
             rlock__link_settle(&server->links[i], now);
             rlock__renew_plan(&server->links[i]);
         }
+        note_changed(server);
     }
     rlock__core_check(core);
 }

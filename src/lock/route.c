@@ -26,7 +26,10 @@ struct rlock__bytes rlock__settled(const struct rlock__server *server, int64_t n
 void rlock__server_need(struct rlock__server *server, int64_t now)
 {
     server->used_at = now;
-    server->is_let_go = false;
+    if (server->is_let_go) {
+        server->is_let_go = false;
+        rlock__server_touch(server); /* a link to it is due */
+    }
 }
 
 struct rlock__need rlock__acks_need(const struct rlock__server *server)

@@ -22,7 +22,9 @@ struct rlock__stock;
 struct rlock__server {
     struct rlock__server *prev, *next;  /* in core.servers */
     struct rlock__server *touched_next; /* in core.touched */
+    struct rlock__server *changed_next; /* in core.changed */
     bool is_touched;                    /* it is there, or the end of the event is looking at it */
+    bool is_changed;                    /* it is there */
     struct rlock__core *core;
     const char *address;                        /* for texts; set by the driver */
     const char *id;                             /* in a cluster; set by the driver; NULL none */

@@ -109,8 +109,11 @@ TEST(a_stock_that_nobody_comes_to_is_given_up_by_one_command)
     rlock__buf_clear(&s->alone.server.sub.out);
     rlock__core_tick(&s->alone.core, NOW + RLOCK__SECOND - 1);
     assert_int_equal(s->alone.server.sub.out.len, 0);
+    while (rlock__core_changed(&s->alone.core) != NULL) {
+    }
     rlock__core_tick(&s->alone.core, NOW + RLOCK__SECOND);
     assert_memory_equal(s->alone.server.sub.out.data, command, sizeof(command) - 1);
+    assert_ptr_equal(rlock__core_changed(&s->alone.core), &s->alone.server);
     scene_close(s);
 }
 
